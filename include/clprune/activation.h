@@ -1,9 +1,9 @@
 /* Activation functions y = f(x + b) whose backward pass reads a store (clprune/saved.h).
  *
- *     RELU   MASK keeps one bit per element. Other forms keep y; dx = dy where the restored y is
- *            positive.
- *     GELU   GELU_CODE keeps the derivative as codes. Other forms keep x + b; the derivative is
- *            computed from the restored x + b.
+ *     RELU   MASK keeps one bit per element (clprune/relu.h): dx = dy where x is positive or NaN,
+ *            else 0. Other forms keep y; dx = dy where the restored y is positive.
+ *     GELU   GELU_CODE keeps the derivative as codes (clprune/gelu_code.h). Other forms keep x + b;
+ *            the derivative is computed from the restored x + b.
  *
  * The backward pass reads DENSE, MASK and GELU_CODE in place, and restores other forms to scratch,
  * a few samples at a time. With a lossy form, dx has the error of the restored tensor. */
@@ -19,7 +19,7 @@ extern "C" {
 
 /* The function f. */
 typedef enum clprune_activation {
-    CLPRUNE_ACTIVATION_RELU = 0, /* max(x, 0): clprune/relu.h */
+    CLPRUNE_ACTIVATION_RELU = 0, /* max(x, 0); -0 gives 0, NaN gives NaN */
     CLPRUNE_ACTIVATION_GELU = 1  /* x * Phi(x): clprune/gelu.h */
 } clprune_activation;
 

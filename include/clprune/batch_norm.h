@@ -58,14 +58,6 @@ typedef struct clprune_batch_norm {
 CLPRUNE_API clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_before,
     clprune_mat x, clprune_mat mean, clprune_mat m2, cl_event *event);
 
-/* As clprune_batch_norm_moments, from partial moments, which the producer of x can compute in its
- * own pass. Group g has rows [g * group_rows, (g + 1) * group_rows) of x; the last group ends at
- * `rows`. Rows 2 g and 2 g + 1 of `partial` are its mean and its m2. partial: (2 * ceil(rows /
- * group_rows)) x C. */
-CLPRUNE_API clprune_status clprune_batch_norm_merge(clprune_context *context, size_t rows_before,
-    size_t rows, size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2,
-    cl_event *event);
-
 /* The running statistics, 1 x C each, and the share of a new batch. */
 typedef struct clprune_batch_norm_running {
     float momentum; /* 0 to 1; PyTorch's default is 0.1 */
@@ -78,8 +70,7 @@ typedef struct clprune_batch_norm_running {
  *     running->var  = (1 - momentum) * running->var  + momentum * m2 / (rows - 1)
  *
  * All 1 x C; inv may be m2. running: NULL for none; it needs at least 2 rows. PyTorch's default
- * eps: 1e-5. Errors: INVALID_ARGUMENT (eps
- * not above 0, momentum not from 0 to 1, too few rows). */
+ * eps: 1e-5. Errors: INVALID_ARGUMENT (eps not above 0, momentum not from 0 to 1, too few rows). */
 CLPRUNE_API clprune_status clprune_batch_norm_statistics(clprune_context *context, size_t rows,
     float eps, clprune_mat mean, clprune_mat m2, clprune_mat inv,
     const clprune_batch_norm_running *running, cl_event *event);

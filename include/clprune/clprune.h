@@ -12,7 +12,8 @@
  *   saved_host.h            the store with tensors in host memory
  *   linear.h activation.h grads.h   layers that use a store of any form; the gradients they compute
  *   conv2d.h image.h        convolutions on channels-last images; images of bytes
- *   affine.h gelu.h gelu_code.h relu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
+ *   gelu_code.h relu.h      the codes and the mask that activations can keep
+ *   affine.h gelu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
  *                           the other layers of a ResMLP, forward and backward; some backward
  *                           passes need fewer tensors than PyTorch keeps
  *   batch_norm.h max_pool.h the other layers of a ResNet, channels-last

@@ -125,7 +125,7 @@ static void ref_backward(const layer_data *d)
 #define BACKWARD_OPERANDS(sum)                                                                     \
     {                                                                                              \
         {"images", LAYER_IN, size_images}, {"dy", LAYER_IN, size_y}, {"w", LAYER_IN, size_w},      \
-            {"dimages", LAYER_OUT | LAYER_OPTIONAL, size_images},                                  \
+            {"dx", LAYER_OUT | LAYER_OPTIONAL, size_images},                                       \
             {"dw", LAYER_OUT | LAYER_OPTIONAL | LAYER_NEAR | LAYER_SUM, size_w},                   \
             {"db", LAYER_OUT | LAYER_OPTIONAL | (sum), size_b},                                    \
     }

@@ -1,5 +1,7 @@
 /* Activations that keep what they need in a store: the bits of clprune/relu.h, gelu.h and
- * gelu_code.h, on what is kept or restored, in parts, with any beta. */
+ * gelu_code.h, on what is kept or restored, in parts, with any beta.
+ *
+ * Overlaps of arguments with a dense store. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

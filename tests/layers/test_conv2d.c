@@ -1,4 +1,7 @@
-/* Convolutions against the reference, for every form of the kept input. */
+/* Convolutions against the reference, for every form of the kept input.
+ *
+ * Strides, dilations, paddings above the kernel, images wider than local memory. dx also on top of
+ * a gradient. dw of a form is dw of the restored tensor. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

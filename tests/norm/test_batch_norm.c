@@ -1,5 +1,7 @@
 /* Batch normalisation: forward and backward passes over all shapes, with and without residual, ReLU
- * and mask; chunks, aliasing, special values, derivatives, invalid arguments. */
+ * and mask; chunks, aliasing, special values, derivatives, invalid arguments.
+ *
+ * Chunks and passes in place give the same bits. */
 #include "ref/batch_norm_ref.h"
 #include "support/test_layer.h"
 

@@ -1,5 +1,6 @@
 /* The statistics of batch normalisation: moments over all shapes, in chunks and from partial
  * moments, far from 0 and with NaN; inv and running statistics; invalid arguments. */
+#include "nn/norm/batch_norm_private.h"
 #include "ref/batch_norm_ref.h"
 #include "support/test_layer.h"
 
@@ -45,7 +46,7 @@ static void moments(void **state)
             partial[2 * g * cols + i] = (float)part[i];
     }
     test_mat made = test_mat_make(2 * groups, cols, s->gap, partial);
-    TEST_OK(clprune_batch_norm_merge(
+    TEST_OK(clprune__batch_norm_merge(
         context, 0, s->rows, group, made.mat, out[4].mat, out[5].mat, &event));
     layer_event(event);
     layer_check("mean", &out[4], mean, mean_bound, "partial moments");
@@ -64,7 +65,7 @@ static void one_group(void **state)
     test_mat out[] = {test_mat_make(1, COLS, 0, NULL), test_mat_make(1, COLS, 0, NULL)};
     const size_t groups[] = {ROWS, ROWS + 1, SIZE_MAX - ROWS, SIZE_MAX};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        TEST_OK(clprune_batch_norm_merge(
+        TEST_OK(clprune__batch_norm_merge(
             test_context(), 0, ROWS, groups[i], partial.mat, out[0].mat, out[1].mat, NULL));
         for (size_t k = 0; k < 2; k++) {
             float *got = test_mat_get(&out[k], k == 0 ? "mean" : "m2");
@@ -156,7 +157,7 @@ static void invalid(void **state)
     const clprune_mat mean = out[0].mat, m2 = out[1].mat, inv = out[2].mat, var = out[4].mat;
     cl_event event = NULL;
 #define MERGE(before, rows, group)                                                                 \
-    clprune_batch_norm_merge(context, before, rows, group, x.mat, mean, m2, &event)
+    clprune__batch_norm_merge(context, before, rows, group, x.mat, mean, m2, &event)
 #define STATISTICS(rows, eps, share, spread)                                                       \
     clprune_batch_norm_statistics(context, rows, eps, mean, m2, inv,                               \
         &(clprune_batch_norm_running){share, out[3].mat, spread}, &event)
@@ -168,7 +169,7 @@ static void invalid(void **state)
     TEST_FAILS(STATISTICS(9, NAN, 0, var), bad, "eps is");
     TEST_FAILS(STATISTICS(9, 1, 1.5f, var), bad, "momentum is 1.5");
     TEST_FAILS(STATISTICS(1, 1, 0, var), bad, "rows is 1, expected");
-    TEST_FAILS(STATISTICS(9, 1, 0, NONE), bad, "running->var");
+    TEST_FAILS(STATISTICS(9, 1, 0, NONE), CLPRUNE_INVALID_SIZE, "running->var is");
     TEST_FAILS(clprune_batch_norm_inverse(context, -1, m2, inv, &event), bad, "eps is -1");
     assert_null(event);
     for (size_t i = 0; i < 5; i++)

@@ -1,5 +1,7 @@
 /* Properties of every form of kept tensors: parts of a batch, memory of the caller, other shapes,
- * both products with any beta, refusals. */
+ * both products with any beta, refusals.
+ *
+ * Samples that were never stored are refused. A refused forward pass leaves the store as it was. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -3,6 +3,8 @@
 #define CLPRUNE_TEST_FUNCTIONS_H
 
 #include "clprune/clprune.h"
+#include "nn/layers/activation_private.h"
+#include "nn/norm/batch_norm_private.h"
 #include "support/test_device.h"
 
 enum { BATCH = 2, TOKENS = 4, ROWS = BATCH * TOKENS, COLS = 24, OUT = 8, MOST = 13 };
@@ -64,13 +66,13 @@ CALL(layerscale_back,
 CALL(layerscale_weights, clprune_layerscale_weights(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(layerscale_product,
     clprune_layerscale_backward_product(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
-CALL(relu, clprune_relu_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
-CALL(relu_back, clprune_relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
+CALL(relu, clprune__relu_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
+CALL(relu_back, clprune__relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(gelu_back, clprune_gelu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu_again, clprune_gelu_backward_recompute(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], EVENT))
-CALL(gelu_code, clprune_gelu_code_forward(CONTEXT, 4, m[0], m[1], m[2], m[3], EVENT))
-CALL(gelu_code_back, clprune_gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], EVENT))
+CALL(gelu_code, clprune__gelu_code_forward(CONTEXT, 4, m[0], m[1], m[2], m[3], EVENT))
+CALL(gelu_code_back, clprune__gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(cross_entropy,
@@ -96,7 +98,7 @@ CALL(conv,
 CALL(conv_back, clprune_conv2d_backward(with.conv, BATCH, image, with.pixels, m[0], m[1],
                     &(clprune_grads){.dx = m[2], .dw = m[3], .db = m[4], .beta = 1}, EVENT))
 CALL(moments, clprune_batch_norm_moments(CONTEXT, 0, m[0], m[1], m[2], EVENT))
-CALL(merge, clprune_batch_norm_merge(CONTEXT, 0, 7, 2, m[0], m[1], m[2], EVENT))
+CALL(merge, clprune__batch_norm_merge(CONTEXT, 0, 7, 2, m[0], m[1], m[2], EVENT))
 CALL(statistics,
     clprune_batch_norm_statistics(CONTEXT, 9, 1e-5f, m[0], m[1], m[2],
         &(clprune_batch_norm_running){.momentum = 0.1f, .mean = m[3], .var = m[4]}, EVENT))
@@ -361,7 +363,7 @@ static const function functions[] = {
             {"y", BATCH *PIXELS / 4, OUT, OUTPUT}}},
     {"patch_embed_backward", call_patch_back,
         {{"images", BATCH, CHANNELS *PIXELS}, {"dy", BATCH *PIXELS / 4, OUT},
-            {"w", OUT, CHANNELS * 4}, {"dimages", BATCH, CHANNELS *PIXELS, OUTPUT | OPTIONAL},
+            {"w", OUT, CHANNELS * 4}, {"dx", BATCH, CHANNELS *PIXELS, OUTPUT | OPTIONAL},
             {"dw", OUT, CHANNELS * 4, OUTPUT | OPTIONAL}, {"db", 1, OUT, OUTPUT | OPTIONAL}}},
     {"image_channels_last", call_channels_last,
         {{"images", BATCH, CHANNELS *PIXELS}, {"y", BATCH *PIXELS, CHANNELS, OUTPUT}}},

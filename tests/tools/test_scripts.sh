@@ -3,6 +3,11 @@
 #   test_scripts.sh SOURCE_DIR
 # With $CLPRUNE_TEST_LONG it also lets tools/demo.sh do its work, in a copy of the sources: it builds, and trains with few
 # images, generated and in IDX files.
+#
+# tools/test.sh says each of its three steps and how long all take. Without dpkg, apt-get, sudo, network or a writable
+# checkout one line has the next step. tools/demo.sh takes paths in options from the folder of the call, refuses some
+# options, gives others to one run, and has no plot without a test. POCL_AFFINITY is set where all cores are allowed,
+# whatever the variables of OpenMP.
 export LC_ALL=C # a decimal point in every locale
 source=$1
 folder=$(mktemp -d) || exit 2

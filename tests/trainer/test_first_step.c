@@ -5,7 +5,9 @@
  *     test_first_step [long]
  *
  * long: every preset of both models, on both kernel families. The program runs itself with "stuck"
- * and a device: a run whose first step does not end. */
+ * and a device: a run whose first step does not end.
+ *
+ * A resumed run with another kind of step has no count. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

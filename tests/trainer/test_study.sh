@@ -1,6 +1,12 @@
 #!/usr/bin/env bash
 # tools/study.sh: which runs it makes, with which options, what it does after an interruption, and its table.
 #   test_study.sh SOURCE_DIR RESMLP_TRAIN
+#
+# Paths in options are from the folder of the call. Runs begun with other options, also by a process that still works,
+# are refused, unless the difference changes no result. Two processes share the runs. One table has one data set,
+# wherever it lies. A signal to the study or to its group reaches the trainer once. Seeds of an arm that the trainer
+# refuses are not tried. Runs that fail, abort, cannot be locked, have no test or only tests; pipes in place of files;
+# studies that make no sense. The tables of examples/ are made again to the digit.
 export LC_ALL=C # a decimal point in every locale
 source=$(realpath "$1")
 study=$source/tools/study.sh

@@ -2,6 +2,7 @@
 
 #include "core/checked.h"
 #include "nn/layers/sums.h"
+#include "nn/norm/batch_norm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/matrix_private.h"
@@ -76,6 +77,29 @@ done:
     return status;
 }
 
+clprune_status clprune__batch_norm_merge(clprune_context *context, size_t rows_before, size_t rows,
+    size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(group_rows > 0, CLPRUNE_INVALID_ARGUMENT, "group_rows is 0, expected at least 1");
+    TRY(check_count(context, rows_before, rows));
+    size_t needed;
+    REQUIRE(clprune__mul(clprune__ceil_div(rows, group_rows), 2, &needed), CLPRUNE_SIZE_OVERFLOW,
+        "the partial moments of %zu rows in groups of %zu overflow size_t", rows, group_rows);
+    enum { PARTIAL, MEAN, M2, ALL };
+    const clprune__operand operands[ALL] = {{"partial", partial, needed, mean.cols},
+        {"mean", mean, 1, mean.cols}, {"m2", m2, 1, mean.cols}};
+    TRY(clprune__check_operands(context, operands, MEAN, ALL));
+    if (rows == 0)
+        TRY(no_rows(context, rows_before, mean, m2, event));
+    else
+        TRY(merge(context, rows_before, rows, clprune__min(group_rows, rows), partial, mean, m2,
+            event)); /* the kernel adds them */
+done:
+    return status;
+}
+
 clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_before,
     clprune_mat x, clprune_mat mean, clprune_mat m2, cl_event *event)
 {
@@ -98,33 +122,10 @@ clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_
     TRY(clprune__scratch_mat(context, 2 * plan.groups, x.cols, &partial));
     const clprune_mat mats[] = {x, partial};
     TRY(clprune__rowwise_run(context, &partial_kernel, &plan, 2, mats, NULL));
-    TRY(merge(context, rows_before, x.rows, plan.group_rows, partial, mean, m2, event));
+    TRY(clprune__batch_norm_merge(
+        context, rows_before, x.rows, plan.group_rows, partial, mean, m2, event));
 done:
     clprune__scratch_end(context, mark);
-    return status;
-}
-
-clprune_status clprune_batch_norm_merge(clprune_context *context, size_t rows_before, size_t rows,
-    size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2, cl_event *event)
-{
-    ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(group_rows > 0, CLPRUNE_INVALID_ARGUMENT, "group_rows is 0, expected at least 1");
-    TRY(check_count(context, rows_before, rows));
-    size_t needed;
-    REQUIRE(clprune__mul(clprune__ceil_div(rows, group_rows), 2, &needed), CLPRUNE_SIZE_OVERFLOW,
-        "the partial moments of %zu rows in groups of %zu overflow size_t", rows, group_rows);
-    enum { PARTIAL, MEAN, M2, ALL };
-    const clprune__operand operands[ALL] = {{"partial", partial, needed, mean.cols},
-        {"mean", mean, 1, mean.cols}, {"m2", m2, 1, mean.cols}};
-    TRY(clprune__check_operands(context, operands, MEAN, ALL));
-    if (rows == 0)
-        TRY(no_rows(context, rows_before, mean, m2, event));
-    else
-        TRY(merge(context, rows_before, rows, clprune__min(group_rows, rows), partial, mean, m2,
-            event)); /* the kernel adds them */
-done:
     return status;
 }
 
