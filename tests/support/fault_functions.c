@@ -43,18 +43,17 @@ static void result_of_function(clprune_context *c, fault_bytes *to)
     fault_add_buffer(to, c, info.buffer, info.offset, info.sizes.bytes);
 }
 
-static void close_function(clprune_context *c)
-{
-    test_end(c); /* what was made in it */
-}
-
 size_t fault_function_cases(const fault_case **cases)
 {
     enum { COUNT = sizeof functions / sizeof functions[0] };
     static fault_case made[COUNT];
     for (size_t i = 0; i < COUNT; i++)
-        made[i] = (fault_case){functions[i].name, &functions[i], open_function, prepare_function,
-            call_function, result_of_function, NULL, close_function, NULL};
+        made[i] = (fault_case){.name = functions[i].name,
+            .row = &functions[i],
+            .open = open_function,
+            .prepare = prepare_function,
+            .call = call_function,
+            .result = result_of_function};
     *cases = made;
     return COUNT;
 }

@@ -4,18 +4,11 @@
 #include <string.h>
 
 #include "support/fault_case.h"
-#include "support/test_device.h"
+#include "support/test_objects.h"
 
 enum { BATCH = 2, TOKENS = 4, ROWS = BATCH * TOKENS, COLS = 24, OUT = 8, MOST = ROWS * COLS };
 
 /* ---- matrices with values -------------------------------------------------------------------- */
-
-static clprune_mat make(clprune_context *c, const char *name, size_t rows, size_t cols)
-{
-    clprune_mat made;
-    TEST_OK(clprune_mat_create(c, CLPRUNE_MEMORY_INPUT, name, rows, cols, &made));
-    return made;
-}
 
 static void set(clprune_context *c, clprune_mat mat, unsigned salt)
 {
@@ -28,12 +21,12 @@ static clprune_mat x, y, w, dw, out, b;
 static void open_mats(clprune_context *c, const void *row)
 {
     (void)row;
-    x = make(c, "x", ROWS, COLS);
-    y = make(c, "y", ROWS, COLS);
-    w = make(c, "w", OUT, COLS);
-    dw = make(c, "dw", OUT, COLS);
-    out = make(c, "out", ROWS, OUT);
-    b = make(c, "b", 1, OUT);
+    x = test_new_mat(c, ROWS, COLS);
+    y = test_new_mat(c, ROWS, COLS);
+    w = test_new_mat(c, OUT, COLS);
+    dw = test_new_mat(c, OUT, COLS);
+    out = test_new_mat(c, ROWS, OUT);
+    b = test_new_mat(c, 1, OUT);
 }
 
 static void prepare_mats(clprune_context *c)
@@ -44,13 +37,6 @@ static void prepare_mats(clprune_context *c)
     set(c, dw, 4);
     set(c, out, 5);
     set(c, b, 6);
-}
-
-static void close_mats(clprune_context *c)
-{
-    const clprune_mat all[] = {x, y, w, dw, out, b};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        clprune_buffer_release(c, all[i].buffer);
 }
 
 static void result_of_mats(clprune_context *c, fault_bytes *to)
@@ -144,14 +130,11 @@ static cl_event user_event;
 
 static void open_queues(clprune_context *c, const void *row)
 {
-    cl_int code;
     open_mats(c, row);
     first_queue = clprune_context_queue(c);
     assert_int_equal(clRetainCommandQueue(first_queue), CL_SUCCESS);
-    other_queue = clCreateCommandQueue(clprune_context_cl(c), clprune_context_device(c), 0, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    user_event = clCreateUserEvent(clprune_context_cl(c), &code);
-    assert_int_equal(code, CL_SUCCESS);
+    other_queue = test_new_queue(c, 0);
+    user_event = test_new_event(c);
     assert_int_equal(clSetUserEventStatus(user_event, CL_COMPLETE), CL_SUCCESS);
 }
 
@@ -175,10 +158,8 @@ static void undo_queues(clprune_context *c)
 
 static void close_queues(clprune_context *c)
 {
-    close_mats(c);
-    assert_int_equal(clReleaseEvent(user_event), CL_SUCCESS);
-    assert_int_equal(clReleaseCommandQueue(first_queue), CL_SUCCESS);
-    assert_int_equal(clReleaseCommandQueue(other_queue), CL_SUCCESS);
+    (void)c;
+    TEST_CL(clReleaseCommandQueue(first_queue));
 }
 
 /* ---- sparse and batched products ------------------------------------------------------------- */
@@ -461,7 +442,7 @@ static void undo_conv(clprune_context *c)
     conv = NULL;
 }
 
-static clprune_optimizer *optimizer;
+static clprune_optimizer *optimizer, *stepped;
 
 static clprune_status call_optimizer(clprune_context *c)
 {
@@ -498,65 +479,69 @@ static void open_step(clprune_context *c, const void *row)
     open_mats(c, row);
     const clprune_param params[] = {
         {.name = "y", .value = y, .grad = x}, {.name = "dw", .value = dw, .grad = w}};
-    TEST_OK(clprune_optimizer_create(c, &desc, 2, params, &optimizer));
+    stepped = test_new_optimizer(c, desc, 2, params);
 }
 
 static void prepare_step(clprune_context *c)
 {
     prepare_mats(c);
-    clprune_optimizer_set_steps(optimizer, 0);
+    clprune_optimizer_set_steps(stepped, 0);
     for (size_t i = 0; i < 4; i++)
-        TEST_OK(clprune_mat_fill(c, 0, clprune_optimizer_state(optimizer, i / 2, i % 2), NULL));
+        TEST_OK(clprune_mat_fill(c, 0, clprune_optimizer_state(stepped, i / 2, i % 2), NULL));
 }
 
 static clprune_status call_step(clprune_context *c)
 {
     (void)c;
-    const clprune_status status = clprune_optimizer_step(optimizer, 0.1f, NULL);
-    assert_int_equal(clprune_optimizer_steps(optimizer), status == CLPRUNE_SUCCESS);
+    const clprune_status status = clprune_optimizer_step(stepped, 0.1f, NULL);
+    assert_int_equal(clprune_optimizer_steps(stepped), status == CLPRUNE_SUCCESS);
     return status;
-}
-
-static void close_step(clprune_context *c)
-{
-    undo_optimizer(c);
-    close_mats(c);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define WITH_MATS(name, call, undo)                                                                \
+#define MATS(NAME, CALL, RESULT, UNDO)                                                             \
     {                                                                                              \
-        name, NULL, open_mats, prepare_mats, call, result_of_mats, undo, close_mats, NULL          \
+        .name = (NAME), .open = open_mats, .prepare = prepare_mats, .call = (CALL),                \
+        .result = (RESULT), .undo = (UNDO)                                                         \
+    }
+#define STORED(NAME, ROW, CALL, RESULT)                                                            \
+    {                                                                                              \
+        .name = NAME, .row = (ROW), .open = open_store, .prepare = prepare_mats, .call = (CALL),   \
+        .result = (RESULT), .undo = undo_store                                                     \
     }
 #define STORE(name, i)                                                                             \
-    {"store, " name, &rows[i], open_store, prepare_mats, call_store, result_of_store, undo_store,  \
-        close_mats, NULL},                                                                         \
-    {                                                                                              \
-        "store in memory, " name, &rows[i], open_store, prepare_mats, call_store_in,               \
-            result_of_store, undo_store, close_mats, NULL                                          \
-    }
+    STORED("store, " name, &rows[i], call_store, result_of_store),                                 \
+        STORED("store in memory, " name, &rows[i], call_store_in, result_of_store)
 
 static const fault_case cases[] = {{.name = "buffer", .call = call_buffer, .undo = undo_buffer},
     {.name = "large buffer", .call = call_large_buffer, .undo = undo_buffer},
     {.name = "matrix", .call = call_mat_create, .undo = undo_made},
     {.name = "matrices", .call = call_mats_create, .undo = undo_made},
-    {"transfers", NULL, open_mats, prepare_mats, call_transfers, result_of_transfers, NULL,
-        close_mats, NULL},
-    {"queues", NULL, open_queues, prepare_mats, call_queues, result_of_mats, undo_queues,
-        close_queues, NULL},
-    WITH_MATS("bsr", call_bsr_plain, undo_bsr), WITH_MATS("bsr, narrow", call_bsr_narrow, undo_bsr),
-    WITH_MATS("bsr, nt and nn", call_bsr_forms, undo_bsr),
-    WITH_MATS("gemm_batched", call_gemm_batched, NULL), STORE("dense", 0), STORE("pruned", 1),
-    STORE("pruned, centred, sampled, bf16", 2), STORE("mean", 3), STORE("quantised", 4),
-    STORE("pooled", 5), STORE("mask", 6), STORE("GELU code", 7),
-    {"wrap", NULL, open_mats, prepare_mats, call_wrap, result_of_wrap, undo_wrap, close_mats, NULL},
-    {"store of the host's", &rows[1], open_store, prepare_mats, call_store_host, result_of_wrap,
-        undo_store, close_mats, NULL},
-    WITH_MATS("linear", call_linear, undo_linear), WITH_MATS("conv2d", call_conv, undo_conv),
-    WITH_MATS("optimizer", call_optimizer, undo_optimizer),
-    {"optimizer_step", NULL, open_step, prepare_step, call_step, result_of_mats, NULL, close_step,
-        NULL}};
+    MATS("transfers", call_transfers, result_of_transfers, NULL),
+    {.name = "queues",
+        .open = open_queues,
+        .prepare = prepare_mats,
+        .call = call_queues,
+        .result = result_of_mats,
+        .undo = undo_queues,
+        .close = close_queues},
+    MATS("bsr", call_bsr_plain, result_of_mats, undo_bsr),
+    MATS("bsr, narrow", call_bsr_narrow, result_of_mats, undo_bsr),
+    MATS("bsr, nt and nn", call_bsr_forms, result_of_mats, undo_bsr),
+    MATS("gemm_batched", call_gemm_batched, result_of_mats, NULL), STORE("dense", 0),
+    STORE("pruned", 1), STORE("pruned, centred, sampled, bf16", 2), STORE("mean", 3),
+    STORE("quantised", 4), STORE("pooled", 5), STORE("mask", 6), STORE("GELU code", 7),
+    MATS("wrap", call_wrap, result_of_wrap, undo_wrap),
+    STORED("store of the host's", &rows[1], call_store_host, result_of_wrap),
+    MATS("linear", call_linear, result_of_mats, undo_linear),
+    MATS("conv2d", call_conv, result_of_mats, undo_conv),
+    MATS("optimizer", call_optimizer, result_of_mats, undo_optimizer),
+    {.name = "optimizer_step",
+        .open = open_step,
+        .prepare = prepare_step,
+        .call = call_step,
+        .result = result_of_mats}};
 
 size_t fault_object_cases(const fault_case **list)
 {
