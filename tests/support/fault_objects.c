@@ -46,21 +46,40 @@ static void result_of_mats(clprune_context *c, fault_bytes *to)
     fault_add_mat(to, c, out);
 }
 
-/* ---- buffers and matrices -------------------------------------------------------------------- */
+/* ---- what calls create ----------------------------------------------------------------------- */
 
 static cl_mem buffer;
 static clprune_mat made[3];
+static clprune_bsr bsr;
+static clprune_saved *saved;
+static clprune_linear *linear;
+static clprune_conv2d *conv;
+static clprune_optimizer *optimizer;
+
+static void undo_created(clprune_context *c)
+{
+    clprune_optimizer_destroy(optimizer);
+    clprune_saved_destroy(saved);
+    clprune_linear_destroy(linear);
+    clprune_conv2d_destroy(conv);
+    clprune_bsr_destroy(c, &bsr);
+    clprune_buffer_release(c, made[0].buffer);
+    clprune_buffer_release(c, buffer);
+    optimizer = NULL;
+    saved = NULL;
+    linear = NULL;
+    conv = NULL;
+    memset(&bsr, 0, sizeof bsr);
+    memset(made, 0, sizeof made);
+    buffer = NULL;
+}
+
+/* ---- buffers and matrices -------------------------------------------------------------------- */
 
 static clprune_status call_buffer(clprune_context *c)
 {
     return fault_checked(
         clprune_buffer_create(c, CLPRUNE_MEMORY_INPUT, "a buffer", 1000, &buffer), &buffer);
-}
-
-static void undo_buffer(clprune_context *c)
-{
-    clprune_buffer_release(c, buffer);
-    buffer = NULL;
 }
 
 static clprune_status call_large_buffer(clprune_context *c) /* in huge pages */
@@ -84,12 +103,6 @@ static clprune_status call_mats_create(clprune_context *c)
         made[i] = (clprune_mat){.rows = i + 1, .cols = 5};
     return fault_checked(
         clprune_mats_create(c, CLPRUNE_MEMORY_PARAMETERS, 3, names, made), &made[2].buffer);
-}
-
-static void undo_made(clprune_context *c)
-{
-    clprune_buffer_release(c, made[0].buffer);
-    memset(made, 0, sizeof made);
 }
 
 static float host[MOST + 20];
@@ -164,8 +177,6 @@ static void close_queues(clprune_context *c)
 
 /* ---- sparse and batched products ------------------------------------------------------------- */
 
-static clprune_bsr bsr;
-
 static clprune_status call_bsr(
     clprune_context *c, clprune_value_type values, clprune_index_type index)
 {
@@ -214,12 +225,6 @@ static clprune_status call_bsr_forms(clprune_context *c)
     return status;
 }
 
-static void undo_bsr(clprune_context *c)
-{
-    clprune_bsr_destroy(c, &bsr);
-    memset(&bsr, 0, sizeof bsr);
-}
-
 static clprune_status call_gemm_batched(clprune_context *c)
 {
     const clprune_mat one = {x.buffer, 0, TOKENS, COLS, COLS},
@@ -256,7 +261,6 @@ static const store_row rows[] = {KEEP(.form = CLPRUNE_FORM_DENSE),
     {.keep = {.form = CLPRUNE_FORM_GELU_CODE, .bits = 4}, .activation = CLPRUNE_ACTIVATION_GELU}};
 
 static const store_row *row_of;
-static clprune_saved *saved;
 
 static void open_store(clprune_context *c, const void *row)
 {
@@ -324,13 +328,6 @@ static clprune_status call_store_in(clprune_context *c)
     return status;
 }
 
-static void undo_store(clprune_context *c)
-{
-    clprune_saved_destroy(saved);
-    saved = NULL;
-    undo_buffer(c);
-}
-
 /* ---- host memory ----------------------------------------------------------------------------- */
 
 /* Aligned memory is used in place, other memory is staged, here with gaps between its rows. */
@@ -392,9 +389,6 @@ static clprune_status call_store_host(clprune_context *c)
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-static clprune_linear *linear;
-static clprune_conv2d *conv;
-
 static clprune_status call_linear(clprune_context *c)
 {
     const clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = rows[1].keep};
@@ -405,13 +399,6 @@ static clprune_status call_linear(clprune_context *c)
     THEN(clprune_linear_forward(linear, BATCH, x, w, b, out, saved, NULL));
     THEN(clprune_linear_backward(linear, BATCH, 1, saved, out, w, y, dw, b, NULL));
     return status;
-}
-
-static void undo_linear(clprune_context *c)
-{
-    undo_store(c);
-    clprune_linear_destroy(linear);
-    linear = NULL;
 }
 
 static const clprune_extent picture = {2, 4};
@@ -435,14 +422,7 @@ static clprune_status call_conv(clprune_context *c)
     return status;
 }
 
-static void undo_conv(clprune_context *c)
-{
-    undo_store(c);
-    clprune_conv2d_destroy(conv);
-    conv = NULL;
-}
-
-static clprune_optimizer *optimizer, *stepped;
+static clprune_optimizer *stepped;
 
 static clprune_status call_optimizer(clprune_context *c)
 {
@@ -462,13 +442,6 @@ static clprune_status call_optimizer(clprune_context *c)
         THEN(clprune_optimizer_step(optimizer, 0.1f, NULL));
     }
     return status;
-}
-
-static void undo_optimizer(clprune_context *c)
-{
-    (void)c;
-    clprune_optimizer_destroy(optimizer);
-    optimizer = NULL;
 }
 
 /* A failed step does not count: the next one is the same step. */
@@ -500,25 +473,25 @@ static clprune_status call_step(clprune_context *c)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define MATS(NAME, CALL, RESULT, UNDO)                                                             \
+#define MATS(NAME, CALL, RESULT)                                                                   \
     {                                                                                              \
         .name = (NAME), .open = open_mats, .prepare = prepare_mats, .call = (CALL),                \
-        .result = (RESULT), .undo = (UNDO)                                                         \
+        .result = (RESULT), .undo = undo_created                                                   \
     }
 #define STORED(NAME, ROW, CALL, RESULT)                                                            \
     {                                                                                              \
         .name = NAME, .row = (ROW), .open = open_store, .prepare = prepare_mats, .call = (CALL),   \
-        .result = (RESULT), .undo = undo_store                                                     \
+        .result = (RESULT), .undo = undo_created                                                   \
     }
 #define STORE(name, i)                                                                             \
     STORED("store, " name, &rows[i], call_store, result_of_store),                                 \
         STORED("store in memory, " name, &rows[i], call_store_in, result_of_store)
 
-static const fault_case cases[] = {{.name = "buffer", .call = call_buffer, .undo = undo_buffer},
-    {.name = "large buffer", .call = call_large_buffer, .undo = undo_buffer},
-    {.name = "matrix", .call = call_mat_create, .undo = undo_made},
-    {.name = "matrices", .call = call_mats_create, .undo = undo_made},
-    MATS("transfers", call_transfers, result_of_transfers, NULL),
+static const fault_case cases[] = {{.name = "buffer", .call = call_buffer, .undo = undo_created},
+    {.name = "large buffer", .call = call_large_buffer, .undo = undo_created},
+    {.name = "matrix", .call = call_mat_create, .undo = undo_created},
+    {.name = "matrices", .call = call_mats_create, .undo = undo_created},
+    MATS("transfers", call_transfers, result_of_transfers),
     {.name = "queues",
         .open = open_queues,
         .prepare = prepare_mats,
@@ -526,17 +499,21 @@ static const fault_case cases[] = {{.name = "buffer", .call = call_buffer, .undo
         .result = result_of_mats,
         .undo = undo_queues,
         .close = close_queues},
-    MATS("bsr", call_bsr_plain, result_of_mats, undo_bsr),
-    MATS("bsr, narrow", call_bsr_narrow, result_of_mats, undo_bsr),
-    MATS("bsr, nt and nn", call_bsr_forms, result_of_mats, undo_bsr),
-    MATS("gemm_batched", call_gemm_batched, result_of_mats, NULL), STORE("dense", 0),
-    STORE("pruned", 1), STORE("pruned, centred, sampled, bf16", 2), STORE("mean", 3),
-    STORE("quantised", 4), STORE("pooled", 5), STORE("mask", 6), STORE("GELU code", 7),
-    MATS("wrap", call_wrap, result_of_wrap, undo_wrap),
+    MATS("bsr", call_bsr_plain, result_of_mats),
+    MATS("bsr, narrow", call_bsr_narrow, result_of_mats),
+    MATS("bsr, nt and nn", call_bsr_forms, result_of_mats),
+    MATS("gemm_batched", call_gemm_batched, result_of_mats), STORE("dense", 0), STORE("pruned", 1),
+    STORE("pruned, centred, sampled, bf16", 2), STORE("mean", 3), STORE("quantised", 4),
+    STORE("pooled", 5), STORE("mask", 6), STORE("GELU code", 7),
+    {.name = "wrap",
+        .open = open_mats,
+        .prepare = prepare_mats,
+        .call = call_wrap,
+        .result = result_of_wrap,
+        .undo = undo_wrap},
     STORED("store of the host's", &rows[1], call_store_host, result_of_wrap),
-    MATS("linear", call_linear, result_of_mats, undo_linear),
-    MATS("conv2d", call_conv, result_of_mats, undo_conv),
-    MATS("optimizer", call_optimizer, result_of_mats, undo_optimizer),
+    MATS("linear", call_linear, result_of_mats), MATS("conv2d", call_conv, result_of_mats),
+    MATS("optimizer", call_optimizer, result_of_mats),
     {.name = "optimizer_step",
         .open = open_step,
         .prepare = prepare_step,
