@@ -29,18 +29,43 @@
  * `entries` has AHEAD elements behind the last entry. Local memory: SEG * PANEL * 4 bytes, with DIRECT
  * plus direct.clh's. CB divides BC, CB * V accumulators. IMAGES: the most `images`. */
 #include "conv/direct.clh"
+#include "conv/layer.clh"
 #if !defined(BC) || !defined(SEG) || !defined(IMAGES) || !defined(AHEAD)
 #error "conv_dw_pruned_vector.cl needs BC, SEG, IMAGES and AHEAD"
 #endif
-#define LINE 16 /* floats of a cache line */
 
 #ifndef CENTRED
 #define CENTRED 0
 #endif
+
+/* The rows of pixels / stride_y from `first` on, of the `count` images from n on. The panel has high x pitch
+ * pixels of each image, from result pixel (top, left) on. fresh: the first segment of a split, last: the last
+ * one. */
+typedef struct segment {
+    ulong n, number; /* of the image's segments */
+    uint count, first, high, pitch;
+    int top, left;
+    bool fresh, last;
+} segment;
+
+/* The kept blocks of all images, their lists by segment and class (conv_lists.cl), and with CENTRED the means
+ * that were subtracted. */
+typedef struct kept_blocks {
+    ulong cols, keep, segments, classes;
+    global const float *values;
+    global const uint *starts;
+    global const uint2 *entries;
+    global const float *means;
+    ulong means_ld;
+    uint channels;
+} kept_blocks;
+
 #if CENTRED
-#define IF_CENTRED(...) __VA_ARGS__
+#define CENTRED_ARGUMENTS , const uint channels, MAT_IN_RESTRICT(means)
+#define MEANS             ROW(means, 0), means_ld, channels
 #else
-#define IF_CENTRED(...)
+#define CENTRED_ARGUMENTS
+#define MEANS 0, 0, 0
 #endif
 
 /* (class, shift) of tap `tap` of an axis: it meets the pixels i with i % stride = class, and the result for
@@ -58,143 +83,113 @@ static inline uint pixels_from(const uint first, const uint stride, const uint s
     return first < size ? min((size - 1 - first) / stride + 1, most) : 0;
 }
 
-/* sum = the sum over down x across pixels of a panel whose rows have `pitch` pixels. */
-static inline void sum_pixels(float16 *sum, local const float *from, const uint down, const uint across,
-    const uint pitch)
+/* panel[..] = the segment's pixels of dy, image by image, row by row; zeros outside of the results. */
+static inline void copy_pixels(local float *panel, const segment s, const layer a,
+    global const float *dy, const ulong dy_ld, const uint inside)
 {
-    float16 total[V];
-#pragma unroll
-    for (int h = 0; h < V; h++)
-        total[h] = (float16)(0.0f);
-    for (uint u = 0; u < down; u++)
-        for (uint v = 0; v < across; v++)
-#pragma unroll
-            for (int h = 0; h < V; h++)
-                total[h] += vload16(h, from + ((ulong)u * pitch + v) * PANEL);
-#pragma unroll
-    for (int h = 0; h < V; h++)
-        sum[h] = total[h];
+    for (uint m = 0; m < s.count; m++)
+        for (uint u = 0; u < s.high; u++)
+            for (uint v = 0; v < s.pitch; v++, panel += PANEL) {
+                const uint i = (uint)(s.top + (int)u), j = (uint)(s.left + (int)v);
+                const bool there = i < a.height && j < a.width;
+                const ulong pixel = there ? ((s.n + m) * a.height + i) * a.width + j : 0;
+                copy_outputs(panel, dy + pixel * dy_ld, there ? inside : 0);
+            }
+}
+
+/* served[m] = for each image the sum over down x across pixels of the shifted panel. */
+static inline void sum_served(float16 served[][V], local const float *shifted, const segment s,
+    const uint down, const uint across)
+{
+    for (uint m = 0; m < s.count; m++, shifted += s.high * s.pitch * PANEL) {
+        float16 total[V];
+        FOR_VECTORS_OF_ROW(h)
+            total[h] = (float16)(0.0f);
+        for (uint u = 0; u < down; u++)
+            for (uint v = 0; v < across; v++)
+                FOR_VECTORS_OF_ROW(h)
+                    total[h] += vload16(h, shifted + ((ulong)u * s.pitch + v) * PANEL);
+        FOR_VECTORS_OF_ROW(h)
+            served[m][h] = total[h];
+    }
+}
+
+/* sum += the means of CB channels, each times the sum of the results that the tap serves. */
+static inline void add_means(float16 sum[CB][V], const float16 *served, global const float *mean,
+    const uint channel, const uint channels)
+{
+    FOR_TILE(CB, b, h)
+        sum[b][h] = fma((float16)(mean[min(channel + b, channels - 1)]), served[h], sum[b][h]);
+}
+
+/* tiles[first_column + ..] += the shifted panel times the kept blocks of a class, for the columns of a tap. */
+static inline void multiply_blocks(local const float *shifted, float16 served[][V], const segment s,
+    const kept_blocks x, const uint class, const bool fetch, const ulong first_column,
+    global float *tiles, const destination to)
+{
+    for (ulong j = 0; j < x.cols; j++)
+        for (uint c = 0; c < BC; c += CB) {
+            const ulong column = first_column + j * BC + c;
+            float16 sum[CB][V];
+            load_tile(sum, tiles + column * PANEL, s.fresh);
+            for (uint m = 0; m < s.count; m++) {
+                const ulong n = s.n + m;
+                global const uint *start =
+                    x.starts + ((n * x.segments + s.number) * x.classes + class) * (x.cols + 1) + j;
+                add_entries(sum, x.entries + n * x.keep + start[0], start[1] - start[0], fetch,
+                    shifted + (ulong)m * s.high * s.pitch * PANEL, x.values + n * x.keep * BC + c);
+                if (CENTRED)
+                    add_means(sum, served[m], x.means + n * x.means_ld, (uint)(j * BC) + c,
+                        x.channels);
+            }
+            put_tile(sum, tiles, column, to);
+        }
 }
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pruned_vector(const ulong batch,
-    const uint outputs, const uint image_height, const uint image_width, const uint height,
-    const uint width, const uint taps, const uint kernel_width, const int stride_y, const int stride_x,
-    const int padding_y, const int padding_x, const int dilation_y, const int dilation_x,
-    const ulong block_cols, const uint segment, const ulong segments, const ulong images,
-    const int low_y, const int low_x, const uint margin_y, const uint pitch, const ulong keep,
-    const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), const ulong values_offset,
-    global const float *restrict values, const ulong starts_offset, global const uint *restrict starts,
-    const ulong entries_offset, global const uint2 *restrict entries, const ulong partial_offset,
-    global float *restrict partial IF_CENTRED(, const uint channels, MAT_IN_RESTRICT(means))
-        DIRECT_ARGUMENTS)
+    const uint outputs, LAYER_PARAMETERS, const ulong block_cols, const uint segment_rows,
+    const ulong segments, const ulong images, const int low_y, const int low_x, const uint margin_y,
+    const uint pitch, const ulong keep, const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy),
+    const ulong values_offset, global const float *restrict values, const ulong starts_offset,
+    global const uint *restrict starts, const ulong entries_offset,
+    global const uint2 *restrict entries, const ulong partial_offset,
+    global float *restrict partial CENTRED_ARGUMENTS DIRECT_ARGUMENTS)
 {
     local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
-    IF_DIRECT(local float16 columns[16 * V], space[16];)
+    DIRECT_LOCAL
     local float *panel = (local float *)panel_vectors;
-    const ulong first_panel = get_group_id(0) * panel_run;
-    const ulong end_panel = min(first_panel + panel_run, panels);
-    const ulong split = get_group_id(1), splits = get_num_groups(1);
-    const ulong first_image = split * batch / splits, end_image = (split + 1) * batch / splits;
+    const layer a = LAYER;
+    const share mine = share_of_group(batch, panels, panel_run);
     const ulong panel_size = taps * block_cols * BC * PANEL;
-    const uint classes = (uint)(stride_y * stride_x);
     const uint steps = (image_height + (uint)stride_y - 1) / (uint)stride_y;
-    values += values_offset;
-    starts += starts_offset;
-    entries += entries_offset;
-    partial += partial_offset + split * panels * panel_size;
+    const kept_blocks blocks = {block_cols, keep, segments, (ulong)(stride_y * stride_x),
+        values + values_offset, starts + starts_offset, entries + entries_offset, MEANS};
+    partial += partial_offset + get_group_id(1) * panels * panel_size;
 
-    for (ulong n = first_image; n < end_image; n += images)
-        for (ulong s = 0; s < segments; s++) {
-            const bool fresh = n == first_image && s == 0;
-            IF_DIRECT(const bool last = n + images >= end_image && s + 1 == segments;)
-            const uint count = (uint)min(images, end_image - n);
-            const uint high = min(segment, steps - (uint)s * segment) + margin_y;
-            const int top = (int)((uint)s * segment) + low_y;
-            for (ulong p = first_panel; p < end_panel; p++) {
+    for (ulong n = mine.first; n < mine.end; n += images)
+        for (ulong number = 0; number < segments; number++) {
+            const uint first = (uint)number * segment_rows;
+            const uint high = min(segment_rows, steps - first) + margin_y;
+            const segment s = {n, number, (uint)min(images, mine.end - n), first, high, pitch,
+                (int)first + low_y, low_x, n == mine.first && number == 0,
+                n + images >= mine.end && number + 1 == segments};
+            for (ulong p = mine.first_panel; p < mine.end_panel; p++) {
                 const uint inside = (uint)min((ulong)PANEL, outputs - p * PANEL);
-                local float *to = panel;
-                for (uint m = 0; m < count; m++)
-                    for (uint u = 0; u < high; u++)
-                        for (uint v = 0; v < pitch; v++, to += PANEL) {
-                            const uint i = (uint)(top + (int)u), j = (uint)(low_x + (int)v);
-                            const bool there = i < height && j < width;
-                            copy_outputs(to,
-                                ROW(dy, there ? ((n + m) * height + i) * width + j : 0) + p * PANEL,
-                                there ? inside : 0);
-                        }
+                const destination to = DESTINATION(s.last, p, inside);
+                copy_pixels(panel, s, a, ROW(dy, 0) + p * PANEL, dy_ld, inside);
                 for (uint t = 0; t < taps; t++) {
                     const int2 y = tap_shift((int)(t / kernel_width), stride_y, padding_y, dilation_y);
                     const int2 x = tap_shift((int)(t % kernel_width), stride_x, padding_x, dilation_x);
-                    const uint class = (uint)(y.x * stride_x + x.x);
                     local const float *shifted =
                         panel + ((ulong)(y.y - low_y) * pitch + (ulong)(x.y - low_x)) * PANEL;
-#if CENTRED
-                    float16 served[IMAGES][V];
-                    const uint down = pixels_from((uint)s * segment * (uint)stride_y + (uint)y.x,
-                        (uint)stride_y, image_height, high - margin_y);
-                    const uint across =
-                        pixels_from((uint)x.x, (uint)stride_x, image_width, image_width);
-                    for (uint m = 0; m < count; m++)
-                        sum_pixels(
-                            served[m], shifted + (ulong)m * high * pitch * PANEL, down, across, pitch);
-#endif
-                    for (ulong j = 0; j < block_cols; j++)
-                        for (uint c = 0; c < BC; c += CB) {
-                            global float *tile = partial + p * panel_size +
-                                                 ((t * block_cols + j) * BC + c) * PANEL;
-                            float16 sum[CB][V];
-#pragma unroll
-                            for (int b = 0; b < CB; b++)
-#pragma unroll
-                                for (int h = 0; h < V; h++)
-                                    sum[b][h] =
-                                        fresh ? (float16)(0.0f) : LOAD16(tile + 16 * (b * V + h));
-                            for (uint m = 0; m < count; m++) {
-                                global const uint *start =
-                                    starts +
-                                    (((n + m) * segments + s) * classes + class) * (block_cols + 1) + j;
-                                global const uint *entry =
-                                    (global const uint *)(entries + (n + m) * keep + start[0]);
-                                global const uint *end = entry + 2 * (ulong)(start[1] - start[0]);
-                                global const float *kept = values + (n + m) * keep * BC + c;
-                                local const float *of_image = shifted + (ulong)m * high * pitch * PANEL;
-                                for (; entry < end; entry += 2) {
-                                    if (t == 0)
-                                        PREFETCH(kept + (ulong)entry[2 * AHEAD + 1] * BC);
-                                    local const float *dy_row = of_image + (ulong)entry[0] * PANEL;
-                                    global const float *block = kept + (ulong)entry[1] * BC;
-                                    float16 d[V];
-#pragma unroll
-                                    for (int h = 0; h < V; h++)
-                                        d[h] = vload16(h, dy_row);
-#pragma unroll
-                                    for (int b = 0; b < CB; b++)
-#pragma unroll
-                                        for (int h = 0; h < V; h++)
-                                            sum[b][h] = fma((float16)(block[b]), d[h], sum[b][h]);
-                                }
-#if CENTRED
-                                global const float *mean = ROW(means, n + m);
-#pragma unroll
-                                for (uint b = 0; b < CB; b++) {
-                                    const float16 value = mean[min((uint)j * BC + c + b, channels - 1)];
-#pragma unroll
-                                    for (int h = 0; h < V; h++)
-                                        sum[b][h] = fma(value, served[m][h], sum[b][h]);
-                                }
-#endif
-                            }
-                            IF_DIRECT(if (last) {
-                                write_tile(sum, (uint)j * BC + c, columns, space, inside, beta,
-                                    &AT(dw, p * PANEL, t * block_cols * BC), dw_ld);
-                                continue;
-                            })
-#pragma unroll
-                            for (int b = 0; b < CB; b++)
-#pragma unroll
-                                for (int h = 0; h < V; h++)
-                                    STORE16(sum[b][h], tile + 16 * (b * V + h));
-                        }
+                    float16 served[CENTRED ? IMAGES : 1][V];
+                    if (CENTRED)
+                        sum_served(served, shifted, s,
+                            pixels_from(first * (uint)stride_y + (uint)y.x, (uint)stride_y,
+                                image_height, high - margin_y),
+                            pixels_from((uint)x.x, (uint)stride_x, image_width, image_width));
+                    multiply_blocks(shifted, served, s, blocks, (uint)(y.x * stride_x + x.x), t == 0,
+                        (ulong)t * block_cols * BC, partial + p * panel_size, to);
                 }
             }
         }

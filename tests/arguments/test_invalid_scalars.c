@@ -85,8 +85,8 @@ static clprune_status bn_statistics(float eps, float momentum)
     clprune_mat row[5];
     for (size_t i = 0; i < 5; i++)
         row[i] = clprune_mat_of(mats[i].buffer, 1, 4);
-    return clprune_batch_norm_statistics(
-        context, 9, eps, momentum, row[0], row[1], row[2], row[3], row[4], NULL);
+    return clprune_batch_norm_statistics(context, 9, eps, row[0], row[1], row[2],
+        &(clprune_batch_norm_running){.momentum = momentum, .mean = row[3], .var = row[4]}, NULL);
 }
 
 SCALAR(bn_statistics_eps, bn_statistics(value, 0.1f))

@@ -1,4 +1,7 @@
-/* A process that forks: the child gets an error, not a hang, and the parent goes on. */
+/* A process that forks: the child gets an error, not a hang, and the parent goes on.
+ *
+ * The child destroys its parent's objects without a call of OpenCL, also if a thread of the parent
+ * was inside a call at the fork. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

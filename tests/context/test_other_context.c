@@ -48,14 +48,16 @@ static void stores(void **state)
     const clprune_memory_usage before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL);
     for (int i = 0; i < ROUNDS; i++) {
         REFUSED(clprune_linear_forward(linear, BATCH, x, w, none, y, foreign, NULL));
-        REFUSED(clprune_linear_backward(linear, BATCH, 0, foreign, y, w, dx, dw, none, NULL));
-        REFUSED(clprune_linear_backward(linear, BATCH, 0, foreign, y, w, dx, none, none, NULL));
+        REFUSED(clprune_linear_backward(
+            linear, BATCH, foreign, y, w, &(clprune_grads){.dx = dx, .dw = dw}, NULL));
+        REFUSED(clprune_linear_backward(
+            linear, BATCH, foreign, y, w, &(clprune_grads){.dx = dx}, NULL));
         REFUSED(clprune_conv2d_forward(conv, BATCH, image, x, w, none, y, foreign, NULL));
-        REFUSED(
-            clprune_conv2d_backward(conv, BATCH, image, 0, 0, foreign, y, w, dx, dw, none, NULL));
+        REFUSED(clprune_conv2d_backward(
+            conv, BATCH, image, foreign, y, w, &(clprune_grads){.dx = dx, .dw = dw}, NULL));
         REFUSED(clprune_activation_forward(context, gelu, 0, BATCH, x, none, y, foreign, NULL));
-        REFUSED(
-            clprune_activation_backward(context, gelu, 0, BATCH, 0, foreign, y, dx, none, NULL));
+        REFUSED(clprune_activation_backward(
+            context, gelu, 0, BATCH, foreign, y, &(clprune_grads){.dx = dx}, NULL));
     }
     const clprune_memory_usage after = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL);
     assert_memory_equal(&after, &before, sizeof after);

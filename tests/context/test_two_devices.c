@@ -1,6 +1,8 @@
 /* A context on one device of an OpenCL context that has two; a device that does not answer beside
  * one that does. PoCL makes two of $POCL_DEVICES, which tests/CMakeLists.txt sets; other drivers
- * may have one, then this is skipped. */
+ * may have one, then this is skipped.
+ *
+ * Both devices load their programs from the cache. */
 #include <CL/cl.h>
 #include <string.h>
 

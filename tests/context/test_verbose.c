@@ -1,4 +1,9 @@
-/* CLPRUNE_VERBOSE: the lines of calls, commands and errors, refused values; silence without it. */
+/* CLPRUNE_VERBOSE: the lines of calls, commands and errors, refused values; silence without it.
+ *
+ * A line has eight fields, also in a locale with a decimal comma, and so have the texts of errors.
+ * It names operands, kernels and where programs came from: `build`, then `disk`. Its time is the
+ * time of the event. Results have the same bits. Without the variable calls that fail print nothing
+ * either. */
 #include <fcntl.h>
 #include <locale.h>
 #include <math.h>
@@ -37,7 +42,8 @@ static void use(const char *verbose, float result[ROWS * OUT])
         TEST_OK(clprune_gemm(context, false, true, 1.0f, 0.0f, x, w, y, &event));
         assert_non_null(event);
         TEST_CL(clReleaseEvent(event));
-        TEST_OK(clprune_relu_forward(context, y, CLPRUNE_NO_MAT, y, CLPRUNE_NO_MAT, NULL));
+        TEST_OK(clprune_activation_forward(
+            context, CLPRUNE_ACTIVATION_RELU, 0, 0, y, CLPRUNE_NO_MAT, y, NULL, NULL));
     }
     TEST_OK(clprune_mat_read(context, y, result));
     assert_int_equal(
@@ -101,7 +107,7 @@ static void lines(NO_ROW)
         const size_t runs = (size_t)level; /* the second appends to the file */
         assert_int_equal(count_lines(text, "clprune,info,0."), runs);
         assert_int_equal(count_lines(text, "clprune,call,gemm,a:24x32 b:16x32 c:24x16,"), 2 * runs);
-        assert_int_equal(count_lines(text, "clprune,call,relu_forward,"), 2 * runs);
+        assert_int_equal(count_lines(text, "clprune,call,activation_forward,"), 2 * runs);
         assert_int_equal(count_lines(text, "clprune,call,mat_write,mat:24x32,write,1,,"), runs);
         assert_int_equal(count_lines(text, "clprune,call,mat_read,mat:24x16,read,1,,"), runs);
         assert_int_equal(count_lines(text, "clprune,call,"), 7 * runs);
@@ -109,9 +115,9 @@ static void lines(NO_ROW)
         assert_true(count_lines(text, "clprune,command,") >= (level == 2 ? 7 : 0));
         assert_int_equal(count_lines(text, "clprune,command,") > 0, level == 2);
         /* of two equal calls, the first builds its kernel or loads it, the second has it */
-        const char *first = strstr(text, "clprune,call,relu_forward"), *second = NULL;
+        const char *first = strstr(text, "clprune,call,activation_forward"), *second = NULL;
         if (first != NULL)
-            second = strstr(first + 1, "clprune,call,relu_forward");
+            second = strstr(first + 1, "clprune,call,activation_forward");
         assert_non_null(second);
         const char *end = strchr(second, '\n');
         assert_non_null(end);
@@ -158,14 +164,15 @@ static void times_and_sources(NO_ROW)
         const clprune_mat y = test_new_mat_of(context, "y", ROWS, OUT, numbers);
         cl_event event;
         cl_ulong from = 0, to = 0;
-        TEST_OK(clprune_relu_forward(context, y, CLPRUNE_NO_MAT, y, CLPRUNE_NO_MAT, &event));
+        TEST_OK(clprune_activation_forward(
+            context, CLPRUNE_ACTIVATION_RELU, 0, 0, y, CLPRUNE_NO_MAT, y, NULL, &event));
         TEST_CL(
             clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof from, &from, NULL));
         TEST_CL(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof to, &to, NULL));
         TEST_CL(clReleaseEvent(event));
         test_end(context);
         char *text = read_lines(path + 2);
-        const char *line = strstr(text, "clprune,call,relu_forward,");
+        const char *line = strstr(text, "clprune,call,activation_forward,");
         assert_non_null(line);
         const char *end = test_text(",1,%s,", sources[i]);
         const char *at = strstr(line, end);
@@ -205,9 +212,11 @@ static void silent(NO_ROW)
     good[0] = test_create((clprune_context_options){.cache_dir = path}, &context); /* a warning */
     good[1] = clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "y", ROWS, OUT, &y);
     good[2] = clprune_mat_write(context, y, numbers);
-    good[3] = clprune_relu_forward(context, y, CLPRUNE_NO_MAT, y, CLPRUNE_NO_MAT, NULL);
+    good[3] = clprune_activation_forward(
+        context, CLPRUNE_ACTIVATION_RELU, 0, 0, y, CLPRUNE_NO_MAT, y, NULL, NULL);
     bad[0] = clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", SIZE_MAX / 8, 1, &x);
-    bad[1] = clprune_relu_forward(context, y, y, y, CLPRUNE_NO_MAT, NULL);
+    bad[1] =
+        clprune_activation_forward(context, CLPRUNE_ACTIVATION_RELU, 0, 0, y, y, y, NULL, NULL);
     bad[2] = test_create((clprune_context_options){.kernels = 99}, &none);
     clprune_context_destroy(context);
     redirect(NULL);
@@ -255,7 +264,7 @@ static void pipes(NO_ROW)
     const ssize_t bytes = read(reader, text, sizeof text - 1);
     assert_true(bytes > 0);
     text[bytes] = '\0';
-    assert_int_equal(count_lines(text, "clprune,call,relu_forward,"), 2);
+    assert_int_equal(count_lines(text, "clprune,call,activation_forward,"), 2);
     assert_int_equal(close(reader), 0);
 }
 

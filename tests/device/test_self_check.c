@@ -1,6 +1,9 @@
 /* A device whose results are wrong (support/device_layer.c) is refused when a context is created.
  * The order of the cases matters: a device that passed is not asked again. CTest loads the layer;
- * without it the program is skipped. */
+ * without it the program is skipped.
+ *
+ * The layer changes single results of the self-check: NaN and wrong last bits are refused, with the
+ * name of the device and of the driver. The caller's queue is not waited for. */
 #include <CL/cl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "golden/golden_images.h"
+#include "golden/golden_rows.h"
 #include "golden/golden_types.h"
 #include "model.h"
 #include "support/test_compare.h"
@@ -34,6 +35,31 @@ typedef struct fixture {
     clprune_mat loss, hit;
     cl_mem labels;
 } fixture;
+
+/* The tensors of a case: row->parameters gradients, then the logits. */
+static inline const golden_tensor *tensors_of(const golden_resmlp_case *row)
+{
+    const size_t count = row->parameters + 1;
+    const golden_row *rows = golden_rows_read(
+        TEST_GOLDEN "/golden_resmlp.safetensors", row->name, count, GOLDEN_TENSOR_NUMBERS);
+    golden_tensor *tensors = test_alloc(count * sizeof *tensors);
+    for (size_t i = 0; i < count; i++) {
+        golden_tensor *t = &tensors[i];
+        const double *number = rows[i].numbers;
+        t->name = rows[i].name;
+        t->kind = (golden_kind)*number++;
+        t->fan_in = (uint64_t)*number++;
+        t->count = (uint64_t)*number++;
+        t->norm = *number++;
+        for (size_t p = 0; p < GOLDEN_PROJECTIONS; p++)
+            t->proj[p] = *number++;
+        for (size_t k = 0; k < GOLDEN_SAMPLES; k++)
+            t->index[k] = (uint64_t)*number++;
+        for (size_t k = 0; k < GOLDEN_SAMPLES; k++)
+            t->value[k] = *number++;
+    }
+    return tensors;
+}
 
 static inline resmlp_arch arch_of(const golden_resmlp_case *row)
 {
@@ -106,7 +132,7 @@ static inline fixture make_fixture_each(
     TEST_OK(clprune_mat_create(context, work, "loss", batch, 1, &f.loss));
     TEST_OK(clprune_mat_create(context, work, "hit", batch, 1, &f.hit));
     TEST_OK(clprune_buffer_create(context, input, "labels", batch * sizeof(int32_t), &f.labels));
-    write_parameters(&f, &golden_resmlp_tensors[row->first]);
+    write_parameters(&f, tensors_of(row));
     write_images(&f, row->image_seed);
     write_labels(&f, 0, false);
     return f;
@@ -236,7 +262,7 @@ static inline void check_tensor(const golden_tensor *want, clprune_mat mat)
  * many as the model chooses. Frees the fixture. */
 static inline void check_gradients_of(const golden_resmlp_case *row, fixture f, size_t chunk)
 {
-    const golden_tensor *want = &golden_resmlp_tensors[row->first];
+    const golden_tensor *want = tensors_of(row);
     if (chunk != 0)
         f.model.chunk = f.model.stem_step = chunk;
     forward(&f, true);

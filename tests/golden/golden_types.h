@@ -3,11 +3,12 @@
  * @brief The row types of the golden tables. Include this, then the `.inc` file a test needs.
  *
  *     golden_rng.inc      golden_rng_vectors[], golden_fill_vectors[]
- *     golden_resmlp.inc   golden_resmlp_cases[], golden_resmlp_tensors[]
+ *     golden_resmlp.inc   golden_resmlp_cases[]
  *     golden_optim.inc    golden_optim_runs[], golden_optim_tensors[],
  *                         golden_cosine, golden_cosine_lr[]
  *     golden_train.inc    golden_train_runs[]
  *
+ * golden_model.h reads the tensors of golden_resmlp_cases[] from golden_resmlp.safetensors.
  * Every table X[] comes with a constant X_count in an enum. Formulas and rules are in README.md.
  */
 #ifndef GOLDEN_TYPES_H
@@ -22,7 +23,8 @@ enum {
     GOLDEN_OPTIM_STEPS = 5,   /**< steps of an optimizer run */
     GOLDEN_TRAIN_STEPS = 10,  /**< steps of a training run */
     GOLDEN_COSINE_STEPS = 50, /**< steps of the learning-rate table */
-    GOLDEN_HASHED = 1000      /**< elements that golden_fill_vector.hash covers */
+    GOLDEN_HASHED = 1000,     /**< elements that golden_fill_vector.hash covers */
+    GOLDEN_TENSOR_NUMBERS = 4 + GOLDEN_PROJECTIONS + 2 * GOLDEN_SAMPLES
 };
 
 /** One number of the generator; value is exact. */
@@ -41,7 +43,7 @@ typedef struct golden_fill_vector {
     uint64_t hash;
 } golden_fill_vector;
 
-/** A model, its input, its loss, and where its tensors' rows are. */
+/** A model, its input, its loss and its number of tensors. */
 typedef struct golden_resmlp_case {
     const char *name;
     /** Images have 3 channels and height = width = image; tokens = (image / patch)^2. */
@@ -55,16 +57,16 @@ typedef struct golden_resmlp_case {
      * least of all samples and layers; 0 if dense.
      */
     double gap;
-    /**
-     * Rows in golden_resmlp_tensors: from `first` on, `parameters` gradients in model order, then
-     * one row "logits" (the values).
-     */
-    uint32_t first, parameters;
+    uint32_t parameters;
 } golden_resmlp_case;
 
-/** What is known of one tensor: the gradient of a parameter, or the logits. */
+/**
+ * What is known of one tensor: the gradient of a parameter, or the logits. In
+ * golden_resmlp.safetensors it is named CASE/NAME and has the fields from `kind` on as
+ * GOLDEN_TENSOR_NUMBERS numbers. Each case has its `parameters` gradients in model order, then
+ * "logits" (the values).
+ */
 typedef struct golden_tensor {
-    const char *case_name;
     const char *name;
     golden_kind kind; /**< how the parameter is filled; GOLDEN_NONE for "logits" */
     uint64_t fan_in;  /**< of a GOLDEN_WEIGHT, else 0 */

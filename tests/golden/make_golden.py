@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Make the golden values of the tests with PyTorch: golden_{rng,resmlp,optim,train}.inc, and the weights of
-the model "odd" in timm.safetensors and facebook.safetensors.
+"""Make the golden values of the tests with PyTorch: golden_{rng,resmlp,optim,train}.inc, golden_resmlp.safetensors,
+and the weights of the model "odd" in timm.safetensors and facebook.safetensors.
 
     python3 make_golden.py            write the files beside this script
     python3 make_golden.py --check    compute again and compare with the files, write nothing
@@ -147,6 +147,9 @@ KIND_OF = {
     "weight": "GOLDEN_WEIGHT", "bias": "GOLDEN_BIAS", "ls1": "GOLDEN_LAYER_SCALE",
     "ls2": "GOLDEN_LAYER_SCALE", "alpha": "GOLDEN_ALPHA", "beta": "GOLDEN_BETA",
 }  # by the last part of a tensor's name
+
+# enum golden_kind
+KINDS = ["GOLDEN_NONE", "GOLDEN_WEIGHT", "GOLDEN_BIAS", "GOLDEN_LAYER_SCALE", "GOLDEN_ALPHA", "GOLDEN_BETA"]
 
 
 class ResMLP:
@@ -351,7 +354,8 @@ def check_pruned(name, args, loss, tensors, rule):
 
 
 def make_resmlp():
-    cases, rows = [], []
+    """The table of cases, and the rows of their tensors: see golden_tensor."""
+    cases, rows = [], {}
     for name, model, batch, block, sparsity in CASES:
         shape = MODELS[model]
         seed, pruning, pruning32, gap = 7, None, None, 0.0
@@ -373,16 +377,13 @@ def make_resmlp():
         cases.append("    /* float32 in PyTorch: worst relative l2 error of a tensor"
                      f" {error:.1e} */\n"
                      f'    {{"{name}", {commas(sizes)}, {batch}, {block}, {sparsity}, {seed},\n'
-                     f"     {g17(loss)}, {g17(gap)}, {len(rows)}, {len(rule)}}}")
+                     f"     {g17(loss)}, {g17(gap)}, {len(rule)}}}")
         for tensor, data in tensors.items():
             kind, fan_in = rule.get(tensor, ("GOLDEN_NONE", 0))
             norm, projections, index, sampled = statistics(data.numpy())
-            rows.append(f'    {{"{name}", "{tensor}", {kind}, {fan_in}, {data.numel()},\n'
-                        f"     {g17(norm)}, {braces(map(g17, projections))},\n"
-                        f"     {braces(index)},\n     {braces(map(g17, sampled))}}}")
-    return document("ResMLP: logits, and the gradients of the loss.",
-                    table("golden_resmlp_case", "golden_resmlp_cases", cases),
-                    table("golden_tensor", "golden_resmlp_tensors", rows))
+            rows[f"{name}/{tensor}"] = [KINDS.index(kind), fan_in, data.numel(), norm, *projections, *index, *sampled]
+    return document("ResMLP: models, inputs and losses; golden_resmlp.safetensors has the tensors.",
+                    table("golden_resmlp_case", "golden_resmlp_cases", cases)), rows
 
 
 class Lamb(torch.optim.Optimizer):
@@ -499,12 +500,11 @@ def make_train():
 # ---- safetensors files ---------------------------------------------------------------------------
 
 
-def safetensors(tensors):
-    """The bytes that Python's safetensors.torch.save gives {name: tensor} with metadata {"format": "pt"}."""
-    wide_first = sorted(tensors.items(), key=lambda t: (t[1].dtype != torch.int64, t[0]))
-    header, data = {"__metadata__": {"format": "pt"}}, b""
-    for name, tensor in wide_first:
-        dtype, kind = ("I64", "<i8") if tensor.dtype == torch.int64 else ("F32", "<f4")
+def encode(header, tensors):
+    """A safetensors file of [(name, tensor)], in this order, whose header begins with `header`."""
+    data = b""
+    for name, tensor in tensors:
+        dtype, kind = {torch.int64: ("I64", "<i8"), torch.float64: ("F64", "<f8")}.get(tensor.dtype, ("F32", "<f4"))
         part = tensor.detach().numpy().astype(kind).tobytes()
         offsets = [len(data), len(data) + len(part)]
         header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": offsets}
@@ -512,6 +512,30 @@ def safetensors(tensors):
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text + data
+
+
+def safetensors(tensors):
+    """The bytes that Python's safetensors.torch.save gives {name: tensor} with metadata {"format": "pt"}."""
+    wide_first = sorted(tensors.items(), key=lambda t: (t[1].dtype != torch.int64, t[0]))
+    single = [(name, t if t.dtype == torch.int64 else t.float()) for name, t in wide_first]
+    return encode({"__metadata__": {"format": "pt"}}, single)
+
+
+def write_rows(path, rows, check, close):
+    """Whether the file has these rows, {name: numbers}; without `check` it then has. close(a, b, row): whether b of a
+    computed row is close enough to a of the file's row."""
+    if not check:
+        path.write_bytes(encode({}, [(name, torch.tensor(row, dtype=torch.float64)) for name, row in rows.items()]))
+        return True
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    old, data = json.loads(content[8:8 + size]), content[8 + size:]
+    same = list(old) == list(rows)
+    for name in old if same else []:
+        row = np.frombuffer(data[slice(*old[name]["data_offsets"])], "<f8").tolist()
+        same = same and len(row) == len(rows[name]) and all(close(a, b, row) for a, b in zip(row, rows[name]))
+    print(f"{path.name}: {'agrees' if same else 'differs'}")
+    return same
 
 
 def write_safetensors(path, tensors, check):
@@ -560,6 +584,12 @@ def differences(old, new):
     return ""
 
 
+def close(a, b, row):
+    """As in differences()."""
+    scale = max([abs(x) for x in row if not x.is_integer()], default=0.0)
+    return a == b or (not a.is_integer() and abs(a - b) <= 1e-9 * scale)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="compare with the files only")
@@ -571,6 +601,9 @@ def main():
     for name, make in makers.items():
         path = HERE / f"golden_{name}.inc"
         text = make()
+        if name == "resmlp":
+            text, rows = text
+            failed = not write_rows(HERE / "golden_resmlp.safetensors", rows, check, close) or failed
         if not check:
             path.write_text(text, encoding="ascii", newline="\n")
             continue

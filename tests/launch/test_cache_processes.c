@@ -1,7 +1,8 @@
 /* One cache folder, many processes at once, some of them killed: every result is right. This
  * program runs itself: without arguments as the parent, with a folder as a child, with a folder and
  * "write" as a child that only stores. CLPRUNE_TEST_LONG=1 has more of each (tests/long_runs.md).
- */
+ *
+ * Processes are killed also in a write; the temporary files of dead processes go. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ static int child(const char *dir)
     if (clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", ROWS, COLS, &mat) ||
         clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "out", ROWS, COLS, &out) ||
         clprune_mat_fill(context, 1.25f, mat, NULL) ||
-        clprune_relu_forward(context, mat, CLPRUNE_NO_MAT, mat, CLPRUNE_NO_MAT, NULL) ||
+        clprune_activation_forward(
+            context, CLPRUNE_ACTIVATION_RELU, 0, 0, mat, CLPRUNE_NO_MAT, mat, NULL, NULL) ||
         clprune_token_mean_forward(context, ROWS, 1, mat, out, NULL) ||
         clprune_mat_read(context, out, values))
         wrong = 3;

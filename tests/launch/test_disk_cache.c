@@ -1,4 +1,7 @@
-/* The disk layer by itself: every truncation and every bit flip of a file is refused. */
+/* The disk layer by itself: every truncation and every bit flip of a file is refused.
+ *
+ * Disks that are full after any number of bytes and folders that cannot be written only fail the
+ * store. Temporaries of dead processes go; the least recently used files make room. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* The program cache in use: hits and misses in memory and on disk, damaged files, bad folders,
- * build failures. Whatever happens to the files, the results stay right. */
+ * build failures. Whatever happens to the files, the results stay right.
+ *
+ * A file of another user or key, a link, a FIFO and a folder in a file's place never reach the
+ * driver. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

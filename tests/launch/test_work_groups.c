@@ -1,6 +1,10 @@
 /* Devices with small work-groups, and drivers that refuse a kernel's group size
  * (support/device_layer.c). If the kernel allows smaller groups, they give the same results; else
- * the text names the kernel. CTest loads the layer; without it the test is skipped. */
+ * the text names the kernel. CTest loads the layer; without it the test is skipped.
+ *
+ * The smaller group is remembered and logged. A convolution takes no more local memory than the
+ * device has. Many rows, columns, pixels or samples take no more groups along the second and third
+ * dimension than the device has. */
 #include <CL/cl.h>
 #include <math.h>
 #include <stdio.h>
@@ -68,7 +72,8 @@ static clprune_status prune(clprune_context *context, clprune_mat x, clprune_mat
 
 static clprune_status relu(clprune_context *context, clprune_mat x, clprune_mat y)
 {
-    return clprune_relu_forward(context, x, CLPRUNE_NO_MAT, y, CLPRUNE_NO_MAT, NULL);
+    return clprune_activation_forward(
+        context, CLPRUNE_ACTIVATION_RELU, 0, 0, x, CLPRUNE_NO_MAT, y, NULL, NULL);
 }
 
 /* Sums of columns with LANES, then of LOCAL alone. */
@@ -259,7 +264,8 @@ static void compute_groups(clprune_context *context, const float *values, clprun
             .in = CHANNELS, .out = CHANNELS, .kernel = {2, 1}, .dilation = {HEIGHT / 2, 1}});
     TEST_OK(clprune_gemm_batched(context, 1, false, false, 1, 0, x, 0, square, 0, y[0], 0, NULL));
     TEST_OK(clprune_conv2d_forward(layer, 1, image, x, w, none, y[1], NULL, NULL));
-    TEST_OK(clprune_conv2d_backward(layer, 1, image, 0, 0, NULL, y[1], w, y[2], none, none, NULL));
+    TEST_OK(clprune_conv2d_backward(
+        layer, 1, image, NULL, y[1], w, &(clprune_grads){.dx = y[2]}, NULL));
 }
 
 /* Products of many rows and images of many pixels take no more groups along the second and the
@@ -276,13 +282,13 @@ static void rows_layer(
     clprune_context *context, size_t in, clprune_mat x, clprune_mat dy, clprune_mat dw)
 {
     const clprune_keep codes = {.form = CLPRUNE_FORM_QUANTISED, .bits = 8};
-    const clprune_mat none = CLPRUNE_NO_MAT;
     const size_t batch = x.rows / in;
     clprune_linear *layer = test_new_linear(context,
         (clprune_linear_desc){.in = in, .out = dw.rows, .axis = CLPRUNE_AXIS_ROWS, .keep = codes});
     clprune_saved *saved = test_new_saved(context, codes, batch, in, x.cols);
     TEST_OK(clprune_saved_store(saved, 0, batch, x, NULL));
-    TEST_OK(clprune_linear_backward(layer, batch, 0, saved, dy, none, none, dw, none, NULL));
+    TEST_OK(clprune_linear_backward(
+        layer, batch, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
 }
 
 /* The dw of a convolution of images, from x that is kept as the layer says. */
@@ -290,14 +296,13 @@ static void conv_dw(clprune_context *context, clprune_conv2d_desc desc, clprune_
     clprune_mat dy, clprune_mat x, clprune_mat dw)
 {
     const size_t batch = x.rows / (image.height * image.width);
-    const clprune_mat none = CLPRUNE_NO_MAT;
     clprune_conv2d *layer = test_new_conv2d(context, desc);
     clprune_saved *saved = NULL;
     TEST_OK(clprune_conv2d_saved_create(layer, batch, image, "x", &saved));
     test_own_saved(context, saved);
     TEST_OK(clprune_saved_store(saved, 0, batch, x, NULL));
-    TEST_OK(
-        clprune_conv2d_backward(layer, batch, image, 0, 0, saved, dy, none, none, dw, none, NULL));
+    TEST_OK(clprune_conv2d_backward(
+        layer, batch, image, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
 }
 
 enum { SAMPLES = 70, FEW = 6 };

@@ -1,4 +1,7 @@
-/* Convolutions against the reference, for every form of the kept input. */
+/* Convolutions against the reference, for every form of the kept input.
+ *
+ * Strides, dilations, paddings above the kernel, images wider than local memory. dx also on top of
+ * a gradient. dw of a form is dw of the restored tensor. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,16 +118,16 @@ static void against_reference(void **state)
     TEST_OK(clprune_conv2d_saved_create(layer, r.batch, image, "x", &saved));
     TEST_OK(clprune_conv2d_forward(layer, r.batch, image, t.mx.mat, t.mw.mat,
         row->bias ? t.mb.mat : CLPRUNE_NO_MAT, t.my.mat, saved, NULL));
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
-        t.mdx.mat, t.mdw.mat, t.mdb.mat, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, saved, t.mdy.mat, t.mw.mat,
+        &(clprune_grads){.dx = t.mdx.mat, .dw = t.mdw.mat, .db = t.mdb.mat}, NULL));
     check("y", &t.my, conv_ref_forward(&r, t.x, t.w, row->bias ? t.b : NULL), row->name);
     check("dw", &t.mdw, conv_ref_dw(&r, t.dy, t.x), row->name);
     check("db", &t.mdb, conv_ref_db(&r, t.dy), row->name);
     check("dx", &t.mdx, conv_ref_dx(&r, t.dy, t.w), row->name);
     /* on top of what came through a shortcut: x, say */
     test_mat_set(&t.mdx, t.x);
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.5f, NULL, t.mdy.mat, t.mw.mat,
-        t.mdx.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, NULL, t.mdy.mat, t.mw.mat,
+        &(clprune_grads){.dx = t.mdx.mat, .dx_beta = 0.5f}, NULL));
     check("dx + x / 2", &t.mdx, conv_ref_dx_on(&r, t.dy, t.w, 0.5f, t.x), row->name);
     test_mat_unchanged(&t.mx, "x");
     test_mat_unchanged(&t.mw, "w");
@@ -182,14 +185,14 @@ static void one_restored(const form_row *form, const conv_row *row)
     test_mat restored = test_mat_make(r.batch * r.height * r.width, r.in, 0, NULL);
     TEST_OK(clprune_saved_restore(saved, 0, r.batch, restored.mat, NULL));
     float *x = test_mat_get(&restored, "restored");
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
-        CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, saved, t.mdy.mat, t.mw.mat,
+        &(clprune_grads){.dw = t.mdw.mat}, NULL));
     gemm_ref want = conv_ref_dw(&r, t.dy, x);
     float *once = test_mat_get(&t.mdw, "dw");
     test_close("dw", want.m, want.n, once, want.want, want.bound, "%s, %s", row->name, form->name);
     /* once more on top: twice the gradient */
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 1.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
-        CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, saved, t.mdy.mat, t.mw.mat,
+        &(clprune_grads){.dw = t.mdw.mat, .beta = 1.0f}, NULL));
     float *twice = test_mat_get(&t.mdw, "dw");
     for (size_t e = 0; e < want.m * want.n; e++) {
         want.want[e] *= 2;
@@ -216,93 +219,82 @@ static void of_many_taps(void **state)
     one_restored(*state, &row);
 }
 
-/* Bad descriptions and shapes fail with their reason. */
+/* Descriptions that are refused when a layer is made, or that fit no image (CLPRUNE_SUCCESS). */
+static void invalid_descriptions(void **state)
+{
+    (void)state;
+    static const struct {
+        clprune_conv2d_desc desc;
+        clprune_extent image;
+        clprune_status status;
+        const char *text;
+    } bad[] = {
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .groups = 2}, {5, 5}, CLPRUNE_INVALID_ARGUMENT,
+            "grouped convolutions"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .stride = {0, 1}}, {5, 5}, CLPRUNE_INVALID_ARGUMENT,
+            "stride 0 x 1"},
+        {{.in = 4, .out = 4, .kernel = {3, 0}}, {5, 5}, CLPRUNE_INVALID_ARGUMENT, "3 x 0 taps"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .dilation = {1, 0}}, {5, 5},
+            CLPRUNE_INVALID_ARGUMENT, "dilation 1 x 0"},
+        {{.in = 4, .out = 4, .kernel = {SIZE_MAX, 3}}, {5, 5}, CLPRUNE_SIZE_OVERFLOW, "2^31"},
+        {{.in = 0, .out = 4, .kernel = {3, 3}}, {5, 5}, CLPRUNE_INVALID_ARGUMENT, "0 input"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .reserved = {0, 1}}, {5, 5},
+            CLPRUNE_INVALID_ARGUMENT, "reserved"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}}, {2, 5}, CLPRUNE_SUCCESS,
+            "does not fit images of 2 x 5"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}}, {8, (size_t)1 << 29}, CLPRUNE_SUCCESS,
+            "a side is more than 536870911"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .stride = {(size_t)1 << 40, 1}}, {5, 5},
+            CLPRUNE_SUCCESS, "stride 1099511627776 x 1"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .dilation = {(size_t)1 << 63, 1}}, {5, 5},
+            CLPRUNE_SUCCESS, "a side is more than"},
+    };
+    const clprune_extent image = {5, 5};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        clprune_conv2d *layer = NULL;
+        assert_int_equal(clprune_conv2d_output(&bad[i].desc, bad[i].image).height, 0);
+        assert_non_null(strstr(clprune_last_error(NULL), bad[i].text));
+        const clprune_status status = clprune_conv2d_create(test_context(), &bad[i].desc, &layer);
+        assert_int_equal(status, bad[i].status);
+        assert_true((layer != NULL) == (status == CLPRUNE_SUCCESS));
+        if (layer == NULL)
+            assert_non_null(strstr(clprune_last_error(test_context()), bad[i].text));
+        clprune_conv2d_destroy(layer);
+    }
+    assert_int_equal(clprune_conv2d_output(NULL, image).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "desc is NULL"));
+}
+
+/* What test_invalid_many.c does not have: images, stores and what goes together. */
 static void invalid(void **state)
 {
     (void)state;
+    const clprune_conv2d_desc desc = {.in = 4, .out = 4, .kernel = {3, 3}};
+    const clprune_extent image = {5, 5}, small = {2, 5};
+    const clprune_mat none = CLPRUNE_NO_MAT;
     clprune_conv2d *layer = NULL;
     clprune_saved *saved = NULL;
-    clprune_conv2d_desc desc = {.in = 4, .out = 4, .kernel = {3, 3}, .groups = 2};
-    const clprune_extent image = {5, 5}, small = {2, 5};
-    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
-    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
-        "grouped convolutions");
-    assert_null(layer);
-    desc.groups = 1;
-    desc.stride = (clprune_extent){0, 1};
-    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
-        "stride 0 x 1");
-    desc.stride = (clprune_extent){1, 1};
-    desc.kernel.width = 0;
-    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
-        "3 x 0 taps");
-    desc.kernel = (clprune_extent){3, 3};
-    desc.dilation = (clprune_extent){1, 0};
-    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
-    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
-        "dilation 1 x 0");
-    desc.dilation = (clprune_extent){0, 0};
     assert_int_equal(clprune_conv2d_output(&desc, image).height, 3);
-    assert_int_equal(clprune_conv2d_output(&desc, small).height, 0);
-    assert_non_null(strstr(clprune_last_error(NULL), "does not fit images of 2 x 5"));
-    assert_int_equal(clprune_conv2d_output(NULL, image).height, 0);
-    assert_non_null(strstr(clprune_last_error(NULL), "desc is NULL"));
-    const clprune_extent wide = {8, (size_t)1 << 29};
-    assert_int_equal(clprune_conv2d_output(&desc, wide).height, 0);
-    assert_non_null(strstr(clprune_last_error(NULL), "a side is more than 536870911"));
-    desc.stride = (clprune_extent){(size_t)1 << 40, 1};
-    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
-    assert_non_null(strstr(clprune_last_error(NULL), "stride 1099511627776 x 1"));
-    desc.stride = (clprune_extent){1, 1};
-    desc.dilation = (clprune_extent){(size_t)1 << 63, 1};
-    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
-    assert_non_null(strstr(clprune_last_error(NULL), "a side is more than"));
-    desc.dilation = (clprune_extent){0, 0};
-    desc.kernel = (clprune_extent){SIZE_MAX, 3};
-    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_SIZE_OVERFLOW, "2^31");
-    desc.kernel = (clprune_extent){3, 3};
-    desc.in = 0;
-    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
-    TEST_FAILS(
-        clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT, "0 input");
-    desc.in = 4;
-    desc.reserved[1] = 1;
-    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
-    TEST_FAILS(
-        clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT, "reserved");
-    desc.reserved[1] = 0;
     TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
     TEST_OK(clprune_conv2d_saved_create(layer, 2, image, "x", &saved));
     test_mat x = test_mat_make(2 * 25, 4, 0, NULL), w = test_mat_make(4, 36, 0, NULL);
     test_mat y = test_mat_make(2 * 9, 4, 0, NULL);
-    const clprune_mat none = CLPRUNE_NO_MAT;
-    TEST_FAILS(clprune_conv2d_forward(layer, 2, small, x.mat, w.mat, none, y.mat, NULL, NULL),
-        CLPRUNE_INVALID_SIZE, "does not fit images of 2 x 5");
-    TEST_FAILS(clprune_conv2d_forward(layer, 1, image, x.mat, w.mat, none, y.mat, NULL, NULL),
-        CLPRUNE_INVALID_SIZE, "x");
-    TEST_FAILS(clprune_conv2d_forward(layer, 2, image, x.mat, w.mat, y.mat, y.mat, NULL, NULL),
-        CLPRUNE_INVALID_SIZE, "b");
-    TEST_FAILS(clprune_conv2d_forward(
-                   layer, 2, image, x.mat, w.mat, none, clprune_mat_rows(x.mat, 0, 18), NULL, NULL),
-        CLPRUNE_INVALID_ARGUMENT, "overlap");
-    TEST_FAILS(
-        clprune_conv2d_backward(layer, 2, image, 0, 0, NULL, y.mat, none, none, w.mat, none, NULL),
-        CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    TEST_FAILS(
-        clprune_conv2d_backward(layer, 2, image, 0, 0, saved, y.mat, none, x.mat, none, none, NULL),
-        CLPRUNE_INVALID_SIZE, "w");
+#define FORWARD(batch, image)                                                                      \
+    clprune_conv2d_forward(layer, batch, image, x.mat, w.mat, none, y.mat, NULL, NULL)
+#define BACKWARD(saved, w, to_x, to_w)                                                             \
+    clprune_conv2d_backward(                                                                       \
+        layer, 2, image, saved, y.mat, w, &(clprune_grads){.dx = to_x, .dw = to_w}, NULL)
+    TEST_FAILS(FORWARD(2, small), CLPRUNE_INVALID_SIZE, "does not fit images of 2 x 5");
+    TEST_FAILS(FORWARD(1, image), CLPRUNE_INVALID_SIZE, "x is");
+    TEST_FAILS(BACKWARD(NULL, none, none, w.mat), CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    TEST_FAILS(BACKWARD(saved, none, x.mat, none), CLPRUNE_INVALID_SIZE, "w is");
     TEST_OK(clprune_conv2d_forward(layer, 2, image, x.mat, w.mat, none, y.mat, saved, NULL));
-    const clprune_mat own = clprune_saved_dense(saved, 0, 2);
-    TEST_FAILS(
-        clprune_conv2d_backward(layer, 2, image, 0, 0, saved, y.mat, w.mat, own, none, none, NULL),
+    TEST_FAILS(BACKWARD(saved, w.mat, clprune_saved_dense(saved, 0, 2), none),
         CLPRUNE_INVALID_ARGUMENT, "dx overlaps saved");
-    TEST_FAILS(clprune_conv2d_forward(NULL, 2, image, x.mat, w.mat, none, y.mat, NULL, NULL),
-        CLPRUNE_INVALID_ARGUMENT, NULL);
     /* no images: nothing to do, and no gradient */
-    test_mat_set(&w, NULL);
-    TEST_OK(clprune_conv2d_backward(layer, 0, image, 0, 0, saved, clprune_mat_rows(y.mat, 0, 0),
-        none, none, w.mat, none, NULL));
-    float *dw = test_mat_get(&w, "dw");
+    TEST_OK(clprune_conv2d_backward(layer, 0, image, saved, clprune_mat_rows(y.mat, 0, 0), none,
+        &(clprune_grads){.dw = w.mat}, NULL));
+    const float *dw = test_mat_get(&w, "dw");
     for (size_t i = 0; i < 4 * 36; i++)
         assert_true(dw[i] == 0.0f);
     clprune_saved_destroy(saved);
@@ -398,6 +390,7 @@ int main(void)
     for (size_t i = 0; i < sizeof forms / sizeof forms[0] && !test_small(); i++)
         if (forms[i].keep.centre == CLPRUNE_CENTRE_SAMPLE)
             test_add(&list, of_many_taps, &forms[i], "many taps: %s", forms[i].name);
+    test_add(&list, invalid_descriptions, NULL, "invalid descriptions");
     test_add(&list, invalid, NULL, "invalid arguments");
     test_add(&list, no_images, NULL, "no images");
     test_add(&list, many_pixels, NULL, "images of 2^31 pixels");

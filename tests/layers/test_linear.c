@@ -1,19 +1,13 @@
 /* The linear layer along both axes: against the reference, against dense products bit for bit,
  * and by finite differences. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "ref/bsr_ref.h"
 #include "ref/linear_ref.h"
 #include "ref/prune_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test_layer.h"
 
 /* Both axes in one view: `batch` samples whose x is in_rows x in_cols and whose y is out_rows x
  * out_cols. `tokens`: the axis of rows. */
-typedef struct layer_row {
+typedef struct linear_row {
     const char *name;
     bool tokens;
     size_t batch;
@@ -22,9 +16,9 @@ typedef struct layer_row {
     clprune_block block;
     uint64_t tenths; /* of sparsity */
     bool bias;
-} layer_row;
+} linear_row;
 
-static const layer_row rows[] = {
+static const linear_row rows[] = {
     {"linear, dense", false, 3, 10, 33, 20, {0, 0}, 0, true},
     {"linear, 1x16, 0.7", false, 3, 10, 48, 20, {0, 0}, 7, true},
     {"linear, 1x16 ragged, 0.5, no bias", false, 2, 7, 41, 9, {1, 16}, 5, false},
@@ -46,7 +40,7 @@ static const layer_row rows[] = {
     {"token, no samples", true, 0, 33, 10, 12, {0, 0}, 7, true},
 };
 
-static clprune_linear *make_layer(const layer_row *r, clprune_saved **saved)
+static clprune_linear *make_layer(const linear_row *r, clprune_saved **saved)
 {
     clprune_linear *made;
     const float sparsity = (float)((double)r->tenths / 10);
@@ -66,7 +60,7 @@ typedef struct sizes {
     size_t x_rows, x_cols, y_rows, y_cols;
 } sizes;
 
-static sizes sizes_of(const layer_row *r)
+static sizes sizes_of(const linear_row *r)
 {
     if (r->tokens)
         return (sizes){r->in, r->rows, r->out, r->rows};
@@ -74,7 +68,7 @@ static sizes sizes_of(const layer_row *r)
 }
 
 /* x with the blocks pruned that the layer must prune. */
-static float *pruned(const layer_row *r, const float *x)
+static float *pruned(const linear_row *r, const float *x)
 {
     const sizes s = sizes_of(r);
     const size_t br = r->block.rows > 0 ? r->block.rows : 1;
@@ -92,165 +86,178 @@ static float *pruned(const layer_row *r, const float *x)
     return kept;
 }
 
-static void check(const char *what, const test_mat *m, gemm_ref ref, const layer_row *r)
+/* A layer of a row with its store, inputs and outputs: x, w, b, dy, y, dx, dw, db. */
+enum { X, W, B, DY, Y, DX, DW, DB, TENSORS };
+
+typedef struct tensors {
+    clprune_linear *layer;
+    clprune_saved *saved;
+    float *values[DY + 1];
+    test_mat m[TENSORS];
+} tensors;
+
+static tensors tensors_open(const linear_row *r, uint64_t seed)
+{
+    const sizes s = sizes_of(r);
+    const size_t rows_of[TENSORS] = {r->batch * s.x_rows, r->out, 1, r->batch * s.y_rows,
+        r->batch * s.y_rows, r->batch * s.x_rows, r->out, 1};
+    const size_t cols_of[TENSORS] = {
+        s.x_cols, r->in, r->out, s.y_cols, s.y_cols, s.x_cols, r->in, r->out};
+    static const size_t gaps[TENSORS] = {1, 2, 0, 3, 2, 2, 1, 0};
+    tensors t = {NULL};
+    for (size_t i = 0; i < TENSORS; i++) {
+        if (i <= DY)
+            t.values[i] = test_new_normal(seed + i, rows_of[i] * cols_of[i]);
+        t.m[i] = test_mat_make(rows_of[i], cols_of[i], gaps[i], i <= DY ? t.values[i] : NULL);
+    }
+    t.layer = make_layer(r, &t.saved);
+    return t;
+}
+
+static void tensors_close(tensors *t)
+{
+    clprune_saved_destroy(t->saved);
+    clprune_linear_destroy(t->layer);
+}
+
+/* A forward pass that fills the store. */
+static void pass_forward(const tensors *t, size_t batch, clprune_mat b, clprune_mat y)
+{
+    cl_event event = NULL;
+    TEST_OK(
+        clprune_linear_forward(t->layer, batch, t->m[X].mat, t->m[W].mat, b, y, t->saved, &event));
+    layer_event(event);
+}
+
+static void check(const char *what, const test_mat *m, gemm_ref ref, const linear_row *r)
 {
     float *got = test_mat_get(m, what);
     test_close(what, ref.m, ref.n, got, ref.want, ref.bound, "%s", r->name);
 }
 
+/* dx_beta adds to what dx has; dx: the gradient. */
+static void check_added(tensors *t, const linear_row *r, gemm_ref dx)
+{
+    const float *old = test_mat_get(&t->m[DX], "dx");
+    for (size_t i = 0; i < dx.m * dx.n; i++) {
+        dx.want[i] -= 0.5 * (double)old[i];
+        dx.bound[i] += 0x1p-23 * (fabs((double)old[i]) + fabs(dx.want[i]));
+    }
+    TEST_OK(clprune_linear_backward(t->layer, r->batch, NULL, t->m[DY].mat, t->m[W].mat,
+        &(clprune_grads){.dx = t->m[DX].mat, .dx_beta = -0.5f}, NULL));
+    check("dx, added", &t->m[DX], dx, r);
+}
+
 static void against_reference(void **state)
 {
-    const layer_row *r = *state;
-    const sizes s = sizes_of(r);
-    const size_t m = r->batch * r->rows; /* of the linear layer */
-    float *x = test_new_normal(71, r->batch * s.x_rows * s.x_cols);
-    float *w = test_new_normal(72, r->out * r->in), *b = test_new_normal(73, r->out);
-    float *dy = test_new_normal(74, r->batch * s.y_rows * s.y_cols), *kept = pruned(r, x);
-    test_mat mx = test_mat_make(r->batch * s.x_rows, s.x_cols, 1, x);
-    test_mat mw = test_mat_make(r->out, r->in, 2, w), mb = test_mat_make(1, r->out, 0, b);
-    test_mat mdy = test_mat_make(r->batch * s.y_rows, s.y_cols, 3, dy);
-    test_mat my = test_mat_make(r->batch * s.y_rows, s.y_cols, 2, NULL);
-    test_mat mdx = test_mat_make(r->batch * s.x_rows, s.x_cols, 2, NULL);
-    test_mat mdw = test_mat_make(r->out, r->in, 1, NULL), mdb = test_mat_make(1, r->out, 0, NULL);
-    clprune_saved *saved = NULL;
-    clprune_linear *layer = make_layer(r, &saved);
+    const linear_row *r = *state;
+    const size_t m = r->batch * r->rows, d = r->rows;
+    tensors t = tensors_open(r, 71);
+    const float *x = t.values[X], *w = t.values[W], *dy = t.values[DY], *kept = pruned(r, x);
+    const float *b = r->bias ? t.values[B] : NULL;
+    pass_forward(&t, r->batch, r->bias ? t.m[B].mat : CLPRUNE_NO_MAT, t.m[Y].mat);
+    test_mat_unchanged(&t.m[X], "x");
+    TEST_OK(clprune_mat_fill(test_context(), NAN, t.m[X].mat, NULL)); /* x is long gone */
     cl_event event = NULL;
-    const clprune_mat bias = r->bias ? mb.mat : CLPRUNE_NO_MAT;
-    TEST_OK(clprune_linear_forward(layer, r->batch, mx.mat, mw.mat, bias, my.mat, saved, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-    test_mat_unchanged(&mx, "x");
-    TEST_OK(clprune_mat_fill(test_context(), NAN, mx.mat, NULL)); /* x is long gone */
-    event = NULL;
-    TEST_OK(clprune_linear_backward(
-        layer, r->batch, 0.0f, saved, mdy.mat, mw.mat, mdx.mat, mdw.mat, mdb.mat, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-
-    const float *bias_values = r->bias ? b : NULL;
+    TEST_OK(clprune_linear_backward(t.layer, r->batch, t.saved, t.m[DY].mat, t.m[W].mat,
+        &(clprune_grads){.dx = t.m[DX].mat, .dw = t.m[DW].mat, .db = t.m[DB].mat}, &event));
+    layer_event(event);
     if (r->tokens) {
-        const size_t d = r->rows;
-        check("y", &my, token_linear_ref_forward(r->batch, r->in, r->out, d, x, w, bias_values), r);
-        check("dx", &mdx, token_linear_ref_dx(r->batch, r->in, r->out, d, dy, w), r);
-        check("dw", &mdw, token_linear_ref_dw(r->batch, r->in, r->out, d, dy, kept), r);
-        check("db", &mdb, token_linear_ref_db(r->batch, r->out, d, dy), r);
+        check("y", &t.m[Y], token_linear_ref_forward(r->batch, r->in, r->out, d, x, w, b), r);
+        check("dx", &t.m[DX], token_linear_ref_dx(r->batch, r->in, r->out, d, dy, w), r);
+        check("dw", &t.m[DW], token_linear_ref_dw(r->batch, r->in, r->out, d, dy, kept), r);
+        check("db", &t.m[DB], token_linear_ref_db(r->batch, r->out, d, dy), r);
     } else {
-        check("y", &my, linear_ref_forward(m, r->in, r->out, x, w, bias_values), r);
-        check("dx", &mdx, linear_ref_dx(m, r->in, r->out, dy, w), r);
-        check("dw", &mdw, linear_ref_dw(m, r->in, r->out, dy, kept), r);
-        check("db", &mdb, linear_ref_db(m, r->out, dy), r);
+        check("y", &t.m[Y], linear_ref_forward(m, r->in, r->out, x, w, b), r);
+        check("dx", &t.m[DX], linear_ref_dx(m, r->in, r->out, dy, w), r);
+        check("dw", &t.m[DW], linear_ref_dw(m, r->in, r->out, dy, kept), r);
+        check("db", &t.m[DB], linear_ref_db(m, r->out, dy), r);
     }
-    test_mat_unchanged(&mw, "w");
-    test_mat_unchanged(&mb, "b");
-    test_mat_unchanged(&mdy, "dy");
-    clprune_saved_destroy(saved);
-    clprune_linear_destroy(layer);
+    check_added(&t, r,
+        r->tokens ? token_linear_ref_dx(r->batch, r->in, r->out, d, dy, w)
+                  : linear_ref_dx(m, r->in, r->out, dy, w));
+    for (size_t i = W; i <= DY; i++)
+        test_mat_unchanged(&t.m[i], "input");
+    TEST_FAILS(
+        clprune_linear_backward(t.layer, r->batch, NULL, t.m[DY].mat, t.m[W].mat, NULL, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
+    tensors_close(&t);
 }
 
 /* Each output of the backward pass by itself has the bits it has together with the others. */
 static void skipped_outputs(void **state)
 {
-    const layer_row *r = *state;
-    const sizes s = sizes_of(r);
-    float *x = test_new_normal(81, r->batch * s.x_rows * s.x_cols);
-    float *w = test_new_normal(82, r->out * r->in);
-    float *dy = test_new_normal(83, r->batch * s.y_rows * s.y_cols), *full[3] = {NULL, NULL, NULL};
-    test_mat mx = test_mat_make(r->batch * s.x_rows, s.x_cols, 0, x);
-    test_mat mw = test_mat_make(r->out, r->in, 0, w);
-    test_mat mdy = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, dy);
-    test_mat my = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, NULL);
-    clprune_saved *saved = NULL;
-    clprune_linear *layer = make_layer(r, &saved);
-    TEST_OK(clprune_linear_forward(
-        layer, r->batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, my.mat, saved, NULL));
+    const linear_row *r = *state;
+    tensors t = tensors_open(r, 81);
+    const float *full[3] = {NULL, NULL, NULL};
+    pass_forward(&t, r->batch, CLPRUNE_NO_MAT, t.m[Y].mat);
     for (int wanted = 7; wanted >= 0; wanted--) {
         static const char *const names[] = {"dx", "dw", "db"};
-        test_mat out[3] = {test_mat_make(r->batch * s.x_rows, s.x_cols, 0, NULL),
-            test_mat_make(r->out, r->in, 0, NULL), test_mat_make(1, r->out, 0, NULL)};
         clprune_mat given[3];
-        for (int i = 0; i < 3; i++)
-            given[i] = wanted & 1 << i ? out[i].mat : CLPRUNE_NO_MAT;
+        for (int i = 0; i < 3; i++) {
+            test_mat_set(&t.m[DX + i], NULL);
+            given[i] = wanted & 1 << i ? t.m[DX + i].mat : CLPRUNE_NO_MAT;
+        }
         cl_event event = NULL;
         /* What a skipped output alone needs may be missing: w for dx, the kept x for dw. */
-        TEST_OK(clprune_linear_backward(layer, r->batch, 0.0f, wanted & 2 ? saved : NULL, mdy.mat,
-            wanted & 1 ? mw.mat : CLPRUNE_NO_MAT, given[0], given[1], given[2], &event));
-        assert_non_null(event);
-        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        TEST_OK(clprune_linear_backward(t.layer, r->batch, wanted & 2 ? t.saved : NULL, t.m[DY].mat,
+            wanted & 1 ? t.m[W].mat : CLPRUNE_NO_MAT,
+            &(clprune_grads){.dx = given[0], .dw = given[1], .db = given[2]}, &event));
+        layer_event(event);
         for (int i = 0; i < 3; i++) {
-            float *got = test_mat_get(&out[i], names[i]);
+            const test_mat *out = &t.m[DX + i];
+            const float *got = test_mat_get(out, names[i]);
             if (wanted == 7)
                 full[i] = got;
             else if (wanted & 1 << i)
-                test_same_floats(names[i], out[i].mat.rows, out[i].mat.cols, got, full[i],
+                test_same_floats(names[i], out->mat.rows, out->mat.cols, got, full[i],
                     "%s, outputs %d", r->name, wanted);
             else
-                test_mat_unchanged(&out[i], names[i]);
+                test_mat_unchanged(out, names[i]);
         }
     }
-    clprune_saved_destroy(saved);
-    clprune_linear_destroy(layer);
+    tensors_close(&t);
 }
 
 /* Sparsity 0: y and dw are those of dense products, bit for bit. */
 static void zero_sparsity_is_dense(void **state)
 {
     (void)state;
-    const layer_row r = {"linear", false, 3, 49, 64, 80, {0, 0}, 0, false};
-    const size_t m = r.batch * r.rows;
-    float *x = test_new_normal(91, m * r.in), *w = test_new_normal(92, r.out * r.in);
-    float *dy = test_new_normal(93, m * r.out);
-    test_mat mx = test_mat_make(m, r.in, 0, x), mw = test_mat_make(r.out, r.in, 0, w);
-    test_mat mdy = test_mat_make(m, r.out, 0, dy);
-    test_mat y[2], dw[2];
-    for (int i = 0; i < 2; i++) {
-        y[i] = test_mat_make(m, r.out, 0, NULL);
-        dw[i] = test_mat_make(r.out, r.in, 0, NULL);
-    }
-    clprune_saved *saved = NULL;
-    clprune_linear *layer = make_layer(&r, &saved);
-    TEST_OK(clprune_linear_forward(
-        layer, r.batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, y[0].mat, saved, NULL));
-    TEST_OK(clprune_linear_backward(layer, r.batch, 0.0f, saved, mdy.mat, mw.mat, CLPRUNE_NO_MAT,
-        dw[0].mat, CLPRUNE_NO_MAT, NULL));
-    TEST_OK(clprune_gemm(test_context(), false, true, 1, 0, mx.mat, mw.mat, y[1].mat, NULL));
-    TEST_OK(clprune_gemm(test_context(), true, false, 1, 0, mdy.mat, mx.mat, dw[1].mat, NULL));
-    float *got_y[2], *got_dw[2];
-    for (int i = 0; i < 2; i++) {
-        got_y[i] = test_mat_get(&y[i], "y");
-        got_dw[i] = test_mat_get(&dw[i], "dw");
-    }
-    test_same_floats("y", m, r.out, got_y[0], got_y[1], "sparsity 0");
-    test_same_floats("dw", r.out, r.in, got_dw[0], got_dw[1], "sparsity 0");
-    clprune_saved_destroy(saved);
-    clprune_linear_destroy(layer);
+    const linear_row r = {"linear", false, 3, 49, 64, 80, {0, 0}, 0, false};
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    tensors t = tensors_open(&r, 91);
+    const clprune_mat x = t.m[X].mat, w = t.m[W].mat, dy = t.m[DY].mat;
+    test_mat y = test_mat_make(r.batch * r.rows, r.out, 0, NULL);
+    test_mat dw = test_mat_make(r.out, r.in, 0, NULL);
+    pass_forward(&t, r.batch, none, t.m[Y].mat);
+    TEST_OK(clprune_linear_backward(
+        t.layer, r.batch, t.saved, dy, w, &(clprune_grads){.dw = t.m[DW].mat}, NULL));
+    TEST_OK(clprune_gemm(test_context(), false, true, 1, 0, x, w, y.mat, NULL));
+    TEST_OK(clprune_gemm(test_context(), true, false, 1, 0, dy, x, dw.mat, NULL));
+    layer_same("y", &t.m[Y], &y);
+    layer_same("dw", &t.m[DW], &dw);
+    tensors_close(&t);
 }
 
 /* y and g = gelu(y) have the same bits whether the layer adds the bias or GELU does, and who does
  * it at no cost is the engine's: the library's own product. */
 static void bias_left_to_gelu(void **state)
 {
-    const layer_row *r = *state;
+    const linear_row *r = *state;
     const size_t m = r->batch * r->rows;
-    float *x = test_new_normal(94, m * r->in), *w = test_new_normal(95, r->out * r->in);
-    float *b = test_new_normal(96, r->out);
-    test_mat mx = test_mat_make(m, r->in, 1, x), mw = test_mat_make(r->out, r->in, 0, w);
-    test_mat mb = test_mat_make(1, r->out, 0, b), y[2], g[2];
-    for (int i = 0; i < 2; i++) {
-        y[i] = test_mat_make(m, r->out, 2, NULL);
-        g[i] = test_mat_make(m, r->out, 0, NULL);
-    }
-    clprune_saved *saved = NULL;
-    clprune_linear *layer = make_layer(r, &saved);
     clprune_context *context = test_context();
-    TEST_OK(clprune_linear_forward(layer, r->batch, mx.mat, mw.mat, mb.mat, y[0].mat, saved, NULL));
-    TEST_OK(clprune_gelu_forward(context, y[0].mat, CLPRUNE_NO_MAT, g[0].mat, NULL));
-    TEST_OK(clprune_linear_forward(
-        layer, r->batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, y[1].mat, saved, NULL));
-    TEST_OK(clprune_gelu_forward(context, y[1].mat, mb.mat, g[1].mat, NULL));
-    const bool fuses = clprune_linear_fuses_bias(layer);
+    tensors t = tensors_open(r, 94);
+    test_mat y = test_mat_make(m, r->out, 2, NULL), g[2];
+    for (size_t i = 0; i < 2; i++)
+        g[i] = test_mat_make(m, r->out, 0, NULL);
+    pass_forward(&t, r->batch, t.m[B].mat, t.m[Y].mat);
+    TEST_OK(clprune_gelu_forward(context, t.m[Y].mat, CLPRUNE_NO_MAT, g[0].mat, NULL));
+    pass_forward(&t, r->batch, CLPRUNE_NO_MAT, y.mat);
+    TEST_OK(clprune_gelu_forward(context, y.mat, t.m[B].mat, g[1].mat, NULL));
+    const bool fuses = clprune_linear_fuses_bias(t.layer);
     assert_true(fuses || clprune_context_kernels(context) != CLPRUNE_KERNELS_VECTOR);
-    float *got[4] = {test_mat_get(&y[0], "y"), test_mat_get(&y[1], "y"), test_mat_get(&g[0], "g"),
-        test_mat_get(&g[1], "g")};
+    const float *got[4] = {test_mat_get(&t.m[Y], "y"), test_mat_get(&y, "y"),
+        test_mat_get(&g[0], "g"), test_mat_get(&g[1], "g")};
     for (size_t i = 0; i < m * r->out; i++) {
         const float far = fuses ? 1e-5f * (float)r->in : 0;
         assert_true(fabsf(got[0][i] - got[1][i]) <= far && fabsf(got[2][i] - got[3][i]) <= far);
@@ -261,20 +268,19 @@ static void bias_left_to_gelu(void **state)
     TEST_OK(clprune_linear_create(context, &of_rows, &tokens));
     assert_true(clprune_linear_fuses_bias(tokens)); /* with our kernels in both families */
     clprune_linear_destroy(tokens);
-    clprune_saved_destroy(saved);
-    clprune_linear_destroy(layer);
+    tensors_close(&t);
 }
 
-/* sum(y * g) for the given x, w, b: the loss whose gradient is the backward pass of dy = g. */
-static double loss_of(clprune_linear *layer, const layer_row *r, test_mat *const inputs[3],
-    const test_mat *y, const float *g)
+/* sum(y * dy) for the x, w, b of `t`: the loss whose gradient is the backward pass of dy. */
+static double loss_of(const tensors *t, size_t batch)
 {
-    TEST_OK(clprune_linear_forward(
-        layer, r->batch, inputs[0]->mat, inputs[1]->mat, inputs[2]->mat, y->mat, NULL, NULL));
-    float *got = test_mat_get(y, "y");
+    pass_forward(t, batch, t->m[B].mat, t->m[Y].mat);
+    const size_t mark = test_mark();
+    const float *y = test_mat_get(&t->m[Y], "y");
     double loss = 0;
-    for (size_t i = 0; i < y->mat.rows * y->mat.cols; i++)
-        loss += (double)got[i] * (double)g[i];
+    for (size_t i = 0; i < t->m[Y].mat.rows * t->m[Y].mat.cols; i++)
+        loss += (double)y[i] * (double)t->values[DY][i];
+    test_release(mark);
     return loss;
 }
 
@@ -282,49 +288,33 @@ static double loss_of(clprune_linear *layer, const layer_row *r, test_mat *const
  * rounding. */
 static void finite_differences(void **state)
 {
-    const layer_row *r = *state;
-    const sizes s = sizes_of(r);
+    const linear_row *r = *state;
     static const char *const names[3] = {"dx", "dw", "db"};
-    const size_t in_rows[3] = {r->batch * s.x_rows, r->out, 1};
-    const size_t in_cols[3] = {s.x_cols, r->in, r->out};
-    float *values[3], *g = test_new_normal(104, r->batch * s.y_rows * s.y_cols);
-    test_mat inputs[3], grads[3];
-    for (size_t i = 0; i < 3; i++) {
-        values[i] = test_new_normal(101 + i, in_rows[i] * in_cols[i]);
-        inputs[i] = test_mat_make(in_rows[i], in_cols[i], 0, values[i]);
-        grads[i] = test_mat_make(in_rows[i], in_cols[i], 0, NULL);
-    }
-    test_mat y = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, NULL);
-    test_mat dy = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, g);
-    clprune_saved *saved = NULL;
-    clprune_linear *layer = make_layer(r, &saved);
-    TEST_OK(clprune_linear_forward(
-        layer, r->batch, inputs[0].mat, inputs[1].mat, inputs[2].mat, y.mat, saved, NULL));
-    TEST_OK(clprune_linear_backward(layer, r->batch, 0.0f, saved, dy.mat, inputs[1].mat,
-        grads[0].mat, grads[1].mat, grads[2].mat, NULL));
-    test_mat *const pointers[3] = {&inputs[0], &inputs[1], &inputs[2]};
+    tensors t = tensors_open(r, 101);
+    pass_forward(&t, r->batch, t.m[B].mat, t.m[Y].mat);
+    TEST_OK(clprune_linear_backward(t.layer, r->batch, t.saved, t.m[DY].mat, t.m[W].mat,
+        &(clprune_grads){.dx = t.m[DX].mat, .dw = t.m[DW].mat, .db = t.m[DB].mat}, NULL));
     test_rng rng = {105};
     for (size_t i = 0; i < 3; i++) {
-        float *grad = test_mat_get(&grads[i], names[i]);
+        const float *grad = test_mat_get(&t.m[DX + i], names[i]);
         for (int probe = 0; probe < 8; probe++) {
-            const size_t at = test_rng_below(&rng, in_rows[i] * in_cols[i]);
-            const float before = values[i][at];
+            const size_t at = test_rng_below(&rng, t.m[i].mat.rows * t.m[i].mat.cols);
+            const float before = t.values[i][at];
             double loss[2];
             for (int side = 0; side < 2; side++) {
-                values[i][at] = before + (side == 0 ? 1.0f : -1.0f);
-                test_mat_set(&inputs[i], values[i]);
-                loss[side] = loss_of(layer, r, pointers, &y, g);
+                t.values[i][at] = before + (side == 0 ? 1.0f : -1.0f);
+                test_mat_set(&t.m[i], t.values[i]);
+                loss[side] = loss_of(&t, r->batch);
             }
-            values[i][at] = before;
-            test_mat_set(&inputs[i], values[i]);
+            t.values[i][at] = before;
+            test_mat_set(&t.m[i], t.values[i]);
             const double difference = (loss[0] - loss[1]) / 2;
             if (!(fabs(difference - (double)grad[at]) <= 1e-4 * (1 + fabs(difference))))
                 fail_msg("%s: %s[%zu] is %.9g, the difference %.9g", r->name, names[i], at,
                     (double)grad[at], difference);
         }
     }
-    clprune_saved_destroy(saved);
-    clprune_linear_destroy(layer);
+    tensors_close(&t);
 }
 
 /* All blocks kept, of each value type, each here with another index: dw is the product with them.
@@ -364,8 +354,8 @@ static void narrow_values(void **state)
             test_mat mdw = test_mat_make(OUT, in, 0, NULL), want = test_mat_make(OUT, in, 0, NULL);
             TEST_OK(clprune_linear_forward(
                 layer, BATCH, mx.mat, mw.mat, CLPRUNE_NO_MAT, my.mat, saved, NULL));
-            TEST_OK(clprune_linear_backward(layer, BATCH, 0.0f, saved, mdy.mat, mw.mat,
-                CLPRUNE_NO_MAT, mdw.mat, CLPRUNE_NO_MAT, NULL));
+            TEST_OK(clprune_linear_backward(
+                layer, BATCH, saved, mdy.mat, mw.mat, &(clprune_grads){.dw = mdw.mat}, NULL));
             TEST_OK((token ? clprune_saved_product_nt : clprune_saved_product_tn)(
                 saved, 0, BATCH, 0.0f, mdy.mat, want.mat, NULL));
             float *got = test_mat_get(&mdw, "dw"), *product = test_mat_get(&want, "product");
@@ -397,8 +387,8 @@ static void no_samples(void **state)
         y.mat.cols = token ? 4 : 5;
         TEST_OK(clprune_linear_forward(layer, 0, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
         test_mat dw = test_mat_make(5, 4, 0, values), db = test_mat_make(1, 5, 0, values);
-        TEST_OK(clprune_linear_backward(
-            layer, 0, 0.5f, saved, y.mat, w.mat, x.mat, dw.mat, db.mat, NULL));
+        TEST_OK(clprune_linear_backward(layer, 0, saved, y.mat, w.mat,
+            &(clprune_grads){.dx = x.mat, .dw = dw.mat, .db = db.mat, .beta = 0.5f}, NULL));
         float *scaled_w = test_mat_get(&dw, "dw"), *scaled_b = test_mat_get(&db, "db");
         for (size_t i = 0; i < 5 * 4; i++)
             assert_true(scaled_w[i] == 0.5f * values[i] && scaled_b[i % 5] == 0.5f * values[i % 5]);
@@ -430,14 +420,14 @@ static void upon_the_store(void **state)
         TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, none, y.mat, saved, NULL));
         const clprune_mat own = clprune_saved_dense(saved, 0, BATCH),
                           row = clprune_mat_rows(own, 0, 1);
-        TEST_FAILS(
-            clprune_linear_backward(layer, BATCH, 0, saved, y.mat, w.mat, own, dw.mat, none, NULL),
+        TEST_FAILS(clprune_linear_backward(layer, BATCH, saved, y.mat, w.mat,
+                       &(clprune_grads){.dx = own, .dw = dw.mat}, NULL),
             bad, "dx overlaps saved");
-        TEST_FAILS(
-            clprune_linear_backward(layer, BATCH, 0, saved, y.mat, w.mat, own, none, none, NULL),
+        TEST_FAILS(clprune_linear_backward(
+                       layer, BATCH, saved, y.mat, w.mat, &(clprune_grads){.dx = own}, NULL),
             bad, "dx overlaps saved");
-        TEST_FAILS(
-            clprune_linear_backward(layer, BATCH, 0, saved, y.mat, none, none, none, row, NULL),
+        TEST_FAILS(clprune_linear_backward(
+                       layer, BATCH, saved, y.mat, none, &(clprune_grads){.db = row}, NULL),
             bad, "db overlaps saved");
         clprune_saved_destroy(saved);
         clprune_linear_destroy(layer);
@@ -457,8 +447,8 @@ static void run_rows(clprune_linear *layer, size_t length, size_t in, size_t out
     test_mat dw = test_mat_make(out, in, 0, NULL), db = test_mat_make(1, out, 0, NULL);
     TEST_OK(clprune_linear_saved_create(layer, BATCH, length, "x", &saved));
     TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, b.mat, y.mat, saved, NULL));
-    TEST_OK(
-        clprune_linear_backward(layer, BATCH, 0, saved, y.mat, w.mat, x.mat, dw.mat, db.mat, NULL));
+    TEST_OK(clprune_linear_backward(layer, BATCH, saved, y.mat, w.mat,
+        &(clprune_grads){.dx = x.mat, .dw = dw.mat, .db = db.mat}, NULL));
     clprune_saved_destroy(saved);
 }
 
@@ -491,7 +481,7 @@ static void one_row_indices(void **state)
             TEST_OK(clprune_linear_saved_create(layer, BATCH, 1, "x", &saved));
             TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, none, out.mat, saved, NULL));
             TEST_OK(clprune_linear_backward(
-                layer, BATCH, 0, saved, y.mat, none, none, dw[i].mat, none, NULL));
+                layer, BATCH, saved, y.mat, none, &(clprune_grads){.dw = dw[i].mat}, NULL));
             clprune_saved_destroy(saved);
             clprune_linear_destroy(layer);
         }

@@ -1,4 +1,5 @@
 /* ReLU: forward with a bias and its mask, backward with the bias's gradient, special values. */
+#include "nn/layers/activation_private.h"
 #include "support/test_layer.h"
 
 static layer_size size_mask(const void *shape)
@@ -12,18 +13,16 @@ static layer_size size_mask(const void *shape)
 }
 
 /* With zeros, so that the border is tested. */
-static float *with_zeros(const void *shape, uint64_t seed)
+static void with_zeros(const void *shape, size_t count, float *values)
 {
-    const layer_size size = layer_all(shape);
-    float *x = test_new_normal(seed, size.rows * size.cols);
-    for (size_t i = 3; i < size.rows * size.cols; i += 7)
-        x[i] = i % 2 == 0 ? 0.0f : -0.0f;
-    return x;
+    (void)shape;
+    for (size_t i = 3; i < count; i += 7)
+        values[i] = i % 2 == 0 ? 0.0f : -0.0f;
 }
 
 static clprune_status call_forward(const layer_call *c)
 {
-    return clprune_relu_forward(c->context, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
+    return clprune__relu_forward(c->context, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
 }
 
 static void ref_forward(const layer_data *d)
@@ -38,28 +37,28 @@ static void ref_forward(const layer_data *d)
 }
 
 static const layer_case forward = {"forward",
-    {{"x", LAYER_IN, layer_all, .make = with_zeros},
+    {{"x", LAYER_IN, layer_all, .change = with_zeros},
         {"b", LAYER_IN | LAYER_OPTIONAL | LAYER_ADDED, layer_row},
         {"y", LAYER_OUT, layer_all, .over = 1 << 0},
         {"mask", LAYER_OUT | LAYER_OPTIONAL | LAYER_BITS, size_mask}},
     call_forward, ref_forward, NULL};
 
-/* The mask of normal values. */
-static float *make_mask(const void *shape, uint64_t seed)
+/* Any bits, and zeros behind each row. */
+static void any_mask(const void *shape, size_t count, float *values)
 {
-    const layer_size size = size_mask(shape), all = layer_all(shape);
-    const float *x = test_new_normal(seed, all.rows * all.cols);
-    float *mask = test_floats(size.rows * size.cols);
+    const layer_size all = layer_all(shape), mask = size_mask(shape);
+    test_rng rng = {37};
+    memset(values, 0, count * sizeof *values);
     for (size_t i = 0; i < all.rows * all.cols; i++) {
-        unsigned char *row = (unsigned char *)(mask + i / all.cols * size.cols);
-        row[i % all.cols / 8] |= (unsigned char)((x[i] > 0) << i % all.cols % 8);
+        unsigned char *row = (unsigned char *)(values + i / all.cols * mask.cols);
+        row[i % all.cols / 8] |= (unsigned char)(test_rng_below(&rng, 2) << i % all.cols % 8);
     }
-    return mask;
 }
 
 static clprune_status call_backward(const layer_call *c)
 {
-    return clprune_relu_backward(c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
+    return clprune__relu_backward(
+        c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
 }
 
 static void ref_backward(const layer_data *d)
@@ -73,7 +72,7 @@ static void ref_backward(const layer_data *d)
 }
 
 static const layer_case backward = {"backward",
-    {{"dy", LAYER_IN, layer_all}, {"mask", LAYER_IN | LAYER_BITS, size_mask, .make = make_mask},
+    {{"dy", LAYER_IN, layer_all}, {"mask", LAYER_IN | LAYER_BITS, size_mask, .change = any_mask},
         {"dx", LAYER_OUT, layer_all, .over = 1 << 0},
         {"db", LAYER_OUT | LAYER_SUM | LAYER_OPTIONAL, layer_row}},
     call_backward, ref_backward, NULL};
@@ -91,7 +90,7 @@ static void special_values(void **state)
         bad[i] = i % 2 == 0 ? NAN : INFINITY;
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat mask = test_mat_make(1, 1, 0, NULL), dy = test_mat_make(1, COUNT, 0, bad);
-    TEST_OK(clprune_relu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
+    TEST_OK(clprune__relu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
     const float *y = test_mat_get(&out, "y"), *bits = test_mat_get(&mask, "mask");
     assert_true(isnan(y[0]) && isnan(y[1]) && isinf(y[2]));
     for (size_t i = 2; i < COUNT; i++) {
@@ -101,20 +100,18 @@ static void special_values(void **state)
     for (size_t i = 0; i < 32; i++)
         assert_int_equal(layer_bit(bits, 1, 0, i), passes[i]);
     /* A gradient that does not pass is 0, whatever it is. */
-    TEST_OK(clprune_relu_backward(context, 0, dy.mat, mask.mat, out.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune__relu_backward(context, 0, dy.mat, mask.mat, out.mat, CLPRUNE_NO_MAT, NULL));
     const float *dx = test_mat_get(&out, "dx");
     for (size_t i = 0; i < COUNT; i++)
         assert_true(passes[i] ? isnan(bad[i]) ? isnan(dx[i]) : isinf(dx[i]) : dx[i] == 0.0f);
 }
 
 /* Further from 0 than the steps reach, also with b. */
-static float *far_from_zero(const void *shape, uint64_t seed)
+static void far_from_zero(const void *shape, size_t count, float *values)
 {
-    const layer_size size = layer_all(shape);
-    float *x = test_new_normal(seed, size.rows * size.cols);
-    for (size_t i = 0; i < size.rows * size.cols; i++)
-        x[i] += copysignf(2, x[i]);
-    return x;
+    (void)shape;
+    for (size_t i = 0; i < count; i++)
+        values[i] += copysignf(2, values[i]);
 }
 
 static void slopes(void **state)
@@ -122,7 +119,7 @@ static void slopes(void **state)
     (void)state;
     static const layer_shape shape = {11, 37, 0};
     layer_case away = forward;
-    away.operands[0].make = far_from_zero;
+    away.operands[0].change = far_from_zero;
     away.operands[1].low = -1;
     away.operands[1].high = 1;
     layer_slopes_of(&away, &backward, &shape, (layer_steps){1e-2, 1e-8, 1e-2, 1e-4, 1e-6});
@@ -144,7 +141,7 @@ int main(void)
     test_list list = {0};
     layer_add(&list, &forward);
     layer_add(&list, &backward);
-    test_add(&list, special_values, NULL, "special values");
+    test_add(&list, special_values, NULL, "special values, forward and backward");
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, sizes, NULL, "sizes of masks");
     return test_run_on_devices("relu", &list);

@@ -9,7 +9,7 @@
 #     -a           go on: -n counts the executions of earlier runs too, and the line has the sum of all
 #                  runs; they are what the logs in build/fuzz/logs say, of runs that were killed as well
 #     -m           then merge what was found into the committed corpora, as few inputs as keep the coverage;
-#                  files named edge-* stay
+#                  files named edge-* stay; writes tests/fuzz/corpus/TARGET.tar
 #
 # A long run, which may be stopped and started again: tests/long/fuzz.sh -s 0 -n 10000000 -a
 # Prints a line per target. New inputs stay in build/fuzz/corpus/TARGET for the next run. An input that
@@ -58,10 +58,16 @@ sum_of() {
     done | awk '{ n += $1; s += $2 } END { print n + 0, s + 0 }'
 }
 
+# pack FOLDER ARCHIVE: the same files give the same bytes.
+pack() {
+    find "$1" -type f -printf '%f\n' | sort | tar -C "$1" --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner \
+        --mode=644 -T - -cf "$2"
+}
+
 failures=0
 printf '%-14s %12s %9s %6s %7s  %s\n' target executions seconds edges inputs findings
 for target in "$@"; do
-    seeds=$PWD/tests/fuzz/corpus/$target new=$PWD/build/fuzz/corpus/$target
+    seeds=$PWD/build/fuzz/tests/fuzz/corpus/$target new=$PWD/build/fuzz/corpus/$target
     dictionary=tests/fuzz/dictionaries/$target.dict
     mkdir -p "$new" "$seeds"
     logs=(build/fuzz/logs/"$target".*)
@@ -100,6 +106,7 @@ for target in "$@"; do
             "$PWD/build/fuzz/merged/$target" "$seeds" "$new" >"build/fuzz/merged/$target.log" 2>&1
         find "$seeds" -type f ! -name 'edge-*' -delete
         cp "build/fuzz/merged/$target"/* "$seeds"
+        pack "$seeds" "$PWD/tests/fuzz/corpus/$target.tar"
     fi
 done
 [ $failures = 0 ]

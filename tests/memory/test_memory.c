@@ -1,4 +1,6 @@
-/* Buffers and the ledger: figures, budget, custom allocators, visiting. */
+/* Buffers and the ledger: figures, budget, custom allocators, visiting.
+ *
+ * The caller's allocator and log may use the context, also while it is destroyed. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -33,8 +33,10 @@ static void programs(NO_ROW)
         for (size_t k = 0; k < 2; k++) {
             TEST_OK(clprune_mat_fill(context, 1.0f, a, NULL));
             TEST_OK(clprune_mat_copy(context, a, b, NULL));
-            TEST_OK(clprune_relu_forward(context, b, CLPRUNE_NO_MAT, b, CLPRUNE_NO_MAT, NULL));
-            TEST_OK(clprune_relu_forward(context, a, CLPRUNE_NO_MAT, b, CLPRUNE_NO_MAT, NULL));
+            TEST_OK(clprune_activation_forward(
+                context, CLPRUNE_ACTIVATION_RELU, 0, 0, b, CLPRUNE_NO_MAT, b, NULL, NULL));
+            TEST_OK(clprune_activation_forward(
+                context, CLPRUNE_ACTIVATION_RELU, 0, 0, a, CLPRUNE_NO_MAT, b, NULL, NULL));
             stats[k] = clprune_context_cache_stats(context);
         }
         assert_int_equal(stats[0].builds, stats[1].builds);
@@ -111,7 +113,7 @@ static void random_lives(void **state)
         case 1: /* borrows for its sums */
             dy = clprune_mat_rows(big, 0, mat.rows);
             TEST_OK(clprune_layerscale_backward(
-                dry, 0, mat, ls, dy, mat, dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+                dry, 0, mat, ls, dy, mat, &(clprune_layerscale_grads){.dls = dls}, NULL));
             break;
         case 2:
         case 3: { /* touches two */

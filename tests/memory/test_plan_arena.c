@@ -103,8 +103,8 @@ static void chain_step(const chain *c, size_t batch)
     for (size_t i = LAYERS; i-- > 0;) {
         TEST_OK(clprune_gelu_backward(
             context, 0, clprune_saved_dense(c->h[i], 0, batch), dy, dy, CLPRUNE_NO_MAT, NULL));
-        TEST_OK(clprune_linear_backward(
-            c->layer, batch, 0.0f, c->kept[i], dy, c->w, dx, c->dw[i], c->db, NULL));
+        TEST_OK(clprune_linear_backward(c->layer, batch, c->kept[i], dy, c->w,
+            &(clprune_grads){.dx = dx, .dw = c->dw[i], .db = c->db}, NULL));
         TEST_OK(clprune_mat_copy(context, dx, dy, NULL));
         TEST_OK(clprune_buffer_forget(context, c->dx.buffer));
     }
@@ -223,8 +223,8 @@ static void reuse_step(const reuse *r)
     clprune_context *context = r->context;
     TEST_OK(clprune_saved_store(r->kept, 0, BATCH, r->x, NULL));
     TEST_OK(clprune_mat_fill(context, 1, r->dy, NULL));
-    TEST_OK(clprune_activation_backward(context, CLPRUNE_ACTIVATION_GELU, 0, BATCH, 0, r->kept,
-        r->dy, r->dx, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_activation_backward(context, CLPRUNE_ACTIVATION_GELU, 0, BATCH, r->kept, r->dy,
+        &(clprune_grads){.dx = r->dx}, NULL));
     TEST_OK(clprune_mat_copy(context, r->dx, r->out, NULL));
     TEST_OK(clprune_plan_end_step(context));
 }
@@ -292,7 +292,7 @@ static void small_slabs(NO_ROW)
     TEST_FAILS_IN(real, clprune_context_use_plan(real, plan), CLPRUNE_UNSUPPORTED, "at most 7168");
     assert_int_equal(test_live(real, CLPRUNE_MEMORY_TOTAL), 0);
     TEST_OK(clprune_layerscale_backward(
-        dry, 0, t, ls, dy, t, dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+        dry, 0, t, ls, dy, t, &(clprune_layerscale_grads){.dls = dls}, NULL));
     TEST_FAILS_IN(dry, clprune_plan_create(dry, &plan), CLPRUNE_OUT_OF_DEVICE_MEMORY,
         "largest buffer has 8000 bytes");
     assert_null(plan);
@@ -323,7 +323,7 @@ static void larger_scratch(NO_ROW)
                 TEST_OK(clprune_context_use_plan(context, plan));
             assert_int_equal(clprune_layerscale_backward(context, 0, clprune_mat_rows(t, 0, rows),
                                  ls, clprune_mat_rows(dy, 0, rows), clprune_mat_rows(t, 0, rows),
-                                 dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
+                                 &(clprune_layerscale_grads){.dls = dls}, NULL),
                 run == LIMITED && rows == LARGE ? CLPRUNE_OUT_OF_DEVICE_MEMORY : CLPRUNE_SUCCESS);
             if (run != DRY && i > 0)
                 assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL),

@@ -1,5 +1,8 @@
 /* A plan is used only in contexts that enqueue the same commands, with the same scratch, as its dry
- * context. */
+ * context.
+ *
+ * A refused plan says what differs: kernels, precision, tuning, engine or device. With an accepted
+ * plan, also one for other compute units on CPUs, scratch overwrites no live buffer. */
 #include <string.h>
 
 #include "support/test_folder.h"
@@ -104,7 +107,7 @@ static void run_step(const program *p)
         const clprune_mat t = clprune_mat_rows(p->t, 0, rows),
                           dy = clprune_mat_rows(p->dy, 0, rows);
         TEST_OK(clprune_layerscale_backward(
-            p->context, 0, t, p->ls, dy, t, p->dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+            p->context, 0, t, p->ls, dy, t, &(clprune_layerscale_grads){.dls = p->dls}, NULL));
         if (rows == FEW)
             TEST_OK(clprune_mat_copy(p->context, p->kept, p->out, NULL));
     }

@@ -1,4 +1,7 @@
-/* Host memory as matrices: zero-copy on CPU devices where it is aligned, staged elsewhere. */
+/* Host memory as matrices: zero-copy on CPU devices where it is aligned, staged elsewhere.
+ *
+ * Staged copies are booked. Gaps between rows are not written. Outputs of a call that fails keep
+ * their contents. The host waits for the device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* The example's ResMLP with activations `compact-pruned`: each gradient against a double reference
  * that runs the backward pass of each layer from the kept tensors, and beside dense's. */
 #include "golden/golden_model.h"
+#include "nn/layers/activation_private.h"
 
 enum { COMPACT_PRUNED = 6 }; /* position in resmlp_keep.preset_names */
 
@@ -57,8 +58,8 @@ static float *read_codes(const resmlp *model, clprune_mat codes, size_t rows)
     TEST_OK(clprune_mat_create(
         test_context(), CLPRUNE_MEMORY_WORKSPACE, "ones", rows, model->arch.hidden, &mat));
     TEST_OK(clprune_mat_fill(test_context(), 1, mat, NULL));
-    TEST_OK(clprune_gelu_code_backward(test_context(), model->policies->rule[KEEP_FC1].keep.bits, 0,
-        mat, clprune_mat_rows(codes, 0, rows), mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune__gelu_code_backward(test_context(), model->policies->rule[KEEP_FC1].keep.bits,
+        0, mat, clprune_mat_rows(codes, 0, rows), mat, CLPRUNE_NO_MAT, NULL));
     float *values = read_mat(mat);
     clprune_buffer_release(test_context(), mat.buffer);
     return values;
@@ -273,7 +274,7 @@ static void from_what_was_kept(void **state)
 static void all_blocks(void **state)
 {
     const golden_resmlp_case *row = *state;
-    const golden_tensor *want = &golden_resmlp_tensors[row->first];
+    const golden_tensor *want = tensors_of(row);
     static const double most[] = {0.4, 0.1, 0.01}; /* of a gradient's norm */
     for (unsigned code = 0; code < 3; code++) {
         const keep_policy policy = compact(0, (clprune_block){1, 16}, 2u << code);

@@ -1,5 +1,7 @@
 /* Properties of every form of kept tensors: parts of a batch, memory of the caller, other shapes,
- * both products with any beta, refusals. */
+ * both products with any beta, refusals.
+ *
+ * Samples that were never stored are refused. A refused forward pass leaves the store as it was. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -302,11 +304,11 @@ static void never_stored(void **state)
             "sample 0 of saved");
         TEST_FAILS(clprune_saved_product_nt(saved, 0, BATCH, 0, across.mat, over.mat, NULL), bad,
             "sample 0 of saved");
-        TEST_FAILS(clprune_linear_backward(linear, BATCH, 0, saved, dy.mat, CLPRUNE_NO_MAT,
-                       CLPRUNE_NO_MAT, dw.mat, CLPRUNE_NO_MAT, NULL),
+        TEST_FAILS(clprune_linear_backward(linear, BATCH, saved, dy.mat, CLPRUNE_NO_MAT,
+                       &(clprune_grads){.dw = dw.mat}, NULL),
             bad, "sample 0 of saved");
-        TEST_FAILS(clprune_activation_backward(context, CLPRUNE_ACTIVATION_RELU, 0, BATCH, 0, saved,
-                       x.mat, x.mat, CLPRUNE_NO_MAT, NULL),
+        TEST_FAILS(clprune_activation_backward(context, CLPRUNE_ACTIVATION_RELU, 0, BATCH, saved,
+                       x.mat, &(clprune_grads){.dx = x.mat}, NULL),
             bad, "sample 0 of saved");
         TEST_OK(clprune_saved_restore(saved, 1, 0, clprune_mat_rows(x.mat, 0, 0), NULL));
         store_all(saved, NULL);
@@ -413,13 +415,13 @@ static void no_layers(void **state)
     test_mat w = test_mat_make(OUT, COLS, 0, NULL), y = test_mat_make(BATCH * ROWS, OUT, 0, NULL);
     TEST_FAILS(clprune_linear_forward(linear, BATCH, x.mat, w.mat, none, y.mat, saved, NULL), bad,
         "not restore");
-    TEST_FAILS(
-        clprune_linear_backward(linear, BATCH, 0, saved, y.mat, none, none, w.mat, none, NULL), bad,
-        "not restore");
+    TEST_FAILS(clprune_linear_backward(
+                   linear, BATCH, saved, y.mat, none, &(clprune_grads){.dw = w.mat}, NULL),
+        bad, "not restore");
     TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, x.mat, w.mat, none, y.mat, saved, NULL),
         bad, "not restore");
     TEST_FAILS(clprune_conv2d_backward(
-                   conv, BATCH, image, 0, 0, saved, y.mat, none, none, w.mat, none, NULL),
+                   conv, BATCH, image, saved, y.mat, none, &(clprune_grads){.dw = w.mat}, NULL),
         bad, "not restore");
     free_layers(linear, conv, saved);
 }
@@ -445,12 +447,12 @@ static void layer(void **state)
         const clprune_mat none = CLPRUNE_NO_MAT;
         my = test_mat_make(y_rows, y_cols, 0, NULL);
         TEST_OK(clprune_linear_forward(linear, BATCH, mx.mat, mw.mat, none, my.mat, saved, NULL));
-        TEST_OK(clprune_linear_backward(
-            linear, BATCH, 0.5f, saved, mdy.mat, mw.mat, none, dw.mat, db.mat, NULL));
+        TEST_OK(clprune_linear_backward(linear, BATCH, saved, mdy.mat, mw.mat,
+            &(clprune_grads){.dw = dw.mat, .db = db.mat, .beta = 0.5f}, NULL));
         TEST_OK((axis ? clprune_saved_product_nt : clprune_saved_product_tn)(
             saved, 0, BATCH, 0.5f, mdy.mat, want.mat, NULL));
         TEST_OK(clprune_linear_backward(
-            linear, BATCH, 0, saved, mdy.mat, mw.mat, none, none, sums.mat, NULL));
+            linear, BATCH, saved, mdy.mat, mw.mat, &(clprune_grads){.db = sums.mat}, NULL));
         float *got = test_mat_get(&dw, "dw"), *product = test_mat_get(&want, "product");
         test_same_floats("dw", OUT, in, got, product, "%s, axis %d", row->name, axis);
         float *got_db = test_mat_get(&db, "db"), *sum = test_mat_get(&sums, "sums");
@@ -467,7 +469,7 @@ static void layer(void **state)
         clprune_saved_destroy(small);
         TEST_OK(clprune_saved_reshape(saved, 1, 2, 2));
         TEST_FAILS(clprune_linear_backward(
-                       linear, BATCH, 0, saved, mdy.mat, mw.mat, none, dw.mat, none, NULL),
+                       linear, BATCH, saved, mdy.mat, mw.mat, &(clprune_grads){.dw = dw.mat}, NULL),
             CLPRUNE_INVALID_SIZE, "holds samples of 2 x 2");
         TEST_OK(clprune_linear_forward(linear, BATCH, mx.mat, mw.mat, none, my.mat, saved, NULL));
         assert_int_equal(clprune_saved_describe(saved).rows, ROWS);
@@ -478,8 +480,8 @@ static void layer(void **state)
         TEST_FAILS(
             clprune_linear_forward(linear, BATCH, mx.mat, mw.mat, none, my.mat, foreign, NULL),
             CLPRUNE_INVALID_ARGUMENT, "another context");
-        TEST_FAILS(clprune_linear_backward(
-                       linear, BATCH, 0, foreign, mdy.mat, mw.mat, none, dw.mat, none, NULL),
+        TEST_FAILS(clprune_linear_backward(linear, BATCH, foreign, mdy.mat, mw.mat,
+                       &(clprune_grads){.dw = dw.mat}, NULL),
             CLPRUNE_INVALID_ARGUMENT, "another context");
         clprune_saved_destroy(foreign);
         clprune_context_destroy(other);
@@ -503,8 +505,8 @@ static void no_rows(void **state)
     TEST_OK(clprune_linear_saved_create(linear, BATCH, 0, "x", &saved));
     TEST_OK(
         clprune_linear_forward(linear, BATCH, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
-    TEST_OK(clprune_linear_backward(
-        linear, BATCH, 2, saved, y.mat, w.mat, x.mat, dw.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_linear_backward(linear, BATCH, saved, y.mat, w.mat,
+        &(clprune_grads){.dx = x.mat, .dw = dw.mat, .beta = 2}, NULL));
     float *got = test_mat_get(&dw, "dw");
     for (size_t i = 0; i < OUT * COLS; i++)
         assert_true(got[i] == 2 * old[i]);

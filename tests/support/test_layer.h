@@ -58,7 +58,7 @@ typedef struct layer_operand {
     layer_size (*size)(const void *shape);
     unsigned over;   /* bit i: this output may lie in the place of operand i */
     float low, high; /* of an input's uniform values; both 0: they are normal */
-    float *(*make)(const void *shape, uint64_t seed); /* an input's values otherwise */
+    void (*change)(const void *shape, size_t count, float *values); /* these values; or NULL */
 } layer_operand;
 
 /* An operand for the reference, dense. */
@@ -156,6 +156,9 @@ double *layer_new(size_t count);
 /* An array of the same values. */
 double *layer_widen(size_t count, const float *values);
 float *layer_narrow(size_t count, const double *values);
+
+/* For `change`: all are 0. */
+void layer_zeros(const void *shape, size_t count, float *values);
 
 /* `count` times the same value. */
 float *layer_same_values(size_t count, float value);

@@ -11,8 +11,11 @@
 
 static const clprune__kernel_def conv_dw_vector_kernel = {
     "conv/conv_dw_vector.cl", "conv_dw_vector"};
+static const clprune__kernel_def conv_dw_pooled_vector_kernel = {
+    "conv/conv_dw_pooled_vector.cl", "conv_dw_pooled_vector"};
 
-/* How conv_dw_vector.cl divides the result pixels, or cells, into segments. */
+/* How conv_dw_vector.cl divides the result pixels, and conv_dw_pooled_vector.cl the cells, into
+ * segments. */
 typedef struct dw_plan {
     clprune__bspmm_plan sums;
     size_t height, width; /* of a segment: rows and columns */
@@ -68,6 +71,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const bool pooled = from->cell > 1;
     const clprune_extent grid = clprune__conv_grid(conv, from->cell);
     dw_plan plan = plan_dw(context, conv, grid.height, grid.width);
     plan.sums.direct = plan.sums.direct && from->of == NULL;
@@ -79,18 +83,17 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__define(&defines, "V", sums->vectors);
     clprune__define(&defines, "CB", sums->tile);
     clprune__define(&defines, "SEG", sums->segment_most);
-    clprune__define(&defines, "POOLED", from->cell > 1);
     clprune__define(&defines, "DIRECT", sums->direct);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &conv_dw_vector_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(context,
+        pooled ? &conv_dw_pooled_vector_kernel : &conv_dw_vector_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, conv->batch);
     clprune__arg_uint(&launch, (uint32_t)conv->in);
     clprune__arg_uint(&launch, (uint32_t)conv->out);
     clprune__arg_conv(&launch, conv);
     clprune__arg_uint(&launch, (uint32_t)plan.height);
-    clprune__arg_uint(&launch, (uint32_t)plan.width);
+    clprune__arg_uint(&launch, (uint32_t)(pooled ? from->cell : plan.width));
     clprune__arg_ulong(&launch, plan.images);
-    clprune__arg_uint(&launch, (uint32_t)from->cell);
     clprune__arg_ulong(&launch, sums->panels);
     clprune__arg_ulong(&launch, sums->panel_run);
     clprune__arg_mat(&launch, from->x);
