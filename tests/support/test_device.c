@@ -24,6 +24,62 @@ clprune_status test_create(clprune_context_options options, clprune_context **ot
     return clprune_context_create(NULL, &options, other);
 }
 
+/* The contexts of test_open that were not destroyed, for messages. */
+enum { OPENED = 16 };
+static clprune_context *opened[OPENED];
+
+static void close_opened(void *of, void *other)
+{
+    (void)of;
+    for (size_t i = 0; i < OPENED; i++)
+        if (opened[i] == other)
+            opened[i] = NULL;
+    clprune_context_destroy(other);
+}
+
+static clprune_context *own_context(clprune_status status, clprune_context *other)
+{
+    if (status != CLPRUNE_SUCCESS)
+        fail_msg("%s", clprune_last_error(NULL));
+    for (size_t i = 0; i < OPENED; i++)
+        if (opened[i] == NULL) {
+            opened[i] = other;
+            break;
+        }
+    test_later(close_opened, NULL, other);
+    return other;
+}
+
+clprune_context *test_open(clprune_context_options options)
+{
+    clprune_context *other = NULL;
+    const clprune_status status = test_create(options, &other);
+    return own_context(status, other);
+}
+
+void test_open_fails(cl_command_queue queue, const clprune_context_options *options,
+    clprune_status expected, const char *part)
+{
+    clprune_context *other = context;
+    TEST_FAILS_IN(NULL, clprune_context_create(queue, options, &other), expected, part);
+    assert_null(other);
+}
+
+clprune_context *test_open_on(cl_command_queue queue, const clprune_context_options *options)
+{
+    clprune_context *other = NULL;
+    const clprune_status status = clprune_context_create(queue, options, &other);
+    return own_context(status, other);
+}
+
+clprune_context *test_open_dry(
+    const clprune_device_info *device, const clprune_context_options *options)
+{
+    clprune_context *dry = NULL;
+    const clprune_status status = clprune_context_create_dry(device, options, &dry);
+    return own_context(status, dry);
+}
+
 const char *test_device_label(void)
 {
     return label;
@@ -215,13 +271,17 @@ void test_ok(clprune_status status, const char *call, const char *file, int line
         return;
     print_error("%s:%d: %s is %s\n    %s\n    %s\n", file, line, call, clprune_status_name(status),
         clprune_last_error(context), label);
+    print_error("    without a context: %s\n", clprune_last_error(NULL));
+    for (size_t i = 0; i < OPENED; i++)
+        if (opened[i] != NULL)
+            print_error("    of a context of the case: %s\n", clprune_last_error(opened[i]));
     _fail(file, line);
 }
 
-void test_fails(clprune_status status, clprune_status expected, const char *part, const char *call,
-    const char *file, int line)
+void test_fails(clprune_status status, const clprune_context *of, clprune_status expected,
+    const char *part, const char *call, const char *file, int line)
 {
-    const char *text = clprune_last_error(context);
+    const char *text = clprune_last_error(of);
     const bool told = part == NULL ? text[0] != '\0' : strstr(text, part) != NULL;
     if (status == expected && told)
         return;

@@ -55,6 +55,19 @@ clprune_context *test_context(void);
 /* Creates a further context on the device under test; options.device is ignored. */
 clprune_status test_create(clprune_context_options options, clprune_context **other);
 
+/* The same; the end of the case destroys the context, unless test_end(context) has. The case
+ * fails if it cannot be made. */
+clprune_context *test_open(clprune_context_options options);
+/* Fails the case unless a context cannot be made with these options, on this queue if it is not
+ * NULL, and the reason has `part`. */
+void test_open_fails(cl_command_queue queue, const clprune_context_options *options,
+    clprune_status expected, const char *part);
+/* A context on a queue; NULL: on the device that the options choose. */
+clprune_context *test_open_on(cl_command_queue queue, const clprune_context_options *options);
+/* A dry context in the same way. */
+clprune_context *test_open_dry(
+    const clprune_device_info *device, const clprune_context_options *options);
+
 /* "0:0 device name, vector" of the device under test. */
 const char *test_device_label(void);
 
@@ -64,15 +77,25 @@ const char *test_device_selection(void);
 /* Whether CLPRUNE_TEST_SMALL is set: short lists. */
 bool test_small(void);
 
-/* Fails the case unless `call` succeeded; prints the library's last error. */
+/* Fails the case unless `call` succeeded; prints the library's last errors: without a context, of
+ * the context under test and of those from test_open. */
 #define TEST_OK(call) test_ok((call), #call, __FILE__, __LINE__)
 void test_ok(clprune_status status, const char *call, const char *file, int line);
 
 /* Fails the case unless `call` returned `expected` and the last error contains `part` (NULL: any,
  * but not empty). */
-#define TEST_FAILS(call, expected, part)                                                           \
-    test_fails((call), expected, part, #call, __FILE__, __LINE__)
-void test_fails(clprune_status status, clprune_status expected, const char *part, const char *call,
-    const char *file, int line);
+#define TEST_FAILS(call, expected, part) TEST_FAILS_IN(test_context(), call, expected, part)
+
+/* The same with the last error of another context; NULL: of the thread. */
+#define TEST_FAILS_IN(context, call, expected, part)                                               \
+    test_fails((call), context, expected, part, #call, __FILE__, __LINE__)
+void test_fails(clprune_status status, const clprune_context *context, clprune_status expected,
+    const char *part, const char *call, const char *file, int line);
+
+/* Fails the case unless a call of OpenCL succeeded. */
+#define TEST_CL(call) assert_int_equal(call, CL_SUCCESS)
+
+/* The parameter of a case that has no row. */
+#define NO_ROW __attribute__((unused)) void **unused
 
 #endif

@@ -1,6 +1,7 @@
 #include "support/test_folder.h"
 
 #include <dirent.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +10,27 @@
 
 #include "support/test_device.h"
 
+/* The folders that exist; "": none. */
+enum { FOLDERS = 32 };
+static char folders[FOLDERS][TEST_PATH];
+
+static void remove_folder(void *of, void *path)
+{
+    (void)of;
+    test_folder_remove(path);
+}
+
 void test_folder_make(char path[TEST_PATH])
 {
     const char *base = getenv("TMPDIR");
+    size_t i = 0;
     (void)snprintf(path, TEST_PATH, "%.400s/clprune-test-XXXXXX", base != NULL ? base : "/tmp");
     assert_non_null(mkdtemp(path));
+    while (i < FOLDERS && folders[i][0] != '\0')
+        i++;
+    assert_true(i < FOLDERS);
+    memcpy(folders[i], path, TEST_PATH);
+    test_later(remove_folder, NULL, folders[i]);
 }
 
 static int is_dots(const char *name)
@@ -42,6 +59,42 @@ void test_folder_remove(const char *path)
     } else {
         (void)unlink(path);
     }
+    for (size_t i = 0; i < FOLDERS; i++)
+        if (strcmp(folders[i], path) == 0)
+            folders[i][0] = '\0';
+}
+
+char *test_text(const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    const size_t size = (size_t)vsnprintf(NULL, 0, format, arguments) + 1;
+    char *text = test_alloc(size);
+    (void)vsnprintf(text, size, format, again);
+    va_end(arguments);
+    va_end(again);
+    return text;
+}
+
+static void leave_locale(void *of, void *what)
+{
+    (void)of;
+    (void)what;
+    (void)setlocale(LC_ALL, "C");
+}
+
+void test_comma_locale(int category)
+{
+    char folder[TEST_PATH];
+    test_folder_make(folder);
+    const bool made = system(test_text("sh '%s/comma_locale.sh' '%s'", TEST_SUPPORT, folder)) == 0;
+    test_environment("LOCPATH", folder);
+    if (!made || setlocale(category, "comma") == NULL) {
+        print_message("no locale with a decimal comma can be made here\n");
+        skip();
+    }
+    test_later(leave_locale, NULL, NULL);
 }
 
 size_t test_folder_count(const char *path, char name[TEST_PATH])
@@ -84,10 +137,45 @@ void test_file_write(const char *path, const void *data, size_t size)
     assert_int_equal(fclose(file), 0);
 }
 
+/* A variable that a case has changed, and what it was. */
+typedef struct variable {
+    char name[32], value[2048];
+    bool changed, was_set;
+} variable;
+
+enum { VARIABLES = 16 };
+static variable variables[VARIABLES];
+
+static void set_variable(const char *name, const char *value)
+{
+    assert_int_equal(value != NULL ? setenv(name, value, 1) : unsetenv(name), 0);
+}
+
+static void restore(void *of, void *what)
+{
+    variable *v = what;
+    (void)of;
+    set_variable(v->name, v->was_set ? v->value : NULL);
+    v->changed = false;
+}
+
 void test_environment(const char *name, const char *value)
 {
-    const int failed = value != NULL ? setenv(name, value, 1) : unsetenv(name);
-    assert_int_equal(failed, 0);
+    const char *before = getenv(name);
+    size_t i = 0;
+    while (i < VARIABLES && variables[i].changed && strcmp(variables[i].name, name) != 0)
+        i++;
+    assert_true(i < VARIABLES);
+    variable *v = &variables[i];
+    if (!v->changed) {
+        *v = (variable){.changed = true, .was_set = before != NULL};
+        assert_true(strlen(name) < sizeof v->name);
+        assert_true(before == NULL || strlen(before) < sizeof v->value);
+        strcpy(v->name, name);
+        strcpy(v->value, before != NULL ? before : "");
+        test_later(restore, NULL, v);
+    }
+    set_variable(name, value);
 }
 
 void test_debug(const char *words)

@@ -7,7 +7,7 @@
 #define TEST_PATH 512
 
 /* Makes a new private folder under $TMPDIR or /tmp and writes its path; fails the case if it
- * cannot. */
+ * cannot. The end of the case removes it. */
 void test_folder_make(char path[TEST_PATH]);
 
 /* Removes a folder and all in it; links are removed, not followed. */
@@ -16,11 +16,18 @@ void test_folder_remove(const char *path);
 /* The number of entries in a folder; the name of the last of them goes to `name` (may be NULL). */
 size_t test_folder_count(const char *path, char name[TEST_PATH]);
 
+/* A text that lives until the end of the case. */
+char *test_text(const char *format, ...) __attribute__((__format__(__printf__, 1, 2)));
+
+/* Makes the locale "comma" of support/comma_locale.sh, and sets it for one LC_ category until the
+ * end of the case; skips the case where it cannot be made. */
+void test_comma_locale(int category);
+
 /* Whole files. */
 void *test_file_read(const char *path, size_t *size);
 void test_file_write(const char *path, const void *data, size_t size);
 
-/* setenv, or unsetenv for NULL. */
+/* setenv, or unsetenv for NULL. The end of the case sets the variable back. */
 void test_environment(const char *name, const char *value);
 
 /* Sets $CLPRUNE_DEBUG to its value at the start of the program, with `words` added; NULL:

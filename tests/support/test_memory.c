@@ -4,17 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One of the two is set. */
 typedef struct owned {
-    void *memory;
-    cl_mem buffer;
+    void (*undo)(void *of, void *what);
+    void *of, *what;
 } owned;
 
 static owned *all;
 static size_t count, capacity;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void own(owned one)
+void test_later(void (*undo)(void *of, void *what), void *of, void *what)
 {
     (void)pthread_mutex_lock(&lock);
     if (count == capacity) {
@@ -23,8 +22,26 @@ static void own(owned one)
         if (all == NULL)
             abort();
     }
-    all[count++] = one;
+    all[count++] = (owned){undo, of, what};
     (void)pthread_mutex_unlock(&lock);
+}
+
+void test_end(void *object)
+{
+    for (size_t i = count; i-- > 0;) {
+        const owned one = all[i];
+        if (one.of != object && one.what != object)
+            continue;
+        count--;
+        memmove(all + i, all + i + 1, (count - i) * sizeof *all);
+        one.undo(one.of, one.what);
+    }
+}
+
+static void free_memory(void *of, void *memory)
+{
+    (void)of;
+    free(memory);
 }
 
 void *test_alloc(size_t bytes)
@@ -32,7 +49,7 @@ void *test_alloc(size_t bytes)
     void *memory = calloc(bytes > 0 ? bytes : 1, 1);
     if (memory == NULL)
         abort();
-    own((owned){.memory = memory});
+    test_later(free_memory, NULL, memory);
     return memory;
 }
 
@@ -51,9 +68,15 @@ void *test_copy(size_t bytes, const void *from)
     return memcpy(test_alloc(bytes), from, bytes);
 }
 
+static void release_buffer(void *of, void *buffer)
+{
+    (void)of;
+    (void)clReleaseMemObject(buffer);
+}
+
 cl_mem test_own(cl_mem buffer)
 {
-    own((owned){.buffer = buffer});
+    test_later(release_buffer, NULL, buffer);
     return buffer;
 }
 
@@ -66,9 +89,7 @@ void test_release(size_t mark)
 {
     while (count > mark) {
         const owned last = all[--count];
-        free(last.memory);
-        if (last.buffer != NULL)
-            (void)clReleaseMemObject(last.buffer);
+        last.undo(last.of, last.what);
     }
     if (count == 0) {
         free(all);

@@ -1,4 +1,5 @@
-/* Memory and buffers that live until the end of their case: the fixture releases them, also after a failure.
+/* What lives until the end of its case: memory, buffers, and objects of test_objects.h. The fixture
+ * releases them, the last one first, also after a failure.
  *
  * Everything that support/ and ref/ allocate comes from here. Long loops give memory back early:
  *
@@ -26,6 +27,13 @@ void *test_copy(size_t bytes, const void *from);
 
 /* The end of the case releases `buffer`, which is not NULL. */
 cl_mem test_own(cl_mem buffer);
+
+/* The end of the case calls undo(of, what). */
+void test_later(void (*undo)(void *of, void *what), void *of, void *what);
+
+/* Undoes now what was to be undone later with this object as `of` or `what`: a context goes with
+ * all that was made in it. */
+void test_end(void *object);
 
 /* test_release(mark) releases what was made after test_mark() returned `mark`. */
 size_t test_mark(void);

@@ -1,0 +1,139 @@
+#include "support/test_objects.h"
+
+#include <stdlib.h>
+
+static void release_mat(void *context, void *buffer)
+{
+    clprune_buffer_release(context, buffer);
+}
+
+clprune_mat test_new_mat_of(
+    clprune_context *context, const char *name, size_t rows, size_t cols, const float *values)
+{
+    clprune_mat mat;
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, name, rows, cols, &mat));
+    test_later(release_mat, context, mat.buffer);
+    if (values != NULL)
+        TEST_OK(clprune_mat_write(context, mat, values));
+    return mat;
+}
+
+clprune_mat test_new_mat(clprune_context *context, size_t rows, size_t cols)
+{
+    return test_new_mat_of(context, "mat", rows, cols, NULL);
+}
+
+static void destroy_bsr(void *context, void *bsr)
+{
+    clprune_bsr_destroy(context, bsr);
+}
+
+clprune_bsr test_new_bsr(clprune_context *context, clprune_bsr_desc desc)
+{
+    clprune_bsr *bsr = test_alloc(sizeof *bsr);
+    TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "bsr", &desc, bsr));
+    test_later(destroy_bsr, context, bsr);
+    return *bsr;
+}
+
+/* A creation with a description, and the destruction at the end of the case. */
+#define NEW(object)                                                                                \
+    static void destroy_##object(void *context, void *made)                                        \
+    {                                                                                              \
+        (void)context;                                                                             \
+        clprune_##object##_destroy(made);                                                          \
+    }                                                                                              \
+    clprune_##object *test_new_##object(clprune_context *context, clprune_##object##_desc desc)    \
+    {                                                                                              \
+        clprune_##object *made = NULL;                                                             \
+        TEST_OK(clprune_##object##_create(context, &desc, &made));                                 \
+        test_later(destroy_##object, context, made);                                               \
+        return made;                                                                               \
+    }
+NEW(linear)
+NEW(conv2d)
+
+static void destroy_saved(void *context, void *saved)
+{
+    (void)context;
+    clprune_saved_destroy(saved);
+}
+
+clprune_saved *test_own_saved(clprune_context *context, clprune_saved *saved)
+{
+    test_later(destroy_saved, context, saved);
+    return saved;
+}
+
+clprune_saved *test_new_saved(
+    clprune_context *context, clprune_keep keep, size_t batch, size_t rows, size_t cols)
+{
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(context, "saved", &keep, batch, rows, cols, &saved));
+    return test_own_saved(context, saved);
+}
+
+static void destroy_optimizer(void *context, void *optimizer)
+{
+    (void)context;
+    clprune_optimizer_destroy(optimizer);
+}
+
+clprune_optimizer *test_new_optimizer(clprune_context *context, clprune_optimizer_desc desc,
+    size_t count, const clprune_param *params)
+{
+    clprune_optimizer *optimizer = NULL;
+    TEST_OK(clprune_optimizer_create(context, &desc, count, params, &optimizer));
+    test_later(destroy_optimizer, context, optimizer);
+    return optimizer;
+}
+
+static void destroy_plan(void *of, void *plan)
+{
+    (void)of;
+    clprune_plan_destroy(plan);
+}
+
+clprune_plan *test_new_plan(clprune_context *dry)
+{
+    clprune_plan *plan = NULL;
+    TEST_OK(clprune_plan_create(dry, &plan));
+    test_later(destroy_plan, NULL, plan);
+    return plan;
+}
+
+static void release_queue(void *context, void *queue)
+{
+    (void)context;
+    TEST_CL(clReleaseCommandQueue(queue));
+}
+
+cl_command_queue test_new_queue(clprune_context *context, cl_command_queue_properties properties)
+{
+    cl_int code;
+    const cl_command_queue queue = clCreateCommandQueue(
+        clprune_context_cl(context), clprune_context_device(context), properties, &code);
+    TEST_CL(code);
+    test_later(release_queue, NULL, queue);
+    return queue;
+}
+
+static void release_event(void *of, void *event)
+{
+    (void)of;
+    TEST_CL(clReleaseEvent(event));
+}
+
+cl_event test_new_event(clprune_context *context)
+{
+    cl_int code;
+    const cl_event event = clCreateUserEvent(clprune_context_cl(context), &code);
+    TEST_CL(code);
+    test_later(release_event, NULL, event);
+    return event;
+}
+
+uint64_t test_live(const clprune_context *context, clprune_memory_category category)
+{
+    return clprune_memory_query(context, category).live;
+}
