@@ -42,9 +42,9 @@ static void skip_if_compiler_dies(setup s)
     }
 }
 
-/* A further context on a queue, by default that of the context under test, so that they share
- * buffers. The caller destroys it. */
-static clprune_context *create_narrow(setup s, cl_command_queue queue, journal *j)
+/* A further context on the queue of the one under test, so that they share buffers. The caller
+ * destroys it. */
+static clprune_context *create_narrow(setup s, journal *j)
 {
     const clprune_context_options options = {.precision = s.precision,
         .cache_dir = j != NULL ? "off" : NULL, /* so that builds are logged */
@@ -53,8 +53,7 @@ static clprune_context *create_narrow(setup s, cl_command_queue queue, journal *
     clprune_context *context = NULL;
     skip_if_compiler_dies(s);
     test_debug(s.mma);
-    TEST_OK(clprune_context_create(
-        queue != NULL ? queue : clprune_context_queue(test_context()), &options, &context));
+    TEST_OK(clprune_context_create(clprune_context_queue(test_context()), &options, &context));
     test_debug(NULL);
     return context;
 }
@@ -67,8 +66,12 @@ static void on_a_busy_queue(NO_ROW)
     const cl_command_queue queue = clprune_context_queue(owner);
     const cl_event gate = test_new_event(owner);
     TEST_CL(clEnqueueBarrierWithWaitList(queue, 1, &gate, NULL));
-    clprune_context *context = create_narrow(setups[0], queue, NULL);
+    const clprune_context_options options = {.precision = setups[0].precision};
+    clprune_context *context = NULL;
+    test_debug(setups[0].mma);
+    const clprune_status status = clprune_context_create(queue, &options, &context);
     TEST_CL(clSetUserEventStatus(gate, CL_COMPLETE));
+    TEST_OK(status);
     assert_int_equal(clprune_context_precision(context), setups[0].precision);
     assert_ptr_equal(clprune_context_queue(context), queue);
     clprune_context_destroy(context);
@@ -80,7 +83,7 @@ static clprune_context *narrow_contexts[SETUPS];
 static clprune_context *narrow_context(int s)
 {
     if (narrow_contexts[s] == NULL)
-        narrow_contexts[s] = create_narrow(setups[s], NULL, NULL);
+        narrow_contexts[s] = create_narrow(setups[s], NULL);
     return narrow_contexts[s];
 }
 
@@ -282,7 +285,7 @@ static void wish(void **state)
     const row *r = *state;
     const setup s = setups[r->setup];
     journal *j = test_alloc(sizeof *j);
-    clprune_context *context = create_narrow(s, NULL, j);
+    clprune_context *context = create_narrow(s, j);
     const bool narrow = clprune_context_precision(context) == s.precision;
     assert_true(narrow || clprune_context_precision(context) == CLPRUNE_PRECISION_FP32);
     assert_true(narrow || s.mma == NULL);
@@ -339,7 +342,7 @@ static void tuned(void **state)
     packed xs = pack(c.desc, 341, NULL);
     float *dense = bsr_ref_unpack(&xs.wide);
     test_environment("CLPRUNE_TUNING", path);
-    clprune_context *context = create_narrow(odd->setup, NULL, NULL);
+    clprune_context *context = create_narrow(odd->setup, NULL);
     test_environment("CLPRUNE_TUNING", NULL);
     assert_string_equal(clprune_context_tuning_source(context), path);
     for (int kind = TN; kind <= NT; kind++) {

@@ -78,6 +78,19 @@ static inline float *test_unpacked(const clprune_bsr *bsr)
     return test_mat_get(&y, "y");
 }
 
+/* What a criterion keeps of x, dense; the matrix is released. */
+static inline float *test_drawn(clprune_bsr_desc desc, clprune_norm norm,
+    clprune_criterion criterion, uint64_t seed, const test_mat *x)
+{
+    const size_t count = desc.batch * desc.rows * desc.cols;
+    float *drawn = test_floats(count);
+    const size_t mark = test_mark();
+    const test_bsr bsr = test_pruned(desc, norm, criterion, seed, x);
+    memcpy(drawn, test_unpacked(&bsr.bsr), count * sizeof *drawn);
+    test_release(mark);
+    return drawn;
+}
+
 /* The same matrix with its values in another buffer, *moved, from byte `bytes` on. */
 static inline clprune_bsr test_bsr_moved(const test_bsr *b, size_t bytes, test_buf *moved)
 {
