@@ -455,7 +455,7 @@ static const function functions[] = {
         {{"partial", 8, COLS}, {"mean", 1, COLS, OUTPUT | FREE_COLS}, OUT_VECTOR("m2")}},
     {"batch_norm_statistics", call_statistics,
         {{"mean", 1, COLS, FREE_COLS}, VECTOR("m2"), {"inv", 1, COLS, OUTPUT, 2},
-            OUT_VECTOR("running_mean"), OUT_VECTOR("running_var")}},
+            OUT_VECTOR("running->mean"), OUT_VECTOR("running->var")}},
     {"batch_norm_inverse", call_inverse,
         {{"var", 1, COLS, FREE_COLS}, {"inv", 1, COLS, OUTPUT, 1}}},
     {"batch_norm_forward", call_batch_norm,
