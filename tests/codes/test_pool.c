@@ -1,14 +1,10 @@
 /* Token pooling: means against the reference, the products against the dense ones of the upsampled
  * tensor. */
-#include <math.h>
-#include <stdlib.h>
-
 #include "ops/codes/pool_private.h"
-#include "ref/gemm_ref.h"
 #include "ref/pool_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test_folder.h"
+#include "support/test_objects.h"
+#include "support/test_product.h"
 
 typedef struct row {
     clprune__pool_grid grid;
@@ -33,11 +29,12 @@ static const row rows[] = {
     {{4, 4, 2}, 2, 0, 5},
 };
 
-enum { ROWS = sizeof rows / sizeof rows[0] };
+enum { ROWS = COUNT_OF(rows) };
 
 /* x, pooled on the device; cells of the reference. */
 typedef struct pooled {
     row shape;
+    const char *name;
     size_t rows, cells; /* of a sample */
     size_t *cell_of;
     float *x, *p;
@@ -47,15 +44,13 @@ typedef struct pooled {
 static pooled make(const row *r)
 {
     pooled m = {.shape = *r, .rows = r->grid.height * r->grid.width};
+    m.name = test_text("grid %zu x %zu, cells %zu", r->grid.height, r->grid.width, r->grid.cell);
     m.cell_of = pool_ref_cells(r->grid.height, r->grid.width, r->grid.cell, &m.cells);
     assert_int_equal(clprune__pool_cells(&r->grid), m.cells);
     m.x = test_new_normal(11, r->batch * m.rows * r->cols);
     m.dx = test_mat_make(r->batch * m.rows, r->cols, 3, m.x);
     m.dp = test_mat_make(r->batch * m.cells, r->cols, 1, NULL);
-    cl_event event = NULL;
-    TEST_OK(clprune__pool(test_context(), &r->grid, r->batch, m.dx.mat, m.dp.mat, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    TEST_EVENT(clprune__pool(test_context(), &r->grid, r->batch, m.dx.mat, m.dp.mat, &event));
     m.p = test_mat_get(&m.dp, "p");
     return m;
 }
@@ -64,7 +59,7 @@ static pooled make(const row *r)
 static float *upsampled(const pooled *m)
 {
     const size_t cols = m->shape.cols, count = m->shape.batch * m->rows * cols;
-    float *up = test_alloc((count + 1) * sizeof *up);
+    float *up = test_floats(count);
     for (size_t i = 0; i < count; i++) {
         const size_t r = i / cols;
         up[i] = m->p[(r / m->rows * m->cells + m->cell_of[r % m->rows]) * cols + i % cols];
@@ -76,120 +71,82 @@ static void means(void **state)
 {
     const row *r = *state;
     pooled m = make(r);
-    double *bound,
-        *want = pool_ref_means(r->batch, m.rows, r->cols, m.cells, m.cell_of, m.x, &bound);
-    test_close("p", r->batch * m.cells, r->cols, m.p, want, bound, "grid %zu x %zu, cells %zu",
-        r->grid.height, r->grid.width, r->grid.cell);
+    double *bound;
+    double *want = pool_ref_means(r->batch, m.rows, r->cols, m.cells, m.cell_of, m.x, &bound);
+    test_close("p", r->batch * m.cells, r->cols, m.p, want, bound, "%s", m.name);
     test_mat_unchanged(&m.dx, "x");
     test_mat y = test_mat_make(r->batch * m.rows, r->cols, 2, NULL);
     TEST_OK(clprune__pool_spread(test_context(), &r->grid, r->batch, m.dp.mat, y.mat, NULL));
-    float *got = test_mat_get(&y, "y"), *up = upsampled(&m);
-    test_same_floats("spread", r->batch * m.rows, r->cols, got, up, "grid %zu x %zu, cells %zu",
-        r->grid.height, r->grid.width, r->grid.cell);
+    test_same_floats(
+        "spread", r->batch * m.rows, r->cols, test_mat_get(&y, "y"), upsampled(&m), "%s", m.name);
 }
 
-static void product(const pooled *m, bool nt, float beta)
-{
-    const row *r = &m->shape;
-    clprune_context *context = test_context();
-    const size_t in_rows = r->batch * (nt ? r->outputs : m->rows);
-    const size_t in_cols = nt ? r->cols : r->outputs, dw_cols = nt ? m->rows : r->cols;
-    float *up = upsampled(m);
-    float *dy = test_new_normal(21, in_rows * in_cols);
-    float *old = test_new_normal(22, r->outputs * dw_cols);
-    test_mat ddy = test_mat_make(in_rows, in_cols, 1, dy);
-    test_mat dw = test_mat_make(r->outputs, dw_cols, 2, beta == 0.0f ? NULL : old);
-    gemm_ref ref = gemm_ref_begin(r->outputs, dw_cols);
-    cl_event event = NULL;
-    if (nt) {
-        for (size_t n = 0; n < r->batch; n++)
-            gemm_ref_add(&ref, false, true, r->cols, dy + n * r->outputs * r->cols,
-                up + n * m->rows * r->cols);
-        TEST_OK(clprune__pool_nt(
-            context, &r->grid, r->batch, beta, ddy.mat, m->dp.mat, dw.mat, &event));
-    } else {
-        gemm_ref_add(&ref, true, false, r->batch * m->rows, dy, up);
-        TEST_OK(clprune__pool_tn(
-            context, &r->grid, r->batch, beta, ddy.mat, m->dp.mat, dw.mat, &event));
-    }
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-    gemm_ref_end(&ref, 1, beta, old);
-    float *got = test_mat_get(&dw, "dw");
-    test_close("dw", r->outputs, dw_cols, got, ref.want, ref.bound,
-        "%s, grid %zu x %zu, cells %zu, beta %g", nt ? "nt" : "tn", r->grid.height, r->grid.width,
-        r->grid.cell, (double)beta);
-    test_mat_unchanged(&ddy, "dy");
-}
-
+/* Both products are those of the upsampled tensor. */
 static void products(void **state)
 {
     static const float betas[] = {0.0f, 1.0f, 0.5f};
-    pooled m = make(*state);
-    for (size_t i = 0; i < 3; i++) {
-        product(&m, false, betas[i]);
-        product(&m, true, betas[i]);
+    const row *r = *state;
+    pooled m = make(r);
+    float *up = upsampled(&m);
+    for (int kind = TN; kind <= NT; kind++) {
+        const bspmm_ref_sizes sizes = {r->batch, m.rows, r->cols, r->outputs};
+        operands o = operands_make((product)kind, sizes, 21, 1, 2);
+        for (size_t i = 0; i < COUNT_OF(betas); i++) {
+            operands_reset(&o, betas[i]);
+            TEST_EVENT((kind == TN ? clprune__pool_tn : clprune__pool_nt)(test_context(), &r->grid,
+                r->batch, betas[i], o.din.mat, m.dp.mat, o.out.mat, &event));
+            (void)operands_check(&o, 1, betas[i], up, m.name);
+        }
     }
-    float *after = test_mat_get(&m.dp, "p");
-    test_same_floats("p", 1, m.shape.batch * m.cells * m.shape.cols, after, m.p, "after");
+    test_same_floats("p", 1, r->batch * m.cells * r->cols, test_mat_get(&m.dp, "p"), m.p, "after");
 }
 
-static void refused(void **state)
+static void refused(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
     const clprune__pool_grid grid = {4, 4, 2}, none = {4, 4, 0}, huge = {SIZE_MAX, 2, 1};
     test_mat x = test_mat_make(32, 6, 0, NULL), p = test_mat_make(8, 6, 0, NULL);
     test_mat dw = test_mat_make(6, 6, 0, NULL);
-    TEST_FAILS(clprune__pool(context, &none, 2, x.mat, p.mat, NULL), CLPRUNE_INVALID_ARGUMENT,
-        "cell is 0");
+    const clprune_mat few = clprune_mat_rows(p.mat, 0, 7), upon_x = clprune_mat_rows(x.mat, 0, 8);
+    const clprune_mat dw_upon_x = clprune_mat_rows(x.mat, 9, 6);
+    TEST_FAILS(clprune__pool(context, &none, 2, x.mat, p.mat, NULL), bad, "cell is 0");
     TEST_FAILS(
         clprune__pool(context, &huge, 2, x.mat, p.mat, NULL), CLPRUNE_SIZE_OVERFLOW, "samples");
-    TEST_FAILS(clprune__pool(context, &grid, 3, x.mat, p.mat, NULL), CLPRUNE_INVALID_SIZE, "x");
-    TEST_FAILS(clprune__pool(context, &grid, 2, x.mat, clprune_mat_rows(p.mat, 0, 7), NULL),
-        CLPRUNE_INVALID_SIZE, "p");
-    TEST_FAILS(clprune__pool(context, &grid, 2, x.mat, clprune_mat_rows(x.mat, 0, 8), NULL),
-        CLPRUNE_INVALID_ARGUMENT, "p");
-    TEST_FAILS(
-        clprune__pool_tn(context, &grid, 2, 0, x.mat, p.mat, clprune_mat_rows(x.mat, 9, 6), NULL),
-        CLPRUNE_INVALID_ARGUMENT, "dw");
-    TEST_FAILS(clprune__pool_nt(context, &grid, 2, 0, x.mat, p.mat, dw.mat, NULL),
-        CLPRUNE_INVALID_SIZE, "dw");
+    TEST_FAILS(clprune__pool(context, &grid, 3, x.mat, p.mat, NULL), size, "x");
+    TEST_FAILS(clprune__pool(context, &grid, 2, x.mat, few, NULL), size, "p");
+    TEST_FAILS(clprune__pool(context, &grid, 2, x.mat, upon_x, NULL), bad, "p");
+    TEST_FAILS(clprune__pool_tn(context, &grid, 2, 0, x.mat, p.mat, dw_upon_x, NULL), bad, "dw");
+    TEST_FAILS(clprune__pool_nt(context, &grid, 2, 0, x.mat, p.mat, dw.mat, NULL), size, "dw");
     test_mat_unchanged(&p, "p");
     test_mat_unchanged(&dw, "dw");
 }
 
 /* A store pools on the grid it is given, and multiplies from any sample on. */
-static void in_a_store(void **state)
+static void in_a_store(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const row r = {{7, 5, 2}, 4, 37, 20};
     clprune_keep keep = {.form = CLPRUNE_FORM_POOLED, .cell = 2, .grid_height = 7, .grid_width = 5};
-    clprune_saved *saved = NULL;
     pooled m = make(&r);
-    TEST_OK(clprune_saved_create(context, "s", &keep, 4, 35, 37, &saved));
+    clprune_saved *saved = test_new_saved(context, keep, 4, 35, 37), *refused_one = NULL;
     assert_int_equal(clprune_saved_describe(saved).sizes.values_bytes, 4 * 12 * 37 * sizeof(float));
     TEST_OK(clprune_saved_store(saved, 0, 4, m.dx.mat, NULL));
     test_mat y = test_mat_make(4 * 35, 37, 0, NULL), dy = test_mat_make(2 * 35, 20, 0, m.x);
-    test_mat dw = test_mat_make(20, 37, 0, NULL), want_dw = test_mat_make(20, 37, 0, NULL);
+    test_mat dw = test_mat_make(20, 37, 0, NULL), want = test_mat_make(20, 37, 0, NULL);
     TEST_OK(clprune_saved_restore(saved, 0, 4, y.mat, NULL));
-    float *got = test_mat_get(&y, "y"), *up = upsampled(&m);
-    test_same_floats("restored", 4 * 35, 37, got, up, "a store");
+    test_same_floats("restored", 4 * 35, 37, test_mat_get(&y, "y"), upsampled(&m), "a store");
     TEST_OK(clprune_saved_product_tn(saved, 1, 2, 0, dy.mat, dw.mat, NULL));
     TEST_OK(clprune__pool_tn(
-        context, &r.grid, 2, 0, dy.mat, clprune_mat_rows(m.dp.mat, 12, 24), want_dw.mat, NULL));
-    float *product = test_mat_get(&dw, "dw"), *want = test_mat_get(&want_dw, "dw");
-    test_same_floats("dw", 20, 37, product, want, "a store");
+        context, &r.grid, 2, 0, dy.mat, clprune_mat_rows(m.dp.mat, 12, 24), want.mat, NULL));
+    test_same_floats("dw", 20, 37, test_mat_get(&dw, "dw"), test_mat_get(&want, "dw"), "a store");
     TEST_FAILS(clprune_saved_reshape(saved, 1, 36, 37), CLPRUNE_INVALID_SIZE, "grid of 7 x 5");
-    clprune_saved *refused_one = NULL;
     keep.grid_width = 0;
     TEST_FAILS(clprune_saved_create(context, "r", &keep, 1, 35, 1, &refused_one),
         CLPRUNE_INVALID_ARGUMENT, "grid of 7 x 0");
     keep.grid_height = keep.cell = 0;
     TEST_FAILS(clprune_saved_create(context, "r", &keep, 1, 35, 1, &refused_one),
         CLPRUNE_INVALID_ARGUMENT, "cell is 0");
-    clprune_saved_destroy(saved);
 }
 
 int main(void)

@@ -1,18 +1,14 @@
 /* Quantised matrices: codes and scales against the reference, the documented errors, stochastic
  * rounding, parts of a batch, and the products that read codes. */
 #include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ops/codes/quantise_private.h"
 #include "ops/products/gemm_private.h"
-#include "ref/gemm_ref.h"
 #include "ref/quantise_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test_folder.h"
+#include "support/test_objects.h"
+#include "support/test_product.h"
 
 /* A batch of samples and how they are quantised; `outputs`: the other side of a product. */
 typedef struct row {
@@ -41,7 +37,7 @@ static const row rows[] = {
     {3, 49, 128, 2, 16, 64},
 };
 
-enum { ROWS = sizeof rows / sizeof rows[0] };
+enum { ROWS = COUNT_OF(rows) };
 
 /* The widest groups, without products. */
 static const row widest = {2, 9, 300, 4, 256, 1};
@@ -59,23 +55,23 @@ typedef struct quantised {
     clprune__quantised q;
 } quantised;
 
+static const unsigned all_bits[] = {2, 4, 8};
+
 /* Quantises values, or normal ones of `seed`. draw: NULL for the nearest. */
 static quantised make(row r, uint64_t seed, const float *values, const uint64_t *draw)
 {
-    quantised made = {.shape = r, .x = test_new_normal(seed, r.batch * r.rows * r.cols)};
     const clprune__quantised_desc desc = desc_of(&r);
+    const size_t count = desc.rows * r.cols;
+    quantised made = {.shape = r,
+        .x = values != NULL ? test_copy(count * sizeof *values, values)
+                            : test_new_normal(seed, count)};
     size_t words;
-    if (values != NULL)
-        memcpy(made.x, values, desc.rows * r.cols * sizeof(float));
     made.mat = test_mat_make(desc.rows, r.cols, 3, made.x);
     TEST_OK(clprune__quantised_words(test_context(), &desc, &words));
     made.words = test_mat_make(1, words, 0, NULL);
     made.q = clprune__quantised_of(&desc, made.words.mat.buffer, made.words.mat.offset);
-    cl_event event = NULL;
-    TEST_OK(clprune__quantise(
+    TEST_EVENT(clprune__quantise(
         test_context(), draw, r.rows > 0 ? r.rows : 1, 0, made.mat.mat, &made.q, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     return made;
 }
 
@@ -84,8 +80,7 @@ static float *restored(const clprune__quantised *q)
 {
     test_mat y = test_mat_make(q->desc.rows, q->desc.cols, 2, NULL);
     TEST_OK(clprune__dequantise(test_context(), q, y.mat, NULL));
-    float *got = test_mat_get(&y, "y");
-    return got;
+    return test_mat_get(&y, "y");
 }
 
 static float wide(uint32_t bits)
@@ -185,11 +180,9 @@ static void codes(void **state)
 }
 
 /* The bounds of the errors and of the step are reached, not only kept. */
-static void bounds_are_reached(void **state)
+static void bounds_are_reached(NO_ROW)
 {
-    (void)state;
-    static const unsigned all_bits[] = {2, 4, 8};
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < COUNT_OF(all_bits); i++) {
         const row r = {1, 200, 64, all_bits[i], all_bits[i] * 8, 1};
         const uint64_t draw = 5;
         quantised nearest = make(r, 31, NULL, NULL), drawn = make(r, 31, NULL, &draw);
@@ -201,16 +194,14 @@ static void bounds_are_reached(void **state)
 }
 
 /* A group of every kind of trouble; the last one of each row is ragged. */
-static void hard_groups(void **state)
+static void hard_groups(NO_ROW)
 {
-    (void)state;
     static const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, 3.0e-39f, -3.0e-39f, 0x1p-100f,
         0x1.fffffep-101f, -0x1p-100f, 0x1p-126f, 1e30f, -1e30f, FLT_MAX, -FLT_MAX, 0x1p126f,
         -0x1.000002p126f, 1003.0f, -1003.0f, 0x1.01p0f, -0x1.01p0f, 0x1.010002p0f, -0x1.010002p0f,
         255.0f, 15.0f, 3.0f, 0x1.fffffep0f, -0x1.fffffep0f, 0.1f, -0.1f, FLT_MIN, 1e-20f};
-    static const unsigned all_bits[] = {2, 4, 8};
-    enum { EDGES = sizeof edges / sizeof edges[0] };
-    for (size_t b = 0; b < 3; b++) {
+    enum { EDGES = COUNT_OF(edges) };
+    for (size_t b = 0; b < COUNT_OF(all_bits); b++) {
         const size_t group = 8 * all_bits[b], cols = 3 * group + 5; /* the last group is ragged */
         float *x = test_new_normal(41, EDGES * EDGES * cols);
         for (size_t i = 0; i < EDGES * EDGES; i++) {
@@ -240,7 +231,7 @@ static void unbiased(void **state)
     const unsigned bits = (unsigned)(uintptr_t)*state;
     enum { SAMPLES = 512, SEEDS = 8, ROWS_OF = 2, COLS = 70, EACH = ROWS_OF * COLS };
     const row r = {SAMPLES, ROWS_OF, COLS, bits, 8 * bits, 1};
-    float *one = test_new_normal(51, EACH), *x = test_alloc(SAMPLES * EACH * sizeof *x);
+    float *one = test_new_normal(51, EACH), *x = test_floats(SAMPLES * EACH);
     double sum[EACH] = {0};
     for (size_t n = 0; n < SAMPLES; n++)
         memcpy(x + n * EACH, one, EACH * sizeof *x);
@@ -285,17 +276,15 @@ static void parts(void **state)
         TEST_OK(clprune__quantise(test_context(), &draw, r->rows > 0 ? r->rows : 1, n,
             clprune_mat_rows(whole.mat.mat, n * r->rows, r->rows), &one, NULL));
     }
-    float *want = test_mat_get(&whole.words, "words"), *got = test_mat_get(&words, "made apart");
-    test_same_floats("part by part", 1, words.mat.cols, got, want, "group %zu", r->group);
+    test_same_floats("part by part", 1, words.mat.cols, test_mat_get(&words, "made apart"),
+        test_mat_get(&whole.words, "words"), "group %zu", r->group);
 }
 
 /* The same words everywhere, ties included: a hash of them, as it first was. */
-static void same_everywhere(void **state)
+static void same_everywhere(NO_ROW)
 {
-    (void)state;
-    static const unsigned all_bits[] = {2, 4, 8};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < COUNT_OF(all_bits); i++) {
         const row r = {3, 50, 200, all_bits[i], 8 * all_bits[i], 1};
         const uint64_t draw = UINT64_C(0xfedcba9876543210);
         quantised q = make(r, 71, NULL, &draw);
@@ -311,50 +300,39 @@ static const float betas[] = {0.0f, 1.0f, 0.5f};
 
 /* dw by the codes of samples [first, first + count), against the reference, and in the vector
  * family against the dense product of the restored matrix, which the same kernel makes. */
-static void product(const quantised *q, bool nt, size_t first, size_t count, float beta)
+static void check_product(const quantised *q, operands *o, size_t first, size_t count, float beta)
 {
     const row *r = &q->shape;
     clprune_context *context = test_context();
-    const bool both = clprune_context_kernels(context) == CLPRUNE_KERNELS_VECTOR;
-    const size_t in_rows = count * (nt ? r->outputs : r->rows), in_cols = nt ? r->cols : r->outputs;
-    const size_t dw_rows = r->outputs, dw_cols = nt ? r->rows : r->cols;
     const clprune__quantised part =
         clprune__quantised_rows(&q->q, first * r->rows, count * r->rows);
-    float *x = restored(&part);
-    float *dy = test_new_normal(81, in_rows * in_cols),
-          *old = test_new_normal(82, dw_rows * dw_cols);
-    test_mat ddy = test_mat_make(in_rows, in_cols, 1, dy);
-    test_mat dx = test_mat_make(count * r->rows, r->cols, 2, x);
-    test_mat got_dw = test_mat_make(dw_rows, dw_cols, 3, beta == 0.0f ? NULL : old);
-    test_mat dense_dw = test_mat_make(dw_rows, dw_cols, 3, beta == 0.0f ? NULL : old);
-    gemm_ref ref = gemm_ref_begin(dw_rows, dw_cols);
-    cl_event event = NULL;
-    if (nt) {
-        for (size_t n = 0; n < count; n++)
-            gemm_ref_add(&ref, false, true, r->cols, dy + n * r->outputs * r->cols,
-                x + n * r->rows * r->cols);
-        TEST_OK(clprune__quantised_nt(context, count, beta, ddy.mat, &part, got_dw.mat, &event));
-        if (both)
-            TEST_OK(clprune__gemm_sum_nt(
-                context, count, beta, ddy.mat, dx.mat, NULL, dense_dw.mat, NULL));
-    } else {
-        gemm_ref_add(&ref, true, false, count * r->rows, dy, x);
-        TEST_OK(clprune__quantised_tn(context, beta, ddy.mat, &part, got_dw.mat, &event));
-        if (both)
-            TEST_OK(
-                clprune_gemm(context, true, false, 1, beta, ddy.mat, dx.mat, dense_dw.mat, NULL));
-    }
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-    gemm_ref_end(&ref, 1, beta, old);
-    float *got = test_mat_get(&got_dw, "dw"), *dense = test_mat_get(&dense_dw, "dense dw");
-    test_close("dw", dw_rows, dw_cols, got, ref.want, ref.bound,
-        "%s, %u bits, samples %zu + %zu, beta %g", nt ? "nt" : "tn", r->bits, first, count,
+    float *x = restored(&q->q), *part_x = restored(&part);
+    test_mat dense = test_mat_make(count * r->rows, r->cols, 2, part_x);
+    const clprune_mat dy = operands_part(o, first, count);
+    const char *name = test_text("%u bits", r->bits);
+    test_same_floats("a part", count * r->rows, r->cols, part_x, x + first * r->rows * r->cols,
+        "%s, %zu samples from %zu on", name, count, first);
+    operands_reset(o, beta);
+    if (o->kind == NT)
+        TEST_EVENT(clprune__quantised_nt(context, count, beta, dy, &part, o->out.mat, &event));
+    else
+        TEST_EVENT(clprune__quantised_tn(context, beta, dy, &part, o->out.mat, &event));
+    float *got = operands_check_part(o, first, count, 1, beta, x, name);
+    if (clprune_context_kernels(context) != CLPRUNE_KERNELS_VECTOR)
+        return;
+    operands_reset(o, beta);
+    if (o->kind == NT)
+        TEST_OK(clprune__gemm_sum_nt(context, count, beta, dy, dense.mat, NULL, o->out.mat, NULL));
+    else
+        TEST_OK(clprune_gemm(context, true, false, 1, beta, dy, dense.mat, o->out.mat, NULL));
+    test_same_floats("dw and the dense one", o->out_rows, o->out_cols, got,
+        test_mat_get(&o->out, "dense dw"), "%s, %s, beta %g", product_names[o->kind], name,
         (double)beta);
-    if (both)
-        test_same_floats("dw and the dense one", dw_rows, dw_cols, got, dense,
-            "%s, %u bits, beta %g", nt ? "nt" : "tn", r->bits, (double)beta);
-    test_mat_unchanged(&ddy, "dy");
+}
+
+static operands operands_of(const row *r, product kind)
+{
+    return operands_make(kind, (bspmm_ref_sizes){r->batch, r->rows, r->cols, r->outputs}, 81, 1, 3);
 }
 
 static void products(void **state)
@@ -362,32 +340,33 @@ static void products(void **state)
     const row *r = *state;
     quantised q = make(*r, 91, NULL, NULL);
     float *before = test_mat_get(&q.words, "words");
-    for (int nt = 0; nt < 2; nt++) {
-        for (size_t i = 0; i < 3; i++)
-            product(&q, nt, 0, r->batch, betas[i]);
+    for (int kind = TN; kind <= NT; kind++) {
+        operands o = operands_of(r, (product)kind);
+        for (size_t i = 0; i < COUNT_OF(betas); i++)
+            check_product(&q, &o, 0, r->batch, betas[i]);
         for (size_t first = 1; first <= r->batch; first++)
-            product(&q, nt, first, r->batch - first < 2 ? r->batch - first : 2, betas[first % 3]);
+            check_product(
+                &q, &o, first, r->batch - first < 2 ? r->batch - first : 2, betas[first % 3]);
     }
-    float *after = test_mat_get(&q.words, "words");
-    test_same_floats("words", 1, q.words.mat.cols, after, before, "after the products");
+    test_same_floats("words", 1, q.words.mat.cols, test_mat_get(&q.words, "words"), before,
+        "after the products");
 }
 
 /* nt with more results than are made side by side at once, and with more than there is room for. */
-static void products_in_runs(void **state)
+static void products_in_runs(NO_ROW)
 {
-    (void)state;
     static const row large[] = {{6, 700, 20, 4, 32, 600}, {2, 1500, 5, 2, 16, 1500}};
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < COUNT_OF(large); i++) {
         quantised q = make(large[i], 101, NULL, NULL);
-        for (size_t k = 0; k < 3; k++)
-            product(&q, true, 0, large[i].batch, betas[k]);
+        operands o = operands_of(&large[i], NT);
+        for (size_t k = 0; k < COUNT_OF(betas); k++)
+            check_product(&q, &o, 0, large[i].batch, betas[k]);
     }
 }
 
 /* A NaN in a group shows in the columns of that group, and nowhere else. */
-static void nan_shows(void **state)
+static void nan_shows(NO_ROW)
 {
-    (void)state;
     const row r = {2, 9, 96, 4, 32, 10};
     float *x = test_new_normal(111, 2 * 9 * 96);
     x[5 * 96 + 40] = NAN;
@@ -399,85 +378,81 @@ static void nan_shows(void **state)
         assert_true(isnan(got[i]) == (i % 96 / 32 == 1));
 }
 
-static void refused(void **state)
+static void refused(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
-    static const clprune__quantised_desc bad[] = {{4, 16, 3, 16}, {4, 16, 16, 16}, {4, 16, 4, 24},
-        {4, 16, 4, 0}, {4, 16, 4, 512}, {4, 16, 0, 16}};
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
+    static const clprune__quantised_desc bad_descs[] = {{4, 16, 3, 16}, {4, 16, 16, 16},
+        {4, 16, 4, 24}, {4, 16, 4, 0}, {4, 16, 4, 512}, {4, 16, 0, 16}};
     size_t words;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        TEST_FAILS(clprune__quantised_words(context, &bad[i], &words), CLPRUNE_INVALID_ARGUMENT,
-            bad[i].bits == 4 ? "group" : "bits");
+    for (size_t i = 0; i < COUNT_OF(bad_descs); i++)
+        TEST_FAILS(clprune__quantised_words(context, &bad_descs[i], &words), bad,
+            bad_descs[i].bits == 4 ? "group" : "bits");
     const clprune__quantised_desc huge = {SIZE_MAX / 2, 64, 4, 16};
     TEST_FAILS(clprune__quantised_words(context, &huge, &words), CLPRUNE_SIZE_OVERFLOW, "codes");
     const row r = {2, 4, 40, 4, 16, 6};
     quantised q = make(r, 121, NULL, NULL);
     assert_int_equal(q.words.mat.cols, 8 * (6 + 3));
+    const clprune_mat x = q.mat.mat;
     test_mat dy = test_mat_make(12, 40, 0, NULL), dw = test_mat_make(6, 4, 0, NULL);
     clprune__quantised short_one = q.q;
     short_one.groups.offset += TEST_CANARIES + 1;
-    TEST_FAILS(
-        clprune__dequantise(context, &short_one, q.mat.mat, NULL), CLPRUNE_INVALID_SIZE, "q");
+    TEST_FAILS(clprune__dequantise(context, &short_one, x, NULL), size, "q");
     clprune_mat over = q.q.codes;
     over.rows = 8, over.cols = 40, over.ld = 40;
-    TEST_FAILS(clprune__dequantise(context, &q.q, over, NULL), CLPRUNE_INVALID_SIZE, "y");
+    TEST_FAILS(clprune__dequantise(context, &q.q, over, NULL), size, "y");
     over.rows = 6, over.cols = over.ld = 4;
-    TEST_FAILS(clprune__quantised_nt(context, 2, 0, dy.mat, &q.q, over, NULL),
-        CLPRUNE_INVALID_ARGUMENT, "dw");
-    TEST_FAILS(clprune__quantised_nt(context, 3, 0, dy.mat, &q.q, dw.mat, NULL),
-        CLPRUNE_INVALID_SIZE, "dy");
-    TEST_FAILS(clprune__quantise(context, NULL, 0, 0, q.mat.mat, &q.q, NULL),
-        CLPRUNE_INVALID_ARGUMENT, "sample_rows");
-    TEST_FAILS(clprune__quantise(context, NULL, (size_t)1 << 31, 0, q.mat.mat, &q.q, NULL),
+    TEST_FAILS(clprune__quantised_nt(context, 2, 0, dy.mat, &q.q, over, NULL), bad, "dw");
+    TEST_FAILS(clprune__quantised_nt(context, 3, 0, dy.mat, &q.q, dw.mat, NULL), size, "dy");
+    TEST_FAILS(clprune__quantise(context, NULL, 0, 0, x, &q.q, NULL), bad, "sample_rows");
+    TEST_FAILS(clprune__quantise(context, NULL, (size_t)1 << 31, 0, x, &q.q, NULL),
         CLPRUNE_SIZE_OVERFLOW, "samples");
     test_mat_unchanged(&dw, "dw");
 }
 
 /* The store's values for `keep` and a seed. */
-static float *stored(const clprune_keep *keep, const row *r, uint64_t seed, clprune_mat x)
+static float *stored(clprune_keep keep, const row *r, uint64_t seed, clprune_mat x)
 {
-    clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "s", keep, r->batch, r->rows, r->cols, &saved));
+    clprune_saved *saved = test_new_saved(test_context(), keep, r->batch, r->rows, r->cols);
     clprune_saved_set_seed(saved, seed);
     TEST_OK(clprune_saved_store(saved, 0, r->batch, x, NULL));
     test_mat y = test_mat_make(r->batch * r->rows, r->cols, 0, NULL);
     TEST_OK(clprune_saved_restore(saved, 0, r->batch, y.mat, NULL));
-    float *got = test_mat_get(&y, "y");
-    clprune_saved_destroy(saved);
-    return got;
+    return test_mat_get(&y, "y");
 }
 
 /* The store rounds as it is told, from its seed, with groups of 64 where none is given. */
-static void in_a_store(void **state)
+static void in_a_store(NO_ROW)
 {
-    (void)state;
     const row r = {3, 10, 150, 4, 64, 1};
     const uint64_t seed = 19;
     const size_t count = r.batch * r.rows * r.cols;
     quantised nearest = make(r, 131, NULL, NULL), drawn = make(r, 131, NULL, &seed);
-    float *want_nearest = restored(&nearest.q), *want_drawn = restored(&drawn.q);
-    clprune_keep keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 4};
-    float *got_drawn = stored(&keep, &r, seed, nearest.mat.mat);
-    float *other = stored(&keep, &r, seed + 1, nearest.mat.mat);
-    keep.rounding = CLPRUNE_ROUNDING_NEAREST;
-    float *got_nearest = stored(&keep, &r, seed, nearest.mat.mat);
-    test_same_floats("stochastic", 1, count, got_drawn, want_drawn, "a store");
-    test_same_floats("nearest", 1, count, got_nearest, want_nearest, "a store");
-    assert_true(memcmp(got_drawn, other, count * sizeof *other) != 0);
-    clprune_saved *refused_one = NULL;
+    const clprune_mat x = nearest.mat.mat;
+    const clprune_keep keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 4};
+    const clprune_keep to_nearest = {
+        .form = CLPRUNE_FORM_QUANTISED, .bits = 4, .rounding = CLPRUNE_ROUNDING_NEAREST};
+    float *got = stored(keep, &r, seed, x), *other = stored(keep, &r, seed + 1, x);
+    test_same_floats("stochastic", 1, count, got, restored(&drawn.q), "a store");
+    test_same_floats(
+        "nearest", 1, count, stored(to_nearest, &r, seed, x), restored(&nearest.q), "a store");
+    assert_memory_not_equal(got, other, count * sizeof *other);
     clprune_saved_sizes sizes;
     TEST_OK(clprune_saved_size_query(&keep, 2, 196, 384, &sizes));
     assert_int_equal(sizes.values_bytes, 2 * 196 * (384 / 2 + 384 / 64 * 4));
-    keep.bits = 5;
-    TEST_FAILS(clprune_saved_create(test_context(), "s", &keep, 1, 1, 1, &refused_one),
-        CLPRUNE_INVALID_ARGUMENT, "bits is 5");
-    keep.bits = 8, keep.group = 40;
-    TEST_FAILS(clprune_saved_create(test_context(), "s", &keep, 1, 1, 1, &refused_one),
-        CLPRUNE_INVALID_ARGUMENT, "group is 40");
-    keep.group = 48, keep.rounding = (clprune_rounding)2;
-    TEST_FAILS(clprune_saved_create(test_context(), "s", &keep, 1, 1, 1, &refused_one),
-        CLPRUNE_INVALID_ARGUMENT, "rounding is 2");
+    static const struct {
+        clprune_keep keep;
+        const char *text;
+    } bad[] = {
+        {{.form = CLPRUNE_FORM_QUANTISED, .bits = 5}, "bits is 5"},
+        {{.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .group = 40}, "group is 40"},
+        {{.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .group = 48, .rounding = (clprune_rounding)2},
+            "rounding is 2"},
+    };
+    clprune_saved *saved = NULL;
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        TEST_FAILS(clprune_saved_create(test_context(), "s", &bad[i].keep, 1, 1, 1, &saved),
+            CLPRUNE_INVALID_ARGUMENT, bad[i].text);
 }
 
 int main(void)
@@ -485,11 +460,10 @@ int main(void)
     test_list list = {0};
     for (size_t i = 0; i < ROWS; i++) {
         const row *r = &rows[i];
-        char name[96];
         if (test_small() && r->batch * r->rows * r->cols > 20000)
             continue;
-        (void)snprintf(name, sizeof name, "%zu x %zu x %zu, %u bits, groups of %zu", r->batch,
-            r->rows, r->cols, r->bits, r->group);
+        const char *name = test_text("%zu x %zu x %zu, %u bits, groups of %zu", r->batch, r->rows,
+            r->cols, r->bits, r->group);
         test_add(&list, codes, r, "codes: %s", name);
         test_add(&list, parts, r, "parts: %s", name);
         test_add(&list, products, r, "products: %s, o %zu", name, r->outputs);

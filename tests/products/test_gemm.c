@@ -1,12 +1,10 @@
 /* Dense products against the reference, with BLAS semantics at every size. */
-#include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "support/test_folder.h"
+#include "support/test_objects.h"
 #include "support/test_product.h"
 
 /* The first four are the short list; one of them is longer than a packed panel is deep. The last
@@ -17,33 +15,35 @@ static const gemm_shape shapes[] = {{1, 1, 1}, {7, 5, 3}, {19, 12, 900}, {65, 63
     {68, 132, 36}, {17, 129, 33}, {1, 100, 50}, {100, 1, 50}, {150, 70, 1}, {260, 70, 900},
     {0, 5, 4}, {5, 0, 4}, {5, 4, 0}, {0, 0, 0}};
 
-enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+enum { SHAPES = COUNT_OF(shapes) };
 
 static const float scalars[][2] = {{1, 0}, {1, 1}, {-0.5f, 0.25f}, {0, 2}};
 
-enum { SCALARS = sizeof scalars / sizeof scalars[0] };
+enum { SCALARS = COUNT_OF(scalars) };
 
-static void product(void **state)
+/* Every pair of transposes with all of `scalars`, and one of four `gaps` with each. */
+static void check_shape(clprune_context *context, const gemm_shape *shape, const size_t gaps[4][3])
 {
-    static const size_t gaps[][3] = {{0, 0, 0}, {3, 1, 2}, {0, 5, 0}, {4, 8, 4}};
-    const gemm_shape *shape = *state;
     for (int transposes = 0; transposes < 4; transposes++)
         for (size_t i = 0; i < SCALARS; i++)
-            test_product(test_context(), *shape, transposes & 1, transposes & 2, scalars[i][0],
+            test_product(context, *shape, transposes & 1, transposes & 2, scalars[i][0],
                 scalars[i][1], gaps[(i + (size_t)transposes) % 4], "");
 }
 
-/* A context whose dense products are made by `engine`, a word of $CLPRUNE_DEBUG. */
-static clprune_context *open_engine(const char *engine)
+static void check(void **state)
 {
-    const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
-    clprune_context *context = NULL;
+    static const size_t gaps[4][3] = {{0, 0, 0}, {3, 1, 2}, {0, 5, 0}, {4, 8, 4}};
+    check_shape(test_context(), *state, gaps);
+}
+
+/* A context whose dense products are made by `engine`, a word of $CLPRUNE_DEBUG. */
+static clprune_context *open_engine(const char *engine, uint64_t limit)
+{
+    const clprune_context_options options = {
+        .kernels = clprune_context_kernels(test_context()), .mem_limit = limit};
     test_debug(engine);
-    const clprune_status status =
-        clprune_context_create(clprune_context_queue(test_context()), &options, &context);
+    clprune_context *context = test_open_on(clprune_context_queue(test_context()), &options);
     test_debug(NULL);
-    if (status != CLPRUNE_SUCCESS)
-        fail_msg("%s", clprune_last_error(NULL));
     return context;
 }
 
@@ -58,14 +58,9 @@ static void skip_in_vector_family(void)
  * allow fewer are served by the library's own kernels, unless CLPRUNE_DEBUG asks for CLBlast. */
 static void skip_where_clblast_fails(void)
 {
-    cl_device_id device;
     size_t most;
-    assert_int_equal(clGetCommandQueueInfo(clprune_context_queue(test_context()), CL_QUEUE_DEVICE,
-                         sizeof device, &device, NULL),
-        CL_SUCCESS);
-    assert_int_equal(
-        clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, NULL),
-        CL_SUCCESS);
+    TEST_CL(clGetDeviceInfo(clprune_context_device(test_context()), CL_DEVICE_MAX_WORK_GROUP_SIZE,
+        sizeof most, &most, NULL));
     if (most < 256)
         skip();
 }
@@ -74,23 +69,18 @@ static void skip_where_clblast_fails(void)
  * one: here all of them in one way, in fours where all sizes allow it; batches mix them. */
 static void product_tiled(void **state)
 {
-    static const size_t gaps[][3] = {{3, 1, 2}, {4, 8, 4}};
-    const gemm_shape s = *(const gemm_shape *)*state;
-    const bool fours = s.m % 4 == 0 && s.n % 4 == 0 && s.k % 4 == 0;
+    static const size_t gaps[2][4][3] = {
+        {{3, 1, 2}, {3, 1, 2}, {3, 1, 2}, {3, 1, 2}}, {{4, 8, 4}, {3, 1, 2}, {4, 8, 4}, {3, 1, 2}}};
+    const gemm_shape *s = *state;
+    const bool fours = s->m % 4 == 0 && s->n % 4 == 0 && s->k % 4 == 0;
     skip_in_vector_family();
-    clprune_context *context = open_engine("gemm=tiled");
-    for (int transposes = 0; transposes < 4; transposes++)
-        for (size_t i = 0; i < SCALARS; i++)
-            test_product(context, s, transposes & 1, transposes & 2, scalars[i][0], scalars[i][1],
-                gaps[fours && i % 2 == 0], "");
-    clprune_context_destroy(context);
+    check_shape(open_engine("gemm=tiled", 0), s, gaps[fours]);
 }
 
 /* CLBlast counts elements in 31 bits. Products of operands that end beyond, and those whose padded
  * copies would, are made by the library's own kernel: a dry context counts its program. */
-static void beyond_blast(void **state)
+static void beyond_blast(NO_ROW)
 {
-    (void)state;
     enum { A, B, C, NONE };
     static const struct {
         size_t m, n, k;
@@ -102,39 +92,32 @@ static void beyond_blast(void **state)
         {16, 32, 64, C, (size_t)1 << 31, 1}, {1 << 16, 1 << 14, 512, NONE, 0, 0},
         {1 << 16, 1 << 14, 1 << 14, NONE, 0, 1}};
     skip_in_vector_family();
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         clprune_device_info info = clprune_context_device_info(test_context());
         const clprune_context_options options = {.kernels = CLPRUNE_KERNELS_TILED};
-        clprune_context *dry = NULL;
         clprune_mat mats[3];
         const size_t sides[3][2] = {
             {rows[i].m, rows[i].k}, {rows[i].k, rows[i].n}, {rows[i].m, rows[i].n}};
         info.global_memory = info.max_allocation = (uint64_t)1 << 40;
         info.max_work_group = 1024;
-        TEST_OK(clprune_context_create_dry(&info, &options, &dry));
+        clprune_context *dry = test_open_dry(&info, &options);
         for (int j = A; j < NONE; j++) {
             const size_t first = j == rows[i].moved ? rows[i].offset : 0;
-            TEST_OK(clprune_mat_create(dry, CLPRUNE_MEMORY_WORKSPACE, "operand", 1,
-                first + sides[j][0] * sides[j][1], &mats[j]));
-            mats[j] = (clprune_mat){mats[j].buffer, first, sides[j][0], sides[j][1], sides[j][1]};
+            const clprune_mat whole = test_new_mat(dry, 1, first + sides[j][0] * sides[j][1]);
+            mats[j] = (clprune_mat){whole.buffer, first, sides[j][0], sides[j][1], sides[j][1]};
         }
         TEST_OK(clprune_gemm(dry, false, false, 1, 0, mats[A], mats[B], mats[C], NULL));
-        if (clprune_context_cache_stats(dry).builds != rows[i].programs)
-            fail_msg(
-                "row %zu: %d programs of our own", i, (int)clprune_context_cache_stats(dry).builds);
-        for (int j = A; j < NONE; j++)
-            clprune_buffer_release(dry, mats[j].buffer);
-        clprune_context_destroy(dry);
+        const uint64_t builds = clprune_context_cache_stats(dry).builds;
+        if (builds != rows[i].programs)
+            fail_msg("row %zu: %d programs of our own", i, (int)builds);
+        test_end(dry);
     }
 }
 
-/* a, b and c in one buffer, one behind the other. */
 /* Operands are columns of one matrix, side by side; of a batch, the samples lie one below the
- * other.
- */
-static void side_by_side(void **state)
+ * other. */
+static void side_by_side(NO_ROW)
 {
-    (void)state;
     enum { BATCH = 3, M = 9, N = 20, K = 9, LD = K + 2 * N };
     float *values = test_new_normal(15, BATCH * M * LD);
     test_mat whole = test_mat_make(BATCH * M, LD, 0, values);
@@ -170,9 +153,9 @@ static void side_by_side(void **state)
     }
 }
 
-static void one_buffer(void **state)
+/* a, b and c in one buffer, one behind the other. */
+static void one_buffer(NO_ROW)
 {
-    (void)state;
     enum { M = 9, N = 20, K = 13 };
     float *values = test_new_normal(14, M * K + K * N + M * N);
     test_mat whole = test_mat_make(1, M * K + K * N + M * N, 0, values);
@@ -191,9 +174,8 @@ static void one_buffer(void **state)
 }
 
 /* As in BLAS, alpha 0 does not read a and b, and beta 0 does not read c. */
-static void alpha_zero(void **state)
+static void alpha_zero(NO_ROW)
 {
-    (void)state;
     enum { SIDE = 20 };
     float *old = test_new_normal(15, SIDE * SIDE), nans[SIDE * SIDE];
     for (size_t i = 0; i < SIDE * SIDE; i++)
@@ -253,11 +235,8 @@ static void batched_on(clprune_context *context, const batch_row *r)
         const clprune_mat ma = {da.mat.buffer, da.mat.offset, ar, ac, ac};
         const clprune_mat mb = {db.mat.buffer, db.mat.offset, br, bc, bc};
         const clprune_mat mc = {dc.mat.buffer, dc.mat.offset, r->m, r->n, r->n};
-        cl_event event = NULL;
-        TEST_OK(clprune_gemm_batched(context, r->batch, r->ta, r->tb, alpha, beta, ma, stride_a, mb,
-            stride_b, mc, stride_c, &event));
-        assert_non_null(event);
-        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        TEST_EVENT(clprune_gemm_batched(context, r->batch, r->ta, r->tb, alpha, beta, ma, stride_a,
+            mb, stride_b, mc, stride_c, &event));
         float *got = test_mat_get(&dc, "c");
         for (size_t i = 0; i < r->batch; i++) {
             gemm_ref ref = gemm_ref_begin(r->m, r->n);
@@ -282,146 +261,115 @@ static void batched_by_others(void **state)
 {
     static const char *const engines[] = {"gemm=clblast", "gemm=vector"};
     skip_in_vector_family();
-    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
-        clprune_context *context = open_engine(engines[i]);
-        batched_on(context, *state);
-        clprune_context_destroy(context);
-    }
+    for (size_t i = 0; i < COUNT_OF(engines); i++)
+        batched_on(open_engine(engines[i], 0), *state);
 }
 
-static void engine_refused(void **state)
+static void engine_refused(NO_ROW)
 {
-    (void)state;
-    clprune_context *context = NULL;
     test_debug("gemm=tile");
-    assert_int_equal(clprune_context_create(clprune_context_queue(test_context()), NULL, &context),
-        CLPRUNE_INVALID_ARGUMENT);
-    test_debug(NULL);
-    assert_null(context);
-    assert_non_null(strstr(clprune_last_error(NULL), "CLPRUNE_DEBUG has \"gemm=tile\""));
+    test_open_fails(clprune_context_queue(test_context()), NULL, CLPRUNE_INVALID_ARGUMENT,
+        "CLPRUNE_DEBUG has \"gemm=tile\"");
 }
 
-static void same_bits(void **state)
+static void same_bits(NO_ROW)
 {
-    (void)state;
     const gemm_shape s = {130, 75, 333};
-    float *a = test_new_normal(31, s.m * s.k), *b = test_new_normal(32, s.k * s.n), *first = NULL;
-    test_mat da = test_mat_make(s.m, s.k, 0, a), db = test_mat_make(s.k, s.n, 0, b);
+    float *first = NULL;
+    test_mat da = test_mat_make(s.m, s.k, 0, test_new_normal(31, s.m * s.k));
+    test_mat db = test_mat_make(s.k, s.n, 0, test_new_normal(32, s.k * s.n));
     for (int run = 0; run < 4; run++) {
         test_mat dc = test_mat_make(s.m, s.n, 0, NULL);
         TEST_OK(clprune_gemm(test_context(), false, false, 1, 0, da.mat, db.mat, dc.mat, NULL));
         float *got = test_mat_get(&dc, "c");
-        if (first != NULL)
-            test_same_floats("c", s.m, s.n, got, first, "run %d", run);
-        else
+        if (run == 0)
             first = got;
+        test_same_floats("c", s.m, s.n, got, first, "run %d", run);
     }
 }
 
 /* Nothing is allocated or built once the shapes have been seen. */
-static void steady_state(void **state)
+static void steady_state(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     test_mat a = test_mat_make(70, 40, 0, NULL), b = test_mat_make(40, 50, 0, NULL);
     test_mat c = test_mat_make(70, 50, 0, NULL);
     uint64_t live = 0, builds = 0;
     for (int run = 0; run < 4; run++) {
         if (run == 1) {
-            live = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
+            live = test_live(context, CLPRUNE_MEMORY_TOTAL);
             builds = clprune_context_cache_stats(context).builds;
         }
         TEST_OK(clprune_gemm(context, false, false, 1, 0, a.mat, b.mat, c.mat, NULL));
     }
-    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, live);
+    assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), live);
     assert_int_equal(clprune_context_cache_stats(context).builds, builds);
 }
 
-/* The bytes that a context has booked under a name. */
-typedef struct booked {
-    const char *name;
-    uint64_t bytes;
-} booked;
-
-static void add_booked(void *user, const clprune_memory_entry *entry)
+static void add_temporary(void *bytes, const clprune_memory_entry *entry)
 {
-    booked *b = user;
-    if (strcmp(entry->name, b->name) == 0)
-        b->bytes += entry->bytes;
+    if (strcmp(entry->name, "gemm temporary") == 0)
+        *(uint64_t *)bytes += entry->bytes;
 }
 
+/* The bytes that a context has booked for CLBlast. */
 static uint64_t temporary_of(const clprune_context *context)
 {
-    booked b = {"gemm temporary", 0};
-    clprune_memory_visit(context, add_booked, &b);
-    return b.bytes;
+    uint64_t bytes = 0;
+    clprune_memory_visit(context, add_temporary, &bytes);
+    return bytes;
 }
 
 /* A further context with CLBlast, which takes its temporary for products of 48 or more. */
 static clprune_context *open_indirect(uint64_t limit)
 {
-    const clprune_context_options options = {
-        .kernels = clprune_context_kernels(test_context()), .mem_limit = limit};
     const clprune_device_info info = clprune_context_device_info(test_context());
-    char folder[TEST_PATH], path[TEST_PATH + 16], text[512];
-    clprune_context *context = NULL;
+    char folder[TEST_PATH];
     test_folder_make(folder);
-    (void)snprintf(path, sizeof path, "%s/tuning", folder);
-    const int length = snprintf(text, sizeof text,
-        "clprune_tuning = 1\ndevice = %s\nclblast.GemmRoutine.XGEMM_MIN_INDIRECT_SIZE = 48\nend\n",
+    const char *path = test_text("%s/tuning", folder);
+    const char *text = test_text("clprune_tuning = 1\ndevice = %s\n"
+                                 "clblast.GemmRoutine.XGEMM_MIN_INDIRECT_SIZE = 48\nend\n",
         info.device);
-    test_file_write(path, text, (size_t)length);
+    test_file_write(path, text, strlen(text));
     test_environment("CLPRUNE_TUNING", path);
-    test_debug("gemm=clblast");
-    const clprune_status status =
-        clprune_context_create(clprune_context_queue(test_context()), &options, &context);
-    test_debug(NULL);
+    clprune_context *context = open_engine("gemm=clblast", limit);
     test_environment("CLPRUNE_TUNING", NULL);
-    test_folder_remove(folder);
-    if (status != CLPRUNE_SUCCESS)
-        fail_msg("%s", clprune_last_error(NULL));
     return context;
 }
 
 /* CLBlast's temporary grows with the products, is booked, and obeys the budget. The last case: its
  * parameters stay CLBlast's for the rest of the process, which would compile all again. */
-static void blast_temporary(void **state)
+static void blast_temporary(NO_ROW)
 {
-    (void)state;
     skip_where_clblast_fails();
     skip_in_vector_family();
     enum { LARGE = 131, SMALL = 60 };
-    test_mat a = test_mat_make(LARGE, LARGE, 0, NULL), b = test_mat_make(LARGE, LARGE, 0, NULL),
-             c = test_mat_make(LARGE, LARGE, 0, NULL);
-    const clprune_mat rows_a = clprune_mat_rows(a.mat, 0, SMALL),
-                      rows_c = clprune_mat_rows(c.mat, 0, SMALL);
+    const clprune_mat a = test_mat_make(LARGE, LARGE, 0, NULL).mat;
+    const clprune_mat b = test_mat_make(LARGE, LARGE, 0, NULL).mat;
+    const clprune_mat c = test_mat_make(LARGE, LARGE, 0, NULL).mat;
+    const clprune_mat rows_a = clprune_mat_rows(a, 0, SMALL),
+                      rows_c = clprune_mat_rows(c, 0, SMALL);
     clprune_context *context = open_indirect(0);
-    assert_int_equal(
-        clprune_gemm(context, false, false, 1, 0, rows_a, b.mat, rows_c, NULL), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_gemm(context, false, false, 1, 0, rows_a, b, rows_c, NULL));
     const uint64_t small = temporary_of(context);
-    assert_int_equal(
-        clprune_gemm(context, false, false, 1, 0, a.mat, b.mat, c.mat, NULL), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_gemm(context, false, false, 1, 0, a, b, c, NULL));
     const uint64_t large = temporary_of(context);
     assert_true(small > 0 && large > small);
-    assert_int_equal(
-        clprune_gemm(context, false, false, 1, 0, rows_a, b.mat, rows_c, NULL), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_gemm(context, false, false, 1, 0, rows_a, b, rows_c, NULL));
     assert_int_equal(temporary_of(context), large);
-    clprune_context_destroy(context);
+    test_end(context);
 
     context = open_indirect(large - 1);
-    assert_int_equal(clprune_gemm(context, false, false, 1, 0, a.mat, b.mat, c.mat, NULL),
-        CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    TEST_FAILS_IN(context, clprune_gemm(context, false, false, 1, 0, a, b, c, NULL),
+        CLPRUNE_OUT_OF_DEVICE_MEMORY, NULL);
     assert_int_equal(temporary_of(context), 0);
-    assert_int_equal(
-        clprune_gemm(context, false, false, 1, 0, rows_a, b.mat, rows_c, NULL), CLPRUNE_SUCCESS);
-    clprune_context_destroy(context);
+    TEST_OK(clprune_gemm(context, false, false, 1, 0, rows_a, b, rows_c, NULL));
 }
 
 static cl_uint references_of(cl_context cl)
 {
     cl_uint count = 0;
-    assert_int_equal(
-        clGetContextInfo(cl, CL_CONTEXT_REFERENCE_COUNT, sizeof count, &count, NULL), CL_SUCCESS);
+    TEST_CL(clGetContextInfo(cl, CL_CONTEXT_REFERENCE_COUNT, sizeof count, &count, NULL));
     return count;
 }
 
@@ -432,9 +380,9 @@ static bool counts_programs(cl_context cl)
     const cl_uint before = references_of(cl);
     cl_int code;
     cl_program program = clCreateProgramWithSource(cl, 1, &source, NULL, &code);
-    assert_int_equal(code, CL_SUCCESS);
+    TEST_CL(code);
     const cl_uint after = references_of(cl);
-    assert_int_equal(clReleaseProgram(program), CL_SUCCESS);
+    TEST_CL(clReleaseProgram(program));
     return after > before;
 }
 
@@ -455,40 +403,30 @@ static cl_uint settled_references_of(cl_context cl)
 
 /* CLBlast's programs refer to the OpenCL context; the last context that used CLBlast drops them.
  * The first case of the list, as the context under test may use CLBlast later. */
-static void blast_lets_go(void **state)
+static void blast_lets_go(NO_ROW)
 {
-    (void)state;
     skip_where_clblast_fails();
-    const clprune_context_options options = {.device = test_device_selection()};
-    clprune_context *owner, *context[2];
-    float value;
-    assert_int_equal(clprune_context_create(NULL, &options, &owner), CLPRUNE_SUCCESS);
-    if (!counts_programs(clprune_context_cl(owner))) {
-        clprune_context_destroy(owner);
+    const clprune_context *owner = test_open((clprune_context_options){0});
+    const cl_context cl = clprune_context_cl(owner);
+    if (!counts_programs(cl))
         skip();
-    }
-    const cl_uint before = settled_references_of(clprune_context_cl(owner));
+    const cl_uint before = settled_references_of(cl);
+    clprune_context *context[2];
     test_debug("gemm=clblast");
     for (int i = 0; i < 2; i++) {
-        clprune_mat m[3];
-        assert_int_equal(clprune_context_create(clprune_context_queue(owner), NULL, &context[i]),
-            CLPRUNE_SUCCESS);
-        for (int k = 0; k < 3; k++) {
-            assert_int_equal(clprune_mat_create(context[i], CLPRUNE_MEMORY_INPUT, "m", 1, 1, &m[k]),
-                CLPRUNE_SUCCESS);
-            assert_int_equal(clprune_mat_fill(context[i], 3, m[k], NULL), CLPRUNE_SUCCESS);
-        }
-        assert_int_equal(
-            clprune_gemm(context[i], false, false, 1, 0, m[0], m[1], m[2], NULL), CLPRUNE_SUCCESS);
-        assert_int_equal(clprune_mat_read(context[i], m[2], &value), CLPRUNE_SUCCESS);
+        context[i] = test_open_on(clprune_context_queue(owner), NULL);
+        const clprune_mat three = test_new_mat(context[i], 1, 1),
+                          nine = test_new_mat(context[i], 1, 1);
+        float value;
+        TEST_OK(clprune_mat_fill(context[i], 3, three, NULL));
+        TEST_OK(clprune_gemm(context[i], false, false, 1, 0, three, three, nine, NULL));
+        TEST_OK(clprune_mat_read(context[i], nine, &value));
         assert_true(value == 9);
     }
-    test_debug(NULL);
-    clprune_context_destroy(context[0]);
-    assert_true(references_of(clprune_context_cl(owner)) > before + 1); /* programs of the other */
-    clprune_context_destroy(context[1]);
-    assert_int_equal(settled_references_of(clprune_context_cl(owner)), before);
-    clprune_context_destroy(owner);
+    test_end(context[0]);
+    assert_true(references_of(cl) > before + 1); /* programs of the other */
+    test_end(context[1]);
+    assert_int_equal(settled_references_of(cl), before);
 }
 
 /* Threads whose contexts make their first products with CLBlast at the same time, again and again.
@@ -505,13 +443,8 @@ typedef struct racer {
 /* Oclgrind 21.10 computes wrong products in threads, also with contexts of their own. */
 static void skip_on_oclgrind(void)
 {
-    char name[64] = "";
-    cl_device_id device;
-    assert_int_equal(clGetCommandQueueInfo(clprune_context_queue(test_context()), CL_QUEUE_DEVICE,
-                         sizeof device, &device, NULL),
-        CL_SUCCESS);
-    if (clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof name, name, NULL) == CL_SUCCESS &&
-        strstr(name, "Oclgrind") != NULL)
+    const clprune_device_info info = clprune_context_device_info(test_context());
+    if (strstr(info.device, "Oclgrind") != NULL)
         skip();
 }
 
@@ -524,28 +457,22 @@ static void *race(void *user)
     return NULL;
 }
 
-static void blast_threads(void **state)
+static void blast_threads(NO_ROW)
 {
-    (void)state;
     static racer racers[THREADS];
     skip_where_clblast_fails();
     skip_on_oclgrind();
-    const clprune_memory_category of = CLPRUNE_MEMORY_INPUT;
     for (int round = 0; round < ROUNDS; round++) {
         pthread_t threads[THREADS];
         test_debug("gemm=clblast");
         for (int i = 0; i < THREADS; i++) {
             racer *r = &racers[i];
-            const clprune_context_options options = {.device = test_device_selection()};
-            assert_int_equal(clprune_context_create(NULL, &options, &r->context), CLPRUNE_SUCCESS);
-            assert_int_equal(
-                clprune_mat_create(r->context, of, "a", SIDE, SIDE, &r->a), CLPRUNE_SUCCESS);
-            assert_int_equal(
-                clprune_mat_create(r->context, of, "b", SIDE, SIDE, &r->b), CLPRUNE_SUCCESS);
-            assert_int_equal(
-                clprune_mat_create(r->context, of, "c", SIDE, SIDE, &r->c), CLPRUNE_SUCCESS);
-            assert_int_equal(clprune_mat_fill(r->context, 2, r->a, NULL), CLPRUNE_SUCCESS);
-            assert_int_equal(clprune_mat_fill(r->context, (float)i, r->b, NULL), CLPRUNE_SUCCESS);
+            r->context = test_open((clprune_context_options){0});
+            r->a = test_new_mat(r->context, SIDE, SIDE);
+            r->b = test_new_mat(r->context, SIDE, SIDE);
+            r->c = test_new_mat(r->context, SIDE, SIDE);
+            TEST_OK(clprune_mat_fill(r->context, 2, r->a, NULL));
+            TEST_OK(clprune_mat_fill(r->context, (float)i, r->b, NULL));
         }
         test_debug(NULL);
         for (int i = 0; i < THREADS; i++)
@@ -553,10 +480,10 @@ static void blast_threads(void **state)
         for (int i = 0; i < THREADS; i++)
             assert_int_equal(pthread_join(threads[i], NULL), 0);
         for (int i = 0; i < THREADS; i++) {
-            assert_int_equal(racers[i].status, CLPRUNE_SUCCESS);
+            TEST_OK(racers[i].status);
             for (int k = 0; k < SIDE * SIDE; k++)
                 assert_true(racers[i].values[k] == (float)(2 * SIDE * i));
-            clprune_context_destroy(racers[i].context);
+            test_end(racers[i].context);
         }
     }
 }
@@ -567,13 +494,13 @@ int main(void)
     test_add(&list, blast_lets_go, NULL, "CLBlast lets go of a context");
     for (size_t i = 0; i < SHAPES; i++)
         if (!test_small() || i < 4)
-            test_add(&list, product, &shapes[i], "M %zu, N %zu, K %zu", shapes[i].m, shapes[i].n,
+            test_add(&list, check, &shapes[i], "M %zu, N %zu, K %zu", shapes[i].m, shapes[i].n,
                 shapes[i].k);
     for (size_t i = 0; i < SHAPES; i++)
         if (!test_small() || i < 6)
             test_add(&list, product_tiled, &shapes[i], "tiled: M %zu, N %zu, K %zu", shapes[i].m,
                 shapes[i].n, shapes[i].k);
-    for (size_t i = 0; i < sizeof batch_rows / sizeof batch_rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(batch_rows); i++) {
         test_add(&list, batched, &batch_rows[i], "batched: %s", batch_rows[i].name);
         test_add(&list, batched_by_others, &batch_rows[i], "by engine: %s", batch_rows[i].name);
     }

@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #include "nn/layers/biased_product.h"
-#include "support/test_device.h"
+#include "support/test_compare.h"
 #include "support/test_folder.h"
+#include "support/test_objects.h"
 
 static int cleared, products; /* calls of CLBlast */
 
@@ -41,71 +42,54 @@ CLBlastStatusCode __wrap_CLBlastSgemmWithTempBuffer(CLBlastLayout layout,
         a_offset, a_ld, b, b_offset, b_ld, beta, c, c_offset, c_ld, queue, event, temporary);
 }
 
-static clprune_context *open_context(void)
-{
-    clprune_context *context = NULL;
-    if (clprune_context_create(NULL, NULL, &context) != CLPRUNE_SUCCESS)
-        fail_msg("%s", clprune_last_error(NULL));
-    return context;
-}
-
 /* 3 * 3 = 9, by CLBlast. */
 static void multiply(clprune_context *context)
 {
-    clprune_mat a, c;
+    const clprune_mat a = test_new_mat(context, 1, 1), c = test_new_mat(context, 1, 1);
     float got = 0;
-    const clprune_memory_category input = CLPRUNE_MEMORY_INPUT;
-    assert_int_equal(clprune_mat_create(context, input, "a", 1, 1, &a), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_create(context, input, "c", 1, 1, &c), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_fill(context, 3, a, NULL), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_gemm(context, false, false, 1, 0, a, a, c, NULL), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_read(context, c, &got), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_mat_fill(context, 3, a, NULL));
+    TEST_OK(clprune_gemm(context, false, false, 1, 0, a, a, c, NULL));
+    TEST_OK(clprune_mat_read(context, c, &got));
     assert_true(got == 9);
     assert_true(products > 0);
-    clprune_buffer_release(context, a.buffer);
-    clprune_buffer_release(context, c.buffer);
 }
 
-static void last_context(void **state)
+static void last_context(NO_ROW)
 {
-    (void)state;
     test_debug("gemm=clblast");
-    clprune_context *first = open_context(), *second = open_context(), *idle = open_context();
+    clprune_context *first = test_open_on(NULL, NULL), *second = test_open_on(NULL, NULL);
+    clprune_context *idle = test_open_on(NULL, NULL);
     multiply(first);
     multiply(second);
-    clprune_context_destroy(first);
+    test_end(first);
     assert_int_equal(cleared, 0);
     multiply(second); /* its programs are there */
-    clprune_context_destroy(second);
+    test_end(second);
     assert_int_equal(cleared, 1); /* though `idle`, which never called CLBlast, lives */
     multiply(idle);
-    clprune_context_destroy(idle);
+    test_end(idle);
     assert_int_equal(cleared, 2);
-    idle = open_context();
-    clprune_context_destroy(idle);
+    test_end(test_open_on(NULL, NULL));
     assert_int_equal(cleared, 2);
-    test_debug(NULL);
 }
 
 /* Beside a context that stays, some closed ones may leave their programs, but not any number. */
-static void beside_another(void **state)
+static void beside_another(NO_ROW)
 {
-    (void)state;
     enum { MANY = 20 };
     test_debug("gemm=clblast");
-    clprune_context *stays = open_context();
+    clprune_context *stays = test_open_on(NULL, NULL);
     multiply(stays);
     cleared = 0;
     for (int i = 0; i < MANY; i++) {
-        clprune_context *context = open_context();
+        clprune_context *context = test_open_on(NULL, NULL);
         multiply(context);
-        clprune_context_destroy(context);
+        test_end(context);
     }
     assert_int_equal(cleared, MANY / 8);
     multiply(stays); /* with programs built once more */
-    clprune_context_destroy(stays);
+    test_end(stays);
     assert_int_equal(cleared, MANY / 8 + 1);
-    test_debug(NULL);
 }
 
 /* A product of `batch` samples: c = x_n * y_n or a sum of them. */
@@ -158,7 +142,7 @@ static clprune_status large_weights(
 }
 
 /* Parts of a batch have the whole's bits only if one engine makes both. */
-static void one_engine(void **state)
+static void one_engine(NO_ROW)
 {
     const struct {
         const char *name;
@@ -175,18 +159,14 @@ static void one_engine(void **state)
         {"gemm_sum_nt", weights, {{ROWS, INNER}, {MOST * INNER, COLS}, {MOST * ROWS, COLS}}, false},
         {"gemm_sum_nt, large", large_weights, {{LARGE, LARGE}, {1, 1}, {MOST * LARGE, 2}}, true},
     };
-    (void)state;
     const clprune_context_options options = {.kernels = CLPRUNE_KERNELS_TILED};
-    clprune_context *context = NULL;
-    assert_int_equal(clprune_context_create(NULL, &options, &context), CLPRUNE_SUCCESS);
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    clprune_context *context = test_open_on(NULL, &options);
+    for (size_t k = 0; k < COUNT_OF(kinds); k++) {
         clprune_mat m[3];
         int alone = 0;
         for (size_t i = 0; i < 3; i++) {
-            assert_int_equal(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m",
-                                 kinds[k].sides[i][0], kinds[k].sides[i][1], &m[i]),
-                CLPRUNE_SUCCESS);
-            assert_int_equal(clprune_mat_fill(context, 1, m[i], NULL), CLPRUNE_SUCCESS);
+            m[i] = test_new_mat(context, kinds[k].sides[i][0], kinds[k].sides[i][1]);
+            TEST_OK(clprune_mat_fill(context, 1, m[i], NULL));
         }
         for (size_t batch = 1; batch <= MOST; batch += MOST - 1) {
             products = 0;
@@ -198,10 +178,7 @@ static void one_engine(void **state)
                 fail_msg("%s, %zu samples: %d products of CLBlast, %d of one sample", kinds[k].name,
                     batch, products, alone);
         }
-        for (size_t i = 0; i < 3; i++)
-            clprune_buffer_release(context, m[i].buffer);
     }
-    clprune_context_destroy(context);
 }
 
 static clprune_context *outlives;

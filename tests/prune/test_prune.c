@@ -3,16 +3,10 @@
  * Each sample keeps exactly `keep` blocks, in a total order that covers NaN, Inf and ties. The same
  * input gives the same bits twice. */
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "ref/bsr_ref.h"
 #include "ref/prune_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
+#include "support/test_folder.h"
 #include "support/test_index.h"
-#include "support/test_rng.h"
 #include "support/test_shapes.h"
 
 static const char *const norm_names[] = {"l2", "l1", "max"};
@@ -21,10 +15,27 @@ static const char *const norm_names[] = {"l2", "l1", "max"};
 static bool flushes_denormals(void)
 {
     cl_device_fp_config config = 0;
-    assert_int_equal(clGetDeviceInfo(clprune_context_device(test_context()),
-                         CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL),
-        CL_SUCCESS);
+    TEST_CL(clGetDeviceInfo(clprune_context_device(test_context()), CL_DEVICE_SINGLE_FP_CONFIG,
+        sizeof config, &config, NULL));
     return (config & CL_FP_DENORM) == 0;
+}
+
+/* The scores of x by the library. */
+static float *scores_of(clprune_norm norm, const clprune_bsr_desc *d, const test_mat *x)
+{
+    test_buf scores = test_buf_make(d->batch * bsr_ref_of(*d).blocks * sizeof(float), NULL);
+    TEST_EVENT(clprune_prune_score(test_context(), norm, d, x->mat, scores.buffer, &event));
+    return test_buf_get(&scores, "scores");
+}
+
+/* The mask of what the library selects; a new array. */
+static unsigned char *selection_of(size_t batch, size_t blocks, size_t keep, const float *scores)
+{
+    test_buf in = test_buf_make(batch * blocks * sizeof *scores, scores);
+    test_buf out = test_buf_make(batch * blocks, NULL);
+    TEST_OK(clprune_prune_select(test_context(), batch, blocks, keep, in.buffer, out.buffer, NULL));
+    test_buf_unchanged(&in, "scores");
+    return test_buf_get(&out, "mask");
 }
 
 /* Scores of x against the reference: n roundings in a sum of n terms, and a few units for square
@@ -32,11 +43,10 @@ static bool flushes_denormals(void)
 static void check_scores(
     clprune_norm norm, const clprune_bsr_desc *d, const float *x, const char *name)
 {
-    bsr_ref sizes = bsr_ref_make(d->batch, d->rows, d->cols, d->block.rows, d->block.cols, 0);
-    const size_t count = d->batch * sizes.blocks;
+    const size_t blocks = bsr_ref_of(*d).blocks, count = d->batch * blocks;
     double *want = prune_ref_scores(
         (prune_ref_norm)norm, d->batch, d->rows, d->cols, d->block.rows, d->block.cols, x);
-    double *bound = test_alloc(count * sizeof *bound);
+    double *bound = test_doubles(count);
     const double terms = (double)(d->block.rows * d->block.cols);
     for (size_t i = 0; i < count; i++) {
         if (isfinite(want[i]))
@@ -46,15 +56,16 @@ static void check_scores(
             bound[i] += terms * (double)FLT_MIN;
     }
     test_mat dx = test_mat_make(d->batch * d->rows, d->cols, 2, x);
-    test_buf scores = test_buf_make(count * sizeof(float), NULL);
-    cl_event event = NULL;
-    TEST_OK(clprune_prune_score(test_context(), norm, d, dx.mat, scores.buffer, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-    float *got = test_buf_get(&scores, "scores");
-    test_close(
-        "scores", d->batch, sizes.blocks, got, want, bound, "%s, %s", norm_names[norm], name);
+    test_close("scores", d->batch, blocks, scores_of(norm, d, &dx), want, bound, "%s, %s",
+        norm_names[norm], name);
     test_mat_unchanged(&dx, "x");
+}
+
+/* The same for each norm. */
+static void check_norms(const clprune_bsr_desc *d, const float *x, const char *name)
+{
+    for (int norm = 0; norm < 3; norm++)
+        check_scores((clprune_norm)norm, d, x, name);
 }
 
 static void scores(void **state)
@@ -62,22 +73,20 @@ static void scores(void **state)
     const test_shape *shape = *state;
     const clprune_bsr_desc *d = &shape->desc;
     float *x = test_new_normal(31, d->batch * d->rows * d->cols);
-    check_scores(CLPRUNE_NORM_L2, d, x, shape->name);
-    if (d->block.rows * d->block.cols == 16 || d->block.cols == 7) {
-        check_scores(CLPRUNE_NORM_L1, d, x, shape->name);
-        check_scores(CLPRUNE_NORM_MAX, d, x, shape->name);
-    }
+    if (d->block.rows * d->block.cols == 16 || d->block.cols == 7)
+        check_norms(d, x, shape->name);
+    else
+        check_scores(CLPRUNE_NORM_L2, d, x, shape->name);
 }
 
 /* Blocks at every magnitude, each beside the others. */
-static void scores_of_extremes(void **state)
+static void scores_of_extremes(NO_ROW)
 {
-    (void)state;
     static const float specials[] = {1e30f, 1e-30f, 1e38f, 1e-40f, FLT_TRUE_MIN, FLT_MIN, FLT_MAX,
         NAN, -NAN, INFINITY, -INFINITY, -0.0f, 0.0f, 1.0f, 3e18f, 2e-19f, 4e-23f, 1e-15f};
-    enum { COUNT = sizeof specials / sizeof specials[0], COLS = 4 * 17 };
+    enum { COUNT = COUNT_OF(specials), COLS = 4 * 17 };
     static const clprune_block blocks[] = {{1, 16}, {1, 8}, {1, 4}, {3, 7}, {1, 1}};
-    for (size_t b = 0; b < sizeof blocks / sizeof blocks[0]; b++) {
+    for (size_t b = 0; b < COUNT_OF(blocks); b++) {
         const clprune_bsr_desc d = {COUNT, 6, COLS, blocks[b], 0};
         float *x = test_new_uniform(32, 0.5f, 1.0f, COUNT * 6 * COLS);
         test_rng rng = {33};
@@ -91,39 +100,30 @@ static void scores_of_extremes(void **state)
             else /* rows of all of them mixed */
                 x[i] = specials[test_rng_below(&rng, COUNT)];
         }
-        for (int norm = 0; norm < 3; norm++)
-            check_scores((clprune_norm)norm, &d, x, "extreme values");
+        check_norms(&d, x, "extreme values");
     }
 }
 
 /* Kernels take some blocks of a row at once, and the rest one by one. */
-static void scores_of_long_rows(void **state)
+static void scores_of_long_rows(NO_ROW)
 {
-    (void)state;
     static const size_t widths[] = {1, 2, 4, 8, 12, 16, 32, 48, 64};
-    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(widths); i++) {
         const clprune_bsr_desc d = {2, 3, 21 * widths[i] + widths[i] / 2, {1, widths[i]}, 0};
-        float *x = test_new_uniform(35 + i, -1, 1, d.batch * d.rows * d.cols);
-        for (int norm = 0; norm < 3; norm++)
-            check_scores((clprune_norm)norm, &d, x, "long rows");
+        check_norms(&d, test_new_uniform(35 + i, -1, 1, d.batch * d.rows * d.cols), "long rows");
     }
 }
 
 /* "A block of 1e30 scores 1e30 * sqrt(b)", and is not equal to one of 2e30. */
-static void large_blocks_stay_ordered(void **state)
+static void large_blocks_stay_ordered(NO_ROW)
 {
-    (void)state;
     const clprune_bsr_desc d = {1, 4, 16, {1, 16}, 2};
     float x[64];
     for (int i = 0; i < 64; i++)
         x[i] = (float[]){1e30f, 3e30f, 2e30f, 1e-30f}[i / 16];
     test_mat dx = test_mat_make(4, 16, 0, x);
-    test_buf scores = test_buf_make(4 * sizeof(float), NULL);
-    test_buf mask = test_buf_make(4, NULL);
-    TEST_OK(clprune_prune_score(test_context(), CLPRUNE_NORM_L2, &d, dx.mat, scores.buffer, NULL));
-    TEST_OK(clprune_prune_select(test_context(), 1, 4, 2, scores.buffer, mask.buffer, NULL));
-    float *got = test_buf_get(&scores, "scores");
-    unsigned char *kept = test_buf_get(&mask, "mask");
+    float *got = scores_of(CLPRUNE_NORM_L2, &d, &dx);
+    unsigned char *kept = selection_of(1, 4, 2, got);
     static const double want[] = {4e30, 12e30, 8e30, 4e-30};
     for (int i = 0; i < 4; i++)
         assert_true(fabs((double)got[i] - want[i]) <= 1e-6 * want[i]);
@@ -134,11 +134,8 @@ static void large_blocks_stay_ordered(void **state)
 static void check_select(
     size_t batch, size_t blocks, size_t keep, const float *scores, const char *name)
 {
-    test_buf in = test_buf_make(batch * blocks * sizeof *scores, scores);
-    test_buf out = test_buf_make(batch * blocks, NULL);
     unsigned char *want = test_alloc(batch * blocks + 1);
-    TEST_OK(clprune_prune_select(test_context(), batch, blocks, keep, in.buffer, out.buffer, NULL));
-    unsigned char *got = test_buf_get(&out, "mask");
+    unsigned char *got = selection_of(batch, blocks, keep, scores);
     for (size_t n = 0; n < batch; n++) {
         size_t marked = 0;
         prune_ref_select(blocks, keep, scores + n * blocks, want + n * blocks);
@@ -150,58 +147,54 @@ static void check_select(
     }
     test_same_bytes("mask", batch * blocks, got, want, "%s: %zu x %zu blocks, keep %zu", name,
         batch, blocks, keep);
-    test_buf_unchanged(&in, "scores");
 }
 
-static void select_order(void **state)
+static void select_order(NO_ROW)
 {
-    (void)state;
     uint32_t bits[] = {0xff800000, 0xbf800000, 0x80000001, 0x80000000, 0x00000000, 0x00000001,
         0x3f800000, 0x7f7fffff, 0x7f800000, 0x7fc00000, 0xffc00000, 0x7f800001, 0xffffffff};
-    enum { COUNT = sizeof bits / sizeof bits[0] };
-    float scores[COUNT];
-    memcpy(scores, bits, sizeof bits);
-    for (size_t keep = 0; keep <= COUNT; keep++)
-        check_select(1, COUNT, keep, scores, "every kind of score, rising");
+    enum { COUNT = COUNT_OF(bits) };
+    float rising[COUNT], falling[COUNT];
+    memcpy(rising, bits, sizeof bits);
     for (size_t i = 0; i < COUNT; i++)
-        memcpy(&scores[i], &bits[COUNT - 1 - i], sizeof scores[i]);
-    for (size_t keep = 0; keep <= COUNT; keep++)
-        check_select(1, COUNT, keep, scores, "every kind of score, falling");
+        memcpy(&falling[i], &bits[COUNT - 1 - i], sizeof falling[i]);
+    for (size_t keep = 0; keep <= COUNT; keep++) {
+        check_select(1, COUNT, keep, rising, "every kind of score, rising");
+        check_select(1, COUNT, keep, falling, "every kind of score, falling");
+    }
 }
 
-static void select_sizes(void **state)
+static void select_sizes(NO_ROW)
 {
-    (void)state;
     static const size_t sizes[] = {
         1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000, 4704};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         const size_t blocks = sizes[i], batch = blocks > 300 || test_small() ? 2 : 5;
         if (test_small() && blocks % 32 != 1)
             continue;
         const size_t keeps[] = {0, 1, blocks / 2, blocks - 1, blocks};
-        float *scores = test_new_uniform(41 + i, 0, 1, batch * blocks);
-        for (size_t k = 0; k < sizeof keeps / sizeof keeps[0]; k++)
-            check_select(batch, blocks, keeps[k], scores, "uniform scores");
-        for (size_t j = 0; j < batch * blocks; j++)
-            scores[j] = 7.5f;
-        for (size_t k = 0; k < sizeof keeps / sizeof keeps[0]; k++)
-            check_select(batch, blocks, keeps[k], scores, "equal scores");
-        for (size_t j = 0; j < batch * blocks; j++)
-            scores[j] = (float)(j % 3);
-        for (size_t k = 0; k < sizeof keeps / sizeof keeps[0]; k++)
-            check_select(batch, blocks, keeps[k], scores, "three scores");
+        float *uniform = test_new_uniform(41 + i, 0, 1, batch * blocks);
+        float *equal = test_floats(batch * blocks), *three = test_floats(batch * blocks);
+        for (size_t j = 0; j < batch * blocks; j++) {
+            equal[j] = 7.5f;
+            three[j] = (float)(j % 3);
+        }
+        for (size_t k = 0; k < COUNT_OF(keeps); k++) {
+            check_select(batch, blocks, keeps[k], uniform, "uniform scores");
+            check_select(batch, blocks, keeps[k], equal, "equal scores");
+            check_select(batch, blocks, keeps[k], three, "three scores");
+        }
     }
     check_select(0, 10, 3, NULL, "no samples");
     check_select(3, 0, 0, NULL, "no blocks");
 }
 
 /* 10^4 small samples with few different scores, so that ties and special values abound. */
-static void select_random(void **state)
+static void select_random(NO_ROW)
 {
-    (void)state;
     static const float pool[] = {0, -0.0f, 1, 1, 2, NAN, -NAN, INFINITY, -INFINITY, -1,
         FLT_TRUE_MIN, FLT_MIN, 1.0000001f, FLT_MAX, 1e-40f, -1e-40f};
-    enum { POOL = sizeof pool / sizeof pool[0] };
+    enum { POOL = COUNT_OF(pool) };
     test_rng rng = {51};
     const size_t batch = test_small() ? 10 : 100;
     for (int run = 0; run < (test_small() ? 3 : 100); run++) {
@@ -222,70 +215,52 @@ static void whole(void **state)
 {
     const test_shape *shape = *state;
     const clprune_bsr_desc d = shape->desc;
-    bsr_ref ref = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
-    const size_t count = d.batch * ref.blocks;
+    bsr_ref ref = bsr_ref_of(d);
     float *x = test_new_normal(61, d.batch * d.rows * d.cols);
     test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 1, x);
-    test_buf scores = test_buf_make(count * sizeof(float), NULL);
-    TEST_OK(clprune_prune_score(test_context(), CLPRUNE_NORM_L2, &d, dx.mat, scores.buffer, NULL));
-    float *by_library = test_buf_get(&scores, "scores");
-    unsigned char *mask = test_alloc(count + 1);
+    float *by_library = scores_of(CLPRUNE_NORM_L2, &d, &dx);
+    unsigned char *mask = test_alloc(d.batch * ref.blocks + 1);
     for (size_t n = 0; n < d.batch; n++)
         prune_ref_select(ref.blocks, d.keep, by_library + n * ref.blocks, mask + n * ref.blocks);
     bsr_ref_pack(&ref, x, mask);
     for (int index = 0; index < TEST_INDEXES; index++) {
-        test_bsr bsr = test_bsr_make(test_with_index(d, test_index_types[index]));
-        cl_event event = NULL;
-        TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, dx.mat,
-            &bsr.bsr, &event));
-        assert_non_null(event);
-        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-        test_same_index(&bsr, &ref, shape->name);
-        float *values = test_buf_get(&bsr.values, "values");
-        test_same_floats("values", d.batch * d.keep, d.block.rows * d.block.cols, values,
-            ref.values, "%s, %s", shape->name, test_index_names[index]);
-        TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
+        test_bsr bsr = test_pruned(test_with_index(d, test_index_types[index]), CLPRUNE_NORM_L2,
+            CLPRUNE_CRITERION_LARGEST, 0, &dx);
+        test_same_bsr(&bsr, &ref, test_text("%s, %s", shape->name, test_index_names[index]));
     }
     test_mat_unchanged(&dx, "x");
 }
 
 /* Scaling x by a power of two scales all scores alike, so the same blocks are kept. */
-static void scale_invariance(void **state)
+static void scale_invariance(NO_ROW)
 {
-    (void)state;
     const clprune_bsr_desc d = {3, 20, 64, {1, 16}, 33};
     enum { COUNT = 3 * 20 * 64 };
-    float *x = test_new_normal(71, COUNT), *scaled = test_new_normal(71, COUNT);
+    float *x = test_new_normal(71, COUNT), *scaled = test_floats(COUNT);
     int32_t *first = NULL;
     static const float scales[] = {1.0f, 0x1p+90f, 0x1p-60f, 0x1p+20f};
-    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(scales); i++) {
         for (size_t j = 0; j < COUNT; j++)
             scaled[j] = x[j] * scales[i];
         test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 0, scaled);
-        test_bsr bsr = test_bsr_make(d);
-        TEST_OK(clprune_prune(
-            test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, dx.mat, &bsr.bsr, NULL));
+        test_bsr bsr = test_pruned(d, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, &dx);
         int32_t *col = test_buf_get(&bsr.col, "col");
-        if (first != NULL)
-            test_same_ints("col", d.batch * d.keep, col, first, "scale %g", (double)scales[i]);
-        else
+        if (i == 0)
             first = col;
+        test_same_ints("col", d.batch * d.keep, col, first, "scale %g", (double)scales[i]);
     }
 }
 
 /* A NaN stays visible: its block is kept even if only one is. */
-static void nan_is_kept(void **state)
+static void nan_is_kept(NO_ROW)
 {
-    (void)state;
     const clprune_bsr_desc d = {2, 5, 40, {1, 8}, 1};
     float *x = test_new_uniform(81, 100, 200, 2 * 5 * 40);
     x[3 * 40 + 17] = NAN;
     x[5 * 40 + 4 * 40 + 39] = -NAN;
     test_mat dx = test_mat_make(10, 40, 0, x);
-    test_bsr bsr = test_bsr_make(d);
     for (int norm = 0; norm < 3; norm++) {
-        TEST_OK(clprune_prune(test_context(), (clprune_norm)norm, CLPRUNE_CRITERION_LARGEST, 0,
-            dx.mat, &bsr.bsr, NULL));
+        test_bsr bsr = test_pruned(d, (clprune_norm)norm, CLPRUNE_CRITERION_LARGEST, 0, &dx);
         int32_t *col = test_buf_get(&bsr.col, "col"), *crow = test_buf_get(&bsr.crow, "crow");
         test_same_ints("col", 2, col, (const int32_t[]){2, 4}, "%s", norm_names[norm]);
         test_same_ints("crow", 12, crow, (const int32_t[]){0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1},
@@ -293,12 +268,12 @@ static void nan_is_kept(void **state)
     }
 }
 
-/* Arguments: "full" for the full list of shapes, "select" for the selection alone. */
+/* Arguments: "full" for the full list of shapes, "select" or "scores" for these alone. */
 int main(int argc, char **argv)
 {
-    const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
-    const bool select_only = argc > 1 && strcmp(argv[1], "select") == 0;
-    const bool scores_only = argc > 1 && strcmp(argv[1], "scores") == 0;
+    const char *part = argc > 1 ? argv[1] : "";
+    const bool full = strcmp(part, "full") == 0, select_only = strcmp(part, "select") == 0;
+    const bool scores_only = strcmp(part, "scores") == 0, all = !select_only && !scores_only;
     test_list list = {0};
     if (!full && !scores_only) {
         test_add(&list, select_order, NULL, "the order of scores");
@@ -309,14 +284,14 @@ int main(int argc, char **argv)
         test_add(&list, scores_of_extremes, NULL, "scores of extreme values");
         test_add(&list, scores_of_long_rows, NULL, "scores of long rows");
     }
-    if (!full && !select_only && !scores_only) {
+    if (!full && all) {
         test_add(&list, large_blocks_stay_ordered, NULL, "blocks of 1e30 stay ordered");
         test_add(&list, scale_invariance, NULL, "selection does not depend on the scale");
         test_add(&list, nan_is_kept, NULL, "a NaN is kept");
     }
     if (!select_only)
         test_add_shapes(&list, scores, full, "scores");
-    if (!select_only && !scores_only)
+    if (all)
         test_add_shapes(&list, whole, full, "prune");
     return test_run_on_devices("prune", &list);
 }

@@ -1,46 +1,24 @@
 /* The random criterion: what is kept is scaled by blocks / keep, every block is kept equally often,
  * and the mean over seeds is the dense tensor. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test_index.h"
+#include "support/test_objects.h"
 
 enum { BATCH = 64, ROWS = 6, COLS = 40, WIDTH = 8, BLOCKS = ROWS * COLS / WIDTH, DRAWS = 40 };
 
-/* Packs x and returns it unpacked. */
-static float *draw(const clprune_bsr_desc *d, uint64_t seed, const test_mat *x)
-{
-    test_bsr bsr = test_bsr_make(*d);
-    test_mat y = test_mat_make(d->batch * d->rows, d->cols, 1, NULL);
-    cl_event event = NULL;
-    TEST_OK(clprune_prune(
-        test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_RANDOM, seed, x->mat, &bsr.bsr, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-    TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
-    TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, y.mat, NULL));
-    float *got = test_mat_get(&y, "y");
-    return got;
-}
-
 /* Blocks 1000 times as large as others are kept no more often; kept ones are exactly weighted. */
-static void uniform(void **state)
+static void uniform(NO_ROW)
 {
-    (void)state;
     static const size_t keeps[] = {1, 7, 15, BLOCKS - 1};
     float *x = test_new_uniform(3, 1, 2, (size_t)BATCH * ROWS * COLS);
     for (size_t i = 0; i < (size_t)BATCH * ROWS * COLS; i++)
         x[i] *= i / WIDTH % 3 == 0 ? 1000.0f : 1.0f;
     test_mat mx = test_mat_make(BATCH * ROWS, COLS, 2, x);
-    for (size_t k = 0; k < sizeof keeps / sizeof keeps[0]; k++) {
+    for (size_t k = 0; k < COUNT_OF(keeps); k++) {
         const clprune_bsr_desc d = {BATCH, ROWS, COLS, {1, WIDTH}, keeps[k]};
         const float weight = (float)BLOCKS / (float)keeps[k];
         size_t kept[BLOCKS] = {0};
         for (uint64_t seed = 0; seed < DRAWS; seed++) {
-            float *got = draw(&d, seed, &mx);
+            float *got = test_drawn(d, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_RANDOM, seed, &mx);
             for (size_t i = 0; i < (size_t)BATCH * BLOCKS; i++) {
                 const float *from = x + i * WIDTH, *to = got + i * WIDTH;
                 kept[i % BLOCKS] += to[0] != 0;
@@ -59,30 +37,26 @@ static void uniform(void **state)
 }
 
 /* The seed alone decides, and a part of a batch is drawn as it is in the whole. */
-static void seeds(void **state)
+static void seeds(NO_ROW)
 {
-    (void)state;
     const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED,
         .sparsity = 0.5f,
         .block = {1, WIDTH},
         .criterion = CLPRUNE_CRITERION_RANDOM};
-    float *x = test_new_normal(5, (size_t)BATCH * ROWS * COLS);
-    test_mat mx = test_mat_make(BATCH * ROWS, COLS, 0, x);
-    test_mat y[3];
+    test_mat mx =
+        test_mat_make(BATCH * ROWS, COLS, 0, test_new_normal(5, (size_t)BATCH * ROWS * COLS));
     float *got[3];
     for (int i = 0; i < 3; i++) {
-        clprune_saved *saved = NULL;
-        y[i] = test_mat_make(BATCH * ROWS, COLS, 0, NULL);
-        TEST_OK(clprune_saved_create(test_context(), "s", &keep, BATCH, ROWS, COLS, &saved));
+        clprune_saved *saved = test_new_saved(test_context(), keep, BATCH, ROWS, COLS);
+        test_mat y = test_mat_make(BATCH * ROWS, COLS, 0, NULL);
         clprune_saved_set_seed(saved, i == 2 ? 8 : 7);
         for (size_t n = 0; n < BATCH; n += i == 1 ? 5 : BATCH) {
             const size_t count = i == 1 && n + 5 < BATCH ? 5 : BATCH - n;
             TEST_OK(clprune_saved_store(
                 saved, n, count, clprune_mat_rows(mx.mat, n * ROWS, count * ROWS), NULL));
         }
-        TEST_OK(clprune_saved_restore(saved, 0, BATCH, y[i].mat, NULL));
-        got[i] = test_mat_get(&y[i], "y");
-        clprune_saved_destroy(saved);
+        TEST_OK(clprune_saved_restore(saved, 0, BATCH, y.mat, NULL));
+        got[i] = test_mat_get(&y, "y");
     }
     test_same_floats("y", BATCH * ROWS, COLS, got[1], got[0], "in parts");
     assert_memory_not_equal(got[2], got[0], (size_t)BATCH * ROWS * COLS * sizeof(float));

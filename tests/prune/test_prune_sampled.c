@@ -4,34 +4,17 @@
  * The mean over fixed seeds is the dense tensor within 5 standard errors (gradients in test_resmlp:
  * 6). Without the weights it is not. */
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "ref/bsr_ref.h"
 #include "ref/prune_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
+#include "support/test_folder.h"
 #include "support/test_index.h"
-#include "support/test_rng.h"
+#include "support/test_objects.h"
 #include "support/test_shapes.h"
 
 /* Devices may divide with 2.5 units of error: twice that, for a threshold and a weight, and the
  * product; and what two numbers must be apart by so that their order is sure. */
 static const double rounding = 6 * 0x1p-23;
 static const double apart = 1 + 0x1p-19;
-
-static void release(cl_event event)
-{
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-}
-
-static float *new_floats(size_t count)
-{
-    float *values = test_alloc(count * sizeof *values);
-    return values;
-}
 
 /* Where blocks go that the reference selects: a mask, and a weight for each. */
 typedef struct selection {
@@ -43,8 +26,8 @@ typedef struct selection {
 static selection select_by_reference(
     uint64_t seed, size_t batch, size_t blocks, size_t keep, const float *scores, const char *name)
 {
-    selection s = {test_alloc(batch * blocks + 1), new_floats(batch * blocks)};
-    float *priorities = new_floats(blocks);
+    selection s = {test_alloc(batch * blocks + 1), test_floats(batch * blocks)};
+    float *priorities = test_floats(blocks);
     for (size_t n = 0; n < batch; n++) {
         const size_t at = n * blocks;
         prune_ref_draw(seed, (uint32_t)n, blocks, scores + at, priorities);
@@ -62,7 +45,7 @@ static selection select_by_reference(
 static void check(clprune_norm norm, uint64_t seed, const clprune_bsr_desc *d, const float *x,
     const float *scores, const char *name)
 {
-    bsr_ref ref = bsr_ref_make(d->batch, d->rows, d->cols, d->block.rows, d->block.cols, d->keep);
+    bsr_ref ref = bsr_ref_of(*d);
     const size_t count = d->batch * ref.blocks, elements = d->block.rows * d->block.cols;
     const size_t total = d->batch * d->keep * elements;
     test_mat dx = test_mat_make(d->batch * d->rows, d->cols, 1, x);
@@ -75,8 +58,7 @@ static void check(clprune_norm norm, uint64_t seed, const clprune_bsr_desc *d, c
     bsr_ref_pack(&ref, x, s.mask);
 
     /* The kept blocks, in the order of their indices, times their weights. */
-    double *want = test_alloc(total * sizeof *want), *bound = test_alloc(total * sizeof *bound);
-    assert_true(want != NULL && bound != NULL);
+    double *want = test_doubles(total), *bound = test_doubles(total);
     for (size_t i = 0, k = 0; i < count; i++) {
         if (!s.mask[i])
             continue;
@@ -88,16 +70,12 @@ static void check(clprune_norm norm, uint64_t seed, const clprune_bsr_desc *d, c
         k++;
     }
     for (int index = 0; index < TEST_INDEXES; index++) {
-        test_bsr bsr = test_bsr_make(test_with_index(*d, test_index_types[index]));
-        cl_event event = NULL;
-        TEST_OK(clprune_prune(
-            test_context(), norm, CLPRUNE_CRITERION_SAMPLED, seed, dx.mat, &bsr.bsr, &event));
-        release(event);
+        test_bsr bsr = test_pruned(test_with_index(*d, test_index_types[index]), norm,
+            CLPRUNE_CRITERION_SAMPLED, seed, &dx);
         float *values = test_buf_get(&bsr.values, "values");
         test_same_index(&bsr, &ref, name);
         test_close("values", d->batch * d->keep, elements, values, want, bound, "%s, keep %zu, %s",
             name, d->keep, test_index_names[index]);
-        TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
     }
     test_mat_unchanged(&dx, "x");
 }
@@ -108,7 +86,7 @@ static void whole(void **state)
     clprune_bsr_desc d = shape->desc;
     clprune_bsr_sizes sizes;
     float *x = test_new_normal(61, d.batch * d.rows * d.cols);
-    assert_int_equal(clprune_bsr_size_query(&d, &sizes), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_bsr_size_query(&d, &sizes));
     check(CLPRUNE_NORM_L2, UINT64_C(0x123456789abcdef), &d, x, NULL, shape->name);
     if (d.keep == (sizes.blocks + 1) / 2 && sizes.blocks > 1) { /* once for each size */
         check(CLPRUNE_NORM_L1, 3, &d, x, NULL, shape->name);
@@ -119,11 +97,10 @@ static void whole(void **state)
 
 /* Scores that no rounding touches: here the draws alone decide, and are those of the reference on
  * every device. Block counts around the work-items of a group, samples beyond one. */
-static void same_on_every_device(void **state)
+static void same_on_every_device(NO_ROW)
 {
-    (void)state;
     static const size_t counts[] = {2, 3, 63, 64, 65, 255, 256, 257, 1000};
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(counts); i++) {
         const size_t blocks = counts[i], batch = i % 2 ? 1 : 7;
         float *x = test_new_uniform(90 + i, 0.5f, 2.0f, batch * blocks);
         const size_t keeps[] = {1, blocks / 2, blocks - 1};
@@ -141,39 +118,32 @@ static void same_on_every_device(void **state)
 enum { ROWS = 4, COLS = 24, BLOCKS = 24, KEEP = 9, SIZE = ROWS * COLS };
 static const clprune_block block = {1, 4};
 
-/* `samples` copies of one ROWS x COLS matrix on the device, and what is drawn from it. */
+/* `samples` copies of one ROWS x COLS matrix on the device, to draw from. */
 typedef struct source {
-    size_t samples;
+    clprune_bsr_desc desc;
     float *x; /* one of the copies */
-    test_mat dx, dy;
-    test_bsr bsr;
+    test_mat dx;
 } source;
 
 /* Blocks of magnitudes from 1 to `spread`, or all of one norm where it is 1. */
 static source source_make(size_t samples, float spread)
 {
-    const clprune_bsr_desc d = {samples, ROWS, COLS, block, KEEP};
-    source s = {.samples = samples, .x = test_new_uniform(7, 0.5f, 1.0f, SIZE)};
+    source s = {{samples, ROWS, COLS, block, KEEP}, test_new_uniform(7, 0.5f, 1.0f, SIZE)};
     for (size_t i = 0; i < SIZE; i++) {
         const float sign = i % 3 == 0 ? -1.0f : 1.0f, part = (float)(i / 4 * 7 % BLOCKS) / BLOCKS;
         s.x[i] = sign * (spread > 1 ? s.x[i] * powf(spread, part) : 0.25f * (float)(1 + i % 4));
     }
-    float *all = new_floats(samples * SIZE);
+    float *all = test_floats(samples * SIZE);
     for (size_t n = 0; n < samples; n++)
         memcpy(all + n * SIZE, s.x, SIZE * sizeof *all);
     s.dx = test_mat_make(samples * ROWS, COLS, 0, all);
-    s.dy = test_mat_make(samples * ROWS, COLS, 0, NULL);
-    s.bsr = test_bsr_make(d);
     return s;
 }
 
 /* What is drawn, as dense samples; a new array. */
-static float *source_draw(source *s, uint64_t seed)
+static float *source_draw(const source *s, uint64_t seed)
 {
-    TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, seed,
-        s->dx.mat, &s->bsr.bsr, NULL));
-    TEST_OK(clprune_bsr_unpack(test_context(), &s->bsr.bsr, s->dy.mat, NULL));
-    return test_mat_get(&s->dy, "y");
+    return test_drawn(s->desc, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, seed, &s->dx);
 }
 
 /* Whether both keep the same blocks. */
@@ -186,9 +156,8 @@ static bool same_blocks(const float *a, const float *b)
 }
 
 /* The same seed gives the same bits; each of its bits, and the sample, selects otherwise. */
-static void seeds(void **state)
+static void seeds(NO_ROW)
 {
-    (void)state;
     source s = source_make(2, 2);
     const uint64_t seed = UINT64_C(0x5eed);
     float *first = source_draw(&s, seed), *again = source_draw(&s, seed);
@@ -260,9 +229,8 @@ static void unbiased(void **state)
 
 /* Blocks whose norm is beyond the threshold are always kept, and as they are; others are scaled,
  * each by one factor above 1. */
-static void large_blocks_are_certain(void **state)
+static void large_blocks_are_certain(NO_ROW)
 {
-    (void)state;
     source s = source_make(1, 2);
     static const size_t large[] = {0, 7, 23};
     for (size_t l = 0; l < 3; l++)
@@ -335,22 +303,15 @@ static size_t check_special(size_t n, const float *x, const float *y)
     return blocks;
 }
 
-static void special_values(void **state)
+static void special_values(NO_ROW)
 {
-    (void)state;
     const clprune_bsr_desc d = {SPECIALS, ROWS, COLS, block, KEEP};
     float *x = test_new_uniform(82, 1, 2, SPECIALS * SIZE);
     fill_specials(x);
     test_mat dx = test_mat_make(SPECIALS * ROWS, COLS, 0, x);
-    test_mat dy = test_mat_make(SPECIALS * ROWS, COLS, 0, NULL);
-    test_bsr bsr = test_bsr_make(d);
     for (uint64_t seed = 0; seed < 60; seed++) {
         const clprune_norm norm = (clprune_norm)(seed % 3);
-        TEST_OK(clprune_prune(
-            test_context(), norm, CLPRUNE_CRITERION_SAMPLED, seed, dx.mat, &bsr.bsr, NULL));
-        TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
-        TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, dy.mat, NULL));
-        float *y = test_mat_get(&dy, "y");
+        float *y = test_drawn(d, norm, CLPRUNE_CRITERION_SAMPLED, seed, &dx);
         for (size_t n = 0; n < SPECIALS; n++) {
             const size_t blocks = check_special(n, x + n * SIZE, y + n * SIZE);
             if (n != TINY) /* where denormal numbers may be zero */
@@ -359,7 +320,7 @@ static void special_values(void **state)
         /* The certain ones are kept, with all their bits. */
         static const size_t certain[][2] = {
             {ONE_NAN, 13}, {ONE_MINUS_NAN, 23}, {ONE_INF, 5}, {TWO_BLOCKS, 11}, {TWO_BLOCKS, 17}};
-        for (size_t c = 0; c < sizeof certain / sizeof certain[0]; c++)
+        for (size_t c = 0; c < COUNT_OF(certain); c++)
             for (size_t e = 0; e < 4; e++) {
                 const size_t at = certain[c][0] * SIZE + 4 * certain[c][1] + e;
                 assert_true(isnan(x[at]) ? isnan(y[at]) : x[at] == y[at]);
@@ -382,12 +343,11 @@ static bool is_shifted(float y, float want, int shift)
 }
 
 /* Priorities of large blocks do not overflow: the same blocks are drawn as of smaller values. */
-static void large_values(void **state)
+static void large_values(NO_ROW)
 {
-    (void)state;
     source s = source_make(2, 3);
     static const int shifts[] = {99, 100, 101, 120, 127, 128};
-    float *x = new_floats(2 * SIZE);
+    float *x = test_floats(2 * SIZE);
     for (uint64_t seed = 0; seed < 30; seed++) {
         const clprune_criterion criterion =
             seed % 3 == 0 ? CLPRUNE_CRITERION_RANDOM : CLPRUNE_CRITERION_SAMPLED;
@@ -397,10 +357,7 @@ static void large_values(void **state)
             for (size_t i = 0; i < 2 * SIZE; i++)
                 x[i] = ldexpf(s.x[i % SIZE] / 4, large ? shift : 0);
             test_mat_set(&s.dx, x);
-            TEST_OK(clprune_prune(
-                test_context(), CLPRUNE_NORM_MAX, criterion, seed, s.dx.mat, &s.bsr.bsr, NULL));
-            TEST_OK(clprune_bsr_unpack(test_context(), &s.bsr.bsr, s.dy.mat, NULL));
-            y[large] = test_mat_get(&s.dy, "y");
+            y[large] = test_drawn(s.desc, CLPRUNE_NORM_MAX, criterion, seed, &s.dx);
         }
         for (size_t i = 0; i < 2 * SIZE; i++)
             if (!is_shifted(y[1][i], y[0][i], shift))
@@ -417,16 +374,12 @@ static void stay_finite(void **state)
     float *x = test_new_uniform(83, 0.97f, 1.0f, 2 * SIZE);
     for (size_t i = 0; i < 2 * SIZE; i++)
         x[i] *= (i % 3 == 0 ? -1.0f : 1.0f) * (i < SIZE ? 2e37f : 3.3e38f);
-    test_mat dx = test_mat_make(2 * ROWS, COLS, 0, x), dy = test_mat_make(2 * ROWS, COLS, 0, NULL);
-    test_bsr bsr = test_bsr_make(d);
+    test_mat dx = test_mat_make(2 * ROWS, COLS, 0, x);
     for (uint64_t seed = 0; seed < 12; seed++) {
         const clprune_norm norm = (clprune_norm)(seed % 3);
         const clprune_criterion criterion =
             seed % 2 == 0 ? CLPRUNE_CRITERION_SAMPLED : CLPRUNE_CRITERION_RANDOM;
-        TEST_OK(clprune_prune(test_context(), norm, criterion, seed, dx.mat, &bsr.bsr, NULL));
-        TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
-        TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, dy.mat, NULL));
-        float *y = test_mat_get(&dy, "y");
+        float *y = test_drawn(d, norm, criterion, seed, &dx);
         for (size_t i = 0; i < 2 * SIZE; i++)
             if (!isfinite(y[i]) ||
                 (type != CLPRUNE_VALUES_FP16 && y[i] != 0 && fabsf(y[i]) < 0.85f * fabsf(x[i])))
@@ -436,9 +389,8 @@ static void stay_finite(void **state)
 }
 
 /* x upon the values, or upon an index: refused, and nothing is written. */
-static void overlaps(void **state)
+static void overlaps(NO_ROW)
 {
-    (void)state;
     const clprune_bsr_desc d = {1, ROWS, COLS, block, KEEP};
     test_bsr bsr = test_bsr_make(d);
     test_buf both = test_buf_make(2 * SIZE * sizeof(float), NULL);
@@ -455,93 +407,68 @@ static void overlaps(void **state)
 
 /* ---- saved activations and layers ------------------------------------------------------------ */
 
-/* What a store keeps has the bits of clprune_prune, sampled with `seed`, or of clprune_prune where
- * seed is NULL. */
-static void check_saved(
-    const clprune_saved *saved, clprune_mat x, const uint64_t *seed, const char *name)
+static clprune_keep keep_of(clprune_criterion criterion)
 {
-    const clprune_bsr got = clprune_saved_bsr(saved, 0, 2);
-    test_bsr want = test_bsr_make(got.desc);
-    test_mat y = test_mat_make(2 * ROWS, COLS, 0, NULL), z = test_mat_make(2 * ROWS, COLS, 0, NULL);
-    if (seed != NULL)
-        TEST_OK(clprune_prune(
-            test_context(), CLPRUNE_NORM_L1, CLPRUNE_CRITERION_SAMPLED, *seed, x, &want.bsr, NULL));
-    else
-        TEST_OK(clprune_prune(
-            test_context(), CLPRUNE_NORM_L1, CLPRUNE_CRITERION_LARGEST, 0, x, &want.bsr, NULL));
-    TEST_OK(clprune_bsr_unpack(test_context(), &got, y.mat, NULL));
-    TEST_OK(clprune_bsr_unpack(test_context(), &want.bsr, z.mat, NULL));
-    float *left = test_mat_get(&y, "kept"), *right = test_mat_get(&z, "expected");
-    test_same_floats("kept", 2 * ROWS, COLS, left, right, "%s", name);
-}
-
-static void saved_activations(void **state)
-{
-    (void)state;
-    source s = source_make(2, 3);
-    clprune_keep d = {.form = CLPRUNE_FORM_PRUNED,
+    return (clprune_keep){.form = CLPRUNE_FORM_PRUNED,
         .sparsity = 0.6f,
         .block = block,
         .norm = CLPRUNE_NORM_L1,
-        .criterion = CLPRUNE_CRITERION_SAMPLED};
+        .criterion = criterion};
+}
+
+/* What a store keeps has the bits of clprune_prune. */
+static void check_saved(const clprune_saved *saved, const test_mat *x, clprune_criterion criterion,
+    uint64_t seed, const char *name)
+{
+    const clprune_bsr got = clprune_saved_bsr(saved, 0, 2);
+    test_same_floats("kept", 2 * ROWS, COLS, test_unpacked(&got),
+        test_drawn(got.desc, CLPRUNE_NORM_L1, criterion, seed, x), "%s", name);
+}
+
+static void saved_activations(NO_ROW)
+{
+    const clprune_criterion sampled = CLPRUNE_CRITERION_SAMPLED,
+                            largest = CLPRUNE_CRITERION_LARGEST;
+    source s = source_make(2, 3);
     static const uint64_t drawn[] = {0, 7, UINT64_C(1) << 40, 7};
-    clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "s", &d, 2, ROWS, COLS, &saved));
-    for (size_t i = 0; i < sizeof drawn / sizeof drawn[0]; i++) {
+    clprune_saved *saved = test_new_saved(test_context(), keep_of(sampled), 2, ROWS, COLS);
+    for (size_t i = 0; i < COUNT_OF(drawn); i++) {
         if (i > 0)
             clprune_saved_set_seed(saved, drawn[i]);
         for (int twice = 0; twice < 2; twice++) { /* a seed stays */
             TEST_OK(clprune_saved_store(saved, 0, 2, s.dx.mat, NULL));
-            check_saved(saved, s.dx.mat, &drawn[i], "sampled");
+            check_saved(saved, &s.dx, sampled, drawn[i], "sampled");
         }
     }
-    clprune_saved_destroy(saved);
-    d.criterion = CLPRUNE_CRITERION_LARGEST;
-    TEST_OK(clprune_saved_create(test_context(), "s", &d, 2, ROWS, COLS, &saved));
+    saved = test_new_saved(test_context(), keep_of(largest), 2, ROWS, COLS);
     clprune_saved_set_seed(saved, 7);
     TEST_OK(clprune_saved_store(saved, 0, 2, s.dx.mat, NULL));
-    check_saved(saved, s.dx.mat, NULL, "largest");
-    clprune_saved_destroy(saved);
+    check_saved(saved, &s.dx, largest, 0, "largest");
     clprune_saved_set_seed(NULL, 7);
 }
 
 /* A layer hands its criterion to what it saves. */
-static void layers(void **state)
+static void layers(NO_ROW)
 {
-    (void)state;
-    enum { OUT = 5 };
+    enum { OUT = 5, SEED = 99 };
+    static const clprune_criterion criteria[] = {
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_CRITERION_SAMPLED};
     source s = source_make(2, 3);
-    test_mat w = test_mat_make(OUT, COLS, 0, NULL), y = test_mat_make(2 * ROWS, OUT, 0, NULL);
-    test_mat tw = test_mat_make(OUT, ROWS, 0, NULL), ty = test_mat_make(2 * OUT, COLS, 0, NULL);
-    const uint64_t seed = 99;
-    for (int sampled = 0; sampled < 2; sampled++) {
-        const clprune_criterion criterion = (clprune_criterion)sampled;
-        const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED,
-            .sparsity = 0.6f,
-            .block = block,
-            .norm = CLPRUNE_NORM_L1,
-            .criterion = criterion};
-        const clprune_linear_desc d = {COLS, OUT, CLPRUNE_AXIS_FEATURES, keep};
-        const clprune_linear_desc td = {ROWS, OUT, CLPRUNE_AXIS_ROWS, keep};
-        clprune_linear *linear = NULL, *token = NULL;
-        clprune_saved *saved = NULL, *token_saved = NULL;
-        TEST_OK(clprune_linear_create(test_context(), &d, &linear));
-        TEST_OK(clprune_linear_create(test_context(), &td, &token));
-        TEST_OK(clprune_linear_saved_create(linear, 2, ROWS, "x", &saved));
-        TEST_OK(clprune_linear_saved_create(token, 2, COLS, "x", &token_saved));
-        clprune_saved_set_seed(saved, seed);
-        clprune_saved_set_seed(token_saved, seed);
-        TEST_OK(
-            clprune_linear_forward(linear, 2, s.dx.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
-        TEST_OK(clprune_linear_forward(
-            token, 2, s.dx.mat, tw.mat, CLPRUNE_NO_MAT, ty.mat, token_saved, NULL));
-        check_saved(saved, s.dx.mat, sampled ? &seed : NULL, "linear");
-        check_saved(token_saved, s.dx.mat, sampled ? &seed : NULL, "linear along rows");
-        clprune_linear_destroy(linear);
-        clprune_linear_destroy(token);
-        clprune_saved_destroy(saved);
-        clprune_saved_destroy(token_saved);
-    }
+    for (size_t c = 0; c < COUNT_OF(criteria); c++)
+        for (int rows = 0; rows < 2; rows++) { /* along features, and along rows */
+            const clprune_linear_desc d = {rows ? ROWS : COLS, OUT,
+                rows ? CLPRUNE_AXIS_ROWS : CLPRUNE_AXIS_FEATURES, keep_of(criteria[c])};
+            clprune_linear *linear = test_new_linear(test_context(), d);
+            test_mat w = test_mat_make(OUT, d.in, 0, NULL);
+            test_mat y = test_mat_make(2 * (rows ? OUT : ROWS), rows ? COLS : OUT, 0, NULL);
+            clprune_saved *saved = NULL;
+            TEST_OK(clprune_linear_saved_create(linear, 2, rows ? COLS : ROWS, "x", &saved));
+            (void)test_own_saved(test_context(), saved);
+            clprune_saved_set_seed(saved, SEED);
+            TEST_OK(clprune_linear_forward(
+                linear, 2, s.dx.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
+            check_saved(saved, &s.dx, criteria[c], SEED, rows ? "linear along rows" : "linear");
+        }
 }
 
 /* Argument: "full" for the full list of shapes. */
@@ -555,12 +482,12 @@ int main(int argc, char **argv)
     if (!full) {
         test_add(&list, same_on_every_device, NULL, "the same draws on every device");
         test_add(&list, seeds, NULL, "seeds");
-        for (size_t i = 0; i < 3 && !test_small(); i++)
+        for (size_t i = 0; i < COUNT_OF(spreads) && !test_small(); i++)
             test_add(&list, unbiased, &spreads[i], "unbiased, norms 1 to %g", (double)spreads[i]);
         test_add(&list, large_blocks_are_certain, NULL, "large blocks are certain");
         test_add(&list, special_values, NULL, "NaN, Inf and zero");
         test_add(&list, large_values, NULL, "large values");
-        for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        for (size_t i = 0; i < COUNT_OF(types); i++)
             test_add(&list, stay_finite, &types[i], "finite values stay finite, type %zu", i);
         test_add(&list, overlaps, NULL, "x upon the result");
         test_add(&list, saved_activations, NULL, "saved activations");

@@ -1,5 +1,5 @@
 /* Reference of BSpMM: dense products of the unpacked samples. Each sums with alpha and beta as
- * gemm_ref_end does; `xs` is the dense form, (batch * rows) x cols. Free with gemm_ref_free. */
+ * gemm_ref_end does; `xs` is the dense form, (batch * rows) x cols. */
 #ifndef CLPRUNE_BSPMM_REF_H
 #define CLPRUNE_BSPMM_REF_H
 

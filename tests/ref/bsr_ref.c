@@ -1,26 +1,14 @@
 #include "ref/bsr_ref.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/test_memory.h"
-
-static void *zeros(size_t count, size_t size)
-{
-    void *memory = test_alloc(count * size);
-    if (memory == NULL)
-        abort();
-    return memory;
-}
 
 bsr_ref bsr_ref_make(size_t batch, size_t rows, size_t cols, size_t br, size_t bc, size_t keep)
 {
-    bsr_ref ref = {batch, rows, cols, br, bc, keep, (rows + br - 1) / br, (cols + bc - 1) / bc, 0,
-        NULL, NULL, NULL};
+    bsr_ref ref = {batch, rows, cols, br, bc, keep, (rows + br - 1) / br, (cols + bc - 1) / bc};
     ref.blocks = ref.block_rows * ref.block_cols;
-    ref.crow = zeros(batch * (ref.block_rows + 1), sizeof *ref.crow);
-    ref.col = zeros(batch * keep, sizeof *ref.col);
-    ref.values = zeros(batch * keep * br * bc, sizeof *ref.values);
+    ref.crow = test_alloc(batch * (ref.block_rows + 1) * sizeof *ref.crow);
+    ref.col = test_alloc(batch * keep * sizeof *ref.col);
+    ref.values = test_floats(batch * keep * br * bc);
     return ref;
 }
 
@@ -52,7 +40,7 @@ void bsr_ref_pack(bsr_ref *ref, const float *x, const unsigned char *mask)
 /* Sets the bit of every kept block, one by one. */
 static unsigned char *bitmap_of(const bsr_ref *ref, size_t bytes)
 {
-    unsigned char *bitmap = zeros(ref->batch * bytes, 1);
+    unsigned char *bitmap = test_alloc(ref->batch * bytes);
     for (size_t n = 0; n < ref->batch; n++)
         for (size_t i = 0; i < ref->block_rows; i++) {
             const int32_t *crow = ref->crow + n * (ref->block_rows + 1) + i;
@@ -67,30 +55,18 @@ static unsigned char *bitmap_of(const bsr_ref *ref, size_t bytes)
 
 bsr_ref_index bsr_ref_index_make(const bsr_ref *ref, bool bitmap)
 {
-    bsr_ref_index index = {NULL, NULL, NULL, 0, 0, 0};
-    const size_t kept = ref->batch * ref->keep, bytes = (ref->blocks + 7) / 8;
-    if (bitmap) {
-        index.bitmap = bitmap_of(ref, bytes);
-        index.bitmap_bytes = ref->batch * bytes;
-        return index;
-    }
-    index.crow_bytes = ref->batch * (ref->block_rows + 1) * sizeof *ref->crow;
-    index.crow = zeros(index.crow_bytes, 1);
-    memcpy(index.crow, ref->crow, index.crow_bytes);
-    index.col_bytes = kept * sizeof *ref->col;
-    index.col = zeros(index.col_bytes, 1);
-    memcpy(index.col, ref->col, index.col_bytes);
-    return index;
-}
-
-void bsr_ref_index_free(bsr_ref_index *index)
-{
-    *index = (bsr_ref_index){NULL, NULL, NULL, 0, 0, 0};
+    const size_t bytes = (ref->blocks + 7) / 8;
+    if (bitmap)
+        return (bsr_ref_index){.bitmap = bitmap_of(ref, bytes), .bitmap_bytes = ref->batch * bytes};
+    return (bsr_ref_index){.crow = ref->crow,
+        .col = ref->col,
+        .crow_bytes = ref->batch * (ref->block_rows + 1) * sizeof *ref->crow,
+        .col_bytes = ref->batch * ref->keep * sizeof *ref->col};
 }
 
 float *bsr_ref_unpack(const bsr_ref *ref)
 {
-    float *y = zeros(ref->batch * ref->rows * ref->cols, sizeof *y);
+    float *y = test_floats(ref->batch * ref->rows * ref->cols);
     for (size_t n = 0; n < ref->batch; n++)
         for (size_t i = 0; i < ref->block_rows; i++) {
             const int32_t *crow = ref->crow + n * (ref->block_rows + 1) + i;
@@ -109,7 +85,7 @@ float *bsr_ref_unpack(const bsr_ref *ref)
 
 float *bsr_ref_masked(const bsr_ref *ref, const float *x, const unsigned char *mask)
 {
-    float *y = zeros(ref->batch * ref->rows * ref->cols, sizeof *y);
+    float *y = test_floats(ref->batch * ref->rows * ref->cols);
     for (size_t n = 0; n < ref->batch; n++)
         for (size_t row = 0; row < ref->rows; row++)
             for (size_t column = 0; column < ref->cols; column++) {

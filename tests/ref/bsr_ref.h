@@ -28,9 +28,8 @@ typedef struct bsr_ref_index {
     size_t crow_bytes, col_bytes, bitmap_bytes;
 } bsr_ref_index;
 
-/* A bitmap, or copies of crow and col. */
+/* A new bitmap, or crow and col of `ref`. */
 bsr_ref_index bsr_ref_index_make(const bsr_ref *ref, bool bitmap);
-void bsr_ref_index_free(bsr_ref_index *index);
 
 /* The dense form as a new array. */
 float *bsr_ref_unpack(const bsr_ref *ref);

@@ -1,18 +1,12 @@
 #include "ref/gemm_ref.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "support/test_memory.h"
 
 gemm_ref gemm_ref_begin(size_t m, size_t n)
 {
-    gemm_ref ref = {.m = m, .n = n};
-    ref.want = test_alloc(m * n * sizeof *ref.want);
-    ref.bound = test_alloc(m * n * sizeof *ref.bound);
-    if (ref.want == NULL || ref.bound == NULL)
-        abort();
-    return ref;
+    return (gemm_ref){.m = m, .n = n, .want = test_doubles(m * n), .bound = test_doubles(m * n)};
 }
 
 void gemm_ref_add(

@@ -1,15 +1,12 @@
 #include "ref/pool_ref.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "support/test_memory.h"
 
 size_t *pool_ref_cells(size_t height, size_t width, size_t cell, size_t *cells)
 {
     size_t *cell_of = test_alloc((height * width + 1) * sizeof *cell_of);
-    if (cell_of == NULL)
-        abort();
     *cells = 0;
     for (size_t top = 0; top < height; top += cell)
         for (size_t left = 0; left < width; left += cell, (*cells)++)
@@ -22,11 +19,8 @@ size_t *pool_ref_cells(size_t height, size_t width, size_t cell, size_t *cells)
 double *pool_ref_means(size_t batch, size_t rows, size_t cols, size_t cells, const size_t *cell_of,
     const float *x, double **bound)
 {
-    double *sum = test_alloc(batch * cells * cols * sizeof *sum);
-    double *size = test_alloc(batch * cells * cols * sizeof *size);
+    double *sum = test_doubles(batch * cells * cols), *size = test_doubles(batch * cells * cols);
     size_t *count = test_alloc(cells * sizeof *count);
-    if (sum == NULL || size == NULL || count == NULL)
-        abort();
     for (size_t r = 0; r < rows; r++)
         count[cell_of[r]]++;
     for (size_t i = 0; i < batch * rows * cols; i++) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ref/quantise_ref.h"
 #include "support/test_memory.h"
 
 static double block_norm(
@@ -25,9 +26,7 @@ double *prune_ref_scores(prune_ref_norm norm, size_t batch, size_t rows, size_t 
     size_t bc, const float *x)
 {
     const size_t block_rows = (rows + br - 1) / br, block_cols = (cols + bc - 1) / bc;
-    double *scores = test_alloc(batch * block_rows * block_cols * sizeof *scores);
-    if (scores == NULL)
-        abort();
+    double *scores = test_doubles(batch * block_rows * block_cols);
     for (size_t n = 0; n < batch; n++)
         for (size_t i = 0; i < block_rows; i++)
             for (size_t j = 0; j < block_cols; j++) {
@@ -58,8 +57,6 @@ static int better_first(const void *p, const void *q)
 void prune_ref_select(size_t blocks, size_t keep, const float *scores, unsigned char *mask)
 {
     candidate *order = test_alloc(blocks * sizeof *order);
-    if (order == NULL)
-        abort();
     for (size_t i = 0; i < blocks; i++) {
         order[i] = (candidate){scores[i], i};
         mask[i] = 0;
@@ -69,27 +66,12 @@ void prune_ref_select(size_t blocks, size_t keep, const float *scores, unsigned 
         mask[order[i].index] = 1;
 }
 
-/* The finaliser of MurmurHash3 (32 bits). */
-static uint32_t finalise(uint32_t h)
-{
-    h ^= h >> 16;
-    h *= UINT32_C(0x85ebca6b);
-    h ^= h >> 13;
-    h *= UINT32_C(0xc2b2ae35);
-    return h ^ h >> 16;
-}
-
 void prune_ref_draw(
     uint64_t seed, uint32_t sample, size_t blocks, const float *scores, float *priorities)
 {
-    const uint32_t golden = UINT32_C(0x9e3779b9);
-    const uint32_t low = (uint32_t)seed, high = (uint32_t)(seed >> 32);
-    const uint32_t stream = finalise(low ^ finalise(high + golden)) + golden * sample;
-    for (size_t i = 0; i < blocks; i++) {
-        const uint32_t inner = finalise((uint32_t)i ^ finalise(stream));
-        const uint32_t drawn = finalise(inner + stream) / 256;
-        priorities[i] = scores[i] / (float)(((double)drawn + 1) / 16777216);
-    }
+    for (size_t i = 0; i < blocks; i++)
+        priorities[i] =
+            scores[i] / (float)(quantise_ref_uniform(seed, sample, (uint32_t)i) + 0x1p-24);
 }
 
 float prune_ref_sample(size_t blocks, size_t keep, const float *scores, const float *priorities,

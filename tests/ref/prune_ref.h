@@ -16,7 +16,8 @@ double *prune_ref_scores(prune_ref_norm norm, size_t batch, size_t rows, size_t 
  * larger score (-0 equals 0), then the lower index. */
 void prune_ref_select(size_t blocks, size_t keep, const float *scores, unsigned char *mask);
 
-/* priorities[i] = scores[i] / u(seed, sample, i) for the blocks of one sample. */
+/* priorities[i] = scores[i] / u for the blocks of one sample, u in (0, 1]: quantise_ref_uniform of
+ * block i, plus 2^-24. */
 void prune_ref_draw(
     uint64_t seed, uint32_t sample, size_t blocks, const float *scores, float *priorities);
 

@@ -53,6 +53,7 @@ quantise_ref_group quantise_ref_of(unsigned bits, size_t count, const float *x)
     return g;
 }
 
+/* The finaliser of MurmurHash3 (32 bits). */
 static uint32_t finalise(uint32_t h)
 {
     h ^= h >> 16;

@@ -1,15 +1,9 @@
 /* BSR: sizes, the paper's Table II, packing, unpacking, validation. */
 #include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "ref/bsr_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
+#include "support/test_folder.h"
 #include "support/test_index.h"
-#include "support/test_rng.h"
+#include "support/test_objects.h"
 #include "support/test_shapes.h"
 
 /* Table II of arXiv 2311.16883: memory beyond the ideal 1 - s, in percent of the dense size, of one
@@ -24,9 +18,8 @@ static const double paper_overhead[6][8] = {
     {0.26, 0.26, 0.26, 0.26, 0.26, 0.26, 0.26, 0.26},
 };
 
-static void table_two(void **state)
+static void table_two(NO_ROW)
 {
-    (void)state;
     static const float sparsity[6] = {0.0f, 0.2f, 0.4f, 0.6f, 0.8f, 1.0f};
     for (int s = 0; s < 6; s++)
         for (int b = 0; b < 8; b++) {
@@ -34,7 +27,7 @@ static void table_two(void **state)
             const clprune_bsr_desc desc = {
                 1, 196, 384, {1, paper_blocks[b]}, clprune_keep_count(blocks, sparsity[s])};
             clprune_bsr_sizes sizes;
-            assert_int_equal(clprune_bsr_size_query(&desc, &sizes), CLPRUNE_SUCCESS);
+            TEST_OK(clprune_bsr_size_query(&desc, &sizes));
             assert_int_equal(sizes.blocks, blocks);
             const double share = (double)sizes.total_bytes / (double)sizes.dense_bytes;
             const double overhead = 100 * (share - (1 - 0.2 * s));
@@ -52,9 +45,8 @@ static void check_keep(size_t blocks, float sparsity, uint64_t numerator, uint64
         fail_msg("keep_count(%zu, %.9g) is %zu, expected %zu", blocks, (double)sparsity, got, want);
 }
 
-static void keep_counts(void **state)
+static void keep_counts(NO_ROW)
 {
-    (void)state;
     for (size_t blocks = 0; blocks <= 500; blocks++)
         for (uint64_t i = 0; i <= 1000; i += blocks <= 100 ? 1 : 50)
             check_keep(blocks, (float)((double)i / 1000), i, 1000);
@@ -72,9 +64,8 @@ static void keep_counts(void **state)
 }
 
 /* Floats whose shortest decimal has more digits. */
-static void keep_counts_of_long_decimals(void **state)
+static void keep_counts_of_long_decimals(NO_ROW)
 {
-    (void)state;
     static const struct {
         float sparsity;
         uint64_t numerator, denominator;
@@ -89,17 +80,16 @@ static void keep_counts_of_long_decimals(void **state)
         {FLT_TRUE_MIN, 0, 1},
     };
     static const size_t blocks[] = {1, 2, 196 * 384, 10000000, 99999999, ((size_t)1 << 31) - 1};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        for (size_t j = 0; j < sizeof blocks / sizeof blocks[0]; j++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t j = 0; j < COUNT_OF(blocks); j++)
             check_keep(blocks[j], rows[i].sparsity, rows[i].numerator, rows[i].denominator);
 }
 
-static void keep_counts_outside(void **state)
+static void keep_counts_outside(NO_ROW)
 {
-    (void)state;
     static const float outside[] = {
         -0.001f, -1, 1.0000001f, 1.5f, 1e30f, INFINITY, -INFINITY, NAN, -NAN};
-    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(outside); i++) {
         assert_int_equal(clprune_keep_count(100, outside[i]), 100);
         assert_int_equal(clprune_keep_count(SIZE_MAX, outside[i]), SIZE_MAX);
     }
@@ -150,27 +140,24 @@ static const size_row size_rows[] = {
 static void size_query(void **state)
 {
     const size_row *row = *state;
+    const clprune_bsr_desc *d = &row->desc;
     clprune_bsr_sizes sizes;
     memset(&sizes, 0x5A, sizeof sizes);
-    assert_int_equal(clprune_bsr_size_query(&row->desc, &sizes), row->status);
-    if (row->status == CLPRUNE_SUCCESS) {
-        const clprune_bsr_desc *d = &row->desc;
-        assert_int_equal(sizes.dense_bytes, row->dense_bytes);
-        assert_int_equal(sizes.blocks, sizes.block_rows * sizes.block_cols);
-        assert_int_equal(sizes.col_bytes, 4 * d->batch * d->keep);
-        assert_int_equal(sizes.crow_bytes, 4 * d->batch * (sizes.block_rows + 1));
-        assert_int_equal(
-            sizes.values_bytes, 4 * d->batch * d->keep * d->block.rows * d->block.cols);
-        assert_int_equal(
-            sizes.total_bytes, sizes.values_bytes + sizes.crow_bytes + sizes.col_bytes);
+    if (row->status != CLPRUNE_SUCCESS) {
+        TEST_FAILS_IN(NULL, clprune_bsr_size_query(d, &sizes), row->status, NULL);
         return;
     }
-    assert_true(clprune_last_error(NULL)[0] != '\0');
+    TEST_OK(clprune_bsr_size_query(d, &sizes));
+    assert_int_equal(sizes.dense_bytes, row->dense_bytes);
+    assert_int_equal(sizes.blocks, sizes.block_rows * sizes.block_cols);
+    assert_int_equal(sizes.col_bytes, 4 * d->batch * d->keep);
+    assert_int_equal(sizes.crow_bytes, 4 * d->batch * (sizes.block_rows + 1));
+    assert_int_equal(sizes.values_bytes, 4 * d->batch * d->keep * d->block.rows * d->block.cols);
+    assert_int_equal(sizes.total_bytes, sizes.values_bytes + sizes.crow_bytes + sizes.col_bytes);
 }
 
-static void size_query_nulls(void **state)
+static void size_query_nulls(NO_ROW)
 {
-    (void)state;
     const clprune_bsr_desc desc = {1, 1, 1, {1, 1}, 1};
     clprune_bsr_sizes sizes;
     assert_int_equal(clprune_bsr_size_query(NULL, &sizes), CLPRUNE_INVALID_ARGUMENT);
@@ -181,34 +168,23 @@ static void pack_and_unpack(void **state)
 {
     const test_shape *shape = *state;
     const clprune_bsr_desc d = shape->desc;
-    bsr_ref ref = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
+    bsr_ref ref = bsr_ref_of(d);
     float *x = test_new_normal(21, d.batch * d.rows * d.cols);
     unsigned char *mask = test_random_mask(22, &ref);
     bsr_ref_pack(&ref, x, mask);
-    test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 3, x);
-    test_mat y = test_mat_make(d.batch * d.rows, d.cols, 1, NULL);
-    test_buf dmask = test_buf_make(d.batch * ref.blocks, mask);
     float *want = bsr_ref_masked(&ref, x, mask);
+    test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 3, x);
+    test_buf dmask = test_buf_make(d.batch * ref.blocks, mask);
     for (int index = 0; index < TEST_INDEXES; index++) {
-        char name[128];
-        (void)snprintf(name, sizeof name, "%s, %s", shape->name, test_index_names[index]);
+        const char *name = test_text("%s, %s", shape->name, test_index_names[index]);
         test_bsr bsr = test_bsr_make(test_with_index(d, test_index_types[index]));
         for (int without_mask = 0; without_mask <= (d.keep == ref.blocks); without_mask++) {
-            cl_event event = NULL;
-            TEST_OK(clprune_bsr_pack(
-                test_context(), dx.mat, without_mask ? NULL : dmask.buffer, &bsr.bsr, &event));
-            assert_non_null(event);
-            assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-            test_same_index(&bsr, &ref, name);
-            float *values = test_buf_get(&bsr.values, "values");
-            test_same_floats("values", d.batch * d.keep, d.block.rows * d.block.cols, values,
-                ref.values, "%s", name);
+            const cl_mem given = without_mask ? NULL : dmask.buffer;
+            TEST_EVENT(clprune_bsr_pack(test_context(), dx.mat, given, &bsr.bsr, &event));
+            test_same_bsr(&bsr, &ref, name);
         }
-        TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
-        test_mat_set(&y, NULL);
-        TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, y.mat, NULL));
-        float *got = test_mat_get(&y, "y");
-        test_same_floats("mask * x", d.batch * d.rows, d.cols, got, want, "%s", name);
+        test_same_floats(
+            "mask * x", d.batch * d.rows, d.cols, test_unpacked(&bsr.bsr), want, "%s", name);
     }
     test_mat_unchanged(&dx, "x");
     test_buf_unchanged(&dmask, "mask");
@@ -250,26 +226,26 @@ static void validator(void **state)
     test_index_validates(d, crow, col, NULL, row->part);
 }
 
-static void create_and_destroy(void **state)
+static void create_and_destroy(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_bsr_desc d = {2, 196, 384, {1, 16}, 1411};
     clprune_bsr_sizes sizes;
     clprune_bsr bsr;
-    assert_int_equal(clprune_bsr_size_query(&d, &sizes), CLPRUNE_SUCCESS);
-    const clprune_memory_usage before = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS);
-    TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "x", &d, &bsr));
-    const clprune_memory_usage after = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS);
+    TEST_OK(clprune_bsr_size_query(&d, &sizes));
+    const clprune_memory_category of = CLPRUNE_MEMORY_ACTIVATIONS;
+    const clprune_memory_usage before = clprune_memory_query(context, of);
+    TEST_OK(clprune_bsr_create(context, of, "x", &d, &bsr));
+    const clprune_memory_usage after = clprune_memory_query(context, of);
     assert_int_equal(after.live - before.live, sizes.total_bytes);
     assert_int_equal(after.count - before.count, 3);
     assert_memory_equal(&bsr.desc, &d, sizeof d);
     clprune_bsr_destroy(context, &bsr);
-    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live, before.live);
+    assert_int_equal(test_live(context, of), before.live);
     assert_null(bsr.values);
     assert_int_equal(bsr.desc.batch, 0);
     bsr.desc = d; /* the description may lie in the matrix */
-    TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "x", &bsr.desc, &bsr));
+    TEST_OK(clprune_bsr_create(context, of, "x", &bsr.desc, &bsr));
     assert_memory_equal(&bsr.desc, &d, sizeof d);
     clprune_bsr_destroy(context, &bsr);
     clprune_bsr_destroy(context, &bsr);
@@ -278,23 +254,20 @@ static void create_and_destroy(void **state)
 }
 
 /* Each of the three buffers is refused in turn; nothing stays behind. */
-static void create_over_budget(void **state)
+static void create_over_budget(NO_ROW)
 {
-    (void)state;
     const clprune_bsr_desc d = {1, 10, 40, {1, 4}, 50}; /* values 800, crow 44, col 200 bytes */
     static const uint64_t limits[] = {799, 843, 1043};
-    for (int i = 0; i < 3; i++) {
-        clprune_context *context;
+    for (size_t i = 0; i < COUNT_OF(limits); i++) {
+        clprune_context *context = test_open((clprune_context_options){.mem_limit = limits[i]});
         clprune_bsr bsr;
-        assert_int_equal(test_create((clprune_context_options){.mem_limit = limits[i]}, &context),
-            CLPRUNE_SUCCESS);
-        assert_int_equal(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "x", &d, &bsr),
-            CLPRUNE_OUT_OF_DEVICE_MEMORY);
+        TEST_FAILS_IN(context,
+            clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "x", &d, &bsr),
+            CLPRUNE_OUT_OF_DEVICE_MEMORY, NULL);
         assert_null(bsr.values);
         assert_null(bsr.crow);
         assert_null(bsr.col);
-        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, 0);
-        clprune_context_destroy(context);
+        assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), 0);
     }
 }
 
@@ -308,11 +281,11 @@ int main(int argc, char **argv)
         test_add(&list, keep_counts, NULL, "keep_count, thousandths and hundred thousandths");
         test_add(&list, keep_counts_of_long_decimals, NULL, "keep_count, longer decimals");
         test_add(&list, keep_counts_outside, NULL, "keep_count outside [0, 1]");
-        for (size_t i = 0; i < sizeof size_rows / sizeof size_rows[0]; i++)
+        for (size_t i = 0; i < COUNT_OF(size_rows); i++)
             test_add(&list, size_query, &size_rows[i], "sizes: %s", size_rows[i].name);
         test_add(&list, size_query_nulls, NULL, "sizes: NULL");
         failed = test_run_on_host("bsr sizes", &list);
-        for (size_t i = 0; i < sizeof break_rows / sizeof break_rows[0]; i++)
+        for (size_t i = 0; i < COUNT_OF(break_rows); i++)
             test_add(&list, validator, &break_rows[i], "validate: %s", break_rows[i].name);
         test_add(&list, create_and_destroy, NULL, "create and destroy");
         test_add(&list, create_over_budget, NULL, "create over the budget");

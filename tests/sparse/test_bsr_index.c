@@ -1,12 +1,6 @@
 /* The index types of BSR: bytes by hand, sizes, the smallest type, the same results with each type,
  * refusals. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "support/test_buffer.h"
 #include "support/test_packed.h"
-#include "support/test_rng.h"
 
 /* Two samples of 3 x 4 blocks, the last column of which overhangs; 5 blocks are kept:
  *
@@ -22,12 +16,10 @@ static const int32_t golden_crow[8] = {0, 2, 2, 5, 0, 0, 4, 5};
 static const int32_t golden_col[10] = {0, 2, 0, 1, 3, 0, 1, 2, 3, 3};
 static const unsigned char golden_bitmap[4] = {0x05, 0x0b, 0xf0, 0x08};
 
-static void bytes_by_hand(void **state)
+static void bytes_by_hand(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
-    float *x = test_new_normal(11, 2 * 3 * 15);
-    test_mat dx = test_mat_make(6, 15, 1, x);
+    test_mat dx = test_mat_make(6, 15, 1, test_new_normal(11, 2 * 3 * 15));
     test_buf mask = test_buf_make(24, golden_mask), second = test_buf_make(12, golden_mask + 12);
     for (int index = 0; index < TEST_INDEXES; index++) {
         test_bsr all = test_bsr_make(test_with_index(golden, test_index_types[index]));
@@ -67,10 +59,9 @@ static const struct size_row {
     {{2, 0, 4, {1, 4}, 0}, 8, 0, 0, CLPRUNE_INDEX_BITMAP},
 };
 
-static void sizes(void **state)
+static void sizes(NO_ROW)
 {
-    (void)state;
-    for (size_t i = 0; i < sizeof size_rows / sizeof size_rows[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(size_rows); i++)
         for (int index = 0; index <= TEST_INDEXES; index++) {
             const struct size_row *r = &size_rows[i];
             const clprune_bsr_desc d = test_with_index(r->desc, test_index_types[index]);
@@ -78,7 +69,7 @@ static void sizes(void **state)
             const clprune_index_type is = is_smallest ? r->smallest : d.index_type;
             const bool bitmap = is == CLPRUNE_INDEX_BITMAP;
             clprune_bsr_sizes s;
-            assert_int_equal(clprune_bsr_size_query(&d, &s), CLPRUNE_SUCCESS);
+            TEST_OK(clprune_bsr_size_query(&d, &s));
             assert_int_equal(s.index_type, is);
             assert_int_equal(s.crow_bytes, bitmap ? 0 : r->crow);
             assert_int_equal(s.col_bytes, bitmap ? 0 : r->col);
@@ -95,9 +86,8 @@ static void sizes(void **state)
     }
 }
 
-static void booked(void **state)
+static void booked(NO_ROW)
 {
-    (void)state;
     static const char *const want[] = {
         "v.values=160 v.crow=32 v.col=40 ", "v.values=160 v.bitmap=4 ", "v.values=160 v.bitmap=4 "};
     for (int index = 0; index <= TEST_INDEXES; index++) {
@@ -125,7 +115,7 @@ static const struct same_row {
     {{2, 9, 21, {1, 5}, 0}, 5},
 };
 
-enum { SAME = sizeof same_rows / sizeof same_rows[0], VALUE_TYPES = CLPRUNE_VALUES_INT4 + 1 };
+enum { VALUE_TYPES = CLPRUNE_VALUES_INT4 + 1 };
 
 /* Every type, SMALLEST among them, gives the bits of INT32: of the whole and of its last samples.
  */
@@ -143,10 +133,10 @@ static void same_bits(void **state)
             for (size_t first = 0; first < 2; first++) {
                 const clprune_bsr want = clprune_bsr_samples(&wide.bsr.bsr, first, d.batch);
                 const clprune_bsr got = clprune_bsr_samples(&narrow.bsr.bsr, first, d.batch);
-                char name[64];
-                (void)snprintf(name, sizeof name, "%s, values %d", test_index_names[index], type);
                 test_validates(&got, NULL);
-                same_results(&got, &want, row->outputs, name, first);
+                same_results(results_of(&got, row->outputs), results_of(&want, row->outputs),
+                    test_text(
+                        "%s, values %d, from sample %zu on", test_index_names[index], type, first));
             }
         }
     }
@@ -171,8 +161,7 @@ static void broken_bitmaps(void **state)
 {
     const struct break_row *row = *state;
     const clprune_bsr_desc d = test_with_index(golden, CLPRUNE_INDEX_BITMAP);
-    unsigned char bitmap[4];
-    memcpy(bitmap, golden_bitmap, 4);
+    unsigned char *bitmap = test_copy(4, golden_bitmap);
     test_index_validates(d, NULL, NULL, bitmap, NULL);
     bitmap[row->at] = row->value;
     test_bsr bsr = test_bsr_holding(d, NULL, NULL, NULL, bitmap);
@@ -195,7 +184,7 @@ static const struct same_row marked_rows[] = {
     {{2, 17, 37, {16, 16}, 6, CLPRUNE_VALUES_INT8}, 9},
 };
 
-enum { MARKED = sizeof marked_rows / sizeof marked_rows[0], MARKS = 7 };
+enum { MARKS = 7 };
 
 /* How many blocks of a sample are marked. */
 static size_t marked_blocks(int marks, size_t keep, size_t blocks)
@@ -205,36 +194,23 @@ static size_t marked_blocks(int marks, size_t keep, size_t blocks)
     return counts[marks] < blocks ? counts[marks] : blocks;
 }
 
-/* A random mask, and the one that follows from it: of more marked blocks the first `keep`, beside
- * fewer the first unmarked ones. */
-static void mark(int marks, const bsr_ref *ref, unsigned char *mask, unsigned char *kept)
+/* The blocks that are kept where `mask` marks more or fewer: of more the first `keep`, beside fewer
+ * the first unmarked ones. */
+static unsigned char *kept_of(const bsr_ref *ref, const unsigned char *mask)
 {
-    test_rng rng = {100 + (uint64_t)marks};
+    unsigned char *kept = test_alloc(ref->batch * ref->blocks);
     for (size_t n = 0; n < ref->batch; n++) {
-        unsigned char *m = mask + n * ref->blocks, *k = kept + n * ref->blocks;
-        size_t left = marked_blocks(marks, ref->keep, ref->blocks), room = ref->keep;
-        for (size_t i = 0; i < ref->blocks; i++)
-            if (test_rng_below(&rng, ref->blocks - i) < left) {
-                m[i] = (unsigned char)(1 + test_rng_below(&rng, 255));
-                left--;
-            }
-        for (size_t i = 0; i < ref->blocks && room > 0; i++)
-            if (m[i] != 0) {
-                k[i] = 1;
-                room--;
-            }
-        for (size_t i = 0; i < ref->blocks && room > 0; i++)
-            if (k[i] == 0) {
-                k[i] = 1;
-                room--;
-            }
+        const unsigned char *m = mask + n * ref->blocks;
+        unsigned char *k = kept + n * ref->blocks;
+        size_t room = ref->keep;
+        for (int marked = 1; marked >= 0; marked--)
+            for (size_t i = 0; i < ref->blocks && room > 0; i++)
+                if ((m[i] != 0) == marked) {
+                    k[i] = 1;
+                    room--;
+                }
     }
-}
-
-static unsigned char *zeroed(size_t bytes)
-{
-    unsigned char *made = test_alloc(bytes);
-    return made;
+    return kept;
 }
 
 /* A mask may mark any number of blocks: what is packed is a good matrix of `keep` blocks. A broken
@@ -245,69 +221,60 @@ static void any_marks(void **state)
     clprune_bsr_desc d = row->desc;
     if (test_small())
         d.batch = d.batch < 40 ? d.batch : 40;
-    bsr_ref ref = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
+    bsr_ref ref = bsr_ref_of(d);
     const size_t blocks = d.batch * ref.blocks, row_bytes = (ref.blocks + 7) / 8;
     float *x = test_new_normal(61, d.batch * d.rows * d.cols);
     test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 1, x);
     for (int marks = 0; marks < MARKS; marks++) {
-        unsigned char *mask = zeroed(blocks), *kept = zeroed(blocks);
-        unsigned char *bits = zeroed(d.batch * row_bytes);
-        mark(marks, &ref, mask, kept);
+        const size_t marked = marked_blocks(marks, d.keep, ref.blocks);
+        unsigned char *mask = test_random_marks(100 + (uint64_t)marks, &ref, marked);
+        unsigned char *bits = test_alloc(d.batch * row_bytes);
         for (size_t i = 0; i < blocks; i++)
             if (mask[i] != 0)
                 bits[i / ref.blocks * row_bytes + i % ref.blocks / 8] |=
                     (unsigned char)(1 << i % ref.blocks % 8);
-        bsr_ref_pack(&ref, x, kept);
-        test_buf dmask = test_buf_make(blocks, mask);
-        test_bsr want = test_bsr_make(test_with_index(d, CLPRUNE_INDEX_INT32));
+        bsr_ref_pack(&ref, x, kept_of(&ref, mask));
+        test_buf dmask = test_buf_make(blocks, mask),
+                 broken = test_buf_make(d.batch * row_bytes, bits);
+        results want;
         for (int index = 0; index < TEST_INDEXES; index++) {
-            test_bsr got = test_bsr_make(test_with_index(d, test_index_types[index]));
-            const test_bsr *made = index == 0 ? &want : &got;
-            char name[64];
-            (void)snprintf(name, sizeof name, "%s, marks %d", test_index_names[index], marks);
-            TEST_OK(clprune_bsr_pack(test_context(), dx.mat, dmask.buffer, &made->bsr, NULL));
-            test_same_index(made, &ref, name);
-            test_validates(&made->bsr, NULL);
-            if (index > 0) {
-                same_results(&got.bsr, &want.bsr, row->outputs, name, 0);
-                test_buf broken = test_buf_make(d.batch * row_bytes, bits);
-                clprune_bsr read = got.bsr;
-                read.bitmap = broken.buffer;
-                same_results(&read, &want.bsr, row->outputs, name, 0);
-                test_buf_unchanged(&broken, "the bitmap");
+            const char *name = test_text("%s, marks %d", test_index_names[index], marks);
+            test_bsr made = test_bsr_make(test_with_index(d, test_index_types[index]));
+            TEST_OK(clprune_bsr_pack(test_context(), dx.mat, dmask.buffer, &made.bsr, NULL));
+            test_same_index(&made, &ref, name);
+            test_validates(&made.bsr, NULL);
+            const results got = results_of(&made.bsr, row->outputs);
+            if (index == 0)
+                want = got;
+            same_results(got, want, name);
+            if (test_index_types[index] == CLPRUNE_INDEX_BITMAP) {
+                made.bsr.bitmap = broken.buffer;
+                same_results(results_of(&made.bsr, row->outputs), want, name);
             }
         }
+        test_buf_unchanged(&broken, "the bitmap");
     }
 }
 
-static void bad_parts(void **state)
+/* test_invalid_many.c has the int32 index. */
+static void bad_parts(NO_ROW)
 {
-    (void)state;
-    clprune_context *context = test_context();
     test_bsr b = test_bsr_make(test_with_index(golden, CLPRUNE_INDEX_BITMAP));
-    test_bsr n = test_bsr_make(test_with_index(golden, CLPRUNE_INDEX_INT32));
     test_mat y = test_mat_make(6, 15, 0, NULL);
-    test_buf small = test_buf_make(39, NULL);
+    clprune_mat over = y.mat;
+    over.offset = 0;
     clprune_bsr bad = b.bsr;
     bad.bitmap = NULL;
-    TEST_FAILS(clprune_bsr_unpack(context, &bad, y.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "bitmap");
+    unpack_fails(&bad, y.mat, CLPRUNE_INVALID_ARGUMENT, "bitmap");
+    bad.bitmap = y.mat.buffer;
+    unpack_fails(&bad, over, CLPRUNE_INVALID_ARGUMENT, "overlaps");
     bad = b.bsr;
     bad.first = 1;
     bad.values = y.mat.buffer;
-    TEST_FAILS(clprune_bsr_unpack(context, &bad, y.mat, NULL), CLPRUNE_INVALID_SIZE, "bitmap");
-    bad = n.bsr;
-    bad.col = small.buffer;
-    TEST_FAILS(clprune_bsr_unpack(context, &bad, y.mat, NULL), CLPRUNE_INVALID_SIZE, "col");
+    unpack_fails(&bad, y.mat, CLPRUNE_INVALID_SIZE, "bitmap");
     bad.desc.index_type = (clprune_index_type)9;
-    TEST_FAILS(
-        clprune_bsr_unpack(context, &bad, y.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "index_type");
-    bad = b.bsr;
-    bad.bitmap = y.mat.buffer;
-    clprune_mat over = y.mat;
-    over.offset = 0;
-    TEST_FAILS(clprune_bsr_unpack(context, &bad, over, NULL), CLPRUNE_INVALID_ARGUMENT, "overlaps");
+    unpack_fails(&bad, y.mat, CLPRUNE_INVALID_ARGUMENT, "index_type");
     test_mat_unchanged(&y, "outputs of refused calls");
-    test_buf_unchanged(&small, "small col");
 }
 
 int main(void)
@@ -317,13 +284,13 @@ int main(void)
     const int failed = test_run_on_host("bsr index sizes", &list);
     test_add(&list, bytes_by_hand, NULL, "bytes by hand");
     test_add(&list, booked, NULL, "booked");
-    for (size_t i = 0; i < SAME; i++)
+    for (size_t i = 0; i < COUNT_OF(same_rows); i++)
         test_add(&list, same_bits, &same_rows[i], "same bits: %zux%zu of %zu x %zu",
             same_rows[i].desc.block.rows, same_rows[i].desc.block.cols, same_rows[i].desc.rows,
             same_rows[i].desc.cols);
-    for (size_t i = 0; i < sizeof break_rows / sizeof break_rows[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(break_rows); i++)
         test_add(&list, broken_bitmaps, &break_rows[i], "validate: %s", break_rows[i].name);
-    for (size_t i = 0; i < MARKED; i++)
+    for (size_t i = 0; i < COUNT_OF(marked_rows); i++)
         test_add(&list, any_marks, &marked_rows[i], "any marks: %zux%zu of %zu x %zu",
             marked_rows[i].desc.block.rows, marked_rows[i].desc.block.cols,
             marked_rows[i].desc.rows, marked_rows[i].desc.cols);

@@ -1,18 +1,8 @@
 /* BSR with fp16, bf16, int8 and int4 values: rounding to the bit, sizes, products, parts of a
  * batch. */
 #include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "ref/bspmm_ref.h"
-#include "ref/bsr_ref.h"
-#include "ref/bsr_values_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
 #include "support/test_packed.h"
-#include "support/test_rng.h"
 
 static const char *const type_names[] = {"fp32", "fp16", "bf16", "int8", "int4"};
 
@@ -49,7 +39,7 @@ static const value_row shapes[] = {
     {{0, 9, 21, {1, 5}, 3}, 5, ALL},
 };
 
-enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+enum { SHAPES = COUNT_OF(shapes) };
 
 static value_row rows[SHAPES * TYPES * TEST_INDEXES];
 
@@ -83,15 +73,12 @@ static void pack_and_unpack(void **state)
 {
     const clprune_bsr_desc d = ((const value_row *)*state)->desc;
     packed p = pack(d, 21, NULL);
-    char name[96];
-    (void)snprintf(name, sizeof name, "%s, %s, blocks %zux%zu", type_names[d.value_type],
+    const char *name = test_text("%s, %s, blocks %zux%zu", type_names[d.value_type],
         test_index_names[d.index_type], d.block.rows, d.block.cols);
     check_packed(&p, name);
     TEST_OK(clprune_bsr_validate(test_context(), &p.bsr.bsr));
-    test_mat y = test_mat_make(d.batch * d.rows, d.cols, 1, NULL);
-    TEST_OK(clprune_bsr_unpack(test_context(), &p.bsr.bsr, y.mat, NULL));
-    float *got = test_mat_get(&y, "y"), *want = bsr_ref_unpack(&p.ref.bsr);
-    test_same_floats("unpacked", d.batch * d.rows, d.cols, got, want, "%s", name);
+    test_same_floats("unpacked", d.batch * d.rows, d.cols, test_unpacked(&p.bsr.bsr),
+        bsr_ref_unpack(&p.ref.bsr), "%s", name);
     const size_t block = d.block.rows * d.block.cols;
     for (size_t i = 0; i < d.batch * d.keep * block; i++) {
         const float largest = largest_of(block, p.wide.values + i / block * block);
@@ -110,7 +97,7 @@ static float *hard_values(size_t count, bool finite)
         0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1.8p-24f, 0x1.8p-25f, 0x1.ffcp-15f, 0x1.ffep-15f,
         0x1.fffp-15f, 0x1.002p0f, 0x1.006p0f, 0x1.01p0f, 0x1.03p0f, FLT_MIN, 0x1p-133f, 0x1p-134f,
         0x1.8p-134f, FLT_TRUE_MIN, INFINITY, -INFINITY, NAN};
-    float *x = test_alloc(count * sizeof(float));
+    float *x = test_floats(count);
     test_rng rng = {77};
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = (uint32_t)test_rng_below(&rng, (size_t)1 << 32);
@@ -119,7 +106,7 @@ static float *hard_values(size_t count, bool finite)
         if (i % 5 != 0) /* fp16 has few exponents */
             bits = (bits & 0x80ffffff) | (uint32_t)(100 + i % 45) << 23;
         memcpy(&x[i], &bits, sizeof bits);
-        if (i < sizeof edges / sizeof edges[0])
+        if (i < COUNT_OF(edges))
             x[i] = edges[i];
         if (finite && !isfinite(x[i]))
             x[i] = 1.0f;
@@ -137,11 +124,17 @@ static void hard_rounding(void **state)
     for (size_t i = 0; i < (type == CLPRUNE_VALUES_INT4 ? 4 : 3); i++) {
         clprune_bsr_desc d = {2, 30, 120, blocks[i], 0, type};
         clprune_bsr_sizes sizes;
-        assert_int_equal(clprune_bsr_size_query(&d, &sizes), CLPRUNE_SUCCESS);
+        TEST_OK(clprune_bsr_size_query(&d, &sizes));
         d.keep = sizes.blocks;
         packed p = pack(d, 31, x);
         check_packed(&p, type_names[type]);
     }
+}
+
+static void write_buffer(cl_mem buffer, size_t offset, size_t bytes, const void *from)
+{
+    TEST_CL(clEnqueueWriteBuffer(clprune_context_queue(test_context()), buffer, CL_TRUE, offset,
+        bytes, from, 0, NULL, NULL));
 }
 
 /* Every code of a type is read as what it stands for; packing a finite one gives it back. */
@@ -153,7 +146,7 @@ static void all_codes(void **state)
     const clprune_bsr_desc d = {1, 64, 1024, {1, 16}, 4096, type};
     const size_t count = 65536;
     uint16_t *codes = test_alloc(count * sizeof *codes);
-    float *want = test_alloc(count * sizeof *want);
+    float *want = test_floats(count);
     uint16_t *scales = test_alloc(4096 * sizeof *scales);
     const bool scaled = is_scaled(type), int4 = type == CLPRUNE_VALUES_INT4;
     const float_format format = type == CLPRUNE_VALUES_FP16 ? ref_fp16 : ref_bf16;
@@ -170,23 +163,17 @@ static void all_codes(void **state)
         want[i] = scaled ? scale * (float)code : (float)float_format_decode(format, codes[i]);
     }
     test_bsr bsr = test_bsr_make(d);
-    test_mat x = test_mat_make(64, 1024, 0, want), y = test_mat_make(64, 1024, 0, NULL);
+    test_mat x = test_mat_make(64, 1024, 0, want);
     TEST_OK(clprune_bsr_pack(test_context(), x.mat, NULL, &bsr.bsr, NULL)); /* crow and col */
     uint16_t *got_codes = test_buf_get(&bsr.values, "values");
     for (size_t i = 0; i < count && !scaled; i++)
         if (got_codes[i] != codes[i] && !isnan(want[i]))
             fail_msg(
                 "code 0x%04x, %g, is packed as 0x%04x", codes[i], (double)want[i], got_codes[i]);
-    cl_command_queue queue = clprune_context_queue(test_context());
-    assert_int_equal(clEnqueueWriteBuffer(queue, bsr.values.buffer, CL_TRUE, 0, bsr.values.bytes,
-                         codes, 0, NULL, NULL),
-        CL_SUCCESS);
+    write_buffer(bsr.values.buffer, 0, bsr.values.bytes, codes);
     if (scaled)
-        assert_int_equal(clEnqueueWriteBuffer(queue, bsr.scales.buffer, CL_TRUE, 0,
-                             4096 * sizeof *scales, scales, 0, NULL, NULL),
-            CL_SUCCESS);
-    TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, y.mat, NULL));
-    float *got = test_mat_get(&y, "y");
+        write_buffer(bsr.scales.buffer, 0, 4096 * sizeof *scales, scales);
+    float *got = test_unpacked(&bsr.bsr);
     for (size_t i = 0; i < count; i++)
         if (isnan(want[i]) ? !isnan(got[i])
                            : got[i] != want[i] || signbit(got[i]) != signbit(want[i]))
@@ -200,29 +187,23 @@ static void products(void **state)
     const clprune_bsr_desc d = row->desc;
     packed p = pack(d, 41, NULL);
     float *dense = bsr_ref_unpack(&p.ref.bsr);
-    const bspmm_ref_sizes s = {d.batch, d.rows, d.cols, row->outputs};
-    for (int product = 0; product < 3; product++) {
-        const sides side = sides_of(product, d, row->outputs);
-        float *in = test_new_normal(43, side.in_rows * side.in_cols);
-        float *old = test_new_normal(44, side.out_rows * side.out_cols);
-        test_mat din = test_mat_make(side.in_rows, side.in_cols, 1, in);
-        test_mat out = test_mat_make(side.out_rows, side.out_cols, 2, old);
-        TEST_OK(multiply(product, 0.5f, din.mat, &p.bsr.bsr, out.mat));
-        gemm_ref ref = product == 0   ? bspmm_ref_tn(s, 1, 0.5f, in, dense, old)
-                       : product == 1 ? bspmm_ref_nt(s, 1, 0.5f, in, dense, old)
-                                      : bspmm_ref_nn(s, 1, 0.5f, dense, in, old);
-        float *got = test_mat_get(&out, "output");
-        test_close("output", side.out_rows, side.out_cols, got, ref.want, ref.bound,
-            "product %d, %s, blocks %zux%zu", product, type_names[d.value_type], d.block.rows,
-            d.block.cols);
+    for (int kind = TN; kind < PRODUCTS; kind++) {
+        operands o = operands_make((product)kind, sizes_of(d, row->outputs), 43, 1, 2);
+        operands_reset(&o, 0.5f);
+        TEST_OK(multiply(test_context(), &o, 1, 0.5f, &p.bsr.bsr, NULL));
+        (void)operands_check(&o, 1, 0.5f, dense,
+            test_text("%s, blocks %zux%zu", type_names[d.value_type], d.block.rows, d.block.cols));
     }
     check_packed(&p, "after the products");
 }
 
-/* Rows [first, first + count) * each of a test matrix. */
-static clprune_mat part_of(const test_mat *m, size_t each, size_t first, size_t count)
+/* Packs samples [first, first + count) of what p was made of. */
+static void pack_part(const packed *p, size_t first, size_t count, const clprune_bsr *part)
 {
-    return clprune_mat_rows(m->mat, first * each, count * each);
+    const size_t each = p->wide.rows, blocks = p->wide.blocks;
+    test_buf mask = test_buf_make(count * blocks, p->mask + first * blocks);
+    TEST_OK(clprune_bsr_pack(test_context(),
+        clprune_mat_rows(p->mat.mat, first * each, count * each), mask.buffer, part, NULL));
 }
 
 /* Packing sample by sample, in any order, is packing them all; a part is unpacked and multiplied as
@@ -231,45 +212,40 @@ static void parts(void **state)
 {
     const value_row *row = *state;
     const clprune_bsr_desc d = row->desc;
-    clprune_context *context = test_context();
     packed p = pack(d, 51, NULL);
     test_bsr apart = test_bsr_make(d);
     for (size_t n = d.batch; n-- > 0;) {
         const clprune_bsr one = clprune_bsr_samples(&apart.bsr, n, 1);
-        test_buf mask = test_buf_make(p.wide.blocks, p.mask + n * p.wide.blocks);
         assert_int_equal(one.desc.batch, 1);
-        TEST_OK(clprune_bsr_pack(context, part_of(&p.mat, d.rows, n, 1), mask.buffer, &one, NULL));
+        pack_part(&p, n, 1, &one);
     }
     const test_buf *const whole[] = {
         &p.bsr.values, &p.bsr.scales, &p.bsr.crow, &p.bsr.col, &p.bsr.bitmap};
     const test_buf *const made[] = {
         &apart.values, &apart.scales, &apart.crow, &apart.col, &apart.bitmap};
-    for (int i = 0; i < 5; i++) {
-        void *want = test_buf_get(whole[i], "whole"), *got = test_buf_get(made[i], "made apart");
-        test_same_bytes("part by part", whole[i]->bytes, got, want, "buffer %d", i);
-    }
+    for (size_t i = 0; i < COUNT_OF(whole); i++)
+        test_same_bytes("part by part", whole[i]->bytes, test_buf_get(made[i], "made apart"),
+            test_buf_get(whole[i], "whole"), "buffer %zu", i);
     for (size_t first = 0; first <= d.batch; first++) {
         const size_t count = d.batch - first < 2 ? d.batch - first : 2;
         const clprune_bsr part = clprune_bsr_samples(&p.bsr.bsr, first, count);
         clprune_bsr_desc few = d;
         few.batch = count;
-        TEST_OK(clprune_bsr_validate(context, &part));
+        TEST_OK(clprune_bsr_validate(test_context(), &part));
         test_bsr own = test_bsr_make(few);
-        test_buf mask = test_buf_make(count * p.wide.blocks, p.mask + first * p.wide.blocks);
-        TEST_OK(clprune_bsr_pack(
-            context, part_of(&p.mat, d.rows, first, count), mask.buffer, &own.bsr, NULL));
-        same_results(&part, &own.bsr, row->outputs, type_names[d.value_type], first);
+        pack_part(&p, first, count, &own.bsr);
+        same_results(results_of(&part, row->outputs), results_of(&own.bsr, row->outputs),
+            test_text("%s, from sample %zu on", type_names[d.value_type], first));
     }
 }
 
-static void samples_are_clipped(void **state)
+static void samples_are_clipped(NO_ROW)
 {
-    (void)state;
     const clprune_bsr bsr = {.desc = {.batch = 5}, .first = 2};
     static const struct {
         size_t first, count, want_first, want_count;
     } cases[] = {{0, 5, 2, 5}, {1, 2, 3, 2}, {4, 9, 6, 1}, {5, 1, 7, 0}, {9, SIZE_MAX, 7, 0}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const clprune_bsr part = clprune_bsr_samples(&bsr, cases[i].first, cases[i].count);
         assert_int_equal(part.first, cases[i].want_first);
         assert_int_equal(part.desc.batch, cases[i].want_count);
@@ -277,14 +253,13 @@ static void samples_are_clipped(void **state)
     assert_int_equal(clprune_bsr_samples(NULL, 0, 1).desc.batch, 0);
 }
 
-static void sizes(void **state)
+static void sizes(NO_ROW)
 {
-    (void)state;
     static const size_t halves[] = {8, 4, 4, 2, 1}, scales[] = {0, 0, 0, 2, 2}; /* bytes */
     for (int type = 0; type < TYPES; type++) {
         const clprune_bsr_desc d = {3, 196, 384, {1, 16}, 1411, (clprune_value_type)type};
         clprune_bsr_sizes s;
-        assert_int_equal(clprune_bsr_size_query(&d, &s), CLPRUNE_SUCCESS);
+        TEST_OK(clprune_bsr_size_query(&d, &s));
         assert_int_equal(s.values_bytes, 3 * 1411 * 8 * halves[type]);
         assert_int_equal(s.scales_bytes, 3 * 1411 * scales[type]);
         assert_int_equal(s.crow_bytes, 3 * 197 * 4);
@@ -298,9 +273,8 @@ static void sizes(void **state)
     TEST_FAILS(clprune_bsr_size_query(&unknown, &s), CLPRUNE_INVALID_ARGUMENT, "value_type");
 }
 
-static void booked(void **state)
+static void booked(NO_ROW)
 {
-    (void)state;
     static const char *const want[TYPES] = {"v.values=1536 v.crow=40 v.col=96 ",
         "v.values=768 v.crow=40 v.col=96 ", "v.values=768 v.crow=40 v.col=96 ",
         "v.values=384 v.crow=40 v.col=96 v.scales=48 ",
@@ -312,38 +286,31 @@ static void booked(void **state)
     }
 }
 
-static void bad_parts(void **state)
+/* Bad scales and types; test_invalid_many.c has the other parts. */
+static void bad_parts(NO_ROW)
 {
-    (void)state;
-    clprune_context *context = test_context();
     const clprune_bsr_desc d = {2, 4, 64, {1, 16}, 12, CLPRUNE_VALUES_INT8};
     packed p = pack(d, 61, NULL);
     const clprune_mat y = clprune_mat_rows(p.mat.mat, 0, 8);
+    test_buf small = test_buf_make(p.bsr.scales.bytes - 2, NULL);
     clprune_bsr bad = p.bsr.bsr;
     bad.scales = NULL;
-    TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_INVALID_ARGUMENT, "scales");
-    test_buf small = test_buf_make(p.bsr.scales.bytes - 2, NULL);
+    unpack_fails(&bad, y, CLPRUNE_INVALID_ARGUMENT, "scales");
     bad.scales = small.buffer;
-    TEST_FAILS(clprune_bsr_pack(context, y, p.mask_buf.buffer, &bad, NULL), CLPRUNE_INVALID_SIZE,
-        "scales");
+    TEST_FAILS(clprune_bsr_pack(test_context(), y, p.mask_buf.buffer, &bad, NULL),
+        CLPRUNE_INVALID_SIZE, "scales");
     test_buf_unchanged(&small, "small scales");
     bad = p.bsr.bsr;
     bad.first = 1; /* its last sample lies beyond the buffers */
-    TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_INVALID_SIZE, "values");
+    unpack_fails(&bad, y, CLPRUNE_INVALID_SIZE, "values");
     bad.first = SIZE_MAX;
-    TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_SIZE_OVERFLOW, "");
+    unpack_fails(&bad, y, CLPRUNE_SIZE_OVERFLOW, "");
     bad = p.bsr.bsr;
     bad.desc.value_type = (clprune_value_type)-1;
-    TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_INVALID_ARGUMENT, "value_type");
-    clprune_mat over = clprune_mat_of(p.bsr.scales.buffer, 8, 64);
-    over.cols = over.ld = 1;
-    const clprune_bsr narrow = {.desc = {2, 4, 1, {1, 1}, 4, CLPRUNE_VALUES_INT8},
-        .values = p.bsr.bsr.values,
-        .crow = p.bsr.bsr.crow,
-        .col = p.bsr.bsr.col,
-        .scales = p.bsr.bsr.scales};
-    TEST_FAILS(
-        clprune_bsr_unpack(context, &narrow, over, NULL), CLPRUNE_INVALID_ARGUMENT, "overlaps");
+    unpack_fails(&bad, y, CLPRUNE_INVALID_ARGUMENT, "value_type");
+    bad.desc = (clprune_bsr_desc){2, 4, 1, {1, 1}, 4, CLPRUNE_VALUES_INT8};
+    unpack_fails(
+        &bad, clprune_mat_of(p.bsr.scales.buffer, 8, 1), CLPRUNE_INVALID_ARGUMENT, "overlaps");
     test_mat_unchanged(&p.mat, "outputs of refused calls");
 }
 
@@ -352,40 +319,33 @@ static void write_scale(const packed *p, size_t at, float scale)
     uint32_t bits;
     memcpy(&bits, &scale, sizeof bits);
     const uint16_t code = (uint16_t)(bits >> 16);
-    assert_int_equal(
-        clEnqueueWriteBuffer(clprune_context_queue(test_context()), p->bsr.scales.buffer, CL_TRUE,
-            at * sizeof code, sizeof code, &code, 0, NULL, NULL),
-        CL_SUCCESS);
+    write_buffer(p->bsr.scales.buffer, at * sizeof code, sizeof code, &code);
 }
 
-static void validator(void **state)
+static void validator(NO_ROW)
 {
-    (void)state;
     static const float wrong[] = {-1.0f, NAN, INFINITY, 0x1p-127f};
     static const float right[] = {0.0f, 0x1p-126f, 0x1.fep127f};
     const clprune_bsr_desc d = {3, 4, 64, {1, 16}, 12, CLPRUNE_VALUES_INT8};
     packed p = pack(d, 71, NULL);
-    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+    const clprune_bsr good = clprune_bsr_samples(&p.bsr.bsr, 0, 2);
+    const clprune_bsr last = clprune_bsr_samples(&p.bsr.bsr, 2, 1);
+    for (size_t i = 0; i < COUNT_OF(right); i++) {
         write_scale(&p, 29, right[i]);
-        TEST_OK(clprune_bsr_validate(test_context(), &p.bsr.bsr));
+        test_validates(&p.bsr.bsr, NULL);
     }
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         write_scale(&p, 29, wrong[i]);
-        TEST_FAILS(
-            clprune_bsr_validate(test_context(), &p.bsr.bsr), CLPRUNE_INVALID_BSR, "scales[2][5]");
-        const clprune_bsr good = clprune_bsr_samples(&p.bsr.bsr, 0, 2);
-        TEST_OK(clprune_bsr_validate(test_context(), &good));
-        const clprune_bsr last = clprune_bsr_samples(&p.bsr.bsr, 2, 1);
-        TEST_FAILS(
-            clprune_bsr_validate(test_context(), &last), CLPRUNE_INVALID_BSR, "scales[0][5]");
+        test_validates(&p.bsr.bsr, "scales[2][5]");
+        test_validates(&good, NULL);
+        test_validates(&last, "scales[0][5]");
     }
 }
 
 /* Scales are rounded up to bf16, and codes are those of the rounded ones: by hand. A block of one
  * element and its neighbours of zero, for each magnitude. */
-static void scales_by_hand(void **state)
+static void scales_by_hand(NO_ROW)
 {
-    (void)state;
     static const struct {
         float x, scale;
         int q;
@@ -402,7 +362,7 @@ static void scales_by_hand(void **state)
         {FLT_TRUE_MIN, 0.0f, 0},
         {-0.0f, 0.0f, 0},
     };
-    enum { CASES = sizeof cases / sizeof cases[0] };
+    enum { CASES = COUNT_OF(cases) };
     float x[4 * CASES] = {0};
     for (size_t i = 0; i < CASES; i++)
         x[4 * i] = cases[i].x;
@@ -421,11 +381,10 @@ static void scales_by_hand(void **state)
 
 /* The promised error of int8 holds where it is hardest, and is no wider than it must be: scales
  * just above a bf16 of 1.0 x 2^e, elements halfway between steps. */
-static void int8_error_bound(void **state)
+static void int8_error_bound(NO_ROW)
 {
-    (void)state;
     enum { BLOCKS = 64, SIZE = 128 };
-    float *x = test_new_normal(0, BLOCKS * SIZE);
+    float *x = test_floats(BLOCKS * SIZE);
     for (int b = 0; b < BLOCKS; b++) {
         const float low = ldexpf(1 + ldexpf(1, -8 - b % 12), b - 32), step = low * 0x1.02p0f;
         for (int i = 0; i < SIZE; i++)
@@ -435,9 +394,7 @@ static void int8_error_bound(void **state)
     }
     const clprune_bsr_desc d = {1, BLOCKS, SIZE, {1, SIZE}, BLOCKS, CLPRUNE_VALUES_INT8};
     packed p = pack(d, 73, x);
-    test_mat y = test_mat_make(BLOCKS, SIZE, 0, NULL);
-    TEST_OK(clprune_bsr_unpack(test_context(), &p.bsr.bsr, y.mat, NULL));
-    float *got = test_mat_get(&y, "y");
+    float *got = test_unpacked(&p.bsr.bsr);
     double worst = 0;
     for (int b = 0; b < BLOCKS; b++) {
         const double largest = (double)largest_of(SIZE, x + b * SIZE);
@@ -449,20 +406,17 @@ static void int8_error_bound(void **state)
 }
 
 /* Finite elements near the largest float stay finite, within the promised error. */
-static void largest_floats(void **state)
+static void largest_floats(NO_ROW)
 {
-    (void)state;
     static const clprune_value_type types[] = {CLPRUNE_VALUES_INT8, CLPRUNE_VALUES_INT4};
     enum { BLOCKS = 400, SIZE = 21 }; /* whole vectors, and what is left */
-    float *x = test_new_normal(0, BLOCKS * SIZE);
+    float *x = test_floats(BLOCKS * SIZE);
     for (int i = 0; i < BLOCKS * SIZE; i++)
         x[i] = (i % 2 ? -FLT_MAX : FLT_MAX) * (1 - ldexpf((float)(i / SIZE), -11));
-    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+    for (size_t t = 0; t < COUNT_OF(types); t++) {
         const clprune_bsr_desc d = {1, BLOCKS, SIZE, {1, SIZE}, BLOCKS, types[t]};
         packed p = pack(d, 74, x);
-        test_mat y = test_mat_make(BLOCKS, SIZE, 0, NULL);
-        TEST_OK(clprune_bsr_unpack(test_context(), &p.bsr.bsr, y.mat, NULL));
-        float *got = test_mat_get(&y, "y");
+        float *got = test_unpacked(&p.bsr.bsr);
         for (int i = 0; i < BLOCKS * SIZE; i++)
             if (!isfinite(got[i]) || !is_near(types[t], x[i], got[i], fabsf(x[i])))
                 fail_msg(
@@ -485,9 +439,8 @@ int main(int argc, char **argv)
         if (!full && (rows[i].types >> type & 1) == 0)
             continue;
         const clprune_block block = rows[i].desc.block;
-        char name[64];
-        (void)snprintf(name, sizeof name, "%s, %s, %zux%zu", type_names[type],
-            test_index_names[index], block.rows, block.cols);
+        const char *name = test_text(
+            "%s, %s, %zux%zu", type_names[type], test_index_names[index], block.rows, block.cols);
         if (i < TYPES * TEST_INDEXES && index == 0) {
             test_add(&list, hard_rounding, &rows[i], "rounding: %s", type_names[type]);
             test_add(&list, all_codes, &rows[i], "all codes: %s", type_names[type]);

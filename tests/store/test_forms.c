@@ -2,15 +2,9 @@
  * both products with any beta, refusals.
  *
  * Samples that were never stored are refused. A refused forward pass leaves the store as it was. */
-#include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "ref/bspmm_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test_store.h"
 
 enum { BATCH = 3, ROWS = 12, COLS = 41, OUT = 18, ELEMENTS = BATCH * ROWS * COLS };
 
@@ -50,94 +44,27 @@ static const form_row rows[] = {
 
 static clprune_saved *make_saved(const form_row *row)
 {
-    clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "s", &row->keep, BATCH, ROWS, COLS, &saved));
+    return test_new_saved(test_context(), row->keep, BATCH, ROWS, COLS);
+}
+
+/* A store of x, or of NaNs. */
+static clprune_saved *make_filled(const form_row *row, const float *x)
+{
+    clprune_saved *saved = make_saved(row);
+    store_all(saved, x);
     return saved;
 }
 
-/* What is kept of samples [first, first + count), as an array. */
-static float *restored(const clprune_saved *saved, size_t first, size_t count)
-{
-    const clprune_saved_info info = clprune_saved_describe(saved);
-    test_mat y = test_mat_make(count * info.rows, info.cols, 2, NULL);
-    cl_event event = NULL;
-    TEST_OK(clprune_saved_restore(saved, first, count, y.mat, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-    float *got = test_mat_get(&y, "restored");
-    return got;
-}
-
-static void store_all(clprune_saved *saved, const float *x)
-{
-    const clprune_saved_info info = clprune_saved_describe(saved);
-    test_mat mx = test_mat_make(info.batch * info.rows, info.cols, 3, x);
-    cl_event event = NULL;
-    TEST_OK(clprune_saved_store(saved, 0, info.batch, mx.mat, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-    test_mat_unchanged(&mx, "x");
-}
-
-/* Parts stored one by one, last first, are kept as the whole is; any part is restored alone. */
 static void parts(void **state)
 {
     const form_row *row = *state;
-    clprune_saved *whole = make_saved(row), *apart = make_saved(row);
-    clprune_saved_set_seed(whole, 5);
-    clprune_saved_set_seed(apart, 5);
-    float *x = test_new_normal(11, ELEMENTS);
-    store_all(whole, x);
-    test_mat mx = test_mat_make(BATCH * ROWS, COLS, 0, x);
-    for (size_t n = BATCH; n-- > 0;)
-        TEST_OK(clprune_saved_store(apart, n, 1, clprune_mat_rows(mx.mat, n * ROWS, ROWS), NULL));
-    float *want = restored(whole, 0, BATCH);
-    for (size_t first = 0; first <= BATCH; first++)
-        for (size_t count = 0; first + count <= BATCH; count++) {
-            float *got = restored(apart, first, count);
-            test_same_floats("a part", count * ROWS, COLS, got, want + first * ROWS * COLS,
-                "%s, %zu samples from %zu on", row->name, count, first);
-        }
-    clprune_saved_destroy(whole);
-    clprune_saved_destroy(apart);
+    check_parts(row->keep, BATCH, ROWS, COLS, row->name);
 }
 
-/* Both products are those of what is restored, whatever is added to. */
 static void products(void **state)
 {
     const form_row *row = *state;
-    clprune_saved *saved = make_saved(row);
-    float *x = test_new_normal(13, ELEMENTS);
-    store_all(saved, x);
-    float *kept = restored(saved, 0, BATCH);
-    for (int nt = 0; nt < 2; nt++) {
-        const size_t each = nt ? OUT : ROWS, dy_cols = nt ? COLS : OUT, dw_cols = nt ? ROWS : COLS;
-        float *dy = test_new_normal(14, BATCH * each * dy_cols);
-        float *old = test_new_normal(15, OUT * dw_cols);
-        test_mat mdy = test_mat_make(BATCH * each, dy_cols, 2, dy);
-        test_mat dw = test_mat_make(OUT, dw_cols, 1, NULL);
-        static const float betas[] = {0, 1, 0.5f};
-        static const size_t ranges[][2] = {{0, BATCH}, {1, 2}, {2, 1}, {1, 0}};
-        for (size_t i = 0; i < 3; i++)
-            for (size_t r = 0; r < 4; r++) {
-                const size_t first = ranges[r][0], count = ranges[r][1];
-                const bspmm_ref_sizes sizes = {count, ROWS, COLS, OUT};
-                const clprune_mat part = clprune_mat_rows(mdy.mat, first * each, count * each);
-                test_mat_set(&dw, betas[i] != 0 ? old : NULL); /* 0 must not read the NaNs */
-                cl_event event = NULL;
-                TEST_OK((nt ? clprune_saved_product_nt : clprune_saved_product_tn)(
-                    saved, first, count, betas[i], part, dw.mat, &event));
-                assert_non_null(event);
-                assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-                gemm_ref ref = (nt ? bspmm_ref_nt : bspmm_ref_tn)(sizes, 1, betas[i],
-                    dy + first * each * dy_cols, kept + first * ROWS * COLS, old);
-                float *got = test_mat_get(&dw, "dw");
-                test_close("dw", OUT, dw_cols, got, ref.want, ref.bound,
-                    "%s, %s, %zu samples from %zu on, beta %g", nt ? "nt" : "tn", row->name, count,
-                    first, (double)betas[i]);
-            }
-    }
-    clprune_saved_destroy(saved);
+    check_products(make_filled(row, test_new_normal(13, ELEMENTS)), OUT, 1, row->name);
 }
 
 /* Samples of 3.4 MB each, two of which fit the scratch of a chunk: a call for three samples gives
@@ -146,39 +73,26 @@ static void chunks(void **state)
 {
     enum { LONG = 5, WIDE = 170000, FEW = 2 };
     const form_row *row = *state;
-    clprune_saved *whole = NULL, *apart = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "w", &row->keep, BATCH, LONG, WIDE, &whole));
-    TEST_OK(clprune_saved_create(test_context(), "a", &row->keep, BATCH, LONG, WIDE, &apart));
+    clprune_saved *whole = test_new_saved(test_context(), row->keep, BATCH, LONG, WIDE);
+    clprune_saved *apart = test_new_saved(test_context(), row->keep, BATCH, LONG, WIDE);
     float *x = test_new_normal(25, (size_t)BATCH * LONG * WIDE);
     test_mat mx = test_mat_make(BATCH * LONG, WIDE, 0, x);
-    const clprune_mat last = clprune_mat_rows(mx.mat, 2 * LONG, LONG);
     TEST_OK(clprune_saved_store(whole, 0, 3, mx.mat, NULL));
     TEST_OK(clprune_saved_store(apart, 0, 2, clprune_mat_rows(mx.mat, 0, 2 * LONG), NULL));
-    TEST_OK(clprune_saved_store(apart, 2, 1, last, NULL));
-    float *got = restored(whole, 0, BATCH), *want = restored(apart, 0, BATCH);
-    test_same_floats("stored", BATCH * LONG, WIDE, got, want, "%s", row->name);
-    for (int nt = 0; nt < 2; nt++) {
-        const size_t each = nt ? FEW : LONG, dy_cols = nt ? WIDE : FEW, cols = nt ? LONG : WIDE;
-        float *dy = test_new_normal(26, BATCH * each * dy_cols);
-        float *old = test_new_normal(27, FEW * cols);
-        test_mat mdy = test_mat_make(BATCH * each, dy_cols, 0, dy);
-        test_mat once = test_mat_make(FEW, cols, 0, old), twice = test_mat_make(FEW, cols, 0, old);
-        clprune_status (*const product)(const clprune_saved *, size_t, size_t, float, clprune_mat,
-            clprune_mat, cl_event *) = nt ? clprune_saved_product_nt : clprune_saved_product_tn;
-        cl_event event = NULL;
-        TEST_OK(product(whole, 0, 3, 0.5f, mdy.mat, once.mat, &event));
-        assert_non_null(event);
-        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-        TEST_OK(
-            product(whole, 0, 2, 0.5f, clprune_mat_rows(mdy.mat, 0, 2 * each), twice.mat, NULL));
-        TEST_OK(
-            product(whole, 2, 1, 1, clprune_mat_rows(mdy.mat, 2 * each, each), twice.mat, NULL));
-        got = test_mat_get(&once, "dw");
-        want = test_mat_get(&twice, "dw");
-        test_same_floats("dw", FEW, cols, got, want, "%s, %s", nt ? "nt" : "tn", row->name);
+    TEST_OK(clprune_saved_store(apart, 2, 1, clprune_mat_rows(mx.mat, 2 * LONG, LONG), NULL));
+    same_kept(whole, apart, row->name);
+    for (int kind = TN; kind <= NT; kind++) {
+        const bspmm_ref_sizes sizes = {BATCH, LONG, WIDE, FEW};
+        operands o = operands_make((product)kind, sizes, 26, 0, 0);
+        operands_reset(&o, 0.5f);
+        TEST_EVENT(store_product(whole, &o, 0, 3, 0.5f, &event));
+        float *once = test_mat_get(&o.out, "dw");
+        operands_reset(&o, 0.5f);
+        TEST_OK(store_product(whole, &o, 0, 2, 0.5f, NULL));
+        TEST_OK(store_product(whole, &o, 2, 1, 1, NULL));
+        test_same_floats("dw", o.out_rows, o.out_cols, once, test_mat_get(&o.out, "dw"), "%s, %s",
+            product_names[kind], row->name);
     }
-    clprune_saved_destroy(whole);
-    clprune_saved_destroy(apart);
 }
 
 /* The same bits in the caller's memory, and nothing around it is touched. */
@@ -186,83 +100,67 @@ static void lent(void **state)
 {
     const form_row *row = *state;
     clprune_context *context = test_context();
-    enum { BEFORE = 3 * CLPRUNE_SAVED_ALIGN, BEHIND = 100 };
     clprune_saved_sizes sizes;
     TEST_OK(clprune_saved_size_query(&row->keep, BATCH, ROWS, COLS, &sizes));
     assert_int_equal(sizes.bytes % CLPRUNE_SAVED_ALIGN, 0);
     assert_int_equal(sizes.dense_bytes, ELEMENTS * sizeof(float));
     assert_true(sizes.values_bytes + sizes.index_bytes <= sizes.bytes);
-    const size_t all = BEFORE + sizes.bytes + BEHIND;
-    unsigned char *bytes = test_alloc(all);
-    memset(bytes, 0xa5, all);
-    cl_int code;
-    cl_mem buffer = clCreateBuffer(
-        clprune_context_cl(context), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, all, bytes, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    const uint64_t live = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
+    test_buf region = test_buf_make(sizes.bytes, NULL);
+    const cl_mem buffer = region.whole;
+    const uint64_t live = test_live(context, CLPRUNE_MEMORY_ACTIVATIONS);
     clprune_saved *saved = NULL, *own = make_saved(row);
     TEST_OK(clprune_saved_create_in(
-        context, &row->keep, BATCH, ROWS, COLS, buffer, BEFORE, sizes.bytes, &saved));
+        context, &row->keep, BATCH, ROWS, COLS, buffer, region.front, sizes.bytes, &saved));
     clprune_saved_set_seed(saved, 9);
     clprune_saved_set_seed(own, 9);
-    assert_int_equal(
-        clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live, live + sizes.bytes);
+    assert_int_equal(test_live(context, CLPRUNE_MEMORY_ACTIVATIONS), live + sizes.bytes);
     float *x = test_new_normal(17, ELEMENTS);
     store_all(saved, x);
     store_all(own, x);
-    float *got = restored(saved, 0, BATCH), *want = restored(own, 0, BATCH);
-    test_same_floats("lent", BATCH * ROWS, COLS, got, want, "%s", row->name);
+    same_kept(saved, own, row->name);
     const clprune_saved_info info = clprune_saved_describe(saved);
     assert_ptr_equal(info.buffer, buffer);
-    assert_int_equal(info.offset, BEFORE);
+    assert_int_equal(info.offset, region.front);
     assert_int_equal(info.bytes, sizes.bytes);
     assert_memory_equal(&info.sizes, &sizes, sizeof sizes);
     clprune_saved_destroy(saved);
-    assert_int_equal(clEnqueueReadBuffer(clprune_context_queue(context), buffer, CL_TRUE, 0, all,
-                         bytes, 0, NULL, NULL),
-        CL_SUCCESS);
-    for (size_t i = 0; i < all; i++)
-        if ((i < BEFORE || i >= BEFORE + sizes.bytes) && bytes[i] != 0xa5)
-            fail_msg("%s: byte %zu of the buffer was written", row->name, i);
-    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
-    TEST_FAILS(clprune_saved_create_in(
-                   context, &row->keep, BATCH, ROWS, COLS, buffer, BEFORE, sizes.bytes - 1, &saved),
-        size, "the region has");
-    TEST_FAILS(clprune_saved_create_in(
-                   context, &row->keep, BATCH, ROWS, COLS, buffer, 4, sizes.bytes, &saved),
-        bad, "offset");
-    TEST_FAILS(clprune_saved_create_in(
-                   context, &row->keep, BATCH, ROWS, COLS, buffer, BEFORE, all, &saved),
-        size, "buffer");
-    TEST_FAILS(clprune_saved_create_in(context, &row->keep, BATCH, ROWS, COLS, buffer,
-                   SIZE_MAX - CLPRUNE_SAVED_ALIGN + 1, sizes.bytes, &saved),
-        CLPRUNE_SIZE_OVERFLOW, NULL);
-    TEST_FAILS(clprune_saved_create_in(
-                   context, &row->keep, BATCH, ROWS, COLS, NULL, 0, sizes.bytes, &saved),
-        bad, "buffer");
+    (void)test_buf_get(&region, row->name);
+    const size_t all = sizes.bytes + 2 * region.front;
+    const struct {
+        cl_mem buffer;
+        size_t offset, bytes;
+        clprune_status status;
+        const char *text;
+    } refused_rows[] = {
+        {buffer, region.front, sizes.bytes - 1, CLPRUNE_INVALID_SIZE, "the region has"},
+        {buffer, 4, sizes.bytes, CLPRUNE_INVALID_ARGUMENT, "offset"},
+        {buffer, region.front, all, CLPRUNE_INVALID_SIZE, "buffer"},
+        {buffer, SIZE_MAX - CLPRUNE_SAVED_ALIGN + 1, sizes.bytes, CLPRUNE_SIZE_OVERFLOW, NULL},
+        {NULL, 0, sizes.bytes, CLPRUNE_INVALID_ARGUMENT, "buffer"},
+    };
+    for (size_t i = 0; i < COUNT_OF(refused_rows); i++)
+        TEST_FAILS(
+            clprune_saved_create_in(context, &row->keep, BATCH, ROWS, COLS, refused_rows[i].buffer,
+                refused_rows[i].offset, refused_rows[i].bytes, &saved),
+            refused_rows[i].status, refused_rows[i].text);
     assert_null(saved);
-    assert_int_equal(clReleaseMemObject(buffer), CL_SUCCESS);
-    clprune_saved_destroy(own);
 }
 
 /* A store takes other shapes that fit its bytes, as a store made for them would. */
 static void shapes(void **state)
 {
     const form_row *row = *state;
-    clprune_saved *saved = make_saved(row), *fresh = NULL;
+    clprune_saved *saved = make_saved(row);
     static const size_t others[][3] = {{1, 20, 41}, {2, 7, 33}, {BATCH, ROWS, COLS}, {0, 5, 5}};
     float *x = test_new_normal(19, ELEMENTS);
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
         const size_t *o = others[i];
+        clprune_saved *fresh = test_new_saved(test_context(), row->keep, o[0], o[1], o[2]);
         TEST_OK(clprune_saved_reshape(saved, o[0], o[1], o[2]));
-        TEST_OK(
-            clprune_saved_create(test_context(), "fresh", &row->keep, o[0], o[1], o[2], &fresh));
         store_all(saved, x);
         store_all(fresh, x);
-        float *got = restored(saved, 0, o[0]), *want = restored(fresh, 0, o[0]);
-        test_same_floats("reshaped", o[0] * o[1], o[2], got, want, "%s, %zu samples of %zu x %zu",
-            row->name, o[0], o[1], o[2]);
-        clprune_saved_destroy(fresh);
+        same_kept(
+            saved, fresh, test_text("%s, %zu samples of %zu x %zu", row->name, o[0], o[1], o[2]));
     }
     TEST_OK(clprune_saved_reshape(saved, BATCH, ROWS, COLS));
     TEST_FAILS(clprune_saved_reshape(saved, 20 * BATCH, ROWS, 20 * COLS), CLPRUNE_INVALID_SIZE,
@@ -273,7 +171,6 @@ static void shapes(void **state)
     assert_int_equal(info.rows, ROWS);
     assert_int_equal(info.cols, COLS);
     assert_int_equal(clprune_saved_reshape(NULL, 1, 1, 1), CLPRUNE_INVALID_ARGUMENT);
-    clprune_saved_destroy(saved);
 }
 
 /* Forms that are matrices may have been written as such. */
@@ -284,6 +181,19 @@ static bool is_guarded(const form_row *row)
            f == CLPRUNE_FORM_POOLED;
 }
 
+/* Layers that keep their input in the form. */
+static clprune_linear *make_linear(const form_row *row)
+{
+    return test_new_linear(
+        test_context(), (clprune_linear_desc){.in = COLS, .out = OUT, .keep = row->keep});
+}
+
+static clprune_conv2d *make_conv(const form_row *row)
+{
+    return test_new_conv2d(test_context(),
+        (clprune_conv2d_desc){.in = COLS, .out = OUT, .kernel = {1, 1}, .keep = row->keep});
+}
+
 /* Samples that were not stored cannot be read: the index of a pruned one would lead anywhere. */
 static void never_stored(void **state)
 {
@@ -291,45 +201,34 @@ static void never_stored(void **state)
     clprune_context *context = test_context();
     clprune_saved *saved = make_saved(row);
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
-    test_mat x = test_mat_make(BATCH * ROWS, COLS, 0, NULL), y = x;
-    test_mat dy = test_mat_make(BATCH * ROWS, OUT, 0, NULL), dw = test_mat_make(OUT, COLS, 0, NULL);
-    test_mat across = test_mat_make(BATCH * OUT, COLS, 0, NULL);
-    test_mat over = test_mat_make(OUT, ROWS, 0, NULL);
-    const clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = row->keep};
-    clprune_linear *linear;
-    TEST_OK(clprune_linear_create(context, &desc, &linear));
+    const char *first = "sample 0 of saved";
+    const clprune_mat none = CLPRUNE_NO_MAT, x = test_mat_make(BATCH * ROWS, COLS, 0, NULL).mat;
+    const clprune_mat y = clprune_mat_rows(x, 0, ROWS);
+    const clprune_mat dy = test_mat_make(BATCH * ROWS, OUT, 0, NULL).mat;
+    const clprune_mat dw = test_mat_make(OUT, COLS, 0, NULL).mat;
+    const clprune_mat across = test_mat_make(BATCH * OUT, COLS, 0, NULL).mat;
+    const clprune_mat over = test_mat_make(OUT, ROWS, 0, NULL).mat;
+    clprune_linear *linear = make_linear(row);
     for (int reshaped = 0; reshaped < 2; reshaped++) {
-        TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x.mat, NULL), bad, "sample 0 of saved");
-        TEST_FAILS(clprune_saved_product_tn(saved, 0, BATCH, 0, dy.mat, dw.mat, NULL), bad,
-            "sample 0 of saved");
-        TEST_FAILS(clprune_saved_product_nt(saved, 0, BATCH, 0, across.mat, over.mat, NULL), bad,
-            "sample 0 of saved");
-        TEST_FAILS(clprune_linear_backward(linear, BATCH, saved, dy.mat, CLPRUNE_NO_MAT,
-                       &(clprune_grads){.dw = dw.mat}, NULL),
-            bad, "sample 0 of saved");
-        TEST_FAILS(clprune_activation_backward(context, CLPRUNE_ACTIVATION_RELU, 0, BATCH, saved,
-                       x.mat, &(clprune_grads){.dx = x.mat}, NULL),
-            bad, "sample 0 of saved");
-        TEST_OK(clprune_saved_restore(saved, 1, 0, clprune_mat_rows(x.mat, 0, 0), NULL));
+        TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x, NULL), bad, first);
+        TEST_FAILS(clprune_saved_product_tn(saved, 0, BATCH, 0, dy, dw, NULL), bad, first);
+        TEST_FAILS(clprune_saved_product_nt(saved, 0, BATCH, 0, across, over, NULL), bad, first);
+        TEST_FAILS(clprune_linear_backward(
+                       linear, BATCH, saved, dy, none, &(clprune_grads){.dw = dw}, NULL),
+            bad, first);
+        TEST_FAILS(clprune_activation_backward(context, CLPRUNE_ACTIVATION_RELU, 0, BATCH, saved, x,
+                       &(clprune_grads){.dx = x}, NULL),
+            bad, first);
+        TEST_OK(clprune_saved_restore(saved, 1, 0, clprune_mat_rows(x, 0, 0), NULL));
         store_all(saved, NULL);
-        TEST_OK(clprune_saved_restore(saved, 0, BATCH, x.mat, NULL));
+        TEST_OK(clprune_saved_restore(saved, 0, BATCH, x, NULL));
         TEST_OK(clprune_saved_reshape(saved, BATCH, ROWS, COLS));
     }
-    y.mat = clprune_mat_rows(x.mat, 0, ROWS);
-    TEST_OK(clprune_saved_store(saved, 1, 1, y.mat, NULL));
-    TEST_OK(clprune_saved_restore(saved, 1, 1, y.mat, NULL));
-    TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x.mat, NULL), bad, "sample 0 of saved");
-    TEST_OK(clprune_saved_store(saved, 0, 1, y.mat, NULL));
-    TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x.mat, NULL), bad, "sample 2 of saved");
-    clprune_linear_destroy(linear);
-    clprune_saved_destroy(saved);
-}
-
-static void free_layers(clprune_linear *linear, clprune_conv2d *conv, clprune_saved *saved)
-{
-    clprune_linear_destroy(linear);
-    clprune_conv2d_destroy(conv);
-    clprune_saved_destroy(saved);
+    TEST_OK(clprune_saved_store(saved, 1, 1, y, NULL));
+    TEST_OK(clprune_saved_restore(saved, 1, 1, y, NULL));
+    TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x, NULL), bad, first);
+    TEST_OK(clprune_saved_store(saved, 0, 1, y, NULL));
+    TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x, NULL), bad, "sample 2 of saved");
 }
 
 /* A forward pass that is refused leaves the store as it was, though x has another shape. */
@@ -338,49 +237,45 @@ static void refused(void **state)
     const form_row *row = *state;
     clprune_context *context = test_context();
     enum { ROOM = 4 * ELEMENTS, FEWER = ROWS - 5, REGION = ROOM * sizeof(float) / 64 * 64 };
-    clprune_mat room;
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, "room", 1, ROOM, &room));
+    const cl_mem room = test_new_mat(context, 1, ROOM).buffer;
     clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create_in(
-        context, &row->keep, BATCH, ROWS, COLS, room.buffer, 0, REGION, &saved));
+    TEST_OK(
+        clprune_saved_create_in(context, &row->keep, BATCH, ROWS, COLS, room, 0, REGION, &saved));
+    (void)test_own_saved(context, saved);
     float *values = test_new_normal(33, ELEMENTS);
     store_all(saved, values);
     float *want = restored(saved, 0, BATCH);
-    const clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = row->keep};
-    const clprune_conv2d_desc of_images = {
-        .in = COLS, .out = OUT, .kernel = {1, 1}, .keep = row->keep};
-    clprune_linear *linear;
-    clprune_conv2d *conv;
-    TEST_OK(clprune_linear_create(context, &desc, &linear));
-    TEST_OK(clprune_conv2d_create(context, &of_images, &conv));
-    test_mat x = test_mat_make(BATCH * FEWER, COLS, 0, values),
-             w = test_mat_make(OUT, COLS, 0, NULL);
-    test_mat y = test_mat_make(BATCH * FEWER, OUT, 0, NULL);
-    const clprune_mat none = CLPRUNE_NO_MAT, bad_y = clprune_mat_of(room.buffer, x.mat.rows, OUT);
-    clprune_mat bad_x = clprune_mat_of(room.buffer, x.mat.rows, COLS);
-    bad_x.offset = 1; /* else a DENSE store's own */
-    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
-    const clprune_mat bad_w = clprune_mat_of(room.buffer, OUT, COLS);
-    const clprune_mat bad_b = clprune_mat_of(room.buffer, 1, OUT);
+    clprune_linear *linear = make_linear(row);
+    clprune_conv2d *conv = make_conv(row);
     const clprune_extent image = {1, FEWER};
-    TEST_FAILS(clprune_linear_forward(linear, BATCH, x.mat, w.mat, none, bad_y, saved, NULL), bad,
-        "y overlaps saved");
-    TEST_FAILS(clprune_linear_forward(linear, BATCH, x.mat, bad_w, none, y.mat, saved, NULL), bad,
-        "w overlaps saved");
-    TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, x.mat, w.mat, bad_b, y.mat, saved, NULL),
-        bad, "b overlaps saved");
-    TEST_FAILS(clprune_linear_forward(linear, BATCH, bad_x, w.mat, none, y.mat, saved, NULL), bad,
-        "x overlaps saved");
-    TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, x.mat, w.mat, none, bad_y, saved, NULL),
-        bad, "y overlaps saved");
-    TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, bad_x, w.mat, none, y.mat, saved, NULL),
-        bad, "x overlaps saved");
-    const clprune_saved_info info = clprune_saved_describe(saved);
-    assert_int_equal(info.rows, ROWS);
-    float *got = restored(saved, 0, BATCH);
-    test_same_floats("kept", BATCH * ROWS, COLS, got, want, "%s", row->name);
-    free_layers(linear, conv, saved);
-    clprune_buffer_release(context, room.buffer);
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    const clprune_mat x = test_mat_make(BATCH * FEWER, COLS, 0, values).mat;
+    const clprune_mat w = test_mat_make(OUT, COLS, 0, NULL).mat;
+    const clprune_mat y = test_mat_make(BATCH * FEWER, OUT, 0, NULL).mat;
+    const clprune_mat bad_x = {room, 1, x.rows, COLS, COLS}; /* at 0 it is a DENSE store's own */
+    const clprune_mat bad_w = clprune_mat_of(room, OUT, COLS);
+    const clprune_mat bad_b = clprune_mat_of(room, 1, OUT);
+    const clprune_mat bad_y = clprune_mat_of(room, x.rows, OUT);
+    const struct {
+        bool is_conv;
+        clprune_mat x, w, b, y;
+        const char *text;
+    } calls[] = {
+        {false, x, w, none, bad_y, "y overlaps saved"},
+        {false, x, bad_w, none, y, "w overlaps saved"},
+        {true, x, w, bad_b, y, "b overlaps saved"},
+        {false, bad_x, w, none, y, "x overlaps saved"},
+        {true, x, w, none, bad_y, "y overlaps saved"},
+        {true, bad_x, w, none, y, "x overlaps saved"},
+    };
+    for (size_t i = 0; i < COUNT_OF(calls); i++)
+        TEST_FAILS(calls[i].is_conv ? clprune_conv2d_forward(conv, BATCH, image, calls[i].x,
+                                          calls[i].w, calls[i].b, calls[i].y, saved, NULL)
+                                    : clprune_linear_forward(linear, BATCH, calls[i].x, calls[i].w,
+                                          calls[i].b, calls[i].y, saved, NULL),
+            CLPRUNE_INVALID_ARGUMENT, calls[i].text);
+    assert_int_equal(clprune_saved_describe(saved).rows, ROWS);
+    test_same_floats("kept", BATCH * ROWS, COLS, restored(saved, 0, BATCH), want, "%s", row->name);
 }
 
 static bool is_of_activations(const form_row *row)
@@ -396,8 +291,9 @@ static void no_layers(void **state)
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     const clprune_mat none = CLPRUNE_NO_MAT;
     const clprune_extent image = {1, ROWS};
-    clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = row->keep};
-    clprune_conv2d_desc of_images = {.in = COLS, .out = OUT, .kernel = {1, 1}, .keep = row->keep};
+    const clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = row->keep};
+    const clprune_conv2d_desc of_images = {
+        .in = COLS, .out = OUT, .kernel = {1, 1}, .keep = row->keep};
     clprune_linear *linear = NULL;
     clprune_conv2d *conv = NULL;
     TEST_FAILS(clprune_linear_create(context, &desc, &linear), bad, "not restore a layer's input");
@@ -405,128 +301,125 @@ static void no_layers(void **state)
         clprune_conv2d_create(context, &of_images, &conv), bad, clprune_form_name(row->keep.form));
     assert_null(linear);
     assert_null(conv);
-    desc.keep = of_images.keep = (clprune_keep){0};
-    TEST_OK(clprune_linear_create(context, &desc, &linear));
-    TEST_OK(clprune_conv2d_create(context, &of_images, &conv));
-    clprune_saved *saved = make_saved(row);
+    linear = make_linear(&rows[0]);
+    conv = make_conv(&rows[0]);
     float *values = test_new_normal(33, ELEMENTS);
-    store_all(saved, values);
-    test_mat x = test_mat_make(BATCH * ROWS, COLS, 0, values);
-    test_mat w = test_mat_make(OUT, COLS, 0, NULL), y = test_mat_make(BATCH * ROWS, OUT, 0, NULL);
-    TEST_FAILS(clprune_linear_forward(linear, BATCH, x.mat, w.mat, none, y.mat, saved, NULL), bad,
-        "not restore");
-    TEST_FAILS(clprune_linear_backward(
-                   linear, BATCH, saved, y.mat, none, &(clprune_grads){.dw = w.mat}, NULL),
-        bad, "not restore");
-    TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, x.mat, w.mat, none, y.mat, saved, NULL),
-        bad, "not restore");
+    clprune_saved *saved = make_filled(row, values);
+    const clprune_mat x = test_mat_make(BATCH * ROWS, COLS, 0, values).mat;
+    const clprune_mat w = test_mat_make(OUT, COLS, 0, NULL).mat;
+    const clprune_mat y = test_mat_make(BATCH * ROWS, OUT, 0, NULL).mat;
+    const char *text = "not restore";
+    TEST_FAILS(clprune_linear_forward(linear, BATCH, x, w, none, y, saved, NULL), bad, text);
+    TEST_FAILS(
+        clprune_linear_backward(linear, BATCH, saved, y, none, &(clprune_grads){.dw = w}, NULL),
+        bad, text);
+    TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, x, w, none, y, saved, NULL), bad, text);
     TEST_FAILS(clprune_conv2d_backward(
-                   conv, BATCH, image, saved, y.mat, none, &(clprune_grads){.dw = w.mat}, NULL),
-        bad, "not restore");
-    free_layers(linear, conv, saved);
+                   conv, BATCH, image, saved, y, none, &(clprune_grads){.dw = w}, NULL),
+        bad, text);
+}
+
+static clprune_saved *make_layer_saved(clprune_linear *linear, size_t batch, size_t length)
+{
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_linear_saved_create(linear, batch, length, "x", &saved));
+    return test_own_saved(test_context(), saved);
 }
 
 /* A layer adds to its gradients, takes any length, and refuses a store of another context. */
 static void layer(void **state)
 {
     const form_row *row = *state;
-    clprune_context *context = test_context(), *other = NULL;
+    clprune_context *context = test_context();
+    const clprune_mat none = CLPRUNE_NO_MAT;
     for (int axis = 0; axis < 2; axis++) {
         const clprune_linear_desc desc = {axis ? ROWS : COLS, OUT, (clprune_axis)axis, row->keep};
-        const size_t in = desc.in, y_rows = BATCH * (axis ? OUT : ROWS), y_cols = axis ? COLS : OUT;
-        clprune_linear *linear = NULL;
-        clprune_saved *saved = NULL;
-        TEST_OK(clprune_linear_create(context, &desc, &linear));
-        TEST_OK(clprune_linear_saved_create(linear, 2 * BATCH, axis ? COLS : ROWS, "x", &saved));
-        float *x = test_new_normal(21, ELEMENTS), *dy = test_new_normal(22, y_rows * y_cols);
-        float *w = test_new_normal(23, OUT * in), *old = test_new_normal(24, OUT * in);
-        test_mat mx = test_mat_make(BATCH * ROWS, COLS, 1, x), my;
-        test_mat mw = test_mat_make(OUT, in, 0, w), mdy = test_mat_make(y_rows, y_cols, 2, dy);
-        test_mat dw = test_mat_make(OUT, in, 0, old), want = test_mat_make(OUT, in, 0, old);
-        test_mat db = test_mat_make(1, OUT, 0, old), sums = test_mat_make(1, OUT, 0, NULL);
-        const clprune_mat none = CLPRUNE_NO_MAT;
-        my = test_mat_make(y_rows, y_cols, 0, NULL);
-        TEST_OK(clprune_linear_forward(linear, BATCH, mx.mat, mw.mat, none, my.mat, saved, NULL));
-        TEST_OK(clprune_linear_backward(linear, BATCH, saved, mdy.mat, mw.mat,
+        const bspmm_ref_sizes sizes = {BATCH, ROWS, COLS, OUT};
+        operands o = operands_make(axis ? NT : TN, sizes, 22, 2, 0);
+        const clprune_mat dy = o.din.mat;
+        clprune_linear *linear = test_new_linear(context, desc);
+        clprune_saved *saved = make_layer_saved(linear, 2 * BATCH, axis ? COLS : ROWS);
+        const clprune_mat x =
+            test_mat_make(BATCH * ROWS, COLS, 1, test_new_normal(21, ELEMENTS)).mat;
+        const clprune_mat w =
+            test_mat_make(OUT, desc.in, 0, test_new_normal(24, OUT * desc.in)).mat;
+        const clprune_mat y = test_mat_make(o.in_rows, o.in_cols, 0, NULL).mat;
+        test_mat dw = test_mat_make(OUT, desc.in, 0, o.old);
+        test_mat db = test_mat_make(1, OUT, 0, o.old), sums = test_mat_make(1, OUT, 0, NULL);
+        TEST_OK(clprune_linear_forward(linear, BATCH, x, w, none, y, saved, NULL));
+        TEST_OK(clprune_linear_backward(linear, BATCH, saved, dy, w,
             &(clprune_grads){.dw = dw.mat, .db = db.mat, .beta = 0.5f}, NULL));
-        TEST_OK((axis ? clprune_saved_product_nt : clprune_saved_product_tn)(
-            saved, 0, BATCH, 0.5f, mdy.mat, want.mat, NULL));
+        operands_reset(&o, 0.5f);
+        TEST_OK(store_product(saved, &o, 0, BATCH, 0.5f, NULL));
         TEST_OK(clprune_linear_backward(
-            linear, BATCH, saved, mdy.mat, mw.mat, &(clprune_grads){.db = sums.mat}, NULL));
-        float *got = test_mat_get(&dw, "dw"), *product = test_mat_get(&want, "product");
-        test_same_floats("dw", OUT, in, got, product, "%s, axis %d", row->name, axis);
+            linear, BATCH, saved, dy, w, &(clprune_grads){.db = sums.mat}, NULL));
+        test_same_floats("dw", OUT, desc.in, test_mat_get(&dw, "dw"),
+            test_mat_get(&o.out, "product"), "%s, axis %d", row->name, axis);
         float *got_db = test_mat_get(&db, "db"), *sum = test_mat_get(&sums, "sums");
         for (size_t i = 0; i < OUT; i++) {
-            const double expected = (double)sum[i] + 0.5 * (double)old[i];
+            const double expected = (double)sum[i] + 0.5 * (double)o.old[i];
             if (!(fabs((double)got_db[i] - expected) <= 1e-5 * (1 + fabs(expected))))
                 fail_msg("%s: db[%zu] is %g, not %g", row->name, i, (double)got_db[i], expected);
         }
         /* Other lengths of the side that the layer does not know. */
-        clprune_saved *small = NULL;
-        TEST_OK(clprune_linear_saved_create(linear, 1, 3, "small", &small));
-        TEST_FAILS(clprune_linear_forward(linear, BATCH, mx.mat, mw.mat, none, my.mat, small, NULL),
+        clprune_saved *small = make_layer_saved(linear, 1, 3);
+        TEST_FAILS(clprune_linear_forward(linear, BATCH, x, w, none, y, small, NULL),
             CLPRUNE_INVALID_SIZE, "the store has");
-        clprune_saved_destroy(small);
         TEST_OK(clprune_saved_reshape(saved, 1, 2, 2));
         TEST_FAILS(clprune_linear_backward(
-                       linear, BATCH, saved, mdy.mat, mw.mat, &(clprune_grads){.dw = dw.mat}, NULL),
+                       linear, BATCH, saved, dy, w, &(clprune_grads){.dw = dw.mat}, NULL),
             CLPRUNE_INVALID_SIZE, "holds samples of 2 x 2");
-        TEST_OK(clprune_linear_forward(linear, BATCH, mx.mat, mw.mat, none, my.mat, saved, NULL));
+        TEST_OK(clprune_linear_forward(linear, BATCH, x, w, none, y, saved, NULL));
         assert_int_equal(clprune_saved_describe(saved).rows, ROWS);
         /* A store of a context of its own, on the same queue. */
-        clprune_saved *foreign = NULL;
-        TEST_OK(clprune_context_create(clprune_context_queue(context), NULL, &other));
-        TEST_OK(clprune_saved_create(other, "f", &row->keep, BATCH, ROWS, COLS, &foreign));
-        TEST_FAILS(
-            clprune_linear_forward(linear, BATCH, mx.mat, mw.mat, none, my.mat, foreign, NULL),
+        clprune_context *other = test_open_on(clprune_context_queue(context), NULL);
+        clprune_saved *foreign = test_new_saved(other, row->keep, BATCH, ROWS, COLS);
+        TEST_FAILS(clprune_linear_forward(linear, BATCH, x, w, none, y, foreign, NULL),
             CLPRUNE_INVALID_ARGUMENT, "another context");
-        TEST_FAILS(clprune_linear_backward(linear, BATCH, foreign, mdy.mat, mw.mat,
-                       &(clprune_grads){.dw = dw.mat}, NULL),
+        TEST_FAILS(clprune_linear_backward(
+                       linear, BATCH, foreign, dy, w, &(clprune_grads){.dw = dw.mat}, NULL),
             CLPRUNE_INVALID_ARGUMENT, "another context");
-        clprune_saved_destroy(foreign);
-        clprune_context_destroy(other);
-        clprune_saved_destroy(saved);
-        clprune_linear_destroy(linear);
     }
 }
 
 /* Samples without rows add nothing: dw = beta * dw. */
 static void no_rows(void **state)
 {
-    const form_row *row = *state;
-    clprune_context *context = test_context();
-    const clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = row->keep};
-    clprune_linear *linear = NULL;
-    clprune_saved *saved = NULL;
+    clprune_linear *linear = make_linear(*state);
+    clprune_saved *saved = make_layer_saved(linear, BATCH, 0);
+    const clprune_mat none = CLPRUNE_NO_MAT;
     float *old = test_new_normal(34, OUT * COLS);
     test_mat x = test_mat_make(0, COLS, 0, NULL), y = test_mat_make(0, OUT, 0, NULL);
     test_mat w = test_mat_make(OUT, COLS, 0, old), dw = test_mat_make(OUT, COLS, 0, old);
-    TEST_OK(clprune_linear_create(context, &desc, &linear));
-    TEST_OK(clprune_linear_saved_create(linear, BATCH, 0, "x", &saved));
-    TEST_OK(
-        clprune_linear_forward(linear, BATCH, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
+    TEST_OK(clprune_linear_forward(linear, BATCH, x.mat, w.mat, none, y.mat, saved, NULL));
     TEST_OK(clprune_linear_backward(linear, BATCH, saved, y.mat, w.mat,
         &(clprune_grads){.dx = x.mat, .dw = dw.mat, .beta = 2}, NULL));
     float *got = test_mat_get(&dw, "dw");
     for (size_t i = 0; i < OUT * COLS; i++)
         assert_true(got[i] == 2 * old[i]);
-    free_layers(linear, NULL, saved);
+}
+
+/* The mean of element i's column over its cell, a run of `cell` rows. */
+static double cell_mean(const float *x, size_t i, size_t cell)
+{
+    const size_t r = i / COLS % ROWS, top = r / cell * cell;
+    const size_t end = top + cell < ROWS ? top + cell : ROWS;
+    double mean = 0;
+    for (size_t k = top; k < end; k++)
+        mean += (double)x[i - r * COLS + k * COLS] / (double)(end - top);
+    return mean;
 }
 
 /* What is kept of x, where that can be said in a line. */
 static void meaning(void **state)
 {
     const form_row *row = *state;
-    clprune_saved *saved = make_saved(row);
     float *x = test_new_normal(31, ELEMENTS);
-    store_all(saved, x);
-    float *got = restored(saved, 0, BATCH);
+    float *got = restored(make_filled(row, x), 0, BATCH);
     for (size_t i = 0; i < ELEMENTS; i++) {
         double want = (double)x[i], error = 0;
-        if (row->keep.form == CLPRUNE_FORM_MEAN) {
-            want = 0;
-            for (size_t r = 0; r < ROWS; r++)
-                want += (double)x[(i / COLS / ROWS * ROWS + r) * COLS + i % COLS] / ROWS;
+        if (row->keep.form == CLPRUNE_FORM_MEAN || row->keep.form == CLPRUNE_FORM_POOLED) {
+            want = cell_mean(x, i, row->keep.form == CLPRUNE_FORM_MEAN ? ROWS : row->keep.cell);
             error = 1e-6;
         } else if (row->keep.form == CLPRUNE_FORM_GELU_CODE) {
             const double h = want, pi = 3.14159265358979323846;
@@ -536,13 +429,6 @@ static void meaning(void **state)
             want = want > 0;
         } else if (row->keep.form == CLPRUNE_FORM_PRUNED) {
             break; /* test_prune, test_bsr_values */
-        } else if (row->keep.form == CLPRUNE_FORM_POOLED) {
-            const size_t sample = i / COLS / ROWS * ROWS, row_in = i / COLS % ROWS;
-            const size_t first = row_in / 5 * 5, end = first + 5 < ROWS ? first + 5 : ROWS;
-            want = 0;
-            for (size_t r = first; r < end; r++)
-                want += (double)x[(sample + r) * COLS + i % COLS] / (double)(end - first);
-            error = 1e-6;
         } else if (row->keep.form == CLPRUNE_FORM_QUANTISED) {
             error =
                 row->keep.bits == 4 ? 0.5 : 0.02; /* a range below 7.4; test_quantise has more */
@@ -551,7 +437,6 @@ static void meaning(void **state)
             fail_msg("%s: element %zu is %g, not %g", row->name, i, (double)got[i], want);
     }
     assert_string_not_equal(clprune_form_name(row->keep.form), "unknown");
-    clprune_saved_destroy(saved);
 }
 
 /* A centred element is the mean of its column over its cell, or itself where its block was kept;
@@ -567,24 +452,19 @@ static void centred(void **state)
                        .centre = cell == 0 ? CLPRUNE_CENTRE_SAMPLE : CLPRUNE_CENTRE_CELLS,
                        .cell = (unsigned)cell}};
     const size_t run = cell == 0 ? ROWS : cell;
-    clprune_saved *saved = make_saved(&row);
     float *x = test_new_normal(31, ELEMENTS);
     for (size_t i = 0; i < ELEMENTS; i++) /* without centring, the last columns would be kept */
         x[i] += 10 * (float)(i % COLS + 1) + 5 * (float)(i / COLS % ROWS / run);
-    store_all(saved, x);
-    float *got = restored(saved, 0, BATCH);
+    float *got = restored(make_filled(&row, x), 0, BATCH);
     for (size_t n = 0; n < BATCH; n++) {
         size_t kept = 0;
         double smallest = INFINITY, largest = 0; /* kept, and dropped */
         for (size_t r = 0; r < ROWS; r++)
             for (size_t b = 0; b < PER_ROW; b++) {
                 double norm = 0, from_x = 0, from_mean = 0;
-                const size_t top = r / run * run, end = top + run < ROWS ? top + run : ROWS;
                 for (size_t c = b * BLOCK; c < (b + 1) * BLOCK && c < COLS; c++) {
                     const size_t i = (n * ROWS + r) * COLS + c;
-                    double mean = 0;
-                    for (size_t k = top; k < end; k++)
-                        mean += (double)x[(n * ROWS + k) * COLS + c] / (double)(end - top);
+                    const double mean = cell_mean(x, i, run);
                     norm += pow((double)x[i] - mean, 2);
                     from_x = fmax(from_x, fabs((double)got[i] - (double)x[i]));
                     from_mean = fmax(from_mean, fabs((double)got[i] - mean));
@@ -600,25 +480,23 @@ static void centred(void **state)
         assert_int_equal(kept, clprune_keep_count(ROWS * PER_ROW, 0.7f));
         assert_true(smallest > largest * 0.999);
     }
-    clprune_saved_destroy(saved);
 }
 
 /* A quantised sample that no call could store has no size, so no store either. */
-static void large_sample(void **state)
+static void large_sample(NO_ROW)
 {
-    (void)state;
     const clprune_keep keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 4};
     const size_t side = 65536;
     clprune_saved_sizes sizes;
     TEST_OK(clprune_saved_size_query(&keep, 2, side, side - 1, &sizes));
-    assert_int_equal(clprune_saved_size_query(&keep, 2, side, side, &sizes), CLPRUNE_SIZE_OVERFLOW);
-    assert_non_null(strstr(clprune_last_error(NULL), "65536 x 65536, expected fewer than 2^32"));
+    TEST_FAILS_IN(NULL, clprune_saved_size_query(&keep, 2, side, side, &sizes),
+        CLPRUNE_SIZE_OVERFLOW, "65536 x 65536, expected fewer than 2^32");
 }
 
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_add(&list, meaning, &rows[i], "what is kept: %s", rows[i].name);
         test_add(&list, parts, &rows[i], "parts: %s", rows[i].name);
         test_add(&list, products, &rows[i], "products: %s", rows[i].name);

@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/test_device.h"
+#include "support/test_compare.h"
+#include "support/test_objects.h"
 #include "support/test_rng.h"
 
 enum { BATCH = 5, ROWS = 6, COLS = 33, OUT = 11, FIRST = 1, COUNT = 3, GAP = 7 };
@@ -59,16 +60,11 @@ static void on_device(const clprune_keep *keep, const float *x, const float *dy,
     float *restored, float *first_dw, float *second_dw)
 {
     clprune_context *context = test_context();
-    clprune_saved *saved;
-    clprune_mat mx, my, mdy, mdw;
-    TEST_OK(clprune_saved_create(context, "kept", keep, BATCH, ROWS, COLS, &saved));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", COUNT * ROWS, COLS, &mx));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", COUNT * ROWS, COLS, &my));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dy", COUNT * ROWS, OUT, &mdy));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dw", OUT, COLS, &mdw));
-    TEST_OK(clprune_mat_write(context, mx, x));
-    TEST_OK(clprune_mat_write(context, mdy, dy));
-    TEST_OK(clprune_mat_write(context, mdw, dw));
+    clprune_saved *saved = test_new_saved(context, *keep, BATCH, ROWS, COLS);
+    const clprune_mat mx = test_new_mat_of(context, "x", COUNT * ROWS, COLS, x);
+    const clprune_mat my = test_new_mat(context, COUNT * ROWS, COLS);
+    const clprune_mat mdy = test_new_mat_of(context, "dy", COUNT * ROWS, OUT, dy);
+    const clprune_mat mdw = test_new_mat_of(context, "dw", OUT, COLS, dw);
     clprune_saved_set_seed(saved, 99);
     TEST_OK(clprune_saved_store(saved, FIRST, COUNT, mx, NULL));
     TEST_OK(clprune_saved_restore(saved, FIRST, COUNT, my, NULL));
@@ -77,10 +73,6 @@ static void on_device(const clprune_keep *keep, const float *x, const float *dy,
     TEST_OK(clprune_mat_read(context, mdw, first_dw));
     TEST_OK(clprune_saved_product_tn(saved, FIRST, COUNT, 0.0f, mdy, mdw, NULL));
     TEST_OK(clprune_mat_read(context, mdw, second_dw));
-    const clprune_mat all[] = {mx, my, mdy, mdw};
-    for (size_t i = 0; i < 4; i++)
-        clprune_buffer_release(context, all[i].buffer);
-    clprune_saved_destroy(saved);
 }
 
 static void same_bits(void **state)
@@ -92,9 +84,8 @@ static void same_bits(void **state)
     on_device(keep, x, dy, dw, restored, first_dw, second_dw);
     for (size_t gap = 0; gap <= GAP; gap += GAP)
         for (size_t shift = 0; shift < 3; shift += 2) {
-            clprune_saved *saved;
-            TEST_OK(clprune_saved_create(context, "kept", keep, BATCH, ROWS, COLS, &saved));
-            const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).live;
+            clprune_saved *saved = test_new_saved(context, *keep, BATCH, ROWS, COLS);
+            const uint64_t before = test_live(context, CLPRUNE_MEMORY_INPUT);
             host hx = host_make(COUNT * ROWS, COLS, gap, shift, x);
             host hy = host_make(COUNT * ROWS, COLS, gap, shift, NULL);
             host hdy = host_make(COUNT * ROWS, OUT, gap, shift, dy);
@@ -112,46 +103,37 @@ static void same_bits(void **state)
                 saved, FIRST, COUNT, OUT, 0.0f, hdy.at, hdy.ld, fresh.at, fresh.ld));
             host_check(&fresh, second_dw, "dw, beta 0");
             host_check(&hdy, dy, "dy");
-            assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).live, before);
-            clprune_saved_destroy(saved);
+            assert_int_equal(test_live(context, CLPRUNE_MEMORY_INPUT), before);
         }
 }
 
 /* A call that fails after its memory was staged leaves the outputs as they were. */
-static void kept_on_failure(void **state)
+static void kept_on_failure(NO_ROW)
 {
-    (void)state;
-    clprune_saved *saved;
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    const char *text = "was not stored";
     float *values = test_new_normal(1, X), *dy = test_new_normal(2, DY);
-    TEST_OK(clprune_saved_create(test_context(), "kept", &keeps[1], BATCH, ROWS, COLS, &saved));
+    clprune_saved *saved = test_new_saved(test_context(), keeps[1], BATCH, ROWS, COLS);
     for (size_t gap = 0; gap <= GAP; gap += GAP) {
         host x = host_make(COUNT * ROWS, COLS, gap, 1, values);
-        host dw = host_make(OUT, COLS, gap, 1, values),
-             added = host_make(OUT, COLS, gap, 1, values);
-        TEST_FAILS(clprune_saved_restore_host(saved, FIRST, COUNT, x.at, x.ld),
-            CLPRUNE_INVALID_ARGUMENT, "was not stored");
-        TEST_FAILS(
-            clprune_saved_product_tn_host(saved, FIRST, COUNT, OUT, 0.0f, dy, OUT, dw.at, dw.ld),
-            CLPRUNE_INVALID_ARGUMENT, "was not stored");
-        TEST_FAILS(clprune_saved_product_tn_host(
-                       saved, FIRST, COUNT, OUT, 1.0f, dy, OUT, added.at, added.ld),
-            CLPRUNE_INVALID_ARGUMENT, "was not stored");
+        host dw = host_make(OUT, COLS, gap, 1, values);
+        TEST_FAILS(clprune_saved_restore_host(saved, FIRST, COUNT, x.at, x.ld), bad, text);
+        for (int beta = 0; beta < 2; beta++)
+            TEST_FAILS(clprune_saved_product_tn_host(
+                           saved, FIRST, COUNT, OUT, (float)beta, dy, OUT, dw.at, dw.ld),
+                bad, text);
         host_check(&x, values, "x");
         host_check(&dw, values, "dw");
-        host_check(&added, values, "dw, beta 1");
     }
-    clprune_saved_destroy(saved);
 }
 
-static void refused(void **state)
+static void refused(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
     float *x = test_new_normal(1, X), dw[DW] = {0};
-    clprune_saved *saved;
-    TEST_OK(clprune_saved_create(context, "kept", &keeps[1], BATCH, ROWS, COLS, &saved));
-    const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
+    clprune_saved *saved = test_new_saved(context, keeps[1], BATCH, ROWS, COLS);
+    const uint64_t before = test_live(context, CLPRUNE_MEMORY_TOTAL);
     assert_int_equal(clprune_saved_store_host(NULL, 0, 1, x, COLS), bad);
     assert_int_equal(clprune_saved_restore_host(NULL, 0, 1, x, COLS), bad);
     assert_int_equal(clprune_saved_product_tn_host(NULL, 0, 1, OUT, 0, x, OUT, dw, COLS), bad);
@@ -164,16 +146,15 @@ static void refused(void **state)
     TEST_FAILS(clprune_saved_product_tn_host(saved, 0, 1, OUT, 0, NULL, OUT, dw, COLS), bad,
         "host is NULL");
     TEST_FAILS(clprune_saved_product_tn_host(saved, 0, 1, OUT, 0, x, OUT, dw, 1), bad, "ld is 1");
-    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
+    assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), before);
     TEST_OK(clprune_saved_store_host(saved, BATCH, 0, NULL, COLS)); /* nothing */
-    clprune_saved_destroy(saved);
 }
 
 int main(void)
 {
     static const char *const names[] = {"dense", "pruned", "sampled, int8, bitmap"};
     test_list list = {0};
-    for (size_t i = 0; i < sizeof keeps / sizeof keeps[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(keeps); i++)
         test_add(&list, same_bits, &keeps[i], "host memory: %s", names[i]);
     test_add(&list, kept_on_failure, NULL, "outputs after a failure");
     test_add(&list, refused, NULL, "bad arguments");

@@ -31,9 +31,8 @@ static void check(const clprune__stored *stored, const bool *flags)
     }
 }
 
-static void like_flags(void **state)
+static void like_flags(NO_ROW)
 {
-    (void)state;
     clprune__stored stored = {.ranges = NULL};
     bool flags[SAMPLES] = {false};
     test_rng rng = {1};
@@ -52,9 +51,8 @@ static void like_flags(void **state)
 }
 
 /* What a store reserves is enough for removing and adding. */
-static void room(void **state)
+static void room(NO_ROW)
 {
-    (void)state;
     clprune__stored stored = {.ranges = NULL};
     assert_true(clprune__stored_reserve(&stored));
     clprune__stored_add(&stored, (clprune__range){0, SIZE_MAX});

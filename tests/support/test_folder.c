@@ -170,8 +170,15 @@ static void restore(void *of, void *what)
 {
     variable *v = what;
     (void)of;
-    set_variable(v->name, v->was_set ? v->value : NULL);
+    if (v->changed)
+        set_variable(v->name, v->was_set ? v->value : NULL);
     v->changed = false;
+}
+
+void test_keep_environment(void)
+{
+    for (size_t i = 0; i < VARIABLES; i++)
+        variables[i].changed = false;
 }
 
 void test_environment(const char *name, const char *value)

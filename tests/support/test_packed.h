@@ -4,12 +4,13 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "ref/bsr_ref.h"
 #include "ref/bsr_values_ref.h"
+#include "support/test_folder.h"
 #include "support/test_index.h"
+#include "support/test_objects.h"
+#include "support/test_product.h"
 
 /* The expected contents of a packed fp32 matrix: the stored codes, and the values that they are
  * read as. */
@@ -33,7 +34,7 @@ static inline stored_ref stored_make(const bsr_ref *wide, clprune_value_type typ
     stored_ref s = {.bsr = *wide, .code_bytes = bytes[type]};
     s.codes = test_alloc(kept * block * s.code_bytes);
     s.scales = test_alloc(kept * sizeof *s.scales);
-    s.bsr.values = test_alloc(kept * block * sizeof(float));
+    s.bsr.values = test_floats(kept * block);
     for (size_t i = 0; i < kept; i++)
         s.scales[i] = int_ref_scale(most, block, wide->values + i * block);
     for (size_t i = 0; i < kept * block; i++) {
@@ -67,20 +68,17 @@ typedef struct packed {
 /* Makes x from `seed`, or takes it from `values`, and packs it on the device under test. */
 static inline packed pack(clprune_bsr_desc d, uint64_t seed, const float *values)
 {
-    packed p = {.x = test_new_normal(seed, d.batch * d.rows * d.cols)};
-    if (values != NULL)
-        memcpy(p.x, values, d.batch * d.rows * d.cols * sizeof(float));
-    p.wide = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
+    const size_t count = d.batch * d.rows * d.cols;
+    packed p = {.x = values != NULL ? test_copy(count * sizeof *values, values)
+                                    : test_new_normal(seed, count)};
+    p.wide = bsr_ref_of(d);
     p.mask = test_random_mask(seed + 1, &p.wide);
     bsr_ref_pack(&p.wide, p.x, p.mask);
     p.ref = stored_make(&p.wide, d.value_type);
     p.mat = test_mat_make(d.batch * d.rows, d.cols, 3, p.x);
     p.mask_buf = test_buf_make(d.batch * p.wide.blocks, p.mask);
     p.bsr = test_bsr_make(d);
-    cl_event event = NULL;
-    TEST_OK(clprune_bsr_pack(test_context(), p.mat.mat, p.mask_buf.buffer, &p.bsr.bsr, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    TEST_EVENT(clprune_bsr_pack(test_context(), p.mat.mat, p.mask_buf.buffer, &p.bsr.bsr, &event));
     return p;
 }
 
@@ -125,70 +123,87 @@ static inline void same_codes(const packed *p, const void *got, const char *name
 static inline void check_packed(const packed *p, const char *name)
 {
     const clprune_bsr_desc d = p->bsr.bsr.desc;
-    void *codes = test_buf_get(&p->bsr.values, "values");
-    same_codes(p, codes, name);
+    same_codes(p, test_buf_get(&p->bsr.values, "values"), name);
     test_same_index(&p->bsr, &p->wide, name);
     if (is_scaled(d.value_type))
         test_same_part(
             &p->bsr.scales, d.batch * d.keep * sizeof(uint16_t), p->ref.scales, "scales", name);
 }
 
-/* The sizes of the other operand and of the output of product tn, nt or nn. */
-typedef struct sides {
-    size_t in_rows, in_cols, out_rows, out_cols;
-} sides;
-
-static inline sides sides_of(int product, clprune_bsr_desc d, size_t o)
+static inline bspmm_ref_sizes sizes_of(clprune_bsr_desc d, size_t outputs)
 {
-    const sides all[3] = {{d.batch * d.rows, o, o, d.cols}, {d.batch * o, d.cols, o, d.rows},
-        {d.cols, o, d.batch * d.rows, o}};
-    return all[product];
+    return (bspmm_ref_sizes){d.batch, d.rows, d.cols, outputs};
 }
 
-static inline clprune_status multiply(
-    int product, float beta, clprune_mat in, const clprune_bsr *xs, clprune_mat out)
+static inline clprune_status multiply(clprune_context *context, const operands *o, float alpha,
+    float beta, const clprune_bsr *xs, cl_event *event)
 {
-    clprune_context *context = test_context();
-    return product == 0   ? clprune_bspmm_tn(context, 1, beta, in, xs, out, NULL)
-           : product == 1 ? clprune_bspmm_nt(context, 1, beta, in, xs, out, NULL)
-                          : clprune_bspmm_nn(context, 1, beta, xs, in, out, NULL);
+    const clprune_mat in = o->din.mat, out = o->out.mat;
+    return o->kind == TN   ? clprune_bspmm_tn(context, alpha, beta, in, xs, out, event)
+           : o->kind == NT ? clprune_bspmm_nt(context, alpha, beta, in, xs, out, event)
+                           : clprune_bspmm_nn(context, alpha, beta, xs, in, out, event);
 }
 
-/* The results of the products (0 to 2) and of unpacking (3), for a matrix with `outputs`. */
+/* The product by a context; NaN where it is not written. */
+static inline float *product_on(clprune_context *context, operands *o, const clprune_bsr *xs)
+{
+    operands_reset(o, 0);
+    TEST_OK(multiply(context, o, 1, 0, xs, NULL));
+    TEST_OK(clprune_context_finish(context));
+    return test_mat_get(&o->out, product_names[o->kind]);
+}
+
+/* The results of the products and of unpacking, for a matrix with `outputs`. */
 typedef struct results {
-    float *of[4];
-    size_t count[4];
+    float *of[PRODUCTS + 1];
+    size_t count[PRODUCTS + 1];
 } results;
 
-static inline results results_of(const clprune_bsr *bsr, size_t outputs)
+static inline results results_by(clprune_context *context, const clprune_bsr *bsr, size_t outputs)
 {
     const clprune_bsr_desc d = bsr->desc;
     results r;
-    test_mat y = test_mat_make(d.batch * d.rows, d.cols, 1, NULL);
-    TEST_OK(clprune_bsr_unpack(test_context(), bsr, y.mat, NULL));
-    r.of[3] = test_mat_get(&y, "y");
-    r.count[3] = d.batch * d.rows * d.cols;
-    for (int product = 0; product < 3; product++) {
-        const sides side = sides_of(product, d, outputs);
-        float *in = test_new_normal(53, side.in_rows * side.in_cols);
-        test_mat din = test_mat_make(side.in_rows, side.in_cols, 0, in);
-        test_mat out = test_mat_make(side.out_rows, side.out_cols, 2, NULL);
-        TEST_OK(multiply(product, 0, din.mat, bsr, out.mat));
-        r.of[product] = test_mat_get(&out, "output");
-        r.count[product] = side.out_rows * side.out_cols;
+    r.of[PRODUCTS] = test_unpacked(bsr);
+    r.count[PRODUCTS] = d.batch * d.rows * d.cols;
+    for (int kind = TN; kind < PRODUCTS; kind++) {
+        operands o = operands_make((product)kind, sizes_of(d, outputs), 53, 0, 2);
+        r.of[kind] = product_on(context, &o, bsr);
+        r.count[kind] = o.out_rows * o.out_cols;
     }
     return r;
 }
 
-/* Fails unless two matrices give the same bits. `what`, `first`: for the message. */
-static inline void same_results(
-    const clprune_bsr *got, const clprune_bsr *want, size_t outputs, const char *what, size_t first)
+static inline results results_of(const clprune_bsr *bsr, size_t outputs)
 {
-    results g = results_of(got, outputs), w = results_of(want, outputs);
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(g.count[i], w.count[i]);
-        test_same_floats("result", 1, w.count[i], g.of[i], w.of[i],
-            "%s, result %d, from sample %zu on", what, i, first);
+    return results_by(test_context(), bsr, outputs);
+}
+
+/* Fails unless both have the same bits. */
+static inline void same_results(results got, results want, const char *name)
+{
+    for (int i = 0; i <= PRODUCTS; i++) {
+        assert_int_equal(got.count[i], want.count[i]);
+        test_same_floats(i < PRODUCTS ? product_names[i] : "unpacked", 1, want.count[i], got.of[i],
+            want.of[i], "%s", name);
+    }
+}
+
+static inline void unpack_fails(
+    const clprune_bsr *bad, clprune_mat y, clprune_status status, const char *text)
+{
+    TEST_FAILS(clprune_bsr_unpack(test_context(), bad, y, NULL), status, text);
+}
+
+/* Values may begin at any float of their buffer, also where vectors of them would not: the same
+ * bits by a context. */
+static inline void same_at_any_offset(clprune_context *context, const test_bsr *xs, size_t outputs)
+{
+    const results want = results_by(context, &xs->bsr, outputs);
+    for (size_t bytes = 0; bytes < 16; bytes += sizeof(float)) {
+        test_buf values;
+        const clprune_bsr moved = test_bsr_moved(xs, bytes, &values);
+        same_results(results_by(context, &moved, outputs), want,
+            test_text("values from byte %zu on", bytes));
     }
 }
 

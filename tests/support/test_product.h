@@ -1,10 +1,8 @@
-/* One dense product against the reference. */
+/* Products against the reference: one dense product; the products of samples. */
 #ifndef CLPRUNE_TEST_PRODUCT_H
 #define CLPRUNE_TEST_PRODUCT_H
 
-#include <stdlib.h>
-
-#include "ref/gemm_ref.h"
+#include "ref/bspmm_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
 #include "support/test_rng.h"
@@ -30,10 +28,7 @@ static inline void test_product(clprune_context *context, gemm_shape s, bool ta,
     test_mat da = product_operand(ta, s.m, s.k, gaps[0], a);
     test_mat db = product_operand(tb, s.k, s.n, gaps[1], b);
     test_mat dc = test_mat_make(s.m, s.n, gaps[2], beta == 0.0f ? NULL : old);
-    cl_event event = NULL;
-    TEST_OK(clprune_gemm(context, ta, tb, alpha, beta, da.mat, db.mat, dc.mat, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    TEST_EVENT(clprune_gemm(context, ta, tb, alpha, beta, da.mat, db.mat, dc.mat, &event));
     gemm_ref ref = gemm_ref_begin(s.m, s.n);
     gemm_ref_add(&ref, ta, tb, s.k, a, b);
     gemm_ref_end(&ref, alpha, beta, old);
@@ -43,6 +38,86 @@ static inline void test_product(clprune_context *context, gemm_shape s, bool ta,
         ta, tb, (double)alpha, (double)beta, gaps[0], gaps[1], gaps[2], label);
     test_mat_unchanged(&da, "a");
     test_mat_unchanged(&db, "b");
+}
+
+/* ---- products of samples ---- */
+
+/* dw = dy^T * x (tn) and dy * x^T (nt), sums over the samples of x; y = x * w (nn). */
+typedef enum product { TN, NT, NN, PRODUCTS } product;
+
+static const char *const product_names[PRODUCTS] = {"tn", "nt", "nn"};
+
+/* A product's operands but for x: `in` is dy or w, `out` dw or y; `old`: what out holds before. */
+typedef struct operands {
+    product kind;
+    bspmm_ref_sizes sizes;
+    size_t in_rows, in_cols, out_rows, out_cols;
+    float *in, *old;
+    test_mat din, out;
+} operands;
+
+/* Random ones. `in_gap`, `out_gap`: elements between rows. */
+static inline operands operands_make(
+    product kind, bspmm_ref_sizes s, uint64_t seed, size_t in_gap, size_t out_gap)
+{
+    const operands all[PRODUCTS] = {
+        {TN, s, s.batch * s.rows, s.outputs, s.outputs, s.cols},
+        {NT, s, s.batch * s.outputs, s.cols, s.outputs, s.rows},
+        {NN, s, s.cols, s.outputs, s.batch * s.rows, s.outputs},
+    };
+    operands o = all[kind];
+    o.in = test_new_normal(seed, o.in_rows * o.in_cols);
+    o.old = test_new_normal(seed + 1, o.out_rows * o.out_cols);
+    o.din = test_mat_make(o.in_rows, o.in_cols, in_gap, o.in);
+    o.out = test_mat_make(o.out_rows, o.out_cols, out_gap, NULL);
+    return o;
+}
+
+/* Before a call with `beta`: beta = 0 must not read the NaNs that `out` then holds. */
+static inline void operands_reset(operands *o, float beta)
+{
+    test_mat_set(&o->out, beta == 0.0f ? NULL : o->old);
+}
+
+/* The rows of dy that belong to samples [first, first + count). */
+static inline clprune_mat operands_part(const operands *o, size_t first, size_t count)
+{
+    const size_t each = o->kind == TN ? o->sizes.rows : o->sizes.outputs;
+    return clprune_mat_rows(o->din.mat, first * each, count * each);
+}
+
+/* What a product of these `in` and x, both dense, must be. */
+static inline gemm_ref operands_reference(
+    const operands *o, float alpha, float beta, const float *in, const float *x)
+{
+    if (o->kind == NN)
+        return bspmm_ref_nn(o->sizes, alpha, beta, x, in, o->old);
+    return (o->kind == TN ? bspmm_ref_tn : bspmm_ref_nt)(o->sizes, alpha, beta, in, x, o->old);
+}
+
+/* Fails unless `out` is the product of samples [first, first + count) of x, which has all samples,
+ * and `in` is unchanged. Returns out. */
+static inline float *operands_check_part(const operands *o, size_t first, size_t count, float alpha,
+    float beta, const float *x, const char *name)
+{
+    const size_t each = o->kind == TN ? o->sizes.rows : o->sizes.outputs;
+    operands part = *o;
+    part.sizes.batch = count;
+    gemm_ref ref = operands_reference(&part, alpha, beta,
+        o->in + (o->kind == NN ? 0 : first * each * o->in_cols),
+        x + first * o->sizes.rows * o->sizes.cols);
+    float *got = test_mat_get(&o->out, product_names[o->kind]);
+    test_close(product_names[o->kind], o->out_rows, o->out_cols, got, ref.want, ref.bound,
+        "%s, %zu samples from %zu on, alpha %g, beta %g", name, count, first, (double)alpha,
+        (double)beta);
+    test_mat_unchanged(&o->din, "the dense operand");
+    return got;
+}
+
+static inline float *operands_check(
+    const operands *o, float alpha, float beta, const float *x, const char *name)
+{
+    return operands_check_part(o, 0, o->sizes.batch, alpha, beta, x, name);
 }
 
 #endif
