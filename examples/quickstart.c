@@ -66,9 +66,8 @@ static double run(int steps, float sparsity, clprune_mat x, clprune_mat w, clpru
     for (int step = 0; step < steps; ++step) {
         clprune_saved_set_seed(saved, (uint64_t)step); /* other blocks in each step */
         check(clprune_linear_forward(layer, BATCH, x, w, b, y, saved, NULL), "compute y");
-        check(clprune_linear_backward(layer, BATCH, step > 0, saved, dy, w, /* x is not needed */
-                  CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL),
-            "compute dw");
+        const clprune_grads grads = {.dw = dw, .beta = step > 0}; /* dx is not needed */
+        check(clprune_linear_backward(layer, BATCH, saved, dy, w, &grads, NULL), "compute dw");
     }
     check(clprune_mat_read(context, dw, host_dw), "read dw");
     const double kept = (double)clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;

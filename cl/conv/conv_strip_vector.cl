@@ -26,11 +26,12 @@
  * beta * `to` is added to the result; beta 0 does not read `to`, has_bias 0 does not read bias.
  *
  * Local memory: (STRIP + TERMS) * 4 bytes; depth * taps <= TERMS. */
+#include "conv/gather.clh"
 #include "prelude/panel.clh"
-#if !defined(V) || !defined(MR) || !defined(STRIP) || !defined(TERMS)
-#error "conv_strip_vector.cl needs V, MR, STRIP and TERMS"
+#include "prelude/product_tile.clh"
+#if !defined(STRIP) || !defined(TERMS)
+#error "conv_strip_vector.cl needs STRIP and TERMS"
 #endif
-#define PANEL (16 * V)
 
 /* Coordinates of a source pixel on one axis: (at + low) * step + phase. */
 typedef struct axis {
@@ -75,17 +76,81 @@ static inline void fill_row(local float *strip, const uint pitch,
     }
 }
 
+/* The strip of `count` images, `rows` rows of the grid of each. row_size: floats of a slot. */
+typedef struct strip_shape {
+    uint count, rows, reach, slots, phases_y, phases_x, pitch, line_size, row_size;
+} strip_shape;
+
+/* offsets[c * taps + t] = the offset in the strip of the source of grid pixel (0, 0) under tap t. */
+static inline void list_offsets(local uint *offsets, const strip_shape s, const gather g,
+    const int low_y, const int low_x, const uint depth, const uint taps)
+{
+    for (uint t = 0; t < taps; t++) {
+        const int y = g.first_y + (int)(t / g.taps_x) * g.tap_step_y - low_y * (int)g.step_y;
+        const int x = g.first_x + (int)(t % g.taps_x) * g.tap_step_x - low_x * (int)g.step_x;
+        const uint phase_y = s.phases_y > 1 ? (uint)y % g.step_y : 0;
+        const uint phase_x = s.phases_x > 1 ? (uint)x % g.step_x : 0;
+        for (uint c = 0; c < depth; c++)
+            offsets[c * taps + t] = (phase_y * s.count * s.slots + (uint)y / g.step_y) * s.row_size +
+                                    phase_x * s.line_size + c * s.pitch + (uint)x / g.step_x;
+    }
+}
+
+/* Fills the strip with `depth` channels of the images from `from` on. */
+static inline void fill_strip(local float *strip, const strip_shape s, const axis down,
+    const axis across, global const float *from, const ulong from_ld, const uint depth)
+{
+    for (uint p = 0; p < s.phases_y; p++)
+        for (uint m = 0; m < s.count; m++)
+            for (uint i = 0; i < s.rows + s.reach; i++) {
+                const uint y = source_of(down, i, p);
+                const bool inside = y < down.size;
+                const ulong row = m * down.size + (inside ? y : 0);
+                for (uint h = 0; h < s.phases_x; h++)
+                    fill_row(strip + ((p * s.count + m) * s.slots + i) * s.row_size + h * s.line_size,
+                        s.pitch, from + row * across.size * from_ld, from_ld, depth, across, h, inside);
+            }
+}
+
+/* sum[r] += the terms of pixel r of `line`, each times a row of weights. */
+static inline void add_terms(float16 sum[MR][V], local const float *line, local const uint *offsets,
+    const uint terms, global const float *weights)
+{
+    for (uint q = 0; q < terms; q++, weights += PANEL) {
+        local const float *source = line + offsets[q];
+        float16 d[V];
+        FOR_VECTORS_OF_ROW(h)
+            d[h] = LOAD16(weights + 16 * h);
+        FOR_TILE(MR, r, h)
+            sum[r][h] = fma((float16)(source[r]), d[h], sum[r][h]);
+    }
+}
+
+/* to[v * step][..] = the results of the `across` pixels of a row of the grid. */
+static inline void multiply_row(local const float *line, local const uint *offsets, const uint terms,
+    global const float *weights, const uint across, global float *to, const ulong step,
+    const uint width, const float old, global const float *bias)
+{
+    for (uint v = 0; v < across; v += MR) {
+        global float *place[MR];
+        float16 sum[MR][V];
+#pragma unroll
+        for (uint r = 0; r < MR; r++)
+            place[r] = to + (v + r) * step;
+        FOR_TILE(MR, r, h)
+            sum[r][h] = (float16)(0.0f);
+        add_terms(sum, line + v, offsets, terms, weights);
+        finish_tile(sum, place, min((uint)MR, across - v), width, 1.0f, old, bias);
+    }
+}
+
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_strip_vector(const ulong batch,
     const uint images, const uint high, const uint blocks, const ulong panel_run, const uint n,
-    const uint k, const uint depth, const uint taps, const uint grid_height, const uint grid_width,
-    const uint source_height, const uint source_width, const uint result_height,
-    const uint result_width, const uint step_y, const uint step_x, const uint spread_y,
-    const uint spread_x, const uint shift_y, const uint shift_x, const uint taps_x,
-    const int first_y, const int first_x, const int tap_step_y, const int tap_step_x,
-    const int low_y, const int low_x, const uint reach_y, const uint phases_y, const uint phases_x,
-    const uint first_phase_y, const uint first_phase_x, const uint pitch, const uint line_size,
-    const float beta, const uint has_bias, MAT_IN_RESTRICT(from),
-    const ulong w_offset, global const float *restrict w, MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
+    const uint k, const uint depth, const uint taps, GATHER_PARAMETERS, const int low_y, const int low_x,
+    const uint reach_y, const uint phases_y, const uint phases_x, const uint first_phase_y,
+    const uint first_phase_x, const uint pitch, const uint line_size, const float beta,
+    const uint has_bias, MAT_IN_RESTRICT(from), const ulong w_offset, global const float *restrict w,
+    MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
 {
     local float16 strip_vectors[STRIP / 16]; /* as vectors, for their alignment */
     local float *strip = (local float *)strip_vectors;
@@ -93,107 +158,29 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_strip_vector(con
     const uint first_panel = (uint)(get_group_id(0) * panel_run);
     const uint end_panel = (uint)min(first_panel + panel_run, ((ulong)n + PANEL - 1) / PANEL);
     const ulong first_image = get_group_id(1) / blocks * images;
-    const uint count = (uint)min((ulong)images, batch - first_image);
     const uint top = (uint)(get_group_id(1) % blocks) * high;
-    const uint rows = min(high, grid_height - top);
-    const uint slots = high + reach_y;
     const axis down = {source_height, step_y, low_y + (int)top, first_phase_y};
     const axis across = {source_width, step_x, low_x, first_phase_x};
-    const uint row_size = phases_x * line_size;
+    const strip_shape s = {(uint)min((ulong)images, batch - first_image), min(high, grid_height - top),
+        reach_y, high + reach_y, phases_y, phases_x, pitch, line_size, phases_x * line_size};
+    const gather g = GATHER;
     w += w_offset;
 
-    for (uint t = 0; t < taps; t++) {
-        const int y = first_y + (int)(t / taps_x) * tap_step_y - low_y * (int)step_y;
-        const int x = first_x + (int)(t % taps_x) * tap_step_x - low_x * (int)step_x;
-        const uint phase_y = phases_y > 1 ? (uint)y % step_y : 0;
-        const uint phase_x = phases_x > 1 ? (uint)x % step_x : 0;
-        for (uint c = 0; c < depth; c++)
-            offsets[c * taps + t] = (phase_y * count * slots + (uint)y / step_y) * row_size +
-                                    phase_x * line_size + c * pitch + (uint)x / step_x;
-    }
+    list_offsets(offsets, s, g, low_y, low_x, depth, taps);
     for (uint begin = 0; begin < k; begin += depth) {
+        const bool is_first = begin == 0;
         const uint deep = min(depth, k - begin);
-        for (uint p = 0; p < phases_y; p++)
-            for (uint m = 0; m < count; m++)
-                for (uint s = 0; s < rows + reach_y; s++) {
-                    const uint y = source_of(down, s, p);
-                    const bool inside = y < source_height;
-                    for (uint h = 0; h < phases_x; h++)
-                        fill_row(strip + ((p * count + m) * slots + s) * row_size + h * line_size,
-                            pitch,
-                            ROW(from, ((first_image + m) * source_height + (inside ? y : 0)) *
-                                          source_width) +
-                                begin,
-                            from_ld, deep, across, h, inside);
-                }
-        const uint terms = deep * taps;
+        fill_strip(strip, s, down, across,
+            ROW(from, first_image * source_height * source_width) + begin, from_ld, deep);
         for (uint p = first_panel; p < end_panel; p++) {
             const uint column = p * PANEL, width = min((uint)PANEL, n - column);
-            global const float *packed = w + ((ulong)p * k + begin) * taps * PANEL;
-            for (uint m = 0; m < count; m++)
-                for (uint u = 0; u < rows; u++) {
-                    local const float *line = strip + (m * slots + u) * row_size;
-                    global float *result =
-                        ROW(to, ((first_image + m) * result_height + (top + u) * spread_y + shift_y) *
-                                        result_width +
-                                    shift_x) +
-                        column;
-                    const ulong pixel = spread_x * to_ld;
-                    for (uint v = 0; v < grid_width; v += MR) {
-                        const uint across_tile = min((uint)MR, grid_width - v);
-                        float16 sum[MR][V];
-#pragma unroll
-                        for (uint r = 0; r < MR; r++)
-#pragma unroll
-                            for (int h = 0; h < V; h++)
-                                sum[r][h] = (float16)(0.0f);
-                        global const float *weights = packed;
-                        for (uint q = 0; q < terms; q++, weights += PANEL) {
-                            local const float *source = line + v + offsets[q];
-                            float16 d[V];
-#pragma unroll
-                            for (int h = 0; h < V; h++)
-                                d[h] = LOAD16(weights + 16 * h);
-#pragma unroll
-                            for (uint r = 0; r < MR; r++)
-#pragma unroll
-                                for (int h = 0; h < V; h++)
-                                    sum[r][h] = fma((float16)(source[r]), d[h], sum[r][h]);
-                        }
-                        global float *at = result + v * pixel;
-                        float tile[MR * PANEL];
-#pragma unroll
-                        for (uint r = 0; r < MR; r++)
-#pragma unroll
-                            for (int h = 0; h < V; h++)
-                                vstore16(sum[r][h], r * V + h, tile);
-                        for (uint r = 0; r < across_tile; r++) {
-                            uint j = 0;
-                            for (; j + 16 <= width; j += 16) {
-                                global float *place = at + r * pixel + j;
-                                float16 value = *(private const float16_anywhere *)(tile + r * PANEL + j);
-                                if (begin > 0)
-                                    value += LOAD16(place);
-                                if (begin == 0 && has_bias)
-                                    value += LOAD16(ROW(bias, 0) + column + j);
-                                if (begin == 0 && beta != 0.0f)
-                                    value = fma((float16)(beta), LOAD16(place), value);
-                                STORE16(value, place);
-                            }
-                            for (; j < width; j++) {
-                                global float *place = at + r * pixel + j;
-                                float value = tile[r * PANEL + j];
-                                if (begin > 0)
-                                    value += *place;
-                                if (begin == 0 && has_bias)
-                                    value += AT(bias, 0, column + j);
-                                if (begin == 0 && beta != 0.0f)
-                                    value = fma(beta, *place, value);
-                                *place = value;
-                            }
-                        }
-                    }
-                }
+            for (uint m = 0; m < s.count; m++)
+                for (uint u = 0; u < s.rows; u++)
+                    multiply_row(strip + (m * s.slots + u) * s.row_size, offsets, deep * taps,
+                        w + ((ulong)p * k + begin) * taps * PANEL, grid_width,
+                        ROW(to, result_pixel(g, first_image + m, top + u, 0)) + column,
+                        spread_x * to_ld, width, is_first ? beta : 1.0f,
+                        is_first && has_bias ? ROW(bias, 0) + column : 0);
         }
     }
 }

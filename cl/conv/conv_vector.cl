@@ -27,11 +27,8 @@
  *
  * beta * `to` is added to the result; beta 0 does not read `to`, has_bias 0 does not read bias. w is the packed
  * weights, with k zeros behind them. */
-#include "prelude/panel.clh"
-#if !defined(V) || !defined(MR)
-#error "conv_vector.cl needs V and MR"
-#endif
-#define PANEL (16 * V)
+#include "conv/gather.clh"
+#include "prelude/product_tile.clh"
 
 /* The pixels of a tile: their source image, the source coordinates before a tap is added, their results. */
 typedef struct pixels {
@@ -79,14 +76,57 @@ static inline place next_place(place p, const grid_size grid)
     return p;
 }
 
+/* Locates the pixels from `row` on; those beyond `height` repeat the last one. from, to: pixel 0. */
+static inline void locate(pixels *at, const ulong row, const uint height, const grid_size grid,
+    const gather g, global const float *from, const ulong from_ld, global float *to, const ulong to_ld)
+{
+    place p = place_of(row, grid);
+#pragma unroll
+    for (uint r = 0; r < MR; r++) {
+        const ulong image = p.first + p.i;
+        at->image[r] = from + image * g.source_height * g.source_width * from_ld;
+        at->y[r] = (int)(p.u * g.step_y) + g.first_y;
+        at->x[r] = (int)(p.v * g.step_x) + g.first_x;
+        at->to[r] = to + result_pixel(g, image, p.u, p.v) * to_ld;
+        if (r + 1 < height)
+            p = next_place(p, grid);
+    }
+}
+
+/* source[r] = the source of pixel r under tap t, or `nothing` outside of the image. Returns whether any pixel
+ * has a source. */
+static inline bool find_sources(global const float *source[MR], const pixels *at, const uint t,
+    const gather g, const ulong from_ld, global const float *nothing)
+{
+    const int y = (int)(t / g.taps_x) * g.tap_step_y, x = (int)(t % g.taps_x) * g.tap_step_x;
+    bool any = false;
+#pragma unroll
+    for (uint r = 0; r < MR; r++) {
+        const uint i = (uint)(at->y[r] + y), j = (uint)(at->x[r] + x);
+        const bool inside = i < g.source_height && j < g.source_width;
+        source[r] = inside ? at->image[r] + ((ulong)i * g.source_width + j) * from_ld : nothing;
+        any |= inside;
+    }
+    return any;
+}
+
+/* sum += the k channels of each source times the weights of a tap. */
+static inline void add_channels(float16 sum[MR][V], global const float *source[MR],
+    global const float *weights, const uint k)
+{
+    for (ulong c = 0; c < k; c++, weights += PANEL) {
+        float16 d[V];
+        FOR_VECTORS_OF_ROW(h)
+            d[h] = LOAD16(weights + 16 * h);
+        FOR_TILE(MR, r, h)
+            sum[r][h] = fma((float16)(source[r][c]), d[h], sum[r][h]);
+    }
+}
+
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulong rows_all,
     const ulong rows, const ulong panel_run, const uint n, const uint k, const uint taps,
-    const uint run, const ulong batch, const ulong block, const uint grid_height, const uint grid_width,
-    const uint source_height, const uint source_width, const uint result_height,
-    const uint result_width, const uint step_y, const uint step_x, const uint spread_y,
-    const uint spread_x, const uint shift_y, const uint shift_x, const uint taps_x, const int first_y,
-    const int first_x, const int tap_step_y, const int tap_step_x,
-    const float beta, const uint has_bias, MAT_IN_RESTRICT(from), const ulong w_offset,
+    const uint run, const ulong batch, const ulong block, GATHER_PARAMETERS, const float beta,
+    const uint has_bias, MAT_IN_RESTRICT(from), const ulong w_offset,
     global const float *restrict w, MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
 {
     const uint first_panel = (uint)(get_group_id(1) * panel_run);
@@ -94,101 +134,29 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulo
     const ulong first_row = get_group_id(0) * rows;
     const ulong last_row = min(first_row + rows, rows_all);
     const grid_size grid = {batch, block, grid_height, grid_width};
-    from_buffer += from_offset;
+    const gather g = GATHER;
     w += w_offset;
     global const float *nothing = w + ((ulong)n + PANEL - 1) / PANEL * PANEL * taps * k;
 
     for (uint panel = first_panel; panel < end_panel; panel++) {
         const uint column = panel * PANEL, width = min((uint)PANEL, n - column);
         for (uint begin = 0; begin == 0 || begin < taps; begin += run) {
+            const bool is_first = begin == 0;
             const uint end = min(begin + run, taps);
-            global const float *packed = w + ((ulong)panel * taps + begin) * k * PANEL;
             for (ulong row = first_row; row < last_row; row += MR) {
                 const uint height = (uint)min((ulong)MR, last_row - row);
+                global const float *weights = w + ((ulong)panel * taps + begin) * k * PANEL;
                 pixels at;
-                place p = place_of(row, grid);
-#pragma unroll
-                for (uint r = 0; r < MR; r++) {
-                    const ulong image = p.first + p.i;
-                    at.image[r] = from_buffer + image * source_height * source_width * from_ld;
-                    at.y[r] = (int)(p.u * step_y) + first_y;
-                    at.x[r] = (int)(p.v * step_x) + first_x;
-                    at.to[r] = ROW(to, (image * result_height + p.u * spread_y + shift_y) * result_width +
-                                           p.v * spread_x + shift_x) + column;
-                    if (r + 1 < height) /* those beyond repeat the last */
-                        p = next_place(p, grid);
-                }
                 float16 sum[MR][V];
-#pragma unroll
-                for (uint r = 0; r < MR; r++)
-#pragma unroll
-                    for (int i = 0; i < V; i++) {
-                        sum[r][i] = (float16)(0.0f);
-                        PREFETCH_WRITE(at.to[r] + 16 * i);
-                    }
-                global const float *weights = packed;
-                for (uint t = begin; t < end; t++) {
-                    const int y = (int)(t / taps_x) * tap_step_y, x = (int)(t % taps_x) * tap_step_x;
+                locate(&at, row, height, grid, g, ROW(from, 0), from_ld, ROW(to, 0) + column, to_ld);
+                begin_tile(sum, at.to);
+                for (uint t = begin; t < end; t++, weights += k * PANEL) {
                     global const float *source[MR];
-                    bool any = false;
-#pragma unroll
-                    for (uint r = 0; r < MR; r++) {
-                        const uint i = (uint)(at.y[r] + y), j = (uint)(at.x[r] + x);
-                        const bool inside = i < source_height && j < source_width;
-                        source[r] = inside ? at.image[r] + ((ulong)i * source_width + j) * from_ld : nothing;
-                        any |= inside;
-                    }
-                    if (!any) {
-                        weights += k * PANEL;
-                        continue;
-                    }
-                    for (ulong c = 0; c < k; c++, weights += PANEL) {
-                        float16 d[V];
-#pragma unroll
-                        for (int h = 0; h < V; h++)
-                            d[h] = LOAD16(weights + 16 * h);
-#pragma unroll
-                        for (uint r = 0; r < MR; r++) {
-                            const float16 x = source[r][c];
-#pragma unroll
-                            for (int h = 0; h < V; h++)
-                                sum[r][h] = fma(x, d[h], sum[r][h]);
-                        }
-                    }
+                    if (find_sources(source, &at, t, g, from_ld, nothing))
+                        add_channels(sum, source, weights, k);
                 }
-                if (width == PANEL && height == MR) {
-#pragma unroll
-                    for (uint r = 0; r < MR; r++)
-#pragma unroll
-                        for (int h = 0; h < V; h++) {
-                            float16 value = sum[r][h];
-                            if (begin > 0)
-                                value += LOAD16(at.to[r] + 16 * h);
-                            if (begin == 0 && has_bias)
-                                value += LOAD16(ROW(bias, 0) + column + 16 * h);
-                            if (begin == 0 && beta != 0.0f)
-                                value = fma((float16)(beta), LOAD16(at.to[r] + 16 * h), value);
-                            STORE16(value, at.to[r] + 16 * h);
-                        }
-                    continue;
-                }
-                float tile[MR * PANEL];
-#pragma unroll
-                for (uint r = 0; r < MR; r++)
-#pragma unroll
-                    for (int h = 0; h < V; h++)
-                        vstore16(sum[r][h], r * V + h, tile);
-                for (uint r = 0; r < height; r++)
-                    for (uint j = 0; j < width; j++) {
-                        float value = tile[r * PANEL + j];
-                        if (begin > 0)
-                            value += at.to[r][j];
-                        if (begin == 0 && has_bias)
-                            value += AT(bias, 0, column + j);
-                        if (begin == 0 && beta != 0.0f)
-                            value = fma(beta, at.to[r][j], value);
-                        at.to[r][j] = value;
-                    }
+                finish_tile(sum, at.to, height, width, 1.0f, is_first ? beta : 1.0f,
+                    is_first && has_bias ? ROW(bias, 0) + column : 0);
             }
         }
     }

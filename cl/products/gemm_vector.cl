@@ -28,9 +28,9 @@
  * MC; with TRANSPOSE_A 16 divides it too. */
 #include "prelude/score.clh"
 #include "prelude/quantise_panel.clh"
-#if !defined(V) || !defined(MR) || !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) ||        \
-    !defined(TRANSPOSE_B) || !defined(BIAS)
-#error "gemm_vector.cl needs V, MR, KC, MC, TRANSPOSE_A, TRANSPOSE_B and BIAS"
+#include "prelude/product_tile.clh"
+#if !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS)
+#error "gemm_vector.cl needs KC, MC, TRANSPOSE_A, TRANSPOSE_B and BIAS"
 #endif
 #if defined(NORM) && TRANSPOSE_A
 #error "gemm_vector.cl scores the rows of a that is not transposed"
@@ -38,7 +38,6 @@
 #if MC % MR != 0 || (TRANSPOSE_A && MC % 16 != 0)
 #error "MR must divide MC, and with TRANSPOSE_A so must 16"
 #endif
-#define PANEL (16 * V)
 
 /* local panel[k][j] = 0 for `depth` rows, from column `width` / 16 * 16 on; COPY_PANEL then writes those
  * below `width`. */
@@ -74,12 +73,6 @@ static inline void pad_panel(local float *panel, const uint depth, const uint wi
 #define A_AT(r, k) a_row[r][k]
 #endif
 
-#if BIAS == 1
-#define BIAS_AT(r, j) bias[j]
-#elif BIAS == 2
-#define BIAS_AT(r, j) bias[r]
-#endif
-
 /* tile[r][j] = old * tile[r][j] + alpha * sum over depth of op(a)[r][k] * panel[k][j] + the bias, unless it
  * is NULL, for `height` <= MR rows. Rows beyond `height` repeat the last one, or are undefined with
  * TRANSPOSE_A; they are not stored. */
@@ -88,73 +81,26 @@ static inline void multiply_tile(const float alpha, const float old, global cons
     const uint width, global float *tile, const ulong ldc)
 {
     float16 sum[MR][V];
+    global float *to[MR];
 #if !TRANSPOSE_A
     global const float *a_row[MR];
 #endif
 #pragma unroll
     for (uint r = 0; r < MR; r++) {
+        to[r] = tile + min(r, height - 1) * ldc;
 #if !TRANSPOSE_A
         a_row[r] = a + min(r, height - 1) * lda;
 #endif
-#pragma unroll
-        for (int v = 0; v < V; v++) {
-            PREFETCH_WRITE(tile + min(r, height - 1) * ldc + 16 * v);
-            sum[r][v] = (float16)(0.0f);
-        }
     }
+    begin_tile(sum, to);
     for (uint k = 0; k < depth; k++) {
         float16 d[V];
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            d[v] = vload16(v, panel + k * PANEL);
-#pragma unroll
-        for (uint r = 0; r < MR; r++) {
-            const float16 value = (float16)(A_AT(r, k));
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                sum[r][v] = fma(value, d[v], sum[r][v]);
-        }
+        FOR_VECTORS_OF_ROW(h)
+            d[h] = vload16(h, panel + k * PANEL);
+        FOR_TILE(MR, r, h)
+            sum[r][h] = fma((float16)(A_AT(r, k)), d[h], sum[r][h]);
     }
-    if (width == PANEL && height == MR) {
-#pragma unroll
-        for (uint r = 0; r < MR; r++)
-#pragma unroll
-            for (int v = 0; v < V; v++) {
-                global float *to = tile + r * ldc + 16 * v;
-                float16 scaled = alpha * sum[r][v];
-#if BIAS == 1
-                if (bias)
-                    scaled += vload16(v, bias);
-#elif BIAS == 2
-                if (bias)
-                    scaled += bias[r];
-#endif
-                STORE16(old == 0.0f ? scaled : fma((float16)(old), vload16(0, to), scaled), to);
-            }
-        return;
-    }
-    float rows[MR * PANEL];
-#pragma unroll
-    for (uint r = 0; r < MR; r++)
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            vstore16(alpha * sum[r][v], r * V + v, rows);
-#if BIAS
-    for (uint r = 0; bias && r < height; r++)
-        for (uint j = 0; j < width; j++)
-            rows[r * PANEL + j] += BIAS_AT(r, j);
-#endif
-    for (uint r = 0; r < height; r++) {
-        global float *to = tile + r * ldc;
-        const float *from = rows + r * PANEL;
-        uint j = 0;
-        for (; j + 16 <= width; j += 16) {
-            const float16 scaled = vload16(0, from + j);
-            STORE16(old == 0.0f ? scaled : fma((float16)(old), vload16(0, to + j), scaled), to + j);
-        }
-        for (; j < width; j++)
-            to[j] = old == 0.0f ? from[j] : fma(old, to[j], from[j]);
-    }
+    finish_tile(sum, to, height, width, alpha, old, bias);
 }
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void GEMM_VECTOR(const ulong m,

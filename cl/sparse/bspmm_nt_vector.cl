@@ -18,12 +18,10 @@
  *
  * Local memory: CHUNK * PANEL * 4 bytes. P * V accumulators. V: 1 to 8. CHUNK: 1 to BC. */
 #include "prelude/panel.clh"
-#if !defined(V) || !defined(P) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CHUNK) || \
-    !defined(AHEAD)
-#error "bspmm_nt_vector.cl needs V, P, BC, BR, SEG, CHUNK and AHEAD"
+#include "prelude/tile16.clh"
+#if !defined(P) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CHUNK) || !defined(AHEAD)
+#error "bspmm_nt_vector.cl needs P, BC, BR, SEG, CHUNK and AHEAD"
 #endif
-#define PANEL (16 * V)
-#define LINE 16 /* floats of a cache line */
 
 /* local panel[c][i] = dy[i][c] for `count` columns, zero beyond the last output. */
 static inline void load_transposed(local float *panel, global const float *dy, const ulong ld,
@@ -48,24 +46,38 @@ static inline void fetch_values(const uint2 entry, global const float *x)
 #define MULTIPLY_ROWS(COUNT)                                                                       \
     do {                                                                                           \
         float16 sum[COUNT][V];                                                                     \
-        _Pragma("unroll") for (int r = 0; r < COUNT; r++)                                          \
-            _Pragma("unroll") for (int v = 0; v < V; v++)                                          \
-                sum[r][v] = vload16(v, partial + (base + entry[r].x) * PANEL);                     \
+        FOR_TILE(COUNT, r, h)                                                                      \
+            sum[r][h] = LOAD16(partial + entry[r].x * PANEL + 16 * h);                             \
         for (uint c = 0; c < width; c++) {                                                         \
             float16 d[V];                                                                          \
-            _Pragma("unroll") for (int v = 0; v < V; v++)                                          \
-                d[v] = vload16(v, panel + c * PANEL);                                              \
-            _Pragma("unroll") for (int r = 0; r < COUNT; r++)                                      \
-            {                                                                                      \
-                const float16 value = (float16)(x[(ulong)entry[r].y * BC + c]);                    \
-                _Pragma("unroll") for (int v = 0; v < V; v++)                                      \
-                    sum[r][v] = fma(value, d[v], sum[r][v]);                                       \
-            }                                                                                      \
+            FOR_VECTORS_OF_ROW(h)                                                                  \
+                d[h] = vload16(h, panel + c * PANEL);                                              \
+            FOR_TILE(COUNT, r, h)                                                                  \
+                sum[r][h] = fma((float16)(x[(ulong)entry[r].y * BC + c]), d[h], sum[r][h]);        \
         }                                                                                          \
-        _Pragma("unroll") for (int r = 0; r < COUNT; r++)                                          \
-            _Pragma("unroll") for (int v = 0; v < V; v++)                                          \
-                STORE16(sum[r][v], partial + (base + entry[r].x) * PANEL + 16 * v);                 \
+        FOR_TILE(COUNT, r, h)                                                                      \
+            STORE16(sum[r][h], partial + entry[r].x * PANEL + 16 * h);                             \
     } while (0)
+
+/* partial += the panel times the kept values of entries [e, end), whose rows are those of `partial`. */
+static inline void multiply_entries(local const float *panel, const uint width, global const uint2 *entries,
+    uint e, const uint end, global const float *x, global float *partial)
+{
+    for (; e + P <= end; e += P) {
+        uint2 entry[P];
+#pragma unroll
+        for (int r = 0; r < P; r++) {
+            entry[r] = entries[e + r];
+            fetch_values(entries[e + r + AHEAD], x);
+        }
+        MULTIPLY_ROWS(P);
+    }
+    for (; e < end; e++) {
+        fetch_values(entries[e + AHEAD], x);
+        const uint2 entry[1] = {entries[e]};
+        MULTIPLY_ROWS(1);
+    }
+}
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_nt_vector(const ulong batch,
     const ulong rows, const ulong cols, const ulong outputs, const ulong block_cols,
@@ -99,23 +111,8 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_nt_vector(const
                 for (ulong s = 0; s < segments; s++) {
                     global const uint *column_start =
                         starts + (n * segments + s) * (block_cols + 1) + j;
-                    const ulong base = s * SEG;
-                    uint e = column_start[0];
-                    const uint end = column_start[1];
-                    for (; e + P <= end; e += P) {
-                        uint2 entry[P];
-#pragma unroll
-                        for (int r = 0; r < P; r++) {
-                            entry[r] = sample_entries[e + r];
-                            fetch_values(sample_entries[e + r + AHEAD], x);
-                        }
-                        MULTIPLY_ROWS(P);
-                    }
-                    for (; e < end; e++) {
-                        fetch_values(sample_entries[e + AHEAD], x);
-                        const uint2 entry[1] = {sample_entries[e]};
-                        MULTIPLY_ROWS(1);
-                    }
+                    multiply_entries(panel, width, sample_entries, column_start[0], column_start[1], x,
+                        partial + s * SEG * PANEL);
                 }
             }
     }

@@ -55,17 +55,17 @@ static clprune_status tokens_from_kept(
 
     /* x2 = x + ls1 * tokens, tokens = ... + b_t */
     TRY(resmlp_restore(model, kept[KEEP_TOKENS], all, work->made[KEEP_TOKENS], &tokens));
-    TRY(clprune_layerscale_backward(
-        context, 0, tokens, w->ls1, dx, dtokens, dw->ls1, CLPRUNE_NO_MAT, dw->token_b, NULL));
+    TRY(clprune_layerscale_backward(context, 0, tokens, w->ls1, dx, dtokens,
+        &(clprune_layerscale_grads){.dls = dw->ls1, .db_tokens = dw->token_b}, NULL));
     TRY(resmlp_forget_made(model, KEEP_TOKENS));
     /* tokens = W_t norm1 + b_t */
-    TRY(clprune_linear_backward(model->token, batch, 0.0f, kept[KEEP_NORM1], dtokens, w->token_w,
-        dnorm1, dw->token_w, CLPRUNE_NO_MAT, NULL));
+    TRY(clprune_linear_backward(model->token, batch, kept[KEEP_NORM1], dtokens, w->token_w,
+        &(clprune_grads){.dx = dnorm1, .dw = dw->token_w}, NULL));
     TRY(resmlp_forget(model, dtokens));
     /* norm1 = alpha1 * x + beta1 */
     TRY(resmlp_restore(model, kept[KEEP_X], all, work->made[KEEP_X], &x));
-    TRY(clprune_affine_backward(
-        context, 0, 1, x, w->alpha1, dnorm1, dx, dw->alpha1, dw->beta1, NULL));
+    TRY(clprune_affine_backward(context, 0, 1, x, w->alpha1, dnorm1, dx,
+        &(clprune_affine){.alpha = dw->alpha1, .beta = dw->beta1}, NULL));
     TRY(resmlp_forget_made(model, KEEP_X));
     return resmlp_forget(model, dnorm1);
 }
@@ -79,8 +79,8 @@ static clprune_status mlp_begin(
     const resmlp_block_weights *w = &block->w;
     TRY(clprune_layerscale_weights(context, w->ls2, w->fc2_w, model->work.fc2_w, NULL));
     TRY(clprune_affine_weights(context, w->alpha2, w->fc1_w, model->work.fc1_w, NULL));
-    return clprune_linear_backward(model->fc2, batch, 0.0f, NULL, dx, CLPRUNE_NO_MAT,
-        CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, block->dw.fc2_b, NULL);
+    return clprune_linear_backward(
+        model->fc2, batch, NULL, dx, CLPRUNE_NO_MAT, &(clprune_grads){.db = block->dw.fc2_b}, NULL);
 }
 
 /* After the last chunk: the gradients, from the products G and P in dw->fc2_w and dw->fc1_w and the
@@ -91,8 +91,9 @@ static clprune_status mlp_end(const resmlp *model, const resmlp_block *block)
     const resmlp_block_weights *w = &block->w, *dw = &block->dw;
     TRY(clprune_layerscale_backward_product(
         context, 0, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
-    TRY(clprune_affine_backward_product(context, 0, w->fc1_w, w->alpha2, w->beta2,
-        model->work.centre, dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
+    TRY(clprune_affine_backward_product(context, 0, w->fc1_w,
+        &(clprune_affine){.alpha = w->alpha2, .beta = w->beta2}, model->work.centre, dw->fc1_b,
+        dw->fc1_w, &(clprune_affine){.alpha = dw->alpha2, .beta = dw->beta2}, NULL));
     TRY(resmlp_forget(model, model->work.fc1_w));
     TRY(resmlp_forget(model, model->work.fc2_w));
     return resmlp_forget(model, model->work.centre);
@@ -168,7 +169,8 @@ static clprune_status mlp_coded_chunk(
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, work->fc2_w, dfc1, NULL));
     /* gelu = GELU(fc1) */
     TRY(clprune_activation_backward(context, CLPRUNE_ACTIVATION_GELU, range.first, range.count,
-        beta, block->kept[KEEP_FC1], dfc1, dfc1, dw->fc1_b, NULL));
+        block->kept[KEEP_FC1], dfc1, &(clprune_grads){.dx = dfc1, .db = dw->fc1_b, .beta = beta},
+        NULL));
     /* fc1 = (alpha2 * x2 + beta2) W1^T + b1 */
     TRY(clprune_saved_product_tn(
         block->kept[KEEP_X2], range.first, range.count, beta, dfc1, dw->fc1_w, NULL));
@@ -207,25 +209,25 @@ static clprune_status mlp_from_kept(
 
     /* next = x2 + ls2 * fc2, fc2 = ... + b2 */
     TRY(resmlp_restore(model, kept[KEEP_FC2], all, work->made[KEEP_FC2], &fc2));
-    TRY(clprune_layerscale_backward(
-        context, 0, fc2, w->ls2, dx, dfc2, dw->ls2, dw->fc2_b, CLPRUNE_NO_MAT, NULL));
+    TRY(clprune_layerscale_backward(context, 0, fc2, w->ls2, dx, dfc2,
+        &(clprune_layerscale_grads){.dls = dw->ls2, .db = dw->fc2_b}, NULL));
     TRY(resmlp_forget_made(model, KEEP_FC2));
     /* fc2 = gelu W2^T + b2 */
-    TRY(clprune_linear_backward(model->fc2, batch, 0.0f, kept[KEEP_GELU], dfc2, w->fc2_w, dgelu,
-        dw->fc2_w, CLPRUNE_NO_MAT, NULL));
+    TRY(clprune_linear_backward(model->fc2, batch, kept[KEEP_GELU], dfc2, w->fc2_w,
+        &(clprune_grads){.dx = dgelu, .dw = dw->fc2_w}, NULL));
     TRY(resmlp_forget(model, dfc2));
     /* gelu = GELU(fc1), fc1 = ... + b1 */
     TRY(resmlp_restore(model, kept[KEEP_FC1], all, work->made[KEEP_FC1], &fc1));
     TRY(clprune_gelu_backward(context, 0, fc1, dgelu, dfc1, dw->fc1_b, NULL));
     TRY(resmlp_forget_made(model, KEEP_FC1));
     /* fc1 = norm2 W1^T + b1 */
-    TRY(clprune_linear_backward(model->fc1, batch, 0.0f, kept[KEEP_NORM2], dfc1, w->fc1_w, dnorm2,
-        dw->fc1_w, CLPRUNE_NO_MAT, NULL));
+    TRY(clprune_linear_backward(model->fc1, batch, kept[KEEP_NORM2], dfc1, w->fc1_w,
+        &(clprune_grads){.dx = dnorm2, .dw = dw->fc1_w}, NULL));
     TRY(resmlp_forget(model, dfc1));
     /* norm2 = alpha2 * x2 + beta2 */
     TRY(resmlp_restore(model, kept[KEEP_X2], all, work->made[KEEP_X2], &x2));
-    TRY(clprune_affine_backward(
-        context, 0, 1, x2, w->alpha2, dnorm2, dx, dw->alpha2, dw->beta2, NULL));
+    TRY(clprune_affine_backward(context, 0, 1, x2, w->alpha2, dnorm2, dx,
+        &(clprune_affine){.alpha = dw->alpha2, .beta = dw->beta2}, NULL));
     TRY(resmlp_forget_made(model, KEEP_X2));
     return resmlp_forget(model, dnorm2);
 }
@@ -257,7 +259,8 @@ static clprune_status pool_backward(
     const resmlp_outer_weights *w = &model->w, *dw = &model->dw;
     if (model->last_x == NULL) {
         TRY(clprune_affine_backward(context, 0, 0, clprune_saved_dense(model->mean_x, 0, batch),
-            w->alpha, dpooled, dpooled, dw->alpha, dw->beta, NULL));
+            w->alpha, dpooled, dpooled, &(clprune_affine){.alpha = dw->alpha, .beta = dw->beta},
+            NULL));
         TRY(clprune_token_mean_backward(context, batch, model->tokens, dpooled, dx, NULL));
     } else {
         const resmlp_workspace *work = &model->work;
@@ -266,8 +269,8 @@ static clprune_status pool_backward(
         clprune_mat x;
         TRY(clprune_token_mean_backward(context, batch, model->tokens, dpooled, dnorm, NULL));
         TRY(resmlp_restore(model, model->last_x, all, work->made[KEEP_X], &x));
-        TRY(clprune_affine_backward(
-            context, 0, 0, x, w->alpha, dnorm, dx, dw->alpha, dw->beta, NULL));
+        TRY(clprune_affine_backward(context, 0, 0, x, w->alpha, dnorm, dx,
+            &(clprune_affine){.alpha = dw->alpha, .beta = dw->beta}, NULL));
         TRY(resmlp_forget_made(model, KEEP_X));
         TRY(resmlp_forget(model, dnorm));
     }
@@ -282,8 +285,9 @@ static clprune_status stem_backward(
     for (size_t first = 0; first < batch; first += model->stem_step) {
         const resmlp_range range = resmlp_range_at(first, model->stem_step, batch);
         TRY(clprune_patch_embed_backward_bytes(model->context, &model->stem, range.count,
-            first == 0 ? 0 : 1, resmlp_images(model, images, first), resmlp_rows(model, dx, range),
-            dw->stem_w, dw->stem_b, NULL));
+            resmlp_images(model, images, first), resmlp_rows(model, dx, range),
+            &(clprune_grads){.dw = dw->stem_w, .db = dw->stem_b, .beta = first == 0 ? 0 : 1},
+            NULL));
     }
     return CLPRUNE_SUCCESS;
 }
@@ -303,8 +307,8 @@ clprune_status resmlp_backward(
     TRY(clprune_cross_entropy_backward(context, smoothing, 1.0f / (float)batch,
         clprune_mat_rows(model->log_p, 0, batch), labels, dlogits, NULL));
     /* logits = pooled W_h^T + b_h */
-    TRY(clprune_linear_backward(model->head, batch, 0.0f, model->pooled, dlogits, w->head_w,
-        dpooled, dw->head_w, dw->head_b, NULL));
+    TRY(clprune_linear_backward(model->head, batch, model->pooled, dlogits, w->head_w,
+        &(clprune_grads){.dx = dpooled, .dw = dw->head_w, .db = dw->head_b}, NULL));
     TRY(pool_backward(model, batch, dpooled, dx));
     TRY(resmlp_forget(model, dpooled));
     for (size_t i = model->arch.depth; i-- > 0;) {

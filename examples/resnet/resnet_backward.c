@@ -95,8 +95,8 @@ static clprune_status x_again(
 static clprune_status conv_backward(const resnet_part *part, size_t batch, float dx_beta,
     const clprune_saved *kept_x, clprune_mat dy, clprune_mat dx)
 {
-    return clprune_conv2d_backward(part->conv, batch, resnet_square(part->unit.from), 0.0f, dx_beta,
-        kept_x, dy, part->w, dx, part->dw, CLPRUNE_NO_MAT, NULL);
+    return clprune_conv2d_backward(part->conv, batch, resnet_square(part->unit.from), kept_x, dy,
+        part->w, &(clprune_grads){.dx = dx, .dw = part->dw, .dx_beta = dx_beta}, NULL);
 }
 
 /* dout: the gradient of the block's out, overwritten; *dx: receives the gradient of x. */
@@ -183,8 +183,8 @@ clprune_status resnet_backward(
     TRY(clprune_cross_entropy_backward(context, smoothing, 1.0f / (float)batch,
         clprune_mat_rows(model->log_p, 0, batch), labels, dlogits, NULL));
     /* logits = features W^T + b, features = the mean of out over the pixels */
-    TRY(clprune_linear_backward(model->head, batch, 0.0f, model->features, dlogits, model->head_w,
-        dfeatures, model->head_dw, model->head_db, NULL));
+    TRY(clprune_linear_backward(model->head, batch, model->features, dlogits, model->head_w,
+        &(clprune_grads){.dx = dfeatures, .dw = model->head_dw, .db = model->head_db}, NULL));
     TRY(clprune_token_mean_backward(context, batch, u->to * u->to, dfeatures, dx, NULL));
     TRY(resnet_forget(model, dfeatures));
     for (size_t i = last + 1; i-- > 0;) {

@@ -13,8 +13,8 @@ static const clprune_max_pool_desc stem_pool = {
 static clprune_status weights_product(const resnet_part *part, size_t batch, float beta,
     const clprune_saved *image, clprune_mat dy, clprune_mat dw, clprune_mat db)
 {
-    return clprune_conv2d_backward(part->conv, batch, resnet_square(part->unit.from), beta, 0.0f,
-        image, dy, part->w, CLPRUNE_NO_MAT, dw, db, NULL);
+    return clprune_conv2d_backward(part->conv, batch, resnet_square(part->unit.from), image, dy,
+        part->w, &(clprune_grads){.dw = dw, .db = db, .beta = beta}, NULL);
 }
 
 /* The products of the forward pass: conv^T * patches, and ones^T * patches. The second is computed
@@ -150,7 +150,9 @@ static clprune_status backward_by_product(
         TRY(resnet_forget(model, work->dstem));
     }
     TRY(clprune_batch_norm_backward_product(context, resnet_pixels(batch, u->to), 0.0f, &bn,
-        part->w, patch_sum, conv_product, part->dbeta, part->dw, part->dgamma, NULL));
+        &(clprune_batch_norm_products){
+            .w = part->w, .patch_sum = patch_sum, .x_product = conv_product, .dz_sum = part->dbeta},
+        part->dw, part->dgamma, NULL));
     TRY(resnet_forget(model, work->conv_product));
     return resnet_forget(model, work->patch_sums);
 }

@@ -64,9 +64,11 @@ clprune_status resnet_measure(const resnet *model, const resnet_part *part, bool
         bn->mean = part->running_mean;
         return clprune_batch_norm_inverse(context, resnet_eps, part->running_var, bn->inv, NULL);
     }
+    const clprune_batch_norm_running running = {
+        resnet_momentum, part->running_mean, part->running_var};
     TRY(clprune_batch_norm_moments(context, 0, y, part->mean, part->inv, NULL));
-    return clprune_batch_norm_statistics(context, y.rows, resnet_eps, resnet_momentum, part->mean,
-        part->inv, part->inv, part->running_mean, part->running_var, NULL);
+    return clprune_batch_norm_statistics(
+        context, y.rows, resnet_eps, part->mean, part->inv, part->inv, &running, NULL);
 }
 
 clprune_status resnet_norm_backward(const resnet *model, const resnet_part *part, bool relu,
@@ -75,14 +77,11 @@ clprune_status resnet_norm_backward(const resnet *model, const resnet_part *part
 {
     clprune_context *context = model->context;
     const clprune_batch_norm bn = resnet_norm(part);
-    const clprune_mat none = CLPRUNE_NO_MAT, sums = resnet_room(model->work.sums, 2, x.cols);
-    TRY(clprune_batch_norm_backward_sums(context, 0.0f, 0.0f, &bn, relu, x, dy, mask, residual, dz,
-        sums, part->dgamma, part->dbeta, NULL));
-    if (dz.buffer != NULL)
-        TRY(clprune_batch_norm_backward_input(
-            context, x.rows, &bn, false, x, dz, none, none, sums, dx, NULL));
-    else
-        TRY(clprune_batch_norm_backward_input(
-            context, x.rows, &bn, relu, x, dy, mask, residual, sums, dx, NULL));
-    return CLPRUNE_SUCCESS;
+    const clprune_batch_norm_in in = {&bn, relu, x, dy, mask, residual},
+                                past_relu = {.bn = &bn, .x = x, .dy = dz};
+    const clprune_mat sums = resnet_room(model->work.sums, 2, x.cols);
+    TRY(clprune_batch_norm_backward_sums(
+        context, 0.0f, 0.0f, &in, dz, sums, part->dgamma, part->dbeta, NULL));
+    return clprune_batch_norm_backward_input(
+        context, x.rows, dz.buffer != NULL ? &past_relu : &in, sums, dx, NULL);
 }

@@ -1,15 +1,16 @@
 /* Activation functions y = f(x + b) whose backward pass reads a store (clprune/saved.h).
  *
- *     RELU   MASK keeps one bit per element. Other forms keep y; dx = dy where the restored y is
- *            positive.
- *     GELU   GELU_CODE keeps the derivative as codes. Other forms keep x + b; the derivative is
- *            computed from the restored x + b.
+ *     RELU   MASK keeps one bit per element (clprune/relu.h): dx = dy where x is positive or NaN,
+ *            else 0. Other forms keep y; dx = dy where the restored y is positive.
+ *     GELU   GELU_CODE keeps the derivative as codes (clprune/gelu_code.h). Other forms keep x + b;
+ *            the derivative is computed from the restored x + b.
  *
  * The backward pass reads DENSE, MASK and GELU_CODE in place, and restores other forms to scratch,
  * a few samples at a time. With a lossy form, dx has the error of the restored tensor. */
 #ifndef CLPRUNE_ACTIVATION_H
 #define CLPRUNE_ACTIVATION_H
 
+#include "clprune/grads.h"
 #include "clprune/saved.h"
 
 #ifdef __cplusplus
@@ -18,7 +19,7 @@ extern "C" {
 
 /* The function f. */
 typedef enum clprune_activation {
-    CLPRUNE_ACTIVATION_RELU = 0, /* max(x, 0): clprune/relu.h */
+    CLPRUNE_ACTIVATION_RELU = 0, /* max(x, 0); -0 gives 0, NaN gives NaN */
     CLPRUNE_ACTIVATION_GELU = 1  /* x * Phi(x): clprune/gelu.h */
 } clprune_activation;
 
@@ -38,10 +39,11 @@ CLPRUNE_API clprune_status clprune_activation_forward(clprune_context *context,
 /* dx = dy * f'(x + b) for samples [first, first + count) of the store. Also db = sum of the rows of
  * dx + beta * db, the gradient of b: beta = 0 never reads db, beta = 1 accumulates. dy, dx:
  * (count * rows) x cols; dx may be dy, but must not overlap the store. db: 1 x cols, must not
- * overlap other arguments; CLPRUNE_NO_MAT skips it. */
+ * overlap other arguments; CLPRUNE_NO_MAT skips it. grads has dx, db and beta; its dw and dx_beta
+ * stay zero. */
 CLPRUNE_API clprune_status clprune_activation_backward(clprune_context *context,
-    clprune_activation activation, size_t first, size_t count, float beta,
-    const clprune_saved *saved, clprune_mat dy, clprune_mat dx, clprune_mat db, cl_event *event);
+    clprune_activation activation, size_t first, size_t count, const clprune_saved *saved,
+    clprune_mat dy, const clprune_grads *grads, cl_event *event);
 
 #ifdef __cplusplus
 }

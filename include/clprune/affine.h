@@ -8,6 +8,11 @@
 extern "C" {
 #endif
 
+/* The parameters, or their gradients dalpha and dbeta: 1 x d each. */
+typedef struct clprune_affine {
+    clprune_mat alpha, beta;
+} clprune_affine;
+
 /* y[r][c] = alpha[c] * x[r][c] + beta[c]. x, y: M x d, may be the same matrix; alpha, beta: 1 x d.
  */
 CLPRUNE_API clprune_status clprune_affine_forward(clprune_context *context, clprune_mat x,
@@ -21,7 +26,7 @@ CLPRUNE_API clprune_status clprune_affine_forward(clprune_context *context, clpr
  * order. */
 CLPRUNE_API clprune_status clprune_affine_backward(clprune_context *context, float beta,
     float dx_beta, clprune_mat x, clprune_mat alpha, clprune_mat dy, clprune_mat dx,
-    clprune_mat dalpha, clprune_mat dbeta, cl_event *event);
+    const clprune_affine *grads, cl_event *event);
 
 /* The next three functions are the backward pass of an affine that feeds a linear layer,
  * h = (alpha * x + beta) * w^T. It needs neither the affine's output nor its gradient:
@@ -52,8 +57,8 @@ CLPRUNE_API clprune_status clprune_affine_centre(
  * x, for example on the mean of a few rows, when alpha * x and beta nearly cancel; otherwise
  * cancellation loses precision. No argument may overlap an output. Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_affine_backward_product(clprune_context *context, float old_sums,
-    clprune_mat w, clprune_mat alpha, clprune_mat beta, clprune_mat centre, clprune_mat sums,
-    clprune_mat dw, clprune_mat dalpha, clprune_mat dbeta, cl_event *event);
+    clprune_mat w, const clprune_affine *params, clprune_mat centre, clprune_mat sums,
+    clprune_mat dw, const clprune_affine *grads, cl_event *event);
 
 #ifdef __cplusplus
 }

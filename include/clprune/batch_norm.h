@@ -10,19 +10,18 @@
  * Training, from the batch's own statistics:
  *
  *     clprune_batch_norm_moments(context, 0, x, bn.mean, bn.inv, NULL);
- *     clprune_batch_norm_statistics(context, M, 1e-5f, 0.1f, bn.mean, bn.inv, bn.inv,
- *         running_mean, running_var, NULL);
+ *     clprune_batch_norm_statistics(context, M, 1e-5f, bn.mean, bn.inv, bn.inv, &running, NULL);
  *     clprune_batch_norm_forward(context, &bn, true, x, residual, y, mask, NULL);
  *     ...
- *     clprune_batch_norm_backward_sums(context, 0, 0, &bn, true, x, dy, mask, CLPRUNE_NO_MAT,
- *         dresidual, sums, dgamma, dbeta, NULL);
- *     clprune_batch_norm_backward_input(context, M, &bn, false, x, dresidual, CLPRUNE_NO_MAT,
- *         CLPRUNE_NO_MAT, sums, dx, NULL);
+ *     clprune_batch_norm_in in = {.bn = &bn, .relu = true, .x = x, .dy = dy, .mask = mask};
+ *     clprune_batch_norm_backward_sums(context, 0, 0, &in, dresidual, sums, dgamma, dbeta, NULL);
+ *     in = (clprune_batch_norm_in){.bn = &bn, .x = x, .dy = dresidual};
+ *     clprune_batch_norm_backward_input(context, M, &in, sums, dx, NULL);
  *
  * Evaluation, from the running statistics:
  *
- *     bn.mean = running_mean;
- *     clprune_batch_norm_inverse(context, 1e-5f, running_var, bn.inv, NULL);
+ *     bn.mean = running.mean;
+ *     clprune_batch_norm_inverse(context, 1e-5f, running.var, bn.inv, NULL);
  *     clprune_batch_norm_forward(context, &bn, true, x, residual, y, CLPRUNE_NO_MAT, NULL);
  *
  * The backward pass needs x, mean and inv. y need not be kept: clprune_batch_norm_forward can
@@ -59,25 +58,22 @@ typedef struct clprune_batch_norm {
 CLPRUNE_API clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_before,
     clprune_mat x, clprune_mat mean, clprune_mat m2, cl_event *event);
 
-/* As clprune_batch_norm_moments, from partial moments, which the producer of x can compute in its
- * own pass. Group g has rows [g * group_rows, (g + 1) * group_rows) of x; the last group ends at
- * `rows`. Rows 2 g and 2 g + 1 of `partial` are its mean and its m2. partial: (2 * ceil(rows /
- * group_rows)) x C. */
-CLPRUNE_API clprune_status clprune_batch_norm_merge(clprune_context *context, size_t rows_before,
-    size_t rows, size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2,
-    cl_event *event);
+/* The running statistics, 1 x C each, and the share of a new batch. */
+typedef struct clprune_batch_norm_running {
+    float momentum; /* 0 to 1; PyTorch's default is 0.1 */
+    clprune_mat mean, var;
+} clprune_batch_norm_running;
 
 /* inv = 1 / sqrt(m2 / rows + eps), and the running statistics as PyTorch updates them:
  *
- *     running_mean = (1 - momentum) * running_mean + momentum * mean
- *     running_var  = (1 - momentum) * running_var  + momentum * m2 / (rows - 1)
+ *     running->mean = (1 - momentum) * running->mean + momentum * mean
+ *     running->var  = (1 - momentum) * running->var  + momentum * m2 / (rows - 1)
  *
- * All 1 x C; inv may be m2. running_mean and running_var: both or neither (CLPRUNE_NO_MAT). They
- * need at least 2 rows. PyTorch's defaults: eps 1e-5, momentum 0.1. Errors: INVALID_ARGUMENT (eps
- * not above 0, momentum not from 0 to 1, too few rows). */
+ * All 1 x C; inv may be m2. running: NULL for none; it needs at least 2 rows. PyTorch's default
+ * eps: 1e-5. Errors: INVALID_ARGUMENT (eps not above 0, momentum not from 0 to 1, too few rows). */
 CLPRUNE_API clprune_status clprune_batch_norm_statistics(clprune_context *context, size_t rows,
-    float eps, float momentum, clprune_mat mean, clprune_mat m2, clprune_mat inv,
-    clprune_mat running_mean, clprune_mat running_var, cl_event *event);
+    float eps, clprune_mat mean, clprune_mat m2, clprune_mat inv,
+    const clprune_batch_norm_running *running, cl_event *event);
 
 /* inv = 1 / sqrt(var + eps). var, inv: 1 x C; inv may be var. */
 CLPRUNE_API clprune_status clprune_batch_norm_inverse(
@@ -107,8 +103,17 @@ CLPRUNE_API clprune_status clprune_batch_norm_forward_gated(clprune_context *con
  *
  * dz = dy; with `relu` dz = dy where ReLU passed z, and 0 elsewhere. ReLU passed z where `mask` has
  * a bit, or without a mask where z, recomputed from x and residual, is positive or NaN. Both give
- * the same bits. residual: with `relu` and without a mask, the forward pass's residual; otherwise
- * CLPRUNE_NO_MAT. */
+ * the same bits. */
+
+/* What both passes read. Zero-initialise it. */
+typedef struct clprune_batch_norm_in {
+    const clprune_batch_norm *bn;
+    bool relu;
+    clprune_mat x, dy; /* rows x C */
+    clprune_mat mask;  /* as in the forward pass, or CLPRUNE_NO_MAT */
+    /* With `relu` and without a mask, the forward pass's residual; otherwise CLPRUNE_NO_MAT. */
+    clprune_mat residual;
+} clprune_batch_norm_in;
 
 /* Pass 1. Row 0 of sums = sum of dz, row 1 = sum of dz * xhat, each + sums_beta * its old value;
  * sums_beta = 0 never reads them, 1 adds a further chunk of rows. These sums are also the gradients
@@ -118,16 +123,14 @@ CLPRUNE_API clprune_status clprune_batch_norm_forward_gated(clprune_context *con
  * CLPRUNE_NO_MAT; may be dy or residual. Pass 2 can read dz in place of dy, without `relu`. No
  * other overlap. Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float beta,
-    float sums_beta, const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy,
-    clprune_mat mask, clprune_mat residual, clprune_mat dz, clprune_mat sums, clprune_mat dgamma,
-    clprune_mat dbeta, cl_event *event);
+    float sums_beta, const clprune_batch_norm_in *in, clprune_mat dz, clprune_mat sums,
+    clprune_mat dgamma, clprune_mat dbeta, cl_event *event);
 
 /* Pass 2. rows: the number of rows that the statistics were computed from; sums: over all of them.
  * dx = gamma * inv * (dz - sums[0] / rows - xhat * sums[1] / rows).
  * x, dy, dx: any range of these rows, x C; dx may be x, dy or residual. */
 CLPRUNE_API clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_t rows,
-    const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy, clprune_mat mask,
-    clprune_mat residual, clprune_mat sums, clprune_mat dx, cl_event *event);
+    const clprune_batch_norm_in *in, clprune_mat sums, clprune_mat dx, cl_event *event);
 
 /* ---- without the convolution's output ----------------------------------------------------------
  *
@@ -143,15 +146,20 @@ CLPRUNE_API clprune_status clprune_batch_norm_backward_input(clprune_context *co
  * forward pass makes x^T * patches by clprune_conv2d_backward with dy = x, and 1^T * patches with
  * dy = 1.
  *
- * On entry dw = dz^T * patches, on return the gradient. dgamma = sum of dz * xhat + beta * dgamma;
- * beta = 0 never reads the old dgamma; dw has no such factor. dz_sum: 1 x C, the sum of dz, which
- * is the gradient of beta; patch_sum = 1^T * patches: 1 x T, with T the columns of `patches`; w,
- * x_product = x^T * patches, dw: C x T. No argument may overlap an output. Precision is lost where
- * the means of the patches, or of x, are far larger than their deviations: centre the input. Sums
- * run in a fixed order. */
+ * On entry dw = dz^T * patches, on return the gradient; C x T. dgamma = sum of dz * xhat + beta *
+ * dgamma; beta = 0 never reads the old dgamma; dw has no such factor. No argument may overlap an
+ * output. Precision is lost where the means of the patches, or of x, are far larger than their
+ * deviations: centre the input. Sums run in a fixed order. */
+typedef struct clprune_batch_norm_products {
+    clprune_mat w;         /* C x T, with T the columns of `patches` */
+    clprune_mat patch_sum; /* 1^T * patches: 1 x T */
+    clprune_mat x_product; /* x^T * patches: C x T */
+    clprune_mat dz_sum;    /* 1 x C, the sum of dz, which is the gradient of beta */
+} clprune_batch_norm_products;
+
 CLPRUNE_API clprune_status clprune_batch_norm_backward_product(clprune_context *context,
-    size_t rows, float beta, const clprune_batch_norm *bn, clprune_mat w, clprune_mat patch_sum,
-    clprune_mat x_product, clprune_mat dz_sum, clprune_mat dw, clprune_mat dgamma, cl_event *event);
+    size_t rows, float beta, const clprune_batch_norm *bn, const clprune_batch_norm_products *in,
+    clprune_mat dw, clprune_mat dgamma, cl_event *event);
 
 #ifdef __cplusplus
 }

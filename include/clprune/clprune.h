@@ -10,9 +10,10 @@
  *   bsr.h prune.h bspmm.h   the method: block-sparse storage, selection, products
  *   keep.h saved.h          how a tensor is kept for the backward pass, and its store
  *   saved_host.h            the store with tensors in host memory
- *   linear.h activation.h   layers that use a store of any form
+ *   linear.h activation.h grads.h   layers that use a store of any form; the gradients they compute
  *   conv2d.h image.h        convolutions on channels-last images; images of bytes
- *   affine.h gelu.h gelu_code.h relu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
+ *   gelu_code.h relu.h      the codes and the mask that activations can keep
+ *   affine.h gelu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
  *                           the other layers of a ResMLP, forward and backward; some backward
  *                           passes need fewer tensors than PyTorch keeps
  *   batch_norm.h max_pool.h the other layers of a ResNet, channels-last
@@ -21,12 +22,13 @@
  *
  * Rules for all functions.
  *
- * Arguments. The order is context, sizes, scalars, inputs, outputs, event; `beta`, the factor of
- * old gradients, is the first scalar (old_sums where beta is a matrix). Sizes and offsets are in
- * elements unless a name says bytes. Strings are copied. Options and descriptions end in `reserved`
- * fields, which must be zero: zero-initialise the struct, then set the fields you need. Plain
- * values (clprune_mat, clprune_extent, clprune_block, clprune_bsr_offsets, clprune_image_bytes,
- * clprune_batch_norm, clprune_allocator) and structs that only return results have none.
+ * Arguments. The order is context, sizes, scalars, inputs, outputs, event. The first scalar is
+ * `beta`, the factor of old gradients; where beta is a matrix it is called old_sums. Sizes and
+ * offsets are in elements unless a name says bytes. Strings are copied. Options and descriptions
+ * end in `reserved` fields, which must be zero. Zero-initialise such a struct, then set the fields
+ * you need. Plain values (clprune_mat, clprune_extent, clprune_block, clprune_bsr_offsets,
+ * clprune_image_bytes, clprune_allocator), groups of matrices (clprune_grads, clprune_affine,
+ * clprune_batch_norm and others) and structs that only return results have none.
  *
  * Order. Operations enqueue on the context's in-order queue and return. If `event` is not NULL, it
  * receives an event of the last command, which the caller releases; it is valid only after success.
@@ -64,6 +66,7 @@
 #include "clprune/gelu.h"
 #include "clprune/gelu_code.h"
 #include "clprune/gemm.h"
+#include "clprune/grads.h"
 #include "clprune/image.h"
 #include "clprune/keep.h"
 #include "clprune/layerscale.h"

@@ -19,8 +19,9 @@
  * context is refused with INVALID_ARGUMENT. Buffers belong to an OpenCL context, so contexts on one
  * OpenCL context may share them. Buffers of a dry context (plan.h) serve that context only.
  *
- * No function of the library exits or aborts. It prints only if CLPRUNE_VERBOSE is set. CLBlast, which
- * serves KERNELS_TILED, writes "CLBlast: OpenCL error: ..." to stderr when a call of OpenCL in it fails. */
+ * No function of the library exits or aborts. It prints only if CLPRUNE_VERBOSE is set. CLBlast,
+ * which serves KERNELS_TILED, writes "CLBlast: OpenCL error: ..." to stderr when a call of OpenCL
+ * in it fails. */
 #ifndef CLPRUNE_CONTEXT_H
 #define CLPRUNE_CONTEXT_H
 
@@ -58,9 +59,9 @@ typedef enum clprune_log_level {
 typedef void (*clprune_log_fn)(void *user, clprune_log_level level, const char *message);
 
 /* An allocator of device memory. Set both functions or neither. They run in the thread whose call
- * allocates or releases memory, and must stay valid as long as the context. They may query the
- * context, and create and release its buffers (memory.h), for instance cached ones to make room,
- * but must enqueue nothing. */
+ * allocates or releases memory, and must stay valid as long as the context. They must enqueue
+ * nothing. They may query the context, and create and release its buffers (memory.h): an allocator
+ * can release buffers that it caches to make room. */
 typedef struct clprune_allocator {
     /* Returns a buffer of `bytes` > 0, which may be a sub-buffer, or NULL with *error (OpenCL's
      * cl_int) set to an OpenCL error code. */

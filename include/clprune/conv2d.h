@@ -19,6 +19,7 @@
 #ifndef CLPRUNE_CONV2D_H
 #define CLPRUNE_CONV2D_H
 
+#include "clprune/grads.h"
 #include "clprune/saved.h"
 
 #ifdef __cplusplus
@@ -92,14 +93,14 @@ CLPRUNE_API clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t 
  * for dx: 1 adds to the gradient of a shortcut. CLPRUNE_NO_MAT skips dx, dw or db; saved may be
  * NULL if dw is skipped. dx, dw and db must overlap neither dy nor w, nor the memory of saved.
  *
- * For dw, PRUNED multiplies only the kept blocks, on CPUs those of one row; POOLED multiplies once
- * per cell and tap, by the sum of dy over the results whose tap lies in the cell; GPUs read
- * QUANTISED as codes. Other forms, and on CPUs also images with more pixels a row than a panel of
- * dy holds (hundreds), are restored, some images at a time. Errors as clprune_conv2d_forward;
- * INVALID_ARGUMENT also for samples that were never stored. */
+ * How dw reads the store. PRUNED multiplies only the kept blocks; CPUs do so for blocks of one row.
+ * POOLED multiplies once per cell and tap, by the sum of dy over the results whose tap lies in the
+ * cell. GPUs read QUANTISED as codes. All else is restored, some images at a time; on CPUs also
+ * images with more pixels a row than a panel of dy holds (hundreds). Errors as
+ * clprune_conv2d_forward; INVALID_ARGUMENT also for samples that were never stored. */
 CLPRUNE_API clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch,
-    clprune_extent image, float beta, float dx_beta, const clprune_saved *saved, clprune_mat dy,
-    clprune_mat w, clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event);
+    clprune_extent image, const clprune_saved *saved, clprune_mat dy, clprune_mat w,
+    const clprune_grads *grads, cl_event *event);
 
 /* Converts weights in host memory from PyTorch's order, out x in x height x width, and back.
  * The arrays have out * in * kernel.height * kernel.width floats and must not overlap. Errors:

@@ -1,4 +1,5 @@
-/* GELU that keeps its derivative as a code of 2, 4 or 8 bits per element.
+/* The codes of GELU, which keep its derivative in 2, 4 or 8 bits per element. Activations
+ * (clprune/activation.h) with a store of form GELU_CODE write and read them.
  *
  * The backward pass of GELU needs only its slope s(h) = Phi(h) + h * phi(h), which lies in
  * [-0.129, 1.129]: dh = dg * s(h). Instead of h in fp32 the forward pass keeps a code, the index of
@@ -35,20 +36,6 @@ typedef struct clprune_gelu_code_sizes {
  * Errors: INVALID_ARGUMENT, SIZE_OVERFLOW. */
 CLPRUNE_API clprune_status clprune_gelu_code_size_query(
     size_t rows, size_t cols, unsigned bits, clprune_gelu_code_sizes *sizes);
-
-/* g = h * Phi(h), the same bits as clprune_gelu_forward, and the codes of the slopes. With b, h + b
- * takes the place of h. h, g: M x d; g may be h, otherwise h is unchanged. b: 1 x d, or
- * CLPRUNE_NO_MAT. codes: M x sizes.cols. b and codes must not overlap other arguments. */
-CLPRUNE_API clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits,
-    clprune_mat h, clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event);
-
-/* dh = dg * level. The same pass over memory computes db[c] = sum_r dh[r][c] + beta * db[c], the
- * bias gradient of the layer that made h; beta = 0 never reads db. dg, dh: M x d; dh may be dg.
- * codes: M x sizes.cols, from clprune_gelu_code_forward with the same number of bits. db: 1 x d;
- * CLPRUNE_NO_MAT skips it. dh must not overlap codes, db must not overlap other arguments. Sums run
- * in a fixed order. */
-CLPRUNE_API clprune_status clprune_gelu_code_backward(clprune_context *context, unsigned bits,
-    float beta, clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event);
 
 #ifdef __cplusplus
 }

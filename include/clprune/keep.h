@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 /* The form in which a tensor x is stored. A sample is a rows x cols matrix; x is all samples, one
- * below the other. A mean, of MEAN, POOLED or a centre, is a sum divided by the number of its
- * elements: it is finite if the sum is. */
+ * below the other. The means of MEAN, of POOLED and of a centre are sums divided by the number of
+ * elements. A mean is finite if its sum is. */
 typedef enum clprune_form {
     CLPRUNE_FORM_DENSE = 0,     /* x, in fp32 */
     CLPRUNE_FORM_PRUNED = 1,    /* the kept blocks of each sample, as BSR (clprune/bsr.h) */

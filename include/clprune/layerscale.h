@@ -12,6 +12,12 @@ extern "C" {
 CLPRUNE_API clprune_status clprune_layerscale_forward(clprune_context *context, clprune_mat x,
     clprune_mat t, clprune_mat ls, clprune_mat y, cl_event *event);
 
+/* The gradients of the parameters. Zero-initialise it. */
+typedef struct clprune_layerscale_grads {
+    clprune_mat dls;           /* 1 x d */
+    clprune_mat db, db_tokens; /* of the layer that made t, or CLPRUNE_NO_MAT */
+} clprune_layerscale_grads;
+
 /* dt[r][c] = ls[c] * dy[r][c]; dls[c] = sum_r t[r][c] * dy[r][c] + beta * dls[c]. t, dy, dt: M x d;
  * ls, dls: 1 x d. The gradient of x
  * is dy itself. The same pass over memory can compute the bias gradient of the layer that made t;
@@ -22,8 +28,8 @@ CLPRUNE_API clprune_status clprune_layerscale_forward(clprune_context *context, 
  * beta = 0 never reads the old sums. dt may be t. dls, db and db_tokens must not overlap other
  * arguments. Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
-    clprune_mat t, clprune_mat ls, clprune_mat dy, clprune_mat dt, clprune_mat dls, clprune_mat db,
-    clprune_mat db_tokens, cl_event *event);
+    clprune_mat t, clprune_mat ls, clprune_mat dy, clprune_mat dt,
+    const clprune_layerscale_grads *grads, cl_event *event);
 
 /* The next two functions are the backward pass of a LayerScale after a linear layer,
  * y = x + ls * (g * w^T + b). It needs neither the linear layer's output nor its gradient:

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "clprune/gemm.h"
+#include "clprune/grads.h"
 #include "clprune/saved.h"
 
 #ifdef __cplusplus
@@ -74,16 +75,16 @@ CLPRUNE_API clprune_status clprune_linear_forward(clprune_linear *layer, size_t 
  *     ROWS       dx_n = w^T * dy_n;   dw = sum_n dy_n * saved_n^T + beta * dw
  *     both       db = sums of dy over all but the axis of out + beta * db
  *
- * beta = 0 overwrites dw and db and never reads them; beta = 1 accumulates. dx is overwritten.
- * CLPRUNE_NO_MAT skips dx, dw or db; saved may be NULL if dw is skipped. dx, dw and db must overlap
- * neither dy nor w, nor the memory of saved.
+ * beta = 0 overwrites dw and db and never reads them; beta = 1 accumulates. dx_beta does
+ * the same for dx. CLPRUNE_NO_MAT skips dx, dw or db; saved may be NULL if dw is skipped. dx, dw
+ * and db must overlap neither dy nor w, nor the memory of saved.
  *
  * db takes a pass over dy; clprune_gelu_backward and clprune_layerscale_backward can compute it in
  * their own pass, of AXIS_FEATURES with the same bits. Errors: INVALID_ARGUMENT (also samples that
  * were never stored), INVALID_SIZE, OUT_OF_DEVICE_MEMORY. */
-CLPRUNE_API clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, float beta,
-    const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
-    clprune_mat db, cl_event *event);
+CLPRUNE_API clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
+    const clprune_saved *saved, clprune_mat dy, clprune_mat w, const clprune_grads *grads,
+    cl_event *event);
 
 #ifdef __cplusplus
 }

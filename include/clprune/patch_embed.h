@@ -4,6 +4,7 @@
 #define CLPRUNE_PATCH_EMBED_H
 
 #include "clprune/gemm.h"
+#include "clprune/grads.h"
 #include "clprune/image.h"
 
 #ifdef __cplusplus
@@ -32,19 +33,17 @@ CLPRUNE_API clprune_status clprune_patch_embed_forward_bytes(clprune_context *co
     const clprune_patch_embed_desc *desc, size_t batch, clprune_image_bytes images, clprune_mat w,
     clprune_mat b, clprune_mat y, cl_event *event);
 
-/* dw = dy^T * cut(images) + beta * dw; db = sum of the rows of dy + beta * db; dimages = the rows
- * of dy * w put back as patches, overwritten. CLPRUNE_NO_MAT skips any of the three. beta = 0 never
- * reads dw and db; beta = 1 accumulates. Shapes as in the forward pass; dy as y, dimages as images.
- * To bound the scratch, process a batch in parts. */
+/* dw = dy^T * cut(images) + beta * dw; db = sum of the rows of dy + beta * db; dx, the gradient of
+ * the images = the rows of dy * w put back as patches, overwritten: dx_beta is 0. Shapes as in the
+ * forward pass; dy as y, dx as images. To bound the scratch, process a batch in parts. */
 CLPRUNE_API clprune_status clprune_patch_embed_backward(clprune_context *context,
-    const clprune_patch_embed_desc *desc, size_t batch, float beta, clprune_mat images,
-    clprune_mat dy, clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db,
-    cl_event *event);
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
+    clprune_mat w, const clprune_grads *grads, cl_event *event);
 
-/* The same from images of bytes, which have no gradient; so w is not needed. */
+/* The same from images of bytes, which have no gradient: w is not needed, dx is CLPRUNE_NO_MAT. */
 CLPRUNE_API clprune_status clprune_patch_embed_backward_bytes(clprune_context *context,
-    const clprune_patch_embed_desc *desc, size_t batch, float beta, clprune_image_bytes images,
-    clprune_mat dy, clprune_mat dw, clprune_mat db, cl_event *event);
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_image_bytes images, clprune_mat dy,
+    const clprune_grads *grads, cl_event *event);
 
 #ifdef __cplusplus
 }

@@ -5,10 +5,11 @@
  * Shapes. A store holds up to `batch` samples of rows x cols. The shape may change between forward
  * passes as long as its bytes fit (clprune_saved_reshape; layers call it themselves). Functions
  * take samples [first, first + count). Storing a batch in parts gives the same bits as storing it
- * whole. Samples must be stored before they are read. PRUNED, MEAN, QUANTISED and POOLED stores
- * refuse samples that were not (INVALID_ARGUMENT), also after a reshape and after a store that
- * failed; a new store in the caller's buffer counts as stored (clprune_saved_create_in). DENSE,
- * GELU_CODE and MASK stores do not check: such samples are undefined.
+ * whole. Samples must be stored before they are read. After a reshape no sample is stored. A store
+ * that fails leaves its samples unstored. PRUNED, MEAN, QUANTISED and POOLED stores refuse unstored
+ * samples (INVALID_ARGUMENT). DENSE, GELU_CODE and MASK stores do not check: unstored samples are
+ * undefined. Samples of a new store in the caller's buffer count as stored
+ * (clprune_saved_create_in).
  *
  * Memory. A store is one blob of clprune_saved_sizes.bytes bytes. The library allocates it
  * (clprune_saved_create), or the caller lends a region of a buffer (clprune_saved_create_in). The

@@ -108,8 +108,8 @@ static clprune_status call_linear_forward(const arguments *a)
 
 static clprune_status call_linear_backward(const arguments *a)
 {
-    return clprune_linear_backward(a->linear, a->batch, 0, a->saved, a->mat[0], a->mat[1],
-        a->mat[2], a->mat[3], a->mat[4], NULL);
+    return clprune_linear_backward(a->linear, a->batch, a->saved, a->mat[0], a->mat[1],
+        &(clprune_grads){.dx = a->mat[2], .dw = a->mat[3], .db = a->mat[4]}, NULL);
 }
 
 static clprune_status call_rows_forward(const arguments *a)
@@ -120,8 +120,8 @@ static clprune_status call_rows_forward(const arguments *a)
 
 static clprune_status call_rows_backward(const arguments *a)
 {
-    return clprune_linear_backward(a->token, a->batch, 0, a->saved, a->mat[0], a->mat[1], a->mat[2],
-        a->mat[3], a->mat[4], NULL);
+    return clprune_linear_backward(a->token, a->batch, a->saved, a->mat[0], a->mat[1],
+        &(clprune_grads){.dx = a->mat[2], .dw = a->mat[3], .db = a->mat[4]}, NULL);
 }
 
 /* A matrix argument: its name, size, and what may not be broken. */
@@ -360,13 +360,11 @@ static void foreign_matrix(setting *s, arguments good, int i)
 {
     clprune_context *other = NULL;
     clprune_mat mat;
-    assert_int_equal(test_create((clprune_context_options){0}, &other), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_create(other, CLPRUNE_MEMORY_INPUT, "foreign", 1,
-                         4 * s->f->mats[i].rows * s->f->mats[i].cols, &mat),
-        CLPRUNE_SUCCESS);
+    other = test_open((clprune_context_options){0});
+    TEST_OK(clprune_mat_create(other, CLPRUNE_MEMORY_INPUT, "foreign", 1,
+        4 * s->f->mats[i].rows * s->f->mats[i].cols, &mat));
     good.mat[i].buffer = mat.buffer;
     fails(s, good, CLPRUNE_INVALID_ARGUMENT, s->f->mats[i].name, "a foreign buffer");
-    clprune_context_destroy(other);
 }
 
 /* A BSR argument: buffers that lack or are a byte too small, and bad descriptors. */

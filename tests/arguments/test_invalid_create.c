@@ -93,9 +93,8 @@ static void bad_descriptor(void **state)
 }
 
 /* Pointers that must not be NULL, and sizes that overflow, in the create functions. */
-static void bad_creates(void **state)
+static void bad_creates(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     clprune_keep d = {.block = {1, 4}, .sparsity = 0.5f};
     const clprune_linear_desc ld = {.in = 20, .out = 9}, axis = {.in = 20, .out = 9, .axis = 2};

@@ -86,8 +86,8 @@ static clprune_status bn_statistics(float eps, float momentum)
     clprune_mat row[5];
     for (size_t i = 0; i < 5; i++)
         row[i] = clprune_mat_of(mats[i].buffer, 1, 4);
-    return clprune_batch_norm_statistics(
-        context, 9, eps, momentum, row[0], row[1], row[2], row[3], row[4], NULL);
+    return clprune_batch_norm_statistics(context, 9, eps, row[0], row[1], row[2],
+        &(clprune_batch_norm_running){.momentum = momentum, .mean = row[3], .var = row[4]}, NULL);
 }
 
 static clprune_status bn_statistics_eps(float value)
@@ -174,9 +174,8 @@ static const scalar scalars[] = {
     {"max_norm", clip_norm, 0, INFINITY, true, false},
 };
 
-static void scalars_in_range(void **state)
+static void scalars_in_range(NO_ROW)
 {
-    (void)state;
     const float values[] = {NAN, -NAN, -INFINITY, -FLT_MAX, -1.5f, -1, -FLT_MIN, -0.0f, 0, FLT_MIN,
         0.5f, 1, 1.0f + FLT_EPSILON, 1.5f, 1e30f, FLT_MAX, INFINITY};
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++)
@@ -304,7 +303,7 @@ static clprune_status wrap_access(int value)
     const clprune_status status =
         clprune_mat_wrap(context, host, 2, 4, 4, (clprune_access)value, &mat);
     if (status == CLPRUNE_SUCCESS)
-        assert_int_equal(clprune_mat_unwrap(context, &mat), CLPRUNE_SUCCESS);
+        TEST_OK(clprune_mat_unwrap(context, &mat));
     return status;
 }
 
@@ -341,9 +340,8 @@ static const integer integers[] = {
     {"category", category, 0, CLPRUNE_MEMORY_CATEGORIES - 1, 0},
 };
 
-static void integers_in_range(void **state)
+static void integers_in_range(NO_ROW)
 {
-    (void)state;
     static const int values[] = {
         INT_MIN, -1000, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 99, 256, 65536, INT_MAX};
     for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++)
@@ -362,12 +360,11 @@ int main(void)
     test_list list = {0};
     test_add(&list, scalars_in_range, NULL, "scalars");
     test_add(&list, integers_in_range, NULL, "enumerators and small integers");
-    assert_int_equal(clprune_context_create_dry(NULL, NULL, &context), CLPRUNE_SUCCESS);
+    context = test_open_dry(NULL, NULL);
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        assert_int_equal(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 4, &mats[i]),
-            CLPRUNE_SUCCESS);
+        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 4, &mats[i]));
     const int failed = test_run_on_host("invalid scalars", &list);
     print_message("%zu calls\n", calls);
-    clprune_context_destroy(context);
+    test_end(context);
     return failed;
 }

@@ -135,7 +135,7 @@ static clprune_status bsr_create(const size_t *d, size_t *bytes)
         clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "x", &desc, &bsr);
     assert_true((status == CLPRUNE_SUCCESS) == (bsr.values != NULL));
     if (status == CLPRUNE_SUCCESS)
-        assert_int_equal(clprune_bsr_size_query(&desc, &sizes), CLPRUNE_SUCCESS);
+        TEST_OK(clprune_bsr_size_query(&desc, &sizes));
     *bytes = status == CLPRUNE_SUCCESS ? sizes.total_bytes : 0;
     clprune_bsr_destroy(context, &bsr);
     return status;
@@ -206,7 +206,7 @@ static clprune_status reshape(const size_t *d, size_t *bytes)
 {
     const clprune_keep keep = keep_of(CLPRUNE_FORM_DENSE);
     clprune_saved *saved = NULL;
-    assert_int_equal(clprune_saved_create(context, "s", &keep, 2, 3, 4, &saved), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_saved_create(context, "s", &keep, 2, 3, 4, &saved));
     const clprune_status status = clprune_saved_reshape(saved, d[0], d[1], d[2]);
     const clprune_saved_info info = clprune_saved_describe(saved);
     *bytes = info.sizes.bytes;
@@ -260,7 +260,7 @@ static clprune_status linear_saved(const size_t *d, size_t *bytes)
     const clprune_linear_desc desc = {.in = 5, .out = 3};
     clprune_linear *layer = NULL;
     clprune_saved *saved = (clprune_saved *)&calls;
-    assert_int_equal(clprune_linear_create(context, &desc, &layer), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_linear_create(context, &desc, &layer));
     const clprune_status status = clprune_linear_saved_create(layer, d[0], d[1], "s", &saved);
     assert_true((status == CLPRUNE_SUCCESS) == (saved != NULL));
     *bytes = clprune_saved_describe(saved).sizes.bytes;
@@ -279,7 +279,7 @@ static clprune_status conv_saved(const size_t *d, size_t *bytes)
     const clprune_conv2d_desc desc = {.in = 5, .out = 3, .kernel = {1, 1}};
     clprune_conv2d *layer = NULL;
     clprune_saved *saved = (clprune_saved *)&calls;
-    assert_int_equal(clprune_conv2d_create(context, &desc, &layer), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_conv2d_create(context, &desc, &layer));
     const clprune_extent image = {d[1], d[2]};
     const clprune_status status = clprune_conv2d_saved_create(layer, d[0], image, "s", &saved);
     assert_true((status == CLPRUNE_SUCCESS) == (saved != NULL));
@@ -395,13 +395,11 @@ static void at_the_limits(void **state)
 
 /* A store in the caller's buffer: the region must begin at a multiple of 64 bytes, hold the store
  * and lie in the buffer. */
-static void regions(void **state)
+static void regions(NO_ROW)
 {
-    (void)state;
     const clprune_keep keep = keep_of(CLPRUNE_FORM_DENSE);
     cl_mem buffer = NULL;
-    assert_int_equal(
-        clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "b", 1024, &buffer), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "b", 1024, &buffer));
     for (size_t offset = 0; offset <= 1088; offset++)
         for (size_t k = 0; k < 4; k++) {
             const size_t bytes = (const size_t[]){127, 128, 192, SIZE_MAX}[k];
@@ -424,14 +422,12 @@ static void regions(void **state)
 }
 
 /* Parts of a BSR matrix at offsets that are no multiple of their elements' size. */
-static void misaligned_parts(void **state)
+static void misaligned_parts(NO_ROW)
 {
-    (void)state;
     const clprune_bsr_desc desc = {1, 2, 4, {1, 4}, 1};
     clprune_mat mats[4];
     for (size_t i = 0; i < 4; i++)
-        assert_int_equal(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 4, &mats[i]),
-            CLPRUNE_SUCCESS);
+        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 4, &mats[i]));
     clprune_bsr bsr = {desc, mats[1].buffer, mats[2].buffer, mats[3].buffer};
     size_t *const offsets[] = {&bsr.offset.values, &bsr.offset.crow, &bsr.offset.col};
     for (size_t i = 0; i < 3; i++)
@@ -458,12 +454,11 @@ static void run_case(void **state)
 {
     const case_row *row = *state;
     const clprune_context_options options = {.mem_limit = BUDGET};
-    assert_int_equal(clprune_context_create_dry(NULL, &options, &context), CLPRUNE_SUCCESS);
+    context = test_open_dry(NULL, &options);
     calls = 0;
     *state = (void *)(uintptr_t)row->f;
     row->run(state);
     print_message("    %zu calls\n", calls);
-    clprune_context_destroy(context);
 }
 
 int main(void)

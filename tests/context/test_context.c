@@ -7,92 +7,59 @@
 #include <string.h>
 
 #include "support/test_folder.h"
-
-#include "support/test_device.h"
-
-/* Creation must fail with `expected` and a text with `part`. */
-static void creation_fails(cl_command_queue queue, const clprune_context_options *options,
-    clprune_status expected, const char *part)
-{
-    clprune_context *context = test_context();
-    assert_int_equal(clprune_context_create(queue, options, &context), expected);
-    assert_null(context);
-    if (strstr(clprune_last_error(NULL), part) == NULL)
-        fail_msg("\"%s\" is not in \"%s\"", part, clprune_last_error(NULL));
-}
+#include "support/test_objects.h"
 
 static cl_uint references(cl_command_queue queue)
 {
     cl_uint count = 0;
-    assert_int_equal(
-        clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof count, &count, NULL),
-        CL_SUCCESS);
+    TEST_CL(clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof count, &count, NULL));
     return count;
 }
 
-static cl_command_queue make_queue(cl_command_queue_properties properties)
+static void callers_queue(NO_ROW)
 {
-    cl_int code;
-    cl_command_queue queue = clCreateCommandQueue(clprune_context_cl(test_context()),
-        clprune_context_device(test_context()), properties, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    return queue;
-}
-
-static void callers_queue(void **state)
-{
-    (void)state;
     const cl_command_queue_properties kinds[] = {0, CL_QUEUE_PROFILING_ENABLE};
     for (int i = 0; i < 2; i++) {
-        cl_command_queue queue = make_queue(kinds[i]);
+        cl_command_queue queue = test_new_queue(test_context(), kinds[i]);
         const cl_uint before = references(queue);
-        clprune_context *context = NULL;
-        assert_int_equal(clprune_context_create(queue, NULL, &context), CLPRUNE_SUCCESS);
+        clprune_context *context = test_open_on(queue, NULL);
         assert_ptr_equal(clprune_context_queue(context), queue);
         assert_ptr_equal(clprune_context_cl(context), clprune_context_cl(test_context()));
         assert_ptr_equal(clprune_context_device(context), clprune_context_device(test_context()));
         assert_true(references(queue) > before);
         assert_string_equal(clprune_last_error(context), "");
-        clprune_context_destroy(context);
+        test_end(context);
         assert_int_equal(references(queue), before);
-        assert_int_equal(clFinish(queue), CL_SUCCESS);
-        assert_int_equal(clReleaseCommandQueue(queue), CL_SUCCESS);
+        TEST_CL(clFinish(queue));
     }
 }
 
-static void out_of_order_queue(void **state)
+static void out_of_order_queue(NO_ROW)
 {
-    (void)state;
     cl_command_queue_properties can = 0;
-    assert_int_equal(clGetDeviceInfo(clprune_context_device(test_context()),
-                         CL_DEVICE_QUEUE_PROPERTIES, sizeof can, &can, NULL),
-        CL_SUCCESS);
+    TEST_CL(clGetDeviceInfo(clprune_context_device(test_context()), CL_DEVICE_QUEUE_PROPERTIES,
+        sizeof can, &can, NULL));
     if ((can & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0)
         skip();
-    cl_command_queue queue = make_queue(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    cl_command_queue queue = test_new_queue(test_context(), CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     const cl_uint before = references(queue);
-    creation_fails(queue, NULL, CLPRUNE_INVALID_ARGUMENT, "out-of-order");
+    test_open_fails(queue, NULL, CLPRUNE_INVALID_ARGUMENT, "out-of-order");
     assert_int_equal(references(queue), before);
-    assert_int_equal(clReleaseCommandQueue(queue), CL_SUCCESS);
 }
 
 /* Creation with a selection; true if it is on the device under test. */
 static bool selects(const char *selection)
 {
     const clprune_context_options options = {.device = selection};
-    clprune_context *context = NULL;
-    if (clprune_context_create(NULL, &options, &context) != CLPRUNE_SUCCESS)
-        fail_msg("selection \"%s\": %s", selection, clprune_last_error(NULL));
-    const bool same = clprune_context_device(context) == clprune_context_device(test_context());
-    clprune_context_destroy(context);
-    return same;
+    clprune_context *context = test_open_on(NULL, &options);
+    return clprune_context_device(context) == clprune_context_device(test_context());
 }
 
 static void device_under_test(clprune_device_info *info)
 {
     clprune_device_info devices[16];
     size_t count = 0;
-    assert_int_equal(clprune_device_list(16, devices, &count), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_device_list(16, devices, &count));
     for (size_t i = 0; i < count && i < 16; i++) {
         char indices[64];
         (void)snprintf(
@@ -105,9 +72,8 @@ static void device_under_test(clprune_device_info *info)
     fail_msg("%s is not in the device list", test_device_selection());
 }
 
-static void selection_by_index_and_name(void **state)
+static void selection_by_index_and_name(NO_ROW)
 {
-    (void)state;
     clprune_device_info info;
     device_under_test(&info);
     assert_true(selects(test_device_selection()));
@@ -126,32 +92,21 @@ static void selection_by_index_and_name(void **state)
     assert_true(selects(NULL));
     test_environment("CLPRUNE_DEVICE", "no such device");
     assert_true(selects(test_device_selection())); /* the option goes before the environment */
-    creation_fails(NULL, NULL, CLPRUNE_NO_DEVICE, "no such device");
+    test_open_fails(NULL, NULL, CLPRUNE_NO_DEVICE, "no such device");
     const clprune_context_options unset = {.device = ""};
-    creation_fails(NULL, &unset, CLPRUNE_NO_DEVICE, "no such device");
+    test_open_fails(NULL, &unset, CLPRUNE_NO_DEVICE, "no such device");
     test_environment("CLPRUNE_DEVICE", "");
     (void)selects(NULL);
-    test_environment("CLPRUNE_DEVICE", NULL);
 }
 
 /* In a Turkish program tolower('I') is 'I'. */
-static void selection_in_any_locale(void **state)
+static void selection_in_any_locale(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], command[2 * TEST_PATH];
     clprune_device_info info;
     device_under_test(&info);
     for (char *p = info.platform; *p != '\0'; p++)
         *p = (char)tolower((unsigned char)*p);
-    test_folder_make(folder);
-    (void)snprintf(command, sizeof command, "sh '%s/comma_locale.sh' '%s'", TEST_SUPPORT, folder);
-    const bool made = system(command) == 0;
-    test_environment("LOCPATH", folder);
-    if (!made || setlocale(LC_CTYPE, "comma") == NULL) {
-        test_folder_remove(folder);
-        print_message("no locale can be made here\n");
-        skip();
-    }
+    test_comma_locale(LC_CTYPE);
     const int kept = tolower('P');
     const clprune_context_options options = {.device = info.platform};
     clprune_context *context = NULL;
@@ -160,10 +115,8 @@ static void selection_in_any_locale(void **state)
         CL_DEVICE_GLOBAL_MEM_SIZE, sizeof memory, &memory, NULL);
     const clprune_status status = clprune_context_create(NULL, &options, &context);
     (void)setlocale(LC_CTYPE, "C");
-    test_environment("LOCPATH", NULL);
-    test_folder_remove(folder);
     clprune_context_destroy(context);
-    assert_int_equal(asked, CL_SUCCESS);
+    TEST_CL(asked);
     if (memory == 0) { /* Mesa 25's rusticl */
         print_message("this driver has no memory in that locale\n");
         skip();
@@ -177,7 +130,7 @@ static void selection_of_nothing(void **state)
 {
     const char *selection = *state;
     const clprune_context_options options = {.device = selection};
-    creation_fails(NULL, &options, CLPRUNE_NO_DEVICE, selection);
+    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, selection);
 }
 
 /* Digits are in many names, so a number does not choose by name. */
@@ -185,20 +138,18 @@ static void bare_number(void **state)
 {
     const char *selection = *state;
     const clprune_context_options options = {.device = selection};
-    creation_fails(NULL, &options, CLPRUNE_NO_DEVICE, "a bare number");
-    creation_fails(NULL, &options, CLPRUNE_NO_DEVICE, "expected \"platform:device\"");
+    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "a bare number");
+    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "expected \"platform:device\"");
     test_environment("CLPRUNE_DEVICE", selection);
-    creation_fails(NULL, NULL, CLPRUNE_NO_DEVICE, "a bare number");
-    test_environment("CLPRUNE_DEVICE", NULL);
+    test_open_fails(NULL, NULL, CLPRUNE_NO_DEVICE, "a bare number");
 }
 
-static void long_selection(void **state)
+static void long_selection(NO_ROW)
 {
-    (void)state;
     static char text[100000];
     memset(text, 'x', sizeof text - 1);
     const clprune_context_options options = {.device = text};
-    creation_fails(NULL, &options, CLPRUNE_NO_DEVICE, "xxxx");
+    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "xxxx");
 }
 
 static cl_mem some_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
@@ -213,37 +164,34 @@ static void some_release(void *user, cl_mem buffer)
     (void)clReleaseMemObject(buffer);
 }
 
-static void bad_options(void **state)
+static void bad_options(NO_ROW)
 {
-    (void)state;
-    clprune_context_options options = {.allocator = {some_allocate, NULL, NULL}};
-    creation_fails(NULL, &options, CLPRUNE_INVALID_ARGUMENT, "allocator");
-    options = (clprune_context_options){.allocator = {NULL, some_release, NULL}};
-    creation_fails(NULL, &options, CLPRUNE_INVALID_ARGUMENT, "allocator");
-    options = (clprune_context_options){.kernels = (clprune_kernels)3};
-    creation_fails(NULL, &options, CLPRUNE_INVALID_ARGUMENT, "kernels");
-    options = (clprune_context_options){.kernels = (clprune_kernels)-1};
-    creation_fails(NULL, &options, CLPRUNE_INVALID_ARGUMENT, "kernels");
-    for (size_t i = 0; i < sizeof options.reserved / sizeof *options.reserved; i++) {
-        options = (clprune_context_options){0};
+    static const struct {
+        clprune_context_options options;
+        const char *part;
+    } rows[] = {{{.allocator = {some_allocate, NULL, NULL}}, "allocator"},
+        {{.allocator = {NULL, some_release, NULL}}, "allocator"},
+        {{.kernels = (clprune_kernels)3}, "kernels"},
+        {{.kernels = (clprune_kernels)-1}, "kernels"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        test_open_fails(NULL, &rows[i].options, CLPRUNE_INVALID_ARGUMENT, rows[i].part);
+    for (size_t i = 0; i < sizeof rows->options.reserved / sizeof *rows->options.reserved; i++) {
+        clprune_context_options options = {0};
         options.reserved[i] = (uint64_t)1 << 63;
-        creation_fails(NULL, &options, CLPRUNE_INVALID_ARGUMENT, "options.reserved");
+        test_open_fails(NULL, &options, CLPRUNE_INVALID_ARGUMENT, "options.reserved");
     }
     clprune_context *dry = test_context();
     const clprune_device_info device = {
         .compute_units = 1, .max_work_group = 1, .reserved = {0, 0, 0, 1}};
-    assert_int_equal(clprune_context_create_dry(&device, NULL, &dry), CLPRUNE_INVALID_ARGUMENT);
-    assert_non_null(strstr(clprune_last_error(NULL), "device.reserved"));
+    TEST_FAILS_IN(NULL, clprune_context_create_dry(&device, NULL, &dry), CLPRUNE_INVALID_ARGUMENT,
+        "device.reserved");
     assert_null(dry);
-    assert_int_equal(clprune_context_create(NULL, NULL, NULL), CLPRUNE_INVALID_ARGUMENT);
-    assert_non_null(strstr(clprune_last_error(NULL), "context is NULL"));
+    TEST_FAILS_IN(NULL, clprune_context_create(NULL, NULL, NULL), CLPRUNE_INVALID_ARGUMENT,
+        "context is NULL");
 }
 
-static void kernel_family(void **state)
+static void kernel_family(NO_ROW)
 {
-    (void)state;
-    clprune_context *context;
-    clprune_context_options options = {.kernels = CLPRUNE_KERNELS_AUTO};
     static const struct {
         const char *text;
         clprune_kernels kernels;
@@ -252,17 +200,15 @@ static void kernel_family(void **state)
         {"kernels=tiled,mma=auto,gemm=tiled,kernels=vector", CLPRUNE_KERNELS_VECTOR}};
     for (int i = 0; i < 3; i++) {
         test_debug(rows[i].text);
-        assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+        clprune_context *context = test_open((clprune_context_options){0});
         assert_int_equal(clprune_context_kernels(context), rows[i].kernels);
-        clprune_context_destroy(context);
+        test_end(context);
     }
-    test_debug(NULL);
 }
 
 /* The family of a device that is described to a dry context. */
-static void kernel_family_by_vectors(void **state)
+static void kernel_family_by_vectors(NO_ROW)
 {
-    (void)state;
     static const struct {
         uint64_t type;
         uint32_t vector_width;
@@ -280,78 +226,63 @@ static void kernel_family_by_vectors(void **state)
             .compute_units = 1,
             .max_work_group = 256};
         clprune_context_options options = {.kernels = CLPRUNE_KERNELS_AUTO};
-        clprune_context *context = NULL;
-        assert_int_equal(clprune_context_create_dry(&device, &options, &context), CLPRUNE_SUCCESS);
+        clprune_context *context = test_open_dry(&device, &options);
         if (clprune_context_kernels(context) != rows[i].kernels)
             fail_msg("type %u, %u wide: %d", (unsigned)device.type, device.vector_width,
                 (int)clprune_context_kernels(context));
-        clprune_context_destroy(context);
         options.kernels = CLPRUNE_KERNELS_VECTOR; /* the choice can be overridden */
-        assert_int_equal(clprune_context_create_dry(&device, &options, &context), CLPRUNE_SUCCESS);
+        context = test_open_dry(&device, &options);
         assert_int_equal(clprune_context_kernels(context), CLPRUNE_KERNELS_VECTOR);
-        clprune_context_destroy(context);
+        test_end(context);
     }
 }
 
 /* Words of $CLPRUNE_DEBUG that there are not; the message tells those that there are. */
-static void bad_debug(void **state)
+static void bad_debug(NO_ROW)
 {
     static const char *const words[] = {"kernels=both", "kernels", "kernels=", "=tiled", "tiled",
         "Kernels=tiled", "kernels=tiled ", "kernels=tiled, mma=auto", "gemm=tiled,,mma=auto",
         "forget", "forget=vector", "kernels=clblast", "kernels=til", "kernels=tiledx"};
-    (void)state;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         test_debug(words[i]);
-        creation_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_DEBUG has \"");
+        test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_DEBUG has \"");
         assert_non_null(strstr(clprune_last_error(NULL),
             "expected kernels=auto|vector|tiled, gemm=auto|vector|tiled|clblast, "
             "mma=auto|emulated, forget=keep|poison or check=on|off"));
     }
-    test_debug(NULL);
 }
 
-static void good_limit(void **state)
+static void good_limit(NO_ROW)
 {
     static const struct {
         const char *text;
         size_t bytes;
     } rows[] = {{"1500", 1500}, {"64K", 65536}, {"64k", 65536}, {"2M", 2u << 20}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         test_environment("CLPRUNE_MEM_LIMIT", rows[i].text);
-        clprune_context *context;
-        assert_int_equal(test_create((clprune_context_options){0}, &context), CLPRUNE_SUCCESS);
+        clprune_context *context = test_open((clprune_context_options){0});
         cl_mem buffer;
         assert_int_equal(
             clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "x", rows[i].bytes + 1, &buffer),
             CLPRUNE_OUT_OF_DEVICE_MEMORY);
-        assert_int_equal(
-            clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "x", rows[i].bytes, &buffer),
-            CLPRUNE_SUCCESS);
-        clprune_context_destroy(context);
+        TEST_OK(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "x", rows[i].bytes, &buffer));
     }
-    test_environment("CLPRUNE_MEM_LIMIT", NULL);
 }
 
 static void bad_limit(void **state)
 {
     const char *text = *state;
     test_environment("CLPRUNE_MEM_LIMIT", text);
-    creation_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_MEM_LIMIT");
+    test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_MEM_LIMIT");
     /* The option goes before the environment. */
-    clprune_context *context;
-    assert_int_equal(
-        test_create((clprune_context_options){.mem_limit = 1000}, &context), CLPRUNE_SUCCESS);
-    clprune_context_destroy(context);
-    test_environment("CLPRUNE_MEM_LIMIT", NULL);
+    (void)test_open((clprune_context_options){.mem_limit = 1000});
 }
 
 static void bad_cache_limit(void **state)
 {
     const char *text = *state;
     test_environment("CLPRUNE_CACHE_LIMIT", text);
-    creation_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_CACHE_LIMIT is \"");
-    test_environment("CLPRUNE_CACHE_LIMIT", NULL);
+    test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_CACHE_LIMIT is \"");
 }
 
 typedef struct log_record {
@@ -370,14 +301,11 @@ static void record(void *user, clprune_log_level level, const char *message)
     (void)snprintf(log->last, sizeof log->last, "%s", message);
 }
 
-static void log_hook(void **state)
+static void log_hook(NO_ROW)
 {
-    (void)state;
     log_record log = {0};
-    clprune_context *context;
-    assert_int_equal(
-        test_create((clprune_context_options){.log = record, .log_user = &log}, &context),
-        CLPRUNE_SUCCESS);
+    clprune_context *context =
+        test_open((clprune_context_options){.log = record, .log_user = &log});
     assert_int_equal(log.errors, 0);
     cl_mem buffer;
     assert_int_equal(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, NULL, 1, &buffer),
@@ -399,7 +327,7 @@ static void log_hook(void **state)
         CLPRUNE_OUT_OF_DEVICE_MEMORY);
     assert_string_equal(log.last, clprune_last_error(context));
     assert_non_null(strstr(log.last, name));
-    clprune_context_destroy(context);
+    test_end(context);
 }
 
 typedef struct failing_log {
@@ -422,37 +350,33 @@ static void fail_in_log(void *user, clprune_log_level level, const char *message
 }
 
 /* The failure of a call in the log hook changes neither the message nor the last error. */
-static void log_hook_fails(void **state)
+static void log_hook_fails(NO_ROW)
 {
-    (void)state;
     for (int shared = 0; shared < 2; shared++) {
         failing_log log = {0};
         const clprune_context_options options = {
             .log = fail_in_log, .log_user = &log, .thread_safe = shared};
         cl_mem buffer;
-        assert_int_equal(test_create(options, &log.context), CLPRUNE_SUCCESS);
+        log.context = test_open(options);
         assert_int_equal(clprune_buffer_create(log.context, CLPRUNE_MEMORY_INPUT, NULL, 1, &buffer),
             CLPRUNE_INVALID_ARGUMENT);
         assert_non_null(strstr(log.first, "name is NULL"));
         assert_string_equal(clprune_last_error(log.context), log.first);
-        clprune_context_destroy(log.context);
+        test_end(log.context);
     }
 }
 
-static void *other_thread(void *unused)
+static void *other_thread(void *none)
 {
-    (void)unused;
+    (void)none;
     char *copy = test_alloc(strlen(clprune_last_error(NULL)) + 1);
-    if (copy != NULL)
-        strcpy(copy, clprune_last_error(NULL));
-    return copy;
+    return strcpy(copy, clprune_last_error(NULL));
 }
 
-static void last_error_is_per_thread(void **state)
+static void last_error_is_per_thread(NO_ROW)
 {
-    (void)state;
     const clprune_context_options options = {.device = "no such device"};
-    creation_fails(NULL, &options, CLPRUNE_NO_DEVICE, "no such device");
+    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "no such device");
     pthread_t thread;
     void *seen = NULL;
     assert_int_equal(pthread_create(&thread, NULL, other_thread, NULL), 0);
@@ -461,9 +385,8 @@ static void last_error_is_per_thread(void **state)
     assert_string_equal((char *)seen, "");
 }
 
-static void null_contexts(void **state)
+static void null_contexts(NO_ROW)
 {
-    (void)state;
     clprune_context_destroy(NULL);
     assert_int_equal(clprune_context_finish(NULL), CLPRUNE_INVALID_ARGUMENT);
     assert_null(clprune_context_queue(NULL));
@@ -474,15 +397,14 @@ static void null_contexts(void **state)
     assert_non_null(clprune_last_error(NULL));
 }
 
-static void device_list(void **state)
+static void device_list(NO_ROW)
 {
-    (void)state;
     size_t count = 0, again = 0;
-    assert_int_equal(clprune_device_list(0, NULL, &count), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_device_list(0, NULL, &count));
     assert_true(count >= 1);
-    clprune_device_info *devices = test_alloc(count * sizeof *devices);
+    clprune_device_info *devices = test_alloc((count + 1) * sizeof *devices);
     memset(devices, 0x5A, (count + 1) * sizeof *devices);
-    assert_int_equal(clprune_device_list(count + 1, devices, &again), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_device_list(count + 1, devices, &again));
     assert_int_equal(again, count);
     for (size_t i = 0; i < count; i++) {
         assert_true(strlen(devices[i].platform) > 0 && strlen(devices[i].device) > 0);
@@ -493,7 +415,7 @@ static void device_list(void **state)
         assert_true(devices[i].type != 0);
     }
     assert_int_equal(((unsigned char *)&devices[count])[0], 0x5A); /* not beyond the count */
-    assert_int_equal(clprune_device_list(1, devices, &again), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_device_list(1, devices, &again));
     assert_int_equal(again, count);
     assert_int_equal(clprune_device_list(1, NULL, &again), CLPRUNE_INVALID_ARGUMENT);
     assert_int_equal(clprune_device_list(1, devices, NULL), CLPRUNE_INVALID_ARGUMENT);

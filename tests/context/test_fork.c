@@ -1,4 +1,7 @@
-/* A process that forks: the child gets an error, not a hang, and the parent goes on. */
+/* A process that forks: the child gets an error, not a hang, and the parent goes on.
+ *
+ * The child destroys its parent's objects without a call of OpenCL, also if a thread of the parent
+ * was inside a call at the fork. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/test_device.h"
+#include "support/test_objects.h"
 
 enum { HANG_SECONDS = 60 };
 
@@ -18,6 +21,9 @@ enum { HANG_SECONDS = 60 };
             return 1;                                                                              \
         }                                                                                          \
     } while (0)
+
+#define REFUSED(call) CHECK((call) == CLPRUNE_FORKED)
+#define WORKS(call)   CHECK((call) == CLPRUNE_SUCCESS)
 
 /* Calls of OpenCL in a child, which would wait for threads that it does not have. */
 static int calls_in_child;
@@ -93,36 +99,33 @@ typedef struct work {
     clprune_param param;
 } work;
 
-static const clprune_bsr_desc shape = {.batch = 1, .rows = 4, .cols = 16, .block = {1, 4}};
-
 static int use_parents_objects(void *what)
 {
     work *w = what;
     clprune_mat mat = w->x;
     cl_mem buffer = w->x.buffer;
     float host[64];
-    CHECK(clprune_mat_fill(w->context, 1, w->x, NULL) == CLPRUNE_FORKED);
+    REFUSED(clprune_mat_fill(w->context, 1, w->x, NULL));
     CHECK(strstr(clprune_last_error(w->context), "after fork") != NULL);
-    CHECK(clprune_mat_read(w->context, w->x, host) == CLPRUNE_FORKED);
-    CHECK(clprune_gemm(w->context, false, true, 1, 0, w->x, w->x, w->y, NULL) == CLPRUNE_FORKED);
-    CHECK(clprune_context_finish(w->context) == CLPRUNE_FORKED);
-    CHECK(clprune_saved_store(w->saved, 0, 1, w->x, NULL) == CLPRUNE_FORKED);
+    REFUSED(clprune_mat_read(w->context, w->x, host));
+    REFUSED(clprune_gemm(w->context, false, true, 1, 0, w->x, w->x, w->y, NULL));
+    REFUSED(clprune_context_finish(w->context));
+    REFUSED(clprune_saved_store(w->saved, 0, 1, w->x, NULL));
     clprune_saved *saved = w->saved;
-    CHECK(clprune_linear_saved_create(w->layer, 1, 4, "s", &saved) == CLPRUNE_FORKED);
+    REFUSED(clprune_linear_saved_create(w->layer, 1, 4, "s", &saved));
     CHECK(saved == NULL);
-    CHECK(clprune_optimizer_step(w->optimizer, 1, NULL) == CLPRUNE_FORKED);
-    CHECK(clprune_context_set_queue(w->context, NULL) == CLPRUNE_FORKED);
-    CHECK(clprune_mat_create(w->context, CLPRUNE_MEMORY_INPUT, "z", 1, 1, &mat) == CLPRUNE_FORKED);
+    REFUSED(clprune_optimizer_step(w->optimizer, 1, NULL));
+    REFUSED(clprune_context_set_queue(w->context, NULL));
+    REFUSED(clprune_mat_create(w->context, CLPRUNE_MEMORY_INPUT, "z", 1, 1, &mat));
     CHECK(mat.buffer == NULL && mat.rows == 0);
     mat = w->x;
-    CHECK(clprune_mat_unwrap(w->context, &mat) == CLPRUNE_FORKED);
+    REFUSED(clprune_mat_unwrap(w->context, &mat));
     CHECK(mat.buffer == NULL && mat.rows == 0);
-    CHECK(
-        clprune_buffer_create(w->context, CLPRUNE_MEMORY_INPUT, "z", 1, &buffer) == CLPRUNE_FORKED);
+    REFUSED(clprune_buffer_create(w->context, CLPRUNE_MEMORY_INPUT, "z", 1, &buffer));
     CHECK(buffer == NULL);
-    CHECK(clprune_mat_fill(w->safe, 1, w->x, NULL) == CLPRUNE_FORKED);
+    REFUSED(clprune_mat_fill(w->safe, 1, w->x, NULL));
     CHECK(strstr(clprune_last_error(w->safe), "after fork") != NULL);
-    CHECK(clprune_buffer_forget(w->dry, NULL) == CLPRUNE_FORKED);
+    REFUSED(clprune_buffer_forget(w->dry, NULL));
     /* What only looks at the host's memory works. */
     CHECK(clprune_memory_query(w->context, CLPRUNE_MEMORY_INPUT).live > 0);
     CHECK(clprune_context_kernels(w->context) != CLPRUNE_KERNELS_AUTO);
@@ -151,16 +154,16 @@ static int create_anew(void *what)
     (void)what;
     clprune_context *context = NULL;
     size_t count = 7;
-    CHECK(clprune_context_create(NULL, NULL, &context) == CLPRUNE_FORKED);
+    REFUSED(clprune_context_create(NULL, NULL, &context));
     CHECK(context == NULL);
     CHECK(strstr(clprune_last_error(NULL), "fork first") != NULL);
-    CHECK(clprune_device_list(0, NULL, &count) == CLPRUNE_FORKED);
+    REFUSED(clprune_device_list(0, NULL, &count));
     CHECK(count == 0);
     /* Dry contexts use no OpenCL. */
-    CHECK(clprune_context_create_dry(NULL, NULL, &context) == CLPRUNE_SUCCESS);
+    WORKS(clprune_context_create_dry(NULL, NULL, &context));
     clprune_mat mat;
-    CHECK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 4, 4, &mat) == CLPRUNE_SUCCESS);
-    CHECK(clprune_mat_fill(context, 1, mat, NULL) == CLPRUNE_SUCCESS);
+    WORKS(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 4, 4, &mat));
+    WORKS(clprune_mat_fill(context, 1, mat, NULL));
     CHECK(clprune_context_commands(context) == 1);
     clprune_context_destroy(context);
     return 0;
@@ -173,23 +176,21 @@ static int fork_again(void *what)
 
 static void make_work(work *w)
 {
-    assert_int_equal(test_create((clprune_context_options){0}, &w->context), CLPRUNE_SUCCESS);
-    assert_int_equal(
-        test_create((clprune_context_options){.thread_safe = 1}, &w->safe), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_context_create_dry(NULL, NULL, &w->dry), CLPRUNE_SUCCESS);
-    TEST_OK(clprune_mat_create(w->context, CLPRUNE_MEMORY_INPUT, "x", 4, 16, &w->x));
-    TEST_OK(clprune_mat_create(w->context, CLPRUNE_MEMORY_INPUT, "y", 4, 4, &w->y));
-    clprune_bsr_desc desc = shape;
-    desc.keep = 9;
-    TEST_OK(clprune_bsr_create(w->context, CLPRUNE_MEMORY_ACTIVATIONS, "kept", &desc, &w->kept));
-    const clprune_linear_desc linear = {.in = 16, .out = 4, .keep = {.form = CLPRUNE_FORM_DENSE}};
-    TEST_OK(clprune_linear_create(w->context, &linear, &w->layer));
-    TEST_OK(clprune_linear_saved_create(w->layer, 1, 4, "saved", &w->saved));
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
+    clprune_context *c = w->context = test_open((clprune_context_options){0});
+    w->safe = test_open((clprune_context_options){.thread_safe = 1});
+    w->dry = test_open_dry(NULL, NULL);
+    w->x = test_new_mat(c, 4, 16);
+    w->y = test_new_mat(c, 4, 4);
+    w->kept = test_new_bsr(
+        c, (clprune_bsr_desc){.batch = 1, .rows = 4, .cols = 16, .block = {1, 4}, .keep = 9});
+    w->layer = test_new_linear(c, (clprune_linear_desc){.in = 16, .out = 4, .keep = dense});
+    w->saved = test_new_saved(c, dense, 1, 4, 16);
     w->param = (clprune_param){.name = "p", .value = w->x, .grad = w->x};
     w->param.value.rows = w->param.grad.rows = 2;
     w->param.grad.offset = 32;
-    const clprune_optimizer_desc sgd = {.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 0.5f};
-    TEST_OK(clprune_optimizer_create(w->context, &sgd, 1, &w->param, &w->optimizer));
+    w->optimizer = test_new_optimizer(
+        c, (clprune_optimizer_desc){.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 0.5f}, 1, &w->param);
 }
 
 static void child(void **state)
@@ -204,13 +205,7 @@ static void child(void **state)
     TEST_OK(clprune_mat_read(w.context, w.y, host));
     for (int i = 0; i < 16; i++)
         assert_true(host[i] == 16 * 9.0f);
-    assert_int_equal(clprune_context_finish(w.safe), CLPRUNE_SUCCESS);
-    clprune_optimizer_destroy(w.optimizer);
-    clprune_saved_destroy(w.saved);
-    clprune_linear_destroy(w.layer);
-    clprune_context_destroy(w.context);
-    clprune_context_destroy(w.safe);
-    clprune_context_destroy(w.dry);
+    TEST_OK(clprune_context_finish(w.safe));
 }
 
 typedef struct busy {
@@ -250,14 +245,10 @@ static void forks_in_call(void **state)
 {
     const bool *dry = *state;
     const clprune_context_options options = {.thread_safe = 1};
-    busy b = {0};
+    busy b = {.context = *dry ? test_open_dry(NULL, &options) : test_open(options)};
     pthread_t thread;
-    assert_int_equal(*dry ? clprune_context_create_dry(NULL, &options, &b.context)
-                          : test_create(options, &b.context),
-        CLPRUNE_SUCCESS);
-    const clprune_memory_category input = CLPRUNE_MEMORY_INPUT;
-    assert_int_equal(clprune_mat_create(b.context, input, "x", 1, 1, &b.x), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_create(b.context, input, "y", 1, 1, &b.y), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_mat_create(b.context, CLPRUNE_MEMORY_INPUT, "x", 1, 1, &b.x));
+    b.y = test_new_mat(b.context, 1, 1);
     assert_int_equal(pthread_barrier_init(&in_free, NULL, 2), 0);
     assert_int_equal(pthread_barrier_init(&forked, NULL, 2), 0);
     assert_int_equal(pthread_create(&thread, NULL, release_in_thread, &b), 0);
@@ -268,7 +259,6 @@ static void forks_in_call(void **state)
     freed = NULL;
     (void)pthread_barrier_destroy(&in_free);
     (void)pthread_barrier_destroy(&forked);
-    clprune_context_destroy(b.context);
     assert_true(passes);
 }
 
@@ -278,15 +268,15 @@ static int use_own_objects(void *what)
     (void)what;
     clprune_context *context;
     size_t count;
-    CHECK(clprune_device_list(0, NULL, &count) == CLPRUNE_SUCCESS);
+    WORKS(clprune_device_list(0, NULL, &count));
     if (count == 0)
         return 0;
-    CHECK(clprune_context_create(NULL, NULL, &context) == CLPRUNE_SUCCESS);
+    WORKS(clprune_context_create(NULL, NULL, &context));
     clprune_mat mat;
     float host[4] = {0};
-    CHECK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 2, 2, &mat) == CLPRUNE_SUCCESS);
-    CHECK(clprune_mat_fill(context, 7, mat, NULL) == CLPRUNE_SUCCESS);
-    CHECK(clprune_mat_read(context, mat, host) == CLPRUNE_SUCCESS);
+    WORKS(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 2, 2, &mat));
+    WORKS(clprune_mat_fill(context, 7, mat, NULL));
+    WORKS(clprune_mat_read(context, mat, host));
     CHECK(host[0] == 7.0f && host[3] == 7.0f);
     clprune_context_destroy(context);
     return 0;

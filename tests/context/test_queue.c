@@ -3,35 +3,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "support/test_device.h"
+#include "support/test_objects.h"
 #include "support/test_rng.h"
-
-static cl_context cl_of(void)
-{
-    return clprune_context_cl(test_context());
-}
-
-static cl_command_queue make_queue(cl_command_queue_properties properties)
-{
-    cl_int code;
-    cl_command_queue queue =
-        clCreateCommandQueue(cl_of(), clprune_context_device(test_context()), properties, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    return queue;
-}
-
-static cl_event make_gate(cl_context cl)
-{
-    cl_int code;
-    cl_event gate = clCreateUserEvent(cl, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    return gate;
-}
 
 /* Long enough for a small kernel to run if nothing holds it back. */
 static void let_it_run(cl_command_queue queue)
 {
-    assert_int_equal(clFlush(queue), CL_SUCCESS);
+    TEST_CL(clFlush(queue));
     const struct timespec pause = {0, 50 * 1000 * 1000};
     (void)nanosleep(&pause, NULL);
 }
@@ -39,9 +17,7 @@ static void let_it_run(cl_command_queue queue)
 static bool is_complete(cl_event event)
 {
     cl_int state = CL_QUEUED;
-    assert_int_equal(
-        clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL),
-        CL_SUCCESS);
+    TEST_CL(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL));
     return state == CL_COMPLETE;
 }
 
@@ -55,77 +31,62 @@ static void check_filled(clprune_mat mat, float value)
 }
 
 /* What is enqueued after clprune_context_wait starts after the events, not before. */
-static void waits(void **state)
+static void waits(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
-    clprune_mat mat;
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 4, 16, &mat));
-    cl_event gates[2] = {make_gate(cl_of()), make_gate(cl_of())}, filled;
+    const clprune_mat mat = test_new_mat(context, 4, 16);
+    cl_event gates[2] = {test_new_event(test_context()), test_new_event(test_context())}, filled;
     TEST_OK(clprune_mat_fill(context, 1, mat, NULL)); /* the kernel is built now */
     TEST_OK(clprune_context_finish(context));
     TEST_OK(clprune_context_wait(context, 2, gates));
     TEST_OK(clprune_mat_fill(context, 2, mat, &filled));
     let_it_run(clprune_context_queue(context));
     assert_false(is_complete(filled));
-    assert_int_equal(clSetUserEventStatus(gates[0], CL_COMPLETE), CL_SUCCESS);
+    TEST_CL(clSetUserEventStatus(gates[0], CL_COMPLETE));
     let_it_run(clprune_context_queue(context));
     assert_false(is_complete(filled)); /* both */
-    assert_int_equal(clSetUserEventStatus(gates[1], CL_COMPLETE), CL_SUCCESS);
+    TEST_CL(clSetUserEventStatus(gates[1], CL_COMPLETE));
     TEST_OK(clprune_context_finish(context));
     assert_true(is_complete(filled));
     check_filled(mat, 2);
     clReleaseEvent(filled);
-    clReleaseEvent(gates[0]);
-    clReleaseEvent(gates[1]);
-    clprune_buffer_release(context, mat.buffer);
 }
 
 /* Events of a caller's command on a queue of his own. */
-static void waits_for_another_queue(void **state)
+static void waits_for_another_queue(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
-    clprune_mat from, to;
     const float nine = 9;
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 4, 16, &from));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", 4, 16, &to));
+    const clprune_mat from = test_new_mat(context, 4, 16), to = test_new_mat(context, 4, 16);
     TEST_OK(clprune_mat_fill(context, 0, from, NULL));
     TEST_OK(clprune_mat_copy(context, from, to, NULL));
     TEST_OK(clprune_context_finish(context));
-    cl_command_queue other = make_queue(0);
-    cl_event gate = make_gate(cl_of()), written;
-    assert_int_equal(clEnqueueFillBuffer(other, from.buffer, &nine, sizeof nine, 0,
-                         64 * sizeof(float), 1, &gate, &written),
-        CL_SUCCESS);
-    assert_int_equal(clFlush(other), CL_SUCCESS);
+    cl_command_queue other = test_new_queue(test_context(), 0);
+    cl_event gate = test_new_event(test_context()), written;
+    TEST_CL(clEnqueueFillBuffer(
+        other, from.buffer, &nine, sizeof nine, 0, 64 * sizeof(float), 1, &gate, &written));
+    TEST_CL(clFlush(other));
     TEST_OK(clprune_context_wait(context, 1, &written));
     clReleaseEvent(written); /* it is the library's to keep */
     TEST_OK(clprune_mat_copy(context, from, to, NULL));
     let_it_run(clprune_context_queue(context));
-    assert_int_equal(clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+    TEST_CL(clSetUserEventStatus(gate, CL_COMPLETE));
     check_filled(to, 9);
-    clReleaseEvent(gate);
-    clReleaseCommandQueue(other);
-    clprune_buffer_release(context, from.buffer);
-    clprune_buffer_release(context, to.buffer);
 }
 
 /* A command on the new queue waits for those on the former one, which a gate holds back; the host
  * waits for neither. */
-static void switching_orders(void **state)
+static void switching_orders(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
-    clprune_mat from, to;
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 4, 16, &from));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", 4, 16, &to));
+    const clprune_mat from = test_new_mat(context, 4, 16), to = test_new_mat(context, 4, 16);
     TEST_OK(clprune_mat_fill(context, 1, from, NULL));
     TEST_OK(clprune_mat_copy(context, from, to, NULL));
     TEST_OK(clprune_context_finish(context));
-    cl_command_queue first = clprune_context_queue(context), second = make_queue(0);
-    assert_int_equal(clRetainCommandQueue(first), CL_SUCCESS);
-    cl_event gate = make_gate(cl_of()), copied;
+    cl_command_queue first = clprune_context_queue(context),
+                     second = test_new_queue(test_context(), 0);
+    TEST_CL(clRetainCommandQueue(first));
+    cl_event gate = test_new_event(test_context()), copied;
     TEST_OK(clprune_context_wait(context, 1, &gate));
     TEST_OK(clprune_mat_fill(context, 5, from, NULL));
     TEST_OK(clprune_context_set_queue(context, second));
@@ -135,17 +96,13 @@ static void switching_orders(void **state)
     assert_false(is_complete(copied));
     TEST_OK(clprune_context_set_queue(context, first)); /* and back, still closed */
     TEST_OK(clprune_mat_fill(context, 6, from, NULL));
-    assert_int_equal(clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+    TEST_CL(clSetUserEventStatus(gate, CL_COMPLETE));
     TEST_OK(clprune_context_finish(context)); /* of the last queue alone: it is enough */
     assert_true(is_complete(copied));
     check_filled(to, 5);
     check_filled(from, 6);
     clReleaseEvent(copied);
-    clReleaseEvent(gate);
     clReleaseCommandQueue(first);
-    clReleaseCommandQueue(second);
-    clprune_buffer_release(context, from.buffer);
-    clprune_buffer_release(context, to.buffer);
 }
 
 enum { BATCH = 3, ROWS = 20, COLS = 64, OUT = 24, STEPS = 12 };
@@ -178,9 +135,8 @@ static void run_steps(const work *w, size_t queues, cl_command_queue const *queu
     TEST_OK(clprune_mat_read(context, w->h, all + OUT * COLS));
 }
 
-static void several_queues(void **state)
+static void several_queues(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_bsr_desc shape = {.batch = BATCH,
         .rows = ROWS,
@@ -192,16 +148,16 @@ static void several_queues(void **state)
     enum { X = BATCH * ROWS * COLS, DY = BATCH * ROWS * OUT, DW = OUT * COLS };
     float *x = test_new_normal(7, X), *dy = test_new_normal(8, DY);
     float *one = test_alloc((DW + X) * sizeof *one), *many = test_alloc((DW + X) * sizeof *many);
-    assert_true(x != NULL && dy != NULL && one != NULL && many != NULL);
     cl_command_queue first = clprune_context_queue(context);
-    assert_int_equal(clRetainCommandQueue(first), CL_SUCCESS);
-    cl_command_queue queues[3] = {first, make_queue(0), make_queue(CL_QUEUE_PROFILING_ENABLE)};
+    TEST_CL(clRetainCommandQueue(first));
+    cl_command_queue queues[3] = {first, test_new_queue(test_context(), 0),
+        test_new_queue(test_context(), CL_QUEUE_PROFILING_ENABLE)};
     work w;
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", BATCH * ROWS, COLS, &w.x));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "h", BATCH * ROWS, COLS, &w.h));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dy", BATCH * ROWS, OUT, &w.dy));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dw", OUT, COLS, &w.dw));
-    TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "kept", &shape, &w.bsr));
+    w.x = test_new_mat(context, BATCH * ROWS, COLS);
+    w.h = test_new_mat(context, BATCH * ROWS, COLS);
+    w.dy = test_new_mat(context, BATCH * ROWS, OUT);
+    w.dw = test_new_mat(context, OUT, COLS);
+    w.bsr = test_new_bsr(context, shape);
     TEST_OK(clprune_mat_write(context, w.dy, dy));
     for (int several = 0; several < 2; several++) {
         TEST_OK(clprune_mat_write(context, w.h, x));
@@ -211,20 +167,13 @@ static void several_queues(void **state)
     assert_memory_equal(one, many, (DW + X) * sizeof *one);
     TEST_OK(clprune_context_set_queue(context, first));
     TEST_OK(clprune_context_finish(context));
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(clReleaseCommandQueue(queues[i]), CL_SUCCESS);
-    clprune_bsr_destroy(context, &w.bsr);
-    const clprune_mat mats[] = {w.x, w.h, w.dy, w.dw};
-    for (size_t i = 0; i < 4; i++)
-        clprune_buffer_release(context, mats[i].buffer);
+    TEST_CL(clReleaseCommandQueue(first));
 }
 
 static cl_uint references(cl_command_queue queue)
 {
     cl_uint count = 0;
-    assert_int_equal(
-        clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof count, &count, NULL),
-        CL_SUCCESS);
+    TEST_CL(clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof count, &count, NULL));
     return count;
 }
 
@@ -237,42 +186,36 @@ static void check_references(cl_command_queue queue, cl_uint count)
     assert_int_equal(references(queue), count);
 }
 
-static void queues_are_given_back(void **state)
+static void queues_are_given_back(NO_ROW)
 {
-    (void)state;
-    cl_command_queue first = make_queue(0), second = make_queue(0);
+    cl_command_queue first = test_new_queue(test_context(), 0),
+                     second = test_new_queue(test_context(), 0);
     const cl_uint before = references(first);
-    clprune_context *context;
-    clprune_mat mat;
-    assert_int_equal(clprune_context_create(first, NULL, &context), CLPRUNE_SUCCESS);
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 4, 16, &mat));
+    clprune_context *context = test_open_on(first, NULL);
+    const clprune_mat mat = test_new_mat(context, 4, 16);
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(clprune_context_set_queue(context, second), CLPRUNE_SUCCESS);
-        assert_int_equal(clprune_context_set_queue(context, second), CLPRUNE_SUCCESS);
+        TEST_OK(clprune_context_set_queue(context, second));
+        TEST_OK(clprune_context_set_queue(context, second));
         TEST_OK(clprune_mat_fill(context, 1, mat, NULL));
         assert_true(references(second) > before);
-        assert_int_equal(clprune_context_set_queue(context, first), CLPRUNE_SUCCESS);
+        TEST_OK(clprune_context_set_queue(context, first));
         TEST_OK(clprune_mat_fill(context, 2, mat, NULL));
     }
-    assert_int_equal(clprune_context_set_queue(context, second), CLPRUNE_SUCCESS);
-    clprune_context_destroy(context);
-    assert_int_equal(clFinish(first), CL_SUCCESS);
-    assert_int_equal(clFinish(second), CL_SUCCESS);
+    TEST_OK(clprune_context_set_queue(context, second));
+    test_end(context);
+    TEST_CL(clFinish(first));
+    TEST_CL(clFinish(second));
     check_references(first, before);
     check_references(second, before);
-    assert_int_equal(clReleaseCommandQueue(first), CL_SUCCESS);
-    assert_int_equal(clReleaseCommandQueue(second), CL_SUCCESS);
 }
 
-static void refused(void **state)
+static void refused(NO_ROW)
 {
-    (void)state;
-    clprune_context *context = test_context(), *other, *dry;
+    clprune_context *context = test_context(), *other = test_open((clprune_context_options){0});
+    clprune_context *dry = test_open_dry(NULL, NULL);
     cl_command_queue queue = clprune_context_queue(context);
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
-    assert_int_equal(test_create((clprune_context_options){0}, &other), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_context_create_dry(NULL, NULL, &dry), CLPRUNE_SUCCESS);
-    cl_event foreign = make_gate(clprune_context_cl(other)), pair[2] = {make_gate(cl_of()), NULL};
+    cl_event foreign = test_new_event(other), pair[2] = {test_new_event(test_context()), NULL};
     assert_int_equal(clprune_context_wait(NULL, 1, pair), bad);
     TEST_FAILS(clprune_context_wait(context, 0, pair), bad, "count is 0");
     TEST_FAILS(clprune_context_wait(context, 1, NULL), bad, "events is NULL");
@@ -280,8 +223,7 @@ static void refused(void **state)
     TEST_FAILS(clprune_context_wait(context, 1, &foreign), bad, "another OpenCL context");
     TEST_FAILS(
         clprune_context_wait(context, (size_t)1 << 32, pair), CLPRUNE_SIZE_OVERFLOW, "4294967296");
-    assert_int_equal(
-        clprune_context_wait(dry, 1, &pair[1]), CLPRUNE_SUCCESS); /* its own are NULL */
+    TEST_OK(clprune_context_wait(dry, 1, &pair[1])); /* its own are NULL */
     assert_int_equal(clprune_context_wait(dry, 0, NULL), bad);
 
     assert_int_equal(clprune_context_set_queue(NULL, queue), bad);
@@ -290,19 +232,14 @@ static void refused(void **state)
         "another OpenCL context");
     assert_int_equal(clprune_context_set_queue(dry, queue), bad);
     cl_command_queue_properties can = 0;
-    assert_int_equal(clGetDeviceInfo(clprune_context_device(context), CL_DEVICE_QUEUE_PROPERTIES,
-                         sizeof can, &can, NULL),
-        CL_SUCCESS);
+    TEST_CL(clGetDeviceInfo(
+        clprune_context_device(context), CL_DEVICE_QUEUE_PROPERTIES, sizeof can, &can, NULL));
     if (can & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) {
-        cl_command_queue loose = make_queue(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+        cl_command_queue loose =
+            test_new_queue(test_context(), CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
         TEST_FAILS(clprune_context_set_queue(context, loose), bad, "out-of-order");
-        clReleaseCommandQueue(loose);
     }
     assert_ptr_equal(clprune_context_queue(context), queue);
-    clReleaseEvent(foreign);
-    clReleaseEvent(pair[0]);
-    clprune_context_destroy(other);
-    clprune_context_destroy(dry);
 }
 
 int main(void)

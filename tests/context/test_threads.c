@@ -18,9 +18,8 @@ static void check_job(const thread_job *j, const thread_job *want)
 }
 
 /* Threads that train at once give the bits of one after the other. */
-static void at_once(void **state)
+static void at_once(NO_ROW)
 {
-    (void)state;
     clprune_context *context = NULL;
     thread_job want[MOST_THREADS], got[MOST_THREADS];
     for (unsigned i = 0; i < MOST_THREADS; i++) {
@@ -33,7 +32,7 @@ static void at_once(void **state)
         clprune_context_options options = {
             .kernels = clprune_context_kernels(test_context()), .thread_safe = 1};
         if (run % ANEW == 0)
-            assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+            context = test_open(options);
         pthread_t thread[MOST_THREADS];
         for (unsigned i = 0; i < MOST_THREADS; i++) {
             got[i] = (thread_job){.context = context, .seed = i + 1};
@@ -46,14 +45,13 @@ static void at_once(void **state)
         assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).live, 0);
         assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live, 0);
         if (run % ANEW == ANEW - 1)
-            clprune_context_destroy(context);
+            test_end(context);
     }
 }
 
 /* Without the option any thread may use a context, one after the other. */
-static void in_turn(void **state)
+static void in_turn(NO_ROW)
 {
-    (void)state;
     thread_job want = {.context = test_context(), .seed = 5};
     (void)thread_train(&want);
     for (int run = 0; run < 3; run++) {
@@ -88,12 +86,9 @@ static void *fail_often(void *what)
 }
 
 /* In a thread-safe context each thread reads the text of its own failure. */
-static void own_errors(void **state)
+static void own_errors(NO_ROW)
 {
-    (void)state;
-    clprune_context *context;
-    assert_int_equal(
-        test_create((clprune_context_options){.thread_safe = 1}, &context), CLPRUNE_SUCCESS);
+    clprune_context *context = test_open((clprune_context_options){.thread_safe = 1});
     failing f[2] = {{context, 2, 0}, {context, 3, 0}};
     pthread_t thread[2];
     for (int i = 0; i < 2; i++)
@@ -102,13 +97,11 @@ static void own_errors(void **state)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     for (int i = 0; i < 2; i++)
         assert_int_equal(f[i].wrong, 0);
-    clprune_context_destroy(context);
 }
 
 /* A failure in creating a thread-safe context leaves its text with the thread. */
-static void failed_creation(void **state)
+static void failed_creation(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_context_options options = {.kernels = (clprune_kernels)9, .thread_safe = 1};
     assert_int_equal(test_create(options, &context), CLPRUNE_INVALID_ARGUMENT);
@@ -124,12 +117,9 @@ static void fail_with(clprune_context *context, const char *name, clprune_memory
 }
 
 /* Failures with and without a context have a text each. */
-static void two_texts(void **state)
+static void two_texts(NO_ROW)
 {
-    (void)state;
-    clprune_context *context;
-    assert_int_equal(
-        test_create((clprune_context_options){.thread_safe = 1}, &context), CLPRUNE_SUCCESS);
+    clprune_context *context = test_open((clprune_context_options){.thread_safe = 1});
     fail_with(context, NULL, CLPRUNE_MEMORY_INPUT);
     fail_with(NULL, "x", CLPRUNE_MEMORY_INPUT);
     assert_non_null(strstr(clprune_last_error(context), "name is NULL"));
@@ -137,26 +127,20 @@ static void two_texts(void **state)
     fail_with(context, "x", CLPRUNE_MEMORY_TOTAL);
     assert_non_null(strstr(clprune_last_error(context), "category is "));
     assert_non_null(strstr(clprune_last_error(NULL), "context is NULL"));
-    clprune_context_destroy(context);
 }
 
 /* The creation of another context leaves the text of a failure, and begins with no memory. */
-static void text_outlives_creation(void **state)
+static void text_outlives_creation(NO_ROW)
 {
-    (void)state;
-    clprune_context *context, *other;
     clprune_context_options options = {.thread_safe = 1};
-    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+    clprune_context *context = test_open(options);
     fail_with(context, NULL, CLPRUNE_MEMORY_INPUT);
     options.precision = CLPRUNE_PRECISION_BF16; /* with a probe */
     test_debug("mma=emulated");
-    assert_int_equal(test_create(options, &other), CLPRUNE_SUCCESS);
-    test_debug(NULL);
+    clprune_context *other = test_open(options);
     assert_non_null(strstr(clprune_last_error(context), "name is NULL"));
     for (int i = 0; i <= CLPRUNE_MEMORY_TOTAL; i++)
         assert_int_equal(clprune_memory_query(other, (clprune_memory_category)i).peak, 0);
-    clprune_context_destroy(other);
-    clprune_context_destroy(context);
 }
 
 static void visit(void *user, const clprune_memory_entry *entry)
@@ -176,26 +160,20 @@ static void *visit_often(void *context)
 }
 
 /* The ledger changes while another thread walks along it. */
-static void ledger(void **state)
+static void ledger(NO_ROW)
 {
-    (void)state;
-    clprune_context *context;
-    assert_int_equal(
-        test_create((clprune_context_options){.thread_safe = 1}, &context), CLPRUNE_SUCCESS);
+    clprune_context *context = test_open((clprune_context_options){.thread_safe = 1});
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, visit_often, context), 0);
     for (int i = 0; i < 200; i++) {
         cl_mem buffers[5];
         for (int k = 0; k < 5; k++)
-            assert_int_equal(
-                clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "b", 64, &buffers[k]),
-                CLPRUNE_SUCCESS);
+            TEST_OK(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "b", 64, &buffers[k]));
         for (int k = 0; k < 5; k++)
             clprune_buffer_release(context, buffers[k]);
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, 0);
-    clprune_context_destroy(context);
 }
 
 int main(void)

@@ -1,11 +1,12 @@
 /* A context on one device of an OpenCL context that has two; a device that does not answer beside
  * one that does. PoCL makes two of $POCL_DEVICES, which tests/CMakeLists.txt sets; other drivers
- * may have one, then this is skipped. */
+ * may have one, then this is skipped.
+ *
+ * Both devices load their programs from the cache. */
 #include <CL/cl.h>
 #include <string.h>
 
 #include "support/test_cache.h"
-#include "support/test_device.h"
 #include "support/test_folder.h"
 
 enum { DEVICES = 2 };
@@ -63,29 +64,31 @@ static cl_device_id selected(const char *selection, test_warnings *seen)
     const clprune_status status = clprune_context_create(NULL, &options, &context);
     if (status == CLPRUNE_OPENCL_ERROR)
         return NULL;
-    assert_int_equal(status, CLPRUNE_SUCCESS);
-    assert_int_equal(clGetCommandQueueInfo(clprune_context_queue(context), CL_QUEUE_DEVICE,
-                         sizeof found, &found, NULL),
-        CL_SUCCESS);
+    TEST_OK(status);
+    TEST_CL(clGetCommandQueueInfo(
+        clprune_context_queue(context), CL_QUEUE_DEVICE, sizeof found, &found, NULL));
     clprune_context_destroy(context);
     return found;
 }
 
-/* A device whose driver is broken does not keep the other one from being found. */
-static void one_answers(void **state)
+/* Finds both devices, or skips the case. */
+static cl_platform_id find_devices(void)
 {
-    (void)state;
     cl_platform_id platform;
     cl_uint count = 0;
-    char name[1024];
-    test_warnings seen;
-    assert_int_equal(clGetPlatformIDs(1, &platform, NULL), CL_SUCCESS);
-    assert_int_equal(
-        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES, device, &count), CL_SUCCESS);
+    TEST_CL(clGetPlatformIDs(1, &platform, NULL));
+    TEST_CL(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES, device, &count));
     if (count < DEVICES)
         skip();
-    assert_int_equal(
-        clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name, name, NULL), CL_SUCCESS);
+    return platform;
+}
+
+/* A device whose driver is broken does not keep the other one from being found. */
+static void one_answers(NO_ROW)
+{
+    char name[1024];
+    test_warnings seen;
+    TEST_CL(clGetPlatformInfo(find_devices(), CL_PLATFORM_NAME, sizeof name, name, NULL));
     const char *const selections[] = {name, ""};
     for (size_t i = 0; i < 2; i++) {
         silent = 0;
@@ -104,37 +107,29 @@ static void one_answers(void **state)
 static void each_device(void **state)
 {
     lists_all = *(const bool *)*state;
-    cl_platform_id platform;
-    cl_uint count = 0;
     cl_int code;
     char dir[TEST_PATH];
-    assert_int_equal(clGetPlatformIDs(1, &platform, NULL), CL_SUCCESS);
-    assert_int_equal(
-        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES, device, &count), CL_SUCCESS);
-    if (count < DEVICES)
-        skip();
+    (void)find_devices();
     test_folder_make(dir);
     cl_context cl = clCreateContext(NULL, DEVICES, device, NULL, NULL, &code);
-    assert_int_equal(code, CL_SUCCESS);
+    TEST_CL(code);
     for (int i = 0; i < 2 * DEVICES; i++) { /* each twice: built, then loaded */
         built_for = device[i % DEVICES];
         cl_command_queue queue = clCreateCommandQueue(cl, built_for, 0, &code);
-        assert_int_equal(code, CL_SUCCESS);
+        TEST_CL(code);
         test_warnings seen = {0};
         const clprune_context_options options = {
             .cache_dir = dir, .log = test_note, .log_user = &seen};
-        clprune_context *context = NULL;
-        assert_int_equal(clprune_context_create(queue, &options, &context), CLPRUNE_SUCCESS);
+        clprune_context *context = test_open_on(queue, &options);
         test_run_fill(context);
         const clprune_cache_stats stats = clprune_context_cache_stats(context);
         assert_true(i < DEVICES ? stats.builds > 0 : stats.builds == 0);
         assert_true(i < DEVICES ? stats.disk_hits == 0 : stats.disk_hits > 0);
         assert_string_equal(seen.last, "");
-        clprune_context_destroy(context);
-        assert_int_equal(clReleaseCommandQueue(queue), CL_SUCCESS);
+        test_end(context);
+        TEST_CL(clReleaseCommandQueue(queue));
     }
-    assert_int_equal(clReleaseContext(cl), CL_SUCCESS);
-    test_folder_remove(dir);
+    TEST_CL(clReleaseContext(cl));
 }
 
 int main(void)

@@ -35,9 +35,8 @@ static void name_and_text(void **state)
 }
 
 /* The numbers are part of the ABI. */
-static void values_stay(void **state)
+static void values_stay(NO_ROW)
 {
-    (void)state;
     assert_int_equal(CLPRUNE_SUCCESS, 0);
     assert_int_equal(CLPRUNE_INVALID_ARGUMENT, 10);
     assert_int_equal(CLPRUNE_INVALID_SIZE, 11);
@@ -54,9 +53,8 @@ static void values_stay(void **state)
     assert_int_equal(CLPRUNE_INTERNAL_ERROR, 50);
 }
 
-static void unknown_status(void **state)
+static void unknown_status(NO_ROW)
 {
-    (void)state;
     static const int strange[] = {-1, 1, 9, 14, 51, 1000};
     for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++) {
         const clprune_status status = (clprune_status)strange[i];
@@ -65,9 +63,8 @@ static void unknown_status(void **state)
     }
 }
 
-static void categories(void **state)
+static void categories(NO_ROW)
 {
-    (void)state;
     static const char *const names[] = {"input", "parameters", "gradients", "optimizer",
         "activations", "workspace", "arena", "total"};
     assert_int_equal(CLPRUNE_MEMORY_TOTAL, 7);
@@ -111,9 +108,8 @@ _Static_assert(CLPRUNE_FORM_QUANTISED == 4 && CLPRUNE_FORM_POOLED == 5 &&
                    CLPRUNE_ACCESS_READ_WRITE == 3,
     "");
 
-static void version(void **state)
+static void version(NO_ROW)
 {
-    (void)state;
     assert_int_equal(clprune_version(), CLPRUNE_VERSION_NUMBER);
     assert_string_equal(clprune_version_string(), CLPRUNE_VERSION);
     assert_string_equal(clprune_version_string(), TEST_PROJECT_VERSION); /* that of CMake */

@@ -84,8 +84,8 @@ static float *gradient(const shape *s, const clprune_keep *keep)
         TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
         TEST_OK(clprune_conv2d_saved_create(layer, BATCH, image, "x", &saved));
         TEST_OK(clprune_saved_store(saved, 0, BATCH, mx.mat, NULL));
-        TEST_OK(clprune_conv2d_backward(layer, BATCH, image, 0.0f, 0.0f, saved, mdy.mat,
-            CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, mdw.mat, CLPRUNE_NO_MAT, NULL));
+        TEST_OK(clprune_conv2d_backward(layer, BATCH, image, saved, mdy.mat, CLPRUNE_NO_MAT,
+            &(clprune_grads){.dw = mdw.mat}, NULL));
         clprune_conv2d_destroy(layer);
     } else {
         TEST_OK(clprune_saved_create(test_context(), "x", keep, BATCH, s->rows, s->cols, &saved));

@@ -21,9 +21,8 @@ static bool full;
 static const char *device_name(void)
 {
     static char name[256];
-    assert_int_equal(clGetDeviceInfo(clprune_context_device(test_context()), CL_DEVICE_NAME,
-                         sizeof name - 1, name, NULL),
-        CL_SUCCESS);
+    TEST_CL(clGetDeviceInfo(
+        clprune_context_device(test_context()), CL_DEVICE_NAME, sizeof name - 1, name, NULL));
     return name;
 }
 
@@ -70,15 +69,13 @@ static clprune_context *open_tuned(const char *text)
 static size_t parameters_of(const clprune_context *context, clprune_tuning_parameter *parameters)
 {
     size_t count = 0;
-    assert_int_equal(
-        clprune_context_tuning(context, MOST_PARAMETERS, parameters, &count), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_context_tuning(context, MOST_PARAMETERS, parameters, &count));
     assert_true(count > 20 && count <= MOST_PARAMETERS);
     return count;
 }
 
-static void built_in(void **state)
+static void built_in(NO_ROW)
 {
-    (void)state;
     clprune_tuning_parameter p[MOST_PARAMETERS];
     const size_t count = parameters_of(test_context(), p);
     for (size_t i = 0; i < count; i++) {
@@ -89,25 +86,24 @@ static void built_in(void **state)
     }
     size_t again = 0;
     clprune_tuning_parameter two[2] = {{.key = NULL}, {.key = NULL}};
-    assert_int_equal(clprune_context_tuning(test_context(), 1, two, &again), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_context_tuning(test_context(), 1, two, &again));
     assert_int_equal(again, count);
     assert_non_null(two[0].key);
     assert_null(two[1].key);
-    assert_int_equal(clprune_context_tuning(test_context(), 0, NULL, &again), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_context_tuning(test_context(), 0, NULL, &again));
     assert_int_equal(
         clprune_context_tuning(test_context(), 1, NULL, &again), CLPRUNE_INVALID_ARGUMENT);
     assert_int_equal(
         clprune_context_tuning(test_context(), 0, NULL, NULL), CLPRUNE_INVALID_ARGUMENT);
-    assert_int_equal(clprune_context_tuning(NULL, 0, NULL, &again), CLPRUNE_INVALID_ARGUMENT);
-    assert_non_null(strstr(clprune_last_error(NULL), "context, parameters or count is NULL"));
+    TEST_FAILS_IN(NULL, clprune_context_tuning(NULL, 0, NULL, &again), CLPRUNE_INVALID_ARGUMENT,
+        "context, parameters or count is NULL");
     assert_null(clprune_context_tuning_source(NULL));
     assert_null(strchr(clprune_context_tuning_source(test_context()), '/'));
 }
 
 /* Rows go by the facts of a device, which a dry context takes from its caller. */
-static void built_in_by_device(void **state)
+static void built_in_by_device(NO_ROW)
 {
-    (void)state;
     static const struct {
         const char *vendor, *row;
         cl_device_type type;
@@ -125,18 +121,16 @@ static void built_in_by_device(void **state)
             .max_work_group = 256,
             .local_memory = 1 << 19};
         strcpy(device.vendor, cases[i].vendor);
-        clprune_context *context;
-        assert_int_equal(clprune_context_create_dry(&device, NULL, &context), CLPRUNE_SUCCESS);
+        clprune_context *context = test_open_dry(&device, NULL);
         assert_string_equal(clprune_context_tuning_source(context), cases[i].row);
-        clprune_context_destroy(context);
+        test_end(context);
     }
 }
 
 /* A file that gives every parameter its built-in value is accepted: the rows keep their own rules.
  */
-static void built_in_is_legal(void **state)
+static void built_in_is_legal(NO_ROW)
 {
-    (void)state;
     clprune_tuning_parameter p[MOST_PARAMETERS], q[MOST_PARAMETERS];
     static char text[8192];
     const size_t count = parameters_of(test_context(), p);
@@ -150,7 +144,7 @@ static void built_in_is_legal(void **state)
     for (size_t i = 0; i < count; i++)
         assert_int_equal(p[i].value, q[i].value);
     assert_string_equal(clprune_context_tuning_source(context), file);
-    clprune_context_destroy(context);
+    test_end(context);
     char path[3072]; /* the same file */
     (void)snprintf(path, sizeof path, "%s", folder);
     while (strlen(path) < 2000)
@@ -158,12 +152,10 @@ static void built_in_is_legal(void **state)
     strcat(path, file + strlen(folder));
     assert_int_equal(open_with(path, &context), CLPRUNE_SUCCESS);
     assert_string_equal(clprune_context_tuning_source(context), path);
-    clprune_context_destroy(context);
 }
 
-static void override(void **state)
+static void override(NO_ROW)
 {
-    (void)state;
     static const char *const texts[] = {
         "@gemm.panel_depth = 77\n",
         "@driver = x\n# gemm.panel_depth = 78\n\n \tgemm.panel_depth=77\t \r\n",
@@ -180,14 +172,13 @@ static void override(void **state)
                 assert_int_equal(after[i].value, 77);
             else
                 assert_int_equal(after[i].value, before[i].value);
-        clprune_context_destroy(context);
+        test_end(context);
     }
 }
 
 /* Rows for other devices only, no rows, an empty variable: the built-in row. */
-static void not_for_this_device(void **state)
+static void not_for_this_device(NO_ROW)
 {
-    (void)state;
     static const char *const texts[] = {"clprune_tuning = 1\nend\n",
         "clprune_tuning = 1\ndevice = other\ngemm.panel_depth = 77\nend\n"};
     clprune_context *context;
@@ -195,10 +186,9 @@ static void not_for_this_device(void **state)
         context = open_tuned(texts[t]);
         assert_string_equal(
             clprune_context_tuning_source(context), clprune_context_tuning_source(test_context()));
-        clprune_context_destroy(context);
+        test_end(context);
     }
     assert_int_equal(open_with("", &context), CLPRUNE_SUCCESS);
-    clprune_context_destroy(context);
 }
 
 static void refused(const char *path, const char *part)
@@ -303,9 +293,8 @@ static void refusal_of_file(void **state)
     refused(file, r->part);
 }
 
-static void refusal_of_path(void **state)
+static void refusal_of_path(NO_ROW)
 {
-    (void)state;
     refused("/does/not/exist", "cannot read");
     refused(folder, "is not a regular file");
     static char spaces[(1 << 20) + 1];
@@ -318,9 +307,8 @@ static void refusal_of_path(void **state)
     refused(file, ":2: the line has a zero byte");
 }
 
-static void truncated(void **state)
+static void truncated(NO_ROW)
 {
-    (void)state;
     write_file("@driver = 1\ngemm.panel_depth = 77\n");
     size_t size;
     char *text = test_file_read(file, &size);
@@ -331,9 +319,8 @@ static void truncated(void **state)
 }
 
 /* Of a kernel of CLBlast that the built-in row does not set, every parameter is needed. */
-static void incomplete_blast(void **state)
+static void incomplete_blast(NO_ROW)
 {
-    (void)state;
     clprune_tuning_parameter p[MOST_PARAMETERS];
     const size_t count = parameters_of(test_context(), p);
     bool set = true;
@@ -346,7 +333,6 @@ static void incomplete_blast(void **state)
     }
     clprune_context *context;
     assert_int_equal(open_with(file, &context), CLPRUNE_SUCCESS);
-    clprune_context_destroy(context);
 }
 
 /* Legal tunings that nobody would choose, and the AVX2 row. */
@@ -439,7 +425,6 @@ static void dense_products(void **state)
     clprune_context *context = open_tuned(*state);
     for (int transposes = 0; transposes < 4; transposes++)
         gemm_under(context, *state, transposes & 1, transposes & 2);
-    clprune_context_destroy(context);
 }
 
 static void sparse_products(void **state)
@@ -454,7 +439,6 @@ static void sparse_products(void **state)
             bspmm_under(context, *text, true, descs[i]);
             bspmm_under(context, *text, false, descs[i]);
         }
-    clprune_context_destroy(context);
 }
 
 /* Another kernel of CLBlast, through the file, for products of any size; CLBlast keeps it for the
@@ -468,7 +452,6 @@ static void blast_products(void **state)
     test_debug(NULL);
     for (int transposes = 0; transposes < 4; transposes++)
         gemm_under(context, *state, transposes & 1, transposes & 2);
-    clprune_context_destroy(context);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* Each call of OpenCL fails in turn (support/fault_layer.c): the library returns the right status
  * with a text, and its next call works. CTest loads the layer; without it the program is skipped.
- */
+ *
+ * Also queries of the device, and a platform without devices. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,10 @@
  * warm: programs and scratch exist; one context for all calls. cold: a new context for each call,
  * so its kernels are built. Without `long`, a part of that: cold every eighth case; the tiled
  * kernels every 32nd; every STEP-th call, instead of each, if cold, with all later ones or of
- * files; every 5 * STEP-th for contexts. */
+ * files; every 5 * STEP-th for contexts.
+ *
+ * Calls fail also while the context is destroyed. Functions of files fail through
+ * support/fault_host.c, by the linker's --wrap. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* Files of the trainer while each call of the system or of the allocator fails: an error is not
- * taken for a file that is missing, and running out of memory not for a broken file. */
+ * taken for a file that is missing, and running out of memory not for a broken file.
+ *
+ * access, lstat, stat and realpath that fail replace no link. Memory also runs out in Jansson and
+ * while a log is compared. */
 #define _GNU_SOURCE
 
 #include <stdio.h>

@@ -517,7 +517,8 @@ def encode(header, tensors):
 def safetensors(tensors):
     """The bytes that Python's safetensors.torch.save gives {name: tensor} with metadata {"format": "pt"}."""
     wide_first = sorted(tensors.items(), key=lambda t: (t[1].dtype != torch.int64, t[0]))
-    return encode({"__metadata__": {"format": "pt"}}, wide_first)
+    single = [(name, t if t.dtype == torch.int64 else t.float()) for name, t in wide_first]
+    return encode({"__metadata__": {"format": "pt"}}, single)
 
 
 def write_rows(path, rows, check, close):

@@ -150,10 +150,16 @@ static void patch_embed(void **state)
             test_mat_set(&dw[i], beta != 0 ? numbers[3] : NULL);
             test_mat_set(&db[i], beta != 0 ? numbers[1] : NULL);
         }
-        TEST_OK(clprune_patch_embed_backward(context, d, s->batch, beta, m.planes.mat, dy.mat,
-            w.mat, none, choice & 1 ? dw[0].mat : none, choice & 2 ? db[0].mat : none, NULL));
-        TEST_OK(clprune_patch_embed_backward_bytes(context, d, s->batch, beta, m.bytes, dy.mat,
-            choice & 1 ? dw[1].mat : none, choice & 2 ? db[1].mat : none, NULL));
+        TEST_OK(clprune_patch_embed_backward(context, d, s->batch, m.planes.mat, dy.mat, w.mat,
+            &(clprune_grads){.dw = choice & 1 ? dw[0].mat : none,
+                .db = choice & 2 ? db[0].mat : none,
+                .beta = beta},
+            NULL));
+        TEST_OK(clprune_patch_embed_backward_bytes(context, d, s->batch, m.bytes, dy.mat,
+            &(clprune_grads){.dw = choice & 1 ? dw[1].mat : none,
+                .db = choice & 2 ? db[1].mat : none,
+                .beta = beta},
+            NULL));
         equal("dw", &dw[1], &dw[0]);
         equal("db", &db[1], &db[0]);
     }
@@ -201,8 +207,9 @@ static void invalid(void **state)
     clprune_image_bytes_channels_last(context, s.batch, d->channels, image, images, y, NULL)
 #define FORWARD(images, y)                                                                         \
     clprune_patch_embed_forward_bytes(context, d, s.batch, images, w.mat, b.mat, y, NULL)
-#define BACKWARD(images, dw, db)                                                                   \
-    clprune_patch_embed_backward_bytes(context, d, s.batch, 0, images, y.mat, dw, db, NULL)
+#define BACKWARD(images, to_w, to_b)                                                               \
+    clprune_patch_embed_backward_bytes(                                                            \
+        context, d, s.batch, images, y.mat, &(clprune_grads){.dw = to_w, .db = to_b}, NULL)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         TEST_FAILS(LAST(rows[i].images, last.mat), rows[i].status, rows[i].text);
         TEST_FAILS(FORWARD(rows[i].images, y.mat), rows[i].status, rows[i].text);

@@ -1,5 +1,8 @@
 /* Max pooling: values, positions and gradients over windows x images x channels; ties, NaN and
- * infinities; derivatives, invalid arguments. */
+ * infinities; derivatives, invalid arguments.
+ *
+ * Windows overlap, leave gaps or reach over the border. With batch norm and ReLU in the same pass,
+ * the bits are those of the three passes. */
 #include "ref/max_pool_ref.h"
 #include "support/test_layer.h"
 

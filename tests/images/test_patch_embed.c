@@ -95,8 +95,8 @@ static const layer_case forward = {"forward",
 static clprune_status call_backward(const layer_call *c)
 {
     const shape *s = c->shape;
-    return clprune_patch_embed_backward(c->context, &s->desc, s->batch, c->beta, c->m[0], c->m[1],
-        c->m[2], c->m[3], c->m[4], c->m[5], c->event);
+    return clprune_patch_embed_backward(c->context, &s->desc, s->batch, c->m[0], c->m[1], c->m[2],
+        &(clprune_grads){.dx = c->m[3], .dw = c->m[4], .db = c->m[5], .beta = c->beta}, c->event);
 }
 
 static void ref_backward(const layer_data *d)
@@ -125,7 +125,7 @@ static void ref_backward(const layer_data *d)
 #define BACKWARD_OPERANDS(sum)                                                                     \
     {                                                                                              \
         {"images", LAYER_IN, size_images}, {"dy", LAYER_IN, size_y}, {"w", LAYER_IN, size_w},      \
-            {"dimages", LAYER_OUT | LAYER_OPTIONAL, size_images},                                  \
+            {"dx", LAYER_OUT | LAYER_OPTIONAL, size_images},                                       \
             {"dw", LAYER_OUT | LAYER_OPTIONAL | LAYER_NEAR | LAYER_SUM, size_w},                   \
             {"db", LAYER_OUT | LAYER_OPTIONAL | (sum), size_b},                                    \
     }
@@ -139,9 +139,12 @@ static clprune_status call_in_parts(const layer_call *c)
     const shape *s = c->shape;
     const size_t tokens = tokens_of(&s->desc);
     for (size_t n = 0; n < s->batch; n++)
-        TEST_OK(clprune_patch_embed_backward(c->context, &s->desc, 1, n == 0 ? c->beta : 1,
+        TEST_OK(clprune_patch_embed_backward(c->context, &s->desc, 1,
             clprune_mat_rows(c->m[0], n, 1), clprune_mat_rows(c->m[1], n * tokens, tokens), c->m[2],
-            clprune_mat_rows(c->m[3], n, 1), c->m[4], c->m[5],
+            &(clprune_grads){.dx = clprune_mat_rows(c->m[3], n, 1),
+                .dw = c->m[4],
+                .db = c->m[5],
+                .beta = n == 0 ? c->beta : 1},
             n + 1 == s->batch ? c->event : NULL));
     return CLPRUNE_SUCCESS;
 }
@@ -178,7 +181,7 @@ static void invalid(void **state)
     clprune_context *context = test_context();
     test_mat images = test_mat_make(3, 48, 0, NULL), w = test_mat_make(5, 8, 0, NULL);
     test_mat b = test_mat_make(1, 5, 0, NULL), y = test_mat_make(18, 5, 0, NULL);
-    const clprune_mat none = CLPRUNE_NO_MAT;
+
     for (size_t i = 0; i <= sizeof rows / sizeof rows[0]; i++) {
         const bool no_desc = i == sizeof rows / sizeof rows[0];
         const clprune_patch_embed_desc *desc = no_desc ? NULL : &rows[i].desc;
@@ -188,8 +191,8 @@ static void invalid(void **state)
         TEST_FAILS(clprune_patch_embed_forward(
                        context, desc, batch, images.mat, w.mat, b.mat, y.mat, NULL),
             status, text);
-        TEST_FAILS(clprune_patch_embed_backward(
-                       context, desc, batch, 0, images.mat, y.mat, w.mat, none, none, b.mat, NULL),
+        TEST_FAILS(clprune_patch_embed_backward(context, desc, batch, images.mat, y.mat, w.mat,
+                       &(clprune_grads){.db = b.mat}, NULL),
             status, text);
     }
     test_mat_unchanged(&y, "y");

@@ -48,32 +48,30 @@ cl_int __wrap_clGetPlatformInfo(
                : __real_clGetPlatformInfo(platform, what, size, value, actual);
 }
 
-/* Another device, driver or platform, be it by a letter, has a file of its own. */
-static void each_field_of_the_key(void **state)
+/* What the device says; with `platform`, its platform. */
+static void ask(bool platform, cl_uint what, size_t size, char *text)
 {
-    (void)state;
-    static const struct {
-        cl_uint what;
-        bool platform;
-    } fields[] = {{CL_DEVICE_NAME, false}, {CL_DEVICE_VENDOR, false}, {CL_DRIVER_VERSION, false},
-        {CL_DEVICE_VERSION, false}, {CL_PLATFORM_VERSION, true}};
-    enum { FIELDS = sizeof fields / sizeof fields[0] };
+    const cl_device_id device = clprune_context_device(test_context());
+    cl_platform_id of;
+    TEST_CL(clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &of, NULL));
+    TEST_CL(platform ? clGetPlatformInfo(of, what, size, text, NULL)
+                     : clGetDeviceInfo(device, what, size, text, NULL));
+}
+
+static const struct {
+    cl_uint what;
+    bool platform;
+} fields[] = {{CL_DEVICE_NAME, false}, {CL_DEVICE_VENDOR, false}, {CL_DRIVER_VERSION, false},
+    {CL_DEVICE_VERSION, false}, {CL_PLATFORM_VERSION, true}};
+enum { FIELDS = sizeof fields / sizeof fields[0] };
+
+/* Another device, driver or platform, be it by a letter, has a file of its own. */
+static void each_field_of_the_key(NO_ROW)
+{
     test_stocked s = test_stock();
     for (size_t i = 0; i < FIELDS; i++) {
         char text[1024] = "";
-        cl_platform_id platform;
-        clprune_context *context = NULL;
-        assert_int_equal(
-            test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
-        const cl_device_id device = clprune_context_device(context);
-        assert_int_equal(
-            clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL),
-            CL_SUCCESS);
-        assert_int_equal(fields[i].platform
-                             ? clGetPlatformInfo(platform, fields[i].what, 1000, text, NULL)
-                             : clGetDeviceInfo(device, fields[i].what, 1000, text, NULL),
-            CL_SUCCESS);
-        clprune_context_destroy(context);
+        ask(fields[i].platform, fields[i].what, 1000, text);
         text[strlen(text) - 1] ^= 1;
         lie.platform = fields[i].platform;
         lie.text = text;
@@ -88,46 +86,31 @@ static void each_field_of_the_key(void **state)
         assert_int_equal(test_folder_count(s.dir, NULL), i + 2);
     }
     assert_int_equal(test_use(s.dir, NULL).disk_hits, 1);
-    test_unstock(&s);
 }
 
 /* The name of a file says which fields the key has: the hash of this text, made here anew. */
-static void all_of_the_key(void **state)
+static void all_of_the_key(NO_ROW)
 {
-    (void)state;
-    char key[8192], field[5][512] = {""}, hex[65], expected[80], found[TEST_PATH];
+    char field[FIELDS][512] = {""}, hex[65], found[TEST_PATH];
     unsigned char digest[CLPRUNE__SHA256_BYTES];
     clprune__sha256 hash;
-    cl_platform_id platform;
     test_stocked s = test_stock();
     assert_int_equal(unlink(s.file), 0);
-    clprune_context *context = test_build_other(s.dir);
-    static const cl_uint queries[4] = {
-        CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DRIVER_VERSION, CL_DEVICE_VERSION};
-    const cl_device_id device = clprune_context_device(context);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(
-            clGetDeviceInfo(device, queries[i], sizeof field[0], field[i], NULL), CL_SUCCESS);
-    assert_int_equal(
-        clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL),
-        CL_SUCCESS);
-    assert_int_equal(
-        clGetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof field[0], field[4], NULL),
-        CL_SUCCESS);
-    clprune_context_destroy(context);
+    (void)test_build_other(s.dir);
+    for (size_t i = 0; i < FIELDS; i++)
+        ask(fields[i].platform, fields[i].what, sizeof field[0], field[i]);
     clprune__sha256_begin(&hash);
     for (size_t k = 0; k < clprune__kernel_sources_count; k++) {
         const clprune__kernel_source *source = &clprune__kernel_sources[k];
         for (size_t i = 0; strcmp(source->name, "products/fill.cl") == 0 && source->parts[i]; i++) {
-            char line[96];
-            (void)snprintf(line, sizeof line, "\n#line 1 \"cl/%s\"\n", source->parts[i]->name);
+            const char *line = test_text("\n#line 1 \"cl/%s\"\n", source->parts[i]->name);
             clprune__sha256_update(&hash, line, strlen(line));
             clprune__sha256_update(&hash, source->parts[i]->text, source->parts[i]->size);
         }
     }
     clprune__sha256_end(&hash, digest);
     clprune__sha256_hex(digest, hex);
-    (void)snprintf(key, sizeof key,
+    const char *key = test_text(
         "clprune %s, format 2\n%s\n%s\n%s\n%s\n%s\n\nsource %s\nproducts/fill.cl -DLOCAL=1 "
         "-DVW=1\n",
         clprune_version_string(), field[0], field[1], field[2], field[3], field[4], hex);
@@ -135,10 +118,8 @@ static void all_of_the_key(void **state)
     clprune__sha256_update(&hash, key, strlen(key));
     clprune__sha256_end(&hash, digest);
     clprune__sha256_hex(digest, hex);
-    (void)snprintf(expected, sizeof expected, "%s.bin", hex);
     assert_int_equal(test_folder_count(s.dir, found), 1);
-    assert_string_equal(found, expected);
-    test_unstock(&s);
+    assert_string_equal(found, test_text("%s.bin", hex));
 }
 
 /* The calls of the library that write files, of which the n-th fails; 0: none. */
@@ -174,9 +155,8 @@ int __wrap_rename(const char *from, const char *to)
 
 /* No room for the header, for the payload, or only found by fsync or rename: one warning, the right
  * result, no file; and the next context stores its binary. */
-static void full_disk(void **state)
+static void full_disk(NO_ROW)
 {
-    (void)state;
     test_stocked s = test_stock();
     int *const calls[] = {&failing.write, &failing.write, &failing.fsync, &failing.rename};
     for (int i = 0; i < 4; i++) {
@@ -192,7 +172,6 @@ static void full_disk(void **state)
         assert_int_equal(test_use(s.dir, NULL).builds, 1);
         assert_int_equal(test_use(s.dir, NULL).disk_hits, 1);
     }
-    test_unstock(&s);
 }
 
 int main(void)

@@ -1,7 +1,8 @@
 /* One cache folder, many processes at once, some of them killed: every result is right. This
  * program runs itself: without arguments as the parent, with a folder as a child, with a folder and
  * "write" as a child that only stores. CLPRUNE_TEST_LONG=1 has more of each (tests/long_runs.md).
- */
+ *
+ * Processes are killed also in a write; the temporary files of dead processes go. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ static int child(const char *dir)
     if (clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", ROWS, COLS, &mat) ||
         clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "out", ROWS, COLS, &out) ||
         clprune_mat_fill(context, 1.25f, mat, NULL) ||
-        clprune_relu_forward(context, mat, CLPRUNE_NO_MAT, mat, CLPRUNE_NO_MAT, NULL) ||
+        clprune_activation_forward(
+            context, CLPRUNE_ACTIVATION_RELU, 0, 0, mat, CLPRUNE_NO_MAT, mat, NULL, NULL) ||
         clprune_token_mean_forward(context, ROWS, 1, mat, out, NULL) ||
         clprune_mat_read(context, out, values))
         wrong = 3;
@@ -96,14 +98,11 @@ static int finish(pid_t pid)
     return status;
 }
 
-static void at_once(void **state)
+static void at_once(NO_ROW)
 {
-    (void)state;
     for (int round = 0; round < rounds; round++) {
-        char base[TEST_PATH], dir[TEST_PATH + 8];
+        const char *base = test_folder(), *dir = test_text("%s/cache", base);
         pid_t pids[CHILDREN_MOST];
-        test_folder_make(base);
-        (void)snprintf(dir, sizeof dir, "%s/cache", base);
         for (int i = 0; i < children; i++)
             pids[i] = start(dir, NULL);
         for (int i = 0; i < children; i++)
@@ -113,12 +112,9 @@ static void at_once(void **state)
     }
 }
 
-static void killed(void **state)
+static void killed(NO_ROW)
 {
-    (void)state;
-    char base[TEST_PATH], dir[TEST_PATH + 8];
-    test_folder_make(base);
-    (void)snprintf(dir, sizeof dir, "%s/cache", base);
+    const char *dir = test_text("%s/cache", test_folder());
     for (long i = 0; i < kills; i++) {
         const pid_t pid = start(dir, NULL);
         const struct timespec wait = {0, 8000000L * (i % 16 + 1)};
@@ -128,19 +124,15 @@ static void killed(void **state)
         assert_int_equal(finish(start(dir, NULL)), 0);
         test_folder_remove(dir);
     }
-    test_folder_remove(base);
 }
 
 /* Killed at any moment of a store, a writer leaves the binary before it or its own; what it had
  * half written is tidied up when it is old. */
-static void killed_writers(void **state)
+static void killed_writers(NO_ROW)
 {
-    (void)state;
-    char base[TEST_PATH], dir[TEST_PATH + 8];
+    const char *dir = test_text("%s/cache", test_folder());
     int stored = 0, halves = 0;
     test_rng rng = {31};
-    test_folder_make(base);
-    (void)snprintf(dir, sizeof dir, "%s/cache", base);
     for (int i = 0; i < writer_kills; i++) {
         const char *reason;
         char *made = clprune__disk_folder(dir, &reason);
@@ -165,7 +157,6 @@ static void killed_writers(void **state)
         "%d of %d killed writers left a whole file, %d of them half of another beside it\n", stored,
         writer_kills, halves);
     assert_true(halves > 0); /* else none was hit in a write */
-    test_folder_remove(base);
 }
 
 int main(int argc, char **argv)

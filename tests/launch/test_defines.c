@@ -6,9 +6,8 @@
 
 static const clprune__kernel_def fill_kernel = {"products/fill.cl", "fill"};
 
-static void test_text(void **state)
+static void test_text(NO_ROW)
 {
-    (void)state;
     clprune__defines d = {0};
     assert_string_equal(d.text, "");
     clprune__define(&d, "BR", 1);
@@ -33,9 +32,8 @@ static void fill_up_to(clprune__defines *d, size_t left)
     assert_int_equal(CLPRUNE__DEFINES_TEXT - 1 - d->length, left);
 }
 
-static void test_overflow(void **state)
+static void test_overflow(NO_ROW)
 {
-    (void)state;
     clprune__defines d = {0}, before;
     fill_up_to(&d, strlen(" -DLAST=1"));
     clprune__define(&d, "LAST", 1);
@@ -64,14 +62,12 @@ static void refuses(clprune_context *context)
 }
 
 /* A launch refuses defines that lack some, with a device or without. */
-static void test_launch(void **state)
+static void test_launch(NO_ROW)
 {
-    (void)state;
     clprune_context *dry = NULL;
     refuses(test_context());
-    TEST_OK(clprune_context_create_dry(NULL, NULL, &dry));
+    dry = test_open_dry(NULL, NULL);
     refuses(dry);
-    clprune_context_destroy(dry);
 }
 
 int main(void)

@@ -1,4 +1,7 @@
-/* The disk layer by itself: every truncation and every bit flip of a file is refused. */
+/* The disk layer by itself: every truncation and every bit flip of a file is refused.
+ *
+ * Disks that are full after any number of bytes and folders that cannot be written only fail the
+ * store. Temporaries of dead processes go; the least recently used files make room. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,36 +16,35 @@
 #include "support/test_device.h"
 #include "support/test_folder.h"
 
-enum { PAYLOAD = 300, PATH = 8 * TEST_PATH, NOBODY = 65534 };
+enum { PAYLOAD = 300, NOBODY = 65534 };
 
 static const char key[] = "a key\nof two lines";
 
 typedef struct setting {
-    char dir[TEST_PATH], path[2 * TEST_PATH];
+    const char *dir, *path;
     unsigned char payload[PAYLOAD], *file;
     size_t size;
 } setting;
 
-static setting open_setting(void)
+static void store(const setting *s, const char *with_key)
 {
-    setting s;
-    char name[TEST_PATH];
     const char *reason;
-    test_folder_make(s.dir);
-    for (size_t i = 0; i < PAYLOAD; i++)
-        s.payload[i] = (unsigned char)(i * i);
     assert_int_equal(
-        clprune__disk_store(s.dir, key, s.payload, PAYLOAD, &reason), CLPRUNE__DISK_OK);
+        clprune__disk_store(s->dir, with_key, s->payload, PAYLOAD, &reason), CLPRUNE__DISK_OK);
     assert_null(reason);
-    assert_int_equal(test_folder_count(s.dir, name), 1);
-    (void)snprintf(s.path, sizeof s.path, "%s/%s", s.dir, name);
-    s.file = test_file_read(s.path, &s.size);
-    return s;
 }
 
-static void close_setting(setting *s)
+static setting open_setting(void)
 {
-    test_folder_remove(s->dir);
+    setting s = {.dir = test_folder()};
+    char name[TEST_PATH];
+    for (size_t i = 0; i < PAYLOAD; i++)
+        s.payload[i] = (unsigned char)(i * i);
+    store(&s, key);
+    assert_int_equal(test_folder_count(s.dir, name), 1);
+    s.path = test_text("%s/%s", s.dir, name);
+    s.file = test_file_read(s.path, &s.size);
+    return s;
 }
 
 static clprune__disk_result load(const setting *s, const char *with_key)
@@ -65,19 +67,16 @@ static clprune__disk_result load(const setting *s, const char *with_key)
     return result;
 }
 
-static void round_trip(void **state)
+static void round_trip(NO_ROW)
 {
-    (void)state;
     setting s = open_setting();
     assert_int_equal(load(&s, key), CLPRUNE__DISK_OK);
     assert_int_equal(load(&s, "another key"), CLPRUNE__DISK_MISS);
     assert_int_equal(load(&s, ""), CLPRUNE__DISK_MISS);
-    close_setting(&s);
 }
 
-static void every_truncation(void **state)
+static void every_truncation(NO_ROW)
 {
-    (void)state;
     setting s = open_setting();
     for (size_t size = 0; size < s.size; size++) {
         test_file_write(s.path, s.file, size);
@@ -86,12 +85,10 @@ static void every_truncation(void **state)
     }
     test_file_write(s.path, s.file, s.size);
     assert_int_equal(load(&s, key), CLPRUNE__DISK_OK);
-    close_setting(&s);
 }
 
-static void every_bit_flip(void **state)
+static void every_bit_flip(NO_ROW)
 {
-    (void)state;
     setting s = open_setting();
     for (size_t bit = 0; bit < 8 * s.size; bit++) {
         const unsigned char mask = (unsigned char)(1u << (bit % 8));
@@ -101,13 +98,11 @@ static void every_bit_flip(void **state)
         if (load(&s, key) != CLPRUNE__DISK_REFUSED)
             fail_msg("bit %zu of byte %zu was flipped and the file taken", bit % 8, bit / 8);
     }
-    close_setting(&s);
 }
 
 /* A header that claims a payload of the rest of memory must not be believed. */
-static void huge_claims(void **state)
+static void huge_claims(NO_ROW)
 {
-    (void)state;
     setting s = open_setting();
     static const unsigned char claims[][8] = {
         {0, 0, 0, 0, 0, 0, 0, 0},
@@ -132,12 +127,10 @@ static void huge_claims(void **state)
     assert_int_equal(
         clprune__disk_load(s.dir, key, &payload, &size, &reason), CLPRUNE__DISK_REFUSED);
     assert_string_equal(reason, "a file has the wrong size");
-    close_setting(&s);
 }
 
-static void failing_store(void **state)
+static void failing_store(NO_ROW)
 {
-    (void)state;
     setting s = open_setting();
     const char *reason = NULL;
     assert_int_equal(clprune__disk_store(s.dir, key, s.payload, 0, &reason), CLPRUNE__DISK_FAILED);
@@ -150,7 +143,6 @@ static void failing_store(void **state)
         clprune__disk_store(name, key, s.payload, PAYLOAD, &reason), CLPRUNE__DISK_FAILED);
     assert_int_equal(test_folder_count(s.dir, NULL), 1);
     assert_int_equal(load(&s, key), CLPRUNE__DISK_OK);
-    close_setting(&s);
 }
 
 /* The file is as it was, and alone. */
@@ -165,9 +157,8 @@ static void check_untouched(const setting *s)
 
 /* The disk is full, or says that it cannot write, at any moment of a store: what was there stays.
  * Where files end is a limit on their size here. */
-static void full_disk(void **state)
+static void full_disk(NO_ROW)
 {
-    (void)state;
     setting s = open_setting();
     struct rlimit before, tight;
     (void)signal(SIGXFSZ, SIG_IGN);
@@ -188,7 +179,6 @@ static void full_disk(void **state)
     }
     s.payload[17] ^= 1;
     assert_int_equal(load(&s, key), CLPRUNE__DISK_OK);
-    close_setting(&s);
 }
 
 /* Acts as a user without a superuser's rights, who may write everywhere. */
@@ -207,16 +197,13 @@ static void become_oneself(void)
 }
 
 /* A home that cannot be written has no cache; a folder that became so serves what it holds. */
-static void read_only_folders(void **state)
+static void read_only_folders(NO_ROW)
 {
-    (void)state;
-    char base[TEST_PATH], dir[PATH];
+    const char *base = test_folder(), *dir = test_text("%s/below/cache", base);
     unsigned char payload[PAYLOAD] = {7}, *loaded;
     const char *reason;
     size_t size;
-    test_folder_make(base);
     become_nobody(base);
-    (void)snprintf(dir, sizeof dir, "%s/below/cache", base);
     assert_int_equal(chmod(base, 0500), 0);
     assert_null(clprune__disk_folder(dir, &reason));
     assert_string_equal(reason, "the folder cannot be created");
@@ -241,49 +228,35 @@ static void read_only_folders(void **state)
     free(made);
     assert_int_equal(chmod(dir, 0700), 0);
     become_oneself();
-    test_folder_remove(base);
 }
 
 /* What is no folder, without waiting for the other end of a FIFO. */
-static void no_folders(void **state)
+static void no_folders(NO_ROW)
 {
-    (void)state;
-    char base[TEST_PATH], path[PATH];
-    const char *reason;
-    test_folder_make(base);
-    (void)snprintf(path, sizeof path, "%s/fifo", base);
-    assert_int_equal(mkfifo(path, 0600), 0);
-    static const char *const others[] = {NULL, "/dev/null", "/dev/zero"};
+    const char *reason, *fifo = test_text("%s/fifo", test_folder());
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    const char *const others[] = {fifo, "/dev/null", "/dev/zero"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        char below[PATH + 8];
-        const char *name = others[i] != NULL ? others[i] : path;
-        assert_null(clprune__disk_folder(name, &reason));
+        assert_null(clprune__disk_folder(others[i], &reason));
         assert_string_equal(reason, "the folder's name is taken by a file or a link");
-        (void)snprintf(below, sizeof below, "%s/below", name);
-        assert_null(clprune__disk_folder(below, &reason));
+        assert_null(clprune__disk_folder(test_text("%s/below", others[i]), &reason));
         assert_string_equal(reason, "the folder cannot be created");
     }
-    test_folder_remove(base);
 }
 
-static void overwriting(void **state)
+static void overwriting(NO_ROW)
 {
-    (void)state;
     setting s = open_setting();
-    const char *reason;
     s.payload[17] ^= 1;
-    assert_int_equal(
-        clprune__disk_store(s.dir, key, s.payload, PAYLOAD, &reason), CLPRUNE__DISK_OK);
+    store(&s, key);
     assert_int_equal(load(&s, key), CLPRUNE__DISK_OK);
     assert_int_equal(test_folder_count(s.dir, NULL), 1);
-    close_setting(&s);
 }
 
 /* Gives a file of the folder an age and returns whether it is there. */
 static void make_old(const char *dir, const char *name, long seconds)
 {
-    char path[PATH];
-    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    const char *path = test_text("%s/%s", dir, name);
     const struct timespec then = {time(NULL) - seconds, 0};
     const struct timespec times[2] = {then, then};
     assert_int_equal(utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW), 0);
@@ -291,26 +264,21 @@ static void make_old(const char *dir, const char *name, long seconds)
 
 static void make_file(const char *dir, const char *name, long age)
 {
-    char path[PATH];
-    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
-    test_file_write(path, "x", 1);
+    test_file_write(test_text("%s/%s", dir, name), "x", 1);
     make_old(dir, name, age);
 }
 
 static bool is_there(const char *dir, const char *name)
 {
-    char path[PATH];
     struct stat info;
-    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
-    return lstat(path, &info) == 0;
+    return lstat(test_text("%s/%s", dir, name), &info) == 0;
 }
 
 #define DIGITS "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 /* Temporaries that nobody writes any more go; nothing else does. */
-static void stale_temporaries(void **state)
+static void stale_temporaries(NO_ROW)
 {
-    (void)state;
     static const struct {
         const char *name;
         long age;
@@ -321,12 +289,10 @@ static void stale_temporaries(void **state)
         {DIGITS ".bin.1234567", 1000000, false}, {DIGITS "0.bin.123456", 1000000, false},
         {"notes.txt", 1000000, false}, {"notes.bin.123456", 1000000, false}};
     enum { ROWS = sizeof rows / sizeof rows[0] };
-    char dir[TEST_PATH], link[PATH];
-    test_folder_make(dir);
+    const char *dir = test_folder();
     for (size_t i = 0; i < ROWS; i++)
         make_file(dir, rows[i].name, rows[i].age);
-    (void)snprintf(link, sizeof link, "%s/%s", dir, DIGITS ".bin.linked");
-    assert_int_equal(symlink("notes.txt", link), 0);
+    assert_int_equal(symlink("notes.txt", test_text("%s/%s", dir, DIGITS ".bin.linked")), 0);
     make_old(dir, DIGITS ".bin.linked", 1000000);
     clprune__disk_tidy(dir, CLPRUNE__DISK_LIMIT);
     for (size_t i = 0; i < ROWS; i++)
@@ -335,30 +301,23 @@ static void stale_temporaries(void **state)
                 "%s, %ld s old, is%s there", rows[i].name, rows[i].age, rows[i].goes ? "" : " not");
     assert_true(is_there(dir, DIGITS ".bin.linked"));
     clprune__disk_tidy("/nonexistent/folder", 0);
-    test_folder_remove(dir);
 }
 
 /* What was used last stays. */
-static void least_recently_used(void **state)
+static void least_recently_used(NO_ROW)
 {
-    (void)state;
     enum { FILES = 5 };
     static const char *const keys[FILES] = {"a", "b", "c", "d", "e"};
     setting s = open_setting();
     char name[FILES][TEST_PATH];
-    const char *reason;
     assert_int_equal(unlink(s.path), 0);
     for (int i = 0; i < FILES; i++) { /* a folder of one file tells its name */
-        assert_int_equal(
-            clprune__disk_store(s.dir, keys[i], s.payload, PAYLOAD, &reason), CLPRUNE__DISK_OK);
+        store(&s, keys[i]);
         assert_int_equal(test_folder_count(s.dir, name[i]), 1);
-        char path[PATH];
-        (void)snprintf(path, sizeof path, "%s/%s", s.dir, name[i]);
-        assert_int_equal(unlink(path), 0);
+        assert_int_equal(unlink(test_text("%s/%s", s.dir, name[i])), 0);
     }
     for (int i = 0; i < FILES; i++) {
-        assert_int_equal(
-            clprune__disk_store(s.dir, keys[i], s.payload, PAYLOAD, &reason), CLPRUNE__DISK_OK);
+        store(&s, keys[i]);
         make_old(s.dir, name[i], 1000 - i);
     }
     make_file(s.dir, "notes.txt", 5000);
@@ -373,7 +332,6 @@ static void least_recently_used(void **state)
     clprune__disk_tidy(s.dir, 0);
     assert_int_equal(test_folder_count(s.dir, NULL), 1);
     assert_true(is_there(s.dir, "notes.txt"));
-    close_setting(&s);
 }
 
 int main(void)

@@ -1,5 +1,8 @@
 /* The program cache in use: hits and misses in memory and on disk, damaged files, bad folders,
- * build failures. Whatever happens to the files, the results stay right. */
+ * build failures. Whatever happens to the files, the results stay right.
+ *
+ * A file of another user or key, a link, a FIFO and a folder in a file's place never reach the
+ * driver. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,134 +14,102 @@
 #include "runtime/launch/launch.h"
 #include "runtime/launch/program_cache.h"
 #include "support/test_cache.h"
-#include "support/test_device.h"
-#include "support/test_folder.h"
 #include "support/test_rng.h"
 
-static void memory_hits(void **state)
+static void memory_hits(NO_ROW)
 {
-    (void)state;
-    clprune_context *context = NULL;
-    assert_int_equal(
-        test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
+    clprune_context *context = test_open((clprune_context_options){.cache_dir = "off"});
     const clprune__kernel *first, *second, *other;
-    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &first),
-        CLPRUNE_SUCCESS);
-    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &second),
-        CLPRUNE_SUCCESS);
+    TEST_OK(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &first));
+    TEST_OK(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &second));
     assert_ptr_equal(first, second);
     assert_int_equal(clprune_context_cache_stats(context).memory_hits, 1);
     assert_int_equal(clprune_context_cache_stats(context).builds, 1);
     static const char *const others[] = {
         "-DLOCAL=1 -DSUMS=1 -DVW=4", "-DLOCAL=1 -DVW=8", "-DLOCAL=2 -DVW=4"};
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(
-            clprune__kernel_get(context, &test_fill_kernel, others[i], &other), CLPRUNE_SUCCESS);
+        TEST_OK(clprune__kernel_get(context, &test_fill_kernel, others[i], &other));
         assert_int_equal(clprune_context_cache_stats(context).builds, 2 + i);
     }
-    clprune_context_destroy(context);
 }
 
 /* Programs are built with divisions and square roots that are rounded correctly, where the device
  * has them. */
-static void divisions(void **state)
+static void divisions(NO_ROW)
 {
-    (void)state;
-    clprune_context *context = NULL;
+    clprune_context *context = test_open((clprune_context_options){.cache_dir = "off"});
     cl_device_id device;
     cl_device_fp_config floats;
     cl_program program;
     const clprune__kernel *kernel;
     char options[1024];
-    assert_int_equal(
-        test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
-    assert_int_equal(clGetCommandQueueInfo(clprune_context_queue(context), CL_QUEUE_DEVICE,
-                         sizeof device, &device, NULL),
-        CL_SUCCESS);
-    assert_int_equal(
-        clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof floats, &floats, NULL),
-        CL_SUCCESS);
-    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &kernel),
-        CLPRUNE_SUCCESS);
-    assert_int_equal(
-        clGetKernelInfo(kernel->kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL),
-        CL_SUCCESS);
-    assert_int_equal(clGetProgramBuildInfo(
-                         program, device, CL_PROGRAM_BUILD_OPTIONS, sizeof options, options, NULL),
-        CL_SUCCESS);
+    TEST_CL(clGetCommandQueueInfo(
+        clprune_context_queue(context), CL_QUEUE_DEVICE, sizeof device, &device, NULL));
+    TEST_CL(clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof floats, &floats, NULL));
+    TEST_OK(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &kernel));
+    TEST_CL(clGetKernelInfo(kernel->kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL));
+    TEST_CL(clGetProgramBuildInfo(
+        program, device, CL_PROGRAM_BUILD_OPTIONS, sizeof options, options, NULL));
     assert_true((strstr(options, "-cl-fp32-correctly-rounded-divide-sqrt ") != NULL) ==
                 ((floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0));
-    clprune_context_destroy(context);
 }
 
-static void disk_hits(void **state)
+static void check_mode(const char *path, mode_t mode)
 {
-    (void)state;
-    test_stocked s = test_stock();
     struct stat info;
-    assert_int_equal(stat(s.dir, &info), 0);
-    assert_int_equal(info.st_mode & 0777, 0700);
-    assert_int_equal(stat(s.file, &info), 0);
-    assert_int_equal(info.st_mode & 0777, 0600);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, mode);
+}
+
+static void disk_hits(NO_ROW)
+{
+    test_stocked s = test_stock();
+    check_mode(s.dir, 0700);
+    check_mode(s.file, 0600);
     const clprune_cache_stats stats = test_use(s.dir, NULL);
     assert_int_equal(stats.disk_hits, 1);
     assert_int_equal(stats.builds, 0);
     assert_int_equal(stats.rejected, 0);
-    test_unstock(&s);
 }
 
-static void umask_does_not_matter(void **state)
+static void umask_does_not_matter(NO_ROW)
 {
-    (void)state;
     const mode_t before = umask(0);
     test_stocked s = test_stock();
     (void)umask(before);
-    struct stat info;
-    assert_int_equal(stat(s.dir, &info), 0);
-    assert_int_equal(info.st_mode & 0777, 0700);
-    assert_int_equal(stat(s.file, &info), 0);
-    assert_int_equal(info.st_mode & 0777, 0600);
-    test_unstock(&s);
+    check_mode(s.dir, 0700);
+    check_mode(s.file, 0600);
 }
 
-static void truncated_files(void **state)
+static void truncated_files(NO_ROW)
 {
-    (void)state;
     test_stocked s = test_stock();
     test_rng rng = {11};
     for (size_t i = 0; i < 24; i++) {
         const size_t size = i < 10   ? i * 9
                             : i < 12 ? s.size - 1 - i % 2
                                      : test_rng_below(&rng, s.size);
-        char what[64];
-        (void)snprintf(what, sizeof what, "cut to %zu of %zu bytes", size, s.size);
         test_file_write(s.file, s.content, size);
-        test_check_healed(&s, what);
+        test_check_healed(&s, test_text("cut to %zu of %zu bytes", size, s.size));
     }
-    test_unstock(&s);
 }
 
-static void flipped_bits(void **state)
+static void flipped_bits(NO_ROW)
 {
-    (void)state;
     test_stocked s = test_stock();
     test_rng rng = {12};
     for (size_t i = 0; i < 40; i++) {
         const size_t at = i < 20 ? i * 4 : test_rng_below(&rng, s.size);
         const unsigned char bit = (unsigned char)(1u << test_rng_below(&rng, 8));
-        char what[64];
-        (void)snprintf(what, sizeof what, "bit 0x%02x of byte %zu of %zu", bit, at, s.size);
         s.content[at] ^= bit;
         test_file_write(s.file, s.content, s.size);
         s.content[at] ^= bit;
-        test_check_healed(&s, what);
+        test_check_healed(&s, test_text("bit 0x%02x of byte %zu of %zu", bit, at, s.size));
     }
-    test_unstock(&s);
 }
 
-static void file_with_a_tail(void **state)
+static void file_with_a_tail(NO_ROW)
 {
-    (void)state;
     test_stocked s = test_stock();
     unsigned char *longer = test_alloc(s.size + 1);
     memcpy(longer, s.content, s.size);
@@ -147,24 +118,20 @@ static void file_with_a_tail(void **state)
     test_check_healed(&s, "one byte too many");
     test_file_write(s.file, "", 0);
     test_check_healed(&s, "empty");
-    test_unstock(&s);
 }
 
-static void wrong_mode(void **state)
+static void wrong_mode(NO_ROW)
 {
-    (void)state;
     test_stocked s = test_stock();
     static const mode_t modes[] = {0620, 0602, 0666, 0777};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         assert_int_equal(chmod(s.file, modes[i]), 0);
         test_check_healed(&s, "a file that others may write");
     }
-    test_unstock(&s);
 }
 
-static void wrong_owner(void **state)
+static void wrong_owner(NO_ROW)
 {
-    (void)state;
     if (geteuid() != 0)
         skip(); /* only root can give files away */
     test_stocked s = test_stock();
@@ -175,15 +142,12 @@ static void wrong_owner(void **state)
     const clprune_cache_stats stats = test_use(s.dir, &seen);
     assert_int_equal(stats.builds, 1);
     assert_true(seen.count > 0);
-    test_unstock(&s);
 }
 
-static void link_in_place(void **state)
+static void link_in_place(NO_ROW)
 {
-    (void)state;
     test_stocked s = test_stock();
-    char target[TEST_PATH + 16];
-    (void)snprintf(target, sizeof target, "%s/target", s.base);
+    const char *target = test_text("%s/target", s.base);
     test_file_write(target, s.content, s.size); /* even to a good file */
     assert_int_equal(chmod(target, 0600), 0);
     assert_int_equal(unlink(s.file), 0);
@@ -193,23 +157,19 @@ static void link_in_place(void **state)
     unsigned char *now = test_file_read(target, &size);
     assert_int_equal(size, s.size);
     assert_memory_equal(now, s.content, size);
-    test_unstock(&s);
 }
 
-static void fifo_in_place(void **state)
+static void fifo_in_place(NO_ROW)
 {
-    (void)state;
     test_stocked s = test_stock();
     assert_int_equal(unlink(s.file), 0);
     assert_int_equal(mkfifo(s.file, 0600), 0);
     test_check_healed(&s, "a FIFO");
-    test_unstock(&s);
 }
 
 /* A folder cannot be replaced by renaming, so it stays; it must only do no harm. */
-static void folder_in_place(void **state)
+static void folder_in_place(NO_ROW)
 {
-    (void)state;
     test_stocked s = test_stock();
     assert_int_equal(unlink(s.file), 0);
     assert_int_equal(mkdir(s.file, 0700), 0);
@@ -221,80 +181,66 @@ static void folder_in_place(void **state)
         assert_true(seen.count > 0);
     }
     assert_int_equal(test_folder_count(s.dir, NULL), 1); /* no temporary files pile up */
-    test_unstock(&s);
 }
 
 /* The good binary of one key under the name of another. */
-static void file_of_another_key(void **state)
+static void file_of_another_key(NO_ROW)
 {
-    (void)state;
     test_stocked s = test_stock();
-    char name[TEST_PATH], other[2 * TEST_PATH + 16];
+    char name[TEST_PATH];
     assert_int_equal(unlink(s.file), 0);
-    clprune_context_destroy(test_build_other(s.dir));
+    test_end(test_build_other(s.dir));
     assert_int_equal(test_folder_count(s.dir, name), 1);
-    (void)snprintf(other, sizeof other, "%s/%s", s.dir, name);
-    assert_int_equal(rename(other, s.file), 0);
+    assert_int_equal(rename(test_text("%s/%s", s.dir, name), s.file), 0);
     test_check_healed(&s, "a file of another key");
-    test_unstock(&s);
 }
 
 /* The folder cannot be used: the cache is off with one warning, and all else works. */
 static void check_off(const char *dir, bool warned)
 {
     test_warnings seen = {0};
-    clprune_context *context = NULL;
     const clprune_context_options options = {.cache_dir = dir, .log = test_note, .log_user = &seen};
-    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+    clprune_context *context = test_open(options);
     assert_null(clprune_context_cache_dir(context));
-    clprune_context_destroy(context);
+    test_end(context);
     assert_int_equal(seen.count, warned ? 1 : 0);
     assert_int_equal(test_use(dir, NULL).builds, 1);
 }
 
-static void unusable_folders(void **state)
+static void unusable_folders(NO_ROW)
 {
-    (void)state;
     static const mode_t modes[] = {0777, 0770, 0702};
-    char base[TEST_PATH], path[TEST_PATH + 32], other[TEST_PATH + 32];
-    test_folder_make(base);
+    const char *base = test_folder();
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        (void)snprintf(path, sizeof path, "%s/open%zu", base, i);
+        const char *path = test_text("%s/open%zu", base, i);
         assert_int_equal(mkdir(path, 0700), 0);
         assert_int_equal(chmod(path, modes[i]), 0);
         check_off(path, true);
         assert_int_equal(test_folder_count(path, NULL), 0);
     }
-    (void)snprintf(path, sizeof path, "%s/file", base);
-    test_file_write(path, "x", 1);
-    check_off(path, true);
-    (void)snprintf(path, sizeof path, "%s/file/below", base);
-    check_off(path, true);
-    (void)snprintf(other, sizeof other, "%s/real", base);
-    (void)snprintf(path, sizeof path, "%s/link", base);
+    const char *file = test_text("%s/file", base), *other = test_text("%s/real", base);
+    test_file_write(file, "x", 1);
+    check_off(file, true);
+    check_off(test_text("%s/below", file), true);
     assert_int_equal(mkdir(other, 0700), 0);
-    assert_int_equal(symlink(other, path), 0);
+    assert_int_equal(symlink(other, test_text("%s/link", base)), 0);
     static const char *const ends[] = {"", "/", "//", "/.", "/./"};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        (void)snprintf(path, sizeof path, "%s/link%s", base, ends[i]);
-        check_off(path, true);
+        check_off(test_text("%s/link%s", base, ends[i]), true);
         assert_int_equal(test_folder_count(other, NULL), 0);
     }
     static char name[8000];
     memset(name, 'x', sizeof name - 1);
     check_off(name, true);
     check_off("off", false);
-    test_folder_remove(base);
 }
 
 /* A folder with less room than one binary keeps none; creation and stores both tidy up. */
-static void limited_folder(void **state)
+static void limited_folder(NO_ROW)
 {
-    (void)state;
     test_stocked s = test_stock();
-    char stale[2 * TEST_PATH + 32];
     const struct timespec old[2] = {{1, 0}, {1, 0}};
-    (void)snprintf(stale, sizeof stale, "%s.abcdef", s.file);
+    const char *stale = test_text("%s.abcdef", s.file);
     test_file_write(stale, "x", 1);
     assert_int_equal(utimensat(AT_FDCWD, stale, old, 0), 0);
     assert_int_equal(test_use(s.dir, NULL).disk_hits, 1);
@@ -302,35 +248,24 @@ static void limited_folder(void **state)
     test_environment("CLPRUNE_CACHE_LIMIT", "1K");
     assert_int_equal(test_use(s.dir, NULL).builds, 1);
     assert_int_equal(test_folder_count(s.dir, NULL), 0);
-    test_environment("CLPRUNE_CACHE_LIMIT", NULL);
-    test_unstock(&s);
 }
 
-static void vanished_folder(void **state)
+static void vanished_folder(NO_ROW)
 {
-    (void)state;
-    char base[TEST_PATH], dir[TEST_PATH + 8];
-    test_folder_make(base);
-    (void)snprintf(dir, sizeof dir, "%s/cache", base);
-    clprune_context *context = NULL;
-    assert_int_equal(
-        test_create((clprune_context_options){.cache_dir = dir}, &context), CLPRUNE_SUCCESS);
+    const char *base = test_folder(), *dir = test_text("%s/cache", base);
+    clprune_context *context = test_open((clprune_context_options){.cache_dir = dir});
     test_folder_remove(base);
     const clprune__kernel *kernel;
-    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &kernel),
-        CLPRUNE_SUCCESS);
-    clprune_context_destroy(context);
+    TEST_OK(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &kernel));
 }
 
 static bool is_pocl(const clprune_context *context)
 {
     cl_platform_id platform;
     char name[256] = "";
-    assert_int_equal(clGetDeviceInfo(clprune_context_device(context), CL_DEVICE_PLATFORM,
-                         sizeof(cl_platform_id), &platform, NULL),
-        CL_SUCCESS);
-    assert_int_equal(
-        clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL), CL_SUCCESS);
+    TEST_CL(clGetDeviceInfo(clprune_context_device(context), CL_DEVICE_PLATFORM,
+        sizeof(cl_platform_id), &platform, NULL));
+    TEST_CL(clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL));
     return strcmp(name, "Portable Computing Language") == 0;
 }
 
@@ -339,16 +274,11 @@ static bool is_pocl(const clprune_context *context)
 static void check_choice(
     const char *cache_dir, const char *cache_home, const char *home, const char *expected)
 {
-    char *saved[3];
     static const char *const names[3] = {"CLPRUNE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"};
     const char *const values[3] = {cache_dir, cache_home, home};
-    for (int i = 0; i < 3; i++) {
-        const char *value = getenv(names[i]);
-        saved[i] = value != NULL ? strcpy(test_alloc(strlen(value) + 1), value) : NULL;
+    for (int i = 0; i < 3; i++)
         test_environment(names[i], values[i]);
-    }
-    clprune_context *context = NULL;
-    assert_int_equal(test_create((clprune_context_options){0}, &context), CLPRUNE_SUCCESS);
+    clprune_context *context = test_open((clprune_context_options){0});
     const char *dir = clprune_context_cache_dir(context), *reason;
     const bool named = cache_dir != NULL && cache_dir[0] != '\0';
     if (expected == NULL || (!named && is_pocl(context)))
@@ -361,20 +291,12 @@ static void check_choice(
     else
         assert_string_equal(folder == NULL ? "(off)" : folder, expected);
     free(folder);
-    clprune_context_destroy(context);
-    for (int i = 0; i < 3; i++) {
-        test_environment(names[i], saved[i]);
-    }
 }
 
-static void choice_of_folder(void **state)
+static void choice_of_folder(NO_ROW)
 {
-    (void)state;
-    char base[TEST_PATH], a[TEST_PATH + 32], b[TEST_PATH + 32], c[TEST_PATH + 32];
-    test_folder_make(base);
-    (void)snprintf(a, sizeof a, "%s/deep/er", base);
-    (void)snprintf(b, sizeof b, "%s/clprune", base);
-    (void)snprintf(c, sizeof c, "%s/.cache/clprune", base);
+    const char *base = test_folder(), *a = test_text("%s/deep/er", base),
+               *b = test_text("%s/clprune", base), *c = test_text("%s/.cache/clprune", base);
     check_choice(a, base, base, a);
     check_choice("", base, base, b);
     check_choice(NULL, base, "/nonexistent", b);
@@ -385,15 +307,11 @@ static void choice_of_folder(void **state)
     check_choice(NULL, NULL, "", NULL);
     check_choice(NULL, NULL, "relative", NULL);
     check_choice("off", base, base, NULL);
-    struct stat info;
-    assert_int_equal(stat(c, &info), 0);
-    assert_int_equal(info.st_mode & 0777, 0700);
-    test_folder_remove(base);
+    check_mode(c, 0700);
 }
 
-static void build_failure(void **state)
+static void build_failure(NO_ROW)
 {
-    (void)state;
     static const struct {
         const char *defines, *part;
     } rows[] = {
@@ -442,9 +360,8 @@ cl_int __wrap_clGetProgramBuildInfo(cl_program program, cl_device_id device,
 }
 
 /* The last error keeps a log of 10000 bytes, and of a longer one the beginning. */
-static void long_build_log(void **state)
+static void long_build_log(NO_ROW)
 {
-    (void)state;
     static const size_t logs[] = {10000, 40000};
     clprune_context *context = test_context();
     for (int i = 0; i < 2; i++) {
@@ -462,44 +379,34 @@ static void long_build_log(void **state)
 }
 
 /* A launch keeps its kernel while so many others are made that the cache grows. */
-static void kernels_stay(void **state)
+static void kernels_stay(NO_ROW)
 {
-    (void)state;
-    clprune_context *context = NULL;
-    assert_int_equal(
-        test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
+    clprune_context *context = test_open((clprune_context_options){.cache_dir = "off"});
     const clprune__kernel *other, *again;
-    clprune_mat mat;
+    const clprune_mat mat = test_new_mat(context, 1, 4);
     clprune__launch launch;
     const size_t one = 1;
     float values[4];
-    assert_int_equal(
-        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 1, 4, &mat), CLPRUNE_SUCCESS);
     clprune__defines first = {0};
     clprune__define(&first, "LOCAL", 1);
     clprune__define(&first, "OTHER", 1);
     clprune__define(&first, "VW", 1);
-    assert_int_equal(
-        clprune__launch_begin(context, &test_fill_kernel, &first, &launch), CLPRUNE_SUCCESS);
+    TEST_OK(clprune__launch_begin(context, &test_fill_kernel, &first, &launch));
     for (int i = 2; i < 80; i++) {
-        char defines[64];
-        (void)snprintf(defines, sizeof defines, "-DLOCAL=1 -DOTHER=%d -DVW=1", i);
-        assert_int_equal(
-            clprune__kernel_get(context, &test_fill_kernel, defines, &other), CLPRUNE_SUCCESS);
+        const char *defines = test_text("-DLOCAL=1 -DOTHER=%d -DVW=1", i);
+        TEST_OK(clprune__kernel_get(context, &test_fill_kernel, defines, &other));
     }
-    assert_int_equal(
-        clprune__kernel_get(context, &test_fill_kernel, first.text, &again), CLPRUNE_SUCCESS);
+    TEST_OK(clprune__kernel_get(context, &test_fill_kernel, first.text, &again));
     assert_ptr_equal(launch.kernel, again);
     clprune__arg_ulong(&launch, mat.rows);
     clprune__arg_ulong(&launch, mat.cols);
     clprune__arg_ulong(&launch, 1); /* rows of a group */
     clprune__arg_float(&launch, 3.0f);
     clprune__arg_mat(&launch, mat);
-    assert_int_equal(clprune__launch_enqueue(&launch, 1, &one, &one, NULL), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
+    TEST_OK(clprune__launch_enqueue(&launch, 1, &one, &one, NULL));
+    TEST_OK(clprune_mat_read(context, mat, values));
     for (int i = 0; i < 4; i++)
         assert_true(values[i] == 3.0f);
-    clprune_context_destroy(context);
 }
 
 int main(void)

@@ -1,6 +1,10 @@
 /* Devices with small work-groups, and drivers that refuse a kernel's group size
  * (support/device_layer.c). If the kernel allows smaller groups, they give the same results; else
- * the text names the kernel. CTest loads the layer; without it the test is skipped. */
+ * the text names the kernel. CTest loads the layer; without it the test is skipped.
+ *
+ * The smaller group is remembered and logged. A convolution takes no more local memory than the
+ * device has. Many rows, columns, pixels or samples take no more groups along the second and third
+ * dimension than the device has. */
 #include <CL/cl.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +46,6 @@ static void close_context(clprune_context *context, size_t count, const clprune_
 {
     for (size_t i = 0; i < count; i++)
         clprune_buffer_release(context, mats[i].buffer);
-    clprune_context_destroy(context);
 }
 
 /* Operations of ROWS x COLS floats: x to y, all of them written. */
@@ -65,7 +68,8 @@ static clprune_status prune(clprune_context *context, clprune_mat x, clprune_mat
 
 static clprune_status relu(clprune_context *context, clprune_mat x, clprune_mat y)
 {
-    return clprune_relu_forward(context, x, CLPRUNE_NO_MAT, y, CLPRUNE_NO_MAT, NULL);
+    return clprune_activation_forward(
+        context, CLPRUNE_ACTIVATION_RELU, 0, 0, x, CLPRUNE_NO_MAT, y, NULL, NULL);
 }
 
 /* Sums of columns with LANES, then of LOCAL alone. */
@@ -111,11 +115,9 @@ static clprune_status run(clprune_context *context, operation *run_it, float *re
 {
     clprune_mat x, y;
     float *values = test_new_normal(3, ROWS * COLS);
-    assert_int_equal(
-        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", ROWS, COLS, &x), CLPRUNE_SUCCESS);
-    assert_int_equal(
-        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", ROWS, COLS, &y), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_write(context, x, values), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", ROWS, COLS, &x));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", ROWS, COLS, &y));
+    TEST_OK(clprune_mat_write(context, x, values));
     clprune_status status = run_it(context, x, y);
     if (status == CLPRUNE_SUCCESS)
         status = clprune_mat_read(context, y, result);
@@ -175,7 +177,7 @@ static void smaller(void **state)
     float *want = floats(), *got = floats();
     clprune_context *context = create();
     assert_int_equal(run(context, row->run_it, want), CLPRUNE_SUCCESS);
-    clprune_context_destroy(context);
+    test_end(context);
     context = create();
     device_layer_set(row->settings);
     for (int i = 0; i < 2; i++) { /* the second run knows */
@@ -191,7 +193,6 @@ static void smaller(void **state)
                 fail_msg("\"%s\" is not in \"%s\"", row->parts[p], logged);
     }
     device_layer_set(NULL);
-    clprune_context_destroy(context);
 }
 
 static void refused(void **state)
@@ -215,13 +216,11 @@ static void refused(void **state)
     assert_int_equal(run(context, row->run_it, got), status);
     assert_int_equal(warnings, (row->run_it == lanes ? 1 : 2) * row->refusals);
     device_layer_set(NULL);
-    clprune_context_destroy(context);
 }
 
 /* Local memory for the strip of a convolution's source, but hardly for more. */
-static void local_memory(void **state)
+static void local_memory(NO_ROW)
 {
-    (void)state;
     const clprune_context_options options = {
         .cache_dir = "off", .kernels = CLPRUNE_KERNELS_VECTOR, .log = keep_log};
     const clprune_conv2d_desc desc = {.in = 4, .out = 4, .kernel = {2, 2}, .padding = {1, 1}};
@@ -231,20 +230,17 @@ static void local_memory(void **state)
     clprune_mat x, w, y;
     float results[16 * 4];
     device_layer_set("local=330000");
-    assert_int_equal(clprune_context_create(NULL, &options, &context), CLPRUNE_SUCCESS);
-    assert_int_equal(
-        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 9, 4, &x), CLPRUNE_SUCCESS);
-    assert_int_equal(
-        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "w", 4, 16, &w), CLPRUNE_SUCCESS);
-    assert_int_equal(
-        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", 16, 4, &y), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_fill(context, 1, x, NULL), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_fill(context, 2, w, NULL), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_conv2d_create(context, &desc, &layer), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_context_create(NULL, &options, &context));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 9, 4, &x));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "w", 4, 16, &w));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", 16, 4, &y));
+    TEST_OK(clprune_mat_fill(context, 1, x, NULL));
+    TEST_OK(clprune_mat_fill(context, 2, w, NULL));
+    TEST_OK(clprune_conv2d_create(context, &desc, &layer));
     if (clprune_conv2d_forward(layer, 1, image, x, w, CLPRUNE_NO_MAT, y, NULL, NULL) !=
         CLPRUNE_SUCCESS)
         fail_msg("%s", clprune_last_error(context));
-    assert_int_equal(clprune_mat_read(context, y, results), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_mat_read(context, y, results));
     device_layer_set(NULL);
     assert_true(results[0] == 8);      /* a corner: 1 tap of 4 channels */
     assert_true(results[5 * 4] == 32); /* inside: 4 taps */
@@ -254,9 +250,8 @@ static void local_memory(void **state)
 
 /* Products of many rows and images of many pixels take no more groups along the second and the
  * third dimension than a device has there: on some GPUs 65535. */
-static void many_groups(void **state)
+static void many_groups(NO_ROW)
 {
-    (void)state;
     enum { HEIGHT = 80, WIDTH = 100, PIXELS = HEIGHT * WIDTH, CHANNELS = 3 };
     const clprune_extent image = {HEIGHT, WIDTH};
     const clprune_conv2d_desc desc = {
@@ -281,7 +276,7 @@ static void many_groups(void **state)
         TEST_OK(clprune_conv2d_create(context, &desc, &layer));
         TEST_OK(clprune_conv2d_forward(layer, 1, image, x, w, CLPRUNE_NO_MAT, y[1], NULL, NULL));
         TEST_OK(clprune_conv2d_backward(
-            layer, 1, image, 0, 0, NULL, y[1], w, y[2], CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+            layer, 1, image, NULL, y[1], w, &(clprune_grads){.dx = y[2]}, NULL));
         for (int i = 0; i < 3; i++) {
             got[run][i] = test_alloc(rows[i] * CHANNELS * sizeof(float));
             TEST_OK(clprune_mat_read(context, y[i], got[run][i]));
@@ -307,8 +302,8 @@ static void rows_layer(
     TEST_OK(clprune_linear_create(context, &desc, &layer));
     TEST_OK(clprune_linear_saved_create(layer, x.rows / in, x.cols, "x", &saved));
     TEST_OK(clprune_saved_store(saved, 0, x.rows / in, x, NULL));
-    TEST_OK(clprune_linear_backward(layer, x.rows / in, 0, saved, dy, CLPRUNE_NO_MAT,
-        CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_linear_backward(
+        layer, x.rows / in, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
     clprune_saved_destroy(saved);
     clprune_linear_destroy(layer);
 }
@@ -334,17 +329,16 @@ static void centred_conv(clprune_context *context, clprune_mat x, clprune_mat dw
     TEST_OK(
         clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "dy", x.rows / 3 * 4, x.cols, &dy));
     TEST_OK(clprune_mat_fill(context, 0.5f, dy, NULL));
-    TEST_OK(clprune_conv2d_backward(layer, x.rows / 3, image, 0, 0, saved, dy, CLPRUNE_NO_MAT,
-        CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_conv2d_backward(
+        layer, x.rows / 3, image, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
     clprune_buffer_release(context, dy.buffer);
     clprune_saved_destroy(saved);
     clprune_conv2d_destroy(layer);
 }
 
 /* Nor do many samples: means, rows of sums over the samples, images with a centre. */
-static void many_samples(void **state)
+static void many_samples(NO_ROW)
 {
-    (void)state;
     enum { SAMPLES = 70, COLS_OF_X = 6, ALL = SAMPLES * SAMPLES * COLS_OF_X };
     static const struct {
         const char *name;
@@ -411,16 +405,15 @@ static void large_kernel(clprune_context *context, clprune_extent image, clprune
     TEST_OK(clprune_conv2d_create(context, &desc, &layer));
     TEST_OK(clprune_conv2d_saved_create(layer, dy.rows, image, "x", &saved));
     TEST_OK(clprune_saved_store(saved, 0, dy.rows, x, NULL));
-    TEST_OK(clprune_conv2d_backward(layer, dy.rows, image, 0, 0, saved, dy, CLPRUNE_NO_MAT,
-        CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_conv2d_backward(
+        layer, dy.rows, image, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
     clprune_saved_destroy(saved);
     clprune_conv2d_destroy(layer);
 }
 
 /* Nor do long rows of dw: from kept blocks along columns or rows, and of convolutions. */
-static void many_columns(void **state)
+static void many_columns(NO_ROW)
 {
-    (void)state;
     enum { OUT = 3, COLS_OF_X = 4, LONG = 7800, IN = 62, RESULTS = 4 };
     const clprune_extent image = {7, 9};
     const size_t pixels = image.height * image.width,
@@ -465,9 +458,8 @@ static void many_columns(void **state)
 }
 
 /* Dense products of more samples than a launch takes, also of codes. */
-static void many_products(void **state)
+static void many_products(NO_ROW)
 {
-    (void)state;
     enum { SAMPLES = 65535 + 2, FEATURES = 2 };
     device_layer_set("groups=65535");
     clprune_context *context = create();
@@ -498,18 +490,16 @@ static void many_products(void **state)
 }
 
 /* Below 64 work-items, the family that needs no groups. */
-static void families(void **state)
+static void families(NO_ROW)
 {
-    (void)state;
     const clprune_device_info gpus[] = {
         {.type = CL_DEVICE_TYPE_GPU, .compute_units = 4, .vector_width = 1, .max_work_group = 64},
         {.type = CL_DEVICE_TYPE_GPU, .compute_units = 4, .vector_width = 1, .max_work_group = 63}};
     const clprune_kernels want[] = {CLPRUNE_KERNELS_TILED, CLPRUNE_KERNELS_VECTOR};
     for (int i = 0; i < 2; i++) {
-        clprune_context *context;
-        assert_int_equal(clprune_context_create_dry(&gpus[i], NULL, &context), CLPRUNE_SUCCESS);
+        clprune_context *context = test_open_dry(&gpus[i], NULL);
         assert_int_equal(clprune_context_kernels(context), want[i]);
-        clprune_context_destroy(context);
+        test_end(context);
     }
 }
 

@@ -1,5 +1,7 @@
 /* Activations that keep what they need in a store: the bits of clprune/relu.h, gelu.h and
- * gelu_code.h, on what is kept or restored, in parts, with any beta. */
+ * gelu_code.h, on what is kept or restored, in parts, with any beta.
+ *
+ * Overlaps of arguments with a dense store. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,8 +94,8 @@ static void there_and_back(void **state)
     test_mat mdx = test_mat_make(tokens, r->cols, 3, NULL);
     test_mat mdb = test_mat_make(1, r->cols, 0, old);
     cl_event event = NULL;
-    TEST_OK(clprune_activation_backward(
-        context, r->activation, 0, r->batch, 0.5f, saved, mdy.mat, mdx.mat, mdb.mat, &event));
+    TEST_OK(clprune_activation_backward(context, r->activation, 0, r->batch, saved, mdy.mat,
+        &(clprune_grads){.dx = mdx.mat, .db = mdb.mat, .beta = 0.5f}, &event));
     assert_non_null(event);
     assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     float *dx = test_mat_get(&mdx, "dx"), *db = test_mat_get(&mdb, "db");
@@ -114,11 +116,12 @@ static void there_and_back(void **state)
     /* A part alone, in place and without db. */
     test_mat part = test_mat_make(r->rows, r->cols, 0, dy + r->rows * r->cols);
     TEST_OK(clprune_activation_backward(
-        context, r->activation, 1, 1, 0, saved, part.mat, part.mat, CLPRUNE_NO_MAT, NULL));
+        context, r->activation, 1, 1, saved, part.mat, &(clprune_grads){.dx = part.mat}, NULL));
     float *one = test_mat_get(&part, "dx");
     test_same_floats("dx", r->rows, r->cols, one, dx + r->rows * r->cols, "%s, a part", r->name);
-    TEST_OK(clprune_activation_backward(context, r->activation, 1, 0, 0, saved,
-        clprune_mat_rows(mdy.mat, 0, 0), clprune_mat_rows(mdx.mat, 0, 0), CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_activation_backward(context, r->activation, 1, 0, saved,
+        clprune_mat_rows(mdy.mat, 0, 0), &(clprune_grads){.dx = clprune_mat_rows(mdx.mat, 0, 0)},
+        NULL));
     clprune_saved_destroy(saved);
 }
 
@@ -140,8 +143,8 @@ static void refused(void **state)
         TEST_FAILS(
             clprune_activation_forward(context, which, 0, 2, x.mat, none, y.mat, saved, NULL), bad,
             "another activation");
-        TEST_FAILS(
-            clprune_activation_backward(context, which, 0, 2, 0, saved, x.mat, y.mat, none, NULL),
+        TEST_FAILS(clprune_activation_backward(
+                       context, which, 0, 2, saved, x.mat, &(clprune_grads){.dx = y.mat}, NULL),
             bad, "another activation");
         clprune_saved_destroy(saved);
     }
@@ -156,11 +159,14 @@ static void refused(void **state)
         size, "x is");
     TEST_FAILS(clprune_activation_forward(context, gelu, 0, 2, x.mat, none, x.mat, saved, NULL),
         bad, "y is x");
-    TEST_FAILS(clprune_activation_backward(context, gelu, 2, 1, 0, saved, x.mat, y.mat, none, NULL),
+    TEST_FAILS(clprune_activation_backward(
+                   context, gelu, 2, 1, saved, x.mat, &(clprune_grads){.dx = y.mat}, NULL),
         size, "the store holds");
-    TEST_FAILS(clprune_activation_backward(context, gelu, 0, 2, 0, NULL, x.mat, y.mat, none, NULL),
+    TEST_FAILS(clprune_activation_backward(
+                   context, gelu, 0, 2, NULL, x.mat, &(clprune_grads){.dx = y.mat}, NULL),
         bad, "saved is NULL");
-    TEST_FAILS(clprune_activation_backward(context, gelu, 0, 1, 0, saved, x.mat, y.mat, none, NULL),
+    TEST_FAILS(clprune_activation_backward(
+                   context, gelu, 0, 1, saved, x.mat, &(clprune_grads){.dx = y.mat}, NULL),
         size, "dy is");
     TEST_OK(clprune_context_create(clprune_context_queue(context), NULL, &other));
     assert_int_equal(
@@ -200,8 +206,8 @@ static void no_scratch(void **state)
         TEST_OK(clprune_saved_create(context, "s", &keep, 1, 4096, 1024, &saved));
         TEST_OK(clprune_activation_forward(
             context, CLPRUNE_ACTIVATION_GELU, 0, 0, empty, none, empty, saved, NULL));
-        TEST_OK(clprune_activation_backward(
-            context, CLPRUNE_ACTIVATION_GELU, 0, 0, 0, saved, empty, empty, none, NULL));
+        TEST_OK(clprune_activation_backward(context, CLPRUNE_ACTIVATION_GELU, 0, 0, saved, empty,
+            &(clprune_grads){.dx = empty}, NULL));
         assert_true(clprune_memory_query(context, CLPRUNE_MEMORY_WORKSPACE).peak < 4096 * 1024 * 4);
         clprune_saved_destroy(saved);
     }
@@ -232,8 +238,9 @@ static void own_memory(void **state)
     const clprune_mat dy = clprune_mat_rows(other.mat, 0, ROWS);
     const clprune_mat dx = clprune_mat_rows(out.mat, 0, ROWS);
 #define FORWARD(f, x, y) clprune_activation_forward(context, f, 0, COUNT, x, none, y, saved, NULL)
-#define BACKWARD(f, dx, db)                                                                        \
-    clprune_activation_backward(context, f, 0, 1, 0, saved, dy, dx, db, NULL)
+#define BACKWARD(f, to_x, to_b)                                                                    \
+    clprune_activation_backward(                                                                   \
+        context, f, 0, 1, saved, dy, &(clprune_grads){.dx = to_x, .db = to_b}, NULL)
     TEST_FAILS(FORWARD(relu, other.mat, shifted), bad, "y overlaps saved");
     TEST_FAILS(FORWARD(relu, own, out.mat), bad, "x overlaps saved");
     TEST_FAILS(FORWARD(gelu, shifted, out.mat), bad, "x overlaps saved");
@@ -275,7 +282,7 @@ static void dense_scratch(void **state)
         TEST_OK(clprune_saved_create(dry, "s", &dense, SAMPLES, ROWS, COLS, &saved));
         TEST_OK(clprune_mat_create(dry, CLPRUNE_MEMORY_INPUT, "dx", SAMPLES * ROWS, COLS, &dx));
         TEST_OK(clprune_activation_backward(
-            dry, (clprune_activation)f, 0, SAMPLES, 0, saved, dx, dx, CLPRUNE_NO_MAT, NULL));
+            dry, (clprune_activation)f, 0, SAMPLES, saved, dx, &(clprune_grads){.dx = dx}, NULL));
         assert_true(clprune_memory_query(dry, CLPRUNE_MEMORY_WORKSPACE).peak <= most[f]);
         clprune_buffer_release(dry, dx.buffer);
         clprune_saved_destroy(saved);

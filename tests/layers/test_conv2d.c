@@ -1,4 +1,7 @@
-/* Convolutions against the reference, for every form of the kept input. */
+/* Convolutions against the reference, for every form of the kept input.
+ *
+ * Strides, dilations, paddings above the kernel, images wider than local memory. dx also on top of
+ * a gradient. dw of a form is dw of the restored tensor. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,16 +118,16 @@ static void against_reference(void **state)
     TEST_OK(clprune_conv2d_saved_create(layer, r.batch, image, "x", &saved));
     TEST_OK(clprune_conv2d_forward(layer, r.batch, image, t.mx.mat, t.mw.mat,
         row->bias ? t.mb.mat : CLPRUNE_NO_MAT, t.my.mat, saved, NULL));
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
-        t.mdx.mat, t.mdw.mat, t.mdb.mat, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, saved, t.mdy.mat, t.mw.mat,
+        &(clprune_grads){.dx = t.mdx.mat, .dw = t.mdw.mat, .db = t.mdb.mat}, NULL));
     check("y", &t.my, conv_ref_forward(&r, t.x, t.w, row->bias ? t.b : NULL), row->name);
     check("dw", &t.mdw, conv_ref_dw(&r, t.dy, t.x), row->name);
     check("db", &t.mdb, conv_ref_db(&r, t.dy), row->name);
     check("dx", &t.mdx, conv_ref_dx(&r, t.dy, t.w), row->name);
     /* on top of what came through a shortcut: x, say */
     test_mat_set(&t.mdx, t.x);
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.5f, NULL, t.mdy.mat, t.mw.mat,
-        t.mdx.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, NULL, t.mdy.mat, t.mw.mat,
+        &(clprune_grads){.dx = t.mdx.mat, .dx_beta = 0.5f}, NULL));
     check("dx + x / 2", &t.mdx, conv_ref_dx_on(&r, t.dy, t.w, 0.5f, t.x), row->name);
     test_mat_unchanged(&t.mx, "x");
     test_mat_unchanged(&t.mw, "w");
@@ -182,14 +185,14 @@ static void one_restored(const form_row *form, const conv_row *row)
     test_mat restored = test_mat_make(r.batch * r.height * r.width, r.in, 0, NULL);
     TEST_OK(clprune_saved_restore(saved, 0, r.batch, restored.mat, NULL));
     float *x = test_mat_get(&restored, "restored");
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
-        CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, saved, t.mdy.mat, t.mw.mat,
+        &(clprune_grads){.dw = t.mdw.mat}, NULL));
     gemm_ref want = conv_ref_dw(&r, t.dy, x);
     float *once = test_mat_get(&t.mdw, "dw");
     test_close("dw", want.m, want.n, once, want.want, want.bound, "%s, %s", row->name, form->name);
     /* once more on top: twice the gradient */
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 1.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
-        CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, saved, t.mdy.mat, t.mw.mat,
+        &(clprune_grads){.dw = t.mdw.mat, .beta = 1.0f}, NULL));
     float *twice = test_mat_get(&t.mdw, "dw");
     for (size_t e = 0; e < want.m * want.n; e++) {
         want.want[e] *= 2;
@@ -278,8 +281,9 @@ static void invalid(void **state)
     test_mat y = test_mat_make(2 * 9, 4, 0, NULL);
 #define FORWARD(batch, image)                                                                      \
     clprune_conv2d_forward(layer, batch, image, x.mat, w.mat, none, y.mat, NULL, NULL)
-#define BACKWARD(saved, w, dx, dw)                                                                 \
-    clprune_conv2d_backward(layer, 2, image, 0, 0, saved, y.mat, w, dx, dw, none, NULL)
+#define BACKWARD(saved, w, to_x, to_w)                                                             \
+    clprune_conv2d_backward(                                                                       \
+        layer, 2, image, saved, y.mat, w, &(clprune_grads){.dx = to_x, .dw = to_w}, NULL)
     TEST_FAILS(FORWARD(2, small), CLPRUNE_INVALID_SIZE, "does not fit images of 2 x 5");
     TEST_FAILS(FORWARD(1, image), CLPRUNE_INVALID_SIZE, "x is");
     TEST_FAILS(BACKWARD(NULL, none, none, w.mat), CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
@@ -288,8 +292,8 @@ static void invalid(void **state)
     TEST_FAILS(BACKWARD(saved, w.mat, clprune_saved_dense(saved, 0, 2), none),
         CLPRUNE_INVALID_ARGUMENT, "dx overlaps saved");
     /* no images: nothing to do, and no gradient */
-    TEST_OK(clprune_conv2d_backward(layer, 0, image, 0, 0, saved, clprune_mat_rows(y.mat, 0, 0),
-        none, none, w.mat, none, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, 0, image, saved, clprune_mat_rows(y.mat, 0, 0), none,
+        &(clprune_grads){.dw = w.mat}, NULL));
     const float *dw = test_mat_get(&w, "dw");
     for (size_t i = 0; i < 4 * 36; i++)
         assert_true(dw[i] == 0.0f);

@@ -1,5 +1,6 @@
 /* GELU-derivative codes: the nearest level over all shapes, the levels against the conditions of
  * Lloyd and Max, errors, special values, aliasing, padding, repeatability, invalid arguments. */
+#include "nn/layers/activation_private.h"
 #include "ref/gelu_code_ref.h"
 #include "ref/gelu_ref.h"
 #include "support/test_layer.h"
@@ -40,7 +41,7 @@ static void get_levels(unsigned bits, double *levels)
     memcpy(packed, bytes, words * sizeof(float));
     test_mat codes = test_mat_make(1, words, 0, packed), dg = test_mat_make(1, count, 0, ones);
     test_mat dh = test_mat_make(1, count, 0, NULL);
-    TEST_OK(clprune_gelu_code_backward(
+    TEST_OK(clprune__gelu_code_backward(
         test_context(), bits, 0, dg.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
     float *got = test_mat_get(&dh, "levels");
     for (size_t i = 0; i < count; i++)
@@ -63,7 +64,7 @@ static layer_size size_codes(const void *of)
 static clprune_status call_forward(const layer_call *c)
 {
     const unsigned bits = ((const shape_case *)c->shape)->bits;
-    return clprune_gelu_code_forward(
+    return clprune__gelu_code_forward(
         c->context, bits, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
 }
 
@@ -130,7 +131,7 @@ static void any_codes(const void *of, size_t count, float *values)
 static clprune_status call_backward(const layer_call *c)
 {
     const unsigned bits = ((const shape_case *)c->shape)->bits;
-    return clprune_gelu_code_backward(
+    return clprune__gelu_code_backward(
         c->context, bits, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
 }
 
@@ -195,9 +196,9 @@ static void errors(void **state)
         }
         test_mat_set(&in, h);
         test_mat_set(&dh, ones);
-        TEST_OK(clprune_gelu_code_forward(
+        TEST_OK(clprune__gelu_code_forward(
             context, s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
-        TEST_OK(clprune_gelu_code_backward(
+        TEST_OK(clprune__gelu_code_backward(
             context, s->bits, 0, dh.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
         float *got = test_mat_get(&dh, "dh");
         for (size_t i = 0; i < COUNT; i++) {
@@ -218,8 +219,8 @@ static clprune_status call_both(const layer_call *c)
 {
     const clprune_mat *m = c->m;
     const unsigned bits = ((const shape_case *)c->shape)->bits;
-    TEST_OK(clprune_gelu_code_forward(c->context, bits, m[0], CLPRUNE_NO_MAT, m[3], m[2], NULL));
-    return clprune_gelu_code_backward(c->context, bits, 0, m[1], m[2], m[3], m[4], c->event);
+    TEST_OK(clprune__gelu_code_forward(c->context, bits, m[0], CLPRUNE_NO_MAT, m[3], m[2], NULL));
+    return clprune__gelu_code_backward(c->context, bits, 0, m[1], m[2], m[3], m[4], c->event);
 }
 
 static const layer_case both = {"both passes",
@@ -251,7 +252,7 @@ static void special_values(void **state)
     test_mat in = test_mat_make(1, COUNT, 0, h), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat codes = test_mat_make(1, words, 0, NULL);
     get_levels(s->bits, levels);
-    TEST_OK(clprune_gelu_code_forward(
+    TEST_OK(clprune__gelu_code_forward(
         context, s->bits, in.mat, CLPRUNE_NO_MAT, out.mat, codes.mat, NULL));
     float *packed = test_mat_get(&codes, "codes"), *g = test_mat_get(&out, "g");
     for (size_t i = 0; i < COUNT; i++) {
@@ -268,7 +269,7 @@ static void special_values(void **state)
     /* NaN and infinite gradients stay visible. */
     const float bad[3] = {NAN, INFINITY, -INFINITY};
     test_mat dg = test_mat_make(1, 3, 0, bad), few = test_mat_make(1, 1, 0, packed);
-    TEST_OK(clprune_gelu_code_backward(
+    TEST_OK(clprune__gelu_code_backward(
         context, s->bits, 0, dg.mat, few.mat, dg.mat, CLPRUNE_NO_MAT, NULL));
     float *dh = test_mat_get(&dg, "dh");
     assert_true(isnan(dh[0]) && isinf(dh[1]) && isinf(dh[2]));
@@ -310,10 +311,10 @@ static void invalid_bits(void **state)
     test_mat h = test_mat_make(4, 17, 0, NULL), g = test_mat_make(4, 17, 0, NULL);
     test_mat codes = test_mat_make(4, 3, 0, NULL);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        TEST_FAILS(clprune_gelu_code_forward(
+        TEST_FAILS(clprune__gelu_code_forward(
                        test_context(), rows[i].bits, h.mat, none, g.mat, codes.mat, NULL),
             rows[i].status, rows[i].text);
-        TEST_FAILS(clprune_gelu_code_backward(
+        TEST_FAILS(clprune__gelu_code_backward(
                        test_context(), rows[i].bits, 0, h.mat, codes.mat, g.mat, none, NULL),
             rows[i].status, rows[i].text);
     }

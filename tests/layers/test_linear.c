@@ -135,6 +135,19 @@ static void check(const char *what, const test_mat *m, gemm_ref ref, const linea
     test_close(what, ref.m, ref.n, got, ref.want, ref.bound, "%s", r->name);
 }
 
+/* dx_beta adds to what dx has; dx: the gradient. */
+static void check_added(tensors *t, const linear_row *r, gemm_ref dx)
+{
+    const float *old = test_mat_get(&t->m[DX], "dx");
+    for (size_t i = 0; i < dx.m * dx.n; i++) {
+        dx.want[i] -= 0.5 * (double)old[i];
+        dx.bound[i] += 0x1p-23 * (fabs((double)old[i]) + fabs(dx.want[i]));
+    }
+    TEST_OK(clprune_linear_backward(t->layer, r->batch, NULL, t->m[DY].mat, t->m[W].mat,
+        &(clprune_grads){.dx = t->m[DX].mat, .dx_beta = -0.5f}, NULL));
+    check("dx, added", &t->m[DX], dx, r);
+}
+
 static void against_reference(void **state)
 {
     const linear_row *r = *state;
@@ -146,8 +159,8 @@ static void against_reference(void **state)
     test_mat_unchanged(&t.m[X], "x");
     TEST_OK(clprune_mat_fill(test_context(), NAN, t.m[X].mat, NULL)); /* x is long gone */
     cl_event event = NULL;
-    TEST_OK(clprune_linear_backward(t.layer, r->batch, 0.0f, t.saved, t.m[DY].mat, t.m[W].mat,
-        t.m[DX].mat, t.m[DW].mat, t.m[DB].mat, &event));
+    TEST_OK(clprune_linear_backward(t.layer, r->batch, t.saved, t.m[DY].mat, t.m[W].mat,
+        &(clprune_grads){.dx = t.m[DX].mat, .dw = t.m[DW].mat, .db = t.m[DB].mat}, &event));
     layer_event(event);
     if (r->tokens) {
         check("y", &t.m[Y], token_linear_ref_forward(r->batch, r->in, r->out, d, x, w, b), r);
@@ -160,8 +173,14 @@ static void against_reference(void **state)
         check("dw", &t.m[DW], linear_ref_dw(m, r->in, r->out, dy, kept), r);
         check("db", &t.m[DB], linear_ref_db(m, r->out, dy), r);
     }
+    check_added(&t, r,
+        r->tokens ? token_linear_ref_dx(r->batch, r->in, r->out, d, dy, w)
+                  : linear_ref_dx(m, r->in, r->out, dy, w));
     for (size_t i = W; i <= DY; i++)
         test_mat_unchanged(&t.m[i], "input");
+    TEST_FAILS(
+        clprune_linear_backward(t.layer, r->batch, NULL, t.m[DY].mat, t.m[W].mat, NULL, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
     tensors_close(&t);
 }
 
@@ -181,9 +200,9 @@ static void skipped_outputs(void **state)
         }
         cl_event event = NULL;
         /* What a skipped output alone needs may be missing: w for dx, the kept x for dw. */
-        TEST_OK(clprune_linear_backward(t.layer, r->batch, 0.0f, wanted & 2 ? t.saved : NULL,
-            t.m[DY].mat, wanted & 1 ? t.m[W].mat : CLPRUNE_NO_MAT, given[0], given[1], given[2],
-            &event));
+        TEST_OK(clprune_linear_backward(t.layer, r->batch, wanted & 2 ? t.saved : NULL, t.m[DY].mat,
+            wanted & 1 ? t.m[W].mat : CLPRUNE_NO_MAT,
+            &(clprune_grads){.dx = given[0], .dw = given[1], .db = given[2]}, &event));
         layer_event(event);
         for (int i = 0; i < 3; i++) {
             const test_mat *out = &t.m[DX + i];
@@ -212,7 +231,7 @@ static void zero_sparsity_is_dense(void **state)
     test_mat dw = test_mat_make(r.out, r.in, 0, NULL);
     pass_forward(&t, r.batch, none, t.m[Y].mat);
     TEST_OK(clprune_linear_backward(
-        t.layer, r.batch, 0.0f, t.saved, dy, w, none, t.m[DW].mat, none, NULL));
+        t.layer, r.batch, t.saved, dy, w, &(clprune_grads){.dw = t.m[DW].mat}, NULL));
     TEST_OK(clprune_gemm(test_context(), false, true, 1, 0, x, w, y.mat, NULL));
     TEST_OK(clprune_gemm(test_context(), true, false, 1, 0, dy, x, dw.mat, NULL));
     layer_same("y", &t.m[Y], &y);
@@ -273,8 +292,8 @@ static void finite_differences(void **state)
     static const char *const names[3] = {"dx", "dw", "db"};
     tensors t = tensors_open(r, 101);
     pass_forward(&t, r->batch, t.m[B].mat, t.m[Y].mat);
-    TEST_OK(clprune_linear_backward(t.layer, r->batch, 0.0f, t.saved, t.m[DY].mat, t.m[W].mat,
-        t.m[DX].mat, t.m[DW].mat, t.m[DB].mat, NULL));
+    TEST_OK(clprune_linear_backward(t.layer, r->batch, t.saved, t.m[DY].mat, t.m[W].mat,
+        &(clprune_grads){.dx = t.m[DX].mat, .dw = t.m[DW].mat, .db = t.m[DB].mat}, NULL));
     test_rng rng = {105};
     for (size_t i = 0; i < 3; i++) {
         const float *grad = test_mat_get(&t.m[DX + i], names[i]);
@@ -335,8 +354,8 @@ static void narrow_values(void **state)
             test_mat mdw = test_mat_make(OUT, in, 0, NULL), want = test_mat_make(OUT, in, 0, NULL);
             TEST_OK(clprune_linear_forward(
                 layer, BATCH, mx.mat, mw.mat, CLPRUNE_NO_MAT, my.mat, saved, NULL));
-            TEST_OK(clprune_linear_backward(layer, BATCH, 0.0f, saved, mdy.mat, mw.mat,
-                CLPRUNE_NO_MAT, mdw.mat, CLPRUNE_NO_MAT, NULL));
+            TEST_OK(clprune_linear_backward(
+                layer, BATCH, saved, mdy.mat, mw.mat, &(clprune_grads){.dw = mdw.mat}, NULL));
             TEST_OK((token ? clprune_saved_product_nt : clprune_saved_product_tn)(
                 saved, 0, BATCH, 0.0f, mdy.mat, want.mat, NULL));
             float *got = test_mat_get(&mdw, "dw"), *product = test_mat_get(&want, "product");
@@ -368,8 +387,8 @@ static void no_samples(void **state)
         y.mat.cols = token ? 4 : 5;
         TEST_OK(clprune_linear_forward(layer, 0, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
         test_mat dw = test_mat_make(5, 4, 0, values), db = test_mat_make(1, 5, 0, values);
-        TEST_OK(clprune_linear_backward(
-            layer, 0, 0.5f, saved, y.mat, w.mat, x.mat, dw.mat, db.mat, NULL));
+        TEST_OK(clprune_linear_backward(layer, 0, saved, y.mat, w.mat,
+            &(clprune_grads){.dx = x.mat, .dw = dw.mat, .db = db.mat, .beta = 0.5f}, NULL));
         float *scaled_w = test_mat_get(&dw, "dw"), *scaled_b = test_mat_get(&db, "db");
         for (size_t i = 0; i < 5 * 4; i++)
             assert_true(scaled_w[i] == 0.5f * values[i] && scaled_b[i % 5] == 0.5f * values[i % 5]);
@@ -401,14 +420,14 @@ static void upon_the_store(void **state)
         TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, none, y.mat, saved, NULL));
         const clprune_mat own = clprune_saved_dense(saved, 0, BATCH),
                           row = clprune_mat_rows(own, 0, 1);
-        TEST_FAILS(
-            clprune_linear_backward(layer, BATCH, 0, saved, y.mat, w.mat, own, dw.mat, none, NULL),
+        TEST_FAILS(clprune_linear_backward(layer, BATCH, saved, y.mat, w.mat,
+                       &(clprune_grads){.dx = own, .dw = dw.mat}, NULL),
             bad, "dx overlaps saved");
-        TEST_FAILS(
-            clprune_linear_backward(layer, BATCH, 0, saved, y.mat, w.mat, own, none, none, NULL),
+        TEST_FAILS(clprune_linear_backward(
+                       layer, BATCH, saved, y.mat, w.mat, &(clprune_grads){.dx = own}, NULL),
             bad, "dx overlaps saved");
-        TEST_FAILS(
-            clprune_linear_backward(layer, BATCH, 0, saved, y.mat, none, none, none, row, NULL),
+        TEST_FAILS(clprune_linear_backward(
+                       layer, BATCH, saved, y.mat, none, &(clprune_grads){.db = row}, NULL),
             bad, "db overlaps saved");
         clprune_saved_destroy(saved);
         clprune_linear_destroy(layer);
@@ -428,8 +447,8 @@ static void run_rows(clprune_linear *layer, size_t length, size_t in, size_t out
     test_mat dw = test_mat_make(out, in, 0, NULL), db = test_mat_make(1, out, 0, NULL);
     TEST_OK(clprune_linear_saved_create(layer, BATCH, length, "x", &saved));
     TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, b.mat, y.mat, saved, NULL));
-    TEST_OK(
-        clprune_linear_backward(layer, BATCH, 0, saved, y.mat, w.mat, x.mat, dw.mat, db.mat, NULL));
+    TEST_OK(clprune_linear_backward(layer, BATCH, saved, y.mat, w.mat,
+        &(clprune_grads){.dx = x.mat, .dw = dw.mat, .db = db.mat}, NULL));
     clprune_saved_destroy(saved);
 }
 
@@ -462,7 +481,7 @@ static void one_row_indices(void **state)
             TEST_OK(clprune_linear_saved_create(layer, BATCH, 1, "x", &saved));
             TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, none, out.mat, saved, NULL));
             TEST_OK(clprune_linear_backward(
-                layer, BATCH, 0, saved, y.mat, none, none, dw[i].mat, none, NULL));
+                layer, BATCH, saved, y.mat, none, &(clprune_grads){.dw = dw[i].mat}, NULL));
             clprune_saved_destroy(saved);
             clprune_linear_destroy(layer);
         }

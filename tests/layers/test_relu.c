@@ -1,4 +1,5 @@
 /* ReLU: forward with a bias and its mask, backward with the bias's gradient, special values. */
+#include "nn/layers/activation_private.h"
 #include "support/test_layer.h"
 
 static layer_size size_mask(const void *shape)
@@ -21,7 +22,7 @@ static void with_zeros(const void *shape, size_t count, float *values)
 
 static clprune_status call_forward(const layer_call *c)
 {
-    return clprune_relu_forward(c->context, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
+    return clprune__relu_forward(c->context, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
 }
 
 static void ref_forward(const layer_data *d)
@@ -56,7 +57,8 @@ static void any_mask(const void *shape, size_t count, float *values)
 
 static clprune_status call_backward(const layer_call *c)
 {
-    return clprune_relu_backward(c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
+    return clprune__relu_backward(
+        c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
 }
 
 static void ref_backward(const layer_data *d)
@@ -88,7 +90,7 @@ static void special_values(void **state)
         bad[i] = i % 2 == 0 ? NAN : INFINITY;
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat mask = test_mat_make(1, 1, 0, NULL), dy = test_mat_make(1, COUNT, 0, bad);
-    TEST_OK(clprune_relu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
+    TEST_OK(clprune__relu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
     const float *y = test_mat_get(&out, "y"), *bits = test_mat_get(&mask, "mask");
     assert_true(isnan(y[0]) && isnan(y[1]) && isinf(y[2]));
     for (size_t i = 2; i < COUNT; i++) {
@@ -98,7 +100,7 @@ static void special_values(void **state)
     for (size_t i = 0; i < 32; i++)
         assert_int_equal(layer_bit(bits, 1, 0, i), passes[i]);
     /* A gradient that does not pass is 0, whatever it is. */
-    TEST_OK(clprune_relu_backward(context, 0, dy.mat, mask.mat, out.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune__relu_backward(context, 0, dy.mat, mask.mat, out.mat, CLPRUNE_NO_MAT, NULL));
     const float *dx = test_mat_get(&out, "dx");
     for (size_t i = 0; i < COUNT; i++)
         assert_true(passes[i] ? isnan(bad[i]) ? isnan(dx[i]) : isinf(dx[i]) : dx[i] == 0.0f);

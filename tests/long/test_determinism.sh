@@ -6,6 +6,9 @@
 #
 # RUNS runs with each of 1, 2 and 4 threads; 1 is a quick look: three presets, 1 and 4
 # threads. Losses in log.csv and the weights must be equal to the byte.
+#
+# In the locale with a decimal comma log and summary have decimal points. RUNS 5, label long, runs 15 presets of both
+# programs; tiled kernels that are resumed with other threads say so.
 export LC_ALL=C # a decimal point in every locale
 set -u
 usage="usage: test_determinism.sh RESMLP_TRAIN RESNET_TRAIN RUNS"

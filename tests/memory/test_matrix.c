@@ -5,6 +5,7 @@
 #include "runtime/context/check.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
+#include "support/test_objects.h"
 #include "support/test_rng.h"
 
 typedef struct shape {
@@ -27,6 +28,13 @@ static void write_and_read(void **state)
     test_same_floats("read", s->rows, s->cols, back, values, "gap %zu", s->gap);
 }
 
+static void complete(cl_event event)
+{
+    assert_non_null(event);
+    TEST_CL(clWaitForEvents(1, &event));
+    TEST_CL(clReleaseEvent(event));
+}
+
 static void fill(void **state)
 {
     const shape *s = *state;
@@ -35,9 +43,7 @@ static void fill(void **state)
         test_mat m = test_mat_make(s->rows, s->cols, s->gap, NULL);
         cl_event event = NULL;
         TEST_OK(clprune_mat_fill(test_context(), fills[i], m.mat, &event));
-        assert_non_null(event);
-        assert_int_equal(clWaitForEvents(1, &event), CL_SUCCESS);
-        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        complete(event);
         float *got = test_mat_get(&m, "filled matrix"),
               *want = test_new_normal(1, s->rows * s->cols);
         for (size_t j = 0; j < s->rows * s->cols; j++)
@@ -55,8 +61,7 @@ static void copy(void **state)
         test_mat to = test_mat_make(s->rows, s->cols, gap, NULL);
         cl_event event = NULL;
         TEST_OK(clprune_mat_copy(test_context(), from.mat, to.mat, &event));
-        assert_non_null(event);
-        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        complete(event);
         float *got = test_mat_get(&to, "copy");
         test_same_floats("copy", s->rows, s->cols, got, values, "gaps %zu, %zu", s->gap, gap);
         test_mat_unchanged(&from, "source of a copy");
@@ -64,17 +69,15 @@ static void copy(void **state)
 }
 
 /* Matrices in one buffer with different strides. */
-static void copy_to_another_stride(void **state)
+static void copy_to_another_stride(NO_ROW)
 {
-    (void)state;
     float *values = test_new_normal(5, 10 * 6);
     test_mat whole = test_mat_make(10, 6, 0, values);
     const clprune_mat from = clprune_mat_rows(whole.mat, 0, 4);
     const clprune_mat to = {from.buffer, from.offset + 5 * 6, 4, 6, 7};
     cl_event event = NULL;
     TEST_OK(clprune_mat_copy(test_context(), from, to, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    complete(event);
     float *got = test_mat_get(&whole, "whole");
     for (size_t r = 0; r < 4; r++)
         memcpy(values + 5 * 6 + r * 7, values + r * 6, 6 * sizeof *values);
@@ -88,9 +91,8 @@ static clprune_mat columns(clprune_mat mat, size_t from, size_t cols)
 }
 
 /* Windows of one matrix, side by side: apart, however their rows lie to each other. */
-static void copy_side_by_side(void **state)
+static void copy_side_by_side(NO_ROW)
 {
-    (void)state;
     enum { ROWS = 9, COLS = 12 };
     static const struct {
         size_t from, from_row, to, to_row, cols;
@@ -123,9 +125,8 @@ static void copy_side_by_side(void **state)
 }
 
 /* Windows of different ld are not told apart, a single row has no ld. */
-static void ld_of_windows(void **state)
+static void ld_of_windows(NO_ROW)
 {
-    (void)state;
     test_mat whole = test_mat_make(8, 12, 0, NULL);
     const clprune_mat left = columns(whole.mat, 0, 4), right = columns(whole.mat, 6, 4);
     clprune_mat other = columns(clprune_mat_rows(whole.mat, 0, 4), 6, 4);
@@ -142,9 +143,8 @@ static void ld_of_windows(void **state)
 }
 
 /* Two matrices in one buffer, apart and overlapping by one element. */
-static void copy_within_a_buffer(void **state)
+static void copy_within_a_buffer(NO_ROW)
 {
-    (void)state;
     float *values = test_new_normal(4, 10 * 6);
     test_mat whole = test_mat_make(10, 6, 0, values);
     TEST_OK(clprune_mat_copy(test_context(), clprune_mat_rows(whole.mat, 0, 4),
@@ -165,16 +165,14 @@ static void copy_within_a_buffer(void **state)
     test_mat_unchanged(&whole, "matrix of refused copies");
 }
 
-static void create(void **state)
+static void create(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     clprune_mat mat;
-    const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_GRADIENTS).live;
+    const uint64_t before = test_live(context, CLPRUNE_MEMORY_GRADIENTS);
     TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", 3, 5, &mat));
     assert_true(mat.rows == 3 && mat.cols == 5 && mat.ld == 5 && mat.offset == 0);
-    assert_int_equal(
-        clprune_memory_query(context, CLPRUNE_MEMORY_GRADIENTS).live, before + 3 * 5 * 4);
+    assert_int_equal(test_live(context, CLPRUNE_MEMORY_GRADIENTS), before + 3 * 5 * 4);
     clprune_buffer_release(context, mat.buffer);
     TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", 0, 5, &mat));
     clprune_buffer_release(context, mat.buffer);
@@ -250,9 +248,8 @@ static void note_entry(void *user, const clprune_memory_entry *entry)
     text->bytes += entry->bytes;
 }
 
-static void create_shared(void **state)
+static void create_shared(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     static const size_t sizes[SHARED][2] = {{1, 7}, {3, 32}, {0, 4}, {5, 3}, {1, 16}};
     const char *const names[SHARED] = {"a", "b", "c", "d", "e"};
@@ -277,27 +274,25 @@ static void create_shared(void **state)
         }
     }
     size_t size;
-    assert_int_equal(
-        clGetMemObjectInfo(mats[0].buffer, CL_MEM_SIZE, sizeof size, &size, NULL), CL_SUCCESS);
+    TEST_CL(clGetMemObjectInfo(mats[0].buffer, CL_MEM_SIZE, sizeof size, &size, NULL));
     assert_int_equal(size, bytes);
     ledger_text text = {"", 0};
     clprune_memory_visit(context, note_entry, &text);
     assert_string_equal(text.names, "a b c d e ");
     assert_int_equal(text.bytes, bytes);
-    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before.live + bytes);
+    assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), before.live + bytes);
     assert_int_equal(
         clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, before.count + SHARED);
     clprune_buffer_release(context, mats[2].buffer);
-    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before.live);
+    assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), before.live);
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, before.count);
 }
 
-static void create_shared_fails(void **state)
+static void create_shared_fails(NO_ROW)
 {
-    (void)state;
-    clprune_context *context;
     const char *const names[2] = {"a", "b"}, *const no_names[2] = {"a", NULL};
-    TEST_OK(test_create((clprune_context_options){.cache_dir = "off", .mem_limit = 100}, &context));
+    clprune_context *context =
+        test_open((clprune_context_options){.cache_dir = "off", .mem_limit = 100});
     const clprune_memory_category category = CLPRUNE_MEMORY_PARAMETERS;
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     test_mat kept = test_mat_make(1, 1, 0, NULL);
@@ -306,8 +301,7 @@ static void create_shared_fails(void **state)
 #define REFUSED()   assert_true(mats[0].buffer == NULL && mats[1].buffer == NULL)
     mats[0].rows = 1; /* 4 + 100 bytes: each would fit */
     TEST_OK(CREATE(context, category, 0, NULL, NULL));
-    const clprune_status got = CREATE(context, category, 2, names, mats);
-    assert_int_equal(got, CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    assert_int_equal(CREATE(context, category, 2, names, mats), CLPRUNE_OUT_OF_DEVICE_MEMORY);
     REFUSED();
     mats[0].buffer = kept.mat.buffer;
     mats[1].rows = SIZE_MAX / 8;
@@ -327,12 +321,10 @@ static void create_shared_fails(void **state)
 #undef CREATE
 #undef REFUSED
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, 0);
-    clprune_context_destroy(context);
 }
 
-static void other_bad_arguments(void **state)
+static void other_bad_arguments(NO_ROW)
 {
-    (void)state;
     test_mat a = test_mat_make(3, 4, 0, NULL), b = test_mat_make(4, 3, 0, NULL);
     float host[12] = {0};
     TEST_FAILS(clprune_mat_copy(test_context(), a.mat, b.mat, NULL), CLPRUNE_INVALID_SIZE, "to");

@@ -1,136 +1,119 @@
-/* Buffers and the ledger: figures, budget, custom allocators, visiting. */
+/* Buffers and the ledger: figures, budget, custom allocators, visiting.
+ *
+ * The caller's allocator and log may use the context, also while it is destroyed. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/memory/scratch.h"
-#include "support/test_device.h"
-
-static clprune_memory_usage usage(clprune_context *context, clprune_memory_category category)
-{
-    return clprune_memory_query(context, category);
-}
-
-static clprune_context *open_with(clprune_context_options options)
-{
-    clprune_context *context = NULL;
-    if (test_create(options, &context) != CLPRUNE_SUCCESS)
-        fail_msg("%s", clprune_last_error(NULL));
-    return context;
-}
+#include "support/test_folder.h"
+#include "support/test_objects.h"
 
 static cl_mem create(
     clprune_context *context, clprune_memory_category category, const char *name, size_t bytes)
 {
     cl_mem buffer = NULL;
-    assert_int_equal(
-        clprune_buffer_create(context, category, name, bytes, &buffer), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_buffer_create(context, category, name, bytes, &buffer));
     assert_non_null(buffer);
     return buffer;
 }
 
-static void figures(void **state)
+/* A creation of category INPUT that fails. */
+static void create_fails(clprune_context *context, const char *name, size_t bytes,
+    clprune_status status, const char *part)
 {
-    (void)state;
-    clprune_context *context = open_with((clprune_context_options){0});
+    cl_mem buffer = (cl_mem)(void *)&status;
+    TEST_FAILS_IN(context,
+        clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, name, bytes, &buffer), status, part);
+    assert_null(buffer);
+}
+
+static void check_usage(const clprune_context *context, clprune_memory_category category,
+    uint64_t live, uint64_t peak, uint64_t count)
+{
+    const clprune_memory_usage usage = clprune_memory_query(context, category);
+    assert_int_equal(usage.live, live);
+    assert_int_equal(usage.peak, peak);
+    assert_int_equal(usage.count, count);
+}
+
+static void figures(NO_ROW)
+{
+    clprune_context *context = test_open((clprune_context_options){0});
     for (int i = 0; i <= CLPRUNE_MEMORY_TOTAL; i++)
-        assert_int_equal(usage(context, (clprune_memory_category)i).peak, 0);
+        assert_int_equal(clprune_memory_query(context, (clprune_memory_category)i).peak, 0);
     cl_mem a = create(context, CLPRUNE_MEMORY_INPUT, "a", 1000);
     cl_mem b = create(context, CLPRUNE_MEMORY_ACTIVATIONS, "b", 500);
     cl_mem c = create(context, CLPRUNE_MEMORY_INPUT, "c", 24);
     size_t size = 0;
-    assert_int_equal(clGetMemObjectInfo(a, CL_MEM_SIZE, sizeof size, &size, NULL), CL_SUCCESS);
+    TEST_CL(clGetMemObjectInfo(a, CL_MEM_SIZE, sizeof size, &size, NULL));
     assert_int_equal(size, 1000);
-    clprune_memory_usage input = usage(context, CLPRUNE_MEMORY_INPUT);
-    assert_int_equal(input.live, 1024);
-    assert_int_equal(input.peak, 1024);
-    assert_int_equal(input.count, 2);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).live, 1524);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).count, 3);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_WORKSPACE).live, 0);
+    check_usage(context, CLPRUNE_MEMORY_INPUT, 1024, 1024, 2);
+    check_usage(context, CLPRUNE_MEMORY_TOTAL, 1524, 1524, 3);
+    check_usage(context, CLPRUNE_MEMORY_WORKSPACE, 0, 0, 0);
     clprune_buffer_release(context, a);
-    input = usage(context, CLPRUNE_MEMORY_INPUT);
-    assert_int_equal(input.live, 24);
-    assert_int_equal(input.peak, 1024);
-    assert_int_equal(input.count, 1);
+    check_usage(context, CLPRUNE_MEMORY_INPUT, 24, 1024, 1);
     /* The peak of the sum is not the sum of the peaks. */
     cl_mem d = create(context, CLPRUNE_MEMORY_ACTIVATIONS, "d", 600);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_ACTIVATIONS).peak, 1100);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).peak, 1524);
+    check_usage(context, CLPRUNE_MEMORY_ACTIVATIONS, 1100, 1100, 2);
+    check_usage(context, CLPRUNE_MEMORY_TOTAL, 1124, 1524, 3);
     clprune_memory_reset_peak(context);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).peak, 1124);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_INPUT).peak, 24);
+    check_usage(context, CLPRUNE_MEMORY_TOTAL, 1124, 1124, 3);
+    check_usage(context, CLPRUNE_MEMORY_INPUT, 24, 24, 1);
     clprune_buffer_release(context, b);
     clprune_buffer_release(context, c);
     clprune_buffer_release(context, d);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).live, 0);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).count, 0);
-    clprune_context_destroy(context);
+    check_usage(context, CLPRUNE_MEMORY_TOTAL, 0, 1124, 0);
 }
 
-static void empty_buffer(void **state)
+static void empty_buffer(NO_ROW)
 {
-    (void)state;
-    clprune_context *context = open_with((clprune_context_options){0});
+    clprune_context *context = test_open((clprune_context_options){0});
     cl_mem buffer = create(context, CLPRUNE_MEMORY_OPTIMIZER, "none", 0);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_OPTIMIZER).live, 0);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_OPTIMIZER).count, 1);
+    check_usage(context, CLPRUNE_MEMORY_OPTIMIZER, 0, 0, 1);
     clprune_buffer_release(context, buffer);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_OPTIMIZER).count, 0);
-    clprune_context_destroy(context);
+    check_usage(context, CLPRUNE_MEMORY_OPTIMIZER, 0, 0, 0);
 }
 
-static void budget(void **state)
+static void budget(NO_ROW)
 {
-    (void)state;
-    clprune_context *context = open_with((clprune_context_options){.mem_limit = 1000});
-    cl_mem buffer = create(context, CLPRUNE_MEMORY_INPUT, "a", 600), refused = buffer;
-    assert_int_equal(
-        clprune_buffer_create(context, CLPRUNE_MEMORY_WORKSPACE, "too big", 401, &refused),
-        CLPRUNE_OUT_OF_DEVICE_MEMORY);
-    assert_null(refused);
-    assert_non_null(strstr(clprune_last_error(context), "too big"));
-    assert_non_null(strstr(clprune_last_error(context), "401 bytes of device memory"));
-    assert_non_null(strstr(clprune_last_error(context), "600 of 1000 bytes are in use"));
-    assert_non_null(strstr(clprune_last_error(context), "or raise options.mem_limit"));
-    assert_int_equal(
-        clprune_buffer_create(context, CLPRUNE_MEMORY_WORKSPACE, "far too big", SIZE_MAX, &refused),
-        CLPRUNE_OUT_OF_DEVICE_MEMORY);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).live, 600);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).count, 1);
+    clprune_context *context = test_open((clprune_context_options){.mem_limit = 1000});
+    static const char *const parts[] = {"too big", "401 bytes of device memory",
+        "600 of 1000 bytes are in use", "or raise options.mem_limit"};
+    cl_mem buffer = create(context, CLPRUNE_MEMORY_INPUT, "a", 600);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        create_fails(context, "too big", 401, CLPRUNE_OUT_OF_DEVICE_MEMORY, parts[i]);
+    create_fails(context, "far too big", SIZE_MAX, CLPRUNE_OUT_OF_DEVICE_MEMORY, "far too big");
+    check_usage(context, CLPRUNE_MEMORY_TOTAL, 600, 600, 1);
     /* The handle goes on working. */
     cl_mem fits = create(context, CLPRUNE_MEMORY_WORKSPACE, "b", 400);
     clprune_buffer_release(context, fits);
     clprune_buffer_release(context, buffer);
-    assert_int_equal(clprune_context_finish(context), CLPRUNE_SUCCESS);
-    clprune_context_destroy(context);
+    TEST_OK(clprune_context_finish(context));
 }
 
-static void over_the_device(void **state)
+static void over_the_device(NO_ROW)
 {
-    (void)state;
-    cl_mem buffer;
-    clprune_memory_usage before = usage(test_context(), CLPRUNE_MEMORY_TOTAL);
-    assert_int_equal(clprune_buffer_create(test_context(), CLPRUNE_MEMORY_INPUT, "universe",
-                         (size_t)1 << 60, &buffer),
-        CLPRUNE_OUT_OF_DEVICE_MEMORY);
-    assert_null(buffer);
-    assert_int_equal(usage(test_context(), CLPRUNE_MEMORY_TOTAL).live, before.live);
+    const uint64_t before = test_live(test_context(), CLPRUNE_MEMORY_TOTAL);
+    create_fails(
+        test_context(), "universe", (size_t)1 << 60, CLPRUNE_OUT_OF_DEVICE_MEMORY, "universe");
+    assert_int_equal(test_live(test_context(), CLPRUNE_MEMORY_TOTAL), before);
 }
-
-typedef struct visit_record {
-    size_t count;
-    char text[256];
-} visit_record;
 
 static void note(void *user, const clprune_memory_entry *entry)
 {
-    visit_record *record = user;
-    const size_t used = strlen(record->text);
-    (void)snprintf(record->text + used, sizeof record->text - used, "%s:%s:%d ", entry->name,
+    const char **text = user;
+    *text = test_text("%s%s:%s:%d ", *text, entry->name,
         clprune_memory_category_name(entry->category), (int)entry->bytes);
-    record->count++;
+}
+
+/* The entries of the ledger, "name:category:bytes ". */
+static void check_entries(const clprune_context *context, const char *want)
+{
+    const char *text = "";
+    clprune_memory_visit(context, note, &text);
+    assert_string_equal(text, want);
 }
 
 typedef struct counting {
@@ -158,27 +141,25 @@ static void counting_release(void *user, cl_mem buffer)
 {
     counting *c = user;
     c->released++;
-    assert_int_equal(clReleaseMemObject(buffer), CL_SUCCESS);
+    TEST_CL(clReleaseMemObject(buffer));
 }
 
-static void custom_allocator(void **state)
+static void custom_allocator(NO_ROW)
 {
-    (void)state;
     counting c = {.fail_at = -1};
-    clprune_context *context = open_with(
+    clprune_context *context = test_open(
         (clprune_context_options){.allocator = {counting_allocate, counting_release, &c}});
     cl_mem a = create(context, CLPRUNE_MEMORY_INPUT, "a", 10);
     (void)create(context, CLPRUNE_MEMORY_INPUT, "b", 0);
     assert_int_equal(c.made, 2);
     clprune_buffer_release(context, a);
     assert_int_equal(c.released, 1);
-    clprune_context_destroy(context); /* releases what is left */
+    test_end(context); /* releases what is left */
     assert_int_equal(c.released, 2);
 }
 
-static void failing_allocator(void **state)
+static void failing_allocator(NO_ROW)
 {
-    (void)state;
     static const struct {
         cl_int code;
         bool null_without_code;
@@ -197,18 +178,14 @@ static void failing_allocator(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         counting c = {
             .fail_at = 1, .code = rows[i].code, .null_without_code = rows[i].null_without_code};
-        clprune_context *context = open_with(
+        clprune_context *context = test_open(
             (clprune_context_options){.allocator = {counting_allocate, counting_release, &c}});
-        cl_mem a = create(context, CLPRUNE_MEMORY_INPUT, "a", 10), b = a;
-        assert_int_equal(
-            clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "frob", 10, &b), rows[i].status);
-        assert_null(b);
-        assert_non_null(strstr(clprune_last_error(context), rows[i].part));
+        (void)create(context, CLPRUNE_MEMORY_INPUT, "a", 10);
+        create_fails(context, "frob", 10, rows[i].status, rows[i].part);
         assert_non_null(strstr(clprune_last_error(context), "10 bytes for frob"));
-        assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).count, 1);
-        assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).live, 10);
+        check_usage(context, CLPRUNE_MEMORY_TOTAL, 10, 10, 1);
         (void)create(context, CLPRUNE_MEMORY_INPUT, "c", 10); /* and on it goes */
-        clprune_context_destroy(context);
+        test_end(context);
         assert_int_equal(c.made, c.released);
     }
 }
@@ -238,7 +215,7 @@ static void querying_release(void *user, cl_mem buffer)
     const hooked *h = user;
     assert_non_null(clprune_precision_name(clprune_context_precision(h->context)));
     assert_true(strlen(clprune_context_tuning_source(h->context)) > 0);
-    assert_int_equal(clReleaseMemObject(buffer), CL_SUCCESS);
+    TEST_CL(clReleaseMemObject(buffer));
 }
 
 /* Books a buffer on the first error. */
@@ -251,30 +228,24 @@ static void creating_log(void *user, clprune_log_level level, const char *messag
 }
 
 /* The caller's functions may create and release buffers of the context. */
-static void called_back(void **state)
+static void called_back(NO_ROW)
 {
-    (void)state;
     hooked h = {0};
-    visit_record record = {0};
-    h.context = open_with((clprune_context_options){.mem_limit = 1000,
+    h.context = test_open((clprune_context_options){.mem_limit = 1000,
         .allocator = {evicting_allocate, querying_release, &h},
         .log = creating_log,
         .log_user = &h});
     (void)create(h.context, CLPRUNE_MEMORY_INPUT, "first", 1);
-    cl_mem cached = create(h.context, CLPRUNE_MEMORY_INPUT, "cached", 2), refused;
+    cl_mem cached = create(h.context, CLPRUNE_MEMORY_INPUT, "cached", 2);
     h.cached = cached;
     (void)create(h.context, CLPRUNE_MEMORY_INPUT, "second", 3);
-    clprune_memory_visit(h.context, note, &record);
-    assert_string_equal(record.text, "first:input:1 spare:input:4 second:input:3 ");
+    check_entries(h.context, "first:input:1 spare:input:4 second:input:3 ");
     clprune_buffer_release(h.context, h.spare);
     h.spare = NULL;
-    assert_int_equal(clprune_buffer_create(h.context, CLPRUNE_MEMORY_INPUT, "b", 1000, &refused),
-        CLPRUNE_OUT_OF_DEVICE_MEMORY);
-    record = (visit_record){0};
-    clprune_memory_visit(h.context, note, &record);
-    assert_string_equal(record.text, "first:input:1 second:input:3 spare:input:4 ");
-    assert_int_equal(usage(h.context, CLPRUNE_MEMORY_TOTAL).live, 8);
-    clprune_context_destroy(h.context);
+    create_fails(h.context, "b", 1000, CLPRUNE_OUT_OF_DEVICE_MEMORY, "b");
+    check_entries(h.context, "first:input:1 second:input:3 spare:input:4 ");
+    assert_int_equal(test_live(h.context, CLPRUNE_MEMORY_TOTAL), 8);
+    test_end(h.context);
 }
 
 /* Books a large buffer while it allocates another one. */
@@ -289,20 +260,16 @@ static cl_mem greedy_allocate(void *user, cl_context cl, size_t bytes, cl_int *e
 }
 
 /* What the allocator takes counts before what it was called for is booked. */
-static void budget_of_the_allocator(void **state)
+static void budget_of_the_allocator(NO_ROW)
 {
-    (void)state;
     hooked h = {0};
-    cl_mem refused;
-    h.context = open_with((clprune_context_options){
+    h.context = test_open((clprune_context_options){
         .mem_limit = 1000, .allocator = {greedy_allocate, querying_release, &h}});
-    assert_int_equal(clprune_buffer_create(h.context, CLPRUNE_MEMORY_INPUT, "b", 600, &refused),
-        CLPRUNE_OUT_OF_DEVICE_MEMORY);
-    assert_null(refused);
-    assert_int_equal(usage(h.context, CLPRUNE_MEMORY_TOTAL).live, 600);
+    create_fails(h.context, "b", 600, CLPRUNE_OUT_OF_DEVICE_MEMORY, "b");
+    assert_int_equal(test_live(h.context, CLPRUNE_MEMORY_TOTAL), 600);
     clprune_buffer_release(h.context, h.spare);
     clprune_buffer_release(h.context, create(h.context, CLPRUNE_MEMORY_INPUT, "b", 600));
-    clprune_context_destroy(h.context);
+    test_end(h.context);
 }
 
 /* An allocator that refuses large buffers, after a call of its own that fails. */
@@ -327,12 +294,11 @@ static void count_errors(void *user, clprune_log_level level, const char *messag
 
 /* Scratch tries to allocate its joint size, and is quiet if that is refused. The failures of the
  * caller's own calls are not. */
-static void failures_of_the_allocator(void **state)
+static void failures_of_the_allocator(NO_ROW)
 {
-    (void)state;
     hooked h = {0};
     h.context =
-        open_with((clprune_context_options){.allocator = {refusing_allocate, querying_release, &h},
+        test_open((clprune_context_options){.allocator = {refusing_allocate, querying_release, &h},
             .log = count_errors,
             .log_user = &h});
     for (int step = 0; step < 2; step++) {
@@ -340,22 +306,20 @@ static void failures_of_the_allocator(void **state)
         for (int piece = 0; piece < 2; piece++) {
             cl_mem buffer;
             size_t offset;
-            assert_int_equal(
-                clprune__scratch_take(h.context, 768, &buffer, &offset), CLPRUNE_SUCCESS);
+            TEST_OK(clprune__scratch_take(h.context, 768, &buffer, &offset));
         }
         clprune__scratch_end(h.context, mark);
     }
     assert_int_equal(h.errors, 1);
     assert_non_null(strstr(clprune_last_error(h.context), "name is NULL"));
-    clprune_context_destroy(h.context);
+    test_end(h.context);
 }
 
 /* Each allocation of an operation fails in turn: the call says so, and the next call works. */
-static void allocations_fail_in_turn(void **state)
+static void allocations_fail_in_turn(NO_ROW)
 {
-    (void)state;
     counting c = {.fail_at = -1, .code = CL_MEM_OBJECT_ALLOCATION_FAILURE};
-    clprune_context *context = open_with(
+    clprune_context *context = test_open(
         (clprune_context_options){.allocator = {counting_allocate, counting_release, &c}});
     clprune_mat mat;
     c.fail_at = 0;
@@ -363,16 +327,14 @@ static void allocations_fail_in_turn(void **state)
         CLPRUNE_OUT_OF_DEVICE_MEMORY);
     assert_null(mat.buffer);
     assert_int_equal(mat.rows, 0);
-    assert_int_equal(
-        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 3, 4, &mat), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 3, 4, &mat));
     assert_int_equal(mat.ld, 4);
-    clprune_context_destroy(context);
+    test_end(context);
     assert_int_equal(c.made, c.released);
 }
 
-static void bad_arguments(void **state)
+static void bad_arguments(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     cl_mem buffer = NULL;
     TEST_FAILS(clprune_buffer_create(context, CLPRUNE_MEMORY_TOTAL, "x", 1, &buffer),
@@ -383,100 +345,80 @@ static void bad_arguments(void **state)
         CLPRUNE_INVALID_ARGUMENT, "name");
     TEST_FAILS(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "x", 1, NULL),
         CLPRUNE_INVALID_ARGUMENT, "buffer");
-    assert_int_equal(clprune_buffer_create(NULL, CLPRUNE_MEMORY_INPUT, "x", 1, &buffer),
-        CLPRUNE_INVALID_ARGUMENT);
-    assert_non_null(strstr(clprune_last_error(NULL), "context is NULL"));
+    TEST_FAILS_IN(NULL, clprune_buffer_create(NULL, CLPRUNE_MEMORY_INPUT, "x", 1, &buffer),
+        CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     clprune_buffer_release(context, NULL);
     clprune_buffer_release(NULL, NULL);
     clprune_memory_reset_peak(NULL);
     clprune_memory_visit(NULL, NULL, NULL);
-    assert_int_equal(clprune_memory_query(NULL, CLPRUNE_MEMORY_TOTAL).live, 0);
+    assert_int_equal(test_live(NULL, CLPRUNE_MEMORY_TOTAL), 0);
     assert_int_equal(clprune_memory_query(context, (clprune_memory_category)99).live, 0);
 }
 
-static void foreign_buffer_is_left_alone(void **state)
+static void foreign_buffer_is_left_alone(NO_ROW)
 {
-    (void)state;
     cl_int code;
     cl_mem foreign =
         clCreateBuffer(clprune_context_cl(test_context()), CL_MEM_READ_WRITE, 16, NULL, &code);
-    assert_int_equal(code, CL_SUCCESS);
+    TEST_CL(code);
     clprune_buffer_release(test_context(), foreign);
     cl_uint count = 0;
-    assert_int_equal(
-        clGetMemObjectInfo(foreign, CL_MEM_REFERENCE_COUNT, sizeof count, &count, NULL),
-        CL_SUCCESS);
+    TEST_CL(clGetMemObjectInfo(foreign, CL_MEM_REFERENCE_COUNT, sizeof count, &count, NULL));
     assert_int_equal(count, 1);
-    assert_int_equal(clReleaseMemObject(foreign), CL_SUCCESS);
+    TEST_CL(clReleaseMemObject(foreign));
 }
 
-static void visit_order(void **state)
+static void visit_order(NO_ROW)
 {
-    (void)state;
-    clprune_context *context = open_with((clprune_context_options){0});
+    clprune_context *context = test_open((clprune_context_options){0});
     char name[8] = "first"; /* the ledger must copy it */
     cl_mem first = create(context, CLPRUNE_MEMORY_INPUT, name, 1);
     strcpy(name, "gone");
     cl_mem second = create(context, CLPRUNE_MEMORY_GRADIENTS, "second", 2);
     (void)create(context, CLPRUNE_MEMORY_PARAMETERS, "third", 3);
-    visit_record record = {0};
-    clprune_memory_visit(context, note, &record);
-    assert_string_equal(record.text, "first:input:1 second:gradients:2 third:parameters:3 ");
+    check_entries(context, "first:input:1 second:gradients:2 third:parameters:3 ");
     clprune_buffer_release(context, second);
     (void)create(context, CLPRUNE_MEMORY_GRADIENTS, "fourth", 4);
     clprune_buffer_release(context, first);
-    record = (visit_record){0};
-    clprune_memory_visit(context, note, &record);
-    assert_string_equal(record.text, "third:parameters:3 fourth:gradients:4 ");
-    clprune_context_destroy(context);
+    check_entries(context, "third:parameters:3 fourth:gradients:4 ");
 }
 
-static void many_buffers(void **state)
+static void many_buffers(NO_ROW)
 {
-    (void)state;
     enum { MANY = 300 };
     static cl_mem buffers[MANY];
-    clprune_context *context = open_with((clprune_context_options){0});
+    clprune_context *context = test_open((clprune_context_options){0});
     for (int i = 0; i < MANY; i++)
         buffers[i] = create(context, CLPRUNE_MEMORY_INPUT, "x", 4);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_INPUT).count, MANY);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).count, MANY);
     for (int i = 0; i < MANY; i += 2)
         clprune_buffer_release(context, buffers[i]);
-    assert_int_equal(usage(context, CLPRUNE_MEMORY_INPUT).live, MANY / 2 * 4);
-    clprune_context_destroy(context);
+    assert_int_equal(test_live(context, CLPRUNE_MEMORY_INPUT), MANY / 2 * 4);
 }
 
 /* What is written is read back, to the last byte of a size that no page divides. */
-static void large_buffer(void **state)
+static void large_buffer(NO_ROW)
 {
-    (void)state;
     enum { FLOATS = (5 << 18) + 3 };
-    clprune_context *context = open_with((clprune_context_options){0});
+    clprune_context *context = test_open((clprune_context_options){0});
     float *values = test_alloc(FLOATS * sizeof *values), *back = test_alloc(FLOATS * sizeof *back);
-    assert_true(values != NULL && back != NULL);
     for (int i = 0; i < FLOATS; i++)
         values[i] = (float)i;
     for (int round = 0; round < 3; round++) {
-        clprune_mat mat;
-        assert_int_equal(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 1, FLOATS, &mat),
-            CLPRUNE_SUCCESS);
-        assert_int_equal(clprune_mat_write(context, mat, values), CLPRUNE_SUCCESS);
-        assert_int_equal(clprune_mat_read(context, mat, back), CLPRUNE_SUCCESS);
+        const clprune_mat mat = test_new_mat_of(context, "x", 1, FLOATS, values);
+        TEST_OK(clprune_mat_read(context, mat, back));
         for (int i = 0; i < FLOATS; i++)
             assert_true(back[i] == values[i]);
 #ifdef __linux__
         void *memory = NULL;
-        assert_int_equal(
-            clGetMemObjectInfo(mat.buffer, CL_MEM_HOST_PTR, sizeof memory, &memory, NULL),
-            CL_SUCCESS);
+        TEST_CL(clGetMemObjectInfo(mat.buffer, CL_MEM_HOST_PTR, sizeof memory, &memory, NULL));
         if (clprune_context_device_info(context).type & CL_DEVICE_TYPE_CPU)
             assert_true(memory != NULL && (uintptr_t)memory % (2 << 20) == 0);
         else
             assert_null(memory);
 #endif
-        clprune_buffer_release(context, mat.buffer);
+        test_end(mat.buffer);
     }
-    clprune_context_destroy(context);
 }
 
 int main(void)

@@ -25,9 +25,8 @@ static void assert_span(clprune_plan_span span, uint64_t first, uint64_t last)
 
 /* A dry context counts each program that its commands need once: as many as are built or loaded
  * where the commands run. */
-static void programs(void **state)
+static void programs(NO_ROW)
 {
-    (void)state;
     clprune_context *contexts[] = {open_dry(), open_real()};
     uint64_t counts[2];
     for (size_t i = 0; i < 2; i++) {
@@ -35,50 +34,44 @@ static void programs(void **state)
         const clprune_mat a = create(context, "a", 40, 24), b = create(context, "b", 40, 24);
         clprune_cache_stats stats[2];
         for (size_t k = 0; k < 2; k++) {
-            good(context, clprune_mat_fill(context, 1.0f, a, NULL));
-            good(context, clprune_mat_copy(context, a, b, NULL));
-            good(
-                context, clprune_relu_forward(context, b, CLPRUNE_NO_MAT, b, CLPRUNE_NO_MAT, NULL));
-            good(
-                context, clprune_relu_forward(context, a, CLPRUNE_NO_MAT, b, CLPRUNE_NO_MAT, NULL));
+            TEST_OK(clprune_mat_fill(context, 1.0f, a, NULL));
+            TEST_OK(clprune_mat_copy(context, a, b, NULL));
+            TEST_OK(clprune_activation_forward(
+                context, CLPRUNE_ACTIVATION_RELU, 0, 0, b, CLPRUNE_NO_MAT, b, NULL, NULL));
+            TEST_OK(clprune_activation_forward(
+                context, CLPRUNE_ACTIVATION_RELU, 0, 0, a, CLPRUNE_NO_MAT, b, NULL, NULL));
             stats[k] = clprune_context_cache_stats(context);
         }
         assert_int_equal(stats[0].builds, stats[1].builds);
         counts[i] = stats[0].builds + stats[0].disk_hits;
         assert_true(i == 1 || stats[1].disk_hits + stats[1].rejected == 0);
-        clprune_buffer_release(context, a.buffer);
-        clprune_buffer_release(context, b.buffer);
-        clprune_context_destroy(context);
     }
     assert_true(counts[0] > 1);
     assert_int_equal(counts[0], counts[1]);
 }
 
 /* By hand: a dies after command 1, c is made in its place, and a lives again. */
-static void lives(void **state)
+static void lives(NO_ROW)
 {
-    (void)state;
     clprune_context *dry = open_dry();
-    clprune_plan *plan;
     const clprune_mat early = create(dry, "early", 100, 10);
-    good(dry, clprune_mat_fill(dry, 0.0f, early, NULL)); /* command 0 */
-    good(dry, clprune_plan_begin(dry));
+    TEST_OK(clprune_mat_fill(dry, 0.0f, early, NULL)); /* command 0 */
+    TEST_OK(clprune_plan_begin(dry));
     const clprune_mat a = create(dry, "a", 100, 10), b = create(dry, "b", 50, 10),
                       c = create(dry, "c", 100, 10), idle = create(dry, "idle", 1, 1);
-    good(dry, clprune_mat_fill(dry, 1.0f, a, NULL));                       /* 1 */
-    good(dry, clprune_mat_copy(dry, clprune_mat_rows(a, 0, 50), b, NULL)); /* 2 */
-    good(dry, clprune_buffer_forget(dry, a.buffer));
-    good(dry, clprune_mat_fill(dry, 2.0f, c, NULL));                       /* 3 */
-    good(dry, clprune_mat_copy(dry, b, clprune_mat_rows(c, 0, 50), NULL)); /* 4 */
-    good(dry, clprune_plan_end_step(dry));
-    good(dry, clprune_mat_fill(dry, 3.0f, clprune_mat_rows(a, 3, 1), NULL)); /* 5 */
-    good(dry, clprune_mat_fill(dry, 3.0f, clprune_mat_rows(a, 0, 0), NULL)); /* nothing */
+    TEST_OK(clprune_mat_fill(dry, 1.0f, a, NULL));                       /* 1 */
+    TEST_OK(clprune_mat_copy(dry, clprune_mat_rows(a, 0, 50), b, NULL)); /* 2 */
+    TEST_OK(clprune_buffer_forget(dry, a.buffer));
+    TEST_OK(clprune_mat_fill(dry, 2.0f, c, NULL));                       /* 3 */
+    TEST_OK(clprune_mat_copy(dry, b, clprune_mat_rows(c, 0, 50), NULL)); /* 4 */
+    TEST_OK(clprune_plan_end_step(dry));
+    TEST_OK(clprune_mat_fill(dry, 3.0f, clprune_mat_rows(a, 3, 1), NULL)); /* 5 */
+    TEST_OK(clprune_mat_fill(dry, 3.0f, clprune_mat_rows(a, 0, 0), NULL)); /* nothing */
     assert_int_equal(clprune_context_commands(dry), 6);
     (void)idle;
 
-    good(dry, clprune_plan_create(dry, &plan));
-    clprune_buffer_release(dry, early.buffer);
-    clprune_context_destroy(dry); /* the plan stays */
+    const clprune_plan *plan = test_new_plan(dry);
+    test_end(dry); /* the plan stays */
     const entries all = entries_of(plan);
     assert_int_equal(all.count, 4);
     assert_string_equal(all.entry[0].name, "a");
@@ -98,7 +91,6 @@ static void lives(void **state)
     assert_int_equal(totals.buffer_bytes, 10004 + totals.scratch_bytes);
     assert_int_equal(totals.arena_bytes, 4096 + 2048 + 1024);
     check_places(plan);
-    clprune_plan_destroy(plan);
 }
 
 /* Random programs of many small steps, with odd seeds in small slabs. */
@@ -109,90 +101,68 @@ static void random_lives(void **state)
     test_rng rng = {seed};
     clprune_context *dry = open_dry();
     clprune_mat mats[40];
-    clprune_plan *plan;
     const clprune_mat ls = create(dry, "ls", 1, 4), dls = create(dry, "dls", 1, 4),
                       big = create(dry, "big", 2000, 4);
     clprune_mat dy;
-    good(dry, clprune_plan_begin(dry));
+    TEST_OK(clprune_plan_begin(dry));
     for (size_t i = 0; i < 40; i++)
         mats[i] = create(dry, "m", 1 + test_rng_below(&rng, 2000), 4);
     for (size_t k = 0; k < 300; k++) {
         const clprune_mat mat = mats[test_rng_below(&rng, 40)];
         switch (test_rng_below(&rng, 8)) {
         case 0:
-            good(dry, clprune_buffer_forget(dry, mat.buffer));
+            TEST_OK(clprune_buffer_forget(dry, mat.buffer));
             break;
         case 1: /* borrows for its sums */
             dy = clprune_mat_rows(big, 0, mat.rows);
-            good(dry, clprune_layerscale_backward(
-                          dry, 0, mat, ls, dy, mat, dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+            TEST_OK(clprune_layerscale_backward(
+                dry, 0, mat, ls, dy, mat, &(clprune_layerscale_grads){.dls = dls}, NULL));
             break;
         case 2:
         case 3: { /* touches two */
             const clprune_mat to = mats[test_rng_below(&rng, 40)];
             const size_t rows = mat.rows < to.rows ? mat.rows : to.rows;
             if (mat.buffer != to.buffer)
-                good(dry, clprune_mat_copy(dry, clprune_mat_rows(mat, 0, rows),
-                              clprune_mat_rows(to, 0, rows), NULL));
-            good(dry, clprune_buffer_forget(dry, mat.buffer));
+                TEST_OK(clprune_mat_copy(
+                    dry, clprune_mat_rows(mat, 0, rows), clprune_mat_rows(to, 0, rows), NULL));
+            TEST_OK(clprune_buffer_forget(dry, mat.buffer));
             break;
         }
         default:
-            good(dry, clprune_mat_fill(dry, 0.0f, mat, NULL));
+            TEST_OK(clprune_mat_fill(dry, 0.0f, mat, NULL));
         }
         if (k % 100 == 99)
-            good(dry, clprune_plan_end_step(dry));
+            TEST_OK(clprune_plan_end_step(dry));
     }
-    good(dry, clprune_plan_create(dry, &plan));
+    const clprune_plan *plan = test_new_plan(dry);
     check_places(plan);
     assert_true(clprune_plan_sizes(plan).scratch_bytes > 0);
-    clprune_plan_destroy(plan);
-    clprune_buffer_release(dry, ls.buffer);
-    clprune_buffer_release(dry, dls.buffer);
-    clprune_buffer_release(dry, big.buffer);
-    for (size_t i = 0; i < 40; i++)
-        clprune_buffer_release(dry, mats[i].buffer);
-    clprune_context_destroy(dry);
     largest = 0;
 }
 
 /* A forgotten buffer is NaN where that is asked for, and only there. */
-static void poison(void **state)
+static void poison(NO_ROW)
 {
-    (void)state;
     for (int on = 0; on < 2; on++) {
         float values[6];
         test_debug(on ? "forget=poison" : "forget=keep");
         clprune_context *context = open_real();
-        test_debug(NULL);
         const clprune_mat mat = create(context, "mat", 2, 3);
-        good(context, clprune_mat_fill(context, 1.0f, mat, NULL));
-        good(context, clprune_buffer_forget(context, mat.buffer));
-        good(context, clprune_buffer_forget(context, NULL));
-        good(context, clprune_mat_read(context, mat, values));
+        TEST_OK(clprune_mat_fill(context, 1.0f, mat, NULL));
+        TEST_OK(clprune_buffer_forget(context, mat.buffer));
+        TEST_OK(clprune_buffer_forget(context, NULL));
+        TEST_OK(clprune_mat_read(context, mat, values));
         for (int i = 0; i < 6; i++)
             assert_true(on ? values[i] != values[i] : values[i] == 1.0f);
-        clprune_buffer_release(context, mat.buffer);
-        clprune_context_destroy(context);
     }
-    clprune_context *context;
     test_debug("forget=sometimes");
-    const clprune_context_options options = {0};
-    assert_int_equal(test_create(options, &context), CLPRUNE_INVALID_ARGUMENT);
-    test_debug(NULL);
-    assert_non_null(strstr(clprune_last_error(NULL), "sometimes"));
+    test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "sometimes");
 }
 
-#define BAD(context, call, text)                                                                   \
-    do {                                                                                           \
-        assert_int_equal(call, CLPRUNE_INVALID_ARGUMENT);                                          \
-        if (strstr(clprune_last_error(context), text) == NULL)                                     \
-            fail_msg("%s", clprune_last_error(context));                                           \
-    } while (0)
+#define BAD(context, call, text) TEST_FAILS_IN(context, call, CLPRUNE_INVALID_ARGUMENT, text)
 
-static void refusals(void **state)
+static void refusals(NO_ROW)
 {
-    (void)state;
     clprune_plan *plan = (clprune_plan *)1;
     clprune_context *dry = open_dry(), *real = open_real();
     BAD(real, clprune_plan_begin(real), "not dry");
@@ -205,64 +175,58 @@ static void refusals(void **state)
     const clprune_mat foreign = create(real, "foreign", 4, 4);
     BAD(dry, clprune_mat_fill(dry, 0.0f, foreign, NULL), "dry context");
     BAD(dry, clprune_buffer_forget(dry, foreign.buffer), "dry context");
-    good(dry, clprune_plan_begin(dry));
+    TEST_OK(clprune_plan_begin(dry));
     BAD(dry, clprune_plan_begin(dry), "called before");
     const clprune_mat mat = create(dry, "mat", 1000, 10);
     float value[10];
-    good(dry, clprune_mat_read(dry, clprune_mat_rows(mat, 5, 1), value));
+    TEST_OK(clprune_mat_read(dry, clprune_mat_rows(mat, 5, 1), value));
     for (int i = 0; i < 10; i++)
         assert_true(value[i] == 0.0f);
     cl_event event = (cl_event)1;
-    good(dry, clprune_mat_fill(dry, 0.0f, mat, &event));
+    TEST_OK(clprune_mat_fill(dry, 0.0f, mat, &event));
     assert_null(event);
-    good(dry, clprune_context_finish(dry));
+    TEST_OK(clprune_context_finish(dry));
     clprune_bsr bsr;
     const clprune_bsr_desc shape = {1, 4, 16, {1, 4}, 3};
-    good(dry, clprune_bsr_create(dry, CLPRUNE_MEMORY_INPUT, "bsr", &shape, &bsr));
+    TEST_OK(clprune_bsr_create(dry, CLPRUNE_MEMORY_INPUT, "bsr", &shape, &bsr));
     assert_int_equal(clprune_bsr_validate(dry, &bsr), CLPRUNE_UNSUPPORTED);
     clprune_bsr_destroy(dry, &bsr);
-    good(dry, clprune_plan_create(dry, &plan));
+    TEST_OK(clprune_plan_create(dry, &plan));
     BAD(dry, clprune_context_use_plan(dry, plan), "is dry");
-    good(real, clprune_context_use_plan(real, plan));
+    TEST_OK(clprune_context_use_plan(real, plan));
     BAD(real, clprune_context_use_plan(real, plan), "an arena already");
     /* Only the very buffer lies in the arena, and once. */
-    const uint64_t total = live(real, CLPRUNE_MEMORY_TOTAL);
+    const uint64_t total = test_live(real, CLPRUNE_MEMORY_TOTAL);
     const clprune_mat other = create(real, "mat", 1000, 11), first = create(real, "mat", 1000, 10),
                       second = create(real, "mat", 1000, 10);
-    assert_int_equal(live(real, CLPRUNE_MEMORY_TOTAL), total + 44000 + 40000);
+    assert_int_equal(test_live(real, CLPRUNE_MEMORY_TOTAL), total + 44000 + 40000);
     static float there[10000], back[10000]; /* transfers reach the place */
     test_fill_normal(1, 10000, there);
-    good(real, clprune_mat_fill(real, 0.0f, first, NULL));
-    good(real, clprune_mat_write(real, clprune_mat_rows(first, 10, 500), there));
-    good(real, clprune_mat_read(real, clprune_mat_rows(first, 10, 500), back));
+    TEST_OK(clprune_mat_fill(real, 0.0f, first, NULL));
+    TEST_OK(clprune_mat_write(real, clprune_mat_rows(first, 10, 500), there));
+    TEST_OK(clprune_mat_read(real, clprune_mat_rows(first, 10, 500), back));
     assert_memory_equal(back, there, 500 * 10 * sizeof *there);
-    good(real, clprune_mat_copy(real, first, second, NULL));
-    good(real, clprune_mat_read(real, second, back));
+    TEST_OK(clprune_mat_copy(real, first, second, NULL));
+    TEST_OK(clprune_mat_read(real, second, back));
     assert_memory_equal(back + 100, there, 500 * 10 * sizeof *there);
     for (int i = 0; i < 100; i++)
         assert_true(back[i] == 0.0f && back[5100 + i] == 0.0f);
     clprune_buffer_release(real, first.buffer);
-    assert_int_equal(live(real, CLPRUNE_MEMORY_TOTAL), total + 44000 + 40000);
+    assert_int_equal(test_live(real, CLPRUNE_MEMORY_TOTAL), total + 44000 + 40000);
     clprune_buffer_release(real, second.buffer);
     clprune_buffer_release(real, other.buffer);
-    clprune_buffer_release(real, foreign.buffer);
-    clprune_context_destroy(real);
+    test_end(real);
 
     /* No room for the arena: nothing is held, and the context goes on. */
-    clprune_context *narrow = NULL;
     const clprune_context_options options = {
         .mem_limit = 30000, .kernels = clprune_context_kernels(test_context())};
-    good(NULL, test_create(options, &narrow));
+    clprune_context *narrow = test_open(options);
     assert_int_equal(clprune_context_use_plan(narrow, plan), CLPRUNE_OUT_OF_DEVICE_MEMORY);
-    assert_int_equal(live(narrow, CLPRUNE_MEMORY_TOTAL), 0);
+    assert_int_equal(test_live(narrow, CLPRUNE_MEMORY_TOTAL), 0);
     const clprune_mat small = create(narrow, "small", 10, 10);
-    good(narrow, clprune_mat_fill(narrow, 0.0f, small, NULL));
-    clprune_buffer_release(narrow, small.buffer);
-    clprune_context_destroy(narrow);
+    TEST_OK(clprune_mat_fill(narrow, 0.0f, small, NULL));
     clprune_plan_destroy(plan);
     clprune_plan_destroy(NULL);
-    clprune_buffer_release(dry, mat.buffer);
-    clprune_context_destroy(dry);
     const clprune_device_info nothing = {.vector_width = 16};
     assert_int_equal(clprune_context_create_dry(&nothing, NULL, &dry), CLPRUNE_INVALID_ARGUMENT);
     assert_null(dry);
@@ -275,101 +239,79 @@ static void no_release(void *user, cl_mem buffer)
 }
 
 /* A dry context does not look at options of a device, even if no device would take them. */
-static void ignored_options(void **state)
+static void ignored_options(NO_ROW)
 {
-    (void)state;
     const clprune_context_options options = {.device = "no such device",
         .cache_dir = "/no/such/folder",
         .allocator = {.release = no_release}};
-    clprune_context *dry = NULL;
-    good(NULL, clprune_context_create_dry(NULL, &options, &dry));
+    clprune_context *dry = test_open_dry(NULL, &options);
     clprune_buffer_release(dry, create(dry, "x", 4, 4).buffer);
-    clprune_context_destroy(dry);
 }
 
 /* Buffers of a dry context may exceed $CLPRUNE_MEM_LIMIT and the device, side by side: only
  * options.mem_limit is its budget. */
-static void dry_budget(void **state)
+static void dry_budget(NO_ROW)
 {
-    (void)state;
     clprune_device_info device = clprune_context_device_info(test_context());
-    clprune_context *dry = NULL, *narrow = NULL;
     clprune_mat refused;
     device.global_memory = 1 << 20;
     test_environment("CLPRUNE_MEM_LIMIT", "1M");
-    good(NULL, clprune_context_create_dry(&device, NULL, &dry));
     const clprune_context_options options = {.mem_limit = 1 << 20};
-    good(NULL, clprune_context_create_dry(&device, &options, &narrow));
-    test_environment("CLPRUNE_MEM_LIMIT", NULL);
+    clprune_context *dry = test_open_dry(&device, NULL), *narrow = test_open_dry(&device, &options);
     for (int i = 0; i < 10; i++)
         (void)create(dry, "x", 256, 256);
     for (int i = 0; i < 4; i++)
         (void)create(narrow, "x", 256, 256);
     assert_int_equal(clprune_mat_create(narrow, CLPRUNE_MEMORY_ACTIVATIONS, "x", 1, 1, &refused),
         CLPRUNE_OUT_OF_DEVICE_MEMORY);
-    clprune_context_destroy(narrow);
-    clprune_context_destroy(dry);
 }
 
 /* A place is given once, also in poison mode, where it is no place: a second buffer of the same
  * name and size is none that a step forgets. */
-static void given_once(void **state)
+static void given_once(NO_ROW)
 {
-    (void)state;
     for (int on = 0; on < 2; on++) {
-        clprune_plan *plan = NULL;
         float value[16];
         test_debug(on ? "forget=poison" : "forget=keep");
         clprune_context *dry = open_dry(), *context = open_real();
-        test_debug(NULL);
-        good(dry, clprune_plan_begin(dry));
-        good(dry, clprune_mat_fill(dry, 1.0f, create(dry, "x", 1, 16), NULL));
-        good(dry, clprune_plan_end_step(dry));
-        good(dry, clprune_plan_create(dry, &plan));
-        good(context, clprune_context_use_plan(context, plan));
+        TEST_OK(clprune_plan_begin(dry));
+        TEST_OK(clprune_mat_fill(dry, 1.0f, create(dry, "x", 1, 16), NULL));
+        TEST_OK(clprune_plan_end_step(dry));
+        TEST_OK(clprune_context_use_plan(context, test_new_plan(dry)));
         const clprune_mat first = create(context, "x", 1, 16), second = create(context, "x", 1, 16);
-        good(context, clprune_mat_fill(context, 6.0f, first, NULL));
-        good(context, clprune_mat_fill(context, 7.0f, second, NULL));
-        good(context, clprune_plan_end_step(context));
-        good(context, clprune_mat_read(context, second, value));
+        TEST_OK(clprune_mat_fill(context, 6.0f, first, NULL));
+        TEST_OK(clprune_mat_fill(context, 7.0f, second, NULL));
+        TEST_OK(clprune_plan_end_step(context));
+        TEST_OK(clprune_mat_read(context, second, value));
         assert_true(value[0] == 7.0f);
-        good(context, clprune_mat_read(context, first, value));
+        TEST_OK(clprune_mat_read(context, first, value));
         assert_true(on ? value[0] != value[0] : value[0] == 6.0f);
-        clprune_plan_destroy(plan);
-        clprune_buffer_release(context, first.buffer);
-        clprune_buffer_release(context, second.buffer);
-        clprune_context_destroy(context);
-        clprune_context_destroy(dry);
     }
 }
 
 /* Dry commands have no event: *event becomes NULL, whatever it was. */
-static void dry_events(void **state)
+static void dry_events(NO_ROW)
 {
-    (void)state;
     clprune_context *dry = open_dry();
     const clprune_mat scores = create(dry, "scores", 2, 8), mask = create(dry, "mask", 2, 8);
     for (size_t keep = 0; keep <= 8; keep += 4) {
         cl_event event = (cl_event)(void *)&scores;
-        good(dry, clprune_prune_select(dry, 2, 8, keep, scores.buffer, mask.buffer, &event));
+        TEST_OK(clprune_prune_select(dry, 2, 8, keep, scores.buffer, mask.buffer, &event));
         assert_null(event);
     }
-    clprune_context_destroy(dry);
 }
 
 /* A command that fails half noted, for want of memory, leaves a context that can be planned. */
-static void half_noted(void **state)
+static void half_noted(NO_ROW)
 {
-    (void)state;
     for (int at = 1;; at++) {
         clprune_context *dry = open_dry();
-        clprune_plan *plan = NULL;
-        good(dry, clprune_plan_begin(dry));
+        TEST_OK(clprune_plan_begin(dry));
         const clprune_mat a = create(dry, "a", 4, 4), b = create(dry, "b", 4, 4);
-        good(dry, clprune_mat_fill(dry, 0, a, NULL));
+        TEST_OK(clprune_mat_fill(dry, 0, a, NULL));
         for (int i = 0; i < 4; i++) { /* the next life of b needs room */
-            good(dry, clprune_mat_fill(dry, 0, b, NULL));
-            good(dry, clprune_buffer_forget(dry, b.buffer));
+            TEST_OK(clprune_mat_fill(dry, 0, b, NULL));
+            TEST_OK(clprune_buffer_forget(dry, b.buffer));
         }
         allocations_left = at;
         const clprune_status status = clprune_mat_copy(dry, a, b, NULL);
@@ -378,15 +320,13 @@ static void half_noted(void **state)
         if (failed)
             assert_int_equal(status, CLPRUNE_OUT_OF_HOST_MEMORY);
         else
-            good(dry, status);
-        good(dry, clprune_plan_create(dry, &plan));
+            TEST_OK(status);
+        const clprune_plan *plan = test_new_plan(dry);
         const entries all = entries_of(plan);
         const uint64_t commands = clprune_plan_sizes(plan).commands;
         for (size_t i = 0; i < all.count; i++)
             for (size_t k = 0; k < all.entry[i].spans_count; k++)
                 assert_true(all.entry[i].spans[k].last < commands);
-        clprune_plan_destroy(plan);
-        clprune_context_destroy(dry);
         if (!failed)
             break;
     }

@@ -8,40 +8,49 @@
 #include "support/test_plan.h"
 #include "support/test_rng.h"
 
-/* An allocator that returns parts of one buffer, *user, and uses none twice. */
+/* An allocator that returns parts of one buffer, and uses none twice. */
 enum { POOL = 8 << 20 };
+static cl_mem pool;
 static size_t pooled;
 
 static cl_mem pool_allocate(void *user, cl_context cl, size_t bytes, int32_t *error)
 {
+    (void)user;
     (void)cl;
     const cl_buffer_region region = {pooled, bytes};
     pooled += (bytes + 4095) / 4096 * 4096;
-    return clCreateSubBuffer(*(cl_mem *)user, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, error);
+    return clCreateSubBuffer(pool, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, error);
 }
 
 static void pool_release(void *user, cl_mem buffer)
 {
     (void)user;
-    assert_int_equal(clReleaseMemObject(buffer), CL_SUCCESS);
+    TEST_CL(clReleaseMemObject(buffer));
 }
 
-static clprune_context *open_pool(cl_mem *pool)
+static clprune_context *open_pool(void)
 {
-    clprune_context *context = NULL;
     cl_int code;
     const clprune_context_options options = {.kernels = clprune_context_kernels(test_context()),
-        .allocator = {pool_allocate, pool_release, pool}};
-    *pool =
-        clCreateBuffer(clprune_context_cl(test_context()), CL_MEM_READ_WRITE, POOL, NULL, &code);
-    assert_int_equal(code, CL_SUCCESS);
+        .allocator = {pool_allocate, pool_release, NULL}};
+    pool = test_own(
+        clCreateBuffer(clprune_context_cl(test_context()), CL_MEM_READ_WRITE, POOL, NULL, &code));
+    TEST_CL(code);
     pooled = 4096;
-    good(NULL, clprune_context_create(clprune_context_queue(test_context()), &options, &context));
-    return context;
+    return test_open_on(clprune_context_queue(test_context()), &options);
 }
 
 /* A program: a chain of linear layers with pruned inputs and GELU between them, there and back. */
 enum { LAYERS = 4, ROWS = 24, COLS = 48, BATCH = 3 };
+
+static clprune_saved *store(
+    clprune_context *context, const char *name, size_t number, clprune_keep keep)
+{
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(
+        context, test_text("%s.%zu", name, number), &keep, BATCH, ROWS, COLS, &saved));
+    return test_own_saved(context, saved);
+}
 
 typedef struct chain {
     clprune_context *context;
@@ -55,8 +64,8 @@ static chain chain_make(clprune_context *context, bool plan)
     chain c = {.context = context};
     const clprune_keep pruned = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f};
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
-    const clprune_linear_desc desc = {.in = COLS, .out = COLS, .keep = pruned};
-    good(context, clprune_linear_create(context, &desc, &c.layer));
+    c.layer =
+        test_new_linear(context, (clprune_linear_desc){.in = COLS, .out = COLS, .keep = pruned});
     c.x = create(context, "x", BATCH * ROWS, COLS);
     c.w = create(context, "w", COLS, COLS);
     c.b = create(context, "b", 1, COLS);
@@ -64,31 +73,15 @@ static chain chain_make(clprune_context *context, bool plan)
         c.dw[i] = create(context, "dw", COLS, COLS);
     c.db = create(context, "db", 1, COLS);
     if (plan)
-        good(context, clprune_plan_begin(context));
+        TEST_OK(clprune_plan_begin(context));
     for (size_t i = 0; i < LAYERS; i++) {
-        char name[16];
-        (void)snprintf(name, sizeof name, "kept.%zu", i);
-        good(context, clprune_saved_create(context, name, &pruned, BATCH, ROWS, COLS, &c.kept[i]));
-        (void)snprintf(name, sizeof name, "h.%zu", i);
-        good(context, clprune_saved_create(context, name, &dense, BATCH, ROWS, COLS, &c.h[i]));
+        c.kept[i] = store(context, "kept", i, pruned);
+        c.h[i] = store(context, "h", i, dense);
     }
     c.g = create(context, "g", BATCH * ROWS, COLS);
     c.dy = create(context, "dy", BATCH * ROWS, COLS);
     c.dx = create(context, "dx", BATCH * ROWS, COLS);
     return c;
-}
-
-static void chain_free(chain *c)
-{
-    const clprune_mat mats[] = {c->x, c->w, c->b, c->g, c->dy, c->dx, c->db};
-    for (size_t i = 0; i < LAYERS; i++) {
-        clprune_saved_destroy(c->kept[i]);
-        clprune_saved_destroy(c->h[i]);
-        clprune_buffer_release(c->context, c->dw[i].buffer);
-    }
-    for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
-        clprune_buffer_release(c->context, mats[i].buffer);
-    clprune_linear_destroy(c->layer);
 }
 
 static void chain_step(const chain *c, size_t batch)
@@ -100,22 +93,22 @@ static void chain_step(const chain *c, size_t batch)
     const clprune_mat dx = clprune_mat_rows(c->dx, 0, batch * ROWS);
     for (size_t i = 0; i < LAYERS; i++) {
         const clprune_mat h = clprune_saved_dense(c->h[i], 0, batch);
-        good(context, clprune_linear_forward(c->layer, batch, in, c->w, c->b, h, c->kept[i], NULL));
-        good(context, clprune_gelu_forward(context, h, CLPRUNE_NO_MAT, g, NULL));
+        TEST_OK(clprune_linear_forward(c->layer, batch, in, c->w, c->b, h, c->kept[i], NULL));
+        TEST_OK(clprune_gelu_forward(context, h, CLPRUNE_NO_MAT, g, NULL));
         in = g;
-        good(context, clprune_buffer_forget(context, c->dy.buffer)); /* dead since the last step */
+        TEST_OK(clprune_buffer_forget(context, c->dy.buffer)); /* dead since the last step */
     }
-    good(context, clprune_mat_copy(context, g, dy, NULL));
-    good(context, clprune_buffer_forget(context, c->g.buffer));
+    TEST_OK(clprune_mat_copy(context, g, dy, NULL));
+    TEST_OK(clprune_buffer_forget(context, c->g.buffer));
     for (size_t i = LAYERS; i-- > 0;) {
-        good(context, clprune_gelu_backward(context, 0, clprune_saved_dense(c->h[i], 0, batch), dy,
-                          dy, CLPRUNE_NO_MAT, NULL));
-        good(context, clprune_linear_backward(
-                          c->layer, batch, 0.0f, c->kept[i], dy, c->w, dx, c->dw[i], c->db, NULL));
-        good(context, clprune_mat_copy(context, dx, dy, NULL));
-        good(context, clprune_buffer_forget(context, c->dx.buffer));
+        TEST_OK(clprune_gelu_backward(
+            context, 0, clprune_saved_dense(c->h[i], 0, batch), dy, dy, CLPRUNE_NO_MAT, NULL));
+        TEST_OK(clprune_linear_backward(c->layer, batch, c->kept[i], dy, c->w,
+            &(clprune_grads){.dx = dx, .dw = c->dw[i], .db = c->db}, NULL));
+        TEST_OK(clprune_mat_copy(context, dx, dy, NULL));
+        TEST_OK(clprune_buffer_forget(context, c->dx.buffer));
     }
-    good(context, clprune_plan_end_step(context));
+    TEST_OK(clprune_plan_end_step(context));
 }
 
 static void chain_input(const chain *c)
@@ -124,15 +117,15 @@ static void chain_input(const chain *c)
     test_fill_normal(1, sizeof x / sizeof *x, x);
     test_fill_normal(2, sizeof w / sizeof *w, w);
     test_fill_normal(3, sizeof b / sizeof *b, b);
-    good(c->context, clprune_mat_write(c->context, c->x, x));
-    good(c->context, clprune_mat_write(c->context, c->w, w));
-    good(c->context, clprune_mat_write(c->context, c->b, b));
+    TEST_OK(clprune_mat_write(c->context, c->x, x));
+    TEST_OK(clprune_mat_write(c->context, c->w, w));
+    TEST_OK(clprune_mat_write(c->context, c->b, b));
 }
 
 static void chain_result(const chain *c, float *dw)
 {
     for (size_t i = 0; i < LAYERS; i++)
-        good(c->context, clprune_mat_read(c->context, c->dw[i], dw + i * COLS * COLS));
+        TEST_OK(clprune_mat_read(c->context, c->dw[i], dw + i * COLS * COLS));
 }
 
 /* The planned program gives the same bits, in the bytes that were planned, with smaller batches in
@@ -149,20 +142,18 @@ static void arena(void **state)
     const size_t batches[] = {BATCH, 1, BATCH, 2, BATCH};
     for (int slabs = 0; slabs <= in_slabs; slabs++) {
         largest = slabs ? totals.scratch_bytes + 20000 : 0;
-        clprune_plan_destroy(plan);
         clprune_context *dry = open_dry();
         c = chain_make(dry, true);
         for (size_t batch = BATCH; batch > 0; batch--)
             chain_step(&c, batch);
-        good(dry, clprune_plan_create(dry, &plan));
+        plan = test_new_plan(dry);
         check_places(plan);
         totals = clprune_plan_sizes(plan);
         assert_true(totals.arena_bytes < totals.buffer_bytes);
         assert_true(totals.scratch_bytes > 0);
         assert_int_equal(slab_of(totals.arena_bytes - 1) > 0, slabs);
-        kept = live(dry, CLPRUNE_MEMORY_ACTIVATIONS);
-        chain_free(&c);
-        clprune_context_destroy(dry);
+        kept = test_live(dry, CLPRUNE_MEMORY_ACTIVATIONS);
+        test_end(dry);
     }
 
     clprune_context *plain = open_real();
@@ -172,23 +163,20 @@ static void arena(void **state)
         chain_step(&c, batches[i]);
     chain_result(&c, expected);
     assert_int_equal(clprune_memory_query(plain, CLPRUNE_MEMORY_ARENA).count, 0);
-    chain_free(&c);
-    clprune_context_destroy(plain);
+    test_end(plain);
 
     for (int run = 0; run < 3; run++) {
         const bool poison = run == 1;
-        cl_mem pool = NULL;
         test_debug(poison ? "forget=poison" : "forget=keep");
-        clprune_context *planned = run == 2 ? open_pool(&pool) : open_real();
-        test_debug(NULL);
-        good(planned, clprune_context_use_plan(planned, plan));
+        clprune_context *planned = run == 2 ? open_pool() : open_real();
+        TEST_OK(clprune_context_use_plan(planned, plan));
         c = chain_make(planned, false);
         chain_input(&c);
         const uint64_t bytes = poison ? 0 : totals.arena_bytes; /* nothing shares a place then */
-        assert_int_equal(live(planned, CLPRUNE_MEMORY_ARENA), bytes);
+        assert_int_equal(test_live(planned, CLPRUNE_MEMORY_ARENA), bytes);
         assert_int_equal(clprune_memory_query(planned, CLPRUNE_MEMORY_ARENA).count,
             poison ? 0 : 1 + slab_of(totals.arena_bytes - 1));
-        assert_int_equal(live(planned, CLPRUNE_MEMORY_ACTIVATIONS), kept);
+        assert_int_equal(test_live(planned, CLPRUNE_MEMORY_ACTIVATIONS), kept);
         for (size_t i = 0; i < 5; i++)
             chain_step(&c, batches[i]);
         chain_result(&c, got);
@@ -197,14 +185,14 @@ static void arena(void **state)
         if (clprune_context_kernels(planned) == CLPRUNE_KERNELS_VECTOR && !poison)
             assert_int_equal(clprune_memory_query(planned, CLPRUNE_MEMORY_TOTAL).peak,
                 totals.arena_bytes + totals.other_bytes);
-        chain_free(&c);
-        assert_int_equal(live(planned, CLPRUNE_MEMORY_ACTIVATIONS), 0);
-        assert_int_equal(live(planned, CLPRUNE_MEMORY_ARENA), bytes);
-        clprune_context_destroy(planned);
-        if (pool != NULL)
-            assert_int_equal(clReleaseMemObject(pool), CL_SUCCESS);
+        for (size_t i = 0; i < LAYERS; i++) {
+            test_end(c.kept[i]);
+            test_end(c.h[i]);
+        }
+        assert_int_equal(test_live(planned, CLPRUNE_MEMORY_ACTIVATIONS), 0);
+        assert_int_equal(test_live(planned, CLPRUNE_MEMORY_ARENA), bytes);
+        test_end(planned);
     }
-    clprune_plan_destroy(plan);
     largest = 0;
 }
 
@@ -223,8 +211,8 @@ static reuse reuse_make(clprune_context *context, bool plan)
     r.x = create(context, "x", BATCH * ROWS, COLS);
     r.out = create(context, "out", BATCH * ROWS, COLS);
     if (plan)
-        good(context, clprune_plan_begin(context));
-    good(context, clprune_saved_create(context, "kept", &pruned, BATCH, ROWS, COLS, &r.kept));
+        TEST_OK(clprune_plan_begin(context));
+    r.kept = store(context, "kept", 0, pruned);
     r.dy = create(context, "dy", BATCH * ROWS, COLS);
     r.dx = create(context, "dx", BATCH * ROWS, COLS);
     return r;
@@ -233,179 +221,140 @@ static reuse reuse_make(clprune_context *context, bool plan)
 static void reuse_step(const reuse *r)
 {
     clprune_context *context = r->context;
-    good(context, clprune_saved_store(r->kept, 0, BATCH, r->x, NULL));
-    good(context, clprune_mat_fill(context, 1, r->dy, NULL));
-    good(context, clprune_activation_backward(context, CLPRUNE_ACTIVATION_GELU, 0, BATCH, 0,
-                      r->kept, r->dy, r->dx, CLPRUNE_NO_MAT, NULL));
-    good(context, clprune_mat_copy(context, r->dx, r->out, NULL));
-    good(context, clprune_plan_end_step(context));
-}
-
-static void reuse_free(reuse *r)
-{
-    const clprune_mat mats[] = {r->x, r->out, r->dy, r->dx};
-    for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
-        clprune_buffer_release(r->context, mats[i].buffer);
-    clprune_saved_destroy(r->kept);
-    clprune_context_destroy(r->context);
+    TEST_OK(clprune_saved_store(r->kept, 0, BATCH, r->x, NULL));
+    TEST_OK(clprune_mat_fill(context, 1, r->dy, NULL));
+    TEST_OK(clprune_activation_backward(context, CLPRUNE_ACTIVATION_GELU, 0, BATCH, r->kept, r->dy,
+        &(clprune_grads){.dx = r->dx}, NULL));
+    TEST_OK(clprune_mat_copy(context, r->dx, r->out, NULL));
+    TEST_OK(clprune_plan_end_step(context));
 }
 
 /* Operands of one call may share a place, as long as they never live at once. */
-static void shared_place(void **state)
+static void shared_place(NO_ROW)
 {
-    (void)state;
     enum { RESULTS = BATCH * ROWS * COLS };
     static float x[RESULTS], out[3][RESULTS];
-    clprune_plan *plan;
     reuse r = reuse_make(open_dry(), true);
     reuse_step(&r);
-    good(r.context, clprune_plan_create(r.context, &plan));
+    clprune_plan *plan = test_new_plan(r.context);
     uint64_t begin[2] = {0}, end[2] = {0}; /* of kept and dx */
     const entries all = entries_of(plan);
     for (size_t i = 0; i < all.count; i++)
         for (int k = 0; k < 2; k++)
-            if (strcmp(all.entry[i].name, k == 0 ? "kept" : "dx") == 0) {
+            if (strcmp(all.entry[i].name, k == 0 ? "kept.0" : "dx") == 0) {
                 begin[k] = all.entry[i].offset;
                 end[k] = begin[k] + all.entry[i].bytes;
             }
     assert_true(begin[0] < end[1] && begin[1] < end[0]);
-    reuse_free(&r);
     test_fill_normal(4, RESULTS, x);
-    cl_mem pool;
     for (int run = 0; run < 3; run++) {
-        clprune_context *context = run == 2 ? open_pool(&pool) : open_real();
+        clprune_context *context = run == 2 ? open_pool() : open_real();
         if (run > 0)
-            good(context, clprune_context_use_plan(context, plan));
+            TEST_OK(clprune_context_use_plan(context, plan));
         r = reuse_make(context, false);
-        good(context, clprune_mat_write(context, r.x, x));
+        TEST_OK(clprune_mat_write(context, r.x, x));
         reuse_step(&r);
-        good(context, clprune_mat_read(context, r.out, out[run]));
-        reuse_free(&r);
+        TEST_OK(clprune_mat_read(context, r.out, out[run]));
         assert_memory_equal(out[0], out[run], sizeof out[0]);
     }
-    assert_int_equal(clReleaseMemObject(pool), CL_SUCCESS);
-    clprune_plan_destroy(plan);
 }
 
 /* The device's largest buffer limits slabs, planned buffers and scratch. */
-static void small_slabs(void **state)
+static void small_slabs(NO_ROW)
 {
-    (void)state;
-    clprune_plan *plan;
     largest = 8000; /* slabs of 7168 bytes */
     clprune_context *dry = open_dry();
     const clprune_mat t = create(dry, "t", 4000, 1024), dy = create(dry, "dy", 4000, 1024),
                       ls = create(dry, "ls", 1, 1024), dls = create(dry, "dls", 1, 1024);
-    good(dry, clprune_plan_begin(dry));
+    TEST_OK(clprune_plan_begin(dry));
     (void)create(dry, "a", 64, 16);
     (void)create(dry, "b", 64, 16);
     (void)create(dry, "large", 1792 + 1, 1);
-    good(dry, clprune_plan_create(dry, &plan));
+    clprune_plan *plan = test_new_plan(dry);
     check_places(plan);
     assert_int_equal(entries_of(plan).count, 2);
     assert_int_equal(entries_of(plan).entry[1].offset, 7168);
     assert_int_equal(clprune_plan_sizes(plan).arena_bytes, 7168 + 4096);
     assert_int_equal(clprune_plan_sizes(plan).other_bytes, 2 * 4000 * 4096 + 2 * 4096 + 7172);
-    clprune_plan_destroy(plan);
     for (size_t i = 0; i < 62; i++) /* each in a slab of its own */
         (void)create(dry, "c", 1792, 1);
-    good(dry, clprune_plan_create(dry, &plan));
+    plan = test_new_plan(dry);
     assert_int_equal(clprune_plan_sizes(plan).arena_bytes, 63 * 7168 + 4096);
-    clprune_context *real = open_real();
-    good(real, clprune_context_use_plan(real, plan));
-    clprune_context_destroy(real);
-    clprune_plan_destroy(plan);
+    TEST_OK(clprune_context_use_plan(open_real(), plan));
     (void)create(dry, "d", 256, 3); /* these two fill what a and b leave: 64 whole slabs */
     (void)create(dry, "d", 256, 3);
-    good(dry, clprune_plan_create(dry, &plan));
+    plan = test_new_plan(dry);
     assert_int_equal(clprune_plan_sizes(plan).arena_bytes, 64 * 7168);
-    real = open_real();
-    good(real, clprune_context_use_plan(real, plan));
-    clprune_context_destroy(real);
-    clprune_plan_destroy(plan);
+    TEST_OK(clprune_context_use_plan(open_real(), plan));
     (void)create(dry, "e", 1, 1);
-    good(dry, clprune_plan_create(dry, &plan));
-    real = open_real();
-    assert_int_equal(clprune_context_use_plan(real, plan), CLPRUNE_UNSUPPORTED);
-    assert_non_null(strstr(clprune_last_error(real), "at most 7168"));
-    assert_int_equal(live(real, CLPRUNE_MEMORY_TOTAL), 0);
-    clprune_context_destroy(real);
-    clprune_plan_destroy(plan);
-    good(dry, clprune_layerscale_backward(
-                  dry, 0, t, ls, dy, t, dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
-    assert_int_equal(clprune_plan_create(dry, &plan), CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    plan = test_new_plan(dry);
+    clprune_context *real = open_real();
+    TEST_FAILS_IN(real, clprune_context_use_plan(real, plan), CLPRUNE_UNSUPPORTED, "at most 7168");
+    assert_int_equal(test_live(real, CLPRUNE_MEMORY_TOTAL), 0);
+    TEST_OK(clprune_layerscale_backward(
+        dry, 0, t, ls, dy, t, &(clprune_layerscale_grads){.dls = dls}, NULL));
+    TEST_FAILS_IN(dry, clprune_plan_create(dry, &plan), CLPRUNE_OUT_OF_DEVICE_MEMORY,
+        "largest buffer has 8000 bytes");
     assert_null(plan);
-    assert_non_null(strstr(clprune_last_error(dry), "largest buffer has 8000 bytes"));
-    clprune_context_destroy(dry);
     largest = 0;
 }
 
 /* The scratch of a larger operation than the planned one, before the plan or after, does not stay
  * beside the arena. If it is refused, the planned one still runs. */
-static void larger_scratch(void **state)
+static void larger_scratch(NO_ROW)
 {
-    (void)state;
     enum { LARGE = 20000, SMALL = LARGE / 8, DRY = 0, LIMITED = 2 };
     static const size_t all[] = {LARGE, SMALL, LARGE, SMALL};
     clprune_plan *plan = NULL;
     clprune_plan_totals totals = {0};
     for (int run = DRY; run <= LIMITED; run++) {
-        clprune_context *context = NULL;
         const clprune_context_options options = {.kernels = clprune_context_kernels(test_context()),
             .mem_limit = run == LIMITED ? totals.arena_bytes + totals.other_bytes : 0};
-        if (run == DRY)
-            context = open_dry();
-        else
-            good(NULL, test_create(options, &context));
+        clprune_context *context = run == DRY ? open_dry() : test_open(options);
         const clprune_mat t = create(context, "t", LARGE, 16),
                           dy = create(context, "dy", LARGE, 16), ls = create(context, "ls", 1, 16),
                           dls = create(context, "dls", 1, 16);
         if (run == DRY)
-            good(context, clprune_plan_begin(context));
+            TEST_OK(clprune_plan_begin(context));
         const size_t first = run == DRY || run == LIMITED, end = run == DRY ? 2 : 4;
         for (size_t i = first; i < end; i++) {
             const size_t rows = all[i];
             if (run != DRY && i == 1)
-                good(context, clprune_context_use_plan(context, plan));
+                TEST_OK(clprune_context_use_plan(context, plan));
             assert_int_equal(clprune_layerscale_backward(context, 0, clprune_mat_rows(t, 0, rows),
                                  ls, clprune_mat_rows(dy, 0, rows), clprune_mat_rows(t, 0, rows),
-                                 dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
+                                 &(clprune_layerscale_grads){.dls = dls}, NULL),
                 run == LIMITED && rows == LARGE ? CLPRUNE_OUT_OF_DEVICE_MEMORY : CLPRUNE_SUCCESS);
             if (run != DRY && i > 0)
-                assert_int_equal(
-                    live(context, CLPRUNE_MEMORY_TOTAL), totals.arena_bytes + totals.other_bytes);
+                assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL),
+                    totals.arena_bytes + totals.other_bytes);
         }
         if (run == DRY) {
-            good(context, clprune_plan_create(context, &plan));
+            plan = test_new_plan(context);
             totals = clprune_plan_sizes(plan);
             assert_true(totals.scratch_bytes > 0);
         }
-        clprune_context_destroy(context);
+        test_end(context);
     }
-    clprune_plan_destroy(plan);
 }
 
 /* Matrices of one buffer have one place, also if a launch uses only one of them. */
-static void shared_buffer(void **state)
+static void shared_buffer(NO_ROW)
 {
-    (void)state;
     const char *const names[] = {"a", "b"};
     clprune_plan *plan = NULL;
     clprune_plan_totals totals = {0};
     for (int real = 0; real < 2; real++) {
         clprune_context *context = real ? open_real() : open_dry();
         clprune_mat mats[] = {{.rows = 64, .cols = 16}, {.rows = 32, .cols = 16}};
-        if (real)
-            good(context, clprune_context_use_plan(context, plan));
-        else
-            good(context, clprune_plan_begin(context));
-        good(context, clprune_mats_create(context, CLPRUNE_MEMORY_WORKSPACE, 2, names, mats));
+        TEST_OK(real ? clprune_context_use_plan(context, plan) : clprune_plan_begin(context));
+        TEST_OK(clprune_mats_create(context, CLPRUNE_MEMORY_WORKSPACE, 2, names, mats));
         const clprune_mat c = create(context, "c", 96, 16);
-        good(context, clprune_mat_fill(context, 1.0f, mats[1], NULL));
-        good(context, clprune_mat_fill(context, 2.0f, c, NULL));
-        good(context, clprune_plan_end_step(context));
+        TEST_OK(clprune_mat_fill(context, 1.0f, mats[1], NULL));
+        TEST_OK(clprune_mat_fill(context, 2.0f, c, NULL));
+        TEST_OK(clprune_plan_end_step(context));
         if (!real) {
-            good(context, clprune_plan_create(context, &plan));
+            plan = test_new_plan(context);
             totals = clprune_plan_sizes(plan);
             const entries all = entries_of(plan);
             assert_int_equal(all.count, 2);
@@ -415,66 +364,61 @@ static void shared_buffer(void **state)
             assert_int_equal(totals.buffer_bytes, 2 * 96 * 64);
             assert_int_equal(totals.other_bytes, 0);
         }
-        assert_int_equal(live(context, CLPRUNE_MEMORY_WORKSPACE), 2 * 96 * 64);
+        assert_int_equal(test_live(context, CLPRUNE_MEMORY_WORKSPACE), 2 * 96 * 64);
         if (real) {
-            assert_int_equal(live(context, CLPRUNE_MEMORY_TOTAL), totals.arena_bytes);
+            assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), totals.arena_bytes);
             float row[16]; /* c lies over b */
-            good(context, clprune_mat_read(context, clprune_mat_rows(mats[1], 0, 1), row));
+            TEST_OK(clprune_mat_read(context, clprune_mat_rows(mats[1], 0, 1), row));
             assert_true(row[0] == 2.0f);
         }
         clprune_buffer_release(context, mats[0].buffer);
         clprune_buffer_release(context, c.buffer);
-        assert_int_equal(live(context, CLPRUNE_MEMORY_TOTAL), real ? totals.arena_bytes : 0);
-        clprune_context_destroy(context);
+        assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), real ? totals.arena_bytes : 0);
     }
-    clprune_plan_destroy(plan);
 }
 
 /* A place is found by category, name and size. Buffers that share these with one that is not
  * planned, because it was created before the plan or is released in a step, have no place. */
-static void doubles(void **state)
+static void doubles(NO_ROW)
 {
-    (void)state;
     clprune_plan *plan = NULL;
     for (int real = 0; real < 2; real++) {
         clprune_context *context = real ? open_real() : open_dry();
         if (real)
-            good(context, clprune_context_use_plan(context, plan));
+            TEST_OK(clprune_context_use_plan(context, plan));
         const clprune_mat early = create(context, "late", 64, 16),
                           out = create(context, "out", 64, 16);
         float row[16];
         clprune_buffer_release(context, create(context, "soon", 64, 16).buffer);
-        good(context, clprune_mat_fill(context, 7.0f, early, NULL));
+        TEST_OK(clprune_mat_fill(context, 7.0f, early, NULL));
         if (!real)
-            good(context, clprune_plan_begin(context));
+            TEST_OK(clprune_plan_begin(context));
         const clprune_mat x = create(context, "x", 64, 16);
-        good(context, clprune_mat_fill(context, 1.0f, x, NULL));
+        TEST_OK(clprune_mat_fill(context, 1.0f, x, NULL));
         for (int again = 0; again < 2; again++) {
             const clprune_mat released = create(context, "t", 64, 16);
-            good(context, clprune_mat_fill(context, 2.0f, released, NULL));
+            TEST_OK(clprune_mat_fill(context, 2.0f, released, NULL));
             clprune_buffer_release(context, released.buffer);
         }
-        good(context, clprune_mat_copy(context, x, out, NULL));
+        TEST_OK(clprune_mat_copy(context, x, out, NULL));
         const clprune_mat t = create(context, "t", 64, 16), late = create(context, "late", 64, 16),
                           soon = create(context, "soon", 64, 16);
-        good(context, clprune_mat_fill(context, 5.0f, soon, NULL));
-        good(context, clprune_mat_fill(context, 3.0f, t, NULL));
-        good(context, clprune_mat_fill(context, 4.0f, late, NULL));
-        good(context, clprune_plan_end_step(context));
+        TEST_OK(clprune_mat_fill(context, 5.0f, soon, NULL));
+        TEST_OK(clprune_mat_fill(context, 3.0f, t, NULL));
+        TEST_OK(clprune_mat_fill(context, 4.0f, late, NULL));
+        TEST_OK(clprune_plan_end_step(context));
         if (real) {
-            good(context, clprune_mat_read(context, clprune_mat_rows(out, 0, 1), row));
+            TEST_OK(clprune_mat_read(context, clprune_mat_rows(out, 0, 1), row));
             assert_true(row[0] == 1.0f);
-            good(context, clprune_mat_read(context, clprune_mat_rows(early, 0, 1), row));
+            TEST_OK(clprune_mat_read(context, clprune_mat_rows(early, 0, 1), row));
             assert_true(row[0] == 7.0f);
         } else {
-            good(context, clprune_plan_create(context, &plan));
+            plan = test_new_plan(context);
             assert_int_equal(entries_of(plan).count, 1);
             assert_int_equal(clprune_plan_sizes(plan).other_bytes, 5 * 4096);
             check_places(plan);
         }
-        clprune_context_destroy(context);
     }
-    clprune_plan_destroy(plan);
 }
 
 int main(void)

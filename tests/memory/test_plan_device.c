@@ -1,9 +1,12 @@
 /* A plan is used only in contexts that enqueue the same commands, with the same scratch, as its dry
- * context. */
+ * context.
+ *
+ * A refused plan says what differs: kernels, precision, tuning, engine or device. With an accepted
+ * plan, also one for other compute units on CPUs, scratch overwrites no live buffer. */
 #include <string.h>
 
-#include "support/test_device.h"
 #include "support/test_folder.h"
+#include "support/test_objects.h"
 
 /* Tiled kernels take as much scratch for FEW rows as vector kernels for MANY. KEPT: floats. */
 enum { COLS = 64, FEW = 2048, MANY = 8 * FEW, KEPT = 1024 };
@@ -122,19 +125,11 @@ static void run_step(const program *p)
         const clprune_mat t = clprune_mat_rows(p->t, 0, rows),
                           dy = clprune_mat_rows(p->dy, 0, rows);
         TEST_OK(clprune_layerscale_backward(
-            p->context, 0, t, p->ls, dy, t, p->dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+            p->context, 0, t, p->ls, dy, t, &(clprune_layerscale_grads){.dls = p->dls}, NULL));
         if (rows == FEW)
             TEST_OK(clprune_mat_copy(p->context, p->kept, p->out, NULL));
     }
     TEST_OK(clprune_plan_end_step(p->context));
-}
-
-static void close_program(const program *p)
-{
-    const clprune_mat mats[] = {p->t, p->dy, p->ls, p->dls, p->out, p->kept};
-    for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
-        clprune_buffer_release(p->context, mats[i].buffer);
-    clprune_context_destroy(p->context);
 }
 
 static clprune_plan *make_plan(void (*make)(clprune_device_info *, clprune_context_options *))
@@ -142,16 +137,12 @@ static clprune_plan *make_plan(void (*make)(clprune_device_info *, clprune_conte
     clprune_device_info device = clprune_context_device_info(test_context());
     clprune_context_options options = {.kernels = clprune_context_kernels(test_context()),
         .precision = clprune_context_precision(test_context())};
-    clprune_context *dry;
-    clprune_plan *plan;
     make(&device, &options);
-    TEST_OK(clprune_context_create_dry(&device, &options, &dry));
+    clprune_context *dry = test_open_dry(&device, &options);
     test_debug(NULL);
     const program p = open_program(dry, true);
     run_step(&p);
-    TEST_OK(clprune_plan_create(dry, &plan));
-    close_program(&p);
-    return plan;
+    return test_new_plan(dry);
 }
 
 /* A refusal names the difference, and a plan of the context's own may follow it. With a plan that
@@ -161,17 +152,14 @@ static void run_change(void **state)
     const change *row = *state;
     const clprune_kernels family = clprune_context_kernels(test_context());
     const char *refused = row->refused[family == CLPRUNE_KERNELS_TILED];
-    clprune_context *context;
     float out[KEPT];
     clprune_plan *other = make_plan(row->make), *own = make_plan(nothing);
-    TEST_OK(test_create((clprune_context_options){.kernels = family}, &context));
+    clprune_context *context = test_open((clprune_context_options){.kernels = family});
     const clprune_status status = clprune_context_use_plan(context, other);
     if (status != CLPRUNE_SUCCESS) {
-        const char *error = clprune_last_error(context);
-        if (refused == NULL || strstr(error, refused) == NULL)
-            fail_msg("%s", error);
-        assert_int_equal(status, CLPRUNE_INVALID_ARGUMENT);
-        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, 0);
+        TEST_FAILS_IN(
+            context, status, CLPRUNE_INVALID_ARGUMENT, refused != NULL ? refused : "no refusal");
+        assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), 0);
         TEST_OK(clprune_context_use_plan(context, own));
     }
     const program p = open_program(context, false);
@@ -181,9 +169,6 @@ static void run_change(void **state)
         if (out[i] != 1.0f)
             fail_msg("element %zu of a live buffer is %g", i, (double)out[i]);
     assert_true((status == CLPRUNE_SUCCESS) == (refused == NULL));
-    close_program(&p);
-    clprune_plan_destroy(own);
-    clprune_plan_destroy(other);
 }
 
 int main(void)

@@ -4,10 +4,11 @@
 
 #include "runtime/context/context_private.h"
 #include "runtime/memory/scratch.h"
-#include "support/test_device.h"
 #include "support/test_folder.h"
+#include "support/test_objects.h"
 
 typedef struct counting {
+    clprune_context *context;
     int made, live, refused;
     size_t most; /* bytes of a buffer that the device has; 0: any */
     cl_int code; /* of a refusal; 0: CL_MEM_OBJECT_ALLOCATION_FAILURE */
@@ -41,16 +42,24 @@ static void count_errors(void *user, clprune_log_level level, const char *messag
     c->errors += level == CLPRUNE_LOG_ERROR;
 }
 
-static clprune_context *open_counting(counting *c, uint64_t limit)
+static void check_released(void *of, void *what)
 {
-    clprune_context *context = NULL;
-    *c = (counting){0};
-    const clprune_context_options options = {.allocator = {count_allocate, count_release, c},
-        .mem_limit = limit,
-        .log = count_errors,
-        .log_user = c};
-    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
-    return context;
+    const counting *c = what;
+    (void)of;
+    assert_int_equal(c->live, 0);
+}
+
+/* A context whose buffers are counted; all are released when it is gone. */
+static counting *open_counting(uint64_t limit)
+{
+    counting *c = test_alloc(sizeof *c);
+    test_later(check_released, NULL, c);
+    c->context =
+        test_open((clprune_context_options){.allocator = {count_allocate, count_release, c},
+            .mem_limit = limit,
+            .log = count_errors,
+            .log_user = c});
+    return c;
 }
 
 typedef struct piece {
@@ -61,12 +70,11 @@ typedef struct piece {
 static piece take(clprune_context *context, size_t bytes)
 {
     piece p = {.bytes = bytes};
-    assert_int_equal(clprune__scratch_take(context, bytes, &p.buffer, &p.offset), CLPRUNE_SUCCESS);
+    TEST_OK(clprune__scratch_take(context, bytes, &p.buffer, &p.offset));
     assert_non_null(p.buffer);
     assert_int_equal(p.offset % CLPRUNE__SCRATCH_ALIGN, 0);
     size_t size = 0;
-    assert_int_equal(
-        clGetMemObjectInfo(p.buffer, CL_MEM_SIZE, sizeof size, &size, NULL), CL_SUCCESS);
+    TEST_CL(clGetMemObjectInfo(p.buffer, CL_MEM_SIZE, sizeof size, &size, NULL));
     assert_true(p.offset + bytes <= size);
     return p;
 }
@@ -83,11 +91,9 @@ static void check_apart(const piece *pieces, size_t count)
         }
 }
 
-static void pieces_are_apart(void **state)
+static void pieces_are_apart(NO_ROW)
 {
-    (void)state;
-    counting c;
-    clprune_context *context = open_counting(&c, 0);
+    clprune_context *context = open_counting(0)->context;
     static const size_t sizes[] = {1, 256, 257, 10000, 3, 100000, 5, 40000};
     for (int run = 0; run < 3; run++) {
         piece pieces[8];
@@ -97,15 +103,11 @@ static void pieces_are_apart(void **state)
         check_apart(pieces, 8);
         clprune__scratch_end(context, mark);
     }
-    clprune_context_destroy(context);
-    assert_int_equal(c.live, 0);
 }
 
-static void nested(void **state)
+static void nested(NO_ROW)
 {
-    (void)state;
-    counting c;
-    clprune_context *context = open_counting(&c, 0);
+    clprune_context *context = open_counting(0)->context;
     for (int run = 0; run < 3; run++) {
         piece pieces[3];
         const clprune__scratch_mark outer = clprune__scratch_begin(context);
@@ -121,8 +123,6 @@ static void nested(void **state)
         check_apart(pieces, 2);
         clprune__scratch_end(context, outer);
     }
-    clprune_context_destroy(context);
-    assert_int_equal(c.live, 0);
 }
 
 static void a_step(clprune_context *context)
@@ -137,21 +137,19 @@ static void a_step(clprune_context *context)
     clprune__scratch_end(context, mark);
 }
 
-static void steady_state(void **state)
+static void steady_state(NO_ROW)
 {
-    (void)state;
-    counting c;
-    clprune_context *context = open_counting(&c, 0);
+    counting *c = open_counting(0);
+    clprune_context *context = c->context;
     a_step(context);
     a_step(context);
-    const int made = c.made;
+    const int made = c->made;
     for (int i = 0; i < 10; i++)
         a_step(context);
-    assert_int_equal(c.made, made);
+    assert_int_equal(c->made, made);
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_WORKSPACE).count, 1);
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live,
         clprune_memory_query(context, CLPRUNE_MEMORY_WORKSPACE).live);
-    clprune_context_destroy(context);
 }
 
 /* Three steps of two operations, whose pieces fit into buffers that the device has, but not all of
@@ -160,17 +158,17 @@ static void in_pieces(void **state)
 {
     static const size_t sizes[2][3] = {{70000, 50000, 20000}, {30000, 90000, 40000}};
     const cl_int code = *(const cl_int *)*state; /* 0: the device told its largest buffer */
-    counting c;
-    clprune_context *context = open_counting(&c, 0);
-    c.most = 100000;
-    c.code = code;
+    counting *c = open_counting(0);
+    clprune_context *context = c->context;
+    c->most = 100000;
+    c->code = code;
     if (code == 0)
-        context->facts.max_allocation = c.most;
+        context->facts.max_allocation = c->most;
     int made = 0, refused = 0;
     for (int step = 0; step < 6; step++) {
         if (step == 2) {
-            made = c.made;
-            refused = c.refused;
+            made = c->made;
+            refused = c->refused;
         }
         for (int o = 0; o < 2; o++) {
             piece pieces[3];
@@ -181,22 +179,18 @@ static void in_pieces(void **state)
             clprune__scratch_end(context, mark);
         }
     }
-    assert_int_equal(c.made, made);
-    assert_int_equal(c.refused, refused);
+    assert_int_equal(c->made, made);
+    assert_int_equal(c->refused, refused);
     if (code == 0)
         assert_int_equal(refused, 0);
-    assert_int_equal(c.errors, 0); /* each call succeeded */
+    assert_int_equal(c->errors, 0); /* each call succeeded */
     assert_string_equal(clprune_last_error(context), "");
-    clprune_context_destroy(context);
-    assert_int_equal(c.live, 0);
 }
 
 /* A borrowed buffer stays valid until the end, also one of zero bytes. */
-static void zero_bytes(void **state)
+static void zero_bytes(NO_ROW)
 {
-    (void)state;
-    counting c;
-    clprune_context *context = open_counting(&c, 0);
+    clprune_context *context = open_counting(0)->context;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     const piece none = take(context, 0);
     (void)take(context, 1 << 20);
@@ -207,14 +201,11 @@ static void zero_bytes(void **state)
         found += scratch->chunk[i].buffer == none.buffer;
     assert_int_equal(found, 1);
     clprune__scratch_end(context, mark);
-    clprune_context_destroy(context);
 }
 
-static void over_the_budget(void **state)
+static void over_the_budget(NO_ROW)
 {
-    (void)state;
-    counting c;
-    clprune_context *context = open_counting(&c, 10000);
+    clprune_context *context = open_counting(10000)->context;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     const piece first = take(context, 2000);
     cl_mem buffer;
@@ -231,8 +222,6 @@ static void over_the_budget(void **state)
     const clprune__scratch_mark again = clprune__scratch_begin(context);
     (void)take(context, 8000);
     clprune__scratch_end(context, again);
-    clprune_context_destroy(context);
-    assert_int_equal(c.live, 0);
 }
 
 /* What was needed once may not fit any more, as something else has taken the room, within the
@@ -241,8 +230,8 @@ static void over_the_budget(void **state)
 static void falls_back(void **state)
 {
     const bool device = *(const bool *)*state;
-    counting c;
-    clprune_context *context = open_counting(&c, device ? 0 : 1 << 20);
+    counting *c = open_counting(device ? 0 : 1 << 20);
+    clprune_context *context = c->context;
     for (int step = 0; step < 2; step++) { /* two chunks, joined when the next step begins */
         const clprune__scratch_mark mark = clprune__scratch_begin(context);
         (void)take(context, 500000);
@@ -258,84 +247,72 @@ static void falls_back(void **state)
     clprune__scratch_end(context, grow); /* nothing is held, and much remembered */
     cl_mem other = NULL;
     if (device)
-        c.most = 200000;
+        c->most = 200000;
     else
-        assert_int_equal(clprune_buffer_create(
-                             context, CLPRUNE_MEMORY_INPUT, "other", (1 << 20) - 200000, &other),
-            CLPRUNE_SUCCESS);
+        TEST_OK(clprune_buffer_create(
+            context, CLPRUNE_MEMORY_INPUT, "other", (1 << 20) - 200000, &other));
     int made = 0;
     for (int step = 0; step < 5; step++) {
         if (step == 2)
-            made = c.made;
+            made = c->made;
         const clprune__scratch_mark mark = clprune__scratch_begin(context);
         const piece pieces[2] = {take(context, 100000), take(context, 50000)};
         check_apart(pieces, 2);
         clprune__scratch_end(context, mark);
     }
-    assert_int_equal(c.made, made);
-    assert_int_equal(c.errors, 0); /* each call succeeded */
+    assert_int_equal(c->made, made);
+    assert_int_equal(c->errors, 0); /* each call succeeded */
     assert_string_equal(clprune_last_error(context), "");
     clprune_buffer_release(context, other);
-    c.most = 0;
+    c->most = 0;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     (void)take(context, 800000);
     clprune__scratch_end(context, mark);
-    clprune_context_destroy(context);
-    assert_int_equal(c.live, 0);
 }
 
-static void matrices(void **state)
+static void matrices(NO_ROW)
 {
-    (void)state;
-    counting c;
-    clprune_context *context = open_counting(&c, 0);
+    clprune_context *context = open_counting(0)->context;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune_mat a, b;
     const float values[6] = {1, 2, 3, 4, 5, 6};
     float back[6] = {0};
-    assert_int_equal(clprune__scratch_mat(context, 2, 3, &a), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune__scratch_mat(context, 2, 3, &b), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_write(context, a, values), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_fill(context, 9, b, NULL), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_read(context, a, back), CLPRUNE_SUCCESS);
+    TEST_OK(clprune__scratch_mat(context, 2, 3, &a));
+    TEST_OK(clprune__scratch_mat(context, 2, 3, &b));
+    TEST_OK(clprune_mat_write(context, a, values));
+    TEST_OK(clprune_mat_fill(context, 9, b, NULL));
+    TEST_OK(clprune_mat_read(context, a, back));
     assert_memory_equal(values, back, sizeof values);
     assert_int_equal(clprune__scratch_mat(context, SIZE_MAX / 2, 3, &b), CLPRUNE_SIZE_OVERFLOW);
     assert_null(b.buffer);
     clprune__scratch_end(context, mark);
-    clprune_context_destroy(context);
 }
 
 /* On request, what an operation borrows is NaN, also where it was written before. */
-static void poisoned(void **state)
+static void poisoned(NO_ROW)
 {
-    (void)state;
-    counting c;
     test_debug("forget=poison");
-    clprune_context *context = open_counting(&c, 0);
-    test_debug(NULL);
+    clprune_context *context = open_counting(0)->context;
     for (int run = 0; run < 2; run++) {
         const clprune__scratch_mark mark = clprune__scratch_begin(context);
         clprune_mat other, mat;
         float values[35];
-        assert_int_equal(clprune__scratch_mat(context, 1, 3, &other), CLPRUNE_SUCCESS);
-        assert_int_equal(clprune_mat_fill(context, 2, other, NULL), CLPRUNE_SUCCESS);
-        assert_int_equal(clprune__scratch_mat(context, 5, 7, &mat), CLPRUNE_SUCCESS);
-        assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
+        TEST_OK(clprune__scratch_mat(context, 1, 3, &other));
+        TEST_OK(clprune_mat_fill(context, 2, other, NULL));
+        TEST_OK(clprune__scratch_mat(context, 5, 7, &mat));
+        TEST_OK(clprune_mat_read(context, mat, values));
         for (size_t i = 0; i < 35; i++)
             assert_true(isnan(values[i]));
-        assert_int_equal(clprune_mat_read(context, other, values), CLPRUNE_SUCCESS);
+        TEST_OK(clprune_mat_read(context, other, values));
         assert_true(values[2] == 2); /* what is borrowed already stays as it is */
-        assert_int_equal(clprune_mat_fill(context, 1, mat, NULL), CLPRUNE_SUCCESS);
+        TEST_OK(clprune_mat_fill(context, 1, mat, NULL));
         clprune__scratch_end(context, mark);
     }
-    clprune_context_destroy(context);
 }
 
-static void too_deep(void **state)
+static void too_deep(NO_ROW)
 {
-    (void)state;
-    counting c;
-    clprune_context *context = open_counting(&c, 0);
+    clprune_context *context = open_counting(0)->context;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune_status status = CLPRUNE_SUCCESS;
     for (size_t i = 0; i < 2 * CLPRUNE__SCRATCH_CHUNKS && status == CLPRUNE_SUCCESS; i++) {
@@ -346,8 +323,6 @@ static void too_deep(void **state)
     assert_int_equal(status, CLPRUNE_INTERNAL_ERROR);
     clprune__scratch_end(context, mark);
     a_step(context);
-    clprune_context_destroy(context);
-    assert_int_equal(c.live, 0);
 }
 
 int main(void)

@@ -1,5 +1,8 @@
 /* The example's ResMLP: parameters, gradients and short training runs against PyTorch's (golden/),
- * finite differences through the whole model, and what it keeps. */
+ * finite differences through the whole model, and what it keeps.
+ *
+ * Files with the names of timm and of the ResMLP authors give PyTorch's logits within 1e-4.
+ * Exported, they have the bytes of timm's file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

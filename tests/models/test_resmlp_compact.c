@@ -1,6 +1,7 @@
 /* The example's ResMLP with activations `compact-pruned`: each gradient against a double reference
  * that runs the backward pass of each layer from the kept tensors, and beside dense's. */
 #include "golden/golden_model.h"
+#include "nn/layers/activation_private.h"
 
 enum { COMPACT_PRUNED = 6 }; /* position in resmlp_keep.preset_names */
 
@@ -57,8 +58,8 @@ static float *read_codes(const resmlp *model, clprune_mat codes, size_t rows)
     TEST_OK(clprune_mat_create(
         test_context(), CLPRUNE_MEMORY_WORKSPACE, "ones", rows, model->arch.hidden, &mat));
     TEST_OK(clprune_mat_fill(test_context(), 1, mat, NULL));
-    TEST_OK(clprune_gelu_code_backward(test_context(), model->policies->rule[KEEP_FC1].keep.bits, 0,
-        mat, clprune_mat_rows(codes, 0, rows), mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune__gelu_code_backward(test_context(), model->policies->rule[KEEP_FC1].keep.bits,
+        0, mat, clprune_mat_rows(codes, 0, rows), mat, CLPRUNE_NO_MAT, NULL));
     float *values = read_mat(mat);
     clprune_buffer_release(test_context(), mat.buffer);
     return values;

@@ -1,5 +1,10 @@
 /* The example's ResNets: names, gradients, training steps and running statistics against PyTorch's
- * (golden/), presets against dense, and what they keep. */
+ * (golden/), presets against dense, and what they keep.
+ *
+ * Presets that approximate dw do not change dx's bits. The whole model is checked by finite
+ * differences. Over seeds the mean weight gradient of `compact` is dense's within the remaining
+ * noise, but not with rounding to nearest. Counts of batches grow by one in each pass of training.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,8 @@
 # included. What all training programs share is tested by test_trainer.sh.
 #
 #     test_resnet_train.sh path/to/resnet-train
+#
+# Planned memory is what a run takes. A resumed run exports the same file, with as many batches as steps.
 export LC_ALL=C # a decimal point in every locale
 set -u
 program=$1

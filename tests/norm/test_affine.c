@@ -22,8 +22,8 @@ static const layer_case forward = {"forward",
 
 static clprune_status call_backward(const layer_call *c)
 {
-    return clprune_affine_backward(
-        c->context, c->beta, 0, c->m[0], c->m[1], c->m[2], c->m[3], c->m[4], c->m[5], c->event);
+    return clprune_affine_backward(c->context, c->beta, 0, c->m[0], c->m[1], c->m[2], c->m[3],
+        &(clprune_affine){.alpha = c->m[4], .beta = c->m[5]}, c->event);
 }
 
 static void ref_backward(const layer_data *d)
@@ -56,7 +56,7 @@ static void added(void **state)
         for (size_t k = 0; k < 2; k++)
             sums[k][i] = test_mat_make(1, s->cols, i, NULL);
         TEST_OK(clprune_affine_backward(test_context(), 0, betas[i], mx.mat, ma.mat, mdy.mat,
-            dx.mat, sums[0][i].mat, sums[1][i].mat, NULL));
+            dx.mat, &(clprune_affine){.alpha = sums[0][i].mat, .beta = sums[1][i].mat}, NULL));
         const float *got = test_mat_get(&dx, "dx");
         for (size_t k = 0; k < count; k++)
             if (got[k] != fmaf(alpha[k % s->cols], dy[k], betas[i] * x[k]))
@@ -104,8 +104,9 @@ static const layer_case centre = {"centre",
 
 static clprune_status call_product(const layer_call *c)
 {
-    return clprune_affine_backward_product(c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3],
-        c->m[4], c->m[5], c->m[6], c->m[7], c->event);
+    return clprune_affine_backward_product(c->context, c->beta, c->m[0],
+        &(clprune_affine){.alpha = c->m[1], .beta = c->m[2]}, c->m[3], c->m[4], c->m[5],
+        &(clprune_affine){.alpha = c->m[6], .beta = c->m[7]}, c->event);
 }
 
 static void ref_product(const layer_data *d)
@@ -170,8 +171,9 @@ static clprune_status call_both(const layer_call *c)
     TEST_OK(clprune__column_sum(c->context, 0, c->m[5], sums.mat, NULL));
     TEST_OK(clprune_affine_centre(c->context, c->m[4], c->m[0], NULL));
     TEST_OK(clprune_gemm(c->context, true, false, 1, 0, c->m[5], c->m[0], c->m[6], NULL));
-    return clprune_affine_backward_product(c->context, c->beta, c->m[1], c->m[2], c->m[3], c->m[4],
-        sums.mat, c->m[6], c->m[7], c->m[8], c->event);
+    return clprune_affine_backward_product(c->context, c->beta, c->m[1],
+        &(clprune_affine){.alpha = c->m[2], .beta = c->m[3]}, c->m[4], sums.mat, c->m[6],
+        &(clprune_affine){.alpha = c->m[7], .beta = c->m[8]}, c->event);
 }
 
 static const layer_case both_backward = {"affine and linear",

@@ -1,5 +1,7 @@
 /* Batch normalisation: forward and backward passes over all shapes, with and without residual, ReLU
- * and mask; chunks, aliasing, special values, derivatives, invalid arguments. */
+ * and mask; chunks, aliasing, special values, derivatives, invalid arguments.
+ *
+ * Chunks and passes in place give the same bits. */
 #include "ref/batch_norm_ref.h"
 #include "support/test_layer.h"
 
@@ -165,8 +167,10 @@ static void check_betas(const inputs *in, bool relu, clprune_mat x, clprune_mat 
     for (size_t b = 0; b < sizeof betas / sizeof betas[0]; b++) {
         test_mat out[] = {test_mat_make(2, cols, b, old), test_mat_make(1, cols, 0, old + cols),
             test_mat_make(1, cols, 1, old)}; /* sums, dgamma, dbeta */
-        TEST_OK(clprune_batch_norm_backward_sums(test_context(), betas[b], betas[b], &in->bn, relu,
-            x, dy, bits, other, NONE, out[0].mat, out[1].mat, out[2].mat, NULL));
+        TEST_OK(clprune_batch_norm_backward_sums(test_context(), betas[b], betas[b],
+            &(clprune_batch_norm_in){
+                .bn = &in->bn, .relu = relu, .x = x, .dy = dy, .mask = bits, .residual = other},
+            NONE, out[0].mat, out[1].mat, out[2].mat, NULL));
         const float *sums = test_mat_get(&out[0], "sums");
         for (size_t i = 0; i < 2 * cols; i++)
             assert_true(sums[i] == fmaf(betas[b], old[i], once[i]));
@@ -200,26 +204,34 @@ static void backward_way(inputs *in, gate way)
     const clprune_mat other = way == SIGN_RESIDUAL ? residual.mat : NONE;
 
     cl_event event = NULL;
-    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &in->bn, relu, x.mat, dy.mat, bits,
-        other, dz.mat, sums.mat, dgamma.mat, dbeta.mat, &event));
+    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+        &(clprune_batch_norm_in){
+            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
+        dz.mat, sums.mat, dgamma.mat, dbeta.mat, &event));
     layer_event(event);
     layer_check("dz", &dz, dz_want, exact, names[way]);
     layer_check("sums", &sums, sums_want, sums_bound, names[way]);
     layer_check("dbeta", &dbeta, sums_want, sums_bound, names[way]);
     layer_check("dgamma", &dgamma, sums_want + cols, sums_bound + cols, names[way]);
-    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &in->bn, relu, x.mat, dy.mat, bits,
-        other, NONE, sums2.mat, NONE, NONE, &event));
+    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+        &(clprune_batch_norm_in){
+            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
+        NONE, sums2.mat, NONE, NONE, &event));
     layer_event(event);
     layer_same("sums without dz", &sums, &sums2);
     if (way == MASKED) {
-        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &in->bn, relu, x.mat, dy.mat, NONE,
-            other, NONE, sums2.mat, NONE, NONE, NULL));
+        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+            &(clprune_batch_norm_in){
+                .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .residual = other},
+            NONE, sums2.mat, NONE, NONE, NULL));
         layer_same("sums without the mask", &sums, &sums2);
     }
 
     /* beta is the factor of the parameters' gradients, sums_beta that of the sums. */
-    TEST_OK(clprune_batch_norm_backward_sums(context, 1, 0, &in->bn, relu, x.mat, dy.mat, bits,
-        other, NONE, sums2.mat, dgamma.mat, dbeta.mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_sums(context, 1, 0,
+        &(clprune_batch_norm_in){
+            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
+        NONE, sums2.mat, dgamma.mat, dbeta.mat, NULL));
     layer_same("sums without sums_beta", &sums, &sums2);
     float *twice = test_mat_get(&dbeta, "dbeta");
 
@@ -232,12 +244,14 @@ static void backward_way(inputs *in, gate way)
     test_mat_set(&sums, got);
     batch_norm_ref_dx(
         &in->ref, rows, rows, in->wide_x, dz_want, wide_sums, wide_sums + cols, dx_want, dx_bound);
-    TEST_OK(clprune_batch_norm_backward_input(
-        context, rows, &in->bn, relu, x.mat, dy.mat, bits, other, sums.mat, dx.mat, &event));
+    TEST_OK(clprune_batch_norm_backward_input(context, rows,
+        &(clprune_batch_norm_in){
+            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
+        sums.mat, dx.mat, &event));
     layer_event(event);
     layer_check("dx", &dx, dx_want, dx_bound, names[way]);
-    TEST_OK(clprune_batch_norm_backward_input(
-        context, rows, &in->bn, false, x.mat, dz.mat, NONE, NONE, sums.mat, dz.mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_input(context, rows,
+        &(clprune_batch_norm_in){.bn = &in->bn, .x = x.mat, .dy = dz.mat}, sums.mat, dz.mat, NULL));
     layer_same("dx over dz", &dx, &dz);
     test_mat_unchanged(&sums, "sums");
     test_mat_unchanged(&x, "x");
@@ -250,25 +264,34 @@ static void backward_way(inputs *in, gate way)
     test_mat_set(&dx, NULL);
     for (size_t k = 0; k < 2; k++) {
         const size_t at = k == 0 ? 0 : first, count = k == 0 ? first : rows - first;
-        TEST_OK(clprune_batch_norm_backward_input(context, rows, &in->bn, relu,
-            clprune_mat_rows(x.mat, at, count), clprune_mat_rows(dy.mat, at, count),
-            clprune_mat_rows(bits, at, count), clprune_mat_rows(other, at, count), sums.mat,
-            clprune_mat_rows(dx2.mat, at, count), NULL));
+        TEST_OK(clprune_batch_norm_backward_input(context, rows,
+            &(clprune_batch_norm_in){.bn = &in->bn,
+                .relu = relu,
+                .x = clprune_mat_rows(x.mat, at, count),
+                .dy = clprune_mat_rows(dy.mat, at, count),
+                .mask = clprune_mat_rows(bits, at, count),
+                .residual = clprune_mat_rows(other, at, count)},
+            sums.mat, clprune_mat_rows(dx2.mat, at, count), NULL));
     }
     for (size_t k = 0; k < 2; k++) {
         const size_t at = k == 0 ? 0 : first, count = k == 0 ? first : rows - first;
         const clprune_mat part = clprune_mat_rows(dy.mat, at, count);
-        TEST_OK(clprune_batch_norm_backward_sums(context, (float)k, (float)k, &in->bn, relu,
-            clprune_mat_rows(x.mat, at, count), part, clprune_mat_rows(bits, at, count),
-            clprune_mat_rows(other, at, count), part, sums2.mat, dgamma.mat, dbeta.mat, NULL));
+        TEST_OK(clprune_batch_norm_backward_sums(context, (float)k, (float)k,
+            &(clprune_batch_norm_in){.bn = &in->bn,
+                .relu = relu,
+                .x = clprune_mat_rows(x.mat, at, count),
+                .dy = part,
+                .mask = clprune_mat_rows(bits, at, count),
+                .residual = clprune_mat_rows(other, at, count)},
+            part, sums2.mat, dgamma.mat, dbeta.mat, NULL));
     }
     layer_same("dx in chunks", &dz, &dx2);
     layer_check("dz over dy", &dy, dz_want, exact, names[way]);
     layer_check("sums", &sums2, sums_want, sums_bound, "two chunks");
     layer_check("dbeta", &dbeta, sums_want, sums_bound, "two chunks");
     layer_check("dgamma", &dgamma, sums_want + cols, sums_bound + cols, "two chunks");
-    TEST_OK(clprune_batch_norm_backward_input(
-        context, rows, &in->bn, false, x.mat, dy.mat, NONE, NONE, sums.mat, x.mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_input(context, rows,
+        &(clprune_batch_norm_in){.bn = &in->bn, .x = x.mat, .dy = dy.mat}, sums.mat, x.mat, NULL));
     layer_same("dx over x", &dz, &x);
 }
 
@@ -317,11 +340,14 @@ static void slopes(void **state)
     const clprune_batch_norm bn = {m[GAMMA].mat, m[BETA].mat, m[MEAN].mat, m[INV].mat};
     TEST_OK(clprune_batch_norm_moments(context, 0, m[X].mat, bn.mean, bn.inv, NULL));
     TEST_OK(clprune_batch_norm_statistics(
-        context, SLOPE_ROWS, 1e-5f, 0.1f, bn.mean, bn.inv, bn.inv, NONE, NONE, NULL));
-    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &bn, true, m[X].mat, m[DY].mat, NONE,
-        m[RESIDUAL].mat, m[DZ].mat, m[SUMS].mat, m[DGAMMA].mat, m[DBETA].mat, NULL));
-    TEST_OK(clprune_batch_norm_backward_input(context, SLOPE_ROWS, &bn, false, m[X].mat, m[DZ].mat,
-        NONE, NONE, m[SUMS].mat, m[DX].mat, NULL));
+        context, SLOPE_ROWS, 1e-5f, bn.mean, bn.inv, bn.inv, NULL, NULL));
+    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+        &(clprune_batch_norm_in){
+            .bn = &bn, .relu = true, .x = m[X].mat, .dy = m[DY].mat, .residual = m[RESIDUAL].mat},
+        m[DZ].mat, m[SUMS].mat, m[DGAMMA].mat, m[DBETA].mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_input(context, SLOPE_ROWS,
+        &(clprune_batch_norm_in){.bn = &bn, .x = m[X].mat, .dy = m[DZ].mat}, m[SUMS].mat, m[DX].mat,
+        NULL));
     static const int order[] = {DX, DZ, DGAMMA, DBETA};
     double *grad = layer_new(SLOPE_TOTAL), *wide = layer_widen(SLOPE_TOTAL, theta);
     double *wide_dy = layer_widen(SLOPE_COUNT, dy), *to = grad;
@@ -355,8 +381,13 @@ static void special_values(void **state)
     for (size_t i = 1; i < COUNT; i++)
         assert_true(y[i] == (passes[i] ? x[i] : 0.0f) && !signbit(y[i]));
     for (int masked = 0; masked < 2; masked++) {
-        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &bn, true, in.mat, d.mat,
-            masked ? mask.mat : NONE, NONE, out.mat, sums.mat, NONE, NONE, NULL));
+        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+            &(clprune_batch_norm_in){.bn = &bn,
+                .relu = true,
+                .x = in.mat,
+                .dy = d.mat,
+                .mask = masked ? mask.mat : NONE},
+            out.mat, sums.mat, NONE, NONE, NULL));
         float *dz = test_mat_get(&out, "dz");
         for (size_t i = 0; i < COUNT; i++)
             assert_true(!passes[i] ? dz[i] == 0.0f : isnan(dy[i]) ? isnan(dz[i]) : dz[i] == dy[i]);
@@ -392,27 +423,25 @@ static void invalid(void **state)
     const clprune_mat m = mask.mat, g = row.mat, b = other.mat;
     const clprune_batch_norm bn = {g, g, g, g};
     cl_event event = NULL;
-#define FORWARD(bn, relu) clprune_batch_norm_forward(context, bn, relu, x, r, y, m, &event)
-#define SUMS(relu, mask, residual, dgamma, dbeta)                                                  \
-    clprune_batch_norm_backward_sums(                                                              \
-        context, 0, 0, &bn, relu, x, y, mask, residual, d, both.mat, dgamma, dbeta, &event)
-#define INPUT(rows, mask, residual)                                                                \
-    clprune_batch_norm_backward_input(                                                             \
-        context, rows, &bn, true, x, y, mask, residual, both.mat, d, &event)
+#define FORWARD(bn, relu)      clprune_batch_norm_forward(context, bn, relu, x, r, y, m, &event)
+#define IN(gated, kept, added) &(clprune_batch_norm_in){&bn, gated, x, y, kept, added}
+#define SUMS(in, dgamma, dbeta)                                                                    \
+    clprune_batch_norm_backward_sums(context, 0, 0, in, d, both.mat, dgamma, dbeta, &event)
+#define INPUT(rows, in) clprune_batch_norm_backward_input(context, rows, in, both.mat, d, &event)
+    TEST_FAILS(SUMS(NULL, NONE, NONE), bad, "in is NULL");
+    TEST_FAILS(INPUT(4, NULL), bad, "in is NULL");
     TEST_FAILS(FORWARD(NULL, true), bad, "bn is NULL");
     TEST_FAILS(FORWARD(&bn, false), bad, "mask is given without relu");
     TEST_FAILS(clprune_batch_norm_forward_gated(context, &bn, x, r, NONE, y, &event), bad,
         "mask is CLPRUNE_NO_MAT");
-    TEST_FAILS(SUMS(true, m, NONE, b, NONE), bad, "both or");
-    TEST_FAILS(SUMS(true, m, r, NONE, NONE), bad, "residual is given");
-    TEST_FAILS(SUMS(false, NONE, r, NONE, NONE), bad, "residual is");
-    TEST_FAILS(SUMS(false, m, NONE, NONE, NONE), bad, "mask is given");
-    TEST_FAILS(INPUT(3, m, NONE), bad, "rows is 3, expected");
-    TEST_FAILS(INPUT(4, m, r), bad, "residual is given");
+    TEST_FAILS(SUMS(IN(true, m, NONE), b, NONE), bad, "both or");
+    TEST_FAILS(SUMS(IN(true, m, r), NONE, NONE), bad, "residual is given");
+    TEST_FAILS(SUMS(IN(false, NONE, r), NONE, NONE), bad, "residual is");
+    TEST_FAILS(SUMS(IN(false, m, NONE), NONE, NONE), bad, "mask is given");
+    TEST_FAILS(INPUT(3, IN(true, m, NONE)), bad, "rows is 3, expected");
+    TEST_FAILS(INPUT(4, IN(true, m, r)), bad, "residual is given");
     test_mat narrow = test_mat_make(4, 5, 0, NULL);
-    TEST_FAILS(clprune_batch_norm_backward_sums(context, 0, 0, &bn, true, x, y, NONE, narrow.mat, d,
-                   both.mat, NONE, NONE, &event),
-        CLPRUNE_INVALID_SIZE, "residual is");
+    TEST_FAILS(SUMS(IN(true, NONE, narrow.mat), NONE, NONE), CLPRUNE_INVALID_SIZE, "residual is");
     assert_null(event);
     const test_mat *const mats[] = {&all[2], &all[3], &both, &other};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)

@@ -109,7 +109,11 @@ static void values(void **state)
         dgamma[i] = test_mat_make(1, channels, 0, i == 0 ? NULL : old);
         TEST_OK(
             clprune_batch_norm_backward_product(test_context(), PIXELS, i == 0 ? 0.0f : -0.5f, &bn,
-                w.mat, patch_sum.mat, x_product.mat, dz_sum.mat, dw[i].mat, dgamma[i].mat, &event));
+                &(clprune_batch_norm_products){.w = w.mat,
+                    .patch_sum = patch_sum.mat,
+                    .x_product = x_product.mat,
+                    .dz_sum = dz_sum.mat},
+                dw[i].mat, dgamma[i].mat, &event));
         layer_event(event);
     }
     layer_check("dw", &dw[0], p.dw, p.dw_bound, "by definition");
@@ -132,8 +136,10 @@ static void no_parameters(void **state)
     test_mat m = test_mat_make(4, 4, 0, NULL), dw = test_mat_make(4, 4, 0, NULL);
     test_mat dgamma = test_mat_make(1, 4, 0, NULL);
     const clprune_mat row = clprune_mat_rows(m.mat, 0, 1);
-    TEST_FAILS(clprune_batch_norm_backward_product(
-                   test_context(), 8, 0, NULL, m.mat, row, m.mat, row, dw.mat, dgamma.mat, NULL),
+    TEST_FAILS(clprune_batch_norm_backward_product(test_context(), 8, 0, NULL,
+                   &(clprune_batch_norm_products){
+                       .w = m.mat, .patch_sum = row, .x_product = m.mat, .dz_sum = row},
+                   dw.mat, dgamma.mat, NULL),
         CLPRUNE_INVALID_ARGUMENT, "bn is NULL");
     test_mat_unchanged(&dw, "dw");
     test_mat_unchanged(&dgamma, "dgamma");

@@ -1,5 +1,6 @@
 /* The statistics of batch normalisation: moments over all shapes, in chunks and from partial
  * moments, far from 0 and with NaN; inv and running statistics; invalid arguments. */
+#include "nn/norm/batch_norm_private.h"
 #include "ref/batch_norm_ref.h"
 #include "support/test_layer.h"
 
@@ -45,7 +46,7 @@ static void moments(void **state)
             partial[2 * g * cols + i] = (float)part[i];
     }
     test_mat made = test_mat_make(2 * groups, cols, s->gap, partial);
-    TEST_OK(clprune_batch_norm_merge(
+    TEST_OK(clprune__batch_norm_merge(
         context, 0, s->rows, group, made.mat, out[4].mat, out[5].mat, &event));
     layer_event(event);
     layer_check("mean", &out[4], mean, mean_bound, "partial moments");
@@ -64,7 +65,7 @@ static void one_group(void **state)
     test_mat out[] = {test_mat_make(1, COLS, 0, NULL), test_mat_make(1, COLS, 0, NULL)};
     const size_t groups[] = {ROWS, ROWS + 1, SIZE_MAX - ROWS, SIZE_MAX};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        TEST_OK(clprune_batch_norm_merge(
+        TEST_OK(clprune__batch_norm_merge(
             test_context(), 0, ROWS, groups[i], partial.mat, out[0].mat, out[1].mat, NULL));
         for (size_t k = 0; k < 2; k++) {
             float *got = test_mat_get(&out[k], k == 0 ? "mean" : "m2");
@@ -104,11 +105,13 @@ static void statistics(void **state)
     layer_check("inv", &out, eval, bound[3], "of the running variance");
     test_mat_unchanged(&running[1], "var");
     TEST_OK(clprune_batch_norm_statistics(
-        context, ROWS, 1e-5f, 0.1f, in[0].mat, in[1].mat, out.mat, NONE, NONE, &event));
+        context, ROWS, 1e-5f, in[0].mat, in[1].mat, out.mat, NULL, &event));
     layer_event(event);
     layer_check("inv", &out, inv, bound[0], "without running statistics");
-    TEST_OK(clprune_batch_norm_statistics(context, ROWS, 1e-5f, 0.1f, in[0].mat, again.mat,
-        again.mat, running[0].mat, running[1].mat, NULL));
+    TEST_OK(clprune_batch_norm_statistics(context, ROWS, 1e-5f, in[0].mat, again.mat, again.mat,
+        &(clprune_batch_norm_running){
+            .momentum = 0.1f, .mean = running[0].mat, .var = running[1].mat},
+        NULL));
     layer_same("inv over m2", &out, &again);
     layer_check("running_mean", &running[0], new_mean, bound[1], "momentum 0.1");
     layer_check("running_var", &running[1], new_var, bound[2], "momentum 0.1");
@@ -154,10 +157,10 @@ static void invalid(void **state)
     const clprune_mat mean = out[0].mat, m2 = out[1].mat, inv = out[2].mat, var = out[4].mat;
     cl_event event = NULL;
 #define MERGE(before, rows, group)                                                                 \
-    clprune_batch_norm_merge(context, before, rows, group, x.mat, mean, m2, &event)
-#define STATISTICS(rows, eps, momentum, running_var)                                               \
-    clprune_batch_norm_statistics(                                                                 \
-        context, rows, eps, momentum, mean, m2, inv, out[3].mat, running_var, &event)
+    clprune__batch_norm_merge(context, before, rows, group, x.mat, mean, m2, &event)
+#define STATISTICS(rows, eps, share, spread)                                                       \
+    clprune_batch_norm_statistics(context, rows, eps, mean, m2, inv,                               \
+        &(clprune_batch_norm_running){share, out[3].mat, spread}, &event)
     TEST_FAILS(clprune_batch_norm_moments(context, SIZE_MAX, x.mat, mean, m2, &event), over, NULL);
     TEST_FAILS(MERGE(0, 30, 0), bad, "group_rows is 0");
     TEST_FAILS(MERGE(0, 31, 5), CLPRUNE_INVALID_SIZE, "partial is");
@@ -166,7 +169,7 @@ static void invalid(void **state)
     TEST_FAILS(STATISTICS(9, NAN, 0, var), bad, "eps is");
     TEST_FAILS(STATISTICS(9, 1, 1.5f, var), bad, "momentum is 1.5");
     TEST_FAILS(STATISTICS(1, 1, 0, var), bad, "rows is 1, expected");
-    TEST_FAILS(STATISTICS(9, 1, 0, NONE), bad, "both or");
+    TEST_FAILS(STATISTICS(9, 1, 0, NONE), CLPRUNE_INVALID_SIZE, "running->var is");
     TEST_FAILS(clprune_batch_norm_inverse(context, -1, m2, inv, &event), bad, "eps is -1");
     assert_null(event);
     for (size_t i = 0; i < 5; i++)

@@ -25,7 +25,7 @@ static const layer_case forward = {"forward",
 static clprune_status call_backward(const layer_call *c)
 {
     return clprune_layerscale_backward(c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3],
-        c->m[4], c->m[5], c->m[6], c->event);
+        &(clprune_layerscale_grads){.dls = c->m[4], .db = c->m[5], .db_tokens = c->m[6]}, c->event);
 }
 
 static void ref_backward(const layer_data *d)
@@ -54,8 +54,8 @@ static void bias_gradient(void **state)
     test_mat ls = test_mat_make(1, s->cols, 0, test_new_uniform(33, -1, 1, s->cols));
     test_mat dy = test_mat_make(s->rows, s->cols, s->gap + 1, test_new_normal(34, count));
     test_mat dls = test_mat_make(1, s->cols, 0, NULL), db = test_mat_make(1, s->cols, 2, NULL);
-    TEST_OK(clprune_layerscale_backward(
-        test_context(), 0, t.mat, ls.mat, dy.mat, t.mat, dls.mat, db.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_layerscale_backward(test_context(), 0, t.mat, ls.mat, dy.mat, t.mat,
+        &(clprune_layerscale_grads){.dls = dls.mat, .db = db.mat}, NULL));
     layer_same_bias_gradient(&t, &db);
 }
 

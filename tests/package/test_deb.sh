@@ -3,6 +3,9 @@
 #   test_deb.sh SOURCE_DIR BUILD_DIR
 # BUILD_DIR is made if need be. Exits 77 without lintian or dpkg-dev. root also lets dpkg install and purge the
 # packages, in a folder with a database of its own.
+#
+# Symbols file, dependencies, programs that run. Programs are built with libclprune-dev by CMake (shared, static) and
+# pkg-config, and run. Purging leaves nothing.
 export LC_ALL=C # a decimal point in every locale
 source=$1 build=$2
 for command in lintian dpkg-deb dpkg-shlibdeps; do

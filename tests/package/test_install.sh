@@ -5,6 +5,11 @@
 # -fsanitize=address. Prints each breach and exits 1 if there is one.
 # With $CLPRUNE_TEST_LONG all clients run on a device, and the sources are built in another project; else the
 # C++ client does, and not with sanitizers, where compiling kernels takes most of a minute.
+#
+# Clients in C11 and C++17 by find_package (shared, static, a plugin of the static library) and pkg-config; one in C++17
+# with CL/opencl.hpp and two threads on its queue; add_subdirectory without cmocka, static and shared. The build type
+# where none is given. Label long: a read-only clone built in another folder, hardened; a build without libturbojpeg,
+# libpng and jansson; exported symbols are the functions of the headers; soname, rpath, hardening, man pages.
 export LC_ALL=C # a decimal point in every locale
 source=$1 build=$2 cc=$3 cxx=$4 flags=$5
 folder=$(mktemp -d) || exit 2

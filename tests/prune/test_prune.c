@@ -1,4 +1,7 @@
-/* Pruning: scores, selection, and both together with packing. */
+/* Pruning: scores, selection, and both together with packing.
+ *
+ * Each sample keeps exactly `keep` blocks, in a total order that covers NaN, Inf and ties. The same
+ * input gives the same bits twice. */
 #include <float.h>
 
 #include "ref/prune_ref.h"

@@ -1,5 +1,8 @@
 /* Sampled pruning: draws, selection and weights against a reference; unbiasedness; special values;
- * saved activations and layers. */
+ * saved activations and layers.
+ *
+ * The mean over fixed seeds is the dense tensor within 5 standard errors (gradients in test_resmlp:
+ * 6). Without the weights it is not. */
 #include <float.h>
 
 #include "ref/prune_ref.h"

@@ -1,4 +1,6 @@
-/* BSpMM against the reference in double, over the list of shapes and of alpha and beta. */
+/* BSpMM against the reference in double, over the list of shapes and of alpha and beta.
+ *
+ * beta = 0 never reads dw. With all blocks kept the result is the dense product. */
 #include "support/test_packed.h"
 #include "support/test_shapes.h"
 

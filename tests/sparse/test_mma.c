@@ -1,6 +1,10 @@
 /* Products on tensor cores, emulated and, if the device has them, real: against the double
  * reference of rounded and of exact operands; the precision that a context takes for a requested
- * one. */
+ * one.
+ *
+ * PTX runs where the device has it, the emulation everywhere (CLPRUNE_DEBUG=mma=emulated). Small
+ * integers give fp32's bits; ties. A device without tensor cores gives fp32's bits and one warning.
+ */
 #include <stdlib.h>
 
 #include "support/test_packed.h"

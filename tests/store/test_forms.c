@@ -1,5 +1,7 @@
 /* Properties of every form of kept tensors: parts of a batch, memory of the caller, other shapes,
- * both products with any beta, refusals. */
+ * both products with any beta, refusals.
+ *
+ * Samples that were never stored are refused. A refused forward pass leaves the store as it was. */
 #include <string.h>
 
 #include "support/test_store.h"
@@ -211,10 +213,11 @@ static void never_stored(void **state)
         TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x, NULL), bad, first);
         TEST_FAILS(clprune_saved_product_tn(saved, 0, BATCH, 0, dy, dw, NULL), bad, first);
         TEST_FAILS(clprune_saved_product_nt(saved, 0, BATCH, 0, across, over, NULL), bad, first);
-        TEST_FAILS(clprune_linear_backward(linear, BATCH, 0, saved, dy, none, none, dw, none, NULL),
+        TEST_FAILS(clprune_linear_backward(
+                       linear, BATCH, saved, dy, none, &(clprune_grads){.dw = dw}, NULL),
             bad, first);
-        TEST_FAILS(clprune_activation_backward(
-                       context, CLPRUNE_ACTIVATION_RELU, 0, BATCH, 0, saved, x, x, none, NULL),
+        TEST_FAILS(clprune_activation_backward(context, CLPRUNE_ACTIVATION_RELU, 0, BATCH, saved, x,
+                       &(clprune_grads){.dx = x}, NULL),
             bad, first);
         TEST_OK(clprune_saved_restore(saved, 1, 0, clprune_mat_rows(x, 0, 0), NULL));
         store_all(saved, NULL);
@@ -308,11 +311,12 @@ static void no_layers(void **state)
     const char *text = "not restore";
     TEST_FAILS(clprune_linear_forward(linear, BATCH, x, w, none, y, saved, NULL), bad, text);
     TEST_FAILS(
-        clprune_linear_backward(linear, BATCH, 0, saved, y, none, none, w, none, NULL), bad, text);
+        clprune_linear_backward(linear, BATCH, saved, y, none, &(clprune_grads){.dw = w}, NULL),
+        bad, text);
     TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, x, w, none, y, saved, NULL), bad, text);
-    TEST_FAILS(
-        clprune_conv2d_backward(conv, BATCH, image, 0, 0, saved, y, none, none, w, none, NULL), bad,
-        text);
+    TEST_FAILS(clprune_conv2d_backward(
+                   conv, BATCH, image, saved, y, none, &(clprune_grads){.dw = w}, NULL),
+        bad, text);
 }
 
 static clprune_saved *make_layer_saved(clprune_linear *linear, size_t batch, size_t length)
@@ -343,12 +347,12 @@ static void layer(void **state)
         test_mat dw = test_mat_make(OUT, desc.in, 0, o.old);
         test_mat db = test_mat_make(1, OUT, 0, o.old), sums = test_mat_make(1, OUT, 0, NULL);
         TEST_OK(clprune_linear_forward(linear, BATCH, x, w, none, y, saved, NULL));
-        TEST_OK(
-            clprune_linear_backward(linear, BATCH, 0.5f, saved, dy, w, none, dw.mat, db.mat, NULL));
+        TEST_OK(clprune_linear_backward(linear, BATCH, saved, dy, w,
+            &(clprune_grads){.dw = dw.mat, .db = db.mat, .beta = 0.5f}, NULL));
         operands_reset(&o, 0.5f);
         TEST_OK(store_product(saved, &o, 0, BATCH, 0.5f, NULL));
-        TEST_OK(
-            clprune_linear_backward(linear, BATCH, 0, saved, dy, w, none, none, sums.mat, NULL));
+        TEST_OK(clprune_linear_backward(
+            linear, BATCH, saved, dy, w, &(clprune_grads){.db = sums.mat}, NULL));
         test_same_floats("dw", OUT, desc.in, test_mat_get(&dw, "dw"),
             test_mat_get(&o.out, "product"), "%s, axis %d", row->name, axis);
         float *got_db = test_mat_get(&db, "db"), *sum = test_mat_get(&sums, "sums");
@@ -362,8 +366,8 @@ static void layer(void **state)
         TEST_FAILS(clprune_linear_forward(linear, BATCH, x, w, none, y, small, NULL),
             CLPRUNE_INVALID_SIZE, "the store has");
         TEST_OK(clprune_saved_reshape(saved, 1, 2, 2));
-        TEST_FAILS(
-            clprune_linear_backward(linear, BATCH, 0, saved, dy, w, none, dw.mat, none, NULL),
+        TEST_FAILS(clprune_linear_backward(
+                       linear, BATCH, saved, dy, w, &(clprune_grads){.dw = dw.mat}, NULL),
             CLPRUNE_INVALID_SIZE, "holds samples of 2 x 2");
         TEST_OK(clprune_linear_forward(linear, BATCH, x, w, none, y, saved, NULL));
         assert_int_equal(clprune_saved_describe(saved).rows, ROWS);
@@ -372,8 +376,8 @@ static void layer(void **state)
         clprune_saved *foreign = test_new_saved(other, row->keep, BATCH, ROWS, COLS);
         TEST_FAILS(clprune_linear_forward(linear, BATCH, x, w, none, y, foreign, NULL),
             CLPRUNE_INVALID_ARGUMENT, "another context");
-        TEST_FAILS(
-            clprune_linear_backward(linear, BATCH, 0, foreign, dy, w, none, dw.mat, none, NULL),
+        TEST_FAILS(clprune_linear_backward(
+                       linear, BATCH, foreign, dy, w, &(clprune_grads){.dw = dw.mat}, NULL),
             CLPRUNE_INVALID_ARGUMENT, "another context");
     }
 }
@@ -388,8 +392,8 @@ static void no_rows(void **state)
     test_mat x = test_mat_make(0, COLS, 0, NULL), y = test_mat_make(0, OUT, 0, NULL);
     test_mat w = test_mat_make(OUT, COLS, 0, old), dw = test_mat_make(OUT, COLS, 0, old);
     TEST_OK(clprune_linear_forward(linear, BATCH, x.mat, w.mat, none, y.mat, saved, NULL));
-    TEST_OK(
-        clprune_linear_backward(linear, BATCH, 2, saved, y.mat, w.mat, x.mat, dw.mat, none, NULL));
+    TEST_OK(clprune_linear_backward(linear, BATCH, saved, y.mat, w.mat,
+        &(clprune_grads){.dx = x.mat, .dw = dw.mat, .beta = 2}, NULL));
     float *got = test_mat_get(&dw, "dw");
     for (size_t i = 0; i < OUT * COLS; i++)
         assert_true(got[i] == 2 * old[i]);

@@ -296,7 +296,7 @@ static clprune_status use_store(clprune_context *c)
         THEN(clprune_activation_forward(
             c, row_of->activation, 0, BATCH, x, CLPRUNE_NO_MAT, y, saved, NULL));
         THEN(clprune_activation_backward(
-            c, row_of->activation, 0, BATCH, 0, saved, y, y, CLPRUNE_NO_MAT, NULL));
+            c, row_of->activation, 0, BATCH, saved, y, &(clprune_grads){.dx = y}, NULL));
         return status;
     }
     clprune_saved_set_seed(saved, 5);
@@ -422,7 +422,8 @@ static clprune_status call_linear(clprune_context *c)
     THEN(
         fault_checked(clprune_linear_saved_create(linear, BATCH, TOKENS, "input", &saved), &saved));
     THEN(clprune_linear_forward(linear, BATCH, x, w, b, out, saved, NULL));
-    THEN(clprune_linear_backward(linear, BATCH, 1, saved, out, w, y, dw, b, NULL));
+    THEN(clprune_linear_backward(linear, BATCH, saved, out, w,
+        &(clprune_grads){.dx = y, .dw = dw, .db = b, .beta = 1}, NULL));
     return status;
 }
 
@@ -450,7 +451,8 @@ static clprune_status call_conv(clprune_context *c)
     THEN(fault_checked(clprune_conv2d_create(c, &desc, &conv), &conv));
     THEN(fault_checked(clprune_conv2d_saved_create(conv, 1, picture, "input", &saved), &saved));
     THEN(clprune_conv2d_forward(conv, 1, picture, in, w, b, result, saved, NULL));
-    THEN(clprune_conv2d_backward(conv, 1, picture, 1, 0, saved, result, w, out, dw, b, NULL));
+    THEN(clprune_conv2d_backward(conv, 1, picture, saved, result, w,
+        &(clprune_grads){.dx = out, .dw = dw, .db = b, .beta = 1}, NULL));
     return status;
 }
 

@@ -1,12 +1,8 @@
 #include "support/linear_model.h"
 
-#include <getopt.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "support/test_device.h"
-#include "support/test_folder.h"
 
 static const char *const archs[] = {"small", "large", NULL};
 static const char *const preset_names[] = {"dense", NULL};
@@ -180,7 +176,7 @@ static clprune_status backward(
         m->context, smoothing, 1.0f / (float)batch, log_p, labels, log_p, NULL);
     if (status == CLPRUNE_SUCCESS)
         status = clprune_patch_embed_backward_bytes(
-            m->context, &m->whole, batch, 0.0f, images, log_p, m->dw, CLPRUNE_NO_MAT, NULL);
+            m->context, &m->whole, batch, images, log_p, &(clprune_grads){.dw = m->dw}, NULL);
     return status;
 }
 
@@ -200,49 +196,3 @@ static const keep_table table_without_ladder = {.entries = entries,
 const trainer_model linear_with_state = {MODEL(&table), .states = states, .counts = counts};
 const trainer_model linear_without_state = {MODEL(&table)};
 const trainer_model linear_without_ladder = {MODEL(&table_without_ladder)};
-
-bool linear_open(
-    const trainer_model *model, const char *arguments, options *o, training_run *t, fault *f)
-{
-    static char words[32][TEST_PATH + 32];
-    char *argv[33] = {words[0]};
-    char text[4 * TEST_PATH];
-    int argc = 1;
-    *f = (fault){0};
-    (void)snprintf(words[0], sizeof words[0], "%s", model->program);
-    (void)snprintf(text, sizeof text, "--quiet --device %s %s", test_device_selection(), arguments);
-    for (char *p = strtok(text, " "); p != NULL; p = strtok(NULL, " "), argc++) {
-        (void)snprintf(words[argc], sizeof words[0], "%s", p);
-        argv[argc] = words[argc];
-    }
-    optind = 0; /* getopt starts anew */
-    return options_parse(model, argc, argv, o, f) && run_open(o, t, f);
-}
-
-const char linear_small[] =
-    "--train-limit 24 --test-limit 12 --batch-size 8 --optimizer sgd --lr 0.1";
-
-void linear_train(training_run *t, fault *f)
-{
-    while (t->at.epoch < t->s.options->epochs && !run_must_stop(t)) {
-        assert_true(run_epoch(t, f));
-        if (run_must_stop(t))
-            break;
-        assert_true(run_evaluate(t, f) && run_finish_epoch(t, f));
-    }
-    assert_true(run_save(t, f));
-}
-
-void linear_run(const char *more)
-{
-    char arguments[3 * TEST_PATH];
-    options o;
-    training_run t;
-    fault f;
-    (void)snprintf(arguments, sizeof arguments, "%s", more);
-    if (!linear_open(&linear_with_state, arguments, &o, &t, &f))
-        fail_msg("%s", f.text);
-    linear_train(&t, &f);
-    run_close(&t);
-    options_close(&o);
-}

@@ -5,7 +5,7 @@
 #ifndef TEST_LINEAR_MODEL_H
 #define TEST_LINEAR_MODEL_H
 
-#include "trainer/run/run.h"
+#include "trainer/model/trainer_model.h"
 
 typedef struct linear_model {
     clprune_context *context;
@@ -26,16 +26,6 @@ typedef struct linear_model {
 extern const trainer_model linear_with_state, linear_without_state, linear_without_ladder;
 
 /* Arguments of a short run. */
-extern const char linear_small[];
-
-/* Opens a run on the device under test; false with a fault. */
-bool linear_open(
-    const trainer_model *model, const char *arguments, options *o, training_run *t, fault *f);
-
-/* Trains to the end, or until the run has to stop, and saves. Fails the case on a fault. */
-void linear_train(training_run *t, fault *f);
-
-/* A run into a folder, from the start or from a checkpoint. */
-void linear_run(const char *arguments);
+#define LINEAR_SMALL "--train-limit 24 --test-limit 12 --batch-size 8 --optimizer sgd --lr 0.1 "
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "trainer/model/trainer_model.h"
 
-trainer_model small_resmlp(void); /* 16 features, 2 blocks, 32 hidden ones */
-trainer_model small_resnet(void); /* 8 channels, 2 blocks, the second one of stride 2 */
+const trainer_model *small_resmlp(void); /* 16 features, 2 blocks, 32 hidden ones */
+const trainer_model *small_resnet(void); /* 8 channels, 2 blocks, the second one of stride 2 */
 
 #endif

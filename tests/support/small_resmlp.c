@@ -37,10 +37,11 @@ static clprune_status create(clprune_context *context, const trainer_sizes *size
     return status;
 }
 
-trainer_model small_resmlp(void)
+const trainer_model *small_resmlp(void)
 {
-    trainer_model small = resmlp_model;
+    static trainer_model small;
+    small = resmlp_model;
     small.settle = settle;
     small.create = create;
-    return small;
+    return &small;
 }

@@ -33,10 +33,11 @@ static clprune_status create(clprune_context *context, const trainer_sizes *size
     return status;
 }
 
-trainer_model small_resnet(void)
+const trainer_model *small_resnet(void)
 {
-    trainer_model small = resnet_model;
+    static trainer_model small;
+    small = resnet_model;
     small.settle = settle;
     small.create = create;
-    return small;
+    return &small;
 }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "runtime/launch/program_cache.h"
-#include "support/test_device.h"
 #include "support/test_folder.h"
+#include "support/test_objects.h"
 
 static const clprune__kernel_def test_fill_kernel = {"products/fill.cl", "fill"};
 
@@ -28,38 +28,35 @@ static inline void test_note(void *user, clprune_log_level level, const char *me
 /* Runs a kernel and checks its result. */
 static inline void test_run_fill(clprune_context *context)
 {
-    clprune_mat mat;
+    const clprune_mat mat = test_new_mat(context, 2, 20);
     float values[40];
-    assert_int_equal(
-        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 20, &mat), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_fill(context, 2.5f, mat, NULL), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
+    TEST_OK(clprune_mat_fill(context, 2.5f, mat, NULL));
+    TEST_OK(clprune_mat_read(context, mat, values));
     for (int i = 0; i < 40; i++)
         assert_true(values[i] == 2.5f);
-    clprune_buffer_release(context, mat.buffer);
 }
 
 /* Opens a context on the cache folder `dir`, runs a kernel, checks its result and returns the
  * counters. */
 static inline clprune_cache_stats test_use(const char *dir, test_warnings *seen)
 {
-    clprune_context *context = NULL;
     test_warnings here = {0};
     if (seen == NULL)
         seen = &here;
     *seen = here;
-    const clprune_context_options options = {.cache_dir = dir, .log = test_note, .log_user = seen};
-    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+    clprune_context *context =
+        test_open((clprune_context_options){.cache_dir = dir, .log = test_note, .log_user = seen});
     test_run_fill(context);
     const clprune_cache_stats stats = clprune_context_cache_stats(context);
     assert_int_equal(stats.builds + stats.disk_hits, 1);
-    clprune_context_destroy(context);
+    test_end(context);
     return stats;
 }
 
 /* A cache folder with one file, and that file's path. */
 typedef struct test_stocked {
-    char base[TEST_PATH], dir[TEST_PATH + 8], file[2 * TEST_PATH + 16];
+    char base[TEST_PATH];
+    const char *dir, *file;
     unsigned char *content;
     size_t size;
 } test_stocked;
@@ -69,30 +66,22 @@ static inline test_stocked test_stock(void)
     test_stocked s;
     char name[TEST_PATH];
     test_folder_make(s.base);
-    (void)snprintf(s.dir, sizeof s.dir, "%s/cache", s.base);
+    s.dir = test_text("%s/cache", s.base);
     const clprune_cache_stats stats = test_use(s.dir, NULL);
     assert_int_equal(stats.builds, 1);
     assert_int_equal(stats.rejected, 0);
     assert_int_equal(test_folder_count(s.dir, name), 1); /* and no temporary file is left */
-    (void)snprintf(s.file, sizeof s.file, "%s/%s", s.dir, name);
+    s.file = test_text("%s/%s", s.dir, name);
     s.content = test_file_read(s.file, &s.size);
     return s;
-}
-
-static inline void test_unstock(test_stocked *s)
-{
-    test_folder_remove(s->base);
 }
 
 /* A context with that folder that has built another program than test_use. */
 static inline clprune_context *test_build_other(const char *dir)
 {
-    clprune_context *context = NULL;
+    clprune_context *context = test_open((clprune_context_options){.cache_dir = dir});
     const clprune__kernel *kernel;
-    assert_int_equal(
-        test_create((clprune_context_options){.cache_dir = dir}, &context), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=1", &kernel),
-        CLPRUNE_SUCCESS);
+    TEST_OK(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=1", &kernel));
     return context;
 }
 

@@ -33,6 +33,13 @@ void test_folder_make(char path[TEST_PATH])
     test_later(remove_folder, NULL, folders[i]);
 }
 
+const char *test_folder(void)
+{
+    char *path = test_alloc(TEST_PATH);
+    test_folder_make(path);
+    return path;
+}
+
 static int is_dots(const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;

@@ -10,6 +10,9 @@
  * cannot. The end of the case removes it. */
 void test_folder_make(char path[TEST_PATH]);
 
+/* The same; the path lives until the end of the case. */
+const char *test_folder(void);
+
 /* Removes a folder and all in it; links are removed, not followed. */
 void test_folder_remove(const char *path);
 

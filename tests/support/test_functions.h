@@ -3,6 +3,8 @@
 #define CLPRUNE_TEST_FUNCTIONS_H
 
 #include "clprune/clprune.h"
+#include "nn/layers/activation_private.h"
+#include "nn/norm/batch_norm_private.h"
 #include "support/test_device.h"
 
 enum { BATCH = 2, TOKENS = 4, ROWS = BATCH * TOKENS, COLS = 24, OUT = 8, MOST = 13 };
@@ -48,25 +50,29 @@ static clprune_token_mix mix_of(const clprune_mat *m)
 
 CALL(mat_copy, clprune_mat_copy(CONTEXT, m[0], m[1], EVENT))
 CALL(affine, clprune_affine_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
-CALL(affine_back, clprune_affine_backward(CONTEXT, 1, 0, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
-CALL(affine_add, clprune_affine_backward(CONTEXT, 1, 1, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
+CALL(affine_back, clprune_affine_backward(CONTEXT, 1, 0, m[0], m[1], m[2], m[3],
+                      &(clprune_affine){.alpha = m[4], .beta = m[5]}, EVENT))
+CALL(affine_add, clprune_affine_backward(CONTEXT, 1, 1, m[0], m[1], m[2], m[3],
+                     &(clprune_affine){.alpha = m[4], .beta = m[5]}, EVENT))
 CALL(affine_weights, clprune_affine_weights(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(affine_centre, clprune_affine_centre(CONTEXT, m[0], m[1], EVENT))
-CALL(affine_product, clprune_affine_backward_product(
-                         CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], EVENT))
+CALL(affine_product, clprune_affine_backward_product(CONTEXT, 1, m[0],
+                         &(clprune_affine){.alpha = m[1], .beta = m[2]}, m[3], m[4], m[5],
+                         &(clprune_affine){.alpha = m[6], .beta = m[7]}, EVENT))
 CALL(layerscale, clprune_layerscale_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
 CALL(layerscale_back,
-    clprune_layerscale_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], m[6], EVENT))
+    clprune_layerscale_backward(CONTEXT, 1, m[0], m[1], m[2], m[3],
+        &(clprune_layerscale_grads){.dls = m[4], .db = m[5], .db_tokens = m[6]}, EVENT))
 CALL(layerscale_weights, clprune_layerscale_weights(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(layerscale_product,
     clprune_layerscale_backward_product(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
-CALL(relu, clprune_relu_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
-CALL(relu_back, clprune_relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
+CALL(relu, clprune__relu_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
+CALL(relu_back, clprune__relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(gelu_back, clprune_gelu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu_again, clprune_gelu_backward_recompute(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], EVENT))
-CALL(gelu_code, clprune_gelu_code_forward(CONTEXT, 4, m[0], m[1], m[2], m[3], EVENT))
-CALL(gelu_code_back, clprune_gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], EVENT))
+CALL(gelu_code, clprune__gelu_code_forward(CONTEXT, 4, m[0], m[1], m[2], m[3], EVENT))
+CALL(gelu_code_back, clprune__gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(cross_entropy,
@@ -74,30 +80,34 @@ CALL(cross_entropy,
 CALL(cross_entropy_back,
     clprune_cross_entropy_backward(CONTEXT, 0.1f, 1, m[0], m[1].buffer, m[2], EVENT))
 CALL(patch, clprune_patch_embed_forward(CONTEXT, &patches, BATCH, m[0], m[1], m[2], m[3], EVENT))
-CALL(patch_back, clprune_patch_embed_backward(
-                     CONTEXT, &patches, BATCH, 1, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
+CALL(patch_back, clprune_patch_embed_backward(CONTEXT, &patches, BATCH, m[0], m[1], m[2],
+                     &(clprune_grads){.dx = m[3], .dw = m[4], .db = m[5], .beta = 1}, EVENT))
 CALL(channels_last, clprune_image_channels_last(CONTEXT, BATCH, CHANNELS, image, m[0], m[1], EVENT))
 CALL(channels_last_bytes, clprune_image_bytes_channels_last(CONTEXT, BATCH, CHANNELS, image,
                               (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], EVENT))
 CALL(patch_bytes, clprune_patch_embed_forward_bytes(CONTEXT, &patches, BATCH,
                       (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], m[3], m[4], EVENT))
-CALL(patch_bytes_back, clprune_patch_embed_backward_bytes(CONTEXT, &patches, BATCH, 1,
-                           (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], m[3], m[4], EVENT))
+CALL(patch_bytes_back, clprune_patch_embed_backward_bytes(CONTEXT, &patches, BATCH,
+                           (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2],
+                           &(clprune_grads){.dw = m[3], .db = m[4], .beta = 1}, EVENT))
 CALL(max_pool, clprune_max_pool_forward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
 CALL(
     max_pool_back, clprune_max_pool_backward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
 CALL(conv,
     clprune_conv2d_forward(with.conv, BATCH, image, m[0], m[1], m[2], m[3], with.pixels, EVENT))
-CALL(conv_back, clprune_conv2d_backward(with.conv, BATCH, image, 1, 0, with.pixels, m[0], m[1],
-                    m[2], m[3], m[4], EVENT))
+CALL(conv_back, clprune_conv2d_backward(with.conv, BATCH, image, with.pixels, m[0], m[1],
+                    &(clprune_grads){.dx = m[2], .dw = m[3], .db = m[4], .beta = 1}, EVENT))
 CALL(moments, clprune_batch_norm_moments(CONTEXT, 0, m[0], m[1], m[2], EVENT))
-CALL(merge, clprune_batch_norm_merge(CONTEXT, 0, 7, 2, m[0], m[1], m[2], EVENT))
+CALL(merge, clprune__batch_norm_merge(CONTEXT, 0, 7, 2, m[0], m[1], m[2], EVENT))
 CALL(statistics,
-    clprune_batch_norm_statistics(CONTEXT, 9, 1e-5f, 0.1f, m[0], m[1], m[2], m[3], m[4], EVENT))
+    clprune_batch_norm_statistics(CONTEXT, 9, 1e-5f, m[0], m[1], m[2],
+        &(clprune_batch_norm_running){.momentum = 0.1f, .mean = m[3], .var = m[4]}, EVENT))
 CALL(inverse, clprune_batch_norm_inverse(CONTEXT, 1e-5f, m[0], m[1], EVENT))
 CALL(bn_product, clprune_batch_norm_backward_product(CONTEXT, ROWS, 1,
-                     &(clprune_batch_norm){.mean = m[0], .inv = m[1], .gamma = m[2]}, m[3], m[4],
-                     m[5], m[6], m[7], m[8], EVENT))
+                     &(clprune_batch_norm){.mean = m[0], .inv = m[1], .gamma = m[2]},
+                     &(clprune_batch_norm_products){
+                         .w = m[3], .patch_sum = m[4], .x_product = m[5], .dz_sum = m[6]},
+                     m[7], m[8], EVENT))
 CALL(restore_pruned, clprune_saved_restore(with.pruned, 0, BATCH, m[0], EVENT))
 CALL(restore_mask, clprune_saved_restore(with.mask, 0, BATCH, m[0], EVENT))
 CALL(store_mean, clprune_saved_store(with.mean, 0, BATCH, m[0], EVENT))
@@ -109,13 +119,14 @@ CALL(nt_dense, clprune_saved_product_nt(with.dense, 0, BATCH, 0, m[0], m[1], EVE
 CALL(nt_mean, clprune_saved_product_nt(with.mean, 0, BATCH, 0, m[0], m[1], EVENT))
 CALL(activation, clprune_activation_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, BATCH, m[0], m[1],
                      m[2], with.pruned, EVENT))
-CALL(activation_back, clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, BATCH, 1,
-                          with.pruned, m[0], m[1], m[2], EVENT))
+CALL(activation_back,
+    clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, BATCH, with.pruned, m[0],
+        &(clprune_grads){.dx = m[1], .db = m[2], .beta = 1}, EVENT))
 CALL(linear, clprune_linear_forward(with.linear, BATCH, m[0], m[1], m[2], m[3], with.dense, EVENT))
-CALL(linear_back,
-    clprune_linear_backward(with.linear, BATCH, 1, with.dense, m[0], m[1], m[2], m[3], m[4], EVENT))
-CALL(rows_back,
-    clprune_linear_backward(with.token, BATCH, 1, with.dense, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(linear_back, clprune_linear_backward(with.linear, BATCH, with.dense, m[0], m[1],
+                      &(clprune_grads){.dx = m[2], .dw = m[3], .db = m[4], .beta = 1}, EVENT))
+CALL(rows_back, clprune_linear_backward(with.token, BATCH, with.dense, m[0], m[1],
+                    &(clprune_grads){.dx = m[2], .dw = m[3], .db = m[4], .beta = 1}, EVENT))
 
 CALL(rows, clprune_linear_forward(with.token, BATCH, m[0], m[1], m[2], m[3], with.dense, EVENT))
 CALL(gemm, clprune_gemm(CONTEXT, false, true, 1, 1, m[0], m[1], m[2], EVENT))
@@ -195,15 +206,17 @@ static clprune_status call_gated(const clprune_mat *m)
 static clprune_status call_bn_sums(const clprune_mat *m)
 {
     const clprune_batch_norm bn = bn_of(m);
-    return clprune_batch_norm_backward_sums(
-        CONTEXT, 1, 1, &bn, true, m[4], m[5], m[6], CLPRUNE_NO_MAT, m[7], m[8], m[9], m[10], EVENT);
+    return clprune_batch_norm_backward_sums(CONTEXT, 1, 1,
+        &(clprune_batch_norm_in){.bn = &bn, .relu = true, .x = m[4], .dy = m[5], .mask = m[6]},
+        m[7], m[8], m[9], m[10], EVENT);
 }
 
 static clprune_status call_bn_input(const clprune_mat *m)
 {
     const clprune_batch_norm bn = bn_of(m);
-    return clprune_batch_norm_backward_input(
-        CONTEXT, SIZE_MAX, &bn, true, m[4], m[5], m[6], CLPRUNE_NO_MAT, m[7], m[8], EVENT);
+    return clprune_batch_norm_backward_input(CONTEXT, SIZE_MAX,
+        &(clprune_batch_norm_in){.bn = &bn, .relu = true, .x = m[4], .dy = m[5], .mask = m[6]},
+        m[7], m[8], EVENT);
 }
 
 static clprune_status call_token_mix(const clprune_mat *m)
@@ -350,7 +363,7 @@ static const function functions[] = {
             {"y", BATCH *PIXELS / 4, OUT, OUTPUT}}},
     {"patch_embed_backward", call_patch_back,
         {{"images", BATCH, CHANNELS *PIXELS}, {"dy", BATCH *PIXELS / 4, OUT},
-            {"w", OUT, CHANNELS * 4}, {"dimages", BATCH, CHANNELS *PIXELS, OUTPUT | OPTIONAL},
+            {"w", OUT, CHANNELS * 4}, {"dx", BATCH, CHANNELS *PIXELS, OUTPUT | OPTIONAL},
             {"dw", OUT, CHANNELS * 4, OUTPUT | OPTIONAL}, {"db", 1, OUT, OUTPUT | OPTIONAL}}},
     {"image_channels_last", call_channels_last,
         {{"images", BATCH, CHANNELS *PIXELS}, {"y", BATCH *PIXELS, CHANNELS, OUTPUT}}},
@@ -386,7 +399,7 @@ static const function functions[] = {
         {{"partial", 8, COLS}, {"mean", 1, COLS, OUTPUT | FREE_COLS}, OUT_VECTOR("m2")}},
     {"batch_norm_statistics", call_statistics,
         {{"mean", 1, COLS, FREE_COLS}, VECTOR("m2"), {"inv", 1, COLS, OUTPUT, 2},
-            OUT_VECTOR("running_mean"), OUT_VECTOR("running_var")}},
+            OUT_VECTOR("running->mean"), OUT_VECTOR("running->var")}},
     {"batch_norm_inverse", call_inverse,
         {{"var", 1, COLS, FREE_COLS}, {"inv", 1, COLS, OUTPUT, 1}}},
     {"batch_norm_forward", call_batch_norm,

@@ -641,8 +641,8 @@ void layer_same_bias_gradient(const test_mat *dy, const test_mat *db)
     const test_mat again = test_mat_make(1, dy->mat.cols, 2, NULL);
     clprune_linear *layer;
     TEST_OK(clprune_linear_create(test_context(), &desc, &layer));
-    TEST_OK(
-        clprune_linear_backward(layer, 1, 0.0f, NULL, dy->mat, none, none, none, again.mat, NULL));
+    TEST_OK(clprune_linear_backward(
+        layer, 1, NULL, dy->mat, none, &(clprune_grads){.db = again.mat}, NULL));
     clprune_linear_destroy(layer);
     layer_same("db of the linear layer", db, &again);
 }

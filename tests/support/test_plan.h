@@ -3,15 +3,9 @@
 #define SUPPORT_TEST_PLAN_H
 
 #include "runtime/memory/arena.h"
-#include "support/test_device.h"
+#include "support/test_objects.h"
 
 enum { MOST = 64 };
-
-static inline void good(clprune_context *context, clprune_status status)
-{
-    if (status != CLPRUNE_SUCCESS)
-        fail_msg("%s", clprune_last_error(context));
-}
 
 static uint64_t largest; /* max_allocation of dry contexts; 0: the device's */
 
@@ -21,8 +15,7 @@ static inline clprune_context *open_dry(void)
     if (largest != 0)
         info.max_allocation = largest;
     const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
-    clprune_context *dry = NULL;
-    good(NULL, clprune_context_create_dry(&info, &options, &dry));
+    clprune_context *dry = test_open_dry(&info, &options);
     assert_null(clprune_context_queue(dry));
     assert_int_equal(clprune_context_kernels(dry), clprune_context_kernels(test_context()));
     return dry;
@@ -30,17 +23,15 @@ static inline clprune_context *open_dry(void)
 
 static inline clprune_context *open_real(void)
 {
-    clprune_context *context = NULL;
-    const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
-    good(NULL, test_create(options, &context));
-    return context;
+    return test_open((clprune_context_options){.kernels = clprune_context_kernels(test_context())});
 }
 
+/* A buffer of its own, which the context releases. */
 static inline clprune_mat create(
     clprune_context *context, const char *name, size_t rows, size_t cols)
 {
     clprune_mat mat;
-    good(context, clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, name, rows, cols, &mat));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, name, rows, cols, &mat));
     return mat;
 }
 
@@ -108,11 +99,6 @@ static inline void check_places(const clprune_plan *plan)
     }
     assert_int_equal(totals.live_bytes, most);
     assert_true(totals.arena_bytes >= totals.live_bytes);
-}
-
-static inline uint64_t live(const clprune_context *context, clprune_memory_category category)
-{
-    return clprune_memory_query(context, category).live;
 }
 
 #endif

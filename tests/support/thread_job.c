@@ -59,7 +59,7 @@ void *thread_train(void *what)
         DO(clprune_linear_forward(layer, JOB_BATCH, x, w, CLPRUNE_NO_MAT, y, kept, NULL));
         DO(clprune_gelu_forward(c, y, CLPRUNE_NO_MAT, y, NULL));
         DO(clprune_linear_backward(
-            layer, JOB_BATCH, 0, kept, y, w, x, dw, CLPRUNE_NO_MAT, NULL)); /* x is dx */
+            layer, JOB_BATCH, kept, y, w, &(clprune_grads){.dx = x, .dw = dw}, NULL)); /* x is dx */
         DO(clprune_optimizer_step(optimizer, 1e-2f, NULL));
     }
     DO(clprune_mat_read(c, w, j->w));
@@ -184,7 +184,8 @@ void *thread_exact(void *what)
     DO(clprune_linear_forward(layer, JOB_BATCH, x, w, CLPRUNE_NO_MAT, y, saved, NULL));
     DO(compare(j, "the layer's y", y, h->y, got));
     DO(clprune_mat_write(c, y, h->dy));
-    DO(clprune_linear_backward(layer, JOB_BATCH, 0, saved, y, w, dx, dw, CLPRUNE_NO_MAT, NULL));
+    DO(clprune_linear_backward(
+        layer, JOB_BATCH, saved, y, w, &(clprune_grads){.dx = dx, .dw = dw}, NULL));
     DO(compare(j, "the layer's dx", dx, h->dx, got));
     DO(compare(j, "the layer's dw", dw, h->dw, got));
 done:

@@ -3,6 +3,11 @@
 #   test_scripts.sh SOURCE_DIR
 # With $CLPRUNE_TEST_LONG it also lets tools/demo.sh do its work, in a copy of the sources: it builds, and trains with few
 # images, generated and in IDX files.
+#
+# tools/test.sh says each of its three steps and how long all take. Without dpkg, apt-get, sudo, network or a writable
+# checkout one line has the next step. tools/demo.sh takes paths in options from the folder of the call, refuses some
+# options, gives others to one run, and has no plot without a test. POCL_AFFINITY is set where all cores are allowed,
+# whatever the variables of OpenMP.
 export LC_ALL=C # a decimal point in every locale
 source=$1
 folder=$(mktemp -d) || exit 2
@@ -131,18 +136,20 @@ for script in $(grep -rl --include='*.sh' 'export POCL_AFFINITY' "$source/tools"
     }
 done
 
-# Options of pruning are for the pruned runs, in any form that the trainer takes; without a test there is no accuracy.
+# Options of pruning are for the pruned run and those of codes for the compact one, in any form that the trainer takes;
+# without a test there is no accuracy, and no plot.
 : >"$RUNS"
 : >"$folder/calls"
 touch "$folder/checkout/demo/accuracy.png"
 (cd "$folder/call" && PATH="$folder/bin:$PATH" FAIL=none ../checkout/tools/demo.sh --block 4x4 --lr 1 --val=fp16 \
-    --steps 2 --nor l1) >"$folder/out" 2>&1 && [ "$(wc -l <"$RUNS")" = 3 ] &&
-    [ "$(grep -c -- ' --lr 1 --steps 2 --activations pruned .* --block 16 --block 4x4 --val=fp16 --nor l1$' "$RUNS")" = 2 ] &&
+    --steps 2 --nor l1 --group=32 --rou nearest) >"$folder/out" 2>&1 && [ "$(wc -l <"$RUNS")" = 3 ] &&
+    grep -q -- ' --lr 1 --steps 2 --activations pruned .* --block 16 --block 4x4 --val=fp16 --nor l1$' "$RUNS" &&
+    grep -q -- ' --lr 1 --steps 2 --activations compact --code-bits 4 --group=32 --rou nearest$' "$RUNS" &&
     grep -q -- ' --lr 1 --steps 2 --activations dense$' "$RUNS" &&
-    [ "$(grep -cE '^(dense|pruned-[58]0),,' "$folder/checkout/demo/table.csv")" = 3 ] &&
-    grep -qx "gnuplot -e plots='demo/memory.png' tools/demo.gp" "$folder/calls" &&
-    grep -q '^no demo/accuracy.png: no epoch ended with a test$' "$folder/out" && [ ! -e "$folder/checkout/demo/accuracy.png" ] || {
-    echo "FAILED: the demo of pruning options and --steps"
+    [ "$(grep -cE '^(dense|pruned-50|compact),,' "$folder/checkout/demo/table.csv")" = 3 ] &&
+    ! grep -q '^gnuplot' "$folder/calls" &&
+    grep -q 'no demo/accuracy.png: no epoch ended with a test$' "$folder/out" && [ ! -e "$folder/checkout/demo/accuracy.png" ] || {
+    echo "FAILED: the demo of options for one run, and --steps"
     cat "$RUNS" "$folder/calls" "$folder/out" "$folder/checkout/demo/table.csv"
     failures=$((failures + 1))
 }
@@ -152,7 +159,9 @@ for option in --output-dir --output-dir=x --out --activations --sparsity=0.5 --s
     --plan-csv --list-devices --resume --test-only --version; do
     says 2 "^demo: ${option%%=*} is not for the demo, " "$folder/checkout/tools/demo.sh" $option x
 done
-says 2 '^demo: --block needs a value$' "$folder/checkout/tools/demo.sh" --block
+for option in --block --group; do
+    says 2 "^demo: $option needs a value\$" "$folder/checkout/tools/demo.sh" $option
+done
 [ ! -s "$folder/calls" ] || { echo "FAILED: a refused demo does: $(cat "$folder/calls")"; failures=$((failures + 1)); }
 
 # tools/test.sh asks ctest for the tests that its comment says, says where it is and how long all takes, and installs
@@ -240,9 +249,9 @@ if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
     tar -C "$source" --exclude=./build --exclude=./demo --exclude=./.git -cf - . | tar -C "$folder/demo" -xf -
     "$folder/demo/tools/demo.sh" --epochs 1 --train-limit 128 --test-limit 64 --batch-size 32 >"$folder/out" 2>&1 ||
         echo "exit code $?" >>"$folder/out"
-    cd "$folder/demo/demo" && [ "$(grep -cE '^(dense|pruned-[58]0),[0-9]+[.][0-9]+,[1-9][0-9.]*,[1-9][0-9.]*$' table.csv)" = 3 ] &&
-        [ -s dense/log.csv ] && [ -s pruned-50/log.csv ] && [ -s pruned-80/log.csv ] &&
-        [ -s accuracy.png ] && [ -s memory.png ] && ! grep '^exit code' "$folder/out" || {
+    cd "$folder/demo/demo" && [ "$(grep -cE '^(dense|pruned-50|compact),[0-9]+[.][0-9]+,[1-9][0-9.]*,[1-9][0-9.]*$' table.csv)" = 3 ] &&
+        [ -s dense/log.csv ] && [ -s pruned-50/log.csv ] && [ -s compact/log.csv ] &&
+        [ -s accuracy.png ] && ! grep '^exit code' "$folder/out" || {
         echo "FAILED: the demo"
         tail -n 40 "$folder/out"
         failures=$((failures + 1))
@@ -256,7 +265,7 @@ if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
         { printf '\0\0\10\1\0\0\0\40' && head -c 32 /dev/zero; } >"$folder/mnist/$split-labels-idx1-ubyte"
     done
     cd "$folder" && demo/tools/demo.sh --data mnist --epochs 1 --batch-size 16 >"$folder/out" 2>&1 || echo "exit code $?" >>"$folder/out"
-    [ "$(grep -cE '^(dense|pruned-[58]0),[0-9]+[.][0-9]+,[1-9][0-9.]*,[1-9][0-9.]*$' demo/demo/table.csv)" = 3 ] &&
+    [ "$(grep -cE '^(dense|pruned-50|compact),[0-9]+[.][0-9]+,[1-9][0-9.]*,[1-9][0-9.]*$' demo/demo/table.csv)" = 3 ] &&
         grep -q '"dataset": "IDX' demo/demo/dense/summary.json && ! grep '^exit code' "$folder/out" || {
         echo "FAILED: the demo with --data"
         tail -n 40 "$folder/out"

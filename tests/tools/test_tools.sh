@@ -3,6 +3,9 @@
 # which code and words; what a search that is interrupted leaves; and that scripts write decimal points.
 #
 #     test_tools.sh folder/of/the/programs source/folder [device/layer.so]
+#
+# Figures whose files cannot be written. A search for a device with a long name. What the quickstart says of a failure.
+# PoCL where the parent ignores SIGCHLD. Tables in a locale with a decimal comma.
 export LC_ALL=C # a decimal point in every locale
 set -u
 programs=$1

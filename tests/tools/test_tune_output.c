@@ -1,5 +1,7 @@
 /* The file of clprune-tune --output: a row for this device replaces its old one, however much white
- * space is around the name that the driver gives. */
+ * space is around the name that the driver gives.
+ *
+ * Rows of other devices stay. A file of another kind is not replaced. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -178,9 +178,8 @@ static void one_step(const clprune_optimizer_desc *desc, size_t count, const flo
 }
 
 /* The first step starts the momentum, whatever the state holds. */
-static void sgd_start(void **state)
+static void sgd_start(NO_ROW)
 {
-    (void)state;
     const float p[3] = {1, 2, 3}, g[3] = {0.5f, -1, 2}, stale[3] = {NAN, INFINITY, 7};
     const double want[3] = {1 - 0.5 * 0.5, 2 + 0.5, 3 - 1}, bound[3] = {1e-7, 1e-7, 1e-7};
     clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_SGD);
@@ -196,9 +195,8 @@ static void sgd_start(void **state)
 }
 
 /* The trust ratio is 1 where |p| or |r| is 0. */
-static void lamb_zero_norms(void **state)
+static void lamb_zero_norms(NO_ROW)
 {
-    (void)state;
     clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
     desc.eps = 0; /* r is the sign of g at the first step */
     const float zero[5] = {0}, ones[5] = {1, -1, 1, 1, -1};
@@ -213,9 +211,8 @@ static void lamb_zero_norms(void **state)
 }
 
 /* Norms that would overflow as plain sums of squares. */
-static void lamb_huge(void **state)
+static void lamb_huge(NO_ROW)
 {
-    (void)state;
     clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
     desc.weight_decay = 0;
     desc.eps = 0;
@@ -308,9 +305,8 @@ static void clip(void **state)
 }
 
 /* No parameters: a norm of 0, and steps that only count. */
-static void no_parameters(void **state)
+static void no_parameters(NO_ROW)
 {
-    (void)state;
     const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
     const double want = 0, bound = 0;
     clprune_optimizer *optimizer;
@@ -364,9 +360,8 @@ static void invalid_desc(void)
     assert_null(optimizer);
 }
 
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
     const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);

@@ -97,7 +97,7 @@ static pool pool_make(size_t size)
         p.bits[i] = 0x7fc00000u + (uint32_t)(i % 65536);
     p.buffer = clCreateBuffer(
         clprune_context_cl(test_context()), CL_MEM_READ_WRITE, size * sizeof(float), NULL, &code);
-    assert_int_equal(code, CL_SUCCESS);
+    TEST_CL(code);
     return p;
 }
 
@@ -119,18 +119,16 @@ static void pool_put(const pool *p, clprune_mat mat, const float *values)
 
 static void pool_write(const pool *p)
 {
-    assert_int_equal(clEnqueueWriteBuffer(clprune_context_queue(test_context()), p->buffer, CL_TRUE,
-                         0, p->size * sizeof(float), p->bits, 0, NULL, NULL),
-        CL_SUCCESS);
+    TEST_CL(clEnqueueWriteBuffer(clprune_context_queue(test_context()), p->buffer, CL_TRUE, 0,
+        p->size * sizeof(float), p->bits, 0, NULL, NULL));
 }
 
 /* Fails unless the device holds what `bits` says. */
 static void pool_check(const pool *p, const char *what)
 {
     uint32_t *got = test_alloc(p->size * sizeof *got);
-    assert_int_equal(clEnqueueReadBuffer(clprune_context_queue(test_context()), p->buffer, CL_TRUE,
-                         0, p->size * sizeof(float), got, 0, NULL, NULL),
-        CL_SUCCESS);
+    TEST_CL(clEnqueueReadBuffer(clprune_context_queue(test_context()), p->buffer, CL_TRUE, 0,
+        p->size * sizeof(float), got, 0, NULL, NULL));
     for (size_t i = 0; i < p->size; i++)
         if (got[i] != p->bits[i])
             fail_msg("%s: element %zu of the buffer is %g, not %g", what, i,
@@ -139,7 +137,7 @@ static void pool_check(const pool *p, const char *what)
 
 static void pool_free(pool *p)
 {
-    assert_int_equal(clReleaseMemObject(p->buffer), CL_SUCCESS);
+    TEST_CL(clReleaseMemObject(p->buffer));
 }
 
 /* Around a vector, a row of work-items, a work-group of either family; and empty ones. */

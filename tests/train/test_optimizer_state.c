@@ -62,9 +62,8 @@ static void note_name(void *user, const clprune_memory_entry *entry)
     }
 }
 
-static void ledger(void **state)
+static void ledger(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);
     test_mat value = test_mat_make(6, 5, 0, NULL), grad = test_mat_make(6, 5, 0, NULL);
@@ -96,9 +95,8 @@ static void ledger(void **state)
 }
 
 /* A state that does not fit the budget fails and leaves nothing behind. */
-static void over_budget(void **state)
+static void over_budget(NO_ROW)
 {
-    (void)state;
     const clprune_context_options options = {
         .device = test_device_selection(), .cache_dir = "off", .mem_limit = 1000};
     const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);
@@ -107,7 +105,7 @@ static void over_budget(void **state)
     cl_int code;
     cl_mem buffer = clCreateBuffer(
         clprune_context_cl(context), CL_MEM_READ_WRITE, 400 * sizeof(float), NULL, &code);
-    assert_int_equal(code, CL_SUCCESS);
+    TEST_CL(code);
     const clprune_mat value = clprune_mat_of(buffer, 1, 150);
     const clprune_mat grad = {buffer, 200, 1, 150, 150};
     const clprune_param param = {"w", value, grad, true};
@@ -116,8 +114,7 @@ static void over_budget(void **state)
         CLPRUNE_OUT_OF_DEVICE_MEMORY);
     assert_null(optimizer);
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, 0);
-    assert_int_equal(clReleaseMemObject(buffer), CL_SUCCESS);
-    clprune_context_destroy(context);
+    TEST_CL(clReleaseMemObject(buffer));
 }
 
 int main(void)

@@ -9,9 +9,8 @@ static void close_to(double got, double want)
     assert_true(fabs(got - want) <= 1e-14 * fmax(fabs(want), 1e-3));
 }
 
-static void golden(void **state)
+static void golden(NO_ROW)
 {
-    (void)state;
     const clprune_schedule schedule = {.base = golden_cosine.base,
         .min = golden_cosine.min,
         .warmup = golden_cosine.warmup,
@@ -20,9 +19,8 @@ static void golden(void **state)
         close_to(clprune_schedule_lr(&schedule, t), golden_cosine_lr[t]);
 }
 
-static void ends(void **state)
+static void ends(NO_ROW)
 {
-    (void)state;
     const clprune_schedule s = {.base = 0.5, .min = 0.125, .warmup = 4, .total = 8};
     close_to(clprune_schedule_lr(&s, 0), 0.125);
     close_to(clprune_schedule_lr(&s, 3), 0.5);
@@ -33,9 +31,8 @@ static void ends(void **state)
     assert_true(clprune_schedule_lr(&s, UINT64_MAX) == 0.125);
 }
 
-static void degenerate(void **state)
+static void degenerate(NO_ROW)
 {
-    (void)state;
     const clprune_schedule none = {.base = 0.5, .min = 0.25};
     assert_true(clprune_schedule_lr(&none, 0) == 0.25);
     const clprune_schedule no_warmup = {.base = 0.5, .min = 0, .total = 2};

@@ -2,7 +2,6 @@
  * where it was and ends near the losses of the program that wrote it, within the rounding of
  * kernels that changed since. The models are small, and so are the files. golden/README.md says how
  * the files were made. */
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +9,8 @@
 #include <sys/stat.h>
 
 #include "support/small_models.h"
-#include "support/test_device.h"
 #include "support/test_folder.h"
-#include "trainer/files/checkpoint.h"
-#include "trainer/run/run.h"
+#include "support/test_run.h"
 
 enum { EPOCHS = 3, STEPS = 9 };
 
@@ -22,7 +19,7 @@ typedef struct golden {
     const char *file, *preset, *criterion;
     uint64_t streams;                         /* 0: it names none */
     double train[EPOCHS], test[EPOCHS], top1; /* top1: of the last epoch */
-    trainer_model (*model)(void);             /* NULL: small_resmlp */
+    const trainer_model *(*model)(void);      /* NULL: small_resmlp */
     bool digits; /* its images are those of make_digits; it has their checksum */
     bool device; /* it has a record of its device */
     bool tuning; /* that record has a hash of the tuning parameters */
@@ -41,7 +38,6 @@ static void write_idx(const char *folder, const char *split, const char *kind, u
 {
     unsigned char file[16 + 48 * 256] = {0, 0, 8, (unsigned char)(1 + 2 * (sides > 1))};
     const size_t header = sides > 1 ? 16 : 8, size = (size_t)count * sides * sides;
-    char path[2 * TEST_PATH];
     file[7] = (unsigned char)count;
     file[11] = file[15] = (unsigned char)sides;
     for (size_t i = 0; i < size; i++) { /* class i % 4 has its stripes, under noise */
@@ -50,19 +46,20 @@ static void write_idx(const char *folder, const char *split, const char *kind, u
         const uint32_t noise = ((uint32_t)i * 2654435761u + salt) >> 26;
         file[header + i] = (unsigned char)(sides > 1 ? stripe + noise : class);
     }
-    (void)snprintf(path, sizeof path, "%s/%s-%s-ubyte", folder, split, kind);
-    test_file_write(path, file, header + size);
+    test_file_write(test_text("%s/%s-%s-ubyte", folder, split, kind), file, header + size);
 }
 
-/* 48 and 24 images of 16 x 16 pixels, as IDX files: their name does not identify them, so that a
- * checkpoint has their checksum. They never change. */
-static void make_digits(const char *folder)
+/* 48 and 24 images of 16 x 16 pixels in a new folder, as IDX files: their name does not identify
+ * them, so that a checkpoint has their checksum. They never change. */
+static const char *make_digits(const char *parent)
 {
+    const char *folder = test_text("%s/digits", parent);
     assert_int_equal(mkdir(folder, 0700), 0);
     write_idx(folder, "train", "images-idx3", 16, 48, 0x20000000);
     write_idx(folder, "train", "labels-idx1", 1, 48, 0);
     write_idx(folder, "t10k", "images-idx3", 16, 24, 0x90000000);
     write_idx(folder, "t10k", "labels-idx1", 1, 24, 0);
+    return folder;
 }
 
 static double off(double a, double b)
@@ -73,13 +70,11 @@ static double off(double a, double b)
 static void check_settings(const char *path, const trainer_model *model, const golden *g)
 {
     fault f = {0};
-    checkpoint c;
-    assert_true(checkpoint_open(path, &c, &f));
-    const checkpoint_record *settings = checkpoint_find(&c, "options");
-    assert_non_null(settings);
-    assert_true((checkpoint_find(&c, "streams") != NULL) == (g->streams != 0));
-    assert_true((checkpoint_find(&c, "checksum") != NULL) == g->digits);
-    const checkpoint_record *device = checkpoint_find(&c, "device");
+    const checkpoint *c = test_checkpoint(path);
+    const checkpoint_record *settings = test_record(c, "options");
+    assert_true((checkpoint_find(c, "streams") != NULL) == (g->streams != 0));
+    assert_true((checkpoint_find(c, "checksum") != NULL) == g->digits);
+    const checkpoint_record *device = checkpoint_find(c, "device");
     assert_true((device != NULL) == g->device);
     int end = 0; /* of a hash of 16 digits, which "cpu-avx2" of older records is not */
     const char *tuning = device != NULL ? strstr(device->data, ", tuning ") : NULL;
@@ -88,109 +83,65 @@ static void check_settings(const char *path, const trainer_model *model, const g
     assert_true((end > 0) == g->tuning);
     options o = options_defaults(model);
     o.resume = path;
-    assert_true(options_restore(&o, settings->data, (size_t)(settings->rows * settings->cols), &f));
+    test_good(
+        options_restore(&o, settings->data, (size_t)(settings->rows * settings->cols), &f), &f);
     assert_string_equal(options_preset(&o), g->preset);
     assert_string_equal(options_criteria[o.criterion], g->criterion);
     options_close(&o);
-    checkpoint_close(&c);
 }
 
 static void goes_on(void **state)
 {
     const golden *g = *state;
-    char folder[TEST_PATH], path[TEST_PATH + 32], original[2 * TEST_PATH], digits[TEST_PATH + 32];
-    size_t size;
-    const trainer_model small = g->model != NULL ? g->model() : small_resmlp();
-    test_folder_make(folder);
-    (void)snprintf(original, sizeof original, "%s/%s", TEST_GOLDEN, g->file);
-    (void)snprintf(path, sizeof path, "%s/last.ckpt", folder);
-    (void)snprintf(digits, sizeof digits, "%s/digits", folder);
-    make_digits(digits);
-    void *bytes = test_file_read(original, &size);
+    const trainer_model *small = g->model != NULL ? g->model() : small_resmlp();
+    const char *folder = test_folder(), *path = test_text("%s/last.ckpt", folder);
+    const char *digits = make_digits(folder);
+    size_t size, counts = 0;
+    const void *bytes = test_file_read(test_text("%s/%s", TEST_GOLDEN, g->file), &size);
     test_file_write(path, bytes, size);
-    check_settings(path, &small, g);
+    check_settings(path, small, g);
 
-    char *argv[] = {"test", "--quiet", "--device", (char *)(uintptr_t)test_device_selection(),
-        "--resume", path, "--data", digits, NULL};
-    const int argc = g->digits ? 8 : 6;
-    options o;
-    training_run t;
-    fault f = {0};
-    optind = 0; /* getopt starts anew */
-    argv[argc] = NULL;
-    if (!options_parse(&small, argc, argv, &o, &f) || !run_open(&o, &t, &f))
-        fail_msg("%s: %s", g->file, f.text);
-    assert_int_equal(t.at.epoch, 1); /* it stopped in the second */
-    assert_int_equal(t.s.step, 4);
-    assert_int_equal(t.s.streams, g->streams == 0 ? 1 : g->streams);
-    while (t.at.epoch < EPOCHS)
-        if (!run_epoch(&t, &f) || !run_evaluate(&t, &f) || !run_finish_epoch(&t, &f))
-            fail_msg("%s: %s", g->file, f.text);
-    assert_int_equal(t.log.count, EPOCHS);
+    training_run *run = test_run_open(
+        small, "--resume %s %s%s", path, g->digits ? "--data " : "", g->digits ? digits : "");
+    assert_int_equal(run->at.epoch, 1); /* it stopped in the second */
+    assert_int_equal(run->s.step, 4);
+    assert_int_equal(run->s.streams, g->streams == 0 ? 1 : g->streams);
+    test_run_train(run);
+    assert_int_equal(run->log.count, EPOCHS);
     for (size_t i = 0; i < EPOCHS; i++) {
-        const csv_row *row = &t.log.rows[i];
+        const csv_row *row = &run->log.rows[i];
         if (!(off(row->train_loss, g->train[i]) < 2e-4 && off(row->test_loss, g->test[i]) < 2e-4))
             fail_msg("%s: epoch %zu has the losses %.6f and %.6f, had %.6f and %.6f", g->file,
                 i + 1, row->train_loss, row->test_loss, g->train[i], g->test[i]);
     }
-    assert_true(off(t.log.rows[EPOCHS - 1].top1, g->top1) < 5); /* one image of 24 */
-    size_t counts = 0;
-    const trainer_count *count = small.counts != NULL ? small.counts(t.s.model, &counts) : NULL;
+    assert_true(off(run->log.rows[EPOCHS - 1].top1, g->top1) < 5); /* one image of 24 */
+    const trainer_count *count =
+        small->counts != NULL ? small->counts(run->s.model, &counts) : NULL;
     for (size_t i = 0; i < counts; i++)
         assert_int_equal(*count[i].value, g->counts ? STEPS : TRAINER_NO_COUNT);
     assert_true(counts > 0 || !g->counts);
-    run_close(&t);
-    options_close(&o);
-    test_folder_remove(folder);
 }
 
-/* A run of this program with the options of `write`, stopped after `steps` if that is not NULL. */
-static void run_here(const char *name, char *steps, csv_row rows[EPOCHS])
+/* A run of this program with the options of `write`, and more. */
+static training_run *run_here(const char *name, const char *digits, const char *more)
 {
-    char path[TEST_PATH], digits[TEST_PATH];
-    const char *folder = write_arguments[0];
-    const trainer_model small =
+    const trainer_model *small =
         strcmp(write_arguments[1], "resnet") == 0 ? small_resnet() : small_resmlp();
-    options o;
-    training_run t;
-    fault f = {0};
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    (void)snprintf(digits, sizeof digits, "%s/digits", folder);
-    char *argv[32] = {"test", "--quiet", "--device", (char *)(uintptr_t)test_device_selection(),
-        "--data", digits, "--batch-size", "16", "--epochs", "3", "--seed", "5", "--output-dir",
-        path};
-    int argc = 14;
-    for (char **more = write_arguments + 2; *more != NULL && argc < 29; more++)
-        argv[argc++] = *more;
-    if (steps != NULL) {
-        argv[argc++] = "--steps";
-        argv[argc++] = steps;
-    }
-    optind = 0;
-    if (!options_parse(&small, argc, argv, &o, &f) || !run_open(&o, &t, &f))
-        fail_msg("%s", f.text);
-    while (t.at.epoch < EPOCHS && !run_must_stop(&t)) {
-        assert_true(run_epoch(&t, &f));
-        if (!run_must_stop(&t))
-            assert_true(run_evaluate(&t, &f) && run_finish_epoch(&t, &f));
-    }
-    assert_true(run_save(&t, &f));
-    if (rows != NULL)
-        memcpy(rows, t.log.rows, EPOCHS * sizeof *rows);
-    run_close(&t);
-    options_close(&o);
+    for (char **argument = write_arguments + 2; *argument != NULL; argument++)
+        more = test_text("%s %s", more, *argument);
+    training_run *run =
+        test_run_open(small, "--data %s --batch-size 16 --epochs 3 --seed 5 --output-dir %s/%s %s",
+            digits, write_arguments[0], name, more);
+    test_run_train(run);
+    return run;
 }
 
 /* The file and the row of this program. */
-static void write_here(void **state)
+static void write_here(NO_ROW)
 {
-    csv_row r[EPOCHS];
-    char digits[TEST_PATH], steps[] = "4";
-    (void)state;
-    (void)snprintf(digits, sizeof digits, "%s/digits", write_arguments[0]);
-    make_digits(digits);
-    run_here("whole", NULL, r);
-    run_here("part", steps, NULL);
+    const char *digits = make_digits(write_arguments[0]);
+    const csv_row *r = run_here("whole", digits, "")->log.rows;
+    run_here("part", digits, "--steps 4");
     print_message("{\"NAME.ckpt\", \"PRESET\", \"CRITERION\", %d, {%.9g, %.9g, %.9g}, {%.9g, %.9g, "
                   "%.9g}, %.9g, .digits = true},\n",
         SESSION_STREAMS, r[0].train_loss, r[1].train_loss, r[2].train_loss, r[0].test_loss,

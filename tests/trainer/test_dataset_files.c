@@ -1,4 +1,9 @@
-/* The trainer's data sets from files of other kinds: IDX, and folders of JPEG and PNG files. */
+/* The trainer's data sets from files of other kinds: IDX, and folders of JPEG and PNG files.
+ *
+ * IDX: pixels, labels, each fault of a header. JPEG and PNG: resizing against its definition, the
+ * same images from any thread, windows and mirrors as drawn. A broken file is named or counted;
+ * running out of memory or descriptors does not count as one. Refused: a JPEG of 600 scans, more
+ * than 2^28 pixels, files of 2 GiB, FIFOs. */
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>

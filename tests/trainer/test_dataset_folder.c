@@ -1,4 +1,8 @@
-/* Folders of images as a user makes them: what is left out, refused, noted or missing. */
+/* Folders of images as a user makes them: what is left out, refused, noted or missing.
+ *
+ * Each folder without a set is told what it lacks. Empty classes, and classes that cannot be looked
+ * at, are refused. Left-out files and folders, missing classes and broken images are noted once.
+ * Checksums, also of earlier programs. The count of decoding threads. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

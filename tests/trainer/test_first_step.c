@@ -5,9 +5,10 @@
  *     test_first_step [long]
  *
  * long: every preset of both models, on both kernel families. The program runs itself with "stuck"
- * and a device: a run whose first step does not end. */
+ * and a device: a run whose first step does not end.
+ *
+ * A resumed run with another kind of step has no count. */
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +18,10 @@
 
 #include "resmlp_model.h"
 #include "resnet_model.h"
-#include "support/test_device.h"
 #include "support/test_folder.h"
 #include "support/test_gate.h"
+#include "support/test_run.h"
 #include "trainer/base/stop.h"
-#include "trainer/run/run.h"
 
 /* Sizes that other tests have, too: they share compiled kernels. */
 #define RESMLP "--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40 --batch-size 32 "
@@ -35,129 +35,76 @@ typedef struct first_step {
     const char *debug; /* for $CLPRUNE_DEBUG; NULL: the device's kernel family */
 } first_step;
 
-static const char *program, *stuck_device; /* of the child */
-
-static void open_run(
-    const trainer_model *model, const char *sizes, const char *more, options *o, training_run *t)
-{
-    char text[4 * TEST_PATH], *words[64] = {"test"}, *rest = text;
-    int count = 1;
-    fault f = {0};
-    (void)snprintf(text, sizeof text, "%s --quiet --device %s %s", sizes,
-        stuck_device != NULL ? stuck_device : test_device_selection(), more);
-    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        assert_true(count < 63);
-        words[count++] = word;
-    }
-    optind = 0; /* getopt starts anew */
-    if (!options_parse(model, count, words, o, &f) || !run_open(o, t, &f))
-        fail_msg("%s %s: %s", sizes, more, f.text);
-}
-
-static void close_run(options *o, training_run *t)
-{
-    run_close(t);
-    options_close(o);
-}
-
-static void one_epoch(training_run *t)
-{
-    fault f = {0};
-    if (!run_epoch(t, &f))
-        fail_msg("%s", f.text);
-}
+static const char *program;
 
 /* Programs that a run had before it was planned (the probe of tensor cores, if any) and made until
  * its first step was done, as far as they were not built but loaded, too. */
 static void counted(void **state)
 {
     const first_step *row = *state;
-    char more[128];
-    options o;
-    training_run t;
     test_debug(row->debug);
-    (void)snprintf(more, sizeof more, "--steps 1 --activations %s", row->preset);
-    open_run(row->model, row->sizes, more, &o, &t);
-    const uint64_t planned = t.s.programs;
-    one_epoch(&t);
-    const clprune_cache_stats made = clprune_context_cache_stats(t.s.context);
-    close_run(&o, &t);
+    training_run *run =
+        test_run_open(row->model, "%s --steps 1 --activations %s", row->sizes, row->preset);
+    const uint64_t planned = run->s.programs;
+    test_run_epoch(run);
+    const clprune_cache_stats made = clprune_context_cache_stats(run->s.context);
+    test_end(run);
     test_debug(NULL);
     assert_true(planned > 10);
     assert_int_equal(made.builds + made.disk_hits, planned);
 }
 
 /* A run that finds part of its programs in the cache loads those and builds the others. */
-static void partly_loaded(void **state)
+static void partly_loaded(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH];
-    clprune_cache_stats made[2];
     static const char *const presets[] = {"dense", "exact"};
-    const char *const before = getenv("CLPRUNE_CACHE_DIR");
-    char *const kept = before != NULL ? strdup(before) : NULL;
-    test_folder_make(folder);
-    test_environment("CLPRUNE_CACHE_DIR", folder);
+    clprune_cache_stats made[2];
+    test_environment("CLPRUNE_CACHE_DIR", test_folder());
     for (size_t i = 0; i < 2; i++) {
-        char more[128];
-        options o;
-        training_run t;
-        (void)snprintf(more, sizeof more, "--steps 1 --activations %s", presets[i]);
-        open_run(&resmlp_model, RESMLP, more, &o, &t);
-        one_epoch(&t);
-        made[i] = clprune_context_cache_stats(t.s.context);
-        assert_int_equal(made[i].builds + made[i].disk_hits, t.s.programs);
-        close_run(&o, &t);
+        training_run *run =
+            test_run_open(&resmlp_model, RESMLP "--steps 1 --activations %s", presets[i]);
+        test_run_epoch(run);
+        made[i] = clprune_context_cache_stats(run->s.context);
+        assert_int_equal(made[i].builds + made[i].disk_hits, run->s.programs);
+        test_end(run);
     }
-    test_environment("CLPRUNE_CACHE_DIR", kept);
-    free(kept);
-    test_folder_remove(folder);
     assert_int_equal(made[0].disk_hits, 0);
     assert_true(made[1].disk_hits > 0 && made[1].builds > 0);
 }
 
 /* A run that goes on with the last batch of an epoch, which is smaller, or with a test, or that
  * tests only: no number rather than a wrong one. */
-static void not_known(void **state)
+static void not_known(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], more[2 * TEST_PATH];
-    options o;
-    training_run t;
+    const char *folder = test_folder();
     fault f = {0};
-    test_folder_make(folder);
-    for (int steps = 1; steps <= 3; steps++) {
-        (void)snprintf(more, sizeof more, "--epochs 2 --output-dir %s/%d", folder, steps);
-        open_run(&resmlp_model, RESMLP, more, &o, &t);
-        o.steps = (uint64_t)steps; /* of three an epoch */
-        one_epoch(&t);
-        assert_true(run_save(&t, &f));
-        close_run(&o, &t);
-        (void)snprintf(more, sizeof more, "--resume %s/%d/last.ckpt", folder, steps);
-        open_run(&resmlp_model, "", more, &o, &t);
-        assert_int_equal(t.at.step_in_epoch, steps);
-        assert_true((t.s.programs == 0) == (steps >= 2));
-        close_run(&o, &t);
+    for (unsigned steps = 1; steps <= 3; steps++) {
+        training_run *run =
+            test_run_open(&resmlp_model, RESMLP "--epochs 2 --output-dir %s/%u", folder, steps);
+        run->s.options->steps = steps; /* of three an epoch */
+        test_run_epoch(run);
+        test_good(run_save(run, &f), &f);
+        test_end(run);
+        run = test_run_open(&resmlp_model, "--resume %s/%u/last.ckpt", folder, steps);
+        assert_int_equal(run->at.step_in_epoch, steps);
+        assert_true((run->s.programs == 0) == (steps >= 2));
+        test_end(run);
     }
-    (void)snprintf(more, sizeof more, "--resume %s/1/last.ckpt --test-only", folder);
-    open_run(&resmlp_model, "", more, &o, &t);
-    assert_int_equal(t.s.programs, 0);
-    close_run(&o, &t);
-    test_folder_remove(folder);
+    assert_int_equal(
+        test_run_open(&resmlp_model, "--resume %s/1/last.ckpt --test-only", folder)->s.programs, 0);
 }
 
 /* The child. */
-static int stuck(void)
+static int stuck(const char *device)
 {
-    options o;
-    training_run t;
     test_gate g;
     fault f = {0};
     stop_install();
-    open_run(&resmlp_model, RESMLP, "--steps 1", &o, &t);
-    t.progress = progress_begin(false);
-    test_gate_close_for(&g, t.s.context, 60 * 1000);
-    (void)run_epoch(&t, &f);
+    test_run_device = device;
+    training_run *run = test_run_open(&resmlp_model, RESMLP "--steps 1");
+    run->progress = progress_begin(false);
+    test_gate_close_for(&g, run->s.context, 60 * 1000);
+    (void)run_epoch(run, &f);
     return 1;
 }
 
@@ -167,10 +114,8 @@ static bool says(const char *path, const char *text)
     for (int i = 0; i < 600; i++) {
         const struct timespec moment = {.tv_nsec = 100 * 1000 * 1000};
         size_t size;
-        char *out = test_file_read(path, &size), *whole = test_alloc(size + 2);
-        (void)snprintf(whole, size + 2, "\n%.*s", (int)size, out);
-        const bool found = strstr(whole, text) != NULL;
-        if (found)
+        const char *out = test_file_read(path, &size);
+        if (strstr(test_text("\n%s", out), text) != NULL)
             return true;
         (void)nanosleep(&moment, NULL);
     }
@@ -178,13 +123,10 @@ static bool says(const char *path, const char *text)
 }
 
 /* A driver may compile after the last kernel is built; PoCL does. */
-static void stopped(void **state)
+static void stopped(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], path[TEST_PATH + 8];
+    const char *path = test_text("%s/out", test_folder());
     int result;
-    test_folder_make(folder);
-    (void)snprintf(path, sizeof path, "%s/out", folder);
     test_file_write(path, "", 0);
     (void)fflush(stdout);
     const pid_t child = fork();
@@ -202,7 +144,6 @@ static void stopped(void **state)
     assert_true(says(path, "\nstopped by a signal in the first step; nothing was trained\n"));
     assert_true(WIFEXITED(result));
     assert_int_equal(WEXITSTATUS(result), 128 + SIGTERM);
-    test_folder_remove(folder);
 }
 
 static void add(test_list *list, const first_step *row)
@@ -236,10 +177,8 @@ int main(int argc, char **argv)
         {&resnet_model, RESNET, "pruned", NULL}, {&resnet_model, RESNET, "exact", "kernels=tiled"}};
     test_list list = {0};
     program = argv[0];
-    if (argc == 3 && strcmp(argv[1], "stuck") == 0) {
-        stuck_device = argv[2];
-        return stuck();
-    }
+    if (argc == 3 && strcmp(argv[1], "stuck") == 0)
+        return stuck(argv[2]);
     if (argc > 1 && strcmp(argv[1], "long") == 0) {
         add_all(&list, &resmlp_model, RESMLP);
         add_all(&list, &resnet_model, RESNET);

@@ -1,4 +1,7 @@
-/* JPEG and PNG files of each kind, and broken ones. */
+/* JPEG and PNG files of each kind, and broken ones.
+ *
+ * JPEG of four inks, grey and of any chroma sampling, PNG of 8 and 16 bits, against their pixels.
+ * Cut and corrupt JPEGs are refused by libjpeg's warning; harmless warnings are accepted. */
 #if !TRAINER_IMAGES
 int main(void)
 {

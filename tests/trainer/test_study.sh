@@ -1,6 +1,12 @@
 #!/usr/bin/env bash
 # tools/study.sh: which runs it makes, with which options, what it does after an interruption, and its table.
 #   test_study.sh SOURCE_DIR RESMLP_TRAIN
+#
+# Paths in options are from the folder of the call. Runs begun with other options, also by a process that still works,
+# are refused, unless the difference changes no result. Two processes share the runs. One table has one data set,
+# wherever it lies. A signal to the study or to its group reaches the trainer once. Seeds of an arm that the trainer
+# refuses are not tried. Runs that fail, abort, cannot be locked, have no test or only tests; pipes in place of files;
+# studies that make no sense. The tables of examples/ are made again to the digit.
 export LC_ALL=C # a decimal point in every locale
 source=$(realpath "$1")
 study=$source/tools/study.sh
@@ -229,7 +235,7 @@ for option in da de sk ch ex memory-r ten q imp k st test-o cla tr test-l; do
     [ "$("$real" --help | grep -c "^  --${option%?}")" != 1 ] || fail "$real takes --${option%?} for --$option, study.sh does not"
     grep -q -- "\(--\|[(|]\)$option[])|*' ]" "$study" || fail "study.sh does not take --$option"
 done
-for option in ac sp ou su ex ten li res test-o ver bl nor cr ce po va in; do
+for option in ac sp ou su ex ten li res test-o ver bl nor cr ce po va in co gro ro; do
     [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "demo.sh takes --$option for one option, of which $real has others"
 done
 # Runs of older checkouts have no study.options, and get none from a start whose options the trainer refuses to resume.

@@ -1,4 +1,6 @@
-/* Event files, read back by a reader that shares no code with the writer. */
+/* Event files, read back by a reader that shares no code with the writer.
+ *
+ * Known checksums. Each scalar of each step is there; an unmeasured one is left out. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

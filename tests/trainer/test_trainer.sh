@@ -2,6 +2,13 @@
 # The example trainer from outside: exit codes and messages, files, resuming, signals.
 #
 #     test_trainer.sh path/to/resmlp-train
+#
+# Resuming gives the same bits with each criterion. Checkpoints of older programs resume as they ran; newer ones are
+# refused by name. A broken image costs no step. One signal ends a run, also while kernels are built; a reader that does
+# not read holds up neither a run nor a report. A second run in a folder is refused, as is a new one where a run's files
+# are; the lock ends with its process; FIFOs and folders in place of files are refused at once; a copy of a checkpoint
+# does not go on beside files of another run. With --activations auto the run stays within the limit, the errors of
+# tensors add up to the measured one, and the choice is the same twice, from its keep file, and in a resumed run.
 export LC_ALL=C # a decimal point in every locale
 set -u
 program=$1

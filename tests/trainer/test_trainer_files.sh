@@ -3,6 +3,10 @@
 # refused, what is said.
 #
 #     test_trainer_files.sh path/to/resmlp-train path/to/resnet-train
+#
+# Refused outputs: a file of the run, an input, a file in the folder of --data, another output. A log or lock of the
+# user's own stays. A replaced run's checkpoint stays until there is a new one. A stopped run exports nothing. Notes go
+# to stderr and into the summary. A closed terminal counts as a signal, but not under nohup.
 export LC_ALL=C # a decimal point in every locale
 set -u
 program=$1 resnet=$2

@@ -87,14 +87,14 @@ static clprune_status forward(bench_job *job)
 
 static clprune_status dx(bench_job *job)
 {
-    return clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, 0.0f, NULL,
-        job->dy.mat, job->w.mat, job->dx.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL);
+    return clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), NULL, job->dy.mat,
+        job->w.mat, &(clprune_grads){.dx = job->dx.mat}, NULL);
 }
 
 static clprune_status dw_of(bench_job *job, const clprune_saved *saved)
 {
-    return clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, 0.0f, saved,
-        job->dy.mat, job->w.mat, CLPRUNE_NO_MAT, job->dw.mat, CLPRUNE_NO_MAT, NULL);
+    return clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), saved, job->dy.mat,
+        job->w.mat, &(clprune_grads){.dw = job->dw.mat}, NULL);
 }
 
 static clprune_status dw(bench_job *job)

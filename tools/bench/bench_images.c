@@ -71,16 +71,17 @@ static clprune_status norm_residual(bench_job *job)
 static clprune_status norm_sums(bench_job *job)
 {
     const clprune_batch_norm bn = norm_of(job);
-    return clprune_batch_norm_backward_sums(job->context, 0, 0, &bn, true, job->x.mat, job->t.mat,
-        CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, job->db.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
-        NULL);
+    return clprune_batch_norm_backward_sums(job->context, 0, 0,
+        &(clprune_batch_norm_in){.bn = &bn, .relu = true, .x = job->x.mat, .dy = job->t.mat},
+        CLPRUNE_NO_MAT, job->db.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL);
 }
 
 static clprune_status norm_input(bench_job *job)
 {
     const clprune_batch_norm bn = norm_of(job);
-    return clprune_batch_norm_backward_input(job->context, pixels(job), &bn, true, job->x.mat,
-        job->t.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, job->db.mat, job->y.mat, NULL);
+    return clprune_batch_norm_backward_input(job->context, pixels(job),
+        &(clprune_batch_norm_in){.bn = &bn, .relu = true, .x = job->x.mat, .dy = job->t.mat},
+        job->db.mat, job->y.mat, NULL);
 }
 
 /* ---- max pooling; t: positions ---- */

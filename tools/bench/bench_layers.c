@@ -62,7 +62,7 @@ static clprune_status affine_forward(bench_job *job)
 static clprune_status affine_backward(bench_job *job)
 {
     return clprune_affine_backward(job->context, 0, 0, job->x.mat, job->w.mat, job->dy.mat,
-        job->dx.mat, job->dw.mat, job->db.mat, NULL);
+        job->dx.mat, &(clprune_affine){.alpha = job->dw.mat, .beta = job->db.mat}, NULL);
 }
 
 /* ls = w; backward: t = x; dt = dx */
@@ -85,7 +85,7 @@ static clprune_status layerscale_forward(bench_job *job)
 static clprune_status layerscale_backward(bench_job *job)
 {
     return clprune_layerscale_backward(job->context, 0, job->x.mat, job->w.mat, job->dy.mat,
-        job->dx.mat, job->dw.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL);
+        job->dx.mat, &(clprune_layerscale_grads){.dls = job->dw.mat}, NULL);
 }
 
 /* Images of `tokens` patches of 16 x 16, as square as possible; x = images. */
@@ -125,8 +125,8 @@ static clprune_status patch_embed_forward(bench_job *job)
 /* As in training: images have no gradient. */
 static clprune_status patch_embed_backward(bench_job *job)
 {
-    return clprune_patch_embed_backward(job->context, &job->patch, job->shape.batch, 0, job->x.mat,
-        job->dy.mat, job->w.mat, CLPRUNE_NO_MAT, job->dw.mat, job->db.mat, NULL);
+    return clprune_patch_embed_backward(job->context, &job->patch, job->shape.batch, job->x.mat,
+        job->dy.mat, job->w.mat, &(clprune_grads){.dw = job->dw.mat, .db = job->db.mat}, NULL);
 }
 
 static void prepare_token_mean(bench_job *job)

@@ -91,8 +91,8 @@ static clprune_status pass(
         clprune_linear_forward(layer, batch, x, job->w.mat, job->b.mat, job->y.mat, saved, NULL);
     if (!backward || status != CLPRUNE_SUCCESS)
         return status;
-    return clprune_linear_backward(layer, batch, 0.0f, saved, job->dy.mat, job->w.mat, job->dx.mat,
-        job->dw.mat, job->db.mat, NULL);
+    return clprune_linear_backward(layer, batch, saved, job->dy.mat, job->w.mat,
+        &(clprune_grads){.dx = job->dx.mat, .dw = job->dw.mat, .db = job->db.mat}, NULL);
 }
 
 static clprune_status linear_step(bench_job *job)

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Times the dense training step of a ResMLP in PyTorch: the peer of resmlp-train's step.
+"""Times the training step of a ResMLP or a ResNet-18 in PyTorch: the peer of our training programs' step.
 
-    torch_step.py [--arch resmlp_s12] [--batch-size 32] [--steps 3] [--device cpu] [--tf32]
+    torch_step.py [--arch resmlp_s12|...|resnet18] [--batch-size 32] [--steps 3] [--channels-last] [--bf16]
+                  [--compile] [--checkpoint] [--device cpu] [--tf32]
 
-One step: forward, cross-entropy with label smoothing 0.1, backward, AdamW. Random images, fp32.
-Prints a line a step and the median as JSON. Needs PyTorch (Debian: python3-torch)."""
+One step: forward, cross-entropy with label smoothing 0.1, backward, AdamW (resnet18: SGD with momentum). Random images of
+224 px; fp32, or with --bf16 under autocast. --checkpoint recomputes each block in the backward pass. Prints a line a step,
+then the median and the saved MiB as JSON. saved_mib counts each storage once that autograd saves, without parameters; it is
+left out with --compile. Needs PyTorch (Debian: python3-torch; --compile: 2.0 or later, from pip)."""
 import argparse
 import json
 import os
@@ -14,6 +17,7 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 ARCHS = {  # dim, depth, LayerScale
     "resmlp_s12": (384, 12, 0.1),
@@ -33,7 +37,7 @@ class Affine(nn.Module):
         return self.alpha * x + self.beta
 
 
-class Block(nn.Module):
+class MLPBlock(nn.Module):
     def __init__(self, dim, tokens, scale):
         super().__init__()
         self.norm1, self.norm2 = Affine(dim), Affine(dim)
@@ -53,20 +57,63 @@ class ResMLP(nn.Module):
         super().__init__()
         self.stem = nn.Conv2d(3, dim, patch, patch)
         tokens = (size // patch) ** 2
-        self.blocks = nn.Sequential(*(Block(dim, tokens, scale) for _ in range(depth)))
+        self.blocks = nn.ModuleList(MLPBlock(dim, tokens, scale) for _ in range(depth))
         self.norm = Affine(dim)
         self.head = nn.Linear(dim, classes)
 
-    def forward(self, images):
+    def forward(self, images, call):
         x = self.stem(images).flatten(2).transpose(1, 2)
-        return self.head(self.norm(self.blocks(x)).mean(1))
+        for block in self.blocks:
+            x = call(block, x)
+        return self.head(self.norm(x).mean(1))
+
+
+class ConvBlock(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.downsample = None
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        shortcut = x if self.downsample is None else self.downsample(x)
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)), inplace=True)))
+        return F.relu(y + shortcut, inplace=True)
+
+
+class ResNet18(nn.Module):
+    def __init__(self, classes=1000):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        layers, inputs = [], 64
+        for stage, outputs in enumerate((64, 128, 256, 512)):
+            layers += [ConvBlock(inputs, outputs, 1 if stage == 0 else 2), ConvBlock(outputs, outputs, 1)]
+            inputs = outputs
+        self.layers = nn.ModuleList(layers)
+        self.fc = nn.Linear(512, classes)
+
+    def forward(self, images, call):
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(images)), inplace=True), 3, 2, 1)
+        for block in self.layers:
+            x = call(block, x)
+        return self.fc(x.mean((2, 3)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--arch", choices=ARCHS, default="resmlp_s12")
+    parser.add_argument("--arch", choices=[*ARCHS, "resnet18"], default="resmlp_s12")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--steps", type=int, default=3, help="timed steps, after one untimed")
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--bf16", action="store_true", help="autocast to bf16")
+    parser.add_argument("--compile", action="store_true", help="torch.compile")
+    parser.add_argument("--checkpoint", action="store_true", help="recompute each block")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--tf32", action="store_true", help="let cuBLAS use TF32")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -75,24 +122,52 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = args.tf32
     torch.backends.cudnn.allow_tf32 = args.tf32
     torch.manual_seed(1)
-    model = ResMLP(*ARCHS[args.arch]).to(args.device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05)
     images = torch.randn(args.batch_size, 3, 224, 224, device=args.device)
     labels = torch.randint(0, 1000, (args.batch_size,), device=args.device)
+    model = (ResNet18() if args.arch == "resnet18" else ResMLP(*ARCHS[args.arch])).to(args.device)
+    if args.channels_last:
+        model, images = (each.to(memory_format=torch.channels_last) for each in (model, images))
+    if args.arch == "resnet18":
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    else:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05)
+    parameters = {p.data_ptr() for p in model.parameters()}
+    call = lambda block, x: block(x)
+    if args.checkpoint:
+        call = lambda block, x: checkpoint(block, x, use_reentrant=True)
+    forward = torch.compile(model) if args.compile else model
+    saved = {}
+
+    def loss():
+        with torch.autocast(torch.device(args.device).type, torch.bfloat16, enabled=args.bf16):
+            return F.cross_entropy(forward(images, call), labels, label_smoothing=0.1)
+
+    def pack(tensor):
+        storage = tensor.storage()
+        if storage.data_ptr() not in parameters:
+            saved[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
     times = []
     for step in range(args.steps + 1):
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(model(images), labels, label_smoothing=0.1).backward()
+        if step == 0 and not args.compile:  # the untimed one
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+                value = loss()
+            value.backward()
+        else:
+            loss().backward()
         optimizer.step()
         if args.device != "cpu":
             torch.cuda.synchronize()
         times.append(1e3 * (time.perf_counter() - start))
         print(f"step {step}: {times[-1]:.1f} ms", flush=True)
-    print(json.dumps({"peer": f"PyTorch {torch.__version__}", "arch": args.arch,
-                      "batch_size": args.batch_size, "device": args.device, "tf32": args.tf32,
-                      "threads": torch.get_num_threads(),
-                      "step_ms": statistics.median(times[1:])}))
+    result = {"peer": f"PyTorch {torch.__version__}", **vars(args),
+              "step_ms": statistics.median(times[1:])}
+    if not args.compile:
+        result["saved_mib"] = sum(saved.values()) / 1048576
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Times one training step of resnet18 (224 px, batch 32, fp32, SGD) in each way of keeping activations,
-# and PyTorch's dense step (torch_step_resnet.py), default and channels-last, in turns; the medians and
-# their ratios go to OUT/step.json.
+# and PyTorch's dense step (../../resmlp/results/torch_step.py), default and channels-last, in turns; the
+# medians and their ratios go to OUT/step.json.
 #
 #     step.sh TRAINER OUT [ROUNDS]
 #
@@ -33,7 +33,8 @@ ours() { # NAME OPTIONS...
 peer() { # NAME OPTIONS...
     local name=$1
     shift
-    "$python" "$here/torch_step_resnet.py" --batch-size 32 --steps $((steps - 1)) "$@" >"$work/$name.txt"
+    "$python" "$here/../../resmlp/results/torch_step.py" --arch resnet18 --batch-size 32 --steps $((steps - 1)) "$@" \
+        >"$work/$name.txt"
     tail -1 "$work/$name.txt" >"$work/$name.json"
     "$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["step_ms"])' \
         "$work/$name.json" >>"$work/$name.ms"

@@ -2,7 +2,13 @@
  * image_file.h: JPEG and PNG files, cut out and resized.
  *
  * The first bytes tell which of the two a file is, not its name: ImageNet has a PNG file named
- * .JPEG. Grey and CMYK become RGB; transparent pixels are blended with white.
+ * .JPEG. Grey and CMYK become RGB, samples of 16 bits become 8. Colours of PNG are sRGB unless a
+ * chunk such as gAMA says otherwise; transparent pixels are blended with white, in linear light.
+ * The orientation in a JPEG's EXIF data is ignored, as torchvision's ImageFolder does.
+ *
+ * A JPEG that is cut off, or whose data libjpeg finds corrupt, counts as broken, also where other
+ * programs show the rest in grey. Corruption that decodes to other colours is not noticed.
+ * Libjpeg's other warnings, such as extraneous bytes before a marker, are ignored.
  */
 #ifndef TRAINER_IMAGE_FILE_H
 #define TRAINER_IMAGE_FILE_H

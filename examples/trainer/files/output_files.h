@@ -1,4 +1,8 @@
-/* output_files.h: an output file must not be one that the run reads, or writes besides. */
+/* output_files.h: an output file must not be one that the run reads, or writes besides.
+ *
+ * --summary-json and --plan-csv may also name a device, an open pipe or standard output
+ * (/dev/stdout, not "-"); they are opened before the first step. If an output file is a symbolic
+ * link, the link stays and its target is replaced. Input files must be regular files. */
 #ifndef TRAINER_OUTPUT_FILES_H
 #define TRAINER_OUTPUT_FILES_H
 

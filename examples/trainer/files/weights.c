@@ -210,16 +210,13 @@ bool weights_import(const trainer_model *type, void *model, clprune_context *con
     return good;
 }
 
+/* Both begin with their name. */
+_Static_assert(
+    offsetof(trainer_weight, name) == 0 && offsetof(trainer_count, name) == 0, "by_name");
+
 static int by_name(const void *a, const void *b)
 {
-    const trainer_weight *left = a, *right = b;
-    return strcmp(left->name, right->name);
-}
-
-static int by_count_name(const void *a, const void *b)
-{
-    const trainer_count *left = a, *right = b;
-    return strcmp(left->name, right->name);
+    return strcmp(a, b);
 }
 
 /* The model's counts that have a value, sorted by name, to be freed; NULL: no memory. */
@@ -233,7 +230,7 @@ static trainer_count *list_counts(const trainer_model *type, void *model, size_t
         if (*counts[i].value != TRAINER_NO_COUNT)
             listed[(*count)++] = counts[i];
     if (listed != NULL)
-        qsort(listed, *count, sizeof *listed, by_count_name);
+        qsort(listed, *count, sizeof *listed, by_name);
     return listed;
 }
 

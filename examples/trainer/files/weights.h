@@ -1,6 +1,16 @@
 /*
  * weights.h: a model's weights from and to other programs, in safetensors files with the names and
  * shapes of timm and torchvision.
+ *
+ * A file in the layout of Python's safetensors with metadata {"format": "pt"} has the same bytes
+ * after import and export. Names of the authors' code become timm's, other types fp32, other or no
+ * metadata {"format": "pt"}.
+ *
+ * Counts are torchvision's num_batches_tracked, the training batches that each batch norm has seen.
+ * A model with counts adds one in each step, as PyTorch does: to imported counts, or from 0 in a
+ * new model. An imported count that is no I64 of shape [], or is negative, is refused. Counts that
+ * are not in the imported file, or in the checkpoint of an older program, are not exported. PyTorch
+ * loads files with and without them; its BatchNorm reads them only with momentum=None.
  */
 #ifndef TRAINER_WEIGHTS_H
 #define TRAINER_WEIGHTS_H

@@ -238,16 +238,25 @@ bool run_save(training_run *r, fault *f)
     return r->saved = true;
 }
 
+/* Reads a number; without a record, of no need or of an older program, it stays. */
+static bool take_number(const checkpoint *c, const char *name, uint64_t *value, fault *f)
+{
+    if (checkpoint_find(c, name) == NULL)
+        return true;
+    const uint64_t *kept = checkpoint_get(c, name, CHECKPOINT_U64, 1, 1, f);
+    if (kept != NULL)
+        *value = *kept;
+    return kept != NULL;
+}
+
 /* Says on stderr if files were replaced, also by others of the same names; that is no fault: a
  * broken file may have been mended. */
 static bool check_sizes(const session *s, const checkpoint *c, fault *f)
 {
-    if (checkpoint_find(c, "sizes") == NULL) /* no need, or an older program */
-        return true;
-    const uint64_t *sizes = checkpoint_get(c, "sizes", CHECKPOINT_U64, 1, 1, f);
-    if (sizes == NULL)
+    uint64_t sizes = dataset_sizes(s->data);
+    if (!take_number(c, "sizes", &sizes, f))
         return false;
-    if (*sizes != dataset_sizes(s->data))
+    if (sizes != dataset_sizes(s->data))
         (void)fprintf(stderr,
             "%s: note: --data %s: training files have other sizes than those of the run in %s\n",
             s->type->program, s->options->data, c->path);
@@ -266,19 +275,18 @@ static bool check_data(const session *s, const checkpoint *c, fault *f)
         return fault_set(f, CODE_USAGE,
             "--data %s: these images are %s, not those of the run in %s", s->options->data, now,
             c->path);
-    if (checkpoint_find(c, "checksum") == NULL) /* no need, or an older program */
-        return true;
-    const uint64_t *checksum = checkpoint_get(c, "checksum", CHECKPOINT_U64, 1, 1, f);
-    if (checksum == NULL)
+    uint64_t checksum = dataset_checksum(s->data);
+    if (!take_number(c, "checksum", &checksum, f))
         return false;
-    if (!dataset_has_checksum(s->data, *checksum))
+    if (!dataset_has_checksum(s->data, checksum))
         return fault_set(f, CODE_USAGE, "--data %s: these images are not those of the run in %s%s",
             s->options->data, c->path,
             options_given(s->options, "train-limit") ? ", or --train-limit is another" : "");
     return check_sizes(s, c, f);
 }
 
-static bool check_tensors(const session *s, const checkpoint *c, fault *f)
+/* Checks the tensors, or also gives them to the model. */
+static bool take_tensors(const session *s, const checkpoint *c, bool give, fault *f)
 {
     for (size_t i = 0; i < tensor_count(s); ++i) {
         char name[RECORD_NAME];
@@ -289,30 +297,29 @@ static bool check_tensors(const session *s, const checkpoint *c, fault *f)
         if (!all_finite(values, mat.rows * mat.cols))
             return fault_set(
                 f, CODE_DATA, "%s: '%s' has a value that is not finite", c->path, name);
+        if (give && !fault_check(f, s->context, clprune_mat_write(s->context, mat, values),
+                        "writing parameters"))
+            return false;
     }
     return true;
 }
 
-/* Checks the counts, or also gives them to the model: none where the checkpoint has none. */
+/* Likewise the counts: none where the checkpoint has none. */
 static bool take_counts(const session *s, const checkpoint *c, bool give, fault *f)
 {
     size_t count;
     const trainer_count *counts = trainer_counts(s->type, s->model, &count);
     for (size_t i = 0; i < count; ++i) {
-        int64_t value = TRAINER_NO_COUNT;
+        uint64_t value = 0;
         char name[RECORD_NAME];
         (void)snprintf(name, sizeof name, "count/%s", counts[i].name);
-        if (checkpoint_find(c, name) != NULL) {
-            const uint64_t *kept = checkpoint_get(c, name, CHECKPOINT_U64, 1, 1, f);
-            if (kept == NULL)
-                return false;
-            if (*kept > INT64_MAX)
-                return fault_set(f, CODE_DATA, "%s: '%s' is %" PRIu64 ", not 0 to %" PRId64,
-                    c->path, name, *kept, INT64_MAX);
-            value = (int64_t)*kept;
-        }
+        if (!take_number(c, name, &value, f))
+            return false;
+        if (value > INT64_MAX)
+            return fault_set(f, CODE_DATA, "%s: '%s' is %" PRIu64 ", not 0 to %" PRId64, c->path,
+                name, value, INT64_MAX);
         if (give)
-            *counts[i].value = value;
+            *counts[i].value = checkpoint_find(c, name) != NULL ? (int64_t)value : TRAINER_NO_COUNT;
     }
     return true;
 }
@@ -436,19 +443,6 @@ static bool check_epochs(const session *s, const checkpoint *c, const uint64_t *
         c->path, begun);
 }
 
-static bool write_tensors(const session *s, const checkpoint *c, fault *f)
-{
-    for (size_t i = 0; i < tensor_count(s); ++i) {
-        char name[RECORD_NAME];
-        const clprune_mat mat = tensor_at(s, i, name);
-        const float *values = checkpoint_get(c, name, CHECKPOINT_F32, mat.rows, mat.cols, f);
-        if (values == NULL || !fault_check(f, s->context,
-                                  clprune_mat_write(s->context, mat, values), "writing parameters"))
-            return false;
-    }
-    return true;
-}
-
 /* Marks the record, if there is one: the first of this name. */
 static void mark(const checkpoint *c, bool *known, const char *name)
 {
@@ -494,12 +488,8 @@ static bool check_records(const session *s, const checkpoint *c, fault *f)
 static bool take_streams(session *s, const checkpoint *c, fault *f)
 {
     s->streams = 1;
-    if (checkpoint_find(c, "streams") == NULL)
-        return true;
-    const uint64_t *streams = checkpoint_get(c, "streams", CHECKPOINT_U64, 1, 1, f);
-    if (streams == NULL)
+    if (!take_number(c, "streams", &s->streams, f))
         return false;
-    s->streams = *streams;
     return (s->streams >= 1 && s->streams <= SESSION_STREAMS) ||
            fault_set(f, CODE_DATA,
                "%s: its random streams, %" PRIu64 ", are unknown; a newer %s may "
@@ -558,7 +548,7 @@ bool run_restore(training_run *r, const checkpoint *c, fault *f)
     if (!take_streams(s, c, f) || !check_records(s, c, f) || !check_data(s, c, f) ||
         !session_check_limit(s, f) || !check_position(s, c, position, f) ||
         !check_sums(c, position, sums, f) || !check_log(s, c, position[0], f) ||
-        !check_epochs(s, c, position, f) || !check_tensors(s, c, f) ||
+        !check_epochs(s, c, position, f) || !take_tensors(s, c, false, f) ||
         !take_counts(s, c, false, f) || !check_device(s, c, f))
         return false;
     const checkpoint_record *log = checkpoint_find(c, "log");
@@ -590,5 +580,5 @@ bool run_restore(training_run *r, const checkpoint *c, fault *f)
             r->top1 = last->top1;
         }
     }
-    return write_tensors(s, c, f) && take_counts(s, c, true, f);
+    return take_tensors(s, c, true, f) && take_counts(s, c, true, f);
 }

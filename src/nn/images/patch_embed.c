@@ -164,38 +164,45 @@ done:
 
 /* clprune_patch_embed_backward, from images of either kind. */
 static clprune_status backward(clprune_context *context, const clprune_patch_embed_desc *desc,
-    size_t batch, float beta, const inputs *in, clprune_mat dimages, clprune_mat dw, clprune_mat db,
-    cl_event *event)
+    size_t batch, const inputs *in, const clprune_grads *grads, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    const bool want_dimages = !clprune__is_absent(dimages), want_dw = !clprune__is_absent(dw),
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
+    const clprune_mat dx = grads->dx, dw = grads->dw, db = grads->db;
+    const float beta = grads->beta;
+    const bool want_dx = !clprune__is_absent(dx), want_dw = !clprune__is_absent(dw),
                want_db = !clprune__is_absent(db);
     sizes s;
     TRY(measure(context, desc, batch, &s));
+    REQUIRE(grads->dx_beta == 0.0f, CLPRUNE_INVALID_ARGUMENT,
+        "dx_beta is %g, expected 0: the gradient of images is overwritten", (double)grads->dx_beta);
+    REQUIRE(in->images.bytes == NULL || !want_dx, CLPRUNE_INVALID_ARGUMENT,
+        "dx is given, but bytes have no gradient; expected CLPRUNE_NO_MAT");
     TRY(check_source(context, desc, batch, &s, &in->images));
     TRY(clprune__check_mat(context, "dy", in->dy, s.rows, desc->out));
     if (in->images.bytes == NULL)
         TRY(clprune__check_mat(context, "w", in->w, desc->out, s.cols));
-    if (want_dimages)
-        TRY(check_gradient(context, "dimages", dimages, batch, s.image, &s, in));
+    if (want_dx)
+        TRY(check_gradient(context, "dx", dx, batch, s.image, &s, in));
     if (want_dw)
         TRY(check_gradient(context, "dw", dw, desc->out, s.cols, &s, in));
     if (want_db)
         TRY(check_gradient(context, "db", db, 1, desc->out, &s, in));
-    TRY(clprune__check_apart(context, "dimages", dimages, "dw", dw));
-    TRY(clprune__check_apart(context, "dimages", dimages, "db", db));
+    TRY(clprune__check_apart(context, "dx", dx, "dw", dw));
+    TRY(clprune__check_apart(context, "dx", dx, "db", db));
     TRY(clprune__check_apart(context, "dw", dw, "db", db));
     clprune_mat patches;
-    if (want_dw || want_dimages)
+    if (want_dw || want_dx)
         TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
     if (want_dw) {
         TRY(copy_patches(context, desc, &s, &in->images, patches, CLPRUNE_NO_MAT, NULL));
         TRY(clprune__gemm_single(context, true, false, 1, beta, in->dy, patches, dw, NULL));
     }
-    if (want_dimages) {
+    if (want_dx) {
         TRY(clprune__gemm_single(context, false, false, 1, 0, in->dy, in->w, patches, NULL));
-        TRY(copy_patches(context, desc, &s, NULL, patches, dimages, NULL));
+        TRY(copy_patches(context, desc, &s, NULL, patches, dx, NULL));
     }
     if (want_db)
         TRY(clprune__column_sum(context, beta, in->dy, db, NULL));
@@ -207,20 +214,19 @@ done:
 
 /* Forward: y = cut(images) * w^T + b. */
 clprune_status clprune_patch_embed_backward(clprune_context *context,
-    const clprune_patch_embed_desc *desc, size_t batch, float beta, clprune_mat images,
-    clprune_mat dy, clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db,
-    cl_event *event)
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
+    clprune_mat w, const clprune_grads *grads, cl_event *event)
 {
     ENTER(context);
     const inputs in = {{.floats = images}, dy, w};
-    return backward(context, desc, batch, beta, &in, dimages, dw, db, event);
+    return backward(context, desc, batch, &in, grads, event);
 }
 
 clprune_status clprune_patch_embed_backward_bytes(clprune_context *context,
-    const clprune_patch_embed_desc *desc, size_t batch, float beta, clprune_image_bytes images,
-    clprune_mat dy, clprune_mat dw, clprune_mat db, cl_event *event)
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_image_bytes images, clprune_mat dy,
+    const clprune_grads *grads, cl_event *event)
 {
     ENTER(context);
     const inputs in = {{.bytes = &images}, dy, CLPRUNE_NO_MAT};
-    return backward(context, desc, batch, beta, &in, CLPRUNE_NO_MAT, dw, db, event);
+    return backward(context, desc, batch, &in, grads, event);
 }

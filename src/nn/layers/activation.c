@@ -151,14 +151,19 @@ done:
 
 /* Forward: y = f(x + b); the store keeps y (ReLU) or x + b (GELU) in its form. */
 clprune_status clprune_activation_backward(clprune_context *context, clprune_activation activation,
-    size_t first, size_t count, float beta, const clprune_saved *saved, clprune_mat dy,
-    clprune_mat dx, clprune_mat db, cl_event *event)
+    size_t first, size_t count, const clprune_saved *saved, clprune_mat dy,
+    const clprune_grads *grads, cl_event *event)
 {
     ENTER_WITH(context, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__kept *kept;
     const clprune__range range = {first, count};
     TRY(check_activation(context, activation));
+    REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
+    const clprune_mat dx = grads->dx, db = grads->db;
+    const float beta = grads->beta;
+    REQUIRE(clprune__is_absent(grads->dw) && grads->dx_beta == 0.0f, CLPRUNE_INVALID_ARGUMENT,
+        "dw or dx_beta is given, but an activation has no weights and overwrites dx");
     TRY(check(context, activation, saved, range, &kept));
     const size_t rows = count * kept->rows, cols = kept->cols;
     enum { DY, DX, DB, ALL };

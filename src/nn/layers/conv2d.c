@@ -171,8 +171,8 @@ done:
 }
 
 clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clprune_extent image,
-    float beta, float dx_beta, const clprune_saved *saved, clprune_mat dy, clprune_mat w,
-    clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event)
+    const clprune_saved *saved, clprune_mat dy, clprune_mat w, const clprune_grads *grads,
+    cl_event *event)
 {
     ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
@@ -181,6 +181,9 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
     size_t x_rows, y_rows;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     const clprune_conv2d_desc *desc = &layer->desc;
+    REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
+    const clprune_mat dx = grads->dx, dw = grads->dw, db = grads->db;
+    const float beta = grads->beta, dx_beta = grads->dx_beta;
     const bool want_dx = !clprune__is_absent(dx), want_dw = !clprune__is_absent(dw),
                want_db = !clprune__is_absent(db);
     TRY(settle(context, desc, batch, image, &conv, &x_rows, &y_rows));

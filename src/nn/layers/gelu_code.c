@@ -60,13 +60,6 @@ done:
     return status;
 }
 
-clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
-    clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event)
-{
-    ENTER(context);
-    return clprune__gelu_code_forward(context, bits, h, b, g, codes, event);
-}
-
 /* Forward: g = h * Phi(h), whose slope was kept as a code. */
 clprune_status clprune__gelu_code_backward(clprune_context *context, unsigned bits, float beta,
     clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event)
@@ -96,11 +89,4 @@ clprune_status clprune__gelu_code_backward(clprune_context *context, unsigned bi
 done:
     clprune__scratch_end(context, mark);
     return status;
-}
-
-clprune_status clprune_gelu_code_backward(clprune_context *context, unsigned bits, float beta,
-    clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event)
-{
-    ENTER(context);
-    return clprune__gelu_code_backward(context, bits, beta, dg, codes, dh, db, event);
 }

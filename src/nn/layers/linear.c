@@ -131,20 +131,20 @@ done:
 }
 
 /* dx_n = w^T * dy_n */
-static clprune_status back_through_rows(clprune_linear *layer, size_t batch, clprune_mat dy,
-    clprune_mat w, clprune_mat dx, cl_event *event)
+static clprune_status back_through_rows(clprune_linear *layer, size_t batch, float dx_beta,
+    clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event)
 {
     const clprune_linear_desc *desc = &layer->desc;
     if (batch == 0)
         return clprune__empty_event(layer->context, event);
-    return clprune__gemm_batched(layer->context, batch, true, false, 1.0f, 0.0f, w, 0,
+    return clprune__gemm_batched(layer->context, batch, true, false, 1.0f, dx_beta, w, 0,
         clprune_mat_rows(dy, 0, desc->out), desc->out * dy.ld, clprune_mat_rows(dx, 0, desc->in),
         desc->in * dx.ld, event);
 }
 
-clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, float beta,
-    const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
-    clprune_mat db, cl_event *event)
+clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
+    const clprune_saved *saved, clprune_mat dy, clprune_mat w, const clprune_grads *grads,
+    cl_event *event)
 {
     ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
@@ -153,6 +153,9 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;
     const bool features = desc->axis == CLPRUNE_AXIS_FEATURES;
+    REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
+    const clprune_mat dx = grads->dx, dw = grads->dw, db = grads->db;
+    const float beta = grads->beta, dx_beta = grads->dx_beta;
     const bool want_dx = !clprune__is_absent(dx), want_dw = !clprune__is_absent(dw),
                want_db = !clprune__is_absent(db);
     TRY(size_samples(layer, batch, "dy", dy, &s));
@@ -183,9 +186,9 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
             saved, (clprune__range){0, batch}, !features, beta, dy, dw, last));
     /* ... and dx = dy * w, or dx_n = w^T * dy_n. */
     if (want_dx && features)
-        TRY(clprune__gemm_single(context, false, false, 1.0f, 0.0f, dy, w, dx, event));
+        TRY(clprune__gemm_single(context, false, false, 1.0f, dx_beta, dy, w, dx, event));
     else if (want_dx)
-        TRY(back_through_rows(layer, batch, dy, w, dx, event));
+        TRY(back_through_rows(layer, batch, dx_beta, dy, w, dx, event));
     if (!want_db && !want_dw && !want_dx)
         TRY(clprune__empty_event(context, event));
 done:

@@ -60,13 +60,6 @@ done:
     return status;
 }
 
-clprune_status clprune_relu_forward(clprune_context *context, clprune_mat x, clprune_mat b,
-    clprune_mat y, clprune_mat mask, cl_event *event)
-{
-    ENTER(context);
-    return clprune__relu_forward(context, x, b, y, mask, event);
-}
-
 /* Forward: y = max(x, 0). */
 clprune_status clprune__relu_backward(clprune_context *context, float beta, clprune_mat dy,
     clprune_mat mask, clprune_mat dx, clprune_mat db, cl_event *event)
@@ -95,11 +88,4 @@ clprune_status clprune__relu_backward(clprune_context *context, float beta, clpr
 done:
     clprune__scratch_end(context, mark);
     return status;
-}
-
-clprune_status clprune_relu_backward(clprune_context *context, float beta, clprune_mat dy,
-    clprune_mat mask, clprune_mat dx, clprune_mat db, cl_event *event)
-{
-    ENTER(context);
-    return clprune__relu_backward(context, beta, dy, mask, dx, db, event);
 }

@@ -26,18 +26,19 @@ done:
 
 /* Forward: y = alpha * x + beta. */
 clprune_status clprune_affine_backward(clprune_context *context, float beta, float dx_beta,
-    clprune_mat x, clprune_mat alpha, clprune_mat dy, clprune_mat dx, clprune_mat dalpha,
-    clprune_mat dbeta, cl_event *event)
+    clprune_mat x, clprune_mat alpha, clprune_mat dy, clprune_mat dx, const clprune_affine *grads,
+    cl_event *event)
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
     enum { IN_X, ALPHA, DY, DX, DALPHA, DBETA, ALL };
     const bool read_dx = dx_beta != 0.0f;
     const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"alpha", alpha, 1, x.cols},
         {"dy", dy, x.rows, x.cols}, {"dx", dx, x.rows, x.cols, .in_place = read_dx ? 0u : 1u << DY},
-        {"dalpha", dalpha, 1, x.cols}, {"dbeta", dbeta, 1, x.cols}};
+        {"dalpha", grads->alpha, 1, x.cols}, {"dbeta", grads->beta, 1, x.cols}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
     clprune__rowwise plan = clprune__sums_plan(context, x.rows, x.cols, 2, CLPRUNE__STRIP, 0);
     clprune__define(&plan.defines, "READ_DX", read_dx);
@@ -52,7 +53,7 @@ clprune_status clprune_affine_backward(clprune_context *context, float beta, flo
     clprune__arg_mat(&launch, dx);
     clprune__arg_mat(&launch, partial);
     TRY(clprune__rowwise_end(&launch, &plan, NULL));
-    const clprune_mat sums[2] = {dalpha, dbeta};
+    const clprune_mat sums[2] = {grads->alpha, grads->beta};
     TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 2, sums, event));
 done:
     clprune__scratch_end(context, mark);

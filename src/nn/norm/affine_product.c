@@ -36,23 +36,26 @@ done:
 
 /* Forward: h = (alpha * x + beta) * w^T. */
 clprune_status clprune_affine_backward_product(clprune_context *context, float old_sums,
-    clprune_mat w, clprune_mat alpha, clprune_mat beta, clprune_mat centre, clprune_mat sums,
-    clprune_mat dw, clprune_mat dalpha, clprune_mat dbeta, cl_event *event)
+    clprune_mat w, const clprune_affine *params, clprune_mat centre, clprune_mat sums,
+    clprune_mat dw, const clprune_affine *grads, cl_event *event)
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(params != NULL, CLPRUNE_INVALID_ARGUMENT, "params is NULL");
+    REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
     enum { INPUTS = 5, ALL = 8 };
-    const clprune__operand operands[ALL] = {{"w", w, w.rows, w.cols}, {"alpha", alpha, 1, w.cols},
-        {"beta", beta, 1, w.cols}, {"centre", centre, 1, w.cols}, {"sums", sums, 1, w.rows},
-        {"dw", dw, w.rows, w.cols}, {"dalpha", dalpha, 1, w.cols}, {"dbeta", dbeta, 1, w.cols}};
+    const clprune__operand operands[ALL] = {{"w", w, w.rows, w.cols},
+        {"alpha", params->alpha, 1, w.cols}, {"beta", params->beta, 1, w.cols},
+        {"centre", centre, 1, w.cols}, {"sums", sums, 1, w.rows}, {"dw", dw, w.rows, w.cols},
+        {"dalpha", grads->alpha, 1, w.cols}, {"dbeta", grads->beta, 1, w.cols}};
     TRY(clprune__check_operands(context, operands, INPUTS, ALL));
     const clprune__rowwise plan = clprune__sums_plan(context, w.rows, w.cols, 2, CLPRUNE__STRIP, 0);
     clprune_mat partial;
     TRY(clprune__scratch_mat(context, 2 * plan.groups, w.cols, &partial));
-    const clprune_mat mats[] = {w, alpha, beta, centre, sums, dw, partial},
-                      made[2] = {dalpha, dbeta};
+    const clprune_mat mats[] = {w, params->alpha, params->beta, centre, sums, dw, partial},
+                      made[2] = {grads->alpha, grads->beta};
     TRY(clprune__rowwise_run(context, &affine_product_kernel, &plan, 7, mats, NULL));
     TRY(clprune__column_sums_final(context, old_sums, plan.groups, partial, 2, made, event));
 done:

@@ -2,6 +2,7 @@
 
 #include "core/checked.h"
 #include "nn/layers/sums.h"
+#include "nn/norm/batch_norm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/matrix_private.h"
@@ -76,6 +77,29 @@ done:
     return status;
 }
 
+clprune_status clprune__batch_norm_merge(clprune_context *context, size_t rows_before, size_t rows,
+    size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(group_rows > 0, CLPRUNE_INVALID_ARGUMENT, "group_rows is 0, expected at least 1");
+    TRY(check_count(context, rows_before, rows));
+    size_t needed;
+    REQUIRE(clprune__mul(clprune__ceil_div(rows, group_rows), 2, &needed), CLPRUNE_SIZE_OVERFLOW,
+        "the partial moments of %zu rows in groups of %zu overflow size_t", rows, group_rows);
+    enum { PARTIAL, MEAN, M2, ALL };
+    const clprune__operand operands[ALL] = {{"partial", partial, needed, mean.cols},
+        {"mean", mean, 1, mean.cols}, {"m2", m2, 1, mean.cols}};
+    TRY(clprune__check_operands(context, operands, MEAN, ALL));
+    if (rows == 0)
+        TRY(no_rows(context, rows_before, mean, m2, event));
+    else
+        TRY(merge(context, rows_before, rows, clprune__min(group_rows, rows), partial, mean, m2,
+            event)); /* the kernel adds them */
+done:
+    return status;
+}
+
 clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_before,
     clprune_mat x, clprune_mat mean, clprune_mat m2, cl_event *event)
 {
@@ -98,33 +122,10 @@ clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_
     TRY(clprune__scratch_mat(context, 2 * plan.groups, x.cols, &partial));
     const clprune_mat mats[] = {x, partial};
     TRY(clprune__rowwise_run(context, &partial_kernel, &plan, 2, mats, NULL));
-    TRY(merge(context, rows_before, x.rows, plan.group_rows, partial, mean, m2, event));
+    TRY(clprune__batch_norm_merge(
+        context, rows_before, x.rows, plan.group_rows, partial, mean, m2, event));
 done:
     clprune__scratch_end(context, mark);
-    return status;
-}
-
-clprune_status clprune_batch_norm_merge(clprune_context *context, size_t rows_before, size_t rows,
-    size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2, cl_event *event)
-{
-    ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(group_rows > 0, CLPRUNE_INVALID_ARGUMENT, "group_rows is 0, expected at least 1");
-    TRY(check_count(context, rows_before, rows));
-    size_t needed;
-    REQUIRE(clprune__mul(clprune__ceil_div(rows, group_rows), 2, &needed), CLPRUNE_SIZE_OVERFLOW,
-        "the partial moments of %zu rows in groups of %zu overflow size_t", rows, group_rows);
-    enum { PARTIAL, MEAN, M2, ALL };
-    const clprune__operand operands[ALL] = {{"partial", partial, needed, mean.cols},
-        {"mean", mean, 1, mean.cols}, {"m2", m2, 1, mean.cols}};
-    TRY(clprune__check_operands(context, operands, MEAN, ALL));
-    if (rows == 0)
-        TRY(no_rows(context, rows_before, mean, m2, event));
-    else
-        TRY(merge(context, rows_before, rows, clprune__min(group_rows, rows), partial, mean, m2,
-            event)); /* the kernel adds them */
-done:
     return status;
 }
 
@@ -153,27 +154,26 @@ done:
 }
 
 clprune_status clprune_batch_norm_statistics(clprune_context *context, size_t rows, float eps,
-    float momentum, clprune_mat mean, clprune_mat m2, clprune_mat inv, clprune_mat running_mean,
-    clprune_mat running_var, cl_event *event)
+    clprune_mat mean, clprune_mat m2, clprune_mat inv, const clprune_batch_norm_running *running,
+    cl_event *event)
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(eps > 0.0f, CLPRUNE_INVALID_ARGUMENT, "eps is %g, expected above 0", (double)eps);
+    const clprune_batch_norm_running none = {0}, *const r = running != NULL ? running : &none;
+    const float momentum = r->momentum;
     REQUIRE(momentum >= 0.0f && momentum <= 1.0f, CLPRUNE_INVALID_ARGUMENT,
         "momentum is %g, expected 0 to 1", (double)momentum);
     enum { MEAN, M2, INV, RUNNING_MEAN, RUNNING_VAR, ALL };
     const clprune__operand operands[ALL] = {{"mean", mean, 1, mean.cols}, {"m2", m2, 1, mean.cols},
         {"inv", inv, 1, mean.cols, .in_place = 1u << M2},
-        {"running_mean", running_mean, 1, mean.cols, .optional = true},
-        {"running_var", running_var, 1, mean.cols, .optional = true}};
+        {"running->mean", r->mean, 1, mean.cols, .optional = running == NULL},
+        {"running->var", r->var, 1, mean.cols, .optional = running == NULL}};
     TRY(clprune__check_operands(context, operands, INV, ALL));
-    const bool running = !clprune__is_absent(running_mean);
-    REQUIRE(running == !clprune__is_absent(running_var), CLPRUNE_INVALID_ARGUMENT,
-        "running_mean and running_var: one is CLPRUNE_NO_MAT, expected both or neither");
-    REQUIRE(!running || rows > 1, CLPRUNE_INVALID_ARGUMENT,
-        "rows is %zu, expected at least 2 for running_var", rows);
-    TRY(finish(context, rows, eps, momentum, mean, m2, inv, running_mean, running_var, event));
+    REQUIRE(running == NULL || rows > 1, CLPRUNE_INVALID_ARGUMENT,
+        "rows is %zu, expected at least 2 for running->var", rows);
+    TRY(finish(context, rows, eps, momentum, mean, m2, inv, r->mean, r->var, event));
 done:
     return status;
 }
@@ -205,26 +205,29 @@ typedef struct pass {
     bool relu, masked, residual;
 } pass;
 
-/* Fills *p. In the forward pass `dy` is x. A backward pass accepts a residual only with relu and
+/* Fills *p. In the forward pass in->dy is x. A backward pass accepts a residual only with relu and
  * without a mask. */
-static clprune_status pass_begin(clprune_context *context, const clprune_batch_norm *bn, bool relu,
-    bool forward, clprune_mat x, clprune_mat dy, clprune_mat mask, clprune_mat residual, pass *p)
+static clprune_status pass_begin(
+    clprune_context *context, const clprune_batch_norm_in *in, bool forward, pass *p)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_batch_norm *bn = in->bn;
+    const bool relu = in->relu;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(bn != NULL, CLPRUNE_INVALID_ARGUMENT, "bn is NULL");
-    const size_t rows = x.rows, cols = x.cols;
-    *p = (pass){.operands = {[MEAN] = {"mean", bn->mean, 1, cols},
-                    [INV] = {"inv", bn->inv, 1, cols},
-                    [GAMMA] = {"gamma", bn->gamma, 1, cols},
-                    [BETA] = {"beta", bn->beta, 1, cols},
-                    [X] = {"x", x, rows, cols},
-                    [DY] = {"dy", dy, rows, cols},
-                    [MASK] = {"mask", mask, rows, clprune__ceil_div(cols, 32), .optional = true},
-                    [RESIDUAL] = {"residual", residual, rows, cols, .optional = true}},
-        .relu = relu,
-        .masked = !clprune__is_absent(mask),
-        .residual = !clprune__is_absent(residual)};
+    const size_t rows = in->x.rows, cols = in->x.cols;
+    *p =
+        (pass){.operands = {[MEAN] = {"mean", bn->mean, 1, cols},
+                   [INV] = {"inv", bn->inv, 1, cols},
+                   [GAMMA] = {"gamma", bn->gamma, 1, cols},
+                   [BETA] = {"beta", bn->beta, 1, cols},
+                   [X] = {"x", in->x, rows, cols},
+                   [DY] = {"dy", in->dy, rows, cols},
+                   [MASK] = {"mask", in->mask, rows, clprune__ceil_div(cols, 32), .optional = true},
+                   [RESIDUAL] = {"residual", in->residual, rows, cols, .optional = true}},
+            .relu = relu,
+            .masked = !clprune__is_absent(in->mask),
+            .residual = !clprune__is_absent(in->residual)};
     REQUIRE(relu || !p->masked, CLPRUNE_INVALID_ARGUMENT,
         "mask is given without relu, expected CLPRUNE_NO_MAT");
     REQUIRE(forward || !p->residual || (relu && !p->masked), CLPRUNE_INVALID_ARGUMENT,
@@ -258,7 +261,8 @@ static clprune_status forward(clprune_context *context, const clprune_batch_norm
     clprune_status status = CLPRUNE_SUCCESS;
     enum { Y = OWN, KEPT, ALL };
     pass p;
-    TRY(pass_begin(context, bn, relu, true, x, x, mask, residual, &p));
+    const clprune_batch_norm_in in = {bn, relu, x, x, mask, residual};
+    TRY(pass_begin(context, &in, true, &p));
     /* A mask without columns counts as absent. */
     p.masked = p.masked || gated;
     if (!gated) { /* the mask is an output */
@@ -310,9 +314,8 @@ done:
 /* Forward: y = relu(gamma * xhat + beta + residual), so with dz the gradient of what relu gets,
  * dbeta = sum dz and dgamma = sum dz * xhat. */
 clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float beta,
-    float sums_beta, const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy,
-    clprune_mat mask, clprune_mat residual, clprune_mat dz, clprune_mat sums, clprune_mat dgamma,
-    clprune_mat dbeta, cl_event *event)
+    float sums_beta, const clprune_batch_norm_in *in, clprune_mat dz, clprune_mat sums,
+    clprune_mat dgamma, clprune_mat dbeta, cl_event *event)
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
@@ -320,7 +323,9 @@ clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float 
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { DZ = OWN, SUMS, DGAMMA, DBETA, ALL };
     pass p;
-    TRY(pass_begin(context, bn, relu, false, x, dy, mask, residual, &p));
+    REQUIRE(in != NULL, CLPRUNE_INVALID_ARGUMENT, "in is NULL");
+    TRY(pass_begin(context, in, false, &p));
+    const clprune_mat x = in->x, dy = in->dy;
     p.operands[DZ] = (clprune__operand){
         "dz", dz, x.rows, x.cols, .optional = true, .in_place = 1u << DY | 1u << RESIDUAL};
     p.operands[SUMS] = (clprune__operand){"sums", sums, 2, x.cols};
@@ -341,7 +346,7 @@ clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float 
     TRY(clprune__rowwise_begin(context, &backward_sums_kernel, &plan, &launch));
     set_inputs(&launch, &p);
     clprune__arg_mat(&launch, dy);
-    clprune__arg_mat(&launch, p.masked ? mask : dy); /* else not touched */
+    clprune__arg_mat(&launch, p.masked ? in->mask : dy); /* else not touched */
     clprune__arg_mat(&launch, keep ? dz : partial);
     clprune__arg_mat(&launch, partial);
     TRY(clprune__rowwise_end(&launch, &plan, NULL));
@@ -358,14 +363,15 @@ done:
 
 /* Forward: y = relu(gamma * xhat + beta + residual), xhat = (x - mean(x)) * inv(x). */
 clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_t rows,
-    const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy, clprune_mat mask,
-    clprune_mat residual, clprune_mat sums, clprune_mat dx, cl_event *event)
+    const clprune_batch_norm_in *in, clprune_mat sums, clprune_mat dx, cl_event *event)
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     enum { SUMS = OWN, DX, ALL };
     pass p;
-    TRY(pass_begin(context, bn, relu, false, x, dy, mask, residual, &p));
+    REQUIRE(in != NULL, CLPRUNE_INVALID_ARGUMENT, "in is NULL");
+    TRY(pass_begin(context, in, false, &p));
+    const clprune_mat x = in->x, dy = in->dy;
     REQUIRE(rows >= x.rows, CLPRUNE_INVALID_ARGUMENT,
         "rows is %zu, expected at least the %zu rows of x", rows, x.rows);
     p.operands[SUMS] = (clprune__operand){"sums", sums, 2, x.cols};
@@ -380,7 +386,7 @@ clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_
     clprune__arg_float(&launch, rows > 0 ? 1 / (float)rows : 0.0f);
     set_inputs(&launch, &p);
     clprune__arg_mat(&launch, dy);
-    clprune__arg_mat(&launch, p.masked ? mask : dy); /* else not touched */
+    clprune__arg_mat(&launch, p.masked ? in->mask : dy); /* else not touched */
     clprune__arg_mat(&launch, sums);
     clprune__arg_mat(&launch, dx);
     TRY(clprune__rowwise_end(&launch, &plan, event));

@@ -8,22 +8,23 @@ static const clprune__kernel_def batch_norm_product_kernel = {
 
 /* Forward: y = relu(gamma * (x - mean) * inv + beta), x = patches * w^T. */
 clprune_status clprune_batch_norm_backward_product(clprune_context *context, size_t rows,
-    float beta, const clprune_batch_norm *bn, clprune_mat w, clprune_mat patch_sum,
-    clprune_mat x_product, clprune_mat dz_sum, clprune_mat dw, clprune_mat dgamma, cl_event *event)
+    float beta, const clprune_batch_norm *bn, const clprune_batch_norm_products *in, clprune_mat dw,
+    clprune_mat dgamma, cl_event *event)
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(bn != NULL, CLPRUNE_INVALID_ARGUMENT, "bn is NULL");
     enum { INPUTS = 7, ALL = 9 };
-    const size_t channels = w.rows;
+    REQUIRE(in != NULL, CLPRUNE_INVALID_ARGUMENT, "in is NULL");
+    const size_t channels = in->w.rows, cols = in->w.cols;
     const clprune__operand operands[ALL] = {{"mean", bn->mean, 1, channels},
         {"inv", bn->inv, 1, channels}, {"gamma", bn->gamma, 1, channels},
-        {"w", w, channels, w.cols}, {"patch_sum", patch_sum, 1, w.cols},
-        {"x_product", x_product, channels, w.cols}, {"dz_sum", dz_sum, 1, channels},
-        {"dw", dw, channels, w.cols}, {"dgamma", dgamma, 1, channels}};
+        {"w", in->w, channels, cols}, {"patch_sum", in->patch_sum, 1, cols},
+        {"x_product", in->x_product, channels, cols}, {"dz_sum", in->dz_sum, 1, channels},
+        {"dw", dw, channels, cols}, {"dgamma", dgamma, 1, channels}};
     TRY(clprune__check_operands(context, operands, INPUTS, ALL));
-    clprune__rowwise plan = clprune__team_plan(context, channels, w.cols);
+    clprune__rowwise plan = clprune__team_plan(context, channels, cols);
     clprune__define(&plan.defines, "READ_OLD", beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &batch_norm_product_kernel, &plan, &launch));

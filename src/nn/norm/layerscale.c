@@ -27,16 +27,16 @@ done:
 }
 
 static clprune_status check_backward(clprune_context *context, clprune_mat t, clprune_mat ls,
-    clprune_mat dy, clprune_mat dt, clprune_mat dls, clprune_mat db, clprune_mat db_tokens)
+    clprune_mat dy, clprune_mat dt, const clprune_layerscale_grads *grads)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     enum { T, LS, DY, DT, DLS, DB, DB_TOKENS, ALL };
-    const size_t rows = t.rows, cols = t.cols, tokens = db_tokens.cols;
-    const bool rest = !clprune__is_absent(db_tokens) && (tokens == 0 || rows % tokens != 0);
+    const size_t rows = t.rows, cols = t.cols, tokens = grads->db_tokens.cols;
+    const bool rest = !clprune__is_absent(grads->db_tokens) && (tokens == 0 || rows % tokens != 0);
     const clprune__operand operands[ALL] = {{"t", t, rows, cols}, {"ls", ls, 1, cols},
-        {"dy", dy, rows, cols}, {"dt", dt, rows, cols, .in_place = 1u << T}, {"dls", dls, 1, cols},
-        {"db", db, 1, cols, .optional = true},
-        {"db_tokens", db_tokens, 1, tokens, .optional = true}};
+        {"dy", dy, rows, cols}, {"dt", dt, rows, cols, .in_place = 1u << T},
+        {"dls", grads->dls, 1, cols}, {"db", grads->db, 1, cols, .optional = true},
+        {"db_tokens", grads->db_tokens, 1, tokens, .optional = true}};
     TRY(clprune__check_operands(context, operands, DT, ALL));
     REQUIRE(!rest, CLPRUNE_INVALID_SIZE,
         "db_tokens has %zu columns, expected a divisor of the %zu rows of t", tokens, rows);
@@ -46,14 +46,16 @@ done:
 
 /* Forward: y = x + ls * t, t = x * w^T + 1 * b or, for each sample, w * x + b^T * 1. */
 clprune_status clprune_layerscale_backward(clprune_context *context, float beta, clprune_mat t,
-    clprune_mat ls, clprune_mat dy, clprune_mat dt, clprune_mat dls, clprune_mat db,
-    clprune_mat db_tokens, cl_event *event)
+    clprune_mat ls, clprune_mat dy, clprune_mat dt, const clprune_layerscale_grads *grads,
+    cl_event *event)
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    TRY(check_backward(context, t, ls, dy, dt, dls, db, db_tokens));
+    REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
+    TRY(check_backward(context, t, ls, dy, dt, grads));
+    const clprune_mat db = grads->db, db_tokens = grads->db_tokens;
     const bool tokens = !clprune__is_absent(db_tokens);
     const size_t sums = clprune__is_absent(db) ? 1 : 2;
     clprune__rowwise plan = clprune__sums_plan(
@@ -63,7 +65,7 @@ clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
     TRY(clprune__scratch_mat(context, sums * plan.groups, t.cols, &partial));
     if (tokens)
         TRY(clprune__row_sums(context, t, db_tokens.cols, &row_sums));
-    const clprune_mat mats[] = {t, ls, dy, dt, partial, row_sums}, made[2] = {dls, db};
+    const clprune_mat mats[] = {t, ls, dy, dt, partial, row_sums}, made[2] = {grads->dls, db};
     TRY(clprune__rowwise_run(context, &layerscale_backward_kernel, &plan, 6, mats, NULL));
     if (tokens)
         TRY(clprune__column_sum(context, beta, row_sums, db_tokens, NULL));

@@ -455,10 +455,9 @@ clprune_status clprune__saved_product(const clprune_saved *saved, clprune__range
     return clprune__restored_product(context, kept, range, nt, beta, dy, dw, event);
 }
 
-clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first, size_t count,
+clprune_status clprune__saved_product_tn(const clprune_saved *saved, size_t first, size_t count,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    ENTER(clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = clprune__saved_context(saved);
     const clprune__range range = {first, count};
@@ -472,6 +471,13 @@ clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first
     TRY(clprune__saved_product(saved, range, false, beta, dy, dw, event));
 done:
     return status;
+}
+
+clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first, size_t count,
+    float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    ENTER(clprune__saved_context(saved));
+    return clprune__saved_product_tn(saved, first, count, beta, dy, dw, event);
 }
 
 clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first, size_t count,

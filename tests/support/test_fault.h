@@ -1,0 +1,35 @@
+/* Faults of the trainer: what succeeds, and what is refused with a code and a text. */
+#ifndef CLPRUNE_TEST_FAULT_H
+#define CLPRUNE_TEST_FAULT_H
+
+#include <string.h>
+
+#include "support/test_device.h"
+#include "trainer/base/fault.h"
+
+/* Fails the case unless `text` has `part`. */
+static inline void test_says(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' lacks '%s'", text, part);
+}
+
+/* Fails the case with the fault's text unless a call succeeded: test_good(call(..., &f), &f). */
+static inline void test_good(bool good, const fault *f)
+{
+    if (!good)
+        fail_msg("%s", f->text);
+    assert_int_equal(f->code, CODE_OK);
+}
+
+/* Fails the case unless a call was refused with this code and a text that has `part`; clears *f. */
+static inline void test_refused(bool good, fault *f, int code, const char *part)
+{
+    if (good)
+        fail_msg("taken, not refused with '%s'", part);
+    test_says(f->text, part);
+    assert_int_equal(f->code, code);
+    *f = (fault){0};
+}
+
+#endif

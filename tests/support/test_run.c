@@ -1,0 +1,130 @@
+#include "support/test_run.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "support/test_folder.h"
+
+const char *test_run_device;
+
+typedef struct opened {
+    training_run run; /* first: its address is that of the whole */
+    options o;
+    fault f;
+} opened;
+
+static void close_run(void *of, void *what)
+{
+    opened *run = what;
+    (void)of;
+    run_close(&run->run);
+    options_close(&run->o);
+}
+
+static void close_options(void *of, void *what)
+{
+    (void)of;
+    options_close(what);
+}
+
+/* The run, or a fault. Options point into the words, which live as long as the case. */
+static opened *open_run(
+    const trainer_model *model, const char *arguments, va_list values, bool *good)
+{
+    enum { WORDS = 64, SIZE = 4096 };
+    opened *run = test_alloc(sizeof *run);
+    char **words = test_alloc(WORDS * sizeof *words), *text = test_alloc(SIZE), *rest = text;
+    int count = 0;
+    const int begin = snprintf(text, SIZE, "%s --quiet --device %s ", model->program,
+        test_run_device != NULL ? test_run_device : test_device_selection());
+    const int length = vsnprintf(text + begin, (size_t)(SIZE - begin), arguments, values);
+    assert_true(begin + length < SIZE);
+    for (char *word; (word = strtok_r(rest, " ", &rest)) != NULL; count++) {
+        assert_true(count < WORDS - 1);
+        words[count] = word;
+    }
+    optind = 0; /* getopt starts anew */
+    *good = options_parse(model, count, words, &run->o, &run->f) &&
+            run_open(&run->o, &run->run, &run->f);
+    test_later(*good ? close_run : close_options, NULL, *good ? (void *)run : &run->o);
+    return run;
+}
+
+training_run *test_run_open(const trainer_model *model, const char *arguments, ...)
+{
+    bool good;
+    va_list values;
+    va_start(values, arguments);
+    opened *run = open_run(model, arguments, values, &good);
+    va_end(values);
+    if (!good)
+        fail_msg("%s: %s", arguments, run->f.text);
+    return &run->run;
+}
+
+const char *test_run_refused(
+    const trainer_model *model, int code, const char *part, const char *arguments, ...)
+{
+    bool good;
+    va_list values;
+    va_start(values, arguments);
+    opened *run = open_run(model, arguments, values, &good);
+    va_end(values);
+    const char *text = test_text("%s", run->f.text);
+    test_refused(good, &run->f, code, part);
+    return text;
+}
+
+void test_run_epoch(training_run *run)
+{
+    fault f = {0};
+    test_good(run_epoch(run, &f), &f);
+}
+
+void test_run_train(training_run *run)
+{
+    fault f = {0};
+    while (run->at.epoch < run->s.options->epochs && !run_must_stop(run)) {
+        test_run_epoch(run);
+        if (run_must_stop(run))
+            break;
+        test_good(run_evaluate(run, &f) && run_finish_epoch(run, &f), &f);
+    }
+    test_good(run_save(run, &f), &f);
+}
+
+void test_run_whole(const trainer_model *model, const char *arguments, ...)
+{
+    bool good;
+    va_list values;
+    va_start(values, arguments);
+    opened *run = open_run(model, arguments, values, &good);
+    va_end(values);
+    test_good(good, &run->f);
+    test_run_train(&run->run);
+    test_end(run);
+}
+
+static void close_checkpoint(void *of, void *c)
+{
+    (void)of;
+    checkpoint_close(c);
+}
+
+const checkpoint *test_checkpoint(const char *path)
+{
+    checkpoint *c = test_alloc(sizeof *c);
+    fault f = {0};
+    test_good(checkpoint_open(path, c, &f), &f);
+    test_later(close_checkpoint, NULL, c);
+    return c;
+}
+
+const checkpoint_record *test_record(const checkpoint *c, const char *name)
+{
+    const checkpoint_record *record = checkpoint_find(c, name);
+    if (record == NULL)
+        fail_msg("%s has no record '%s'", c->path, name);
+    return record;
+}
