@@ -6,10 +6,9 @@
 #include <float.h>
 
 #include "ref/prune_ref.h"
-#include "support/test_folder.h"
 #include "support/test_index.h"
-#include "support/test_objects.h"
 #include "support/test_shapes.h"
+#include "support/test_store.h"
 
 /* Devices may divide with 2.5 units of error: twice that, for a threshold and a weight, and the
  * product; and what two numbers must be apart by so that their order is sure. */
@@ -445,6 +444,7 @@ static void saved_activations(NO_ROW)
     TEST_OK(clprune_saved_store(saved, 0, 2, s.dx.mat, NULL));
     check_saved(saved, &s.dx, largest, 0, "largest");
     clprune_saved_set_seed(NULL, 7);
+    check_parts(keep_of(sampled), 3, ROWS, COLS, "sampled");
 }
 
 /* A layer hands its criterion to what it saves. */
