@@ -1,8 +1,9 @@
 /* Bad matrices and buffers, by loops over functions, operands and faults: each operand is broken in
  * each way that it has. The exact status, a message that names the operands, nothing written.
  *
- * 68 functions. Faults: shapes, absent operands, offsets, short, foreign, dry and image buffers,
- * overlaps by handles and by sub-buffers, overlaps with a store, no context. */
+ * 82 functions. Faults: shapes, absent operands, offsets, short, foreign, dry and image buffers,
+ * overlaps by handles and by sub-buffers, overlaps with a store, no context; bad BSR descriptors,
+ * batches, norms and strides. Afterwards the good arguments work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +26,6 @@ typedef struct setting {
     test_buf mats[MOST];
     cl_mem foreign, dry, picture;
 } setting;
-
-static size_t elements_of(const operand *o)
-{
-    return o->rows * o->cols;
-}
 
 /* Whether `name` is a word of the first `length` characters. */
 static bool has_word(const char *text, size_t length, const char *name)
@@ -225,80 +221,101 @@ static void break_store(setting *s, size_t i)
     fails(s, m, CLPRUNE_INVALID_ARGUMENT, CLPRUNE_INVALID_ARGUMENT, i, MOST, "upon the store");
 }
 
-/* ---- objects --------------------------------------------------------------------------------- */
+/* ---- arguments besides matrices ---------------------------------------------------------------
+ */
 
-enum { STORE_BYTES = 8192 }; /* of a store's region, which begins at its half */
-
-static clprune_saved *store(clprune_form form, size_t rows, size_t cols)
+static void refused(setting *s, clprune_status expected, const char *part, const char *fault)
 {
-    const clprune_keep keep = {.form = form, .block = {1, 4}, .sparsity = 0.5f, .bits = 4};
-    clprune_saved *made = NULL;
-    cl_mem buffer;
-    TEST_OK(clprune_buffer_create(
-        context, CLPRUNE_MEMORY_ACTIVATIONS, "store", 2 * STORE_BYTES, &buffer));
-    TEST_OK(clprune_saved_create_in(
-        context, &keep, BATCH, rows, cols, buffer, STORE_BYTES, STORE_BYTES, &made));
-    return made;
+    const clprune_status status = s->f->call(s->good);
+    const char *text = clprune_last_error(context);
+    if (status != expected || event != NULL || text[0] == 0 || strstr(text, part) == NULL)
+        fail_msg("%s, %s: %s \"%s\", expected %s and \"%s\"", s->f->name, fault,
+            clprune_status_name(status), status == CLPRUNE_SUCCESS ? "" : text,
+            clprune_status_name(expected), part);
+    s->calls++;
 }
 
-static void open_objects(void)
+/* One of the arguments in `with` is changed. */
+#define WITH(change, status, part)                                                                 \
+    do {                                                                                           \
+        const struct arguments kept = with;                                                        \
+        with.change;                                                                               \
+        refused(s, status, part, #change);                                                         \
+        with = kept;                                                                               \
+    } while (0)
+
+static void break_bsr(setting *s)
 {
-    const clprune_linear_desc linear = {.in = COLS, .out = OUT};
-    const clprune_linear_desc token = {.in = TOKENS, .out = OUT, .axis = CLPRUNE_AXIS_ROWS};
-    const clprune_conv2d_desc conv = {.in = CHANNELS, .out = OUT, .kernel = {2, 2}};
-    TEST_OK(clprune_linear_create(context, &linear, &with.linear));
-    TEST_OK(clprune_linear_create(context, &token, &with.token));
-    TEST_OK(clprune_conv2d_create(context, &conv, &with.conv));
-    with.dense = store(CLPRUNE_FORM_DENSE, TOKENS, COLS);
-    with.pruned = store(CLPRUNE_FORM_PRUNED, TOKENS, COLS);
-    with.mean = store(CLPRUNE_FORM_MEAN, TOKENS, COLS);
-    with.quantised = store(CLPRUNE_FORM_QUANTISED, TOKENS, COLS);
-    with.mask = store(CLPRUNE_FORM_MASK, TOKENS, COLS);
-    with.code = store(CLPRUNE_FORM_GELU_CODE, TOKENS, COLS);
-    with.pixels = store(CLPRUNE_FORM_DENSE, PIXELS, CHANNELS);
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    WITH(no_bsr = true, bad, "is NULL");
+    WITH(bsr.desc.reserved[1] = 1, bad, "desc.reserved");
+    WITH(bsr.reserved[0] = 1, bad, "bsr.reserved");
+    WITH(bsr.desc.block.rows = 0, bad, "block");
+    WITH(bsr.desc.block.cols = 0, bad, "block");
+    WITH(bsr.desc.keep = BLOCKS + 1, bad, "keep");
+    WITH(bsr.desc.batch = SIZE_MAX / 2, CLPRUNE_SIZE_OVERFLOW, "");
 }
 
-static void close_objects(void)
+static bool has_operand(const function *f, const char *name)
 {
-    clprune_saved *const stores[] = {
-        with.dense, with.pruned, with.mean, with.quantised, with.mask, with.code, with.pixels};
-    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
-        const cl_mem buffer = clprune_saved_describe(stores[i]).buffer;
-        clprune_saved_destroy(stores[i]);
-        clprune_buffer_release(context, buffer);
+    for (size_t i = 0; i < count_of(f); i++)
+        if (is_named(&f->mats[i], name))
+            return true;
+    return false;
+}
+
+static void break_others(setting *s)
+{
+    const function *f = s->f;
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
+    if (has_operand(f, "crow"))
+        break_bsr(s);
+    if (f->call == call_select) {
+        WITH(bsr.desc.keep = BLOCKS + 1, bad, "keep");
+        WITH(batch++, size, "scores");
+        WITH(batch = SIZE_MAX / 2, CLPRUNE_SIZE_OVERFLOW, "");
     }
-    clprune_linear_destroy(with.linear);
-    clprune_linear_destroy(with.token);
-    clprune_conv2d_destroy(with.conv);
+    if (f->call == call_prune || f->call == call_prune_largest || f->call == call_score) {
+        WITH(norm = (clprune_norm)3, bad, "norm");
+        WITH(norm = (clprune_norm)-1, bad, "norm");
+    }
+    if (f->call == call_score)
+        WITH(no_bsr = true, bad, "desc");
+    if (f->call == call_gemm_batched) {
+        WITH(strides[2]--, bad, "stride_c"); /* samples of c overlap */
+        WITH(strides[0]++, size, "a");       /* beyond the buffers */
+        WITH(strides[1]++, size, "b");
+        WITH(strides[2]++, size, "c");
+        WITH(strides[0] = SIZE_MAX, CLPRUNE_SIZE_OVERFLOW, "a");
+    }
+    if (f->store != NULL) {
+        WITH(batch = ROWS + 1, size, ""); /* neither as many samples nor a divisor of their rows */
+        WITH(batch = 0, size, "");
+    }
+    if (f->call == call_linear_back || f->call == call_linear_pruned_back ||
+        f->call == call_rows_back || f->call == call_rows_pruned_back)
+        WITH(dense = with.pruned = NULL, bad, "saved");
 }
 
-static size_t count_of(const function *f)
-{
-    size_t count = 0;
-    while (count < MOST && f->mats[count].name != NULL)
-        count++;
-    return count;
-}
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 /* The good arguments are good: in a dry context, which checks and runs nothing. */
 static void good_arguments(NO_ROW)
 {
-    context = test_open_dry(NULL, NULL);
-    open_objects();
+    clprune_context *dry = test_open_dry(NULL, NULL);
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         const function *f = &functions[i];
         clprune_mat m[MOST] = {{0}};
-        for (size_t k = 0; k < count_of(f); k++)
-            TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, f->mats[k].name,
-                f->mats[k].rows, f->mats[k].cols, &m[k]));
+        open_arguments(dry, f);
+        for (size_t k = 0; k < count_of(f); k++) {
+            m[k] = test_new_mat(dry, elements_of(&f->mats[k]), 1);
+            m[k] = clprune_mat_of(m[k].buffer, f->mats[k].rows, f->mats[k].cols);
+        }
         const bool reads_back = f->call == call_validate;
         const clprune_status status = f->call(m);
         if (status != (reads_back ? CLPRUNE_UNSUPPORTED : CLPRUNE_SUCCESS))
-            fail_msg("%s: %s", f->name, clprune_last_error(context));
-        for (size_t k = 0; k < count_of(f); k++)
-            clprune_buffer_release(context, m[k].buffer);
+            fail_msg("%s: %s", f->name, clprune_last_error(dry));
     }
-    close_objects();
 }
 
 static cl_mem make_picture(void)
@@ -309,7 +326,26 @@ static cl_mem make_picture(void)
     cl_int code;
     const cl_mem made =
         clCreateImage(clprune_context_cl(context), CL_MEM_READ_WRITE, &format, &desc, NULL, &code);
-    return code == CL_SUCCESS ? made : NULL; /* not every device has images */
+    return code == CL_SUCCESS ? test_own(made) : NULL; /* not every device has images */
+}
+
+/* No two operands hold the same, so that writing what was read from another one shows. */
+static void make_operands(setting *s)
+{
+    s->count = count_of(s->f);
+    for (size_t i = 0; i < s->count; i++) {
+        const operand *o = &s->f->mats[i];
+        float *values = test_floats(elements_of(o));
+        fill_operand(o, (unsigned)i, values);
+        s->mats[i] = test_buf_make(elements_of(o) * sizeof(float), values);
+        s->good[i] = clprune_mat_of(s->mats[i].buffer, o->rows, o->cols);
+    }
+}
+
+static void check_operands(const setting *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        test_buf_unchanged(&s->mats[i], s->f->mats[i].name);
 }
 
 /* Without context and objects, with good matrices. */
@@ -318,14 +354,9 @@ static void no_context(void **state)
     setting s = {.f = *state};
     memset(&with, 0, sizeof with);
     context = NULL;
-    for (size_t i = 0; i < count_of(s.f); i++) {
-        const operand *o = &s.f->mats[i];
-        s.mats[i] = test_buf_make(elements_of(o) * sizeof(float), NULL);
-        s.good[i] = clprune_mat_of(s.mats[i].buffer, o->rows, o->cols);
-    }
-    fails(&s, s.good, CLPRUNE_INVALID_ARGUMENT, CLPRUNE_INVALID_ARGUMENT, MOST, MOST, "no context");
-    for (size_t i = 0; i < count_of(s.f); i++)
-        test_buf_unchanged(&s.mats[i], s.f->mats[i].name);
+    make_operands(&s);
+    refused(&s, CLPRUNE_INVALID_ARGUMENT, " is NULL", "no context");
+    check_operands(&s);
 }
 
 static size_t all_calls;
@@ -333,20 +364,11 @@ static size_t all_calls;
 static void bad_arguments(void **state)
 {
     setting s = {.f = *state};
-    clprune_context *other = NULL, *dry = NULL;
-    context = test_context();
-    open_objects();
-    other = test_open((clprune_context_options){0});
-    TEST_OK(clprune_buffer_create(other, CLPRUNE_MEMORY_INPUT, "foreign", 65536, &s.foreign));
-    dry = test_open_dry(NULL, NULL);
-    TEST_OK(clprune_buffer_create(dry, CLPRUNE_MEMORY_INPUT, "dry", 65536, &s.dry));
+    open_arguments(test_context(), s.f);
+    s.foreign = test_new_mat(test_open((clprune_context_options){0}), 1, 16384).buffer;
+    s.dry = test_new_mat(test_open_dry(NULL, NULL), 1, 16384).buffer;
     s.picture = make_picture();
-    s.count = count_of(s.f);
-    for (size_t i = 0; i < s.count; i++) {
-        const operand *o = &s.f->mats[i];
-        s.mats[i] = test_buf_make(elements_of(o) * sizeof(float), NULL);
-        s.good[i] = clprune_mat_of(s.mats[i].buffer, o->rows, o->cols);
-    }
+    make_operands(&s);
     for (size_t i = 0; i < s.count; i++) {
         const operand *o = &s.f->mats[i];
         if ((o->flags & BUFFER) == 0)
@@ -358,15 +380,15 @@ static void bad_arguments(void **state)
         if ((o->flags & APART) != 0)
             break_store(&s, i);
     }
-    for (size_t i = 0; i < s.count; i++) {
-        test_buf_unchanged(&s.mats[i], s.f->mats[i].name);
-    }
+    break_others(&s);
+    check_operands(&s);
     all_calls += s.calls;
-    if (s.picture != NULL)
-        TEST_CL(clReleaseMemObject(s.picture));
-    test_end(dry);
-    test_end(other);
-    close_objects();
+    /* Whatever was refused, the good arguments still work. */
+    TEST_OK(s.f->call(s.good));
+    TEST_OK(clprune_context_finish(context));
+    if (event != NULL)
+        TEST_CL(clReleaseEvent(event));
+    event = NULL;
 }
 
 static void how_many(NO_ROW)
@@ -386,5 +408,5 @@ int main(void)
         test_add(&list, no_context, &functions[i], "%s, no context", functions[i].name);
     }
     test_add(&list, how_many, NULL, "more than a thousand");
-    return failed + test_run_on_each_device("invalid arguments of all functions", &list);
+    return failed + test_run_on_devices("invalid arguments of all functions", &list);
 }

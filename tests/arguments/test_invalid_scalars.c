@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "support/test_device.h"
+#include "support/test_objects.h"
 
 static clprune_context *context;
 static size_t calls;
@@ -34,52 +34,51 @@ typedef struct scalar {
     bool open_least, open_most; /* the limit itself is refused */
 } scalar;
 
-static clprune_status keep_sparsity(float value)
+#define SCALAR(name, expression)                                                                   \
+    static clprune_status name(float value)                                                        \
+    {                                                                                              \
+        return expression;                                                                         \
+    }
+
+static clprune_status query(clprune_keep keep)
 {
-    const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = value};
     clprune_saved_sizes found;
-    return clprune_saved_size_query(&keep, 2, 3, 4, &found);
+    return clprune_saved_size_query(&keep, 2, 3, 64, &found);
 }
 
-static clprune_status layer_sparsity(float value)
+static clprune_status linear(clprune_keep keep, clprune_axis axis)
 {
-    const clprune_linear_desc desc = {
-        .in = 4, .out = 2, .keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = value}};
+    const clprune_linear_desc desc = {.in = 4, .out = 2, .axis = axis, .keep = keep};
     clprune_linear *layer = NULL;
     const clprune_status status = clprune_linear_create(context, &desc, &layer);
     clprune_linear_destroy(layer);
     return status;
 }
 
-static clprune_status conv_sparsity(float value)
+static clprune_status conv(clprune_keep keep)
 {
-    const clprune_conv2d_desc desc = {.in = 4,
-        .out = 2,
-        .kernel = {1, 1},
-        .keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = value}};
+    const clprune_conv2d_desc desc = {.in = 4, .out = 2, .kernel = {1, 1}, .keep = keep};
     clprune_conv2d *layer = NULL;
     const clprune_status status = clprune_conv2d_create(context, &desc, &layer);
     clprune_conv2d_destroy(layer);
     return status;
 }
 
-static clprune_status smoothing_forward(float value)
+static clprune_keep pruned(float sparsity)
 {
-    return clprune_cross_entropy_forward(context, value, mats[0], mats[1].buffer, mats[2],
-        clprune_mat_of(mats[3].buffer, 2, 1), CLPRUNE_NO_MAT, NULL);
+    return (clprune_keep){.form = CLPRUNE_FORM_PRUNED, .sparsity = sparsity};
 }
 
-static clprune_status smoothing_backward(float value)
-{
-    return clprune_cross_entropy_backward(
-        context, value, 1, mats[0], mats[1].buffer, mats[2], NULL);
-}
+SCALAR(keep_sparsity, query(pruned(value)))
+SCALAR(layer_sparsity, linear(pruned(value), CLPRUNE_AXIS_FEATURES))
+SCALAR(conv_sparsity, conv(pruned(value)))
 
-static clprune_status bn_eps(float value)
-{
-    return clprune_batch_norm_inverse(context, value, clprune_mat_of(mats[0].buffer, 1, 4),
-        clprune_mat_of(mats[1].buffer, 1, 4), NULL);
-}
+SCALAR(smoothing_forward, clprune_cross_entropy_forward(context, value, mats[0], mats[1].buffer,
+                              mats[2], clprune_mat_of(mats[3].buffer, 2, 1), CLPRUNE_NO_MAT, NULL))
+SCALAR(smoothing_backward,
+    clprune_cross_entropy_backward(context, value, 1, mats[0], mats[1].buffer, mats[2], NULL))
+SCALAR(bn_eps, clprune_batch_norm_inverse(context, value, clprune_mat_of(mats[0].buffer, 1, 4),
+                   clprune_mat_of(mats[1].buffer, 1, 4), NULL))
 
 static clprune_status bn_statistics(float eps, float momentum)
 {
@@ -90,15 +89,8 @@ static clprune_status bn_statistics(float eps, float momentum)
         &(clprune_batch_norm_running){.momentum = momentum, .mean = row[3], .var = row[4]}, NULL);
 }
 
-static clprune_status bn_statistics_eps(float value)
-{
-    return bn_statistics(value, 0.1f);
-}
-
-static clprune_status bn_momentum(float value)
-{
-    return bn_statistics(1e-5f, value);
-}
+SCALAR(bn_statistics_eps, bn_statistics(value, 0.1f))
+SCALAR(bn_momentum, bn_statistics(1e-5f, value))
 
 /* An optimizer with this description; a step with lr, or a clip to max_norm. */
 static clprune_status optimise(clprune_optimizer_desc desc, float lr, float max_norm)
@@ -117,40 +109,26 @@ static clprune_status optimise(clprune_optimizer_desc desc, float lr, float max_
 static const clprune_optimizer_desc adam = {
     .kind = CLPRUNE_OPTIMIZER_ADAMW, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f};
 
-#define OPTIMISE(field)                                                                            \
-    static clprune_status adam_##field(float value)                                                \
-    {                                                                                              \
-        clprune_optimizer_desc desc = adam;                                                        \
-        desc.field = value;                                                                        \
-        return optimise(desc, 0.1f, 1);                                                            \
-    }                                                                                              \
-    static clprune_status lamb_##field(float value)                                                \
-    {                                                                                              \
-        clprune_optimizer_desc desc = adam;                                                        \
-        desc.kind = CLPRUNE_OPTIMIZER_LAMB;                                                        \
-        desc.field = value;                                                                        \
-        return optimise(desc, 0.1f, 1);                                                            \
-    }
-OPTIMISE(beta1)
-OPTIMISE(beta2)
-OPTIMISE(eps)
-OPTIMISE(weight_decay)
-
-static clprune_status sgd_momentum(float value)
+static clprune_status adaptive(
+    clprune_optimizer_kind kind, float beta1, float beta2, float eps, float decay)
 {
-    const clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = value};
-    return optimise(desc, 0.1f, 1);
+    return optimise((clprune_optimizer_desc){kind, .beta1 = beta1, .beta2 = beta2, .eps = eps,
+                        .weight_decay = decay},
+        0.1f, 1);
 }
 
-static clprune_status step_lr(float value)
-{
-    return optimise(adam, value, 1);
-}
+#define ADAPTIVE(prefix, kind)                                                                     \
+    SCALAR(prefix##_beta1, adaptive(kind, value, 0.99f, 1e-8f, 0))                                 \
+    SCALAR(prefix##_beta2, adaptive(kind, 0.9f, value, 1e-8f, 0))                                  \
+    SCALAR(prefix##_eps, adaptive(kind, 0.9f, 0.99f, value, 0))                                    \
+    SCALAR(prefix##_weight_decay, adaptive(kind, 0.9f, 0.99f, 1e-8f, value))
+ADAPTIVE(adam, CLPRUNE_OPTIMIZER_ADAMW)
+ADAPTIVE(lamb, CLPRUNE_OPTIMIZER_LAMB)
 
-static clprune_status clip_norm(float value)
-{
-    return optimise(adam, 0.1f, value);
-}
+SCALAR(sgd_momentum,
+    optimise((clprune_optimizer_desc){.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = value}, 0.1f, 1))
+SCALAR(step_lr, optimise(adam, value, 1))
+SCALAR(clip_norm, optimise(adam, 0.1f, value))
 
 static const scalar scalars[] = {
     {"sparsity of a store", keep_sparsity, 0, 1, false, false},
@@ -200,101 +178,54 @@ typedef struct integer {
     unsigned but; /* bit i: i is refused though it lies between */
 } integer;
 
-static clprune_status query(clprune_keep keep)
-{
-    clprune_saved_sizes found;
-    return clprune_saved_size_query(&keep, 2, 3, 64, &found);
-}
+#define INTEGER(name, expression)                                                                  \
+    static clprune_status name(int value)                                                          \
+    {                                                                                              \
+        return expression;                                                                         \
+    }
 
 #define OF_KEEP(field, type)                                                                       \
-    static clprune_status keep_##field(int value)                                                  \
-    {                                                                                              \
-        return query((clprune_keep){.form = CLPRUNE_FORM_PRUNED, .field = (type)value});           \
-    }
+    INTEGER(keep_##field, query((clprune_keep){.form = CLPRUNE_FORM_PRUNED, .field = (type)value}))
 OF_KEEP(norm, clprune_norm)
 OF_KEEP(criterion, clprune_criterion)
 OF_KEEP(value_type, clprune_value_type)
 OF_KEEP(index_type, clprune_index_type)
 
-static clprune_status keep_form(int value)
-{
-    return query((clprune_keep){.form = (clprune_form)value, .bits = 8, .cell = 1});
-}
+INTEGER(keep_form, query((clprune_keep){.form = (clprune_form)value, .bits = 8, .cell = 1}))
+INTEGER(keep_rounding,
+    query((clprune_keep){
+        .form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = (clprune_rounding)value}))
+INTEGER(code_bits, query((clprune_keep){.form = CLPRUNE_FORM_GELU_CODE, .bits = (unsigned)value}))
+INTEGER(
+    quantised_bits, query((clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = (unsigned)value}))
 
-static clprune_status keep_rounding(int value)
+static clprune_status sizes(clprune_value_type values, clprune_index_type index)
 {
-    return query((clprune_keep){
-        .form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = (clprune_rounding)value});
-}
-
-static clprune_status code_bits(int value)
-{
-    return query((clprune_keep){.form = CLPRUNE_FORM_GELU_CODE, .bits = (unsigned)value});
-}
-
-static clprune_status quantised_bits(int value)
-{
-    return query((clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = (unsigned)value});
-}
-
-static clprune_status desc_type(int value)
-{
-    const clprune_bsr_desc desc = {1, 2, 4, {1, 4}, 1, (clprune_value_type)value};
+    const clprune_bsr_desc desc = {1, 2, 4, {1, 4}, 1, values, index};
     clprune_bsr_sizes found;
     return clprune_bsr_size_query(&desc, &found);
 }
 
-static clprune_status desc_index(int value)
-{
-    const clprune_bsr_desc desc = {1, 2, 4, {1, 4}, 1, .index_type = (clprune_index_type)value};
-    clprune_bsr_sizes found;
-    return clprune_bsr_size_query(&desc, &found);
-}
+static const clprune_bsr_desc blocks = {1, 2, 4, {1, 4}, 1};
 
-static clprune_status score_norm(int value)
-{
-    const clprune_bsr_desc desc = {1, 2, 4, {1, 4}, 1};
-    return clprune_prune_score(context, (clprune_norm)value, &desc, mats[0], mats[1].buffer, NULL);
-}
+INTEGER(desc_type, sizes((clprune_value_type)value, CLPRUNE_INDEX_INT32))
+INTEGER(desc_index, sizes(CLPRUNE_VALUES_FP32, (clprune_index_type)value))
+INTEGER(score_norm,
+    clprune_prune_score(context, (clprune_norm)value, &blocks, mats[0], mats[1].buffer, NULL))
 
 static clprune_status prune(clprune_norm norm, clprune_criterion criterion)
 {
-    const clprune_bsr_desc desc = {1, 2, 4, {1, 4}, 1};
-    const clprune_bsr bsr = {desc, mats[1].buffer, mats[2].buffer, mats[3].buffer};
+    const clprune_bsr bsr = {blocks, mats[1].buffer, mats[2].buffer, mats[3].buffer};
     return clprune_prune(context, norm, criterion, 1, mats[0], &bsr, NULL);
 }
 
-static clprune_status prune_norm(int value)
-{
-    return prune((clprune_norm)value, CLPRUNE_CRITERION_LARGEST);
-}
+INTEGER(prune_norm, prune((clprune_norm)value, CLPRUNE_CRITERION_LARGEST))
+INTEGER(prune_criterion, prune(CLPRUNE_NORM_L2, (clprune_criterion)value))
+INTEGER(layer_axis, linear((clprune_keep){0}, (clprune_axis)value))
 
-static clprune_status prune_criterion(int value)
-{
-    return prune(CLPRUNE_NORM_L2, (clprune_criterion)value);
-}
-
-static clprune_status layer_axis(int value)
-{
-    const clprune_linear_desc desc = {.in = 4, .out = 2, .axis = (clprune_axis)value};
-    clprune_linear *layer = NULL;
-    const clprune_status status = clprune_linear_create(context, &desc, &layer);
-    clprune_linear_destroy(layer);
-    return status;
-}
-
-static clprune_status activation_kind(int value)
-{
-    return clprune_activation_forward(
-        context, (clprune_activation)value, 0, 2, mats[0], CLPRUNE_NO_MAT, mats[1], NULL, NULL);
-}
-
-static clprune_status optimizer_kind(int value)
-{
-    clprune_optimizer_desc desc = adam;
-    desc.kind = (clprune_optimizer_kind)value;
-    return optimise(desc, 0.1f, 1);
-}
+INTEGER(activation_kind, clprune_activation_forward(context, (clprune_activation)value, 0, 2,
+                             mats[0], CLPRUNE_NO_MAT, mats[1], NULL, NULL))
+INTEGER(optimizer_kind, adaptive((clprune_optimizer_kind)value, 0.9f, 0.99f, 1e-8f, 0))
 
 static clprune_status wrap_access(int value)
 {
@@ -362,7 +293,7 @@ int main(void)
     test_add(&list, integers_in_range, NULL, "enumerators and small integers");
     context = test_open_dry(NULL, NULL);
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 4, &mats[i]));
+        mats[i] = test_new_mat(context, 2, 4);
     const int failed = test_run_on_host("invalid scalars", &list);
     print_message("%zu calls\n", calls);
     test_end(context);

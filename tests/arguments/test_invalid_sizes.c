@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/test_device.h"
+#include "support/test_objects.h"
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -21,6 +21,14 @@ static void expect(clprune_status status, clprune_status expected, const char *n
         fail_msg("%s, %s: %s \"%s\", expected %s", name, what, clprune_status_name(status),
             status == CLPRUNE_SUCCESS ? "" : text, clprune_status_name(expected));
     calls++;
+}
+
+/* Each case has a context of its own. */
+static void open_context(void)
+{
+    const clprune_context_options options = {.mem_limit = BUDGET};
+    context = test_open_dry(NULL, &options);
+    calls = 0;
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -164,16 +172,22 @@ static clprune_status saved_query(clprune_form form, const size_t *d, size_t *by
     return status;
 }
 
+/* The bytes of a store that was made, or not. */
+static clprune_status measure(clprune_status status, clprune_saved *saved, size_t *bytes)
+{
+    assert_true((status == CLPRUNE_SUCCESS) == (saved != NULL));
+    *bytes = clprune_saved_describe(saved).sizes.bytes;
+    clprune_saved_destroy(saved);
+    return status;
+}
+
 static clprune_status saved_create(clprune_form form, const size_t *d, size_t *bytes)
 {
     const clprune_keep keep = keep_of(form);
     clprune_saved *saved = (clprune_saved *)&calls;
     const clprune_status status =
         clprune_saved_create(context, "s", &keep, d[0], d[1], d[2], &saved);
-    assert_true((status == CLPRUNE_SUCCESS) == (saved != NULL));
-    *bytes = clprune_saved_describe(saved).sizes.bytes;
-    clprune_saved_destroy(saved);
-    return status;
+    return measure(status, saved, bytes);
 }
 
 #define STORE(name, form, expression)                                                              \
@@ -216,38 +230,27 @@ static clprune_status reshape(const size_t *d, size_t *bytes)
     return status;
 }
 
-static clprune_status mask_query(const size_t *d, size_t *bytes)
-{
-    clprune_relu_mask_sizes sizes = {.bytes = 1};
-    const clprune_status status = clprune_relu_mask_size_query(d[0], d[1], &sizes);
-    *bytes = sizes.bytes;
-    return status;
-}
+#define QUERY(name, object, ...)                                                                   \
+    static clprune_status name##_query(const size_t *d, size_t *bytes)                             \
+    {                                                                                              \
+        clprune_##object##_sizes sizes = {.bytes = 1};                                             \
+        const clprune_status status = clprune_##object##_size_query(d[0], d[1], __VA_ARGS__);      \
+        *bytes = sizes.bytes;                                                                      \
+        return status;                                                                             \
+    }
+
+QUERY(mask, relu_mask, &sizes)
+QUERY(code, gelu_code, 8, &sizes)
+QUERY(position, max_pool, &sizes)
 
 static wide mask_words(const size_t *d)
 {
     return times(d[0], ceil_div(d[1], 32) * 4);
 }
 
-static clprune_status code_query(const size_t *d, size_t *bytes)
-{
-    clprune_gelu_code_sizes sizes = {.bytes = 1};
-    const clprune_status status = clprune_gelu_code_size_query(d[0], d[1], 8, &sizes);
-    *bytes = sizes.bytes;
-    return status;
-}
-
 static wide code_words(const size_t *d)
 {
     return (wide)d[1] * 8 >> 64 != 0 ? TOO_MANY : times(d[0], ceil_div((wide)d[1] * 8, 32) * 4);
-}
-
-static clprune_status position_query(const size_t *d, size_t *bytes)
-{
-    clprune_max_pool_sizes sizes = {.bytes = 1};
-    const clprune_status status = clprune_max_pool_size_query(d[0], d[1], &sizes);
-    *bytes = sizes.bytes;
-    return status;
 }
 
 static wide position_words(const size_t *d)
@@ -262,11 +265,8 @@ static clprune_status linear_saved(const size_t *d, size_t *bytes)
     clprune_saved *saved = (clprune_saved *)&calls;
     TEST_OK(clprune_linear_create(context, &desc, &layer));
     const clprune_status status = clprune_linear_saved_create(layer, d[0], d[1], "s", &saved);
-    assert_true((status == CLPRUNE_SUCCESS) == (saved != NULL));
-    *bytes = clprune_saved_describe(saved).sizes.bytes;
-    clprune_saved_destroy(saved);
     clprune_linear_destroy(layer);
-    return status;
+    return measure(status, saved, bytes);
 }
 
 static wide linear_bytes(const size_t *d)
@@ -282,11 +282,8 @@ static clprune_status conv_saved(const size_t *d, size_t *bytes)
     TEST_OK(clprune_conv2d_create(context, &desc, &layer));
     const clprune_extent image = {d[1], d[2]};
     const clprune_status status = clprune_conv2d_saved_create(layer, d[0], image, "s", &saved);
-    assert_true((status == CLPRUNE_SUCCESS) == (saved != NULL));
-    *bytes = clprune_saved_describe(saved).sizes.bytes;
-    clprune_saved_destroy(saved);
     clprune_conv2d_destroy(layer);
-    return status;
+    return measure(status, saved, bytes);
 }
 
 static wide conv_bytes(const size_t *d)
@@ -374,6 +371,7 @@ static void at_the_limits(void **state)
 {
     const sized *f = *state;
     const size_t first = f->call == conv_create ? 1 : 0; /* layers need at least one of each */
+    open_context();
     check_size(f, f->good);
     for (size_t i = 0; i < DIMS; i++)
         for (size_t k = i; k < DIMS; k++)
@@ -387,7 +385,8 @@ static void at_the_limits(void **state)
                     d[i] = sizes[a];
                     check_size(f, d);
                 }
-    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, 0);
+    assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), 0);
+    print_message("    %zu calls\n", calls);
 }
 
 /* ---- regions and parts ------------------------------------------------------------------------
@@ -398,8 +397,8 @@ static void at_the_limits(void **state)
 static void regions(NO_ROW)
 {
     const clprune_keep keep = keep_of(CLPRUNE_FORM_DENSE);
-    cl_mem buffer = NULL;
-    TEST_OK(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "b", 1024, &buffer));
+    open_context();
+    const cl_mem buffer = test_new_mat(context, 1, 1024 / sizeof(float)).buffer;
     for (size_t offset = 0; offset <= 1088; offset++)
         for (size_t k = 0; k < 4; k++) {
             const size_t bytes = (const size_t[]){127, 128, 192, SIZE_MAX}[k];
@@ -418,7 +417,6 @@ static void regions(NO_ROW)
             assert_true((status == CLPRUNE_SUCCESS) == (saved != NULL));
             clprune_saved_destroy(saved);
         }
-    clprune_buffer_release(context, buffer);
 }
 
 /* Parts of a BSR matrix at offsets that are no multiple of their elements' size. */
@@ -426,8 +424,9 @@ static void misaligned_parts(NO_ROW)
 {
     const clprune_bsr_desc desc = {1, 2, 4, {1, 4}, 1};
     clprune_mat mats[4];
+    open_context();
     for (size_t i = 0; i < 4; i++)
-        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 4, &mats[i]));
+        mats[i] = test_new_mat(context, 2, 4);
     clprune_bsr bsr = {desc, mats[1].buffer, mats[2].buffer, mats[3].buffer};
     size_t *const offsets[] = {&bsr.offset.values, &bsr.offset.crow, &bsr.offset.col};
     for (size_t i = 0; i < 3; i++)
@@ -444,33 +443,12 @@ static void misaligned_parts(NO_ROW)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* A case, in a context of its own. */
-typedef struct case_row {
-    CMUnitTestFunction run;
-    const sized *f;
-} case_row;
-
-static void run_case(void **state)
-{
-    const case_row *row = *state;
-    const clprune_context_options options = {.mem_limit = BUDGET};
-    context = test_open_dry(NULL, &options);
-    calls = 0;
-    *state = (void *)(uintptr_t)row->f;
-    row->run(state);
-    print_message("    %zu calls\n", calls);
-}
-
 int main(void)
 {
-    static case_row rows[FUNCTIONS];
-    static const case_row in_buffer = {regions, NULL}, parts = {misaligned_parts, NULL};
     test_list list = {0};
-    for (size_t i = 0; i < FUNCTIONS; i++) {
-        rows[i] = (case_row){at_the_limits, &sized_functions[i]};
-        test_add(&list, run_case, &rows[i], "%s", sized_functions[i].name);
-    }
-    test_add(&list, run_case, &in_buffer, "regions of stores");
-    test_add(&list, run_case, &parts, "misaligned parts");
+    for (size_t i = 0; i < FUNCTIONS; i++)
+        test_add(&list, at_the_limits, &sized_functions[i], "%s", sized_functions[i].name);
+    test_add(&list, regions, NULL, "regions of stores");
+    test_add(&list, misaligned_parts, NULL, "misaligned parts");
     return test_run_on_host("invalid sizes", &list);
 }

@@ -30,9 +30,7 @@ static int calls_in_child;
 static bool in_child;
 
 #define COUNTED(name, type, object)                                                                \
-    cl_int __real_##name(type object);                                                             \
-    cl_int __wrap_##name(type object);                                                             \
-    cl_int __wrap_##name(type object)                                                              \
+    TEST_WRAP(cl_int, name, (type object))                                                         \
     {                                                                                              \
         calls_in_child += in_child;                                                                \
         return __real_##name(object);                                                              \
@@ -51,10 +49,7 @@ static pthread_barrier_t in_free, forked;
 static void *freed; /* by that thread */
 static bool freed_again;
 
-void __real_free(void *memory);
-void __wrap_free(void *memory);
-
-void __wrap_free(void *memory)
+TEST_WRAP(void, free, (void *memory))
 {
     if (in_child && memory != NULL && memory == freed) {
         freed_again = true;

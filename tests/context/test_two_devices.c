@@ -16,11 +16,8 @@ enum { DEVICES = 2 };
 static bool lists_all;
 static cl_device_id device[DEVICES], built_for;
 
-cl_int __real_clGetProgramInfo(cl_program, cl_program_info, size_t, void *, size_t *);
-cl_int __wrap_clGetProgramInfo(cl_program, cl_program_info, size_t, void *, size_t *);
-
-cl_int __wrap_clGetProgramInfo(
-    cl_program program, cl_program_info info, size_t size, void *value, size_t *size_found)
+TEST_WRAP(cl_int, clGetProgramInfo,
+    (cl_program program, cl_program_info info, size_t size, void *value, size_t *size_found))
 {
     const size_t index = built_for == device[1];
     size_t bytes = 0;
@@ -41,11 +38,8 @@ cl_int __wrap_clGetProgramInfo(
 
 static unsigned silent; /* bit i: queries of device i fail */
 
-cl_int __real_clGetDeviceInfo(cl_device_id, cl_device_info, size_t, void *, size_t *);
-cl_int __wrap_clGetDeviceInfo(cl_device_id, cl_device_info, size_t, void *, size_t *);
-
-cl_int __wrap_clGetDeviceInfo(
-    cl_device_id of, cl_device_info info, size_t size, void *value, size_t *size_found)
+TEST_WRAP(cl_int, clGetDeviceInfo,
+    (cl_device_id of, cl_device_info info, size_t size, void *value, size_t *size_found))
 {
     for (unsigned i = 0; i < DEVICES; i++)
         if ((silent >> i & 1) != 0 && of == device[i])

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "support/device_layer.h"
-#include "support/test_device.h"
 #include "support/test_folder.h"
+#include "support/test_objects.h"
 
 static unsigned built;
 
@@ -22,13 +22,16 @@ static void count_built(void *user, clprune_log_level level, const char *message
     built += strstr(message, "built device/self_check.cl") != NULL;
 }
 
-static clprune_status create(
-    cl_command_queue queue, clprune_kernels kernels, clprune_context **context)
+static clprune_context_options options_of(clprune_kernels kernels)
 {
-    const clprune_context_options options = {
-        .cache_dir = "off", .kernels = kernels, .log = count_built};
     built = 0;
-    return clprune_context_create(queue, &options, context);
+    return (clprune_context_options){.cache_dir = "off", .kernels = kernels, .log = count_built};
+}
+
+static clprune_context *create(cl_command_queue queue, clprune_kernels kernels)
+{
+    const clprune_context_options options = options_of(kernels);
+    return test_open_on(queue, &options);
 }
 
 static const struct wrong_row {
@@ -50,41 +53,32 @@ static void wrong(void **state)
     const struct wrong_row *row = *state;
     clprune_device_info info;
     size_t count;
+    TEST_OK(clprune_device_list(1, &info, &count));
+    const char *const parts[] = {"the device computes wrong results", info.platform, info.driver,
+        "CLPRUNE_DEBUG=check=off", row->parts[0], row->parts[1], row->parts[2]};
     device_layer_set(row->settings);
     for (int kernels = CLPRUNE_KERNELS_VECTOR; kernels <= CLPRUNE_KERNELS_TILED; kernels++) {
-        clprune_context *context = NULL;
-        assert_int_equal(create(NULL, (clprune_kernels)kernels, &context), CLPRUNE_UNSUPPORTED);
-        assert_null(context);
+        const clprune_context_options options = options_of((clprune_kernels)kernels);
+        test_open_fails(NULL, &options, CLPRUNE_UNSUPPORTED, parts[0]);
         const char *text = clprune_last_error(NULL);
-        device_layer_set(NULL);
-        TEST_OK(clprune_device_list(1, &info, &count));
-        device_layer_set(row->settings);
-        const char *const parts[] = {"the device computes wrong results", info.platform,
-            info.driver, "CLPRUNE_DEBUG=check=off", row->parts[0], row->parts[1], row->parts[2]};
-        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-            if (parts[i] != NULL && strstr(text, parts[i]) == NULL)
+        for (size_t i = 1; i < sizeof parts / sizeof parts[0] && parts[i] != NULL; i++)
+            if (strstr(text, parts[i]) == NULL)
                 fail_msg("\"%s\" is not in \"%s\"", parts[i], text);
     }
-    device_layer_set(NULL);
 }
 
 /* The switch of clprune/context.h. */
 static void skipped(NO_ROW)
 {
-    clprune_context *context = NULL;
     device_layer_set("spoil=self_check:0");
     test_debug("check=off");
-    assert_int_equal(create(NULL, CLPRUNE_KERNELS_AUTO, &context), CLPRUNE_SUCCESS);
-    test_debug(NULL);
-    device_layer_set(NULL);
+    (void)create(NULL, CLPRUNE_KERNELS_AUTO);
     assert_int_equal(built, 0);
 }
 
 static void built_times(unsigned times, clprune_kernels kernels)
 {
-    clprune_context *context = NULL;
-    if (create(NULL, kernels, &context) != CLPRUNE_SUCCESS)
-        fail_msg("%s", clprune_last_error(NULL));
+    clprune_context *context = create(NULL, kernels);
     assert_int_equal(built, times);
     assert_int_equal(clprune_context_cache_stats(context).builds, 0);
     assert_int_equal(clprune_context_cache_stats(context).memory_hits, 0);
@@ -95,24 +89,20 @@ static void built_times(unsigned times, clprune_kernels kernels)
 /* A command that is held back on the caller's queue does not hold back the creation. */
 static void on_a_busy_queue(NO_ROW)
 {
-    clprune_context *owner = NULL, *context = NULL;
-    cl_int code;
     cl_event done;
     test_debug("check=off");
-    assert_int_equal(create(NULL, CLPRUNE_KERNELS_TILED, &owner), CLPRUNE_SUCCESS);
+    clprune_context *owner = create(NULL, CLPRUNE_KERNELS_TILED);
     test_debug(NULL);
     const cl_command_queue queue = clprune_context_queue(owner);
-    const cl_event gate = clCreateUserEvent(clprune_context_cl(owner), &code);
-    TEST_CL(code);
+    const cl_event gate = test_new_event(owner);
     TEST_CL(clEnqueueBarrierWithWaitList(queue, 1, &gate, &done));
-    assert_int_equal(create(queue, CLPRUNE_KERNELS_TILED, &context), CLPRUNE_SUCCESS);
+    clprune_context *context = create(queue, CLPRUNE_KERNELS_TILED);
     assert_int_equal(built, 1);
     assert_ptr_equal(clprune_context_queue(context), queue);
     cl_int now = CL_QUEUED;
     TEST_CL(clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof now, &now, NULL));
     assert_int_not_equal(now, CL_COMPLETE);
     TEST_CL(clSetUserEventStatus(gate, CL_COMPLETE));
-    (void)clReleaseEvent(gate);
     (void)clReleaseEvent(done);
 }
 
@@ -124,7 +114,6 @@ static void once(NO_ROW)
     built_times(0, CLPRUNE_KERNELS_VECTOR);
     device_layer_set("spoil=self_check:0");
     built_times(0, CLPRUNE_KERNELS_VECTOR);
-    device_layer_set(NULL);
 }
 
 int main(void)

@@ -13,7 +13,7 @@
 
 enum { MOST_PARAMETERS = 128 };
 
-static char folder[TEST_PATH], file[TEST_PATH + 16];
+static const char *folder, *file;
 
 /* All blocks with each tuning, and dense products of few columns; labelled slow. */
 static bool full;
@@ -46,24 +46,18 @@ static void write_file(const char *text)
     test_file_write(file, whole, length);
 }
 
-/* A context on the queue of the one under test, with or without the file. */
-static clprune_status open_with(const char *path, clprune_context **context)
+/* A context on the queue of the one under test, with a file. */
+static clprune_context *open_with(const char *path)
 {
     const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
     test_environment("CLPRUNE_TUNING", path);
-    const clprune_status status =
-        clprune_context_create(clprune_context_queue(test_context()), &options, context);
-    test_environment("CLPRUNE_TUNING", NULL);
-    return status;
+    return test_open_on(clprune_context_queue(test_context()), &options);
 }
 
 static clprune_context *open_tuned(const char *text)
 {
-    clprune_context *context;
     write_file(text);
-    if (open_with(file, &context) != CLPRUNE_SUCCESS)
-        fail_msg("%s\n%s", text, clprune_last_error(NULL));
-    return context;
+    return open_with(file);
 }
 
 static size_t parameters_of(const clprune_context *context, clprune_tuning_parameter *parameters)
@@ -123,7 +117,6 @@ static void built_in_by_device(NO_ROW)
         strcpy(device.vendor, cases[i].vendor);
         clprune_context *context = test_open_dry(&device, NULL);
         assert_string_equal(clprune_context_tuning_source(context), cases[i].row);
-        test_end(context);
     }
 }
 
@@ -144,14 +137,11 @@ static void built_in_is_legal(NO_ROW)
     for (size_t i = 0; i < count; i++)
         assert_int_equal(p[i].value, q[i].value);
     assert_string_equal(clprune_context_tuning_source(context), file);
-    test_end(context);
-    char path[3072]; /* the same file */
-    (void)snprintf(path, sizeof path, "%s", folder);
+    const char *path = folder; /* to the same file */
     while (strlen(path) < 2000)
-        strcat(path, "/.");
-    strcat(path, file + strlen(folder));
-    assert_int_equal(open_with(path, &context), CLPRUNE_SUCCESS);
-    assert_string_equal(clprune_context_tuning_source(context), path);
+        path = test_text("%s/.", path);
+    path = test_text("%s%s", path, file + strlen(folder));
+    assert_string_equal(clprune_context_tuning_source(open_with(path)), path);
 }
 
 static void override(NO_ROW)
@@ -172,7 +162,6 @@ static void override(NO_ROW)
                 assert_int_equal(after[i].value, 77);
             else
                 assert_int_equal(after[i].value, before[i].value);
-        test_end(context);
     }
 }
 
@@ -181,24 +170,17 @@ static void not_for_this_device(NO_ROW)
 {
     static const char *const texts[] = {"clprune_tuning = 1\nend\n",
         "clprune_tuning = 1\ndevice = other\ngemm.panel_depth = 77\nend\n"};
-    clprune_context *context;
-    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
-        context = open_tuned(texts[t]);
-        assert_string_equal(
-            clprune_context_tuning_source(context), clprune_context_tuning_source(test_context()));
-        test_end(context);
-    }
-    assert_int_equal(open_with("", &context), CLPRUNE_SUCCESS);
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+        assert_string_equal(clprune_context_tuning_source(open_tuned(texts[t])),
+            clprune_context_tuning_source(test_context()));
+    (void)open_with("");
 }
 
 static void refused(const char *path, const char *part)
 {
-    clprune_context *context = test_context();
-    assert_int_equal(open_with(path, &context), CLPRUNE_INVALID_ARGUMENT);
-    assert_null(context);
-    if (strstr(clprune_last_error(NULL), part) == NULL ||
-        strstr(clprune_last_error(NULL), path) == NULL)
-        fail_msg("\"%s\" or \"%s\" is not in \"%s\"", part, path, clprune_last_error(NULL));
+    test_environment("CLPRUNE_TUNING", path);
+    test_open_fails(clprune_context_queue(test_context()), NULL, CLPRUNE_INVALID_ARGUMENT, part);
+    assert_non_null(strstr(clprune_last_error(NULL), path));
 }
 
 typedef struct refusal {
@@ -331,8 +313,7 @@ static void incomplete_blast(NO_ROW)
         refused(file, ":2: clblast.Pad.PAD_DIMY: missing");
         return;
     }
-    clprune_context *context;
-    assert_int_equal(open_with(file, &context), CLPRUNE_SUCCESS);
+    (void)open_with(file);
 }
 
 /* Legal tunings that nobody would choose, and the AVX2 row. */
@@ -449,7 +430,6 @@ static void blast_products(void **state)
         skip();
     test_debug("gemm=clblast");
     clprune_context *context = open_tuned(*state);
-    test_debug(NULL);
     for (int transposes = 0; transposes < 4; transposes++)
         gemm_under(context, *state, transposes & 1, transposes & 2);
 }
@@ -458,8 +438,8 @@ int main(int argc, char **argv)
 {
     full = argc > 1 && strcmp(argv[1], "full") == 0;
     unsetenv("CLPRUNE_TUNING");
-    test_folder_make(folder);
-    (void)snprintf(file, sizeof file, "%s/tuning", folder);
+    folder = test_folder();
+    file = test_text("%s/tuning", folder);
     test_list list = {0};
     test_add(&list, built_in, NULL, "the built-in row");
     test_add(&list, built_in_by_device, NULL, "the built-in row goes by the device");
@@ -476,7 +456,5 @@ int main(int argc, char **argv)
         test_add(&list, sparse_products, &odd[i], "bspmm, odd tuning %zu", i);
     }
     test_add(&list, blast_products, XGEMM("64", "4"), "gemm, another set for CLBlast");
-    const int failed = test_run_on_devices("tuning", &list);
-    test_folder_remove(folder);
-    return failed;
+    return test_run_on_devices("tuning", &list);
 }

@@ -9,14 +9,22 @@
 #include "support/fault_control.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
+#include "support/test_objects.h"
 
 static fault_controls layer;
-#define fired layer.fired
 
 /* One call of `function` fails. */
 static void arm(const char *function, unsigned at, int code)
 {
     layer.arm(function, at, code, false);
+}
+
+/* The function that failed, or NULL; no call fails any more. */
+static const char *disarm(void)
+{
+    const char *function = layer.fired();
+    arm(NULL, 0, 0);
+    return function;
 }
 
 static void told(const char *what, const char *part)
@@ -39,10 +47,9 @@ static void queries(void **state)
 {
     clprune_device_info first;
     size_t count;
-    char indices[64];
     assert_int_equal(clprune_device_list(1, &first, &count), CLPRUNE_SUCCESS);
-    (void)snprintf(indices, sizeof indices, "%zu:%zu", first.platform_index, first.device_index);
-    const char *const selections[] = {NULL, indices, first.platform};
+    const char *const selections[] = {
+        NULL, test_text("%zu:%zu", first.platform_index, first.device_index), first.platform};
     const char *function = *state;
     unsigned failures = 0;
     for (size_t s = 0; s < sizeof selections / sizeof selections[0]; s++)
@@ -52,8 +59,7 @@ static void queries(void **state)
             clprune_context *context = NULL;
             arm(function, at, CL_INVALID_OPERATION);
             const clprune_status status = clprune_context_create(NULL, &options, &context);
-            const bool failed = fired() != NULL;
-            arm(NULL, 0, 0);
+            const bool failed = disarm() != NULL;
             clprune_context_destroy(context);
             if (!failed && status == CLPRUNE_SUCCESS)
                 break;
@@ -62,28 +68,23 @@ static void queries(void **state)
             failures++;
             assert_null(context);
             assert_int_equal(status, CLPRUNE_OPENCL_ERROR);
-            char want[64];
-            (void)snprintf(want, sizeof want, "%s of CL_", function);
-            told(function, want);
+            told(function, test_text("%s of CL_", function));
             told(function, "failed with CL_INVALID_OPERATION (-59)");
         }
     assert_true(failures >= 3);
 }
 
 /* A cache that does not know its device is off; that changes no result. */
-static void queries_of_the_cache(void **state)
+static void queries_of_the_cache(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH];
+    const char *folder = test_folder();
     unsigned off = 0, refused = 0;
-    test_folder_make(folder);
     for (unsigned at = 1;; at++) {
         const clprune_context_options options = {.cache_dir = folder};
         clprune_context *context = NULL;
         arm("clGetDeviceInfo", at, CL_INVALID_OPERATION);
         const clprune_status status = clprune_context_create(NULL, &options, &context);
-        const bool failed = fired() != NULL;
-        arm(NULL, 0, 0);
+        const bool failed = disarm() != NULL;
         off += status == CLPRUNE_SUCCESS && clprune_context_cache_dir(context) == NULL;
         refused += status != CLPRUNE_SUCCESS;
         clprune_context_destroy(context);
@@ -91,18 +92,16 @@ static void queries_of_the_cache(void **state)
             break;
     }
     assert_true(off > 0 && refused > 0);
-    test_folder_remove(folder);
 }
 
 /* As PoCL answers where it cannot write its cache. */
-static void platform_without_devices(void **state)
+static void platform_without_devices(NO_ROW)
 {
-    (void)state;
     clprune_context *context = NULL;
     size_t count = 7;
     arm("clGetDeviceIDs", 1, CL_DEVICE_NOT_FOUND);
     assert_int_equal(clprune_device_list(0, NULL, &count), CLPRUNE_SUCCESS);
-    assert_non_null(fired());
+    assert_non_null(disarm());
     if (count > 0 || may_be_passed_over("clGetDeviceIDs"))
         skip(); /* of another platform; or the text names another one without devices */
     arm("clGetDeviceIDs", 1, CL_DEVICE_NOT_FOUND);
@@ -116,11 +115,7 @@ static void platform_without_devices(void **state)
 
 static clprune_context *create(clprune_kernels kernels)
 {
-    clprune_context *context = NULL;
-    const clprune_context_options options = {.cache_dir = "off", .kernels = kernels};
-    if (clprune_context_create(NULL, &options, &context) != CLPRUNE_SUCCESS)
-        fail_msg("%s", clprune_last_error(NULL));
-    return context;
+    return test_open_on(NULL, &(clprune_context_options){.cache_dir = "off", .kernels = kernels});
 }
 
 /* The calls fail for ever: a launch that a driver refuses is tried again with fewer work-items. */
@@ -145,9 +140,7 @@ static void texts(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         clprune_context *context = create(kernels);
-        clprune_mat mat;
-        assert_int_equal(
-            clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 10, 100, &mat), CLPRUNE_SUCCESS);
+        const clprune_mat mat = test_new_mat(context, 10, 100);
         layer.arm(rows[i].function, 1, rows[i].code, true);
         assert_int_equal(clprune_mat_fill(context, 1, mat, NULL), rows[i].status);
         arm(NULL, 0, 0);
@@ -156,7 +149,7 @@ static void texts(void **state)
             if (strstr(text, rows[i].parts[p]) == NULL)
                 fail_msg("\"%s\" is not in \"%s\"", rows[i].parts[p], text);
         assert_int_equal(clprune_mat_fill(context, 1, mat, NULL), CLPRUNE_SUCCESS);
-        clprune_context_destroy(context);
+        test_end(context);
     }
 }
 
@@ -216,9 +209,8 @@ static bool is_right(const char *function, clprune_status status)
 }
 
 /* A context and a product: call 1 fails, then call 2, until all calls have failed once. */
-static void in_turn(void **state)
+static void in_turn(NO_ROW)
 {
-    (void)state;
     test_debug("gemm=vector");
     unsigned at = 1, failures = 0;
     for (bool more = true; more; at++) {
@@ -229,8 +221,7 @@ static void in_turn(void **state)
         clprune_status status = clprune_context_create(NULL, &options, &context);
         if (status == CLPRUNE_SUCCESS)
             status = product(context, got);
-        const char *function = fired();
-        arm(NULL, 0, 0);
+        const char *function = disarm();
         more = function != NULL;
         if (status == CLPRUNE_SUCCESS && more && !may_be_passed_over(function))
             fail_msg("call %u, %s, failed and nobody noticed", at, function);
@@ -245,7 +236,7 @@ static void in_turn(void **state)
                 fail_msg("call %u: %s is not in \"%s\"", at, function, text);
         }
         if (context == NULL) { /* nothing of it is left; the next creation works */
-            clprune_context_destroy(create(CLPRUNE_KERNELS_AUTO));
+            test_end(create(CLPRUNE_KERNELS_AUTO));
             continue;
         }
         assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).count, 0);
@@ -269,14 +260,11 @@ static void first_text(void **state)
     bool more = true;
     for (unsigned at = 1; more; at++) {
         clprune_context *context = create(kernels);
-        clprune_saved *saved = NULL;
-        assert_int_equal(
-            clprune_saved_create(context, "x", &keep, 1, M, K, &saved), CLPRUNE_SUCCESS);
+        clprune_saved *saved = test_new_saved(context, keep, 1, M, K);
         assert_int_equal(clprune_saved_store_host(saved, 0, 1, memory, K), CLPRUNE_SUCCESS);
         layer.arm(NULL, at, CL_INVALID_OPERATION, true);
         const clprune_status status = clprune_saved_restore_host(saved, 0, 1, memory, K);
-        const char *function = fired(), *text = clprune_last_error(context);
-        arm(NULL, 0, 0);
+        const char *function = disarm(), *text = clprune_last_error(context);
         more = function != NULL;
         if (status != CLPRUNE_SUCCESS) {
             failures++;
@@ -287,8 +275,7 @@ static void first_text(void **state)
                 (strcmp(function, "clCreateBuffer") != 0 || strstr(text, "buffer") == NULL))
                 fail_msg("call %u: %s is not in \"%s\"", at, function, text);
         }
-        clprune_saved_destroy(saved);
-        clprune_context_destroy(context);
+        test_end(context);
     }
     if (failures < 5)
         fail_msg("only %u calls failed", failures);

@@ -196,10 +196,52 @@ static inline kept_sums kept_of(const fixture *f)
     return sums;
 }
 
+static inline uint64_t kept_now(void)
+{
+    return clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live;
+}
+
+/* The formulas for what is kept, of a policy and of dense, are what the ledger says, and it is
+ * given back. Returns the bytes. */
+static inline kept_sums check_kept(const golden_resmlp_case *row, const keep_policy *policy)
+{
+    const uint64_t before = kept_now();
+    fixture f = make_fixture(row, policy, row->batch, row->batch);
+    const kept_sums bytes = kept_of(&f);
+    assert_int_equal(bytes.all, kept_now() - before);
+    const uint64_t t = (uint64_t)row->batch * f.model.tokens * row->dim;
+    const uint64_t h = (uint64_t)row->batch * f.model.tokens * row->hidden;
+    const uint64_t tail = t + (uint64_t)row->batch * (row->dim + row->classes);
+    assert_int_equal(bytes.dense, 4 * (row->depth * (6 * t + 2 * h) + tail));
+    free_fixture(&f);
+    assert_int_equal(kept_now(), before);
+    return bytes;
+}
+
 static inline void forward(fixture *f, bool training)
 {
     TEST_OK(resmlp_forward(&f->model, f->batch, f->images, training));
     TEST_OK(resmlp_loss(&f->model, f->batch, f->labels, smoothing, f->loss, f->hit));
+}
+
+/* A pass of training, forward and backward. */
+static inline void both_passes(fixture *f)
+{
+    forward(f, true);
+    TEST_OK(resmlp_backward(&f->model, f->batch, f->images, f->labels, smoothing));
+}
+
+/* The gradients of all tensors, one after the other. */
+static inline float *gradients_of(fixture *f)
+{
+    float *all = new_floats(resmlp_arch_parameters(&f->model.arch)), *next = all;
+    both_passes(f);
+    for (size_t i = 0; i < f->model.tensors; i++) {
+        const clprune_mat grad = f->model.params[i].grad;
+        TEST_OK(clprune_mat_read(test_context(), grad, next));
+        next += grad.rows * grad.cols;
+    }
+    return all;
 }
 
 static inline double mean_loss(const fixture *f)
@@ -284,8 +326,7 @@ static inline void check_gradients(
 static inline void check_slopes(const golden_resmlp_case *row, const keep_policy *policy)
 {
     fixture f = make_fixture(row, policy, row->batch, row->batch);
-    forward(&f, true);
-    TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+    both_passes(&f);
     for (size_t i = 0; i < f.model.tensors; i++) {
         const clprune_param *param = &f.model.params[i];
         const size_t count = param->value.rows * param->value.cols;

@@ -28,20 +28,16 @@ static cl_int answer(const char *text, size_t size, void *value, size_t *actual)
     return CL_SUCCESS;
 }
 
-cl_int __real_clGetDeviceInfo(
-    cl_device_id device, cl_device_info what, size_t size, void *value, size_t *actual);
-cl_int __wrap_clGetDeviceInfo(
-    cl_device_id device, cl_device_info what, size_t size, void *value, size_t *actual)
+TEST_WRAP(cl_int, clGetDeviceInfo,
+    (cl_device_id device, cl_device_info what, size_t size, void *value, size_t *actual))
 {
     return what == lie.what && !lie.platform
                ? answer(lie.text, size, value, actual)
                : __real_clGetDeviceInfo(device, what, size, value, actual);
 }
 
-cl_int __real_clGetPlatformInfo(
-    cl_platform_id platform, cl_platform_info what, size_t size, void *value, size_t *actual);
-cl_int __wrap_clGetPlatformInfo(
-    cl_platform_id platform, cl_platform_info what, size_t size, void *value, size_t *actual)
+TEST_WRAP(cl_int, clGetPlatformInfo,
+    (cl_platform_id platform, cl_platform_info what, size_t size, void *value, size_t *actual))
 {
     return what == lie.what && lie.platform
                ? answer(lie.text, size, value, actual)
@@ -135,20 +131,17 @@ static bool fails(int *countdown)
     return true;
 }
 
-ssize_t __real_write(int file, const void *data, size_t size);
-ssize_t __wrap_write(int file, const void *data, size_t size)
+TEST_WRAP(ssize_t, write, (int file, const void *data, size_t size))
 {
     return fails(&failing.write) ? -1 : __real_write(file, data, size);
 }
 
-int __real_fsync(int file);
-int __wrap_fsync(int file)
+TEST_WRAP(int, fsync, (int file))
 {
     return fails(&failing.fsync) ? -1 : __real_fsync(file);
 }
 
-int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to)
+TEST_WRAP(int, rename, (const char *from, const char *to))
 {
     return fails(&failing.rename) ? -1 : __real_rename(from, to);
 }

@@ -340,10 +340,9 @@ static void build_failure(NO_ROW)
 /* The build log that the driver tells; 0: its own. The linker puts this function in front. */
 static size_t told_log;
 
-cl_int __real_clGetProgramBuildInfo(cl_program program, cl_device_id device,
-    cl_program_build_info what, size_t size, void *value, size_t *actual);
-cl_int __wrap_clGetProgramBuildInfo(cl_program program, cl_device_id device,
-    cl_program_build_info what, size_t size, void *value, size_t *actual)
+TEST_WRAP(cl_int, clGetProgramBuildInfo,
+    (cl_program program, cl_device_id device, cl_program_build_info what, size_t size, void *value,
+        size_t *actual))
 {
     if (told_log == 0)
         return __real_clGetProgramBuildInfo(program, device, what, size, value, actual);

@@ -13,7 +13,7 @@
 
 #include "support/device_layer.h"
 #include "support/test_compare.h"
-#include "support/test_device.h"
+#include "support/test_objects.h"
 #include "support/test_rng.h"
 
 enum { ROWS = 37, COLS = 200 };
@@ -30,22 +30,26 @@ static void keep_log(void *user, clprune_log_level level, const char *message)
     (void)snprintf(logged, sizeof logged, "%s", message);
 }
 
-static clprune_context *create(void)
+static clprune_context *create_with(clprune_kernels kernels)
 {
-    clprune_context *context = NULL;
     const clprune_context_options options = {
-        .cache_dir = "off", .kernels = CLPRUNE_KERNELS_TILED, .log = keep_log};
-    if (clprune_context_create(NULL, &options, &context) != CLPRUNE_SUCCESS)
-        fail_msg("%s", clprune_last_error(NULL));
+        .cache_dir = "off", .kernels = kernels, .log = keep_log};
+    clprune_context *context = test_open_on(NULL, &options);
     warnings = 0;
     logged[0] = '\0';
     return context;
 }
 
-static void close_context(clprune_context *context, size_t count, const clprune_mat *mats)
+static clprune_context *create(void)
 {
-    for (size_t i = 0; i < count; i++)
-        clprune_buffer_release(context, mats[i].buffer);
+    return create_with(CLPRUNE_KERNELS_TILED);
+}
+
+static void check_parts(const char *text, const char *const *parts)
+{
+    for (int p = 0; p < 2 && parts[p] != NULL; p++)
+        if (strstr(text, parts[p]) == NULL)
+            fail_msg("\"%s\" is not in \"%s\"", parts[p], text);
 }
 
 /* Operations of ROWS x COLS floats: x to y, all of them written. */
@@ -113,16 +117,14 @@ static clprune_status product(clprune_context *context, clprune_mat x, clprune_m
 /* `result` has ROWS * COLS floats. */
 static clprune_status run(clprune_context *context, operation *run_it, float *result)
 {
-    clprune_mat x, y;
-    float *values = test_new_normal(3, ROWS * COLS);
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", ROWS, COLS, &x));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", ROWS, COLS, &y));
-    TEST_OK(clprune_mat_write(context, x, values));
+    const size_t mark = test_mark();
+    const clprune_mat x = test_new_mat_of(
+                          context, "x", ROWS, COLS, test_new_normal(3, ROWS * COLS)),
+                      y = test_new_mat(context, ROWS, COLS);
     clprune_status status = run_it(context, x, y);
     if (status == CLPRUNE_SUCCESS)
         status = clprune_mat_read(context, y, result);
-    clprune_buffer_release(context, x.buffer);
-    clprune_buffer_release(context, y.buffer);
+    test_release(mark);
     return status;
 }
 
@@ -165,328 +167,242 @@ static const struct row refused_rows[] = {
         {"kernel gemm_tiled in work-groups of 64 x 1 x 1 with", "kernels=vector"}},
 };
 
-static float *floats(void)
-{
-    float *made = test_alloc(ROWS * COLS * sizeof(float));
-    return made;
-}
-
 static void smaller(void **state)
 {
     const struct row *row = *state;
-    float *want = floats(), *got = floats();
+    float *want = test_floats(ROWS * COLS), *got = test_floats(ROWS * COLS);
+    TEST_OK(run(create(), row->run_it, want));
     clprune_context *context = create();
-    assert_int_equal(run(context, row->run_it, want), CLPRUNE_SUCCESS);
-    test_end(context);
-    context = create();
     device_layer_set(row->settings);
     for (int i = 0; i < 2; i++) { /* the second run knows */
-        if (run(context, row->run_it, got) != CLPRUNE_SUCCESS)
-            fail_msg("%s", clprune_last_error(context));
+        TEST_OK(run(context, row->run_it, got));
         if (row->run_it != moments)
             test_same_floats(row->name, ROWS, COLS, got, want, "run %d", i);
         for (int k = 0; k < ROWS * COLS; k++) /* sums in another order */
             assert_true(fabsf(got[k] - want[k]) <= 1e-5f * (1 + fabsf(want[k])));
         assert_int_equal(warnings, row->refusals);
-        for (int p = 0; p < 2 && row->parts[p] != NULL; p++)
-            if (strstr(logged, row->parts[p]) == NULL)
-                fail_msg("\"%s\" is not in \"%s\"", row->parts[p], logged);
+        check_parts(logged, row->parts);
     }
-    device_layer_set(NULL);
 }
 
 static void refused(void **state)
 {
     const struct row *row = *state;
-    float *got = floats();
+    float *got = test_floats(ROWS * COLS);
     clprune_context *context = create();
     device_layer_set(row->settings);
     const clprune_status status = run(context, row->run_it, got);
     assert_int_equal(status, strstr(row->settings, "code=-5") != NULL ? CLPRUNE_OUT_OF_DEVICE_MEMORY
                                                                       : CLPRUNE_UNSUPPORTED);
-    const char *text = clprune_last_error(context);
-    for (int p = 0; p < 2; p++)
-        if (strstr(text, row->parts[p]) == NULL)
-            fail_msg("\"%s\" is not in \"%s\"", row->parts[p], text);
+    check_parts(clprune_last_error(context), row->parts);
     assert_int_equal(warnings, row->refusals);
     device_layer_set(NULL);
-    assert_int_equal(run(context, row->run_it, got), CLPRUNE_SUCCESS);
+    TEST_OK(run(context, row->run_it, got));
     /* With the full group again; of lanes, the first launch ran in the smaller one. */
     device_layer_set(row->settings);
     assert_int_equal(run(context, row->run_it, got), status);
     assert_int_equal(warnings, (row->run_it == lanes ? 1 : 2) * row->refusals);
-    device_layer_set(NULL);
 }
 
 /* Local memory for the strip of a convolution's source, but hardly for more. */
 static void local_memory(NO_ROW)
 {
-    const clprune_context_options options = {
-        .cache_dir = "off", .kernels = CLPRUNE_KERNELS_VECTOR, .log = keep_log};
     const clprune_conv2d_desc desc = {.in = 4, .out = 4, .kernel = {2, 2}, .padding = {1, 1}};
     const clprune_extent image = {3, 3};
-    clprune_context *context;
-    clprune_conv2d *layer;
-    clprune_mat x, w, y;
     float results[16 * 4];
     device_layer_set("local=330000");
-    TEST_OK(clprune_context_create(NULL, &options, &context));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 9, 4, &x));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "w", 4, 16, &w));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", 16, 4, &y));
+    clprune_context *context = create_with(CLPRUNE_KERNELS_VECTOR);
+    clprune_conv2d *layer = test_new_conv2d(context, desc);
+    const clprune_mat x = test_new_mat(context, 9, 4), w = test_new_mat(context, 4, 16),
+                      y = test_new_mat(context, 16, 4);
     TEST_OK(clprune_mat_fill(context, 1, x, NULL));
     TEST_OK(clprune_mat_fill(context, 2, w, NULL));
-    TEST_OK(clprune_conv2d_create(context, &desc, &layer));
-    if (clprune_conv2d_forward(layer, 1, image, x, w, CLPRUNE_NO_MAT, y, NULL, NULL) !=
-        CLPRUNE_SUCCESS)
-        fail_msg("%s", clprune_last_error(context));
+    TEST_OK(clprune_conv2d_forward(layer, 1, image, x, w, CLPRUNE_NO_MAT, y, NULL, NULL));
     TEST_OK(clprune_mat_read(context, y, results));
-    device_layer_set(NULL);
     assert_true(results[0] == 8);      /* a corner: 1 tap of 4 channels */
     assert_true(results[5 * 4] == 32); /* inside: 4 taps */
-    clprune_conv2d_destroy(layer);
-    close_context(context, 3, (const clprune_mat[]){x, w, y});
+}
+
+enum { RESULTS = 4 };
+
+typedef struct result {
+    const char *name; /* NULL: no more */
+    size_t rows, cols;
+} result;
+
+/* A device of few groups computes the same results from `values`. */
+static void same_in_few_groups(const result *results, const float *values,
+    void (*compute)(clprune_context *context, const float *values, clprune_mat *y))
+{
+    float *got[2][RESULTS];
+    for (int run = 0; run < 2; run++) {
+        device_layer_set(run == 0 ? NULL : "groups=60");
+        clprune_context *context = create();
+        clprune_mat y[RESULTS];
+        for (int i = 0; i < RESULTS && results[i].name != NULL; i++)
+            y[i] = test_new_mat(context, results[i].rows, results[i].cols);
+        compute(context, values, y);
+        for (int i = 0; i < RESULTS && results[i].name != NULL; i++) {
+            const size_t rows = results[i].rows, cols = results[i].cols;
+            got[run][i] = test_floats(rows * cols);
+            TEST_OK(clprune_mat_read(context, y[i], got[run][i]));
+            test_same_floats("y", rows, cols, got[run][i], got[0][i], "%s", results[i].name);
+        }
+    }
+}
+
+enum { HEIGHT = 80, WIDTH = 100, PIXELS = HEIGHT * WIDTH, CHANNELS = 3 };
+
+static void compute_groups(clprune_context *context, const float *values, clprune_mat *y)
+{
+    const clprune_extent image = {HEIGHT, WIDTH};
+    const clprune_mat x = test_new_mat_of(context, "x", PIXELS, CHANNELS, values),
+                      w = test_new_mat_of(context, "w", CHANNELS, 2 * CHANNELS, values),
+                      square = {w.buffer, 0, CHANNELS, CHANNELS, w.ld}, none = CLPRUNE_NO_MAT;
+    clprune_conv2d *layer = test_new_conv2d(context,
+        (clprune_conv2d_desc){
+            .in = CHANNELS, .out = CHANNELS, .kernel = {2, 1}, .dilation = {HEIGHT / 2, 1}});
+    TEST_OK(clprune_gemm_batched(context, 1, false, false, 1, 0, x, 0, square, 0, y[0], 0, NULL));
+    TEST_OK(clprune_conv2d_forward(layer, 1, image, x, w, none, y[1], NULL, NULL));
+    TEST_OK(clprune_conv2d_backward(
+        layer, 1, image, NULL, y[1], w, &(clprune_grads){.dx = y[2]}, NULL));
 }
 
 /* Products of many rows and images of many pixels take no more groups along the second and the
  * third dimension than a device has there: on some GPUs 65535. */
 static void many_groups(NO_ROW)
 {
-    enum { HEIGHT = 80, WIDTH = 100, PIXELS = HEIGHT * WIDTH, CHANNELS = 3 };
-    const clprune_extent image = {HEIGHT, WIDTH};
-    const clprune_conv2d_desc desc = {
-        .in = CHANNELS, .out = CHANNELS, .kernel = {2, 1}, .dilation = {HEIGHT / 2, 1}};
-    float *values = test_new_normal(9, PIXELS * CHANNELS), *got[2][3];
-    for (int run = 0; run < 2; run++) {
-        device_layer_set(run == 0 ? NULL : "groups=60");
-        clprune_context *context = create();
-        clprune_conv2d *layer = NULL;
-        clprune_mat x, w, y[3];
-        const size_t rows[3] = {PIXELS, PIXELS / 2, PIXELS};
-        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", PIXELS, CHANNELS, &x));
-        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "w", CHANNELS, 2 * CHANNELS, &w));
-        for (int i = 0; i < 3; i++)
-            TEST_OK(clprune_mat_create(
-                context, CLPRUNE_MEMORY_ACTIVATIONS, "y", rows[i], CHANNELS, &y[i]));
-        TEST_OK(clprune_mat_write(context, x, values));
-        TEST_OK(clprune_mat_write(context, w, values));
-        const clprune_mat square = {w.buffer, 0, CHANNELS, CHANNELS, w.ld};
-        TEST_OK(
-            clprune_gemm_batched(context, 1, false, false, 1, 0, x, 0, square, 0, y[0], 0, NULL));
-        TEST_OK(clprune_conv2d_create(context, &desc, &layer));
-        TEST_OK(clprune_conv2d_forward(layer, 1, image, x, w, CLPRUNE_NO_MAT, y[1], NULL, NULL));
-        TEST_OK(clprune_conv2d_backward(
-            layer, 1, image, NULL, y[1], w, &(clprune_grads){.dx = y[2]}, NULL));
-        for (int i = 0; i < 3; i++) {
-            got[run][i] = test_alloc(rows[i] * CHANNELS * sizeof(float));
-            TEST_OK(clprune_mat_read(context, y[i], got[run][i]));
-            if (run == 1)
-                test_same_floats("y", rows[i], CHANNELS, got[1][i], got[0][i], "result %d", i);
-        }
-        clprune_conv2d_destroy(layer);
-        close_context(context, 5, (const clprune_mat[]){x, w, y[0], y[1], y[2]});
-    }
-    device_layer_set(NULL);
+    static const result results[RESULTS] = {{"product", PIXELS, CHANNELS},
+        {"convolution", PIXELS / 2, CHANNELS}, {"dx", PIXELS, CHANNELS}};
+    same_in_few_groups(results, test_new_normal(9, PIXELS * CHANNELS), compute_groups);
 }
 
 /* A layer over rows from `in` tokens, with codes for its input. */
 static void rows_layer(
     clprune_context *context, size_t in, clprune_mat x, clprune_mat dy, clprune_mat dw)
 {
-    const clprune_linear_desc desc = {.in = in,
-        .out = dw.rows,
-        .axis = CLPRUNE_AXIS_ROWS,
-        .keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 8}};
-    clprune_linear *layer;
-    clprune_saved *saved;
-    TEST_OK(clprune_linear_create(context, &desc, &layer));
-    TEST_OK(clprune_linear_saved_create(layer, x.rows / in, x.cols, "x", &saved));
-    TEST_OK(clprune_saved_store(saved, 0, x.rows / in, x, NULL));
+    const clprune_keep codes = {.form = CLPRUNE_FORM_QUANTISED, .bits = 8};
+    const size_t batch = x.rows / in;
+    clprune_linear *layer = test_new_linear(context,
+        (clprune_linear_desc){.in = in, .out = dw.rows, .axis = CLPRUNE_AXIS_ROWS, .keep = codes});
+    clprune_saved *saved = test_new_saved(context, codes, batch, in, x.cols);
+    TEST_OK(clprune_saved_store(saved, 0, batch, x, NULL));
     TEST_OK(clprune_linear_backward(
-        layer, x.rows / in, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
-    clprune_saved_destroy(saved);
-    clprune_linear_destroy(layer);
+        layer, batch, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
 }
 
-/* A convolution of images of 3 x 1 pixels: its dw from their means and blocks. */
-static void centred_conv(clprune_context *context, clprune_mat x, clprune_mat dw)
+/* The dw of a convolution of images, from x that is kept as the layer says. */
+static void conv_dw(clprune_context *context, clprune_conv2d_desc desc, clprune_extent image,
+    clprune_mat dy, clprune_mat x, clprune_mat dw)
 {
-    const clprune_conv2d_desc desc = {.in = x.cols,
-        .out = x.cols,
+    const size_t batch = x.rows / (image.height * image.width);
+    clprune_conv2d *layer = test_new_conv2d(context, desc);
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_conv2d_saved_create(layer, batch, image, "x", &saved));
+    test_own_saved(context, saved);
+    TEST_OK(clprune_saved_store(saved, 0, batch, x, NULL));
+    TEST_OK(clprune_conv2d_backward(
+        layer, batch, image, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
+}
+
+enum { SAMPLES = 70, FEW = 6 };
+
+static void compute_samples(clprune_context *context, const float *values, clprune_mat *y)
+{
+    const clprune_mat x = test_new_mat_of(context, "x", SAMPLES * 3, FEW, values),
+                      dy = test_new_mat_of(context, "dy", SAMPLES * SAMPLES, FEW, values),
+                      halves = test_new_mat(context, SAMPLES * 4, FEW);
+    const clprune_conv2d_desc centred = {.in = FEW,
+        .out = FEW,
         .kernel = {2, 1},
         .padding = {1, 0},
         .keep = {.form = CLPRUNE_FORM_PRUNED,
             .sparsity = 0.5f,
             .block = {1, 2},
             .centre = CLPRUNE_CENTRE_SAMPLE}};
-    const clprune_extent image = {3, 1};
-    clprune_conv2d *layer;
-    clprune_saved *saved;
-    clprune_mat dy;
-    TEST_OK(clprune_conv2d_create(context, &desc, &layer));
-    TEST_OK(clprune_conv2d_saved_create(layer, x.rows / 3, image, "x", &saved));
-    TEST_OK(clprune_saved_store(saved, 0, x.rows / 3, x, NULL));
-    TEST_OK(
-        clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "dy", x.rows / 3 * 4, x.cols, &dy));
-    TEST_OK(clprune_mat_fill(context, 0.5f, dy, NULL));
-    TEST_OK(clprune_conv2d_backward(
-        layer, x.rows / 3, image, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
-    clprune_buffer_release(context, dy.buffer);
-    clprune_saved_destroy(saved);
-    clprune_conv2d_destroy(layer);
+    for (int i = 0; i < 2; i++) /* rows with gaps */
+        y[i] =
+            (clprune_mat){test_new_mat(context, SAMPLES, 12).buffer, 0, y[i].rows, y[i].cols, 12};
+    TEST_OK(clprune_mat_fill(context, 0.5f, halves, NULL));
+    TEST_OK(clprune_token_mean_forward(context, SAMPLES, 3, x, y[0], NULL));
+    rows_layer(
+        context, 3, clprune_mat_rows(x, 0, 3 * 50), clprune_mat_rows(dy, 0, 50 * SAMPLES), y[1]);
+    conv_dw(context, centred, (clprune_extent){3, 1}, halves, x, y[2]);
 }
 
 /* Nor do many samples: means, rows of sums over the samples, images with a centre. */
 static void many_samples(NO_ROW)
 {
-    enum { SAMPLES = 70, COLS_OF_X = 6, ALL = SAMPLES * SAMPLES * COLS_OF_X };
-    static const struct {
-        const char *name;
-        size_t rows, cols;
-    } results[3] = {{"means", SAMPLES, COLS_OF_X}, {"dw of a layer over rows", SAMPLES, 3},
-        {"dw of a convolution", 6, 12}};
-    float *values = test_new_normal(10, ALL), *want[3];
-    for (int run = 0; run < 2; run++) {
-        device_layer_set(run == 0 ? NULL : "groups=60");
-        clprune_context *context = create();
-        clprune_mat x, dy, y[3];
-        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", SAMPLES * 3, COLS_OF_X, &x));
-        TEST_OK(clprune_mat_create(
-            context, CLPRUNE_MEMORY_INPUT, "dy", SAMPLES * SAMPLES, COLS_OF_X, &dy));
-        TEST_OK(clprune_mat_write(context, x, values));
-        TEST_OK(clprune_mat_write(context, dy, values));
-        for (int i = 0; i < 3; i++) { /* rows with gaps but for the last */
-            TEST_OK(clprune_mat_create(
-                context, CLPRUNE_MEMORY_ACTIVATIONS, "y", results[i].rows, 12, &y[i]));
-            y[i].cols = results[i].cols;
-        }
-        TEST_OK(clprune_token_mean_forward(context, SAMPLES, 3, x, y[0], NULL));
-        rows_layer(context, 3, clprune_mat_rows(x, 0, 3 * 50),
-            clprune_mat_rows(dy, 0, 50 * SAMPLES), y[1]);
-        centred_conv(context, x, y[2]);
-        for (int i = 0; i < 3; i++) {
-            const size_t rows = results[i].rows, cols = results[i].cols;
-            float *got = test_alloc(rows * cols * sizeof(float));
-            TEST_OK(clprune_mat_read(context, y[i], got));
-            if (run == 0) {
-                want[i] = got;
-                continue;
-            }
-            test_same_floats("y", rows, cols, got, want[i], "%s", results[i].name);
-        }
-        close_context(context, 5, (const clprune_mat[]){x, dy, y[0], y[1], y[2]});
-    }
-    device_layer_set(NULL);
+    static const result results[RESULTS] = {{"means", SAMPLES, FEW},
+        {"dw of a layer over rows", SAMPLES, 3}, {"dw of a convolution", FEW, 2 * FEW}};
+    same_in_few_groups(results, test_new_normal(10, SAMPLES * SAMPLES * FEW), compute_samples);
 }
 
-/* Prunes x in blocks of one value to 1 of 10 and multiplies: dw = dy^T * x, or with nt dy * x^T. */
-static void pruned_product(
-    clprune_context *context, bool nt, clprune_mat dy, clprune_mat x, clprune_mat dw)
+/* Prunes x in blocks of one value to 1 of 10, for products. */
+static clprune_bsr pruned(clprune_context *context, clprune_mat x)
 {
-    const size_t keep = x.rows * x.cols / 10;
-    const clprune_bsr_desc desc = {1, x.rows, x.cols, {1, 1}, keep, CLPRUNE_VALUES_FP32, 0, {0}};
-    clprune_bsr bsr;
-    TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "bsr", &desc, &bsr));
+    const clprune_bsr bsr = test_new_bsr(context,
+        (clprune_bsr_desc){1, x.rows, x.cols, {1, 1}, x.rows * x.cols / 10, CLPRUNE_VALUES_FP32});
     TEST_OK(clprune_prune(context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, x, &bsr, NULL));
-    if (nt)
-        TEST_OK(clprune_bspmm_nt(context, 1, 0, dy, &bsr, dw, NULL));
-    else
-        TEST_OK(clprune_bspmm_tn(context, 1, 0, dy, &bsr, dw, NULL));
-    clprune_bsr_destroy(context, &bsr);
+    return bsr;
 }
 
-/* A convolution with one result for an image: its dw from x that is kept as `keep` says. */
-static void large_kernel(clprune_context *context, clprune_extent image, clprune_keep keep,
-    clprune_mat dy, clprune_mat x, clprune_mat dw)
+enum { OUTPUTS = 3, SIDE = 4, LONG = 7800, HIGH = 7, WIDE = 9, AREA = HIGH * WIDE, IN = 62 };
+
+static void compute_columns(clprune_context *context, const float *values, clprune_mat *y)
 {
-    const clprune_conv2d_desc desc = {.in = x.cols, .out = dy.cols, .kernel = image, .keep = keep};
-    clprune_conv2d *layer;
-    clprune_saved *saved;
-    TEST_OK(clprune_conv2d_create(context, &desc, &layer));
-    TEST_OK(clprune_conv2d_saved_create(layer, dy.rows, image, "x", &saved));
-    TEST_OK(clprune_saved_store(saved, 0, dy.rows, x, NULL));
-    TEST_OK(clprune_conv2d_backward(
-        layer, dy.rows, image, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
-    clprune_saved_destroy(saved);
-    clprune_conv2d_destroy(layer);
+    static const clprune_extent image = {HIGH, WIDE};
+    const clprune_mat wide = test_new_mat_of(context, "x", SIDE, LONG, values),
+                      tall = test_new_mat_of(context, "x", LONG, SIDE, values),
+                      pixel = test_new_mat_of(context, "x", AREA, IN, values),
+                      dy = test_new_mat_of(context, "dy", SIDE, SIDE, values);
+    clprune_mat narrow = dy, one = clprune_mat_rows(dy, 0, 1);
+    narrow.cols = one.cols = OUTPUTS;
+    const clprune_bsr rows = pruned(context, wide), columns = pruned(context, tall);
+    TEST_OK(clprune_bspmm_tn(context, 1, 0, narrow, &rows, y[0], NULL));
+    TEST_OK(
+        clprune_bspmm_nt(context, 1, 0, clprune_mat_rows(dy, 0, OUTPUTS), &columns, y[1], NULL));
+    clprune_conv2d_desc desc = {
+        .in = IN, .out = OUTPUTS, .kernel = image}; /* one result an image */
+    conv_dw(context, desc, image, one, pixel, y[2]);
+    desc.keep = (clprune_keep){.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f, .block = {1, 1}};
+    conv_dw(context, desc, image, one, pixel, y[3]);
 }
 
 /* Nor do long rows of dw: from kept blocks along columns or rows, and of convolutions. */
 static void many_columns(NO_ROW)
 {
-    enum { OUT = 3, COLS_OF_X = 4, LONG = 7800, IN = 62, RESULTS = 4 };
-    const clprune_extent image = {7, 9};
-    const size_t pixels = image.height * image.width,
-                 cols[RESULTS] = {LONG, LONG, pixels * IN, pixels * IN};
-    float *values = test_new_normal(11, LONG * COLS_OF_X), *want[RESULTS];
-    for (int run = 0; run < 2; run++) {
-        device_layer_set(run == 0 ? NULL : "groups=60");
-        clprune_context *context = create();
-        clprune_mat wide, tall, pixel, dy, dw[RESULTS];
-        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", COLS_OF_X, LONG, &wide));
-        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", LONG, COLS_OF_X, &tall));
-        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", pixels, IN, &pixel));
-        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dy", COLS_OF_X, COLS_OF_X, &dy));
-        for (int i = 0; i < RESULTS; i++)
-            TEST_OK(
-                clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "dw", OUT, cols[i], &dw[i]));
-        TEST_OK(clprune_mat_write(context, wide, values));
-        TEST_OK(clprune_mat_write(context, tall, values));
-        TEST_OK(clprune_mat_write(context, pixel, values));
-        TEST_OK(clprune_mat_write(context, dy, values));
-        clprune_mat narrow = dy, one = clprune_mat_rows(dy, 0, 1);
-        narrow.cols = one.cols = OUT;
-        pruned_product(context, false, narrow, wide, dw[0]);
-        pruned_product(context, true, clprune_mat_rows(dy, 0, OUT), tall, dw[1]);
-        large_kernel(context, image, (clprune_keep){.form = CLPRUNE_FORM_DENSE}, one, pixel, dw[2]);
-        large_kernel(context, image,
-            (clprune_keep){.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f, .block = {1, 1}}, one,
-            pixel, dw[3]);
-        for (int i = 0; i < RESULTS; i++) {
-            float *got = test_alloc(OUT * cols[i] * sizeof(float));
-            TEST_OK(clprune_mat_read(context, dw[i], got));
-            if (run == 0) {
-                want[i] = got;
-                continue;
-            }
-            test_same_floats("dw", OUT, cols[i], got, want[i], "product %d", i);
-        }
-        close_context(
-            context, 8, (const clprune_mat[]){wide, tall, pixel, dy, dw[0], dw[1], dw[2], dw[3]});
-    }
-    device_layer_set(NULL);
+    static const result results[RESULTS] = {{"tn", OUTPUTS, LONG}, {"nt", OUTPUTS, LONG},
+        {"dense dw", OUTPUTS, AREA * IN}, {"pruned dw", OUTPUTS, AREA * IN}};
+    same_in_few_groups(results, test_new_normal(11, LONG * SIDE), compute_columns);
 }
 
 /* Dense products of more samples than a launch takes, also of codes. */
 static void many_products(NO_ROW)
 {
-    enum { SAMPLES = 65535 + 2, FEATURES = 2 };
+    enum { MANY = 65535 + 2, FEATURES = 2 };
     device_layer_set("groups=65535");
     clprune_context *context = create();
-    clprune_mat x, y, dy, dw;
-    float *values = test_alloc(((size_t)SAMPLES * FEATURES) * sizeof(float)), sum[3], want = 0;
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", SAMPLES, FEATURES, &x));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", SAMPLES, 1, &y));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dy", SAMPLES * 3, FEATURES, &dy));
-    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dw", 3, 1, &dw));
-    for (size_t i = 0; i < SAMPLES; i++) { /* a row is a group of codes: exact */
+    float *values = test_floats((size_t)MANY * FEATURES), sum[3], want = 0;
+    for (size_t i = 0; i < MANY; i++) { /* a row is a group of codes: exact */
         values[i * FEATURES] = values[i * FEATURES + 1] = (float)(i % 7);
         want += (float)(i % 7) * FEATURES;
     }
-    TEST_OK(clprune_mat_write(context, x, values));
+    const clprune_mat x = test_new_mat_of(context, "x", MANY, FEATURES, values),
+                      y = test_new_mat(context, MANY, 1),
+                      dy = test_new_mat(context, MANY * 3, FEATURES),
+                      dw = test_new_mat(context, 3, 1);
     TEST_OK(clprune_mat_fill(context, 1, dy, NULL));
-    TEST_OK(clprune_gemm_batched(context, SAMPLES, false, true, 1, 0, clprune_mat_rows(x, 0, 1),
-        x.ld, clprune_mat_rows(dy, 0, 1), dy.ld, clprune_mat_rows(y, 0, 1), y.ld, NULL));
+    TEST_OK(clprune_gemm_batched(context, MANY, false, true, 1, 0, clprune_mat_rows(x, 0, 1), x.ld,
+        clprune_mat_rows(dy, 0, 1), dy.ld, clprune_mat_rows(y, 0, 1), y.ld, NULL));
     rows_layer(context, 1, x, dy, dw);
     TEST_OK(clprune_mat_read(context, dw, sum));
     for (int i = 0; i < 3; i++)
         assert_true(sum[i] == want);
     TEST_OK(clprune_mat_read(context, y, values));
-    for (size_t i = 0; i < SAMPLES; i++)
+    for (size_t i = 0; i < MANY; i++)
         if (values[i] != (float)(i % 7 * FEATURES))
             fail_msg("sample %zu: %g", i, (double)values[i]);
-    close_context(context, 4, (const clprune_mat[]){x, y, dy, dw});
-    device_layer_set(NULL);
 }
 
 /* Below 64 work-items, the family that needs no groups. */

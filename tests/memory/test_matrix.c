@@ -188,47 +188,6 @@ static void create(NO_ROW)
         CLPRUNE_INVALID_ARGUMENT, "name");
 }
 
-/* What is wrong with a 4 x 6 matrix in a buffer of exactly 24 elements. */
-typedef struct bad_mat {
-    const char *name;
-    size_t offset, rows, cols, ld;
-    bool no_buffer;
-    clprune_status status;
-} bad_mat;
-
-static const bad_mat bad_mats[] = {
-    {"no buffer", 0, 4, 6, 6, true, CLPRUNE_INVALID_ARGUMENT},
-    {"ld below cols", 0, 4, 6, 5, false, CLPRUNE_INVALID_SIZE},
-    {"ld 0", 0, 4, 6, 0, false, CLPRUNE_INVALID_SIZE},
-    {"offset one too far", 1, 4, 6, 6, false, CLPRUNE_INVALID_SIZE},
-    {"one row too many", 0, 5, 6, 6, false, CLPRUNE_INVALID_SIZE},
-    {"one column too many", 0, 4, 7, 7, false, CLPRUNE_INVALID_SIZE},
-    {"ld too large", 0, 4, 6, 7, false, CLPRUNE_INVALID_SIZE},
-    {"ld * rows overflows", 0, 4, 6, SIZE_MAX / 2, false, CLPRUNE_SIZE_OVERFLOW},
-    {"offset overflows", SIZE_MAX - 3, 4, 6, 6, false, CLPRUNE_SIZE_OVERFLOW},
-    {"bytes overflow", SIZE_MAX / 4 + 1, 4, 6, 6, false, CLPRUNE_SIZE_OVERFLOW},
-};
-
-static void bad_matrix(void **state)
-{
-    const bad_mat *row = *state;
-    clprune_context *context = test_context();
-    float host[64] = {0};
-    test_buf buffer = test_buf_make(24 * sizeof(float), NULL);
-    test_mat good = test_mat_make(row->rows, row->cols, 0, NULL);
-    const clprune_mat mat = {
-        row->no_buffer ? NULL : buffer.buffer, row->offset, row->rows, row->cols, row->ld};
-    cl_event event = NULL;
-    TEST_FAILS(clprune_mat_write(context, mat, host), row->status, "mat");
-    TEST_FAILS(clprune_mat_read(context, mat, host), row->status, "mat");
-    TEST_FAILS(clprune_mat_fill(context, 1, mat, &event), row->status, "mat");
-    TEST_FAILS(clprune_mat_copy(context, mat, good.mat, &event), row->status, "from");
-    TEST_FAILS(clprune_mat_copy(context, good.mat, mat, &event), row->status, "to");
-    assert_null(event);
-    test_buf_unchanged(&buffer, "refused");
-    test_mat_unchanged(&good, "good");
-}
-
 /* --- Several matrices in one buffer --- */
 
 enum { SHARED = 5 };
@@ -355,8 +314,6 @@ int main(void)
     test_add(&list, create, NULL, "creating matrices");
     test_add(&list, create_shared, NULL, "several matrices in one buffer");
     test_add(&list, create_shared_fails, NULL, "several matrices that cannot be made");
-    for (size_t i = 0; i < sizeof bad_mats / sizeof bad_mats[0]; i++)
-        test_add(&list, bad_matrix, &bad_mats[i], "bad matrix: %s", bad_mats[i].name);
     test_add(&list, other_bad_arguments, NULL, "other bad arguments");
     return test_run_on_devices("matrix", &list);
 }

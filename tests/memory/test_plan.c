@@ -7,10 +7,7 @@
 
 static int allocations_left; /* that succeed and one that does not; 0: all do */
 
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-void *__wrap_realloc(void *memory, size_t size)
+TEST_WRAP(void *, realloc, (void *memory, size_t size))
 {
     if (allocations_left > 0 && --allocations_left == 0)
         return NULL;

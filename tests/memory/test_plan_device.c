@@ -12,69 +12,51 @@
 enum { COLS = 64, FEW = 2048, MANY = 8 * FEW, KEPT = 1024 };
 
 /* What the dry context has other than the real one. */
+typedef struct facts {
+    clprune_device_info device;
+    clprune_context_options options;
+} facts;
+
 typedef struct change {
     const char *name;
-    void (*make)(clprune_device_info *device, clprune_context_options *options);
+    void (*make)(facts *f);
     const char *refused[2]; /* by vector and tiled kernels, with this text; NULL: accepted */
 } change;
 
-static void nothing(clprune_device_info *device, clprune_context_options *options)
-{
-    (void)device;
-    (void)options;
-}
+#define CHANGE(name, statement)                                                                    \
+    static void name(facts *f)                                                                     \
+    {                                                                                              \
+        (void)f;                                                                                   \
+        statement;                                                                                 \
+    }
 
-static void kernels(clprune_device_info *device, clprune_context_options *options)
-{
-    (void)device;
-    options->kernels =
-        options->kernels == CLPRUNE_KERNELS_VECTOR ? CLPRUNE_KERNELS_TILED : CLPRUNE_KERNELS_VECTOR;
-}
+CHANGE(nothing, )
+CHANGE(kernels, f->options.kernels = f->options.kernels == CLPRUNE_KERNELS_VECTOR
+                                         ? CLPRUNE_KERNELS_TILED
+                                         : CLPRUNE_KERNELS_VECTOR)
+CHANGE(local_memory, f->device.local_memory /= 2)
+CHANGE(work_groups, f->device.max_work_group /= 2)
+CHANGE(compute_units, f->device.compute_units += 3)
+CHANGE(engine, test_debug("gemm=clblast"))
 
-static void precision(clprune_device_info *device, clprune_context_options *options)
+static void precision(facts *f)
 {
-    (void)strcpy(device->vendor, "NVIDIA"); /* assumed to have tensor cores */
-    options->precision = CLPRUNE_PRECISION_TF32;
+    (void)strcpy(f->device.vendor, "NVIDIA"); /* assumed to have tensor cores */
+    f->options.precision = CLPRUNE_PRECISION_TF32;
 }
 
 /* Another built-in row of parameters. */
-static void tuning(clprune_device_info *device, clprune_context_options *options)
+static void tuning(facts *f)
 {
-    (void)options;
-    const bool narrow = device->type == CL_DEVICE_TYPE_CPU && device->vector_width < 16;
-    device->type = CL_DEVICE_TYPE_CPU;
-    device->vector_width = narrow ? 16 : 8;
+    const bool narrow = f->device.type == CL_DEVICE_TYPE_CPU && f->device.vector_width < 16;
+    f->device.type = CL_DEVICE_TYPE_CPU;
+    f->device.vector_width = narrow ? 16 : 8;
 }
 
-static void local_memory(clprune_device_info *device, clprune_context_options *options)
+static void memory(facts *f)
 {
-    (void)options;
-    device->local_memory /= 2;
-}
-
-static void work_groups(clprune_device_info *device, clprune_context_options *options)
-{
-    (void)options;
-    device->max_work_group /= 2;
-}
-
-static void compute_units(clprune_device_info *device, clprune_context_options *options)
-{
-    (void)options;
-    device->compute_units += 3;
-}
-
-static void memory(clprune_device_info *device, clprune_context_options *options)
-{
-    device->global_memory *= 2;
-    options->mem_limit = UINT64_MAX;
-}
-
-static void engine(clprune_device_info *device, clprune_context_options *options)
-{
-    (void)device;
-    (void)options;
-    test_debug("gemm=clblast");
+    f->device.global_memory *= 2;
+    f->options.mem_limit = UINT64_MAX;
 }
 
 static const change changes[] = {
@@ -132,13 +114,13 @@ static void run_step(const program *p)
     TEST_OK(clprune_plan_end_step(p->context));
 }
 
-static clprune_plan *make_plan(void (*make)(clprune_device_info *, clprune_context_options *))
+static clprune_plan *make_plan(void (*make)(facts *f))
 {
-    clprune_device_info device = clprune_context_device_info(test_context());
-    clprune_context_options options = {.kernels = clprune_context_kernels(test_context()),
-        .precision = clprune_context_precision(test_context())};
-    make(&device, &options);
-    clprune_context *dry = test_open_dry(&device, &options);
+    facts f = {.device = clprune_context_device_info(test_context()),
+        .options = {.kernels = clprune_context_kernels(test_context()),
+            .precision = clprune_context_precision(test_context())}};
+    make(&f);
+    clprune_context *dry = test_open_dry(&f.device, &f.options);
     test_debug(NULL);
     const program p = open_program(dry, true);
     run_step(&p);

@@ -182,16 +182,9 @@ static void waits(void **state)
 
 static bool refuses_maps;
 
-void *__real_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-    cl_map_flags flags, size_t offset, size_t size, cl_uint count, const cl_event *events,
-    cl_event *event, cl_int *code);
-void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-    cl_map_flags flags, size_t offset, size_t size, cl_uint count, const cl_event *events,
-    cl_event *event, cl_int *code);
-
-void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-    cl_map_flags flags, size_t offset, size_t size, cl_uint count, const cl_event *events,
-    cl_event *event, cl_int *code)
+TEST_WRAP(void *, clEnqueueMapBuffer,
+    (cl_command_queue queue, cl_mem buffer, cl_bool blocking, cl_map_flags flags, size_t offset,
+        size_t size, cl_uint count, const cl_event *events, cl_event *event, cl_int *code))
 {
     *code = CL_MAP_FAILURE;
     return refuses_maps ? NULL

@@ -9,15 +9,15 @@
 
 #include "golden/golden_model.h"
 #include "resmlp_model.h"
+#include "support/test_fault.h"
 #include "support/test_folder.h"
 #include "trainer/files/safetensors.h"
 #include "trainer/files/weights.h"
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-static void counts(void **state)
+static void counts(NO_ROW)
 {
-    (void)state;
     /* S12: exact; the others as rounded in timm's table of models */
     static const double millions[] = {15.350872, 30.02, 44.69, 129.14};
     for (size_t i = 0; i < 4; i++) {
@@ -35,9 +35,8 @@ static void counts(void **state)
     assert_null(resmlp_arch_names[5]);
 }
 
-static void sizes_that_do_not_fit(void **state)
+static void sizes_that_do_not_fit(NO_ROW)
 {
-    (void)state;
     const resmlp_arch good = resmlp_arch_at(4);
     resmlp_arch arch = good;
     arch.patch = 5;
@@ -86,12 +85,8 @@ static void smaller_batch(void **state)
     TEST_OK(clprune_mat_fill(test_context(), NAN, roomy.model.work.dx, NULL));
     TEST_OK(clprune_mat_fill(test_context(), NAN, roomy.model.work.dnorm2, NULL));
     TEST_OK(clprune_mat_fill(test_context(), NAN, roomy.model.work.dfc1, NULL));
-    fixture *both[] = {&exact, &roomy};
-    for (int i = 0; i < 2; i++) {
-        fixture *f = both[i];
-        forward(f, true);
-        TEST_OK(resmlp_backward(&f->model, f->batch, f->images, f->labels, smoothing));
-    }
+    both_passes(&exact);
+    both_passes(&roomy);
     for (size_t i = 0; i < exact.model.tensors; i++) {
         const clprune_mat mat = exact.model.params[i].grad;
         float *want = read_mat(mat), *got = read_mat(roomy.model.params[i].grad);
@@ -129,32 +124,20 @@ static void kept_bytes(void **state)
 {
     const golden_resmlp_case *row = *state;
     const keep_policy policy = policy_of(row->block, row->sparsity);
-    const uint64_t before = clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live;
-    fixture f = make_fixture(row, &policy, row->batch, row->batch);
-    const kept_sums bytes = kept_of(&f);
-    assert_int_equal(
-        bytes.all, clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live - before);
-    const uint64_t t = (uint64_t)row->batch * f.model.tokens * row->dim;
-    const uint64_t h = (uint64_t)row->batch * f.model.tokens * row->hidden;
-    const uint64_t tail = t + (uint64_t)row->batch * (row->dim + row->classes);
-    assert_int_equal(bytes.dense, 4 * (row->depth * (6 * t + 2 * h) + tail));
+    const kept_sums bytes = check_kept(row, &policy);
     assert_true(row->block != 0 || bytes.indices == 0);
-    free_fixture(&f);
-    assert_int_equal(clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live, before);
 }
 
 /* S12 at 224 px and batch 32, off the ledger: dense, the 1552.9 MiB that autograd keeps; pruned, at
  * least the savings of the paper's Table III. Buffers that nothing touches take no memory. */
-static void paper_memory(void **state)
+static void paper_memory(NO_ROW)
 {
-    (void)state;
     static const double table[3][3] = {/* MiB; rows: s = 0.6, 0.7, 0.8; columns: b = 16, 32, 64 */
         {365.2, 384.2, 393.9}, {437.7, 456.3, 462.0}, {516.4, 524.1, 528.2}};
     static const float sparsities[3] = {0.6f, 0.7f, 0.8f};
     static const double mib = 1048576;
     const resmlp_arch s12 = resmlp_arch_at(0);
-    const clprune_memory_category kept = CLPRUNE_MEMORY_ACTIVATIONS;
-    const uint64_t before = clprune_memory_query(test_context(), kept).live;
+    const uint64_t before = kept_now();
     double dense = 0;
     for (int i = -1; i < 9; i++) {
         const int row = i / 3, column = i % 3;
@@ -162,7 +145,7 @@ static void paper_memory(void **state)
             i < 0 ? policy_of(0, 0) : policy_of(16u << column, (double)sparsities[row]);
         resmlp model;
         TEST_OK(resmlp_create(test_context(), &s12, &policy, 32, &model));
-        const double bytes = (double)(clprune_memory_query(test_context(), kept).live - before);
+        const double bytes = (double)(kept_now() - before);
         resmlp_destroy(&model);
         if (i < 0) {
             dense = bytes;
@@ -234,20 +217,6 @@ static keep_policy policy_of_sampled(float sparsity, uint32_t block, bool all)
     for (int i = 0; i < KEEP_TENSORS && all; i++)
         policy.rule[i] = policy.last_x = rule;
     return policy;
-}
-
-/* The gradients of all tensors, one after the other; a new array. */
-static float *gradients_of(fixture *f)
-{
-    float *all = new_floats(resmlp_arch_parameters(&f->model.arch)), *next = all;
-    forward(f, true);
-    TEST_OK(resmlp_backward(&f->model, f->batch, f->images, f->labels, smoothing));
-    for (size_t i = 0; i < f->model.tensors; i++) {
-        const clprune_mat grad = f->model.params[i].grad;
-        TEST_OK(clprune_mat_read(test_context(), grad, next));
-        next += grad.rows * grad.cols;
-    }
-    return all;
 }
 
 /* The weight gradients of the layers whose input is sampled are the dense ones on average, which
@@ -335,26 +304,19 @@ static void imported(void **state)
     const char *name = *state;
     const golden_resmlp_case *odd = &golden_resmlp_cases[2];
     const keep_policy dense = policy_of(0, 0);
-    char folder[TEST_PATH], out[TEST_PATH + 16];
+    const char *out = test_text("%s/out", test_folder());
     bool head_left;
     fault wrong = {0};
-    size_t want_size, size;
     assert_string_equal(odd->name, "odd");
     fixture f = make_fixture(odd, &dense, odd->batch, odd->batch);
     TEST_OK(resmlp_init(&f.model, 1));
-    if (!weights_import(&resmlp_model, &f.model, test_context(), name, &head_left, &wrong))
-        fail_msg("%s", wrong.text);
+    test_good(
+        weights_import(&resmlp_model, &f.model, test_context(), name, &head_left, &wrong), &wrong);
     assert_false(head_left);
     forward(&f, false);
     check_tensor(&tensors_of(odd)[odd->parameters], f.model.logits);
-    test_folder_make(folder);
-    (void)snprintf(out, sizeof out, "%s/out", folder);
-    assert_true(weights_export(&resmlp_model, &f.model, test_context(), out, &wrong));
-    unsigned char *want = test_file_read(TEST_GOLDEN "/timm.safetensors", &want_size);
-    unsigned char *got = test_file_read(out, &size);
-    assert_int_equal(size, want_size);
-    assert_memory_equal(got, want, size);
-    test_folder_remove(folder);
+    test_good(weights_export(&resmlp_model, &f.model, test_context(), out, &wrong), &wrong);
+    test_file_same(out, TEST_GOLDEN "/timm.safetensors");
     free_fixture(&f);
 }
 

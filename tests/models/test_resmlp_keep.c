@@ -3,6 +3,7 @@
  *
  * The error of codes of 8 and of 4 bits lies within its range. */
 #include "golden/golden_model.h"
+#include "support/test_objects.h"
 
 enum {
     DENSE,
@@ -48,9 +49,8 @@ static void set_form(keep_rule *rule, int form)
 
 /* ---- policies -------------------------------------------------------------------------------- */
 
-static void presets(void **state)
+static void presets(NO_ROW)
 {
-    (void)state;
     static const char *const names[] = {"dense", "paper", "pruned", "exact", "exact-tokens",
         "compact", "compact-pruned", "quantised", "pooled"};
     /*                                     x n1  t x2 n2  h  g  m last_x */
@@ -111,9 +111,8 @@ static void refused(keep_policy policy, const char *part)
     assert_null(model.params);
 }
 
-static void policies_without_sense(void **state)
+static void policies_without_sense(NO_ROW)
 {
-    (void)state;
     static const struct {
         size_t preset;
         keep_tensor tensor;
@@ -253,22 +252,11 @@ static void policies_by_block(void **state)
     }
 }
 
-/* All gradients of a policy, one after the other. */
-static float *gradients_of(const golden_resmlp_case *row, const keep_policy *policy)
+static float *gradients_with(const golden_resmlp_case *row, const keep_policy *policy)
 {
     fixture f = make_fixture(row, policy, row->batch, row->batch);
-    size_t elements = 0;
     resmlp_set_seed(&f.model, 7);
-    forward(&f, true);
-    TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing));
-    for (size_t i = 0; i < f.model.tensors; i++)
-        elements += f.model.params[i].grad.rows * f.model.params[i].grad.cols;
-    float *all = new_floats(elements), *next = all;
-    for (size_t i = 0; i < f.model.tensors; i++) {
-        const clprune_mat grad = f.model.params[i].grad;
-        TEST_OK(clprune_mat_read(test_context(), grad, next));
-        next += grad.rows * grad.cols;
-    }
+    float *all = gradients_of(&f);
     free_fixture(&f);
     return all;
 }
@@ -288,7 +276,7 @@ static void check_distance(const golden_resmlp_case *row, const keep_policy *pol
     (void)snprintf(exempt, sizeof exempt, "blocks.%u.mlp_channels.fc2.weight%s",
         (unsigned)row->depth - 1,
         policy->rule[KEEP_GELU].keep.form == CLPRUNE_FORM_POOLED ? "" : "?");
-    float *got = gradients_of(row, policy);
+    float *got = gradients_with(row, policy);
     const golden_tensor *tensors = tensors_of(row);
     size_t first = 0;
     for (size_t i = 0; i < row->parameters; i++) {
@@ -324,7 +312,7 @@ static void forms(void **state)
     const golden_resmlp_case *row = *state;
     const unsigned side = row->image / row->patch;
     const keep_policy plain = preset(DENSE);
-    float *dense = gradients_of(row, &plain);
+    float *dense = gradients_with(row, &plain);
     static const struct {
         unsigned bits;
         double least, most;
@@ -384,8 +372,7 @@ static void far_from_zero(void **state)
         fill(&f.model, "stem.proj.bias", shift);
         fill(&f.model, "alpha", 1);
         fill(&f.model, "beta", -shift);
-        forward(&f, true);
-        TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        both_passes(&f);
         assert_true(f.model.tensors <= sizeof want / sizeof want[0]);
         for (size_t i = 0; i < f.model.tensors; i++) {
             const clprune_mat grad = f.model.params[i].grad;
@@ -459,43 +446,19 @@ static void training(void **state)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static uint64_t live(clprune_memory_category category)
-{
-    return clprune_memory_query(test_context(), category).live;
-}
-
 /* The formula for what is kept is what the ledger says. */
 static void kept_bytes(void **state)
 {
-    const golden_resmlp_case *row = *state;
     keep_policy policies[POLICIES];
     const size_t count = all_policies(policies);
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t before = live(CLPRUNE_MEMORY_ACTIVATIONS);
-        fixture f = make_fixture(row, &policies[i], row->batch, row->batch);
-        const kept_sums bytes = kept_of(&f);
-        assert_int_equal(bytes.all, live(CLPRUNE_MEMORY_ACTIVATIONS) - before);
-        const uint64_t t = (uint64_t)row->batch * f.model.tokens * row->dim;
-        const uint64_t h = (uint64_t)row->batch * f.model.tokens * row->hidden;
-        const uint64_t tail = t + (uint64_t)row->batch * (row->dim + row->classes);
-        assert_int_equal(bytes.dense, 4 * (row->depth * (6 * t + 2 * h) + tail));
-        free_fixture(&f);
-        assert_int_equal(live(CLPRUNE_MEMORY_ACTIVATIONS), before);
-    }
-}
-
-static clprune_mat dry_mat(clprune_context *dry, const char *name, size_t rows, size_t cols)
-{
-    clprune_mat mat;
-    TEST_OK(clprune_mat_create(dry, CLPRUNE_MEMORY_INPUT, name, rows, cols, &mat));
-    return mat;
+    for (size_t i = 0; i < count; i++)
+        (void)check_kept(*state, &policies[i]);
 }
 
 /* resmlp_s12 at 224 px and batch 32: what is saved, and the planned peak of it and of workspace,
  * scratch that operations borrow included. */
-static void memory_of_s12(void **state)
+static void memory_of_s12(NO_ROW)
 {
-    (void)state;
     enum { BATCH = 32 };
     static const double most[2][2] = {/* MiB: saved; planned */
         {662, 685}, {552, 577.1}};
@@ -503,34 +466,22 @@ static void memory_of_s12(void **state)
     const resmlp_arch s12 = resmlp_arch_at(0);
     for (size_t i = EXACT; i <= EXACT_TOKENS; i++) {
         const keep_policy policy = preset(i);
-        clprune_context *dry;
-        clprune_plan *plan;
+        clprune_context *dry = test_open_dry(NULL, NULL);
         resmlp model;
-        TEST_OK(clprune_context_create_dry(NULL, NULL, &dry));
-        const clprune_mat levels = dry_mat(dry, "levels", 3, 256);
-        clprune_image_bytes images = {.levels = levels};
-        TEST_OK(clprune_buffer_create(
-            dry, CLPRUNE_MEMORY_INPUT, "images", BATCH * 3 * 224 * 224, &images.buffer));
-        const clprune_mat labels = dry_mat(dry, "labels", BATCH, 1);
-        const clprune_mat loss = dry_mat(dry, "loss", BATCH, 1);
-        const clprune_mat hit = dry_mat(dry, "hit", BATCH, 1);
+        const clprune_image_bytes images = {
+            .buffer = test_new_mat(dry, 3 * BATCH, 224 * 224 / sizeof(float)).buffer,
+            .levels = test_new_mat(dry, 3, 256)};
+        const clprune_mat labels = test_new_mat(dry, BATCH, 1), loss = test_new_mat(dry, BATCH, 1),
+                          hit = test_new_mat(dry, BATCH, 1);
         TEST_OK(clprune_plan_begin(dry));
         TEST_OK(resmlp_create(dry, &s12, &policy, BATCH, &model));
-        const double kept =
-            (double)clprune_memory_query(dry, CLPRUNE_MEMORY_ACTIVATIONS).live / mib;
+        const double kept = (double)test_live(dry, CLPRUNE_MEMORY_ACTIVATIONS) / mib;
         TEST_OK(resmlp_forward(&model, BATCH, images, true));
         TEST_OK(resmlp_loss(&model, BATCH, labels.buffer, 0.1f, loss, hit));
         TEST_OK(resmlp_backward(&model, BATCH, images, labels.buffer, 0.1f));
         TEST_OK(clprune_plan_end_step(dry));
-        TEST_OK(clprune_plan_create(dry, &plan));
-        const double all = (double)clprune_plan_sizes(plan).arena_bytes / mib;
-        clprune_plan_destroy(plan);
+        const double all = (double)clprune_plan_sizes(test_new_plan(dry)).arena_bytes / mib;
         resmlp_destroy(&model);
-        clprune_buffer_release(dry, images.buffer);
-        const clprune_mat mats[] = {levels, labels, loss, hit};
-        for (size_t k = 0; k < sizeof mats / sizeof mats[0]; k++)
-            clprune_buffer_release(dry, mats[k].buffer);
-        clprune_context_destroy(dry);
         print_message("%s: %.2f MiB saved, %.2f planned\n", resmlp_keep.preset_names[i], kept, all);
         if (!(kept <= most[i - EXACT][0]) || !(all <= most[i - EXACT][1]))
             fail_msg("%s: %.2f and %.2f MiB", resmlp_keep.preset_names[i], kept, all);

@@ -14,7 +14,7 @@
 #include "resnet.h"
 #include "resnet_model.h"
 #include "support/test_compare.h"
-#include "support/test_device.h"
+#include "support/test_fault.h"
 #include "support/test_folder.h"
 #include "trainer/files/safetensors.h"
 #include "trainer/files/weights.h"
@@ -86,11 +86,9 @@ static void fill_params(fixture *f)
     for (size_t i = 0; i < f->model.tensors; i++) {
         const clprune_param *p = &f->model.params[i];
         const size_t count = p->value.rows * p->value.cols;
-        float *values = test_alloc(count * sizeof *values),
-              *turned = test_alloc(count * sizeof *turned);
+        float *values = test_floats(count), *turned = test_floats(count);
         clprune_extent kernel;
         size_t in;
-        assert_true(values != NULL && turned != NULL);
         const bool conv = is_conv(f, i, &kernel, &in), head = i + 2 == f->model.tensors;
         if (conv || head)
             golden_fill_uniform(
@@ -124,8 +122,7 @@ static fixture make_with(
     keep_preset_rules(&resnet_keep_table, at, &settings, blocks, rules);
     const options o = options_defaults(&resnet_model);
     fault wrong = {0};
-    if (!keep_file_apply(text, "rules", &o, &sizes, rules, &wrong))
-        fail_msg("%s", wrong.text);
+    test_good(keep_file_apply(text, "rules", &o, &sizes, rules, &wrong), &wrong);
     keep_set_grids(&resnet_keep_table, &sizes, rules);
     TEST_OK(resnet_create(test_context(), &arch, rules, c->batch, &f.model));
     TEST_OK(resnet_init(&f.model, 1));
@@ -180,6 +177,15 @@ static const golden_row *golden_rows_of(const golden_resnet_case *c, const fixtu
         f->model.tensors + 2 * f->model.parts_count, 3 + SAMPLES);
 }
 
+/* A pass of training on the images of the case, forward and backward; returns the loss. */
+static double both_passes(fixture *f, const golden_resnet_case *c)
+{
+    write_batch(f, c, c->seed, 0);
+    const double loss = forward(f, true, smoothing);
+    TEST_OK(resnet_backward(&f->model, f->batch, f->images, f->labels, smoothing));
+    return loss;
+}
+
 /* Fails unless a tensor is the one of the row. */
 static void compare(
     const golden_row *row, const char *name, size_t count, const float *values, double allowed)
@@ -223,11 +229,9 @@ static void gradients(void **state)
     static const char *const presets[] = {"dense", "exact"};
     for (size_t p = 0; p < 2; p++) {
         fixture f = make(c, presets[p], (clprune_keep){0});
-        write_batch(&f, c, c->seed, 0);
-        const double loss = forward(&f, true, smoothing);
+        const double loss = both_passes(&f, c);
         if (!(fabs(loss - c->loss) <= 1e-5 * c->loss))
             fail_msg("%s, %s: loss %.9g, expected %.9g", c->name, presets[p], loss, c->loss);
-        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
         compare_grads(&f, c);
         destroy(&f);
     }
@@ -279,14 +283,10 @@ static void exact_dx(void **state)
         clprune_keep how;
     } forms[] = {{"pooled", {.cell = 2}}, {"pruned", {.sparsity = 0.7f}}};
     fixture dense = make(c, "dense", (clprune_keep){0});
-    write_batch(&dense, c, c->seed, 0);
-    (void)forward(&dense, true, smoothing);
-    TEST_OK(resnet_backward(&dense.model, dense.batch, dense.images, dense.labels, smoothing));
+    (void)both_passes(&dense, c);
     for (size_t k = 0; k < 2; k++) {
         fixture f = make(c, forms[k].preset, forms[k].how);
-        write_batch(&f, c, c->seed, 0);
-        (void)forward(&f, true, smoothing);
-        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        (void)both_passes(&f, c);
         for (size_t i = 0; i < f.model.tensors; i++) {
             clprune_extent kernel;
             size_t in;
@@ -308,13 +308,8 @@ static void codes(void **state)
     const golden_resnet_case *c = *state;
     fixture dense = make(c, "dense", (clprune_keep){0});
     fixture f = make(c, "compact", (clprune_keep){.bits = 8});
-    fixture *const both[] = {&dense, &f};
-    for (size_t k = 0; k < 2; k++) {
-        write_batch(both[k], c, c->seed, 0);
-        (void)forward(both[k], true, smoothing);
-        TEST_OK(resnet_backward(
-            &both[k]->model, both[k]->batch, both[k]->images, both[k]->labels, smoothing));
-    }
+    (void)both_passes(&dense, c);
+    (void)both_passes(&f, c);
     for (size_t i = 0; i < f.model.tensors; i++) {
         const clprune_mat mat = f.model.params[i].grad;
         float *want = read_mat(dense.model.params[i].grad), *got = read_mat(mat);
@@ -369,9 +364,7 @@ static void differences(void **state)
     static const char *const presets[] = {"dense", "exact"};
     for (size_t p = 0; p < 2; p++) {
         fixture f = make(c, presets[p], (clprune_keep){0});
-        write_batch(&f, c, c->seed, 0);
-        (void)forward(&f, true, smoothing);
-        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        (void)both_passes(&f, c);
         for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
             const clprune_param *param = &f.model.params[param_named(&f, names[k])];
             const size_t count = param->value.rows * param->value.cols;
@@ -420,7 +413,6 @@ static mean_error error_of_mean(const golden_resnet_case *c, const fixture *dens
             if (draw == 0) {
                 means[i] = test_alloc(count * sizeof(double));
                 squares[i] = test_alloc(count * sizeof(double));
-                assert_true(means[i] != NULL && squares[i] != NULL);
             }
             for (size_t e = 0; e < count; e++) {
                 means[i][e] += (double)got[e] / (double)draws;
@@ -454,9 +446,7 @@ static void unbiased(void **state)
     const clprune_keep how = {.bits = 4},
                        nearest = {.bits = 4, .rounding = CLPRUNE_ROUNDING_NEAREST};
     fixture dense = make(c, "dense", (clprune_keep){0});
-    write_batch(&dense, c, c->seed, 0);
-    (void)forward(&dense, true, smoothing);
-    TEST_OK(resnet_backward(&dense.model, dense.batch, dense.images, dense.labels, smoothing));
+    (void)both_passes(&dense, c);
     const mean_error few = error_of_mean(c, &dense, how, "", FEW),
                      many = error_of_mean(c, &dense, how, "", MANY),
                      fixed = error_of_mean(c, &dense, nearest, "", 2),
@@ -476,9 +466,8 @@ static void unbiased(void **state)
     destroy(&dense);
 }
 
-static void counts(void **state)
+static void counts(NO_ROW)
 {
-    (void)state;
     static const uint64_t parameters[] = {11689512, 21797672, 11173962, 272474};
     for (size_t i = 0; i < 4; i++) {
         const resnet_arch arch = resnet_arch_at(i);
@@ -497,8 +486,7 @@ static void check_counts(const resnet *model, const char *path, const int64_t *w
 {
     safetensors s;
     fault wrong = {0};
-    if (!safetensors_open(path, &s, &wrong))
-        fail_msg("%s", wrong.text);
+    test_good(safetensors_open(path, &s, &wrong), &wrong);
     for (size_t i = 0; i < model->parts_count; i++) {
         const safetensor *t = safetensors_find(&s, model->counts[i].name);
         int64_t got = TRAINER_NO_COUNT;
@@ -509,19 +497,25 @@ static void check_counts(const resnet *model, const char *path, const int64_t *w
     safetensors_close(&s);
 }
 
-static void same_files(const char *a, const char *b)
+static void export_to(resnet *model, const char *path)
 {
-    size_t a_size, b_size;
-    unsigned char *a_bytes = test_file_read(a, &a_size), *b_bytes = test_file_read(b, &b_size);
-    assert_int_equal(a_size, b_size);
-    assert_memory_equal(a_bytes, b_bytes, a_size);
+    fault wrong = {0};
+    test_good(weights_export(&resnet_model, model, test_context(), path, &wrong), &wrong);
+}
+
+static void import_from(resnet *model, const char *path)
+{
+    bool head_left;
+    fault wrong = {0};
+    test_good(
+        weights_import(&resnet_model, model, test_context(), path, &head_left, &wrong), &wrong);
+    assert_false(head_left);
 }
 
 /* A file of torchvision gives PyTorch's logits. Exported, it has the same bytes. A pass of training
  * adds 1 to each count of batches that the model has, a test none. */
-static void imported(void **state)
+static void imported(NO_ROW)
 {
-    (void)state;
     enum { BATCH = 4, IMAGE = 9, CLASSES = 5, UNITS = 6 };
     static const char path[] = TEST_GOLDEN "/torchvision.safetensors";
     const resnet_arch arch = {"small", IMAGE, CLASSES, false, 2, {1, 1}, {16, 32}};
@@ -529,28 +523,22 @@ static void imported(void **state)
     const size_t bytes = BATCH * 3 * IMAGE * IMAGE;
     keep_rule rules[64];
     resnet model;
-    bool head_left;
-    fault wrong = {0};
-    char folder[TEST_PATH], out[TEST_PATH + 16], again[TEST_PATH + 16];
+    const char *folder = test_folder(), *out = test_text("%s/out", folder),
+               *again = test_text("%s/again", folder);
     assert_true(keep_rules_count(&resnet_keep_table, 2) <= 64);
     keep_preset_rules(&resnet_keep_table, 0, &how, 2, rules);
     TEST_OK(resnet_create(test_context(), &arch, rules, BATCH, &model));
     TEST_OK(resnet_init(&model, 1));
     assert_int_equal(model.parts_count, UNITS);
-    if (!weights_import(&resnet_model, &model, test_context(), path, &head_left, &wrong))
-        fail_msg("%s", wrong.text);
-    assert_false(head_left);
+    import_from(&model, path);
     clprune_image_bytes images = golden_images_make(bytes);
     golden_images_write(&images, bytes, 7);
     TEST_OK(resnet_forward(&model, BATCH, images, false));
     float *logits = read_mat(model.logits);
     for (size_t i = 0; i < BATCH * CLASSES; i++)
         assert_true(fabs((double)logits[i] - golden_torchvision_logits[i]) <= 1e-4);
-    test_folder_make(folder);
-    (void)snprintf(out, sizeof out, "%s/out", folder);
-    (void)snprintf(again, sizeof again, "%s/again", folder);
-    assert_true(weights_export(&resnet_model, &model, test_context(), out, &wrong));
-    same_files(path, out);
+    export_to(&model, out);
+    test_file_same(path, out);
     /* some without a count: in neither file; the largest stays */
     const int64_t first = (INT64_C(1) << 33) + 2;
     const int64_t none = TRAINER_NO_COUNT;
@@ -560,16 +548,15 @@ static void imported(void **state)
     model.parts[4].batches = INT64_MAX;
     for (int pass = 0; pass < 2; pass++)
         TEST_OK(resnet_forward(&model, BATCH, images, true));
-    assert_true(weights_export(&resnet_model, &model, test_context(), out, &wrong));
+    export_to(&model, out);
     check_counts(&model, out, want);
     TEST_OK(resnet_init(&model, 2)); /* counts from 0 */
     TEST_OK(resnet_forward(&model, BATCH, images, true));
-    assert_true(weights_export(&resnet_model, &model, test_context(), again, &wrong));
+    export_to(&model, again);
     check_counts(&model, again, (const int64_t[UNITS]){1, 1, 1, 1, 1, 1});
-    assert_true(weights_import(&resnet_model, &model, test_context(), out, &head_left, &wrong));
-    assert_true(weights_export(&resnet_model, &model, test_context(), again, &wrong));
-    same_files(out, again);
-    test_folder_remove(folder);
+    import_from(&model, out);
+    export_to(&model, again);
+    test_file_same(out, again);
     golden_images_free(&images);
     resnet_destroy(&model);
 }

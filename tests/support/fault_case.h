@@ -34,7 +34,7 @@ void fault_add_buffer(
     fault_bytes *bytes, clprune_context *context, cl_mem buffer, size_t offset, size_t count);
 
 /* Its hooks run in this order; only `call` and `undo` may meet a failure. All but `call` may be
- * NULL. */
+ * NULL. After `close` all objects end that `open` made by test_objects.h. */
 typedef struct fault_case {
     const char *name;
     const void *row;                                         /* for the hooks */

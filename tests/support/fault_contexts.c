@@ -141,10 +141,12 @@ static void small_folder(clprune_context *c)
     test_environment("CLPRUNE_CACHE_LIMIT", "1");
 }
 
-static void undo_limit(clprune_context *c)
+static void undo_variables(clprune_context *c)
 {
+    static const char *const names[] = {"CLPRUNE_CACHE_LIMIT", "CLPRUNE_TUNING", "CLPRUNE_VERBOSE"};
     undo_second(c);
-    test_environment("CLPRUNE_CACHE_LIMIT", NULL);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        test_environment(names[i], NULL);
 }
 
 static void name_in_folder(const char *variable, const char *prefix, const char *name)
@@ -162,22 +164,10 @@ static void prepare_tuning(clprune_context *c)
     test_file_write(getenv("CLPRUNE_TUNING"), text, sizeof text - 1);
 }
 
-static void undo_tuning(clprune_context *c)
-{
-    undo_second(c);
-    test_environment("CLPRUNE_TUNING", NULL);
-}
-
 static void prepare_verbose(clprune_context *c)
 {
     (void)c;
     name_in_folder("CLPRUNE_VERBOSE", "2:", "trace");
-}
-
-static void undo_verbose(clprune_context *c)
-{
-    undo_second(c);
-    test_environment("CLPRUNE_VERBOSE", NULL);
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -250,22 +240,28 @@ static clprune_status call_sizes(clprune_context *c)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static const fault_case cases[] = {{"context", NULL, NULL, NULL, call_context, result_of_second,
-                                       undo_second, NULL, text_of_second},
-    {"context on a device", NULL, NULL, NULL, call_own_device, result_of_second, undo_second, NULL,
-        text_of_second},
-    {"plan", NULL, NULL, NULL, call_plan, result_of_second, undo_plan, NULL, text_of_second},
-    {"folder of programs, empty", NULL, open_folder, empty_folder, call_cached, result_of_cached,
-        undo_second, close_folder, text_of_second},
-    {"folder of programs, full", NULL, open_folder, NULL, call_cached, result_of_cached,
-        undo_second, close_folder, text_of_second},
-    {"folder of programs, small", NULL, open_folder, small_folder, call_cached, result_of_cached,
-        undo_limit, close_folder, text_of_second},
-    {"tuning file", NULL, open_folder, prepare_tuning, call_context, result_of_second, undo_tuning,
-        close_folder, text_of_second},
-    {"trace in a file", NULL, open_folder, prepare_verbose, call_context, result_of_second,
-        undo_verbose, close_folder, text_of_second},
-    {.name = "sizes", .call = call_sizes}};
+#define CONTEXT(NAME, CALL, UNDO)                                                                  \
+    {                                                                                              \
+        .name = (NAME), .call = (CALL), .result = result_of_second, .undo = (UNDO),                \
+        .text = text_of_second                                                                     \
+    }
+#define IN_FOLDER(NAME, PREPARE, CALL, RESULT)                                                     \
+    {                                                                                              \
+        .name = (NAME), .open = open_folder, .prepare = (PREPARE), .call = (CALL),                 \
+        .result = (RESULT), .undo = undo_variables, .close = close_folder, .text = text_of_second  \
+    }
+
+static const fault_case cases[] = {
+    CONTEXT("context", call_context, undo_second),
+    CONTEXT("context on a device", call_own_device, undo_second),
+    CONTEXT("plan", call_plan, undo_plan),
+    IN_FOLDER("folder of programs, empty", empty_folder, call_cached, result_of_cached),
+    IN_FOLDER("folder of programs, full", NULL, call_cached, result_of_cached),
+    IN_FOLDER("folder of programs, small", small_folder, call_cached, result_of_cached),
+    IN_FOLDER("tuning file", prepare_tuning, call_context, result_of_second),
+    IN_FOLDER("trace in a file", prepare_verbose, call_context, result_of_second),
+    {.name = "sizes", .call = call_sizes},
+};
 
 size_t fault_context_cases(const fault_case **list)
 {

@@ -4,18 +4,11 @@
 #include <string.h>
 
 #include "support/fault_case.h"
-#include "support/test_device.h"
+#include "support/test_objects.h"
 
 enum { BATCH = 2, TOKENS = 4, ROWS = BATCH * TOKENS, COLS = 24, OUT = 8, MOST = ROWS * COLS };
 
 /* ---- matrices with values -------------------------------------------------------------------- */
-
-static clprune_mat make(clprune_context *c, const char *name, size_t rows, size_t cols)
-{
-    clprune_mat made;
-    TEST_OK(clprune_mat_create(c, CLPRUNE_MEMORY_INPUT, name, rows, cols, &made));
-    return made;
-}
 
 static void set(clprune_context *c, clprune_mat mat, unsigned salt)
 {
@@ -28,12 +21,12 @@ static clprune_mat x, y, w, dw, out, b;
 static void open_mats(clprune_context *c, const void *row)
 {
     (void)row;
-    x = make(c, "x", ROWS, COLS);
-    y = make(c, "y", ROWS, COLS);
-    w = make(c, "w", OUT, COLS);
-    dw = make(c, "dw", OUT, COLS);
-    out = make(c, "out", ROWS, OUT);
-    b = make(c, "b", 1, OUT);
+    x = test_new_mat(c, ROWS, COLS);
+    y = test_new_mat(c, ROWS, COLS);
+    w = test_new_mat(c, OUT, COLS);
+    dw = test_new_mat(c, OUT, COLS);
+    out = test_new_mat(c, ROWS, OUT);
+    b = test_new_mat(c, 1, OUT);
 }
 
 static void prepare_mats(clprune_context *c)
@@ -46,13 +39,6 @@ static void prepare_mats(clprune_context *c)
     set(c, b, 6);
 }
 
-static void close_mats(clprune_context *c)
-{
-    const clprune_mat all[] = {x, y, w, dw, out, b};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        clprune_buffer_release(c, all[i].buffer);
-}
-
 static void result_of_mats(clprune_context *c, fault_bytes *to)
 {
     fault_add_mat(to, c, y);
@@ -60,21 +46,40 @@ static void result_of_mats(clprune_context *c, fault_bytes *to)
     fault_add_mat(to, c, out);
 }
 
-/* ---- buffers and matrices -------------------------------------------------------------------- */
+/* ---- what calls create ----------------------------------------------------------------------- */
 
 static cl_mem buffer;
 static clprune_mat made[3];
+static clprune_bsr bsr;
+static clprune_saved *saved;
+static clprune_linear *linear;
+static clprune_conv2d *conv;
+static clprune_optimizer *optimizer;
+
+static void undo_created(clprune_context *c)
+{
+    clprune_optimizer_destroy(optimizer);
+    clprune_saved_destroy(saved);
+    clprune_linear_destroy(linear);
+    clprune_conv2d_destroy(conv);
+    clprune_bsr_destroy(c, &bsr);
+    clprune_buffer_release(c, made[0].buffer);
+    clprune_buffer_release(c, buffer);
+    optimizer = NULL;
+    saved = NULL;
+    linear = NULL;
+    conv = NULL;
+    memset(&bsr, 0, sizeof bsr);
+    memset(made, 0, sizeof made);
+    buffer = NULL;
+}
+
+/* ---- buffers and matrices -------------------------------------------------------------------- */
 
 static clprune_status call_buffer(clprune_context *c)
 {
     return fault_checked(
         clprune_buffer_create(c, CLPRUNE_MEMORY_INPUT, "a buffer", 1000, &buffer), &buffer);
-}
-
-static void undo_buffer(clprune_context *c)
-{
-    clprune_buffer_release(c, buffer);
-    buffer = NULL;
 }
 
 static clprune_status call_large_buffer(clprune_context *c) /* in huge pages */
@@ -98,12 +103,6 @@ static clprune_status call_mats_create(clprune_context *c)
         made[i] = (clprune_mat){.rows = i + 1, .cols = 5};
     return fault_checked(
         clprune_mats_create(c, CLPRUNE_MEMORY_PARAMETERS, 3, names, made), &made[2].buffer);
-}
-
-static void undo_made(clprune_context *c)
-{
-    clprune_buffer_release(c, made[0].buffer);
-    memset(made, 0, sizeof made);
 }
 
 static float host[MOST + 20];
@@ -144,14 +143,11 @@ static cl_event user_event;
 
 static void open_queues(clprune_context *c, const void *row)
 {
-    cl_int code;
     open_mats(c, row);
     first_queue = clprune_context_queue(c);
     assert_int_equal(clRetainCommandQueue(first_queue), CL_SUCCESS);
-    other_queue = clCreateCommandQueue(clprune_context_cl(c), clprune_context_device(c), 0, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    user_event = clCreateUserEvent(clprune_context_cl(c), &code);
-    assert_int_equal(code, CL_SUCCESS);
+    other_queue = test_new_queue(c, 0);
+    user_event = test_new_event(c);
     assert_int_equal(clSetUserEventStatus(user_event, CL_COMPLETE), CL_SUCCESS);
 }
 
@@ -175,15 +171,11 @@ static void undo_queues(clprune_context *c)
 
 static void close_queues(clprune_context *c)
 {
-    close_mats(c);
-    assert_int_equal(clReleaseEvent(user_event), CL_SUCCESS);
-    assert_int_equal(clReleaseCommandQueue(first_queue), CL_SUCCESS);
-    assert_int_equal(clReleaseCommandQueue(other_queue), CL_SUCCESS);
+    (void)c;
+    TEST_CL(clReleaseCommandQueue(first_queue));
 }
 
 /* ---- sparse and batched products ------------------------------------------------------------- */
-
-static clprune_bsr bsr;
 
 static clprune_status call_bsr(
     clprune_context *c, clprune_value_type values, clprune_index_type index)
@@ -233,12 +225,6 @@ static clprune_status call_bsr_forms(clprune_context *c)
     return status;
 }
 
-static void undo_bsr(clprune_context *c)
-{
-    clprune_bsr_destroy(c, &bsr);
-    memset(&bsr, 0, sizeof bsr);
-}
-
 static clprune_status call_gemm_batched(clprune_context *c)
 {
     const clprune_mat one = {x.buffer, 0, TOKENS, COLS, COLS},
@@ -275,7 +261,6 @@ static const store_row rows[] = {KEEP(.form = CLPRUNE_FORM_DENSE),
     {.keep = {.form = CLPRUNE_FORM_GELU_CODE, .bits = 4}, .activation = CLPRUNE_ACTIVATION_GELU}};
 
 static const store_row *row_of;
-static clprune_saved *saved;
 
 static void open_store(clprune_context *c, const void *row)
 {
@@ -343,13 +328,6 @@ static clprune_status call_store_in(clprune_context *c)
     return status;
 }
 
-static void undo_store(clprune_context *c)
-{
-    clprune_saved_destroy(saved);
-    saved = NULL;
-    undo_buffer(c);
-}
-
 /* ---- host memory ----------------------------------------------------------------------------- */
 
 /* Aligned memory is used in place, other memory is staged, here with gaps between its rows. */
@@ -411,9 +389,6 @@ static clprune_status call_store_host(clprune_context *c)
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-static clprune_linear *linear;
-static clprune_conv2d *conv;
-
 static clprune_status call_linear(clprune_context *c)
 {
     const clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = rows[1].keep};
@@ -425,13 +400,6 @@ static clprune_status call_linear(clprune_context *c)
     THEN(clprune_linear_backward(linear, BATCH, saved, out, w,
         &(clprune_grads){.dx = y, .dw = dw, .db = b, .beta = 1}, NULL));
     return status;
-}
-
-static void undo_linear(clprune_context *c)
-{
-    undo_store(c);
-    clprune_linear_destroy(linear);
-    linear = NULL;
 }
 
 static const clprune_extent picture = {2, 4};
@@ -456,14 +424,7 @@ static clprune_status call_conv(clprune_context *c)
     return status;
 }
 
-static void undo_conv(clprune_context *c)
-{
-    undo_store(c);
-    clprune_conv2d_destroy(conv);
-    conv = NULL;
-}
-
-static clprune_optimizer *optimizer;
+static clprune_optimizer *stepped;
 
 static clprune_status call_optimizer(clprune_context *c)
 {
@@ -485,13 +446,6 @@ static clprune_status call_optimizer(clprune_context *c)
     return status;
 }
 
-static void undo_optimizer(clprune_context *c)
-{
-    (void)c;
-    clprune_optimizer_destroy(optimizer);
-    optimizer = NULL;
-}
-
 /* A failed step does not count: the next one is the same step. */
 static void open_step(clprune_context *c, const void *row)
 {
@@ -500,65 +454,73 @@ static void open_step(clprune_context *c, const void *row)
     open_mats(c, row);
     const clprune_param params[] = {
         {.name = "y", .value = y, .grad = x}, {.name = "dw", .value = dw, .grad = w}};
-    TEST_OK(clprune_optimizer_create(c, &desc, 2, params, &optimizer));
+    stepped = test_new_optimizer(c, desc, 2, params);
 }
 
 static void prepare_step(clprune_context *c)
 {
     prepare_mats(c);
-    clprune_optimizer_set_steps(optimizer, 0);
+    clprune_optimizer_set_steps(stepped, 0);
     for (size_t i = 0; i < 4; i++)
-        TEST_OK(clprune_mat_fill(c, 0, clprune_optimizer_state(optimizer, i / 2, i % 2), NULL));
+        TEST_OK(clprune_mat_fill(c, 0, clprune_optimizer_state(stepped, i / 2, i % 2), NULL));
 }
 
 static clprune_status call_step(clprune_context *c)
 {
     (void)c;
-    const clprune_status status = clprune_optimizer_step(optimizer, 0.1f, NULL);
-    assert_int_equal(clprune_optimizer_steps(optimizer), status == CLPRUNE_SUCCESS);
+    const clprune_status status = clprune_optimizer_step(stepped, 0.1f, NULL);
+    assert_int_equal(clprune_optimizer_steps(stepped), status == CLPRUNE_SUCCESS);
     return status;
-}
-
-static void close_step(clprune_context *c)
-{
-    undo_optimizer(c);
-    close_mats(c);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define WITH_MATS(name, call, undo)                                                                \
+#define MATS(NAME, CALL, RESULT)                                                                   \
     {                                                                                              \
-        name, NULL, open_mats, prepare_mats, call, result_of_mats, undo, close_mats, NULL          \
+        .name = (NAME), .open = open_mats, .prepare = prepare_mats, .call = (CALL),                \
+        .result = (RESULT), .undo = undo_created                                                   \
+    }
+#define STORED(NAME, ROW, CALL, RESULT)                                                            \
+    {                                                                                              \
+        .name = NAME, .row = (ROW), .open = open_store, .prepare = prepare_mats, .call = (CALL),   \
+        .result = (RESULT), .undo = undo_created                                                   \
     }
 #define STORE(name, i)                                                                             \
-    {"store, " name, &rows[i], open_store, prepare_mats, call_store, result_of_store, undo_store,  \
-        close_mats, NULL},                                                                         \
-    {                                                                                              \
-        "store in memory, " name, &rows[i], open_store, prepare_mats, call_store_in,               \
-            result_of_store, undo_store, close_mats, NULL                                          \
-    }
+    STORED("store, " name, &rows[i], call_store, result_of_store),                                 \
+        STORED("store in memory, " name, &rows[i], call_store_in, result_of_store)
 
-static const fault_case cases[] = {{.name = "buffer", .call = call_buffer, .undo = undo_buffer},
-    {.name = "large buffer", .call = call_large_buffer, .undo = undo_buffer},
-    {.name = "matrix", .call = call_mat_create, .undo = undo_made},
-    {.name = "matrices", .call = call_mats_create, .undo = undo_made},
-    {"transfers", NULL, open_mats, prepare_mats, call_transfers, result_of_transfers, NULL,
-        close_mats, NULL},
-    {"queues", NULL, open_queues, prepare_mats, call_queues, result_of_mats, undo_queues,
-        close_queues, NULL},
-    WITH_MATS("bsr", call_bsr_plain, undo_bsr), WITH_MATS("bsr, narrow", call_bsr_narrow, undo_bsr),
-    WITH_MATS("bsr, nt and nn", call_bsr_forms, undo_bsr),
-    WITH_MATS("gemm_batched", call_gemm_batched, NULL), STORE("dense", 0), STORE("pruned", 1),
+static const fault_case cases[] = {{.name = "buffer", .call = call_buffer, .undo = undo_created},
+    {.name = "large buffer", .call = call_large_buffer, .undo = undo_created},
+    {.name = "matrix", .call = call_mat_create, .undo = undo_created},
+    {.name = "matrices", .call = call_mats_create, .undo = undo_created},
+    MATS("transfers", call_transfers, result_of_transfers),
+    {.name = "queues",
+        .open = open_queues,
+        .prepare = prepare_mats,
+        .call = call_queues,
+        .result = result_of_mats,
+        .undo = undo_queues,
+        .close = close_queues},
+    MATS("bsr", call_bsr_plain, result_of_mats),
+    MATS("bsr, narrow", call_bsr_narrow, result_of_mats),
+    MATS("bsr, nt and nn", call_bsr_forms, result_of_mats),
+    MATS("gemm_batched", call_gemm_batched, result_of_mats), STORE("dense", 0), STORE("pruned", 1),
     STORE("pruned, centred, sampled, bf16", 2), STORE("mean", 3), STORE("quantised", 4),
     STORE("pooled", 5), STORE("mask", 6), STORE("GELU code", 7),
-    {"wrap", NULL, open_mats, prepare_mats, call_wrap, result_of_wrap, undo_wrap, close_mats, NULL},
-    {"store of the host's", &rows[1], open_store, prepare_mats, call_store_host, result_of_wrap,
-        undo_store, close_mats, NULL},
-    WITH_MATS("linear", call_linear, undo_linear), WITH_MATS("conv2d", call_conv, undo_conv),
-    WITH_MATS("optimizer", call_optimizer, undo_optimizer),
-    {"optimizer_step", NULL, open_step, prepare_step, call_step, result_of_mats, NULL, close_step,
-        NULL}};
+    {.name = "wrap",
+        .open = open_mats,
+        .prepare = prepare_mats,
+        .call = call_wrap,
+        .result = result_of_wrap,
+        .undo = undo_wrap},
+    STORED("store of the host's", &rows[1], call_store_host, result_of_wrap),
+    MATS("linear", call_linear, result_of_mats), MATS("conv2d", call_conv, result_of_mats),
+    MATS("optimizer", call_optimizer, result_of_mats),
+    {.name = "optimizer_step",
+        .open = open_step,
+        .prepare = prepare_step,
+        .call = call_step,
+        .result = result_of_mats}};
 
 size_t fault_object_cases(const fault_case **list)
 {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "support/test_device.h"
+#include "trainer/base/try.h"
 
 static const char *const archs[] = {"small", "large", NULL};
 static const char *const preset_names[] = {"dense", NULL};
@@ -95,11 +96,11 @@ static clprune_status init(void *model, uint64_t seed)
     assert_non_null(values);
     for (size_t i = 0; i < count; i++)
         values[i] = (float)((i * 2654435761u + seed) % 1000) * 1e-5f;
-    clprune_status status = clprune_mat_write(m->context, m->w, values);
+    const clprune_status status = clprune_mat_write(m->context, m->w, values);
     free(values);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_fill(m->context, 0.0f, m->mean, NULL);
-    return status == CLPRUNE_SUCCESS ? clprune_mat_fill(m->context, 1.0f, m->ones, NULL) : status;
+    TRY(status);
+    TRY(clprune_mat_fill(m->context, 0.0f, m->mean, NULL));
+    return clprune_mat_fill(m->context, 1.0f, m->ones, NULL);
 }
 
 static clprune_param *params(void *model, size_t *count)
@@ -144,18 +145,14 @@ static clprune_status forward(void *model, size_t batch, clprune_image_bytes ima
         m->watch(m->watch_user, "forward", 0);
     if (training && m->batches != TRAINER_NO_COUNT)
         ++m->batches;
-    clprune_status status = clprune_mat_fill(m->context, 1.0f, ones, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_fill(m->context, 0.0f, m->zero, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_patch_embed_forward_bytes(
-            m->context, &m->whole, batch, images, m->w, m->zero, logits, NULL);
-    if (status == CLPRUNE_SUCCESS && training)
-        status = clprune_gemm(
-            m->context, true, false, 0.1f / (float)batch, 0.9f, ones, logits, m->mean, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_gemm(m->context, false, false, 1.0f, 1.0f, ones, m->mean, logits, NULL);
-    return status;
+    TRY(clprune_mat_fill(m->context, 1.0f, ones, NULL));
+    TRY(clprune_mat_fill(m->context, 0.0f, m->zero, NULL));
+    TRY(clprune_patch_embed_forward_bytes(
+        m->context, &m->whole, batch, images, m->w, m->zero, logits, NULL));
+    if (training)
+        TRY(clprune_gemm(
+            m->context, true, false, 0.1f / (float)batch, 0.9f, ones, logits, m->mean, NULL));
+    return clprune_gemm(m->context, false, false, 1.0f, 1.0f, ones, m->mean, logits, NULL);
 }
 
 static clprune_status loss(
@@ -172,12 +169,10 @@ static clprune_status backward(
 {
     linear_model *m = model;
     const clprune_mat log_p = clprune_mat_rows(m->log_p, 0, batch);
-    clprune_status status = clprune_cross_entropy_backward(
-        m->context, smoothing, 1.0f / (float)batch, log_p, labels, log_p, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_patch_embed_backward_bytes(
-            m->context, &m->whole, batch, images, log_p, &(clprune_grads){.dw = m->dw}, NULL);
-    return status;
+    TRY(clprune_cross_entropy_backward(
+        m->context, smoothing, 1.0f / (float)batch, log_p, labels, log_p, NULL));
+    return clprune_patch_embed_backward_bytes(
+        m->context, &m->whole, batch, images, log_p, &(clprune_grads){.dw = m->dw}, NULL);
 }
 
 static const keep_table table_without_ladder = {.entries = entries,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/test_folder.h"
 #include "support/test_memory.h"
 
 #define MAX_DEVICES 16
@@ -225,6 +226,7 @@ static int run_on_devices(const char *group, test_list *list, bool both_families
     size_t count = 0;
     int failed = selects_nothing(group, list);
     before_cases = test_mark();
+    test_keep_environment();
     if (clprune_device_list(MAX_DEVICES, devices, &count) != CLPRUNE_SUCCESS) {
         fprintf(stderr, "%s: %s\n", group, clprune_last_error(NULL));
         failed = 1;
@@ -258,6 +260,7 @@ int test_run_on_each_device(const char *group, test_list *list)
 int test_run_on_host(const char *group, test_list *list)
 {
     before_cases = test_mark();
+    test_keep_environment();
     const int failed = selects_nothing(group, list) ||
                        _cmocka_run_group_tests(group, list->tests, list->count, NULL, NULL) != 0;
     free_list(list);

@@ -95,6 +95,18 @@ void test_fails(clprune_status status, const clprune_context *context, clprune_s
 /* Fails the case unless a call of OpenCL succeeded. */
 #define TEST_CL(call) assert_int_equal(call, CL_SUCCESS)
 
+/* Defines what the linker puts in the place of a function (--wrap), which __real_... is then:
+ *
+ *     TEST_WRAP(cl_int, clFinish, (cl_command_queue queue))
+ *     {
+ *         return __real_clFinish(queue);
+ *     }
+ */
+#define TEST_WRAP(type, function, parameters)                                                      \
+    type __real_##function parameters;                                                             \
+    type __wrap_##function parameters;                                                             \
+    type __wrap_##function parameters
+
 /* The parameter of a case that has no row. */
 #define NO_ROW __attribute__((unused)) void **unused
 

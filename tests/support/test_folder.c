@@ -136,6 +136,14 @@ void *test_file_read(const char *path, size_t *size)
     return data;
 }
 
+void test_file_same(const char *a, const char *b)
+{
+    size_t size, other;
+    const void *bytes = test_file_read(a, &size), *others = test_file_read(b, &other);
+    assert_int_equal(size, other);
+    assert_memory_equal(bytes, others, size);
+}
+
 void test_file_write(const char *path, const void *data, size_t size)
 {
     FILE *file = fopen(path, "wb");
@@ -162,8 +170,15 @@ static void restore(void *of, void *what)
 {
     variable *v = what;
     (void)of;
-    set_variable(v->name, v->was_set ? v->value : NULL);
+    if (v->changed)
+        set_variable(v->name, v->was_set ? v->value : NULL);
     v->changed = false;
+}
+
+void test_keep_environment(void)
+{
+    for (size_t i = 0; i < VARIABLES; i++)
+        variables[i].changed = false;
 }
 
 void test_environment(const char *name, const char *value)

@@ -29,6 +29,12 @@ void test_comma_locale(int category);
 /* Whole files. */
 void *test_file_read(const char *path, size_t *size);
 void test_file_write(const char *path, const void *data, size_t size);
+/* Fails the case unless both have the same bytes. */
+void test_file_same(const char *a, const char *b);
+
+/* The variables of the environment are from now on what the end of a case sets back to: called by
+ * the fixture when main has set its own. */
+void test_keep_environment(void);
 
 /* setenv, or unsetenv for NULL. The end of the case sets the variable back. */
 void test_environment(const char *name, const char *value);

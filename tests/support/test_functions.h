@@ -2,10 +2,12 @@
 #ifndef CLPRUNE_TEST_FUNCTIONS_H
 #define CLPRUNE_TEST_FUNCTIONS_H
 
+#include <string.h>
+
 #include "clprune/clprune.h"
 #include "nn/layers/activation_private.h"
 #include "nn/norm/batch_norm_private.h"
-#include "support/test_device.h"
+#include "support/test_objects.h"
 
 enum { BATCH = 2, TOKENS = 4, ROWS = BATCH * TOKENS, COLS = 24, OUT = 8, MOST = 13 };
 /* Images of 4 x 6 pixels, kernels of 2 x 2. */
@@ -16,11 +18,23 @@ static const clprune_extent image = {HEIGHT, WIDTH};
 static const clprune_max_pool_desc pool = {.kernel = {2, 2}};
 static const clprune_patch_embed_desc patches = {CHANNELS, HEIGHT, WIDTH, 2, OUT};
 
-/* Arguments of some functions besides matrices. */
-static struct {
+/* Samples of COLS in all of ROWS, in blocks of 1 x 4, of which some are kept. */
+enum {
+    KEPT = 7,
+    BLOCKS = TOKENS * COLS / 4,
+    CROW = BATCH * (TOKENS + 1),
+    MASK = ROWS * COLS / 4 / 4
+};
+
+/* Arguments of some functions besides matrices; open_arguments makes good ones. */
+static struct arguments {
     clprune_linear *linear, *token;
     clprune_conv2d *conv;
     clprune_saved *dense, *pruned, *mean, *quantised, *mask, *code, *pixels;
+    size_t batch, blocks, strides[3];
+    clprune_norm norm;
+    clprune_bsr bsr; /* its buffers are operands */
+    bool no_bsr;
 } with;
 
 /* The context of the device, or a dry one. */
@@ -38,9 +52,25 @@ static clprune_context *context;
         return expression;                                                                         \
     }
 
-static clprune_batch_norm bn_of(const clprune_mat *m)
+static const clprune_batch_norm *bn_of(const clprune_mat *m)
 {
-    return (clprune_batch_norm){.mean = m[0], .inv = m[1], .gamma = m[2], .beta = m[3]};
+    static clprune_batch_norm bn;
+    bn = (clprune_batch_norm){.mean = m[0], .inv = m[1], .gamma = m[2], .beta = m[3]};
+    return &bn;
+}
+
+static const clprune_batch_norm_in *in_of(const clprune_mat *m)
+{
+    static clprune_batch_norm_in in;
+    in = (clprune_batch_norm_in){.bn = bn_of(m), .relu = true, .x = m[4], .dy = m[5], .mask = m[6]};
+    return &in;
+}
+
+static const clprune_grads *grads_of(const clprune_mat *m)
+{
+    static clprune_grads grads;
+    grads = (clprune_grads){.dx = m[0], .dw = m[1], .db = m[2], .beta = 1};
+    return &grads;
 }
 
 static clprune_token_mix mix_of(const clprune_mat *m)
@@ -48,6 +78,22 @@ static clprune_token_mix mix_of(const clprune_mat *m)
     return (clprune_token_mix){.alpha = m[0], .beta = m[1], .w = m[2], .b = m[3], .ls = m[4]};
 }
 
+/* The matrix whose values, crow and col are the buffers of m. */
+static const clprune_bsr *bsr_of(const clprune_mat *m)
+{
+    static clprune_bsr bsr;
+    bsr = with.bsr;
+    bsr.values = m[0].buffer;
+    bsr.crow = m[1].buffer;
+    bsr.col = m[2].buffer;
+    return with.no_bsr ? NULL : &bsr;
+}
+
+static float host[ROWS * COLS];
+
+CALL(mat_write, clprune_mat_write(CONTEXT, m[0], host))
+CALL(mat_read, clprune_mat_read(CONTEXT, m[0], host))
+CALL(mat_fill, clprune_mat_fill(CONTEXT, 3, m[0], EVENT))
 CALL(mat_copy, clprune_mat_copy(CONTEXT, m[0], m[1], EVENT))
 CALL(affine, clprune_affine_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
 CALL(affine_back, clprune_affine_backward(CONTEXT, 1, 0, m[0], m[1], m[2], m[3],
@@ -80,8 +126,8 @@ CALL(cross_entropy,
 CALL(cross_entropy_back,
     clprune_cross_entropy_backward(CONTEXT, 0.1f, 1, m[0], m[1].buffer, m[2], EVENT))
 CALL(patch, clprune_patch_embed_forward(CONTEXT, &patches, BATCH, m[0], m[1], m[2], m[3], EVENT))
-CALL(patch_back, clprune_patch_embed_backward(CONTEXT, &patches, BATCH, m[0], m[1], m[2],
-                     &(clprune_grads){.dx = m[3], .dw = m[4], .db = m[5], .beta = 1}, EVENT))
+CALL(patch_back, clprune_patch_embed_backward(
+                     CONTEXT, &patches, BATCH, m[0], m[1], m[2], grads_of(m + 3), EVENT))
 CALL(channels_last, clprune_image_channels_last(CONTEXT, BATCH, CHANNELS, image, m[0], m[1], EVENT))
 CALL(channels_last_bytes, clprune_image_bytes_channels_last(CONTEXT, BATCH, CHANNELS, image,
                               (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], EVENT))
@@ -93,10 +139,10 @@ CALL(patch_bytes_back, clprune_patch_embed_backward_bytes(CONTEXT, &patches, BAT
 CALL(max_pool, clprune_max_pool_forward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
 CALL(
     max_pool_back, clprune_max_pool_backward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
-CALL(conv,
-    clprune_conv2d_forward(with.conv, BATCH, image, m[0], m[1], m[2], m[3], with.pixels, EVENT))
-CALL(conv_back, clprune_conv2d_backward(with.conv, BATCH, image, with.pixels, m[0], m[1],
-                    &(clprune_grads){.dx = m[2], .dw = m[3], .db = m[4], .beta = 1}, EVENT))
+CALL(conv, clprune_conv2d_forward(
+               with.conv, with.batch, image, m[0], m[1], m[2], m[3], with.pixels, EVENT))
+CALL(conv_back, clprune_conv2d_backward(
+                    with.conv, with.batch, image, with.pixels, m[0], m[1], grads_of(m + 2), EVENT))
 CALL(moments, clprune_batch_norm_moments(CONTEXT, 0, m[0], m[1], m[2], EVENT))
 CALL(merge, clprune__batch_norm_merge(CONTEXT, 0, 7, 2, m[0], m[1], m[2], EVENT))
 CALL(statistics,
@@ -108,116 +154,68 @@ CALL(bn_product, clprune_batch_norm_backward_product(CONTEXT, ROWS, 1,
                      &(clprune_batch_norm_products){
                          .w = m[3], .patch_sum = m[4], .x_product = m[5], .dz_sum = m[6]},
                      m[7], m[8], EVENT))
-CALL(restore_pruned, clprune_saved_restore(with.pruned, 0, BATCH, m[0], EVENT))
-CALL(restore_mask, clprune_saved_restore(with.mask, 0, BATCH, m[0], EVENT))
-CALL(store_mean, clprune_saved_store(with.mean, 0, BATCH, m[0], EVENT))
-CALL(store_code, clprune_saved_store(with.code, 0, BATCH, m[0], EVENT))
-CALL(store_quantised, clprune_saved_store(with.quantised, 0, BATCH, m[0], EVENT))
-CALL(tn_dense, clprune_saved_product_tn(with.dense, 0, BATCH, 0, m[0], m[1], EVENT))
-CALL(tn_quantised, clprune_saved_product_tn(with.quantised, 0, BATCH, 0, m[0], m[1], EVENT))
-CALL(nt_dense, clprune_saved_product_nt(with.dense, 0, BATCH, 0, m[0], m[1], EVENT))
-CALL(nt_mean, clprune_saved_product_nt(with.mean, 0, BATCH, 0, m[0], m[1], EVENT))
-CALL(activation, clprune_activation_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, BATCH, m[0], m[1],
-                     m[2], with.pruned, EVENT))
+CALL(restore_pruned, clprune_saved_restore(with.pruned, 0, with.batch, m[0], EVENT))
+CALL(restore_mask, clprune_saved_restore(with.mask, 0, with.batch, m[0], EVENT))
+CALL(store_mean, clprune_saved_store(with.mean, 0, with.batch, m[0], EVENT))
+CALL(store_code, clprune_saved_store(with.code, 0, with.batch, m[0], EVENT))
+CALL(store_quantised, clprune_saved_store(with.quantised, 0, with.batch, m[0], EVENT))
+CALL(store_pruned, clprune_saved_store(with.pruned, 0, with.batch, m[0], EVENT))
+CALL(tn_pruned, clprune_saved_product_tn(with.pruned, 0, with.batch, 0, m[0], m[1], EVENT))
+CALL(nt_pruned, clprune_saved_product_nt(with.pruned, 0, with.batch, 0, m[0], m[1], EVENT))
+CALL(tn_dense, clprune_saved_product_tn(with.dense, 0, with.batch, 0, m[0], m[1], EVENT))
+CALL(tn_quantised, clprune_saved_product_tn(with.quantised, 0, with.batch, 0, m[0], m[1], EVENT))
+CALL(nt_dense, clprune_saved_product_nt(with.dense, 0, with.batch, 0, m[0], m[1], EVENT))
+CALL(nt_mean, clprune_saved_product_nt(with.mean, 0, with.batch, 0, m[0], m[1], EVENT))
+CALL(activation, clprune_activation_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, with.batch, m[0],
+                     m[1], m[2], with.pruned, EVENT))
 CALL(activation_back,
-    clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, BATCH, with.pruned, m[0],
+    clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, with.batch, with.pruned, m[0],
         &(clprune_grads){.dx = m[1], .db = m[2], .beta = 1}, EVENT))
-CALL(linear, clprune_linear_forward(with.linear, BATCH, m[0], m[1], m[2], m[3], with.dense, EVENT))
-CALL(linear_back, clprune_linear_backward(with.linear, BATCH, with.dense, m[0], m[1],
-                      &(clprune_grads){.dx = m[2], .dw = m[3], .db = m[4], .beta = 1}, EVENT))
-CALL(rows_back, clprune_linear_backward(with.token, BATCH, with.dense, m[0], m[1],
-                    &(clprune_grads){.dx = m[2], .dw = m[3], .db = m[4], .beta = 1}, EVENT))
+CALL(linear,
+    clprune_linear_forward(with.linear, with.batch, m[0], m[1], m[2], m[3], with.dense, EVENT))
+CALL(linear_back, clprune_linear_backward(
+                      with.linear, with.batch, with.dense, m[0], m[1], grads_of(m + 2), EVENT))
+CALL(rows_back,
+    clprune_linear_backward(with.token, with.batch, with.dense, m[0], m[1], grads_of(m + 2), EVENT))
 
-CALL(rows, clprune_linear_forward(with.token, BATCH, m[0], m[1], m[2], m[3], with.dense, EVENT))
+CALL(
+    rows, clprune_linear_forward(with.token, with.batch, m[0], m[1], m[2], m[3], with.dense, EVENT))
+CALL(linear_pruned,
+    clprune_linear_forward(with.linear, with.batch, m[0], m[1], m[2], m[3], with.pruned, EVENT))
+CALL(linear_pruned_back, clprune_linear_backward(with.linear, with.batch, with.pruned, m[0], m[1],
+                             grads_of(m + 2), EVENT))
+CALL(rows_pruned,
+    clprune_linear_forward(with.token, with.batch, m[0], m[1], m[2], m[3], with.pruned, EVENT))
+CALL(rows_pruned_back, clprune_linear_backward(
+                           with.token, with.batch, with.pruned, m[0], m[1], grads_of(m + 2), EVENT))
 CALL(gemm, clprune_gemm(CONTEXT, false, true, 1, 1, m[0], m[1], m[2], EVENT))
 
-/* A BSR matrix of ROWS x COLS in all, whose values, crow and col are the buffers of m. */
-enum { KEPT = 7, CROW = BATCH * (TOKENS + 1), MASK = ROWS * COLS / 4 / 4 };
+CALL(gemm_batched, clprune_gemm_batched(CONTEXT, with.batch, false, true, 1, 1, m[0],
+                       with.strides[0], m[1], with.strides[1], m[2], with.strides[2], EVENT))
 
-static clprune_bsr bsr_of(const clprune_mat *m)
-{
-    const clprune_bsr_desc desc = {BATCH, TOKENS, COLS, {1, 4}, KEPT};
-    return (clprune_bsr){desc, m[0].buffer, m[1].buffer, m[2].buffer};
-}
-
-static clprune_status call_pack(const clprune_mat *m)
-{
-    const clprune_bsr bsr = bsr_of(m + 1);
-    /* Without a mask all blocks must be kept, which is refused with the same status for another
-     * reason. */
-    return clprune_bsr_pack(CONTEXT, m[0], m[4].buffer, &bsr, EVENT);
-}
-
-static clprune_status call_unpack(const clprune_mat *m)
-{
-    const clprune_bsr bsr = bsr_of(m + 1);
-    return clprune_bsr_unpack(CONTEXT, &bsr, m[0], EVENT);
-}
-
-static clprune_status call_validate(const clprune_mat *m)
-{
-    const clprune_bsr bsr = bsr_of(m);
-    return clprune_bsr_validate(CONTEXT, &bsr);
-}
-
-static clprune_status call_prune(const clprune_mat *m)
-{
-    const clprune_bsr bsr = bsr_of(m + 1);
-    return clprune_prune(CONTEXT, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, 1, m[0], &bsr, EVENT);
-}
-
-static clprune_status call_bspmm(const clprune_mat *m)
-{
-    const clprune_bsr bsr = bsr_of(m + 1);
-    return clprune_bspmm_tn(CONTEXT, 1, 1, m[0], &bsr, m[4], EVENT);
-}
-
-static clprune_status call_score(const clprune_mat *m)
-{
-    const clprune_bsr bsr = bsr_of(m);
-    return clprune_prune_score(CONTEXT, CLPRUNE_NORM_L2, &bsr.desc, m[0], m[1].buffer, EVENT);
-}
-
-static clprune_status call_select(const clprune_mat *m)
-{
-    return clprune_prune_select(
-        CONTEXT, BATCH, TOKENS * COLS / 4, KEPT, m[0].buffer, m[1].buffer, EVENT);
-}
-
-static clprune_status call_max_pool_norm(const clprune_mat *m)
-{
-    const clprune_batch_norm bn = bn_of(m);
-    return clprune_max_pool_norm_forward(
-        CONTEXT, &pool, &bn, BATCH, image, m[4], m[5], m[6], EVENT);
-}
-
-static clprune_status call_batch_norm(const clprune_mat *m)
-{
-    const clprune_batch_norm bn = bn_of(m);
-    return clprune_batch_norm_forward(CONTEXT, &bn, true, m[4], m[5], m[6], m[7], EVENT);
-}
-
-static clprune_status call_gated(const clprune_mat *m)
-{
-    const clprune_batch_norm bn = bn_of(m);
-    return clprune_batch_norm_forward_gated(CONTEXT, &bn, m[4], m[5], m[6], m[7], EVENT);
-}
-
-static clprune_status call_bn_sums(const clprune_mat *m)
-{
-    const clprune_batch_norm bn = bn_of(m);
-    return clprune_batch_norm_backward_sums(CONTEXT, 1, 1,
-        &(clprune_batch_norm_in){.bn = &bn, .relu = true, .x = m[4], .dy = m[5], .mask = m[6]},
-        m[7], m[8], m[9], m[10], EVENT);
-}
-
-static clprune_status call_bn_input(const clprune_mat *m)
-{
-    const clprune_batch_norm bn = bn_of(m);
-    return clprune_batch_norm_backward_input(CONTEXT, SIZE_MAX,
-        &(clprune_batch_norm_in){.bn = &bn, .relu = true, .x = m[4], .dy = m[5], .mask = m[6]},
-        m[7], m[8], EVENT);
-}
+/* Without a mask all blocks must be kept, which is refused with the same status for another reason.
+ */
+CALL(pack, clprune_bsr_pack(CONTEXT, m[0], m[4].buffer, bsr_of(m + 1), EVENT))
+CALL(unpack, clprune_bsr_unpack(CONTEXT, bsr_of(m + 1), m[0], EVENT))
+CALL(validate, clprune_bsr_validate(CONTEXT, bsr_of(m)))
+CALL(prune,
+    clprune_prune(CONTEXT, with.norm, CLPRUNE_CRITERION_SAMPLED, 1, m[0], bsr_of(m + 1), EVENT))
+CALL(prune_largest,
+    clprune_prune(CONTEXT, with.norm, CLPRUNE_CRITERION_LARGEST, 0, m[0], bsr_of(m + 1), EVENT))
+CALL(bspmm_tn, clprune_bspmm_tn(CONTEXT, 1, 1, m[0], bsr_of(m + 1), m[4], EVENT))
+CALL(bspmm_nt, clprune_bspmm_nt(CONTEXT, 1, 1, m[0], bsr_of(m + 1), m[4], EVENT))
+CALL(bspmm_nn, clprune_bspmm_nn(CONTEXT, 1, 1, bsr_of(m + 1), m[0], m[4], EVENT))
+CALL(score, clprune_prune_score(
+                CONTEXT, with.norm, with.no_bsr ? NULL : &with.bsr.desc, m[0], m[1].buffer, EVENT))
+CALL(select, clprune_prune_select(CONTEXT, with.batch, with.blocks, with.bsr.desc.keep, m[0].buffer,
+                 m[1].buffer, EVENT))
+CALL(max_pool_norm,
+    clprune_max_pool_norm_forward(CONTEXT, &pool, bn_of(m), BATCH, image, m[4], m[5], m[6], EVENT))
+CALL(batch_norm, clprune_batch_norm_forward(CONTEXT, bn_of(m), true, m[4], m[5], m[6], m[7], EVENT))
+CALL(gated, clprune_batch_norm_forward_gated(CONTEXT, bn_of(m), m[4], m[5], m[6], m[7], EVENT))
+CALL(bn_sums,
+    clprune_batch_norm_backward_sums(CONTEXT, 1, 1, in_of(m), m[7], m[8], m[9], m[10], EVENT))
+CALL(bn_input, clprune_batch_norm_backward_input(CONTEXT, SIZE_MAX, in_of(m), m[7], m[8], EVENT))
 
 static clprune_status call_token_mix(const clprune_mat *m)
 {
@@ -251,7 +249,7 @@ static clprune_status call_clip(const clprune_mat *m)
 
 /* A matrix argument. FREE: no other argument says how many rows or columns it has, so fewer are
  * legal, or another argument is blamed. BUFFER: only its buffer is passed. APART: not on the store
- * either. RENAMED: messages about overlaps call it otherwise. */
+ * either. RENAMED: messages about overlaps call it otherwise. SAMPLES: one of BATCH in a buffer. */
 enum {
     OUTPUT = 1,
     OPTIONAL = 2,
@@ -260,7 +258,8 @@ enum {
     FREE = 12,
     BUFFER = 16,
     APART = 32,
-    RENAMED = 64
+    RENAMED = 64,
+    SAMPLES = 128
 };
 
 typedef struct operand {
@@ -303,7 +302,64 @@ enum { WORDS = (COLS + 31) / 32 };
         "images.levels", CHANNELS, 256                                                             \
     }
 
+#define BSR(flags)                                                                                 \
+    {"values", 1, KEPT * BATCH * 4, BUFFER | (flags)}, {"crow", 1, CROW, BUFFER | (flags)},        \
+    {                                                                                              \
+        "col", 1, KEPT *BATCH, BUFFER | (flags)                                                    \
+    }
+
+/* Operands of products with a kept x, and of layers, over features and over rows. */
+#define TN                                                                                         \
+    {                                                                                              \
+        {"dy", ROWS, OUT, FREE_COLS},                                                              \
+        {                                                                                          \
+            "dw", OUT, COLS, OUTPUT | FREE_ROWS | APART                                            \
+        }                                                                                          \
+    }
+#define NT                                                                                         \
+    {                                                                                              \
+        {"dy", BATCH * OUT, COLS},                                                                 \
+        {                                                                                          \
+            "dw", OUT, TOKENS, OUTPUT | FREE_ROWS | APART                                          \
+        }                                                                                          \
+    }
+#define FEATURES                                                                                   \
+    {                                                                                              \
+        {"x", ROWS, COLS, FREE_ROWS}, {"w", OUT, COLS}, {"b", 1, OUT, OPTIONAL},                   \
+        {                                                                                          \
+            "y", ROWS, OUT, OUTPUT | APART                                                         \
+        }                                                                                          \
+    }
+#define FEATURES_BACK                                                                              \
+    {                                                                                              \
+        {"dy", ROWS, OUT, FREE_ROWS}, {"w", OUT, COLS},                                            \
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL | APART},                                         \
+            {"dw", OUT, COLS, OUTPUT | OPTIONAL | APART},                                          \
+        {                                                                                          \
+            "db", 1, OUT, OUTPUT | OPTIONAL | APART                                                \
+        }                                                                                          \
+    }
+#define TOKEN_ROWS                                                                                 \
+    {                                                                                              \
+        {"x", ROWS, COLS, FREE_COLS}, {"w", OUT, TOKENS}, {"b", 1, OUT, OPTIONAL},                 \
+        {                                                                                          \
+            "y", BATCH *OUT, COLS, OUTPUT | APART                                                  \
+        }                                                                                          \
+    }
+#define TOKEN_ROWS_BACK                                                                            \
+    {                                                                                              \
+        {"dy", BATCH * OUT, COLS, FREE_COLS}, {"w", OUT, TOKENS},                                  \
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL | APART},                                         \
+            {"dw", OUT, TOKENS, OUTPUT | OPTIONAL | APART},                                        \
+        {                                                                                          \
+            "db", 1, OUT, OUTPUT | OPTIONAL | APART                                                \
+        }                                                                                          \
+    }
+
 static const function functions[] = {
+    {"mat_write", call_mat_write, {{"mat", ROWS, COLS, OUTPUT | OPTIONAL | FREE}}},
+    {"mat_read", call_mat_read, {{"mat", ROWS, COLS, OPTIONAL | FREE}}},
+    {"mat_fill", call_mat_fill, {{"mat", ROWS, COLS, OUTPUT | OPTIONAL | FREE}}},
     {"mat_copy", call_mat_copy, {{"from", ROWS, COLS, FREE}, Y("to", 0)}},
     {"affine_forward", call_affine,
         {{"x", ROWS, COLS, FREE}, VECTOR("alpha"), VECTOR("beta"), Y("y", 1)}},
@@ -435,15 +491,13 @@ static const function functions[] = {
     {"saved_store, mean", call_store_mean, {{"x", ROWS, COLS, APART}}, &with.mean},
     {"saved_store, GELU code", call_store_code, {{"x", ROWS, COLS, APART}}, &with.code},
     {"saved_store, quantised", call_store_quantised, {{"x", ROWS, COLS, APART}}, &with.quantised},
-    {"saved_product_tn, dense", call_tn_dense,
-        {{"dy", ROWS, OUT, FREE_COLS}, {"dw", OUT, COLS, OUTPUT | FREE_ROWS | APART}}, &with.dense},
-    {"saved_product_tn, quantised", call_tn_quantised,
-        {{"dy", ROWS, OUT, FREE_COLS}, {"dw", OUT, COLS, OUTPUT | FREE_ROWS | APART}},
-        &with.quantised},
-    {"saved_product_nt, dense", call_nt_dense,
-        {{"dy", BATCH *OUT, COLS}, {"dw", OUT, TOKENS, OUTPUT | FREE_ROWS | APART}}, &with.dense},
-    {"saved_product_nt, mean", call_nt_mean,
-        {{"dy", BATCH *OUT, COLS}, {"dw", OUT, TOKENS, OUTPUT | FREE_ROWS | APART}}, &with.mean},
+    {"saved_store, pruned", call_store_pruned, {{"x", ROWS, COLS, APART}}, &with.pruned},
+    {"saved_product_tn, dense", call_tn_dense, TN, &with.dense},
+    {"saved_product_tn, quantised", call_tn_quantised, TN, &with.quantised},
+    {"saved_product_tn, pruned", call_tn_pruned, TN, &with.pruned},
+    {"saved_product_nt, dense", call_nt_dense, NT, &with.dense},
+    {"saved_product_nt, mean", call_nt_mean, NT, &with.mean},
+    {"saved_product_nt, pruned", call_nt_pruned, NT, &with.pruned},
     {"activation_forward", call_activation,
         {{"x", ROWS, COLS, OUTPUT | APART | RENAMED}, {"b", 1, COLS, OPTIONAL},
             {"y", ROWS, COLS, OUTPUT | APART | RENAMED}},
@@ -452,48 +506,144 @@ static const function functions[] = {
         {X("dy"), {"dx", ROWS, COLS, OUTPUT | APART, 1},
             {"db", 1, COLS, OUTPUT | OPTIONAL | APART}},
         &with.pruned},
-    {"linear_forward", call_linear,
-        {{"x", ROWS, COLS, FREE_ROWS}, {"w", OUT, COLS}, {"b", 1, OUT, OPTIONAL},
-            {"y", ROWS, OUT, OUTPUT | APART}},
-        &with.dense},
-    {"linear_backward", call_linear_back,
-        {{"dy", ROWS, OUT, FREE_ROWS}, {"w", OUT, COLS},
-            {"dx", ROWS, COLS, OUTPUT | OPTIONAL | APART},
-            {"dw", OUT, COLS, OUTPUT | OPTIONAL | APART},
-            {"db", 1, OUT, OUTPUT | OPTIONAL | APART}},
-        &with.dense},
-    {"linear_forward, rows", call_rows,
-        {{"x", ROWS, COLS, FREE_COLS}, {"w", OUT, TOKENS}, {"b", 1, OUT, OPTIONAL},
-            {"y", BATCH *OUT, COLS, OUTPUT | APART}},
-        &with.dense},
-    {"linear_backward, rows", call_rows_back,
-        {{"dy", BATCH *OUT, COLS, FREE_COLS}, {"w", OUT, TOKENS},
-            {"dx", ROWS, COLS, OUTPUT | OPTIONAL | APART},
-            {"dw", OUT, TOKENS, OUTPUT | OPTIONAL | APART},
-            {"db", 1, OUT, OUTPUT | OPTIONAL | APART}},
-        &with.dense},
+    {"linear_forward", call_linear, FEATURES, &with.dense},
+    {"linear_forward, pruned", call_linear_pruned, FEATURES, &with.pruned},
+    {"linear_backward", call_linear_back, FEATURES_BACK, &with.dense},
+    {"linear_backward, pruned", call_linear_pruned_back, FEATURES_BACK, &with.pruned},
+    {"linear_forward, rows", call_rows, TOKEN_ROWS, &with.dense},
+    {"linear_forward, rows, pruned", call_rows_pruned, TOKEN_ROWS, &with.pruned},
+    {"linear_backward, rows", call_rows_back, TOKEN_ROWS_BACK, &with.dense},
+    {"linear_backward, rows, pruned", call_rows_pruned_back, TOKEN_ROWS_BACK, &with.pruned},
     {"gemm", call_gemm,
         {{"a", ROWS, COLS, FREE_COLS}, {"b", OUT, COLS}, {"c", ROWS, OUT, OUTPUT | FREE}}},
-    {"bsr_pack", call_pack,
-        {X("x"), {"values", 1, KEPT *BATCH * 4, OUTPUT | BUFFER},
-            {"crow", 1, CROW, OUTPUT | BUFFER}, {"col", 1, KEPT *BATCH, OUTPUT | BUFFER},
-            {"mask", 1, MASK, BUFFER}}},
-    {"bsr_unpack", call_unpack,
-        {Y("y", 0), {"values", 1, KEPT *BATCH * 4, BUFFER}, {"crow", 1, CROW, BUFFER},
-            {"col", 1, KEPT *BATCH, BUFFER}}},
-    {"bsr_validate", call_validate,
-        {{"values", 1, KEPT *BATCH * 4, OUTPUT | BUFFER}, {"crow", 1, CROW, OUTPUT | BUFFER},
-            {"col", 1, KEPT *BATCH, OUTPUT | BUFFER}}},
-    {"prune", call_prune,
-        {X("x"), {"values", 1, KEPT *BATCH * 4, OUTPUT | BUFFER},
-            {"crow", 1, CROW, OUTPUT | BUFFER}, {"col", 1, KEPT *BATCH, OUTPUT | BUFFER}}},
-    {"bspmm_tn", call_bspmm,
-        {{"dy", ROWS, OUT, FREE_COLS}, {"values", 1, KEPT *BATCH * 4, BUFFER},
-            {"crow", 1, CROW, BUFFER}, {"col", 1, KEPT *BATCH, BUFFER},
-            {"dw", OUT, COLS, OUTPUT | FREE_ROWS}}},
+    {"gemm_batched", call_gemm_batched,
+        {{"a", TOKENS, COLS, FREE_COLS | SAMPLES}, {"b", OUT, COLS, SAMPLES},
+            {"c", TOKENS, OUT, OUTPUT | FREE | SAMPLES}}},
+    {"bsr_pack", call_pack, {X("x"), BSR(OUTPUT), {"mask", 1, MASK, BUFFER}}},
+    {"bsr_unpack", call_unpack, {Y("y", 0), BSR(0)}},
+    {"bsr_validate", call_validate, {BSR(OUTPUT)}},
+    {"prune", call_prune, {X("x"), BSR(OUTPUT)}},
+    {"prune, largest", call_prune_largest, {X("x"), BSR(OUTPUT)}},
+    {"bspmm_tn", call_bspmm_tn,
+        {{"dy", ROWS, OUT, FREE_COLS}, BSR(0), {"dw", OUT, COLS, OUTPUT | FREE_ROWS}}},
+    {"bspmm_nt", call_bspmm_nt,
+        {{"dy", BATCH *OUT, COLS}, BSR(0), {"dw", OUT, TOKENS, OUTPUT | FREE_ROWS}}},
+    {"bspmm_nn", call_bspmm_nn, {{"w", COLS, OUT, FREE_COLS}, BSR(0), {"y", ROWS, OUT, OUTPUT}}},
     {"prune_score", call_score, {X("x"), {"scores", 1, ROWS *COLS / 4, OUTPUT | BUFFER}}},
     {"prune_select", call_select,
         {{"scores", 1, ROWS *COLS / 4, BUFFER}, {"mask", 1, MASK, OUTPUT | BUFFER}}},
 };
+
+static size_t count_of(const function *f)
+{
+    size_t count = 0;
+    while (count < MOST && f->mats[count].name != NULL)
+        count++;
+    return count;
+}
+
+static size_t elements_of(const operand *o)
+{
+    return o->rows * o->cols * ((o->flags & SAMPLES) != 0 ? BATCH : 1);
+}
+
+static bool is_named(const operand *o, const char *name)
+{
+    return strcmp(o->name, name) == 0;
+}
+
+/* Valid values for an operand: indices if it is an index, else numbers around 1, others for each
+ * `salt`. */
+static void fill_operand(const operand *o, unsigned salt, float *to)
+{
+    const size_t count = elements_of(o);
+    int32_t words[BATCH * PIXELS * COLS];
+    uint8_t *bytes = (uint8_t *)words;
+    bool is_words = true;
+    memset(words, 0, sizeof words);
+    if (is_named(o, "labels"))
+        for (size_t i = 0; i < count; i++)
+            words[i] = (int32_t)(i * 5 % COLS);
+    else if (is_named(o, "crow")) /* the first KEPT of 6 blocks a row */
+        for (int i = 0; i < CROW; i++)
+            words[i] = i % (TOKENS + 1) == 0 ? 0 : i % (TOKENS + 1) == 1 ? 6 : KEPT;
+    else if (is_named(o, "col"))
+        for (int i = 0; i < KEPT * BATCH; i++)
+            words[i] = i % KEPT % 6;
+    else if (is_named(o, "mask") && (o->flags & BUFFER) != 0)
+        for (int i = 0; i < BATCH * TOKENS * COLS / 4; i++)
+            bytes[i] = i % (TOKENS * COLS / 4) < KEPT;
+    else if (is_named(o, "positions"))
+        for (size_t i = 0; i < count; i++)
+            words[i] = 0x32103210;
+    else if (is_named(o, "mask") || is_named(o, "codes"))
+        for (size_t i = 0; i < count; i++)
+            words[i] = (int32_t)(0x5a17c3 * (i + 1));
+    else
+        is_words = false;
+    if (is_words)
+        memcpy(to, words, count * sizeof *to);
+    for (size_t i = 0; !is_words && i < count; i++)
+        to[i] = 0.5f + (float)((i * 37 + salt * 11) % 101) / 64;
+}
+
+enum { STORE_BYTES = 8192 }; /* of a store's region, which begins at its half */
+
+/* A store in a buffer of its own, with something in it. */
+static clprune_saved *open_store(clprune_form form, size_t rows, size_t cols)
+{
+    const operand x = {.name = "x", .rows = BATCH * rows, .cols = cols};
+    const clprune_keep keep = {.form = form, .block = {1, 4}, .sparsity = 0.5f, .bits = 4};
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    float values[BATCH * PIXELS * COLS];
+    clprune_saved *made = NULL;
+    fill_operand(&x, 77, values);
+    const clprune_mat all = test_new_mat(CONTEXT, 2, STORE_BYTES / sizeof(float)),
+                      from = test_new_mat_of(CONTEXT, "x", x.rows, cols, values);
+    /* Nothing writes the padding of the store's rows, but all its bytes may be compared: they begin
+     * as 0. */
+    TEST_OK(clprune_mat_fill(CONTEXT, 0, all, NULL));
+    TEST_OK(clprune_saved_create_in(
+        CONTEXT, &keep, BATCH, rows, cols, all.buffer, STORE_BYTES, STORE_BYTES, &made));
+    test_own_saved(CONTEXT, made);
+    if (form == CLPRUNE_FORM_MASK)
+        TEST_OK(clprune_activation_forward(
+            CONTEXT, CLPRUNE_ACTIVATION_RELU, 0, BATCH, from, none, from, made, NULL));
+    else
+        TEST_OK(clprune_saved_store(made, 0, BATCH, from, NULL));
+    return made;
+}
+
+/* Good arguments of a function besides its operands, in `in`, with which they end. */
+static void open_arguments(clprune_context *in, const function *f)
+{
+    const struct {
+        clprune_saved **store;
+        clprune_form form;
+        size_t rows, cols;
+    } stores[] = {{&with.dense, CLPRUNE_FORM_DENSE, TOKENS, COLS},
+        {&with.pruned, CLPRUNE_FORM_PRUNED, TOKENS, COLS},
+        {&with.mean, CLPRUNE_FORM_MEAN, TOKENS, COLS},
+        {&with.quantised, CLPRUNE_FORM_QUANTISED, TOKENS, COLS},
+        {&with.mask, CLPRUNE_FORM_MASK, TOKENS, COLS},
+        {&with.code, CLPRUNE_FORM_GELU_CODE, TOKENS, COLS},
+        {&with.pixels, CLPRUNE_FORM_DENSE, PIXELS, CHANNELS}};
+    context = in;
+    memset(&with, 0, sizeof with);
+    with.linear = test_new_linear(in, (clprune_linear_desc){.in = COLS, .out = OUT});
+    with.token = test_new_linear(
+        in, (clprune_linear_desc){.in = TOKENS, .out = OUT, .axis = CLPRUNE_AXIS_ROWS});
+    with.conv =
+        test_new_conv2d(in, (clprune_conv2d_desc){.in = CHANNELS, .out = OUT, .kernel = {2, 2}});
+    with.batch = BATCH;
+    with.blocks = BLOCKS;
+    with.strides[0] = TOKENS * COLS;
+    with.strides[1] = OUT * COLS;
+    with.strides[2] = TOKENS * OUT;
+    with.bsr.desc = (clprune_bsr_desc){BATCH, TOKENS, COLS, {1, 4}, KEPT};
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
+        if (f->store == stores[i].store)
+            *f->store = open_store(stores[i].form, stores[i].rows, stores[i].cols);
+}
 
 #endif

@@ -88,6 +88,16 @@ clprune_optimizer *test_new_optimizer(clprune_context *context, clprune_optimize
     return optimizer;
 }
 
+clprune_optimizer_desc test_optimizer_desc(clprune_optimizer_kind kind)
+{
+    return (clprune_optimizer_desc){.kind = kind,
+        .momentum = 0.9f,
+        .beta1 = 0.9f,
+        .beta2 = 0.99f,
+        .eps = 1e-6f,
+        .weight_decay = 0.1f};
+}
+
 static void destroy_plan(void *of, void *plan)
 {
     (void)of;
@@ -114,13 +124,13 @@ cl_command_queue test_new_queue(clprune_context *context, cl_command_queue_prope
     const cl_command_queue queue = clCreateCommandQueue(
         clprune_context_cl(context), clprune_context_device(context), properties, &code);
     TEST_CL(code);
-    test_later(release_queue, NULL, queue);
+    test_later(release_queue, context, queue);
     return queue;
 }
 
-static void release_event(void *of, void *event)
+static void release_event(void *context, void *event)
 {
-    (void)of;
+    (void)context;
     TEST_CL(clReleaseEvent(event));
 }
 
@@ -129,7 +139,7 @@ cl_event test_new_event(clprune_context *context)
     cl_int code;
     const cl_event event = clCreateUserEvent(clprune_context_cl(context), &code);
     TEST_CL(code);
-    test_later(release_event, NULL, event);
+    test_later(release_event, context, event);
     return event;
 }
 

@@ -17,6 +17,8 @@ clprune_saved *test_new_saved(
     clprune_context *context, clprune_keep keep, size_t batch, size_t rows, size_t cols);
 clprune_optimizer *test_new_optimizer(clprune_context *context, clprune_optimizer_desc desc,
     size_t count, const clprune_param *params);
+/* With settings that are neither 0 nor 1, and the same as AdamW's for all kinds. */
+clprune_optimizer_desc test_optimizer_desc(clprune_optimizer_kind kind);
 /* The plan of a dry context; it does not go with the context. */
 clprune_plan *test_new_plan(clprune_context *dry);
 

@@ -4,6 +4,8 @@
 
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
+#include "support/test_fault.h"
+#include "support/test_folder.h"
 #include "support/test_index.h"
 #include "support/test_rng.h"
 
@@ -187,6 +189,50 @@ static void not_same_bytes(void **state)
     test_same_bytes("x", 3, got, want, "the last");
 }
 
+static void not_same_files(NO_ROW)
+{
+    const char *folder = test_folder(), *a = test_text("%s/a", folder),
+               *b = test_text("%s/b", folder);
+    test_file_write(a, "xyz", 3);
+    test_file_write(b, "xy", 2);
+    test_file_same(a, b);
+}
+
+static fault fault_of(int code)
+{
+    return (fault){code, "no file"};
+}
+
+static void not_refused(NO_ROW)
+{
+    fault f = fault_of(CODE_OK);
+    test_refused(true, &f, CODE_DATA, "");
+}
+
+static void refused_with_another_code(NO_ROW)
+{
+    fault f = fault_of(CODE_USAGE);
+    test_refused(false, &f, CODE_DATA, "no file");
+}
+
+static void refused_with_another_text(NO_ROW)
+{
+    fault f = fault_of(CODE_DATA);
+    test_refused(false, &f, CODE_DATA, "no folder");
+}
+
+static void not_good(NO_ROW)
+{
+    fault f = fault_of(CODE_DATA);
+    test_good(false, &f);
+}
+
+static void good_with_a_fault(NO_ROW)
+{
+    fault f = fault_of(CODE_DATA);
+    test_good(true, &f);
+}
+
 int main(void)
 {
     test_list good = {0};
@@ -200,7 +246,8 @@ int main(void)
     static const CMUnitTestFunction faults[] = {write_in_front, write_in_gap, write_behind,
         write_inside, write_in_front_of_buffer, write_behind_buffer, write_inside_buffer,
         write_to_scales, wrong_status, wrong_text, failed_call, not_close, wrong_nan, not_infinite,
-        no_bound, not_same, not_same_ints, not_same_bytes};
+        no_bound, not_same, not_same_ints, not_same_bytes, not_same_files, not_refused,
+        refused_with_another_code, refused_with_another_text, not_good, good_with_a_fault};
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         test_list bad = {0};
         test_add(&bad, faults[i], NULL, "fault %zu, which must fail", i);

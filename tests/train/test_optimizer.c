@@ -3,20 +3,11 @@
 #include "golden/golden_types.h"
 #include "ref/optimizer_ref.h"
 #include "support/test_layer.h"
+#include "support/test_objects.h"
 
 #include "golden/golden_optim.inc"
 
 static const char *const kind_names[] = {"SGD", "AdamW", "LAMB"};
-
-static clprune_optimizer_desc desc_of(clprune_optimizer_kind kind)
-{
-    return (clprune_optimizer_desc){.kind = kind,
-        .momentum = 0.9f,
-        .beta1 = 0.9f,
-        .beta2 = 0.99f,
-        .eps = 1e-6f,
-        .weight_decay = 0.1f};
-}
 
 /* --- PyTorch's values --- */
 
@@ -71,8 +62,7 @@ static void golden(void **state)
         grad[i] = test_mat_make(1, count, 0, NULL);
         params[i] = (clprune_param){"p", value[i].mat, grad[i].mat, true};
     }
-    clprune_optimizer *optimizer;
-    TEST_OK(clprune_optimizer_create(test_context(), &desc, TENSORS, params, &optimizer));
+    clprune_optimizer *optimizer = test_new_optimizer(test_context(), desc, TENSORS, params);
     for (uint32_t t = 0; t < GOLDEN_OPTIM_STEPS; t++) { /* their steps count from 0 */
         for (uint32_t i = 0; i < TENSORS; i++) {
             golden_fill_uniform(
@@ -88,7 +78,6 @@ static void golden(void **state)
         float *p = test_mat_get(&value[i], "parameter");
         golden_check(&tensors[i], p);
     }
-    clprune_optimizer_destroy(optimizer);
 }
 
 /* --- One step against the reference --- */
@@ -116,7 +105,7 @@ static void step(void **state)
     clprune_context *context = test_context();
     const size_t count = s->rows * s->cols;
     const float lr = 0.05f;
-    clprune_optimizer_desc desc = desc_of(s->kind);
+    clprune_optimizer_desc desc = test_optimizer_desc(s->kind);
     if (!s->momentum)
         desc.momentum = 0;
     float *g = test_new_normal(71, count), *p = test_new_normal(72, count);
@@ -135,9 +124,8 @@ static void step(void **state)
     clprune_param param = {"w", value.mat, grad.mat, s->decay};
     optimizer_ref_step(&desc, s->t, (double)lr, s->decay, &ref);
     for (int run = 0; run < 2; run++) {
-        clprune_optimizer *optimizer;
         param.value = run == 0 ? value.mat : again.mat;
-        TEST_OK(clprune_optimizer_create(context, &desc, 1, &param, &optimizer));
+        clprune_optimizer *optimizer = test_new_optimizer(context, desc, 1, &param);
         const size_t slots = clprune_optimizer_slots(optimizer);
         assert_int_equal(slots, s->kind == CLPRUNE_OPTIMIZER_SGD ? (s->momentum ? 1 : 0) : 2);
         if (slots > 0)
@@ -154,7 +142,6 @@ static void step(void **state)
             state_check(optimizer, slots - 1, count, ref.v, ref.v_bound);
         if (slots > 1)
             state_check(optimizer, 0, count, ref.m, ref.m_bound);
-        clprune_optimizer_destroy(optimizer);
     }
     layer_check("parameter", &value, ref.p, ref.p_bound, kind_names[s->kind]);
     layer_same("parameter", &value, &again);
@@ -169,12 +156,10 @@ static void one_step(const clprune_optimizer_desc *desc, size_t count, const flo
 {
     test_mat value = test_mat_make(1, count, 0, p), grad = test_mat_make(1, count, 0, g);
     const clprune_param param = {"w", value.mat, grad.mat, true};
-    clprune_optimizer *optimizer;
-    TEST_OK(clprune_optimizer_create(test_context(), desc, 1, &param, &optimizer));
+    clprune_optimizer *optimizer = test_new_optimizer(test_context(), *desc, 1, &param);
     TEST_OK(clprune_optimizer_step(optimizer, lr, NULL));
     float *got = test_mat_get(&value, "parameter");
     memcpy(after, got, count * sizeof *after);
-    clprune_optimizer_destroy(optimizer);
 }
 
 /* The first step starts the momentum, whatever the state holds. */
@@ -182,22 +167,20 @@ static void sgd_start(NO_ROW)
 {
     const float p[3] = {1, 2, 3}, g[3] = {0.5f, -1, 2}, stale[3] = {NAN, INFINITY, 7};
     const double want[3] = {1 - 0.5 * 0.5, 2 + 0.5, 3 - 1}, bound[3] = {1e-7, 1e-7, 1e-7};
-    clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_SGD);
+    clprune_optimizer_desc desc = test_optimizer_desc(CLPRUNE_OPTIMIZER_SGD);
     desc.weight_decay = 0;
     test_mat value = test_mat_make(1, 3, 0, p), grad = test_mat_make(1, 3, 0, g);
     const clprune_param param = {NULL, value.mat, grad.mat, true};
-    clprune_optimizer *optimizer;
-    TEST_OK(clprune_optimizer_create(test_context(), &desc, 1, &param, &optimizer));
+    clprune_optimizer *optimizer = test_new_optimizer(test_context(), desc, 1, &param);
     TEST_OK(clprune_mat_write(test_context(), clprune_optimizer_state(optimizer, 0, 0), stale));
     TEST_OK(clprune_optimizer_step(optimizer, 0.5f, NULL));
     layer_check("parameter", &value, want, bound, "first step");
-    clprune_optimizer_destroy(optimizer);
 }
 
 /* The trust ratio is 1 where |p| or |r| is 0. */
 static void lamb_zero_norms(NO_ROW)
 {
-    clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
+    clprune_optimizer_desc desc = test_optimizer_desc(CLPRUNE_OPTIMIZER_LAMB);
     desc.eps = 0; /* r is the sign of g at the first step */
     const float zero[5] = {0}, ones[5] = {1, -1, 1, 1, -1};
     float after[5];
@@ -213,7 +196,7 @@ static void lamb_zero_norms(NO_ROW)
 /* Norms that would overflow as plain sums of squares. */
 static void lamb_huge(NO_ROW)
 {
-    clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
+    clprune_optimizer_desc desc = test_optimizer_desc(CLPRUNE_OPTIMIZER_LAMB);
     desc.weight_decay = 0;
     desc.eps = 0;
     const float p[4] = {1e30f, 1e30f, -1e30f, 1e-3f}, g[4] = {1, 1, 1, 1};
@@ -256,7 +239,7 @@ static void clip(void **state)
 {
     const clip_case *s = *state;
     clprune_context *context = test_context();
-    const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_SGD);
+    const clprune_optimizer_desc desc = test_optimizer_desc(CLPRUNE_OPTIMIZER_SGD);
     test_mat value[CLIPPED], grad[CLIPPED];
     clprune_param params[CLIPPED];
     float *g[CLIPPED];
@@ -278,8 +261,7 @@ static void clip(void **state)
         isfinite(norm_want) ? (float)((double)s->max_norm * norm_want) : s->max_norm;
     const bool scaled = isfinite(norm_want) && s->max_norm < 1;
     const double factor = scaled ? (double)max_norm / norm_want : 1;
-    clprune_optimizer *optimizer;
-    TEST_OK(clprune_optimizer_create(context, &desc, CLIPPED, params, &optimizer));
+    clprune_optimizer *optimizer = test_new_optimizer(context, desc, CLIPPED, params);
     test_mat norm = test_mat_make(1, 1, 0, NULL);
     cl_event event = NULL;
     TEST_OK(clprune_optimizer_clip(optimizer, max_norm, norm.mat, &event));
@@ -301,70 +283,62 @@ static void clip(void **state)
     TEST_OK(clprune_optimizer_clip(optimizer, max_norm, CLPRUNE_NO_MAT, NULL));
     for (size_t i = 0; i < CLIPPED; i++)
         layer_same("gradient", &grad[i], &value[i]);
-    clprune_optimizer_destroy(optimizer);
 }
 
 /* No parameters: a norm of 0, and steps that only count. */
 static void no_parameters(NO_ROW)
 {
-    const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
+    const clprune_optimizer_desc desc = test_optimizer_desc(CLPRUNE_OPTIMIZER_LAMB);
     const double want = 0, bound = 0;
-    clprune_optimizer *optimizer;
     test_mat norm = test_mat_make(1, 1, 0, NULL);
     cl_event event = NULL;
-    TEST_OK(clprune_optimizer_create(test_context(), &desc, 0, NULL, &optimizer));
+    clprune_optimizer *optimizer = test_new_optimizer(test_context(), desc, 0, NULL);
     TEST_OK(clprune_optimizer_step(optimizer, 0.1f, &event));
     layer_event(event);
     TEST_OK(clprune_optimizer_clip(optimizer, 1, norm.mat, NULL));
     layer_check("norm", &norm, &want, &bound, "no parameters");
     assert_int_equal(clprune_optimizer_steps(optimizer), 1);
-    clprune_optimizer_destroy(optimizer);
 }
 
 /* --- Invalid arguments --- */
 
+static void desc_is_refused(clprune_optimizer_desc desc, const char *part)
+{
+    clprune_optimizer *optimizer = NULL;
+    TEST_FAILS(clprune_optimizer_create(test_context(), &desc, 0, NULL, &optimizer),
+        CLPRUNE_INVALID_ARGUMENT, part);
+    assert_null(optimizer);
+}
+
+/* test_invalid_scalars.c has the limits. */
 static void invalid_desc(void)
 {
-    clprune_context *context = test_context();
-    clprune_optimizer *optimizer = NULL;
     static const float bad_rates[] = {-0.1f, 1.0f, NAN, INFINITY};
     static const float bad_sizes[] = {-0.1f, NAN, INFINITY};
     clprune_optimizer_desc desc;
-#define REFUSES(part)                                                                              \
-    TEST_FAILS(clprune_optimizer_create(context, &desc, 0, NULL, &optimizer),                      \
-        CLPRUNE_INVALID_ARGUMENT, part)
+#define REFUSED(of, field, value, part)                                                            \
+    desc = test_optimizer_desc(CLPRUNE_OPTIMIZER_##of);                                            \
+    desc.field = value;                                                                            \
+    desc_is_refused(desc, part)
     for (size_t i = 0; i < sizeof bad_rates / sizeof bad_rates[0]; i++) {
-        desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);
-        desc.beta1 = bad_rates[i];
-        REFUSES("beta1");
-        desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
-        desc.beta2 = bad_rates[i];
-        REFUSES("beta2");
+        REFUSED(ADAMW, beta1, bad_rates[i], "beta1");
+        REFUSED(LAMB, beta2, bad_rates[i], "beta2");
     }
     for (size_t i = 0; i < sizeof bad_sizes / sizeof bad_sizes[0]; i++) {
-        desc = desc_of(CLPRUNE_OPTIMIZER_SGD);
-        desc.momentum = bad_sizes[i];
-        REFUSES("momentum");
-        desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
-        desc.eps = bad_sizes[i];
-        REFUSES("eps");
-        desc.eps = 1e-6f;
-        desc.weight_decay = bad_sizes[i];
-        REFUSES("weight_decay");
+        REFUSED(SGD, momentum, bad_sizes[i], "momentum");
+        REFUSED(LAMB, eps, bad_sizes[i], "eps");
+        REFUSED(LAMB, weight_decay, bad_sizes[i], "weight_decay");
     }
-    desc = desc_of((clprune_optimizer_kind)3);
-    REFUSES("kind");
-    desc = desc_of(CLPRUNE_OPTIMIZER_SGD);
-    desc.reserved[3] = 1;
-    REFUSES("desc.reserved");
-    assert_null(optimizer);
+    REFUSED(SGD, kind, (clprune_optimizer_kind)3, "kind");
+    REFUSED(SGD, reserved[3], 1, "desc.reserved");
+#undef REFUSED
 }
 
 static void invalid(NO_ROW)
 {
     clprune_context *context = test_context();
     const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
-    const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);
+    const clprune_optimizer_desc desc = test_optimizer_desc(CLPRUNE_OPTIMIZER_ADAMW);
     test_mat value = test_mat_make(3, 5, 0, NULL), grad = test_mat_make(3, 5, 0, NULL);
     test_mat other = test_mat_make(5, 3, 0, NULL);
     const clprune_param good = {"w", value.mat, grad.mat, true};
@@ -391,7 +365,7 @@ static void invalid(NO_ROW)
     clprune_optimizer_set_steps(NULL, 3);
     clprune_optimizer_destroy(NULL);
 
-    TEST_OK(CREATE(context, &desc, 1, &good, &optimizer));
+    optimizer = test_new_optimizer(context, desc, 1, &good);
     cl_event event = NULL;
     static const float bad_lr[] = {-1e-3f, NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < sizeof bad_lr / sizeof bad_lr[0]; i++)
@@ -406,11 +380,9 @@ static void invalid(NO_ROW)
     TEST_FAILS(clprune_optimizer_clip(optimizer, 1, inside, &event), bad, "norm overlaps");
     assert_null(event);
     assert_int_equal(clprune_optimizer_steps(optimizer), 0);
-    clprune_optimizer_destroy(optimizer);
     test_mat *mats[] = {&value, &grad, &other};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
         test_mat_unchanged(mats[i], "argument of a refused call");
-    }
 }
 
 int main(void)

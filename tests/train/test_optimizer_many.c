@@ -2,63 +2,44 @@
  * per pair of buffers, no allocation and no waiting in a step. */
 #include "ref/optimizer_ref.h"
 #include "support/test_layer.h"
+#include "support/test_objects.h"
 
 /* --- Calls to OpenCL, counted (the linker puts these in their place) --- */
 
 static size_t launches, allocations, waits;
 
-cl_int __real_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
-    const size_t *offset, const size_t *global, const size_t *local, cl_uint count,
-    const cl_event *events, cl_event *event);
-cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
-    const size_t *offset, const size_t *global, const size_t *local, cl_uint count,
-    const cl_event *events, cl_event *event);
-cl_mem __real_clCreateBuffer(
-    cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code);
-cl_mem __wrap_clCreateBuffer(
-    cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code);
-cl_int __real_clFinish(cl_command_queue queue);
-cl_int __wrap_clFinish(cl_command_queue queue);
-cl_int __real_clWaitForEvents(cl_uint count, const cl_event *events);
-cl_int __wrap_clWaitForEvents(cl_uint count, const cl_event *events);
-cl_int __real_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-    size_t offset, size_t size, const void *from, cl_uint count, const cl_event *events,
-    cl_event *event);
-cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-    size_t offset, size_t size, const void *from, cl_uint count, const cl_event *events,
-    cl_event *event);
-
-cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
-    const size_t *offset, const size_t *global, const size_t *local, cl_uint count,
-    const cl_event *events, cl_event *event)
+TEST_WRAP(cl_int, clEnqueueNDRangeKernel,
+    (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
+        const size_t *global, const size_t *local, cl_uint count, const cl_event *events,
+        cl_event *event))
 {
     launches++;
     return __real_clEnqueueNDRangeKernel(
         queue, kernel, dimensions, offset, global, local, count, events, event);
 }
 
-cl_mem __wrap_clCreateBuffer(
-    cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code)
+TEST_WRAP(cl_mem, clCreateBuffer,
+    (cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code))
 {
     allocations++;
     return __real_clCreateBuffer(context, flags, size, host, code);
 }
 
-cl_int __wrap_clFinish(cl_command_queue queue)
+TEST_WRAP(cl_int, clFinish, (cl_command_queue queue))
 {
     waits++;
     return __real_clFinish(queue);
 }
 
-cl_int __wrap_clWaitForEvents(cl_uint count, const cl_event *events)
+TEST_WRAP(cl_int, clWaitForEvents, (cl_uint count, const cl_event *events))
 {
     waits++;
     return __real_clWaitForEvents(count, events);
 }
 
-cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-    size_t offset, size_t size, const void *from, cl_uint count, const cl_event *events,
-    cl_event *event)
+TEST_WRAP(cl_int, clEnqueueWriteBuffer,
+    (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,
+        const void *from, cl_uint count, const cl_event *events, cl_event *event))
 {
     waits += blocking != CL_FALSE;
     return __real_clEnqueueWriteBuffer(
@@ -92,11 +73,10 @@ static pool pool_make(size_t size)
 {
     cl_int code;
     pool p = {.size = size, .bits = test_alloc(size * sizeof(uint32_t))};
-    assert_non_null(p.bits);
     for (size_t i = 0; i < size; i++)
         p.bits[i] = 0x7fc00000u + (uint32_t)(i % 65536);
-    p.buffer = clCreateBuffer(
-        clprune_context_cl(test_context()), CL_MEM_READ_WRITE, size * sizeof(float), NULL, &code);
+    p.buffer = test_own(clCreateBuffer(
+        clprune_context_cl(test_context()), CL_MEM_READ_WRITE, size * sizeof(float), NULL, &code));
     TEST_CL(code);
     return p;
 }
@@ -135,11 +115,6 @@ static void pool_check(const pool *p, const char *what)
                 (double)float_of(got[i]), (double)float_of(p->bits[i]));
 }
 
-static void pool_free(pool *p)
-{
-    TEST_CL(clReleaseMemObject(p->buffer));
-}
-
 /* Around a vector, a row of work-items, a work-group of either family; and empty ones. */
 static const size_t sizes[][2] = {{1, 1}, {3, 5}, {0, 7}, {7, 17}, {1, 384}, {33, 64}, {1, 2049},
     {5, 0}, {130, 131}, {4, 600}, {1, 16384}, {2, 9000}, {196, 196}, {1, 50001}, {40, 3}};
@@ -167,12 +142,9 @@ static const many_case many_cases[] = {
 
 static clprune_optimizer_desc desc_of(const many_case *s)
 {
-    return (clprune_optimizer_desc){.kind = s->kind,
-        .momentum = s->momentum,
-        .beta1 = 0.9f,
-        .beta2 = 0.99f,
-        .eps = 1e-6f,
-        .weight_decay = 0.1f};
+    clprune_optimizer_desc desc = test_optimizer_desc(s->kind);
+    desc.momentum = s->momentum;
+    return desc;
 }
 
 typedef struct many {
@@ -206,14 +178,6 @@ static void many_make(const many_case *s, many *m)
         pool_write(&m->values[i]);
     for (size_t i = 0; i < GRADS; i++)
         pool_write(&m->grads[i]);
-}
-
-static void many_free(many *m)
-{
-    for (size_t i = 0; i < VALUES; i++)
-        pool_free(&m->values[i]);
-    for (size_t i = 0; i < GRADS; i++)
-        pool_free(&m->grads[i]);
 }
 
 /* What clipping multiplies the gradients by. */
@@ -270,15 +234,13 @@ static void many_alone(const many_case *s, const many *m, size_t i)
     test_mat value = test_mat_make(mat.rows, mat.cols, mat.ld - mat.cols, m->p[i]);
     test_mat grad = test_mat_make(mat.rows, mat.cols, from.ld - from.cols, m->g[i]);
     const clprune_param own = {NULL, value.mat, grad.mat, param->decay};
-    clprune_optimizer *optimizer;
-    TEST_OK(clprune_optimizer_create(context, &desc, 1, &own, &optimizer));
+    clprune_optimizer *optimizer = test_new_optimizer(context, desc, 1, &own);
     for (int t = 0; t < 2; t++)
         TEST_OK(clprune_optimizer_step(optimizer, 0.05f, NULL));
     float *alone = test_mat_get(&value, "parameter"), *together = test_new_normal(0, m->count[i]);
     TEST_OK(clprune_mat_read(context, mat, together));
     test_same_floats(
         "parameter", mat.rows, mat.cols, together, alone, "%s, tensor %zu", s->name, i);
-    clprune_optimizer_destroy(optimizer);
 }
 
 static void many_tensors(void **state)
@@ -290,8 +252,7 @@ static void many_tensors(void **state)
     double norm_want;
     many_make(s, &m);
     const double factor = clip_of(s, &m, &norm_want);
-    clprune_optimizer *optimizer;
-    TEST_OK(clprune_optimizer_create(context, &desc, TENSORS, m.params, &optimizer));
+    clprune_optimizer *optimizer = test_new_optimizer(context, desc, TENSORS, m.params);
     if (s->clip > 0) {
         const double bound = 1e-5 * norm_want;
         test_mat norm = test_mat_make(1, 1, 0, NULL);
@@ -311,8 +272,6 @@ static void many_tensors(void **state)
         for (size_t i = 0; i < TENSORS; i++)
             many_alone(s, &m, i);
     }
-    clprune_optimizer_destroy(optimizer);
-    many_free(&m);
 }
 
 /* --- Launches --- */
@@ -328,7 +287,6 @@ static void count_calls(const clprune_optimizer_desc *desc, size_t tensors, size
     static clprune_param params[MOST];
     clprune_mat values[MOST], grads[MOST];
     const char *names[MOST];
-    clprune_optimizer *optimizer;
     assert_true(tensors <= MOST);
     for (size_t i = 0; i < tensors; i++) {
         values[i] = grads[i] = (clprune_mat){.rows = 5, .cols = 6};
@@ -347,7 +305,7 @@ static void count_calls(const clprune_optimizer_desc *desc, size_t tensors, size
         TEST_OK(clprune_mat_fill(context, 1, values[i], NULL));
         TEST_OK(clprune_mat_fill(context, 2, grads[i], NULL));
     }
-    TEST_OK(clprune_optimizer_create(context, desc, tensors, params, &optimizer));
+    clprune_optimizer *optimizer = test_new_optimizer(context, *desc, tensors, params);
     for (int round = 0; round < 3; round++) {
         allocations = waits = launches = 0;
         TEST_OK(clprune_optimizer_clip(optimizer, 1, CLPRUNE_NO_MAT, NULL));
@@ -357,7 +315,7 @@ static void count_calls(const clprune_optimizer_desc *desc, size_t tensors, size
     }
     assert_int_equal(allocations, 0);
     assert_int_equal(waits, 0);
-    clprune_optimizer_destroy(optimizer);
+    test_end(optimizer);
     for (size_t i = 0; i < tensors; i++) {
         clprune_buffer_release(context, values[i].buffer);
         clprune_buffer_release(context, grads[i].buffer);

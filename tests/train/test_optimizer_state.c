@@ -1,15 +1,6 @@
 /* The state of optimizers: checkpoints, names and bytes in the ledger, the budget. */
 #include "support/test_layer.h"
-
-static clprune_optimizer_desc desc_of(clprune_optimizer_kind kind)
-{
-    return (clprune_optimizer_desc){.kind = kind,
-        .momentum = 0.9f,
-        .beta1 = 0.9f,
-        .beta2 = 0.99f,
-        .eps = 1e-6f,
-        .weight_decay = 0.1f};
-}
+#include "support/test_objects.h"
 
 /* Steps `first` to `last` with gradients of their own. */
 static void run_steps(
@@ -25,18 +16,18 @@ static void run_steps(
 /* Four steps have the bits of two steps, a checkpoint, and two steps of another optimizer. */
 static void checkpoint(void **state)
 {
-    const clprune_optimizer_desc desc = desc_of(*(const clprune_optimizer_kind *)*state);
+    const clprune_optimizer_desc desc =
+        test_optimizer_desc(*(const clprune_optimizer_kind *)*state);
     clprune_context *context = test_context();
     enum { COUNT = 77 };
     float *p = test_new_normal(91, COUNT), saved[COUNT];
     test_mat whole = test_mat_make(7, 11, 0, p), parts = test_mat_make(7, 11, 0, p);
     test_mat grad = test_mat_make(7, 11, 0, p);
     clprune_param param = {"w", whole.mat, grad.mat, true};
-    clprune_optimizer *one, *two, *three;
-    TEST_OK(clprune_optimizer_create(context, &desc, 1, &param, &one));
+    clprune_optimizer *one = test_new_optimizer(context, desc, 1, &param);
     param.value = parts.mat;
-    TEST_OK(clprune_optimizer_create(context, &desc, 1, &param, &two));
-    TEST_OK(clprune_optimizer_create(context, &desc, 1, &param, &three));
+    clprune_optimizer *two = test_new_optimizer(context, desc, 1, &param),
+                      *three = test_new_optimizer(context, desc, 1, &param);
     run_steps(one, &grad, COUNT, 1, 4);
     run_steps(two, &grad, COUNT, 1, 2);
     for (size_t slot = 0; slot < clprune_optimizer_slots(two); slot++) {
@@ -48,9 +39,6 @@ static void checkpoint(void **state)
     clprune_optimizer_set_steps(three, clprune_optimizer_steps(two));
     run_steps(three, &grad, COUNT, 3, 4);
     layer_same("parameter", &whole, &parts);
-    clprune_optimizer_destroy(one);
-    clprune_optimizer_destroy(two);
-    clprune_optimizer_destroy(three);
 }
 
 static void note_name(void *user, const clprune_memory_entry *entry)
@@ -65,18 +53,16 @@ static void note_name(void *user, const clprune_memory_entry *entry)
 static void ledger(NO_ROW)
 {
     clprune_context *context = test_context();
-    const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);
+    const clprune_optimizer_desc desc = test_optimizer_desc(CLPRUNE_OPTIMIZER_ADAMW);
     test_mat value = test_mat_make(6, 5, 0, NULL), grad = test_mat_make(6, 5, 0, NULL);
     char w[] = "w";
     const clprune_param params[2] = {
         {w, clprune_mat_rows(value.mat, 0, 3), clprune_mat_rows(grad.mat, 0, 3), true},
         {NULL, clprune_mat_rows(value.mat, 3, 3), clprune_mat_rows(grad.mat, 3, 3), true}};
-    const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
-    clprune_optimizer *optimizer;
-    TEST_OK(clprune_optimizer_create(context, &desc, 2, params, &optimizer));
+    const uint64_t before = test_live(context, CLPRUNE_MEMORY_TOTAL);
+    clprune_optimizer *optimizer = test_new_optimizer(context, desc, 2, params);
     const size_t table = 2 * 10 * sizeof(cl_ulong); /* a row for each tensor */
-    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_OPTIMIZER).live,
-        4 * 15 * sizeof(float) + table);
+    assert_int_equal(test_live(context, CLPRUNE_MEMORY_OPTIMIZER), 4 * 15 * sizeof(float) + table);
     w[0] = 'x'; /* the name was copied */
     char names[256] = "";
     clprune_memory_visit(context, note_name, names);
@@ -90,21 +76,19 @@ static void ledger(NO_ROW)
     }
     assert_null(clprune_optimizer_state(optimizer, 2, 0).buffer);
     assert_null(clprune_optimizer_state(optimizer, 0, 2).buffer);
-    clprune_optimizer_destroy(optimizer);
-    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
+    test_end(optimizer);
+    assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), before);
 }
 
 /* A state that does not fit the budget fails and leaves nothing behind. */
 static void over_budget(NO_ROW)
 {
-    const clprune_context_options options = {
-        .device = test_device_selection(), .cache_dir = "off", .mem_limit = 1000};
-    const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);
-    clprune_context *context;
-    TEST_OK(clprune_context_create(NULL, &options, &context));
+    const clprune_optimizer_desc desc = test_optimizer_desc(CLPRUNE_OPTIMIZER_ADAMW);
+    clprune_context *context =
+        test_open((clprune_context_options){.cache_dir = "off", .mem_limit = 1000});
     cl_int code;
-    cl_mem buffer = clCreateBuffer(
-        clprune_context_cl(context), CL_MEM_READ_WRITE, 400 * sizeof(float), NULL, &code);
+    cl_mem buffer = test_own(clCreateBuffer(
+        clprune_context_cl(context), CL_MEM_READ_WRITE, 400 * sizeof(float), NULL, &code));
     TEST_CL(code);
     const clprune_mat value = clprune_mat_of(buffer, 1, 150);
     const clprune_mat grad = {buffer, 200, 1, 150, 150};
@@ -113,8 +97,7 @@ static void over_budget(NO_ROW)
     assert_int_equal(clprune_optimizer_create(context, &desc, 1, &param, &optimizer),
         CLPRUNE_OUT_OF_DEVICE_MEMORY);
     assert_null(optimizer);
-    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, 0);
-    TEST_CL(clReleaseMemObject(buffer));
+    assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), 0);
 }
 
 int main(void)

@@ -2,35 +2,22 @@
  * flipped bit is noticed, before anything is used and without touching the file. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "support/test_device.h"
+#include "support/test_fault.h"
 #include "support/test_folder.h"
 #include "trainer/files/checkpoint.h"
-
-typedef struct paths {
-    char folder[TEST_PATH];
-    char file[TEST_PATH + 16], temporary[TEST_PATH + 24];
-} paths;
-
-static paths make_paths(void)
-{
-    paths p;
-    test_folder_make(p.folder);
-    (void)snprintf(p.file, sizeof p.file, "%s/a.ckpt", p.folder);
-    (void)snprintf(p.temporary, sizeof p.temporary, "%s.tmp", p.file);
-    return p;
-}
 
 static const float weights[6] = {1.0f, -2.5f, 3e-40f, 0.0f, -0.0f, 1e30f};
 static const uint64_t position[3] = {1, UINT64_MAX, 3};
 static const double sums[1] = {0.1};
 
-static void write_small(const char *path)
+/* A small checkpoint in a new folder. */
+static const char *write_small(void)
 {
+    const char *path = test_text("%s/a.ckpt", test_folder());
     fault f = {0};
     checkpoint_writer writer;
     assert_true(checkpoint_create(path, &writer, &f));
@@ -39,19 +26,33 @@ static void write_small(const char *path)
     checkpoint_put(&writer, "sums", CHECKPOINT_F64, 1, 1, sums);
     checkpoint_put(&writer, "log", CHECKPOINT_F64, 0, 11, NULL);
     checkpoint_put(&writer, "param/blocks.0.w", CHECKPOINT_F32, 2, 3, weights);
-    assert_true(checkpoint_commit(&writer, &f));
-    assert_int_equal(f.code, CODE_OK);
+    test_good(checkpoint_commit(&writer, &f), &f);
+    return path;
 }
 
-static void reads_what_was_written(void **state)
+static size_t files_beside(const char *path)
 {
-    (void)state;
-    const paths p = make_paths();
+    return test_folder_count(test_text("%.*s", (int)(strrchr(path, '/') - path), path), NULL);
+}
+
+/* Whether the checkpoint at `path` has a record. */
+static bool has_record(const char *path, const char *name)
+{
     fault f = {0};
     checkpoint c;
-    write_small(p.file);
-    assert_int_equal(test_folder_count(p.folder, NULL), 1); /* no temporary file is left */
-    assert_true(checkpoint_open(p.file, &c, &f));
+    test_good(checkpoint_open(path, &c, &f), &f);
+    const bool found = checkpoint_find(&c, name) != NULL;
+    checkpoint_close(&c);
+    return found;
+}
+
+static void reads_what_was_written(NO_ROW)
+{
+    const char *path = write_small();
+    fault f = {0};
+    checkpoint c;
+    assert_int_equal(files_beside(path), 1); /* no temporary file is left */
+    test_good(checkpoint_open(path, &c, &f), &f);
     assert_int_equal(c.count, 5);
     assert_memory_equal(checkpoint_get(&c, "options", CHECKPOINT_BYTES, 1, 5, &f), "a=b\0", 5);
     assert_memory_equal(
@@ -64,17 +65,13 @@ static void reads_what_was_written(void **state)
     assert_int_equal(f.code, CODE_OK);
     assert_null(checkpoint_find(&c, "param"));
 
-    assert_null(checkpoint_get(&c, "sums", CHECKPOINT_F32, 1, 1, &f));
-    assert_int_equal(f.code, CODE_DATA);
-    f = (fault){0};
-    assert_null(checkpoint_get(&c, "param/blocks.0.w", CHECKPOINT_F32, 3, 2, &f));
-    assert_non_null(strstr(f.text, "2 x 3, not 3 x 2"));
-    f = (fault){0};
-    assert_null(checkpoint_get(&c, "nothing", CHECKPOINT_F32, 3, 2, &f));
-    assert_non_null(strstr(f.text, "'nothing'"));
+    test_refused(checkpoint_get(&c, "sums", CHECKPOINT_F32, 1, 1, &f), &f, CODE_DATA, "");
+    test_refused(checkpoint_get(&c, "param/blocks.0.w", CHECKPOINT_F32, 3, 2, &f), &f, CODE_DATA,
+        "2 x 3, not 3 x 2");
+    test_refused(
+        checkpoint_get(&c, "nothing", CHECKPOINT_F32, 3, 2, &f), &f, CODE_DATA, "'nothing'");
     checkpoint_close(&c);
     checkpoint_close(&c);
-    test_folder_remove(p.folder);
 }
 
 /* Fails to open with CODE_DATA, one line, and the name of the file. */
@@ -90,163 +87,122 @@ static void refuse(const char *path, const char *what, size_t where)
     assert_null(c.bytes);
 }
 
-static void every_truncation(void **state)
+static void every_truncation(NO_ROW)
 {
-    (void)state;
-    const paths p = make_paths();
+    const char *path = write_small();
     size_t size;
-    write_small(p.file);
-    unsigned char *bytes = test_file_read(p.file, &size);
+    const unsigned char *bytes = test_file_read(path, &size);
     for (size_t length = 0; length < size; length++) {
-        test_file_write(p.file, bytes, length);
-        refuse(p.file, "a truncation", length);
+        test_file_write(path, bytes, length);
+        refuse(path, "a truncation", length);
     }
-    unsigned char *longer = test_alloc(size + 1);
-    memcpy(longer, bytes, size);
-    test_file_write(p.file, longer, size + 1);
-    refuse(p.file, "a byte too many", size);
-    test_folder_remove(p.folder);
+    test_file_write(path, bytes, size + 1); /* test_file_read puts a 0 behind the bytes */
+    refuse(path, "a byte too many", size);
 }
 
-static void every_flipped_bit(void **state)
+static void every_flipped_bit(NO_ROW)
 {
-    (void)state;
-    const paths p = make_paths();
+    const char *path = write_small();
     size_t size;
-    write_small(p.file);
-    unsigned char *bytes = test_file_read(p.file, &size);
+    unsigned char *bytes = test_file_read(path, &size);
     for (size_t i = 0; i < size; i++) {
         for (int bit = 0; bit < 8; bit++) {
             bytes[i] = (unsigned char)(bytes[i] ^ (1u << bit));
-            test_file_write(p.file, bytes, size);
-            refuse(p.file, "a flipped bit", 8 * i + (size_t)bit);
+            test_file_write(path, bytes, size);
+            refuse(path, "a flipped bit", 8 * i + (size_t)bit);
             bytes[i] = (unsigned char)(bytes[i] ^ (1u << bit));
         }
     }
-    test_folder_remove(p.folder);
 }
 
 /* The file as another version of its format would begin. */
-static void other_version(void **state)
+static void other_version(NO_ROW)
 {
-    (void)state;
-    const paths p = make_paths();
+    const char *path = write_small();
+    const uint32_t version = 2;
     fault f = {0};
     checkpoint c;
     size_t size;
-    write_small(p.file);
-    unsigned char *bytes = test_file_read(p.file, &size);
-    const uint32_t version = 2;
+    unsigned char *bytes = test_file_read(path, &size);
     memcpy(bytes + 8, &version, sizeof version);
-    test_file_write(p.file, bytes, size);
-    assert_false(checkpoint_open(p.file, &c, &f));
-    assert_int_equal(f.code, CODE_DATA);
-    assert_non_null(strstr(f.text, "a checkpoint of format 2; this program reads format 1"));
-    test_folder_remove(p.folder);
+    test_file_write(path, bytes, size);
+    test_refused(checkpoint_open(path, &c, &f), &f, CODE_DATA,
+        "a checkpoint of format 2; this program reads format 1");
 }
 
-static void no_file_or_no_regular_one(void **state)
+static void no_file_or_no_regular_one(NO_ROW)
 {
-    (void)state;
-    const paths p = make_paths();
-    refuse(p.file, "a missing file", 0);
-    refuse(p.folder, "a folder", 0);
+    const char *folder = test_folder();
+    refuse(test_text("%s/a.ckpt", folder), "a missing file", 0);
+    refuse(folder, "a folder", 0);
     refuse("/dev/null", "a device", 0);
-    test_folder_remove(p.folder);
 }
 
 /* A checkpoint that is not finished leaves the one before as it is. */
-static void abandoned(void **state)
+static void abandoned(NO_ROW)
 {
-    (void)state;
-    const paths p = make_paths();
+    const char *path = write_small();
     fault f = {0};
     checkpoint_writer writer;
-    checkpoint c;
-    write_small(p.file);
-    assert_true(checkpoint_create(p.file, &writer, &f));
+    test_good(checkpoint_create(path, &writer, &f), &f);
     checkpoint_put(&writer, "half", CHECKPOINT_F32, 2, 3, weights);
     checkpoint_abandon(&writer);
-    assert_int_equal(test_folder_count(p.folder, NULL), 1);
-    assert_true(checkpoint_open(p.file, &c, &f));
-    assert_null(checkpoint_find(&c, "half"));
-    checkpoint_close(&c);
-    test_folder_remove(p.folder);
+    assert_int_equal(files_beside(path), 1);
+    assert_false(has_record(path, "half"));
 }
 
 /* So does one for which the disk has no room: here, a limit on the size of files. */
-static void full_disk(void **state)
+static void full_disk(NO_ROW)
 {
-    (void)state;
-    const paths p = make_paths();
+    const char *path = write_small();
     fault f = {0};
     checkpoint_writer writer;
-    checkpoint c;
     struct rlimit before, tight;
-    float *large = test_alloc(100000 * sizeof *large);
-    write_small(p.file);
+    const float *large = test_floats(100000);
     (void)signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     tight = before;
     tight.rlim_cur = 100000;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
-    assert_true(checkpoint_create(p.file, &writer, &f));
+    assert_true(checkpoint_create(path, &writer, &f));
     checkpoint_put(&writer, "large", CHECKPOINT_F32, 1, 100000, large);
     const bool committed = checkpoint_commit(&writer, &f);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_false(committed);
-    assert_int_equal(f.code, CODE_DATA);
-    assert_non_null(strstr(f.text, p.file));
-    assert_int_equal(test_folder_count(p.folder, NULL), 1);
-    f = (fault){0};
-    assert_true(checkpoint_open(p.file, &c, &f));
-    assert_non_null(checkpoint_find(&c, "param/blocks.0.w"));
-    checkpoint_close(&c);
-    test_folder_remove(p.folder);
+    test_refused(committed, &f, CODE_DATA, path);
+    assert_int_equal(files_beside(path), 1);
+    assert_true(has_record(path, "param/blocks.0.w"));
 }
 
-static void no_folder(void **state)
+static void no_folder(NO_ROW)
 {
-    (void)state;
-    const paths p = make_paths();
+    const char *folder = test_folder(), *none = test_text("%s/none/a.ckpt", folder),
+               *deep = test_text("%s/a/b//c/", folder), *file = test_text("%s/file", folder);
     fault f = {0};
     checkpoint_writer writer;
-    char path[TEST_PATH + 32];
-    (void)snprintf(path, sizeof path, "%s/none/a.ckpt", p.folder);
-    assert_false(checkpoint_create(path, &writer, &f));
-    assert_int_equal(f.code, CODE_DATA);
-    assert_non_null(strstr(f.text, path));
+    test_refused(checkpoint_create(none, &writer, &f), &f, CODE_DATA, none);
     checkpoint_abandon(&writer);
-
-    f = (fault){0};
-    (void)snprintf(path, sizeof path, "%s/a/b//c/", p.folder);
-    assert_true(make_folder(path, &f));
-    assert_true(make_folder(path, &f));
-    test_file_write(p.file, "x", 1);
-    assert_false(make_folder(p.file, &f));
-    assert_int_equal(f.code, CODE_DATA);
-    test_folder_remove(p.folder);
+    test_good(make_folder(deep, &f), &f);
+    test_good(make_folder(deep, &f), &f);
+    test_file_write(file, "x", 1);
+    test_refused(make_folder(file, &f), &f, CODE_DATA, "");
 }
 
 /* What is no regular file is written as it is, and stays what it is. */
-static void device_file(void **state)
+static void device_file(NO_ROW)
 {
-    (void)state;
     fault f = {0};
     atomic_file file;
     struct stat status;
-    assert_true(atomic_file_open("/dev/null", &file, &f));
+    test_good(atomic_file_open("/dev/null", &file, &f), &f);
     (void)fputs("gone", file.stream);
-    assert_true(atomic_file_commit(&file, &f));
+    test_good(atomic_file_commit(&file, &f), &f);
     assert_int_equal(stat("/dev/null", &status), 0);
     assert_true(S_ISCHR(status.st_mode));
     if (stat("/dev/full", &status) != 0)
         return;
-    assert_true(atomic_file_open("/dev/full", &file, &f));
+    test_good(atomic_file_open("/dev/full", &file, &f), &f);
     (void)fputs("no room", file.stream);
-    assert_false(atomic_file_commit(&file, &f));
-    assert_int_equal(f.code, CODE_DATA);
-    assert_non_null(strstr(f.text, "/dev/full"));
+    test_refused(atomic_file_commit(&file, &f), &f, CODE_DATA, "/dev/full");
 }
 
 int main(void)

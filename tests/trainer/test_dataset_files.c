@@ -15,14 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "support/test_device.h"
-#include "support/test_folder.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/image_file.h"
+#include "support/test_dataset.h"
 
 #if TRAINER_IMAGES
 #include <png.h>
-#include <turbojpeg.h>
+
+#include "support/test_images.h"
 #endif
 
 /* Calls of the program's own objects until one fails, with for_ever also all later ones; 0: none
@@ -65,9 +63,16 @@ struct dirent *__wrap_readdir(DIR *folder)
     return NULL;
 }
 
-static void path_in(char path[2 * TEST_PATH], const char *folder, const char *name)
+static const char *path_in(const char *folder, const char *name)
 {
-    (void)snprintf(path, 2 * TEST_PATH, "%s/%s", folder, name);
+    return test_text("%s/%s", folder, name);
+}
+
+static const char *make_folder(const char *folder, const char *name)
+{
+    const char *path = path_in(folder, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+    return path;
 }
 
 /* ---- IDX ------------------------------------------------------------------------------------- */
@@ -76,125 +81,92 @@ static void put_idx(const char *folder, const char *name, uint32_t magic, unsign
     const uint32_t *size, const uint8_t *data, size_t bytes)
 {
     uint8_t *file = test_alloc(4 + 4 * sizes + bytes);
-    char path[2 * TEST_PATH];
     for (unsigned i = 0; i <= sizes; i++) {
         const uint32_t word = i == 0 ? magic : size[i - 1];
         for (unsigned k = 0; k < 4; k++)
             file[4 * i + k] = (uint8_t)(word >> (24 - 8 * k));
     }
     memcpy(file + 4 + 4 * sizes, data, bytes);
-    path_in(path, folder, name);
-    test_file_write(path, file, 4 + 4 * sizes + bytes);
+    test_file_write(path_in(folder, name), file, 4 + 4 * sizes + bytes);
 }
 
-enum { SIDE = 4, TRAIN = 5, TEST = 3 };
+enum { WIDE = 4, TRAIN = 5, TEST = 3 };
 
 static void put_set(const char *folder)
 {
-    uint8_t pixels[TRAIN * SIDE * SIDE];
+    uint8_t pixels[TRAIN * WIDE * WIDE];
     const uint8_t labels[TRAIN] = {2, 0, 1, 2, 3};
-    const uint32_t train[3] = {TRAIN, SIDE, SIDE}, test[3] = {TEST, SIDE, SIDE};
+    const uint32_t train[3] = {TRAIN, WIDE, WIDE}, test[3] = {TEST, WIDE, WIDE};
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(3 * i);
     put_idx(folder, "train-images-idx3-ubyte", 0x803, 3, train, pixels, sizeof pixels);
     put_idx(folder, "train-labels-idx1-ubyte", 0x801, 1, train, labels, TRAIN);
-    put_idx(folder, "t10k-images.idx3-ubyte", 0x803, 3, test, pixels, TEST * SIDE * SIDE);
+    put_idx(folder, "t10k-images.idx3-ubyte", 0x803, 3, test, pixels, TEST * WIDE * WIDE);
     put_idx(folder, "t10k-labels-idx1-ubyte", 0x801, 1, test, labels, TEST);
 }
 
-static void idx_images(void **state)
+static void idx_images(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], inner[2 * TEST_PATH], err[256];
-    dataset *data;
-    test_folder_make(folder);
-    path_in(inner, folder, "MNIST");
-    assert_int_equal(mkdir(inner, 0700), 0);
-    path_in(inner, folder, "MNIST/raw");
-    assert_int_equal(mkdir(inner, 0700), 0);
+    const char *folder = test_folder();
+    (void)make_folder(folder, "MNIST");
+    const char *inner = make_folder(folder, "MNIST/raw");
     put_set(inner);
-    if (dataset_open(folder, NULL, &data, err, sizeof err) != DATASET_OK)
-        fail_msg("%s", err);
+    const dataset *data = open_well(folder, NULL);
     assert_int_equal(dataset_classes(data), 4);
-    assert_int_equal(dataset_image_size(data), SIDE);
+    assert_int_equal(dataset_image_size(data), WIDE);
     assert_int_equal(dataset_count(data, DATASET_TRAIN), TRAIN);
     assert_int_equal(dataset_count(data, DATASET_TEST), TEST);
-    uint8_t images[2 * 3 * SIDE * SIDE];
+    uint8_t images[2 * 3 * WIDE * WIDE];
     int32_t labels[2];
     const uint32_t indices[2] = {4, 1};
-    assert_int_equal(
-        dataset_batch(data, DATASET_TRAIN, indices, 2, NULL, images, labels, err, sizeof err),
-        DATASET_OK);
+    read_batch(data, DATASET_TRAIN, indices, 2, NULL, images, labels);
     assert_true(labels[0] == 3 && labels[1] == 0);
     for (int i = 0; i < 2; i++)
         for (int c = 0; c < 3; c++)
-            for (int k = 0; k < SIDE * SIDE; k++)
-                assert_int_equal(images[(i * 3 + c) * SIDE * SIDE + k],
-                    (uint8_t)(3 * ((int)indices[i] * SIDE * SIDE + k)));
+            for (int k = 0; k < WIDE * WIDE; k++)
+                assert_int_equal(images[(i * 3 + c) * WIDE * WIDE + k],
+                    (uint8_t)(3 * ((int)indices[i] * WIDE * WIDE + k)));
     /* normalised: mean 0, deviation 1 over the training split */
     double sum = 0, squares = 0;
-    for (int i = 0; i < TRAIN * SIDE * SIDE; i++) {
+    for (int i = 0; i < TRAIN * WIDE * WIDE; i++) {
         const double v = (double)dataset_levels(data)[(uint8_t)(3 * i)];
         sum += v;
         squares += v * v;
     }
-    assert_true(fabs(sum) < 1e-4 && fabs(squares / (TRAIN * SIDE * SIDE) - 1) < 1e-5);
+    assert_true(fabs(sum) < 1e-4 && fabs(squares / (TRAIN * WIDE * WIDE) - 1) < 1e-5);
     /* never mirrored: of 64 epochs, each row of pixels still rises where it is not black */
     for (uint32_t epoch = 0; epoch < 64; epoch++) {
         const augment_options augment = {7, epoch};
-        assert_int_equal(dataset_batch(data, DATASET_TRAIN, indices, 1, &augment, images, labels,
-                             err, sizeof err),
-            DATASET_OK);
-        for (int y = 0; y < SIDE; y++)
-            assert_true(images[y * SIDE + 1] < images[y * SIDE + 2]);
+        read_batch(data, DATASET_TRAIN, indices, 1, &augment, images, labels);
+        for (int y = 0; y < WIDE; y++)
+            assert_true(images[y * WIDE + 1] < images[y * WIDE + 2]);
     }
-    dataset_close(data);
-    const dataset_options few = {.train_limit = 2, .test_limit = 1, .classes = 7};
-    assert_int_equal(dataset_open(inner, &few, &data, err, sizeof err), DATASET_OK);
+    data = open_well(inner, &(dataset_options){.train_limit = 2, .test_limit = 1, .classes = 7});
     assert_int_equal(dataset_count(data, DATASET_TRAIN), 2);
     assert_int_equal(dataset_classes(data), 7);
-    dataset_close(data);
-    test_folder_remove(folder);
 }
 
 /* Which of two kinds is meant is not guessed; nor which of two sets of a kind a run had. */
-static void two_sets(void **state)
+static void two_sets(NO_ROW)
 {
-    (void)state;
-    static const char *const made[] = {"MNIST", "MNIST/raw", "cifar-10-batches-bin"};
-    char folder[TEST_PATH], path[2 * TEST_PATH], err[256];
+    const char *folder = test_folder();
+    const uint8_t pixels[TRAIN * WIDE * WIDE] = {1};
+    (void)make_folder(folder, "MNIST");
+    const char *raw = make_folder(folder, "MNIST/raw"),
+               *cifar = make_folder(folder, "cifar-10-batches-bin");
+    put_set(raw);
+    const uint64_t checksum = dataset_checksum(open_well(folder, NULL));
     const dataset_options few = {.train_limit = 2, .test_limit = 1};
-    uint8_t pixels[TRAIN * SIDE * SIDE] = {1};
-    dataset *data;
-    test_folder_make(folder);
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
-        path_in(path, folder, made[i]);
-        assert_int_equal(mkdir(path, 0700), 0);
-    }
-    path_in(path, folder, "MNIST/raw");
-    put_set(path);
-    assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_OK);
-    const uint64_t checksum = dataset_checksum(data);
-    dataset_close(data);
-    assert_int_equal(dataset_open(folder, &few, &data, err, sizeof err), DATASET_OK);
-    assert_true(dataset_checksum(data) == checksum);
-    dataset_close(data);
-    put_idx(path, "train-labels-idx1-ubyte", 0x801, 1, (const uint32_t[]){TRAIN},
+    assert_true(dataset_checksum(open_well(folder, &few)) == checksum);
+    put_idx(raw, "train-labels-idx1-ubyte", 0x801, 1, (const uint32_t[]){TRAIN},
         (const uint8_t[TRAIN]){2, 0, 1, 3, 2}, TRAIN); /* the same, for other images */
-    assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_OK);
-    assert_true(dataset_checksum(data) != checksum);
-    dataset_close(data);
-    put_set(path);
-    put_idx(path, "train-images-idx3-ubyte", 0x803, 3, (const uint32_t[]){TRAIN, SIDE, SIDE},
-        pixels, sizeof pixels);
-    assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_OK);
-    assert_true(dataset_checksum(data) != checksum);
-    dataset_close(data);
-    path_in(path, folder, "cifar-10-batches-bin/data_batch_1.bin");
-    test_file_write(path, "", 0);
-    assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_BAD_ARGUMENT);
-    assert_non_null(strstr(err, "holds more than one kind of set"));
-    test_folder_remove(folder);
+    assert_true(dataset_checksum(open_well(folder, NULL)) != checksum);
+    put_set(raw);
+    put_idx(raw, "train-images-idx3-ubyte", 0x803, 3, (const uint32_t[]){TRAIN, WIDE, WIDE}, pixels,
+        sizeof pixels);
+    assert_true(dataset_checksum(open_well(folder, NULL)) != checksum);
+    test_file_write(path_in(cifar, "data_batch_1.bin"), "", 0);
+    expect_failure(folder, NULL, DATASET_BAD_ARGUMENT, "holds more than one kind of set", "");
 }
 
 typedef struct idx_fault {
@@ -226,31 +198,20 @@ static const idx_fault idx_faults[] = {
 
 static void idx_refused(void **state)
 {
-    (void)state;
+    const idx_fault *row = *state;
     const uint8_t zeros[128] = {0};
-    for (size_t i = 0; i < sizeof idx_faults / sizeof *idx_faults; i++) {
-        const idx_fault *row = &idx_faults[i];
-        char folder[TEST_PATH], err[512];
-        dataset *data;
-        test_folder_make(folder);
-        put_set(folder);
-        put_idx(folder, row->name, row->magic, row->sizes, row->size, zeros, row->bytes);
-        if (dataset_open(folder, NULL, &data, err, sizeof err) != DATASET_BAD_FILE)
-            fail_msg("%s: accepted, or \"%s\"", row->what, err);
-        if (strstr(err, row->part) == NULL || strstr(err, row->name) == NULL)
-            fail_msg("%s: \"%s\" lacks \"%s\"", row->what, err, row->part);
-        assert_null(data);
-        test_folder_remove(folder);
-    }
+    const char *folder = test_folder();
+    put_set(folder);
+    put_idx(folder, row->name, row->magic, row->sizes, row->size, zeros, row->bytes);
+    expect_failure(folder, NULL, DATASET_BAD_FILE, row->part, row->name);
 }
 
 /* A set is not called missing where memory runs out while its files are looked for. */
-static void idx_without_memory(void **state)
+static void idx_without_memory(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], err[512];
+    const char *folder = test_folder();
+    char err[512];
     dataset *data;
-    test_folder_make(folder);
     put_set(folder);
     for (int turn = 0; turn < 2; turn++)
         for (int at = 1;; at++) {
@@ -270,7 +231,6 @@ static void idx_without_memory(void **state)
                 fail_msg("allocation %d: status %d: %s", at, status, err);
             assert_non_null(strstr(err, "out of memory"));
         }
-    test_folder_remove(folder);
 }
 
 /* ---- folders --------------------------------------------------------------------------------- */
@@ -284,32 +244,16 @@ static void put_png(const char *path, uint32_t width, uint32_t height, const uin
     assert_int_not_equal(png_image_write_to_file(&png, path, 0, rgb, 0, NULL), 0);
 }
 
-/* To be freed with tjFree. */
 static uint8_t *make_jpeg(int width, int height, const uint8_t *rgb, int flags, size_t *count)
 {
-    unsigned char *bytes = NULL;
-    unsigned long size = 0;
-    tjhandle handle = tjInitCompress();
-    assert_int_equal(
-        tjCompress2(handle, rgb, width, 0, height, TJPF_RGB, &bytes, &size, TJSAMP_444, 95, flags),
-        0);
-    assert_int_equal(tjDestroy(handle), 0);
-    *count = size;
-    return bytes;
+    return test_jpeg(width, height, rgb, TJPF_RGB, TJSAMP_444, 95, flags, count);
 }
 
 static void put_jpeg(const char *path, int width, int height, const uint8_t *rgb)
 {
     size_t size;
-    uint8_t *bytes = make_jpeg(width, height, rgb, TJFLAG_ACCURATEDCT, &size);
+    const uint8_t *bytes = make_jpeg(width, height, rgb, TJFLAG_ACCURATEDCT, &size);
     test_file_write(path, bytes, size);
-    tjFree(bytes);
-}
-
-static image_window given(void *user, uint32_t width, uint32_t height)
-{
-    (void)width, (void)height;
-    return *(image_window *)user;
 }
 
 /* The same by its definition: the mean of the pixels under a triangle around each new pixel. */
@@ -331,34 +275,27 @@ static double resized(
     return sum / weights;
 }
 
-static void resizing(void **state)
+static void resizing(NO_ROW)
 {
-    (void)state;
     enum { WIDTH = 23, HEIGHT = 17, MOST = 40 };
     static const struct {
         image_window window;
         int size;
     } rows[] = {{{0, 0, 23, 17}, 8}, {{3, 2, 14, 14}, 14}, {{3, 2, 14, 14}, 7}, {{5, 1, 3, 9}, 40},
         {{2.5, 0.25, 20, 16.5}, 5}, {{22, 16, 1, 1}, 3}, {{0, 0, 23, 17}, 1}};
-    char folder[TEST_PATH], path[2 * TEST_PATH];
+    const char *path = path_in(test_folder(), "a.png");
     uint8_t rgb[HEIGHT * WIDTH * 3], pixels[3 * MOST * MOST], mirrored[3 * MOST * MOST];
     uint32_t draw = 1;
-    test_folder_make(folder);
-    path_in(path, folder, "a.png");
     for (size_t i = 0; i < sizeof rgb; i++)
         rgb[i] = (uint8_t)((draw = draw * 1664525 + 1013904223) >> 24);
     put_png(path, WIDTH, HEIGHT, rgb);
     size_t count;
     uint8_t *bytes = test_file_read(path, &count);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *why;
-        char message[256];
         const int size = rows[i].size;
-        image_window window = rows[i].window;
-        assert_true(image_file_decode(
-            bytes, count, given, &window, (uint32_t)size, false, pixels, &why, message));
-        assert_true(image_file_decode(
-            bytes, count, given, &window, (uint32_t)size, true, mirrored, &why, message));
+        const image_window window = rows[i].window;
+        assert_null(test_decode(bytes, count, window, (uint32_t)size, false, pixels));
+        assert_null(test_decode(bytes, count, window, (uint32_t)size, true, mirrored));
         for (int c = 0; c < 3; c++)
             for (int y = 0; y < size; y++)
                 for (int x = 0; x < size; x++) {
@@ -370,14 +307,12 @@ static void resizing(void **state)
                     assert_int_equal(mirrored[(c * size + y) * size + size - 1 - x], pixels[at]);
                 }
     }
-    test_folder_remove(folder);
 }
 
 #ifdef TJFLAG_LIMITSCANS
 /* A progressive file whose last scan is repeated, each time over all of the image. */
-static void many_scans(void **state)
+static void many_scans(NO_ROW)
 {
-    (void)state;
     enum { EDGE = 16, FEW = 400, MANY = 600 };
     uint8_t rgb[EDGE * EDGE * 3], pixels[3 * EDGE * EDGE];
     for (size_t i = 0; i < sizeof rgb; i++)
@@ -397,16 +332,12 @@ static void many_scans(void **state)
         for (int i = 0; i < repeats; i++, count += scan)
             memcpy(file + count, jpeg + last, scan);
         memcpy(file + count, jpeg + size - 2, 2);
-        image_window window = {0, 0, EDGE, EDGE};
-        const char *why = "";
-        char message[256];
-        const bool good =
-            image_file_decode(file, count + 2, given, &window, EDGE, false, pixels, &why, message);
-        assert_int_equal(good, repeats == FEW);
-        if (!good && strstr(why, "scans") == NULL)
+        const char *why =
+            test_decode(file, count + 2, (image_window){0, 0, EDGE, EDGE}, EDGE, false, pixels);
+        assert_int_equal(why == NULL, repeats == FEW);
+        if (why != NULL && strstr(why, "scans") == NULL)
             fail_msg("'%s' does not speak of scans", why);
     }
-    tjFree(jpeg);
 }
 #endif
 
@@ -429,15 +360,12 @@ static void put_big_endian(uint8_t *bytes, unsigned count, uint32_t value)
 }
 
 /* Headers that claim 2^28 pixels, and one column more. */
-static void many_pixels(void **state)
+static void many_pixels(NO_ROW)
 {
-    (void)state;
     enum { EDGE = 16, HUGE_EDGE = 1 << 14, IHDR = 12 };
-    char folder[TEST_PATH], path[2 * TEST_PATH];
+    const char *path = path_in(test_folder(), "a.png");
     uint8_t rgb[EDGE * EDGE * 3] = {0}, pixels[3 * EDGE * EDGE];
     size_t size[2];
-    test_folder_make(folder);
-    path_in(path, folder, "a.png");
     put_png(path, EDGE, EDGE, rgb);
     uint8_t *jpeg = make_jpeg(EDGE, EDGE, rgb, 0, &size[0]), *png = test_file_read(path, &size[1]);
     size_t frame = 0; /* where the JPEG has its frame header: FF C0, length, precision, height */
@@ -450,61 +378,49 @@ static void many_pixels(void **state)
         put_big_endian(png + IHDR + 8, 4, HUGE_EDGE);
         put_big_endian(png + IHDR + 17, 4, crc_of(png + IHDR, 17));
         for (int kind = 0; kind < 2; kind++) {
-            image_window window = {0, 0, HUGE_EDGE, HUGE_EDGE};
-            const char *why = "";
-            char message[256];
-            const bool good = image_file_decode(kind == 0 ? jpeg : png, size[kind], given, &window,
-                EDGE, false, pixels, &why, message);
-            const bool many = !good && strstr(why, "too many") != NULL;
+            const char *why = test_decode(kind == 0 ? jpeg : png, size[kind],
+                (image_window){0, 0, HUGE_EDGE, HUGE_EDGE}, EDGE, false, pixels);
+            const bool many = why != NULL && strstr(why, "too many") != NULL;
             if (many != (more == 1))
                 fail_msg("%s, 2^28 pixels and %u columns: '%s'", kind == 0 ? "JPEG" : "PNG", more,
-                    good ? "" : why);
+                    why == NULL ? "" : why);
         }
     }
-    tjFree(jpeg);
-    test_folder_remove(folder);
 }
 
-/* train/{a,b}, val/b; each image is of one colour. */
-static void put_folders(const char *folder)
+/* A folder of train/{a,b}, val/b; each image is of one colour. */
+static const char *put_folders(void)
 {
     static const char *const made[] = {
         "train", "train/b", "train/a", "val", "val/b", "val/.hidden", "train/a/x.jpg.d"};
-    char path[2 * TEST_PATH];
-    uint8_t rgb[48 * 32 * 3];
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
-        path_in(path, folder, made[i]);
-        assert_int_equal(mkdir(path, 0700), 0);
-    }
     static const struct {
         const char *name;
         uint8_t colour[3];
     } files[] = {{"train/a/1.png", {10, 20, 30}}, {"train/a/2.JPEG", {200, 100, 50}},
         {"train/b/1.jpg", {0, 255, 0}}, {"train/b/3.Png", {90, 90, 90}},
         {"val/b/1.jpeg", {1, 2, 3}}};
+    const char *folder = test_folder();
+    uint8_t rgb[48 * 32 * 3];
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        (void)make_folder(folder, made[i]);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const char *path = path_in(folder, files[i].name);
         for (size_t p = 0; p < sizeof rgb; p++)
             rgb[p] = files[i].colour[p % 3];
-        path_in(path, folder, files[i].name);
         if (i == 0 || i == 3 || i == 4) /* the last one has a JPEG's name, as in ImageNet */
             put_png(path, 48, 32, rgb);
         else
             put_jpeg(path, 48, 32, rgb);
     }
-    path_in(path, folder, "train/a/notes.txt");
-    test_file_write(path, "no image", 8);
+    test_file_write(path_in(folder, "train/a/notes.txt"), "no image", 8);
+    return folder;
 }
 
-static void folders(void **state)
+static void folders(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], path[2 * TEST_PATH], err[512];
-    dataset *data;
-    test_folder_make(folder);
-    put_folders(folder);
+    const char *folder = put_folders();
     dataset_options wanted = {.usual_image_size = 16};
-    if (dataset_open(folder, &wanted, &data, err, sizeof err) != DATASET_OK)
-        fail_msg("%s", err);
+    const dataset *data = open_well(folder, &wanted);
     assert_int_equal(dataset_classes(data), 2);
     assert_int_equal(dataset_image_size(data), 16);
     assert_int_equal(dataset_count(data, DATASET_TRAIN), 4);
@@ -517,10 +433,8 @@ static void folders(void **state)
     const augment_options augments[2] = {{1, 0}, {1, 1}};
     for (int turn = 0; turn < 3; turn++) {
         const augment_options *augment = turn == 0 ? NULL : &augments[turn - 1];
-        for (int twice = 0; twice < 2; twice++)
-            if (dataset_batch(data, DATASET_TRAIN, indices, 4, augment, twice ? again : images,
-                    labels, err, sizeof err) != DATASET_OK)
-                fail_msg("%s", err);
+        read_batch(data, DATASET_TRAIN, indices, 4, augment, images, labels);
+        read_batch(data, DATASET_TRAIN, indices, 4, augment, again, labels);
         assert_memory_equal(images, again, sizeof images); /* whichever thread made which */
         assert_true(labels[0] == 1 && labels[1] == 0 && labels[2] == 0 && labels[3] == 1);
         for (int i = 0; i < 4; i++)
@@ -528,80 +442,55 @@ static void folders(void **state)
                 for (int p = 0; p < 256; p++)
                     assert_true(abs(images[i * IMAGE + c * 256 + p] - colour[i][c]) <= 2);
     }
-    assert_int_equal(
-        dataset_batch(data, DATASET_TEST, &indices[1], 1, NULL, images, labels, err, sizeof err),
-        DATASET_OK);
+    read_batch(data, DATASET_TEST, &indices[1], 1, NULL, images, labels);
     assert_int_equal(labels[0], 1);
     assert_true(images[0] == 1 && images[256] == 2 && images[512] == 3);
-    dataset_close(data);
     /* a limit leaves images of both classes */
     wanted.train_limit = 2;
-    assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
+    data = open_well(folder, &wanted);
     const uint32_t both[2] = {0, 1};
-    assert_int_equal(
-        dataset_batch(data, DATASET_TRAIN, both, 2, NULL, images, labels, err, sizeof err),
-        DATASET_OK);
+    read_batch(data, DATASET_TRAIN, both, 2, NULL, images, labels);
     assert_true(labels[0] == 0 && labels[1] == 1);
     const uint64_t checksum = dataset_checksum(data);
-    dataset_close(data);
     /* another name of a class, or number of images, is another set */
-    char other[2 * TEST_PATH];
-    path_in(path, folder, "train/a");
-    path_in(other, folder, "train/A");
-    for (int turn = 0; turn < 2; turn++) {
-        assert_int_equal(rename(turn == 0 ? path : other, turn == 0 ? other : path), 0);
-        assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
-        assert_true((dataset_checksum(data) == checksum) == (turn == 1));
-        dataset_close(data);
+    static const char *const names[][2] = {{"train/a", "train/A"}, {"train/a/1.png", "train/a/1"}};
+    for (int i = 0; i < 2; i++) {
+        const char *path = path_in(folder, names[i][0]), *other = path_in(folder, names[i][1]);
+        assert_int_equal(rename(path, other), 0);
+        assert_true(dataset_checksum(open_well(folder, &wanted)) != checksum);
+        assert_int_equal(rename(other, path), 0);
+        assert_true(dataset_checksum(open_well(folder, &wanted)) == checksum);
     }
-    path_in(path, folder, "train/a/1.png");
-    path_in(other, folder, "train/a/1");
-    assert_int_equal(rename(path, other), 0);
-    assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
-    assert_true(dataset_checksum(data) != checksum);
-    dataset_close(data);
-    assert_int_equal(rename(other, path), 0);
     /* a broken file is named, or passed over and counted */
     wanted.train_limit = 0;
-    path_in(path, folder, "train/a/2.JPEG");
+    const char *path = path_in(folder, "train/a/2.JPEG");
     size_t bytes;
-    uint8_t *jpeg = test_file_read(path, &bytes);
+    const uint8_t *jpeg = test_file_read(path, &bytes);
     test_file_write(path, jpeg, 40);
-    for (int skips = 0; skips < 2; skips++) {
-        wanted.skip_broken = skips;
-        assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
-        const dataset_status status =
-            dataset_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels, err, sizeof err);
-        assert_int_equal(status, skips ? DATASET_OK : DATASET_BAD_FILE);
-        assert_int_equal(dataset_skipped(data), skips);
-        if (skips)
-            assert_int_equal(labels[2], 1); /* the next one */
-        else
-            assert_non_null(strstr(err, "train/a/2.JPEG: "));
-        dataset_close(data);
-    }
+    data = open_well(folder, &wanted);
+    refuse_batch(
+        data, DATASET_TRAIN, indices, 4, images, labels, DATASET_BAD_FILE, "train/a/2.JPEG: ");
+    assert_int_equal(dataset_skipped(data), 0);
+    wanted.skip_broken = true;
+    data = open_well(folder, &wanted);
+    read_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels);
+    assert_int_equal(dataset_skipped(data), 1);
+    assert_int_equal(labels[2], 1); /* the next one */
     /* what is no set */
-    path_in(path, folder, "val/c");
-    assert_int_equal(mkdir(path, 0700), 0);
-    assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_BAD_FILE);
-    assert_non_null(strstr(err, "val/c: train has no such class"));
-    test_folder_remove(folder);
+    (void)make_folder(folder, "val/c");
+    expect_failure(folder, &wanted, DATASET_BAD_FILE, "val/c: train has no such class", "");
 }
 
 /* A FIFO, and a file of 2 GiB that begins as an image: refused by name and without waiting, or
  * passed over. */
-static void no_usual_files(void **state)
+static void no_usual_files(NO_ROW)
 {
-    (void)state;
     static const char *const parts[] = {
         "train/a/2.JPEG: it is a FIFO", "train/a/2.JPEG: it is empty, or larger than 2 GiB"};
-    char folder[TEST_PATH], path[2 * TEST_PATH], err[512];
+    const char *folder = put_folders(), *path = path_in(folder, "train/a/2.JPEG");
     const uint32_t indices[4] = {3, 0, 1, 2};
     uint8_t images[4 * 3 * 16 * 16], rgb[16 * 16 * 3] = {0};
     int32_t labels[4];
-    test_folder_make(folder);
-    put_folders(folder);
-    path_in(path, folder, "train/a/2.JPEG");
     for (int large = 0; large < 2; large++) {
         assert_int_equal(unlink(path), 0);
         if (large) {
@@ -611,35 +500,28 @@ static void no_usual_files(void **state)
             assert_int_equal(mkfifo(path, 0600), 0);
         }
         for (int skips = 0; skips < 2; skips++) {
-            const dataset_options wanted = {.usual_image_size = 16, .skip_broken = skips};
-            dataset *data;
             (void)alarm(60);
-            assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
-            const dataset_status status = dataset_batch(
-                data, DATASET_TRAIN, indices, 4, NULL, images, labels, err, sizeof err);
+            const dataset *data =
+                open_well(folder, &(dataset_options){.usual_image_size = 16, .skip_broken = skips});
+            if (skips)
+                read_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels);
+            else
+                refuse_batch(data, DATASET_TRAIN, indices, 4, images, labels, DATASET_BAD_FILE,
+                    parts[large]);
             (void)alarm(0);
-            assert_int_equal(status, skips ? DATASET_OK : DATASET_BAD_FILE);
             assert_int_equal(dataset_skipped(data), skips);
-            if (!skips && strstr(err, parts[large]) == NULL)
-                fail_msg("\"%s\" lacks \"%s\"", err, parts[large]);
-            dataset_close(data);
         }
     }
-    test_folder_remove(folder);
 }
 
 /* A good image is not passed over where memory runs out, whichever allocation fails. */
-static void out_of_memory(void **state)
+static void out_of_memory(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], err[512];
+    char err[512];
     const dataset_options wanted = {.usual_image_size = 16, .skip_broken = true};
     uint8_t image[3 * 16 * 16];
     int32_t label;
-    dataset *data;
-    test_folder_make(folder);
-    put_folders(folder);
-    assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
+    const dataset *data = open_well(put_folders(), &wanted);
     for (uint32_t index = 0; index < 4; index++) { /* JPEG and PNG */
         int at = 0;
         dataset_status status;
@@ -655,24 +537,18 @@ static void out_of_memory(void **state)
         assert_int_equal(status, DATASET_OK);
         assert_true(at > 5);
     }
-    dataset_close(data);
-    test_folder_remove(folder);
 }
 
 /* Nor where no file can be opened any more. */
-static void out_of_descriptors(void **state)
+static void out_of_descriptors(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], err[512];
+    char err[512];
     const dataset_options wanted = {.usual_image_size = 16, .skip_broken = true};
     const uint32_t indices[4] = {0, 1, 2, 3};
     uint8_t images[4 * 3 * 16 * 16];
     int32_t labels[4];
     struct rlimit limit, none;
-    dataset *data;
-    test_folder_make(folder);
-    put_folders(folder);
-    assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
+    const dataset *data = open_well(put_folders(), &wanted);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = (struct rlimit){0, limit.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -682,23 +558,17 @@ static void out_of_descriptors(void **state)
     assert_int_equal(status, DATASET_NO_MEMORY);
     assert_non_null(strstr(err, strerror(EMFILE)));
     assert_int_equal(dataset_skipped(data), 0);
-    assert_int_equal(
-        dataset_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels, err, sizeof err),
-        DATASET_OK);
-    dataset_close(data);
-    test_folder_remove(folder);
+    read_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels);
 }
 
 /* A folder that cannot be read to its end is no smaller set. */
-static void unreadable_folder(void **state)
+static void unreadable_folder(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], err[512];
+    const char *folder = put_folders();
+    char err[512];
     const dataset_options wanted = {.usual_image_size = 16};
     dataset *data;
     int at = 0;
-    test_folder_make(folder);
-    put_folders(folder);
     for (;;) {
         atomic_store(&entries_left, ++at);
         const dataset_status status = dataset_open(folder, &wanted, &data, err, sizeof err);
@@ -712,28 +582,21 @@ static void unreadable_folder(void **state)
     assert_true(at > 15);
     assert_int_equal(dataset_count(data, DATASET_TRAIN), 4);
     dataset_close(data);
-    test_folder_remove(folder);
 }
 
 /* Draws of windows: inside, of the area and the shape that the paper has; the mean area is 54 %
  * without the draws that do not fit. */
-static void crops(void **state)
+static void crops(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], path[2 * TEST_PATH], err[512];
+    const char *folder = put_folders();
     uint8_t rgb[64 * 64 * 3];
-    dataset *data;
-    test_folder_make(folder);
-    put_folders(folder);
-    path_in(path, folder, "train/a/1.png");
     for (int y = 0; y < 64; y++) /* red is the column, green the row */
         for (int x = 0; x < 64; x++) {
             const uint8_t pixel[3] = {(uint8_t)(4 * x), (uint8_t)(4 * y), 0};
             memcpy(rgb + (y * 64 + x) * 3, pixel, 3);
         }
-    put_png(path, 64, 64, rgb);
-    const dataset_options wanted = {.image_size = 16};
-    assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
+    put_png(path_in(folder, "train/a/1.png"), 64, 64, rgb);
+    const dataset *data = open_well(folder, &(dataset_options){.image_size = 16});
     enum { DRAWS = 400 };
     double areas = 0;
     int mirrors = 0, windows = 0;
@@ -743,9 +606,7 @@ static void crops(void **state)
         const uint32_t index = 0;
         uint8_t image[3 * 256];
         int32_t label;
-        assert_int_equal(
-            dataset_batch(data, DATASET_TRAIN, &index, 1, &augment, image, &label, err, sizeof err),
-            DATASET_OK);
+        read_batch(data, DATASET_TRAIN, &index, 1, &augment, image, &label);
         /* from the centres of the outer pixels, 15/16 of a window apart */
         const double across = (image[15] - image[0]) / 4.0 * 16 / 15;
         const double down = (image[256 + 240] - image[256]) / 4.0 * 16 / 15;
@@ -760,8 +621,6 @@ static void crops(void **state)
     assert_true(mirrors > DRAWS * 0.4 && mirrors < DRAWS * 0.6);
     assert_true(windows > DRAWS * 0.9);
     assert_true(areas / DRAWS > 0.45 && areas / DRAWS < 0.6);
-    dataset_close(data);
-    test_folder_remove(folder);
 }
 
 #endif
@@ -771,7 +630,8 @@ int main(void)
     test_list list = {0};
     test_add(&list, idx_images, NULL, "IDX");
     test_add(&list, two_sets, NULL, "two sets");
-    test_add(&list, idx_refused, NULL, "IDX, refused");
+    for (size_t i = 0; i < sizeof idx_faults / sizeof *idx_faults; i++)
+        test_add(&list, idx_refused, &idx_faults[i], "IDX, refused: %s", idx_faults[i].what);
     test_add(&list, idx_without_memory, NULL, "IDX, memory runs out");
 #if TRAINER_IMAGES
     test_add(&list, resizing, NULL, "resizing");

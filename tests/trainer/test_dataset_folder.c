@@ -11,19 +11,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "support/test_device.h"
-#include "support/test_folder.h"
-#include "trainer/data/dataset.h"
+#include "support/test_dataset.h"
 #include "trainer/data/fnv.h"
 
 #if TRAINER_IMAGES
 #include <png.h>
 #endif
 
-/* Threads that were started; a folder that may not be read, "" for none. */
+/* Threads that were started; a folder that may not be read, and the errno of such a read. */
 static atomic_int threads;
-static char closed[TEST_PATH];
-static int closed_by = EACCES; /* errno of such a read */
+static const char *closed;
+static int closed_by;
 
 int __real_pthread_create(
     pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user);
@@ -41,7 +39,7 @@ int __wrap_pthread_create(
 
 int __wrap_access(const char *path, int mode)
 {
-    if (closed[0] == '\0' || strncmp(path, closed, strlen(closed)) != 0)
+    if (closed == NULL || strncmp(path, closed, strlen(closed)) != 0)
         return __real_access(path, mode);
     errno = closed_by;
     return -1;
@@ -51,8 +49,7 @@ int __wrap_access(const char *path, int mode)
 static void put(const char *folder, const char *name, size_t bytes)
 {
     static const uint8_t zeros[64];
-    char path[2 * TEST_PATH];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *path = test_text("%s/%s", folder, name);
     for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')) != NULL;) {
         *slash = '\0';
         assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
@@ -82,32 +79,23 @@ static const missing_row missing_rows[] = {
         "cifar-10-batches-py is the version for Python; expected the binary version"},
 };
 
-static void no_set(void **state)
+static void no_set(NO_ROW)
 {
-    (void)state;
+    static const int errors[] = {EACCES, EIO}; /* EIO: what is there is not known */
     for (size_t i = 0; i < sizeof missing_rows / sizeof *missing_rows; i++) {
         const missing_row *row = &missing_rows[i];
-        char folder[TEST_PATH], err[512];
-        dataset *data;
-        test_folder_make(folder);
+        const char *folder = test_folder();
         for (int k = 0; k < 2 && row->made[k] != NULL; k++)
             put(folder, row->made[k], 1);
-        assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_NOT_FOUND);
-        if (strncmp(err, folder, strlen(folder)) != 0 || strstr(err, row->said) == NULL)
-            fail_msg("'%s' lacks '%s'", err, row->said);
-        (void)snprintf(closed, sizeof closed, "%s", folder);
-        const dataset_status status = dataset_open(folder, NULL, &data, err, sizeof err);
-        closed[0] = '\0';
-        assert_int_equal(status, DATASET_NOT_FOUND);
-        assert_non_null(strstr(err, strerror(EACCES)));
-        (void)snprintf(closed, sizeof closed, "%s", folder);
-        closed_by = EIO; /* what is there is not known */
-        const dataset_status unknown = dataset_open(folder, NULL, &data, err, sizeof err);
-        closed[0] = '\0';
-        closed_by = EACCES;
-        assert_int_equal(unknown, DATASET_BAD_FILE);
-        assert_non_null(strstr(err, strerror(EIO)));
-        test_folder_remove(folder);
+        const char *said = expect_failure(folder, NULL, DATASET_NOT_FOUND, folder, row->said);
+        assert_ptr_equal(strstr(said, folder), said);
+        for (int k = 0; k < 2; k++) {
+            closed = folder;
+            closed_by = errors[k];
+            expect_failure(folder, NULL, k == 0 ? DATASET_NOT_FOUND : DATASET_BAD_FILE,
+                strerror(errors[k]), "");
+            closed = NULL;
+        }
     }
 }
 
@@ -118,21 +106,21 @@ static void no_set(void **state)
 static void put_image(const char *folder, const char *name)
 {
     static const uint8_t rgb[3 * 8 * 8];
-    char path[2 * TEST_PATH];
     png_image png = {
         .version = PNG_IMAGE_VERSION, .width = 8, .height = 8, .format = PNG_FORMAT_RGB};
     put(folder, name, 0);
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_not_equal(png_image_write_to_file(&png, path, 0, rgb, 0, NULL), 0);
+    assert_int_not_equal(
+        png_image_write_to_file(&png, test_text("%s/%s", folder, name), 0, rgb, 0, NULL), 0);
 }
 
-static void put_images(char folder[TEST_PATH])
+static const char *put_images(void)
 {
     static const char *const names[] = {"train/a/1.png", "train/a/2.png", "train/b/1.png",
         "train/b/2.png", "val/a/1.png", "val/b/1.png"};
-    test_folder_make(folder);
+    const char *folder = test_folder();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         put_image(folder, names[i]);
+    return folder;
 }
 
 typedef struct notes {
@@ -148,16 +136,12 @@ static void hear(void *user, const char *note)
     n->count++;
 }
 
-static dataset *open_well(const char *folder, bool skips, notes *heard)
+static const dataset *open_heard(const char *folder, bool skips, notes *heard)
 {
     const dataset_options wanted = {
         .image_size = 8, .skip_broken = skips, .hear = hear, .hear_user = heard};
-    char err[512];
-    dataset *data;
     *heard = (notes){0};
-    if (dataset_open(folder, &wanted, &data, err, sizeof err) != DATASET_OK)
-        fail_msg("%s", err);
-    return data;
+    return open_well(folder, &wanted);
 }
 
 static void expect_note(const notes *heard, int i, const char *part)
@@ -166,154 +150,113 @@ static void expect_note(const notes *heard, int i, const char *part)
         fail_msg("note %d of %d, '%s', lacks '%s'", i, heard->count, heard->text[i], part);
 }
 
-static void classes(void **state)
+static void classes(NO_ROW)
 {
-    (void)state;
-    static const char *const empty[] = {"train/c/", "val/c/"};
-    char folder[TEST_PATH], err[512], part[64];
+    static const char *const empty[] = {"train/c", "val/c"};
+    const char *folder = put_images();
     notes heard;
-    dataset *data;
-    put_images(folder);
     put(folder, "train/c/notes.txt", 1);
     for (int i = 0; i < 2; i++) {
-        put(folder, empty[i], 0);
-        assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_BAD_FILE);
-        (void)snprintf(part, sizeof part, "/%.*s: a class without .jpg, .jpeg or .png files",
-            (int)strlen(empty[i]) - 1, empty[i]);
-        if (strstr(err, part) == NULL)
-            fail_msg("'%s' lacks '%s'", err, part);
+        put(folder, test_text("%s/", empty[i]), 0);
+        expect_failure(folder, NULL, DATASET_BAD_FILE,
+            test_text("/%s: a class without .jpg, .jpeg or .png files", empty[i]), "");
         put_image(folder, "train/c/1.png"); /* now it is val's that has none */
     }
     put_image(folder, "val/c/1.png");
     put_image(folder, "train/d/1.png");
     put_image(folder, "train/e/1.png");
-    data = open_well(folder, false, &heard);
+    (void)open_heard(folder, false, &heard);
     assert_int_equal(heard.count, 2);
     expect_note(&heard, 1, "/val: 2 of 5 classes are missing, d among them");
-    dataset_close(data);
-    test_folder_remove(folder);
 }
 
 /* An entry that cannot be looked at may be a class: left out, it would number the later ones anew.
  */
-static void lost_class(void **state)
+static void lost_class(NO_ROW)
 {
-    (void)state;
     static const char *const parts[] = {"train", "val"};
-    char folder[TEST_PATH], path[2 * TEST_PATH], err[2 * TEST_PATH];
-    dataset *data;
-    put_images(folder);
+    const char *folder = put_images();
     for (int i = 0; i < 2; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s/aa", folder, parts[i]);
+        const char *path = test_text("%s/%s/aa", folder, parts[i]);
         assert_int_equal(symlink("no-such-folder", path), 0);
-        assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_BAD_FILE);
-        (void)snprintf(path, sizeof path, "%s/%s/aa: %s", folder, parts[i], strerror(ENOENT));
-        assert_string_equal(err, path);
-        (void)snprintf(path, sizeof path, "%s/%s/aa", folder, parts[i]);
+        assert_string_equal(expect_failure(folder, NULL, DATASET_BAD_FILE, path, ""),
+            test_text("%s: %s", path, strerror(ENOENT)));
         assert_int_equal(unlink(path), 0);
     }
-    test_folder_remove(folder);
 }
 
-static void other_files(void **state)
+static void other_files(NO_ROW)
 {
-    (void)state;
     static const char *const names[] = {"train/b/x.jfif", "train/a/y.webp", "train/a/x.gif",
         "train/a/.hidden", "train/a/deeper/x.tif", "train/list.txt"};
-    char folder[TEST_PATH];
+    const char *folder = put_images();
     notes heard;
-    put_images(folder);
-    dataset_close(open_well(folder, false, &heard));
+    (void)open_heard(folder, false, &heard);
     assert_int_equal(heard.count, 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         put(folder, names[i], 1);
-    dataset_close(open_well(folder, false, &heard));
+    (void)open_heard(folder, false, &heard);
     assert_int_equal(heard.count, 2);
     expect_note(&heard, 0,
         "/train: 3 files are no .jpg, .jpeg or .png and are left out, a/x.gif among them");
     expect_note(&heard, 1, "/train: 1 folders in classes are left out, a/deeper among them");
-    test_folder_remove(folder);
 }
 
 /* Each broken file is named once, however often it is replaced, in either split. */
-static void broken_files(void **state)
+static void broken_files(NO_ROW)
 {
-    (void)state;
     const uint32_t twice[2] = {1, 1};
+    const char *folder = put_images();
     uint8_t images[2 * 3 * 8 * 8];
-    char folder[TEST_PATH], err[512];
     int32_t labels[2];
     notes heard;
-    put_images(folder);
     put(folder, "train/a/2.png", 0);
     put(folder, "val/b/1.png", 20);
-    dataset *data = open_well(folder, true, &heard);
+    const dataset *data = open_heard(folder, true, &heard);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(
-            dataset_batch(data, DATASET_TRAIN, twice, 2, NULL, images, labels, err, sizeof err),
-            DATASET_OK);
+        read_batch(data, DATASET_TRAIN, twice, 2, NULL, images, labels);
     assert_int_equal(dataset_skipped(data), 4);
     assert_int_equal(heard.count, 1);
     expect_note(&heard, 0, "/train/a/2.png: it is empty, or larger than 2 GiB; the next image");
-    assert_int_equal(
-        dataset_batch(data, DATASET_TEST, twice, 1, NULL, images, labels, err, sizeof err),
-        DATASET_OK);
+    read_batch(data, DATASET_TEST, twice, 1, NULL, images, labels);
     assert_int_equal(dataset_skipped(data), 5);
     assert_int_equal(heard.count, 2);
     expect_note(&heard, 1, "/val/b/1.png: ");
-    dataset_close(data);
-    data = open_well(folder, false, &heard);
-    assert_int_equal(
-        dataset_batch(data, DATASET_TRAIN, twice, 2, NULL, images, labels, err, sizeof err),
-        DATASET_BAD_FILE);
-    assert_non_null(strstr(err, "; --skip-broken replaces such files"));
+    data = open_heard(folder, false, &heard);
+    refuse_batch(data, DATASET_TRAIN, twice, 2, images, labels, DATASET_BAD_FILE,
+        "; --skip-broken replaces such files");
     assert_int_equal(heard.count, 0);
-    dataset_close(data);
-    test_folder_remove(folder);
 }
 
-/* Makes the folders a/a/... below `folder` and appends them to its path, to 1700 characters. */
-static void make_deep(char *folder)
+/* Makes the folders a/a/... below `folder`; returns the path of the last, of 1700 characters. */
+static const char *make_deep(const char *folder)
 {
-    const char *name = "a-folder-with-a-long-name-and-many-of-its-kind-inside";
-    for (size_t used; (used = strlen(folder)) < 1700;) {
-        (void)sprintf(folder + used, "/%s", name);
+    while (strlen(folder) < 1700) {
+        folder = test_text("%s/a-folder-with-a-long-name-and-many-of-its-kind-inside", folder);
         assert_int_equal(mkdir(folder, 0700), 0);
     }
+    return folder;
 }
 
 /* A long path does not cut off what is said of the file. */
-static void long_paths(void **state)
+static void long_paths(NO_ROW)
 {
-    (void)state;
+    static const char *const splits[] = {"train", "val"};
     static const uint32_t broken = 1;
+    const char *top = put_images(), *folder = make_deep(top);
     uint8_t images[3 * 8 * 8];
-    char top[TEST_PATH], folder[2048], link[2 * TEST_PATH], path[2304], err[8192];
     int32_t label;
     notes heard;
-    put_images(top);
-    (void)snprintf(folder, sizeof folder, "%s", top);
-    make_deep(folder);
-    for (int i = 0; i < 2; i++) {
-        (void)snprintf(link, sizeof link, "%s/%s", top, i == 0 ? "train" : "val");
-        (void)snprintf(path, sizeof path, "%s/%s", folder, i == 0 ? "train" : "val");
-        assert_int_equal(rename(link, path), 0);
-    }
-    (void)snprintf(path, sizeof path, "%s/train/a/2.png", folder);
-    test_file_write(path, "", 0);
-    dataset *data = open_well(folder, false, &heard);
-    assert_int_equal(
-        dataset_batch(data, DATASET_TRAIN, &broken, 1, NULL, images, &label, err, sizeof err),
-        DATASET_BAD_FILE);
-    assert_non_null(strstr(err, "it is empty, or larger than 2 GiB; --skip-broken replaces"));
-    dataset_close(data);
-    data = open_well(folder, true, &heard);
-    assert_int_equal(
-        dataset_batch(data, DATASET_TRAIN, &broken, 1, NULL, images, &label, err, sizeof err),
-        DATASET_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            rename(test_text("%s/%s", top, splits[i]), test_text("%s/%s", folder, splits[i])), 0);
+    test_file_write(test_text("%s/train/a/2.png", folder), "", 0);
+    const dataset *data = open_heard(folder, false, &heard);
+    refuse_batch(data, DATASET_TRAIN, &broken, 1, images, &label, DATASET_BAD_FILE,
+        "it is empty, or larger than 2 GiB; --skip-broken replaces");
+    data = open_heard(folder, true, &heard);
+    read_batch(data, DATASET_TRAIN, &broken, 1, NULL, images, &label);
     expect_note(&heard, 0, "it is empty, or larger than 2 GiB; the next image takes its place");
-    dataset_close(data);
-    test_folder_remove(top);
 }
 
 /* What earlier programs took for the checksum: the number of files, and the classes. */
@@ -323,58 +266,43 @@ static uint64_t old_checksum(uint64_t files, const char *all, size_t size)
 }
 
 /* Another name is another set, another size of a file is not; val does not count. */
-static void checksums(void **state)
+static void checksums(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], path[2 * TEST_PATH], other[2 * TEST_PATH];
+    const char *folder = put_images();
     notes heard;
-    put_images(folder);
-    dataset *data = open_well(folder, false, &heard);
+    const dataset *data = open_heard(folder, false, &heard);
     const uint64_t checksum = dataset_checksum(data), sizes = dataset_sizes(data);
     assert_true(dataset_has_checksum(data, checksum));
     assert_true(dataset_has_checksum(data, old_checksum(4, "a\0b", 4)));
     assert_false(dataset_has_checksum(data, old_checksum(5, "a\0b", 4)));
-    dataset_close(data);
     put(folder, "train/b/2.png", 20);
     put(folder, "val/b/2.png", 20);
-    data = open_well(folder, false, &heard);
+    data = open_heard(folder, false, &heard);
     assert_true(dataset_checksum(data) == checksum && dataset_sizes(data) != sizes);
-    dataset_close(data);
     put_image(folder, "train/b/2.png");
-    (void)snprintf(path, sizeof path, "%s/train/b/2.png", folder);
-    (void)snprintf(other, sizeof other, "%s/train/b/3.png", folder);
-    assert_int_equal(rename(path, other), 0);
-    data = open_well(folder, false, &heard);
+    assert_int_equal(
+        rename(test_text("%s/train/b/2.png", folder), test_text("%s/train/b/3.png", folder)), 0);
+    data = open_heard(folder, false, &heard);
     assert_true(dataset_checksum(data) != checksum && dataset_sizes(data) == sizes);
-    dataset_close(data);
-    test_folder_remove(folder);
 }
 
 /* One thread for each processor, this one included, but no more than images. */
-static void decoding_threads(void **state)
+static void decoding_threads(NO_ROW)
 {
-    (void)state;
     enum { MOST = 80 };
     static uint8_t images[MOST * 3 * 8 * 8];
     uint32_t indices[MOST];
     int32_t labels[MOST];
-    char folder[TEST_PATH], err[512];
     notes heard;
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    put_images(folder);
-    dataset *data = open_well(folder, false, &heard);
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN), most = processors < 64 ? processors : 64;
+    const dataset *data = open_heard(put_images(), false, &heard);
     for (uint32_t i = 0; i < MOST; i++)
         indices[i] = i % 4;
     for (size_t count = 1; count <= MOST; count += MOST - 1) {
-        const long most = processors < 64 ? processors : 64;
         atomic_store(&threads, 0);
-        assert_int_equal(dataset_batch(data, DATASET_TRAIN, indices, count, NULL, images, labels,
-                             err, sizeof err),
-            DATASET_OK);
+        read_batch(data, DATASET_TRAIN, indices, count, NULL, images, labels);
         assert_int_equal(atomic_load(&threads), count == 1 ? 0 : most - 1);
     }
-    dataset_close(data);
-    test_folder_remove(folder);
 }
 
 #endif

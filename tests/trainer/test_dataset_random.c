@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "support/test_dataset.h"
@@ -16,9 +15,8 @@
 /* ---- random numbers -------------------------------------------------------------------------- */
 
 /* Random123 1.14, tests/kat_vectors, the three "philox4x32 10" lines. */
-static void philox_known_answers(void **state)
+static void philox_known_answers(NO_ROW)
 {
-    (void)state;
     static const struct {
         uint32_t counter[4], key[2], out[4];
     } cases[] = {
@@ -37,9 +35,8 @@ static void philox_known_answers(void **state)
 
 /* A stream is the blocks (0, b, a, domain), (1, b, a, domain) ... under the seed, low word first.
  */
-static void stream_is_philox_blocks(void **state)
+static void stream_is_philox_blocks(NO_ROW)
 {
-    (void)state;
     const uint32_t key[2] = {0x89abcdef, 0x01234567};
     rng r = rng_open(0x0123456789abcdef, RNG_AUGMENT, 7, 9);
     for (uint32_t block = 0; block < 3; ++block) {
@@ -52,9 +49,8 @@ static void stream_is_philox_blocks(void **state)
 }
 
 /* Without rejection a bound of 3/4 * 2^32 would give the multiples of 3 half of all draws. */
-static void below_is_unbiased(void **state)
+static void below_is_unbiased(NO_ROW)
 {
-    (void)state;
     enum { DRAWS = 30000 };
     int residues[3] = {0};
     int sides[6] = {0};
@@ -74,9 +70,8 @@ static void below_is_unbiased(void **state)
     assert_int_equal(rng_below(&r, 1), 0);
 }
 
-static void between_includes_both_ends(void **state)
+static void between_includes_both_ends(NO_ROW)
 {
-    (void)state;
     bool seen[7] = {false};
     rng r = rng_open(1, RNG_IMAGE, 0, 1);
     for (int i = 0; i < 500; ++i) {
@@ -91,9 +86,8 @@ static void between_includes_both_ends(void **state)
 
 /* ---- shuffle --------------------------------------------------------------------------------- */
 
-static void shuffle_is_a_permutation(void **state)
+static void shuffle_is_a_permutation(NO_ROW)
 {
-    (void)state;
     static const uint32_t sizes[] = {1, 2, 3, 100, 5000};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
         const uint32_t n = sizes[i];
@@ -111,9 +105,8 @@ static void shuffle_is_a_permutation(void **state)
     dataset_shuffle(3, 4, 0, NULL);
 }
 
-static void shuffle_depends_on_seed_and_epoch_only(void **state)
+static void shuffle_depends_on_seed_and_epoch_only(NO_ROW)
 {
-    (void)state;
     enum { N = 64 };
     uint32_t first[N], other[N];
     dataset_shuffle(1, 5, N, first);
@@ -125,9 +118,8 @@ static void shuffle_depends_on_seed_and_epoch_only(void **state)
     assert_memory_equal(first, other, sizeof first);
 }
 
-static void shuffle_gives_all_orders_alike(void **state)
+static void shuffle_gives_all_orders_alike(NO_ROW)
 {
-    (void)state;
     enum { EPOCHS = 6000 };
     int seen[27] = {0};
     for (uint32_t epoch = 0; epoch < EPOCHS; ++epoch) {
@@ -147,9 +139,8 @@ static void shuffle_gives_all_orders_alike(void **state)
 
 /* ---- augmentation ---------------------------------------------------------------------------- */
 
-static void draws_cover_all_moves(void **state)
+static void draws_cover_all_moves(NO_ROW)
 {
-    (void)state;
     int downs[9] = {0}, rights[9] = {0}, mirrored = 0;
     enum { DRAWS = 3000 };
     for (uint32_t i = 0; i < DRAWS; ++i) {
@@ -167,9 +158,8 @@ static void draws_cover_all_moves(void **state)
     assert_near(mirrored, DRAWS / 2.0, 140, "times mirrored");
 }
 
-static void draws_depend_on_seed_epoch_and_index(void **state)
+static void draws_depend_on_seed_epoch_and_index(NO_ROW)
 {
-    (void)state;
     int same[3] = {0};
     for (uint32_t i = 0; i < 200; ++i) {
         const augment_options a = {.seed = 1, .epoch = 2}, seed = {.seed = 2, .epoch = 2},
@@ -190,9 +180,8 @@ static void draws_depend_on_seed_epoch_and_index(void **state)
 
 /* A 3 x 8 x 8 image whose byte is 1 + its index, so that every place can be told from the border's
  * 0. */
-static void move_of_a_small_image(void **state)
+static void move_of_a_small_image(NO_ROW)
 {
-    (void)state;
     enum { S = 8 };
     static const augment_move moves[] = {{0, 0, false}, {0, 0, true}, {1, 0, false}, {-1, 0, false},
         {0, 1, false}, {0, -1, true}, {-1, 1, true}};
@@ -231,9 +220,7 @@ static uint64_t hash_images(
     uint64_t hash = 0xcbf29ce484222325;
     for (uint32_t i = first; i < first + count; ++i) {
         int32_t label;
-        char err[256];
-        assert_int_equal(
-            dataset_batch(data, split, &i, 1, NULL, image, &label, err, sizeof err), DATASET_OK);
+        read_batch(data, split, &i, 1, NULL, image, &label);
         hash = (hash ^ (uint64_t)label) * 0x100000001b3;
         for (size_t k = 0; k < length; ++k)
             hash = (hash ^ image[k]) * 0x100000001b3;
@@ -241,9 +228,8 @@ static uint64_t hash_images(
     return hash;
 }
 
-static void generated_bits_are_these(void **state)
+static void generated_bits_are_these(NO_ROW)
 {
-    (void)state;
     static const struct {
         dataset_options options;
         dataset_split split;
@@ -265,14 +251,12 @@ static void generated_bits_are_these(void **state)
             print_error("case %zu: hash is 0x%016llx\n", i, (unsigned long long)hash);
             ++wrong;
         }
-        dataset_close(data);
     }
     assert_int_equal(wrong, 0);
 }
 
-static void generated_images_depend_on_seed_split_and_index_only(void **state)
+static void generated_images_depend_on_seed_split_and_index_only(NO_ROW)
 {
-    (void)state;
     dataset *small =
         open_well("generated", &(dataset_options){.seed = 1, .train_limit = 30, .test_limit = 30});
     dataset *large = open_well("generated", &(dataset_options){.seed = 1});
@@ -283,37 +267,30 @@ static void generated_images_depend_on_seed_split_and_index_only(void **state)
     assert_true(hash_images(other, DATASET_TRAIN, 20, 10) != hash);
     assert_true(hash_images(large, DATASET_TEST, 20, 10) != hash);
     assert_true(hash_images(large, DATASET_TRAIN, 30, 10) != hash);
-    dataset_close(small);
-    dataset_close(large);
-    dataset_close(other);
 }
 
-static void generated_defaults(void **state)
+static void generated_defaults(NO_ROW)
 {
-    (void)state;
     dataset *data = open_well("generated", NULL);
     assert_string_equal(dataset_name(data), "generated");
     assert_int_equal(dataset_classes(data), 10);
     assert_int_equal(dataset_image_size(data), 32);
     assert_int_equal(dataset_count(data, DATASET_TRAIN), 8000);
     assert_int_equal(dataset_count(data, DATASET_TEST), 2000);
-    dataset_close(data);
 }
 
-static void generated_options_have_limits(void **state)
+static void generated_options_have_limits(NO_ROW)
 {
-    (void)state;
     static const dataset_options bad[] = {{.image_size = 15}, {.image_size = 1025}, {.classes = 1},
         {.classes = 1251}, {.train_limit = 0x80000000}, {.test_limit = 0x80000000}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i)
         expect_failure("generated", &bad[i], DATASET_BAD_ARGUMENT, "generated", "");
-    dataset_close(open_well("generated", &(dataset_options){.image_size = 1024, .classes = 1250}));
-    dataset_close(open_well("generated", &(dataset_options){.image_size = 16, .classes = 2}));
+    open_well("generated", &(dataset_options){.image_size = 1024, .classes = 1250});
+    open_well("generated", &(dataset_options){.image_size = 16, .classes = 2});
 }
 
-static void generated_classes_are_balanced(void **state)
+static void generated_classes_are_balanced(NO_ROW)
 {
-    (void)state;
     static const uint32_t classes[] = {2, 7, 10, 100};
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; ++i) {
         const uint32_t count = 205;
@@ -323,26 +300,21 @@ static void generated_classes_are_balanced(void **state)
         int32_t labels[205];
         uint32_t indices[205];
         uint32_t seen[100] = {0};
-        char err[256];
         dataset_shuffle(1, 1, count, indices);
-        assert_int_equal(dataset_batch(data, DATASET_TRAIN, indices, count, NULL, images, labels,
-                             err, sizeof err),
-            DATASET_OK);
+        read_batch(data, DATASET_TRAIN, indices, count, NULL, images, labels);
         for (uint32_t k = 0; k < count; ++k) {
             assert_true(labels[k] >= 0 && (uint32_t)labels[k] < classes[i]);
             seen[labels[k]]++;
         }
         for (uint32_t c = 0; c < classes[i]; ++c)
             assert_in_range(seen[c], count / classes[i], count / classes[i] + 1);
-        dataset_close(data);
     }
 }
 
 /* The channels are normalised, and the class means say nothing: the nearest mean is right for about
  * one in ten. */
-static void generated_images_defeat_class_means(void **state)
+static void generated_images_defeat_class_means(NO_ROW)
 {
-    (void)state;
     enum { TRAIN = 4000, TEST = 1000, CLASSES = 10 };
     dataset *data =
         open_well("generated", &(dataset_options){.train_limit = TRAIN, .test_limit = TEST});
@@ -351,11 +323,8 @@ static void generated_images_defeat_class_means(void **state)
     const float *levels = dataset_levels(data);
     double sum[3] = {0}, squares[3] = {0};
     int32_t label;
-    char err[256];
     for (uint32_t i = 0; i < TRAIN; ++i) {
-        assert_int_equal(
-            dataset_batch(data, DATASET_TRAIN, &i, 1, NULL, image, &label, err, sizeof err),
-            DATASET_OK);
+        read_batch(data, DATASET_TRAIN, &i, 1, NULL, image, &label);
         for (int k = 0; k < PIXELS; ++k) {
             const int c = k / (SIDE * SIDE);
             const double value = (double)levels[c * 256 + image[k]];
@@ -371,9 +340,7 @@ static void generated_images_defeat_class_means(void **state)
     }
     int right = 0;
     for (uint32_t i = 0; i < TEST; ++i) {
-        assert_int_equal(
-            dataset_batch(data, DATASET_TEST, &i, 1, NULL, image, &label, err, sizeof err),
-            DATASET_OK);
+        read_batch(data, DATASET_TEST, &i, 1, NULL, image, &label);
         int nearest = 0;
         double least = INFINITY;
         for (int c = 0; c < CLASSES; ++c) {
@@ -390,28 +357,26 @@ static void generated_images_defeat_class_means(void **state)
         right += nearest == label;
     }
     assert_in_range(right, 50, 190);
-    dataset_close(data);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_known_answers),
-        cmocka_unit_test(stream_is_philox_blocks),
-        cmocka_unit_test(below_is_unbiased),
-        cmocka_unit_test(between_includes_both_ends),
-        cmocka_unit_test(shuffle_is_a_permutation),
-        cmocka_unit_test(shuffle_depends_on_seed_and_epoch_only),
-        cmocka_unit_test(shuffle_gives_all_orders_alike),
-        cmocka_unit_test(draws_cover_all_moves),
-        cmocka_unit_test(draws_depend_on_seed_epoch_and_index),
-        cmocka_unit_test(move_of_a_small_image),
-        cmocka_unit_test(generated_bits_are_these),
-        cmocka_unit_test(generated_images_depend_on_seed_split_and_index_only),
-        cmocka_unit_test(generated_defaults),
-        cmocka_unit_test(generated_options_have_limits),
-        cmocka_unit_test(generated_classes_are_balanced),
-        cmocka_unit_test(generated_images_defeat_class_means),
-    };
-    return cmocka_run_group_tests_name("dataset_random", tests, NULL, NULL);
+    test_list list = {0};
+    ADD(&list, philox_known_answers);
+    ADD(&list, stream_is_philox_blocks);
+    ADD(&list, below_is_unbiased);
+    ADD(&list, between_includes_both_ends);
+    ADD(&list, shuffle_is_a_permutation);
+    ADD(&list, shuffle_depends_on_seed_and_epoch_only);
+    ADD(&list, shuffle_gives_all_orders_alike);
+    ADD(&list, draws_cover_all_moves);
+    ADD(&list, draws_depend_on_seed_epoch_and_index);
+    ADD(&list, move_of_a_small_image);
+    ADD(&list, generated_bits_are_these);
+    ADD(&list, generated_images_depend_on_seed_split_and_index_only);
+    ADD(&list, generated_defaults);
+    ADD(&list, generated_options_have_limits);
+    ADD(&list, generated_classes_are_balanced);
+    ADD(&list, generated_images_defeat_class_means);
+    return test_run_on_host("dataset_random", &list);
 }

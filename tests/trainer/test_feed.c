@@ -2,6 +2,8 @@
  * lives until the transfer is done, even if the next transfer was refused. */
 #include <string.h>
 
+#include "support/test_dataset.h"
+#include "support/test_fault.h"
 #include "support/test_gate.h"
 #include "trainer/data/feed.h"
 
@@ -25,19 +27,25 @@ cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_boo
         queue, buffer, blocking, offset, size, from, count, events, event);
 }
 
-/* Closes a feed whose transfers are held back, the first `good` of which were enqueued. */
-static void closes_behind_gate(int good)
+static const uint32_t indices[2] = {0, 1};
+
+/* A feed of a set of two images, whose transfers are held back. */
+static void open_feed(batch_feed *feed, test_gate *gate)
 {
-    static const uint32_t indices[2] = {0, 1};
     const dataset_options sizes = {.image_size = 16, .train_limit = 2, .test_limit = 1};
-    char err[256];
-    dataset *data;
+    fault f = {0};
+    test_good(feed_open(test_context(), open_well("generated", &sizes), 2, feed, &f), &f);
+    test_gate_close(gate);
+}
+
+/* Closes a feed, the first *row of whose transfers were enqueued. */
+static void closes_behind_gate(void **state)
+{
+    const int good = *(const int *)*state;
     batch_feed feed;
     fault f = {0};
     test_gate g;
-    assert_int_equal(dataset_open("generated", &sizes, &data, err, sizeof err), DATASET_OK);
-    assert_true(feed_open(test_context(), data, 2, &feed, &f));
-    test_gate_close(&g);
+    open_feed(&feed, &g);
     writes_left = good;
     const bool sent = feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f);
     writes_left = -1;
@@ -46,61 +54,35 @@ static void closes_behind_gate(int good)
     feed_close(&feed);
     const bool waited = atomic_load(&g.open);
     test_gate_remove(&g);
-    dataset_close(data);
     assert_int_equal(waited, good > 0); /* nothing is in flight: nothing to wait for */
-}
-
-static void images_in_flight(void **state)
-{
-    (void)state;
-    closes_behind_gate(2);
-}
-
-static void labels_refused(void **state)
-{
-    (void)state;
-    closes_behind_gate(1);
-}
-
-static void images_refused(void **state)
-{
-    (void)state;
-    closes_behind_gate(0);
 }
 
 /* The next batch is made while the transfer of the last one is held back; a third batch takes the
  * memory of the first, so it waits. */
-static void made_in_flight(void **state)
+static void made_in_flight(NO_ROW)
 {
-    (void)state;
-    static const uint32_t indices[2] = {0, 1};
-    const dataset_options sizes = {.image_size = 16, .train_limit = 2, .test_limit = 1};
-    char err[256];
-    dataset *data;
     batch_feed feed;
     fault f = {0};
     test_gate g;
-    assert_int_equal(dataset_open("generated", &sizes, &data, err, sizeof err), DATASET_OK);
-    assert_true(feed_open(test_context(), data, 2, &feed, &f));
-    test_gate_close(&g);
-    assert_true(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
-    assert_true(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
+    open_feed(&feed, &g);
+    test_good(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f), &f);
+    test_good(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f), &f);
     const bool waited = atomic_load(&g.open);
-    assert_true(feed_make(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
+    test_good(feed_make(&feed, DATASET_TRAIN, indices, 2, NULL, &f), &f);
     const bool waited_third = atomic_load(&g.open);
     test_gate_remove(&g);
     feed_close(&feed);
-    dataset_close(data);
     assert_false(waited);
     assert_true(waited_third);
 }
 
 int main(void)
 {
+    static const int writes[] = {0, 1, 2};
     test_list list = {0};
-    test_add(&list, images_in_flight, NULL, "closed while images are in flight");
-    test_add(&list, labels_refused, NULL, "closed after the labels were refused");
-    test_add(&list, images_refused, NULL, "closed after the images were refused");
+    test_add(&list, closes_behind_gate, &writes[2], "closed while images are in flight");
+    test_add(&list, closes_behind_gate, &writes[1], "closed after the labels were refused");
+    test_add(&list, closes_behind_gate, &writes[0], "closed after the images were refused");
     test_add(&list, made_in_flight, NULL, "a batch made while the last one is in flight");
     return test_run_on_each_device("feed", &list);
 }

@@ -12,26 +12,22 @@ int main(void)
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <turbojpeg.h>
 
-#include "support/test_device.h"
-#include "trainer/data/image_file.h"
+#include "support/test_images.h"
 
 enum { EDGE = 64, PIXELS = EDGE * EDGE };
 
-static image_window all(void *user, uint32_t width, uint32_t height)
+/* Decodes without resizing; why not, or NULL. */
+static const char *decode(const uint8_t *bytes, size_t count, uint8_t pixels[3 * PIXELS])
 {
-    (void)user;
-    return (image_window){0, 0, width, height};
+    return test_decode(bytes, count, (image_window){0}, EDGE, false, pixels);
 }
 
-/* Decodes without resizing. *why: NULL, or the reason of a failure, in `message` or static. */
-static bool decode(const uint8_t *bytes, size_t count, uint8_t pixels[3 * PIXELS], const char **why,
-    char message[256])
+static void decode_well(const uint8_t *bytes, size_t count, uint8_t pixels[3 * PIXELS])
 {
-    const bool good = image_file_decode(bytes, count, all, NULL, EDGE, false, pixels, why, message);
-    assert_true(good == (*why == NULL));
-    return good;
+    const char *why = decode(bytes, count, pixels);
+    if (why != NULL)
+        fail_msg("%s", why);
 }
 
 /* Slow waves of `channels` colours, which JPEG keeps to a few levels. */
@@ -87,57 +83,38 @@ int __wrap_png_image_finish_read(
     return 0;
 }
 
-/* To be freed with tjFree. */
 static uint8_t *make_jpeg(const uint8_t *pixels, int format, int sampling, int flags, size_t *count)
 {
-    unsigned char *bytes = NULL;
-    unsigned long size = 0;
-    tjhandle handle = tjInitCompress();
-    assert_int_equal(tjCompress2(handle, pixels, EDGE, 0, EDGE, format, &bytes, &size, sampling, 98,
-                         flags | TJFLAG_ACCURATEDCT),
-        0);
-    assert_int_equal(tjDestroy(handle), 0);
-    *count = size;
-    return bytes;
+    return test_jpeg(EDGE, EDGE, pixels, format, sampling, 98, flags | TJFLAG_ACCURATEDCT, count);
 }
 
-static void cmyk(void **state)
+static void cmyk(NO_ROW)
 {
-    (void)state;
     uint8_t inks[4 * PIXELS], got[3 * PIXELS];
-    char message[256];
-    const char *why;
     size_t count;
     draw(inks, 4);
     uint8_t *jpeg = make_jpeg(inks, TJPF_CMYK, TJSAMP_444, 0, &count);
-    if (!decode(jpeg, count, got, &why, message))
-        fail_msg("%s", why);
+    decode_well(jpeg, count, got);
     for (int i = 0; i < PIXELS; i++)
         for (int c = 0; c < 3; c++) {
             const int want = inks[4 * i + c] * inks[4 * i + 3] / 255;
             if (abs(got[c * PIXELS + i] - want) > 4)
                 fail_msg("colour %d of pixel %d: %d, not %d", c, i, got[c * PIXELS + i], want);
         }
-    tjFree(jpeg);
 }
 
-static void grey(void **state)
+static void grey(NO_ROW)
 {
-    (void)state;
     uint8_t rgb[3 * PIXELS], got[3 * PIXELS];
-    char message[256];
-    const char *why;
     size_t count;
     draw(rgb, 3);
     uint8_t *jpeg = make_jpeg(rgb, TJPF_RGB, TJSAMP_GRAY, 0, &count);
-    if (!decode(jpeg, count, got, &why, message))
-        fail_msg("%s", why);
+    decode_well(jpeg, count, got);
     for (int i = 0; i < PIXELS; i++) {
         const double want = 0.299 * rgb[3 * i] + 0.587 * rgb[3 * i + 1] + 0.114 * rgb[3 * i + 2];
         assert_true(got[i] - want > -4 && got[i] - want < 4);
         assert_true(got[PIXELS + i] == got[i] && got[2 * PIXELS + i] == got[i]);
     }
-    tjFree(jpeg);
 }
 
 /* ---- chroma sampling ------------------------------------------------------------------------- */
@@ -235,11 +212,8 @@ static void sampling(void **state)
 {
     const sampling_row *row = *state;
     uint8_t file[512], got[3 * PIXELS];
-    char message[256];
-    const char *why;
     const size_t count = put_sampled(row, file);
-    if (!decode(file, count, got, &why, message))
-        fail_msg("%s", why);
+    decode_well(file, count, got);
     for (int i = 0; i < PIXELS; i++) {
         const int y = i / EDGE;
         const int *level = halves[y >= EDGE / 2];
@@ -291,17 +265,14 @@ static void make_png(const uint8_t *samples, int depth, int type, int channels, 
 }
 
 /* 16 bits are the same brightness as 8. */
-static void deep_png(void **state)
+static void deep_png(NO_ROW)
 {
-    (void)state;
     static const struct {
         int type, channels;
     } kinds[] = {{PNG_COLOR_TYPE_GRAY, 1}, {PNG_COLOR_TYPE_RGB, 3}, {PNG_COLOR_TYPE_RGB_ALPHA, 4}};
     static memory file;
     static uint8_t samples[2 * 4 * PIXELS];
     uint8_t got[3 * PIXELS];
-    char message[256];
-    const char *why;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int depth = 8; depth <= 16; depth += 8) {
             const int channels = kinds[k].channels, colours = channels == 1 ? 1 : 3;
@@ -311,8 +282,7 @@ static void deep_png(void **state)
                     for (int byte = 0; byte < depth / 8; byte++)
                         *at++ = c == 3 ? 255 : (uint8_t)(i + 50 * c); /* v * 257 */
             make_png(samples, depth, kinds[k].type, channels, &file);
-            if (!decode(file.bytes, file.count, got, &why, message))
-                fail_msg("%s", why);
+            decode_well(file.bytes, file.count, got);
             for (int i = 0; i < PIXELS; i++)
                 for (int c = 0; c < 3; c++) {
                     const int want = (uint8_t)(i + 50 * (c < colours ? c : 0));
@@ -324,22 +294,18 @@ static void deep_png(void **state)
 }
 
 /* Black of half an opacity on white: half of the light is the sRGB value 188. */
-static void transparent_png(void **state)
+static void transparent_png(NO_ROW)
 {
-    (void)state;
     static memory file;
     static uint8_t samples[2 * 4 * PIXELS];
     uint8_t got[3 * PIXELS];
-    char message[256];
-    const char *why;
     for (int depth = 8; depth <= 16; depth += 8) {
         const int bytes = depth / 8;
         memset(samples, 0, sizeof samples);
         for (int i = 0; i < PIXELS; i++)
             memset(samples + (4 * i + 3) * bytes, 128, (size_t)bytes);
         make_png(samples, depth, PNG_COLOR_TYPE_RGB_ALPHA, 4, &file);
-        if (!decode(file.bytes, file.count, got, &why, message))
-            fail_msg("%s", why);
+        decode_well(file.bytes, file.count, got);
         for (int i = 0; i < 3 * PIXELS; i++)
             if (abs(got[i] - 188) > 3)
                 fail_msg("%d bits: %d", depth, got[i]);
@@ -375,15 +341,12 @@ static size_t damage(int kind, const uint8_t *jpeg, size_t count, uint8_t *file)
     }
 }
 
-static void broken_jpeg(void **state)
+static void broken_jpeg(NO_ROW)
 {
-    (void)state;
     static const char *const reasons[] = {"Premature end of JPEG file",
         "Premature end of JPEG file", "premature end of data segment", "bad Huffman code", NULL,
         NULL, "Premature end of JPEG file"};
     uint8_t rgb[3 * PIXELS], whole[3 * PIXELS], got[3 * PIXELS];
-    char message[256];
-    const char *why;
     size_t count;
     uint32_t random = 1;
     for (size_t i = 0; i < sizeof rgb; i++)
@@ -392,10 +355,11 @@ static void broken_jpeg(void **state)
         uint8_t *jpeg =
             make_jpeg(rgb, TJPF_RGB, TJSAMP_444, progressive ? TJFLAG_PROGRESSIVE : 0, &count);
         uint8_t *file = test_alloc(count + 16);
-        assert_true(decode(jpeg, count, whole, &why, message));
+        decode_well(jpeg, count, whole);
         for (int kind = 0; kind < (int)(sizeof reasons / sizeof *reasons); kind++) {
             const size_t now = damage(kind, jpeg, count, file);
-            const bool good = decode(file, now, got, &why, message);
+            const char *why = decode(file, now, got);
+            const bool good = why == NULL;
             if (good != (reasons[kind] == NULL))
                 fail_msg("fault %d: %s", kind, good ? "accepted" : why);
             if (good)
@@ -403,21 +367,17 @@ static void broken_jpeg(void **state)
             else if (strstr(why, reasons[kind]) == NULL)
                 fail_msg("fault %d: '%s', not '%s'", kind, why, reasons[kind]);
         }
-        tjFree(jpeg);
     }
 }
 
 /* A library that has no memory says nothing of the file. */
-static void no_memory(void **state)
+static void no_memory(NO_ROW)
 {
-    (void)state;
     static const char *const jpeg_says[] = {"Insufficient memory (case 4)",
         "tjDecompress2(): Memory allocation failure", ""},
                              *const png_says[] = {"Out of memory", "insufficient memory",
                                  "png_image_read: out of memory"};
     static uint8_t rgb[3 * PIXELS], got[3 * PIXELS];
-    const char *why;
-    char message[256];
     size_t count;
     png_alloc_size_t bytes = 0;
     draw(rgb, 3);
@@ -429,19 +389,15 @@ static void no_memory(void **state)
     assert_true(png_image_write_to_memory(&image, png, &bytes, 0, rgb, 0, NULL));
     for (int i = 0; i < 3; i++) {
         failure = jpeg_says[i];
-        assert_false(decode(jpeg, count, got, &why, message));
-        assert_ptr_equal(why, image_file_no_memory);
+        assert_ptr_equal(decode(jpeg, count, got), image_file_no_memory);
         failure = png_says[i];
-        assert_false(decode(png, bytes, got, &why, message));
-        assert_ptr_equal(why, image_file_no_memory);
+        assert_ptr_equal(decode(png, bytes, got), image_file_no_memory);
     }
     failure = "CRC error";
-    assert_false(decode(png, bytes, got, &why, message));
-    assert_string_equal(why, failure);
+    assert_string_equal(decode(png, bytes, got), failure);
     failure = NULL;
-    assert_true(decode(png, bytes, got, &why, message));
-    assert_true(decode(jpeg, count, got, &why, message));
-    tjFree(jpeg);
+    decode_well(png, bytes, got);
+    decode_well(jpeg, count, got);
 }
 
 int main(void)

@@ -6,7 +6,7 @@
 
 #include "keep.h"
 #include "resmlp_model.h"
-#include "support/test_device.h"
+#include "support/test_fault.h"
 #include "support/test_folder.h"
 #include "trainer/options/keep_file.h"
 
@@ -40,9 +40,7 @@ static void apply(const options *o, const char *text, keep_rule *rules)
 {
     fault f = {0};
     base(o, rules);
-    if (!keep_file_apply(text, "rules", o, &depth, rules, &f))
-        fail_msg("%s", f.text);
-    assert_int_equal(f.code, CODE_OK);
+    test_good(keep_file_apply(text, "rules", o, &depth, rules, &f), &f);
 }
 
 static void same_rule(const keep_rule *got, const keep_rule *want)
@@ -78,20 +76,24 @@ static void only(const options *o, const keep_rule *rules, size_t first, size_t 
     }
 }
 
-static void lines(void **state)
+/* The text changes `tensor` of blocks [first, end), and nothing else. */
+static void changes(const options *o, const char *text, size_t first, size_t end,
+    keep_tensor tensor, const keep_rule *want)
 {
-    (void)state;
+    keep_rule rules[RULES];
+    apply(o, text, rules);
+    only(o, rules, first, end, tensor, want);
+}
+
+static void lines(NO_ROW)
+{
     keep_rule rules[RULES];
     const options o = options_of(COMPACT_PRUNED);
-    apply(&o, "", rules);
-    only(&o, rules, 0, 0, KEEP_X, NULL);
-    apply(&o, "# nothing\n\n  \t\r\n   # blocks.0 x2 dense\n", rules);
-    only(&o, rules, 0, 0, KEEP_X, NULL);
+    changes(&o, "", 0, 0, KEEP_X, NULL);
+    changes(&o, "# nothing\n\n  \t\r\n   # blocks.0 x2 dense\n", 0, 0, KEEP_X, NULL);
     const keep_rule dense = {0};
-    apply(&o, "blocks.0 x2 dense", rules); /* no newline at the end */
-    only(&o, rules, 0, 1, KEEP_X2, &dense);
-    apply(&o, "\tblocks.3  x2\tdense # the last\r\n", rules);
-    only(&o, rules, 3, 4, KEEP_X2, &dense);
+    changes(&o, "blocks.0 x2 dense", 0, 1, KEEP_X2, &dense); /* no newline at the end */
+    changes(&o, "\tblocks.3  x2\tdense # the last\r\n", 3, 4, KEEP_X2, &dense);
     const keep_rule pruned = {.keep = {.form = CLPRUNE_FORM_PRUNED,
                                   .sparsity = 0.5f,
                                   .block = {2, 8},
@@ -102,25 +104,20 @@ static void lines(void **state)
                                   .bits = 4,
                                   .group = 64,
                                   .cell = 2}};
-    apply(&o,
-        "blocks.* gelu pruned sparsity=0.5 block=2x8 norm=l1 criterion=largest values=int8 "
-        "indices=bitmap\n",
-        rules);
-    only(&o, rules, 0, DEPTH, KEEP_GELU, &pruned);
-    apply(&o, /* as older programs had it */
-        "blocks.* gelu pruned sparsity=0.5 block=2x8 norm=l1 criterion=largest values=int8 "
-        "indices=int16\n",
-        rules);
-    only(&o, rules, 0, DEPTH, KEEP_GELU, &pruned);
+    static const char *const indices[] = {"bitmap", "int16"}; /* int16: as older programs had it */
+    for (size_t i = 0; i < 2; i++)
+        changes(&o,
+            test_text("blocks.* gelu pruned sparsity=0.5 block=2x8 norm=l1 criterion=largest "
+                      "values=int8 indices=%s\n",
+                indices[i]),
+            0, DEPTH, KEEP_GELU, &pruned);
     /* What a line does not say, the options do. */
     keep_rule rule = {.keep = options_keep(&o, CLPRUNE_FORM_PRUNED)};
     rule.keep.value_type = CLPRUNE_VALUES_BF16;
-    apply(&o, "blocks.1 x pruned values=bf16\n", rules);
-    only(&o, rules, 1, 2, KEEP_X, &rule);
+    changes(&o, "blocks.1 x pruned values=bf16\n", 1, 2, KEEP_X, &rule);
     rule.keep = options_keep(&o, CLPRUNE_FORM_GELU_CODE);
     rule.keep.bits = 8;
-    apply(&o, "blocks.2 fc1 code bits=8\n", rules);
-    only(&o, rules, 2, 3, KEEP_FC1, &rule);
+    changes(&o, "blocks.2 fc1 code bits=8\n", 2, 3, KEEP_FC1, &rule);
     rule.keep = options_keep(&o, CLPRUNE_FORM_QUANTISED);
     apply(&o, "blocks.2 gelu quantised\n", rules);
     assert_int_equal(rule_of(rules, 2, KEEP_GELU)->keep.bits, 4);
@@ -128,17 +125,15 @@ static void lines(void **state)
     rule.keep.bits = 8;
     rule.keep.group = 128;
     rule.keep.rounding = CLPRUNE_ROUNDING_NEAREST;
-    apply(&o, "blocks.2 gelu quantised bits=8 group=128 rounding=nearest\n", rules);
-    only(&o, rules, 2, 3, KEEP_GELU, &rule);
+    changes(
+        &o, "blocks.2 gelu quantised bits=8 group=128 rounding=nearest\n", 2, 3, KEEP_GELU, &rule);
     rule.keep = options_keep(&o, CLPRUNE_FORM_POOLED);
     rule.keep.cell = 3;
-    apply(&o, "blocks.* x2 pooled cell=3\n", rules);
-    only(&o, rules, 0, DEPTH, KEEP_X2, &rule);
+    changes(&o, "blocks.* x2 pooled cell=3\n", 0, DEPTH, KEEP_X2, &rule);
     rule.keep = options_keep(&o, CLPRUNE_FORM_PRUNED);
     rule.keep.centre = CLPRUNE_CENTRE_CELLS;
     rule.keep.cell = 5;
-    apply(&o, "blocks.1 x2 pruned centre=cells cell=5\n", rules);
-    only(&o, rules, 1, 2, KEEP_X2, &rule);
+    changes(&o, "blocks.1 x2 pruned centre=cells cell=5\n", 1, 2, KEEP_X2, &rule);
     apply(&o, "blocks.0 x pruned criterion=random\n", rules);
     assert_int_equal(rule_of(rules, 0, KEEP_X)->keep.criterion, CLPRUNE_CRITERION_RANDOM);
     /* all blocks, in fewer bytes */
@@ -150,9 +145,8 @@ static void lines(void **state)
 }
 
 /* What is pooled has the grid of the model's tokens, whichever line or preset pools it. */
-static void grids(void **state)
+static void grids(NO_ROW)
 {
-    (void)state;
     enum { POOLED = 8 };
     keep_rule rules[RULES];
     trainer_sizes sizes = {.arch = 4, .image = 48, .extra = {8}};
@@ -172,17 +166,14 @@ static void grids(void **state)
     assert_true(keep_has_form(&rules[RULES - 1], CLPRUNE_FORM_POOLED));
 }
 
-static void later_lines_win(void **state)
+static void later_lines_win(NO_ROW)
 {
-    (void)state;
     keep_rule rules[RULES];
     const options o = options_of(COMPACT_PRUNED);
     const keep_rule dense = {0};
     const keep_rule pruned = {.keep = options_keep(&o, CLPRUNE_FORM_PRUNED)};
-    apply(&o, "blocks.* x dense\nblocks.* x pruned\nblocks.2 x dense\n", rules);
-    only(&o, rules, 2, 3, KEEP_X, &dense);
-    apply(&o, "blocks.2 x dense\nblocks.* x pruned\n", rules);
-    only(&o, rules, 0, DEPTH, KEEP_X, &pruned);
+    changes(&o, "blocks.* x dense\nblocks.* x pruned\nblocks.2 x dense\n", 2, 3, KEEP_X, &dense);
+    changes(&o, "blocks.2 x dense\nblocks.* x pruned\n", 0, DEPTH, KEEP_X, &pruned);
     /* Only what all lines together make must make sense. */
     apply(&o, "blocks.1 gelu recomputed\nblocks.1 fc1 dense\n", rules);
     assert_true(rule_of(rules, 1, KEEP_GELU)->recomputed);
@@ -199,9 +190,17 @@ static void later_lines_win(void **state)
     same_rule(&rules[RULES - 1], &mean);
 }
 
-static void refused(void **state)
+static void refuse(size_t preset, const char *text, const char *part)
 {
-    (void)state;
+    const options o = options_of(preset);
+    keep_rule rules[RULES];
+    fault f = {0};
+    base(&o, rules);
+    test_refused(keep_file_apply(text, "rules", &o, &depth, rules, &f), &f, CODE_DATA, part);
+}
+
+static void refused(NO_ROW)
+{
     static const struct {
         size_t preset;
         const char *text, *part;
@@ -255,69 +254,50 @@ static void refused(void **state)
         {DENSE, "blocks.0 x dense a b c d e f g h i j k l m n", "rules:1: "},
         {DENSE, "blocks.0 x dense 1 2 3 4 5 6 7 8 9 10 11 12 13 14", "too many words, from '14'"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const options o = options_of(cases[i].preset);
-        keep_rule rules[RULES];
-        fault f = {0};
-        base(&o, rules);
-        assert_false(keep_file_apply(cases[i].text, "rules", &o, &depth, rules, &f));
-        assert_int_equal(f.code, CODE_DATA);
-        if (strstr(f.text, cases[i].part) == NULL)
-            fail_msg("\"%s\" does not say \"%s\"", f.text, cases[i].part);
-    }
-    char wide[600] = "blocks.0 x dense ";
-    memset(wide + strlen(wide), ' ', sizeof wide - 1 - strlen(wide));
-    const options o = options_of(DENSE);
-    keep_rule rules[RULES];
-    fault f = {0};
-    base(&o, rules);
-    assert_false(keep_file_apply(wide, "rules", &o, &depth, rules, &f));
-    assert_non_null(strstr(f.text, "rules:1: longer than 511 bytes"));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        refuse(cases[i].preset, cases[i].text, cases[i].part);
+    refuse(DENSE, test_text("%-599s", "blocks.0 x dense "), "rules:1: longer than 511 bytes");
 }
 
-static void files(void **state)
+/* Reads a file, which must be refused. */
+static void refuse_file(const char *path, const char *part)
 {
-    (void)state;
-    char folder[TEST_PATH], path[TEST_PATH + 8], *text;
-    static const char rules[] = "blocks.0 x dense\n# end";
+    char *text;
     fault f = {0};
-    test_folder_make(folder);
-    (void)snprintf(path, sizeof path, "%s/rules", folder);
-    assert_false(keep_file_read(path, &text, &f));
-    assert_int_equal(f.code, CODE_DATA);
-    assert_non_null(strstr(f.text, path));
+    test_refused(keep_file_read(path, &text, &f), &f, CODE_DATA, part);
     assert_null(text);
+}
+
+static void read_file(const char *path, const char *want)
+{
+    char *text;
+    fault f = {0};
+    test_good(keep_file_read(path, &text, &f), &f);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+static void files(NO_ROW)
+{
+    static const char rules[] = "blocks.0 x dense\n# end", marked[] = "\xEF\xBB\xBF"
+                                                                      "blocks.0 x dense\n# end";
+    const char *folder = test_folder(), *path = test_text("%s/rules", folder);
+    refuse_file(path, path);
     test_file_write(path, rules, sizeof rules - 1);
-    f = (fault){0};
-    assert_true(keep_file_read(path, &text, &f));
-    assert_string_equal(text, rules);
-    free(text);
-    static const char marked[] = "\xEF\xBB\xBF"
-                                 "blocks.0 x dense\n# end";
+    read_file(path, rules);
     test_file_write(path, marked, sizeof marked - 1);
-    assert_true(keep_file_read(path, &text, &f));
-    assert_string_equal(text, rules);
-    free(text);
+    read_file(path, rules);
     test_file_write(path, rules, sizeof rules); /* with its NUL */
-    assert_false(keep_file_read(path, &text, &f));
-    assert_non_null(strstr(f.text, "not a text"));
+    refuse_file(path, "not a text");
     const size_t size = ((size_t)1 << 20) + 1;
-    char *large = test_alloc(size);
-    memset(large, '#', size);
-    test_file_write(path, large, size);
-    f = (fault){0};
-    assert_false(keep_file_read(path, &text, &f));
-    assert_non_null(strstr(f.text, "longer than"));
-    f = (fault){0};
-    assert_false(keep_file_read(folder, &text, &f));
-    assert_int_equal(f.code, CODE_DATA);
-    test_folder_remove(folder);
+    test_file_write(path, memset(test_alloc(size), '#', size), size);
+    refuse_file(path, "longer than");
+    refuse_file(folder, "");
 }
 
 /* What keep_file_write writes, keep_file_apply reads. */
-static void written(void **state)
+static void written(NO_ROW)
 {
-    (void)state;
     static const char text[] = "blocks.* norm1 pruned sparsity=0.7 block=4x8 norm=l1 "
                                "criterion=random values=int8 indices=bitmap\n"
                                "blocks.1 norm1 quantised bits=2 group=32 rounding=nearest\n"
@@ -331,14 +311,10 @@ static void written(void **state)
     keep_rule rules[RULES], again[RULES];
     char *out, *twice;
     fault f = {0};
-    base(&o, rules);
-    if (!keep_file_apply(text, "rules", &o, &depth, rules, &f))
-        fail_msg("%s", f.text);
-    assert_true(keep_file_write(o.model->keep, &sizes, rules, &out, &f));
-    base(&o, again);
-    if (!keep_file_apply(out, "out", &o, &depth, again, &f))
-        fail_msg("%s", f.text);
-    assert_true(keep_file_write(o.model->keep, &sizes, again, &twice, &f));
+    apply(&o, text, rules);
+    test_good(keep_file_write(o.model->keep, &sizes, rules, &out, &f), &f);
+    apply(&o, out, again);
+    test_good(keep_file_write(o.model->keep, &sizes, again, &twice, &f), &f);
     assert_string_equal(out, twice);
     for (size_t i = 0; i < RULES; i++) {
         const clprune_keep *a = &rules[i].keep, *b = &again[i].keep;
@@ -364,8 +340,12 @@ static void written(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lines), cmocka_unit_test(later_lines_win),
-        cmocka_unit_test(refused), cmocka_unit_test(files), cmocka_unit_test(grids),
-        cmocka_unit_test(written)};
-    return cmocka_run_group_tests_name("keep_file", tests, NULL, NULL);
+    test_list list = {0};
+    test_add(&list, lines, NULL, "lines");
+    test_add(&list, later_lines_win, NULL, "later lines win");
+    test_add(&list, refused, NULL, "refused");
+    test_add(&list, files, NULL, "files");
+    test_add(&list, grids, NULL, "grids");
+    test_add(&list, written, NULL, "written");
+    return test_run_on_host("keep_file", &list);
 }

@@ -20,9 +20,8 @@ static const progress_values far_on = {.epoch = 12,
     .step_ms = 78.75,
     .eta = 3723};
 
-static void lines(void **state)
+static void lines(NO_ROW)
 {
-    (void)state;
     static const struct {
         size_t width;
         const char *text;
@@ -41,9 +40,8 @@ static void lines(void **state)
     }
 }
 
-static void every_width(void **state)
+static void every_width(NO_ROW)
 {
-    (void)state;
     for (size_t width = 0; width < 120; width++) {
         char text[512];
         progress_line(&far_on, width, text, sizeof text);
@@ -52,9 +50,8 @@ static void every_width(void **state)
 }
 
 /* After the first step, which built the kernels, there is no time to go by. */
-static void no_speed_yet(void **state)
+static void no_speed_yet(NO_ROW)
 {
-    (void)state;
     char text[512];
     progress_values first = far_on;
     first.images_per_second = first.step_ms = first.eta = (double)NAN;
@@ -63,9 +60,8 @@ static void no_speed_yet(void **state)
 }
 
 /* stdout is no terminal in a test: $COLUMNS decides, as far as it makes sense. */
-static void width_of_the_environment(void **state)
+static void width_of_the_environment(NO_ROW)
 {
-    (void)state;
     static const struct {
         const char *columns;
         size_t width;
@@ -80,11 +76,9 @@ static void width_of_the_environment(void **state)
  * elsewhere than on a terminal, which stdout may be. */
 static void build_line(uint64_t built, uint64_t all, double seconds, const char *line)
 {
-    char folder[TEST_PATH], path[TEST_PATH + 32];
+    const char *path = test_text("%s/out", test_folder());
     size_t size;
     progress p = {.printed = clock_seconds() - 60};
-    test_folder_make(folder);
-    (void)snprintf(path, sizeof path, "%s/out", folder);
     (void)fflush(stdout);
     const int kept = dup(STDOUT_FILENO), out = open(path, O_CREAT | O_WRONLY, 0600);
     assert_true(kept >= 0 && out >= 0 && dup2(out, STDOUT_FILENO) >= 0);
@@ -97,15 +91,12 @@ static void build_line(uint64_t built, uint64_t all, double seconds, const char 
     assert_true(dup2(kept, STDOUT_FILENO) >= 0);
     (void)close(kept);
     (void)close(out);
-    char *text = test_file_read(path, &size);
-    test_folder_remove(folder);
+    assert_string_equal((char *)test_file_read(path, &size), line);
     assert_int_equal(size, strlen(line));
-    assert_memory_equal(text, line, size);
 }
 
-static void kernels(void **state)
+static void kernels(NO_ROW)
 {
-    (void)state;
     build_line(3, 37, 0, "building kernels: 3 of 37\n");
     build_line(37, 37, 0, "building kernels: 37 of 37\n");
     build_line(38, 37, 0, "building kernels: 38 so far\n");

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/test_device.h"
+#include "support/test_fault.h"
 #include "support/test_folder.h"
 #include "trainer/report/tensorboard.h"
 
@@ -26,9 +26,8 @@ static uint32_t crc_of(const unsigned char *p, size_t n)
     return crc ^ 0xffffffffu;
 }
 
-static void checksums(void **state)
+static void checksums(NO_ROW)
 {
-    (void)state;
     unsigned char bytes[32] = {0};
     assert_int_equal(tensorboard_crc((const unsigned char *)"123456789", 9), 0xe3069283u);
     assert_int_equal(tensorboard_crc(bytes, 32), 0x8a9136aau); /* RFC 3720, B.4 */
@@ -131,41 +130,38 @@ static float value_of(const scalar *scalars, size_t count, uint64_t step, const 
     return NAN;
 }
 
-static void read_back(void **state)
+static void read_back(NO_ROW)
 {
-    (void)state;
-    char folder[TEST_PATH], inner[TEST_PATH + 16], name[TEST_PATH], path[2 * TEST_PATH + 32];
+    static const struct {
+        uint64_t step;
+        const char *tag;
+        float value;
+    } want[] = {{391, "loss/train", 1.5f}, {391, "loss/test", 1.25f}, {391, "top1/test", 42.5f},
+        {391, "lr", 0.1f}, {391, "memory/peak_bytes", 2e9f}, {300000000, "loss/train", 0.75f},
+        {300000000, "speed/step_ms", 50}};
+    const char *folder = test_folder(), *inner = test_text("%s/a/b", folder),
+               *file = test_text("%s/c", folder);
+    char name[TEST_PATH];
     tensorboard board;
     fault f = {0};
     scalar scalars[MOST];
-    test_folder_make(folder);
-    (void)snprintf(inner, sizeof inner, "%s/a/b", folder);
-    assert_true(tensorboard_open(inner, &board, &f));
+    test_good(tensorboard_open(inner, &board, &f), &f);
     const csv_row rows[2] = {{1, 391, 0.1, 1.5, 1.25, 42.5, 1000, 100.5, 30, 1e9, 2e9},
         {2, 300000000, 0.05, 0.75, (double)NAN, (double)NAN, 2000, 50, 60, 1e9, 2e9}};
-    assert_true(tensorboard_add(&board, &rows[0], &f));
-    assert_true(tensorboard_add(&board, &rows[1], &f)); /* flushed before the file is closed */
+    test_good(tensorboard_add(&board, &rows[0], &f), &f);
+    test_good(tensorboard_add(&board, &rows[1], &f), &f); /* flushed before the file is closed */
     assert_int_equal(test_folder_count(inner, name), 1);
-    assert_non_null(strstr(name, "events.out.tfevents."));
-    (void)snprintf(path, sizeof path, "%s/%s", inner, name);
-    const size_t count = read_file(path, scalars);
+    test_says(name, "events.out.tfevents.");
+    const size_t count = read_file(test_text("%s/%s", inner, name), scalars);
     tensorboard_close(&board);
     assert_int_equal(count, 8 + 6); /* what was not measured is left out */
-    assert_true(value_of(scalars, count, 391, "loss/train") == 1.5f);
-    assert_true(value_of(scalars, count, 391, "loss/test") == 1.25f);
-    assert_true(value_of(scalars, count, 391, "top1/test") == 42.5f);
-    assert_true(value_of(scalars, count, 391, "lr") == 0.1f);
-    assert_true(value_of(scalars, count, 391, "memory/peak_bytes") == 2e9f);
-    assert_true(value_of(scalars, count, 300000000, "loss/train") == 0.75f);
-    assert_true(value_of(scalars, count, 300000000, "speed/step_ms") == 50);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        assert_true(value_of(scalars, count, want[i].step, want[i].tag) == want[i].value);
     assert_true(isnan(value_of(scalars, count, 300000000, "loss/test")));
     /* a file in the folder's place */
-    (void)snprintf(inner, sizeof inner, "%s/c", folder);
-    test_file_write(inner, "", 0);
-    assert_false(tensorboard_open(inner, &board, &f));
-    assert_int_equal(f.code, CODE_DATA);
+    test_file_write(file, "", 0);
+    test_refused(tensorboard_open(file, &board, &f), &f, CODE_DATA, "");
     tensorboard_close(&board);
-    test_folder_remove(folder);
 }
 
 int main(void)

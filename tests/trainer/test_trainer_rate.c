@@ -2,14 +2,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/test_device.h"
+#include "support/test_fault.h"
 #include "trainer/base/learning_rate.h"
 
 static learning_rate rate_of(const char *milestones, uint64_t warmup, uint64_t total)
 {
     learning_rate rate = {.schedule = {.base = 0.4, .warmup = warmup, .total = total}};
     fault f = {0};
-    assert_true(learning_rate_milestones(milestones, &rate, &f));
+    test_good(learning_rate_milestones(milestones, &rate, &f), &f);
     return rate;
 }
 
@@ -18,9 +18,8 @@ static void near(double got, double want)
     assert_true(fabs(got - want) <= 1e-15);
 }
 
-static void steps(void **state)
+static void steps(NO_ROW)
 {
-    (void)state;
     const learning_rate rate = rate_of("0.5,0.75", 4, 40);
     for (uint64_t t = 0; t < 50; t++)
         near(learning_rate_at(&rate, t), t < 4    ? 0.1 * (double)(t + 1)
@@ -32,17 +31,15 @@ static void steps(void **state)
     near(learning_rate_at(&rounded, 3), 0.04);
 }
 
-static void cosine(void **state)
+static void cosine(NO_ROW)
 {
-    (void)state;
     const learning_rate rate = {.schedule = {.base = 0.4, .warmup = 4, .total = 40}};
     for (uint64_t t = 0; t < 50; t++)
         assert_true(learning_rate_at(&rate, t) == clprune_schedule_lr(&rate.schedule, t));
 }
 
-static void refused(void **state)
+static void refused(NO_ROW)
 {
-    (void)state;
     static const char *const lists[] = {"", "0", "1", "0.5,", ",0.5", "0.5,0.5", "0.75,0.5", "0.5 ",
         " 0.5", "0.5;0.75", "-0.5", "nan", "0x.8p0", "5e-1", ".1,.2,.3,.4,.5,.6,.7,.8,.9"};
     char longest[MILESTONES_TEXT + 2] = "0.5"; /* a checkpoint has room for the longest */
@@ -53,16 +50,16 @@ static void refused(void **state)
         const char *text = i < sizeof lists / sizeof *lists ? lists[i] : longest;
         learning_rate rate;
         fault f = {0};
-        if (learning_rate_milestones(text, &rate, &f))
-            fail_msg("'%s' is taken", text);
-        assert_int_equal(f.code, CODE_USAGE);
-        assert_non_null(strstr(f.text, "--milestones"));
+        print_message("'%s'\n", text);
+        test_refused(learning_rate_milestones(text, &rate, &f), &f, CODE_USAGE, "--milestones");
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps), cmocka_unit_test(cosine), cmocka_unit_test(refused)};
-    return cmocka_run_group_tests_name("trainer_rate", tests, NULL, NULL);
+    test_list list = {0};
+    test_add(&list, steps, NULL, "steps");
+    test_add(&list, cosine, NULL, "cosine");
+    test_add(&list, refused, NULL, "refused");
+    return test_run_on_host("trainer_rate", &list);
 }

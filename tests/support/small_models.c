@@ -1,0 +1,83 @@
+#include "support/small_models.h"
+
+#include <stdlib.h>
+
+#include "model.h"
+#include "resmlp_model.h"
+#include "resnet.h"
+#include "resnet_model.h"
+
+enum { BLOCKS = 2 };
+
+/* The model in `memory` where it was made. */
+static clprune_status made(clprune_status status, void *memory, void **model)
+{
+    if (status != CLPRUNE_SUCCESS)
+        free(memory);
+    *model = status == CLPRUNE_SUCCESS ? memory : NULL;
+    return status;
+}
+
+static const char *settle_resmlp(trainer_sizes *sizes)
+{
+    const char *wrong = resmlp_model.settle(sizes);
+    sizes->blocks = BLOCKS;
+    return wrong;
+}
+
+static clprune_status create_resmlp(clprune_context *context, const trainer_sizes *sizes,
+    const keep_rule *rules, size_t batch, void **model)
+{
+    resmlp_arch arch = resmlp_arch_of(sizes);
+    keep_policy policies[BLOCKS] = {0};
+    arch.dim = 16;
+    arch.depth = BLOCKS;
+    arch.hidden = 32;
+    for (size_t i = 0; i < BLOCKS; i++)
+        for (size_t k = 0; k < KEEP_TENSORS; k++)
+            policies[i].rule[k] = rules[keep_rule_at(&resmlp_keep, BLOCKS, i, k)];
+    policies[BLOCKS - 1].last_x = rules[keep_rule_at(&resmlp_keep, BLOCKS, 0, KEEP_TENSORS)];
+    resmlp *memory = malloc(sizeof *memory);
+    if (memory == NULL)
+        return CLPRUNE_OUT_OF_HOST_MEMORY;
+    return made(resmlp_create_each(context, &arch, policies, batch, memory), memory, model);
+}
+
+static const char *settle_resnet(trainer_sizes *sizes)
+{
+    const char *wrong = resnet_model.settle(sizes);
+    sizes->blocks = BLOCKS;
+    return wrong;
+}
+
+static clprune_status create_resnet(clprune_context *context, const trainer_sizes *sizes,
+    const keep_rule *rules, size_t batch, void **model)
+{
+    const resnet_arch arch = {.image = sizes->image,
+        .classes = sizes->classes,
+        .stages = BLOCKS,
+        .blocks = {1, 1},
+        .channels = {8, 8}};
+    resnet *memory = malloc(sizeof *memory);
+    if (memory == NULL)
+        return CLPRUNE_OUT_OF_HOST_MEMORY;
+    return made(resnet_create(context, &arch, rules, batch, memory), memory, model);
+}
+
+const trainer_model *small_resmlp(void)
+{
+    static trainer_model small;
+    small = resmlp_model;
+    small.settle = settle_resmlp;
+    small.create = create_resmlp;
+    return &small;
+}
+
+const trainer_model *small_resnet(void)
+{
+    static trainer_model small;
+    small = resnet_model;
+    small.settle = settle_resnet;
+    small.create = create_resnet;
+    return &small;
+}
