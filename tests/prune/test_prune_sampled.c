@@ -6,6 +6,7 @@
 #include <float.h>
 
 #include "ref/prune_ref.h"
+#include "ref/quantise_ref.h"
 #include "support/test_index.h"
 #include "support/test_shapes.h"
 #include "support/test_store.h"
@@ -110,6 +111,25 @@ static void same_on_every_device(NO_ROW)
     }
     const clprune_bsr_desc none = {0, 4, 16, {1, 4}, 3};
     check(CLPRUNE_NORM_L2, 1, &none, NULL, NULL, "no samples");
+}
+
+/* Blocks as large as what is drawn for them all have priority 1, so that a dropped one sets the
+ * threshold 1, and the kept ones become 1. */
+static void equal_priorities(NO_ROW)
+{
+    enum { ALL = 300, KEPT = 70, SEED = 11 };
+    const clprune_bsr_desc d = {1, 1, ALL, {1, 1}, KEPT};
+    float drawn[ALL];
+    for (uint32_t i = 0; i < ALL; i++)
+        drawn[i] = (float)(quantise_ref_uniform(SEED, 0, i) + 0x1p-24);
+    test_mat x = test_mat_make(1, ALL, 0, drawn);
+    float *y = test_drawn(d, CLPRUNE_NORM_MAX, CLPRUNE_CRITERION_SAMPLED, SEED, &x);
+    size_t kept = 0;
+    for (size_t i = 0; i < ALL; i++) {
+        kept += y[i] != 0;
+        assert_true(y[i] == 0 || fabs((double)y[i] - 1) <= rounding);
+    }
+    assert_int_equal(kept, KEPT);
 }
 
 /* ---- one small matrix, drawn from often ------------------------------------------------------ */
@@ -481,6 +501,7 @@ int main(int argc, char **argv)
     test_list list = {0};
     if (!full) {
         test_add(&list, same_on_every_device, NULL, "the same draws on every device");
+        test_add(&list, equal_priorities, NULL, "equal priorities");
         test_add(&list, seeds, NULL, "seeds");
         for (size_t i = 0; i < COUNT_OF(spreads) && !test_small(); i++)
             test_add(&list, unbiased, &spreads[i], "unbiased, norms 1 to %g", (double)spreads[i]);
