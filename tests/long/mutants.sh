@@ -11,7 +11,7 @@ unset CDPATH # with it, cd prints, and may go elsewhere
 root=$(cd "$(dirname "$0")/../.." && pwd)
 folder=${1:-$(mktemp -d)}
 mkdir -p "$folder/tree"
-(cd "$root" && tar cf - CMakeLists.txt include src cl tests tools) | (cd "$folder/tree" && tar xf -)
+(cd "$root" && tar cf - CMakeLists.txt include src cl tests tools) | (cd "$folder/tree" && tar xmf -) # m: newer than what an earlier run built
 cmake -S "$folder/tree" -B "$folder/build" -DCMAKE_BUILD_TYPE=Release -DCLPRUNE_TESTS=ON \
     -DCLPRUNE_EXAMPLES=OFF -DCLPRUNE_TOOLS=OFF >/dev/null || exit 2
 export CLPRUNE_TEST_SMALL=1 CLPRUNE_CACHE_DIR=off POCL_CACHE_DIR="$folder/pocl"
@@ -125,8 +125,8 @@ mutant test_prune prune_select.cl 'barrier(CLK_LOCAL_MEM_FENCE);' ''
 mutant test_prune_sampled draw.clh 'mix(mix((uint)(seed >> 32) + 0x9e3779b9u) ^ (uint)seed)' '0x9e3779b9u'
 mutant test_prune_sampled draw.clh ' + (uint)sample * 0x9e3779b9u' ''
 mutant test_prune_sampled draw.clh 'mix##N(i ^ key)' 'mix##N(i)'
-mutant test_prune_sampled prune_draw.cl 'first_sample + n' 'n'
-mutant test_prune_random prune_draw.cl 'first_sample + n' 'n'
+mutant test_prune_sampled prune_draw.cl '(seed, first_sample + n)' '(seed, n)'
+mutant test_prune_random prune_draw.cl '(seed, first_sample + n)' '(seed, n)'
 mutant test_prune_random prune_random.c '(double)blocks / (double)bsr->desc.keep' '(double)bsr->desc.keep / (double)blocks'
 mutant test_prune prune_select_vector.cl 'i++' 'i += 2'
 mutant test_prune prune_select_vector.cl ': -INFINITY' ': INFINITY'
@@ -137,7 +137,7 @@ mutant test_prune_sampled prune_select_vector.cl 'best[0] = t;' ''
 mutant test_bsr bsr_index.cl 'order[others] << 8' 'order[others] << 9'
 mutant test_bsr bsr_index.cl 'next + 8 <= keep' 'next <= keep'
 mutant test_prune_sampled prune_select.cl 'kept ? best : max(best, key)' 'max(best, key)'
-mutant test_prune_sampled weight.clh 'threshold / score' '1.0f'
+mutant test_prune_sampled weight.clh '? threshold / score' '? 1.0f'
 mutant test_prune_sampled weight.clh 'select(v, clamp(v, -MOST, MOST), isfinite(x))' 'v'
 mutant test_prune_sampled prune_draw.cl 'is_large ? 0x1p-32f' 'is_large ? 1.0f'
 mutant test_prune score.clh 'fmin(ldexp(sqrt(sum), shift), FLT_MAX)' 'ldexp(sqrt(sum), shift)'
@@ -166,10 +166,10 @@ mutant test_linear bspmm.c 'desc->rows *= run;' ''
 mutant test_linear bspmm.c 'desc->batch = samples;' 'desc->batch = 1;'
 mutant test_linear bspmm.c 'sizes->block_rows = run;' 'sizes->block_rows = desc->batch;'
 mutant test_bspmm bspmm_lists.cl 'col[middle] < j' 'col[middle] <= j'
-mutant test_bspmm bspmm_tn_vector.cl '(ulong)entry[0] * PANEL' '(ulong)((entry[0] + 1) % SEG) * PANEL'
-mutant test_bspmm bspmm_tn_vector.cl 'for (; entry < end' 'for (entry += 2; entry < end'
-mutant test_bspmm bspmm_tn_vector.cl 'n == first_sample &&' 'false &&'
-mutant test_bspmm bspmm_tn_vector.cl 'count == 0 && !fresh' 'count == 0'
+mutant test_bspmm partial_tile.clh '(ulong)entry[0] * PANEL' '(ulong)((entry[0] + 1) % SEG) * PANEL'
+mutant test_bspmm partial_tile.clh 'for (; entry < end' 'for (entry += 2; entry < end'
+mutant test_bspmm bspmm_tn_vector.cl 'n == mine.first &&' 'false &&'
+mutant test_bspmm bspmm_tn_vector.cl 'count == 0 && !s.fresh' 'count == 0'
 mutant test_bspmm bspmm_tn_tiled.cl 'min(e, count - 1)' 'min(e + 1, count - 1)'
 mutant test_bspmm bspmm_nt_vector.cl 'sample_entries[e + r]' 'sample_entries[e + r / 2]'
 mutant test_bspmm bspmm_nt_vector.cl 'for (; e < end; e++)' 'for (; e + 1 < end; e++)'

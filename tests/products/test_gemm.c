@@ -144,10 +144,8 @@ static void side_by_side(NO_ROW)
                 memcpy(dense_c + r * N, got + (i * M + r) * LD, N * sizeof *row);
                 memcpy(row, dense_c + r * N, N * sizeof *row);
             }
-            gemm_ref ref = gemm_ref_begin(M, N);
-            gemm_ref_add(&ref, false, false, K, dense_a, dense_b);
-            gemm_ref_end(&ref, 1, 0, NULL);
-            test_close("c", M, N, dense_c, ref.want, ref.bound, "sample %zu of %zu", i, batch);
+            product_close((gemm_shape){M, N, K}, false, false, 1, 0, dense_a, dense_b, NULL,
+                dense_c, test_text("sample %zu of %zu", i, batch));
         }
         test_same_floats("all but c", BATCH * M, LD, got, values, "batch %zu", batch);
     }
@@ -165,11 +163,9 @@ static void one_buffer(NO_ROW)
     const clprune_mat b = {buffer, first + M * K, K, N, N};
     const clprune_mat c = {buffer, first + M * K + K * N, M, N, N};
     TEST_OK(clprune_gemm(test_context(), false, false, 1, 0, a, b, c, NULL));
-    gemm_ref ref = gemm_ref_begin(M, N);
-    gemm_ref_add(&ref, false, false, K, values, values + M * K);
-    gemm_ref_end(&ref, 1, 0, NULL);
     float *got = test_mat_get(&whole, "buffer");
-    test_close("c", M, N, got + M * K + K * N, ref.want, ref.bound, "one buffer");
+    product_close((gemm_shape){M, N, K}, false, false, 1, 0, values, values + M * K, NULL,
+        got + M * K + K * N, "one buffer");
     test_same_floats("a and b", 1, M * K + K * N, got, values, "one buffer");
 }
 
@@ -238,13 +234,10 @@ static void batched_on(clprune_context *context, const batch_row *r)
         TEST_EVENT(clprune_gemm_batched(context, r->batch, r->ta, r->tb, alpha, beta, ma, stride_a,
             mb, stride_b, mc, stride_c, &event));
         float *got = test_mat_get(&dc, "c");
-        for (size_t i = 0; i < r->batch; i++) {
-            gemm_ref ref = gemm_ref_begin(r->m, r->n);
-            gemm_ref_add(&ref, r->ta, r->tb, r->k, a + i * stride_a, b + i * stride_b);
-            gemm_ref_end(&ref, alpha, beta, c + i * stride_c);
-            test_close("c", r->m, r->n, got + i * stride_c, ref.want, ref.bound,
-                "%s, sample %zu, alpha %g, beta %g", r->name, i, (double)alpha, (double)beta);
-        }
+        for (size_t i = 0; i < r->batch; i++)
+            product_close((gemm_shape){r->m, r->n, r->k}, r->ta, r->tb, alpha, beta,
+                a + i * stride_a, b + i * stride_b, c + i * stride_c, got + i * stride_c,
+                test_text("%s, sample %zu", r->name, i));
         for (size_t i = 0; i < size_c; i++) /* what lies between the samples */
             if (r->batch == 0 || i % stride_c >= r->m * r->n)
                 test_same_floats("spare", 1, 1, got + i, c + i, "%s, element %zu", r->name, i);

@@ -1,7 +1,7 @@
 /* The random criterion: what is kept is scaled by blocks / keep, every block is kept equally often,
  * and the mean over seeds is the dense tensor. */
 #include "support/test_index.h"
-#include "support/test_objects.h"
+#include "support/test_store.h"
 
 enum { BATCH = 64, ROWS = 6, COLS = 40, WIDTH = 8, BLOCKS = ROWS * COLS / WIDTH, DRAWS = 40 };
 
@@ -43,23 +43,15 @@ static void seeds(NO_ROW)
         .sparsity = 0.5f,
         .block = {1, WIDTH},
         .criterion = CLPRUNE_CRITERION_RANDOM};
-    test_mat mx =
-        test_mat_make(BATCH * ROWS, COLS, 0, test_new_normal(5, (size_t)BATCH * ROWS * COLS));
-    float *got[3];
-    for (int i = 0; i < 3; i++) {
+    check_parts(keep, 9, ROWS, COLS, "random");
+    float *x = test_new_normal(5, (size_t)BATCH * ROWS * COLS), *got[2];
+    for (uint64_t seed = 0; seed < 2; seed++) {
         clprune_saved *saved = test_new_saved(test_context(), keep, BATCH, ROWS, COLS);
-        test_mat y = test_mat_make(BATCH * ROWS, COLS, 0, NULL);
-        clprune_saved_set_seed(saved, i == 2 ? 8 : 7);
-        for (size_t n = 0; n < BATCH; n += i == 1 ? 5 : BATCH) {
-            const size_t count = i == 1 && n + 5 < BATCH ? 5 : BATCH - n;
-            TEST_OK(clprune_saved_store(
-                saved, n, count, clprune_mat_rows(mx.mat, n * ROWS, count * ROWS), NULL));
-        }
-        TEST_OK(clprune_saved_restore(saved, 0, BATCH, y.mat, NULL));
-        got[i] = test_mat_get(&y, "y");
+        clprune_saved_set_seed(saved, 7 + seed);
+        store_all(saved, x);
+        got[seed] = restored(saved, 0, BATCH);
     }
-    test_same_floats("y", BATCH * ROWS, COLS, got[1], got[0], "in parts");
-    assert_memory_not_equal(got[2], got[0], (size_t)BATCH * ROWS * COLS * sizeof(float));
+    assert_memory_not_equal(got[1], got[0], (size_t)BATCH * ROWS * COLS * sizeof *x);
 }
 
 int main(void)

@@ -6,10 +6,10 @@
 #include <float.h>
 
 #include "ref/prune_ref.h"
-#include "support/test_folder.h"
+#include "ref/quantise_ref.h"
 #include "support/test_index.h"
-#include "support/test_objects.h"
 #include "support/test_shapes.h"
+#include "support/test_store.h"
 
 /* Devices may divide with 2.5 units of error: twice that, for a threshold and a weight, and the
  * product; and what two numbers must be apart by so that their order is sure. */
@@ -111,6 +111,25 @@ static void same_on_every_device(NO_ROW)
     }
     const clprune_bsr_desc none = {0, 4, 16, {1, 4}, 3};
     check(CLPRUNE_NORM_L2, 1, &none, NULL, NULL, "no samples");
+}
+
+/* Blocks as large as what is drawn for them all have priority 1, so that a dropped one sets the
+ * threshold 1, and the kept ones become 1. */
+static void equal_priorities(NO_ROW)
+{
+    enum { ALL = 300, KEPT = 70, SEED = 11 };
+    const clprune_bsr_desc d = {1, 1, ALL, {1, 1}, KEPT};
+    float drawn[ALL];
+    for (uint32_t i = 0; i < ALL; i++)
+        drawn[i] = (float)(quantise_ref_uniform(SEED, 0, i) + 0x1p-24);
+    test_mat x = test_mat_make(1, ALL, 0, drawn);
+    float *y = test_drawn(d, CLPRUNE_NORM_MAX, CLPRUNE_CRITERION_SAMPLED, SEED, &x);
+    size_t kept = 0;
+    for (size_t i = 0; i < ALL; i++) {
+        kept += y[i] != 0;
+        assert_true(y[i] == 0 || fabs((double)y[i] - 1) <= rounding);
+    }
+    assert_int_equal(kept, KEPT);
 }
 
 /* ---- one small matrix, drawn from often ------------------------------------------------------ */
@@ -445,6 +464,7 @@ static void saved_activations(NO_ROW)
     TEST_OK(clprune_saved_store(saved, 0, 2, s.dx.mat, NULL));
     check_saved(saved, &s.dx, largest, 0, "largest");
     clprune_saved_set_seed(NULL, 7);
+    check_parts(keep_of(sampled), 3, ROWS, COLS, "sampled");
 }
 
 /* A layer hands its criterion to what it saves. */
@@ -481,6 +501,7 @@ int main(int argc, char **argv)
     test_list list = {0};
     if (!full) {
         test_add(&list, same_on_every_device, NULL, "the same draws on every device");
+        test_add(&list, equal_priorities, NULL, "equal priorities");
         test_add(&list, seeds, NULL, "seeds");
         for (size_t i = 0; i < COUNT_OF(spreads) && !test_small(); i++)
             test_add(&list, unbiased, &spreads[i], "unbiased, norms 1 to %g", (double)spreads[i]);

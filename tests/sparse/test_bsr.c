@@ -1,5 +1,6 @@
 /* BSR: sizes, the paper's Table II, packing, unpacking, validation. */
 #include <float.h>
+#include <stdio.h>
 
 #include "support/test_folder.h"
 #include "support/test_index.h"
@@ -164,6 +165,67 @@ static void size_query_nulls(NO_ROW)
     assert_int_equal(clprune_bsr_size_query(&desc, NULL), CLPRUNE_INVALID_ARGUMENT);
 }
 
+/* Bytes of crow, col and bitmap, and which index type is the smallest. */
+typedef struct part_row {
+    clprune_bsr_desc desc;
+    size_t crow, col, bitmap;
+    clprune_index_type smallest;
+} part_row;
+
+static const part_row part_rows[] = {
+    {{3, 196, 384, {1, 16}, 1411}, 2364, 16932, 1764, CLPRUNE_INDEX_BITMAP},
+    {{0, 196, 384, {1, 16}, 1411}, 0, 0, 0, CLPRUNE_INDEX_BITMAP}, /* as any batch */
+    {{2, 3, 15, {1, 4}, 5}, 32, 40, 4, CLPRUNE_INDEX_BITMAP},
+    {{1, 1, 65537, {1, 1}, 3}, 8, 12, 8193, CLPRUNE_INDEX_INT32},
+    {{1, 1, 64, {1, 1}, 0}, 8, 0, 8, CLPRUNE_INDEX_INT32}, /* equal */
+    {{1, 1, 88, {1, 1}, 1}, 8, 4, 11, CLPRUNE_INDEX_BITMAP},
+    {{1, 1, 96, {1, 1}, 1}, 8, 4, 12, CLPRUNE_INDEX_INT32}, /* equal */
+    {{2, 0, 4, {1, 4}, 0}, 8, 0, 0, CLPRUNE_INDEX_BITMAP},
+};
+
+enum { VALUE_TYPES = CLPRUNE_VALUES_INT4 + 1 };
+
+/* Every value type with every index type, SMALLEST among them. */
+static void part_sizes(void **state)
+{
+    static const size_t bits[VALUE_TYPES] = {32, 16, 16, 8, 4},
+                        scales[VALUE_TYPES] = {0, 0, 0, 2, 2};
+    const part_row *row = *state;
+    for (int type = 0; type < VALUE_TYPES; type++)
+        for (int index = 0; index <= TEST_INDEXES; index++) {
+            clprune_bsr_desc d = test_with_index(row->desc, test_index_types[index]);
+            d.value_type = (clprune_value_type)type;
+            const size_t kept = d.batch * d.keep, block = d.block.rows * d.block.cols;
+            const clprune_index_type is =
+                d.index_type == CLPRUNE_INDEX_SMALLEST ? row->smallest : d.index_type;
+            const bool bitmap = is == CLPRUNE_INDEX_BITMAP;
+            clprune_bsr_sizes s;
+            TEST_OK(clprune_bsr_size_query(&d, &s));
+            assert_int_equal(s.index_type, is);
+            assert_int_equal(s.values_bytes, kept * ((block * bits[type] + 7) / 8));
+            assert_int_equal(s.scales_bytes, kept * scales[type]);
+            assert_int_equal(s.crow_bytes, bitmap ? 0 : row->crow);
+            assert_int_equal(s.col_bytes, bitmap ? 0 : row->col);
+            assert_int_equal(s.bitmap_bytes, bitmap ? row->bitmap : 0);
+            assert_int_equal(s.total_bytes,
+                s.values_bytes + s.scales_bytes + s.crow_bytes + s.col_bytes + s.bitmap_bytes);
+            assert_int_equal(s.dense_bytes, d.batch * d.rows * d.cols * sizeof(float));
+        }
+}
+
+static void unknown_types(NO_ROW)
+{
+    static const int indexes[] = {-1, 1, 4}; /* 1 was a type once */
+    clprune_bsr_desc d = {1, 4, 4, {1, 4}, 1, (clprune_value_type)5};
+    clprune_bsr_sizes s;
+    TEST_FAILS(clprune_bsr_size_query(&d, &s), CLPRUNE_INVALID_ARGUMENT, "value_type");
+    d.value_type = CLPRUNE_VALUES_FP32;
+    for (size_t i = 0; i < COUNT_OF(indexes); i++) {
+        d.index_type = (clprune_index_type)indexes[i];
+        TEST_FAILS(clprune_bsr_size_query(&d, &s), CLPRUNE_INVALID_ARGUMENT, "index_type");
+    }
+}
+
 static void pack_and_unpack(void **state)
 {
     const test_shape *shape = *state;
@@ -253,6 +315,51 @@ static void create_and_destroy(NO_ROW)
     clprune_bsr_destroy(NULL, NULL);
 }
 
+/* Collects "v.values=160 v.crow=32 ". */
+static void collect_booked(void *user, const clprune_memory_entry *entry)
+{
+    char *text = user;
+    const size_t used = strlen(text);
+    if (strncmp(entry->name, "v.", 2) == 0)
+        (void)snprintf(text + used, 256 - used, "%s=%zu ", entry->name, (size_t)entry->bytes);
+}
+
+/* The buffers of a matrix "v" are in the ledger while it lives. */
+static void booked(NO_ROW)
+{
+    static const struct {
+        clprune_bsr_desc desc;
+        const char *want;
+    } rows[] = {
+        {{2, 3, 15, {1, 4}, 5}, "v.values=160 v.crow=32 v.col=40 "},
+        {{2, 3, 15, {1, 4}, 5, .index_type = CLPRUNE_INDEX_BITMAP}, "v.values=160 v.bitmap=4 "},
+        {{2, 3, 15, {1, 4}, 5, .index_type = CLPRUNE_INDEX_SMALLEST}, "v.values=160 v.bitmap=4 "},
+        {{2, 4, 64, {1, 16}, 12}, "v.values=1536 v.crow=40 v.col=96 "},
+        {{2, 4, 64, {1, 16}, 12, CLPRUNE_VALUES_FP16}, "v.values=768 v.crow=40 v.col=96 "},
+        {{2, 4, 64, {1, 16}, 12, CLPRUNE_VALUES_BF16}, "v.values=768 v.crow=40 v.col=96 "},
+        {{2, 4, 64, {1, 16}, 12, CLPRUNE_VALUES_INT8},
+            "v.values=384 v.crow=40 v.col=96 v.scales=48 "},
+        {{2, 4, 64, {1, 16}, 12, CLPRUNE_VALUES_INT4},
+            "v.values=192 v.crow=40 v.col=96 v.scales=48 "},
+    };
+    clprune_context *context = test_context();
+    const uint64_t before = test_live(context, CLPRUNE_MEMORY_TOTAL);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        clprune_bsr bsr;
+        char text[256] = "";
+        TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "v", &rows[i].desc, &bsr));
+        clprune_memory_visit(context, collect_booked, text);
+        assert_string_equal(text, rows[i].want);
+        assert_int_equal(bsr.desc.index_type,
+            strstr(rows[i].want, "bitmap") != NULL ? CLPRUNE_INDEX_BITMAP : CLPRUNE_INDEX_INT32);
+        assert_int_equal(bsr.scales != NULL, strstr(rows[i].want, "scales") != NULL);
+        clprune_bsr_destroy(context, &bsr);
+        assert_null(bsr.bitmap);
+        assert_null(bsr.scales);
+        assert_int_equal(test_live(context, CLPRUNE_MEMORY_TOTAL), before);
+    }
+}
+
 /* Each of the three buffers is refused in turn; nothing stays behind. */
 static void create_over_budget(NO_ROW)
 {
@@ -283,11 +390,15 @@ int main(int argc, char **argv)
         test_add(&list, keep_counts_outside, NULL, "keep_count outside [0, 1]");
         for (size_t i = 0; i < COUNT_OF(size_rows); i++)
             test_add(&list, size_query, &size_rows[i], "sizes: %s", size_rows[i].name);
+        for (size_t i = 0; i < COUNT_OF(part_rows); i++)
+            test_add(&list, part_sizes, &part_rows[i], "sizes of all types %zu", i);
+        test_add(&list, unknown_types, NULL, "sizes: types that there are not");
         test_add(&list, size_query_nulls, NULL, "sizes: NULL");
         failed = test_run_on_host("bsr sizes", &list);
         for (size_t i = 0; i < COUNT_OF(break_rows); i++)
             test_add(&list, validator, &break_rows[i], "validate: %s", break_rows[i].name);
         test_add(&list, create_and_destroy, NULL, "create and destroy");
+        test_add(&list, booked, NULL, "booked");
         test_add(&list, create_over_budget, NULL, "create over the budget");
     }
     test_add_shapes(&list, pack_and_unpack, full, "pack");

@@ -1,5 +1,4 @@
-/* BSR with fp16, bf16, int8 and int4 values: rounding to the bit, sizes, products, parts of a
- * batch. */
+/* BSR with fp16, bf16, int8 and int4 values: rounding to the bit, products, parts of a batch. */
 #include <float.h>
 
 #include "support/test_packed.h"
@@ -253,39 +252,6 @@ static void samples_are_clipped(NO_ROW)
     assert_int_equal(clprune_bsr_samples(NULL, 0, 1).desc.batch, 0);
 }
 
-static void sizes(NO_ROW)
-{
-    static const size_t halves[] = {8, 4, 4, 2, 1}, scales[] = {0, 0, 0, 2, 2}; /* bytes */
-    for (int type = 0; type < TYPES; type++) {
-        const clprune_bsr_desc d = {3, 196, 384, {1, 16}, 1411, (clprune_value_type)type};
-        clprune_bsr_sizes s;
-        TEST_OK(clprune_bsr_size_query(&d, &s));
-        assert_int_equal(s.values_bytes, 3 * 1411 * 8 * halves[type]);
-        assert_int_equal(s.scales_bytes, 3 * 1411 * scales[type]);
-        assert_int_equal(s.crow_bytes, 3 * 197 * 4);
-        assert_int_equal(s.col_bytes, 3 * 1411 * 4);
-        assert_int_equal(
-            s.total_bytes, s.values_bytes + s.scales_bytes + s.crow_bytes + s.col_bytes);
-        assert_int_equal(s.dense_bytes, 3 * 196 * 384 * 4);
-    }
-    const clprune_bsr_desc unknown = {1, 4, 4, {1, 4}, 1, (clprune_value_type)5};
-    clprune_bsr_sizes s;
-    TEST_FAILS(clprune_bsr_size_query(&unknown, &s), CLPRUNE_INVALID_ARGUMENT, "value_type");
-}
-
-static void booked(NO_ROW)
-{
-    static const char *const want[TYPES] = {"v.values=1536 v.crow=40 v.col=96 ",
-        "v.values=768 v.crow=40 v.col=96 ", "v.values=768 v.crow=40 v.col=96 ",
-        "v.values=384 v.crow=40 v.col=96 v.scales=48 ",
-        "v.values=192 v.crow=40 v.col=96 v.scales=48 "};
-    for (int type = 0; type < TYPES; type++) {
-        const clprune_bsr_desc d = {2, 4, 64, {1, 16}, 12, (clprune_value_type)type};
-        const clprune_bsr made = check_booked(d, want[type]);
-        assert_true((made.scales != NULL) == is_scaled((clprune_value_type)type));
-    }
-}
-
 /* Bad scales and types; test_invalid_many.c has the other parts. */
 static void bad_parts(NO_ROW)
 {
@@ -428,9 +394,8 @@ int main(int argc, char **argv)
 {
     const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
     test_list list = {0};
-    test_add(&list, sizes, NULL, "sizes");
     test_add(&list, samples_are_clipped, NULL, "samples are clipped");
-    int failed = test_run_on_host("bsr value sizes", &list);
+    int failed = test_run_on_host("samples", &list);
     for (size_t i = 0; i < SHAPES * TYPES * TEST_INDEXES; i++) {
         const size_t type = i / TEST_INDEXES % TYPES, index = i % TEST_INDEXES;
         rows[i] = shapes[i / (TYPES * TEST_INDEXES)];
@@ -452,7 +417,6 @@ int main(int argc, char **argv)
     test_add(&list, scales_by_hand, NULL, "scales by hand");
     test_add(&list, int8_error_bound, NULL, "error of int8");
     test_add(&list, largest_floats, NULL, "largest floats");
-    test_add(&list, booked, NULL, "booked");
     test_add(&list, bad_parts, NULL, "bad parts");
     test_add(&list, validator, NULL, "validator");
     return failed + test_run_on_devices("bsr values", &list);

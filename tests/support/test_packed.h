@@ -207,32 +207,4 @@ static inline void same_at_any_offset(clprune_context *context, const test_bsr *
     }
 }
 
-/* Collects "v.values=160 v.crow=32 ". */
-static inline void collect_booked(void *user, const clprune_memory_entry *entry)
-{
-    char *text = user;
-    const size_t used = strlen(text);
-    if (strncmp(entry->name, "v.", 2) == 0)
-        (void)snprintf(text + used, 256 - used, "%s=%zu ", entry->name, (size_t)entry->bytes);
-}
-
-/* Creates a matrix "v", fails unless its buffers are in the ledger as `want` says, and destroys it.
- * Returns its struct before that. */
-static inline clprune_bsr check_booked(clprune_bsr_desc desc, const char *want)
-{
-    clprune_context *context = test_context();
-    clprune_bsr bsr;
-    char text[256] = "";
-    const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
-    TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "v", &desc, &bsr));
-    clprune_memory_visit(context, collect_booked, text);
-    assert_string_equal(text, want);
-    const clprune_bsr made = bsr;
-    clprune_bsr_destroy(context, &bsr);
-    assert_null(bsr.bitmap);
-    assert_null(bsr.scales);
-    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
-    return made;
-}
-
 #endif

@@ -5,11 +5,24 @@
 #include "ref/bspmm_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
+#include "support/test_folder.h"
 #include "support/test_rng.h"
 
 typedef struct gemm_shape {
     size_t m, n, k;
 } gemm_shape;
+
+/* Fails unless `got` is alpha * op(a) * op(b) + beta * old; all are dense. */
+static inline void product_close(gemm_shape s, bool ta, bool tb, float alpha, float beta,
+    const float *a, const float *b, const float *old, const float *got, const char *name)
+{
+    gemm_ref ref = gemm_ref_begin(s.m, s.n);
+    gemm_ref_add(&ref, ta, tb, s.k, a, b);
+    gemm_ref_end(&ref, alpha, beta, old);
+    test_close("c", s.m, s.n, got, ref.want, ref.bound,
+        "%s, %zu x %zu x %zu, transposes %d %d, alpha %g, beta %g", name, s.m, s.n, s.k, ta, tb,
+        (double)alpha, (double)beta);
+}
 
 static inline test_mat product_operand(
     bool transpose, size_t rows, size_t cols, size_t gap, const float *values)
@@ -29,13 +42,8 @@ static inline void test_product(clprune_context *context, gemm_shape s, bool ta,
     test_mat db = product_operand(tb, s.k, s.n, gaps[1], b);
     test_mat dc = test_mat_make(s.m, s.n, gaps[2], beta == 0.0f ? NULL : old);
     TEST_EVENT(clprune_gemm(context, ta, tb, alpha, beta, da.mat, db.mat, dc.mat, &event));
-    gemm_ref ref = gemm_ref_begin(s.m, s.n);
-    gemm_ref_add(&ref, ta, tb, s.k, a, b);
-    gemm_ref_end(&ref, alpha, beta, old);
-    float *got = test_mat_get(&dc, "c");
-    test_close("c", s.m, s.n, got, ref.want, ref.bound,
-        "%zu x %zu x %zu, transposes %d %d, alpha %g, beta %g, gaps %zu %zu %zu%s", s.m, s.n, s.k,
-        ta, tb, (double)alpha, (double)beta, gaps[0], gaps[1], gaps[2], label);
+    product_close(s, ta, tb, alpha, beta, a, b, old, test_mat_get(&dc, "c"),
+        test_text("gaps %zu %zu %zu%s", gaps[0], gaps[1], gaps[2], label));
     test_mat_unchanged(&da, "a");
     test_mat_unchanged(&db, "b");
 }
