@@ -44,9 +44,8 @@ static inline place_range cell_places(
 #define RESULT(sum) (sum)
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_rows(const ulong run,
-    const ulong height, const ulong width, const ulong cell, const ulong cells, const ulong rows, const ulong cols,
-    MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(to))
+KERNEL_OF(LOCAL) pool_rows(const ulong run, const ulong height, const ulong width, const ulong cell,
+    const ulong cells, const ulong rows, const ulong cols, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(to))
 {
     const ulong first = get_group_id(0) * run, last = min(first + run, rows);
     for (ulong row = first; row < last; row++) {
@@ -73,9 +72,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_rows(const u
 }
 #elif defined(READ_DW)
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_columns(const ulong run,
-    const ulong height, const ulong width, const ulong cell, const ulong cells, const ulong rows, const float beta,
-    MAT_IN_RESTRICT(sums), MAT_OUT_RESTRICT(dw))
+KERNEL_OF(LOCAL) pool_columns(const ulong run, const ulong height, const ulong width,
+    const ulong cell, const ulong cells, const ulong rows, const float beta, MAT_IN_RESTRICT(sums),
+    MAT_OUT_RESTRICT(dw))
 {
     const ulong first = get_group_id(0) * run, last = min(first + run, rows);
     for (ulong k = get_local_id(0); k < cells; k += LOCAL) {
@@ -101,7 +100,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_columns(cons
 #define SPREAD(load, value) (value)
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_spread(const ulong run,
+KERNEL_OF(LOCAL) pool_spread(const ulong run,
     const ulong height, const ulong width, const ulong cell, const ulong cells, const ulong rows, const ulong cols,
 #if SHIFT
     const float scale, MAT_IN(x),

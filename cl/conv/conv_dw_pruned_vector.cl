@@ -146,18 +146,15 @@ static inline void multiply_blocks(local const float *shifted, float16 served[][
         }
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pruned_vector(const ulong batch,
-    const uint outputs, LAYER_PARAMETERS, const ulong block_cols, const uint segment_rows,
-    const ulong segments, const ulong images, const int low_y, const int low_x, const uint margin_y,
-    const uint pitch, const ulong keep, const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy),
-    const ulong values_offset, global const float *restrict values, const ulong starts_offset,
-    global const uint *restrict starts, const ulong entries_offset,
-    global const uint2 *restrict entries, const ulong partial_offset,
-    global float *restrict partial CENTRED_ARGUMENTS DIRECT_ARGUMENTS)
+KERNEL_OF(1) conv_dw_pruned_vector(const ulong batch, const uint outputs, LAYER_PARAMETERS,
+    const ulong block_cols, const uint segment_rows, const ulong segments, const ulong images,
+    const int low_y, const int low_x, const uint margin_y, const uint pitch, const ulong keep,
+    const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), REGION_IN(float, values),
+    REGION_IN(uint, starts), REGION_IN(uint2, entries),
+    REGION_OUT(float, partial) CENTRED_ARGUMENTS DIRECT_ARGUMENTS)
 {
-    local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
+    LOCAL_FLOATS(panel, SEG * PANEL);
     DIRECT_LOCAL
-    local float *panel = (local float *)panel_vectors;
     const layer a = LAYER;
     const share mine = share_of_group(batch, panels, panel_run);
     const ulong panel_size = taps * block_cols * BC * PANEL;

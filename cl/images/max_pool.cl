@@ -93,7 +93,7 @@ static inline ivec load_positions(global const float *row, const ulong c)
 #define TAP(p, c) load_part((p) + (c), cols - (c), 0)
 #endif
 
-ROWWISE_KERNEL max_pool_forward(WINDOW, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(mean),
+KERNEL_OF(LOCAL) max_pool_forward(WINDOW, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(mean),
     MAT_IN_RESTRICT(inv), MAT_IN_RESTRICT(gamma), MAT_IN_RESTRICT(beta), MAT_OUT_RESTRICT(y),
     MAT_OUT_RESTRICT(positions))
 {
@@ -134,8 +134,8 @@ ROWWISE_KERNEL max_pool_forward(WINDOW, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(mean
 }
 
 /* Forward: y[window] = x[pixel under the window's position]. */
-ROWWISE_KERNEL max_pool_backward(
-    WINDOW, MAT_IN_RESTRICT(dy), MAT_IN_RESTRICT(positions), MAT_OUT_RESTRICT(dx))
+KERNEL_OF(LOCAL) max_pool_backward(WINDOW, MAT_IN_RESTRICT(dy), MAT_IN_RESTRICT(positions),
+    MAT_OUT_RESTRICT(dx))
 {
     const vec zero = 0;
     FOR_LINES(line) {

@@ -22,7 +22,7 @@
 #endif
 
 #ifndef LANES
-ROWWISE_KERNEL column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(partial))
+KERNEL_OF(LOCAL) column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(partial))
 {
     FOR_STRIPS
         FOR_VECTORS(c) {
@@ -30,8 +30,7 @@ ROWWISE_KERNEL column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RES
 #if defined(STRIP) && STRIP <= 8
             if (top + STRIP <= last_row && c + VW <= cols) {
                 global const float *column = ROW(x, top) + c;
-#pragma unroll
-                for (uint r = 0; r < STRIP; r++)
+                UNROLLED(r, STRIP)
                     sum += LOAD(column + r * x_ld);
                 KEEP_SUM(sum, 0, c);
                 continue;
@@ -51,7 +50,7 @@ ROWWISE_KERNEL column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RES
 #define PAIR 0
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void column_sum_final(const ulong groups,
+KERNEL_OF(LOCAL) column_sum_final(const ulong groups,
     const ulong step, const ulong cols, const float beta, MAT_IN_RESTRICT(partial),
 #if PAIR
     MAT_OUT_RESTRICT(second),

@@ -11,8 +11,7 @@
 #define READ_DX 0 /* 0: dx is not read, dx_beta is 0 */
 #endif
 
-ROWWISE_KERNEL affine_forward(
-    ROWWISE_SIZES, MAT_IN(x), MAT_IN(alpha), MAT_IN(beta), MAT_OUT(y))
+KERNEL_OF(LOCAL) affine_forward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(alpha), MAT_IN(beta), MAT_OUT(y))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c)
@@ -20,7 +19,7 @@ ROWWISE_KERNEL affine_forward(
 }
 
 /* Forward: y = alpha * x + beta. */
-ROWWISE_KERNEL affine_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MAT_IN(alpha),
+KERNEL_OF(LOCAL) affine_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MAT_IN(alpha),
     MAT_IN(dy), MAT_OUT(dx), MAT_OUT(partial))
 {
     FOR_STRIPS

@@ -10,7 +10,7 @@
 #include "prelude/rowwise.clh"
 #include "prelude/row_sums.clh"
 
-ROWWISE_KERNEL layerscale_forward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(t), MAT_IN(ls), MAT_OUT(y))
+KERNEL_OF(LOCAL) layerscale_forward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(t), MAT_IN(ls), MAT_OUT(y))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c)
@@ -22,7 +22,7 @@ ROWWISE_KERNEL layerscale_forward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(t), MAT_IN(ls
 #endif
 
 /* Forward: y = x + ls * t; db of the layer that made t = x w^T + b, or w x + b 1^T, is a sum of dt. */
-ROWWISE_KERNEL layerscale_backward(ROWWISE_SIZES, MAT_IN(t), MAT_IN(ls), MAT_IN(dy), MAT_OUT(dt),
+KERNEL_OF(LOCAL) layerscale_backward(ROWWISE_SIZES, MAT_IN(t), MAT_IN(ls), MAT_IN(dy), MAT_OUT(dt),
     MAT_OUT(partial), MAT_OUT(row_sums))
 {
 #if ROW_SUMS

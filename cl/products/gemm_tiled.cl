@@ -42,8 +42,7 @@ static inline void read_across(global const float *from, const ulong ld, const u
     const ulong cols, const ulong k, const ulong inner, const uint vector, float4 read[2])
 {
     const ulong column = min(first + get_local_id(0) % 16 * 4, cols);
-#pragma unroll
-    for (uint i = 0; i < 2; i++) {
+    UNROLLED(i, 2) {
         const ulong row = k + get_local_id(0) / 16 + 4 * i;
         read[i] = read_four(from + row * ld + column, row < inner ? cols - column : 0, vector);
     }
@@ -71,8 +70,7 @@ static inline void read_codes_across(const quantised b, const ulong first, const
     const ulong inner, float4 read[2])
 {
     const ulong column = first + get_local_id(0) % 16 * 4;
-#pragma unroll
-    for (uint i = 0; i < 2; i++) {
+    UNROLLED(i, 2) {
         const ulong row = k + get_local_id(0) / 16 + 4 * i;
         read[i] = dequantise_four(b.codes + row * b.ld, b.groups + row * b.groups_ld, column,
             row < inner && column < cols ? cols - column : 0);
@@ -100,6 +98,17 @@ static inline void read_codes_across(const quantised b, const ulong first, const
 #define WRITE_B(t) write_across(b_tile + (t)*TILE_SIZE, b_read)
 #endif
 
+#define READ(k)                                                                                    \
+    do {                                                                                           \
+        READ_A(k);                                                                                 \
+        READ_B(k);                                                                                 \
+    } while (0)
+#define WRITE(t)                                                                                   \
+    do {                                                                                           \
+        WRITE_A(t);                                                                                \
+        WRITE_B(t);                                                                                \
+    } while (0)
+
 /* to[0 .. 3] = old * to + sum + bias, of which the first `left` exist. old = 0 does not read `to`. */
 static inline void write_four(const float4 sum, const float old, const float4 bias,
     global float *to, const ulong left)
@@ -117,7 +126,7 @@ static inline void write_four(const float4 sum, const float old, const float4 bi
 #endif
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void GEMM_TILED(const ulong m,
+KERNEL_OF(LOCAL) GEMM_TILED(const ulong m,
     const ulong n, const ulong inner, const float alpha, const float beta, MAT_IN_RESTRICT(a),
     const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
     const ulong stride_c
@@ -127,8 +136,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void GEMM_TILED(const 
 #endif
 )
 {
-    local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
-    local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;
+    DECLARE_TILES
     const uint group = (uint)get_group_id(0), panels = (uint)((n + TILE - 1) / TILE);
     const ulong first_row = (ulong)(group / panels) * TILE;
     const ulong first_column = (ulong)(group % panels) * TILE;
@@ -139,37 +147,11 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void GEMM_TILED(const 
 #else
     global const float *b = b_buffer + b_offset + get_group_id(2) * stride_b;
 #endif
-    float4 a_read[2], b_read[2], sum[8][2];
-#pragma unroll
-    for (uint r = 0; r < 8; r++)
-        sum[r][0] = sum[r][1] = (float4)(0.0f);
-    READ_A(0);
-    READ_B(0);
-    WRITE_A(0);
-    WRITE_B(0);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    uint now = 0;
-    for (ulong k = 0; k < inner; k += DEPTH) {
-        const bool more = k + DEPTH < inner;
-        if (more) {
-            READ_A(k + DEPTH);
-            READ_B(k + DEPTH);
-        }
-        multiply_tiles(
-            sum, a_vectors + now * TILE_SIZE / 4, b_vectors + now * TILE_SIZE / 4, y, x);
-        now = 1 - now;
-        if (more) {
-            WRITE_A(now);
-            WRITE_B(now);
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    SUM_TILES(0, inner, DEPTH, y, x)
     global float *to = c_buffer + c_offset + get_group_id(2) * stride_c;
-#pragma unroll
-    for (uint r = 0; r < 8; r++) {
+    UNROLLED(r, 8) {
         const ulong row = first_row + r / 4 * 32 + 4 * y + r % 4;
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
+        UNROLLED(h, 2) {
             const ulong column = first_column + 32 * h + 4 * x;
             const ulong left = row < m && column < n ? n - column : 0;
             float4 bias = (float4)(0.0f);

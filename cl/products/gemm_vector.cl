@@ -85,8 +85,7 @@ static inline void multiply_tile(const float alpha, const float old, global cons
 #if !TRANSPOSE_A
     global const float *a_row[MR];
 #endif
-#pragma unroll
-    for (uint r = 0; r < MR; r++) {
+    UNROLLED(r, MR) {
         to[r] = tile + min(r, height - 1) * ldc;
 #if !TRANSPOSE_A
         a_row[r] = a + min(r, height - 1) * lda;
@@ -103,7 +102,7 @@ static inline void multiply_tile(const float alpha, const float old, global cons
     finish_tile(sum, to, height, width, alpha, old, bias);
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void GEMM_VECTOR(const ulong m,
+KERNEL_OF(1) GEMM_VECTOR(const ulong m,
     const ulong n, const ulong inner, const uint depth, const ulong panel_run, const float alpha,
     const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, B_IN,
     const ulong stride_b, MAT_OUT_RESTRICT(c), const ulong stride_c
@@ -113,12 +112,11 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void GEMM_VECTOR(const ulo
 #endif
 #ifdef NORM
     ,
-    const ulong scores_offset, global float *restrict scores
+    REGION_OUT(float, scores)
 #endif
 )
 {
-    local float16 panel_vectors[KC * V]; /* as vectors, for their alignment */
-    local float *panel = (local float *)panel_vectors;
+    LOCAL_FLOATS(panel, KC * PANEL);
     const ulong first_column = get_group_id(0) * panel_run * PANEL;
     const ulong last_column = min(first_column + panel_run * PANEL, n);
     const ulong first_row = get_group_id(1) * MC;
@@ -132,8 +130,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void GEMM_VECTOR(const ulo
 #endif
     c_buffer += c_offset + get_group_id(2) * stride_c + first_row * c_ld;
 #if TRANSPOSE_A
-    local float16 a_vectors[KC * MC / 16];
-    local float *a_block = (local float *)a_vectors;
+    LOCAL_FLOATS(a_block, KC * MC);
 #endif
     for (ulong k = 0; k < inner; k += depth) {
         const uint deep = (uint)min((ulong)depth, inner - k);

@@ -18,12 +18,12 @@
 #endif
 #define BINS (1u << RADIX)
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_select(const ulong blocks,
-    const uint keep, const ulong scores_offset, global const float *restrict scores,
-    const ulong mask_offset, global uchar *restrict mask
+KERNEL_OF(LOCAL) prune_select(const ulong blocks,
+    const uint keep, REGION_IN(float, scores),
+    REGION_OUT(uchar, mask)
 #if THRESHOLD
     ,
-    const ulong thresholds_offset, global float *restrict thresholds
+    REGION_OUT(float, thresholds)
 #endif
 )
 {

@@ -18,10 +18,9 @@
 #error "STRIP must divide PANEL, and 4 STRIP"
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(const ulong rows,
-    const ulong cols, const ulong inner, const ulong panels, const ulong splits,
-    const float alpha, const float beta, const ulong partial_offset,
-    global const float *restrict partial, MAT_OUT_RESTRICT(dw))
+KERNEL_OF(LOCAL) bspmm_finish(const ulong rows, const ulong cols, const ulong inner,
+    const ulong panels, const ulong splits, const float alpha, const float beta,
+    REGION_IN(float, partial), MAT_OUT_RESTRICT(dw))
 {
     const uint group = (uint)get_group_id(0), strips = (uint)((rows - 1) / STRIP + 1);
     const ulong first = (ulong)(group % strips) * STRIP;
@@ -35,8 +34,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(cons
     local float16 columns[16];
     for (; c + 16 <= last_column; c += 16) {
         float16 sum[16];
-#pragma unroll
-        for (uint k = 0; k < 16; k++) {
+        UNROLLED(k, 16) {
             sum[k] = (float16)(0.0f);
             for (ulong s = 0; s < splits; s++)
                 sum[k] += vload16(0, partial + (s * panels * inner + c + k) * PANEL);
@@ -53,20 +51,16 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(cons
 #endif
     for (; c < last_column; c += LOCAL) {
         float4 sum[STRIP / 4];
-#pragma unroll
-        for (uint k = 0; k < STRIP / 4; k++)
+        UNROLLED(k, STRIP / 4)
             sum[k] = (float4)(0.0f);
         global const float *from = partial + c * PANEL;
         for (ulong s = 0; s < splits; s++, from += panels * inner * PANEL)
-#pragma unroll
-            for (uint k = 0; k < STRIP / 4; k++)
+            UNROLLED(k, STRIP / 4)
                 sum[k] += *(global const float4 *)(from + 4 * k);
         float result[STRIP];
-#pragma unroll
-        for (uint k = 0; k < STRIP / 4; k++)
+        UNROLLED(k, STRIP / 4)
             vstore4(alpha * sum[k], k, result);
-#pragma unroll
-        for (uint i = 0; i < STRIP; i++)
+        UNROLLED(i, STRIP)
             if (i < count) {
 #if READ_DW
                 result[i] = fma(beta, AT(dw, first + i, c), result[i]);

@@ -42,12 +42,9 @@ static inline int find_column(global const int *col, int begin, const int end, c
     return begin < end && col[begin] == j ? begin : end;
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const ulong rows,
-    const ulong block_cols, const ulong block_rows, const ulong segment, const ulong segments,
-    const ulong keep,
-    const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
-    global const int *restrict col, const ulong starts_offset, global uint *restrict starts,
-    const ulong entries_offset, global uint2 *restrict entries)
+KERNEL_OF(LOCAL) bspmm_lists(const ulong rows, const ulong block_cols, const ulong block_rows,
+    const ulong segment, const ulong segments, const ulong keep, REGION_IN(int, crow),
+    REGION_IN(int, col), REGION_OUT(uint, starts), REGION_OUT(uint2, entries))
 {
     const ulong n = get_group_id(0) / segments;
     const ulong first = get_group_id(0) % segments * segment;

@@ -16,12 +16,10 @@
 #define RESULT(sum, old) (alpha * (sum))
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nn(const ulong rows,
-    const ulong cols, const ulong outputs, const ulong block_rows, const ulong keep,
-    const float alpha, const float beta, const ulong values_offset,
-    global const float *restrict values, const ulong crow_offset,
-    global const int *restrict crow, const ulong col_offset, global const int *restrict col,
-    MAT_IN_RESTRICT(w), MAT_OUT_RESTRICT(y))
+KERNEL_OF(LOCAL) bspmm_nn(const ulong rows, const ulong cols, const ulong outputs,
+    const ulong block_rows, const ulong keep, const float alpha, const float beta,
+    REGION_IN(float, values), REGION_IN(int, crow), REGION_IN(int, col), MAT_IN_RESTRICT(w),
+    MAT_OUT_RESTRICT(y))
 {
     const ulong n = get_group_id(0) / block_rows;
     const ulong block_row = get_group_id(0) % block_rows;

@@ -51,7 +51,7 @@ static inline void multiply(local const uint2 *list, const uint count, const flo
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(NT_PARAMETERS)
+KERNEL_OF(LOCAL) bspmm_nt_tiled(NT_PARAMETERS)
 {
     local float4 sums[TEAMS * SEG * LANES];
     local float4 dy_tile_vectors[CT * PITCH / 4]; /* as vectors, for their alignment */
@@ -87,8 +87,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(NT
             if (lane == 0)
                 count[now][team] = end - begin;
             read_list(entry_read, from, begin, end, lane);
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++) {
+            UNROLLED(k, DY_READS) {
                 const uint i = me + k * LOCAL;
                 const ulong c = (ulong)j * BC + offset + i % RUNS * DYV;
                 global const float *row =
@@ -103,8 +102,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(NT
         if (step < steps) {
             x = x_read;
             write_list(list[now][team], entry_read, lane);
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++) {
+            UNROLLED(k, DY_READS) {
                 const uint i = me + k * LOCAL;
                 local float *to = dy_tile + i % RUNS * DYV * PITCH + i / RUNS;
                 if (i >= PANEL * RUNS)
@@ -118,8 +116,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(NT
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-        for (uint c = 0; c < CT; c++)
+        UNROLLED(c, CT)
             d[c] = dy_tile_vectors[c * (PITCH / 4) + lane];
         barrier(CLK_LOCAL_MEM_FENCE);
     }

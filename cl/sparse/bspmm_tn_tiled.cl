@@ -58,7 +58,7 @@ static inline void multiply(local const uint2 *list, const uint count, local con
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN_PARAMETERS)
+KERNEL_OF(LOCAL) bspmm_tn_tiled(TN_PARAMETERS)
 {
     local float4 dy_tile[2][SEG * LANES];
     local uint2 list[2][TEAMS * SLOTS][SEG];
@@ -74,15 +74,13 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
     /* The bounds of the team's lists, of the segment after the one that is read. */
     global const uint *bounds = starts + starts_offset + n * segments * (block_cols + 1) + j;
     uint begin[SLOTS], end[SLOTS];
-#pragma unroll
-    for (uint i = 0; i < SLOTS; i++) {
+    UNROLLED(i, SLOTS) {
         begin[i] = end[i] = 0;
         if (j + i < block_cols)
             begin[i] = bounds[i], end[i] = bounds[i + 1];
     }
     float4 sum[SLOTS * CT];
-#pragma unroll
-    for (uint i = 0; i < SLOTS * CT; i++)
+    UNROLLED(i, SLOTS * CT)
         sum[i] = (float4)(0.0f);
     values += values_offset;
     global const float *x = values; /* of the sample that is multiplied */
@@ -97,8 +95,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
         if (step < steps) {
             global const uint2 *from = entries + entries_offset + n * keep * BR;
             bounds += block_cols + 1;
-#pragma unroll
-            for (uint i = 0; i < SLOTS; i++) {
+            UNROLLED(i, SLOTS) {
                 if (lane == 0)
                     count[now][team * SLOTS + i] = end[i] - begin[i];
                 read_list(entry_read + i * LIST_READS, from, begin[i], end[i], lane);
@@ -106,8 +103,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
                     begin[i] = bounds[i], end[i] = bounds[i + 1];
             }
             const uint last = (uint)min(segment, rows - s * segment) - 1;
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++)
+            UNROLLED(k, DY_READS)
                 if (k * TEAMS < segment)
                     dy_read[k] = READ_DY(now, n, s, min(team + k * TEAMS, last));
             s++;
@@ -116,27 +112,22 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
             FIND_RESULTS(1 - now, s)
         }
         if (step > 0)
-#pragma unroll
-            for (uint i = 0; i < SLOTS; i++)
+            UNROLLED(i, SLOTS)
                 multiply(list[1 - now][team * SLOTS + i], count[1 - now][team * SLOTS + i],
                     dy_tile[1 - now] + lane, x + offset, sum + i * CT);
         if (step < steps) {
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++)
+            UNROLLED(k, DY_READS)
                 if (team + k * TEAMS < segment)
                     dy_tile[now][(team + k * TEAMS) * LANES + lane] = dy_read[k];
-#pragma unroll
-            for (uint i = 0; i < SLOTS; i++)
+            UNROLLED(i, SLOTS)
                 write_list(list[now][team * SLOTS + i], entry_read + i * LIST_READS, lane);
             x = values + sample * keep * BR * BC;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     partial += TN_PARTIAL;
-#pragma unroll
-    for (uint i = 0; i < SLOTS; i++)
-#pragma unroll
-        for (uint c = 0; c < CT; c++)
+    UNROLLED(i, SLOTS)
+        UNROLLED(c, CT)
             if (j + i < block_cols && offset + c >= tile % CHUNKS * CT)
                 *(global float4 *)(partial + ((ulong)(j + i) * BC + offset + c) * PANEL + 4 * lane) =
                     sum[i * CT + c];

@@ -73,19 +73,18 @@ static inline ushort block_scale(global const float *x, const ulong ld, global c
 }
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ulong rows,
+KERNEL_OF(LOCAL) bsr_pack(const ulong rows,
     const ulong cols, const ulong block_rows, const ulong run, const ulong keep,
-    MAT_IN_RESTRICT(x), CENTRE_PARAMETER const ulong crow_offset, global const int *restrict crow,
-    const ulong col_offset, global const int *restrict col, const ulong values_offset,
-    global stored *restrict values
+    MAT_IN_RESTRICT(x), CENTRE_PARAMETER REGION_IN(int, crow),
+    REGION_IN(int, col), REGION_OUT(stored, values)
 #if SCALED
     ,
     const ulong scales_offset, global ushort *RESTRICT_ALONE scales
 #endif
 #if WEIGHTED
     ,
-    const ulong block_cols, const ulong scores_offset, global const float *restrict scores,
-    const ulong thresholds_offset, global const float *restrict thresholds
+    const ulong block_cols, REGION_IN(float, scores),
+    REGION_IN(float, thresholds)
 #endif
 )
 {
@@ -151,14 +150,13 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const ulong rows,
+KERNEL_OF(LOCAL) bsr_unpack(const ulong rows,
     const ulong cols, const ulong block_rows, const ulong run, const ulong keep,
-    const ulong values_offset, global const stored *restrict values,
+    REGION_IN(stored, values),
 #if SCALED
-    const ulong scales_offset, global const ushort *restrict scales,
+    REGION_IN(ushort, scales),
 #endif
-    const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
-    global const int *restrict col, global float *RESTRICT_ALONE y_buffer, const ulong y_offset,
+    REGION_IN(int, crow), REGION_IN(int, col), global float *RESTRICT_ALONE y_buffer, const ulong y_offset,
     const ulong y_ld)
 {
     const ulong groups = (block_rows + RUN - 1) / RUN;

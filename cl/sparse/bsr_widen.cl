@@ -8,12 +8,12 @@
 #error "bsr_widen.cl needs LOCAL and BLOCK"
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_widen(const ulong blocks,
-    const ulong run, const ulong values_offset, global const stored *restrict values,
+KERNEL_OF(LOCAL) bsr_widen(const ulong blocks,
+    const ulong run, REGION_IN(stored, values),
 #if SCALED
-    const ulong scales_offset, global const ushort *restrict scales,
+    REGION_IN(ushort, scales),
 #endif
-    const ulong widened_offset, global float *restrict widened)
+    REGION_OUT(float, widened))
 {
     const ulong begin = get_group_id(0) * run, end = min(begin + run, blocks);
     values += values_offset;
