@@ -45,8 +45,6 @@
          line < last_line; line++)
 
 #define HALF_SHIFTS (LANES_OF_VEC % 8 * 4) /* of a lane in its word of 8 positions */
-#define ANY8(v)     ANY4((v).lo | (v).hi)
-#define ANY4(v)     (((v).s0 | (v).s2) | ((v).s1 | (v).s3))
 
 /* Writes the positions of the first `left` lanes to columns c ..; after the last vector of the row, pads it
  * with zeros. */
@@ -120,14 +118,13 @@ KERNEL_OF(LOCAL) max_pool_forward(WINDOW, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(me
                         best = wins ? v : best;
                         at = wins ? (ivec)(a * taps_x + b) : at;
                     }
-#if NORM
-                at = best <= zero ? (ivec)(BLOCKED) : at;
-                best = best <= zero ? zero : best;
-#endif
+                if (NORM) {
+                    at = best <= zero ? (ivec)(BLOCKED) : at;
+                    best = best <= zero ? zero : best;
+                }
                 PUT(best, y, row, c);
-#if KEEP
-                store_positions(at, ROW(positions, row), c, cols - c);
-#endif
+                if (KEEP)
+                    store_positions(at, ROW(positions, row), c, cols - c);
             }
         }
     }

@@ -17,9 +17,6 @@
  *
  * Strips of 8 rows or fewer are unrolled. LANES: a divisor of LOCAL. */
 #include "prelude/rowwise.clh"
-#if !defined(LOCAL) || !defined(VW)
-#error "column_sum.cl needs LOCAL and VW"
-#endif
 
 #ifndef LANES
 KERNEL_OF(LOCAL) column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(partial))
@@ -50,20 +47,13 @@ KERNEL_OF(LOCAL) column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_R
 #define PAIR 0
 #endif
 
-KERNEL_OF(LOCAL) column_sum_final(const ulong groups,
-    const ulong step, const ulong cols, const float beta, MAT_IN_RESTRICT(partial),
-#if PAIR
-    MAT_OUT_RESTRICT(second),
-#endif
+KERNEL_OF(LOCAL) column_sum_final(const ulong groups, const ulong step, const ulong cols,
+    const float beta, MAT_IN_RESTRICT(partial), IF(PAIR)(MAT_OUT_RESTRICT(second), )
     MAT_OUT_RESTRICT(sum))
 {
-#if PAIR
-    const ulong row = get_group_id(1);
-    global float *to = row == 0 ? ROW(sum, 0) : ROW(second, 0);
-#else
-    const ulong row = 0;
+    const ulong row = PAIR ? get_group_id(1) : 0;
     global float *to = ROW(sum, 0);
-#endif
+    IF(PAIR)(if (row == 1) to = ROW(second, 0);)
     const uint lane = get_local_id(0) % LANES;
     const uint slice = get_local_id(0) / LANES;
     const ulong c = (get_group_id(0) * LANES + lane) * VW;
@@ -80,9 +70,8 @@ KERNEL_OF(LOCAL) column_sum_final(const ulong groups,
             total += slices[s * LANES + lane];
 #endif
     if (slice == 0 && c < cols) {
-#if READ_SUM
-        total = fma((vec)(beta), load_part(to + c, cols - c, 0), total);
-#endif
+        if (READ_SUM)
+            total = fma((vec)(beta), load_part(to + c, cols - c, 0), total);
         store_part(total, to + c, cols - c);
     }
 }

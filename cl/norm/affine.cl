@@ -30,11 +30,7 @@ KERNEL_OF(LOCAL) affine_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), 
                 const vec d = GET(dy, r, c);
                 dalpha = fma(GET(x, r, c), d, dalpha);
                 dbeta += d;
-#if READ_DX
-                PUT(fma(a, d, dx_beta * GET(dx, r, c)), dx, r, c);
-#else
-                PUT(a * d, dx, r, c);
-#endif
+                PUT(READ_DX ? fma(a, d, dx_beta * GET(dx, r, c)) : a * d, dx, r, c);
             }
             KEEP_SUM(dalpha, 0, c);
             KEEP_SUM(dbeta, 1, c);

@@ -21,9 +21,8 @@ KERNEL_OF(LOCAL) batch_norm_backward_sums(LANE_SIZES, MAT_IN(x), MAT_IN(mean), M
                     const vec d = PASSED(GET(dy, r, c), deviation, r, c);
                     plain += d;
                     scaled = fma(d, deviation * unit, scaled);
-#if KEEP_DZ
-                    PUT(d, dz, r, c);
-#endif
+                    if (KEEP_DZ)
+                        PUT(d, dz, r, c);
                 }
             }
 #if LOCAL > 1

@@ -8,9 +8,7 @@ KERNEL_OF(LOCAL) batch_norm_forward(LANE_SIZES, MAT_IN(x), MAT_IN(mean), MAT_IN(
             CHANNELS(c);
             FOR_SLICE_ROWS(r) {
                 const vec z = Z(GET(x, r, c) - middle, r, c);
-#if KEEP_MASK
-                mask_store(z, ROW(mask, r), c, cols - c);
-#endif
+                IF(KEEP_MASK)(mask_store(z, ROW(mask, r), c, cols - c);)
 #if GATE == 1
                 PUT(mask_apply(z, ROW(mask, r), c), y, r, c);
 #else

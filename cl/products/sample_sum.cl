@@ -29,10 +29,7 @@ KERNEL_OF(LOCAL) sample_sum(const ulong samples, const ulong rows, const ulong c
                 sum[i] += LOAD(from + i * VW);
         UNROLLED(i, STRIP) {
             global float *to = ROW(dw, row) + c + i * VW;
-#if READ_DW
-            sum[i] = fma((vec)(beta), LOAD(to), sum[i]);
-#endif
-            STORE(sum[i], to);
+            STORE(READ_DW ? fma((vec)(beta), LOAD(to), sum[i]) : sum[i], to);
         }
     }
     for (; c < end; c++) { /* the work-item that reached the end */
@@ -40,9 +37,6 @@ KERNEL_OF(LOCAL) sample_sum(const ulong samples, const ulong rows, const ulong c
         float sum = 0.0f;
         for (ulong n = 0; n < samples; n++, from += stride)
             sum += *from;
-#if READ_DW
-        sum = fma(beta, AT(dw, row, c), sum);
-#endif
-        AT(dw, row, c) = sum;
+        AT(dw, row, c) = READ_DW ? fma(beta, AT(dw, row, c), sum) : sum;
     }
 }

@@ -20,12 +20,7 @@
 
 KERNEL_OF(LOCAL) prune_select(const ulong blocks,
     const uint keep, REGION_IN(float, scores),
-    REGION_OUT(uchar, mask)
-#if THRESHOLD
-    ,
-    REGION_OUT(float, thresholds)
-#endif
-)
+    REGION_OUT(uchar, mask) IF(THRESHOLD)(, REGION_OUT(float, thresholds)))
 {
     local uint bins[BINS];
     local uint ties_before[LOCAL];
@@ -86,9 +81,7 @@ KERNEL_OF(LOCAL) prune_select(const ulong blocks,
         const uint key = key_of(scores[i]);
         const bool kept = key > prefix || (key == prefix && rank++ < left);
         mask[i] = kept;
-#if THRESHOLD
-        best = kept ? best : max(best, key);
-#endif
+        IF(THRESHOLD)(best = kept ? best : max(best, key);)
     }
 #if THRESHOLD
     (void)atomic_max(&best_dropped, best);

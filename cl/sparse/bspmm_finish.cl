@@ -42,9 +42,8 @@ KERNEL_OF(LOCAL) bspmm_finish(const ulong rows, const ulong cols, const ulong in
         store_transposed16(sum, (local float *)columns, 16);
         for (uint i = 0; i < count; i++) {
             float16 row = columns[i] * alpha;
-#if READ_DW
-            row = fma((float16)(beta), vload16(0, &AT(dw, first + i, c)), row);
-#endif
+            if (READ_DW)
+                row = fma((float16)(beta), vload16(0, &AT(dw, first + i, c)), row);
             STORE16(row, &AT(dw, first + i, c));
         }
     }
@@ -62,10 +61,8 @@ KERNEL_OF(LOCAL) bspmm_finish(const ulong rows, const ulong cols, const ulong in
             vstore4(alpha * sum[k], k, result);
         UNROLLED(i, STRIP)
             if (i < count) {
-#if READ_DW
-                result[i] = fma(beta, AT(dw, first + i, c), result[i]);
-#endif
-                AT(dw, first + i, c) = result[i];
+                global float *to = &AT(dw, first + i, c);
+                *to = READ_DW ? fma(beta, *to, result[i]) : result[i];
             }
     }
 }
