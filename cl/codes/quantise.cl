@@ -15,11 +15,8 @@
  * turn, on CPUs (LOCAL 1) sixteen at a time. No local memory. LOCAL: any >= 1. */
 #include "prelude/draw.clh"
 #include "prelude/quantise.clh"
-#ifndef BITS
-#error "quantise.cl needs BITS"
-#endif
-#ifndef LOCAL
-#error "quantise.cl needs LOCAL"
+#if !defined(BITS) || !defined(LOCAL)
+#error "quantise.cl needs BITS and LOCAL"
 #endif
 
 /* Magnitudes below LEAST count as 0, finite ones above MOST as MOST; scales below LEAST_SCALE as 0. */

@@ -60,14 +60,6 @@ typedef struct kept_blocks {
     uint channels;
 } kept_blocks;
 
-#if CENTRED
-#define CENTRED_ARGUMENTS , const uint channels, MAT_IN_RESTRICT(means)
-#define MEANS             ROW(means, 0), means_ld, channels
-#else
-#define CENTRED_ARGUMENTS
-#define MEANS 0, 0, 0
-#endif
-
 /* (class, shift) of tap `tap` of an axis: it meets the pixels i with i % stride = class, and the result for
  * pixel i is i / stride + shift. */
 static inline int2 tap_shift(const int tap, const int stride, const int padding, const int dilation)
@@ -151,7 +143,8 @@ KERNEL_OF(1) conv_dw_pruned_vector(const ulong batch, const uint outputs, LAYER_
     const int low_y, const int low_x, const uint margin_y, const uint pitch, const ulong keep,
     const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), REGION_IN(float, values),
     REGION_IN(uint, starts), REGION_IN(uint2, entries),
-    REGION_OUT(float, partial) CENTRED_ARGUMENTS DIRECT_ARGUMENTS)
+    REGION_OUT(float, partial) IF(CENTRED)(, const uint channels, MAT_IN_RESTRICT(means))
+        DIRECT_ARGUMENTS)
 {
     LOCAL_FLOATS(panel, SEG * PANEL);
     DIRECT_LOCAL
@@ -160,7 +153,8 @@ KERNEL_OF(1) conv_dw_pruned_vector(const ulong batch, const uint outputs, LAYER_
     const ulong panel_size = taps * block_cols * BC * PANEL;
     const uint steps = (image_height + (uint)stride_y - 1) / (uint)stride_y;
     const kept_blocks blocks = {block_cols, keep, segments, (ulong)(stride_y * stride_x),
-        values + values_offset, starts + starts_offset, entries + entries_offset, MEANS};
+        values + values_offset, starts + starts_offset, entries + entries_offset,
+        IF(CENTRED)(ROW(means, 0), means_ld, channels)};
     partial += partial_offset + get_group_id(1) * panels * panel_size;
 
     for (ulong n = mine.first; n < mine.end; n += images)

@@ -65,10 +65,8 @@
     }
 #endif
 #define WRITE(t)                                                                                   \
-    do {                                                                                           \
-        write_across(a_tile + (t)*TILE_SIZE, a_read);                                              \
-        write_across(b_tile + (t)*TILE_SIZE, b_read);                                              \
-    } while (0)
+    write_part(false, a_tile + (t)*TILE_SIZE, a_read),                                             \
+        write_part(false, b_tile + (t)*TILE_SIZE, b_read)
 
 KERNEL_OF(LOCAL) CONV_DW_TILED(const ulong batch, const uint channels, const uint outputs,
     LAYER_PARAMETERS, const uint cell, const ulong run, X_IN, MAT_IN_RESTRICT(dy),

@@ -54,7 +54,6 @@ static inline void advance(place *at, const uint k, const uint taps_x)
         b_read[i] = read_four(                                                                     \
             ROW(w, c) + (ulong)TAP(at) * n + column, c < k ? n - column : 0, WV);                  \
     }
-#define WRITE_B(t) write_across(b_tile + (t)*TILE_SIZE, b_read)
 #else
 #define READ_B(at)                                                                                 \
     do {                                                                                           \
@@ -63,7 +62,6 @@ static inline void advance(place *at, const uint k, const uint taps_x)
         b_read[0] = read_four(row, k - at.c, WV);                                                  \
         b_read[1] = read_four(row + 4, k > at.c + 4 ? k - at.c - 4 : 0, WV);                       \
     } while (0)
-#define WRITE_B(t) write_along(b_tile + (t)*TILE_SIZE, b_read)
 #endif
 #define READ(step)                                                                                 \
     do {                                                                                           \
@@ -72,10 +70,8 @@ static inline void advance(place *at, const uint k, const uint taps_x)
         advance(&next, k, taps_x);                                                              \
     } while (0)
 #define WRITE(t)                                                                                   \
-    do {                                                                                           \
-        write_along(a_tile + (t)*TILE_SIZE, a_read);                                               \
-        WRITE_B(t);                                                                                \
-    } while (0)
+    write_part(true, a_tile + (t)*TILE_SIZE, a_read),                                              \
+        write_part(!BACK, b_tile + (t)*TILE_SIZE, b_read)
 
 KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, const uint taps,
     GATHER_PARAMETERS, const uint kernel_width, const uint weight_y, const uint weight_x,

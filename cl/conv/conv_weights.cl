@@ -40,11 +40,11 @@ KERNEL_OF(1) conv_weights(const uint n, const uint k, const uint taps, const uin
             STORE16(LOAD16(ROW(w, c) + (ulong)tap * n + column + j), to + c * step + j);
 #endif
         for (; c < k; c++)
-            for (uint i = 0; i < 16; i++)
-#if BACK
-                to[c * step + j + i] = i < inside ? AT(w, c, (ulong)tap * n + column + j + i) : 0.0f;
-#else
-                to[c * step + j + i] = i < inside ? from[i * w_ld + c] : 0.0f;
-#endif
+            for (uint i = 0; i < 16; i++) {
+                const uint o = column + j + i;
+                to[c * step + j + i] = i >= inside ? 0.0f
+                                       : BACK      ? AT(w, c, (ulong)tap * n + o)
+                                                   : AT(w, o, (ulong)tap * k + c);
+            }
     }
 }

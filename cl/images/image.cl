@@ -4,7 +4,7 @@
  *     image_bytes_channels_last   y[n * pixels + p][c] = levels[c][byte (n * channels + c) * pixels + p]
  *
  * Group g takes the rows [g * group_rows, (g + 1) * group_rows) of y; its LOCAL work-items take rows in
- * turn. No local memory. LOCAL: any >= 1. Needs image_bytes.clh in front. */
+ * turn. No local memory. LOCAL: any >= 1. */
 #include "images/image_bytes.clh"
 #ifndef LOCAL
 #error "image.cl needs LOCAL"

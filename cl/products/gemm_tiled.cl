@@ -22,92 +22,60 @@
  * of 16 bytes and have a multiple of 4 elements; else 1. */
 #include "prelude/gemm_tile.clh"
 #include "prelude/quantise.clh"
-#if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS)
-#error "gemm_tiled.cl needs TRANSPOSE_A, TRANSPOSE_B and BIAS"
+#if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS) || !defined(AV) || \
+    !defined(BV) || !defined(CV)
+#error "gemm_tiled.cl needs TRANSPOSE_A, TRANSPOSE_B, BIAS, AV, BV and CV"
 #endif
-#if !defined(AV) || !defined(BV) || !defined(CV)
-#error "gemm_tiled.cl needs AV, BV and CV"
-#endif
-/* An operand whose rows run along the inner size: work-item `me` reads 8 floats of row first + me. */
-static inline void read_along(global const float *from, const ulong ld, const ulong first,
-    const ulong rows, const ulong k, const ulong inner, const uint vector, float4 read[2])
-{
-    global const float *row = from + min(first + get_local_id(0), rows - 1) * ld;
-    read[0] = read_four(row + k, inner - k, vector);
-    read[1] = read_four(row + k + 4, inner > k + 4 ? inner - k - 4 : 0, vector);
-}
 
-/* An operand whose rows run across the inner size: 16 work-items read a row of the tile. */
-static inline void read_across(global const float *from, const ulong ld, const ulong first,
-    const ulong cols, const ulong k, const ulong inner, const uint vector, float4 read[2])
+/* Reads a work-item's part of a tile, from k on: of an operand whose rows run `along` the inner size, eight
+ * floats of row first + me; of one whose rows run across it, four of two rows, 16 work-items a row. */
+static inline void read_tile(const bool along, global const float *from, const ulong ld,
+    const ulong first, const ulong count, const ulong k, const ulong inner, const uint vector, float4 read[2])
 {
-    const ulong column = min(first + get_local_id(0) % 16 * 4, cols);
+    if (along) {
+        global const float *row = from + min(first + get_local_id(0), count - 1) * ld;
+        read[0] = read_four(row + k, inner - k, vector);
+        read[1] = read_four(row + k + 4, inner > k + 4 ? inner - k - 4 : 0, vector);
+        return;
+    }
+    const ulong column = min(first + get_local_id(0) % 16 * 4, count);
     UNROLLED(i, 2) {
         const ulong row = k + get_local_id(0) / 16 + 4 * i;
-        read[i] = read_four(from + row * ld + column, row < inner ? cols - column : 0, vector);
+        read[i] = read_four(from + row * ld + column, row < inner ? count - column : 0, vector);
     }
 }
 
-#if TRANSPOSE_A
-#define READ_A(k)  read_across(a, a_ld, first_row, m, k, inner, AV, a_read)
-#define WRITE_A(t) write_across(a_tile + (t)*TILE_SIZE, a_read)
-#else
-#define READ_A(k)  read_along(a, a_ld, first_row, m, k, inner, AV, a_read)
-#define WRITE_A(t) write_along(a_tile + (t)*TILE_SIZE, a_read)
-#endif
 #ifdef BITS
-/* read_along and read_across for a quantised operand. */
-static inline void read_codes_along(const quantised b, const ulong first, const ulong rows, const ulong k,
-    const ulong inner, float4 read[2])
+/* The same for a quantised operand. */
+static inline void read_codes(const bool along, const quantised b, const ulong first,
+    const ulong count, const ulong k, const ulong inner, float4 read[2])
 {
-    const ulong row = min(first + get_local_id(0), rows - 1);
-    global const uint *codes = b.codes + row * b.ld, *groups = b.groups + row * b.groups_ld;
-    read[0] = dequantise_four(codes, groups, k, inner - k);
-    read[1] = dequantise_four(codes, groups, k + 4, inner > k + 4 ? inner - k - 4 : 0);
-}
-
-static inline void read_codes_across(const quantised b, const ulong first, const ulong cols, const ulong k,
-    const ulong inner, float4 read[2])
-{
+    if (along) {
+        const quantised row = quantised_rows(b, min(first + get_local_id(0), count - 1));
+        read[0] = dequantise_four(row.codes, row.groups, k, inner - k);
+        read[1] = dequantise_four(row.codes, row.groups, k + 4, inner > k + 4 ? inner - k - 4 : 0);
+        return;
+    }
     const ulong column = first + get_local_id(0) % 16 * 4;
     UNROLLED(i, 2) {
         const ulong row = k + get_local_id(0) / 16 + 4 * i;
         read[i] = dequantise_four(b.codes + row * b.ld, b.groups + row * b.groups_ld, column,
-            row < inner && column < cols ? cols - column : 0);
+            row < inner && column < count ? count - column : 0);
     }
 }
+
 #define GEMM_TILED gemm_tiled_quantised
 #define B_IN       QUANTISED_IN(b)
-#if TRANSPOSE_B
-#define READ_B(k) read_codes_along(b, first_column, n, k, inner, b_read)
-#else
-#define READ_B(k) read_codes_across(b, first_column, n, k, inner, b_read)
-#endif
+#define READ_B(k)  read_codes(TRANSPOSE_B, b, first_column, n, k, inner, b_read)
 #else
 #define GEMM_TILED gemm_tiled
 #define B_IN       MAT_IN_RESTRICT(b)
-#if TRANSPOSE_B
-#define READ_B(k) read_along(b, b_ld, first_column, n, k, inner, BV, b_read)
-#else
-#define READ_B(k) read_across(b, b_ld, first_column, n, k, inner, BV, b_read)
+#define READ_B(k)  read_tile(TRANSPOSE_B, b, b_ld, first_column, n, k, inner, BV, b_read)
 #endif
-#endif
-#if TRANSPOSE_B
-#define WRITE_B(t) write_along(b_tile + (t)*TILE_SIZE, b_read)
-#else
-#define WRITE_B(t) write_across(b_tile + (t)*TILE_SIZE, b_read)
-#endif
-
-#define READ(k)                                                                                    \
-    do {                                                                                           \
-        READ_A(k);                                                                                 \
-        READ_B(k);                                                                                 \
-    } while (0)
+#define READ(k)  read_tile(!TRANSPOSE_A, a, a_ld, first_row, m, k, inner, AV, a_read), READ_B(k)
 #define WRITE(t)                                                                                   \
-    do {                                                                                           \
-        WRITE_A(t);                                                                                \
-        WRITE_B(t);                                                                                \
-    } while (0)
+    write_part(!TRANSPOSE_A, a_tile + (t)*TILE_SIZE, a_read),                                      \
+        write_part(TRANSPOSE_B, b_tile + (t)*TILE_SIZE, b_read)
 
 /* to[0 .. 3] = old * to + sum + bias, of which the first `left` exist. old = 0 does not read `to`. */
 static inline void write_four(const float4 sum, const float old, const float4 bias,

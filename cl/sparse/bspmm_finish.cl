@@ -5,7 +5,7 @@
  *
  * Group h * ceil(rows / STRIP) + g takes rows [g * STRIP, (g + 1) * STRIP) and columns
  * [h * COLS, (h + 1) * COLS); its LOCAL work-items take columns in turn, each a vector of STRIP partial
- * sums. LOCAL 1 needs panel.clh in front, STRIP 16, and 1 KiB of local memory; else none. STRIP divides
+ * sums. LOCAL 1 needs STRIP 16 and 1 KiB of local memory; else none. STRIP divides
  * PANEL, and 4 divides STRIP; rows of partial begin at multiples of 16 bytes. */
 #include "prelude/panel.clh"
 #if !defined(LOCAL) || !defined(PANEL) || !defined(STRIP) || !defined(COLS) || !defined(READ_DW)

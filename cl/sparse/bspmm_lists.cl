@@ -22,11 +22,7 @@
 #ifndef EVEN_ROWS
 #define EVEN_ROWS 0
 #endif
-#if EVEN_ROWS
-#define CROW(i) ((int)((i) * (keep / block_rows)))
-#else
-#define CROW(i) (crow[i])
-#endif
+#define CROW(i) (EVEN_ROWS ? (int)((i) * (keep / block_rows)) : crow[i])
 
 /* The position of column j among the ascending col[begin .. end), or `end` if it is not there. */
 static inline int find_column(global const int *col, int begin, const int end, const int j)

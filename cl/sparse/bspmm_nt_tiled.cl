@@ -6,9 +6,8 @@
  *       | each work-item    |          +----+                   | PANEL outputs  |  memory
  *       +-------------------+                                   +----------------+
  *
- * A group is TEAMS teams of LANES work-items; group (Q, G, split) takes panel Q of the outputs and
- * the samples of `split`. Team t owns the rows of segment G * TEAMS + t; work-item `lane` of a team
- * holds the outputs 4 * lane .. 4 * lane + 3. For each sample, block column and run of CT columns
+ * tiled_nt.clh describes groups, teams and runs. Work-item `lane` of a team holds the outputs
+ * 4 * lane .. 4 * lane + 3. For each sample, block column and run of CT columns
  *
  *     local dy_tile[CT][PANEL]  <- the panel of dy, read along the columns, once for all teams
  *     local list[team][SEG]     <- the entries of the block column in the team's segment

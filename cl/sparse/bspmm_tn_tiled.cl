@@ -6,9 +6,7 @@
  *     |    |(local|     |   t'-> |     |kept|     |          +------------------+  CT x 4 of each
  *     +----+------+-----+        +-----+----+-----+                                work-item
  *
- * A group is TEAMS teams of LANES work-items; group (P, G, split) takes panel P and the samples of
- * `split`. Each team owns SLOTS tiles of CT columns, tile (G * TEAMS + team) * SLOTS + i: part
- * tile % CHUNKS of block column tile / CHUNKS. Work-item `lane` of a team holds the outputs
+ * tiled_tn.clh describes groups, teams and tiles. Work-item `lane` of a team holds the outputs
  * 4 * lane .. 4 * lane + 3 of its tiles. For each segment of SEG rows
  *
  *     local dy_tile[SEG][LANES]                 <- the panel of dy, once for all teams
@@ -27,12 +25,6 @@
  * to 16, at most BC; SLOTS 1 where CT < BC. SEG: 1 to 256. DYV 4: rows of dy begin at multiples of 16
  * bytes and have a multiple of 4 elements; else 1. */
 #include "sparse/tiled_tn.clh"
-#if !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CT)
-#error "bspmm_tn_tiled.cl needs BC, BR, SEG and CT"
-#endif
-#if !defined(LANES) || !defined(TEAMS) || !defined(SLOTS) || !defined(DYV)
-#error "bspmm_tn_tiled.cl needs LANES, TEAMS, SLOTS and DYV"
-#endif
 #if CT > BC || CT > 16 || (CT < BC && SLOTS != 1)
 #error "CT is at most BC and 16, SLOTS 1 where CT < BC"
 #endif

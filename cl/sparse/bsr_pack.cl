@@ -26,11 +26,6 @@
 #define RUN            run
 #define RUN_END(first) min((first) + run, block_rows)
 #endif
-#if SCALED
-#define SCALE(k) WIDEN_SCALE(scales[k])
-#else
-#define SCALE(k) 1.0f
-#endif
 
 /* Copies `width` floats, times weight, to a row of a block that starts with element `first`, and pads
  * with zeros to BC. */
@@ -73,20 +68,11 @@ static inline ushort block_scale(global const float *x, const ulong ld, global c
 }
 #endif
 
-KERNEL_OF(LOCAL) bsr_pack(const ulong rows,
-    const ulong cols, const ulong block_rows, const ulong run, const ulong keep,
-    MAT_IN_RESTRICT(x), CENTRE_PARAMETER REGION_IN(int, crow),
+KERNEL_OF(LOCAL) bsr_pack(const ulong rows, const ulong cols, const ulong block_rows,
+    const ulong run, const ulong keep, MAT_IN_RESTRICT(x), CENTRE_PARAMETER REGION_IN(int, crow),
     REGION_IN(int, col), REGION_OUT(stored, values)
-#if SCALED
-    ,
-    const ulong scales_offset, global ushort *RESTRICT_ALONE scales
-#endif
-#if WEIGHTED
-    ,
-    const ulong block_cols, REGION_IN(float, scores),
-    REGION_IN(float, thresholds)
-#endif
-)
+    IF(SCALED)(, const ulong scales_offset, global ushort *RESTRICT_ALONE scales)
+    IF(WEIGHTED)(, const ulong block_cols, REGION_IN(float, scores), REGION_IN(float, thresholds)))
 {
     const ulong groups = (block_rows + RUN - 1) / RUN;
     const ulong n = get_group_id(0) / groups;
@@ -96,9 +82,7 @@ KERNEL_OF(LOCAL) bsr_pack(const ulong rows,
     crow += crow_offset + n * (block_rows + 1);
     col += col_offset + n * keep;
     values += values_offset + n * keep * BLOCK;
-#if SCALED
-    scales += scales_offset + n * keep;
-#endif
+    IF(SCALED)(scales += scales_offset + n * keep;)
 #if WEIGHTED
     scores += scores_offset + n * block_rows * block_cols;
     const float threshold = thresholds[thresholds_offset + n];
@@ -153,9 +137,7 @@ KERNEL_OF(LOCAL) bsr_pack(const ulong rows,
 KERNEL_OF(LOCAL) bsr_unpack(const ulong rows,
     const ulong cols, const ulong block_rows, const ulong run, const ulong keep,
     REGION_IN(stored, values),
-#if SCALED
-    REGION_IN(ushort, scales),
-#endif
+    IF(SCALED)(REGION_IN(ushort, scales), )
     REGION_IN(int, crow), REGION_IN(int, col), global float *RESTRICT_ALONE y_buffer, const ulong y_offset,
     const ulong y_ld)
 {
@@ -166,9 +148,7 @@ KERNEL_OF(LOCAL) bsr_unpack(const ulong rows,
     crow += crow_offset + n * (block_rows + 1);
     col += col_offset + n * keep;
     values += values_offset + n * keep * BLOCK;
-#if SCALED
-    scales += scales_offset + n * keep;
-#endif
+    IF(SCALED)(scales += scales_offset + n * keep;)
     for (ulong block_row = first; block_row < last; block_row++) {
         const ulong height = min((ulong)BR, rows - block_row * BR);
         const ulong begin = (ulong)crow[block_row], end = (ulong)crow[block_row + 1];

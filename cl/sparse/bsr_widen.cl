@@ -10,20 +10,13 @@
 
 KERNEL_OF(LOCAL) bsr_widen(const ulong blocks,
     const ulong run, REGION_IN(stored, values),
-#if SCALED
-    REGION_IN(ushort, scales),
-#endif
+    IF(SCALED)(REGION_IN(ushort, scales), )
     REGION_OUT(float, widened))
 {
     const ulong begin = get_group_id(0) * run, end = min(begin + run, blocks);
     values += values_offset;
     widened += widened_offset;
-#if SCALED
-    scales += scales_offset;
-#define SCALE(b) WIDEN_SCALE(scales[b])
-#else
-#define SCALE(b) 1.0f
-#endif
+    IF(SCALED)(scales += scales_offset;)
 #if LOCAL == 1
     for (ulong b = begin; b < end; b++) {
         const float scale = SCALE(b);
