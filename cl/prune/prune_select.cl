@@ -18,8 +18,7 @@
 #endif
 #define BINS (1u << RADIX)
 
-KERNEL_OF(LOCAL) prune_select(const ulong blocks,
-    const uint keep, REGION_IN(float, scores),
+KERNEL_OF(LOCAL) prune_select(const ulong blocks, const uint keep, REGION_IN(float, scores),
     REGION_OUT(uchar, mask) IF(THRESHOLD)(, REGION_OUT(float, thresholds)))
 {
     local uint bins[BINS];

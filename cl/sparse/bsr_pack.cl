@@ -134,12 +134,10 @@ KERNEL_OF(LOCAL) bsr_pack(const ulong rows, const ulong cols, const ulong block_
     }
 }
 
-KERNEL_OF(LOCAL) bsr_unpack(const ulong rows,
-    const ulong cols, const ulong block_rows, const ulong run, const ulong keep,
-    REGION_IN(stored, values),
-    IF(SCALED)(REGION_IN(ushort, scales), )
-    REGION_IN(int, crow), REGION_IN(int, col), global float *RESTRICT_ALONE y_buffer, const ulong y_offset,
-    const ulong y_ld)
+KERNEL_OF(LOCAL) bsr_unpack(const ulong rows, const ulong cols, const ulong block_rows,
+    const ulong run, const ulong keep, REGION_IN(stored, values),
+    IF(SCALED)(REGION_IN(ushort, scales), ) REGION_IN(int, crow), REGION_IN(int, col),
+    global float *RESTRICT_ALONE y_buffer, const ulong y_offset, const ulong y_ld)
 {
     const ulong groups = (block_rows + RUN - 1) / RUN;
     const ulong n = get_group_id(0) / groups;

@@ -8,10 +8,8 @@
 #error "bsr_widen.cl needs LOCAL and BLOCK"
 #endif
 
-KERNEL_OF(LOCAL) bsr_widen(const ulong blocks,
-    const ulong run, REGION_IN(stored, values),
-    IF(SCALED)(REGION_IN(ushort, scales), )
-    REGION_OUT(float, widened))
+KERNEL_OF(LOCAL) bsr_widen(const ulong blocks, const ulong run, REGION_IN(stored, values),
+    IF(SCALED)(REGION_IN(ushort, scales), ) REGION_OUT(float, widened))
 {
     const ulong begin = get_group_id(0) * run, end = min(begin + run, blocks);
     values += values_offset;
