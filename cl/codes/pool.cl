@@ -15,13 +15,9 @@
  *     pool_columns   dw[o][r] = sums[o][cell of r] + beta * dw[o][r]; with READ_DW 0 (beta = 0) dw is
  *                    not read
  *
- * Group g takes `run` rows of the matrix that is written, from row g * run on; its LOCAL work-items
- * take vectors of VW columns in turn, in pool_columns cells. No local memory.
- * LOCAL: any >= 1. */
-#include "prelude/common.clh"
-#ifndef LOCAL
-#error "pool.cl needs LOCAL"
-#endif
+ * Row-wise over the matrix that is written, see rowwise.clh; in pool_columns the work-items take cells in turn.
+ * No local memory. */
+#include "prelude/rowwise.clh"
 
 /* The places [top, bottom) x [left, right) of a cell. */
 typedef struct place_range {
@@ -38,91 +34,60 @@ static inline place_range cell_places(
 }
 
 #ifdef MEAN
-#if MEAN
-#define RESULT(sum) ((sum) / count)
-#else
-#define RESULT(sum) (sum)
-#endif
+#define RESULT(sum) (MEAN ? (sum) / count : (sum))
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_rows(const ulong run,
-    const ulong height, const ulong width, const ulong cell, const ulong cells, const ulong rows, const ulong cols,
-    MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(to))
+KERNEL_OF(LOCAL) pool_rows(const ulong group_rows, const ulong height, const ulong width,
+    const ulong cell, const ulong cells, const ulong rows, const ulong cols, MAT_IN_RESTRICT(x),
+    MAT_OUT_RESTRICT(to))
 {
-    const ulong first = get_group_id(0) * run, last = min(first + run, rows);
-    for (ulong row = first; row < last; row++) {
+    FOR_ROWS(row) {
         const place_range p = cell_places(row % cells, height, width, cell);
         const float count = (float)((p.bottom - p.top) * (p.right - p.left));
-        global const float *sample = ROW(x, row / cells * height * width);
-        global float *out = ROW(to, row);
-        ulong c = get_local_id(0) * VW;
-        for (; c + VW <= cols; c += LOCAL * VW) {
+        const ulong sample = row / cells * height * width;
+        FOR_VECTORS(c) {
             vec sum = 0;
             for (ulong i = p.top; i < p.bottom; i++)
                 for (ulong j = p.left; j < p.right; j++)
-                    sum += LOAD(sample + (i * width + j) * x_ld + c);
-            STORE(RESULT(sum), out + c);
-        }
-        for (; c < cols; c++) { /* the work-item that reached the end */
-            float sum = 0.0f;
-            for (ulong i = p.top; i < p.bottom; i++)
-                for (ulong j = p.left; j < p.right; j++)
-                    sum += sample[(i * width + j) * x_ld + c];
-            out[c] = RESULT(sum);
+                    sum += GET(x, sample + i * width + j, c);
+            PUT(RESULT(sum), to, row, c);
         }
     }
 }
 #elif defined(READ_DW)
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_columns(const ulong run,
-    const ulong height, const ulong width, const ulong cell, const ulong cells, const ulong rows, const float beta,
-    MAT_IN_RESTRICT(sums), MAT_OUT_RESTRICT(dw))
+KERNEL_OF(LOCAL) pool_columns(const ulong group_rows, const ulong height, const ulong width,
+    const ulong cell, const ulong cells, const ulong rows, const float beta, MAT_IN_RESTRICT(sums),
+    MAT_OUT_RESTRICT(dw))
 {
-    const ulong first = get_group_id(0) * run, last = min(first + run, rows);
     for (ulong k = get_local_id(0); k < cells; k += LOCAL) {
         const place_range p = cell_places(k, height, width, cell);
-        for (ulong row = first; row < last; row++) {
+        FOR_ROWS(row) {
             const float sum = AT(sums, row, k);
             for (ulong i = p.top; i < p.bottom; i++)
                 for (ulong j = p.left; j < p.right; j++) {
                     global float *to = ROW(dw, row) + i * width + j;
-#if READ_DW
-                    *to = fma(beta, *to, sum);
-#else
-                    *to = sum;
-#endif
+                    *to = READ_DW ? fma(beta, *to, sum) : sum;
                 }
         }
     }
 }
 #else
-#if SHIFT
-#define SPREAD(load, value) fma((value), scale, load)
-#else
-#define SPREAD(load, value) (value)
-#endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_spread(const ulong run,
-    const ulong height, const ulong width, const ulong cell, const ulong cells, const ulong rows, const ulong cols,
-#if SHIFT
-    const float scale, MAT_IN(x),
-#endif
-    MAT_IN_RESTRICT(from), MAT_OUT(y))
+KERNEL_OF(LOCAL) pool_spread(const ulong group_rows, const ulong height, const ulong width,
+    const ulong cell, const ulong cells, const ulong rows, const ulong cols,
+    IF(SHIFT)(const float scale, MAT_IN(x), ) MAT_IN_RESTRICT(from), MAT_OUT(y))
 {
-    const ulong first = get_group_id(0) * run, last = min(first + run, rows);
     const ulong cells_x = (width + cell - 1) / cell;
-    for (ulong row = first; row < last; row++) {
+    FOR_ROWS(row) {
         const ulong place = row % (height * width);
         const ulong k = place / width / cell * cells_x + place % width / cell;
-        global const float *in = ROW(from, row / (height * width) * cells + k);
-        global float *out = ROW(y, row);
+        const ulong of = row / (height * width) * cells + k;
+        FOR_VECTORS(c)
 #if SHIFT
-        global const float *base = ROW(x, row);
+            PUT(fma(GET(from, of, c), scale, GET(x, row, c)), y, row, c);
+#else
+            PUT(GET(from, of, c), y, row, c);
 #endif
-        ulong c = get_local_id(0) * VW;
-        for (; c + VW <= cols; c += LOCAL * VW)
-            STORE(SPREAD(LOAD(base + c), LOAD(in + c)), out + c);
-        for (; c < cols; c++)
-            out[c] = SPREAD(base[c], in[c]);
     }
 }
 #endif

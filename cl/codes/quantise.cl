@@ -15,11 +15,8 @@
  * turn, on CPUs (LOCAL 1) sixteen at a time. No local memory. LOCAL: any >= 1. */
 #include "prelude/draw.clh"
 #include "prelude/quantise.clh"
-#ifndef BITS
-#error "quantise.cl needs BITS"
-#endif
-#ifndef LOCAL
-#error "quantise.cl needs LOCAL"
+#if !defined(BITS) || !defined(LOCAL)
+#error "quantise.cl needs BITS and LOCAL"
 #endif
 
 /* Magnitudes below LEAST count as 0, finite ones above MOST as MOST; scales below LEAST_SCALE as 0. */
@@ -130,8 +127,7 @@ static inline void quantise_group(global const float *x, const ulong first, cons
 {
     float16 v[GROUP / 16], low = INFINITY, high = -INFINITY;
     int16 endless = 0; /* NaN too. A sum of v * 0 would do, but LLVM 18 in PoCL 6 aborts on it */
-#pragma unroll
-    for (uint i = 0; i < GROUP / 16; i++) {
+    UNROLLED(i, GROUP / 16) {
         const ulong c = first + 16 * i;
         if (c < last) {
             v[i] = load_unit(x + c, last - c);
@@ -147,8 +143,7 @@ static inline void quantise_group(global const float *x, const ulong first, cons
     const float inverse = finite && SCALE_OF(word) > 0.0f ? reciprocal(SCALE_OF(word)) : 0.0f;
     const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     *group = word;
-#pragma unroll
-    for (uint i = 0; i < GROUP / 16; i++) {
+    UNROLLED(i, GROUP / 16) {
         const ulong c = first + 16 * i;
         if (c < last) {
             const uint16 code = codes_of(v[i], zero, inverse, (uint)(position + c), key, sample);
@@ -158,9 +153,9 @@ static inline void quantise_group(global const float *x, const ulong first, cons
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void quantise(const ulong run,
-    const ulong rows, const ulong cols, const ulong sample_rows, const ulong first_sample, const ulong seed,
-    MAT_IN_RESTRICT(x), QUANTISED_OUT(q))
+KERNEL_OF(LOCAL) quantise(const ulong run, const ulong rows, const ulong cols,
+    const ulong sample_rows, const ulong first_sample, const ulong seed, MAT_IN_RESTRICT(x),
+    QUANTISED_OUT(q))
 {
     const ulong groups = (cols + GROUP - 1) / GROUP;
     const ulong first = get_group_id(0) * run, last = min(first + run, rows);
@@ -191,8 +186,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void quantise(const ul
 }
 #else
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void dequantise(const ulong run,
-    const ulong rows, const ulong cols, QUANTISED_IN(q), MAT_OUT_RESTRICT(y))
+KERNEL_OF(LOCAL) dequantise(const ulong run, const ulong rows, const ulong cols, QUANTISED_IN(q),
+    MAT_OUT_RESTRICT(y))
 {
     const ulong first = get_group_id(0) * run, last = min(first + run, rows);
     for (ulong row = first; row < last; row++) {

@@ -110,15 +110,13 @@ static inline void multiply_cells(local const float *panel, const segment s, con
     }
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pooled_vector(const ulong batch,
-    const uint channels, const uint outputs, LAYER_PARAMETERS, const uint segment_height,
-    const uint cell, const ulong images, const ulong panels, const ulong panel_run,
-    MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(dy), const ulong partial_offset,
-    global float *restrict partial DIRECT_ARGUMENTS)
+KERNEL_OF(1) conv_dw_pooled_vector(const ulong batch, const uint channels, const uint outputs,
+    LAYER_PARAMETERS, const uint segment_height, const uint cell, const ulong images,
+    const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(dy),
+    REGION_OUT(float, partial) DIRECT_ARGUMENTS)
 {
-    local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
+    LOCAL_FLOATS(panel, SEG * PANEL);
     DIRECT_LOCAL
-    local float *panel = (local float *)panel_vectors;
     const layer a = LAYER;
     const cell_grid grid = {
         (image_height + cell - 1) / cell, (image_width + cell - 1) / cell, cell};

@@ -60,14 +60,6 @@ typedef struct kept_blocks {
     uint channels;
 } kept_blocks;
 
-#if CENTRED
-#define CENTRED_ARGUMENTS , const uint channels, MAT_IN_RESTRICT(means)
-#define MEANS             ROW(means, 0), means_ld, channels
-#else
-#define CENTRED_ARGUMENTS
-#define MEANS 0, 0, 0
-#endif
-
 /* (class, shift) of tap `tap` of an axis: it meets the pixels i with i % stride = class, and the result for
  * pixel i is i / stride + shift. */
 static inline int2 tap_shift(const int tap, const int stride, const int padding, const int dilation)
@@ -146,24 +138,23 @@ static inline void multiply_blocks(local const float *shifted, float16 served[][
         }
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pruned_vector(const ulong batch,
-    const uint outputs, LAYER_PARAMETERS, const ulong block_cols, const uint segment_rows,
-    const ulong segments, const ulong images, const int low_y, const int low_x, const uint margin_y,
-    const uint pitch, const ulong keep, const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy),
-    const ulong values_offset, global const float *restrict values, const ulong starts_offset,
-    global const uint *restrict starts, const ulong entries_offset,
-    global const uint2 *restrict entries, const ulong partial_offset,
-    global float *restrict partial CENTRED_ARGUMENTS DIRECT_ARGUMENTS)
+KERNEL_OF(1) conv_dw_pruned_vector(const ulong batch, const uint outputs, LAYER_PARAMETERS,
+    const ulong block_cols, const uint segment_rows, const ulong segments, const ulong images,
+    const int low_y, const int low_x, const uint margin_y, const uint pitch, const ulong keep,
+    const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), REGION_IN(float, values),
+    REGION_IN(uint, starts), REGION_IN(uint2, entries),
+    REGION_OUT(float, partial) IF(CENTRED)(, const uint channels, MAT_IN_RESTRICT(means))
+        DIRECT_ARGUMENTS)
 {
-    local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
+    LOCAL_FLOATS(panel, SEG * PANEL);
     DIRECT_LOCAL
-    local float *panel = (local float *)panel_vectors;
     const layer a = LAYER;
     const share mine = share_of_group(batch, panels, panel_run);
     const ulong panel_size = taps * block_cols * BC * PANEL;
     const uint steps = (image_height + (uint)stride_y - 1) / (uint)stride_y;
     const kept_blocks blocks = {block_cols, keep, segments, (ulong)(stride_y * stride_x),
-        values + values_offset, starts + starts_offset, entries + entries_offset, MEANS};
+        values + values_offset, starts + starts_offset, entries + entries_offset,
+        IF(CENTRED)(ROW(means, 0), means_ld, channels)};
     partial += partial_offset + get_group_id(1) * panels * panel_size;
 
     for (ulong n = mine.first; n < mine.end; n += images)

@@ -14,6 +14,7 @@
  *
  * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. XV, DYV 4: rows of x or dy begin at multiples of 16 bytes
  * and have a multiple of 4 elements; else 1. */
+#include "conv/layer.clh"
 #include "prelude/gemm_tile.clh"
 #include "prelude/quantise.clh"
 #if !defined(XV) || !defined(DYV) || !defined(POOLED)
@@ -31,29 +32,21 @@
 #endif
 
 #if POOLED
-/* The results u of an axis, .x <= u < .y, whose source u * stride + shift lies in a cell. */
-static inline int2 results_in(const uint cell, const uint side, const uint image, const uint results,
-    const int stride, const int shift)
-{
-    const int first = (int)(cell * side) - shift, end = (int)min((cell + 1) * side, image) - shift;
-    return (int2)(first > 0 ? (first + stride - 1) / stride : 0,
-        end > 0 ? min((end + stride - 1) / stride, (int)results) : 0);
-}
-
 /* Four floats of two rows each, r and r + 4, of both operands. */
 #define READ(from)                                                                                 \
     for (uint i = 0; i < 2; i++) {                                                                 \
         const ulong r = (from) + get_local_id(0) / 16 + 4 * i;                                     \
         const bool there = r < last;                                                               \
-        const int2 rows = results_in((uint)(r / cells_x % cells_y), cell, image_height, height,    \
-            (int)stride_y, shift_y);                                                               \
-        const int2 cols = results_in(                                                              \
-            (uint)(r % cells_x), cell, image_width, width, (int)stride_x, shift_x);                \
+        const uint top = (uint)(r / cells_x % cells_y) * cell, left = (uint)(r % cells_x) * cell;      \
+        const uint2 rows = reaching(0, (int)height, stride_y, shift.y, (int)top,                   \
+            (int)min(top + cell, image_height));                                                     \
+        const uint2 cols = reaching(                                                               \
+            0, (int)width, stride_x, shift.x, (int)left, (int)min(left + cell, image_width));          \
         a_read[i] = (float4)(0.0f);                                                                \
-        for (int u = rows.x; there && u < rows.y; u++)                                             \
-            for (int v = cols.x; v < cols.y; v++)                                                  \
+        for (uint u = rows.x; there && u < rows.y; u++)                                             \
+            for (uint v = cols.x; v < cols.y; v++)                                                  \
                 a_read[i] += read_four(                                                            \
-                    ROW(dy, (r / cells_x / cells_y * height + (uint)u) * width + (uint)v) + output, \
+                    ROW(dy, (r / cells_x / cells_y * height + u) * width + v) + output, \
                     outputs - output, DYV);                                                        \
         b_read[i] = READ_X(there ? r : 0, channel, there ? channels - channel : 0);                \
     }
@@ -63,8 +56,8 @@ static inline int2 results_in(const uint cell, const uint side, const uint image
         const ulong r = (from) + get_local_id(0) / 16 + 4 * i;                                     \
         const bool there = r < last;                                                               \
         a_read[i] = read_four(ROW(dy, there ? r : 0) + output, there ? outputs - output : 0, DYV); \
-        const int u = (int)((uint)(r / width % height) * stride_y) + shift_y;                      \
-        const int v = (int)((uint)(r % width) * stride_x) + shift_x;                               \
+        const int u = (int)((uint)(r / width % height) * stride_y) + shift.y;                      \
+        const int v = (int)((uint)(r % width) * stride_x) + shift.x;                               \
         const bool inside = there && (uint)u < image_height && (uint)v < image_width;              \
         const ulong pixel =                                                                        \
             inside ? (r / width / height * image_height + (uint)u) * image_width + (uint)v : 0;    \
@@ -72,28 +65,22 @@ static inline int2 results_in(const uint cell, const uint side, const uint image
     }
 #endif
 #define WRITE(t)                                                                                   \
-    do {                                                                                           \
-        write_across(a_tile + (t)*TILE_SIZE, a_read);                                              \
-        write_across(b_tile + (t)*TILE_SIZE, b_read);                                              \
-    } while (0)
+    write_part(false, a_tile + (t)*TILE_SIZE, a_read),                                             \
+        write_part(false, b_tile + (t)*TILE_SIZE, b_read)
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void CONV_DW_TILED(const ulong batch,
-    const uint channels, const uint outputs, const uint image_height, const uint image_width,
-    const uint height, const uint width, const uint taps, const uint kernel_width, const uint stride_y,
-    const uint stride_x, const int padding_y, const int padding_x, const int dilation_y,
-    const int dilation_x, const uint cell, const ulong run, X_IN, MAT_IN_RESTRICT(dy),
-    const ulong partial_offset, global float *restrict partial)
+KERNEL_OF(LOCAL) CONV_DW_TILED(const ulong batch, const uint channels, const uint outputs,
+    LAYER_PARAMETERS, const uint cell, const ulong run, X_IN, MAT_IN_RESTRICT(dy),
+    REGION_OUT(float, partial))
 {
-    local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
-    local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;
+    DECLARE_TILES
     const uint parts = (channels + TILE - 1) / TILE;
     const uint panels = (outputs - 1) / TILE + 1;
     const uint panel = (uint)get_group_id(0) % panels, part = (uint)get_group_id(0) / panels;
     const uint t = part / parts, first_channel = part % parts * TILE;
     const uint channel = min(first_channel + (uint)get_local_id(0) % 16 * 4, channels);
     const uint output = min(panel * TILE + (uint)get_local_id(0) % 16 * 4, outputs);
-    const int shift_y = (int)(t / kernel_width) * dilation_y - padding_y;
-    const int shift_x = (int)(t % kernel_width) * dilation_x - padding_x;
+    const layer a = LAYER;
+    const int2 shift = shift_of(a, t);
 #ifdef BITS
     const quantised x = QUANTISED(x, 0);
 #endif
@@ -105,38 +92,17 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void CONV_DW_TILED(con
 #endif
     const ulong begin = get_group_id(1) * run, last = min(begin + run, count);
     const uint mine_y = get_local_id(0) / 8, mine_x = get_local_id(0) % 8;
-    float4 a_read[2], b_read[2], sum[8][2];
-#pragma unroll
-    for (uint r = 0; r < 8; r++)
-        sum[r][0] = sum[r][1] = (float4)(0.0f);
-    READ(begin)
-    WRITE(0);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    uint now = 0;
-    for (ulong at = begin; at < last; at += DEPTH) {
-        const bool more = at + DEPTH < last;
-        if (more)
-            READ(at + DEPTH)
-        multiply_tiles(
-            sum, a_vectors + now * TILE_SIZE / 4, b_vectors + now * TILE_SIZE / 4, mine_x, mine_y);
-        now = 1 - now;
-        if (more)
-            WRITE(now);
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    SUM_TILES(begin, last, DEPTH, mine_x, mine_y)
     /* y and x are swapped: work-item (y, x) holds outputs 4 x .. of channels 4 y .., as rows of partial run
      * along the outputs. */
     global float *to = partial + partial_offset +
                        ((get_group_id(1) * panels + panel) * taps + t) * channels * TILE;
-#pragma unroll
-    for (uint h = 0; h < 2; h++)
-#pragma unroll
-        for (uint j = 0; j < 4; j++) {
+    UNROLLED(h, 2)
+        UNROLLED(j, 4) {
             const uint c = first_channel + 32 * h + 4 * mine_y + j;
             if (c >= channels)
                 continue;
-#pragma unroll
-            for (uint i = 0; i < 8; i++) {
+            UNROLLED(i, 8) {
                 float four[4];
                 vstore4(sum[i][h], 0, four);
                 to[(ulong)c * TILE + i / 4 * 32 + 4 * mine_x + i % 4] = four[j];

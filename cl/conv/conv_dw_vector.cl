@@ -84,15 +84,13 @@ static inline void multiply_taps(local const float *panel, const segment s, cons
     }
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_vector(const ulong batch,
-    const uint channels, const uint outputs, LAYER_PARAMETERS, const uint segment_height,
-    const uint segment_width, const ulong images, const ulong panels, const ulong panel_run,
-    MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(dy), const ulong partial_offset,
-    global float *restrict partial DIRECT_ARGUMENTS)
+KERNEL_OF(1) conv_dw_vector(const ulong batch, const uint channels, const uint outputs,
+    LAYER_PARAMETERS, const uint segment_height, const uint segment_width, const ulong images,
+    const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(dy),
+    REGION_OUT(float, partial) DIRECT_ARGUMENTS)
 {
-    local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
+    LOCAL_FLOATS(panel, SEG * PANEL);
     DIRECT_LOCAL
-    local float *panel = (local float *)panel_vectors;
     const layer a = LAYER;
     const share mine = share_of_group(batch, panels, panel_run);
     const ulong panel_size = (ulong)taps * channels * PANEL;

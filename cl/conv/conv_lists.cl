@@ -13,12 +13,10 @@
 #include "prelude/common.clh"
 #define LINE 8 /* entries of a cache line */
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_lists(const uint height,
-    const uint width, const uint stride_y, const uint stride_x, const uint pitch,
-    const ulong block_cols, const uint segment, const ulong segments, const ulong keep,
-    const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
-    global const int *restrict col, const ulong starts_offset, global uint *restrict starts,
-    const ulong entries_offset, global uint2 *restrict entries)
+KERNEL_OF(1) conv_lists(const uint height, const uint width, const uint stride_y,
+    const uint stride_x, const uint pitch, const ulong block_cols, const uint segment,
+    const ulong segments, const ulong keep, REGION_IN(int, crow), REGION_IN(int, col),
+    REGION_OUT(uint, starts), REGION_OUT(uint2, entries))
 {
     const ulong n = get_group_id(0) / segments;
     const uint first = (uint)(get_group_id(0) % segments) * segment * stride_y;

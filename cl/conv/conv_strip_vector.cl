@@ -54,8 +54,7 @@ static inline void fill_row(local float *strip, const uint pitch,
     for (uint x = 0; x < pitch; x += 16, strip += 16) {
         global const float *pixel[16];
         uint there = 0;
-#pragma unroll
-        for (uint i = 0; i < 16; i++) {
+        UNROLLED(i, 16) {
             const uint at = source_of(across, x + i, phase);
             const bool is = inside && at < across.size;
             pixel[i] = row + (is ? at : 0) * from_ld;
@@ -64,14 +63,12 @@ static inline void fill_row(local float *strip, const uint pitch,
         uint c = 0;
         for (; c + 16 <= depth; c += 16) {
             float16 lines[16];
-#pragma unroll
-            for (uint i = 0; i < 16; i++)
+            UNROLLED(i, 16)
                 lines[i] = there >> i & 1 ? LOAD16(pixel[i] + c) : (float16)(0.0f);
             store_transposed16(lines, strip + c * pitch, pitch);
         }
         for (; c < depth; c++)
-#pragma unroll
-            for (uint i = 0; i < 16; i++)
+            UNROLLED(i, 16)
                 strip[c * pitch + i] = there >> i & 1 ? pixel[i][c] : 0.0f;
     }
 }
@@ -134,8 +131,7 @@ static inline void multiply_row(local const float *line, local const uint *offse
     for (uint v = 0; v < across; v += MR) {
         global float *place[MR];
         float16 sum[MR][V];
-#pragma unroll
-        for (uint r = 0; r < MR; r++)
+        UNROLLED(r, MR)
             place[r] = to + (v + r) * step;
         FOR_TILE(MR, r, h)
             sum[r][h] = (float16)(0.0f);
@@ -144,16 +140,14 @@ static inline void multiply_row(local const float *line, local const uint *offse
     }
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_strip_vector(const ulong batch,
-    const uint images, const uint high, const uint blocks, const ulong panel_run, const uint n,
-    const uint k, const uint depth, const uint taps, GATHER_PARAMETERS, const int low_y, const int low_x,
-    const uint reach_y, const uint phases_y, const uint phases_x, const uint first_phase_y,
-    const uint first_phase_x, const uint pitch, const uint line_size, const float beta,
-    const uint has_bias, MAT_IN_RESTRICT(from), const ulong w_offset, global const float *restrict w,
-    MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
+KERNEL_OF(1) conv_strip_vector(const ulong batch, const uint images, const uint high,
+    const uint blocks, const ulong panel_run, const uint n, const uint k, const uint depth,
+    const uint taps, GATHER_PARAMETERS, const int low_y, const int low_x, const uint reach_y,
+    const uint phases_y, const uint phases_x, const uint first_phase_y, const uint first_phase_x,
+    const uint pitch, const uint line_size, const float beta, const uint has_bias,
+    MAT_IN_RESTRICT(from), REGION_IN(float, w), MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
 {
-    local float16 strip_vectors[STRIP / 16]; /* as vectors, for their alignment */
-    local float *strip = (local float *)strip_vectors;
+    LOCAL_FLOATS(strip, STRIP);
     local uint offsets[TERMS];
     const uint first_panel = (uint)(get_group_id(0) * panel_run);
     const uint end_panel = (uint)min(first_panel + panel_run, ((ulong)n + PANEL - 1) / PANEL);

@@ -16,9 +16,9 @@
 #define COLUMN_SERVES(j, b) ((j) * stride_x + (b) * dilation_x - padding_x < width)
 #define PIXEL(j) load_part(row + (j) * dy_ld, channels - c, 0)
 
-ROWWISE_KERNEL conv_tap_sums(const ulong height, const ulong width, const ulong rows, const ulong cols,
-    const ulong stride_y, const ulong stride_x, const ulong padding_y, const ulong padding_x,
-    const ulong dilation_y, const ulong dilation_x, const ulong channels,
+KERNEL_OF(LOCAL) conv_tap_sums(const ulong height, const ulong width, const ulong rows,
+    const ulong cols, const ulong stride_y, const ulong stride_x, const ulong padding_y,
+    const ulong padding_x, const ulong dilation_y, const ulong dilation_x, const ulong channels,
     MAT_IN_RESTRICT(dy), MAT_OUT_RESTRICT(sums))
 {
     const ulong n = PART_ROW(channels), c = PART_COLUMN(channels);

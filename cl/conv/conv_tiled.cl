@@ -9,6 +9,7 @@
  *
  * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. FV, WV 4: rows of `from` or of the weights of a tap begin
  * at multiples of 16 bytes and have a multiple of 4 elements; else 1. BACK: 0 or 1. */
+#include "conv/gather.clh"
 #include "prelude/gemm_tile.clh"
 #if !defined(BACK) || !defined(FV) || !defined(WV)
 #error "conv_tiled.cl needs BACK, FV and WV"
@@ -19,17 +20,17 @@ typedef struct place {
     uint y, x, c; /* tap, first channel */
 } place;
 
-#define NEXT(at)                                                                                   \
-    do {                                                                                           \
-        at.c += DEPTH;                                                                             \
-        if (at.c >= k) {                                                                           \
-            at.c = 0;                                                                              \
-            if (++at.x == taps_x) {                                                                \
-                at.x = 0;                                                                          \
-                at.y++;                                                                            \
-            }                                                                                      \
-        }                                                                                          \
-    } while (0)
+static inline void advance(place *at, const uint k, const uint taps_x)
+{
+    at->c += DEPTH;
+    if (at->c < k)
+        return;
+    at->c = 0;
+    if (++at->x == taps_x) {
+        at->x = 0;
+        at->y++;
+    }
+}
 
 /* Eight channels of the source pixel of this work-item's row. */
 #define READ_A(at)                                                                                 \
@@ -53,7 +54,6 @@ typedef struct place {
         b_read[i] = read_four(                                                                     \
             ROW(w, c) + (ulong)TAP(at) * n + column, c < k ? n - column : 0, WV);                  \
     }
-#define WRITE_B(t) write_across(b_tile + (t)*TILE_SIZE, b_read)
 #else
 #define READ_B(at)                                                                                 \
     do {                                                                                           \
@@ -62,22 +62,23 @@ typedef struct place {
         b_read[0] = read_four(row, k - at.c, WV);                                                  \
         b_read[1] = read_four(row + 4, k > at.c + 4 ? k - at.c - 4 : 0, WV);                       \
     } while (0)
-#define WRITE_B(t) write_along(b_tile + (t)*TILE_SIZE, b_read)
 #endif
-#define WRITE_A(t) write_along(a_tile + (t)*TILE_SIZE, a_read)
+#define READ(step)                                                                                 \
+    do {                                                                                           \
+        READ_A(next);                                                                           \
+        READ_B(next);                                                                           \
+        advance(&next, k, taps_x);                                                              \
+    } while (0)
+#define WRITE(t)                                                                                   \
+    write_part(true, a_tile + (t)*TILE_SIZE, a_read),                                              \
+        write_part(!BACK, b_tile + (t)*TILE_SIZE, b_read)
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void conv_tiled(const ulong rows_all,
-    const uint n, const uint k, const uint taps, const uint grid_height, const uint grid_width,
-    const uint source_height, const uint source_width, const uint result_height,
-    const uint result_width, const uint step_y, const uint step_x, const uint spread_y,
-    const uint spread_x, const uint shift_y, const uint shift_x, const uint taps_x, const int first_y,
-    const int first_x, const int tap_step_y, const int tap_step_x, const uint kernel_width,
-    const uint weight_y, const uint weight_x, const uint weight_step_y, const uint weight_step_x,
-    const float beta, const uint has_bias, MAT_IN_RESTRICT(from), MAT_IN_RESTRICT(w),
-    MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
+KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, const uint taps,
+    GATHER_PARAMETERS, const uint kernel_width, const uint weight_y, const uint weight_x,
+    const uint weight_step_y, const uint weight_step_x, const float beta, const uint has_bias,
+    MAT_IN_RESTRICT(from), MAT_IN_RESTRICT(w), MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
 {
-    local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
-    local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;
+    DECLARE_TILES
     const uint group = (uint)get_group_id(0), panels = (n + TILE - 1) / TILE;
     const ulong first_row = (ulong)(group / panels) * TILE;
     const uint first_column = group % panels * TILE;
@@ -86,47 +87,19 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void conv_tiled(const 
     const ulong image = mine / grid_width / grid_height;
     const int top = (int)((uint)(mine / grid_width % grid_height) * step_y) + first_y;
     const int left = (int)((uint)(mine % grid_width) * step_x) + first_x;
-    float4 a_read[2], b_read[2], sum[8][2];
-#pragma unroll
-    for (uint r = 0; r < 8; r++)
-        sum[r][0] = sum[r][1] = (float4)(0.0f);
-    place at = {0, 0, 0};
+    const gather g = GATHER;
+    place next = {0, 0, 0}; /* to read */
     const ulong steps = (ulong)taps * ((k + DEPTH - 1) / DEPTH);
     if (steps > 0) {
-        READ_A(at);
-        READ_B(at);
-        WRITE_A(0);
-        WRITE_B(0);
+        SUM_TILES(0ul, steps, 1, y, x)
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    uint now = 0;
-    for (ulong s = 0; s < steps; s++) {
-        const bool more = s + 1 < steps;
-        if (more) {
-            NEXT(at);
-            READ_A(at);
-            READ_B(at);
-        }
-        multiply_tiles(
-            sum, a_vectors + now * TILE_SIZE / 4, b_vectors + now * TILE_SIZE / 4, y, x);
-        now = 1 - now;
-        if (more) {
-            WRITE_A(now);
-            WRITE_B(now);
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-#pragma unroll
-    for (uint r = 0; r < 8; r++) {
+    UNROLLED(r, 8) {
         const ulong row = first_row + r / 4 * 32 + 4 * y + r % 4;
         if (row >= rows_all)
             continue;
-        const ulong of = row / grid_width / grid_height;
         const uint u = (uint)(row / grid_width % grid_height), v = (uint)(row % grid_width);
-        global float *out = ROW(to, (of * result_height + u * spread_y + shift_y) * result_width +
-                                        v * spread_x + shift_x);
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
+        global float *out = ROW(to, result_pixel(g, row / grid_width / grid_height, u, v));
+        UNROLLED(h, 2) {
             const uint column = first_column + 32 * h + 4 * x;
             float part[4];
             vstore4(sum[r][h], 0, part);

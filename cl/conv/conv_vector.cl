@@ -81,8 +81,7 @@ static inline void locate(pixels *at, const ulong row, const uint height, const 
     const gather g, global const float *from, const ulong from_ld, global float *to, const ulong to_ld)
 {
     place p = place_of(row, grid);
-#pragma unroll
-    for (uint r = 0; r < MR; r++) {
+    UNROLLED(r, MR) {
         const ulong image = p.first + p.i;
         at->image[r] = from + image * g.source_height * g.source_width * from_ld;
         at->y[r] = (int)(p.u * g.step_y) + g.first_y;
@@ -100,8 +99,7 @@ static inline bool find_sources(global const float *source[MR], const pixels *at
 {
     const int y = (int)(t / g.taps_x) * g.tap_step_y, x = (int)(t % g.taps_x) * g.tap_step_x;
     bool any = false;
-#pragma unroll
-    for (uint r = 0; r < MR; r++) {
+    UNROLLED(r, MR) {
         const uint i = (uint)(at->y[r] + y), j = (uint)(at->x[r] + x);
         const bool inside = i < g.source_height && j < g.source_width;
         source[r] = inside ? at->image[r] + ((ulong)i * g.source_width + j) * from_ld : nothing;
@@ -123,11 +121,10 @@ static inline void add_channels(float16 sum[MR][V], global const float *source[M
     }
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulong rows_all,
-    const ulong rows, const ulong panel_run, const uint n, const uint k, const uint taps,
-    const uint run, const ulong batch, const ulong block, GATHER_PARAMETERS, const float beta,
-    const uint has_bias, MAT_IN_RESTRICT(from), const ulong w_offset,
-    global const float *restrict w, MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
+KERNEL_OF(1) conv_vector(const ulong rows_all, const ulong rows, const ulong panel_run,
+    const uint n, const uint k, const uint taps, const uint run, const ulong batch,
+    const ulong block, GATHER_PARAMETERS, const float beta, const uint has_bias,
+    MAT_IN_RESTRICT(from), REGION_IN(float, w), MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
 {
     const uint first_panel = (uint)(get_group_id(1) * panel_run);
     const uint end_panel = (uint)min(first_panel + panel_run, ((ulong)n + PANEL - 1) / PANEL);

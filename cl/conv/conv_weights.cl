@@ -10,14 +10,12 @@
 #error "conv_weights.cl needs PANEL and BACK"
 #endif
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_weights(const uint n, const uint k,
-    const uint taps, const uint taps_x, const uint kernel_width, const uint weight_y,
-    const uint weight_x, const uint weight_step_y, const uint weight_step_x, const uint channel_step,
-    const uint tap_step, const uint zeros, MAT_IN_RESTRICT(w),
-    const ulong to_offset, global float *restrict to)
+KERNEL_OF(1) conv_weights(const uint n, const uint k, const uint taps, const uint taps_x,
+    const uint kernel_width, const uint weight_y, const uint weight_x, const uint weight_step_y,
+    const uint weight_step_x, const uint channel_step, const uint tap_step, const uint zeros,
+    MAT_IN_RESTRICT(w), REGION_OUT(float, to))
 {
-    local float16 tile_vectors[16 * 16 / 16]; /* as vectors, for their alignment */
-    local float *tile = (local float *)tile_vectors;
+    LOCAL_FLOATS(tile, 16 * 16);
     const uint column = (uint)get_group_id(0) * PANEL, t = (uint)get_group_id(1);
     const uint tap = (weight_y + t / taps_x * weight_step_y) * kernel_width + weight_x +
                      t % taps_x * weight_step_x;
@@ -42,11 +40,11 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_weights(const ui
             STORE16(LOAD16(ROW(w, c) + (ulong)tap * n + column + j), to + c * step + j);
 #endif
         for (; c < k; c++)
-            for (uint i = 0; i < 16; i++)
-#if BACK
-                to[c * step + j + i] = i < inside ? AT(w, c, (ulong)tap * n + column + j + i) : 0.0f;
-#else
-                to[c * step + j + i] = i < inside ? from[i * w_ld + c] : 0.0f;
-#endif
+            for (uint i = 0; i < 16; i++) {
+                const uint o = column + j + i;
+                to[c * step + j + i] = i >= inside ? 0.0f
+                                       : BACK      ? AT(w, c, (ulong)tap * n + o)
+                                                   : AT(w, o, (ulong)tap * k + c);
+            }
     }
 }

@@ -12,7 +12,7 @@ static inline uint operand(global const float *x, const uint step, const uint r,
 #endif
 }
 
-kernel __attribute__((reqd_work_group_size(32, 1, 1))) void mma_probe(global float *data)
+KERNEL_OF(32) mma_probe(global float *data)
 {
     MMA_LOCAL(1)
     const uint lane = get_local_id(0), g = lane / 4, t = lane % 4, cols = 8 * N_TILES;
@@ -20,25 +20,21 @@ kernel __attribute__((reqd_work_group_size(32, 1, 1))) void mma_probe(global flo
     uint4 a[M_TILES];
     uint2 b[N_TILES];
     float4 sum[M_TILES * N_TILES];
-#pragma unroll
-    for (uint i = 0; i < M_TILES; i++) {
+    UNROLLED(i, M_TILES) {
         global const float *x = data + (16 * i + g) * MMA_K, *lower = x + 8 * MMA_K;
         a[i] = (uint4)(operand(x, 1, 0, t), operand(lower, 1, 0, t), operand(x, 1, 1, t),
             operand(lower, 1, 1, t));
     }
-#pragma unroll
-    for (uint j = 0; j < N_TILES; j++) {
+    UNROLLED(j, N_TILES) {
         global const float *x = b_from + 8 * j + g;
         b[j] = (uint2)(operand(x, cols, 0, t), operand(x, cols, 1, t));
     }
-#pragma unroll
-    for (uint i = 0; i < M_TILES * N_TILES; i++) {
+    UNROLLED(i, M_TILES * N_TILES) {
         global const float *x = c + (16 * (i / N_TILES) + g) * cols + 8 * (i % N_TILES) + 2 * t;
         sum[i] = (float4)(x[0], x[1], x[8 * cols], x[8 * cols + 1]);
     }
     mma_tiles(sum, a, b, lane, mma_words);
-#pragma unroll
-    for (uint i = 0; i < M_TILES * N_TILES; i++) {
+    UNROLLED(i, M_TILES * N_TILES) {
         global float *to = c + (16 * (i / N_TILES) + g) * cols + 8 * (i % N_TILES) + 2 * t;
         to[0] = sum[i].x, to[1] = sum[i].y, to[8 * cols] = sum[i].z, to[8 * cols + 1] = sum[i].w;
     }

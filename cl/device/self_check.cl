@@ -18,8 +18,8 @@
 #define N    16
 #define PART (N * N)
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void self_check(const uint n,
-    global const float *restrict x, global float *restrict result)
+KERNEL_OF(LOCAL) self_check(const uint n, global const float *restrict x,
+    global float *restrict result)
 {
     local float tile[PART];
     for (uint i = get_local_id(0); i < PART; i += LOCAL)

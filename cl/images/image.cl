@@ -4,15 +4,14 @@
  *     image_bytes_channels_last   y[n * pixels + p][c] = levels[c][byte (n * channels + c) * pixels + p]
  *
  * Group g takes the rows [g * group_rows, (g + 1) * group_rows) of y; its LOCAL work-items take rows in
- * turn. No local memory. LOCAL: any >= 1. Needs image_bytes.clh in front. */
+ * turn. No local memory. LOCAL: any >= 1. */
 #include "images/image_bytes.clh"
 #ifndef LOCAL
 #error "image.cl needs LOCAL"
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void image_channels_last(const ulong rows,
-    const ulong group_rows, const ulong pixels, const ulong channels, MAT_IN_RESTRICT(images),
-    MAT_OUT_RESTRICT(y))
+KERNEL_OF(LOCAL) image_channels_last(const ulong rows, const ulong group_rows, const ulong pixels,
+    const ulong channels, MAT_IN_RESTRICT(images), MAT_OUT_RESTRICT(y))
 {
     const ulong first = get_group_id(0) * group_rows, last = min(first + group_rows, rows);
     for (ulong r = first + get_local_id(0); r < last; r += LOCAL) {
@@ -23,9 +22,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void image_channels_la
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void image_bytes_channels_last(
-    const ulong rows, const ulong group_rows, const ulong pixels, const ulong channels,
-    IMAGE_BYTES(images), MAT_OUT_RESTRICT(y))
+KERNEL_OF(LOCAL) image_bytes_channels_last(const ulong rows, const ulong group_rows,
+    const ulong pixels, const ulong channels, IMAGE_BYTES(images), MAT_OUT_RESTRICT(y))
 {
     const ulong first = get_group_id(0) * group_rows, last = min(first + group_rows, rows);
     for (ulong r = first + get_local_id(0); r < last; r += LOCAL) {

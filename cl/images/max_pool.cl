@@ -45,8 +45,6 @@
          line < last_line; line++)
 
 #define HALF_SHIFTS (LANES_OF_VEC % 8 * 4) /* of a lane in its word of 8 positions */
-#define ANY8(v)     ANY4((v).lo | (v).hi)
-#define ANY4(v)     (((v).s0 | (v).s2) | ((v).s1 | (v).s3))
 
 /* Writes the positions of the first `left` lanes to columns c ..; after the last vector of the row, pads it
  * with zeros. */
@@ -93,7 +91,7 @@ static inline ivec load_positions(global const float *row, const ulong c)
 #define TAP(p, c) load_part((p) + (c), cols - (c), 0)
 #endif
 
-ROWWISE_KERNEL max_pool_forward(WINDOW, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(mean),
+KERNEL_OF(LOCAL) max_pool_forward(WINDOW, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(mean),
     MAT_IN_RESTRICT(inv), MAT_IN_RESTRICT(gamma), MAT_IN_RESTRICT(beta), MAT_OUT_RESTRICT(y),
     MAT_OUT_RESTRICT(positions))
 {
@@ -120,22 +118,21 @@ ROWWISE_KERNEL max_pool_forward(WINDOW, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(mean
                         best = wins ? v : best;
                         at = wins ? (ivec)(a * taps_x + b) : at;
                     }
-#if NORM
-                at = best <= zero ? (ivec)(BLOCKED) : at;
-                best = best <= zero ? zero : best;
-#endif
+                if (NORM) {
+                    at = best <= zero ? (ivec)(BLOCKED) : at;
+                    best = best <= zero ? zero : best;
+                }
                 PUT(best, y, row, c);
-#if KEEP
-                store_positions(at, ROW(positions, row), c, cols - c);
-#endif
+                if (KEEP)
+                    store_positions(at, ROW(positions, row), c, cols - c);
             }
         }
     }
 }
 
 /* Forward: y[window] = x[pixel under the window's position]. */
-ROWWISE_KERNEL max_pool_backward(
-    WINDOW, MAT_IN_RESTRICT(dy), MAT_IN_RESTRICT(positions), MAT_OUT_RESTRICT(dx))
+KERNEL_OF(LOCAL) max_pool_backward(WINDOW, MAT_IN_RESTRICT(dy), MAT_IN_RESTRICT(positions),
+    MAT_OUT_RESTRICT(dx))
 {
     const vec zero = 0;
     FOR_LINES(line) {

@@ -36,7 +36,7 @@ static inline ulong patch_pixel(const ulong k, const ulong height, const ulong w
     return (line / PATCH * height + line % PATCH) * width + k % PATCH;
 }
 
-ROWWISE_KERNEL patch_cut(ROWWISE_SIZES, const ulong tokens, const ulong patches_x,
+KERNEL_OF(LOCAL) patch_cut(ROWWISE_SIZES, const ulong tokens, const ulong patches_x,
     const ulong height, const ulong width, MAT_IN_RESTRICT(images), MAT_OUT_RESTRICT(patches))
 {
     FOR_ROWS(r) {
@@ -47,7 +47,7 @@ ROWWISE_KERNEL patch_cut(ROWWISE_SIZES, const ulong tokens, const ulong patches_
     }
 }
 
-ROWWISE_KERNEL patch_cut_bytes(ROWWISE_SIZES, const ulong tokens, const ulong patches_x,
+KERNEL_OF(LOCAL) patch_cut_bytes(ROWWISE_SIZES, const ulong tokens, const ulong patches_x,
     const ulong height, const ulong width, IMAGE_BYTES(images), MAT_OUT_RESTRICT(patches))
 {
     const ulong image = cols / ((ulong)PATCH * PATCH) * height * width;
@@ -62,7 +62,7 @@ ROWWISE_KERNEL patch_cut_bytes(ROWWISE_SIZES, const ulong tokens, const ulong pa
     }
 }
 
-ROWWISE_KERNEL patch_put(ROWWISE_SIZES, const ulong tokens, const ulong patches_x,
+KERNEL_OF(LOCAL) patch_put(ROWWISE_SIZES, const ulong tokens, const ulong patches_x,
     const ulong height, const ulong width, MAT_IN_RESTRICT(patches), MAT_OUT_RESTRICT(images))
 {
     FOR_ROWS(r) {

@@ -11,7 +11,7 @@
  * The backward pass is row-wise, see rowwise.clh. No local memory. */
 #include "prelude/rowwise.clh"
 
-ROWWISE_KERNEL token_mean_forward(const ulong tokens, const ulong cols, const float scale,
+KERNEL_OF(LOCAL) token_mean_forward(const ulong tokens, const ulong cols, const float scale,
     MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(y))
 {
     const ulong n = PART_ROW(cols), c = PART_COLUMN(cols);
@@ -24,7 +24,7 @@ ROWWISE_KERNEL token_mean_forward(const ulong tokens, const ulong cols, const fl
 }
 
 /* Forward: y[n] = scale * sum_p x[n * tokens + p]. */
-ROWWISE_KERNEL token_mean_backward(ROWWISE_SIZES, const ulong tokens, const float scale,
+KERNEL_OF(LOCAL) token_mean_backward(ROWWISE_SIZES, const ulong tokens, const float scale,
     MAT_IN_RESTRICT(dy), MAT_OUT_RESTRICT(dx))
 {
     FOR_ROWS(r)

@@ -6,15 +6,15 @@
  * Row-wise, see rowwise.clh. No local memory. */
 #include "prelude/rowwise.clh"
 
-ROWWISE_KERNEL bias_rows(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_OUT_RESTRICT(y))
+KERNEL_OF(LOCAL) bias_rows(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_OUT_RESTRICT(y))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c)
             PUT(GET(y, r, c) + GET(b, 0, c), y, r, c);
 }
 
-ROWWISE_KERNEL bias_tokens(
-    ROWWISE_SIZES, const ulong tokens, MAT_IN_RESTRICT(b), MAT_OUT_RESTRICT(y))
+KERNEL_OF(LOCAL) bias_tokens(ROWWISE_SIZES, const ulong tokens, MAT_IN_RESTRICT(b),
+    MAT_OUT_RESTRICT(y))
 {
     FOR_ROWS(r) {
         const float bias = AT(b, 0, r % tokens);

@@ -17,12 +17,9 @@
  *
  * Strips of 8 rows or fewer are unrolled. LANES: a divisor of LOCAL. */
 #include "prelude/rowwise.clh"
-#if !defined(LOCAL) || !defined(VW)
-#error "column_sum.cl needs LOCAL and VW"
-#endif
 
 #ifndef LANES
-ROWWISE_KERNEL column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(partial))
+KERNEL_OF(LOCAL) column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(partial))
 {
     FOR_STRIPS
         FOR_VECTORS(c) {
@@ -30,8 +27,7 @@ ROWWISE_KERNEL column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RES
 #if defined(STRIP) && STRIP <= 8
             if (top + STRIP <= last_row && c + VW <= cols) {
                 global const float *column = ROW(x, top) + c;
-#pragma unroll
-                for (uint r = 0; r < STRIP; r++)
+                UNROLLED(r, STRIP)
                     sum += LOAD(column + r * x_ld);
                 KEEP_SUM(sum, 0, c);
                 continue;
@@ -51,20 +47,13 @@ ROWWISE_KERNEL column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RES
 #define PAIR 0
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void column_sum_final(const ulong groups,
-    const ulong step, const ulong cols, const float beta, MAT_IN_RESTRICT(partial),
-#if PAIR
-    MAT_OUT_RESTRICT(second),
-#endif
-    MAT_OUT_RESTRICT(sum))
+KERNEL_OF(LOCAL) column_sum_final(const ulong groups, const ulong step, const ulong cols,
+    const float beta, MAT_IN_RESTRICT(partial),
+    IF(PAIR)(MAT_OUT_RESTRICT(second), ) MAT_OUT_RESTRICT(sum))
 {
-#if PAIR
-    const ulong row = get_group_id(1);
-    global float *to = row == 0 ? ROW(sum, 0) : ROW(second, 0);
-#else
-    const ulong row = 0;
+    const ulong row = PAIR ? get_group_id(1) : 0;
     global float *to = ROW(sum, 0);
-#endif
+    IF(PAIR)(if (row == 1) to = ROW(second, 0);)
     const uint lane = get_local_id(0) % LANES;
     const uint slice = get_local_id(0) / LANES;
     const ulong c = (get_group_id(0) * LANES + lane) * VW;
@@ -81,9 +70,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void column_sum_final(
             total += slices[s * LANES + lane];
 #endif
     if (slice == 0 && c < cols) {
-#if READ_SUM
-        total = fma((vec)(beta), load_part(to + c, cols - c, 0), total);
-#endif
+        if (READ_SUM)
+            total = fma((vec)(beta), load_part(to + c, cols - c, 0), total);
         store_part(total, to + c, cols - c);
     }
 }

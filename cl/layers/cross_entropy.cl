@@ -33,7 +33,7 @@ static inline vec count_above(const vec logits, const float label_logit, const i
     return k < (ivec)(lane) ? below : k > (ivec)(lane) ? above : zero;
 }
 
-ROWWISE_KERNEL cross_entropy_forward(ROWWISE_SIZES, const float on, const float off,
+KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const float off,
     const uint has_hit, MAT_IN(logits), global const int *restrict labels, MAT_OUT(log_p),
     MAT_OUT(loss), MAT_OUT(hit))
 {
@@ -84,7 +84,7 @@ ROWWISE_KERNEL cross_entropy_forward(ROWWISE_SIZES, const float on, const float 
 
 /* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
  * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1. */
-ROWWISE_KERNEL cross_entropy_backward(ROWWISE_SIZES, const float on, const float off,
+KERNEL_OF(LOCAL) cross_entropy_backward(ROWWISE_SIZES, const float on, const float off,
     const float scale, MAT_IN(log_p), global const int *restrict labels, MAT_OUT(dlogits))
 {
     const ivec k = LANES_OF_VEC;

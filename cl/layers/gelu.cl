@@ -17,7 +17,7 @@
 #define AGAIN 0 /* 0: g is not touched */
 #endif
 
-ROWWISE_KERNEL gelu_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_OUT(h), MAT_OUT(g))
+KERNEL_OF(LOCAL) gelu_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_OUT(h), MAT_OUT(g))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c) {
@@ -31,8 +31,8 @@ ROWWISE_KERNEL gelu_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_OUT(h), MAT_O
 }
 
 /* Forward: g = h * Phi(h), so dh = dg * (Phi(h) + h * Phi'(h)). */
-ROWWISE_KERNEL gelu_backward(
-    ROWWISE_SIZES, MAT_IN(h), MAT_IN(dg), MAT_OUT(g), MAT_OUT(dh), MAT_OUT(partial))
+KERNEL_OF(LOCAL) gelu_backward(ROWWISE_SIZES, MAT_IN(h), MAT_IN(dg), MAT_OUT(g), MAT_OUT(dh),
+    MAT_OUT(partial))
 {
     FOR_STRIPS
         FOR_VECTORS(c) {

@@ -40,8 +40,8 @@
 #else
 #error "VW * BITS must be 8, 16, 32, 64 or 128"
 #endif
-#define TO_BYTES(v)        NN_PASTE(convert_uchar, BYTES)(v)
-#define STORE_BYTES(v, at) NN_PASTE(vstore, BYTES)(v, 0, at)
+#define TO_BYTES(v)        JOIN(convert_uchar, BYTES)(v)
+#define STORE_BYTES(v, at) JOIN(vstore, BYTES)(v, 0, at)
 #endif
 #define PAIRS(v, bits) ((v).even | (v).odd << (bits))
 #if BITS == 8
@@ -122,8 +122,8 @@ static inline vec decode(const global uchar *p, const ulong left, local const fl
 #define BIAS 0 /* 0: b is not touched */
 #endif
 
-ROWWISE_KERNEL gelu_code_forward(
-    ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_IN(h), MAT_OUT(g), MAT_OUT_RESTRICT(codes))
+KERNEL_OF(LOCAL) gelu_code_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_IN(h), MAT_OUT(g),
+    MAT_OUT_RESTRICT(codes))
 {
     local float borders[LEVELS];
     FILL(borders, LEVELS - 1, BORDER(i));
@@ -140,8 +140,8 @@ ROWWISE_KERNEL gelu_code_forward(
 }
 
 /* Forward: g = h * Phi(h), so dh = dg * slope, with the slope read from its code. */
-ROWWISE_KERNEL gelu_code_backward(
-    ROWWISE_SIZES, MAT_IN(dg), MAT_OUT(dh), MAT_IN_RESTRICT(codes), MAT_OUT(partial))
+KERNEL_OF(LOCAL) gelu_code_backward(ROWWISE_SIZES, MAT_IN(dg), MAT_OUT(dh), MAT_IN_RESTRICT(codes),
+    MAT_OUT(partial))
 {
     local float levels[LEVELS];
     FILL(levels, LEVELS, gelu_levels[i]);

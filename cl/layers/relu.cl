@@ -21,8 +21,7 @@
 #define KEEP 0 /* 0: mask is not touched */
 #endif
 
-ROWWISE_KERNEL relu_forward(
-    ROWWISE_SIZES, MAT_IN(b), MAT_IN(x), MAT_OUT(y), MAT_OUT(mask))
+KERNEL_OF(LOCAL) relu_forward(ROWWISE_SIZES, MAT_IN(b), MAT_IN(x), MAT_OUT(y), MAT_OUT(mask))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c) {
@@ -36,8 +35,8 @@ ROWWISE_KERNEL relu_forward(
 }
 
 /* Forward: y = max(x, 0). At 0 the slope is 0. */
-ROWWISE_KERNEL relu_backward(
-    ROWWISE_SIZES, MAT_IN(dy), MAT_IN_RESTRICT(mask), MAT_OUT(dx), MAT_OUT(partial))
+KERNEL_OF(LOCAL) relu_backward(ROWWISE_SIZES, MAT_IN(dy), MAT_IN_RESTRICT(mask), MAT_OUT(dx),
+    MAT_OUT(partial))
 {
     FOR_STRIPS
         FOR_VECTORS(c) {

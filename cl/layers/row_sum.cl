@@ -7,7 +7,7 @@
 #error "row_sum.cl needs TEAM"
 #endif
 
-ROWWISE_KERNEL row_sum(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(sum))
+KERNEL_OF(LOCAL) row_sum(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(sum))
 {
     local float part[LOCAL];
     FOR_TEAM_ROWS(r) {

@@ -12,7 +12,7 @@
 #include "prelude/rowwise.clh"
 #include "prelude/row_sums.clh"
 
-ROWWISE_KERNEL token_mix_input(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(alpha),
+KERNEL_OF(LOCAL) token_mix_input(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(alpha),
     MAT_IN_RESTRICT(beta), MAT_IN_RESTRICT(ls), MAT_OUT_RESTRICT(m))
 {
     FOR_ROWS(r)
@@ -24,10 +24,9 @@ ROWWISE_KERNEL token_mix_input(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_IN_RESTRIC
 
 #if SUMS > 0
 /* Forward: y = x + ls * (W n + b 1^T), n = alpha * x + beta. */
-ROWWISE_KERNEL token_mix_backward(ROWWISE_SIZES, const ulong tokens, MAT_IN_RESTRICT(x),
+KERNEL_OF(LOCAL) token_mix_backward(ROWWISE_SIZES, const ulong tokens, MAT_IN_RESTRICT(x),
     MAT_IN_RESTRICT(alpha), MAT_IN_RESTRICT(beta), MAT_IN_RESTRICT(b), MAT_IN_RESTRICT(ls),
-    MAT_IN_RESTRICT(u), MAT_OUT_RESTRICT(dx), MAT_OUT_RESTRICT(partial),
-    MAT_OUT_RESTRICT(row_sums))
+    MAT_IN_RESTRICT(u), MAT_OUT_RESTRICT(dx), MAT_OUT_RESTRICT(partial), MAT_OUT_RESTRICT(row_sums))
 {
     local vec own[STRIP * LOCAL];
     FOR_STRIPS {

@@ -11,8 +11,7 @@
 #define READ_DX 0 /* 0: dx is not read, dx_beta is 0 */
 #endif
 
-ROWWISE_KERNEL affine_forward(
-    ROWWISE_SIZES, MAT_IN(x), MAT_IN(alpha), MAT_IN(beta), MAT_OUT(y))
+KERNEL_OF(LOCAL) affine_forward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(alpha), MAT_IN(beta), MAT_OUT(y))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c)
@@ -20,7 +19,7 @@ ROWWISE_KERNEL affine_forward(
 }
 
 /* Forward: y = alpha * x + beta. */
-ROWWISE_KERNEL affine_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MAT_IN(alpha),
+KERNEL_OF(LOCAL) affine_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MAT_IN(alpha),
     MAT_IN(dy), MAT_OUT(dx), MAT_OUT(partial))
 {
     FOR_STRIPS
@@ -31,11 +30,7 @@ ROWWISE_KERNEL affine_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MA
                 const vec d = GET(dy, r, c);
                 dalpha = fma(GET(x, r, c), d, dalpha);
                 dbeta += d;
-#if READ_DX
-                PUT(fma(a, d, dx_beta * GET(dx, r, c)), dx, r, c);
-#else
-                PUT(a * d, dx, r, c);
-#endif
+                PUT(READ_DX ? fma(a, d, dx_beta * GET(dx, r, c)) : a * d, dx, r, c);
             }
             KEEP_SUM(dalpha, 0, c);
             KEEP_SUM(dbeta, 1, c);

@@ -11,14 +11,14 @@
  * Row-wise, see rowwise.clh. scaled may be w. No local memory. SUMS 2 in the backward pass. */
 #include "prelude/rowwise.clh"
 
-ROWWISE_KERNEL affine_weights(ROWWISE_SIZES, MAT_IN(alpha), MAT_IN(w), MAT_OUT(scaled))
+KERNEL_OF(LOCAL) affine_weights(ROWWISE_SIZES, MAT_IN(alpha), MAT_IN(w), MAT_OUT(scaled))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c)
             PUT(GET(alpha, 0, c) * GET(w, r, c), scaled, r, c);
 }
 
-ROWWISE_KERNEL affine_centre(ROWWISE_SIZES, MAT_IN_RESTRICT(centre), MAT_OUT_RESTRICT(x))
+KERNEL_OF(LOCAL) affine_centre(ROWWISE_SIZES, MAT_IN_RESTRICT(centre), MAT_OUT_RESTRICT(x))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c)
@@ -26,7 +26,7 @@ ROWWISE_KERNEL affine_centre(ROWWISE_SIZES, MAT_IN_RESTRICT(centre), MAT_OUT_RES
 }
 
 /* Forward: h = (alpha * x + beta) * w^T. */
-ROWWISE_KERNEL affine_product(ROWWISE_SIZES, MAT_IN_RESTRICT(w), MAT_IN_RESTRICT(alpha),
+KERNEL_OF(LOCAL) affine_product(ROWWISE_SIZES, MAT_IN_RESTRICT(w), MAT_IN_RESTRICT(alpha),
     MAT_IN_RESTRICT(beta), MAT_IN_RESTRICT(centre), MAT_IN_RESTRICT(sums), MAT_OUT_RESTRICT(dw),
     MAT_OUT_RESTRICT(partial))
 {

@@ -1,7 +1,7 @@
 /* Batch normalisation, the gradient of the input: see batch_norm.clh. */
 #include "norm/batch_norm.clh"
 /* Forward: y = relu(gamma * xhat + beta + residual), where mean and inv depend on all x. */
-ROWWISE_KERNEL batch_norm_backward_input(LANE_SIZES, const float share, MAT_IN(x), MAT_IN(mean),
+KERNEL_OF(LOCAL) batch_norm_backward_input(LANE_SIZES, const float share, MAT_IN(x), MAT_IN(mean),
     MAT_IN(inv), MAT_IN(gamma), MAT_IN(beta), MAT_IN(residual), MAT_IN(dy), MAT_IN(mask),
     MAT_IN(sums), MAT_OUT(dx))
 {

@@ -1,7 +1,7 @@
 /* Batch normalisation, the column sums of the backward pass: see batch_norm.clh. */
 #include "norm/batch_norm.clh"
 /* Forward: y = relu(gamma * xhat + beta + residual). */
-ROWWISE_KERNEL batch_norm_backward_sums(LANE_SIZES, MAT_IN(x), MAT_IN(mean), MAT_IN(inv),
+KERNEL_OF(LOCAL) batch_norm_backward_sums(LANE_SIZES, MAT_IN(x), MAT_IN(mean), MAT_IN(inv),
     MAT_IN(gamma), MAT_IN(beta), MAT_IN(residual), MAT_IN(dy), MAT_IN(mask), MAT_OUT(dz),
     MAT_OUT(partial))
 {
@@ -21,9 +21,8 @@ ROWWISE_KERNEL batch_norm_backward_sums(LANE_SIZES, MAT_IN(x), MAT_IN(mean), MAT
                     const vec d = PASSED(GET(dy, r, c), deviation, r, c);
                     plain += d;
                     scaled = fma(d, deviation * unit, scaled);
-#if KEEP_DZ
-                    PUT(d, dz, r, c);
-#endif
+                    if (KEEP_DZ)
+                        PUT(d, dz, r, c);
                 }
             }
 #if LOCAL > 1

@@ -15,7 +15,7 @@
 #endif
 
 /* Forward: y = relu(gamma * (x - mean) * inv + beta), x = patches * w^T. */
-ROWWISE_KERNEL batch_norm_product(ROWWISE_SIZES, const float share, const float beta,
+KERNEL_OF(LOCAL) batch_norm_product(ROWWISE_SIZES, const float share, const float beta,
     MAT_IN_RESTRICT(mean), MAT_IN_RESTRICT(inv), MAT_IN_RESTRICT(gamma), MAT_IN_RESTRICT(w),
     MAT_IN_RESTRICT(patch_sum), MAT_IN_RESTRICT(x_product), MAT_IN_RESTRICT(dz_sum),
     MAT_OUT_RESTRICT(dw), MAT_OUT_RESTRICT(dgamma))

@@ -44,14 +44,12 @@ static inline moments merge(const moments a, const float n, const moments b, con
 static inline moments of_take(global const float *p, const ulong step)
 {
     vec row[TAKE];
-#pragma unroll
-    for (uint i = 0; i < TAKE; i++)
+    UNROLLED(i, TAKE)
         row[i] = LOAD(p + i * step);
     const vec sum =
         ((row[0] + row[1]) + (row[2] + row[3])) + ((row[4] + row[5]) + (row[6] + row[7]));
     moments m = {sum * (1.0f / TAKE), 0};
-#pragma unroll
-    for (uint i = 0; i < TAKE; i++) {
+    UNROLLED(i, TAKE) {
         const vec d = row[i] - m.mean;
         m.m2 = fma(d, d, m.m2);
     }
@@ -79,7 +77,7 @@ static inline ulong slice_rows(const ulong n, const uint s, const uint slices)
     return n > s ? (n - s - 1) / slices + 1 : 0;
 }
 
-ROWWISE_KERNEL batch_norm_partial(LANE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(partial))
+KERNEL_OF(LOCAL) batch_norm_partial(LANE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(partial))
 {
 #if LOCAL > 1
     local moments part[LOCAL];
@@ -135,7 +133,7 @@ static inline vec sum_of_slices(local vec *part, vec value, const uint lanes)
     return value;
 }
 
-ROWWISE_KERNEL batch_norm_merge(LANE_SIZES, const ulong before, MAT_IN_RESTRICT(partial),
+KERNEL_OF(LOCAL) batch_norm_merge(LANE_SIZES, const ulong before, MAT_IN_RESTRICT(partial),
     MAT_OUT_RESTRICT(mean), MAT_OUT_RESTRICT(m2))
 {
     local vec part[LOCAL];
@@ -170,7 +168,7 @@ ROWWISE_KERNEL batch_norm_merge(LANE_SIZES, const ulong before, MAT_IN_RESTRICT(
     }
 }
 
-ROWWISE_KERNEL batch_norm_statistics(ROWWISE_SIZES, const float count, const float eps,
+KERNEL_OF(LOCAL) batch_norm_statistics(ROWWISE_SIZES, const float count, const float eps,
     const float momentum, MAT_IN(mean), MAT_IN(m2), MAT_OUT(inv), MAT_OUT(running_mean),
     MAT_OUT(running_var))
 {

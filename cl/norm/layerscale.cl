@@ -10,7 +10,7 @@
 #include "prelude/rowwise.clh"
 #include "prelude/row_sums.clh"
 
-ROWWISE_KERNEL layerscale_forward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(t), MAT_IN(ls), MAT_OUT(y))
+KERNEL_OF(LOCAL) layerscale_forward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(t), MAT_IN(ls), MAT_OUT(y))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c)
@@ -22,16 +22,12 @@ ROWWISE_KERNEL layerscale_forward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(t), MAT_IN(ls
 #endif
 
 /* Forward: y = x + ls * t; db of the layer that made t = x w^T + b, or w x + b 1^T, is a sum of dt. */
-ROWWISE_KERNEL layerscale_backward(ROWWISE_SIZES, MAT_IN(t), MAT_IN(ls), MAT_IN(dy), MAT_OUT(dt),
+KERNEL_OF(LOCAL) layerscale_backward(ROWWISE_SIZES, MAT_IN(t), MAT_IN(ls), MAT_IN(dy), MAT_OUT(dt),
     MAT_OUT(partial), MAT_OUT(row_sums))
 {
-#if ROW_SUMS
-    local vec own[STRIP * LOCAL];
-#endif
+    IF(ROW_SUMS)(local vec own[STRIP * LOCAL];)
     FOR_STRIPS {
-#if ROW_SUMS
-        row_sums_begin(own, STRIP);
-#endif
+        IF(ROW_SUMS)(row_sums_begin(own, STRIP);)
         FOR_VECTORS(c) {
             const vec scale = GET(ls, 0, c);
             vec dls = SUM_SO_FAR(0, c), db = SUM_SO_FAR(1, c);
@@ -40,15 +36,12 @@ ROWWISE_KERNEL layerscale_backward(ROWWISE_SIZES, MAT_IN(t), MAT_IN(ls), MAT_IN(
                 dls = fma(GET(t, r, c), d, dls);
                 db += gradient;
                 PUT(gradient, dt, r, c);
-#if ROW_SUMS
-                row_sums_add(own, r - top, gradient);
-#endif
+                IF(ROW_SUMS)(row_sums_add(own, r - top, gradient);)
             }
             KEEP_SUM(dls, 0, c);
             KEEP_SUM(db, 1, c);
         }
-#if ROW_SUMS
-        row_sums_end(own, STRIP, min((ulong)STRIP, last_row - top), ROW(row_sums, 0) + top);
-#endif
+        IF(ROW_SUMS)(row_sums_end(
+            own, STRIP, min((ulong)STRIP, last_row - top), ROW(row_sums, 0) + top);)
     }
 }

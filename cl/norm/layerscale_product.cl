@@ -11,7 +11,7 @@
 #include "prelude/rowwise.clh"
 
 #ifndef TEAM
-ROWWISE_KERNEL layerscale_weights(ROWWISE_SIZES, MAT_IN(ls), MAT_IN(w), MAT_OUT(scaled))
+KERNEL_OF(LOCAL) layerscale_weights(ROWWISE_SIZES, MAT_IN(ls), MAT_IN(w), MAT_OUT(scaled))
 {
     FOR_ROWS(o)
         FOR_VECTORS(c)
@@ -19,7 +19,7 @@ ROWWISE_KERNEL layerscale_weights(ROWWISE_SIZES, MAT_IN(ls), MAT_IN(w), MAT_OUT(
 }
 #else
 /* Forward: y = x + ls * (g * w^T + b). */
-ROWWISE_KERNEL layerscale_product(ROWWISE_SIZES, const float beta, MAT_IN_RESTRICT(w),
+KERNEL_OF(LOCAL) layerscale_product(ROWWISE_SIZES, const float beta, MAT_IN_RESTRICT(w),
     MAT_IN_RESTRICT(b), MAT_IN_RESTRICT(ls), MAT_OUT_RESTRICT(dls), MAT_OUT_RESTRICT(dw),
     MAT_OUT_RESTRICT(db))
 {

@@ -3,14 +3,14 @@
  * Row-wise, see rowwise.clh. No local memory. */
 #include "prelude/rowwise.clh"
 
-ROWWISE_KERNEL fill(ROWWISE_SIZES, const float value, MAT_OUT(mat))
+KERNEL_OF(LOCAL) fill(ROWWISE_SIZES, const float value, MAT_OUT(mat))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c)
             PUT((vec)(value), mat, r, c);
 }
 
-ROWWISE_KERNEL mat_scale(ROWWISE_SIZES, const float factor, MAT_OUT(mat))
+KERNEL_OF(LOCAL) mat_scale(ROWWISE_SIZES, const float factor, MAT_OUT(mat))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c)
@@ -18,7 +18,7 @@ ROWWISE_KERNEL mat_scale(ROWWISE_SIZES, const float factor, MAT_OUT(mat))
 }
 
 /* from and to may be windows of one buffer that do not overlap. */
-ROWWISE_KERNEL mat_copy(ROWWISE_SIZES, MAT_IN(from), MAT_OUT(to))
+KERNEL_OF(LOCAL) mat_copy(ROWWISE_SIZES, MAT_IN(from), MAT_OUT(to))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c)

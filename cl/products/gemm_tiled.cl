@@ -22,83 +22,60 @@
  * of 16 bytes and have a multiple of 4 elements; else 1. */
 #include "prelude/gemm_tile.clh"
 #include "prelude/quantise.clh"
-#if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS)
-#error "gemm_tiled.cl needs TRANSPOSE_A, TRANSPOSE_B and BIAS"
+#if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS) || !defined(AV) || \
+    !defined(BV) || !defined(CV)
+#error "gemm_tiled.cl needs TRANSPOSE_A, TRANSPOSE_B, BIAS, AV, BV and CV"
 #endif
-#if !defined(AV) || !defined(BV) || !defined(CV)
-#error "gemm_tiled.cl needs AV, BV and CV"
-#endif
-/* An operand whose rows run along the inner size: work-item `me` reads 8 floats of row first + me. */
-static inline void read_along(global const float *from, const ulong ld, const ulong first,
-    const ulong rows, const ulong k, const ulong inner, const uint vector, float4 read[2])
-{
-    global const float *row = from + min(first + get_local_id(0), rows - 1) * ld;
-    read[0] = read_four(row + k, inner - k, vector);
-    read[1] = read_four(row + k + 4, inner > k + 4 ? inner - k - 4 : 0, vector);
-}
 
-/* An operand whose rows run across the inner size: 16 work-items read a row of the tile. */
-static inline void read_across(global const float *from, const ulong ld, const ulong first,
-    const ulong cols, const ulong k, const ulong inner, const uint vector, float4 read[2])
+/* Reads a work-item's part of a tile, from k on: of an operand whose rows run `along` the inner size, eight
+ * floats of row first + me; of one whose rows run across it, four of two rows, 16 work-items a row. */
+static inline void read_tile(const bool along, global const float *from, const ulong ld,
+    const ulong first, const ulong count, const ulong k, const ulong inner, const uint vector, float4 read[2])
 {
-    const ulong column = min(first + get_local_id(0) % 16 * 4, cols);
-#pragma unroll
-    for (uint i = 0; i < 2; i++) {
+    if (along) {
+        global const float *row = from + min(first + get_local_id(0), count - 1) * ld;
+        read[0] = read_four(row + k, inner - k, vector);
+        read[1] = read_four(row + k + 4, inner > k + 4 ? inner - k - 4 : 0, vector);
+        return;
+    }
+    const ulong column = min(first + get_local_id(0) % 16 * 4, count);
+    UNROLLED(i, 2) {
         const ulong row = k + get_local_id(0) / 16 + 4 * i;
-        read[i] = read_four(from + row * ld + column, row < inner ? cols - column : 0, vector);
+        read[i] = read_four(from + row * ld + column, row < inner ? count - column : 0, vector);
     }
 }
 
-#if TRANSPOSE_A
-#define READ_A(k)  read_across(a, a_ld, first_row, m, k, inner, AV, a_read)
-#define WRITE_A(t) write_across(a_tile + (t)*TILE_SIZE, a_read)
-#else
-#define READ_A(k)  read_along(a, a_ld, first_row, m, k, inner, AV, a_read)
-#define WRITE_A(t) write_along(a_tile + (t)*TILE_SIZE, a_read)
-#endif
 #ifdef BITS
-/* read_along and read_across for a quantised operand. */
-static inline void read_codes_along(const quantised b, const ulong first, const ulong rows, const ulong k,
-    const ulong inner, float4 read[2])
+/* The same for a quantised operand. */
+static inline void read_codes(const bool along, const quantised b, const ulong first,
+    const ulong count, const ulong k, const ulong inner, float4 read[2])
 {
-    const ulong row = min(first + get_local_id(0), rows - 1);
-    global const uint *codes = b.codes + row * b.ld, *groups = b.groups + row * b.groups_ld;
-    read[0] = dequantise_four(codes, groups, k, inner - k);
-    read[1] = dequantise_four(codes, groups, k + 4, inner > k + 4 ? inner - k - 4 : 0);
-}
-
-static inline void read_codes_across(const quantised b, const ulong first, const ulong cols, const ulong k,
-    const ulong inner, float4 read[2])
-{
+    if (along) {
+        const quantised row = quantised_rows(b, min(first + get_local_id(0), count - 1));
+        read[0] = dequantise_four(row.codes, row.groups, k, inner - k);
+        read[1] = dequantise_four(row.codes, row.groups, k + 4, inner > k + 4 ? inner - k - 4 : 0);
+        return;
+    }
     const ulong column = first + get_local_id(0) % 16 * 4;
-#pragma unroll
-    for (uint i = 0; i < 2; i++) {
+    UNROLLED(i, 2) {
         const ulong row = k + get_local_id(0) / 16 + 4 * i;
         read[i] = dequantise_four(b.codes + row * b.ld, b.groups + row * b.groups_ld, column,
-            row < inner && column < cols ? cols - column : 0);
+            row < inner && column < count ? count - column : 0);
     }
 }
+
 #define GEMM_TILED gemm_tiled_quantised
 #define B_IN       QUANTISED_IN(b)
-#if TRANSPOSE_B
-#define READ_B(k) read_codes_along(b, first_column, n, k, inner, b_read)
-#else
-#define READ_B(k) read_codes_across(b, first_column, n, k, inner, b_read)
-#endif
+#define READ_B(k)  read_codes(TRANSPOSE_B, b, first_column, n, k, inner, b_read)
 #else
 #define GEMM_TILED gemm_tiled
 #define B_IN       MAT_IN_RESTRICT(b)
-#if TRANSPOSE_B
-#define READ_B(k) read_along(b, b_ld, first_column, n, k, inner, BV, b_read)
-#else
-#define READ_B(k) read_across(b, b_ld, first_column, n, k, inner, BV, b_read)
+#define READ_B(k)  read_tile(TRANSPOSE_B, b, b_ld, first_column, n, k, inner, BV, b_read)
 #endif
-#endif
-#if TRANSPOSE_B
-#define WRITE_B(t) write_along(b_tile + (t)*TILE_SIZE, b_read)
-#else
-#define WRITE_B(t) write_across(b_tile + (t)*TILE_SIZE, b_read)
-#endif
+#define READ(k)  read_tile(!TRANSPOSE_A, a, a_ld, first_row, m, k, inner, AV, a_read), READ_B(k)
+#define WRITE(t)                                                                                   \
+    write_part(!TRANSPOSE_A, a_tile + (t)*TILE_SIZE, a_read),                                      \
+        write_part(TRANSPOSE_B, b_tile + (t)*TILE_SIZE, b_read)
 
 /* to[0 .. 3] = old * to + sum + bias, of which the first `left` exist. old = 0 does not read `to`. */
 static inline void write_four(const float4 sum, const float old, const float4 bias,
@@ -117,18 +94,11 @@ static inline void write_four(const float4 sum, const float old, const float4 bi
 #endif
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void GEMM_TILED(const ulong m,
-    const ulong n, const ulong inner, const float alpha, const float beta, MAT_IN_RESTRICT(a),
-    const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
-    const ulong stride_c
-#if BIAS
-    ,
-    MAT_IN_RESTRICT(bias)
-#endif
-)
+KERNEL_OF(LOCAL) GEMM_TILED(const ulong m, const ulong n, const ulong inner, const float alpha,
+    const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, B_IN, const ulong stride_b,
+    MAT_OUT_RESTRICT(c), const ulong stride_c IF(BIAS)(, MAT_IN_RESTRICT(bias)))
 {
-    local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
-    local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;
+    DECLARE_TILES
     const uint group = (uint)get_group_id(0), panels = (uint)((n + TILE - 1) / TILE);
     const ulong first_row = (ulong)(group / panels) * TILE;
     const ulong first_column = (ulong)(group % panels) * TILE;
@@ -139,37 +109,11 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void GEMM_TILED(const 
 #else
     global const float *b = b_buffer + b_offset + get_group_id(2) * stride_b;
 #endif
-    float4 a_read[2], b_read[2], sum[8][2];
-#pragma unroll
-    for (uint r = 0; r < 8; r++)
-        sum[r][0] = sum[r][1] = (float4)(0.0f);
-    READ_A(0);
-    READ_B(0);
-    WRITE_A(0);
-    WRITE_B(0);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    uint now = 0;
-    for (ulong k = 0; k < inner; k += DEPTH) {
-        const bool more = k + DEPTH < inner;
-        if (more) {
-            READ_A(k + DEPTH);
-            READ_B(k + DEPTH);
-        }
-        multiply_tiles(
-            sum, a_vectors + now * TILE_SIZE / 4, b_vectors + now * TILE_SIZE / 4, y, x);
-        now = 1 - now;
-        if (more) {
-            WRITE_A(now);
-            WRITE_B(now);
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    SUM_TILES(0, inner, DEPTH, y, x)
     global float *to = c_buffer + c_offset + get_group_id(2) * stride_c;
-#pragma unroll
-    for (uint r = 0; r < 8; r++) {
+    UNROLLED(r, 8) {
         const ulong row = first_row + r / 4 * 32 + 4 * y + r % 4;
-#pragma unroll
-        for (uint h = 0; h < 2; h++) {
+        UNROLLED(h, 2) {
             const ulong column = first_column + 32 * h + 4 * x;
             const ulong left = row < m && column < n ? n - column : 0;
             float4 bias = (float4)(0.0f);

@@ -65,12 +65,20 @@ static inline void pad_panel(local float *panel, const uint depth, const uint wi
 #endif
 #endif
 
-#if TRANSPOSE_A
-#define A_SPACE   local
-#define A_AT(r, k) a[(k)*MC + (r)]
+#ifdef NORM
+#define SCORES_OUT , REGION_OUT(float, scores)
 #else
-#define A_SPACE   global
-#define A_AT(r, k) a_row[r][k]
+#define SCORES_OUT
+#endif
+
+#if TRANSPOSE_A
+#define A_SPACE      local
+#define A_AT(r, k)   a[(k)*MC + (r)]
+#define A_TILE(r, k) (a_block + (r))
+#else
+#define A_SPACE      global
+#define A_AT(r, k)   a_row[r][k]
+#define A_TILE(r, k) (a_buffer + (r)*a_ld + (k))
 #endif
 
 /* tile[r][j] = old * tile[r][j] + alpha * sum over depth of op(a)[r][k] * panel[k][j] + the bias, unless it
@@ -85,8 +93,7 @@ static inline void multiply_tile(const float alpha, const float old, global cons
 #if !TRANSPOSE_A
     global const float *a_row[MR];
 #endif
-#pragma unroll
-    for (uint r = 0; r < MR; r++) {
+    UNROLLED(r, MR) {
         to[r] = tile + min(r, height - 1) * ldc;
 #if !TRANSPOSE_A
         a_row[r] = a + min(r, height - 1) * lda;
@@ -103,22 +110,12 @@ static inline void multiply_tile(const float alpha, const float old, global cons
     finish_tile(sum, to, height, width, alpha, old, bias);
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void GEMM_VECTOR(const ulong m,
-    const ulong n, const ulong inner, const uint depth, const ulong panel_run, const float alpha,
-    const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, B_IN,
-    const ulong stride_b, MAT_OUT_RESTRICT(c), const ulong stride_c
-#if BIAS
-    ,
-    MAT_IN_RESTRICT(bias)
-#endif
-#ifdef NORM
-    ,
-    const ulong scores_offset, global float *restrict scores
-#endif
-)
+KERNEL_OF(1) GEMM_VECTOR(const ulong m, const ulong n, const ulong inner, const uint depth,
+    const ulong panel_run, const float alpha, const float beta, MAT_IN_RESTRICT(a),
+    const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
+    const ulong stride_c IF(BIAS)(, MAT_IN_RESTRICT(bias)) SCORES_OUT)
 {
-    local float16 panel_vectors[KC * V]; /* as vectors, for their alignment */
-    local float *panel = (local float *)panel_vectors;
+    LOCAL_FLOATS(panel, KC * PANEL);
     const ulong first_column = get_group_id(0) * panel_run * PANEL;
     const ulong last_column = min(first_column + panel_run * PANEL, n);
     const ulong first_row = get_group_id(1) * MC;
@@ -132,8 +129,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void GEMM_VECTOR(const ulo
 #endif
     c_buffer += c_offset + get_group_id(2) * stride_c + first_row * c_ld;
 #if TRANSPOSE_A
-    local float16 a_vectors[KC * MC / 16];
-    local float *a_block = (local float *)a_vectors;
+    LOCAL_FLOATS(a_block, KC * MC);
 #endif
     for (ulong k = 0; k < inner; k += depth) {
         const uint deep = (uint)min((ulong)depth, inner - k);
@@ -151,19 +147,11 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void GEMM_VECTOR(const ulo
             for (uint r = 0; r < rows; r += MR) {
                 fetch_rows(next, b_ld, next_rows, B_WORDS(TRANSPOSE_B ? deep : PANEL));
                 next += next_rows * b_ld;
-                multiply_tile(alpha, k == 0 ? beta : 1.0f,
-#if BIAS
-                    k != 0 ? 0 : bias_buffer + bias_offset + (BIAS == 1 ? column : first_row + r),
-#else
-                    0,
-#endif
-#if TRANSPOSE_A
-                    a_block + r,
-#else
-                    a_buffer + r * a_ld + k,
-#endif
-                    a_ld, panel, deep, min((uint)MR, rows - r), width,
-                    c_buffer + r * c_ld + column, c_ld);
+                global const float *bias = 0;
+                IF(BIAS)(if (k == 0) bias =
+                             bias_buffer + bias_offset + (BIAS == 1 ? column : first_row + r);)
+                multiply_tile(alpha, k == 0 ? beta : 1.0f, bias, A_TILE(r, k), a_ld, panel, deep,
+                    min((uint)MR, rows - r), width, c_buffer + r * c_ld + column, c_ld);
 #ifdef NORM
                 for (uint i = r; i < min(r + MR, rows) && column == 0; i++)
                     score_blocks(a_buffer + i * a_ld + k, a_ld, 1, deep, 0, 0,

@@ -12,9 +12,8 @@
 #endif
 #define RUN (STRIP * VW)
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void sample_sum(const ulong samples,
-    const ulong rows, const ulong cols, const float beta, const ulong partial_offset,
-    global const float *restrict partial, MAT_OUT_RESTRICT(dw))
+KERNEL_OF(LOCAL) sample_sum(const ulong samples, const ulong rows, const ulong cols,
+    const float beta, REGION_IN(float, partial), MAT_OUT_RESTRICT(dw))
 {
     const uint group = (uint)get_group_id(0), chunks = (uint)((cols + CHUNK - 1) / CHUNK);
     const ulong row = group / chunks, chunk = group % chunks, stride = rows * cols;
@@ -23,20 +22,14 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void sample_sum(const 
     for (; c + RUN <= end; c += LOCAL * RUN) {
         global const float *from = partial + partial_offset + row * cols + c;
         vec sum[STRIP];
-#pragma unroll
-        for (uint i = 0; i < STRIP; i++)
+        UNROLLED(i, STRIP)
             sum[i] = 0;
         for (ulong n = 0; n < samples; n++, from += stride)
-#pragma unroll
-            for (uint i = 0; i < STRIP; i++)
+            UNROLLED(i, STRIP)
                 sum[i] += LOAD(from + i * VW);
-#pragma unroll
-        for (uint i = 0; i < STRIP; i++) {
+        UNROLLED(i, STRIP) {
             global float *to = ROW(dw, row) + c + i * VW;
-#if READ_DW
-            sum[i] = fma((vec)(beta), LOAD(to), sum[i]);
-#endif
-            STORE(sum[i], to);
+            STORE(READ_DW ? fma((vec)(beta), LOAD(to), sum[i]) : sum[i], to);
         }
     }
     for (; c < end; c++) { /* the work-item that reached the end */
@@ -44,9 +37,6 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void sample_sum(const 
         float sum = 0.0f;
         for (ulong n = 0; n < samples; n++, from += stride)
             sum += *from;
-#if READ_DW
-        sum = fma(beta, AT(dw, row, c), sum);
-#endif
-        AT(dw, row, c) = sum;
+        AT(dw, row, c) = READ_DW ? fma(beta, AT(dw, row, c), sum) : sum;
     }
 }

@@ -11,9 +11,8 @@
 #endif
 #define LARGE 0x1p100f /* LARGE / u is finite, as 1 / u <= 2^24 */
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_draw(const ulong first_sample,
-    const ulong blocks, const ulong seed, const ulong scores_offset, global float *restrict scores,
-    const ulong priorities_offset, global float *restrict priorities)
+KERNEL_OF(LOCAL) prune_draw(const ulong first_sample, const ulong blocks, const ulong seed,
+    REGION_OUT(float, scores), REGION_OUT(float, priorities))
 {
     const ulong n = get_group_id(0);
     const uint sample = draw_sample(seed, first_sample + n), key = mix(sample);

@@ -11,9 +11,9 @@
 #ifndef NORM
 #error "prune_score.cl needs NORM"
 #endif
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_score(const ulong rows,
-    const ulong cols, const ulong block_rows, const ulong run, const ulong block_cols, MAT_IN_RESTRICT(x),
-    CENTRE_PARAMETER const ulong scores_offset, global float *restrict scores)
+KERNEL_OF(LOCAL) prune_score(const ulong rows, const ulong cols, const ulong block_rows,
+    const ulong run, const ulong block_cols, MAT_IN_RESTRICT(x),
+    CENTRE_PARAMETER REGION_OUT(float, scores))
 {
     const ulong groups = (block_rows + run - 1) / run;
     const ulong n = (get_num_groups(0) - 1 - get_group_id(0)) / groups;

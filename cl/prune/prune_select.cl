@@ -18,14 +18,8 @@
 #endif
 #define BINS (1u << RADIX)
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_select(const ulong blocks,
-    const uint keep, const ulong scores_offset, global const float *restrict scores,
-    const ulong mask_offset, global uchar *restrict mask
-#if THRESHOLD
-    ,
-    const ulong thresholds_offset, global float *restrict thresholds
-#endif
-)
+KERNEL_OF(LOCAL) prune_select(const ulong blocks, const uint keep, REGION_IN(float, scores),
+    REGION_OUT(uchar, mask) IF(THRESHOLD)(, REGION_OUT(float, thresholds)))
 {
     local uint bins[BINS];
     local uint ties_before[LOCAL];
@@ -86,9 +80,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_select(cons
         const uint key = key_of(scores[i]);
         const bool kept = key > prefix || (key == prefix && rank++ < left);
         mask[i] = kept;
-#if THRESHOLD
-        best = kept ? best : max(best, key);
-#endif
+        IF(THRESHOLD)(best = kept ? best : max(best, key);)
     }
 #if THRESHOLD
     (void)atomic_max(&best_dropped, best);

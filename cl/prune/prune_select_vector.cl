@@ -61,8 +61,7 @@ static inline uint best_digit(global const short *digits, const ulong runs, cons
             const ulong stop = min(run + 0x1fff, runs); /* the four totals add up to at most 32764 */
             short16 total[4] = {(short16)(0), (short16)(0), (short16)(0), (short16)(0)};
             for (; run < stop; run++)
-#pragma unroll
-                for (int i = 0; i < 4; i++)
+                UNROLLED(i, 4)
                     total[i] -= ((global const short16 *)digits)[run * 4 + i] > below;
             const int16 lanes = convert_int16(total[0] + total[1] + total[2] + total[3]);
             const int8 eight = lanes.lo + lanes.hi;
@@ -75,15 +74,9 @@ static inline uint best_digit(global const short *digits, const ulong runs, cons
     return digit;
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void prune_select_vector(const ulong blocks,
-    const uint keep, const ulong scores_offset, global const float *restrict scores,
-    const ulong mask_offset, global uchar *restrict mask, const ulong digits_offset,
-    global short *restrict digits
-#if THRESHOLD
-    ,
-    const ulong thresholds_offset, global float *restrict thresholds
-#endif
-)
+KERNEL_OF(1) prune_select_vector(const ulong blocks, const uint keep, REGION_IN(float, scores),
+    REGION_OUT(uchar, mask),
+    REGION_OUT(short, digits) IF(THRESHOLD)(, REGION_OUT(float, thresholds)))
 {
     const ulong runs = (blocks + 63) / 64;
     scores += scores_offset + get_group_id(0) * blocks;
@@ -134,7 +127,5 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void prune_select_vector(c
             kept--;
         }
     }
-#if THRESHOLD
-    thresholds[thresholds_offset + get_group_id(0)] = score_of(best[0]);
-#endif
+    IF(THRESHOLD)(thresholds[thresholds_offset + get_group_id(0)] = score_of(best[0]);)
 }

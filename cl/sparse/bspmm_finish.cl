@@ -5,7 +5,7 @@
  *
  * Group h * ceil(rows / STRIP) + g takes rows [g * STRIP, (g + 1) * STRIP) and columns
  * [h * COLS, (h + 1) * COLS); its LOCAL work-items take columns in turn, each a vector of STRIP partial
- * sums. LOCAL 1 needs panel.clh in front, STRIP 16, and 1 KiB of local memory; else none. STRIP divides
+ * sums. LOCAL 1 needs STRIP 16 and 1 KiB of local memory; else none. STRIP divides
  * PANEL, and 4 divides STRIP; rows of partial begin at multiples of 16 bytes. */
 #include "prelude/panel.clh"
 #if !defined(LOCAL) || !defined(PANEL) || !defined(STRIP) || !defined(COLS) || !defined(READ_DW)
@@ -18,10 +18,9 @@
 #error "STRIP must divide PANEL, and 4 STRIP"
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(const ulong rows,
-    const ulong cols, const ulong inner, const ulong panels, const ulong splits,
-    const float alpha, const float beta, const ulong partial_offset,
-    global const float *restrict partial, MAT_OUT_RESTRICT(dw))
+KERNEL_OF(LOCAL) bspmm_finish(const ulong rows, const ulong cols, const ulong inner,
+    const ulong panels, const ulong splits, const float alpha, const float beta,
+    REGION_IN(float, partial), MAT_OUT_RESTRICT(dw))
 {
     const uint group = (uint)get_group_id(0), strips = (uint)((rows - 1) / STRIP + 1);
     const ulong first = (ulong)(group % strips) * STRIP;
@@ -35,8 +34,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(cons
     local float16 columns[16];
     for (; c + 16 <= last_column; c += 16) {
         float16 sum[16];
-#pragma unroll
-        for (uint k = 0; k < 16; k++) {
+        UNROLLED(k, 16) {
             sum[k] = (float16)(0.0f);
             for (ulong s = 0; s < splits; s++)
                 sum[k] += vload16(0, partial + (s * panels * inner + c + k) * PANEL);
@@ -44,34 +42,27 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(cons
         store_transposed16(sum, (local float *)columns, 16);
         for (uint i = 0; i < count; i++) {
             float16 row = columns[i] * alpha;
-#if READ_DW
-            row = fma((float16)(beta), vload16(0, &AT(dw, first + i, c)), row);
-#endif
+            if (READ_DW)
+                row = fma((float16)(beta), vload16(0, &AT(dw, first + i, c)), row);
             STORE16(row, &AT(dw, first + i, c));
         }
     }
 #endif
     for (; c < last_column; c += LOCAL) {
         float4 sum[STRIP / 4];
-#pragma unroll
-        for (uint k = 0; k < STRIP / 4; k++)
+        UNROLLED(k, STRIP / 4)
             sum[k] = (float4)(0.0f);
         global const float *from = partial + c * PANEL;
         for (ulong s = 0; s < splits; s++, from += panels * inner * PANEL)
-#pragma unroll
-            for (uint k = 0; k < STRIP / 4; k++)
+            UNROLLED(k, STRIP / 4)
                 sum[k] += *(global const float4 *)(from + 4 * k);
         float result[STRIP];
-#pragma unroll
-        for (uint k = 0; k < STRIP / 4; k++)
+        UNROLLED(k, STRIP / 4)
             vstore4(alpha * sum[k], k, result);
-#pragma unroll
-        for (uint i = 0; i < STRIP; i++)
+        UNROLLED(i, STRIP)
             if (i < count) {
-#if READ_DW
-                result[i] = fma(beta, AT(dw, first + i, c), result[i]);
-#endif
-                AT(dw, first + i, c) = result[i];
+                global float *to = &AT(dw, first + i, c);
+                *to = READ_DW ? fma(beta, *to, result[i]) : result[i];
             }
     }
 }

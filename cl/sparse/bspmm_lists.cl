@@ -22,11 +22,7 @@
 #ifndef EVEN_ROWS
 #define EVEN_ROWS 0
 #endif
-#if EVEN_ROWS
-#define CROW(i) ((int)((i) * (keep / block_rows)))
-#else
-#define CROW(i) (crow[i])
-#endif
+#define CROW(i) (EVEN_ROWS ? (int)((i) * (keep / block_rows)) : crow[i])
 
 /* The position of column j among the ascending col[begin .. end), or `end` if it is not there. */
 static inline int find_column(global const int *col, int begin, const int end, const int j)
@@ -42,12 +38,9 @@ static inline int find_column(global const int *col, int begin, const int end, c
     return begin < end && col[begin] == j ? begin : end;
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const ulong rows,
-    const ulong block_cols, const ulong block_rows, const ulong segment, const ulong segments,
-    const ulong keep,
-    const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
-    global const int *restrict col, const ulong starts_offset, global uint *restrict starts,
-    const ulong entries_offset, global uint2 *restrict entries)
+KERNEL_OF(LOCAL) bspmm_lists(const ulong rows, const ulong block_cols, const ulong block_rows,
+    const ulong segment, const ulong segments, const ulong keep, REGION_IN(int, crow),
+    REGION_IN(int, col), REGION_OUT(uint, starts), REGION_OUT(uint2, entries))
 {
     const ulong n = get_group_id(0) / segments;
     const ulong first = get_group_id(0) % segments * segment;

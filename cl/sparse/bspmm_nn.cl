@@ -2,26 +2,18 @@
  * its offset on.
  *
  * Group g takes block row I = g % block_rows of sample n = g / block_rows: up to BR rows of y. Its
- * LOCAL work-items take vectors of VW outputs in turn and walk the kept blocks of the row; in the
- * last vector, if it is not full, one output at a time. With READ_Y 0 (beta = 0) y is not read. No
+ * LOCAL work-items take vectors of VW outputs in turn, the last one padded, and walk the kept blocks of
+ * the row. With READ_Y 0 (beta = 0) y is not read. No
  * local memory. */
-#include "prelude/common.clh"
+#include "prelude/nn.clh"
 #if !defined(LOCAL) || !defined(VW) || !defined(BR) || !defined(BC) || !defined(READ_Y)
 #error "bspmm_nn.cl needs LOCAL, VW, BR, BC and READ_Y"
 #endif
 
-#if READ_Y
-#define RESULT(sum, old) fma(beta, old, alpha * (sum))
-#else
-#define RESULT(sum, old) (alpha * (sum))
-#endif
-
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nn(const ulong rows,
-    const ulong cols, const ulong outputs, const ulong block_rows, const ulong keep,
-    const float alpha, const float beta, const ulong values_offset,
-    global const float *restrict values, const ulong crow_offset,
-    global const int *restrict crow, const ulong col_offset, global const int *restrict col,
-    MAT_IN_RESTRICT(w), MAT_OUT_RESTRICT(y))
+KERNEL_OF(LOCAL) bspmm_nn(const ulong rows, const ulong cols, const ulong outputs,
+    const ulong block_rows, const ulong keep, const float alpha, const float beta,
+    REGION_IN(float, values), REGION_IN(int, crow), REGION_IN(int, col), MAT_IN_RESTRICT(w),
+    MAT_OUT_RESTRICT(y))
 {
     const ulong n = get_group_id(0) / block_rows;
     const ulong block_row = get_group_id(0) % block_rows;
@@ -33,29 +25,18 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nn(const ul
     for (ulong r = 0; r < height; r++) {
         global float *y_row = ROW(y, n * rows + block_row * BR + r);
         for (ulong o = get_local_id(0) * VW; o < outputs; o += LOCAL * VW) {
-            if (o + VW <= outputs) {
-                vec sum = (vec)(0.0f);
-                for (int k = begin; k < end; k++) {
-                    const ulong first = (ulong)col[k] * BC;
-                    const uint width = (uint)min((ulong)BC, cols - first);
-                    global const float *x = values + ((ulong)k * BR + r) * BC;
-                    for (uint c = 0; c < width; c++)
-                        sum = fma((vec)(x[c]), LOAD(ROW(w, first + c) + o), sum);
-                }
-                STORE(RESULT(sum, LOAD(y_row + o)), y_row + o);
-                continue;
+            vec sum = (vec)(0.0f);
+            for (int k = begin; k < end; k++) {
+                const ulong first = (ulong)col[k] * BC;
+                const uint width = (uint)min((ulong)BC, cols - first);
+                global const float *x = values + ((ulong)k * BR + r) * BC;
+                for (uint c = 0; c < width; c++)
+                    sum = fma((vec)(x[c]), load_part(ROW(w, first + c) + o, outputs - o, 0), sum);
             }
-            for (ulong i = o; i < outputs; i++) {
-                float sum = 0.0f;
-                for (int k = begin; k < end; k++) {
-                    const ulong first = (ulong)col[k] * BC;
-                    const uint width = (uint)min((ulong)BC, cols - first);
-                    global const float *x = values + ((ulong)k * BR + r) * BC;
-                    for (uint c = 0; c < width; c++)
-                        sum = fma(x[c], AT(w, first + c, i), sum);
-                }
-                y_row[i] = RESULT(sum, y_row[i]);
-            }
+            sum *= alpha;
+            if (READ_Y)
+                sum = fma((vec)(beta), load_part(y_row + o, outputs - o, 0), sum);
+            store_part(sum, y_row + o, outputs - o);
         }
     }
 }

@@ -50,8 +50,7 @@ static inline void read_values(const uint2 entry, global const float *x, const u
         value[v] = run.x, value[v + 1] = run.y, value[v + 2] = run.z, value[v + 3] = run.w;
     }
 #else
-#pragma unroll
-    for (uint v = 0; v < EACH; v++) {
+    UNROLLED(v, EACH) {
         const float one = from[min(EACH * t + v, (uint)CT - 1)];
         value[v] = EACH * t + v < CT ? one : 0.0f;
     }
@@ -90,12 +89,10 @@ static inline void multiply(local const uint2 *list, const uint count, const uin
             sum[i] = (float4)(p.x, q.x, p.y, q.y);
             sum[i + 1] = (float4)(p.z, q.z, p.w, q.w);
         }
-#pragma unroll
-        for (uint s = 0; s < STEPS; s++)
+        UNROLLED(s, STEPS)
             b[s] = round_step(value + MMA_EACH * s);
         read_values(list[min(e + 8, (uint)LIST - 8) + g], x, t, value);
-#pragma unroll
-        for (uint s = 0; s < STEPS; s++)
+        UNROLLED(s, STEPS)
             mma_tiles(sum, a + s * M_TILES, b + s, lane, words);
 #pragma unroll
         for (uint i = 0; i < M_TILES; i += 2) {
@@ -112,8 +109,7 @@ static inline void multiply(local const uint2 *list, const uint count, const uin
 static inline void write_dy(local uint *dy_tile, const uint c, const uint o, const dy_run d)
 {
     const float *column = (const float *)&d;
-#pragma unroll
-    for (uint v = 0; v < DYV; v++)
+    UNROLLED(v, DYV)
 #if PRECISION == 1
         dy_tile[COLUMN(c + v) + o] = mma_round(column[v]);
 #else
@@ -121,7 +117,7 @@ static inline void write_dy(local uint *dy_tile, const uint c, const uint o, con
 #endif
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_mma(NT_PARAMETERS)
+KERNEL_OF(LOCAL) bspmm_nt_mma(NT_PARAMETERS)
 {
     local float4 sum_vectors[TEAMS * SEG * SUM_PITCH / 4]; /* as vectors, for their alignment */
     local uint4 dy_vectors[(DEPTH * PANEL_WORDS + 32) / 4];
@@ -160,8 +156,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_mma(NT_P
             if (lane == 0)
                 count[now][team] = end - begin;
             read_list(entry_read, entries + entries_offset + n * keep * BR, begin, end, lane);
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++) {
+            UNROLLED(k, DY_READS) {
                 const uint i = me + k * LOCAL, o = min(i / RUNS, last_output);
                 dy_read[k] = read_dy(ROW(dy, n * outputs + first_output + o),
                     (ulong)j * BC + offset + i % RUNS * DYV, cols);
@@ -175,19 +170,16 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_mma(NT_P
         if (step < steps) {
             x = x_read;
             write_list(list[now][team], entry_read, lane);
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++) {
+            UNROLLED(k, DY_READS) {
                 const uint i = me + k * LOCAL;
                 if (i < PANEL * RUNS)
                     write_dy(dy_tile, i % RUNS * DYV, i / RUNS, dy_read[k]);
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-        for (uint s = 0; s < STEPS; s++) {
+        UNROLLED(s, STEPS) {
             uint row[MMA_EACH];
-#pragma unroll
-            for (uint i = 0; i < MMA_EACH; i++)
+            UNROLLED(i, MMA_EACH)
                 row[i] = COLUMN(EACH * (lane % 4) + MMA_EACH * s + i);
             gather(dy_tile, row, lane, a + s * M_TILES);
         }

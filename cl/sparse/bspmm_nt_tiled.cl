@@ -6,9 +6,8 @@
  *       | each work-item    |          +----+                   | PANEL outputs  |  memory
  *       +-------------------+                                   +----------------+
  *
- * A group is TEAMS teams of LANES work-items; group (Q, G, split) takes panel Q of the outputs and
- * the samples of `split`. Team t owns the rows of segment G * TEAMS + t; work-item `lane` of a team
- * holds the outputs 4 * lane .. 4 * lane + 3. For each sample, block column and run of CT columns
+ * tiled_nt.clh describes groups, teams and runs. Work-item `lane` of a team holds the outputs
+ * 4 * lane .. 4 * lane + 3. For each sample, block column and run of CT columns
  *
  *     local dy_tile[CT][PANEL]  <- the panel of dy, read along the columns, once for all teams
  *     local list[team][SEG]     <- the entries of the block column in the team's segment
@@ -51,7 +50,7 @@ static inline void multiply(local const uint2 *list, const uint count, const flo
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(NT_PARAMETERS)
+KERNEL_OF(LOCAL) bspmm_nt_tiled(NT_PARAMETERS)
 {
     local float4 sums[TEAMS * SEG * LANES];
     local float4 dy_tile_vectors[CT * PITCH / 4]; /* as vectors, for their alignment */
@@ -87,8 +86,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(NT
             if (lane == 0)
                 count[now][team] = end - begin;
             read_list(entry_read, from, begin, end, lane);
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++) {
+            UNROLLED(k, DY_READS) {
                 const uint i = me + k * LOCAL;
                 const ulong c = (ulong)j * BC + offset + i % RUNS * DYV;
                 global const float *row =
@@ -103,8 +101,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(NT
         if (step < steps) {
             x = x_read;
             write_list(list[now][team], entry_read, lane);
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++) {
+            UNROLLED(k, DY_READS) {
                 const uint i = me + k * LOCAL;
                 local float *to = dy_tile + i % RUNS * DYV * PITCH + i / RUNS;
                 if (i >= PANEL * RUNS)
@@ -118,8 +115,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(NT
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-        for (uint c = 0; c < CT; c++)
+        UNROLLED(c, CT)
             d[c] = dy_tile_vectors[c * (PITCH / 4) + lane];
         barrier(CLK_LOCAL_MEM_FENCE);
     }

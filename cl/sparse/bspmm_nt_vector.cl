@@ -65,8 +65,7 @@ static inline void multiply_entries(local const float *panel, const uint width, 
 {
     for (; e + P <= end; e += P) {
         uint2 entry[P];
-#pragma unroll
-        for (int r = 0; r < P; r++) {
+        UNROLLED(r, P) {
             entry[r] = entries[e + r];
             fetch_values(entries[e + r + AHEAD], x);
         }
@@ -79,16 +78,12 @@ static inline void multiply_entries(local const float *panel, const uint width, 
     }
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_nt_vector(const ulong batch,
-    const ulong rows, const ulong cols, const ulong outputs, const ulong block_cols,
-    const ulong segments, const ulong keep, MAT_IN_RESTRICT(dy),
-    const ulong values_offset, global const float *restrict values, const ulong starts_offset,
-    global const uint *restrict starts, const ulong entries_offset,
-    global const uint2 *restrict entries, const ulong partial_offset,
-    global float *restrict partial)
+KERNEL_OF(1) bspmm_nt_vector(const ulong batch, const ulong rows, const ulong cols,
+    const ulong outputs, const ulong block_cols, const ulong segments, const ulong keep,
+    MAT_IN_RESTRICT(dy), REGION_IN(float, values), REGION_IN(uint, starts),
+    REGION_IN(uint2, entries), REGION_OUT(float, partial))
 {
-    local float16 panel_vectors[CHUNK * V]; /* as vectors, for their alignment */
-    local float *panel = (local float *)panel_vectors;
+    LOCAL_FLOATS(panel, CHUNK * PANEL);
     const ulong first_output = get_group_id(0) * PANEL;
     const ulong split = get_group_id(1), splits = get_num_groups(1);
     values += values_offset;

@@ -53,8 +53,7 @@ static inline void read_entries(local const uint2 *list, global const float *x, 
     uint *row, float *value)
 {
     const uint column = lane / 4 * N_TILES;
-#pragma unroll
-    for (uint i = 0; i < MMA_EACH; i++) {
+    UNROLLED(i, MMA_EACH) {
         const uint2 entry = list[MMA_KEY(i, lane % 4)];
         const bool there = entry.x < SEG;
         global const float *from = x + (ulong)entry.y * BC;
@@ -68,8 +67,7 @@ static inline void read_entries(local const uint2 *list, global const float *x, 
         to[0] = there ? v.x : 0.0f, to[1] = there ? v.y : 0.0f;
         to[2] = there ? v.z : 0.0f, to[3] = there ? v.w : 0.0f;
 #else
-#pragma unroll
-        for (uint j = 0; j < N_TILES; j++) {
+        UNROLLED(j, N_TILES) {
             const float v = from[min(column + j, (uint)CT - 1)];
             to[j] = there && column + j < CT ? v : 0.0f;
         }
@@ -79,8 +77,7 @@ static inline void read_entries(local const uint2 *list, global const float *x, 
 
 static inline void round_values(const float *value, uint2 *b)
 {
-#pragma unroll
-    for (uint j = 0; j < N_TILES; j++)
+    UNROLLED(j, N_TILES)
 #if PRECISION == 1
         b[j] = (uint2)(mma_round(value[j]), mma_round(value[N_TILES + j]));
 #else
@@ -107,7 +104,7 @@ static inline void multiply(local const uint2 *list, const uint count, local con
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_mma(TN_PARAMETERS)
+KERNEL_OF(LOCAL) bspmm_tn_mma(TN_PARAMETERS)
 {
     local uint4 dy_vectors[2][PANELS / 4]; /* as vectors, for their alignment */
     local uint2 list[2][TEAMS * SLOTS][LIST];
@@ -122,15 +119,13 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_mma(TN_P
     const uint first_output = GROUP_PANEL * PANEL + me % QUADS * 4;
     global const uint *bounds = starts + starts_offset + n * segments * (block_cols + 1) + j;
     uint begin[SLOTS], end[SLOTS]; /* of the team's lists in the segment that is read */
-#pragma unroll
-    for (uint i = 0; i < SLOTS; i++) {
+    UNROLLED(i, SLOTS) {
         begin[i] = end[i] = 0;
         if (j + i < block_cols)
             begin[i] = bounds[i], end[i] = bounds[i + 1];
     }
     float4 sum[SLOTS * M_TILES * N_TILES];
-#pragma unroll
-    for (uint i = 0; i < SLOTS * M_TILES * N_TILES; i++)
+    UNROLLED(i, SLOTS * M_TILES * N_TILES)
         sum[i] = (float4)(0.0f);
     values += values_offset;
     global const float *x = values; /* of the sample that is multiplied */
@@ -145,8 +140,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_mma(TN_P
         if (step < steps) {
             global const uint2 *from = entries + entries_offset + n * keep * BR;
             bounds += block_cols + 1;
-#pragma unroll
-            for (uint i = 0; i < SLOTS; i++) {
+            UNROLLED(i, SLOTS) {
                 if (lane == 0)
                     count[now][team * SLOTS + i] = end[i] - begin[i];
                 read_list(entry_read + i * LIST_READS, from, begin[i], end[i], lane);
@@ -154,8 +148,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_mma(TN_P
                     begin[i] = bounds[i], end[i] = bounds[i + 1];
             }
             const uint last = (uint)min(segment, rows - s * segment) - 1;
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++)
+            UNROLLED(k, DY_READS)
                 if (k * ROWS < segment)
                     dy_read[k] = read_outputs(
                     ROW(dy, n * rows + s * segment + min(me / QUADS + k * ROWS, last)), first_output,
@@ -165,21 +158,18 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_mma(TN_P
                 s = 0, n++;
         }
         if (step > 0)
-#pragma unroll
-            for (uint i = 0; i < SLOTS; i++)
+            UNROLLED(i, SLOTS)
                 multiply(list[1 - now][team * SLOTS + i],
                     mma_count(count[1 - now], team * SLOTS + i, TEAMS * SLOTS),
                     (local const uint *)dy_vectors[1 - now], x + offset, lane,
                     mma_words + team * MMA_WORDS, sum + i * M_TILES * N_TILES);
         if (step < steps) {
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++)
+            UNROLLED(k, DY_READS)
                 if (me / QUADS + k * ROWS < segment && me < ROWS * QUADS)
                     *(local dy_word *)((local uint *)dy_vectors[now] +
                                        (me / QUADS + k * ROWS) * PITCH + me % QUADS * WORD) =
                         round_outputs(dy_read[k]);
-#pragma unroll
-            for (uint i = 0; i < SLOTS; i++)
+            UNROLLED(i, SLOTS)
                 write_list(list[now][team * SLOTS + i], entry_read + i * LIST_READS, lane);
             x = values + sample * keep * BR * BC;
         }
@@ -188,8 +178,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_mma(TN_P
     partial += TN_PARTIAL + 4 * (lane / 4);
 #pragma unroll
     for (uint i = 0; i < SLOTS * M_TILES; i += 2)
-#pragma unroll
-        for (uint k = 0; k < N_TILES; k++) {
+        UNROLLED(k, N_TILES) {
             const uint c = lane % 4 * 2 * N_TILES + k; /* column 2 (lane % 4) of matrix k */
             const float4 low = sum[i * N_TILES + k], high = sum[(i + 1) * N_TILES + k];
             const uint block = j + i / M_TILES;

@@ -6,9 +6,7 @@
  *     |    |(local|     |   t'-> |     |kept|     |          +------------------+  CT x 4 of each
  *     +----+------+-----+        +-----+----+-----+                                work-item
  *
- * A group is TEAMS teams of LANES work-items; group (P, G, split) takes panel P and the samples of
- * `split`. Each team owns SLOTS tiles of CT columns, tile (G * TEAMS + team) * SLOTS + i: part
- * tile % CHUNKS of block column tile / CHUNKS. Work-item `lane` of a team holds the outputs
+ * tiled_tn.clh describes groups, teams and tiles. Work-item `lane` of a team holds the outputs
  * 4 * lane .. 4 * lane + 3 of its tiles. For each segment of SEG rows
  *
  *     local dy_tile[SEG][LANES]                 <- the panel of dy, once for all teams
@@ -27,12 +25,6 @@
  * to 16, at most BC; SLOTS 1 where CT < BC. SEG: 1 to 256. DYV 4: rows of dy begin at multiples of 16
  * bytes and have a multiple of 4 elements; else 1. */
 #include "sparse/tiled_tn.clh"
-#if !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CT)
-#error "bspmm_tn_tiled.cl needs BC, BR, SEG and CT"
-#endif
-#if !defined(LANES) || !defined(TEAMS) || !defined(SLOTS) || !defined(DYV)
-#error "bspmm_tn_tiled.cl needs LANES, TEAMS, SLOTS and DYV"
-#endif
 #if CT > BC || CT > 16 || (CT < BC && SLOTS != 1)
 #error "CT is at most BC and 16, SLOTS 1 where CT < BC"
 #endif
@@ -58,7 +50,7 @@ static inline void multiply(local const uint2 *list, const uint count, local con
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN_PARAMETERS)
+KERNEL_OF(LOCAL) bspmm_tn_tiled(TN_PARAMETERS)
 {
     local float4 dy_tile[2][SEG * LANES];
     local uint2 list[2][TEAMS * SLOTS][SEG];
@@ -74,15 +66,13 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
     /* The bounds of the team's lists, of the segment after the one that is read. */
     global const uint *bounds = starts + starts_offset + n * segments * (block_cols + 1) + j;
     uint begin[SLOTS], end[SLOTS];
-#pragma unroll
-    for (uint i = 0; i < SLOTS; i++) {
+    UNROLLED(i, SLOTS) {
         begin[i] = end[i] = 0;
         if (j + i < block_cols)
             begin[i] = bounds[i], end[i] = bounds[i + 1];
     }
     float4 sum[SLOTS * CT];
-#pragma unroll
-    for (uint i = 0; i < SLOTS * CT; i++)
+    UNROLLED(i, SLOTS * CT)
         sum[i] = (float4)(0.0f);
     values += values_offset;
     global const float *x = values; /* of the sample that is multiplied */
@@ -97,8 +87,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
         if (step < steps) {
             global const uint2 *from = entries + entries_offset + n * keep * BR;
             bounds += block_cols + 1;
-#pragma unroll
-            for (uint i = 0; i < SLOTS; i++) {
+            UNROLLED(i, SLOTS) {
                 if (lane == 0)
                     count[now][team * SLOTS + i] = end[i] - begin[i];
                 read_list(entry_read + i * LIST_READS, from, begin[i], end[i], lane);
@@ -106,8 +95,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
                     begin[i] = bounds[i], end[i] = bounds[i + 1];
             }
             const uint last = (uint)min(segment, rows - s * segment) - 1;
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++)
+            UNROLLED(k, DY_READS)
                 if (k * TEAMS < segment)
                     dy_read[k] = READ_DY(now, n, s, min(team + k * TEAMS, last));
             s++;
@@ -116,27 +104,22 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
             FIND_RESULTS(1 - now, s)
         }
         if (step > 0)
-#pragma unroll
-            for (uint i = 0; i < SLOTS; i++)
+            UNROLLED(i, SLOTS)
                 multiply(list[1 - now][team * SLOTS + i], count[1 - now][team * SLOTS + i],
                     dy_tile[1 - now] + lane, x + offset, sum + i * CT);
         if (step < steps) {
-#pragma unroll
-            for (uint k = 0; k < DY_READS; k++)
+            UNROLLED(k, DY_READS)
                 if (team + k * TEAMS < segment)
                     dy_tile[now][(team + k * TEAMS) * LANES + lane] = dy_read[k];
-#pragma unroll
-            for (uint i = 0; i < SLOTS; i++)
+            UNROLLED(i, SLOTS)
                 write_list(list[now][team * SLOTS + i], entry_read + i * LIST_READS, lane);
             x = values + sample * keep * BR * BC;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     partial += TN_PARTIAL;
-#pragma unroll
-    for (uint i = 0; i < SLOTS; i++)
-#pragma unroll
-        for (uint c = 0; c < CT; c++)
+    UNROLLED(i, SLOTS)
+        UNROLLED(c, CT)
             if (j + i < block_cols && offset + c >= tile % CHUNKS * CT)
                 *(global float4 *)(partial + ((ulong)(j + i) * BC + offset + c) * PANEL + 4 * lane) =
                     sum[i * CT + c];

@@ -71,16 +71,12 @@ static inline void multiply_columns(local const float *panel, const segment s, c
     }
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_tn_vector(const ulong batch,
-    const ulong rows, const ulong outputs, const ulong block_cols, const ulong segment_rows,
-    const ulong segments, const ulong keep, const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy),
-    const ulong values_offset, global const float *restrict values, const ulong starts_offset,
-    global const uint *restrict starts, const ulong entries_offset,
-    global const uint2 *restrict entries, const ulong partial_offset,
-    global float *restrict partial)
+KERNEL_OF(1) bspmm_tn_vector(const ulong batch, const ulong rows, const ulong outputs,
+    const ulong block_cols, const ulong segment_rows, const ulong segments, const ulong keep,
+    const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), REGION_IN(float, values),
+    REGION_IN(uint, starts), REGION_IN(uint2, entries), REGION_OUT(float, partial))
 {
-    local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
-    local float *panel = (local float *)panel_vectors;
+    LOCAL_FLOATS(panel, SEG * PANEL);
     const share mine = share_of_group(batch, panels, panel_run);
     const ulong panel_size = block_cols * BC * PANEL;
     const uint next_rows = (uint)((segment_rows * CB + block_cols * BC - 1) / (block_cols * BC));

@@ -87,15 +87,10 @@ static inline uint is_kept(const uint marked, uint *fill)
     return marked | fills;
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const ulong block_rows,
-    const ulong block_cols, const ulong keep, const ulong mask_offset,
-    global const uchar *restrict mask, const ulong crow_offset, global int *RESTRICT_ALONE crow,
-    const ulong col_offset, global int *RESTRICT_ALONE col
-#if TO_BITMAP
-    ,
-    const ulong bitmap_offset, global uchar *restrict bitmap
-#endif
-)
+KERNEL_OF(LOCAL) bsr_index(const ulong block_rows, const ulong block_cols, const ulong keep,
+    REGION_IN(uchar, mask), const ulong crow_offset, global int *RESTRICT_ALONE crow,
+    const ulong col_offset,
+    global int *RESTRICT_ALONE col IF(TO_BITMAP)(, REGION_OUT(uchar, bitmap)))
 {
     const uint me = get_local_id(0);
     const ulong n = get_group_id(0), blocks = block_rows * block_cols, bytes = (blocks + 7) / 8;

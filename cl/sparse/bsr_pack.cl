@@ -26,11 +26,6 @@
 #define RUN            run
 #define RUN_END(first) min((first) + run, block_rows)
 #endif
-#if SCALED
-#define SCALE(k) WIDEN_SCALE(scales[k])
-#else
-#define SCALE(k) 1.0f
-#endif
 
 /* Copies `width` floats, times weight, to a row of a block that starts with element `first`, and pads
  * with zeros to BC. */
@@ -73,21 +68,11 @@ static inline ushort block_scale(global const float *x, const ulong ld, global c
 }
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ulong rows,
-    const ulong cols, const ulong block_rows, const ulong run, const ulong keep,
-    MAT_IN_RESTRICT(x), CENTRE_PARAMETER const ulong crow_offset, global const int *restrict crow,
-    const ulong col_offset, global const int *restrict col, const ulong values_offset,
-    global stored *restrict values
-#if SCALED
-    ,
-    const ulong scales_offset, global ushort *RESTRICT_ALONE scales
-#endif
-#if WEIGHTED
-    ,
-    const ulong block_cols, const ulong scores_offset, global const float *restrict scores,
-    const ulong thresholds_offset, global const float *restrict thresholds
-#endif
-)
+KERNEL_OF(LOCAL) bsr_pack(const ulong rows, const ulong cols, const ulong block_rows,
+    const ulong run, const ulong keep, MAT_IN_RESTRICT(x), CENTRE_PARAMETER REGION_IN(int, crow),
+    REGION_IN(int, col), REGION_OUT(stored, values)
+    IF(SCALED)(, const ulong scales_offset, global ushort *RESTRICT_ALONE scales)
+    IF(WEIGHTED)(, const ulong block_cols, REGION_IN(float, scores), REGION_IN(float, thresholds)))
 {
     const ulong groups = (block_rows + RUN - 1) / RUN;
     const ulong n = get_group_id(0) / groups;
@@ -97,9 +82,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     crow += crow_offset + n * (block_rows + 1);
     col += col_offset + n * keep;
     values += values_offset + n * keep * BLOCK;
-#if SCALED
-    scales += scales_offset + n * keep;
-#endif
+    IF(SCALED)(scales += scales_offset + n * keep;)
 #if WEIGHTED
     scores += scores_offset + n * block_rows * block_cols;
     const float threshold = thresholds[thresholds_offset + n];
@@ -151,15 +134,10 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const ulong rows,
-    const ulong cols, const ulong block_rows, const ulong run, const ulong keep,
-    const ulong values_offset, global const stored *restrict values,
-#if SCALED
-    const ulong scales_offset, global const ushort *restrict scales,
-#endif
-    const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
-    global const int *restrict col, global float *RESTRICT_ALONE y_buffer, const ulong y_offset,
-    const ulong y_ld)
+KERNEL_OF(LOCAL) bsr_unpack(const ulong rows, const ulong cols, const ulong block_rows,
+    const ulong run, const ulong keep, REGION_IN(stored, values),
+    IF(SCALED)(REGION_IN(ushort, scales), ) REGION_IN(int, crow), REGION_IN(int, col),
+    global float *RESTRICT_ALONE y_buffer, const ulong y_offset, const ulong y_ld)
 {
     const ulong groups = (block_rows + RUN - 1) / RUN;
     const ulong n = get_group_id(0) / groups;
@@ -168,9 +146,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const 
     crow += crow_offset + n * (block_rows + 1);
     col += col_offset + n * keep;
     values += values_offset + n * keep * BLOCK;
-#if SCALED
-    scales += scales_offset + n * keep;
-#endif
+    IF(SCALED)(scales += scales_offset + n * keep;)
     for (ulong block_row = first; block_row < last; block_row++) {
         const ulong height = min((ulong)BR, rows - block_row * BR);
         const ulong begin = (ulong)crow[block_row], end = (ulong)crow[block_row + 1];

@@ -8,22 +8,13 @@
 #error "bsr_widen.cl needs LOCAL and BLOCK"
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_widen(const ulong blocks,
-    const ulong run, const ulong values_offset, global const stored *restrict values,
-#if SCALED
-    const ulong scales_offset, global const ushort *restrict scales,
-#endif
-    const ulong widened_offset, global float *restrict widened)
+KERNEL_OF(LOCAL) bsr_widen(const ulong blocks, const ulong run, REGION_IN(stored, values),
+    IF(SCALED)(REGION_IN(ushort, scales), ) REGION_OUT(float, widened))
 {
     const ulong begin = get_group_id(0) * run, end = min(begin + run, blocks);
     values += values_offset;
     widened += widened_offset;
-#if SCALED
-    scales += scales_offset;
-#define SCALE(b) WIDEN_SCALE(scales[b])
-#else
-#define SCALE(b) 1.0f
-#endif
+    IF(SCALED)(scales += scales_offset;)
 #if LOCAL == 1
     for (ulong b = begin; b < end; b++) {
         const float scale = SCALE(b);

@@ -25,7 +25,7 @@
     const float b1, const float b1_rest, const float b2, const float b2_rest, const float m_scale, \
         const float v_scale, const float eps
 
-GROUP void sgd(TABLE, const float lr, const float momentum, const float wd, const uint start, IN g,
+KERNEL_OF(LOCAL) sgd(TABLE, const float lr, const float momentum, const float wd, const uint start, IN g,
     OUT p, OUT v)
 {
     SHARE;
@@ -59,7 +59,7 @@ static inline vec adam(const vec g, global float *m, global float *v, const ulon
     return adam_direction(mean, square, m_scale, v_scale, eps);
 }
 
-GROUP void adamw(TABLE, const float lr, const float lr_wd, ADAM, IN g, OUT p, OUT m, OUT v)
+KERNEL_OF(LOCAL) adamw(TABLE, const float lr, const float lr_wd, ADAM, IN g, OUT p, OUT m, OUT v)
 {
     SHARE;
     const float decay = t.decay ? lr_wd : 0;
@@ -72,8 +72,8 @@ GROUP void adamw(TABLE, const float lr, const float lr_wd, ADAM, IN g, OUT p, OU
     }
 }
 
-GROUP void lamb_moments(
-    TABLE, const float wd, ADAM, IN g, IN p, OUT m, OUT v, MAT_OUT_RESTRICT(partial))
+KERNEL_OF(LOCAL) lamb_moments(TABLE, const float wd, ADAM, IN g, IN p, OUT m, OUT v,
+    MAT_OUT_RESTRICT(partial))
 {
     local float part[LOCAL];
     SHARE;
@@ -94,8 +94,7 @@ GROUP void lamb_moments(
 }
 
 /* Work-item s adds up the partial sums s, s + SLICES, ...; work-item 0 adds up the work-items in order. */
-kernel __attribute__((reqd_work_group_size(SLICES, 1, 1))) void lamb_ratio(
-    TABLE, MAT_IN_RESTRICT(partial), MAT_OUT_RESTRICT(ratio))
+KERNEL_OF(SLICES) lamb_ratio(TABLE, MAT_IN_RESTRICT(partial), MAT_OUT_RESTRICT(ratio))
 {
     local float4 slices[SLICES];
     const ulong index = get_group_id(0), groups = (table[index].count + CHUNK - 1) / CHUNK;
@@ -111,7 +110,7 @@ kernel __attribute__((reqd_work_group_size(SLICES, 1, 1))) void lamb_ratio(
         AT(ratio, 0, index) = p_norm == 0 || r_norm == 0 ? 1 : p_norm / r_norm;
 }
 
-GROUP void lamb_apply(TABLE, const float lr, const float wd, const float m_scale,
+KERNEL_OF(LOCAL) lamb_apply(TABLE, const float lr, const float wd, const float m_scale,
     const float v_scale, const float eps, MAT_IN_RESTRICT(ratio), IN m, IN v, OUT p)
 {
     SHARE;

@@ -8,7 +8,7 @@
  * clip_factor is one work-item of one group. Local memory: LOCAL floats in square_sum. */
 #include "train/optimizer.clh"
 
-GROUP void square_sum(TABLE, IN g, MAT_OUT_RESTRICT(partial))
+KERNEL_OF(LOCAL) square_sum(TABLE, IN g, MAT_OUT_RESTRICT(partial))
 {
     local float part[LOCAL];
     SHARE;
@@ -19,7 +19,7 @@ GROUP void square_sum(TABLE, IN g, MAT_OUT_RESTRICT(partial))
         vstore2(sums, 0, ROW(partial, t.partial + chunk));
 }
 
-GROUP void clip_factor(const float max_norm, MAT_IN_RESTRICT(sums), MAT_OUT_RESTRICT(norm),
+KERNEL_OF(LOCAL) clip_factor(const float max_norm, MAT_IN_RESTRICT(sums), MAT_OUT_RESTRICT(norm),
     MAT_OUT_RESTRICT(factor))
 {
     const float found = norm_of(AT(sums, 0, 0), AT(sums, 0, 1));
@@ -29,7 +29,7 @@ GROUP void clip_factor(const float max_norm, MAT_IN_RESTRICT(sums), MAT_OUT_REST
     }
 }
 
-GROUP void scale(TABLE, MAT_IN_RESTRICT(factor), OUT g)
+KERNEL_OF(LOCAL) scale(TABLE, MAT_IN_RESTRICT(factor), OUT g)
 {
     const float by = AT(factor, 0, 0);
     SHARE;
