@@ -60,8 +60,9 @@ static inline void fetch_values(const uint2 entry, global const float *x)
     } while (0)
 
 /* partial += the panel times the kept values of entries [e, end), whose rows are those of `partial`. */
-static inline void multiply_entries(local const float *panel, const uint width, global const uint2 *entries,
-    uint e, const uint end, global const float *x, global float *partial)
+static inline void multiply_entries(local const float *restrict panel, const uint width,
+    global const uint2 *restrict entries, uint e, const uint end, global const float *restrict x,
+    global float *restrict partial)
 {
     for (; e + P <= end; e += P) {
         uint2 entry[P];
