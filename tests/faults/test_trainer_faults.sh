@@ -99,7 +99,7 @@ nothing_left() {
     esac
 }
 
-# The exit codes (trainer/fault.h) that say what failed: 1 run, 3 no device, 4 file, 5 memory.
+# The exit codes (trainer/base/fault.h) that say what failed: 1 run, 3 no device, 4 file, 5 memory.
 # CL_OUT_OF_RESOURCES (-5) is memory, CL_INVALID_OPERATION (-59) is neither.
 codes_of_failure() {
     local function

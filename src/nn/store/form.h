@@ -21,7 +21,7 @@ typedef struct clprune__kept {
     uint64_t seed; /* of the next store */
 } clprune__kept;
 
-typedef struct clprune__packing clprune__packing; /* nn/packed_form.h */
+typedef struct clprune__packing clprune__packing; /* nn/store/packed_form.h */
 
 /* A form. Callers have checked that ranges lie inside the store and matrices have their shapes. */
 struct clprune__form {
