@@ -9,9 +9,34 @@ gemm_ref gemm_ref_begin(size_t m, size_t n)
     return (gemm_ref){.m = m, .n = n, .want = test_doubles(m * n), .bound = test_doubles(m * n)};
 }
 
+float (*gemm_ref_operand)(float);
+
+float gemm_ref_bf16(float x)
+{
+    if (!isfinite(x))
+        return x;
+    if (fabsf(x) < 0x1p-126f)
+        return copysignf(0, x);
+    int exponent;
+    const double fraction = frexp((double)x, &exponent);
+    return (float)ldexp(rint(ldexp(fraction, 8)), exponent - 8);
+}
+
+static const float *operand(const float *x, size_t count)
+{
+    if (gemm_ref_operand == NULL)
+        return x;
+    float *rounded = test_floats(count);
+    for (size_t i = 0; i < count; i++)
+        rounded[i] = gemm_ref_operand(x[i]);
+    return rounded;
+}
+
 void gemm_ref_add(
     gemm_ref *ref, bool transpose_a, bool transpose_b, size_t k, const float *a, const float *b)
 {
+    a = operand(a, ref->m * k);
+    b = operand(b, k * ref->n);
     for (size_t r = 0; r < ref->m; r++) {
         for (size_t i = 0; i < k; i++) {
             const double x = transpose_a ? a[i * ref->m + r] : a[r * k + i];

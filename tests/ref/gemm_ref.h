@@ -19,6 +19,13 @@ typedef struct gemm_ref {
 
 gemm_ref gemm_ref_begin(size_t m, size_t n);
 
+/* If not NULL, it rounds the operands of gemm_ref_add. The fixture sets it to the precision of
+ * test_context(). */
+extern float (*gemm_ref_operand)(float);
+
+/* The nearest bf16, ties to even; subnormal ones are 0, ones above the largest bf16 may be Inf. */
+float gemm_ref_bf16(float x);
+
 /* Adds the K terms of op(a) * op(b). */
 void gemm_ref_add(
     gemm_ref *ref, bool transpose_a, bool transpose_b, size_t k, const float *a, const float *b);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/gemm_ref.h"
 #include "support/test_folder.h"
 #include "support/test_memory.h"
 
@@ -171,6 +172,8 @@ static int open_context(void **state)
         fprintf(stderr, "%s\n", clprune_last_error(NULL));
         return -1;
     }
+    gemm_ref_operand =
+        clprune_context_precision(context) == CLPRUNE_PRECISION_BF16 ? gemm_ref_bf16 : NULL;
     if (layer_is_missing()) {
         fprintf(stderr,
             "the device is larger than DEVICE_LAYER=%s: OPENCL_LAYERS names no layer, "

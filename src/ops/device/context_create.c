@@ -5,6 +5,7 @@
 #include "clprune/plan.h"
 #include "ops/device/mma.h"
 #include "ops/device/ops_state.h"
+#include "ops/device/precision.h"
 #include "ops/device/self_check.h"
 #include "ops/device/switches.h"
 #include "ops/products/gemm_private.h"
@@ -30,7 +31,7 @@ static clprune_status write_setup(clprune_context *context)
         vector ? "vector" : "tiled", clprune_precision_name(ops->precision),
         !fp32 && ops->mma_emulated ? ", emulated" : "", (int)ops->gemm_engine,
         (unsigned long long)facts->local_memory, facts->max_work_group,
-        vector && fp32 ? 0 : (unsigned)facts->compute_units);
+        vector && !clprune__uses_mma(context) ? 0 : (unsigned)facts->compute_units);
     for (size_t i = 0; i < count && (size_t)length < sizeof ops->setup; i++)
         length += snprintf(ops->setup + length, sizeof ops->setup - (size_t)length, "%s.%s %u\n",
             entries[i].section, entries[i].key,
@@ -54,7 +55,7 @@ static clprune_status open_ops(clprune_context *context, const clprune_context_o
     if (!switches->skip_check)
         TRY(clprune__self_check(context));
     TRY(clprune__tuning_open(context, &context->ops->tuning));
-    TRY(clprune__mma_open(context, options->precision));
+    TRY(clprune__precision_open(context, options->precision, switches->convert_bf16));
     TRY(write_setup(context));
 done:
     return status;

@@ -7,9 +7,9 @@
 
 #include "clprune/memory.h"
 #include "ops/device/ops_state.h"
+#include "ops/device/precision.h"
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
-#include "runtime/context/queue.h"
 #include "runtime/launch/backend.h"
 #include "runtime/launch/launch.h"
 #include "runtime/memory/transfer.h"
@@ -18,13 +18,16 @@ static const clprune__kernel_def mma_probe_kernel = {"device/mma_probe.cl", "mma
 
 #define COMPUTE_CAPABILITY_MAJOR 0x4000 /* of cl_nv_device_attribute_query */
 
-/* By clprune_precision; DEFAULT has none. */
-static const char *const names[] = {NULL, "fp32", "tf32", "bf16"};
-
-enum { WARP = 32, PRECISIONS = sizeof names / sizeof names[0] };
+enum { WARP = 32 };
 
 /* The probe's product: tiles of 16 x 8, its M x N results, and k at most. */
 enum { M_TILES = 2, N_TILES = 2, M = 16 * M_TILES, N = 8 * N_TILES, MOST_K = 16 };
+
+bool clprune__uses_mma(const clprune_context *context)
+{
+    return context->ops->precision != CLPRUNE_PRECISION_FP32 &&
+           context->ops->pairs == CLPRUNE__PAIRS_NONE;
+}
 
 size_t clprune__mma_depth(const clprune_context *context)
 {
@@ -46,26 +49,6 @@ size_t clprune__mma_local(const clprune_context *context, size_t m_tiles, size_t
     return context->ops->mma_emulated ? WARP * (4 * m_tiles + 2 * n_tiles) * sizeof(cl_uint) : 0;
 }
 
-/* The option, else $CLPRUNE_PRECISION. */
-static clprune_status choose_precision(clprune_context *context, clprune_precision option)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const char *environment = getenv("CLPRUNE_PRECISION");
-    REQUIRE((unsigned)option < PRECISIONS, CLPRUNE_INVALID_ARGUMENT,
-        "options.precision is %d, expected a clprune_precision", (int)option);
-    context->ops->precision = option != CLPRUNE_PRECISION_DEFAULT ? option : CLPRUNE_PRECISION_FP32;
-    if (option != CLPRUNE_PRECISION_DEFAULT || environment == NULL || environment[0] == '\0')
-        goto done;
-    size_t i = CLPRUNE_PRECISION_FP32;
-    while (i < PRECISIONS && strcmp(environment, names[i]) != 0)
-        i++;
-    REQUIRE(i < PRECISIONS, CLPRUNE_INVALID_ARGUMENT,
-        "CLPRUNE_PRECISION is \"%.100s\", expected fp32, tf32 or bf16", environment);
-    context->ops->precision = (clprune_precision)i;
-done:
-    return status;
-}
-
 /* The major number of NVIDIA's compute capability, 0 for other devices. */
 static clprune_status compute_capability(clprune_context *context, cl_uint *major)
 {
@@ -85,17 +68,6 @@ static clprune_status compute_capability(clprune_context *context, cl_uint *majo
 done:
     free(extensions);
     return status;
-}
-
-/* x, rounded as an operand: TF32 to 10 fraction bits, ties away from zero; bf16 to 7, ties to
- * even. */
-static double rounded(clprune_precision precision, double x)
-{
-    int exponent;
-    const double fraction = frexp(x, &exponent); /* 0.5 <= |fraction| < 1 */
-    if (precision == CLPRUNE_PRECISION_TF32)
-        return ldexp(round(ldexp(fraction, 11)), exponent - 11);
-    return ldexp(rint(ldexp(fraction, 8)), exponent - 8);
 }
 
 /* Fills a (M x k), b (k x N) and c (M x N), one after the other. Of a and b, one has 12 fraction
@@ -127,8 +99,8 @@ static clprune_status compare(
     for (size_t i = 0; i < M * N; i++) {
         double want = (double)c[i];
         for (size_t e = 0; e < k; e++)
-            want += rounded(precision, (double)a[i / N * k + e]) *
-                    rounded(precision, (double)b[e * N + i % N]);
+            want += clprune__round_operand(precision, (double)a[i / N * k + e]) *
+                    clprune__round_operand(precision, (double)b[e * N + i % N]);
         REQUIRE((double)got[i] == want, CLPRUNE_UNSUPPORTED,
             "the probe's element (%zu, %zu) is %.9g instead of %.9g", i / N, i % N, (double)got[i],
             want);
@@ -137,8 +109,7 @@ done:
     return status;
 }
 
-/* Runs the probe once; fails if a result is wrong. */
-static clprune_status run_probe(clprune_context *context, bool round_a)
+clprune_status clprune__mma_probe(clprune_context *context, bool round_a)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t k = clprune__mma_depth(context), c_at = M * k + k * N, local = WARP;
@@ -161,67 +132,22 @@ done:
     return status;
 }
 
-/* Writes the reason why tensor cores are not usable, or an empty text if they are. */
-static clprune_status probe(clprune_context *context, char *reason, size_t size)
+clprune_status clprune__mma_missing(clprune_context *context, char *reason, size_t size)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    cl_uint major;
+    cl_uint major = 0;
+    const bool emulated = context->ops->mma_emulated;
     reason[0] = '\0';
-    TRY(compute_capability(context, &major));
-    if (!context->ops->mma_emulated && major < 8) {
-        (void)snprintf(
-            reason, size, "the device is not an NVIDIA GPU of compute capability 8.0 or later");
-        goto done;
-    }
-    clprune__own_queue own;
-    TRY(clprune__own_queue_begin(context, &own));
-    /* A failed probe is not the caller's error: it is not logged as one. */
-    const clprune_log_fn log = context->log;
-    context->log = NULL;
-    for (int i = 0; i < 2 && reason[0] == '\0'; i++)
-        if (run_probe(context, i == 0) != CLPRUNE_SUCCESS)
-            (void)snprintf(reason, size, "%.*s", (int)size - 1, clprune__error_text(context));
-    context->log = log;
-    clprune__own_queue_end(context, &own);
-    clprune__error_text(context)[0] = '\0'; /* the context's own: it has no lock yet */
-    clprune_memory_reset_peak(context);
-done:
-    return status;
-}
-
-clprune_status clprune__mma_open(clprune_context *context, clprune_precision option)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    TRY(choose_precision(context, option));
-    const clprune_precision wanted = context->ops->precision;
-    if (wanted == CLPRUNE_PRECISION_FP32)
-        goto done;
-    char reason[1024] = "";
-    if (context->facts.max_work_group < WARP)
-        (void)snprintf(reason, sizeof reason, "the device's work-groups are smaller than %d", WARP);
-    else if (context->backend->runs)
-        TRY(probe(context, reason, sizeof reason));
-    else if (!context->ops->mma_emulated && strstr(context->facts.vendor, "NVIDIA") == NULL)
-        (void)snprintf(reason, sizeof reason, "the device is not an NVIDIA GPU");
-    if (reason[0] != '\0') {
-        context->ops->precision = CLPRUNE_PRECISION_FP32;
-        clprune__log(context, CLPRUNE_LOG_WARNING,
-            "precision %s is not available, block-sparse products stay in fp32: %s", names[wanted],
-            reason);
-    } else {
-        clprune__log(context, CLPRUNE_LOG_INFO, "precision %s, %s", names[wanted],
-            context->ops->mma_emulated ? "emulated" : "by mma.sync");
+    if (context->facts.max_work_group < WARP) {
+        (void)snprintf(reason, size, "the device's work-groups are smaller than %d", WARP);
+    } else if (context->backend->runs) {
+        TRY(compute_capability(context, &major));
+        if (!emulated && major < 8)
+            (void)snprintf(
+                reason, size, "the device is not an NVIDIA GPU of compute capability 8.0 or later");
+    } else if (!emulated && strstr(context->facts.vendor, "NVIDIA") == NULL) {
+        (void)snprintf(reason, size, "the device is not an NVIDIA GPU");
     }
 done:
     return status;
-}
-
-clprune_precision clprune_context_precision(const clprune_context *context)
-{
-    return context != NULL ? context->ops->precision : CLPRUNE_PRECISION_FP32;
-}
-
-const char *clprune_precision_name(clprune_precision precision)
-{
-    return (unsigned)precision < PRECISIONS ? names[precision] : NULL;
 }

@@ -3,14 +3,21 @@
 #ifndef CLPRUNE_OPS_MMA_H
 #define CLPRUNE_OPS_MMA_H
 
+#include <stdbool.h>
+
 #include "clprune/context.h"
 #include "runtime/launch/defines.h"
 
-/* Sets context->ops->precision from the option and $CLPRUNE_PRECISION. mma_emulated must be set,
- * and launches must work. A narrow precision is probed with mma_probe.cl; if the results are wrong,
- * the precision is fp32, with one warning. A dry context runs nothing: NVIDIA devices are assumed
- * to work. Errors: INVALID_ARGUMENT (the option, the environment variable). */
-clprune_status clprune__mma_open(clprune_context *context, clprune_precision option);
+/* Writes the reason why the device has no tensor cores, or an empty text. A dry context runs
+ * nothing: NVIDIA devices are assumed to have them. */
+clprune_status clprune__mma_missing(clprune_context *context, char *reason, size_t size);
+
+/* Runs a product on tensor cores, mma_probe.cl; fails if a result is wrong. Of the operands, a or b
+ * is rounded. */
+clprune_status clprune__mma_probe(clprune_context *context, bool round_a);
+
+/* Whether block-sparse products run on tensor cores. */
+bool clprune__uses_mma(const clprune_context *context);
 
 /* Appends the defines of mma.clh. */
 void clprune__mma_defines(

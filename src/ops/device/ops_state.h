@@ -14,13 +14,21 @@ typedef enum clprune__gemm_engine {
     CLPRUNE__ENGINE_BY_KIND
 } clprune__gemm_engine;
 
+/* Products of bf16 in vector kernels: none, or the values of BF16 in pairs.clh. */
+typedef enum clprune__pairs {
+    CLPRUNE__PAIRS_NONE,
+    CLPRUNE__PAIRS_CONVERTED,  /* by fp32 */
+    CLPRUNE__PAIRS_INSTRUCTION /* AVX512-BF16 */
+} clprune__pairs;
+
 enum { CLPRUNE__SETUP_TEXT = 4096 }; /* bytes, with the zero at the end */
 
 typedef struct clprune__ops {
     clprune__tuning tuning;
     char setup[CLPRUNE__SETUP_TEXT]; /* context->setup */
     clprune__gemm_engine gemm_engine;
-    clprune_precision precision; /* operands of bspmm_tn and bspmm_nt */
+    clprune_precision precision; /* of products; TF32 and, in tiled kernels, BF16 of bspmm alone */
+    clprune__pairs pairs;        /* vector kernels: bf16 */
     bool mma_emulated;           /* OpenCL C emulates tensor cores */
     bool blast_ready;            /* CLBlast was told this context's parameters */
     cl_mem blast_temp;           /* CLBlast's temporary, in a buffer of its own */

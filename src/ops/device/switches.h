@@ -1,5 +1,5 @@
-/* The switches for tests, $CLPRUNE_DEBUG: "kernels=tiled,gemm=clblast,mma=emulated,forget=poison,
- * check=off". */
+/* The switches for tests, $CLPRUNE_DEBUG: "kernels=tiled,gemm=clblast,mma=emulated,
+ * bf16=converted,forget=poison,check=off". */
 #ifndef CLPRUNE_OPS_SWITCHES_H
 #define CLPRUNE_OPS_SWITCHES_H
 
@@ -18,6 +18,7 @@ typedef struct clprune__switches {
     clprune_kernels kernels;   /* kernels=auto, vector or tiled */
     clprune__gemm_switch gemm; /* gemm=auto, vector, tiled or clblast */
     bool emulate_mma;          /* mma=auto or emulated */
+    bool convert_bf16;         /* bf16=auto or converted */
     bool poison;               /* forget=keep or poison */
     bool skip_check;           /* check=on or off */
 } clprune__switches;

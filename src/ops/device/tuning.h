@@ -42,6 +42,12 @@ typedef struct clprune__tuning {
             packed_accumulators, groups_per_unit;
     } gemm;
 
+    /* gemm_bf16_vector.cl, likewise: op(a) is packed in either case. panel_depth: a multiple of 32.
+     */
+    struct {
+        uint32_t accumulators, tile_vectors, panel_depth, block_rows, groups_per_unit;
+    } gemm_bf16;
+
     /* bspmm_tn_vector.cl. Tiles have long_list_columns if the lists of a segment's columns have
      * long_list entries or more, else tile_columns. panel_bytes: of dy in the first-level cache,
      * with room left for values and results. Panels with up to results_bytes of results share a

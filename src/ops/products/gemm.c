@@ -79,7 +79,9 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
     }
     if (engine == CLPRUNE__ENGINE_BLAST && !clprune__gemm_blast_reaches(context, job))
         engine = own;
-    if (engine == CLPRUNE__ENGINE_VECTOR)
+    if (engine == CLPRUNE__ENGINE_VECTOR && context->ops->pairs != CLPRUNE__PAIRS_NONE)
+        TRY(clprune__gemm_bf16(context, job, event));
+    else if (engine == CLPRUNE__ENGINE_VECTOR)
         TRY(clprune__gemm_vector(context, job, event));
     else if (engine == CLPRUNE__ENGINE_TILED)
         TRY(clprune__gemm_tiled(context, job, event));

@@ -64,11 +64,36 @@ size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t w
 /* c = beta * c, the result of a product whose sum is empty. beta 0 does not read c. */
 clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event);
 
+/* Floor of the kernels for CPUs: gemm_panels.c. */
+
+/* How a product is cut: register tiles of tile_rows x vectors of 16; groups of most_rows rows;
+ * `depth` of the inner size at a time, at most most_depth. */
+typedef struct clprune__gemm_panels {
+    size_t vectors, tile_rows, most_rows, most_depth, depth, groups_per_unit;
+} clprune__gemm_panels;
+
+/* The width of tiles: `most` vectors, fewer where most of a tile would be padding. */
+size_t clprune__gemm_tile_vectors(size_t most, size_t n);
+
+/* The rows of op(a) that a group multiplies with a panel: whole tiles and, if asked for, whole
+ * vectors of 16. */
+size_t clprune__gemm_block_rows(size_t most, size_t tile_rows, bool whole_vectors);
+
+/* Sets the kernel's other defines and arguments, and enqueues it. If the kernel cannot score
+ * blocks, job->scores.to.buffer becomes NULL. */
+clprune_status clprune__gemm_enqueue_panels(clprune_context *context,
+    const clprune__kernel_def *kernel, const clprune__gemm_panels *plan, clprune__defines *defines,
+    clprune__gemm_job *job, cl_event *event);
+
 /* The engines. */
 
 /* gemm_vector.cl, one launch for the batch: the engine of CPUs. It scores blocks that do not cross
  * a depth of its panels; otherwise it sets job->scores.to.buffer to NULL. */
 clprune_status clprune__gemm_vector(
+    clprune_context *context, clprune__gemm_job *job, cl_event *event);
+
+/* gemm_bf16_vector.cl, likewise: operands are rounded to bf16. */
+clprune_status clprune__gemm_bf16(
     clprune_context *context, clprune__gemm_job *job, cl_event *event);
 
 /* gemm_tiled.cl, a launch for up to 65535 samples: the engine of GPUs for products of samples. */

@@ -4,6 +4,7 @@
 #include <limits.h>
 
 #include "core/checked.h"
+#include "ops/device/mma.h"
 #include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "ops/sparse/bspmm_private.h"
@@ -71,7 +72,7 @@ static void join_samples(clprune_bsr *xs, clprune_bsr_sizes *sizes)
 
 static family tn_family(const clprune_context *context)
 {
-    if (context->ops->precision != CLPRUNE_PRECISION_FP32)
+    if (clprune__uses_mma(context))
         return (family){clprune__plan_tn_mma, clprune__multiply_tn_mma};
     if (context->kernels == CLPRUNE_KERNELS_VECTOR)
         return (family){clprune__plan_tn_vector, clprune__multiply_tn_vector};
@@ -108,7 +109,7 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
 
 static family nt_family(const clprune_context *context)
 {
-    if (context->ops->precision != CLPRUNE_PRECISION_FP32)
+    if (clprune__uses_mma(context))
         return (family){clprune__plan_nt_mma, clprune__multiply_nt_mma};
     if (context->kernels == CLPRUNE_KERNELS_VECTOR)
         return (family){clprune__plan_nt_vector, clprune__multiply_nt_vector};

@@ -1,0 +1,44 @@
+/* The probe of clprune__bf16_probe: for each vector v of 80 floats in `data`, sum[i] += the pair (a[2 i],
+ * a[2 i + 1]) times the pair (b[i], b[16 + i]), by AVX512-BF16. A vector has 32 floats of a, 32 of b and 16
+ * sums. The word behind the last vector becomes 1 if the device has the instructions, else 0; then nothing
+ * else happens. */
+#include "prelude/common.clh"
+#if defined(__x86_64__) && defined(__AVX512F__)
+#include "prelude/pairs.clh"
+
+static inline uint cpuid_eax(uint leaf, uint subleaf)
+{
+    uint b, d;
+    __asm__ volatile("cpuid" : "+a"(leaf), "=b"(b), "+c"(subleaf), "=d"(d));
+    return leaf;
+}
+
+static inline uint has_instructions(void)
+{
+    return cpuid_eax(0, 0) >= 7 && cpuid_eax(7, 0) >= 1 ? cpuid_eax(7, 1) >> 5 & 1 : 0;
+}
+
+static inline void add_vector(global float *a)
+{
+    const uint16 x = round32(LOAD16(a), LOAD16(a + 16));
+    const uint16 y = round_pairs(LOAD16(a + 32), LOAD16(a + 48));
+    STORE16(add_pairs(LOAD16(a + 64), x, y), a + 64);
+}
+#else
+static inline uint has_instructions(void)
+{
+    return 0;
+}
+
+static inline void add_vector(global float *a)
+{
+}
+#endif
+
+KERNEL_OF(1) bf16_probe(const uint vectors, global float *data)
+{
+    const uint found = has_instructions();
+    *(global uint *)(data + 80 * vectors) = found;
+    for (uint v = 0; found && v < vectors; v++)
+        add_vector(data + 80 * v);
+}

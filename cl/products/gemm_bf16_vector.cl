@@ -1,0 +1,174 @@
+/* Dense product of bf16 for CPUs: as gemm_vector.cl, with op(a) and op(b) rounded to bf16 and sums in fp32.
+ *
+ *        a_block: pairs of op(a)       panel: pairs of op(b)          c
+ *          +-----------------+          +-------+               +--------------+
+ *          | MC rows         |          |       | KC / 2        | MR rows x    |   MR * V registers of 16
+ *          +-----------------+          +-------+               | PANEL = 16 V |
+ *                                                               +--------------+
+ *
+ * A group takes the inner size `depth` <= KC at a time, an even number but for the last: it packs its rows of
+ * op(a), then panel after panel of op(b). An odd end is padded with zero. The groups, the order of sums, BIAS,
+ * NORM, BITS and GROUP are those of gemm_vector.cl.
+ *
+ * Local memory: (PANEL + MC) * KC * 2 bytes. MR * V accumulators. MR divides MC, 32 divides KC; with
+ * TRANSPOSE_A 16 divides MC. */
+#include "prelude/score.clh"
+#include "prelude/quantise.clh"
+#include "prelude/pairs.clh"
+#include "prelude/product_tile.clh"
+#if !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS)
+#error "gemm_bf16_vector.cl needs KC, MC, TRANSPOSE_A, TRANSPOSE_B and BIAS"
+#endif
+#if MC % MR != 0 || KC % 32 != 0 || (TRANSPOSE_A && MC % 16 != 0)
+#error "MR must divide MC, 32 KC, and with TRANSPOSE_A 16 MC"
+#endif
+
+/* b as a parameter and as a value; B_PART(r, c, count) is the first `count` elements, at most 16, of row r from
+ * column c on, and zeros. */
+#ifdef BITS
+#define GEMM_BF16          gemm_bf16_quantised
+#define B_IN               QUANTISED_IN(b)
+typedef quantised b_rows;
+static inline float16 b_part(const quantised b, const ulong r, const ulong c, const uint count)
+{
+    global const uint *codes = b.codes + r * b.ld, *groups = b.groups + r * b.groups_ld;
+    if (count >= 16)
+        return dequantise16(codes, groups, c);
+    float x[16];
+    for (uint i = 0; i < 16; i++)
+        x[i] = i < count ? dequantise_one(codes, groups, c + i) : 0.0f;
+    return vload16(0, x);
+}
+#else
+#define GEMM_BF16 gemm_bf16
+#define B_IN      MAT_IN_RESTRICT(b)
+typedef struct b_rows {
+    global const float *first;
+    ulong ld;
+} b_rows;
+static inline float16 b_part(const b_rows b, const ulong r, const ulong c, const uint count)
+{
+    return first16(b.first + r * b.ld + c, count);
+}
+#endif
+
+/* panel[k][j] = the pair of op(b)[row + 2 k][column + j] and the next row; zeros from `width` on. */
+static inline void pack_b(local uint *panel, const b_rows b, const ulong row, const ulong column,
+    const uint depth, const uint width)
+{
+#if TRANSPOSE_B
+    for (uint k = 0; k < depth; k += 32)
+        for (uint j = 0; j < PANEL; j += 16) {
+            float16 pairs[16];
+            UNROLLED(i, 16) {
+                const uint inside = j + i < width ? depth : 0;
+                pairs[i] = as_float16(
+                    round32(b_part(b, column + j + i, row + k, left_of(inside, k)),
+                        b_part(b, column + j + i, row + k + 16, left_of(inside, k + 16))));
+            }
+            store_transposed16(pairs, (local float *)panel + k / 2 * PANEL + j, PANEL);
+        }
+#else
+    for (uint k = 0; k < depth; k += 2)
+        for (uint j = 0; j < PANEL; j += 16) {
+            const uint inside = left_of(width, j);
+            const float16 low = b_part(b, row + k, column + j, inside);
+            const float16 high = b_part(b, row + k + 1, column + j, k + 1 < depth ? inside : 0);
+            *(local uint16 *)(panel + k / 2 * PANEL + j) = round_pairs(low, high);
+        }
+#endif
+}
+
+/* Pair k of row r of the packed op(a) is a_block[r * A_ROW + k * A_STEP]. */
+#if TRANSPOSE_A
+#define A_ROW  1
+#define A_STEP MC
+#else
+#define A_ROW  (KC / 2)
+#define A_STEP 1
+#endif
+
+static inline void pack_a(
+    local uint *to, global const float *a, const ulong ld, const uint depth, const uint rows)
+{
+#if TRANSPOSE_A
+    for (uint k = 0; k < depth; k += 2, a += 2 * ld)
+        for (uint r = 0; r < rows; r += 16) {
+            const float16 low = first16(a + r, rows - r);
+            const float16 high = first16(a + ld + r, k + 1 < depth ? rows - r : 0);
+            *(local uint16 *)(to + k / 2 * MC + r) = round_pairs(low, high);
+        }
+#else
+    for (uint r = 0; r < rows; r++, a += ld)
+        for (uint k = 0; k < depth; k += 32)
+            *(local uint16 *)(to + r * (KC / 2) + k / 2) =
+                round32(first16(a + k, depth - k), first16(a + k + 16, left_of(depth, k + 16)));
+#endif
+}
+
+#ifdef NORM
+#define SCORES_OUT , REGION_OUT(float, scores)
+#else
+#define SCORES_OUT
+#endif
+
+/* As multiply_tile of gemm_vector.cl, for `pairs` pairs. Rows from `height` on are undefined and not stored. */
+static inline void multiply_tile(const float alpha, const float old, global const float *bias,
+    local const uint *a, local const uint *panel, const uint pairs, const uint height, const uint width,
+    global float *tile, const ulong ldc)
+{
+    float16 sum[MR][V];
+    global float *to[MR];
+    UNROLLED(r, MR)
+        to[r] = tile + min(r, height - 1) * ldc;
+    begin_tile(sum, to);
+    for (local const uint *end = panel + pairs * PANEL; panel < end; panel += PANEL, a += A_STEP) {
+        uint16 d[V];
+        FOR_VECTORS_OF_ROW(h)
+            d[h] = *(local const uint16 *)(panel + 16 * h);
+        FOR_TILE(MR, r, h)
+            sum[r][h] = add_pairs(sum[r][h], (uint16)(a[r * A_ROW]), d[h]);
+    }
+    finish_tile(sum, to, height, width, alpha, old, bias);
+}
+
+KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const uint depth,
+    const ulong panel_run, const float alpha, const float beta, MAT_IN_RESTRICT(a),
+    const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
+    const ulong stride_c IF(BIAS)(, MAT_IN_RESTRICT(bias)) SCORES_OUT)
+{
+    LOCAL_FLOATS(panel_floats, KC / 2 * PANEL);
+    LOCAL_FLOATS(a_floats, KC / 2 * MC);
+    local uint *panel = (local uint *)panel_floats, *a_block = (local uint *)a_floats;
+    const ulong first_column = get_group_id(0) * panel_run * PANEL;
+    const ulong last_column = min(first_column + panel_run * PANEL, n);
+    const ulong first_row = get_group_id(1) * MC;
+    const uint rows = (uint)min((ulong)MC, m - first_row);
+    a_buffer += a_offset + get_group_id(2) * stride_a + first_row * (TRANSPOSE_A ? 1 : a_ld);
+#ifdef BITS
+    const quantised b = QUANTISED(b, get_group_id(2) * stride_b);
+#else
+    const b_rows b = {b_buffer + b_offset + get_group_id(2) * stride_b, b_ld};
+#endif
+    c_buffer += c_offset + get_group_id(2) * stride_c + first_row * c_ld;
+    for (ulong k = 0; k < inner; k += depth) {
+        const uint deep = (uint)min((ulong)depth, inner - k);
+        pack_a(a_block, a_buffer + k * (TRANSPOSE_A ? a_ld : 1), a_ld, deep, rows);
+#ifdef NORM
+        for (uint r = 0; r < rows && first_column == 0; r++)
+            score_blocks(a_buffer + r * a_ld + k, a_ld, 1, deep, 0, 0,
+                scores + scores_offset + (first_row + r) * ((inner + BC - 1) / BC) + k / BC);
+#endif
+        for (ulong column = first_column; column < last_column; column += PANEL) {
+            const uint width = (uint)min((ulong)PANEL, last_column - column);
+            pack_b(panel, b, k, column, deep, width);
+            for (uint r = 0; r < rows; r += MR) {
+                global const float *bias = 0;
+                IF(BIAS)(if (k == 0) bias =
+                             bias_buffer + bias_offset + (BIAS == 1 ? column : first_row + r);)
+                multiply_tile(alpha, k == 0 ? beta : 1.0f, bias, a_block + r * A_ROW, panel, (deep + 1) / 2,
+                    min((uint)MR, rows - r), width, c_buffer + r * c_ld + column, c_ld);
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+/* bf16 in vector kernels: pairs.clh. */
+#ifndef CLPRUNE_OPS_BF16_H
+#define CLPRUNE_OPS_BF16_H
+
+#include <stdbool.h>
+
+#include "clprune/context.h"
+
+/* Runs products by AVX512-BF16, bf16_probe.cl; fails if the device does not have it or a result is
+ * wrong. Of the operands, a or b is rounded. */
+clprune_status clprune__bf16_probe(clprune_context *context, bool round_a);
+
+#endif

@@ -1,0 +1,21 @@
+/* The precision of products: context->ops->precision, and how it is reached. */
+#ifndef CLPRUNE_OPS_PRECISION_H
+#define CLPRUNE_OPS_PRECISION_H
+
+#include <stdbool.h>
+
+#include "clprune/context.h"
+
+/* Sets context->ops->precision and pairs from the option and $CLPRUNE_PRECISION. mma_emulated must
+ * be set, and launches must work. convert_bf16: do not use AVX512-BF16. The device's instructions
+ * are probed by small products. Without AVX512-BF16, vector kernels convert; without tensor cores,
+ * other kernels stay in fp32, with one warning. TF32 is fp32 in vector kernels. A dry context runs
+ * nothing. Errors: INVALID_ARGUMENT (the option, the environment variable). */
+clprune_status clprune__precision_open(
+    clprune_context *context, clprune_precision option, bool convert_bf16);
+
+/* x, rounded as an operand: TF32 to 10 fraction bits, ties away from zero; bf16 to 7, ties to
+ * even. Not for subnormal results. */
+double clprune__round_operand(clprune_precision precision, double x);
+
+#endif

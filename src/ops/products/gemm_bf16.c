@@ -1,0 +1,35 @@
+#include "core/checked.h"
+#include "ops/device/ops_state.h"
+#include "ops/products/gemm_private.h"
+#include "runtime/context/context_private.h"
+#include "runtime/context/fail.h"
+
+static const clprune__kernel_def gemm_bf16_kernel = {"products/gemm_bf16_vector.cl", "gemm_bf16"};
+static const clprune__kernel_def gemm_bf16_quantised_kernel = {
+    "products/gemm_bf16_vector.cl", "gemm_bf16_quantised"};
+
+/* A pair of bf16 takes a float's place. */
+enum { PAIR = 2, STEP = 32 /* a panel's depth is a multiple of it, of whole vectors */ };
+
+clprune_status clprune__gemm_bf16(clprune_context *context, clprune__gemm_job *job, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__tuning *tuning = &context->ops->tuning;
+    clprune__gemm_panels plan = {
+        .vectors = clprune__gemm_tile_vectors(tuning->gemm_bf16.tile_vectors, job->n),
+        .groups_per_unit = tuning->gemm_bf16.groups_per_unit};
+    plan.tile_rows = clprune__max(1, tuning->gemm_bf16.accumulators / plan.vectors);
+    plan.most_rows =
+        clprune__gemm_block_rows(tuning->gemm_bf16.block_rows, plan.tile_rows, job->transpose_a);
+    plan.most_depth = STEP * clprune__panel_rows(context, tuning->gemm_bf16.panel_depth / STEP,
+                                 STEP / PAIR * (16 * plan.vectors + plan.most_rows));
+    plan.depth = clprune__round_up(/* equal panels */
+        clprune__ceil_div(job->k, clprune__ceil_div(job->k, plan.most_depth)), STEP);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "BF16", context->ops->pairs);
+    TRY(clprune__gemm_enqueue_panels(context,
+        job->quantised_b != NULL ? &gemm_bf16_quantised_kernel : &gemm_bf16_kernel, &plan, &defines,
+        job, event));
+done:
+    return status;
+}
