@@ -23,11 +23,13 @@
  * pitch: floats of a channel of a slot, a multiple of 16, at least the width in whole tiles plus the reach of
  * the taps. line_size: floats of all channels of a slot and phase, at least depth * pitch.
  *
+ * With BF16 source and weights are floats, rounded to bf16: channels are too few for pairs of them.
+ *
  * beta * `to` is added to the result; beta 0 does not read `to`, has_bias 0 does not read bias.
  *
  * Local memory: (STRIP + TERMS) * 4 bytes; depth * taps <= TERMS. */
 #include "conv/gather.clh"
-#include "prelude/panel.clh"
+#include "prelude/operand.clh"
 #include "prelude/product_tile.clh"
 #if !defined(STRIP) || !defined(TERMS)
 #error "conv_strip_vector.cl needs STRIP and TERMS"
@@ -64,12 +66,12 @@ static inline void fill_row(local float *strip, const uint pitch,
         for (; c + 16 <= depth; c += 16) {
             float16 lines[16];
             UNROLLED(i, 16)
-                lines[i] = there >> i & 1 ? LOAD16(pixel[i] + c) : (float16)(0.0f);
+                lines[i] = there >> i & 1 ? ROUND16(LOAD16(pixel[i] + c)) : (float16)(0.0f);
             store_transposed16(lines, strip + c * pitch, pitch);
         }
         for (; c < depth; c++)
             UNROLLED(i, 16)
-                strip[c * pitch + i] = there >> i & 1 ? pixel[i][c] : 0.0f;
+                strip[c * pitch + i] = there >> i & 1 ? ROUND(pixel[i][c]) : 0.0f;
     }
 }
 

@@ -25,14 +25,18 @@
  * 7 x 7 pixels, if the pixels of a tile have one position. Without taps the sum is 0. from_ld may be less than
  * k: a pixel's channels then continue in the next pixels.
  *
+ * With BF16 a channel is a pair of them: `from`, packed by conv_pairs.cl, and w have words of bf16 in place of
+ * floats.
+ *
  * beta * `to` is added to the result; beta 0 does not read `to`, has_bias 0 does not read bias. w is the packed
  * weights, with k zeros behind them. */
 #include "conv/gather.clh"
+#include "prelude/operand.clh"
 #include "prelude/product_tile.clh"
 
 /* The pixels of a tile: their source image, the source coordinates before a tap is added, their results. */
 typedef struct pixels {
-    global const float *image[MR];
+    global const operand *image[MR];
     int y[MR], x[MR];
     global float *to[MR];
 } pixels;
@@ -78,7 +82,7 @@ static inline place next_place(place p, const grid_size grid)
 
 /* Locates the pixels from `row` on; those beyond `height` repeat the last one. from, to: pixel 0. */
 static inline void locate(pixels *at, const ulong row, const uint height, const grid_size grid,
-    const gather g, global const float *from, const ulong from_ld, global float *to, const ulong to_ld)
+    const gather g, global const operand *from, const ulong from_ld, global float *to, const ulong to_ld)
 {
     place p = place_of(row, grid);
     UNROLLED(r, MR) {
@@ -94,8 +98,8 @@ static inline void locate(pixels *at, const ulong row, const uint height, const 
 
 /* source[r] = the source of pixel r under tap t, or `nothing` outside of the image. Returns whether any pixel
  * has a source. */
-static inline bool find_sources(global const float *source[MR], const pixels *at, const uint t,
-    const gather g, const ulong from_ld, global const float *nothing)
+static inline bool find_sources(global const operand *source[MR], const pixels *at, const uint t,
+    const gather g, const ulong from_ld, global const operand *nothing)
 {
     const int y = (int)(t / g.taps_x) * g.tap_step_y, x = (int)(t % g.taps_x) * g.tap_step_x;
     bool any = false;
@@ -109,22 +113,22 @@ static inline bool find_sources(global const float *source[MR], const pixels *at
 }
 
 /* sum += the k channels of each source times the weights of a tap. */
-static inline void add_channels(float16 sum[MR][V], global const float *source[MR],
-    global const float *weights, const uint k)
+static inline void add_channels(float16 sum[MR][V], global const operand *source[MR],
+    global const operand *weights, const uint k)
 {
     for (ulong c = 0; c < k; c++, weights += PANEL) {
-        float16 d[V];
+        operand16 d[V];
         FOR_VECTORS_OF_ROW(h)
-            d[h] = LOAD16(weights + 16 * h);
+            d[h] = *(global const operand16_anywhere *)(weights + 16 * h);
         FOR_TILE(MR, r, h)
-            sum[r][h] = fma((float16)(source[r][c]), d[h], sum[r][h]);
+            sum[r][h] = MULTIPLY_ADD(source[r][c], d[h], sum[r][h]);
     }
 }
 
 KERNEL_OF(1) conv_vector(const ulong rows_all, const ulong rows, const ulong panel_run,
     const uint n, const uint k, const uint taps, const uint run, const ulong batch,
     const ulong block, GATHER_PARAMETERS, const float beta, const uint has_bias,
-    MAT_IN_RESTRICT(from), REGION_IN(float, w), MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
+    MAT_IN_RESTRICT(from), REGION_IN(operand, w), MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
 {
     const uint first_panel = (uint)(get_group_id(1) * panel_run);
     const uint end_panel = (uint)min(first_panel + panel_run, ((ulong)n + PANEL - 1) / PANEL);
@@ -133,7 +137,7 @@ KERNEL_OF(1) conv_vector(const ulong rows_all, const ulong rows, const ulong pan
     const grid_size grid = {batch, block, grid_height, grid_width};
     const gather g = GATHER;
     w += w_offset;
-    global const float *nothing = w + ((ulong)n + PANEL - 1) / PANEL * PANEL * taps * k;
+    global const operand *first_source = (global const operand *)ROW(from, 0), *nothing = w + ((ulong)n + PANEL - 1) / PANEL * PANEL * taps * k;
 
     for (uint panel = first_panel; panel < end_panel; panel++) {
         const uint column = panel * PANEL, width = min((uint)PANEL, n - column);
@@ -142,13 +146,13 @@ KERNEL_OF(1) conv_vector(const ulong rows_all, const ulong rows, const ulong pan
             const uint end = min(begin + run, taps);
             for (ulong row = first_row; row < last_row; row += MR) {
                 const uint height = (uint)min((ulong)MR, last_row - row);
-                global const float *weights = w + ((ulong)panel * taps + begin) * k * PANEL;
+                global const operand *weights = w + ((ulong)panel * taps + begin) * k * PANEL;
                 pixels at;
                 float16 sum[MR][V];
-                locate(&at, row, height, grid, g, ROW(from, 0), from_ld, ROW(to, 0) + column, to_ld);
+                locate(&at, row, height, grid, g, first_source, from_ld, ROW(to, 0) + column, to_ld);
                 begin_tile(sum, at.to);
                 for (uint t = begin; t < end; t++, weights += k * PANEL) {
-                    global const float *source[MR];
+                    global const operand *source[MR];
                     if (find_sources(source, &at, t, g, from_ld, nothing))
                         add_channels(sum, source, weights, k);
                 }

@@ -4,8 +4,9 @@
  *                                        with BACK w[c][tap(t) * n + j]
  *
  * tap(t) as in conv_vector.cl. One work-item a group; group (P, t) writes tap t of panel P, and group (0, 0)
- * also `zeros` zeros behind the last panel. Local memory: 1 KiB. PANEL: a multiple of 16. BACK: 0 or 1. */
-#include "prelude/panel.clh"
+ * also `zeros` zeros behind the last panel. Local memory: 1 KiB. PANEL: a multiple of 16. BACK: 0 or 1. With BF16 weights
+ * are rounded. */
+#include "prelude/operand.clh"
 #if !defined(PANEL) || !defined(BACK)
 #error "conv_weights.cl needs PANEL and BACK"
 #endif
@@ -33,18 +34,18 @@ KERNEL_OF(1) conv_weights(const uint n, const uint k, const uint taps, const uin
         for (; inside == 16 && c + 16 <= k; c += 16) {
             transpose16(from + c, w_ld, tile, 16);
             for (uint i = 0; i < 16; i++)
-                STORE16(vload16(i, tile), to + (c + i) * step + j);
+                STORE16(ROUND16(vload16(i, tile)), to + (c + i) * step + j);
         }
 #else
         for (; inside == 16 && c < k; c++)
-            STORE16(LOAD16(ROW(w, c) + (ulong)tap * n + column + j), to + c * step + j);
+            STORE16(ROUND16(LOAD16(ROW(w, c) + (ulong)tap * n + column + j)), to + c * step + j);
 #endif
         for (; c < k; c++)
             for (uint i = 0; i < 16; i++) {
                 const uint o = column + j + i;
                 to[c * step + j + i] = i >= inside ? 0.0f
-                                       : BACK      ? AT(w, c, (ulong)tap * n + o)
-                                                   : AT(w, o, (ulong)tap * k + c);
+                                       : BACK      ? ROUND(AT(w, c, (ulong)tap * n + o))
+                                                   : ROUND(AT(w, o, (ulong)tap * k + c));
             }
     }
 }

@@ -87,6 +87,8 @@ gemm_ref conv_ref_dx_on(
     const size_t taps = r->kernel[0] * r->kernel[1];
     gemm_ref ref = gemm_ref_begin(r->batch * r->height * r->width, r->in);
     size_t row = 0;
+    dy = gemm_ref_operands(dy, results(r) * r->out);
+    w = gemm_ref_operands(w, r->out * taps * r->in);
     for (size_t n = 0; n < r->batch; n++)
         for (size_t i = 0; i < r->out_height; i++)
             for (size_t j = 0; j < r->out_width; j++, row++)

@@ -22,7 +22,7 @@ float gemm_ref_bf16(float x)
     return (float)ldexp(rint(ldexp(fraction, 8)), exponent - 8);
 }
 
-static const float *operand(const float *x, size_t count)
+const float *gemm_ref_operands(const float *x, size_t count)
 {
     if (gemm_ref_operand == NULL)
         return x;
@@ -35,8 +35,8 @@ static const float *operand(const float *x, size_t count)
 void gemm_ref_add(
     gemm_ref *ref, bool transpose_a, bool transpose_b, size_t k, const float *a, const float *b)
 {
-    a = operand(a, ref->m * k);
-    b = operand(b, k * ref->n);
+    a = gemm_ref_operands(a, ref->m * k);
+    b = gemm_ref_operands(b, k * ref->n);
     for (size_t r = 0; r < ref->m; r++) {
         for (size_t i = 0; i < k; i++) {
             const double x = transpose_a ? a[i * ref->m + r] : a[r * k + i];

@@ -23,6 +23,9 @@ gemm_ref gemm_ref_begin(size_t m, size_t n);
  * test_context(). */
 extern float (*gemm_ref_operand)(float);
 
+/* `count` operands, rounded if gemm_ref_operand is not NULL. */
+const float *gemm_ref_operands(const float *x, size_t count);
+
 /* The nearest bf16, ties to even; subnormal ones are 0, ones above the largest bf16 may be Inf. */
 float gemm_ref_bf16(float x);
 

@@ -128,6 +128,9 @@ clprune_status clprune__conv_finish_source(clprune_context *context, const clpru
 clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
     size_t vectors, bool taps_first, size_t zeros, clprune__region *packed);
 
+/* Channels as conv_vector.cl counts them: k, or pairs of bf16. */
+size_t clprune__conv_terms(const clprune_context *context, size_t k);
+
 /* conv_strip_vector.cl, where a strip of the source fits local memory, ... */
 bool clprune__conv_strips(const clprune_context *context, const clprune__conv_gather *job);
 clprune_status clprune__conv_gather_strip(

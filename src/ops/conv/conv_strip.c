@@ -1,6 +1,7 @@
 /* Products of convolutions on CPUs from strips of the source: conv_strip_vector.cl. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
+#include "ops/device/bf16.h"
 #include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
@@ -151,6 +152,7 @@ clprune_status clprune__conv_gather_strip(
     clprune__define(&defines, "MR", plan.tile);
     clprune__define(&defines, "STRIP", STRIP);
     clprune__define(&defines, "TERMS", TERMS);
+    clprune__bf16_define(context, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_strip_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, job->batch);

@@ -2,19 +2,53 @@
  * 16-wide vectors. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
+#include "ops/device/bf16.h"
 #include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
+#include "runtime/context/fail.h"
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def conv_vector_kernel = {"conv/conv_vector.cl", "conv_vector"};
+static const clprune__kernel_def conv_pairs_kernel = {"conv/conv_pairs.cl", "conv_pairs"};
 
 /* Vector registers: sums must leave some for a row of the panel and a source pixel, or they spill.
  * Bytes of a panel, which stays in a second-level cache beside the pixels. Images whose pixels of
  * one position come side by side: with fewer, tiles lie less often as a whole in the padding of a
  * tap; with more, their sources leave the caches before the next position reads them. */
 enum { REGISTERS = 32, PANEL_BYTES = 448 << 10, BLOCK_IMAGES = 16 };
+
+size_t clprune__conv_terms(const clprune_context *context, size_t k)
+{
+    return context->ops->pairs != CLPRUNE__PAIRS_NONE ? clprune__ceil_div(k, 2) : k;
+}
+
+/* Floats of a group that rounds pairs. */
+enum { ROUNDED = 1 << 15 };
+
+/* *from becomes the pairs of its channels, in scratch. */
+static clprune_status round_source(clprune_context *context, clprune_mat *from)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_mat pairs;
+    TRY(clprune__scratch_mat(context, from->rows, clprune__ceil_div(from->cols, 2), &pairs));
+    const size_t run = clprune__max(1, ROUNDED / from->cols), local = 1;
+    const size_t global = clprune__ceil_div(from->rows, run);
+    clprune__defines defines = {0};
+    clprune__bf16_define(context, &defines);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &conv_pairs_kernel, &defines, &launch));
+    clprune__arg_ulong(&launch, from->rows);
+    clprune__arg_uint(&launch, (uint32_t)from->cols);
+    clprune__arg_ulong(&launch, run);
+    clprune__arg_mat(&launch, *from);
+    clprune__arg_region(&launch, (clprune__region){pairs.buffer, pairs.offset});
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+    *from = pairs;
+done:
+    return status;
+}
 
 clprune_status clprune__conv_gather_vector(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
@@ -30,7 +64,8 @@ clprune_status clprune__conv_gather_vector(
         1, clprune__min(tuning->gemm.accumulators / vectors, (REGISTERS - 1 - vectors) / vectors));
     const size_t panels = clprune__ceil_div(job->n, 16 * vectors);
     /* Equal runs of taps. */
-    const size_t fit = clprune__max(1, PANEL_BYTES / sizeof(float) / (16 * vectors) / job->k);
+    const size_t k = clprune__conv_terms(context, job->k);
+    const size_t fit = clprune__max(1, PANEL_BYTES / sizeof(float) / (16 * vectors) / k);
     const size_t run =
         clprune__max(1, clprune__ceil_div(taps, clprune__max(1, clprune__ceil_div(taps, fit))));
     /* Runs of panels: as long as enough groups for the device remain. */
@@ -43,8 +78,12 @@ clprune_status clprune__conv_gather_vector(
     const bool bias = !clprune__is_absent(job->bias);
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune__region packed;
-    TRY(clprune__conv_pack_weights(context, job, vectors, true, job->k, &packed));
+    clprune_mat from = job->from;
+    if (context->ops->pairs != CLPRUNE__PAIRS_NONE)
+        TRY(round_source(context, &from));
+    TRY(clprune__conv_pack_weights(context, job, vectors, true, k, &packed));
     clprune__defines defines = {0};
+    clprune__bf16_define(context, &defines);
     clprune__define(&defines, "V", vectors);
     clprune__define(&defines, "MR", tile_rows);
     clprune__launch launch;
@@ -53,7 +92,7 @@ clprune_status clprune__conv_gather_vector(
     clprune__arg_ulong(&launch, most_rows);
     clprune__arg_ulong(&launch, panel_run);
     clprune__arg_uint(&launch, (uint32_t)job->n);
-    clprune__arg_uint(&launch, (uint32_t)job->k);
+    clprune__arg_uint(&launch, (uint32_t)k);
     clprune__arg_uint(&launch, (uint32_t)taps);
     clprune__arg_uint(&launch, (uint32_t)run);
     clprune__arg_ulong(&launch, job->batch);
@@ -62,9 +101,9 @@ clprune_status clprune__conv_gather_vector(
     clprune__arg_gather_pixels(&launch, job);
     clprune__arg_float(&launch, job->beta);
     clprune__arg_uint(&launch, bias);
-    clprune__arg_mat(&launch, job->from);
+    clprune__arg_mat(&launch, from);
     clprune__arg_region(&launch, packed);
-    clprune__arg_mat(&launch, bias ? job->bias : job->from); /* else not read */
+    clprune__arg_mat(&launch, bias ? job->bias : from); /* else not read */
     clprune__arg_mat(&launch, job->to);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
 done:

@@ -1,10 +1,15 @@
 /* Weights in the order in which the kernels for CPUs read them. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
+#include "ops/device/bf16.h"
+#include "ops/device/ops_state.h"
+#include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def conv_weights_kernel = {"conv/conv_weights.cl", "conv_weights"};
+static const clprune__kernel_def conv_weights_bf16_kernel = {
+    "conv/conv_weights_bf16.cl", "conv_weights_bf16"};
 
 clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
     size_t vectors, bool taps_first, size_t zeros, clprune__region *packed)
@@ -12,8 +17,11 @@ clprune_status clprune__conv_pack_weights(clprune_context *context, const clprun
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t taps = job->taps.height * job->taps.width, panel = 16 * vectors;
     const size_t panels = clprune__ceil_div(job->n, panel);
+    const bool pairs = taps_first && context->ops->pairs != CLPRUNE__PAIRS_NONE;
+    const size_t k = clprune__conv_terms(context, job->k);
     size_t floats, all;
-    REQUIRE(clprune__mul3(panels, panel, taps, &floats) && clprune__mul(floats, job->k, &floats) &&
+    REQUIRE(clprune__mul3(panels, panel, taps, &floats) &&
+                clprune__mul(floats, pairs ? k : job->k, &floats) &&
                 clprune__add(floats, zeros, &all),
         CLPRUNE_SIZE_OVERFLOW, "the packed weights overflow size_t");
     TRY(clprune__scratch_array(context, all, sizeof(float), packed));
@@ -23,15 +31,19 @@ clprune_status clprune__conv_pack_weights(clprune_context *context, const clprun
     clprune__defines defines = {0};
     clprune__define(&defines, "PANEL", panel);
     clprune__define(&defines, "BACK", job->back);
+    clprune__bf16_define(context, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &conv_weights_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(
+        context, pairs ? &conv_weights_bf16_kernel : &conv_weights_kernel, &defines, &launch));
     clprune__arg_uint(&launch, (uint32_t)job->n);
     clprune__arg_uint(&launch, (uint32_t)job->k);
     clprune__arg_uint(&launch, (uint32_t)taps);
     clprune__arg_uint(&launch, (uint32_t)job->taps.width);
     clprune__arg_gather_weights(&launch, job);
-    clprune__arg_uint(&launch, (uint32_t)(taps_first ? 1 : taps));
-    clprune__arg_uint(&launch, (uint32_t)(taps_first ? job->k : 1));
+    if (!pairs) {
+        clprune__arg_uint(&launch, (uint32_t)(taps_first ? 1 : taps));
+        clprune__arg_uint(&launch, (uint32_t)(taps_first ? job->k : 1));
+    }
     clprune__arg_uint(&launch, (uint32_t)zeros);
     clprune__arg_mat(&launch, job->w);
     clprune__arg_region(&launch, *packed);

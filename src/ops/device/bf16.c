@@ -5,11 +5,18 @@
 #include "clprune/memory.h"
 #include "ops/device/ops_state.h"
 #include "ops/device/precision.h"
+#include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/launch.h"
 #include "runtime/memory/transfer.h"
 
 static const clprune__kernel_def bf16_probe_kernel = {"device/bf16_probe.cl", "bf16_probe"};
+
+void clprune__bf16_define(const clprune_context *context, clprune__defines *defines)
+{
+    if (context->ops->pairs != CLPRUNE__PAIRS_NONE)
+        clprune__define(defines, "BF16", context->ops->pairs);
+}
 
 /* Vectors of the probe; each has pairs of a and b, and sums. */
 enum { LANES = 16, VECTORS = 8, VECTOR = 5 * LANES, FLOATS = VECTORS * VECTOR };

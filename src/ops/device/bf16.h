@@ -5,6 +5,10 @@
 #include <stdbool.h>
 
 #include "clprune/context.h"
+#include "runtime/launch/defines.h"
+
+/* Defines BF16, as pairs.clh takes it, if products are of bf16. */
+void clprune__bf16_define(const clprune_context *context, clprune__defines *defines);
 
 /* Runs products by AVX512-BF16, bf16_probe.cl; fails if the device does not have it or a result is
  * wrong. Of the operands, a or b is rounded. */

@@ -1,4 +1,5 @@
 #include "core/checked.h"
+#include "ops/device/bf16.h"
 #include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/context_private.h"
@@ -26,7 +27,7 @@ clprune_status clprune__gemm_bf16(clprune_context *context, clprune__gemm_job *j
     plan.depth = clprune__round_up(/* equal panels */
         clprune__ceil_div(job->k, clprune__ceil_div(job->k, plan.most_depth)), STEP);
     clprune__defines defines = {0};
-    clprune__define(&defines, "BF16", context->ops->pairs);
+    clprune__bf16_define(context, &defines);
     TRY(clprune__gemm_enqueue_panels(context,
         job->quantised_b != NULL ? &gemm_bf16_quantised_kernel : &gemm_bf16_kernel, &plan, &defines,
         job, event));
