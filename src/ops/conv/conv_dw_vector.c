@@ -1,6 +1,7 @@
 /* Weight gradients of convolutions on CPUs, from dense images and from pooled cells. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
+#include "ops/device/bf16.h"
 #include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "ops/sparse/bspmm_private.h"
@@ -14,6 +15,9 @@ static const clprune__kernel_def conv_dw_vector_kernel = {
 static const clprune__kernel_def conv_dw_pooled_vector_kernel = {
     "conv/conv_dw_pooled_vector.cl", "conv_dw_pooled_vector"};
 
+static const clprune__kernel_def conv_dw_bf16_vector_kernel = {
+    "conv/conv_dw_bf16_vector.cl", "conv_dw_bf16_vector"};
+
 /* How conv_dw_vector.cl divides the result pixels, and conv_dw_pooled_vector.cl the cells, into
  * segments. */
 typedef struct dw_plan {
@@ -22,7 +26,14 @@ typedef struct dw_plan {
     size_t images;        /* of a segment; above 1 only if they are whole */
 } dw_plan;
 
-/* rows x cols: result pixels of an image, or cells, whose rows are not divided. */
+/* Words of a strip of conv_dw_bf16_vector.cl: at most, and at least for each pair. */
+enum { STRIP = 1 << 16 };
+static size_t strip_least(const clprune_context *context, const clprune__bspmm_plan *sums)
+{
+    return context->ops->pairs != CLPRUNE__PAIRS_NONE ? clprune__round_up(sums->tile, 16) : 0;
+}
+
+/* rows x cols: result pixels of an image, pairs of them, or cells, whose rows are not divided. */
 static dw_plan plan_dw(
     const clprune_context *context, const clprune__conv *conv, size_t rows, size_t cols)
 {
@@ -44,8 +55,9 @@ static dw_plan plan_dw(
      * between segments. */
     const bool far = sums.inner > tuning->bspmm_tn.results_bytes / (sums.panel * sizeof(float));
     const size_t near = (far ? 2 : 1) * tuning->bspmm_tn.panel_bytes / (sums.panel * sizeof(float));
-    const size_t fits = clprune__min(
-        clprune__panel_rows(context, 1024, sums.panel), clprune__max(near, clprune__max(cols, 1)));
+    const size_t fits =
+        clprune__min(clprune__panel_rows(context, 1024, sums.panel + strip_least(context, &sums)),
+            clprune__max(near, clprune__max(cols, 1)));
     sums.segment_most = fits; /* pixels */
     dw_plan plan = {.width = cols, .height = rows, .images = 1};
     if (cols > fits) {
@@ -67,14 +79,55 @@ static dw_plan plan_dw(
     return plan;
 }
 
+/* The window of taps and channels that a strip serves: all taps, those of a row of the kernel, or
+ * one. */
+typedef struct strip_plan {
+    size_t words, tap_rows, tap_cols, row_step, depth;
+} strip_plan;
+
+static strip_plan plan_strip(
+    const clprune_context *context, const clprune__conv *conv, const dw_plan *plan)
+{
+    const clprune__bspmm_plan *sums = &plan->sums;
+    const size_t others =
+        sums->segment_most * sums->panel + (sums->direct ? 16 * sums->panel + 256 : 0);
+    const size_t least = clprune__round_up(sums->tile, 16);
+    strip_plan made = {.words = STRIP};
+    while (made.words > sums->segment_most * least &&
+           clprune__panel_rows(context, made.words + others, 1) < made.words + others)
+        made.words /= 2;
+    made.words = clprune__max(made.words, sums->segment_most * least);
+    const strip_plan windows[] = {{0, conv->kernel.height, conv->kernel.width, 1, 0},
+        {0, 1, conv->kernel.width, conv->stride.height, 0}, {0, 1, 1, conv->stride.height, 0}};
+    for (size_t i = 0; i < 3; i++) {
+        const strip_plan *w = &windows[i];
+        size_t rows =
+            (plan->height - 1) * conv->stride.height + (w->tap_rows - 1) * conv->dilation.height;
+        rows = rows / w->row_step + 1;
+        const size_t most = made.words / (plan->images * plan->width) / rows / w->tap_cols;
+        const size_t pitch = clprune__min(most / 16 * 16, clprune__round_up(conv->in, 16));
+        if (pitch < least && i < 2)
+            continue;
+        made.tap_rows = w->tap_rows;
+        made.tap_cols = w->tap_cols;
+        made.row_step = w->row_step;
+        made.depth = clprune__min(conv->in, pitch / sums->tile * sums->tile);
+        break;
+    }
+    return made;
+}
+
 static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const bool pooled = from->cell > 1;
+    const bool pairs = !pooled && context->ops->pairs != CLPRUNE__PAIRS_NONE;
     const clprune_extent grid = clprune__conv_grid(conv, from->cell);
-    dw_plan plan = plan_dw(context, conv, grid.height, grid.width);
+    dw_plan plan =
+        plan_dw(context, conv, grid.height, pairs ? clprune__ceil_div(grid.width, 2) : grid.width);
     plan.sums.direct = plan.sums.direct && from->of == NULL;
+    const strip_plan strip = pairs ? plan_strip(context, conv, &plan) : (strip_plan){0};
     const clprune__bspmm_plan *sums = &plan.sums;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune__bspmm_scratch scratch = {.even_rows = false};
@@ -84,18 +137,33 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__define(&defines, "CB", sums->tile);
     clprune__define(&defines, "SEG", sums->segment_most);
     clprune__define(&defines, "DIRECT", sums->direct);
+    if (pairs) {
+        clprune__define(&defines, "STRIP", strip.words);
+        clprune__bf16_define(context, &defines);
+    }
     clprune__launch launch;
     TRY(clprune__launch_begin(context,
-        pooled ? &conv_dw_pooled_vector_kernel : &conv_dw_vector_kernel, &defines, &launch));
+        pooled  ? &conv_dw_pooled_vector_kernel
+        : pairs ? &conv_dw_bf16_vector_kernel
+                : &conv_dw_vector_kernel,
+        &defines, &launch));
     clprune__arg_ulong(&launch, conv->batch);
     clprune__arg_uint(&launch, (uint32_t)conv->in);
     clprune__arg_uint(&launch, (uint32_t)conv->out);
     clprune__arg_conv(&launch, conv);
     clprune__arg_uint(&launch, (uint32_t)plan.height);
-    clprune__arg_uint(&launch, (uint32_t)(pooled ? from->cell : plan.width));
+    clprune__arg_uint(&launch, (uint32_t)(pooled  ? from->cell
+                                          : pairs ? 2 * plan.width
+                                                  : plan.width));
     clprune__arg_ulong(&launch, plan.images);
     clprune__arg_ulong(&launch, sums->panels);
     clprune__arg_ulong(&launch, sums->panel_run);
+    if (pairs) {
+        clprune__arg_uint(&launch, (uint32_t)strip.tap_rows);
+        clprune__arg_uint(&launch, (uint32_t)strip.tap_cols);
+        clprune__arg_uint(&launch, (uint32_t)strip.row_step);
+        clprune__arg_uint(&launch, (uint32_t)strip.depth);
+    }
     clprune__arg_mat(&launch, from->x);
     clprune__arg_mat(&launch, dy);
     clprune__arg_region(&launch, scratch.partial);
