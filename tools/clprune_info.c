@@ -98,7 +98,7 @@ static int show_choices(const char *selection)
     printf("tuning           %s\n", clprune_context_tuning_source(context));
     printf("fp16, sub-groups %s, %s\n", has_extension(device, "cl_khr_fp16") ? "yes" : "no",
         has_extension(device, "cl_khr_subgroups") ? "yes" : "no");
-    printf("sparse products  %s\n", clprune_precision_name(clprune_context_precision(context)));
+    printf("products         %s\n", clprune_precision_name(clprune_context_precision(context)));
     printf("program cache    %s\n", dir != NULL ? dir : "off");
     clprune_context_destroy(context);
     return EXIT_SUCCESS;

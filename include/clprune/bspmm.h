@@ -6,9 +6,10 @@
  *
  * Numbers. Sums run in fp32 in a fixed order: the same device gives the same bits. The vector
  * kernels give them with any number of compute units. If the context's precision
- * (clprune_context_precision) is TF32 or BF16, tn and nt round their operands first. The relative
+ * (clprune_context_precision) is TF32 or BF16, tn and nt round their operands first, as does nn on
+ * CPUs. The relative
  * error of an operand is then at most u = 2^-11 (TF32) or 2^-8 (BF16), and the error of the result
- * at most (2 u + u^2) sum |dy| |xs|. nn always runs in fp32.
+ * at most (2 u + u^2) sum |dy| |xs|.
  *
  * Zeros behave as in BLAS: an empty sum scales the output by beta, as does alpha = 0, which never
  * reads the inputs. beta = 0 never reads the output. Outputs must not overlap inputs.

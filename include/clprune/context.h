@@ -80,13 +80,20 @@ typedef enum clprune_kernels {
     CLPRUNE_KERNELS_TILED = 2   /* many work-items a group, tiles in local memory */
 } clprune_kernels;
 
-/* Operand precision of clprune_bspmm_tn and clprune_bspmm_nt on tensor cores. Sums stay in fp32. */
+/* Precision of the operands of matrix products, convolutions among them. Everything else stays in
+ * fp32: sums, results, parameters, gradients, statistics, optimizers.
+ *
+ * CPUs (vector kernels) take BF16 in every product: operands are rounded as they are copied to
+ * panels, and multiplied by AVX512-BF16 if the device has it, else by fp32, which is slower and
+ * gives the same values up to the order of two terms. TF32 is fp32 there. GPUs (tiled kernels) take
+ * TF32 and BF16 in clprune_bspmm_tn and clprune_bspmm_nt alone, on tensor cores. */
 typedef enum clprune_precision {
     CLPRUNE_PRECISION_DEFAULT = 0, /* an option only: $CLPRUNE_PRECISION, else FP32 */
     CLPRUNE_PRECISION_FP32 = 1,    /* no rounding */
     CLPRUNE_PRECISION_TF32 = 2,    /* 10 fraction bits, ties away from zero: relative error 2^-11 of
                                       each operand */
-    CLPRUNE_PRECISION_BF16 = 3     /* 7 fraction bits, ties to even: relative error 2^-8. In both,
+    CLPRUNE_PRECISION_BF16 = 3     /* 7 fraction bits, ties to even: relative error 2^-8. Subnormal
+                                      operands are 0 on CPUs, as may be subnormal sums. In both,
                                       operands above 3.39e38 may become Inf */
 } clprune_precision;
 
@@ -110,6 +117,7 @@ typedef enum clprune_precision {
  *         kernels=auto|vector|tiled       for options.kernels = AUTO
  *         gemm=auto|vector|tiled|clblast  the engine of dense products, see gemm.h
  *         mma=auto|emulated               emulate tensor cores in OpenCL C, on any device
+ *         bf16=auto|converted             do not use AVX512-BF16
  *         forget=keep|poison              see clprune_buffer_forget
  *         check=on|off                    skip the self-check of clprune_context_create */
 typedef struct clprune_context_options {
@@ -127,12 +135,12 @@ typedef struct clprune_context_options {
     clprune_allocator allocator; /* default: clCreateBuffer and clReleaseMemObject */
     clprune_log_fn log;          /* default: nothing is logged */
     void *log_user;
-    clprune_precision precision; /* DEFAULT: $CLPRUNE_PRECISION (fp32, tf32, bf16), else FP32. TF32
-                                    and BF16 need an NVIDIA device of compute capability 8.0 or
-                                    later. On others, or if the device's probe fails, the products
-                                    run in fp32, and the log gets a warning. The probe builds and
-                                    runs a small kernel during creation, on a queue of its own,
-                                    and waits for it */
+    clprune_precision precision; /* DEFAULT: $CLPRUNE_PRECISION (fp32, tf32, bf16), else FP32. On
+                                    GPUs, TF32 and BF16 need an NVIDIA device of compute capability
+                                    8.0 or later. Where they are missing, or the device's probe
+                                    fails, the products run in fp32, and the log gets a warning.
+                                    The probe builds and runs a small kernel during creation, on a
+                                    queue of its own, and waits for it */
     int thread_safe;             /* non-zero: several threads may use the context at once, see
                                     Threads above */
     uint64_t reserved[4];        /* zeros */
