@@ -131,15 +131,11 @@ static void peer_linear_step(bench_job *job)
     bench_peer_gemm(true, false, out, in, rows, 0.0f, job->dy.host, job->x.host, job->dw.host);
 }
 
-enum {
-    X_AXES = 1u << AXIS_BATCH | 1u << AXIS_TOKENS | 1u << AXIS_IN | 1u << AXIS_BLOCK |
-             1u << AXIS_SPARSITY,
-    LAYER_AXES = X_AXES | 1u << AXIS_OUT
-};
+enum { LAYER_AXES = PRODUCT_AXES | BLOCK_AXES };
 
 const bench_op bench_pruning[] = {
     {"prune", NULL, LAYER_AXES, prepare_prune, prune, forward_product, NULL, true},
-    {"unpack", NULL, X_AXES, prepare_unpack, unpack, NULL, NULL, false},
+    {"unpack", NULL, X_AXES | BLOCK_AXES, prepare_unpack, unpack, NULL, NULL, false},
     {"linear", "step", LAYER_AXES, prepare_linear, linear_step, dense_linear_step, peer_linear_step,
         false},
     {"linear", "forward", LAYER_AXES, prepare_linear, linear_forward, dense_linear_forward,

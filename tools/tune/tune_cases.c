@@ -11,10 +11,8 @@ void tune_mat_make(tune *t, size_t rows, size_t cols, float **host, clprune_mat 
 {
     CHECK(t->base, clprune_mat_create(t->base, CLPRUNE_MEMORY_WORKSPACE, "tune", rows, cols, mat));
     float *values = malloc(rows * cols * sizeof *values);
-    if (values == NULL) {
-        fprintf(stderr, "clprune-tune: no host memory for %zu floats\n", rows * cols);
-        exit(EXIT_RUN);
-    }
+    if (values == NULL)
+        tool_quit(EXIT_RUN, "no host memory for %zu floats", rows * cols);
     random_activations(values, rows * cols);
     CHECK(t->base, clprune_mat_write(t->base, *mat, values));
     if (host != NULL)
