@@ -92,9 +92,9 @@ static const value_rule axis_rules[AXES] = {
     [AXIS_STRIDE] = {"stride", true, 1.0, 64.0, "a count from 1 to 64", {{1.0}, 1}},
 };
 
-static const value_rule rows_rule = {.option = "rows", true, 1.0, 0x1p30, count_text};
+static const value_rule rows_rule = {"rows", true, 1.0, 0x1p30, count_text};
 static const value_rule repeat_rule = {
-    .option = "repeat", true, 1.0, MAX_REPETITIONS, "a count from 1 to 1000"};
+    "repeat", true, 1.0, MAX_REPETITIONS, "a count from 1 to 1000"};
 
 /* The options besides those of the axes, which are OPTION_AXIS + bench_axis. */
 static const struct option other_options[] = {

@@ -18,7 +18,8 @@ typedef struct product {
     size_t m, n, k;
 } product;
 
-/* The product of the operation's form: y = x w^T (nt), dx = dy w (nn), dw = dy^T x (tn). */
+/* The product of the operation's form: y = x w^T (nt), dx = dy w (nn), dw = dy^T x (tn). The nn of
+ * bspmm is y = x w. */
 static product product_of(bench_job *job)
 {
     const size_t rows = job->rows, in = job->shape.in, out = job->shape.out;
@@ -27,6 +28,8 @@ static product product_of(bench_job *job)
         return (product){true, false, &job->dy, &job->x, &job->dw, out, in, rows};
     if (form[1] == 't')
         return (product){false, true, &job->x, &job->w, &job->y, rows, out, in};
+    if (strcmp(job->op->name, "bspmm") == 0)
+        return (product){false, false, &job->x, &job->w, &job->y, rows, out, in};
     return (product){false, false, &job->dy, &job->w, &job->dx, rows, in, out};
 }
 
@@ -138,28 +141,14 @@ static clprune_status dense_nt(bench_job *job)
 
 static void prepare_bspmm_nn(bench_job *job)
 {
-    bench_tensor_create(job, "x", job->rows, job->shape.in, &job->x);
-    bench_tensor_create(job, "w", job->shape.in, job->shape.out, &job->w);
-    bench_tensor_create(job, "y", job->rows, job->shape.out, &job->y);
+    prepare_gemm(job);
     bench_prune_x(job);
-    job->flops = job->kept * product_flops(job);
+    job->flops *= job->kept;
 }
 
 static clprune_status bspmm_nn(bench_job *job)
 {
     return clprune_bspmm_nn(job->context, 1.0f, 0.0f, &job->xs, job->w.mat, job->y.mat, NULL);
-}
-
-static clprune_status dense_nn(bench_job *job)
-{
-    return clprune_gemm(
-        job->context, false, false, 1.0f, 0.0f, job->x.mat, job->w.mat, job->y.mat, NULL);
-}
-
-static void peer_nn(bench_job *job)
-{
-    bench_peer_gemm(false, false, job->rows, job->shape.out, job->shape.in, 0.0f, job->x.host,
-        job->w.host, job->y.host);
 }
 
 enum { PRUNED_AXES = PRODUCT_AXES | BLOCK_AXES };
@@ -172,6 +161,6 @@ const bench_op bench_products[] = {
     {"gemm-batched", "tn", PRODUCT_AXES, prepare_batched, gemm_batched, NULL, peer_batched, false},
     {"bspmm", "tn", PRUNED_AXES, prepare_bspmm, bspmm_tn, gemm, bench_peer_product, false},
     {"bspmm", "nt", PRUNED_AXES, prepare_bspmm, bspmm_nt, dense_nt, bench_peer_nt, false},
-    {"bspmm", "nn", PRUNED_AXES, prepare_bspmm_nn, bspmm_nn, dense_nn, peer_nn, false},
+    {"bspmm", "nn", PRUNED_AXES, prepare_bspmm_nn, bspmm_nn, gemm, bench_peer_product, false},
     {0},
 };
