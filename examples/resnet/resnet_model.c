@@ -77,11 +77,9 @@ static bool weight(void *model, size_t index, trainer_weight *weight)
     return model_params_weight(&all, m->params, m->states, 2 * m->parts_count, index, weight);
 }
 
-static void watch(void *model, trainer_watch_fn *told, void *user)
+static void watch(void *model, trainer_watcher watcher)
 {
-    resnet *m = model;
-    m->watch = told;
-    m->watch_user = user;
+    ((resnet *)model)->watcher = watcher;
 }
 
 const trainer_model resnet_model = {

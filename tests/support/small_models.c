@@ -29,18 +29,13 @@ static clprune_status create_resmlp(clprune_context *context, const trainer_size
     const keep_rule *rules, size_t batch, void **model)
 {
     resmlp_arch arch = resmlp_arch_of(sizes);
-    keep_policy policies[BLOCKS] = {0};
     arch.dim = 16;
     arch.depth = BLOCKS;
     arch.hidden = 32;
-    for (size_t i = 0; i < BLOCKS; i++)
-        for (size_t k = 0; k < KEEP_TENSORS; k++)
-            policies[i].rule[k] = rules[keep_rule_at(&resmlp_keep, BLOCKS, i, k)];
-    policies[BLOCKS - 1].last_x = rules[keep_rule_at(&resmlp_keep, BLOCKS, 0, KEEP_TENSORS)];
     resmlp *memory = malloc(sizeof *memory);
     if (memory == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
-    return made(resmlp_create_each(context, &arch, policies, batch, memory), memory, model);
+    return made(resmlp_create(context, &arch, rules, batch, memory), memory, model);
 }
 
 static const char *settle_resnet(trainer_sizes *sizes)

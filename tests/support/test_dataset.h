@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "support/test_device.h"
 #include "support/test_folder.h"
@@ -77,6 +78,28 @@ static inline const char *refuse_batch(const dataset *data, dataset_split split,
         fail_msg("reading gave status %d, expected %d; message: '%s', expected in it: '%s'",
             (int)got, (int)status, err, part);
     return test_text("%s", err);
+}
+
+/* Writes an IDX file: `magic`, its sizes, `bytes` bytes of data. */
+static inline void put_idx(const char *folder, const char *name, uint32_t magic, unsigned sizes,
+    const uint32_t *size, const uint8_t *data, size_t bytes)
+{
+    uint8_t *file = test_alloc(4 + 4 * sizes + bytes);
+    for (unsigned i = 0; i <= sizes; i++) {
+        const uint32_t word = i == 0 ? magic : size[i - 1];
+        for (unsigned k = 0; k < 4; k++)
+            file[4 * i + k] = (uint8_t)(word >> (24 - 8 * k));
+    }
+    memcpy(file + 4 + 4 * sizes, data, bytes);
+    test_file_write(test_text("%s/%s", folder, name), file, 4 + 4 * sizes + bytes);
+}
+
+/* Makes a folder in another one. */
+static inline const char *make_folder_in(const char *folder, const char *name)
+{
+    const char *path = test_text("%s/%s", folder, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+    return path;
 }
 
 /* A list's case with the name of its function. */

@@ -38,24 +38,17 @@ static bool fails(atomic_int *left)
     return true;
 }
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-struct dirent *__real_readdir(DIR *folder);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-struct dirent *__wrap_readdir(DIR *folder);
-
-void *__wrap_malloc(size_t size)
+TEST_WRAP(void *, malloc, (size_t size))
 {
     return fails(&allocations_left) ? NULL : __real_malloc(size);
 }
 
-void *__wrap_calloc(size_t count, size_t size)
+TEST_WRAP(void *, calloc, (size_t count, size_t size))
 {
     return fails(&allocations_left) ? NULL : __real_calloc(count, size);
 }
 
-struct dirent *__wrap_readdir(DIR *folder)
+TEST_WRAP(struct dirent *, readdir, (DIR * folder))
 {
     if (!fails(&entries_left))
         return __real_readdir(folder);
@@ -68,27 +61,7 @@ static const char *path_in(const char *folder, const char *name)
     return test_text("%s/%s", folder, name);
 }
 
-static const char *make_folder(const char *folder, const char *name)
-{
-    const char *path = path_in(folder, name);
-    assert_int_equal(mkdir(path, 0700), 0);
-    return path;
-}
-
 /* ---- IDX ------------------------------------------------------------------------------------- */
-
-static void put_idx(const char *folder, const char *name, uint32_t magic, unsigned sizes,
-    const uint32_t *size, const uint8_t *data, size_t bytes)
-{
-    uint8_t *file = test_alloc(4 + 4 * sizes + bytes);
-    for (unsigned i = 0; i <= sizes; i++) {
-        const uint32_t word = i == 0 ? magic : size[i - 1];
-        for (unsigned k = 0; k < 4; k++)
-            file[4 * i + k] = (uint8_t)(word >> (24 - 8 * k));
-    }
-    memcpy(file + 4 + 4 * sizes, data, bytes);
-    test_file_write(path_in(folder, name), file, 4 + 4 * sizes + bytes);
-}
 
 enum { WIDE = 4, TRAIN = 5, TEST = 3 };
 
@@ -108,8 +81,8 @@ static void put_set(const char *folder)
 static void idx_images(NO_ROW)
 {
     const char *folder = test_folder();
-    (void)make_folder(folder, "MNIST");
-    const char *inner = make_folder(folder, "MNIST/raw");
+    (void)make_folder_in(folder, "MNIST");
+    const char *inner = make_folder_in(folder, "MNIST/raw");
     put_set(inner);
     const dataset *data = open_well(folder, NULL);
     assert_int_equal(dataset_classes(data), 4);
@@ -151,9 +124,9 @@ static void two_sets(NO_ROW)
 {
     const char *folder = test_folder();
     const uint8_t pixels[TRAIN * WIDE * WIDE] = {1};
-    (void)make_folder(folder, "MNIST");
-    const char *raw = make_folder(folder, "MNIST/raw"),
-               *cifar = make_folder(folder, "cifar-10-batches-bin");
+    (void)make_folder_in(folder, "MNIST");
+    const char *raw = make_folder_in(folder, "MNIST/raw"),
+               *cifar = make_folder_in(folder, "cifar-10-batches-bin");
     put_set(raw);
     const uint64_t checksum = dataset_checksum(open_well(folder, NULL));
     const dataset_options few = {.train_limit = 2, .test_limit = 1};
@@ -402,7 +375,7 @@ static const char *put_folders(void)
     const char *folder = test_folder();
     uint8_t rgb[48 * 32 * 3];
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-        (void)make_folder(folder, made[i]);
+        (void)make_folder_in(folder, made[i]);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const char *path = path_in(folder, files[i].name);
         for (size_t p = 0; p < sizeof rgb; p++)
@@ -477,7 +450,7 @@ static void folders(NO_ROW)
     assert_int_equal(dataset_skipped(data), 1);
     assert_int_equal(labels[2], 1); /* the next one */
     /* what is no set */
-    (void)make_folder(folder, "val/c");
+    (void)make_folder_in(folder, "val/c");
     expect_failure(folder, &wanted, DATASET_BAD_FILE, "val/c: train has no such class", "");
 }
 

@@ -23,21 +23,14 @@ static atomic_int threads;
 static const char *closed;
 static int closed_by;
 
-int __real_pthread_create(
-    pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user);
-int __real_access(const char *path, int mode);
-int __wrap_pthread_create(
-    pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user);
-int __wrap_access(const char *path, int mode);
-
-int __wrap_pthread_create(
-    pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user)
+TEST_WRAP(int, pthread_create,
+    (pthread_t * thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user))
 {
     atomic_fetch_add(&threads, 1);
     return __real_pthread_create(thread, attributes, start, user);
 }
 
-int __wrap_access(const char *path, int mode)
+TEST_WRAP(int, access, (const char *path, int mode))
 {
     if (closed == NULL || strncmp(path, closed, strlen(closed)) != 0)
         return __real_access(path, mode);

@@ -7,7 +7,6 @@
 #include "trainer/data/rng.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "support/test_dataset.h"

@@ -47,14 +47,6 @@ static void clear_message(const dataset_err *err)
         err->text[0] = '\0';
 }
 
-static void fill_levels(dataset *data)
-{
-    for (int c = 0; c < DATASET_CHANNELS; ++c)
-        for (int v = 0; v < DATASET_LEVELS; ++v)
-            data->levels[c * DATASET_LEVELS + v] =
-                (float)((v / 255.0 - data->source.mean[c]) / data->source.std[c]);
-}
-
 static broken_images *open_broken(const dataset_source *source)
 {
     const size_t images = (size_t)source->count[0] + source->count[1];
@@ -62,13 +54,6 @@ static broken_images *open_broken(const dataset_source *source)
     if (broken != NULL)
         (void)pthread_mutex_init(&broken->lock, NULL);
     return broken;
-}
-
-static void close_broken(broken_images *broken)
-{
-    if (broken != NULL)
-        (void)pthread_mutex_destroy(&broken->lock);
-    free(broken);
 }
 
 /* The sources in folders. */
@@ -109,11 +94,7 @@ dataset_status dataset_open(
     static const dataset_options defaults = {0};
     const dataset_err to = {text, size}, *err = &to;
     clear_message(err);
-    if (out == NULL)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "out is NULL");
     *out = NULL;
-    if (source == NULL || source[0] == '\0')
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "no data set named");
     if (options == NULL)
         options = &defaults;
     if (options->train_limit > INT32_MAX || options->test_limit > INT32_MAX)
@@ -127,7 +108,10 @@ dataset_status dataset_open(
         free(data);
         return status;
     }
-    fill_levels(data);
+    for (int c = 0; c < DATASET_CHANNELS; ++c)
+        for (int v = 0; v < DATASET_LEVELS; ++v)
+            data->levels[c * DATASET_LEVELS + v] =
+                (float)((v / 255.0 - data->source.mean[c]) / data->source.std[c]);
     data->hear = options->hear;
     data->hear_user = options->hear_user;
     if (options->skip_broken && (data->broken = open_broken(&data->source)) == NULL) {
@@ -143,7 +127,9 @@ void dataset_close(dataset *data)
     if (data == NULL)
         return;
     data->source.destroy(data->source.state);
-    close_broken(data->broken);
+    if (data->broken != NULL)
+        (void)pthread_mutex_destroy(&data->broken->lock);
+    free(data->broken);
     free(data);
 }
 
@@ -306,12 +292,6 @@ dataset_status dataset_batch(const dataset *data, dataset_split split, const uin
 {
     const dataset_err to = {text, size}, *err = &to;
     clear_message(err);
-    if (data == NULL || (split != DATASET_TRAIN && split != DATASET_TEST))
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "no such data set or split");
-    if (count == 0)
-        return DATASET_OK;
-    if (indices == NULL || images == NULL || labels == NULL)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: a buffer is NULL", data->source.name);
     for (size_t i = 0; i < count; ++i)
         if (indices[i] >= data->source.count[split])
             return dataset_fail(DATASET_BAD_ARGUMENT, err,

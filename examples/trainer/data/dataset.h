@@ -32,7 +32,7 @@ enum { DATASET_CHANNELS = 3, DATASET_LEVELS = 256 };
 
 typedef enum dataset_status {
     DATASET_OK = 0,
-    DATASET_BAD_ARGUMENT, /* an option, index or pointer that makes no sense for this set */
+    DATASET_BAD_ARGUMENT, /* an option or index that makes no sense for this set */
     DATASET_NOT_FOUND,    /* a file, or any known set of files, is missing */
     DATASET_BAD_FILE,     /* a file was found, but its size, content or reading is wrong */
     DATASET_NO_MEMORY     /* or no file descriptor; the files may be good */

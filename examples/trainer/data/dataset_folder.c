@@ -29,12 +29,9 @@
 
 enum { DEFAULT_SIDE = 224, MOST_SIDE = 4096, TRIES = 10, MOST_SIZES = 65536 };
 
-/* Names, one behind the other, each ended by NUL. */
 typedef struct names {
-    char *text;
-    size_t used, room;
-    size_t *offset; /* (count) */
-    size_t count, offset_room;
+    char **at;
+    size_t count, room;
 } names;
 
 /* What is left out of a split. */
@@ -57,40 +54,29 @@ typedef struct folder_set {
     uint32_t count[2]; /* in use */
 } folder_set;
 
-static const char *name_at(const names *n, size_t i)
+/* Takes a name from malloc. False if memory is out, also for NULL. */
+static bool names_add(names *n, char *name)
 {
-    return n->text + n->offset[i];
-}
-
-static bool names_add(names *n, const char *name)
-{
-    const size_t length = strlen(name) + 1;
-    if (n->used + length > n->room) {
-        const size_t room = 2 * n->room + length + 4096;
-        char *grown = realloc(n->text, room);
-        if (grown == NULL)
+    if (name != NULL && n->count == n->room) {
+        const size_t room = 2 * n->room + 64;
+        char **grown = realloc(n->at, room * sizeof *grown);
+        if (grown == NULL) {
+            free(name);
             return false;
-        n->text = grown;
+        }
+        n->at = grown;
         n->room = room;
     }
-    if (n->count == n->offset_room) {
-        const size_t room = 2 * n->offset_room + 64;
-        size_t *grown = realloc(n->offset, room * sizeof *grown);
-        if (grown == NULL)
-            return false;
-        n->offset = grown;
-        n->offset_room = room;
-    }
-    memcpy(n->text + n->used, name, length);
-    n->offset[n->count++] = n->used;
-    n->used += length;
-    return true;
+    if (name != NULL)
+        n->at[n->count++] = name;
+    return name != NULL;
 }
 
 static void names_close(names *n)
 {
-    free(n->text);
-    free(n->offset);
+    for (size_t i = 0; i < n->count; ++i)
+        free(n->at[i]);
+    free(n->at);
     *n = (names){0};
 }
 
@@ -125,18 +111,10 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /* Sorts names by their bytes, so that the order does not depend on the file system. */
-static bool sort(names *n)
+static void sort(names *n)
 {
-    const char **order = malloc((n->count + 1) * sizeof *order);
-    if (order == NULL)
-        return false;
-    for (size_t i = 0; i < n->count; ++i)
-        order[i] = name_at(n, i);
-    qsort(order, n->count, sizeof *order, by_bytes);
-    for (size_t i = 0; i < n->count; ++i)
-        n->offset[i] = (size_t)(order[i] - n->text);
-    free(order);
-    return true;
+    if (n->count > 0)
+        qsort(n->at, n->count, sizeof *n->at, by_bytes);
 }
 
 /* The next entry. NULL after the last one and on failure; errno tells which. */
@@ -175,14 +153,17 @@ static dataset_status list_folder(
             if (!classes)
                 list = folder ? folders : others;
         }
-        if (!names_add(list, name))
+        if (!names_add(list, strdup(name)))
             status = dataset_no_memory(err, path);
     }
     if (status == DATASET_OK && errno != 0)
         status = dataset_fail(DATASET_BAD_FILE, err, "%s: %s", path, strerror(errno));
     (void)closedir(dir);
-    if (status == DATASET_OK && !(sort(found) && (classes || (sort(others) && sort(folders)))))
-        status = dataset_no_memory(err, path);
+    sort(found);
+    if (!classes) {
+        sort(others);
+        sort(folders);
+    }
     if (status != DATASET_OK)
         names_close(found);
     return status;
@@ -190,25 +171,17 @@ static dataset_status list_folder(
 
 static int32_t class_of(const names *classes, const char *name)
 {
-    size_t low = 0, high = classes->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = strcmp(name, name_at(classes, middle));
-        if (order == 0)
-            return (int32_t)middle;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return -1;
+    char **at = classes->count == 0
+                    ? NULL
+                    : bsearch(&name, classes->at, classes->count, sizeof *classes->at, by_bytes);
+    return at == NULL ? -1 : (int32_t)(at - classes->at);
 }
 
 /* Counts the names of a class, and keeps the first of the split. False if memory is out. */
 static bool leave_out(left_out *left, const char *class, const names *found)
 {
     if (left->count == 0 && found->count > 0)
-        left->first = path_join(class, "", name_at(found, 0));
+        left->first = path_join(class, "", found->at[0]);
     left->count += found->count;
     return left->count == 0 || left->first != NULL;
 }
@@ -235,12 +208,10 @@ static dataset_status add_class(
                                     !leave_out(&split->folders, class, &folders)))
         status = dataset_no_memory(err, path);
     for (size_t i = 0; status == DATASET_OK && i < found.count; ++i) {
-        char *file = path_join(class, "", name_at(&found, i));
-        if (file == NULL || !names_add(&split->files, file))
-            status = dataset_no_memory(err, path);
-        else
+        if (names_add(&split->files, path_join(class, "", found.at[i])))
             split->label[split->files.count - 1] = label;
-        free(file);
+        else
+            status = dataset_no_memory(err, path);
     }
     names_close(&found);
     names_close(&others);
@@ -257,7 +228,7 @@ static void tell(
     char note[MESSAGE_SIZE];
     size_t missing = 0, first = 0;
     for (size_t i = all->count; i-- > 0;)
-        if (class_of(found, name_at(all, i)) < 0) {
+        if (class_of(found, all->at[i]) < 0) {
             first = i;
             ++missing;
         }
@@ -274,7 +245,7 @@ static void tell(
     }
     if (options->hear != NULL && missing > 0) {
         (void)snprintf(note, sizeof note, "%s: %zu of %zu classes are missing, %s among them",
-            split->folder, missing, all->count, name_at(all, first));
+            split->folder, missing, all->count, all->at[first]);
         options->hear(options->hear_user, note);
     }
 }
@@ -291,12 +262,12 @@ static dataset_status list_split(folder_set *set, dataset_split which, const cha
     names *classes = which == DATASET_TRAIN ? &set->classes : &found;
     dataset_status status = list_folder(split->folder, classes, NULL, NULL, err);
     for (size_t i = 0; status == DATASET_OK && i < classes->count; ++i) {
-        const int32_t label = class_of(&set->classes, name_at(classes, i));
+        const int32_t label = class_of(&set->classes, classes->at[i]);
         if (label < 0)
             status = dataset_fail(DATASET_BAD_FILE, err, "%s/%s: train has no such class",
-                split->folder, name_at(classes, i));
+                split->folder, classes->at[i]);
         else
-            status = add_class(split, name_at(classes, i), label, err);
+            status = add_class(split, classes->at[i], label, err);
     }
     if (status == DATASET_OK && split->files.count == 0)
         status = dataset_fail(
@@ -392,7 +363,7 @@ static dataset_status fetch(const void *state, dataset_split which, uint32_t ind
     const size_t at = (size_t)((uint64_t)index * split->files.count / set->count[which]);
     chooser c = {augment, index};
     const char *why = image_file_no_memory;
-    char message[256], *path = path_join(split->folder, "", name_at(&split->files, at));
+    char message[256], *path = path_join(split->folder, "", split->files.at[at]);
     size_t count = 0;
     dataset_status status = DATASET_NO_MEMORY;
     uint8_t *bytes = path != NULL ? read_bytes(path, &count, &status, &why) : NULL;
@@ -434,12 +405,12 @@ static void sum_up(const folder_set *set, dataset_source *source)
     const size_t count = train->files.count, stride = 1 + count / MOST_SIZES;
     uint64_t hash = fnv1a(FNV_START, &(uint64_t){count}, sizeof(uint64_t));
     for (size_t i = 0; i < set->classes.count; ++i) {
-        const char *name = name_at(&set->classes, i);
+        const char *name = set->classes.at[i];
         hash = fnv1a(hash, name, strlen(name) + 1);
     }
     source->old_checksum = hash;
     for (size_t i = 0; i < count; ++i) {
-        const char *name = name_at(&train->files, i);
+        const char *name = train->files.at[i];
         hash = fnv1a(hash, name, strlen(name) + 1);
     }
     source->checksum = hash;
@@ -447,7 +418,7 @@ static void sum_up(const folder_set *set, dataset_source *source)
     for (size_t i = 0; i < count; i += stride) {
         char path[4096];
         struct stat info = {0};
-        (void)snprintf(path, sizeof path, "%s/%s", train->folder, name_at(&train->files, i));
+        (void)snprintf(path, sizeof path, "%s/%s", train->folder, train->files.at[i]);
         (void)stat(path, &info); /* size 0: reading it will fail */
         source->sizes = fnv1a(source->sizes, &(uint64_t){(uint64_t)info.st_size}, sizeof(uint64_t));
     }

@@ -9,12 +9,6 @@
 #include "trainer/base/message.h"
 #include "trainer/data/dataset.h"
 
-#if defined(__GNUC__)
-#define DATASET_PRINTF(string, first) __attribute__((format(printf, string, first)))
-#else
-#define DATASET_PRINTF(string, first)
-#endif
-
 /* Where a failure writes its line; text may be NULL. */
 typedef struct dataset_err {
     char *text;
@@ -76,7 +70,7 @@ dataset_status dataset_generated(
     const dataset_options *options, dataset_source *source, const dataset_err *err);
 
 /* Writes the message and returns status, so that a failure is one statement. */
-DATASET_PRINTF(3, 4)
+MESSAGE_PRINTF(3, 4)
 dataset_status dataset_fail(dataset_status status, const dataset_err *err, const char *format, ...);
 
 /* The same for NO_MEMORY: "path: out of memory". */

@@ -24,24 +24,21 @@ bool feed_open(
     const size_t pixels = DATASET_CHANNELS * side * side;
     *feed = (batch_feed){.context = context, .data = data, .batch = batch, .pixels = pixels};
     clprune_mat *levels = &feed->images.levels;
-    bool good = fault_check(f, context,
-        clprune_buffer_create(
-            context, CLPRUNE_MEMORY_INPUT, "images", batch * pixels, &feed->images.buffer),
-        "making room for images");
-    good = good && fault_check(f, context,
-                       clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "levels", DATASET_CHANNELS,
-                           DATASET_LEVELS, levels),
-                       "making room for the levels of images");
-    good =
-        good && fault_check(f, context, clprune_mat_write(context, *levels, dataset_levels(data)),
-                    "sending the levels of images to the device");
-    good = good && fault_check(f, context,
-                       clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "labels",
-                           batch * sizeof(int32_t), &feed->labels),
-                       "making room for labels");
-    if (!good)
-        feed_close(feed);
-    return good;
+    const clprune_memory_category input = CLPRUNE_MEMORY_INPUT;
+    if (fault_check(f, context,
+            clprune_buffer_create(context, input, "images", batch * pixels, &feed->images.buffer),
+            "making room for images") &&
+        fault_check(f, context,
+            clprune_mat_create(context, input, "levels", DATASET_CHANNELS, DATASET_LEVELS, levels),
+            "making room for the levels of images") &&
+        fault_check(f, context, clprune_mat_write(context, *levels, dataset_levels(data)),
+            "sending the levels of images to the device") &&
+        fault_check(f, context,
+            clprune_buffer_create(context, input, "labels", batch * sizeof(int32_t), &feed->labels),
+            "making room for labels"))
+        return true;
+    feed_close(feed);
+    return false;
 }
 
 /* Allocates a slot's memory at its first use: a run that is only planned needs none. */

@@ -85,11 +85,9 @@ static bool choose_sizes(session *s, fault *f)
     memcpy(o->extra, s->sizes.extra, sizeof s->sizes.extra);
     if (wrong == NULL)
         return true;
-    for (size_t i = 0; i < s->type->extras_count; ++i) {
-        const size_t used = strlen(extras);
-        (void)snprintf(extras + used, sizeof extras - used, ", --%s %" PRIu64,
-            s->type->extras[i].name, s->sizes.extra[i]);
-    }
+    for (size_t i = 0; i < s->type->extras_count; ++i)
+        options_append(
+            extras, sizeof extras, ", --%s %" PRIu64, s->type->extras[i].name, s->sizes.extra[i]);
     return fault_set(f, CODE_USAGE, "--image-size %zu%s: %s", s->sizes.image, extras, wrong);
 }
 
