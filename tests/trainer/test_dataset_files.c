@@ -139,7 +139,7 @@ static void two_sets(NO_ROW)
         sizeof pixels);
     assert_true(dataset_checksum(open_well(folder, NULL)) != checksum);
     test_file_write(path_in(cifar, "data_batch_1.bin"), "", 0);
-    expect_failure(folder, NULL, DATASET_BAD_ARGUMENT, "holds more than one kind of set", "");
+    expect_failure(folder, NULL, CODE_USAGE, "holds more than one kind of set", "");
 }
 
 typedef struct idx_fault {
@@ -176,14 +176,13 @@ static void idx_refused(void **state)
     const char *folder = test_folder();
     put_set(folder);
     put_idx(folder, row->name, row->magic, row->sizes, row->size, zeros, row->bytes);
-    expect_failure(folder, NULL, DATASET_BAD_FILE, row->part, row->name);
+    expect_failure(folder, NULL, CODE_DATA, row->part, row->name);
 }
 
 /* A set is not called missing where memory runs out while its files are looked for. */
 static void idx_without_memory(NO_ROW)
 {
     const char *folder = test_folder();
-    char err[512];
     dataset *data;
     put_set(folder);
     for (int turn = 0; turn < 2; turn++)
@@ -191,18 +190,17 @@ static void idx_without_memory(NO_ROW)
             for_ever = turn == 1;
             atomic_store(&failed, 0);
             atomic_store(&allocations_left, at);
-            const dataset_status status = dataset_open(folder, NULL, &data, err, sizeof err);
+            fault f = {0};
+            const bool good = dataset_open(folder, NULL, &data, &f);
             atomic_store(&allocations_left, 0);
             for_ever = false;
             if (atomic_load(&failed) == 0) {
-                assert_int_equal(status, DATASET_OK);
+                test_good(good, &f);
                 assert_true(at > 20);
                 dataset_close(data);
                 break;
             }
-            if (status != DATASET_NO_MEMORY)
-                fail_msg("allocation %d: status %d: %s", at, status, err);
-            assert_non_null(strstr(err, "out of memory"));
+            test_refused(good, &f, CODE_MEMORY, "out of memory");
         }
 }
 
@@ -441,8 +439,7 @@ static void folders(NO_ROW)
     const uint8_t *jpeg = test_file_read(path, &bytes);
     test_file_write(path, jpeg, 40);
     data = open_well(folder, &wanted);
-    refuse_batch(
-        data, DATASET_TRAIN, indices, 4, images, labels, DATASET_BAD_FILE, "train/a/2.JPEG: ");
+    refuse_batch(data, DATASET_TRAIN, indices, 4, images, labels, CODE_DATA, "train/a/2.JPEG: ");
     assert_int_equal(dataset_skipped(data), 0);
     wanted.skip_broken = true;
     data = open_well(folder, &wanted);
@@ -451,7 +448,7 @@ static void folders(NO_ROW)
     assert_int_equal(labels[2], 1); /* the next one */
     /* what is no set */
     (void)make_folder_in(folder, "val/c");
-    expect_failure(folder, &wanted, DATASET_BAD_FILE, "val/c: train has no such class", "");
+    expect_failure(folder, &wanted, CODE_DATA, "val/c: train has no such class", "");
 }
 
 /* A FIFO, and a file of 2 GiB that begins as an image: refused by name and without waiting, or
@@ -479,8 +476,8 @@ static void no_usual_files(NO_ROW)
             if (skips)
                 read_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels);
             else
-                refuse_batch(data, DATASET_TRAIN, indices, 4, images, labels, DATASET_BAD_FILE,
-                    parts[large]);
+                refuse_batch(
+                    data, DATASET_TRAIN, indices, 4, images, labels, CODE_DATA, parts[large]);
             (void)alarm(0);
             assert_int_equal(dataset_skipped(data), skips);
         }
@@ -490,24 +487,23 @@ static void no_usual_files(NO_ROW)
 /* A good image is not passed over where memory runs out, whichever allocation fails. */
 static void out_of_memory(NO_ROW)
 {
-    char err[512];
     const dataset_options wanted = {.usual_image_size = 16, .skip_broken = true};
     uint8_t image[3 * 16 * 16];
     int32_t label;
     const dataset *data = open_well(put_folders(), &wanted);
     for (uint32_t index = 0; index < 4; index++) { /* JPEG and PNG */
         int at = 0;
-        dataset_status status;
+        bool good;
+        fault f = {0};
         do {
             atomic_store(&allocations_left, ++at);
-            status =
-                dataset_batch(data, DATASET_TRAIN, &index, 1, NULL, image, &label, err, sizeof err);
+            good = dataset_batch(data, DATASET_TRAIN, &index, 1, NULL, image, &label, &f);
             if (atomic_exchange(&allocations_left, 0) > 0)
                 break;
-            assert_int_equal(status, DATASET_NO_MEMORY);
+            test_refused(good, &f, CODE_MEMORY, "");
             assert_int_equal(dataset_skipped(data), 0);
         } while (at < 100);
-        assert_int_equal(status, DATASET_OK);
+        test_good(good, &f);
         assert_true(at > 5);
     }
 }
@@ -515,7 +511,7 @@ static void out_of_memory(NO_ROW)
 /* Nor where no file can be opened any more. */
 static void out_of_descriptors(NO_ROW)
 {
-    char err[512];
+    fault f = {0};
     const dataset_options wanted = {.usual_image_size = 16, .skip_broken = true};
     const uint32_t indices[4] = {0, 1, 2, 3};
     uint8_t images[4 * 3 * 16 * 16];
@@ -525,11 +521,9 @@ static void out_of_descriptors(NO_ROW)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = (struct rlimit){0, limit.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    const dataset_status status =
-        dataset_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels, err, sizeof err);
+    const bool read = dataset_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels, &f);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(status, DATASET_NO_MEMORY);
-    assert_non_null(strstr(err, strerror(EMFILE)));
+    test_refused(read, &f, CODE_MEMORY, strerror(EMFILE));
     assert_int_equal(dataset_skipped(data), 0);
     read_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels);
 }
@@ -538,19 +532,18 @@ static void out_of_descriptors(NO_ROW)
 static void unreadable_folder(NO_ROW)
 {
     const char *folder = put_folders();
-    char err[512];
     const dataset_options wanted = {.usual_image_size = 16};
     dataset *data;
     int at = 0;
     for (;;) {
         atomic_store(&entries_left, ++at);
-        const dataset_status status = dataset_open(folder, &wanted, &data, err, sizeof err);
+        fault f = {0};
+        const bool good = dataset_open(folder, &wanted, &data, &f);
         if (atomic_exchange(&entries_left, 0) > 0) {
-            assert_int_equal(status, DATASET_OK);
+            test_good(good, &f);
             break;
         }
-        assert_int_equal(status, DATASET_BAD_FILE);
-        assert_non_null(strstr(err, strerror(EIO)));
+        test_refused(good, &f, CODE_DATA, strerror(EIO));
     }
     assert_true(at > 15);
     assert_int_equal(dataset_count(data, DATASET_TRAIN), 4);

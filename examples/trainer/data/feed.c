@@ -3,18 +3,9 @@
 #include <CL/cl.h>
 #include <stdlib.h>
 
-bool feed_check(fault *f, dataset_status status, const char *message)
+bool feed_check(fault *f, const fault *of)
 {
-    switch (status) {
-    case DATASET_OK:
-        return true;
-    case DATASET_BAD_ARGUMENT:
-        return fault_set(f, CODE_USAGE, "--data: %s", message);
-    case DATASET_NO_MEMORY:
-        return fault_set(f, CODE_MEMORY, "--data: %s", message);
-    default:
-        return fault_set(f, CODE_DATA, "--data: %s", message);
-    }
+    return of->code == CODE_OK || fault_set(f, of->code, "--data: %s", of->text);
 }
 
 bool feed_open(
@@ -96,13 +87,13 @@ bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, s
     const augment_options *augment, fault *f)
 {
     struct feed_slot *slot = &feed->slot[feed->next];
-    char message[MESSAGE_SIZE];
+    fault wrong = {0};
     slot->count = count;
-    return free_slot(feed, slot, f) && fill_slot(feed, slot, f) &&
-           feed_check(f,
-               dataset_batch(feed->data, split, indices, count, augment, slot->images, slot->labels,
-                   message, sizeof message),
-               message);
+    if (!free_slot(feed, slot, f) || !fill_slot(feed, slot, f))
+        return false;
+    (void)dataset_batch(
+        feed->data, split, indices, count, augment, slot->images, slot->labels, &wrong);
+    return feed_check(f, &wrong);
 }
 
 bool feed_send(batch_feed *feed, fault *f)

@@ -55,9 +55,9 @@ static bool open_data(session *s, fault *f)
         .hear = hear_data,
         .hear_user = s,
     };
-    char message[MESSAGE_SIZE];
-    if (!feed_check(
-            f, dataset_open(o->data, &wanted, &s->data, message, sizeof message), message)) {
+    fault wrong = {0};
+    (void)dataset_open(o->data, &wanted, &s->data, &wrong);
+    if (!feed_check(f, &wrong)) {
         if (o->resume != NULL && !options_given(o, "data") && access(o->data, F_OK) != 0)
             options_append(f->text, sizeof f->text,
                 "; the run in %s has its data there, --data DIR names another place", o->resume);
