@@ -33,17 +33,10 @@ static clprune_status create(clprune_context *context, const trainer_sizes *size
     const keep_rule *rules, size_t batch, void **model)
 {
     const resmlp_arch arch = resmlp_arch_of(sizes);
-    clprune_status status = CLPRUNE_OUT_OF_HOST_MEMORY;
     resmlp *made = malloc(sizeof *made);
-    *model = NULL;
     if (made == NULL)
-        return status;
-    status = resmlp_create(context, &arch, rules, batch, made);
-    if (status == CLPRUNE_SUCCESS)
-        *model = made;
-    else
-        free(made);
-    return status;
+        return trainer_made(CLPRUNE_OUT_OF_HOST_MEMORY, NULL, model);
+    return trainer_made(resmlp_create(context, &arch, rules, batch, made), made, model);
 }
 
 static void destroy(void *model)

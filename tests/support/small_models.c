@@ -9,15 +9,6 @@
 
 enum { BLOCKS = 2 };
 
-/* The model in `memory` where it was made. */
-static clprune_status made(clprune_status status, void *memory, void **model)
-{
-    if (status != CLPRUNE_SUCCESS)
-        free(memory);
-    *model = status == CLPRUNE_SUCCESS ? memory : NULL;
-    return status;
-}
-
 static const char *settle_resmlp(trainer_sizes *sizes)
 {
     const char *wrong = resmlp_model.settle(sizes);
@@ -32,10 +23,10 @@ static clprune_status create_resmlp(clprune_context *context, const trainer_size
     arch.dim = 16;
     arch.depth = BLOCKS;
     arch.hidden = 32;
-    resmlp *memory = malloc(sizeof *memory);
-    if (memory == NULL)
-        return CLPRUNE_OUT_OF_HOST_MEMORY;
-    return made(resmlp_create(context, &arch, rules, batch, memory), memory, model);
+    resmlp *made = malloc(sizeof *made);
+    if (made == NULL)
+        return trainer_made(CLPRUNE_OUT_OF_HOST_MEMORY, NULL, model);
+    return trainer_made(resmlp_create(context, &arch, rules, batch, made), made, model);
 }
 
 static const char *settle_resnet(trainer_sizes *sizes)
@@ -53,10 +44,10 @@ static clprune_status create_resnet(clprune_context *context, const trainer_size
         .stages = BLOCKS,
         .blocks = {1, 1},
         .channels = {8, 8}};
-    resnet *memory = malloc(sizeof *memory);
-    if (memory == NULL)
-        return CLPRUNE_OUT_OF_HOST_MEMORY;
-    return made(resnet_create(context, &arch, rules, batch, memory), memory, model);
+    resnet *made = malloc(sizeof *made);
+    if (made == NULL)
+        return trainer_made(CLPRUNE_OUT_OF_HOST_MEMORY, NULL, model);
+    return trainer_made(resnet_create(context, &arch, rules, batch, made), made, model);
 }
 
 const trainer_model *small_resmlp(void)

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h> /* free */
 
 #include <clprune/clprune.h>
 
@@ -137,6 +138,15 @@ typedef struct trainer_model {
     /* Makes the passes tell `watcher` at the start of each part. */
     void (*watch)(void *model, trainer_watcher watcher);
 } trainer_model;
+
+/* For create: what became of a model in `memory`, which is freed where it was not made. */
+static inline clprune_status trainer_made(clprune_status status, void *memory, void **model)
+{
+    if (status != CLPRUNE_SUCCESS)
+        free(memory);
+    *model = status == CLPRUNE_SUCCESS ? memory : NULL;
+    return status;
+}
 
 /* States and counts of a model whose type may have none: then *count is 0. */
 static inline const trainer_state *trainer_states(
