@@ -2,6 +2,7 @@
 #include <clprune/clprune.h>
 
 #include <CL/cl.h>
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -37,19 +38,16 @@ static double mib(uint64_t bytes)
     return (double)bytes / 1048576.0;
 }
 
-static int list_devices(void)
+static void list_devices(void)
 {
     static clprune_device_info devices[MAX_DEVICES];
     size_t count;
-    if (clprune_device_list(MAX_DEVICES, devices, &count) != CLPRUNE_SUCCESS) {
-        fprintf(stderr, "clprune-info: %s\n", clprune_last_error(NULL));
-        return EXIT_RUN;
-    }
-    if (count == 0) {
-        fprintf(stderr, "clprune-info: no OpenCL device was found; install a driver, on Debian for "
-                        "CPUs: pocl-opencl-icd. PoCL needs a writable $HOME or $POCL_CACHE_DIR\n");
-        return EXIT_DEVICE;
-    }
+    if (clprune_device_list(MAX_DEVICES, devices, &count) != CLPRUNE_SUCCESS)
+        tool_quit(EXIT_RUN, "%s", clprune_last_error(NULL));
+    if (count == 0)
+        tool_quit(EXIT_DEVICE,
+            "no OpenCL device was found; install a driver, on Debian for CPUs: pocl-opencl-icd. "
+            "PoCL needs a writable $HOME or $POCL_CACHE_DIR");
     for (size_t i = 0; i < count && i < MAX_DEVICES; i++) {
         const clprune_device_info *d = &devices[i];
         printf("%zu:%zu  %s\n", d->platform_index, d->device_index, d->device);
@@ -61,7 +59,6 @@ static int list_devices(void)
         printf("     memory          %.0f MiB, one buffer up to %.0f MiB, %.0f KiB local\n",
             mib(d->global_memory), mib(d->max_allocation), (double)d->local_memory / 1024.0);
     }
-    return EXIT_SUCCESS;
 }
 
 static bool has_extension(cl_device_id device, const char *name)
@@ -76,17 +73,15 @@ static bool has_extension(cl_device_id device, const char *name)
     return false;
 }
 
-static int show_choices(const char *selection)
+static void show_choices(const char *selection)
 {
     clprune_context *context;
     const clprune_context_options options = {.device = selection};
     (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
     const clprune_status status = clprune_context_create(NULL, &options, &context);
-    if (status != CLPRUNE_SUCCESS) {
-        fprintf(stderr, "clprune-info: %s: %s\n", clprune_status_string(status),
-            clprune_last_error(NULL));
-        return status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN;
-    }
+    if (status != CLPRUNE_SUCCESS)
+        tool_quit(status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN, "%s: %s",
+            clprune_status_string(status), clprune_last_error(NULL));
     const cl_device_id device = clprune_context_device(context);
     const clprune_device_info facts = clprune_context_device_info(context);
     const char *dir = clprune_context_cache_dir(context);
@@ -101,7 +96,6 @@ static int show_choices(const char *selection)
     printf("products         %s\n", clprune_precision_name(clprune_context_precision(context)));
     printf("program cache    %s\n", dir != NULL ? dir : "off");
     clprune_context_destroy(context);
-    return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
@@ -112,6 +106,7 @@ int main(int argc, char **argv)
     const char *selection = NULL;
     bool list_only = false;
     int option;
+    tool_name = "clprune-info";
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         switch (option) {
         case 'd':
@@ -131,21 +126,17 @@ int main(int argc, char **argv)
             return EXIT_USAGE;
         }
     }
-    if (optind != argc) {
-        fprintf(stderr, "clprune-info: unexpected argument \"%s\"\n", argv[optind]);
-        return EXIT_USAGE;
-    }
+    if (optind != argc)
+        tool_quit(EXIT_USAGE, "unexpected argument \"%s\"", argv[optind]);
     if (!list_only) /* whose first words the shell completes */
         printf("clprune %s\n\n", CLPRUNE_VERSION);
-    int status = list_devices();
-    if (status == EXIT_SUCCESS && !list_only) {
+    list_devices();
+    if (!list_only) {
         printf("\n");
-        status = show_choices(selection);
+        show_choices(selection);
     }
     const bool broken = ferror(stdout) != 0;
-    if (fclose(stdout) != 0 || broken) {
-        perror("clprune-info: standard output");
-        return EXIT_RUN;
-    }
-    return status;
+    if (fclose(stdout) != 0 || broken)
+        tool_quit(EXIT_RUN, "standard output: %s", strerror(errno));
+    return EXIT_SUCCESS;
 }

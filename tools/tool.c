@@ -1,6 +1,7 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +10,21 @@
 
 const char *tool_name;
 
+_Noreturn void tool_quit(int code, const char *format, ...)
+{
+    va_list args;
+    fprintf(stderr, "%s: ", tool_name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    exit(code);
+}
+
 _Noreturn void tool_fail(const clprune_context *context, clprune_status status)
 {
-    fprintf(stderr, "%s: %s\n  %s\n", tool_name, clprune_status_string(status),
-        clprune_last_error(context));
-    exit(status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN);
+    tool_quit(status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN, "%s\n  %s",
+        clprune_status_string(status), clprune_last_error(context));
 }
 
 double tool_now(void)
@@ -43,10 +54,8 @@ int compare_doubles(const void *a, const void *b)
 
 static void check_written(bool good, const char *what)
 {
-    if (good)
-        return;
-    fprintf(stderr, "%s: %s was not written: %s\n", tool_name, what, strerror(errno));
-    exit(EXIT_RUN);
+    if (!good)
+        tool_quit(EXIT_RUN, "%s was not written: %s", what, strerror(errno));
 }
 
 void tool_empty(FILE *stream, const char *what)
@@ -66,6 +75,5 @@ clprune_precision parse_precision(const char *text)
     for (clprune_precision p = CLPRUNE_PRECISION_FP32; clprune_precision_name(p) != NULL; p++)
         if (strcmp(text, clprune_precision_name(p)) == 0)
             return p;
-    fprintf(stderr, "%s: --precision: \"%s\" is not fp32, tf32 or bf16\n", tool_name, text);
-    exit(EXIT_USAGE);
+    tool_quit(EXIT_USAGE, "--precision: \"%s\" is not fp32, tf32 or bf16", text);
 }

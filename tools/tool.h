@@ -17,6 +17,10 @@ enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 }; /* exit codes */
     } while (0)
 
 extern const char *tool_name; /* of the program, which sets it first, for messages */
+
+/* Ends the program with a code and a message on stderr, a line that begins with its name. */
+_Noreturn void tool_quit(int code, const char *format, ...)
+    __attribute__((__format__(__printf__, 2, 3)));
 _Noreturn void tool_fail(const clprune_context *context, clprune_status status);
 
 double tool_now(void); /* seconds */

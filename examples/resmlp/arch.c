@@ -55,7 +55,7 @@ size_t resmlp_arch_tokens(const resmlp_arch *arch)
 
 size_t resmlp_arch_tensors(const resmlp_arch *arch)
 {
-    return RESMLP_STEM_TENSORS + RESMLP_BLOCK_TENSORS * arch->depth + 4;
+    return RESMLP_STEM_TENSORS + RESMLP_BLOCK_TENSORS * arch->depth + RESMLP_TAIL_TENSORS;
 }
 
 /* The tensors of the stem, of a block, and behind the blocks. Letters are sizes: see size_of. */

@@ -14,7 +14,12 @@
 
 #include "trainer/model/model_params.h"
 
-enum { RESMLP_CHANNELS = 3, RESMLP_BLOCK_TENSORS = 12, RESMLP_STEM_TENSORS = 2 };
+enum {
+    RESMLP_CHANNELS = 3,
+    RESMLP_STEM_TENSORS = 2,
+    RESMLP_BLOCK_TENSORS = 12,
+    RESMLP_TAIL_TENSORS = 4
+};
 
 typedef struct resmlp_arch {
     const char *name;

@@ -110,42 +110,17 @@ size_t keep_features(const resmlp_arch *arch, size_t entry)
     return entry == KEEP_FC1 || entry == KEEP_GELU ? arch->hidden : arch->dim;
 }
 
-static bool recomputed(const keep_policy *policy, keep_tensor tensor)
+bool keep_recomputes_tokens(const keep_rule *rules)
 {
-    return policy->rule[tensor].recomputed;
+    return rules[KEEP_NORM1].recomputed;
 }
 
-bool keep_recomputes_tokens(const keep_policy *policy)
+bool keep_recomputes_mlp(const keep_rule *rules)
 {
-    return recomputed(policy, KEEP_NORM1);
+    return rules[KEEP_NORM2].recomputed;
 }
 
-bool keep_recomputes_mlp(const keep_policy *policy)
+bool keep_codes(const keep_rule *rules)
 {
-    return recomputed(policy, KEEP_NORM2);
-}
-
-bool keep_codes(const keep_policy *policy)
-{
-    return keep_has_form(&policy->rule[KEEP_FC1], CLPRUNE_FORM_GELU_CODE);
-}
-
-bool keep_policy_check(const keep_policy *policy, char *why, size_t size)
-{
-    keep_rule rules[KEEP_TENSORS + 1]; /* of a model with one block */
-    for (int i = 0; i < KEEP_TENSORS; ++i)
-        rules[i] = policy->rule[i];
-    rules[KEEP_TENSORS] = policy->last_x;
-    return keep_check(&resmlp_keep, 1, 0, rules, why, size) &&
-           keep_check(&resmlp_keep, 1, 1, rules, why, size);
-}
-
-keep_policy keep_preset(size_t preset, clprune_keep how)
-{
-    const keep_how settings = {how, how.bits};
-    keep_policy policy;
-    for (size_t i = 0; i < KEEP_TENSORS; ++i)
-        policy.rule[i] = keep_preset_rule(&resmlp_keep, preset, i, &settings);
-    policy.last_x = keep_preset_rule(&resmlp_keep, preset, KEEP_TENSORS, &settings);
-    return policy;
+    return keep_has_form(&rules[KEEP_FC1], CLPRUNE_FORM_GELU_CODE);
 }

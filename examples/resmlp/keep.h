@@ -1,6 +1,6 @@
 /*
- * keep.h: the saved-activation policy: in what form each tensor of a block is kept from the forward
- * to the backward pass. One table, read by the model; layers know nothing of it.
+ * keep.h: the tensors of a ResMLP that can be kept from the forward to the backward pass, and the
+ * presets. One table, read by the model; layers know nothing of it.
  *
  *     norm1 = affine1(x)     tokens = W_t norm1     x2 = x + ls1 * tokens
  *     norm2 = affine2(x2)    fc1 = W_1 norm2        gelu = GELU(fc1)        fc2 = W_2 gelu
@@ -33,43 +33,29 @@ typedef enum keep_tensor {
     KEEP_TENSORS /* how many there are */
 } keep_tensor;
 
-/* These tensors can be recomputed:
+/* KEEP_TENSORS entries of a block, then `last x`, the last block's output. These can be recomputed:
  *     norm1 and tokens    together, from x
  *     norm2, gelu, fc2    together, from x2 and fc1
  *     x2        if those five are recomputed and x is dense: the token layer runs forward again
- *     last_x    its mean over the tokens is kept instead: the final affine commutes with it
+ *     last x    its mean over the tokens is kept instead: the final affine commutes with it
  * If all other tensors are dense, the gradients are dense's up to rounding.
  *
  * If fc1 is a CODE, norm2 and fc2 are recomputed, and x2 and gelu are kept, in any form. The MLP's
  * weight gradients are products of x2 and gelu with gradients that have no error but the code's.
  * Pruning x2 instead of norm2 keeps the part of fc1's weight gradient that comes from beta2
  * exact. */
-typedef struct keep_policy {
-    keep_rule rule[KEEP_TENSORS]; /* of a block */
-    keep_rule last_x; /* the last block's output; only the last block's policy counts; MEAN keeps
-                         its mean over the tokens */
-} keep_policy;
-
-/* The table of all of them: KEEP_TENSORS entries of a block, then the last x. */
 extern const keep_table resmlp_keep;
 
 /* Features of a row of an entry. */
 size_t keep_features(const resmlp_arch *arch, size_t entry);
 
-/* Whether the policy makes sense; if not, *why receives a phrase that names the tensors. */
-bool keep_policy_check(const keep_policy *policy, char *why, size_t size);
-
 /* Whether half of a block is recomputed from its input. The token half, x to x2, then keeps neither
  * norm1 nor tokens. The MLP, x2 to the next x, keeps neither norm2 nor fc2, and gelu only beside a
- * code of fc1. */
-bool keep_recomputes_tokens(const keep_policy *policy);
-bool keep_recomputes_mlp(const keep_policy *policy);
+ * code of fc1. rules: the block's. */
+bool keep_recomputes_tokens(const keep_rule *rules);
+bool keep_recomputes_mlp(const keep_rule *rules);
 
 /* Whether fc1 is kept as a code. */
-bool keep_codes(const keep_policy *policy);
-
-/* The preset at a position in resmlp_keep.preset_names; see keep_preset_rule. how.bits: of GELU's
- * code and of quantised tensors. */
-keep_policy keep_preset(size_t preset, clprune_keep how);
+bool keep_codes(const keep_rule *rules);
 
 #endif

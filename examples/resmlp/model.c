@@ -3,7 +3,7 @@
 
 #include <stdio.h> /* snprintf */
 #include <stdlib.h>
-#include <string.h> /* memset */
+#include <string.h> /* memcpy */
 
 #include "trainer/base/try.h"
 
@@ -12,21 +12,21 @@ static size_t max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static bool is_dense(const keep_policy *policy, keep_tensor tensor)
+static bool is_dense(const keep_rule *rule)
 {
-    return keep_has_form(&policy->rule[tensor], CLPRUNE_FORM_DENSE);
+    return keep_has_form(rule, CLPRUNE_FORM_DENSE);
 }
 
 /* Whether a tensor is kept in a form that must be restored before use. */
-static bool is_restored(const keep_policy *policy, keep_tensor tensor)
+static bool is_restored(const keep_rule *rule)
 {
-    return !policy->rule[tensor].recomputed && !is_dense(policy, tensor);
+    return !rule->recomputed && !is_dense(rule);
 }
 
 /* How the last block's output is kept. */
 static const keep_rule *last_rule(const resmlp *model)
 {
-    return &model->policies[model->arch.depth - 1].last_x;
+    return &model->rules[model->arch.depth * KEEP_TENSORS];
 }
 
 /* Whether only its mean over the tokens is kept. */
@@ -35,49 +35,19 @@ static bool keeps_mean(const resmlp *model)
     return keep_has_form(last_rule(model), CLPRUNE_FORM_MEAN);
 }
 
-typedef clprune_mat (*pick_fn)(const clprune_param *param);
+_Static_assert(sizeof(resmlp_block_weights) == RESMLP_BLOCK_TENSORS * sizeof(clprune_mat) &&
+                   sizeof(resmlp_outer_weights) ==
+                       (RESMLP_STEM_TENSORS + RESMLP_TAIL_TENSORS) * sizeof(clprune_mat),
+    "weights are arrays of matrices");
 
-static clprune_mat pick_value(const clprune_param *param)
+/* Values and gradients of `count` parameters. */
+static void take_weights(
+    const clprune_param *params, size_t count, clprune_mat *values, clprune_mat *grads)
 {
-    return param->value;
-}
-
-static clprune_mat pick_grad(const clprune_param *param)
-{
-    return param->grad;
-}
-
-/* params: the twelve of a block. */
-static resmlp_block_weights block_weights(const clprune_param *params, pick_fn pick)
-{
-    return (resmlp_block_weights){
-        .ls1 = pick(&params[0]),
-        .ls2 = pick(&params[1]),
-        .alpha1 = pick(&params[2]),
-        .beta1 = pick(&params[3]),
-        .token_w = pick(&params[4]),
-        .token_b = pick(&params[5]),
-        .alpha2 = pick(&params[6]),
-        .beta2 = pick(&params[7]),
-        .fc1_w = pick(&params[8]),
-        .fc1_b = pick(&params[9]),
-        .fc2_w = pick(&params[10]),
-        .fc2_b = pick(&params[11]),
-    };
-}
-
-/* tail: the four behind the blocks. */
-static resmlp_outer_weights outer_weights(
-    const clprune_param *params, const clprune_param *tail, pick_fn pick)
-{
-    return (resmlp_outer_weights){
-        .stem_w = pick(&params[0]),
-        .stem_b = pick(&params[1]),
-        .alpha = pick(&tail[0]),
-        .beta = pick(&tail[1]),
-        .head_w = pick(&tail[2]),
-        .head_b = pick(&tail[3]),
-    };
+    for (size_t i = 0; i < count; ++i) {
+        values[i] = params[i].value;
+        grads[i] = params[i].grad;
+    }
 }
 
 static clprune_status create_block(resmlp *model, size_t index)
@@ -85,11 +55,10 @@ static clprune_status create_block(resmlp *model, size_t index)
     resmlp_block *block = &model->blocks[index];
     const clprune_param *params =
         &model->params[RESMLP_STEM_TENSORS + RESMLP_BLOCK_TENSORS * index];
-    block->policy = &model->policies[index];
-    block->w = block_weights(params, pick_value);
-    block->dw = block_weights(params, pick_grad);
+    block->rules = &model->rules[KEEP_TENSORS * index];
+    take_weights(params, RESMLP_BLOCK_TENSORS, (clprune_mat *)&block->w, (clprune_mat *)&block->dw);
     for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor) {
-        const keep_rule *rule = &block->policy->rule[tensor];
+        const keep_rule *rule = &block->rules[tensor];
         char name[64];
         if (rule->recomputed)
             continue;
@@ -110,7 +79,7 @@ static size_t stem_step(const resmlp *model)
     const size_t patch = RESMLP_CHANNELS * arch->patch * arch->patch;
     bool matters = false;
     for (size_t i = 0; i < arch->depth; ++i)
-        matters = matters || keep_recomputes_mlp(&model->policies[i]);
+        matters = matters || keep_recomputes_mlp(&model->rules[KEEP_TENSORS * i]);
     if (!matters)
         return model->batch;
     return max_size(model->chunk * arch->dim / patch, 1);
@@ -172,21 +141,20 @@ static bool in_token_half(keep_tensor tensor)
 }
 
 /* See resmlp_workspace. */
-static void add_block(const resmlp *model, const keep_policy *policy, work_rows *rows)
+static void add_block(const resmlp *model, const keep_rule *rules, work_rows *rows)
 {
     const size_t all = model->batch * model->tokens, chunk = model->chunk * model->tokens;
-    const bool tokens_again = keep_recomputes_tokens(policy);
-    const bool mlp_again = keep_recomputes_mlp(policy);
+    const bool tokens_again = keep_recomputes_tokens(rules), codes = keep_codes(rules);
+    const bool mlp_again = keep_recomputes_mlp(rules);
     const size_t tokens = tokens_again ? chunk : all, mlp = mlp_again ? chunk : all;
     for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor)
         if (tensor != KEEP_X && tensor != KEEP_X2)
-            grow(&rows->made[tensor],
-                !is_dense(policy, tensor) && !(tensor == KEEP_GELU && keep_codes(policy)),
+            grow(&rows->made[tensor], !is_dense(&rules[tensor]) && !(tensor == KEEP_GELU && codes),
                 in_token_half(tensor) ? tokens : mlp);
-    grow(&rows->made[KEEP_X], is_restored(policy, KEEP_X), tokens);
-    grow(&rows->made[KEEP_X2], policy->rule[KEEP_X2].recomputed, chunk);
-    grow(&rows->made[KEEP_X2], is_restored(policy, KEEP_X2) && !keep_codes(policy), mlp);
-    grow(&rows->stream, is_restored(policy, KEEP_X) || is_restored(policy, KEEP_X2), all);
+    grow(&rows->made[KEEP_X], is_restored(&rules[KEEP_X]), tokens);
+    grow(&rows->made[KEEP_X2], rules[KEEP_X2].recomputed, chunk);
+    grow(&rows->made[KEEP_X2], is_restored(&rules[KEEP_X2]) && !codes, mlp);
+    grow(&rows->stream, is_restored(&rules[KEEP_X]) || is_restored(&rules[KEEP_X2]), all);
     grow(&rows->kept_tokens, !tokens_again, all);
     grow(&rows->kept_mlp, !mlp_again, all);
     grow(&rows->dfc1, true, mlp);
@@ -197,10 +165,10 @@ static void add_block(const resmlp *model, const keep_policy *policy, work_rows 
 static work_rows rows_of(const resmlp *model)
 {
     const size_t all = model->batch * model->tokens;
-    const bool dense = keep_has_form(last_rule(model), CLPRUNE_FORM_DENSE);
+    const bool dense = is_dense(last_rule(model));
     work_rows rows = {0};
     for (size_t i = 0; i < model->arch.depth; ++i)
-        add_block(model, &model->policies[i], &rows);
+        add_block(model, &model->rules[KEEP_TENSORS * i], &rows);
     grow(&rows.stream, !dense, all);
     grow(&rows.made[KEEP_X], !dense && !keeps_mean(model), all);
     grow(&rows.last_norm, !keeps_mean(model), all);
@@ -264,15 +232,16 @@ static size_t chunk_of(const resmlp *model)
     return chunk < model->batch ? chunk : model->batch;
 }
 
-/* Fills in a model that is zero but for its sizes and policies. */
+/* Fills in a model that is zero but for its sizes and rules. */
 static clprune_status create_all(resmlp *model)
 {
     const model_tensors all = resmlp_arch_all(&model->arch);
     model->tensors = all.count;
     TRY(model_params_create(model->context, &all, &model->params, &model->names));
-    const clprune_param *tail = &model->params[model->tensors - 4];
-    model->w = outer_weights(model->params, tail, pick_value);
-    model->dw = outer_weights(model->params, tail, pick_grad);
+    clprune_mat *w = (clprune_mat *)&model->w, *dw = (clprune_mat *)&model->dw;
+    take_weights(model->params, RESMLP_STEM_TENSORS, w, dw);
+    take_weights(&model->params[model->tensors - RESMLP_TAIL_TENSORS], RESMLP_TAIL_TENSORS,
+        w + RESMLP_STEM_TENSORS, dw + RESMLP_STEM_TENSORS);
     for (size_t i = 0; i < model->arch.depth; ++i)
         TRY(create_block(model, i));
     TRY(create_layers(model));
@@ -280,58 +249,42 @@ static clprune_status create_all(resmlp *model)
     return create_workspace(model);
 }
 
-/* policies: one for each block (stride 1) or one for all (stride 0). */
-static clprune_status create(clprune_context *context, const resmlp_arch *arch,
-    const keep_policy *policies, size_t stride, size_t batch, resmlp *model)
+clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
+    const keep_rule *rules, size_t batch, resmlp *model)
 {
-    char why[128];
     *model = (resmlp){0};
     if (resmlp_arch_check(arch) != NULL || batch == 0)
         return CLPRUNE_INVALID_ARGUMENT;
-    for (size_t i = 0; i < arch->depth; ++i)
-        if (!keep_policy_check(&policies[i * stride], why, sizeof why))
+    for (size_t i = 0; i <= arch->depth; ++i)
+        if (!keep_check(&resmlp_keep, arch->depth, i, rules, NULL, 0))
             return CLPRUNE_INVALID_ARGUMENT;
+    const size_t count = keep_rules_count(&resmlp_keep, arch->depth);
     model->context = context;
     model->arch = *arch;
     model->batch = batch;
     model->tokens = resmlp_arch_tokens(arch);
     model->chunk = chunk_of(model);
     model->blocks = calloc(arch->depth, sizeof *model->blocks);
-    model->policies = calloc(arch->depth, sizeof *model->policies);
-    const bool room = model->blocks != NULL && model->policies != NULL;
-    for (size_t i = 0; room && i < arch->depth; ++i)
-        model->policies[i] = policies[i * stride];
+    model->rules = calloc(count, sizeof *model->rules);
+    const bool room = model->blocks != NULL && model->rules != NULL;
+    if (room)
+        memcpy(model->rules, rules, count * sizeof *rules);
     const clprune_status status = room ? create_all(model) : CLPRUNE_OUT_OF_HOST_MEMORY;
     if (status != CLPRUNE_SUCCESS)
         resmlp_destroy(model);
     return status;
 }
 
-clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
-    const keep_policy *policy, size_t batch, resmlp *model)
-{
-    return create(context, arch, policy, 0, batch, model);
-}
-
-clprune_status resmlp_create_each(clprune_context *context, const resmlp_arch *arch,
-    const keep_policy *policies, size_t batch, resmlp *model)
-{
-    return create(context, arch, policies, 1, batch, model);
-}
-
 void resmlp_destroy(resmlp *model)
 {
     clprune_context *context = model->context;
-    const resmlp_workspace *work = &model->work;
-    const clprune_mat mats[] = {work->stream, work->last_norm, work->dx, work->dlast_norm,
-        work->dfc2, work->dfc1, work->dnorm2, work->dtokens, work->dnorm1, work->mixing,
-        work->fc1_w, work->fc2_w, work->centre, work->dpooled, model->logits, model->log_p};
+    const clprune_mat *work = (const clprune_mat *)&model->work; /* it has nothing else */
     if (context == NULL)
         return;
-    for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
-        clprune_buffer_release(context, mats[i].buffer);
-    for (int i = 0; i < KEEP_TENSORS; ++i)
-        clprune_buffer_release(context, work->made[i].buffer);
+    for (size_t i = 0; i < sizeof model->work / sizeof *work; ++i)
+        clprune_buffer_release(context, work[i].buffer);
+    clprune_buffer_release(context, model->logits.buffer);
+    clprune_buffer_release(context, model->log_p.buffer);
     clprune_saved_destroy(model->pooled);
     clprune_saved_destroy(model->mean_x);
     clprune_saved_destroy(model->last_x);
@@ -345,6 +298,6 @@ void resmlp_destroy(resmlp *model)
     }
     model_params_release(context, model->params, model->names);
     free(model->blocks);
-    free(model->policies);
-    memset(model, 0, sizeof *model);
+    free(model->rules);
+    *model = (resmlp){0};
 }

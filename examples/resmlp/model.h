@@ -2,7 +2,7 @@
  * model.h: a ResMLP on an OpenCL device: parameters, kept activations, forward and backward pass.
  *
  *     resmlp model;
- *     resmlp_create(context, &arch, &policy, 64, &model);
+ *     resmlp_create(context, &arch, rules, 64, &model);
  *     resmlp_init(&model, seed);
  *     resmlp_forward(&model, 64, images, true);
  *     resmlp_loss(&model, 64, labels, 0.1f, loss, hit);
@@ -43,7 +43,7 @@ typedef struct resmlp_outer_weights {
 } resmlp_outer_weights;
 
 typedef struct resmlp_block {
-    const keep_policy *policy;
+    const keep_rule *rules; /* (KEEP_TENSORS) */
     resmlp_block_weights w, dw;
     clprune_saved *kept[KEEP_TENSORS]; /* NULL: recomputed */
 } resmlp_block;
@@ -74,13 +74,12 @@ typedef struct resmlp_workspace {
 
 typedef struct resmlp {
     clprune_context *context; /* not owned */
-    trainer_watch_fn *watch;  /* NULL: none */
-    void *watch_user;
+    trainer_watcher watcher;
     resmlp_arch arch;
-    keep_policy *policies; /* (depth); the last_x of the last one counts */
-    size_t batch;          /* samples of a pass, at most */
-    size_t chunk;          /* samples recomputed at a time; may be lowered */
-    size_t tokens;         /* of a sample */
+    keep_rule *rules; /* of resmlp_keep */
+    size_t batch;     /* samples of a pass, at most */
+    size_t chunk;     /* samples recomputed at a time; may be lowered */
+    size_t tokens;    /* of a sample */
 
     size_t tensors;        /* resmlp_arch_tensors(&arch) */
     clprune_param *params; /* (tensors) names, values, gradients; weights of linears decay */
@@ -102,15 +101,11 @@ typedef struct resmlp {
 } resmlp;
 
 /* Takes all memory; parameters are undefined until initialised or written. A pass has at most
- * `batch` samples. arch->name is referenced. On failure *model is zeroed and nothing is held.
- * Errors: INVALID_ARGUMENT (see resmlp_arch_check, keep_policy_check), OUT_OF_DEVICE_MEMORY,
- * OUT_OF_HOST_MEMORY. */
+ * `batch` samples. rules: those of resmlp_keep, keep_rules_count of them. arch->name is referenced.
+ * On failure *model is zeroed and nothing is held. Errors: INVALID_ARGUMENT (see resmlp_arch_check,
+ * keep_check), OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
 clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
-    const keep_policy *policy, size_t batch, resmlp *model);
-
-/* The same with a policy for each of the arch->depth blocks. */
-clprune_status resmlp_create_each(clprune_context *context, const resmlp_arch *arch,
-    const keep_policy *policies, size_t batch, resmlp *model);
+    const keep_rule *rules, size_t batch, resmlp *model);
 
 /* Releases everything and zeroes *model; accepts a zeroed one. */
 void resmlp_destroy(resmlp *model);
@@ -126,8 +121,5 @@ clprune_status resmlp_loss(
     void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
 clprune_status resmlp_backward(
     void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
-
-/* Tells model->watch that a part begins. */
-void resmlp_at(const resmlp *model, const char *part, size_t block);
 
 #endif

@@ -237,13 +237,13 @@ static clprune_status mlp_from_kept(
 static clprune_status block_backward(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
-    if (keep_codes(block->policy))
+    if (keep_codes(block->rules))
         TRY(mlp_from_code(model, block, batch, dx));
-    else if (keep_recomputes_mlp(block->policy))
+    else if (keep_recomputes_mlp(block->rules))
         TRY(mlp_from_input(model, block, batch, dx));
     else
         TRY(mlp_from_kept(model, block, batch, dx));
-    if (keep_recomputes_tokens(block->policy))
+    if (keep_recomputes_tokens(block->rules))
         TRY(tokens_from_input(model, block, batch, dx));
     else
         TRY(tokens_from_kept(model, block, batch, dx));
@@ -302,7 +302,7 @@ clprune_status resmlp_backward(
     const clprune_mat dpooled = clprune_mat_rows(model->work.dpooled, 0, batch);
     const clprune_mat dx = clprune_mat_rows(model->work.dx, 0, batch * model->tokens);
 
-    resmlp_at(model, "backward head", 0);
+    trainer_tell(&model->watcher, "backward head", 0);
     /* loss = mean of -sum_k q_k log_softmax(logits)_k */
     TRY(clprune_cross_entropy_backward(context, smoothing, 1.0f / (float)batch,
         clprune_mat_rows(model->log_p, 0, batch), labels, dlogits, NULL));
@@ -312,9 +312,9 @@ clprune_status resmlp_backward(
     TRY(pool_backward(model, batch, dpooled, dx));
     TRY(resmlp_forget(model, dpooled));
     for (size_t i = model->arch.depth; i-- > 0;) {
-        resmlp_at(model, "backward block", i);
+        trainer_tell(&model->watcher, "backward block", i);
         TRY(block_backward(model, &model->blocks[i], batch, dx));
     }
-    resmlp_at(model, "backward stem", 0);
+    trainer_tell(&model->watcher, "backward stem", 0);
     return stem_backward(model, batch, images, dx);
 }

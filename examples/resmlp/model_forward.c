@@ -2,20 +2,14 @@
 #include "model_private.h"
 #include "trainer/base/try.h"
 
-void resmlp_at(const resmlp *model, const char *part, size_t block)
-{
-    if (model->watch != NULL)
-        model->watch(model->watch_user, part, block);
-}
-
 size_t resmlp_token_step(const resmlp *model, const resmlp_block *block, size_t batch)
 {
-    return keep_recomputes_tokens(block->policy) ? model->chunk : batch;
+    return keep_recomputes_tokens(block->rules) ? model->chunk : batch;
 }
 
 size_t resmlp_mlp_step(const resmlp *model, const resmlp_block *block, size_t batch)
 {
-    return keep_recomputes_mlp(block->policy) ? model->chunk : batch;
+    return keep_recomputes_mlp(block->rules) ? model->chunk : batch;
 }
 
 clprune_mat resmlp_rows(const resmlp *model, clprune_mat mat, resmlp_range range)
@@ -42,7 +36,7 @@ clprune_mat resmlp_target(
     const bool streams = tensor == KEEP_X || (tensor == KEEP_X2 && block->kept[KEEP_X2] != NULL);
     if (dense.rows > 0)
         return dense;
-    if (tensor == KEEP_GELU && keep_codes(block->policy))
+    if (tensor == KEEP_GELU && keep_codes(block->rules))
         tensor = KEEP_FC1; /* in place: only the code of fc1 is needed after GELU */
     return streams ? resmlp_rows(model, model->work.stream, range)
                    : clprune_mat_rows(model->work.made[tensor], 0, range.count * model->tokens);
@@ -101,7 +95,7 @@ static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, b
     const clprune_mat fc1 = resmlp_target(model, block, KEEP_FC1, range);
     const clprune_mat gelu = resmlp_target(model, block, KEEP_GELU, range);
     const clprune_mat fc2 = resmlp_target(model, block, KEEP_FC2, range);
-    const bool codes = keep_codes(block->policy), fused = clprune_linear_fuses_bias(model->fc1);
+    const bool codes = keep_codes(block->rules), fused = clprune_linear_fuses_bias(model->fc1);
     const clprune_mat fc1_b = fused ? w->fc1_b : CLPRUNE_NO_MAT;
     const clprune_mat gelu_b = fused ? CLPRUNE_NO_MAT : w->fc1_b;
 
@@ -200,18 +194,18 @@ clprune_status resmlp_forward(void *of, size_t batch, clprune_image_bytes images
     const resmlp_range all = {0, batch};
     clprune_mat x = x_target(model, 0, batch);
 
-    resmlp_at(model, "forward stem", 0);
+    trainer_tell(&model->watcher, "forward stem", 0);
     TRY(stem_forward(model, batch, images, x));
     TRY(keep(training, kept_x(model, 0), all, x));
     for (size_t i = 0; i < depth; ++i) {
         const clprune_mat next = x_target(model, i + 1, batch);
-        resmlp_at(model, "forward block", i);
+        trainer_tell(&model->watcher, "forward block", i);
         TRY(block_forward(model, &model->blocks[i], batch, training, x, next));
         TRY(keep(training, kept_x(model, i + 1), all, next));
         x = next;
     }
     const clprune_mat pooled = clprune_saved_dense(model->pooled, 0, batch);
-    resmlp_at(model, "forward head", 0);
+    trainer_tell(&model->watcher, "forward head", 0);
     TRY(pool(model, batch, x, pooled));
     TRY(resmlp_forget(model, model->work.stream));
     return clprune_linear_forward(model->head, batch, pooled, w->head_w, w->head_b,

@@ -50,8 +50,8 @@ static inline clprune_status resmlp_forget_made(const resmlp *model, keep_tensor
 }
 
 /* The token half of a block for a range of samples: x2 = x + ls1 * (W_t affine1(x) + b_t). x has
- * all samples, x2 those of the range. With `training` it stores norm1 and tokens as the policy
- * says. */
+ * all samples, x2 those of the range. With `training` it stores norm1 and tokens as the rules
+ * say. */
 clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block, bool training,
     clprune_mat x, resmlp_range range, clprune_mat x2);
 

@@ -33,26 +33,10 @@ static clprune_status create(clprune_context *context, const trainer_sizes *size
     const keep_rule *rules, size_t batch, void **model)
 {
     const resmlp_arch arch = resmlp_arch_of(sizes);
-    clprune_status status = CLPRUNE_OUT_OF_HOST_MEMORY;
-    keep_policy *policies = calloc(arch.depth, sizeof *policies);
     resmlp *made = malloc(sizeof *made);
-    *model = NULL;
-    if (policies == NULL || made == NULL)
-        goto done;
-    for (size_t i = 0; i < arch.depth; ++i)
-        for (size_t k = 0; k < KEEP_TENSORS; ++k)
-            policies[i].rule[k] = rules[keep_rule_at(&resmlp_keep, arch.depth, i, k)];
-    policies[arch.depth - 1].last_x =
-        rules[keep_rule_at(&resmlp_keep, arch.depth, 0, KEEP_TENSORS)];
-    status = resmlp_create_each(context, &arch, policies, batch, made);
-    if (status == CLPRUNE_SUCCESS) {
-        *model = made;
-        made = NULL;
-    }
-done:
-    free(policies);
-    free(made);
-    return status;
+    if (made == NULL)
+        return trainer_made(CLPRUNE_OUT_OF_HOST_MEMORY, NULL, model);
+    return trainer_made(resmlp_create(context, &arch, rules, batch, made), made, model);
 }
 
 static void destroy(void *model)
@@ -80,11 +64,9 @@ static bool weight(void *model, size_t index, trainer_weight *weight)
 static const char *const renames[][2] = {{"stem.", "patch_embed."}, {".linear_tokens.", ".attn."},
     {".mlp_channels.", ".mlp."}, {".ls1", ".gamma_1"}, {".ls2", ".gamma_2"}, {NULL, NULL}};
 
-static void watch(void *model, trainer_watch_fn *told, void *user)
+static void watch(void *model, trainer_watcher watcher)
 {
-    resmlp *m = model;
-    m->watch = told;
-    m->watch_user = user;
+    ((resmlp *)model)->watcher = watcher;
 }
 
 const trainer_model resmlp_model = {

@@ -63,8 +63,7 @@ typedef struct resnet_workspace {
 
 typedef struct resnet {
     clprune_context *context; /* not owned */
-    trainer_watch_fn *watch;  /* NULL: none */
-    void *watch_user;
+    trainer_watcher watcher;
     resnet_arch arch;
     size_t batch;     /* samples of a pass, at most */
     size_t stem_step; /* images at a time in the stem's backward pass */

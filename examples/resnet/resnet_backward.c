@@ -179,7 +179,7 @@ clprune_status resnet_backward(
     const clprune_mat dfeatures = resnet_room(model->work.dfeatures, batch, u->out);
     clprune_mat dx = resnet_room(model->work.dlast, resnet_pixels(batch, u->to), u->out);
 
-    resnet_at(model, "backward head", 0);
+    trainer_tell(&model->watcher, "backward head", 0);
     TRY(clprune_cross_entropy_backward(context, smoothing, 1.0f / (float)batch,
         clprune_mat_rows(model->log_p, 0, batch), labels, dlogits, NULL));
     /* logits = features W^T + b, features = the mean of out over the pixels */
@@ -188,9 +188,9 @@ clprune_status resnet_backward(
     TRY(clprune_token_mean_backward(context, batch, u->to * u->to, dfeatures, dx, NULL));
     TRY(resnet_forget(model, dfeatures));
     for (size_t i = last + 1; i-- > 0;) {
-        resnet_at(model, "backward block", i);
+        trainer_tell(&model->watcher, "backward block", i);
         TRY(block_backward(model, i, batch, images, dx, &dx));
     }
-    resnet_at(model, "backward stem", 0);
+    trainer_tell(&model->watcher, "backward stem", 0);
     return resnet_stem_backward(model, batch, images, dx);
 }

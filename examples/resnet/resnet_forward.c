@@ -76,11 +76,11 @@ clprune_status resnet_forward(void *of, size_t batch, clprune_image_bytes images
     const resnet_workspace *work = &model->work;
     clprune_mat x = out_target(model, batch, -1);
 
-    resnet_at(model, "forward stem", 0);
+    trainer_tell(&model->watcher, "forward stem", 0);
     TRY(resnet_stem_forward(model, batch, images, training, x));
     for (size_t i = 0; i < model->blocks_count; ++i) {
         const clprune_mat next = out_target(model, batch, (ptrdiff_t)i);
-        resnet_at(model, "forward block", i);
+        trainer_tell(&model->watcher, "forward block", i);
         TRY(block_forward(
             model, &model->blocks[i], batch, training, x, resnet_kept_x(model, i), next));
         TRY(resnet_forget(model, i > 0
@@ -89,7 +89,7 @@ clprune_status resnet_forward(void *of, size_t batch, clprune_image_bytes images
         x = next;
     }
     const clprune_mat features = clprune_saved_dense(model->features, 0, batch);
-    resnet_at(model, "forward head", 0);
+    trainer_tell(&model->watcher, "forward head", 0);
     TRY(clprune_token_mean_forward(model->context, batch, x.rows / batch, x, features, NULL));
     TRY(resnet_keep_tensor(training, model->kept[KEEP_LAST], batch, x));
     TRY(resnet_forget(model, model->blocks[model->blocks_count - 1].made[KEEP_OUT]));

@@ -28,17 +28,10 @@ static clprune_status create(clprune_context *context, const trainer_sizes *size
     const keep_rule *rules, size_t batch, void **model)
 {
     const resnet_arch arch = resnet_arch_of(sizes);
-    clprune_status status = CLPRUNE_OUT_OF_HOST_MEMORY;
     resnet *made = malloc(sizeof *made);
-    *model = NULL;
     if (made == NULL)
-        return status;
-    status = resnet_create(context, &arch, rules, batch, made);
-    if (status == CLPRUNE_SUCCESS)
-        *model = made;
-    else
-        free(made);
-    return status;
+        return trainer_made(CLPRUNE_OUT_OF_HOST_MEMORY, NULL, model);
+    return trainer_made(resnet_create(context, &arch, rules, batch, made), made, model);
 }
 
 static void destroy(void *model)
@@ -77,11 +70,9 @@ static bool weight(void *model, size_t index, trainer_weight *weight)
     return model_params_weight(&all, m->params, m->states, 2 * m->parts_count, index, weight);
 }
 
-static void watch(void *model, trainer_watch_fn *told, void *user)
+static void watch(void *model, trainer_watcher watcher)
 {
-    resnet *m = model;
-    m->watch = told;
-    m->watch_user = user;
+    ((resnet *)model)->watcher = watcher;
 }
 
 const trainer_model resnet_model = {

@@ -17,9 +17,6 @@ static inline clprune_extent resnet_square(size_t side)
     return (clprune_extent){side, side};
 }
 
-/* Tells model->watch that a part begins. */
-void resnet_at(const resnet *model, const char *part, size_t block);
-
 /* The first rows x cols of a workspace matrix, dense. */
 clprune_mat resnet_room(clprune_mat work, size_t rows, size_t cols);
 

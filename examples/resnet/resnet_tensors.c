@@ -3,12 +3,6 @@
 #include "resnet_private.h"
 #include "trainer/base/try.h"
 
-void resnet_at(const resnet *model, const char *part, size_t block)
-{
-    if (model->watch != NULL)
-        model->watch(model->watch_user, part, block);
-}
-
 clprune_mat resnet_room(clprune_mat work, size_t rows, size_t cols)
 {
     return (clprune_mat){work.buffer, work.offset, rows, cols, cols};

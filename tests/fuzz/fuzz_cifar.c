@@ -8,13 +8,14 @@
 /* Opens the folder and takes each image once. */
 static void use(const char *name, bool fine, const dataset_options *options)
 {
-    char path[2048], err[1024];
+    char path[2048];
+    fault f = {0};
     dataset *data = NULL;
     (void)snprintf(path, sizeof path, "%s/%s", fuzz_folder(), name);
-    const dataset_status status = dataset_open(path, options, &data, err, sizeof err);
-    FUZZ_CHECK((status == DATASET_OK) == (data != NULL));
-    if (status != DATASET_OK) {
-        fuzz_check_text(err, path);
+    const bool good = dataset_open(path, options, &data, &f);
+    FUZZ_CHECK(good == (data != NULL));
+    if (!good) {
+        fuzz_check_text(f.text, path);
         return;
     }
     const uint32_t side = dataset_image_size(data), classes = dataset_classes(data);
@@ -24,8 +25,7 @@ static void use(const char *name, bool fine, const dataset_options *options)
     for (int split = 0; split < 2; ++split)
         for (uint32_t i = 0; i < dataset_count(data, (dataset_split)split); ++i) {
             int32_t label;
-            FUZZ_CHECK(dataset_batch(data, (dataset_split)split, &i, 1, NULL, pixels, &label, err,
-                           sizeof err) == DATASET_OK);
+            FUZZ_CHECK(dataset_batch(data, (dataset_split)split, &i, 1, NULL, pixels, &label, &f));
             FUZZ_CHECK(label >= 0 && (uint32_t)label < classes);
         }
     free(pixels);

@@ -9,7 +9,7 @@ void fuzz_target(fuzz_input in)
 {
     static const char *const names[4] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
         "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-    char err[1024];
+    fault f = {0};
     dataset *data = NULL;
     const uint8_t flags = fuzz_byte(&in);
     const dataset_options options = {.image_size = (flags & 1) ? 2 : 0,
@@ -22,10 +22,10 @@ void fuzz_target(fuzz_input in)
         const fuzz_input part = fuzz_part(&in, lengths[i]);
         (void)fuzz_write(names[i], part.data, part.size);
     }
-    const dataset_status status = dataset_open(fuzz_folder(), &options, &data, err, sizeof err);
-    FUZZ_CHECK((status == DATASET_OK) == (data != NULL));
-    if (status != DATASET_OK) {
-        fuzz_check_text(err, fuzz_folder());
+    const bool good = dataset_open(fuzz_folder(), &options, &data, &f);
+    FUZZ_CHECK(good == (data != NULL));
+    if (!good) {
+        fuzz_check_text(f.text, fuzz_folder());
         return;
     }
     const size_t side = dataset_image_size(data);
@@ -37,8 +37,7 @@ void fuzz_target(fuzz_input in)
     for (int split = 0; split < 2; ++split)
         for (uint32_t i = 0; i < dataset_count(data, (dataset_split)split); ++i) {
             int32_t label;
-            FUZZ_CHECK(dataset_batch(data, (dataset_split)split, &i, 1, NULL, pixels, &label, err,
-                           sizeof err) == DATASET_OK);
+            FUZZ_CHECK(dataset_batch(data, (dataset_split)split, &i, 1, NULL, pixels, &label, &f));
             FUZZ_CHECK(label >= 0 && (uint32_t)label < dataset_classes(data));
         }
     free(pixels);

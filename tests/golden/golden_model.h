@@ -72,6 +72,34 @@ static inline resmlp_arch arch_of(const golden_resmlp_case *row)
         .classes = row->classes};
 }
 
+/* The rules of a block, and of the last x; of several policies the last one's last_x counts. */
+typedef struct keep_policy {
+    keep_rule rule[KEEP_TENSORS], last_x;
+} keep_policy;
+
+/* A preset by its position; how.bits: of GELU's code and of quantised tensors. */
+static inline keep_policy keep_preset(size_t preset, clprune_keep how)
+{
+    const keep_how settings = {how, how.bits};
+    keep_policy policy;
+    for (size_t i = 0; i < KEEP_TENSORS; i++)
+        policy.rule[i] = keep_preset_rule(&resmlp_keep, preset, i, &settings);
+    policy.last_x = keep_preset_rule(&resmlp_keep, preset, KEEP_TENSORS, &settings);
+    return policy;
+}
+
+/* Creates a model with a policy for each block (stride 1) or one for all (stride 0). */
+static inline clprune_status create_model(clprune_context *context, const resmlp_arch *arch,
+    const keep_policy *policies, size_t stride, size_t batch, resmlp *model)
+{
+    const size_t depth = arch->depth;
+    keep_rule *rules = test_alloc(keep_rules_count(&resmlp_keep, depth) * sizeof *rules);
+    for (size_t i = 0; i < depth; i++)
+        memcpy(&rules[KEEP_TENSORS * i], policies[i * stride].rule, sizeof policies->rule);
+    rules[KEEP_TENSORS * depth] = policies[(depth - 1) * stride].last_x;
+    return resmlp_create(context, arch, rules, batch, model);
+}
+
 static inline keep_policy policy_of(uint32_t block, double sparsity)
 {
     const clprune_keep how = {.sparsity = (float)sparsity, .block = {1, block}};
@@ -118,14 +146,14 @@ static inline void write_parameters(fixture *f, const golden_tensor *tensors)
     }
 }
 
-/* A model with room for `room` samples, of which `batch` are used; a policy for each block. */
-static inline fixture make_fixture_each(
-    const golden_resmlp_case *row, const keep_policy *policies, size_t batch, size_t room)
+/* A model with room for `room` samples, of which `batch` are used; policies as in create_model. */
+static inline fixture make_fixture_each(const golden_resmlp_case *row, const keep_policy *policies,
+    size_t stride, size_t batch, size_t room)
 {
     clprune_context *context = test_context();
     const resmlp_arch arch = arch_of(row);
     fixture f = {.batch = batch, .pixels = 3 * (size_t)row->image * row->image};
-    TEST_OK(resmlp_create_each(context, &arch, policies, room, &f.model));
+    TEST_OK(create_model(context, &arch, policies, stride, room, &f.model));
     assert_int_equal(f.model.tensors, row->parameters);
     const clprune_memory_category input = CLPRUNE_MEMORY_INPUT, work = CLPRUNE_MEMORY_WORKSPACE;
     f.images = golden_images_make(batch * f.pixels);
@@ -138,17 +166,11 @@ static inline fixture make_fixture_each(
     return f;
 }
 
-enum { FIXTURE_BLOCKS = 64 };
-
 /* The same, with one policy for all blocks. */
 static inline fixture make_fixture(
     const golden_resmlp_case *row, const keep_policy *policy, size_t batch, size_t room)
 {
-    keep_policy policies[FIXTURE_BLOCKS];
-    assert_true(row->depth <= FIXTURE_BLOCKS);
-    for (size_t i = 0; i < row->depth; i++)
-        policies[i] = *policy;
-    return make_fixture_each(row, policies, batch, room);
+    return make_fixture_each(row, policy, 0, batch, room);
 }
 
 static inline void free_fixture(fixture *f)
@@ -182,16 +204,13 @@ static inline void add_kept(
 static inline kept_sums kept_of(const fixture *f)
 {
     const resmlp *model = &f->model;
-    const keep_policy *policies = model->policies;
     const keep_rule dense = {.keep = {.form = CLPRUNE_FORM_DENSE}};
-    const size_t tokens = model->tokens, depth = model->arch.depth;
+    const size_t tokens = model->tokens, blocks = model->arch.depth;
     const uint64_t log_p = model->batch * model->arch.classes * sizeof(float);
     kept_sums sums = {.all = log_p, .dense = log_p};
-    for (size_t i = 0; i < depth; i++)
-        for (size_t tensor = 0; tensor < KEEP_TENSORS; tensor++)
-            add_kept(
-                f, &policies[i].rule[tensor], tokens, keep_features(&model->arch, tensor), &sums);
-    add_kept(f, &policies[depth - 1].last_x, tokens, model->arch.dim, &sums);
+    for (size_t i = 0; i < keep_rules_count(&resmlp_keep, blocks); i++)
+        add_kept(f, &model->rules[i], tokens,
+            keep_features(&model->arch, keep_place_of(&resmlp_keep, blocks, i).entry), &sums);
     add_kept(f, &dense, 1, model->arch.dim, &sums); /* pooled */
     return sums;
 }

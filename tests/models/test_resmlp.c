@@ -3,8 +3,6 @@
  *
  * Files with the names of timm and of the ResMLP authors give PyTorch's logits within 1e-4.
  * Exported, they have the bytes of timm's file. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "golden/golden_model.h"
@@ -51,7 +49,7 @@ static void sizes_that_do_not_fit(NO_ROW)
     resmlp model;
     const keep_policy dense = keep_preset(0, (clprune_keep){0});
     assert_int_equal(
-        resmlp_create(test_context(), &arch, &dense, 1, &model), CLPRUNE_INVALID_ARGUMENT);
+        create_model(test_context(), &arch, &dense, 0, 1, &model), CLPRUNE_INVALID_ARGUMENT);
     assert_null(model.params);
     resmlp_destroy(&model);
 }
@@ -144,7 +142,7 @@ static void paper_memory(NO_ROW)
         const keep_policy policy =
             i < 0 ? policy_of(0, 0) : policy_of(16u << column, (double)sparsities[row]);
         resmlp model;
-        TEST_OK(resmlp_create(test_context(), &s12, &policy, 32, &model));
+        TEST_OK(create_model(test_context(), &s12, &policy, 0, 32, &model));
         const double bytes = (double)(kept_now() - before);
         resmlp_destroy(&model);
         if (i < 0) {
@@ -168,7 +166,7 @@ static void initial_values(void **state)
     for (int d = 0; d < 2; d++) {
         resmlp model;
         arch.deviation = deviations[d];
-        TEST_OK(resmlp_create(test_context(), &arch, &policy, 1, &model));
+        TEST_OK(create_model(test_context(), &arch, &policy, 0, 1, &model));
         TEST_OK(resmlp_init(&model, 5));
         for (size_t i = 0; i < model.tensors; i++) {
             const model_tensor tensor = resmlp_arch_tensor(&arch, i);

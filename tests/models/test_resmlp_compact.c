@@ -47,8 +47,8 @@ static float *read_codes(const resmlp *model, clprune_mat codes, size_t rows)
 {
     const clprune_mat mat = test_new_mat(test_context(), rows, model->arch.hidden);
     TEST_OK(clprune_mat_fill(test_context(), 1, mat, NULL));
-    TEST_OK(clprune__gelu_code_backward(test_context(), model->policies->rule[KEEP_FC1].keep.bits,
-        0, mat, clprune_mat_rows(codes, 0, rows), mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune__gelu_code_backward(test_context(), model->rules[KEEP_FC1].keep.bits, 0, mat,
+        clprune_mat_rows(codes, 0, rows), mat, CLPRUNE_NO_MAT, NULL));
     return read_mat(mat);
 }
 

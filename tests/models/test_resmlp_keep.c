@@ -49,6 +49,16 @@ static void set_form(keep_rule *rule, int form)
 
 /* ---- policies -------------------------------------------------------------------------------- */
 
+/* Whether a policy makes sense, in a model of one block. */
+static bool policy_check(const keep_policy *policy, char *why, size_t size)
+{
+    keep_rule rules[KEEP_TENSORS + 1];
+    memcpy(rules, policy->rule, sizeof policy->rule);
+    rules[KEEP_TENSORS] = policy->last_x;
+    return keep_check(&resmlp_keep, 1, 0, rules, why, size) &&
+           keep_check(&resmlp_keep, 1, 1, rules, why, size);
+}
+
 static void presets(NO_ROW)
 {
     static const char *const names[] = {"dense", "paper", "pruned", "exact", "exact-tokens",
@@ -68,22 +78,23 @@ static void presets(NO_ROW)
         const keep_policy policy = preset(i);
         char why[128];
         assert_string_equal(resmlp_keep.preset_names[i], names[i]);
-        assert_true(keep_policy_check(&policy, why, sizeof why));
+        assert_true(policy_check(&policy, why, sizeof why));
         for (int tensor = 0; tensor < KEEP_TENSORS; tensor++)
             assert_int_equal(form_of(&policy.rule[tensor]), forms[(int)want[i][tensor]]);
         assert_int_equal(form_of(&policy.last_x), forms[(int)want[i][KEEP_TENSORS]]);
-        assert_int_equal(
-            keep_preset_prunes(&resmlp_keep, i), i == PAPER || i == PRUNED || i == COMPACT_PRUNED);
+        assert_int_equal(keep_preset_has(&resmlp_keep, i, KEEP_PRUNED),
+            i == PAPER || i == PRUNED || i == COMPACT_PRUNED);
         assert_int_equal(resmlp_keep.presets[i].criterion,
             i == PAPER ? CLPRUNE_CRITERION_LARGEST : CLPRUNE_CRITERION_SAMPLED);
-        assert_int_equal(keep_preset_codes(&resmlp_keep, i), i == COMPACT_PRUNED);
-        assert_int_equal(keep_preset_quantises(&resmlp_keep, i), i == COMPACT || i == QUANTISED);
-        assert_int_equal(keep_preset_pools(&resmlp_keep, i), i == POOLED);
+        assert_int_equal(keep_preset_has(&resmlp_keep, i, KEEP_CODED), i == COMPACT_PRUNED);
+        assert_int_equal(
+            keep_preset_has(&resmlp_keep, i, KEEP_QUANTISED), i == COMPACT || i == QUANTISED);
+        assert_int_equal(keep_preset_has(&resmlp_keep, i, KEEP_POOLED), i == POOLED);
         assert_int_equal(resmlp_keep.presets[i].index_type,
             i == COMPACT_PRUNED ? CLPRUNE_INDEX_SMALLEST : CLPRUNE_INDEX_INT32);
-        assert_int_equal(keep_codes(&policy), i == COMPACT_PRUNED);
-        assert_int_equal(keep_recomputes_tokens(&policy), i >= EXACT && i <= COMPACT_PRUNED);
-        assert_int_equal(keep_recomputes_mlp(&policy), i >= EXACT && i <= COMPACT_PRUNED);
+        assert_int_equal(keep_codes(policy.rule), i == COMPACT_PRUNED);
+        assert_int_equal(keep_recomputes_tokens(policy.rule), i >= EXACT && i <= COMPACT_PRUNED);
+        assert_int_equal(keep_recomputes_mlp(policy.rule), i >= EXACT && i <= COMPACT_PRUNED);
     }
     assert_string_equal(resmlp_keep.preset_names[PRESETS], "auto");
     assert_null(resmlp_keep.preset_names[PRESETS + 1]);
@@ -103,11 +114,11 @@ static void refused(keep_policy policy, const char *part)
     const resmlp_arch tiny = resmlp_arch_at(4);
     char wrong[128];
     resmlp model;
-    assert_false(keep_policy_check(&policy, wrong, sizeof wrong));
+    assert_false(policy_check(&policy, wrong, sizeof wrong));
     if (strstr(wrong, part) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", wrong, part);
     assert_int_equal(
-        resmlp_create(test_context(), &tiny, &policy, 1, &model), CLPRUNE_INVALID_ARGUMENT);
+        create_model(test_context(), &tiny, &policy, 0, 1, &model), CLPRUNE_INVALID_ARGUMENT);
     assert_null(model.params);
 }
 
@@ -238,7 +249,7 @@ static void chunks(void **state)
 static void policies_by_block(void **state)
 {
     const golden_resmlp_case *row = *state;
-    keep_policy policies[POLICIES + 1], blocks[FIXTURE_BLOCKS];
+    keep_policy policies[POLICIES + 1], *blocks = test_alloc(row->depth * sizeof *blocks);
     size_t count = all_policies(policies);
     policies[count++] = preset(EXACT_TOKENS);
     policies[POLICIES].last_x = policies[POLICIES - 2].last_x; /* pruned */
@@ -248,7 +259,8 @@ static void policies_by_block(void **state)
         for (size_t i = 0; i < row->depth; i++)
             blocks[i] = policies[(turn + i * (turn % 3 + 1)) % count];
         for (size_t chunk = 0; chunk < 2; chunk++)
-            check_gradients_of(row, make_fixture_each(row, blocks, row->batch, row->batch), chunk);
+            check_gradients_of(
+                row, make_fixture_each(row, blocks, 1, row->batch, row->batch), chunk);
     }
 }
 
@@ -474,7 +486,7 @@ static void memory_of_s12(NO_ROW)
         const clprune_mat labels = test_new_mat(dry, BATCH, 1), loss = test_new_mat(dry, BATCH, 1),
                           hit = test_new_mat(dry, BATCH, 1);
         TEST_OK(clprune_plan_begin(dry));
-        TEST_OK(resmlp_create(dry, &s12, &policy, BATCH, &model));
+        TEST_OK(create_model(dry, &s12, &policy, 0, BATCH, &model));
         const double kept = (double)test_live(dry, CLPRUNE_MEMORY_ACTIVATIONS) / mib;
         TEST_OK(resmlp_forward(&model, BATCH, images, true));
         TEST_OK(resmlp_loss(&model, BATCH, labels.buffer, 0.1f, loss, hit));

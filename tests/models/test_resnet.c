@@ -6,7 +6,6 @@
  * noise, but not with rounding to nearest. Counts of batches grow by one in each pass of training.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "golden/golden_images.h"

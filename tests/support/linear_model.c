@@ -128,11 +128,9 @@ static void set_seed(void *model, uint64_t seed)
         m->seeds[m->steps++] = seed;
 }
 
-static void watch(void *model, trainer_watch_fn *told, void *user)
+static void watch(void *model, trainer_watcher watcher)
 {
-    linear_model *m = model;
-    m->watch = told;
-    m->watch_user = user;
+    ((linear_model *)model)->watcher = watcher;
 }
 
 /* mean = 0.9 mean + 0.1 (mean over the batch of images W^T) in training. */
@@ -141,8 +139,7 @@ static clprune_status forward(void *model, size_t batch, clprune_image_bytes ima
     linear_model *m = model;
     const clprune_mat logits = clprune_mat_rows(m->logits, 0, batch);
     clprune_mat ones = clprune_mat_rows(m->ones, 0, batch);
-    if (m->watch != NULL)
-        m->watch(m->watch_user, "forward", 0);
+    trainer_tell(&m->watcher, "forward", 0);
     if (training && m->batches != TRAINER_NO_COUNT)
         ++m->batches;
     TRY(clprune_mat_fill(m->context, 1.0f, ones, NULL));

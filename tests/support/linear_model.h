@@ -16,8 +16,7 @@ typedef struct linear_model {
     trainer_state state;
     int64_t batches;
     trainer_count count;
-    trainer_watch_fn *watch;
-    void *watch_user;
+    trainer_watcher watcher;
     uint64_t seeds[8]; /* of the first steps, in a run with a device */
     size_t steps;
 } linear_model;

@@ -9,15 +9,6 @@
 
 enum { BLOCKS = 2 };
 
-/* The model in `memory` where it was made. */
-static clprune_status made(clprune_status status, void *memory, void **model)
-{
-    if (status != CLPRUNE_SUCCESS)
-        free(memory);
-    *model = status == CLPRUNE_SUCCESS ? memory : NULL;
-    return status;
-}
-
 static const char *settle_resmlp(trainer_sizes *sizes)
 {
     const char *wrong = resmlp_model.settle(sizes);
@@ -29,18 +20,13 @@ static clprune_status create_resmlp(clprune_context *context, const trainer_size
     const keep_rule *rules, size_t batch, void **model)
 {
     resmlp_arch arch = resmlp_arch_of(sizes);
-    keep_policy policies[BLOCKS] = {0};
     arch.dim = 16;
     arch.depth = BLOCKS;
     arch.hidden = 32;
-    for (size_t i = 0; i < BLOCKS; i++)
-        for (size_t k = 0; k < KEEP_TENSORS; k++)
-            policies[i].rule[k] = rules[keep_rule_at(&resmlp_keep, BLOCKS, i, k)];
-    policies[BLOCKS - 1].last_x = rules[keep_rule_at(&resmlp_keep, BLOCKS, 0, KEEP_TENSORS)];
-    resmlp *memory = malloc(sizeof *memory);
-    if (memory == NULL)
-        return CLPRUNE_OUT_OF_HOST_MEMORY;
-    return made(resmlp_create_each(context, &arch, policies, batch, memory), memory, model);
+    resmlp *made = malloc(sizeof *made);
+    if (made == NULL)
+        return trainer_made(CLPRUNE_OUT_OF_HOST_MEMORY, NULL, model);
+    return trainer_made(resmlp_create(context, &arch, rules, batch, made), made, model);
 }
 
 static const char *settle_resnet(trainer_sizes *sizes)
@@ -58,10 +44,10 @@ static clprune_status create_resnet(clprune_context *context, const trainer_size
         .stages = BLOCKS,
         .blocks = {1, 1},
         .channels = {8, 8}};
-    resnet *memory = malloc(sizeof *memory);
-    if (memory == NULL)
-        return CLPRUNE_OUT_OF_HOST_MEMORY;
-    return made(resnet_create(context, &arch, rules, batch, memory), memory, model);
+    resnet *made = malloc(sizeof *made);
+    if (made == NULL)
+        return trainer_made(CLPRUNE_OUT_OF_HOST_MEMORY, NULL, model);
+    return trainer_made(resnet_create(context, &arch, rules, batch, made), made, model);
 }
 
 const trainer_model *small_resmlp(void)

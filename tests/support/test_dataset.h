@@ -4,8 +4,9 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "support/test_device.h"
+#include "support/test_fault.h"
 #include "support/test_folder.h"
 #include "trainer/data/dataset.h"
 
@@ -27,12 +28,9 @@ static inline void test_dataset_close(void *of, void *data)
 /* Opens a set, which ends with the case, or before with test_end(data). */
 static inline dataset *open_well(const char *source, const dataset_options *options)
 {
-    char err[4096] = "old";
+    fault f = {0};
     dataset *data = NULL;
-    const dataset_status status = dataset_open(source, options, &data, err, sizeof err);
-    if (status != DATASET_OK)
-        fail_msg("opening %s failed: %s", source, err);
-    assert_string_equal(err, "");
+    test_good(dataset_open(source, options, &data, &f), &f);
     assert_non_null(data);
     test_later(test_dataset_close, NULL, data);
     return data;
@@ -40,43 +38,58 @@ static inline dataset *open_well(const char *source, const dataset_options *opti
 
 /* Opening must fail so, and the message, which is returned, must have both of the given parts. */
 static inline const char *expect_failure(const char *source, const dataset_options *options,
-    dataset_status status, const char *part1, const char *part2)
+    int code, const char *part1, const char *part2)
 {
-    char err[4096] = "";
+    fault f = {0};
     dataset *data = (dataset *)(uintptr_t)8;
-    const dataset_status got = dataset_open(source, options, &data, err, sizeof err);
-    if (got != status)
-        fail_msg("opening %s gave status %d, expected %d; message: %s", source, (int)got,
-            (int)status, err);
+    const bool opened = dataset_open(source, options, &data, &f);
+    const char *said = test_text("%s", f.text);
     assert_null(data);
-    if (strstr(err, part1) == NULL || strstr(err, part2) == NULL || strchr(err, '\n') != NULL)
-        fail_msg("message should be one line with '%s' and '%s': %s", part1, part2, err);
-    return test_text("%s", err);
+    test_says(said, part1);
+    test_refused(opened, &f, code, part2);
+    return said;
 }
 
 /* Reads images, which must succeed. */
 static inline void read_batch(const dataset *data, dataset_split split, const uint32_t *indices,
     size_t count, const augment_options *augment, uint8_t *images, int32_t *labels)
 {
-    char err[4096] = "old";
-    if (dataset_batch(data, split, indices, count, augment, images, labels, err, sizeof err) !=
-        DATASET_OK)
-        fail_msg("reading %zu images: %s", count, err);
-    assert_string_equal(err, "");
+    fault f = {0};
+    test_good(dataset_batch(data, split, indices, count, augment, images, labels, &f), &f);
 }
 
 /* Reading must fail so, with this part in the message, which is returned. */
 static inline const char *refuse_batch(const dataset *data, dataset_split split,
-    const uint32_t *indices, size_t count, uint8_t *images, int32_t *labels, dataset_status status,
+    const uint32_t *indices, size_t count, uint8_t *images, int32_t *labels, int code,
     const char *part)
 {
-    char err[8192] = "";
-    const dataset_status got =
-        dataset_batch(data, split, indices, count, NULL, images, labels, err, sizeof err);
-    if (got != status || strstr(err, part) == NULL)
-        fail_msg("reading gave status %d, expected %d; message: '%s', expected in it: '%s'",
-            (int)got, (int)status, err, part);
-    return test_text("%s", err);
+    fault f = {0};
+    const bool read = dataset_batch(data, split, indices, count, NULL, images, labels, &f);
+    const char *said = test_text("%s", f.text);
+    test_refused(read, &f, code, part);
+    return said;
+}
+
+/* Writes an IDX file: `magic`, its sizes, `bytes` bytes of data. */
+static inline void put_idx(const char *folder, const char *name, uint32_t magic, unsigned sizes,
+    const uint32_t *size, const uint8_t *data, size_t bytes)
+{
+    uint8_t *file = test_alloc(4 + 4 * sizes + bytes);
+    for (unsigned i = 0; i <= sizes; i++) {
+        const uint32_t word = i == 0 ? magic : size[i - 1];
+        for (unsigned k = 0; k < 4; k++)
+            file[4 * i + k] = (uint8_t)(word >> (24 - 8 * k));
+    }
+    memcpy(file + 4 + 4 * sizes, data, bytes);
+    test_file_write(test_text("%s/%s", folder, name), file, 4 + 4 * sizes + bytes);
+}
+
+/* Makes a folder in another one. */
+static inline const char *make_folder_in(const char *folder, const char *name)
+{
+    const char *path = test_text("%s/%s", folder, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+    return path;
 }
 
 /* A list's case with the name of its function. */

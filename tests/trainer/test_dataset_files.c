@@ -38,24 +38,17 @@ static bool fails(atomic_int *left)
     return true;
 }
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-struct dirent *__real_readdir(DIR *folder);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-struct dirent *__wrap_readdir(DIR *folder);
-
-void *__wrap_malloc(size_t size)
+TEST_WRAP(void *, malloc, (size_t size))
 {
     return fails(&allocations_left) ? NULL : __real_malloc(size);
 }
 
-void *__wrap_calloc(size_t count, size_t size)
+TEST_WRAP(void *, calloc, (size_t count, size_t size))
 {
     return fails(&allocations_left) ? NULL : __real_calloc(count, size);
 }
 
-struct dirent *__wrap_readdir(DIR *folder)
+TEST_WRAP(struct dirent *, readdir, (DIR * folder))
 {
     if (!fails(&entries_left))
         return __real_readdir(folder);
@@ -68,27 +61,7 @@ static const char *path_in(const char *folder, const char *name)
     return test_text("%s/%s", folder, name);
 }
 
-static const char *make_folder(const char *folder, const char *name)
-{
-    const char *path = path_in(folder, name);
-    assert_int_equal(mkdir(path, 0700), 0);
-    return path;
-}
-
 /* ---- IDX ------------------------------------------------------------------------------------- */
-
-static void put_idx(const char *folder, const char *name, uint32_t magic, unsigned sizes,
-    const uint32_t *size, const uint8_t *data, size_t bytes)
-{
-    uint8_t *file = test_alloc(4 + 4 * sizes + bytes);
-    for (unsigned i = 0; i <= sizes; i++) {
-        const uint32_t word = i == 0 ? magic : size[i - 1];
-        for (unsigned k = 0; k < 4; k++)
-            file[4 * i + k] = (uint8_t)(word >> (24 - 8 * k));
-    }
-    memcpy(file + 4 + 4 * sizes, data, bytes);
-    test_file_write(path_in(folder, name), file, 4 + 4 * sizes + bytes);
-}
 
 enum { WIDE = 4, TRAIN = 5, TEST = 3 };
 
@@ -108,8 +81,8 @@ static void put_set(const char *folder)
 static void idx_images(NO_ROW)
 {
     const char *folder = test_folder();
-    (void)make_folder(folder, "MNIST");
-    const char *inner = make_folder(folder, "MNIST/raw");
+    (void)make_folder_in(folder, "MNIST");
+    const char *inner = make_folder_in(folder, "MNIST/raw");
     put_set(inner);
     const dataset *data = open_well(folder, NULL);
     assert_int_equal(dataset_classes(data), 4);
@@ -151,9 +124,9 @@ static void two_sets(NO_ROW)
 {
     const char *folder = test_folder();
     const uint8_t pixels[TRAIN * WIDE * WIDE] = {1};
-    (void)make_folder(folder, "MNIST");
-    const char *raw = make_folder(folder, "MNIST/raw"),
-               *cifar = make_folder(folder, "cifar-10-batches-bin");
+    (void)make_folder_in(folder, "MNIST");
+    const char *raw = make_folder_in(folder, "MNIST/raw"),
+               *cifar = make_folder_in(folder, "cifar-10-batches-bin");
     put_set(raw);
     const uint64_t checksum = dataset_checksum(open_well(folder, NULL));
     const dataset_options few = {.train_limit = 2, .test_limit = 1};
@@ -166,7 +139,7 @@ static void two_sets(NO_ROW)
         sizeof pixels);
     assert_true(dataset_checksum(open_well(folder, NULL)) != checksum);
     test_file_write(path_in(cifar, "data_batch_1.bin"), "", 0);
-    expect_failure(folder, NULL, DATASET_BAD_ARGUMENT, "holds more than one kind of set", "");
+    expect_failure(folder, NULL, CODE_USAGE, "holds more than one kind of set", "");
 }
 
 typedef struct idx_fault {
@@ -203,14 +176,13 @@ static void idx_refused(void **state)
     const char *folder = test_folder();
     put_set(folder);
     put_idx(folder, row->name, row->magic, row->sizes, row->size, zeros, row->bytes);
-    expect_failure(folder, NULL, DATASET_BAD_FILE, row->part, row->name);
+    expect_failure(folder, NULL, CODE_DATA, row->part, row->name);
 }
 
 /* A set is not called missing where memory runs out while its files are looked for. */
 static void idx_without_memory(NO_ROW)
 {
     const char *folder = test_folder();
-    char err[512];
     dataset *data;
     put_set(folder);
     for (int turn = 0; turn < 2; turn++)
@@ -218,18 +190,17 @@ static void idx_without_memory(NO_ROW)
             for_ever = turn == 1;
             atomic_store(&failed, 0);
             atomic_store(&allocations_left, at);
-            const dataset_status status = dataset_open(folder, NULL, &data, err, sizeof err);
+            fault f = {0};
+            const bool good = dataset_open(folder, NULL, &data, &f);
             atomic_store(&allocations_left, 0);
             for_ever = false;
             if (atomic_load(&failed) == 0) {
-                assert_int_equal(status, DATASET_OK);
+                test_good(good, &f);
                 assert_true(at > 20);
                 dataset_close(data);
                 break;
             }
-            if (status != DATASET_NO_MEMORY)
-                fail_msg("allocation %d: status %d: %s", at, status, err);
-            assert_non_null(strstr(err, "out of memory"));
+            test_refused(good, &f, CODE_MEMORY, "out of memory");
         }
 }
 
@@ -402,7 +373,7 @@ static const char *put_folders(void)
     const char *folder = test_folder();
     uint8_t rgb[48 * 32 * 3];
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-        (void)make_folder(folder, made[i]);
+        (void)make_folder_in(folder, made[i]);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const char *path = path_in(folder, files[i].name);
         for (size_t p = 0; p < sizeof rgb; p++)
@@ -468,8 +439,7 @@ static void folders(NO_ROW)
     const uint8_t *jpeg = test_file_read(path, &bytes);
     test_file_write(path, jpeg, 40);
     data = open_well(folder, &wanted);
-    refuse_batch(
-        data, DATASET_TRAIN, indices, 4, images, labels, DATASET_BAD_FILE, "train/a/2.JPEG: ");
+    refuse_batch(data, DATASET_TRAIN, indices, 4, images, labels, CODE_DATA, "train/a/2.JPEG: ");
     assert_int_equal(dataset_skipped(data), 0);
     wanted.skip_broken = true;
     data = open_well(folder, &wanted);
@@ -477,8 +447,8 @@ static void folders(NO_ROW)
     assert_int_equal(dataset_skipped(data), 1);
     assert_int_equal(labels[2], 1); /* the next one */
     /* what is no set */
-    (void)make_folder(folder, "val/c");
-    expect_failure(folder, &wanted, DATASET_BAD_FILE, "val/c: train has no such class", "");
+    (void)make_folder_in(folder, "val/c");
+    expect_failure(folder, &wanted, CODE_DATA, "val/c: train has no such class", "");
 }
 
 /* A FIFO, and a file of 2 GiB that begins as an image: refused by name and without waiting, or
@@ -506,8 +476,8 @@ static void no_usual_files(NO_ROW)
             if (skips)
                 read_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels);
             else
-                refuse_batch(data, DATASET_TRAIN, indices, 4, images, labels, DATASET_BAD_FILE,
-                    parts[large]);
+                refuse_batch(
+                    data, DATASET_TRAIN, indices, 4, images, labels, CODE_DATA, parts[large]);
             (void)alarm(0);
             assert_int_equal(dataset_skipped(data), skips);
         }
@@ -517,24 +487,23 @@ static void no_usual_files(NO_ROW)
 /* A good image is not passed over where memory runs out, whichever allocation fails. */
 static void out_of_memory(NO_ROW)
 {
-    char err[512];
     const dataset_options wanted = {.usual_image_size = 16, .skip_broken = true};
     uint8_t image[3 * 16 * 16];
     int32_t label;
     const dataset *data = open_well(put_folders(), &wanted);
     for (uint32_t index = 0; index < 4; index++) { /* JPEG and PNG */
         int at = 0;
-        dataset_status status;
+        bool good;
+        fault f = {0};
         do {
             atomic_store(&allocations_left, ++at);
-            status =
-                dataset_batch(data, DATASET_TRAIN, &index, 1, NULL, image, &label, err, sizeof err);
+            good = dataset_batch(data, DATASET_TRAIN, &index, 1, NULL, image, &label, &f);
             if (atomic_exchange(&allocations_left, 0) > 0)
                 break;
-            assert_int_equal(status, DATASET_NO_MEMORY);
+            test_refused(good, &f, CODE_MEMORY, "");
             assert_int_equal(dataset_skipped(data), 0);
         } while (at < 100);
-        assert_int_equal(status, DATASET_OK);
+        test_good(good, &f);
         assert_true(at > 5);
     }
 }
@@ -542,7 +511,7 @@ static void out_of_memory(NO_ROW)
 /* Nor where no file can be opened any more. */
 static void out_of_descriptors(NO_ROW)
 {
-    char err[512];
+    fault f = {0};
     const dataset_options wanted = {.usual_image_size = 16, .skip_broken = true};
     const uint32_t indices[4] = {0, 1, 2, 3};
     uint8_t images[4 * 3 * 16 * 16];
@@ -552,11 +521,9 @@ static void out_of_descriptors(NO_ROW)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = (struct rlimit){0, limit.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    const dataset_status status =
-        dataset_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels, err, sizeof err);
+    const bool read = dataset_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels, &f);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(status, DATASET_NO_MEMORY);
-    assert_non_null(strstr(err, strerror(EMFILE)));
+    test_refused(read, &f, CODE_MEMORY, strerror(EMFILE));
     assert_int_equal(dataset_skipped(data), 0);
     read_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels);
 }
@@ -565,19 +532,18 @@ static void out_of_descriptors(NO_ROW)
 static void unreadable_folder(NO_ROW)
 {
     const char *folder = put_folders();
-    char err[512];
     const dataset_options wanted = {.usual_image_size = 16};
     dataset *data;
     int at = 0;
     for (;;) {
         atomic_store(&entries_left, ++at);
-        const dataset_status status = dataset_open(folder, &wanted, &data, err, sizeof err);
+        fault f = {0};
+        const bool good = dataset_open(folder, &wanted, &data, &f);
         if (atomic_exchange(&entries_left, 0) > 0) {
-            assert_int_equal(status, DATASET_OK);
+            test_good(good, &f);
             break;
         }
-        assert_int_equal(status, DATASET_BAD_FILE);
-        assert_non_null(strstr(err, strerror(EIO)));
+        test_refused(good, &f, CODE_DATA, strerror(EIO));
     }
     assert_true(at > 15);
     assert_int_equal(dataset_count(data, DATASET_TRAIN), 4);

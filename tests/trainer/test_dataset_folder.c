@@ -23,21 +23,14 @@ static atomic_int threads;
 static const char *closed;
 static int closed_by;
 
-int __real_pthread_create(
-    pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user);
-int __real_access(const char *path, int mode);
-int __wrap_pthread_create(
-    pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user);
-int __wrap_access(const char *path, int mode);
-
-int __wrap_pthread_create(
-    pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user)
+TEST_WRAP(int, pthread_create,
+    (pthread_t * thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user))
 {
     atomic_fetch_add(&threads, 1);
     return __real_pthread_create(thread, attributes, start, user);
 }
 
-int __wrap_access(const char *path, int mode)
+TEST_WRAP(int, access, (const char *path, int mode))
 {
     if (closed == NULL || strncmp(path, closed, strlen(closed)) != 0)
         return __real_access(path, mode);
@@ -87,13 +80,12 @@ static void no_set(NO_ROW)
         const char *folder = test_folder();
         for (int k = 0; k < 2 && row->made[k] != NULL; k++)
             put(folder, row->made[k], 1);
-        const char *said = expect_failure(folder, NULL, DATASET_NOT_FOUND, folder, row->said);
+        const char *said = expect_failure(folder, NULL, CODE_DATA, folder, row->said);
         assert_ptr_equal(strstr(said, folder), said);
         for (int k = 0; k < 2; k++) {
             closed = folder;
             closed_by = errors[k];
-            expect_failure(folder, NULL, k == 0 ? DATASET_NOT_FOUND : DATASET_BAD_FILE,
-                strerror(errors[k]), "");
+            expect_failure(folder, NULL, CODE_DATA, strerror(errors[k]), "");
             closed = NULL;
         }
     }
@@ -158,7 +150,7 @@ static void classes(NO_ROW)
     put(folder, "train/c/notes.txt", 1);
     for (int i = 0; i < 2; i++) {
         put(folder, test_text("%s/", empty[i]), 0);
-        expect_failure(folder, NULL, DATASET_BAD_FILE,
+        expect_failure(folder, NULL, CODE_DATA,
             test_text("/%s: a class without .jpg, .jpeg or .png files", empty[i]), "");
         put_image(folder, "train/c/1.png"); /* now it is val's that has none */
     }
@@ -179,7 +171,7 @@ static void lost_class(NO_ROW)
     for (int i = 0; i < 2; i++) {
         const char *path = test_text("%s/%s/aa", folder, parts[i]);
         assert_int_equal(symlink("no-such-folder", path), 0);
-        assert_string_equal(expect_failure(folder, NULL, DATASET_BAD_FILE, path, ""),
+        assert_string_equal(expect_failure(folder, NULL, CODE_DATA, path, ""),
             test_text("%s: %s", path, strerror(ENOENT)));
         assert_int_equal(unlink(path), 0);
     }
@@ -223,7 +215,7 @@ static void broken_files(NO_ROW)
     assert_int_equal(heard.count, 2);
     expect_note(&heard, 1, "/val/b/1.png: ");
     data = open_heard(folder, false, &heard);
-    refuse_batch(data, DATASET_TRAIN, twice, 2, images, labels, DATASET_BAD_FILE,
+    refuse_batch(data, DATASET_TRAIN, twice, 2, images, labels, CODE_DATA,
         "; --skip-broken replaces such files");
     assert_int_equal(heard.count, 0);
 }
@@ -252,7 +244,7 @@ static void long_paths(NO_ROW)
             rename(test_text("%s/%s", top, splits[i]), test_text("%s/%s", folder, splits[i])), 0);
     test_file_write(test_text("%s/train/a/2.png", folder), "", 0);
     const dataset *data = open_heard(folder, false, &heard);
-    refuse_batch(data, DATASET_TRAIN, &broken, 1, images, &label, DATASET_BAD_FILE,
+    refuse_batch(data, DATASET_TRAIN, &broken, 1, images, &label, CODE_DATA,
         "it is empty, or larger than 2 GiB; --skip-broken replaces");
     data = open_heard(folder, true, &heard);
     read_batch(data, DATASET_TRAIN, &broken, 1, NULL, images, &label);

@@ -7,7 +7,6 @@
 #include "trainer/data/rng.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "support/test_dataset.h"
@@ -284,7 +283,7 @@ static void generated_options_have_limits(NO_ROW)
     static const dataset_options bad[] = {{.image_size = 15}, {.image_size = 1025}, {.classes = 1},
         {.classes = 1251}, {.train_limit = 0x80000000}, {.test_limit = 0x80000000}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i)
-        expect_failure("generated", &bad[i], DATASET_BAD_ARGUMENT, "generated", "");
+        expect_failure("generated", &bad[i], CODE_USAGE, "generated", "");
     open_well("generated", &(dataset_options){.image_size = 1024, .classes = 1250});
     open_well("generated", &(dataset_options){.image_size = 16, .classes = 2});
 }

@@ -1,6 +1,5 @@
 /* Batches sent to the device: the next one is made meanwhile, and the host memory of a transfer
  * lives until the transfer is done, even if the next transfer was refused. */
-#include <string.h>
 
 #include "support/test_dataset.h"
 #include "support/test_fault.h"
@@ -9,16 +8,9 @@
 
 static int writes_left = -1; /* that succeed; below 0: all */
 
-cl_int __real_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-    size_t offset, size_t size, const void *from, cl_uint count, const cl_event *events,
-    cl_event *event);
-cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-    size_t offset, size_t size, const void *from, cl_uint count, const cl_event *events,
-    cl_event *event);
-
-cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-    size_t offset, size_t size, const void *from, cl_uint count, const cl_event *events,
-    cl_event *event)
+TEST_WRAP(cl_int, clEnqueueWriteBuffer,
+    (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,
+        const void *from, cl_uint count, const cl_event *events, cl_event *event))
 {
     if (writes_left == 0)
         return CL_OUT_OF_RESOURCES;

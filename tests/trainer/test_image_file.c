@@ -43,39 +43,29 @@ static void draw(uint8_t *pixels, int channels)
 /* What a library says; NULL: what it does. */
 static const char *failure;
 
-int __real_tjDecompress2(
-    tjhandle, const unsigned char *, unsigned long, unsigned char *, int, int, int, int, int);
-int __wrap_tjDecompress2(
-    tjhandle, const unsigned char *, unsigned long, unsigned char *, int, int, int, int, int);
-char *__real_tjGetErrorStr2(tjhandle);
-char *__wrap_tjGetErrorStr2(tjhandle);
-tjhandle __real_tjInitDecompress(void);
-tjhandle __wrap_tjInitDecompress(void);
-int __real_png_image_finish_read(png_imagep, png_const_colorp, void *, png_int_32, void *);
-int __wrap_png_image_finish_read(png_imagep, png_const_colorp, void *, png_int_32, void *);
-
-int __wrap_tjDecompress2(tjhandle handle, const unsigned char *bytes, unsigned long count,
-    unsigned char *pixels, int width, int pitch, int height, int format, int flags)
+TEST_WRAP(int, tjDecompress2,
+    (tjhandle handle, const unsigned char *bytes, unsigned long count, unsigned char *pixels,
+        int width, int pitch, int height, int format, int flags))
 {
     return failure != NULL ? -1
                            : __real_tjDecompress2(
                                  handle, bytes, count, pixels, width, pitch, height, format, flags);
 }
 
-char *__wrap_tjGetErrorStr2(tjhandle handle)
+TEST_WRAP(char *, tjGetErrorStr2, (tjhandle handle))
 {
     static char text[64];
     (void)snprintf(text, sizeof text, "%s", failure != NULL ? failure : "");
     return failure != NULL ? text : __real_tjGetErrorStr2(handle);
 }
 
-tjhandle __wrap_tjInitDecompress(void)
+TEST_WRAP(tjhandle, tjInitDecompress, (void))
 {
     return failure != NULL && failure[0] == '\0' ? NULL : __real_tjInitDecompress();
 }
 
-int __wrap_png_image_finish_read(
-    png_imagep png, png_const_colorp colour, void *pixels, png_int_32 stride, void *map)
+TEST_WRAP(int, png_image_finish_read,
+    (png_imagep png, png_const_colorp colour, void *pixels, png_int_32 stride, void *map))
 {
     if (failure == NULL)
         return __real_png_image_finish_read(png, colour, pixels, stride, map);

@@ -1,6 +1,5 @@
 /* Overrides of a preset from the lines of a text: what they change, which line wins, what is
  * refused and which line the message names. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ static options options_of(size_t preset)
 {
     options o = options_defaults(&resmlp_model);
     o.activations = preset;
-    o.sparsity = keep_preset_prunes(&resmlp_keep, preset) ? 0.75 : 0;
+    o.sparsity = keep_preset_has(&resmlp_keep, preset, KEEP_PRUNED) ? 0.75 : 0;
     o.criterion = CLPRUNE_CRITERION_SAMPLED;
     o.indices = options_index_choice(CLPRUNE_INDEX_INT32);
     return o;
@@ -316,24 +315,8 @@ static void written(NO_ROW)
     apply(&o, out, again);
     test_good(keep_file_write(o.model->keep, &sizes, again, &twice, &f), &f);
     assert_string_equal(out, twice);
-    for (size_t i = 0; i < RULES; i++) {
-        const clprune_keep *a = &rules[i].keep, *b = &again[i].keep;
-        assert_int_equal(rules[i].recomputed, again[i].recomputed);
-        assert_int_equal(a->form, b->form);
-        if (a->form == CLPRUNE_FORM_PRUNED)
-            assert_true(a->sparsity >= b->sparsity && a->sparsity <= b->sparsity &&
-                        a->block.rows == b->block.rows && a->block.cols == b->block.cols &&
-                        a->norm == b->norm && a->criterion == b->criterion &&
-                        a->value_type == b->value_type && a->index_type == b->index_type &&
-                        a->centre == b->centre &&
-                        (a->centre != CLPRUNE_CENTRE_CELLS || a->cell == b->cell));
-        if (a->form == CLPRUNE_FORM_QUANTISED)
-            assert_true(a->bits == b->bits && a->group == b->group && a->rounding == b->rounding);
-        if (a->form == CLPRUNE_FORM_POOLED)
-            assert_int_equal(a->cell, b->cell);
-        if (a->form == CLPRUNE_FORM_GELU_CODE)
-            assert_int_equal(a->bits, b->bits);
-    }
+    for (size_t i = 0; i < RULES; i++)
+        same_rule(&again[i], &rules[i]);
     free(out);
     free(twice);
 }

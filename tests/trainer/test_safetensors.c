@@ -118,10 +118,7 @@ static ssize_t write_memory(void *cookie, const char *bytes, size_t count)
     return (ssize_t)count;
 }
 
-FILE *__real_open_memstream(char **text, size_t *length);
-FILE *__wrap_open_memstream(char **text, size_t *length);
-
-FILE *__wrap_open_memstream(char **text, size_t *length)
+TEST_WRAP(FILE *, open_memstream, (char **text, size_t *length))
 {
     if (memory.at == 0)
         return __real_open_memstream(text, length);

@@ -1,7 +1,6 @@
 /* Signals: a run stops after the first. One that comes twice at once, as from timeout(1), is one;
  * one that comes a second later ends the program. */
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>

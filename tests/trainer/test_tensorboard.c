@@ -3,7 +3,6 @@
  * Known checksums. Each scalar of each step is there; an unmeasured one is left out. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "support/test_fault.h"

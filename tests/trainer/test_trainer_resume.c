@@ -2,12 +2,11 @@
  * wrote. With the model of support/linear_model.h. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "support/linear_model.h"
-#include "support/test_folder.h"
+#include "support/test_dataset.h"
 #include "support/test_run.h"
 #include "trainer/data/rng.h"
 
@@ -371,27 +370,21 @@ static void streams(NO_ROW)
         "--resume %s --steps 1", with_record(last, "streams", 1, &(uint64_t){3}));
 }
 
-/* 16 images of 16 x 16 ones, or the labels of class 0. */
-static void put_idx(const char *folder, const char *name, bool images)
-{
-    unsigned char file[16 + 16 * 256] = {0, 0, 8, 1, 0, 0, 0, 16};
-    if (images) {
-        file[3] = 3;
-        file[11] = file[15] = 16;
-        memset(file + 16, 1, 16 * 256);
-    }
-    test_file_write(test_text("%s/%s", folder, name), file, images ? sizeof file : 8 + 16);
-}
-
 /* Earlier programs wrote another checksum of IDX files: of bytes, sum and sum of squares. */
 static void old_checksum_of_idx(NO_ROW)
 {
     const char *folder = test_folder(), *last = test_text("%s/last.ckpt", folder);
     uint64_t checksum = UINT64_C(0xbab6bb71e6259f55); /* of 4096 ones */
-    put_idx(folder, "train-images-idx3-ubyte", true);
-    put_idx(folder, "train-labels-idx1-ubyte", false);
-    put_idx(folder, "t10k-images-idx3-ubyte", true);
-    put_idx(folder, "t10k-labels-idx1-ubyte", false);
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+    static const uint32_t sizes[] = {16, 16, 16};
+    uint8_t ones[16 * 256];
+    const uint8_t zeros[16] = {0};
+    memset(ones, 1, sizeof ones);
+    for (int i = 0; i < 4; i += 2) {
+        put_idx(folder, names[i], 0x803, 3, sizes, ones, sizeof ones);
+        put_idx(folder, names[i + 1], 0x801, 1, sizes, zeros, sizeof zeros);
+    }
     test_run_whole(&linear_with_state,
         "--data %s --classes 4 --batch-size 8 --epochs 1 --output-dir %s", folder, folder);
     test_end(test_run_open(&linear_with_state, "--resume %s --test-only",

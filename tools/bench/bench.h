@@ -28,6 +28,14 @@ typedef enum bench_axis {
     AXES
 } bench_axis;
 
+/* Axes of operations, as in bench_op. */
+enum {
+    ROWS_AXES = 1u << AXIS_BATCH | 1u << AXIS_TOKENS,
+    X_AXES = ROWS_AXES | 1u << AXIS_IN,
+    PRODUCT_AXES = X_AXES | 1u << AXIS_OUT,
+    BLOCK_AXES = 1u << AXIS_BLOCK | 1u << AXIS_SPARSITY
+};
+
 typedef struct bench_settings {
     char **ops; /* the operations named on the command line */
     int op_count;
@@ -118,9 +126,11 @@ const bench_op *bench_op_find(const char *name, const char *form);
 /* Sets job->kept from job->saved, if that keeps blocks. */
 void bench_take_kept(bench_job *job);
 
-/* For the `prepare` steps: a random matrix; the pruned x. */
+/* For the `prepare` steps: a random matrix; x, dy and dw of the form tn or nt, and the operations
+ * of their dense product; the pruned x. */
 void bench_tensor_create(
     bench_job *job, const char *name, size_t rows, size_t cols, bench_tensor *tensor);
+void bench_dw_create(bench_job *job);
 void bench_prune_x(bench_job *job);
 void bench_job_release(bench_job *job);
 
@@ -129,6 +139,9 @@ const char *bench_peer_name(void);
 /* c = op(a) * op(b) + beta * c by the peer, all dense and row-major: M x K, K x N, M x N. */
 void bench_peer_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float beta,
     const float *a, const float *b, float *c);
+/* The dense product of the job's form by the peer: y = x w^T (nt), dx = dy w (nn), dw = dy^T x
+ * (tn). */
+void bench_peer_product(bench_job *job);
 /* dw = sum_n dy_n * x_n^T of a job by the peer: one product a sample, added to the one before. */
 void bench_peer_nt(bench_job *job);
 

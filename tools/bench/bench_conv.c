@@ -115,7 +115,7 @@ static void peer(bench_job *job)
 enum {
     CONV_AXES = 1u << AXIS_BATCH | 1u << AXIS_IN | 1u << AXIS_OUT | 1u << AXIS_IMAGE |
                 1u << AXIS_KERNEL | 1u << AXIS_STRIDE,
-    PRUNED_AXES = CONV_AXES | 1u << AXIS_BLOCK | 1u << AXIS_SPARSITY
+    PRUNED_AXES = CONV_AXES | BLOCK_AXES
 };
 
 const bench_op bench_convs[] = {

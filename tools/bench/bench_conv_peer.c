@@ -26,50 +26,39 @@ const char *bench_conv_peer_name(void)
 
 static void check(dnnl_status_t status, const char *what)
 {
-    if (status != dnnl_success) {
-        fprintf(stderr, "clprune-bench: oneDNN: %s fails with status %d\n", what, (int)status);
-        exit(EXIT_RUN);
-    }
+    if (status != dnnl_success)
+        tool_quit(EXIT_RUN, "oneDNN: %s fails with status %d", what, (int)status);
 }
 #define DNNL(call) check((call), #call)
 
+/* Since version 3 a descriptor is a handle. */
 #if DNNL_VERSION_MAJOR >= 3
-typedef dnnl_memory_desc_t tensor_desc;
-static tensor_desc describe(const dnnl_dims_t dims, dnnl_format_tag_t tag)
-{
-    tensor_desc desc;
-    DNNL(dnnl_memory_desc_create_with_tag(&desc, 4, dims, dnnl_f32, tag));
-    return desc;
-}
-static dnnl_memory_t room(
-    const struct bench_conv_peer *p, const_dnnl_memory_desc_t desc, void *data)
-{
-    dnnl_memory_t memory;
-    DNNL(dnnl_memory_create(&memory, desc, p->engine, data));
-    return memory;
-}
+#define describe_by_tag dnnl_memory_desc_create_with_tag
+typedef const_dnnl_memory_desc_t const_desc;
 #define DESC(d) (d)
 #else
-typedef dnnl_memory_desc_t tensor_desc;
-static tensor_desc describe(const dnnl_dims_t dims, dnnl_format_tag_t tag)
+#define describe_by_tag dnnl_memory_desc_init_by_tag
+typedef const dnnl_memory_desc_t *const_desc;
+#define DESC(d)         (&(d))
+#endif
+
+static dnnl_memory_desc_t describe(const dnnl_dims_t dims, dnnl_format_tag_t tag)
 {
-    tensor_desc desc;
-    DNNL(dnnl_memory_desc_init_by_tag(&desc, 4, dims, dnnl_f32, tag));
+    dnnl_memory_desc_t desc;
+    DNNL(describe_by_tag(&desc, 4, dims, dnnl_f32, tag));
     return desc;
 }
-static dnnl_memory_t room(
-    const struct bench_conv_peer *p, const dnnl_memory_desc_t *desc, void *data)
+
+static dnnl_memory_t room(const struct bench_conv_peer *p, const_desc desc, void *data)
 {
     dnnl_memory_t memory;
     DNNL(dnnl_memory_create(&memory, desc, p->engine, data));
     return memory;
 }
-#define DESC(d) (&(d))
-#endif
 
 /* The primitive of a pass; its descriptor tells which layout it wants for the weights. */
 static dnnl_primitive_desc_t choose(const struct bench_conv_peer *p, bench_conv_pass pass,
-    const tensor_desc *d, const dnnl_dims_t stride, const dnnl_dims_t padding)
+    const dnnl_memory_desc_t *d, const dnnl_dims_t stride, const dnnl_dims_t padding)
 {
     const dnnl_dims_t dilation = {0, 0};
     dnnl_primitive_desc_t forward, chosen;
@@ -123,7 +112,7 @@ struct bench_conv_peer *bench_conv_peer_create(const bench_job *job, bench_conv_
         return NULL;
     DNNL(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
     DNNL(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
-    tensor_desc d[TENSORS] = {[SRC] = describe(src, dnnl_nhwc),
+    dnnl_memory_desc_t d[TENSORS] = {[SRC] = describe(src, dnnl_nhwc),
         [WEIGHTS] = describe(weights, dnnl_format_tag_any),
         [DST] = describe(dst, dnnl_nhwc)};
     const dnnl_primitive_desc_t chosen = choose(p, pass, d, stride, padding);

@@ -40,11 +40,8 @@ static FILE *open_file(const char *dir, const char *name, const char *ending, bo
             return NULL;
         stream = open_output(path, O_CREAT);
     }
-    if (stream == NULL) {
-        fprintf(stderr, "clprune-bench: cannot write %s/%s%s: %s\n", dir, name, ending,
-            strerror(errno));
-        exit(EXIT_RUN);
-    }
+    if (stream == NULL)
+        tool_quit(EXIT_RUN, "cannot write %s/%s%s: %s", dir, name, ending, strerror(errno));
     return stream;
 }
 
@@ -197,11 +194,9 @@ static void draw_fig5(const bench *b, size_t batch, const bench_list *sparsities
 
 void bench_figures_open(const bench_settings *set)
 {
-    if (mkdir(set->output_dir, 0777) != 0 && errno != EEXIST) {
-        fprintf(stderr, "clprune-bench: --output-dir: cannot make \"%s\": %s\n", set->output_dir,
-            strerror(errno));
-        exit(EXIT_USAGE);
-    }
+    if (mkdir(set->output_dir, 0777) != 0 && errno != EEXIST)
+        tool_quit(
+            EXIT_USAGE, "--output-dir: cannot make \"%s\": %s", set->output_dir, strerror(errno));
     figure_open(&fig4, set->output_dir);
     figure_open(&fig5, set->output_dir);
 }

@@ -16,36 +16,17 @@ static void create_store(bench_job *job, const clprune_keep *keep, clprune_saved
 /* x in both stores, and the operands of the product. */
 static void prepare(bench_job *job, clprune_keep keep)
 {
-    const bench_shape *shape = &job->shape;
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
-    const bool nt = strcmp(job->op->form, "nt") == 0;
-    bench_tensor_create(job, "x", job->rows, shape->in, &job->x);
-    bench_tensor_create(job, "dy", nt ? shape->batch * shape->out : job->rows,
-        nt ? shape->in : shape->out, &job->dy);
-    bench_tensor_create(job, "dw", shape->out, nt ? shape->tokens : shape->in, &job->dw);
+    bench_dw_create(job);
     create_store(job, &keep, &job->saved);
     create_store(job, &dense, &job->dense_saved);
-    job->flops = 2.0 * (double)job->rows * (double)shape->in * (double)shape->out;
 }
 
-static void prepare_quantised(bench_job *job, unsigned bits)
+/* The name of the operation ends with the number of bits. */
+static void prepare_quantised(bench_job *job)
 {
+    const unsigned bits = (unsigned)(strchr(job->op->name, '-')[1] - '0');
     prepare(job, (clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = bits});
-}
-
-static void prepare_quantised_2(bench_job *job)
-{
-    prepare_quantised(job, 2);
-}
-
-static void prepare_quantised_4(bench_job *job)
-{
-    prepare_quantised(job, 4);
-}
-
-static void prepare_quantised_8(bench_job *job)
-{
-    prepare_quantised(job, 8);
 }
 
 /* Cells of 2 x 2 on a square grid, or runs of 2 where the tokens are no square. */
@@ -79,24 +60,16 @@ static clprune_status dense_product(bench_job *job)
     return product(job, job->dense_saved);
 }
 
-static void peer_tn(bench_job *job)
-{
-    bench_peer_gemm(true, false, job->shape.out, job->shape.in, job->rows, 0.0f, job->dy.host,
-        job->x.host, job->dw.host);
-}
-
-enum { PRODUCT_AXES = 1u << AXIS_BATCH | 1u << AXIS_TOKENS | 1u << AXIS_IN | 1u << AXIS_OUT };
-
 #define PRODUCTS(name, prepare)                                                                    \
-    {name, "tn", PRODUCT_AXES, prepare, kept_product, dense_product, peer_tn, false},              \
+    {name, "tn", PRODUCT_AXES, prepare, kept_product, dense_product, bench_peer_product, false},   \
     {                                                                                              \
         name, "nt", PRODUCT_AXES, prepare, kept_product, dense_product, bench_peer_nt, false       \
     }
 
 const bench_op bench_forms[] = {
-    PRODUCTS("quantised-2", prepare_quantised_2),
-    PRODUCTS("quantised-4", prepare_quantised_4),
-    PRODUCTS("quantised-8", prepare_quantised_8),
+    PRODUCTS("quantised-2", prepare_quantised),
+    PRODUCTS("quantised-4", prepare_quantised),
+    PRODUCTS("quantised-8", prepare_quantised),
     PRODUCTS("pooled", prepare_pooled),
     {0},
 };

@@ -54,18 +54,13 @@ static clprune_status norm_moments(bench_job *job)
     return clprune_batch_norm_moments(job->context, 0, job->x.mat, bn.mean, bn.inv, NULL);
 }
 
+/* Also of the form residual. */
 static clprune_status norm_forward(bench_job *job)
 {
     const clprune_batch_norm bn = norm_of(job);
-    return clprune_batch_norm_forward(
-        job->context, &bn, true, job->x.mat, CLPRUNE_NO_MAT, job->y.mat, CLPRUNE_NO_MAT, NULL);
-}
-
-static clprune_status norm_residual(bench_job *job)
-{
-    const clprune_batch_norm bn = norm_of(job);
-    return clprune_batch_norm_forward(
-        job->context, &bn, true, job->x.mat, job->t.mat, job->y.mat, CLPRUNE_NO_MAT, NULL);
+    const bool residual = strcmp(job->op->form, "residual") == 0;
+    return clprune_batch_norm_forward(job->context, &bn, true, job->x.mat,
+        residual ? job->t.mat : CLPRUNE_NO_MAT, job->y.mat, CLPRUNE_NO_MAT, NULL);
 }
 
 static clprune_status norm_sums(bench_job *job)
@@ -125,7 +120,7 @@ enum { IMAGE_AXES = 1u << AXIS_BATCH | 1u << AXIS_IN | 1u << AXIS_IMAGE };
 const bench_op bench_images[] = {
     IMAGE_OP("batch_norm", "moments", prepare_norm, norm_moments),
     IMAGE_OP("batch_norm", "forward", prepare_norm, norm_forward),
-    IMAGE_OP("batch_norm", "residual", prepare_norm, norm_residual),
+    IMAGE_OP("batch_norm", "residual", prepare_norm, norm_forward),
     IMAGE_OP("batch_norm", "sums", prepare_norm, norm_sums),
     IMAGE_OP("batch_norm", "input", prepare_norm, norm_input),
     IMAGE_OP("max_pool", "forward", prepare_pool, pool_forward),

@@ -160,19 +160,15 @@ static void prepare_cross_entropy(bench_job *job)
     CHECK(job->context, clprune_buffer_create(job->context, CLPRUNE_MEMORY_INPUT, "labels",
                             batch * sizeof(int32_t), &job->labels));
     int32_t *labels = malloc(batch * sizeof *labels);
-    if (labels == NULL) {
-        fprintf(stderr, "clprune-bench: no host memory for %zu labels\n", batch);
-        exit(EXIT_RUN);
-    }
+    if (labels == NULL)
+        tool_quit(EXIT_RUN, "no host memory for %zu labels", batch);
     for (size_t n = 0; n < batch; n++)
         labels[n] = (int32_t)(n * 7919 % classes);
     const cl_int error = clEnqueueWriteBuffer(clprune_context_queue(job->context), job->labels,
         CL_TRUE, 0, batch * sizeof *labels, labels, 0, NULL, NULL);
     free(labels);
-    if (error != CL_SUCCESS) {
-        fprintf(stderr, "clprune-bench: OpenCL error %d while writing labels\n", error);
-        exit(EXIT_RUN);
-    }
+    if (error != CL_SUCCESS)
+        tool_quit(EXIT_RUN, "OpenCL error %d while writing labels", error);
     job->bytes = 2.0 * floats(batch, classes);
 }
 
@@ -218,12 +214,7 @@ static clprune_status optimizer_step(bench_job *job)
     return clprune_optimizer_step(job->optimizer, 1e-3f, NULL);
 }
 
-enum {
-    ROWS = 1u << AXIS_BATCH | 1u << AXIS_TOKENS,
-    IN = 1u << AXIS_IN,
-    OUT = 1u << AXIS_OUT,
-    BATCH = 1u << AXIS_BATCH
-};
+enum { IN = 1u << AXIS_IN, OUT = 1u << AXIS_OUT, BATCH = 1u << AXIS_BATCH };
 
 #define LAYER(name, axes)                                                                          \
     {#name, "forward", axes, prepare_##name, name##_forward, NULL, NULL, false},                   \
@@ -236,11 +227,11 @@ enum {
     }
 
 const bench_op bench_layers[] = {
-    LAYER(gelu, ROWS | IN),
-    LAYER(affine, ROWS | IN),
-    LAYER(layerscale, ROWS | IN),
-    LAYER(patch_embed, ROWS | OUT),
-    LAYER(token_mean, ROWS | IN),
+    LAYER(gelu, X_AXES),
+    LAYER(affine, X_AXES),
+    LAYER(layerscale, X_AXES),
+    LAYER(patch_embed, ROWS_AXES | OUT),
+    LAYER(token_mean, X_AXES),
     LAYER(cross_entropy, BATCH | OUT),
     OPTIMIZER("sgd"),
     OPTIMIZER("adamw"),

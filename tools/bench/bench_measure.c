@@ -7,7 +7,6 @@
 #include "bench.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -47,10 +46,8 @@ void bench_tensor_create(
     CHECK(job->context, clprune_mat_create(job->context, CLPRUNE_MEMORY_WORKSPACE, name, rows, cols,
                             &tensor->mat)); /* refuses sizes that overflow */
     tensor->host = allocate_host(rows * cols * sizeof *tensor->host);
-    if (tensor->host == NULL) {
-        fprintf(stderr, "clprune-bench: no host memory for %zu floats\n", rows * cols);
-        exit(EXIT_RUN);
-    }
+    if (tensor->host == NULL)
+        tool_quit(EXIT_RUN, "no host memory for %zu floats", rows * cols);
     random_activations(tensor->host, rows * cols);
     CHECK(job->context, clprune_mat_write(job->context, tensor->mat, tensor->host));
 }

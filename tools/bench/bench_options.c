@@ -66,70 +66,50 @@ static void usage(FILE *stream)
 
 static _Noreturn void bad_value(const char *option, const char *text, const char *rule)
 {
-    fprintf(stderr, "clprune-bench: --%s: \"%s\" is not %s\n", option, text, rule);
-    exit(EXIT_USAGE);
+    tool_quit(EXIT_USAGE, "--%s: \"%s\" is not %s", option, text, rule);
 }
 
-/* The values that an option allows. */
+/* The values that an option allows, and its default ones. */
 typedef struct value_rule {
     const char *option;
     bool whole;
     double low, high;
     const char *text;
+    bench_list usual;
 } value_rule;
 
 static const char count_text[] = "a count from 1 to 2^30";
 
 static const value_rule axis_rules[AXES] = {
-    [AXIS_BATCH] = {"batch", true, 1.0, 0x1p30, count_text},
-    [AXIS_TOKENS] = {"tokens", true, 1.0, 0x1p30, count_text},
-    [AXIS_IN] = {"in", true, 1.0, 0x1p30, count_text},
-    [AXIS_OUT] = {"out", true, 1.0, 0x1p30, count_text},
-    [AXIS_BLOCK] = {"block", true, 1.0, 0x1p30, count_text},
-    [AXIS_SPARSITY] = {"sparsity", false, 0.0, 1.0, "a number from 0 to 1"},
-    [AXIS_IMAGE] = {"image", true, 1.0, 4096.0, "a count from 1 to 4096"},
-    [AXIS_KERNEL] = {"kernel", true, 1.0, 64.0, "a count from 1 to 64"},
-    [AXIS_STRIDE] = {"stride", true, 1.0, 64.0, "a count from 1 to 64"},
+    [AXIS_BATCH] = {"batch", true, 1.0, 0x1p30, count_text, {{32.0}, 1}},
+    [AXIS_TOKENS] = {"tokens", true, 1.0, 0x1p30, count_text, {{196.0}, 1}},
+    [AXIS_IN] = {"in", true, 1.0, 0x1p30, count_text, {{384.0}, 1}},
+    [AXIS_OUT] = {"out", true, 1.0, 0x1p30, count_text, {{1536.0}, 1}},
+    [AXIS_BLOCK] = {"block", true, 1.0, 0x1p30, count_text, {{16.0}, 1}},
+    [AXIS_SPARSITY] = {"sparsity", false, 0.0, 1.0, "a number from 0 to 1", {{0.5, 0.7, 0.9}, 3}},
+    [AXIS_IMAGE] = {"image", true, 1.0, 4096.0, "a count from 1 to 4096", {{56.0}, 1}},
+    [AXIS_KERNEL] = {"kernel", true, 1.0, 64.0, "a count from 1 to 64", {{3.0}, 1}},
+    [AXIS_STRIDE] = {"stride", true, 1.0, 64.0, "a count from 1 to 64", {{1.0}, 1}},
 };
 
 static const value_rule rows_rule = {"rows", true, 1.0, 0x1p30, count_text};
 static const value_rule repeat_rule = {
     "repeat", true, 1.0, MAX_REPETITIONS, "a count from 1 to 1000"};
 
-enum {
-    OPTION_ROWS = 'a',
-    OPTION_FORM,
-    OPTION_REPEAT,
-    OPTION_DEVICE,
-    OPTION_PRECISION,
-    OPTION_JSON,
-    OPTION_DIR,
-    OPTION_HELP = 'h',
-    OPTION_VERSION,
-    OPTION_AXIS = 0x100
-};
-
-static const struct option long_options[] = {
-    {"batch", required_argument, NULL, OPTION_AXIS + AXIS_BATCH},
-    {"tokens", required_argument, NULL, OPTION_AXIS + AXIS_TOKENS},
-    {"in", required_argument, NULL, OPTION_AXIS + AXIS_IN},
-    {"out", required_argument, NULL, OPTION_AXIS + AXIS_OUT},
-    {"block", required_argument, NULL, OPTION_AXIS + AXIS_BLOCK},
-    {"sparsity", required_argument, NULL, OPTION_AXIS + AXIS_SPARSITY},
-    {"image", required_argument, NULL, OPTION_AXIS + AXIS_IMAGE},
-    {"kernel", required_argument, NULL, OPTION_AXIS + AXIS_KERNEL},
-    {"stride", required_argument, NULL, OPTION_AXIS + AXIS_STRIDE},
-    {"rows", required_argument, NULL, OPTION_ROWS},
-    {"form", required_argument, NULL, OPTION_FORM},
-    {"repeat", required_argument, NULL, OPTION_REPEAT},
-    {"device", required_argument, NULL, OPTION_DEVICE},
-    {"precision", required_argument, NULL, OPTION_PRECISION},
-    {"json", required_argument, NULL, OPTION_JSON},
-    {"output-dir", required_argument, NULL, OPTION_DIR},
-    {"help", no_argument, NULL, OPTION_HELP},
-    {"version", no_argument, NULL, OPTION_VERSION},
+/* The options besides those of the axes, which are OPTION_AXIS + bench_axis. */
+static const struct option other_options[] = {
+    {"rows", required_argument, NULL, 'r'},
+    {"form", required_argument, NULL, 'f'},
+    {"repeat", required_argument, NULL, 'n'},
+    {"device", required_argument, NULL, 'd'},
+    {"precision", required_argument, NULL, 'p'},
+    {"json", required_argument, NULL, 'j'},
+    {"output-dir", required_argument, NULL, 'o'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},
     {NULL, 0, NULL, 0},
 };
+enum { OTHERS = sizeof other_options / sizeof *other_options, OPTION_AXIS = 0x100 };
 
 static double parse_number(const value_rule *rule, const char *text, const char **end)
 {
@@ -145,10 +125,8 @@ static void list_add(const value_rule *rule, const char *text, double value, ben
 {
     if (!(value >= rule->low && value <= rule->high) || (rule->whole && value != floor(value)))
         bad_value(rule->option, text, rule->text);
-    if (list->count == MAX_LIST) {
-        fprintf(stderr, "clprune-bench: --%s: more than %d values\n", rule->option, MAX_LIST);
-        exit(EXIT_USAGE);
-    }
+    if (list->count == MAX_LIST)
+        tool_quit(EXIT_USAGE, "--%s: more than %d values", rule->option, MAX_LIST);
     list->values[list->count++] = value;
 }
 
@@ -205,26 +183,18 @@ static void parse_forms(char *text, bench_settings *set)
         bad_value("form", text, "a list of forms");
 }
 
-static _Noreturn void refuse_option(const char *option, const char *why)
-{
-    fprintf(stderr, "clprune-bench: --%s %s\n", option, why);
-    exit(EXIT_USAGE);
-}
-
 static void check_figures(const bench_settings *set)
 {
-    if (set->op_count > 1 || set->output_dir == NULL) {
-        fprintf(stderr, "clprune-bench: figures stands alone and needs --output-dir\n");
-        exit(EXIT_USAGE);
-    }
+    if (set->op_count > 1 || set->output_dir == NULL)
+        tool_quit(EXIT_USAGE, "figures stands alone and needs --output-dir");
     if (set->form_count > 0)
-        refuse_option("form", "does not go with figures");
+        tool_quit(EXIT_USAGE, "--form does not go with figures");
     for (int a = 0; a < AXES; a++)
         if (set->axes[a].count > 0 && a != AXIS_BATCH && a != AXIS_BLOCK && a != AXIS_SPARSITY)
-            refuse_option(a == AXIS_TOKENS && set->by_rows ? "rows" : axis_rules[a].option,
-                "does not go with figures");
+            tool_quit(EXIT_USAGE, "--%s does not go with figures",
+                a == AXIS_TOKENS && set->by_rows ? "rows" : axis_rules[a].option);
     if (set->axes[AXIS_BATCH].count > 1)
-        refuse_option("batch", "takes one value with figures");
+        tool_quit(EXIT_USAGE, "--batch takes one value with figures");
 }
 
 static void check_operations(const bench_settings *set)
@@ -238,18 +208,14 @@ static void check_operations(const bench_settings *set)
         return;
     }
     if (set->output_dir != NULL)
-        refuse_option("output-dir", "goes with figures only");
+        tool_quit(EXIT_USAGE, "--output-dir goes with figures only");
     for (int i = 0; i < set->op_count; i++) {
-        if (bench_op_find(set->ops[i], NULL) == NULL) {
-            fprintf(stderr, "clprune-bench: no operation \"%s\"; --help lists them\n", set->ops[i]);
-            exit(EXIT_USAGE);
-        }
+        if (bench_op_find(set->ops[i], NULL) == NULL)
+            tool_quit(EXIT_USAGE, "no operation \"%s\"; --help lists them", set->ops[i]);
         for (int f = 0; f < set->form_count; f++)
-            if (bench_op_find(set->ops[i], set->forms[f]) == NULL) {
-                fprintf(stderr, "clprune-bench: %s has no form \"%s\"; --help lists them\n",
-                    set->ops[i], set->forms[f]);
-                exit(EXIT_USAGE);
-            }
+            if (bench_op_find(set->ops[i], set->forms[f]) == NULL)
+                tool_quit(EXIT_USAGE, "%s has no form \"%s\"; --help lists them", set->ops[i],
+                    set->forms[f]);
     }
 }
 
@@ -261,35 +227,12 @@ static void check_rows(const bench_settings *set)
         for (int k = 0; k < tokens->count; k++) {
             const double samples = batch->values[i];
             const double rows = set->by_rows ? tokens->values[k] : tokens->values[k] * samples;
-            if (fmod(rows, samples) != 0.0) {
-                fprintf(stderr,
-                    "clprune-bench: --rows: %.0f rows are not a multiple of --batch %.0f\n", rows,
+            if (fmod(rows, samples) != 0.0)
+                tool_quit(EXIT_USAGE, "--rows: %.0f rows are not a multiple of --batch %.0f", rows,
                     samples);
-                exit(EXIT_USAGE);
-            }
-            if (rows > INT_MAX) {
-                fprintf(stderr, "clprune-bench: %.0f rows are more than %d\n", rows, INT_MAX);
-                exit(EXIT_USAGE);
-            }
+            if (rows > INT_MAX)
+                tool_quit(EXIT_USAGE, "%.0f rows are more than %d", rows, INT_MAX);
         }
-}
-
-static void set_defaults(bench_settings *set)
-{
-    static const bench_list defaults[AXES] = {
-        [AXIS_BATCH] = {{32.0}, 1},
-        [AXIS_TOKENS] = {{196.0}, 1},
-        [AXIS_IN] = {{384.0}, 1},
-        [AXIS_OUT] = {{1536.0}, 1},
-        [AXIS_BLOCK] = {{16.0}, 1},
-        [AXIS_SPARSITY] = {{0.5, 0.7, 0.9}, 3},
-        [AXIS_IMAGE] = {{56.0}, 1},
-        [AXIS_KERNEL] = {{3.0}, 1},
-        [AXIS_STRIDE] = {{1.0}, 1},
-    };
-    for (int a = 0; a < AXES; a++)
-        if (set->axes[a].count == 0)
-            set->axes[a] = defaults[a];
 }
 
 static FILE *open_json(const char *path)
@@ -297,28 +240,25 @@ static FILE *open_json(const char *path)
     if (strcmp(path, "-") == 0)
         return stdout;
     FILE *stream = open_output(path, O_CREAT);
-    if (stream == NULL) {
-        fprintf(stderr, "clprune-bench: --json: cannot write \"%s\": %s\n", path, strerror(errno));
-        exit(EXIT_USAGE);
-    }
+    if (stream == NULL)
+        tool_quit(EXIT_USAGE, "--json: cannot write \"%s\": %s", path, strerror(errno));
     return stream;
 }
 
 /* Completes the settings once all options are read: the rows, the operations, the defaults. */
 static void settle(bench_settings *set, const bench_list *rows, char **ops, int op_count)
 {
-    if (rows->count > 0 && set->axes[AXIS_TOKENS].count > 0) {
-        fprintf(stderr, "clprune-bench: give --rows or --tokens, not both\n");
-        exit(EXIT_USAGE);
-    }
+    if (rows->count > 0 && set->axes[AXIS_TOKENS].count > 0)
+        tool_quit(EXIT_USAGE, "give --rows or --tokens, not both");
     set->by_rows = rows->count > 0;
     if (set->by_rows)
         set->axes[AXIS_TOKENS] = *rows;
     set->ops = ops;
     set->op_count = op_count;
     check_operations(set);
-    if (strcmp(set->ops[0], "figures") != 0)
-        set_defaults(set);
+    for (int a = 0; strcmp(set->ops[0], "figures") != 0 && a < AXES; a++)
+        if (set->axes[a].count == 0)
+            set->axes[a] = axis_rules[a].usual;
     check_rows(set);
 }
 
@@ -327,39 +267,44 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
     *set = (bench_settings){.repetitions = 11};
     bench_list rows = {.count = 0};
     const char *json = NULL;
+    struct option options[AXES + OTHERS];
     int option;
-    while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
+    for (int a = 0; a < AXES; a++)
+        options[a] =
+            (struct option){axis_rules[a].option, required_argument, NULL, OPTION_AXIS + a};
+    memcpy(options + AXES, other_options, sizeof other_options);
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (option >= OPTION_AXIS) {
             const int axis = option - OPTION_AXIS;
             parse_list(&axis_rules[axis], optarg, &set->axes[axis]);
             continue;
         }
         switch (option) {
-        case OPTION_ROWS:
+        case 'r':
             parse_list(&rows_rule, optarg, &rows);
             break;
-        case OPTION_FORM:
+        case 'f':
             parse_forms(optarg, set);
             break;
-        case OPTION_REPEAT:
+        case 'n':
             set->repetitions = parse_repeat(optarg);
             break;
-        case OPTION_DEVICE:
+        case 'd':
             set->device = optarg;
             break;
-        case OPTION_PRECISION:
+        case 'p':
             set->precision = parse_precision(optarg);
             break;
-        case OPTION_JSON:
+        case 'j':
             json = optarg;
             break;
-        case OPTION_DIR:
+        case 'o':
             set->output_dir = optarg;
             break;
-        case OPTION_HELP:
+        case 'h':
             usage(stdout);
             exit(EXIT_SUCCESS);
-        case OPTION_VERSION:
+        case 'v':
             printf("clprune-bench (clprune) %s\n", CLPRUNE_VERSION);
             exit(EXIT_SUCCESS);
         default:

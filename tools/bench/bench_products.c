@@ -4,6 +4,8 @@
  * (batch * out) x in. Each product takes 2 * rows * in * out operations when dense. */
 #include "bench.h"
 
+#include <string.h>
+
 static double product_flops(const bench_job *job)
 {
     return 2.0 * (double)job->rows * (double)job->shape.in * (double)job->shape.out;
@@ -16,7 +18,8 @@ typedef struct product {
     size_t m, n, k;
 } product;
 
-/* The product of the operation's form: y = x w^T (nt), dx = dy w (nn), dw = dy^T x (tn). */
+/* The product of the operation's form: y = x w^T (nt), dx = dy w (nn), dw = dy^T x (tn). The nn of
+ * bspmm is y = x w. */
 static product product_of(bench_job *job)
 {
     const size_t rows = job->rows, in = job->shape.in, out = job->shape.out;
@@ -25,6 +28,8 @@ static product product_of(bench_job *job)
         return (product){true, false, &job->dy, &job->x, &job->dw, out, in, rows};
     if (form[1] == 't')
         return (product){false, true, &job->x, &job->w, &job->y, rows, out, in};
+    if (strcmp(job->op->name, "bspmm") == 0)
+        return (product){false, false, &job->x, &job->w, &job->y, rows, out, in};
     return (product){false, false, &job->dy, &job->w, &job->dx, rows, in, out};
 }
 
@@ -45,7 +50,7 @@ static clprune_status gemm(bench_job *job)
         job->context, p.transpose_a, p.transpose_b, 1.0f, 0.0f, p.a->mat, p.b->mat, p.c->mat, NULL);
 }
 
-static void peer_gemm(bench_job *job)
+void bench_peer_product(bench_job *job)
 {
     const product p = product_of(job);
     bench_peer_gemm(
@@ -94,28 +99,27 @@ static void peer_batched(bench_job *job)
             p.from->host + n * p.from_rows * shape->in, p.to->host + n * p.to_rows * shape->in);
 }
 
-static void prepare_bspmm_tn(bench_job *job)
+void bench_dw_create(bench_job *job)
 {
-    bench_tensor_create(job, "x", job->rows, job->shape.in, &job->x);
-    bench_tensor_create(job, "dy", job->rows, job->shape.out, &job->dy);
-    bench_tensor_create(job, "dw", job->shape.out, job->shape.in, &job->dw);
+    const bench_shape *shape = &job->shape;
+    const bool nt = strcmp(job->op->form, "nt") == 0;
+    bench_tensor_create(job, "x", job->rows, shape->in, &job->x);
+    bench_tensor_create(job, "dy", nt ? shape->batch * shape->out : job->rows,
+        nt ? shape->in : shape->out, &job->dy);
+    bench_tensor_create(job, "dw", shape->out, nt ? shape->tokens : shape->in, &job->dw);
+    job->flops = product_flops(job);
+}
+
+static void prepare_bspmm(bench_job *job)
+{
+    bench_dw_create(job);
     bench_prune_x(job);
-    job->flops = job->kept * product_flops(job);
+    job->flops *= job->kept;
 }
 
 static clprune_status bspmm_tn(bench_job *job)
 {
     return clprune_bspmm_tn(job->context, 1.0f, 0.0f, job->dy.mat, &job->xs, job->dw.mat, NULL);
-}
-
-static void prepare_bspmm_nt(bench_job *job)
-{
-    const bench_shape *shape = &job->shape;
-    bench_tensor_create(job, "x", job->rows, shape->in, &job->x);
-    bench_tensor_create(job, "dy", shape->batch * shape->out, shape->in, &job->dy);
-    bench_tensor_create(job, "dw", shape->out, shape->tokens, &job->dw);
-    bench_prune_x(job);
-    job->flops = job->kept * product_flops(job);
 }
 
 static clprune_status bspmm_nt(bench_job *job)
@@ -137,11 +141,9 @@ static clprune_status dense_nt(bench_job *job)
 
 static void prepare_bspmm_nn(bench_job *job)
 {
-    bench_tensor_create(job, "x", job->rows, job->shape.in, &job->x);
-    bench_tensor_create(job, "w", job->shape.in, job->shape.out, &job->w);
-    bench_tensor_create(job, "y", job->rows, job->shape.out, &job->y);
+    prepare_gemm(job);
     bench_prune_x(job);
-    job->flops = job->kept * product_flops(job);
+    job->flops *= job->kept;
 }
 
 static clprune_status bspmm_nn(bench_job *job)
@@ -149,31 +151,16 @@ static clprune_status bspmm_nn(bench_job *job)
     return clprune_bspmm_nn(job->context, 1.0f, 0.0f, &job->xs, job->w.mat, job->y.mat, NULL);
 }
 
-static clprune_status dense_nn(bench_job *job)
-{
-    return clprune_gemm(
-        job->context, false, false, 1.0f, 0.0f, job->x.mat, job->w.mat, job->y.mat, NULL);
-}
-
-static void peer_nn(bench_job *job)
-{
-    bench_peer_gemm(false, false, job->rows, job->shape.out, job->shape.in, 0.0f, job->x.host,
-        job->w.host, job->y.host);
-}
-
-enum {
-    DENSE_AXES = 1u << AXIS_BATCH | 1u << AXIS_TOKENS | 1u << AXIS_IN | 1u << AXIS_OUT,
-    BLOCK_AXES = DENSE_AXES | 1u << AXIS_BLOCK | 1u << AXIS_SPARSITY
-};
+enum { PRUNED_AXES = PRODUCT_AXES | BLOCK_AXES };
 
 const bench_op bench_products[] = {
-    {"gemm", "nt", DENSE_AXES, prepare_gemm, gemm, NULL, peer_gemm, false},
-    {"gemm", "nn", DENSE_AXES, prepare_gemm, gemm, NULL, peer_gemm, false},
-    {"gemm", "tn", DENSE_AXES, prepare_gemm, gemm, NULL, peer_gemm, false},
-    {"gemm-batched", "nn", DENSE_AXES, prepare_batched, gemm_batched, NULL, peer_batched, false},
-    {"gemm-batched", "tn", DENSE_AXES, prepare_batched, gemm_batched, NULL, peer_batched, false},
-    {"bspmm", "tn", BLOCK_AXES, prepare_bspmm_tn, bspmm_tn, gemm, peer_gemm, false},
-    {"bspmm", "nt", BLOCK_AXES, prepare_bspmm_nt, bspmm_nt, dense_nt, bench_peer_nt, false},
-    {"bspmm", "nn", BLOCK_AXES, prepare_bspmm_nn, bspmm_nn, dense_nn, peer_nn, false},
+    {"gemm", "nt", PRODUCT_AXES, prepare_gemm, gemm, NULL, bench_peer_product, false},
+    {"gemm", "nn", PRODUCT_AXES, prepare_gemm, gemm, NULL, bench_peer_product, false},
+    {"gemm", "tn", PRODUCT_AXES, prepare_gemm, gemm, NULL, bench_peer_product, false},
+    {"gemm-batched", "nn", PRODUCT_AXES, prepare_batched, gemm_batched, NULL, peer_batched, false},
+    {"gemm-batched", "tn", PRODUCT_AXES, prepare_batched, gemm_batched, NULL, peer_batched, false},
+    {"bspmm", "tn", PRUNED_AXES, prepare_bspmm, bspmm_tn, gemm, bench_peer_product, false},
+    {"bspmm", "nt", PRUNED_AXES, prepare_bspmm, bspmm_nt, dense_nt, bench_peer_nt, false},
+    {"bspmm", "nn", PRUNED_AXES, prepare_bspmm_nn, bspmm_nn, gemm, bench_peer_product, false},
     {0},
 };

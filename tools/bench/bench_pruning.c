@@ -59,6 +59,11 @@ static void create_layer(
         clprune_linear_saved_create(*layer, shape->batch, shape->tokens, "saved", saved));
 }
 
+static bool is_step(const bench_job *job)
+{
+    return strcmp(job->op->form, "step") == 0;
+}
+
 /* The layer as it is used, with bias; `dense` is the same layer at sparsity 0. */
 static void prepare_linear(bench_job *job)
 {
@@ -77,72 +82,50 @@ static void prepare_linear(bench_job *job)
         clprune_mat_write(job->context,
             clprune_saved_target(job->dense_saved, 0, shape->batch, job->x.mat), job->x.host));
     bench_take_kept(job);
-    const double products = strcmp(job->op->form, "forward") == 0 ? 1.0 : 2.0 + job->kept;
+    const double products = is_step(job) ? 2.0 + job->kept : 1.0;
     job->flops = products * 2.0 * (double)job->rows * (double)shape->in * (double)shape->out;
 }
 
-/* Forward: y and kept x. Backward, if asked for: dx, dw and db. */
-static clprune_status pass(
-    bench_job *job, clprune_linear *layer, clprune_saved *saved, bool backward)
+/* Forward: y and kept x. Backward, in a step: dx, dw and db. */
+static clprune_status pass(bench_job *job, clprune_linear *layer, clprune_saved *saved)
 {
     const size_t batch = job->shape.batch;
     const clprune_mat x = clprune_saved_target(saved, 0, batch, job->x.mat);
     const clprune_status status =
         clprune_linear_forward(layer, batch, x, job->w.mat, job->b.mat, job->y.mat, saved, NULL);
-    if (!backward || status != CLPRUNE_SUCCESS)
+    if (!is_step(job) || status != CLPRUNE_SUCCESS)
         return status;
     return clprune_linear_backward(layer, batch, saved, job->dy.mat, job->w.mat,
         &(clprune_grads){.dx = job->dx.mat, .dw = job->dw.mat, .db = job->db.mat}, NULL);
 }
 
-static clprune_status linear_step(bench_job *job)
+static clprune_status linear(bench_job *job)
 {
-    return pass(job, job->layer, job->saved, true);
+    return pass(job, job->layer, job->saved);
 }
 
-static clprune_status dense_linear_step(bench_job *job)
+static clprune_status dense_linear(bench_job *job)
 {
-    return pass(job, job->dense_layer, job->dense_saved, true);
+    return pass(job, job->dense_layer, job->dense_saved);
 }
 
-static clprune_status linear_forward(bench_job *job)
-{
-    return pass(job, job->layer, job->saved, false);
-}
-
-static clprune_status dense_linear_forward(bench_job *job)
-{
-    return pass(job, job->dense_layer, job->dense_saved, false);
-}
-
-/* y = x * w^T */
-static void peer_linear_forward(bench_job *job)
-{
-    bench_peer_gemm(false, true, job->rows, job->shape.out, job->shape.in, 0.0f, job->x.host,
-        job->w.host, job->y.host);
-}
-
-/* The three products alone: y, dx = dy * w, dw = dy^T * x. */
-static void peer_linear_step(bench_job *job)
+/* The products alone: y = x * w^T; in a step dx = dy * w, dw = dy^T * x. */
+static void peer_linear(bench_job *job)
 {
     const size_t rows = job->rows, in = job->shape.in, out = job->shape.out;
-    peer_linear_forward(job);
+    bench_peer_gemm(false, true, rows, out, in, 0.0f, job->x.host, job->w.host, job->y.host);
+    if (!is_step(job))
+        return;
     bench_peer_gemm(false, false, rows, in, out, 0.0f, job->dy.host, job->w.host, job->dx.host);
     bench_peer_gemm(true, false, out, in, rows, 0.0f, job->dy.host, job->x.host, job->dw.host);
 }
 
-enum {
-    X_AXES = 1u << AXIS_BATCH | 1u << AXIS_TOKENS | 1u << AXIS_IN | 1u << AXIS_BLOCK |
-             1u << AXIS_SPARSITY,
-    LAYER_AXES = X_AXES | 1u << AXIS_OUT
-};
+enum { LAYER_AXES = PRODUCT_AXES | BLOCK_AXES };
 
 const bench_op bench_pruning[] = {
     {"prune", NULL, LAYER_AXES, prepare_prune, prune, forward_product, NULL, true},
-    {"unpack", NULL, X_AXES, prepare_unpack, unpack, NULL, NULL, false},
-    {"linear", "step", LAYER_AXES, prepare_linear, linear_step, dense_linear_step, peer_linear_step,
-        false},
-    {"linear", "forward", LAYER_AXES, prepare_linear, linear_forward, dense_linear_forward,
-        peer_linear_forward, false},
+    {"unpack", NULL, X_AXES | BLOCK_AXES, prepare_unpack, unpack, NULL, NULL, false},
+    {"linear", "step", LAYER_AXES, prepare_linear, linear, dense_linear, peer_linear, false},
+    {"linear", "forward", LAYER_AXES, prepare_linear, linear, dense_linear, peer_linear, false},
     {0},
 };

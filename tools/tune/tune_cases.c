@@ -1,4 +1,5 @@
-/* tune_cases.c: the products that are timed: those of a ResMLP-S12 of 196 tokens, 384 features. */
+/* tune_cases.c: what the operations search, and the products that are timed: those of a ResMLP-S12
+ * of 196 tokens, 384 features. */
 #include "tune.h"
 
 #include <stdlib.h>
@@ -6,15 +7,28 @@
 
 enum { TOKENS = 196, WIDTH = 384, HIDDEN = 1536 };
 
+const char *const *tune_sections(const tune *t, const tune_op *op)
+{
+    if (t->precision != CLPRUNE_PRECISION_FP32 && op->mma[0] != NULL)
+        return op->mma;
+    return clprune_context_kernels(t->base) == CLPRUNE_KERNELS_TILED ? op->tiled : op->vector;
+}
+
+bool tune_searches(const tune *t, const tune_op *op, size_t parameter)
+{
+    for (const char *const *s = tune_sections(t, op); *s != NULL; s++)
+        if (strcmp(*s, t->parameters[parameter].section) == 0)
+            return true;
+    return false;
+}
+
 /* A random matrix. *host, unless NULL, receives a copy that the caller frees. */
 void tune_mat_make(tune *t, size_t rows, size_t cols, float **host, clprune_mat *mat)
 {
     CHECK(t->base, clprune_mat_create(t->base, CLPRUNE_MEMORY_WORKSPACE, "tune", rows, cols, mat));
     float *values = malloc(rows * cols * sizeof *values);
-    if (values == NULL) {
-        fprintf(stderr, "clprune-tune: no host memory for %zu floats\n", rows * cols);
-        exit(EXIT_RUN);
-    }
+    if (values == NULL)
+        tool_quit(EXIT_RUN, "no host memory for %zu floats", rows * cols);
     random_activations(values, rows * cols);
     CHECK(t->base, clprune_mat_write(t->base, *mat, values));
     if (host != NULL)

@@ -111,10 +111,8 @@ static void open_device(tune *t, const char *device)
     (void)unsetenv("CLPRUNE_TUNING");
     CHECK(NULL, clprune_context_create(NULL, &options, &t->base));
     if (t->precision != CLPRUNE_PRECISION_DEFAULT &&
-        t->precision != clprune_context_precision(t->base)) {
-        fputs("clprune-tune: --precision: the device does not have it\n", stderr);
-        exit(EXIT_DEVICE);
-    }
+        t->precision != clprune_context_precision(t->base))
+        tool_quit(EXIT_DEVICE, "--precision: the device does not have it");
     t->precision = clprune_context_precision(t->base); /* $CLPRUNE_PRECISION */
     const clprune_device_info facts = clprune_context_device_info(t->base);
     memcpy(t->device, facts.device, sizeof t->device);
@@ -159,10 +157,8 @@ static double parse_seconds(const char *text)
 {
     char *end;
     const double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value > 0.0 && value <= 1e6)) {
-        fprintf(stderr, "clprune-tune: --time: \"%s\" is not a number of seconds\n", text);
-        exit(EXIT_USAGE);
-    }
+    if (end == text || *end != '\0' || !(value > 0.0 && value <= 1e6))
+        tool_quit(EXIT_USAGE, "--time: \"%s\" is not a number of seconds", text);
     return value;
 }
 
@@ -184,12 +180,10 @@ static void check_arguments(const tune *t, const arguments *a, const char *unexp
     for (size_t i = 0; i < OPS; i++)
         known = known || strcmp(a->name, t->ops[i].name) == 0;
     if (!known)
-        fprintf(stderr,
-            "clprune-tune: --op: \"%s\" is not gemm, bspmm-tn, bspmm-nt, blast or all\n", a->name);
-    else if (unexpected != NULL)
-        fprintf(stderr, "clprune-tune: unexpected argument \"%s\"\n", unexpected);
-    if (!known || unexpected != NULL)
-        exit(EXIT_USAGE);
+        tool_quit(
+            EXIT_USAGE, "--op: \"%s\" is not gemm, bspmm-tn, bspmm-nt, blast or all", a->name);
+    if (unexpected != NULL)
+        tool_quit(EXIT_USAGE, "unexpected argument \"%s\"", unexpected);
 }
 
 /* Ends the program on an error and on --help. */

@@ -7,10 +7,10 @@
  * built-in row are dropped. */
 #include "tune.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "trainer/base/stop.h"
 
@@ -39,15 +39,10 @@ static clprune_context *open_candidate(const tune *t, const tune_row *row)
         .kernels = clprune_context_kernels(t->base), .precision = t->precision, .cache_dir = "off"};
     clprune_context *context = NULL;
     FILE *file = fopen(t->file, "w");
-    if (file == NULL) {
-        perror("clprune-tune: the temporary file");
-        exit(EXIT_RUN);
-    }
-    tune_write_file(file, t, row, t->op, NULL);
-    if (fclose(file) != 0) {
-        perror("clprune-tune: the temporary file");
-        exit(EXIT_RUN);
-    }
+    if (file != NULL)
+        tune_write_file(file, t, row, t->op, NULL);
+    if (file == NULL || fclose(file) != 0)
+        tool_quit(EXIT_RUN, "the temporary file: %s", strerror(errno));
     (void)setenv("CLPRUNE_TUNING", t->file, 1);
     if (t->op->kind == KIND_GEMM)
         (void)setenv("CLPRUNE_DEBUG", t->op->blast ? t->debug_blast : t->debug_vector, 1);
@@ -376,10 +371,8 @@ static void check_start(tune *t)
     clprune_context *context = open_candidate(t, &t->best);
     if (context == NULL)
         tool_fail(NULL, CLPRUNE_INTERNAL_ERROR);
-    if (!tune_check(t, context, &t->best, true, why)) {
-        fprintf(stderr, "clprune-tune: %s is wrong before any change: %s\n", t->op->name, why);
-        exit(EXIT_RUN);
-    }
+    if (!tune_check(t, context, &t->best, true, why))
+        tool_quit(EXIT_RUN, "%s is wrong before any change: %s", t->op->name, why);
     clprune_context_destroy(context);
 }
 

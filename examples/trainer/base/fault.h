@@ -30,17 +30,11 @@ typedef struct fault {
     char text[MESSAGE_SIZE];
 } fault;
 
-#if defined(__GNUC__)
-#define FAULT_PRINTF(string, first) __attribute__((format(printf, string, first)))
-#else
-#define FAULT_PRINTF(string, first)
-#endif
-
 /* Records that a signal came, if one did: true without one. `doing`: "planning memory". */
 bool fault_check_signal(fault *f, const char *doing);
 
 /* Records a fault; returns false, so that a failure is one statement. */
-FAULT_PRINTF(3, 4)
+MESSAGE_PRINTF(3, 4)
 bool fault_set(fault *f, int code, const char *format, ...);
 
 /* The same for `error`, an errno: "cannot write log.csv: No space left on device". */

@@ -4,4 +4,11 @@
 
 enum { MESSAGE_SIZE = 2 * 4096 + 512 }; /* PATH_MAX on Linux is 4096 */
 
+/* Of a function whose argument number `string` is a format for those from `first` on. */
+#if defined(__GNUC__)
+#define MESSAGE_PRINTF(string, first) __attribute__((format(printf, string, first)))
+#else
+#define MESSAGE_PRINTF(string, first)
+#endif
+
 #endif

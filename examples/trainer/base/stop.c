@@ -35,16 +35,11 @@ static void ask(int number)
         end(number);
 }
 
-static bool output_is_full(void)
-{
-    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    return poll(&output, 1, 0) == 0;
-}
-
 static void *listen(void *signals)
 {
     for (;;) {
         const struct timespec second = {.tv_sec = 1};
+        struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
         int number = 0;
         if (stop_signal() == 0)
             (void)sigwait(signals, &number);
@@ -52,7 +47,7 @@ static void *listen(void *signals)
             number = sigtimedwait(signals, NULL, &second);
         if (number > 0)
             ask(number);
-        else if (stop_signal() != 0 && !atomic_load(&held) && output_is_full())
+        else if (stop_signal() != 0 && !atomic_load(&held) && poll(&output, 1, 0) == 0)
             end(stop_signal());
     }
     return NULL;

@@ -36,24 +36,9 @@ typedef struct batch_job {
     int32_t *labels;
     atomic_size_t next;
 
-    pthread_mutex_t lock; /* of what follows: the first failure */
-    dataset_status status;
-    dataset_err err;
+    pthread_mutex_t lock; /* of *f: the first failure */
+    fault *f;
 } batch_job;
-
-static void clear_message(const dataset_err *err)
-{
-    if (err->text != NULL && err->size > 0)
-        err->text[0] = '\0';
-}
-
-static void fill_levels(dataset *data)
-{
-    for (int c = 0; c < DATASET_CHANNELS; ++c)
-        for (int v = 0; v < DATASET_LEVELS; ++v)
-            data->levels[c * DATASET_LEVELS + v] =
-                (float)((v / 255.0 - data->source.mean[c]) / data->source.std[c]);
-}
 
 static broken_images *open_broken(const dataset_source *source)
 {
@@ -64,78 +49,64 @@ static broken_images *open_broken(const dataset_source *source)
     return broken;
 }
 
-static void close_broken(broken_images *broken)
-{
-    if (broken != NULL)
-        (void)pthread_mutex_destroy(&broken->lock);
-    free(broken);
-}
-
 /* The sources in folders. */
 static const struct {
     bool (*found)(dataset_search *search);
-    dataset_status (*open)(const char *dir, const dataset_options *options, dataset_source *source,
-        const dataset_err *err);
+    bool (*open)(const char *dir, const dataset_options *options, dataset_source *source, fault *f);
 } kinds[] = {
     {dataset_idx_found, dataset_idx}, {dataset_folder_found, dataset_folder},
     {dataset_cifar_found, dataset_cifar}, /* the last: it says what is missing if none is found */
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static dataset_status open_source(const char *name, const dataset_options *options,
-    dataset_source *source, const dataset_err *err)
+static bool open_source(
+    const char *name, const dataset_options *options, dataset_source *source, fault *f)
 {
     dataset_search search = {name, 0};
     size_t found = 0, kind = KINDS - 1;
     if (strcmp(name, "generated") == 0)
-        return dataset_generated(options, source, err);
+        return dataset_generated(options, source, f);
     for (size_t i = 0; i < KINDS; ++i)
         if (kinds[i].found(&search)) {
             kind = i;
             ++found;
         }
-    const dataset_status status = dataset_search_status(&search, err);
-    if (status != DATASET_OK)
-        return status;
+    if (!dataset_search_check(&search, f))
+        return false;
     if (found > 1)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err,
+        return fault_set(f, CODE_USAGE,
             "%s: holds more than one kind of set; name the folder of the one you want", name);
-    return kinds[kind].open(name, options, source, err);
+    return kinds[kind].open(name, options, source, f);
 }
 
-dataset_status dataset_open(
-    const char *source, const dataset_options *options, dataset **out, char *text, size_t size)
+bool dataset_open(const char *source, const dataset_options *options, dataset **out, fault *f)
 {
     static const dataset_options defaults = {0};
-    const dataset_err to = {text, size}, *err = &to;
-    clear_message(err);
-    if (out == NULL)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "out is NULL");
     *out = NULL;
-    if (source == NULL || source[0] == '\0')
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "no data set named");
     if (options == NULL)
         options = &defaults;
     if (options->train_limit > INT32_MAX || options->test_limit > INT32_MAX)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: limits end at 2147483647", source);
+        return fault_set(f, CODE_USAGE, "%s: limits end at 2147483647", source);
 
     dataset *data = calloc(1, sizeof *data);
     if (data == NULL)
-        return dataset_no_memory(err, source);
-    const dataset_status status = open_source(source, options, &data->source, err);
-    if (status != DATASET_OK) {
+        return dataset_no_memory(f, source);
+    if (!open_source(source, options, &data->source, f)) {
         free(data);
-        return status;
+        return false;
     }
-    fill_levels(data);
+    for (int c = 0; c < DATASET_CHANNELS; ++c)
+        for (int v = 0; v < DATASET_LEVELS; ++v)
+            data->levels[c * DATASET_LEVELS + v] =
+                (float)((v / 255.0 - data->source.mean[c]) / data->source.std[c]);
     data->hear = options->hear;
     data->hear_user = options->hear_user;
     if (options->skip_broken && (data->broken = open_broken(&data->source)) == NULL) {
         dataset_close(data);
-        return dataset_no_memory(err, source);
+        return dataset_no_memory(f, source);
     }
     *out = data;
-    return DATASET_OK;
+    return true;
 }
 
 void dataset_close(dataset *data)
@@ -143,7 +114,9 @@ void dataset_close(dataset *data)
     if (data == NULL)
         return;
     data->source.destroy(data->source.state);
-    close_broken(data->broken);
+    if (data->broken != NULL)
+        (void)pthread_mutex_destroy(&data->broken->lock);
+    free(data->broken);
     free(data);
 }
 
@@ -217,35 +190,35 @@ static void count_broken(const batch_job *job, uint32_t index, const char *why)
 }
 
 /* Reads one image. With skip_broken, a broken image is replaced by the next good one. */
-static dataset_status fetch_image(
-    const batch_job *job, uint32_t index, uint8_t *pixels, int32_t *label, const dataset_err *err)
+static bool fetch_image(
+    const batch_job *job, uint32_t index, uint8_t *pixels, int32_t *label, fault *f)
 {
     const dataset_source *source = &job->data->source;
     const uint32_t count = source->count[job->split];
-    dataset_status status = DATASET_OK;
     for (uint32_t tries = 0; tries < count; ++tries) {
-        status = source->fetch(source->state, job->split, index, job->augment, pixels, label, err);
-        if (status != DATASET_BAD_FILE || job->data->broken == NULL)
+        *f = (fault){0};
+        if (source->fetch(source->state, job->split, index, job->augment, pixels, label, f))
+            return true;
+        if (f->code != CODE_DATA || job->data->broken == NULL)
             break;
-        count_broken(job, index, err->text);
+        count_broken(job, index, f->text);
         index = index + 1 < count ? index + 1 : 0;
     }
-    if (status == DATASET_BAD_FILE && job->data->broken == NULL) {
-        const size_t used = strlen(err->text);
-        (void)snprintf(err->text + used, err->size - used, "; --skip-broken replaces such files");
-    }
-    return status;
+    const size_t used = strlen(f->text);
+    if (f->code == CODE_DATA && job->data->broken == NULL)
+        (void)snprintf(
+            f->text + used, sizeof f->text - used, "; --skip-broken replaces such files");
+    return false;
 }
 
 /* pixels: room for an image before it is moved. */
-static dataset_status make_image(
-    const batch_job *job, size_t i, uint8_t *pixels, const dataset_err *err)
+static bool make_image(const batch_job *job, size_t i, uint8_t *pixels, fault *f)
 {
     const dataset_source *source = &job->data->source;
     const uint32_t size = source->image_size, index = job->indices[i];
     uint8_t *image = job->images + i * DATASET_CHANNELS * size * size;
     if (source->fetch != NULL)
-        return fetch_image(job, index, image, &job->labels[i], err);
+        return fetch_image(job, index, image, &job->labels[i], f);
     const bool moves = job->augment != NULL;
     job->labels[i] = source->read(source->state, job->split, index, moves ? pixels : image);
     if (moves) {
@@ -253,25 +226,21 @@ static dataset_status make_image(
         move.mirror = move.mirror && !source->keeps_sides;
         augment_apply(move, size, pixels, image);
     }
-    return DATASET_OK;
+    return true;
 }
 
 static void *work(void *what)
 {
     batch_job *job = what;
     const size_t size = job->data->source.image_size;
-    char text[MESSAGE_SIZE];
-    const dataset_err err = {text, sizeof text};
+    fault f = {0};
     uint8_t *pixels = malloc(DATASET_CHANNELS * size * size);
     for (size_t i; (i = atomic_fetch_add(&job->next, 1)) < job->count;) {
-        const dataset_status status = pixels == NULL
-                                          ? dataset_fail(DATASET_NO_MEMORY, &err, "out of memory")
-                                          : make_image(job, i, pixels, &err);
-        if (status == DATASET_OK)
+        if (pixels != NULL ? make_image(job, i, pixels, &f)
+                           : fault_set(&f, CODE_MEMORY, "out of memory"))
             continue;
         (void)pthread_mutex_lock(&job->lock);
-        if (job->status == DATASET_OK)
-            job->status = dataset_fail(status, &job->err, "%s", text);
+        (void)fault_set(job->f, f.code, "%s", f.text);
         (void)pthread_mutex_unlock(&job->lock);
         break;
     }
@@ -300,23 +269,14 @@ static void run(batch_job *job, size_t threads)
         (void)pthread_join(others[--started], NULL);
 }
 
-dataset_status dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices,
-    size_t count, const augment_options *augment, uint8_t *images, int32_t *labels, char *text,
-    size_t size)
+bool dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices, size_t count,
+    const augment_options *augment, uint8_t *images, int32_t *labels, fault *f)
 {
-    const dataset_err to = {text, size}, *err = &to;
-    clear_message(err);
-    if (data == NULL || (split != DATASET_TRAIN && split != DATASET_TEST))
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "no such data set or split");
-    if (count == 0)
-        return DATASET_OK;
-    if (indices == NULL || images == NULL || labels == NULL)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: a buffer is NULL", data->source.name);
     for (size_t i = 0; i < count; ++i)
         if (indices[i] >= data->source.count[split])
-            return dataset_fail(DATASET_BAD_ARGUMENT, err,
-                "%s: index %lu, but the %s split has %lu images", data->source.name,
-                (unsigned long)indices[i], split == DATASET_TRAIN ? "train" : "test",
+            return fault_set(f, CODE_USAGE, "%s: index %lu, but the %s split has %lu images",
+                data->source.name, (unsigned long)indices[i],
+                split == DATASET_TRAIN ? "train" : "test",
                 (unsigned long)data->source.count[split]);
 
     batch_job job = {.data = data,
@@ -327,10 +287,9 @@ dataset_status dataset_batch(const dataset *data, dataset_split split, const uin
         .images = images,
         .labels = labels,
         .lock = PTHREAD_MUTEX_INITIALIZER,
-        .status = DATASET_OK,
-        .err = to};
+        .f = f};
     run(&job, data->source.fetch != NULL ? threads_for(count) : 1);
-    return job.status;
+    return f->code == CODE_OK;
 }
 
 /* Fisher and Yates, in the form of Durstenfeld. */

@@ -3,10 +3,9 @@
  * JPEG and PNG files (ImageNet), or a set that the program makes itself.
  *
  *     dataset *data;
- *     char err[256];
- *     if (dataset_open("generated", NULL, &data, err, sizeof err) != DATASET_OK) ...
+ *     if (!dataset_open("generated", NULL, &data, &fault)) ...
  *     dataset_shuffle(seed, epoch, dataset_count(data, DATASET_TRAIN), order);
- *     dataset_batch(data, DATASET_TRAIN, order, 32, &augment, images, labels, err, sizeof err);
+ *     dataset_batch(data, DATASET_TRAIN, order, 32, &augment, images, labels, &fault);
  *     dataset_close(data);
  *
  * Everything random is a pure function of seeds, epoch and index, never of what was asked before:
@@ -15,9 +14,10 @@
  * Letters: n images in a batch, S pixels per side, 3 channels (red, green, blue).
  * Images are (n, 3, S, S), row-major, a byte each.
  *
- * Errors: the functions neither print nor exit. On failure they return a status and write one line
- * to err, which names the file (if any) and what is wrong with it; on success err becomes "". err
- * may be NULL. A dataset does not change after it is opened: threads may share it.
+ * Faults name the file (if any) and what is wrong with it: CODE_USAGE for an option or index that
+ * makes no sense for this set; CODE_DATA for a file, or any known set of files, that is missing or
+ * wrong; CODE_MEMORY for want of memory or descriptors, where the files may be good. A dataset does
+ * not change after it is opened: threads may share it.
  */
 #ifndef TRAINER_DATASET_H
 #define TRAINER_DATASET_H
@@ -26,17 +26,10 @@
 #include <stddef.h> /* size_t */
 #include <stdint.h>
 
+#include "trainer/base/fault.h"
 #include "trainer/data/augment.h" /* augment_options */
 
 enum { DATASET_CHANNELS = 3, DATASET_LEVELS = 256 };
-
-typedef enum dataset_status {
-    DATASET_OK = 0,
-    DATASET_BAD_ARGUMENT, /* an option, index or pointer that makes no sense for this set */
-    DATASET_NOT_FOUND,    /* a file, or any known set of files, is missing */
-    DATASET_BAD_FILE,     /* a file was found, but its size, content or reading is wrong */
-    DATASET_NO_MEMORY     /* or no file descriptor; the files may be good */
-} dataset_status;
 
 typedef enum dataset_split { DATASET_TRAIN = 0, DATASET_TEST = 1 } dataset_split;
 
@@ -106,8 +99,7 @@ typedef struct dataset dataset;
  *
  * [1] A. Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html, "Binary version".
  */
-dataset_status dataset_open(
-    const char *source, const dataset_options *options, dataset **out, char *err, size_t err_size);
+bool dataset_open(const char *source, const dataset_options *options, dataset **out, fault *f);
 
 /* Frees everything; accepts NULL. */
 void dataset_close(dataset *data);
@@ -140,9 +132,8 @@ const float *dataset_levels(const dataset *data);
  *
  * On failure images and labels hold nothing of use.
  */
-dataset_status dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices,
-    size_t count, const augment_options *augment, uint8_t *images, int32_t *labels, char *err,
-    size_t err_size);
+bool dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices, size_t count,
+    const augment_options *augment, uint8_t *images, int32_t *labels, fault *f);
 
 /* The order of an epoch: fills indices (n) with a permutation of 0 ... n - 1 that depends on
  * (seed, epoch, n) alone. Draws are without bias. */

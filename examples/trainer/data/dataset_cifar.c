@@ -101,42 +101,41 @@ bool dataset_cifar_found(dataset_search *search)
 }
 
 /* Number of whole records in a file of `bytes`. */
-static dataset_status count_records(
-    const char *path, uint64_t bytes, size_t record, uint32_t *count, const dataset_err *err)
+static bool count_records(
+    const char *path, uint64_t bytes, size_t record, uint32_t *count, fault *f)
 {
     if (bytes == 0)
-        return dataset_fail(DATASET_BAD_FILE, err, "%s: is empty", path);
+        return fault_set(f, CODE_DATA, "%s: is empty", path);
     if (bytes % record != 0)
-        return dataset_fail(DATASET_BAD_FILE, err,
+        return fault_set(f, CODE_DATA,
             "%s: truncated or of another format: %llu bytes are no multiple of the record's %zu",
             path, (unsigned long long)bytes, record);
     if (bytes / record > INT32_MAX)
-        return dataset_fail(
-            DATASET_BAD_FILE, err, "%s: %llu bytes are too many", path, (unsigned long long)bytes);
+        return fault_set(
+            f, CODE_DATA, "%s: %llu bytes are too many", path, (unsigned long long)bytes);
     *count = (uint32_t)(bytes / record);
-    return DATASET_OK;
+    return true;
 }
 
-static dataset_status check_labels(const cifar_format *format, const uint8_t *records,
-    uint32_t count, const char *path, const dataset_err *err)
+static bool check_labels(
+    const cifar_format *format, const uint8_t *records, uint32_t count, const char *path, fault *f)
 {
     const size_t record = format->label_bytes + PIXELS;
     for (uint32_t i = 0; i < count; ++i) {
         const uint8_t label = records[i * record + format->label_bytes - 1];
         if (label >= format->classes)
-            return dataset_fail(DATASET_BAD_FILE, err,
-                "%s: record %lu has label %u, but %s has %lu classes", path, (unsigned long)i,
-                label, format->name, (unsigned long)format->classes);
+            return fault_set(f, CODE_DATA, "%s: record %lu has label %u, but %s has %lu classes",
+                path, (unsigned long)i, label, format->name, (unsigned long)format->classes);
     }
-    return DATASET_OK;
+    return true;
 }
 
 /* Appends at most `wanted` records of one file to *records, which holds *count of them. */
-static dataset_status append_file(cifar_place place, const char *file, uint32_t wanted,
-    uint8_t **records, uint32_t *count, const dataset_err *err)
+static bool append_file(cifar_place place, const char *file, uint32_t wanted, uint8_t **records,
+    uint32_t *count, fault *f)
 {
     const size_t record = place.format->label_bytes + PIXELS;
-    dataset_status status;
+    bool good;
     FILE *stream = NULL;
     const char *why;
     uint8_t *grown = NULL;
@@ -144,52 +143,52 @@ static dataset_status append_file(cifar_place place, const char *file, uint32_t 
     uint64_t bytes;
     char *path = path_join(place.dir, place.folder, file);
     if (path == NULL) {
-        status = dataset_no_memory(err, place.dir);
+        good = dataset_no_memory(f, place.dir);
         goto done;
     }
     stream = plain_file_open(path, &bytes, &why);
     if (stream == NULL) {
-        status = dataset_fail(DATASET_NOT_FOUND, err, "%s: %s", path, why);
+        good = fault_set(f, CODE_DATA, "%s: %s", path, why);
         goto done;
     }
-    status = count_records(path, bytes, record, &here, err);
-    if (status != DATASET_OK)
+    good = count_records(path, bytes, record, &here, f);
+    if (!good)
         goto done;
     if (here > wanted)
         here = wanted;
     if ((uint64_t)*count + here <= SIZE_MAX / record)
         grown = realloc(*records, ((size_t)*count + here) * record);
     if (grown == NULL) {
-        status = dataset_fail(DATASET_NO_MEMORY, err, "%s: out of memory for %lu images", path,
-            (unsigned long)*count + here);
+        good = fault_set(
+            f, CODE_MEMORY, "%s: out of memory for %lu images", path, (unsigned long)*count + here);
         goto done;
     }
     *records = grown;
     if (fread(grown + *count * record, record, here, stream) != here) {
-        status = dataset_fail(DATASET_BAD_FILE, err, "%s: reading it failed", path);
+        good = fault_set(f, CODE_DATA, "%s: reading it failed", path);
         goto done;
     }
-    status = check_labels(place.format, grown + *count * record, here, path, err);
-    if (status == DATASET_OK)
+    good = check_labels(place.format, grown + *count * record, here, path, f);
+    if (good)
         *count += here;
 done:
     if (stream != NULL)
         (void)fclose(stream);
     free(path);
-    return status;
+    return good;
 }
 
-static dataset_status read_split(cifar_place place, dataset_split split, uint32_t limit,
-    uint8_t **records, uint32_t *count, const dataset_err *err)
+static bool read_split(cifar_place place, dataset_split split, uint32_t limit, uint8_t **records,
+    uint32_t *count, fault *f)
 {
     const uint32_t most = limit == 0 ? INT32_MAX : limit;
-    dataset_status status = DATASET_OK;
+    bool good = true;
     *count = 0;
-    for (int i = 0; i < MAX_FILES && status == DATASET_OK && *count < most; ++i)
+    for (int i = 0; i < MAX_FILES && good && *count < most; ++i)
         if (place.format->files[split][i] != NULL)
-            status = append_file(
-                place, place.format->files[split][i], most - *count, records, count, err);
-    return status;
+            good =
+                append_file(place, place.format->files[split][i], most - *count, records, count, f);
+    return good;
 }
 
 static int32_t read_image(const void *state, dataset_split split, uint32_t index, uint8_t *pixels)
@@ -208,40 +207,39 @@ static void destroy(void *state)
     free(set);
 }
 
-dataset_status dataset_cifar(
-    const char *dir, const dataset_options *options, dataset_source *source, const dataset_err *err)
+bool dataset_cifar(
+    const char *dir, const dataset_options *options, dataset_source *source, fault *f)
 {
     cifar_place place = {0};
     dataset_search search = {dir, 0};
     const int places = find_places(&search, &place);
-    const dataset_status searched = dataset_search_status(&search, err);
-    if (searched != DATASET_OK)
-        return searched;
+    if (!dataset_search_check(&search, f))
+        return false;
     if (places > 1)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err,
+        return fault_set(f, CODE_USAGE,
             "%s: holds more than one set; name the subfolder of the one you want", dir);
     if (places == 0) /* of any kind: CIFAR is looked for last */
-        return dataset_missing(dir, err);
+        return dataset_missing(dir, f);
     const cifar_format *format = place.format;
     if (options->image_size != 0 && options->image_size != SIDE)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: %s images are 32x32, not %lux%lu", dir,
-            format->name, (unsigned long)options->image_size, (unsigned long)options->image_size);
+        return fault_set(f, CODE_USAGE, "%s: %s images are 32x32, not %lux%lu", dir, format->name,
+            (unsigned long)options->image_size, (unsigned long)options->image_size);
     if (options->classes != 0 && options->classes != format->classes)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: %s has %lu classes, not %lu", dir,
-            format->name, (unsigned long)format->classes, (unsigned long)options->classes);
+        return fault_set(f, CODE_USAGE, "%s: %s has %lu classes, not %lu", dir, format->name,
+            (unsigned long)format->classes, (unsigned long)options->classes);
 
     cifar *set = calloc(1, sizeof *set);
     if (set == NULL)
-        return dataset_no_memory(err, dir);
+        return dataset_no_memory(f, dir);
     set->label_bytes = format->label_bytes;
-    dataset_status status = read_split(place, DATASET_TRAIN, options->train_limit,
-        &set->records[DATASET_TRAIN], &source->count[DATASET_TRAIN], err);
-    if (status == DATASET_OK)
-        status = read_split(place, DATASET_TEST, options->test_limit, &set->records[DATASET_TEST],
-            &source->count[DATASET_TEST], err);
-    if (status != DATASET_OK) {
+    bool good = read_split(place, DATASET_TRAIN, options->train_limit, &set->records[DATASET_TRAIN],
+        &source->count[DATASET_TRAIN], f);
+    if (good)
+        good = read_split(place, DATASET_TEST, options->test_limit, &set->records[DATASET_TEST],
+            &source->count[DATASET_TEST], f);
+    if (!good) {
         destroy(set);
-        return status;
+        return good;
     }
     source->checksum = fnv1a(FNV_START, set->records[DATASET_TRAIN],
         source->count[DATASET_TRAIN] * (format->label_bytes + PIXELS));
@@ -253,5 +251,5 @@ dataset_status dataset_cifar(
     source->state = set;
     source->read = read_image;
     source->destroy = destroy;
-    return DATASET_OK;
+    return true;
 }

@@ -29,12 +29,9 @@
 
 enum { DEFAULT_SIDE = 224, MOST_SIDE = 4096, TRIES = 10, MOST_SIZES = 65536 };
 
-/* Names, one behind the other, each ended by NUL. */
 typedef struct names {
-    char *text;
-    size_t used, room;
-    size_t *offset; /* (count) */
-    size_t count, offset_room;
+    char **at;
+    size_t count, room;
 } names;
 
 /* What is left out of a split. */
@@ -57,40 +54,29 @@ typedef struct folder_set {
     uint32_t count[2]; /* in use */
 } folder_set;
 
-static const char *name_at(const names *n, size_t i)
+/* Takes a name from malloc. False if memory is out, also for NULL. */
+static bool names_add(names *n, char *name)
 {
-    return n->text + n->offset[i];
-}
-
-static bool names_add(names *n, const char *name)
-{
-    const size_t length = strlen(name) + 1;
-    if (n->used + length > n->room) {
-        const size_t room = 2 * n->room + length + 4096;
-        char *grown = realloc(n->text, room);
-        if (grown == NULL)
+    if (name != NULL && n->count == n->room) {
+        const size_t room = 2 * n->room + 64;
+        char **grown = realloc(n->at, room * sizeof *grown);
+        if (grown == NULL) {
+            free(name);
             return false;
-        n->text = grown;
+        }
+        n->at = grown;
         n->room = room;
     }
-    if (n->count == n->offset_room) {
-        const size_t room = 2 * n->offset_room + 64;
-        size_t *grown = realloc(n->offset, room * sizeof *grown);
-        if (grown == NULL)
-            return false;
-        n->offset = grown;
-        n->offset_room = room;
-    }
-    memcpy(n->text + n->used, name, length);
-    n->offset[n->count++] = n->used;
-    n->used += length;
-    return true;
+    if (name != NULL)
+        n->at[n->count++] = name;
+    return name != NULL;
 }
 
 static void names_close(names *n)
 {
-    free(n->text);
-    free(n->offset);
+    for (size_t i = 0; i < n->count; ++i)
+        free(n->at[i]);
+    free(n->at);
     *n = (names){0};
 }
 
@@ -125,18 +111,10 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /* Sorts names by their bytes, so that the order does not depend on the file system. */
-static bool sort(names *n)
+static void sort(names *n)
 {
-    const char **order = malloc((n->count + 1) * sizeof *order);
-    if (order == NULL)
-        return false;
-    for (size_t i = 0; i < n->count; ++i)
-        order[i] = name_at(n, i);
-    qsort(order, n->count, sizeof *order, by_bytes);
-    for (size_t i = 0; i < n->count; ++i)
-        n->offset[i] = (size_t)(order[i] - n->text);
-    free(order);
-    return true;
+    if (n->count > 0)
+        qsort(n->at, n->count, sizeof *n->at, by_bytes);
 }
 
 /* The next entry. NULL after the last one and on failure; errno tells which. */
@@ -148,17 +126,16 @@ static const struct dirent *next_entry(DIR *dir)
 
 /* The sorted names of a folder's classes. With `others` and `folders`: of its images, of files that
  * are none, and of folders in it. On failure the caller still closes these two. */
-static dataset_status list_folder(
-    const char *path, names *found, names *others, names *folders, const dataset_err *err)
+static bool list_folder(const char *path, names *found, names *others, names *folders, fault *f)
 {
     const bool classes = others == NULL;
     const struct dirent *entry;
-    dataset_status status = DATASET_OK;
+    bool good = true;
     DIR *dir = opendir(path);
     *found = (names){0};
     if (dir == NULL)
-        return dataset_fail(DATASET_NOT_FOUND, err, "%s: %s", path, strerror(errno));
-    while (status == DATASET_OK && (entry = next_entry(dir)) != NULL) {
+        return fault_set(f, CODE_DATA, "%s: %s", path, strerror(errno));
+    while (good && (entry = next_entry(dir)) != NULL) {
         const char *name = entry->d_name;
         names *list = found;
         struct stat info;
@@ -168,85 +145,74 @@ static dataset_status list_folder(
             const bool seen = fstatat(dirfd(dir), name, &info, 0) == 0;
             const bool folder = seen && S_ISDIR(info.st_mode);
             if (classes && !seen) /* left out, it would number the classes behind it anew */
-                status =
-                    dataset_fail(DATASET_BAD_FILE, err, "%s/%s: %s", path, name, strerror(errno));
+                good = fault_set(f, CODE_DATA, "%s/%s: %s", path, name, strerror(errno));
             if (classes && !folder)
                 continue;
             if (!classes)
                 list = folder ? folders : others;
         }
-        if (!names_add(list, name))
-            status = dataset_no_memory(err, path);
+        if (!names_add(list, strdup(name)))
+            good = dataset_no_memory(f, path);
     }
-    if (status == DATASET_OK && errno != 0)
-        status = dataset_fail(DATASET_BAD_FILE, err, "%s: %s", path, strerror(errno));
+    if (good && errno != 0)
+        good = fault_set(f, CODE_DATA, "%s: %s", path, strerror(errno));
     (void)closedir(dir);
-    if (status == DATASET_OK && !(sort(found) && (classes || (sort(others) && sort(folders)))))
-        status = dataset_no_memory(err, path);
-    if (status != DATASET_OK)
+    sort(found);
+    if (!classes) {
+        sort(others);
+        sort(folders);
+    }
+    if (!good)
         names_close(found);
-    return status;
+    return good;
 }
 
 static int32_t class_of(const names *classes, const char *name)
 {
-    size_t low = 0, high = classes->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = strcmp(name, name_at(classes, middle));
-        if (order == 0)
-            return (int32_t)middle;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return -1;
+    char **at = classes->count == 0
+                    ? NULL
+                    : bsearch(&name, classes->at, classes->count, sizeof *classes->at, by_bytes);
+    return at == NULL ? -1 : (int32_t)(at - classes->at);
 }
 
 /* Counts the names of a class, and keeps the first of the split. False if memory is out. */
 static bool leave_out(left_out *left, const char *class, const names *found)
 {
     if (left->count == 0 && found->count > 0)
-        left->first = path_join(class, "", name_at(found, 0));
+        left->first = path_join(class, "", found->at[0]);
     left->count += found->count;
     return left->count == 0 || left->first != NULL;
 }
 
 /* Adds the images of one class. */
-static dataset_status add_class(
-    split_files *split, const char *class, int32_t label, const dataset_err *err)
+static bool add_class(split_files *split, const char *class, int32_t label, fault *f)
 {
     names found = {0}, others = {0}, folders = {0};
     char *path = path_join(split->folder, "", class);
     if (path == NULL)
-        return dataset_no_memory(err, split->folder);
-    dataset_status status = list_folder(path, &found, &others, &folders, err);
-    if (status == DATASET_OK && found.count == 0)
-        status = dataset_fail(DATASET_BAD_FILE, err,
+        return dataset_no_memory(f, split->folder);
+    bool good = list_folder(path, &found, &others, &folders, f);
+    if (good && found.count == 0)
+        good = fault_set(f, CODE_DATA,
             "%s: a class without .jpg, .jpeg or .png files; fill the folder, or remove it", path);
     int32_t *grown =
-        status == DATASET_OK
-            ? realloc(split->label, (split->files.count + found.count + 1) * sizeof *grown)
-            : NULL;
+        good ? realloc(split->label, (split->files.count + found.count + 1) * sizeof *grown) : NULL;
     if (grown != NULL)
         split->label = grown;
-    if (status == DATASET_OK && (grown == NULL || !leave_out(&split->others, class, &others) ||
-                                    !leave_out(&split->folders, class, &folders)))
-        status = dataset_no_memory(err, path);
-    for (size_t i = 0; status == DATASET_OK && i < found.count; ++i) {
-        char *file = path_join(class, "", name_at(&found, i));
-        if (file == NULL || !names_add(&split->files, file))
-            status = dataset_no_memory(err, path);
-        else
+    if (good && (grown == NULL || !leave_out(&split->others, class, &others) ||
+                    !leave_out(&split->folders, class, &folders)))
+        good = dataset_no_memory(f, path);
+    for (size_t i = 0; good && i < found.count; ++i) {
+        if (names_add(&split->files, path_join(class, "", found.at[i])))
             split->label[split->files.count - 1] = label;
-        free(file);
+        else
+            good = dataset_no_memory(f, path);
     }
     names_close(&found);
     names_close(&others);
     names_close(&folders);
     free(path);
-    return status;
+    return good;
 }
 
 /* Says which files and folders are left out, and which classes of `all` have no folder among
@@ -257,7 +223,7 @@ static void tell(
     char note[MESSAGE_SIZE];
     size_t missing = 0, first = 0;
     for (size_t i = all->count; i-- > 0;)
-        if (class_of(found, name_at(all, i)) < 0) {
+        if (class_of(found, all->at[i]) < 0) {
             first = i;
             ++missing;
         }
@@ -274,39 +240,39 @@ static void tell(
     }
     if (options->hear != NULL && missing > 0) {
         (void)snprintf(note, sizeof note, "%s: %zu of %zu classes are missing, %s among them",
-            split->folder, missing, all->count, name_at(all, first));
+            split->folder, missing, all->count, all->at[first]);
         options->hear(options->hear_user, note);
     }
 }
 
 /* Lists a split's files. The classes of train are those of the set. */
-static dataset_status list_split(folder_set *set, dataset_split which, const char *dir,
-    const char *name, const dataset_options *options, const dataset_err *err)
+static bool list_split(folder_set *set, dataset_split which, const char *dir, const char *name,
+    const dataset_options *options, fault *f)
 {
     split_files *split = &set->split[which];
     names found = {0};
     split->folder = path_join(dir, "", name);
     if (split->folder == NULL)
-        return dataset_no_memory(err, dir);
+        return dataset_no_memory(f, dir);
     names *classes = which == DATASET_TRAIN ? &set->classes : &found;
-    dataset_status status = list_folder(split->folder, classes, NULL, NULL, err);
-    for (size_t i = 0; status == DATASET_OK && i < classes->count; ++i) {
-        const int32_t label = class_of(&set->classes, name_at(classes, i));
+    bool good = list_folder(split->folder, classes, NULL, NULL, f);
+    for (size_t i = 0; good && i < classes->count; ++i) {
+        const int32_t label = class_of(&set->classes, classes->at[i]);
         if (label < 0)
-            status = dataset_fail(DATASET_BAD_FILE, err, "%s/%s: train has no such class",
-                split->folder, name_at(classes, i));
+            good = fault_set(
+                f, CODE_DATA, "%s/%s: train has no such class", split->folder, classes->at[i]);
         else
-            status = add_class(split, name_at(classes, i), label, err);
+            good = add_class(split, classes->at[i], label, f);
     }
-    if (status == DATASET_OK && split->files.count == 0)
-        status = dataset_fail(
-            DATASET_NOT_FOUND, err, "%s: no folders with .jpg, .jpeg or .png files", split->folder);
-    else if (status == DATASET_OK && split->files.count > INT32_MAX)
-        status = dataset_fail(DATASET_BAD_FILE, err, "%s: too many files", split->folder);
-    if (status == DATASET_OK)
+    if (good && split->files.count == 0)
+        good =
+            fault_set(f, CODE_DATA, "%s: no folders with .jpg, .jpeg or .png files", split->folder);
+    else if (good && split->files.count > INT32_MAX)
+        good = fault_set(f, CODE_DATA, "%s: too many files", split->folder);
+    if (good)
         tell(options, split, &set->classes, classes);
     names_close(&found);
-    return status;
+    return good;
 }
 
 /* For choose_window: a random window; the centred one if augment is NULL. */
@@ -352,17 +318,16 @@ static bool draws_mirror(const augment_options *augment, uint32_t index)
     return rng_next(&r) >> 31 != 0;
 }
 
-/* A whole file. On failure *status is NO_MEMORY if the file may be good. */
-static uint8_t *read_bytes(
-    const char *path, size_t *count, dataset_status *status, const char **why)
+/* A whole file. On failure *code is CODE_MEMORY if the file may be good, else CODE_DATA. */
+static uint8_t *read_bytes(const char *path, size_t *count, int *code, const char **why)
 {
     uint8_t *bytes = NULL;
     uint64_t size;
     FILE *stream = plain_file_open(path, &size, why);
-    *status = DATASET_BAD_FILE;
+    *code = CODE_DATA;
     if (stream == NULL) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-            *status = DATASET_NO_MEMORY;
+            *code = CODE_MEMORY;
         return NULL;
     }
     *why = "reading it failed";
@@ -371,7 +336,7 @@ static uint8_t *read_bytes(
         bytes = malloc(*count);
         if (bytes == NULL) {
             *why = image_file_no_memory;
-            *status = DATASET_NO_MEMORY;
+            *code = CODE_MEMORY;
         } else if (fread(bytes, 1, *count, stream) != *count) {
             free(bytes);
             bytes = NULL;
@@ -383,8 +348,8 @@ static uint8_t *read_bytes(
     return bytes;
 }
 
-static dataset_status fetch(const void *state, dataset_split which, uint32_t index,
-    const augment_options *augment, uint8_t *pixels, int32_t *label, const dataset_err *err)
+static bool fetch(const void *state, dataset_split which, uint32_t index,
+    const augment_options *augment, uint8_t *pixels, int32_t *label, fault *f)
 {
     const folder_set *set = state;
     const split_files *split = &set->split[which];
@@ -392,24 +357,22 @@ static dataset_status fetch(const void *state, dataset_split which, uint32_t ind
     const size_t at = (size_t)((uint64_t)index * split->files.count / set->count[which]);
     chooser c = {augment, index};
     const char *why = image_file_no_memory;
-    char message[256], *path = path_join(split->folder, "", name_at(&split->files, at));
+    char message[256], *path = path_join(split->folder, "", split->files.at[at]);
     size_t count = 0;
-    dataset_status status = DATASET_NO_MEMORY;
-    uint8_t *bytes = path != NULL ? read_bytes(path, &count, &status, &why) : NULL;
+    int code = CODE_MEMORY;
+    uint8_t *bytes = path != NULL ? read_bytes(path, &count, &code, &why) : NULL;
     const bool mirror = augment != NULL && draws_mirror(augment, index);
     *label = split->label[at];
     if (bytes != NULL) {
         const bool good = image_file_decode(
             bytes, count, choose_window, &c, set->side, mirror, pixels, &why, message);
-        status = good                          ? DATASET_OK
-                 : why == image_file_no_memory ? DATASET_NO_MEMORY
-                                               : DATASET_BAD_FILE;
+        code = good ? CODE_OK : why == image_file_no_memory ? CODE_MEMORY : CODE_DATA;
     }
-    if (status != DATASET_OK)
-        (void)dataset_fail(status, err, "%s: %s", path != NULL ? path : split->folder, why);
+    if (code != CODE_OK)
+        (void)fault_set(f, code, "%s: %s", path != NULL ? path : split->folder, why);
     free(bytes);
     free(path);
-    return status;
+    return code == CODE_OK;
 }
 
 static void destroy(void *state)
@@ -434,12 +397,12 @@ static void sum_up(const folder_set *set, dataset_source *source)
     const size_t count = train->files.count, stride = 1 + count / MOST_SIZES;
     uint64_t hash = fnv1a(FNV_START, &(uint64_t){count}, sizeof(uint64_t));
     for (size_t i = 0; i < set->classes.count; ++i) {
-        const char *name = name_at(&set->classes, i);
+        const char *name = set->classes.at[i];
         hash = fnv1a(hash, name, strlen(name) + 1);
     }
     source->old_checksum = hash;
     for (size_t i = 0; i < count; ++i) {
-        const char *name = name_at(&train->files, i);
+        const char *name = train->files.at[i];
         hash = fnv1a(hash, name, strlen(name) + 1);
     }
     source->checksum = hash;
@@ -447,49 +410,48 @@ static void sum_up(const folder_set *set, dataset_source *source)
     for (size_t i = 0; i < count; i += stride) {
         char path[4096];
         struct stat info = {0};
-        (void)snprintf(path, sizeof path, "%s/%s", train->folder, name_at(&train->files, i));
+        (void)snprintf(path, sizeof path, "%s/%s", train->folder, train->files.at[i]);
         (void)stat(path, &info); /* size 0: reading it will fail */
         source->sizes = fnv1a(source->sizes, &(uint64_t){(uint64_t)info.st_size}, sizeof(uint64_t));
     }
 }
 
-dataset_status dataset_folder(
-    const char *dir, const dataset_options *options, dataset_source *source, const dataset_err *err)
+bool dataset_folder(
+    const char *dir, const dataset_options *options, dataset_source *source, fault *f)
 {
     const uint32_t limit[2] = {options->train_limit, options->test_limit};
     const uint32_t side = options->image_size != 0         ? options->image_size
                           : options->usual_image_size != 0 ? options->usual_image_size
                                                            : DEFAULT_SIDE;
     if (!image_file_readable())
-        return dataset_fail(DATASET_BAD_ARGUMENT, err,
+        return fault_set(f, CODE_USAGE,
             "%s: this program was built without libturbojpeg and libpng (Debian: "
             "libturbojpeg0-dev, "
             "libpng-dev) and reads no JPEG or PNG files",
             dir);
     if (side > MOST_SIDE)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: image size %lu is above %d", dir,
-            (unsigned long)side, MOST_SIDE);
+        return fault_set(
+            f, CODE_USAGE, "%s: image size %lu is above %d", dir, (unsigned long)side, MOST_SIDE);
     folder_set *set = calloc(1, sizeof *set);
     if (set == NULL)
-        return dataset_no_memory(err, dir);
+        return dataset_no_memory(f, dir);
     set->side = side;
     dataset_search search = {dir, 0};
     const char *test = is_folder(&search, "val") ? "val" : "test";
-    dataset_status status = dataset_search_status(&search, err);
-    if (status == DATASET_OK)
-        status = list_split(set, DATASET_TRAIN, dir, "train", options, err);
-    if (status == DATASET_OK)
-        status = list_split(set, DATASET_TEST, dir, test, options, err);
+    bool good = dataset_search_check(&search, f);
+    if (good)
+        good = list_split(set, DATASET_TRAIN, dir, "train", options, f);
+    if (good)
+        good = list_split(set, DATASET_TEST, dir, test, options, f);
     const size_t classes = set->classes.count;
-    if (status == DATASET_OK && classes < 2)
-        status =
-            dataset_fail(DATASET_BAD_FILE, err, "%s/train: one class is too few to learn", dir);
-    if (status == DATASET_OK && options->classes != 0 && options->classes < classes)
-        status = dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: train has %lu classes, not %lu", dir,
+    if (good && classes < 2)
+        good = fault_set(f, CODE_DATA, "%s/train: one class is too few to learn", dir);
+    if (good && options->classes != 0 && options->classes < classes)
+        good = fault_set(f, CODE_USAGE, "%s: train has %lu classes, not %lu", dir,
             (unsigned long)classes, (unsigned long)options->classes);
-    if (status != DATASET_OK) {
+    if (!good) {
         destroy(set);
-        return status;
+        return false;
     }
     for (int i = 0; i < 2; ++i) {
         const uint32_t count = (uint32_t)set->split[i].files.count;
@@ -506,5 +468,5 @@ dataset_status dataset_folder(
     source->state = set;
     source->fetch = fetch;
     source->destroy = destroy;
-    return DATASET_OK;
+    return true;
 }

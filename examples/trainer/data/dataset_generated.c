@@ -332,21 +332,19 @@ static int32_t read_image(const void *state, dataset_split split, uint32_t index
     return (int32_t)label;
 }
 
-dataset_status dataset_generated(
-    const dataset_options *options, dataset_source *source, const dataset_err *err)
+bool dataset_generated(const dataset_options *options, dataset_source *source, fault *f)
 {
     const uint32_t size = options->image_size == 0 ? DEFAULT_SIDE : options->image_size;
     const uint32_t classes = options->classes == 0 ? DEFAULT_CLASSES : options->classes;
     if (size < MIN_SIDE || size > MAX_SIDE)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err,
-            "generated: image size %lu is not within %d ... %d", (unsigned long)size, MIN_SIDE,
-            MAX_SIDE);
+        return fault_set(f, CODE_USAGE, "generated: image size %lu is not within %d ... %d",
+            (unsigned long)size, MIN_SIDE, MAX_SIDE);
     if (classes < 2 || classes > MAX_CLASSES)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err,
-            "generated: %lu classes are not within 2 ... %d", (unsigned long)classes, MAX_CLASSES);
+        return fault_set(f, CODE_USAGE, "generated: %lu classes are not within 2 ... %d",
+            (unsigned long)classes, MAX_CLASSES);
     generator *g = malloc(sizeof *g);
     if (g == NULL)
-        return dataset_fail(DATASET_NO_MEMORY, err, "generated: out of memory");
+        return fault_set(f, CODE_MEMORY, "generated: out of memory");
     *g = (generator){.seed = options->seed, .image_size = size, .classes = classes};
     *source = (dataset_source){
         .name = "generated",
@@ -360,5 +358,5 @@ dataset_status dataset_generated(
         .read = read_image,
         .destroy = free,
     };
-    return DATASET_OK;
+    return true;
 }

@@ -75,19 +75,19 @@ static uint32_t big_endian(const uint8_t *bytes)
 }
 
 /* Reads a whole file: `magic`, then its `sizes` sizes. */
-static dataset_status read_file(const char *path, uint32_t magic, unsigned sizes,
-    uint32_t size[SIZES], uint8_t **data, const dataset_err *err)
+static bool read_file(const char *path, uint32_t magic, unsigned sizes, uint32_t size[SIZES],
+    uint8_t **data, fault *f)
 {
     const char *why;
     uint8_t header[4 * (1 + SIZES)];
     uint64_t bytes = 1, file_bytes;
-    dataset_status status = DATASET_OK;
+    bool good = true;
     FILE *stream = plain_file_open(path, &file_bytes, &why);
     if (stream == NULL)
-        return dataset_fail(DATASET_NOT_FOUND, err, "%s: %s", path, why);
+        return fault_set(f, CODE_DATA, "%s: %s", path, why);
     const size_t length = 4 * (1 + (size_t)sizes);
     if (fread(header, 1, length, stream) != length) {
-        status = dataset_fail(DATASET_BAD_FILE, err, "%s: shorter than its header", path);
+        good = fault_set(f, CODE_DATA, "%s: shorter than its header", path);
         goto done;
     }
     if (big_endian(header) != magic) {
@@ -96,72 +96,70 @@ static dataset_status read_file(const char *path, uint32_t magic, unsigned sizes
                            : found == LABELS     ? ": these are labels"
                            : found == IMAGES     ? ": these are images"
                                                  : "";
-        status = dataset_fail(DATASET_BAD_FILE, err, "%s: begins with %08lx, expected %08lx%s",
-            path, (unsigned long)found, (unsigned long)magic, what);
+        good = fault_set(f, CODE_DATA, "%s: begins with %08lx, expected %08lx%s", path,
+            (unsigned long)found, (unsigned long)magic, what);
         goto done;
     }
     for (unsigned i = 0; i < sizes; ++i) {
         size[i] = big_endian(header + 4 * (1 + i));
         if (size[i] == 0 || size[i] > INT32_MAX || bytes > INT64_MAX / size[i]) {
-            status = dataset_fail(
-                DATASET_BAD_FILE, err, "%s: size %lu in its header", path, (unsigned long)size[i]);
+            good =
+                fault_set(f, CODE_DATA, "%s: size %lu in its header", path, (unsigned long)size[i]);
             goto done;
         }
         bytes *= size[i];
     }
     if (file_bytes != length + bytes) {
-        status = dataset_fail(DATASET_BAD_FILE, err, "%s: has %llu bytes, its header asks for %llu",
-            path, (unsigned long long)file_bytes, (unsigned long long)(length + bytes));
+        good = fault_set(f, CODE_DATA, "%s: has %llu bytes, its header asks for %llu", path,
+            (unsigned long long)file_bytes, (unsigned long long)(length + bytes));
         goto done;
     }
     *data = bytes <= SIZE_MAX ? malloc((size_t)bytes) : NULL;
     if (*data == NULL)
-        status = dataset_no_memory(err, path);
+        good = dataset_no_memory(f, path);
     else if (fread(*data, 1, (size_t)bytes, stream) != bytes)
-        status = dataset_fail(DATASET_BAD_FILE, err, "%s: reading it failed", path);
+        good = fault_set(f, CODE_DATA, "%s: reading it failed", path);
 done:
     (void)fclose(stream);
-    return status;
+    return good;
 }
 
 /* Reads both files of a split; *classes grows to what its labels need. */
-static dataset_status read_split(const char *dir, const char *folder, int split, idx *set,
-    uint32_t *count, uint32_t *classes, const dataset_err *err)
+static bool read_split(const char *dir, const char *folder, int split, idx *set, uint32_t *count,
+    uint32_t *classes, fault *f)
 {
     uint32_t shape[SIZES], length[SIZES];
     char *image_path = find(dir, folder, images[split]),
          *label_path = find(dir, folder, labels[split]);
-    dataset_status status = DATASET_OK;
+    bool good = true;
     if (image_path == NULL || label_path == NULL) {
-        status = dataset_no_memory(err, dir);
+        good = dataset_no_memory(f, dir);
         goto done;
     }
-    status = read_file(image_path, IMAGES, 3, shape, &set->pixels[split], err);
-    if (status == DATASET_OK)
-        status = read_file(label_path, LABELS, 1, length, &set->labels[split], err);
-    if (status != DATASET_OK)
+    good = read_file(image_path, IMAGES, 3, shape, &set->pixels[split], f);
+    if (good)
+        good = read_file(label_path, LABELS, 1, length, &set->labels[split], f);
+    if (!good)
         goto done;
     if (length[0] != shape[0])
-        status = dataset_fail(DATASET_BAD_FILE, err, "%s: %lu labels for %lu images", label_path,
+        good = fault_set(f, CODE_DATA, "%s: %lu labels for %lu images", label_path,
             (unsigned long)length[0], (unsigned long)shape[0]);
     else if (shape[1] != shape[2] || shape[1] > MOST_SIDE)
-        status = dataset_fail(DATASET_BAD_FILE, err,
-            "%s: images are %lux%lu, expected squares of at most %dx%d", image_path,
-            (unsigned long)shape[1], (unsigned long)shape[2], MOST_SIDE, MOST_SIDE);
+        good = fault_set(f, CODE_DATA, "%s: images are %lux%lu, expected squares of at most %dx%d",
+            image_path, (unsigned long)shape[1], (unsigned long)shape[2], MOST_SIDE, MOST_SIDE);
     else if (set->side != 0 && set->side != shape[1])
-        status = dataset_fail(DATASET_BAD_FILE, err,
-            "%s: images are %lux%lu, those of the other split %lux%lu", image_path,
-            (unsigned long)shape[1], (unsigned long)shape[1], (unsigned long)set->side,
+        good = fault_set(f, CODE_DATA, "%s: images are %lux%lu, those of the other split %lux%lu",
+            image_path, (unsigned long)shape[1], (unsigned long)shape[1], (unsigned long)set->side,
             (unsigned long)set->side);
     set->side = shape[1];
     *count = shape[0];
-    for (uint32_t i = 0; status == DATASET_OK && i < length[0]; ++i)
+    for (uint32_t i = 0; good && i < length[0]; ++i)
         if (set->labels[split][i] >= *classes)
             *classes = set->labels[split][i] + 1u;
 done:
     free(image_path);
     free(label_path);
-    return status;
+    return good;
 }
 
 /* Mean and standard deviation of all training pixels / 255; a set of one grey keeps its scale. The
@@ -205,8 +203,7 @@ static void destroy(void *state)
     free(set);
 }
 
-dataset_status dataset_idx(
-    const char *dir, const dataset_options *options, dataset_source *source, const dataset_err *err)
+bool dataset_idx(const char *dir, const dataset_options *options, dataset_source *source, fault *f)
 {
     size_t place = 0, places = 0;
     uint32_t classes = 0;
@@ -217,29 +214,28 @@ dataset_status dataset_idx(
             place = i;
             ++places;
         }
-    const dataset_status searched = dataset_search_status(&search, err);
-    if (searched != DATASET_OK)
-        return searched;
+    if (!dataset_search_check(&search, f))
+        return false;
     if (places != 1)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err,
+        return fault_set(f, CODE_USAGE,
             "%s: holds %s set of IDX files; name the folder of the one you want", dir,
             places == 0 ? "no" : "more than one");
     idx *set = calloc(1, sizeof *set);
     if (set == NULL)
-        return dataset_no_memory(err, dir);
-    dataset_status status = DATASET_OK;
-    for (int split = 0; split < 2 && status == DATASET_OK; ++split)
-        status = read_split(dir, folders[place], split, set, &source->count[split], &classes, err);
-    if (status == DATASET_OK && options->image_size != 0 && options->image_size != set->side)
-        status = dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: its images are %lux%lu, not %lux%lu",
-            dir, (unsigned long)set->side, (unsigned long)set->side,
-            (unsigned long)options->image_size, (unsigned long)options->image_size);
-    if (status == DATASET_OK && options->classes != 0 && options->classes < classes)
-        status = dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: its labels have %lu classes, not %lu",
-            dir, (unsigned long)classes, (unsigned long)options->classes);
-    if (status != DATASET_OK) {
+        return dataset_no_memory(f, dir);
+    bool good = true;
+    for (int split = 0; split < 2 && good; ++split)
+        good = read_split(dir, folders[place], split, set, &source->count[split], &classes, f);
+    if (good && options->image_size != 0 && options->image_size != set->side)
+        good = fault_set(f, CODE_USAGE, "%s: its images are %lux%lu, not %lux%lu", dir,
+            (unsigned long)set->side, (unsigned long)set->side, (unsigned long)options->image_size,
+            (unsigned long)options->image_size);
+    if (good && options->classes != 0 && options->classes < classes)
+        good = fault_set(f, CODE_USAGE, "%s: its labels have %lu classes, not %lu", dir,
+            (unsigned long)classes, (unsigned long)options->classes);
+    if (!good) {
         destroy(set);
-        return status;
+        return good;
     }
     measure(set, source->count[DATASET_TRAIN], source);
     for (int split = 0; split < 2; ++split)
@@ -252,5 +248,5 @@ dataset_status dataset_idx(
     source->state = set;
     source->read = read_image;
     source->destroy = destroy;
-    return DATASET_OK;
+    return true;
 }

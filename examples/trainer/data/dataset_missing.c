@@ -74,35 +74,34 @@ static void look_at(const char *dir, const char *name, contents *c)
         keep_first(c->images, name);
 }
 
-dataset_status dataset_missing(const char *dir, const dataset_err *err)
+bool dataset_missing(const char *dir, fault *f)
 {
     struct stat info;
     contents c = {0};
     DIR *folder = NULL;
     if (stat(dir, &info) != 0)
-        return dataset_fail(DATASET_NOT_FOUND, err, "%s: %s", dir, strerror(errno));
+        return fault_set(f, CODE_DATA, "%s: %s", dir, strerror(errno));
     if (!S_ISDIR(info.st_mode))
-        return dataset_fail(
-            DATASET_NOT_FOUND, err, "%s: is no folder; name the one that has the files", dir);
+        return fault_set(f, CODE_DATA, "%s: is no folder; name the one that has the files", dir);
     if (access(dir, R_OK | X_OK) != 0 || (folder = opendir(dir)) == NULL)
-        return dataset_fail(DATASET_NOT_FOUND, err, "%s: %s", dir, strerror(errno));
+        return fault_set(f, CODE_DATA, "%s: %s", dir, strerror(errno));
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
         look_at(dir, entry->d_name, &c);
     (void)closedir(folder);
     if (c.train || c.test)
-        return dataset_fail(DATASET_NOT_FOUND, err,
+        return fault_set(f, CODE_DATA,
             "%s: has a folder %s, but %s; expected train/CLASS/*.jpg and val/CLASS/*.jpg", dir,
             c.train ? "train" : "val or test", c.train ? "neither val nor test" : "no train");
     if (c.images[0] != '\0')
-        return dataset_fail(DATASET_NOT_FOUND, err,
+        return fault_set(f, CODE_DATA,
             "%s: has images in %s; expected train/CLASS/*.jpg and val/CLASS/*.jpg", dir, c.images);
     if (c.python[0] != '\0')
-        return dataset_fail(DATASET_NOT_FOUND, err,
+        return fault_set(f, CODE_DATA,
             "%s: %s is the version for Python; expected the binary version", dir, c.python);
     if (c.archive[0] != '\0')
-        return dataset_fail(DATASET_NOT_FOUND, err, "%s: %s is packed; unpack it with %s", dir,
-            c.archive, unpacker(c.archive));
-    return dataset_fail(DATASET_NOT_FOUND, err,
+        return fault_set(f, CODE_DATA, "%s: %s is packed; unpack it with %s", dir, c.archive,
+            unpacker(c.archive));
+    return fault_set(f, CODE_DATA,
         "%s: no data set there: expected files of CIFAR-10 (data_batch_1.bin ...), CIFAR-100 "
         "(train.bin), or IDX (train-images-idx3-ubyte ...), or train/CLASS/*.jpg and "
         "val/CLASS/*.jpg",

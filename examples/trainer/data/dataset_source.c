@@ -2,26 +2,13 @@
 #include "trainer/data/dataset_source.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>  /* vsnprintf */
 #include <stdlib.h> /* free */
 #include <string.h> /* strerror */
 #include <unistd.h> /* access */
 
-dataset_status dataset_fail(dataset_status status, const dataset_err *err, const char *format, ...)
+bool dataset_no_memory(fault *f, const char *path)
 {
-    if (err->text != NULL && err->size > 0) {
-        va_list args;
-        va_start(args, format);
-        (void)vsnprintf(err->text, err->size, format, args);
-        va_end(args);
-    }
-    return status;
-}
-
-dataset_status dataset_no_memory(const dataset_err *err, const char *path)
-{
-    return dataset_fail(DATASET_NO_MEMORY, err, "%s: out of memory", path);
+    return fault_set(f, CODE_MEMORY, "%s: out of memory", path);
 }
 
 bool dataset_search_file(dataset_search *search, char *path)
@@ -41,12 +28,12 @@ void dataset_search_failed(dataset_search *search, int error)
         search->error = error;
 }
 
-dataset_status dataset_search_status(const dataset_search *search, const dataset_err *err)
+bool dataset_search_check(const dataset_search *search, fault *f)
 {
     if (search->error == 0)
-        return DATASET_OK;
+        return true;
     if (search->error == ENOMEM)
-        return dataset_no_memory(err, search->dir);
-    return dataset_fail(DATASET_BAD_FILE, err, "%s: cannot look for files there: %s", search->dir,
-        strerror(search->error));
+        return dataset_no_memory(f, search->dir);
+    return fault_set(
+        f, CODE_DATA, "%s: cannot look for files there: %s", search->dir, strerror(search->error));
 }

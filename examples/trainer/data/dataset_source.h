@@ -6,20 +6,8 @@
 #ifndef TRAINER_DATASET_SOURCE_H
 #define TRAINER_DATASET_SOURCE_H
 
-#include "trainer/base/message.h"
+#include "trainer/base/fault.h"
 #include "trainer/data/dataset.h"
-
-#if defined(__GNUC__)
-#define DATASET_PRINTF(string, first) __attribute__((format(printf, string, first)))
-#else
-#define DATASET_PRINTF(string, first)
-#endif
-
-/* Where a failure writes its line; text may be NULL. */
-typedef struct dataset_err {
-    char *text;
-    size_t size;
-} dataset_err;
 
 typedef struct dataset_source {
     const char *name;
@@ -37,9 +25,9 @@ typedef struct dataset_source {
     /* Writes image `index` of the split as (3, S, S) bytes; returns its label. Index in range. */
     int32_t (*read)(const void *state, dataset_split split, uint32_t index, uint8_t *pixels);
     /* Instead of read, for images in files: crops and mirrors by itself (augment NULL: neither),
-     * may fail (BAD_FILE, NO_MEMORY), and is called by several threads at once. */
-    dataset_status (*fetch)(const void *state, dataset_split split, uint32_t index,
-        const augment_options *augment, uint8_t *pixels, int32_t *label, const dataset_err *err);
+     * may fail (CODE_DATA, CODE_MEMORY), and is called by several threads at once. */
+    bool (*fetch)(const void *state, dataset_split split, uint32_t index,
+        const augment_options *augment, uint8_t *pixels, int32_t *label, fault *f);
     void (*destroy)(void *state);
 } dataset_source;
 
@@ -54,32 +42,26 @@ typedef struct dataset_search {
 bool dataset_search_file(dataset_search *search, char *path);
 /* A question without the answer yes: remembers `error`, an errno, unless it means no. */
 void dataset_search_failed(dataset_search *search, int error);
-/* OK, or the failure of a search with an error. */
-dataset_status dataset_search_status(const dataset_search *search, const dataset_err *err);
+/* Fails after a search with an error. */
+bool dataset_search_check(const dataset_search *search, fault *f);
 
 /* Whether search->dir holds such a set. */
 bool dataset_cifar_found(dataset_search *search);
 bool dataset_idx_found(dataset_search *search);
 bool dataset_folder_found(dataset_search *search);
 
-/* The error where no set was found; says what is missing. */
-dataset_status dataset_missing(const char *dir, const dataset_err *err);
+/* The fault where no set was found: says what is missing. Returns false. */
+bool dataset_missing(const char *dir, fault *f);
 
 /* All fill *source, which is zero, or fail and leave nothing to free. */
-dataset_status dataset_cifar(const char *dir, const dataset_options *options,
-    dataset_source *source, const dataset_err *err);
-dataset_status dataset_idx(const char *dir, const dataset_options *options, dataset_source *source,
-    const dataset_err *err);
-dataset_status dataset_folder(const char *dir, const dataset_options *options,
-    dataset_source *source, const dataset_err *err);
-dataset_status dataset_generated(
-    const dataset_options *options, dataset_source *source, const dataset_err *err);
+bool dataset_cifar(
+    const char *dir, const dataset_options *options, dataset_source *source, fault *f);
+bool dataset_idx(const char *dir, const dataset_options *options, dataset_source *source, fault *f);
+bool dataset_folder(
+    const char *dir, const dataset_options *options, dataset_source *source, fault *f);
+bool dataset_generated(const dataset_options *options, dataset_source *source, fault *f);
 
-/* Writes the message and returns status, so that a failure is one statement. */
-DATASET_PRINTF(3, 4)
-dataset_status dataset_fail(dataset_status status, const dataset_err *err, const char *format, ...);
-
-/* The same for NO_MEMORY: "path: out of memory". */
-dataset_status dataset_no_memory(const dataset_err *err, const char *path);
+/* Records CODE_MEMORY, "path: out of memory"; returns false. */
+bool dataset_no_memory(fault *f, const char *path);
 
 #endif

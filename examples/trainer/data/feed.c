@@ -3,18 +3,9 @@
 #include <CL/cl.h>
 #include <stdlib.h>
 
-bool feed_check(fault *f, dataset_status status, const char *message)
+bool feed_check(fault *f, const fault *of)
 {
-    switch (status) {
-    case DATASET_OK:
-        return true;
-    case DATASET_BAD_ARGUMENT:
-        return fault_set(f, CODE_USAGE, "--data: %s", message);
-    case DATASET_NO_MEMORY:
-        return fault_set(f, CODE_MEMORY, "--data: %s", message);
-    default:
-        return fault_set(f, CODE_DATA, "--data: %s", message);
-    }
+    return of->code == CODE_OK || fault_set(f, of->code, "--data: %s", of->text);
 }
 
 bool feed_open(
@@ -24,24 +15,21 @@ bool feed_open(
     const size_t pixels = DATASET_CHANNELS * side * side;
     *feed = (batch_feed){.context = context, .data = data, .batch = batch, .pixels = pixels};
     clprune_mat *levels = &feed->images.levels;
-    bool good = fault_check(f, context,
-        clprune_buffer_create(
-            context, CLPRUNE_MEMORY_INPUT, "images", batch * pixels, &feed->images.buffer),
-        "making room for images");
-    good = good && fault_check(f, context,
-                       clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "levels", DATASET_CHANNELS,
-                           DATASET_LEVELS, levels),
-                       "making room for the levels of images");
-    good =
-        good && fault_check(f, context, clprune_mat_write(context, *levels, dataset_levels(data)),
-                    "sending the levels of images to the device");
-    good = good && fault_check(f, context,
-                       clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "labels",
-                           batch * sizeof(int32_t), &feed->labels),
-                       "making room for labels");
-    if (!good)
-        feed_close(feed);
-    return good;
+    const clprune_memory_category input = CLPRUNE_MEMORY_INPUT;
+    if (fault_check(f, context,
+            clprune_buffer_create(context, input, "images", batch * pixels, &feed->images.buffer),
+            "making room for images") &&
+        fault_check(f, context,
+            clprune_mat_create(context, input, "levels", DATASET_CHANNELS, DATASET_LEVELS, levels),
+            "making room for the levels of images") &&
+        fault_check(f, context, clprune_mat_write(context, *levels, dataset_levels(data)),
+            "sending the levels of images to the device") &&
+        fault_check(f, context,
+            clprune_buffer_create(context, input, "labels", batch * sizeof(int32_t), &feed->labels),
+            "making room for labels"))
+        return true;
+    feed_close(feed);
+    return false;
 }
 
 /* Allocates a slot's memory at its first use: a run that is only planned needs none. */
@@ -99,13 +87,13 @@ bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, s
     const augment_options *augment, fault *f)
 {
     struct feed_slot *slot = &feed->slot[feed->next];
-    char message[MESSAGE_SIZE];
+    fault wrong = {0};
     slot->count = count;
-    return free_slot(feed, slot, f) && fill_slot(feed, slot, f) &&
-           feed_check(f,
-               dataset_batch(feed->data, split, indices, count, augment, slot->images, slot->labels,
-                   message, sizeof message),
-               message);
+    if (!free_slot(feed, slot, f) || !fill_slot(feed, slot, f))
+        return false;
+    (void)dataset_batch(
+        feed->data, split, indices, count, augment, slot->images, slot->labels, &wrong);
+    return feed_check(f, &wrong);
 }
 
 bool feed_send(batch_feed *feed, fault *f)

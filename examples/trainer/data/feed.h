@@ -48,7 +48,7 @@ bool feed_send(batch_feed *feed, fault *f);
 bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, fault *f);
 
-/* A fault from a status of dataset.h; true where it is DATASET_OK. */
-bool feed_check(fault *f, dataset_status status, const char *message);
+/* Records a fault of dataset.h as one of --data; returns whether there is none. */
+bool feed_check(fault *f, const fault *of);
 
 #endif

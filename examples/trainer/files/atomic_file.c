@@ -22,13 +22,6 @@ static bool fail(const char *doing, const char *path, fault *f)
     return fault_set_file(f, doing, path, errno);
 }
 
-static void forget(atomic_file *file)
-{
-    free(file->path);
-    free(file->temporary);
-    *file = (atomic_file){0};
-}
-
 /* Eight digits that differ between writers, even for equal process ids on two machines that share a
  * folder. O_EXCL catches the remaining collisions. */
 static uint32_t draw(uint32_t attempt)
@@ -231,7 +224,9 @@ void atomic_file_abandon(atomic_file *file)
         (void)fclose(file->stream);
     if (file->temporary != NULL)
         (void)unlink(file->temporary); /* gone already after a commit */
-    forget(file);
+    free(file->path);
+    free(file->temporary);
+    *file = (atomic_file){0};
 }
 
 bool make_folder(const char *path, fault *f)

@@ -240,13 +240,6 @@ static void to_little_endian(uint64_t bits, size_t size, unsigned char *bytes)
         bytes[k] = (unsigned char)(bits >> (8 * k));
 }
 
-static void put_count(int64_t value, atomic_file *file)
-{
-    unsigned char bytes[sizeof value];
-    to_little_endian((uint64_t)value, sizeof bytes, bytes);
-    atomic_file_put(file, bytes, sizeof bytes);
-}
-
 /* values and ordered have room for the elements; both are overwritten. */
 static bool put_values(clprune_context *context, const trainer_weight *w, float *values,
     float *ordered, atomic_file *file, fault *f)
@@ -294,8 +287,11 @@ bool weights_export(
     }
     good = good && atomic_file_open(path, &file, f) &&
            safetensors_put_header(&file, counted + count, tensors, f);
-    for (size_t i = 0; good && i < counted; ++i)
-        put_count(*counts[i].value, &file);
+    for (size_t i = 0; good && i < counted; ++i) {
+        unsigned char bytes[sizeof(int64_t)];
+        to_little_endian((uint64_t)*counts[i].value, sizeof bytes, bytes);
+        atomic_file_put(&file, bytes, sizeof bytes);
+    }
     for (size_t i = 0; good && i < count; ++i)
         good = put_values(context, &weights[i], values, values + most, &file, f);
     if (good)

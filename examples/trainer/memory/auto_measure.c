@@ -90,17 +90,12 @@ static bool read_exact(auto_probe *probe, fault *f)
 static bool allocate(auto_probe *probe, fault *f)
 {
     const session *s = &probe->s;
-    size_t most = 1, states = 0;
-    for (size_t i = 0; i < session_tensors(s); ++i) {
-        const size_t count = elements_of(session_tensor(s, s->model, i));
-        const bool is_param = i < s->params_count;
-        *(is_param ? &probe->elements : &states) += count;
-        most = is_param && count > most ? count : most;
-    }
-    probe->tensors = malloc((probe->elements + states) * sizeof(float));
+    const session_elements elements = session_count_elements(s);
+    probe->elements = elements.params;
+    probe->tensors = malloc((elements.params + elements.states) * sizeof(float));
     probe->exact = malloc(probe->elements * probe->batches * sizeof(float));
     probe->base = malloc(probe->elements * probe->batches * sizeof(float));
-    probe->got = malloc(most * sizeof(float));
+    probe->got = malloc(elements.most * sizeof(float));
     probe->squares = calloc(s->params_count, sizeof(double));
     return (probe->tensors != NULL && probe->exact != NULL && probe->base != NULL &&
                probe->got != NULL && probe->squares != NULL) ||

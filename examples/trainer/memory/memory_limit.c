@@ -23,7 +23,8 @@ static bool take_rung(search *s, size_t rung)
     options *o = s->in->options;
     const keep_table *table = s->in->type->keep;
     const size_t preset = keep_preset_named(table, table->ladder[rung].preset);
-    const bool quantises = keep_preset_quantises(table, preset), last = rung + 1 == table->rungs;
+    const bool quantises = keep_preset_has(table, preset, KEEP_QUANTISED),
+               last = rung + 1 == table->rungs;
     *o = s->wanted;
     o->activations = preset;
     if (quantises && !options_given(o, "code-bits"))
@@ -111,10 +112,10 @@ static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
 static void choice_text(const options *o, char *text, size_t size)
 {
     const keep_table *table = o->model->keep;
-    if (keep_preset_quantises(table, o->activations))
+    if (keep_preset_has(table, o->activations, KEEP_QUANTISED))
         (void)snprintf(
             text, size, "%s, codes of %u bits", options_preset(o), options_quantised_bits(o));
-    else if (keep_preset_prunes(table, o->activations))
+    else if (keep_preset_has(table, o->activations, KEEP_PRUNED))
         (void)snprintf(text, size, "%s, sparsity %g, values in %s", options_preset(o), o->sparsity,
             options_values[o->values]);
     else
@@ -142,7 +143,7 @@ static bool fixed_by(const options *o, char *text, size_t size)
     const bool fewest = last == NULL || options_quantised_bits(o) <= last->code_bits;
     const bool least[] = {
         last == NULL || (fewest && o->activations == keep_preset_named(keep, last->preset)),
-        fewest || !keep_preset_quantises(keep, o->activations), o->batch_size == 1};
+        fewest || !keep_preset_has(keep, o->activations, KEEP_QUANTISED), o->batch_size == 1};
     bool needed = false;
     text[0] = '\0';
     if (o->resume != NULL) {

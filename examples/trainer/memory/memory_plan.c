@@ -39,17 +39,9 @@ static clprune_status enqueue_epoch(dry_run *run, enqueue *part, uint64_t images
             run->plan->commands = clprune_context_commands(s->context);
             run->plan->programs = clprune_context_cache_stats(s->context).builds;
         }
-        session_watch(s, NULL, NULL); /* only the first step is watched */
+        session_watch(s, (trainer_watcher){0}); /* only the first step is watched */
     }
     return CLPRUNE_SUCCESS;
-}
-
-/* Every kind of step that the run will take. */
-static clprune_status enqueue_all(dry_run *run)
-{
-    const options *o = run->s.options;
-    TRY(enqueue_epoch(run, session_enqueue_step, o->train_limit));
-    return enqueue_epoch(run, session_enqueue_test, o->test_limit);
 }
 
 bool memory_plan_make(
@@ -69,8 +61,13 @@ bool memory_plan_make(
            fault_check(f, run.s.context, clprune_plan_begin(run.s.context), "planning memory") &&
            session_create_model(&run.s, f);
     if (good) {
-        session_watch(&run.s, watch, &run);
-        good = fault_check(f, run.s.context, enqueue_all(&run), "planning memory") &&
+        session_watch(&run.s, (trainer_watcher){watch, &run});
+        good = fault_check(f, run.s.context,
+                   enqueue_epoch(&run, session_enqueue_step, s->options->train_limit),
+                   "planning memory") &&
+               fault_check(f, run.s.context,
+                   enqueue_epoch(&run, session_enqueue_test, s->options->test_limit),
+                   "planning memory") &&
                fault_check(f, run.s.context, clprune_plan_create(run.s.context, &plan->plan),
                    "planning memory");
     }

@@ -81,22 +81,17 @@ void memory_print_line(const char *name, uint64_t bytes)
     (void)printf("%-46s %22" PRIu64 " %10.2f\n", name, bytes, memory_mib(bytes));
 }
 
-static void print_usage(const char *name, clprune_memory_usage usage, uint64_t earlier_peak)
-{
-    const uint64_t peak = usage.peak > earlier_peak ? usage.peak : earlier_peak;
-    (void)printf("%-46s %6" PRIu64 " %15" PRIu64 " %10.2f %15" PRIu64 " %10.2f\n", name,
-        usage.count, usage.live, memory_mib(usage.live), peak, memory_mib(peak));
-}
-
 static void print_categories(const session *s)
 {
     (void)printf("\n%-46s %6s %15s %10s %15s %10s\n", "device memory", "count", "live bytes", "MiB",
         "peak bytes", "MiB");
     for (int i = 0; i <= CLPRUNE_MEMORY_CATEGORIES; ++i) {
         const clprune_memory_category category = (clprune_memory_category)i;
-        const bool total = category == CLPRUNE_MEMORY_TOTAL;
-        print_usage(clprune_memory_category_name(category),
-            clprune_memory_query(s->context, category), total ? s->earlier_peak : 0);
+        const clprune_memory_usage usage = clprune_memory_query(s->context, category);
+        const uint64_t peak = category == CLPRUNE_MEMORY_TOTAL ? session_peak_bytes(s) : usage.peak;
+        (void)printf("%-46s %6" PRIu64 " %15" PRIu64 " %10.2f %15" PRIu64 " %10.2f\n",
+            clprune_memory_category_name(category), usage.count, usage.live, memory_mib(usage.live),
+            peak, memory_mib(peak));
     }
 }
 
@@ -113,15 +108,27 @@ static void print_tensors(const ledger *l)
     }
 }
 
-/* Bytes of kept activations, from their shapes. */
+/* What the bytes of kept activations are of: a form, or the indices of PRUNED. */
+enum { INDICES = CLPRUNE_FORM_MASK + 1, KINDS };
+
+static const struct {
+    int kind;
+    const char *text;
+    bool always; /* shown if there are none, too */
+} kinds[] = {
+    {CLPRUNE_FORM_DENSE, "kept dense", true},
+    {CLPRUNE_FORM_PRUNED, "pruned: blocks (values, scales)", true},
+    {INDICES, "pruned: indices (crow, col, bitmap)", true},
+    {CLPRUNE_FORM_GELU_CODE, "codes of GELU's derivative", false},
+    {CLPRUNE_FORM_QUANTISED, "quantised: codes, scales, zeros", false},
+    {CLPRUNE_FORM_POOLED, "pooled: means of cells", false},
+    {CLPRUNE_FORM_MASK, "masks: signs as bits", false},
+};
+
+/* From the shapes of the tensors. */
 typedef struct kept_bytes {
-    uint64_t dense;           /* if everything that can be dense were kept so */
-    uint64_t as_is;           /* of dense tensors and means */
-    uint64_t values, indices; /* of the pruned ones */
-    uint64_t codes;           /* of GELU's derivative */
-    uint64_t quantised;       /* codes, scales and zeros */
-    uint64_t pooled;          /* means of cells */
-    uint64_t masks;           /* signs */
+    uint64_t of[KINDS]; /* DENSE with MEAN */
+    uint64_t dense;     /* if everything that can be dense were kept so */
 } kept_bytes;
 
 static bool add_tensor(const session *s, const keep_entry *entry, const keep_rule *rule,
@@ -137,27 +144,9 @@ static bool add_tensor(const session *s, const keep_entry *entry, const keep_rul
         bytes->dense += sizes.dense_bytes;
     if (rule->recomputed)
         return true;
-    switch (rule->keep.form) {
-    case CLPRUNE_FORM_DENSE:
-    case CLPRUNE_FORM_MEAN:
-        bytes->as_is += sizes.values_bytes;
-        break;
-    case CLPRUNE_FORM_GELU_CODE:
-        bytes->codes += sizes.values_bytes;
-        break;
-    case CLPRUNE_FORM_QUANTISED:
-        bytes->quantised += sizes.values_bytes;
-        break;
-    case CLPRUNE_FORM_POOLED:
-        bytes->pooled += sizes.values_bytes;
-        break;
-    case CLPRUNE_FORM_MASK:
-        bytes->masks += sizes.values_bytes;
-        break;
-    default:
-        bytes->values += sizes.values_bytes;
-        bytes->indices += sizes.index_bytes;
-    }
+    const clprune_form form = rule->keep.form;
+    bytes->of[form == CLPRUNE_FORM_MEAN ? CLPRUNE_FORM_DENSE : form] += sizes.values_bytes;
+    bytes->of[INDICES] += sizes.index_bytes;
     return true;
 }
 
@@ -165,7 +154,8 @@ static bool add_up(const session *s, kept_bytes *bytes, fault *f)
 {
     const keep_table *table = s->type->keep;
     const size_t blocks = s->sizes.blocks;
-    bytes->dense = bytes->as_is = s->options->batch_size * s->sizes.fixed * sizeof(float);
+    bytes->dense = s->options->batch_size * s->sizes.fixed * sizeof(float);
+    bytes->of[CLPRUNE_FORM_DENSE] = bytes->dense;
     for (size_t at = 0; at < keep_rules_count(table, blocks); ++at) {
         const keep_place place = keep_place_of(table, blocks, at);
         if (!add_tensor(s, &table->entries[place.entry], &s->rules[at],
@@ -220,29 +210,14 @@ static void print_entry(const session *s, size_t entry)
     }
 }
 
-static void print_forms(const session *s)
-{
-    (void)printf("\n%-46s %6s   %s\n", "tensors of a block", "count", "kept as");
-    for (size_t i = 0; i < s->type->keep->count; ++i)
-        print_entry(s, i);
-}
-
 /* `kept`: live on the ledger, where a tensor's bytes are rounded up. */
 static void print_kept(const kept_bytes *bytes, uint64_t kept)
 {
     const uint64_t all_dense = bytes->dense;
     (void)printf("\n%-46s %22s %10s\n", "kept activations", "bytes", "MiB");
-    memory_print_line("kept dense", bytes->as_is);
-    memory_print_line("pruned: blocks (values, scales)", bytes->values);
-    memory_print_line("pruned: indices (crow, col, bitmap)", bytes->indices);
-    if (bytes->codes != 0)
-        memory_print_line("codes of GELU's derivative", bytes->codes);
-    if (bytes->quantised != 0)
-        memory_print_line("quantised: codes, scales, zeros", bytes->quantised);
-    if (bytes->pooled != 0)
-        memory_print_line("pooled: means of cells", bytes->pooled);
-    if (bytes->masks != 0)
-        memory_print_line("masks: signs as bits", bytes->masks);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
+        if (kinds[i].always || bytes->of[kinds[i].kind] != 0)
+            memory_print_line(kinds[i].text, bytes->of[kinds[i].kind]);
     memory_print_line("together", kept);
     memory_print_line("all dense they would be", all_dense);
     if (all_dense >= kept)
@@ -264,7 +239,9 @@ bool memory_report_print(const session *s, fault *f)
         print_categories(s);
         print_tensors(&l);
         (void)printf("(Buffers are made once: the peak of a tensor is its live bytes.)\n");
-        print_forms(s);
+        (void)printf("\n%-46s %6s   %s\n", "tensors of a block", "count", "kept as");
+        for (size_t i = 0; i < s->type->keep->count; ++i)
+            print_entry(s, i);
         print_kept(&bytes, clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live);
     }
     free(l.groups);

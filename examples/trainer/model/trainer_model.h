@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h> /* free */
 
 #include <clprune/clprune.h>
 
@@ -66,8 +67,17 @@ typedef struct trainer_weight {
     bool channels_last, head;
 } trainer_weight;
 
-/* Told that a part of a pass begins: "forward block" 3 and so on. */
-typedef void trainer_watch_fn(void *user, const char *part, size_t block);
+/* Who is told that a part of a pass begins: "forward block" 3 and so on; {0}: nobody. */
+typedef struct trainer_watcher {
+    void (*tell)(void *user, const char *part, size_t block);
+    void *user;
+} trainer_watcher;
+
+static inline void trainer_tell(const trainer_watcher *watcher, const char *part, size_t block)
+{
+    if (watcher->tell != NULL)
+        watcher->tell(watcher->user, part, block);
+}
 
 typedef struct trainer_model {
     const char *program;         /* "NAME-train": for --version, messages */
@@ -125,9 +135,18 @@ typedef struct trainer_model {
     clprune_status (*backward)(
         void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
 
-    /* Makes the passes call `watch` at the start of each part; NULL stops that. */
-    void (*watch)(void *model, trainer_watch_fn *watch, void *user);
+    /* Makes the passes tell `watcher` at the start of each part. */
+    void (*watch)(void *model, trainer_watcher watcher);
 } trainer_model;
+
+/* For create: what became of a model in `memory`, which is freed where it was not made. */
+static inline clprune_status trainer_made(clprune_status status, void *memory, void **model)
+{
+    if (status != CLPRUNE_SUCCESS)
+        free(memory);
+    *model = status == CLPRUNE_SUCCESS ? memory : NULL;
+    return status;
+}
 
 /* States and counts of a model whose type may have none: then *count is 0. */
 static inline const trainer_state *trainer_states(

@@ -168,29 +168,9 @@ bool keep_check(const keep_table *table, size_t blocks, size_t block, const keep
     return good;
 }
 
-static bool preset_has(const keep_table *table, size_t preset, char letter)
+bool keep_preset_has(const keep_table *table, size_t preset, char letter)
 {
     return strchr(table->presets[preset].forms, letter) != NULL;
-}
-
-bool keep_preset_prunes(const keep_table *table, size_t preset)
-{
-    return preset_has(table, preset, 'p');
-}
-
-bool keep_preset_codes(const keep_table *table, size_t preset)
-{
-    return preset_has(table, preset, 'c');
-}
-
-bool keep_preset_quantises(const keep_table *table, size_t preset)
-{
-    return preset_has(table, preset, 'q');
-}
-
-bool keep_preset_pools(const keep_table *table, size_t preset)
-{
-    return preset_has(table, preset, 'o');
 }
 
 size_t keep_preset_named(const keep_table *table, const char *name)
@@ -214,7 +194,7 @@ bool keep_preset_is_exact(const keep_table *table, size_t preset)
 bool keep_codes_exist(const keep_table *table)
 {
     for (size_t i = 0; table->preset_names[i] != NULL; ++i)
-        if (keep_preset_codes(table, i))
+        if (keep_preset_has(table, i, KEEP_CODED))
             return true;
     return false;
 }
@@ -226,16 +206,15 @@ static keep_rule rule_like(const clprune_keep *keep, clprune_form form)
     return rule;
 }
 
-keep_rule keep_preset_rule(
-    const keep_table *table, size_t preset, size_t entry, const keep_how *how)
+static keep_rule rule_of_letter(char letter, const keep_how *how)
 {
     const bool fp32 = how->keep.value_type == CLPRUNE_VALUES_FP32;
     keep_rule rule = {0}; /* dense */
-    switch (table->presets[preset].forms[entry]) {
+    switch (letter) {
     case 'r':
         rule.recomputed = true;
         break;
-    case 'c':
+    case KEEP_CODED:
         rule.keep = (clprune_keep){.form = CLPRUNE_FORM_GELU_CODE, .bits = how->gelu_bits};
         break;
     case 'm':
@@ -244,24 +223,30 @@ keep_rule keep_preset_rule(
     case 'b':
         rule.keep.form = CLPRUNE_FORM_MASK;
         break;
-    case 'p':
+    case KEEP_PRUNED:
         if (how->keep.sparsity > 0.0f || !fp32)
             rule = rule_like(&how->keep, CLPRUNE_FORM_PRUNED);
         break;
-    case 'q':
+    case KEEP_QUANTISED:
         rule = rule_like(&how->keep, CLPRUNE_FORM_QUANTISED);
         break;
     case 'e':
         rule = rule_like(&how->keep, CLPRUNE_FORM_QUANTISED);
         rule.keep.bits = 8;
         break;
-    case 'o':
+    case KEEP_POOLED:
         rule = rule_like(&how->keep, CLPRUNE_FORM_POOLED);
         break;
     default:
         break;
     }
     return rule;
+}
+
+keep_rule keep_preset_rule(
+    const keep_table *table, size_t preset, size_t entry, const keep_how *how)
+{
+    return rule_of_letter(table->presets[preset].forms[entry], how);
 }
 
 void keep_preset_rules(
@@ -271,21 +256,13 @@ void keep_preset_rules(
         rules[at] = keep_preset_rule(table, preset, keep_place_of(table, blocks, at).entry, how);
 }
 
-static keep_rule frame_rule(char letter)
-{
-    keep_rule rule = {.recomputed = letter == 'r'};
-    rule.keep.bits = 8;
-    rule.keep.form = letter == 'm'   ? CLPRUNE_FORM_MEAN
-                     : letter == 'c' ? CLPRUNE_FORM_GELU_CODE
-                     : letter == 'b' ? CLPRUNE_FORM_MASK
-                                     : CLPRUNE_FORM_DENSE;
-    return rule;
-}
-
 void keep_frame_rules(const keep_table *table, const char *frame, size_t blocks, keep_rule *rules)
 {
-    for (size_t at = 0; at < keep_rules_count(table, blocks); ++at)
-        rules[at] = frame_rule(frame[keep_place_of(table, blocks, at).entry]);
+    const keep_how how = {.gelu_bits = 8};
+    for (size_t at = 0; at < keep_rules_count(table, blocks); ++at) {
+        const char letter = frame[keep_place_of(table, blocks, at).entry];
+        rules[at] = rule_of_letter(strchr("kq", letter) != NULL ? 'd' : letter, &how);
+    }
 }
 
 void keep_set_grids(const keep_table *table, const trainer_sizes *sizes, keep_rule *rules)

@@ -123,12 +123,12 @@ keep_place keep_place_of(const keep_table *table, size_t blocks, size_t at);
 bool keep_check(const keep_table *table, size_t blocks, size_t block, const keep_rule *rules,
     char *why, size_t size);
 
-/* Whether a preset prunes tensors, so that --sparsity has an effect; keeps codes of GELU's
- * derivative; quantises; pools. */
-bool keep_preset_prunes(const keep_table *table, size_t preset);
-bool keep_preset_codes(const keep_table *table, size_t preset);
-bool keep_preset_quantises(const keep_table *table, size_t preset);
-bool keep_preset_pools(const keep_table *table, size_t preset);
+/* Letters of keep_preset_row.forms on which options depend: --sparsity, --gelu-code, --code-bits,
+ * --pool. */
+enum { KEEP_PRUNED = 'p', KEEP_CODED = 'c', KEEP_QUANTISED = 'q', KEEP_POOLED = 'o' };
+
+/* Whether a preset keeps a tensor so. */
+bool keep_preset_has(const keep_table *table, size_t preset, char letter);
 
 /* Whether a preset chooses each tensor's form by measured gradient errors (auto_keep.h). Its row is
  * dense's. */

@@ -75,7 +75,7 @@ static void fill_by_optimizer(options *o)
 void options_settle(options *o)
 {
     const keep_preset_row *preset = &o->model->keep->presets[o->activations];
-    if (!keep_preset_prunes(o->model->keep, o->activations))
+    if (!keep_preset_has(o->model->keep, o->activations, KEEP_PRUNED))
         o->sparsity = 0;
     if (o->criterion == OPTIONS_UNSET)
         o->criterion = preset->criterion;
@@ -160,7 +160,7 @@ static bool check_needs(const options *o, const option_row *row, fault *f)
     if (row->needs == NEEDS_NOTHING || (sparsity && options_given(o, "activations")))
         return true;
     if (row->needs == NEEDS_POOLING_OR_FILE && o->centre == CLPRUNE_CENTRE_CELLS &&
-        keep_preset_prunes(keep, o->activations))
+        keep_preset_has(keep, o->activations, KEEP_PRUNED))
         return true;
     if (fits_preset(o, row->needs) || (option_takes_file(row->needs) && o->keep_file != NULL))
         return true;
@@ -363,7 +363,7 @@ static const struct {
 static bool ignores_sparsity(const options *o, const option_row *row)
 {
     return strcmp(row->name, "sparsity") == 0 && options_given(o, "activations") &&
-           !keep_preset_prunes(o->model->keep, o->activations);
+           !keep_preset_has(o->model->keep, o->activations, KEEP_PRUNED);
 }
 
 static bool same_milestones(const char *a, const char *b)

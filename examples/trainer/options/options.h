@@ -152,7 +152,7 @@ size_t options_index_choice(clprune_index_type type);
 void options_block_text(clprune_block block, char *text, size_t size);
 
 /* Adds to a text in `size` bytes what fits. */
-FAULT_PRINTF(3, 4)
+MESSAGE_PRINTF(3, 4)
 void options_append(char *text, size_t size, const char *format, ...);
 
 extern const char *const options_norms[];      /* by clprune_norm */

@@ -270,16 +270,12 @@ void options_append(char *text, size_t size, const char *format, ...)
 
 bool option_preset_fits(const keep_table *keep, size_t preset, option_needs needs)
 {
-    switch (needs) {
-    case NEEDS_CODES:
-        return keep_preset_codes(keep, preset);
-    case NEEDS_QUANTISING_OR_FILE:
-        return keep_preset_quantises(keep, preset);
-    case NEEDS_POOLING_OR_FILE:
-        return keep_preset_pools(keep, preset);
-    default:
-        return keep_preset_prunes(keep, preset);
-    }
+    static const char letters[] = {[NEEDS_PRUNING] = KEEP_PRUNED,
+        [NEEDS_PRUNING_OR_FILE] = KEEP_PRUNED,
+        [NEEDS_CODES] = KEEP_CODED,
+        [NEEDS_QUANTISING_OR_FILE] = KEEP_QUANTISED,
+        [NEEDS_POOLING_OR_FILE] = KEEP_POOLED};
+    return keep_preset_has(keep, preset, letters[needs]);
 }
 
 bool option_takes_file(option_needs needs)

@@ -111,8 +111,7 @@ static bool set_choice(const option_row *row, const char *text, options *o, faul
             *(size_t *)field(row, o) = i;
             return true;
         }
-        const size_t used = strlen(expected);
-        (void)snprintf(expected + used, sizeof expected - used, " %s", row->choices[i]);
+        options_append(expected, sizeof expected, " %s", row->choices[i]);
     }
     return bad_value(row, text, expected, f);
 }
@@ -151,22 +150,16 @@ static bool set_text(const option_row *row, const char *text, options *o, fault 
 
 bool option_set(const option_row *row, const char *text, options *o, fault *f)
 {
-    switch (row->kind) {
-    case OPTION_FLAG:
-        return set_flag(row, text, o, f);
-    case OPTION_TEXT:
-        return set_text(row, text, o, f);
-    case OPTION_CHOICE:
-        return set_choice(row, text, o, f);
-    case OPTION_COUNT:
-        return set_count(row, text, o, f);
-    case OPTION_BYTES:
-        return set_bytes(row, text, o, f);
-    case OPTION_REAL:
-        return set_real(row, text, o, f);
-    default:
-        return set_block(row, text, o, f);
-    }
+    static bool (*const set[])(const option_row *, const char *, options *, fault *) = {
+        [OPTION_FLAG] = set_flag,
+        [OPTION_TEXT] = set_text,
+        [OPTION_CHOICE] = set_choice,
+        [OPTION_COUNT] = set_count,
+        [OPTION_BYTES] = set_bytes,
+        [OPTION_REAL] = set_real,
+        [OPTION_BLOCK] = set_block,
+    };
+    return set[row->kind](row, text, o, f);
 }
 
 /* 15 digits, or 17 if 15 do not give the same number. */

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trainer/base/message.h"
+
 /* Seconds of a monotonic clock. */
 double clock_seconds(void);
 
@@ -64,9 +66,7 @@ void progress_built(progress *p, uint64_t built, uint64_t all);
 void progress_waiting(progress *p, const char *step, double seconds);
 
 /* A line that stays; nothing where quiet. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
+MESSAGE_PRINTF(2, 3)
 void progress_say(progress *p, const char *format, ...);
 
 /* Ends a line that was being rewritten. */

@@ -49,13 +49,13 @@ static void say_start(training_run *r)
     const clprune_precision precision = clprune_context_precision(s->context);
     if (precision != CLPRUNE_PRECISION_FP32)
         options_append(kept, sizeof kept, ", multiplied in %s", clprune_precision_name(precision));
-    if (keep_preset_codes(s->type->keep, o->activations))
+    if (keep_preset_has(s->type->keep, o->activations, KEEP_CODED))
         options_append(
             kept, sizeof kept, ", GELU's derivative in %u bits", options_gelu_code_bits(o));
-    if (keep_preset_quantises(s->type->keep, o->activations))
+    if (keep_preset_has(s->type->keep, o->activations, KEEP_QUANTISED))
         options_append(kept, sizeof kept, ", codes of %u bits in groups of %u, %s rounding",
             options_quantised_bits(o), options_quantised_group(o), options_roundings[o->rounding]);
-    if (keep_preset_pools(s->type->keep, o->activations))
+    if (keep_preset_has(s->type->keep, o->activations, KEEP_POOLED))
         options_append(kept, sizeof kept, ", cells of %llu x %llu", (unsigned long long)o->pool,
             (unsigned long long)o->pool);
     if (exact != NULL)
@@ -104,11 +104,9 @@ static bool check_output(fault *f)
 static bool save_what_was_done(training_run *r, fault *f)
 {
     fault unsaved = {0};
-    const size_t used = strlen(f->text);
     if (f->code == CODE_DATA && r->checkpoint_path != NULL && r->s.options->checkpoint_every != 0 &&
         r->s.step > 0 && run_save(r, &unsaved))
-        (void)snprintf(
-            f->text + used, sizeof f->text - used, "; go on with --resume %s", r->checkpoint_path);
+        options_append(f->text, sizeof f->text, "; go on with --resume %s", r->checkpoint_path);
     return false;
 }
 
@@ -188,10 +186,9 @@ static void say_end(training_run *r)
 static void advise(const options *o, fault *f)
 {
     const keep_table *keep = o->model->keep;
-    const size_t used = strlen(f->text);
     if (f->code != CODE_MEMORY || o->resume != NULL || strstr(f->text, "--memory-limit") != NULL)
         return;
-    (void)snprintf(f->text + used, sizeof f->text - used,
+    options_append(f->text, sizeof f->text,
         "; a smaller --batch-size%s%s takes less, and --memory-limit BYTES chooses what fits",
         keep->rungs > 0 ? " or --activations " : "",
         keep->rungs > 0 ? keep->ladder[keep->rungs - 1].preset : "");

@@ -154,32 +154,25 @@ static bool tuning_hash(const session *s, uint64_t *hash, fault *f)
 }
 
 /* The tiled kernels and those of tensor cores split sums by the number of compute units; the other
- * vector kernels do not. */
-static bool device_text(const session *s, char text[DEVICE_TEXT], fault *f)
+ * vector kernels do not. `old`: the record of older programs, which had the name of the tuning in
+ * place of a hash. */
+static bool device_text(const session *s, bool old, char text[DEVICE_TEXT], fault *f)
 {
     const clprune_device_info device = clprune_context_device_info(s->context);
     const bool tiled = clprune_context_kernels(s->context) == CLPRUNE_KERNELS_TILED;
+    const bool rounds = clprune_context_precision(s->context) != CLPRUNE_PRECISION_FP32;
     uint64_t hash;
     if (!tuning_hash(s, &hash, f))
         return false;
     (void)snprintf(text, DEVICE_TEXT, "%s kernels on %s, driver %s", tiled ? "tiled" : "vector",
         device.device, device.driver);
-    if (tiled || clprune_context_precision(s->context) != CLPRUNE_PRECISION_FP32)
+    if (old)
+        options_append(text, DEVICE_TEXT, ", tuning %s", clprune_context_tuning_source(s->context));
+    if (tiled || (rounds && !old))
         options_append(text, DEVICE_TEXT, ", compute units: %" PRIu32, device.compute_units);
-    options_append(text, DEVICE_TEXT, ", tuning %016" PRIx64, hash);
+    if (!old)
+        options_append(text, DEVICE_TEXT, ", tuning %016" PRIx64, hash);
     return true;
-}
-
-/* The record of older programs, which had the name of the tuning in place of a hash. */
-static void old_device_text(const session *s, char text[DEVICE_TEXT])
-{
-    const clprune_device_info device = clprune_context_device_info(s->context);
-    const bool tiled = clprune_context_kernels(s->context) == CLPRUNE_KERNELS_TILED;
-    (void)snprintf(text, DEVICE_TEXT, "%s kernels on %s, driver %s, tuning %s",
-        tiled ? "tiled" : "vector", device.device, device.driver,
-        clprune_context_tuning_source(s->context));
-    if (tiled)
-        options_append(text, DEVICE_TEXT, ", compute units: %" PRIu32, device.compute_units);
 }
 
 static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
@@ -198,7 +191,7 @@ static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
     const uint64_t checksum = dataset_checksum(s->data), sizes = dataset_sizes(s->data);
     char *text, device[DEVICE_RECORD];
     size_t size;
-    if (!device_text(s, device, f) || !options_save(s->options, false, &text, &size, f))
+    if (!device_text(s, false, device, f) || !options_save(s->options, false, &text, &size, f))
         return false;
     options_append(device, sizeof device, " (%s)", clprune_context_tuning_source(s->context));
     checkpoint_put(writer, "options", CHECKPOINT_BYTES, 1, size, text);
@@ -508,9 +501,8 @@ static bool check_device(const session *s, const checkpoint *c, fault *f)
     const uint64_t size = record->rows * record->cols;
     if (record->type != CHECKPOINT_BYTES || size == 0 || before[size - 1] != '\0')
         return fault_set(f, CODE_DATA, "%s: its device is no text", c->path);
-    if (!device_text(s, now, f))
+    if (!device_text(s, false, now, f) || !device_text(s, true, old, f))
         return false;
-    old_device_text(s, old);
     const size_t length = strlen(now);
     const bool same = strncmp(before, now, length) == 0 && before[length] == ' ';
     if (!same && strcmp(before, old) != 0)

@@ -13,31 +13,6 @@ typedef struct pair {
     double *means; /* NULL with one draw */
 } pair;
 
-static size_t elements_of(clprune_mat mat)
-{
-    return mat.rows * mat.cols;
-}
-
-/* Elements of the largest parameter or state. */
-static size_t largest(const session *s)
-{
-    size_t most = 0;
-    for (size_t i = 0; i < session_tensors(s); ++i) {
-        const size_t count = elements_of(session_tensor(s, s->model, i));
-        most = count > most ? count : most;
-    }
-    return most;
-}
-
-/* Elements of all parameters. */
-static size_t all_elements(const session *s)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < s->params_count; ++i)
-        count += elements_of(s->params[i].value);
-    return count;
-}
-
 /* Parameters and states: both decide on the passes. */
 static bool copy_tensors(const session *s, const session *exact, float *host, fault *f)
 {
@@ -93,18 +68,10 @@ bool gradient_make(session *s, void *model, const uint32_t *indices, size_t coun
            fault_check(f, s->context, passes(s, model, count, loss, hit), "--gradient-check");
 }
 
-/* Welford's update of mean and spread: equal draws have a spread of exactly 0. */
-static void add_spread(
-    gradient_sums *sums, uint64_t draw, size_t count, const float *got, double *mean)
-{
-    for (size_t i = 0; i < count; ++i) {
-        const double before = draw == 0 ? 0 : mean[i], off = (double)got[i] - before;
-        mean[i] = draw == 0 ? (double)got[i] : before + off / (double)(draw + 1);
-        sums->spread += draw == 0 ? 0 : off * ((double)got[i] - mean[i]);
-    }
-}
-
-void gradient_add(gradient_sums *sums, uint64_t draw, size_t count, const float *got,
+/* Adds draw number `draw`, from 0 on, of a batch to *sums. mean: (count) the mean of the batch's
+ * draws so far, not read by draw 0; NULL with one draw. Welford's update of mean and spread: equal
+ * draws have a spread of exactly 0. */
+static void add(gradient_sums *sums, uint64_t draw, size_t count, const float *got,
     const float *exact, double *mean)
 {
     for (size_t i = 0; i < count; ++i) {
@@ -113,9 +80,12 @@ void gradient_add(gradient_sums *sums, uint64_t draw, size_t count, const float 
         sums->got += g * g;
         sums->exact += e * e;
         sums->off += (g - e) * (g - e);
+        if (mean != NULL) {
+            const double off = draw == 0 ? 0 : g - mean[i];
+            mean[i] = draw == 0 ? g : mean[i] + off / (double)(draw + 1);
+            sums->spread += off * (g - mean[i]);
+        }
     }
-    if (mean != NULL)
-        add_spread(sums, draw, count, got, mean);
 }
 
 static bool compare(const session *s, const session *exact, uint64_t draw, const pair *host,
@@ -129,7 +99,7 @@ static bool compare(const session *s, const session *exact, uint64_t draw, const
             !fault_check(f, exact->context, clprune_mat_read(exact->context, want, host->exact),
                 "reading a gradient"))
             return false;
-        gradient_add(&check->sums[i], draw, got.rows * got.cols, host->got, host->exact,
+        add(&check->sums[i], draw, got.rows * got.cols, host->got, host->exact,
             host->means == NULL ? NULL : host->means + elements);
         elements += got.rows * got.cols;
     }
@@ -168,13 +138,13 @@ static bool compare_batches(
 
 bool gradient_check_run(session *s, uint64_t epoch, gradient_check *check, fault *f)
 {
-    const size_t most = largest(s);
+    const session_elements elements = session_count_elements(s);
     const uint64_t draws = s->options->gradient_draws;
     *check = (gradient_check){.tensors = s->params_count, .draws = draws};
     if (s->options->gradient_check == 0)
         return true;
-    pair host = {malloc(most * sizeof(float)), malloc(most * sizeof(float)),
-        draws > 1 ? malloc(all_elements(s) * sizeof(double)) : NULL};
+    pair host = {malloc(elements.most * sizeof(float)), malloc(elements.most * sizeof(float)),
+        draws > 1 ? malloc(elements.params * sizeof(double)) : NULL};
     check->sums = calloc(check->tensors, sizeof *check->sums);
     session exact = {0};
     bool good = host.got != NULL && host.exact != NULL && check->sums != NULL &&
@@ -198,36 +168,24 @@ void gradient_check_close(gradient_check *check)
     *check = (gradient_check){0};
 }
 
-double gradient_cosine(const gradient_sums *sums)
-{
-    return sums->product / (sqrt(sums->got) * sqrt(sums->exact));
-}
+/* What is said of a tensor; NaN where the exact gradient is zero. */
+typedef struct measures {
+    double cosine;      /* got . exact / (|got| |exact|) */
+    double projection;  /* got . exact / |exact|^2: over many draws 1 without bias */
+    double error;       /* |got - exact| / |exact| */
+    double bias, noise; /* of two draws or more; bias is 0 if the estimate of its square is below */
+} measures;
 
-double gradient_projection(const gradient_sums *sums)
+static measures measure(const gradient_sums *sums, uint64_t draws)
 {
-    return sums->product / sums->exact;
-}
-
-double gradient_relative_error(const gradient_sums *sums)
-{
-    return sqrt(sums->off) / sqrt(sums->exact);
-}
-
-/* sums->exact counts each batch once a draw. */
-static double noise_squares(const gradient_sums *sums, uint64_t draws)
-{
-    return sums->spread * (double)draws / (double)(draws - 1) / sums->exact;
-}
-
-double gradient_noise(const gradient_sums *sums, uint64_t draws)
-{
-    return sqrt(noise_squares(sums, draws));
-}
-
-double gradient_bias(const gradient_sums *sums, uint64_t draws)
-{
-    const double squares = sums->off / sums->exact - noise_squares(sums, draws);
-    return sqrt(squares < 0 ? 0 : squares);
+    /* sums->exact counts each batch once a draw */
+    const double noise = sums->spread * (double)draws / (double)(draws - 1) / sums->exact;
+    const double bias = sums->off / sums->exact - noise;
+    return (measures){.cosine = sums->product / (sqrt(sums->got) * sqrt(sums->exact)),
+        .projection = sums->product / sums->exact,
+        .error = sqrt(sums->off) / sqrt(sums->exact),
+        .bias = sqrt(bias < 0 ? 0 : bias),
+        .noise = sqrt(noise)};
 }
 
 void gradient_check_print(const gradient_check *check, const session *s)
@@ -242,12 +200,11 @@ void gradient_check_print(const gradient_check *check, const session *s)
         (void)printf(" of %" PRIu64 " draws", check->draws);
     (void)printf("\n");
     for (size_t i = 0; i < check->tensors; ++i) {
-        const gradient_sums *sums = &check->sums[i];
-        (void)printf("%-46s %10.6f %10.6f %14.3e", s->params[i].name, gradient_cosine(sums),
-            gradient_projection(sums), gradient_relative_error(sums));
+        const measures m = measure(&check->sums[i], check->draws);
+        (void)printf(
+            "%-46s %10.6f %10.6f %14.3e", s->params[i].name, m.cosine, m.projection, m.error);
         if (draws)
-            (void)printf(" %10.3e %10.3e", gradient_bias(sums, check->draws),
-                gradient_noise(sums, check->draws));
+            (void)printf(" %10.3e %10.3e", m.bias, m.noise);
         (void)printf("\n");
     }
 }
@@ -260,14 +217,15 @@ void gradient_check_json(const gradient_check *check, const session *s, json *j)
     json_count(j, "batches", check->batches);
     json_count(j, "draws", check->draws);
     for (size_t i = 0; i < check->tensors; ++i) {
+        const measures m = measure(&check->sums[i], check->draws);
         json_open(j, s->params[i].name);
-        json_real(j, "cosine", gradient_cosine(&check->sums[i]));
-        json_real(j, "projection", gradient_projection(&check->sums[i]));
-        json_real(j, "relative_error", gradient_relative_error(&check->sums[i]));
+        json_real(j, "cosine", m.cosine);
+        json_real(j, "projection", m.projection);
+        json_real(j, "relative_error", m.error);
         json_real(j, "norm", sqrt(check->sums[i].exact / (double)check->draws));
         if (check->draws > 1) {
-            json_real(j, "bias", gradient_bias(&check->sums[i], check->draws));
-            json_real(j, "noise", gradient_noise(&check->sums[i], check->draws));
+            json_real(j, "bias", m.bias);
+            json_real(j, "noise", m.noise);
         }
         json_close(j);
     }

@@ -41,26 +41,6 @@ typedef struct gradient_check {
 bool gradient_check_run(session *s, uint64_t epoch, gradient_check *check, fault *f);
 void gradient_check_close(gradient_check *check); /* accepts {0} */
 
-/* got . exact / (|got| |exact|), NaN where either is zero. */
-double gradient_cosine(const gradient_sums *sums);
-
-/* got . exact / |exact|^2, the part of the exact gradient that is in the one at hand: over many
- * draws 1 without bias, whatever the noise. NaN where the exact gradient is zero. */
-double gradient_projection(const gradient_sums *sums);
-
-/* |got - exact| / |exact|, l2; NaN where the exact gradient is zero. */
-double gradient_relative_error(const gradient_sums *sums);
-
-/* As above; `bias` is 0 where the estimate of its square is negative. NaN with fewer than two
- * draws, and where the exact gradient is zero. */
-double gradient_bias(const gradient_sums *sums, uint64_t draws);
-double gradient_noise(const gradient_sums *sums, uint64_t draws);
-
-/* Adds draw number `draw`, from 0 on, of a batch to *sums. mean: (count) the mean of the batch's
- * draws so far, not read by draw 0; NULL with one draw. */
-void gradient_add(gradient_sums *sums, uint64_t draw, size_t count, const float *got,
-    const float *exact, double *mean);
-
 /* Leaves the gradients of a batch of training images in the parameters of `model`, which is one of
  * the session's type in its context. */
 bool gradient_make(session *s, void *model, const uint32_t *indices, size_t count, fault *f);

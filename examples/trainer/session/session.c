@@ -160,17 +160,10 @@ bool session_create_model(session *s, fault *f)
     return plan_schedule(s, f) && create_model(s, f) && create_optimizer(s, f);
 }
 
-void session_watch(session *s, trainer_watch_fn *watch, void *user)
+void session_watch(session *s, trainer_watcher watcher)
 {
-    s->watch = watch;
-    s->watch_user = user;
-    s->type->watch(s->model, watch, user);
-}
-
-static void begin_part(const session *s, const char *part)
-{
-    if (s->watch != NULL)
-        s->watch(s->watch_user, part, 0);
+    s->watcher = watcher;
+    s->type->watch(s->model, watcher);
 }
 
 clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, clprune_mat hit)
@@ -184,11 +177,11 @@ clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, 
     const uint64_t high = rng_next(&r);
     s->type->set_seed(s->model, high << 32 | rng_next(&r));
     TRY(s->type->forward(s->model, count, s->feed.images, true));
-    begin_part(s, "loss");
+    trainer_tell(&s->watcher, "loss", 0);
     TRY(s->type->loss(s->model, count, s->feed.labels, smoothing, loss, hit));
     s->saved_activation_bytes = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
     TRY(s->type->backward(s->model, count, s->feed.images, s->feed.labels, smoothing));
-    begin_part(s, "update");
+    trainer_tell(&s->watcher, "update", 0);
     if (o->clip_norm > 0)
         TRY(clprune_optimizer_clip(s->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
     TRY(clprune_optimizer_step(s->optimizer, lr, NULL));
@@ -221,6 +214,18 @@ clprune_mat session_tensor(const session *s, void *model, size_t index)
     if (index < s->params_count)
         return s->type->params(model, &count)[index].value;
     return trainer_states(s->type, model, &count)[index - s->params_count].mat;
+}
+
+session_elements session_count_elements(const session *s)
+{
+    session_elements sum = {0};
+    for (size_t i = 0; i < session_tensors(s); ++i) {
+        const clprune_mat mat = session_tensor(s, s->model, i);
+        const size_t count = mat.rows * mat.cols;
+        *(i < s->params_count ? &sum.params : &sum.states) += count;
+        sum.most = count > sum.most ? count : sum.most;
+    }
+    return sum;
 }
 
 uint64_t session_peak_bytes(const session *s)

@@ -48,8 +48,7 @@ typedef struct session {
     keep_rule *rules;      /* how it keeps its tensors */
     clprune_param *params; /* (params_count) the model's */
     size_t params_count;
-    trainer_watch_fn *watch; /* called at the parts of a step; NULL: none */
-    void *watch_user;
+    trainer_watcher watcher; /* of the parts of a step */
     clprune_optimizer *optimizer;
     learning_rate rate;
     batch_feed feed;
@@ -99,9 +98,9 @@ bool session_create_model(session *s, fault *f);
 /* Images of step `index` of an epoch over `images`: the last one may have fewer. */
 size_t session_count_at(const session *s, uint64_t index, uint64_t images);
 
-/* Calls `watch` at the start of each part of the coming steps: the model's parts, "loss" and
- * "update". NULL stops that. */
-void session_watch(session *s, trainer_watch_fn *watch, void *user);
+/* Tells `watcher` at the start of each part of the coming steps: the model's parts, "loss" and
+ * "update". */
+void session_watch(session *s, trainer_watcher watcher);
 
 /* Enqueue one optimisation step, or the test of a batch, on the images and labels in s->feed;
  * nothing is waited for. */
@@ -116,6 +115,12 @@ bool session_wait(session *s, const char *step, fault *f);
 /* The parameters, then the states, of a model of the session's type. */
 size_t session_tensors(const session *s);
 clprune_mat session_tensor(const session *s, void *model, size_t index);
+
+/* Elements of all parameters; of all states; of the largest of them. */
+typedef struct session_elements {
+    size_t params, states, most;
+} session_elements;
+session_elements session_count_elements(const session *s);
 
 /* Programs that the context has built or taken from its cache. */
 uint64_t session_programs(const session *s);

@@ -55,9 +55,9 @@ static bool open_data(session *s, fault *f)
         .hear = hear_data,
         .hear_user = s,
     };
-    char message[MESSAGE_SIZE];
-    if (!feed_check(
-            f, dataset_open(o->data, &wanted, &s->data, message, sizeof message), message)) {
+    fault wrong = {0};
+    (void)dataset_open(o->data, &wanted, &s->data, &wrong);
+    if (!feed_check(f, &wrong)) {
         if (o->resume != NULL && !options_given(o, "data") && access(o->data, F_OK) != 0)
             options_append(f->text, sizeof f->text,
                 "; the run in %s has its data there, --data DIR names another place", o->resume);
@@ -85,11 +85,9 @@ static bool choose_sizes(session *s, fault *f)
     memcpy(o->extra, s->sizes.extra, sizeof s->sizes.extra);
     if (wrong == NULL)
         return true;
-    for (size_t i = 0; i < s->type->extras_count; ++i) {
-        const size_t used = strlen(extras);
-        (void)snprintf(extras + used, sizeof extras - used, ", --%s %" PRIu64,
-            s->type->extras[i].name, s->sizes.extra[i]);
-    }
+    for (size_t i = 0; i < s->type->extras_count; ++i)
+        options_append(
+            extras, sizeof extras, ", --%s %" PRIu64, s->type->extras[i].name, s->sizes.extra[i]);
     return fault_set(f, CODE_USAGE, "--image-size %zu%s: %s", s->sizes.image, extras, wrong);
 }
 
