@@ -80,13 +80,13 @@ static dw_plan plan_dw(
 }
 
 /* The window of taps and channels that a strip serves: all taps, those of a row of the kernel, or
- * one. */
+ * one; of cells always one. */
 typedef struct strip_plan {
     size_t words, tap_rows, tap_cols, row_step, depth;
 } strip_plan;
 
 static strip_plan plan_strip(
-    const clprune_context *context, const clprune__conv *conv, const dw_plan *plan)
+    const clprune_context *context, const clprune__conv *conv, const dw_plan *plan, bool pooled)
 {
     const clprune__bspmm_plan *sums = &plan->sums;
     const size_t others =
@@ -104,7 +104,10 @@ static strip_plan plan_strip(
         size_t rows =
             (plan->height - 1) * conv->stride.height + (w->tap_rows - 1) * conv->dilation.height;
         rows = rows / w->row_step + 1;
-        const size_t most = made.words / (plan->images * plan->width) / rows / w->tap_cols;
+        const size_t pairs = pooled
+                                 ? clprune__ceil_div(plan->images * plan->height * plan->width, 2)
+                                 : plan->images * plan->width * rows * w->tap_cols;
+        const size_t most = made.words / pairs;
         const size_t pitch = clprune__min(most / 16 * 16, clprune__round_up(conv->in, 16));
         if (pitch < least && i < 2)
             continue;
@@ -122,12 +125,12 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const bool pooled = from->cell > 1;
-    const bool pairs = !pooled && context->ops->pairs != CLPRUNE__PAIRS_NONE;
+    const bool bf16 = context->ops->pairs != CLPRUNE__PAIRS_NONE, pairs = bf16 && !pooled;
     const clprune_extent grid = clprune__conv_grid(conv, from->cell);
     dw_plan plan =
         plan_dw(context, conv, grid.height, pairs ? clprune__ceil_div(grid.width, 2) : grid.width);
     plan.sums.direct = plan.sums.direct && from->of == NULL;
-    const strip_plan strip = pairs ? plan_strip(context, conv, &plan) : (strip_plan){0};
+    const strip_plan strip = bf16 ? plan_strip(context, conv, &plan, pooled) : (strip_plan){0};
     const clprune__bspmm_plan *sums = &plan.sums;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune__bspmm_scratch scratch = {.even_rows = false};
@@ -137,7 +140,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__define(&defines, "CB", sums->tile);
     clprune__define(&defines, "SEG", sums->segment_most);
     clprune__define(&defines, "DIRECT", sums->direct);
-    if (pairs) {
+    if (bf16) {
         clprune__define(&defines, "STRIP", strip.words);
         clprune__bf16_define(context, &defines);
     }
@@ -162,8 +165,9 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
         clprune__arg_uint(&launch, (uint32_t)strip.tap_rows);
         clprune__arg_uint(&launch, (uint32_t)strip.tap_cols);
         clprune__arg_uint(&launch, (uint32_t)strip.row_step);
-        clprune__arg_uint(&launch, (uint32_t)strip.depth);
     }
+    if (bf16)
+        clprune__arg_uint(&launch, (uint32_t)strip.depth);
     clprune__arg_mat(&launch, from->x);
     clprune__arg_mat(&launch, dy);
     clprune__arg_region(&launch, scratch.partial);
