@@ -44,7 +44,7 @@ static const clprune__tuning cpu_avx512 = {
         .ahead = 32,
         .segment_rows = 256,
         .groups = 8},
-    .bspmm_tn_bf16 = {.accumulators = 16,
+    .bspmm_tn_bf16 = {.accumulators = 24,
         .tile_columns = 8,
         .panel_bytes = 32 << 10,
         .results_bytes = 768 << 10,
@@ -54,6 +54,11 @@ static const clprune__tuning cpu_avx512 = {
         .tile_rows = 3,
         .chunk_columns = 32,
         .ahead = 16,
+        .segment_rows = 256,
+        .groups = 16},
+    .bspmm_nt_bf16 = {.accumulators = 24,
+        .tile_rows = 4,
+        .chunk_columns = 64,
         .segment_rows = 256,
         .groups = 16},
     CPU_COMMON,
@@ -98,6 +103,8 @@ static const clprune__tuning cpu_avx2 = {
         .ahead = 16,
         .segment_rows = 256,
         .groups = 16},
+    .bspmm_nt_bf16 =
+        {.accumulators = 6, .tile_rows = 3, .chunk_columns = 64, .segment_rows = 256, .groups = 16},
     CPU_COMMON,
 };
 

@@ -68,6 +68,11 @@ typedef struct clprune__tuning {
         uint32_t accumulators, tile_rows, chunk_columns, ahead, segment_rows, groups;
     } bspmm_nt;
 
+    /* bspmm_nt_bf16_vector.cl, likewise. chunk_columns: a multiple of 32. */
+    struct {
+        uint32_t accumulators, tile_rows, chunk_columns, segment_rows, groups;
+    } bspmm_nt_bf16;
+
     /* bspmm_tn_tiled.cl and bspmm_nt_tiled.cl. panel: outputs of a group. */
     struct {
         uint32_t panel, tile_columns, segment_rows, groups_per_unit;

@@ -118,10 +118,12 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
 static family nt_family(const clprune_context *context)
 {
     if (clprune__uses_mma(context))
-        return (family){clprune__plan_nt_mma, clprune__multiply_nt_mma};
+        return (family){clprune__plan_nt_mma, clprune__multiply_nt_mma, false};
+    if (context->ops->pairs != CLPRUNE__PAIRS_NONE)
+        return (family){clprune__plan_nt_bf16, clprune__multiply_nt_bf16, true};
     if (context->kernels == CLPRUNE_KERNELS_VECTOR)
-        return (family){clprune__plan_nt_vector, clprune__multiply_nt_vector};
-    return (family){clprune__plan_nt_tiled, clprune__multiply_nt_tiled};
+        return (family){clprune__plan_nt_vector, clprune__multiply_nt_vector, false};
+    return (family){clprune__plan_nt_tiled, clprune__multiply_nt_tiled, false};
 }
 
 clprune_status clprune__bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,
