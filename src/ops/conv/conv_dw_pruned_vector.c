@@ -69,7 +69,7 @@ static bool make_plan(const clprune_context *context, const clprune__conv *conv,
     sums->inner = taps * plan.padded;
     sums->tile = clprune__largest_divisor(bc, TILE_COLUMNS);
     sums->vectors = clprune__choose_vectors(
-        conv->out, sums->tile, tuning->bspmm_tn.accumulators, tuning->bspmm_tn.groups);
+        conv->out, sums->tile, tuning->bspmm_tn.accumulators, tuning->bspmm_tn.groups, 1);
     sums->panel = 16 * sums->vectors;
     sums->panels = clprune__ceil_div(conv->out, sums->panel);
     sums->panel_run = 1;

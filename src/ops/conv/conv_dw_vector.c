@@ -47,7 +47,7 @@ static dw_plan plan_dw(
     if (sums.tile < narrow)
         sums.tile = clprune__largest_divisor(conv->in, tuning->bspmm_tn.tile_columns);
     sums.vectors = clprune__choose_vectors(
-        conv->out, sums.tile, tuning->bspmm_tn.accumulators, tuning->bspmm_tn.groups);
+        conv->out, sums.tile, tuning->bspmm_tn.accumulators, tuning->bspmm_tn.groups, 1);
     sums.panel = 16 * sums.vectors;
     sums.panels = clprune__ceil_div(conv->out, sums.panel);
     /* Segments of as many pixels as the nearest cache holds, at least a row: equal parts of an

@@ -57,11 +57,21 @@ typedef struct clprune__tuning {
             results_bytes, ahead, segment_rows, groups;
     } bspmm_tn;
 
+    /* bspmm_tn_bf16_vector.cl, likewise. */
+    struct {
+        uint32_t accumulators, tile_columns, panel_bytes, results_bytes, segment_rows, groups;
+    } bspmm_tn_bf16;
+
     /* bspmm_nt_vector.cl. chunk_columns of dy are held transposed at a time; ahead: rows between
      * the prefetch of their values and their use. */
     struct {
         uint32_t accumulators, tile_rows, chunk_columns, ahead, segment_rows, groups;
     } bspmm_nt;
+
+    /* bspmm_nt_bf16_vector.cl, likewise. chunk_columns: a multiple of 32. */
+    struct {
+        uint32_t accumulators, tile_rows, chunk_columns, segment_rows, groups;
+    } bspmm_nt_bf16;
 
     /* bspmm_tn_tiled.cl and bspmm_nt_tiled.cl. panel: outputs of a group. */
     struct {

@@ -39,12 +39,23 @@ static const clprune__tuning_entry entries[] = {
     PARAMETER(bspmm_tn, ahead, 0, 1024, 1),
     PARAMETER(bspmm_tn, segment_rows, 1, 4096, 1),
     PARAMETER(bspmm_tn, groups, 1, 4096, 1),
+    PARAMETER(bspmm_tn_bf16, accumulators, 2, 64, 2),
+    PARAMETER(bspmm_tn_bf16, tile_columns, 1, 64, 1),
+    PARAMETER(bspmm_tn_bf16, panel_bytes, 64, 1 << 24, 1),
+    PARAMETER(bspmm_tn_bf16, results_bytes, 64, 1 << 28, 1),
+    PARAMETER(bspmm_tn_bf16, segment_rows, 1, 4096, 1),
+    PARAMETER(bspmm_tn_bf16, groups, 1, 4096, 1),
     PARAMETER(bspmm_nt, accumulators, 1, 64, 1),
     PARAMETER(bspmm_nt, tile_rows, 1, 64, 1),
     PARAMETER(bspmm_nt, chunk_columns, 1, 1024, 1),
     PARAMETER(bspmm_nt, ahead, 0, 1024, 1),
     PARAMETER(bspmm_nt, segment_rows, 1, 4096, 1),
     PARAMETER(bspmm_nt, groups, 1, 4096, 1),
+    PARAMETER(bspmm_nt_bf16, accumulators, 1, 64, 1),
+    PARAMETER(bspmm_nt_bf16, tile_rows, 1, 64, 1),
+    PARAMETER(bspmm_nt_bf16, chunk_columns, 32, 1024, 32),
+    PARAMETER(bspmm_nt_bf16, segment_rows, 1, 4096, 1),
+    PARAMETER(bspmm_nt_bf16, groups, 1, 4096, 1),
     PARAMETER(tiled_tn, panel, 16, 256, 16),
     PARAMETER(tiled_tn, tile_columns, 1, 16, 1),
     PARAMETER(tiled_tn, segment_rows, 1, 256, 1),
@@ -166,6 +177,8 @@ const char *clprune__tuning_conflict(const clprune_context *context, const clpru
         return "bspmm_tn: tile_columns or long_list_columns exceeds accumulators";
     if (tuning->bspmm_nt.tile_rows > tuning->bspmm_nt.accumulators)
         return "bspmm_nt: tile_rows exceeds accumulators";
+    if (tuning->bspmm_nt_bf16.tile_rows > tuning->bspmm_nt_bf16.accumulators)
+        return "bspmm_nt_bf16: tile_rows exceeds accumulators";
     if (context->kernels == CLPRUNE_KERNELS_TILED &&
         clprune__max(tuning->tiled_tn.panel, tuning->tiled_nt.panel) / 4 >
             context->facts.max_work_group)

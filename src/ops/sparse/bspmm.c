@@ -17,6 +17,7 @@ typedef struct family {
         const clprune_bsr_sizes *sizes, size_t outputs);
     clprune_status (*multiply)(clprune_context *context, const clprune__bspmm_plan *plan,
         const clprune__bspmm_operands *operands);
+    bool reads_stored; /* values of any type; else they are fp32 */
 } family;
 
 /* dw = alpha * product + beta * dw; the product is not empty. `stored` is the matrix as the caller
@@ -33,7 +34,12 @@ static clprune_status multiply(clprune_context *context, family kernels, float a
     const clprune__bspmm_plan plan = kernels.plan(context, xs, sizes, operands.outputs);
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     operands.scratch = &scratch;
-    TRY(clprune__bsr_values(context, stored, &scratch.values));
+    if (kernels.reads_stored) {
+        scratch.values = clprune__bsr_values_region(stored);
+        scratch.scales = clprune__bsr_scales_region(stored);
+    } else {
+        TRY(clprune__bsr_values(context, stored, &scratch.values));
+    }
     TRY(clprune__bsr_read_index(context, stored, stored_sizes, &scratch.index));
     TRY(clprune__bspmm_take_scratch(context, xs, sizes, &plan, &scratch));
     TRY(clprune__bspmm_list_columns(context, xs, sizes, &plan, &scratch));
@@ -73,10 +79,12 @@ static void join_samples(clprune_bsr *xs, clprune_bsr_sizes *sizes)
 static family tn_family(const clprune_context *context)
 {
     if (clprune__uses_mma(context))
-        return (family){clprune__plan_tn_mma, clprune__multiply_tn_mma};
+        return (family){clprune__plan_tn_mma, clprune__multiply_tn_mma, false};
+    if (context->ops->pairs != CLPRUNE__PAIRS_NONE)
+        return (family){clprune__plan_tn_bf16, clprune__multiply_tn_bf16, true};
     if (context->kernels == CLPRUNE_KERNELS_VECTOR)
-        return (family){clprune__plan_tn_vector, clprune__multiply_tn_vector};
-    return (family){clprune__plan_tn_tiled, clprune__multiply_tn_tiled};
+        return (family){clprune__plan_tn_vector, clprune__multiply_tn_vector, false};
+    return (family){clprune__plan_tn_tiled, clprune__multiply_tn_tiled, false};
 }
 
 clprune_status clprune__bspmm_tn(clprune_context *context, float alpha, float beta, clprune_mat dy,
@@ -110,10 +118,12 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
 static family nt_family(const clprune_context *context)
 {
     if (clprune__uses_mma(context))
-        return (family){clprune__plan_nt_mma, clprune__multiply_nt_mma};
+        return (family){clprune__plan_nt_mma, clprune__multiply_nt_mma, false};
+    if (context->ops->pairs != CLPRUNE__PAIRS_NONE)
+        return (family){clprune__plan_nt_bf16, clprune__multiply_nt_bf16, true};
     if (context->kernels == CLPRUNE_KERNELS_VECTOR)
-        return (family){clprune__plan_nt_vector, clprune__multiply_nt_vector};
-    return (family){clprune__plan_nt_tiled, clprune__multiply_nt_tiled};
+        return (family){clprune__plan_nt_vector, clprune__multiply_nt_vector, false};
+    return (family){clprune__plan_nt_tiled, clprune__multiply_nt_tiled, false};
 }
 
 clprune_status clprune__bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,

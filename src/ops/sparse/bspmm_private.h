@@ -29,7 +29,8 @@ typedef struct clprune__bspmm_plan {
 typedef struct clprune__bspmm_scratch {
     clprune__region starts, entries; /* uint, uint2 */
     clprune__region partial;         /* float */
-    clprune__region values;          /* in fp32 */
+    clprune__region values;          /* in fp32; kernels of bf16: as stored */
+    clprune__region scales;          /* kernels of bf16: of scaled values */
     clprune__index index;
     bool even_rows; /* joined samples: every block row keeps the same number of blocks, and
                        index.crow is not read */
@@ -57,11 +58,12 @@ enum { CLPRUNE__EVEN_GROUPS = 4 };
 /* The largest divisor of n that is at most `limit`. */
 size_t clprune__largest_divisor(size_t n, size_t limit);
 
-/* The number of 16-wide vectors, V, of a register tile of `tile` rows that wastes least on
- * `outputs` columns. It counts the padding beyond the columns, the loads beside the tile * V
- * multiplications and, from `wanted` panels on, compute units that idle while the last panels run.
- * tile * V <= accumulators; tile <= accumulators. */
-size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators, size_t wanted);
+/* The number of 16-wide vectors, V, a multiple of `multiple`, of a register tile of `tile` rows
+ * that wastes least on `outputs` columns. It counts the padding beyond the columns, the loads
+ * beside the tile * V multiplications and, from `wanted` panels on, compute units that idle while
+ * the last panels run. tile * V <= accumulators unless V is `multiple`. */
+size_t clprune__choose_vectors(
+    size_t outputs, size_t tile, size_t accumulators, size_t wanted, size_t multiple);
 
 /* The number of parts, 1 to `most`, that a vector kernel's sum is cut into so that there are
  * `wanted` groups. It does not depend on the number of compute units, so neither do results. */
@@ -130,6 +132,17 @@ clprune_status clprune__multiply_tn_vector(clprune_context *context,
     const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands);
 clprune_status clprune__multiply_nt_vector(clprune_context *context,
     const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands);
+
+/* bspmm_tn_bf16_vector.cl and bspmm_nt_bf16_vector.cl, for CPUs: context->ops->pairs is not NONE.
+ * Of the scratch they read values and scales as stored. */
+clprune__bspmm_plan clprune__plan_tn_bf16(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs);
+clprune__bspmm_plan clprune__plan_nt_bf16(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs);
+clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands);
+clprune_status clprune__multiply_nt_bf16(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands);
 
 /* bspmm_tn_tiled.cl and bspmm_nt_tiled.cl, for GPUs. */
 clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,

@@ -13,11 +13,12 @@ size_t clprune__largest_divisor(size_t n, size_t limit)
 /* The widest tile that the kernels are written for. */
 #define MAX_VECTORS 8
 
-size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators, size_t wanted)
+size_t clprune__choose_vectors(
+    size_t outputs, size_t tile, size_t accumulators, size_t wanted, size_t multiple)
 {
-    size_t best = 1;
+    size_t best = multiple;
     double best_rate = 0.0;
-    for (size_t v = 1; v <= MAX_VECTORS && v * tile <= accumulators; v++) {
+    for (size_t v = multiple; v <= MAX_VECTORS && v * tile <= accumulators; v += multiple) {
         const size_t panels = clprune__ceil_div(outputs, 16 * v);
         const size_t paid =
             panels < wanted ? panels : clprune__round_up(panels, CLPRUNE__EVEN_GROUPS);

@@ -24,7 +24,7 @@ static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const c
     plan.tile = clprune__largest_divisor(bc, columns);
     const size_t width = longer ? clprune__min(columns, 2 * plan.tile) : plan.tile;
     plan.vectors = clprune__choose_vectors(
-        outputs, width, tuning->bspmm_tn.accumulators, tuning->bspmm_tn.groups);
+        outputs, width, tuning->bspmm_tn.accumulators, tuning->bspmm_tn.groups, 1);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     const size_t fits = clprune__panel_rows(context, tuning->bspmm_tn.segment_rows, plan.panel);
@@ -99,7 +99,7 @@ clprune__bspmm_plan clprune__plan_nt_vector(const clprune_context *context, cons
         .tile = tuning->bspmm_nt.tile_rows,
         .ahead = tuning->bspmm_nt.ahead};
     plan.vectors = clprune__choose_vectors(
-        outputs, plan.tile, tuning->bspmm_nt.accumulators, tuning->bspmm_nt.groups);
+        outputs, plan.tile, tuning->bspmm_nt.accumulators, tuning->bspmm_nt.groups, 1);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     plan.splits = clprune__vector_splits(tuning->bspmm_nt.groups, plan.panels, xs->desc.batch);

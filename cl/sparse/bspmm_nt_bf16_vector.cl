@@ -1,0 +1,139 @@
+/* BSpMM nt for CPUs in bf16: as bspmm_nt_vector.cl, with dy and xs rounded to bf16 and sums in fp32.
+ *
+ *     partial[split][Q][p][i] = sum over the samples n of `split` and the columns c that row p keeps
+ *                               of  dy[n * outputs + Q * PANEL + i][c] * xs_n[p][c]
+ *
+ * Pairs are neighbouring columns of a block; where BC is odd its last column is paired with zero. The words of
+ * kept rows lie in the order of the lists (bspmm_words.cl). A group packs the words of dy, transposed, for
+ * BLOCKS block columns at a time, or for CHUNK columns of one block, and then takes the rows that keep each
+ * block P at a time, the last ones one by one.
+ *
+ * Local memory: BLOCKS * (CHUNK + 1) / 2 * PANEL * 4 bytes; if BC is odd, also BLOCKS * CHUNK * 64. P * V
+ * accumulators. V: 1 to 8. CHUNK: BC, or less and even, and BLOCKS 1. */
+#include "prelude/pairs.clh"
+#include "prelude/tile16.clh"
+#if !defined(P) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CHUNK) || !defined(BLOCKS)
+#error "bspmm_nt_bf16_vector.cl needs P, BC, BR, SEG, CHUNK and BLOCKS"
+#endif
+#if BLOCKS > 1 ? CHUNK != BC : CHUNK < BC && CHUNK % 2 != 0
+#error "CHUNK must be BC, or even and BLOCKS 1"
+#endif
+#define W           ((BC + 1) / 2)
+#define CHUNK_WORDS ((CHUNK + 1) / 2)
+#define COLUMNS     (BLOCKS * CHUNK)
+
+
+#if BC % 2 == 0 || BLOCKS == 1
+#define PANEL_WORDS   ((COLUMNS + 31) / 32 * 16) /* whole squares of 16 words */
+#define COLUMN_FLOATS 16                         /* not used */
+/* panel[c / 2][i] = columns c and c + 1 of row i of dy, for even c < width; zero from row `rows` on. */
+static inline void pack_panel(
+    local uint *panel, local float *columns, global const float *dy, const ulong ld, const uint width, const uint rows)
+{
+    for (uint c = 0; c < width; c += 32)
+        for (uint i = 0; i < PANEL; i += 16) {
+            float16 words[16];
+            UNROLLED(r, 16) {
+                const uint inside = i + r < rows ? width : 0;
+                global const float *row = dy + (i + r) * ld + c;
+                words[r] = as_float16(
+                    round32(first16(row, left_of(inside, c)), first16(row + 16, left_of(inside, c + 16))));
+            }
+            store_transposed16(words, (local float *)panel + c / 2 * PANEL + i, PANEL);
+        }
+}
+#else
+#define PANEL_WORDS   (BLOCKS * W)
+#define COLUMN_FLOATS ((COLUMNS + 15) / 16 * 256)
+/* panel[b * W + w][i] = columns 2 w and 2 w + 1 of block b of row i of dy, likewise. */
+static inline void pack_panel(
+    local uint *panel, local float *columns, global const float *dy, const ulong ld, const uint width, const uint rows)
+{
+    for (uint i = 0; i < PANEL; i += 16) {
+        for (uint c = 0; c < width; c += 16) {
+            float16 square[16];
+            UNROLLED(r, 16)
+                square[r] = first16(dy + (i + r) * ld + c, left_of(i + r < rows ? width : 0, c));
+            store_transposed16(square, columns + c * 16, 16);
+        }
+        for (uint b = 0; b * BC < width; b++)
+            for (uint w = 0; w < W; w++) {
+                const uint c = b * BC + 2 * w;
+                const float16 low = *(local const float16 *)(columns + c * 16);
+                const float16 high =
+                    2 * w + 1 < BC ? *(local const float16 *)(columns + (c + 1) * 16) : (float16)(0.0f);
+                *(local uint16 *)(panel + (b * W + w) * PANEL + i) = round_pairs(low, high);
+            }
+    }
+}
+#endif
+
+/* COUNT rows of partial += their words, `step` of them, times the panel. */
+#define MULTIPLY_ROWS(COUNT)                                                                       \
+    do {                                                                                           \
+        global float *to[COUNT];                                                                   \
+        float16 sum[COUNT][V];                                                                     \
+        UNROLLED(r, COUNT)                                                                         \
+            to[r] = partial + entries[e + r].x * PANEL;                                            \
+        FOR_TILE(COUNT, r, h)                                                                      \
+            sum[r][h] = LOAD16(to[r] + 16 * h);                                                    \
+        for (uint w = 0; w < count; w++) {                                                         \
+            uint16 d[V];                                                                           \
+            FOR_VECTORS_OF_ROW(h)                                                                  \
+                d[h] = *(local const uint16 *)(panel + w * PANEL + 16 * h);                        \
+            FOR_TILE(COUNT, r, h)                                                                  \
+                sum[r][h] = add_pairs(sum[r][h], (uint16)(x[e * W + r * W + w]), d[h]);            \
+        }                                                                                          \
+        FOR_TILE(COUNT, r, h)                                                                      \
+            STORE16(sum[r][h], to[r] + 16 * h);                                                    \
+    } while (0)
+
+/* partial += the first `count` words of the panel times those of entries [e, end), whose rows are those of
+ * `partial`. */
+static inline void multiply_entries(local const uint *restrict panel, const uint count,
+    global const uint2 *restrict entries, ulong e, const ulong end, global const uint *restrict x,
+    global float *restrict partial)
+{
+    for (; e + P <= end; e += P)
+        MULTIPLY_ROWS(P);
+    for (; e < end; e++)
+        MULTIPLY_ROWS(1);
+}
+
+KERNEL_OF(1) bspmm_nt_bf16(const ulong batch, const ulong rows, const ulong cols,
+    const ulong outputs, const ulong block_cols, const ulong segments, const ulong keep,
+    MAT_IN_RESTRICT(dy), REGION_IN(uint, words), REGION_IN(uint, starts),
+    REGION_IN(uint2, entries), REGION_OUT(float, partial))
+{
+    LOCAL_FLOATS(panel_floats, PANEL_WORDS * PANEL);
+    LOCAL_FLOATS(columns, COLUMN_FLOATS);
+    local uint *panel = (local uint *)panel_floats;
+    const ulong first_output = get_group_id(0) * PANEL;
+    const ulong split = get_group_id(1), splits = get_num_groups(1);
+    const uint inside = (uint)min((ulong)PANEL, outputs - first_output);
+    words += words_offset;
+    starts += starts_offset;
+    entries += entries_offset;
+    partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * rows * PANEL;
+    for (ulong i = 0; i < rows * V; i++)
+        STORE16((float16)(0.0f), partial + 16 * i);
+
+    for (ulong n = split * batch / splits; n < (split + 1) * batch / splits; n++) {
+        global const uint2 *sample_entries = entries + n * keep * BR;
+        global const uint *sample_words = words + n * keep * BR * W;
+        for (ulong j = 0; j < block_cols; j += BLOCKS)
+            for (uint offset = 0; offset < BC && j * BC + offset < cols; offset += CHUNK) {
+                const ulong column = j * BC + offset;
+                const uint whole = BLOCKS == 1 ? min((uint)CHUNK, BC - offset) : COLUMNS;
+                const uint width = (uint)min((ulong)whole, cols - column);
+                pack_panel(panel, columns, ROW(dy, n * outputs + first_output) + column, dy_ld, width, inside);
+                for (uint b = 0; b * CHUNK < width; b++)
+                    for (ulong s = 0; s < segments; s++) {
+                        global const uint *list = starts + (n * segments + s) * (block_cols + 1) + j + b;
+                        multiply_entries(panel + b * CHUNK_WORDS * PANEL,
+                            (min(width - b * CHUNK, (uint)CHUNK) + 1) / 2, sample_entries, list[0], list[1],
+                            sample_words + offset / 2, partial + s * SEG * PANEL);
+                    }
+            }
+    }
+}

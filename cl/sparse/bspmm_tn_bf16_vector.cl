@@ -1,0 +1,111 @@
+/* BSpMM tn for CPUs in bf16: as bspmm_tn_vector.cl, with dy and xs rounded to bf16 and sums in fp32.
+ *
+ *     partial[split][P][c][i] = sum over the samples n of `split` and the rows t that keep column c
+ *                               of  dy[n * rows + t][P * PANEL + i] * xs_n[t][c]
+ *
+ * The kept rows of a list come in pairs (bspmm_pairs.cl): the words of xs lie in order, and the words of dy are
+ * made in registers, from two rows of the panel. The panel has bf16 rows (round_row of pairs.clh), and behind
+ * SEG of them a row of zeros, the partner of an odd list's last row. Groups, panels and segments are those of
+ * bspmm_tn_vector.cl.
+ *
+ * Local memory: (SEG + 1) * PANEL * 2 bytes. CB divides BC, CB * V accumulators. V: 2, 4, 6 or 8. */
+#include "prelude/pairs.clh"
+#include "prelude/partial_tile.clh"
+#if !defined(BC) || !defined(SEG)
+#error "bspmm_tn_bf16_vector.cl needs BC and SEG"
+#endif
+#if BC % CB != 0 || V % 2 != 0
+#error "CB must divide BC, and 2 V"
+#endif
+#define ROW_WORDS (PANEL / 2)
+
+/* The pairs of a segment: list j has the entries starts[j] to starts[j + 1], and is list first_list + j of its
+ * sample, whose pairs are rows and words. A fresh segment is the first of a split. */
+typedef struct segment {
+    bool fresh;
+    ulong first_list;
+    global const uint *starts;
+    global const uint2 *rows;
+    global const uint *words;
+} segment;
+
+/* panel[r] = the first `width` <= PANEL outputs of dy[r], then zeros. */
+static inline void pack_panel(
+    local uint *panel, global const float *dy, const ulong ld, const uint height, const uint width)
+{
+    for (uint r = 0; r < height; r++, dy += ld)
+        for (uint i = 0; i < PANEL; i += 32, panel += 16)
+            *(local uint16 *)panel =
+                round_row(first16(dy + i, left_of(width, i)), first16(dy + i + 16, left_of(width, i + 16)));
+}
+
+/* sum += the pairs' words, the CB columns from `words` on, times their rows of the panel. */
+static inline void add_row_pairs(float16 sum[CB][V], global const uint2 *rows, global const uint *words,
+    const uint pairs, local const uint *panel)
+{
+    /* Read as scalars, because they are used as addresses. */
+    global const uint *row = (global const uint *)rows, *end = row + 2 * (ulong)pairs;
+    for (; row < end; row += 2, words += BC) {
+        local const uint *a = panel + (ulong)row[0] * ROW_WORDS, *b = panel + (ulong)row[1] * ROW_WORDS;
+        uint16 d[V];
+        UNROLLED(h, V / 2)
+            pair_rows(*(local const uint16 *)(a + 16 * h), *(local const uint16 *)(b + 16 * h), &d[2 * h],
+                &d[2 * h + 1]);
+        FOR_TILE(CB, c, h)
+            sum[c][h] = add_pairs(sum[c][h], (uint16)(words[c]), d[h]);
+    }
+}
+
+/* As multiply_columns of bspmm_tn_vector.cl. */
+static inline void multiply_columns(local const uint *panel, const segment s, const ulong block_cols,
+    global const float *next, const ulong dy_ld, const uint next_rows, global float *tiles)
+{
+    for (ulong j = 0; j < block_cols; j++) {
+        const uint begin = s.starts[j], count = s.starts[j + 1] - begin;
+        if (count == 0 && !s.fresh)
+            continue;
+        const ulong slot = (begin + s.first_list + j) / 2;
+        for (uint c = 0; c < BC; c += CB, next += next_rows * dy_ld) {
+            global float *tile = tiles + (j * BC + c) * PANEL;
+            float16 sum[CB][V];
+            fetch_rows(next, dy_ld, next_rows, PANEL);
+            load_tile(sum, tile, s.fresh);
+            add_row_pairs(sum, s.rows + slot, s.words + slot * BC + c, (count + 1) / 2, panel);
+            store_tile(sum, tile);
+        }
+    }
+}
+
+KERNEL_OF(1) bspmm_tn_bf16(const ulong batch, const ulong rows, const ulong outputs,
+    const ulong block_cols, const ulong segment_rows, const ulong segments, const ulong slots,
+    const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), REGION_IN(uint, starts),
+    REGION_IN(uint2, kept), REGION_IN(uint, words), REGION_OUT(float, partial))
+{
+    LOCAL_FLOATS(panel_floats, (SEG + 1) * ROW_WORDS);
+    local uint *panel = (local uint *)panel_floats;
+    const share mine = share_of_group(batch, panels, panel_run);
+    const ulong panel_size = block_cols * BC * PANEL;
+    const uint next_rows = (uint)((segment_rows * CB + block_cols * BC - 1) / (block_cols * BC));
+    starts += starts_offset;
+    partial += partial_offset + get_group_id(1) * panels * panel_size;
+    for (uint i = 0; i < ROW_WORDS; i++)
+        panel[SEG * ROW_WORDS + i] = 0;
+
+    for (ulong n = mine.first; n < mine.end; n++)
+        for (ulong s = 0; s < segments; s++) {
+            const uint height = (uint)min(segment_rows, rows - s * segment_rows);
+            const segment now = {n == mine.first && s == 0, s * block_cols,
+                starts + (n * segments + s) * (block_cols + 1), kept + kept_offset + n * slots,
+                words + words_offset + n * slots * BC};
+            global const float *top = ROW(dy, n * rows + s * segment_rows);
+            for (ulong p = mine.first_panel; p < mine.end_panel; p++) {
+                const bool more = p + 1 < mine.end_panel; /* else the first panel of the next rows */
+                global const float *next =
+                    more ? top + (p + 1) * PANEL : top + height * dy_ld + mine.first_panel * PANEL;
+                pack_panel(panel, top + p * PANEL, dy_ld, height,
+                    (uint)min((ulong)PANEL, outputs - p * PANEL));
+                multiply_columns(
+                    panel, now, block_cols, next, dy_ld, next_rows, partial + p * panel_size);
+            }
+        }
+}

@@ -1,0 +1,248 @@
+/* The products on CPUs in bf16: operands are rounded to pairs of bf16, sums are fp32. */
+#include "core/checked.h"
+#include "ops/device/ops_state.h"
+#include "ops/products/gemm_private.h"
+#include "ops/sparse/bspmm_private.h"
+#include "runtime/context/context_private.h"
+#include "runtime/context/fail.h"
+
+static const clprune__kernel_def bspmm_pairs_kernel = {"sparse/bspmm_pairs.cl", "bspmm_pairs"};
+static const clprune__kernel_def bspmm_words_kernel = {"sparse/bspmm_words.cl", "bspmm_words"};
+static const clprune__kernel_def bspmm_tn_bf16_kernel = {
+    "sparse/bspmm_tn_bf16_vector.cl", "bspmm_tn_bf16"};
+static const clprune__kernel_def bspmm_nt_bf16_kernel = {
+    "sparse/bspmm_nt_bf16_vector.cl", "bspmm_nt_bf16"};
+
+/* Bytes of a bf16; those of a pair are a float's. */
+enum { BF16_BYTES = 2 };
+
+/* Panels that a group takes in turn: the most that results_bytes allow and that leave a multiple of
+ * CLPRUNE__EVEN_GROUPS groups, as all panels are equal work; else one. */
+static size_t choose_panel_run(const clprune__bspmm_plan *plan, size_t results_bytes)
+{
+    const size_t most = results_bytes / (plan->inner * plan->panel * sizeof(float));
+    for (size_t run = clprune__min(plan->panels, most); run > 1; run--)
+        if (plan->panels % run == 0 && plan->panels / run % CLPRUNE__EVEN_GROUPS == 0)
+            return run;
+    return 1;
+}
+
+clprune__bspmm_plan clprune__plan_tn_bf16(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs)
+{
+    const size_t bc = xs->desc.block.cols, rows = xs->desc.rows;
+    const clprune__tuning *tuning = &context->ops->tuning;
+    clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc};
+    plan.tile = clprune__largest_divisor(
+        bc, clprune__min(tuning->bspmm_tn_bf16.tile_columns, tuning->bspmm_tn_bf16.accumulators));
+    plan.vectors = clprune__choose_vectors(
+        outputs, plan.tile, tuning->bspmm_tn_bf16.accumulators, tuning->bspmm_tn_bf16.groups, 2);
+    plan.panel = 16 * plan.vectors;
+    plan.panels = clprune__ceil_div(outputs, plan.panel);
+    const size_t fits =
+        clprune__panel_rows(context, tuning->bspmm_tn_bf16.segment_rows, plan.panel / 2);
+    const size_t near =
+        clprune__max(1, tuning->bspmm_tn_bf16.panel_bytes / (plan.panel * BF16_BYTES));
+    plan.segment_most = clprune__min(fits, near);
+    plan.segment = clprune__ceil_div(rows, clprune__ceil_div(rows, plan.segment_most));
+    plan.segments = clprune__ceil_div(rows, plan.segment);
+    plan.panel_run = choose_panel_run(&plan, tuning->bspmm_tn_bf16.results_bytes);
+    const size_t groups = clprune__ceil_div(plan.panels, plan.panel_run);
+    plan.splits = clprune__vector_splits(tuning->bspmm_tn_bf16.groups, groups, xs->desc.batch);
+    return plan;
+}
+
+/* The defines of the kernels that write words. */
+static void word_defines(
+    const clprune_context *context, const clprune_bsr_desc *desc, clprune__defines *defines)
+{
+    clprune__define(defines, "BF16", context->ops->pairs);
+    clprune__value_defines(desc->value_type, desc->block.cols % 16 == 0 ? 16 : 1, defines);
+    clprune__define(defines, "BC", desc->block.cols);
+    clprune__define(defines, "BR", desc->block.rows);
+}
+
+/* Their parameters: the stored values and the lists. */
+static void arg_stored(clprune__launch *launch, const clprune__bspmm_operands *operands)
+{
+    const clprune__bspmm_scratch *scratch = operands->scratch;
+    clprune__arg_region(launch, scratch->values);
+    if (clprune__is_scaled(operands->xs->desc.value_type))
+        clprune__arg_region(launch, scratch->scales);
+    clprune__arg_region(launch, scratch->starts);
+    clprune__arg_region(launch, scratch->entries);
+}
+
+/* The pairs of a sample's lists, in bspmm_pairs.cl. */
+typedef struct pairs {
+    size_t slots; /* of a sample; some remain unused */
+    clprune__region rows, words;
+} pairs;
+
+/* Takes scratch for the pairs, and enqueues bspmm_pairs. */
+static clprune_status list_pairs(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands, pairs *to)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_bsr_desc *desc = &operands->xs->desc;
+    const size_t local = 1, global = desc->batch * plan->segments;
+    size_t all, words;
+    to->slots =
+        (desc->keep * desc->block.rows + plan->segments * operands->sizes->block_cols) / 2 + 1;
+    REQUIRE(
+        clprune__mul(desc->batch, to->slots, &all) && clprune__mul(all, desc->block.cols, &words),
+        CLPRUNE_SIZE_OVERFLOW, "the pairs of %zu samples of %zu kept blocks overflow size_t",
+        desc->batch, desc->keep);
+    TRY(clprune__scratch_array(context, all, sizeof(cl_uint2), &to->rows));
+    TRY(clprune__scratch_array(context, words, sizeof(cl_uint), &to->words));
+    clprune__defines defines = {0};
+    word_defines(context, desc, &defines);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &bspmm_pairs_kernel, &defines, &launch));
+    clprune__arg_ulong(&launch, operands->sizes->block_cols);
+    clprune__arg_ulong(&launch, plan->segments);
+    clprune__arg_ulong(&launch, desc->keep);
+    clprune__arg_ulong(&launch, to->slots);
+    clprune__arg_uint(&launch, (cl_uint)plan->segment_most);
+    arg_stored(&launch, operands);
+    clprune__arg_region(&launch, to->rows);
+    clprune__arg_region(&launch, to->words);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+done:
+    return status;
+}
+
+clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_bsr_desc *desc = &operands->xs->desc;
+    const clprune__bspmm_scratch *scratch = operands->scratch;
+    const size_t local[2] = {1, 1};
+    const size_t global[2] = {clprune__ceil_div(plan->panels, plan->panel_run), plan->splits};
+    pairs kept;
+    TRY(list_pairs(context, plan, operands, &kept));
+    clprune__defines defines = {0};
+    clprune__define(&defines, "BF16", context->ops->pairs);
+    clprune__define(&defines, "V", plan->vectors);
+    clprune__define(&defines, "CB", plan->tile);
+    clprune__define(&defines, "BC", desc->block.cols);
+    clprune__define(&defines, "SEG", plan->segment_most);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &bspmm_tn_bf16_kernel, &defines, &launch));
+    clprune__arg_ulong(&launch, desc->batch);
+    clprune__arg_ulong(&launch, desc->rows);
+    clprune__arg_ulong(&launch, operands->outputs);
+    clprune__arg_ulong(&launch, operands->sizes->block_cols);
+    clprune__arg_ulong(&launch, plan->segment);
+    clprune__arg_ulong(&launch, plan->segments);
+    clprune__arg_ulong(&launch, kept.slots);
+    clprune__arg_ulong(&launch, plan->panels);
+    clprune__arg_ulong(&launch, plan->panel_run);
+    clprune__arg_mat(&launch, operands->dy);
+    clprune__arg_region(&launch, scratch->starts);
+    clprune__arg_region(&launch, kept.rows);
+    clprune__arg_region(&launch, kept.words);
+    clprune__arg_region(&launch, scratch->partial);
+    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
+done:
+    return status;
+}
+
+clprune__bspmm_plan clprune__plan_nt_bf16(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs)
+{
+    (void)sizes;
+    const clprune__tuning *tuning = &context->ops->tuning;
+    clprune__bspmm_plan plan = {.inner = xs->desc.rows, .tile = tuning->bspmm_nt_bf16.tile_rows};
+    plan.vectors = clprune__choose_vectors(
+        outputs, plan.tile, tuning->bspmm_nt_bf16.accumulators, tuning->bspmm_nt_bf16.groups, 1);
+    plan.panel = 16 * plan.vectors;
+    plan.panels = clprune__ceil_div(outputs, plan.panel);
+    plan.splits = clprune__vector_splits(tuning->bspmm_nt_bf16.groups, plan.panels, xs->desc.batch);
+    plan.segment = plan.segment_most = tuning->bspmm_nt_bf16.segment_rows;
+    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
+    return plan;
+}
+
+/* Takes scratch for the words of all entries, and enqueues bspmm_words. */
+static clprune_status write_words(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands, clprune__region *words)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_bsr_desc *desc = &operands->xs->desc;
+    const size_t local = 1, global = desc->batch * plan->segments;
+    size_t count;
+    REQUIRE(clprune__mul3(desc->batch * desc->keep, desc->block.rows,
+                clprune__ceil_div(desc->block.cols, 2), &count),
+        CLPRUNE_SIZE_OVERFLOW, "the pairs of %zu samples of %zu kept blocks overflow size_t",
+        desc->batch, desc->keep);
+    TRY(clprune__scratch_array(context, count, sizeof(cl_uint), words));
+    clprune__defines defines = {0};
+    word_defines(context, desc, &defines);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &bspmm_words_kernel, &defines, &launch));
+    clprune__arg_ulong(&launch, operands->sizes->block_cols);
+    clprune__arg_ulong(&launch, plan->segments);
+    clprune__arg_ulong(&launch, desc->keep);
+    arg_stored(&launch, operands);
+    clprune__arg_region(&launch, *words);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+done:
+    return status;
+}
+
+/* Columns of dy whose words a panel has: of several blocks, or of a part of one. */
+typedef struct chunk {
+    size_t columns, blocks;
+} chunk;
+
+static chunk choose_chunk(
+    const clprune_context *context, const clprune__bspmm_plan *plan, size_t bc)
+{
+    enum { STEP = 32 }; /* whole squares of 16 words */
+    const size_t most =
+        STEP * clprune__panel_rows(context, context->ops->tuning.bspmm_nt_bf16.chunk_columns / STEP,
+                   STEP * (plan->panel + 16));
+    if (bc > most)
+        return (chunk){most, 1};
+    return (chunk){bc, most / bc};
+}
+
+clprune_status clprune__multiply_nt_bf16(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_bsr_desc *desc = &operands->xs->desc;
+    const clprune__bspmm_scratch *scratch = operands->scratch;
+    const chunk part = choose_chunk(context, plan, desc->block.cols);
+    const size_t local[2] = {1, 1}, global[2] = {plan->panels, plan->splits};
+    clprune__region words;
+    TRY(write_words(context, plan, operands, &words));
+    clprune__defines defines = {0};
+    clprune__define(&defines, "BF16", context->ops->pairs);
+    clprune__define(&defines, "V", plan->vectors);
+    clprune__define(&defines, "P", plan->tile);
+    clprune__define(&defines, "BC", desc->block.cols);
+    clprune__define(&defines, "BR", desc->block.rows);
+    clprune__define(&defines, "SEG", plan->segment_most);
+    clprune__define(&defines, "CHUNK", part.columns);
+    clprune__define(&defines, "BLOCKS", part.blocks);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &bspmm_nt_bf16_kernel, &defines, &launch));
+    clprune__arg_ulong(&launch, desc->batch);
+    clprune__arg_ulong(&launch, desc->rows);
+    clprune__arg_ulong(&launch, desc->cols);
+    clprune__arg_ulong(&launch, operands->outputs);
+    clprune__arg_ulong(&launch, operands->sizes->block_cols);
+    clprune__arg_ulong(&launch, plan->segments);
+    clprune__arg_ulong(&launch, desc->keep);
+    clprune__arg_mat(&launch, operands->dy);
+    clprune__arg_region(&launch, words);
+    clprune__arg_region(&launch, scratch->starts);
+    clprune__arg_region(&launch, scratch->entries);
+    clprune__arg_region(&launch, scratch->partial);
+    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
+done:
+    return status;
+}
