@@ -26,16 +26,48 @@
  * DIRECT: there is one split, which writes its last sums to dw: dw[o][t * C + c], C = block_cols * BC a
  * multiple of 16.
  *
+ * With BF16 dy is rounded to bf16, and `entries` and `values` are the rows and words of pairs (bspmm_pairs.cl),
+ * `slots` for each image; a pair's missing second row is SEG. V is even. Local memory then is half as much, and
+ * a row of zeros.
+ *
  * `entries` has AHEAD elements behind the last entry. Local memory: SEG * PANEL * 4 bytes, with DIRECT
  * plus direct.clh's. CB divides BC, CB * V accumulators. IMAGES: the most `images`. */
 #include "conv/direct.clh"
 #include "conv/layer.clh"
+#include "prelude/pair_rows.clh"
 #if !defined(BC) || !defined(SEG) || !defined(IMAGES) || !defined(AHEAD)
 #error "conv_dw_pruned_vector.cl needs BC, SEG, IMAGES and AHEAD"
 #endif
 
 #ifndef CENTRED
 #define CENTRED 0
+#endif
+
+#ifdef BF16
+typedef uint panel_word;
+#define IF_BF16(...)                 __VA_ARGS__
+#define PANEL_ROWS                   (SEG + 1)
+#define COPY_ROW(to, from, width)    pack_row(to, from, width)
+static inline void add_row_to(float16 total[V], local const uint *row)
+{
+    UNROLLED(h, V / 2) {
+        uint16 x, y; /* a bf16 in the upper half is a float */
+        pair_rows((uint16)(0), *(local const uint16 *)(row + 16 * h), &x, &y);
+        total[2 * h] += as_float16(x);
+        total[2 * h + 1] += as_float16(y);
+    }
+}
+#else
+typedef float panel_word;
+#define IF_BF16(...)
+#define PANEL_ROWS                   SEG
+#define ROW_WORDS                    PANEL
+#define COPY_ROW(to, from, width)    copy_outputs(to, from, width)
+static inline void add_row_to(float16 total[V], local const float *row)
+{
+    FOR_VECTORS_OF_ROW(h)
+        total[h] += vload16(h, row);
+}
 #endif
 
 /* The rows of pixels / stride_y from `first` on, of the `count` images from n on. The panel has high x pitch
@@ -52,7 +84,12 @@ typedef struct segment {
  * that were subtracted. */
 typedef struct kept_blocks {
     ulong cols, keep, segments, classes;
+#ifdef BF16
+    ulong slots;
+    global const uint *words;
+#else
     global const float *values;
+#endif
     global const uint *starts;
     global const uint2 *entries;
     global const float *means;
@@ -76,31 +113,30 @@ static inline uint pixels_from(const uint first, const uint stride, const uint s
 }
 
 /* panel[..] = the segment's pixels of dy, image by image, row by row; zeros outside of the results. */
-static inline void copy_pixels(local float *panel, const segment s, const layer a,
+static inline void copy_pixels(local panel_word *panel, const segment s, const layer a,
     global const float *dy, const ulong dy_ld, const uint inside)
 {
     for (uint m = 0; m < s.count; m++)
         for (uint u = 0; u < s.high; u++)
-            for (uint v = 0; v < s.pitch; v++, panel += PANEL) {
+            for (uint v = 0; v < s.pitch; v++, panel += ROW_WORDS) {
                 const uint i = (uint)(s.top + (int)u), j = (uint)(s.left + (int)v);
                 const bool there = i < a.height && j < a.width;
                 const ulong pixel = there ? ((s.n + m) * a.height + i) * a.width + j : 0;
-                copy_outputs(panel, dy + pixel * dy_ld, there ? inside : 0);
+                COPY_ROW(panel, dy + pixel * dy_ld, there ? inside : 0);
             }
 }
 
 /* served[m] = for each image the sum over down x across pixels of the shifted panel. */
-static inline void sum_served(float16 served[][V], local const float *shifted, const segment s,
+static inline void sum_served(float16 served[][V], local const panel_word *shifted, const segment s,
     const uint down, const uint across)
 {
-    for (uint m = 0; m < s.count; m++, shifted += s.high * s.pitch * PANEL) {
+    for (uint m = 0; m < s.count; m++, shifted += s.high * s.pitch * ROW_WORDS) {
         float16 total[V];
         FOR_VECTORS_OF_ROW(h)
             total[h] = (float16)(0.0f);
         for (uint u = 0; u < down; u++)
             for (uint v = 0; v < across; v++)
-                FOR_VECTORS_OF_ROW(h)
-                    total[h] += vload16(h, shifted + ((ulong)u * s.pitch + v) * PANEL);
+                add_row_to(total, shifted + ((ulong)u * s.pitch + v) * ROW_WORDS);
         FOR_VECTORS_OF_ROW(h)
             served[m][h] = total[h];
     }
@@ -115,7 +151,7 @@ static inline void add_means(float16 sum[CB][V], const float16 *served, global c
 }
 
 /* tiles[first_column + ..] += the shifted panel times the kept blocks of a class, for the columns of a tap. */
-static inline void multiply_blocks(local const float *shifted, float16 served[][V], const segment s,
+static inline void multiply_blocks(local const panel_word *panel, const ulong shift, float16 served[][V], const segment s,
     const kept_blocks x, const uint class, const bool fetch, const ulong first_column,
     global float *tiles, const destination to)
 {
@@ -128,8 +164,16 @@ static inline void multiply_blocks(local const float *shifted, float16 served[][
                 const ulong n = s.n + m;
                 global const uint *start =
                     x.starts + ((n * x.segments + s.number) * x.classes + class) * (x.cols + 1) + j;
+                const ulong first = shift + (ulong)m * s.high * s.pitch;
+#ifdef BF16
+                const ulong slot =
+                    n * x.slots + (start[0] + (s.number * x.classes + class) * x.cols + j) / 2;
+                add_row_pairs(sum, x.entries + slot, x.words + slot * BC + c, (start[1] - start[0] + 1) / 2,
+                    panel, first);
+#else
                 add_entries(sum, x.entries + n * x.keep + start[0], start[1] - start[0], fetch,
-                    shifted + (ulong)m * s.high * s.pitch * PANEL, x.values + n * x.keep * BC + c);
+                    panel + first * PANEL, x.values + n * x.keep * BC + c);
+#endif
                 if (CENTRED)
                     add_means(sum, served[m], x.means + n * x.means_ld, (uint)(j * BC) + c,
                         x.channels);
@@ -141,21 +185,24 @@ static inline void multiply_blocks(local const float *shifted, float16 served[][
 KERNEL_OF(1) conv_dw_pruned_vector(const ulong batch, const uint outputs, LAYER_PARAMETERS,
     const ulong block_cols, const uint segment_rows, const ulong segments, const ulong images,
     const int low_y, const int low_x, const uint margin_y, const uint pitch, const ulong keep,
-    const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), REGION_IN(float, values),
+    IF_BF16(const ulong slots, )
+    const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), REGION_IN(panel_word, values),
     REGION_IN(uint, starts), REGION_IN(uint2, entries),
     REGION_OUT(float, partial) IF(CENTRED)(, const uint channels, MAT_IN_RESTRICT(means))
         DIRECT_ARGUMENTS)
 {
-    LOCAL_FLOATS(panel, SEG * PANEL);
+    LOCAL_FLOATS(panel_floats, PANEL_ROWS * ROW_WORDS);
+    local panel_word *panel = (local panel_word *)panel_floats;
     DIRECT_LOCAL
     const layer a = LAYER;
     const share mine = share_of_group(batch, panels, panel_run);
     const ulong panel_size = taps * block_cols * BC * PANEL;
     const uint steps = (image_height + (uint)stride_y - 1) / (uint)stride_y;
     const kept_blocks blocks = {block_cols, keep, segments, (ulong)(stride_y * stride_x),
-        values + values_offset, starts + starts_offset, entries + entries_offset,
+        IF_BF16(slots, ) values + values_offset, starts + starts_offset, entries + entries_offset,
         IF(CENTRED)(ROW(means, 0), means_ld, channels)};
     partial += partial_offset + get_group_id(1) * panels * panel_size;
+    IF_BF16(clear_last_row(panel);)
 
     for (ulong n = mine.first; n < mine.end; n += images)
         for (ulong number = 0; number < segments; number++) {
@@ -171,15 +218,14 @@ KERNEL_OF(1) conv_dw_pruned_vector(const ulong batch, const uint outputs, LAYER_
                 for (uint t = 0; t < taps; t++) {
                     const int2 y = tap_shift((int)(t / kernel_width), stride_y, padding_y, dilation_y);
                     const int2 x = tap_shift((int)(t % kernel_width), stride_x, padding_x, dilation_x);
-                    local const float *shifted =
-                        panel + ((ulong)(y.y - low_y) * pitch + (ulong)(x.y - low_x)) * PANEL;
+                    const ulong shift = (ulong)(y.y - low_y) * pitch + (ulong)(x.y - low_x);
                     float16 served[CENTRED ? IMAGES : 1][V];
                     if (CENTRED)
-                        sum_served(served, shifted, s,
+                        sum_served(served, panel + shift * ROW_WORDS, s,
                             pixels_from(first * (uint)stride_y + (uint)y.x, (uint)stride_y,
                                 image_height, high - margin_y),
                             pixels_from((uint)x.x, (uint)stride_x, image_width, image_width));
-                    multiply_blocks(shifted, served, s, blocks, (uint)(y.x * stride_x + x.x), t == 0,
+                    multiply_blocks(panel, shift, served, s, blocks, (uint)(y.x * stride_x + x.x), t == 0,
                         (ulong)t * block_cols * BC, partial + p * panel_size, to);
                 }
             }

@@ -9,15 +9,13 @@
  * bspmm_tn_vector.cl.
  *
  * Local memory: (SEG + 1) * PANEL * 2 bytes. CB divides BC, CB * V accumulators. V: 2, 4, 6 or 8. */
-#include "prelude/pairs.clh"
-#include "prelude/partial_tile.clh"
+#include "prelude/pair_rows.clh"
 #if !defined(BC) || !defined(SEG)
 #error "bspmm_tn_bf16_vector.cl needs BC and SEG"
 #endif
 #if BC % CB != 0 || V % 2 != 0
 #error "CB must divide BC, and 2 V"
 #endif
-#define ROW_WORDS (PANEL / 2)
 
 /* The pairs of a segment: list j has the entries starts[j] to starts[j + 1], and is list first_list + j of its
  * sample, whose pairs are rows and words. A fresh segment is the first of a split. */
@@ -28,33 +26,6 @@ typedef struct segment {
     global const uint2 *rows;
     global const uint *words;
 } segment;
-
-/* panel[r] = the first `width` <= PANEL outputs of dy[r], then zeros. */
-static inline void pack_panel(
-    local uint *panel, global const float *dy, const ulong ld, const uint height, const uint width)
-{
-    for (uint r = 0; r < height; r++, dy += ld)
-        for (uint i = 0; i < PANEL; i += 32, panel += 16)
-            *(local uint16 *)panel =
-                round_row(first16(dy + i, left_of(width, i)), first16(dy + i + 16, left_of(width, i + 16)));
-}
-
-/* sum += the pairs' words, the CB columns from `words` on, times their rows of the panel. */
-static inline void add_row_pairs(float16 sum[CB][V], global const uint2 *rows, global const uint *words,
-    const uint pairs, local const uint *panel)
-{
-    /* Read as scalars, because they are used as addresses. */
-    global const uint *row = (global const uint *)rows, *end = row + 2 * (ulong)pairs;
-    for (; row < end; row += 2, words += BC) {
-        local const uint *a = panel + (ulong)row[0] * ROW_WORDS, *b = panel + (ulong)row[1] * ROW_WORDS;
-        uint16 d[V];
-        UNROLLED(h, V / 2)
-            pair_rows(*(local const uint16 *)(a + 16 * h), *(local const uint16 *)(b + 16 * h), &d[2 * h],
-                &d[2 * h + 1]);
-        FOR_TILE(CB, c, h)
-            sum[c][h] = add_pairs(sum[c][h], (uint16)(words[c]), d[h]);
-    }
-}
 
 /* As multiply_columns of bspmm_tn_vector.cl. */
 static inline void multiply_columns(local const uint *panel, const segment s, const ulong block_cols,
@@ -70,7 +41,7 @@ static inline void multiply_columns(local const uint *panel, const segment s, co
             float16 sum[CB][V];
             fetch_rows(next, dy_ld, next_rows, PANEL);
             load_tile(sum, tile, s.fresh);
-            add_row_pairs(sum, s.rows + slot, s.words + slot * BC + c, (count + 1) / 2, panel);
+            add_row_pairs(sum, s.rows + slot, s.words + slot * BC + c, (count + 1) / 2, panel, 0);
             store_tile(sum, tile);
         }
     }
@@ -88,8 +59,7 @@ KERNEL_OF(1) bspmm_tn_bf16(const ulong batch, const ulong rows, const ulong outp
     const uint next_rows = (uint)((segment_rows * CB + block_cols * BC - 1) / (block_cols * BC));
     starts += starts_offset;
     partial += partial_offset + get_group_id(1) * panels * panel_size;
-    for (uint i = 0; i < ROW_WORDS; i++)
-        panel[SEG * ROW_WORDS + i] = 0;
+    clear_last_row(panel);
 
     for (ulong n = mine.first; n < mine.end; n++)
         for (ulong s = 0; s < segments; s++) {
@@ -102,8 +72,9 @@ KERNEL_OF(1) bspmm_tn_bf16(const ulong batch, const ulong rows, const ulong outp
                 const bool more = p + 1 < mine.end_panel; /* else the first panel of the next rows */
                 global const float *next =
                     more ? top + (p + 1) * PANEL : top + height * dy_ld + mine.first_panel * PANEL;
-                pack_panel(panel, top + p * PANEL, dy_ld, height,
-                    (uint)min((ulong)PANEL, outputs - p * PANEL));
+                const uint width = (uint)min((ulong)PANEL, outputs - p * PANEL);
+                for (uint r = 0; r < height; r++)
+                    pack_row(panel + r * ROW_WORDS, top + r * dy_ld + p * PANEL, width);
                 multiply_columns(
                     panel, now, block_cols, next, dy_ld, next_rows, partial + p * panel_size);
             }

@@ -1,6 +1,7 @@
 /* Weight gradients of convolutions from kept blocks on CPUs. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
+#include "ops/device/bf16.h"
 #include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "ops/sparse/bsr_private.h"
@@ -54,6 +55,7 @@ static bool make_plan(const clprune_context *context, const clprune__conv *conv,
 {
     const clprune__tuning *tuning = &context->ops->tuning;
     const size_t bc = xs->desc.block.cols;
+    const bool bf16 = context->ops->pairs != CLPRUNE__PAIRS_NONE;
     const size_t taps = conv->kernel.height * conv->kernel.width;
     const size_t steps = clprune__ceil_div(conv->image.height, conv->stride.height);
     pruned_plan plan = {.classes = conv->stride.height * conv->stride.width,
@@ -68,13 +70,14 @@ static bool make_plan(const clprune_context *context, const clprune__conv *conv,
     sums->ahead = tuning->bspmm_tn.ahead;
     sums->inner = taps * plan.padded;
     sums->tile = clprune__largest_divisor(bc, TILE_COLUMNS);
-    sums->vectors = clprune__choose_vectors(
-        conv->out, sums->tile, tuning->bspmm_tn.accumulators, tuning->bspmm_tn.groups, 1);
+    sums->vectors = clprune__choose_vectors(conv->out, sums->tile, tuning->bspmm_tn.accumulators,
+        tuning->bspmm_tn.groups, bf16 ? 2 : 1);
     sums->panel = 16 * sums->vectors;
     sums->panels = clprune__ceil_div(conv->out, sums->panel);
     sums->panel_run = 1;
+    const size_t row = sums->panel / (bf16 ? 2 : 1); /* words; of bf16 one row more */
     sums->segment_most =
-        clprune__panel_rows(context, PANEL_BYTES / (sums->panel * sizeof(float)), sums->panel);
+        clprune__panel_rows(context, PANEL_BYTES / (row * sizeof(float)), row) - bf16;
     const size_t rows = sums->segment_most / plan.pitch; /* of the panel */
     if (rows <= plan.margin_y || plan.classes / conv->image.height > conv->image.width)
         return false;
@@ -136,7 +139,7 @@ done:
 static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
     const pruned_plan *plan, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
     const clprune_mat *means, float beta, clprune_mat dy, const clprune__bspmm_scratch *scratch,
-    clprune_mat dw, cl_event *event)
+    const clprune__bspmm_pairs *pairs, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__bspmm_plan *sums = &plan->sums;
@@ -149,6 +152,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__define(&defines, "IMAGES", IMAGES);
     clprune__define(&defines, "CENTRED", means != NULL);
     clprune__define(&defines, "DIRECT", sums->direct);
+    clprune__bf16_define(context, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_dw_pruned_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, conv->batch);
@@ -163,12 +167,14 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_uint(&launch, (uint32_t)plan->margin_y);
     clprune__arg_uint(&launch, (uint32_t)plan->pitch);
     clprune__arg_ulong(&launch, xs->desc.keep);
+    if (pairs != NULL)
+        clprune__arg_ulong(&launch, pairs->slots);
     clprune__arg_ulong(&launch, sums->panels);
     clprune__arg_ulong(&launch, sums->panel_run);
     clprune__arg_mat(&launch, dy);
-    clprune__arg_region(&launch, scratch->values);
+    clprune__arg_region(&launch, pairs != NULL ? pairs->words : scratch->values);
     clprune__arg_region(&launch, scratch->starts);
-    clprune__arg_region(&launch, scratch->entries);
+    clprune__arg_region(&launch, pairs != NULL ? pairs->rows : scratch->entries);
     clprune__arg_region(&launch, scratch->partial);
     if (means != NULL) {
         clprune__arg_uint(&launch, (uint32_t)conv->in);
@@ -195,12 +201,23 @@ clprune_status clprune__conv_dw_pruned_vector(clprune_context *context, const cl
     clprune__bspmm_scratch scratch = {.even_rows = false};
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     (void)make_plan(context, conv, xs, &plan);
-    TRY(clprune__bsr_values(context, xs, &scratch.values));
+    const bool bf16 = context->ops->pairs != CLPRUNE__PAIRS_NONE;
+    clprune__bspmm_pairs pairs;
+    if (bf16) {
+        scratch.values = clprune__bsr_values_region(xs);
+        scratch.scales = clprune__bsr_scales_region(xs);
+    } else {
+        TRY(clprune__bsr_values(context, xs, &scratch.values));
+    }
     TRY(clprune__bsr_read_index(context, xs, sizes, &scratch.index));
     TRY(take_lists(context, &plan, xs, sizes, &scratch));
     TRY(clprune__conv_take_partial(context, &plan.sums, &scratch));
     TRY(list_blocks(context, conv, &plan, xs, sizes, &scratch));
-    TRY(multiply(context, conv, &plan, xs, sizes, means, beta, dy, &scratch, dw, event));
+    if (bf16) /* a class of a segment has lists of its own */
+        TRY(clprune__bspmm_list_pairs(context, &xs->desc, plan.sums.segments * plan.classes,
+            sizes->block_cols, plan.sums.segment_most, &scratch, &pairs));
+    TRY(multiply(context, conv, &plan, xs, sizes, means, beta, dy, &scratch, bf16 ? &pairs : NULL,
+        dw, event));
     if (!plan.sums.direct)
         TRY(clprune__conv_finish(context, conv, &plan.sums, plan.padded, beta, scratch, dw, event));
 done:

@@ -63,32 +63,24 @@ static void word_defines(
 }
 
 /* Their parameters: the stored values and the lists. */
-static void arg_stored(clprune__launch *launch, const clprune__bspmm_operands *operands)
+static void arg_stored(
+    clprune__launch *launch, const clprune_bsr_desc *desc, const clprune__bspmm_scratch *scratch)
 {
-    const clprune__bspmm_scratch *scratch = operands->scratch;
     clprune__arg_region(launch, scratch->values);
-    if (clprune__is_scaled(operands->xs->desc.value_type))
+    if (clprune__is_scaled(desc->value_type))
         clprune__arg_region(launch, scratch->scales);
     clprune__arg_region(launch, scratch->starts);
     clprune__arg_region(launch, scratch->entries);
 }
 
-/* The pairs of a sample's lists, in bspmm_pairs.cl. */
-typedef struct pairs {
-    size_t slots; /* of a sample; some remain unused */
-    clprune__region rows, words;
-} pairs;
-
-/* Takes scratch for the pairs, and enqueues bspmm_pairs. */
-static clprune_status list_pairs(clprune_context *context, const clprune__bspmm_plan *plan,
-    const clprune__bspmm_operands *operands, pairs *to)
+clprune_status clprune__bspmm_list_pairs(clprune_context *context, const clprune_bsr_desc *desc,
+    size_t segments, size_t block_cols, size_t zero_row, const clprune__bspmm_scratch *scratch,
+    clprune__bspmm_pairs *to)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_bsr_desc *desc = &operands->xs->desc;
-    const size_t local = 1, global = desc->batch * plan->segments;
+    const size_t local = 1, global = desc->batch * segments;
     size_t all, words;
-    to->slots =
-        (desc->keep * desc->block.rows + plan->segments * operands->sizes->block_cols) / 2 + 1;
+    to->slots = (desc->keep * desc->block.rows + segments * block_cols) / 2 + 1;
     REQUIRE(
         clprune__mul(desc->batch, to->slots, &all) && clprune__mul(all, desc->block.cols, &words),
         CLPRUNE_SIZE_OVERFLOW, "the pairs of %zu samples of %zu kept blocks overflow size_t",
@@ -99,12 +91,12 @@ static clprune_status list_pairs(clprune_context *context, const clprune__bspmm_
     word_defines(context, desc, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_pairs_kernel, &defines, &launch));
-    clprune__arg_ulong(&launch, operands->sizes->block_cols);
-    clprune__arg_ulong(&launch, plan->segments);
+    clprune__arg_ulong(&launch, block_cols);
+    clprune__arg_ulong(&launch, segments);
     clprune__arg_ulong(&launch, desc->keep);
     clprune__arg_ulong(&launch, to->slots);
-    clprune__arg_uint(&launch, (cl_uint)plan->segment_most);
-    arg_stored(&launch, operands);
+    clprune__arg_uint(&launch, (cl_uint)zero_row);
+    arg_stored(&launch, desc, scratch);
     clprune__arg_region(&launch, to->rows);
     clprune__arg_region(&launch, to->words);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
@@ -120,8 +112,9 @@ clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune
     const clprune__bspmm_scratch *scratch = operands->scratch;
     const size_t local[2] = {1, 1};
     const size_t global[2] = {clprune__ceil_div(plan->panels, plan->panel_run), plan->splits};
-    pairs kept;
-    TRY(list_pairs(context, plan, operands, &kept));
+    clprune__bspmm_pairs kept;
+    TRY(clprune__bspmm_list_pairs(context, desc, plan->segments, operands->sizes->block_cols,
+        plan->segment_most, scratch, &kept));
     clprune__defines defines = {0};
     clprune__define(&defines, "BF16", context->ops->pairs);
     clprune__define(&defines, "V", plan->vectors);
@@ -185,7 +178,7 @@ static clprune_status write_words(clprune_context *context, const clprune__bspmm
     clprune__arg_ulong(&launch, operands->sizes->block_cols);
     clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, desc->keep);
-    arg_stored(&launch, operands);
+    arg_stored(&launch, desc, operands->scratch);
     clprune__arg_region(&launch, *words);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
 done:

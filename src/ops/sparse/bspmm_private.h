@@ -144,6 +144,18 @@ clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune
 clprune_status clprune__multiply_nt_bf16(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands);
 
+/* The pairs of kept rows of a sample's lists (bspmm_pairs.cl); some slots remain unused. */
+typedef struct clprune__bspmm_pairs {
+    size_t slots; /* of a sample */
+    clprune__region rows, words;
+} clprune__bspmm_pairs;
+
+/* Takes scratch for the pairs of the lists in `scratch`, whose values and scales are as stored, and
+ * enqueues bspmm_pairs. zero_row stands for a second row that is missing. */
+clprune_status clprune__bspmm_list_pairs(clprune_context *context, const clprune_bsr_desc *desc,
+    size_t segments, size_t block_cols, size_t zero_row, const clprune__bspmm_scratch *scratch,
+    clprune__bspmm_pairs *to);
+
 /* bspmm_tn_tiled.cl and bspmm_nt_tiled.cl, for GPUs. */
 clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs);
