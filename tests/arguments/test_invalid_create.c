@@ -1,8 +1,5 @@
 /* Bad descriptors and bad arguments of the functions that create: the exact status, a text that
  * names the argument, no object, and nothing left in the ledger. */
-#include <math.h>
-#include <string.h>
-
 #include "support/test_objects.h"
 
 /* Descriptors of saved activations and layers. */
@@ -110,8 +107,7 @@ static void bad_creates(NO_ROW)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof descs / sizeof descs[0]; i++)
-        test_add(&list, bad_descriptor, &descs[i], "descriptor: %s", descs[i].name);
+    TEST_ADD_EACH(&list, bad_descriptor, descs, "descriptor: %s");
     test_add(&list, bad_creates, NULL, "creating");
     return test_run_on_devices("invalid creation", &list);
 }

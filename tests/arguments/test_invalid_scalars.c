@@ -2,8 +2,6 @@
  * the exact status, and a text. All of it runs in a dry context. */
 #include <float.h>
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
 
 #include "support/test_objects.h"
 
@@ -156,8 +154,8 @@ static void scalars_in_range(NO_ROW)
 {
     const float values[] = {NAN, -NAN, -INFINITY, -FLT_MAX, -1.5f, -1, -FLT_MIN, -0.0f, 0, FLT_MIN,
         0.5f, 1, 1.0f + FLT_EPSILON, 1.5f, 1e30f, FLT_MAX, INFINITY};
-    for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++)
-        for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+    for (size_t i = 0; i < COUNT_OF(scalars); i++)
+        for (size_t v = 0; v < COUNT_OF(values); v++) {
             const scalar *s = &scalars[i];
             const float x = values[v];
             const bool legal = (s->open_least ? x > s->least : x >= s->least) &&
@@ -275,8 +273,8 @@ static void integers_in_range(NO_ROW)
 {
     static const int values[] = {
         INT_MIN, -1000, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 99, 256, 65536, INT_MAX};
-    for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++)
-        for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+    for (size_t i = 0; i < COUNT_OF(integers); i++)
+        for (size_t v = 0; v < COUNT_OF(values); v++) {
             const integer *f = &integers[i];
             const int x = values[v];
             const bool legal = x >= f->least && x <= f->most && (f->but >> x & 1) == 0;
@@ -292,7 +290,7 @@ int main(void)
     test_add(&list, scalars_in_range, NULL, "scalars");
     test_add(&list, integers_in_range, NULL, "enumerators and small integers");
     context = test_open_dry(NULL, NULL);
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(mats); i++)
         mats[i] = test_new_mat(context, 2, 4);
     const int failed = test_run_on_host("invalid scalars", &list);
     print_message("%zu calls\n", calls);

@@ -2,8 +2,6 @@
  * integers of 128 bits, a text, and no object. All of it runs in a dry context with a small budget:
  * nothing is allocated. */
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "support/test_objects.h"
 
@@ -338,12 +336,12 @@ static const sized sized_functions[] = {
     {"conv2d_create", conv_create, conv_weights, {2, 3, 4}, false},
 };
 
-enum { FUNCTIONS = sizeof sized_functions / sizeof sized_functions[0] };
+enum { FUNCTIONS = COUNT_OF(sized_functions) };
 
 static const size_t sizes[] = {0, 1, ((size_t)1 << 31) - 1, (size_t)1 << 31, UINT32_MAX,
     (size_t)1 << 32, ((size_t)1 << 32) + 1, (size_t)1 << 61, (size_t)1 << 62, (size_t)1 << 63,
     SIZE_MAX - 1, SIZE_MAX};
-enum { SIZES = sizeof sizes / sizeof sizes[0] };
+enum { SIZES = COUNT_OF(sizes) };
 
 static void check_size(const sized *f, const size_t *d)
 {

@@ -1,7 +1,6 @@
 /* Quantised matrices: codes and scales against the reference, the documented errors, stochastic
  * rounding, parts of a batch, and the products that read codes. */
 #include <float.h>
-#include <string.h>
 
 #include "ops/codes/quantise_private.h"
 #include "ops/products/gemm_private.h"

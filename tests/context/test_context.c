@@ -2,9 +2,6 @@
 #include <ctype.h>
 #include <locale.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "support/test_folder.h"
 #include "support/test_objects.h"
@@ -173,9 +170,9 @@ static void bad_options(NO_ROW)
         {{.allocator = {NULL, some_release, NULL}}, "allocator"},
         {{.kernels = (clprune_kernels)3}, "kernels"},
         {{.kernels = (clprune_kernels)-1}, "kernels"}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
         test_open_fails(NULL, &rows[i].options, CLPRUNE_INVALID_ARGUMENT, rows[i].part);
-    for (size_t i = 0; i < sizeof rows->options.reserved / sizeof *rows->options.reserved; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows->options.reserved); i++) {
         clprune_context_options options = {0};
         options.reserved[i] = (uint64_t)1 << 63;
         test_open_fails(NULL, &options, CLPRUNE_INVALID_ARGUMENT, "options.reserved");
@@ -220,7 +217,7 @@ static void kernel_family_by_vectors(NO_ROW)
         {CL_DEVICE_TYPE_CPU, 1, CLPRUNE_KERNELS_TILED}, /* llvmpipe */
         {CL_DEVICE_TYPE_GPU, 1, CLPRUNE_KERNELS_TILED},
         {CL_DEVICE_TYPE_GPU, 16, CLPRUNE_KERNELS_TILED}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const clprune_device_info device = {.type = rows[i].type,
             .vector_width = rows[i].vector_width,
             .compute_units = 1,
@@ -243,7 +240,7 @@ static void bad_debug(NO_ROW)
     static const char *const words[] = {"kernels=both", "kernels", "kernels=", "=tiled", "tiled",
         "Kernels=tiled", "kernels=tiled ", "kernels=tiled, mma=auto", "gemm=tiled,,mma=auto",
         "forget", "forget=vector", "kernels=clblast", "kernels=til", "kernels=tiledx"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
         test_debug(words[i]);
         test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_DEBUG has \"");
         assert_non_null(strstr(clprune_last_error(NULL),
@@ -258,7 +255,7 @@ static void good_limit(NO_ROW)
         const char *text;
         size_t bytes;
     } rows[] = {{"1500", 1500}, {"64K", 65536}, {"64k", 65536}, {"2M", 2u << 20}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_environment("CLPRUNE_MEM_LIMIT", rows[i].text);
         clprune_context *context = test_open((clprune_context_options){0});
         cl_mem buffer;
@@ -434,10 +431,10 @@ int main(void)
     test_add(&list, out_of_order_queue, NULL, "an out-of-order queue is refused");
     test_add(&list, selection_in_any_locale, NULL, "selection by name in any locale");
     test_add(&list, selection_by_index_and_name, NULL, "selection by index, name, environment");
-    for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(nothing); i++)
         test_add(&list, selection_of_nothing, nothing[i], "selection \"%s\"", nothing[i]);
     static const char *const numbers[] = {"0", "1", "007", "4090"};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(numbers); i++)
         test_add(&list, bare_number, numbers[i], "selection \"%s\"", numbers[i]);
     test_add(&list, long_selection, NULL, "a selection of 100000 characters");
     test_add(&list, bad_options, NULL, "bad options");
@@ -445,7 +442,7 @@ int main(void)
     test_add(&list, kernel_family_by_vectors, NULL, "the kernel family by the width of vectors");
     test_add(&list, bad_debug, NULL, "words of CLPRUNE_DEBUG that there are not");
     test_add(&list, good_limit, NULL, "memory limits with and without suffix");
-    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(limits); i++)
         test_add(&list, bad_limit, limits[i], "CLPRUNE_MEM_LIMIT=%s", limits[i]);
     for (size_t i = 0; i < 3; i++)
         test_add(&list, bad_cache_limit, limits[i], "CLPRUNE_CACHE_LIMIT=%s", limits[i]);

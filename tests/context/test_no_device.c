@@ -1,7 +1,5 @@
 /* A machine without any OpenCL driver: an empty list and a clear error. CTest points the loader at
  * an empty folder. */
-#include <string.h>
-
 #include "support/test_device.h"
 
 static void empty_list(NO_ROW)

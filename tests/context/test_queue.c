@@ -1,6 +1,4 @@
 /* Wait lists, and several queues of one OpenCL context on one clprune context. */
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "support/test_objects.h"

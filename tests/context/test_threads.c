@@ -1,8 +1,5 @@
 /* Several threads on one context: at once where it is thread-safe, in turn where it is not. */
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "support/test_device.h"
 #include "support/test_folder.h"

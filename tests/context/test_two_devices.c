@@ -3,9 +3,6 @@
  * may have one, then this is skipped.
  *
  * Both devices load their programs from the cache. */
-#include <CL/cl.h>
-#include <string.h>
-
 #include "support/test_cache.h"
 #include "support/test_folder.h"
 

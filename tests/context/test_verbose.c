@@ -6,10 +6,6 @@
  * either. */
 #include <fcntl.h>
 #include <locale.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,10 +34,7 @@ static void use(const char *verbose, float result[ROWS * OUT])
                       w = test_new_mat_of(context, "w", OUT, IN, numbers),
                       y = test_new_mat(context, ROWS, OUT);
     for (int i = 0; i < 2; i++) {
-        cl_event event = NULL;
-        TEST_OK(clprune_gemm(context, false, true, 1.0f, 0.0f, x, w, y, &event));
-        assert_non_null(event);
-        TEST_CL(clReleaseEvent(event));
+        TEST_EVENT(clprune_gemm(context, false, true, 1.0f, 0.0f, x, w, y, &event));
         TEST_OK(clprune_activation_forward(
             context, CLPRUNE_ACTIVATION_RELU, 0, 0, y, CLPRUNE_NO_MAT, y, NULL, NULL));
     }
@@ -220,9 +213,9 @@ static void silent(NO_ROW)
     bad[2] = test_create((clprune_context_options){.kernels = 99}, &none);
     clprune_context_destroy(context);
     redirect(NULL);
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+    for (size_t i = 0; i < COUNT_OF(good); i++)
         assert_int_equal(good[i], CLPRUNE_SUCCESS);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
         assert_int_not_equal(bad[i], CLPRUNE_SUCCESS);
     char *text = test_file_read(path, &bytes);
     if (bytes > 0)
@@ -232,7 +225,7 @@ static void silent(NO_ROW)
 static void refused(NO_ROW)
 {
     const char *const values[] = {"3", "yes", "1:", "12", "1:/nowhere/calls.csv"};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    for (size_t i = 0; i < COUNT_OF(values); i++) {
         test_environment("CLPRUNE_VERBOSE", values[i]);
         test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_VERBOSE");
     }

@@ -1,7 +1,4 @@
 /* Status codes, their names and texts; the names of memory categories. */
-#include <stdio.h>
-#include <string.h>
-
 #include "support/test_device.h"
 
 typedef struct status_row {
@@ -16,7 +13,7 @@ static const status_row rows[] = {
 #undef ROW
 };
 
-enum { ROWS = sizeof rows / sizeof rows[0] };
+enum { ROWS = COUNT_OF(rows) };
 
 static void name_and_text(void **state)
 {
@@ -56,7 +53,7 @@ static void values_stay(NO_ROW)
 static void unknown_status(NO_ROW)
 {
     static const int strange[] = {-1, 1, 9, 14, 51, 1000};
-    for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(strange); i++) {
         const clprune_status status = (clprune_status)strange[i];
         assert_string_equal(clprune_status_name(status), "CLPRUNE_UNKNOWN_STATUS");
         assert_true(strlen(clprune_status_string(status)) > 10);
@@ -122,8 +119,7 @@ static void version(NO_ROW)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < ROWS; i++)
-        test_add(&list, name_and_text, &rows[i], "name and text of %s", rows[i].name);
+    TEST_ADD_EACH(&list, name_and_text, rows, "name and text of %s");
     test_add(&list, values_stay, NULL, "the values stay what they were");
     test_add(&list, unknown_status, NULL, "unknown statuses have a name and a text");
     test_add(&list, categories, NULL, "names of memory categories");

@@ -1,7 +1,4 @@
 /* On CPUs, weight gradients have the same bits with any number of compute units. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "runtime/context/context_private.h"
 #include "support/test_buffer.h"
 #include "support/test_rng.h"
@@ -104,7 +101,7 @@ static void any_number(void **state)
     const uint32_t real = test_context()->facts.compute_units;
     if (clprune_context_kernels(test_context()) != CLPRUNE_KERNELS_VECTOR)
         skip(); /* the tiled family splits its sums by their number */
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i];
         const size_t bytes = s->out *
                              (s->kind == CONV            ? 9 * s->cols
@@ -112,7 +109,7 @@ static void any_number(void **state)
                                                          : s->cols) *
                              sizeof(float);
         float *want = NULL;
-        for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+        for (size_t u = 0; u < COUNT_OF(units); u++) {
             pretend(units[u]);
             float *got = gradient(s, &row->keep);
             if (want == NULL)
@@ -127,7 +124,6 @@ static void any_number(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        test_add(&list, any_number, &rows[i], "%s", rows[i].name);
+    TEST_ADD_EACH(&list, any_number, rows, "%s");
     return test_run_on_each_device("compute_units", &list);
 }

@@ -1,9 +1,5 @@
 /* The tuning table: built-in rows, the file that overrides them, every refusal, and products that
  * stay right under odd but legal parameters. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "ref/bspmm_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
@@ -108,7 +104,7 @@ static void built_in_by_device(NO_ROW)
         {"AuthenticAMD", "cpu-avx2", CL_DEVICE_TYPE_CPU, 8},
         {"AMD", "gpu", CL_DEVICE_TYPE_GPU, 16},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         clprune_device_info device = {.type = cases[i].type,
             .vector_width = cases[i].width,
             .compute_units = 2,
@@ -154,7 +150,7 @@ static void override(NO_ROW)
     };
     clprune_tuning_parameter before[MOST_PARAMETERS], after[MOST_PARAMETERS];
     const size_t count = parameters_of(test_context(), before);
-    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+    for (size_t t = 0; t < COUNT_OF(texts); t++) {
         clprune_context *context = open_tuned(texts[t]);
         assert_int_equal(parameters_of(context, after), count);
         for (size_t i = 0; i < count; i++)
@@ -170,7 +166,7 @@ static void not_for_this_device(NO_ROW)
 {
     static const char *const texts[] = {"clprune_tuning = 1\nend\n",
         "clprune_tuning = 1\ndevice = other\ngemm.panel_depth = 77\nend\n"};
-    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+    for (size_t t = 0; t < COUNT_OF(texts); t++)
         assert_string_equal(clprune_context_tuning_source(open_tuned(texts[t])),
             clprune_context_tuning_source(test_context()));
     (void)open_with("");
@@ -365,9 +361,9 @@ static void gemm_under(clprune_context *context, const char *text, bool ta, bool
     static const size_t gaps[3] = {3, 1, 2};
     char label[1024];
     (void)snprintf(label, sizeof label, "\n%s", text);
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (size_t s = 0; s < COUNT_OF(shapes); s++)
         test_product(context, shapes[s], ta, tb, 0.5f, -1, gaps, label);
-    for (size_t s = 0; full && s < sizeof narrow / sizeof *narrow; s++)
+    for (size_t s = 0; full && s < COUNT_OF(narrow); s++)
         test_product(context, narrow[s], ta, tb, 0.5f, -1, gaps, label);
 }
 
@@ -415,7 +411,7 @@ static void sparse_products(void **state)
     const char *const *text = *state;
     const size_t left_out = full ? 3 : 1 + (size_t)(text - odd) % 2; /* one less to compile for */
     clprune_context *context = open_tuned(*text);
-    for (size_t i = 0; i < sizeof descs / sizeof *descs; i++)
+    for (size_t i = 0; i < COUNT_OF(descs); i++)
         if (i != left_out) {
             bspmm_under(context, *text, true, descs[i]);
             bspmm_under(context, *text, false, descs[i]);
@@ -446,12 +442,12 @@ int main(int argc, char **argv)
     test_add(&list, built_in_is_legal, NULL, "the built-in row is legal");
     test_add(&list, override, NULL, "the row for this device overrides");
     test_add(&list, not_for_this_device, NULL, "nothing for this device");
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+    for (size_t i = 0; i < COUNT_OF(refusals); i++)
         test_add(&list, refusal_of_file, &refusals[i], "refused: %.120s", refusals[i].part);
     test_add(&list, refusal_of_path, NULL, "refused: no file, a folder, a large file");
     test_add(&list, truncated, NULL, "refused: every truncation");
     test_add(&list, incomplete_blast, NULL, "CLBlast kernels in part");
-    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+    for (size_t i = 0; i < COUNT_OF(odd); i++) {
         test_add(&list, dense_products, odd[i], "gemm, odd tuning %zu", i);
         test_add(&list, sparse_products, &odd[i], "bspmm, odd tuning %zu", i);
     }

@@ -2,10 +2,6 @@
  * with a text, and its next call works. CTest loads the layer; without it the program is skipped.
  *
  * Also queries of the device, and a platform without devices. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/fault_control.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
@@ -52,7 +48,7 @@ static void queries(void **state)
         NULL, test_text("%zu:%zu", first.platform_index, first.device_index), first.platform};
     const char *function = *state;
     unsigned failures = 0;
-    for (size_t s = 0; s < sizeof selections / sizeof selections[0]; s++)
+    for (size_t s = 0; s < COUNT_OF(selections); s++)
         for (unsigned at = 1;; at++) {
             const clprune_context_options options = {
                 .device = selections[s], .cache_dir = "off", .precision = CLPRUNE_PRECISION_TF32};
@@ -138,7 +134,7 @@ static void texts(void **state)
         {"clGetKernelWorkGroupInfo", CL_INVALID_VALUE, CLPRUNE_OPENCL_ERROR,
             {"clGetKernelWorkGroupInfo of CL_KERNEL_WORK_GROUP_SIZE failed with "}},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         clprune_context *context = create(kernels);
         const clprune_mat mat = test_new_mat(context, 10, 100);
         layer.arm(rows[i].function, 1, rows[i].code, true);

@@ -113,10 +113,8 @@ static void values(void **state)
     test_mat mdy = test_mat_make(p.out, p.cols, s->gap + 2, dy);
     test_mat mdx = test_mat_make(p.in, p.cols, s->gap, NULL);
     test_mat positions = test_mat_make(p.out, p.sizes.cols, s->gap, NULL);
-    cl_event event = NULL;
-    TEST_OK(clprune_max_pool_forward(
+    TEST_EVENT(clprune_max_pool_forward(
         context, &p.given, p.batch, p.image, mx.mat, my.mat, positions.mat, &event));
-    layer_event(event);
     layer_check("y", &my, y_want, exact, "forward");
     check_positions(&positions, p.cols, taps);
     TEST_OK(clprune_max_pool_forward(
@@ -125,9 +123,8 @@ static void values(void **state)
     test_mat_unchanged(&mx, "x");
     float *packed = test_mat_get(&positions, "positions");
     test_mat_set(&positions, packed);
-    TEST_OK(clprune_max_pool_backward(
+    TEST_EVENT(clprune_max_pool_backward(
         context, &p.given, p.batch, p.image, mdy.mat, positions.mat, mdx.mat, &event));
-    layer_event(event);
     layer_check("dx", &mdx, dx_want, bound, "backward");
     test_mat_unchanged(&mdy, "dy");
     test_mat_unchanged(&positions, "positions");
@@ -159,10 +156,8 @@ static void normalised(void **state)
         rows[i] = clprune_mat_rows(bn_mats.mat, i, 1);
     const clprune_batch_norm bn = {rows[0], rows[1], rows[2], rows[3]};
     const clprune_mat none = CLPRUNE_NO_MAT;
-    cl_event event = NULL;
-    TEST_OK(clprune_max_pool_norm_forward(
+    TEST_EVENT(clprune_max_pool_norm_forward(
         context, &p.given, &bn, p.batch, p.image, mx.mat, my[0].mat, positions[0].mat, &event));
-    layer_event(event);
     TEST_OK(clprune_max_pool_backward(
         context, &p.given, p.batch, p.image, mdy.mat, positions[0].mat, dz[0].mat, NULL));
     TEST_OK(clprune_batch_norm_forward(context, &bn, true, mx.mat, none, relu.mat, none, NULL));
@@ -186,9 +181,8 @@ static void normalised(void **state)
 
 /* One window of 3 x 3: the rules for equal maxima, NaN and infinities, and a dy of NaN, which
  * reaches its own pixel only. */
-static void special_values(void **state)
+static void special_values(NO_ROW)
 {
-    (void)state;
     const float inf = INFINITY, nan_ = NAN;
     const struct {
         float x[9];
@@ -200,7 +194,7 @@ static void special_values(void **state)
     clprune_context *context = test_context();
     const clprune_max_pool_desc desc = {.kernel = {3, 3}};
     const clprune_extent image = {3, 3};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const float dy = NAN;
         test_mat x = test_mat_make(9, 1, 0, cases[i].x), y = test_mat_make(1, 1, 0, NULL);
         test_mat positions = test_mat_make(1, 2, 0, NULL), d = test_mat_make(1, 1, 0, &dy);
@@ -219,9 +213,8 @@ static void special_values(void **state)
 }
 
 /* A kernel of more taps than 4 bits hold still serves inference. */
-static void wide_kernel(void **state)
+static void wide_kernel(NO_ROW)
 {
-    (void)state;
     const problem p = {.desc = {{5, 4}, {2, 2}, {2, 2}, {0}}, .image = {9, 8}, .cols = 6};
     const clprune_extent output = clprune_max_pool_output(&p.desc, p.image);
     const size_t out = output.height * output.width;
@@ -251,9 +244,8 @@ static double loss(void *user, const double *x)
     return total;
 }
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     float *x = test_new_normal(84, COUNT), *dy = test_new_normal(85, OUT_COUNT);
     double *wide = layer_widen(COUNT, x);
@@ -269,9 +261,8 @@ static void slopes(void **state)
 }
 
 /* Windows and images; test_invalid_many.c has the matrices. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     const clprune_max_pool_desc good = {{3, 3}, {2, 2}, {1, 1}, {0}};
@@ -298,7 +289,7 @@ static void invalid(void **state)
         {{{3, 3}, {2, 2}, {1, 1}, {0, 1}}, {4, 6}, "reserved"},
         {{{3, 6}, {2, 1}, {1, 0}, {0}}, {4, 6}, "at most 16 taps"},
         {{{SIZE_MAX, 1}, {2, 2}, {SIZE_MAX / 2, 0}, {0}}, {4, 6}, "larger than"}};
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(refused); i++) {
         const clprune_max_pool_desc *d = &refused[i].desc;
         TEST_FAILS(FORWARD(context, d, 2, refused[i].image, x, y, p), bad, refused[i].text);
         TEST_FAILS(BACKWARD(context, d, 2, refused[i].image, y, p, x), bad, refused[i].text);
@@ -324,7 +315,7 @@ static void invalid(void **state)
     TEST_FAILS(NORM_FORWARD(context, &taps16, &bn, 2, image, x, y, p), bad, "at most 15 taps");
     assert_null(event);
     test_mat *mats[] = {&mx, &my, &mp};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(mats); i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
     }
 }
@@ -332,7 +323,7 @@ static void invalid(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i];
         test_add(&list, values, s,
             "%zu x %zu, stride %zu, padding %zu, %zu of %zu x %zu x %zu + %zu", s->kernel.height,

@@ -152,17 +152,15 @@ static clprune_status call_in_parts(const layer_call *c)
 static const layer_case in_parts = {"backward in parts", BACKWARD_OPERANDS(LAYER_SUM | LAYER_NEAR),
     call_in_parts, ref_backward, NULL};
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const shape s = {{2, 6, 9, 3, 5}, 2, 0};
     layer_slopes_of(&forward, &backward, &s, (layer_steps){1e-4, 1e-8, 1e-2, 1e-3, 1e-6});
 }
 
 /* What test_invalid_many.c does not have: descriptions and batches. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     static const struct {
         clprune_patch_embed_desc desc;
         size_t batch;
@@ -182,8 +180,8 @@ static void invalid(void **state)
     test_mat images = test_mat_make(3, 48, 0, NULL), w = test_mat_make(5, 8, 0, NULL);
     test_mat b = test_mat_make(1, 5, 0, NULL), y = test_mat_make(18, 5, 0, NULL);
 
-    for (size_t i = 0; i <= sizeof rows / sizeof rows[0]; i++) {
-        const bool no_desc = i == sizeof rows / sizeof rows[0];
+    for (size_t i = 0; i <= COUNT_OF(rows); i++) {
+        const bool no_desc = i == COUNT_OF(rows);
         const clprune_patch_embed_desc *desc = no_desc ? NULL : &rows[i].desc;
         const size_t batch = no_desc ? 3 : rows[i].batch;
         const clprune_status status = no_desc ? CLPRUNE_INVALID_ARGUMENT : rows[i].status;
@@ -203,7 +201,7 @@ int main(void)
 {
     static const layer_case *const cases[] = {&forward, &backward, &in_parts};
     test_list list = {0};
-    for (size_t i = 0; i < 3 * sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < 3 * COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i / 3];
         const clprune_patch_embed_desc *d = &s->desc;
         if (cases[i % 3] != &in_parts || s->batch > 0)

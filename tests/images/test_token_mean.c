@@ -67,16 +67,14 @@ static const layer_case backward = {"backward",
     {{"dy", LAYER_IN, size_means}, {"dx", LAYER_OUT, size_tokens}}, call_backward, ref_backward,
     NULL};
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const shape few = {3, 7, 18, 0};
     layer_slopes_of(&forward, &backward, &few, (layer_steps){1e-3, 1e-8, 1e-2, 1e-3, 1e-6});
 }
 
-static void many_samples(void **state)
+static void many_samples(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     test_mat x = test_mat_make(12, 5, 0, NULL), y = test_mat_make(3, 5, 0, NULL);
     TEST_FAILS(clprune_token_mean_forward(context, SIZE_MAX, 4, x.mat, y.mat, NULL),
@@ -91,7 +89,7 @@ int main(void)
 {
     static const layer_case *const cases[] = {&forward, &backward};
     test_list list = {0};
-    for (size_t i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < 2 * COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i / 2];
         layer_add_one(&list, cases[i % 2], s, "%zu x %zu tokens x %zu + %zu", s->batch, s->tokens,
             s->cols, s->gap);

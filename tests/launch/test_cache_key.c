@@ -1,7 +1,6 @@
 /* The key of a program cache file covers everything that a binary depends on; a full disk does no
  * harm. */
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/sha256.h"
@@ -59,7 +58,7 @@ static const struct {
     bool platform;
 } fields[] = {{CL_DEVICE_NAME, false}, {CL_DEVICE_VENDOR, false}, {CL_DRIVER_VERSION, false},
     {CL_DEVICE_VERSION, false}, {CL_PLATFORM_VERSION, true}};
-enum { FIELDS = sizeof fields / sizeof fields[0] };
+enum { FIELDS = COUNT_OF(fields) };
 
 /* Another device, driver or platform, be it by a letter, has a file of its own. */
 static void each_field_of_the_key(NO_ROW)

@@ -4,9 +4,6 @@
  *
  * Processes are killed also in a write; the temporary files of dead processes go. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>

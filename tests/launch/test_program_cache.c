@@ -4,9 +4,6 @@
  * A file of another user or key, a link, a FIFO and a folder in a file's place never reach the
  * driver. */
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -124,7 +121,7 @@ static void wrong_mode(NO_ROW)
 {
     test_stocked s = test_stock();
     static const mode_t modes[] = {0620, 0602, 0666, 0777};
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(modes); i++) {
         assert_int_equal(chmod(s.file, modes[i]), 0);
         test_check_healed(&s, "a file that others may write");
     }
@@ -211,7 +208,7 @@ static void unusable_folders(NO_ROW)
 {
     static const mode_t modes[] = {0777, 0770, 0702};
     const char *base = test_folder();
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(modes); i++) {
         const char *path = test_text("%s/open%zu", base, i);
         assert_int_equal(mkdir(path, 0700), 0);
         assert_int_equal(chmod(path, modes[i]), 0);
@@ -225,7 +222,7 @@ static void unusable_folders(NO_ROW)
     assert_int_equal(mkdir(other, 0700), 0);
     assert_int_equal(symlink(other, test_text("%s/link", base)), 0);
     static const char *const ends[] = {"", "/", "//", "/.", "/./"};
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
         check_off(test_text("%s/link%s", base, ends[i]), true);
         assert_int_equal(test_folder_count(other, NULL), 0);
     }
@@ -321,7 +318,7 @@ static void build_failure(NO_ROW)
     };
     static const char *const files[] = {"cl/prelude/common.clh:", "cl/prelude/rowwise.clh:", "cl/"};
     clprune_context *context = test_context();
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const clprune__kernel *kernel = (const clprune__kernel *)&rows;
         const clprune_cache_stats before = clprune_context_cache_stats(context);
         TEST_FAILS(clprune__kernel_get(context, &test_fill_kernel, rows[i].defines, &kernel),

@@ -5,12 +5,6 @@
  * The smaller group is remembered and logged. A convolution takes no more local memory than the
  * device has. Many rows, columns, pixels or samples take no more groups along the second and third
  * dimension than the device has. */
-#include <CL/cl.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/device_layer.h"
 #include "support/test_compare.h"
 #include "support/test_objects.h"
@@ -426,10 +420,8 @@ int main(void)
         return TEST_SKIPPED;
     }
     test_list list = {0};
-    for (size_t i = 0; i < sizeof smaller_rows / sizeof smaller_rows[0]; i++)
-        test_add(&list, smaller, &smaller_rows[i], "smaller: %s", smaller_rows[i].name);
-    for (size_t i = 0; i < sizeof refused_rows / sizeof refused_rows[0]; i++)
-        test_add(&list, refused, &refused_rows[i], "refused: %s", refused_rows[i].name);
+    TEST_ADD_EACH(&list, smaller, smaller_rows, "smaller: %s");
+    TEST_ADD_EACH(&list, refused, refused_rows, "refused: %s");
     test_add(&list, local_memory, NULL, "local memory");
     test_add(&list, many_groups, NULL, "many groups");
     test_add(&list, many_samples, NULL, "many samples");

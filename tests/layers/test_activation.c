@@ -2,10 +2,6 @@
  * gelu_code.h, on what is kept or restored, in parts, with any beta.
  *
  * Overlaps of arguments with a dense store. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
 #include "support/test_rng.h"
@@ -71,12 +67,9 @@ static void there_and_back(void **state)
     const size_t parts[2][2] = {{r->batch - 1, 1}, {0, r->batch - 1}};
     for (int i = 0; i < 2; i++) {
         const size_t first = parts[i][0] * r->rows, part = parts[i][1] * r->rows;
-        cl_event event = NULL;
-        TEST_OK(clprune_activation_forward(context, r->activation, parts[i][0], parts[i][1],
+        TEST_EVENT(clprune_activation_forward(context, r->activation, parts[i][0], parts[i][1],
             clprune_mat_rows(mx.mat, first, part), mb.mat, clprune_mat_rows(my.mat, first, part),
             saved, &event));
-        assert_non_null(event);
-        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     }
     TEST_OK(clprune_activation_forward(
         context, r->activation, 0, r->batch, plain_x.mat, mb.mat, plain_y.mat, NULL, NULL));
@@ -93,11 +86,8 @@ static void there_and_back(void **state)
     test_mat mdy = test_mat_make(tokens, r->cols, 1, dy);
     test_mat mdx = test_mat_make(tokens, r->cols, 3, NULL);
     test_mat mdb = test_mat_make(1, r->cols, 0, old);
-    cl_event event = NULL;
-    TEST_OK(clprune_activation_backward(context, r->activation, 0, r->batch, saved, mdy.mat,
+    TEST_EVENT(clprune_activation_backward(context, r->activation, 0, r->batch, saved, mdy.mat,
         &(clprune_grads){.dx = mdx.mat, .db = mdb.mat, .beta = 0.5f}, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     float *dx = test_mat_get(&mdx, "dx"), *db = test_mat_get(&mdb, "db");
     for (size_t i = 0; i < count; i++) {
         const double want = (double)slope[i] * (double)dy[i];
@@ -125,9 +115,8 @@ static void there_and_back(void **state)
     clprune_saved_destroy(saved);
 }
 
-static void refused(void **state)
+static void refused(NO_ROW)
 {
-    (void)state;
     enum { TOKENS = 4, COLS = 9 };
     clprune_context *context = test_context(), *other = NULL;
     const clprune_keep keeps[] = {{.form = CLPRUNE_FORM_MASK},
@@ -177,9 +166,8 @@ static void refused(void **state)
 }
 
 /* Empty matrices without a buffer, such as wrapped ones, are neither absent nor the same matrix. */
-static void no_samples(void **state)
+static void no_samples(NO_ROW)
 {
-    (void)state;
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const clprune_mat empty = clprune_mat_of(NULL, 0, 9), none = CLPRUNE_NO_MAT;
     clprune_saved *saved = NULL;
@@ -192,15 +180,14 @@ static void no_samples(void **state)
 }
 
 /* No samples take no scratch, whatever a sample of them would take. */
-static void no_scratch(void **state)
+static void no_scratch(NO_ROW)
 {
-    (void)state;
     const clprune_form forms[] = {CLPRUNE_FORM_QUANTISED, CLPRUNE_FORM_GELU_CODE};
     const clprune_mat empty = clprune_mat_of(NULL, 0, 1024), none = CLPRUNE_NO_MAT;
     clprune_context *context = NULL;
     TEST_OK(test_create(
         (clprune_context_options){.kernels = clprune_context_kernels(test_context())}, &context));
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    for (size_t i = 0; i < COUNT_OF(forms); i++) {
         const clprune_keep keep = {.form = forms[i], .bits = 4};
         clprune_saved *saved = NULL;
         TEST_OK(clprune_saved_create(context, "s", &keep, 1, 4096, 1024, &saved));
@@ -216,9 +203,8 @@ static void no_scratch(void **state)
 
 /* With a DENSE store the matrix that it keeps may be its own memory; nothing else may overlap it.
  */
-static void own_memory(void **state)
+static void own_memory(NO_ROW)
 {
-    (void)state;
     enum { SAMPLES = 3, ROWS = 2, COLS = 9, COUNT = 2 };
     const clprune_activation relu = CLPRUNE_ACTIVATION_RELU, gelu = CLPRUNE_ACTIVATION_GELU;
     clprune_context *context = test_context();
@@ -268,9 +254,8 @@ static void own_memory(void **state)
 }
 
 /* A DENSE store is read in place: GELU takes no scratch, ReLU 8 MiB and their bits. */
-static void dense_scratch(void **state)
+static void dense_scratch(NO_ROW)
 {
-    (void)state;
     enum { SAMPLES = 10, ROWS = 400, COLS = 2000 };
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const size_t most[] = {[CLPRUNE_ACTIVATION_RELU] = 9 << 20, [CLPRUNE_ACTIVATION_GELU] = 0};
@@ -293,8 +278,7 @@ static void dense_scratch(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        test_add(&list, there_and_back, &rows[i], "%s", rows[i].name);
+    TEST_ADD_EACH(&list, there_and_back, rows, "%s");
     test_add(&list, refused, NULL, "what is refused");
     test_add(&list, no_samples, NULL, "empty matrices without a buffer");
     test_add(&list, no_scratch, NULL, "no samples take no scratch");

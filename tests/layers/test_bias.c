@@ -83,9 +83,8 @@ static const layer_case bias_tokens = {"bias of tokens",
     ref_bias_tokens, NULL};
 
 /* These functions are internal, and so not in the table of test_invalid_many.c. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
     test_mat x = test_mat_make(6, 5, 0, NULL), row = test_mat_make(1, 5, 0, NULL);

@@ -3,8 +3,6 @@
  * Strides, dilations, paddings above the kernel, images wider than local memory. dx also on top of
  * a gradient. dw of a form is dw of the restored tensor. */
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "ops/conv/conv_private.h"
 #include "ref/conv_ref.h"
@@ -220,9 +218,8 @@ static void of_many_taps(void **state)
 }
 
 /* Descriptions that are refused when a layer is made, or that fit no image (CLPRUNE_SUCCESS). */
-static void invalid_descriptions(void **state)
+static void invalid_descriptions(NO_ROW)
 {
-    (void)state;
     static const struct {
         clprune_conv2d_desc desc;
         clprune_extent image;
@@ -250,7 +247,7 @@ static void invalid_descriptions(void **state)
             CLPRUNE_SUCCESS, "a side is more than"},
     };
     const clprune_extent image = {5, 5};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
         clprune_conv2d *layer = NULL;
         assert_int_equal(clprune_conv2d_output(&bad[i].desc, bad[i].image).height, 0);
         assert_non_null(strstr(clprune_last_error(NULL), bad[i].text));
@@ -266,9 +263,8 @@ static void invalid_descriptions(void **state)
 }
 
 /* What test_invalid_many.c does not have: images, stores and what goes together. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     const clprune_conv2d_desc desc = {.in = 4, .out = 4, .kernel = {3, 3}};
     const clprune_extent image = {5, 5}, small = {2, 5};
     const clprune_mat none = CLPRUNE_NO_MAT;
@@ -302,9 +298,8 @@ static void invalid(void **state)
 }
 
 /* A forward pass without images leaves the store as it is, also one of another layer's shape. */
-static void no_images(void **state)
+static void no_images(NO_ROW)
 {
-    (void)state;
     const clprune_conv2d_desc desc = {.in = 4, .out = 5, .kernel = {3, 3}};
     const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f};
     const clprune_extent image = {5, 5};
@@ -329,9 +324,8 @@ static void no_images(void **state)
 
 /* Kernels for GPUs number the pixels of an image and its results in 31 bits; beyond, images are
  * restored. */
-static void many_pixels(void **state)
+static void many_pixels(NO_ROW)
 {
-    (void)state;
     static const struct {
         clprune_extent image, padding;
         bool prunes;
@@ -339,7 +333,7 @@ static void many_pixels(void **state)
         {{32767, 65536}, {1, 0}, false}};
     if (clprune_context_kernels(test_context()) != CLPRUNE_KERNELS_TILED)
         skip();
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         clprune__conv conv = {.batch = 1,
             .in = 1,
             .out = 1,
@@ -358,9 +352,8 @@ static void many_pixels(void **state)
     }
 }
 
-static void weights_order(void **state)
+static void weights_order(NO_ROW)
 {
-    (void)state;
     enum { OUT = 2, IN = 3, TAPS = 6 };
     const clprune_extent kernel = {2, 3};
     float oihw[OUT * IN * TAPS], weights[OUT * IN * TAPS], back[OUT * IN * TAPS];
@@ -382,12 +375,11 @@ static void weights_order(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
         if (is_wanted(&rows[i].r))
             test_add(&list, against_reference, &rows[i], "reference: %s", rows[i].name);
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
-        test_add(&list, of_restored, &forms[i], "restored: %s", forms[i].name);
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0] && !test_small(); i++)
+    TEST_ADD_EACH(&list, of_restored, forms, "restored: %s");
+    for (size_t i = 0; i < COUNT_OF(forms) && !test_small(); i++)
         if (forms[i].keep.centre == CLPRUNE_CENTRE_SAMPLE)
             test_add(&list, of_many_taps, &forms[i], "many taps: %s", forms[i].name);
     test_add(&list, invalid_descriptions, NULL, "invalid descriptions");

@@ -46,10 +46,8 @@ static void check_forward(size_t batch, size_t classes, size_t gap, float smooth
     test_mat loss = test_mat_make(batch, 1, gap, NULL), loss2 = test_mat_make(batch, 1, 0, NULL);
     test_mat hit = test_mat_make(batch, 1, gap + 1, NULL);
     test_buf label_buffer = test_buf_make(batch * sizeof *labels, labels);
-    cl_event event = NULL;
-    TEST_OK(clprune_cross_entropy_forward(
+    TEST_EVENT(clprune_cross_entropy_forward(
         context, smoothing, in.mat, label_buffer.buffer, log_p.mat, loss.mat, hit.mat, &event));
-    layer_event(event);
     layer_check("log_p", &log_p, want.log_p, want.log_p_bound, what);
     layer_check("loss", &loss, want.loss, want.loss_bound, what);
     layer_check("hit", &hit, want.hit, want.hit_bound, what);
@@ -84,10 +82,8 @@ static void backward(void **state)
     test_mat in = test_mat_make(s->batch, s->classes, s->gap, log_p);
     test_mat out = test_mat_make(s->batch, s->classes, s->gap + 1, NULL);
     test_buf label_buffer = test_buf_make(s->batch * sizeof *labels, labels);
-    cl_event event = NULL;
-    TEST_OK(clprune_cross_entropy_backward(
+    TEST_EVENT(clprune_cross_entropy_backward(
         context, s->smoothing, scale, in.mat, label_buffer.buffer, out.mat, &event));
-    layer_event(event);
     layer_check("dlogits", &out, want, bound, "backward");
     test_mat_unchanged(&in, "log_p");
     TEST_OK(clprune_cross_entropy_backward(
@@ -96,9 +92,8 @@ static void backward(void **state)
     test_buf_unchanged(&label_buffer, "labels");
 }
 
-static void ties(void **state)
+static void ties(NO_ROW)
 {
-    (void)state;
     enum { CLASSES = 37 };
     float logits[6 * CLASSES];
     for (int i = 0; i < 6 * CLASSES; i++)
@@ -108,9 +103,8 @@ static void ties(void **state)
     check_forward(6, CLASSES, 0, 0.1f, logits, labels, "ties");
 }
 
-static void bad_labels(void **state)
+static void bad_labels(NO_ROW)
 {
-    (void)state;
     float *logits = test_new_normal(63, 7 * 5);
     const int32_t labels[7] = {0, -1, 4, 5, INT32_MAX, INT32_MIN, 2};
     check_forward(7, 5, 2, 0.1f, logits, labels, "labels out of range");
@@ -126,16 +120,14 @@ static void bad_labels(void **state)
 }
 
 /* No classes: every label is out of range. */
-static void no_classes(void **state)
+static void no_classes(NO_ROW)
 {
-    (void)state;
     const int32_t labels[3] = {0, 0, 0};
     check_forward(3, 0, 0, 0.1f, NULL, labels, "no classes");
 }
 
-static void special_values(void **state)
+static void special_values(NO_ROW)
 {
-    (void)state;
     const float inf = INFINITY;
     const float logits[9 * 3] = {1e30f, -1e30f, 0, -3e37f, 3e38f, 0, 1e4f, 1e4f, 1e4f - 1, NAN, 1,
         2, 1, 2, -inf, inf, 1, 2, -inf, -inf, -inf, 100, 0, -100, -1e4f, -1e4f, -1e4f};
@@ -185,9 +177,8 @@ static double loss_device(void *user, const double *logits)
     return sum / (double)p->batch;
 }
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     int32_t *labels = labels_new(6, 21);
     problem p = {6, 21, 0.1f, labels};
     const size_t count = p.batch * p.classes;
@@ -201,15 +192,14 @@ static void slopes(void **state)
     layer_slopes("device", loss_device, &p, count, wide, grad, 1e-2, 2e-3);
 }
 
-static void invalid_smoothing(void **state)
+static void invalid_smoothing(NO_ROW)
 {
-    (void)state;
     static const float smoothings[] = {-0.1f, 1.0f, 2.0f, NAN, INFINITY};
     const int32_t zeros[4] = {0};
     test_mat x = test_mat_make(4, 6, 0, NULL), p = test_mat_make(4, 6, 0, NULL);
     test_mat loss = test_mat_make(4, 1, 0, NULL);
     const test_buf labels = test_buf_make(sizeof zeros, zeros);
-    for (size_t i = 0; i < sizeof smoothings / sizeof smoothings[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(smoothings); i++) {
         TEST_FAILS(clprune_cross_entropy_forward(test_context(), smoothings[i], x.mat,
                        labels.buffer, p.mat, loss.mat, CLPRUNE_NO_MAT, NULL),
             CLPRUNE_INVALID_ARGUMENT, "smoothing");
@@ -218,14 +208,14 @@ static void invalid_smoothing(void **state)
             CLPRUNE_INVALID_ARGUMENT, "smoothing");
     }
     test_mat *mats[] = {&x, &p, &loss};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(mats); i++)
         test_mat_unchanged(mats[i], "argument of a refused call");
 }
 
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i];
         test_add(&list, forward, s, "forward %zu x %zu + %zu, smoothing %g", s->batch, s->classes,
             s->gap, (double)s->smoothing);

@@ -104,9 +104,8 @@ static void compare(size_t count, const float *h, const char *what)
     layer_check("slope", &out, want, bound, what);
 }
 
-static void accuracy(void **state)
+static void accuracy(NO_ROW)
 {
-    (void)state;
     enum { COUNT = 65536 };
     static float h[COUNT];
     for (int i = 0; i < COUNT; i++)
@@ -117,12 +116,11 @@ static void accuracy(void **state)
     compare(COUNT, h, "powers of two");
 }
 
-static void special_values(void **state)
+static void special_values(NO_ROW)
 {
-    (void)state;
     static const float h[] = {INFINITY, -INFINITY, NAN, -NAN, 0.0f, -0.0f, 1e30f, -1e30f, 1e-45f,
         -1e-45f, 3.4e38f, -3.4e38f, 15.0f, -15.0f, 15.1f, -15.1f, 1.0f};
-    enum { COUNT = sizeof h / sizeof h[0] };
+    enum { COUNT = COUNT_OF(h) };
     compare(COUNT, h, "special values");
     /* Each alone, as a last column, and with a NaN beside it that must not spread. */
     for (size_t i = 0; i < COUNT; i++) {
@@ -133,9 +131,8 @@ static void special_values(void **state)
 }
 
 /* The backward passes get h + b. */
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const layer_shape shape = {60, 9, 0};
     const layer_steps steps = {1e-4, 1e-7, 1e-2, 1e-3, 1e-6};
     layer_case biased = forward;

@@ -17,7 +17,7 @@ typedef struct code_case {
 static const code_case code_cases[] = {
     {2, 8.04e-3, 0.182}, {4, 4.68e-4, 0.046}, {8, 1.77e-6, 0.0028}};
 
-enum { CODE_CASES = sizeof code_cases / sizeof code_cases[0], MOST_LEVELS = 256 };
+enum { CODE_CASES = COUNT_OF(code_cases), MOST_LEVELS = 256 };
 
 static size_t words_of(size_t cols, unsigned bits)
 {
@@ -230,9 +230,8 @@ static const layer_case both = {"both passes",
     call_both, NULL, NULL};
 
 /* As near to GELU's slopes as the codes allow. */
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const shape_case shape = {{60, 9, 0}, 8};
     layer_case exact = forward;
     exact.operands[1].change = layer_zeros;
@@ -245,7 +244,7 @@ static void special_values(void **state)
     const code_case *s = *state;
     static const float h[] = {INFINITY, -INFINITY, NAN, -NAN, 0.0f, -0.0f, 1e30f, -1e30f, 1e-45f,
         3.4e38f, -3.4e38f, 15.1f, -15.1f, 1.41421356f, -1.41421356f, 20, -20};
-    enum { COUNT = sizeof h / sizeof h[0] };
+    enum { COUNT = COUNT_OF(h) };
     clprune_context *context = test_context();
     double levels[MOST_LEVELS];
     const size_t words = words_of(COUNT, s->bits);
@@ -277,13 +276,12 @@ static void special_values(void **state)
 
 /* --- Invalid arguments --- */
 
-static void invalid_sizes(void **state)
+static void invalid_sizes(NO_ROW)
 {
-    (void)state;
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, over = CLPRUNE_SIZE_OVERFLOW;
     static const unsigned bad_bits[] = {0, 1, 3, 5, 6, 7, 9, 16, 32};
     clprune_gelu_code_sizes sizes;
-    for (size_t i = 0; i < sizeof bad_bits / sizeof bad_bits[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(bad_bits); i++) {
         sizes = (clprune_gelu_code_sizes){7, 7};
         assert_int_equal(clprune_gelu_code_size_query(2, 3, bad_bits[i], &sizes), bad);
         assert_true(sizes.cols == 0 && sizes.bytes == 0);
@@ -298,9 +296,8 @@ static void invalid_sizes(void **state)
 }
 
 /* Numbers of bits; test_invalid_many.c has the matrices. */
-static void invalid_bits(void **state)
+static void invalid_bits(NO_ROW)
 {
-    (void)state;
     static const struct {
         unsigned bits;
         clprune_status status;
@@ -310,7 +307,7 @@ static void invalid_bits(void **state)
     const clprune_mat none = CLPRUNE_NO_MAT;
     test_mat h = test_mat_make(4, 17, 0, NULL), g = test_mat_make(4, 17, 0, NULL);
     test_mat codes = test_mat_make(4, 3, 0, NULL);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         TEST_FAILS(clprune__gelu_code_forward(
                        test_context(), rows[i].bits, h.mat, none, g.mat, codes.mat, NULL),
             rows[i].status, rows[i].text);

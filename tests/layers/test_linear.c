@@ -123,10 +123,8 @@ static void tensors_close(tensors *t)
 /* A forward pass that fills the store. */
 static void pass_forward(const tensors *t, size_t batch, clprune_mat b, clprune_mat y)
 {
-    cl_event event = NULL;
-    TEST_OK(
+    TEST_EVENT(
         clprune_linear_forward(t->layer, batch, t->m[X].mat, t->m[W].mat, b, y, t->saved, &event));
-    layer_event(event);
 }
 
 static void check(const char *what, const test_mat *m, gemm_ref ref, const linear_row *r)
@@ -158,10 +156,8 @@ static void against_reference(void **state)
     pass_forward(&t, r->batch, r->bias ? t.m[B].mat : CLPRUNE_NO_MAT, t.m[Y].mat);
     test_mat_unchanged(&t.m[X], "x");
     TEST_OK(clprune_mat_fill(test_context(), NAN, t.m[X].mat, NULL)); /* x is long gone */
-    cl_event event = NULL;
-    TEST_OK(clprune_linear_backward(t.layer, r->batch, t.saved, t.m[DY].mat, t.m[W].mat,
+    TEST_EVENT(clprune_linear_backward(t.layer, r->batch, t.saved, t.m[DY].mat, t.m[W].mat,
         &(clprune_grads){.dx = t.m[DX].mat, .dw = t.m[DW].mat, .db = t.m[DB].mat}, &event));
-    layer_event(event);
     if (r->tokens) {
         check("y", &t.m[Y], token_linear_ref_forward(r->batch, r->in, r->out, d, x, w, b), r);
         check("dx", &t.m[DX], token_linear_ref_dx(r->batch, r->in, r->out, d, dy, w), r);
@@ -198,12 +194,10 @@ static void skipped_outputs(void **state)
             test_mat_set(&t.m[DX + i], NULL);
             given[i] = wanted & 1 << i ? t.m[DX + i].mat : CLPRUNE_NO_MAT;
         }
-        cl_event event = NULL;
         /* What a skipped output alone needs may be missing: w for dx, the kept x for dw. */
-        TEST_OK(clprune_linear_backward(t.layer, r->batch, wanted & 2 ? t.saved : NULL, t.m[DY].mat,
-            wanted & 1 ? t.m[W].mat : CLPRUNE_NO_MAT,
+        TEST_EVENT(clprune_linear_backward(t.layer, r->batch, wanted & 2 ? t.saved : NULL,
+            t.m[DY].mat, wanted & 1 ? t.m[W].mat : CLPRUNE_NO_MAT,
             &(clprune_grads){.dx = given[0], .dw = given[1], .db = given[2]}, &event));
-        layer_event(event);
         for (int i = 0; i < 3; i++) {
             const test_mat *out = &t.m[DX + i];
             const float *got = test_mat_get(out, names[i]);
@@ -220,9 +214,8 @@ static void skipped_outputs(void **state)
 }
 
 /* Sparsity 0: y and dw are those of dense products, bit for bit. */
-static void zero_sparsity_is_dense(void **state)
+static void zero_sparsity_is_dense(NO_ROW)
 {
-    (void)state;
     const linear_row r = {"linear", false, 3, 49, 64, 80, {0, 0}, 0, false};
     const clprune_mat none = CLPRUNE_NO_MAT;
     tensors t = tensors_open(&r, 91);
@@ -319,9 +312,8 @@ static void finite_differences(void **state)
 
 /* All blocks kept, of each value type, each here with another index: dw is the product with them.
  */
-static void narrow_values(void **state)
+static void narrow_values(NO_ROW)
 {
-    (void)state;
     enum { BATCH = 2, TOKENS = 6, IN = 20, OUT = 9 };
     for (int type = CLPRUNE_VALUES_FP32; type <= CLPRUNE_VALUES_INT8; type++) {
         static const clprune_index_type indices[] = {CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP,
@@ -368,9 +360,8 @@ static void narrow_values(void **state)
 
 /* A forward pass without samples leaves the store as it is, also one of another layer's shape; the
  * backward pass scales dw and db. */
-static void no_samples(void **state)
+static void no_samples(NO_ROW)
 {
-    (void)state;
     const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f};
     clprune_saved *saved;
     float *values = test_new_normal(111, 2 * 6 * 7);
@@ -401,9 +392,8 @@ static void no_samples(void **state)
 }
 
 /* No gradient may lie upon the store, which would count as stored: also not without dw. */
-static void upon_the_store(void **state)
+static void upon_the_store(NO_ROW)
 {
-    (void)state;
     enum { BATCH = 2, SIDE = 6 };
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     const clprune_mat none = CLPRUNE_NO_MAT;
@@ -453,9 +443,8 @@ static void run_rows(clprune_linear *layer, size_t length, size_t in, size_t out
 }
 
 /* dw of samples of one row has the same bits whatever stores the index. */
-static void one_row_indices(void **state)
+static void one_row_indices(NO_ROW)
 {
-    (void)state;
     static const clprune_index_type types[] = {CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP};
     static const clprune_value_type values[] = {CLPRUNE_VALUES_FP32, CLPRUNE_VALUES_INT8};
     enum { BATCH = 70, IN = 75, OUT = 20 };
@@ -492,9 +481,8 @@ static void one_row_indices(void **state)
 
 /* The number of rows is no define: after the shortest and the longest samples, which may take
  * different tiles, no other length builds a program. */
-static void lengths_build_nothing(void **state)
+static void lengths_build_nothing(NO_ROW)
 {
-    (void)state;
     static const size_t lengths[] = {7, 300, 16, 33, 50, 64, 100, 196, 197, 256};
     enum { IN = 48, OUT = 40 };
     clprune_context *context = test_context();
@@ -505,7 +493,7 @@ static void lengths_build_nothing(void **state)
             .form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f, .index_type = CLPRUNE_INDEX_BITMAP}};
     TEST_OK(clprune_linear_create(context, &desc, &layer));
     uint64_t after_two = 0;
-    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(lengths); i++) {
         run_rows(layer, lengths[i], IN, OUT);
         const clprune_cache_stats stats = clprune_context_cache_stats(context);
         const uint64_t programs = stats.builds + stats.disk_hits;
@@ -521,7 +509,7 @@ static void lengths_build_nothing(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_add(&list, against_reference, &rows[i], "reference: %s", rows[i].name);
         if (rows[i].batch > 0 && rows[i].tenths == 7)
             test_add(&list, skipped_outputs, &rows[i], "skipped outputs: %s", rows[i].name);

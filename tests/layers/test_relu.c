@@ -77,13 +77,12 @@ static const layer_case backward = {"backward",
         {"db", LAYER_OUT | LAYER_SUM | LAYER_OPTIONAL, layer_row}},
     call_backward, ref_backward, NULL};
 
-static void special_values(void **state)
+static void special_values(NO_ROW)
 {
-    (void)state;
     static const float x[] = {
         NAN, -NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-45f, -1e-45f, 3.4e38f, -3.4e38f};
     static const bool passes[32] = {1, 1, 1, 0, 0, 0, 1, 0, 1, 0};
-    enum { COUNT = sizeof x / sizeof x[0] };
+    enum { COUNT = COUNT_OF(x) };
     clprune_context *context = test_context();
     float bad[COUNT];
     for (size_t i = 0; i < COUNT; i++)
@@ -114,9 +113,8 @@ static void far_from_zero(const void *shape, size_t count, float *values)
         values[i] += copysignf(2, values[i]);
 }
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const layer_shape shape = {11, 37, 0};
     layer_case away = forward;
     away.operands[0].change = far_from_zero;
@@ -125,9 +123,8 @@ static void slopes(void **state)
     layer_slopes_of(&away, &backward, &shape, (layer_steps){1e-2, 1e-8, 1e-2, 1e-4, 1e-6});
 }
 
-static void sizes(void **state)
+static void sizes(NO_ROW)
 {
-    (void)state;
     clprune_relu_mask_sizes z = {7, 7};
     assert_int_equal(clprune_relu_mask_size_query(2, 3, NULL), CLPRUNE_INVALID_ARGUMENT);
     assert_int_equal(clprune_relu_mask_size_query(SIZE_MAX, 33, &z), CLPRUNE_SIZE_OVERFLOW);

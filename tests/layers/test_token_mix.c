@@ -123,7 +123,7 @@ static void ref_parts(const layer_data *d)
 {
     const shape *s = d->shape;
     size_t terms[DLS - DX + 1];
-    for (size_t i = 0; i < sizeof terms / sizeof terms[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(terms); i++)
         terms[i] = s->batch * s->tokens * (s->tokens + s->cols + 2);
     ref_bounded(d, terms);
 }
@@ -174,17 +174,15 @@ static void ref_forward(const layer_data *d)
 static const layer_case forward = {
     "forward", {INPUTS, {"y", LAYER_OUT, size_all}}, NULL, ref_forward, NULL};
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const shape s = {2, 6, 9, 0, 1};
     layer_slopes_of(&forward, &backward, &s, (layer_steps){1e-4, 1e-6, 0, 0, 1e-6});
 }
 
 /* What test_invalid_many.c does not have. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     test_mat all = test_mat_make(6, 5, 0, NULL), row = test_mat_make(1, 5, 0, NULL);
@@ -210,7 +208,7 @@ int main(void)
 {
     static const layer_case *const cases[] = {&backward, &single, &halves};
     test_list list = {0};
-    for (size_t i = 0; i < 3 * sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < 3 * COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i / 3];
         if (i % 3 == 0 || s->batch > 1)
             layer_add_one(&list, cases[i % 3], s, "%zu x %zu x %zu", s->batch, s->tokens, s->cols);

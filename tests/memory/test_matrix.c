@@ -1,7 +1,4 @@
 /* Matrices: write, read, fill and copy with strides, offsets and empty sizes. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "runtime/context/check.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
@@ -28,22 +25,13 @@ static void write_and_read(void **state)
     test_same_floats("read", s->rows, s->cols, back, values, "gap %zu", s->gap);
 }
 
-static void complete(cl_event event)
-{
-    assert_non_null(event);
-    TEST_CL(clWaitForEvents(1, &event));
-    TEST_CL(clReleaseEvent(event));
-}
-
 static void fill(void **state)
 {
     const shape *s = *state;
     static const float fills[] = {0.0f, -1.5f, 1e-40f, INFINITY};
-    for (size_t i = 0; i < sizeof fills / sizeof fills[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(fills); i++) {
         test_mat m = test_mat_make(s->rows, s->cols, s->gap, NULL);
-        cl_event event = NULL;
-        TEST_OK(clprune_mat_fill(test_context(), fills[i], m.mat, &event));
-        complete(event);
+        TEST_EVENT(clprune_mat_fill(test_context(), fills[i], m.mat, &event));
         float *got = test_mat_get(&m, "filled matrix"),
               *want = test_new_normal(1, s->rows * s->cols);
         for (size_t j = 0; j < s->rows * s->cols; j++)
@@ -59,9 +47,7 @@ static void copy(void **state)
     for (size_t gap = 0; gap < 3; gap += 2) {
         test_mat from = test_mat_make(s->rows, s->cols, s->gap, values);
         test_mat to = test_mat_make(s->rows, s->cols, gap, NULL);
-        cl_event event = NULL;
-        TEST_OK(clprune_mat_copy(test_context(), from.mat, to.mat, &event));
-        complete(event);
+        TEST_EVENT(clprune_mat_copy(test_context(), from.mat, to.mat, &event));
         float *got = test_mat_get(&to, "copy");
         test_same_floats("copy", s->rows, s->cols, got, values, "gaps %zu, %zu", s->gap, gap);
         test_mat_unchanged(&from, "source of a copy");
@@ -75,9 +61,7 @@ static void copy_to_another_stride(NO_ROW)
     test_mat whole = test_mat_make(10, 6, 0, values);
     const clprune_mat from = clprune_mat_rows(whole.mat, 0, 4);
     const clprune_mat to = {from.buffer, from.offset + 5 * 6, 4, 6, 7};
-    cl_event event = NULL;
-    TEST_OK(clprune_mat_copy(test_context(), from, to, &event));
-    complete(event);
+    TEST_EVENT(clprune_mat_copy(test_context(), from, to, &event));
     float *got = test_mat_get(&whole, "whole");
     for (size_t r = 0; r < 4; r++)
         memcpy(values + 5 * 6 + r * 7, values + r * 6, 6 * sizeof *values);
@@ -101,7 +85,7 @@ static void copy_side_by_side(NO_ROW)
         {2, 2, 7, 0, 5, true}, {0, 0, 11, 3, 1, true}, {0, 0, 5, 0, 6, false},
         {6, 0, 1, 0, 6, false}, {6, 0, 1, 1, 6, false}, {0, 0, 5, 2, 6, false},
         {4, 0, 4, 4, 3, false}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const size_t height = ROWS - 4;
         float *values = test_new_normal(6, ROWS * COLS);
         test_mat whole = test_mat_make(ROWS, COLS, 0, values);
@@ -301,7 +285,7 @@ static void other_bad_arguments(NO_ROW)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i];
         test_add(&list, write_and_read, s, "write, read %zu x %zu + %zu", s->rows, s->cols, s->gap);
         test_add(&list, fill, s, "fill %zu x %zu + %zu", s->rows, s->cols, s->gap);

@@ -1,11 +1,6 @@
 /* Buffers and the ledger: figures, budget, custom allocators, visiting.
  *
  * The caller's allocator and log may use the context, also while it is destroyed. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "runtime/memory/scratch.h"
 #include "support/test_folder.h"
 #include "support/test_objects.h"
@@ -82,7 +77,7 @@ static void budget(NO_ROW)
     static const char *const parts[] = {"too big", "401 bytes of device memory",
         "600 of 1000 bytes are in use", "or raise options.mem_limit"};
     cl_mem buffer = create(context, CLPRUNE_MEMORY_INPUT, "a", 600);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
         create_fails(context, "too big", 401, CLPRUNE_OUT_OF_DEVICE_MEMORY, parts[i]);
     create_fails(context, "far too big", SIZE_MAX, CLPRUNE_OUT_OF_DEVICE_MEMORY, "far too big");
     check_usage(context, CLPRUNE_MEMORY_TOTAL, 600, 600, 1);
@@ -175,7 +170,7 @@ static void failing_allocator(NO_ROW)
         {CL_INVALID_VALUE, false, CLPRUNE_OPENCL_ERROR, "CL_INVALID_VALUE"},
         {CL_SUCCESS, true, CLPRUNE_OUT_OF_DEVICE_MEMORY, "frob"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         counting c = {
             .fail_at = 1, .code = rows[i].code, .null_without_code = rows[i].null_without_code};
         clprune_context *context = test_open(

@@ -1,7 +1,4 @@
 /* Scratch: a stack of device memory that stops allocating once it has seen a step. */
-#include <math.h>
-#include <string.h>
-
 #include "runtime/context/context_private.h"
 #include "runtime/memory/scratch.h"
 #include "support/test_folder.h"

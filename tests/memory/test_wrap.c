@@ -2,10 +2,6 @@
  *
  * Staged copies are booked. Gaps between rows are not written. Outputs of a call that fails keep
  * their contents. The host waits for the device. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/test_gate.h"
 #include "support/test_objects.h"
 #include "support/test_rng.h"
@@ -355,7 +351,7 @@ static void overlaps(NO_ROW)
         {108, 3, 12, 21, true}, /* another ld: not told apart */
         {0, 1, 400, 400, true},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
         for (int pair = 0; pair < 4; pair++) {
             const clprune_access first = pair & 1 ? writes : reads;
             const clprune_access second = pair & 2 ? writes : reads;
@@ -377,7 +373,7 @@ static void overlaps(NO_ROW)
 int main(void)
 {
     test_list list = {0};
-    enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
+    enum { LAYOUTS = COUNT_OF(layouts) };
     for (size_t i = 0; i < LAYOUTS; i++)
         test_add(&list, round_trips, &layouts[i], "round trips: %s", layouts[i].name);
     test_add(&list, waits, &layouts[LAYOUTS - 2], "the host waits for the device, zero-copy");

@@ -184,9 +184,8 @@ static const layer_case both_backward = {"affine and linear",
         {"dbeta", LAYER_OUT, layer_row}},
     call_both, NULL, NULL};
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const layer_shape alone = {9, 21, 0}, linear = {5, 7, 0};
     layer_slopes_of(&forward, &backward, &alone, (layer_steps){1e-4, 1e-8, 1e-2, 1e-3, 1e-6});
     layer_slopes_of(&both_forward, &both_backward, &linear, (layer_steps){1e-4, 0, 0, 0, 1e-6});

@@ -99,7 +99,6 @@ static void forward(void **state)
     test_mat residual = test_mat_make(s->rows, s->cols, s->gap + 1, in.residual);
     test_mat y = test_mat_make(s->rows, s->cols, s->gap + 2, NULL);
     test_mat mask = test_mat_make(s->rows, in.words, s->gap, NULL);
-    cl_event event = NULL;
     for (int way = 0; way < 4; way++) {
         const bool relu = way % 2 != 0, add = way / 2 != 0;
         const clprune_mat other = add ? residual.mat : NONE;
@@ -108,9 +107,8 @@ static void forward(void **state)
         for (size_t i = 0; relu && i < in.count; i++)
             want[i] = fmax(want[i], 0);
         test_mat_set(&y, NULL);
-        TEST_OK(
+        TEST_EVENT(
             clprune_batch_norm_forward(context, &in.bn, relu, x.mat, other, y.mat, NONE, &event));
-        layer_event(event);
         layer_check("y", &y, want, bound, text);
         test_mat_unchanged(&x, "x");
         test_mat_unchanged(&residual, "residual");
@@ -164,7 +162,7 @@ static void check_betas(const inputs *in, bool relu, clprune_mat x, clprune_mat 
     static const float betas[] = {0.5f, 1, -2};
     const size_t cols = in->cols;
     const float *old = test_new_normal(90, 2 * cols);
-    for (size_t b = 0; b < sizeof betas / sizeof betas[0]; b++) {
+    for (size_t b = 0; b < COUNT_OF(betas); b++) {
         test_mat out[] = {test_mat_make(2, cols, b, old), test_mat_make(1, cols, 0, old + cols),
             test_mat_make(1, cols, 1, old)}; /* sums, dgamma, dbeta */
         TEST_OK(clprune_batch_norm_backward_sums(test_context(), betas[b], betas[b],
@@ -203,21 +201,18 @@ static void backward_way(inputs *in, gate way)
     const clprune_mat bits = way == MASKED ? mask.mat : NONE;
     const clprune_mat other = way == SIGN_RESIDUAL ? residual.mat : NONE;
 
-    cl_event event = NULL;
-    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+    TEST_EVENT(clprune_batch_norm_backward_sums(context, 0, 0,
         &(clprune_batch_norm_in){
             .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
         dz.mat, sums.mat, dgamma.mat, dbeta.mat, &event));
-    layer_event(event);
     layer_check("dz", &dz, dz_want, exact, names[way]);
     layer_check("sums", &sums, sums_want, sums_bound, names[way]);
     layer_check("dbeta", &dbeta, sums_want, sums_bound, names[way]);
     layer_check("dgamma", &dgamma, sums_want + cols, sums_bound + cols, names[way]);
-    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+    TEST_EVENT(clprune_batch_norm_backward_sums(context, 0, 0,
         &(clprune_batch_norm_in){
             .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
         NONE, sums2.mat, NONE, NONE, &event));
-    layer_event(event);
     layer_same("sums without dz", &sums, &sums2);
     if (way == MASKED) {
         TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
@@ -244,11 +239,10 @@ static void backward_way(inputs *in, gate way)
     test_mat_set(&sums, got);
     batch_norm_ref_dx(
         &in->ref, rows, rows, in->wide_x, dz_want, wide_sums, wide_sums + cols, dx_want, dx_bound);
-    TEST_OK(clprune_batch_norm_backward_input(context, rows,
+    TEST_EVENT(clprune_batch_norm_backward_input(context, rows,
         &(clprune_batch_norm_in){
             .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
         sums.mat, dx.mat, &event));
-    layer_event(event);
     layer_check("dx", &dx, dx_want, dx_bound, names[way]);
     TEST_OK(clprune_batch_norm_backward_input(context, rows,
         &(clprune_batch_norm_in){.bn = &in->bn, .x = x.mat, .dy = dz.mat}, sums.mat, dz.mat, NULL));
@@ -324,9 +318,8 @@ static double loss(void *user, const double *theta)
 }
 
 /* The gradients of the device's training passes against differences of the loss. */
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     enum { X, RESIDUAL, GAMMA, BETA, DY, MEAN, INV, DZ, DX, SUMS, DGAMMA, DBETA, ALL };
     static const size_t rows[ALL] = {
         SLOPE_ROWS, SLOPE_ROWS, 1, 1, SLOPE_ROWS, 1, 1, SLOPE_ROWS, SLOPE_ROWS, 2, 1, 1};
@@ -351,7 +344,7 @@ static void slopes(void **state)
     static const int order[] = {DX, DZ, DGAMMA, DBETA};
     double *grad = layer_new(SLOPE_TOTAL), *wide = layer_widen(SLOPE_TOTAL, theta);
     double *wide_dy = layer_widen(SLOPE_COUNT, dy), *to = grad;
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(order); i++) {
         float *got = test_mat_get(&m[order[i]], "gradient");
         for (size_t k = 0; k < rows[order[i]] * SLOPE_COLS; k++)
             *to++ = (double)got[k];
@@ -360,12 +353,11 @@ static void slopes(void **state)
 }
 
 /* NaN and infinities pass or are stopped as by ReLU; a gradient that does not pass is 0. */
-static void special_values(void **state)
+static void special_values(NO_ROW)
 {
-    (void)state;
     static const float x[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 2, -2, 1};
     static const float dy[] = {1, NAN, NAN, INFINITY, NAN, INFINITY, NAN, NAN};
-    enum { COUNT = sizeof x / sizeof x[0] };
+    enum { COUNT = COUNT_OF(x) };
     static const bool passes[COUNT] = {1, 1, 0, 0, 0, 1, 0, 1};
     clprune_context *context = test_context();
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
@@ -395,11 +387,10 @@ static void special_values(void **state)
 }
 
 /* A gated pass of nothing takes an empty mask without a buffer, such as a wrapped one. */
-static void empty_mask(void **state)
+static void empty_mask(NO_ROW)
 {
-    (void)state;
     static const size_t shapes[][2] = {{0, 0}, {0, 40}, {4, 0}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         const size_t rows = shapes[i][0], cols = shapes[i][1];
         test_mat row = test_mat_make(1, cols, 0, NULL);
         const clprune_batch_norm bn = {row.mat, row.mat, row.mat, row.mat};
@@ -410,9 +401,8 @@ static void empty_mask(void **state)
 }
 
 /* What test_invalid_many.c does not have: which arguments go together. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     test_mat all[4], row = test_mat_make(1, 6, 0, NULL), other = test_mat_make(1, 6, 0, NULL);
@@ -444,7 +434,7 @@ static void invalid(void **state)
     TEST_FAILS(SUMS(IN(true, NONE, narrow.mat), NONE, NONE), CLPRUNE_INVALID_SIZE, "residual is");
     assert_null(event);
     const test_mat *const mats[] = {&all[2], &all[3], &both, &other};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(mats); i++)
         test_mat_unchanged(mats[i], "output of a refused call");
 }
 

@@ -170,9 +170,8 @@ static const layer_case both_backward = {"linear and layerscale",
         {"db", LAYER_OUT, layer_column}, {"dls", LAYER_OUT, layer_column}},
     call_both, NULL, NULL};
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const layer_shape alone = {9, 21, 0}, samples = {21, 21, 0}, linear = {5, 7, 0};
     const layer_steps steps = {1e-4, 1e-8, 1e-2, 1e-3, 1e-6};
     layer_slopes_of(&forward, &backward, &alone, steps);

@@ -1,7 +1,5 @@
 #include "ref/cross_entropy_ref.h"
 
-#include <stdbool.h>
-
 #include "support/test_compare.h"
 
 #define U 0x1p-24

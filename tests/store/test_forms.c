@@ -2,8 +2,6 @@
  * both products with any beta, refusals.
  *
  * Samples that were never stored are refused. A refused forward pass leaves the store as it was. */
-#include <string.h>
-
 #include "support/test_store.h"
 
 enum { BATCH = 3, ROWS = 12, COLS = 41, OUT = 18, ELEMENTS = BATCH * ROWS * COLS };

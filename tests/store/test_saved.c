@@ -1,6 +1,4 @@
 /* Saved activations, dense and pruned: target, store, products. */
-#include <stdio.h>
-
 #include "ref/prune_ref.h"
 #include "support/test_index.h"
 #include "support/test_store.h"
@@ -224,16 +222,11 @@ static void booked(NO_ROW)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < COUNT_OF(descs); i++) {
-        test_add(&list, store_and_multiply, &descs[i], "store, multiply: %s", descs[i].name);
-        test_add(&list, target, &descs[i], "target: %s", descs[i].name);
-    }
-    for (size_t i = 0; i < COUNT_OF(range_descs); i++) {
-        test_add(&list, ranges_store, &range_descs[i], "store ranges: %s", range_descs[i].name);
-        test_add(
-            &list, ranges_multiply, &range_descs[i], "multiply ranges: %s", range_descs[i].name);
-        test_add(&list, ranges_refused, &range_descs[i], "bad ranges: %s", range_descs[i].name);
-    }
+    TEST_ADD_EACH(&list, store_and_multiply, descs, "store, multiply: %s");
+    TEST_ADD_EACH(&list, target, descs, "target: %s");
+    TEST_ADD_EACH(&list, ranges_store, range_descs, "store ranges: %s");
+    TEST_ADD_EACH(&list, ranges_multiply, range_descs, "multiply ranges: %s");
+    TEST_ADD_EACH(&list, ranges_refused, range_descs, "bad ranges: %s");
     test_add(&list, many_outputs, NULL, "a dense product of 600 x 600 from 7 samples");
     test_add(&list, booked, NULL, "booked under activations");
     return test_run_on_devices("saved", &list);

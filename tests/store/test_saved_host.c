@@ -1,7 +1,4 @@
 /* Saved activations with host memory: the same bits as with device matrices. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/test_compare.h"
 #include "support/test_objects.h"
 #include "support/test_rng.h"

@@ -1,6 +1,4 @@
 /* The list of stored samples against an array of flags. */
-#include <string.h>
-
 #include "nn/store/stored.h"
 #include "support/test_device.h"
 #include "support/test_rng.h"

@@ -1,8 +1,4 @@
 /* Cases for contexts, their folder of programs, and plans. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/fault_case.h"
 #include "support/test_folder.h"
 
@@ -145,7 +141,7 @@ static void undo_variables(clprune_context *c)
 {
     static const char *const names[] = {"CLPRUNE_CACHE_LIMIT", "CLPRUNE_TUNING", "CLPRUNE_VERBOSE"};
     undo_second(c);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         test_environment(names[i], NULL);
 }
 
@@ -266,5 +262,5 @@ static const fault_case cases[] = {
 size_t fault_context_cases(const fault_case **list)
 {
     *list = cases;
-    return sizeof cases / sizeof cases[0];
+    return COUNT_OF(cases);
 }

@@ -45,7 +45,7 @@ static void result_of_function(clprune_context *c, fault_bytes *to)
 
 size_t fault_function_cases(const fault_case **cases)
 {
-    enum { COUNT = sizeof functions / sizeof functions[0] };
+    enum { COUNT = COUNT_OF(functions) };
     static fault_case made[COUNT];
     for (size_t i = 0; i < COUNT; i++)
         made[i] = (fault_case){.name = functions[i].name,

@@ -1,8 +1,4 @@
 /* Cases for the functions that create objects, move data and wait. */
-#include <CL/cl.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/fault_case.h"
 #include "support/test_objects.h"
 
@@ -525,5 +521,5 @@ static const fault_case cases[] = {{.name = "buffer", .call = call_buffer, .undo
 size_t fault_object_cases(const fault_case **list)
 {
     *list = cases;
-    return sizeof cases / sizeof cases[0];
+    return COUNT_OF(cases);
 }

@@ -2,9 +2,6 @@
 #ifndef CLPRUNE_TEST_CACHE_H
 #define CLPRUNE_TEST_CACHE_H
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "runtime/launch/program_cache.h"
 #include "support/test_folder.h"
 #include "support/test_objects.h"

@@ -1,8 +1,5 @@
 #include "support/test_compare.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* Formats the parameters and the device into static text. */
 static const char *describe(const char *format, va_list arguments)
 {

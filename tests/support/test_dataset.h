@@ -2,9 +2,6 @@
 #ifndef CLPRUNE_TEST_DATASET_H
 #define CLPRUNE_TEST_DATASET_H
 
-#include <math.h>
-#include <string.h>
-
 #include "support/test_device.h"
 #include "support/test_folder.h"
 #include "trainer/data/dataset.h"

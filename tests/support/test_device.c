@@ -1,9 +1,5 @@
 #include "support/test_device.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/test_folder.h"
 #include "support/test_memory.h"
 

@@ -2,8 +2,6 @@
 #ifndef CLPRUNE_TEST_FAULT_H
 #define CLPRUNE_TEST_FAULT_H
 
-#include <string.h>
-
 #include "support/test_device.h"
 #include "trainer/base/fault.h"
 

@@ -2,8 +2,6 @@
 #ifndef CLPRUNE_TEST_FUNCTIONS_H
 #define CLPRUNE_TEST_FUNCTIONS_H
 
-#include <string.h>
-
 #include "clprune/clprune.h"
 #include "nn/layers/activation_private.h"
 #include "nn/norm/batch_norm_private.h"
@@ -641,7 +639,7 @@ static void open_arguments(clprune_context *in, const function *f)
     with.strides[1] = OUT * COLS;
     with.strides[2] = TOKENS * OUT;
     with.bsr.desc = (clprune_bsr_desc){BATCH, TOKENS, COLS, {1, 4}, KEPT};
-    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(stores); i++)
         if (f->store == stores[i].store)
             *f->store = open_store(stores[i].form, stores[i].rows, stores[i].cols);
 }

@@ -2,8 +2,6 @@
 #ifndef CLPRUNE_TEST_INDEX_H
 #define CLPRUNE_TEST_INDEX_H
 
-#include <string.h>
-
 #include "ref/bsr_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"

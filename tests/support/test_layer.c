@@ -1,7 +1,5 @@
 #include "support/test_layer.h"
 
-#include <stdio.h>
-
 #include "clprune/linear.h"
 
 /* ---- one case and one shape ---- */
@@ -250,7 +248,7 @@ static unsigned next_subset(unsigned subset, unsigned set)
 static void check_betas(problem *p, unsigned absent, way in_place)
 {
     static const float betas[] = {0.5f, 1, -2};
-    for (size_t b = 0; b < sizeof betas / sizeof betas[0]; b++) {
+    for (size_t b = 0; b < COUNT_OF(betas); b++) {
         const size_t mark = test_mark();
         way w = b == 1 ? in_place : way_new("with beta", absent);
         w.beta = betas[b];
@@ -342,7 +340,7 @@ void layer_add_one(test_list *list, const layer_case *c, const void *shape, cons
     va_start(arguments, text);
     (void)vsnprintf(name, sizeof name, text, arguments);
     va_end(arguments);
-    if (used == sizeof rows / sizeof rows[0])
+    if (used == COUNT_OF(rows))
         abort();
     rows[used] = (case_row){c, shape};
     test_add(list, run_case, &rows[used++], "%s %s", c->name, name);
@@ -520,7 +518,7 @@ layer_size layer_column(const void *shape)
 size_t layer_tokens(size_t rows)
 {
     static const size_t some[] = {100, 75, 12, 8, 7};
-    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(some); i++)
         if (rows % some[i] == 0)
             return some[i];
     return 1;

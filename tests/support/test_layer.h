@@ -17,9 +17,6 @@
 #ifndef CLPRUNE_TEST_LAYER_H
 #define CLPRUNE_TEST_LAYER_H
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
 #include "support/test_rng.h"
@@ -118,7 +115,7 @@ static const layer_shape layer_shapes[] = {{1, 1, 0}, {7, 3, 1}, {7, 4, 0}, {7, 
     {7, 16, 0}, {7, 17, 3}, {24, 21, 0}, {60, 64, 0}, {60, 100, 5}, {1500, 20, 0}, {1500, 37, 0},
     {1, 513, 1}, {7, 2100, 7}, {600, 2049, 0}, {0, 8, 0}, {8, 0, 2}, {0, 0, 0}};
 
-enum { LAYER_SHAPES = sizeof layer_shapes / sizeof layer_shapes[0] };
+enum { LAYER_SHAPES = COUNT_OF(layer_shapes) };
 
 /* Whether a shape is for slow simulators, too. */
 bool layer_is_wanted(const layer_shape *s);

@@ -1,7 +1,5 @@
 #include "support/test_objects.h"
 
-#include <stdlib.h>
-
 static void release_mat(void *context, void *buffer)
 {
     clprune_buffer_release(context, buffer);

@@ -2,10 +2,6 @@
 #ifndef CLPRUNE_TEST_PACKED_H
 #define CLPRUNE_TEST_PACKED_H
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "ref/bsr_values_ref.h"
 #include "support/test_folder.h"
 #include "support/test_index.h"
