@@ -50,18 +50,8 @@ static float *kept_of(const clprune_keep *k, size_t batch, const float *x)
 {
     if (k->form == CLPRUNE_FORM_DENSE)
         return test_copy(batch * ROWS * COLS * sizeof *x, x);
-    const size_t br = k->block.rows, bc = k->block.cols;
-    bsr_ref ref = bsr_ref_make(batch, ROWS, COLS, br, bc, 0);
-    unsigned char *mask = test_alloc(batch * ref.blocks);
-    double *scores = prune_ref_scores((prune_ref_norm)k->norm, batch, ROWS, COLS, br, bc, x);
-    float *rounded = test_floats(batch * ref.blocks);
-    for (size_t i = 0; i < batch * ref.blocks; i++)
-        rounded[i] = (float)scores[i];
-    const size_t tenths = (size_t)(k->sparsity * 10 + 0.5f);
-    const size_t keep = bsr_ref_keep_count(ref.blocks, tenths, 10);
-    for (size_t n = 0; n < batch; n++)
-        prune_ref_select(ref.blocks, keep, rounded + n * ref.blocks, mask + n * ref.blocks);
-    return bsr_ref_masked(&ref, x, mask);
+    return prune_ref_kept((prune_ref_norm)k->norm, (uint64_t)(k->sparsity * 10 + 0.5f), batch, ROWS,
+        COLS, k->block.rows, k->block.cols, x);
 }
 
 /* Checks both products of the first `batch` samples, of which `kept` is kept. */
