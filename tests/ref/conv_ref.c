@@ -26,7 +26,8 @@ static long pixel(const conv_ref *r, size_t n, size_t i, size_t j, size_t a, siz
     return ((long)n * (long)r->height + y) * (long)r->width + x;
 }
 
-float *conv_ref_unfold(const conv_ref *r, const float *x)
+/* (batch * out_height * out_width) x (taps * in): the pixels under the taps, 0 outside. */
+static float *unfold(const conv_ref *r, const float *x)
 {
     const size_t taps = r->kernel[0] * r->kernel[1];
     float *to = test_alloc(r->batch * r->out_height * r->out_width * taps * r->in * sizeof *to);
@@ -50,7 +51,7 @@ static size_t results(const conv_ref *r)
 gemm_ref conv_ref_forward(const conv_ref *r, const float *x, const float *w, const float *b)
 {
     gemm_ref ref = gemm_ref_begin(results(r), r->out);
-    float *unfolded = conv_ref_unfold(r, x);
+    float *unfolded = unfold(r, x);
     gemm_ref_add(&ref, false, true, r->kernel[0] * r->kernel[1] * r->in, unfolded, w);
     if (b != NULL)
         gemm_ref_add_row(&ref, b);
@@ -61,7 +62,7 @@ gemm_ref conv_ref_forward(const conv_ref *r, const float *x, const float *w, con
 gemm_ref conv_ref_dw(const conv_ref *r, const float *dy, const float *x)
 {
     gemm_ref ref = gemm_ref_begin(r->out, r->kernel[0] * r->kernel[1] * r->in);
-    float *unfolded = conv_ref_unfold(r, x);
+    float *unfolded = unfold(r, x);
     gemm_ref_add(&ref, true, false, results(r), dy, unfolded);
     gemm_ref_end(&ref, 1.0f, 0.0f, NULL);
     return ref;
@@ -76,12 +77,7 @@ gemm_ref conv_ref_db(const conv_ref *r, const float *dy)
     return ref;
 }
 
-gemm_ref conv_ref_dx(const conv_ref *r, const float *dy, const float *w)
-{
-    return conv_ref_dx_on(r, dy, w, 0.0f, NULL);
-}
-
-gemm_ref conv_ref_dx_on(
+gemm_ref conv_ref_dx(
     const conv_ref *r, const float *dy, const float *w, float beta, const float *old)
 {
     const size_t taps = r->kernel[0] * r->kernel[1];
