@@ -1,22 +1,31 @@
 /* Scalars, enumerators and small integers in and out of range, in every function that takes them:
- * the exact status, and a text. All of it runs in a dry context. */
+ * the exact status, a text that names the argument, and no command. All of it runs in a dry
+ * context.
+ */
 #include <float.h>
 #include <limits.h>
 
+#include "nn/layers/activation_private.h"
+#include "support/test_folder.h"
 #include "support/test_objects.h"
 
 static clprune_context *context;
 static size_t calls;
+static uint64_t commands; /* before the call that is to be refused */
 
-static void expect(
-    clprune_status status, clprune_status expected, const char *name, const char *what)
+/* `name` begins with the argument's, which the text of a refusal has. */
+static void expect(clprune_status status, bool legal, const char *name, const char *what)
 {
-    const char *text = clprune_last_error(context);
-    if (text[0] == 0) /* functions without a context */
-        text = clprune_last_error(NULL);
-    if (status != expected || (status != CLPRUNE_SUCCESS && text[0] == 0))
-        fail_msg("%s, %s: %s \"%s\", expected %s", name, what, clprune_status_name(status),
-            status == CLPRUNE_SUCCESS ? "" : text, clprune_status_name(expected));
+    const clprune_status expected = legal ? CLPRUNE_SUCCESS : CLPRUNE_INVALID_ARGUMENT;
+    const char *argument = test_text("%.*s", (int)strcspn(name, ", "), name);
+    const char *text = clprune_last_error(context), *without = clprune_last_error(NULL);
+    if (status != expected)
+        fail_msg("%s, %s: %s \"%s\", expected %s", name, what, clprune_status_name(status), text,
+            clprune_status_name(expected));
+    if (!legal && strstr(text, argument) == NULL && strstr(without, argument) == NULL)
+        fail_msg("%s, %s: \"%s\", \"%s\"", name, what, text, without);
+    if (!legal && clprune_context_commands(context) != commands)
+        fail_msg("%s, %s: refused, but commands were enqueued", name, what);
     calls++;
 }
 
@@ -90,16 +99,27 @@ static clprune_status bn_statistics(float eps, float momentum)
 SCALAR(bn_statistics_eps, bn_statistics(value, 0.1f))
 SCALAR(bn_momentum, bn_statistics(1e-5f, value))
 
-/* An optimizer with this description; a step with lr, or a clip to max_norm. */
-static clprune_status optimise(clprune_optimizer_desc desc, float lr, float max_norm)
+static clprune_status step(clprune_optimizer *optimizer, float lr)
+{
+    return clprune_optimizer_step(optimizer, lr, NULL);
+}
+
+static clprune_status clip(clprune_optimizer *optimizer, float max_norm)
+{
+    return clprune_optimizer_clip(optimizer, max_norm, CLPRUNE_NO_MAT, NULL);
+}
+
+/* An optimizer with this description, and what is done with it. */
+static clprune_status optimise(clprune_optimizer_desc desc,
+    clprune_status (*use)(clprune_optimizer *optimizer, float value), float value)
 {
     const clprune_param param = {.name = "p", .value = mats[0], .grad = mats[1]};
     clprune_optimizer *optimizer = NULL;
     clprune_status status = clprune_optimizer_create(context, &desc, 1, &param, &optimizer);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_optimizer_step(optimizer, lr, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_optimizer_clip(optimizer, max_norm, CLPRUNE_NO_MAT, NULL);
+    if (status == CLPRUNE_SUCCESS) {
+        commands = clprune_context_commands(context); /* of the creation, too */
+        status = use(optimizer, value);
+    }
     clprune_optimizer_destroy(optimizer);
     return status;
 }
@@ -112,7 +132,7 @@ static clprune_status adaptive(
 {
     return optimise((clprune_optimizer_desc){kind, .beta1 = beta1, .beta2 = beta2, .eps = eps,
                         .weight_decay = decay},
-        0.1f, 1);
+        step, 0.1f);
 }
 
 #define ADAPTIVE(prefix, kind)                                                                     \
@@ -124,9 +144,10 @@ ADAPTIVE(adam, CLPRUNE_OPTIMIZER_ADAMW)
 ADAPTIVE(lamb, CLPRUNE_OPTIMIZER_LAMB)
 
 SCALAR(sgd_momentum,
-    optimise((clprune_optimizer_desc){.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = value}, 0.1f, 1))
-SCALAR(step_lr, optimise(adam, value, 1))
-SCALAR(clip_norm, optimise(adam, 0.1f, value))
+    optimise(
+        (clprune_optimizer_desc){.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = value}, step, 0.1f))
+SCALAR(step_lr, optimise(adam, step, value))
+SCALAR(clip_norm, optimise(adam, clip, value))
 
 static const scalar scalars[] = {
     {"sparsity of a store", keep_sparsity, 0, 1, false, false},
@@ -160,9 +181,8 @@ static void scalars_in_range(NO_ROW)
             const float x = values[v];
             const bool legal = (s->open_least ? x > s->least : x >= s->least) &&
                                (s->open_most ? x < s->most : x <= s->most);
-            char what[32];
-            (void)snprintf(what, sizeof what, "%g", (double)x);
-            expect(s->call(x), legal ? CLPRUNE_SUCCESS : CLPRUNE_INVALID_ARGUMENT, s->name, what);
+            commands = clprune_context_commands(context);
+            expect(s->call(x), legal, s->name, test_text("%g", (double)x));
         }
 }
 
@@ -196,6 +216,13 @@ INTEGER(keep_rounding,
 INTEGER(code_bits, query((clprune_keep){.form = CLPRUNE_FORM_GELU_CODE, .bits = (unsigned)value}))
 INTEGER(
     quantised_bits, query((clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = (unsigned)value}))
+
+INTEGER(code_size,
+    clprune_gelu_code_size_query(2, 3, (unsigned)value, &(clprune_gelu_code_sizes){0, 0}))
+INTEGER(code_forward, clprune__gelu_code_forward(context, (unsigned)value, mats[0], CLPRUNE_NO_MAT,
+                          mats[1], clprune_mat_of(mats[2].buffer, 2, 1), NULL))
+INTEGER(code_backward, clprune__gelu_code_backward(context, (unsigned)value, 0, mats[0],
+                           clprune_mat_of(mats[2].buffer, 2, 1), mats[1], CLPRUNE_NO_MAT, NULL))
 
 static clprune_status sizes(clprune_value_type values, clprune_index_type index)
 {
@@ -256,6 +283,9 @@ static const integer integers[] = {
     {"form", keep_form, 0, 6, 0},
     {"rounding", keep_rounding, 0, 1, 0},
     {"bits of GELU codes", code_bits, BITS},
+    {"bits of gelu_code_size_query", code_size, BITS},
+    {"bits of gelu_code_forward", code_forward, BITS},
+    {"bits of gelu_code_backward", code_backward, BITS},
     {"bits of quantised codes", quantised_bits, BITS},
     {"value_type", desc_type, 0, 4, 0},
     {"index_type", desc_index, 0, 3, 1u << 1},
@@ -278,9 +308,8 @@ static void integers_in_range(NO_ROW)
             const integer *f = &integers[i];
             const int x = values[v];
             const bool legal = x >= f->least && x <= f->most && (f->but >> x & 1) == 0;
-            char what[32];
-            (void)snprintf(what, sizeof what, "%d", x);
-            expect(f->call(x), legal ? CLPRUNE_SUCCESS : CLPRUNE_INVALID_ARGUMENT, f->name, what);
+            commands = clprune_context_commands(context);
+            expect(f->call(x), legal, f->name, test_text("%d", x));
         }
 }
 

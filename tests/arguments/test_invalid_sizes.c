@@ -231,9 +231,10 @@ static clprune_status reshape(const size_t *d, size_t *bytes)
 #define QUERY(name, object, ...)                                                                   \
     static clprune_status name##_query(const size_t *d, size_t *bytes)                             \
     {                                                                                              \
-        clprune_##object##_sizes sizes = {.bytes = 1};                                             \
+        clprune_##object##_sizes sizes = {.bytes = 1, .cols = 1};                                  \
         const clprune_status status = clprune_##object##_size_query(d[0], d[1], __VA_ARGS__);      \
         *bytes = sizes.bytes;                                                                      \
+        assert_true(status == CLPRUNE_SUCCESS || (sizes.bytes == 0 && sizes.cols == 0));           \
         return status;                                                                             \
     }
 
@@ -439,6 +440,15 @@ static void misaligned_parts(NO_ROW)
         }
 }
 
+/* Sizes need a place. */
+static void no_place(NO_ROW)
+{
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    TEST_FAILS_IN(NULL, clprune_relu_mask_size_query(2, 3, NULL), bad, "sizes is NULL");
+    TEST_FAILS_IN(NULL, clprune_gelu_code_size_query(2, 3, 2, NULL), bad, "sizes is NULL");
+    TEST_FAILS_IN(NULL, clprune_max_pool_size_query(2, 3, NULL), bad, "sizes is NULL");
+}
+
 /* ---- the list -------------------------------------------------------------------------------- */
 
 int main(void)
@@ -447,6 +457,7 @@ int main(void)
     for (size_t i = 0; i < FUNCTIONS; i++)
         test_add(&list, at_the_limits, &sized_functions[i], "%s", sized_functions[i].name);
     test_add(&list, regions, NULL, "regions of stores");
+    test_add(&list, no_place, NULL, "no place for sizes");
     test_add(&list, misaligned_parts, NULL, "misaligned parts");
     return test_run_on_host("invalid sizes", &list);
 }

@@ -274,51 +274,6 @@ static void special_values(void **state)
     assert_true(isnan(dh[0]) && isinf(dh[1]) && isinf(dh[2]));
 }
 
-/* --- Invalid arguments --- */
-
-static void invalid_sizes(NO_ROW)
-{
-    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, over = CLPRUNE_SIZE_OVERFLOW;
-    static const unsigned bad_bits[] = {0, 1, 3, 5, 6, 7, 9, 16, 32};
-    clprune_gelu_code_sizes sizes;
-    for (size_t i = 0; i < COUNT_OF(bad_bits); i++) {
-        sizes = (clprune_gelu_code_sizes){7, 7};
-        assert_int_equal(clprune_gelu_code_size_query(2, 3, bad_bits[i], &sizes), bad);
-        assert_true(sizes.cols == 0 && sizes.bytes == 0);
-    }
-    assert_int_equal(clprune_gelu_code_size_query(2, 3, 2, NULL), bad);
-    sizes = (clprune_gelu_code_sizes){7, 7};
-    assert_int_equal(clprune_gelu_code_size_query(1, SIZE_MAX / 2, 4, &sizes), over);
-    assert_int_equal(clprune_gelu_code_size_query(SIZE_MAX / 4, 64, 2, &sizes), over);
-    assert_true(sizes.cols == 0 && sizes.bytes == 0);
-    TEST_OK(clprune_gelu_code_size_query(0, 5, 8, &sizes));
-    assert_true(sizes.cols == 2 && sizes.bytes == 0);
-}
-
-/* Numbers of bits; test_invalid_many.c has the matrices. */
-static void invalid_bits(NO_ROW)
-{
-    static const struct {
-        unsigned bits;
-        clprune_status status;
-        const char *text;
-    } rows[] = {{0, CLPRUNE_INVALID_ARGUMENT, "bits is 0"},
-        {3, CLPRUNE_INVALID_ARGUMENT, "bits is 3"}, {8, CLPRUNE_INVALID_SIZE, "codes is"}};
-    const clprune_mat none = CLPRUNE_NO_MAT;
-    test_mat h = test_mat_make(4, 17, 0, NULL), g = test_mat_make(4, 17, 0, NULL);
-    test_mat codes = test_mat_make(4, 3, 0, NULL);
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        TEST_FAILS(clprune__gelu_code_forward(
-                       test_context(), rows[i].bits, h.mat, none, g.mat, codes.mat, NULL),
-            rows[i].status, rows[i].text);
-        TEST_FAILS(clprune__gelu_code_backward(
-                       test_context(), rows[i].bits, 0, h.mat, codes.mat, g.mat, none, NULL),
-            rows[i].status, rows[i].text);
-    }
-    test_mat_unchanged(&g, "g");
-    test_mat_unchanged(&codes, "codes");
-}
-
 int main(void)
 {
     static shape_case cases[LAYER_SHAPES * CODE_CASES];
@@ -339,7 +294,5 @@ int main(void)
         test_add(&list, special_values, s, "%u bits: special values", s->bits);
     }
     test_add(&list, slopes, NULL, "slopes");
-    test_add(&list, invalid_sizes, NULL, "invalid sizes");
-    test_add(&list, invalid_bits, NULL, "invalid bits");
     return test_run_on_devices("gelu_code", &list);
 }

@@ -123,16 +123,6 @@ static void slopes(NO_ROW)
     layer_slopes_of(&away, &backward, &shape, (layer_steps){1e-2, 1e-8, 1e-2, 1e-4, 1e-6});
 }
 
-static void sizes(NO_ROW)
-{
-    clprune_relu_mask_sizes z = {7, 7};
-    assert_int_equal(clprune_relu_mask_size_query(2, 3, NULL), CLPRUNE_INVALID_ARGUMENT);
-    assert_int_equal(clprune_relu_mask_size_query(SIZE_MAX, 33, &z), CLPRUNE_SIZE_OVERFLOW);
-    assert_true(z.cols == 0 && z.bytes == 0);
-    TEST_OK(clprune_relu_mask_size_query(3, 33, &z));
-    assert_true(z.cols == 2 && z.bytes == 24);
-}
-
 int main(void)
 {
     test_list list = {0};
@@ -140,6 +130,5 @@ int main(void)
     layer_add(&list, &backward);
     test_add(&list, special_values, NULL, "special values, forward and backward");
     test_add(&list, slopes, NULL, "slopes");
-    test_add(&list, sizes, NULL, "sizes of masks");
     return test_run_on_devices("relu", &list);
 }

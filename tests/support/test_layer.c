@@ -440,7 +440,7 @@ void layer_slopes_of(
         if (is(&l.p, i, LAYER_IN))
             set_input(&l.p, i, make_values(o, shape, count, 11 + i));
         if (is(&l.p, i, LAYER_OUT) && find(backward, LAYER_IN, "d", o->name) < LAYER_MOST)
-            dy = l.weight[i] = test_new_normal(21 + i, count);
+            dy = l.weight[i] = make_values(o, shape, count, 21 + i);
         gradient_of[i] = find(backward, LAYER_OUT, "d", o->name);
         if (is(&l.p, i, LAYER_IN) && (gradient_of[i] < LAYER_MOST || is(&l.p, i, LAYER_RESIDUAL))) {
             l.param[l.params++] = i;

@@ -54,7 +54,8 @@ typedef struct layer_operand {
     unsigned role;
     layer_size (*size)(const void *shape);
     unsigned over;   /* bit i: this output may lie in the place of operand i */
-    float low, high; /* of an input's uniform values; both 0: they are normal */
+    float low, high; /* of uniform values; both 0: they are normal. Of an output: of its weights in
+                        the loss of layer_slopes_of */
     void (*change)(const void *shape, size_t count, float *values); /* these values; or NULL */
 } layer_operand;
 
