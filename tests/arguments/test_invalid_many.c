@@ -209,7 +209,7 @@ static void break_overlap(setting *s, size_t i, size_t k)
 
 static void break_store(setting *s, size_t i)
 {
-    const clprune_saved_info info = clprune_saved_describe(*s->f->store);
+    const clprune_saved_info info = clprune_saved_describe(with.saved);
     clprune_mat m[MOST];
     memcpy(m, s->good, sizeof m);
     m[i].buffer = info.buffer;
@@ -288,9 +288,8 @@ static void break_others(setting *s)
         WITH(batch = ROWS + 1, size, ""); /* neither as many samples nor a divisor of their rows */
         WITH(batch = 0, size, "");
     }
-    if (f->call == call_linear_back || f->call == call_linear_pruned_back ||
-        f->call == call_rows_back || f->call == call_rows_pruned_back)
-        WITH(dense = with.pruned = NULL, bad, "saved");
+    if (f->call == call_linear_back || f->call == call_rows_back)
+        WITH(saved = NULL, bad, "saved");
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */

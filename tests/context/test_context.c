@@ -6,27 +6,20 @@
 #include "support/test_folder.h"
 #include "support/test_objects.h"
 
-static cl_uint references(cl_command_queue queue)
-{
-    cl_uint count = 0;
-    TEST_CL(clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof count, &count, NULL));
-    return count;
-}
-
 static void callers_queue(NO_ROW)
 {
     const cl_command_queue_properties kinds[] = {0, CL_QUEUE_PROFILING_ENABLE};
     for (int i = 0; i < 2; i++) {
         cl_command_queue queue = test_new_queue(test_context(), kinds[i]);
-        const cl_uint before = references(queue);
+        const cl_uint before = test_references(queue);
         clprune_context *context = test_open_on(queue, NULL);
         assert_ptr_equal(clprune_context_queue(context), queue);
         assert_ptr_equal(clprune_context_cl(context), clprune_context_cl(test_context()));
         assert_ptr_equal(clprune_context_device(context), clprune_context_device(test_context()));
-        assert_true(references(queue) > before);
+        assert_true(test_references(queue) > before);
         assert_string_equal(clprune_last_error(context), "");
         test_end(context);
-        assert_int_equal(references(queue), before);
+        assert_int_equal(test_references(queue), before);
         TEST_CL(clFinish(queue));
     }
 }
@@ -39,9 +32,9 @@ static void out_of_order_queue(NO_ROW)
     if ((can & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0)
         skip();
     cl_command_queue queue = test_new_queue(test_context(), CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
-    const cl_uint before = references(queue);
+    const cl_uint before = test_references(queue);
     test_open_fails(queue, NULL, CLPRUNE_INVALID_ARGUMENT, "out-of-order");
-    assert_int_equal(references(queue), before);
+    assert_int_equal(test_references(queue), before);
 }
 
 /* Creation with a selection; true if it is on the device under test. */

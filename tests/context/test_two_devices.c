@@ -99,9 +99,8 @@ static void each_device(void **state)
 {
     lists_all = *(const bool *)*state;
     cl_int code;
-    char dir[TEST_PATH];
     (void)find_devices();
-    test_folder_make(dir);
+    const char *dir = test_folder();
     cl_context cl = clCreateContext(NULL, DEVICES, device, NULL, NULL, &code);
     TEST_CL(code);
     for (int i = 0; i < 2 * DEVICES; i++) { /* each twice: built, then loaded */

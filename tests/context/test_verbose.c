@@ -88,10 +88,8 @@ static size_t count_lines(const char *text, const char *start)
 
 static void lines(NO_ROW)
 {
-    char folder[TEST_PATH];
     float silent[ROWS * OUT], loud[ROWS * OUT];
-    test_folder_make(folder);
-    const char *path = test_text("%s/calls.csv", folder);
+    const char *path = test_text("%s/calls.csv", test_folder());
     use(NULL, silent);
     for (int level = 1; level <= 2; level++) {
         use(test_text("%d:%s", level, path), loud);
@@ -123,17 +121,15 @@ static void lines(NO_ROW)
 /* A program may have a locale of its own. */
 static void decimal_comma(NO_ROW)
 {
-    char folder[TEST_PATH];
     float numbers[2] = {1, 2};
     const clprune_linear_desc desc = {
         .in = IN, .out = OUT, .keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 1.5f}};
     clprune_linear *layer;
-    test_folder_make(folder);
     test_comma_locale(LC_NUMERIC);
     const char *text = test_text("%.1f", 1.5);
     TEST_FAILS(clprune_linear_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
         "sparsity is 1.5, expected");
-    const char *path = test_text("2:%s/calls.csv", folder);
+    const char *path = test_text("2:%s/calls.csv", test_folder());
     clprune_context *context = open_verbose(path, NULL);
     (void)test_new_mat_of(context, "x", 1, 2, numbers);
     test_end(context);
@@ -147,9 +143,8 @@ static void decimal_comma(NO_ROW)
 static void times_and_sources(NO_ROW)
 {
     const char *const sources[] = {"build", "disk"};
-    char folder[TEST_PATH];
     float numbers[ROWS * OUT] = {0};
-    test_folder_make(folder);
+    const char *folder = test_folder();
     test_debug("check=off"); /* one program */
     for (size_t i = 0; i < 2; i++) {
         const char *path = test_text("1:%s/%s.csv", folder, sources[i]);
@@ -192,14 +187,12 @@ static void redirect(const char *path)
 /* Neither calls that succeed nor warnings and errors print. */
 static void silent(NO_ROW)
 {
-    char folder[TEST_PATH];
     clprune_context *context = NULL, *none = NULL;
     clprune_mat x, y = CLPRUNE_NO_MAT;
     clprune_status good[4], bad[3];
     float numbers[ROWS * OUT] = {0};
     size_t bytes;
-    test_folder_make(folder);
-    const char *path = test_text("%s/printed", folder);
+    const char *path = test_text("%s/printed", test_folder());
     test_environment("CLPRUNE_VERBOSE", NULL);
     redirect(path); /* an assertion that fails would skip the way back */
     good[0] = test_create((clprune_context_options){.cache_dir = path}, &context); /* a warning */
@@ -241,9 +234,8 @@ static void refused(NO_ROW)
 /* A pipe takes the lines if it has a reader; without one the creation fails instead of waiting. */
 static void pipes(NO_ROW)
 {
-    char folder[TEST_PATH], text[4096];
-    test_folder_make(folder);
-    const char *path = test_text("%s/pipe", folder), *value = test_text("1:%s", path);
+    char text[4096];
+    const char *path = test_text("%s/pipe", test_folder()), *value = test_text("1:%s", path);
     assert_int_equal(mkfifo(path, 0600), 0);
     test_environment("CLPRUNE_VERBOSE", value);
     (void)alarm(60); /* in case it waits */

@@ -1,9 +1,9 @@
 /* The tuning table: built-in rows, the file that overrides them, every refusal, and products that
  * stay right under odd but legal parameters. */
-#include "ref/bspmm_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
 #include "support/test_folder.h"
+#include "support/test_index.h"
 #include "support/test_product.h"
 #include "support/test_rng.h"
 
@@ -359,39 +359,26 @@ static void gemm_under(clprune_context *context, const char *text, bool ta, bool
     static const gemm_shape shapes[] = {{1, 130, 1}, {19, 115, 200}, {65, 130, 67}, {247, 128, 9}};
     static const gemm_shape narrow[] = {{1, 1, 1}, {19, 20, 200}, {247, 31, 9}};
     static const size_t gaps[3] = {3, 1, 2};
-    char label[1024];
-    (void)snprintf(label, sizeof label, "\n%s", text);
+    const char *label = test_text("\n%s", text);
     for (size_t s = 0; s < COUNT_OF(shapes); s++)
         test_product(context, shapes[s], ta, tb, 0.5f, -1, gaps, label);
     for (size_t s = 0; full && s < COUNT_OF(narrow); s++)
         test_product(context, narrow[s], ta, tb, 0.5f, -1, gaps, label);
 }
 
-static void bspmm_under(clprune_context *context, const char *text, bool tn, clprune_bsr_desc d)
+static void bspmm_under(
+    clprune_context *context, const char *text, product kind, clprune_bsr_desc d)
 {
-    enum { OUTPUTS = 83 };
-    const bspmm_ref_sizes sizes = {d.batch, d.rows, d.cols, OUTPUTS};
-    const size_t in_rows = d.batch * (tn ? d.rows : OUTPUTS), in_cols = tn ? OUTPUTS : d.cols;
-    const size_t out_cols = tn ? d.cols : d.rows;
-    float *x = test_new_normal(4, d.batch * d.rows * d.cols);
-    float *in = test_new_normal(5, in_rows * in_cols);
-    float *old = test_new_normal(6, OUTPUTS * out_cols);
-    test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 0, x);
-    test_mat dense = test_mat_make(d.batch * d.rows, d.cols, 0, NULL);
-    test_mat din = test_mat_make(in_rows, in_cols, 3, in),
-             out = test_mat_make(OUTPUTS, out_cols, 1, old);
-    test_bsr xs = test_bsr_make(d);
-    TEST_OK(clprune_prune(
-        test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, dx.mat, &xs.bsr, NULL));
-    TEST_OK(clprune_bsr_unpack(test_context(), &xs.bsr, dense.mat, NULL));
-    float *kept = test_mat_get(&dense, "dense");
-    TEST_OK(tn ? clprune_bspmm_tn(context, 0.5f, -1, din.mat, &xs.bsr, out.mat, NULL)
-               : clprune_bspmm_nt(context, 0.5f, -1, din.mat, &xs.bsr, out.mat, NULL));
-    float *got = test_mat_get(&out, "dw");
-    gemm_ref ref = tn ? bspmm_ref_tn(sizes, 0.5f, -1, in, kept, old)
-                      : bspmm_ref_nt(sizes, 0.5f, -1, in, kept, old);
-    test_close("dw", OUTPUTS, out_cols, got, ref.want, ref.bound, "%s, block %zu x %zu\n%s",
-        tn ? "tn" : "nt", d.block.rows, d.block.cols, text);
+    const bspmm_ref_sizes sizes = {d.batch, d.rows, d.cols, 83};
+    test_mat x =
+        test_mat_make(d.batch * d.rows, d.cols, 0, test_new_normal(4, d.batch * d.rows * d.cols));
+    operands o = operands_make(kind, sizes, 5, 3, 1);
+    test_bsr xs = test_pruned(d, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, &x);
+    operands_reset(&o, -1);
+    TEST_OK(kind == TN ? clprune_bspmm_tn(context, 0.5f, -1, o.din.mat, &xs.bsr, o.out.mat, NULL)
+                       : clprune_bspmm_nt(context, 0.5f, -1, o.din.mat, &xs.bsr, o.out.mat, NULL));
+    (void)operands_check(&o, 0.5f, -1, test_unpacked(&xs.bsr),
+        test_text("block %zu x %zu\n%s", d.block.rows, d.block.cols, text));
 }
 
 /* The tiled family has CLBlast's, for which one case will do. */
@@ -413,8 +400,8 @@ static void sparse_products(void **state)
     clprune_context *context = open_tuned(*text);
     for (size_t i = 0; i < COUNT_OF(descs); i++)
         if (i != left_out) {
-            bspmm_under(context, *text, true, descs[i]);
-            bspmm_under(context, *text, false, descs[i]);
+            bspmm_under(context, *text, TN, descs[i]);
+            bspmm_under(context, *text, NT, descs[i]);
         }
 }
 

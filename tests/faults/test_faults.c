@@ -2,6 +2,7 @@
  * with a text, and its next call works. CTest loads the layer; without it the program is skipped.
  *
  * Also queries of the device, and a platform without devices. */
+#include "support/fault_case.h"
 #include "support/fault_control.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
@@ -162,20 +163,13 @@ static clprune_status product(clprune_context *context, float got[M * N])
     for (int i = 0; i < K * N; i++)
         b[i] = (float)(1 + i % 3);
     clprune_status status = clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "a", M, K, &ma);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "b", K, N, &mb);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "c", M, N, &mc);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_write(context, ma, a);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_write(context, mb, b);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_gemm(context, false, false, 1, 0, ma, mb, mc, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_read(context, mc, got);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_context_finish(context);
+    THEN(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "b", K, N, &mb));
+    THEN(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "c", M, N, &mc));
+    THEN(clprune_mat_write(context, ma, a));
+    THEN(clprune_mat_write(context, mb, b));
+    THEN(clprune_gemm(context, false, false, 1, 0, ma, mb, mc, NULL));
+    THEN(clprune_mat_read(context, mc, got));
+    THEN(clprune_context_finish(context));
     clprune_buffer_release(context, ma.buffer);
     clprune_buffer_release(context, mb.buffer);
     clprune_buffer_release(context, mc.buffer);

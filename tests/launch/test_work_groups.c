@@ -6,6 +6,7 @@
  * device has. Many rows, columns, pixels or samples take no more groups along the second and third
  * dimension than the device has. */
 #include "support/device_layer.h"
+#include "support/fault_case.h"
 #include "support/test_compare.h"
 #include "support/test_objects.h"
 #include "support/test_rng.h"
@@ -55,11 +56,8 @@ static clprune_status prune(clprune_context *context, clprune_mat x, clprune_mat
     clprune_bsr bsr;
     clprune_status status =
         clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "bsr", &desc, &bsr);
-    if (status == CLPRUNE_SUCCESS)
-        status =
-            clprune_prune(context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, 5, x, &bsr, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_bsr_unpack(context, &bsr, y, NULL);
+    THEN(clprune_prune(context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, 5, x, &bsr, NULL));
+    THEN(clprune_bsr_unpack(context, &bsr, y, NULL));
     clprune_bsr_destroy(context, &bsr);
     return status;
 }
@@ -75,8 +73,7 @@ static clprune_status moments(clprune_context *context, clprune_mat x, clprune_m
 {
     const clprune_mat mean = clprune_mat_rows(y, 0, 1), m2 = clprune_mat_rows(y, 1, 1);
     clprune_status status = clprune_mat_fill(context, 0, y, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_batch_norm_moments(context, 0, x, mean, m2, NULL);
+    THEN(clprune_batch_norm_moments(context, 0, x, mean, m2, NULL));
     return status;
 }
 
@@ -116,8 +113,7 @@ static clprune_status run(clprune_context *context, operation *run_it, float *re
                           context, "x", ROWS, COLS, test_new_normal(3, ROWS * COLS)),
                       y = test_new_mat(context, ROWS, COLS);
     clprune_status status = run_it(context, x, y);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_read(context, y, result);
+    THEN(clprune_mat_read(context, y, result));
     test_release(mark);
     return status;
 }
@@ -291,9 +287,7 @@ static void conv_dw(clprune_context *context, clprune_conv2d_desc desc, clprune_
 {
     const size_t batch = x.rows / (image.height * image.width);
     clprune_conv2d *layer = test_new_conv2d(context, desc);
-    clprune_saved *saved = NULL;
-    TEST_OK(clprune_conv2d_saved_create(layer, batch, image, "x", &saved));
-    test_own_saved(context, saved);
+    clprune_saved *saved = test_new_conv2d_saved(context, layer, batch, image);
     TEST_OK(clprune_saved_store(saved, 0, batch, x, NULL));
     TEST_OK(clprune_conv2d_backward(
         layer, batch, image, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));

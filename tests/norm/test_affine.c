@@ -136,19 +136,7 @@ static const layer_case product = {"product",
         {"dalpha", LAYER_OUT | LAYER_SUM, layer_row}, {"dbeta", LAYER_OUT | LAYER_SUM, layer_row}},
     call_product, ref_product, NULL};
 
-/* Both layers over 11 rows x, for slopes; the shape is that of w. */
-enum { ROWS = 11 };
-
-static layer_size size_x(const void *shape)
-{
-    return (layer_size){ROWS, ((const layer_shape *)shape)->cols, 0};
-}
-
-static layer_size size_h(const void *shape)
-{
-    return (layer_size){ROWS, ((const layer_shape *)shape)->rows, 0};
-}
-
+/* Both layers over 11 rows x, for slopes. */
 static void ref_both_forward(const layer_data *d)
 {
     for (size_t i = 0; i < d[4].count; i++) {
@@ -160,8 +148,8 @@ static void ref_both_forward(const layer_data *d)
 }
 
 static const layer_case both_forward = {"affine and linear",
-    {{"x", LAYER_IN, size_x}, {"w", LAYER_IN, layer_all}, {"alpha", LAYER_IN, layer_row},
-        {"beta", LAYER_IN, layer_row}, {"h", LAYER_OUT, size_h}},
+    {{"x", LAYER_IN, layer_linear_x}, {"w", LAYER_IN, layer_all}, {"alpha", LAYER_IN, layer_row},
+        {"beta", LAYER_IN, layer_row}, {"h", LAYER_OUT, layer_linear_y}},
     NULL, ref_both_forward, NULL};
 
 static clprune_status call_both(const layer_call *c)
@@ -177,9 +165,9 @@ static clprune_status call_both(const layer_call *c)
 }
 
 static const layer_case both_backward = {"affine and linear",
-    {{"x", LAYER_IN | LAYER_OUT, size_x}, {"w", LAYER_IN, layer_all},
+    {{"x", LAYER_IN | LAYER_OUT, layer_linear_x}, {"w", LAYER_IN, layer_all},
         {"alpha", LAYER_IN, layer_row}, {"beta", LAYER_IN, layer_row},
-        {"centre", LAYER_IN, layer_row, .low = -2, .high = 3}, {"dh", LAYER_IN, size_h},
+        {"centre", LAYER_IN, layer_row, .low = -2, .high = 3}, {"dh", LAYER_IN, layer_linear_y},
         {"dw", LAYER_OUT, layer_all}, {"dalpha", LAYER_OUT, layer_row},
         {"dbeta", LAYER_OUT, layer_row}},
     call_both, NULL, NULL};

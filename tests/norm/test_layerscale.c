@@ -126,19 +126,7 @@ static const layer_case product = {"product",
         {"db", LAYER_IN | LAYER_OUT, layer_column}},
     call_product, ref_product, NULL};
 
-/* Both layers over 11 rows g, for slopes; the shape is that of w. */
-enum { ROWS = 11 };
-
-static layer_size size_g(const void *shape)
-{
-    return (layer_size){ROWS, ((const layer_shape *)shape)->cols, 0};
-}
-
-static layer_size size_y(const void *shape)
-{
-    return (layer_size){ROWS, ((const layer_shape *)shape)->rows, 0};
-}
-
+/* Both layers over 11 rows g, for slopes. */
 static void ref_both_forward(const layer_data *d)
 {
     for (size_t i = 0; i < d[4].count; i++) {
@@ -151,8 +139,8 @@ static void ref_both_forward(const layer_data *d)
 }
 
 static const layer_case both_forward = {"linear and layerscale",
-    {{"g", LAYER_IN, size_g}, {"w", LAYER_IN, layer_all}, {"b", LAYER_IN, layer_column},
-        {"ls", LAYER_IN, layer_column}, {"y", LAYER_OUT, size_y}},
+    {{"g", LAYER_IN, layer_linear_x}, {"w", LAYER_IN, layer_all}, {"b", LAYER_IN, layer_column},
+        {"ls", LAYER_IN, layer_column}, {"y", LAYER_OUT, layer_linear_y}},
     NULL, ref_both_forward, NULL};
 
 static clprune_status call_both(const layer_call *c)
@@ -165,9 +153,10 @@ static clprune_status call_both(const layer_call *c)
 }
 
 static const layer_case both_backward = {"linear and layerscale",
-    {{"g", LAYER_IN, size_g}, {"w", LAYER_IN, layer_all}, {"b", LAYER_IN, layer_column},
-        {"ls", LAYER_IN, layer_column}, {"dy", LAYER_IN, size_y}, {"dw", LAYER_OUT, layer_all},
-        {"db", LAYER_OUT, layer_column}, {"dls", LAYER_OUT, layer_column}},
+    {{"g", LAYER_IN, layer_linear_x}, {"w", LAYER_IN, layer_all}, {"b", LAYER_IN, layer_column},
+        {"ls", LAYER_IN, layer_column}, {"dy", LAYER_IN, layer_linear_y},
+        {"dw", LAYER_OUT, layer_all}, {"db", LAYER_OUT, layer_column},
+        {"dls", LAYER_OUT, layer_column}},
     call_both, NULL, NULL};
 
 static void slopes(NO_ROW)

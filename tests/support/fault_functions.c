@@ -39,7 +39,7 @@ static void result_of_function(clprune_context *c, fault_bytes *to)
             fault_add_buffer(to, c, mats[i].buffer, 0, elements_of(&f->mats[i]) * sizeof(float));
     if (f->store == NULL)
         return;
-    const clprune_saved_info info = clprune_saved_describe(*f->store);
+    const clprune_saved_info info = clprune_saved_describe(with.saved);
     fault_add_buffer(to, c, info.buffer, info.offset, info.sizes.bytes);
 }
 

@@ -34,6 +34,7 @@
 #include <cmocka.h>
 
 #include "clprune/clprune.h"
+#include "support/linker_wrap.h"
 #include "support/test_memory.h"
 
 /* The number of elements of an array. */
@@ -120,18 +121,6 @@ void test_fails(clprune_status status, const clprune_context *context, clprune_s
         TEST_CL(clWaitForEvents(1, &event));                                                       \
         TEST_CL(clReleaseEvent(event));                                                            \
     } while (0)
-
-/* Defines what the linker puts in the place of a function (--wrap), which __real_... is then:
- *
- *     TEST_WRAP(cl_int, clFinish, (cl_command_queue queue))
- *     {
- *         return __real_clFinish(queue);
- *     }
- */
-#define TEST_WRAP(type, function, parameters)                                                      \
-    type __real_##function parameters;                                                             \
-    type __wrap_##function parameters;                                                             \
-    type __wrap_##function parameters
 
 /* The parameter of a case that has no row. */
 #define NO_ROW __attribute__((unused)) void **unused

@@ -28,7 +28,7 @@ enum {
 static struct arguments {
     clprune_linear *linear, *token;
     clprune_conv2d *conv;
-    clprune_saved *dense, *pruned, *mean, *quantised, *mask, *code, *pixels;
+    clprune_saved *saved;
     size_t batch, blocks, strides[3];
     clprune_norm norm;
     clprune_bsr bsr; /* its buffers are operands */
@@ -137,10 +137,10 @@ CALL(patch_bytes_back, clprune_patch_embed_backward_bytes(CONTEXT, &patches, BAT
 CALL(max_pool, clprune_max_pool_forward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
 CALL(
     max_pool_back, clprune_max_pool_backward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
-CALL(conv, clprune_conv2d_forward(
-               with.conv, with.batch, image, m[0], m[1], m[2], m[3], with.pixels, EVENT))
+CALL(conv,
+    clprune_conv2d_forward(with.conv, with.batch, image, m[0], m[1], m[2], m[3], with.saved, EVENT))
 CALL(conv_back, clprune_conv2d_backward(
-                    with.conv, with.batch, image, with.pixels, m[0], m[1], grads_of(m + 2), EVENT))
+                    with.conv, with.batch, image, with.saved, m[0], m[1], grads_of(m + 2), EVENT))
 CALL(moments, clprune_batch_norm_moments(CONTEXT, 0, m[0], m[1], m[2], EVENT))
 CALL(merge, clprune__batch_norm_merge(CONTEXT, 0, 7, 2, m[0], m[1], m[2], EVENT))
 CALL(statistics,
@@ -152,40 +152,24 @@ CALL(bn_product, clprune_batch_norm_backward_product(CONTEXT, ROWS, 1,
                      &(clprune_batch_norm_products){
                          .w = m[3], .patch_sum = m[4], .x_product = m[5], .dz_sum = m[6]},
                      m[7], m[8], EVENT))
-CALL(restore_pruned, clprune_saved_restore(with.pruned, 0, with.batch, m[0], EVENT))
-CALL(restore_mask, clprune_saved_restore(with.mask, 0, with.batch, m[0], EVENT))
-CALL(store_mean, clprune_saved_store(with.mean, 0, with.batch, m[0], EVENT))
-CALL(store_code, clprune_saved_store(with.code, 0, with.batch, m[0], EVENT))
-CALL(store_quantised, clprune_saved_store(with.quantised, 0, with.batch, m[0], EVENT))
-CALL(store_pruned, clprune_saved_store(with.pruned, 0, with.batch, m[0], EVENT))
-CALL(tn_pruned, clprune_saved_product_tn(with.pruned, 0, with.batch, 0, m[0], m[1], EVENT))
-CALL(nt_pruned, clprune_saved_product_nt(with.pruned, 0, with.batch, 0, m[0], m[1], EVENT))
-CALL(tn_dense, clprune_saved_product_tn(with.dense, 0, with.batch, 0, m[0], m[1], EVENT))
-CALL(tn_quantised, clprune_saved_product_tn(with.quantised, 0, with.batch, 0, m[0], m[1], EVENT))
-CALL(nt_dense, clprune_saved_product_nt(with.dense, 0, with.batch, 0, m[0], m[1], EVENT))
-CALL(nt_mean, clprune_saved_product_nt(with.mean, 0, with.batch, 0, m[0], m[1], EVENT))
+CALL(restore, clprune_saved_restore(with.saved, 0, with.batch, m[0], EVENT))
+CALL(store, clprune_saved_store(with.saved, 0, with.batch, m[0], EVENT))
+CALL(tn, clprune_saved_product_tn(with.saved, 0, with.batch, 0, m[0], m[1], EVENT))
+CALL(nt, clprune_saved_product_nt(with.saved, 0, with.batch, 0, m[0], m[1], EVENT))
 CALL(activation, clprune_activation_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, with.batch, m[0],
-                     m[1], m[2], with.pruned, EVENT))
+                     m[1], m[2], with.saved, EVENT))
 CALL(activation_back,
-    clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, with.batch, with.pruned, m[0],
+    clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, with.batch, with.saved, m[0],
         &(clprune_grads){.dx = m[1], .db = m[2], .beta = 1}, EVENT))
 CALL(linear,
-    clprune_linear_forward(with.linear, with.batch, m[0], m[1], m[2], m[3], with.dense, EVENT))
+    clprune_linear_forward(with.linear, with.batch, m[0], m[1], m[2], m[3], with.saved, EVENT))
 CALL(linear_back, clprune_linear_backward(
-                      with.linear, with.batch, with.dense, m[0], m[1], grads_of(m + 2), EVENT))
+                      with.linear, with.batch, with.saved, m[0], m[1], grads_of(m + 2), EVENT))
 CALL(rows_back,
-    clprune_linear_backward(with.token, with.batch, with.dense, m[0], m[1], grads_of(m + 2), EVENT))
+    clprune_linear_backward(with.token, with.batch, with.saved, m[0], m[1], grads_of(m + 2), EVENT))
 
 CALL(
-    rows, clprune_linear_forward(with.token, with.batch, m[0], m[1], m[2], m[3], with.dense, EVENT))
-CALL(linear_pruned,
-    clprune_linear_forward(with.linear, with.batch, m[0], m[1], m[2], m[3], with.pruned, EVENT))
-CALL(linear_pruned_back, clprune_linear_backward(with.linear, with.batch, with.pruned, m[0], m[1],
-                             grads_of(m + 2), EVENT))
-CALL(rows_pruned,
-    clprune_linear_forward(with.token, with.batch, m[0], m[1], m[2], m[3], with.pruned, EVENT))
-CALL(rows_pruned_back, clprune_linear_backward(
-                           with.token, with.batch, with.pruned, m[0], m[1], grads_of(m + 2), EVENT))
+    rows, clprune_linear_forward(with.token, with.batch, m[0], m[1], m[2], m[3], with.saved, EVENT))
 CALL(gemm, clprune_gemm(CONTEXT, false, true, 1, 1, m[0], m[1], m[2], EVENT))
 
 CALL(gemm_batched, clprune_gemm_batched(CONTEXT, with.batch, false, true, 1, 1, m[0],
@@ -267,11 +251,25 @@ typedef struct operand {
     unsigned may_be; /* bit i: it may alias operand i */
 } operand;
 
+/* Stores, in the form's own way. */
+typedef struct store_kind {
+    clprune_form form;
+    size_t rows, cols;
+} store_kind;
+
+static const store_kind dense = {CLPRUNE_FORM_DENSE, TOKENS, COLS},
+                        pruned = {CLPRUNE_FORM_PRUNED, TOKENS, COLS},
+                        mean = {CLPRUNE_FORM_MEAN, TOKENS, COLS},
+                        quantised = {CLPRUNE_FORM_QUANTISED, TOKENS, COLS},
+                        mask = {CLPRUNE_FORM_MASK, TOKENS, COLS},
+                        codes = {CLPRUNE_FORM_GELU_CODE, TOKENS, COLS},
+                        pixels = {CLPRUNE_FORM_DENSE, PIXELS, CHANNELS};
+
 typedef struct function {
     const char *name;
     clprune_status (*call)(const clprune_mat *m);
     operand mats[MOST];
-    clprune_saved **store; /* the store that it uses, if any */
+    const store_kind *store; /* the store that it uses, if any: with.saved */
 } function;
 
 #define VECTOR(name)                                                                               \
@@ -440,13 +438,13 @@ static const function functions[] = {
     {"conv2d_forward", call_conv,
         {{"x", BATCH *PIXELS, CHANNELS}, {"w", OUT, TAPS *CHANNELS}, {"b", 1, OUT, OPTIONAL},
             {"y", CONV_ROWS, OUT, OUTPUT | APART}},
-        &with.pixels},
+        &pixels},
     {"conv2d_backward", call_conv_back,
         {{"dy", CONV_ROWS, OUT}, {"w", OUT, TAPS *CHANNELS},
             {"dx", BATCH *PIXELS, CHANNELS, OUTPUT | OPTIONAL | APART},
             {"dw", OUT, TAPS *CHANNELS, OUTPUT | OPTIONAL | APART},
             {"db", 1, OUT, OUTPUT | OPTIONAL | APART}},
-        &with.pixels},
+        &pixels},
     {"batch_norm_moments", call_moments,
         {{"x", ROWS, COLS, FREE}, OUT_VECTOR("mean"), OUT_VECTOR("m2")}},
     {"batch_norm_merge", call_merge,
@@ -484,34 +482,34 @@ static const function functions[] = {
     {"optimizer_clip", call_clip,
         {{"value", ROWS, COLS, OUTPUT | FREE}, {"gradient", ROWS, COLS, OUTPUT},
             {"norm", 1, 1, OUTPUT | OPTIONAL}}},
-    {"saved_restore, pruned", call_restore_pruned, {{"x", ROWS, COLS, APART}}, &with.pruned},
-    {"saved_restore, mask", call_restore_mask, {{"x", ROWS, COLS, APART}}, &with.mask},
-    {"saved_store, mean", call_store_mean, {{"x", ROWS, COLS, APART}}, &with.mean},
-    {"saved_store, GELU code", call_store_code, {{"x", ROWS, COLS, APART}}, &with.code},
-    {"saved_store, quantised", call_store_quantised, {{"x", ROWS, COLS, APART}}, &with.quantised},
-    {"saved_store, pruned", call_store_pruned, {{"x", ROWS, COLS, APART}}, &with.pruned},
-    {"saved_product_tn, dense", call_tn_dense, TN, &with.dense},
-    {"saved_product_tn, quantised", call_tn_quantised, TN, &with.quantised},
-    {"saved_product_tn, pruned", call_tn_pruned, TN, &with.pruned},
-    {"saved_product_nt, dense", call_nt_dense, NT, &with.dense},
-    {"saved_product_nt, mean", call_nt_mean, NT, &with.mean},
-    {"saved_product_nt, pruned", call_nt_pruned, NT, &with.pruned},
+    {"saved_restore, pruned", call_restore, {{"x", ROWS, COLS, APART}}, &pruned},
+    {"saved_restore, mask", call_restore, {{"x", ROWS, COLS, APART}}, &mask},
+    {"saved_store, mean", call_store, {{"x", ROWS, COLS, APART}}, &mean},
+    {"saved_store, GELU code", call_store, {{"x", ROWS, COLS, APART}}, &codes},
+    {"saved_store, quantised", call_store, {{"x", ROWS, COLS, APART}}, &quantised},
+    {"saved_store, pruned", call_store, {{"x", ROWS, COLS, APART}}, &pruned},
+    {"saved_product_tn, dense", call_tn, TN, &dense},
+    {"saved_product_tn, quantised", call_tn, TN, &quantised},
+    {"saved_product_tn, pruned", call_tn, TN, &pruned},
+    {"saved_product_nt, dense", call_nt, NT, &dense},
+    {"saved_product_nt, mean", call_nt, NT, &mean},
+    {"saved_product_nt, pruned", call_nt, NT, &pruned},
     {"activation_forward", call_activation,
         {{"x", ROWS, COLS, OUTPUT | APART | RENAMED}, {"b", 1, COLS, OPTIONAL},
             {"y", ROWS, COLS, OUTPUT | APART | RENAMED}},
-        &with.pruned},
+        &pruned},
     {"activation_backward", call_activation_back,
         {X("dy"), {"dx", ROWS, COLS, OUTPUT | APART, 1},
             {"db", 1, COLS, OUTPUT | OPTIONAL | APART}},
-        &with.pruned},
-    {"linear_forward", call_linear, FEATURES, &with.dense},
-    {"linear_forward, pruned", call_linear_pruned, FEATURES, &with.pruned},
-    {"linear_backward", call_linear_back, FEATURES_BACK, &with.dense},
-    {"linear_backward, pruned", call_linear_pruned_back, FEATURES_BACK, &with.pruned},
-    {"linear_forward, rows", call_rows, TOKEN_ROWS, &with.dense},
-    {"linear_forward, rows, pruned", call_rows_pruned, TOKEN_ROWS, &with.pruned},
-    {"linear_backward, rows", call_rows_back, TOKEN_ROWS_BACK, &with.dense},
-    {"linear_backward, rows, pruned", call_rows_pruned_back, TOKEN_ROWS_BACK, &with.pruned},
+        &pruned},
+    {"linear_forward", call_linear, FEATURES, &dense},
+    {"linear_forward, pruned", call_linear, FEATURES, &pruned},
+    {"linear_backward", call_linear_back, FEATURES_BACK, &dense},
+    {"linear_backward, pruned", call_linear_back, FEATURES_BACK, &pruned},
+    {"linear_forward, rows", call_rows, TOKEN_ROWS, &dense},
+    {"linear_forward, rows, pruned", call_rows, TOKEN_ROWS, &pruned},
+    {"linear_backward, rows", call_rows_back, TOKEN_ROWS_BACK, &dense},
+    {"linear_backward, rows, pruned", call_rows_back, TOKEN_ROWS_BACK, &pruned},
     {"gemm", call_gemm,
         {{"a", ROWS, COLS, FREE_COLS}, {"b", OUT, COLS}, {"c", ROWS, OUT, OUTPUT | FREE}}},
     {"gemm_batched", call_gemm_batched,
@@ -588,10 +586,11 @@ static void fill_operand(const operand *o, unsigned salt, float *to)
 enum { STORE_BYTES = 8192 }; /* of a store's region, which begins at its half */
 
 /* A store in a buffer of its own, with something in it. */
-static clprune_saved *open_store(clprune_form form, size_t rows, size_t cols)
+static clprune_saved *open_store(const store_kind *kind)
 {
+    const size_t rows = kind->rows, cols = kind->cols;
     const operand x = {.name = "x", .rows = BATCH * rows, .cols = cols};
-    const clprune_keep keep = {.form = form, .block = {1, 4}, .sparsity = 0.5f, .bits = 4};
+    const clprune_keep keep = {.form = kind->form, .block = {1, 4}, .sparsity = 0.5f, .bits = 4};
     const clprune_mat none = CLPRUNE_NO_MAT;
     float values[BATCH * PIXELS * COLS];
     clprune_saved *made = NULL;
@@ -604,7 +603,7 @@ static clprune_saved *open_store(clprune_form form, size_t rows, size_t cols)
     TEST_OK(clprune_saved_create_in(
         CONTEXT, &keep, BATCH, rows, cols, all.buffer, STORE_BYTES, STORE_BYTES, &made));
     test_own_saved(CONTEXT, made);
-    if (form == CLPRUNE_FORM_MASK)
+    if (kind->form == CLPRUNE_FORM_MASK)
         TEST_OK(clprune_activation_forward(
             CONTEXT, CLPRUNE_ACTIVATION_RELU, 0, BATCH, from, none, from, made, NULL));
     else
@@ -615,17 +614,6 @@ static clprune_saved *open_store(clprune_form form, size_t rows, size_t cols)
 /* Good arguments of a function besides its operands, in `in`, with which they end. */
 static void open_arguments(clprune_context *in, const function *f)
 {
-    const struct {
-        clprune_saved **store;
-        clprune_form form;
-        size_t rows, cols;
-    } stores[] = {{&with.dense, CLPRUNE_FORM_DENSE, TOKENS, COLS},
-        {&with.pruned, CLPRUNE_FORM_PRUNED, TOKENS, COLS},
-        {&with.mean, CLPRUNE_FORM_MEAN, TOKENS, COLS},
-        {&with.quantised, CLPRUNE_FORM_QUANTISED, TOKENS, COLS},
-        {&with.mask, CLPRUNE_FORM_MASK, TOKENS, COLS},
-        {&with.code, CLPRUNE_FORM_GELU_CODE, TOKENS, COLS},
-        {&with.pixels, CLPRUNE_FORM_DENSE, PIXELS, CHANNELS}};
     context = in;
     memset(&with, 0, sizeof with);
     with.linear = test_new_linear(in, (clprune_linear_desc){.in = COLS, .out = OUT});
@@ -639,9 +627,8 @@ static void open_arguments(clprune_context *in, const function *f)
     with.strides[1] = OUT * COLS;
     with.strides[2] = TOKENS * OUT;
     with.bsr.desc = (clprune_bsr_desc){BATCH, TOKENS, COLS, {1, 4}, KEPT};
-    for (size_t i = 0; i < COUNT_OF(stores); i++)
-        if (f->store == stores[i].store)
-            *f->store = open_store(stores[i].form, stores[i].rows, stores[i].cols);
+    if (f->store != NULL)
+        with.saved = open_store(f->store);
 }
 
 #endif

@@ -515,6 +515,18 @@ layer_size layer_column(const void *shape)
     return (layer_size){1, ((const layer_shape *)shape)->rows, 0};
 }
 
+enum { LINEAR_ROWS = 11 };
+
+layer_size layer_linear_x(const void *shape)
+{
+    return (layer_size){LINEAR_ROWS, ((const layer_shape *)shape)->cols, 0};
+}
+
+layer_size layer_linear_y(const void *shape)
+{
+    return (layer_size){LINEAR_ROWS, ((const layer_shape *)shape)->rows, 0};
+}
+
 size_t layer_tokens(size_t rows)
 {
     static const size_t some[] = {100, 75, 12, 8, 7};

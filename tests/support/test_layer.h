@@ -129,6 +129,10 @@ layer_size layer_all(const void *shape);
 layer_size layer_row(const void *shape);
 layer_size layer_column(const void *shape);
 
+/* Sides of a linear layer over 11 rows, whose w has the shape: x and y. */
+layer_size layer_linear_x(const void *shape);
+layer_size layer_linear_y(const void *shape);
+
 /* A divisor of the rows, as if they were samples of so many tokens; and 1 x such tokens. */
 size_t layer_tokens(size_t rows);
 layer_size layer_token_row(const void *shape);
