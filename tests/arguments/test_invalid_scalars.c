@@ -6,8 +6,7 @@
 #include <limits.h>
 
 #include "nn/layers/activation_private.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 static clprune_context *context;
 static size_t calls;

@@ -5,8 +5,6 @@
 #include "ops/codes/quantise_private.h"
 #include "ops/products/gemm_private.h"
 #include "ref/quantise_ref.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
 #include "support/test_product.h"
 
 /* A batch of samples and how they are quantised; `outputs`: the other side of a product. */

@@ -3,8 +3,7 @@
 #include <locale.h>
 #include <pthread.h>
 
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 static void callers_queue(NO_ROW)
 {

@@ -1,8 +1,7 @@
 /* Wait lists, and several queues of one OpenCL context on one clprune context. */
 #include <time.h>
 
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 /* Long enough for a small kernel to run if nothing holds it back. */
 static void let_it_run(cl_command_queue queue)

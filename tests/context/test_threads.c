@@ -1,8 +1,7 @@
 /* Several threads on one context: at once where it is thread-safe, in turn where it is not. */
 #include <pthread.h>
 
-#include "support/test_device.h"
-#include "support/test_folder.h"
+#include "support/test.h"
 #include "support/thread_job.h"
 
 enum { RUNS = 20, ANEW = 4, MOST_THREADS = 3 };

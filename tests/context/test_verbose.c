@@ -9,9 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "support/test_folder.h"
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 enum { ROWS = 24, IN = 32, OUT = 16 };
 

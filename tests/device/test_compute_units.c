@@ -1,8 +1,6 @@
 /* On CPUs, weight gradients have the same bits with any number of compute units. */
 #include "runtime/context/context_private.h"
-#include "support/test_buffer.h"
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 enum { BATCH = 24, OUT = 41 };
 

@@ -5,8 +5,7 @@
  * The layer changes single results of the self-check: NaN and wrong last bits are refused, with the
  * name of the device and of the driver. The caller's queue is not waited for. */
 #include "support/device_layer.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 static unsigned built;
 

@@ -1,11 +1,7 @@
 /* The tuning table: built-in rows, the file that overrides them, every refusal, and products that
  * stay right under odd but legal parameters. */
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_folder.h"
 #include "support/test_index.h"
 #include "support/test_product.h"
-#include "support/test_rng.h"
 
 enum { MOST_PARAMETERS = 128 };
 

@@ -4,9 +4,7 @@
  * Also queries of the device, and a platform without devices. */
 #include "support/fault_case.h"
 #include "support/fault_control.h"
-#include "support/test_device.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 static fault_controls layer;
 

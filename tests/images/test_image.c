@@ -1,8 +1,6 @@
 /* Images: channels last from planes; images of bytes give the same bits as the floats that the
  * bytes stand for, over sizes, offsets and parts of a batch; invalid arguments. */
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 enum { LEVELS = 256 };
 

@@ -4,7 +4,6 @@
  * Windows overlap, leave gaps or reach over the border. With batch norm and ReLU in the same pass,
  * the bits are those of the three passes. */
 #include "ref/max_pool_ref.h"
-#include "support/test_folder.h"
 #include "support/test_layer.h"
 
 typedef struct shape {

@@ -31,28 +31,10 @@ static size_t tokens_of(const clprune_patch_embed_desc *d)
     return (d->height / d->patch) * (d->width / d->patch);
 }
 
-static layer_size size_images(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch, s->desc.channels * s->desc.height * s->desc.width, s->gap};
-}
-
-static layer_size size_w(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->desc.out, s->desc.channels * s->desc.patch * s->desc.patch, s->gap};
-}
-
-static layer_size size_b(const void *of)
-{
-    return (layer_size){1, ((const shape *)of)->desc.out, 0};
-}
-
-static layer_size size_y(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch * tokens_of(&s->desc), s->desc.out, s->gap};
-}
+LAYER_SIZE(size_images, shape, s->batch, s->desc.channels * s->desc.height * s->desc.width, s->gap)
+LAYER_SIZE(size_w, shape, s->desc.out, s->desc.channels * s->desc.patch * s->desc.patch, s->gap)
+LAYER_SIZE(size_b, shape, 1, s->desc.out, 0)
+LAYER_SIZE(size_y, shape, s->batch *tokens_of(&s->desc), s->desc.out, s->gap)
 
 /* Under weight k of a patch: channel, row, column. */
 static size_t pixel_of(const clprune_patch_embed_desc *d, size_t token, size_t k)

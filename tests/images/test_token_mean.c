@@ -9,17 +9,8 @@ static const shape shapes[] = {{1, 1, 1, 0}, {3, 1, 16, 0}, {1, 7, 15, 1}, {2, 9
     {5, 196, 20, 2}, {4, 64, 128, 0}, {3, 5, 4, 0}, {2, 3, 3, 5}, {2, 5, 530, 3}, {2, 3, 2100, 0},
     {0, 5, 8, 0}, {3, 5, 0, 0}, {0, 0, 0, 0}, {2, 0, 5, 1}};
 
-static layer_size size_tokens(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch * s->tokens, s->cols, s->gap};
-}
-
-static layer_size size_means(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch, s->cols, s->gap};
-}
+LAYER_SIZE(size_tokens, shape, s->batch * s->tokens, s->cols, s->gap)
+LAYER_SIZE(size_means, shape, s->batch, s->cols, s->gap)
 
 static clprune_status call_forward(const layer_call *c)
 {

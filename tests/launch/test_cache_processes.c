@@ -9,9 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/launch/disk_cache.h"
-#include "support/test_device.h"
-#include "support/test_folder.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 enum { CHILDREN_MOST = 8, PAYLOAD = 1 << 20 };
 

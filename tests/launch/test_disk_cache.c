@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/launch/disk_cache.h"
-#include "support/test_device.h"
-#include "support/test_folder.h"
+#include "support/test.h"
 
 enum { PAYLOAD = 300, NOBODY = 65534 };
 

@@ -78,43 +78,23 @@ static void umask_does_not_matter(NO_ROW)
     check_mode(s.file, 0600);
 }
 
-static void truncated_files(NO_ROW)
+/* A few of the damages of test_disk_cache.c: none reaches the driver, and the file is replaced. */
+static void damaged_files(NO_ROW)
 {
     test_stocked s = test_stock();
-    test_rng rng = {11};
-    for (size_t i = 0; i < 24; i++) {
-        const size_t size = i < 10   ? i * 9
-                            : i < 12 ? s.size - 1 - i % 2
-                                     : test_rng_below(&rng, s.size);
-        test_file_write(s.file, s.content, size);
-        test_check_healed(&s, test_text("cut to %zu of %zu bytes", size, s.size));
-    }
-}
-
-static void flipped_bits(NO_ROW)
-{
-    test_stocked s = test_stock();
-    test_rng rng = {12};
-    for (size_t i = 0; i < 40; i++) {
-        const size_t at = i < 20 ? i * 4 : test_rng_below(&rng, s.size);
-        const unsigned char bit = (unsigned char)(1u << test_rng_below(&rng, 8));
-        s.content[at] ^= bit;
-        test_file_write(s.file, s.content, s.size);
-        s.content[at] ^= bit;
-        test_check_healed(&s, test_text("bit 0x%02x of byte %zu of %zu", bit, at, s.size));
-    }
-}
-
-static void file_with_a_tail(NO_ROW)
-{
-    test_stocked s = test_stock();
+    const size_t places[] = {0, 8, 40, 80, s.size / 2, s.size - 1};
     unsigned char *longer = test_alloc(s.size + 1);
     memcpy(longer, s.content, s.size);
-    longer[s.size] = 0;
+    for (size_t i = 0; i < COUNT_OF(places); i++) {
+        test_file_write(s.file, s.content, places[i]);
+        test_check_healed(&s, test_text("cut to %zu of %zu bytes", places[i], s.size));
+        longer[places[i]] ^= (unsigned char)(1 << i);
+        test_file_write(s.file, longer, s.size);
+        test_check_healed(&s, test_text("a bit of byte %zu of %zu", places[i], s.size));
+        longer[places[i]] ^= (unsigned char)(1 << i);
+    }
     test_file_write(s.file, longer, s.size + 1);
     test_check_healed(&s, "one byte too many");
-    test_file_write(s.file, "", 0);
-    test_check_healed(&s, "empty");
 }
 
 static void wrong_mode(NO_ROW)
@@ -412,9 +392,7 @@ int main(void)
     test_add(&list, memory_hits, NULL, "same key hits, a changed define misses");
     test_add(&list, disk_hits, NULL, "a second context loads from disk");
     test_add(&list, umask_does_not_matter, NULL, "modes are 0700 and 0600 at umask 0");
-    test_add(&list, truncated_files, NULL, "files cut at 24 lengths");
-    test_add(&list, flipped_bits, NULL, "files with one of 40 bits flipped");
-    test_add(&list, file_with_a_tail, NULL, "a file with a byte too many, an empty file");
+    test_add(&list, damaged_files, NULL, "files cut short, with a bit flipped, a byte too long");
     test_add(&list, wrong_mode, NULL, "files that others may write");
     test_add(&list, wrong_owner, NULL, "a file and a folder of another user");
     test_add(&list, link_in_place, NULL, "a link in a file's place");

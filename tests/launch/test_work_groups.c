@@ -7,9 +7,7 @@
  * dimension than the device has. */
 #include "support/device_layer.h"
 #include "support/fault_case.h"
-#include "support/test_compare.h"
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 enum { ROWS = 37, COLS = 200 };
 

@@ -3,10 +3,7 @@
  *
  * Overlaps of arguments with a dense store. */
 #include "ref/gelu_code_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 typedef struct activation_row {
     const char *name;

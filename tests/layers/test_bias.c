@@ -3,10 +3,7 @@
 #include "nn/layers/sums.h"
 #include "support/test_layer.h"
 
-static clprune_status call_column_sum(const layer_call *c)
-{
-    return clprune__column_sum(c->context, c->beta, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL(column_sum, clprune__column_sum(c->context, c->beta, m[0], m[1], c->event))
 
 static void ref_column_sum(const layer_data *d)
 {
@@ -17,10 +14,7 @@ static const layer_case column_sum = {"column sum",
     {{"x", LAYER_IN, layer_all}, {"sum", LAYER_OUT | LAYER_SUM, layer_row}}, call_column_sum,
     ref_column_sum, NULL};
 
-static clprune_status call_bias_rows(const layer_call *c)
-{
-    return clprune__bias_rows(c->context, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL(bias_rows, clprune__bias_rows(c->context, m[0], m[1], c->event))
 
 static void ref_bias_rows(const layer_data *d)
 {
@@ -38,16 +32,9 @@ typedef struct token_shape {
     size_t tokens;
 } token_shape;
 
-static layer_size size_samples(const void *shape)
-{
-    const token_shape *s = shape;
-    return (layer_size){s->all->rows / s->tokens * s->tokens, s->all->cols, s->all->gap};
-}
-
-static layer_size size_bias(const void *shape)
-{
-    return (layer_size){1, ((const token_shape *)shape)->tokens, 0};
-}
+LAYER_SIZE(
+    size_samples, token_shape, s->all->rows / s->tokens * s->tokens, s->all->cols, s->all->gap)
+LAYER_SIZE(size_bias, token_shape, 1, s->tokens, 0)
 
 static clprune_status call_token_bias_grad(const layer_call *c)
 {

@@ -6,11 +6,7 @@
 
 #include "ops/conv/conv_private.h"
 #include "ref/conv_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 typedef struct conv_row {
     const char *name;

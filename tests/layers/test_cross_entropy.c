@@ -27,17 +27,8 @@ static void fill(const void *of, size_t count, float *values)
         ((const shape *)of)->fill(values);
 }
 
-static layer_size size_all(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch, s->classes, s->gap};
-}
-
-static layer_size size_column(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch, 1, s->gap};
-}
+LAYER_SIZE(size_all, shape, s->batch, s->classes, s->gap)
+LAYER_SIZE(size_column, shape, s->batch, 1, s->gap)
 
 /* The scale of the gradient is one number; for slopes it is that of each row's loss. */
 #define SCALE 0.25f

@@ -3,10 +3,7 @@
 #include "ref/gelu_ref.h"
 #include "support/test_layer.h"
 
-static clprune_status call_forward(const layer_call *c)
-{
-    return clprune_gelu_forward(c->context, c->m[0], c->m[1], c->m[2], c->event);
-}
+LAYER_CALL(forward, clprune_gelu_forward(c->context, m[0], m[1], m[2], c->event))
 
 /* h becomes h + b. */
 static void ref_forward(const layer_data *d)
@@ -26,10 +23,7 @@ static const layer_case forward = {"forward",
         {"g", LAYER_OUT, layer_all, .over = 1 << 0}},
     call_forward, ref_forward, NULL};
 
-static clprune_status call_backward(const layer_call *c)
-{
-    return clprune_gelu_backward(c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL(backward, clprune_gelu_backward(c->context, c->beta, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -43,11 +37,8 @@ static const layer_case backward = {"backward",
         {"db", LAYER_OUT | LAYER_SUM | LAYER_OPTIONAL, layer_row}},
     call_backward, ref_backward, NULL};
 
-static clprune_status call_recompute(const layer_call *c)
-{
-    return clprune_gelu_backward_recompute(
-        c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->m[4], c->event);
-}
+LAYER_CALL(recompute,
+    clprune_gelu_backward_recompute(c->context, c->beta, m[0], m[1], m[2], m[3], m[4], c->event))
 
 static void ref_recompute(const layer_data *d)
 {

@@ -55,11 +55,7 @@ typedef struct shape_case {
     unsigned bits;
 } shape_case;
 
-static layer_size size_codes(const void *of)
-{
-    const shape_case *s = of;
-    return (layer_size){s->shape.rows, words_of(s->shape.cols, s->bits), s->shape.gap};
-}
+LAYER_SIZE(size_codes, shape_case, s->shape.rows, words_of(s->shape.cols, s->bits), s->shape.gap)
 
 static clprune_status call_forward(const layer_call *c)
 {

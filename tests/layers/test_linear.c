@@ -3,7 +3,6 @@
 #include "ref/linear_ref.h"
 #include "ref/prune_ref.h"
 #include "support/test_layer.h"
-#include "support/test_objects.h"
 
 /* Both axes in one view: `batch` samples whose x is in_rows x in_cols and whose y is out_rows x
  * out_cols. `tokens`: the axis of rows. */

@@ -20,10 +20,7 @@ static void with_zeros(const void *shape, size_t count, float *values)
         values[i] = i % 2 == 0 ? 0.0f : -0.0f;
 }
 
-static clprune_status call_forward(const layer_call *c)
-{
-    return clprune__relu_forward(c->context, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL(forward, clprune__relu_forward(c->context, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -55,11 +52,7 @@ static void any_mask(const void *shape, size_t count, float *values)
     }
 }
 
-static clprune_status call_backward(const layer_call *c)
-{
-    return clprune__relu_backward(
-        c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL(backward, clprune__relu_backward(c->context, c->beta, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_backward(const layer_data *d)
 {

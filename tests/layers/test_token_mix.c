@@ -12,27 +12,10 @@ static const shape shapes[] = {{1, 1, 1, 0, 0}, {2, 3, 5, 1, 0}, {3, 7, 16, 0, 0
     {2, 12, 21, 0, 0}, {5, 49, 40, 0, 1}, {3, 16, 130, 3, 0}, {40, 25, 20, 0, 0},
     {125, 12, 37, 0, 0}, {0, 4, 8, 0, 0}, {2, 4, 0, 0, 0}};
 
-static layer_size size_all(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch * s->tokens, s->cols, s->gap};
-}
-
-static layer_size size_row(const void *of)
-{
-    return (layer_size){1, ((const shape *)of)->cols, 0};
-}
-
-static layer_size size_w(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->tokens, s->tokens, 0};
-}
-
-static layer_size size_b(const void *of)
-{
-    return (layer_size){1, ((const shape *)of)->tokens, 0};
-}
+LAYER_SIZE(size_all, shape, s->batch * s->tokens, s->cols, s->gap)
+LAYER_SIZE(size_row, shape, 1, s->cols, 0)
+LAYER_SIZE(size_w, shape, s->tokens, s->tokens, 0)
+LAYER_SIZE(size_b, shape, 1, s->tokens, 0)
 
 static void shift(const void *of, size_t count, float *values)
 {

@@ -1,9 +1,6 @@
 /* Matrices: write, read, fill and copy with strides, offsets and empty sizes. */
 #include "runtime/context/check.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 typedef struct shape {
     size_t rows, cols, gap;

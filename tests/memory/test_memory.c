@@ -2,8 +2,7 @@
  *
  * The caller's allocator and log may use the context, also while it is destroyed. */
 #include "runtime/memory/scratch.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 static cl_mem create(
     clprune_context *context, clprune_memory_category category, const char *name, size_t bytes)

@@ -1,8 +1,7 @@
 /* Programs that run in the arena of a plan: their bits, their bytes, and which buffers have a
  * place. */
-#include "support/test_folder.h"
+#include "support/test.h"
 #include "support/test_plan.h"
-#include "support/test_rng.h"
 
 /* An allocator that returns parts of one buffer, and uses none twice. */
 enum { POOL = 8 << 20 };

@@ -3,8 +3,7 @@
  *
  * A refused plan says what differs: kernels, precision, tuning, engine or device. With an accepted
  * plan, also one for other compute units on CPUs, scratch overwrites no live buffer. */
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 /* Tiled kernels take as much scratch for FEW rows as vector kernels for MANY. KEPT: floats. */
 enum { COLS = 64, FEW = 2048, MANY = 8 * FEW, KEPT = 1024 };

@@ -1,8 +1,7 @@
 /* Scratch: a stack of device memory that stops allocating once it has seen a step. */
 #include "runtime/context/context_private.h"
 #include "runtime/memory/scratch.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 typedef struct counting {
     clprune_context *context;

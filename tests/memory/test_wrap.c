@@ -2,9 +2,8 @@
  *
  * Staged copies are booked. Gaps between rows are not written. Outputs of a call that fails keep
  * their contents. The host waits for the device. */
+#include "support/test.h"
 #include "support/test_gate.h"
-#include "support/test_objects.h"
-#include "support/test_rng.h"
 
 #define CANARY 12345.0f
 

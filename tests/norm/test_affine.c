@@ -2,10 +2,7 @@
 #include "nn/layers/sums.h"
 #include "support/test_layer.h"
 
-static clprune_status call_forward(const layer_call *c)
-{
-    return clprune_affine_forward(c->context, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL(forward, clprune_affine_forward(c->context, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -20,11 +17,8 @@ static const layer_case forward = {"forward",
         {"beta", LAYER_IN, layer_row}, {"y", LAYER_OUT, layer_all, .over = 1 << 0}},
     call_forward, ref_forward, NULL};
 
-static clprune_status call_backward(const layer_call *c)
-{
-    return clprune_affine_backward(c->context, c->beta, 0, c->m[0], c->m[1], c->m[2], c->m[3],
-        &(clprune_affine){.alpha = c->m[4], .beta = c->m[5]}, c->event);
-}
+LAYER_CALL(backward, clprune_affine_backward(c->context, c->beta, 0, m[0], m[1], m[2], m[3],
+                         &(clprune_affine){.alpha = m[4], .beta = m[5]}, c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -71,10 +65,7 @@ static void added(void **state)
 
 /* ---- in front of a linear layer, without its output: h = (alpha * x + beta) w^T -------------- */
 
-static clprune_status call_weights(const layer_call *c)
-{
-    return clprune_affine_weights(c->context, c->m[0], c->m[1], c->m[2], c->event);
-}
+LAYER_CALL(weights, clprune_affine_weights(c->context, m[0], m[1], m[2], c->event))
 
 static void ref_weights(const layer_data *d)
 {
@@ -87,10 +78,7 @@ static const layer_case weights = {"weights",
         {"scaled", LAYER_OUT, layer_all, .over = 1 << 1}},
     call_weights, ref_weights, NULL};
 
-static clprune_status call_centre(const layer_call *c)
-{
-    return clprune_affine_centre(c->context, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL(centre, clprune_affine_centre(c->context, m[0], m[1], c->event))
 
 static void ref_centre(const layer_data *d)
 {
@@ -102,12 +90,9 @@ static const layer_case centre = {"centre",
     {{"centre", LAYER_IN, layer_row}, {"x", LAYER_IN | LAYER_OUT, layer_all}}, call_centre,
     ref_centre, NULL};
 
-static clprune_status call_product(const layer_call *c)
-{
-    return clprune_affine_backward_product(c->context, c->beta, c->m[0],
-        &(clprune_affine){.alpha = c->m[1], .beta = c->m[2]}, c->m[3], c->m[4], c->m[5],
-        &(clprune_affine){.alpha = c->m[6], .beta = c->m[7]}, c->event);
-}
+LAYER_CALL(product, clprune_affine_backward_product(c->context, c->beta, m[0],
+                        &(clprune_affine){.alpha = m[1], .beta = m[2]}, m[3], m[4], m[5],
+                        &(clprune_affine){.alpha = m[6], .beta = m[7]}, c->event))
 
 static void ref_product(const layer_data *d)
 {

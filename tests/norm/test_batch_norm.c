@@ -156,25 +156,32 @@ static void gradient_of_z(
 }
 
 /* Each sum becomes sum + beta * old, to the bit: of the sums, then of the parameters. */
-static void check_betas(const inputs *in, bool relu, clprune_mat x, clprune_mat dy,
-    clprune_mat bits, clprune_mat other, const float *once)
+static void check_betas(const clprune_batch_norm_in *in, const float *once)
 {
     static const float betas[] = {0.5f, 1, -2};
-    const size_t cols = in->cols;
+    const size_t cols = in->x.cols;
     const float *old = test_new_normal(90, 2 * cols);
     for (size_t b = 0; b < COUNT_OF(betas); b++) {
         test_mat out[] = {test_mat_make(2, cols, b, old), test_mat_make(1, cols, 0, old + cols),
             test_mat_make(1, cols, 1, old)}; /* sums, dgamma, dbeta */
-        TEST_OK(clprune_batch_norm_backward_sums(test_context(), betas[b], betas[b],
-            &(clprune_batch_norm_in){
-                .bn = &in->bn, .relu = relu, .x = x, .dy = dy, .mask = bits, .residual = other},
-            NONE, out[0].mat, out[1].mat, out[2].mat, NULL));
+        TEST_OK(clprune_batch_norm_backward_sums(test_context(), betas[b], betas[b], in, NONE,
+            out[0].mat, out[1].mat, out[2].mat, NULL));
         const float *sums = test_mat_get(&out[0], "sums");
         for (size_t i = 0; i < 2 * cols; i++)
             assert_true(sums[i] == fmaf(betas[b], old[i], once[i]));
         test_same_floats("dgamma", 1, cols, test_mat_get(&out[1], "dgamma"), sums + cols, "beta");
         test_same_floats("dbeta", 1, cols, test_mat_get(&out[2], "dbeta"), sums, "beta");
     }
+}
+
+/* `count` rows from `at` on. */
+static clprune_batch_norm_in part_of(clprune_batch_norm_in in, size_t at, size_t count)
+{
+    in.x = clprune_mat_rows(in.x, at, count);
+    in.dy = clprune_mat_rows(in.dy, at, count);
+    in.mask = clprune_mat_rows(in.mask, at, count);
+    in.residual = clprune_mat_rows(in.residual, at, count);
+    return in;
 }
 
 /* Both passes at once and in two chunks, dz kept or not, outputs in place. */
@@ -198,35 +205,33 @@ static void backward_way(inputs *in, gate way)
     gradient_of_z(in, way, x.mat, residual.mat, &mask, dz_want);
     batch_norm_ref_sums(
         &in->ref, rows, in->wide_x, dz_want, sums_want, sums_want + cols, sums_bound);
-    const clprune_mat bits = way == MASKED ? mask.mat : NONE;
-    const clprune_mat other = way == SIGN_RESIDUAL ? residual.mat : NONE;
+    const clprune_batch_norm_in given = {.bn = &in->bn,
+        .relu = relu,
+        .x = x.mat,
+        .dy = dy.mat,
+        .mask = way == MASKED ? mask.mat : NONE,
+        .residual = way == SIGN_RESIDUAL ? residual.mat : NONE};
+    clprune_batch_norm_in unmasked = given, ungated = {.bn = &in->bn, .x = x.mat, .dy = dz.mat};
+    unmasked.mask = NONE;
 
-    TEST_EVENT(clprune_batch_norm_backward_sums(context, 0, 0,
-        &(clprune_batch_norm_in){
-            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
-        dz.mat, sums.mat, dgamma.mat, dbeta.mat, &event));
+    TEST_EVENT(clprune_batch_norm_backward_sums(
+        context, 0, 0, &given, dz.mat, sums.mat, dgamma.mat, dbeta.mat, &event));
     layer_check("dz", &dz, dz_want, exact, names[way]);
     layer_check("sums", &sums, sums_want, sums_bound, names[way]);
     layer_check("dbeta", &dbeta, sums_want, sums_bound, names[way]);
     layer_check("dgamma", &dgamma, sums_want + cols, sums_bound + cols, names[way]);
-    TEST_EVENT(clprune_batch_norm_backward_sums(context, 0, 0,
-        &(clprune_batch_norm_in){
-            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
-        NONE, sums2.mat, NONE, NONE, &event));
+    TEST_EVENT(clprune_batch_norm_backward_sums(
+        context, 0, 0, &given, NONE, sums2.mat, NONE, NONE, &event));
     layer_same("sums without dz", &sums, &sums2);
     if (way == MASKED) {
-        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
-            &(clprune_batch_norm_in){
-                .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .residual = other},
-            NONE, sums2.mat, NONE, NONE, NULL));
+        TEST_OK(clprune_batch_norm_backward_sums(
+            context, 0, 0, &unmasked, NONE, sums2.mat, NONE, NONE, NULL));
         layer_same("sums without the mask", &sums, &sums2);
     }
 
     /* beta is the factor of the parameters' gradients, sums_beta that of the sums. */
-    TEST_OK(clprune_batch_norm_backward_sums(context, 1, 0,
-        &(clprune_batch_norm_in){
-            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
-        NONE, sums2.mat, dgamma.mat, dbeta.mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_sums(
+        context, 1, 0, &given, NONE, sums2.mat, dgamma.mat, dbeta.mat, NULL));
     layer_same("sums without sums_beta", &sums, &sums2);
     float *twice = test_mat_get(&dbeta, "dbeta");
 
@@ -234,18 +239,14 @@ static void backward_way(inputs *in, gate way)
     float *got = test_mat_get(&sums, "sums");
     for (size_t c = 0; c < cols; c++)
         assert_true(twice[c] == 2 * got[c]);
-    check_betas(in, relu, x.mat, dy.mat, bits, other, got);
+    check_betas(&given, got);
     double *wide_sums = layer_widen(2 * cols, got);
     test_mat_set(&sums, got);
     batch_norm_ref_dx(
         &in->ref, rows, rows, in->wide_x, dz_want, wide_sums, wide_sums + cols, dx_want, dx_bound);
-    TEST_EVENT(clprune_batch_norm_backward_input(context, rows,
-        &(clprune_batch_norm_in){
-            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
-        sums.mat, dx.mat, &event));
+    TEST_EVENT(clprune_batch_norm_backward_input(context, rows, &given, sums.mat, dx.mat, &event));
     layer_check("dx", &dx, dx_want, dx_bound, names[way]);
-    TEST_OK(clprune_batch_norm_backward_input(context, rows,
-        &(clprune_batch_norm_in){.bn = &in->bn, .x = x.mat, .dy = dz.mat}, sums.mat, dz.mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_input(context, rows, &ungated, sums.mat, dz.mat, NULL));
     layer_same("dx over dz", &dx, &dz);
     test_mat_unchanged(&sums, "sums");
     test_mat_unchanged(&x, "x");
@@ -258,34 +259,23 @@ static void backward_way(inputs *in, gate way)
     test_mat_set(&dx, NULL);
     for (size_t k = 0; k < 2; k++) {
         const size_t at = k == 0 ? 0 : first, count = k == 0 ? first : rows - first;
-        TEST_OK(clprune_batch_norm_backward_input(context, rows,
-            &(clprune_batch_norm_in){.bn = &in->bn,
-                .relu = relu,
-                .x = clprune_mat_rows(x.mat, at, count),
-                .dy = clprune_mat_rows(dy.mat, at, count),
-                .mask = clprune_mat_rows(bits, at, count),
-                .residual = clprune_mat_rows(other, at, count)},
-            sums.mat, clprune_mat_rows(dx2.mat, at, count), NULL));
+        const clprune_batch_norm_in part = part_of(given, at, count);
+        TEST_OK(clprune_batch_norm_backward_input(
+            context, rows, &part, sums.mat, clprune_mat_rows(dx2.mat, at, count), NULL));
     }
     for (size_t k = 0; k < 2; k++) {
         const size_t at = k == 0 ? 0 : first, count = k == 0 ? first : rows - first;
-        const clprune_mat part = clprune_mat_rows(dy.mat, at, count);
-        TEST_OK(clprune_batch_norm_backward_sums(context, (float)k, (float)k,
-            &(clprune_batch_norm_in){.bn = &in->bn,
-                .relu = relu,
-                .x = clprune_mat_rows(x.mat, at, count),
-                .dy = part,
-                .mask = clprune_mat_rows(bits, at, count),
-                .residual = clprune_mat_rows(other, at, count)},
-            part, sums2.mat, dgamma.mat, dbeta.mat, NULL));
+        const clprune_batch_norm_in part = part_of(given, at, count);
+        TEST_OK(clprune_batch_norm_backward_sums(
+            context, (float)k, (float)k, &part, part.dy, sums2.mat, dgamma.mat, dbeta.mat, NULL));
     }
     layer_same("dx in chunks", &dz, &dx2);
     layer_check("dz over dy", &dy, dz_want, exact, names[way]);
     layer_check("sums", &sums2, sums_want, sums_bound, "two chunks");
     layer_check("dbeta", &dbeta, sums_want, sums_bound, "two chunks");
     layer_check("dgamma", &dgamma, sums_want + cols, sums_bound + cols, "two chunks");
-    TEST_OK(clprune_batch_norm_backward_input(context, rows,
-        &(clprune_batch_norm_in){.bn = &in->bn, .x = x.mat, .dy = dy.mat}, sums.mat, x.mat, NULL));
+    ungated.dy = dy.mat;
+    TEST_OK(clprune_batch_norm_backward_input(context, rows, &ungated, sums.mat, x.mat, NULL));
     layer_same("dx over x", &dz, &x);
 }
 

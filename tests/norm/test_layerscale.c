@@ -3,10 +3,7 @@
 #include "nn/layers/sums.h"
 #include "support/test_layer.h"
 
-static clprune_status call_forward(const layer_call *c)
-{
-    return clprune_layerscale_forward(c->context, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL(forward, clprune_layerscale_forward(c->context, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -22,11 +19,9 @@ static const layer_case forward = {"forward",
         {"y", LAYER_OUT, layer_all, .over = 1 << 0 | 1 << 1}},
     call_forward, ref_forward, NULL};
 
-static clprune_status call_backward(const layer_call *c)
-{
-    return clprune_layerscale_backward(c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3],
-        &(clprune_layerscale_grads){.dls = c->m[4], .db = c->m[5], .db_tokens = c->m[6]}, c->event);
-}
+LAYER_CALL(backward,
+    clprune_layerscale_backward(c->context, c->beta, m[0], m[1], m[2], m[3],
+        &(clprune_layerscale_grads){.dls = m[4], .db = m[5], .db_tokens = m[6]}, c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -81,10 +76,7 @@ static const layer_case biased = {"forward with biases",
 
 /* ---- without the branch's last linear layer: y = x + ls * (g w^T + b) ------------------------ */
 
-static clprune_status call_weights(const layer_call *c)
-{
-    return clprune_layerscale_weights(c->context, c->m[0], c->m[1], c->m[2], c->event);
-}
+LAYER_CALL(weights, clprune_layerscale_weights(c->context, m[0], m[1], m[2], c->event))
 
 static void ref_weights(const layer_data *d)
 {
@@ -97,11 +89,8 @@ static const layer_case weights = {"weights",
         {"scaled", LAYER_OUT, layer_all, .over = 1 << 1}},
     call_weights, ref_weights, NULL};
 
-static clprune_status call_product(const layer_call *c)
-{
-    return clprune_layerscale_backward_product(
-        c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->m[4], c->m[5], c->event);
-}
+LAYER_CALL(product, clprune_layerscale_backward_product(
+                        c->context, c->beta, m[0], m[1], m[2], m[3], m[4], m[5], c->event))
 
 static void ref_product(const layer_data *d)
 {

@@ -5,7 +5,6 @@
 #include <float.h>
 
 #include "ref/prune_ref.h"
-#include "support/test_folder.h"
 #include "support/test_index.h"
 #include "support/test_shapes.h"
 

@@ -1,7 +1,5 @@
 /* Saved activations with host memory: the same bits as with device matrices. */
-#include "support/test_compare.h"
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 enum { BATCH = 5, ROWS = 6, COLS = 33, OUT = 11, FIRST = 1, COUNT = 3, GAP = 7 };
 enum { X = COUNT * ROWS * COLS, DY = COUNT * ROWS * OUT, DW = OUT * COLS };

@@ -3,8 +3,7 @@
 #define CLPRUNE_TEST_CACHE_H
 
 #include "runtime/launch/program_cache.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 static const clprune__kernel_def test_fill_kernel = {"products/fill.cl", "fill"};
 

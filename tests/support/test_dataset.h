@@ -2,8 +2,7 @@
 #ifndef CLPRUNE_TEST_DATASET_H
 #define CLPRUNE_TEST_DATASET_H
 
-#include "support/test_device.h"
-#include "support/test_folder.h"
+#include "support/test.h"
 #include "trainer/data/dataset.h"
 
 /* Of CIFAR. */

@@ -3,9 +3,7 @@
 #define CLPRUNE_TEST_INDEX_H
 
 #include "ref/bsr_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 /* The number of index types; SMALLEST is not counted. */
 enum { TEST_INDEXES = 2 };

@@ -17,9 +17,7 @@
 #ifndef CLPRUNE_TEST_LAYER_H
 #define CLPRUNE_TEST_LAYER_H
 
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 /* ---- the described case ---- */
 
@@ -28,6 +26,14 @@ typedef struct layer_size {
     size_t gap; /* ld - cols in the first call; others and those of other operands are a little
                    larger */
 } layer_size;
+
+/* A function of a shape of some type, s. */
+#define LAYER_SIZE(name, type, rows, cols, gap)                                                    \
+    static layer_size name(const void *shape_of)                                                   \
+    {                                                                                              \
+        const type *s = shape_of;                                                                  \
+        return (layer_size){rows, cols, gap};                                                      \
+    }
 
 /* What an operand is. IN | OUT: an input that is overwritten. Of outputs: SUM takes the argument
  * beta, NEAR is a sum whose last rounding differs with beta, BITS are words of 32 bits, CHECKED is
@@ -75,6 +81,14 @@ typedef struct layer_call {
     const clprune_mat *m;
     cl_event *event;
 } layer_call;
+
+/* The function call_NAME: an expression of c and of its matrices, m. */
+#define LAYER_CALL(name, expression)                                                               \
+    static clprune_status call_##name(const layer_call *c)                                         \
+    {                                                                                              \
+        const clprune_mat *m = c->m;                                                               \
+        return expression;                                                                         \
+    }
 
 typedef struct layer_case {
     const char *name;

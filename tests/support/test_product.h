@@ -3,10 +3,7 @@
 #define CLPRUNE_TEST_PRODUCT_H
 
 #include "ref/bspmm_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_folder.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 typedef struct gemm_shape {
     size_t m, n, k;

@@ -2,8 +2,7 @@
 #ifndef CLPRUNE_TEST_STORE_H
 #define CLPRUNE_TEST_STORE_H
 
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 #include "support/test_product.h"
 
 /* Stores all samples of x; NULL: NaNs. */

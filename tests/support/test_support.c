@@ -1,10 +1,7 @@
 /* The tests' own tools: a check that cannot fail proves nothing, so each is shown a fault. */
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
+#include "support/test.h"
 #include "support/test_fault.h"
-#include "support/test_folder.h"
 #include "support/test_index.h"
-#include "support/test_rng.h"
 
 static void matrix_round_trip(NO_ROW)
 {
