@@ -408,14 +408,23 @@ static void regions(NO_ROW)
                 : bytes == SIZE_MAX && offset > 0       ? CLPRUNE_SIZE_OVERFLOW
                 : bytes > 1024 || offset + bytes > 1024 ? CLPRUNE_INVALID_SIZE
                                                         : CLPRUNE_SUCCESS;
+            const char *part = bytes < 128                       ? "the region has"
+                               : offset % 64 != 0                ? "offset"
+                               : bytes == SIZE_MAX && offset > 0 ? ""
+                                                                 : "buffer";
             char what[64];
             (void)snprintf(what, sizeof what, "%zu bytes from byte %zu", bytes, offset);
             const clprune_status status =
                 clprune_saved_create_in(context, &keep, 2, 3, 4, buffer, offset, bytes, &saved);
             expect(status, expected, "saved_create_in", what, clprune_last_error(context));
+            if (status != CLPRUNE_SUCCESS)
+                test_says(clprune_last_error(context), part);
             assert_true((status == CLPRUNE_SUCCESS) == (saved != NULL));
             clprune_saved_destroy(saved);
         }
+    clprune_saved *saved = NULL;
+    TEST_FAILS_IN(context, clprune_saved_create_in(context, &keep, 2, 3, 4, NULL, 0, 128, &saved),
+        CLPRUNE_INVALID_ARGUMENT, "buffer");
 }
 
 /* Parts of a BSR matrix at offsets that are no multiple of their elements' size. */

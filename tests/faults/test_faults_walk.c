@@ -376,7 +376,7 @@ int main(int argc, char **argv)
                 .step = 1,
                 .each = true};
             if (!all) {
-                w.each = k != 2;
+                w.each = k != 2 || i == 1; /* one that creates a context on a device */
                 w.step = step;
                 w.first = 1 + (unsigned)i * 7 % step;
             }

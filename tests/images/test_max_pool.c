@@ -282,14 +282,14 @@ static void invalid(NO_ROW)
         const bool whole = i == 6; /* without positions; otherwise there is no output */
         assert_int_equal(clprune_max_pool_output(d, refused[i].image).height > 0, whole);
         if (!whole)
-            assert_non_null(strstr(clprune_last_error(NULL), refused[i].text));
+            test_says(clprune_last_error(NULL), refused[i].text);
     }
     assert_int_equal(clprune_max_pool_output(NULL, image).height, 0);
-    assert_non_null(strstr(clprune_last_error(NULL), "desc is NULL"));
+    test_says(clprune_last_error(NULL), "desc is NULL");
     const clprune_extent far = {(size_t)1 << 40, 6};
     TEST_FAILS(FORWARD(context, &good, 2, far, x, y, p), CLPRUNE_SIZE_OVERFLOW, "more than");
     assert_int_equal(clprune_max_pool_output(&good, far).height, 0);
-    assert_non_null(strstr(clprune_last_error(NULL), "more than"));
+    test_says(clprune_last_error(NULL), "more than");
     TEST_FAILS(FORWARD(context, &good, SIZE_MAX, image, x, y, p), CLPRUNE_SIZE_OVERFLOW, "images");
     TEST_FAILS(FORWARD(context, NULL, 2, image, x, y, p), bad, "desc is NULL");
     TEST_FAILS(BACKWARD(context, NULL, 2, image, y, p, x), bad, "desc is NULL");

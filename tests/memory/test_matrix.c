@@ -157,12 +157,6 @@ static void create(NO_ROW)
     clprune_buffer_release(context, mat.buffer);
     TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", 0, 5, &mat));
     clprune_buffer_release(context, mat.buffer);
-    const size_t half = (size_t)1 << 32;
-    TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", half, half, &mat),
-        CLPRUNE_SIZE_OVERFLOW, NULL);
-    TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", half, half / 4, &mat),
-        CLPRUNE_SIZE_OVERFLOW, NULL);
-    assert_null(mat.buffer);
     TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", 1, 1, NULL),
         CLPRUNE_INVALID_ARGUMENT, "mat");
     TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, NULL, 1, 1, &mat),
@@ -265,15 +259,9 @@ static void create_shared_fails(NO_ROW)
 
 static void other_bad_arguments(NO_ROW)
 {
-    test_mat a = test_mat_make(3, 4, 0, NULL), b = test_mat_make(4, 3, 0, NULL);
-    float host[12] = {0};
-    TEST_FAILS(clprune_mat_copy(test_context(), a.mat, b.mat, NULL), CLPRUNE_INVALID_SIZE, "to");
+    test_mat a = test_mat_make(3, 4, 0, NULL);
     TEST_FAILS(clprune_mat_write(test_context(), a.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "host");
     TEST_FAILS(clprune_mat_read(test_context(), a.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "host");
-    assert_int_equal(clprune_mat_write(NULL, a.mat, host), CLPRUNE_INVALID_ARGUMENT);
-    assert_int_equal(clprune_mat_read(NULL, a.mat, host), CLPRUNE_INVALID_ARGUMENT);
-    assert_int_equal(clprune_mat_fill(NULL, 0, a.mat, NULL), CLPRUNE_INVALID_ARGUMENT);
-    assert_int_equal(clprune_mat_copy(NULL, a.mat, a.mat, NULL), CLPRUNE_INVALID_ARGUMENT);
     clprune_mat mat;
     assert_int_equal(
         clprune_mat_create(NULL, CLPRUNE_MEMORY_INPUT, "x", 1, 1, &mat), CLPRUNE_INVALID_ARGUMENT);

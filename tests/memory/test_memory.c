@@ -176,7 +176,7 @@ static void failing_allocator(NO_ROW)
             (clprune_context_options){.allocator = {counting_allocate, counting_release, &c}});
         (void)create(context, CLPRUNE_MEMORY_INPUT, "a", 10);
         create_fails(context, "frob", 10, rows[i].status, rows[i].part);
-        assert_non_null(strstr(clprune_last_error(context), "10 bytes for frob"));
+        test_says(clprune_last_error(context), "10 bytes for frob");
         check_usage(context, CLPRUNE_MEMORY_TOTAL, 10, 10, 1);
         (void)create(context, CLPRUNE_MEMORY_INPUT, "c", 10); /* and on it goes */
         test_end(context);
@@ -305,7 +305,7 @@ static void failures_of_the_allocator(NO_ROW)
         clprune__scratch_end(h.context, mark);
     }
     assert_int_equal(h.errors, 1);
-    assert_non_null(strstr(clprune_last_error(h.context), "name is NULL"));
+    test_says(clprune_last_error(h.context), "name is NULL");
     test_end(h.context);
 }
 
@@ -331,10 +331,6 @@ static void bad_arguments(NO_ROW)
 {
     clprune_context *context = test_context();
     cl_mem buffer = NULL;
-    TEST_FAILS(clprune_buffer_create(context, CLPRUNE_MEMORY_TOTAL, "x", 1, &buffer),
-        CLPRUNE_INVALID_ARGUMENT, "category");
-    TEST_FAILS(clprune_buffer_create(context, (clprune_memory_category)-1, "x", 1, &buffer),
-        CLPRUNE_INVALID_ARGUMENT, "category");
     TEST_FAILS(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, NULL, 1, &buffer),
         CLPRUNE_INVALID_ARGUMENT, "name");
     TEST_FAILS(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "x", 1, NULL),

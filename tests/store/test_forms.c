@@ -124,25 +124,6 @@ static void lent(void **state)
     assert_memory_equal(&info.sizes, &sizes, sizeof sizes);
     clprune_saved_destroy(saved);
     (void)test_buf_get(&region, row->name);
-    const size_t all = sizes.bytes + 2 * region.front;
-    const struct {
-        cl_mem buffer;
-        size_t offset, bytes;
-        clprune_status status;
-        const char *text;
-    } refused_rows[] = {
-        {buffer, region.front, sizes.bytes - 1, CLPRUNE_INVALID_SIZE, "the region has"},
-        {buffer, 4, sizes.bytes, CLPRUNE_INVALID_ARGUMENT, "offset"},
-        {buffer, region.front, all, CLPRUNE_INVALID_SIZE, "buffer"},
-        {buffer, SIZE_MAX - CLPRUNE_SAVED_ALIGN + 1, sizes.bytes, CLPRUNE_SIZE_OVERFLOW, NULL},
-        {NULL, 0, sizes.bytes, CLPRUNE_INVALID_ARGUMENT, "buffer"},
-    };
-    for (size_t i = 0; i < COUNT_OF(refused_rows); i++)
-        TEST_FAILS(
-            clprune_saved_create_in(context, &row->keep, BATCH, ROWS, COLS, refused_rows[i].buffer,
-                refused_rows[i].offset, refused_rows[i].bytes, &saved),
-            refused_rows[i].status, refused_rows[i].text);
-    assert_null(saved);
 }
 
 /* A store takes other shapes that fit its bytes, as a store made for them would. */

@@ -71,8 +71,9 @@ static clprune_status call_own_device(clprune_context *c)
     (void)c;
     clprune_device_info infos[4];
     size_t count;
-    const clprune_context_options options = {
-        .device = test_device_selection(), .kernels = CLPRUNE_KERNELS_VECTOR};
+    const clprune_context_options options = {.device = test_device_selection(),
+        .kernels = CLPRUNE_KERNELS_VECTOR,
+        .cache_dir = "off"}; /* its programs are built */
     clprune_status status = CLPRUNE_SUCCESS;
     THEN(fault_checked(clprune_context_create(NULL, &options, &second), &second));
     THEN(use_context(second));

@@ -106,6 +106,13 @@ void test_ok(clprune_status status, const char *call, const char *file, int line
 void test_fails(clprune_status status, const clprune_context *context, clprune_status expected,
     const char *part, const char *call, const char *file, int line);
 
+/* Fails the case unless `text` has `part`. */
+static inline void test_says(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' lacks '%s'", text, part);
+}
+
 /* Fails the case unless a call of OpenCL succeeded. */
 #define TEST_CL(call) assert_int_equal(call, CL_SUCCESS)
 

@@ -5,13 +5,6 @@
 #include "support/test_device.h"
 #include "trainer/base/fault.h"
 
-/* Fails the case unless `text` has `part`. */
-static inline void test_says(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("'%s' lacks '%s'", text, part);
-}
-
 /* Fails the case with the fault's text unless a call succeeded: test_good(call(..., &f), &f). */
 static inline void test_good(bool good, const fault *f)
 {
