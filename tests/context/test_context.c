@@ -44,6 +44,13 @@ static bool selects(const char *selection)
     return clprune_context_device(context) == clprune_context_device(test_context());
 }
 
+/* A selection that chooses no device. */
+static void selects_nothing(const char *selection, const char *part)
+{
+    const clprune_context_options options = {.device = selection};
+    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, part);
+}
+
 static void device_under_test(clprune_device_info *info)
 {
     clprune_device_info devices[16];
@@ -81,9 +88,8 @@ static void selection_by_index_and_name(NO_ROW)
     assert_true(selects(NULL));
     test_environment("CLPRUNE_DEVICE", "no such device");
     assert_true(selects(test_device_selection())); /* the option goes before the environment */
-    test_open_fails(NULL, NULL, CLPRUNE_NO_DEVICE, "no such device");
-    const clprune_context_options unset = {.device = ""};
-    test_open_fails(NULL, &unset, CLPRUNE_NO_DEVICE, "no such device");
+    selects_nothing(NULL, "no such device");
+    selects_nothing("", "no such device");
     test_environment("CLPRUNE_DEVICE", "");
     (void)selects(NULL);
 }
@@ -118,27 +124,24 @@ static void selection_in_any_locale(NO_ROW)
 static void selection_of_nothing(void **state)
 {
     const char *selection = *state;
-    const clprune_context_options options = {.device = selection};
-    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, selection);
+    selects_nothing(selection, selection);
 }
 
 /* Digits are in many names, so a number does not choose by name. */
 static void bare_number(void **state)
 {
     const char *selection = *state;
-    const clprune_context_options options = {.device = selection};
-    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "a bare number");
-    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "expected \"platform:device\"");
+    selects_nothing(selection, "a bare number");
+    selects_nothing(selection, "expected \"platform:device\"");
     test_environment("CLPRUNE_DEVICE", selection);
-    test_open_fails(NULL, NULL, CLPRUNE_NO_DEVICE, "a bare number");
+    selects_nothing(NULL, "a bare number");
 }
 
 static void long_selection(NO_ROW)
 {
     static char text[100000];
     memset(text, 'x', sizeof text - 1);
-    const clprune_context_options options = {.device = text};
-    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "xxxx");
+    selects_nothing(text, "xxxx");
 }
 
 static cl_mem some_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
@@ -364,8 +367,7 @@ static void *other_thread(void *none)
 
 static void last_error_is_per_thread(NO_ROW)
 {
-    const clprune_context_options options = {.device = "no such device"};
-    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "no such device");
+    selects_nothing("no such device", "no such device");
     pthread_t thread;
     void *seen = NULL;
     assert_int_equal(pthread_create(&thread, NULL, other_thread, NULL), 0);

@@ -83,7 +83,7 @@ static void compare(size_t count, const float *h, const char *what)
 {
     const float *ones = layer_same_values(count, 1);
     const double *wide = layer_widen(count, h), *wide_ones = layer_widen(count, ones);
-    double *want = layer_new(count), *bound = layer_new(count);
+    double *want = test_doubles(count), *bound = test_doubles(count);
     test_mat in = test_mat_make(1, count, 0, h), gradient = test_mat_make(1, count, 0, ones);
     test_mat out = test_mat_make(1, count, 0, NULL);
     gelu_ref_forward(count, wide, want, bound);

@@ -52,7 +52,7 @@ static void ref_bounded(const layer_data *d, const size_t *terms)
     layer_data sizes[OPERANDS];
     memcpy(sizes, d, sizeof sizes);
     for (size_t i = 0; i <= DY; i++) {
-        double *magnitudes = layer_new(d[i].count);
+        double *magnitudes = test_doubles(d[i].count);
         for (size_t k = 0; k < d[i].count; k++)
             magnitudes[k] = fabs(d[i].in[k]);
         sizes[i].in = magnitudes;

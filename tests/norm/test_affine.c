@@ -97,7 +97,8 @@ LAYER_CALL(product, clprune_affine_backward_product(c->context, c->beta, m[0],
 static void ref_product(const layer_data *d)
 {
     const double *w = d[0].in, *sums = d[4].in, *product = d[5].in;
-    double *sum = layer_new(d->cols), *size = layer_new(d->cols), *scaled = layer_new(d->count);
+    double *sum = test_doubles(d->cols), *size = test_doubles(d->cols),
+           *scaled = test_doubles(d->count);
     for (size_t i = 0; i < d->count; i++) {
         const size_t c = i % d->cols;
         const double alpha = d[1].in[c], beta = d[2].in[c], middle = d[3].in[c];

@@ -94,7 +94,7 @@ static void forward(void **state)
     const layer_shape *s = *state;
     clprune_context *context = test_context();
     inputs in = inputs_new(s);
-    double *want = layer_new(in.count), *bound = layer_new(in.count);
+    double *want = test_doubles(in.count), *bound = test_doubles(in.count);
     test_mat x = test_mat_make(s->rows, s->cols, s->gap, in.x);
     test_mat residual = test_mat_make(s->rows, s->cols, s->gap + 1, in.residual);
     test_mat y = test_mat_make(s->rows, s->cols, s->gap + 2, NULL);
@@ -199,9 +199,9 @@ static void backward_way(inputs *in, gate way)
     test_mat dx2 = test_mat_make(rows, cols, 0, NULL);
     test_mat sums = test_mat_make(2, cols, 3, NULL), sums2 = test_mat_make(2, cols, 0, NULL);
     test_mat dgamma = test_mat_make(1, cols, 0, NULL), dbeta = test_mat_make(1, cols, 1, NULL);
-    double *dz_want = layer_new(in->count), *sums_want = layer_new(2 * cols);
-    double *sums_bound = layer_new(2 * cols), *exact = layer_new(in->count);
-    double *dx_want = layer_new(in->count), *dx_bound = layer_new(in->count);
+    double *dz_want = test_doubles(in->count), *sums_want = test_doubles(2 * cols);
+    double *sums_bound = test_doubles(2 * cols), *exact = test_doubles(in->count);
+    double *dx_want = test_doubles(in->count), *dx_bound = test_doubles(in->count);
     gradient_of_z(in, way, x.mat, residual.mat, &mask, dz_want);
     batch_norm_ref_sums(
         &in->ref, rows, in->wide_x, dz_want, sums_want, sums_want + cols, sums_bound);
@@ -332,7 +332,7 @@ static void slopes(NO_ROW)
         &(clprune_batch_norm_in){.bn = &bn, .x = m[X].mat, .dy = m[DZ].mat}, m[SUMS].mat, m[DX].mat,
         NULL));
     static const int order[] = {DX, DZ, DGAMMA, DBETA};
-    double *grad = layer_new(SLOPE_TOTAL), *wide = layer_widen(SLOPE_TOTAL, theta);
+    double *grad = test_doubles(SLOPE_TOTAL), *wide = layer_widen(SLOPE_TOTAL, theta);
     double *wide_dy = layer_widen(SLOPE_COUNT, dy), *to = grad;
     for (size_t i = 0; i < COUNT_OF(order); i++) {
         float *got = test_mat_get(&m[order[i]], "gradient");

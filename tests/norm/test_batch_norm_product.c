@@ -23,10 +23,10 @@ typedef struct problem {
 static problem problem_new(const shape *s)
 {
     const size_t channels = s->channels, taps = s->taps, count = channels * taps;
-    problem p = {layer_new(taps), layer_new(count), layer_new(channels), layer_new(channels),
-        layer_new(channels), layer_new(count), layer_new(count), layer_new(count),
-        layer_new(channels), layer_new(channels), test_new_normal(91, count),
-        test_new_normal(92, channels)};
+    problem p = {test_doubles(taps), test_doubles(count), test_doubles(channels),
+        test_doubles(channels), test_doubles(channels), test_doubles(count), test_doubles(count),
+        test_doubles(count), test_doubles(channels), test_doubles(channels),
+        test_new_normal(91, count), test_new_normal(92, channels)};
     float *patches = test_new_normal(93, PIXELS * taps);
     float *dz = test_new_normal(94, PIXELS * channels);
     double x[PIXELS], xhat[PIXELS];

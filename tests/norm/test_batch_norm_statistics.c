@@ -14,8 +14,8 @@ static void moments(void **state)
     float *values = test_new_normal(21, s->rows * s->cols);
     double *wide = layer_widen(s->rows * s->cols, values);
     const size_t cols = s->cols, first = s->rows / 3, group = 5, groups = (s->rows + 4) / 5;
-    double *mean = layer_new(cols), *m2 = layer_new(cols);
-    double *mean_bound = layer_new(cols), *m2_bound = layer_new(cols);
+    double *mean = test_doubles(cols), *m2 = test_doubles(cols);
+    double *mean_bound = test_doubles(cols), *m2_bound = test_doubles(cols);
     batch_norm_ref_moments(s->rows, cols, wide, mean, m2);
     batch_norm_ref_moments_bound(s->rows, cols, wide, mean_bound, m2_bound);
     test_mat x = test_mat_make(s->rows, cols, s->gap, values), out[6];
@@ -37,7 +37,7 @@ static void moments(void **state)
     float *partial = test_new_normal(28, 2 * groups * cols);
     for (size_t g = 0; g < groups; g++) {
         const size_t rows = g + 1 < groups ? group : s->rows - g * group;
-        double *part = layer_new(2 * cols);
+        double *part = test_doubles(2 * cols);
         batch_norm_ref_moments(rows, cols, wide + g * group * cols, part, part + cols);
         for (size_t i = 0; i < 2 * cols; i++)
             partial[2 * g * cols + i] = (float)part[i];

@@ -1,7 +1,5 @@
 #include "ref/conv_ref.h"
 
-#include <math.h>
-
 #include "support/test_memory.h"
 
 void conv_ref_settle(conv_ref *r)
@@ -89,12 +87,10 @@ gemm_ref conv_ref_dx(
                 for (size_t t = 0; t < taps; t++) {
                     const long to = pixel(r, n, i, j, t / r->kernel[1], t % r->kernel[1]);
                     for (size_t c = 0; to >= 0 && c < r->in; c++)
-                        for (size_t o = 0; o < r->out; o++) {
-                            const double term = (double)dy[row * r->out + o] *
-                                                (double)w[(o * taps + t) * r->in + c];
-                            ref.want[(size_t)to * r->in + c] += term;
-                            ref.bound[(size_t)to * r->in + c] += fabs(term);
-                        }
+                        for (size_t o = 0; o < r->out; o++)
+                            gemm_ref_term(&ref, (size_t)to * r->in + c,
+                                (double)dy[row * r->out + o] *
+                                    (double)w[(o * taps + t) * r->in + c]);
                 }
     ref.terms = taps * r->out;
     gemm_ref_end(&ref, 1.0f, beta, old);

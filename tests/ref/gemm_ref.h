@@ -19,6 +19,9 @@ typedef struct gemm_ref {
 
 gemm_ref gemm_ref_begin(size_t m, size_t n);
 
+/* Adds a term to element i; ref->terms is the caller's to count. */
+void gemm_ref_term(gemm_ref *ref, size_t i, double term);
+
 /* Adds the K terms of op(a) * op(b). */
 void gemm_ref_add(
     gemm_ref *ref, bool transpose_a, bool transpose_b, size_t k, const float *a, const float *b);

@@ -1,7 +1,5 @@
 #include "ref/linear_ref.h"
 
-#include <math.h>
-
 /* Feature i of row p in sample n of a tensor with `side` features. */
 static size_t at(const linear_ref *r, size_t side, size_t n, size_t p, size_t i)
 {
@@ -15,12 +13,6 @@ static gemm_ref begin(const linear_ref *r, size_t side)
                      : gemm_ref_begin(r->batch * r->rows, side);
 }
 
-static void add(gemm_ref *to, size_t i, double term)
-{
-    to->want[i] += term;
-    to->bound[i] += fabs(term);
-}
-
 /* y = x w^T and its gradients: of x, w and y one is NULL, and gets the products of the others. */
 static void add_products(
     gemm_ref *to, const linear_ref *r, const float *x, const float *w, const float *y)
@@ -32,11 +24,11 @@ static void add_products(
                     const size_t in_x = at(r, r->in, n, p, i), in_w = o * r->in + i;
                     const size_t in_y = at(r, r->out, n, p, o);
                     if (x == NULL)
-                        add(to, in_x, (double)w[in_w] * (double)y[in_y]);
+                        gemm_ref_term(to, in_x, (double)w[in_w] * (double)y[in_y]);
                     else if (w == NULL)
-                        add(to, in_w, (double)x[in_x] * (double)y[in_y]);
+                        gemm_ref_term(to, in_w, (double)x[in_x] * (double)y[in_y]);
                     else
-                        add(to, in_y, (double)x[in_x] * (double)w[in_w]);
+                        gemm_ref_term(to, in_y, (double)x[in_x] * (double)w[in_w]);
                 }
 }
 
@@ -45,7 +37,7 @@ gemm_ref linear_ref_forward(const linear_ref *r, const float *x, const float *w,
     gemm_ref y = begin(r, r->out);
     add_products(&y, r, x, w, NULL);
     for (size_t i = 0; b != NULL && i < y.m * y.n; i++)
-        add(&y, i, (double)b[r->tokens ? i / r->rows % r->out : i % r->out]);
+        gemm_ref_term(&y, i, (double)b[r->tokens ? i / r->rows % r->out : i % r->out]);
     y.terms = r->in + (b != NULL);
     gemm_ref_end(&y, 1, 0, NULL);
     return y;
@@ -74,7 +66,7 @@ gemm_ref linear_ref_db(const linear_ref *r, const float *dy)
 {
     gemm_ref db = gemm_ref_begin(1, r->out);
     for (size_t i = 0; i < r->batch * r->rows * r->out; i++)
-        add(&db, r->tokens ? i / r->rows % r->out : i % r->out, (double)dy[i]);
+        gemm_ref_term(&db, r->tokens ? i / r->rows % r->out : i % r->out, (double)dy[i]);
     db.terms = r->batch * r->rows;
     gemm_ref_end(&db, 1, 0, NULL);
     return db;

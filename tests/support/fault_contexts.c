@@ -13,10 +13,10 @@ static clprune_mat made[2];
 static clprune_context *second;
 static char error_text[4096];
 
-static clprune_status keep_error(clprune_status status)
+static clprune_status keep_error(clprune_status status, const clprune_context *of)
 {
     if (status != CLPRUNE_SUCCESS)
-        (void)strncpy(error_text, clprune_last_error(second), sizeof error_text - 1);
+        (void)strncpy(error_text, clprune_last_error(of), sizeof error_text - 1);
     return status;
 }
 
@@ -63,7 +63,7 @@ static clprune_status call_context(clprune_context *c)
     THEN(fault_checked(
         clprune_context_create(clprune_context_queue(c), &options, &second), &second));
     THEN(use_context(second));
-    return keep_error(status);
+    return keep_error(status, second);
 }
 
 static clprune_status call_own_device(clprune_context *c)
@@ -77,13 +77,9 @@ static clprune_status call_own_device(clprune_context *c)
     clprune_status status = CLPRUNE_SUCCESS;
     THEN(fault_checked(clprune_context_create(NULL, &options, &second), &second));
     THEN(use_context(second));
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_device_list(4, infos, &count);
-    else
-        return keep_error(status);
     if (status != CLPRUNE_SUCCESS)
-        (void)strncpy(error_text, clprune_last_error(NULL), sizeof error_text - 1);
-    return status;
+        return keep_error(status, second);
+    return keep_error(clprune_device_list(4, infos, &count), NULL);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -111,7 +107,7 @@ static clprune_status call_cached(clprune_context *c)
     THEN(fault_checked(
         clprune_context_create(clprune_context_queue(c), &options, &second), &second));
     THEN(use_context(second));
-    return keep_error(status);
+    return keep_error(status, second);
 }
 
 /* Another context with the same folder computes the same; no file of it is damaged. */
@@ -193,18 +189,14 @@ static clprune_status call_plan(clprune_context *c)
     const clprune_context_options options = {.kernels = CLPRUNE_KERNELS_VECTOR};
     clprune_status status = CLPRUNE_SUCCESS;
     THEN(fault_checked(clprune_context_create_dry(&device, &options, &dry), &dry));
-    if (status != CLPRUNE_SUCCESS)
-        return keep_error(status);
     THEN(dry_step());
-    if (status != CLPRUNE_SUCCESS) {
-        (void)strncpy(error_text, clprune_last_error(dry), sizeof error_text - 1);
-        return status;
-    }
+    if (status != CLPRUNE_SUCCESS)
+        return keep_error(status, dry);
     THEN(clprune_context_create(clprune_context_queue(c), &options, &second));
     THEN(clprune_context_use_plan(second, plan));
     THEN(use_context(second));
     THEN(clprune_plan_end_step(second));
-    return keep_error(status);
+    return keep_error(status, second);
 }
 
 static void undo_plan(clprune_context *c)

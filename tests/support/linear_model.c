@@ -18,14 +18,12 @@ static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
     return (keep_shape){1, 3 * sizes->image * sizes->image};
 }
 
-static const keep_table table = {.entries = entries,
-    .in_block = 0,
-    .count = 1,
-    .shape = shape,
-    .preset_names = preset_names,
-    .presets = presets,
-    .ladder = ladder,
-    .rungs = 1};
+#define TABLE                                                                                      \
+    .entries = entries, .in_block = 0, .count = 1, .shape = shape, .preset_names = preset_names,   \
+    .presets = presets
+
+static const keep_table table = {TABLE, .ladder = ladder, .rungs = 1};
+static const keep_table table_without_ladder = {TABLE};
 
 static const char *settle(trainer_sizes *sizes)
 {
@@ -172,13 +170,6 @@ static clprune_status backward(
     return clprune_patch_embed_backward_bytes(
         m->context, &m->whole, batch, images, log_p, &(clprune_grads){.dw = m->dw}, NULL);
 }
-
-static const keep_table table_without_ladder = {.entries = entries,
-    .in_block = 0,
-    .count = 1,
-    .shape = shape,
-    .preset_names = preset_names,
-    .presets = presets};
 
 #define MODEL(kept)                                                                                \
     .program = "linear-train", .about = "Trains a linear model.\n", .archs = archs,                \

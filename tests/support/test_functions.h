@@ -272,24 +272,18 @@ typedef struct function {
     const store_kind *store; /* the store that it uses, if any: with.saved */
 } function;
 
-#define VECTOR(name)                                                                               \
-    {                                                                                              \
-        name, 1, COLS                                                                              \
-    }
-#define OUT_VECTOR(name)                                                                           \
-    {                                                                                              \
-        name, 1, COLS, OUTPUT                                                                      \
-    }
-#define X(name)                                                                                    \
-    {                                                                                              \
-        name, ROWS, COLS                                                                           \
-    }
-#define Y(name, may_be)                                                                            \
-    {                                                                                              \
-        name, ROWS, COLS, OUTPUT, may_be                                                           \
-    }
+/* What follows an operand's name. */
+#define VECTOR         1, COLS
+#define OUT_VECTOR     1, COLS, OUTPUT
+#define WHOLE          ROWS, COLS
+#define RESULT(may_be) ROWS, COLS, OUTPUT, may_be
+
 enum { WORDS = (COLS + 31) / 32 };
-#define BN VECTOR("mean"), VECTOR("inv"), VECTOR("gamma"), VECTOR("beta")
+#define BN                                                                                         \
+    {"mean", VECTOR}, {"inv", VECTOR}, {"gamma", VECTOR},                                          \
+    {                                                                                              \
+        "beta", VECTOR                                                                             \
+    }
 
 /* Images of bytes: four bytes per element of the matrix. */
 #define BYTES                                                                                      \
@@ -356,27 +350,27 @@ static const function functions[] = {
     {"mat_write", call_mat_write, {{"mat", ROWS, COLS, OUTPUT | OPTIONAL | FREE}}},
     {"mat_read", call_mat_read, {{"mat", ROWS, COLS, OPTIONAL | FREE}}},
     {"mat_fill", call_mat_fill, {{"mat", ROWS, COLS, OUTPUT | OPTIONAL | FREE}}},
-    {"mat_copy", call_mat_copy, {{"from", ROWS, COLS, FREE}, Y("to", 0)}},
+    {"mat_copy", call_mat_copy, {{"from", ROWS, COLS, FREE}, {"to", RESULT(0)}}},
     {"affine_forward", call_affine,
-        {{"x", ROWS, COLS, FREE}, VECTOR("alpha"), VECTOR("beta"), Y("y", 1)}},
+        {{"x", ROWS, COLS, FREE}, {"alpha", VECTOR}, {"beta", VECTOR}, {"y", RESULT(1)}}},
     {"affine_backward", call_affine_back,
-        {{"x", ROWS, COLS, FREE}, VECTOR("alpha"), X("dy"), Y("dx", 1 << 2), OUT_VECTOR("dalpha"),
-            OUT_VECTOR("dbeta")}},
+        {{"x", ROWS, COLS, FREE}, {"alpha", VECTOR}, {"dy", WHOLE}, {"dx", RESULT(1 << 2)},
+            {"dalpha", OUT_VECTOR}, {"dbeta", OUT_VECTOR}}},
     {"affine_backward, added", call_affine_add,
-        {{"x", ROWS, COLS, FREE}, VECTOR("alpha"), X("dy"), Y("dx", 0), OUT_VECTOR("dalpha"),
-            OUT_VECTOR("dbeta")}},
+        {{"x", ROWS, COLS, FREE}, {"alpha", VECTOR}, {"dy", WHOLE}, {"dx", RESULT(0)},
+            {"dalpha", OUT_VECTOR}, {"dbeta", OUT_VECTOR}}},
     {"affine_weights", call_affine_weights,
-        {VECTOR("alpha"), {"w", OUT, COLS, FREE}, {"scaled", OUT, COLS, OUTPUT, 1 << 1}}},
-    {"affine_centre", call_affine_centre, {VECTOR("centre"), {"x", ROWS, COLS, OUTPUT | FREE}}},
+        {{"alpha", VECTOR}, {"w", OUT, COLS, FREE}, {"scaled", OUT, COLS, OUTPUT, 1 << 1}}},
+    {"affine_centre", call_affine_centre, {{"centre", VECTOR}, {"x", ROWS, COLS, OUTPUT | FREE}}},
     {"affine_backward_product", call_affine_product,
-        {{"w", OUT, COLS, FREE}, VECTOR("alpha"), VECTOR("beta"), VECTOR("centre"),
-            {"sums", 1, OUT}, {"dw", OUT, COLS, OUTPUT}, OUT_VECTOR("dalpha"),
-            OUT_VECTOR("dbeta")}},
+        {{"w", OUT, COLS, FREE}, {"alpha", VECTOR}, {"beta", VECTOR}, {"centre", VECTOR},
+            {"sums", 1, OUT}, {"dw", OUT, COLS, OUTPUT}, {"dalpha", OUT_VECTOR},
+            {"dbeta", OUT_VECTOR}}},
     {"layerscale_forward", call_layerscale,
-        {{"x", ROWS, COLS, FREE}, X("t"), VECTOR("ls"), Y("y", 3)}},
+        {{"x", ROWS, COLS, FREE}, {"t", WHOLE}, {"ls", VECTOR}, {"y", RESULT(3)}}},
     {"layerscale_backward", call_layerscale_back,
-        {{"t", ROWS, COLS, FREE}, VECTOR("ls"), X("dy"), Y("dt", 1), OUT_VECTOR("dls"),
-            {"db", 1, COLS, OUTPUT | OPTIONAL},
+        {{"t", ROWS, COLS, FREE}, {"ls", VECTOR}, {"dy", WHOLE}, {"dt", RESULT(1)},
+            {"dls", OUT_VECTOR}, {"db", 1, COLS, OUTPUT | OPTIONAL},
             {"db_tokens", 1, TOKENS, OUTPUT | OPTIONAL | FREE_COLS}}},
     {"layerscale_weights", call_layerscale_weights,
         {{"ls", 1, OUT}, {"w", OUT, COLS, FREE}, {"scaled", OUT, COLS, OUTPUT, 1 << 1}}},
@@ -384,32 +378,34 @@ static const function functions[] = {
         {{"w", OUT, COLS, FREE}, {"b", 1, OUT}, {"ls", 1, OUT}, {"dls", 1, OUT, OUTPUT},
             {"dw", OUT, COLS, OUTPUT}, {"db", 1, OUT, OUTPUT}}},
     {"relu_forward", call_relu,
-        {{"x", ROWS, COLS, FREE}, {"b", 1, COLS, OPTIONAL}, Y("y", 1),
+        {{"x", ROWS, COLS, FREE}, {"b", 1, COLS, OPTIONAL}, {"y", RESULT(1)},
             {"mask", ROWS, WORDS, OUTPUT | OPTIONAL}}},
     {"relu_backward", call_relu_back,
-        {{"dy", ROWS, COLS, FREE}, {"mask", ROWS, WORDS}, Y("dx", 1),
+        {{"dy", ROWS, COLS, FREE}, {"mask", ROWS, WORDS}, {"dx", RESULT(1)},
             {"db", 1, COLS, OUTPUT | OPTIONAL}}},
     {"gelu_forward", call_gelu,
-        {{"h", ROWS, COLS, OUTPUT | FREE}, {"b", 1, COLS, OPTIONAL}, Y("g", 1)}},
+        {{"h", ROWS, COLS, OUTPUT | FREE}, {"b", 1, COLS, OPTIONAL}, {"g", RESULT(1)}}},
     {"gelu_backward", call_gelu_back,
-        {{"h", ROWS, COLS, FREE}, X("dg"), Y("dh", 3), {"db", 1, COLS, OUTPUT | OPTIONAL}}},
+        {{"h", ROWS, COLS, FREE}, {"dg", WHOLE}, {"dh", RESULT(3)},
+            {"db", 1, COLS, OUTPUT | OPTIONAL}}},
     {"gelu_backward_recompute", call_gelu_again,
-        {{"h", ROWS, COLS, FREE}, X("dg"), Y("g", 1), Y("dh", 2),
+        {{"h", ROWS, COLS, FREE}, {"dg", WHOLE}, {"g", RESULT(1)}, {"dh", RESULT(2)},
             {"db", 1, COLS, OUTPUT | OPTIONAL}}},
     {"gelu_code_forward", call_gelu_code,
-        {{"h", ROWS, COLS, OUTPUT | FREE}, {"b", 1, COLS, OPTIONAL}, Y("g", 1),
+        {{"h", ROWS, COLS, OUTPUT | FREE}, {"b", 1, COLS, OPTIONAL}, {"g", RESULT(1)},
             {"codes", ROWS, COLS / 8, OUTPUT}}},
     {"gelu_code_backward", call_gelu_code_back,
-        {{"dg", ROWS, COLS, FREE}, {"codes", ROWS, COLS / 8}, Y("dh", 1),
+        {{"dg", ROWS, COLS, FREE}, {"codes", ROWS, COLS / 8}, {"dh", RESULT(1)},
             {"db", 1, COLS, OUTPUT | OPTIONAL}}},
     {"token_mean_forward", call_token_mean,
         {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
-    {"token_mean_backward", call_token_mean_back, {{"dy", BATCH, COLS, FREE_COLS}, Y("dx", 0)}},
+    {"token_mean_backward", call_token_mean_back,
+        {{"dy", BATCH, COLS, FREE_COLS}, {"dx", RESULT(0)}}},
     {"cross_entropy_forward", call_cross_entropy,
-        {{"logits", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, Y("log_p", 1),
+        {{"logits", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, {"log_p", RESULT(1)},
             {"loss", ROWS, 1, OUTPUT}, {"hit", ROWS, 1, OUTPUT | OPTIONAL}}},
     {"cross_entropy_backward", call_cross_entropy_back,
-        {{"log_p", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, Y("dlogits", 1)}},
+        {{"log_p", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, {"dlogits", RESULT(1)}}},
     {"patch_embed_forward", call_patch,
         {{"images", BATCH, CHANNELS *PIXELS}, {"w", OUT, CHANNELS * 4}, {"b", 1, OUT},
             {"y", BATCH *PIXELS / 4, OUT, OUTPUT}}},
@@ -446,36 +442,36 @@ static const function functions[] = {
             {"db", 1, OUT, OUTPUT | OPTIONAL | APART}},
         &pixels},
     {"batch_norm_moments", call_moments,
-        {{"x", ROWS, COLS, FREE}, OUT_VECTOR("mean"), OUT_VECTOR("m2")}},
+        {{"x", ROWS, COLS, FREE}, {"mean", OUT_VECTOR}, {"m2", OUT_VECTOR}}},
     {"batch_norm_merge", call_merge,
-        {{"partial", 8, COLS}, {"mean", 1, COLS, OUTPUT | FREE_COLS}, OUT_VECTOR("m2")}},
+        {{"partial", 8, COLS}, {"mean", 1, COLS, OUTPUT | FREE_COLS}, {"m2", OUT_VECTOR}}},
     {"batch_norm_statistics", call_statistics,
-        {{"mean", 1, COLS, FREE_COLS}, VECTOR("m2"), {"inv", 1, COLS, OUTPUT, 2},
-            OUT_VECTOR("running->mean"), OUT_VECTOR("running->var")}},
+        {{"mean", 1, COLS, FREE_COLS}, {"m2", VECTOR}, {"inv", 1, COLS, OUTPUT, 2},
+            {"running->mean", OUT_VECTOR}, {"running->var", OUT_VECTOR}}},
     {"batch_norm_inverse", call_inverse,
         {{"var", 1, COLS, FREE_COLS}, {"inv", 1, COLS, OUTPUT, 1}}},
     {"batch_norm_forward", call_batch_norm,
-        {BN, {"x", ROWS, COLS, FREE}, {"residual", ROWS, COLS, OPTIONAL}, Y("y", 3 << 4),
+        {BN, {"x", ROWS, COLS, FREE}, {"residual", ROWS, COLS, OPTIONAL}, {"y", RESULT(3 << 4)},
             {"mask", ROWS, WORDS, OUTPUT | OPTIONAL}}},
     {"batch_norm_forward_gated", call_gated,
         {BN, {"x", ROWS, COLS, FREE}, {"residual", ROWS, COLS, OPTIONAL}, {"mask", ROWS, WORDS},
-            Y("y", 3 << 4)}},
+            {"y", RESULT(3 << 4)}}},
     {"batch_norm_backward_sums", call_bn_sums,
-        {BN, {"x", ROWS, COLS, FREE}, X("dy"), {"mask", ROWS, WORDS, OPTIONAL},
+        {BN, {"x", ROWS, COLS, FREE}, {"dy", WHOLE}, {"mask", ROWS, WORDS, OPTIONAL},
             {"dz", ROWS, COLS, OUTPUT | OPTIONAL, 1 << 5}, {"sums", 2, COLS, OUTPUT},
-            OUT_VECTOR("dgamma"), OUT_VECTOR("dbeta")}},
+            {"dgamma", OUT_VECTOR}, {"dbeta", OUT_VECTOR}}},
     {"batch_norm_backward_input", call_bn_input,
-        {BN, {"x", ROWS, COLS, FREE}, X("dy"), {"mask", ROWS, WORDS, OPTIONAL}, {"sums", 2, COLS},
-            Y("dx", 3 << 4)}},
+        {BN, {"x", ROWS, COLS, FREE}, {"dy", WHOLE}, {"mask", ROWS, WORDS, OPTIONAL},
+            {"sums", 2, COLS}, {"dx", RESULT(3 << 4)}}},
     {"batch_norm_backward_product", call_bn_product,
         {{"mean", 1, OUT}, {"inv", 1, OUT}, {"gamma", 1, OUT}, {"w", OUT, COLS, FREE},
-            VECTOR("patch_sum"), {"x_product", OUT, COLS}, {"dz_sum", 1, OUT},
+            {"patch_sum", VECTOR}, {"x_product", OUT, COLS}, {"dz_sum", 1, OUT},
             {"dw", OUT, COLS, OUTPUT}, {"dgamma", 1, OUT, OUTPUT}}},
     {"token_mix_backward", call_token_mix,
-        {{"x", ROWS, COLS, FREE_COLS}, VECTOR("alpha"), VECTOR("beta"), {"w", TOKENS, TOKENS, FREE},
-            {"b", 1, TOKENS}, VECTOR("ls"), Y("dx", 0), Y("work", 0), OUT_VECTOR("dalpha"),
-            OUT_VECTOR("dbeta"), {"dw", TOKENS, TOKENS, OUTPUT}, {"db", 1, TOKENS, OUTPUT},
-            OUT_VECTOR("dls")}},
+        {{"x", ROWS, COLS, FREE_COLS}, {"alpha", VECTOR}, {"beta", VECTOR},
+            {"w", TOKENS, TOKENS, FREE}, {"b", 1, TOKENS}, {"ls", VECTOR}, {"dx", RESULT(0)},
+            {"work", RESULT(0)}, {"dalpha", OUT_VECTOR}, {"dbeta", OUT_VECTOR},
+            {"dw", TOKENS, TOKENS, OUTPUT}, {"db", 1, TOKENS, OUTPUT}, {"dls", OUT_VECTOR}}},
     {"optimizer_create", call_optimizer,
         {{"value", ROWS, COLS, OUTPUT | FREE}, {"gradient", ROWS, COLS, OUTPUT},
             {"value", OUT, COLS, OUTPUT | FREE}, {"gradient", OUT, COLS, OUTPUT}}},
@@ -499,7 +495,7 @@ static const function functions[] = {
             {"y", ROWS, COLS, OUTPUT | APART | RENAMED}},
         &pruned},
     {"activation_backward", call_activation_back,
-        {X("dy"), {"dx", ROWS, COLS, OUTPUT | APART, 1},
+        {{"dy", WHOLE}, {"dx", ROWS, COLS, OUTPUT | APART, 1},
             {"db", 1, COLS, OUTPUT | OPTIONAL | APART}},
         &pruned},
     {"linear_forward", call_linear, FEATURES, &dense},
@@ -515,17 +511,17 @@ static const function functions[] = {
     {"gemm_batched", call_gemm_batched,
         {{"a", TOKENS, COLS, FREE_COLS | SAMPLES}, {"b", OUT, COLS, SAMPLES},
             {"c", TOKENS, OUT, OUTPUT | FREE | SAMPLES}}},
-    {"bsr_pack", call_pack, {X("x"), BSR(OUTPUT), {"mask", 1, MASK, BUFFER}}},
-    {"bsr_unpack", call_unpack, {Y("y", 0), BSR(0)}},
+    {"bsr_pack", call_pack, {{"x", WHOLE}, BSR(OUTPUT), {"mask", 1, MASK, BUFFER}}},
+    {"bsr_unpack", call_unpack, {{"y", RESULT(0)}, BSR(0)}},
     {"bsr_validate", call_validate, {BSR(OUTPUT)}},
-    {"prune", call_prune, {X("x"), BSR(OUTPUT)}},
-    {"prune, largest", call_prune_largest, {X("x"), BSR(OUTPUT)}},
+    {"prune", call_prune, {{"x", WHOLE}, BSR(OUTPUT)}},
+    {"prune, largest", call_prune_largest, {{"x", WHOLE}, BSR(OUTPUT)}},
     {"bspmm_tn", call_bspmm_tn,
         {{"dy", ROWS, OUT, FREE_COLS}, BSR(0), {"dw", OUT, COLS, OUTPUT | FREE_ROWS}}},
     {"bspmm_nt", call_bspmm_nt,
         {{"dy", BATCH *OUT, COLS}, BSR(0), {"dw", OUT, TOKENS, OUTPUT | FREE_ROWS}}},
     {"bspmm_nn", call_bspmm_nn, {{"w", COLS, OUT, FREE_COLS}, BSR(0), {"y", ROWS, OUT, OUTPUT}}},
-    {"prune_score", call_score, {X("x"), {"scores", 1, ROWS *COLS / 4, OUTPUT | BUFFER}}},
+    {"prune_score", call_score, {{"x", WHOLE}, {"scores", 1, ROWS *COLS / 4, OUTPUT | BUFFER}}},
     {"prune_select", call_select,
         {{"scores", 1, ROWS *COLS / 4, BUFFER}, {"mask", 1, MASK, OUTPUT | BUFFER}}},
 };

@@ -90,8 +90,8 @@ static problem problem_new(const layer_case *c, const void *shape)
             .cols = p.size[i].cols,
             .count = elements(&p, i)};
         if (is(&p, i, LAYER_OUT)) {
-            p.data[i].want = layer_new(elements(&p, i));
-            p.data[i].bound = layer_new(elements(&p, i));
+            p.data[i].want = test_doubles(elements(&p, i));
+            p.data[i].bound = test_doubles(elements(&p, i));
         }
     }
     return p;
@@ -448,7 +448,8 @@ void layer_slopes_of(
         }
     }
     assert_true(l.params > 0);
-    double *theta = layer_new(l.total), *grad = layer_new(l.total), *device = layer_new(l.total);
+    double *theta = test_doubles(l.total), *grad = test_doubles(l.total),
+           *device = test_doubles(l.total);
     size_t at = 0;
     for (size_t i = 0; i < l.params; i++) {
         memcpy(theta + at, l.p.data[l.param[i]].in, elements(&l.p, l.param[i]) * sizeof *theta);
@@ -553,7 +554,7 @@ void layer_set_token_sums(
     const layer_data *to, size_t rows, size_t cols, const double *values, const double *bounds)
 {
     const size_t tokens = to->cols;
-    double *sum = layer_new(tokens), *size = layer_new(tokens), *off = layer_new(tokens);
+    double *sum = test_doubles(tokens), *size = test_doubles(tokens), *off = test_doubles(tokens);
     for (size_t i = 0; i < rows * cols; i++) {
         const size_t q = i / cols % tokens;
         sum[q] += values[i];
@@ -573,7 +574,7 @@ void layer_set_sums(const layer_data *to, size_t rows, const double *values, con
 
 void layer_set_dots(const layer_data *to, size_t rows, const double *a, const double *b)
 {
-    double *products = layer_new(rows * to->cols);
+    double *products = test_doubles(rows * to->cols);
     for (size_t i = 0; i < rows * to->cols; i++)
         products[i] = a[i] * b[i];
     layer_set_sums(to, rows, products, NULL);
@@ -588,7 +589,7 @@ double *layer_new(size_t count)
 
 double *layer_widen(size_t count, const float *values)
 {
-    double *wide = layer_new(count);
+    double *wide = test_doubles(count);
     for (size_t i = 0; i < count; i++)
         wide[i] = (double)values[i];
     return wide;
@@ -660,7 +661,7 @@ void layer_same_bias_gradient(const test_mat *dy, const test_mat *db)
 void layer_slopes(const char *what, layer_function f, void *user, size_t count, const double *x,
     const double *grad, double step, double tolerance)
 {
-    double *moved = layer_new(count);
+    double *moved = test_doubles(count);
     for (uint64_t trial = 0; trial < 3; trial++) {
         const float *v = test_new_normal(900 + trial, count);
         double slope = 0, size = 0;

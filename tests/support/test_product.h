@@ -47,9 +47,6 @@ static inline void test_product(clprune_context *context, gemm_shape s, bool ta,
 
 /* ---- products of samples ---- */
 
-/* dw = dy^T * x (tn) and dy * x^T (nt), sums over the samples of x; y = x * w (nn). */
-typedef enum product { TN, NT, NN, PRODUCTS } product;
-
 static const char *const product_names[PRODUCTS] = {"tn", "nt", "nn"};
 
 /* A product's operands but for x: `in` is dy or w, `out` dw or y; `old`: what out holds before. */
@@ -95,9 +92,7 @@ static inline clprune_mat operands_part(const operands *o, size_t first, size_t 
 static inline gemm_ref operands_reference(
     const operands *o, float alpha, float beta, const float *in, const float *x)
 {
-    if (o->kind == NN)
-        return bspmm_ref_nn(o->sizes, alpha, beta, x, in, o->old);
-    return (o->kind == TN ? bspmm_ref_tn : bspmm_ref_nt)(o->sizes, alpha, beta, in, x, o->old);
+    return bspmm_ref(o->kind, o->sizes, alpha, beta, in, x, o->old);
 }
 
 /* Fails unless `out` is the product of samples [first, first + count) of x, which has all samples,
