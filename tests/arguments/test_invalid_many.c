@@ -83,8 +83,7 @@ static clprune_status status_beyond(clprune_mat m)
     return end * sizeof(float) >> 64 != 0 ? CLPRUNE_SIZE_OVERFLOW : CLPRUNE_INVALID_SIZE;
 }
 
-/* 2^31, 2^32, 2^61, 2^62, 2^63: elements and bytes around the limits of int, unsigned and size_t.
- */
+/* 2^31, 2^32, 2^61, 2^62, 2^63: elements and bytes around the limits of integers. */
 static const unsigned powers[] = {31, 32, 61, 62, 63};
 enum { POWERS = COUNT_OF(powers) };
 
@@ -217,8 +216,7 @@ static void break_store(setting *s, size_t i)
     fails(s, m, CLPRUNE_INVALID_ARGUMENT, CLPRUNE_INVALID_ARGUMENT, i, MOST, "upon the store");
 }
 
-/* ---- arguments besides matrices ---------------------------------------------------------------
- */
+/* ---- arguments besides matrices -------------------------------------------------------------- */
 
 static void refused(setting *s, clprune_status expected, const char *part, const char *fault)
 {

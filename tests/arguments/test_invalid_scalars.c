@@ -1,7 +1,5 @@
 /* Scalars, enumerators and small integers in and out of range, in every function that takes them:
- * the exact status, a text that names the argument, and no command. All of it runs in a dry
- * context.
- */
+ * the exact status, a text that names the argument, no command. All of it runs in a dry context. */
 #include <float.h>
 #include <limits.h>
 

@@ -388,8 +388,7 @@ static void at_the_limits(void **state)
     print_message("    %zu calls\n", calls);
 }
 
-/* ---- regions and parts ------------------------------------------------------------------------
- */
+/* ---- regions and parts ----------------------------------------------------------------------- */
 
 /* A store in the caller's buffer: the region must begin at a multiple of 64 bytes, hold the store
  * and lie in the buffer. */

@@ -18,8 +18,7 @@ static const char *device_name(void)
     return name;
 }
 
-/* Writes the file; @ stands for the name of the device. "@..." is a whole file with the row "...".
- */
+/* Writes the file; @ stands for the device's name. "@..." is a whole file with the row "...". */
 static void write_file(const char *text)
 {
     static char whole[16384];
@@ -112,8 +111,7 @@ static void built_in_by_device(NO_ROW)
     }
 }
 
-/* A file that gives every parameter its built-in value is accepted: the rows keep their own rules.
- */
+/* A file with the built-in value of every parameter is accepted: the rows keep their own rules. */
 static void built_in_is_legal(NO_ROW)
 {
     clprune_tuning_parameter p[MOST_PARAMETERS], q[MOST_PARAMETERS];
@@ -350,8 +348,7 @@ static const char *const odd[] = {
 
 static void gemm_under(clprune_context *context, const char *text, bool ta, bool tb)
 {
-    /* All as wide as the widest tiles: narrower ones, for few columns, are programs of their own.
-     */
+    /* All as wide as the widest tiles: narrower ones, for few columns, are other programs. */
     static const gemm_shape shapes[] = {{1, 130, 1}, {19, 115, 200}, {65, 130, 67}, {247, 128, 9}};
     static const gemm_shape narrow[] = {{1, 1, 1}, {19, 20, 200}, {247, 31, 9}};
     static const size_t gaps[3] = {3, 1, 2};

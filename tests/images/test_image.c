@@ -92,20 +92,16 @@ static void channels_last(void **state)
     for (int way = 0; way < 3; way++) {
         static const char *const ways[] = {"floats", "bytes", "bytes of one image at a time"};
         test_mat y = test_mat_make(rows, channels, s->gap + 1, NULL);
-        cl_event event = NULL;
         if (way == 0)
-            TEST_OK(clprune_image_channels_last(
+            TEST_EVENT(clprune_image_channels_last(
                 test_context(), s->batch, channels, image, m.planes.mat, y.mat, &event));
         else if (way == 1)
-            TEST_OK(clprune_image_bytes_channels_last(
+            TEST_EVENT(clprune_image_bytes_channels_last(
                 test_context(), s->batch, channels, image, m.bytes, y.mat, &event));
         for (size_t n = 0; way == 2 && n < s->batch; n++)
             TEST_OK(clprune_image_bytes_channels_last(test_context(), 1, channels, image,
                 part_of(&m, n), clprune_mat_rows(y.mat, n * m.pixels, m.pixels), NULL));
-        float *got = test_mat_get(&y, "y");
-        test_same_floats("y", rows, channels, got, want, "%s", ways[way]);
-        if (event != NULL)
-            assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        test_same_floats("y", rows, channels, test_mat_get(&y, "y"), want, "%s", ways[way]);
     }
     destroy(&m);
 }

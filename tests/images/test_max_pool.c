@@ -76,21 +76,9 @@ static void few_values(const void *of, size_t count, float *x)
     }
 }
 
-static layer_size size_x(const void *of)
-{
-    return (layer_size){problem_of(of).in, ((const shape *)of)->cols, ((const shape *)of)->gap};
-}
-
-static layer_size size_y(const void *of)
-{
-    return (layer_size){problem_of(of).out, ((const shape *)of)->cols, ((const shape *)of)->gap};
-}
-
-static layer_size size_positions(const void *of)
-{
-    const problem p = problem_of(of);
-    return (layer_size){p.sizes.rows, p.sizes.cols, ((const shape *)of)->gap};
-}
+LAYER_SIZE(size_x, shape, problem_of(s).in, s->cols, s->gap)
+LAYER_SIZE(size_y, shape, problem_of(s).out, s->cols, s->gap)
+LAYER_SIZE(size_positions, shape, problem_of(s).sizes.rows, problem_of(s).sizes.cols, s->gap)
 
 /* The tap of each maximum of x; *y: the maxima. */
 static unsigned *taps_of(const shape *s, const double *x, double *y)
@@ -219,22 +207,21 @@ static void special_values(NO_ROW)
         {{-inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf}, 0},
         {{0, nan_, 9, 1, nan_, 8, inf, 2, 3}, 4}, {{-0.0f, 0.0f, -1, 0, 0, 0, 0, 0, 0}, 0},
         {{1, inf, nan_, inf, 1, 1, 1, 1, 1}, 2}, {{-inf, -3, inf, inf, 2, 2, 2, 2, 2}, 2}};
-    clprune_context *context = test_context();
     const clprune_max_pool_desc desc = {.kernel = {3, 3}};
     const clprune_extent image = {3, 3};
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const float dy = NAN;
         test_mat x = test_mat_make(9, 1, 0, cases[i].x), y = test_mat_make(1, 1, 0, NULL);
         test_mat positions = test_mat_make(1, 2, 0, NULL), d = test_mat_make(1, 1, 0, &dy);
-        TEST_OK(
-            clprune_max_pool_forward(context, &desc, 1, image, x.mat, y.mat, positions.mat, NULL));
+        TEST_OK(clprune_max_pool_forward(
+            test_context(), &desc, 1, image, x.mat, y.mat, positions.mat, NULL));
         const float *packed = test_mat_get(&positions, "positions");
         assert_int_equal(*(const unsigned char *)packed & 15, cases[i].tap);
         float *got = test_mat_get(&y, "y");
         const float want = cases[i].x[cases[i].tap];
         assert_true(isnan(want) ? isnan(got[0]) : got[0] == want);
-        TEST_OK(
-            clprune_max_pool_backward(context, &desc, 1, image, d.mat, positions.mat, x.mat, NULL));
+        TEST_OK(clprune_max_pool_backward(
+            test_context(), &desc, 1, image, d.mat, positions.mat, x.mat, NULL));
         float *dx = test_mat_get(&x, "dx");
         for (unsigned k = 0; k < 9; k++)
             assert_true(k == cases[i].tap ? isnan(dx[k]) : dx[k] == 0.0f);

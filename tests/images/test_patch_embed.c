@@ -1,5 +1,4 @@
-/* Patch embedding: forward and backward over patch sizes x channels x images, also image by image.
- */
+/* Patch embedding: both passes over patch sizes x channels x images, also image by image. */
 #include "support/test_layer.h"
 
 typedef struct shape {
@@ -46,12 +45,8 @@ static size_t pixel_of(const clprune_patch_embed_desc *d, size_t token, size_t k
     return ((n * d->channels + k / area) * d->height + y) * d->width + x;
 }
 
-static clprune_status call_forward(const layer_call *c)
-{
-    const shape *s = c->shape;
-    return clprune_patch_embed_forward(
-        c->context, &s->desc, s->batch, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL_OF(forward, shape,
+    clprune_patch_embed_forward(c->context, &s->desc, s->batch, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -74,12 +69,9 @@ static const layer_case forward = {"forward",
         {"y", LAYER_OUT, size_y}},
     call_forward, ref_forward, NULL};
 
-static clprune_status call_backward(const layer_call *c)
-{
-    const shape *s = c->shape;
-    return clprune_patch_embed_backward(c->context, &s->desc, s->batch, c->m[0], c->m[1], c->m[2],
-        &(clprune_grads){.dx = c->m[3], .dw = c->m[4], .db = c->m[5], .beta = c->beta}, c->event);
-}
+LAYER_CALL_OF(backward, shape,
+    clprune_patch_embed_backward(c->context, &s->desc, s->batch, m[0], m[1], m[2],
+        &(clprune_grads){.dx = m[3], .dw = m[4], .db = m[5], .beta = c->beta}, c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -158,7 +150,6 @@ static void invalid(NO_ROW)
         {{2, 4, 6, 2, 5}, SIZE_MAX / 2, CLPRUNE_SIZE_OVERFLOW, NULL},
         {{2, 4, 6, 2, 5}, 2, CLPRUNE_INVALID_SIZE, "images is"},
     };
-    clprune_context *context = test_context();
     test_mat images = test_mat_make(3, 48, 0, NULL), w = test_mat_make(5, 8, 0, NULL);
     test_mat b = test_mat_make(1, 5, 0, NULL), y = test_mat_make(18, 5, 0, NULL);
 
@@ -169,10 +160,10 @@ static void invalid(NO_ROW)
         const clprune_status status = no_desc ? CLPRUNE_INVALID_ARGUMENT : rows[i].status;
         const char *text = no_desc ? "desc" : rows[i].text;
         TEST_FAILS(clprune_patch_embed_forward(
-                       context, desc, batch, images.mat, w.mat, b.mat, y.mat, NULL),
+                       test_context(), desc, batch, images.mat, w.mat, b.mat, y.mat, NULL),
             status, text);
-        TEST_FAILS(clprune_patch_embed_backward(context, desc, batch, images.mat, y.mat, w.mat,
-                       &(clprune_grads){.db = b.mat}, NULL),
+        TEST_FAILS(clprune_patch_embed_backward(test_context(), desc, batch, images.mat, y.mat,
+                       w.mat, &(clprune_grads){.db = b.mat}, NULL),
             status, text);
     }
     test_mat_unchanged(&y, "y");

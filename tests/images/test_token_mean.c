@@ -12,11 +12,8 @@ static const shape shapes[] = {{1, 1, 1, 0}, {3, 1, 16, 0}, {1, 7, 15, 1}, {2, 9
 LAYER_SIZE(size_tokens, shape, s->batch * s->tokens, s->cols, s->gap)
 LAYER_SIZE(size_means, shape, s->batch, s->cols, s->gap)
 
-static clprune_status call_forward(const layer_call *c)
-{
-    const shape *s = c->shape;
-    return clprune_token_mean_forward(c->context, s->batch, s->tokens, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL_OF(forward, shape,
+    clprune_token_mean_forward(c->context, s->batch, s->tokens, m[0], m[1], c->event))
 
 /* No tokens: NaN. Two roundings besides the sum's: of 1 / tokens and of the product. */
 static void ref_forward(const layer_data *d)
@@ -38,11 +35,8 @@ static void ref_forward(const layer_data *d)
 static const layer_case forward = {"forward",
     {{"x", LAYER_IN, size_tokens}, {"y", LAYER_OUT, size_means}}, call_forward, ref_forward, NULL};
 
-static clprune_status call_backward(const layer_call *c)
-{
-    const shape *s = c->shape;
-    return clprune_token_mean_backward(c->context, s->batch, s->tokens, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL_OF(backward, shape,
+    clprune_token_mean_backward(c->context, s->batch, s->tokens, m[0], m[1], c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -66,11 +60,10 @@ static void slopes(NO_ROW)
 
 static void many_samples(NO_ROW)
 {
-    clprune_context *context = test_context();
     test_mat x = test_mat_make(12, 5, 0, NULL), y = test_mat_make(3, 5, 0, NULL);
-    TEST_FAILS(clprune_token_mean_forward(context, SIZE_MAX, 4, x.mat, y.mat, NULL),
+    TEST_FAILS(clprune_token_mean_forward(test_context(), SIZE_MAX, 4, x.mat, y.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
-    TEST_FAILS(clprune_token_mean_backward(context, SIZE_MAX, 4, y.mat, x.mat, NULL),
+    TEST_FAILS(clprune_token_mean_backward(test_context(), SIZE_MAX, 4, y.mat, x.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
     test_mat_unchanged(&x, "x");
     test_mat_unchanged(&y, "y");

@@ -8,8 +8,7 @@
 #include "runtime/launch/launch.h"
 #include "support/test_cache.h"
 
-/* What the driver says of itself, instead of the truth; the linker puts these functions in front.
- */
+/* What the driver says of itself, instead of the truth; the linker puts these in front. */
 static struct {
     bool platform; /* the platform is asked, else the device */
     cl_uint what;  /* 0: the truth */

@@ -338,15 +338,14 @@ TEST_WRAP(cl_int, clGetProgramBuildInfo,
 static void long_build_log(NO_ROW)
 {
     static const size_t logs[] = {10000, 40000};
-    clprune_context *context = test_context();
     for (int i = 0; i < 2; i++) {
         const clprune__kernel *kernel;
         told_log = logs[i];
         const clprune_status status =
-            clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=3", &kernel);
+            clprune__kernel_get(test_context(), &test_fill_kernel, "-DLOCAL=1 -DVW=3", &kernel);
         told_log = 0;
         assert_int_equal(status, CLPRUNE_BUILD_FAILED);
-        const char *error = clprune_last_error(context);
+        const char *error = clprune_last_error(test_context());
         test_says(error, "the first errorxxx");
         assert_true(strlen(error) > 10000);
         assert_true((strstr(error, "more bytes of the build log") != NULL) == (i == 1));

@@ -105,8 +105,8 @@ static void there_and_back(void **state)
     test_mat part = test_mat_make(r->rows, r->cols, 0, dy + r->rows * r->cols);
     TEST_OK(clprune_activation_backward(
         context, r->activation, 1, 1, saved, part.mat, &(clprune_grads){.dx = part.mat}, NULL));
-    float *one = test_mat_get(&part, "dx");
-    test_same_floats("dx", r->rows, r->cols, one, dx + r->rows * r->cols, "%s, a part", r->name);
+    test_same_floats("dx", r->rows, r->cols, test_mat_get(&part, "dx"), dx + r->rows * r->cols,
+        "%s, a part", r->name);
     TEST_OK(clprune_activation_backward(context, r->activation, 1, 0, saved,
         clprune_mat_rows(mdy.mat, 0, 0), &(clprune_grads){.dx = clprune_mat_rows(mdx.mat, 0, 0)},
         NULL));
@@ -177,8 +177,7 @@ static void no_scratch(NO_ROW)
     }
 }
 
-/* With a DENSE store the matrix that it keeps may be its own memory; nothing else may overlap it.
- */
+/* With a DENSE store the kept matrix may be its own memory; nothing else may overlap it. */
 static void own_memory(NO_ROW)
 {
     enum { SAMPLES = 3, ROWS = 2, COLS = 9, COUNT = 2 };

@@ -36,12 +36,8 @@ LAYER_SIZE(
     size_samples, token_shape, s->all->rows / s->tokens * s->tokens, s->all->cols, s->all->gap)
 LAYER_SIZE(size_bias, token_shape, 1, s->tokens, 0)
 
-static clprune_status call_token_bias_grad(const layer_call *c)
-{
-    const size_t tokens = c->m[1].cols;
-    return clprune__token_bias_grad(
-        c->context, c->beta, c->m[0].rows / tokens, tokens, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL(token_bias_grad, clprune__token_bias_grad(c->context, c->beta, m[0].rows / m[1].cols,
+                                m[1].cols, m[0], m[1], c->event))
 
 static void ref_token_bias_grad(const layer_data *d)
 {
@@ -52,12 +48,8 @@ static const layer_case token_bias_grad = {"token bias gradient",
     {{"dy", LAYER_IN, size_samples}, {"db", LAYER_OUT | LAYER_SUM, size_bias}},
     call_token_bias_grad, ref_token_bias_grad, NULL};
 
-static clprune_status call_bias_tokens(const layer_call *c)
-{
-    const size_t tokens = c->m[0].cols;
-    return clprune__bias_tokens(
-        c->context, c->m[1].rows / tokens, tokens, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL(bias_tokens,
+    clprune__bias_tokens(c->context, m[1].rows / m[0].cols, m[0].cols, m[0], m[1], c->event))
 
 static void ref_bias_tokens(const layer_data *d)
 {

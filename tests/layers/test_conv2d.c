@@ -68,8 +68,7 @@ static clprune_conv2d_desc describe(const conv_ref *r)
 
 static void check(const char *what, const test_mat *m, gemm_ref ref, const char *name)
 {
-    float *got = test_mat_get(m, what);
-    test_close(what, ref.m, ref.n, got, ref.want, ref.bound, "%s", name);
+    test_close(what, ref.m, ref.n, test_mat_get(m, what), ref.want, ref.bound, "%s", name);
 }
 
 /* A layer with its store and tensors. */

@@ -57,12 +57,8 @@ typedef struct shape_case {
 
 LAYER_SIZE(size_codes, shape_case, s->shape.rows, words_of(s->shape.cols, s->bits), s->shape.gap)
 
-static clprune_status call_forward(const layer_call *c)
-{
-    const unsigned bits = ((const shape_case *)c->shape)->bits;
-    return clprune__gelu_code_forward(
-        c->context, bits, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL_OF(forward, shape_case,
+    clprune__gelu_code_forward(c->context, s->bits, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -124,12 +120,8 @@ static void any_codes(const void *of, size_t count, float *values)
             i % s->shape.cols, (unsigned)test_rng_below(&rng, (size_t)1 << s->bits));
 }
 
-static clprune_status call_backward(const layer_call *c)
-{
-    const unsigned bits = ((const shape_case *)c->shape)->bits;
-    return clprune__gelu_code_backward(
-        c->context, bits, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL_OF(backward, shape_case,
+    clprune__gelu_code_backward(c->context, s->bits, c->beta, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -179,7 +171,6 @@ static void errors(void **state)
 {
     const code_case *s = *state;
     enum { COUNT = 200000 };
-    clprune_context *context = test_context();
     const size_t words = words_of(COUNT, s->bits);
     float *h = test_new_normal(41, COUNT), *ones = layer_same_values(COUNT, 1);
     test_mat in = test_mat_make(1, COUNT, 0, h), dh = test_mat_make(1, COUNT, 0, NULL);
@@ -193,9 +184,9 @@ static void errors(void **state)
         test_mat_set(&in, h);
         test_mat_set(&dh, ones);
         TEST_OK(clprune__gelu_code_forward(
-            context, s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
+            test_context(), s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
         TEST_OK(clprune__gelu_code_backward(
-            context, s->bits, 0, dh.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
+            test_context(), s->bits, 0, dh.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
         float *got = test_mat_get(&dh, "dh");
         for (size_t i = 0; i < COUNT; i++) {
             const double error = fabs((double)got[i] - gelu_code_ref_slope((double)h[i]));
@@ -241,14 +232,13 @@ static void special_values(void **state)
     static const float h[] = {INFINITY, -INFINITY, NAN, -NAN, 0.0f, -0.0f, 1e30f, -1e30f, 1e-45f,
         3.4e38f, -3.4e38f, 15.1f, -15.1f, 1.41421356f, -1.41421356f, 20, -20};
     enum { COUNT = COUNT_OF(h) };
-    clprune_context *context = test_context();
     double levels[MOST_LEVELS];
     const size_t words = words_of(COUNT, s->bits);
     test_mat in = test_mat_make(1, COUNT, 0, h), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat codes = test_mat_make(1, words, 0, NULL);
     get_levels(s->bits, levels);
     TEST_OK(clprune__gelu_code_forward(
-        context, s->bits, in.mat, CLPRUNE_NO_MAT, out.mat, codes.mat, NULL));
+        test_context(), s->bits, in.mat, CLPRUNE_NO_MAT, out.mat, codes.mat, NULL));
     float *packed = test_mat_get(&codes, "codes"), *g = test_mat_get(&out, "g");
     for (size_t i = 0; i < COUNT; i++) {
         const unsigned code = gelu_code_ref_get((const unsigned char *)packed, s->bits, i);
@@ -265,7 +255,7 @@ static void special_values(void **state)
     const float bad[3] = {NAN, INFINITY, -INFINITY};
     test_mat dg = test_mat_make(1, 3, 0, bad), few = test_mat_make(1, 1, 0, packed);
     TEST_OK(clprune__gelu_code_backward(
-        context, s->bits, 0, dg.mat, few.mat, dg.mat, CLPRUNE_NO_MAT, NULL));
+        test_context(), s->bits, 0, dg.mat, few.mat, dg.mat, CLPRUNE_NO_MAT, NULL));
     float *dh = test_mat_get(&dg, "dh");
     assert_true(isnan(dh[0]) && isinf(dh[1]) && isinf(dh[2]));
 }

@@ -115,8 +115,7 @@ static void pass_forward(const tensors *t, size_t batch, clprune_mat b, clprune_
 
 static void check(const char *what, const test_mat *m, gemm_ref ref, const linear_row *r)
 {
-    float *got = test_mat_get(m, what);
-    test_close(what, ref.m, ref.n, got, ref.want, ref.bound, "%s", r->name);
+    test_close(what, ref.m, ref.n, test_mat_get(m, what), ref.want, ref.bound, "%s", r->name);
 }
 
 static void against_reference(void **state)
@@ -270,8 +269,7 @@ static void finite_differences(void **state)
     }
 }
 
-/* All blocks kept, of each value type, each here with another index: dw is the product with them.
- */
+/* All blocks kept, of each value type, each with another index: dw is the product with them. */
 static void narrow_values(NO_ROW)
 {
     static const clprune_index_type indices[] = {

@@ -76,13 +76,12 @@ static void special_values(NO_ROW)
         NAN, -NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-45f, -1e-45f, 3.4e38f, -3.4e38f};
     static const bool passes[32] = {1, 1, 1, 0, 0, 0, 1, 0, 1, 0};
     enum { COUNT = COUNT_OF(x) };
-    clprune_context *context = test_context();
     float bad[COUNT];
     for (size_t i = 0; i < COUNT; i++)
         bad[i] = i % 2 == 0 ? NAN : INFINITY;
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat mask = test_mat_make(1, 1, 0, NULL), dy = test_mat_make(1, COUNT, 0, bad);
-    TEST_OK(clprune__relu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
+    TEST_OK(clprune__relu_forward(test_context(), in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
     const float *y = test_mat_get(&out, "y"), *bits = test_mat_get(&mask, "mask");
     assert_true(isnan(y[0]) && isnan(y[1]) && isinf(y[2]));
     for (size_t i = 2; i < COUNT; i++) {
@@ -92,7 +91,8 @@ static void special_values(NO_ROW)
     for (size_t i = 0; i < 32; i++)
         assert_int_equal(layer_bit(bits, 1, 0, i), passes[i]);
     /* A gradient that does not pass is 0, whatever it is. */
-    TEST_OK(clprune__relu_backward(context, 0, dy.mat, mask.mat, out.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(
+        clprune__relu_backward(test_context(), 0, dy.mat, mask.mat, out.mat, CLPRUNE_NO_MAT, NULL));
     const float *dx = test_mat_get(&out, "dx");
     for (size_t i = 0; i < COUNT; i++)
         assert_true(passes[i] ? isnan(bad[i]) ? isnan(dx[i]) : isinf(dx[i]) : dx[i] == 0.0f);

@@ -1,5 +1,4 @@
-/* The backward pass of the token half of a block from its input: at once and in parts of a batch.
- */
+/* The backward pass of the token half of a block from its input: at once and in parts. */
 #include "ref/token_mix_ref.h"
 #include "support/test_layer.h"
 

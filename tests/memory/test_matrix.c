@@ -16,8 +16,8 @@ static void write_and_read(void **state)
     float *values = test_new_normal(7, count), *back = test_new_normal(8, count);
     test_mat m = test_mat_make(s->rows, s->cols, s->gap, NULL);
     TEST_OK(clprune_mat_write(test_context(), m.mat, values));
-    float *got = test_mat_get(&m, "written matrix");
-    test_same_floats("written", s->rows, s->cols, got, values, "gap %zu", s->gap);
+    test_same_floats(
+        "written", s->rows, s->cols, test_mat_get(&m, "written matrix"), values, "gap %zu", s->gap);
     TEST_OK(clprune_mat_read(test_context(), m.mat, back));
     test_same_floats("read", s->rows, s->cols, back, values, "gap %zu", s->gap);
 }
@@ -45,8 +45,8 @@ static void copy(void **state)
         test_mat from = test_mat_make(s->rows, s->cols, s->gap, values);
         test_mat to = test_mat_make(s->rows, s->cols, gap, NULL);
         TEST_EVENT(clprune_mat_copy(test_context(), from.mat, to.mat, &event));
-        float *got = test_mat_get(&to, "copy");
-        test_same_floats("copy", s->rows, s->cols, got, values, "gaps %zu, %zu", s->gap, gap);
+        test_same_floats("copy", s->rows, s->cols, test_mat_get(&to, "copy"), values,
+            "gaps %zu, %zu", s->gap, gap);
         test_mat_unchanged(&from, "source of a copy");
     }
 }
@@ -100,8 +100,8 @@ static void copy_side_by_side(NO_ROW)
             TEST_FAILS(clprune_mat_copy(test_context(), from, to, NULL), CLPRUNE_INVALID_ARGUMENT,
                 "overlaps");
         }
-        float *got = test_mat_get(&whole, "whole");
-        test_same_floats("copied", ROWS, COLS, got, values, "case %zu", i);
+        test_same_floats(
+            "copied", ROWS, COLS, test_mat_get(&whole, "whole"), values, "case %zu", i);
     }
 }
 

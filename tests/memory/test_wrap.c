@@ -152,33 +152,31 @@ TEST_WRAP(void *, clEnqueueMapBuffer,
 static void waits_for_reads(void **state)
 {
     const layout *l = *state;
-    clprune_context *context = test_context();
     test_host *in = memory_make(l, 1);
     clprune_mat x;
     test_gate g;
     TEST_OK(wrap(in, CLPRUNE_ACCESS_READ, &x));
     test_gate_close(&g);
-    const clprune_status status = clprune_mat_sync_to_host(context, x);
+    const clprune_status status = clprune_mat_sync_to_host(test_context(), x);
     const bool waited = atomic_load(&g.open);
     test_gate_remove(&g);
     TEST_OK(status);
     assert_true(waited);
-    TEST_OK(clprune_mat_unwrap(context, &x));
+    TEST_OK(clprune_mat_unwrap(test_context(), &x));
 }
 
 /* Unwrapping that fails has waited all the same: the caller may free the memory. */
 static void fails_when_done(void **state)
 {
     const layout *l = *state;
-    clprune_context *context = test_context();
     test_host *out = memory_make(l, 1);
     clprune_mat y;
     test_gate g;
     TEST_OK(wrap(out, CLPRUNE_ACCESS_WRITE, &y));
     test_gate_close(&g);
-    TEST_OK(clprune_mat_fill(context, 3, y, NULL));
+    TEST_OK(clprune_mat_fill(test_context(), 3, y, NULL));
     refuses_maps = true;
-    const clprune_status status = clprune_mat_unwrap(context, &y);
+    const clprune_status status = clprune_mat_unwrap(test_context(), &y);
     const bool waited = atomic_load(&g.open);
     refuses_maps = false;
     test_gate_remove(&g);

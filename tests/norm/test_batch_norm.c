@@ -84,8 +84,8 @@ static void check_gated(const clprune_batch_norm *bn, const test_mat *x, clprune
     TEST_OK(clprune_mat_copy(context, another->mat, again.mat, NULL));
     TEST_OK(clprune_batch_norm_forward_gated(
         context, bn, again.mat, residual, mask->mat, again.mat, NULL));
-    float *got = test_mat_get(&again, "gated");
-    test_same_floats("gated over another x", rows, cols, got, want, "gated");
+    test_same_floats(
+        "gated over another x", rows, cols, test_mat_get(&again, "gated"), want, "gated");
 }
 
 /* With and without residual and ReLU, with ReLU with and without its mask, in place too. */
@@ -349,21 +349,21 @@ static void special_values(NO_ROW)
     static const float dy[] = {1, NAN, NAN, INFINITY, NAN, INFINITY, NAN, NAN};
     enum { COUNT = COUNT_OF(x) };
     static const bool passes[COUNT] = {1, 1, 0, 0, 0, 1, 0, 1};
-    clprune_context *context = test_context();
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat one = test_mat_make(1, COUNT, 0, layer_same_values(COUNT, 1)),
              zero = test_mat_make(1, COUNT, 0, layer_same_values(COUNT, 0));
     test_mat mask = test_mat_make(1, 1, 0, NULL), d = test_mat_make(1, COUNT, 0, dy);
     test_mat sums = test_mat_make(2, COUNT, 0, NULL);
     const clprune_batch_norm bn = {one.mat, zero.mat, zero.mat, one.mat};
-    TEST_OK(clprune_batch_norm_forward(context, &bn, true, in.mat, NONE, out.mat, mask.mat, NULL));
+    TEST_OK(clprune_batch_norm_forward(
+        test_context(), &bn, true, in.mat, NONE, out.mat, mask.mat, NULL));
     float *y = test_mat_get(&out, "y");
     check_mask(&mask, COUNT, y);
     assert_true(isnan(y[0]));
     for (size_t i = 1; i < COUNT; i++)
         assert_true(y[i] == (passes[i] ? x[i] : 0.0f) && !signbit(y[i]));
     for (int masked = 0; masked < 2; masked++) {
-        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+        TEST_OK(clprune_batch_norm_backward_sums(test_context(), 0, 0,
             &(clprune_batch_norm_in){.bn = &bn,
                 .relu = true,
                 .x = in.mat,

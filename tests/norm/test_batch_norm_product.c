@@ -1,7 +1,5 @@
 /* Gradients of a convolution and its batch norm without the convolution's output: against the
  * definition, from patches, in double; accumulation, repeatability. */
-#include "clprune/batch_norm.h"
-
 #include "support/test_layer.h"
 
 enum { PIXELS = 50 };

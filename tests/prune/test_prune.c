@@ -208,8 +208,7 @@ static void select_random(NO_ROW)
     }
 }
 
-/* The whole: the result is that of the library's own scores, selected and packed by the reference.
- */
+/* The whole gives the result of the library's own scores, selected and packed by the reference. */
 static void whole(void **state)
 {
     const test_shape *shape = *state;

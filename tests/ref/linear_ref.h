@@ -5,8 +5,7 @@
 
 #include "ref/gemm_ref.h"
 
-/* A sample's x is rows x in and its y rows x out; with `tokens` they are in x rows and out x rows.
- */
+/* A sample's x is rows x in, its y rows x out; with `tokens` they are in x rows and out x rows. */
 typedef struct linear_ref {
     bool tokens;
     size_t batch, rows, in, out;

@@ -178,7 +178,6 @@ static clprune_conv2d *make_conv(const form_row *row)
 static void never_stored(void **state)
 {
     const form_row *row = *state;
-    clprune_context *context = test_context();
     clprune_saved *saved = make_saved(row);
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     const char *first = "sample 0 of saved";
@@ -196,8 +195,8 @@ static void never_stored(void **state)
         TEST_FAILS(clprune_linear_backward(
                        linear, BATCH, saved, dy, none, &(clprune_grads){.dw = dw}, NULL),
             bad, first);
-        TEST_FAILS(clprune_activation_backward(context, CLPRUNE_ACTIVATION_RELU, 0, BATCH, saved, x,
-                       &(clprune_grads){.dx = x}, NULL),
+        TEST_FAILS(clprune_activation_backward(test_context(), CLPRUNE_ACTIVATION_RELU, 0, BATCH,
+                       saved, x, &(clprune_grads){.dx = x}, NULL),
             bad, first);
         TEST_OK(clprune_saved_restore(saved, 1, 0, clprune_mat_rows(x, 0, 0), NULL));
         store_all(saved, NULL);
@@ -267,7 +266,6 @@ static bool is_of_activations(const form_row *row)
 static void no_layers(void **state)
 {
     const form_row *row = *state;
-    clprune_context *context = test_context();
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     const clprune_mat none = CLPRUNE_NO_MAT;
     const clprune_extent image = {1, ROWS};
@@ -276,9 +274,10 @@ static void no_layers(void **state)
         .in = COLS, .out = OUT, .kernel = {1, 1}, .keep = row->keep};
     clprune_linear *linear = NULL;
     clprune_conv2d *conv = NULL;
-    TEST_FAILS(clprune_linear_create(context, &desc, &linear), bad, "not restore a layer's input");
     TEST_FAILS(
-        clprune_conv2d_create(context, &of_images, &conv), bad, clprune_form_name(row->keep.form));
+        clprune_linear_create(test_context(), &desc, &linear), bad, "not restore a layer's input");
+    TEST_FAILS(clprune_conv2d_create(test_context(), &of_images, &conv), bad,
+        clprune_form_name(row->keep.form));
     assert_null(linear);
     assert_null(conv);
     linear = make_linear(&rows[0]);

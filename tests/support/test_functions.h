@@ -2,7 +2,6 @@
 #ifndef CLPRUNE_TEST_FUNCTIONS_H
 #define CLPRUNE_TEST_FUNCTIONS_H
 
-#include "clprune/clprune.h"
 #include "nn/layers/activation_private.h"
 #include "nn/norm/batch_norm_private.h"
 #include "support/test_objects.h"
@@ -175,8 +174,7 @@ CALL(gemm, clprune_gemm(CONTEXT, false, true, 1, 1, m[0], m[1], m[2], EVENT))
 CALL(gemm_batched, clprune_gemm_batched(CONTEXT, with.batch, false, true, 1, 1, m[0],
                        with.strides[0], m[1], with.strides[1], m[2], with.strides[2], EVENT))
 
-/* Without a mask all blocks must be kept, which is refused with the same status for another reason.
- */
+/* Without a mask all blocks must be kept: it is refused with the same status for another reason. */
 CALL(pack, clprune_bsr_pack(CONTEXT, m[0], m[4].buffer, bsr_of(m + 1), EVENT))
 CALL(unpack, clprune_bsr_unpack(CONTEXT, bsr_of(m + 1), m[0], EVENT))
 CALL(validate, clprune_bsr_validate(CONTEXT, bsr_of(m)))

@@ -1,7 +1,5 @@
 #include "support/test_layer.h"
 
-#include "clprune/linear.h"
-
 /* ---- one case and one shape ---- */
 
 /* Operands on the host: inputs, and what the first call gave. */

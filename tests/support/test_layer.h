@@ -82,11 +82,14 @@ typedef struct layer_call {
     cl_event *event;
 } layer_call;
 
-/* The function call_NAME: an expression of c and of its matrices, m. */
-#define LAYER_CALL(name, expression)                                                               \
+/* The function call_NAME: an expression of c and of its matrices, m; or of its shape too, s. */
+#define LAYER_CALL(name, expression) LAYER_CALL_OF(name, void, expression)
+#define LAYER_CALL_OF(name, type, expression)                                                      \
     static clprune_status call_##name(const layer_call *c)                                         \
     {                                                                                              \
         const clprune_mat *m = c->m;                                                               \
+        const type *s = c->shape;                                                                  \
+        (void)s;                                                                                   \
         return expression;                                                                         \
     }
 

@@ -43,8 +43,7 @@ static void failed_call(NO_ROW)
     TEST_OK(clprune_mat_copy(test_context(), m.mat, m.mat, NULL));
 }
 
-/* ---- a byte is written where it may not be ----------------------------------------------------
- */
+/* ---- a byte is written where it may not be --------------------------------------------------- */
 
 static void poke(cl_mem buffer, size_t byte)
 {
@@ -94,8 +93,7 @@ static void write_to_scales(NO_ROW)
     test_bsr_unchanged(&bsr);
 }
 
-/* ---- comparisons ------------------------------------------------------------------------------
- */
+/* ---- comparisons ----------------------------------------------------------------------------- */
 
 typedef struct pair {
     float got;
@@ -138,8 +136,7 @@ static void not_same_files(NO_ROW)
     test_file_same(a, b);
 }
 
-/* ---- faults of the trainer --------------------------------------------------------------------
- */
+/* ---- faults of the trainer ------------------------------------------------------------------- */
 
 /* A call that succeeds or not, with a fault "no file" of this code, and what is expected of it. */
 typedef struct outcome {
