@@ -4,10 +4,6 @@
  * 82 functions. Faults: shapes, absent operands, offsets, short, foreign, dry and image buffers,
  * overlaps by handles and by sub-buffers, overlaps with a store, no context; bad BSR descriptors,
  * batches, norms and strides. Afterwards the good arguments work. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/test_buffer.h"
 
 /* A refused call leaves its event alone. */
@@ -87,10 +83,9 @@ static clprune_status status_beyond(clprune_mat m)
     return end * sizeof(float) >> 64 != 0 ? CLPRUNE_SIZE_OVERFLOW : CLPRUNE_INVALID_SIZE;
 }
 
-/* 2^31, 2^32, 2^61, 2^62, 2^63: elements and bytes around the limits of int, unsigned and size_t.
- */
+/* 2^31, 2^32, 2^61, 2^62, 2^63: elements and bytes around the limits of integers. */
 static const unsigned powers[] = {31, 32, 61, 62, 63};
-enum { POWERS = sizeof powers / sizeof powers[0] };
+enum { POWERS = COUNT_OF(powers) };
 
 /* Sizes, strides and offsets of one operand. */
 static void break_shape(setting *s, size_t i)
@@ -156,7 +151,7 @@ static void break_buffer(setting *s, size_t i)
     } rows[] = {{NULL, bad, "no buffer"}, {s->foreign, bad, "a foreign buffer"},
         {s->dry, bad, "a buffer of a dry context"},
         {small.buffer, CLPRUNE_INVALID_SIZE, "a byte too small"}, {s->picture, bad, "an image"}};
-    const size_t count = sizeof rows / sizeof rows[0] - (s->picture == NULL);
+    const size_t count = COUNT_OF(rows) - (s->picture == NULL);
     for (size_t k = 0; k < count; k++) {
         memcpy(m, s->good, sizeof m);
         m[i].buffer = rows[k].buffer;
@@ -213,7 +208,7 @@ static void break_overlap(setting *s, size_t i, size_t k)
 
 static void break_store(setting *s, size_t i)
 {
-    const clprune_saved_info info = clprune_saved_describe(*s->f->store);
+    const clprune_saved_info info = clprune_saved_describe(with.saved);
     clprune_mat m[MOST];
     memcpy(m, s->good, sizeof m);
     m[i].buffer = info.buffer;
@@ -221,8 +216,7 @@ static void break_store(setting *s, size_t i)
     fails(s, m, CLPRUNE_INVALID_ARGUMENT, CLPRUNE_INVALID_ARGUMENT, i, MOST, "upon the store");
 }
 
-/* ---- arguments besides matrices ---------------------------------------------------------------
- */
+/* ---- arguments besides matrices -------------------------------------------------------------- */
 
 static void refused(setting *s, clprune_status expected, const char *part, const char *fault)
 {
@@ -292,9 +286,8 @@ static void break_others(setting *s)
         WITH(batch = ROWS + 1, size, ""); /* neither as many samples nor a divisor of their rows */
         WITH(batch = 0, size, "");
     }
-    if (f->call == call_linear_back || f->call == call_linear_pruned_back ||
-        f->call == call_rows_back || f->call == call_rows_pruned_back)
-        WITH(dense = with.pruned = NULL, bad, "saved");
+    if (f->call == call_linear_back || f->call == call_rows_back)
+        WITH(saved = NULL, bad, "saved");
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
@@ -303,7 +296,7 @@ static void break_others(setting *s)
 static void good_arguments(NO_ROW)
 {
     clprune_context *dry = test_open_dry(NULL, NULL);
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(functions); i++) {
         const function *f = &functions[i];
         clprune_mat m[MOST] = {{0}};
         open_arguments(dry, f);
@@ -403,10 +396,8 @@ int main(void)
     test_list list = {0};
     test_add(&list, good_arguments, NULL, "good arguments");
     const int failed = test_run_on_host("invalid arguments of all functions", &list);
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-        test_add(&list, bad_arguments, &functions[i], "%s", functions[i].name);
-        test_add(&list, no_context, &functions[i], "%s, no context", functions[i].name);
-    }
+    TEST_ADD_EACH(&list, bad_arguments, functions, "%s");
+    TEST_ADD_EACH(&list, no_context, functions, "%s, no context");
     test_add(&list, how_many, NULL, "more than a thousand");
     return failed + test_run_on_devices("invalid arguments of all functions", &list);
 }

@@ -1,24 +1,28 @@
 /* Scalars, enumerators and small integers in and out of range, in every function that takes them:
- * the exact status, and a text. All of it runs in a dry context. */
+ * the exact status, a text that names the argument, no command. All of it runs in a dry context. */
 #include <float.h>
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
 
-#include "support/test_objects.h"
+#include "nn/layers/activation_private.h"
+#include "support/test.h"
 
 static clprune_context *context;
 static size_t calls;
+static uint64_t commands; /* before the call that is to be refused */
 
-static void expect(
-    clprune_status status, clprune_status expected, const char *name, const char *what)
+/* `name` begins with the argument's, which the text of a refusal has. */
+static void expect(clprune_status status, bool legal, const char *name, const char *what)
 {
-    const char *text = clprune_last_error(context);
-    if (text[0] == 0) /* functions without a context */
-        text = clprune_last_error(NULL);
-    if (status != expected || (status != CLPRUNE_SUCCESS && text[0] == 0))
-        fail_msg("%s, %s: %s \"%s\", expected %s", name, what, clprune_status_name(status),
-            status == CLPRUNE_SUCCESS ? "" : text, clprune_status_name(expected));
+    const clprune_status expected = legal ? CLPRUNE_SUCCESS : CLPRUNE_INVALID_ARGUMENT;
+    const char *argument = test_text("%.*s", (int)strcspn(name, ", "), name);
+    const char *text = clprune_last_error(context), *without = clprune_last_error(NULL);
+    if (status != expected)
+        fail_msg("%s, %s: %s \"%s\", expected %s", name, what, clprune_status_name(status), text,
+            clprune_status_name(expected));
+    if (!legal && strstr(text, argument) == NULL && strstr(without, argument) == NULL)
+        fail_msg("%s, %s: \"%s\", \"%s\"", name, what, text, without);
+    if (!legal && clprune_context_commands(context) != commands)
+        fail_msg("%s, %s: refused, but commands were enqueued", name, what);
     calls++;
 }
 
@@ -92,16 +96,27 @@ static clprune_status bn_statistics(float eps, float momentum)
 SCALAR(bn_statistics_eps, bn_statistics(value, 0.1f))
 SCALAR(bn_momentum, bn_statistics(1e-5f, value))
 
-/* An optimizer with this description; a step with lr, or a clip to max_norm. */
-static clprune_status optimise(clprune_optimizer_desc desc, float lr, float max_norm)
+static clprune_status step(clprune_optimizer *optimizer, float lr)
+{
+    return clprune_optimizer_step(optimizer, lr, NULL);
+}
+
+static clprune_status clip(clprune_optimizer *optimizer, float max_norm)
+{
+    return clprune_optimizer_clip(optimizer, max_norm, CLPRUNE_NO_MAT, NULL);
+}
+
+/* An optimizer with this description, and what is done with it. */
+static clprune_status optimise(clprune_optimizer_desc desc,
+    clprune_status (*use)(clprune_optimizer *optimizer, float value), float value)
 {
     const clprune_param param = {.name = "p", .value = mats[0], .grad = mats[1]};
     clprune_optimizer *optimizer = NULL;
     clprune_status status = clprune_optimizer_create(context, &desc, 1, &param, &optimizer);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_optimizer_step(optimizer, lr, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_optimizer_clip(optimizer, max_norm, CLPRUNE_NO_MAT, NULL);
+    if (status == CLPRUNE_SUCCESS) {
+        commands = clprune_context_commands(context); /* of the creation, too */
+        status = use(optimizer, value);
+    }
     clprune_optimizer_destroy(optimizer);
     return status;
 }
@@ -114,7 +129,7 @@ static clprune_status adaptive(
 {
     return optimise((clprune_optimizer_desc){kind, .beta1 = beta1, .beta2 = beta2, .eps = eps,
                         .weight_decay = decay},
-        0.1f, 1);
+        step, 0.1f);
 }
 
 #define ADAPTIVE(prefix, kind)                                                                     \
@@ -126,9 +141,10 @@ ADAPTIVE(adam, CLPRUNE_OPTIMIZER_ADAMW)
 ADAPTIVE(lamb, CLPRUNE_OPTIMIZER_LAMB)
 
 SCALAR(sgd_momentum,
-    optimise((clprune_optimizer_desc){.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = value}, 0.1f, 1))
-SCALAR(step_lr, optimise(adam, value, 1))
-SCALAR(clip_norm, optimise(adam, 0.1f, value))
+    optimise(
+        (clprune_optimizer_desc){.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = value}, step, 0.1f))
+SCALAR(step_lr, optimise(adam, step, value))
+SCALAR(clip_norm, optimise(adam, clip, value))
 
 static const scalar scalars[] = {
     {"sparsity of a store", keep_sparsity, 0, 1, false, false},
@@ -156,15 +172,14 @@ static void scalars_in_range(NO_ROW)
 {
     const float values[] = {NAN, -NAN, -INFINITY, -FLT_MAX, -1.5f, -1, -FLT_MIN, -0.0f, 0, FLT_MIN,
         0.5f, 1, 1.0f + FLT_EPSILON, 1.5f, 1e30f, FLT_MAX, INFINITY};
-    for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++)
-        for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+    for (size_t i = 0; i < COUNT_OF(scalars); i++)
+        for (size_t v = 0; v < COUNT_OF(values); v++) {
             const scalar *s = &scalars[i];
             const float x = values[v];
             const bool legal = (s->open_least ? x > s->least : x >= s->least) &&
                                (s->open_most ? x < s->most : x <= s->most);
-            char what[32];
-            (void)snprintf(what, sizeof what, "%g", (double)x);
-            expect(s->call(x), legal ? CLPRUNE_SUCCESS : CLPRUNE_INVALID_ARGUMENT, s->name, what);
+            commands = clprune_context_commands(context);
+            expect(s->call(x), legal, s->name, test_text("%g", (double)x));
         }
 }
 
@@ -198,6 +213,13 @@ INTEGER(keep_rounding,
 INTEGER(code_bits, query((clprune_keep){.form = CLPRUNE_FORM_GELU_CODE, .bits = (unsigned)value}))
 INTEGER(
     quantised_bits, query((clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = (unsigned)value}))
+
+INTEGER(code_size,
+    clprune_gelu_code_size_query(2, 3, (unsigned)value, &(clprune_gelu_code_sizes){0, 0}))
+INTEGER(code_forward, clprune__gelu_code_forward(context, (unsigned)value, mats[0], CLPRUNE_NO_MAT,
+                          mats[1], clprune_mat_of(mats[2].buffer, 2, 1), NULL))
+INTEGER(code_backward, clprune__gelu_code_backward(context, (unsigned)value, 0, mats[0],
+                           clprune_mat_of(mats[2].buffer, 2, 1), mats[1], CLPRUNE_NO_MAT, NULL))
 
 static clprune_status sizes(clprune_value_type values, clprune_index_type index)
 {
@@ -258,6 +280,9 @@ static const integer integers[] = {
     {"form", keep_form, 0, 6, 0},
     {"rounding", keep_rounding, 0, 1, 0},
     {"bits of GELU codes", code_bits, BITS},
+    {"bits of gelu_code_size_query", code_size, BITS},
+    {"bits of gelu_code_forward", code_forward, BITS},
+    {"bits of gelu_code_backward", code_backward, BITS},
     {"bits of quantised codes", quantised_bits, BITS},
     {"value_type", desc_type, 0, 4, 0},
     {"index_type", desc_index, 0, 3, 1u << 1},
@@ -275,14 +300,13 @@ static void integers_in_range(NO_ROW)
 {
     static const int values[] = {
         INT_MIN, -1000, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 99, 256, 65536, INT_MAX};
-    for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++)
-        for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+    for (size_t i = 0; i < COUNT_OF(integers); i++)
+        for (size_t v = 0; v < COUNT_OF(values); v++) {
             const integer *f = &integers[i];
             const int x = values[v];
             const bool legal = x >= f->least && x <= f->most && (f->but >> x & 1) == 0;
-            char what[32];
-            (void)snprintf(what, sizeof what, "%d", x);
-            expect(f->call(x), legal ? CLPRUNE_SUCCESS : CLPRUNE_INVALID_ARGUMENT, f->name, what);
+            commands = clprune_context_commands(context);
+            expect(f->call(x), legal, f->name, test_text("%d", x));
         }
 }
 
@@ -292,7 +316,7 @@ int main(void)
     test_add(&list, scalars_in_range, NULL, "scalars");
     test_add(&list, integers_in_range, NULL, "enumerators and small integers");
     context = test_open_dry(NULL, NULL);
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(mats); i++)
         mats[i] = test_new_mat(context, 2, 4);
     const int failed = test_run_on_host("invalid scalars", &list);
     print_message("%zu calls\n", calls);

@@ -2,8 +2,6 @@
  * integers of 128 bits, a text, and no object. All of it runs in a dry context with a small budget:
  * nothing is allocated. */
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "support/test_objects.h"
 
@@ -233,9 +231,10 @@ static clprune_status reshape(const size_t *d, size_t *bytes)
 #define QUERY(name, object, ...)                                                                   \
     static clprune_status name##_query(const size_t *d, size_t *bytes)                             \
     {                                                                                              \
-        clprune_##object##_sizes sizes = {.bytes = 1};                                             \
+        clprune_##object##_sizes sizes = {.bytes = 1, .cols = 1};                                  \
         const clprune_status status = clprune_##object##_size_query(d[0], d[1], __VA_ARGS__);      \
         *bytes = sizes.bytes;                                                                      \
+        assert_true(status == CLPRUNE_SUCCESS || (sizes.bytes == 0 && sizes.cols == 0));           \
         return status;                                                                             \
     }
 
@@ -338,12 +337,12 @@ static const sized sized_functions[] = {
     {"conv2d_create", conv_create, conv_weights, {2, 3, 4}, false},
 };
 
-enum { FUNCTIONS = sizeof sized_functions / sizeof sized_functions[0] };
+enum { FUNCTIONS = COUNT_OF(sized_functions) };
 
 static const size_t sizes[] = {0, 1, ((size_t)1 << 31) - 1, (size_t)1 << 31, UINT32_MAX,
     (size_t)1 << 32, ((size_t)1 << 32) + 1, (size_t)1 << 61, (size_t)1 << 62, (size_t)1 << 63,
     SIZE_MAX - 1, SIZE_MAX};
-enum { SIZES = sizeof sizes / sizeof sizes[0] };
+enum { SIZES = COUNT_OF(sizes) };
 
 static void check_size(const sized *f, const size_t *d)
 {
@@ -389,8 +388,7 @@ static void at_the_limits(void **state)
     print_message("    %zu calls\n", calls);
 }
 
-/* ---- regions and parts ------------------------------------------------------------------------
- */
+/* ---- regions and parts ----------------------------------------------------------------------- */
 
 /* A store in the caller's buffer: the region must begin at a multiple of 64 bytes, hold the store
  * and lie in the buffer. */
@@ -409,14 +407,23 @@ static void regions(NO_ROW)
                 : bytes == SIZE_MAX && offset > 0       ? CLPRUNE_SIZE_OVERFLOW
                 : bytes > 1024 || offset + bytes > 1024 ? CLPRUNE_INVALID_SIZE
                                                         : CLPRUNE_SUCCESS;
+            const char *part = bytes < 128                       ? "the region has"
+                               : offset % 64 != 0                ? "offset"
+                               : bytes == SIZE_MAX && offset > 0 ? ""
+                                                                 : "buffer";
             char what[64];
             (void)snprintf(what, sizeof what, "%zu bytes from byte %zu", bytes, offset);
             const clprune_status status =
                 clprune_saved_create_in(context, &keep, 2, 3, 4, buffer, offset, bytes, &saved);
             expect(status, expected, "saved_create_in", what, clprune_last_error(context));
+            if (status != CLPRUNE_SUCCESS)
+                test_says(clprune_last_error(context), part);
             assert_true((status == CLPRUNE_SUCCESS) == (saved != NULL));
             clprune_saved_destroy(saved);
         }
+    clprune_saved *saved = NULL;
+    TEST_FAILS_IN(context, clprune_saved_create_in(context, &keep, 2, 3, 4, NULL, 0, 128, &saved),
+        CLPRUNE_INVALID_ARGUMENT, "buffer");
 }
 
 /* Parts of a BSR matrix at offsets that are no multiple of their elements' size. */
@@ -441,6 +448,15 @@ static void misaligned_parts(NO_ROW)
         }
 }
 
+/* Sizes need a place. */
+static void no_place(NO_ROW)
+{
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    TEST_FAILS_IN(NULL, clprune_relu_mask_size_query(2, 3, NULL), bad, "sizes is NULL");
+    TEST_FAILS_IN(NULL, clprune_gelu_code_size_query(2, 3, 2, NULL), bad, "sizes is NULL");
+    TEST_FAILS_IN(NULL, clprune_max_pool_size_query(2, 3, NULL), bad, "sizes is NULL");
+}
+
 /* ---- the list -------------------------------------------------------------------------------- */
 
 int main(void)
@@ -449,6 +465,7 @@ int main(void)
     for (size_t i = 0; i < FUNCTIONS; i++)
         test_add(&list, at_the_limits, &sized_functions[i], "%s", sized_functions[i].name);
     test_add(&list, regions, NULL, "regions of stores");
+    test_add(&list, no_place, NULL, "no place for sizes");
     test_add(&list, misaligned_parts, NULL, "misaligned parts");
     return test_run_on_host("invalid sizes", &list);
 }

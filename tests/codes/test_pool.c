@@ -2,8 +2,6 @@
  * tensor. */
 #include "ops/codes/pool_private.h"
 #include "ref/pool_ref.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
 #include "support/test_product.h"
 
 typedef struct row {

@@ -1,13 +1,10 @@
 /* Quantised matrices: codes and scales against the reference, the documented errors, stochastic
  * rounding, parts of a batch, and the products that read codes. */
 #include <float.h>
-#include <string.h>
 
 #include "ops/codes/quantise_private.h"
 #include "ops/products/gemm_private.h"
 #include "ref/quantise_ref.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
 #include "support/test_product.h"
 
 /* A batch of samples and how they are quantised; `outputs`: the other side of a product. */

@@ -2,34 +2,23 @@
 #include <ctype.h>
 #include <locale.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "support/test_folder.h"
-#include "support/test_objects.h"
-
-static cl_uint references(cl_command_queue queue)
-{
-    cl_uint count = 0;
-    TEST_CL(clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof count, &count, NULL));
-    return count;
-}
+#include "support/test.h"
 
 static void callers_queue(NO_ROW)
 {
     const cl_command_queue_properties kinds[] = {0, CL_QUEUE_PROFILING_ENABLE};
     for (int i = 0; i < 2; i++) {
         cl_command_queue queue = test_new_queue(test_context(), kinds[i]);
-        const cl_uint before = references(queue);
+        const cl_uint before = test_references(queue);
         clprune_context *context = test_open_on(queue, NULL);
         assert_ptr_equal(clprune_context_queue(context), queue);
         assert_ptr_equal(clprune_context_cl(context), clprune_context_cl(test_context()));
         assert_ptr_equal(clprune_context_device(context), clprune_context_device(test_context()));
-        assert_true(references(queue) > before);
+        assert_true(test_references(queue) > before);
         assert_string_equal(clprune_last_error(context), "");
         test_end(context);
-        assert_int_equal(references(queue), before);
+        assert_int_equal(test_references(queue), before);
         TEST_CL(clFinish(queue));
     }
 }
@@ -42,9 +31,9 @@ static void out_of_order_queue(NO_ROW)
     if ((can & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0)
         skip();
     cl_command_queue queue = test_new_queue(test_context(), CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
-    const cl_uint before = references(queue);
+    const cl_uint before = test_references(queue);
     test_open_fails(queue, NULL, CLPRUNE_INVALID_ARGUMENT, "out-of-order");
-    assert_int_equal(references(queue), before);
+    assert_int_equal(test_references(queue), before);
 }
 
 /* Creation with a selection; true if it is on the device under test. */
@@ -53,6 +42,13 @@ static bool selects(const char *selection)
     const clprune_context_options options = {.device = selection};
     clprune_context *context = test_open_on(NULL, &options);
     return clprune_context_device(context) == clprune_context_device(test_context());
+}
+
+/* A selection that chooses no device. */
+static void selects_nothing(const char *selection, const char *part)
+{
+    const clprune_context_options options = {.device = selection};
+    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, part);
 }
 
 static void device_under_test(clprune_device_info *info)
@@ -92,9 +88,8 @@ static void selection_by_index_and_name(NO_ROW)
     assert_true(selects(NULL));
     test_environment("CLPRUNE_DEVICE", "no such device");
     assert_true(selects(test_device_selection())); /* the option goes before the environment */
-    test_open_fails(NULL, NULL, CLPRUNE_NO_DEVICE, "no such device");
-    const clprune_context_options unset = {.device = ""};
-    test_open_fails(NULL, &unset, CLPRUNE_NO_DEVICE, "no such device");
+    selects_nothing(NULL, "no such device");
+    selects_nothing("", "no such device");
     test_environment("CLPRUNE_DEVICE", "");
     (void)selects(NULL);
 }
@@ -129,27 +124,24 @@ static void selection_in_any_locale(NO_ROW)
 static void selection_of_nothing(void **state)
 {
     const char *selection = *state;
-    const clprune_context_options options = {.device = selection};
-    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, selection);
+    selects_nothing(selection, selection);
 }
 
 /* Digits are in many names, so a number does not choose by name. */
 static void bare_number(void **state)
 {
     const char *selection = *state;
-    const clprune_context_options options = {.device = selection};
-    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "a bare number");
-    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "expected \"platform:device\"");
+    selects_nothing(selection, "a bare number");
+    selects_nothing(selection, "expected \"platform:device\"");
     test_environment("CLPRUNE_DEVICE", selection);
-    test_open_fails(NULL, NULL, CLPRUNE_NO_DEVICE, "a bare number");
+    selects_nothing(NULL, "a bare number");
 }
 
 static void long_selection(NO_ROW)
 {
     static char text[100000];
     memset(text, 'x', sizeof text - 1);
-    const clprune_context_options options = {.device = text};
-    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "xxxx");
+    selects_nothing(text, "xxxx");
 }
 
 static cl_mem some_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
@@ -173,9 +165,9 @@ static void bad_options(NO_ROW)
         {{.allocator = {NULL, some_release, NULL}}, "allocator"},
         {{.kernels = (clprune_kernels)3}, "kernels"},
         {{.kernels = (clprune_kernels)-1}, "kernels"}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
         test_open_fails(NULL, &rows[i].options, CLPRUNE_INVALID_ARGUMENT, rows[i].part);
-    for (size_t i = 0; i < sizeof rows->options.reserved / sizeof *rows->options.reserved; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows->options.reserved); i++) {
         clprune_context_options options = {0};
         options.reserved[i] = (uint64_t)1 << 63;
         test_open_fails(NULL, &options, CLPRUNE_INVALID_ARGUMENT, "options.reserved");
@@ -220,7 +212,7 @@ static void kernel_family_by_vectors(NO_ROW)
         {CL_DEVICE_TYPE_CPU, 1, CLPRUNE_KERNELS_TILED}, /* llvmpipe */
         {CL_DEVICE_TYPE_GPU, 1, CLPRUNE_KERNELS_TILED},
         {CL_DEVICE_TYPE_GPU, 16, CLPRUNE_KERNELS_TILED}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const clprune_device_info device = {.type = rows[i].type,
             .vector_width = rows[i].vector_width,
             .compute_units = 1,
@@ -243,12 +235,12 @@ static void bad_debug(NO_ROW)
     static const char *const words[] = {"kernels=both", "kernels", "kernels=", "=tiled", "tiled",
         "Kernels=tiled", "kernels=tiled ", "kernels=tiled, mma=auto", "gemm=tiled,,mma=auto",
         "forget", "forget=vector", "kernels=clblast", "kernels=til", "kernels=tiledx"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
         test_debug(words[i]);
         test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_DEBUG has \"");
-        assert_non_null(strstr(clprune_last_error(NULL),
+        test_says(clprune_last_error(NULL),
             "expected kernels=auto|vector|tiled, gemm=auto|vector|tiled|clblast, "
-            "mma=auto|emulated, forget=keep|poison or check=on|off"));
+            "mma=auto|emulated, forget=keep|poison or check=on|off");
     }
 }
 
@@ -258,7 +250,7 @@ static void good_limit(NO_ROW)
         const char *text;
         size_t bytes;
     } rows[] = {{"1500", 1500}, {"64K", 65536}, {"64k", 65536}, {"2M", 2u << 20}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_environment("CLPRUNE_MEM_LIMIT", rows[i].text);
         clprune_context *context = test_open((clprune_context_options){0});
         cl_mem buffer;
@@ -313,7 +305,7 @@ static void log_hook(NO_ROW)
     assert_int_equal(log.errors, 1);
     assert_string_equal(log.last, clprune_last_error(context));
     /* file:line: text */
-    assert_non_null(strstr(log.last, ".c:"));
+    test_says(log.last, ".c:");
     const char *end = strstr(log.last, "name is NULL");
     assert_non_null(end);
     assert_string_equal(end, "name is NULL"); /* and no C behind it */
@@ -326,7 +318,7 @@ static void log_hook(NO_ROW)
     assert_int_equal(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, name, SIZE_MAX, &buffer),
         CLPRUNE_OUT_OF_DEVICE_MEMORY);
     assert_string_equal(log.last, clprune_last_error(context));
-    assert_non_null(strstr(log.last, name));
+    test_says(log.last, name);
     test_end(context);
 }
 
@@ -360,7 +352,7 @@ static void log_hook_fails(NO_ROW)
         log.context = test_open(options);
         assert_int_equal(clprune_buffer_create(log.context, CLPRUNE_MEMORY_INPUT, NULL, 1, &buffer),
             CLPRUNE_INVALID_ARGUMENT);
-        assert_non_null(strstr(log.first, "name is NULL"));
+        test_says(log.first, "name is NULL");
         assert_string_equal(clprune_last_error(log.context), log.first);
         test_end(log.context);
     }
@@ -375,8 +367,7 @@ static void *other_thread(void *none)
 
 static void last_error_is_per_thread(NO_ROW)
 {
-    const clprune_context_options options = {.device = "no such device"};
-    test_open_fails(NULL, &options, CLPRUNE_NO_DEVICE, "no such device");
+    selects_nothing("no such device", "no such device");
     pthread_t thread;
     void *seen = NULL;
     assert_int_equal(pthread_create(&thread, NULL, other_thread, NULL), 0);
@@ -408,7 +399,7 @@ static void device_list(NO_ROW)
     assert_int_equal(again, count);
     for (size_t i = 0; i < count; i++) {
         assert_true(strlen(devices[i].platform) > 0 && strlen(devices[i].device) > 0);
-        assert_non_null(strstr(devices[i].version, "OpenCL"));
+        test_says(devices[i].version, "OpenCL");
         assert_true(devices[i].global_memory > 0 && devices[i].local_memory > 0);
         assert_true(devices[i].max_allocation > 0);
         assert_true(devices[i].compute_units > 0 && devices[i].max_work_group > 0);
@@ -434,10 +425,10 @@ int main(void)
     test_add(&list, out_of_order_queue, NULL, "an out-of-order queue is refused");
     test_add(&list, selection_in_any_locale, NULL, "selection by name in any locale");
     test_add(&list, selection_by_index_and_name, NULL, "selection by index, name, environment");
-    for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(nothing); i++)
         test_add(&list, selection_of_nothing, nothing[i], "selection \"%s\"", nothing[i]);
     static const char *const numbers[] = {"0", "1", "007", "4090"};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(numbers); i++)
         test_add(&list, bare_number, numbers[i], "selection \"%s\"", numbers[i]);
     test_add(&list, long_selection, NULL, "a selection of 100000 characters");
     test_add(&list, bad_options, NULL, "bad options");
@@ -445,7 +436,7 @@ int main(void)
     test_add(&list, kernel_family_by_vectors, NULL, "the kernel family by the width of vectors");
     test_add(&list, bad_debug, NULL, "words of CLPRUNE_DEBUG that there are not");
     test_add(&list, good_limit, NULL, "memory limits with and without suffix");
-    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(limits); i++)
         test_add(&list, bad_limit, limits[i], "CLPRUNE_MEM_LIMIT=%s", limits[i]);
     for (size_t i = 0; i < 3; i++)
         test_add(&list, bad_cache_limit, limits[i], "CLPRUNE_CACHE_LIMIT=%s", limits[i]);

@@ -3,9 +3,6 @@
  * The child destroys its parent's objects without a call of OpenCL, also if a thread of the parent
  * was inside a call at the fork. */
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,7 +1,5 @@
 /* A machine without any OpenCL driver: an empty list and a clear error. CTest points the loader at
  * an empty folder. */
-#include <string.h>
-
 #include "support/test_device.h"
 
 static void empty_list(NO_ROW)
@@ -17,8 +15,8 @@ static void no_context(NO_ROW)
     clprune_context *context = NULL;
     assert_int_equal(clprune_context_create(NULL, NULL, &context), CLPRUNE_NO_DEVICE);
     assert_null(context);
-    assert_non_null(strstr(clprune_last_error(NULL), "no OpenCL device is installed"));
-    assert_non_null(strstr(clprune_last_error(NULL), "OCL_ICD_VENDORS"));
+    test_says(clprune_last_error(NULL), "no OpenCL device is installed");
+    test_says(clprune_last_error(NULL), "OCL_ICD_VENDORS");
     const clprune_context_options options = {.device = "0:0"};
     assert_int_equal(clprune_context_create(NULL, &options, &context), CLPRUNE_NO_DEVICE);
     assert_null(context);

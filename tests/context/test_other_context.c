@@ -1,7 +1,5 @@
 /* Objects of one context in calls on another: one on the same queue, one with an OpenCL context of
  * its own, and a dry one. Each call is refused, names the argument and borrows nothing. */
-#include <string.h>
-
 #include "support/test_objects.h"
 
 /* More refused calls than there are chunks of scratch. */
@@ -97,7 +95,7 @@ static void buffers(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         test_add(&list, stores, &kinds[i], "a store of a context %s", names[i]);
         test_add(&list, buffers, &kinds[i], "buffers of a context %s", names[i]);
     }

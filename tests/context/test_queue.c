@@ -1,10 +1,7 @@
 /* Wait lists, and several queues of one OpenCL context on one clprune context. */
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 /* Long enough for a small kernel to run if nothing holds it back. */
 static void let_it_run(cl_command_queue queue)
@@ -170,34 +167,27 @@ static void several_queues(NO_ROW)
     TEST_CL(clReleaseCommandQueue(first));
 }
 
-static cl_uint references(cl_command_queue queue)
-{
-    cl_uint count = 0;
-    TEST_CL(clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof count, &count, NULL));
-    return count;
-}
-
 /* A driver lets go of a queue when it has let go of the events of finished commands, which may be a
  * moment after clFinish. */
 static void check_references(cl_command_queue queue, cl_uint count)
 {
-    for (int i = 0; i < 200 && references(queue) != count; i++)
+    for (int i = 0; i < 200 && test_references(queue) != count; i++)
         let_it_run(queue);
-    assert_int_equal(references(queue), count);
+    assert_int_equal(test_references(queue), count);
 }
 
 static void queues_are_given_back(NO_ROW)
 {
     cl_command_queue first = test_new_queue(test_context(), 0),
                      second = test_new_queue(test_context(), 0);
-    const cl_uint before = references(first);
+    const cl_uint before = test_references(first);
     clprune_context *context = test_open_on(first, NULL);
     const clprune_mat mat = test_new_mat(context, 4, 16);
     for (int i = 0; i < 5; i++) {
         TEST_OK(clprune_context_set_queue(context, second));
         TEST_OK(clprune_context_set_queue(context, second));
         TEST_OK(clprune_mat_fill(context, 1, mat, NULL));
-        assert_true(references(second) > before);
+        assert_true(test_references(second) > before);
         TEST_OK(clprune_context_set_queue(context, first));
         TEST_OK(clprune_mat_fill(context, 2, mat, NULL));
     }

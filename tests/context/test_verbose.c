@@ -6,16 +6,10 @@
  * either. */
 #include <fcntl.h>
 #include <locale.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "support/test_folder.h"
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 enum { ROWS = 24, IN = 32, OUT = 16 };
 
@@ -38,10 +32,7 @@ static void use(const char *verbose, float result[ROWS * OUT])
                       w = test_new_mat_of(context, "w", OUT, IN, numbers),
                       y = test_new_mat(context, ROWS, OUT);
     for (int i = 0; i < 2; i++) {
-        cl_event event = NULL;
-        TEST_OK(clprune_gemm(context, false, true, 1.0f, 0.0f, x, w, y, &event));
-        assert_non_null(event);
-        TEST_CL(clReleaseEvent(event));
+        TEST_EVENT(clprune_gemm(context, false, true, 1.0f, 0.0f, x, w, y, &event));
         TEST_OK(clprune_activation_forward(
             context, CLPRUNE_ACTIVATION_RELU, 0, 0, y, CLPRUNE_NO_MAT, y, NULL, NULL));
     }
@@ -95,10 +86,8 @@ static size_t count_lines(const char *text, const char *start)
 
 static void lines(NO_ROW)
 {
-    char folder[TEST_PATH];
     float silent[ROWS * OUT], loud[ROWS * OUT];
-    test_folder_make(folder);
-    const char *path = test_text("%s/calls.csv", folder);
+    const char *path = test_text("%s/calls.csv", test_folder());
     use(NULL, silent);
     for (int level = 1; level <= 2; level++) {
         use(test_text("%d:%s", level, path), loud);
@@ -121,7 +110,7 @@ static void lines(NO_ROW)
         assert_non_null(second);
         const char *end = strchr(second, '\n');
         assert_non_null(end);
-        assert_non_null(strstr(test_text("%.*s", (int)(end - second), second), ",1,memory,"));
+        test_says(test_text("%.*s", (int)(end - second), second), ",1,memory,");
         const char *line = test_text("%.*s", (int)(strchr(first, '\n') - first), first);
         assert_null(strstr(line, ",memory,"));
     }
@@ -130,17 +119,15 @@ static void lines(NO_ROW)
 /* A program may have a locale of its own. */
 static void decimal_comma(NO_ROW)
 {
-    char folder[TEST_PATH];
     float numbers[2] = {1, 2};
     const clprune_linear_desc desc = {
         .in = IN, .out = OUT, .keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 1.5f}};
     clprune_linear *layer;
-    test_folder_make(folder);
     test_comma_locale(LC_NUMERIC);
     const char *text = test_text("%.1f", 1.5);
     TEST_FAILS(clprune_linear_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
         "sparsity is 1.5, expected");
-    const char *path = test_text("2:%s/calls.csv", folder);
+    const char *path = test_text("2:%s/calls.csv", test_folder());
     clprune_context *context = open_verbose(path, NULL);
     (void)test_new_mat_of(context, "x", 1, 2, numbers);
     test_end(context);
@@ -154,9 +141,8 @@ static void decimal_comma(NO_ROW)
 static void times_and_sources(NO_ROW)
 {
     const char *const sources[] = {"build", "disk"};
-    char folder[TEST_PATH];
     float numbers[ROWS * OUT] = {0};
-    test_folder_make(folder);
+    const char *folder = test_folder();
     test_debug("check=off"); /* one program */
     for (size_t i = 0; i < 2; i++) {
         const char *path = test_text("1:%s/%s.csv", folder, sources[i]);
@@ -199,14 +185,12 @@ static void redirect(const char *path)
 /* Neither calls that succeed nor warnings and errors print. */
 static void silent(NO_ROW)
 {
-    char folder[TEST_PATH];
     clprune_context *context = NULL, *none = NULL;
     clprune_mat x, y = CLPRUNE_NO_MAT;
     clprune_status good[4], bad[3];
     float numbers[ROWS * OUT] = {0};
     size_t bytes;
-    test_folder_make(folder);
-    const char *path = test_text("%s/printed", folder);
+    const char *path = test_text("%s/printed", test_folder());
     test_environment("CLPRUNE_VERBOSE", NULL);
     redirect(path); /* an assertion that fails would skip the way back */
     good[0] = test_create((clprune_context_options){.cache_dir = path}, &context); /* a warning */
@@ -220,9 +204,9 @@ static void silent(NO_ROW)
     bad[2] = test_create((clprune_context_options){.kernels = 99}, &none);
     clprune_context_destroy(context);
     redirect(NULL);
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+    for (size_t i = 0; i < COUNT_OF(good); i++)
         assert_int_equal(good[i], CLPRUNE_SUCCESS);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
         assert_int_not_equal(bad[i], CLPRUNE_SUCCESS);
     char *text = test_file_read(path, &bytes);
     if (bytes > 0)
@@ -232,7 +216,7 @@ static void silent(NO_ROW)
 static void refused(NO_ROW)
 {
     const char *const values[] = {"3", "yes", "1:", "12", "1:/nowhere/calls.csv"};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    for (size_t i = 0; i < COUNT_OF(values); i++) {
         test_environment("CLPRUNE_VERBOSE", values[i]);
         test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_VERBOSE");
     }
@@ -248,9 +232,8 @@ static void refused(NO_ROW)
 /* A pipe takes the lines if it has a reader; without one the creation fails instead of waiting. */
 static void pipes(NO_ROW)
 {
-    char folder[TEST_PATH], text[4096];
-    test_folder_make(folder);
-    const char *path = test_text("%s/pipe", folder), *value = test_text("1:%s", path);
+    char text[4096];
+    const char *path = test_text("%s/pipe", test_folder()), *value = test_text("1:%s", path);
     assert_int_equal(mkfifo(path, 0600), 0);
     test_environment("CLPRUNE_VERBOSE", value);
     (void)alarm(60); /* in case it waits */

@@ -1,7 +1,4 @@
 /* SHA-256: the examples of FIPS 180-4; any cut of the data gives the same hash. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/sha256.h"
 #include "support/test_device.h"
 
@@ -68,8 +65,7 @@ static void any_cut(NO_ROW)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
-        test_add(&list, known_digest, &vectors[i], "FIPS 180-4, %s", vectors[i].name);
+    TEST_ADD_EACH(&list, known_digest, vectors, "FIPS 180-4, %s");
     test_add(&list, any_cut, NULL, "the digest does not depend on how the data is cut");
     return test_run_on_host("sha256", &list);
 }

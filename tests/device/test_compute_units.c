@@ -1,10 +1,6 @@
 /* On CPUs, weight gradients have the same bits with any number of compute units. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "runtime/context/context_private.h"
-#include "support/test_buffer.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 enum { BATCH = 24, OUT = 41 };
 
@@ -57,8 +53,8 @@ static const shape shapes[] = {
     {"3x3, 3 channels", CONV, 8, 3, OUT, 1},
 };
 
-/* dw of one shape and form. */
-static float *gradient(const shape *s, const clprune_keep *keep)
+/* dw of one shape and form, and its bytes. */
+static float *gradient(const shape *s, const clprune_keep *keep, size_t *bytes)
 {
     const bool conv = s->kind == CONV;
     const size_t x_rows = conv ? s->rows * s->rows : s->rows;
@@ -71,31 +67,27 @@ static float *gradient(const shape *s, const clprune_keep *keep)
     test_mat mx = test_mat_make(BATCH * x_rows, s->cols, 0, x);
     test_mat mdy = test_mat_make(BATCH * dy_rows, dy_cols, 0, dy);
     test_mat mdw = test_mat_make(s->out, dw_cols, 0, NULL);
-    clprune_saved *saved = NULL;
+    clprune_context *context = test_context();
     if (conv) {
-        const clprune_conv2d_desc desc = {.in = s->cols,
-            .out = s->out,
-            .kernel = {3, 3},
-            .stride = {s->stride, s->stride},
-            .padding = {1, 1},
-            .keep = *keep};
         const clprune_extent image = {s->rows, s->rows};
-        clprune_conv2d *layer;
-        TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
-        TEST_OK(clprune_conv2d_saved_create(layer, BATCH, image, "x", &saved));
+        clprune_conv2d *layer = test_new_conv2d(context, (clprune_conv2d_desc){.in = s->cols,
+                                                             .out = s->out,
+                                                             .kernel = {3, 3},
+                                                             .stride = {s->stride, s->stride},
+                                                             .padding = {1, 1},
+                                                             .keep = *keep});
+        clprune_saved *saved = test_new_conv2d_saved(context, layer, BATCH, image);
         TEST_OK(clprune_saved_store(saved, 0, BATCH, mx.mat, NULL));
         TEST_OK(clprune_conv2d_backward(layer, BATCH, image, saved, mdy.mat, CLPRUNE_NO_MAT,
             &(clprune_grads){.dw = mdw.mat}, NULL));
-        clprune_conv2d_destroy(layer);
     } else {
-        TEST_OK(clprune_saved_create(test_context(), "x", keep, BATCH, s->rows, s->cols, &saved));
+        clprune_saved *saved = test_new_saved(context, *keep, BATCH, s->rows, s->cols);
         TEST_OK(clprune_saved_store(saved, 0, BATCH, mx.mat, NULL));
         TEST_OK((s->kind == PRODUCT_NT ? clprune_saved_product_nt : clprune_saved_product_tn)(
             saved, 0, BATCH, 0.0f, mdy.mat, mdw.mat, NULL));
     }
-    float *dw = test_mat_get(&mdw, "dw");
-    clprune_saved_destroy(saved);
-    return dw;
+    *bytes = s->out * dw_cols * sizeof(float);
+    return test_mat_get(&mdw, "dw");
 }
 
 static void any_number(void **state)
@@ -104,17 +96,13 @@ static void any_number(void **state)
     const uint32_t real = test_context()->facts.compute_units;
     if (clprune_context_kernels(test_context()) != CLPRUNE_KERNELS_VECTOR)
         skip(); /* the tiled family splits its sums by their number */
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i];
-        const size_t bytes = s->out *
-                             (s->kind == CONV            ? 9 * s->cols
-                                 : s->kind == PRODUCT_NT ? s->rows
-                                                         : s->cols) *
-                             sizeof(float);
         float *want = NULL;
-        for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+        for (size_t u = 0; u < COUNT_OF(units); u++) {
             pretend(units[u]);
-            float *got = gradient(s, &row->keep);
+            size_t bytes;
+            float *got = gradient(s, &row->keep, &bytes);
             if (want == NULL)
                 want = got;
             else if (memcmp(got, want, bytes) != 0)
@@ -127,7 +115,6 @@ static void any_number(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        test_add(&list, any_number, &rows[i], "%s", rows[i].name);
+    TEST_ADD_EACH(&list, any_number, rows, "%s");
     return test_run_on_each_device("compute_units", &list);
 }

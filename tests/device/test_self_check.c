@@ -4,13 +4,8 @@
  *
  * The layer changes single results of the self-check: NaN and wrong last bits are refused, with the
  * name of the device and of the driver. The caller's queue is not waited for. */
-#include <CL/cl.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/device_layer.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 static unsigned built;
 
@@ -61,9 +56,8 @@ static void wrong(void **state)
         const clprune_context_options options = options_of((clprune_kernels)kernels);
         test_open_fails(NULL, &options, CLPRUNE_UNSUPPORTED, parts[0]);
         const char *text = clprune_last_error(NULL);
-        for (size_t i = 1; i < sizeof parts / sizeof parts[0] && parts[i] != NULL; i++)
-            if (strstr(text, parts[i]) == NULL)
-                fail_msg("\"%s\" is not in \"%s\"", parts[i], text);
+        for (size_t i = 1; i < COUNT_OF(parts) && parts[i] != NULL; i++)
+            test_says(text, parts[i]);
     }
 }
 
@@ -123,8 +117,7 @@ int main(void)
         return TEST_SKIPPED;
     }
     test_list list = {0};
-    for (size_t i = 0; i < sizeof wrong_rows / sizeof wrong_rows[0]; i++)
-        test_add(&list, wrong, &wrong_rows[i], "%s", wrong_rows[i].name);
+    TEST_ADD_EACH(&list, wrong, wrong_rows, "%s");
     test_add(&list, skipped, NULL, "skipped");
     test_add(&list, on_a_busy_queue, NULL, "on a busy queue");
     test_add(&list, once, NULL, "once");

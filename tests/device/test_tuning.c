@@ -1,15 +1,7 @@
 /* The tuning table: built-in rows, the file that overrides them, every refusal, and products that
  * stay right under odd but legal parameters. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "ref/bspmm_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_folder.h"
+#include "support/test_index.h"
 #include "support/test_product.h"
-#include "support/test_rng.h"
 
 enum { MOST_PARAMETERS = 128 };
 
@@ -26,8 +18,7 @@ static const char *device_name(void)
     return name;
 }
 
-/* Writes the file; @ stands for the name of the device. "@..." is a whole file with the row "...".
- */
+/* Writes the file; @ stands for the device's name. "@..." is a whole file with the row "...". */
 static void write_file(const char *text)
 {
     static char whole[16384];
@@ -108,7 +99,7 @@ static void built_in_by_device(NO_ROW)
         {"AuthenticAMD", "cpu-avx2", CL_DEVICE_TYPE_CPU, 8},
         {"AMD", "gpu", CL_DEVICE_TYPE_GPU, 16},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         clprune_device_info device = {.type = cases[i].type,
             .vector_width = cases[i].width,
             .compute_units = 2,
@@ -120,8 +111,7 @@ static void built_in_by_device(NO_ROW)
     }
 }
 
-/* A file that gives every parameter its built-in value is accepted: the rows keep their own rules.
- */
+/* A file with the built-in value of every parameter is accepted: the rows keep their own rules. */
 static void built_in_is_legal(NO_ROW)
 {
     clprune_tuning_parameter p[MOST_PARAMETERS], q[MOST_PARAMETERS];
@@ -154,7 +144,7 @@ static void override(NO_ROW)
     };
     clprune_tuning_parameter before[MOST_PARAMETERS], after[MOST_PARAMETERS];
     const size_t count = parameters_of(test_context(), before);
-    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+    for (size_t t = 0; t < COUNT_OF(texts); t++) {
         clprune_context *context = open_tuned(texts[t]);
         assert_int_equal(parameters_of(context, after), count);
         for (size_t i = 0; i < count; i++)
@@ -170,7 +160,7 @@ static void not_for_this_device(NO_ROW)
 {
     static const char *const texts[] = {"clprune_tuning = 1\nend\n",
         "clprune_tuning = 1\ndevice = other\ngemm.panel_depth = 77\nend\n"};
-    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+    for (size_t t = 0; t < COUNT_OF(texts); t++)
         assert_string_equal(clprune_context_tuning_source(open_tuned(texts[t])),
             clprune_context_tuning_source(test_context()));
     (void)open_with("");
@@ -180,7 +170,7 @@ static void refused(const char *path, const char *part)
 {
     test_environment("CLPRUNE_TUNING", path);
     test_open_fails(clprune_context_queue(test_context()), NULL, CLPRUNE_INVALID_ARGUMENT, part);
-    assert_non_null(strstr(clprune_last_error(NULL), path));
+    test_says(clprune_last_error(NULL), path);
 }
 
 typedef struct refusal {
@@ -358,44 +348,30 @@ static const char *const odd[] = {
 
 static void gemm_under(clprune_context *context, const char *text, bool ta, bool tb)
 {
-    /* All as wide as the widest tiles: narrower ones, for few columns, are programs of their own.
-     */
+    /* All as wide as the widest tiles: narrower ones, for few columns, are other programs. */
     static const gemm_shape shapes[] = {{1, 130, 1}, {19, 115, 200}, {65, 130, 67}, {247, 128, 9}};
     static const gemm_shape narrow[] = {{1, 1, 1}, {19, 20, 200}, {247, 31, 9}};
     static const size_t gaps[3] = {3, 1, 2};
-    char label[1024];
-    (void)snprintf(label, sizeof label, "\n%s", text);
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    const char *label = test_text("\n%s", text);
+    for (size_t s = 0; s < COUNT_OF(shapes); s++)
         test_product(context, shapes[s], ta, tb, 0.5f, -1, gaps, label);
-    for (size_t s = 0; full && s < sizeof narrow / sizeof *narrow; s++)
+    for (size_t s = 0; full && s < COUNT_OF(narrow); s++)
         test_product(context, narrow[s], ta, tb, 0.5f, -1, gaps, label);
 }
 
-static void bspmm_under(clprune_context *context, const char *text, bool tn, clprune_bsr_desc d)
+static void bspmm_under(
+    clprune_context *context, const char *text, product kind, clprune_bsr_desc d)
 {
-    enum { OUTPUTS = 83 };
-    const bspmm_ref_sizes sizes = {d.batch, d.rows, d.cols, OUTPUTS};
-    const size_t in_rows = d.batch * (tn ? d.rows : OUTPUTS), in_cols = tn ? OUTPUTS : d.cols;
-    const size_t out_cols = tn ? d.cols : d.rows;
-    float *x = test_new_normal(4, d.batch * d.rows * d.cols);
-    float *in = test_new_normal(5, in_rows * in_cols);
-    float *old = test_new_normal(6, OUTPUTS * out_cols);
-    test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 0, x);
-    test_mat dense = test_mat_make(d.batch * d.rows, d.cols, 0, NULL);
-    test_mat din = test_mat_make(in_rows, in_cols, 3, in),
-             out = test_mat_make(OUTPUTS, out_cols, 1, old);
-    test_bsr xs = test_bsr_make(d);
-    TEST_OK(clprune_prune(
-        test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, dx.mat, &xs.bsr, NULL));
-    TEST_OK(clprune_bsr_unpack(test_context(), &xs.bsr, dense.mat, NULL));
-    float *kept = test_mat_get(&dense, "dense");
-    TEST_OK(tn ? clprune_bspmm_tn(context, 0.5f, -1, din.mat, &xs.bsr, out.mat, NULL)
-               : clprune_bspmm_nt(context, 0.5f, -1, din.mat, &xs.bsr, out.mat, NULL));
-    float *got = test_mat_get(&out, "dw");
-    gemm_ref ref = tn ? bspmm_ref_tn(sizes, 0.5f, -1, in, kept, old)
-                      : bspmm_ref_nt(sizes, 0.5f, -1, in, kept, old);
-    test_close("dw", OUTPUTS, out_cols, got, ref.want, ref.bound, "%s, block %zu x %zu\n%s",
-        tn ? "tn" : "nt", d.block.rows, d.block.cols, text);
+    const bspmm_ref_sizes sizes = {d.batch, d.rows, d.cols, 83};
+    test_mat x =
+        test_mat_make(d.batch * d.rows, d.cols, 0, test_new_normal(4, d.batch * d.rows * d.cols));
+    operands o = operands_make(kind, sizes, 5, 3, 1);
+    test_bsr xs = test_pruned(d, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, &x);
+    operands_reset(&o, -1);
+    TEST_OK(kind == TN ? clprune_bspmm_tn(context, 0.5f, -1, o.din.mat, &xs.bsr, o.out.mat, NULL)
+                       : clprune_bspmm_nt(context, 0.5f, -1, o.din.mat, &xs.bsr, o.out.mat, NULL));
+    (void)operands_check(&o, 0.5f, -1, test_unpacked(&xs.bsr),
+        test_text("block %zu x %zu\n%s", d.block.rows, d.block.cols, text));
 }
 
 /* The tiled family has CLBlast's, for which one case will do. */
@@ -415,10 +391,10 @@ static void sparse_products(void **state)
     const char *const *text = *state;
     const size_t left_out = full ? 3 : 1 + (size_t)(text - odd) % 2; /* one less to compile for */
     clprune_context *context = open_tuned(*text);
-    for (size_t i = 0; i < sizeof descs / sizeof *descs; i++)
+    for (size_t i = 0; i < COUNT_OF(descs); i++)
         if (i != left_out) {
-            bspmm_under(context, *text, true, descs[i]);
-            bspmm_under(context, *text, false, descs[i]);
+            bspmm_under(context, *text, TN, descs[i]);
+            bspmm_under(context, *text, NT, descs[i]);
         }
 }
 
@@ -446,12 +422,12 @@ int main(int argc, char **argv)
     test_add(&list, built_in_is_legal, NULL, "the built-in row is legal");
     test_add(&list, override, NULL, "the row for this device overrides");
     test_add(&list, not_for_this_device, NULL, "nothing for this device");
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+    for (size_t i = 0; i < COUNT_OF(refusals); i++)
         test_add(&list, refusal_of_file, &refusals[i], "refused: %.120s", refusals[i].part);
     test_add(&list, refusal_of_path, NULL, "refused: no file, a folder, a large file");
     test_add(&list, truncated, NULL, "refused: every truncation");
     test_add(&list, incomplete_blast, NULL, "CLBlast kernels in part");
-    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+    for (size_t i = 0; i < COUNT_OF(odd); i++) {
         test_add(&list, dense_products, odd[i], "gemm, odd tuning %zu", i);
         test_add(&list, sparse_products, &odd[i], "bspmm, odd tuning %zu", i);
     }

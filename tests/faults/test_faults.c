@@ -2,14 +2,8 @@
  * with a text, and its next call works. CTest loads the layer; without it the program is skipped.
  *
  * Also queries of the device, and a platform without devices. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/fault_control.h"
-#include "support/test_device.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 static fault_controls layer;
 
@@ -25,12 +19,6 @@ static const char *disarm(void)
     const char *function = layer.fired();
     arm(NULL, 0, 0);
     return function;
-}
-
-static void told(const char *what, const char *part)
-{
-    if (strstr(clprune_last_error(NULL), part) == NULL)
-        fail_msg("%s: \"%s\" is not in \"%s\"", what, part, clprune_last_error(NULL));
 }
 
 /* Whether a failed call may be of a platform that is not needed: there are several. */
@@ -52,7 +40,7 @@ static void queries(void **state)
         NULL, test_text("%zu:%zu", first.platform_index, first.device_index), first.platform};
     const char *function = *state;
     unsigned failures = 0;
-    for (size_t s = 0; s < sizeof selections / sizeof selections[0]; s++)
+    for (size_t s = 0; s < COUNT_OF(selections); s++)
         for (unsigned at = 1;; at++) {
             const clprune_context_options options = {
                 .device = selections[s], .cache_dir = "off", .precision = CLPRUNE_PRECISION_TF32};
@@ -68,8 +56,8 @@ static void queries(void **state)
             failures++;
             assert_null(context);
             assert_int_equal(status, CLPRUNE_OPENCL_ERROR);
-            told(function, test_text("%s of CL_", function));
-            told(function, "failed with CL_INVALID_OPERATION (-59)");
+            test_says(clprune_last_error(NULL), test_text("%s of CL_", function));
+            test_says(clprune_last_error(NULL), "failed with CL_INVALID_OPERATION (-59)");
         }
     assert_true(failures >= 3);
 }
@@ -107,9 +95,9 @@ static void platform_without_devices(NO_ROW)
     arm("clGetDeviceIDs", 1, CL_DEVICE_NOT_FOUND);
     assert_int_equal(clprune_context_create(NULL, NULL, &context), CLPRUNE_NO_DEVICE);
     arm(NULL, 0, 0);
-    told("platform", "clGetDeviceIDs of platform 0 (");
-    told("platform", "CL_DEVICE_NOT_FOUND (-1)");
-    told("platform", "set POCL_CACHE_DIR, or HOME");
+    test_says(clprune_last_error(NULL), "clGetDeviceIDs of platform 0 (");
+    test_says(clprune_last_error(NULL), "CL_DEVICE_NOT_FOUND (-1)");
+    test_says(clprune_last_error(NULL), "set POCL_CACHE_DIR, or HOME");
     assert_null(context);
 }
 
@@ -138,132 +126,35 @@ static void texts(void **state)
         {"clGetKernelWorkGroupInfo", CL_INVALID_VALUE, CLPRUNE_OPENCL_ERROR,
             {"clGetKernelWorkGroupInfo of CL_KERNEL_WORK_GROUP_SIZE failed with "}},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         clprune_context *context = create(kernels);
         const clprune_mat mat = test_new_mat(context, 10, 100);
         layer.arm(rows[i].function, 1, rows[i].code, true);
         assert_int_equal(clprune_mat_fill(context, 1, mat, NULL), rows[i].status);
         arm(NULL, 0, 0);
-        const char *text = clprune_last_error(context);
         for (size_t p = 0; p < 4 && rows[i].parts[p] != NULL; p++)
-            if (strstr(text, rows[i].parts[p]) == NULL)
-                fail_msg("\"%s\" is not in \"%s\"", rows[i].parts[p], text);
+            test_says(clprune_last_error(context), rows[i].parts[p]);
         assert_int_equal(clprune_mat_fill(context, 1, mat, NULL), CLPRUNE_SUCCESS);
         test_end(context);
     }
 }
 
-enum { M = 8, K = 24, N = 16 };
-
-/* a * b with 1 + i % 5 and 1 + i % 3 in them; each step may fail, and `got` is then not complete.
- */
-static clprune_status product(clprune_context *context, float got[M * N])
-{
-    float a[M * K], b[K * N];
-    clprune_mat ma = CLPRUNE_NO_MAT, mb = CLPRUNE_NO_MAT, mc = CLPRUNE_NO_MAT;
-    for (int i = 0; i < M * K; i++)
-        a[i] = (float)(1 + i % 5);
-    for (int i = 0; i < K * N; i++)
-        b[i] = (float)(1 + i % 3);
-    clprune_status status = clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "a", M, K, &ma);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "b", K, N, &mb);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "c", M, N, &mc);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_write(context, ma, a);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_write(context, mb, b);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_gemm(context, false, false, 1, 0, ma, mb, mc, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_read(context, mc, got);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_context_finish(context);
-    clprune_buffer_release(context, ma.buffer);
-    clprune_buffer_release(context, mb.buffer);
-    clprune_buffer_release(context, mc.buffer);
-    return status;
-}
-
-static void expect_product(const float *got)
-{
-    for (int r = 0; r < M; r++)
-        for (int c = 0; c < N; c++) {
-            float want = 0;
-            for (int k = 0; k < K; k++)
-                want += (float)(1 + (r * K + k) % 5) * (float)(1 + (k * N + c) % 3);
-            if (got[r * N + c] != want)
-                fail_msg("element (%d, %d) is %g, expected %g", r, c, (double)got[r * N + c],
-                    (double)want);
-        }
-}
-
-/* A platform that does not list its devices has none; failed builds have a status of their own. */
-static bool is_right(const char *function, clprune_status status)
-{
-    if (strcmp(function, "clGetDeviceIDs") == 0 && status == CLPRUNE_NO_DEVICE)
-        return true;
-    return status ==
-           (strcmp(function, "clBuildProgram") == 0 ? CLPRUNE_BUILD_FAILED : CLPRUNE_OPENCL_ERROR);
-}
-
-/* A context and a product: call 1 fails, then call 2, until all calls have failed once. */
-static void in_turn(NO_ROW)
-{
-    test_debug("gemm=vector");
-    unsigned at = 1, failures = 0;
-    for (bool more = true; more; at++) {
-        clprune_context *context = NULL;
-        const clprune_context_options options = {.cache_dir = "off"};
-        float got[M * N] = {0};
-        arm(NULL, at, CL_INVALID_OPERATION);
-        clprune_status status = clprune_context_create(NULL, &options, &context);
-        if (status == CLPRUNE_SUCCESS)
-            status = product(context, got);
-        const char *function = disarm();
-        more = function != NULL;
-        if (status == CLPRUNE_SUCCESS && more && !may_be_passed_over(function))
-            fail_msg("call %u, %s, failed and nobody noticed", at, function);
-        if (status != CLPRUNE_SUCCESS) {
-            failures++;
-            const char *text = clprune_last_error(context);
-            assert_non_null(function);
-            if (!is_right(function, status))
-                fail_msg("call %u, %s: %s: %s", at, function, clprune_status_name(status), text);
-            if (strstr(text, function) == NULL && strcmp(function, "clEnqueueNDRangeKernel") != 0 &&
-                strcmp(function, "clCreateBuffer") != 0) /* named by kernel and by buffer */
-                fail_msg("call %u: %s is not in \"%s\"", at, function, text);
-        }
-        if (context == NULL) { /* nothing of it is left; the next creation works */
-            test_end(create(CLPRUNE_KERNELS_AUTO));
-            continue;
-        }
-        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).count, 0);
-        if (product(context, got) != CLPRUNE_SUCCESS)
-            fail_msg("after call %u: %s", at, clprune_last_error(context));
-        expect_product(got);
-        clprune_context_destroy(context);
-    }
-    if (failures < 30)
-        fail_msg("only %u calls failed", failures);
-    test_debug(NULL);
-}
+enum { ROWS = 8, COLS = 24 };
 
 /* A device that is lost fails each later call, too: the text is that of the first. */
 static void first_text(void **state)
 {
     const clprune_kernels kernels = *(const clprune_kernels *)*state;
     const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED, .block = {1, 4}, .sparsity = 0.5f};
-    static float memory[M * K + 16];
+    static float memory[ROWS * COLS];
     unsigned failures = 0;
     bool more = true;
     for (unsigned at = 1; more; at++) {
         clprune_context *context = create(kernels);
-        clprune_saved *saved = test_new_saved(context, keep, 1, M, K);
-        assert_int_equal(clprune_saved_store_host(saved, 0, 1, memory, K), CLPRUNE_SUCCESS);
+        clprune_saved *saved = test_new_saved(context, keep, 1, ROWS, COLS);
+        assert_int_equal(clprune_saved_store_host(saved, 0, 1, memory, COLS), CLPRUNE_SUCCESS);
         layer.arm(NULL, at, CL_INVALID_OPERATION, true);
-        const clprune_status status = clprune_saved_restore_host(saved, 0, 1, memory, K);
+        const clprune_status status = clprune_saved_restore_host(saved, 0, 1, memory, COLS);
         const char *function = disarm(), *text = clprune_last_error(context);
         more = function != NULL;
         if (status != CLPRUNE_SUCCESS) {
@@ -297,6 +188,5 @@ int main(void)
     test_add(&list, texts, &families[1], "what the errors tell, tiled kernels");
     test_add(&list, first_text, &families[0], "the first failure is told, vector kernels");
     test_add(&list, first_text, &families[1], "the first failure is told, tiled kernels");
-    test_add(&list, in_turn, NULL, "each call of a creation and a product");
     return test_run_on_host("faults", &list);
 }

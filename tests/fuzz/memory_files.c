@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
+#include "support/linker_wrap.h"
 
 enum {
     FILES = 16,
@@ -213,20 +214,7 @@ FILE *memory_files_sink(void)
 
 /* ---- what the targets call ---- */
 
-int __real_open(const char *path, int flags, ...);
-int __real_close(int descriptor);
-ssize_t __real_read(int descriptor, void *bytes, size_t size);
-int __real_fstat(int descriptor, struct stat *info);
-int __real_stat(const char *path, struct stat *info);
-int __real_lstat(const char *path, struct stat *info);
-int __real_access(const char *path, int mode);
-int __real_mkdir(const char *path, mode_t mode);
-int __real_futimens(int descriptor, const struct timespec times[2]);
-FILE *__real_fopen(const char *path, const char *mode);
-FILE *__real_fdopen(int descriptor, const char *mode);
-int __real_fileno(FILE *stream);
-
-int __wrap_open(const char *path, int flags, ...)
+TEST_WRAP(int, open, (const char *path, int flags, ...))
 {
     if (is_ours(path)) {
         if ((flags & O_ACCMODE) == O_WRONLY)
@@ -242,7 +230,7 @@ int __wrap_open(const char *path, int flags, ...)
     return __real_open(path, flags, mode);
 }
 
-int __wrap_close(int descriptor)
+TEST_WRAP(int, close, (int descriptor))
 {
     if (descriptor == SINK_DESCRIPTOR)
         return sink_close(NULL);
@@ -250,13 +238,13 @@ int __wrap_close(int descriptor)
     return file != NULL ? stream_close(file) : __real_close(descriptor);
 }
 
-ssize_t __wrap_read(int descriptor, void *bytes, size_t size)
+TEST_WRAP(ssize_t, read, (int descriptor, void *bytes, size_t size))
 {
     memory_file *file = of_descriptor(descriptor);
     return file != NULL ? stream_read(file, bytes, size) : __real_read(descriptor, bytes, size);
 }
 
-int __wrap_fstat(int descriptor, struct stat *info)
+TEST_WRAP(int, fstat, (int descriptor, struct stat *info))
 {
     const memory_file *file = of_descriptor(descriptor);
     if (file == NULL)
@@ -265,12 +253,12 @@ int __wrap_fstat(int descriptor, struct stat *info)
     return 0;
 }
 
-int __wrap_futimens(int descriptor, const struct timespec times[2])
+TEST_WRAP(int, futimens, (int descriptor, const struct timespec times[2]))
 {
     return of_descriptor(descriptor) != NULL ? 0 : __real_futimens(descriptor, times);
 }
 
-FILE *__wrap_fdopen(int descriptor, const char *mode)
+TEST_WRAP(FILE *, fdopen, (int descriptor, const char *mode))
 {
     if (descriptor == SINK_DESCRIPTOR)
         return sink();
@@ -278,7 +266,7 @@ FILE *__wrap_fdopen(int descriptor, const char *mode)
     return file != NULL ? stream(file) : __real_fdopen(descriptor, mode);
 }
 
-int __wrap_fileno(FILE *stream)
+TEST_WRAP(int, fileno, (FILE * stream))
 {
     for (size_t i = 0; i < count; ++i)
         if (files[i].open && files[i].stream == stream)
@@ -286,7 +274,7 @@ int __wrap_fileno(FILE *stream)
     return __real_fileno(stream);
 }
 
-FILE *__wrap_fopen(const char *path, const char *mode)
+TEST_WRAP(FILE *, fopen, (const char *path, const char *mode))
 {
     if (!is_ours(path))
         return __real_fopen(path, mode);
@@ -299,14 +287,14 @@ FILE *__wrap_fopen(const char *path, const char *mode)
     return stream(file);
 }
 
-int __wrap_access(const char *path, int mode)
+TEST_WRAP(int, access, (const char *path, int mode))
 {
     if (!is_ours(path))
         return __real_access(path, mode);
     return find(path) != NULL ? 0 : -1;
 }
 
-int __wrap_stat(const char *path, struct stat *info)
+TEST_WRAP(int, stat, (const char *path, struct stat *info))
 {
     if (!is_ours(path))
         return __real_stat(path, info);
@@ -318,7 +306,7 @@ int __wrap_stat(const char *path, struct stat *info)
 }
 
 /* Of folders that mkdir has made. */
-int __wrap_lstat(const char *path, struct stat *info)
+TEST_WRAP(int, lstat, (const char *path, struct stat *info))
 {
     if (!is_ours(path))
         return __real_lstat(path, info);
@@ -327,7 +315,7 @@ int __wrap_lstat(const char *path, struct stat *info)
 }
 
 /* Any folder can be made, and MEMORY_FOLDER is there. */
-int __wrap_mkdir(const char *path, mode_t mode)
+TEST_WRAP(int, mkdir, (const char *path, mode_t mode))
 {
     if (!is_ours(path))
         return __real_mkdir(path, mode);

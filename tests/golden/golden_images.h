@@ -2,8 +2,6 @@
 #ifndef CLPRUNE_GOLDEN_IMAGES_H
 #define CLPRUNE_GOLDEN_IMAGES_H
 
-#include <stdlib.h>
-
 #include "golden/golden_rng.h"
 #include "support/test_device.h"
 

@@ -3,10 +3,6 @@
 #ifndef CLPRUNE_GOLDEN_MODEL_H
 #define CLPRUNE_GOLDEN_MODEL_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "golden/golden_images.h"
 #include "golden/golden_rows.h"
 #include "golden/golden_types.h"

@@ -2,10 +2,6 @@
 #ifndef CLPRUNE_GOLDEN_ROWS_H
 #define CLPRUNE_GOLDEN_ROWS_H
 
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "support/test_device.h"
 #include "support/test_folder.h"
 

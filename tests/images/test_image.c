@@ -1,11 +1,6 @@
 /* Images: channels last from planes; images of bytes give the same bits as the floats that the
  * bytes stand for, over sizes, offsets and parts of a batch; invalid arguments. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 enum { LEVELS = 256 };
 
@@ -97,20 +92,16 @@ static void channels_last(void **state)
     for (int way = 0; way < 3; way++) {
         static const char *const ways[] = {"floats", "bytes", "bytes of one image at a time"};
         test_mat y = test_mat_make(rows, channels, s->gap + 1, NULL);
-        cl_event event = NULL;
         if (way == 0)
-            TEST_OK(clprune_image_channels_last(
+            TEST_EVENT(clprune_image_channels_last(
                 test_context(), s->batch, channels, image, m.planes.mat, y.mat, &event));
         else if (way == 1)
-            TEST_OK(clprune_image_bytes_channels_last(
+            TEST_EVENT(clprune_image_bytes_channels_last(
                 test_context(), s->batch, channels, image, m.bytes, y.mat, &event));
         for (size_t n = 0; way == 2 && n < s->batch; n++)
             TEST_OK(clprune_image_bytes_channels_last(test_context(), 1, channels, image,
                 part_of(&m, n), clprune_mat_rows(y.mat, n * m.pixels, m.pixels), NULL));
-        float *got = test_mat_get(&y, "y");
-        test_same_floats("y", rows, channels, got, want, "%s", ways[way]);
-        if (event != NULL)
-            assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        test_same_floats("y", rows, channels, test_mat_get(&y, "y"), want, "%s", ways[way]);
     }
     destroy(&m);
 }
@@ -135,13 +126,10 @@ static void patch_embed(void **state)
         dw[i] = test_mat_make(d->out, cols, s->gap, NULL);
         db[i] = test_mat_make(1, d->out, 0, NULL);
     }
-    cl_event event = NULL;
     TEST_OK(clprune_patch_embed_forward(
         context, d, s->batch, m.planes.mat, w.mat, b.mat, y[0].mat, NULL));
-    TEST_OK(clprune_patch_embed_forward_bytes(
+    TEST_EVENT(clprune_patch_embed_forward_bytes(
         context, d, s->batch, m.bytes, w.mat, b.mat, y[1].mat, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     equal("y", &y[1], &y[0]);
     for (int choice = 0; choice < 8; choice++) {
         const float beta = choice & 4 ? 0.5f : 0;
@@ -164,16 +152,15 @@ static void patch_embed(void **state)
         equal("db", &db[1], &db[0]);
     }
     test_mat *const inputs[] = {&w, &b, &dy};
-    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(inputs); i++) {
         test_mat_unchanged(inputs[i], "input");
     }
     destroy(&m);
 }
 
 /* Ranges of bytes; test_invalid_many.c has the matrices. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     static const shape s = {{2, 4, 6, 2, 5}, 3, 10, 0};
     const clprune_patch_embed_desc *d = &s.desc;
     const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT,
@@ -210,7 +197,7 @@ static void invalid(void **state)
 #define BACKWARD(images, to_w, to_b)                                                               \
     clprune_patch_embed_backward_bytes(                                                            \
         context, d, s.batch, images, y.mat, &(clprune_grads){.dw = to_w, .db = to_b}, NULL)
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         TEST_FAILS(LAST(rows[i].images, last.mat), rows[i].status, rows[i].text);
         TEST_FAILS(FORWARD(rows[i].images, y.mat), rows[i].status, rows[i].text);
         TEST_FAILS(BACKWARD(rows[i].images, w.mat, none), rows[i].status, rows[i].text);
@@ -233,7 +220,7 @@ static void invalid(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i];
         test_add(&list, channels_last, s, "channels last, %zu of %zu x %zu x %zu + %zu", s->batch,
             s->desc.channels, s->desc.height, s->desc.width, s->offset);

@@ -1,5 +1,4 @@
-/* Patch embedding: forward and backward over patch sizes x channels x images, also image by image.
- */
+/* Patch embedding: both passes over patch sizes x channels x images, also image by image. */
 #include "support/test_layer.h"
 
 typedef struct shape {
@@ -31,28 +30,10 @@ static size_t tokens_of(const clprune_patch_embed_desc *d)
     return (d->height / d->patch) * (d->width / d->patch);
 }
 
-static layer_size size_images(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch, s->desc.channels * s->desc.height * s->desc.width, s->gap};
-}
-
-static layer_size size_w(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->desc.out, s->desc.channels * s->desc.patch * s->desc.patch, s->gap};
-}
-
-static layer_size size_b(const void *of)
-{
-    return (layer_size){1, ((const shape *)of)->desc.out, 0};
-}
-
-static layer_size size_y(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch * tokens_of(&s->desc), s->desc.out, s->gap};
-}
+LAYER_SIZE(size_images, shape, s->batch, s->desc.channels * s->desc.height * s->desc.width, s->gap)
+LAYER_SIZE(size_w, shape, s->desc.out, s->desc.channels * s->desc.patch * s->desc.patch, s->gap)
+LAYER_SIZE(size_b, shape, 1, s->desc.out, 0)
+LAYER_SIZE(size_y, shape, s->batch *tokens_of(&s->desc), s->desc.out, s->gap)
 
 /* Under weight k of a patch: channel, row, column. */
 static size_t pixel_of(const clprune_patch_embed_desc *d, size_t token, size_t k)
@@ -64,12 +45,8 @@ static size_t pixel_of(const clprune_patch_embed_desc *d, size_t token, size_t k
     return ((n * d->channels + k / area) * d->height + y) * d->width + x;
 }
 
-static clprune_status call_forward(const layer_call *c)
-{
-    const shape *s = c->shape;
-    return clprune_patch_embed_forward(
-        c->context, &s->desc, s->batch, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL_OF(forward, shape,
+    clprune_patch_embed_forward(c->context, &s->desc, s->batch, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -92,18 +69,15 @@ static const layer_case forward = {"forward",
         {"y", LAYER_OUT, size_y}},
     call_forward, ref_forward, NULL};
 
-static clprune_status call_backward(const layer_call *c)
-{
-    const shape *s = c->shape;
-    return clprune_patch_embed_backward(c->context, &s->desc, s->batch, c->m[0], c->m[1], c->m[2],
-        &(clprune_grads){.dx = c->m[3], .dw = c->m[4], .db = c->m[5], .beta = c->beta}, c->event);
-}
+LAYER_CALL_OF(backward, shape,
+    clprune_patch_embed_backward(c->context, &s->desc, s->batch, m[0], m[1], m[2],
+        &(clprune_grads){.dx = m[3], .dw = m[4], .db = m[5], .beta = c->beta}, c->event))
 
 static void ref_backward(const layer_data *d)
 {
     const shape *s = d->shape;
     const double *images = d[0].in, *dy = d[1].in, *w = d[2].in;
-    double *size = layer_new(d[2].count);
+    double *size = test_doubles(d[2].count);
     for (size_t i = 0; i < d[1].rows * d[2].cols; i++) {
         const size_t token = i / d[2].cols, k = i % d[2].cols;
         const size_t pixel = pixel_of(&s->desc, token, k);
@@ -152,17 +126,15 @@ static clprune_status call_in_parts(const layer_call *c)
 static const layer_case in_parts = {"backward in parts", BACKWARD_OPERANDS(LAYER_SUM | LAYER_NEAR),
     call_in_parts, ref_backward, NULL};
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const shape s = {{2, 6, 9, 3, 5}, 2, 0};
     layer_slopes_of(&forward, &backward, &s, (layer_steps){1e-4, 1e-8, 1e-2, 1e-3, 1e-6});
 }
 
 /* What test_invalid_many.c does not have: descriptions and batches. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     static const struct {
         clprune_patch_embed_desc desc;
         size_t batch;
@@ -178,21 +150,20 @@ static void invalid(void **state)
         {{2, 4, 6, 2, 5}, SIZE_MAX / 2, CLPRUNE_SIZE_OVERFLOW, NULL},
         {{2, 4, 6, 2, 5}, 2, CLPRUNE_INVALID_SIZE, "images is"},
     };
-    clprune_context *context = test_context();
     test_mat images = test_mat_make(3, 48, 0, NULL), w = test_mat_make(5, 8, 0, NULL);
     test_mat b = test_mat_make(1, 5, 0, NULL), y = test_mat_make(18, 5, 0, NULL);
 
-    for (size_t i = 0; i <= sizeof rows / sizeof rows[0]; i++) {
-        const bool no_desc = i == sizeof rows / sizeof rows[0];
+    for (size_t i = 0; i <= COUNT_OF(rows); i++) {
+        const bool no_desc = i == COUNT_OF(rows);
         const clprune_patch_embed_desc *desc = no_desc ? NULL : &rows[i].desc;
         const size_t batch = no_desc ? 3 : rows[i].batch;
         const clprune_status status = no_desc ? CLPRUNE_INVALID_ARGUMENT : rows[i].status;
         const char *text = no_desc ? "desc" : rows[i].text;
         TEST_FAILS(clprune_patch_embed_forward(
-                       context, desc, batch, images.mat, w.mat, b.mat, y.mat, NULL),
+                       test_context(), desc, batch, images.mat, w.mat, b.mat, y.mat, NULL),
             status, text);
-        TEST_FAILS(clprune_patch_embed_backward(context, desc, batch, images.mat, y.mat, w.mat,
-                       &(clprune_grads){.db = b.mat}, NULL),
+        TEST_FAILS(clprune_patch_embed_backward(test_context(), desc, batch, images.mat, y.mat,
+                       w.mat, &(clprune_grads){.db = b.mat}, NULL),
             status, text);
     }
     test_mat_unchanged(&y, "y");
@@ -203,7 +174,7 @@ int main(void)
 {
     static const layer_case *const cases[] = {&forward, &backward, &in_parts};
     test_list list = {0};
-    for (size_t i = 0; i < 3 * sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < 3 * COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i / 3];
         const clprune_patch_embed_desc *d = &s->desc;
         if (cases[i % 3] != &in_parts || s->batch > 0)

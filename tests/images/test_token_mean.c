@@ -9,23 +9,11 @@ static const shape shapes[] = {{1, 1, 1, 0}, {3, 1, 16, 0}, {1, 7, 15, 1}, {2, 9
     {5, 196, 20, 2}, {4, 64, 128, 0}, {3, 5, 4, 0}, {2, 3, 3, 5}, {2, 5, 530, 3}, {2, 3, 2100, 0},
     {0, 5, 8, 0}, {3, 5, 0, 0}, {0, 0, 0, 0}, {2, 0, 5, 1}};
 
-static layer_size size_tokens(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch * s->tokens, s->cols, s->gap};
-}
+LAYER_SIZE(size_tokens, shape, s->batch * s->tokens, s->cols, s->gap)
+LAYER_SIZE(size_means, shape, s->batch, s->cols, s->gap)
 
-static layer_size size_means(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch, s->cols, s->gap};
-}
-
-static clprune_status call_forward(const layer_call *c)
-{
-    const shape *s = c->shape;
-    return clprune_token_mean_forward(c->context, s->batch, s->tokens, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL_OF(forward, shape,
+    clprune_token_mean_forward(c->context, s->batch, s->tokens, m[0], m[1], c->event))
 
 /* No tokens: NaN. Two roundings besides the sum's: of 1 / tokens and of the product. */
 static void ref_forward(const layer_data *d)
@@ -47,11 +35,8 @@ static void ref_forward(const layer_data *d)
 static const layer_case forward = {"forward",
     {{"x", LAYER_IN, size_tokens}, {"y", LAYER_OUT, size_means}}, call_forward, ref_forward, NULL};
 
-static clprune_status call_backward(const layer_call *c)
-{
-    const shape *s = c->shape;
-    return clprune_token_mean_backward(c->context, s->batch, s->tokens, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL_OF(backward, shape,
+    clprune_token_mean_backward(c->context, s->batch, s->tokens, m[0], m[1], c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -67,21 +52,18 @@ static const layer_case backward = {"backward",
     {{"dy", LAYER_IN, size_means}, {"dx", LAYER_OUT, size_tokens}}, call_backward, ref_backward,
     NULL};
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const shape few = {3, 7, 18, 0};
     layer_slopes_of(&forward, &backward, &few, (layer_steps){1e-3, 1e-8, 1e-2, 1e-3, 1e-6});
 }
 
-static void many_samples(void **state)
+static void many_samples(NO_ROW)
 {
-    (void)state;
-    clprune_context *context = test_context();
     test_mat x = test_mat_make(12, 5, 0, NULL), y = test_mat_make(3, 5, 0, NULL);
-    TEST_FAILS(clprune_token_mean_forward(context, SIZE_MAX, 4, x.mat, y.mat, NULL),
+    TEST_FAILS(clprune_token_mean_forward(test_context(), SIZE_MAX, 4, x.mat, y.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
-    TEST_FAILS(clprune_token_mean_backward(context, SIZE_MAX, 4, y.mat, x.mat, NULL),
+    TEST_FAILS(clprune_token_mean_backward(test_context(), SIZE_MAX, 4, y.mat, x.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
     test_mat_unchanged(&x, "x");
     test_mat_unchanged(&y, "y");
@@ -91,7 +73,7 @@ int main(void)
 {
     static const layer_case *const cases[] = {&forward, &backward};
     test_list list = {0};
-    for (size_t i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < 2 * COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i / 2];
         layer_add_one(&list, cases[i % 2], s, "%zu x %zu tokens x %zu + %zu", s->batch, s->tokens,
             s->cols, s->gap);

@@ -1,7 +1,6 @@
 /* The key of a program cache file covers everything that a binary depends on; a full disk does no
  * harm. */
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/sha256.h"
@@ -9,8 +8,7 @@
 #include "runtime/launch/launch.h"
 #include "support/test_cache.h"
 
-/* What the driver says of itself, instead of the truth; the linker puts these functions in front.
- */
+/* What the driver says of itself, instead of the truth; the linker puts these in front. */
 static struct {
     bool platform; /* the platform is asked, else the device */
     cl_uint what;  /* 0: the truth */
@@ -59,7 +57,7 @@ static const struct {
     bool platform;
 } fields[] = {{CL_DEVICE_NAME, false}, {CL_DEVICE_VENDOR, false}, {CL_DRIVER_VERSION, false},
     {CL_DEVICE_VERSION, false}, {CL_PLATFORM_VERSION, true}};
-enum { FIELDS = sizeof fields / sizeof fields[0] };
+enum { FIELDS = COUNT_OF(fields) };
 
 /* Another device, driver or platform, be it by a letter, has a file of its own. */
 static void each_field_of_the_key(NO_ROW)
@@ -160,7 +158,7 @@ static void full_disk(NO_ROW)
         assert_int_equal(*calls[i], 0); /* it came to that */
         assert_int_equal(stats.builds, 1);
         assert_int_equal(seen.count, 1);
-        assert_non_null(strstr(seen.last, "a file cannot be written"));
+        test_says(seen.last, "a file cannot be written");
         assert_int_equal(test_folder_count(s.dir, NULL), 0);
         assert_int_equal(test_use(s.dir, NULL).builds, 1);
         assert_int_equal(test_use(s.dir, NULL).disk_hits, 1);

@@ -4,17 +4,12 @@
  *
  * Processes are killed also in a write; the temporary files of dead processes go. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "runtime/launch/disk_cache.h"
-#include "support/test_device.h"
-#include "support/test_folder.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 enum { CHILDREN_MOST = 8, PAYLOAD = 1 << 20 };
 

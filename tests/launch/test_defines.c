@@ -1,6 +1,4 @@
 /* The builder of defines: its text, and what overflows. */
-#include <string.h>
-
 #include "runtime/launch/launch.h"
 #include "support/test_device.h"
 

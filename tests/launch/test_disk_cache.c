@@ -4,17 +4,13 @@
  * store. Temporaries of dead processes go; the least recently used files make room. */
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "runtime/launch/disk_cache.h"
-#include "support/test_device.h"
-#include "support/test_folder.h"
+#include "support/test.h"
 
 enum { PAYLOAD = 300, NOBODY = 65534 };
 
@@ -111,7 +107,7 @@ static void huge_claims(NO_ROW)
         {168, 255, 255, 255, 255, 255, 255, 255},
         {0, 0, 0, 16, 0, 0, 0, 0},
     };
-    for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(claims); i++) {
         memcpy(s.file + 8 + 32, claims[i], 8);
         test_file_write(s.path, s.file, s.size);
         assert_int_equal(load(&s, key), CLPRUNE__DISK_REFUSED);
@@ -236,7 +232,7 @@ static void no_folders(NO_ROW)
     const char *reason, *fifo = test_text("%s/fifo", test_folder());
     assert_int_equal(mkfifo(fifo, 0600), 0);
     const char *const others[] = {fifo, "/dev/null", "/dev/zero"};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
         assert_null(clprune__disk_folder(others[i], &reason));
         assert_string_equal(reason, "the folder's name is taken by a file or a link");
         assert_null(clprune__disk_folder(test_text("%s/below", others[i]), &reason));
@@ -288,7 +284,7 @@ static void stale_temporaries(NO_ROW)
         {DIGITS ".bin.111111", CLPRUNE__DISK_STALE_S - 60, false}, {DIGITS ".bin", 1000000, false},
         {DIGITS ".bin.1234567", 1000000, false}, {DIGITS "0.bin.123456", 1000000, false},
         {"notes.txt", 1000000, false}, {"notes.bin.123456", 1000000, false}};
-    enum { ROWS = sizeof rows / sizeof rows[0] };
+    enum { ROWS = COUNT_OF(rows) };
     const char *dir = test_folder();
     for (size_t i = 0; i < ROWS; i++)
         make_file(dir, rows[i].name, rows[i].age);

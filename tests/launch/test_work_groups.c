@@ -5,16 +5,9 @@
  * The smaller group is remembered and logged. A convolution takes no more local memory than the
  * device has. Many rows, columns, pixels or samples take no more groups along the second and third
  * dimension than the device has. */
-#include <CL/cl.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/device_layer.h"
-#include "support/test_compare.h"
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/fault_case.h"
+#include "support/test.h"
 
 enum { ROWS = 37, COLS = 200 };
 
@@ -48,8 +41,7 @@ static clprune_context *create(void)
 static void check_parts(const char *text, const char *const *parts)
 {
     for (int p = 0; p < 2 && parts[p] != NULL; p++)
-        if (strstr(text, parts[p]) == NULL)
-            fail_msg("\"%s\" is not in \"%s\"", parts[p], text);
+        test_says(text, parts[p]);
 }
 
 /* Operations of ROWS x COLS floats: x to y, all of them written. */
@@ -61,11 +53,8 @@ static clprune_status prune(clprune_context *context, clprune_mat x, clprune_mat
     clprune_bsr bsr;
     clprune_status status =
         clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "bsr", &desc, &bsr);
-    if (status == CLPRUNE_SUCCESS)
-        status =
-            clprune_prune(context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, 5, x, &bsr, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_bsr_unpack(context, &bsr, y, NULL);
+    THEN(clprune_prune(context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, 5, x, &bsr, NULL));
+    THEN(clprune_bsr_unpack(context, &bsr, y, NULL));
     clprune_bsr_destroy(context, &bsr);
     return status;
 }
@@ -81,8 +70,7 @@ static clprune_status moments(clprune_context *context, clprune_mat x, clprune_m
 {
     const clprune_mat mean = clprune_mat_rows(y, 0, 1), m2 = clprune_mat_rows(y, 1, 1);
     clprune_status status = clprune_mat_fill(context, 0, y, NULL);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_batch_norm_moments(context, 0, x, mean, m2, NULL);
+    THEN(clprune_batch_norm_moments(context, 0, x, mean, m2, NULL));
     return status;
 }
 
@@ -122,8 +110,7 @@ static clprune_status run(clprune_context *context, operation *run_it, float *re
                           context, "x", ROWS, COLS, test_new_normal(3, ROWS * COLS)),
                       y = test_new_mat(context, ROWS, COLS);
     clprune_status status = run_it(context, x, y);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mat_read(context, y, result);
+    THEN(clprune_mat_read(context, y, result));
     test_release(mark);
     return status;
 }
@@ -297,9 +284,7 @@ static void conv_dw(clprune_context *context, clprune_conv2d_desc desc, clprune_
 {
     const size_t batch = x.rows / (image.height * image.width);
     clprune_conv2d *layer = test_new_conv2d(context, desc);
-    clprune_saved *saved = NULL;
-    TEST_OK(clprune_conv2d_saved_create(layer, batch, image, "x", &saved));
-    test_own_saved(context, saved);
+    clprune_saved *saved = test_new_conv2d_saved(context, layer, batch, image);
     TEST_OK(clprune_saved_store(saved, 0, batch, x, NULL));
     TEST_OK(clprune_conv2d_backward(
         layer, batch, image, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
@@ -426,10 +411,8 @@ int main(void)
         return TEST_SKIPPED;
     }
     test_list list = {0};
-    for (size_t i = 0; i < sizeof smaller_rows / sizeof smaller_rows[0]; i++)
-        test_add(&list, smaller, &smaller_rows[i], "smaller: %s", smaller_rows[i].name);
-    for (size_t i = 0; i < sizeof refused_rows / sizeof refused_rows[0]; i++)
-        test_add(&list, refused, &refused_rows[i], "refused: %s", refused_rows[i].name);
+    TEST_ADD_EACH(&list, smaller, smaller_rows, "smaller: %s");
+    TEST_ADD_EACH(&list, refused, refused_rows, "refused: %s");
     test_add(&list, local_memory, NULL, "local memory");
     test_add(&list, many_groups, NULL, "many groups");
     test_add(&list, many_samples, NULL, "many samples");

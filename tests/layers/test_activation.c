@@ -2,13 +2,8 @@
  * gelu_code.h, on what is kept or restored, in parts, with any beta.
  *
  * Overlaps of arguments with a dense store. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "ref/gelu_code_ref.h"
+#include "support/test.h"
 
 typedef struct activation_row {
     const char *name;
@@ -46,9 +41,9 @@ static float *derivative(const activation_row *r, const clprune_saved *saved)
     if (r->keep.form == CLPRUNE_FORM_MASK || r->keep.form == CLPRUNE_FORM_GELU_CODE)
         return values;
     for (size_t i = 0; i < tokens * r->cols; i++) {
-        const double h = (double)values[i], pi = 3.14159265358979323846;
-        const double slope = (1 + erf(h / sqrt(2.0))) / 2 + h * exp(-h * h / 2) / sqrt(2 * pi);
-        values[i] = r->activation == CLPRUNE_ACTIVATION_RELU ? (float)(h > 0) : (float)slope;
+        const double h = (double)values[i];
+        values[i] =
+            (float)(r->activation == CLPRUNE_ACTIVATION_RELU ? h > 0 : gelu_code_ref_slope(h));
     }
     return values;
 }
@@ -59,8 +54,7 @@ static void there_and_back(void **state)
     clprune_context *context = test_context();
     const size_t tokens = r->batch * r->rows, count = tokens * r->cols;
     const bool relu = r->activation == CLPRUNE_ACTIVATION_RELU;
-    clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create(context, "s", &r->keep, r->batch, r->rows, r->cols, &saved));
+    clprune_saved *saved = test_new_saved(context, r->keep, r->batch, r->rows, r->cols);
     float *x = test_new_normal(3, count), *b = test_new_normal(4, r->cols);
     float *dy = test_new_normal(5, count), *old = test_new_normal(6, r->cols);
     test_mat mx = test_mat_make(tokens, r->cols, 1, x), mb = test_mat_make(1, r->cols, 0, b);
@@ -71,12 +65,9 @@ static void there_and_back(void **state)
     const size_t parts[2][2] = {{r->batch - 1, 1}, {0, r->batch - 1}};
     for (int i = 0; i < 2; i++) {
         const size_t first = parts[i][0] * r->rows, part = parts[i][1] * r->rows;
-        cl_event event = NULL;
-        TEST_OK(clprune_activation_forward(context, r->activation, parts[i][0], parts[i][1],
+        TEST_EVENT(clprune_activation_forward(context, r->activation, parts[i][0], parts[i][1],
             clprune_mat_rows(mx.mat, first, part), mb.mat, clprune_mat_rows(my.mat, first, part),
             saved, &event));
-        assert_non_null(event);
-        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     }
     TEST_OK(clprune_activation_forward(
         context, r->activation, 0, r->batch, plain_x.mat, mb.mat, plain_y.mat, NULL, NULL));
@@ -93,11 +84,8 @@ static void there_and_back(void **state)
     test_mat mdy = test_mat_make(tokens, r->cols, 1, dy);
     test_mat mdx = test_mat_make(tokens, r->cols, 3, NULL);
     test_mat mdb = test_mat_make(1, r->cols, 0, old);
-    cl_event event = NULL;
-    TEST_OK(clprune_activation_backward(context, r->activation, 0, r->batch, saved, mdy.mat,
+    TEST_EVENT(clprune_activation_backward(context, r->activation, 0, r->batch, saved, mdy.mat,
         &(clprune_grads){.dx = mdx.mat, .db = mdb.mat, .beta = 0.5f}, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     float *dx = test_mat_get(&mdx, "dx"), *db = test_mat_get(&mdb, "db");
     for (size_t i = 0; i < count; i++) {
         const double want = (double)slope[i] * (double)dy[i];
@@ -117,108 +105,81 @@ static void there_and_back(void **state)
     test_mat part = test_mat_make(r->rows, r->cols, 0, dy + r->rows * r->cols);
     TEST_OK(clprune_activation_backward(
         context, r->activation, 1, 1, saved, part.mat, &(clprune_grads){.dx = part.mat}, NULL));
-    float *one = test_mat_get(&part, "dx");
-    test_same_floats("dx", r->rows, r->cols, one, dx + r->rows * r->cols, "%s, a part", r->name);
+    test_same_floats("dx", r->rows, r->cols, test_mat_get(&part, "dx"), dx + r->rows * r->cols,
+        "%s, a part", r->name);
     TEST_OK(clprune_activation_backward(context, r->activation, 1, 0, saved,
         clprune_mat_rows(mdy.mat, 0, 0), &(clprune_grads){.dx = clprune_mat_rows(mdx.mat, 0, 0)},
         NULL));
-    clprune_saved_destroy(saved);
 }
 
-static void refused(void **state)
+static void refused(NO_ROW)
 {
-    (void)state;
     enum { TOKENS = 4, COLS = 9 };
-    clprune_context *context = test_context(), *other = NULL;
-    const clprune_keep keeps[] = {{.form = CLPRUNE_FORM_MASK},
-        {.form = CLPRUNE_FORM_GELU_CODE, .bits = 4},
-        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f}};
-    const clprune_mat none = CLPRUNE_NO_MAT;
+    clprune_context *context = test_context();
+    const clprune_keep mask = {.form = CLPRUNE_FORM_MASK},
+                       code = {.form = CLPRUNE_FORM_GELU_CODE, .bits = 4},
+                       pruned = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f};
+    const clprune_activation gelu = CLPRUNE_ACTIVATION_GELU, relu = CLPRUNE_ACTIVATION_RELU;
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
-    test_mat x = test_mat_make(TOKENS, COLS, 0, NULL), y = test_mat_make(TOKENS, COLS, 0, NULL);
-    clprune_saved *saved = NULL;
-    for (int i = 0; i < 2; i++) { /* each form with the other function */
-        const clprune_activation which = i == 0 ? CLPRUNE_ACTIVATION_GELU : CLPRUNE_ACTIVATION_RELU;
-        TEST_OK(clprune_saved_create(context, "s", &keeps[i], 2, 2, COLS, &saved));
-        TEST_FAILS(
-            clprune_activation_forward(context, which, 0, 2, x.mat, none, y.mat, saved, NULL), bad,
-            "another activation");
-        TEST_FAILS(clprune_activation_backward(
-                       context, which, 0, 2, saved, x.mat, &(clprune_grads){.dx = y.mat}, NULL),
-            bad, "another activation");
-        clprune_saved_destroy(saved);
-    }
-    const clprune_activation gelu = CLPRUNE_ACTIVATION_GELU;
-    TEST_OK(clprune_saved_create(context, "s", &keeps[2], 2, 2, COLS, &saved));
-    TEST_FAILS(clprune_activation_forward(
-                   context, (clprune_activation)9, 0, 2, x.mat, none, y.mat, saved, NULL),
-        bad, "activation is 9");
-    TEST_FAILS(clprune_activation_forward(context, gelu, 1, 2, x.mat, none, y.mat, saved, NULL),
-        size, "the store holds");
-    TEST_FAILS(clprune_activation_forward(context, gelu, 0, 1, x.mat, none, y.mat, saved, NULL),
-        size, "x is");
-    TEST_FAILS(clprune_activation_forward(context, gelu, 0, 2, x.mat, none, x.mat, saved, NULL),
-        bad, "y is x");
-    TEST_FAILS(clprune_activation_backward(
-                   context, gelu, 2, 1, saved, x.mat, &(clprune_grads){.dx = y.mat}, NULL),
-        size, "the store holds");
-    TEST_FAILS(clprune_activation_backward(
-                   context, gelu, 0, 2, NULL, x.mat, &(clprune_grads){.dx = y.mat}, NULL),
-        bad, "saved is NULL");
-    TEST_FAILS(clprune_activation_backward(
-                   context, gelu, 0, 1, saved, x.mat, &(clprune_grads){.dx = y.mat}, NULL),
-        size, "dy is");
-    TEST_OK(clprune_context_create(clprune_context_queue(context), NULL, &other));
-    assert_int_equal(
-        clprune_activation_forward(other, gelu, 0, 2, x.mat, none, y.mat, saved, NULL), bad);
-    assert_non_null(strstr(clprune_last_error(other), "another context"));
-    clprune_context_destroy(other);
-    clprune_saved_destroy(saved);
+    const clprune_mat x = test_mat_make(TOKENS, COLS, 0, NULL).mat,
+                      y = test_mat_make(TOKENS, COLS, 0, NULL).mat;
+    clprune_saved *masks = test_new_saved(context, mask, 2, 2, COLS),
+                  *codes = test_new_saved(context, code, 2, 2, COLS),
+                  *saved = test_new_saved(context, pruned, 2, 2, COLS);
+#define FORWARD(in, f, first, count, y, saved)                                                     \
+    clprune_activation_forward(in, f, first, count, x, CLPRUNE_NO_MAT, y, saved, NULL)
+#define BACKWARD(f, first, count, saved)                                                           \
+    clprune_activation_backward(context, f, first, count, saved, x, &(clprune_grads){.dx = y}, NULL)
+    TEST_FAILS(FORWARD(context, gelu, 0, 2, y, masks), bad, "another activation");
+    TEST_FAILS(FORWARD(context, relu, 0, 2, y, codes), bad, "another activation");
+    TEST_FAILS(BACKWARD(gelu, 0, 2, masks), bad, "another activation");
+    TEST_FAILS(BACKWARD(relu, 0, 2, codes), bad, "another activation");
+    TEST_FAILS(FORWARD(context, (clprune_activation)9, 0, 2, y, saved), bad, "activation is 9");
+    TEST_FAILS(FORWARD(context, gelu, 1, 2, y, saved), size, "the store holds");
+    TEST_FAILS(FORWARD(context, gelu, 0, 1, y, saved), size, "x is");
+    TEST_FAILS(FORWARD(context, gelu, 0, 2, x, saved), bad, "y is x");
+    TEST_FAILS(BACKWARD(gelu, 2, 1, saved), size, "the store holds");
+    TEST_FAILS(BACKWARD(gelu, 0, 2, NULL), bad, "saved is NULL");
+    TEST_FAILS(BACKWARD(gelu, 0, 1, saved), size, "dy is");
+    clprune_context *other = test_open_on(clprune_context_queue(context), NULL);
+    TEST_FAILS_IN(other, FORWARD(other, gelu, 0, 2, y, saved), bad, "another context");
+#undef FORWARD
+#undef BACKWARD
 }
 
 /* Empty matrices without a buffer, such as wrapped ones, are neither absent nor the same matrix. */
-static void no_samples(void **state)
+static void no_samples(NO_ROW)
 {
-    (void)state;
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const clprune_mat empty = clprune_mat_of(NULL, 0, 9), none = CLPRUNE_NO_MAT;
-    clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "s", &dense, 2, 3, 9, &saved));
+    clprune_saved *saved = test_new_saved(test_context(), dense, 2, 3, 9);
     for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_GELU; f++)
         for (size_t first = 0; first < 2; first++)
             TEST_OK(clprune_activation_forward(
                 test_context(), (clprune_activation)f, first, 0, empty, none, empty, saved, NULL));
-    clprune_saved_destroy(saved);
 }
 
 /* No samples take no scratch, whatever a sample of them would take. */
-static void no_scratch(void **state)
+static void no_scratch(NO_ROW)
 {
-    (void)state;
     const clprune_form forms[] = {CLPRUNE_FORM_QUANTISED, CLPRUNE_FORM_GELU_CODE};
     const clprune_mat empty = clprune_mat_of(NULL, 0, 1024), none = CLPRUNE_NO_MAT;
-    clprune_context *context = NULL;
-    TEST_OK(test_create(
-        (clprune_context_options){.kernels = clprune_context_kernels(test_context())}, &context));
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    clprune_context *context =
+        test_open((clprune_context_options){.kernels = clprune_context_kernels(test_context())});
+    for (size_t i = 0; i < COUNT_OF(forms); i++) {
         const clprune_keep keep = {.form = forms[i], .bits = 4};
-        clprune_saved *saved = NULL;
-        TEST_OK(clprune_saved_create(context, "s", &keep, 1, 4096, 1024, &saved));
+        clprune_saved *saved = test_new_saved(context, keep, 1, 4096, 1024);
         TEST_OK(clprune_activation_forward(
             context, CLPRUNE_ACTIVATION_GELU, 0, 0, empty, none, empty, saved, NULL));
         TEST_OK(clprune_activation_backward(context, CLPRUNE_ACTIVATION_GELU, 0, 0, saved, empty,
             &(clprune_grads){.dx = empty}, NULL));
         assert_true(clprune_memory_query(context, CLPRUNE_MEMORY_WORKSPACE).peak < 4096 * 1024 * 4);
-        clprune_saved_destroy(saved);
     }
-    clprune_context_destroy(context);
 }
 
-/* With a DENSE store the matrix that it keeps may be its own memory; nothing else may overlap it.
- */
-static void own_memory(void **state)
+/* With a DENSE store the kept matrix may be its own memory; nothing else may overlap it. */
+static void own_memory(NO_ROW)
 {
-    (void)state;
     enum { SAMPLES = 3, ROWS = 2, COLS = 9, COUNT = 2 };
     const clprune_activation relu = CLPRUNE_ACTIVATION_RELU, gelu = CLPRUNE_ACTIVATION_GELU;
     clprune_context *context = test_context();
@@ -232,6 +193,7 @@ static void own_memory(void **state)
     clprune_saved *saved = NULL;
     TEST_OK(clprune_saved_create_in(context, &dense, SAMPLES, ROWS, COLS, memory.mat.buffer,
         memory.mat.offset * sizeof(float), memory.elements * sizeof(float) / 2, &saved));
+    (void)test_own_saved(context, saved);
     const clprune_mat own = clprune_saved_dense(saved, 0, COUNT);
     const clprune_mat shifted = clprune_mat_rows(memory.mat, 1, COUNT * ROWS);
     const clprune_mat next = clprune_saved_dense(saved, 1, 1);
@@ -264,37 +226,28 @@ static void own_memory(void **state)
     float *kept = test_mat_get(&memory, "the store");
     for (size_t i = 0; i < COUNT * ROWS * COLS; i++)
         assert_true(kept[i] == fmaxf(values[i], 0));
-    clprune_saved_destroy(saved);
 }
 
 /* A DENSE store is read in place: GELU takes no scratch, ReLU 8 MiB and their bits. */
-static void dense_scratch(void **state)
+static void dense_scratch(NO_ROW)
 {
-    (void)state;
     enum { SAMPLES = 10, ROWS = 400, COLS = 2000 };
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const size_t most[] = {[CLPRUNE_ACTIVATION_RELU] = 9 << 20, [CLPRUNE_ACTIVATION_GELU] = 0};
     for (size_t f = 0; f < 2; f++) {
-        clprune_context *dry = NULL;
-        clprune_saved *saved = NULL;
-        clprune_mat dx;
-        TEST_OK(clprune_context_create_dry(NULL, NULL, &dry));
-        TEST_OK(clprune_saved_create(dry, "s", &dense, SAMPLES, ROWS, COLS, &saved));
-        TEST_OK(clprune_mat_create(dry, CLPRUNE_MEMORY_INPUT, "dx", SAMPLES * ROWS, COLS, &dx));
+        clprune_context *dry = test_open_dry(NULL, NULL);
+        clprune_saved *saved = test_new_saved(dry, dense, SAMPLES, ROWS, COLS);
+        const clprune_mat dx = test_new_mat(dry, SAMPLES * ROWS, COLS);
         TEST_OK(clprune_activation_backward(
             dry, (clprune_activation)f, 0, SAMPLES, saved, dx, &(clprune_grads){.dx = dx}, NULL));
         assert_true(clprune_memory_query(dry, CLPRUNE_MEMORY_WORKSPACE).peak <= most[f]);
-        clprune_buffer_release(dry, dx.buffer);
-        clprune_saved_destroy(saved);
-        clprune_context_destroy(dry);
     }
 }
 
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        test_add(&list, there_and_back, &rows[i], "%s", rows[i].name);
+    TEST_ADD_EACH(&list, there_and_back, rows, "%s");
     test_add(&list, refused, NULL, "what is refused");
     test_add(&list, no_samples, NULL, "empty matrices without a buffer");
     test_add(&list, no_scratch, NULL, "no samples take no scratch");

@@ -3,10 +3,7 @@
 #include "nn/layers/sums.h"
 #include "support/test_layer.h"
 
-static clprune_status call_column_sum(const layer_call *c)
-{
-    return clprune__column_sum(c->context, c->beta, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL(column_sum, clprune__column_sum(c->context, c->beta, m[0], m[1], c->event))
 
 static void ref_column_sum(const layer_data *d)
 {
@@ -17,10 +14,7 @@ static const layer_case column_sum = {"column sum",
     {{"x", LAYER_IN, layer_all}, {"sum", LAYER_OUT | LAYER_SUM, layer_row}}, call_column_sum,
     ref_column_sum, NULL};
 
-static clprune_status call_bias_rows(const layer_call *c)
-{
-    return clprune__bias_rows(c->context, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL(bias_rows, clprune__bias_rows(c->context, m[0], m[1], c->event))
 
 static void ref_bias_rows(const layer_data *d)
 {
@@ -38,23 +32,12 @@ typedef struct token_shape {
     size_t tokens;
 } token_shape;
 
-static layer_size size_samples(const void *shape)
-{
-    const token_shape *s = shape;
-    return (layer_size){s->all->rows / s->tokens * s->tokens, s->all->cols, s->all->gap};
-}
+LAYER_SIZE(
+    size_samples, token_shape, s->all->rows / s->tokens * s->tokens, s->all->cols, s->all->gap)
+LAYER_SIZE(size_bias, token_shape, 1, s->tokens, 0)
 
-static layer_size size_bias(const void *shape)
-{
-    return (layer_size){1, ((const token_shape *)shape)->tokens, 0};
-}
-
-static clprune_status call_token_bias_grad(const layer_call *c)
-{
-    const size_t tokens = c->m[1].cols;
-    return clprune__token_bias_grad(
-        c->context, c->beta, c->m[0].rows / tokens, tokens, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL(token_bias_grad, clprune__token_bias_grad(c->context, c->beta, m[0].rows / m[1].cols,
+                                m[1].cols, m[0], m[1], c->event))
 
 static void ref_token_bias_grad(const layer_data *d)
 {
@@ -65,12 +48,8 @@ static const layer_case token_bias_grad = {"token bias gradient",
     {{"dy", LAYER_IN, size_samples}, {"db", LAYER_OUT | LAYER_SUM, size_bias}},
     call_token_bias_grad, ref_token_bias_grad, NULL};
 
-static clprune_status call_bias_tokens(const layer_call *c)
-{
-    const size_t tokens = c->m[0].cols;
-    return clprune__bias_tokens(
-        c->context, c->m[1].rows / tokens, tokens, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL(bias_tokens,
+    clprune__bias_tokens(c->context, m[1].rows / m[0].cols, m[0].cols, m[0], m[1], c->event))
 
 static void ref_bias_tokens(const layer_data *d)
 {
@@ -83,9 +62,8 @@ static const layer_case bias_tokens = {"bias of tokens",
     ref_bias_tokens, NULL};
 
 /* These functions are internal, and so not in the table of test_invalid_many.c. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
     test_mat x = test_mat_make(6, 5, 0, NULL), row = test_mat_make(1, 5, 0, NULL);

@@ -3,15 +3,10 @@
  * Strides, dilations, paddings above the kernel, images wider than local memory. dx also on top of
  * a gradient. dw of a form is dw of the restored tensor. */
 #include <limits.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "ops/conv/conv_private.h"
 #include "ref/conv_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 typedef struct conv_row {
     const char *name;
@@ -73,68 +68,80 @@ static clprune_conv2d_desc describe(const conv_ref *r)
 
 static void check(const char *what, const test_mat *m, gemm_ref ref, const char *name)
 {
-    float *got = test_mat_get(m, what);
-    test_close(what, ref.m, ref.n, got, ref.want, ref.bound, "%s", name);
+    test_close(what, ref.m, ref.n, test_mat_get(m, what), ref.want, ref.bound, "%s", name);
 }
 
-/* The tensors of a layer. */
+/* A layer with its store and tensors. */
 typedef struct tensors {
+    conv_ref r;
+    clprune_extent image;
+    clprune_conv2d *layer;
+    clprune_saved *saved;
     float *x, *w, *b, *dy;
     test_mat mx, mw, mb, mdy, my, mdx, mdw, mdb;
 } tensors;
 
-static tensors make(const conv_ref *r)
+static tensors make(const conv_row *row, clprune_keep keep)
 {
-    const size_t pixels = r->batch * r->height * r->width,
-                 results = r->batch * r->out_height * r->out_width,
-                 inner = r->kernel[0] * r->kernel[1] * r->in;
-    tensors t = {.x = test_new_normal(21, pixels * r->in),
-        .w = test_new_normal(22, r->out * inner),
-        .b = test_new_normal(23, r->out),
-        .dy = test_new_normal(24, results * r->out)};
-    t.mx = test_mat_make(pixels, r->in, 1, t.x);
-    t.mw = test_mat_make(r->out, inner, 3, t.w);
-    t.mb = test_mat_make(1, r->out, 0, t.b);
-    t.mdy = test_mat_make(results, r->out, 2, t.dy);
-    t.my = test_mat_make(results, r->out, 1, NULL);
-    t.mdx = test_mat_make(pixels, r->in, 2, NULL);
-    t.mdw = test_mat_make(r->out, inner, 1, NULL);
-    t.mdb = test_mat_make(1, r->out, 0, NULL);
+    conv_ref r = row->r;
+    conv_ref_settle(&r);
+    clprune_conv2d_desc desc = describe(&r);
+    desc.keep = keep;
+    const size_t pixels = r.batch * r.height * r.width,
+                 results = r.batch * r.out_height * r.out_width,
+                 inner = r.kernel[0] * r.kernel[1] * r.in;
+    tensors t = {.r = r,
+        .image = {r.height, r.width},
+        .layer = test_new_conv2d(test_context(), desc),
+        .x = test_new_normal(21, pixels * r.in),
+        .w = test_new_normal(22, r.out * inner),
+        .b = test_new_normal(23, r.out),
+        .dy = test_new_normal(24, results * r.out)};
+    t.saved = test_new_conv2d_saved(test_context(), t.layer, r.batch, t.image);
+    t.mx = test_mat_make(pixels, r.in, 1, t.x);
+    t.mw = test_mat_make(r.out, inner, 3, t.w);
+    t.mb = test_mat_make(1, r.out, 0, t.b);
+    t.mdy = test_mat_make(results, r.out, 2, t.dy);
+    t.my = test_mat_make(results, r.out, 1, NULL);
+    t.mdx = test_mat_make(pixels, r.in, 2, NULL);
+    t.mdw = test_mat_make(r.out, inner, 1, NULL);
+    t.mdb = test_mat_make(1, r.out, 0, NULL);
     return t;
+}
+
+static void pass_forward(const tensors *t, bool bias)
+{
+    TEST_OK(clprune_conv2d_forward(t->layer, t->r.batch, t->image, t->mx.mat, t->mw.mat,
+        bias ? t->mb.mat : CLPRUNE_NO_MAT, t->my.mat, t->saved, NULL));
+}
+
+static void pass_backward(const tensors *t, const clprune_saved *saved, clprune_grads grads)
+{
+    TEST_OK(clprune_conv2d_backward(
+        t->layer, t->r.batch, t->image, saved, t->mdy.mat, t->mw.mat, &grads, NULL));
 }
 
 static void against_reference(void **state)
 {
     const conv_row *row = *state;
-    conv_ref r = row->r;
-    conv_ref_settle(&r);
-    const clprune_conv2d_desc desc = describe(&r);
-    const clprune_extent image = {r.height, r.width}, output = clprune_conv2d_output(&desc, image);
-    assert_int_equal(output.height, r.out_height);
-    assert_int_equal(output.width, r.out_width);
-    tensors t = make(&r);
-    clprune_conv2d *layer;
-    clprune_saved *saved;
-    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
-    TEST_OK(clprune_conv2d_saved_create(layer, r.batch, image, "x", &saved));
-    TEST_OK(clprune_conv2d_forward(layer, r.batch, image, t.mx.mat, t.mw.mat,
-        row->bias ? t.mb.mat : CLPRUNE_NO_MAT, t.my.mat, saved, NULL));
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, saved, t.mdy.mat, t.mw.mat,
-        &(clprune_grads){.dx = t.mdx.mat, .dw = t.mdw.mat, .db = t.mdb.mat}, NULL));
-    check("y", &t.my, conv_ref_forward(&r, t.x, t.w, row->bias ? t.b : NULL), row->name);
-    check("dw", &t.mdw, conv_ref_dw(&r, t.dy, t.x), row->name);
-    check("db", &t.mdb, conv_ref_db(&r, t.dy), row->name);
-    check("dx", &t.mdx, conv_ref_dx(&r, t.dy, t.w), row->name);
+    tensors t = make(row, (clprune_keep){.form = CLPRUNE_FORM_DENSE});
+    const clprune_conv2d_desc desc = describe(&t.r);
+    const clprune_extent output = clprune_conv2d_output(&desc, t.image);
+    assert_int_equal(output.height, t.r.out_height);
+    assert_int_equal(output.width, t.r.out_width);
+    pass_forward(&t, row->bias);
+    pass_backward(&t, t.saved, (clprune_grads){.dx = t.mdx.mat, .dw = t.mdw.mat, .db = t.mdb.mat});
+    check("y", &t.my, conv_ref_forward(&t.r, t.x, t.w, row->bias ? t.b : NULL), row->name);
+    check("dw", &t.mdw, conv_ref_dw(&t.r, t.dy, t.x), row->name);
+    check("db", &t.mdb, conv_ref_db(&t.r, t.dy), row->name);
+    check("dx", &t.mdx, conv_ref_dx(&t.r, t.dy, t.w, 0, NULL), row->name);
     /* on top of what came through a shortcut: x, say */
     test_mat_set(&t.mdx, t.x);
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, NULL, t.mdy.mat, t.mw.mat,
-        &(clprune_grads){.dx = t.mdx.mat, .dx_beta = 0.5f}, NULL));
-    check("dx + x / 2", &t.mdx, conv_ref_dx_on(&r, t.dy, t.w, 0.5f, t.x), row->name);
+    pass_backward(&t, NULL, (clprune_grads){.dx = t.mdx.mat, .dx_beta = 0.5f});
+    check("dx + x / 2", &t.mdx, conv_ref_dx(&t.r, t.dy, t.w, 0.5f, t.x), row->name);
     test_mat_unchanged(&t.mx, "x");
     test_mat_unchanged(&t.mw, "w");
     test_mat_unchanged(&t.mdy, "dy");
-    clprune_saved_destroy(saved);
-    clprune_conv2d_destroy(layer);
 }
 
 /* How an input is kept. */
@@ -187,41 +194,25 @@ static void widen(gemm_ref *want, const conv_ref *r, const float *dy, const floa
 /* dw is dw of the restored tensor; dx and y do not depend on it. */
 static void one_restored(const form_row *form, const conv_row *row)
 {
-    conv_ref r = row->r;
-    conv_ref_settle(&r);
-    clprune_conv2d_desc desc = describe(&r);
-    desc.keep = form->keep;
-    const clprune_extent image = {r.height, r.width};
-    tensors t = make(&r);
-    clprune_conv2d *layer;
-    clprune_saved *saved;
-    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
-    TEST_OK(clprune_conv2d_saved_create(layer, r.batch, image, "x", &saved));
-    TEST_OK(clprune_conv2d_forward(
-        layer, r.batch, image, t.mx.mat, t.mw.mat, CLPRUNE_NO_MAT, t.my.mat, saved, NULL));
-    test_mat restored = test_mat_make(r.batch * r.height * r.width, r.in, 0, NULL);
-    TEST_OK(clprune_saved_restore(saved, 0, r.batch, restored.mat, NULL));
-    float *x = test_mat_get(&restored, "restored");
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, saved, t.mdy.mat, t.mw.mat,
-        &(clprune_grads){.dw = t.mdw.mat}, NULL));
-    gemm_ref want = conv_ref_dw(&r, t.dy, x);
+    tensors t = make(row, form->keep);
+    const char *name = test_text("%s, %s", row->name, form->name);
+    pass_forward(&t, false);
+    test_mat restored = test_mat_make(t.mx.mat.rows, t.r.in, 0, NULL);
+    TEST_OK(clprune_saved_restore(t.saved, 0, t.r.batch, restored.mat, NULL));
+    const float *x = test_mat_get(&restored, "restored");
+    gemm_ref want = conv_ref_dw(&t.r, t.dy, x);
     if (gemm_ref_operand != NULL &&
         (form->keep.form == CLPRUNE_FORM_POOLED || form->keep.centre != 0))
-        widen(&want, &r, t.dy, x);
-    float *once = test_mat_get(&t.mdw, "dw");
-    test_close("dw", want.m, want.n, once, want.want, want.bound, "%s, %s", row->name, form->name);
+        widen(&want, &t.r, t.dy, x);
+    pass_backward(&t, t.saved, (clprune_grads){.dw = t.mdw.mat});
+    check("dw", &t.mdw, want, name);
     /* once more on top: twice the gradient */
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, saved, t.mdy.mat, t.mw.mat,
-        &(clprune_grads){.dw = t.mdw.mat, .beta = 1.0f}, NULL));
-    float *twice = test_mat_get(&t.mdw, "dw");
+    pass_backward(&t, t.saved, (clprune_grads){.dw = t.mdw.mat, .beta = 1});
     for (size_t e = 0; e < want.m * want.n; e++) {
         want.want[e] *= 2;
         want.bound[e] *= 2;
     }
-    test_close(
-        "dw", want.m, want.n, twice, want.want, want.bound, "twice, %s, %s", row->name, form->name);
-    clprune_saved_destroy(saved);
-    clprune_conv2d_destroy(layer);
+    check("dw twice", &t.mdw, want, name);
 }
 
 static void of_restored(void **state)
@@ -240,63 +231,56 @@ static void of_many_taps(void **state)
 }
 
 /* Descriptions that are refused when a layer is made, or that fit no image (CLPRUNE_SUCCESS). */
-static void invalid_descriptions(void **state)
+static void invalid_descriptions(NO_ROW)
 {
-    (void)state;
-    static const struct {
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, good = CLPRUNE_SUCCESS;
+    const struct {
         clprune_conv2d_desc desc;
         clprune_extent image;
         clprune_status status;
         const char *text;
-    } bad[] = {
-        {{.in = 4, .out = 4, .kernel = {3, 3}, .groups = 2}, {5, 5}, CLPRUNE_INVALID_ARGUMENT,
-            "grouped convolutions"},
-        {{.in = 4, .out = 4, .kernel = {3, 3}, .stride = {0, 1}}, {5, 5}, CLPRUNE_INVALID_ARGUMENT,
-            "stride 0 x 1"},
-        {{.in = 4, .out = 4, .kernel = {3, 0}}, {5, 5}, CLPRUNE_INVALID_ARGUMENT, "3 x 0 taps"},
-        {{.in = 4, .out = 4, .kernel = {3, 3}, .dilation = {1, 0}}, {5, 5},
-            CLPRUNE_INVALID_ARGUMENT, "dilation 1 x 0"},
+    } refused[] = {
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .groups = 2}, {5, 5}, bad, "grouped convolutions"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .stride = {0, 1}}, {5, 5}, bad, "stride 0 x 1"},
+        {{.in = 4, .out = 4, .kernel = {3, 0}}, {5, 5}, bad, "3 x 0 taps"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .dilation = {1, 0}}, {5, 5}, bad, "dilation 1 x 0"},
         {{.in = 4, .out = 4, .kernel = {SIZE_MAX, 3}}, {5, 5}, CLPRUNE_SIZE_OVERFLOW, "2^31"},
-        {{.in = 0, .out = 4, .kernel = {3, 3}}, {5, 5}, CLPRUNE_INVALID_ARGUMENT, "0 input"},
-        {{.in = 4, .out = 4, .kernel = {3, 3}, .reserved = {0, 1}}, {5, 5},
-            CLPRUNE_INVALID_ARGUMENT, "reserved"},
-        {{.in = 4, .out = 4, .kernel = {3, 3}}, {2, 5}, CLPRUNE_SUCCESS,
-            "does not fit images of 2 x 5"},
-        {{.in = 4, .out = 4, .kernel = {3, 3}}, {8, (size_t)1 << 29}, CLPRUNE_SUCCESS,
+        {{.in = 0, .out = 4, .kernel = {3, 3}}, {5, 5}, bad, "0 input"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .reserved = {0, 1}}, {5, 5}, bad, "reserved"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}}, {2, 5}, good, "does not fit images of 2 x 5"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}}, {8, (size_t)1 << 29}, good,
             "a side is more than 536870911"},
-        {{.in = 4, .out = 4, .kernel = {3, 3}, .stride = {(size_t)1 << 40, 1}}, {5, 5},
-            CLPRUNE_SUCCESS, "stride 1099511627776 x 1"},
-        {{.in = 4, .out = 4, .kernel = {3, 3}, .dilation = {(size_t)1 << 63, 1}}, {5, 5},
-            CLPRUNE_SUCCESS, "a side is more than"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .stride = {(size_t)1 << 40, 1}}, {5, 5}, good,
+            "stride 1099511627776 x 1"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .dilation = {(size_t)1 << 63, 1}}, {5, 5}, good,
+            "a side is more than"},
     };
     const clprune_extent image = {5, 5};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(refused); i++) {
         clprune_conv2d *layer = NULL;
-        assert_int_equal(clprune_conv2d_output(&bad[i].desc, bad[i].image).height, 0);
-        assert_non_null(strstr(clprune_last_error(NULL), bad[i].text));
-        const clprune_status status = clprune_conv2d_create(test_context(), &bad[i].desc, &layer);
-        assert_int_equal(status, bad[i].status);
+        assert_int_equal(clprune_conv2d_output(&refused[i].desc, refused[i].image).height, 0);
+        test_says(clprune_last_error(NULL), refused[i].text);
+        const clprune_status status =
+            clprune_conv2d_create(test_context(), &refused[i].desc, &layer);
+        assert_int_equal(status, refused[i].status);
         assert_true((layer != NULL) == (status == CLPRUNE_SUCCESS));
         if (layer == NULL)
-            assert_non_null(strstr(clprune_last_error(test_context()), bad[i].text));
+            test_says(clprune_last_error(test_context()), refused[i].text);
         clprune_conv2d_destroy(layer);
     }
     assert_int_equal(clprune_conv2d_output(NULL, image).height, 0);
-    assert_non_null(strstr(clprune_last_error(NULL), "desc is NULL"));
+    test_says(clprune_last_error(NULL), "desc is NULL");
 }
 
 /* What test_invalid_many.c does not have: images, stores and what goes together. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     const clprune_conv2d_desc desc = {.in = 4, .out = 4, .kernel = {3, 3}};
     const clprune_extent image = {5, 5}, small = {2, 5};
     const clprune_mat none = CLPRUNE_NO_MAT;
-    clprune_conv2d *layer = NULL;
-    clprune_saved *saved = NULL;
+    clprune_conv2d *layer = test_new_conv2d(test_context(), desc);
+    clprune_saved *saved = test_new_conv2d_saved(test_context(), layer, 2, image);
     assert_int_equal(clprune_conv2d_output(&desc, image).height, 3);
-    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
-    TEST_OK(clprune_conv2d_saved_create(layer, 2, image, "x", &saved));
     test_mat x = test_mat_make(2 * 25, 4, 0, NULL), w = test_mat_make(4, 36, 0, NULL);
     test_mat y = test_mat_make(2 * 9, 4, 0, NULL);
 #define FORWARD(batch, image)                                                                      \
@@ -317,41 +301,33 @@ static void invalid(void **state)
     const float *dw = test_mat_get(&w, "dw");
     for (size_t i = 0; i < 4 * 36; i++)
         assert_true(dw[i] == 0.0f);
-    clprune_saved_destroy(saved);
-    clprune_conv2d_destroy(layer);
 }
 
 /* A forward pass without images leaves the store as it is, also one of another layer's shape. */
-static void no_images(void **state)
+static void no_images(NO_ROW)
 {
-    (void)state;
-    const clprune_conv2d_desc desc = {.in = 4, .out = 5, .kernel = {3, 3}};
     const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f};
     const clprune_extent image = {5, 5};
-    clprune_conv2d *layer;
-    clprune_saved *saved;
+    clprune_conv2d *layer =
+        test_new_conv2d(test_context(), (clprune_conv2d_desc){.in = 4, .out = 5, .kernel = {3, 3}});
+    clprune_saved *saved = test_new_saved(test_context(), keep, 2, 6, 7);
     float *values = test_new_normal(31, 5 * 36);
     test_mat kept = test_mat_make(2 * 6, 7, 0, values), w = test_mat_make(5, 36, 0, values);
     test_mat before = test_mat_make(2 * 6, 7, 0, NULL), after = test_mat_make(2 * 6, 7, 0, NULL);
     test_mat x = test_mat_make(0, 4, 0, NULL), y = test_mat_make(0, 5, 0, NULL);
-    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
-    TEST_OK(clprune_saved_create(test_context(), "kept", &keep, 2, 6, 7, &saved));
     TEST_OK(clprune_saved_store(saved, 0, 2, kept.mat, NULL));
     TEST_OK(clprune_saved_restore(saved, 0, 2, before.mat, NULL));
     TEST_OK(
         clprune_conv2d_forward(layer, 0, image, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
     TEST_OK(clprune_saved_restore(saved, 0, 2, after.mat, NULL));
-    float *a = test_mat_get(&before, "before"), *b = test_mat_get(&after, "after");
-    test_same_floats("kept", 2 * 6, 7, b, a, "no images");
-    clprune_saved_destroy(saved);
-    clprune_conv2d_destroy(layer);
+    test_same_floats("kept", 2 * 6, 7, test_mat_get(&after, "after"),
+        test_mat_get(&before, "before"), "no images");
 }
 
 /* Kernels for GPUs number the pixels of an image and its results in 31 bits; beyond, images are
  * restored. */
-static void many_pixels(void **state)
+static void many_pixels(NO_ROW)
 {
-    (void)state;
     static const struct {
         clprune_extent image, padding;
         bool prunes;
@@ -359,7 +335,7 @@ static void many_pixels(void **state)
         {{32767, 65536}, {1, 0}, false}};
     if (clprune_context_kernels(test_context()) != CLPRUNE_KERNELS_TILED)
         skip();
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         clprune__conv conv = {.batch = 1,
             .in = 1,
             .out = 1,
@@ -378,9 +354,8 @@ static void many_pixels(void **state)
     }
 }
 
-static void weights_order(void **state)
+static void weights_order(NO_ROW)
 {
-    (void)state;
     enum { OUT = 2, IN = 3, TAPS = 6 };
     const clprune_extent kernel = {2, 3};
     float oihw[OUT * IN * TAPS], weights[OUT * IN * TAPS], back[OUT * IN * TAPS];
@@ -402,12 +377,11 @@ static void weights_order(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
         if (is_wanted(&rows[i].r))
             test_add(&list, against_reference, &rows[i], "reference: %s", rows[i].name);
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
-        test_add(&list, of_restored, &forms[i], "restored: %s", forms[i].name);
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0] && !test_small(); i++)
+    TEST_ADD_EACH(&list, of_restored, forms, "restored: %s");
+    for (size_t i = 0; i < COUNT_OF(forms) && !test_small(); i++)
         if (forms[i].keep.centre == CLPRUNE_CENTRE_SAMPLE)
             test_add(&list, of_many_taps, &forms[i], "many taps: %s", forms[i].name);
     test_add(&list, invalid_descriptions, NULL, "invalid descriptions");

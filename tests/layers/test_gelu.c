@@ -3,10 +3,7 @@
 #include "ref/gelu_ref.h"
 #include "support/test_layer.h"
 
-static clprune_status call_forward(const layer_call *c)
-{
-    return clprune_gelu_forward(c->context, c->m[0], c->m[1], c->m[2], c->event);
-}
+LAYER_CALL(forward, clprune_gelu_forward(c->context, m[0], m[1], m[2], c->event))
 
 /* h becomes h + b. */
 static void ref_forward(const layer_data *d)
@@ -26,10 +23,7 @@ static const layer_case forward = {"forward",
         {"g", LAYER_OUT, layer_all, .over = 1 << 0}},
     call_forward, ref_forward, NULL};
 
-static clprune_status call_backward(const layer_call *c)
-{
-    return clprune_gelu_backward(c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL(backward, clprune_gelu_backward(c->context, c->beta, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -43,11 +37,8 @@ static const layer_case backward = {"backward",
         {"db", LAYER_OUT | LAYER_SUM | LAYER_OPTIONAL, layer_row}},
     call_backward, ref_backward, NULL};
 
-static clprune_status call_recompute(const layer_call *c)
-{
-    return clprune_gelu_backward_recompute(
-        c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->m[4], c->event);
-}
+LAYER_CALL(recompute,
+    clprune_gelu_backward_recompute(c->context, c->beta, m[0], m[1], m[2], m[3], m[4], c->event))
 
 static void ref_recompute(const layer_data *d)
 {
@@ -92,7 +83,7 @@ static void compare(size_t count, const float *h, const char *what)
 {
     const float *ones = layer_same_values(count, 1);
     const double *wide = layer_widen(count, h), *wide_ones = layer_widen(count, ones);
-    double *want = layer_new(count), *bound = layer_new(count);
+    double *want = test_doubles(count), *bound = test_doubles(count);
     test_mat in = test_mat_make(1, count, 0, h), gradient = test_mat_make(1, count, 0, ones);
     test_mat out = test_mat_make(1, count, 0, NULL);
     gelu_ref_forward(count, wide, want, bound);
@@ -104,9 +95,8 @@ static void compare(size_t count, const float *h, const char *what)
     layer_check("slope", &out, want, bound, what);
 }
 
-static void accuracy(void **state)
+static void accuracy(NO_ROW)
 {
-    (void)state;
     enum { COUNT = 65536 };
     static float h[COUNT];
     for (int i = 0; i < COUNT; i++)
@@ -117,12 +107,11 @@ static void accuracy(void **state)
     compare(COUNT, h, "powers of two");
 }
 
-static void special_values(void **state)
+static void special_values(NO_ROW)
 {
-    (void)state;
     static const float h[] = {INFINITY, -INFINITY, NAN, -NAN, 0.0f, -0.0f, 1e30f, -1e30f, 1e-45f,
         -1e-45f, 3.4e38f, -3.4e38f, 15.0f, -15.0f, 15.1f, -15.1f, 1.0f};
-    enum { COUNT = sizeof h / sizeof h[0] };
+    enum { COUNT = COUNT_OF(h) };
     compare(COUNT, h, "special values");
     /* Each alone, as a last column, and with a NaN beside it that must not spread. */
     for (size_t i = 0; i < COUNT; i++) {
@@ -133,9 +122,8 @@ static void special_values(void **state)
 }
 
 /* The backward passes get h + b. */
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const layer_shape shape = {60, 9, 0};
     const layer_steps steps = {1e-4, 1e-7, 1e-2, 1e-3, 1e-6};
     layer_case biased = forward;

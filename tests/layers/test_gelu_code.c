@@ -17,7 +17,7 @@ typedef struct code_case {
 static const code_case code_cases[] = {
     {2, 8.04e-3, 0.182}, {4, 4.68e-4, 0.046}, {8, 1.77e-6, 0.0028}};
 
-enum { CODE_CASES = sizeof code_cases / sizeof code_cases[0], MOST_LEVELS = 256 };
+enum { CODE_CASES = COUNT_OF(code_cases), MOST_LEVELS = 256 };
 
 static size_t words_of(size_t cols, unsigned bits)
 {
@@ -55,22 +55,14 @@ typedef struct shape_case {
     unsigned bits;
 } shape_case;
 
-static layer_size size_codes(const void *of)
-{
-    const shape_case *s = of;
-    return (layer_size){s->shape.rows, words_of(s->shape.cols, s->bits), s->shape.gap};
-}
+LAYER_SIZE(size_codes, shape_case, s->shape.rows, words_of(s->shape.cols, s->bits), s->shape.gap)
 
-static clprune_status call_forward(const layer_call *c)
-{
-    const unsigned bits = ((const shape_case *)c->shape)->bits;
-    return clprune__gelu_code_forward(
-        c->context, bits, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL_OF(forward, shape_case,
+    clprune__gelu_code_forward(c->context, s->bits, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_forward(const layer_data *d)
 {
-    double *h = layer_new(d->count);
+    double *h = test_doubles(d->count);
     for (size_t i = 0; i < d->count; i++)
         h[i] = d->in[i] + (d[1].in != NULL ? d[1].in[i % d->cols] : 0);
     gelu_ref_forward(d->count, h, d[2].want, d[2].bound);
@@ -128,12 +120,8 @@ static void any_codes(const void *of, size_t count, float *values)
             i % s->shape.cols, (unsigned)test_rng_below(&rng, (size_t)1 << s->bits));
 }
 
-static clprune_status call_backward(const layer_call *c)
-{
-    const unsigned bits = ((const shape_case *)c->shape)->bits;
-    return clprune__gelu_code_backward(
-        c->context, bits, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL_OF(backward, shape_case,
+    clprune__gelu_code_backward(c->context, s->bits, c->beta, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -183,7 +171,6 @@ static void errors(void **state)
 {
     const code_case *s = *state;
     enum { COUNT = 200000 };
-    clprune_context *context = test_context();
     const size_t words = words_of(COUNT, s->bits);
     float *h = test_new_normal(41, COUNT), *ones = layer_same_values(COUNT, 1);
     test_mat in = test_mat_make(1, COUNT, 0, h), dh = test_mat_make(1, COUNT, 0, NULL);
@@ -197,9 +184,9 @@ static void errors(void **state)
         test_mat_set(&in, h);
         test_mat_set(&dh, ones);
         TEST_OK(clprune__gelu_code_forward(
-            context, s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
+            test_context(), s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
         TEST_OK(clprune__gelu_code_backward(
-            context, s->bits, 0, dh.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
+            test_context(), s->bits, 0, dh.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
         float *got = test_mat_get(&dh, "dh");
         for (size_t i = 0; i < COUNT; i++) {
             const double error = fabs((double)got[i] - gelu_code_ref_slope((double)h[i]));
@@ -230,9 +217,8 @@ static const layer_case both = {"both passes",
     call_both, NULL, NULL};
 
 /* As near to GELU's slopes as the codes allow. */
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const shape_case shape = {{60, 9, 0}, 8};
     layer_case exact = forward;
     exact.operands[1].change = layer_zeros;
@@ -245,15 +231,14 @@ static void special_values(void **state)
     const code_case *s = *state;
     static const float h[] = {INFINITY, -INFINITY, NAN, -NAN, 0.0f, -0.0f, 1e30f, -1e30f, 1e-45f,
         3.4e38f, -3.4e38f, 15.1f, -15.1f, 1.41421356f, -1.41421356f, 20, -20};
-    enum { COUNT = sizeof h / sizeof h[0] };
-    clprune_context *context = test_context();
+    enum { COUNT = COUNT_OF(h) };
     double levels[MOST_LEVELS];
     const size_t words = words_of(COUNT, s->bits);
     test_mat in = test_mat_make(1, COUNT, 0, h), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat codes = test_mat_make(1, words, 0, NULL);
     get_levels(s->bits, levels);
     TEST_OK(clprune__gelu_code_forward(
-        context, s->bits, in.mat, CLPRUNE_NO_MAT, out.mat, codes.mat, NULL));
+        test_context(), s->bits, in.mat, CLPRUNE_NO_MAT, out.mat, codes.mat, NULL));
     float *packed = test_mat_get(&codes, "codes"), *g = test_mat_get(&out, "g");
     for (size_t i = 0; i < COUNT; i++) {
         const unsigned code = gelu_code_ref_get((const unsigned char *)packed, s->bits, i);
@@ -270,56 +255,9 @@ static void special_values(void **state)
     const float bad[3] = {NAN, INFINITY, -INFINITY};
     test_mat dg = test_mat_make(1, 3, 0, bad), few = test_mat_make(1, 1, 0, packed);
     TEST_OK(clprune__gelu_code_backward(
-        context, s->bits, 0, dg.mat, few.mat, dg.mat, CLPRUNE_NO_MAT, NULL));
+        test_context(), s->bits, 0, dg.mat, few.mat, dg.mat, CLPRUNE_NO_MAT, NULL));
     float *dh = test_mat_get(&dg, "dh");
     assert_true(isnan(dh[0]) && isinf(dh[1]) && isinf(dh[2]));
-}
-
-/* --- Invalid arguments --- */
-
-static void invalid_sizes(void **state)
-{
-    (void)state;
-    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, over = CLPRUNE_SIZE_OVERFLOW;
-    static const unsigned bad_bits[] = {0, 1, 3, 5, 6, 7, 9, 16, 32};
-    clprune_gelu_code_sizes sizes;
-    for (size_t i = 0; i < sizeof bad_bits / sizeof bad_bits[0]; i++) {
-        sizes = (clprune_gelu_code_sizes){7, 7};
-        assert_int_equal(clprune_gelu_code_size_query(2, 3, bad_bits[i], &sizes), bad);
-        assert_true(sizes.cols == 0 && sizes.bytes == 0);
-    }
-    assert_int_equal(clprune_gelu_code_size_query(2, 3, 2, NULL), bad);
-    sizes = (clprune_gelu_code_sizes){7, 7};
-    assert_int_equal(clprune_gelu_code_size_query(1, SIZE_MAX / 2, 4, &sizes), over);
-    assert_int_equal(clprune_gelu_code_size_query(SIZE_MAX / 4, 64, 2, &sizes), over);
-    assert_true(sizes.cols == 0 && sizes.bytes == 0);
-    TEST_OK(clprune_gelu_code_size_query(0, 5, 8, &sizes));
-    assert_true(sizes.cols == 2 && sizes.bytes == 0);
-}
-
-/* Numbers of bits; test_invalid_many.c has the matrices. */
-static void invalid_bits(void **state)
-{
-    (void)state;
-    static const struct {
-        unsigned bits;
-        clprune_status status;
-        const char *text;
-    } rows[] = {{0, CLPRUNE_INVALID_ARGUMENT, "bits is 0"},
-        {3, CLPRUNE_INVALID_ARGUMENT, "bits is 3"}, {8, CLPRUNE_INVALID_SIZE, "codes is"}};
-    const clprune_mat none = CLPRUNE_NO_MAT;
-    test_mat h = test_mat_make(4, 17, 0, NULL), g = test_mat_make(4, 17, 0, NULL);
-    test_mat codes = test_mat_make(4, 3, 0, NULL);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        TEST_FAILS(clprune__gelu_code_forward(
-                       test_context(), rows[i].bits, h.mat, none, g.mat, codes.mat, NULL),
-            rows[i].status, rows[i].text);
-        TEST_FAILS(clprune__gelu_code_backward(
-                       test_context(), rows[i].bits, 0, h.mat, codes.mat, g.mat, none, NULL),
-            rows[i].status, rows[i].text);
-    }
-    test_mat_unchanged(&g, "g");
-    test_mat_unchanged(&codes, "codes");
 }
 
 int main(void)
@@ -342,7 +280,5 @@ int main(void)
         test_add(&list, special_values, s, "%u bits: special values", s->bits);
     }
     test_add(&list, slopes, NULL, "slopes");
-    test_add(&list, invalid_sizes, NULL, "invalid sizes");
-    test_add(&list, invalid_bits, NULL, "invalid bits");
     return test_run_on_devices("gelu_code", &list);
 }

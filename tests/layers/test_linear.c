@@ -1,6 +1,5 @@
 /* The linear layer along both axes: against the reference, against dense products bit for bit,
  * and by finite differences. */
-#include "ref/bsr_ref.h"
 #include "ref/linear_ref.h"
 #include "ref/prune_ref.h"
 #include "support/test_layer.h"
@@ -40,19 +39,12 @@ static const linear_row rows[] = {
     {"token, no samples", true, 0, 33, 10, 12, {0, 0}, 7, true},
 };
 
-static clprune_linear *make_layer(const linear_row *r, clprune_saved **saved)
+static clprune_keep keep_of(const linear_row *r)
 {
-    clprune_linear *made;
+    if (r->tenths == 0)
+        return (clprune_keep){.form = CLPRUNE_FORM_DENSE};
     const float sparsity = (float)((double)r->tenths / 10);
-    const clprune_keep pruned = {
-        .form = CLPRUNE_FORM_PRUNED, .block = r->block, .sparsity = sparsity};
-    const clprune_linear_desc d = {.in = r->in,
-        .out = r->out,
-        .axis = r->tokens ? CLPRUNE_AXIS_ROWS : CLPRUNE_AXIS_FEATURES,
-        .keep = r->tenths > 0 ? pruned : (clprune_keep){.form = CLPRUNE_FORM_DENSE}};
-    TEST_OK(clprune_linear_create(test_context(), &d, &made));
-    TEST_OK(clprune_linear_saved_create(made, r->batch, r->rows, "x", saved));
-    return made;
+    return (clprune_keep){.form = CLPRUNE_FORM_PRUNED, .block = r->block, .sparsity = sparsity};
 }
 
 /* Sizes of one sample's x and of y. */
@@ -71,19 +63,8 @@ static sizes sizes_of(const linear_row *r)
 static float *pruned(const linear_row *r, const float *x)
 {
     const sizes s = sizes_of(r);
-    const size_t br = r->block.rows > 0 ? r->block.rows : 1;
-    const size_t bc = r->block.cols > 0 ? r->block.cols : 16;
-    bsr_ref ref = bsr_ref_make(r->batch, s.x_rows, s.x_cols, br, bc, 0);
-    const size_t keep = bsr_ref_keep_count(ref.blocks, r->tenths, 10);
-    double *scores = prune_ref_scores(PRUNE_REF_L2, r->batch, s.x_rows, s.x_cols, br, bc, x);
-    float *rounded = test_new_normal(0, r->batch * ref.blocks);
-    unsigned char *mask = test_alloc(r->batch * ref.blocks + 1);
-    for (size_t i = 0; i < r->batch * ref.blocks; i++)
-        rounded[i] = (float)scores[i];
-    for (size_t n = 0; n < r->batch; n++)
-        prune_ref_select(ref.blocks, keep, rounded + n * ref.blocks, mask + n * ref.blocks);
-    float *kept = bsr_ref_masked(&ref, x, mask);
-    return kept;
+    return prune_ref_kept(PRUNE_REF_L2, r->tenths, r->batch, s.x_rows, s.x_cols,
+        r->block.rows > 0 ? r->block.rows : 1, r->block.cols > 0 ? r->block.cols : 16, x);
 }
 
 /* A layer of a row with its store, inputs and outputs: x, w, b, dy, y, dx, dw, db. */
@@ -96,7 +77,8 @@ typedef struct tensors {
     test_mat m[TENSORS];
 } tensors;
 
-static tensors tensors_open(const linear_row *r, uint64_t seed)
+/* A layer that keeps x so. */
+static tensors tensors_open_with(const linear_row *r, clprune_keep keep, uint64_t seed)
 {
     const sizes s = sizes_of(r);
     const size_t rows_of[TENSORS] = {r->batch * s.x_rows, r->out, 1, r->batch * s.y_rows,
@@ -110,78 +92,57 @@ static tensors tensors_open(const linear_row *r, uint64_t seed)
             t.values[i] = test_new_normal(seed + i, rows_of[i] * cols_of[i]);
         t.m[i] = test_mat_make(rows_of[i], cols_of[i], gaps[i], i <= DY ? t.values[i] : NULL);
     }
-    t.layer = make_layer(r, &t.saved);
+    t.layer = test_new_linear(
+        test_context(), (clprune_linear_desc){.in = r->in,
+                            .out = r->out,
+                            .axis = r->tokens ? CLPRUNE_AXIS_ROWS : CLPRUNE_AXIS_FEATURES,
+                            .keep = keep});
+    t.saved = test_new_linear_saved(test_context(), t.layer, r->batch, r->rows);
     return t;
 }
 
-static void tensors_close(tensors *t)
+static tensors tensors_open(const linear_row *r, uint64_t seed)
 {
-    clprune_saved_destroy(t->saved);
-    clprune_linear_destroy(t->layer);
+    return tensors_open_with(r, keep_of(r), seed);
 }
 
 /* A forward pass that fills the store. */
 static void pass_forward(const tensors *t, size_t batch, clprune_mat b, clprune_mat y)
 {
-    cl_event event = NULL;
-    TEST_OK(
+    TEST_EVENT(
         clprune_linear_forward(t->layer, batch, t->m[X].mat, t->m[W].mat, b, y, t->saved, &event));
-    layer_event(event);
 }
 
 static void check(const char *what, const test_mat *m, gemm_ref ref, const linear_row *r)
 {
-    float *got = test_mat_get(m, what);
-    test_close(what, ref.m, ref.n, got, ref.want, ref.bound, "%s", r->name);
-}
-
-/* dx_beta adds to what dx has; dx: the gradient. */
-static void check_added(tensors *t, const linear_row *r, gemm_ref dx)
-{
-    const float *old = test_mat_get(&t->m[DX], "dx");
-    for (size_t i = 0; i < dx.m * dx.n; i++) {
-        dx.want[i] -= 0.5 * (double)old[i];
-        dx.bound[i] += 0x1p-23 * (fabs((double)old[i]) + fabs(dx.want[i]));
-    }
-    TEST_OK(clprune_linear_backward(t->layer, r->batch, NULL, t->m[DY].mat, t->m[W].mat,
-        &(clprune_grads){.dx = t->m[DX].mat, .dx_beta = -0.5f}, NULL));
-    check("dx, added", &t->m[DX], dx, r);
+    test_close(what, ref.m, ref.n, test_mat_get(m, what), ref.want, ref.bound, "%s", r->name);
 }
 
 static void against_reference(void **state)
 {
     const linear_row *r = *state;
-    const size_t m = r->batch * r->rows, d = r->rows;
+    const linear_ref ref = {r->tokens, r->batch, r->rows, r->in, r->out};
     tensors t = tensors_open(r, 71);
     const float *x = t.values[X], *w = t.values[W], *dy = t.values[DY], *kept = pruned(r, x);
     const float *b = r->bias ? t.values[B] : NULL;
     pass_forward(&t, r->batch, r->bias ? t.m[B].mat : CLPRUNE_NO_MAT, t.m[Y].mat);
     test_mat_unchanged(&t.m[X], "x");
     TEST_OK(clprune_mat_fill(test_context(), NAN, t.m[X].mat, NULL)); /* x is long gone */
-    cl_event event = NULL;
-    TEST_OK(clprune_linear_backward(t.layer, r->batch, t.saved, t.m[DY].mat, t.m[W].mat,
+    TEST_EVENT(clprune_linear_backward(t.layer, r->batch, t.saved, t.m[DY].mat, t.m[W].mat,
         &(clprune_grads){.dx = t.m[DX].mat, .dw = t.m[DW].mat, .db = t.m[DB].mat}, &event));
-    layer_event(event);
-    if (r->tokens) {
-        check("y", &t.m[Y], token_linear_ref_forward(r->batch, r->in, r->out, d, x, w, b), r);
-        check("dx", &t.m[DX], token_linear_ref_dx(r->batch, r->in, r->out, d, dy, w), r);
-        check("dw", &t.m[DW], token_linear_ref_dw(r->batch, r->in, r->out, d, dy, kept), r);
-        check("db", &t.m[DB], token_linear_ref_db(r->batch, r->out, d, dy), r);
-    } else {
-        check("y", &t.m[Y], linear_ref_forward(m, r->in, r->out, x, w, b), r);
-        check("dx", &t.m[DX], linear_ref_dx(m, r->in, r->out, dy, w), r);
-        check("dw", &t.m[DW], linear_ref_dw(m, r->in, r->out, dy, kept), r);
-        check("db", &t.m[DB], linear_ref_db(m, r->out, dy), r);
-    }
-    check_added(&t, r,
-        r->tokens ? token_linear_ref_dx(r->batch, r->in, r->out, d, dy, w)
-                  : linear_ref_dx(m, r->in, r->out, dy, w));
+    check("y", &t.m[Y], linear_ref_forward(&ref, x, w, b), r);
+    check("dx", &t.m[DX], linear_ref_dx(&ref, dy, w, 0, NULL), r);
+    check("dw", &t.m[DW], linear_ref_dw(&ref, dy, kept), r);
+    check("db", &t.m[DB], linear_ref_db(&ref, dy), r);
+    const float *old = test_mat_get(&t.m[DX], "dx");
+    TEST_OK(clprune_linear_backward(t.layer, r->batch, NULL, t.m[DY].mat, t.m[W].mat,
+        &(clprune_grads){.dx = t.m[DX].mat, .dx_beta = -0.5f}, NULL));
+    check("dx, added", &t.m[DX], linear_ref_dx(&ref, dy, w, -0.5f, old), r);
     for (size_t i = W; i <= DY; i++)
         test_mat_unchanged(&t.m[i], "input");
     TEST_FAILS(
         clprune_linear_backward(t.layer, r->batch, NULL, t.m[DY].mat, t.m[W].mat, NULL, NULL),
         CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
-    tensors_close(&t);
 }
 
 /* Each output of the backward pass by itself has the bits it has together with the others. */
@@ -198,12 +159,10 @@ static void skipped_outputs(void **state)
             test_mat_set(&t.m[DX + i], NULL);
             given[i] = wanted & 1 << i ? t.m[DX + i].mat : CLPRUNE_NO_MAT;
         }
-        cl_event event = NULL;
         /* What a skipped output alone needs may be missing: w for dx, the kept x for dw. */
-        TEST_OK(clprune_linear_backward(t.layer, r->batch, wanted & 2 ? t.saved : NULL, t.m[DY].mat,
-            wanted & 1 ? t.m[W].mat : CLPRUNE_NO_MAT,
+        TEST_EVENT(clprune_linear_backward(t.layer, r->batch, wanted & 2 ? t.saved : NULL,
+            t.m[DY].mat, wanted & 1 ? t.m[W].mat : CLPRUNE_NO_MAT,
             &(clprune_grads){.dx = given[0], .dw = given[1], .db = given[2]}, &event));
-        layer_event(event);
         for (int i = 0; i < 3; i++) {
             const test_mat *out = &t.m[DX + i];
             const float *got = test_mat_get(out, names[i]);
@@ -216,13 +175,11 @@ static void skipped_outputs(void **state)
                 test_mat_unchanged(out, names[i]);
         }
     }
-    tensors_close(&t);
 }
 
 /* Sparsity 0: y and dw are those of dense products, bit for bit. */
-static void zero_sparsity_is_dense(void **state)
+static void zero_sparsity_is_dense(NO_ROW)
 {
-    (void)state;
     const linear_row r = {"linear", false, 3, 49, 64, 80, {0, 0}, 0, false};
     const clprune_mat none = CLPRUNE_NO_MAT;
     tensors t = tensors_open(&r, 91);
@@ -236,7 +193,6 @@ static void zero_sparsity_is_dense(void **state)
     TEST_OK(clprune_gemm(test_context(), true, false, 1, 0, dy, x, dw.mat, NULL));
     layer_same("y", &t.m[Y], &y);
     layer_same("dw", &t.m[DW], &dw);
-    tensors_close(&t);
 }
 
 /* y and g = gelu(y) have the same bits whether the layer adds the bias or GELU does, and who does
@@ -263,12 +219,9 @@ static void bias_left_to_gelu(void **state)
         assert_true(fabsf(got[0][i] - got[1][i]) <= far && fabsf(got[2][i] - got[3][i]) <= far);
     }
     assert_false(clprune_linear_fuses_bias(NULL));
-    const clprune_linear_desc of_rows = {.axis = CLPRUNE_AXIS_ROWS, .in = 3, .out = 4};
-    clprune_linear *tokens = NULL;
-    TEST_OK(clprune_linear_create(context, &of_rows, &tokens));
+    clprune_linear *tokens = test_new_linear(
+        context, (clprune_linear_desc){.axis = CLPRUNE_AXIS_ROWS, .in = 3, .out = 4});
     assert_true(clprune_linear_fuses_bias(tokens)); /* with our kernels in both families */
-    clprune_linear_destroy(tokens);
-    tensors_close(&t);
 }
 
 /* sum(y * dy) for the x, w, b of `t`: the loss whose gradient is the backward pass of dy. */
@@ -314,76 +267,53 @@ static void finite_differences(void **state)
                     (double)grad[at], difference);
         }
     }
-    tensors_close(&t);
 }
 
-/* All blocks kept, of each value type, each here with another index: dw is the product with them.
- */
-static void narrow_values(void **state)
+/* All blocks kept, of each value type, each with another index: dw is the product with them. */
+static void narrow_values(NO_ROW)
 {
-    (void)state;
-    enum { BATCH = 2, TOKENS = 6, IN = 20, OUT = 9 };
-    for (int type = CLPRUNE_VALUES_FP32; type <= CLPRUNE_VALUES_INT8; type++) {
-        static const clprune_index_type indices[] = {CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP,
-            CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_SMALLEST};
-        static const clprune_index_type made[] = {
-            CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_BITMAP};
-        const clprune_keep all = {.form = CLPRUNE_FORM_PRUNED,
-            .value_type = (clprune_value_type)type,
-            .index_type = indices[type]};
-        for (int token = 0; token < 2; token++) {
-            const clprune_linear_desc d = {
-                .in = token ? TOKENS : IN, .out = OUT, .axis = (clprune_axis)token, .keep = all};
-            clprune_linear *layer;
-            clprune_saved *saved = NULL;
-            TEST_OK(clprune_linear_create(test_context(), &d, &layer));
-            TEST_OK(clprune_linear_saved_create(layer, BATCH, token ? IN : TOKENS, "x", &saved));
-            const clprune_bsr kept = clprune_saved_bsr(saved, 0, BATCH);
-            assert_int_equal(kept.desc.batch, BATCH);
+    static const clprune_index_type indices[] = {
+        CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_SMALLEST};
+    static const clprune_index_type made[] = {
+        CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_BITMAP};
+    static const linear_row all_rows[] = {{"features", false, 2, 6, 20, 9, {0, 0}, 0, false},
+        {"tokens", true, 2, 20, 6, 9, {0, 0}, 0, false}};
+    for (int type = CLPRUNE_VALUES_FP32; type <= CLPRUNE_VALUES_INT8; type++)
+        for (size_t i = 0; i < COUNT_OF(all_rows); i++) {
+            const linear_row *r = &all_rows[i];
+            const clprune_keep all = {.form = CLPRUNE_FORM_PRUNED,
+                .value_type = (clprune_value_type)type,
+                .index_type = indices[type]};
+            tensors t = tensors_open_with(r, all, 101);
+            const clprune_bsr kept = clprune_saved_bsr(t.saved, 0, r->batch);
+            assert_int_equal(kept.desc.batch, r->batch);
             assert_int_equal(kept.desc.value_type, type);
             assert_int_equal(kept.desc.index_type, made[type]);
-            const size_t in = token ? TOKENS : IN, y_rows = BATCH * (token ? OUT : TOKENS);
-            const size_t y_cols = token ? IN : OUT;
-            float *x = test_new_normal(101, BATCH * TOKENS * IN),
-                  *w = test_new_normal(102, OUT * in);
-            float *dy = test_new_normal(103, y_rows * y_cols);
-            test_mat mx = test_mat_make(BATCH * TOKENS, IN, 0, x),
-                     mw = test_mat_make(OUT, in, 0, w);
-            test_mat my = test_mat_make(y_rows, y_cols, 0, NULL);
-            test_mat mdy = test_mat_make(y_rows, y_cols, 0, dy);
-            test_mat mdw = test_mat_make(OUT, in, 0, NULL), want = test_mat_make(OUT, in, 0, NULL);
-            TEST_OK(clprune_linear_forward(
-                layer, BATCH, mx.mat, mw.mat, CLPRUNE_NO_MAT, my.mat, saved, NULL));
-            TEST_OK(clprune_linear_backward(
-                layer, BATCH, saved, mdy.mat, mw.mat, &(clprune_grads){.dw = mdw.mat}, NULL));
-            TEST_OK((token ? clprune_saved_product_nt : clprune_saved_product_tn)(
-                saved, 0, BATCH, 0.0f, mdy.mat, want.mat, NULL));
-            float *got = test_mat_get(&mdw, "dw"), *product = test_mat_get(&want, "product");
-            test_same_floats("dw", OUT, in, got, product, "value type %d", type);
-            clprune_saved_destroy(saved);
-            clprune_linear_destroy(layer);
+            test_mat want = test_mat_make(r->out, r->in, 0, NULL);
+            pass_forward(&t, r->batch, CLPRUNE_NO_MAT, t.m[Y].mat);
+            TEST_OK(clprune_linear_backward(t.layer, r->batch, t.saved, t.m[DY].mat, t.m[W].mat,
+                &(clprune_grads){.dw = t.m[DW].mat}, NULL));
+            TEST_OK((r->tokens ? clprune_saved_product_nt : clprune_saved_product_tn)(
+                t.saved, 0, r->batch, 0.0f, t.m[DY].mat, want.mat, NULL));
+            layer_same("dw", &t.m[DW], &want);
         }
-    }
 }
 
 /* A forward pass without samples leaves the store as it is, also one of another layer's shape; the
  * backward pass scales dw and db. */
-static void no_samples(void **state)
+static void no_samples(NO_ROW)
 {
-    (void)state;
     const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f};
-    clprune_saved *saved;
     float *values = test_new_normal(111, 2 * 6 * 7);
     test_mat kept = test_mat_make(2 * 6, 7, 0, values), w = test_mat_make(5, 4, 0, values);
     test_mat before = test_mat_make(2 * 6, 7, 0, NULL), after = test_mat_make(2 * 6, 7, 0, NULL);
     test_mat x = test_mat_make(0, 4, 0, NULL), y = test_mat_make(0, 5, 0, NULL);
-    TEST_OK(clprune_saved_create(test_context(), "kept", &keep, 2, 6, 7, &saved));
+    clprune_saved *saved = test_new_saved(test_context(), keep, 2, 6, 7);
     TEST_OK(clprune_saved_store(saved, 0, 2, kept.mat, NULL));
     TEST_OK(clprune_saved_restore(saved, 0, 2, before.mat, NULL));
     for (int token = 0; token < 2; token++) {
-        const clprune_linear_desc desc = {.in = 4, .out = 5, .axis = (clprune_axis)token};
-        clprune_linear *layer;
-        TEST_OK(clprune_linear_create(test_context(), &desc, &layer));
+        clprune_linear *layer = test_new_linear(
+            test_context(), (clprune_linear_desc){.in = 4, .out = 5, .axis = (clprune_axis)token});
         y.mat.cols = token ? 4 : 5;
         TEST_OK(clprune_linear_forward(layer, 0, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
         test_mat dw = test_mat_make(5, 4, 0, values), db = test_mat_make(1, 5, 0, values);
@@ -392,45 +322,32 @@ static void no_samples(void **state)
         float *scaled_w = test_mat_get(&dw, "dw"), *scaled_b = test_mat_get(&db, "db");
         for (size_t i = 0; i < 5 * 4; i++)
             assert_true(scaled_w[i] == 0.5f * values[i] && scaled_b[i % 5] == 0.5f * values[i % 5]);
-        clprune_linear_destroy(layer);
     }
     TEST_OK(clprune_saved_restore(saved, 0, 2, after.mat, NULL));
-    float *a = test_mat_get(&before, "before"), *b = test_mat_get(&after, "after");
-    test_same_floats("kept", 2 * 6, 7, b, a, "no samples");
-    clprune_saved_destroy(saved);
+    layer_same("kept", &before, &after);
 }
 
 /* No gradient may lie upon the store, which would count as stored: also not without dw. */
-static void upon_the_store(void **state)
+static void upon_the_store(NO_ROW)
 {
-    (void)state;
-    enum { BATCH = 2, SIDE = 6 };
-    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
-    const clprune_mat none = CLPRUNE_NO_MAT;
-    for (int axis = 0; axis < 2; axis++) {
-        const clprune_linear_desc desc = {.in = SIDE, .out = SIDE, .axis = (clprune_axis)axis};
-        clprune_linear *layer;
-        clprune_saved *saved;
-        TEST_OK(clprune_linear_create(test_context(), &desc, &layer));
-        TEST_OK(clprune_linear_saved_create(layer, BATCH, SIDE, "x", &saved));
-        test_mat x = test_mat_make(BATCH * SIDE, SIDE, 0, NULL),
-                 w = test_mat_make(SIDE, SIDE, 0, NULL);
-        test_mat y = test_mat_make(BATCH * SIDE, SIDE, 0, NULL),
-                 dw = test_mat_make(SIDE, SIDE, 0, NULL);
-        TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, none, y.mat, saved, NULL));
-        const clprune_mat own = clprune_saved_dense(saved, 0, BATCH),
+    static const linear_row square[] = {{"features", false, 2, 6, 6, 6, {0, 0}, 0, false},
+        {"tokens", true, 2, 6, 6, 6, {0, 0}, 0, false}};
+    for (size_t i = 0; i < COUNT_OF(square); i++) {
+        tensors t = tensors_open(&square[i], 105);
+        const clprune_mat none = CLPRUNE_NO_MAT, w = t.m[W].mat, dw = t.m[DW].mat;
+        pass_forward(&t, 2, none, t.m[Y].mat);
+        const clprune_mat own = clprune_saved_dense(t.saved, 0, 2),
                           row = clprune_mat_rows(own, 0, 1);
-        TEST_FAILS(clprune_linear_backward(layer, BATCH, saved, y.mat, w.mat,
-                       &(clprune_grads){.dx = own, .dw = dw.mat}, NULL),
-            bad, "dx overlaps saved");
-        TEST_FAILS(clprune_linear_backward(
-                       layer, BATCH, saved, y.mat, w.mat, &(clprune_grads){.dx = own}, NULL),
-            bad, "dx overlaps saved");
-        TEST_FAILS(clprune_linear_backward(
-                       layer, BATCH, saved, y.mat, none, &(clprune_grads){.db = row}, NULL),
-            bad, "db overlaps saved");
-        clprune_saved_destroy(saved);
-        clprune_linear_destroy(layer);
+        const struct {
+            clprune_mat w;
+            clprune_grads grads;
+            const char *text;
+        } calls[] = {{w, {.dx = own, .dw = dw}, "dx overlaps saved"},
+            {w, {.dx = own}, "dx overlaps saved"}, {none, {.db = row}, "db overlaps saved"}};
+        for (size_t k = 0; k < COUNT_OF(calls); k++)
+            TEST_FAILS(clprune_linear_backward(
+                           t.layer, 2, t.saved, t.m[DY].mat, calls[k].w, &calls[k].grads, NULL),
+                CLPRUNE_INVALID_ARGUMENT, calls[k].text);
     }
 }
 
@@ -438,76 +355,55 @@ static void upon_the_store(void **state)
 static void run_rows(clprune_linear *layer, size_t length, size_t in, size_t out)
 {
     enum { BATCH = 2 };
-    clprune_saved *saved;
     /* enough for the largest of x, y and w */
     float *values = test_new_normal(81, BATCH * length * (in + out) + in * out);
     test_mat x = test_mat_make(BATCH * length, in, 0, values);
     test_mat y = test_mat_make(BATCH * length, out, 0, values);
     test_mat w = test_mat_make(out, in, 0, values), b = test_mat_make(1, out, 0, values);
     test_mat dw = test_mat_make(out, in, 0, NULL), db = test_mat_make(1, out, 0, NULL);
-    TEST_OK(clprune_linear_saved_create(layer, BATCH, length, "x", &saved));
+    clprune_saved *saved = test_new_linear_saved(test_context(), layer, BATCH, length);
     TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, b.mat, y.mat, saved, NULL));
     TEST_OK(clprune_linear_backward(layer, BATCH, saved, y.mat, w.mat,
         &(clprune_grads){.dx = x.mat, .dw = dw.mat, .db = db.mat}, NULL));
-    clprune_saved_destroy(saved);
 }
 
 /* dw of samples of one row has the same bits whatever stores the index. */
-static void one_row_indices(void **state)
+static void one_row_indices(NO_ROW)
 {
-    (void)state;
     static const clprune_index_type types[] = {CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP};
     static const clprune_value_type values[] = {CLPRUNE_VALUES_FP32, CLPRUNE_VALUES_INT8};
-    enum { BATCH = 70, IN = 75, OUT = 20 };
-    clprune_context *context = test_context();
-    float *x_values = test_new_normal(82, BATCH * IN),
-          *dy_values = test_new_normal(83, BATCH * OUT);
-    test_mat x = test_mat_make(BATCH, IN, 1, x_values), y = test_mat_make(BATCH, OUT, 0, dy_values);
-    test_mat w = test_mat_make(OUT, IN, 0, x_values), out = test_mat_make(BATCH, OUT, 0, NULL);
-    const clprune_mat none = CLPRUNE_NO_MAT;
+    static const linear_row r = {"one row", false, 70, 1, 75, 20, {0, 0}, 0, false};
     for (size_t v = 0; v < 2; v++) {
         test_mat dw[2];
         for (size_t i = 0; i < 2; i++) {
-            clprune_linear *layer;
-            clprune_saved *saved;
-            const clprune_linear_desc desc = {.in = IN,
-                .out = OUT,
-                .keep = {.form = CLPRUNE_FORM_PRUNED,
-                    .sparsity = 0.4f,
-                    .value_type = values[v],
-                    .index_type = types[i]}};
-            dw[i] = test_mat_make(OUT, IN, i, NULL);
-            TEST_OK(clprune_linear_create(context, &desc, &layer));
-            TEST_OK(clprune_linear_saved_create(layer, BATCH, 1, "x", &saved));
-            TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, none, out.mat, saved, NULL));
-            TEST_OK(clprune_linear_backward(
-                layer, BATCH, saved, y.mat, none, &(clprune_grads){.dw = dw[i].mat}, NULL));
-            clprune_saved_destroy(saved);
-            clprune_linear_destroy(layer);
+            const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED,
+                .sparsity = 0.4f,
+                .value_type = values[v],
+                .index_type = types[i]};
+            tensors t = tensors_open_with(&r, keep, 82);
+            dw[i] = test_mat_make(r.out, r.in, i, NULL);
+            pass_forward(&t, r.batch, CLPRUNE_NO_MAT, t.m[Y].mat);
+            TEST_OK(clprune_linear_backward(t.layer, r.batch, t.saved, t.m[DY].mat, CLPRUNE_NO_MAT,
+                &(clprune_grads){.dw = dw[i].mat}, NULL));
         }
-        float *a = test_mat_get(&dw[0], "dw"), *b = test_mat_get(&dw[1], "dw");
-        test_same_floats("dw", OUT, IN, a, b, "two index types");
+        layer_same("dw", &dw[0], &dw[1]);
     }
 }
 
 /* The number of rows is no define: after the shortest and the longest samples, which may take
  * different tiles, no other length builds a program. */
-static void lengths_build_nothing(void **state)
+static void lengths_build_nothing(NO_ROW)
 {
-    (void)state;
     static const size_t lengths[] = {7, 300, 16, 33, 50, 64, 100, 196, 197, 256};
     enum { IN = 48, OUT = 40 };
-    clprune_context *context = test_context();
-    clprune_linear *layer;
-    const clprune_linear_desc desc = {.in = IN,
-        .out = OUT,
-        .keep = {
-            .form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f, .index_type = CLPRUNE_INDEX_BITMAP}};
-    TEST_OK(clprune_linear_create(context, &desc, &layer));
+    const clprune_keep keep = {
+        .form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f, .index_type = CLPRUNE_INDEX_BITMAP};
+    clprune_linear *layer =
+        test_new_linear(test_context(), (clprune_linear_desc){.in = IN, .out = OUT, .keep = keep});
     uint64_t after_two = 0;
-    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(lengths); i++) {
         run_rows(layer, lengths[i], IN, OUT);
-        const clprune_cache_stats stats = clprune_context_cache_stats(context);
+        const clprune_cache_stats stats = clprune_context_cache_stats(test_context());
         const uint64_t programs = stats.builds + stats.disk_hits;
         if (i == 1)
             after_two = programs;
@@ -515,13 +411,12 @@ static void lengths_build_nothing(void **state)
             fail_msg("samples of %zu rows took %d more programs", lengths[i],
                 (int)(programs - after_two));
     }
-    clprune_linear_destroy(layer);
 }
 
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_add(&list, against_reference, &rows[i], "reference: %s", rows[i].name);
         if (rows[i].batch > 0 && rows[i].tenths == 7)
             test_add(&list, skipped_outputs, &rows[i], "skipped outputs: %s", rows[i].name);

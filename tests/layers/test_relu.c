@@ -20,10 +20,7 @@ static void with_zeros(const void *shape, size_t count, float *values)
         values[i] = i % 2 == 0 ? 0.0f : -0.0f;
 }
 
-static clprune_status call_forward(const layer_call *c)
-{
-    return clprune__relu_forward(c->context, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL(forward, clprune__relu_forward(c->context, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -55,11 +52,7 @@ static void any_mask(const void *shape, size_t count, float *values)
     }
 }
 
-static clprune_status call_backward(const layer_call *c)
-{
-    return clprune__relu_backward(
-        c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL(backward, clprune__relu_backward(c->context, c->beta, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -77,20 +70,18 @@ static const layer_case backward = {"backward",
         {"db", LAYER_OUT | LAYER_SUM | LAYER_OPTIONAL, layer_row}},
     call_backward, ref_backward, NULL};
 
-static void special_values(void **state)
+static void special_values(NO_ROW)
 {
-    (void)state;
     static const float x[] = {
         NAN, -NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-45f, -1e-45f, 3.4e38f, -3.4e38f};
     static const bool passes[32] = {1, 1, 1, 0, 0, 0, 1, 0, 1, 0};
-    enum { COUNT = sizeof x / sizeof x[0] };
-    clprune_context *context = test_context();
+    enum { COUNT = COUNT_OF(x) };
     float bad[COUNT];
     for (size_t i = 0; i < COUNT; i++)
         bad[i] = i % 2 == 0 ? NAN : INFINITY;
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat mask = test_mat_make(1, 1, 0, NULL), dy = test_mat_make(1, COUNT, 0, bad);
-    TEST_OK(clprune__relu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
+    TEST_OK(clprune__relu_forward(test_context(), in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
     const float *y = test_mat_get(&out, "y"), *bits = test_mat_get(&mask, "mask");
     assert_true(isnan(y[0]) && isnan(y[1]) && isinf(y[2]));
     for (size_t i = 2; i < COUNT; i++) {
@@ -100,7 +91,8 @@ static void special_values(void **state)
     for (size_t i = 0; i < 32; i++)
         assert_int_equal(layer_bit(bits, 1, 0, i), passes[i]);
     /* A gradient that does not pass is 0, whatever it is. */
-    TEST_OK(clprune__relu_backward(context, 0, dy.mat, mask.mat, out.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(
+        clprune__relu_backward(test_context(), 0, dy.mat, mask.mat, out.mat, CLPRUNE_NO_MAT, NULL));
     const float *dx = test_mat_get(&out, "dx");
     for (size_t i = 0; i < COUNT; i++)
         assert_true(passes[i] ? isnan(bad[i]) ? isnan(dx[i]) : isinf(dx[i]) : dx[i] == 0.0f);
@@ -114,26 +106,14 @@ static void far_from_zero(const void *shape, size_t count, float *values)
         values[i] += copysignf(2, values[i]);
 }
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const layer_shape shape = {11, 37, 0};
     layer_case away = forward;
     away.operands[0].change = far_from_zero;
     away.operands[1].low = -1;
     away.operands[1].high = 1;
     layer_slopes_of(&away, &backward, &shape, (layer_steps){1e-2, 1e-8, 1e-2, 1e-4, 1e-6});
-}
-
-static void sizes(void **state)
-{
-    (void)state;
-    clprune_relu_mask_sizes z = {7, 7};
-    assert_int_equal(clprune_relu_mask_size_query(2, 3, NULL), CLPRUNE_INVALID_ARGUMENT);
-    assert_int_equal(clprune_relu_mask_size_query(SIZE_MAX, 33, &z), CLPRUNE_SIZE_OVERFLOW);
-    assert_true(z.cols == 0 && z.bytes == 0);
-    TEST_OK(clprune_relu_mask_size_query(3, 33, &z));
-    assert_true(z.cols == 2 && z.bytes == 24);
 }
 
 int main(void)
@@ -143,6 +123,5 @@ int main(void)
     layer_add(&list, &backward);
     test_add(&list, special_values, NULL, "special values, forward and backward");
     test_add(&list, slopes, NULL, "slopes");
-    test_add(&list, sizes, NULL, "sizes of masks");
     return test_run_on_devices("relu", &list);
 }

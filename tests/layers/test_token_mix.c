@@ -1,5 +1,4 @@
-/* The backward pass of the token half of a block from its input: at once and in parts of a batch.
- */
+/* The backward pass of the token half of a block from its input: at once and in parts. */
 #include "ref/token_mix_ref.h"
 #include "support/test_layer.h"
 
@@ -12,27 +11,10 @@ static const shape shapes[] = {{1, 1, 1, 0, 0}, {2, 3, 5, 1, 0}, {3, 7, 16, 0, 0
     {2, 12, 21, 0, 0}, {5, 49, 40, 0, 1}, {3, 16, 130, 3, 0}, {40, 25, 20, 0, 0},
     {125, 12, 37, 0, 0}, {0, 4, 8, 0, 0}, {2, 4, 0, 0, 0}};
 
-static layer_size size_all(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->batch * s->tokens, s->cols, s->gap};
-}
-
-static layer_size size_row(const void *of)
-{
-    return (layer_size){1, ((const shape *)of)->cols, 0};
-}
-
-static layer_size size_w(const void *of)
-{
-    const shape *s = of;
-    return (layer_size){s->tokens, s->tokens, 0};
-}
-
-static layer_size size_b(const void *of)
-{
-    return (layer_size){1, ((const shape *)of)->tokens, 0};
-}
+LAYER_SIZE(size_all, shape, s->batch * s->tokens, s->cols, s->gap)
+LAYER_SIZE(size_row, shape, 1, s->cols, 0)
+LAYER_SIZE(size_w, shape, s->tokens, s->tokens, 0)
+LAYER_SIZE(size_b, shape, 1, s->tokens, 0)
 
 static void shift(const void *of, size_t count, float *values)
 {
@@ -69,7 +51,7 @@ static void ref_bounded(const layer_data *d, const size_t *terms)
     layer_data sizes[OPERANDS];
     memcpy(sizes, d, sizeof sizes);
     for (size_t i = 0; i <= DY; i++) {
-        double *magnitudes = layer_new(d[i].count);
+        double *magnitudes = test_doubles(d[i].count);
         for (size_t k = 0; k < d[i].count; k++)
             magnitudes[k] = fabs(d[i].in[k]);
         sizes[i].in = magnitudes;
@@ -123,7 +105,7 @@ static void ref_parts(const layer_data *d)
 {
     const shape *s = d->shape;
     size_t terms[DLS - DX + 1];
-    for (size_t i = 0; i < sizeof terms / sizeof terms[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(terms); i++)
         terms[i] = s->batch * s->tokens * (s->tokens + s->cols + 2);
     ref_bounded(d, terms);
 }
@@ -174,17 +156,15 @@ static void ref_forward(const layer_data *d)
 static const layer_case forward = {
     "forward", {INPUTS, {"y", LAYER_OUT, size_all}}, NULL, ref_forward, NULL};
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const shape s = {2, 6, 9, 0, 1};
     layer_slopes_of(&forward, &backward, &s, (layer_steps){1e-4, 1e-6, 0, 0, 1e-6});
 }
 
 /* What test_invalid_many.c does not have. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     test_mat all = test_mat_make(6, 5, 0, NULL), row = test_mat_make(1, 5, 0, NULL);
@@ -210,7 +190,7 @@ int main(void)
 {
     static const layer_case *const cases[] = {&backward, &single, &halves};
     test_list list = {0};
-    for (size_t i = 0; i < 3 * sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < 3 * COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i / 3];
         if (i % 3 == 0 || s->batch > 1)
             layer_add_one(&list, cases[i % 3], s, "%zu x %zu x %zu", s->batch, s->tokens, s->cols);

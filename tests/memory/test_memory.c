@@ -1,14 +1,8 @@
 /* Buffers and the ledger: figures, budget, custom allocators, visiting.
  *
  * The caller's allocator and log may use the context, also while it is destroyed. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "runtime/memory/scratch.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 static cl_mem create(
     clprune_context *context, clprune_memory_category category, const char *name, size_t bytes)
@@ -82,7 +76,7 @@ static void budget(NO_ROW)
     static const char *const parts[] = {"too big", "401 bytes of device memory",
         "600 of 1000 bytes are in use", "or raise options.mem_limit"};
     cl_mem buffer = create(context, CLPRUNE_MEMORY_INPUT, "a", 600);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
         create_fails(context, "too big", 401, CLPRUNE_OUT_OF_DEVICE_MEMORY, parts[i]);
     create_fails(context, "far too big", SIZE_MAX, CLPRUNE_OUT_OF_DEVICE_MEMORY, "far too big");
     check_usage(context, CLPRUNE_MEMORY_TOTAL, 600, 600, 1);
@@ -175,14 +169,14 @@ static void failing_allocator(NO_ROW)
         {CL_INVALID_VALUE, false, CLPRUNE_OPENCL_ERROR, "CL_INVALID_VALUE"},
         {CL_SUCCESS, true, CLPRUNE_OUT_OF_DEVICE_MEMORY, "frob"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         counting c = {
             .fail_at = 1, .code = rows[i].code, .null_without_code = rows[i].null_without_code};
         clprune_context *context = test_open(
             (clprune_context_options){.allocator = {counting_allocate, counting_release, &c}});
         (void)create(context, CLPRUNE_MEMORY_INPUT, "a", 10);
         create_fails(context, "frob", 10, rows[i].status, rows[i].part);
-        assert_non_null(strstr(clprune_last_error(context), "10 bytes for frob"));
+        test_says(clprune_last_error(context), "10 bytes for frob");
         check_usage(context, CLPRUNE_MEMORY_TOTAL, 10, 10, 1);
         (void)create(context, CLPRUNE_MEMORY_INPUT, "c", 10); /* and on it goes */
         test_end(context);
@@ -311,7 +305,7 @@ static void failures_of_the_allocator(NO_ROW)
         clprune__scratch_end(h.context, mark);
     }
     assert_int_equal(h.errors, 1);
-    assert_non_null(strstr(clprune_last_error(h.context), "name is NULL"));
+    test_says(clprune_last_error(h.context), "name is NULL");
     test_end(h.context);
 }
 
@@ -337,10 +331,6 @@ static void bad_arguments(NO_ROW)
 {
     clprune_context *context = test_context();
     cl_mem buffer = NULL;
-    TEST_FAILS(clprune_buffer_create(context, CLPRUNE_MEMORY_TOTAL, "x", 1, &buffer),
-        CLPRUNE_INVALID_ARGUMENT, "category");
-    TEST_FAILS(clprune_buffer_create(context, (clprune_memory_category)-1, "x", 1, &buffer),
-        CLPRUNE_INVALID_ARGUMENT, "category");
     TEST_FAILS(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, NULL, 1, &buffer),
         CLPRUNE_INVALID_ARGUMENT, "name");
     TEST_FAILS(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "x", 1, NULL),

@@ -1,9 +1,6 @@
 /* Dry contexts and memory plans: lives, places, what is refused. */
-#include <string.h>
-
-#include "support/test_folder.h"
 #include "support/test_plan.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 static int allocations_left; /* that succeed and one that does not; 0: all do */
 

@@ -1,12 +1,7 @@
 /* Programs that run in the arena of a plan: their bits, their bytes, and which buffers have a
  * place. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "support/test_folder.h"
+#include "support/test.h"
 #include "support/test_plan.h"
-#include "support/test_rng.h"
 
 /* An allocator that returns parts of one buffer, and uses none twice. */
 enum { POOL = 8 << 20 };
@@ -114,9 +109,9 @@ static void chain_step(const chain *c, size_t batch)
 static void chain_input(const chain *c)
 {
     static float x[BATCH * ROWS * COLS], w[COLS * COLS], b[COLS];
-    test_fill_normal(1, sizeof x / sizeof *x, x);
-    test_fill_normal(2, sizeof w / sizeof *w, w);
-    test_fill_normal(3, sizeof b / sizeof *b, b);
+    test_fill_normal(1, COUNT_OF(x), x);
+    test_fill_normal(2, COUNT_OF(w), w);
+    test_fill_normal(3, COUNT_OF(b), b);
     TEST_OK(clprune_mat_write(c->context, c->x, x));
     TEST_OK(clprune_mat_write(c->context, c->w, w));
     TEST_OK(clprune_mat_write(c->context, c->b, b));

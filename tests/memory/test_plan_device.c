@@ -3,10 +3,7 @@
  *
  * A refused plan says what differs: kernels, precision, tuning, engine or device. With an accepted
  * plan, also one for other compute units on CPUs, scratch overwrites no live buffer. */
-#include <string.h>
-
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 /* Tiled kernels take as much scratch for FEW rows as vector kernels for MANY. KEPT: floats. */
 enum { COLS = 64, FEW = 2048, MANY = 8 * FEW, KEPT = 1024 };
@@ -156,7 +153,6 @@ static void run_change(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
-        test_add(&list, run_change, &changes[i], "other %s", changes[i].name);
+    TEST_ADD_EACH(&list, run_change, changes, "other %s");
     return test_run_on_devices("plan device", &list);
 }

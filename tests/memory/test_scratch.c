@@ -1,11 +1,7 @@
 /* Scratch: a stack of device memory that stops allocating once it has seen a step. */
-#include <math.h>
-#include <string.h>
-
 #include "runtime/context/context_private.h"
 #include "runtime/memory/scratch.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 typedef struct counting {
     clprune_context *context;
@@ -91,18 +87,23 @@ static void check_apart(const piece *pieces, size_t count)
         }
 }
 
+/* One operation. */
+static void borrow(clprune_context *context, size_t count, const size_t *sizes)
+{
+    piece pieces[8];
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    for (size_t i = 0; i < count; i++)
+        pieces[i] = take(context, sizes[i]);
+    check_apart(pieces, count);
+    clprune__scratch_end(context, mark);
+}
+
 static void pieces_are_apart(NO_ROW)
 {
     clprune_context *context = open_counting(0)->context;
     static const size_t sizes[] = {1, 256, 257, 10000, 3, 100000, 5, 40000};
-    for (int run = 0; run < 3; run++) {
-        piece pieces[8];
-        const clprune__scratch_mark mark = clprune__scratch_begin(context);
-        for (size_t i = 0; i < 8; i++)
-            pieces[i] = take(context, sizes[i]);
-        check_apart(pieces, 8);
-        clprune__scratch_end(context, mark);
-    }
+    for (int run = 0; run < 3; run++)
+        borrow(context, COUNT_OF(sizes), sizes);
 }
 
 static void nested(NO_ROW)
@@ -170,14 +171,8 @@ static void in_pieces(void **state)
             made = c->made;
             refused = c->refused;
         }
-        for (int o = 0; o < 2; o++) {
-            piece pieces[3];
-            const clprune__scratch_mark mark = clprune__scratch_begin(context);
-            for (int i = 0; i < 3; i++)
-                pieces[i] = take(context, sizes[o][i]);
-            check_apart(pieces, 3);
-            clprune__scratch_end(context, mark);
-        }
+        for (int o = 0; o < 2; o++)
+            borrow(context, 3, sizes[o]);
     }
     assert_int_equal(c->made, made);
     assert_int_equal(c->refused, refused);
@@ -233,18 +228,12 @@ static void falls_back(void **state)
     counting *c = open_counting(device ? 0 : 1 << 20);
     clprune_context *context = c->context;
     for (int step = 0; step < 2; step++) { /* two chunks, joined when the next step begins */
-        const clprune__scratch_mark mark = clprune__scratch_begin(context);
-        (void)take(context, 500000);
-        (void)take(context, 300000);
-        clprune__scratch_end(context, mark);
+        borrow(context, 2, (const size_t[]){500000, 300000});
         if (step == 0)
             assert_int_equal(context->scratch->chunks, 0);
     }
     assert_int_equal(context->scratch->chunks, 1);
-    const clprune__scratch_mark grow = clprune__scratch_begin(context);
-    (void)take(context, 800000);
-    (void)take(context, 100000);
-    clprune__scratch_end(context, grow); /* nothing is held, and much remembered */
+    borrow(context, 2, (const size_t[]){800000, 100000}); /* nothing is held, and much remembered */
     cl_mem other = NULL;
     if (device)
         c->most = 200000;
@@ -255,19 +244,14 @@ static void falls_back(void **state)
     for (int step = 0; step < 5; step++) {
         if (step == 2)
             made = c->made;
-        const clprune__scratch_mark mark = clprune__scratch_begin(context);
-        const piece pieces[2] = {take(context, 100000), take(context, 50000)};
-        check_apart(pieces, 2);
-        clprune__scratch_end(context, mark);
+        borrow(context, 2, (const size_t[]){100000, 50000});
     }
     assert_int_equal(c->made, made);
     assert_int_equal(c->errors, 0); /* each call succeeded */
     assert_string_equal(clprune_last_error(context), "");
     clprune_buffer_release(context, other);
     c->most = 0;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    (void)take(context, 800000);
-    clprune__scratch_end(context, mark);
+    borrow(context, 1, (const size_t[]){800000});
 }
 
 static void matrices(NO_ROW)

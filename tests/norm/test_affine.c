@@ -2,10 +2,7 @@
 #include "nn/layers/sums.h"
 #include "support/test_layer.h"
 
-static clprune_status call_forward(const layer_call *c)
-{
-    return clprune_affine_forward(c->context, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL(forward, clprune_affine_forward(c->context, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -20,11 +17,8 @@ static const layer_case forward = {"forward",
         {"beta", LAYER_IN, layer_row}, {"y", LAYER_OUT, layer_all, .over = 1 << 0}},
     call_forward, ref_forward, NULL};
 
-static clprune_status call_backward(const layer_call *c)
-{
-    return clprune_affine_backward(c->context, c->beta, 0, c->m[0], c->m[1], c->m[2], c->m[3],
-        &(clprune_affine){.alpha = c->m[4], .beta = c->m[5]}, c->event);
-}
+LAYER_CALL(backward, clprune_affine_backward(c->context, c->beta, 0, m[0], m[1], m[2], m[3],
+                         &(clprune_affine){.alpha = m[4], .beta = m[5]}, c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -71,10 +65,7 @@ static void added(void **state)
 
 /* ---- in front of a linear layer, without its output: h = (alpha * x + beta) w^T -------------- */
 
-static clprune_status call_weights(const layer_call *c)
-{
-    return clprune_affine_weights(c->context, c->m[0], c->m[1], c->m[2], c->event);
-}
+LAYER_CALL(weights, clprune_affine_weights(c->context, m[0], m[1], m[2], c->event))
 
 static void ref_weights(const layer_data *d)
 {
@@ -87,10 +78,7 @@ static const layer_case weights = {"weights",
         {"scaled", LAYER_OUT, layer_all, .over = 1 << 1}},
     call_weights, ref_weights, NULL};
 
-static clprune_status call_centre(const layer_call *c)
-{
-    return clprune_affine_centre(c->context, c->m[0], c->m[1], c->event);
-}
+LAYER_CALL(centre, clprune_affine_centre(c->context, m[0], m[1], c->event))
 
 static void ref_centre(const layer_data *d)
 {
@@ -102,17 +90,15 @@ static const layer_case centre = {"centre",
     {{"centre", LAYER_IN, layer_row}, {"x", LAYER_IN | LAYER_OUT, layer_all}}, call_centre,
     ref_centre, NULL};
 
-static clprune_status call_product(const layer_call *c)
-{
-    return clprune_affine_backward_product(c->context, c->beta, c->m[0],
-        &(clprune_affine){.alpha = c->m[1], .beta = c->m[2]}, c->m[3], c->m[4], c->m[5],
-        &(clprune_affine){.alpha = c->m[6], .beta = c->m[7]}, c->event);
-}
+LAYER_CALL(product, clprune_affine_backward_product(c->context, c->beta, m[0],
+                        &(clprune_affine){.alpha = m[1], .beta = m[2]}, m[3], m[4], m[5],
+                        &(clprune_affine){.alpha = m[6], .beta = m[7]}, c->event))
 
 static void ref_product(const layer_data *d)
 {
     const double *w = d[0].in, *sums = d[4].in, *product = d[5].in;
-    double *sum = layer_new(d->cols), *size = layer_new(d->cols), *scaled = layer_new(d->count);
+    double *sum = test_doubles(d->cols), *size = test_doubles(d->cols),
+           *scaled = test_doubles(d->count);
     for (size_t i = 0; i < d->count; i++) {
         const size_t c = i % d->cols;
         const double alpha = d[1].in[c], beta = d[2].in[c], middle = d[3].in[c];
@@ -136,19 +122,7 @@ static const layer_case product = {"product",
         {"dalpha", LAYER_OUT | LAYER_SUM, layer_row}, {"dbeta", LAYER_OUT | LAYER_SUM, layer_row}},
     call_product, ref_product, NULL};
 
-/* Both layers over 11 rows x, for slopes; the shape is that of w. */
-enum { ROWS = 11 };
-
-static layer_size size_x(const void *shape)
-{
-    return (layer_size){ROWS, ((const layer_shape *)shape)->cols, 0};
-}
-
-static layer_size size_h(const void *shape)
-{
-    return (layer_size){ROWS, ((const layer_shape *)shape)->rows, 0};
-}
-
+/* Both layers over 11 rows x, for slopes. */
 static void ref_both_forward(const layer_data *d)
 {
     for (size_t i = 0; i < d[4].count; i++) {
@@ -160,8 +134,8 @@ static void ref_both_forward(const layer_data *d)
 }
 
 static const layer_case both_forward = {"affine and linear",
-    {{"x", LAYER_IN, size_x}, {"w", LAYER_IN, layer_all}, {"alpha", LAYER_IN, layer_row},
-        {"beta", LAYER_IN, layer_row}, {"h", LAYER_OUT, size_h}},
+    {{"x", LAYER_IN, layer_linear_x}, {"w", LAYER_IN, layer_all}, {"alpha", LAYER_IN, layer_row},
+        {"beta", LAYER_IN, layer_row}, {"h", LAYER_OUT, layer_linear_y}},
     NULL, ref_both_forward, NULL};
 
 static clprune_status call_both(const layer_call *c)
@@ -177,16 +151,15 @@ static clprune_status call_both(const layer_call *c)
 }
 
 static const layer_case both_backward = {"affine and linear",
-    {{"x", LAYER_IN | LAYER_OUT, size_x}, {"w", LAYER_IN, layer_all},
+    {{"x", LAYER_IN | LAYER_OUT, layer_linear_x}, {"w", LAYER_IN, layer_all},
         {"alpha", LAYER_IN, layer_row}, {"beta", LAYER_IN, layer_row},
-        {"centre", LAYER_IN, layer_row, .low = -2, .high = 3}, {"dh", LAYER_IN, size_h},
+        {"centre", LAYER_IN, layer_row, .low = -2, .high = 3}, {"dh", LAYER_IN, layer_linear_y},
         {"dw", LAYER_OUT, layer_all}, {"dalpha", LAYER_OUT, layer_row},
         {"dbeta", LAYER_OUT, layer_row}},
     call_both, NULL, NULL};
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const layer_shape alone = {9, 21, 0}, linear = {5, 7, 0};
     layer_slopes_of(&forward, &backward, &alone, (layer_steps){1e-4, 1e-8, 1e-2, 1e-3, 1e-6});
     layer_slopes_of(&both_forward, &both_backward, &linear, (layer_steps){1e-4, 0, 0, 0, 1e-6});

@@ -84,8 +84,8 @@ static void check_gated(const clprune_batch_norm *bn, const test_mat *x, clprune
     TEST_OK(clprune_mat_copy(context, another->mat, again.mat, NULL));
     TEST_OK(clprune_batch_norm_forward_gated(
         context, bn, again.mat, residual, mask->mat, again.mat, NULL));
-    float *got = test_mat_get(&again, "gated");
-    test_same_floats("gated over another x", rows, cols, got, want, "gated");
+    test_same_floats(
+        "gated over another x", rows, cols, test_mat_get(&again, "gated"), want, "gated");
 }
 
 /* With and without residual and ReLU, with ReLU with and without its mask, in place too. */
@@ -94,12 +94,11 @@ static void forward(void **state)
     const layer_shape *s = *state;
     clprune_context *context = test_context();
     inputs in = inputs_new(s);
-    double *want = layer_new(in.count), *bound = layer_new(in.count);
+    double *want = test_doubles(in.count), *bound = test_doubles(in.count);
     test_mat x = test_mat_make(s->rows, s->cols, s->gap, in.x);
     test_mat residual = test_mat_make(s->rows, s->cols, s->gap + 1, in.residual);
     test_mat y = test_mat_make(s->rows, s->cols, s->gap + 2, NULL);
     test_mat mask = test_mat_make(s->rows, in.words, s->gap, NULL);
-    cl_event event = NULL;
     for (int way = 0; way < 4; way++) {
         const bool relu = way % 2 != 0, add = way / 2 != 0;
         const clprune_mat other = add ? residual.mat : NONE;
@@ -108,9 +107,8 @@ static void forward(void **state)
         for (size_t i = 0; relu && i < in.count; i++)
             want[i] = fmax(want[i], 0);
         test_mat_set(&y, NULL);
-        TEST_OK(
+        TEST_EVENT(
             clprune_batch_norm_forward(context, &in.bn, relu, x.mat, other, y.mat, NONE, &event));
-        layer_event(event);
         layer_check("y", &y, want, bound, text);
         test_mat_unchanged(&x, "x");
         test_mat_unchanged(&residual, "residual");
@@ -158,25 +156,32 @@ static void gradient_of_z(
 }
 
 /* Each sum becomes sum + beta * old, to the bit: of the sums, then of the parameters. */
-static void check_betas(const inputs *in, bool relu, clprune_mat x, clprune_mat dy,
-    clprune_mat bits, clprune_mat other, const float *once)
+static void check_betas(const clprune_batch_norm_in *in, const float *once)
 {
     static const float betas[] = {0.5f, 1, -2};
-    const size_t cols = in->cols;
+    const size_t cols = in->x.cols;
     const float *old = test_new_normal(90, 2 * cols);
-    for (size_t b = 0; b < sizeof betas / sizeof betas[0]; b++) {
+    for (size_t b = 0; b < COUNT_OF(betas); b++) {
         test_mat out[] = {test_mat_make(2, cols, b, old), test_mat_make(1, cols, 0, old + cols),
             test_mat_make(1, cols, 1, old)}; /* sums, dgamma, dbeta */
-        TEST_OK(clprune_batch_norm_backward_sums(test_context(), betas[b], betas[b],
-            &(clprune_batch_norm_in){
-                .bn = &in->bn, .relu = relu, .x = x, .dy = dy, .mask = bits, .residual = other},
-            NONE, out[0].mat, out[1].mat, out[2].mat, NULL));
+        TEST_OK(clprune_batch_norm_backward_sums(test_context(), betas[b], betas[b], in, NONE,
+            out[0].mat, out[1].mat, out[2].mat, NULL));
         const float *sums = test_mat_get(&out[0], "sums");
         for (size_t i = 0; i < 2 * cols; i++)
             assert_true(sums[i] == fmaf(betas[b], old[i], once[i]));
         test_same_floats("dgamma", 1, cols, test_mat_get(&out[1], "dgamma"), sums + cols, "beta");
         test_same_floats("dbeta", 1, cols, test_mat_get(&out[2], "dbeta"), sums, "beta");
     }
+}
+
+/* `count` rows from `at` on. */
+static clprune_batch_norm_in part_of(clprune_batch_norm_in in, size_t at, size_t count)
+{
+    in.x = clprune_mat_rows(in.x, at, count);
+    in.dy = clprune_mat_rows(in.dy, at, count);
+    in.mask = clprune_mat_rows(in.mask, at, count);
+    in.residual = clprune_mat_rows(in.residual, at, count);
+    return in;
 }
 
 /* Both passes at once and in two chunks, dz kept or not, outputs in place. */
@@ -194,44 +199,39 @@ static void backward_way(inputs *in, gate way)
     test_mat dx2 = test_mat_make(rows, cols, 0, NULL);
     test_mat sums = test_mat_make(2, cols, 3, NULL), sums2 = test_mat_make(2, cols, 0, NULL);
     test_mat dgamma = test_mat_make(1, cols, 0, NULL), dbeta = test_mat_make(1, cols, 1, NULL);
-    double *dz_want = layer_new(in->count), *sums_want = layer_new(2 * cols);
-    double *sums_bound = layer_new(2 * cols), *exact = layer_new(in->count);
-    double *dx_want = layer_new(in->count), *dx_bound = layer_new(in->count);
+    double *dz_want = test_doubles(in->count), *sums_want = test_doubles(2 * cols);
+    double *sums_bound = test_doubles(2 * cols), *exact = test_doubles(in->count);
+    double *dx_want = test_doubles(in->count), *dx_bound = test_doubles(in->count);
     gradient_of_z(in, way, x.mat, residual.mat, &mask, dz_want);
     batch_norm_ref_sums(
         &in->ref, rows, in->wide_x, dz_want, sums_want, sums_want + cols, sums_bound);
-    const clprune_mat bits = way == MASKED ? mask.mat : NONE;
-    const clprune_mat other = way == SIGN_RESIDUAL ? residual.mat : NONE;
+    const clprune_batch_norm_in given = {.bn = &in->bn,
+        .relu = relu,
+        .x = x.mat,
+        .dy = dy.mat,
+        .mask = way == MASKED ? mask.mat : NONE,
+        .residual = way == SIGN_RESIDUAL ? residual.mat : NONE};
+    clprune_batch_norm_in unmasked = given, ungated = {.bn = &in->bn, .x = x.mat, .dy = dz.mat};
+    unmasked.mask = NONE;
 
-    cl_event event = NULL;
-    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
-        &(clprune_batch_norm_in){
-            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
-        dz.mat, sums.mat, dgamma.mat, dbeta.mat, &event));
-    layer_event(event);
+    TEST_EVENT(clprune_batch_norm_backward_sums(
+        context, 0, 0, &given, dz.mat, sums.mat, dgamma.mat, dbeta.mat, &event));
     layer_check("dz", &dz, dz_want, exact, names[way]);
     layer_check("sums", &sums, sums_want, sums_bound, names[way]);
     layer_check("dbeta", &dbeta, sums_want, sums_bound, names[way]);
     layer_check("dgamma", &dgamma, sums_want + cols, sums_bound + cols, names[way]);
-    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
-        &(clprune_batch_norm_in){
-            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
-        NONE, sums2.mat, NONE, NONE, &event));
-    layer_event(event);
+    TEST_EVENT(clprune_batch_norm_backward_sums(
+        context, 0, 0, &given, NONE, sums2.mat, NONE, NONE, &event));
     layer_same("sums without dz", &sums, &sums2);
     if (way == MASKED) {
-        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
-            &(clprune_batch_norm_in){
-                .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .residual = other},
-            NONE, sums2.mat, NONE, NONE, NULL));
+        TEST_OK(clprune_batch_norm_backward_sums(
+            context, 0, 0, &unmasked, NONE, sums2.mat, NONE, NONE, NULL));
         layer_same("sums without the mask", &sums, &sums2);
     }
 
     /* beta is the factor of the parameters' gradients, sums_beta that of the sums. */
-    TEST_OK(clprune_batch_norm_backward_sums(context, 1, 0,
-        &(clprune_batch_norm_in){
-            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
-        NONE, sums2.mat, dgamma.mat, dbeta.mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_sums(
+        context, 1, 0, &given, NONE, sums2.mat, dgamma.mat, dbeta.mat, NULL));
     layer_same("sums without sums_beta", &sums, &sums2);
     float *twice = test_mat_get(&dbeta, "dbeta");
 
@@ -239,19 +239,14 @@ static void backward_way(inputs *in, gate way)
     float *got = test_mat_get(&sums, "sums");
     for (size_t c = 0; c < cols; c++)
         assert_true(twice[c] == 2 * got[c]);
-    check_betas(in, relu, x.mat, dy.mat, bits, other, got);
+    check_betas(&given, got);
     double *wide_sums = layer_widen(2 * cols, got);
     test_mat_set(&sums, got);
     batch_norm_ref_dx(
         &in->ref, rows, rows, in->wide_x, dz_want, wide_sums, wide_sums + cols, dx_want, dx_bound);
-    TEST_OK(clprune_batch_norm_backward_input(context, rows,
-        &(clprune_batch_norm_in){
-            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
-        sums.mat, dx.mat, &event));
-    layer_event(event);
+    TEST_EVENT(clprune_batch_norm_backward_input(context, rows, &given, sums.mat, dx.mat, &event));
     layer_check("dx", &dx, dx_want, dx_bound, names[way]);
-    TEST_OK(clprune_batch_norm_backward_input(context, rows,
-        &(clprune_batch_norm_in){.bn = &in->bn, .x = x.mat, .dy = dz.mat}, sums.mat, dz.mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_input(context, rows, &ungated, sums.mat, dz.mat, NULL));
     layer_same("dx over dz", &dx, &dz);
     test_mat_unchanged(&sums, "sums");
     test_mat_unchanged(&x, "x");
@@ -264,34 +259,23 @@ static void backward_way(inputs *in, gate way)
     test_mat_set(&dx, NULL);
     for (size_t k = 0; k < 2; k++) {
         const size_t at = k == 0 ? 0 : first, count = k == 0 ? first : rows - first;
-        TEST_OK(clprune_batch_norm_backward_input(context, rows,
-            &(clprune_batch_norm_in){.bn = &in->bn,
-                .relu = relu,
-                .x = clprune_mat_rows(x.mat, at, count),
-                .dy = clprune_mat_rows(dy.mat, at, count),
-                .mask = clprune_mat_rows(bits, at, count),
-                .residual = clprune_mat_rows(other, at, count)},
-            sums.mat, clprune_mat_rows(dx2.mat, at, count), NULL));
+        const clprune_batch_norm_in part = part_of(given, at, count);
+        TEST_OK(clprune_batch_norm_backward_input(
+            context, rows, &part, sums.mat, clprune_mat_rows(dx2.mat, at, count), NULL));
     }
     for (size_t k = 0; k < 2; k++) {
         const size_t at = k == 0 ? 0 : first, count = k == 0 ? first : rows - first;
-        const clprune_mat part = clprune_mat_rows(dy.mat, at, count);
-        TEST_OK(clprune_batch_norm_backward_sums(context, (float)k, (float)k,
-            &(clprune_batch_norm_in){.bn = &in->bn,
-                .relu = relu,
-                .x = clprune_mat_rows(x.mat, at, count),
-                .dy = part,
-                .mask = clprune_mat_rows(bits, at, count),
-                .residual = clprune_mat_rows(other, at, count)},
-            part, sums2.mat, dgamma.mat, dbeta.mat, NULL));
+        const clprune_batch_norm_in part = part_of(given, at, count);
+        TEST_OK(clprune_batch_norm_backward_sums(
+            context, (float)k, (float)k, &part, part.dy, sums2.mat, dgamma.mat, dbeta.mat, NULL));
     }
     layer_same("dx in chunks", &dz, &dx2);
     layer_check("dz over dy", &dy, dz_want, exact, names[way]);
     layer_check("sums", &sums2, sums_want, sums_bound, "two chunks");
     layer_check("dbeta", &dbeta, sums_want, sums_bound, "two chunks");
     layer_check("dgamma", &dgamma, sums_want + cols, sums_bound + cols, "two chunks");
-    TEST_OK(clprune_batch_norm_backward_input(context, rows,
-        &(clprune_batch_norm_in){.bn = &in->bn, .x = x.mat, .dy = dy.mat}, sums.mat, x.mat, NULL));
+    ungated.dy = dy.mat;
+    TEST_OK(clprune_batch_norm_backward_input(context, rows, &ungated, sums.mat, x.mat, NULL));
     layer_same("dx over x", &dz, &x);
 }
 
@@ -324,9 +308,8 @@ static double loss(void *user, const double *theta)
 }
 
 /* The gradients of the device's training passes against differences of the loss. */
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     enum { X, RESIDUAL, GAMMA, BETA, DY, MEAN, INV, DZ, DX, SUMS, DGAMMA, DBETA, ALL };
     static const size_t rows[ALL] = {
         SLOPE_ROWS, SLOPE_ROWS, 1, 1, SLOPE_ROWS, 1, 1, SLOPE_ROWS, SLOPE_ROWS, 2, 1, 1};
@@ -349,9 +332,9 @@ static void slopes(void **state)
         &(clprune_batch_norm_in){.bn = &bn, .x = m[X].mat, .dy = m[DZ].mat}, m[SUMS].mat, m[DX].mat,
         NULL));
     static const int order[] = {DX, DZ, DGAMMA, DBETA};
-    double *grad = layer_new(SLOPE_TOTAL), *wide = layer_widen(SLOPE_TOTAL, theta);
+    double *grad = test_doubles(SLOPE_TOTAL), *wide = layer_widen(SLOPE_TOTAL, theta);
     double *wide_dy = layer_widen(SLOPE_COUNT, dy), *to = grad;
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(order); i++) {
         float *got = test_mat_get(&m[order[i]], "gradient");
         for (size_t k = 0; k < rows[order[i]] * SLOPE_COLS; k++)
             *to++ = (double)got[k];
@@ -360,28 +343,27 @@ static void slopes(void **state)
 }
 
 /* NaN and infinities pass or are stopped as by ReLU; a gradient that does not pass is 0. */
-static void special_values(void **state)
+static void special_values(NO_ROW)
 {
-    (void)state;
     static const float x[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 2, -2, 1};
     static const float dy[] = {1, NAN, NAN, INFINITY, NAN, INFINITY, NAN, NAN};
-    enum { COUNT = sizeof x / sizeof x[0] };
+    enum { COUNT = COUNT_OF(x) };
     static const bool passes[COUNT] = {1, 1, 0, 0, 0, 1, 0, 1};
-    clprune_context *context = test_context();
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat one = test_mat_make(1, COUNT, 0, layer_same_values(COUNT, 1)),
              zero = test_mat_make(1, COUNT, 0, layer_same_values(COUNT, 0));
     test_mat mask = test_mat_make(1, 1, 0, NULL), d = test_mat_make(1, COUNT, 0, dy);
     test_mat sums = test_mat_make(2, COUNT, 0, NULL);
     const clprune_batch_norm bn = {one.mat, zero.mat, zero.mat, one.mat};
-    TEST_OK(clprune_batch_norm_forward(context, &bn, true, in.mat, NONE, out.mat, mask.mat, NULL));
+    TEST_OK(clprune_batch_norm_forward(
+        test_context(), &bn, true, in.mat, NONE, out.mat, mask.mat, NULL));
     float *y = test_mat_get(&out, "y");
     check_mask(&mask, COUNT, y);
     assert_true(isnan(y[0]));
     for (size_t i = 1; i < COUNT; i++)
         assert_true(y[i] == (passes[i] ? x[i] : 0.0f) && !signbit(y[i]));
     for (int masked = 0; masked < 2; masked++) {
-        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+        TEST_OK(clprune_batch_norm_backward_sums(test_context(), 0, 0,
             &(clprune_batch_norm_in){.bn = &bn,
                 .relu = true,
                 .x = in.mat,
@@ -395,11 +377,10 @@ static void special_values(void **state)
 }
 
 /* A gated pass of nothing takes an empty mask without a buffer, such as a wrapped one. */
-static void empty_mask(void **state)
+static void empty_mask(NO_ROW)
 {
-    (void)state;
     static const size_t shapes[][2] = {{0, 0}, {0, 40}, {4, 0}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         const size_t rows = shapes[i][0], cols = shapes[i][1];
         test_mat row = test_mat_make(1, cols, 0, NULL);
         const clprune_batch_norm bn = {row.mat, row.mat, row.mat, row.mat};
@@ -410,9 +391,8 @@ static void empty_mask(void **state)
 }
 
 /* What test_invalid_many.c does not have: which arguments go together. */
-static void invalid(void **state)
+static void invalid(NO_ROW)
 {
-    (void)state;
     clprune_context *context = test_context();
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     test_mat all[4], row = test_mat_make(1, 6, 0, NULL), other = test_mat_make(1, 6, 0, NULL);
@@ -444,7 +424,7 @@ static void invalid(void **state)
     TEST_FAILS(SUMS(IN(true, NONE, narrow.mat), NONE, NONE), CLPRUNE_INVALID_SIZE, "residual is");
     assert_null(event);
     const test_mat *const mats[] = {&all[2], &all[3], &both, &other};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(mats); i++)
         test_mat_unchanged(mats[i], "output of a refused call");
 }
 

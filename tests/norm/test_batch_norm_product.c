@@ -1,9 +1,5 @@
 /* Gradients of a convolution and its batch norm without the convolution's output: against the
  * definition, from patches, in double; accumulation, repeatability. */
-#include "clprune/batch_norm.h"
-
-#include <math.h>
-
 #include "support/test_layer.h"
 
 enum { PIXELS = 50 };
@@ -25,10 +21,10 @@ typedef struct problem {
 static problem problem_new(const shape *s)
 {
     const size_t channels = s->channels, taps = s->taps, count = channels * taps;
-    problem p = {layer_new(taps), layer_new(count), layer_new(channels), layer_new(channels),
-        layer_new(channels), layer_new(count), layer_new(count), layer_new(count),
-        layer_new(channels), layer_new(channels), test_new_normal(91, count),
-        test_new_normal(92, channels)};
+    problem p = {test_doubles(taps), test_doubles(count), test_doubles(channels),
+        test_doubles(channels), test_doubles(channels), test_doubles(count), test_doubles(count),
+        test_doubles(count), test_doubles(channels), test_doubles(channels),
+        test_new_normal(91, count), test_new_normal(92, channels)};
     float *patches = test_new_normal(93, PIXELS * taps);
     float *dz = test_new_normal(94, PIXELS * channels);
     double x[PIXELS], xhat[PIXELS];
@@ -104,17 +100,15 @@ static void values(void **state)
     test_mat x_product = rounded(channels, taps, s->gap + 1, p.x_product), dw[2], dgamma[2];
     const clprune_batch_norm bn = {.gamma = gamma.mat, .mean = mean.mat, .inv = inv.mat};
     for (int i = 0; i < 2; i++) {
-        cl_event event = NULL;
         dw[i] = rounded(channels, taps, s->gap, p.dz_product);
         dgamma[i] = test_mat_make(1, channels, 0, i == 0 ? NULL : old);
-        TEST_OK(
+        TEST_EVENT(
             clprune_batch_norm_backward_product(test_context(), PIXELS, i == 0 ? 0.0f : -0.5f, &bn,
                 &(clprune_batch_norm_products){.w = w.mat,
                     .patch_sum = patch_sum.mat,
                     .x_product = x_product.mat,
                     .dz_sum = dz_sum.mat},
                 dw[i].mat, dgamma[i].mat, &event));
-        layer_event(event);
     }
     layer_check("dw", &dw[0], p.dw, p.dw_bound, "by definition");
     layer_check("dgamma", &dgamma[0], p.dgamma, p.dgamma_bound, "by definition");
@@ -125,14 +119,13 @@ static void values(void **state)
     }
     layer_check("dgamma", &dgamma[1], p.dgamma, p.dgamma_bound, "accumulated");
     test_mat *inputs[] = {&w, &gamma, &mean, &inv, &patch_sum, &dz_sum, &x_product};
-    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(inputs); i++) {
         test_mat_unchanged(inputs[i], "input");
     }
 }
 
-static void no_parameters(void **state)
+static void no_parameters(NO_ROW)
 {
-    (void)state;
     test_mat m = test_mat_make(4, 4, 0, NULL), dw = test_mat_make(4, 4, 0, NULL);
     test_mat dgamma = test_mat_make(1, 4, 0, NULL);
     const clprune_mat row = clprune_mat_rows(m.mat, 0, 1);
@@ -148,7 +141,7 @@ static void no_parameters(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(shapes); i++)
         test_add(&list, values, &shapes[i], "%zu x %zu + %zu", shapes[i].channels, shapes[i].taps,
             shapes[i].gap);
     test_add(&list, no_parameters, NULL, "no parameters");

@@ -3,10 +3,7 @@
 #include "nn/layers/sums.h"
 #include "support/test_layer.h"
 
-static clprune_status call_forward(const layer_call *c)
-{
-    return clprune_layerscale_forward(c->context, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
-}
+LAYER_CALL(forward, clprune_layerscale_forward(c->context, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -22,11 +19,9 @@ static const layer_case forward = {"forward",
         {"y", LAYER_OUT, layer_all, .over = 1 << 0 | 1 << 1}},
     call_forward, ref_forward, NULL};
 
-static clprune_status call_backward(const layer_call *c)
-{
-    return clprune_layerscale_backward(c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3],
-        &(clprune_layerscale_grads){.dls = c->m[4], .db = c->m[5], .db_tokens = c->m[6]}, c->event);
-}
+LAYER_CALL(backward,
+    clprune_layerscale_backward(c->context, c->beta, m[0], m[1], m[2], m[3],
+        &(clprune_layerscale_grads){.dls = m[4], .db = m[5], .db_tokens = m[6]}, c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -64,7 +59,7 @@ static void bias_gradient(void **state)
 static void ref_biased(const layer_data *d)
 {
     layer_data with_bias[4] = {d[0], d[1], d[2], d[5]};
-    double *t = layer_new(d->count);
+    double *t = test_doubles(d->count);
     for (size_t i = 0; i < d->count; i++)
         t[i] = d[1].in[i] + d[3].in[i % d->cols] + d[4].in[i / d->cols % d[4].cols];
     with_bias[1].in = t;
@@ -81,10 +76,7 @@ static const layer_case biased = {"forward with biases",
 
 /* ---- without the branch's last linear layer: y = x + ls * (g w^T + b) ------------------------ */
 
-static clprune_status call_weights(const layer_call *c)
-{
-    return clprune_layerscale_weights(c->context, c->m[0], c->m[1], c->m[2], c->event);
-}
+LAYER_CALL(weights, clprune_layerscale_weights(c->context, m[0], m[1], m[2], c->event))
 
 static void ref_weights(const layer_data *d)
 {
@@ -97,11 +89,8 @@ static const layer_case weights = {"weights",
         {"scaled", LAYER_OUT, layer_all, .over = 1 << 1}},
     call_weights, ref_weights, NULL};
 
-static clprune_status call_product(const layer_call *c)
-{
-    return clprune_layerscale_backward_product(
-        c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->m[4], c->m[5], c->event);
-}
+LAYER_CALL(product, clprune_layerscale_backward_product(
+                        c->context, c->beta, m[0], m[1], m[2], m[3], m[4], m[5], c->event))
 
 static void ref_product(const layer_data *d)
 {
@@ -126,19 +115,7 @@ static const layer_case product = {"product",
         {"db", LAYER_IN | LAYER_OUT, layer_column}},
     call_product, ref_product, NULL};
 
-/* Both layers over 11 rows g, for slopes; the shape is that of w. */
-enum { ROWS = 11 };
-
-static layer_size size_g(const void *shape)
-{
-    return (layer_size){ROWS, ((const layer_shape *)shape)->cols, 0};
-}
-
-static layer_size size_y(const void *shape)
-{
-    return (layer_size){ROWS, ((const layer_shape *)shape)->rows, 0};
-}
-
+/* Both layers over 11 rows g, for slopes. */
 static void ref_both_forward(const layer_data *d)
 {
     for (size_t i = 0; i < d[4].count; i++) {
@@ -151,8 +128,8 @@ static void ref_both_forward(const layer_data *d)
 }
 
 static const layer_case both_forward = {"linear and layerscale",
-    {{"g", LAYER_IN, size_g}, {"w", LAYER_IN, layer_all}, {"b", LAYER_IN, layer_column},
-        {"ls", LAYER_IN, layer_column}, {"y", LAYER_OUT, size_y}},
+    {{"g", LAYER_IN, layer_linear_x}, {"w", LAYER_IN, layer_all}, {"b", LAYER_IN, layer_column},
+        {"ls", LAYER_IN, layer_column}, {"y", LAYER_OUT, layer_linear_y}},
     NULL, ref_both_forward, NULL};
 
 static clprune_status call_both(const layer_call *c)
@@ -165,14 +142,14 @@ static clprune_status call_both(const layer_call *c)
 }
 
 static const layer_case both_backward = {"linear and layerscale",
-    {{"g", LAYER_IN, size_g}, {"w", LAYER_IN, layer_all}, {"b", LAYER_IN, layer_column},
-        {"ls", LAYER_IN, layer_column}, {"dy", LAYER_IN, size_y}, {"dw", LAYER_OUT, layer_all},
-        {"db", LAYER_OUT, layer_column}, {"dls", LAYER_OUT, layer_column}},
+    {{"g", LAYER_IN, layer_linear_x}, {"w", LAYER_IN, layer_all}, {"b", LAYER_IN, layer_column},
+        {"ls", LAYER_IN, layer_column}, {"dy", LAYER_IN, layer_linear_y},
+        {"dw", LAYER_OUT, layer_all}, {"db", LAYER_OUT, layer_column},
+        {"dls", LAYER_OUT, layer_column}},
     call_both, NULL, NULL};
 
-static void slopes(void **state)
+static void slopes(NO_ROW)
 {
-    (void)state;
     static const layer_shape alone = {9, 21, 0}, samples = {21, 21, 0}, linear = {5, 7, 0};
     const layer_steps steps = {1e-4, 1e-8, 1e-2, 1e-3, 1e-6};
     layer_slopes_of(&forward, &backward, &alone, steps);

@@ -5,7 +5,6 @@
 #include <float.h>
 
 #include "ref/prune_ref.h"
-#include "support/test_folder.h"
 #include "support/test_index.h"
 #include "support/test_shapes.h"
 
@@ -209,8 +208,7 @@ static void select_random(NO_ROW)
     }
 }
 
-/* The whole: the result is that of the library's own scores, selected and packed by the reference.
- */
+/* The whole gives the result of the library's own scores, selected and packed by the reference. */
 static void whole(void **state)
 {
     const test_shape *shape = *state;

@@ -481,9 +481,8 @@ static void layers(NO_ROW)
             clprune_linear *linear = test_new_linear(test_context(), d);
             test_mat w = test_mat_make(OUT, d.in, 0, NULL);
             test_mat y = test_mat_make(2 * (rows ? OUT : ROWS), rows ? COLS : OUT, 0, NULL);
-            clprune_saved *saved = NULL;
-            TEST_OK(clprune_linear_saved_create(linear, 2, rows ? COLS : ROWS, "x", &saved));
-            (void)test_own_saved(test_context(), saved);
+            clprune_saved *saved =
+                test_new_linear_saved(test_context(), linear, 2, rows ? COLS : ROWS);
             clprune_saved_set_seed(saved, SEED);
             TEST_OK(clprune_linear_forward(
                 linear, 2, s.dx.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));

@@ -1,7 +1,5 @@
 #include "ref/conv_ref.h"
 
-#include <math.h>
-
 #include "support/test_memory.h"
 
 void conv_ref_settle(conv_ref *r)
@@ -26,7 +24,8 @@ static long pixel(const conv_ref *r, size_t n, size_t i, size_t j, size_t a, siz
     return ((long)n * (long)r->height + y) * (long)r->width + x;
 }
 
-float *conv_ref_unfold(const conv_ref *r, const float *x)
+/* (batch * out_height * out_width) x (taps * in): the pixels under the taps, 0 outside. */
+static float *unfold(const conv_ref *r, const float *x)
 {
     const size_t taps = r->kernel[0] * r->kernel[1];
     float *to = test_alloc(r->batch * r->out_height * r->out_width * taps * r->in * sizeof *to);
@@ -50,7 +49,7 @@ static size_t results(const conv_ref *r)
 gemm_ref conv_ref_forward(const conv_ref *r, const float *x, const float *w, const float *b)
 {
     gemm_ref ref = gemm_ref_begin(results(r), r->out);
-    float *unfolded = conv_ref_unfold(r, x);
+    float *unfolded = unfold(r, x);
     gemm_ref_add(&ref, false, true, r->kernel[0] * r->kernel[1] * r->in, unfolded, w);
     if (b != NULL)
         gemm_ref_add_row(&ref, b);
@@ -61,7 +60,7 @@ gemm_ref conv_ref_forward(const conv_ref *r, const float *x, const float *w, con
 gemm_ref conv_ref_dw(const conv_ref *r, const float *dy, const float *x)
 {
     gemm_ref ref = gemm_ref_begin(r->out, r->kernel[0] * r->kernel[1] * r->in);
-    float *unfolded = conv_ref_unfold(r, x);
+    float *unfolded = unfold(r, x);
     gemm_ref_add(&ref, true, false, results(r), dy, unfolded);
     gemm_ref_end(&ref, 1.0f, 0.0f, NULL);
     return ref;
@@ -76,12 +75,7 @@ gemm_ref conv_ref_db(const conv_ref *r, const float *dy)
     return ref;
 }
 
-gemm_ref conv_ref_dx(const conv_ref *r, const float *dy, const float *w)
-{
-    return conv_ref_dx_on(r, dy, w, 0.0f, NULL);
-}
-
-gemm_ref conv_ref_dx_on(
+gemm_ref conv_ref_dx(
     const conv_ref *r, const float *dy, const float *w, float beta, const float *old)
 {
     const size_t taps = r->kernel[0] * r->kernel[1];
@@ -95,12 +89,10 @@ gemm_ref conv_ref_dx_on(
                 for (size_t t = 0; t < taps; t++) {
                     const long to = pixel(r, n, i, j, t / r->kernel[1], t % r->kernel[1]);
                     for (size_t c = 0; to >= 0 && c < r->in; c++)
-                        for (size_t o = 0; o < r->out; o++) {
-                            const double term = (double)dy[row * r->out + o] *
-                                                (double)w[(o * taps + t) * r->in + c];
-                            ref.want[(size_t)to * r->in + c] += term;
-                            ref.bound[(size_t)to * r->in + c] += fabs(term);
-                        }
+                        for (size_t o = 0; o < r->out; o++)
+                            gemm_ref_term(&ref, (size_t)to * r->in + c,
+                                (double)dy[row * r->out + o] *
+                                    (double)w[(o * taps + t) * r->in + c]);
                 }
     ref.terms = taps * r->out;
     gemm_ref_end(&ref, 1.0f, beta, old);

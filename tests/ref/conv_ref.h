@@ -14,15 +14,11 @@ typedef struct conv_ref {
 
 void conv_ref_settle(conv_ref *r);
 
-/* (batch * out_height * out_width) x (taps * in): the pixels under the taps, 0 outside. */
-float *conv_ref_unfold(const conv_ref *r, const float *x);
-
 gemm_ref conv_ref_forward(const conv_ref *r, const float *x, const float *w, const float *b);
 gemm_ref conv_ref_dw(const conv_ref *r, const float *dy, const float *x);
 gemm_ref conv_ref_db(const conv_ref *r, const float *dy);
-gemm_ref conv_ref_dx(const conv_ref *r, const float *dy, const float *w);
 /* + beta * old */
-gemm_ref conv_ref_dx_on(
+gemm_ref conv_ref_dx(
     const conv_ref *r, const float *dy, const float *w, float beta, const float *old);
 
 #endif

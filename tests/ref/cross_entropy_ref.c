@@ -1,7 +1,5 @@
 #include "ref/cross_entropy_ref.h"
 
-#include <stdbool.h>
-
 #include "support/test_compare.h"
 
 #define U 0x1p-24
@@ -53,22 +51,17 @@ void cross_entropy_ref_forward(size_t batch, size_t classes, double smoothing, c
         double sum = 0, size = 0, error = 0;
         for (size_t k = 0; k < classes; k++) {
             const double q = target(classes, smoothing, k, labels[n]);
-            if (log_p != NULL)
-                log_p[n * classes + k] = row[k];
-            if (log_p_bound != NULL)
-                log_p_bound[n * classes + k] = bound[k];
+            log_p[n * classes + k] = row[k];
+            log_p_bound[n * classes + k] = bound[k];
             if (q == 0)
                 continue;
             sum -= q * row[k];
             size += q * fabs(row[k]);
             error += q * bound[k];
         }
-        if (loss != NULL)
-            loss[n] = legal ? sum : NAN;
-        if (loss_bound != NULL)
-            loss_bound[n] = isfinite(error) ? error + test_bound(classes, 2 * size, sum) : 0;
-        if (hit != NULL)
-            hit[n] = legal && is_hit(classes, x, (size_t)labels[n]) ? 1 : 0;
+        loss[n] = legal ? sum : NAN;
+        loss_bound[n] = isfinite(error) ? error + test_bound(classes, 2 * size, sum) : 0;
+        hit[n] = legal && is_hit(classes, x, (size_t)labels[n]) ? 1 : 0;
     }
 }
 
@@ -81,7 +74,7 @@ void cross_entropy_ref_backward(size_t batch, size_t classes, double smoothing, 
             const double p = exp(log_p[i]), q = target(classes, smoothing, k, labels[n]);
             const bool legal = labels[n] >= 0 && (size_t)labels[n] < classes;
             dlogits[i] = legal ? scale * (p - q) : 0;
-            if (bound != NULL) /* exp: 2 units; q and the difference: 3 */
-                bound[i] = legal ? fabs(scale) * U * (2 * p + 3 * (p + q)) : 0;
+            /* exp: 2 units; q and the difference: 3 */
+            bound[i] = legal ? fabs(scale) * U * (2 * p + 3 * (p + q)) : 0;
         }
 }

@@ -1,5 +1,4 @@
-/* Reference of GELU. `bound` receives the error bound that the kernels promise in fp32; may be
- * NULL. */
+/* Reference of GELU. `bound` receives the error bound that the kernels promise in fp32. */
 #ifndef CLPRUNE_GELU_REF_H
 #define CLPRUNE_GELU_REF_H
 

@@ -32,6 +32,12 @@ const float *gemm_ref_operands(const float *x, size_t count)
     return rounded;
 }
 
+void gemm_ref_term(gemm_ref *ref, size_t i, double term)
+{
+    ref->want[i] += term;
+    ref->bound[i] += fabs(term);
+}
+
 void gemm_ref_add(
     gemm_ref *ref, bool transpose_a, bool transpose_b, size_t k, const float *a, const float *b)
 {
@@ -43,9 +49,8 @@ void gemm_ref_add(
             if (x == 0)
                 continue; /* adds nothing to either sum, also where b is not finite */
             for (size_t c = 0; c < ref->n; c++) {
-                const double term = x * (double)(transpose_b ? b[c * k + i] : b[i * ref->n + c]);
-                ref->want[r * ref->n + c] += term;
-                ref->bound[r * ref->n + c] += fabs(term);
+                const float y = transpose_b ? b[c * k + i] : b[i * ref->n + c];
+                gemm_ref_term(ref, r * ref->n + c, x * (double)y);
             }
         }
     }
@@ -54,10 +59,8 @@ void gemm_ref_add(
 
 void gemm_ref_add_row(gemm_ref *ref, const float *row)
 {
-    for (size_t i = 0; i < ref->m * ref->n; i++) {
-        ref->want[i] += (double)row[i % ref->n];
-        ref->bound[i] += fabs((double)row[i % ref->n]);
-    }
+    for (size_t i = 0; i < ref->m * ref->n; i++)
+        gemm_ref_term(ref, i, (double)row[i % ref->n]);
     ref->terms++;
 }
 

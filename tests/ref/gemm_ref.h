@@ -28,6 +28,8 @@ const float *gemm_ref_operands(const float *x, size_t count);
 
 /* The nearest bf16, ties to even; subnormal ones are 0, ones above the largest bf16 may be Inf. */
 float gemm_ref_bf16(float x);
+/* Adds a term to element i; ref->terms is the caller's to count. */
+void gemm_ref_term(gemm_ref *ref, size_t i, double term);
 
 /* Adds the K terms of op(a) * op(b). */
 void gemm_ref_add(

@@ -46,8 +46,7 @@ void max_pool_ref_backward(const clprune_max_pool_desc *desc, size_t batch, clpr
     const size_t pixels = image.height * image.width;
     for (size_t k = 0; k < batch * pixels * cols; k++) {
         dx[k] = 0;
-        if (size != NULL)
-            size[k] = 0;
+        size[k] = 0;
     }
     for (size_t n = 0; n < batch; n++)
         for (size_t i = 0; i < output.height; i++)
@@ -57,7 +56,6 @@ void max_pool_ref_backward(const clprune_max_pool_desc *desc, size_t batch, clpr
                     if (!element(desc, image, i, j, *taps, &row))
                         continue;
                     dx[(n * pixels + row) * cols + c] += *dy;
-                    if (size != NULL)
-                        size[(n * pixels + row) * cols + c] += fabs(*dy);
+                    size[(n * pixels + row) * cols + c] += fabs(*dy);
                 }
 }

@@ -9,8 +9,7 @@
 void max_pool_ref_forward(const clprune_max_pool_desc *desc, size_t batch, clprune_extent image,
     clprune_extent output, size_t cols, const double *x, double *y, unsigned *taps);
 
-/* dx: each dy goes to the pixel under its tap. size: the same with |dy|, for bounds; may be NULL.
- */
+/* dx: each dy goes to the pixel under its tap. size: the same with |dy|, for bounds. */
 void max_pool_ref_backward(const clprune_max_pool_desc *desc, size_t batch, clprune_extent image,
     clprune_extent output, size_t cols, const double *dy, const unsigned *taps, double *dx,
     double *size);

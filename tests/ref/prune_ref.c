@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ref/bsr_ref.h"
 #include "ref/quantise_ref.h"
 #include "support/test_memory.h"
 
@@ -87,4 +88,19 @@ float prune_ref_sample(size_t blocks, size_t keep, const float *scores, const fl
                      : scores[i] > 0 && threshold > scores[i] ? threshold / scores[i]
                                                               : 1;
     return threshold;
+}
+
+float *prune_ref_kept(prune_ref_norm norm, uint64_t tenths, size_t batch, size_t rows, size_t cols,
+    size_t br, size_t bc, const float *x)
+{
+    const bsr_ref ref = bsr_ref_make(batch, rows, cols, br, bc, 0);
+    const size_t keep = bsr_ref_keep_count(ref.blocks, tenths, 10);
+    const double *scores = prune_ref_scores(norm, batch, rows, cols, br, bc, x);
+    float *rounded = test_floats(batch * ref.blocks);
+    unsigned char *mask = test_alloc(batch * ref.blocks);
+    for (size_t i = 0; i < batch * ref.blocks; i++)
+        rounded[i] = (float)scores[i];
+    for (size_t n = 0; n < batch; n++)
+        prune_ref_select(ref.blocks, keep, rounded + n * ref.blocks, mask + n * ref.blocks);
+    return bsr_ref_masked(&ref, x, mask);
 }

@@ -26,4 +26,8 @@ void prune_ref_draw(
 float prune_ref_sample(size_t blocks, size_t keep, const float *scores, const float *priorities,
     unsigned char *mask, float *weights);
 
+/* x without the blocks that pruning drops at a sparsity in tenths: the smallest; a new array. */
+float *prune_ref_kept(prune_ref_norm norm, uint64_t tenths, size_t batch, size_t rows, size_t cols,
+    size_t br, size_t bc, const float *x);
+
 #endif

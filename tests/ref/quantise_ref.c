@@ -2,14 +2,11 @@
 
 #include <math.h>
 
+#include "ref/gelu_code_ref.h"
+
 unsigned quantise_ref_code(const uint32_t *row, unsigned bits, size_t c)
 {
-    unsigned code = 0;
-    for (unsigned i = 0; i < bits; i++) {
-        const size_t bit = c * bits + i;
-        code |= (row[bit / 32] >> bit % 32 & 1u) << i;
-    }
-    return code;
+    return gelu_code_ref_get((const unsigned char *)row, bits, c);
 }
 
 double quantise_ref_bounded(float x)

@@ -1,4 +1,4 @@
-/* Reference of quantised matrices, in double, by the definitions of ops/codes/quantise_private.h. */
+/* Reference of quantised matrices, in double, by the definitions of quantise_private.h. */
 #ifndef CLPRUNE_QUANTISE_REF_H
 #define CLPRUNE_QUANTISE_REF_H
 

@@ -1,17 +1,8 @@
 #include "ref/token_mix_ref.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "support/test_memory.h"
-
-static double *new_doubles(size_t count)
-{
-    double *values = test_alloc(count * sizeof *values);
-    if (values == NULL)
-        abort();
-    return values;
-}
 
 /* n = alpha * x + beta and t = w n + b 1^T of each sample. */
 static void branch(const token_mix_ref *in, double *n, double *t)
@@ -31,7 +22,7 @@ static void branch(const token_mix_ref *in, double *n, double *t)
 void token_mix_ref_forward(const token_mix_ref *in, double *y)
 {
     const size_t count = in->batch * in->tokens * in->cols;
-    double *n = new_doubles(count), *t = new_doubles(count);
+    double *n = test_doubles(count), *t = test_doubles(count);
     branch(in, n, t);
     for (size_t i = 0; i < count; i++)
         y[i] = in->x[i] + in->ls[i % in->cols] * t[i];
@@ -40,8 +31,8 @@ void token_mix_ref_forward(const token_mix_ref *in, double *y)
 void token_mix_ref_backward(const token_mix_ref *in, token_mix_ref_grads out)
 {
     const size_t p = in->tokens, d = in->cols, count = in->batch * p * d;
-    double *n = new_doubles(count), *t = new_doubles(count);
-    double *dt = new_doubles(count), *dn = new_doubles(count);
+    double *n = test_doubles(count), *t = test_doubles(count);
+    double *dt = test_doubles(count), *dn = test_doubles(count);
     branch(in, n, t);
     memset(out.dls, 0, d * sizeof(double));
     memset(out.dalpha, 0, d * sizeof(double));

@@ -5,8 +5,7 @@
 
 #include <stddef.h>
 
-/* Sizes: x, dy, dx (batch * tokens) x cols; alpha, beta, ls: cols; w: tokens x tokens; b: tokens.
- */
+/* Sizes: x, dy, dx (batch * tokens) x cols; alpha, beta, ls: cols; w: tokens^2; b: tokens. */
 typedef struct token_mix_ref {
     size_t batch, tokens, cols;
     const double *x, *alpha, *beta, *w, *b, *ls, *dy;

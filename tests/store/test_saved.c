@@ -1,6 +1,4 @@
 /* Saved activations, dense and pruned: target, store, products. */
-#include <stdio.h>
-
 #include "ref/prune_ref.h"
 #include "support/test_index.h"
 #include "support/test_store.h"
@@ -52,18 +50,8 @@ static float *kept_of(const clprune_keep *k, size_t batch, const float *x)
 {
     if (k->form == CLPRUNE_FORM_DENSE)
         return test_copy(batch * ROWS * COLS * sizeof *x, x);
-    const size_t br = k->block.rows, bc = k->block.cols;
-    bsr_ref ref = bsr_ref_make(batch, ROWS, COLS, br, bc, 0);
-    unsigned char *mask = test_alloc(batch * ref.blocks);
-    double *scores = prune_ref_scores((prune_ref_norm)k->norm, batch, ROWS, COLS, br, bc, x);
-    float *rounded = test_floats(batch * ref.blocks);
-    for (size_t i = 0; i < batch * ref.blocks; i++)
-        rounded[i] = (float)scores[i];
-    const size_t tenths = (size_t)(k->sparsity * 10 + 0.5f);
-    const size_t keep = bsr_ref_keep_count(ref.blocks, tenths, 10);
-    for (size_t n = 0; n < batch; n++)
-        prune_ref_select(ref.blocks, keep, rounded + n * ref.blocks, mask + n * ref.blocks);
-    return bsr_ref_masked(&ref, x, mask);
+    return prune_ref_kept((prune_ref_norm)k->norm, (uint64_t)(k->sparsity * 10 + 0.5f), batch, ROWS,
+        COLS, k->block.rows, k->block.cols, x);
 }
 
 /* Checks both products of the first `batch` samples, of which `kept` is kept. */
@@ -224,16 +212,11 @@ static void booked(NO_ROW)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < COUNT_OF(descs); i++) {
-        test_add(&list, store_and_multiply, &descs[i], "store, multiply: %s", descs[i].name);
-        test_add(&list, target, &descs[i], "target: %s", descs[i].name);
-    }
-    for (size_t i = 0; i < COUNT_OF(range_descs); i++) {
-        test_add(&list, ranges_store, &range_descs[i], "store ranges: %s", range_descs[i].name);
-        test_add(
-            &list, ranges_multiply, &range_descs[i], "multiply ranges: %s", range_descs[i].name);
-        test_add(&list, ranges_refused, &range_descs[i], "bad ranges: %s", range_descs[i].name);
-    }
+    TEST_ADD_EACH(&list, store_and_multiply, descs, "store, multiply: %s");
+    TEST_ADD_EACH(&list, target, descs, "target: %s");
+    TEST_ADD_EACH(&list, ranges_store, range_descs, "store ranges: %s");
+    TEST_ADD_EACH(&list, ranges_multiply, range_descs, "multiply ranges: %s");
+    TEST_ADD_EACH(&list, ranges_refused, range_descs, "bad ranges: %s");
     test_add(&list, many_outputs, NULL, "a dense product of 600 x 600 from 7 samples");
     test_add(&list, booked, NULL, "booked under activations");
     return test_run_on_devices("saved", &list);

@@ -1,15 +1,8 @@
 /* Saved activations with host memory: the same bits as with device matrices. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "support/test_compare.h"
-#include "support/test_objects.h"
-#include "support/test_rng.h"
+#include "support/test_host.h"
 
 enum { BATCH = 5, ROWS = 6, COLS = 33, OUT = 11, FIRST = 1, COUNT = 3, GAP = 7 };
 enum { X = COUNT * ROWS * COLS, DY = COUNT * ROWS * OUT, DW = OUT * COLS };
-
-#define CANARY 4321.0f
 
 static const clprune_keep keeps[] = {
     {.form = CLPRUNE_FORM_DENSE},
@@ -21,38 +14,16 @@ static const clprune_keep keeps[] = {
         .index_type = CLPRUNE_INDEX_BITMAP},
 };
 
-/* A rows x cols array with `gap` canaries behind each row, `shift` elements off an aligned address.
- */
-typedef struct host {
-    float *whole, *at;
-    size_t rows, cols, ld;
-} host;
-
-static host host_make(size_t rows, size_t cols, size_t gap, size_t shift, const float *values)
+static test_host *host_make(size_t rows, size_t cols, size_t gap, size_t shift, const float *values)
 {
-    void *whole = NULL;
-    host h = {.rows = rows, .cols = cols, .ld = cols + gap};
-    assert_int_equal(
-        posix_memalign(&whole, CLPRUNE_WRAP_ALIGN, (rows * h.ld + shift) * sizeof(float)), 0);
-    h.whole = whole;
-    h.at = h.whole + shift;
-    for (size_t i = 0; i < rows * h.ld; i++)
-        h.at[i] = CANARY;
-    for (size_t r = 0; values != NULL && r < rows; r++)
-        memcpy(h.at + r * h.ld, values + r * cols, cols * sizeof(float));
-    return h;
+    return test_host_make(rows, cols, cols + gap, shift, values);
 }
 
 /* The elements are `values`, and nothing else was written. Frees the array. */
-static void host_check(host *h, const float *values, const char *what)
+static void host_check(test_host *h, const float *values, const char *what)
 {
-    for (size_t r = 0; r < h->rows; r++) {
-        if (memcmp(h->at + r * h->ld, values + r * h->cols, h->cols * sizeof(float)) != 0)
-            fail_msg("%s differs in row %zu", what, r);
-        for (size_t c = h->cols; c < h->ld; c++)
-            assert_true(h->at[r * h->ld + c] == CANARY);
-    }
-    free(h->whole);
+    test_host_check(h, values, what);
+    test_end(h);
 }
 
 /* What the calls with device matrices give, into arrays of the sizes above. */
@@ -86,23 +57,23 @@ static void same_bits(void **state)
         for (size_t shift = 0; shift < 3; shift += 2) {
             clprune_saved *saved = test_new_saved(context, *keep, BATCH, ROWS, COLS);
             const uint64_t before = test_live(context, CLPRUNE_MEMORY_INPUT);
-            host hx = host_make(COUNT * ROWS, COLS, gap, shift, x);
-            host hy = host_make(COUNT * ROWS, COLS, gap, shift, NULL);
-            host hdy = host_make(COUNT * ROWS, OUT, gap, shift, dy);
-            host hdw = host_make(OUT, COLS, gap, shift, dw);
-            host fresh = host_make(OUT, COLS, gap, shift, NULL);
+            test_host *hx = host_make(COUNT * ROWS, COLS, gap, shift, x);
+            test_host *hy = host_make(COUNT * ROWS, COLS, gap, shift, NULL);
+            test_host *hdy = host_make(COUNT * ROWS, OUT, gap, shift, dy);
+            test_host *hdw = host_make(OUT, COLS, gap, shift, dw);
+            test_host *fresh = host_make(OUT, COLS, gap, shift, NULL);
             clprune_saved_set_seed(saved, 99);
-            TEST_OK(clprune_saved_store_host(saved, FIRST, COUNT, hx.at, hx.ld));
-            host_check(&hx, x, "x"); /* and freed: the call has waited */
-            TEST_OK(clprune_saved_restore_host(saved, FIRST, COUNT, hy.at, hy.ld));
-            host_check(&hy, restored, "restored");
+            TEST_OK(clprune_saved_store_host(saved, FIRST, COUNT, hx->at, hx->ld));
+            host_check(hx, x, "x"); /* and freed: the call has waited */
+            TEST_OK(clprune_saved_restore_host(saved, FIRST, COUNT, hy->at, hy->ld));
+            host_check(hy, restored, "restored");
             TEST_OK(clprune_saved_product_tn_host(
-                saved, FIRST, COUNT, OUT, 0.5f, hdy.at, hdy.ld, hdw.at, hdw.ld));
-            host_check(&hdw, first_dw, "dw, beta 0.5");
+                saved, FIRST, COUNT, OUT, 0.5f, hdy->at, hdy->ld, hdw->at, hdw->ld));
+            host_check(hdw, first_dw, "dw, beta 0.5");
             TEST_OK(clprune_saved_product_tn_host(
-                saved, FIRST, COUNT, OUT, 0.0f, hdy.at, hdy.ld, fresh.at, fresh.ld));
-            host_check(&fresh, second_dw, "dw, beta 0");
-            host_check(&hdy, dy, "dy");
+                saved, FIRST, COUNT, OUT, 0.0f, hdy->at, hdy->ld, fresh->at, fresh->ld));
+            host_check(fresh, second_dw, "dw, beta 0");
+            host_check(hdy, dy, "dy");
             assert_int_equal(test_live(context, CLPRUNE_MEMORY_INPUT), before);
         }
 }
@@ -115,15 +86,15 @@ static void kept_on_failure(NO_ROW)
     float *values = test_new_normal(1, X), *dy = test_new_normal(2, DY);
     clprune_saved *saved = test_new_saved(test_context(), keeps[1], BATCH, ROWS, COLS);
     for (size_t gap = 0; gap <= GAP; gap += GAP) {
-        host x = host_make(COUNT * ROWS, COLS, gap, 1, values);
-        host dw = host_make(OUT, COLS, gap, 1, values);
-        TEST_FAILS(clprune_saved_restore_host(saved, FIRST, COUNT, x.at, x.ld), bad, text);
+        test_host *x = host_make(COUNT * ROWS, COLS, gap, 1, values);
+        test_host *dw = host_make(OUT, COLS, gap, 1, values);
+        TEST_FAILS(clprune_saved_restore_host(saved, FIRST, COUNT, x->at, x->ld), bad, text);
         for (int beta = 0; beta < 2; beta++)
             TEST_FAILS(clprune_saved_product_tn_host(
-                           saved, FIRST, COUNT, OUT, (float)beta, dy, OUT, dw.at, dw.ld),
+                           saved, FIRST, COUNT, OUT, (float)beta, dy, OUT, dw->at, dw->ld),
                 bad, text);
-        host_check(&x, values, "x");
-        host_check(&dw, values, "dw");
+        host_check(x, values, "x");
+        host_check(dw, values, "dw");
     }
 }
 

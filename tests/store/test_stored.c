@@ -1,9 +1,6 @@
 /* The list of stored samples against an array of flags. */
-#include <string.h>
-
 #include "nn/store/stored.h"
-#include "support/test_device.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 enum { SAMPLES = 12, STEPS = 20000 };
 

@@ -1,8 +1,5 @@
 #include "support/fault_case.h"
 
-#include <CL/cl.h>
-#include <string.h>
-
 const float *fault_some(unsigned salt)
 {
     static float numbers[FAULT_SOME];

@@ -2,7 +2,6 @@
 #ifndef CLPRUNE_TEST_FAULT_CASE_H
 #define CLPRUNE_TEST_FAULT_CASE_H
 
-#include "clprune/clprune.h"
 #include "support/test_device.h"
 
 enum { FAULT_SOME = 192 };

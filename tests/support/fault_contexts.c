@@ -1,8 +1,4 @@
 /* Cases for contexts, their folder of programs, and plans. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/fault_case.h"
 #include "support/test_folder.h"
 
@@ -17,10 +13,10 @@ static clprune_mat made[2];
 static clprune_context *second;
 static char error_text[4096];
 
-static clprune_status keep_error(clprune_status status)
+static clprune_status keep_error(clprune_status status, const clprune_context *of)
 {
     if (status != CLPRUNE_SUCCESS)
-        (void)strncpy(error_text, clprune_last_error(second), sizeof error_text - 1);
+        (void)strncpy(error_text, clprune_last_error(of), sizeof error_text - 1);
     return status;
 }
 
@@ -67,7 +63,7 @@ static clprune_status call_context(clprune_context *c)
     THEN(fault_checked(
         clprune_context_create(clprune_context_queue(c), &options, &second), &second));
     THEN(use_context(second));
-    return keep_error(status);
+    return keep_error(status, second);
 }
 
 static clprune_status call_own_device(clprune_context *c)
@@ -75,18 +71,15 @@ static clprune_status call_own_device(clprune_context *c)
     (void)c;
     clprune_device_info infos[4];
     size_t count;
-    const clprune_context_options options = {
-        .device = test_device_selection(), .kernels = CLPRUNE_KERNELS_VECTOR};
+    const clprune_context_options options = {.device = test_device_selection(),
+        .kernels = CLPRUNE_KERNELS_VECTOR,
+        .cache_dir = "off"}; /* its programs are built */
     clprune_status status = CLPRUNE_SUCCESS;
     THEN(fault_checked(clprune_context_create(NULL, &options, &second), &second));
     THEN(use_context(second));
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_device_list(4, infos, &count);
-    else
-        return keep_error(status);
     if (status != CLPRUNE_SUCCESS)
-        (void)strncpy(error_text, clprune_last_error(NULL), sizeof error_text - 1);
-    return status;
+        return keep_error(status, second);
+    return keep_error(clprune_device_list(4, infos, &count), NULL);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -114,7 +107,7 @@ static clprune_status call_cached(clprune_context *c)
     THEN(fault_checked(
         clprune_context_create(clprune_context_queue(c), &options, &second), &second));
     THEN(use_context(second));
-    return keep_error(status);
+    return keep_error(status, second);
 }
 
 /* Another context with the same folder computes the same; no file of it is damaged. */
@@ -145,7 +138,7 @@ static void undo_variables(clprune_context *c)
 {
     static const char *const names[] = {"CLPRUNE_CACHE_LIMIT", "CLPRUNE_TUNING", "CLPRUNE_VERBOSE"};
     undo_second(c);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         test_environment(names[i], NULL);
 }
 
@@ -196,18 +189,14 @@ static clprune_status call_plan(clprune_context *c)
     const clprune_context_options options = {.kernels = CLPRUNE_KERNELS_VECTOR};
     clprune_status status = CLPRUNE_SUCCESS;
     THEN(fault_checked(clprune_context_create_dry(&device, &options, &dry), &dry));
-    if (status != CLPRUNE_SUCCESS)
-        return keep_error(status);
     THEN(dry_step());
-    if (status != CLPRUNE_SUCCESS) {
-        (void)strncpy(error_text, clprune_last_error(dry), sizeof error_text - 1);
-        return status;
-    }
+    if (status != CLPRUNE_SUCCESS)
+        return keep_error(status, dry);
     THEN(clprune_context_create(clprune_context_queue(c), &options, &second));
     THEN(clprune_context_use_plan(second, plan));
     THEN(use_context(second));
     THEN(clprune_plan_end_step(second));
-    return keep_error(status);
+    return keep_error(status, second);
 }
 
 static void undo_plan(clprune_context *c)
@@ -266,5 +255,5 @@ static const fault_case cases[] = {
 size_t fault_context_cases(const fault_case **list)
 {
     *list = cases;
-    return sizeof cases / sizeof cases[0];
+    return COUNT_OF(cases);
 }

@@ -39,13 +39,13 @@ static void result_of_function(clprune_context *c, fault_bytes *to)
             fault_add_buffer(to, c, mats[i].buffer, 0, elements_of(&f->mats[i]) * sizeof(float));
     if (f->store == NULL)
         return;
-    const clprune_saved_info info = clprune_saved_describe(*f->store);
+    const clprune_saved_info info = clprune_saved_describe(with.saved);
     fault_add_buffer(to, c, info.buffer, info.offset, info.sizes.bytes);
 }
 
 size_t fault_function_cases(const fault_case **cases)
 {
-    enum { COUNT = sizeof functions / sizeof functions[0] };
+    enum { COUNT = COUNT_OF(functions) };
     static fault_case made[COUNT];
     for (size_t i = 0; i < COUNT; i++)
         made[i] = (fault_case){.name = functions[i].name,

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "support/linker_wrap.h"
+
 static fault_group armed;
 static atomic_uint calls[FAULT_GROUPS];
 static unsigned fail_at;
@@ -94,9 +96,7 @@ static bool fails_at(fault_group group, const char *function, void *place)
 /* WRAP(group, type, failure, function, parameters, arguments, count): on success `count` is
  * evaluated, with `got` the result. */
 #define WRAP(group, type, failure, function, parameters, arguments, count)                         \
-    type __real_##function parameters;                                                             \
-    type __wrap_##function parameters;                                                             \
-    type __wrap_##function parameters                                                              \
+    TEST_WRAP(type, function, parameters)                                                          \
     {                                                                                              \
         if (fails(group, #function))                                                               \
             return failure;                                                                        \
@@ -122,9 +122,7 @@ MEMORY(
 MEMORY(int, ENOMEM, pthread_mutexattr_init, (pthread_mutexattr_t * a), (a), 0)
 
 /* The caller frees its text; the stream itself allocates. */
-FILE *__real_open_memstream(char **text, size_t *size);
-FILE *__wrap_open_memstream(char **text, size_t *size);
-FILE *__wrap_open_memstream(char **text, size_t *size)
+TEST_WRAP(FILE *, open_memstream, (char **text, size_t *size))
 {
     FILE *stream = fails(FAULT_MEMORY, "open_memstream") ? NULL : __real_open_memstream(text, size);
     files += stream != NULL;
@@ -132,9 +130,7 @@ FILE *__wrap_open_memstream(char **text, size_t *size)
     return stream;
 }
 
-void __real_free(void *block);
-void __wrap_free(void *block);
-void __wrap_free(void *block)
+TEST_WRAP(void, free, (void *block))
 {
     blocks -= block != NULL;
     __real_free(block);
@@ -168,9 +164,7 @@ FILES(int, -1, fstat, (int a, struct stat *b), (a, b), 0)
 FILES(int, -1, fstatat, (int a, const char *b, struct stat *c, int d), (a, b, c, d), 0)
 FILES(int, -1, futimens, (int a, const struct timespec *b), (a, b), 0)
 
-int __real_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...)
+TEST_WRAP(int, open, (const char *path, int flags, ...))
 {
     va_list rest;
     va_start(rest, flags);
@@ -184,9 +178,7 @@ int __wrap_open(const char *path, int flags, ...)
 }
 
 /* Locks and flags: an int or a pointer. */
-int __real_fcntl(int file, int command, ...);
-int __wrap_fcntl(int file, int command, ...);
-int __wrap_fcntl(int file, int command, ...)
+TEST_WRAP(int, fcntl, (int file, int command, ...))
 {
     va_list rest;
     va_start(rest, command);
@@ -195,18 +187,14 @@ int __wrap_fcntl(int file, int command, ...)
     return fails(FAULT_FILES, "fcntl") ? -1 : __real_fcntl(file, command, argument);
 }
 
-int __real_close(int file);
-int __wrap_close(int file);
-int __wrap_close(int file)
+TEST_WRAP(int, close, (int file))
 {
     files--;
     const int got = __real_close(file);
     return fails(FAULT_FILES, "close") ? -1 : got;
 }
 
-int __real_closedir(DIR *folder);
-int __wrap_closedir(DIR *folder);
-int __wrap_closedir(DIR *folder)
+TEST_WRAP(int, closedir, (DIR * folder))
 {
     files--;
     return __real_closedir(folder);
@@ -237,9 +225,7 @@ static bool stream_fails_at(FILE *stream, const char *function, void *place)
     stream_fails_at(stream, function, __builtin_return_address(0))
 
 #define STREAM(type, failure, function, parameters, arguments, stream)                             \
-    type __real_##function parameters;                                                             \
-    type __wrap_##function parameters;                                                             \
-    type __wrap_##function parameters                                                              \
+    TEST_WRAP(type, function, parameters)                                                          \
     {                                                                                              \
         return stream_fails(stream, #function) ? (failure) : __real_##function arguments;          \
     }
@@ -274,18 +260,14 @@ int __wrap___fprintf_chk(FILE *stream, int flag, const char *format, ...)
     return got;
 }
 
-int __real_fflush(FILE *stream);
-int __wrap_fflush(FILE *stream);
-int __wrap_fflush(FILE *stream)
+TEST_WRAP(int, fflush, (FILE * stream))
 {
     if (stream != NULL && stream_fails(stream, "fflush"))
         return EOF;
     return __real_fflush(stream);
 }
 
-int __real_fclose(FILE *stream);
-int __wrap_fclose(FILE *stream);
-int __wrap_fclose(FILE *stream)
+TEST_WRAP(int, fclose, (FILE * stream))
 {
     const fault_group group = group_of(stream);
     files--;

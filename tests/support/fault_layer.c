@@ -140,40 +140,35 @@ void fault_alive(fault_objects *counts)
 /* ---- the functions --------------------------------------------------------------------------- */
 
 /* CODE(function, parameters, arguments): functions that return a code.
+ * INFO(function, type, info): those that answer a query.
  * EVENT(function, parameters, arguments, event): those that may also return an event.
  * OBJECT(type, function, parameters, arguments, kind, bytes): those that return an object, and
  * their code by `code`, the last parameter.
  * RETAIN, RELEASE(function, type). */
+#define INFO(function, type, info)                                                                 \
+    CODE(function, (type a, info b, size_t c, void *d, size_t *e), (a, b, c, d, e))
 #define FUNCTIONS                                                                                  \
     CODE(clGetPlatformIDs, (cl_uint a, cl_platform_id * b, cl_uint * c), (a, b, c))                \
-    CODE(clGetPlatformInfo, (cl_platform_id a, cl_platform_info b, size_t c, void *d, size_t *e),  \
-        (a, b, c, d, e))                                                                           \
+    INFO(clGetPlatformInfo, cl_platform_id, cl_platform_info)                                      \
     CODE(clGetDeviceIDs,                                                                           \
         (cl_platform_id a, cl_device_type b, cl_uint c, cl_device_id * d, cl_uint * e),            \
         (a, b, c, d, e))                                                                           \
-    CODE(clGetDeviceInfo, (cl_device_id a, cl_device_info b, size_t c, void *d, size_t *e),        \
-        (a, b, c, d, e))                                                                           \
-    CODE(clGetContextInfo, (cl_context a, cl_context_info b, size_t c, void *d, size_t *e),        \
-        (a, b, c, d, e))                                                                           \
-    CODE(clGetCommandQueueInfo,                                                                    \
-        (cl_command_queue a, cl_command_queue_info b, size_t c, void *d, size_t *e),               \
-        (a, b, c, d, e))                                                                           \
-    CODE(clGetMemObjectInfo, (cl_mem a, cl_mem_info b, size_t c, void *d, size_t *e),              \
-        (a, b, c, d, e))                                                                           \
+    INFO(clGetDeviceInfo, cl_device_id, cl_device_info)                                            \
+    INFO(clGetContextInfo, cl_context, cl_context_info)                                            \
+    INFO(clGetCommandQueueInfo, cl_command_queue, cl_command_queue_info)                           \
+    INFO(clGetMemObjectInfo, cl_mem, cl_mem_info)                                                  \
     CODE(clSetMemObjectDestructorCallback,                                                         \
         (cl_mem a, void(CL_CALLBACK * b)(cl_mem, void *), void *c), (a, b, c))                     \
     CODE(clBuildProgram,                                                                           \
         (cl_program a, cl_uint b, const cl_device_id *c, const char *d,                            \
             void(CL_CALLBACK * e)(cl_program, void *), void *f),                                   \
         (a, b, c, d, e, f))                                                                        \
-    CODE(clGetProgramInfo, (cl_program a, cl_program_info b, size_t c, void *d, size_t *e),        \
-        (a, b, c, d, e))                                                                           \
+    INFO(clGetProgramInfo, cl_program, cl_program_info)                                            \
     CODE(clGetProgramBuildInfo,                                                                    \
         (cl_program a, cl_device_id b, cl_program_build_info c, size_t d, void *e, size_t *f),     \
         (a, b, c, d, e, f))                                                                        \
     CODE(clSetKernelArg, (cl_kernel a, cl_uint b, size_t c, const void *d), (a, b, c, d))          \
-    CODE(clGetKernelInfo, (cl_kernel a, cl_kernel_info b, size_t c, void *d, size_t *e),           \
-        (a, b, c, d, e))                                                                           \
+    INFO(clGetKernelInfo, cl_kernel, cl_kernel_info)                                               \
     CODE(clGetKernelWorkGroupInfo,                                                                 \
         (cl_kernel a, cl_device_id b, cl_kernel_work_group_info c, size_t d, void *e, size_t *f),  \
         (a, b, c, d, e, f))                                                                        \
@@ -214,11 +209,9 @@ void fault_alive(fault_objects *counts)
             const size_t *f, size_t g, size_t h, size_t i, size_t j, const void *k, cl_uint l,     \
             const cl_event *m, cl_event *n),                                                       \
         (a, b, c, d, e, f, g, h, i, j, k, l, m, n), n)                                             \
-    CODE(clGetEventProfilingInfo, (cl_event a, cl_profiling_info b, size_t c, void *d, size_t *e), \
-        (a, b, c, d, e))                                                                           \
+    INFO(clGetEventProfilingInfo, cl_event, cl_profiling_info)                                     \
     CODE(clWaitForEvents, (cl_uint a, const cl_event *b), (a, b))                                  \
-    CODE(clGetEventInfo, (cl_event a, cl_event_info b, size_t c, void *d, size_t *e),              \
-        (a, b, c, d, e))                                                                           \
+    INFO(clGetEventInfo, cl_event, cl_event_info)                                                  \
     CODE(clFlush, (cl_command_queue a), (a))                                                       \
     CODE(clFinish, (cl_command_queue a), (a))                                                      \
     OBJECT(cl_context, clCreateContext,                                                            \

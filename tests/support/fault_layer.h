@@ -23,7 +23,7 @@ typedef const char *fault_fired_fn(void);
 /* Calls since then that could have failed. */
 typedef unsigned fault_calls_fn(void);
 
-/* Objects that the program, or a library of it, created and did not release; buffers also in bytes.
+/* Objects that the program, or a library of it, created and did not release; buffers in bytes too.
  */
 typedef struct fault_objects {
     unsigned contexts, queues, buffers, programs, kernels, events;

@@ -1,8 +1,4 @@
 /* Cases for the functions that create objects, move data and wait. */
-#include <CL/cl.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/fault_case.h"
 #include "support/test_objects.h"
 
@@ -10,33 +6,26 @@ enum { BATCH = 2, TOKENS = 4, ROWS = BATCH * TOKENS, COLS = 24, OUT = 8, MOST = 
 
 /* ---- matrices with values -------------------------------------------------------------------- */
 
-static void set(clprune_context *c, clprune_mat mat, unsigned salt)
-{
-    TEST_OK(clprune_mat_write(c, mat, fault_some(salt)));
-}
-
 /* The operands of most cases: x and y like x, a weight, its gradient, an output. */
 static clprune_mat x, y, w, dw, out, b;
+
+static const struct {
+    clprune_mat *mat;
+    size_t rows, cols;
+} operands[] = {{&x, ROWS, COLS}, {&y, ROWS, COLS}, {&w, OUT, COLS}, {&dw, OUT, COLS},
+    {&out, ROWS, OUT}, {&b, 1, OUT}};
 
 static void open_mats(clprune_context *c, const void *row)
 {
     (void)row;
-    x = test_new_mat(c, ROWS, COLS);
-    y = test_new_mat(c, ROWS, COLS);
-    w = test_new_mat(c, OUT, COLS);
-    dw = test_new_mat(c, OUT, COLS);
-    out = test_new_mat(c, ROWS, OUT);
-    b = test_new_mat(c, 1, OUT);
+    for (size_t i = 0; i < COUNT_OF(operands); i++)
+        *operands[i].mat = test_new_mat(c, operands[i].rows, operands[i].cols);
 }
 
 static void prepare_mats(clprune_context *c)
 {
-    set(c, x, 1);
-    set(c, y, 2);
-    set(c, w, 3);
-    set(c, dw, 4);
-    set(c, out, 5);
-    set(c, b, 6);
+    for (size_t i = 0; i < COUNT_OF(operands); i++)
+        TEST_OK(clprune_mat_write(c, *operands[i].mat, fault_some((unsigned)i + 1)));
 }
 
 static void result_of_mats(clprune_context *c, fault_bytes *to)
@@ -180,13 +169,7 @@ static void close_queues(clprune_context *c)
 static clprune_status call_bsr(
     clprune_context *c, clprune_value_type values, clprune_index_type index)
 {
-    const clprune_bsr_desc desc = {.batch = BATCH,
-        .rows = TOKENS,
-        .cols = COLS,
-        .block = {1, 4},
-        .keep = 9,
-        .value_type = values,
-        .index_type = index};
+    const clprune_bsr_desc desc = {BATCH, TOKENS, COLS, {1, 4}, 9, values, index};
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     THEN(clprune_bsr_size_query(&desc, &sizes));
@@ -525,5 +508,5 @@ static const fault_case cases[] = {{.name = "buffer", .call = call_buffer, .undo
 size_t fault_object_cases(const fault_case **list)
 {
     *list = cases;
-    return sizeof cases / sizeof cases[0];
+    return COUNT_OF(cases);
 }

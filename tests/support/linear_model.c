@@ -1,7 +1,5 @@
 #include "support/linear_model.h"
 
-#include <stdlib.h>
-
 #include "support/test_device.h"
 #include "trainer/base/try.h"
 
@@ -20,14 +18,12 @@ static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
     return (keep_shape){1, 3 * sizes->image * sizes->image};
 }
 
-static const keep_table table = {.entries = entries,
-    .in_block = 0,
-    .count = 1,
-    .shape = shape,
-    .preset_names = preset_names,
-    .presets = presets,
-    .ladder = ladder,
-    .rungs = 1};
+#define TABLE                                                                                      \
+    .entries = entries, .in_block = 0, .count = 1, .shape = shape, .preset_names = preset_names,   \
+    .presets = presets
+
+static const keep_table table = {TABLE, .ladder = ladder, .rungs = 1};
+static const keep_table table_without_ladder = {TABLE};
 
 static const char *settle(trainer_sizes *sizes)
 {
@@ -47,7 +43,7 @@ static void destroy(void *model)
     if (m == NULL)
         return;
     const clprune_mat mats[] = {m->w, m->dw, m->mean, m->ones, m->zero, m->logits, m->log_p};
-    for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
+    for (size_t i = 0; i < COUNT_OF(mats); i++)
         clprune_buffer_release(m->context, mats[i].buffer);
     free(m);
 }
@@ -78,7 +74,7 @@ static clprune_status create(clprune_context *context, const trainer_sizes *size
         {"logits", CLPRUNE_MEMORY_WORKSPACE, batch, classes, &m->logits},
         {"log_p", CLPRUNE_MEMORY_ACTIVATIONS, batch, classes, &m->log_p}};
     clprune_status status = CLPRUNE_SUCCESS;
-    for (size_t i = 0; i < sizeof mats / sizeof *mats && status == CLPRUNE_SUCCESS; i++)
+    for (size_t i = 0; i < COUNT_OF(mats) && status == CLPRUNE_SUCCESS; i++)
         status = clprune_mat_create(
             context, mats[i].category, mats[i].name, mats[i].rows, mats[i].cols, mats[i].mat);
     m->param = (clprune_param){.name = "w", .value = m->w, .grad = m->dw, .decay = true};
@@ -124,7 +120,7 @@ static const trainer_count *counts(void *model, size_t *count)
 static void set_seed(void *model, uint64_t seed)
 {
     linear_model *m = model;
-    if (m->steps < sizeof m->seeds / sizeof m->seeds[0])
+    if (m->steps < COUNT_OF(m->seeds))
         m->seeds[m->steps++] = seed;
 }
 
@@ -171,13 +167,6 @@ static clprune_status backward(
     return clprune_patch_embed_backward_bytes(
         m->context, &m->whole, batch, images, log_p, &(clprune_grads){.dw = m->dw}, NULL);
 }
-
-static const keep_table table_without_ladder = {.entries = entries,
-    .in_block = 0,
-    .count = 1,
-    .shape = shape,
-    .preset_names = preset_names,
-    .presets = presets};
 
 #define MODEL(kept)                                                                                \
     .program = "linear-train", .about = "Trains a linear model.\n", .archs = archs,                \

@@ -1,7 +1,5 @@
 #include "support/test_buffer.h"
 
-#include <string.h>
-
 /* Quiet NaNs; arithmetic does not make these payloads. */
 #define CANARY    0x7fcaca7eu
 #define UNWRITTEN 0x7fc0ffeeu

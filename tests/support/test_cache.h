@@ -2,12 +2,8 @@
 #ifndef CLPRUNE_TEST_CACHE_H
 #define CLPRUNE_TEST_CACHE_H
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "runtime/launch/program_cache.h"
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 
 static const clprune__kernel_def test_fill_kernel = {"products/fill.cl", "fill"};
 
@@ -55,17 +51,15 @@ static inline clprune_cache_stats test_use(const char *dir, test_warnings *seen)
 
 /* A cache folder with one file, and that file's path. */
 typedef struct test_stocked {
-    char base[TEST_PATH];
-    const char *dir, *file;
+    const char *base, *dir, *file;
     unsigned char *content;
     size_t size;
 } test_stocked;
 
 static inline test_stocked test_stock(void)
 {
-    test_stocked s;
+    test_stocked s = {.base = test_folder()};
     char name[TEST_PATH];
-    test_folder_make(s.base);
     s.dir = test_text("%s/cache", s.base);
     const clprune_cache_stats stats = test_use(s.dir, NULL);
     assert_int_equal(stats.builds, 1);

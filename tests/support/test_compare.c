@@ -1,8 +1,5 @@
 #include "support/test_compare.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* Formats the parameters and the device into static text. */
 static const char *describe(const char *format, va_list arguments)
 {
@@ -12,6 +9,13 @@ static const char *describe(const char *format, va_list arguments)
         (void)snprintf(text + used, sizeof text - (size_t)used, "; %s", test_device_label());
     return text;
 }
+
+/* The text of a function's last arguments, behind `parameters`. */
+#define DESCRIBE(text)                                                                             \
+    va_list arguments;                                                                             \
+    va_start(arguments, parameters);                                                               \
+    const char *text = describe(parameters, arguments);                                            \
+    va_end(arguments);
 
 /* The error of an element in units of its bound; infinite for an unexpected NaN or infinity, and
  * where the bound is none. */
@@ -42,10 +46,7 @@ void test_close(const char *what, size_t rows, size_t cols, const float *got, co
     }
     if (bad == 0)
         return;
-    va_list arguments;
-    va_start(arguments, parameters);
-    const char *text = describe(parameters, arguments);
-    va_end(arguments);
+    DESCRIBE(text)
     fail_msg("%s: %zu of %zu elements are off; worst (%zu, %zu) of %zu x %zu: got %.9g, expected "
              "%.17g, error %.3g, bound %.3g\n    %s",
         what, bad, rows * cols, worst / cols, worst % cols, rows, cols, (double)got[worst],
@@ -71,10 +72,7 @@ void test_same_floats(const char *what, size_t rows, size_t cols, const float *g
     uint32_t got_bits, want_bits;
     memcpy(&got_bits, &got[i], sizeof got_bits);
     memcpy(&want_bits, &want[i], sizeof want_bits);
-    va_list arguments;
-    va_start(arguments, parameters);
-    const char *text = describe(parameters, arguments);
-    va_end(arguments);
+    DESCRIBE(text)
     fail_msg("%s: first difference at (%zu, %zu) of %zu x %zu: got %.9g (0x%08x), expected %.9g "
              "(0x%08x)\n    %s",
         what, i / cols, i % cols, rows, cols, (double)got[i], (unsigned)got_bits, (double)want[i],
@@ -87,10 +85,7 @@ void test_same_ints(const char *what, size_t count, const int32_t *got, const in
     const size_t i = first_difference(count, sizeof *got, got, want);
     if (i == count)
         return;
-    va_list arguments;
-    va_start(arguments, parameters);
-    const char *text = describe(parameters, arguments);
-    va_end(arguments);
+    DESCRIBE(text)
     fail_msg("%s: first difference at %zu of %zu: got %ld, expected %ld\n    %s", what, i, count,
         (long)got[i], (long)want[i], text);
 }
@@ -101,10 +96,7 @@ void test_same_bytes(const char *what, size_t count, const unsigned char *got,
     const size_t i = first_difference(count, 1, got, want);
     if (i == count)
         return;
-    va_list arguments;
-    va_start(arguments, parameters);
-    const char *text = describe(parameters, arguments);
-    va_end(arguments);
+    DESCRIBE(text)
     fail_msg("%s: first difference at %zu of %zu: got %u, expected %u\n    %s", what, i, count,
         (unsigned)got[i], (unsigned)want[i], text);
 }

@@ -2,8 +2,6 @@
 #ifndef CLPRUNE_TEST_COMPARE_H
 #define CLPRUNE_TEST_COMPARE_H
 
-#include <math.h>
-
 #include "support/test_device.h"
 
 /* The error bound of a sum of K fp32 products: 2 * sqrt(K) * 2^-24 * sum |a||b|, plus one rounding
@@ -12,21 +10,6 @@ static inline double test_bound(size_t k, double sum_abs, double result)
 {
     return 2 * sqrt((double)k) * 0x1p-24 * sum_abs + 0x1p-24 * fabs(result);
 }
-
-/* Fails the case unless a call that is given `&event` succeeds and sets an event, which is
- * released:
- *
- *     TEST_EVENT(clprune_mat_copy(context, from, to, &event)); */
-#define TEST_EVENT(call)                                                                           \
-    do {                                                                                           \
-        cl_event event = NULL;                                                                     \
-        TEST_OK(call);                                                                             \
-        assert_non_null(event);                                                                    \
-        TEST_CL(clReleaseEvent(event));                                                            \
-    } while (0)
-
-/* The number of elements of an array. */
-#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
 /* Fails unless |got - want| <= bound in every element of a rows x cols matrix; a NaN in `got` fails
  * unless `want` is NaN too. A bound that is not finite allows `want` alone. Prints the worst

@@ -2,12 +2,10 @@
 #ifndef CLPRUNE_TEST_DATASET_H
 #define CLPRUNE_TEST_DATASET_H
 
-#include <math.h>
-#include <string.h>
 #include <sys/stat.h>
 
+#include "support/test.h"
 #include "support/test_fault.h"
-#include "support/test_folder.h"
 #include "trainer/data/dataset.h"
 
 /* Of CIFAR. */

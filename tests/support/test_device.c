@@ -1,9 +1,5 @@
 #include "support/test_device.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "ref/gemm_ref.h"
 #include "support/test_folder.h"
 #include "support/test_memory.h"
@@ -52,13 +48,6 @@ static clprune_context *own_context(clprune_status status, clprune_context *othe
     return other;
 }
 
-clprune_context *test_open(clprune_context_options options)
-{
-    clprune_context *other = NULL;
-    const clprune_status status = test_create(options, &other);
-    return own_context(status, other);
-}
-
 void test_open_fails(cl_command_queue queue, const clprune_context_options *options,
     clprune_status expected, const char *part)
 {
@@ -72,6 +61,12 @@ clprune_context *test_open_on(cl_command_queue queue, const clprune_context_opti
     clprune_context *other = NULL;
     const clprune_status status = clprune_context_create(queue, options, &other);
     return own_context(status, other);
+}
+
+clprune_context *test_open(clprune_context_options options)
+{
+    options.device = selection;
+    return test_open_on(NULL, &options);
 }
 
 clprune_context *test_open_dry(

@@ -19,17 +19,26 @@
 #ifndef CLPRUNE_TEST_DEVICE_H
 #define CLPRUNE_TEST_DEVICE_H
 
+/* What cmocka needs, and what most tests use of the C library. */
 #include <CL/cl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "clprune/clprune.h"
+#include "support/linker_wrap.h"
 #include "support/test_memory.h"
+
+/* The number of elements of an array. */
+#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
 /* The exit status by which CTest knows a skipped test. */
 #define TEST_SKIPPED 77
@@ -42,6 +51,11 @@ typedef struct test_list {
 /* Adds a case; `row` is handed to it as *state and must live until the list has run. */
 void test_add(test_list *list, CMUnitTestFunction run, const void *row, const char *name, ...)
     __attribute__((__format__(__printf__, 4, 5)));
+
+/* Adds a case for each row of an array, with the row's `name` in the text. */
+#define TEST_ADD_EACH(list, run, rows, text)                                                       \
+    for (size_t row_ = 0; row_ < COUNT_OF(rows); row_++)                                           \
+    test_add(list, run, &(rows)[row_], text, (rows)[row_].name)
 
 /* Run the list on each device and family; on each device with its own family; or once without a
  * device. All free the list and return the exit status of main. */
@@ -92,20 +106,28 @@ void test_ok(clprune_status status, const char *call, const char *file, int line
 void test_fails(clprune_status status, const clprune_context *context, clprune_status expected,
     const char *part, const char *call, const char *file, int line);
 
+/* Fails the case unless `text` has `part`. */
+static inline void test_says(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' lacks '%s'", text, part);
+}
+
 /* Fails the case unless a call of OpenCL succeeded. */
 #define TEST_CL(call) assert_int_equal(call, CL_SUCCESS)
 
-/* Defines what the linker puts in the place of a function (--wrap), which __real_... is then:
+/* Fails the case unless a call that is given `&event` succeeds and sets an event, which completes
+ * and is released:
  *
- *     TEST_WRAP(cl_int, clFinish, (cl_command_queue queue))
- *     {
- *         return __real_clFinish(queue);
- *     }
- */
-#define TEST_WRAP(type, function, parameters)                                                      \
-    type __real_##function parameters;                                                             \
-    type __wrap_##function parameters;                                                             \
-    type __wrap_##function parameters
+ *     TEST_EVENT(clprune_mat_copy(context, from, to, &event)); */
+#define TEST_EVENT(call)                                                                           \
+    do {                                                                                           \
+        cl_event event = NULL;                                                                     \
+        TEST_OK(call);                                                                             \
+        assert_non_null(event);                                                                    \
+        TEST_CL(clWaitForEvents(1, &event));                                                       \
+        TEST_CL(clReleaseEvent(event));                                                            \
+    } while (0)
 
 /* The parameter of a case that has no row. */
 #define NO_ROW __attribute__((unused)) void **unused

@@ -2,17 +2,8 @@
 #ifndef CLPRUNE_TEST_FAULT_H
 #define CLPRUNE_TEST_FAULT_H
 
-#include <string.h>
-
 #include "support/test_device.h"
 #include "trainer/base/fault.h"
-
-/* Fails the case unless `text` has `part`. */
-static inline void test_says(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("'%s' lacks '%s'", text, part);
-}
 
 /* Fails the case with the fault's text unless a call succeeded: test_good(call(..., &f), &f). */
 static inline void test_good(bool good, const fault *f)

@@ -2,9 +2,6 @@
 #ifndef CLPRUNE_TEST_FUNCTIONS_H
 #define CLPRUNE_TEST_FUNCTIONS_H
 
-#include <string.h>
-
-#include "clprune/clprune.h"
 #include "nn/layers/activation_private.h"
 #include "nn/norm/batch_norm_private.h"
 #include "support/test_objects.h"
@@ -30,7 +27,7 @@ enum {
 static struct arguments {
     clprune_linear *linear, *token;
     clprune_conv2d *conv;
-    clprune_saved *dense, *pruned, *mean, *quantised, *mask, *code, *pixels;
+    clprune_saved *saved;
     size_t batch, blocks, strides[3];
     clprune_norm norm;
     clprune_bsr bsr; /* its buffers are operands */
@@ -139,10 +136,10 @@ CALL(patch_bytes_back, clprune_patch_embed_backward_bytes(CONTEXT, &patches, BAT
 CALL(max_pool, clprune_max_pool_forward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
 CALL(
     max_pool_back, clprune_max_pool_backward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
-CALL(conv, clprune_conv2d_forward(
-               with.conv, with.batch, image, m[0], m[1], m[2], m[3], with.pixels, EVENT))
+CALL(conv,
+    clprune_conv2d_forward(with.conv, with.batch, image, m[0], m[1], m[2], m[3], with.saved, EVENT))
 CALL(conv_back, clprune_conv2d_backward(
-                    with.conv, with.batch, image, with.pixels, m[0], m[1], grads_of(m + 2), EVENT))
+                    with.conv, with.batch, image, with.saved, m[0], m[1], grads_of(m + 2), EVENT))
 CALL(moments, clprune_batch_norm_moments(CONTEXT, 0, m[0], m[1], m[2], EVENT))
 CALL(merge, clprune__batch_norm_merge(CONTEXT, 0, 7, 2, m[0], m[1], m[2], EVENT))
 CALL(statistics,
@@ -154,47 +151,30 @@ CALL(bn_product, clprune_batch_norm_backward_product(CONTEXT, ROWS, 1,
                      &(clprune_batch_norm_products){
                          .w = m[3], .patch_sum = m[4], .x_product = m[5], .dz_sum = m[6]},
                      m[7], m[8], EVENT))
-CALL(restore_pruned, clprune_saved_restore(with.pruned, 0, with.batch, m[0], EVENT))
-CALL(restore_mask, clprune_saved_restore(with.mask, 0, with.batch, m[0], EVENT))
-CALL(store_mean, clprune_saved_store(with.mean, 0, with.batch, m[0], EVENT))
-CALL(store_code, clprune_saved_store(with.code, 0, with.batch, m[0], EVENT))
-CALL(store_quantised, clprune_saved_store(with.quantised, 0, with.batch, m[0], EVENT))
-CALL(store_pruned, clprune_saved_store(with.pruned, 0, with.batch, m[0], EVENT))
-CALL(tn_pruned, clprune_saved_product_tn(with.pruned, 0, with.batch, 0, m[0], m[1], EVENT))
-CALL(nt_pruned, clprune_saved_product_nt(with.pruned, 0, with.batch, 0, m[0], m[1], EVENT))
-CALL(tn_dense, clprune_saved_product_tn(with.dense, 0, with.batch, 0, m[0], m[1], EVENT))
-CALL(tn_quantised, clprune_saved_product_tn(with.quantised, 0, with.batch, 0, m[0], m[1], EVENT))
-CALL(nt_dense, clprune_saved_product_nt(with.dense, 0, with.batch, 0, m[0], m[1], EVENT))
-CALL(nt_mean, clprune_saved_product_nt(with.mean, 0, with.batch, 0, m[0], m[1], EVENT))
+CALL(restore, clprune_saved_restore(with.saved, 0, with.batch, m[0], EVENT))
+CALL(store, clprune_saved_store(with.saved, 0, with.batch, m[0], EVENT))
+CALL(tn, clprune_saved_product_tn(with.saved, 0, with.batch, 0, m[0], m[1], EVENT))
+CALL(nt, clprune_saved_product_nt(with.saved, 0, with.batch, 0, m[0], m[1], EVENT))
 CALL(activation, clprune_activation_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, with.batch, m[0],
-                     m[1], m[2], with.pruned, EVENT))
+                     m[1], m[2], with.saved, EVENT))
 CALL(activation_back,
-    clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, with.batch, with.pruned, m[0],
+    clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, with.batch, with.saved, m[0],
         &(clprune_grads){.dx = m[1], .db = m[2], .beta = 1}, EVENT))
 CALL(linear,
-    clprune_linear_forward(with.linear, with.batch, m[0], m[1], m[2], m[3], with.dense, EVENT))
+    clprune_linear_forward(with.linear, with.batch, m[0], m[1], m[2], m[3], with.saved, EVENT))
 CALL(linear_back, clprune_linear_backward(
-                      with.linear, with.batch, with.dense, m[0], m[1], grads_of(m + 2), EVENT))
+                      with.linear, with.batch, with.saved, m[0], m[1], grads_of(m + 2), EVENT))
 CALL(rows_back,
-    clprune_linear_backward(with.token, with.batch, with.dense, m[0], m[1], grads_of(m + 2), EVENT))
+    clprune_linear_backward(with.token, with.batch, with.saved, m[0], m[1], grads_of(m + 2), EVENT))
 
 CALL(
-    rows, clprune_linear_forward(with.token, with.batch, m[0], m[1], m[2], m[3], with.dense, EVENT))
-CALL(linear_pruned,
-    clprune_linear_forward(with.linear, with.batch, m[0], m[1], m[2], m[3], with.pruned, EVENT))
-CALL(linear_pruned_back, clprune_linear_backward(with.linear, with.batch, with.pruned, m[0], m[1],
-                             grads_of(m + 2), EVENT))
-CALL(rows_pruned,
-    clprune_linear_forward(with.token, with.batch, m[0], m[1], m[2], m[3], with.pruned, EVENT))
-CALL(rows_pruned_back, clprune_linear_backward(
-                           with.token, with.batch, with.pruned, m[0], m[1], grads_of(m + 2), EVENT))
+    rows, clprune_linear_forward(with.token, with.batch, m[0], m[1], m[2], m[3], with.saved, EVENT))
 CALL(gemm, clprune_gemm(CONTEXT, false, true, 1, 1, m[0], m[1], m[2], EVENT))
 
 CALL(gemm_batched, clprune_gemm_batched(CONTEXT, with.batch, false, true, 1, 1, m[0],
                        with.strides[0], m[1], with.strides[1], m[2], with.strides[2], EVENT))
 
-/* Without a mask all blocks must be kept, which is refused with the same status for another reason.
- */
+/* Without a mask all blocks must be kept: it is refused with the same status for another reason. */
 CALL(pack, clprune_bsr_pack(CONTEXT, m[0], m[4].buffer, bsr_of(m + 1), EVENT))
 CALL(unpack, clprune_bsr_unpack(CONTEXT, bsr_of(m + 1), m[0], EVENT))
 CALL(validate, clprune_bsr_validate(CONTEXT, bsr_of(m)))
@@ -269,31 +249,39 @@ typedef struct operand {
     unsigned may_be; /* bit i: it may alias operand i */
 } operand;
 
+/* Stores, in the form's own way. */
+typedef struct store_kind {
+    clprune_form form;
+    size_t rows, cols;
+} store_kind;
+
+static const store_kind dense = {CLPRUNE_FORM_DENSE, TOKENS, COLS},
+                        pruned = {CLPRUNE_FORM_PRUNED, TOKENS, COLS},
+                        mean = {CLPRUNE_FORM_MEAN, TOKENS, COLS},
+                        quantised = {CLPRUNE_FORM_QUANTISED, TOKENS, COLS},
+                        mask = {CLPRUNE_FORM_MASK, TOKENS, COLS},
+                        codes = {CLPRUNE_FORM_GELU_CODE, TOKENS, COLS},
+                        pixels = {CLPRUNE_FORM_DENSE, PIXELS, CHANNELS};
+
 typedef struct function {
     const char *name;
     clprune_status (*call)(const clprune_mat *m);
     operand mats[MOST];
-    clprune_saved **store; /* the store that it uses, if any */
+    const store_kind *store; /* the store that it uses, if any: with.saved */
 } function;
 
-#define VECTOR(name)                                                                               \
-    {                                                                                              \
-        name, 1, COLS                                                                              \
-    }
-#define OUT_VECTOR(name)                                                                           \
-    {                                                                                              \
-        name, 1, COLS, OUTPUT                                                                      \
-    }
-#define X(name)                                                                                    \
-    {                                                                                              \
-        name, ROWS, COLS                                                                           \
-    }
-#define Y(name, may_be)                                                                            \
-    {                                                                                              \
-        name, ROWS, COLS, OUTPUT, may_be                                                           \
-    }
+/* What follows an operand's name. */
+#define VECTOR         1, COLS
+#define OUT_VECTOR     1, COLS, OUTPUT
+#define WHOLE          ROWS, COLS
+#define RESULT(may_be) ROWS, COLS, OUTPUT, may_be
+
 enum { WORDS = (COLS + 31) / 32 };
-#define BN VECTOR("mean"), VECTOR("inv"), VECTOR("gamma"), VECTOR("beta")
+#define BN                                                                                         \
+    {"mean", VECTOR}, {"inv", VECTOR}, {"gamma", VECTOR},                                          \
+    {                                                                                              \
+        "beta", VECTOR                                                                             \
+    }
 
 /* Images of bytes: four bytes per element of the matrix. */
 #define BYTES                                                                                      \
@@ -360,27 +348,27 @@ static const function functions[] = {
     {"mat_write", call_mat_write, {{"mat", ROWS, COLS, OUTPUT | OPTIONAL | FREE}}},
     {"mat_read", call_mat_read, {{"mat", ROWS, COLS, OPTIONAL | FREE}}},
     {"mat_fill", call_mat_fill, {{"mat", ROWS, COLS, OUTPUT | OPTIONAL | FREE}}},
-    {"mat_copy", call_mat_copy, {{"from", ROWS, COLS, FREE}, Y("to", 0)}},
+    {"mat_copy", call_mat_copy, {{"from", ROWS, COLS, FREE}, {"to", RESULT(0)}}},
     {"affine_forward", call_affine,
-        {{"x", ROWS, COLS, FREE}, VECTOR("alpha"), VECTOR("beta"), Y("y", 1)}},
+        {{"x", ROWS, COLS, FREE}, {"alpha", VECTOR}, {"beta", VECTOR}, {"y", RESULT(1)}}},
     {"affine_backward", call_affine_back,
-        {{"x", ROWS, COLS, FREE}, VECTOR("alpha"), X("dy"), Y("dx", 1 << 2), OUT_VECTOR("dalpha"),
-            OUT_VECTOR("dbeta")}},
+        {{"x", ROWS, COLS, FREE}, {"alpha", VECTOR}, {"dy", WHOLE}, {"dx", RESULT(1 << 2)},
+            {"dalpha", OUT_VECTOR}, {"dbeta", OUT_VECTOR}}},
     {"affine_backward, added", call_affine_add,
-        {{"x", ROWS, COLS, FREE}, VECTOR("alpha"), X("dy"), Y("dx", 0), OUT_VECTOR("dalpha"),
-            OUT_VECTOR("dbeta")}},
+        {{"x", ROWS, COLS, FREE}, {"alpha", VECTOR}, {"dy", WHOLE}, {"dx", RESULT(0)},
+            {"dalpha", OUT_VECTOR}, {"dbeta", OUT_VECTOR}}},
     {"affine_weights", call_affine_weights,
-        {VECTOR("alpha"), {"w", OUT, COLS, FREE}, {"scaled", OUT, COLS, OUTPUT, 1 << 1}}},
-    {"affine_centre", call_affine_centre, {VECTOR("centre"), {"x", ROWS, COLS, OUTPUT | FREE}}},
+        {{"alpha", VECTOR}, {"w", OUT, COLS, FREE}, {"scaled", OUT, COLS, OUTPUT, 1 << 1}}},
+    {"affine_centre", call_affine_centre, {{"centre", VECTOR}, {"x", ROWS, COLS, OUTPUT | FREE}}},
     {"affine_backward_product", call_affine_product,
-        {{"w", OUT, COLS, FREE}, VECTOR("alpha"), VECTOR("beta"), VECTOR("centre"),
-            {"sums", 1, OUT}, {"dw", OUT, COLS, OUTPUT}, OUT_VECTOR("dalpha"),
-            OUT_VECTOR("dbeta")}},
+        {{"w", OUT, COLS, FREE}, {"alpha", VECTOR}, {"beta", VECTOR}, {"centre", VECTOR},
+            {"sums", 1, OUT}, {"dw", OUT, COLS, OUTPUT}, {"dalpha", OUT_VECTOR},
+            {"dbeta", OUT_VECTOR}}},
     {"layerscale_forward", call_layerscale,
-        {{"x", ROWS, COLS, FREE}, X("t"), VECTOR("ls"), Y("y", 3)}},
+        {{"x", ROWS, COLS, FREE}, {"t", WHOLE}, {"ls", VECTOR}, {"y", RESULT(3)}}},
     {"layerscale_backward", call_layerscale_back,
-        {{"t", ROWS, COLS, FREE}, VECTOR("ls"), X("dy"), Y("dt", 1), OUT_VECTOR("dls"),
-            {"db", 1, COLS, OUTPUT | OPTIONAL},
+        {{"t", ROWS, COLS, FREE}, {"ls", VECTOR}, {"dy", WHOLE}, {"dt", RESULT(1)},
+            {"dls", OUT_VECTOR}, {"db", 1, COLS, OUTPUT | OPTIONAL},
             {"db_tokens", 1, TOKENS, OUTPUT | OPTIONAL | FREE_COLS}}},
     {"layerscale_weights", call_layerscale_weights,
         {{"ls", 1, OUT}, {"w", OUT, COLS, FREE}, {"scaled", OUT, COLS, OUTPUT, 1 << 1}}},
@@ -388,32 +376,34 @@ static const function functions[] = {
         {{"w", OUT, COLS, FREE}, {"b", 1, OUT}, {"ls", 1, OUT}, {"dls", 1, OUT, OUTPUT},
             {"dw", OUT, COLS, OUTPUT}, {"db", 1, OUT, OUTPUT}}},
     {"relu_forward", call_relu,
-        {{"x", ROWS, COLS, FREE}, {"b", 1, COLS, OPTIONAL}, Y("y", 1),
+        {{"x", ROWS, COLS, FREE}, {"b", 1, COLS, OPTIONAL}, {"y", RESULT(1)},
             {"mask", ROWS, WORDS, OUTPUT | OPTIONAL}}},
     {"relu_backward", call_relu_back,
-        {{"dy", ROWS, COLS, FREE}, {"mask", ROWS, WORDS}, Y("dx", 1),
+        {{"dy", ROWS, COLS, FREE}, {"mask", ROWS, WORDS}, {"dx", RESULT(1)},
             {"db", 1, COLS, OUTPUT | OPTIONAL}}},
     {"gelu_forward", call_gelu,
-        {{"h", ROWS, COLS, OUTPUT | FREE}, {"b", 1, COLS, OPTIONAL}, Y("g", 1)}},
+        {{"h", ROWS, COLS, OUTPUT | FREE}, {"b", 1, COLS, OPTIONAL}, {"g", RESULT(1)}}},
     {"gelu_backward", call_gelu_back,
-        {{"h", ROWS, COLS, FREE}, X("dg"), Y("dh", 3), {"db", 1, COLS, OUTPUT | OPTIONAL}}},
+        {{"h", ROWS, COLS, FREE}, {"dg", WHOLE}, {"dh", RESULT(3)},
+            {"db", 1, COLS, OUTPUT | OPTIONAL}}},
     {"gelu_backward_recompute", call_gelu_again,
-        {{"h", ROWS, COLS, FREE}, X("dg"), Y("g", 1), Y("dh", 2),
+        {{"h", ROWS, COLS, FREE}, {"dg", WHOLE}, {"g", RESULT(1)}, {"dh", RESULT(2)},
             {"db", 1, COLS, OUTPUT | OPTIONAL}}},
     {"gelu_code_forward", call_gelu_code,
-        {{"h", ROWS, COLS, OUTPUT | FREE}, {"b", 1, COLS, OPTIONAL}, Y("g", 1),
+        {{"h", ROWS, COLS, OUTPUT | FREE}, {"b", 1, COLS, OPTIONAL}, {"g", RESULT(1)},
             {"codes", ROWS, COLS / 8, OUTPUT}}},
     {"gelu_code_backward", call_gelu_code_back,
-        {{"dg", ROWS, COLS, FREE}, {"codes", ROWS, COLS / 8}, Y("dh", 1),
+        {{"dg", ROWS, COLS, FREE}, {"codes", ROWS, COLS / 8}, {"dh", RESULT(1)},
             {"db", 1, COLS, OUTPUT | OPTIONAL}}},
     {"token_mean_forward", call_token_mean,
         {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
-    {"token_mean_backward", call_token_mean_back, {{"dy", BATCH, COLS, FREE_COLS}, Y("dx", 0)}},
+    {"token_mean_backward", call_token_mean_back,
+        {{"dy", BATCH, COLS, FREE_COLS}, {"dx", RESULT(0)}}},
     {"cross_entropy_forward", call_cross_entropy,
-        {{"logits", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, Y("log_p", 1),
+        {{"logits", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, {"log_p", RESULT(1)},
             {"loss", ROWS, 1, OUTPUT}, {"hit", ROWS, 1, OUTPUT | OPTIONAL}}},
     {"cross_entropy_backward", call_cross_entropy_back,
-        {{"log_p", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, Y("dlogits", 1)}},
+        {{"log_p", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, {"dlogits", RESULT(1)}}},
     {"patch_embed_forward", call_patch,
         {{"images", BATCH, CHANNELS *PIXELS}, {"w", OUT, CHANNELS * 4}, {"b", 1, OUT},
             {"y", BATCH *PIXELS / 4, OUT, OUTPUT}}},
@@ -442,94 +432,94 @@ static const function functions[] = {
     {"conv2d_forward", call_conv,
         {{"x", BATCH *PIXELS, CHANNELS}, {"w", OUT, TAPS *CHANNELS}, {"b", 1, OUT, OPTIONAL},
             {"y", CONV_ROWS, OUT, OUTPUT | APART}},
-        &with.pixels},
+        &pixels},
     {"conv2d_backward", call_conv_back,
         {{"dy", CONV_ROWS, OUT}, {"w", OUT, TAPS *CHANNELS},
             {"dx", BATCH *PIXELS, CHANNELS, OUTPUT | OPTIONAL | APART},
             {"dw", OUT, TAPS *CHANNELS, OUTPUT | OPTIONAL | APART},
             {"db", 1, OUT, OUTPUT | OPTIONAL | APART}},
-        &with.pixels},
+        &pixels},
     {"batch_norm_moments", call_moments,
-        {{"x", ROWS, COLS, FREE}, OUT_VECTOR("mean"), OUT_VECTOR("m2")}},
+        {{"x", ROWS, COLS, FREE}, {"mean", OUT_VECTOR}, {"m2", OUT_VECTOR}}},
     {"batch_norm_merge", call_merge,
-        {{"partial", 8, COLS}, {"mean", 1, COLS, OUTPUT | FREE_COLS}, OUT_VECTOR("m2")}},
+        {{"partial", 8, COLS}, {"mean", 1, COLS, OUTPUT | FREE_COLS}, {"m2", OUT_VECTOR}}},
     {"batch_norm_statistics", call_statistics,
-        {{"mean", 1, COLS, FREE_COLS}, VECTOR("m2"), {"inv", 1, COLS, OUTPUT, 2},
-            OUT_VECTOR("running->mean"), OUT_VECTOR("running->var")}},
+        {{"mean", 1, COLS, FREE_COLS}, {"m2", VECTOR}, {"inv", 1, COLS, OUTPUT, 2},
+            {"running->mean", OUT_VECTOR}, {"running->var", OUT_VECTOR}}},
     {"batch_norm_inverse", call_inverse,
         {{"var", 1, COLS, FREE_COLS}, {"inv", 1, COLS, OUTPUT, 1}}},
     {"batch_norm_forward", call_batch_norm,
-        {BN, {"x", ROWS, COLS, FREE}, {"residual", ROWS, COLS, OPTIONAL}, Y("y", 3 << 4),
+        {BN, {"x", ROWS, COLS, FREE}, {"residual", ROWS, COLS, OPTIONAL}, {"y", RESULT(3 << 4)},
             {"mask", ROWS, WORDS, OUTPUT | OPTIONAL}}},
     {"batch_norm_forward_gated", call_gated,
         {BN, {"x", ROWS, COLS, FREE}, {"residual", ROWS, COLS, OPTIONAL}, {"mask", ROWS, WORDS},
-            Y("y", 3 << 4)}},
+            {"y", RESULT(3 << 4)}}},
     {"batch_norm_backward_sums", call_bn_sums,
-        {BN, {"x", ROWS, COLS, FREE}, X("dy"), {"mask", ROWS, WORDS, OPTIONAL},
+        {BN, {"x", ROWS, COLS, FREE}, {"dy", WHOLE}, {"mask", ROWS, WORDS, OPTIONAL},
             {"dz", ROWS, COLS, OUTPUT | OPTIONAL, 1 << 5}, {"sums", 2, COLS, OUTPUT},
-            OUT_VECTOR("dgamma"), OUT_VECTOR("dbeta")}},
+            {"dgamma", OUT_VECTOR}, {"dbeta", OUT_VECTOR}}},
     {"batch_norm_backward_input", call_bn_input,
-        {BN, {"x", ROWS, COLS, FREE}, X("dy"), {"mask", ROWS, WORDS, OPTIONAL}, {"sums", 2, COLS},
-            Y("dx", 3 << 4)}},
+        {BN, {"x", ROWS, COLS, FREE}, {"dy", WHOLE}, {"mask", ROWS, WORDS, OPTIONAL},
+            {"sums", 2, COLS}, {"dx", RESULT(3 << 4)}}},
     {"batch_norm_backward_product", call_bn_product,
         {{"mean", 1, OUT}, {"inv", 1, OUT}, {"gamma", 1, OUT}, {"w", OUT, COLS, FREE},
-            VECTOR("patch_sum"), {"x_product", OUT, COLS}, {"dz_sum", 1, OUT},
+            {"patch_sum", VECTOR}, {"x_product", OUT, COLS}, {"dz_sum", 1, OUT},
             {"dw", OUT, COLS, OUTPUT}, {"dgamma", 1, OUT, OUTPUT}}},
     {"token_mix_backward", call_token_mix,
-        {{"x", ROWS, COLS, FREE_COLS}, VECTOR("alpha"), VECTOR("beta"), {"w", TOKENS, TOKENS, FREE},
-            {"b", 1, TOKENS}, VECTOR("ls"), Y("dx", 0), Y("work", 0), OUT_VECTOR("dalpha"),
-            OUT_VECTOR("dbeta"), {"dw", TOKENS, TOKENS, OUTPUT}, {"db", 1, TOKENS, OUTPUT},
-            OUT_VECTOR("dls")}},
+        {{"x", ROWS, COLS, FREE_COLS}, {"alpha", VECTOR}, {"beta", VECTOR},
+            {"w", TOKENS, TOKENS, FREE}, {"b", 1, TOKENS}, {"ls", VECTOR}, {"dx", RESULT(0)},
+            {"work", RESULT(0)}, {"dalpha", OUT_VECTOR}, {"dbeta", OUT_VECTOR},
+            {"dw", TOKENS, TOKENS, OUTPUT}, {"db", 1, TOKENS, OUTPUT}, {"dls", OUT_VECTOR}}},
     {"optimizer_create", call_optimizer,
         {{"value", ROWS, COLS, OUTPUT | FREE}, {"gradient", ROWS, COLS, OUTPUT},
             {"value", OUT, COLS, OUTPUT | FREE}, {"gradient", OUT, COLS, OUTPUT}}},
     {"optimizer_clip", call_clip,
         {{"value", ROWS, COLS, OUTPUT | FREE}, {"gradient", ROWS, COLS, OUTPUT},
             {"norm", 1, 1, OUTPUT | OPTIONAL}}},
-    {"saved_restore, pruned", call_restore_pruned, {{"x", ROWS, COLS, APART}}, &with.pruned},
-    {"saved_restore, mask", call_restore_mask, {{"x", ROWS, COLS, APART}}, &with.mask},
-    {"saved_store, mean", call_store_mean, {{"x", ROWS, COLS, APART}}, &with.mean},
-    {"saved_store, GELU code", call_store_code, {{"x", ROWS, COLS, APART}}, &with.code},
-    {"saved_store, quantised", call_store_quantised, {{"x", ROWS, COLS, APART}}, &with.quantised},
-    {"saved_store, pruned", call_store_pruned, {{"x", ROWS, COLS, APART}}, &with.pruned},
-    {"saved_product_tn, dense", call_tn_dense, TN, &with.dense},
-    {"saved_product_tn, quantised", call_tn_quantised, TN, &with.quantised},
-    {"saved_product_tn, pruned", call_tn_pruned, TN, &with.pruned},
-    {"saved_product_nt, dense", call_nt_dense, NT, &with.dense},
-    {"saved_product_nt, mean", call_nt_mean, NT, &with.mean},
-    {"saved_product_nt, pruned", call_nt_pruned, NT, &with.pruned},
+    {"saved_restore, pruned", call_restore, {{"x", ROWS, COLS, APART}}, &pruned},
+    {"saved_restore, mask", call_restore, {{"x", ROWS, COLS, APART}}, &mask},
+    {"saved_store, mean", call_store, {{"x", ROWS, COLS, APART}}, &mean},
+    {"saved_store, GELU code", call_store, {{"x", ROWS, COLS, APART}}, &codes},
+    {"saved_store, quantised", call_store, {{"x", ROWS, COLS, APART}}, &quantised},
+    {"saved_store, pruned", call_store, {{"x", ROWS, COLS, APART}}, &pruned},
+    {"saved_product_tn, dense", call_tn, TN, &dense},
+    {"saved_product_tn, quantised", call_tn, TN, &quantised},
+    {"saved_product_tn, pruned", call_tn, TN, &pruned},
+    {"saved_product_nt, dense", call_nt, NT, &dense},
+    {"saved_product_nt, mean", call_nt, NT, &mean},
+    {"saved_product_nt, pruned", call_nt, NT, &pruned},
     {"activation_forward", call_activation,
         {{"x", ROWS, COLS, OUTPUT | APART | RENAMED}, {"b", 1, COLS, OPTIONAL},
             {"y", ROWS, COLS, OUTPUT | APART | RENAMED}},
-        &with.pruned},
+        &pruned},
     {"activation_backward", call_activation_back,
-        {X("dy"), {"dx", ROWS, COLS, OUTPUT | APART, 1},
+        {{"dy", WHOLE}, {"dx", ROWS, COLS, OUTPUT | APART, 1},
             {"db", 1, COLS, OUTPUT | OPTIONAL | APART}},
-        &with.pruned},
-    {"linear_forward", call_linear, FEATURES, &with.dense},
-    {"linear_forward, pruned", call_linear_pruned, FEATURES, &with.pruned},
-    {"linear_backward", call_linear_back, FEATURES_BACK, &with.dense},
-    {"linear_backward, pruned", call_linear_pruned_back, FEATURES_BACK, &with.pruned},
-    {"linear_forward, rows", call_rows, TOKEN_ROWS, &with.dense},
-    {"linear_forward, rows, pruned", call_rows_pruned, TOKEN_ROWS, &with.pruned},
-    {"linear_backward, rows", call_rows_back, TOKEN_ROWS_BACK, &with.dense},
-    {"linear_backward, rows, pruned", call_rows_pruned_back, TOKEN_ROWS_BACK, &with.pruned},
+        &pruned},
+    {"linear_forward", call_linear, FEATURES, &dense},
+    {"linear_forward, pruned", call_linear, FEATURES, &pruned},
+    {"linear_backward", call_linear_back, FEATURES_BACK, &dense},
+    {"linear_backward, pruned", call_linear_back, FEATURES_BACK, &pruned},
+    {"linear_forward, rows", call_rows, TOKEN_ROWS, &dense},
+    {"linear_forward, rows, pruned", call_rows, TOKEN_ROWS, &pruned},
+    {"linear_backward, rows", call_rows_back, TOKEN_ROWS_BACK, &dense},
+    {"linear_backward, rows, pruned", call_rows_back, TOKEN_ROWS_BACK, &pruned},
     {"gemm", call_gemm,
         {{"a", ROWS, COLS, FREE_COLS}, {"b", OUT, COLS}, {"c", ROWS, OUT, OUTPUT | FREE}}},
     {"gemm_batched", call_gemm_batched,
         {{"a", TOKENS, COLS, FREE_COLS | SAMPLES}, {"b", OUT, COLS, SAMPLES},
             {"c", TOKENS, OUT, OUTPUT | FREE | SAMPLES}}},
-    {"bsr_pack", call_pack, {X("x"), BSR(OUTPUT), {"mask", 1, MASK, BUFFER}}},
-    {"bsr_unpack", call_unpack, {Y("y", 0), BSR(0)}},
+    {"bsr_pack", call_pack, {{"x", WHOLE}, BSR(OUTPUT), {"mask", 1, MASK, BUFFER}}},
+    {"bsr_unpack", call_unpack, {{"y", RESULT(0)}, BSR(0)}},
     {"bsr_validate", call_validate, {BSR(OUTPUT)}},
-    {"prune", call_prune, {X("x"), BSR(OUTPUT)}},
-    {"prune, largest", call_prune_largest, {X("x"), BSR(OUTPUT)}},
+    {"prune", call_prune, {{"x", WHOLE}, BSR(OUTPUT)}},
+    {"prune, largest", call_prune_largest, {{"x", WHOLE}, BSR(OUTPUT)}},
     {"bspmm_tn", call_bspmm_tn,
         {{"dy", ROWS, OUT, FREE_COLS}, BSR(0), {"dw", OUT, COLS, OUTPUT | FREE_ROWS}}},
     {"bspmm_nt", call_bspmm_nt,
         {{"dy", BATCH *OUT, COLS}, BSR(0), {"dw", OUT, TOKENS, OUTPUT | FREE_ROWS}}},
     {"bspmm_nn", call_bspmm_nn, {{"w", COLS, OUT, FREE_COLS}, BSR(0), {"y", ROWS, OUT, OUTPUT}}},
-    {"prune_score", call_score, {X("x"), {"scores", 1, ROWS *COLS / 4, OUTPUT | BUFFER}}},
+    {"prune_score", call_score, {{"x", WHOLE}, {"scores", 1, ROWS *COLS / 4, OUTPUT | BUFFER}}},
     {"prune_select", call_select,
         {{"scores", 1, ROWS *COLS / 4, BUFFER}, {"mask", 1, MASK, OUTPUT | BUFFER}}},
 };
@@ -590,10 +580,11 @@ static void fill_operand(const operand *o, unsigned salt, float *to)
 enum { STORE_BYTES = 8192 }; /* of a store's region, which begins at its half */
 
 /* A store in a buffer of its own, with something in it. */
-static clprune_saved *open_store(clprune_form form, size_t rows, size_t cols)
+static clprune_saved *open_store(const store_kind *kind)
 {
+    const size_t rows = kind->rows, cols = kind->cols;
     const operand x = {.name = "x", .rows = BATCH * rows, .cols = cols};
-    const clprune_keep keep = {.form = form, .block = {1, 4}, .sparsity = 0.5f, .bits = 4};
+    const clprune_keep keep = {.form = kind->form, .block = {1, 4}, .sparsity = 0.5f, .bits = 4};
     const clprune_mat none = CLPRUNE_NO_MAT;
     float values[BATCH * PIXELS * COLS];
     clprune_saved *made = NULL;
@@ -606,7 +597,7 @@ static clprune_saved *open_store(clprune_form form, size_t rows, size_t cols)
     TEST_OK(clprune_saved_create_in(
         CONTEXT, &keep, BATCH, rows, cols, all.buffer, STORE_BYTES, STORE_BYTES, &made));
     test_own_saved(CONTEXT, made);
-    if (form == CLPRUNE_FORM_MASK)
+    if (kind->form == CLPRUNE_FORM_MASK)
         TEST_OK(clprune_activation_forward(
             CONTEXT, CLPRUNE_ACTIVATION_RELU, 0, BATCH, from, none, from, made, NULL));
     else
@@ -617,17 +608,6 @@ static clprune_saved *open_store(clprune_form form, size_t rows, size_t cols)
 /* Good arguments of a function besides its operands, in `in`, with which they end. */
 static void open_arguments(clprune_context *in, const function *f)
 {
-    const struct {
-        clprune_saved **store;
-        clprune_form form;
-        size_t rows, cols;
-    } stores[] = {{&with.dense, CLPRUNE_FORM_DENSE, TOKENS, COLS},
-        {&with.pruned, CLPRUNE_FORM_PRUNED, TOKENS, COLS},
-        {&with.mean, CLPRUNE_FORM_MEAN, TOKENS, COLS},
-        {&with.quantised, CLPRUNE_FORM_QUANTISED, TOKENS, COLS},
-        {&with.mask, CLPRUNE_FORM_MASK, TOKENS, COLS},
-        {&with.code, CLPRUNE_FORM_GELU_CODE, TOKENS, COLS},
-        {&with.pixels, CLPRUNE_FORM_DENSE, PIXELS, CHANNELS}};
     context = in;
     memset(&with, 0, sizeof with);
     with.linear = test_new_linear(in, (clprune_linear_desc){.in = COLS, .out = OUT});
@@ -641,9 +621,8 @@ static void open_arguments(clprune_context *in, const function *f)
     with.strides[1] = OUT * COLS;
     with.strides[2] = TOKENS * OUT;
     with.bsr.desc = (clprune_bsr_desc){BATCH, TOKENS, COLS, {1, 4}, KEPT};
-    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
-        if (f->store == stores[i].store)
-            *f->store = open_store(stores[i].form, stores[i].rows, stores[i].cols);
+    if (f->store != NULL)
+        with.saved = open_store(f->store);
 }
 
 #endif

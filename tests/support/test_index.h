@@ -2,12 +2,8 @@
 #ifndef CLPRUNE_TEST_INDEX_H
 #define CLPRUNE_TEST_INDEX_H
 
-#include <string.h>
-
 #include "ref/bsr_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 /* The number of index types; SMALLEST is not counted. */
 enum { TEST_INDEXES = 2 };

@@ -1,9 +1,5 @@
 #include "support/test_layer.h"
 
-#include <stdio.h>
-
-#include "clprune/linear.h"
-
 /* ---- one case and one shape ---- */
 
 /* Operands on the host: inputs, and what the first call gave. */
@@ -92,8 +88,8 @@ static problem problem_new(const layer_case *c, const void *shape)
             .cols = p.size[i].cols,
             .count = elements(&p, i)};
         if (is(&p, i, LAYER_OUT)) {
-            p.data[i].want = layer_new(elements(&p, i));
-            p.data[i].bound = layer_new(elements(&p, i));
+            p.data[i].want = test_doubles(elements(&p, i));
+            p.data[i].bound = test_doubles(elements(&p, i));
         }
     }
     return p;
@@ -250,7 +246,7 @@ static unsigned next_subset(unsigned subset, unsigned set)
 static void check_betas(problem *p, unsigned absent, way in_place)
 {
     static const float betas[] = {0.5f, 1, -2};
-    for (size_t b = 0; b < sizeof betas / sizeof betas[0]; b++) {
+    for (size_t b = 0; b < COUNT_OF(betas); b++) {
         const size_t mark = test_mark();
         way w = b == 1 ? in_place : way_new("with beta", absent);
         w.beta = betas[b];
@@ -342,7 +338,7 @@ void layer_add_one(test_list *list, const layer_case *c, const void *shape, cons
     va_start(arguments, text);
     (void)vsnprintf(name, sizeof name, text, arguments);
     va_end(arguments);
-    if (used == sizeof rows / sizeof rows[0])
+    if (used == COUNT_OF(rows))
         abort();
     rows[used] = (case_row){c, shape};
     test_add(list, run_case, &rows[used++], "%s %s", c->name, name);
@@ -442,7 +438,7 @@ void layer_slopes_of(
         if (is(&l.p, i, LAYER_IN))
             set_input(&l.p, i, make_values(o, shape, count, 11 + i));
         if (is(&l.p, i, LAYER_OUT) && find(backward, LAYER_IN, "d", o->name) < LAYER_MOST)
-            dy = l.weight[i] = test_new_normal(21 + i, count);
+            dy = l.weight[i] = make_values(o, shape, count, 21 + i);
         gradient_of[i] = find(backward, LAYER_OUT, "d", o->name);
         if (is(&l.p, i, LAYER_IN) && (gradient_of[i] < LAYER_MOST || is(&l.p, i, LAYER_RESIDUAL))) {
             l.param[l.params++] = i;
@@ -450,7 +446,8 @@ void layer_slopes_of(
         }
     }
     assert_true(l.params > 0);
-    double *theta = layer_new(l.total), *grad = layer_new(l.total), *device = layer_new(l.total);
+    double *theta = test_doubles(l.total), *grad = test_doubles(l.total),
+           *device = test_doubles(l.total);
     size_t at = 0;
     for (size_t i = 0; i < l.params; i++) {
         memcpy(theta + at, l.p.data[l.param[i]].in, elements(&l.p, l.param[i]) * sizeof *theta);
@@ -517,10 +514,22 @@ layer_size layer_column(const void *shape)
     return (layer_size){1, ((const layer_shape *)shape)->rows, 0};
 }
 
+enum { LINEAR_ROWS = 11 };
+
+layer_size layer_linear_x(const void *shape)
+{
+    return (layer_size){LINEAR_ROWS, ((const layer_shape *)shape)->cols, 0};
+}
+
+layer_size layer_linear_y(const void *shape)
+{
+    return (layer_size){LINEAR_ROWS, ((const layer_shape *)shape)->rows, 0};
+}
+
 size_t layer_tokens(size_t rows)
 {
     static const size_t some[] = {100, 75, 12, 8, 7};
-    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(some); i++)
         if (rows % some[i] == 0)
             return some[i];
     return 1;
@@ -543,7 +552,7 @@ void layer_set_token_sums(
     const layer_data *to, size_t rows, size_t cols, const double *values, const double *bounds)
 {
     const size_t tokens = to->cols;
-    double *sum = layer_new(tokens), *size = layer_new(tokens), *off = layer_new(tokens);
+    double *sum = test_doubles(tokens), *size = test_doubles(tokens), *off = test_doubles(tokens);
     for (size_t i = 0; i < rows * cols; i++) {
         const size_t q = i / cols % tokens;
         sum[q] += values[i];
@@ -563,7 +572,7 @@ void layer_set_sums(const layer_data *to, size_t rows, const double *values, con
 
 void layer_set_dots(const layer_data *to, size_t rows, const double *a, const double *b)
 {
-    double *products = layer_new(rows * to->cols);
+    double *products = test_doubles(rows * to->cols);
     for (size_t i = 0; i < rows * to->cols; i++)
         products[i] = a[i] * b[i];
     layer_set_sums(to, rows, products, NULL);
@@ -578,7 +587,7 @@ double *layer_new(size_t count)
 
 double *layer_widen(size_t count, const float *values)
 {
-    double *wide = layer_new(count);
+    double *wide = test_doubles(count);
     for (size_t i = 0; i < count; i++)
         wide[i] = (double)values[i];
     return wide;
@@ -650,7 +659,7 @@ void layer_same_bias_gradient(const test_mat *dy, const test_mat *db)
 void layer_slopes(const char *what, layer_function f, void *user, size_t count, const double *x,
     const double *grad, double step, double tolerance)
 {
-    double *moved = layer_new(count);
+    double *moved = test_doubles(count);
     for (uint64_t trial = 0; trial < 3; trial++) {
         const float *v = test_new_normal(900 + trial, count);
         double slope = 0, size = 0;

@@ -17,12 +17,7 @@
 #ifndef CLPRUNE_TEST_LAYER_H
 #define CLPRUNE_TEST_LAYER_H
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 /* ---- the described case ---- */
 
@@ -31,6 +26,14 @@ typedef struct layer_size {
     size_t gap; /* ld - cols in the first call; others and those of other operands are a little
                    larger */
 } layer_size;
+
+/* A function of a shape of some type, s. */
+#define LAYER_SIZE(name, type, rows, cols, gap)                                                    \
+    static layer_size name(const void *shape_of)                                                   \
+    {                                                                                              \
+        const type *s = shape_of;                                                                  \
+        return (layer_size){rows, cols, gap};                                                      \
+    }
 
 /* What an operand is. IN | OUT: an input that is overwritten. Of outputs: SUM takes the argument
  * beta, NEAR is a sum whose last rounding differs with beta, BITS are words of 32 bits, CHECKED is
@@ -57,7 +60,8 @@ typedef struct layer_operand {
     unsigned role;
     layer_size (*size)(const void *shape);
     unsigned over;   /* bit i: this output may lie in the place of operand i */
-    float low, high; /* of an input's uniform values; both 0: they are normal */
+    float low, high; /* of uniform values; both 0: they are normal. Of an output: of its weights in
+                        the loss of layer_slopes_of */
     void (*change)(const void *shape, size_t count, float *values); /* these values; or NULL */
 } layer_operand;
 
@@ -77,6 +81,17 @@ typedef struct layer_call {
     const clprune_mat *m;
     cl_event *event;
 } layer_call;
+
+/* The function call_NAME: an expression of c and of its matrices, m; or of its shape too, s. */
+#define LAYER_CALL(name, expression) LAYER_CALL_OF(name, void, expression)
+#define LAYER_CALL_OF(name, type, expression)                                                      \
+    static clprune_status call_##name(const layer_call *c)                                         \
+    {                                                                                              \
+        const clprune_mat *m = c->m;                                                               \
+        const type *s = c->shape;                                                                  \
+        (void)s;                                                                                   \
+        return expression;                                                                         \
+    }
 
 typedef struct layer_case {
     const char *name;
@@ -118,7 +133,7 @@ static const layer_shape layer_shapes[] = {{1, 1, 0}, {7, 3, 1}, {7, 4, 0}, {7, 
     {7, 16, 0}, {7, 17, 3}, {24, 21, 0}, {60, 64, 0}, {60, 100, 5}, {1500, 20, 0}, {1500, 37, 0},
     {1, 513, 1}, {7, 2100, 7}, {600, 2049, 0}, {0, 8, 0}, {8, 0, 2}, {0, 0, 0}};
 
-enum { LAYER_SHAPES = sizeof layer_shapes / sizeof layer_shapes[0] };
+enum { LAYER_SHAPES = COUNT_OF(layer_shapes) };
 
 /* Whether a shape is for slow simulators, too. */
 bool layer_is_wanted(const layer_shape *s);
@@ -130,6 +145,10 @@ void layer_add_shapes(test_list *list, CMUnitTestFunction run, const char *what)
 layer_size layer_all(const void *shape);
 layer_size layer_row(const void *shape);
 layer_size layer_column(const void *shape);
+
+/* Sides of a linear layer over 11 rows, whose w has the shape: x and y. */
+layer_size layer_linear_x(const void *shape);
+layer_size layer_linear_y(const void *shape);
 
 /* A divisor of the rows, as if they were samples of so many tokens; and 1 x such tokens. */
 size_t layer_tokens(size_t rows);

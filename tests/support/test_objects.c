@@ -1,7 +1,5 @@
 #include "support/test_objects.h"
 
-#include <stdlib.h>
-
 static void release_mat(void *context, void *buffer)
 {
     clprune_buffer_release(context, buffer);
@@ -36,13 +34,21 @@ clprune_bsr test_new_bsr(clprune_context *context, clprune_bsr_desc desc)
     return *bsr;
 }
 
-/* A creation with a description, and the destruction at the end of the case. */
-#define NEW(object)                                                                                \
+/* What the end of the case does. */
+#define DESTROY(object)                                                                            \
     static void destroy_##object(void *context, void *made)                                        \
     {                                                                                              \
         (void)context;                                                                             \
         clprune_##object##_destroy(made);                                                          \
-    }                                                                                              \
+    }
+DESTROY(linear)
+DESTROY(conv2d)
+DESTROY(saved)
+DESTROY(optimizer)
+DESTROY(plan)
+
+/* A creation with a description. */
+#define NEW(object)                                                                                \
     clprune_##object *test_new_##object(clprune_context *context, clprune_##object##_desc desc)    \
     {                                                                                              \
         clprune_##object *made = NULL;                                                             \
@@ -52,12 +58,6 @@ clprune_bsr test_new_bsr(clprune_context *context, clprune_bsr_desc desc)
     }
 NEW(linear)
 NEW(conv2d)
-
-static void destroy_saved(void *context, void *saved)
-{
-    (void)context;
-    clprune_saved_destroy(saved);
-}
 
 clprune_saved *test_own_saved(clprune_context *context, clprune_saved *saved)
 {
@@ -73,10 +73,20 @@ clprune_saved *test_new_saved(
     return test_own_saved(context, saved);
 }
 
-static void destroy_optimizer(void *context, void *optimizer)
+clprune_saved *test_new_linear_saved(
+    clprune_context *context, clprune_linear *layer, size_t batch, size_t rows)
 {
-    (void)context;
-    clprune_optimizer_destroy(optimizer);
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_linear_saved_create(layer, batch, rows, "x", &saved));
+    return test_own_saved(context, saved);
+}
+
+clprune_saved *test_new_conv2d_saved(
+    clprune_context *context, clprune_conv2d *layer, size_t batch, clprune_extent image)
+{
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_conv2d_saved_create(layer, batch, image, "x", &saved));
+    return test_own_saved(context, saved);
 }
 
 clprune_optimizer *test_new_optimizer(clprune_context *context, clprune_optimizer_desc desc,
@@ -96,12 +106,6 @@ clprune_optimizer_desc test_optimizer_desc(clprune_optimizer_kind kind)
         .beta2 = 0.99f,
         .eps = 1e-6f,
         .weight_decay = 0.1f};
-}
-
-static void destroy_plan(void *of, void *plan)
-{
-    (void)of;
-    clprune_plan_destroy(plan);
 }
 
 clprune_plan *test_new_plan(clprune_context *dry)
@@ -141,6 +145,13 @@ cl_event test_new_event(clprune_context *context)
     TEST_CL(code);
     test_later(release_event, context, event);
     return event;
+}
+
+cl_uint test_references(cl_command_queue queue)
+{
+    cl_uint count = 0;
+    TEST_CL(clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof count, &count, NULL));
+    return count;
 }
 
 uint64_t test_live(const clprune_context *context, clprune_memory_category category)

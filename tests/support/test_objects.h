@@ -22,12 +22,20 @@ clprune_optimizer_desc test_optimizer_desc(clprune_optimizer_kind kind);
 /* The plan of a dry context; it does not go with the context. */
 clprune_plan *test_new_plan(clprune_context *dry);
 
+/* For what a layer keeps of x. */
+clprune_saved *test_new_linear_saved(
+    clprune_context *context, clprune_linear *layer, size_t batch, size_t rows);
+clprune_saved *test_new_conv2d_saved(
+    clprune_context *context, clprune_conv2d *layer, size_t batch, clprune_extent image);
 /* What some creation returned. */
 clprune_saved *test_own_saved(clprune_context *context, clprune_saved *saved);
 
 /* Queues and events of a context that has OpenCL. */
 cl_command_queue test_new_queue(clprune_context *context, cl_command_queue_properties properties);
 cl_event test_new_event(clprune_context *context);
+
+/* How often a queue is retained. */
+cl_uint test_references(cl_command_queue queue);
 
 /* The ledger's bytes. */
 uint64_t test_live(const clprune_context *context, clprune_memory_category category);

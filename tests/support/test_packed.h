@@ -2,14 +2,9 @@
 #ifndef CLPRUNE_TEST_PACKED_H
 #define CLPRUNE_TEST_PACKED_H
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "ref/bsr_values_ref.h"
-#include "support/test_folder.h"
+#include "support/test.h"
 #include "support/test_index.h"
-#include "support/test_objects.h"
 #include "support/test_product.h"
 
 /* The expected contents of a packed fp32 matrix: the stored codes, and the values that they are

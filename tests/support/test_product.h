@@ -3,10 +3,7 @@
 #define CLPRUNE_TEST_PRODUCT_H
 
 #include "ref/bspmm_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_folder.h"
-#include "support/test_rng.h"
+#include "support/test.h"
 
 typedef struct gemm_shape {
     size_t m, n, k;
@@ -49,9 +46,6 @@ static inline void test_product(clprune_context *context, gemm_shape s, bool ta,
 }
 
 /* ---- products of samples ---- */
-
-/* dw = dy^T * x (tn) and dy * x^T (nt), sums over the samples of x; y = x * w (nn). */
-typedef enum product { TN, NT, NN, PRODUCTS } product;
 
 static const char *const product_names[PRODUCTS] = {"tn", "nt", "nn"};
 
@@ -98,9 +92,7 @@ static inline clprune_mat operands_part(const operands *o, size_t first, size_t 
 static inline gemm_ref operands_reference(
     const operands *o, float alpha, float beta, const float *in, const float *x)
 {
-    if (o->kind == NN)
-        return bspmm_ref_nn(o->sizes, alpha, beta, x, in, o->old);
-    return (o->kind == TN ? bspmm_ref_tn : bspmm_ref_nt)(o->sizes, alpha, beta, in, x, o->old);
+    return bspmm_ref(o->kind, o->sizes, alpha, beta, in, x, o->old);
 }
 
 /* Fails unless `out` is the product of samples [first, first + count) of x, which has all samples,

@@ -1,8 +1,6 @@
 #include "support/test_run.h"
 
 #include <getopt.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "support/test_folder.h"
 

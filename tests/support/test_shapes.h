@@ -6,8 +6,6 @@
 #ifndef CLPRUNE_TEST_SHAPES_H
 #define CLPRUNE_TEST_SHAPES_H
 
-#include <stdio.h>
-
 #include "support/test_device.h"
 
 static const clprune_block test_blocks[] = {{1, 1}, {1, 4}, {1, 8}, {1, 16}, {1, 32}, {1, 64},
@@ -31,9 +29,9 @@ static const test_tile test_tiles[] = {
 static const char *const test_keeps[] = {"half", "all", "1", "0"};
 
 enum {
-    TEST_BLOCKS = sizeof test_blocks / sizeof test_blocks[0],
-    TEST_TILES = sizeof test_tiles / sizeof test_tiles[0],
-    TEST_KEEPS = sizeof test_keeps / sizeof test_keeps[0],
+    TEST_BLOCKS = COUNT_OF(test_blocks),
+    TEST_TILES = COUNT_OF(test_tiles),
+    TEST_KEEPS = COUNT_OF(test_keeps),
     TEST_SHAPES = TEST_BLOCKS * TEST_TILES * TEST_KEEPS
 };
 

@@ -2,8 +2,7 @@
 #ifndef CLPRUNE_TEST_STORE_H
 #define CLPRUNE_TEST_STORE_H
 
-#include "support/test_folder.h"
-#include "support/test_objects.h"
+#include "support/test.h"
 #include "support/test_product.h"
 
 /* Stores all samples of x; NULL: NaNs. */
@@ -33,8 +32,7 @@ static inline void same_kept(
         restored(want, 0, info.batch), "%s", name);
 }
 
-/* Samples stored one by one, last first, are kept as all at once are; any part is restored alone.
- */
+/* Samples stored one by one, last first, are kept as all at once; any part is restored alone. */
 static inline void check_parts(
     clprune_keep keep, size_t batch, size_t rows, size_t cols, const char *name)
 {
