@@ -73,22 +73,24 @@ static inline vec adam_direction(
     return m * m_scale / (sqrt(v * v_scale) + eps);
 }
 
-/* Updates the moments by gradient g; returns the new direction. */
-static inline vec adam_of(const vec g, vec *mean, vec *square, ADAM)
+static inline vec mean_of(const vec g, const vec m, const float b1, const float b1_rest)
 {
-    *mean = fma((vec)(b1), *mean, b1_rest * g);
-    *square = fma((vec)(b2), *square, b2_rest * g * g);
-    return adam_direction(*mean, *square, m_scale, v_scale, eps);
+    return fma((vec)(b1), m, b1_rest * g);
 }
 
-/* The same of the moments at m and v. */
+static inline vec square_of(const vec g, const vec v, const float b2, const float b2_rest)
+{
+    return fma((vec)(b2), v, b2_rest * g * g);
+}
+
+/* Updates the moments at m and v by gradient g; returns the new direction. */
 static inline vec adam(const vec g, global float *m, global float *v, const ulong left, ADAM)
 {
-    vec mean = load_part(m, left, 0), square = load_part(v, left, 0);
-    const vec direction = adam_of(g, &mean, &square, b1, b1_rest, b2, b2_rest, m_scale, v_scale, eps);
+    const vec mean = mean_of(g, load_part(m, left, 0), b1, b1_rest);
+    const vec square = square_of(g, load_part(v, left, 0), b2, b2_rest);
     store_part(mean, m, left);
     store_part(square, v, left);
-    return direction;
+    return adam_direction(mean, square, m_scale, v_scale, eps);
 }
 
 KERNEL_OF(LOCAL) adamw(TABLE, const float lr, const float lr_wd, ADAM, IN g, OUT p, OUT m, OUT v)
@@ -104,10 +106,11 @@ KERNEL_OF(LOCAL) adamw(TABLE, const float lr, const float lr_wd, ADAM, IN g, OUT
         EACH_PART(k, {
             const vec value = load_flat(VALUES_OF(p));
             const vec decayed = fma((vec)(-decay), value, value);
-            mean[k] = first_moments(load_codes(CODES_AT(m), left), m_old);
-            square[k] = second_moments(load_codes(CODES_AT(v), left), v_old);
-            const vec direction = adam_of(load_flat(GRADS_OF(g)), &mean[k], &square[k], b1, b1_rest,
-                b2, b2_rest, m_scale, v_scale, eps);
+            const vec grad = load_flat(GRADS_OF(g));
+            mean[k] = mean_of(grad, first_moments(load_codes(CODES_AT(m), left), m_old), b1, b1_rest);
+            square[k] =
+                square_of(grad, second_moments(load_codes(CODES_AT(v), left), v_old), b2, b2_rest);
+            const vec direction = adam_direction(mean[k], square[k], m_scale, v_scale, eps);
             mean_peak = larger(mean_peak, mean[k]);
             square_peak = larger(square_peak, square[k]);
             store_flat(fma((vec)(-lr), direction, decayed), VALUES_OF(p));
