@@ -267,7 +267,7 @@ mutant test_optimizer_codes moment_codes.clh 'scale <= FLT_MAX ? scale : NAN' 's
 mutant test_optimizer_codes moment_codes.clh 'slope *= 0.2f' 'slope *= 0.2001f'
 mutant test_optimizer_codes moment_codes.clh 'base - 1.0f' 'base - 0.9f'
 mutant test_optimizer_codes moment_codes.clh '(t.count + 3) / 4' 't.count / 4'
-mutant test_optimizer_codes moment_codes.clh 'block + BLOCK <= last' 'block + BLOCK <= last + 60'
+mutant test_optimizer_codes moment_codes.clh 'block + BLOCK <= last' 'block + BLOCK <= last + 8'
 mutant test_optimizer_codes moment_codes.clh 'p[i + k + (i + k) / cols * gap] : 0' 'p[i + k + row * gap] : 0'
 mutant test_optimizer_codes moment_codes.clh 'p[i + k + (i + k) / cols * gap] = ' 'p[i + k + row * gap] = '
 mutant test_optimizer_codes moment_codes.clh 'team_max(part, as_float(min(bits, 0x7f800000)))' 'as_float(min(bits, 0x7f800000))'
