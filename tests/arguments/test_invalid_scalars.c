@@ -248,6 +248,7 @@ INTEGER(layer_axis, linear((clprune_keep){0}, (clprune_axis)value))
 INTEGER(activation_kind, clprune_activation_forward(context, (clprune_activation)value, 0, 2,
                              mats[0], CLPRUNE_NO_MAT, mats[1], NULL, NULL))
 INTEGER(optimizer_kind, adaptive((clprune_optimizer_kind)value, 0.9f, 0.99f, 1e-8f, 0))
+INTEGER(state_bits, optimise((clprune_optimizer_desc){.state_bits = (unsigned)value}, 0.1f, 1))
 
 static clprune_status wrap_access(int value)
 {
@@ -292,6 +293,7 @@ static const integer integers[] = {
     {"axis", layer_axis, 0, 1, 0},
     {"activation", activation_kind, 0, 1, 0},
     {"kind of optimizer", optimizer_kind, 0, 2, 0},
+    {"state_bits", state_bits, 0, 8, 0xfeu}, /* 0 and 8; 32 is not among the values */
     {"access", wrap_access, 1, 3, 0},
     {"category", category, 0, CLPRUNE_MEMORY_CATEGORIES - 1, 0},
 };

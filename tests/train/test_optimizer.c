@@ -330,7 +330,7 @@ static void invalid_desc(void)
         REFUSED(LAMB, weight_decay, bad_sizes[i], "weight_decay");
     }
     REFUSED(SGD, kind, (clprune_optimizer_kind)3, "kind");
-    REFUSED(SGD, reserved[3], 1, "desc.reserved");
+    REFUSED(SGD, reserved[2], 1, "desc.reserved");
 #undef REFUSED
 }
 

@@ -127,6 +127,7 @@ typedef struct many_case {
     size_t gap; /* between the rows, of every second tensor */
     float clip; /* of the norm; 0: no clipping */
     const char *name;
+    unsigned state_bits;
 } many_case;
 
 static const many_case many_cases[] = {
@@ -138,12 +139,16 @@ static const many_case many_cases[] = {
     {CLPRUNE_OPTIMIZER_LAMB, 0, 3, 0, "LAMB, strides"},
     {CLPRUNE_OPTIMIZER_SGD, 0, 0, 0.25f, "SGD, clipped"},
     {CLPRUNE_OPTIMIZER_ADAMW, 0, 3, 0.25f, "AdamW, strides, clipped"},
+    {CLPRUNE_OPTIMIZER_SGD, 0.9f, 3, 0, "SGD of 8 bits, strides", 8},
+    {CLPRUNE_OPTIMIZER_ADAMW, 0, 3, 0, "AdamW of 8 bits, strides", 8},
+    {CLPRUNE_OPTIMIZER_ADAMW, 0, 0, 0.25f, "AdamW of 8 bits, clipped", 8},
 };
 
 static clprune_optimizer_desc desc_of(const many_case *s)
 {
     clprune_optimizer_desc desc = test_optimizer_desc(s->kind);
     desc.momentum = s->momentum;
+    desc.state_bits = s->state_bits;
     return desc;
 }
 
@@ -278,8 +283,8 @@ static void many_tensors(void **state)
 
 enum { MOST = 150 };
 
-/* `tensors` of 30 elements, every `pairs`-th in the same two buffers. The calls of a step and of a
- * clip, once the shapes were seen. */
+/* `tensors` of 30 elements, the last of 4500, every `pairs`-th in the same two buffers. The calls
+ * of a step and of a clip, once the shapes were seen. */
 static void count_calls(const clprune_optimizer_desc *desc, size_t tensors, size_t pairs,
     size_t *step_launches, size_t *clip_launches)
 {
@@ -289,7 +294,7 @@ static void count_calls(const clprune_optimizer_desc *desc, size_t tensors, size
     const char *names[MOST];
     assert_true(tensors <= MOST);
     for (size_t i = 0; i < tensors; i++) {
-        values[i] = grads[i] = (clprune_mat){.rows = 5, .cols = 6};
+        values[i] = grads[i] = (clprune_mat){.rows = i + 1 < tensors ? 5 : 750, .cols = 6};
         names[i] = "w";
     }
     for (size_t k = 0, first = 0; k < pairs; k++) {
@@ -344,5 +349,6 @@ int main(void)
     test_add(&list, few_launches, &many_cases[1], "launches of SGD");
     test_add(&list, few_launches, &many_cases[2], "launches of AdamW");
     test_add(&list, few_launches, &many_cases[4], "launches of LAMB");
+    test_add(&list, few_launches, &many_cases[9], "launches of AdamW of 8 bits");
     return test_run_on_devices("optimizer_many", &list);
 }

@@ -126,7 +126,7 @@ expect 2 "--label-smoothing: '1'" --label-smoothing 1
 for block in 0 4x 0x4 x 4x4x4 -1 1.5 99999999; do
     expect 2 "--block: '$block'" --block $block
 done
-expect 2 "--optimizer: 'adam' is not one of sgd adamw lamb" --optimizer adam
+expect 2 "--optimizer: 'adam' is not one of sgd adamw lamb sgd8 adamw8" --optimizer adam
 expect 2 "--norm: 'l3'" --norm l3
 expect 2 "--criterion: 'best' is not one of largest sampled" --criterion best
 expect 2 "--test-only needs --resume" --test-only
@@ -646,7 +646,7 @@ bytes() {
         END { if (!found) print "no", name, "in", FILENAME }' "$3"
 }
 for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
-    "--activations exact-tokens" "--activations quantised" "--activations pooled" "--activations compact" \
+    "--activations exact-tokens --optimizer adamw8" "--activations quantised" "--activations pooled" "--activations compact" \
     "--optimizer lamb --clip-norm 1 --activations compact-pruned --sparsity 0.7 --values int8"; do
     expect 0 "" $small --plan $arguments
     cp out plan
@@ -896,6 +896,19 @@ expect 2 "--group 128: the run in quantised/last.ckpt has 64" --resume quantised
 expect 2 "--pool 2: the run in pooled/last.ckpt has 3" --resume pooled/last.ckpt --pool 2
 expect 2 "--criterion sampled: the run in random/last.ckpt has random" \
     --resume random/last.ckpt --criterion sampled
+# Moments of 8 bits: the same bits when resuming, a smaller checkpoint, and no way to or from fp32.
+eight="$small --activations dense --optimizer adamw8"
+expect 0 "" $eight --epochs 3 --output-dir eight --summary-json eight.json
+without_time eight/log.csv >eight.log
+resumed 4 eight eight.log $eight
+grep -q '"optimizer": "adamw8"' eight.json || fail "the summary does not say adamw8"
+expect 0 "" $small --activations dense --epochs 3 --output-dir full
+paste -d, full/log.csv eight/log.csv | awk -F, 'NR > 1 && ($4 == $15 || $4 - $15 > 0.1 || $15 - $4 > 0.1) { bad = 1 }
+    END { exit bad || NR != 4 }' || fail "adamw8 trains otherwise than adamw, or the same: $(cat eight/log.csv full/log.csv)"
+[ $((10 * $(wc -c <eight/last.ckpt))) -lt $((6 * $(wc -c <full/last.ckpt))) ] || fail "the checkpoint of adamw8 has 60 % of that of adamw or more"
+expect 2 "--optimizer adamw: the run in eight/last.ckpt has adamw8" --resume eight/last.ckpt --optimizer adamw
+expect 2 "--optimizer adamw8: the run in full/last.ckpt has adamw" --resume full/last.ckpt --optimizer adamw8
+expect 2 "--optimizer sgd8: the run in eight/last.ckpt has adamw8" --resume eight/last.ckpt --optimizer sgd8
 printf 'blocks.* norm1 quantised bits=2\nblocks.1 gelu pooled cell=2\n' >mixed
 expect 0 "" $small --keep-file mixed --code-bits 8 --steps 1 --memory-report
 grep -q 'blocks\.\*\.norm1  *6  *quantised 2 bits$' out || fail "the keep file does not quantise"

@@ -184,7 +184,6 @@ static clprune_status cross_entropy_backward(bench_job *job)
         job->context, 0.1f, 1.0f, job->y.mat, job->labels, job->dx.mat, NULL);
 }
 
-/* Parameter, gradient and states are read; parameter and states are written. */
 static void prepare_optimizer(bench_job *job)
 {
     const size_t in = job->shape.in, out = job->shape.out;
@@ -194,10 +193,12 @@ static void prepare_optimizer(bench_job *job)
         .beta2 = 0.999f,
         .eps = 1e-6f,
         .weight_decay = 0.05f};
-    if (strcmp(job->op->form, "sgd") == 0)
+    const char *form = job->op->form;
+    if (strncmp(form, "sgd", 3) == 0)
         desc.kind = CLPRUNE_OPTIMIZER_SGD;
-    else if (strcmp(job->op->form, "adamw") == 0)
+    else if (strncmp(form, "adamw", 5) == 0)
         desc.kind = CLPRUNE_OPTIMIZER_ADAMW;
+    desc.state_bits = form[strlen(form) - 1] == '8' ? 8 : 32;
     bench_tensor_create(job, "w", out, in, &job->w);
     bench_tensor_create(job, "b", 1, out, &job->b);
     bench_tensor_create(job, "dw", out, in, &job->dw);
@@ -205,8 +206,10 @@ static void prepare_optimizer(bench_job *job)
     const clprune_param params[] = {
         {"w", job->w.mat, job->dw.mat, true}, {"b", job->b.mat, job->db.mat, false}};
     CHECK(job->context, clprune_optimizer_create(job->context, &desc, 2, params, &job->optimizer));
-    job->bytes =
-        (desc.kind == CLPRUNE_OPTIMIZER_SGD ? 5.0 : 7.0) * (floats(out, in) + floats(1, out));
+    /* p and g are read, p is written, and each slot both. */
+    const double slots = desc.kind == CLPRUNE_OPTIMIZER_SGD ? 1 : 2;
+    const double state = desc.state_bits / 32.0 * 2 * slots;
+    job->bytes = (3 + state) * floats(out, in) + (3 + 2 * slots) * floats(1, out);
 }
 
 static clprune_status optimizer_step(bench_job *job)
@@ -236,5 +239,7 @@ const bench_op bench_layers[] = {
     OPTIMIZER("sgd"),
     OPTIMIZER("adamw"),
     OPTIMIZER("lamb"),
+    OPTIMIZER("sgd8"),
+    OPTIMIZER("adamw8"),
     {0},
 };

@@ -30,7 +30,7 @@ static void usage(FILE *stream)
           "  batch_norm    moments, forward, residual, sums, input: the passes over channels-last\n"
           "                images; residual is forward with one, sums and input are backward\n"
           "  max_pool      forward, backward: 3 x 3 taps, stride 2, positions kept\n"
-          "  optimizer     sgd, adamw, lamb: one step of an O x I weight and its bias\n"
+          "  optimizer     sgd, adamw, lamb, sgd8, adamw8: a step of an O x I weight, its bias\n"
           "  conv          forward, dx, dw, and dw from an input kept as pruned, pooled-2,\n"
           "                pooled-4, quantised-4; dense_ms is dw from a dense store\n"
           "  all           all of them\n",

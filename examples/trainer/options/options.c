@@ -64,8 +64,8 @@ options options_defaults(const trainer_model *model)
 /* Default learning rate and weight decay of each optimizer; LAMB's as in arXiv 2105.03404. */
 static void fill_by_optimizer(options *o)
 {
-    static const double lr[] = {0.05, 0.002, 0.005};
-    static const double decay[] = {0.0005, 0.05, 0.2};
+    static const double lr[] = {0.05, 0.002, 0.005, 0.05, 0.002};
+    static const double decay[] = {0.0005, 0.05, 0.2, 0.0005, 0.05};
     if (!options_given(o, "lr"))
         o->lr = lr[o->optimizer];
     if (!options_given(o, "weight-decay"))

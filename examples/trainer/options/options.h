@@ -27,7 +27,13 @@ enum {
 typedef struct option_row option_row;
 
 typedef enum options_schedule { OPTIONS_COSINE, OPTIONS_STEP } options_schedule;
-typedef enum options_optimizer { OPTIONS_SGD, OPTIONS_ADAMW, OPTIONS_LAMB } options_optimizer;
+typedef enum options_optimizer {
+    OPTIONS_SGD,
+    OPTIONS_ADAMW,
+    OPTIONS_LAMB,
+    OPTIONS_SGD8,
+    OPTIONS_ADAMW8
+} options_optimizer;
 
 /* Zero in a size or limit means that the architecture or the data decides. */
 typedef struct options {

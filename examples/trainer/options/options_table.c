@@ -15,7 +15,7 @@ const char *const options_code_bits[] = {"2", "4", "8", NULL};
 const char *const options_groups[] = {"16", "32", "48", "64", "80", "96", "112", "128", "144",
     "160", "176", "192", "208", "224", "240", "256", NULL};
 const char *const options_roundings[] = {"stochastic", "nearest", NULL};
-const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
+const char *const options_optimizers[] = {"sgd", "adamw", "lamb", "sgd8", "adamw8", NULL};
 const char *const options_schedules[] = {"cosine", "step", NULL};
 
 #define FIELD(name) offsetof(options, name)
@@ -128,7 +128,8 @@ static const option_row rows[] = {
     COUNT("epochs", OPTION_TAKE, epochs, 1, OPTIONS_EPOCHS_MOST, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",
-        "sgd (momentum 0.9), adamw (the default) or lamb"),
+        "sgd (momentum 0.9), adamw (the default) or lamb; sgd8 and adamw8 are the same with 8-bit "
+        "moments in tensors of at least 4096 elements"),
     REAL("lr", OPTION_MATCH, lr, 0, 1e6,
         "highest learning rate; default: adamw 0.002, lamb 0.005, sgd 0.05"),
     REAL("weight-decay", OPTION_MATCH, weight_decay, 0, 1e6,

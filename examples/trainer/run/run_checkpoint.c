@@ -20,7 +20,9 @@
  *     log                   the rows of log.csv so far
  *     param/NAME            each parameter
  *     state0/NAME, state1/NAME
- *                           the optimizer's moments
+ *                           the optimizer's moments in fp32
+ *     scales0/NAME, codes0/NAME, scales1/NAME, codes1/NAME
+ *                           or in 8 bits (optimizer.h)
  *     model/NAME            each state of the model that is not a parameter
  *     count/NAME            each count of the model, unless it has none; older programs wrote none
  */
@@ -48,53 +50,82 @@ enum { FIRST_POSITION_NUMBERS = 7, FIRST_SUM_NUMBERS = 2 };
 #define MOST_COUNT   (UINT64_C(1) << 53)
 #define MOST_SECONDS 1e12
 
-static size_t learned_count(const session *s)
+/* A tensor of a run, and its record; a tensor without rows and buffer has none. */
+typedef struct run_tensor {
+    char name[RECORD_NAME];
+    clprune_mat mat;
+    checkpoint_type type; /* BYTES: four in an element */
+} run_tensor;
+
+/* The kinds of tensors of each parameter: its value, and of each slot of the optimizer the state in
+ * fp32, scales and codes. */
+static size_t kinds_count(const session *s)
 {
-    return s->params_count * (1 + clprune_optimizer_slots(s->optimizer));
+    return 1 + 3 * clprune_optimizer_slots(s->optimizer);
 }
 
-/* The tensors of a run: parameters first, then each slot of the optimizer, then states. */
+/* Tensors, some without a record: those of parameters by kind, then states. */
 static size_t tensor_count(const session *s)
 {
     size_t states;
     (void)trainer_states(s->type, s->model, &states);
-    return learned_count(s) + states;
+    return s->params_count * kinds_count(s) + states;
 }
 
-static clprune_mat tensor_at(const session *s, size_t index, char name[RECORD_NAME])
+static run_tensor learned_at(const session *s, size_t kind, size_t i)
 {
-    const size_t learned = learned_count(s);
-    size_t states;
-    if (index >= learned) {
-        const trainer_state *state = trainer_states(s->type, s->model, &states) + index - learned;
-        (void)snprintf(name, RECORD_NAME, "model/%s", state->name);
-        return state->mat;
-    }
-    const size_t kind = index / s->params_count, i = index % s->params_count;
+    static const char *const kinds[] = {"state", "scales", "codes"};
     const clprune_param *param = &s->params[i];
+    run_tensor t = {.mat = param->value, .type = CHECKPOINT_F32};
     if (kind == 0) {
-        (void)snprintf(name, RECORD_NAME, "param/%s", param->name);
-        return param->value;
+        (void)snprintf(t.name, sizeof t.name, "param/%s", param->name);
+        return t;
     }
-    (void)snprintf(name, RECORD_NAME, "state%zu/%s", kind - 1, param->name);
-    return clprune_optimizer_state(s->optimizer, i, kind - 1);
+    const size_t slot = (kind - 1) / 3, part = (kind - 1) % 3;
+    clprune_mat codes, scales;
+    clprune_optimizer_codes(s->optimizer, i, slot, &codes, &scales);
+    t.mat = part == 0 ? clprune_optimizer_state(s->optimizer, i, slot) : part == 1 ? scales : codes;
+    t.type = part == 2 ? CHECKPOINT_BYTES : CHECKPOINT_F32;
+    (void)snprintf(t.name, sizeof t.name, "%s%zu/%s", kinds[part], slot, param->name);
+    return t;
+}
+
+static run_tensor tensor_at(const session *s, size_t index)
+{
+    const size_t learned = s->params_count * kinds_count(s);
+    size_t states;
+    if (index < learned)
+        return learned_at(s, index / s->params_count, index % s->params_count);
+    const trainer_state *state = trainer_states(s->type, s->model, &states) + index - learned;
+    run_tensor t = {.mat = state->mat, .type = CHECKPOINT_F32};
+    (void)snprintf(t.name, sizeof t.name, "model/%s", state->name);
+    return t;
+}
+
+static bool has_record(const run_tensor *t)
+{
+    return t->mat.buffer != NULL;
+}
+
+static uint64_t record_cols(const run_tensor *t)
+{
+    return t->mat.cols * (t->type == CHECKPOINT_BYTES ? sizeof(float) : 1);
 }
 
 static size_t largest_tensor(const session *s)
 {
     size_t most = 1;
     for (size_t i = 0; i < tensor_count(s); ++i) {
-        char name[RECORD_NAME];
-        const clprune_mat mat = tensor_at(s, i, name);
+        const clprune_mat mat = tensor_at(s, i).mat;
         if (mat.rows * mat.cols > most)
             most = mat.rows * mat.cols;
     }
     return most;
 }
 
-static bool all_finite(const float *values, size_t count)
+static bool all_finite(const run_tensor *t, const float *values)
 {
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; t->type == CHECKPOINT_F32 && i < t->mat.rows * t->mat.cols; ++i)
         if (!isfinite(values[i]))
             return false;
     return true;
@@ -105,15 +136,16 @@ static bool put_tensors(const session *s, checkpoint_writer *writer, fault *f)
     float *values = malloc(largest_tensor(s) * sizeof *values);
     bool good = values != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     for (size_t i = 0; good && i < tensor_count(s); ++i) {
-        char name[RECORD_NAME];
-        const clprune_mat mat = tensor_at(s, i, name);
+        const run_tensor t = tensor_at(s, i);
+        if (!has_record(&t))
+            continue;
         good = fault_check(
-            f, s->context, clprune_mat_read(s->context, mat, values), "reading parameters back");
-        if (good && !all_finite(values, mat.rows * mat.cols))
+            f, s->context, clprune_mat_read(s->context, t.mat, values), "reading parameters back");
+        if (good && !all_finite(&t, values))
             good = fault_set(f, CODE_DIVERGED,
-                "diverged: %s is not finite any more; no checkpoint is written", name);
+                "diverged: %s is not finite any more; no checkpoint is written", t.name);
         if (good)
-            checkpoint_put(writer, name, CHECKPOINT_F32, mat.rows, mat.cols, values);
+            checkpoint_put(writer, t.name, t.type, t.mat.rows, record_cols(&t), values);
     }
     free(values);
     return good;
@@ -282,15 +314,16 @@ static bool check_data(const session *s, const checkpoint *c, fault *f)
 static bool take_tensors(const session *s, const checkpoint *c, bool give, fault *f)
 {
     for (size_t i = 0; i < tensor_count(s); ++i) {
-        char name[RECORD_NAME];
-        const clprune_mat mat = tensor_at(s, i, name);
-        const float *values = checkpoint_get(c, name, CHECKPOINT_F32, mat.rows, mat.cols, f);
+        const run_tensor t = tensor_at(s, i);
+        if (!has_record(&t))
+            continue;
+        const float *values = checkpoint_get(c, t.name, t.type, t.mat.rows, record_cols(&t), f);
         if (values == NULL)
             return false;
-        if (!all_finite(values, mat.rows * mat.cols))
+        if (!all_finite(&t, values))
             return fault_set(
-                f, CODE_DATA, "%s: '%s' has a value that is not finite", c->path, name);
-        if (give && !fault_check(f, s->context, clprune_mat_write(s->context, mat, values),
+                f, CODE_DATA, "%s: '%s' has a value that is not finite", c->path, t.name);
+        if (give && !fault_check(f, s->context, clprune_mat_write(s->context, t.mat, values),
                         "writing parameters"))
             return false;
     }
@@ -459,8 +492,9 @@ static bool check_records(const session *s, const checkpoint *c, fault *f)
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
         mark(c, known, names[i]);
     for (size_t i = 0; i < tensor_count(s); ++i) {
-        (void)tensor_at(s, i, name);
-        mark(c, known, name);
+        const run_tensor t = tensor_at(s, i);
+        if (has_record(&t))
+            mark(c, known, t.name);
     }
     for (size_t i = 0; i < count; ++i) {
         (void)snprintf(name, sizeof name, "count/%s", counts[i].name);

@@ -121,6 +121,8 @@ static bool create_optimizer(session *s, fault *f)
         [OPTIONS_SGD] = CLPRUNE_OPTIMIZER_SGD,
         [OPTIONS_ADAMW] = CLPRUNE_OPTIMIZER_ADAMW,
         [OPTIONS_LAMB] = CLPRUNE_OPTIMIZER_LAMB,
+        [OPTIONS_SGD8] = CLPRUNE_OPTIMIZER_SGD,
+        [OPTIONS_ADAMW8] = CLPRUNE_OPTIMIZER_ADAMW,
     };
     const options *o = s->options;
     const clprune_optimizer_desc desc = {
@@ -130,6 +132,7 @@ static bool create_optimizer(session *s, fault *f)
         .beta2 = 0.999f,
         .eps = o->optimizer == OPTIONS_LAMB ? 1e-6f : 1e-8f,
         .weight_decay = (float)o->weight_decay,
+        .state_bits = o->optimizer >= OPTIONS_SGD8 ? 8 : 32,
     };
     return fault_check(f, s->context,
         clprune_optimizer_create(s->context, &desc, s->params_count, s->params, &s->optimizer),

@@ -20,10 +20,16 @@
 /* On GPUs a group of lamb_ratio has an eighth of the other kernels' work-items. */
 #define GPU_LANES 8
 
+/* Elements that share a scale if the state is codes, and codes of a word. */
+#define BLOCK 256
+#define WORD  4
+
 /* A row of the table; optimizer.clh says what it means. */
 typedef struct table_row {
-    cl_ulong first_group, partial, count, cols, value, value_gap, grad, grad_gap, state, decay;
+    cl_ulong first_group, partial, count, cols, value, value_gap, grad, grad_gap, state, flags;
 } table_row;
+
+enum { ROW_DECAYED = 1, ROW_CODED = 2 };
 
 static size_t slots_of(const clprune_optimizer_desc *desc)
 {
@@ -39,6 +45,10 @@ static clprune_status check_desc(clprune_context *context, const clprune_optimiz
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     REQUIRE(isfinite(desc->weight_decay) && desc->weight_decay >= 0, CLPRUNE_INVALID_ARGUMENT,
         "weight_decay is %g, expected a finite value >= 0", (double)desc->weight_decay);
+    REQUIRE(desc->state_bits == 0 || desc->state_bits == 8 || desc->state_bits == 32,
+        CLPRUNE_INVALID_ARGUMENT, "state_bits is %u, expected 0, 8 or 32", desc->state_bits);
+    REQUIRE(desc->state_bits != 8 || desc->kind != CLPRUNE_OPTIMIZER_LAMB, CLPRUNE_INVALID_ARGUMENT,
+        "state_bits is 8, expected 0 or 32 for LAMB; SGD and ADAMW take 8");
     switch (desc->kind) {
     case CLPRUNE_OPTIMIZER_SGD:
         REQUIRE(isfinite(desc->momentum) && desc->momentum >= 0, CLPRUNE_INVALID_ARGUMENT,
@@ -107,12 +117,13 @@ done:
     return status;
 }
 
-static clprune__flat_plan plan_flat(const clprune_context *context, bool momentum)
+static clprune__flat_plan plan_flat(const clprune_context *context, bool momentum, bool coded)
 {
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t width = clprune__vector_width(context);
     clprune__flat_plan plan = {.chunk = vector ? CPU_CHUNK : GPU_CHUNK};
     plan.local = vector ? 1 : 128; /* a power of two: the work-items of a group add up in a tree */
-    while (plan.local > context->facts.max_work_group)
+    while (plan.local > context->facts.max_work_group || (coded && plan.local * width > BLOCK))
         plan.local /= 2;
     plan.slices = clprune__max(plan.local / GPU_LANES, 1);
     clprune__define(&plan.defines, "CHUNK", plan.chunk);
@@ -120,7 +131,9 @@ static clprune__flat_plan plan_flat(const clprune_context *context, bool momentu
     clprune__define(&plan.defines, "MOMENTUM", momentum);
     clprune__define(&plan.defines, "SLICES", plan.slices);
     clprune__define(&plan.defines, "TEAM", plan.local);
-    clprune__define(&plan.defines, "VW", clprune__vector_width(context));
+    clprune__define(&plan.defines, "VW", width);
+    if (coded)
+        clprune__define(&plan.defines, "CODES", 1);
     return plan;
 }
 
@@ -159,6 +172,16 @@ static char *state_name(const clprune_optimizer *optimizer, size_t i, size_t slo
     return name;
 }
 
+static size_t code_words(const clprune__tensor *t)
+{
+    return clprune__ceil_div(t->count, WORD);
+}
+
+static size_t scales_of(const clprune__tensor *t)
+{
+    return clprune__ceil_div(t->count, BLOCK);
+}
+
 /* Creates one slot of the state of a bundle, zeroed. */
 static clprune_status create_state(clprune_optimizer *optimizer, size_t b, size_t slot)
 {
@@ -177,9 +200,9 @@ static clprune_status create_state(clprune_optimizer *optimizer, size_t b, size_
         names[count] = state_name(optimizer, i, slot);
         REQUIRE(
             names[count] != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the name of a state");
-        mats[count].rows = t->param.value.rows;
-        mats[count].cols = t->param.value.cols;
-        bytes += t->count * sizeof(float);
+        mats[count].rows = t->coded ? 1 : t->param.value.rows;
+        mats[count].cols = t->coded ? code_words(t) + scales_of(t) : t->param.value.cols;
+        bytes += mats[count].rows * mats[count].cols * sizeof(float);
         count++;
     }
     TRY(clprune__mats_create(
@@ -217,7 +240,7 @@ static table_row row_of(const clprune_optimizer *optimizer, const clprune__tenso
         .grad = grad.offset,
         .grad_gap = dense ? 0 : grad.ld - grad.cols,
         .state = t->state[0].offset,
-        .decay = t->param.decay};
+        .flags = (t->param.decay ? ROW_DECAYED : 0) | (t->coded ? ROW_CODED : 0)};
 }
 
 /* Writes a row for each tensor that has elements, and counts rows and groups. Partial sums are in
@@ -279,7 +302,8 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     made->context = context;
     made->desc = *desc;
     made->slots = slots_of(desc);
-    made->plan = plan_flat(context, made->slots > 0);
+    const bool coded = desc->state_bits == 8 && made->slots > 0;
+    made->plan = plan_flat(context, made->slots > 0, coded);
     if (count > 0) {
         made->tensors = calloc(count, sizeof *made->tensors);
         made->bundles = calloc(count, sizeof *made->bundles);
@@ -290,6 +314,7 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     for (size_t i = 0; i < count; i++) {
         made->tensors[i].param = params[i];
         made->tensors[i].count = params[i].value.rows * params[i].value.cols;
+        made->tensors[i].coded = coded && made->tensors[i].count >= CLPRUNE_OPTIMIZER_CODED_LEAST;
     }
     sort_into_bundles(made);
     for (size_t b = 0; b < made->bundle_count; b++)
@@ -338,10 +363,35 @@ size_t clprune_optimizer_slots(const clprune_optimizer *optimizer)
     return optimizer != NULL ? optimizer->slots : 0;
 }
 
+/* The tensor, if it has this slot with state in this form; else NULL. */
+static const clprune__tensor *tensor_with(
+    const clprune_optimizer *optimizer, size_t param, size_t slot, bool coded)
+{
+    const bool exists = optimizer != NULL && param < optimizer->count && slot < optimizer->slots;
+    return exists && optimizer->tensors[param].coded == coded ? &optimizer->tensors[param] : NULL;
+}
+
 clprune_mat clprune_optimizer_state(const clprune_optimizer *optimizer, size_t param, size_t slot)
 {
     ENTER_QUIETLY(optimizer != NULL ? optimizer->context : NULL);
-    if (optimizer == NULL || param >= optimizer->count || slot >= optimizer->slots)
-        return CLPRUNE_NO_MAT;
-    return optimizer->tensors[param].state[slot];
+    const clprune__tensor *t = tensor_with(optimizer, param, slot, false);
+    return t != NULL ? t->state[slot] : CLPRUNE_NO_MAT;
+}
+
+void clprune_optimizer_codes(const clprune_optimizer *optimizer, size_t param, size_t slot,
+    clprune_mat *codes, clprune_mat *scales)
+{
+    ENTER_QUIETLY(optimizer != NULL ? optimizer->context : NULL);
+    const clprune__tensor *t = tensor_with(optimizer, param, slot, true);
+    clprune_mat words = CLPRUNE_NO_MAT, rest = CLPRUNE_NO_MAT;
+    if (t != NULL) {
+        words = rest = t->state[slot];
+        words.cols = words.ld = code_words(t);
+        rest.cols = rest.ld = scales_of(t);
+        rest.offset += words.cols;
+    }
+    if (codes != NULL)
+        *codes = words;
+    if (scales != NULL)
+        *scales = rest;
 }

@@ -11,7 +11,9 @@ typedef struct clprune__tensor {
     clprune_param param;
     size_t count;                                /* elements */
     size_t bundle;                               /* index in optimizer.bundles */
-    clprune_mat state[CLPRUNE__OPTIMIZER_SLOTS]; /* as the parameter; SGD: v, others: m, v */
+    bool coded;                                  /* the state is codes */
+    clprune_mat state[CLPRUNE__OPTIMIZER_SLOTS]; /* SGD: v, others: m, v; as the parameter, or a row
+                                                    of words: codes, then scales */
 } clprune__tensor;
 
 /* The tensors with values in the same buffer and gradients in the same buffer; one launch takes
