@@ -84,10 +84,7 @@ static clprune_status channels_last(clprune_context *context, const sizes *s, cl
         bytes != NULL ? &image_bytes_channels_last_kernel : &image_channels_last_kernel, &defines,
         &launch));
     launch.least_group = 1;
-    clprune__arg_ulong(&launch, s->rows);
-    clprune__arg_ulong(&launch, plan.group_rows);
-    clprune__arg_ulong(&launch, s->pixels);
-    clprune__arg_ulong(&launch, s->channels);
+    ARG_ULONGS(&launch, s->rows, plan.group_rows, s->pixels, s->channels);
     if (bytes != NULL)
         clprune__arg_image_bytes(&launch, *bytes);
     else

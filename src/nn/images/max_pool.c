@@ -132,9 +132,7 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     clprune__define(&defines, "NORM", (variant & NORM) != 0);
     TRY(clprune__launch_begin(context, def, &defines, launch));
     launch->least_group = lanes;
-    clprune__arg_ulong(launch, lines);
-    clprune__arg_ulong(launch, cols);
-    clprune__arg_ulong(launch, group_lines);
+    ARG_ULONGS(launch, lines, cols, group_lines);
     clprune__arg_uint(launch, (uint32_t)lanes);
     const clprune_extent all[] = {w->image, w->output, w->kernel, w->stride, w->padding};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -235,9 +233,7 @@ clprune_status clprune_max_pool_backward(clprune_context *context,
     size_t global, local;
     TRY(begin(context, &max_pool_backward_kernel, &w, batch * image.height, image.width, dy.cols, 0,
         &launch, &global, &local));
-    clprune__arg_mat(&launch, dy);
-    clprune__arg_mat(&launch, positions);
-    clprune__arg_mat(&launch, dx);
+    ARG_MATS(&launch, dy, positions, dx);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
     return status;

@@ -86,10 +86,7 @@ static clprune_status copy_patches(clprune_context *context, const clprune_patch
         kernel = images->bytes != NULL ? &patch_cut_bytes_kernel : &patch_cut_kernel;
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, kernel, &plan, &launch));
-    clprune__arg_ulong(&launch, s->tokens);
-    clprune__arg_ulong(&launch, s->patches_x);
-    clprune__arg_ulong(&launch, desc->height);
-    clprune__arg_ulong(&launch, desc->width);
+    ARG_ULONGS(&launch, s->tokens, s->patches_x, desc->height, desc->width);
     if (images != NULL && images->bytes != NULL)
         clprune__arg_image_bytes(&launch, *images->bytes);
     else if (images != NULL)

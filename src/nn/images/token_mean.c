@@ -31,11 +31,9 @@ clprune_status clprune__token_sum(clprune_context *context, size_t batch, size_t
     const clprune__rowwise plan = clprune__rowwise_plan(context, batch, x.cols);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &token_mean_forward_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, tokens);
-    clprune__arg_ulong(&launch, x.cols);
+    ARG_ULONGS(&launch, tokens, x.cols);
     clprune__arg_float(&launch, scale);
-    clprune__arg_mat(&launch, x);
-    clprune__arg_mat(&launch, y);
+    ARG_MATS(&launch, x, y);
     TRY(clprune__rowwise_end_parts(&launch, &plan, event));
 done:
     return status;
@@ -56,8 +54,7 @@ clprune_status clprune__token_spread(clprune_context *context, size_t batch, siz
     TRY(clprune__rowwise_begin(context, &token_mean_backward_kernel, &plan, &launch));
     clprune__arg_ulong(&launch, tokens);
     clprune__arg_float(&launch, scale);
-    clprune__arg_mat(&launch, dy);
-    clprune__arg_mat(&launch, dx);
+    ARG_MATS(&launch, dy, dx);
     TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;

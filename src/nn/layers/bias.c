@@ -43,8 +43,7 @@ clprune_status clprune__bias_tokens(clprune_context *context, size_t batch, size
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &bias_tokens_kernel, &plan, &launch));
     clprune__arg_ulong(&launch, tokens);
-    clprune__arg_mat(&launch, b);
-    clprune__arg_mat(&launch, y);
+    ARG_MATS(&launch, b, y);
     TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;

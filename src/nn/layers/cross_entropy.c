@@ -39,14 +39,11 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
     const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &cross_entropy_forward_kernel, &plan, &launch));
-    clprune__arg_float(&launch, target_on(smoothing));
-    clprune__arg_float(&launch, target_off(smoothing, classes));
+    ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes));
     clprune__arg_uint(&launch, has_hit);
     clprune__arg_mat(&launch, logits);
     clprune__arg_mem(&launch, labels);
-    clprune__arg_mat(&launch, log_p);
-    clprune__arg_mat(&launch, loss);
-    clprune__arg_mat(&launch, hit);
+    ARG_MATS(&launch, log_p, loss, hit);
     TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;
@@ -69,9 +66,7 @@ clprune_status clprune_cross_entropy_backward(clprune_context *context, float sm
     const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &cross_entropy_backward_kernel, &plan, &launch));
-    clprune__arg_float(&launch, target_on(smoothing));
-    clprune__arg_float(&launch, target_off(smoothing, classes));
-    clprune__arg_float(&launch, scale);
+    ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes), scale);
     clprune__arg_mat(&launch, log_p);
     clprune__arg_mem(&launch, labels);
     clprune__arg_mat(&launch, dlogits);

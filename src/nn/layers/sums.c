@@ -37,9 +37,7 @@ static clprune_status finish(clprune_context *context, float beta, size_t groups
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &column_sum_final_kernel, &defines, &launch));
     launch.least_group = lanes;
-    clprune__arg_ulong(&launch, groups);
-    clprune__arg_ulong(&launch, step);
-    clprune__arg_ulong(&launch, sum.cols);
+    ARG_ULONGS(&launch, groups, step, sum.cols);
     clprune__arg_float(&launch, beta);
     clprune__arg_mat(&launch, partial);
     if (second != NULL)

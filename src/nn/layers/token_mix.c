@@ -72,15 +72,7 @@ static clprune_status finish(clprune_context *context, float beta, clprune_mat x
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &token_mix_backward_kernel, &plan, &launch));
     clprune__arg_ulong(&launch, p->w.rows);
-    clprune__arg_mat(&launch, x);
-    clprune__arg_mat(&launch, p->alpha);
-    clprune__arg_mat(&launch, p->beta);
-    clprune__arg_mat(&launch, p->b);
-    clprune__arg_mat(&launch, p->ls);
-    clprune__arg_mat(&launch, u);
-    clprune__arg_mat(&launch, dx);
-    clprune__arg_mat(&launch, partial);
-    clprune__arg_mat(&launch, row_sums);
+    ARG_MATS(&launch, x, p->alpha, p->beta, p->b, p->ls, u, dx, partial, row_sums);
     TRY(clprune__rowwise_end(&launch, &plan, NULL));
     TRY(clprune__column_sum(context, beta, row_sums, dp->b, NULL));
     const clprune_mat sums[3] = {dp->ls, dp->alpha, dp->beta};

@@ -47,11 +47,7 @@ clprune_status clprune_affine_backward(clprune_context *context, float beta, flo
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &affine_backward_kernel, &plan, &launch));
     clprune__arg_float(&launch, dx_beta);
-    clprune__arg_mat(&launch, x);
-    clprune__arg_mat(&launch, alpha);
-    clprune__arg_mat(&launch, dy);
-    clprune__arg_mat(&launch, dx);
-    clprune__arg_mat(&launch, partial);
+    ARG_MATS(&launch, x, alpha, dy, dx, partial);
     TRY(clprune__rowwise_end(&launch, &plan, NULL));
     const clprune_mat sums[2] = {grads->alpha, grads->beta};
     TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 2, sums, event));

@@ -54,14 +54,10 @@ static clprune_status merge(clprune_context *context, size_t rows_before, size_t
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &merge_kernel, &defines, &launch));
     launch.least_group = lanes;
-    clprune__arg_ulong(&launch, rows);
-    clprune__arg_ulong(&launch, mean.cols);
-    clprune__arg_ulong(&launch, group_rows);
+    ARG_ULONGS(&launch, rows, mean.cols, group_rows);
     clprune__arg_uint(&launch, (uint32_t)lanes);
     clprune__arg_ulong(&launch, rows_before);
-    clprune__arg_mat(&launch, partial);
-    clprune__arg_mat(&launch, mean);
-    clprune__arg_mat(&launch, m2);
+    ARG_MATS(&launch, partial, mean, m2);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
     return status;
@@ -140,12 +136,8 @@ static clprune_status finish(clprune_context *context, size_t rows, float eps, f
     clprune__define(&plan.defines, "RUNNING", running);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &statistics_kernel, &plan, &launch));
-    clprune__arg_float(&launch, (float)clprune__max(rows, 1));
-    clprune__arg_float(&launch, eps);
-    clprune__arg_float(&launch, momentum);
-    clprune__arg_mat(&launch, mean);
-    clprune__arg_mat(&launch, m2);
-    clprune__arg_mat(&launch, inv);
+    ARG_FLOATS(&launch, (float)clprune__max(rows, 1), eps, momentum);
+    ARG_MATS(&launch, mean, m2, inv);
     clprune__arg_mat(&launch, running ? running_mean : inv); /* else not touched */
     clprune__arg_mat(&launch, running ? running_var : inv);
     TRY(clprune__rowwise_end(&launch, &plan, event));
@@ -347,8 +339,7 @@ clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float 
     set_inputs(&launch, &p);
     clprune__arg_mat(&launch, dy);
     clprune__arg_mat(&launch, p.masked ? in->mask : dy); /* else not touched */
-    clprune__arg_mat(&launch, keep ? dz : partial);
-    clprune__arg_mat(&launch, partial);
+    ARG_MATS(&launch, keep ? dz : partial, partial);
     TRY(clprune__rowwise_end(&launch, &plan, NULL));
     const clprune_mat out[2] = {clprune_mat_rows(sums, 0, 1), clprune_mat_rows(sums, 1, 1)};
     const clprune_mat grads[2] = {dbeta, dgamma};
@@ -387,8 +378,7 @@ clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_
     set_inputs(&launch, &p);
     clprune__arg_mat(&launch, dy);
     clprune__arg_mat(&launch, p.masked ? in->mask : dy); /* else not touched */
-    clprune__arg_mat(&launch, sums);
-    clprune__arg_mat(&launch, dx);
+    ARG_MATS(&launch, sums, dx);
     TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;

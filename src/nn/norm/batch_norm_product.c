@@ -28,8 +28,7 @@ clprune_status clprune_batch_norm_backward_product(clprune_context *context, siz
     clprune__define(&plan.defines, "READ_OLD", beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &batch_norm_product_kernel, &plan, &launch));
-    clprune__arg_float(&launch, rows > 0 ? 1 / (float)rows : 0.0f);
-    clprune__arg_float(&launch, beta);
+    ARG_FLOATS(&launch, rows > 0 ? 1 / (float)rows : 0.0f, beta);
     for (size_t i = 0; i < ALL; i++)
         clprune__arg_mat(&launch, operands[i].mat);
     TRY(clprune__rowwise_end(&launch, &plan, event));

@@ -22,8 +22,7 @@ static clprune_status begin(const clprune_optimizer *optimizer, const clprune__k
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__launch_begin(optimizer->context, def, &optimizer->plan.defines, launch));
     clprune__arg_mem(launch, optimizer->table);
-    clprune__arg_ulong(launch, b->first_row);
-    clprune__arg_ulong(launch, b->rows);
+    ARG_ULONGS(launch, b->first_row, b->rows);
 done:
     return status;
 }
@@ -42,13 +41,9 @@ static clprune_status step_sgd(
     const clprune_optimizer_desc *desc = &optimizer->desc;
     clprune__launch launch;
     TRY(begin(optimizer, &sgd_kernel, b, &launch));
-    clprune__arg_float(&launch, lr);
-    clprune__arg_float(&launch, desc->momentum);
-    clprune__arg_float(&launch, desc->weight_decay);
+    ARG_FLOATS(&launch, lr, desc->momentum, desc->weight_decay);
     clprune__arg_uint(&launch, optimizer->steps == 0);
-    clprune__arg_mem(&launch, b->grad);
-    clprune__arg_mem(&launch, b->value);
-    clprune__arg_mem(&launch, b->state[0]);
+    ARG_MEMS(&launch, b->grad, b->value, b->state[0]);
     TRY(enqueue(optimizer, b, &launch));
 done:
     return status;
@@ -74,12 +69,7 @@ static moments moments_of(const clprune_optimizer *optimizer)
 
 static void arg_moments(clprune__launch *launch, const moments *m)
 {
-    clprune__arg_float(launch, m->b1);
-    clprune__arg_float(launch, m->b1_rest);
-    clprune__arg_float(launch, m->b2);
-    clprune__arg_float(launch, m->b2_rest);
-    clprune__arg_float(launch, m->m_scale);
-    clprune__arg_float(launch, m->v_scale);
+    ARG_FLOATS(launch, m->b1, m->b1_rest, m->b2, m->b2_rest, m->m_scale, m->v_scale);
 }
 
 static clprune_status step_adamw(
@@ -89,14 +79,10 @@ static clprune_status step_adamw(
     const clprune_optimizer_desc *desc = &optimizer->desc;
     clprune__launch launch;
     TRY(begin(optimizer, &adamw_kernel, b, &launch));
-    clprune__arg_float(&launch, lr);
-    clprune__arg_float(&launch, (float)((double)lr * (double)desc->weight_decay));
+    ARG_FLOATS(&launch, lr, (float)((double)lr * (double)desc->weight_decay));
     arg_moments(&launch, m);
     clprune__arg_float(&launch, desc->eps);
-    clprune__arg_mem(&launch, b->grad);
-    clprune__arg_mem(&launch, b->value);
-    clprune__arg_mem(&launch, b->state[0]);
-    clprune__arg_mem(&launch, b->state[1]);
+    ARG_MEMS(&launch, b->grad, b->value, b->state[0], b->state[1]);
     TRY(enqueue(optimizer, b, &launch));
 done:
     return status;
@@ -111,10 +97,7 @@ static clprune_status lamb_moments(const clprune_optimizer *optimizer, const mom
     clprune__arg_float(&launch, optimizer->desc.weight_decay);
     arg_moments(&launch, m);
     clprune__arg_float(&launch, optimizer->desc.eps);
-    clprune__arg_mem(&launch, b->grad);
-    clprune__arg_mem(&launch, b->value);
-    clprune__arg_mem(&launch, b->state[0]);
-    clprune__arg_mem(&launch, b->state[1]);
+    ARG_MEMS(&launch, b->grad, b->value, b->state[0], b->state[1]);
     clprune__arg_mat(&launch, partial);
     TRY(enqueue(optimizer, b, &launch));
 done:
@@ -127,15 +110,10 @@ static clprune_status lamb_apply(const clprune_optimizer *optimizer, const momen
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__launch launch;
     TRY(begin(optimizer, &lamb_apply_kernel, b, &launch));
-    clprune__arg_float(&launch, lr);
-    clprune__arg_float(&launch, optimizer->desc.weight_decay);
-    clprune__arg_float(&launch, m->m_scale);
-    clprune__arg_float(&launch, m->v_scale);
-    clprune__arg_float(&launch, optimizer->desc.eps);
+    ARG_FLOATS(
+        &launch, lr, optimizer->desc.weight_decay, m->m_scale, m->v_scale, optimizer->desc.eps);
     clprune__arg_mat(&launch, ratio);
-    clprune__arg_mem(&launch, b->state[0]);
-    clprune__arg_mem(&launch, b->state[1]);
-    clprune__arg_mem(&launch, b->value);
+    ARG_MEMS(&launch, b->state[0], b->state[1], b->value);
     TRY(enqueue(optimizer, b, &launch));
 done:
     return status;
@@ -156,8 +134,7 @@ static clprune_status step_lamb(const clprune_optimizer *optimizer, const moment
         if (optimizer->bundles[b].groups > 0)
             TRY(lamb_moments(optimizer, m, &optimizer->bundles[b], partial));
     TRY(begin(optimizer, &lamb_ratio_kernel, &all, &launch));
-    clprune__arg_mat(&launch, partial);
-    clprune__arg_mat(&launch, ratio);
+    ARG_MATS(&launch, partial, ratio);
     const size_t local = optimizer->plan.slices, global = optimizer->rows * local;
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
     for (size_t b = 0; b < optimizer->bundle_count; b++)
@@ -232,9 +209,7 @@ static clprune_status clip_factor(const clprune_optimizer *optimizer, float max_
     TRY(clprune__launch_begin(
         optimizer->context, &clip_factor_kernel, &optimizer->plan.defines, &launch));
     clprune__arg_float(&launch, max_norm);
-    clprune__arg_mat(&launch, sums);
-    clprune__arg_mat(&launch, norm);
-    clprune__arg_mat(&launch, factor);
+    ARG_MATS(&launch, sums, norm, factor);
     TRY(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
 done:
     return status;

@@ -45,12 +45,8 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     clprune__define(&defines, name, value);
     TRY(clprune__launch_begin(context, def, &defines, launch));
     launch->least_group = 1;
-    clprune__arg_ulong(launch, plan->group_rows);
-    clprune__arg_ulong(launch, grid->height);
-    clprune__arg_ulong(launch, grid->width);
-    clprune__arg_ulong(launch, grid->cell);
-    clprune__arg_ulong(launch, clprune__pool_cells(grid));
-    clprune__arg_ulong(launch, rows);
+    ARG_ULONGS(launch, plan->group_rows, grid->height, grid->width, grid->cell,
+        clprune__pool_cells(grid), rows);
 done:
     return status;
 }
@@ -64,8 +60,7 @@ static clprune_status pool_rows(clprune_context *context, const clprune__pool_gr
     clprune__launch launch;
     TRY(begin(context, &pool_rows_kernel, grid, "MEAN", mean, to.rows, to.cols, &plan, &launch));
     clprune__arg_ulong(&launch, to.cols);
-    clprune__arg_mat(&launch, x);
-    clprune__arg_mat(&launch, to);
+    ARG_MATS(&launch, x, to);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
 done:
     return status;
@@ -99,8 +94,7 @@ static clprune_status spread(clprune_context *context, const clprune__pool_grid 
         clprune__arg_float(&launch, scale);
         clprune__arg_mat(&launch, *x);
     }
-    clprune__arg_mat(&launch, p);
-    clprune__arg_mat(&launch, y);
+    ARG_MATS(&launch, p, y);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
 done:
     return status;
@@ -189,8 +183,7 @@ clprune_status clprune__pool_nt(clprune_context *context, const clprune__pool_gr
     TRY(begin(context, &pool_columns_kernel, grid, "READ_DW", beta != 0.0f, dw.rows, dw.cols, &plan,
         &launch));
     clprune__arg_float(&launch, beta);
-    clprune__arg_mat(&launch, sums);
-    clprune__arg_mat(&launch, dw);
+    ARG_MATS(&launch, sums, dw);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
 done:
     clprune__scratch_end(context, mark);

@@ -95,8 +95,7 @@ void clprune__quantised_defines(const clprune__quantised *q, clprune__defines *d
 
 void clprune__arg_quantised(clprune__launch *launch, const clprune__quantised *q)
 {
-    clprune__arg_mat(launch, q->codes);
-    clprune__arg_mat(launch, q->groups);
+    ARG_MATS(launch, q->codes, q->groups);
 }
 
 /* Checks both parts of q and a dense matrix, which must have its size and lie apart. */
@@ -129,12 +128,8 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &quantise_kernel, &defines, &launch));
     launch.least_group = 1;
-    clprune__arg_ulong(&launch, plan.group_rows);
-    clprune__arg_ulong(&launch, x.rows);
-    clprune__arg_ulong(&launch, x.cols);
-    clprune__arg_ulong(&launch, sample_rows);
-    clprune__arg_ulong(&launch, first);
-    clprune__arg_ulong(&launch, seed != NULL ? *seed : 0);
+    ARG_ULONGS(
+        &launch, plan.group_rows, x.rows, x.cols, sample_rows, first, seed != NULL ? *seed : 0);
     clprune__arg_mat(&launch, x);
     clprune__arg_quantised(&launch, q);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
@@ -154,9 +149,7 @@ clprune_status clprune__dequantise(
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &dequantise_kernel, &defines, &launch));
     launch.least_group = 1;
-    clprune__arg_ulong(&launch, plan.group_rows);
-    clprune__arg_ulong(&launch, y.rows);
-    clprune__arg_ulong(&launch, y.cols);
+    ARG_ULONGS(&launch, plan.group_rows, y.rows, y.cols);
     clprune__arg_quantised(&launch, q);
     clprune__arg_mat(&launch, y);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));

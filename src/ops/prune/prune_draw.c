@@ -16,9 +16,7 @@ clprune_status clprune__draw(clprune_context *context, const clprune_bsr *bsr, s
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &prune_draw_kernel, &defines, &launch));
     launch.least_group = 1;
-    clprune__arg_ulong(&launch, bsr->first);
-    clprune__arg_ulong(&launch, blocks);
-    clprune__arg_ulong(&launch, seed);
+    ARG_ULONGS(&launch, bsr->first, blocks, seed);
     clprune__arg_region(&launch, scores);
     clprune__arg_region(&launch, priorities);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));

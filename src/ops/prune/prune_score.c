@@ -33,11 +33,7 @@ clprune_status clprune__prune_score(clprune_context *context, clprune_norm norm,
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &prune_score_kernel, &defines, &launch));
     launch.least_group = 1;
-    clprune__arg_ulong(&launch, desc->rows);
-    clprune__arg_ulong(&launch, desc->cols);
-    clprune__arg_ulong(&launch, sizes->block_rows);
-    clprune__arg_ulong(&launch, run);
-    clprune__arg_ulong(&launch, sizes->block_cols);
+    ARG_ULONGS(&launch, desc->rows, desc->cols, sizes->block_rows, run, sizes->block_cols);
     clprune__arg_mat(&launch, x);
     if (centre != NULL)
         clprune__arg_mat(&launch, *centre);

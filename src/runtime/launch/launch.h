@@ -3,7 +3,7 @@
  *     clprune__launch launch;
  *     TRY(clprune__launch_begin(context, &gelu_forward_kernel, &defines, &launch));
  *     clprune__arg_mat(&launch, h);
- *     clprune__arg_ulong(&launch, rows);
+ *     ARG_ULONGS(&launch, rows, cols);
  *     TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
  *
  * Enqueue checks that all arguments are set, that local divides global and that the work-group fits
@@ -57,6 +57,18 @@ void clprune__arg_mem(clprune__launch *launch, cl_mem buffer);
 void clprune__arg_ulong(clprune__launch *launch, size_t value);
 void clprune__arg_uint(clprune__launch *launch, uint32_t value);
 void clprune__arg_float(clprune__launch *launch, float value);
+
+/* Several arguments of one kind in a row. */
+#define ARG_MATS(launch, ...)   CLPRUNE__ARGS(clprune__arg_mat, clprune_mat, launch, __VA_ARGS__)
+#define ARG_MEMS(launch, ...)   CLPRUNE__ARGS(clprune__arg_mem, cl_mem, launch, __VA_ARGS__)
+#define ARG_ULONGS(launch, ...) CLPRUNE__ARGS(clprune__arg_ulong, size_t, launch, __VA_ARGS__)
+#define ARG_FLOATS(launch, ...) CLPRUNE__ARGS(clprune__arg_float, float, launch, __VA_ARGS__)
+#define CLPRUNE__ARGS(set, type, launch, ...)                                                      \
+    do {                                                                                           \
+        const type values_[] = {__VA_ARGS__};                                                      \
+        for (size_t i_ = 0; i_ < sizeof values_ / sizeof values_[0]; i_++)                         \
+            set(launch, values_[i_]);                                                              \
+    } while (0)
 
 /* A global size of zero in any dimension enqueues nothing. */
 clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensions,

@@ -135,9 +135,7 @@ clprune_status clprune__rowwise_begin(clprune_context *context, const clprune__k
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__launch_begin(context, def, &plan->defines, launch));
     launch->least_group = clprune__max(1, clprune__max(plan->lanes, plan->team));
-    clprune__arg_ulong(launch, plan->rows);
-    clprune__arg_ulong(launch, plan->cols);
-    clprune__arg_ulong(launch, plan->group_rows);
+    ARG_ULONGS(launch, plan->rows, plan->cols, plan->group_rows);
     if (plan->lanes > 0)
         clprune__arg_uint(launch, (uint32_t)plan->lanes);
 done:
