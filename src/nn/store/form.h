@@ -48,12 +48,10 @@ struct clprune__form {
     clprune_status (*restore)(clprune_context *context, const clprune__kept *kept,
         clprune__range range, clprune_mat x, cl_event *event);
 
-    /* dw = product + beta * dw. NULL: the samples are restored, some at a time, and multiplied as
-     * dense ones. */
-    clprune_status (*product_tn)(clprune_context *context, const clprune__kept *kept,
-        clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
-    clprune_status (*product_nt)(clprune_context *context, const clprune__kept *kept,
-        clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+    /* dw = product + beta * dw: dy^T * x or, with nt, the sum over the samples of dy_n * x_n^T.
+     * NULL: clprune__restored_product. */
+    clprune_status (*product)(clprune_context *context, const clprune__kept *kept,
+        clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
     /* dw of a convolution of these samples, range.count = conv->batch. NULL: as above. */
     clprune_status (*product_conv)(clprune_context *context, const clprune__kept *kept,
@@ -88,8 +86,8 @@ clprune_mat clprune__kept_cells(const clprune__kept *kept, clprune__range range)
 bool clprune__kept_conv_pools(
     const clprune_context *context, const clprune__kept *kept, const clprune__conv *conv);
 
-/* dw = product + beta * dw from restored samples, some at a time: dy^T * x or, with nt, the sum
- * over the samples of dy_n * x_n^T; and dw of a convolution. */
+/* The products from restored samples, some at a time, which are multiplied as dense ones; and dw of
+ * a convolution. */
 clprune_status clprune__restored_product(clprune_context *context, const clprune__kept *kept,
     clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,

@@ -40,18 +40,13 @@ static clprune_status restore(clprune_context *context, const clprune__kept *kep
     return copy_unless_same(context, dense_mat(kept, range), x, event);
 }
 
-static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+static clprune_status product(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    return clprune__gemm_single(
-        context, true, false, 1.0f, beta, dy, dense_mat(kept, range), dw, event);
-}
-
-static clprune_status product_nt(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
-{
-    return clprune__gemm_sum_nt(
-        context, range.count, beta, dy, dense_mat(kept, range), NULL, dw, event);
+    const clprune_mat x = dense_mat(kept, range);
+    if (nt)
+        return clprune__gemm_sum_nt(context, range.count, beta, dy, x, NULL, dw, event);
+    return clprune__gemm_single(context, true, false, 1.0f, beta, dy, x, dw, event);
 }
 
 static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
@@ -66,6 +61,5 @@ const clprune__form clprune__form_dense = {.name = "dense",
     .mat = dense_mat,
     .store = store,
     .restore = restore,
-    .product_tn = product_tn,
-    .product_nt = product_nt,
+    .product = product,
     .product_conv = product_conv};

@@ -41,9 +41,11 @@ static clprune_status restore(clprune_context *context, const clprune__kept *kep
         context, range.count, kept->rows, 1.0f, means(kept, range), x, event);
 }
 
-static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+static clprune_status product(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
+    if (nt)
+        return clprune__restored_product(context, kept, range, nt, beta, dy, dw, event);
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune_mat sums;
@@ -57,4 +59,4 @@ done:
 }
 
 const clprune__form clprune__form_mean = {
-    .name = "mean", .sizes = sizes, .store = store, .restore = restore, .product_tn = product_tn};
+    .name = "mean", .sizes = sizes, .store = store, .restore = restore, .product = product};

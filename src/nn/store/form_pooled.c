@@ -30,19 +30,11 @@ static clprune_status restore(clprune_context *context, const clprune__kept *kep
         context, &grid, range.count, clprune__kept_cells(kept, range), x, event);
 }
 
-static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+static clprune_status product(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     const clprune__pool_grid grid = clprune__kept_grid(kept);
-    return clprune__pool_tn(
-        context, &grid, range.count, beta, dy, clprune__kept_cells(kept, range), dw, event);
-}
-
-static clprune_status product_nt(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
-{
-    const clprune__pool_grid grid = clprune__kept_grid(kept);
-    return clprune__pool_nt(
+    return (nt ? clprune__pool_nt : clprune__pool_tn)(
         context, &grid, range.count, beta, dy, clprune__kept_cells(kept, range), dw, event);
 }
 
@@ -61,6 +53,5 @@ const clprune__form clprune__form_pooled = {.name = "pooled",
     .sizes = sizes,
     .store = store,
     .restore = restore,
-    .product_tn = product_tn,
-    .product_nt = product_nt,
+    .product = product,
     .product_conv = product_conv};

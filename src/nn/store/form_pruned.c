@@ -184,15 +184,11 @@ done:
     return status;
 }
 
-typedef clprune_status (*bspmm)(clprune_context *context, float alpha, float beta, clprune_mat dy,
-    const clprune_bsr *xs, clprune_mat dw, cl_event *event);
-
 /* x = mean + blocks, so the product is the sum of the products of both. */
-static clprune_status product(bool nt, clprune_context *context, const clprune__kept *kept,
-    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+static clprune_status product(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bspmm multiply = nt ? clprune__bspmm_nt : clprune__bspmm_tn;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
     if (is_centred(kept)) {
@@ -201,21 +197,9 @@ static clprune_status product(bool nt, clprune_context *context, const clprune__
             context, &grid, range.count, beta, dy, clprune__kept_cells(kept, range), dw, NULL));
         beta = 1.0f;
     }
-    TRY(multiply(context, 1.0f, beta, dy, &bsr, dw, event));
+    TRY((nt ? clprune__bspmm_nt : clprune__bspmm_tn)(context, 1.0f, beta, dy, &bsr, dw, event));
 done:
     return status;
-}
-
-static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
-{
-    return product(false, context, kept, range, beta, dy, dw, event);
-}
-
-static clprune_status product_nt(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
-{
-    return product(true, context, kept, range, beta, dy, dw, event);
 }
 
 static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
@@ -270,7 +254,6 @@ const clprune__form clprune__form_pruned = {.name = "pruned",
     .sizes = sizes,
     .store = store,
     .restore = restore,
-    .product_tn = product_tn,
-    .product_nt = product_nt,
+    .product = product,
     .product_conv = product_conv,
     .scores = scores};

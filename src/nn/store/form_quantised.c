@@ -66,18 +66,13 @@ static clprune_status restore(clprune_context *context, const clprune__kept *kep
     return clprune__dequantise(context, &q, x, event);
 }
 
-static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+static clprune_status product(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     const clprune__quantised q = samples(kept, range);
+    if (nt)
+        return clprune__quantised_nt(context, range.count, beta, dy, &q, dw, event);
     return clprune__quantised_tn(context, beta, dy, &q, dw, event);
-}
-
-static clprune_status product_nt(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
-{
-    const clprune__quantised q = samples(kept, range);
-    return clprune__quantised_nt(context, range.count, beta, dy, &q, dw, event);
 }
 
 /* The vector kernels read dense images only. */
@@ -96,6 +91,5 @@ const clprune__form clprune__form_quantised = {.name = "quantised",
     .sizes = sizes,
     .store = store,
     .restore = restore,
-    .product_tn = product_tn,
-    .product_nt = product_nt,
+    .product = product,
     .product_conv = product_conv};

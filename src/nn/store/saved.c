@@ -445,30 +445,28 @@ clprune_status clprune_saved_restore(
 clprune_status clprune__saved_product(const clprune_saved *saved, clprune__range range, bool nt,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune_context *context = saved->context;
-    const clprune__kept *kept = &saved->kept;
-    const clprune__form *form = kept->form;
-    if (nt && form->product_nt != NULL)
-        return form->product_nt(context, kept, range, beta, dy, dw, event);
-    if (!nt && form->product_tn != NULL)
-        return form->product_tn(context, kept, range, beta, dy, dw, event);
-    return clprune__restored_product(context, kept, range, nt, beta, dy, dw, event);
+    const clprune__form *form = saved->kept.form;
+    return (form->product != NULL ? form->product : clprune__restored_product)(
+        saved->context, &saved->kept, range, nt, beta, dy, dw, event);
 }
 
-clprune_status clprune__saved_product_tn(const clprune_saved *saved, size_t first, size_t count,
+clprune_status clprune__saved_multiply(const clprune_saved *saved, clprune__range range, bool nt,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = clprune__saved_context(saved);
-    const clprune__range range = {first, count};
+    size_t dy_rows;
     TRY(clprune__saved_check_range(context, saved, range));
     const clprune__kept *kept = &saved->kept;
-    TRY(clprune__check_mat(context, "dy", dy, count * kept->rows, dy.cols));
-    TRY(clprune__check_mat(context, "dw", dw, dy.cols, kept->cols));
+    const size_t each = nt ? dw.rows : kept->rows, outputs = nt ? dw.rows : dy.cols;
+    REQUIRE(clprune__mul(range.count, each, &dy_rows), CLPRUNE_SIZE_OVERFLOW,
+        "dy: %zu samples of %zu rows overflow size_t", range.count, each);
+    TRY(clprune__check_mat(context, "dy", dy, dy_rows, nt ? kept->cols : dy.cols));
+    TRY(clprune__check_mat(context, "dw", dw, outputs, nt ? kept->rows : kept->cols));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__saved_check_apart(context, saved, "dw", dw));
     TRY(clprune__saved_check_stored(context, saved, range));
-    TRY(clprune__saved_product(saved, range, false, beta, dy, dw, event));
+    TRY(clprune__saved_product(saved, range, nt, beta, dy, dw, event));
 done:
     return status;
 }
@@ -477,29 +475,16 @@ clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     ENTER(clprune__saved_context(saved));
-    return clprune__saved_product_tn(saved, first, count, beta, dy, dw, event);
+    return clprune__saved_multiply(
+        saved, (clprune__range){first, count}, false, beta, dy, dw, event);
 }
 
 clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first, size_t count,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     ENTER(clprune__saved_context(saved));
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = clprune__saved_context(saved);
-    const clprune__range range = {first, count};
-    size_t dy_rows;
-    TRY(clprune__saved_check_range(context, saved, range));
-    const clprune__kept *kept = &saved->kept;
-    REQUIRE(clprune__mul(count, dw.rows, &dy_rows), CLPRUNE_SIZE_OVERFLOW,
-        "dy: %zu samples of %zu rows overflow size_t", count, dw.rows);
-    TRY(clprune__check_mat(context, "dy", dy, dy_rows, kept->cols));
-    TRY(clprune__check_mat(context, "dw", dw, dw.rows, kept->rows));
-    TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
-    TRY(clprune__saved_check_apart(context, saved, "dw", dw));
-    TRY(clprune__saved_check_stored(context, saved, range));
-    TRY(clprune__saved_product(saved, range, true, beta, dy, dw, event));
-done:
-    return status;
+    return clprune__saved_multiply(
+        saved, (clprune__range){first, count}, true, beta, dy, dw, event);
 }
 
 clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clprune__conv *conv,

@@ -85,7 +85,7 @@ clprune_status clprune_saved_product_tn_host(const clprune_saved *saved, size_t 
     TRY(clprune__mat_wrap(context, readable(dy), rows, o, dy_ld, CLPRUNE_ACCESS_READ, &in));
     TRY(clprune__mat_wrap(context, dw, o, cols, dw_ld,
         beta != 0.0f ? CLPRUNE_ACCESS_READ_WRITE : CLPRUNE_ACCESS_WRITE, &out));
-    TRY(clprune__saved_product_tn(saved, first, count, beta, in, out, NULL));
+    TRY(clprune__saved_multiply(saved, (clprune__range){first, count}, false, beta, in, out, NULL));
 done:
     status = unwrap(context, &in, status);
     return unwrap(context, &out, status);

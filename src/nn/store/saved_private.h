@@ -61,10 +61,10 @@ clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clp
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
     clprune__region scores, clprune_mat x, cl_event *event);
 
-/* As clprune_saved_restore and clprune_saved_product_tn, within a call. */
+/* As clprune_saved_restore, and clprune_saved_product_tn or, with nt, _nt; within a call. */
 clprune_status clprune__saved_restore(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event);
-clprune_status clprune__saved_product_tn(const clprune_saved *saved, size_t first, size_t count,
+clprune_status clprune__saved_multiply(const clprune_saved *saved, clprune__range range, bool nt,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
 #endif
