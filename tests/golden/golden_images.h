@@ -1,22 +1,40 @@
-/* The images of the golden values on the device. */
+/* The images of the golden values on the device; reading and writing there. */
 #ifndef CLPRUNE_GOLDEN_IMAGES_H
 #define CLPRUNE_GOLDEN_IMAGES_H
 
 #include "golden/golden_rng.h"
-#include "support/test_device.h"
+#include "support/test_objects.h"
+
+static inline float *read_mat(clprune_mat mat)
+{
+    float *values = test_floats(mat.rows * mat.cols);
+    TEST_OK(clprune_mat_read(test_context(), mat, values));
+    return values;
+}
+
+static inline void golden_buffer_write(cl_mem buffer, size_t bytes, const void *from)
+{
+    TEST_CL(clEnqueueWriteBuffer(
+        clprune_context_queue(test_context()), buffer, CL_TRUE, 0, bytes, from, 0, NULL, NULL));
+}
+
+/* The mean of a batch's losses. */
+static inline double golden_mean_loss(clprune_mat loss)
+{
+    const float *losses = read_mat(loss);
+    double sum = 0;
+    for (size_t i = 0; i < loss.rows; i++)
+        sum += (double)losses[i];
+    return sum / (double)loss.rows;
+}
 
 /* Room for `bytes` bytes of images of three channels, and their levels. */
 static inline clprune_image_bytes golden_images_make(size_t bytes)
 {
-    clprune_image_bytes images = {0};
     float levels[3 * 256];
     golden_fill_levels(levels);
-    TEST_OK(clprune_buffer_create(
-        test_context(), CLPRUNE_MEMORY_INPUT, "images", bytes, &images.buffer));
-    TEST_OK(
-        clprune_mat_create(test_context(), CLPRUNE_MEMORY_INPUT, "levels", 3, 256, &images.levels));
-    TEST_OK(clprune_mat_write(test_context(), images.levels, levels));
-    return images;
+    return (clprune_image_bytes){.buffer = test_new_mat(test_context(), 1, bytes / 4 + 1).buffer,
+        .levels = test_new_mat_of(test_context(), "levels", 3, 256, levels)};
 }
 
 static inline void golden_images_write(
@@ -24,16 +42,7 @@ static inline void golden_images_write(
 {
     uint8_t *host = test_alloc(bytes);
     golden_fill_image(seed, bytes, host);
-    assert_int_equal(clEnqueueWriteBuffer(clprune_context_queue(test_context()), images->buffer,
-                         CL_TRUE, 0, bytes, host, 0, NULL, NULL),
-        CL_SUCCESS);
-}
-
-static inline void golden_images_free(clprune_image_bytes *images)
-{
-    clprune_buffer_release(test_context(), images->buffer);
-    clprune_buffer_release(test_context(), images->levels.buffer);
-    *images = (clprune_image_bytes){0};
+    golden_buffer_write(images->buffer, bytes, host);
 }
 
 #endif

@@ -18,12 +18,6 @@ static const double bound = 2e-5;
 
 static const float smoothing = 0.1f;
 
-static inline float *new_floats(size_t count)
-{
-    float *values = test_alloc(count * sizeof *values);
-    return values;
-}
-
 typedef struct fixture {
     resmlp model;
     size_t batch, pixels;
@@ -123,9 +117,7 @@ static inline void write_labels(fixture *f, uint32_t step, bool training)
     for (uint32_t i = 0; i < f->batch; i++)
         labels[i] =
             (int32_t)(training ? golden_train_label(i, step, classes) : golden_label(i, classes));
-    assert_int_equal(clEnqueueWriteBuffer(clprune_context_queue(test_context()), f->labels, CL_TRUE,
-                         0, f->batch * sizeof *labels, labels, 0, NULL, NULL),
-        CL_SUCCESS);
+    golden_buffer_write(f->labels, f->batch * sizeof *labels, labels);
 }
 
 static inline void write_parameters(fixture *f, const golden_tensor *tensors)
@@ -133,7 +125,7 @@ static inline void write_parameters(fixture *f, const golden_tensor *tensors)
     for (size_t i = 0; i < f->model.tensors; i++) {
         const clprune_param *param = &f->model.params[i];
         const size_t count = param->value.rows * param->value.cols;
-        float *values = new_floats(count);
+        float *values = test_floats(count);
         assert_string_equal(param->name, tensors[i].name);
         assert_int_equal(count, tensors[i].count);
         golden_fill_parameter(
@@ -148,14 +140,15 @@ static inline fixture make_fixture_each(const golden_resmlp_case *row, const kee
 {
     clprune_context *context = test_context();
     const resmlp_arch arch = arch_of(row);
-    fixture f = {.batch = batch, .pixels = 3 * (size_t)row->image * row->image};
+    const size_t pixels = 3 * (size_t)row->image * row->image;
+    fixture f = {.batch = batch,
+        .pixels = pixels,
+        .images = golden_images_make(batch * pixels),
+        .loss = test_new_mat(context, batch, 1),
+        .hit = test_new_mat(context, batch, 1),
+        .labels = test_new_mat(context, batch, 1).buffer};
     TEST_OK(create_model(context, &arch, policies, stride, room, &f.model));
     assert_int_equal(f.model.tensors, row->parameters);
-    const clprune_memory_category input = CLPRUNE_MEMORY_INPUT, work = CLPRUNE_MEMORY_WORKSPACE;
-    f.images = golden_images_make(batch * f.pixels);
-    TEST_OK(clprune_mat_create(context, work, "loss", batch, 1, &f.loss));
-    TEST_OK(clprune_mat_create(context, work, "hit", batch, 1, &f.hit));
-    TEST_OK(clprune_buffer_create(context, input, "labels", batch * sizeof(int32_t), &f.labels));
     write_parameters(&f, tensors_of(row));
     write_images(&f, row->image_seed);
     write_labels(&f, 0, false);
@@ -167,16 +160,6 @@ static inline fixture make_fixture(
     const golden_resmlp_case *row, const keep_policy *policy, size_t batch, size_t room)
 {
     return make_fixture_each(row, policy, 0, batch, room);
-}
-
-static inline void free_fixture(fixture *f)
-{
-    clprune_context *context = test_context();
-    golden_images_free(&f->images);
-    clprune_buffer_release(context, f->loss.buffer);
-    clprune_buffer_release(context, f->hit.buffer);
-    clprune_buffer_release(context, f->labels);
-    resmlp_destroy(&f->model);
 }
 
 /* Bytes of what a model keeps, from its shapes and rules; `dense`: with all of it kept dense. */
@@ -213,7 +196,7 @@ static inline kept_sums kept_of(const fixture *f)
 
 static inline uint64_t kept_now(void)
 {
-    return clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live;
+    return test_live(test_context(), CLPRUNE_MEMORY_ACTIVATIONS);
 }
 
 /* The formulas for what is kept, of a policy and of dense, are what the ledger says, and it is
@@ -228,7 +211,7 @@ static inline kept_sums check_kept(const golden_resmlp_case *row, const keep_pol
     const uint64_t h = (uint64_t)row->batch * f.model.tokens * row->hidden;
     const uint64_t tail = t + (uint64_t)row->batch * (row->dim + row->classes);
     assert_int_equal(bytes.dense, 4 * (row->depth * (6 * t + 2 * h) + tail));
-    free_fixture(&f);
+    resmlp_destroy(&f.model);
     assert_int_equal(kept_now(), before);
     return bytes;
 }
@@ -249,7 +232,7 @@ static inline void both_passes(fixture *f)
 /* The gradients of all tensors, one after the other. */
 static inline float *gradients_of(fixture *f)
 {
-    float *all = new_floats(resmlp_arch_parameters(&f->model.arch)), *next = all;
+    float *all = test_floats(resmlp_arch_parameters(&f->model.arch)), *next = all;
     both_passes(f);
     for (size_t i = 0; i < f->model.tensors; i++) {
         const clprune_mat grad = f->model.params[i].grad;
@@ -257,23 +240,6 @@ static inline float *gradients_of(fixture *f)
         next += grad.rows * grad.cols;
     }
     return all;
-}
-
-static inline double mean_loss(const fixture *f)
-{
-    float *losses = new_floats(f->batch);
-    double sum = 0;
-    TEST_OK(clprune_mat_read(test_context(), f->loss, losses));
-    for (size_t i = 0; i < f->batch; i++)
-        sum += (double)losses[i];
-    return sum / (double)f->batch;
-}
-
-static inline float *read_mat(clprune_mat mat)
-{
-    float *values = new_floats(mat.rows * mat.cols);
-    TEST_OK(clprune_mat_read(test_context(), mat, values));
-    return values;
 }
 
 static inline void near(
@@ -316,19 +282,19 @@ static inline void check_tensor(const golden_tensor *want, clprune_mat mat)
 }
 
 /* Loss, logits and every gradient. What is recomputed is so for `chunk` samples at a time, 0 for as
- * many as the model chooses. Frees the fixture. */
+ * many as the model chooses. Destroys the model. */
 static inline void check_gradients_of(const golden_resmlp_case *row, fixture f, size_t chunk)
 {
     const golden_tensor *want = tensors_of(row);
     if (chunk != 0)
         f.model.chunk = f.model.stem_step = chunk;
     forward(&f, true);
-    near(row->name, "loss", mean_loss(&f), row->loss, bound * row->loss);
+    near(row->name, "loss", golden_mean_loss(f.loss), row->loss, bound * row->loss);
     check_tensor(&want[row->parameters], f.model.logits);
     TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing));
     for (size_t i = 0; i < f.model.tensors; i++)
         check_tensor(&want[i], f.model.params[i].grad);
-    free_fixture(&f);
+    resmlp_destroy(&f.model);
 }
 
 static inline void check_gradients(
@@ -346,7 +312,7 @@ static inline void check_slopes(const golden_resmlp_case *row, const keep_policy
         const clprune_param *param = &f.model.params[i];
         const size_t count = param->value.rows * param->value.cols;
         float *value = read_mat(param->value), *grad = read_mat(param->grad);
-        float *moved = new_floats(count);
+        float *moved = test_floats(count);
         const double norm = golden_norm(count, grad), step = 3e-3 / norm;
         double loss[2];
         for (int side = 0; side < 2; side++) {
@@ -355,12 +321,12 @@ static inline void check_slopes(const golden_resmlp_case *row, const keep_policy
                     (float)((double)value[j] + (side == 0 ? step : -step) * (double)grad[j] / norm);
             TEST_OK(clprune_mat_write(test_context(), param->value, moved));
             forward(&f, false);
-            loss[side] = mean_loss(&f);
+            loss[side] = golden_mean_loss(f.loss);
         }
         near(param->name, "slope", (loss[0] - loss[1]) / (2 * step), norm, 0.01 * norm);
         TEST_OK(clprune_mat_write(test_context(), param->value, value));
     }
-    free_fixture(&f);
+    resmlp_destroy(&f.model);
 }
 
 /* The losses of a short run, within `tolerance`. */
@@ -377,21 +343,20 @@ static inline void check_training(
         .weight_decay = (float)run->weight_decay};
     for (size_t i = 0; i < f.model.tensors; i++)
         f.model.params[i].decay = true;
-    clprune_optimizer *optimizer;
-    TEST_OK(clprune_optimizer_create(
-        test_context(), &desc, f.model.tensors, f.model.params, &optimizer));
+    clprune_optimizer *optimizer =
+        test_new_optimizer(test_context(), desc, f.model.tensors, f.model.params);
     for (uint32_t t = 0; t < GOLDEN_TRAIN_STEPS; t++) {
         char step[32];
         (void)snprintf(step, sizeof step, "step %u", (unsigned)t);
         write_images(&f, GOLDEN_SEED_TRAIN_IMAGE + t);
         write_labels(&f, t, true);
         forward(&f, true);
-        near(run->name, step, mean_loss(&f), run->loss[t], tolerance);
+        near(run->name, step, golden_mean_loss(f.loss), run->loss[t], tolerance);
         TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing));
         TEST_OK(clprune_optimizer_step(optimizer, (float)run->lr, NULL));
     }
-    clprune_optimizer_destroy(optimizer);
-    free_fixture(&f);
+    test_end(optimizer);
+    resmlp_destroy(&f.model);
 }
 
 #endif

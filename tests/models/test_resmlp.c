@@ -3,8 +3,6 @@
  *
  * Files with the names of timm and of the ResMLP authors give PyTorch's logits within 1e-4.
  * Exported, they have the bytes of timm's file. */
-#include <string.h>
-
 #include "golden/golden_model.h"
 #include "resmlp_model.h"
 #include "support/test_fault.h"
@@ -91,8 +89,8 @@ static void smaller_batch(void **state)
         test_same_floats(
             exact.model.params[i].name, mat.rows, mat.cols, got, want, "%s", row->name);
     }
-    free_fixture(&exact);
-    free_fixture(&roomy);
+    resmlp_destroy(&exact.model);
+    resmlp_destroy(&roomy.model);
 }
 
 /* Without training nothing is kept, and the logits have the same bits. */
@@ -106,7 +104,7 @@ static void inference(void **state)
     forward(&f, false);
     float *got = read_mat(f.model.logits);
     test_same_floats("logits", f.batch, row->classes, got, want, "%s", row->name);
-    free_fixture(&f);
+    resmlp_destroy(&f.model);
 }
 
 static void finite_differences(void **state)
@@ -229,7 +227,7 @@ static void sampled_gradients(void **state)
     fixture f;
     for (int i = 0; i < 3; i++) {
         if (i > 0)
-            free_fixture(&f);
+            resmlp_destroy(&f.model);
         f = make_fixture(row, &policies[i], row->batch, row->batch);
         resmlp_set_seed(&f.model, 0);
         all[i] = gradients_of(&f);
@@ -266,7 +264,7 @@ static void sampled_gradients(void **state)
             test_same_floats(param->name, 1, size, first + at, want + at, "%s", row->name);
         at += size;
     }
-    free_fixture(&f);
+    resmlp_destroy(&f.model);
 }
 
 /* The seed reaches everything that a policy may sample. */
@@ -276,7 +274,7 @@ static void every_tensor_is_seeded(void **state)
     const keep_policy policy = policy_of_sampled(0.5f, 4, true);
     fixture f = make_fixture(row, &policy, row->batch, row->batch);
     const size_t kept = row->depth * KEEP_TENSORS, floats = f.batch * f.model.tokens * row->hidden;
-    float *want = new_floats(floats), *got = new_floats(floats);
+    float *want = test_floats(floats), *got = test_floats(floats);
     for (size_t i = 0; i <= kept; i++) {
         const clprune_bsr bsr = clprune_saved_bsr(
             i < kept ? f.model.blocks[i / KEEP_TENSORS].kept[i % KEEP_TENSORS] : f.model.last_x, 0,
@@ -291,7 +289,7 @@ static void every_tensor_is_seeded(void **state)
         if (memcmp(want, got, values.rows * 4 * sizeof *got) == 0)
             fail_msg("tensor %zu of %zu is not seeded", i, kept + 1);
     }
-    free_fixture(&f);
+    resmlp_destroy(&f.model);
 }
 
 /* ---- weights of other programs --------------------------------------------------------------- */
@@ -304,18 +302,16 @@ static void imported(void **state)
     const keep_policy dense = policy_of(0, 0);
     const char *out = test_text("%s/out", test_folder());
     bool head_left;
-    fault wrong = {0};
     assert_string_equal(odd->name, "odd");
-    fixture f = make_fixture(odd, &dense, odd->batch, odd->batch);
-    TEST_OK(resmlp_init(&f.model, 1));
-    test_good(
-        weights_import(&resmlp_model, &f.model, test_context(), name, &head_left, &wrong), &wrong);
+    fixture m = make_fixture(odd, &dense, odd->batch, odd->batch);
+    TEST_OK(resmlp_init(&m.model, 1));
+    TEST_GOOD(weights_import(&resmlp_model, &m.model, test_context(), name, &head_left, &f));
     assert_false(head_left);
-    forward(&f, false);
-    check_tensor(&tensors_of(odd)[odd->parameters], f.model.logits);
-    test_good(weights_export(&resmlp_model, &f.model, test_context(), out, &wrong), &wrong);
+    forward(&m, false);
+    check_tensor(&tensors_of(odd)[odd->parameters], m.model.logits);
+    TEST_GOOD(weights_export(&resmlp_model, &m.model, test_context(), out, &f));
     test_file_same(out, TEST_GOLDEN "/timm.safetensors");
-    free_fixture(&f);
+    resmlp_destroy(&m.model);
 }
 
 int main(void)

@@ -3,7 +3,6 @@
  *
  * The error of codes of 8 and of 4 bits lies within its range. */
 #include "golden/golden_model.h"
-#include "support/test_objects.h"
 
 enum {
     DENSE,
@@ -154,7 +153,7 @@ static void policies_without_sense(NO_ROW)
         {COMPACT_PRUNED, KEEP_GELU, AGAIN, "gelu cannot be recomputed where fc1 is a code"},
         {COMPACT_PRUNED, KEEP_FC1, AS_IS, "norm2 cannot be recomputed while gelu is kept"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         keep_policy policy = preset(cases[i].preset);
         set_form(&policy.rule[cases[i].tensor], cases[i].form);
         refused(policy, cases[i].part);
@@ -269,7 +268,7 @@ static float *gradients_with(const golden_resmlp_case *row, const keep_policy *p
     fixture f = make_fixture(row, policy, row->batch, row->batch);
     resmlp_set_seed(&f.model, 7);
     float *all = gradients_of(&f);
-    free_fixture(&f);
+    resmlp_destroy(&f.model);
     return all;
 }
 
@@ -296,7 +295,7 @@ static void check_distance(const golden_resmlp_case *row, const keep_policy *pol
         const size_t count = tensor->count;
         const bool weight = is_linear_weight(tensor->name);
         const double norm = golden_norm(count, dense + first);
-        float *off = new_floats(count);
+        float *off = test_floats(count);
         for (size_t k = 0; k < count; k++)
             off[k] = got[first + k] - dense[first + k];
         const double distance = golden_norm(count, off) / norm;
@@ -329,7 +328,7 @@ static void forms(void **state)
         unsigned bits;
         double least, most;
     } codes[] = {{8, 1e-4, 0.03}, {4, 0.005, 0.4}};
-    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(codes); i++)
         for (int rounding = 0; rounding <= CLPRUNE_ROUNDING_NEAREST; rounding++) {
             const keep_policy policy = keep_preset(QUANTISED,
                 (clprune_keep){
@@ -340,7 +339,7 @@ static void forms(void **state)
         unsigned bits;
         double least, most;
     } compact[] = {{8, 1e-4, 0.03}, {4, 0.005, 0.2}, {2, 0.01, 1}};
-    for (size_t i = 0; i < sizeof compact / sizeof compact[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(compact); i++) {
         const keep_policy policy =
             keep_preset(COMPACT, (clprune_keep){.bits = compact[i].bits, .group = 64});
         check_distance(row, &policy, true, compact[i].least, compact[i].most, dense);
@@ -385,7 +384,7 @@ static void far_from_zero(void **state)
         fill(&f.model, "alpha", 1);
         fill(&f.model, "beta", -shift);
         both_passes(&f);
-        assert_true(f.model.tensors <= sizeof want / sizeof want[0]);
+        assert_true(f.model.tensors <= COUNT_OF(want));
         for (size_t i = 0; i < f.model.tensors; i++) {
             const clprune_mat grad = f.model.params[i].grad;
             const size_t count = grad.rows * grad.cols;
@@ -402,7 +401,7 @@ static void far_from_zero(void **state)
             const double allowed = (strcmp(name, "head.weight") == 0 ? 2 : 1) * bound * norm;
             near(name, "distance from dense", golden_norm(count, got), 0, allowed);
         }
-        free_fixture(&f);
+        resmlp_destroy(&f.model);
     }
 }
 
@@ -433,7 +432,7 @@ static void same_bits(void **state)
         forward(&f, false);
         float *got = read_mat(clprune_mat_rows(f.model.logits, 0, f.batch));
         test_same_floats("logits", f.batch, row->classes, got, logits, "inference");
-        free_fixture(&f);
+        resmlp_destroy(&f.model);
     }
 }
 

@@ -5,9 +5,6 @@
  * differences. Over seeds the mean weight gradient of `compact` is dense's within the remaining
  * noise, but not with rounding to nearest. Counts of batches grow by one in each pass of training.
  */
-#include <math.h>
-#include <string.h>
-
 #include "golden/golden_images.h"
 #include "golden/golden_rows.h"
 #include "resnet.h"
@@ -64,9 +61,7 @@ static void write_batch(fixture *f, const golden_resnet_case *c, uint64_t seed, 
     golden_images_write(&f->images, c->batch * 3 * c->image * c->image, seed);
     for (uint32_t i = 0; i < c->batch; i++)
         labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
-    assert_int_equal(clEnqueueWriteBuffer(clprune_context_queue(test_context()), f->labels, CL_TRUE,
-                         0, c->batch * sizeof *labels, labels, 0, NULL, NULL),
-        CL_SUCCESS);
+    golden_buffer_write(f->labels, c->batch * sizeof *labels, labels);
 }
 
 /* Whether parameter i is a convolution's weight, of *kernel taps and *in channels. */
@@ -102,16 +97,12 @@ static void fill_params(fixture *f)
     }
 }
 
-/* text: a keep file */
-static fixture make_with(
-    const golden_resnet_case *c, const char *preset, clprune_keep how, const char *text)
+/* The rules of a preset, with those of a keep file's text. */
+static void make_rules(const golden_resnet_case *c, const char *preset, clprune_keep how,
+    const char *text, size_t blocks, keep_rule rules[256])
 {
-    fixture f = {.batch = c->batch};
-    const resnet_arch arch = arch_of(c);
-    const size_t blocks = resnet_arch_blocks(&arch);
     const keep_how settings = {how, how.bits};
     trainer_sizes sizes = {.image = c->image, .classes = c->classes, .blocks = blocks};
-    keep_rule rules[256];
     size_t at = 0;
     assert_true(keep_rules_count(&resnet_keep_table, blocks) <= 256);
     while (strcmp(resnet_keep_table.preset_names[at], preset) != 0)
@@ -120,17 +111,25 @@ static fixture make_with(
         sizes.arch++;
     keep_preset_rules(&resnet_keep_table, at, &settings, blocks, rules);
     const options o = options_defaults(&resnet_model);
-    fault wrong = {0};
-    test_good(keep_file_apply(text, "rules", &o, &sizes, rules, &wrong), &wrong);
+    TEST_GOOD(keep_file_apply(text, "rules", &o, &sizes, rules, &f));
     keep_set_grids(&resnet_keep_table, &sizes, rules);
+}
+
+/* text: a keep file */
+static fixture make_with(
+    const golden_resnet_case *c, const char *preset, clprune_keep how, const char *text)
+{
+    const resnet_arch arch = arch_of(c);
+    keep_rule rules[256];
+    fixture f = {.batch = c->batch,
+        .images = golden_images_make(c->batch * 3 * c->image * c->image),
+        .loss = test_new_mat(test_context(), c->batch, 1),
+        .hit = test_new_mat(test_context(), c->batch, 1),
+        .labels = test_new_mat(test_context(), c->batch, 1).buffer};
+    make_rules(c, preset, how, text, resnet_arch_blocks(&arch), rules);
     TEST_OK(resnet_create(test_context(), &arch, rules, c->batch, &f.model));
     TEST_OK(resnet_init(&f.model, 1));
     fill_params(&f);
-    f.images = golden_images_make(c->batch * 3 * c->image * c->image);
-    TEST_OK(clprune_mat_create(test_context(), CLPRUNE_MEMORY_INPUT, "loss", c->batch, 1, &f.loss));
-    TEST_OK(clprune_mat_create(test_context(), CLPRUNE_MEMORY_INPUT, "hit", c->batch, 1, &f.hit));
-    TEST_OK(clprune_buffer_create(
-        test_context(), CLPRUNE_MEMORY_INPUT, "labels", c->batch * sizeof(int32_t), &f.labels));
     return f;
 }
 
@@ -139,33 +138,12 @@ static fixture make(const golden_resnet_case *c, const char *preset, clprune_kee
     return make_with(c, preset, how, "");
 }
 
-static void destroy(fixture *f)
-{
-    resnet_destroy(&f->model);
-    golden_images_free(&f->images);
-    const cl_mem buffers[] = {f->loss.buffer, f->hit.buffer, f->labels};
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
-        clprune_buffer_release(test_context(), buffers[i]);
-}
-
 /* The mean loss of the batch. */
 static double forward(fixture *f, bool training, float smooth)
 {
-    float losses[64];
-    double sum = 0;
     TEST_OK(resnet_forward(&f->model, f->batch, f->images, training));
     TEST_OK(resnet_loss(&f->model, f->batch, f->labels, smooth, f->loss, f->hit));
-    TEST_OK(clprune_mat_read(test_context(), f->loss, losses));
-    for (size_t i = 0; i < f->batch; i++)
-        sum += (double)losses[i];
-    return sum / (double)f->batch;
-}
-
-static float *read_mat(clprune_mat mat)
-{
-    float *values = test_alloc(mat.rows * mat.cols * sizeof *values);
-    TEST_OK(clprune_mat_read(test_context(), mat, values));
-    return values;
+    return golden_mean_loss(f->loss);
 }
 
 /* What PyTorch has: the gradients in its order, then statistics after the first step. A row has a
@@ -232,7 +210,7 @@ static void gradients(void **state)
         if (!(fabs(loss - c->loss) <= 1e-5 * c->loss))
             fail_msg("%s, %s: loss %.9g, expected %.9g", c->name, presets[p], loss, c->loss);
         compare_grads(&f, c);
-        destroy(&f);
+        resnet_destroy(&f.model);
     }
 }
 
@@ -245,9 +223,8 @@ static void training(void **state)
     const golden_row *rows = golden_rows_of(c, &f);
     const clprune_optimizer_desc desc = {
         .kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 0.9f, .weight_decay = 1e-3f};
-    clprune_optimizer *optimizer;
-    TEST_OK(clprune_optimizer_create(
-        test_context(), &desc, f.model.tensors, f.model.params, &optimizer));
+    clprune_optimizer *optimizer =
+        test_new_optimizer(test_context(), desc, f.model.tensors, f.model.params);
     for (uint32_t t = 0; t < STEPS; t++) {
         write_batch(&f, c, 100 + t, t);
         const double loss = forward(&f, true, smoothing);
@@ -268,8 +245,8 @@ static void training(void **state)
     const double tested = forward(&f, false, 0.0f);
     if (!(fabs(tested - c->tested) <= 0.02 * c->tested))
         fail_msg("%s: test loss %.9g, expected %.9g", c->name, tested, c->tested);
-    clprune_optimizer_destroy(optimizer);
-    destroy(&f);
+    test_end(optimizer);
+    resnet_destroy(&f.model);
 }
 
 /* Presets that approximate weight gradients leave the way of dx alone: what does not depend on a
@@ -296,9 +273,9 @@ static void exact_dx(void **state)
             test_same_floats(
                 f.model.params[i].name, mat.rows, mat.cols, got, want, "%s", forms[k].preset);
         }
-        destroy(&f);
+        resnet_destroy(&f.model);
     }
-    destroy(&dense);
+    resnet_destroy(&dense.model);
 }
 
 /* With 8 bits, compact's gradients lie near dense's. */
@@ -320,8 +297,8 @@ static void codes(void **state)
         if (!(error <= 0.05 * 0.05 * norm))
             fail_msg("%s: relative error %.3g", f.model.params[i].name, sqrt(error / norm));
     }
-    destroy(&f);
-    destroy(&dense);
+    resnet_destroy(&f.model);
+    resnet_destroy(&dense.model);
 }
 
 /* ---- the whole model ---------------------------------------------------------------------------
@@ -364,7 +341,7 @@ static void differences(void **state)
     for (size_t p = 0; p < 2; p++) {
         fixture f = make(c, presets[p], (clprune_keep){0});
         (void)both_passes(&f, c);
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        for (size_t k = 0; k < COUNT_OF(names); k++) {
             const clprune_param *param = &f.model.params[param_named(&f, names[k])];
             const size_t count = param->value.rows * param->value.cols;
             float *gradient = read_mat(param->grad), *from = read_mat(param->value);
@@ -382,7 +359,7 @@ static void differences(void **state)
                 fail_msg("%s, %s: %.6g by differences, %.6g by the backward pass", presets[p],
                     names[k], found, square);
         }
-        destroy(&f);
+        resnet_destroy(&f.model);
     }
 }
 
@@ -431,7 +408,7 @@ static mean_error error_of_mean(const golden_resnet_case *c, const fixture *dens
         sum.off += off / norm;
         sum.noise += noise / norm;
     }
-    destroy(&f);
+    resnet_destroy(&f.model);
     return sum;
 }
 
@@ -462,7 +439,7 @@ static void unbiased(void **state)
             stem.off, stem.noise);
     if (!(fixed.off > 10 * many.off))
         fail_msg("rounding to nearest errs by %.3g, no more than %.3g", fixed.off, many.off);
-    destroy(&dense);
+    resnet_destroy(&dense.model);
 }
 
 static void counts(NO_ROW)
@@ -498,16 +475,13 @@ static void check_counts(const resnet *model, const char *path, const int64_t *w
 
 static void export_to(resnet *model, const char *path)
 {
-    fault wrong = {0};
-    test_good(weights_export(&resnet_model, model, test_context(), path, &wrong), &wrong);
+    TEST_GOOD(weights_export(&resnet_model, model, test_context(), path, &f));
 }
 
 static void import_from(resnet *model, const char *path)
 {
     bool head_left;
-    fault wrong = {0};
-    test_good(
-        weights_import(&resnet_model, model, test_context(), path, &head_left, &wrong), &wrong);
+    TEST_GOOD(weights_import(&resnet_model, model, test_context(), path, &head_left, &f));
     assert_false(head_left);
 }
 
@@ -556,7 +530,6 @@ static void imported(NO_ROW)
     import_from(&model, out);
     export_to(&model, again);
     test_file_same(out, again);
-    golden_images_free(&images);
     resnet_destroy(&model);
 }
 
