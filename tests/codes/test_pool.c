@@ -116,8 +116,7 @@ static void refused(NO_ROW)
     TEST_FAILS(clprune__pool(context, &grid, 2, x.mat, upon_x, NULL), bad, "p");
     TEST_FAILS(clprune__pool_tn(context, &grid, 2, 0, x.mat, p.mat, dw_upon_x, NULL), bad, "dw");
     TEST_FAILS(clprune__pool_nt(context, &grid, 2, 0, x.mat, p.mat, dw.mat, NULL), size, "dw");
-    test_mat_unchanged(&p, "p");
-    test_mat_unchanged(&dw, "dw");
+    TEST_UNCHANGED(&p, &dw);
 }
 
 /* A store pools on the grid it is given, and multiplies from any sample on. */

@@ -58,8 +58,7 @@ static images make(const shape *s)
 static void destroy(images *m)
 {
     test_buf_unchanged(&m->buffer, "the bytes");
-    test_mat_unchanged(&m->levels_mat, "the levels");
-    test_mat_unchanged(&m->planes, "the planes");
+    TEST_UNCHANGED(&m->levels_mat, &m->planes);
 }
 
 /* The images from `first` on. */
@@ -151,10 +150,7 @@ static void patch_embed(void **state)
         equal("dw", &dw[1], &dw[0]);
         equal("db", &db[1], &db[0]);
     }
-    test_mat *const inputs[] = {&w, &b, &dy};
-    for (size_t i = 0; i < COUNT_OF(inputs); i++) {
-        test_mat_unchanged(inputs[i], "input");
-    }
+    TEST_UNCHANGED(&w, &b, &dy);
     destroy(&m);
 }
 

@@ -191,8 +191,7 @@ static void normalised(void **state)
     TEST_OK(clprune_max_pool_norm_forward(
         context, &p.given, &bn, p.batch, p.image, mx.mat, my[0].mat, none, NULL));
     layer_same("y without positions", &my[0], &my[1]);
-    test_mat_unchanged(&mx, "x");
-    test_mat_unchanged(&bn_mats, "bn");
+    TEST_UNCHANGED(&mx, &bn_mats);
 }
 
 /* One window of 3 x 3: the rules for equal maxima, NaN and infinities, and a dy of NaN, which
@@ -287,10 +286,7 @@ static void invalid(NO_ROW)
     TEST_FAILS(NORM_FORWARD(context, &good, NULL, 2, image, x, y, p), bad, "bn is NULL");
     TEST_FAILS(NORM_FORWARD(context, &taps16, &bn, 2, image, x, y, p), bad, "at most 15 taps");
     assert_null(event);
-    test_mat *mats[] = {&mx, &my, &mp};
-    for (size_t i = 0; i < COUNT_OF(mats); i++) {
-        test_mat_unchanged(mats[i], "argument of a refused call");
-    }
+    TEST_UNCHANGED(&mx, &my, &mp);
 }
 
 int main(void)

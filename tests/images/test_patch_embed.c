@@ -166,8 +166,7 @@ static void invalid(NO_ROW)
                        w.mat, &(clprune_grads){.db = b.mat}, NULL),
             status, text);
     }
-    test_mat_unchanged(&y, "y");
-    test_mat_unchanged(&b, "db");
+    TEST_UNCHANGED(&y, &b);
 }
 
 int main(void)

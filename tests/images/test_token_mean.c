@@ -65,8 +65,7 @@ static void many_samples(NO_ROW)
         CLPRUNE_SIZE_OVERFLOW, NULL);
     TEST_FAILS(clprune_token_mean_backward(test_context(), SIZE_MAX, 4, y.mat, x.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
-    test_mat_unchanged(&x, "x");
-    test_mat_unchanged(&y, "y");
+    TEST_UNCHANGED(&x, &y);
 }
 
 int main(void)

@@ -58,9 +58,7 @@ static void added(void **state)
         layer_same("dalpha", &sums[0][0], &sums[0][i]);
         layer_same("dbeta", &sums[1][0], &sums[1][i]);
     }
-    test_mat_unchanged(&mx, "x");
-    test_mat_unchanged(&ma, "alpha");
-    test_mat_unchanged(&mdy, "dy");
+    TEST_UNCHANGED(&mx, &ma, &mdy);
 }
 
 /* ---- in front of a linear layer, without its output: h = (alpha * x + beta) w^T -------------- */

@@ -110,8 +110,7 @@ static void forward(void **state)
         TEST_EVENT(
             clprune_batch_norm_forward(context, &in.bn, relu, x.mat, other, y.mat, NONE, &event));
         layer_check("y", &y, want, bound, text);
-        test_mat_unchanged(&x, "x");
-        test_mat_unchanged(&residual, "residual");
+        TEST_UNCHANGED(&x, &residual);
         if (relu) {
             test_mat masked = test_mat_make(s->rows, s->cols, 0, NULL);
             TEST_OK(clprune_batch_norm_forward(
@@ -248,10 +247,7 @@ static void backward_way(inputs *in, gate way)
     layer_check("dx", &dx, dx_want, dx_bound, names[way]);
     TEST_OK(clprune_batch_norm_backward_input(context, rows, &ungated, sums.mat, dz.mat, NULL));
     layer_same("dx over dz", &dx, &dz);
-    test_mat_unchanged(&sums, "sums");
-    test_mat_unchanged(&x, "x");
-    test_mat_unchanged(&dy, "dy");
-    test_mat_unchanged(&residual, "residual");
+    TEST_UNCHANGED(&sums, &x, &dy, &residual);
     if (way == MASKED)
         test_mat_unchanged(&mask, "mask");
 
@@ -351,7 +347,7 @@ static void special_values(NO_ROW)
     static const bool passes[COUNT] = {1, 1, 0, 0, 0, 1, 0, 1};
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat one = test_mat_make(1, COUNT, 0, layer_same_values(COUNT, 1)),
-             zero = test_mat_make(1, COUNT, 0, layer_same_values(COUNT, 0));
+             zero = test_mat_make(1, COUNT, 0, test_floats(COUNT));
     test_mat mask = test_mat_make(1, 1, 0, NULL), d = test_mat_make(1, COUNT, 0, dy);
     test_mat sums = test_mat_make(2, COUNT, 0, NULL);
     const clprune_batch_norm bn = {one.mat, zero.mat, zero.mat, one.mat};
@@ -423,9 +419,7 @@ static void invalid(NO_ROW)
     test_mat narrow = test_mat_make(4, 5, 0, NULL);
     TEST_FAILS(SUMS(IN(true, NONE, narrow.mat), NONE, NONE), CLPRUNE_INVALID_SIZE, "residual is");
     assert_null(event);
-    const test_mat *const mats[] = {&all[2], &all[3], &both, &other};
-    for (size_t i = 0; i < COUNT_OF(mats); i++)
-        test_mat_unchanged(mats[i], "output of a refused call");
+    TEST_UNCHANGED(&all[2], &all[3], &both, &other);
 }
 
 int main(void)

@@ -118,10 +118,7 @@ static void values(void **state)
         p.dgamma_bound[o] += test_bound(2, fabs(p.dgamma[o]) + fabs((double)old[o]), p.dgamma[o]);
     }
     layer_check("dgamma", &dgamma[1], p.dgamma, p.dgamma_bound, "accumulated");
-    test_mat *inputs[] = {&w, &gamma, &mean, &inv, &patch_sum, &dz_sum, &x_product};
-    for (size_t i = 0; i < COUNT_OF(inputs); i++) {
-        test_mat_unchanged(inputs[i], "input");
-    }
+    TEST_UNCHANGED(&w, &gamma, &mean, &inv, &patch_sum, &dz_sum, &x_product);
 }
 
 static void no_parameters(NO_ROW)
@@ -134,8 +131,7 @@ static void no_parameters(NO_ROW)
                        .w = m.mat, .patch_sum = row, .x_product = m.mat, .dz_sum = row},
                    dw.mat, dgamma.mat, NULL),
         CLPRUNE_INVALID_ARGUMENT, "bn is NULL");
-    test_mat_unchanged(&dw, "dw");
-    test_mat_unchanged(&dgamma, "dgamma");
+    TEST_UNCHANGED(&dw, &dgamma);
 }
 
 int main(void)

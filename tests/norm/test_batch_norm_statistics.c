@@ -47,8 +47,7 @@ static void moments(void **state)
         context, 0, s->rows, group, made.mat, out[4].mat, out[5].mat, &event));
     layer_check("mean", &out[4], mean, mean_bound, "partial moments");
     layer_check("m2", &out[5], m2, m2_bound, "partial moments");
-    test_mat_unchanged(&x, "x");
-    test_mat_unchanged(&made, "partial");
+    TEST_UNCHANGED(&x, &made);
 }
 
 /* A group may be larger than all rows, by far: then it is the only one. */
@@ -106,8 +105,7 @@ static void statistics(NO_ROW)
     layer_same("inv over m2", &out, &again);
     layer_check("running_mean", &running[0], new_mean, bound[1], "momentum 0.1");
     layer_check("running_var", &running[1], new_var, bound[2], "momentum 0.1");
-    test_mat_unchanged(&in[0], "mean");
-    test_mat_unchanged(&in[1], "m2");
+    TEST_UNCHANGED(&in[0], &in[1]);
 }
 
 /* Means far from 0: m2 keeps its accuracy, where sums of squares would lose every digit. A channel

@@ -1,6 +1,5 @@
 /* Dense products against the reference, with BLAS semantics at every size. */
 #include <pthread.h>
-#include <string.h>
 #include <time.h>
 
 #include "support/test_folder.h"

@@ -3,9 +3,6 @@
  * one. While the process exits, no call reaches CLBlast. In the tiled family, the number of samples
  * does not decide whether their products go to CLBlast. */
 #include <clblast_c.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

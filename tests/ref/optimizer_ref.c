@@ -6,6 +6,21 @@
 
 #define U 0x1p-24
 
+static double *widened(size_t count, const float *values)
+{
+    double *wide = test_doubles(count);
+    for (size_t i = 0; values != NULL && i < count; i++)
+        wide[i] = (double)values[i];
+    return wide;
+}
+
+optimizer_ref optimizer_ref_make(
+    size_t count, const float *g, const float *p, const float *m, const float *v)
+{
+    return (optimizer_ref){count, widened(count, g), widened(count, p), widened(count, m),
+        widened(count, v), test_doubles(count), test_doubles(count), test_doubles(count)};
+}
+
 double optimizer_ref_norm(size_t count, const double *x)
 {
     double sum = 0;

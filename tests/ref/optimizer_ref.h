@@ -11,10 +11,13 @@
  * bounds in fp32. SGD has no m; without momentum no v. */
 typedef struct optimizer_ref {
     size_t count;
-    const double *g;
-    double *p, *m, *v;
+    double *g, *p, *m, *v;
     double *p_bound, *m_bound, *v_bound;
 } optimizer_ref;
+
+/* Of these values, in new arrays; m and v begin with zeros where they are NULL. */
+optimizer_ref optimizer_ref_make(
+    size_t count, const float *g, const float *p, const float *m, const float *v);
 
 void optimizer_ref_step(const clprune_optimizer_desc *desc, uint64_t t, double lr, int decay,
     const optimizer_ref *tensor);

@@ -1,6 +1,5 @@
 /* BSR: sizes, the paper's Table II, packing, unpacking, validation. */
 #include <float.h>
-#include <stdio.h>
 
 #include "support/test_folder.h"
 #include "support/test_index.h"
@@ -388,15 +387,13 @@ int main(int argc, char **argv)
         test_add(&list, keep_counts, NULL, "keep_count, thousandths and hundred thousandths");
         test_add(&list, keep_counts_of_long_decimals, NULL, "keep_count, longer decimals");
         test_add(&list, keep_counts_outside, NULL, "keep_count outside [0, 1]");
-        for (size_t i = 0; i < COUNT_OF(size_rows); i++)
-            test_add(&list, size_query, &size_rows[i], "sizes: %s", size_rows[i].name);
+        TEST_ADD_EACH(&list, size_query, size_rows, "sizes: %s");
         for (size_t i = 0; i < COUNT_OF(part_rows); i++)
             test_add(&list, part_sizes, &part_rows[i], "sizes of all types %zu", i);
         test_add(&list, unknown_types, NULL, "sizes: types that there are not");
         test_add(&list, size_query_nulls, NULL, "sizes: NULL");
         failed = test_run_on_host("bsr sizes", &list);
-        for (size_t i = 0; i < COUNT_OF(break_rows); i++)
-            test_add(&list, validator, &break_rows[i], "validate: %s", break_rows[i].name);
+        TEST_ADD_EACH(&list, validator, break_rows, "validate: %s");
         test_add(&list, create_and_destroy, NULL, "create and destroy");
         test_add(&list, booked, NULL, "booked");
         test_add(&list, create_over_budget, NULL, "create over the budget");

@@ -229,8 +229,7 @@ int main(void)
         test_add(&list, same_bits, &same_rows[i], "same bits: %zux%zu of %zu x %zu",
             same_rows[i].desc.block.rows, same_rows[i].desc.block.cols, same_rows[i].desc.rows,
             same_rows[i].desc.cols);
-    for (size_t i = 0; i < COUNT_OF(break_rows); i++)
-        test_add(&list, broken_bitmaps, &break_rows[i], "validate: %s", break_rows[i].name);
+    TEST_ADD_EACH(&list, broken_bitmaps, break_rows, "validate: %s");
     for (size_t i = 0; i < COUNT_OF(marked_rows); i++)
         test_add(&list, any_marks, &marked_rows[i], "any marks: %zux%zu of %zu x %zu",
             marked_rows[i].desc.block.rows, marked_rows[i].desc.block.cols,

@@ -5,8 +5,6 @@
  * PTX runs where the device has it, the emulation everywhere (CLPRUNE_DEBUG=mma=emulated). Small
  * integers give fp32's bits; ties. A device without tensor cores gives fp32's bits and one warning.
  */
-#include <stdlib.h>
-
 #include "support/test_packed.h"
 
 /* What a context logs. */
@@ -311,8 +309,7 @@ static void wish(void **state)
     assert_int_equal(j->warnings, narrow ? 0 : 1);
     assert_int_equal(j->errors, 0);
     if (!narrow)
-        assert_non_null(
-            strstr(j->text, "products stay in fp32: the device is not an NVIDIA"));
+        assert_non_null(strstr(j->text, "products stay in fp32: the device is not an NVIDIA"));
     clprune_context_destroy(context);
 }
 

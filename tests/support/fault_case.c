@@ -35,8 +35,7 @@ void fault_add_buffer(
     fault_bytes *bytes, clprune_context *context, cl_mem buffer, size_t offset, size_t count)
 {
     assert_true(count <= sizeof bytes->data - bytes->count);
-    assert_int_equal(clEnqueueReadBuffer(clprune_context_queue(context), buffer, CL_TRUE, offset,
-                         count, bytes->data + bytes->count, 0, NULL, NULL),
-        CL_SUCCESS);
+    TEST_CL(clEnqueueReadBuffer(clprune_context_queue(context), buffer, CL_TRUE, offset, count,
+        bytes->data + bytes->count, 0, NULL, NULL));
     bytes->count += count;
 }

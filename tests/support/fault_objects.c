@@ -113,7 +113,7 @@ static clprune_status call_transfers(clprune_context *c)
     if (status != CLPRUNE_SUCCESS)
         assert_null(event);
     if (event != NULL)
-        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        TEST_CL(clReleaseEvent(event));
     THEN(clprune_mat_copy(c, x, y, NULL));
     THEN(clprune_context_finish(c));
     return status;
@@ -134,10 +134,10 @@ static void open_queues(clprune_context *c, const void *row)
 {
     open_mats(c, row);
     first_queue = clprune_context_queue(c);
-    assert_int_equal(clRetainCommandQueue(first_queue), CL_SUCCESS);
+    TEST_CL(clRetainCommandQueue(first_queue));
     other_queue = test_new_queue(c, 0);
     user_event = test_new_event(c);
-    assert_int_equal(clSetUserEventStatus(user_event, CL_COMPLETE), CL_SUCCESS);
+    TEST_CL(clSetUserEventStatus(user_event, CL_COMPLETE));
 }
 
 static clprune_status call_queues(clprune_context *c)
@@ -217,7 +217,7 @@ static clprune_status call_gemm_batched(clprune_context *c)
         c, BATCH, false, true, 1, 1, one, TOKENS * COLS, w, 0, of, TOKENS * OUT, &event);
     assert_true((status == CLPRUNE_SUCCESS) == (event != NULL));
     if (event != NULL)
-        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        TEST_CL(clReleaseEvent(event));
     return status;
 }
 

@@ -1,5 +1,7 @@
 #include "support/test_buffer.h"
 
+#include "support/test_folder.h"
+
 /* Quiet NaNs; arithmetic does not make these payloads. */
 #define CANARY    0x7fcaca7eu
 #define UNWRITTEN 0x7fc0ffeeu
@@ -9,7 +11,7 @@ static cl_mem create(size_t bytes)
     cl_int code;
     cl_mem buffer =
         clCreateBuffer(clprune_context_cl(test_context()), CL_MEM_READ_WRITE, bytes, NULL, &code);
-    assert_int_equal(code, CL_SUCCESS);
+    TEST_CL(code);
     return test_own(buffer);
 }
 
@@ -19,7 +21,7 @@ static void transfer(cl_mem buffer, size_t bytes, const void *from, void *to)
     const cl_int code =
         from != NULL ? clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, bytes, from, 0, NULL, NULL)
                      : clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, bytes, to, 0, NULL, NULL);
-    assert_int_equal(code, CL_SUCCESS);
+    TEST_CL(code);
 }
 
 test_mat test_mat_make(size_t rows, size_t cols, size_t gap, const float *values)
@@ -91,12 +93,17 @@ void test_mat_unchanged(const test_mat *m, const char *what)
     check_mat(m, now, true, what);
 }
 
+void test_mats_unchanged(const char *names, size_t count, const test_mat *const *mats)
+{
+    for (size_t i = 0; i < count; i++)
+        test_mat_unchanged(mats[i], test_text("number %zu of %s", i, names));
+}
+
 static size_t canary_bytes(void)
 {
     cl_uint bits = 0;
-    assert_int_equal(clGetDeviceInfo(clprune_context_device(test_context()),
-                         CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof bits, &bits, NULL),
-        CL_SUCCESS);
+    TEST_CL(clGetDeviceInfo(clprune_context_device(test_context()), CL_DEVICE_MEM_BASE_ADDR_ALIGN,
+        sizeof bits, &bits, NULL));
     const size_t align = bits / 8, wanted = TEST_CANARIES * sizeof(float);
     return align > wanted ? align : wanted; /* both are powers of two */
 }
@@ -109,7 +116,7 @@ test_buf test_buf_make(size_t bytes, const void *values)
     cl_int code;
     b.buffer =
         clCreateSubBuffer(b.whole, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-    assert_int_equal(code, CL_SUCCESS);
+    TEST_CL(code);
     (void)test_own(b.buffer);
     b.written = test_alloc(total);
     memset(b.written, 0xC5, total);

@@ -27,6 +27,12 @@ float *test_mat_get(const test_mat *m, const char *what);
 /* Fails unless every byte is as it was made: for inputs, and outputs of calls that fail. */
 void test_mat_unchanged(const test_mat *m, const char *what);
 
+/* The same for several: TEST_UNCHANGED(&x, &dy). */
+#define TEST_UNCHANGED(...)                                                                        \
+    test_mats_unchanged(#__VA_ARGS__, COUNT_OF(((const test_mat *[]){__VA_ARGS__})),               \
+        (const test_mat *[]){__VA_ARGS__})
+void test_mats_unchanged(const char *names, size_t count, const test_mat *const *mats);
+
 /* Overwrites the elements (NULL: with NaN); test_mat_unchanged then compares with these. */
 void test_mat_set(test_mat *m, const float *values);
 

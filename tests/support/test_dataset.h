@@ -17,18 +17,13 @@ static inline void assert_near(double got, double expected, double tolerance, co
         fail_msg("%s: got %.9g, expected %.9g +- %.3g", what, got, expected, tolerance);
 }
 
-static inline void test_dataset_close(void *of, void *data)
-{
-    (void)of;
-    dataset_close(data);
-}
+TEST_UNDO(test_dataset_close, dataset_close(what))
 
 /* Opens a set, which ends with the case, or before with test_end(data). */
 static inline dataset *open_well(const char *source, const dataset_options *options)
 {
-    fault f = {0};
     dataset *data = NULL;
-    test_good(dataset_open(source, options, &data, &f), &f);
+    TEST_GOOD(dataset_open(source, options, &data, &f));
     assert_non_null(data);
     test_later(test_dataset_close, NULL, data);
     return data;
@@ -52,8 +47,7 @@ static inline const char *expect_failure(const char *source, const dataset_optio
 static inline void read_batch(const dataset *data, dataset_split split, const uint32_t *indices,
     size_t count, const augment_options *augment, uint8_t *images, int32_t *labels)
 {
-    fault f = {0};
-    test_good(dataset_batch(data, split, indices, count, augment, images, labels, &f), &f);
+    TEST_GOOD(dataset_batch(data, split, indices, count, augment, images, labels, &f));
 }
 
 /* Reading must fail so, with this part in the message, which is returned. */

@@ -5,7 +5,7 @@
 #include "support/test_device.h"
 #include "trainer/base/fault.h"
 
-/* Fails the case with the fault's text unless a call succeeded: test_good(call(..., &f), &f). */
+/* Fails the case with the fault's text unless a call succeeded. */
 static inline void test_good(bool good, const fault *f)
 {
     if (!good)
@@ -22,5 +22,20 @@ static inline void test_refused(bool good, fault *f, int code, const char *part)
     assert_int_equal(f->code, code);
     *f = (fault){0};
 }
+
+/* The same for a call that is given `&f`, a fault of its own:
+ *
+ *     TEST_GOOD(dataset_open(source, NULL, &data, &f));
+ *     TEST_REFUSED(dataset_open(source, NULL, &data, &f), CODE_DATA, "no such file"); */
+#define TEST_GOOD(call)                                                                            \
+    do {                                                                                           \
+        fault f = {0};                                                                             \
+        test_good(call, &f);                                                                       \
+    } while (0)
+#define TEST_REFUSED(call, code, part)                                                             \
+    do {                                                                                           \
+        fault f = {0};                                                                             \
+        test_refused(call, &f, code, part);                                                        \
+    } while (0)
 
 #endif

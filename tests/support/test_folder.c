@@ -11,11 +11,7 @@
 enum { FOLDERS = 32 };
 static char folders[FOLDERS][TEST_PATH];
 
-static void remove_folder(void *of, void *path)
-{
-    (void)of;
-    test_folder_remove(path);
-}
+TEST_UNDO(remove_folder, test_folder_remove(what))
 
 void test_folder_make(char path[TEST_PATH])
 {
@@ -81,12 +77,7 @@ char *test_text(const char *format, ...)
     return text;
 }
 
-static void leave_locale(void *of, void *what)
-{
-    (void)of;
-    (void)what;
-    (void)setlocale(LC_ALL, "C");
-}
+TEST_UNDO(leave_locale, (void)setlocale(LC_ALL, "C"))
 
 void test_comma_locale(int category)
 {

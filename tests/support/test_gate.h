@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "support/test_device.h"
+#include "support/test_objects.h"
 
 typedef struct test_gate {
     clprune_context *context;
@@ -31,16 +31,10 @@ static inline void *test_gate_open_later(void *argument)
 
 static inline void test_gate_close_for(test_gate *g, clprune_context *context, long milliseconds)
 {
-    cl_command_queue queue = clprune_context_queue(context);
-    cl_context cl;
-    cl_int code;
-    assert_int_equal(
-        clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof cl, &cl, NULL), CL_SUCCESS);
     g->context = context;
     g->milliseconds = milliseconds;
-    g->event = clCreateUserEvent(cl, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    assert_int_equal(clEnqueueBarrierWithWaitList(queue, 1, &g->event, NULL), CL_SUCCESS);
+    g->event = test_new_event(context);
+    TEST_CL(clEnqueueBarrierWithWaitList(clprune_context_queue(context), 1, &g->event, NULL));
     atomic_store(&g->open, false);
     assert_int_equal(pthread_create(&g->opener, NULL, test_gate_open_later, g), 0);
 }
@@ -55,7 +49,7 @@ static inline void test_gate_remove(test_gate *g)
 {
     assert_int_equal(pthread_join(g->opener, NULL), 0);
     TEST_OK(clprune_context_finish(g->context));
-    clReleaseEvent(g->event);
+    test_end(g->event);
 }
 
 #endif

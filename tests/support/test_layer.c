@@ -124,12 +124,11 @@ static void run(problem *p, const way *w, float **got)
     for (size_t i = 0; i < p->count; i++)
         if (!is_absent(w, i))
             given[i] = mats[w->place[i]].mat;
-    cl_event event = NULL;
-    const layer_call call = {
-        test_context(), p->shape, w->beta, given, p->calls % 2 == 0 ? &event : NULL};
-    TEST_OK(c->call(&call));
+    layer_call call = {test_context(), p->shape, w->beta, given, NULL};
     if (p->calls++ % 2 == 0)
-        layer_event(event);
+        TEST_EVENT((call.event = &event, c->call(&call)));
+    else
+        TEST_OK(c->call(&call));
     for (size_t i = 0; i < p->count; i++) {
         char what[128];
         (void)snprintf(what, sizeof what, "%s, %s", c->operands[i].name, w->name);
@@ -580,11 +579,6 @@ void layer_set_dots(const layer_data *to, size_t rows, const double *a, const do
 
 /* ---- values ---- */
 
-double *layer_new(size_t count)
-{
-    return test_doubles(count);
-}
-
 double *layer_widen(size_t count, const float *values)
 {
     double *wide = test_doubles(count);
@@ -636,23 +630,14 @@ void layer_same(const char *what, const test_mat *a, const test_mat *b)
     test_same_floats(what, a->mat.rows, a->mat.cols, x, y, "two runs");
 }
 
-void layer_event(cl_event event)
-{
-    assert_non_null(event);
-    assert_int_equal(clWaitForEvents(1, &event), CL_SUCCESS);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-}
-
 void layer_same_bias_gradient(const test_mat *dy, const test_mat *db)
 {
-    const clprune_linear_desc desc = {.in = 1, .out = dy->mat.cols};
     const clprune_mat none = CLPRUNE_NO_MAT;
     const test_mat again = test_mat_make(1, dy->mat.cols, 2, NULL);
-    clprune_linear *layer;
-    TEST_OK(clprune_linear_create(test_context(), &desc, &layer));
+    clprune_linear *layer =
+        test_new_linear(test_context(), (clprune_linear_desc){.in = 1, .out = dy->mat.cols});
     TEST_OK(clprune_linear_backward(
         layer, 1, NULL, dy->mat, none, &(clprune_grads){.db = again.mat}, NULL));
-    clprune_linear_destroy(layer);
     layer_same("db of the linear layer", db, &again);
 }
 

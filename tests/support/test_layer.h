@@ -4,13 +4,12 @@
  * A test describes an operation by a table of its operands, a call and a reference in double.
  * layer_add() then adds a case for each shape, which checks what all such operations promise:
  *
- *     values     each output is `want` within `bound`; the event completes; inputs and canaries
- * stay again      a second call, with other leading dimensions, gives the same bits in place   each
- * output in the place of each input where it may lie, and all outputs at once: the same bits
- *     optional   each choice of optional operands: the other outputs keep their bits, also in place
- *     bias       an input that is added to the first operand gives the bits of an addition before
- * the call beta       a sum with beta 0 does not read the old values, which are NaN; with 0.5, 1
- * and -2 it has the bits of fma(beta, old, sum)
+ *     values     each output is `want` within `bound`, the event completes, inputs stay
+ *     again      a second call, with other leading dimensions, gives the same bits
+ *     in place   each output in each place where it may lie, and all at once: the same bits
+ *     optional   without optional operands the other outputs keep their bits, also in place
+ *     bias       what is added to the first operand gives the bits of an addition before
+ *     beta       0 does not read the old values, NaN; 0.5, 1, -2: the bits of fma(beta, old, sum)
  *
  * layer_slopes_of() compares a backward pass with finite differences of the forward pass. Wrong
  * arguments are for test_invalid_many.c. */
@@ -170,8 +169,6 @@ void layer_set_dots(const layer_data *to, size_t rows, const double *a, const do
 
 /* ---- values ---- */
 
-double *layer_new(size_t count);
-
 /* An array of the same values. */
 double *layer_widen(size_t count, const float *values);
 float *layer_narrow(size_t count, const double *values);
@@ -194,9 +191,6 @@ void layer_check(const char *what, const test_mat *m, const double *want, const 
 
 /* Both matrices have the same bits. */
 void layer_same(const char *what, const test_mat *a, const test_mat *b);
-
-/* An event that the library returned: completes, and is the caller's to release. */
-void layer_event(cl_event event);
 
 /* `db` has the bits that a linear layer's backward pass gives for these gradients of its output. */
 void layer_same_bias_gradient(const test_mat *dy, const test_mat *db);

@@ -38,11 +38,7 @@ void test_end(void *object)
     }
 }
 
-static void free_memory(void *of, void *memory)
-{
-    (void)of;
-    free(memory);
-}
+TEST_UNDO(free_memory, free(what))
 
 void *test_alloc(size_t bytes)
 {
@@ -68,11 +64,7 @@ void *test_copy(size_t bytes, const void *from)
     return memcpy(test_alloc(bytes), from, bytes);
 }
 
-static void release_buffer(void *of, void *buffer)
-{
-    (void)of;
-    (void)clReleaseMemObject(buffer);
-}
+TEST_UNDO(release_buffer, (void)clReleaseMemObject(what))
 
 cl_mem test_own(cl_mem buffer)
 {

@@ -31,6 +31,15 @@ cl_mem test_own(cl_mem buffer);
 /* The end of the case calls undo(of, what). */
 void test_later(void (*undo)(void *of, void *what), void *of, void *what);
 
+/* Defines such a function, in which `of` or `what` may be unused. */
+#define TEST_UNDO(name, call)                                                                      \
+    static inline void name(void *of, void *what)                                                  \
+    {                                                                                              \
+        (void)of;                                                                                  \
+        (void)what;                                                                                \
+        call;                                                                                      \
+    }
+
 /* Undoes now what was to be undone later with this object as `of` or `what`: a context goes with
  * all that was made in it. */
 void test_end(void *object);

@@ -1,9 +1,6 @@
 #include "support/test_objects.h"
 
-static void release_mat(void *context, void *buffer)
-{
-    clprune_buffer_release(context, buffer);
-}
+TEST_UNDO(release_mat, clprune_buffer_release(of, what))
 
 clprune_mat test_new_mat_of(
     clprune_context *context, const char *name, size_t rows, size_t cols, const float *values)
@@ -21,10 +18,7 @@ clprune_mat test_new_mat(clprune_context *context, size_t rows, size_t cols)
     return test_new_mat_of(context, "mat", rows, cols, NULL);
 }
 
-static void destroy_bsr(void *context, void *bsr)
-{
-    clprune_bsr_destroy(context, bsr);
-}
+TEST_UNDO(destroy_bsr, clprune_bsr_destroy(of, what))
 
 clprune_bsr test_new_bsr(clprune_context *context, clprune_bsr_desc desc)
 {
@@ -35,12 +29,7 @@ clprune_bsr test_new_bsr(clprune_context *context, clprune_bsr_desc desc)
 }
 
 /* What the end of the case does. */
-#define DESTROY(object)                                                                            \
-    static void destroy_##object(void *context, void *made)                                        \
-    {                                                                                              \
-        (void)context;                                                                             \
-        clprune_##object##_destroy(made);                                                          \
-    }
+#define DESTROY(object) TEST_UNDO(destroy_##object, clprune_##object##_destroy(what))
 DESTROY(linear)
 DESTROY(conv2d)
 DESTROY(saved)
@@ -116,11 +105,7 @@ clprune_plan *test_new_plan(clprune_context *dry)
     return plan;
 }
 
-static void release_queue(void *context, void *queue)
-{
-    (void)context;
-    TEST_CL(clReleaseCommandQueue(queue));
-}
+TEST_UNDO(release_queue, TEST_CL(clReleaseCommandQueue(what)))
 
 cl_command_queue test_new_queue(clprune_context *context, cl_command_queue_properties properties)
 {
@@ -132,11 +117,7 @@ cl_command_queue test_new_queue(clprune_context *context, cl_command_queue_prope
     return queue;
 }
 
-static void release_event(void *context, void *event)
-{
-    (void)context;
-    TEST_CL(clReleaseEvent(event));
-}
+TEST_UNDO(release_event, TEST_CL(clReleaseEvent(what)))
 
 cl_event test_new_event(clprune_context *context)
 {

@@ -41,8 +41,7 @@ static inline void test_product(clprune_context *context, gemm_shape s, bool ta,
     TEST_EVENT(clprune_gemm(context, ta, tb, alpha, beta, da.mat, db.mat, dc.mat, &event));
     product_close(s, ta, tb, alpha, beta, a, b, old, test_mat_get(&dc, "c"),
         test_text("gaps %zu %zu %zu%s", gaps[0], gaps[1], gaps[2], label));
-    test_mat_unchanged(&da, "a");
-    test_mat_unchanged(&db, "b");
+    TEST_UNCHANGED(&da, &db);
 }
 
 /* ---- products of samples ---- */

@@ -20,11 +20,7 @@ static void close_run(void *of, void *what)
     options_close(&run->o);
 }
 
-static void close_options(void *of, void *what)
-{
-    (void)of;
-    options_close(what);
-}
+TEST_UNDO(close_options, options_close(what))
 
 /* The run, or a fault. Options point into the words, which live as long as the case. */
 static opened *open_run(
@@ -76,20 +72,18 @@ const char *test_run_refused(
 
 void test_run_epoch(training_run *run)
 {
-    fault f = {0};
-    test_good(run_epoch(run, &f), &f);
+    TEST_GOOD(run_epoch(run, &f));
 }
 
 void test_run_train(training_run *run)
 {
-    fault f = {0};
     while (run->at.epoch < run->s.options->epochs && !run_must_stop(run)) {
         test_run_epoch(run);
         if (run_must_stop(run))
             break;
-        test_good(run_evaluate(run, &f) && run_finish_epoch(run, &f), &f);
+        TEST_GOOD(run_evaluate(run, &f) && run_finish_epoch(run, &f));
     }
-    test_good(run_save(run, &f), &f);
+    TEST_GOOD(run_save(run, &f));
 }
 
 void test_run_whole(const trainer_model *model, const char *arguments, ...)
@@ -104,17 +98,12 @@ void test_run_whole(const trainer_model *model, const char *arguments, ...)
     test_end(run);
 }
 
-static void close_checkpoint(void *of, void *c)
-{
-    (void)of;
-    checkpoint_close(c);
-}
+TEST_UNDO(close_checkpoint, checkpoint_close(what))
 
 const checkpoint *test_checkpoint(const char *path)
 {
     checkpoint *c = test_alloc(sizeof *c);
-    fault f = {0};
-    test_good(checkpoint_open(path, c, &f), &f);
+    TEST_GOOD(checkpoint_open(path, c, &f));
     test_later(close_checkpoint, NULL, c);
     return c;
 }

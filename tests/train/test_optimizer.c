@@ -3,7 +3,6 @@
 #include "golden/golden_types.h"
 #include "ref/optimizer_ref.h"
 #include "support/test_layer.h"
-#include "support/test_objects.h"
 
 #include "golden/golden_optim.inc"
 
@@ -110,14 +109,7 @@ static void step(void **state)
         desc.momentum = 0;
     float *g = test_new_normal(71, count), *p = test_new_normal(72, count);
     float *m = test_new_normal(73, count), *v = test_new_uniform(74, 0, 2, count);
-    optimizer_ref ref = {.count = count,
-        .g = layer_widen(count, g),
-        .p = layer_widen(count, p),
-        .m = layer_widen(count, m),
-        .v = layer_widen(count, v),
-        .p_bound = layer_new(count),
-        .m_bound = layer_new(count),
-        .v_bound = layer_new(count)};
+    optimizer_ref ref = optimizer_ref_make(count, g, p, m, v);
     test_mat value = test_mat_make(s->rows, s->cols, 0, p);
     test_mat again = test_mat_make(s->rows, s->cols, 0, p);
     test_mat grad = test_mat_make(s->rows, s->cols, 0, g);
@@ -134,9 +126,7 @@ static void step(void **state)
         if (slots > 1)
             TEST_OK(clprune_mat_write(context, clprune_optimizer_state(optimizer, 0, 0), m));
         clprune_optimizer_set_steps(optimizer, s->t - 1);
-        cl_event event = NULL;
-        TEST_OK(clprune_optimizer_step(optimizer, lr, &event));
-        layer_event(event);
+        TEST_EVENT(clprune_optimizer_step(optimizer, lr, &event));
         assert_int_equal(clprune_optimizer_steps(optimizer), s->t);
         if (slots > 0)
             state_check(optimizer, slots - 1, count, ref.v, ref.v_bound);
@@ -263,12 +253,10 @@ static void clip(void **state)
     const double factor = scaled ? (double)max_norm / norm_want : 1;
     clprune_optimizer *optimizer = test_new_optimizer(context, desc, CLIPPED, params);
     test_mat norm = test_mat_make(1, 1, 0, NULL);
-    cl_event event = NULL;
-    TEST_OK(clprune_optimizer_clip(optimizer, max_norm, norm.mat, &event));
-    layer_event(event);
+    TEST_EVENT(clprune_optimizer_clip(optimizer, max_norm, norm.mat, &event));
     layer_check("norm", &norm, &norm_want, &norm_bound, s->name);
     for (size_t i = 0; i < CLIPPED; i++) {
-        double *want = layer_widen(s->counts[i], g[i]), *bound = layer_new(s->counts[i]);
+        double *want = layer_widen(s->counts[i], g[i]), *bound = test_doubles(s->counts[i]);
         for (size_t j = 0; j < s->counts[i]; j++) {
             want[j] *= factor;
             bound[j] = scaled ? 1e-5 * fabs(want[j]) + 0x1p-149 : 0;
@@ -291,10 +279,8 @@ static void no_parameters(NO_ROW)
     const clprune_optimizer_desc desc = test_optimizer_desc(CLPRUNE_OPTIMIZER_LAMB);
     const double want = 0, bound = 0;
     test_mat norm = test_mat_make(1, 1, 0, NULL);
-    cl_event event = NULL;
     clprune_optimizer *optimizer = test_new_optimizer(test_context(), desc, 0, NULL);
-    TEST_OK(clprune_optimizer_step(optimizer, 0.1f, &event));
-    layer_event(event);
+    TEST_EVENT(clprune_optimizer_step(optimizer, 0.1f, &event));
     TEST_OK(clprune_optimizer_clip(optimizer, 1, norm.mat, NULL));
     layer_check("norm", &norm, &want, &bound, "no parameters");
     assert_int_equal(clprune_optimizer_steps(optimizer), 1);
@@ -320,11 +306,11 @@ static void invalid_desc(void)
     desc = test_optimizer_desc(CLPRUNE_OPTIMIZER_##of);                                            \
     desc.field = value;                                                                            \
     desc_is_refused(desc, part)
-    for (size_t i = 0; i < sizeof bad_rates / sizeof bad_rates[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(bad_rates); i++) {
         REFUSED(ADAMW, beta1, bad_rates[i], "beta1");
         REFUSED(LAMB, beta2, bad_rates[i], "beta2");
     }
-    for (size_t i = 0; i < sizeof bad_sizes / sizeof bad_sizes[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(bad_sizes); i++) {
         REFUSED(SGD, momentum, bad_sizes[i], "momentum");
         REFUSED(LAMB, eps, bad_sizes[i], "eps");
         REFUSED(LAMB, weight_decay, bad_sizes[i], "weight_decay");
@@ -368,10 +354,10 @@ static void invalid(NO_ROW)
     optimizer = test_new_optimizer(context, desc, 1, &good);
     cl_event event = NULL;
     static const float bad_lr[] = {-1e-3f, NAN, INFINITY, -INFINITY};
-    for (size_t i = 0; i < sizeof bad_lr / sizeof bad_lr[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(bad_lr); i++)
         TEST_FAILS(clprune_optimizer_step(optimizer, bad_lr[i], &event), bad, "lr");
     static const float bad_norm[] = {0.0f, -1.0f, NAN};
-    for (size_t i = 0; i < sizeof bad_norm / sizeof bad_norm[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(bad_norm); i++)
         TEST_FAILS(clprune_optimizer_clip(optimizer, bad_norm[i], CLPRUNE_NO_MAT, &event), bad,
             "max_norm");
     TEST_FAILS(clprune_optimizer_clip(optimizer, 1, value.mat, &event), size, "norm is");
@@ -380,16 +366,14 @@ static void invalid(NO_ROW)
     TEST_FAILS(clprune_optimizer_clip(optimizer, 1, inside, &event), bad, "norm overlaps");
     assert_null(event);
     assert_int_equal(clprune_optimizer_steps(optimizer), 0);
-    test_mat *mats[] = {&value, &grad, &other};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_unchanged(mats[i], "argument of a refused call");
+    TEST_UNCHANGED(&value, &grad, &other);
 }
 
 int main(void)
 {
     static const size_t shapes[][2] = {{1, 1}, {3, 1}, {1, 4}, {1, 15}, {4, 4}, {1, 17}, {8, 25},
         {1, 2047}, {32, 64}, {1, 2049}, {128, 128}, {1, 50001}, {0, 3}};
-    enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+    enum { SHAPES = COUNT_OF(shapes) };
     static step_case steps[SHAPES * 8];
     static const clprune_optimizer_kind kinds[] = {
         CLPRUNE_OPTIMIZER_SGD, CLPRUNE_OPTIMIZER_ADAMW, CLPRUNE_OPTIMIZER_LAMB};
@@ -410,8 +394,7 @@ int main(void)
     test_add(&list, sgd_start, NULL, "the first step of SGD");
     test_add(&list, lamb_zero_norms, NULL, "zero norms in LAMB");
     test_add(&list, lamb_huge, NULL, "huge norms in LAMB");
-    for (size_t i = 0; i < sizeof clip_cases / sizeof clip_cases[0]; i++)
-        test_add(&list, clip, &clip_cases[i], "clip: %s", clip_cases[i].name);
+    TEST_ADD_EACH(&list, clip, clip_cases, "clip: %s");
     test_add(&list, no_parameters, NULL, "no parameters");
     test_add(&list, invalid, NULL, "invalid arguments");
     return test_run_on_devices("optimizer", &list);

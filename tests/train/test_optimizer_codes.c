@@ -3,7 +3,6 @@
 #include "ref/moment_code_ref.h"
 #include "ref/optimizer_ref.h"
 #include "support/test_layer.h"
-#include "support/test_objects.h"
 
 /* Codes and scales of a slot of parameter 0. */
 typedef struct coded {
@@ -51,7 +50,7 @@ static void coded_same(const char *what, const coded *a, const coded *b)
 
 static double *coded_values(const coded *c, const double levels[MOMENT_CODES])
 {
-    double *values = layer_new(c->count);
+    double *values = test_doubles(c->count);
     for (size_t i = 0; i < c->count; i++)
         values[i] = levels[c->codes[i]] * (double)c->scales[i / MOMENT_BLOCK];
     return values;
@@ -106,7 +105,7 @@ static void signed_levels(NO_ROW)
 {
     enum { COUNT = 4096 };
     clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 1, .state_bits = 8};
-    float *zeros = layer_same_values(COUNT, 0);
+    float *zeros = test_floats(COUNT);
     test_mat value = test_mat_make(1, COUNT, 0, zeros), grad = test_mat_make(1, COUNT, 0, zeros);
     const clprune_param param = {"w", value.mat, grad.mat, true};
     clprune_optimizer *optimizer = test_new_optimizer(test_context(), desc, 1, &param);
@@ -120,7 +119,7 @@ static void signed_levels(NO_ROW)
     coded_write(optimizer, 0, 0, &c);
     clprune_optimizer_set_steps(optimizer, 1);
     TEST_OK(clprune_optimizer_step(optimizer, 1, NULL));
-    double *want = coded_values(&c, levels), *bound = layer_new(COUNT);
+    double *want = coded_values(&c, levels), *bound = test_doubles(COUNT);
     for (size_t i = 0; i < COUNT; i++) {
         want[i] = -want[i];
         bound[i] = c.codes[i] % 128 == 127 ? 0 : 1e-5 * fabs(want[i]) + 0x1p-149;
@@ -136,7 +135,7 @@ static void unsigned_levels(NO_ROW)
     enum { COUNT = 4096 };
     clprune_optimizer_desc desc = {
         .kind = CLPRUNE_OPTIMIZER_ADAMW, .beta1 = 0.5f, .beta2 = 0.5f, .state_bits = 8};
-    float *zeros = layer_same_values(COUNT, 0);
+    float *zeros = test_floats(COUNT);
     test_mat value = test_mat_make(1, COUNT, 0, zeros), grad = test_mat_make(1, COUNT, 0, zeros);
     const clprune_param param = {"w", value.mat, grad.mat, true};
     clprune_optimizer *optimizer = test_new_optimizer(test_context(), desc, 1, &param);
@@ -238,12 +237,7 @@ static void steps(void **state)
     for (uint64_t t = 1; t <= 4; t++) {
         float *g = spread(30 + t, count, 3), *before = test_mat_get(&value, "parameter");
         test_mat_set(&grad, g);
-        optimizer_ref ref = {.count = count,
-            .g = layer_widen(count, g),
-            .p = layer_widen(count, before),
-            .p_bound = layer_new(count),
-            .m_bound = layer_new(count),
-            .v_bound = layer_new(count)};
+        optimizer_ref ref = optimizer_ref_make(count, g, before, NULL, NULL);
         double *moments[2] = {NULL, NULL};
         for (size_t slot = 0; slot < slots; slot++) {
             const coded c = coded_read(optimizer, 0, slot, count);

@@ -2,7 +2,6 @@
  * per pair of buffers, no allocation and no waiting in a step. */
 #include "ref/optimizer_ref.h"
 #include "support/test_layer.h"
-#include "support/test_objects.h"
 
 /* --- Calls to OpenCL, counted (the linker puts these in their place) --- */
 
@@ -119,7 +118,7 @@ static void pool_check(const pool *p, const char *what)
 static const size_t sizes[][2] = {{1, 1}, {3, 5}, {0, 7}, {7, 17}, {1, 384}, {33, 64}, {1, 2049},
     {5, 0}, {130, 131}, {4, 600}, {1, 16384}, {2, 9000}, {196, 196}, {1, 50001}, {40, 3}};
 
-enum { SIZES = sizeof sizes / sizeof sizes[0], TENSORS = 3 * SIZES, VALUES = 3, GRADS = 2 };
+enum { SIZES = COUNT_OF(sizes), TENSORS = 3 * SIZES, VALUES = 3, GRADS = 2 };
 
 typedef struct many_case {
     clprune_optimizer_kind kind;
@@ -202,20 +201,12 @@ static void many_check(const many_case *s, const many *m, size_t i, double facto
     const clprune_optimizer_desc desc = desc_of(s);
     const clprune_mat mat = m->params[i].value;
     const size_t count = m->count[i];
-    double *g = layer_widen(count, m->g[i]);
+    optimizer_ref ref = optimizer_ref_make(count, m->g[i], m->p[i], NULL, NULL);
     for (size_t j = 0; j < count; j++)
-        g[j] *= factor;
-    optimizer_ref ref = {.count = count,
-        .g = g,
-        .p = layer_widen(count, m->p[i]),
-        .m = layer_new(count),
-        .v = layer_new(count),
-        .p_bound = layer_new(count),
-        .m_bound = layer_new(count),
-        .v_bound = layer_new(count)};
+        ref.g[j] *= factor;
     optimizer_ref_step(&desc, 1, 0.05, m->params[i].decay, &ref);
     for (size_t j = 0; j < count; j++) /* the clipped gradient is off by 1e-5 of itself */
-        ref.p_bound[j] += s->clip > 0 ? 2e-5 * (0.05 * fabs(g[j]) + 0.05) : 0;
+        ref.p_bound[j] += s->clip > 0 ? 2e-5 * (0.05 * fabs(ref.g[j]) + 0.05) : 0;
     float *got = test_new_normal(0, count);
     TEST_OK(clprune_mat_read(test_context(), mat, got));
     test_close("parameter", mat.rows, mat.cols, got, ref.p, ref.p_bound, "%s, tensor %zu, ld %zu",
@@ -332,7 +323,7 @@ static void few_launches(void **state)
     const many_case *s = *state;
     const clprune_optimizer_desc desc = desc_of(s);
     static const size_t cases[][2] = {{1, 1}, {MOST, 1}, {MOST, 2}, {MOST, 5}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const size_t pairs = cases[i][1];
         size_t step, clip;
         count_calls(&desc, cases[i][0], pairs, &step, &clip);
@@ -344,8 +335,7 @@ static void few_launches(void **state)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof many_cases / sizeof many_cases[0]; i++)
-        test_add(&list, many_tensors, &many_cases[i], "many tensors: %s", many_cases[i].name);
+    TEST_ADD_EACH(&list, many_tensors, many_cases, "many tensors: %s");
     test_add(&list, few_launches, &many_cases[1], "launches of SGD");
     test_add(&list, few_launches, &many_cases[2], "launches of AdamW");
     test_add(&list, few_launches, &many_cases[4], "launches of LAMB");

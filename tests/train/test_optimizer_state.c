@@ -1,6 +1,5 @@
 /* The state of optimizers: checkpoints, names and bytes in the ledger, the budget. */
 #include "support/test_layer.h"
-#include "support/test_objects.h"
 
 /* Steps `first` to `last` with gradients of their own. */
 static void run_steps(

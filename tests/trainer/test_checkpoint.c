@@ -1,8 +1,6 @@
 /* Checkpoints of the example trainer: what was written is read, and every truncation and every
  * flipped bit is noticed, before anything is used and without touching the file. */
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -38,9 +36,8 @@ static size_t files_beside(const char *path)
 /* Whether the checkpoint at `path` has a record. */
 static bool has_record(const char *path, const char *name)
 {
-    fault f = {0};
     checkpoint c;
-    test_good(checkpoint_open(path, &c, &f), &f);
+    TEST_GOOD(checkpoint_open(path, &c, &f));
     const bool found = checkpoint_find(&c, name) != NULL;
     checkpoint_close(&c);
     return found;
@@ -120,13 +117,12 @@ static void other_version(NO_ROW)
 {
     const char *path = write_small();
     const uint32_t version = 2;
-    fault f = {0};
     checkpoint c;
     size_t size;
     unsigned char *bytes = test_file_read(path, &size);
     memcpy(bytes + 8, &version, sizeof version);
     test_file_write(path, bytes, size);
-    test_refused(checkpoint_open(path, &c, &f), &f, CODE_DATA,
+    TEST_REFUSED(checkpoint_open(path, &c, &f), CODE_DATA,
         "a checkpoint of format 2; this program reads format 1");
 }
 
@@ -142,9 +138,8 @@ static void no_file_or_no_regular_one(NO_ROW)
 static void abandoned(NO_ROW)
 {
     const char *path = write_small();
-    fault f = {0};
     checkpoint_writer writer;
-    test_good(checkpoint_create(path, &writer, &f), &f);
+    TEST_GOOD(checkpoint_create(path, &writer, &f));
     checkpoint_put(&writer, "half", CHECKPOINT_F32, 2, 3, weights);
     checkpoint_abandon(&writer);
     assert_int_equal(files_beside(path), 1);
@@ -177,32 +172,30 @@ static void no_folder(NO_ROW)
 {
     const char *folder = test_folder(), *none = test_text("%s/none/a.ckpt", folder),
                *deep = test_text("%s/a/b//c/", folder), *file = test_text("%s/file", folder);
-    fault f = {0};
     checkpoint_writer writer;
-    test_refused(checkpoint_create(none, &writer, &f), &f, CODE_DATA, none);
+    TEST_REFUSED(checkpoint_create(none, &writer, &f), CODE_DATA, none);
     checkpoint_abandon(&writer);
-    test_good(make_folder(deep, &f), &f);
-    test_good(make_folder(deep, &f), &f);
+    TEST_GOOD(make_folder(deep, &f));
+    TEST_GOOD(make_folder(deep, &f));
     test_file_write(file, "x", 1);
-    test_refused(make_folder(file, &f), &f, CODE_DATA, "");
+    TEST_REFUSED(make_folder(file, &f), CODE_DATA, "");
 }
 
 /* What is no regular file is written as it is, and stays what it is. */
 static void device_file(NO_ROW)
 {
-    fault f = {0};
     atomic_file file;
     struct stat status;
-    test_good(atomic_file_open("/dev/null", &file, &f), &f);
+    TEST_GOOD(atomic_file_open("/dev/null", &file, &f));
     (void)fputs("gone", file.stream);
-    test_good(atomic_file_commit(&file, &f), &f);
+    TEST_GOOD(atomic_file_commit(&file, &f));
     assert_int_equal(stat("/dev/null", &status), 0);
     assert_true(S_ISCHR(status.st_mode));
     if (stat("/dev/full", &status) != 0)
         return;
-    test_good(atomic_file_open("/dev/full", &file, &f), &f);
+    TEST_GOOD(atomic_file_open("/dev/full", &file, &f));
     (void)fputs("no room", file.stream);
-    test_refused(atomic_file_commit(&file, &f), &f, CODE_DATA, "/dev/full");
+    TEST_REFUSED(atomic_file_commit(&file, &f), CODE_DATA, "/dev/full");
 }
 
 int main(void)

@@ -2,9 +2,6 @@
  * where it was and ends near the losses of the program that wrote it, within the rounding of
  * kernels that changed since. The models are small, and so are the files. golden/README.md says how
  * the files were made. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "support/small_models.h"
@@ -68,7 +65,6 @@ static double off(double a, double b)
 
 static void check_settings(const char *path, const trainer_model *model, const golden *g)
 {
-    fault f = {0};
     const checkpoint *c = test_checkpoint(path);
     const checkpoint_record *settings = test_record(c, "options");
     assert_true((checkpoint_find(c, "streams") != NULL) == (g->streams != 0));
@@ -82,8 +78,7 @@ static void check_settings(const char *path, const trainer_model *model, const g
     assert_true((end > 0) == g->tuning);
     options o = options_defaults(model);
     o.resume = path;
-    test_good(
-        options_restore(&o, settings->data, (size_t)(settings->rows * settings->cols), &f), &f);
+    TEST_GOOD(options_restore(&o, settings->data, (size_t)(settings->rows * settings->cols), &f));
     assert_string_equal(options_preset(&o), g->preset);
     assert_string_equal(options_criteria[o.criterion], g->criterion);
     options_close(&o);
@@ -157,7 +152,7 @@ int main(int argc, char **argv)
         test_add(&list, write_here, NULL, "write");
         return test_run_on_each_device("a checkpoint of this program", &list);
     }
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(files); i++)
         if (all || !files[i].longer)
             test_add(&list, goes_on, &files[i], "%s", files[i].file);
     return test_run_on_each_device("checkpoints of older programs", &list);

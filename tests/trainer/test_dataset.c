@@ -5,8 +5,6 @@
  */
 #include "trainer/data/augment.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "support/test_dataset.h"
@@ -133,7 +131,7 @@ static void cifar_has_a_checksum(NO_ROW)
     const dataset *data = open_well(dir, NULL);
     const uint64_t checksum = dataset_checksum(data);
     assert_false(dataset_has_checksum(data, checksum + 1));
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+    for (size_t i = 0; i < COUNT_OF(rows); ++i) {
         write_records(dir, rows[i].name, 1, rows[i].first, 2);
         assert_true(dataset_has_checksum(open_well(dir, NULL), checksum) == rows[i].same);
     }
@@ -198,7 +196,7 @@ static void truncated_files_are_refused(NO_ROW)
 {
     static const size_t lengths[] = {1, 2, 3072, 3074, 2 * 3073 - 1, 2 * 3073 + 1, 3 * 3073 - 3072};
     const char *dir = test_folder();
-    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; ++i) {
+    for (size_t i = 0; i < COUNT_OF(lengths); ++i) {
         const char *bytes = test_text(" %zu bytes", lengths[i]);
         write_cifar10(dir);
         write_bytes(dir, "data_batch_4.bin", 1, 0, lengths[i]);
@@ -217,7 +215,7 @@ static void truncated_cifar100_is_refused(NO_ROW)
     static const size_t lengths[] = {1, 3073, 3075, 2 * 3074 - 1};
     const char *dir = test_folder();
     write_records(dir, "test.bin", 2, 0, 1);
-    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; ++i) {
+    for (size_t i = 0; i < COUNT_OF(lengths); ++i) {
         write_bytes(dir, "train.bin", 2, 0, lengths[i]);
         expect_failure(dir, NULL, CODE_DATA, "train.bin: truncated", "3074");
     }

@@ -6,11 +6,7 @@
  * than 2^28 pixels, files of 2 GiB, FIFOs. */
 #include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -262,7 +258,7 @@ static void resizing(NO_ROW)
     put_png(path, WIDTH, HEIGHT, rgb);
     size_t count;
     uint8_t *bytes = test_file_read(path, &count);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const int size = rows[i].size;
         const image_window window = rows[i].window;
         assert_null(test_decode(bytes, count, window, (uint32_t)size, false, pixels));
@@ -372,9 +368,9 @@ static const char *put_folders(void)
         {"val/b/1.jpeg", {1, 2, 3}}};
     const char *folder = test_folder();
     uint8_t rgb[48 * 32 * 3];
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+    for (size_t i = 0; i < COUNT_OF(made); i++)
         (void)make_folder_in(folder, made[i]);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    for (size_t i = 0; i < COUNT_OF(files); i++) {
         const char *path = path_in(folder, files[i].name);
         for (size_t p = 0; p < sizeof rgb; p++)
             rgb[p] = files[i].colour[p % 3];
@@ -596,7 +592,7 @@ int main(void)
     test_list list = {0};
     test_add(&list, idx_images, NULL, "IDX");
     test_add(&list, two_sets, NULL, "two sets");
-    for (size_t i = 0; i < sizeof idx_faults / sizeof *idx_faults; i++)
+    for (size_t i = 0; i < COUNT_OF(idx_faults); i++)
         test_add(&list, idx_refused, &idx_faults[i], "IDX, refused: %s", idx_faults[i].what);
     test_add(&list, idx_without_memory, NULL, "IDX, memory runs out");
 #if TRAINER_IMAGES

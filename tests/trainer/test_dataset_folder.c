@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,7 +73,7 @@ static const missing_row missing_rows[] = {
 static void no_set(NO_ROW)
 {
     static const int errors[] = {EACCES, EIO}; /* EIO: what is there is not known */
-    for (size_t i = 0; i < sizeof missing_rows / sizeof *missing_rows; i++) {
+    for (size_t i = 0; i < COUNT_OF(missing_rows); i++) {
         const missing_row *row = &missing_rows[i];
         const char *folder = test_folder();
         for (int k = 0; k < 2 && row->made[k] != NULL; k++)
@@ -110,7 +108,7 @@ static const char *put_images(void)
     static const char *const names[] = {"train/a/1.png", "train/a/2.png", "train/b/1.png",
         "train/b/2.png", "val/a/1.png", "val/b/1.png"};
     const char *folder = test_folder();
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         put_image(folder, names[i]);
     return folder;
 }
@@ -185,7 +183,7 @@ static void other_files(NO_ROW)
     notes heard;
     (void)open_heard(folder, false, &heard);
     assert_int_equal(heard.count, 0);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++)
         put(folder, names[i], 1);
     (void)open_heard(folder, false, &heard);
     assert_int_equal(heard.count, 2);

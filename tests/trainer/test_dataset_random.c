@@ -6,9 +6,6 @@
 #include "trainer/data/augment.h"
 #include "trainer/data/rng.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "support/test_dataset.h"
 
 /* ---- random numbers -------------------------------------------------------------------------- */
@@ -25,7 +22,7 @@ static void philox_known_answers(NO_ROW)
         {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0},
             {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
         uint32_t out[4];
         rng_philox4x32_10(cases[i].counter, cases[i].key, out);
         assert_memory_equal(out, cases[i].out, sizeof out);
@@ -88,7 +85,7 @@ static void between_includes_both_ends(NO_ROW)
 static void shuffle_is_a_permutation(NO_ROW)
 {
     static const uint32_t sizes[] = {1, 2, 3, 100, 5000};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+    for (size_t i = 0; i < COUNT_OF(sizes); ++i) {
         const uint32_t n = sizes[i];
         uint32_t *indices = test_alloc((n + 1) * sizeof *indices);
         bool *seen = test_alloc(n * sizeof *seen);
@@ -188,7 +185,7 @@ static void move_of_a_small_image(NO_ROW)
     uint8_t image[3 * S * S];
     for (int i = 0; i < 3 * S * S; ++i)
         pixels[i] = (uint8_t)(1 + i);
-    for (size_t k = 0; k < sizeof moves / sizeof moves[0]; ++k) {
+    for (size_t k = 0; k < COUNT_OF(moves); ++k) {
         const augment_move m = moves[k];
         augment_apply(m, S, pixels, image);
         for (int c = 0; c < 3; ++c)
@@ -243,7 +240,7 @@ static void generated_bits_are_these(NO_ROW)
         {{.image_size = 16, .classes = 7}, DATASET_TRAIN, 20, 0x9d11fd1d89469182},
     };
     int wrong = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    for (size_t i = 0; i < COUNT_OF(cases); ++i) {
         dataset *data = open_well("generated", &cases[i].options);
         const uint64_t hash = hash_images(data, cases[i].split, 0, cases[i].count);
         if (hash != cases[i].hash) {
@@ -282,7 +279,7 @@ static void generated_options_have_limits(NO_ROW)
 {
     static const dataset_options bad[] = {{.image_size = 15}, {.image_size = 1025}, {.classes = 1},
         {.classes = 1251}, {.train_limit = 0x80000000}, {.test_limit = 0x80000000}};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i)
+    for (size_t i = 0; i < COUNT_OF(bad); ++i)
         expect_failure("generated", &bad[i], CODE_USAGE, "generated", "");
     open_well("generated", &(dataset_options){.image_size = 1024, .classes = 1250});
     open_well("generated", &(dataset_options){.image_size = 16, .classes = 2});
@@ -291,7 +288,7 @@ static void generated_options_have_limits(NO_ROW)
 static void generated_classes_are_balanced(NO_ROW)
 {
     static const uint32_t classes[] = {2, 7, 10, 100};
-    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; ++i) {
+    for (size_t i = 0; i < COUNT_OF(classes); ++i) {
         const uint32_t count = 205;
         dataset *data = open_well("generated",
             &(dataset_options){.image_size = 16, .classes = classes[i], .train_limit = count});

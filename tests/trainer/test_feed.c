@@ -1,6 +1,5 @@
 /* Batches sent to the device: the next one is made meanwhile, and the host memory of a transfer
  * lives until the transfer is done, even if the next transfer was refused. */
-
 #include "support/test_dataset.h"
 #include "support/test_fault.h"
 #include "support/test_gate.h"
@@ -25,8 +24,7 @@ static const uint32_t indices[2] = {0, 1};
 static void open_feed(batch_feed *feed, test_gate *gate)
 {
     const dataset_options sizes = {.image_size = 16, .train_limit = 2, .test_limit = 1};
-    fault f = {0};
-    test_good(feed_open(test_context(), open_well("generated", &sizes), 2, feed, &f), &f);
+    TEST_GOOD(feed_open(test_context(), open_well("generated", &sizes), 2, feed, &f));
     test_gate_close(gate);
 }
 
@@ -54,13 +52,12 @@ static void closes_behind_gate(void **state)
 static void made_in_flight(NO_ROW)
 {
     batch_feed feed;
-    fault f = {0};
     test_gate g;
     open_feed(&feed, &g);
-    test_good(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f), &f);
-    test_good(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f), &f);
+    TEST_GOOD(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
+    TEST_GOOD(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
     const bool waited = atomic_load(&g.open);
-    test_good(feed_make(&feed, DATASET_TRAIN, indices, 2, NULL, &f), &f);
+    TEST_GOOD(feed_make(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
     const bool waited_third = atomic_load(&g.open);
     test_gate_remove(&g);
     feed_close(&feed);

@@ -10,8 +10,6 @@
  * A resumed run with another kind of step has no count. */
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,13 +74,12 @@ static void partly_loaded(NO_ROW)
 static void not_known(NO_ROW)
 {
     const char *folder = test_folder();
-    fault f = {0};
     for (unsigned steps = 1; steps <= 3; steps++) {
         training_run *run =
             test_run_open(&resmlp_model, RESMLP "--epochs 2 --output-dir %s/%u", folder, steps);
         run->s.options->steps = steps; /* of three an epoch */
         test_run_epoch(run);
-        test_good(run_save(run, &f), &f);
+        TEST_GOOD(run_save(run, &f));
         test_end(run);
         run = test_run_open(&resmlp_model, "--resume %s/%u/last.ckpt", folder, steps);
         assert_int_equal(run->at.step_in_epoch, steps);
@@ -183,7 +180,7 @@ int main(int argc, char **argv)
         add_all(&list, &resnet_model, RESNET);
         return test_run_on_each_device("first step", &list);
     }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
         add(&list, &rows[i]);
     test_add(&list, partly_loaded, NULL, "some programs are in the cache");
     test_add(&list, not_known, NULL, "not known");

@@ -9,9 +9,6 @@ int main(void)
 }
 #else
 #include <png.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "support/test_images.h"
 
@@ -263,7 +260,7 @@ static void deep_png(NO_ROW)
     static memory file;
     static uint8_t samples[2 * 4 * PIXELS];
     uint8_t got[3 * PIXELS];
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+    for (size_t k = 0; k < COUNT_OF(kinds); k++)
         for (int depth = 8; depth <= 16; depth += 8) {
             const int channels = kinds[k].channels, colours = channels == 1 ? 1 : 3;
             uint8_t *at = samples;
@@ -346,7 +343,7 @@ static void broken_jpeg(NO_ROW)
             make_jpeg(rgb, TJPF_RGB, TJSAMP_444, progressive ? TJFLAG_PROGRESSIVE : 0, &count);
         uint8_t *file = test_alloc(count + 16);
         decode_well(jpeg, count, whole);
-        for (int kind = 0; kind < (int)(sizeof reasons / sizeof *reasons); kind++) {
+        for (int kind = 0; kind < (int)(COUNT_OF(reasons)); kind++) {
             const size_t now = damage(kind, jpeg, count, file);
             const char *why = decode(file, now, got);
             const bool good = why == NULL;
@@ -396,9 +393,7 @@ int main(void)
     test_add(&list, no_memory, NULL, "a library without memory");
     test_add(&list, cmyk, NULL, "a JPEG of four inks");
     test_add(&list, grey, NULL, "a grey JPEG");
-    for (size_t i = 0; i < sizeof sampling_rows / sizeof *sampling_rows; i++)
-        test_add(&list, sampling, &sampling_rows[i], "a JPEG of chroma sampling %s",
-            sampling_rows[i].name);
+    TEST_ADD_EACH(&list, sampling, sampling_rows, "a JPEG of chroma sampling %s");
     test_add(&list, deep_png, NULL, "PNG files of 8 and 16 bits");
     test_add(&list, transparent_png, NULL, "a transparent PNG");
     test_add(&list, broken_jpeg, NULL, "JPEG files that are cut off or corrupt");

@@ -1,8 +1,5 @@
 /* Overrides of a preset from the lines of a text: what they change, which line wins, what is
  * refused and which line the message names. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "keep.h"
 #include "resmlp_model.h"
 #include "support/test_fault.h"
@@ -37,9 +34,8 @@ static const keep_rule *rule_of(const keep_rule *rules, size_t block, keep_tenso
 
 static void apply(const options *o, const char *text, keep_rule *rules)
 {
-    fault f = {0};
     base(o, rules);
-    test_good(keep_file_apply(text, "rules", o, &depth, rules, &f), &f);
+    TEST_GOOD(keep_file_apply(text, "rules", o, &depth, rules, &f));
 }
 
 static void same_rule(const keep_rule *got, const keep_rule *want)
@@ -193,9 +189,8 @@ static void refuse(size_t preset, const char *text, const char *part)
 {
     const options o = options_of(preset);
     keep_rule rules[RULES];
-    fault f = {0};
     base(&o, rules);
-    test_refused(keep_file_apply(text, "rules", &o, &depth, rules, &f), &f, CODE_DATA, part);
+    TEST_REFUSED(keep_file_apply(text, "rules", &o, &depth, rules, &f), CODE_DATA, part);
 }
 
 static void refused(NO_ROW)
@@ -253,7 +248,7 @@ static void refused(NO_ROW)
         {DENSE, "blocks.0 x dense a b c d e f g h i j k l m n", "rules:1: "},
         {DENSE, "blocks.0 x dense 1 2 3 4 5 6 7 8 9 10 11 12 13 14", "too many words, from '14'"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
         refuse(cases[i].preset, cases[i].text, cases[i].part);
     refuse(DENSE, test_text("%-599s", "blocks.0 x dense "), "rules:1: longer than 511 bytes");
 }
@@ -262,16 +257,14 @@ static void refused(NO_ROW)
 static void refuse_file(const char *path, const char *part)
 {
     char *text;
-    fault f = {0};
-    test_refused(keep_file_read(path, &text, &f), &f, CODE_DATA, part);
+    TEST_REFUSED(keep_file_read(path, &text, &f), CODE_DATA, part);
     assert_null(text);
 }
 
 static void read_file(const char *path, const char *want)
 {
     char *text;
-    fault f = {0};
-    test_good(keep_file_read(path, &text, &f), &f);
+    TEST_GOOD(keep_file_read(path, &text, &f));
     assert_string_equal(text, want);
     free(text);
 }
@@ -309,11 +302,10 @@ static void written(NO_ROW)
     const trainer_sizes sizes = {.arch = 4, .image = 32, .blocks = DEPTH, .extra = {4}};
     keep_rule rules[RULES], again[RULES];
     char *out, *twice;
-    fault f = {0};
     apply(&o, text, rules);
-    test_good(keep_file_write(o.model->keep, &sizes, rules, &out, &f), &f);
+    TEST_GOOD(keep_file_write(o.model->keep, &sizes, rules, &out, &f));
     apply(&o, out, again);
-    test_good(keep_file_write(o.model->keep, &sizes, again, &twice, &f), &f);
+    TEST_GOOD(keep_file_write(o.model->keep, &sizes, again, &twice, &f));
     assert_string_equal(out, twice);
     for (size_t i = 0; i < RULES; i++)
         same_rule(&again[i], &rules[i]);

@@ -1,8 +1,6 @@
 /* A run's settings from options and from checkpoints, old and new: the index of pruned blocks, and
  * settings that not all programs have. */
 #include <getopt.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "resmlp_model.h"
 #include "support/test_fault.h"
@@ -34,11 +32,7 @@ static const indices_row rows[] = {
         CLPRUNE_INDEX_BITMAP},
 };
 
-static void close_options(void *of, void *o)
-{
-    (void)of;
-    options_close(o);
-}
+TEST_UNDO(close_options, options_close(what))
 
 /* Fills *o, which ends with the case, from arguments and, where settings are not NULL, a checkpoint
  * c with those. */
@@ -67,8 +61,7 @@ static bool make_options(const char *arguments, const char *settings, options *o
 static const options *good_options(const char *arguments, const char *settings)
 {
     options *o = test_alloc(sizeof *o);
-    fault f = {0};
-    test_good(make_options(arguments, settings, o, &f), &f);
+    TEST_GOOD(make_options(arguments, settings, o, &f));
     return o;
 }
 
@@ -83,8 +76,7 @@ static void indices(void **state)
     char *text;
     size_t size;
     bool found = false;
-    fault f = {0};
-    test_good(options_save(o, false, &text, &size, &f), &f);
+    TEST_GOOD(options_save(o, false, &text, &size, &f));
     for (const char *p = text; p < text + size; p += strlen(p) + 1)
         found = found || strcmp(p, want) == 0;
     assert_true(found);
@@ -171,8 +163,7 @@ static void refused(void **state)
     const struct refused_row *row = *state;
     const bool unknown = strstr(row->message, "unknown") != NULL;
     options *o = test_alloc(sizeof *o);
-    fault f = {0};
-    test_refused(make_options(row->arguments, row->settings, o, &f), &f,
+    TEST_REFUSED(make_options(row->arguments, row->settings, o, &f),
         unknown ? CODE_DATA : CODE_USAGE, row->message);
 }
 
@@ -252,16 +243,11 @@ static void no_codes(NO_ROW)
 int main(void)
 {
     test_list list = {0};
-    for (size_t i = 0; i < sizeof form_rows / sizeof form_rows[0]; i++)
-        test_add(&list, forms, &form_rows[i], "forms: %s", form_rows[i].name);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        test_add(&list, indices, &rows[i], "indices: %s", rows[i].name);
-    for (size_t i = 0; i < sizeof read_rows / sizeof read_rows[0]; i++)
-        test_add(&list, read_settings, &read_rows[i], "a checkpoint %s", read_rows[i].name);
-    for (size_t i = 0; i < sizeof refused_rows / sizeof refused_rows[0]; i++)
-        test_add(&list, refused, &refused_rows[i], "a checkpoint %s", refused_rows[i].name);
-    for (size_t i = 0; i < sizeof criteria / sizeof criteria[0]; i++)
-        test_add(&list, criterion, &criteria[i], "criterion: %s", criteria[i].name);
+    TEST_ADD_EACH(&list, forms, form_rows, "forms: %s");
+    TEST_ADD_EACH(&list, indices, rows, "indices: %s");
+    TEST_ADD_EACH(&list, read_settings, read_rows, "a checkpoint %s");
+    TEST_ADD_EACH(&list, refused, refused_rows, "a checkpoint %s");
+    TEST_ADD_EACH(&list, criterion, criteria, "criterion: %s");
     test_add(&list, no_codes, NULL, "a model without codes");
     return test_run_on_host("options", &list);
 }

@@ -1,9 +1,6 @@
 /* The line that a run rewrites: it fits the terminal, and shows no speed before one was
  * measured. */
 #include <fcntl.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "support/test_device.h"
@@ -32,7 +29,7 @@ static void lines(NO_ROW)
         {20, "epoch 12/100  step 3"},
         {0, ""},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char text[512];
         progress_line(&far_on, rows[i].width, text, sizeof text);
         assert_string_equal(text, rows[i].text);
@@ -65,7 +62,7 @@ static void width_of_the_environment(NO_ROW)
         const char *columns;
         size_t width;
     } rows[] = {{"40", 40}, {"0", 80}, {"wide", 80}, {"-5", 80}, {"99999", 80}, {NULL, 80}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_environment("COLUMNS", rows[i].columns);
         assert_int_equal(progress_width(), rows[i].width);
     }

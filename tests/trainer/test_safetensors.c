@@ -6,14 +6,6 @@
  * counts of batches. A refused file, also for a count of another type or shape or below 0, changes
  * nothing. */
 #define _GNU_SOURCE /* fopencookie */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h> /* alarm */
-
 #include "resmlp_model.h"
 #include "resnet_model.h"
 #include "support/test_fault.h"
@@ -21,6 +13,9 @@
 #include "trainer/files/safetensors.h"
 #include "trainer/files/weights.h"
 #include "trainer/options/keep_table.h"
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h> /* alarm */
 
 typedef struct fault_row {
     const char *header;
@@ -66,7 +61,7 @@ static const fault_row headers[] = {
 
 static void faults(NO_ROW)
 {
-    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+    for (size_t i = 0; i < COUNT_OF(headers); i++) {
         const fault_row *row = &headers[i];
         safetensors s;
         fault f = {0};
@@ -90,8 +85,7 @@ static void nesting(NO_ROW)
     memset(header, '[', DEPTH);
     memcpy(header, "{\"a\":", 5);
     safetensors s;
-    fault f = {0};
-    test_refused(safetensors_parse("w", header, DEPTH, 4, &s, &f), &f, CODE_DATA, "");
+    TEST_REFUSED(safetensors_parse("w", header, DEPTH, 4, &s, &f), CODE_DATA, "");
 }
 
 /* Streams of memory that runs out at the write number `at`, once or for ever; 0: they do not. */
@@ -179,18 +173,13 @@ static void put(const char *path, const char *header, const void *data, size_t b
     test_file_write(path, file, 8 + (size_t)length + bytes);
 }
 
-static void close_file(void *of, void *file)
-{
-    (void)of;
-    safetensors_close(file);
-}
+TEST_UNDO(close_file, safetensors_close(what))
 
 /* Opens a file, which ends with the case. */
 static const safetensors *open_file(const char *path)
 {
     safetensors *s = test_alloc(sizeof *s);
-    fault f = {0};
-    test_good(safetensors_open(path, s, &f), &f);
+    TEST_GOOD(safetensors_open(path, s, &f));
     test_later(close_file, NULL, s);
     return s;
 }
@@ -198,8 +187,7 @@ static const safetensors *open_file(const char *path)
 static void refuse_file(const char *path, const char *part)
 {
     safetensors s;
-    fault f = {0};
-    test_refused(safetensors_open(path, &s, &f), &f, CODE_DATA, part);
+    TEST_REFUSED(safetensors_open(path, &s, &f), CODE_DATA, part);
 }
 
 static void types(NO_ROW)
@@ -217,23 +205,22 @@ static void types(NO_ROW)
             "[24,40]") "}",
         data, sizeof data);
     const safetensors *s = open_file(path);
-    fault f = {0};
     float values[5];
-    test_good(safetensors_read(s, safetensors_find(s, "h"), values, &f), &f);
+    TEST_GOOD(safetensors_read(s, safetensors_find(s, "h"), values, &f));
     const float halves[5] = {1.0f, 0x1p-24f, -0.0f, 65504.0f, INFINITY};
     assert_memory_equal(values, halves, sizeof halves);
-    test_good(safetensors_read(s, safetensors_find(s, "b"), values, &f), &f);
+    TEST_GOOD(safetensors_read(s, safetensors_find(s, "b"), values, &f));
     assert_true(values[0] == 1.0f && values[1] == -1.5f);
-    test_good(safetensors_read(s, safetensors_find(s, "d"), values, &f), &f);
+    TEST_GOOD(safetensors_read(s, safetensors_find(s, "d"), values, &f));
     assert_true(values[0] == 1.5f);
     assert_null(safetensors_find(s, "hh"));
-    test_refused(
-        safetensors_read(s, safetensors_find(s, "i"), values, &f), &f, CODE_DATA, "floating-point");
+    TEST_REFUSED(
+        safetensors_read(s, safetensors_find(s, "i"), values, &f), CODE_DATA, "floating-point");
     int64_t wholes[2];
-    test_good(safetensors_read_i64(s, safetensors_find(s, "w"), wholes, &f), &f);
+    TEST_GOOD(safetensors_read_i64(s, safetensors_find(s, "w"), wholes, &f));
     assert_true(wholes[0] == -2 && wholes[1] == 256);
-    test_refused(safetensors_read(s, safetensors_find(s, "w"), values, &f), &f, CODE_DATA, "");
-    test_refused(safetensors_read_i64(s, safetensors_find(s, "i"), wholes, &f), &f, CODE_DATA,
+    TEST_REFUSED(safetensors_read(s, safetensors_find(s, "w"), values, &f), CODE_DATA, "");
+    TEST_REFUSED(safetensors_read_i64(s, safetensors_find(s, "i"), wholes, &f), CODE_DATA,
         "\"i\" is I16, not I64");
     /* each shorter file, and names that are no files */
     size_t size;
@@ -281,10 +268,7 @@ static const model_row models[] = {
     {&resnet_model, 3, "layer2.0.conv1.weight"},
 };
 
-static void destroy_model(void *row, void *model)
-{
-    ((const model_row *)row)->type->destroy(model);
-}
+TEST_UNDO(destroy_model, ((const model_row *)of)->type->destroy(what))
 
 static void *make_model(const model_row *row, size_t classes, uint64_t seed)
 {
@@ -304,15 +288,13 @@ static void *make_model(const model_row *row, size_t classes, uint64_t seed)
 /* Exports a model to a file; imports a file into one. */
 static void write_weights(const model_row *row, void *model, const char *path)
 {
-    fault f = {0};
-    test_good(weights_export(row->type, model, test_context(), path, &f), &f);
+    TEST_GOOD(weights_export(row->type, model, test_context(), path, &f));
 }
 
 static void read_weights(const model_row *row, void *model, const char *path, bool leaves_head)
 {
-    fault f = {0};
     bool head_left;
-    test_good(weights_import(row->type, model, test_context(), path, &head_left, &f), &f);
+    TEST_GOOD(weights_import(row->type, model, test_context(), path, &head_left, &f));
     assert_int_equal(head_left, leaves_head);
 }
 
@@ -343,7 +325,6 @@ static void round_trip(void **state)
     const model_row *row = *state;
     const char *folder = test_folder(), *first = test_text("%s/1", folder),
                *second = test_text("%s/2", folder);
-    fault f = {0};
     bool head_left;
     void *a = make_model(row, 10, 1), *b = make_model(row, 10, 2);
     assert_false(same_weights(row, a, b, true));
@@ -361,7 +342,7 @@ static void round_trip(void **state)
             i++;
         assert_non_null(t);
         float *read = test_floats(t->count), *have = values_of(&w);
-        test_good(safetensors_read(s, t, read, &f), &f);
+        TEST_GOOD(safetensors_read(s, t, read, &f));
         const size_t in = t->shape[1], o = 3, c = 5, y = 2, x = 1;
         assert_true(
             read[((o * in + c) * 3 + y) * 3 + x] == have[o * 9 * in + (y * 3 + x) * in + c]);
@@ -376,8 +357,8 @@ static void round_trip(void **state)
     unsigned char *file = test_file_read(first, &bytes);
     memset(file + bytes - 4, 0xff, 4); /* of the last tensor: a NaN */
     test_file_write(second, file, bytes);
-    test_refused(weights_import(row->type, b, test_context(), second, &head_left, &f), &f,
-        CODE_DATA, "not finite");
+    TEST_REFUSED(weights_import(row->type, b, test_context(), second, &head_left, &f), CODE_DATA,
+        "not finite");
     assert_true(same_weights(row, b, d, true));
 }
 
@@ -426,7 +407,7 @@ static void counts(NO_ROW)
     for (size_t i = 0; i < count; i++)
         *mine[i].value = (int64_t)(7 + i);
     write_weights(row, a, from);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         fault f = {0};
         bool head_left;
         TEST_OK(row->type->init(b, 2));
@@ -474,13 +455,12 @@ static void order_of_counts(NO_ROW)
     int64_t values[3] = {5, TRAINER_NO_COUNT, 6}, got;
     trainer_count model[3] = {{"b", &values[0]}, {"none", &values[1]}, {"a", &values[2]}};
     const char *path = test_text("%s/w", test_folder());
-    fault f = {0};
-    test_good(weights_export(&type, model, NULL, path, &f), &f);
+    TEST_GOOD(weights_export(&type, model, NULL, path, &f));
     const safetensors *s = open_file(path);
     assert_int_equal(s->count, 2);
     for (size_t i = 0; i < 2; i++) {
         assert_string_equal(s->tensors[i].name, i == 0 ? "a" : "b");
-        test_good(safetensors_read_i64(s, &s->tensors[i], &got, &f), &f);
+        TEST_GOOD(safetensors_read_i64(s, &s->tensors[i], &got, &f));
         assert_int_equal(got, i == 0 ? 6 : 5);
     }
 }
@@ -495,7 +475,7 @@ int main(void)
     test_add(&list, out_of_memory, NULL, "memory runs out while a header is made");
     test_add(&list, types, NULL, "types, and shorter files");
     test_add(&list, long_header, NULL, "a header above the limit");
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+    for (size_t i = 0; i < COUNT_OF(models); i++)
         test_add(&list, round_trip, &models[i], "%s", models[i].type->program);
     test_add(&list, counts, NULL, "counts");
     test_add(&list, order_of_counts, NULL, "order of counts");

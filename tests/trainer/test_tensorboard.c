@@ -1,10 +1,6 @@
 /* Event files, read back by a reader that shares no code with the writer.
  *
  * Known checksums. Each scalar of each step is there; an unmeasured one is left out. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "support/test_fault.h"
 #include "support/test_folder.h"
 #include "trainer/report/tensorboard.h"
@@ -142,24 +138,23 @@ static void read_back(NO_ROW)
                *file = test_text("%s/c", folder);
     char name[TEST_PATH];
     tensorboard board;
-    fault f = {0};
     scalar scalars[MOST];
-    test_good(tensorboard_open(inner, &board, &f), &f);
+    TEST_GOOD(tensorboard_open(inner, &board, &f));
     const csv_row rows[2] = {{1, 391, 0.1, 1.5, 1.25, 42.5, 1000, 100.5, 30, 1e9, 2e9},
         {2, 300000000, 0.05, 0.75, (double)NAN, (double)NAN, 2000, 50, 60, 1e9, 2e9}};
-    test_good(tensorboard_add(&board, &rows[0], &f), &f);
-    test_good(tensorboard_add(&board, &rows[1], &f), &f); /* flushed before the file is closed */
+    TEST_GOOD(tensorboard_add(&board, &rows[0], &f));
+    TEST_GOOD(tensorboard_add(&board, &rows[1], &f)); /* flushed before the file is closed */
     assert_int_equal(test_folder_count(inner, name), 1);
     test_says(name, "events.out.tfevents.");
     const size_t count = read_file(test_text("%s/%s", inner, name), scalars);
     tensorboard_close(&board);
     assert_int_equal(count, 8 + 6); /* what was not measured is left out */
-    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+    for (size_t i = 0; i < COUNT_OF(want); i++)
         assert_true(value_of(scalars, count, want[i].step, want[i].tag) == want[i].value);
     assert_true(isnan(value_of(scalars, count, 300000000, "loss/test")));
     /* a file in the folder's place */
     test_file_write(file, "", 0);
-    test_refused(tensorboard_open(file, &board, &f), &f, CODE_DATA, "");
+    TEST_REFUSED(tensorboard_open(file, &board, &f), CODE_DATA, "");
     tensorboard_close(&board);
 }
 

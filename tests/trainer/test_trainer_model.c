@@ -1,9 +1,5 @@
 /* The trainer with a model that is not one of the examples' (support/linear_model.h): the trainer
  * needs only the model's table, and a checkpoint restores state that is not a parameter. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/linear_model.h"
 #include "support/test_folder.h"
 #include "support/test_run.h"
@@ -55,12 +51,11 @@ static void state_diverges(NO_ROW)
 {
     const char *folder = test_folder();
     const float bad[4] = {0, 0, (float)(1e300 * 1e300), 0};
-    fault f = {0};
     training_run *run =
         test_run_open(&linear_with_state, LINEAR_SMALL "--epochs 1 --output-dir %s", folder);
     test_run_train(run);
     TEST_OK(clprune_mat_write(run->s.context, ((linear_model *)run->s.model)->mean, bad));
-    test_refused(run_save(run, &f), &f, CODE_DIVERGED, "model/mean");
+    TEST_REFUSED(run_save(run, &f), CODE_DIVERGED, "model/mean");
     test_end(run);
     test_run_whole(&linear_with_state, "--resume %s/last.ckpt", folder); /* the last good one */
 }
@@ -69,11 +64,10 @@ static void state_diverges(NO_ROW)
 static void gradients_of_the_same_state(NO_ROW)
 {
     gradient_check check;
-    fault f = {0};
     training_run *run =
         test_run_open(&linear_with_state, LINEAR_SMALL "--steps 3 --gradient-check 1");
     test_run_epoch(run);
-    test_good(gradient_check_run(&run->s, run->at.epoch, &check, &f), &f);
+    TEST_GOOD(gradient_check_run(&run->s, run->at.epoch, &check, &f));
     assert_int_equal(check.batches, 1);
     assert_true(check.sums[0].exact > 0);
     assert_true(check.sums[0].off <= 0);
@@ -83,7 +77,6 @@ static void gradients_of_the_same_state(NO_ROW)
 /* The first step of each size builds kernels: its time is not counted. */
 static void time_of_first_steps(NO_ROW)
 {
-    fault f = {0};
     training_run *run = test_run_open(
         &linear_with_state, "--train-limit 28 --test-limit 12 --batch-size 8 --epochs 2 --steps 8");
     test_run_epoch(run); /* 8, 8, 8, 4 */
@@ -91,7 +84,7 @@ static void time_of_first_steps(NO_ROW)
     assert_int_equal(run->first.images, 8 + 4);
     assert_int_equal(run->epoch.steps, 2);
     assert_int_equal(run->epoch.images, 8 + 8);
-    test_good(run_finish_epoch(run, &f), &f);
+    TEST_GOOD(run_finish_epoch(run, &f));
     test_run_epoch(run);
     assert_int_equal(run->first.steps, 2);
     assert_int_equal(run->epoch.steps, 4);
@@ -102,7 +95,7 @@ static void time_of_first_steps(NO_ROW)
 static void limit_without_ladder(NO_ROW)
 {
     static const char *const batches[] = {"--batch-size 8", "", "--activations dense"};
-    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+    for (size_t i = 0; i < COUNT_OF(batches); i++) {
         training_run *run = test_run_open(&linear_without_ladder,
             "--train-limit 24 --test-limit 12 --steps 1 --memory-limit 1G %s", batches[i]);
         const options *o = run->s.options;
@@ -135,7 +128,7 @@ static void options_of_the_model(NO_ROW)
     test_says(text, "small (the default) or large");
     assert_null(strstr(text, "gelu-code")); /* no preset keeps codes */
     free(text);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    for (size_t i = 0; i < COUNT_OF(refused); i++)
         test_run_refused(&linear_with_state, CODE_USAGE, refused[i][1], "%s", refused[i][0]);
 }
 

@@ -1,15 +1,11 @@
 /* The learning rate of the trainer: milestones, refused lists, and the cosine of the library. */
-#include <math.h>
-#include <string.h>
-
 #include "support/test_fault.h"
 #include "trainer/base/learning_rate.h"
 
 static learning_rate rate_of(const char *milestones, uint64_t warmup, uint64_t total)
 {
     learning_rate rate = {.schedule = {.base = 0.4, .warmup = warmup, .total = total}};
-    fault f = {0};
-    test_good(learning_rate_milestones(milestones, &rate, &f), &f);
+    TEST_GOOD(learning_rate_milestones(milestones, &rate, &f));
     return rate;
 }
 
@@ -46,12 +42,11 @@ static void refused(NO_ROW)
     memset(longest + 3, '0', MILESTONES_TEXT - 3);
     (void)rate_of(longest, 0, 1);
     longest[MILESTONES_TEXT] = '0';
-    for (size_t i = 0; i <= sizeof lists / sizeof *lists; i++) {
-        const char *text = i < sizeof lists / sizeof *lists ? lists[i] : longest;
+    for (size_t i = 0; i <= COUNT_OF(lists); i++) {
+        const char *text = i < COUNT_OF(lists) ? lists[i] : longest;
         learning_rate rate;
-        fault f = {0};
         print_message("'%s'\n", text);
-        test_refused(learning_rate_milestones(text, &rate, &f), &f, CODE_USAGE, "--milestones");
+        TEST_REFUSED(learning_rate_milestones(text, &rate, &f), CODE_USAGE, "--milestones");
     }
 }
 

@@ -1,8 +1,5 @@
 /* Runs that go on: what a checkpoint has of the run, what is refused, and what older programs
  * wrote. With the model of support/linear_model.h. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "support/linear_model.h"
@@ -34,8 +31,7 @@ static const char *changed(const char *from, const checkpoint_record *other, boo
     const checkpoint *c = test_checkpoint(from);
     checkpoint_writer writer;
     bool found = again;
-    fault f = {0};
-    test_good(checkpoint_create(to, &writer, &f), &f);
+    TEST_GOOD(checkpoint_create(to, &writer, &f));
     for (size_t i = 0; i < c->count + again; i++) {
         const checkpoint_record *r = i < c->count ? &c->records[i] : other;
         if (!again && strcmp(r->name, other->name) == 0) {
@@ -46,7 +42,7 @@ static const char *changed(const char *from, const checkpoint_record *other, boo
             checkpoint_put(&writer, r->name, r->type, r->rows, r->cols, r->data);
     }
     assert_true(found);
-    test_good(checkpoint_commit(&writer, &f), &f);
+    TEST_GOOD(checkpoint_commit(&writer, &f));
     return to;
 }
 
@@ -78,7 +74,7 @@ static void counts_go_on(NO_ROW)
         int64_t after;
     } rows[] = {{true, 40, 41}, {true, INT64_MAX - 1, INT64_MAX}, {false, 0, TRAINER_NO_COUNT}};
     const char *last = stopped_run();
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const char *old =
             with_record(last, "count/batches", 1, rows[i].is_there ? &rows[i].before : NULL);
         training_run *run = test_run_open(
@@ -111,7 +107,7 @@ static void other_records(NO_ROW)
         {"log", "log", "the record 'log' is there twice"},
     };
     const char *last = stopped_run();
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         checkpoint_record more = *test_record(test_checkpoint(last), rows[i].like);
         more.name = rows[i].name;
         test_run_refused(&linear_with_state, CODE_DATA, rows[i].said, "--resume %s --steps 1",
@@ -206,7 +202,7 @@ static void nonsense_in_a_checkpoint(NO_ROW)
         {"count/batches", 2, (uint64_t[]){4, 4}, "'count/batches' is 2 x 1, not 1 x 1"},
     };
     const char *last = stopped_run();
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const checkpoint_record *record = test_record(test_checkpoint(last), rows[i].record);
         const size_t wide = record->type == CHECKPOINT_F32 ? 4 : 8;
         void *data = test_copy((size_t)(record->rows * record->cols) * wide, record->data);
@@ -221,7 +217,7 @@ static void nonsense_in_a_checkpoint(NO_ROW)
                       &linear_with_state, CODE_DATA, rows[i].name, "--resume %s --steps 1", bad),
             bad);
     }
-    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
+    for (size_t i = 0; i < COUNT_OF(wholes); i++)
         test_run_refused(&linear_with_state, CODE_DATA, wholes[i].said, "--resume %s --steps 1",
             with_record(last, wholes[i].record, wholes[i].rows, wholes[i].data));
     /* What is not nonsense, but too late. */
@@ -234,11 +230,10 @@ static void nonsense_in_a_checkpoint(NO_ROW)
 /* The checkpoint, in `folder`, of a run that did no step; it builds no kernel of a step. */
 static const char *save_with(const char *kernels, const char *more, const char *folder)
 {
-    fault f = {0};
     test_debug(kernels);
     training_run *run = test_run_open(
         &linear_with_state, LINEAR_SMALL "%s --output-dir %s --overwrite", more, folder);
-    test_good(run_save(run, &f), &f);
+    TEST_GOOD(run_save(run, &f));
     test_end(run);
     return test_text("%s/last.ckpt", folder);
 }
