@@ -116,6 +116,15 @@ static void any_offset(NO_ROW)
     same_at_any_offset(test_context(), &xs.device, 40);
 }
 
+/* Normal values; if operands are rounded, multiples of 1/8, so that a sum of two is exact. */
+static float *new_addends(uint64_t seed, size_t count)
+{
+    float *x = test_new_normal(seed, count);
+    for (size_t i = 0; i < count && gemm_ref_operand != NULL; i++)
+        x[i] = rintf(x[i] * 8) / 8;
+    return x;
+}
+
 /* f(2 dy) = 2 f(dy) bit for bit, as doubling is exact; f(a + b) = f(a) + f(b) within the bound. */
 static void linear(NO_ROW)
 {
@@ -124,7 +133,7 @@ static void linear(NO_ROW)
     for (int kind = TN; kind < PRODUCTS; kind++) {
         operands o = operands_make((product)kind, sizes_of(d, 33), 112, 0, 0);
         const size_t count = o.in_rows * o.in_cols;
-        float *a = o.in, *b = test_new_normal(113, count), *in = test_floats(count);
+        float *a = new_addends(112, count), *b = new_addends(113, count), *in = test_floats(count);
         float *of[4];
         for (int run = 0; run < 4; run++) { /* a, b, 2 a, a + b */
             for (size_t i = 0; i < count; i++)
@@ -192,6 +201,14 @@ static void alpha_zero(NO_ROW)
     }
 }
 
+/* x as the reference reads it. */
+static float *operand_of(float *x, size_t count)
+{
+    for (size_t i = 0; i < count && gemm_ref_operand != NULL; i++)
+        x[i] = gemm_ref_operand(x[i]);
+    return x;
+}
+
 /* A big product, probed with one random vector v: dw v against dy^T (xs v), in double. */
 static void probe(const char *what, product p, clprune_bsr_desc d, size_t outputs)
 {
@@ -199,12 +216,14 @@ static void probe(const char *what, product p, clprune_bsr_desc d, size_t output
     operands o = operands_make(p, sizes_of(d, outputs), 132, 0, 0);
     float *v = test_new_uniform(133, -1, 1, o.out_cols);
     float *got = product_on(test_context(), &o, &xs.device.bsr);
+    const float *dense = operand_of(xs.dense, d.batch * d.rows * d.cols);
+    const float *dy = operand_of(o.in, o.in_rows * o.in_cols);
     /* What the output times v must be: one term for each product and element of v. */
     gemm_ref ref = gemm_ref_begin(o.out_rows, 1);
     const size_t samples = p == NT ? d.batch : 1;
     const size_t inner = p == TN ? d.batch * d.rows : d.cols;
     for (size_t n = 0; n < samples; n++) {
-        const float *xs_n = xs.dense + n * d.rows * d.cols, *in_n = o.in + n * outputs * d.cols;
+        const float *xs_n = dense + n * d.rows * d.cols, *in_n = dy + n * outputs * d.cols;
         for (size_t k = 0; k < inner; k++) {
             double u = 0, u_abs = 0; /* (xs v)[k], or (xs^T v)[k] */
             for (size_t c = 0; c < o.out_cols; c++) {
