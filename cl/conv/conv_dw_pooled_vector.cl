@@ -57,7 +57,7 @@ static inline void add_outputs(float16 total[V], global const float *from, const
         total[h] += inside == PANEL ? LOAD16(from + 16 * h) : vload16(h, part);
 }
 
-#ifdef BF16
+#if BF16
 #define PANEL_ROWS ((SEG + 1) / 2)
 /* Row `cell` of what lies at `to`, `pitch` words a pair: it is half of a pair. Cells come in order. */
 static inline void put_cell(local uint *to, const uint cell, const uint pitch, const float16 x)
@@ -109,7 +109,7 @@ static inline void sum_cells(local operand *panel, const segment s, global const
 }
 
 /* tiles[c] += the panel of cells down x across times their channels, for the tiles of a tap. */
-#ifdef BF16
+#if BF16
 static inline void multiply_cells(local const uint *panel, local uint *strip, const uint depth,
     const segment s, const cell_grid grid, const uint2 down, const uint2 across, const uint first_column,
     const uint channels, global const float *x, const ulong x_ld, global float *tiles, const destination to)
@@ -166,7 +166,7 @@ static inline void multiply_cells(local const float *panel, const segment s, con
 }
 #endif
 
-#ifdef BF16
+#if BF16
 #define DEPTH_PARAMETER const uint depth,
 #define STRIP_LOCAL     LOCAL_FLOATS(strip, STRIP);
 #define STRIP_ARGUMENTS (local uint *)strip, depth,

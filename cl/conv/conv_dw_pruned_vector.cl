@@ -43,7 +43,7 @@
 #define CENTRED 0
 #endif
 
-#ifdef BF16
+#if BF16
 typedef uint panel_word;
 #define IF_BF16(...)                 __VA_ARGS__
 #define PANEL_ROWS                   (SEG + 1)
@@ -84,7 +84,7 @@ typedef struct segment {
  * that were subtracted. */
 typedef struct kept_blocks {
     ulong cols, keep, segments, classes;
-#ifdef BF16
+#if BF16
     ulong slots;
     global const uint *words;
 #else
@@ -165,7 +165,7 @@ static inline void multiply_blocks(local const panel_word *panel, const ulong sh
                 global const uint *start =
                     x.starts + ((n * x.segments + s.number) * x.classes + class) * (x.cols + 1) + j;
                 const ulong first = shift + (ulong)m * s.high * s.pitch;
-#ifdef BF16
+#if BF16
                 const ulong slot =
                     n * x.slots + (start[0] + (s.number * x.classes + class) * x.cols + j) / 2;
                 add_row_pairs(sum, x.entries + slot, x.words + slot * BC + c, (start[1] - start[0] + 1) / 2,

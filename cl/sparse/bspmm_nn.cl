@@ -3,9 +3,15 @@
  *
  * Group g takes block row I = g % block_rows of sample n = g / block_rows: up to BR rows of y. Its
  * LOCAL work-items take vectors of VW outputs in turn, the last one padded, and walk the kept blocks of
- * the row. With READ_Y 0 (beta = 0) y is not read. No
- * local memory. */
+ * the row. With READ_Y 0 (beta = 0) y is not read. With BF16 1 or 2 (pairs.clh), and VW 16, operands
+ * are rounded as they are read; 0: fp32. No local memory. */
 #include "prelude/nn.clh"
+#include "prelude/pairs.clh"
+#if BF16
+#define OPERAND(x) as_float16(round_pairs((float16)(0.0f), x))
+#else
+#define OPERAND(x) (x)
+#endif
 #if !defined(LOCAL) || !defined(VW) || !defined(BR) || !defined(BC) || !defined(READ_Y)
 #error "bspmm_nn.cl needs LOCAL, VW, BR, BC and READ_Y"
 #endif
@@ -31,7 +37,8 @@ KERNEL_OF(LOCAL) bspmm_nn(const ulong rows, const ulong cols, const ulong output
                 const uint width = (uint)min((ulong)BC, cols - first);
                 global const float *x = values + ((ulong)k * BR + r) * BC;
                 for (uint c = 0; c < width; c++)
-                    sum = fma((vec)(x[c]), load_part(ROW(w, first + c) + o, outputs - o, 0), sum);
+                    sum = fma(OPERAND((vec)(x[c])),
+                        OPERAND(load_part(ROW(w, first + c) + o, outputs - o, 0)), sum);
             }
             sum *= alpha;
             if (READ_Y)

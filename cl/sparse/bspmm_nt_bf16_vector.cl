@@ -32,14 +32,21 @@ static inline void pack_panel(
 {
     for (uint c = 0; c < width; c += 32)
         for (uint i = 0; i < PANEL; i += 16) {
+            local float *to = (local float *)panel + c / 2 * PANEL + i;
+            global const float *from = dy + i * ld + c;
             float16 words[16];
-            UNROLLED(r, 16) {
-                const uint inside = i + r < rows ? width : 0;
-                global const float *row = dy + (i + r) * ld + c;
-                words[r] = as_float16(
-                    round32(first16(row, left_of(inside, c)), first16(row + 16, left_of(inside, c + 16))));
+            if (c + 32 <= width && i + 16 <= rows) {
+                UNROLLED(r, 16)
+                    words[r] = as_float16(round32(LOAD16(from + r * ld), LOAD16(from + r * ld + 16)));
+                store_transposed16(words, to, PANEL);
+                continue;
             }
-            store_transposed16(words, (local float *)panel + c / 2 * PANEL + i, PANEL);
+            for (uint r = 0; r < 16; r++) {
+                const uint left = i + r < rows ? width - c : 0;
+                words[r] = as_float16(
+                    round32(first16(from + r * ld, left), first16(from + r * ld + 16, left_of(left, 16))));
+            }
+            store_transposed16(words, to, PANEL);
         }
 }
 #else
@@ -88,14 +95,31 @@ static inline void pack_panel(
             STORE16(sum[r][h], to[r] + 16 * h);                                                    \
     } while (0)
 
+/* The lines of dy that the next panel reads, PANEL rows of LINES; the first `done` are prefetched. */
+#define LINES ((COLUMNS + LINE - 1) / LINE)
+typedef struct next_panel {
+    global const float *dy;
+    ulong ld;
+    uint done;
+} next_panel;
+
+static inline void fetch_lines(next_panel *next, const uint count)
+{
+    const uint end = min(next->done + count, (uint)(PANEL * LINES));
+    for (; next->done < end; next->done++)
+        PREFETCH_FAR(next->dy + next->done / LINES * next->ld + next->done % LINES * LINE);
+}
+
 /* partial += the first `count` words of the panel times those of entries [e, end), whose rows are those of
- * `partial`. */
+ * `partial`. With each tile, `lines` of the next panel are prefetched. */
 static inline void multiply_entries(local const uint *restrict panel, const uint count,
     global const uint2 *restrict entries, ulong e, const ulong end, global const uint *restrict x,
-    global float *restrict partial)
+    global float *restrict partial, next_panel *next, const uint lines)
 {
-    for (; e + P <= end; e += P)
+    for (; e + P <= end; e += P) {
+        fetch_lines(next, lines);
         MULTIPLY_ROWS(P);
+    }
     for (; e < end; e++)
         MULTIPLY_ROWS(1);
 }
@@ -115,6 +139,8 @@ KERNEL_OF(1) bspmm_nt_bf16(const ulong batch, const ulong rows, const ulong cols
     starts += starts_offset;
     entries += entries_offset;
     partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * rows * PANEL;
+    /* Of a panel, so that its tiles fetch the next one. */
+    const uint lines = (uint)(PANEL * LINES * P * block_cols / (BLOCKS * keep * BR)) + 1;
     for (ulong i = 0; i < rows * V; i++)
         STORE16((float16)(0.0f), partial + 16 * i);
 
@@ -126,13 +152,16 @@ KERNEL_OF(1) bspmm_nt_bf16(const ulong batch, const ulong rows, const ulong cols
                 const ulong column = j * BC + offset;
                 const uint whole = BLOCKS == 1 ? min((uint)CHUNK, BC - offset) : COLUMNS;
                 const uint width = (uint)min((ulong)whole, cols - column);
-                pack_panel(panel, columns, ROW(dy, n * outputs + first_output) + column, dy_ld, width, inside);
+                global const float *top = ROW(dy, n * outputs + first_output);
+                pack_panel(panel, columns, top + column, dy_ld, width, inside);
+                const bool more = column + whole < cols; /* else the next sample */
+                next_panel next = {more ? top + column + whole : top + outputs * dy_ld, dy_ld, 0};
                 for (uint b = 0; b * CHUNK < width; b++)
                     for (ulong s = 0; s < segments; s++) {
                         global const uint *list = starts + (n * segments + s) * (block_cols + 1) + j + b;
                         multiply_entries(panel + b * CHUNK_WORDS * PANEL,
                             (min(width - b * CHUNK, (uint)CHUNK) + 1) / 2, sample_entries, list[0], list[1],
-                            sample_words + offset / 2, partial + s * SEG * PANEL);
+                            sample_words + offset / 2, partial + s * SEG * PANEL, &next, lines);
                     }
             }
     }

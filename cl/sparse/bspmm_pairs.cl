@@ -7,15 +7,15 @@
  *     words[p * BC + c] = the values of both in column c of the block, as a pair of bf16.
  * The last entry of an odd list has as partner row `zero_row` and zeros. Values are stored as VALUES.
  *
- * Group g takes the lists of segment g % segments of sample g / segments. VW 16 where 16 divides BC, else 1:
- * then columns are gathered one by one. No local memory. */
+ * Group g takes the lists of segment g % segments of sample g / segments. VW divides BC. No local
+ * memory. */
 #include "prelude/pairs.clh"
 #include "sparse/bsr_values.clh"
 #if !defined(BC) || !defined(BR)
 #error "bspmm_pairs.cl needs BC and BR"
 #endif
-#if VW != 1 && (VW != 16 || BC % 16 != 0)
-#error "VW must be 1, or 16 where 16 divides BC"
+#if BC % VW != 0
+#error "VW must divide BC"
 #endif
 
 /* The stored values of a sample, and its entries up to the end of a list. */
@@ -45,8 +45,8 @@ static inline float16 half_words(const list l, const uint e, const uint w)
     return values_at(l, e + 2 * (w / BC), w % BC);
 #else
     float values[16];
-    for (uint i = 0; i < 16; i++)
-        values[i] = values_at(l, e + 2 * ((w + i) / BC), (w + i) % BC);
+    for (uint i = 0; i < 16; i += VW)
+        STORE(values_at(l, e + 2 * ((w + i) / BC), (w + i) % BC), values + i);
     return vload16(0, values);
 #endif
 }
@@ -71,17 +71,8 @@ KERNEL_OF(1) bspmm_pairs(const ulong block_cols, const ulong segments, const ulo
             rows[slot + p] =
                 (uint2)(l.entries[e].x, e + 1 < l.end ? l.entries[e + 1].x : zero_row);
         }
-        for (uint w = 0; w < count; w += 16) {
-            const uint16 both = round_pairs(half_words(l, begin, w), half_words(l, begin + 1, w));
-            global uint *to = words + slot * BC + w;
-            if (w + 16 <= count) {
-                *(global uint16_anywhere *)to = both;
-                continue;
-            }
-            uint last[16];
-            vstore16(both, 0, last);
-            for (uint i = 0; i < count - w; i++)
-                to[i] = last[i];
-        }
+        for (uint w = 0; w < count; w += 16)
+            store_words(round_pairs(half_words(l, begin, w), half_words(l, begin + 1, w)),
+                words + slot * BC + w, count - w);
     }
 }

@@ -4,30 +4,51 @@
  *                                            a pair of bf16,
  * W = (BC + 1) / 2; a column that the block does not have is 0. Values are stored as VALUES.
  *
- * Group g takes the lists of segment g % segments of sample g / segments. VW 16 where 16 divides BC, else 1. No
+ * Group g takes the lists of segment g % segments of sample g / segments. VW divides BC. No
  * local memory. */
 #include "prelude/pairs.clh"
 #include "sparse/bsr_values.clh"
 #if !defined(BC) || !defined(BR)
 #error "bspmm_words.cl needs BC and BR"
 #endif
-#if VW != 1 && (VW != 16 || BC % 16 != 0)
-#error "VW must be 1, or 16 where 16 divides BC"
+#if BC % VW != 0
+#error "VW must divide BC"
 #endif
 #define W ((BC + 1) / 2)
 
-/* Columns c to c + 15 of the values from `first` on, zero from BC on. */
-static inline float16 columns16(
-    global const stored *block, const uint first, const float scale, const uint c)
+/* The stored values and the entries of a sample. */
+typedef struct sample {
+    global const stored *values;
+    IF(SCALED)(global const ushort *scales;)
+    global const uint2 *entries;
+} sample;
+
+/* Columns c to c + VW - 1 of entry e; zero where BC is odd and c is BC. */
+static inline vec values_at(const sample x, const uint e, const uint c)
+{
+    if (BC % 2 != 0 && c >= BC)
+        return (vec)(0.0f);
+    IF(SCALED)(global const ushort *scales = x.scales;)
+    const uint value_row = x.entries[e].y, block = value_row / BR;
+    global const stored *from = x.values + (ulong)block * STORED_OF(BR * BC);
+    return WIDEN(LOAD_CODES(from, value_row % BR * BC + c), SCALE(block));
+}
+
+/* The values of words w to w + 7 from entry e on; zero from word `end` on. */
+static inline float16 values16(const sample x, const uint e, const uint w, const uint end)
 {
 #if VW == 16
-    if (c < BC)
-        return WIDEN(LOAD_CODES(block, first + c), scale);
+    return w < end ? values_at(x, e + w / W, 2 * (w % W)) : (float16)(0.0f);
+#else
+    float values[16];
+    for (uint i = 0; i < 16; i += VW) {
+        const uint at = w + i / 2;
+        const vec v =
+            at < end ? values_at(x, e + at / W, 2 * (at % W) + i % 2) : (vec)(0.0f);
+        STORE(v, values + i);
+    }
+    return vload16(0, values);
 #endif
-    float x[16];
-    for (uint i = 0; i < 16; i++)
-        x[i] = c + i < BC ? widen(CODE_AT(block, first + c + i), scale) : 0.0f;
-    return vload16(0, x);
 }
 
 KERNEL_OF(1) bspmm_words(const ulong block_cols, const ulong segments, const ulong keep,
@@ -35,27 +56,12 @@ KERNEL_OF(1) bspmm_words(const ulong block_cols, const ulong segments, const ulo
     REGION_IN(uint2, entries), REGION_OUT(uint, words))
 {
     const ulong n = get_group_id(0) / segments;
-    values += values_offset + n * keep * STORED_OF(BR * BC);
-    IF(SCALED)(scales += scales_offset + n * keep;)
+    const sample x = {values + values_offset + n * keep * STORED_OF(BR * BC),
+        IF(SCALED)(scales + scales_offset + n * keep, ) entries + entries_offset + n * keep * BR};
     starts += starts_offset + get_group_id(0) * (block_cols + 1);
-    entries += entries_offset + n * keep * BR;
-    words += words_offset + n * keep * BR * W;
-    const uint end = starts[block_cols];
-    for (uint e = starts[0]; e < end; e++) {
-        const uint block = entries[e].y / BR, first = entries[e].y % BR * BC;
-        global const stored *from = values + (ulong)block * STORED_OF(BR * BC);
-        for (uint w = 0; w < W; w += 16) {
-            const uint16 all = round32(columns16(from, first, SCALE(block), 2 * w),
-                columns16(from, first, SCALE(block), 2 * w + 16));
-            global uint *to = words + (ulong)e * W + w;
-            if (w + 16 <= W) {
-                *(global uint16_anywhere *)to = all;
-                continue;
-            }
-            uint part[16];
-            vstore16(all, 0, part);
-            for (uint i = 0; i < W - w; i++)
-                to[i] = part[i];
-        }
-    }
+    const uint begin = starts[0], count = (starts[block_cols] - begin) * W;
+    words += words_offset + (n * keep * BR + begin) * W;
+    for (uint w = 0; w < count; w += 16)
+        store_words(round32(values16(x, begin, w, count), values16(x, begin, w + 8, count)), words + w,
+            count - w);
 }

@@ -6,17 +6,18 @@
  *
  * Numbers. Sums run in fp32 in a fixed order: the same device gives the same bits. The vector
  * kernels give them with any number of compute units. If the context's precision
- * (clprune_context_precision) is TF32 or BF16, tn and nt round their operands first, as does nn on
- * CPUs. The relative
+ * (clprune_context_precision) is TF32 or BF16, tn and nt round their operands first. The relative
  * error of an operand is then at most u = 2^-11 (TF32) or 2^-8 (BF16), and the error of the result
- * at most (2 u + u^2) sum |dy| |xs|.
+ * at most (2 u + u^2) sum |dy| |xs|. nn does so for BF16 in vector kernels, else it runs in fp32.
+ * Vector kernels read subnormal operands of BF16 as 0; subnormal sums may become 0.
  *
  * Zeros behave as in BLAS: an empty sum scales the output by beta, as does alpha = 0, which never
  * reads the inputs. beta = 0 never reads the output. Outputs must not overlap inputs.
  *
- * Scratch. Values narrower than fp32 are widened first, to 4 * batch * keep * BR * BC bytes; index
- * types other than INT32 take 4 * batch * (keep + block_rows + 1) bytes. To bound it, multiply a
- * few samples at a time (clprune_bsr_samples, beta = 1).
+ * Scratch. Values narrower than fp32 are widened first, to 4 * batch * keep * BR * BC bytes; in
+ * place of that, tn and nt of BF16 in vector kernels take about half, for values of every type.
+ * Index types other than INT32 take 4 * batch * (keep + block_rows + 1) bytes. To bound it,
+ * multiply a few samples at a time (clprune_bsr_samples, beta = 1).
  *
  * xs is not checked: call clprune_bsr_validate for a BSR matrix of your own. Errors: INVALID_SIZE,
  * INVALID_ARGUMENT, SIZE_OVERFLOW, OUT_OF_DEVICE_MEMORY (scratch). */

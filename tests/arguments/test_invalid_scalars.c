@@ -248,7 +248,7 @@ INTEGER(layer_axis, linear((clprune_keep){0}, (clprune_axis)value))
 INTEGER(activation_kind, clprune_activation_forward(context, (clprune_activation)value, 0, 2,
                              mats[0], CLPRUNE_NO_MAT, mats[1], NULL, NULL))
 INTEGER(optimizer_kind, adaptive((clprune_optimizer_kind)value, 0.9f, 0.99f, 1e-8f, 0))
-INTEGER(state_bits, optimise((clprune_optimizer_desc){.state_bits = (unsigned)value}, 0.1f, 1))
+INTEGER(state_bits, optimise((clprune_optimizer_desc){.state_bits = (unsigned)value}, step, 0.1f))
 
 static clprune_status wrap_access(int value)
 {

@@ -6,18 +6,22 @@
 
 static const float scalars[][2] = {{1, 0}, {1, 1}, {-0.5f, 0.25f}};
 
-/* A random BSR matrix, packed by the reference, and its dense form. */
+/* A BSR matrix, packed by the reference, and its dense form. */
 typedef struct operand {
     test_bsr device;
     float *dense;
 } operand;
 
-static operand make_operand(uint64_t seed, clprune_bsr_desc d)
+static operand pack_operand(uint64_t seed, clprune_bsr_desc d, const float *x)
 {
     bsr_ref ref = bsr_ref_of(d);
-    bsr_ref_pack(
-        &ref, test_new_normal(seed, d.batch * d.rows * d.cols), test_random_mask(seed + 1, &ref));
+    bsr_ref_pack(&ref, x, test_random_mask(seed + 1, &ref));
     return (operand){test_bsr_of(d, &ref), bsr_ref_unpack(&ref)};
+}
+
+static operand make_operand(uint64_t seed, clprune_bsr_desc d)
+{
+    return pack_operand(seed, d, test_new_normal(seed, d.batch * d.rows * d.cols));
 }
 
 static void against_reference(const test_shape *shape, product kind)
@@ -116,6 +120,15 @@ static void any_offset(NO_ROW)
     same_at_any_offset(test_context(), &xs.device, 40);
 }
 
+/* Normal values; if operands are rounded, multiples of 1/8, so that a sum of two is exact. */
+static float *new_addends(uint64_t seed, size_t count)
+{
+    float *x = test_new_normal(seed, count);
+    for (size_t i = 0; i < count && gemm_ref_operand != NULL; i++)
+        x[i] = rintf(x[i] * 8) / 8;
+    return x;
+}
+
 /* f(2 dy) = 2 f(dy) bit for bit, as doubling is exact; f(a + b) = f(a) + f(b) within the bound. */
 static void linear(NO_ROW)
 {
@@ -124,7 +137,7 @@ static void linear(NO_ROW)
     for (int kind = TN; kind < PRODUCTS; kind++) {
         operands o = operands_make((product)kind, sizes_of(d, 33), 112, 0, 0);
         const size_t count = o.in_rows * o.in_cols;
-        float *a = o.in, *b = test_new_normal(113, count), *in = test_floats(count);
+        float *a = new_addends(112, count), *b = new_addends(113, count), *in = test_floats(count);
         float *of[4];
         for (int run = 0; run < 4; run++) { /* a, b, 2 a, a + b */
             for (size_t i = 0; i < count; i++)
@@ -192,6 +205,80 @@ static void alpha_zero(NO_ROW)
     }
 }
 
+static void small_integers(float *x, size_t count, test_rng *rng)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = (float)test_rng_below(rng, 15) - 7;
+}
+
+/* Infinities meet no row and no block that they do not belong to: the same as in fp32, for integers
+ * that are exact in every precision. Lists are odd and even. */
+static void infinities(NO_ROW)
+{
+    static const clprune_bsr_desc descs[] = {{3, 41, 40, {1, 8}, 70}, {2, 23, 33, {3, 5}, 25}};
+    clprune_context *fp32 = test_open_on(clprune_context_queue(test_context()),
+        &(clprune_context_options){.kernels = clprune_context_kernels(test_context()),
+            .precision = CLPRUNE_PRECISION_FP32});
+    test_rng rng = {77};
+    for (size_t row = 0; row < COUNT_OF(descs); row++)
+        for (int kind = TN; kind < PRODUCTS; kind++)
+            for (int run = 0; run < 2; run++) {
+                const clprune_bsr_desc d = descs[row];
+                float *x = test_floats(d.batch * d.rows * d.cols);
+                operands o = operands_make((product)kind, sizes_of(d, 45), 161, 0, 0);
+                small_integers(x, d.batch * d.rows * d.cols, &rng);
+                small_integers(o.in, o.in_rows * o.in_cols, &rng);
+                for (size_t i = 0; i < d.batch * d.rows * d.cols && run == 0; i++)
+                    if (i / d.cols % 7 == 0)
+                        x[i] = INFINITY;
+                for (size_t i = 0; i < o.in_rows * o.in_cols && run == 1; i++)
+                    if (i / o.in_cols % 11 == 0)
+                        o.in[i] = -INFINITY;
+                test_mat_set(&o.din, o.in);
+                operand xs = pack_operand(162, d, x);
+                float *want = product_on(fp32, &o, &xs.device.bsr);
+                float *got = product_on(test_context(), &o, &xs.device.bsr);
+                for (size_t i = 0; i < o.out_rows * o.out_cols; i++)
+                    if (isnan(want[i]) && isnan(got[i]))
+                        got[i] = want[i]; /* whatever NaN it is */
+                test_same_floats("output", o.out_rows, o.out_cols, got, want, "%s, row %zu, run %d",
+                    product_names[kind], row, run);
+            }
+}
+
+/* Products of bf16 read subnormal operands as 0: here those of every third output, or of x. */
+static void subnormals(NO_ROW)
+{
+    if (gemm_ref_operand == NULL)
+        skip();
+    const clprune_bsr_desc d = {2, 21, 40, {1, 8}, 31};
+    const size_t elements = d.batch * d.rows * d.cols;
+    for (int kind = TN; kind < PRODUCTS; kind++)
+        for (int run = 0; run < 2; run++) {
+            operands o = operands_make((product)kind, sizes_of(d, 45), 171, 0, 0);
+            float *x = test_new_normal(172, elements);
+            for (size_t i = 0; i < elements; i++)
+                x[i] *= run == 0 ? 0x1p100f : 0x1p-130f;
+            for (size_t i = 0; i < o.in_rows * o.in_cols; i++) {
+                const size_t output = (kind == NT ? i / o.in_cols : i % o.in_cols) % 45;
+                o.in[i] *= run == 1 ? 0x1p100f : output % 3 == 0 ? 0x1p-130f : 1;
+            }
+            test_mat_set(&o.din, o.in);
+            operand xs = pack_operand(173, d, x);
+            operands_reset(&o, 0);
+            TEST_OK(multiply(test_context(), &o, 1, 0, &xs.device.bsr, NULL));
+            (void)operands_check(&o, 1, 0, xs.dense, test_text("run %d", run));
+        }
+}
+
+/* x as the reference reads it. */
+static float *operand_of(float *x, size_t count)
+{
+    for (size_t i = 0; i < count && gemm_ref_operand != NULL; i++)
+        x[i] = gemm_ref_operand(x[i]);
+    return x;
+}
+
 /* A big product, probed with one random vector v: dw v against dy^T (xs v), in double. */
 static void probe(const char *what, product p, clprune_bsr_desc d, size_t outputs)
 {
@@ -199,12 +286,14 @@ static void probe(const char *what, product p, clprune_bsr_desc d, size_t output
     operands o = operands_make(p, sizes_of(d, outputs), 132, 0, 0);
     float *v = test_new_uniform(133, -1, 1, o.out_cols);
     float *got = product_on(test_context(), &o, &xs.device.bsr);
+    const float *dense = operand_of(xs.dense, d.batch * d.rows * d.cols);
+    const float *dy = operand_of(o.in, o.in_rows * o.in_cols);
     /* What the output times v must be: one term for each product and element of v. */
     gemm_ref ref = gemm_ref_begin(o.out_rows, 1);
     const size_t samples = p == NT ? d.batch : 1;
     const size_t inner = p == TN ? d.batch * d.rows : d.cols;
     for (size_t n = 0; n < samples; n++) {
-        const float *xs_n = xs.dense + n * d.rows * d.cols, *in_n = o.in + n * outputs * d.cols;
+        const float *xs_n = dense + n * d.rows * d.cols, *in_n = dy + n * outputs * d.cols;
         for (size_t k = 0; k < inner; k++) {
             double u = 0, u_abs = 0; /* (xs v)[k], or (xs^T v)[k] */
             for (size_t c = 0; c < o.out_cols; c++) {
@@ -257,6 +346,8 @@ int main(int argc, char **argv)
         test_add(&list, any_offset, NULL, "values at any offset");
         test_add(&list, linear, NULL, "linear in the dense operand");
         test_add(&list, alpha_zero, NULL, "alpha 0");
+        test_add(&list, infinities, NULL, "infinities");
+        test_add(&list, subnormals, NULL, "subnormal operands");
         test_add(&list, zero_sizes, NULL, "sizes of zero");
     }
     test_add_shapes(&list, tn, full, "tn");

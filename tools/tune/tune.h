@@ -31,7 +31,8 @@ typedef struct tune_op {
     tune_kind kind;
     bool blast;                       /* CLBlast is the engine */
     const char *vector[3], *tiled[3]; /* sections, ended by NULL */
-    const char *mma[2];               /* where the precision is not fp32 */
+    const char *bf16[2];              /* vector kernels of bf16 */
+    const char *mma[2];               /* tensor cores */
     double speedup;                   /* over the built-in row; 0: not searched */
     bool cut;                         /* a signal ended its search: the speed-up is not measured */
 } tune_op;

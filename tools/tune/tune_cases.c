@@ -9,9 +9,12 @@ enum { TOKENS = 196, WIDTH = 384, HIDDEN = 1536 };
 
 const char *const *tune_sections(const tune *t, const tune_op *op)
 {
+    const bool tiled = clprune_context_kernels(t->base) == CLPRUNE_KERNELS_TILED;
+    if (t->precision == CLPRUNE_PRECISION_BF16 && !tiled && op->bf16[0] != NULL)
+        return op->bf16;
     if (t->precision != CLPRUNE_PRECISION_FP32 && op->mma[0] != NULL)
         return op->mma;
-    return clprune_context_kernels(t->base) == CLPRUNE_KERNELS_TILED ? op->tiled : op->vector;
+    return tiled ? op->tiled : op->vector;
 }
 
 bool tune_searches(const tune *t, const tune_op *op, size_t parameter)

@@ -37,6 +37,12 @@ static float rounded(clprune_precision precision, float x)
     return x;
 }
 
+static void round_all(float *x, size_t count, clprune_precision precision)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = rounded(precision, x[i]);
+}
+
 /* Whether `got` is alpha * sum + beta * old within `slack` times the error bound of fp32 sums;
  * false for NaN. */
 static bool is_close(const exact *e, float old, bool read, double slack, float got)
@@ -83,6 +89,10 @@ static bool check_gemm(
         status = clprune_context_finish(context);
     float *got = read_output(t, dc);
     bool good = status == CLPRUNE_SUCCESS;
+    if (tune_sections(t, t->op) == t->op->bf16) {
+        round_all(a, m * k, t->precision);
+        round_all(b, k * n, t->precision);
+    }
     for (size_t r = 0; good && r < m; r++)
         for (size_t j = 0; good && j < n; j++) {
             exact e = {0.0, 0.0, 0};
@@ -131,8 +141,7 @@ static bool check_sparse(
     bool good = status == CLPRUNE_SUCCESS;
     /* Rounded as tensor cores do. They may also truncate sums where fp32 rounds: hence the
      * slack. */
-    for (size_t i = 0; i < dy_rows * dy_cols; i++)
-        dy[i] = rounded(t->precision, dy[i]);
+    round_all(dy, dy_rows * dy_cols, t->precision);
     for (size_t i = 0; i < d->batch * d->rows * d->cols; i++)
         x[i] = rounded(t->precision, x[i]);
     const double slack = t->precision == CLPRUNE_PRECISION_FP32 ? 1.0 : 4.0;
@@ -178,11 +187,12 @@ static bool check_gemms(
     size_t width = 64, height = 64, depth = value_of(t, row, "clblast", "inner_run", 600);
     size_t high = 129;
     if (!t->op->blast) {
-        const size_t vectors = value_of(t, row, "gemm", "tile_vectors", 8);
+        const char *section = tune_sections(t, t->op)[0];
+        const size_t vectors = value_of(t, row, section, "tile_vectors", 8);
         width = 16 * vectors;
-        height = value_of(t, row, "gemm", "accumulators", 64) / vectors;
-        depth = value_of(t, row, "gemm", "panel_depth", 600);
-        high = value_of(t, row, "gemm", "block_rows", 300);
+        height = value_of(t, row, section, "accumulators", 64) / vectors;
+        depth = value_of(t, row, section, "panel_depth", 600);
+        high = value_of(t, row, section, "block_rows", 300);
     }
     const size_t shapes[][3] = {{height + 1, width + 1, depth + 1}, {97, 2 * width - 3, 113},
         {high + 1, width, 7}, {height, 3 * width, depth}, {1, 1, 1},

@@ -14,16 +14,22 @@
 
 /* Static for cleaning up at exit. */
 static tune state = {
-    .ops = {{.name = "gemm", .kind = KIND_GEMM, .vector = {"gemm"}, .tiled = {"gemm"}},
+    .ops = {{.name = "gemm",
+                .kind = KIND_GEMM,
+                .vector = {"gemm"},
+                .tiled = {"gemm"},
+                .bf16 = {"gemm_bf16"}},
         {.name = "bspmm-tn",
             .kind = KIND_TN,
             .vector = {"bspmm_tn"},
             .tiled = {"tiled_tn"},
+            .bf16 = {"bspmm_tn_bf16"},
             .mma = {"mma_tn"}},
         {.name = "bspmm-nt",
             .kind = KIND_NT,
             .vector = {"bspmm_nt"},
             .tiled = {"tiled_nt"},
+            .bf16 = {"bspmm_nt_bf16"},
             .mma = {"mma_nt"}},
         {.name = "blast",
             .kind = KIND_GEMM,
@@ -37,8 +43,8 @@ static void usage(FILE *stream)
     fputs("usage: clprune-tune [options]\n"
           "  --op NAME       gemm, bspmm-tn, bspmm-nt, blast, or all that the device uses (all)\n"
           "  --quick         few shapes, coarse steps, 30 seconds per operation\n"
-          "  --precision P   fp32 (the default); tf32 or bf16 tune the products on tensor\n"
-          "                  cores\n"
+          "  --precision P   fp32 (the default); bf16 tunes its products on CPUs; tf32 and bf16\n"
+          "                  those on tensor cores\n"
           "  --time SECONDS  search time for each operation (600)\n"
           "  --output FILE   file for the row, replaced as a whole at the end (stdout); rows of\n"
           "                  other devices that it has are kept\n"
@@ -149,7 +155,7 @@ static bool is_asked_for(const tune *t, const tune_op *op, const char *name, boo
     if (strcmp(name, "all") != 0)
         return strcmp(name, op->name) == 0;
     if (t->precision != CLPRUNE_PRECISION_FP32)
-        return op->mma[0] != NULL;
+        return tune_sections(t, op) == op->bf16 || op->mma[0] != NULL;
     return op->kind != KIND_GEMM || op->blast == blast;
 }
 

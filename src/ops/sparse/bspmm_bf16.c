@@ -57,7 +57,8 @@ static void word_defines(
     const clprune_context *context, const clprune_bsr_desc *desc, clprune__defines *defines)
 {
     clprune__define(defines, "BF16", context->ops->pairs);
-    clprune__value_defines(desc->value_type, desc->block.cols % 16 == 0 ? 16 : 1, defines);
+    const size_t bc = desc->block.cols;
+    clprune__value_defines(desc->value_type, bc % 16 == 0 ? 16 : bc % 4 == 0 ? 4 : 1, defines);
     clprune__define(defines, "BC", desc->block.cols);
     clprune__define(defines, "BR", desc->block.rows);
 }

@@ -1,6 +1,7 @@
 /* Dense results from kept blocks. */
 #include "clprune/bspmm.h"
 
+#include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "ops/sparse/bsr_private.h"
 #include "runtime/context/check.h"
@@ -38,6 +39,7 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     clprune__define(&defines, "BR", desc->block.rows);
     clprune__define(&defines, "BC", desc->block.cols);
     clprune__define(&defines, "READ_Y", beta != 0.0f);
+    clprune__define(&defines, "BF16", context->ops->pairs);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_nn_kernel, &defines, &launch));
     launch.least_group = 1;
