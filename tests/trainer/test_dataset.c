@@ -1,8 +1,6 @@
-/*
- * test_dataset.c: the example trainer's data sets: files and batches.
+/* The example trainer's data sets: files and batches.
  *
- * CIFAR files are small fakes in a temporary folder. See test_dataset_random.c for the rest.
- */
+ * CIFAR files are small fakes in a temporary folder. See test_dataset_random.c for the rest. */
 #include "trainer/data/augment.h"
 
 #include <sys/stat.h>

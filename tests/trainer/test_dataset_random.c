@@ -1,8 +1,6 @@
-/*
- * test_dataset_random.c: what the example trainer's data code draws instead of reading.
+/* What the example trainer's data code draws instead of reading.
  *
- * Sections: random numbers, shuffle, augmentation, generated images.
- */
+ * Sections: random numbers, shuffle, augmentation, generated images. */
 #include "trainer/data/augment.h"
 #include "trainer/data/rng.h"
 

@@ -105,7 +105,7 @@ static clprune_status forward(clprune_context *context, const clprune_patch_embe
     cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     sizes s;
     TRY(measure(context, desc, batch, &s));
     TRY(check_source(context, desc, batch, &s, images));
@@ -120,7 +120,6 @@ static clprune_status forward(clprune_context *context, const clprune_patch_embe
     TRY(copy_patches(context, desc, &s, images, patches, CLPRUNE_NO_MAT, NULL));
     TRY(clprune__product_rows(context, patches, w, b, y, NULL, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -164,7 +163,7 @@ static clprune_status backward(clprune_context *context, const clprune_patch_emb
     size_t batch, const inputs *in, const clprune_grads *grads, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
     const clprune_mat dx = grads->dx, dw = grads->dw, db = grads->db;
@@ -205,7 +204,6 @@ static clprune_status backward(clprune_context *context, const clprune_patch_emb
         TRY(clprune__column_sum(context, beta, in->dy, db, NULL));
     TRY(clprune__empty_event(context, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 

@@ -106,7 +106,7 @@ static clprune_status backward_relu(clprune_context *context, float beta, clprun
     clprune_mat again, clprune_mat dy, clprune_mat dx, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     clprune_relu_mask_sizes sizes;
     clprune_mat bits;
     status = clprune_relu_mask_size_query(y.rows, y.cols, &sizes);
@@ -115,7 +115,6 @@ static clprune_status backward_relu(clprune_context *context, float beta, clprun
     TRY(clprune__relu_forward(context, y, CLPRUNE_NO_MAT, again, bits, NULL));
     TRY(clprune__relu_backward(context, beta, dy, bits, dx, db, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -127,7 +126,7 @@ static clprune_status backward_chunks(clprune_context *context, clprune_activati
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__kept *store = clprune__saved_kept(saved);
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     clprune__chunks chunks;
     TRY(clprune__chunks_begin(context, store->rows, store->cols, range, &chunks));
     while (clprune__chunks_next(&chunks)) {
@@ -145,7 +144,6 @@ static clprune_status backward_chunks(clprune_context *context, clprune_activati
             TRY(clprune__gelu_backward(context, part_beta, kept, part_dy, part_dx, db, last));
     }
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 

@@ -38,7 +38,7 @@ static clprune_status backward(clprune_context *context, float beta, bool again,
     clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { H, DG, G, DH, DB, ALL };
     const size_t rows = h.rows, cols = h.cols;
@@ -59,7 +59,6 @@ static clprune_status backward(clprune_context *context, float beta, bool again,
     if (sums > 0)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 

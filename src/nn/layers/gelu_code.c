@@ -65,7 +65,7 @@ clprune_status clprune__gelu_code_backward(clprune_context *context, unsigned bi
     clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const size_t rows = dg.rows, cols = dg.cols;
     clprune_gelu_code_sizes sizes;
@@ -87,6 +87,5 @@ clprune_status clprune__gelu_code_backward(clprune_context *context, unsigned bi
     if (sums > 0)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }

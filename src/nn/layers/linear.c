@@ -95,7 +95,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     sample_sizes s;
     clprune__gemm_scores scores = {.to.buffer = NULL};
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
@@ -126,7 +126,6 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
             TRY(clprune__empty_event(context, event));
     }
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 

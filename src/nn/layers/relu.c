@@ -66,7 +66,7 @@ clprune_status clprune__relu_backward(clprune_context *context, float beta, clpr
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_relu_mask_sizes sizes;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const size_t rows = dy.rows, cols = dy.cols;
     TRY(mask_sizes(context, rows, cols, &sizes));
@@ -86,6 +86,5 @@ clprune_status clprune__relu_backward(clprune_context *context, float beta, clpr
     if (sums > 0)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }

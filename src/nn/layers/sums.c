@@ -66,7 +66,7 @@ clprune_status clprune__column_sum(
     clprune_context *context, float beta, clprune_mat x, clprune_mat sum, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     TRY(clprune__check_mat(context, "x", x, x.rows, x.cols));
     TRY(clprune__check_mat(context, "sum", sum, 1, x.cols));
@@ -87,7 +87,6 @@ clprune_status clprune__column_sum(
     if (two_stages)
         TRY(finish(context, beta, plan.groups, 1, partial, sum, NULL, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -117,7 +116,7 @@ clprune_status clprune__token_bias_grad(clprune_context *context, float beta, si
     size_t tokens, clprune_mat dy, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     size_t rows;
     REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW,
@@ -132,6 +131,5 @@ clprune_status clprune__token_bias_grad(clprune_context *context, float beta, si
         TRY(row_sum(context, dy, sums));
     TRY(clprune__column_sum(context, beta, sums, db, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }

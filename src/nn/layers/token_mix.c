@@ -63,7 +63,7 @@ static clprune_status finish(clprune_context *context, float beta, clprune_mat x
     cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     const clprune__rowwise plan =
         clprune__sums_plan(context, x.rows, x.cols, 3, CLPRUNE__STRIP, CLPRUNE__STRIP);
     clprune_mat partial, row_sums;
@@ -78,7 +78,6 @@ static clprune_status finish(clprune_context *context, float beta, clprune_mat x
     const clprune_mat sums[3] = {dp->ls, dp->alpha, dp->beta};
     TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 3, sums, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -88,9 +87,8 @@ clprune_status clprune_token_mix_backward(clprune_context *context, size_t batch
     clprune_mat x, const clprune_token_mix *params, clprune_mat dx, clprune_mat work,
     const clprune_token_mix *grads, cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(params != NULL && grads != NULL, CLPRUNE_INVALID_ARGUMENT, "params or grads is NULL");
     TRY(clprune__check_reserved(context, "params", params->reserved, sizeof params->reserved));
     TRY(clprune__check_reserved(context, "grads", grads->reserved, sizeof grads->reserved));

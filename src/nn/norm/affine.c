@@ -29,10 +29,9 @@ clprune_status clprune_affine_backward(clprune_context *context, float beta, flo
     clprune_mat x, clprune_mat alpha, clprune_mat dy, clprune_mat dx, const clprune_affine *grads,
     cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    SCRATCH_SCOPE(context);
     REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
     enum { IN_X, ALPHA, DY, DX, DALPHA, DBETA, ALL };
     const bool read_dx = dx_beta != 0.0f;
@@ -52,6 +51,5 @@ clprune_status clprune_affine_backward(clprune_context *context, float beta, flo
     const clprune_mat sums[2] = {grads->alpha, grads->beta};
     TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 2, sums, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }

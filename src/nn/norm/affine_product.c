@@ -39,10 +39,9 @@ clprune_status clprune_affine_backward_product(clprune_context *context, float o
     clprune_mat w, const clprune_affine *params, clprune_mat centre, clprune_mat sums,
     clprune_mat dw, const clprune_affine *grads, cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    SCRATCH_SCOPE(context);
     REQUIRE(params != NULL, CLPRUNE_INVALID_ARGUMENT, "params is NULL");
     REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
     enum { INPUTS = 5, ALL = 8 };
@@ -59,6 +58,5 @@ clprune_status clprune_affine_backward_product(clprune_context *context, float o
     TRY(clprune__rowwise_run(context, &affine_product_kernel, &plan, 7, mats, NULL));
     TRY(clprune__column_sums_final(context, old_sums, plan.groups, partial, 2, made, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }

@@ -99,10 +99,9 @@ done:
 clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_before,
     clprune_mat x, clprune_mat mean, clprune_mat m2, cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    SCRATCH_SCOPE(context);
     enum { X, MEAN, M2, ALL };
     const clprune__operand operands[ALL] = {
         {"x", x, x.rows, x.cols}, {"mean", mean, 1, x.cols}, {"m2", m2, 1, x.cols}};
@@ -121,7 +120,6 @@ clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_
     TRY(clprune__batch_norm_merge(
         context, rows_before, x.rows, plan.group_rows, partial, mean, m2, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -149,9 +147,8 @@ clprune_status clprune_batch_norm_statistics(clprune_context *context, size_t ro
     clprune_mat mean, clprune_mat m2, clprune_mat inv, const clprune_batch_norm_running *running,
     cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(eps > 0.0f, CLPRUNE_INVALID_ARGUMENT, "eps is %g, expected above 0", (double)eps);
     const clprune_batch_norm_running none = {0}, *const r = running != NULL ? running : &none;
     const float momentum = r->momentum;
@@ -173,10 +170,9 @@ done:
 clprune_status clprune_batch_norm_inverse(
     clprune_context *context, float eps, clprune_mat var, clprune_mat inv, cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_mat none = CLPRUNE_NO_MAT;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(eps > 0.0f, CLPRUNE_INVALID_ARGUMENT, "eps is %g, expected above 0", (double)eps);
     enum { VAR, INV, ALL };
     const clprune__operand operands[ALL] = {
@@ -309,10 +305,9 @@ clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float 
     float sums_beta, const clprune_batch_norm_in *in, clprune_mat dz, clprune_mat sums,
     clprune_mat dgamma, clprune_mat dbeta, cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    SCRATCH_SCOPE(context);
     enum { DZ = OWN, SUMS, DGAMMA, DBETA, ALL };
     pass p;
     REQUIRE(in != NULL, CLPRUNE_INVALID_ARGUMENT, "in is NULL");
@@ -348,7 +343,6 @@ clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float 
     if (gradients)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 2, grads, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 

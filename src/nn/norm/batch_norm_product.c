@@ -11,9 +11,8 @@ clprune_status clprune_batch_norm_backward_product(clprune_context *context, siz
     float beta, const clprune_batch_norm *bn, const clprune_batch_norm_products *in, clprune_mat dw,
     clprune_mat dgamma, cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(bn != NULL, CLPRUNE_INVALID_ARGUMENT, "bn is NULL");
     enum { INPUTS = 7, ALL = 9 };
     REQUIRE(in != NULL, CLPRUNE_INVALID_ARGUMENT, "in is NULL");

@@ -49,10 +49,9 @@ clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
     clprune_mat ls, clprune_mat dy, clprune_mat dt, const clprune_layerscale_grads *grads,
     cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    SCRATCH_SCOPE(context);
     REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
     TRY(check_backward(context, t, ls, dy, dt, grads));
     const clprune_mat db = grads->db, db_tokens = grads->db_tokens;
@@ -71,6 +70,5 @@ clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
         TRY(clprune__column_sum(context, beta, row_sums, db_tokens, NULL));
     TRY(clprune__column_sums_final(context, beta, plan.groups, partial, sums, made, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }

@@ -22,9 +22,8 @@ clprune_status clprune_layerscale_backward_product(clprune_context *context, flo
     clprune_mat w, clprune_mat b, clprune_mat ls, clprune_mat dls, clprune_mat dw, clprune_mat db,
     cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { INPUTS = 3, ALL = 6 };
     const clprune__operand operands[ALL] = {{"w", w, w.rows, w.cols}, {"b", b, 1, w.rows},
         {"ls", ls, 1, w.rows}, {"dls", dls, 1, w.rows}, {"dw", dw, w.rows, w.cols},

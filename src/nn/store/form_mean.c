@@ -47,14 +47,13 @@ static clprune_status product(clprune_context *context, const clprune__kept *kep
     if (nt)
         return clprune__restored_product(context, kept, range, nt, beta, dy, dw, event);
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     clprune_mat sums;
     TRY(clprune__scratch_mat(context, range.count, dy.cols, &sums));
     TRY(clprune__token_sum(context, range.count, kept->rows, 1.0f, dy, sums, NULL));
     TRY(clprune__gemm_single(
         context, true, false, 1.0f, beta, sums, means(kept, range), dw, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 

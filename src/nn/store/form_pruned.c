@@ -127,7 +127,7 @@ static clprune_status store_around_cells(clprune_context *context, const clprune
     clprune__range range, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     const clprune__pool_grid grid = clprune__kept_grid(kept);
     const clprune_mat means = clprune__kept_cells(kept, range);
     clprune__chunks chunks;
@@ -143,7 +143,6 @@ static clprune_status store_around_cells(clprune_context *context, const clprune
             (clprune__region){0}, chunks.room, NULL, &bsr, chunks.last ? event : NULL));
     }
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 

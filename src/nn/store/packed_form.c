@@ -50,7 +50,7 @@ clprune_status clprune__packed_store(clprune_context *context, const clprune__ke
     clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     clprune__chunks chunks;
     (void)scores;
     TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
@@ -59,7 +59,6 @@ clprune_status clprune__packed_store(clprune_context *context, const clprune__ke
             clprune__chunk_of(&chunks, x, kept->rows), chunks.room,
             clprune__packed_mat(kept, chunks.range), chunks.last ? event : NULL));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 

@@ -9,7 +9,7 @@ clprune_status clprune__restored_product(clprune_context *context, const clprune
     clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     clprune__chunks chunks;
     TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
     while (clprune__chunks_next(&chunks)) {
@@ -25,7 +25,6 @@ clprune_status clprune__restored_product(clprune_context *context, const clprune
             TRY(clprune__gemm_single(context, true, false, 1.0f, part_beta, part, x, dw, last));
     }
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -34,7 +33,7 @@ clprune_status clprune__restored_product_conv(clprune_context *context, const cl
     cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     clprune__chunks chunks;
     TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
     while (clprune__chunks_next(&chunks)) {
@@ -47,6 +46,5 @@ clprune_status clprune__restored_product_conv(clprune_context *context, const cl
             dw, chunks.last ? event : NULL));
     }
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }

@@ -124,7 +124,7 @@ static clprune_status step_lamb(const clprune_optimizer *optimizer, const moment
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = optimizer->context;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     const clprune__bundle all = {.rows = optimizer->rows};
     clprune_mat partial, ratio;
     clprune__launch launch;
@@ -141,7 +141,6 @@ static clprune_status step_lamb(const clprune_optimizer *optimizer, const moment
         if (optimizer->bundles[b].groups > 0)
             TRY(lamb_apply(optimizer, m, &optimizer->bundles[b], ratio, lr));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -221,7 +220,7 @@ clprune_status clprune_optimizer_clip(
     ENTER(optimizer != NULL ? optimizer->context : NULL);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
     REQUIRE(max_norm > 0, CLPRUNE_INVALID_ARGUMENT, "max_norm is %g, expected a value > 0",
         (double)max_norm);
@@ -249,6 +248,5 @@ clprune_status clprune_optimizer_clip(
             TRY(scale_gradients(optimizer, &optimizer->bundles[b], factor));
     TRY(clprune__empty_event(context, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }

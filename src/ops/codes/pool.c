@@ -134,7 +134,7 @@ clprune_status clprune__pool_tn(clprune_context *context, const clprune__pool_gr
 {
     clprune_status status = CLPRUNE_SUCCESS;
     size_t rows, cell_rows;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     TRY(count_rows(context, grid, batch, &rows, &cell_rows));
     TRY(clprune__check_mat(context, "dy", dy, rows, dy.cols));
     TRY(clprune__check_mat(context, "p", p, cell_rows, p.cols));
@@ -159,7 +159,6 @@ clprune_status clprune__pool_tn(clprune_context *context, const clprune__pool_gr
             clprune_mat_rows(p, n * cells, count * cells), dw, n + count == batch ? event : NULL));
     }
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -171,7 +170,7 @@ clprune_status clprune__pool_nt(clprune_context *context, const clprune__pool_gr
     clprune__rowwise plan;
     clprune__launch launch;
     clprune_mat sums;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     TRY(count_rows(context, grid, 1, &sample, &cell_rows));
     TRY(count_rows(context, grid, batch, &rows, &cell_rows));
     TRY(clprune__check_mat(context, "p", p, cell_rows, p.cols));
@@ -186,6 +185,5 @@ clprune_status clprune__pool_nt(clprune_context *context, const clprune__pool_gr
     ARG_MATS(&launch, sums, dw);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }

@@ -16,10 +16,9 @@ static bool is_norm(clprune_norm norm)
 clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
     const clprune_bsr_desc *desc, clprune_mat x, cl_mem scores, cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(
         is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d, expected a clprune_norm", (int)norm);
     TRY(clprune__check_bsr_desc(context, desc, &sizes));
@@ -37,10 +36,9 @@ done:
 clprune_status clprune_prune_select(clprune_context *context, size_t batch, size_t blocks,
     size_t keep, cl_mem scores, cl_mem mask, cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
     size_t count;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(blocks <= INT_MAX && clprune__mul(batch, blocks, &count), CLPRUNE_SIZE_OVERFLOW,
         "%zu samples of %zu blocks, expected at most 2^31 - 1 blocks and SIZE_MAX in all", batch,
         blocks);
@@ -62,7 +60,7 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     clprune__region priorities, mask = {NULL, 0}, thresholds = {NULL, 0};
     const clprune__region none = {NULL, 0};
     const clprune__criterion *rule = clprune__criterion_of(criterion);
@@ -95,7 +93,6 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
     const clprune__weights weights = {scores, thresholds};
     TRY(clprune__bsr_pack(context, x, centre, mask, drawn ? &weights : NULL, bsr, &sizes, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 

@@ -20,7 +20,7 @@ clprune_status clprune__prune_select(clprune_context *context, size_t batch, siz
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t bytes = batch * blocks;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     if (keep == 0 || keep == blocks) {
         const unsigned char flag = keep > 0;
         TRY(clprune__transfer_fill(context, &flag, 1, mask.buffer, mask.offset, bytes, event));
@@ -53,6 +53,5 @@ clprune_status clprune__prune_select(clprune_context *context, size_t batch, siz
         clprune__arg_region(&launch, thresholds);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
-    clprune__scratch_end(context, mark);
     return status;
 }

@@ -317,9 +317,8 @@ clprune_kernels clprune_context_kernels(const clprune_context *context)
 
 clprune_status clprune_context_finish(clprune_context *context)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     TRY(context->backend->finish(context));
 done:
     return status;

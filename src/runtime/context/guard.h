@@ -6,9 +6,10 @@
  *         ENTER(context);
  *
  * The lock is released wherever the function returns. It is recursive: public functions may call
- * each other. Without `thread_safe` there is no lock, and entering costs a comparison. A NULL
- * context is let through; the function refuses it itself. tests/context/test_guards.sh fails
- * where a public function that takes an object lacks its ENTER. */
+ * each other. Without `thread_safe` there is no lock, and entering costs a comparison. All but
+ * ENTER_CONTEXT let a NULL context through; the function refuses it itself.
+ * tests/context/test_guards.sh fails where a public function that takes an object lacks its
+ * ENTER. */
 #ifndef CLPRUNE_RUNTIME_GUARD_H
 #define CLPRUNE_RUNTIME_GUARD_H
 
@@ -34,6 +35,12 @@ typedef struct clprune__guard {
     CLPRUNE__GUARD(clprune__enter(context, __func__));                                             \
     if (guard_.status != CLPRUNE_SUCCESS)                                                          \
     return guard_.status
+
+/* The same where the context must be given. */
+#define ENTER_CONTEXT(context)                                                                     \
+    ENTER(context);                                                                                \
+    if ((context) == NULL)                                                                         \
+    return clprune__fail(NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "context is NULL")
 
 /* For functions that create: on failure *out, a handle or a struct, is zero. */
 #define ENTER_CREATE(context, out)                                                                 \

@@ -20,9 +20,8 @@ done:
 
 clprune_status clprune_context_wait(clprune_context *context, size_t count, const cl_event *events)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(count > 0 && events != NULL, CLPRUNE_INVALID_ARGUMENT,
         "count is %zu and events is %s, expected at least one event", count,
         events == NULL ? "NULL" : "not NULL");
@@ -51,11 +50,10 @@ done:
 
 clprune_status clprune_context_set_queue(clprune_context *context, cl_command_queue queue)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
     cl_device_id device;
     cl_context cl;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(
         context->queue != NULL, CLPRUNE_INVALID_ARGUMENT, "the context is dry: it has no queue");
     REQUIRE(queue != NULL, CLPRUNE_INVALID_ARGUMENT, "queue is NULL");

@@ -20,9 +20,8 @@ uint64_t clprune_context_commands(const clprune_context *context)
 
 clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     if (buffer != NULL)
         TRY(context->backend->forget(context, buffer));
 done:
@@ -31,9 +30,8 @@ done:
 
 clprune_status clprune_plan_begin(clprune_context *context)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(context->record != NULL, CLPRUNE_INVALID_ARGUMENT,
         "the context is not dry; use one from clprune_context_create_dry");
     REQUIRE(!context->record->begun, CLPRUNE_INVALID_ARGUMENT,
@@ -48,9 +46,8 @@ done:
 
 clprune_status clprune_plan_end_step(clprune_context *context)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     for (size_t i = 0; i < context->ledger->count; i++) {
         clprune__ledger_entry *entry = &context->ledger->entries[i];
         entry->is_live = false;

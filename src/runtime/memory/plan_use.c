@@ -78,10 +78,9 @@ done:
 
 clprune_status clprune_context_use_plan(clprune_context *context, const clprune_plan *plan)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
     bool began = false;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(context->record == NULL, CLPRUNE_INVALID_ARGUMENT,
         "the context is dry; a plan is used in a context with a device");
     if (plan == NULL) {

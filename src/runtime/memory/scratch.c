@@ -68,6 +68,11 @@ void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
         merge(context);
 }
 
+void clprune__scratch_leave(const clprune__scratch_scope *scope)
+{
+    clprune__scratch_end(scope->context, scope->mark);
+}
+
 static bool has_idle(const clprune__scratch *scratch)
 {
     for (size_t i = 0; i < scratch->chunks; i++)

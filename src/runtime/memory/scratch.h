@@ -1,9 +1,7 @@
-/* Scratch: a stack of device memory that operations borrow between begin and end.
+/* Scratch: a stack of device memory that operations borrow until they return.
  *
- *     clprune__scratch_mark mark = clprune__scratch_begin(context);
+ *     SCRATCH_SCOPE(context);
  *     TRY(clprune__scratch_mat(context, rows, cols, &mat));   // or _array; as often as needed
- * done:
- *     clprune__scratch_end(context, mark);
  *
  * The queue is in-order, so the next operation may borrow returned memory at once. The stack grows
  * by chunks. When it is empty again, several chunks are released, and the next run allocates one of
@@ -46,6 +44,19 @@ typedef struct clprune__scratch {
     bool apart;     /* a joint size was refused: chunks are not joined any more */
 } clprune__scratch;
 
+/* Returns at the end of the block what is borrowed behind this line, which goes before any goto. */
+#define SCRATCH_SCOPE(context)                                                                     \
+    __attribute__((cleanup(clprune__scratch_leave), unused))                                       \
+    const clprune__scratch_scope scope_ = {context, clprune__scratch_begin(context)}
+
+typedef struct clprune__scratch_scope {
+    clprune_context *context; /* NULL: none */
+    clprune__scratch_mark mark;
+} clprune__scratch_scope;
+
+void clprune__scratch_leave(const clprune__scratch_scope *scope);
+
+/* The same by hand. */
 clprune__scratch_mark clprune__scratch_begin(clprune_context *context);
 void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark);
 
