@@ -150,11 +150,11 @@ check_locale() {
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
 
-found=0
 for line in $(grep -rnE --include='*.cl' --include='*.clh' '__VA_ARGS__|#[ \t]*define.*\(.*\.\.\.\)' cl | cut -d: -f1,2); do
     breach "$line has a variadic macro"
 done
 
+found=0
 for file in $(find include src examples tools -name '*.[ch]' -o -name '*.inc' | sort); do
     check_includes "$file"
     found=$((found + 1))
