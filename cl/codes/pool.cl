@@ -75,7 +75,7 @@ KERNEL_OF(LOCAL) pool_columns(const ulong group_rows, const ulong height, const 
 
 KERNEL_OF(LOCAL) pool_spread(const ulong group_rows, const ulong height, const ulong width,
     const ulong cell, const ulong cells, const ulong rows, const ulong cols,
-    IF(SHIFT)(const float scale, MAT_IN(x), ) MAT_IN_RESTRICT(from), MAT_OUT(y))
+    IF(SHIFT)(const float scale COMMA MAT_IN(x) COMMA) MAT_IN_RESTRICT(from), MAT_OUT(y))
 {
     const ulong cells_x = (width + cell - 1) / cell;
     FOR_ROWS(row) {

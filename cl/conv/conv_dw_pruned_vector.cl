@@ -45,7 +45,7 @@
 
 #if BF16
 typedef uint panel_word;
-#define IF_BF16(...)                 __VA_ARGS__
+#define IF_BF16(text)                text
 #define PANEL_ROWS                   (SEG + 1)
 #define COPY_ROW(to, from, width)    pack_row(to, from, width)
 static inline void add_row_to(float16 total[V], local const uint *row)
@@ -59,7 +59,7 @@ static inline void add_row_to(float16 total[V], local const uint *row)
 }
 #else
 typedef float panel_word;
-#define IF_BF16(...)
+#define IF_BF16(text)
 #define PANEL_ROWS                   SEG
 #define ROW_WORDS                    PANEL
 #define COPY_ROW(to, from, width)    copy_outputs(to, from, width)
@@ -185,10 +185,10 @@ static inline void multiply_blocks(local const panel_word *panel, const ulong sh
 KERNEL_OF(1) conv_dw_pruned_vector(const ulong batch, const uint outputs, LAYER_PARAMETERS,
     const ulong block_cols, const uint segment_rows, const ulong segments, const ulong images,
     const int low_y, const int low_x, const uint margin_y, const uint pitch, const ulong keep,
-    IF_BF16(const ulong slots, )
+    IF_BF16(const ulong slots COMMA)
     const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), REGION_IN(panel_word, values),
     REGION_IN(uint, starts), REGION_IN(uint2, entries),
-    REGION_OUT(float, partial) IF(CENTRED)(, const uint channels, MAT_IN_RESTRICT(means))
+    REGION_OUT(float, partial) IF(CENTRED)(COMMA const uint channels COMMA MAT_IN_RESTRICT(means))
         DIRECT_ARGUMENTS)
 {
     LOCAL_FLOATS(panel_floats, PANEL_ROWS * ROW_WORDS);
@@ -199,8 +199,8 @@ KERNEL_OF(1) conv_dw_pruned_vector(const ulong batch, const uint outputs, LAYER_
     const ulong panel_size = taps * block_cols * BC * PANEL;
     const uint steps = (image_height + (uint)stride_y - 1) / (uint)stride_y;
     const kept_blocks blocks = {block_cols, keep, segments, (ulong)(stride_y * stride_x),
-        IF_BF16(slots, ) values + values_offset, starts + starts_offset, entries + entries_offset,
-        IF(CENTRED)(ROW(means, 0), means_ld, channels)};
+        IF_BF16(slots COMMA) values + values_offset, starts + starts_offset, entries + entries_offset,
+        IF(CENTRED)(ROW(means, 0) COMMA means_ld COMMA channels)};
     partial += partial_offset + get_group_id(1) * panels * panel_size;
     IF_BF16(clear_last_row(panel);)
 

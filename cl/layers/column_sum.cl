@@ -49,7 +49,7 @@ KERNEL_OF(LOCAL) column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_R
 
 KERNEL_OF(LOCAL) column_sum_final(const ulong groups, const ulong step, const ulong cols,
     const float beta, MAT_IN_RESTRICT(partial),
-    IF(PAIR)(MAT_OUT_RESTRICT(second), ) MAT_OUT_RESTRICT(sum))
+    IF(PAIR)(MAT_OUT_RESTRICT(second) COMMA) MAT_OUT_RESTRICT(sum))
 {
     const ulong row = PAIR ? get_group_id(1) : 0;
     global float *to = ROW(sum, 0);

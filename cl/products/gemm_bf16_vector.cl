@@ -135,7 +135,7 @@ static inline void multiply_tile(const float alpha, const float old, global cons
 KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const uint depth,
     const ulong panel_run, const float alpha, const float beta, MAT_IN_RESTRICT(a),
     const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
-    const ulong stride_c IF(BIAS)(, MAT_IN_RESTRICT(bias)) SCORES_OUT)
+    const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)) SCORES_OUT)
 {
     LOCAL_FLOATS(panel_floats, KC / 2 * PANEL);
     LOCAL_FLOATS(a_floats, KC / 2 * MC);

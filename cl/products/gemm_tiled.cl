@@ -96,7 +96,7 @@ static inline void write_four(const float4 sum, const float old, const float4 bi
 
 KERNEL_OF(LOCAL) GEMM_TILED(const ulong m, const ulong n, const ulong inner, const float alpha,
     const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, B_IN, const ulong stride_b,
-    MAT_OUT_RESTRICT(c), const ulong stride_c IF(BIAS)(, MAT_IN_RESTRICT(bias)))
+    MAT_OUT_RESTRICT(c), const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)))
 {
     DECLARE_TILES
     const uint group = (uint)get_group_id(0), panels = (uint)((n + TILE - 1) / TILE);

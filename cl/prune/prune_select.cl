@@ -19,7 +19,7 @@
 #define BINS (1u << RADIX)
 
 KERNEL_OF(LOCAL) prune_select(const ulong blocks, const uint keep, REGION_IN(float, scores),
-    REGION_OUT(uchar, mask) IF(THRESHOLD)(, REGION_OUT(float, thresholds)))
+    REGION_OUT(uchar, mask) IF(THRESHOLD)(COMMA REGION_OUT(float, thresholds)))
 {
     local uint bins[BINS];
     local uint ties_before[LOCAL];

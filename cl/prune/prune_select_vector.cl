@@ -76,7 +76,7 @@ static inline uint best_digit(global const short *digits, const ulong runs, cons
 
 KERNEL_OF(1) prune_select_vector(const ulong blocks, const uint keep, REGION_IN(float, scores),
     REGION_OUT(uchar, mask),
-    REGION_OUT(short, digits) IF(THRESHOLD)(, REGION_OUT(float, thresholds)))
+    REGION_OUT(short, digits) IF(THRESHOLD)(COMMA REGION_OUT(float, thresholds)))
 {
     const ulong runs = (blocks + 63) / 64;
     scores += scores_offset + get_group_id(0) * blocks;

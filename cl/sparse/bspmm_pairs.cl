@@ -52,12 +52,12 @@ static inline float16 half_words(const list l, const uint e, const uint w)
 }
 
 KERNEL_OF(1) bspmm_pairs(const ulong block_cols, const ulong segments, const ulong keep, const ulong slots,
-    const uint zero_row, REGION_IN(stored, values), IF(SCALED)(REGION_IN(ushort, scales), )
+    const uint zero_row, REGION_IN(stored, values), IF(SCALED)(REGION_IN(ushort, scales) COMMA)
     REGION_IN(uint, starts), REGION_IN(uint2, entries), REGION_OUT(uint2, rows), REGION_OUT(uint, words))
 {
     const ulong n = get_group_id(0) / segments, first_list = get_group_id(0) % segments * block_cols;
     list l = {values + values_offset + n * keep * STORED_OF(BR * BC),
-        IF(SCALED)(scales + scales_offset + n * keep, ) entries + entries_offset + n * keep * BR, 0};
+        IF(SCALED)(scales + scales_offset + n * keep COMMA) entries + entries_offset + n * keep * BR, 0};
     starts += starts_offset + get_group_id(0) * (block_cols + 1);
     rows += rows_offset + n * slots;
     words += words_offset + n * slots * BC;

@@ -52,12 +52,12 @@ static inline float16 values16(const sample x, const uint e, const uint w, const
 }
 
 KERNEL_OF(1) bspmm_words(const ulong block_cols, const ulong segments, const ulong keep,
-    REGION_IN(stored, values), IF(SCALED)(REGION_IN(ushort, scales), ) REGION_IN(uint, starts),
+    REGION_IN(stored, values), IF(SCALED)(REGION_IN(ushort, scales) COMMA) REGION_IN(uint, starts),
     REGION_IN(uint2, entries), REGION_OUT(uint, words))
 {
     const ulong n = get_group_id(0) / segments;
     const sample x = {values + values_offset + n * keep * STORED_OF(BR * BC),
-        IF(SCALED)(scales + scales_offset + n * keep, ) entries + entries_offset + n * keep * BR};
+        IF(SCALED)(scales + scales_offset + n * keep COMMA) entries + entries_offset + n * keep * BR};
     starts += starts_offset + get_group_id(0) * (block_cols + 1);
     const uint begin = starts[0], count = (starts[block_cols] - begin) * W;
     words += words_offset + (n * keep * BR + begin) * W;

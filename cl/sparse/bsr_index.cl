@@ -90,7 +90,7 @@ static inline uint is_kept(const uint marked, uint *fill)
 KERNEL_OF(LOCAL) bsr_index(const ulong block_rows, const ulong block_cols, const ulong keep,
     REGION_IN(uchar, mask), const ulong crow_offset, global int *RESTRICT_ALONE crow,
     const ulong col_offset,
-    global int *RESTRICT_ALONE col IF(TO_BITMAP)(, REGION_OUT(uchar, bitmap)))
+    global int *RESTRICT_ALONE col IF(TO_BITMAP)(COMMA REGION_OUT(uchar, bitmap)))
 {
     const uint me = get_local_id(0);
     const ulong n = get_group_id(0), blocks = block_rows * block_cols, bytes = (blocks + 7) / 8;

@@ -71,8 +71,9 @@ static inline ushort block_scale(global const float *x, const ulong ld, global c
 KERNEL_OF(LOCAL) bsr_pack(const ulong rows, const ulong cols, const ulong block_rows,
     const ulong run, const ulong keep, MAT_IN_RESTRICT(x), CENTRE_PARAMETER REGION_IN(int, crow),
     REGION_IN(int, col), REGION_OUT(stored, values)
-    IF(SCALED)(, const ulong scales_offset, global ushort *RESTRICT_ALONE scales)
-    IF(WEIGHTED)(, const ulong block_cols, REGION_IN(float, scores), REGION_IN(float, thresholds)))
+    IF(SCALED)(COMMA const ulong scales_offset COMMA global ushort *RESTRICT_ALONE scales)
+    IF(WEIGHTED)(
+        COMMA const ulong block_cols COMMA REGION_IN(float, scores) COMMA REGION_IN(float, thresholds)))
 {
     const ulong groups = (block_rows + RUN - 1) / RUN;
     const ulong n = get_group_id(0) / groups;
@@ -136,7 +137,7 @@ KERNEL_OF(LOCAL) bsr_pack(const ulong rows, const ulong cols, const ulong block_
 
 KERNEL_OF(LOCAL) bsr_unpack(const ulong rows, const ulong cols, const ulong block_rows,
     const ulong run, const ulong keep, REGION_IN(stored, values),
-    IF(SCALED)(REGION_IN(ushort, scales), ) REGION_IN(int, crow), REGION_IN(int, col),
+    IF(SCALED)(REGION_IN(ushort, scales) COMMA) REGION_IN(int, crow), REGION_IN(int, col),
     global float *RESTRICT_ALONE y_buffer, const ulong y_offset, const ulong y_ld)
 {
     const ulong groups = (block_rows + RUN - 1) / RUN;

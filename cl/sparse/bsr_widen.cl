@@ -9,7 +9,7 @@
 #endif
 
 KERNEL_OF(LOCAL) bsr_widen(const ulong blocks, const ulong run, REGION_IN(stored, values),
-    IF(SCALED)(REGION_IN(ushort, scales), ) REGION_OUT(float, widened))
+    IF(SCALED)(REGION_IN(ushort, scales) COMMA) REGION_OUT(float, widened))
 {
     const ulong begin = get_group_id(0) * run, end = min(begin + run, blocks);
     values += values_offset;

@@ -209,6 +209,16 @@ class _Mat(ctypes.Structure):
     ]
 
 
+class _Grads(ctypes.Structure):
+    _fields_ = [
+        ("dx", _Mat),
+        ("dw", _Mat),
+        ("db", _Mat),
+        ("beta", c_float),
+        ("dx_beta", c_float),
+    ]
+
+
 _SMALLEST = 3  # CLPRUNE_INDEX_SMALLEST
 _READ, _WRITE = 1, 2  # clprune_access
 _RELU, _GELU = 0, 1  # clprune_activation
@@ -232,8 +242,8 @@ _FUNCTIONS = {
     "saved_store_host": ("status", [c_void_p, c_size_t, c_size_t, c_void_p, c_size_t]),
     "saved_product_tn_host": ("status", [c_void_p, c_size_t, c_size_t, c_size_t, c_float, c_void_p,
                                          c_size_t, c_void_p, c_size_t]),
-    "activation_backward": ("status", [c_void_p, c_int, c_size_t, c_size_t, c_float, c_void_p,
-                                       _Mat, _Mat, _Mat, c_void_p]),
+    "activation_backward": ("status", [c_void_p, c_int, c_size_t, c_size_t, c_void_p, _Mat,
+                                       POINTER(_Grads), c_void_p]),
 }
 
 
@@ -350,8 +360,8 @@ class _Library:
         dx, rows = torch.empty_like(dy), shape.batch * shape.rows
         with self.lock, self._store(keep, shape, blob, _READ) as saved, \
                 self._wrapped(dy, rows, _READ) as given, self._wrapped(dx, rows, _WRITE) as made:
-            self.call("activation_backward", self._context, function, 0, shape.batch, 0.0, saved,
-                      given, made, _Mat(), None)
+            self.call("activation_backward", self._context, function, 0, shape.batch, saved, given,
+                      byref(_Grads(dx=made)), None)
         return dx
 
 

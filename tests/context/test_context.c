@@ -240,7 +240,7 @@ static void bad_debug(NO_ROW)
         test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_DEBUG has \"");
         test_says(clprune_last_error(NULL),
             "expected kernels=auto|vector|tiled, gemm=auto|vector|tiled|clblast, "
-            "mma=auto|emulated, forget=keep|poison or check=on|off");
+            "mma=auto|emulated, bf16=auto|converted, forget=keep|poison or check=on|off");
     }
 }
 

@@ -4,8 +4,8 @@
 # core <- runtime <- ops <- nn; examples and tools see public headers only; CLBlast is included by
 # src/ops/products/gemm*.c alone. Within src/ no includes run in a circle, where x.h and x.c are one; nor do calls
 # between files of src, examples or tools, by the symbols of the object files in BUILD_DIR. A folder has at most 25
-# entries. Only a context's parts know whether it is dry; nothing calls setlocale. Prints each breach and exits 1 if
-# there is one.
+# entries. Only a context's parts know whether it is dry; nothing calls setlocale; kernels have no
+# variadic macros, which NVIDIA's compiler refuses. Prints each breach and exits 1 if there is one.
 export LC_ALL=C # a decimal point in every locale
 root=$1
 case $2 in /*) build=$2 ;; *) build=$PWD/$2 ;; esac
@@ -149,6 +149,10 @@ check_locale() {
 
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
+
+for line in $(grep -rnE --include='*.cl' --include='*.clh' '__VA_ARGS__|#[ \t]*define.*\(.*\.\.\.\)' cl | cut -d: -f1,2); do
+    breach "$line has a variadic macro"
+done
 
 found=0
 for file in $(find include src examples tools -name '*.[ch]' -o -name '*.inc' | sort); do

@@ -39,5 +39,11 @@ int main(void)
     MEMBER(clprune_mat, rows);
     MEMBER(clprune_mat, cols);
     MEMBER(clprune_mat, ld);
+    STRUCTURE(clprune_grads);
+    MEMBER(clprune_grads, dx);
+    MEMBER(clprune_grads, dw);
+    MEMBER(clprune_grads, db);
+    MEMBER(clprune_grads, beta);
+    MEMBER(clprune_grads, dx_beta);
     return 0;
 }

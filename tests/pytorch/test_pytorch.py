@@ -15,7 +15,8 @@ import unittest
 import warnings
 import weakref
 
-EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "pytorch")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+EXAMPLE = os.path.join(ROOT, "examples", "pytorch")
 sys.path.insert(0, EXAMPLE)
 
 import torch
@@ -69,7 +70,7 @@ class Layouts(Case):
     def test_structures_are_those_of_the_headers(self):
         text = subprocess.check_output([os.environ["CLPRUNE_LAYOUTS"]], text=True)
         structures = {"clprune_keep": clprune._Keep, "clprune_saved_sizes": clprune._Sizes,
-                      "clprune_mat": clprune._Mat}
+                      "clprune_mat": clprune._Mat, "clprune_grads": clprune._Grads}
         members = 0
         for line in text.splitlines():
             name, *numbers = line.split()

@@ -17,6 +17,9 @@ static gemm_ref begin(const linear_ref *r, size_t side)
 static void add_products(
     gemm_ref *to, const linear_ref *r, const float *x, const float *w, const float *y)
 {
+    x = x == NULL ? NULL : gemm_ref_operands(x, r->batch * r->rows * r->in);
+    w = w == NULL ? NULL : gemm_ref_operands(w, r->out * r->in);
+    y = y == NULL ? NULL : gemm_ref_operands(y, r->batch * r->rows * r->out);
     for (size_t n = 0; n < r->batch; n++)
         for (size_t p = 0; p < r->rows; p++)
             for (size_t o = 0; o < r->out; o++)

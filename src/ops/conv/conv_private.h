@@ -73,6 +73,9 @@ size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, siz
  * kernels' size. */
 bool clprune__conv_uses_vectors(const clprune_context *context);
 
+/* Channels as conv_vector.cl counts them: k, or pairs of bf16. */
+size_t clprune__conv_terms(const clprune_context *context, size_t k);
+
 /* Floats that the tiled kernels read at once of rows that begin at multiples of `unit` elements. */
 size_t clprune__conv_row_vector(clprune_mat mat, size_t unit);
 
@@ -127,9 +130,6 @@ clprune_status clprune__conv_finish_source(clprune_context *context, const clpru
  * them. */
 clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
     size_t vectors, bool taps_first, size_t zeros, clprune__region *packed);
-
-/* Channels as conv_vector.cl counts them: k, or pairs of bf16. */
-size_t clprune__conv_terms(const clprune_context *context, size_t k);
 
 /* conv_strip_vector.cl, where a strip of the source fits local memory, ... */
 bool clprune__conv_strips(const clprune_context *context, const clprune__conv_gather *job);

@@ -1,6 +1,7 @@
 /* Convolutions: shapes, the products that they are, and the parameters that kernels share. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
+#include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/context_private.h"
 
@@ -171,6 +172,11 @@ size_t clprune__conv_share_taps(const clprune__conv *conv, size_t cell, clprune_
         1 + clprune__conv_shared_tap(k.height - 1, d.height, conv->padding.height, side),
         1 + clprune__conv_shared_tap(k.width - 1, d.width, conv->padding.width, side)};
     return side;
+}
+
+size_t clprune__conv_terms(const clprune_context *context, size_t k)
+{
+    return context->ops->pairs != CLPRUNE__PAIRS_NONE ? clprune__ceil_div(k, 2) : k;
 }
 
 bool clprune__conv_uses_vectors(const clprune_context *context)

@@ -19,11 +19,6 @@ static const clprune__kernel_def conv_pairs_kernel = {"conv/conv_pairs.cl", "con
  * tap; with more, their sources leave the caches before the next position reads them. */
 enum { REGISTERS = 32, PANEL_BYTES = 448 << 10, BLOCK_IMAGES = 16 };
 
-size_t clprune__conv_terms(const clprune_context *context, size_t k)
-{
-    return context->ops->pairs != CLPRUNE__PAIRS_NONE ? clprune__ceil_div(k, 2) : k;
-}
-
 /* Floats of a group that rounds pairs. */
 enum { ROUNDED = 1 << 15 };
 

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "clprune/memory.h"
+#include "ops/device/operand.h"
 #include "ops/device/ops_state.h"
-#include "ops/device/precision.h"
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/launch.h"

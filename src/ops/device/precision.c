@@ -1,6 +1,5 @@
 #include "ops/device/precision.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,15 +36,6 @@ static clprune_status choose_precision(clprune_context *context, clprune_precisi
     context->ops->precision = (clprune_precision)i;
 done:
     return status;
-}
-
-double clprune__round_operand(clprune_precision precision, double x)
-{
-    int exponent;
-    const double fraction = frexp(x, &exponent); /* 0.5 <= |fraction| < 1 */
-    if (precision == CLPRUNE_PRECISION_TF32)
-        return ldexp(round(ldexp(fraction, 11)), exponent - 11);
-    return ldexp(rint(ldexp(fraction, 8)), exponent - 8);
 }
 
 /* Runs a probe twice, with either operand rounded. Writes why it failed, or an empty text. */

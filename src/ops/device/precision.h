@@ -14,8 +14,4 @@
 clprune_status clprune__precision_open(
     clprune_context *context, clprune_precision option, bool convert_bf16);
 
-/* x, rounded as an operand: TF32 to 10 fraction bits, ties away from zero; bf16 to 7, ties to
- * even. Not for subnormal results. */
-double clprune__round_operand(clprune_precision precision, double x);
-
 #endif
