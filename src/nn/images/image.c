@@ -15,7 +15,6 @@ clprune_status clprune__check_image_bytes(clprune_context *context, clprune_imag
     size_t batch, size_t channels, size_t size)
 {
     enum { LEVELS = 256 };
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t count = batch * size;
     size_t end = 0;
     if (count > 0) {
@@ -27,20 +26,15 @@ clprune_status clprune__check_image_bytes(clprune_context *context, clprune_imag
             clprune__verbose_operand(context->verbose, "images",
                 (clprune_mat){images.buffer, images.offset, batch, size, size});
     }
-    TRY(clprune__check_mat(context, "images.levels", images.levels, channels, LEVELS));
-done:
-    return status;
+    return clprune__check_mat(context, "images.levels", images.levels, channels, LEVELS);
 }
 
 clprune_status clprune__check_image_apart(clprune_context *context, const char *name,
     clprune_mat mat, clprune_image_bytes images, size_t count)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__bytes bytes = {images.buffer, images.offset, count};
     TRY(clprune__check_bytes_apart(context, name, clprune__bytes_of(mat), "images", bytes));
-    TRY(clprune__check_apart(context, name, mat, "images.levels", images.levels));
-done:
-    return status;
+    return clprune__check_apart(context, name, mat, "images.levels", images.levels);
 }
 
 void clprune__arg_image_bytes(clprune__launch *launch, clprune_image_bytes images)
@@ -58,7 +52,6 @@ typedef struct sizes {
 static clprune_status measure(
     clprune_context *context, size_t batch, size_t channels, clprune_extent image, sizes *s)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t all;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     s->channels = channels;
@@ -67,15 +60,13 @@ static clprune_status measure(
                 clprune__mul(batch, s->pixels, &s->rows) && clprune__mul(batch, s->image, &all),
         CLPRUNE_SIZE_OVERFLOW, "%zu images of %zu x %zu x %zu overflow size_t", batch, channels,
         image.height, image.width);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Launches one of the two kernels; `bytes` is NULL if the images are floats. */
 static clprune_status channels_last(clprune_context *context, const sizes *s, clprune_mat images,
     const clprune_image_bytes *bytes, clprune_mat y, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__rowwise plan = clprune__rowwise_plan(context, s->rows, s->channels);
     clprune__defines defines = {0};
     clprune__define(&defines, "LOCAL", plan.local);
@@ -90,24 +81,19 @@ static clprune_status channels_last(clprune_context *context, const sizes *s, cl
     else
         clprune__arg_mat(&launch, images);
     clprune__arg_mat(&launch, y);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
 }
 
 clprune_status clprune_image_channels_last(clprune_context *context, size_t batch, size_t channels,
     clprune_extent image, clprune_mat images, clprune_mat y, cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     sizes s;
     TRY(measure(context, batch, channels, image, &s));
     TRY(clprune__check_mat(context, "images", images, batch, s.image));
     TRY(clprune__check_mat(context, "y", y, s.rows, channels));
     TRY(clprune__check_apart(context, "y", y, "images", images));
-    TRY(channels_last(context, &s, images, NULL, y, event));
-done:
-    return status;
+    return channels_last(context, &s, images, NULL, y, event);
 }
 
 clprune_status clprune_image_bytes_channels_last(clprune_context *context, size_t batch,
@@ -115,13 +101,10 @@ clprune_status clprune_image_bytes_channels_last(clprune_context *context, size_
     cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     sizes s;
     TRY(measure(context, batch, channels, image, &s));
     TRY(clprune__check_image_bytes(context, images, batch, channels, s.image));
     TRY(clprune__check_mat(context, "y", y, s.rows, channels));
     TRY(clprune__check_image_apart(context, "y", y, images, batch * s.image));
-    TRY(channels_last(context, &s, CLPRUNE_NO_MAT, &images, y, event));
-done:
-    return status;
+    return channels_last(context, &s, CLPRUNE_NO_MAT, &images, y, event);
 }

@@ -41,7 +41,6 @@ static clprune_extent stride_of(const clprune_max_pool_desc *desc)
 static clprune_status settle(
     clprune_context *context, const clprune_max_pool_desc *desc, clprune_extent image, window *w)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     const clprune_extent kernel = desc->kernel, stride = stride_of(desc), padding = desc->padding;
@@ -67,8 +66,7 @@ static clprune_status settle(
                 stride.width <= MAX_SIDE && padding.height <= MAX_SIDE && padding.width <= MAX_SIDE,
         CLPRUNE_SIZE_OVERFLOW, "image, stride or padding has a side of more than %zu", MAX_SIDE);
     *w = (window){image, output, kernel, stride, padding, 0, 0};
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_extent clprune_max_pool_output(const clprune_max_pool_desc *desc, clprune_extent image)
@@ -80,15 +78,13 @@ clprune_extent clprune_max_pool_output(const clprune_max_pool_desc *desc, clprun
 static clprune_status position_sizes(
     clprune_context *context, size_t rows, size_t cols, clprune_max_pool_sizes *sizes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "sizes is NULL");
     clprune_max_pool_sizes found = {.rows = rows, .cols = 2 * clprune__ceil_div(cols, 16)};
     *sizes = (clprune_max_pool_sizes){0};
     REQUIRE(clprune__mul3(rows, found.cols, sizeof(cl_uint), &found.bytes), CLPRUNE_SIZE_OVERFLOW,
         "the positions of %zu x %zu overflow size_t", rows, cols);
     *sizes = found;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_max_pool_size_query(size_t rows, size_t cols, clprune_max_pool_sizes *sizes)
@@ -99,15 +95,13 @@ clprune_status clprune_max_pool_size_query(size_t rows, size_t cols, clprune_max
 static clprune_status measure(clprune_context *context, const clprune_max_pool_desc *desc,
     size_t batch, clprune_extent image, window *w)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     TRY(settle(context, desc, image, w));
     REQUIRE(clprune__mul3(batch, image.height, image.width, &w->rows) &&
                 clprune__mul3(batch, w->output.height, w->output.width, &w->output_rows),
         CLPRUNE_SIZE_OVERFLOW, "%zu images of %zu x %zu overflow size_t", batch, image.height,
         image.width);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 enum { KEEP = 1, NORM = 2 };
@@ -117,7 +111,6 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     const window *w, size_t lines, size_t width, size_t cols, unsigned variant,
     clprune__launch *launch, size_t *global, size_t *local)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t vw = clprune__vector_width(context), least = vector ? CPU_ELEMENTS : GPU_ELEMENTS;
     const size_t lanes = clprune__lanes(context, cols, vw, local);
@@ -139,20 +132,17 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
         clprune__arg_uint(launch, (uint32_t)all[i].height);
         clprune__arg_uint(launch, (uint32_t)all[i].width);
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status check_taps(clprune_context *context, const window *w, size_t most)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(w->kernel.height <= most && w->kernel.width <= most &&
                 w->kernel.height * w->kernel.width <= most,
         CLPRUNE_INVALID_ARGUMENT,
         "positions of a kernel of %zu x %zu, expected at most %zu taps for 4 bits",
         w->kernel.height, w->kernel.width, most);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* bn: NULL for none. */
@@ -160,7 +150,6 @@ static clprune_status forward(clprune_context *context, const clprune_max_pool_d
     const clprune_batch_norm *bn, size_t batch, clprune_extent image, clprune_mat x, clprune_mat y,
     clprune_mat positions, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool keep = !clprune__is_absent(positions);
     window w;
     clprune_max_pool_sizes sizes;
@@ -188,9 +177,7 @@ static clprune_status forward(clprune_context *context, const clprune_max_pool_d
         clprune__arg_mat(&launch, none ? x : operands[i].mat); /* else not touched */
     clprune__arg_mat(&launch, y);
     clprune__arg_mat(&launch, keep ? positions : y); /* else not touched */
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }
 
 clprune_status clprune_max_pool_forward(clprune_context *context, const clprune_max_pool_desc *desc,
@@ -206,11 +193,8 @@ clprune_status clprune_max_pool_norm_forward(clprune_context *context,
     clprune_extent image, clprune_mat x, clprune_mat y, clprune_mat positions, cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(bn != NULL, CLPRUNE_INVALID_ARGUMENT, "bn is NULL");
-    TRY(forward(context, desc, bn, batch, image, x, y, positions, event));
-done:
-    return status;
+    return forward(context, desc, bn, batch, image, x, y, positions, event);
 }
 
 /* Forward: y = the maximum of the taps of a window; positions has its tap. */
@@ -219,7 +203,6 @@ clprune_status clprune_max_pool_backward(clprune_context *context,
     clprune_mat positions, clprune_mat dx, cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     window w;
     clprune_max_pool_sizes sizes;
     TRY(measure(context, desc, batch, image, &w));
@@ -234,7 +217,5 @@ clprune_status clprune_max_pool_backward(clprune_context *context,
     TRY(begin(context, &max_pool_backward_kernel, &w, batch * image.height, image.width, dy.cols, 0,
         &launch, &global, &local));
     ARG_MATS(&launch, dy, positions, dx);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }

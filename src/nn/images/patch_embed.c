@@ -31,7 +31,6 @@ typedef struct sizes {
 static clprune_status measure(
     clprune_context *context, const clprune_patch_embed_desc *desc, size_t batch, sizes *s)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
@@ -47,8 +46,7 @@ static clprune_status measure(
                 clprune__mul3(desc->channels, desc->patch, desc->patch, &s->cols),
         CLPRUNE_SIZE_OVERFLOW, "%zu images of %zu x %zu x %zu overflow size_t", batch,
         desc->channels, desc->height, desc->width);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status check_source(clprune_context *context, const clprune_patch_embed_desc *desc,
@@ -72,7 +70,6 @@ static clprune_status check_apart_from_source(clprune_context *context, const ch
 static clprune_status copy_patches(clprune_context *context, const clprune_patch_embed_desc *desc,
     const sizes *s, const source *images, clprune_mat patches, clprune_mat to, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     /* The widest vector, not of 2, that divides a row of a patch. */
     size_t width = clprune__vector_width(context);
     while (desc->patch % width != 0)
@@ -94,9 +91,7 @@ static clprune_status copy_patches(clprune_context *context, const clprune_patch
     clprune__arg_mat(&launch, patches);
     if (images == NULL)
         clprune__arg_mat(&launch, to);
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, &plan, event);
 }
 
 /* clprune_patch_embed_forward, from images of either kind. */
@@ -104,7 +99,6 @@ static clprune_status forward(clprune_context *context, const clprune_patch_embe
     size_t batch, const source *images, clprune_mat w, clprune_mat b, clprune_mat y,
     cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     sizes s;
     TRY(measure(context, desc, batch, &s));
@@ -118,9 +112,7 @@ static clprune_status forward(clprune_context *context, const clprune_patch_embe
     clprune_mat patches;
     TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
     TRY(copy_patches(context, desc, &s, images, patches, CLPRUNE_NO_MAT, NULL));
-    TRY(clprune__product_rows(context, patches, w, b, y, NULL, event));
-done:
-    return status;
+    return clprune__product_rows(context, patches, w, b, y, NULL, event);
 }
 
 clprune_status clprune_patch_embed_forward(clprune_context *context,
@@ -149,20 +141,16 @@ typedef struct inputs {
 static clprune_status check_gradient(clprune_context *context, const char *name, clprune_mat mat,
     size_t rows, size_t cols, const sizes *s, const inputs *in)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, name, mat, rows, cols));
     TRY(check_apart_from_source(context, name, mat, s, &in->images));
     TRY(clprune__check_apart(context, name, mat, "dy", in->dy));
-    TRY(clprune__check_apart(context, name, mat, "w", in->w));
-done:
-    return status;
+    return clprune__check_apart(context, name, mat, "w", in->w);
 }
 
 /* clprune_patch_embed_backward, from images of either kind. */
 static clprune_status backward(clprune_context *context, const clprune_patch_embed_desc *desc,
     size_t batch, const inputs *in, const clprune_grads *grads, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
@@ -202,9 +190,7 @@ static clprune_status backward(clprune_context *context, const clprune_patch_emb
     }
     if (want_db)
         TRY(clprune__column_sum(context, beta, in->dy, db, NULL));
-    TRY(clprune__empty_event(context, event));
-done:
-    return status;
+    return clprune__empty_event(context, event);
 }
 
 /* Forward: y = cut(images) * w^T + b. */

@@ -21,7 +21,6 @@ static float scale_of(size_t tokens)
 clprune_status clprune__token_sum(clprune_context *context, size_t batch, size_t tokens,
     float scale, clprune_mat x, clprune_mat y, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t rows;
     REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW,
         "%zu samples of %zu tokens overflow size_t", batch, tokens);
@@ -34,15 +33,12 @@ clprune_status clprune__token_sum(clprune_context *context, size_t batch, size_t
     ARG_ULONGS(&launch, tokens, x.cols);
     clprune__arg_float(&launch, scale);
     ARG_MATS(&launch, x, y);
-    TRY(clprune__rowwise_end_parts(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end_parts(&launch, &plan, event);
 }
 
 clprune_status clprune__token_spread(clprune_context *context, size_t batch, size_t tokens,
     float scale, clprune_mat dy, clprune_mat dx, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t rows;
     REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW,
         "%zu samples of %zu tokens overflow size_t", batch, tokens);
@@ -55,9 +51,7 @@ clprune_status clprune__token_spread(clprune_context *context, size_t batch, siz
     clprune__arg_ulong(&launch, tokens);
     clprune__arg_float(&launch, scale);
     ARG_MATS(&launch, dy, dx);
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, &plan, event);
 }
 
 clprune_status clprune_token_mean_forward(clprune_context *context, size_t batch, size_t tokens,

@@ -11,25 +11,21 @@
 static clprune_status check(clprune_context *context, clprune_activation activation,
     const clprune_saved *saved, clprune__range range, const clprune__kept **kept)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__saved_check_range(context, saved, range));
     *kept = clprune__saved_kept(saved);
     REQUIRE((*kept)->keep.form != (activation == CLPRUNE_ACTIVATION_RELU ? CLPRUNE_FORM_GELU_CODE
                                                                          : CLPRUNE_FORM_MASK),
         CLPRUNE_INVALID_ARGUMENT,
         "saved has form %s, which keeps the derivative of another activation", (*kept)->form->name);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status check_activation(clprune_context *context, clprune_activation activation)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(activation == CLPRUNE_ACTIVATION_RELU || activation == CLPRUNE_ACTIVATION_GELU,
         CLPRUNE_INVALID_ARGUMENT, "activation is %d, expected a clprune_activation",
         (int)activation);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Whether the activation writes the store in its own pass. */
@@ -48,7 +44,6 @@ static bool is_dense(const clprune__kept *kept)
 static clprune_status check_memory(clprune_context *context, bool relu, const clprune_saved *saved,
     clprune__range range, clprune_mat x, clprune_mat b, clprune_mat y)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__kept *kept = clprune__saved_kept(saved);
     if (!relu && !is_fused(kept)) {
         REQUIRE(!clprune__same_mat(x, y), CLPRUNE_INVALID_ARGUMENT,
@@ -61,9 +56,7 @@ static clprune_status check_memory(clprune_context *context, bool relu, const cl
         TRY(clprune__saved_check_apart(context, saved, "y", y));
     if (!in_own || !clprune__same_mat(x, own))
         TRY(clprune__saved_check_apart(context, saved, "x", x));
-    TRY(clprune__saved_check_apart(context, saved, "b", b));
-done:
-    return status;
+    return clprune__saved_check_apart(context, saved, "b", b);
 }
 
 clprune_status clprune_activation_forward(clprune_context *context, clprune_activation activation,
@@ -71,7 +64,6 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
     cl_event *event)
 {
     ENTER_WITH(context, "saved", clprune__saved_context(saved));
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__kept *kept = NULL;
     const clprune__range range = {first, count};
     TRY(check_activation(context, activation));
@@ -97,25 +89,21 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
     if (saved != NULL && !fused)
         TRY(clprune__saved_store(
             saved, first, count, (clprune__region){NULL, 0}, relu ? y : x, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* The backward pass of ReLU from y, which is written once more, to `again`; that may be y. */
 static clprune_status backward_relu(clprune_context *context, float beta, clprune_mat y,
     clprune_mat again, clprune_mat dy, clprune_mat dx, clprune_mat db, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     clprune_relu_mask_sizes sizes;
     clprune_mat bits;
-    status = clprune_relu_mask_size_query(y.rows, y.cols, &sizes);
+    const clprune_status status = clprune_relu_mask_size_query(y.rows, y.cols, &sizes);
     REQUIRE(status == CLPRUNE_SUCCESS, status, "%s", clprune_last_error(NULL));
     TRY(clprune__scratch_mat(context, y.rows, sizes.cols, &bits));
     TRY(clprune__relu_forward(context, y, CLPRUNE_NO_MAT, again, bits, NULL));
-    TRY(clprune__relu_backward(context, beta, dy, bits, dx, db, event));
-done:
-    return status;
+    return clprune__relu_backward(context, beta, dy, bits, dx, db, event);
 }
 
 /* The backward pass of y (ReLU) or x + b (GELU), some samples at a time: DENSE in place, other
@@ -124,7 +112,6 @@ static clprune_status backward_chunks(clprune_context *context, clprune_activati
     clprune__range range, float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat dx,
     clprune_mat db, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__kept *store = clprune__saved_kept(saved);
     SCRATCH_SCOPE(context);
     clprune__chunks chunks;
@@ -143,8 +130,7 @@ static clprune_status backward_chunks(clprune_context *context, clprune_activati
         else
             TRY(clprune__gelu_backward(context, part_beta, kept, part_dy, part_dx, db, last));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Forward: y = f(x + b); the store keeps y (ReLU) or x + b (GELU) in its form. */
@@ -153,7 +139,6 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
     const clprune_grads *grads, cl_event *event)
 {
     ENTER_WITH(context, "saved", clprune__saved_context(saved));
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__kept *kept;
     const clprune__range range = {first, count};
     TRY(check_activation(context, activation));
@@ -181,6 +166,5 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
         TRY(clprune__gelu_backward(context, beta, kept->form->mat(kept, range), dy, dx, db, event));
     else
         TRY(backward_chunks(context, activation, range, beta, saved, dy, dx, db, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

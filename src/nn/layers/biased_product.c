@@ -8,7 +8,6 @@
 static clprune_status product(clprune_context *context, clprune__gemm_job *job,
     clprune__gemm_bias kind, size_t count, clprune_mat y, bool *left, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool bias = !clprune__is_absent(job->bias_values);
     *left = false;
     if (bias) {
@@ -19,14 +18,12 @@ static clprune_status product(clprune_context *context, clprune__gemm_job *job,
     *left = bias && job->bias == CLPRUNE__NO_BIAS;
     if (bias && !*left)
         TRY(clprune__empty_event(context, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__product_rows(clprune_context *context, clprune_mat x, clprune_mat w,
     clprune_mat b, clprune_mat y, clprune__gemm_scores *scores, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__gemm_job job = {
         .batch = 1, .transpose_b = true, .alpha = 1.0f, .a = x, .b = w, .c = y, .bias_values = b};
     bool left;
@@ -37,14 +34,12 @@ clprune_status clprune__product_rows(clprune_context *context, clprune_mat x, cl
         *scores = job.scores;
     if (left)
         TRY(clprune__bias_rows(context, b, y, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__product_tokens(clprune_context *context, size_t batch, clprune_mat x,
     clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__gemm_job job = {.batch = batch,
         .of_samples = true,
         .alpha = 1.0f,
@@ -58,6 +53,5 @@ clprune_status clprune__product_tokens(clprune_context *context, size_t batch, c
     TRY(product(context, &job, CLPRUNE__BIAS_OF_ROWS, w.rows, y, &left, event));
     if (left)
         TRY(clprune__bias_tokens(context, batch, w.rows, b, y, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

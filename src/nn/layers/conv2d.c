@@ -21,7 +21,6 @@ static clprune_extent or_ones(clprune_extent e)
 /* Fails unless a layer could have this description, apart from desc->keep. */
 static clprune_status check_desc(clprune_context *context, const clprune_conv2d_desc *desc)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t taps;
     REQUIRE(desc->groups <= 1, CLPRUNE_INVALID_ARGUMENT,
         "groups is %zu, expected 0 or 1: grouped convolutions are not supported", desc->groups);
@@ -38,16 +37,13 @@ static clprune_status check_desc(clprune_context *context, const clprune_conv2d_
                 taps <= INT32_MAX && desc->out <= INT32_MAX,
         CLPRUNE_SIZE_OVERFLOW, "%zu x %zu taps of %zu channels, expected less than 2^31 in all",
         desc->kernel.height, desc->kernel.width, desc->in);
-    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
-done:
-    return status;
+    return clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved);
 }
 
 /* The sizes of a call; fails if the kernel does not fit, or on overflow. */
 static clprune_status settle(clprune_context *context, const clprune_conv2d_desc *desc,
     size_t batch, clprune_extent image, clprune__conv *conv, size_t *x_rows, size_t *y_rows)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     *conv = (clprune__conv){.batch = batch,
         .in = desc->in,
         .out = desc->out,
@@ -68,8 +64,7 @@ static clprune_status settle(clprune_context *context, const clprune_conv2d_desc
                 clprune__mul3(batch, conv->output.height, conv->output.width, y_rows),
         CLPRUNE_SIZE_OVERFLOW, "the pixels of %zu images of %zu x %zu overflow size_t", batch,
         image.height, image.width);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_extent clprune_conv2d_output(const clprune_conv2d_desc *desc, clprune_extent image)
@@ -78,9 +73,9 @@ clprune_extent clprune_conv2d_output(const clprune_conv2d_desc *desc, clprune_ex
     clprune_context *context = NULL;
     clprune__conv conv;
     size_t x_rows, y_rows;
-    REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
-    TRY(check_desc(context, desc));
-    TRY(settle(context, desc, 1, image, &conv, &x_rows, &y_rows));
+    REQUIRE_DONE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
+    TRY_DONE(check_desc(context, desc));
+    TRY_DONE(settle(context, desc, 1, image, &conv, &x_rows, &y_rows));
 done:
     return status == CLPRUNE_SUCCESS ? conv.output : (clprune_extent){0};
 }
@@ -89,7 +84,6 @@ clprune_status clprune_conv2d_create(
     clprune_context *context, const clprune_conv2d_desc *desc, clprune_conv2d **layer)
 {
     ENTER_CREATE(context, layer);
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_keep keep;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
@@ -104,8 +98,7 @@ clprune_status clprune_conv2d_create(
     made->desc.dilation = or_ones(desc->dilation);
     made->desc.keep = keep;
     *layer = made;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 void clprune_conv2d_destroy(clprune_conv2d *layer)
@@ -118,7 +111,6 @@ clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
     clprune_extent image, const char *name, clprune_saved **saved)
 {
     ENTER_CREATE(layer != NULL ? layer->context : NULL, saved);
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     size_t pixels;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
@@ -132,9 +124,7 @@ clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
         keep.grid_height = (unsigned)image.height;
         keep.grid_width = (unsigned)image.width;
     }
-    TRY(clprune__saved_create(context, name, &keep, batch, pixels, layer->desc.in, saved));
-done:
-    return status;
+    return clprune__saved_create(context, name, &keep, batch, pixels, layer->desc.in, saved);
 }
 
 clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clprune_extent image,
@@ -142,7 +132,6 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
     cl_event *event)
 {
     ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     clprune__conv conv;
     size_t x_rows, y_rows;
@@ -166,8 +155,7 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
         TRY(clprune__product_rows(context, x, w, b, y, NULL, event));
     else
         TRY(clprune__conv_forward(context, &conv, x, w, b, y, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clprune_extent image,
@@ -175,7 +163,6 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
     cl_event *event)
 {
     ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     clprune__conv conv;
     size_t x_rows, y_rows;
@@ -222,15 +209,13 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
         TRY(clprune__conv_dx(context, &conv, dx_beta, dy, w, dx, event));
     if (!want_db && !want_dw && !want_dx)
         TRY(clprune__empty_event(context, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Copies weights with the input channels moved behind the taps (`last`) or before them. */
 static clprune_status reorder(
     size_t out, size_t in, clprune_extent kernel, const float *from, float *to, bool last)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = NULL;
     size_t taps, all;
     REQUIRE(from != NULL && to != NULL, CLPRUNE_INVALID_ARGUMENT, "weights or oihw is NULL");
@@ -244,8 +229,7 @@ static clprune_status reorder(
                 const size_t before = (o * in + c) * taps + t, behind = (o * taps + t) * in + c;
                 to[last ? behind : before] = from[last ? before : behind];
             }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_conv2d_weights_from_oihw(

@@ -24,7 +24,6 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
     cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t batch = logits.rows, classes = logits.cols;
     const bool has_hit = !clprune__is_absent(hit);
     REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
@@ -44,16 +43,13 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
     clprune__arg_mat(&launch, logits);
     clprune__arg_mem(&launch, labels);
     ARG_MATS(&launch, log_p, loss, hit);
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, &plan, event);
 }
 
 clprune_status clprune_cross_entropy_backward(clprune_context *context, float smoothing,
     float scale, clprune_mat log_p, cl_mem labels, clprune_mat dlogits, cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t batch = log_p.rows, classes = log_p.cols;
     REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
         "smoothing is %g, expected a value in [0, 1)", (double)smoothing);
@@ -70,7 +66,5 @@ clprune_status clprune_cross_entropy_backward(clprune_context *context, float sm
     clprune__arg_mat(&launch, log_p);
     clprune__arg_mem(&launch, labels);
     clprune__arg_mat(&launch, dlogits);
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, &plan, event);
 }

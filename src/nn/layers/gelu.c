@@ -12,7 +12,6 @@ static const clprune__kernel_def gelu_backward_kernel = {"layers/gelu.cl", "gelu
 clprune_status clprune__gelu_forward(
     clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool bias = !clprune__is_absent(b);
     enum { B, H, G, ALL }; /* with a bias, h is an output */
     const clprune__operand operands[ALL] = {{"b", b, 1, h.cols, .optional = true},
@@ -21,9 +20,7 @@ clprune_status clprune__gelu_forward(
     clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
     clprune__define(&plan.defines, "BIAS", bias);
     const clprune_mat mats[ALL] = {bias ? b : h, h, g}; /* without a bias b is not touched */
-    TRY(clprune__rowwise_run(context, &gelu_forward_kernel, &plan, ALL, mats, event));
-done:
-    return status;
+    return clprune__rowwise_run(context, &gelu_forward_kernel, &plan, ALL, mats, event);
 }
 
 clprune_status clprune_gelu_forward(
@@ -37,7 +34,6 @@ clprune_status clprune_gelu_forward(
 static clprune_status backward(clprune_context *context, float beta, bool again, clprune_mat h,
     clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { H, DG, G, DH, DB, ALL };
@@ -58,8 +54,7 @@ static clprune_status backward(clprune_context *context, float beta, bool again,
         context, &gelu_backward_kernel, &plan, 5, mats, sums > 0 ? NULL : event));
     if (sums > 0)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__gelu_backward(clprune_context *context, float beta, clprune_mat h,

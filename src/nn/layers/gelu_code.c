@@ -15,7 +15,6 @@ static const clprune__kernel_def gelu_code_backward_kernel = {
 static clprune_status check_sizes(clprune_context *context, size_t rows, size_t cols, unsigned bits,
     clprune_gelu_code_sizes *sizes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_gelu_code_sizes found;
     size_t all;
     REQUIRE(sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "sizes is NULL");
@@ -28,8 +27,7 @@ static clprune_status check_sizes(clprune_context *context, size_t rows, size_t 
     REQUIRE(clprune__mul3(rows, found.cols, sizeof(float), &found.bytes), CLPRUNE_SIZE_OVERFLOW,
         "codes of %zu x %zu overflow size_t", rows, cols);
     *sizes = found;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_gelu_code_size_query(
@@ -41,7 +39,6 @@ clprune_status clprune_gelu_code_size_query(
 clprune_status clprune__gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
     clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool bias = !clprune__is_absent(b);
     clprune_gelu_code_sizes sizes;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -55,16 +52,13 @@ clprune_status clprune__gelu_code_forward(clprune_context *context, unsigned bit
     clprune__define(&plan.defines, "BITS", bits);
     clprune__define(&plan.defines, "BIAS", bias);
     const clprune_mat mats[ALL] = {bias ? b : h, h, g, codes}; /* without BIAS b is not touched */
-    TRY(clprune__rowwise_run(context, &gelu_code_forward_kernel, &plan, ALL, mats, event));
-done:
-    return status;
+    return clprune__rowwise_run(context, &gelu_code_forward_kernel, &plan, ALL, mats, event);
 }
 
 /* Forward: g = h * Phi(h), whose slope was kept as a code. */
 clprune_status clprune__gelu_code_backward(clprune_context *context, unsigned bits, float beta,
     clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const size_t rows = dg.rows, cols = dg.cols;
@@ -86,6 +80,5 @@ clprune_status clprune__gelu_code_backward(clprune_context *context, unsigned bi
         context, &gelu_code_backward_kernel, &plan, 4, mats, sums > 0 ? NULL : event));
     if (sums > 0)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

@@ -18,7 +18,6 @@ clprune_status clprune_linear_create(
     clprune_context *context, const clprune_linear_desc *desc, clprune_linear **layer)
 {
     ENTER_CREATE(context, layer);
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_keep keep;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
@@ -33,8 +32,7 @@ clprune_status clprune_linear_create(
     made->desc = *desc;
     made->desc.keep = keep;
     *layer = made;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 void clprune_linear_destroy(clprune_linear *layer)
@@ -71,7 +69,6 @@ typedef struct sample_sizes {
 static clprune_status size_samples(
     const clprune_linear *layer, size_t batch, const char *name, clprune_mat mat, sample_sizes *s)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer->context;
     const clprune_linear_desc *desc = &layer->desc;
     size_t rows;
@@ -85,15 +82,13 @@ static clprune_status size_samples(
             CLPRUNE_SIZE_OVERFLOW, "the rows of %zu samples overflow size_t", batch);
         *s = (sample_sizes){desc->in, mat.cols, desc->out, mat.cols};
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clprune_mat x,
     clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved, cl_event *event)
 {
     ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     SCRATCH_SCOPE(context);
     sample_sizes s;
@@ -125,8 +120,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
         else
             TRY(clprune__empty_event(context, event));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* dx_n = w^T * dy_n */
@@ -146,7 +140,6 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
     cl_event *event)
 {
     ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     sample_sizes s;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
@@ -190,6 +183,5 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
         TRY(back_through_rows(layer, batch, dx_beta, dy, w, dx, event));
     if (!want_db && !want_dw && !want_dx)
         TRY(clprune__empty_event(context, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

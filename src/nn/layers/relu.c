@@ -13,15 +13,13 @@ static const clprune__kernel_def relu_backward_kernel = {"layers/relu.cl", "relu
 static clprune_status mask_sizes(
     clprune_context *context, size_t rows, size_t cols, clprune_relu_mask_sizes *sizes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "sizes is NULL");
     clprune_relu_mask_sizes found = {.cols = clprune__ceil_div(cols, 32)};
     *sizes = (clprune_relu_mask_sizes){0};
     REQUIRE(clprune__mul3(rows, found.cols, sizeof(cl_uint), &found.bytes), CLPRUNE_SIZE_OVERFLOW,
         "a mask of %zu x %zu overflows size_t", rows, cols);
     *sizes = found;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_relu_mask_size_query(
@@ -41,7 +39,6 @@ static clprune__rowwise plan_bytes(
 clprune_status clprune__relu_forward(clprune_context *context, clprune_mat x, clprune_mat b,
     clprune_mat y, clprune_mat mask, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool bias = !clprune__is_absent(b), keep = !clprune__is_absent(mask);
     clprune_relu_mask_sizes sizes;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -55,16 +52,13 @@ clprune_status clprune__relu_forward(clprune_context *context, clprune_mat x, cl
     clprune__define(&plan.defines, "BIAS", bias);
     clprune__define(&plan.defines, "KEEP", keep);
     const clprune_mat mats[ALL] = {bias ? b : x, x, y, keep ? mask : y}; /* else not touched */
-    TRY(clprune__rowwise_run(context, &relu_forward_kernel, &plan, ALL, mats, event));
-done:
-    return status;
+    return clprune__rowwise_run(context, &relu_forward_kernel, &plan, ALL, mats, event);
 }
 
 /* Forward: y = max(x, 0). */
 clprune_status clprune__relu_backward(clprune_context *context, float beta, clprune_mat dy,
     clprune_mat mask, clprune_mat dx, clprune_mat db, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_relu_mask_sizes sizes;
     SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -85,6 +79,5 @@ clprune_status clprune__relu_backward(clprune_context *context, float beta, clpr
         context, &relu_backward_kernel, &plan, ALL, mats, sums > 0 ? NULL : event));
     if (sums > 0)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

@@ -20,7 +20,6 @@ static const clprune__kernel_def row_sum_kernel = {"layers/row_sum.cl", "row_sum
 static clprune_status finish(clprune_context *context, float beta, size_t groups, size_t step,
     clprune_mat partial, clprune_mat sum, const clprune_mat *second, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t width = clprune__vector_width(context);
     size_t local = clprune__group_size(context, 128);
     const size_t lanes = clprune__min(FINAL_LANES, local);
@@ -43,29 +42,24 @@ static clprune_status finish(clprune_context *context, float beta, size_t groups
     if (second != NULL)
         clprune__arg_mat(&launch, *second);
     clprune__arg_mat(&launch, sum);
-    TRY(clprune__launch_enqueue(&launch, 2, global, locals, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 2, global, locals, event);
 }
 
 clprune_status clprune__column_sums_final(clprune_context *context, float beta, size_t groups,
     clprune_mat partial, size_t count, const clprune_mat *sums, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     for (size_t i = 0, made; i < count; i += made, partial.offset += made * partial.ld) {
         const bool pair = i + 1 < count && sums[i].cols == sums[i + 1].cols;
         made = pair ? 2 : 1;
         TRY(finish(context, beta, groups, count, partial, sums[i], pair ? &sums[i + 1] : NULL,
             i + made == count ? event : NULL));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__column_sum(
     clprune_context *context, float beta, clprune_mat x, clprune_mat sum, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     TRY(clprune__check_mat(context, "x", x, x.rows, x.cols));
@@ -74,7 +68,7 @@ clprune_status clprune__column_sum(
     const clprune__rowwise plan = clprune__sums_plan(context, x.rows, x.cols, 1, CLPRUNE__STRIP, 0);
     if (plan.groups == 0) {
         TRY(finish(context, beta, 0, 1, sum, sum, NULL, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     /* With one group, its partial sums are the result. */
     const bool two_stages = plan.groups > 1 || beta != 0.0f;
@@ -86,36 +80,29 @@ clprune_status clprune__column_sum(
         context, &column_sum_partial_kernel, &plan, 2, mats, two_stages ? NULL : event));
     if (two_stages)
         TRY(finish(context, beta, plan.groups, 1, partial, sum, NULL, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__row_sums(
     clprune_context *context, clprune_mat x, size_t tokens, clprune_mat *sums)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     *sums = (clprune_mat){.cols = tokens, .ld = tokens};
     if (x.rows > 0 && x.cols > 0)
         TRY(clprune__scratch_mat(context, x.rows / tokens, tokens, sums));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* sum[0][r] = sum_c x[r][c] */
 static clprune_status row_sum(clprune_context *context, clprune_mat x, clprune_mat sum)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__rowwise plan = clprune__team_plan(context, x.rows, x.cols);
     const clprune_mat mats[] = {x, sum};
-    TRY(clprune__rowwise_run(context, &row_sum_kernel, &plan, 2, mats, NULL));
-done:
-    return status;
+    return clprune__rowwise_run(context, &row_sum_kernel, &plan, 2, mats, NULL);
 }
 
 clprune_status clprune__token_bias_grad(clprune_context *context, float beta, size_t batch,
     size_t tokens, clprune_mat dy, clprune_mat db, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     size_t rows;
@@ -129,7 +116,5 @@ clprune_status clprune__token_bias_grad(clprune_context *context, float beta, si
     TRY(clprune__row_sums(context, dy, tokens, &sums));
     if (sums.rows > 0)
         TRY(row_sum(context, dy, sums));
-    TRY(clprune__column_sum(context, beta, sums, db, event));
-done:
-    return status;
+    return clprune__column_sum(context, beta, sums, db, event);
 }

@@ -16,7 +16,6 @@ static const clprune__kernel_def token_mix_backward_kernel = {
 static clprune_status check(clprune_context *context, size_t batch, clprune_mat x,
     const clprune_token_mix *p, clprune_mat dx, clprune_mat work, const clprune_token_mix *dp)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     enum { INPUTS = 6, ALL = 13 };
     size_t rows;
     const size_t tokens = p->w.rows, cols = x.cols;
@@ -27,21 +26,16 @@ static clprune_status check(clprune_context *context, size_t batch, clprune_mat 
         {"ls", p->ls, 1, cols}, {"dx", dx, rows, cols}, {"work", work, rows, cols},
         {"dalpha", dp->alpha, 1, cols}, {"dbeta", dp->beta, 1, cols}, {"dw", dp->w, tokens, tokens},
         {"db", dp->b, 1, tokens}, {"dls", dp->ls, 1, cols}};
-    TRY(clprune__check_operands(context, part, INPUTS, ALL));
-done:
-    return status;
+    return clprune__check_operands(context, part, INPUTS, ALL);
 }
 
 /* m = ls * (alpha * x + beta) */
 static clprune_status scaled_input(
     clprune_context *context, clprune_mat x, const clprune_token_mix *params, clprune_mat m)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     const clprune_mat mats[] = {x, params->alpha, params->beta, params->ls, m};
-    TRY(clprune__rowwise_run(context, &token_mix_input_kernel, &plan, 5, mats, NULL));
-done:
-    return status;
+    return clprune__rowwise_run(context, &token_mix_input_kernel, &plan, 5, mats, NULL);
 }
 
 /* u_n = w^T * dy_n */
@@ -62,7 +56,6 @@ static clprune_status finish(clprune_context *context, float beta, clprune_mat x
     const clprune_token_mix *p, clprune_mat u, clprune_mat dx, const clprune_token_mix *dp,
     cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     const clprune__rowwise plan =
         clprune__sums_plan(context, x.rows, x.cols, 3, CLPRUNE__STRIP, CLPRUNE__STRIP);
@@ -76,9 +69,7 @@ static clprune_status finish(clprune_context *context, float beta, clprune_mat x
     TRY(clprune__rowwise_end(&launch, &plan, NULL));
     TRY(clprune__column_sum(context, beta, row_sums, dp->b, NULL));
     const clprune_mat sums[3] = {dp->ls, dp->alpha, dp->beta};
-    TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 3, sums, event));
-done:
-    return status;
+    return clprune__column_sums_final(context, beta, plan.groups, partial, 3, sums, event);
 }
 
 /* Forward: y_n = x_n + ls * (w * n_n + b^T * 1), n = alpha * x + beta. `work` holds ls * n, then u.
@@ -88,7 +79,6 @@ clprune_status clprune_token_mix_backward(clprune_context *context, size_t batch
     const clprune_token_mix *grads, cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(params != NULL && grads != NULL, CLPRUNE_INVALID_ARGUMENT, "params or grads is NULL");
     TRY(clprune__check_reserved(context, "params", params->reserved, sizeof params->reserved));
     TRY(clprune__check_reserved(context, "grads", grads->reserved, sizeof grads->reserved));
@@ -96,7 +86,5 @@ clprune_status clprune_token_mix_backward(clprune_context *context, size_t batch
     TRY(scaled_input(context, x, params, work));
     TRY(clprune__gemm_sum_nt(context, batch, beta, dx, work, NULL, grads->w, NULL));
     TRY(back_through_tokens(context, batch, dx, params->w, work));
-    TRY(finish(context, beta, x, params, work, dx, grads, event));
-done:
-    return status;
+    return finish(context, beta, x, params, work, dx, grads, event);
 }

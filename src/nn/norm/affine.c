@@ -12,16 +12,13 @@ clprune_status clprune_affine_forward(clprune_context *context, clprune_mat x, c
     clprune_mat beta, clprune_mat y, cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     enum { X, ALPHA, BETA, Y, ALL };
     const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"alpha", alpha, 1, x.cols},
         {"beta", beta, 1, x.cols}, {"y", y, x.rows, x.cols, .in_place = 1u << X}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     const clprune_mat mats[] = {x, alpha, beta, y};
-    TRY(clprune__rowwise_run(context, &affine_forward_kernel, &plan, ALL, mats, event));
-done:
-    return status;
+    return clprune__rowwise_run(context, &affine_forward_kernel, &plan, ALL, mats, event);
 }
 
 /* Forward: y = alpha * x + beta. */
@@ -30,7 +27,6 @@ clprune_status clprune_affine_backward(clprune_context *context, float beta, flo
     cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
     enum { IN_X, ALPHA, DY, DX, DALPHA, DBETA, ALL };
@@ -49,7 +45,5 @@ clprune_status clprune_affine_backward(clprune_context *context, float beta, flo
     ARG_MATS(&launch, x, alpha, dy, dx, partial);
     TRY(clprune__rowwise_end(&launch, &plan, NULL));
     const clprune_mat sums[2] = {grads->alpha, grads->beta};
-    TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 2, sums, event));
-done:
-    return status;
+    return clprune__column_sums_final(context, beta, plan.groups, partial, 2, sums, event);
 }

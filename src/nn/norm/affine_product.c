@@ -24,14 +24,11 @@ clprune_status clprune_affine_centre(
     clprune_context *context, clprune_mat centre, clprune_mat x, cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__operand operands[2] = {{"centre", centre, 1, x.cols}, {"x", x, x.rows, x.cols}};
     TRY(clprune__check_operands(context, operands, 1, 2));
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     const clprune_mat mats[] = {centre, x};
-    TRY(clprune__rowwise_run(context, &affine_centre_kernel, &plan, 2, mats, event));
-done:
-    return status;
+    return clprune__rowwise_run(context, &affine_centre_kernel, &plan, 2, mats, event);
 }
 
 /* Forward: h = (alpha * x + beta) * w^T. */
@@ -40,7 +37,6 @@ clprune_status clprune_affine_backward_product(clprune_context *context, float o
     clprune_mat dw, const clprune_affine *grads, cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     REQUIRE(params != NULL, CLPRUNE_INVALID_ARGUMENT, "params is NULL");
     REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
@@ -56,7 +52,5 @@ clprune_status clprune_affine_backward_product(clprune_context *context, float o
     const clprune_mat mats[] = {w, params->alpha, params->beta, centre, sums, dw, partial},
                       made[2] = {grads->alpha, grads->beta};
     TRY(clprune__rowwise_run(context, &affine_product_kernel, &plan, 7, mats, NULL));
-    TRY(clprune__column_sums_final(context, old_sums, plan.groups, partial, 2, made, event));
-done:
-    return status;
+    return clprune__column_sums_final(context, old_sums, plan.groups, partial, 2, made, event);
 }

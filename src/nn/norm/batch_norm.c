@@ -27,22 +27,19 @@ static const clprune__kernel_def backward_input_kernel = {
 static clprune_status no_rows(
     clprune_context *context, size_t rows_before, clprune_mat mean, clprune_mat m2, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     if (rows_before == 0) {
         TRY(clprune__mat_fill(context, 0.0f, mean, NULL));
         TRY(clprune__mat_fill(context, 0.0f, m2, event));
     } else {
         TRY(clprune__empty_event(context, event));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* The second stage; the arguments are checked. */
 static clprune_status merge(clprune_context *context, size_t rows_before, size_t rows,
     size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t width = clprune__vector_width(context);
     size_t local;
     /* Few lanes, so that a group has many slices to share the partial moments. */
@@ -58,25 +55,20 @@ static clprune_status merge(clprune_context *context, size_t rows_before, size_t
     clprune__arg_uint(&launch, (uint32_t)lanes);
     clprune__arg_ulong(&launch, rows_before);
     ARG_MATS(&launch, partial, mean, m2);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }
 
 static clprune_status check_count(clprune_context *context, size_t rows_before, size_t rows)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t all;
     REQUIRE(clprune__add(rows_before, rows, &all), CLPRUNE_SIZE_OVERFLOW,
         "%zu rows before and %zu rows overflow size_t", rows_before, rows);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__batch_norm_merge(clprune_context *context, size_t rows_before, size_t rows,
     size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(group_rows > 0, CLPRUNE_INVALID_ARGUMENT, "group_rows is 0, expected at least 1");
     TRY(check_count(context, rows_before, rows));
@@ -92,15 +84,13 @@ clprune_status clprune__batch_norm_merge(clprune_context *context, size_t rows_b
     else
         TRY(merge(context, rows_before, rows, clprune__min(group_rows, rows), partial, mean, m2,
             event)); /* the kernel adds them */
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_before,
     clprune_mat x, clprune_mat mean, clprune_mat m2, cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     enum { X, MEAN, M2, ALL };
     const clprune__operand operands[ALL] = {
@@ -109,7 +99,7 @@ clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_
     TRY(check_count(context, rows_before, x.rows));
     if (x.rows == 0) {
         TRY(no_rows(context, rows_before, mean, m2, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     const clprune__rowwise plan =
         clprune__lanes_plan(context, x.rows, x.cols, 2, clprune__vector_width(context));
@@ -117,10 +107,8 @@ clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_
     TRY(clprune__scratch_mat(context, 2 * plan.groups, x.cols, &partial));
     const clprune_mat mats[] = {x, partial};
     TRY(clprune__rowwise_run(context, &partial_kernel, &plan, 2, mats, NULL));
-    TRY(clprune__batch_norm_merge(
-        context, rows_before, x.rows, plan.group_rows, partial, mean, m2, event));
-done:
-    return status;
+    return clprune__batch_norm_merge(
+        context, rows_before, x.rows, plan.group_rows, partial, mean, m2, event);
 }
 
 /* Computes inv and, if given, the running statistics; the arguments are checked. */
@@ -128,7 +116,6 @@ static clprune_status finish(clprune_context *context, size_t rows, float eps, f
     clprune_mat mean, clprune_mat m2, clprune_mat inv, clprune_mat running_mean,
     clprune_mat running_var, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool running = !clprune__is_absent(running_mean);
     clprune__rowwise plan = clprune__rowwise_plan(context, 1, inv.cols);
     clprune__define(&plan.defines, "RUNNING", running);
@@ -138,9 +125,7 @@ static clprune_status finish(clprune_context *context, size_t rows, float eps, f
     ARG_MATS(&launch, mean, m2, inv);
     clprune__arg_mat(&launch, running ? running_mean : inv); /* else not touched */
     clprune__arg_mat(&launch, running ? running_var : inv);
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, &plan, event);
 }
 
 clprune_status clprune_batch_norm_statistics(clprune_context *context, size_t rows, float eps,
@@ -148,7 +133,6 @@ clprune_status clprune_batch_norm_statistics(clprune_context *context, size_t ro
     cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(eps > 0.0f, CLPRUNE_INVALID_ARGUMENT, "eps is %g, expected above 0", (double)eps);
     const clprune_batch_norm_running none = {0}, *const r = running != NULL ? running : &none;
     const float momentum = r->momentum;
@@ -162,25 +146,20 @@ clprune_status clprune_batch_norm_statistics(clprune_context *context, size_t ro
     TRY(clprune__check_operands(context, operands, INV, ALL));
     REQUIRE(running == NULL || rows > 1, CLPRUNE_INVALID_ARGUMENT,
         "rows is %zu, expected at least 2 for running->var", rows);
-    TRY(finish(context, rows, eps, momentum, mean, m2, inv, r->mean, r->var, event));
-done:
-    return status;
+    return finish(context, rows, eps, momentum, mean, m2, inv, r->mean, r->var, event);
 }
 
 clprune_status clprune_batch_norm_inverse(
     clprune_context *context, float eps, clprune_mat var, clprune_mat inv, cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_mat none = CLPRUNE_NO_MAT;
     REQUIRE(eps > 0.0f, CLPRUNE_INVALID_ARGUMENT, "eps is %g, expected above 0", (double)eps);
     enum { VAR, INV, ALL };
     const clprune__operand operands[ALL] = {
         {"var", var, 1, var.cols}, {"inv", inv, 1, var.cols, .in_place = 1u << VAR}};
     TRY(clprune__check_operands(context, operands, INV, ALL));
-    TRY(finish(context, 1, eps, 0.0f, var, var, inv, none, none, event));
-done:
-    return status;
+    return finish(context, 1, eps, 0.0f, var, var, inv, none, none, event);
 }
 
 /* ---- passes ---- */
@@ -198,7 +177,6 @@ typedef struct pass {
 static clprune_status pass_begin(
     clprune_context *context, const clprune_batch_norm_in *in, bool forward, pass *p)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_batch_norm *bn = in->bn;
     const bool relu = in->relu;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -220,8 +198,7 @@ static clprune_status pass_begin(
         "mask is given without relu, expected CLPRUNE_NO_MAT");
     REQUIRE(forward || !p->residual || (relu && !p->masked), CLPRUNE_INVALID_ARGUMENT,
         "residual is given, but only relu without a mask reads it; expected CLPRUNE_NO_MAT");
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* The defines of ReLU and residual in the backward passes. GATE: 0 no ReLU, 1 from the mask, 2
@@ -246,7 +223,6 @@ static clprune_status forward(clprune_context *context, const clprune_batch_norm
     bool gated, clprune_mat x, clprune_mat residual, clprune_mat y, clprune_mat mask,
     cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     enum { Y = OWN, KEPT, ALL };
     pass p;
     const clprune_batch_norm_in in = {bn, relu, x, x, mask, residual};
@@ -273,9 +249,7 @@ static clprune_status forward(clprune_context *context, const clprune_batch_norm
     set_inputs(&launch, &p);
     clprune__arg_mat(&launch, y);
     clprune__arg_mat(&launch, p.masked ? mask : y); /* else not touched */
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, &plan, event);
 }
 
 clprune_status clprune_batch_norm_forward(clprune_context *context, const clprune_batch_norm *bn,
@@ -291,12 +265,9 @@ clprune_status clprune_batch_norm_forward_gated(clprune_context *context,
     clprune_mat y, cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(!clprune__is_absent(mask) || x.cols == 0, CLPRUNE_INVALID_ARGUMENT,
         "mask is CLPRUNE_NO_MAT, expected the mask of a forward pass");
-    TRY(forward(context, bn, true, true, x, residual, y, mask, event));
-done:
-    return status;
+    return forward(context, bn, true, true, x, residual, y, mask, event);
 }
 
 /* Forward: y = relu(gamma * xhat + beta + residual), so with dz the gradient of what relu gets,
@@ -306,7 +277,6 @@ clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float 
     clprune_mat dgamma, clprune_mat dbeta, cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     enum { DZ = OWN, SUMS, DGAMMA, DBETA, ALL };
     pass p;
@@ -342,8 +312,7 @@ clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float 
         context, sums_beta, plan.groups, partial, 2, out, gradients ? NULL : event));
     if (gradients)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 2, grads, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Forward: y = relu(gamma * xhat + beta + residual), xhat = (x - mean(x)) * inv(x). */
@@ -351,7 +320,6 @@ clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_
     const clprune_batch_norm_in *in, clprune_mat sums, clprune_mat dx, cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     enum { SUMS = OWN, DX, ALL };
     pass p;
     REQUIRE(in != NULL, CLPRUNE_INVALID_ARGUMENT, "in is NULL");
@@ -373,7 +341,5 @@ clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_
     clprune__arg_mat(&launch, dy);
     clprune__arg_mat(&launch, p.masked ? in->mask : dy); /* else not touched */
     ARG_MATS(&launch, sums, dx);
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, &plan, event);
 }

@@ -12,7 +12,6 @@ clprune_status clprune_batch_norm_backward_product(clprune_context *context, siz
     clprune_mat dgamma, cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(bn != NULL, CLPRUNE_INVALID_ARGUMENT, "bn is NULL");
     enum { INPUTS = 7, ALL = 9 };
     REQUIRE(in != NULL, CLPRUNE_INVALID_ARGUMENT, "in is NULL");
@@ -30,7 +29,5 @@ clprune_status clprune_batch_norm_backward_product(clprune_context *context, siz
     ARG_FLOATS(&launch, rows > 0 ? 1 / (float)rows : 0.0f, beta);
     for (size_t i = 0; i < ALL; i++)
         clprune__arg_mat(&launch, operands[i].mat);
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, &plan, event);
 }

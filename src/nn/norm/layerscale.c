@@ -14,22 +14,18 @@ clprune_status clprune_layerscale_forward(clprune_context *context, clprune_mat 
     clprune_mat ls, clprune_mat y, cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     enum { X, T, LS, Y, ALL };
     const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"t", t, x.rows, x.cols},
         {"ls", ls, 1, x.cols}, {"y", y, x.rows, x.cols, .in_place = 1u << X | 1u << T}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     const clprune_mat mats[ALL] = {x, t, ls, y};
-    TRY(clprune__rowwise_run(context, &layerscale_forward_kernel, &plan, ALL, mats, event));
-done:
-    return status;
+    return clprune__rowwise_run(context, &layerscale_forward_kernel, &plan, ALL, mats, event);
 }
 
 static clprune_status check_backward(clprune_context *context, clprune_mat t, clprune_mat ls,
     clprune_mat dy, clprune_mat dt, const clprune_layerscale_grads *grads)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     enum { T, LS, DY, DT, DLS, DB, DB_TOKENS, ALL };
     const size_t rows = t.rows, cols = t.cols, tokens = grads->db_tokens.cols;
     const bool rest = !clprune__is_absent(grads->db_tokens) && (tokens == 0 || rows % tokens != 0);
@@ -40,8 +36,7 @@ static clprune_status check_backward(clprune_context *context, clprune_mat t, cl
     TRY(clprune__check_operands(context, operands, DT, ALL));
     REQUIRE(!rest, CLPRUNE_INVALID_SIZE,
         "db_tokens has %zu columns, expected a divisor of the %zu rows of t", tokens, rows);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Forward: y = x + ls * t, t = x * w^T + 1 * b or, for each sample, w * x + b^T * 1. */
@@ -50,7 +45,6 @@ clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
     cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
     TRY(check_backward(context, t, ls, dy, dt, grads));
@@ -68,7 +62,5 @@ clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
     TRY(clprune__rowwise_run(context, &layerscale_backward_kernel, &plan, 6, mats, NULL));
     if (tokens)
         TRY(clprune__column_sum(context, beta, row_sums, db_tokens, NULL));
-    TRY(clprune__column_sums_final(context, beta, plan.groups, partial, sums, made, event));
-done:
-    return status;
+    return clprune__column_sums_final(context, beta, plan.groups, partial, sums, made, event);
 }

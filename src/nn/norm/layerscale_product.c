@@ -23,7 +23,6 @@ clprune_status clprune_layerscale_backward_product(clprune_context *context, flo
     cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     enum { INPUTS = 3, ALL = 6 };
     const clprune__operand operands[ALL] = {{"w", w, w.rows, w.cols}, {"b", b, 1, w.rows},
         {"ls", ls, 1, w.rows}, {"dls", dls, 1, w.rows}, {"dw", dw, w.rows, w.cols},
@@ -35,7 +34,5 @@ clprune_status clprune_layerscale_backward_product(clprune_context *context, flo
     clprune__arg_float(&launch, beta);
     for (size_t i = 0; i < ALL; i++)
         clprune__arg_mat(&launch, operands[i].mat);
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, &plan, event);
 }

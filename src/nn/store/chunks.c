@@ -9,14 +9,11 @@
 clprune_status clprune__chunks_begin(clprune_context *context, size_t rows, size_t cols,
     clprune__range range, clprune__chunks *chunks)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t most = CHUNK_BYTES / sizeof(float) / clprune__max(rows * cols, 1);
     const size_t step = clprune__min(range.count, clprune__max(most, 1));
     *chunks =
         (clprune__chunks){.range = {range.first, 0}, .all = range, .step = step, .rows = rows};
-    TRY(clprune__scratch_mat(context, step * rows, cols, &chunks->scratch));
-done:
-    return status;
+    return clprune__scratch_mat(context, step * rows, cols, &chunks->scratch);
 }
 
 bool clprune__chunks_next(clprune__chunks *chunks)

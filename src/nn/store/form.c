@@ -19,7 +19,6 @@ const char *clprune_form_name(clprune_form form)
 clprune_status clprune__keep_settle(
     clprune_context *context, const clprune_keep *keep, clprune_keep *settled)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(keep != NULL, CLPRUNE_INVALID_ARGUMENT, "keep is NULL");
     const clprune__form *form = clprune__form_of(keep->form);
     REQUIRE(form != NULL, CLPRUNE_INVALID_ARGUMENT,
@@ -28,18 +27,15 @@ clprune_status clprune__keep_settle(
     *settled = *keep;
     if (form->settle != NULL)
         TRY(form->settle(context, settled));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__form *form = clprune__form_of(keep->form);
     REQUIRE(form->packing == NULL, CLPRUNE_INVALID_ARGUMENT,
         "form is %s, which does not restore a layer's input; it is for activations "
         "(clprune/activation.h)",
         form->name);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

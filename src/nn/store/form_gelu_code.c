@@ -6,11 +6,9 @@
 
 static clprune_status settle(clprune_context *context, clprune_keep *keep)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(keep->bits == 2 || keep->bits == 4 || keep->bits == 8, CLPRUNE_INVALID_ARGUMENT,
         "bits is %u, expected 2, 4 or 8", keep->bits);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status sizes(size_t rows, size_t cols, unsigned bits, size_t *words, size_t *bytes)

@@ -17,12 +17,10 @@ static clprune_mat means(const clprune__kept *kept, clprune__range range)
 static clprune_status sizes(
     clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *found)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(clprune__mul3(kept->batch, kept->cols, sizeof(float), &found->values_bytes),
         CLPRUNE_SIZE_OVERFLOW, "%zu means of %zu overflow size_t", kept->batch, kept->cols);
     found->bytes = found->values_bytes;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status store(clprune_context *context, const clprune__kept *kept,
@@ -46,15 +44,12 @@ static clprune_status product(clprune_context *context, const clprune__kept *kep
 {
     if (nt)
         return clprune__restored_product(context, kept, range, nt, beta, dy, dw, event);
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     clprune_mat sums;
     TRY(clprune__scratch_mat(context, range.count, dy.cols, &sums));
     TRY(clprune__token_sum(context, range.count, kept->rows, 1.0f, dy, sums, NULL));
-    TRY(clprune__gemm_single(
-        context, true, false, 1.0f, beta, sums, means(kept, range), dw, event));
-done:
-    return status;
+    return clprune__gemm_single(
+        context, true, false, 1.0f, beta, sums, means(kept, range), dw, event);
 }
 
 const clprune__form clprune__form_mean = {

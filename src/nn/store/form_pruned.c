@@ -11,7 +11,6 @@
 
 static clprune_status settle(clprune_context *context, clprune_keep *keep)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(keep->sparsity >= 0.0f && keep->sparsity <= 1.0f, CLPRUNE_INVALID_ARGUMENT,
         "sparsity is %g, expected 0 to 1", (double)keep->sparsity);
     REQUIRE((keep->block.rows == 0) == (keep->block.cols == 0), CLPRUNE_INVALID_ARGUMENT,
@@ -33,8 +32,7 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
         TRY(clprune__check_cells(context, keep));
     else
         keep->cell = keep->grid_height = keep->grid_width = 0;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Blocks of a sample. A product that wraps is refused by clprune__check_bsr_desc. */
@@ -53,16 +51,14 @@ static bool is_centred(const clprune__kept *kept)
  * centre. */
 static clprune_status mean_bytes(clprune_context *context, const clprune__kept *kept, size_t *bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     *bytes = 0;
     if (!is_centred(kept))
-        goto done;
+        return CLPRUNE_SUCCESS;
     TRY(clprune__kept_cells_bytes(context, kept, bytes));
     REQUIRE(clprune__add(*bytes, CLPRUNE_SAVED_ALIGN - 1, bytes), CLPRUNE_SIZE_OVERFLOW,
         "the means of %zu samples overflow size_t", kept->batch);
     *bytes -= *bytes % CLPRUNE_SAVED_ALIGN;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Places a part of `size` bytes at *end and moves *end behind it, to a multiple of 4; false on
@@ -76,7 +72,6 @@ static bool place(size_t size, size_t *at, size_t *end)
 clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept *kept,
     clprune_bsr *bsr, clprune_saved_sizes *sizes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_keep *keep = &kept->keep;
     clprune_bsr_sizes parts;
     clprune_bsr made = {.desc = {kept->batch, kept->rows, kept->cols, keep->block,
@@ -99,8 +94,7 @@ clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept
     sizes->index_bytes = parts.crow_bytes + parts.col_bytes + parts.bitmap_bytes;
     sizes->bytes = end - kept->offset;
     *bsr = made;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status sizes(
@@ -114,19 +108,16 @@ static clprune_status sizes(
 static clprune_status samples(
     clprune_context *context, const clprune__kept *kept, clprune__range range, clprune_bsr *bsr)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved_sizes unused;
     TRY(clprune__pruned_bsr(context, kept, bsr, &unused));
     *bsr = clprune_bsr_samples(bsr, range.first, range.count);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Stores the means of the cells, then the blocks of x - mean, some samples at a time. */
 static clprune_status store_around_cells(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune_mat x, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     const clprune__pool_grid grid = clprune__kept_grid(kept);
     const clprune_mat means = clprune__kept_cells(kept, range);
@@ -142,35 +133,30 @@ static clprune_status store_around_cells(clprune_context *context, const clprune
         TRY(clprune__prune(context, kept->keep.norm, kept->keep.criterion, kept->seed,
             (clprune__region){0}, chunks.room, NULL, &bsr, chunks.last ? event : NULL));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status store(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool centred = kept->keep.centre == CLPRUNE_CENTRE_SAMPLE;
     clprune_bsr bsr;
     if (kept->keep.centre == CLPRUNE_CENTRE_CELLS) {
         TRY(store_around_cells(context, kept, range, x, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     const clprune_mat means = centred ? clprune__kept_cells(kept, range) : CLPRUNE_NO_MAT;
     if (centred && kept->rows > 0)
         TRY(clprune__token_sum(
             context, range.count, kept->rows, 1 / (float)kept->rows, x, means, NULL));
     TRY(samples(context, kept, range, &bsr));
-    TRY(clprune__prune(context, kept->keep.norm, kept->keep.criterion, kept->seed, scores, x,
-        centred ? &means : NULL, &bsr, event));
-done:
-    return status;
+    return clprune__prune(context, kept->keep.norm, kept->keep.criterion, kept->seed, scores, x,
+        centred ? &means : NULL, &bsr, event);
 }
 
 static clprune_status restore(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune_mat x, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
     TRY(clprune__bsr_unpack(context, &bsr, x, is_centred(kept) ? NULL : event));
@@ -179,15 +165,13 @@ static clprune_status restore(clprune_context *context, const clprune__kept *kep
         TRY(clprune__pool_shift(
             context, &grid, range.count, 1.0f, clprune__kept_cells(kept, range), x, x, event));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* x = mean + blocks, so the product is the sum of the products of both. */
 static clprune_status product(clprune_context *context, const clprune__kept *kept,
     clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
     if (is_centred(kept)) {
@@ -196,16 +180,13 @@ static clprune_status product(clprune_context *context, const clprune__kept *kep
             context, &grid, range.count, beta, dy, clprune__kept_cells(kept, range), dw, NULL));
         beta = 1.0f;
     }
-    TRY((nt ? clprune__bspmm_nt : clprune__bspmm_tn)(context, 1.0f, beta, dy, &bsr, dw, event));
-done:
-    return status;
+    return (nt ? clprune__bspmm_nt : clprune__bspmm_tn)(context, 1.0f, beta, dy, &bsr, dw, event);
 }
 
 static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
     clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
     cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
     const bool centred = is_centred(kept), cells = kept->keep.centre == CLPRUNE_CENTRE_CELLS;
@@ -213,7 +194,7 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
         cells ? clprune__kept_conv_pools(context, kept, conv) : clprune__conv_sums_taps(conv);
     if (!clprune__conv_prunes(context, conv, &bsr) || (centred && !takes_means)) {
         TRY(clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     const clprune_mat means = centred ? clprune__kept_cells(kept, range) : CLPRUNE_NO_MAT;
     if (cells) {
@@ -221,10 +202,8 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
             context, conv, clprune__kept_grid(kept).cell, beta, means, dy, dw, NULL));
         beta = 1.0f;
     }
-    TRY(clprune__conv_dw_pruned(
-        context, conv, beta, &bsr, centred && !cells ? &means : NULL, dy, dw, event));
-done:
-    return status;
+    return clprune__conv_dw_pruned(
+        context, conv, beta, &bsr, centred && !cells ? &means : NULL, dy, dw, event);
 }
 
 /* Scores of blocks of one row, which a product reads as a whole. None if all or no blocks are kept,
@@ -233,19 +212,17 @@ done:
 static clprune_status scores(
     clprune_context *context, const clprune__kept *kept, size_t batch, clprune__gemm_scores *wanted)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_block block = kept->keep.block;
     const size_t blocks = blocks_of(kept);
     const size_t keep = clprune_keep_count(blocks, kept->keep.sparsity);
     *wanted = (clprune__gemm_scores){.width = block.cols, .norm = kept->keep.norm};
     if (is_centred(kept) || !clprune__criterion_of(kept->keep.criterion)->norms ||
         block.rows != 1 || keep == 0 || keep == blocks)
-        goto done;
+        return CLPRUNE_SUCCESS;
     clprune_mat floats;
     TRY(clprune__scratch_mat(context, batch, blocks, &floats));
     wanted->to = (clprune__region){floats.buffer, floats.offset};
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 const clprune__form clprune__form_pruned = {.name = "pruned",

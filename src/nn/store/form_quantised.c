@@ -14,7 +14,6 @@ static clprune__quantised_desc describe(const clprune__kept *kept)
 
 static clprune_status settle(clprune_context *context, clprune_keep *keep)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE((unsigned)keep->rounding <= CLPRUNE_ROUNDING_NEAREST, CLPRUNE_INVALID_ARGUMENT,
         "rounding is %d, expected a clprune_rounding", (int)keep->rounding);
     if (keep->group == 0)
@@ -22,14 +21,12 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
     size_t words;
     const clprune__quantised_desc one = {1, 1, keep->bits, keep->group};
     TRY(clprune__quantised_words(context, &one, &words)); /* checks bits and group */
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status sizes(
     clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *found)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__quantised_desc desc = describe(kept);
     size_t words, elements;
     REQUIRE(clprune__mul(kept->rows, kept->cols, &elements) && elements <= UINT32_MAX,
@@ -37,8 +34,7 @@ static clprune_status sizes(
         kept->rows, kept->cols);
     TRY(clprune__quantised_words(context, &desc, &words));
     found->bytes = found->values_bytes = words * sizeof(cl_uint);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune__quantised samples(const clprune__kept *kept, clprune__range range)

@@ -5,13 +5,11 @@
 
 clprune_status clprune__check_cells(clprune_context *context, const clprune_keep *keep)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(keep->cell > 0, CLPRUNE_INVALID_ARGUMENT, "cell is 0, expected 1 or more");
     REQUIRE((keep->grid_height == 0) == (keep->grid_width == 0), CLPRUNE_INVALID_ARGUMENT,
         "a grid of %u x %u has one side of 0, expected two sides of at least 1, or 0 x 0 for none",
         keep->grid_height, keep->grid_width);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Without a grid, the rows lie in one line. The cell is at most as long as the grid, so that
@@ -31,7 +29,6 @@ clprune__pool_grid clprune__kept_grid(const clprune__kept *kept)
 clprune_status clprune__kept_cells_bytes(
     clprune_context *context, const clprune__kept *kept, size_t *bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__pool_grid grid = clprune__kept_grid(kept);
     size_t rows;
     REQUIRE(clprune__mul(grid.height, grid.width, &rows) && rows == kept->rows,
@@ -41,8 +38,7 @@ clprune_status clprune__kept_cells_bytes(
                 clprune__mul(*bytes, sizeof(float), bytes),
         CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu overflow size_t", kept->batch, kept->rows,
         kept->cols);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_mat clprune__kept_cells(const clprune__kept *kept, clprune__range range)

@@ -14,25 +14,22 @@ static const clprune__packing *packing_of(const clprune__kept *kept)
 static clprune_status measure(
     clprune_context *context, const clprune__kept *kept, size_t *words, size_t *bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t rows;
     REQUIRE(clprune__mul(kept->batch, kept->rows, &rows), CLPRUNE_SIZE_OVERFLOW,
         "%zu samples of %zu rows overflow size_t", kept->batch, kept->rows);
-    status = packing_of(kept)->sizes(rows, kept->cols, kept->keep.bits, words, bytes);
+    const clprune_status status =
+        packing_of(kept)->sizes(rows, kept->cols, kept->keep.bits, words, bytes);
     REQUIRE(status == CLPRUNE_SUCCESS, status, "%s", clprune_last_error(NULL));
-done:
     return status;
 }
 
 clprune_status clprune__packed_sizes(
     clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *sizes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t words, bytes;
     TRY(measure(context, kept, &words, &bytes));
     sizes->bytes = sizes->values_bytes = bytes;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_mat clprune__packed_mat(const clprune__kept *kept, clprune__range range)
@@ -49,7 +46,6 @@ clprune_mat clprune__packed_mat(const clprune__kept *kept, clprune__range range)
 clprune_status clprune__packed_store(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     clprune__chunks chunks;
     (void)scores;
@@ -58,18 +54,14 @@ clprune_status clprune__packed_store(clprune_context *context, const clprune__ke
         TRY(packing_of(kept)->forward(context, kept->keep.bits,
             clprune__chunk_of(&chunks, x, kept->rows), chunks.room,
             clprune__packed_mat(kept, chunks.range), chunks.last ? event : NULL));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* The derivative: the backward pass of a gradient of ones. */
 clprune_status clprune__packed_restore(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune_mat x, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__mat_fill(context, 1.0f, x, NULL));
-    TRY(packing_of(kept)->backward(
-        context, kept->keep.bits, clprune__packed_mat(kept, range), x, event));
-done:
-    return status;
+    return packing_of(kept)->backward(
+        context, kept->keep.bits, clprune__packed_mat(kept, range), x, event);
 }

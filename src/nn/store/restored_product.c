@@ -8,7 +8,6 @@
 clprune_status clprune__restored_product(clprune_context *context, const clprune__kept *kept,
     clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     clprune__chunks chunks;
     TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
@@ -24,15 +23,13 @@ clprune_status clprune__restored_product(clprune_context *context, const clprune
         else
             TRY(clprune__gemm_single(context, true, false, 1.0f, part_beta, part, x, dw, last));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,
     clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
     cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     SCRATCH_SCOPE(context);
     clprune__chunks chunks;
     TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
@@ -45,6 +42,5 @@ clprune_status clprune__restored_product_conv(clprune_context *context, const cl
         TRY(clprune__conv_dw(context, &part, chunks.before == 0 ? beta : 1.0f, chunks.room, part_dy,
             dw, chunks.last ? event : NULL));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

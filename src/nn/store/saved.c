@@ -29,7 +29,6 @@ static bool is_guarded(const clprune_saved *saved)
 static clprune_status sizes_of(
     clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *sizes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved_sizes found = {0};
     size_t dense;
     REQUIRE(clprune__mul3(kept->batch, kept->rows, kept->cols, &dense) &&
@@ -42,23 +41,19 @@ static clprune_status sizes_of(
         "a blob of %zu bytes overflows size_t", found.bytes);
     found.bytes = clprune__round_up(found.bytes, CLPRUNE_SAVED_ALIGN);
     *sizes = found;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_saved_size_query(
     const clprune_keep *keep, size_t batch, size_t rows, size_t cols, clprune_saved_sizes *sizes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = NULL;
     clprune__kept kept = {.batch = batch, .rows = rows, .cols = cols};
     REQUIRE(sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "sizes is NULL");
     *sizes = (clprune_saved_sizes){0};
     TRY(clprune__keep_settle(context, keep, &kept.keep));
     kept.form = clprune__form_of(kept.keep.form);
-    TRY(sizes_of(context, &kept, sizes));
-done:
-    return status;
+    return sizes_of(context, &kept, sizes);
 }
 
 /* Creates a store without memory; *bytes: what its shape needs. */
@@ -68,12 +63,12 @@ static clprune_status begin(clprune_context *context, const clprune_keep *keep, 
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved_sizes sizes;
     clprune_saved *made = calloc(1, sizeof *made);
-    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a store");
+    REQUIRE_DONE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a store");
     made->context = context;
     made->kept = (clprune__kept){.batch = batch, .rows = rows, .cols = cols};
-    TRY(clprune__keep_settle(context, keep, &made->kept.keep));
+    TRY_DONE(clprune__keep_settle(context, keep, &made->kept.keep));
     made->kept.form = clprune__form_of(made->kept.keep.form);
-    TRY(sizes_of(context, &made->kept, &sizes));
+    TRY_DONE(sizes_of(context, &made->kept, &sizes));
     *bytes = sizes.bytes;
     *saved = made;
     made = NULL;
@@ -87,12 +82,13 @@ clprune_status clprune__saved_create(clprune_context *context, const char *name,
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved *made = NULL;
-    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    REQUIRE(context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
+    REQUIRE_DONE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    REQUIRE_DONE(
+        context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
     size_t bytes;
-    TRY(begin(context, keep, batch, rows, cols, &made, &bytes));
+    TRY_DONE(begin(context, keep, batch, rows, cols, &made, &bytes));
     made->bytes = bytes;
-    TRY(clprune__buffer_create(
+    TRY_DONE(clprune__buffer_create(
         context, CLPRUNE_MEMORY_ACTIVATIONS, name, bytes, &made->kept.buffer));
     *saved = made;
     made = NULL;
@@ -116,18 +112,18 @@ clprune_status clprune_saved_create_in(clprune_context *context, const clprune_k
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved *made = NULL;
     size_t needed, end;
-    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    TRY(begin(context, keep, batch, rows, cols, &made, &needed));
-    REQUIRE(needed <= bytes, CLPRUNE_INVALID_SIZE,
+    REQUIRE_DONE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    REQUIRE_DONE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    TRY_DONE(begin(context, keep, batch, rows, cols, &made, &needed));
+    REQUIRE_DONE(needed <= bytes, CLPRUNE_INVALID_SIZE,
         "%zu samples of %zu x %zu need %zu bytes; the region has %zu", batch, rows, cols, needed,
         bytes);
-    REQUIRE(offset % CLPRUNE_SAVED_ALIGN == 0, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE_DONE(offset % CLPRUNE_SAVED_ALIGN == 0, CLPRUNE_INVALID_ARGUMENT,
         "offset is %zu, expected a multiple of %d bytes", offset, CLPRUNE_SAVED_ALIGN);
-    REQUIRE(clprune__add(offset, bytes, &end), CLPRUNE_SIZE_OVERFLOW,
+    REQUIRE_DONE(clprune__add(offset, bytes, &end), CLPRUNE_SIZE_OVERFLOW,
         "%zu bytes from byte %zu overflow size_t", bytes, offset);
-    TRY(clprune__check_buffer(context, "buffer", buffer, end, 1));
-    REQUIRE(clprune__stored_reserve(&made->stored), CLPRUNE_OUT_OF_HOST_MEMORY,
+    TRY_DONE(clprune__check_buffer(context, "buffer", buffer, end, 1));
+    REQUIRE_DONE(clprune__stored_reserve(&made->stored), CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for a store");
     clprune__stored_add(&made->stored, (clprune__range){0, batch}); /* the caller vouches for it */
     made->lent = true;
@@ -158,7 +154,6 @@ void clprune_saved_destroy(clprune_saved *saved)
 static clprune_status shape(clprune_context *context, const clprune_saved *saved, size_t batch,
     size_t rows, size_t cols, clprune__kept *kept, size_t *bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved_sizes sizes;
     *kept = saved->kept;
     kept->batch = batch;
@@ -169,8 +164,7 @@ static clprune_status shape(clprune_context *context, const clprune_saved *saved
         "%zu samples of %zu x %zu need %zu bytes; the store has %zu", batch, rows, cols,
         sizes.bytes, saved->bytes);
     *bytes = sizes.bytes;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static void take_shape(clprune_saved *saved, const clprune__kept *kept)
@@ -182,15 +176,13 @@ static void take_shape(clprune_saved *saved, const clprune__kept *kept)
 clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t rows, size_t cols)
 {
     ENTER(clprune__saved_context(saved));
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = clprune__saved_context(saved);
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     clprune__kept kept;
     size_t bytes = 0;
     TRY(shape(context, saved, batch, rows, cols, &kept, &bytes));
     take_shape(saved, &kept);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_saved_info clprune_saved_describe(const clprune_saved *saved)
@@ -219,7 +211,6 @@ static bool has_shape(const clprune_saved *saved, size_t rows, size_t cols)
 clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved, size_t batch,
     size_t rows, size_t cols, size_t count, const clprune__operand *operands)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_mat x = operands[0].mat;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     TRY(clprune__keep_restores(context, &saved->kept.keep));
@@ -240,40 +231,33 @@ clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved
         TRY(clprune__check_apart(context, "x", x, "saved", own));
     if (!fits)
         take_shape(saved, &kept);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__saved_check(
     clprune_context *context, const clprune_saved *saved, size_t batch, size_t rows, size_t cols)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     TRY(clprune__keep_restores(context, &saved->kept.keep));
     if (batch == 0)
-        goto done;
+        return CLPRUNE_SUCCESS;
     REQUIRE(has_shape(saved, rows, cols), CLPRUNE_INVALID_SIZE,
         "saved holds samples of %zu x %zu, expected %zu x %zu", saved->kept.rows, saved->kept.cols,
         rows, cols);
     REQUIRE(batch <= saved->kept.batch, CLPRUNE_INVALID_SIZE,
         "the call has %zu samples, but saved holds at most %zu", batch, saved->kept.batch);
-    TRY(clprune__saved_check_stored(context, saved, (clprune__range){0, batch}));
-done:
-    return status;
+    return clprune__saved_check_stored(context, saved, (clprune__range){0, batch});
 }
 
 clprune_status clprune__saved_check_apart(
     clprune_context *context, const clprune_saved *saved, const char *name, clprune_mat mat)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved_sizes sizes;
     if (clprune__is_absent(mat))
-        goto done;
+        return CLPRUNE_SUCCESS;
     TRY(sizes_of(context, &saved->kept, &sizes));
-    TRY(clprune__check_bytes_apart(context, name, clprune__bytes_of(mat), "saved",
-        (clprune__bytes){saved->kept.buffer, saved->kept.offset, sizes.bytes}));
-done:
-    return status;
+    return clprune__check_bytes_apart(context, name, clprune__bytes_of(mat), "saved",
+        (clprune__bytes){saved->kept.buffer, saved->kept.offset, sizes.bytes});
 }
 
 clprune_status clprune__saved_scores(
@@ -298,26 +282,22 @@ const clprune__kept *clprune__saved_kept(const clprune_saved *saved)
 clprune_status clprune__saved_check_range(
     clprune_context *context, const clprune_saved *saved, clprune__range range)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     const size_t batch = saved->kept.batch;
     REQUIRE(range.first <= batch && range.count <= batch - range.first, CLPRUNE_INVALID_SIZE,
         "samples: %zu from sample %zu, but the store holds %zu", range.count, range.first, batch);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__saved_check_stored(
     clprune_context *context, const clprune_saved *saved, clprune__range range)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t run = is_guarded(saved) ? clprune__stored_run(&saved->stored, range) : range.count;
     REQUIRE(run == range.count, CLPRUNE_INVALID_ARGUMENT,
         "sample %zu of saved was not stored since the store was created or reshaped; call a "
         "layer's forward pass or clprune_saved_store first",
         range.first + run);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static bool is_form(const clprune_saved *saved, const clprune__form *form)
@@ -386,18 +366,15 @@ void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed)
 static clprune_status check_dense(
     clprune_context *context, const clprune_saved *saved, size_t count, clprune_mat x)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "x", x, count * saved->kept.rows, saved->kept.cols));
     if (saved->kept.form != &clprune__form_dense)
         TRY(clprune__saved_check_apart(context, saved, "x", x));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
     clprune__region scores, clprune_mat x, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = clprune__saved_context(saved);
     const clprune__range range = {first, count};
     TRY(clprune__saved_check_range(context, saved, range));
@@ -410,8 +387,7 @@ clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t c
     TRY(saved->kept.form->store(context, &saved->kept, range, scores, x, event));
     if (is_guarded(saved))
         clprune__stored_add(&saved->stored, range);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_saved_store(
@@ -424,15 +400,12 @@ clprune_status clprune_saved_store(
 clprune_status clprune__saved_restore(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = clprune__saved_context(saved);
     const clprune__range range = {first, count};
     TRY(clprune__saved_check_range(context, saved, range));
     TRY(check_dense(context, saved, count, x));
     TRY(clprune__saved_check_stored(context, saved, range));
-    TRY(saved->kept.form->restore(context, &saved->kept, range, x, event));
-done:
-    return status;
+    return saved->kept.form->restore(context, &saved->kept, range, x, event);
 }
 
 clprune_status clprune_saved_restore(
@@ -453,7 +426,6 @@ clprune_status clprune__saved_product(const clprune_saved *saved, clprune__range
 clprune_status clprune__saved_multiply(const clprune_saved *saved, clprune__range range, bool nt,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = clprune__saved_context(saved);
     size_t dy_rows;
     TRY(clprune__saved_check_range(context, saved, range));
@@ -466,9 +438,7 @@ clprune_status clprune__saved_multiply(const clprune_saved *saved, clprune__rang
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__saved_check_apart(context, saved, "dw", dw));
     TRY(clprune__saved_check_stored(context, saved, range));
-    TRY(clprune__saved_product(saved, range, nt, beta, dy, dw, event));
-done:
-    return status;
+    return clprune__saved_product(saved, range, nt, beta, dy, dw, event);
 }
 
 clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first, size_t count,

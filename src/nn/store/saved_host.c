@@ -12,13 +12,11 @@
 static clprune_status measure(clprune_context *context, const clprune_saved *saved, size_t first,
     size_t count, size_t *rows, size_t *cols)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__saved_check_range(context, saved, (clprune__range){first, count}));
     const clprune__kept *kept = clprune__saved_kept(saved);
     *rows = count * kept->rows;
     *cols = kept->cols;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Ends a call: returns the memory to the host, also on failure, with the results only on success.
@@ -51,9 +49,9 @@ clprune_status clprune_saved_store_host(
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_mat mat = CLPRUNE_NO_MAT;
     size_t rows, cols;
-    TRY(measure(context, saved, first, count, &rows, &cols));
-    TRY(clprune__mat_wrap(context, readable(x), rows, cols, x_ld, CLPRUNE_ACCESS_READ, &mat));
-    TRY(clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, mat, NULL));
+    TRY_DONE(measure(context, saved, first, count, &rows, &cols));
+    TRY_DONE(clprune__mat_wrap(context, readable(x), rows, cols, x_ld, CLPRUNE_ACCESS_READ, &mat));
+    TRY_DONE(clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, mat, NULL));
 done:
     return unwrap(context, &mat, status);
 }
@@ -66,9 +64,9 @@ clprune_status clprune_saved_restore_host(
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_mat mat = CLPRUNE_NO_MAT;
     size_t rows, cols;
-    TRY(measure(context, saved, first, count, &rows, &cols));
-    TRY(clprune__mat_wrap(context, x, rows, cols, x_ld, CLPRUNE_ACCESS_WRITE, &mat));
-    TRY(clprune__saved_restore(saved, first, count, mat, NULL));
+    TRY_DONE(measure(context, saved, first, count, &rows, &cols));
+    TRY_DONE(clprune__mat_wrap(context, x, rows, cols, x_ld, CLPRUNE_ACCESS_WRITE, &mat));
+    TRY_DONE(clprune__saved_restore(saved, first, count, mat, NULL));
 done:
     return unwrap(context, &mat, status);
 }
@@ -81,11 +79,12 @@ clprune_status clprune_saved_product_tn_host(const clprune_saved *saved, size_t 
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_mat in = CLPRUNE_NO_MAT, out = CLPRUNE_NO_MAT;
     size_t rows, cols;
-    TRY(measure(context, saved, first, count, &rows, &cols));
-    TRY(clprune__mat_wrap(context, readable(dy), rows, o, dy_ld, CLPRUNE_ACCESS_READ, &in));
-    TRY(clprune__mat_wrap(context, dw, o, cols, dw_ld,
+    TRY_DONE(measure(context, saved, first, count, &rows, &cols));
+    TRY_DONE(clprune__mat_wrap(context, readable(dy), rows, o, dy_ld, CLPRUNE_ACCESS_READ, &in));
+    TRY_DONE(clprune__mat_wrap(context, dw, o, cols, dw_ld,
         beta != 0.0f ? CLPRUNE_ACCESS_READ_WRITE : CLPRUNE_ACCESS_WRITE, &out));
-    TRY(clprune__saved_multiply(saved, (clprune__range){first, count}, false, beta, in, out, NULL));
+    TRY_DONE(
+        clprune__saved_multiply(saved, (clprune__range){first, count}, false, beta, in, out, NULL));
 done:
     status = unwrap(context, &in, status);
     return unwrap(context, &out, status);

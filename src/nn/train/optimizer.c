@@ -40,7 +40,6 @@ static size_t slots_of(const clprune_optimizer_desc *desc)
 
 static clprune_status check_desc(clprune_context *context, const clprune_optimizer_desc *desc)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     REQUIRE(isfinite(desc->weight_decay) && desc->weight_decay >= 0, CLPRUNE_INVALID_ARGUMENT,
@@ -67,8 +66,7 @@ static clprune_status check_desc(clprune_context *context, const clprune_optimiz
         REQUIRE(false, CLPRUNE_INVALID_ARGUMENT, "kind is %d, expected a clprune_optimizer_kind",
             (int)desc->kind);
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* What a parameter is called in messages. */
@@ -86,14 +84,11 @@ static param_names names_of(size_t i)
 
 static clprune_status check_param(clprune_context *context, size_t i, const clprune_param *param)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_mat value = param->value;
     const param_names names = names_of(i);
     TRY(clprune__check_reserved(context, "param", param->reserved, sizeof param->reserved));
     TRY(clprune__check_mat(context, names.value, value, value.rows, value.cols));
-    TRY(clprune__check_mat(context, names.grad, param->grad, value.rows, value.cols));
-done:
-    return status;
+    return clprune__check_mat(context, names.grad, param->grad, value.rows, value.cols);
 }
 
 /* Fails if parameter i overlaps an earlier one, whose value would be stepped twice, or gradient
@@ -101,7 +96,6 @@ done:
 static clprune_status check_param_apart(
     clprune_context *context, size_t i, const clprune_param *params)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_mat value = params[i].value, grad = params[i].grad;
     const char *other_value = "the value of an earlier one";
     const char *other_grad = "the gradient of an earlier one";
@@ -113,8 +107,7 @@ static clprune_status check_param_apart(
         TRY(clprune__check_apart(context, own.grad, grad, other_value, params[k].value));
         TRY(clprune__check_apart(context, own.grad, grad, other_grad, params[k].grad));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune__flat_plan plan_flat(const clprune_context *context, bool momentum, bool coded)
@@ -191,25 +184,26 @@ static clprune_status create_state(clprune_optimizer *optimizer, size_t b, size_
     clprune_mat *mats = calloc(made->tensors, sizeof *mats);
     char **names = calloc(made->tensors, sizeof *names);
     size_t count = 0, bytes = 0;
-    REQUIRE(mats != NULL && names != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu states",
-        made->tensors);
+    REQUIRE_DONE(mats != NULL && names != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for %zu states", made->tensors);
     for (size_t i = 0; i < optimizer->count; i++) {
         const clprune__tensor *t = &optimizer->tensors[i];
         if (t->bundle != b)
             continue;
         names[count] = state_name(optimizer, i, slot);
-        REQUIRE(
+        REQUIRE_DONE(
             names[count] != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the name of a state");
         mats[count].rows = t->coded ? 1 : t->param.value.rows;
         mats[count].cols = t->coded ? code_words(t) + scales_of(t) : t->param.value.cols;
         bytes += mats[count].rows * mats[count].cols * sizeof(float);
         count++;
     }
-    TRY(clprune__mats_create(
+    TRY_DONE(clprune__mats_create(
         context, CLPRUNE_MEMORY_OPTIMIZER, count, (const char *const *)names, mats));
     made->state[slot] = mats[0].buffer;
     const float zero = 0;
-    TRY(clprune__transfer_fill(context, &zero, sizeof zero, made->state[slot], 0, bytes, NULL));
+    TRY_DONE(
+        clprune__transfer_fill(context, &zero, sizeof zero, made->state[slot], 0, bytes, NULL));
     count = 0;
     for (size_t i = 0; i < optimizer->count; i++)
         if (optimizer->tensors[i].bundle == b)
@@ -260,7 +254,7 @@ static clprune_status create_table(clprune_optimizer *optimizer)
     if (optimizer->rows == 0)
         goto done;
     table = calloc(optimizer->rows, sizeof *table);
-    REQUIRE(table != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a table of %zu rows",
+    REQUIRE_DONE(table != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a table of %zu rows",
         optimizer->rows);
     for (size_t i = 0; i < optimizer->count; i++) {
         const clprune__tensor *t = &optimizer->tensors[i];
@@ -272,9 +266,9 @@ static clprune_status create_table(clprune_optimizer *optimizer)
         b->groups += groups;
         optimizer->groups += groups;
     }
-    TRY(clprune__buffer_create(context, CLPRUNE_MEMORY_OPTIMIZER, "optimizer.table",
+    TRY_DONE(clprune__buffer_create(context, CLPRUNE_MEMORY_OPTIMIZER, "optimizer.table",
         optimizer->rows * sizeof *table, &optimizer->table));
-    TRY(clprune__transfer_write(
+    TRY_DONE(clprune__transfer_write(
         context, table, optimizer->table, 0, optimizer->rows * sizeof *table));
 done:
     free(table);
@@ -288,17 +282,17 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     ENTER_CREATE(context, optimizer);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_optimizer *made = NULL;
-    REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    TRY(check_desc(context, desc));
-    REQUIRE(count == 0 || params != NULL, CLPRUNE_INVALID_ARGUMENT, "params is NULL");
+    REQUIRE_DONE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
+    REQUIRE_DONE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    TRY_DONE(check_desc(context, desc));
+    REQUIRE_DONE(count == 0 || params != NULL, CLPRUNE_INVALID_ARGUMENT, "params is NULL");
     for (size_t i = 0; i < count; i++)
-        TRY(check_param(context, i, &params[i]));
+        TRY_DONE(check_param(context, i, &params[i]));
     for (size_t i = 0; i < count; i++)
-        TRY(check_param_apart(context, i, params));
+        TRY_DONE(check_param_apart(context, i, params));
 
     made = calloc(1, sizeof *made);
-    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the optimizer");
+    REQUIRE_DONE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the optimizer");
     made->context = context;
     made->desc = *desc;
     made->slots = slots_of(desc);
@@ -307,7 +301,7 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     if (count > 0) {
         made->tensors = calloc(count, sizeof *made->tensors);
         made->bundles = calloc(count, sizeof *made->bundles);
-        REQUIRE(made->tensors != NULL && made->bundles != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        REQUIRE_DONE(made->tensors != NULL && made->bundles != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
             "no memory for %zu parameters", count);
     }
     made->count = count;
@@ -319,10 +313,10 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     sort_into_bundles(made);
     for (size_t b = 0; b < made->bundle_count; b++)
         for (size_t slot = 0; slot < made->slots; slot++)
-            TRY(create_state(made, b, slot));
+            TRY_DONE(create_state(made, b, slot));
     for (size_t i = 0; i < count; i++)
         made->tensors[i].param.name = NULL; /* the caller's string may go */
-    TRY(create_table(made));
+    TRY_DONE(create_table(made));
     *optimizer = made;
     made = NULL;
 done:

@@ -19,12 +19,10 @@ static const clprune__kernel_def scale_kernel = {"train/optimizer_clip.cl", "sca
 static clprune_status begin(const clprune_optimizer *optimizer, const clprune__kernel_def *def,
     const clprune__bundle *b, clprune__launch *launch)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__launch_begin(optimizer->context, def, &optimizer->plan.defines, launch));
     clprune__arg_mem(launch, optimizer->table);
     ARG_ULONGS(launch, b->first_row, b->rows);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status enqueue(
@@ -37,16 +35,13 @@ static clprune_status enqueue(
 static clprune_status step_sgd(
     const clprune_optimizer *optimizer, const clprune__bundle *b, float lr)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_optimizer_desc *desc = &optimizer->desc;
     clprune__launch launch;
     TRY(begin(optimizer, &sgd_kernel, b, &launch));
     ARG_FLOATS(&launch, lr, desc->momentum, desc->weight_decay);
     clprune__arg_uint(&launch, optimizer->steps == 0);
     ARG_MEMS(&launch, b->grad, b->value, b->state[0]);
-    TRY(enqueue(optimizer, b, &launch));
-done:
-    return status;
+    return enqueue(optimizer, b, &launch);
 }
 
 /* The factors of a step's moments, rounded to fp32. */
@@ -75,7 +70,6 @@ static void arg_moments(clprune__launch *launch, const moments *m)
 static clprune_status step_adamw(
     const clprune_optimizer *optimizer, const moments *m, const clprune__bundle *b, float lr)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_optimizer_desc *desc = &optimizer->desc;
     clprune__launch launch;
     TRY(begin(optimizer, &adamw_kernel, b, &launch));
@@ -83,15 +77,12 @@ static clprune_status step_adamw(
     arg_moments(&launch, m);
     clprune__arg_float(&launch, desc->eps);
     ARG_MEMS(&launch, b->grad, b->value, b->state[0], b->state[1]);
-    TRY(enqueue(optimizer, b, &launch));
-done:
-    return status;
+    return enqueue(optimizer, b, &launch);
 }
 
 static clprune_status lamb_moments(const clprune_optimizer *optimizer, const moments *m,
     const clprune__bundle *b, clprune_mat partial)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__launch launch;
     TRY(begin(optimizer, &lamb_moments_kernel, b, &launch));
     clprune__arg_float(&launch, optimizer->desc.weight_decay);
@@ -99,30 +90,24 @@ static clprune_status lamb_moments(const clprune_optimizer *optimizer, const mom
     clprune__arg_float(&launch, optimizer->desc.eps);
     ARG_MEMS(&launch, b->grad, b->value, b->state[0], b->state[1]);
     clprune__arg_mat(&launch, partial);
-    TRY(enqueue(optimizer, b, &launch));
-done:
-    return status;
+    return enqueue(optimizer, b, &launch);
 }
 
 static clprune_status lamb_apply(const clprune_optimizer *optimizer, const moments *m,
     const clprune__bundle *b, clprune_mat ratio, float lr)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__launch launch;
     TRY(begin(optimizer, &lamb_apply_kernel, b, &launch));
     ARG_FLOATS(
         &launch, lr, optimizer->desc.weight_decay, m->m_scale, m->v_scale, optimizer->desc.eps);
     clprune__arg_mat(&launch, ratio);
     ARG_MEMS(&launch, b->state[0], b->state[1], b->value);
-    TRY(enqueue(optimizer, b, &launch));
-done:
-    return status;
+    return enqueue(optimizer, b, &launch);
 }
 
 /* Three stages: moments and square sums of each group, the ratio of each tensor, the update. */
 static clprune_status step_lamb(const clprune_optimizer *optimizer, const moments *m, float lr)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = optimizer->context;
     SCRATCH_SCOPE(context);
     const clprune__bundle all = {.rows = optimizer->rows};
@@ -140,8 +125,7 @@ static clprune_status step_lamb(const clprune_optimizer *optimizer, const moment
     for (size_t b = 0; b < optimizer->bundle_count; b++)
         if (optimizer->bundles[b].groups > 0)
             TRY(lamb_apply(optimizer, m, &optimizer->bundles[b], ratio, lr));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status step_bundle(
@@ -154,7 +138,6 @@ static clprune_status step_bundle(
 clprune_status clprune_optimizer_step(clprune_optimizer *optimizer, float lr, cl_event *event)
 {
     ENTER(optimizer != NULL ? optimizer->context : NULL);
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
     REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
     REQUIRE(isfinite(lr) && lr >= 0, CLPRUNE_INVALID_ARGUMENT,
@@ -167,58 +150,46 @@ clprune_status clprune_optimizer_step(clprune_optimizer *optimizer, float lr, cl
             if (optimizer->bundles[b].groups > 0)
                 TRY(step_bundle(optimizer, &m, &optimizer->bundles[b], lr));
     optimizer->steps++;
-    TRY(clprune__empty_event(context, event));
-done:
-    return status;
+    return clprune__empty_event(context, event);
 }
 
 static clprune_status sum_squares(
     const clprune_optimizer *optimizer, const clprune__bundle *b, clprune_mat partial)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__launch launch;
     TRY(begin(optimizer, &square_sum_kernel, b, &launch));
     clprune__arg_mem(&launch, b->grad);
     clprune__arg_mat(&launch, partial);
-    TRY(enqueue(optimizer, b, &launch));
-done:
-    return status;
+    return enqueue(optimizer, b, &launch);
 }
 
 static clprune_status scale_gradients(
     const clprune_optimizer *optimizer, const clprune__bundle *b, clprune_mat factor)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__launch launch;
     TRY(begin(optimizer, &scale_kernel, b, &launch));
     clprune__arg_mat(&launch, factor);
     clprune__arg_mem(&launch, b->grad);
-    TRY(enqueue(optimizer, b, &launch));
-done:
-    return status;
+    return enqueue(optimizer, b, &launch);
 }
 
 /* The norm and the factor from the square sums of all groups. */
 static clprune_status clip_factor(const clprune_optimizer *optimizer, float max_norm,
     clprune_mat sums, clprune_mat norm, clprune_mat factor)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = optimizer->plan.local;
     clprune__launch launch;
     TRY(clprune__launch_begin(
         optimizer->context, &clip_factor_kernel, &optimizer->plan.defines, &launch));
     clprune__arg_float(&launch, max_norm);
     ARG_MATS(&launch, sums, norm, factor);
-    TRY(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &local, &local, NULL);
 }
 
 clprune_status clprune_optimizer_clip(
     clprune_optimizer *optimizer, float max_norm, clprune_mat norm, cl_event *event)
 {
     ENTER(optimizer != NULL ? optimizer->context : NULL);
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
     SCRATCH_SCOPE(context);
     REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
@@ -246,7 +217,5 @@ clprune_status clprune_optimizer_clip(
     for (size_t b = 0; b < optimizer->bundle_count; b++)
         if (optimizer->bundles[b].groups > 0)
             TRY(scale_gradients(optimizer, &optimizer->bundles[b], factor));
-    TRY(clprune__empty_event(context, event));
-done:
-    return status;
+    return clprune__empty_event(context, event);
 }

@@ -22,13 +22,11 @@ size_t clprune__pool_cells(const clprune__pool_grid *grid)
 static clprune_status count_rows(clprune_context *context, const clprune__pool_grid *grid,
     size_t batch, size_t *rows, size_t *cell_rows)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(grid->cell > 0, CLPRUNE_INVALID_ARGUMENT, "cell is 0, expected at least 1");
     REQUIRE(clprune__mul3(batch, grid->height, grid->width, rows), CLPRUNE_SIZE_OVERFLOW,
         "%zu samples of %zu x %zu rows overflow size_t", batch, grid->height, grid->width);
     *cell_rows = batch * clprune__pool_cells(grid);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Begins a launch of pool.cl that writes a rows x cols matrix, and sets the arguments that all
@@ -37,7 +35,6 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     const clprune__pool_grid *grid, const char *name, bool value, size_t rows, size_t cols,
     clprune__rowwise *plan, clprune__launch *launch)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__defines defines = {0};
     *plan = clprune__rowwise_plan(context, rows, cols);
     clprune__define(&defines, "LOCAL", plan->local);
@@ -47,44 +44,36 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     launch->least_group = 1;
     ARG_ULONGS(launch, plan->group_rows, grid->height, grid->width, grid->cell,
         clprune__pool_cells(grid), rows);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* to = the sums of x over cells, or their means. */
 static clprune_status pool_rows(clprune_context *context, const clprune__pool_grid *grid, bool mean,
     clprune_mat x, clprune_mat to, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__rowwise plan;
     clprune__launch launch;
     TRY(begin(context, &pool_rows_kernel, grid, "MEAN", mean, to.rows, to.cols, &plan, &launch));
     clprune__arg_ulong(&launch, to.cols);
     ARG_MATS(&launch, x, to);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
 }
 
 clprune_status clprune__pool(clprune_context *context, const clprune__pool_grid *grid, size_t batch,
     clprune_mat x, clprune_mat p, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t rows, cell_rows;
     TRY(count_rows(context, grid, batch, &rows, &cell_rows));
     TRY(clprune__check_mat(context, "x", x, rows, x.cols));
     TRY(clprune__check_mat(context, "p", p, cell_rows, x.cols));
     TRY(clprune__check_apart(context, "p", p, "x", x));
-    TRY(pool_rows(context, grid, true, x, p, event));
-done:
-    return status;
+    return pool_rows(context, grid, true, x, p, event);
 }
 
 /* y = the cell of each row or, if x is not NULL, x + scale * the cell. */
 static clprune_status spread(clprune_context *context, const clprune__pool_grid *grid, float scale,
     clprune_mat p, const clprune_mat *x, clprune_mat y, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__rowwise plan;
     clprune__launch launch;
     TRY(begin(
@@ -95,44 +84,35 @@ static clprune_status spread(clprune_context *context, const clprune__pool_grid 
         clprune__arg_mat(&launch, *x);
     }
     ARG_MATS(&launch, p, y);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
 }
 
 clprune_status clprune__pool_spread(clprune_context *context, const clprune__pool_grid *grid,
     size_t batch, clprune_mat p, clprune_mat y, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t rows, cell_rows;
     TRY(count_rows(context, grid, batch, &rows, &cell_rows));
     TRY(clprune__check_mat(context, "p", p, cell_rows, p.cols));
     TRY(clprune__check_mat(context, "y", y, rows, p.cols));
     TRY(clprune__check_apart(context, "y", y, "p", p));
-    TRY(spread(context, grid, 1.0f, p, NULL, y, event));
-done:
-    return status;
+    return spread(context, grid, 1.0f, p, NULL, y, event);
 }
 
 clprune_status clprune__pool_shift(clprune_context *context, const clprune__pool_grid *grid,
     size_t batch, float scale, clprune_mat p, clprune_mat x, clprune_mat y, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t rows, cell_rows;
     enum { P, X, Y, ALL };
     TRY(count_rows(context, grid, batch, &rows, &cell_rows));
     const clprune__operand operands[ALL] = {{"p", p, cell_rows, x.cols}, {"x", x, rows, x.cols},
         {"y", y, rows, x.cols, .in_place = 1u << X}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
-    TRY(spread(context, grid, scale, p, &x, y, event));
-done:
-    return status;
+    return spread(context, grid, scale, p, &x, y, event);
 }
 
 clprune_status clprune__pool_tn(clprune_context *context, const clprune__pool_grid *grid,
     size_t batch, float beta, clprune_mat dy, clprune_mat p, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t rows, cell_rows;
     SCRATCH_SCOPE(context);
     TRY(count_rows(context, grid, batch, &rows, &cell_rows));
@@ -142,7 +122,7 @@ clprune_status clprune__pool_tn(clprune_context *context, const clprune__pool_gr
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     if (cell_rows == 0 || dw.rows == 0 || dw.cols == 0) { /* empty sums */
         TRY(clprune__scale(context, beta, dw, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     /* Samples in equal runs, whose sums stay in a cache until they are multiplied. */
     const size_t cells = clprune__pool_cells(grid), sample = grid->height * grid->width;
@@ -158,14 +138,12 @@ clprune_status clprune__pool_tn(clprune_context *context, const clprune__pool_gr
         TRY(clprune__gemm_single(context, true, false, 1.0f, n == 0 ? beta : 1.0f, part,
             clprune_mat_rows(p, n * cells, count * cells), dw, n + count == batch ? event : NULL));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__pool_nt(clprune_context *context, const clprune__pool_grid *grid,
     size_t batch, float beta, clprune_mat dy, clprune_mat p, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t rows, cell_rows, sample;
     clprune__rowwise plan;
     clprune__launch launch;
@@ -183,7 +161,5 @@ clprune_status clprune__pool_nt(clprune_context *context, const clprune__pool_gr
         &launch));
     clprune__arg_float(&launch, beta);
     ARG_MATS(&launch, sums, dw);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
 }

@@ -23,21 +23,18 @@ static size_t group_words(const clprune__quantised_desc *desc)
 
 static clprune_status check_desc(clprune_context *context, const clprune__quantised_desc *desc)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(desc->bits == 2 || desc->bits == 4 || desc->bits == 8, CLPRUNE_INVALID_ARGUMENT,
         "bits is %u, expected 2, 4 or 8", desc->bits);
     REQUIRE(desc->group >= CLPRUNE__GROUP_LEAST && desc->group <= CLPRUNE__GROUP_MOST &&
                 desc->group % UNIT == 0,
         CLPRUNE_INVALID_ARGUMENT, "group is %zu, expected a multiple of %d from %d to %d",
         desc->group, UNIT, CLPRUNE__GROUP_LEAST, CLPRUNE__GROUP_MOST);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__quantised_words(
     clprune_context *context, const clprune__quantised_desc *desc, size_t *words)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t row, bytes;
     TRY(check_desc(context, desc));
     REQUIRE(clprune__add(code_words(desc), group_words(desc), &row) &&
@@ -45,8 +42,7 @@ clprune_status clprune__quantised_words(
                 clprune__mul(*words, sizeof(cl_uint), &bytes),
         CLPRUNE_SIZE_OVERFLOW, "%zu x %zu codes of %u bits overflow size_t", desc->rows, desc->cols,
         desc->bits);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune__quantised clprune__quantised_of(
@@ -69,22 +65,16 @@ clprune__quantised clprune__quantised_rows(const clprune__quantised *q, size_t f
 clprune_status clprune__check_quantised(
     clprune_context *context, const char *name, const clprune__quantised *q)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(check_desc(context, &q->desc));
     TRY(clprune__check_mat(context, name, q->codes, q->desc.rows, code_words(&q->desc)));
-    TRY(clprune__check_mat(context, name, q->groups, q->desc.rows, group_words(&q->desc)));
-done:
-    return status;
+    return clprune__check_mat(context, name, q->groups, q->desc.rows, group_words(&q->desc));
 }
 
 clprune_status clprune__check_quantised_apart(
     clprune_context *context, const char *name, clprune_mat mat, const clprune__quantised *q)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_apart(context, name, mat, "the codes", q->codes));
-    TRY(clprune__check_apart(context, name, mat, "the groups", q->groups));
-done:
-    return status;
+    return clprune__check_apart(context, name, mat, "the groups", q->groups);
 }
 
 void clprune__quantised_defines(const clprune__quantised *q, clprune__defines *defines)
@@ -102,18 +92,14 @@ void clprune__arg_quantised(clprune__launch *launch, const clprune__quantised *q
 static clprune_status check_dense(
     clprune_context *context, const clprune__quantised *q, const char *name, clprune_mat dense)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_quantised(context, "q", q));
     TRY(clprune__check_mat(context, name, dense, q->desc.rows, q->desc.cols));
-    TRY(clprune__check_quantised_apart(context, name, dense, q));
-done:
-    return status;
+    return clprune__check_quantised_apart(context, name, dense, q);
 }
 
 clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed, size_t sample_rows,
     size_t first, clprune_mat x, const clprune__quantised *q, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t elements;
     TRY(check_dense(context, q, "x", x));
     REQUIRE(sample_rows > 0, CLPRUNE_INVALID_ARGUMENT, "sample_rows is 0, expected at least 1");
@@ -132,15 +118,12 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
         &launch, plan.group_rows, x.rows, x.cols, sample_rows, first, seed != NULL ? *seed : 0);
     clprune__arg_mat(&launch, x);
     clprune__arg_quantised(&launch, q);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
 }
 
 clprune_status clprune__dequantise(
     clprune_context *context, const clprune__quantised *q, clprune_mat y, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(check_dense(context, q, "y", y));
     const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
     clprune__defines defines = {0};
@@ -152,7 +135,5 @@ clprune_status clprune__dequantise(
     ARG_ULONGS(&launch, plan.group_rows, y.rows, y.cols);
     clprune__arg_quantised(&launch, q);
     clprune__arg_mat(&launch, y);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
 }

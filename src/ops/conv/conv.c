@@ -29,7 +29,6 @@ clprune_status clprune__conv_forward(clprune_context *context, const clprune__co
 clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,
     clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     /* One launch for each phase (y, x) of the strides: the same taps reach all its pixels. */
     const size_t phases_y = clprune__min(conv->stride.height, conv->image.height),
                  phases_x = clprune__min(conv->stride.width, conv->image.width);
@@ -43,8 +42,7 @@ clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *c
             job.to = dx;
             TRY(gather(context, &job, last ? event : NULL));
         }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status dw_from(clprune_context *context, const clprune__conv *conv,
@@ -102,7 +100,6 @@ clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__
     float beta, const clprune_bsr *xs, const clprune_mat *means, clprune_mat dy, clprune_mat dw,
     cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, xs, &sizes));
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR, kept = xs->desc.keep > 0;
@@ -116,6 +113,5 @@ clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__
         TRY(clprune__conv_dw_pruned_vector(context, conv, beta, xs, &sizes, means, dy, dw, event));
     else if (kept)
         TRY(clprune__conv_dw_pruned_tiled(context, conv, beta, xs, &sizes, dy, dw, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

@@ -20,28 +20,16 @@ bool clprune__conv_sums_taps(const clprune__conv *conv)
 static clprune_status sum_taps(
     clprune_context *context, const clprune__conv *conv, clprune_mat dy, clprune_mat sums)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__rowwise plan = clprune__rowwise_plan(context, conv->batch, conv->out);
     clprune__define(&plan.defines, "KH", conv->kernel.height);
     clprune__define(&plan.defines, "KW", conv->kernel.width);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_tap_sums_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, conv->image.height);
-    clprune__arg_ulong(&launch, conv->image.width);
-    clprune__arg_ulong(&launch, conv->output.height);
-    clprune__arg_ulong(&launch, conv->output.width);
-    clprune__arg_ulong(&launch, conv->stride.height);
-    clprune__arg_ulong(&launch, conv->stride.width);
-    clprune__arg_ulong(&launch, conv->padding.height);
-    clprune__arg_ulong(&launch, conv->padding.width);
-    clprune__arg_ulong(&launch, conv->dilation.height);
-    clprune__arg_ulong(&launch, conv->dilation.width);
-    clprune__arg_ulong(&launch, conv->out);
-    clprune__arg_mat(&launch, dy);
-    clprune__arg_mat(&launch, sums);
-    TRY(clprune__rowwise_end_parts(&launch, &plan, NULL));
-done:
-    return status;
+    ARG_ULONGS(&launch, conv->image.height, conv->image.width, conv->output.height,
+        conv->output.width, conv->stride.height, conv->stride.width, conv->padding.height,
+        conv->padding.width, conv->dilation.height, conv->dilation.width, conv->out);
+    ARG_MATS(&launch, dy, sums);
+    return clprune__rowwise_end_parts(&launch, &plan, NULL);
 }
 
 /* Forward: y[n, i, j] = sum over the taps in the image of w_ab * m[n]. So dw_ab = sum over n of
@@ -50,8 +38,7 @@ done:
 clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__conv *conv,
     float beta, clprune_mat m, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     const size_t taps = conv->kernel.height * conv->kernel.width;
     const size_t joined = dw.ld == taps * conv->in ? conv->out : 1; /* rows of dw at a time */
     clprune_mat sums;
@@ -65,7 +52,5 @@ clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__co
         TRY(clprune__gemm_single(
             context, true, false, 1.0f, beta, from, m, to, o + joined == conv->out ? event : NULL));
     }
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return CLPRUNE_SUCCESS;
 }

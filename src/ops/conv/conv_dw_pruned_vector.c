@@ -97,7 +97,6 @@ static bool make_plan(const clprune_context *context, const clprune__conv *conv,
 static clprune_status take_lists(clprune_context *context, const pruned_plan *plan,
     const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune__bspmm_scratch *scratch)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t starts, entries;
     REQUIRE(clprune__mul3(xs->desc.batch, plan->sums.segments, plan->classes, &starts) &&
                 clprune__mul(starts, sizes->block_cols + 1, &starts) &&
@@ -105,16 +104,13 @@ static clprune_status take_lists(clprune_context *context, const pruned_plan *pl
                 clprune__add(entries, plan->sums.ahead, &entries),
         CLPRUNE_SIZE_OVERFLOW, "the lists of %zu images overflow size_t", xs->desc.batch);
     TRY(clprune__scratch_array(context, starts, sizeof(cl_uint), &scratch->starts));
-    TRY(clprune__scratch_array(context, entries, sizeof(cl_uint2), &scratch->entries));
-done:
-    return status;
+    return clprune__scratch_array(context, entries, sizeof(cl_uint2), &scratch->entries);
 }
 
 static clprune_status list_blocks(clprune_context *context, const clprune__conv *conv,
     const pruned_plan *plan, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
     const clprune__bspmm_scratch *scratch)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = 1, global = conv->batch * plan->sums.segments;
     const clprune__defines defines = {0};
     clprune__launch launch;
@@ -126,14 +122,11 @@ static clprune_status list_blocks(clprune_context *context, const clprune__conv 
     clprune__arg_uint(&launch, (uint32_t)plan->pitch);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_uint(&launch, (uint32_t)plan->sums.segment);
-    clprune__arg_ulong(&launch, plan->sums.segments);
-    clprune__arg_ulong(&launch, xs->desc.keep);
+    ARG_ULONGS(&launch, plan->sums.segments, xs->desc.keep);
     clprune__arg_index(&launch, &scratch->index);
     clprune__arg_region(&launch, scratch->starts);
     clprune__arg_region(&launch, scratch->entries);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
 
 static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
@@ -141,7 +134,6 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     const clprune_mat *means, float beta, clprune_mat dy, const clprune__bspmm_scratch *scratch,
     const clprune__bspmm_pairs *pairs, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__bspmm_plan *sums = &plan->sums;
     clprune__defines defines = {0};
     clprune__define(&defines, "V", sums->vectors);
@@ -160,8 +152,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_conv(&launch, conv);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_uint(&launch, (uint32_t)sums->segment);
-    clprune__arg_ulong(&launch, sums->segments);
-    clprune__arg_ulong(&launch, plan->images);
+    ARG_ULONGS(&launch, sums->segments, plan->images);
     clprune__arg_uint(&launch, (uint32_t)plan->low_y);
     clprune__arg_uint(&launch, (uint32_t)plan->low_x);
     clprune__arg_uint(&launch, (uint32_t)plan->margin_y);
@@ -169,8 +160,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_ulong(&launch, xs->desc.keep);
     if (pairs != NULL)
         clprune__arg_ulong(&launch, pairs->slots);
-    clprune__arg_ulong(&launch, sums->panels);
-    clprune__arg_ulong(&launch, sums->panel_run);
+    ARG_ULONGS(&launch, sums->panels, sums->panel_run);
     clprune__arg_mat(&launch, dy);
     clprune__arg_region(&launch, pairs != NULL ? pairs->words : scratch->values);
     clprune__arg_region(&launch, scratch->starts);
@@ -180,9 +170,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
         clprune__arg_uint(&launch, (uint32_t)conv->in);
         clprune__arg_mat(&launch, *means);
     }
-    TRY(clprune__conv_enqueue_dw(&launch, sums, beta, dw, event));
-done:
-    return status;
+    return clprune__conv_enqueue_dw(&launch, sums, beta, dw, event);
 }
 
 bool clprune__conv_dw_pruned_vector_fits(
@@ -196,10 +184,9 @@ clprune_status clprune__conv_dw_pruned_vector(clprune_context *context, const cl
     float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, const clprune_mat *means,
     clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     pruned_plan plan;
     clprune__bspmm_scratch scratch = {.even_rows = false};
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     (void)make_plan(context, conv, xs, &plan);
     const bool bf16 = context->ops->pairs != CLPRUNE__PAIRS_NONE;
     clprune__bspmm_pairs pairs;
@@ -220,7 +207,5 @@ clprune_status clprune__conv_dw_pruned_vector(clprune_context *context, const cl
         dw, event));
     if (!plan.sums.direct)
         TRY(clprune__conv_finish(context, conv, &plan.sums, plan.padded, beta, scratch, dw, event));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return CLPRUNE_SUCCESS;
 }

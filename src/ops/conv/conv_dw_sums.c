@@ -17,15 +17,12 @@ bool clprune__conv_direct(const clprune_context *context, const clprune__conv *c
 clprune_status clprune__conv_take_partial(
     clprune_context *context, const clprune__bspmm_plan *plan, clprune__bspmm_scratch *scratch)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t count;
     REQUIRE(clprune__mul3(plan->splits, plan->panels, plan->inner, &count) &&
                 clprune__mul(count, plan->panel, &count),
         CLPRUNE_SIZE_OVERFLOW, "the scratch of a product with %zu splits overflows size_t",
         plan->splits);
-    TRY(clprune__scratch_array(context, count, sizeof(float), &scratch->partial));
-done:
-    return status;
+    return clprune__scratch_array(context, count, sizeof(float), &scratch->partial);
 }
 
 clprune_status clprune__conv_enqueue_dw(clprune__launch *launch, const clprune__bspmm_plan *plan,
@@ -45,7 +42,6 @@ clprune_status clprune__conv_finish(clprune_context *context, const clprune__con
     const clprune__bspmm_plan *plan, size_t padded, float beta, clprune__bspmm_scratch scratch,
     clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool even = padded == conv->in;
     const size_t taps = conv->kernel.height * conv->kernel.width;
     for (size_t t = 0; t < (even ? 1 : taps); t++) {
@@ -57,15 +53,13 @@ clprune_status clprune__conv_finish(clprune_context *context, const clprune__con
             context, plan, 1.0f, beta, &scratch, part, even || t + 1 == taps ? event : NULL));
         scratch.partial.offset += padded * plan->panel;
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__conv_finish_source(clprune_context *context, const clprune__conv *coarse,
     const clprune__conv_source *from, const clprune__bspmm_plan *plan, float beta,
     clprune__bspmm_scratch scratch, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__conv *conv = from->of;
     const size_t side = from->side;
     if (conv == NULL)
@@ -84,6 +78,5 @@ clprune_status clprune__conv_finish_source(clprune_context *context, const clpru
         TRY(clprune__bspmm_finish(
             context, plan, 1.0f, beta, &scratch, part, t + 1 == taps ? event : NULL));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

@@ -16,7 +16,6 @@ static const clprune__kernel_def conv_dw_tiled_quantised_kernel = {
 clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_extent grid = clprune__conv_grid(conv, from->cell);
     const size_t pixels = conv->batch * grid.height * grid.width;
     const size_t taps = conv->kernel.height * conv->kernel.width;
@@ -32,7 +31,7 @@ clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__c
     sums.splits = clprune__ceil_div(pixels, run);
     const size_t local[2] = {CLPRUNE__TILE_LOCAL, 1};
     const size_t global[2] = {sums.panels * parts * CLPRUNE__TILE_LOCAL, sums.splits};
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     clprune__bspmm_scratch scratch = {.even_rows = false};
     TRY(clprune__conv_take_partial(context, &sums, &scratch));
     clprune__defines defines = {0};
@@ -59,10 +58,7 @@ clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__c
     clprune__arg_mat(&launch, dy);
     clprune__arg_region(&launch, scratch.partial);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-    TRY(clprune__conv_finish_source(context, conv, from, &sums, beta, scratch, dw, event));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return clprune__conv_finish_source(context, conv, from, &sums, beta, scratch, dw, event);
 }
 
 static void arg_pixels(clprune__launch *launch, const void *pixels)
@@ -76,8 +72,7 @@ clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clp
     float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
     clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     const size_t taps = conv->kernel.height * conv->kernel.width;
     clprune__bspmm_scratch scratch = {.even_rows = false};
     clprune__bspmm_plan plan = clprune__plan_tn_tiled(context, xs, sizes, conv->out);
@@ -93,8 +88,5 @@ clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clp
     TRY(clprune__bspmm_take_scratch(context, xs, sizes, &plan, &scratch));
     TRY(clprune__bspmm_list_columns(context, xs, sizes, &plan, &scratch));
     TRY(clprune__multiply_tn_tiled(context, &plan, &operands));
-    TRY(clprune__conv_finish(context, conv, &plan, padded, beta, scratch, dw, event));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return clprune__conv_finish(context, conv, &plan, padded, beta, scratch, dw, event);
 }

@@ -123,7 +123,6 @@ static strip_plan plan_strip(
 static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool pooled = from->cell > 1;
     const bool bf16 = context->ops->pairs != CLPRUNE__PAIRS_NONE, pairs = bf16 && !pooled;
     const clprune_extent grid = clprune__conv_grid(conv, from->cell);
@@ -132,7 +131,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     plan.sums.direct = plan.sums.direct && from->of == NULL;
     const strip_plan strip = bf16 ? plan_strip(context, conv, &plan, pooled) : (strip_plan){0};
     const clprune__bspmm_plan *sums = &plan.sums;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     clprune__bspmm_scratch scratch = {.even_rows = false};
     TRY(clprune__conv_take_partial(context, sums, &scratch));
     clprune__defines defines = {0};
@@ -158,9 +157,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_uint(&launch, (uint32_t)(pooled  ? from->cell
                                           : pairs ? 2 * plan.width
                                                   : plan.width));
-    clprune__arg_ulong(&launch, plan.images);
-    clprune__arg_ulong(&launch, sums->panels);
-    clprune__arg_ulong(&launch, sums->panel_run);
+    ARG_ULONGS(&launch, plan.images, sums->panels, sums->panel_run);
     if (pairs) {
         clprune__arg_uint(&launch, (uint32_t)strip.tap_rows);
         clprune__arg_uint(&launch, (uint32_t)strip.tap_cols);
@@ -168,15 +165,12 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     }
     if (bf16)
         clprune__arg_uint(&launch, (uint32_t)strip.depth);
-    clprune__arg_mat(&launch, from->x);
-    clprune__arg_mat(&launch, dy);
+    ARG_MATS(&launch, from->x, dy);
     clprune__arg_region(&launch, scratch.partial);
     TRY(clprune__conv_enqueue_dw(&launch, sums, beta, dw, event));
     if (!sums->direct)
         TRY(clprune__conv_finish_source(context, conv, from, sums, beta, scratch, dw, event));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Channels up to which the taps of a row are joined; bytes of images copied at a time, and images
@@ -198,8 +192,7 @@ static size_t joined_row(const clprune__conv *conv)
 static clprune_status join_taps(clprune_context *context, const clprune__conv *conv, float beta,
     clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     const size_t before = conv->padding.width * conv->in, row = conv->image.width * conv->in,
                  step = conv->stride.width * conv->in;
     const size_t length = joined_row(conv);
@@ -231,9 +224,7 @@ static clprune_status join_taps(clprune_context *context, const clprune__conv *c
         TRY(multiply(context, &joined, &pixels, n == 0 ? beta : 1.0f,
             clprune_mat_rows(dy, n * results, joined.batch * results), dw, last ? event : NULL));
     }
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,

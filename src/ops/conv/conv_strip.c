@@ -137,14 +137,13 @@ bool clprune__conv_strips(const clprune_context *context, const clprune__conv_ga
 clprune_status clprune__conv_gather_strip(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     strip_plan plan = {.panels = 0};
     (void)make_plan(context, job, &plan);
     const bool bias = !clprune__is_absent(job->bias);
     const size_t local[2] = {1, 1};
     const size_t global[2] = {clprune__ceil_div(plan.panels, plan.panel_run),
         clprune__ceil_div(job->batch, plan.images) * plan.blocks};
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     clprune__region packed;
     TRY(clprune__conv_pack_weights(context, job, plan.vectors, false, 0, &packed));
     clprune__defines defines = {0};
@@ -180,8 +179,5 @@ clprune_status clprune__conv_gather_strip(
     clprune__arg_region(&launch, packed);
     clprune__arg_mat(&launch, bias ? job->bias : job->from); /* else not read */
     clprune__arg_mat(&launch, job->to);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return clprune__launch_enqueue(&launch, 2, global, local, event);
 }

@@ -9,7 +9,6 @@ static const clprune__kernel_def conv_tiled_kernel = {"conv/conv_tiled.cl", "con
 clprune_status clprune__conv_gather_tiled(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t rows = job->batch * job->grid.height * job->grid.width;
     const size_t local = CLPRUNE__TILE_LOCAL;
     const size_t global = clprune__ceil_div(job->n, CLPRUNE__TILE) *
@@ -29,11 +28,8 @@ clprune_status clprune__conv_gather_tiled(
     clprune__arg_gather_weights(&launch, job);
     clprune__arg_float(&launch, job->beta);
     clprune__arg_uint(&launch, bias);
-    clprune__arg_mat(&launch, job->from);
-    clprune__arg_mat(&launch, job->w);
+    ARG_MATS(&launch, job->from, job->w);
     clprune__arg_mat(&launch, bias ? job->bias : job->w); /* else not read */
     clprune__arg_mat(&launch, job->to);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }

@@ -25,7 +25,6 @@ enum { ROUNDED = 1 << 15 };
 /* *from becomes the pairs of its channels, in scratch. */
 static clprune_status round_source(clprune_context *context, clprune_mat *from)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_mat pairs;
     TRY(clprune__scratch_mat(context, from->rows, clprune__ceil_div(from->cols, 2), &pairs));
     const size_t run = clprune__max(1, ROUNDED / from->cols), local = 1;
@@ -41,14 +40,12 @@ static clprune_status round_source(clprune_context *context, clprune_mat *from)
     clprune__arg_region(&launch, (clprune__region){pairs.buffer, pairs.offset});
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
     *from = pairs;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__conv_gather_vector(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__tuning *tuning = &context->ops->tuning;
     const size_t rows = job->batch * job->grid.height * job->grid.width;
     const size_t taps = job->taps.height * job->taps.width;
@@ -71,7 +68,7 @@ clprune_status clprune__conv_gather_vector(
         clprune__max(1, clprune__min(panels, panels * ranges / clprune__max(wanted, 1)));
     const size_t local[2] = {1, 1}, global[2] = {ranges, clprune__ceil_div(panels, panel_run)};
     const bool bias = !clprune__is_absent(job->bias);
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     clprune__region packed;
     clprune_mat from = job->from;
     if (context->ops->pairs != CLPRUNE__PAIRS_NONE)
@@ -83,9 +80,7 @@ clprune_status clprune__conv_gather_vector(
     clprune__define(&defines, "MR", tile_rows);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_vector_kernel, &defines, &launch));
-    clprune__arg_ulong(&launch, rows);
-    clprune__arg_ulong(&launch, most_rows);
-    clprune__arg_ulong(&launch, panel_run);
+    ARG_ULONGS(&launch, rows, most_rows, panel_run);
     clprune__arg_uint(&launch, (uint32_t)job->n);
     clprune__arg_uint(&launch, (uint32_t)k);
     clprune__arg_uint(&launch, (uint32_t)taps);
@@ -100,8 +95,5 @@ clprune_status clprune__conv_gather_vector(
     clprune__arg_region(&launch, packed);
     clprune__arg_mat(&launch, bias ? job->bias : from); /* else not read */
     clprune__arg_mat(&launch, job->to);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return clprune__launch_enqueue(&launch, 2, global, local, event);
 }

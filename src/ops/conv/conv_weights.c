@@ -14,7 +14,6 @@ static const clprune__kernel_def conv_weights_bf16_kernel = {
 clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
     size_t vectors, bool taps_first, size_t zeros, clprune__region *packed)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t taps = job->taps.height * job->taps.width, panel = 16 * vectors;
     const size_t panels = clprune__ceil_div(job->n, panel);
     const bool pairs = taps_first && context->ops->pairs != CLPRUNE__PAIRS_NONE;
@@ -26,7 +25,7 @@ clprune_status clprune__conv_pack_weights(clprune_context *context, const clprun
         CLPRUNE_SIZE_OVERFLOW, "the packed weights overflow size_t");
     TRY(clprune__scratch_array(context, all, sizeof(float), packed));
     if (floats == 0) /* no taps, so the zeros are not read either */
-        goto done;
+        return CLPRUNE_SUCCESS;
     const size_t local[2] = {1, 1}, global[2] = {panels, taps};
     clprune__defines defines = {0};
     clprune__define(&defines, "PANEL", panel);
@@ -47,7 +46,5 @@ clprune_status clprune__conv_pack_weights(clprune_context *context, const clprun
     clprune__arg_uint(&launch, (uint32_t)zeros);
     clprune__arg_mat(&launch, job->w);
     clprune__arg_region(&launch, *packed);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 2, global, local, NULL);
 }

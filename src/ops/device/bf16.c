@@ -54,7 +54,6 @@ static double operand(float x)
 
 static clprune_status compare(clprune_context *context, const float *data, const float *got)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     for (size_t v = 0; v < VECTORS; v++)
         for (size_t i = 0; i < LANES; i++) {
             const float *a = data + v * VECTOR, *b = a + 2 * LANES, *sum = b + 2 * LANES;
@@ -64,8 +63,7 @@ static clprune_status compare(clprune_context *context, const float *data, const
             REQUIRE(is == want, CLPRUNE_UNSUPPORTED,
                 "sum %zu of vector %zu of the probe is %.9g instead of %.9g", i, v, is, want);
         }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__bf16_probe(clprune_context *context, bool round_a)
@@ -77,19 +75,19 @@ clprune_status clprune__bf16_probe(clprune_context *context, bool round_a)
     clprune__defines defines = {0};
     cl_mem buffer = NULL;
     fill_probe(round_a, data);
-    TRY(clprune_buffer_create(
+    TRY_DONE(clprune_buffer_create(
         context, CLPRUNE_MEMORY_WORKSPACE, "bf16_probe", sizeof data + sizeof found, &buffer));
-    TRY(clprune__transfer_write(context, data, buffer, 0, sizeof data));
+    TRY_DONE(clprune__transfer_write(context, data, buffer, 0, sizeof data));
     clprune__define(&defines, "BF16", CLPRUNE__PAIRS_INSTRUCTION);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &bf16_probe_kernel, &defines, &launch));
+    TRY_DONE(clprune__launch_begin(context, &bf16_probe_kernel, &defines, &launch));
     clprune__arg_uint(&launch, VECTORS);
     clprune__arg_mem(&launch, buffer);
-    TRY(clprune__launch_enqueue(&launch, 1, &one, &one, NULL));
-    TRY(clprune__transfer_read(context, buffer, sizeof data, sizeof found, &found));
-    REQUIRE(found != 0, CLPRUNE_UNSUPPORTED, "the device has no AVX512-BF16");
-    TRY(clprune__transfer_read(context, buffer, 0, sizeof got, got));
-    TRY(compare(context, data, got));
+    TRY_DONE(clprune__launch_enqueue(&launch, 1, &one, &one, NULL));
+    TRY_DONE(clprune__transfer_read(context, buffer, sizeof data, sizeof found, &found));
+    REQUIRE_DONE(found != 0, CLPRUNE_UNSUPPORTED, "the device has no AVX512-BF16");
+    TRY_DONE(clprune__transfer_read(context, buffer, 0, sizeof got, got));
+    TRY_DONE(compare(context, data, got));
 done:
     clprune_buffer_release(context, buffer);
     return status;

@@ -18,7 +18,6 @@
  * same scratch with any number. */
 static clprune_status write_setup(clprune_context *context)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__ops *ops = context->ops;
     const clprune_device_info *facts = &context->facts;
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
@@ -39,15 +38,13 @@ static clprune_status write_setup(clprune_context *context)
     REQUIRE((size_t)length < sizeof ops->setup, CLPRUNE_INTERNAL_ERROR,
         "the setup of a context exceeds %zu bytes", sizeof ops->setup);
     context->setup = ops->setup;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Opens context->ops; the runtime's part is open, so kernels can be launched. */
 static clprune_status open_ops(clprune_context *context, const clprune_context_options *options,
     const clprune__switches *switches)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     context->ops = calloc(1, sizeof *context->ops);
     REQUIRE(context->ops != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
     context->ops->gemm_engine = clprune__gemm_choose(context, switches->gemm);
@@ -56,9 +53,7 @@ static clprune_status open_ops(clprune_context *context, const clprune_context_o
         TRY(clprune__self_check(context));
     TRY(clprune__tuning_open(context, &context->ops->tuning));
     TRY(clprune__precision_open(context, options->precision, switches->convert_bf16));
-    TRY(write_setup(context));
-done:
-    return status;
+    return write_setup(context);
 }
 
 static clprune_status create(
@@ -69,21 +64,21 @@ static clprune_status create(
     clprune_context *made = NULL;
     const clprune_context_options defaults = {0};
     clprune__switches switches;
-    REQUIRE(out != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE_DONE(out != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     *out = NULL;
     if (options == NULL)
         options = &defaults;
-    TRY(clprune__check_reserved(NULL, "options", options->reserved, sizeof options->reserved));
+    TRY_DONE(clprune__check_reserved(NULL, "options", options->reserved, sizeof options->reserved));
     if (setup.device != NULL)
-        TRY(clprune__check_reserved(
+        TRY_DONE(clprune__check_reserved(
             NULL, "device", setup.device->reserved, sizeof setup.device->reserved));
-    REQUIRE((unsigned)options->kernels <= CLPRUNE_KERNELS_TILED, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE_DONE((unsigned)options->kernels <= CLPRUNE_KERNELS_TILED, CLPRUNE_INVALID_ARGUMENT,
         "options.kernels is %d, expected a clprune_kernels", (int)options->kernels);
-    TRY(clprune__switches_read(&switches));
+    TRY_DONE(clprune__switches_read(&switches));
     setup.options = options;
     setup.kernels = options->kernels != CLPRUNE_KERNELS_AUTO ? options->kernels : switches.kernels;
     setup.poison = switches.poison;
-    TRY(clprune__context_open(&setup, &made));
+    TRY_DONE(clprune__context_open(&setup, &made));
     status = open_ops(made, options, &switches);
     if (status == CLPRUNE_SUCCESS && options->thread_safe != 0)
         status = clprune__guard_share(made);

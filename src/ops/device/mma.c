@@ -57,13 +57,13 @@ static clprune_status compute_capability(clprune_context *context, cl_uint *majo
     char *extensions = NULL;
     size_t size = 0;
     *major = 0;
-    TRY_CL(clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &size));
+    TRY_CL_DONE(clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &size));
     extensions = calloc(size + 1, 1);
-    REQUIRE(extensions != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+    REQUIRE_DONE(extensions != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for the names of the device's extensions, %zu bytes", size);
-    TRY_CL(clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, size, extensions, NULL));
+    TRY_CL_DONE(clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, size, extensions, NULL));
     if (strstr(extensions, "cl_nv_device_attribute_query") != NULL)
-        TRY_CODE("clGetDeviceInfo(CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV)",
+        TRY_CODE_DONE("clGetDeviceInfo(CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV)",
             clGetDeviceInfo(device, COMPUTE_CAPABILITY_MAJOR, sizeof *major, major, NULL));
 done:
     free(extensions);
@@ -93,7 +93,6 @@ static void fill_probe(size_t k, bool round_a, float *data)
 static clprune_status compare(
     clprune_context *context, size_t k, const float *data, const float *got)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_precision precision = context->ops->precision;
     const float *a = data, *b = a + M * k, *c = b + k * N;
     for (size_t i = 0; i < M * N; i++) {
@@ -105,8 +104,7 @@ static clprune_status compare(
             "the probe's element (%zu, %zu) is %.9g instead of %.9g", i / N, i % N, (double)got[i],
             want);
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__mma_probe(clprune_context *context, bool round_a)
@@ -117,16 +115,16 @@ clprune_status clprune__mma_probe(clprune_context *context, bool round_a)
     clprune__defines defines = {0};
     cl_mem buffer = NULL;
     fill_probe(k, round_a, data);
-    TRY(clprune_buffer_create(
+    TRY_DONE(clprune_buffer_create(
         context, CLPRUNE_MEMORY_WORKSPACE, "mma_probe", sizeof data, &buffer));
-    TRY(clprune__transfer_write(context, data, buffer, 0, (c_at + M * N) * sizeof(float)));
+    TRY_DONE(clprune__transfer_write(context, data, buffer, 0, (c_at + M * N) * sizeof(float)));
     clprune__mma_defines(context, M_TILES, N_TILES, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &mma_probe_kernel, &defines, &launch));
+    TRY_DONE(clprune__launch_begin(context, &mma_probe_kernel, &defines, &launch));
     clprune__arg_mem(&launch, buffer);
-    TRY(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
-    TRY(clprune__transfer_read(context, buffer, c_at * sizeof(float), sizeof got, got));
-    TRY(compare(context, k, data, got));
+    TRY_DONE(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
+    TRY_DONE(clprune__transfer_read(context, buffer, c_at * sizeof(float), sizeof got, got));
+    TRY_DONE(compare(context, k, data, got));
 done:
     clprune_buffer_release(context, buffer);
     return status;
@@ -134,7 +132,6 @@ done:
 
 clprune_status clprune__mma_missing(clprune_context *context, char *reason, size_t size)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     cl_uint major = 0;
     const bool emulated = context->ops->mma_emulated;
     reason[0] = '\0';
@@ -148,6 +145,5 @@ clprune_status clprune__mma_missing(clprune_context *context, char *reason, size
     } else if (!emulated && strstr(context->facts.vendor, "NVIDIA") == NULL) {
         (void)snprintf(reason, size, "the device is not an NVIDIA GPU");
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

@@ -21,28 +21,25 @@ enum { PRECISIONS = sizeof names / sizeof names[0] };
 /* The option, else $CLPRUNE_PRECISION. */
 static clprune_status choose_precision(clprune_context *context, clprune_precision option)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const char *environment = getenv("CLPRUNE_PRECISION");
     REQUIRE((unsigned)option < PRECISIONS, CLPRUNE_INVALID_ARGUMENT,
         "options.precision is %d, expected a clprune_precision", (int)option);
     context->ops->precision = option != CLPRUNE_PRECISION_DEFAULT ? option : CLPRUNE_PRECISION_FP32;
     if (option != CLPRUNE_PRECISION_DEFAULT || environment == NULL || environment[0] == '\0')
-        goto done;
+        return CLPRUNE_SUCCESS;
     size_t i = CLPRUNE_PRECISION_FP32;
     while (i < PRECISIONS && strcmp(environment, names[i]) != 0)
         i++;
     REQUIRE(i < PRECISIONS, CLPRUNE_INVALID_ARGUMENT,
         "CLPRUNE_PRECISION is \"%.100s\", expected fp32, tf32 or bf16", environment);
     context->ops->precision = (clprune_precision)i;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Runs a probe twice, with either operand rounded. Writes why it failed, or an empty text. */
 static clprune_status run_probe(clprune_context *context,
     clprune_status (*probe)(clprune_context *, bool), char *reason, size_t size)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__own_queue own;
     reason[0] = '\0';
     TRY(clprune__own_queue_begin(context, &own));
@@ -56,18 +53,16 @@ static clprune_status run_probe(clprune_context *context,
     clprune__own_queue_end(context, &own);
     clprune__error_text(context)[0] = '\0'; /* the context's own: it has no lock yet */
     clprune_memory_reset_peak(context);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Vector kernels: bf16 by the instruction if it works, else by conversion. */
 static clprune_status open_pairs(clprune_context *context, bool convert)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     char reason[1024] = "the switch bf16=converted";
     context->ops->pairs = CLPRUNE__PAIRS_CONVERTED;
     if (!context->backend->runs)
-        goto done;
+        return CLPRUNE_SUCCESS;
     if (!convert)
         TRY(run_probe(context, clprune__bf16_probe, reason, sizeof reason));
     if (reason[0] == '\0') {
@@ -77,13 +72,11 @@ static clprune_status open_pairs(clprune_context *context, bool convert)
         clprune__log(
             context, CLPRUNE_LOG_INFO, "precision bf16, by conversion to fp32: %s", reason);
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status open_mma(clprune_context *context)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const char *name = names[context->ops->precision];
     char reason[1024] = "";
     TRY(clprune__mma_missing(context, reason, sizeof reason));
@@ -97,24 +90,21 @@ static clprune_status open_mma(clprune_context *context)
         clprune__log(context, CLPRUNE_LOG_INFO, "precision %s, %s", name,
             context->ops->mma_emulated ? "emulated" : "by mma.sync");
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__precision_open(
     clprune_context *context, clprune_precision option, bool convert_bf16)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(choose_precision(context, option));
     if (context->ops->precision == CLPRUNE_PRECISION_FP32)
-        goto done;
+        return CLPRUNE_SUCCESS;
     if (context->kernels == CLPRUNE_KERNELS_VECTOR &&
         context->ops->precision == CLPRUNE_PRECISION_BF16 && !context->ops->mma_emulated)
         TRY(open_pairs(context, convert_bf16));
     else
         TRY(open_mma(context));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_precision clprune_context_precision(const clprune_context *context)

@@ -87,7 +87,6 @@ static double expected(int part, size_t i)
  * other parts are exact. */
 static clprune_status compare(clprune_context *context, const float *got)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_device_info *facts = &context->facts;
     for (int part = 0; part < PARTS; part++)
         for (size_t i = 0; i < (part == LOOP ? 1 : PART); i++) {
@@ -99,8 +98,7 @@ static clprune_status compare(clprune_context *context, const float *got)
                 "CLPRUNE_DEBUG=check=off skips the check",
                 facts->device, facts->platform, facts->driver, value, want, part_names[part]);
         }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Runs the kernel on context->queue; results go to `got`. */
@@ -116,19 +114,19 @@ static clprune_status run(clprune_context *context, float *got)
         x[i] = input(i);
     /* Not by the context's allocator: it may be the caller's, and the memory ledger stays empty. */
     in = clCreateBuffer(context->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof x, x, &code);
-    TRY_CODE("clCreateBuffer", code);
+    TRY_CODE_DONE("clCreateBuffer", code);
     out = clCreateBuffer(context->cl, CL_MEM_READ_WRITE, RESULTS * sizeof(float), NULL, &code);
-    TRY_CODE("clCreateBuffer", code);
+    TRY_CODE_DONE("clCreateBuffer", code);
     clprune__define(&defines, "LOCAL", local);
     clprune__define(&defines, "VW", clprune__vector_width(context));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &self_check_kernel, &defines, &launch));
+    TRY_DONE(clprune__launch_begin(context, &self_check_kernel, &defines, &launch));
     launch.least_group = 1;
     clprune__arg_uint(&launch, N);
     clprune__arg_mem(&launch, in);
     clprune__arg_mem(&launch, out);
-    TRY(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
-    TRY_CL(clEnqueueReadBuffer(
+    TRY_DONE(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
+    TRY_CL_DONE(clEnqueueReadBuffer(
         context->queue, out, CL_TRUE, 0, RESULTS * sizeof(float), got, 0, NULL, NULL));
 done:
     if (in != NULL)
@@ -140,19 +138,17 @@ done:
 
 clprune_status clprune__self_check(clprune_context *context)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     if (!context->backend->runs || has_passed(context))
-        return status;
+        return CLPRUNE_SUCCESS;
     const clprune_cache_stats stats = context->cache->stats;
     float got[RESULTS];
     clprune__own_queue own;
     TRY(clprune__own_queue_begin(context, &own));
-    status = run(context, got);
+    const clprune_status status = run(context, got);
     clprune__own_queue_end(context, &own);
     context->cache->stats = stats;
     TRY(status);
     TRY(compare(context, got));
     remember(context);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

@@ -43,7 +43,6 @@ static bool read_word(const char *text, size_t length, int chosen[WORDS])
 
 clprune_status clprune__switches_read(clprune__switches *switches)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = NULL;
     int chosen[WORDS] = {0};
     const char *text = getenv("CLPRUNE_DEBUG");
@@ -63,6 +62,5 @@ clprune_status clprune__switches_read(clprune__switches *switches)
         .convert_bf16 = chosen[BF16] != 0,
         .poison = chosen[FORGET] != 0,
         .skip_check = chosen[CHECK] != 0};
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

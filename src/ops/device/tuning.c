@@ -134,7 +134,6 @@ static clprune__tuning gpu_row(void)
 
 clprune_status clprune__tuning_open(clprune_context *context, clprune__tuning *tuning)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const char *path = getenv("CLPRUNE_TUNING");
     if (!context->is_cpu)
         *tuning = gpu_row();
@@ -144,6 +143,5 @@ clprune_status clprune__tuning_open(clprune_context *context, clprune__tuning *t
         *tuning = strstr(context->facts.vendor, "AMD") != NULL ? cpu_avx512_amd() : cpu_avx512;
     if (path != NULL && path[0] != '\0')
         TRY(clprune__tuning_read(context, path, tuning));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

@@ -34,10 +34,8 @@ static clprune_status refuse(const reader *r, const char *key, const char *wrong
 
 #define ACCEPT(condition, key, wrong)                                                              \
     do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            status = refuse(r, key, wrong);                                                        \
-            goto done;                                                                             \
-        }                                                                                          \
+        if (!(condition))                                                                          \
+            return refuse(r, key, wrong);                                                          \
     } while (0)
 
 static bool is_space(char c)
@@ -70,7 +68,6 @@ static bool parse_whole(const char *text, uint32_t *value)
 /* "section.key = value" */
 static clprune_status read_parameter(reader *r, const char *key, const char *value)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t count, i = 0;
     uint32_t number;
     char name[96], range[160];
@@ -94,18 +91,16 @@ static clprune_status read_parameter(reader *r, const char *key, const char *val
     r->given[i] = true;
     if (entry->blast >= 0)
         r->tuning.blast_set[entry->blast] = true;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Ends a row; fails if the row for this device is incomplete or has conflicts. */
 static clprune_status end_row(reader *r)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t count;
     const clprune__tuning_entry *entries = clprune__tuning_entries(&count);
     if (!r->matches)
-        goto done;
+        return CLPRUNE_SUCCESS;
     r->matches = false;
     r->line = r->row_line;
     for (size_t i = 0; i < count; i++) {
@@ -117,13 +112,11 @@ static clprune_status end_row(reader *r)
     }
     const char *conflict = clprune__tuning_conflict(r->context, &r->tuning);
     ACCEPT(conflict == NULL, "", conflict);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status begin_row(reader *r, const char *device)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t line = r->line;
     TRY(end_row(r));
     r->line = line;
@@ -135,21 +128,18 @@ static clprune_status begin_row(reader *r, const char *device)
         ACCEPT(r->row_line == 0, "device", "a second row for this device");
         r->row_line = line;
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status read_line(reader *r, char *text)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     text = trim(text);
     if (text[0] == '\0' || text[0] == '#')
-        goto done;
+        return CLPRUNE_SUCCESS;
     ACCEPT(!r->ended, text, "there is more after the line \"end\"");
     if (strcmp(text, "end") == 0 && r->version) {
         r->ended = true;
-        TRY(end_row(r));
-        goto done;
+        return end_row(r);
     }
     char *sign = strchr(text, '=');
     ACCEPT(sign != NULL, text, "expected \"key = value\"");
@@ -160,29 +150,25 @@ static clprune_status read_line(reader *r, char *text)
         ACCEPT(!r->version, key, "given twice");
         ACCEPT(strcmp(value, "1") == 0, key, "this version of clprune reads 1");
         r->version = true;
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     ACCEPT(r->version, key, "expected \"clprune_tuning = 1\" first");
-    if (strcmp(key, "device") == 0) {
-        TRY(begin_row(r, value));
-        goto done;
-    }
+    if (strcmp(key, "device") == 0)
+        return begin_row(r, value);
     ACCEPT(r->in_row, key, "expected \"device = name\" before it");
     if (!r->matches)
-        goto done;
+        return CLPRUNE_SUCCESS;
     if (strcmp(key, "driver") == 0) {
         ACCEPT(!r->driver, key, "given twice");
         r->driver = true;
     } else {
         TRY(read_parameter(r, key, value));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status read_lines(reader *r, const char *text, size_t size)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     char line[MOST_LINE];
     for (size_t at = 0; at < size;) {
         const char *newline = memchr(text + at, '\n', size - at);
@@ -197,8 +183,7 @@ static clprune_status read_lines(reader *r, const char *text, size_t size)
     }
     ACCEPT(r->version, "clprune_tuning", "missing");
     ACCEPT(r->ended, "end", "missing; the file is cut off");
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* The whole file, of at most MOST_BYTES, as a new array. Folders, pipes and devices are refused. */
@@ -208,17 +193,18 @@ static clprune_status read_file(
     clprune_status status = CLPRUNE_SUCCESS;
     struct stat info;
     FILE *file = NULL;
-    REQUIRE(
+    REQUIRE_DONE(
         stat(path, &info) == 0 && (!S_ISREG(info.st_mode) || (file = fopen(path, "rb")) != NULL),
         CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_TUNING: cannot read %.1000s: %s", path, strerror(errno));
-    REQUIRE(file != NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_TUNING: %.1000s is not a regular file",
-        path);
-    REQUIRE(info.st_size <= MOST_BYTES, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE_DONE(file != NULL, CLPRUNE_INVALID_ARGUMENT,
+        "CLPRUNE_TUNING: %.1000s is not a regular file", path);
+    REQUIRE_DONE(info.st_size <= MOST_BYTES, CLPRUNE_INVALID_ARGUMENT,
         "CLPRUNE_TUNING: %.1000s is larger than %d bytes", path, (int)MOST_BYTES);
     *text = malloc((size_t)info.st_size + 1);
-    REQUIRE(*text != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %.1000s", path);
+    REQUIRE_DONE(*text != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %.1000s", path);
     *size = fread(*text, 1, (size_t)info.st_size, file);
-    REQUIRE(!ferror(file), CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_TUNING: cannot read %.1000s", path);
+    REQUIRE_DONE(
+        !ferror(file), CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_TUNING: cannot read %.1000s", path);
 done:
     if (file != NULL)
         (void)fclose(file);
@@ -233,10 +219,10 @@ clprune_status clprune__tuning_read(
     size_t size = 0, count;
     reader r = {.context = context, .path = path, .base = tuning, .tuning = *tuning};
     (void)clprune__tuning_entries(&count);
-    REQUIRE(count <= MOST_ENTRIES, CLPRUNE_INTERNAL_ERROR,
+    REQUIRE_DONE(count <= MOST_ENTRIES, CLPRUNE_INTERNAL_ERROR,
         "%zu parameters are more than a file can set", count);
-    TRY(read_file(context, path, &text, &size));
-    TRY(read_lines(&r, text, size));
+    TRY_DONE(read_file(context, path, &text, &size));
+    TRY_DONE(read_lines(&r, text, size));
     if (r.row_line > 0) {
         *tuning = r.tuning;
         (void)snprintf(tuning->source, sizeof tuning->source, "%s", path);

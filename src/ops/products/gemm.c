@@ -50,7 +50,6 @@ bool clprune__gemm_fuses_bias(const clprune_context *context, bool of_samples)
 
 clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__gemm_settle(context, job));
     const clprune_mat c = job->c;
     const size_t batch = job->batch, m = job->m, n = job->n, k = job->k;
@@ -67,7 +66,7 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
         job->scores.to.buffer = NULL;
     if (empty) {
         TRY(clprune__empty_event(context, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     TRY(clprune__gemm_check_samples(context, job));
     if (scales) {
@@ -75,7 +74,7 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
             const clprune_mat ci = {c.buffer, c.offset + i * job->stride_c, m, n, c.ld};
             TRY(clprune__scale(context, job->beta, ci, i + 1 == batch ? event : NULL));
         }
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     if (engine == CLPRUNE__ENGINE_BLAST && !clprune__gemm_blast_reaches(context, job))
         engine = own;
@@ -87,8 +86,7 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
         TRY(clprune__gemm_tiled(context, job, event));
     else
         TRY(clprune__gemm_blast(context, job, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__gemm_batched(clprune_context *context, size_t batch, bool transpose_a,

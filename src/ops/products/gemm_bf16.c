@@ -14,7 +14,6 @@ enum { PAIR = 2, STEP = 32 /* a panel's depth is a multiple of it, of whole vect
 
 clprune_status clprune__gemm_bf16(clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__tuning *tuning = &context->ops->tuning;
     clprune__gemm_panels plan = {
         .vectors = clprune__gemm_tile_vectors(tuning->gemm_bf16.tile_vectors, job->n),
@@ -28,9 +27,7 @@ clprune_status clprune__gemm_bf16(clprune_context *context, clprune__gemm_job *j
         clprune__ceil_div(job->k, clprune__ceil_div(job->k, plan.most_depth)), STEP);
     clprune__defines defines = {0};
     clprune__bf16_define(context, &defines);
-    TRY(clprune__gemm_enqueue_panels(context,
+    return clprune__gemm_enqueue_panels(context,
         job->quantised_b != NULL ? &gemm_bf16_quantised_kernel : &gemm_bf16_kernel, &plan, &defines,
-        job, event));
-done:
-    return status;
+        job, event);
 }

@@ -84,10 +84,9 @@ static clprune_status fail_blast(
  * refuses. They apply to the device in the whole process: the context that comes last wins. */
 static clprune_status blast_prepare(clprune_context *context)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__ops *ops = context->ops;
     if (ops->blast_ready)
-        goto done;
+        return CLPRUNE_SUCCESS;
     for (int i = 0; i < CLPRUNE__BLAST_KERNELS; i++) {
         clprune__blast_tuning row = clprune__tuning_blast(&ops->tuning, i);
         if (row.count == 0)
@@ -104,8 +103,7 @@ static clprune_status blast_prepare(clprune_context *context)
     blast_contexts++;
     blast_unlock();
     ops->blast_ready = true;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* CLBlast's programs hold the OpenCL context they were built for until its cache is cleared, which
@@ -131,7 +129,6 @@ void clprune__gemm_blast_close(clprune_context *context)
 /* Makes the temporary at least `bytes` large. */
 static clprune_status grow_temporary(clprune_context *context, size_t bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__ops *ops = context->ops;
     clprune__buffer_release(context, ops->blast_temp);
     ops->blast_temp = NULL;
@@ -139,14 +136,12 @@ static clprune_status grow_temporary(clprune_context *context, size_t bytes)
     TRY(clprune__buffer_create(
         context, CLPRUNE_MEMORY_WORKSPACE, "gemm temporary", bytes, &ops->blast_temp));
     ops->blast_temp_bytes = bytes;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status multiply(clprune_context *context, const clprune__gemm_job *job, size_t i,
     size_t first, size_t count, float beta, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const CLBlastTranspose ta = job->transpose_a ? CLBlastTransposeYes : CLBlastTransposeNo;
     const CLBlastTranspose tb = job->transpose_b ? CLBlastTransposeYes : CLBlastTransposeNo;
     const clprune_mat *a = &job->a, *b = &job->b, *c = &job->c;
@@ -173,21 +168,17 @@ static clprune_status multiply(clprune_context *context, const clprune__gemm_job
                 c_offset, c->ld, &queue, event, bytes > 0 ? ops->blast_temp : NULL);
         }
         blast_unlock();
-        if (code != CLBlastSuccess) {
-            status = fail_blast(context, code, __LINE__, call);
-            goto done;
-        }
+        if (code != CLBlastSuccess)
+            return fail_blast(context, code, __LINE__, call);
         if (!asked)
             TRY(grow_temporary(context, bytes));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* The product of each sample, its inner size cut into runs. */
 static clprune_status enqueue(clprune_context *context, const void *of, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__gemm_job *job = of;
     TRY(blast_prepare(context));
     const size_t inner_run = context->ops->tuning.clblast.inner_run;
@@ -199,8 +190,7 @@ static clprune_status enqueue(clprune_context *context, const void *of, cl_event
             TRY(multiply(
                 context, job, i, first, count, first == 0 ? job->beta : 1.0f, last ? event : NULL));
         }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Adds to *sum the elements of CLBlast's copy of an operand, padded to whole tiles; false on

@@ -24,7 +24,6 @@ clprune_status clprune__gemm_enqueue_panels(clprune_context *context,
     const clprune__kernel_def *kernel, const clprune__gemm_panels *plan, clprune__defines *defines,
     clprune__gemm_job *job, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     /* Blocks must not cross from one depth to the next. */
     const size_t width = clprune__max(job->scores.width, 1);
     if (job->batch != 1 || job->transpose_a || job->quantised_b != NULL ||
@@ -51,15 +50,11 @@ clprune_status clprune__gemm_enqueue_panels(clprune_context *context,
         clprune__quantised_defines(job->quantised_b, defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, kernel, defines, &launch));
-    clprune__arg_ulong(&launch, job->m);
-    clprune__arg_ulong(&launch, job->n);
-    clprune__arg_ulong(&launch, job->k);
+    ARG_ULONGS(&launch, job->m, job->n, job->k);
     clprune__arg_uint(&launch, (cl_uint)plan->depth);
     clprune__arg_ulong(&launch, run);
     clprune__arg_gemm(&launch, job);
     if (job->scores.to.buffer != NULL)
         clprune__arg_region(&launch, job->scores.to);
-    TRY(clprune__launch_enqueue(&launch, 3, global, local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 3, global, local, event);
 }

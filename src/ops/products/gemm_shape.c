@@ -11,12 +11,11 @@
 static clprune_status check_b(
     clprune_context *context, clprune__gemm_job *job, size_t rows, size_t cols)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__quantised *q = job->quantised_b;
     size_t all_rows;
     if (q == NULL) {
         TRY(clprune__check_mat(context, "b", job->b, rows, cols));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     TRY(clprune__check_quantised(context, "b", q));
     REQUIRE(clprune__mul(job->batch, rows, &all_rows), CLPRUNE_SIZE_OVERFLOW,
@@ -24,13 +23,11 @@ static clprune_status check_b(
     REQUIRE(q->desc.rows == all_rows && q->desc.cols == cols, CLPRUNE_INVALID_SIZE,
         "quantised b is %zu x %zu, expected %zu x %zu", q->desc.rows, q->desc.cols, all_rows, cols);
     job->stride_b = rows;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job *job)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_mat a = job->a, c = job->c;
     const size_t m = c.rows, n = c.cols, k = job->transpose_a ? a.rows : a.cols;
     job->m = m;
@@ -38,23 +35,18 @@ clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job 
     job->k = k;
     TRY(clprune__check_mat(context, "a", a, job->transpose_a ? k : m, job->transpose_a ? m : k));
     TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));
-    TRY(clprune__check_mat(context, "c", c, m, n));
-done:
-    return status;
+    return clprune__check_mat(context, "c", c, m, n);
 }
 
 /* Checks that sample `batch - 1` of an operand still lies in its buffer. */
 static clprune_status check_last_sample(
     clprune_context *context, const char *name, clprune_mat mat, size_t batch, size_t stride)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t shift;
     REQUIRE(clprune__mul(batch - 1, stride, &shift) && clprune__add(mat.offset, shift, &mat.offset),
         CLPRUNE_SIZE_OVERFLOW, "the offset of the last of %zu samples of %s overflows size_t",
         batch, name);
-    TRY(clprune__check_mat(context, name, mat, mat.rows, mat.cols));
-done:
-    return status;
+    return clprune__check_mat(context, name, mat, mat.rows, mat.cols);
 }
 
 /* A matrix that holds all samples of a checked operand: rows of the same ld where the stride allows
@@ -73,7 +65,6 @@ static clprune_mat all_samples(clprune_mat mat, size_t batch, size_t stride)
 
 clprune_status clprune__gemm_check_samples(clprune_context *context, const clprune__gemm_job *job)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_mat a = job->a, b = job->b, c = job->c;
     const size_t batch = job->batch, m = job->m, n = job->n;
     TRY(check_last_sample(context, "a", a, batch, job->stride_a));
@@ -88,14 +79,12 @@ clprune_status clprune__gemm_check_samples(clprune_context *context, const clpru
         TRY(clprune__check_apart(context, "c", all_c, "b", all_samples(b, batch, job->stride_b)));
     else
         TRY(clprune__check_quantised_apart(context, "c", all_c, job->quantised_b));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job)
 {
-    clprune__arg_float(launch, job->alpha);
-    clprune__arg_float(launch, job->beta);
+    ARG_FLOATS(launch, job->alpha, job->beta);
     clprune__arg_mat(launch, job->a);
     clprune__arg_ulong(launch, job->stride_a);
     if (job->quantised_b != NULL)

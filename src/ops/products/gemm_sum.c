@@ -18,7 +18,6 @@ enum { GPU_LOCAL = 64, GPU_VECTOR = 4 };
 static clprune_status sum_samples(clprune_context *context, float beta, size_t samples,
     clprune_mat products, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     if (dw.ld == dw.cols) /* one long row: fewer tails of vectors */
         dw = (clprune_mat){dw.buffer, dw.offset, 1, products.cols, products.cols};
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
@@ -34,15 +33,11 @@ static clprune_status sum_samples(clprune_context *context, float beta, size_t s
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &sample_sum_kernel, &defines, &launch));
     launch.least_group = 1;
-    clprune__arg_ulong(&launch, samples);
-    clprune__arg_ulong(&launch, dw.rows);
-    clprune__arg_ulong(&launch, dw.cols);
+    ARG_ULONGS(&launch, samples, dw.rows, dw.cols);
     clprune__arg_float(&launch, beta);
     clprune__arg_region(&launch, (clprune__region){products.buffer, products.offset});
     clprune__arg_mat(&launch, dw);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }
 
 /* Fails unless the operands of dw = sum of dy_n * x_n^T have the sizes of `batch` samples and dw
@@ -50,7 +45,6 @@ done:
 static clprune_status check(clprune_context *context, size_t batch, clprune_mat dy, clprune_mat x,
     const clprune__quantised *q, clprune_mat dw)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t dy_rows, x_rows;
     REQUIRE(clprune__mul(batch, dw.rows, &dy_rows) && clprune__mul(batch, dw.cols, &x_rows),
         CLPRUNE_SIZE_OVERFLOW, "the rows of %zu samples overflow size_t", batch);
@@ -67,8 +61,7 @@ static clprune_status check(clprune_context *context, size_t batch, clprune_mat 
             dy.cols);
         TRY(clprune__check_quantised_apart(context, "dw", dw, q));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* The product of one sample is too small for a device, or not worth a launch. So as many as fit
@@ -76,13 +69,12 @@ done:
 clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, float beta,
     clprune_mat dy, clprune_mat x, const clprune__quantised *q, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     TRY(check(context, batch, dy, x, q, dw));
     const size_t results = dw.rows * dw.cols;
     if (batch == 0 || results == 0 || dy.cols == 0) { /* empty sums */
         TRY(clprune__scale(context, beta, dw, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     const size_t fit = SIDE_BY_SIDE / sizeof(float) / results;
     const size_t run = clprune__max(1, clprune__min(batch, fit));
@@ -117,7 +109,5 @@ clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, floa
         if (run > 1)
             TRY(sum_samples(context, old, count, products, dw, last));
     }
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return CLPRUNE_SUCCESS;
 }

@@ -22,7 +22,6 @@ static size_t row_vector(clprune_mat mat, size_t stride)
 static clprune_status launch_samples(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t local[3] = {CLPRUNE__TILE_LOCAL, 1, 1};
     const size_t tiles =
         clprune__ceil_div(job->n, CLPRUNE__TILE) * clprune__ceil_div(job->m, CLPRUNE__TILE);
@@ -40,19 +39,14 @@ static clprune_status launch_samples(
     clprune__launch launch;
     TRY(clprune__launch_begin(
         context, q != NULL ? &gemm_tiled_quantised_kernel : &gemm_tiled_kernel, &defines, &launch));
-    clprune__arg_ulong(&launch, job->m);
-    clprune__arg_ulong(&launch, job->n);
-    clprune__arg_ulong(&launch, job->k);
+    ARG_ULONGS(&launch, job->m, job->n, job->k);
     clprune__arg_gemm(&launch, job);
-    TRY(clprune__launch_enqueue(&launch, 3, global, local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 3, global, local, event);
 }
 
 clprune_status clprune__gemm_tiled(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     for (size_t first = 0; first < job->batch; first += MOST_SAMPLES) {
         const bool last = job->batch - first <= MOST_SAMPLES;
         clprune__gemm_job part = *job;
@@ -68,6 +62,5 @@ clprune_status clprune__gemm_tiled(
         }
         TRY(launch_samples(context, &part, last ? event : NULL));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

@@ -11,7 +11,6 @@ static const clprune__kernel_def gemm_vector_quantised_kernel = {
 clprune_status clprune__gemm_vector(
     clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__tuning *tuning = &context->ops->tuning;
     const bool packed = job->transpose_a;
     clprune__gemm_panels plan = {
@@ -27,9 +26,7 @@ clprune_status clprune__gemm_vector(
     plan.depth = /* equal panels */
         clprune__ceil_div(job->k, clprune__ceil_div(job->k, plan.most_depth));
     clprune__defines defines = {0};
-    TRY(clprune__gemm_enqueue_panels(context,
+    return clprune__gemm_enqueue_panels(context,
         job->quantised_b != NULL ? &gemm_vector_quantised_kernel : &gemm_vector_kernel, &plan,
-        &defines, job, event));
-done:
-    return status;
+        &defines, job, event);
 }

@@ -8,17 +8,14 @@ static const clprune__kernel_def mat_scale_kernel = {"products/fill.cl", "mat_sc
 
 clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     if (beta == 0.0f) {
         TRY(clprune__mat_fill(context, 0.0f, c, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     const clprune__rowwise plan = clprune__rowwise_plan(context, c.rows, c.cols);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &mat_scale_kernel, &plan, &launch));
     clprune__arg_float(&launch, beta);
     clprune__arg_mat(&launch, c);
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, &plan, event);
 }

@@ -17,7 +17,6 @@ clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
     const clprune_bsr_desc *desc, clprune_mat x, cl_mem scores, cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     REQUIRE(
         is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d, expected a clprune_norm", (int)norm);
@@ -27,17 +26,14 @@ clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
     const clprune__bytes written = {scores, 0, blocks * sizeof(float)};
     TRY(clprune__check_buffer(context, "scores", scores, blocks, sizeof(float)));
     TRY(clprune__check_bytes_apart(context, "scores", written, "x", clprune__bytes_of(x)));
-    TRY(clprune__prune_score(
-        context, norm, desc, &sizes, x, NULL, (clprune__region){scores, 0}, event));
-done:
-    return status;
+    return clprune__prune_score(
+        context, norm, desc, &sizes, x, NULL, (clprune__region){scores, 0}, event);
 }
 
 clprune_status clprune_prune_select(clprune_context *context, size_t batch, size_t blocks,
     size_t keep, cl_mem scores, cl_mem mask, cl_event *event)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t count;
     REQUIRE(blocks <= INT_MAX && clprune__mul(batch, blocks, &count), CLPRUNE_SIZE_OVERFLOW,
         "%zu samples of %zu blocks, expected at most 2^31 - 1 blocks and SIZE_MAX in all", batch,
@@ -48,17 +44,14 @@ clprune_status clprune_prune_select(clprune_context *context, size_t batch, size
     TRY(clprune__check_buffer(context, "mask", mask, count, 1));
     TRY(clprune__check_bytes_apart(context, "mask", (clprune__bytes){mask, 0, count}, "scores",
         (clprune__bytes){scores, 0, count * sizeof(float)}));
-    TRY(clprune__prune_select(context, batch, blocks, keep, (clprune__region){scores, 0},
-        (clprune__region){mask, 0}, (clprune__region){NULL, 0}, event));
-done:
-    return status;
+    return clprune__prune_select(context, batch, blocks, keep, (clprune__region){scores, 0},
+        (clprune__region){mask, 0}, (clprune__region){NULL, 0}, event);
 }
 
 clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
     clprune_criterion criterion, uint64_t seed, clprune__region scores, clprune_mat x,
     const clprune_mat *centre, const clprune_bsr *bsr, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     SCRATCH_SCOPE(context);
     clprune__region priorities, mask = {NULL, 0}, thresholds = {NULL, 0};
@@ -72,7 +65,7 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
     const clprune_bsr_desc *desc = &bsr->desc;
     if (desc->keep == sizes.blocks) {
         TRY(clprune__bsr_pack(context, x, centre, mask, NULL, bsr, &sizes, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     const size_t blocks = desc->batch * sizes.blocks;
     const bool scored = scores.buffer != NULL;
@@ -91,9 +84,7 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
     TRY(clprune__prune_select(context, desc->batch, sizes.blocks, desc->keep, priorities, mask,
         rule->limits ? thresholds : none, NULL));
     const clprune__weights weights = {scores, thresholds};
-    TRY(clprune__bsr_pack(context, x, centre, mask, drawn ? &weights : NULL, bsr, &sizes, event));
-done:
-    return status;
+    return clprune__bsr_pack(context, x, centre, mask, drawn ? &weights : NULL, bsr, &sizes, event);
 }
 
 clprune_status clprune_prune(clprune_context *context, clprune_norm norm,

@@ -8,7 +8,6 @@ static const clprune__kernel_def prune_draw_kernel = {"prune/prune_draw.cl", "pr
 clprune_status clprune__draw(clprune_context *context, const clprune_bsr *bsr, size_t blocks,
     uint64_t seed, clprune__region scores, clprune__region priorities)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 64);
     const size_t global = bsr->desc.batch * local;
     clprune__defines defines = {0};
@@ -19,7 +18,5 @@ clprune_status clprune__draw(clprune_context *context, const clprune_bsr *bsr, s
     ARG_ULONGS(&launch, bsr->first, blocks, seed);
     clprune__arg_region(&launch, scores);
     clprune__arg_region(&launch, priorities);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }

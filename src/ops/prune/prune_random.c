@@ -13,13 +13,10 @@ static clprune_status fill(clprune_context *context, float value, clprune__regio
 static clprune_status prioritise(clprune_context *context, const clprune_bsr *bsr, size_t blocks,
     uint64_t seed, clprune__region scores, clprune__region priorities, clprune__region thresholds)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t batch = bsr->desc.batch;
     TRY(fill(context, 1.0f, scores, batch * blocks));
     TRY(fill(context, (float)((double)blocks / (double)bsr->desc.keep), thresholds, batch));
-    TRY(clprune__draw(context, bsr, blocks, seed, scores, priorities));
-done:
-    return status;
+    return clprune__draw(context, bsr, blocks, seed, scores, priorities);
 }
 
 const clprune__criterion clprune__criterion_random = {.prioritise = prioritise};

@@ -21,7 +21,6 @@ clprune_status clprune__prune_score(clprune_context *context, clprune_norm norm,
     const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes, clprune_mat x,
     const clprune_mat *centre, clprune__region scores, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 32);
     const size_t run = clprune__block_row_run(local, desc);
     const size_t groups = desc->batch * clprune__ceil_div(sizes->block_rows, run);
@@ -38,7 +37,5 @@ clprune_status clprune__prune_score(clprune_context *context, clprune_norm norm,
     if (centre != NULL)
         clprune__arg_mat(&launch, *centre);
     clprune__arg_region(&launch, scores);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }

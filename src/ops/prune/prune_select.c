@@ -18,13 +18,12 @@ clprune_status clprune__prune_select(clprune_context *context, size_t batch, siz
     size_t keep, clprune__region scores, clprune__region mask, clprune__region thresholds,
     cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t bytes = batch * blocks;
     SCRATCH_SCOPE(context);
     if (keep == 0 || keep == blocks) {
         const unsigned char flag = keep > 0;
         TRY(clprune__transfer_fill(context, &flag, 1, mask.buffer, mask.offset, bytes, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t local = clprune__group_size(context, 256);
@@ -51,7 +50,5 @@ clprune_status clprune__prune_select(clprune_context *context, size_t batch, siz
     }
     if (thresholds.buffer != NULL)
         clprune__arg_region(&launch, thresholds);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }

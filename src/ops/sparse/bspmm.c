@@ -26,13 +26,12 @@ static clprune_status multiply(clprune_context *context, family kernels, float a
     const clprune_bsr *stored, const clprune_bsr_sizes *stored_sizes,
     clprune__bspmm_operands operands, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__bspmm_scratch scratch = {
         .even_rows = operands.sizes->block_rows != stored_sizes->block_rows};
     const clprune_bsr *xs = operands.xs;
     const clprune_bsr_sizes *sizes = operands.sizes;
     const clprune__bspmm_plan plan = kernels.plan(context, xs, sizes, operands.outputs);
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     operands.scratch = &scratch;
     if (kernels.reads_stored) {
         scratch.values = clprune__bsr_values_region(stored);
@@ -44,10 +43,7 @@ static clprune_status multiply(clprune_context *context, family kernels, float a
     TRY(clprune__bspmm_take_scratch(context, xs, sizes, &plan, &scratch));
     TRY(clprune__bspmm_list_columns(context, xs, sizes, &plan, &scratch));
     TRY(kernels.multiply(context, &plan, &operands));
-    TRY(clprune__bspmm_finish(context, &plan, alpha, beta, &scratch, dw, event));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return clprune__bspmm_finish(context, &plan, alpha, beta, &scratch, dw, event);
 }
 
 /* Rows of a joined sample, at least; joined samples, at most. */
@@ -90,7 +86,6 @@ static family tn_family(const clprune_context *context)
 clprune_status clprune__bspmm_tn(clprune_context *context, float alpha, float beta, clprune_mat dy,
     const clprune_bsr *xs, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, xs, &sizes));
     TRY(clprune__check_mat(context, "dy", dy, xs->desc.batch * xs->desc.rows, dy.cols));
@@ -103,9 +98,7 @@ clprune_status clprune__bspmm_tn(clprune_context *context, float alpha, float be
     clprune_bsr_sizes joined_sizes = sizes;
     join_samples(&joined, &joined_sizes);
     const clprune__bspmm_operands operands = {dy, dy.cols, &joined, &joined_sizes};
-    TRY(multiply(context, tn_family(context), alpha, beta, xs, &sizes, operands, dw, event));
-done:
-    return status;
+    return multiply(context, tn_family(context), alpha, beta, xs, &sizes, operands, dw, event);
 }
 
 clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float beta, clprune_mat dy,
@@ -129,7 +122,6 @@ static family nt_family(const clprune_context *context)
 clprune_status clprune__bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,
     const clprune_bsr *xs, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, xs, &sizes));
     const size_t outputs = dw.rows;
@@ -143,9 +135,7 @@ clprune_status clprune__bspmm_nt(clprune_context *context, float alpha, float be
     if (alpha == 0.0f || xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return clprune__scale(context, beta, dw, event);
     const clprune__bspmm_operands operands = {dy, outputs, xs, &sizes};
-    TRY(multiply(context, nt_family(context), alpha, beta, xs, &sizes, operands, dw, event));
-done:
-    return status;
+    return multiply(context, nt_family(context), alpha, beta, xs, &sizes, operands, dw, event);
 }
 
 clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,

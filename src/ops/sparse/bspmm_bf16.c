@@ -78,7 +78,6 @@ clprune_status clprune__bspmm_list_pairs(clprune_context *context, const clprune
     size_t segments, size_t block_cols, size_t zero_row, const clprune__bspmm_scratch *scratch,
     clprune__bspmm_pairs *to)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = 1, global = desc->batch * segments;
     size_t all, words;
     to->slots = (desc->keep * desc->block.rows + segments * block_cols) / 2 + 1;
@@ -92,23 +91,17 @@ clprune_status clprune__bspmm_list_pairs(clprune_context *context, const clprune
     word_defines(context, desc, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_pairs_kernel, &defines, &launch));
-    clprune__arg_ulong(&launch, block_cols);
-    clprune__arg_ulong(&launch, segments);
-    clprune__arg_ulong(&launch, desc->keep);
-    clprune__arg_ulong(&launch, to->slots);
+    ARG_ULONGS(&launch, block_cols, segments, desc->keep, to->slots);
     clprune__arg_uint(&launch, (cl_uint)zero_row);
     arg_stored(&launch, desc, scratch);
     clprune__arg_region(&launch, to->rows);
     clprune__arg_region(&launch, to->words);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
 
 clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &operands->xs->desc;
     const clprune__bspmm_scratch *scratch = operands->scratch;
     const size_t local[2] = {1, 1};
@@ -124,23 +117,14 @@ clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune
     clprune__define(&defines, "SEG", plan->segment_most);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_tn_bf16_kernel, &defines, &launch));
-    clprune__arg_ulong(&launch, desc->batch);
-    clprune__arg_ulong(&launch, desc->rows);
-    clprune__arg_ulong(&launch, operands->outputs);
-    clprune__arg_ulong(&launch, operands->sizes->block_cols);
-    clprune__arg_ulong(&launch, plan->segment);
-    clprune__arg_ulong(&launch, plan->segments);
-    clprune__arg_ulong(&launch, kept.slots);
-    clprune__arg_ulong(&launch, plan->panels);
-    clprune__arg_ulong(&launch, plan->panel_run);
+    ARG_ULONGS(&launch, desc->batch, desc->rows, operands->outputs, operands->sizes->block_cols,
+        plan->segment, plan->segments, kept.slots, plan->panels, plan->panel_run);
     clprune__arg_mat(&launch, operands->dy);
     clprune__arg_region(&launch, scratch->starts);
     clprune__arg_region(&launch, kept.rows);
     clprune__arg_region(&launch, kept.words);
     clprune__arg_region(&launch, scratch->partial);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 2, global, local, NULL);
 }
 
 clprune__bspmm_plan clprune__plan_nt_bf16(const clprune_context *context, const clprune_bsr *xs,
@@ -163,7 +147,6 @@ clprune__bspmm_plan clprune__plan_nt_bf16(const clprune_context *context, const 
 static clprune_status write_words(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands, clprune__region *words)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &operands->xs->desc;
     const size_t local = 1, global = desc->batch * plan->segments;
     size_t count;
@@ -176,14 +159,10 @@ static clprune_status write_words(clprune_context *context, const clprune__bspmm
     word_defines(context, desc, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_words_kernel, &defines, &launch));
-    clprune__arg_ulong(&launch, operands->sizes->block_cols);
-    clprune__arg_ulong(&launch, plan->segments);
-    clprune__arg_ulong(&launch, desc->keep);
+    ARG_ULONGS(&launch, operands->sizes->block_cols, plan->segments, desc->keep);
     arg_stored(&launch, desc, operands->scratch);
     clprune__arg_region(&launch, *words);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
 
 /* Columns of dy whose words a panel has: of several blocks, or of a part of one. */
@@ -206,7 +185,6 @@ static chunk choose_chunk(
 clprune_status clprune__multiply_nt_bf16(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &operands->xs->desc;
     const clprune__bspmm_scratch *scratch = operands->scratch;
     const chunk part = choose_chunk(context, plan, desc->block.cols);
@@ -224,19 +202,12 @@ clprune_status clprune__multiply_nt_bf16(clprune_context *context, const clprune
     clprune__define(&defines, "BLOCKS", part.blocks);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_nt_bf16_kernel, &defines, &launch));
-    clprune__arg_ulong(&launch, desc->batch);
-    clprune__arg_ulong(&launch, desc->rows);
-    clprune__arg_ulong(&launch, desc->cols);
-    clprune__arg_ulong(&launch, operands->outputs);
-    clprune__arg_ulong(&launch, operands->sizes->block_cols);
-    clprune__arg_ulong(&launch, plan->segments);
-    clprune__arg_ulong(&launch, desc->keep);
+    ARG_ULONGS(&launch, desc->batch, desc->rows, desc->cols, operands->outputs,
+        operands->sizes->block_cols, plan->segments, desc->keep);
     clprune__arg_mat(&launch, operands->dy);
     clprune__arg_region(&launch, words);
     clprune__arg_region(&launch, scratch->starts);
     clprune__arg_region(&launch, scratch->entries);
     clprune__arg_region(&launch, scratch->partial);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 2, global, local, NULL);
 }

@@ -74,7 +74,6 @@ static void warp_defines(const clprune_context *context, const clprune__bspmm_pl
 clprune_status clprune__multiply_tn_mma(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__defines defines = {0};
     warp_defines(context, plan, operands, n_tiles(plan), &defines);
     clprune__define(&defines, "SLOTS", plan->slots);
@@ -83,9 +82,7 @@ clprune_status clprune__multiply_tn_mma(clprune_context *context, const clprune_
     TRY(clprune__launch_begin(context, &bspmm_tn_mma_kernel, &defines, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
     clprune__arg_tn_operands(&launch, operands);
-    TRY(clprune__enqueue_teams(&launch, plan));
-done:
-    return status;
+    return clprune__enqueue_teams(&launch, plan);
 }
 
 clprune__bspmm_plan clprune__plan_nt_mma(const clprune_context *context, const clprune_bsr *xs,
@@ -115,14 +112,11 @@ clprune__bspmm_plan clprune__plan_nt_mma(const clprune_context *context, const c
 clprune_status clprune__multiply_nt_mma(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__defines defines = {0};
     warp_defines(context, plan, operands, 1, &defines);
     clprune__define(&defines, "DYV", plan->tile % 4 == 0 ? clprune__dy_width(operands->dy) : 1);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_nt_mma_kernel, &defines, &launch));
     clprune__arg_nt(&launch, plan, operands);
-    TRY(clprune__enqueue_teams(&launch, plan));
-done:
-    return status;
+    return clprune__enqueue_teams(&launch, plan);
 }

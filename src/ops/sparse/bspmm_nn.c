@@ -15,9 +15,8 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     const clprune_bsr *xs, clprune_mat w, clprune_mat y, cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     TRY(clprune__check_bsr(context, xs, &sizes));
     const clprune_bsr_desc *desc = &xs->desc;
     TRY(clprune__check_mat(context, "w", w, desc->cols, w.cols));
@@ -43,19 +42,10 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_nn_kernel, &defines, &launch));
     launch.least_group = 1;
-    clprune__arg_ulong(&launch, desc->rows);
-    clprune__arg_ulong(&launch, desc->cols);
-    clprune__arg_ulong(&launch, w.cols);
-    clprune__arg_ulong(&launch, sizes.block_rows);
-    clprune__arg_ulong(&launch, desc->keep);
-    clprune__arg_float(&launch, alpha);
-    clprune__arg_float(&launch, beta);
+    ARG_ULONGS(&launch, desc->rows, desc->cols, w.cols, sizes.block_rows, desc->keep);
+    ARG_FLOATS(&launch, alpha, beta);
     clprune__arg_region(&launch, values);
     clprune__arg_index(&launch, &index);
-    clprune__arg_mat(&launch, w);
-    clprune__arg_mat(&launch, y);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    ARG_MATS(&launch, w, y);
+    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }

@@ -46,13 +46,8 @@ void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *p
     const clprune__bspmm_operands *operands)
 {
     const clprune_bsr_desc *desc = &operands->xs->desc;
-    clprune__arg_ulong(launch, desc->batch);
-    clprune__arg_ulong(launch, desc->rows);
-    clprune__arg_ulong(launch, operands->outputs);
-    clprune__arg_ulong(launch, operands->sizes->block_cols);
-    clprune__arg_ulong(launch, plan->segment);
-    clprune__arg_ulong(launch, plan->segments);
-    clprune__arg_ulong(launch, desc->keep);
+    ARG_ULONGS(launch, desc->batch, desc->rows, operands->outputs, operands->sizes->block_cols,
+        plan->segment, plan->segments, desc->keep);
 }
 
 void clprune__arg_tn_operands(clprune__launch *launch, const clprune__bspmm_operands *operands)
@@ -68,12 +63,7 @@ void clprune__arg_nt(clprune__launch *launch, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands)
 {
     const clprune_bsr_desc *desc = &operands->xs->desc;
-    clprune__arg_ulong(launch, desc->batch);
-    clprune__arg_ulong(launch, desc->rows);
-    clprune__arg_ulong(launch, desc->cols);
-    clprune__arg_ulong(launch, operands->outputs);
-    clprune__arg_ulong(launch, operands->sizes->block_cols);
-    clprune__arg_ulong(launch, plan->segments);
-    clprune__arg_ulong(launch, desc->keep);
+    ARG_ULONGS(launch, desc->batch, desc->rows, desc->cols, operands->outputs,
+        operands->sizes->block_cols, plan->segments, desc->keep);
     clprune__arg_tn_operands(launch, operands);
 }

@@ -12,7 +12,6 @@ clprune_status clprune__bspmm_take_scratch(clprune_context *context, const clpru
     const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,
     clprune__bspmm_scratch *scratch)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &xs->desc;
     size_t starts, entries, partial;
     const bool fits = clprune__mul3(desc->batch, plan->segments, sizes->block_cols + 1, &starts) &&
@@ -24,16 +23,13 @@ clprune_status clprune__bspmm_take_scratch(clprune_context *context, const clpru
         "the scratch of a product with %zu splits overflows size_t", plan->splits);
     TRY(clprune__scratch_array(context, starts, sizeof(cl_uint), &scratch->starts));
     TRY(clprune__scratch_array(context, entries, sizeof(cl_uint2), &scratch->entries));
-    TRY(clprune__scratch_array(context, partial, sizeof(float), &scratch->partial));
-done:
-    return status;
+    return clprune__scratch_array(context, partial, sizeof(float), &scratch->partial);
 }
 
 clprune_status clprune__bspmm_list_columns(clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,
     const clprune__bspmm_scratch *scratch)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 64);
     const size_t global = xs->desc.batch * plan->segments * local;
     clprune__defines defines = {0};
@@ -43,24 +39,17 @@ clprune_status clprune__bspmm_list_columns(clprune_context *context, const clpru
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_lists_kernel, &defines, &launch));
     launch.least_group = 1;
-    clprune__arg_ulong(&launch, xs->desc.rows);
-    clprune__arg_ulong(&launch, sizes->block_cols);
-    clprune__arg_ulong(&launch, sizes->block_rows);
-    clprune__arg_ulong(&launch, plan->segment);
-    clprune__arg_ulong(&launch, plan->segments);
-    clprune__arg_ulong(&launch, xs->desc.keep);
+    ARG_ULONGS(&launch, xs->desc.rows, sizes->block_cols, sizes->block_rows, plan->segment,
+        plan->segments, xs->desc.keep);
     clprune__arg_index(&launch, &scratch->index);
     clprune__arg_region(&launch, scratch->starts);
     clprune__arg_region(&launch, scratch->entries);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
 
 clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bspmm_plan *plan,
     float alpha, float beta, const clprune__bspmm_scratch *scratch, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     enum { COLS = 64 };
     const size_t local = clprune__group_size(context, 64);
     const size_t strip = local == 1 ? 16 : 8;
@@ -75,16 +64,9 @@ clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bs
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_finish_kernel, &defines, &launch));
     launch.least_group = 1;
-    clprune__arg_ulong(&launch, dw.rows);
-    clprune__arg_ulong(&launch, dw.cols);
-    clprune__arg_ulong(&launch, plan->inner);
-    clprune__arg_ulong(&launch, plan->panels);
-    clprune__arg_ulong(&launch, plan->splits);
-    clprune__arg_float(&launch, alpha);
-    clprune__arg_float(&launch, beta);
+    ARG_ULONGS(&launch, dw.rows, dw.cols, plan->inner, plan->panels, plan->splits);
+    ARG_FLOATS(&launch, alpha, beta);
     clprune__arg_region(&launch, scratch->partial);
     clprune__arg_mat(&launch, dw);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }

@@ -48,7 +48,6 @@ clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const
 clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__defines defines = {0};
     clprune__team_defines(plan, operands, &defines);
     clprune__define(&defines, "SLOTS", plan->slots);
@@ -60,9 +59,7 @@ clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprun
     if (operands->arg_pixels != NULL)
         operands->arg_pixels(&launch, operands->pixels);
     clprune__arg_tn_operands(&launch, operands);
-    TRY(clprune__enqueue_teams(&launch, plan));
-done:
-    return status;
+    return clprune__enqueue_teams(&launch, plan);
 }
 
 clprune__bspmm_plan clprune__plan_nt_tiled(const clprune_context *context, const clprune_bsr *xs,
@@ -86,14 +83,11 @@ clprune__bspmm_plan clprune__plan_nt_tiled(const clprune_context *context, const
 clprune_status clprune__multiply_nt_tiled(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__defines defines = {0};
     clprune__team_defines(plan, operands, &defines);
     clprune__define(&defines, "DYV", plan->tile % 4 == 0 ? clprune__dy_width(operands->dy) : 1);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_nt_tiled_kernel, &defines, &launch));
     clprune__arg_nt(&launch, plan, operands);
-    TRY(clprune__enqueue_teams(&launch, plan));
-done:
-    return status;
+    return clprune__enqueue_teams(&launch, plan);
 }

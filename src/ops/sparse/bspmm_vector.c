@@ -68,7 +68,6 @@ clprune__bspmm_plan clprune__plan_tn_vector(const clprune_context *context, cons
 clprune_status clprune__multiply_tn_vector(clprune_context *context,
     const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_block block = operands->xs->desc.block;
     const size_t local[2] = {1, 1};
     const size_t global[2] = {clprune__ceil_div(plan->panels, plan->panel_run), plan->splits};
@@ -82,12 +81,9 @@ clprune_status clprune__multiply_tn_vector(clprune_context *context,
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_tn_vector_kernel, &defines, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
-    clprune__arg_ulong(&launch, plan->panels);
-    clprune__arg_ulong(&launch, plan->panel_run);
+    ARG_ULONGS(&launch, plan->panels, plan->panel_run);
     clprune__arg_tn_operands(&launch, operands);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 2, global, local, NULL);
 }
 
 clprune__bspmm_plan clprune__plan_nt_vector(const clprune_context *context, const clprune_bsr *xs,
@@ -111,7 +107,6 @@ clprune__bspmm_plan clprune__plan_nt_vector(const clprune_context *context, cons
 clprune_status clprune__multiply_nt_vector(clprune_context *context,
     const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_block block = operands->xs->desc.block;
     const size_t chunk = clprune__panel_rows(context,
         clprune__min(block.cols, context->ops->tuning.bspmm_nt.chunk_columns), plan->panel);
@@ -127,7 +122,5 @@ clprune_status clprune__multiply_nt_vector(clprune_context *context,
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_nt_vector_kernel, &defines, &launch));
     clprune__arg_nt(&launch, plan, operands);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 2, global, local, NULL);
 }

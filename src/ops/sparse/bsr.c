@@ -22,9 +22,10 @@ clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_categ
     ENTER_CREATE(context, bsr);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
-    REQUIRE(bsr != NULL, CLPRUNE_INVALID_ARGUMENT, "bsr is NULL");
-    REQUIRE(context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
-    TRY(clprune__check_bsr_desc(context, desc != NULL ? &made.desc : NULL, &sizes));
+    REQUIRE_DONE(bsr != NULL, CLPRUNE_INVALID_ARGUMENT, "bsr is NULL");
+    REQUIRE_DONE(
+        context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
+    TRY_DONE(clprune__check_bsr_desc(context, desc != NULL ? &made.desc : NULL, &sizes));
     const bool bitmap = sizes.index_type == CLPRUNE_INDEX_BITMAP;
     const struct {
         const char *suffix;
@@ -41,7 +42,7 @@ clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_categ
         if (!parts[i].used)
             continue;
         (void)snprintf(full, sizeof full, "%.240s.%s", name, parts[i].suffix);
-        TRY(clprune__buffer_create(context, category, full, parts[i].bytes, parts[i].buffer));
+        TRY_DONE(clprune__buffer_create(context, category, full, parts[i].bytes, parts[i].buffer));
     }
     made.desc.index_type = sizes.index_type;
     *bsr = made;
@@ -81,7 +82,6 @@ static clprune_status begin_block_rows(clprune_context *context, const clprune__
     bool weighted, bool centred, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes,
     clprune__launch *launch, size_t *global, size_t *local)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &bsr->desc;
     *local = clprune__group_size(context, 64);
     const size_t run = clprune__block_row_run(*local, desc);
@@ -100,13 +100,8 @@ static clprune_status begin_block_rows(clprune_context *context, const clprune__
         clprune__define(&defines, "CENTRED", 1);
     TRY(clprune__launch_begin(context, def, &defines, launch));
     launch->least_group = 1;
-    clprune__arg_ulong(launch, desc->rows);
-    clprune__arg_ulong(launch, desc->cols);
-    clprune__arg_ulong(launch, sizes->block_rows);
-    clprune__arg_ulong(launch, run);
-    clprune__arg_ulong(launch, desc->keep);
-done:
-    return status;
+    ARG_ULONGS(launch, desc->rows, desc->cols, sizes->block_rows, run, desc->keep);
+    return CLPRUNE_SUCCESS;
 }
 
 /* Sets values and, if there are any, scales. */
@@ -121,13 +116,12 @@ clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, const 
     clprune__region mask, const clprune__weights *weights, const clprune_bsr *bsr,
     const clprune_bsr_sizes *sizes, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__index index;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     TRY(clprune__bsr_write_index(context, mask, bsr, sizes, &index));
     if (bsr->desc.keep == 0) {
         TRY(clprune__empty_event(context, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     size_t global, local;
     clprune__launch launch;
@@ -143,17 +137,13 @@ clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, const 
         clprune__arg_region(&launch, weights->scores);
         clprune__arg_region(&launch, weights->thresholds);
     }
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }
 
 clprune_status clprune_bsr_pack(
     clprune_context *context, clprune_mat x, cl_mem mask, const clprune_bsr *bsr, cl_event *event)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr_dense(context, bsr, "x", x, &sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
@@ -165,23 +155,21 @@ clprune_status clprune_bsr_pack(
         TRY(clprune__check_buffer(context, "mask", mask, blocks, 1));
         TRY(clprune__check_bsr_apart(context, "mask", (clprune__bytes){mask, 0, blocks}, bsr));
     }
-    TRY(clprune__bsr_pack(context, x, NULL, (clprune__region){mask, 0}, NULL, bsr, &sizes, event));
-done:
-    return status;
+    return clprune__bsr_pack(
+        context, x, NULL, (clprune__region){mask, 0}, NULL, bsr, &sizes, event);
 }
 
 clprune_status clprune__bsr_unpack(
     clprune_context *context, const clprune_bsr *bsr, clprune_mat y, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     clprune__index index;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    SCRATCH_SCOPE(context);
     TRY(clprune__check_bsr_dense(context, bsr, "y", y, &sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
     if (desc->keep == 0) {
         TRY(clprune__mat_fill(context, 0.0f, y, event));
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     TRY(clprune__bsr_read_index(context, bsr, &sizes, &index));
     size_t global, local;
@@ -191,10 +179,7 @@ clprune_status clprune__bsr_unpack(
     arg_values(&launch, bsr);
     clprune__arg_index(&launch, &index);
     clprune__arg_mat(&launch, y);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
 }
 
 clprune_status clprune_bsr_unpack(

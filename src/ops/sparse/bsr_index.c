@@ -24,20 +24,16 @@ enum { FROM_MASK = 0, FROM_BITMAP = 1, FROM_ALL = 2 };
 static clprune_status take_ints(
     clprune_context *context, const clprune_bsr *bsr, size_t count, clprune__region *ints)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t all;
     REQUIRE(clprune__mul(bsr->desc.batch, count, &all), CLPRUNE_SIZE_OVERFLOW,
         "%zu samples of %zu indices overflow size_t", bsr->desc.batch, count);
-    TRY(clprune__scratch_array(context, all, sizeof(cl_int), ints));
-done:
-    return status;
+    return clprune__scratch_array(context, all, sizeof(cl_int), ints);
 }
 
 /* Where crow and col of the samples of `bsr` lie as int32: in its own buffers, or in scratch. */
 static clprune_status place_index(clprune_context *context, const clprune_bsr *bsr,
     const clprune_bsr_sizes *sizes, clprune__index *index)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t rows = sizes->block_rows + 1, keep = bsr->desc.keep;
     index->crow =
         (clprune__region){bsr->crow, bsr->offset.crow / sizeof(int32_t) + bsr->first * rows};
@@ -46,8 +42,7 @@ static clprune_status place_index(clprune_context *context, const clprune_bsr *b
         TRY(take_ints(context, bsr, rows, &index->crow));
         TRY(take_ints(context, bsr, keep, &index->col));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Enqueues bsr_index. `bitmap` is written, too; none if its buffer is NULL. */
@@ -55,7 +50,6 @@ static clprune_status make_index(clprune_context *context, int from, clprune__re
     const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, const clprune__index *index,
     clprune__region bitmap)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 64);
     const size_t global = bsr->desc.batch * local;
     clprune__defines defines = {0};
@@ -65,16 +59,12 @@ static clprune_status make_index(clprune_context *context, int from, clprune__re
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bsr_index_kernel, &defines, &launch));
     launch.least_group = 1;
-    clprune__arg_ulong(&launch, sizes->block_rows);
-    clprune__arg_ulong(&launch, sizes->block_cols);
-    clprune__arg_ulong(&launch, bsr->desc.keep);
+    ARG_ULONGS(&launch, sizes->block_rows, sizes->block_cols, bsr->desc.keep);
     clprune__arg_region(&launch, mask);
     clprune__arg_index(&launch, index);
     if (bitmap.buffer != NULL)
         clprune__arg_region(&launch, bitmap);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
 
 static const clprune__region none = {NULL, 0};
@@ -88,22 +78,17 @@ static clprune__region bitmap_of(const clprune_bsr *bsr, const clprune_bsr_sizes
 clprune_status clprune__bsr_write_index(clprune_context *context, clprune__region mask,
     const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, clprune__index *index)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool bitmap = sizes->index_type == CLPRUNE_INDEX_BITMAP;
     TRY(place_index(context, bsr, sizes, index));
-    TRY(make_index(context, mask.buffer == NULL ? FROM_ALL : FROM_MASK, mask, bsr, sizes, index,
-        bitmap ? bitmap_of(bsr, sizes) : none));
-done:
-    return status;
+    return make_index(context, mask.buffer == NULL ? FROM_ALL : FROM_MASK, mask, bsr, sizes, index,
+        bitmap ? bitmap_of(bsr, sizes) : none);
 }
 
 clprune_status clprune__bsr_read_index(clprune_context *context, const clprune_bsr *bsr,
     const clprune_bsr_sizes *sizes, clprune__index *index)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(place_index(context, bsr, sizes, index));
     if (sizes->index_type == CLPRUNE_INDEX_BITMAP)
         TRY(make_index(context, FROM_BITMAP, bitmap_of(bsr, sizes), bsr, sizes, index, none));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

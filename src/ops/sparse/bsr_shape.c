@@ -58,13 +58,11 @@ static clprune_index_type choose_index(const clprune_bsr_desc *desc, const clpru
 
 static clprune_status check_types(clprune_context *context, const clprune_bsr_desc *desc)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE((unsigned)desc->value_type <= CLPRUNE_VALUES_INT4, CLPRUNE_INVALID_ARGUMENT,
         "value_type is %d, expected a clprune_value_type", (int)desc->value_type);
     REQUIRE(clprune__is_index_type(desc->index_type), CLPRUNE_INVALID_ARGUMENT,
         "index_type is %d, expected a clprune_index_type", (int)desc->index_type);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Of a block: kernels count its elements, rounded up to whole vectors, in 31 bits. */
@@ -73,7 +71,6 @@ done:
 clprune_status clprune__check_bsr_desc(
     clprune_context *context, const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(desc != NULL && sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "desc or sizes is NULL");
     *sizes = (clprune_bsr_sizes){0};
     clprune_bsr_sizes s;
@@ -117,8 +114,7 @@ clprune_status clprune__check_bsr_desc(
         "%zu samples of %zu x %zu with %zu blocks of %zu x %zu overflow size_t, or 2^32 kept rows",
         desc->batch, desc->rows, desc->cols, desc->keep, desc->block.rows, desc->block.cols);
     *sizes = s;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_bsr_size_query(const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes)
@@ -142,13 +138,10 @@ clprune_bsr clprune_bsr_samples(const clprune_bsr *bsr, size_t first, size_t cou
 static clprune_status sizes_to_end(
     clprune_context *context, const clprune_bsr *bsr, clprune_bsr_sizes *sizes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_desc desc = bsr->desc;
     REQUIRE(clprune__add(bsr->first, desc.batch, &desc.batch), CLPRUNE_SIZE_OVERFLOW,
         "%zu samples from sample %zu overflow size_t", bsr->desc.batch, bsr->first);
-    TRY(clprune__check_bsr_desc(context, &desc, sizes));
-done:
-    return status;
+    return clprune__check_bsr_desc(context, &desc, sizes);
 }
 
 enum { BSR_PARTS = 5 };
@@ -176,24 +169,20 @@ static void list_parts(
 
 static clprune_status check_part(clprune_context *context, const bsr_part *part)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__bytes bytes = part->bytes;
     size_t end;
     if (bytes.count == 0)
-        goto done;
+        return CLPRUNE_SUCCESS;
     REQUIRE(bytes.begin % part->align == 0, CLPRUNE_INVALID_ARGUMENT,
         "%s begins at byte %zu, expected a multiple of %zu", part->name, bytes.begin, part->align);
     REQUIRE(clprune__add(bytes.begin, bytes.count, &end), CLPRUNE_SIZE_OVERFLOW,
         "%s begins at byte %zu and its end overflows size_t", part->name, bytes.begin);
-    TRY(clprune__check_buffer(context, part->name, bytes.buffer, end, 1));
-done:
-    return status;
+    return clprune__check_buffer(context, part->name, bytes.buffer, end, 1);
 }
 
 clprune_status clprune__check_bsr(
     clprune_context *context, const clprune_bsr *bsr, clprune_bsr_sizes *sizes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes end;
     bsr_part parts[BSR_PARTS];
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -208,32 +197,26 @@ clprune_status clprune__check_bsr(
         for (int k = 0; k < i; k++)
             TRY(clprune__check_bytes_apart(
                 context, parts[i].name, parts[i].bytes, parts[k].name, parts[k].bytes));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__check_bsr_apart(
     clprune_context *context, const char *name, clprune__bytes bytes, const clprune_bsr *bsr)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes end;
     bsr_part parts[BSR_PARTS];
     TRY(sizes_to_end(context, bsr, &end));
     list_parts(bsr, &end, parts);
     for (int i = 0; i < BSR_PARTS; i++)
         TRY(clprune__check_bytes_apart(context, name, bytes, parts[i].name, parts[i].bytes));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__check_bsr_dense(clprune_context *context, const clprune_bsr *bsr,
     const char *name, clprune_mat mat, clprune_bsr_sizes *sizes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_bsr(context, bsr, sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
     TRY(clprune__check_mat(context, name, mat, desc->batch * desc->rows, desc->cols));
-    TRY(clprune__check_bsr_apart(context, name, clprune__bytes_of(mat), bsr));
-done:
-    return status;
+    return clprune__check_bsr_apart(context, name, clprune__bytes_of(mat), bsr);
 }

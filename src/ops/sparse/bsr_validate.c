@@ -13,7 +13,6 @@
 static clprune_status validate_lists(clprune_context *context, size_t n, const int32_t *crow,
     const int32_t *col, const clprune_bsr_sizes *sizes, size_t keep)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(crow[0] == 0, CLPRUNE_INVALID_BSR, "crow[%zu][0] is %d, expected 0", n, (int)crow[0]);
     for (size_t i = 0; i < sizes->block_rows; i++)
         REQUIRE(crow[i] <= crow[i + 1] && crow[i + 1] >= 0 && (size_t)crow[i + 1] <= keep,
@@ -32,15 +31,13 @@ static clprune_status validate_lists(clprune_context *context, size_t n, const i
                 "col[%zu][%d] is %d after %d: not ascending in block row %zu", n, (int)k,
                 (int)col[k], (int)col[k - 1], i);
         }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* The rules of one sample's bitmap. */
 static clprune_status validate_bitmap(clprune_context *context, size_t n, const uint8_t *bitmap,
     const clprune_bsr_sizes *sizes, size_t keep)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t marked = 0;
     for (size_t i = 0; i < 8 * clprune__bitmap_bytes(sizes->blocks); i++) {
         const bool set = (bitmap[i / 8] >> i % 8 & 1) != 0;
@@ -50,8 +47,7 @@ static clprune_status validate_bitmap(clprune_context *context, size_t n, const 
     }
     REQUIRE(marked == keep, CLPRUNE_INVALID_BSR, "bitmap[%zu] marks %zu blocks, expected %zu", n,
         marked, keep);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* `bytes` of a buffer from `offset` on, as a new array. */
@@ -60,8 +56,8 @@ static clprune_status read_back(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     void *read = malloc(clprune__max(bytes, 1));
-    REQUIRE(read != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to read %zu bytes", bytes);
-    TRY(clprune__transfer_read(context, buffer, offset, bytes, read));
+    REQUIRE_DONE(read != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to read %zu bytes", bytes);
+    TRY_DONE(clprune__transfer_read(context, buffer, offset, bytes, read));
     *host = read;
     read = NULL;
 done:
@@ -77,14 +73,14 @@ static clprune_status validate_crow_and_col(
     const size_t keep = bsr->desc.keep, rows = sizes->block_rows + 1;
     int32_t *crow = NULL, *col = NULL;
     void *read;
-    TRY(read_back(context, bsr->crow, bsr->offset.crow + bsr->first * rows * sizeof *crow,
+    TRY_DONE(read_back(context, bsr->crow, bsr->offset.crow + bsr->first * rows * sizeof *crow,
         sizes->crow_bytes, &read));
     crow = read;
-    TRY(read_back(context, bsr->col, bsr->offset.col + bsr->first * keep * sizeof *col,
+    TRY_DONE(read_back(context, bsr->col, bsr->offset.col + bsr->first * keep * sizeof *col,
         sizes->col_bytes, &read));
     col = read;
     for (size_t n = 0; n < bsr->desc.batch; n++)
-        TRY(validate_lists(context, n, crow + n * rows, col + n * keep, sizes, keep));
+        TRY_DONE(validate_lists(context, n, crow + n * rows, col + n * keep, sizes, keep));
 done:
     free(crow);
     free(col);
@@ -98,11 +94,11 @@ static clprune_status validate_bitmaps(
     const size_t bytes = clprune__bitmap_bytes(sizes->blocks);
     uint8_t *bitmap = NULL;
     void *read;
-    TRY(read_back(
+    TRY_DONE(read_back(
         context, bsr->bitmap, bsr->offset.bitmap + bsr->first * bytes, sizes->bitmap_bytes, &read));
     bitmap = read;
     for (size_t n = 0; n < bsr->desc.batch; n++)
-        TRY(validate_bitmap(context, n, bitmap + n * bytes, sizes, bsr->desc.keep));
+        TRY_DONE(validate_bitmap(context, n, bitmap + n * bytes, sizes, bsr->desc.keep));
 done:
     free(bitmap);
     return status;
@@ -115,16 +111,16 @@ static clprune_status validate_scales(
     const size_t keep = bsr->desc.keep;
     uint16_t *scales = NULL;
     void *read;
-    TRY(read_back(context, bsr->scales, bsr->offset.scales + bsr->first * keep * sizeof *scales,
-        sizes->scales_bytes, &read));
+    TRY_DONE(read_back(context, bsr->scales,
+        bsr->offset.scales + bsr->first * keep * sizeof *scales, sizes->scales_bytes, &read));
     scales = read;
     for (size_t i = 0; i < sizes->scales_bytes / sizeof *scales; i++) {
         const uint32_t bits = (uint32_t)scales[i] << 16;
         float scale;
         memcpy(&scale, &bits, sizeof scale);
-        REQUIRE(scale >= 0.0f && isfinite(scale), CLPRUNE_INVALID_BSR, "scales[%zu][%zu] is %g",
-            i / keep, i % keep, (double)scale);
-        REQUIRE(fpclassify(scale) != FP_SUBNORMAL, CLPRUNE_INVALID_BSR,
+        REQUIRE_DONE(scale >= 0.0f && isfinite(scale), CLPRUNE_INVALID_BSR,
+            "scales[%zu][%zu] is %g", i / keep, i % keep, (double)scale);
+        REQUIRE_DONE(fpclassify(scale) != FP_SUBNORMAL, CLPRUNE_INVALID_BSR,
             "scales[%zu][%zu] is %g, expected zero or a normal number", i / keep, i % keep,
             (double)scale);
     }
@@ -136,13 +132,10 @@ done:
 clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr *bsr)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, bsr, &sizes));
     REQUIRE(context->backend->runs, CLPRUNE_UNSUPPORTED, "a dry context has nothing to read back");
     TRY(sizes.index_type == CLPRUNE_INDEX_BITMAP ? validate_bitmaps(context, bsr, &sizes)
                                                  : validate_crow_and_col(context, bsr, &sizes));
-    TRY(validate_scales(context, bsr, &sizes));
-done:
-    return status;
+    return validate_scales(context, bsr, &sizes);
 }

@@ -37,7 +37,6 @@ void clprune__value_defines(clprune_value_type type, size_t width, clprune__defi
 static clprune_status widen(
     clprune_context *context, const clprune_bsr *bsr, size_t block, clprune__region widened)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t blocks = bsr->desc.batch * bsr->desc.keep;
     const size_t run = clprune__max(1, (vector ? 16384 : 1024) / block);
@@ -50,32 +49,26 @@ static clprune_status widen(
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bsr_widen_kernel, &defines, &launch));
     launch.least_group = 1;
-    clprune__arg_ulong(&launch, blocks);
-    clprune__arg_ulong(&launch, run);
+    ARG_ULONGS(&launch, blocks, run);
     clprune__arg_region(&launch, clprune__bsr_values_region(bsr));
     if (clprune__is_scaled(bsr->desc.value_type))
         clprune__arg_region(&launch, clprune__bsr_scales_region(bsr));
     clprune__arg_region(&launch, widened);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
-done:
-    return status;
+    return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
 
 clprune_status clprune__bsr_values(
     clprune_context *context, const clprune_bsr *bsr, clprune__region *values)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &bsr->desc;
     const size_t block = desc->block.rows * desc->block.cols;
     size_t count;
     if (desc->value_type == CLPRUNE_VALUES_FP32) {
         *values = clprune__bsr_values_region(bsr);
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     REQUIRE(clprune__mul(desc->batch * desc->keep, block, &count), CLPRUNE_SIZE_OVERFLOW,
         "%zu samples of %zu widened blocks overflow size_t", desc->batch, desc->keep);
     TRY(clprune__scratch_array(context, count, sizeof(float), values));
-    TRY(widen(context, bsr, block, *values));
-done:
-    return status;
+    return widen(context, bsr, block, *values);
 }

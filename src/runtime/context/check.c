@@ -16,12 +16,11 @@ static bool mat_end(clprune_mat mat, size_t *end)
 clprune_status clprune__check_mat(
     clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(mat.rows == rows && mat.cols == cols, CLPRUNE_INVALID_SIZE,
         "%s is %zu x %zu, expected %zu x %zu", name, mat.rows, mat.cols, rows, cols);
     if (rows == 0 || cols == 0)
-        goto done;
+        return CLPRUNE_SUCCESS;
     REQUIRE(mat.buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "%s has no buffer", name);
     REQUIRE(mat.ld >= cols, CLPRUNE_INVALID_SIZE,
         "%s has ld %zu, expected at least its %zu columns", name, mat.ld, cols);
@@ -31,17 +30,15 @@ clprune_status clprune__check_mat(
     TRY(clprune__check_buffer(context, name, mat.buffer, end, sizeof(float)));
     if (context->verbose != NULL)
         clprune__verbose_operand(context->verbose, name, mat);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__check_buffer(
     clprune_context *context, const char *name, cl_mem buffer, size_t count, size_t size)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     if (count == 0 || size == 0)
-        goto done;
+        return CLPRUNE_SUCCESS;
     REQUIRE(buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "%s is NULL", name);
     size_t needed, bytes;
     REQUIRE(clprune__mul(count, size, &needed), CLPRUNE_SIZE_OVERFLOW,
@@ -49,22 +46,19 @@ clprune_status clprune__check_buffer(
     TRY(context->backend->size(context, name, buffer, &bytes));
     REQUIRE(needed <= bytes, CLPRUNE_INVALID_SIZE, "%s needs %zu bytes, its buffer has %zu", name,
         needed, bytes);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Translates a region of a sub-buffer to its parent buffer; other regions stay. */
 static clprune_status locate(clprune_context *context, clprune__bytes region, clprune__bytes *found)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t origin = 0;
     *found = region;
     if (region.buffer == NULL || region.count == 0)
-        goto done;
+        return CLPRUNE_SUCCESS;
     TRY(context->backend->locate(context, region.buffer, &found->buffer, &origin));
     found->begin += origin;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune__bytes clprune__bytes_of(clprune_mat mat)
@@ -102,55 +96,45 @@ typedef struct window {
 
 static clprune_status window_of(clprune_context *context, clprune_mat mat, window *found)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(locate(context, clprune__bytes_of(mat), &found->bytes));
     found->mat = mat;
     found->mat.buffer = found->bytes.buffer;
     found->mat.offset = found->bytes.begin / sizeof(float);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status check_windows(clprune_context *context, const char *name_a, const window *a,
     const char *name_b, const window *b)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(!meet(a->bytes, b->bytes) || are_side_by_side(a->mat, b->mat), CLPRUNE_INVALID_ARGUMENT,
         "%s overlaps %s; give each its own memory", name_a, name_b);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__check_apart(
     clprune_context *context, const char *name_a, clprune_mat a, const char *name_b, clprune_mat b)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     window window_a = {a, clprune__bytes_of(a)}, window_b = {b, clprune__bytes_of(b)};
     if (a.buffer != b.buffer) {
         TRY(window_of(context, a, &window_a));
         TRY(window_of(context, b, &window_b));
     }
-    TRY(check_windows(context, name_a, &window_a, name_b, &window_b));
-done:
-    return status;
+    return check_windows(context, name_a, &window_a, name_b, &window_b);
 }
 
 clprune_status clprune__check_bytes_apart(clprune_context *context, const char *name_a,
     clprune__bytes a, const char *name_b, clprune__bytes b)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(locate(context, a, &a));
     TRY(locate(context, b, &b));
     REQUIRE(!meet(a, b), CLPRUNE_INVALID_ARGUMENT, "%s overlaps %s; give each its own memory",
         name_a, name_b);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__check_operands(
     clprune_context *context, const clprune__operand *operands, size_t inputs, size_t count)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__operand *p = operands;
     window windows[CLPRUNE__OPERANDS];
     REQUIRE(count <= CLPRUNE__OPERANDS, CLPRUNE_INTERNAL_ERROR, "%zu operands", count);
@@ -163,20 +147,17 @@ clprune_status clprune__check_operands(
         for (size_t k = 0; k < i; k++)
             if ((p[i].in_place >> k & 1) == 0 || !clprune__same_mat(windows[i].mat, windows[k].mat))
                 TRY(check_windows(context, p[i].name, &windows[i], p[k].name, &windows[k]));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__check_reserved(
     clprune_context *context, const char *name, const void *reserved, size_t bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const unsigned char *byte = reserved;
     for (size_t i = 0; i < bytes; i++)
         REQUIRE(byte[i] == 0, CLPRUNE_INVALID_ARGUMENT,
             "%s.reserved is not zero; zero-initialise %s before setting its fields", name, name);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 bool clprune__is_absent(clprune_mat mat)

@@ -77,13 +77,11 @@ static bool parse_bytes(const char *text, uint64_t *bytes)
 /* Sets *bytes from an environment variable; unset or empty, it leaves *bytes as it is. */
 static clprune_status read_bytes(clprune_context *context, const char *name, uint64_t *bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const char *text = getenv(name);
     if (text != NULL && text[0] != '\0')
         REQUIRE(parse_bytes(text, bytes), CLPRUNE_INVALID_ARGUMENT,
             "%s is \"%.100s\", expected a number of bytes such as 1500M or 2G", name, text);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Sets the memory budget (the option, else CLPRUNE_MEM_LIMIT, else the device's memory) and the
@@ -91,35 +89,29 @@ done:
  * side share places in a plan. */
 static clprune_status choose_limits(clprune_context *context, uint64_t option)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     context->ledger->limit = option != 0 ? option : context->facts.global_memory;
     context->cache->disk_limit = CLPRUNE__DISK_LIMIT;
     if (option == 0)
         TRY(read_bytes(context, "CLPRUNE_MEM_LIMIT", &context->ledger->limit));
     if (option == 0 && context->record != NULL)
         context->ledger->limit = UINT64_MAX;
-    TRY(read_bytes(context, "CLPRUNE_CACHE_LIMIT", &context->cache->disk_limit));
-done:
-    return status;
+    return read_bytes(context, "CLPRUNE_CACHE_LIMIT", &context->cache->disk_limit);
 }
 
 /* Retains the caller's queue, which must be in-order, and its OpenCL context. */
 static clprune_status adopt_queue(clprune_context *context, cl_command_queue queue)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     cl_context cl;
     TRY(clprune__queue_facts(context, queue, &context->device, &cl));
     TRY_CL(clRetainContext(cl));
     context->cl = cl;
     TRY_CL(clRetainCommandQueue(queue));
     context->queue = queue;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status open_queue(clprune_context *context, const char *selection)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     if (selection == NULL || selection[0] == '\0')
         selection = getenv("CLPRUNE_DEVICE");
     cl_platform_id platform;
@@ -132,13 +124,11 @@ static clprune_status open_queue(clprune_context *context, const char *selection
     context->queue = clCreateCommandQueue(context->cl, context->device,
         clprune__verbose_wanted() ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
     TRY_CODE("clCreateCommandQueue", code);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status read_device_facts(clprune_context *context)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__device_describe(context, context->device, &context->facts));
     const clprune_device_info *facts = &context->facts;
     REQUIRE(facts->compute_units > 0 && facts->max_work_group > 0 && facts->global_memory > 0,
@@ -147,8 +137,7 @@ static clprune_status read_device_facts(clprune_context *context)
         "expected at least 1 of each; its OpenCL driver does not work",
         (unsigned)facts->compute_units, facts->max_work_group,
         (unsigned long long)facts->global_memory);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Some CPU drivers vectorise across work-items: Mesa's llvmpipe makes each work-item a lane and
@@ -167,19 +156,15 @@ static clprune_kernels family_of(const clprune_context *context)
 /* Sets the kernel family and the limits, which follow from the device's facts and the options. */
 static clprune_status settle(clprune_context *context, const clprune__context_setup *setup)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     context->is_cpu = (context->facts.type & CL_DEVICE_TYPE_CPU) != 0;
     context->kernels = setup->kernels;
     if (context->kernels == CLPRUNE_KERNELS_AUTO)
         context->kernels = family_of(context);
-    TRY(choose_limits(context, setup->options->mem_limit));
-done:
-    return status;
+    return choose_limits(context, setup->options->mem_limit);
 }
 
 static clprune_status open_dry(clprune_context *made, const clprune_device_info *device)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = made;
     made->record = calloc(1, sizeof *made->record);
     REQUIRE(made->record != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
@@ -191,23 +176,19 @@ static clprune_status open_dry(clprune_context *made, const clprune_device_info 
         "device.compute_units or device.max_work_group is 0, expected at least 1");
     if (made->facts.global_memory == 0)
         made->facts.global_memory = UINT64_MAX;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status open_device(
     clprune_context *made, cl_command_queue queue, const clprune_context_options *options)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     made->backend = &clprune__opencl_backend;
     made->allocator = options->allocator;
     if (made->allocator.allocate == NULL)
         made->allocator = (clprune_allocator){default_allocate, default_release, made};
     TRY(clprune__claim_opencl());
     TRY(queue != NULL ? adopt_queue(made, queue) : open_queue(made, options->device));
-    TRY(read_device_facts(made));
-done:
-    return status;
+    return read_device_facts(made);
 }
 
 /* A context and its parts in one piece of memory. */
@@ -259,12 +240,11 @@ clprune_status clprune__context_open(const clprune__context_setup *setup, clprun
         clprune__program_cache_open(made, options->cache_dir);
     if (status == CLPRUNE_SUCCESS) {
         *out = made;
-        goto done;
+        return status;
     }
     if (made->error[0] != '\0')
         clprune__pass_error(made);
     clprune__context_close(made);
-done:
     return status;
 }
 
@@ -318,8 +298,5 @@ clprune_kernels clprune_context_kernels(const clprune_context *context)
 clprune_status clprune_context_finish(clprune_context *context)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
-    TRY(context->backend->finish(context));
-done:
-    return status;
+    return context->backend->finish(context);
 }

@@ -68,12 +68,12 @@ static clprune_status enumerate(clprune_context *context, device_table *table)
     const cl_int code = list_platforms(0, NULL, &platform_count);
     if (code == PLATFORM_NOT_FOUND || (code == CL_SUCCESS && platform_count == 0))
         goto done;
-    TRY_CODE("clGetPlatformIDs", code);
+    TRY_CODE_DONE("clGetPlatformIDs", code);
     table->platforms = platform_count;
     platforms = calloc(platform_count, sizeof(cl_platform_id));
-    REQUIRE(platforms != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of %u platforms",
-        platform_count);
-    TRY_CODE("clGetPlatformIDs", list_platforms(platform_count, platforms, NULL));
+    REQUIRE_DONE(platforms != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for a list of %u platforms", platform_count);
+    TRY_CODE_DONE("clGetPlatformIDs", list_platforms(platform_count, platforms, NULL));
     for (cl_uint p = 0; p < platform_count; p++) {
         cl_uint count = 0;
         const cl_int listed = list_devices(platforms[p], 0, NULL, &count);
@@ -93,9 +93,9 @@ static clprune_status enumerate(clprune_context *context, device_table *table)
             realloc(table->devices, (table->count + count) * sizeof *table->devices);
         if (grown != NULL)
             table->devices = grown;
-        REQUIRE(devices != NULL && grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        REQUIRE_DONE(devices != NULL && grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
             "no memory for a list of %u devices", count);
-        TRY_CODE("clGetDeviceIDs", list_devices(platforms[p], count, devices, NULL));
+        TRY_CODE_DONE("clGetDeviceIDs", list_devices(platforms[p], count, devices, NULL));
         for (cl_uint d = 0; d < count; d++)
             table->devices[table->count++] = (found_device){platforms[p], devices[d], p, d};
     }
@@ -159,7 +159,6 @@ clprune_status clprune__device_describe(
     TRY_CL(clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL));
     TRY_CODE("clGetPlatformInfo(CL_PLATFORM_NAME)",
         platform_name(platform, sizeof info->platform, info->platform));
-done:
     return status;
 }
 
@@ -168,11 +167,11 @@ clprune_status clprune_device_list(size_t capacity, clprune_device_info *devices
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = NULL;
     device_table table = {.devices = NULL};
-    REQUIRE(count != NULL, CLPRUNE_INVALID_ARGUMENT, "count is NULL");
+    REQUIRE_DONE(count != NULL, CLPRUNE_INVALID_ARGUMENT, "count is NULL");
     *count = 0;
-    REQUIRE(devices != NULL || capacity == 0, CLPRUNE_INVALID_ARGUMENT, "devices is NULL");
-    TRY(clprune__claim_opencl());
-    TRY(enumerate(context, &table));
+    REQUIRE_DONE(devices != NULL || capacity == 0, CLPRUNE_INVALID_ARGUMENT, "devices is NULL");
+    TRY_DONE(clprune__claim_opencl());
+    TRY_DONE(enumerate(context, &table));
     for (size_t i = 0; i < table.count && i < capacity; i++) {
         const found_device *found = &table.devices[i];
         (void)clprune__device_describe(context, found->device, &devices[i]);
@@ -256,7 +255,6 @@ static answer fits(const found_device *found, const char *selection, bool *resul
 /* Fails with the reason why no device was found. */
 static clprune_status refuse_all(clprune_context *context, const device_table *table)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(table->platforms > 0, CLPRUNE_NO_DEVICE,
         "no OpenCL device is installed: the loader knows no driver; install one, on Debian for "
         "CPUs: pocl-opencl-icd; the loader reads its list from /etc/OpenCL/vendors or, if it is "
@@ -265,8 +263,7 @@ static clprune_status refuse_all(clprune_context *context, const device_table *t
         "no OpenCL device is available: %s; check the driver and its permissions; PoCL needs a "
         "folder that it can write: set POCL_CACHE_DIR, or HOME",
         table->refusal);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__device_select(
@@ -277,13 +274,13 @@ clprune_status clprune__device_select(
     const found_device *chosen = NULL, *other = NULL; /* the first that answers */
     answer failed = {"", CL_SUCCESS};
     const bool any = selection == NULL || selection[0] == '\0';
-    REQUIRE(any || !is_number(selection), CLPRUNE_NO_DEVICE,
+    REQUIRE_DONE(any || !is_number(selection), CLPRUNE_NO_DEVICE,
         "the device is selected by \"%.100s\", a bare number; expected \"platform:device\" such as "
         "\"0:%.100s\", or a longer part of a name; clprune-info lists the devices",
         selection, selection);
-    TRY(enumerate(context, &table));
+    TRY_DONE(enumerate(context, &table));
     if (table.count == 0)
-        TRY(refuse_all(context, &table));
+        TRY_DONE(refuse_all(context, &table));
     /* A device whose query fails is passed over, as a platform is. */
     for (size_t i = 0; i < table.count && chosen == NULL; i++) {
         const found_device *found = &table.devices[i];
@@ -302,8 +299,8 @@ clprune_status clprune__device_select(
     if (any && chosen == NULL)
         chosen = other;
     if (chosen == NULL)
-        TRY_CODE(failed.query, failed.code);
-    REQUIRE(chosen != NULL, CLPRUNE_NO_DEVICE,
+        TRY_CODE_DONE(failed.query, failed.code);
+    REQUIRE_DONE(chosen != NULL, CLPRUNE_NO_DEVICE,
         "none of the %zu OpenCL devices matches \"%.100s\"; clprune-info lists them%s%s",
         table.count, selection, table.refusal[0] != '\0' ? "; " : "", table.refusal);
     *platform = chosen->platform;

@@ -1,15 +1,19 @@
-/* How functions fail: three verbs, used with one exit per function.
+/* How functions fail: three verbs, which return the status of what failed.
  *
- *     clprune_status status = CLPRUNE_SUCCESS;
  *     REQUIRE(x != NULL, CLPRUNE_INVALID_ARGUMENT, "x is NULL");
  *     TRY_CL(clEnqueue...(...));
- *     TRY(clprune__inner(...));
+ *     return clprune__inner(...);
+ *
+ * A function that must release something has one exit, and the verbs with _DONE:
+ *
+ *     clprune_status status = CLPRUNE_SUCCESS;
+ *     TRY_DONE(clprune__inner(...));
  * done:
  *     release what was taken
  *     return status;
  *
- * All three expect locals `context` (may be NULL: the text then goes to the thread's buffer) and
- * `status`, and a label `done`. */
+ * All but TRY expect a local `context`, which may be NULL: the text then goes to the thread's
+ * buffer. */
 #ifndef CLPRUNE_RUNTIME_FAIL_H
 #define CLPRUNE_RUNTIME_FAIL_H
 
@@ -19,9 +23,9 @@
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \
-        status = (call);                                                                           \
-        if (status != CLPRUNE_SUCCESS)                                                             \
-            goto done;                                                                             \
+        const clprune_status status_ = (call);                                                     \
+        if (status_ != CLPRUNE_SUCCESS)                                                            \
+            return status_;                                                                        \
     } while (0)
 
 #define TRY_CL(call) TRY_CODE(#call, call)
@@ -30,13 +34,35 @@
 #define TRY_CODE(name, code)                                                                       \
     do {                                                                                           \
         const cl_int code_ = (code);                                                               \
+        if (code_ != CL_SUCCESS)                                                                   \
+            return clprune__fail_cl(context, code_, __FILE__, __LINE__, name);                     \
+    } while (0)
+
+#define REQUIRE(condition, code, ...)                                                              \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return clprune__fail(context, code, __FILE__, __LINE__, __VA_ARGS__);                  \
+    } while (0)
+
+#define TRY_DONE(call)                                                                             \
+    do {                                                                                           \
+        status = (call);                                                                           \
+        if (status != CLPRUNE_SUCCESS)                                                             \
+            goto done;                                                                             \
+    } while (0)
+
+#define TRY_CL_DONE(call) TRY_CODE_DONE(#call, call)
+
+#define TRY_CODE_DONE(name, code)                                                                  \
+    do {                                                                                           \
+        const cl_int code_ = (code);                                                               \
         if (code_ != CL_SUCCESS) {                                                                 \
             status = clprune__fail_cl(context, code_, __FILE__, __LINE__, name);                   \
             goto done;                                                                             \
         }                                                                                          \
     } while (0)
 
-#define REQUIRE(condition, code, ...)                                                              \
+#define REQUIRE_DONE(condition, code, ...)                                                         \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
             status = clprune__fail(context, code, __FILE__, __LINE__, __VA_ARGS__);                \

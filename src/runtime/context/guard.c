@@ -33,25 +33,21 @@ static void watch(void)
 
 static clprune_status watch_forks(void)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = NULL;
     (void)pthread_once(&watched, watch);
     REQUIRE(watch_failed == 0, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to watch for forks");
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__claim_opencl(void)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = NULL;
     TRY(watch_forks());
     unsigned user = 0;
     if (!atomic_compare_exchange_strong(&opencl_generation, &user, generation + 1))
         REQUIRE(user == generation + 1, CLPRUNE_FORKED,
             "the parent process used OpenCL before the fork; fork first, or exec a new program");
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 bool clprune__is_forked(const clprune_context *context)
@@ -106,11 +102,9 @@ void clprune__leave(const clprune__guard *guard)
 
 clprune_status clprune__guard_open(clprune_context *context)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(watch_forks());
     context->generation = generation;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__guard_share(clprune_context *context)
@@ -119,10 +113,10 @@ clprune_status clprune__guard_share(clprune_context *context)
     pthread_mutexattr_t recursive;
     bool described = false;
     clprune__lock *lock = malloc(sizeof *lock);
-    REQUIRE(lock != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a lock");
+    REQUIRE_DONE(lock != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a lock");
     described = pthread_mutexattr_init(&recursive) == 0;
-    REQUIRE(described && pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE) == 0 &&
-                pthread_mutex_init(&lock->mutex, &recursive) == 0,
+    REQUIRE_DONE(described && pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE) == 0 &&
+                     pthread_mutex_init(&lock->mutex, &recursive) == 0,
         CLPRUNE_OUT_OF_HOST_MEMORY, "the system could not create a lock");
     context->lock = lock;
     lock = NULL;

@@ -7,29 +7,24 @@
 clprune_status clprune__queue_facts(
     clprune_context *context, cl_command_queue queue, cl_device_id *device, cl_context *cl)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     cl_command_queue_properties properties;
     TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
     REQUIRE((properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, CLPRUNE_INVALID_ARGUMENT,
         "the queue is out-of-order; create it without CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE");
     TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(cl_device_id), device, NULL));
     TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(cl_context), cl, NULL));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_context_wait(clprune_context *context, size_t count, const cl_event *events)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(count > 0 && events != NULL, CLPRUNE_INVALID_ARGUMENT,
         "count is %zu and events is %s, expected at least one event", count,
         events == NULL ? "NULL" : "not NULL");
     REQUIRE(count <= UINT32_MAX, CLPRUNE_SIZE_OVERFLOW,
         "count is %zu events, expected fewer than 2^32", count);
-    TRY(context->backend->wait(context, count, events));
-done:
-    return status;
+    return context->backend->wait(context, count, events);
 }
 
 /* Makes `to` wait for all commands of `from`. Scratch and arena are one for both queues, so a
@@ -39,9 +34,9 @@ static clprune_status wait_for_queue(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     cl_event all = NULL;
-    TRY_CL(clEnqueueMarkerWithWaitList(from, 0, NULL, &all));
-    TRY_CL(clFlush(from)); /* or `to` might wait for a command that was never sent */
-    TRY_CL(clEnqueueBarrierWithWaitList(to, 1, &all, NULL));
+    TRY_CL_DONE(clEnqueueMarkerWithWaitList(from, 0, NULL, &all));
+    TRY_CL_DONE(clFlush(from)); /* or `to` might wait for a command that was never sent */
+    TRY_CL_DONE(clEnqueueBarrierWithWaitList(to, 1, &all, NULL));
 done:
     if (all != NULL)
         (void)clReleaseEvent(all);
@@ -51,14 +46,13 @@ done:
 clprune_status clprune_context_set_queue(clprune_context *context, cl_command_queue queue)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     cl_device_id device;
     cl_context cl;
     REQUIRE(
         context->queue != NULL, CLPRUNE_INVALID_ARGUMENT, "the context is dry: it has no queue");
     REQUIRE(queue != NULL, CLPRUNE_INVALID_ARGUMENT, "queue is NULL");
     if (queue == context->queue)
-        goto done;
+        return CLPRUNE_SUCCESS;
     TRY(clprune__queue_facts(context, queue, &device, &cl));
     REQUIRE(
         cl == context->cl, CLPRUNE_INVALID_ARGUMENT, "the queue belongs to another OpenCL context");
@@ -68,21 +62,18 @@ clprune_status clprune_context_set_queue(clprune_context *context, cl_command_qu
     TRY_CL(clRetainCommandQueue(queue));
     (void)clReleaseCommandQueue(context->queue);
     context->queue = queue;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__own_queue_begin(clprune_context *context, clprune__own_queue *own)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     cl_int code;
     *own = (clprune__own_queue){context->queue, context->backend};
     const cl_command_queue queue = clCreateCommandQueue(context->cl, context->device, 0, &code);
     TRY_CODE("clCreateCommandQueue", code);
     context->queue = queue;
     context->backend = &clprune__opencl_backend;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 void clprune__own_queue_end(clprune_context *context, const clprune__own_queue *own)

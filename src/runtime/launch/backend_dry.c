@@ -73,7 +73,6 @@ static bool reserve(clprune__record *record)
 static clprune_status note(
     clprune_context *context, size_t count, const cl_mem *buffers, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__record *record = context->record;
     REQUIRE(reserve(record), CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to note %llu commands",
         (unsigned long long)record->commands);
@@ -84,8 +83,7 @@ static clprune_status note(
             TRY(clprune__ledger_touch(context, buffers[i], command));
     if (event != NULL)
         *event = NULL;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status note_program(clprune_context *context, const clprune__kernel_def *def,
@@ -158,13 +156,11 @@ static clprune_status no_finish(clprune_context *context)
 static clprune_status booked_size(
     clprune_context *context, const char *name, cl_mem buffer, size_t *bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__ledger_entry *entry = clprune__ledger_next(context->ledger, buffer, NULL);
     *bytes = (size_t)clprune__ledger_bytes(context->ledger, buffer);
     REQUIRE(
         entry != NULL, CLPRUNE_INVALID_ARGUMENT, "%s was not created in this dry context", name);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Dry contexts have no sub-buffers. */

@@ -19,7 +19,6 @@ typedef struct attempt {
 
 static clprune_status set_arguments(const clprune__launch *launch, const clprune__kernel *kernel)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = launch->context;
     REQUIRE(launch->arguments_count == kernel->arguments, CLPRUNE_INTERNAL_ERROR,
         "kernel %s takes %u arguments, %zu are set", kernel->def->entry,
@@ -28,15 +27,13 @@ static clprune_status set_arguments(const clprune__launch *launch, const clprune
         const clprune__argument *argument = &launch->arguments[i];
         TRY_CL(clSetKernelArg(kernel->kernel, i, argument->size, &argument->value));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Enqueues an attempt; *code is the driver's answer. */
 static clprune_status submit(
     const clprune__launch *launch, const attempt *a, cl_event *event, cl_int *code)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = launch->context;
     const clprune__kernel *kernel = a->kernel;
     const size_t group = a->local[0] * a->local[1] * a->local[2];
@@ -51,8 +48,7 @@ static clprune_status submit(
     TRY(set_arguments(launch, kernel));
     *code = clEnqueueNDRangeKernel(
         context->queue, kernel->kernel, a->dimensions, NULL, a->global, a->local, 0, NULL, event);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static bool refuses_group(cl_int code)
@@ -86,7 +82,6 @@ static void shrink(attempt *a, const clprune__kernel *kernel, size_t local)
 static clprune_status enqueue_kernel(const clprune__launch *launch, cl_uint dimensions,
     const size_t *global, const size_t *local, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = launch->context;
     attempt a = {launch->kernel, dimensions, {1, 1, 1}, {1, 1, 1}};
     for (cl_uint i = 0; i < dimensions; i++) {
@@ -131,8 +126,7 @@ static clprune_status enqueue_kernel(const clprune__launch *launch, cl_uint dime
         (void)snprintf(what, sizeof what, "kernel %.100s", entry);
         TRY_CODE(what, code);
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status enqueue_foreign(
@@ -144,11 +138,9 @@ static clprune_status enqueue_foreign(
 static clprune_status enqueue_fill(clprune_context *context, const void *pattern,
     size_t pattern_bytes, cl_mem buffer, size_t offset, size_t bytes, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY_CL(clEnqueueFillBuffer(
         context->queue, buffer, pattern, pattern_bytes, offset, bytes, 0, NULL, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Rows without gaps between them are one run of bytes. */
@@ -162,7 +154,6 @@ static const size_t host_origin[3] = {0, 0, 0};
 static clprune_status write_rect(
     clprune_context *context, const clprune__rect *rect, const void *host)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t size[3] = {rect->row_bytes, rect->rows, 1};
     if (is_run(rect)) {
         TRY_CL(clEnqueueWriteBuffer(context->queue, rect->buffer, CL_TRUE, rect->offset,
@@ -172,13 +163,11 @@ static clprune_status write_rect(
         TRY_CL(clEnqueueWriteBufferRect(context->queue, rect->buffer, CL_TRUE, origin, host_origin,
             size, rect->pitch, 0, rect->row_bytes, 0, host, 0, NULL, NULL));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status read_rect(clprune_context *context, const clprune__rect *rect, void *host)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t size[3] = {rect->row_bytes, rect->rows, 1};
     if (is_run(rect)) {
         TRY_CL(clEnqueueReadBuffer(context->queue, rect->buffer, CL_TRUE, rect->offset,
@@ -188,21 +177,17 @@ static clprune_status read_rect(clprune_context *context, const clprune__rect *r
         TRY_CL(clEnqueueReadBufferRect(context->queue, rect->buffer, CL_TRUE, origin, host_origin,
             size, rect->pitch, 0, rect->row_bytes, 0, host, 0, NULL, NULL));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status mark(clprune_context *context, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY_CL(clEnqueueMarkerWithWaitList(context->queue, 0, NULL, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status wait_for(clprune_context *context, size_t count, const cl_event *events)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     for (size_t i = 0; i < count; i++) {
         cl_context owner;
         REQUIRE(events[i] != NULL, CLPRUNE_INVALID_ARGUMENT, "events[%zu] is NULL", i);
@@ -217,22 +202,18 @@ static clprune_status wait_for(clprune_context *context, size_t count, const cl_
             TRY_CL(clFlush(queue));
     }
     TRY_CL(clEnqueueBarrierWithWaitList(context->queue, (cl_uint)count, events, NULL));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status finish(clprune_context *context)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY_CL(clFinish(context->queue));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status buffer_size(
     clprune_context *context, const char *name, cl_mem buffer, size_t *bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     cl_context owner;
     cl_mem_object_type type;
     REQUIRE(!clprune__is_dry_buffer(buffer), CLPRUNE_INVALID_ARGUMENT,
@@ -246,13 +227,11 @@ static clprune_status buffer_size(
         "first",
         name, (unsigned)type);
     TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof *bytes, bytes, NULL));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status locate(clprune_context *context, cl_mem buffer, cl_mem *whole, size_t *origin)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     cl_mem parent = NULL;
     *whole = buffer;
     *origin = 0;
@@ -261,27 +240,24 @@ static clprune_status locate(clprune_context *context, cl_mem buffer, cl_mem *wh
     TRY_CL(clGetMemObjectInfo(
         buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), (void *)&parent, NULL));
     if (parent == NULL)
-        goto done;
+        return CLPRUNE_SUCCESS;
     size_t offset;
     TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_OFFSET, sizeof offset, &offset, NULL));
     /* Places of the arena are buffers of their own: those that share memory never live at once. */
     if (clprune__arena_owns(context, parent, offset))
-        goto done;
+        return CLPRUNE_SUCCESS;
     *whole = parent;
     *origin = offset;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status forget(clprune_context *context, cl_mem buffer)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t bytes;
     TRY(buffer_size(context, "buffer", buffer, &bytes));
     if (context->poison)
         TRY(clprune__transfer_poison(context, buffer, 0, bytes));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static void ignore(clprune_context *context, cl_mem buffer)

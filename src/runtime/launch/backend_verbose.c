@@ -93,7 +93,6 @@ static void append_sizes(char text[TEXT], cl_uint dimensions, const size_t *size
 static clprune_status run_kernel(const clprune__launch *launch, cl_uint dimensions,
     const size_t *global, const size_t *local, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = launch->context;
     const uint64_t start = now_ns();
     cl_event made = NULL;
@@ -108,22 +107,19 @@ static clprune_status run_kernel(const clprune__launch *launch, cl_uint dimensio
         .source = source_of(context)};
     note(context, &command, made, start);
     hand_over(made, event);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status run_foreign(
     clprune_context *context, const clprune__foreign *foreign, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const uint64_t start = now_ns();
     cl_event made = NULL;
     TRY(self(context)->inner->foreign(context, foreign, &made));
     clprune__verbose_command command = {.name = "clblast", .defines = "", .size = ""};
     note(context, &command, made, start);
     hand_over(made, event);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Notes a command that moves bytes. */
@@ -139,36 +135,30 @@ static void note_bytes(
 static clprune_status run_fill(clprune_context *context, const void *pattern, size_t pattern_bytes,
     cl_mem buffer, size_t offset, size_t bytes, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const uint64_t start = now_ns();
     cl_event made = NULL;
     TRY(self(context)->inner->fill(context, pattern, pattern_bytes, buffer, offset, bytes, &made));
     note_bytes(context, "fill", bytes, made, start);
     hand_over(made, event);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* read and write block, so they need no event. */
 static clprune_status run_write(
     clprune_context *context, const clprune__rect *rect, const void *host)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const uint64_t start = now_ns();
     TRY(self(context)->inner->write(context, rect, host));
     note_bytes(context, "write", rect->rows * rect->row_bytes, NULL, start);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status run_read(clprune_context *context, const clprune__rect *rect, void *host)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const uint64_t start = now_ns();
     TRY(self(context)->inner->read(context, rect, host));
     note_bytes(context, "read", rect->rows * rect->row_bytes, NULL, start);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* O_NONBLOCK only while opening: a pipe without a reader is an error then, not a wait. */
@@ -192,34 +182,30 @@ static FILE *open_to_append(const char *path)
 
 static clprune_status check_value(clprune_context *context, const char *value)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE((value[0] == '1' || value[0] == '2') &&
                 (value[1] == '\0' || (value[1] == ':' && value[2] != '\0')),
         CLPRUNE_INVALID_ARGUMENT,
         "CLPRUNE_VERBOSE is \"%.100s\", expected 0, 1 (a line per call) or 2 (and per command); "
         "with \":file\", lines are appended to a file instead of stderr",
         value);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Opens the file of "1", "2", "1:path" or "2:path". */
 static clprune_status open_file(clprune_context *context, const char *value)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     verbose_backend *made = self(context);
     made->verbose.each_command = value[0] == '2';
     if (value[1] == '\0') {
         made->verbose.file = stderr;
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     made->verbose.file = open_to_append(value + 2);
     made->owns_file = made->verbose.file != NULL;
     REQUIRE(made->owns_file, CLPRUNE_INVALID_ARGUMENT,
         "CLPRUNE_VERBOSE: cannot append to %.200s: %s", value + 2, strerror(errno));
     (void)setvbuf(made->verbose.file, NULL, _IOLBF, 0);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 bool clprune__verbose_wanted(void)
@@ -230,12 +216,11 @@ bool clprune__verbose_wanted(void)
 
 clprune_status clprune__verbose_open(clprune_context *context)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     if (!clprune__verbose_wanted())
-        goto done;
+        return CLPRUNE_SUCCESS;
     TRY(check_value(context, getenv("CLPRUNE_VERBOSE")));
     if (!context->backend->runs)
-        goto done;
+        return CLPRUNE_SUCCESS;
     verbose_backend *made = calloc(1, sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
     made->verbose.function = "context_create";
@@ -251,8 +236,7 @@ clprune_status clprune__verbose_open(clprune_context *context)
     made->backend.read = run_read;
     context->backend = &made->backend;
     clprune__verbose_info(context->verbose, context);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 void clprune__verbose_close(clprune_context *context)

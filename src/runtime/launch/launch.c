@@ -8,7 +8,6 @@
 clprune_status clprune__launch_begin(clprune_context *context, const clprune__kernel_def *def,
     const clprune__defines *defines, clprune__launch *launch)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     launch->context = context;
     launch->def = def;
     launch->kernel = NULL;
@@ -16,9 +15,7 @@ clprune_status clprune__launch_begin(clprune_context *context, const clprune__ke
     launch->arguments_count = launch->buffers_count = 0;
     REQUIRE(!defines->overflow, CLPRUNE_INTERNAL_ERROR, "the defines of kernel %s overflow: %s",
         def->entry, defines->text);
-    TRY(context->backend->find(context, def, defines->text, &launch->kernel));
-done:
-    return status;
+    return context->backend->find(context, def, defines->text, &launch->kernel);
 }
 
 /* The place of the next argument; one too many is refused when the kernel is enqueued. */
@@ -54,8 +51,7 @@ void clprune__arg_float(clprune__launch *launch, float value)
 void clprune__arg_mat(clprune__launch *launch, clprune_mat mat)
 {
     clprune__arg_mem(launch, mat.buffer);
-    clprune__arg_ulong(launch, mat.offset);
-    clprune__arg_ulong(launch, mat.ld);
+    ARG_ULONGS(launch, mat.offset, mat.ld);
 }
 
 void clprune__arg_region(clprune__launch *launch, clprune__region region)
@@ -67,7 +63,6 @@ void clprune__arg_region(clprune__launch *launch, clprune__region region)
 clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensions,
     const size_t *global, const size_t *local, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = launch->context;
     const char *name = launch->def->entry;
     REQUIRE(launch->arguments_count <= CLPRUNE__LAUNCH_ARGUMENTS &&
@@ -85,6 +80,5 @@ clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensio
         TRY(clprune__empty_event(context, event));
     else
         TRY(context->backend->kernel(launch, dimensions, global, local, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }

@@ -47,7 +47,6 @@ typedef struct source_list {
 static clprune_status collect_sources(
     clprune_context *context, const clprune__kernel_def *def, source_list *list)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune__kernel_source *source = find_source(def->file);
     REQUIRE(source != NULL, CLPRUNE_INTERNAL_ERROR, "%s is not embedded", def->file);
     list->count = 0;
@@ -60,8 +59,7 @@ static clprune_status collect_sources(
         list->text[list->count] = (const char *)part->text;
         list->size[list->count++] = part->size;
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* The complete key of a cache file: everything its binary depends on. malloced. */
@@ -209,20 +207,20 @@ static clprune_status compile(clprune_context *context, const char *key, const c
     cl_int code;
     cl_device_fp_config floats = 0;
     *program = NULL;
-    TRY_CL(
+    TRY_CL_DONE(
         clGetDeviceInfo(context->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof floats, &floats, NULL));
     *program = clCreateProgramWithSource(context->cl, list->count, list->text, list->size, &code);
-    TRY_CODE("clCreateProgramWithSource", code);
+    TRY_CODE_DONE("clCreateProgramWithSource", code);
     /* The error bounds of GELU and the draws of a seed assume it; OpenCL allows 2.5 ulp. */
     const char *const divide = (floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
                                    ? "-cl-fp32-correctly-rounded-divide-sqrt "
                                    : "";
     const int length = snprintf(options, sizeof options, "-cl-std=CL1.2 -w %s%s", divide, defines);
-    REQUIRE(length > 0 && (size_t)length < sizeof options, CLPRUNE_INTERNAL_ERROR,
+    REQUIRE_DONE(length > 0 && (size_t)length < sizeof options, CLPRUNE_INTERNAL_ERROR,
         "the defines of %s are too long", key);
     code = clBuildProgram(*program, 1, &context->device, options, NULL, NULL);
     if (code != CL_SUCCESS)
-        TRY(build_failed(context, *program, code, key));
+        TRY_DONE(build_failed(context, *program, code, key));
 done:
     if (status != CLPRUNE_SUCCESS && *program != NULL) {
         (void)clReleaseProgram(*program);
@@ -257,7 +255,7 @@ static clprune_status program_make(clprune_context *context, const clprune__kern
     char *file_key = NULL;
     source_list list;
     *program = NULL;
-    TRY(collect_sources(context, def, &list));
+    TRY_DONE(collect_sources(context, def, &list));
     if (cache->dir != NULL)
         file_key = disk_key(context, key, &list);
     if (file_key != NULL)
@@ -265,7 +263,7 @@ static clprune_status program_make(clprune_context *context, const clprune__kern
     if (*program != NULL) {
         cache->stats.disk_hits++;
     } else {
-        TRY(compile(context, key, defines, &list, program));
+        TRY_DONE(compile(context, key, defines, &list, program));
         cache->stats.builds++;
         if (file_key != NULL)
             save_binary(context, file_key, *program);
@@ -295,8 +293,8 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
     const uint64_t hash = hash_key(def->file, defines);
     const size_t key_size = strlen(def->file) + strlen(defines) + 2;
     char *key = malloc(key_size);
-    REQUIRE(key != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a program key of %zu bytes",
-        key_size);
+    REQUIRE_DONE(key != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for a program key of %zu bytes", key_size);
     (void)snprintf(key, key_size, "%s %s", def->file, defines);
     for (size_t i = 0; i < cache->programs_count; i++)
         if (cache->programs[i].hash == hash && strcmp(cache->programs[i].key, key) == 0) {
@@ -306,10 +304,10 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
         }
     clprune__program *grown = grow(
         cache->programs, cache->programs_count, &cache->programs_capacity, sizeof *cache->programs);
-    REQUIRE(grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+    REQUIRE_DONE(grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for a list of more than %zu programs", cache->programs_count);
     cache->programs = grown;
-    TRY(make(context, def, defines, key, program));
+    TRY_DONE(make(context, def, defines, key, program));
     cache->programs[cache->programs_count++] = (clprune__program){key, hash, *program};
     key = NULL;
 done:
@@ -340,19 +338,20 @@ static clprune_status kernel_make(clprune_context *context, const clprune__kerne
     clprune_status status = CLPRUNE_SUCCESS;
     cl_program program;
     clprune__kernel *made = calloc(1, sizeof *made);
-    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a kernel");
+    REQUIRE_DONE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a kernel");
     made->def = def;
     made->defines = strdup(defines);
-    REQUIRE(made->defines != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the key of a kernel");
-    TRY(program_get(context, def, defines, program_make, &program));
+    REQUIRE_DONE(
+        made->defines != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the key of a kernel");
+    TRY_DONE(program_get(context, def, defines, program_make, &program));
     cl_int code;
     made->kernel = clCreateKernel(program, def->entry, &code);
-    TRY_CODE("clCreateKernel", code);
-    TRY_CL(clGetKernelInfo(
+    TRY_CODE_DONE("clCreateKernel", code);
+    TRY_CL_DONE(clGetKernelInfo(
         made->kernel, CL_KERNEL_NUM_ARGS, sizeof made->arguments, &made->arguments, NULL));
-    TRY_CL(clGetKernelWorkGroupInfo(made->kernel, context->device, CL_KERNEL_WORK_GROUP_SIZE,
+    TRY_CL_DONE(clGetKernelWorkGroupInfo(made->kernel, context->device, CL_KERNEL_WORK_GROUP_SIZE,
         sizeof made->max_work_group, &made->max_work_group, NULL));
-    TRY_CL(
+    TRY_CL_DONE(
         clGetKernelWorkGroupInfo(made->kernel, context->device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
             sizeof made->reqd_work_group, made->reqd_work_group, NULL));
     *kernel = made;
@@ -365,7 +364,6 @@ done:
 clprune_status clprune__kernel_get(clprune_context *context, const clprune__kernel_def *def,
     const char *defines, const clprune__kernel **kernel)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__program_cache *cache = context->cache;
     *kernel = NULL;
     const uint64_t hash = hash_key(def->entry, defines);
@@ -375,7 +373,7 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
             strcmp(entry->defines, defines) == 0) {
             cache->stats.memory_hits++;
             *kernel = entry;
-            goto done;
+            return CLPRUNE_SUCCESS;
         }
     }
     clprune__kernel_entry *grown = grow(
@@ -387,15 +385,13 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
     TRY(kernel_make(context, def, defines, &made));
     cache->kernels[cache->kernels_count++] = (clprune__kernel_entry){hash, made};
     *kernel = made;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__kernel_shrink(clprune_context *context, const clprune__kernel *kernel,
     size_t local, const clprune__kernel **smaller)
 {
     static const char name[] = "-DLOCAL=";
-    clprune_status status = CLPRUNE_SUCCESS;
     const char *const from = strstr(kernel->defines, name);
     char defines[CLPRUNE__DEFINES_TEXT];
     *smaller = NULL;
@@ -406,9 +402,7 @@ clprune_status clprune__kernel_shrink(clprune_context *context, const clprune__k
         (int)(from - kernel->defines), kernel->defines, name, local, rest);
     REQUIRE(length > 0 && (size_t)length < sizeof defines, CLPRUNE_INTERNAL_ERROR,
         "the defines of kernel %s overflow", kernel->def->entry);
-    TRY(clprune__kernel_get(context, kernel->def, defines, smaller));
-done:
-    return status;
+    return clprune__kernel_get(context, kernel->def, defines, smaller);
 }
 
 void clprune__kernel_replace(

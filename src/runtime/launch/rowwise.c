@@ -132,14 +132,12 @@ clprune__rowwise clprune__team_plan(const clprune_context *context, size_t rows,
 clprune_status clprune__rowwise_begin(clprune_context *context, const clprune__kernel_def *def,
     const clprune__rowwise *plan, clprune__launch *launch)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__launch_begin(context, def, &plan->defines, launch));
     launch->least_group = clprune__max(1, clprune__max(plan->lanes, plan->team));
     ARG_ULONGS(launch, plan->rows, plan->cols, plan->group_rows);
     if (plan->lanes > 0)
         clprune__arg_uint(launch, (uint32_t)plan->lanes);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__rowwise_end(
@@ -159,12 +157,9 @@ clprune_status clprune__rowwise_end_parts(
 clprune_status clprune__rowwise_run(clprune_context *context, const clprune__kernel_def *def,
     const clprune__rowwise *plan, size_t count, const clprune_mat *mats, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, def, plan, &launch));
     for (size_t i = 0; i < count; i++)
         clprune__arg_mat(&launch, mats[i]);
-    TRY(clprune__rowwise_end(&launch, plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, plan, event);
 }

@@ -9,7 +9,6 @@
 clprune_status clprune__arena_take(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer, bool *planned)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__arena *arena = context->arena;
     clprune__place *place = NULL;
     *buffer = NULL;
@@ -20,10 +19,10 @@ clprune_status clprune__arena_take(clprune_context *context, clprune_memory_cate
     }
     *planned = place != NULL;
     if (place == NULL)
-        goto done;
+        return CLPRUNE_SUCCESS;
     if (arena->slabs_count == 0) { /* poison mode: the buffer lies elsewhere */
         place->taken = true;
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     const clprune__slab *slab = &arena->slabs[place->offset / arena->slab_bytes];
     const cl_buffer_region region = {
@@ -32,8 +31,7 @@ clprune_status clprune__arena_take(clprune_context *context, clprune_memory_cate
     *buffer = clCreateSubBuffer(slab->whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
     TRY_CODE("clCreateSubBuffer", code);
     place->taken = true;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 bool clprune__arena_owns(const clprune_context *context, cl_mem whole, size_t origin)

@@ -82,7 +82,6 @@ static clprune__ledger_entry *make_entries(
 static clprune_status check_budget(
     clprune_context *context, const char *name, size_t count, size_t bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const uint64_t limit = context->ledger->limit;
     const uint64_t live = context->ledger->usage[CLPRUNE_MEMORY_TOTAL].live;
     REQUIRE(live <= limit && bytes <= limit - live, CLPRUNE_OUT_OF_DEVICE_MEMORY,
@@ -92,8 +91,7 @@ static clprune_status check_budget(
         limit < context->facts.global_memory
             ? "make the batch smaller, or raise options.mem_limit or CLPRUNE_MEM_LIMIT"
             : "the device has no more: make the batch smaller");
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__buffer_create_shared(clprune_context *context,
@@ -106,28 +104,28 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     clprune__ledger_entry *entries = NULL;
     cl_mem place = NULL, made = NULL;
     bool planned = false;
-    REQUIRE(buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "buffer is NULL");
+    REQUIRE_DONE(buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "buffer is NULL");
     *buffer = NULL;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE((unsigned)category < CLPRUNE_MEMORY_CATEGORIES, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE_DONE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE_DONE((unsigned)category < CLPRUNE_MEMORY_CATEGORIES, CLPRUNE_INVALID_ARGUMENT,
         "category is %d, expected a clprune_memory_category", (int)category);
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
         const char *name = parts[i].name;
-        REQUIRE(name != NULL, CLPRUNE_INVALID_ARGUMENT, "name is NULL");
-        REQUIRE(clprune__add(bytes, parts[i].bytes, &bytes), CLPRUNE_SIZE_OVERFLOW,
+        REQUIRE_DONE(name != NULL, CLPRUNE_INVALID_ARGUMENT, "name is NULL");
+        REQUIRE_DONE(clprune__add(bytes, parts[i].bytes, &bytes), CLPRUNE_SIZE_OVERFLOW,
             "the bytes of %zu buffers, up to %s, overflow size_t", i + 1, name);
     }
     const char *first = parts[0].name;
     clprune__ledger *ledger = context->ledger;
     clprune_memory_usage *total = &ledger->usage[CLPRUNE_MEMORY_TOTAL];
     entries = make_entries(category, count, parts);
-    REQUIRE(entries != NULL && reserve(ledger, count), CLPRUNE_OUT_OF_HOST_MEMORY,
+    REQUIRE_DONE(entries != NULL && reserve(ledger, count), CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory to book %s", first);
     /* From here on nothing fails that has a place. */
-    TRY(clprune__arena_take(context, category, first, bytes, &place, &planned));
+    TRY_DONE(clprune__arena_take(context, category, first, bytes, &place, &planned));
     if (place == NULL)
-        TRY(check_budget(context, first, count, bytes));
+        TRY_DONE(check_budget(context, first, count, bytes));
     cl_int code = CL_SUCCESS;
     const bool quiet = context->quiet;
     context->quiet = false; /* the failures of the caller's own calls in the allocator are heard */
@@ -135,19 +133,19 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
         made = context->allocator.allocate(
             context->allocator.user, context->cl, clprune__max(bytes, 1), &code);
     context->quiet = quiet;
-    REQUIRE(code != CL_INVALID_BUFFER_SIZE, CLPRUNE_OUT_OF_DEVICE_MEMORY,
+    REQUIRE_DONE(code != CL_INVALID_BUFFER_SIZE, CLPRUNE_OUT_OF_DEVICE_MEMORY,
         "the allocator made no buffer of %zu bytes for %s: %s (%d); the device's largest buffer "
         "has %llu: make the batch smaller",
         bytes, first, clprune__cl_name(code), (int)code,
         (unsigned long long)context->facts.max_allocation);
-    REQUIRE(place != NULL || (made != NULL && code == CL_SUCCESS),
+    REQUIRE_DONE(place != NULL || (made != NULL && code == CL_SUCCESS),
         code == CL_SUCCESS ? CLPRUNE_OUT_OF_DEVICE_MEMORY : clprune__cl_status(code),
         "the allocator made no buffer of %zu bytes for %s: %s (%d); %llu of %llu bytes are in use",
         bytes, first, code == CL_SUCCESS ? "it returned NULL" : clprune__cl_name(code), (int)code,
         (unsigned long long)total->live, (unsigned long long)ledger->limit);
     if (place == NULL) /* the allocator may have created buffers of this context */
-        TRY(check_budget(context, first, count, bytes));
-    REQUIRE(reserve(ledger, count), CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to book %s", first);
+        TRY_DONE(check_budget(context, first, count, bytes));
+    REQUIRE_DONE(reserve(ledger, count), CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to book %s", first);
     *buffer = place != NULL ? place : made;
     for (size_t i = 0; i < count; i++) {
         clprune__ledger_entry *entry = &ledger->entries[ledger->count++];
@@ -252,10 +250,9 @@ void clprune_memory_visit(const clprune_context *context,
 static clprune_status touch(
     clprune_context *context, clprune__ledger_entry *entry, uint64_t command)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     if (entry->is_live) {
         entry->spans[entry->spans_count - 1].last = command;
-        goto done;
+        return CLPRUNE_SUCCESS;
     }
     if (entry->spans_count == entry->spans_capacity) {
         const size_t capacity = 2 * entry->spans_capacity + 4;
@@ -267,8 +264,7 @@ static clprune_status touch(
     }
     entry->spans[entry->spans_count++] = (clprune_plan_span){command, command};
     entry->is_live = true;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune__ledger_entry *clprune__ledger_next(
@@ -293,34 +289,28 @@ uint64_t clprune__ledger_bytes(clprune__ledger *ledger, cl_mem buffer)
 /* The first entry of a buffer. */
 static clprune_status find(clprune_context *context, cl_mem buffer, clprune__ledger_entry **entry)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     *entry = clprune__ledger_next(context->ledger, buffer, NULL);
     REQUIRE(
         *entry != NULL, CLPRUNE_INVALID_ARGUMENT, "the buffer was not created in this dry context");
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__ledger_touch(clprune_context *context, cl_mem buffer, uint64_t command)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__ledger_entry *entry;
     TRY(find(context, buffer, &entry));
     for (; entry != NULL; entry = clprune__ledger_next(context->ledger, buffer, entry))
         TRY(touch(context, entry, command));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__ledger_forget(clprune_context *context, cl_mem buffer)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__ledger_entry *entry;
     TRY(find(context, buffer, &entry));
     for (; entry != NULL; entry = clprune__ledger_next(context->ledger, buffer, entry))
         entry->is_live = false;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 void clprune__ledger_close(clprune_context *context)

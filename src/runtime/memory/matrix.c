@@ -17,7 +17,6 @@ clprune_status clprune_mat_create(clprune_context *context, clprune_memory_categ
     const char *name, size_t rows, size_t cols, clprune_mat *mat)
 {
     ENTER_CREATE(context, mat);
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(mat != NULL, CLPRUNE_INVALID_ARGUMENT, "mat is NULL");
     size_t bytes;
     REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW,
@@ -25,8 +24,7 @@ clprune_status clprune_mat_create(clprune_context *context, clprune_memory_categ
     cl_mem buffer;
     TRY(clprune__buffer_create(context, category, name, bytes, &buffer));
     *mat = clprune_mat_of(buffer, rows, cols);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Floats of a cache line: matrices that start on one have aligned vectors of any width. */
@@ -37,22 +35,22 @@ clprune_status clprune__mats_create(clprune_context *context, clprune_memory_cat
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ledger_part *parts = NULL;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(count == 0 || mats != NULL, CLPRUNE_INVALID_ARGUMENT, "mats is NULL");
-    REQUIRE(count == 0 || names != NULL, CLPRUNE_INVALID_ARGUMENT, "names is NULL");
+    REQUIRE_DONE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE_DONE(count == 0 || mats != NULL, CLPRUNE_INVALID_ARGUMENT, "mats is NULL");
+    REQUIRE_DONE(count == 0 || names != NULL, CLPRUNE_INVALID_ARGUMENT, "names is NULL");
     if (count == 0)
         goto done;
     parts = calloc(count, sizeof *parts);
-    REQUIRE(
+    REQUIRE_DONE(
         parts != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of %zu matrices", count);
     for (size_t i = 0; i < count; i++) {
         parts[i].name = names[i];
-        REQUIRE(clprune__mul3(mats[i].rows, mats[i].cols, sizeof(float), &parts[i].bytes),
+        REQUIRE_DONE(clprune__mul3(mats[i].rows, mats[i].cols, sizeof(float), &parts[i].bytes),
             CLPRUNE_SIZE_OVERFLOW, "the bytes of the %zu x %zu matrix %s overflow size_t",
             mats[i].rows, mats[i].cols, names[i] != NULL ? names[i] : "(no name)");
     }
     cl_mem buffer;
-    TRY(clprune__buffer_create_shared(context, category, count, parts, &buffer));
+    TRY_DONE(clprune__buffer_create_shared(context, category, count, parts, &buffer));
     /* Matrices of whole cache lines come first: they all start on a line, and no gaps are
      * needed. */
     size_t offset = 0;
@@ -88,15 +86,12 @@ static clprune__rect rect_of(clprune_mat mat)
 
 clprune_status clprune__mat_write(clprune_context *context, clprune_mat mat, const float *host)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
     if (mat.rows == 0 || mat.cols == 0)
-        goto done;
+        return CLPRUNE_SUCCESS;
     REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
     const clprune__rect rect = rect_of(mat);
-    TRY(context->backend->write(context, &rect, host));
-done:
-    return status;
+    return context->backend->write(context, &rect, host);
 }
 
 clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, const float *host)
@@ -107,15 +102,12 @@ clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, cons
 
 clprune_status clprune__mat_read(clprune_context *context, clprune_mat mat, float *host)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
     if (mat.rows == 0 || mat.cols == 0)
-        goto done;
+        return CLPRUNE_SUCCESS;
     REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
     const clprune__rect rect = rect_of(mat);
-    TRY(context->backend->read(context, &rect, host));
-done:
-    return status;
+    return context->backend->read(context, &rect, host);
 }
 
 clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host)
@@ -129,15 +121,12 @@ clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float
 clprune_status clprune__mat_copy(
     clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "from", from, from.rows, from.cols));
     TRY(clprune__check_mat(context, "to", to, from.rows, from.cols));
     TRY(clprune__check_apart(context, "from", from, "to", to));
     const clprune__rowwise plan = clprune__rowwise_plan(context, to.rows, to.cols);
     const clprune_mat mats[] = {from, to};
-    TRY(clprune__rowwise_run(context, &mat_copy_kernel, &plan, 2, mats, event));
-done:
-    return status;
+    return clprune__rowwise_run(context, &mat_copy_kernel, &plan, 2, mats, event);
 }
 
 clprune_status clprune_mat_copy(
@@ -150,16 +139,13 @@ clprune_status clprune_mat_copy(
 clprune_status clprune__mat_fill(
     clprune_context *context, float value, clprune_mat mat, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
     const clprune__rowwise plan = clprune__rowwise_plan(context, mat.rows, mat.cols);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &fill_kernel, &plan, &launch));
     clprune__arg_float(&launch, value);
     clprune__arg_mat(&launch, mat);
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
+    return clprune__rowwise_end(&launch, &plan, event);
 }
 
 clprune_status clprune_mat_fill(

@@ -21,17 +21,14 @@ uint64_t clprune_context_commands(const clprune_context *context)
 clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     if (buffer != NULL)
         TRY(context->backend->forget(context, buffer));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_plan_begin(clprune_context *context)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context->record != NULL, CLPRUNE_INVALID_ARGUMENT,
         "the context is not dry; use one from clprune_context_create_dry");
     REQUIRE(!context->record->begun, CLPRUNE_INVALID_ARGUMENT,
@@ -40,22 +37,19 @@ clprune_status clprune_plan_begin(clprune_context *context)
         clprune__record_add_label(context, context->ledger->entries[i].buffer);
     context->record->begun = true;
     context->record->planned_from = context->ledger->created;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_plan_end_step(clprune_context *context)
 {
     ENTER_CONTEXT(context);
-    clprune_status status = CLPRUNE_SUCCESS;
     for (size_t i = 0; i < context->ledger->count; i++) {
         clprune__ledger_entry *entry = &context->ledger->entries[i];
         entry->is_live = false;
         if (entry->planned)
             TRY(context->backend->forget(context, entry->buffer));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Whether the plan places an entry: activations and workspace since clprune_plan_begin. Not
@@ -90,7 +84,6 @@ static uint64_t most(uint64_t a, uint64_t b)
 static clprune_status copy_entry(clprune_context *context, const clprune__ledger_entry *from,
     uint64_t bytes, clprune__planned *to)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     to->entry = (clprune_plan_entry){.category = from->category,
         .name = strdup(from->name),
         .bytes = bytes,
@@ -106,14 +99,12 @@ static clprune_status copy_entry(clprune_context *context, const clprune__ledger
         for (uint64_t k = from->spans[i].first; k <= from->spans[i].last; k++)
             floor = most(floor, record->scratch[k]);
     to->floor = clprune__round_up((size_t)floor, CLPRUNE__ARENA_ALIGN);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Slabs are as large as the device's largest buffer. Scratch lies in the first one. */
 static clprune_status choose_slab(clprune_context *context, clprune_plan *plan)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const uint64_t largest = context->facts.max_allocation; /* 0: not known */
     plan->slab_bytes = largest < CLPRUNE__ARENA_ALIGN ? UINT64_MAX : largest;
     plan->slab_bytes -= plan->slab_bytes % CLPRUNE__ARENA_ALIGN;
@@ -121,8 +112,7 @@ static clprune_status choose_slab(clprune_context *context, clprune_plan *plan)
         "operations borrow %llu bytes of scratch at once, but the device's largest buffer has %llu "
         "bytes; make the batch smaller, or run without a plan",
         (unsigned long long)plan->totals.scratch_bytes, (unsigned long long)largest);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Sets totals.live_bytes, the most bytes in use at once, and totals.buffer_bytes. */
@@ -131,8 +121,8 @@ static clprune_status sum_up(clprune_context *context, clprune_plan *plan)
     clprune_status status = CLPRUNE_SUCCESS;
     const uint64_t commands = plan->totals.commands;
     uint64_t *change = calloc((size_t)commands + 1, sizeof *change), live = 0;
-    REQUIRE(change != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan of %llu commands",
-        (unsigned long long)commands);
+    REQUIRE_DONE(change != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for a plan of %llu commands", (unsigned long long)commands);
     for (size_t i = 0; i < plan->count; i++) {
         const clprune_plan_entry *entry = &plan->buffers[i].entry;
         plan->totals.buffer_bytes += entry->bytes;
@@ -156,23 +146,23 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
     ENTER_CREATE(context, out);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_plan *plan = NULL;
-    REQUIRE(out != NULL, CLPRUNE_INVALID_ARGUMENT, "plan is NULL");
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(context->record != NULL && context->record->begun, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE_DONE(out != NULL, CLPRUNE_INVALID_ARGUMENT, "plan is NULL");
+    REQUIRE_DONE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE_DONE(context->record != NULL && context->record->begun, CLPRUNE_INVALID_ARGUMENT,
         "the context is not dry, or clprune_plan_begin was not called");
     const clprune__record *record = context->record;
     clprune__ledger *ledger = context->ledger;
-    REQUIRE(!record->lost, CLPRUNE_OUT_OF_HOST_MEMORY,
+    REQUIRE_DONE(!record->lost, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for the labels of buffers that are not planned");
     plan = calloc(1, sizeof *plan);
-    REQUIRE(plan != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan");
+    REQUIRE_DONE(plan != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan");
     plan->totals.commands = record->commands;
     plan->totals.scratch_bytes = context->scratch->most;
-    TRY(choose_slab(context, plan));
+    TRY_DONE(choose_slab(context, plan));
     plan->scratch = copy_of(record->scratch, (size_t)record->commands * sizeof *record->scratch);
     plan->buffers = calloc(clprune__max(ledger->count, 1), sizeof *plan->buffers);
     plan->setup = strdup(context->setup);
-    REQUIRE(plan->scratch != NULL && plan->buffers != NULL && plan->setup != NULL,
+    REQUIRE_DONE(plan->scratch != NULL && plan->buffers != NULL && plan->setup != NULL,
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan of %zu buffers", ledger->count);
     for (size_t i = 0; i < ledger->count; i++) {
         const clprune__ledger_entry *entry = &ledger->entries[i];
@@ -180,12 +170,12 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
             continue; /* its buffer was seen */
         const uint64_t bytes = clprune__ledger_bytes(ledger, entry->buffer);
         if (is_planned(context, plan, entry, bytes))
-            TRY(copy_entry(context, entry, bytes, &plan->buffers[plan->count++]));
+            TRY_DONE(copy_entry(context, entry, bytes, &plan->buffers[plan->count++]));
         else if (!clprune__scratch_owns(context, entry->buffer))
             plan->totals.other_bytes += bytes;
     }
-    TRY(sum_up(context, plan));
-    TRY(clprune__plan_place(context, plan));
+    TRY_DONE(sum_up(context, plan));
+    TRY_DONE(clprune__plan_place(context, plan));
     *out = plan;
     plan = NULL;
 done:

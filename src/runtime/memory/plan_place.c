@@ -161,7 +161,7 @@ clprune_status clprune__plan_place(clprune_context *context, clprune_plan *plan)
         .low = calloc(room, sizeof(clprune__planned *)),
         .best = calloc(room, sizeof *s.best),
         .lowest = UINT64_MAX};
-    REQUIRE(s.overlap != NULL && s.order != NULL && s.low != NULL && s.best != NULL,
+    REQUIRE_DONE(s.overlap != NULL && s.order != NULL && s.low != NULL && s.best != NULL,
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan of %zu buffers", plan->count);
     find_overlaps(&s);
     const size_t rounds = clprune__max(1, clprune__min(MOST_ROUNDS, MOST_WORK / (room * room)));

@@ -11,20 +11,17 @@
 static clprune_status add_place(clprune_context *context, clprune_memory_category category,
     const char *name, uint64_t bytes, uint64_t offset)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__arena *arena = context->arena;
     char *copy = strdup(name);
     REQUIRE(copy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the place of %s", name);
     arena->places[arena->count++] = (clprune__place){category, copy, bytes, offset, false};
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Fails unless the setup is that of the plan's dry context. With other commands a buffer would live
  * longer than planned, with more scratch one would be overwritten. */
 static clprune_status check_setup(clprune_context *context, const clprune_plan *plan)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const char *planned = plan->setup, *here = context->setup;
     size_t line = 0, same = 0; /* the line of the first difference, and what is equal before it */
     for (; planned[same] == here[same] && here[same] != '\0'; same++)
@@ -35,15 +32,13 @@ static clprune_status check_setup(clprune_context *context, const clprune_plan *
         "clprune_context_device_info, _kernels and _precision of the context",
         (int)strcspn(planned + line, "\n"), planned + line, (int)strcspn(here + line, "\n"),
         here + line);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Adds a slab to the arena. The allocator may return a sub-buffer, which has no sub-buffers of its
  * own. */
 static clprune_status add_slab(clprune_context *context, size_t bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__arena *arena = context->arena;
     clprune__slab *slab = &arena->slabs[arena->slabs_count];
     TRY(clprune__buffer_create(context, CLPRUNE_MEMORY_ARENA, "arena", bytes, &slab->buffer));
@@ -55,13 +50,11 @@ static clprune_status add_slab(clprune_context *context, size_t bytes)
         clGetMemObjectInfo(slab->buffer, CL_MEM_OFFSET, sizeof slab->origin, &slab->origin, NULL));
     slab->whole = parent != NULL ? parent : slab->buffer;
     slab->bytes = bytes;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status create_slabs(clprune_context *context, const clprune_plan *plan)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const uint64_t bytes = plan->totals.arena_bytes;
     REQUIRE(bytes == 0 || (bytes - 1) / plan->slab_bytes < CLPRUNE__ARENA_SLABS,
         CLPRUNE_UNSUPPORTED,
@@ -72,8 +65,7 @@ static clprune_status create_slabs(clprune_context *context, const clprune_plan 
     for (uint64_t at = 0; at < bytes; at += plan->slab_bytes)
         TRY(add_slab(
             context, (size_t)(bytes - at < plan->slab_bytes ? bytes - at : plan->slab_bytes)));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_context_use_plan(clprune_context *context, const clprune_plan *plan)
@@ -81,19 +73,19 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
     ENTER_CONTEXT(context);
     clprune_status status = CLPRUNE_SUCCESS;
     bool began = false;
-    REQUIRE(context->record == NULL, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE_DONE(context->record == NULL, CLPRUNE_INVALID_ARGUMENT,
         "the context is dry; a plan is used in a context with a device");
     if (plan == NULL) {
         clprune__arena_close(context);
         return status;
     }
     clprune__arena *arena = context->arena;
-    REQUIRE(!arena->used, CLPRUNE_INVALID_ARGUMENT, "the context has an arena already");
-    TRY(check_setup(context, plan));
+    REQUIRE_DONE(!arena->used, CLPRUNE_INVALID_ARGUMENT, "the context has an arena already");
+    TRY_DONE(check_setup(context, plan));
     cl_uint align;
-    TRY_CL(clGetDeviceInfo(
+    TRY_CL_DONE(clGetDeviceInfo(
         context->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof align, &align, NULL));
-    REQUIRE(CLPRUNE__ARENA_ALIGN * 8 % align == 0, CLPRUNE_UNSUPPORTED,
+    REQUIRE_DONE(CLPRUNE__ARENA_ALIGN * 8 % align == 0, CLPRUNE_UNSUPPORTED,
         "the device aligns sub-buffers to %u bits, the plan to %u; run without a plan", align,
         (unsigned)CLPRUNE__ARENA_ALIGN * 8);
     const clprune_plan_totals *totals = &plan->totals;
@@ -101,17 +93,17 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
     arena->used = true;
     began = true;
     if (!context->poison)
-        TRY(create_slabs(context, plan));
+        TRY_DONE(create_slabs(context, plan));
     arena->places = calloc(plan->count + 1, sizeof *arena->places);
-    REQUIRE(
+    REQUIRE_DONE(
         arena->places != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu places", plan->count);
-    TRY(add_place(
+    TRY_DONE(add_place(
         context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, totals->scratch_bytes, 0));
     for (size_t i = 0; i < plan->count; i++) {
         const clprune_plan_entry *entry = &plan->buffers[i].entry;
-        TRY(add_place(context, entry->category, entry->name, entry->bytes, entry->offset));
+        TRY_DONE(add_place(context, entry->category, entry->name, entry->bytes, entry->offset));
     }
-    TRY(clprune__scratch_reserve(context, (size_t)totals->scratch_bytes));
+    TRY_DONE(clprune__scratch_reserve(context, (size_t)totals->scratch_bytes));
 done:
     if (status != CLPRUNE_SUCCESS && began) {
         clprune__arena_close(context);

@@ -94,12 +94,11 @@ static clprune_status try_chunk(clprune_context *context, size_t size, cl_mem *b
 /* Opens a chunk with room for `bytes`: one allocated earlier, or a new one. */
 static clprune_status open_chunk(clprune_context *context, size_t bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__scratch *scratch = context->scratch;
     for (size_t i = scratch->open; i < scratch->chunks; i++)
         if (scratch->chunk[i].size >= bytes) {
             scratch->open = i + 1;
-            goto done;
+            return CLPRUNE_SUCCESS;
         }
     if (scratch->open == 0) /* a larger chunk replaces the idle ones, which are too small */
         merge(context);
@@ -107,7 +106,7 @@ static clprune_status open_chunk(clprune_context *context, size_t bytes)
     size_t size = scratch->chunks == 0 ? clprune__max(needed, scratch->reserve) : needed;
     cl_mem buffer = NULL;
     if (size > needed || has_idle(scratch)) {
-        status = CLPRUNE_OUT_OF_DEVICE_MEMORY;
+        clprune_status status = CLPRUNE_OUT_OF_DEVICE_MEMORY;
         if (scratch->chunks < CLPRUNE__SCRATCH_CHUNKS)
             status = try_chunk(context, size, &buffer);
         if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY) {
@@ -127,14 +126,12 @@ static clprune_status open_chunk(clprune_context *context, size_t bytes)
     const bool placed = clprune__ledger_next(context->ledger, buffer, NULL)->placed;
     scratch->chunk[scratch->chunks] = (clprune__scratch_chunk){buffer, size, 0, placed};
     scratch->open = ++scratch->chunks;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__scratch_take(
     clprune_context *context, size_t bytes, cl_mem *buffer, size_t *offset)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__scratch *scratch = context->scratch;
     size_t padded;
     REQUIRE(clprune__add(bytes, CLPRUNE__SCRATCH_ALIGN - 1, &padded), CLPRUNE_SIZE_OVERFLOW,
@@ -150,22 +147,19 @@ clprune_status clprune__scratch_take(
     scratch->most = clprune__max(scratch->most, clprune__scratch_used(context));
     if (context->poison) /* so that reading unwritten scratch gives NaN */
         TRY(clprune__transfer_poison(context, *buffer, *offset, padded));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__scratch_reserve(clprune_context *context, size_t bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__scratch *scratch = context->scratch;
     if (bytes == 0 || (scratch->chunks == 1 && scratch->chunk[0].size >= bytes))
-        goto done;
+        return CLPRUNE_SUCCESS;
     merge(context);
     scratch->reserve = clprune__max(scratch->reserve, bytes);
     TRY(open_chunk(context, bytes));
     scratch->open = 0;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 size_t clprune__scratch_used(const clprune_context *context)
@@ -188,20 +182,17 @@ bool clprune__scratch_owns(const clprune_context *context, cl_mem buffer)
 clprune_status clprune__scratch_array(
     clprune_context *context, size_t count, size_t size, clprune__region *array)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t bytes;
     REQUIRE(clprune__mul(count, size, &bytes), CLPRUNE_SIZE_OVERFLOW,
         "%zu elements of scratch of %zu bytes overflow size_t", count, size);
     TRY(clprune__scratch_take(context, bytes, &array->buffer, &array->offset));
     array->offset /= size;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__scratch_mat(
     clprune_context *context, size_t rows, size_t cols, clprune_mat *mat)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t count;
     clprune__region array = {NULL, 0};
     *mat = CLPRUNE_NO_MAT;
@@ -209,8 +200,7 @@ clprune_status clprune__scratch_mat(
         "a %zu x %zu scratch matrix overflows size_t", rows, cols);
     TRY(clprune__scratch_array(context, count, sizeof(float), &array));
     *mat = (clprune_mat){array.buffer, array.offset, rows, cols, cols};
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 void clprune__scratch_close(clprune_context *context)

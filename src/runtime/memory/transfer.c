@@ -7,13 +7,11 @@
 clprune_status clprune__transfer_fill(clprune_context *context, const void *pattern,
     size_t pattern_bytes, cl_mem buffer, size_t offset, size_t bytes, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     if (bytes == 0)
         TRY(clprune__empty_event(context, event));
     else
         TRY(context->backend->fill(context, pattern, pattern_bytes, buffer, offset, bytes, event));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__transfer_poison(

@@ -25,14 +25,12 @@ struct clprune__wrap {
 
 static clprune_status find(clprune_context *context, cl_mem buffer, clprune__wrap **wrap)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__wrap *w = context->wraps;
     while (w != NULL && w->buffer != buffer)
         w = w->next;
     REQUIRE(w != NULL, CLPRUNE_INVALID_ARGUMENT, "mat is not a wrapped matrix of this context");
     *wrap = w;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Copies between the host's rows and the staged matrix, which has no gaps. A dry context notes a
@@ -44,21 +42,21 @@ static clprune_status copy(clprune_context *context, const clprune__wrap *w, boo
     const size_t row_bytes = w->cols * sizeof(float);
     float *dense = w->host, *packed = NULL;
     if (!context->backend->runs) {
-        TRY(clprune__mat_write(context, mat, dense));
+        TRY_DONE(clprune__mat_write(context, mat, dense));
         goto done;
     }
     if (w->ld != w->cols) {
         packed = malloc(w->bytes);
-        REQUIRE(packed != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a copy of %zu bytes",
-            w->bytes);
+        REQUIRE_DONE(packed != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+            "no memory for a copy of %zu bytes", w->bytes);
         dense = packed;
     }
     for (size_t r = 0; packed != NULL && to_device && r < w->rows; r++)
         memcpy(packed + r * w->cols, w->host + r * w->ld, row_bytes);
     if (to_device)
-        TRY(clprune__mat_write(context, mat, dense));
+        TRY_DONE(clprune__mat_write(context, mat, dense));
     else
-        TRY(clprune__mat_read(context, mat, dense));
+        TRY_DONE(clprune__mat_read(context, mat, dense));
     for (size_t r = 0; packed != NULL && !to_device && r < w->rows; r++)
         memcpy(w->host + r * w->ld, packed + r * w->cols, row_bytes);
 done:
@@ -68,9 +66,8 @@ done:
 
 static clprune_status to_host(clprune_context *context, clprune__wrap *w)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     if (w->is_host)
-        goto done;
+        return CLPRUNE_SUCCESS;
     if (!w->staged) {
         cl_int code;
         w->mapped = clEnqueueMapBuffer(context->queue, w->buffer, CL_TRUE,
@@ -82,15 +79,13 @@ static clprune_status to_host(clprune_context *context, clprune__wrap *w)
         TRY(context->backend->finish(context));
     }
     w->is_host = true;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status to_device(clprune_context *context, clprune__wrap *w)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     if (!w->is_host)
-        goto done;
+        return CLPRUNE_SUCCESS;
     if (w->mapped != NULL) {
         TRY_CL(clEnqueueUnmapMemObject(context->queue, w->buffer, w->mapped, 0, NULL, NULL));
         w->mapped = NULL;
@@ -98,8 +93,7 @@ static clprune_status to_device(clprune_context *context, clprune__wrap *w)
         TRY(copy(context, w, true));
     }
     w->is_host = false;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* A buffer on the host memory itself. OpenCL accepts any address, but drivers copy unaligned
@@ -107,26 +101,21 @@ done:
  * hold for sub-buffers only. */
 static clprune_status use_memory(clprune_context *context, clprune__wrap *w)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     cl_int code;
     w->bytes = ((w->rows - 1) * w->ld + w->cols) * sizeof(float);
     w->buffer = clCreateBuffer(
         context->cl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, w->bytes, w->host, &code);
     TRY_CODE("clCreateBuffer", code);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status stage(clprune_context *context, clprune__wrap *w)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     w->staged = true;
     w->bytes = w->rows * w->cols * sizeof(float);
     TRY(clprune__buffer_create(context, CLPRUNE_MEMORY_INPUT, "wrapped", w->bytes, &w->buffer));
     w->is_host = true;
-    TRY(to_device(context, w));
-done:
-    return status;
+    return to_device(context, w);
 }
 
 static void release(clprune_context *context, clprune__wrap *w)
@@ -143,7 +132,6 @@ static void release(clprune_context *context, clprune__wrap *w)
 /* Fails if the new wrap overlaps memory that is wrapped, and either of the two is written. */
 static clprune_status check_apart(clprune_context *context, const clprune__wrap *new)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     for (const clprune__wrap *w = context->wraps; w != NULL; w = w->next) {
         if (((w->access | new->access) & CLPRUNE_ACCESS_WRITE) == 0)
             continue;
@@ -154,8 +142,7 @@ static clprune_status check_apart(clprune_context *context, const clprune__wrap 
             w->buffer, (uintptr_t) new->host / sizeof(float), new->rows, new->cols, new->ld};
         TRY(clprune__check_apart(context, "host", mat, "memory that is wrapped", old));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__mat_wrap(clprune_context *context, float *host, size_t rows, size_t cols,
@@ -164,28 +151,29 @@ clprune_status clprune__mat_wrap(clprune_context *context, float *host, size_t r
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__wrap *w = NULL;
     size_t last, bytes;
-    REQUIRE(context != NULL && mat != NULL, CLPRUNE_INVALID_ARGUMENT, "context or mat is NULL");
-    REQUIRE(access >= CLPRUNE_ACCESS_READ && access <= CLPRUNE_ACCESS_READ_WRITE,
+    REQUIRE_DONE(
+        context != NULL && mat != NULL, CLPRUNE_INVALID_ARGUMENT, "context or mat is NULL");
+    REQUIRE_DONE(access >= CLPRUNE_ACCESS_READ && access <= CLPRUNE_ACCESS_READ_WRITE,
         CLPRUNE_INVALID_ARGUMENT,
         "access is %d, expected CLPRUNE_ACCESS_READ, _WRITE or _READ_WRITE (1 to 3)", (int)access);
     if (rows == 0 || cols == 0) {
         *mat = clprune_mat_of(NULL, rows, cols);
         goto done;
     }
-    REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
-    REQUIRE(ld >= cols, CLPRUNE_INVALID_ARGUMENT, "ld is %zu, expected at least the %zu columns",
-        ld, cols);
-    REQUIRE((uintptr_t)host % sizeof(float) == 0, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE_DONE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
+    REQUIRE_DONE(ld >= cols, CLPRUNE_INVALID_ARGUMENT,
+        "ld is %zu, expected at least the %zu columns", ld, cols);
+    REQUIRE_DONE((uintptr_t)host % sizeof(float) == 0, CLPRUNE_INVALID_ARGUMENT,
         "host is not aligned to 4 bytes, the size of a float");
-    REQUIRE(clprune__mul(rows, ld, &last) && clprune__mul(last, sizeof(float), &bytes),
+    REQUIRE_DONE(clprune__mul(rows, ld, &last) && clprune__mul(last, sizeof(float), &bytes),
         CLPRUNE_SIZE_OVERFLOW, "%zu rows of %zu elements overflow size_t", rows, ld);
     w = calloc(1, sizeof *w);
-    REQUIRE(w != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to wrap a matrix");
+    REQUIRE_DONE(w != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to wrap a matrix");
     *w = (clprune__wrap){.host = host, .rows = rows, .cols = cols, .ld = ld, .access = access};
-    TRY(check_apart(context, w));
+    TRY_DONE(check_apart(context, w));
     const bool aligned = (uintptr_t)host % CLPRUNE_WRAP_ALIGN == 0;
     const bool in_place = context->backend->runs && context->is_cpu && aligned;
-    TRY(in_place ? use_memory(context, w) : stage(context, w));
+    TRY_DONE(in_place ? use_memory(context, w) : stage(context, w));
     *mat = clprune_mat_of(w->buffer, rows, cols);
     if (in_place)
         mat->ld = ld;
@@ -208,15 +196,12 @@ clprune_status clprune_mat_wrap(clprune_context *context, float *host, size_t ro
 static clprune_status sync(clprune_context *context, clprune_mat mat,
     clprune_status (*hand_over)(clprune_context *context, clprune__wrap *w))
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune__wrap *w = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     if (mat.buffer == NULL)
-        goto done;
+        return CLPRUNE_SUCCESS;
     TRY(find(context, mat.buffer, &w));
-    TRY(hand_over(context, w));
-done:
-    return status;
+    return hand_over(context, w);
 }
 
 clprune_status clprune_mat_sync_to_host(clprune_context *context, clprune_mat mat)
@@ -251,13 +236,13 @@ clprune_status clprune__mat_unwrap(clprune_context *context, cl_mem buffer)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__wrap *w = NULL;
-    TRY(find(context, buffer, &w));
+    TRY_DONE(find(context, buffer, &w));
     unlink_wrap(context, w);
-    TRY(to_host(context, w));
+    TRY_DONE(to_host(context, w));
     if (w->mapped != NULL)
-        TRY(to_device(context, w)); /* unmapped, and not touched any more */
+        TRY_DONE(to_device(context, w)); /* unmapped, and not touched any more */
     /* The caller may use or free the memory once no command refers to it. */
-    TRY(context->backend->finish(context));
+    TRY_DONE(context->backend->finish(context));
 done:
     if (status != CLPRUNE_SUCCESS && w != NULL && context->queue != NULL)
         (void)clFinish(context->queue); /* the first error counts */
@@ -269,12 +254,10 @@ clprune_status clprune_mat_unwrap(clprune_context *context, clprune_mat *mat)
 {
     const cl_mem buffer = mat != NULL ? mat->buffer : NULL;
     ENTER_CREATE(context, mat); /* clears *mat */
-    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL && mat != NULL, CLPRUNE_INVALID_ARGUMENT, "context or mat is NULL");
     if (buffer != NULL)
         TRY(clprune__mat_unwrap(context, buffer));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 void clprune__wraps_close(clprune_context *context)
