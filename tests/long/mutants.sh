@@ -27,6 +27,9 @@ mutant() {
     file=$(cd "$root" && find cl src/ops -name "$2")
     case $2 in
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_pooled_vector.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large images take several parts
+    conv_dw_bf16_vector.cl | bspmm_pairs.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
+    *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
+    pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=converted" ;;
     *) all= ;;
     esac
     case " $sound " in
@@ -275,4 +278,23 @@ mutant test_optimizer_codes optimizer.cl 'if (get_local_id(0) == 0)' 'if (get_lo
 mutant test_patch_embed patch_embed.cl 'line % PATCH) * width' 'line / PATCH) * width'
 mutant test_bias row_sum.cl 'own += GET(x, r, c);' 'own = GET(x, r, c);'
 mutant test_forms sample_sum.cl 'READ_DW ? fma(beta, AT(dw, row, c), sum) : sum' 'sum'
+mutant test_gemm pairs.clh '(size + 0x7fffu + (size >> 16 & 1u)) >> 16' 'size >> 16'
+mutant test_mma pairs.clh '0x7fffu + (size >> 16 & 1u)' '0x8000u'
+mutant test_bspmm pairs.clh 'size < 0x00800000u' 'size < 1u'
+mutant test_gemm pairs.clh '(float16)(x.even, y.even), (float16)(x.odd, y.odd)' '(float16)(x.odd, y.odd), (float16)(x.even, y.even)'
+mutant test_gemm pairs.clh 'i < count ? from[i] : 0.0f' 'from[i]'
+mutant test_gemm gemm_bf16_vector.cl 'k + 1 < depth ? inside : 0' 'inside'
+mutant test_gemm gemm_bf16_vector.cl 'k + 1 < depth ? rows - r : 0' 'rows - r'
+mutant test_gemm gemm_bf16_vector.cl '(deep + 1) / 2' 'deep / 2'
+mutant test_gemm gemm_bf16_vector.cl 'round_pairs(low, high)' 'round_pairs(high, low)'
+mutant test_gemm gemm_bf16_vector.cl 'first16(a + k + 16, left_of(depth, k + 16))' 'first16(a + k + 16, 16)'
+mutant test_bspmm bspmm_pairs.cl 'e + 1 < l.end ? l.entries[e + 1].x : zero_row' 'l.entries[e].x'
+mutant test_bspmm bspmm_pairs.cl 'begin + 1, w)' 'begin, w)'
+mutant test_bspmm bspmm_pairs.cl '(begin + first_list + j) / 2' '(begin + j) / 2'
+mutant test_bspmm bspmm_tn_bf16_vector.cl '(count + 1) / 2' 'count / 2'
+mutant test_conv2d pair_rows.clh 'row[1] == SEG ? SEG : row[1] + shift' 'row[1] + shift'
+mutant test_conv2d conv_pairs.cl 'c + 1 < cols ? row[c + 1] : 0.0f' 'row[c + 1]'
+mutant test_conv2d conv_dw_bf16_vector.cl 'v + 1 < s.right ? inside : 0' 'inside'
+mutant test_conv2d conv_dw_bf16_vector.cl 'high < (int)a.image_width ? w.depth : 0' 'true ? w.depth : 0'
+mutant test_conv2d conv_weights_bf16.cl 'min(16u, pairs - c / 2)' 'min(16u, pairs - c / 2 - 1)'
 exit "$missed"

@@ -1,8 +1,9 @@
 /* The one list of shapes for kernel tests: block sizes x tile boundaries x kept blocks.
  *
- * The tile boundaries are those of tiles of 64, vectors of 16 and segments of 256 rows. Each case
- * has a number, from which test_shape_at() makes it. The short list (CLPRUNE_TEST_SMALL) and the
- * usual list are parts of the full list, which is for tests labelled slow. */
+ * The tile boundaries are those of tiles of 64, vectors of 16 and segments of 256 rows, in bf16
+ * 512. Each case has a number, from which test_shape_at() makes it. The short list
+ * (CLPRUNE_TEST_SMALL) and the usual list are parts of the full list, which is for tests labelled
+ * slow. */
 #ifndef CLPRUNE_TEST_SHAPES_H
 #define CLPRUNE_TEST_SHAPES_H
 
@@ -23,7 +24,7 @@ static const test_tile test_tiles[] = {
     {"one less", 2, 15, 63, 63},
     {"one more", 2, 17, 65, 65},
     {"multiple", 3, 32, 128, 128},
-    {"two segments", 1, 257, 33, 17},
+    {"segments", 1, 513, 33, 17},
 };
 
 static const char *const test_keeps[] = {"half", "all", "1", "0"};

@@ -128,7 +128,7 @@ done:
 static bool read_split(const char *dir, const char *folder, int split, idx *set, uint32_t *count,
     uint32_t *classes, fault *f)
 {
-    uint32_t shape[SIZES], length[SIZES];
+    uint32_t shape[SIZES] = {0}, length[SIZES] = {0};
     char *image_path = find(dir, folder, images[split]),
          *label_path = find(dir, folder, labels[split]);
     bool good = true;

@@ -154,7 +154,7 @@ void clprune_saved_destroy(clprune_saved *saved)
 static clprune_status shape(clprune_context *context, const clprune_saved *saved, size_t batch,
     size_t rows, size_t cols, clprune__kept *kept, size_t *bytes)
 {
-    clprune_saved_sizes sizes;
+    clprune_saved_sizes sizes = {0};
     *kept = saved->kept;
     kept->batch = batch;
     kept->rows = rows;

@@ -62,7 +62,7 @@ static clprune_status pool_rows(clprune_context *context, const clprune__pool_gr
 clprune_status clprune__pool(clprune_context *context, const clprune__pool_grid *grid, size_t batch,
     clprune_mat x, clprune_mat p, cl_event *event)
 {
-    size_t rows, cell_rows;
+    size_t rows = 0, cell_rows = 0;
     TRY(count_rows(context, grid, batch, &rows, &cell_rows));
     TRY(clprune__check_mat(context, "x", x, rows, x.cols));
     TRY(clprune__check_mat(context, "p", p, cell_rows, x.cols));
@@ -90,7 +90,7 @@ static clprune_status spread(clprune_context *context, const clprune__pool_grid 
 clprune_status clprune__pool_spread(clprune_context *context, const clprune__pool_grid *grid,
     size_t batch, clprune_mat p, clprune_mat y, cl_event *event)
 {
-    size_t rows, cell_rows;
+    size_t rows = 0, cell_rows = 0;
     TRY(count_rows(context, grid, batch, &rows, &cell_rows));
     TRY(clprune__check_mat(context, "p", p, cell_rows, p.cols));
     TRY(clprune__check_mat(context, "y", y, rows, p.cols));
@@ -101,7 +101,7 @@ clprune_status clprune__pool_spread(clprune_context *context, const clprune__poo
 clprune_status clprune__pool_shift(clprune_context *context, const clprune__pool_grid *grid,
     size_t batch, float scale, clprune_mat p, clprune_mat x, clprune_mat y, cl_event *event)
 {
-    size_t rows, cell_rows;
+    size_t rows = 0, cell_rows = 0;
     enum { P, X, Y, ALL };
     TRY(count_rows(context, grid, batch, &rows, &cell_rows));
     const clprune__operand operands[ALL] = {{"p", p, cell_rows, x.cols}, {"x", x, rows, x.cols},
@@ -113,7 +113,7 @@ clprune_status clprune__pool_shift(clprune_context *context, const clprune__pool
 clprune_status clprune__pool_tn(clprune_context *context, const clprune__pool_grid *grid,
     size_t batch, float beta, clprune_mat dy, clprune_mat p, clprune_mat dw, cl_event *event)
 {
-    size_t rows, cell_rows;
+    size_t rows = 0, cell_rows = 0;
     SCRATCH_SCOPE(context);
     TRY(count_rows(context, grid, batch, &rows, &cell_rows));
     TRY(clprune__check_mat(context, "dy", dy, rows, dy.cols));
@@ -144,7 +144,7 @@ clprune_status clprune__pool_tn(clprune_context *context, const clprune__pool_gr
 clprune_status clprune__pool_nt(clprune_context *context, const clprune__pool_grid *grid,
     size_t batch, float beta, clprune_mat dy, clprune_mat p, clprune_mat dw, cl_event *event)
 {
-    size_t rows, cell_rows, sample;
+    size_t rows = 0, cell_rows = 0, sample = 0;
     clprune__rowwise plan;
     clprune__launch launch;
     clprune_mat sums;

@@ -72,7 +72,7 @@ static clprune_status validate_crow_and_col(
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t keep = bsr->desc.keep, rows = sizes->block_rows + 1;
     int32_t *crow = NULL, *col = NULL;
-    void *read;
+    void *read = NULL;
     TRY_DONE(read_back(context, bsr->crow, bsr->offset.crow + bsr->first * rows * sizeof *crow,
         sizes->crow_bytes, &read));
     crow = read;
@@ -93,7 +93,7 @@ static clprune_status validate_bitmaps(
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t bytes = clprune__bitmap_bytes(sizes->blocks);
     uint8_t *bitmap = NULL;
-    void *read;
+    void *read = NULL;
     TRY_DONE(read_back(
         context, bsr->bitmap, bsr->offset.bitmap + bsr->first * bytes, sizes->bitmap_bytes, &read));
     bitmap = read;
@@ -110,7 +110,7 @@ static clprune_status validate_scales(
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t keep = bsr->desc.keep;
     uint16_t *scales = NULL;
-    void *read;
+    void *read = NULL;
     TRY_DONE(read_back(context, bsr->scales,
         bsr->offset.scales + bsr->first * keep * sizeof *scales, sizes->scales_bytes, &read));
     scales = read;
