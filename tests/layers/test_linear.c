@@ -35,7 +35,7 @@ static const linear_row rows[] = {
     {"token, 1x16 ragged, 0.5, no bias", true, 2, 41, 7, 9, {1, 16}, 5, false},
     {"token, 3x7, 0.5", true, 2, 33, 10, 17, {3, 7}, 5, true},
     {"token, 1x16, 1", true, 2, 32, 5, 6, {0, 0}, 10, true},
-    {"token, many outputs", true, 2, 20, 6, 300, {0, 0}, 5, true},
+    {"token, more outputs than a block of rows", true, 2, 20, 6, 400, {0, 0}, 5, true},
     {"token, no samples", true, 0, 33, 10, 12, {0, 0}, 7, true},
 };
 

@@ -26,7 +26,7 @@ mutant() {
     [ -z "$only_old" ] || [ "$only_old" = "$3" ] || return
     file=$(cd "$root" && find cl src/ops -name "$2")
     case $2 in
-    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_pooled_vector.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large images take several parts
+    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | column_sum.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=converted" ;;
@@ -70,7 +70,8 @@ mutant test_gemm fill.cl 'factor * GET' 'GET'
 mutant test_gemm gemm_tiled.cl 'inner > k + 4 ? inner - k - 4 : 0' '4'
 mutant test_gemm gemm_tiled.cl 'row < inner ? count - column : 0' 'count - column'
 mutant test_gemm gemm_tiled.cl 'first_row + r / 4 * 32' 'first_row + r / 4 * 16'
-mutant test_gemm gemm_tiled.cl 'get_group_id(2) * stride_b' 'stride_b'
+mutant test_gemm gemm_tiled.cl 'b_offset + get_group_id(2) * stride_b' 'b_offset + stride_b'
+mutant test_quantise gemm_tiled.cl 'get_group_id(2) * stride_b' 'stride_b'
 mutant test_conv2d conv_vector.cl 'j < g.source_width' 'j <= g.source_width'
 mutant test_conv2d gather.clh 'u * g.spread_y + g.shift_y) * g.result_width' 'u * g.spread_y) * g.result_width'
 mutant test_conv2d conv_vector.cl 'is_first ? beta : 1.0f' 'beta'
@@ -113,7 +114,7 @@ mutant test_image image.cl 'IMAGE_VALUE(images, c,' 'IMAGE_VALUE(images, 0,'
 mutant test_image image_bytes.clh 'x##_bytes + x##_first' 'x##_bytes'
 mutant test_image patch_embed.cl 'k / ((ulong)PATCH * PATCH), from' 'k / PATCH, from'
 mutant test_image patch_embed.cl 'cols / ((ulong)PATCH * PATCH) * height' 'cols * height'
-mutant test_bias gemm_tiled.cl 'bias_offset + row' 'bias_offset + column'
+mutant test_linear gemm_tiled.cl 'bias_offset + row' 'bias_offset + column'
 mutant test_prune score.clh 'block = row + j * BC' 'block = row + j * BC + 1'
 mutant test_prune score.clh 'a > b || isnan(a)' 'a > b'
 mutant test_prune score.clh 'b.s0145' 'b.s0167'
@@ -207,7 +208,7 @@ mutant test_mma bspmm_tn_mma.cl 'lane / 4 * N_TILES' 'lane / 4'
 mutant test_mma bspmm_tn_mma.cl 'there && column' 'column'
 mutant test_mma bspmm_tn_mma.cl 'value[2 * N_TILES + j], value[3 * N_TILES + j]' 'value[3 * N_TILES + j], value[2 * N_TILES + j]'
 mutant test_mma bspmm_tn_mma.cl '(low.x, low.z, high.x, high.z)' '(low.x, high.x, low.z, high.z)'
-mutant test_mma bspmm_tn_mma.cl 'c + N_TILES < CT' 'c < CT'
+mutant test_mma bspmm_tn_mma.cl 'c + N_TILES < CT' 'false'
 mutant test_mma bspmm_tn_mma.cl 'e < count + MMA_K' 'e < count'
 mutant test_mma bspmm_tn_mma.cl 'i % M_TILES * 16' 'i % M_TILES * 8'
 mutant test_mma tiled_nt.clh 'segments * (block_cols + 1) - block_cols' 'segments * (block_cols + 1)'
