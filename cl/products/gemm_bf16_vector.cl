@@ -7,8 +7,8 @@
  *                                                               +--------------+
  *
  * A group takes the inner size `depth` <= KC at a time, an even number but for the last: it packs its rows of
- * op(a), then panel after panel of op(b). An odd end is padded with zero. The groups, the order of sums, BIAS,
- * NORM, BITS and GROUP are those of gemm_vector.cl.
+ * op(a), then panel after panel of op(b), and prefetches what it packs next. An odd end is padded with zero. The
+ * groups, the order of sums, BIAS, NORM, BITS and GROUP are those of gemm_vector.cl.
  *
  * Local memory: (PANEL + MC) * KC * 2 bytes. MR * V accumulators. MR divides MC, 32 divides KC; with
  * TRANSPOSE_A 16 divides MC. */
@@ -51,6 +51,18 @@ static inline float16 b_part(const b_rows b, const ulong r, const ulong c, const
     return first16(b.first + r * b.ld + c, count);
 }
 #endif
+
+/* Prefetches share `part` of `parts` of op(b)[row .. row + depth)[column .. column + PANEL). */
+static inline void fetch_b(const b_rows b, const ulong row, const ulong column, const uint depth,
+    const uint part, const uint parts)
+{
+#ifndef BITS /* codes are few */
+    const uint share = ((TRANSPOSE_B ? PANEL : depth) + parts - 1) / parts;
+    const ulong first = (TRANSPOSE_B ? column : row) + part * share;
+    fetch_rows(b.first + first * b.ld + (TRANSPOSE_B ? row : column), b.ld, share,
+        TRANSPOSE_B ? depth : PANEL);
+#endif
+}
 
 /* panel[k][j] = the pair of op(b)[row + 2 k][column + j] and the next row; zeros from `width` on. */
 static inline void pack_b(local uint *panel, const b_rows b, const ulong row, const ulong column,
@@ -133,8 +145,8 @@ static inline void multiply_tile(const float alpha, const float old, global cons
 }
 
 KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const uint depth,
-    const ulong panel_run, const float alpha, const float beta, MAT_IN_RESTRICT(a),
-    const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
+    const ulong panel_run, const ulong row_run, const float alpha, const float beta,
+    MAT_IN_RESTRICT(a), const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
     const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)) SCORES_OUT)
 {
     LOCAL_FLOATS(panel_floats, KC / 2 * PANEL);
@@ -142,8 +154,8 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
     local uint *panel = (local uint *)panel_floats, *a_block = (local uint *)a_floats;
     const ulong first_column = get_group_id(0) * panel_run * PANEL;
     const ulong last_column = min(first_column + panel_run * PANEL, n);
-    const ulong first_row = get_group_id(1) * MC;
-    const uint rows = (uint)min((ulong)MC, m - first_row);
+    const ulong first_row = get_group_id(1) * row_run;
+    const uint rows = (uint)min(row_run, m - first_row);
     a_buffer += a_offset + get_group_id(2) * stride_a + first_row * (TRANSPOSE_A ? 1 : a_ld);
 #ifdef BITS
     const quantised b = QUANTISED(b, get_group_id(2) * stride_b);
@@ -151,8 +163,12 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
     const b_rows b = {b_buffer + b_offset + get_group_id(2) * stride_b, b_ld};
 #endif
     c_buffer += c_offset + get_group_id(2) * stride_c + first_row * c_ld;
+    const uint tiles = (rows + MR - 1) / MR;
+    const uint panels = (uint)((last_column - first_column + PANEL - 1) / PANEL);
     for (ulong k = 0; k < inner; k += depth) {
         const uint deep = (uint)min((ulong)depth, inner - k);
+        const uint a_rows = TRANSPOSE_A ? deep : rows, a_share = (a_rows + panels - 1) / panels;
+        global const float *next_a = a_buffer + (k + depth) * (TRANSPOSE_A ? a_ld : 1);
         pack_a(a_block, a_buffer + k * (TRANSPOSE_A ? a_ld : 1), a_ld, deep, rows);
 #ifdef NORM
         for (uint r = 0; r < rows && first_column == 0; r++)
@@ -161,8 +177,14 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
 #endif
         for (ulong column = first_column; column < last_column; column += PANEL) {
             const uint width = (uint)min((ulong)PANEL, last_column - column);
+            const bool last = column + PANEL >= last_column;
             pack_b(panel, b, k, column, deep, width);
+            if (k + depth < inner)
+                fetch_rows(next_a, a_ld, a_share, TRANSPOSE_A ? rows : deep);
+            next_a += a_share * a_ld;
             for (uint r = 0; r < rows; r += MR) {
+                fetch_b(b, last ? k + depth : k, last ? first_column : column + PANEL, deep, r / MR,
+                    tiles);
                 global const float *bias = 0;
                 IF(BIAS)(if (k == 0) bias =
                              bias_buffer + bias_offset + (BIAS == 1 ? column : first_row + r);)

@@ -9,13 +9,13 @@
  *        |      |(local)|      |        | PANEL = 16 V |
  *        +------+-------+------+        +--------------+
  *
- * One work-item a group; group (g, R, i) computes the panels [g * panel_run, (g + 1) * panel_run) of
- * up to MC rows from R * MC on, of sample i. It takes the inner size `depth` <= KC at a time, so that this
- * part of op(a) stays in the second-level cache. For each panel it packs this part of op(b) into local
- * memory, then multiplies MR rows at a time and prefetches the next panel meanwhile. A transposed a is
- * packed too, because the stride between its columns would map them to few sets of a cache. The inner sum
- * runs in order within a depth, the depths in order. With beta = 0, c is not read. BIAS 1 adds bias[j] to
- * column j, 2 adds bias[r] to row r of each sample, 0 nothing.
+ * One work-item a group; group (g, R, i) computes the panels [g * panel_run, (g + 1) * panel_run) of the
+ * rows [R * row_run, (R + 1) * row_run) of sample i; row_run <= MC, whole tiles. It takes the inner size
+ * `depth` <= KC at a time, so that this part of op(a) stays in the second-level cache. For each panel it
+ * packs this part of op(b) into local memory, then multiplies MR rows at a time and prefetches the next
+ * panel meanwhile. A transposed a is packed too, because the stride between its columns would map them to
+ * few sets of a cache. The inner sum runs in order within a depth, the depths in order. With beta = 0, c is
+ * not read. BIAS 1 adds bias[j] to column j, 2 adds bias[r] to row r of each sample, 0 nothing.
  *
  * With NORM, scores[r * ceil(inner / BC) + i] = norm of block i (BC columns) of row r of a. The groups with
  * the first panel write them, just after they multiplied the row. BC divides depth, or depth is inner; a is
@@ -111,15 +111,15 @@ static inline void multiply_tile(const float alpha, const float old, global cons
 }
 
 KERNEL_OF(1) GEMM_VECTOR(const ulong m, const ulong n, const ulong inner, const uint depth,
-    const ulong panel_run, const float alpha, const float beta, MAT_IN_RESTRICT(a),
-    const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
+    const ulong panel_run, const ulong row_run, const float alpha, const float beta,
+    MAT_IN_RESTRICT(a), const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
     const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)) SCORES_OUT)
 {
     LOCAL_FLOATS(panel, KC * PANEL);
     const ulong first_column = get_group_id(0) * panel_run * PANEL;
     const ulong last_column = min(first_column + panel_run * PANEL, n);
-    const ulong first_row = get_group_id(1) * MC;
-    const uint rows = (uint)min((ulong)MC, m - first_row);
+    const ulong first_row = get_group_id(1) * row_run;
+    const uint rows = (uint)min(row_run, m - first_row);
     const uint tiles = (rows + MR - 1) / MR;
     a_buffer += a_offset + get_group_id(2) * stride_a + first_row * (TRANSPOSE_A ? 1 : a_ld);
 #ifdef BITS

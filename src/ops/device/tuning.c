@@ -33,7 +33,7 @@ static const clprune__tuning cpu_avx512 = {
     .gemm_bf16 = {.accumulators = 28,
         .tile_vectors = 2,
         .panel_depth = 384,
-        .block_rows = 224,
+        .block_rows = 392,
         .groups_per_unit = 4},
     .bspmm_tn = {.accumulators = 24,
         .tile_columns = 8,

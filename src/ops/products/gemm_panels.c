@@ -30,11 +30,19 @@ clprune_status clprune__gemm_enqueue_panels(clprune_context *context,
         (plan->depth < job->k && plan->depth % width != 0))
         job->scores.to.buffer = NULL;
     const size_t panels = clprune__ceil_div(job->n, 16 * plan->vectors);
-    const size_t ranges = clprune__ceil_div(job->m, plan->most_rows);
-    /* Runs of panels: as long as enough groups for the device remain. */
-    const size_t wanted = (size_t)context->facts.compute_units * plan->groups_per_unit;
-    const size_t run = clprune__max(
-        1, clprune__min(panels, panels * ranges * job->batch / clprune__max(wanted, 1)));
+    const size_t units = clprune__max(context->facts.compute_units, 1);
+    /* Groups of equal size, as many for each unit; runs of panels as long as enough groups remain.
+     */
+    size_t ranges = clprune__ceil_div(job->m, plan->most_rows);
+    if (ranges > units && job->batch % units != 0)
+        ranges = clprune__round_up(ranges, units);
+    const size_t rows = clprune__round_up(clprune__ceil_div(job->m, ranges), plan->tile_rows);
+    ranges = clprune__ceil_div(job->m, rows);
+    const size_t most_run = panels * ranges * job->batch / (units * plan->groups_per_unit);
+    size_t runs = clprune__ceil_div(panels, clprune__max(1, clprune__min(panels, most_run)));
+    if (ranges * job->batch % units != 0)
+        runs = clprune__min(panels, clprune__round_up(runs, units));
+    const size_t run = clprune__ceil_div(panels, runs);
     const size_t local[3] = {1, 1, 1};
     const size_t global[3] = {clprune__ceil_div(panels, run), ranges, job->batch};
     clprune__define(defines, "V", plan->vectors);
@@ -52,7 +60,7 @@ clprune_status clprune__gemm_enqueue_panels(clprune_context *context,
     TRY(clprune__launch_begin(context, kernel, defines, &launch));
     ARG_ULONGS(&launch, job->m, job->n, job->k);
     clprune__arg_uint(&launch, (cl_uint)plan->depth);
-    clprune__arg_ulong(&launch, run);
+    ARG_ULONGS(&launch, run, rows);
     clprune__arg_gemm(&launch, job);
     if (job->scores.to.buffer != NULL)
         clprune__arg_region(&launch, job->scores.to);
