@@ -35,10 +35,11 @@ static size_t strip_least(const clprune_context *context, const clprune__bspmm_p
 
 /* rows x cols: result pixels of an image, pairs of them, or cells, whose rows are not divided. */
 static dw_plan plan_dw(
-    const clprune_context *context, const clprune__conv *conv, size_t rows, size_t cols)
+    const clprune_context *context, const clprune__conv *conv, size_t rows, size_t cols, bool pairs)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
-    const size_t narrow = tuning->bspmm_tn.long_list_columns;
+    /* A strip is packed again for each panel: with pairs the panels are the widest. */
+    const size_t narrow = clprune__min(tuning->bspmm_tn.long_list_columns, pairs ? 4 : SIZE_MAX);
     clprune__bspmm_plan sums = {.inner = conv->kernel.height * conv->kernel.width * conv->in};
     /* Tiles of few channels and a wide panel; with few outputs, tiles of more channels, so that
      * there are enough sums. */
@@ -126,8 +127,8 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     const bool pooled = from->cell > 1;
     const bool bf16 = context->ops->pairs != CLPRUNE__PAIRS_NONE, pairs = bf16 && !pooled;
     const clprune_extent grid = clprune__conv_grid(conv, from->cell);
-    dw_plan plan =
-        plan_dw(context, conv, grid.height, pairs ? clprune__ceil_div(grid.width, 2) : grid.width);
+    dw_plan plan = plan_dw(
+        context, conv, grid.height, pairs ? clprune__ceil_div(grid.width, 2) : grid.width, pairs);
     plan.sums.direct = plan.sums.direct && from->of == NULL;
     const strip_plan strip = bf16 ? plan_strip(context, conv, &plan, pooled) : (strip_plan){0};
     const clprune__bspmm_plan *sums = &plan.sums;
@@ -242,5 +243,5 @@ bool clprune__conv_dw_vector_pools(
     const clprune_context *context, const clprune__conv *conv, size_t cell)
 {
     const clprune_extent grid = clprune__conv_grid(conv, cell);
-    return plan_dw(context, conv, grid.height, grid.width).width == grid.width;
+    return plan_dw(context, conv, grid.height, grid.width, false).width == grid.width;
 }
