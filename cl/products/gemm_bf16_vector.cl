@@ -7,8 +7,9 @@
  *                                                               +--------------+
  *
  * A group takes the inner size `depth` <= KC at a time, an even number but for the last: it packs its rows of
- * op(a), then panel after panel of op(b), and prefetches what it packs next. An odd end is padded with zero. The
- * groups, the order of sums, BIAS, NORM, BITS and GROUP are those of gemm_vector.cl.
+ * op(a), then panel after panel of op(b). While it multiplies a tile it prefetches what it packs next, a line
+ * every few pairs: of many at once, CPUs drop some. An odd end is padded with zero. The groups, the order of sums,
+ * BIAS, NORM, BITS and GROUP are those of gemm_vector.cl.
  *
  * Local memory: (PANEL + MC) * KC * 2 bytes. MR * V accumulators. MR divides MC, 32 divides KC; with
  * TRANSPOSE_A 16 divides MC. */
@@ -52,15 +53,26 @@ static inline float16 b_part(const b_rows b, const ulong r, const ulong c, const
 }
 #endif
 
-/* Prefetches share `part` of `parts` of op(b)[row .. row + depth)[column .. column + PANEL). */
-static inline void fetch_b(const b_rows b, const ulong row, const ulong column, const uint depth,
-    const uint part, const uint parts)
+/* What is prefetched while a tile is multiplied: two lines every AHEAD_PAIRS pairs, each `step` floats after the
+ * last. */
+enum { AHEAD_PAIRS = 8 };
+typedef struct lines_ahead {
+    global const float *first, *second;
+    ulong step;
+} lines_ahead;
+
+/* Of the next panel, op(b)[row ..][column ..], what tile `tile` of `tiles` fetches; of codes, which are few,
+ * `none`. */
+static inline lines_ahead panel_ahead(const b_rows b, const ulong row, const ulong column,
+    const uint depth, const uint tile, const uint tiles, const lines_ahead none)
 {
-#ifndef BITS /* codes are few */
-    const uint share = ((TRANSPOSE_B ? PANEL : depth) + parts - 1) / parts;
-    const ulong first = (TRANSPOSE_B ? column : row) + part * share;
-    fetch_rows(b.first + first * b.ld + (TRANSPOSE_B ? row : column), b.ld, share,
-        TRANSPOSE_B ? depth : PANEL);
+#ifdef BITS
+    return none;
+#else
+    const uint share = ((TRANSPOSE_B ? PANEL : depth) + tiles - 1) / tiles;
+    const ulong first = (TRANSPOSE_B ? column : row) + tile * share;
+    global const float *from = b.first + first * b.ld + (TRANSPOSE_B ? row : column);
+    return (lines_ahead){from, from + (TRANSPOSE_B ? b.ld : 16), TRANSPOSE_B ? 16 : b.ld};
 #endif
 }
 
@@ -127,19 +139,28 @@ static inline void pack_a(
 /* As multiply_tile of gemm_vector.cl, for `pairs` pairs. Rows from `height` on are undefined and not stored. */
 static inline void multiply_tile(const float alpha, const float old, global const float *bias,
     local const uint *a, local const uint *panel, const uint pairs, const uint height, const uint width,
-    global float *tile, const ulong ldc)
+    global float *tile, const ulong ldc, lines_ahead next[2])
 {
     float16 sum[MR][V];
     global float *to[MR];
     UNROLLED(r, MR)
         to[r] = tile + min(r, height - 1) * ldc;
     begin_tile(sum, to);
-    for (local const uint *end = panel + pairs * PANEL; panel < end; panel += PANEL, a += A_STEP) {
-        uint16 d[V];
-        FOR_VECTORS_OF_ROW(h)
-            d[h] = *(local const uint16 *)(panel + 16 * h);
-        FOR_TILE(MR, r, h)
-            sum[r][h] = add_pairs(sum[r][h], (uint16)(a[r * A_ROW]), d[h]);
+    for (uint k = 0; k < pairs; k += AHEAD_PAIRS) {
+        UNROLLED(i, 2) {
+            PREFETCH_FAR(next[i].first);
+            PREFETCH_FAR(next[i].second);
+            next[i].first += next[i].step;
+            next[i].second += next[i].step;
+        }
+        local const uint *end = panel + min(pairs - k, (uint)AHEAD_PAIRS) * PANEL;
+        for (; panel < end; panel += PANEL, a += A_STEP) {
+            uint16 d[V];
+            FOR_VECTORS_OF_ROW(h)
+                d[h] = *(local const uint16 *)(panel + 16 * h);
+            FOR_TILE(MR, r, h)
+                sum[r][h] = add_pairs(sum[r][h], (uint16)(a[r * A_ROW]), d[h]);
+        }
     }
     finish_tile(sum, to, height, width, alpha, old, bias);
 }
@@ -164,11 +185,12 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
 #endif
     c_buffer += c_offset + get_group_id(2) * stride_c + first_row * c_ld;
     const uint tiles = (rows + MR - 1) / MR;
-    const uint panels = (uint)((last_column - first_column + PANEL - 1) / PANEL);
+    const uint steps = tiles * (uint)((last_column - first_column + PANEL - 1) / PANEL);
     for (ulong k = 0; k < inner; k += depth) {
         const uint deep = (uint)min((ulong)depth, inner - k);
-        const uint a_rows = TRANSPOSE_A ? deep : rows, a_share = (a_rows + panels - 1) / panels;
         global const float *next_a = a_buffer + (k + depth) * (TRANSPOSE_A ? a_ld : 1);
+        const uint next_rows = k + depth >= inner ? 0 : TRANSPOSE_A ? deep : rows;
+        uint step = 0, fetched = 0; /* rows of next_a */
         pack_a(a_block, a_buffer + k * (TRANSPOSE_A ? a_ld : 1), a_ld, deep, rows);
 #ifdef NORM
         for (uint r = 0; r < rows && first_column == 0; r++)
@@ -179,17 +201,22 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
             const uint width = (uint)min((ulong)PANEL, last_column - column);
             const bool last = column + PANEL >= last_column;
             pack_b(panel, b, k, column, deep, width);
-            if (k + depth < inner)
-                fetch_rows(next_a, a_ld, a_share, TRANSPOSE_A ? rows : deep);
-            next_a += a_share * a_ld;
             for (uint r = 0; r < rows; r += MR) {
-                fetch_b(b, last ? k + depth : k, last ? first_column : column + PANEL, deep, r / MR,
-                    tiles);
+                global float *tile = c_buffer + r * c_ld + column;
+                global const float *fetch = next_a + fetched * a_ld;
+                const uint until = (uint)((ulong)next_rows * ++step / steps), count = until - fetched;
+                const lines_ahead none = {tile, tile, 0};
+                lines_ahead next[2] = {none,
+                    panel_ahead(b, last ? k + depth : k, last ? first_column : column + PANEL, deep,
+                        r / MR, tiles, none)};
+                if (count > 0)
+                    next[0] = (lines_ahead){fetch, fetch + (count > 1 ? a_ld : 0), 16};
+                fetched = until;
                 global const float *bias = 0;
                 IF(BIAS)(if (k == 0) bias =
                              bias_buffer + bias_offset + (BIAS == 1 ? column : first_row + r);)
                 multiply_tile(alpha, k == 0 ? beta : 1.0f, bias, a_block + r * A_ROW, panel, (deep + 1) / 2,
-                    min((uint)MR, rows - r), width, c_buffer + r * c_ld + column, c_ld);
+                    min((uint)MR, rows - r), width, tile, c_ld, next);
             }
         }
     }

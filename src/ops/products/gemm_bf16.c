@@ -12,15 +12,25 @@ static const clprune__kernel_def gemm_bf16_quantised_kernel = {
 /* A pair of bf16 takes a float's place. */
 enum { PAIR = 2, STEP = 32 /* a panel's depth is a multiple of it, of whole vectors */ };
 
+/* `most`, or 6/7 of it if that leaves fewer rows of the last tile of a block empty. */
+static size_t tile_rows(size_t most, size_t block_rows, size_t m)
+{
+    const size_t rows = clprune__ceil_div(m, clprune__ceil_div(m, block_rows));
+    const size_t large = clprune__max(1, most), small = clprune__max(1, 6 * large / 7);
+    return clprune__round_up(rows, small) < clprune__round_up(rows, large) ? small : large;
+}
+
 clprune_status clprune__gemm_bf16(clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
     clprune__gemm_panels plan = {
         .vectors = clprune__gemm_tile_vectors(tuning->gemm_bf16.tile_vectors, job->n),
         .groups_per_unit = tuning->gemm_bf16.groups_per_unit};
-    plan.tile_rows = clprune__max(1, tuning->gemm_bf16.accumulators / plan.vectors);
-    plan.most_rows =
-        clprune__gemm_block_rows(tuning->gemm_bf16.block_rows, plan.tile_rows, job->transpose_a);
+    plan.tile_rows = tile_rows(
+        tuning->gemm_bf16.accumulators / plan.vectors, tuning->gemm_bf16.block_rows, job->m);
+    plan.most_rows = clprune__gemm_block_rows(
+        clprune__max(1, tuning->gemm_bf16.block_rows / plan.tile_rows) * plan.tile_rows,
+        plan.tile_rows, job->transpose_a);
     plan.most_depth = STEP * clprune__panel_rows(context, tuning->gemm_bf16.panel_depth / STEP,
                                  STEP / PAIR * (16 * plan.vectors + plan.most_rows));
     plan.depth = clprune__round_up(/* equal panels */
