@@ -121,32 +121,35 @@ static inline void store_unit(const uint16 codes, global uint *unit)
 #endif
 }
 
-/* Quantises the group of columns [first, last) of row x. position: the index of x[0] in its sample. */
-static inline void quantise_group(global const float *x, const ulong first, const ulong last,
-    const ulong position, const uint key, const uint sample, global uint *codes, global uint *group)
+/* The word of the group of columns [first, last) of row x. */
+static inline uint word_of(global const float *x, const ulong first, const ulong last)
 {
-    float16 v[GROUP / 16], low = INFINITY, high = -INFINITY;
+    float16 low = INFINITY, high = -INFINITY;
     int16 endless = 0; /* NaN too. A sum of v * 0 would do, but LLVM 18 in PoCL 6 aborts on it */
     UNROLLED(i, GROUP / 16) {
         const ulong c = first + 16 * i;
         if (c < last) {
-            v[i] = load_unit(x + c, last - c);
-            endless |= !(fabs(v[i]) < INFINITY);
-            v[i] = bounded(v[i]);
-            low = v[i] < low ? v[i] : low;
-            high = v[i] > high ? v[i] : high;
+            const float16 v = load_unit(x + c, last - c), limited = bounded(v);
+            endless |= !(fabs(v) < INFINITY);
+            low = limited < low ? limited : low;
+            high = limited > high ? limited : high;
         }
     }
-    const bool finite = !any(endless);
-    const uint word = finite ? group_word(least16(low), -least16(-high)) : 0x7fc0u;
-    const float zero = ZERO_OF(word);
-    const float inverse = finite && SCALE_OF(word) > 0.0f ? reciprocal(SCALE_OF(word)) : 0.0f;
+    return any(endless) ? 0x7fc0u : group_word(least16(low), -least16(-high));
+}
+
+/* The codes of that group. position: the index of x[0] in its sample. */
+static inline void code_group(global const float *x, const ulong first, const ulong last,
+    const ulong position, const uint key, const uint sample, const uint word, global uint *codes)
+{
+    const float zero = ZERO_OF(word), scale = SCALE_OF(word); /* NaN: of values that are not finite */
+    const float inverse = scale > 0.0f ? reciprocal(scale) : 0.0f;
     const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    *group = word;
     UNROLLED(i, GROUP / 16) {
         const ulong c = first + 16 * i;
         if (c < last) {
-            const uint16 code = codes_of(v[i], zero, inverse, (uint)(position + c), key, sample);
+            const float16 v = bounded(load_unit(x + c, last - c));
+            const uint16 code = codes_of(v, zero, inverse, (uint)(position + c), key, sample);
             const uint left = (uint)min((ulong)16, last - c);
             store_unit(lane < left ? code : (uint16)(0), codes + WORDS(c));
         }
@@ -159,28 +162,34 @@ KERNEL_OF(LOCAL) quantise(const ulong run, const ulong rows, const ulong cols,
 {
     const ulong groups = (cols + GROUP - 1) / GROUP;
     const ulong first = get_group_id(0) * run, last = min(first + run, rows);
-#if LOCAL == 1 /* counts sample and row, to avoid a division for each group */
+#if LOCAL == 1
+    /* Sample and row are counted, which saves a division for each group; a row's words come first, since a
+     * group's codes wait for its word. */
     ulong at = first % sample_rows, number = first_sample + first / sample_rows;
     uint sample = draw_sample(seed, number);
     for (ulong row = first; row < last; row++, at++) {
+        global const float *from = ROW(x, row);
+        global uint *words = q_groups + q_groups_offset + row * q_groups_ld;
         if (at == sample_rows) {
             at = 0;
             sample = draw_sample(seed, ++number);
         }
         for (ulong group = 0; group < groups; group++)
-            quantise_group(ROW(x, row), group * GROUP, min((group + 1) * GROUP, cols), at * cols,
-                mix(sample), sample, q_codes + q_codes_offset + row * q_ld,
-                q_groups + q_groups_offset + row * q_groups_ld + group);
+            words[group] = word_of(from, group * GROUP, min((group + 1) * GROUP, cols));
+        for (ulong group = 0; group < groups; group++)
+            code_group(from, group * GROUP, min((group + 1) * GROUP, cols), at * cols, mix(sample),
+                sample, words[group], q_codes + q_codes_offset + row * q_ld);
     }
 #else
     const ulong count = (last - first) * groups;
     for (ulong i = get_local_id(0); i < count; i += LOCAL) {
         const ulong row = first + i / groups, group = i % groups;
+        const ulong begin = group * GROUP, end = min(begin + GROUP, cols);
         const uint sample = draw_sample(seed, first_sample + row / sample_rows);
-        quantise_group(ROW(x, row), group * GROUP, min((group + 1) * GROUP, cols),
-            row % sample_rows * cols, mix(sample), sample,
-            q_codes + q_codes_offset + row * q_ld,
-            q_groups + q_groups_offset + row * q_groups_ld + group);
+        const uint word = word_of(ROW(x, row), begin, end);
+        (q_groups + q_groups_offset + row * q_groups_ld)[group] = word;
+        code_group(ROW(x, row), begin, end, row % sample_rows * cols, mix(sample), sample, word,
+            q_codes + q_codes_offset + row * q_ld);
     }
 #endif
 }
