@@ -4,12 +4,14 @@
  *     backward   dh[r][c] = dg[r][c] * (Phi(h) + h * phi(h))
  *                sum 0 of the columns, with SUMS = 1: dh[r][c]
  *                with AGAIN also g, as in the forward pass
+ *                with BITS h is quantised (quantise.clh)
  *     with       h = h[r][c],  b = b[c],  phi(h) = exp(-h^2 / 2) / sqrt(2 pi)
  *
  * Row-wise, see rowwise.clh. g may be h; dh may be dg, or h without AGAIN. No local memory. Errors:
  * of g at most 4 * 2^-24 * |h| and at most 8 * 2^-24 * |exact g|; of the slope at most 4 * 2^-24.
  * g(-Inf) = -0, g(Inf) = Inf; the slopes there are 0 and 1. BIAS, SUMS, AGAIN: 0 or 1. */
 #include "prelude/rowwise.clh"
+#include "prelude/quantise.clh"
 #ifndef BIAS
 #define BIAS 0 /* 0: b is not touched */
 #endif
@@ -30,8 +32,31 @@ KERNEL_OF(LOCAL) gelu_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_OUT(h), MAT
         }
 }
 
+#ifdef BITS
+#define GELU_BACKWARD gelu_backward_quantised
+#define H_IN          QUANTISED_IN(h)
+#define GET_H(r, c)   quantised_part((quantised)QUANTISED(h, r), c, cols - (c))
+
+/* Columns c .. c + VW - 1, of which the first `left` exist; c is a multiple of VW. */
+static inline vec quantised_part(const quantised row, const ulong c, const ulong left)
+{
+#if VW == 16
+    return dequantise16(row.codes, row.groups, c);
+#else
+    float part[VW];
+    for (uint i = 0; i < VW; i++)
+        part[i] = i < left ? dequantise_one(row.codes, row.groups, c + i) : 0.0f;
+    return FROM_ARRAY(part);
+#endif
+}
+#else
+#define GELU_BACKWARD gelu_backward
+#define H_IN          MAT_IN(h)
+#define GET_H(r, c)   GET(h, r, c)
+#endif
+
 /* Forward: g = h * Phi(h), so dh = dg * (Phi(h) + h * Phi'(h)). */
-KERNEL_OF(LOCAL) gelu_backward(ROWWISE_SIZES, MAT_IN(h), MAT_IN(dg), MAT_OUT(g), MAT_OUT(dh),
+KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_OUT(g), MAT_OUT(dh),
     MAT_OUT(partial))
 {
     FOR_STRIPS
@@ -39,7 +64,7 @@ KERNEL_OF(LOCAL) gelu_backward(ROWWISE_SIZES, MAT_IN(h), MAT_IN(dg), MAT_OUT(g),
             vec sum = SUM_SO_FAR(0, c);
             FOR_STRIP_ROWS(r) {
                 vec slope;
-                const vec value = gelu_with_slope(GET(h, r, c), &slope);
+                const vec value = gelu_with_slope(GET_H(r, c), &slope);
                 const vec gradient = GET(dg, r, c) * slope;
                 sum += gradient;
                 if (AGAIN)

@@ -100,21 +100,31 @@ static clprune_status mlp_end(const resmlp *model, const resmlp_block *block)
 }
 
 /* A chunk of the MLP from input: adds its part of the products G and P to dw->fc2_w and dw->fc1_w,
- * its sums of dfc1 to dw->fc1_b, and the gradient of x2 to dx. x2, fc1 and dx have the rows of the
- * chunk. x2 becomes x2 - centre in place, fc1 becomes gelu. */
-static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, bool first,
-    clprune_mat x2, clprune_mat fc1, clprune_mat dx)
+ * its sums of dfc1 to dw->fc1_b, and the gradient of x2 to dx. x2 and dx have the rows of the
+ * chunk. x2 becomes x2 - centre in place, and a dense fc1 becomes gelu. */
+static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, resmlp_range range,
+    clprune_mat x2, clprune_mat dx)
 {
     clprune_context *context = model->context;
     const resmlp_workspace *work = &model->work;
     const resmlp_block_weights *dw = &block->dw;
-    const clprune_mat dfc1 = clprune_mat_rows(work->dfc1, 0, fc1.rows), gelu = fc1;
+    const clprune_saved *kept = block->kept[KEEP_FC1];
+    const clprune_mat fc1 = clprune_saved_dense(kept, range.first, range.count);
+    const clprune_mat dfc1 = clprune_mat_rows(work->dfc1, 0, dx.rows);
+    const clprune_mat gelu =
+        fc1.rows > 0 ? fc1 : clprune_mat_rows(work->made[KEEP_FC1], 0, dx.rows);
+    const bool first = range.first == 0;
     const float beta = first ? 0.0f : 1.0f;
 
     /* next = x2 + ls2 * (gelu W2^T + b2) */
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, work->fc2_w, dfc1, NULL));
     /* gelu = GELU(fc1) */
-    TRY(clprune_gelu_backward_recompute(context, beta, fc1, dfc1, gelu, dfc1, dw->fc1_b, NULL));
+    if (fc1.rows > 0)
+        TRY(clprune_gelu_backward_recompute(context, beta, fc1, dfc1, gelu, dfc1, dw->fc1_b, NULL));
+    else
+        TRY(clprune_activation_backward_recompute(context, CLPRUNE_ACTIVATION_GELU, range.first,
+            range.count, kept, dfc1, gelu,
+            &(clprune_grads){.dx = dfc1, .db = dw->fc1_b, .beta = beta}, NULL));
     TRY(clprune_gemm(context, true, false, 1.0f, beta, dx, gelu, dw->fc2_w, NULL));
     TRY(resmlp_forget_made(model, KEEP_FC1));
     /* fc1 = (alpha2 * x2 + beta2) W1^T + b1 */
@@ -138,7 +148,7 @@ static clprune_status mlp_from_input(
     TRY(mlp_begin(model, block, batch, dx));
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
-        clprune_mat x2, fc1;
+        clprune_mat x2;
         if (kept[KEEP_X2] != NULL) {
             TRY(resmlp_restore(model, kept[KEEP_X2], range, model->work.made[KEEP_X2], &x2));
         } else {
@@ -146,8 +156,7 @@ static clprune_status mlp_from_input(
             TRY(resmlp_token_half(
                 model, block, false, clprune_saved_dense(kept[KEEP_X], 0, batch), range, x2));
         }
-        TRY(resmlp_restore(model, kept[KEEP_FC1], range, model->work.made[KEEP_FC1], &fc1));
-        TRY(mlp_chunk(model, block, first == 0, x2, fc1, resmlp_rows(model, dx, range)));
+        TRY(mlp_chunk(model, block, range, x2, resmlp_rows(model, dx, range)));
     }
     return mlp_end(model, block);
 }

@@ -5,8 +5,9 @@
  *     GELU   GELU_CODE keeps the derivative as codes (clprune/gelu_code.h). Other forms keep x + b;
  *            the derivative is computed from the restored x + b.
  *
- * The backward pass reads DENSE, MASK and GELU_CODE in place, and restores other forms to scratch,
- * a few samples at a time. With a lossy form, dx has the error of the restored tensor. */
+ * The backward pass reads DENSE, MASK and GELU_CODE in place, for GELU also QUANTISED, and restores
+ * other forms to scratch, a few samples at a time. With a lossy form, dx has the error of the
+ * restored tensor. */
 #ifndef CLPRUNE_ACTIVATION_H
 #define CLPRUNE_ACTIVATION_H
 
@@ -44,6 +45,13 @@ CLPRUNE_API clprune_status clprune_activation_forward(clprune_context *context,
 CLPRUNE_API clprune_status clprune_activation_backward(clprune_context *context,
     clprune_activation activation, size_t first, size_t count, const clprune_saved *saved,
     clprune_mat dy, const clprune_grads *grads, cl_event *event);
+
+/* As clprune_activation_backward, for callers that did not keep y: also recomputes y = f(x + b)
+ * from what the store holds, for QUANTISED GELU in the same pass over memory. y: as dy, must not
+ * overlap other arguments or the store. Errors: also INVALID_ARGUMENT for MASK and GELU_CODE. */
+CLPRUNE_API clprune_status clprune_activation_backward_recompute(clprune_context *context,
+    clprune_activation activation, size_t first, size_t count, const clprune_saved *saved,
+    clprune_mat dy, clprune_mat y, const clprune_grads *grads, cl_event *event);
 
 #ifdef __cplusplus
 }

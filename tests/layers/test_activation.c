@@ -22,6 +22,12 @@ static const activation_row rows[] = {
         3, 7, 41},
     {"gelu, fp16", CLPRUNE_ACTIVATION_GELU,
         {.form = CLPRUNE_FORM_PRUNED, .value_type = CLPRUNE_VALUES_FP16}, 3, 7, 41},
+    {"gelu, quantised", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, 3, 7,
+        41},
+    {"gelu, 8 bits, small groups", CLPRUNE_ACTIVATION_GELU,
+        {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .group = 16}, 3, 7, 48},
+    {"relu, quantised", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, 3, 7,
+        41},
     {"gelu, mean", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_MEAN}, 3, 7, 41},
     {"relu, dense, several chunks", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_DENSE}, 5, 400,
         2000},
@@ -46,6 +52,37 @@ static float *derivative(const activation_row *r, const clprune_saved *saved)
             (float)(r->activation == CLPRUNE_ACTIVATION_RELU ? h > 0 : gelu_code_ref_slope(h));
     }
     return values;
+}
+
+/* With y recomputed: y is f of what is kept, to the bit; dx and db are as without it. */
+static void again(const activation_row *r, const clprune_saved *saved, const test_mat *dy,
+    const float *dx, const float *db, const float *old)
+{
+    clprune_context *context = test_context();
+    const size_t tokens = r->batch * r->rows;
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    test_mat kept = test_mat_make(tokens, r->cols, 0, NULL);
+    test_mat want = test_mat_make(tokens, r->cols, 0, NULL);
+    test_mat y = test_mat_make(tokens, r->cols, 4, NULL);
+    test_mat mdx = test_mat_make(tokens, r->cols, 0, NULL);
+    test_mat mdb = test_mat_make(1, r->cols, 0, old);
+    const clprune_grads grads = {.dx = mdx.mat, .db = mdb.mat, .beta = 0.5f};
+    if (r->keep.form == CLPRUNE_FORM_MASK || r->keep.form == CLPRUNE_FORM_GELU_CODE) {
+        TEST_FAILS(clprune_activation_backward_recompute(
+                       context, r->activation, 0, r->batch, saved, dy->mat, y.mat, &grads, NULL),
+            CLPRUNE_INVALID_ARGUMENT, "keeps the derivative alone");
+        return;
+    }
+    TEST_OK(clprune_saved_restore(saved, 0, r->batch, kept.mat, NULL));
+    TEST_OK(clprune_activation_forward(
+        context, r->activation, 0, r->batch, kept.mat, none, want.mat, NULL, NULL));
+    TEST_EVENT(clprune_activation_backward_recompute(
+        context, r->activation, 0, r->batch, saved, dy->mat, y.mat, &grads, &event));
+    test_same_floats("y", tokens, r->cols, test_mat_get(&y, "y"), test_mat_get(&want, "f(kept)"),
+        "%s, recomputed", r->name);
+    test_same_floats(
+        "dx", tokens, r->cols, test_mat_get(&mdx, "dx"), dx, "%s, y recomputed", r->name);
+    test_same_floats("db", 1, r->cols, test_mat_get(&mdb, "db"), db, "%s, y recomputed", r->name);
 }
 
 static void there_and_back(void **state)
@@ -101,6 +138,7 @@ static void there_and_back(void **state)
         if (!(fabs((double)db[c] - want) <= 2 * sqrt((double)tokens) * 6e-8 * size))
             fail_msg("%s: db[%zu] is %g, not %g", r->name, c, (double)db[c], want);
     }
+    again(r, saved, &mdy, dx, db, old);
     /* A part alone, in place and without db. */
     test_mat part = test_mat_make(r->rows, r->cols, 0, dy + r->rows * r->cols);
     TEST_OK(clprune_activation_backward(

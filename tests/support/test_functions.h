@@ -160,6 +160,9 @@ CALL(activation, clprune_activation_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0,
 CALL(activation_back,
     clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, with.batch, with.saved, m[0],
         &(clprune_grads){.dx = m[1], .db = m[2], .beta = 1}, EVENT))
+CALL(activation_again, clprune_activation_backward_recompute(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0,
+                           with.batch, with.saved, m[0], m[1],
+                           &(clprune_grads){.dx = m[2], .db = m[3], .beta = 1}, EVENT))
 CALL(linear,
     clprune_linear_forward(with.linear, with.batch, m[0], m[1], m[2], m[3], with.saved, EVENT))
 CALL(linear_back, clprune_linear_backward(
@@ -495,6 +498,10 @@ static const function functions[] = {
     {"activation_backward", call_activation_back,
         {{"dy", WHOLE}, {"dx", ROWS, COLS, OUTPUT | APART, 1},
             {"db", 1, COLS, OUTPUT | OPTIONAL | APART}},
+        &pruned},
+    {"activation_backward_recompute", call_activation_again,
+        {{"dy", WHOLE}, {"y", ROWS, COLS, OUTPUT | APART},
+            {"dx", ROWS, COLS, OUTPUT | APART, 1}, {"db", 1, COLS, OUTPUT | OPTIONAL | APART}},
         &pruned},
     {"linear_forward", call_linear, FEATURES, &dense},
     {"linear_forward, pruned", call_linear, FEATURES, &pruned},

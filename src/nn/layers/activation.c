@@ -107,40 +107,43 @@ static clprune_status backward_relu(clprune_context *context, float beta, clprun
 }
 
 /* The backward pass of y (ReLU) or x + b (GELU), some samples at a time: DENSE in place, other
- * forms restored to scratch. */
+ * forms restored to scratch, or to `y`, which becomes f(x + b), unless that is absent. */
 static clprune_status backward_chunks(clprune_context *context, clprune_activation activation,
-    clprune__range range, float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat dx,
-    clprune_mat db, cl_event *event)
+    clprune__range range, float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat y,
+    clprune_mat dx, clprune_mat db, cl_event *event)
 {
     const clprune__kept *store = clprune__saved_kept(saved);
+    const bool again = !clprune__is_absent(y);
     SCRATCH_SCOPE(context);
     clprune__chunks chunks;
     TRY(clprune__chunks_begin(context, store->rows, store->cols, range, &chunks));
     while (clprune__chunks_next(&chunks)) {
         const size_t first = chunks.range.first, count = chunks.range.count;
+        const clprune_mat room = again ? clprune__chunk_of(&chunks, y, store->rows) : chunks.room;
         const clprune_mat kept =
-            is_dense(store) ? store->form->mat(store, chunks.range) : chunks.room;
+            is_dense(store) && !again ? store->form->mat(store, chunks.range) : room;
         const clprune_mat part_dy = clprune__chunk_of(&chunks, dy, store->rows);
         const clprune_mat part_dx = clprune__chunk_of(&chunks, dx, store->rows);
         const float part_beta = chunks.before == 0 ? beta : 1.0f;
         cl_event *last = chunks.last ? event : NULL;
         TRY(clprune__saved_restore(saved, first, count, kept, NULL)); /* DENSE: a no-op */
         if (activation == CLPRUNE_ACTIVATION_RELU)
-            TRY(backward_relu(context, part_beta, kept, chunks.room, part_dy, part_dx, db, last));
+            TRY(backward_relu(context, part_beta, kept, room, part_dy, part_dx, db, last));
         else
-            TRY(clprune__gelu_backward(context, part_beta, kept, part_dy, part_dx, db, last));
+            TRY(clprune__gelu_backward(
+                context, part_beta, again, kept, part_dy, room, part_dx, db, last));
     }
     return CLPRUNE_SUCCESS;
 }
 
-/* Forward: y = f(x + b); the store keeps y (ReLU) or x + b (GELU) in its form. */
-clprune_status clprune_activation_backward(clprune_context *context, clprune_activation activation,
-    size_t first, size_t count, const clprune_saved *saved, clprune_mat dy,
+/* Forward: y = f(x + b); the store keeps y (ReLU) or x + b (GELU) in its form. y: NULL, or where it
+ * is recomputed. */
+static clprune_status backward(clprune_context *context, clprune_activation activation,
+    clprune__range range, const clprune_saved *saved, clprune_mat dy, const clprune_mat *again,
     const clprune_grads *grads, cl_event *event)
 {
-    ENTER_WITH(context, "saved", clprune__saved_context(saved));
     const clprune__kept *kept;
-    const clprune__range range = {first, count};
+    const clprune_mat y = again != NULL ? *again : CLPRUNE_NO_MAT;
     TRY(check_activation(context, activation));
     REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
     const clprune_mat dx = grads->dx, db = grads->db;
@@ -148,23 +151,49 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
     REQUIRE(clprune__is_absent(grads->dw) && grads->dx_beta == 0.0f, CLPRUNE_INVALID_ARGUMENT,
         "dw or dx_beta is given, but an activation has no weights and overwrites dx");
     TRY(check(context, activation, saved, range, &kept));
-    const size_t rows = count * kept->rows, cols = kept->cols;
-    enum { DY, DX, DB, ALL };
+    const size_t rows = range.count * kept->rows, cols = kept->cols;
+    enum { DY, Y, DX, DB, ALL };
     const clprune__operand operands[ALL] = {{"dy", dy, rows, cols},
+        {"y", y, rows, cols, .optional = again == NULL},
         {"dx", dx, rows, cols, .in_place = 1u << DY}, {"db", db, 1, cols, .optional = true}};
-    TRY(clprune__check_operands(context, operands, DX, ALL));
+    TRY(clprune__check_operands(context, operands, Y, ALL));
     TRY(clprune__saved_check_stored(context, saved, range));
-    TRY(clprune__saved_check_apart(context, saved, "dx", dx));
-    TRY(clprune__saved_check_apart(context, saved, "db", db));
+    for (int i = Y; i < ALL; i++)
+        TRY(clprune__saved_check_apart(context, saved, operands[i].name, operands[i].mat));
     const clprune_form form = kept->keep.form;
+    REQUIRE(again == NULL || !is_fused(kept), CLPRUNE_INVALID_ARGUMENT,
+        "y is to be recomputed, but saved has form %s, which keeps the derivative alone",
+        kept->form->name);
     if (form == CLPRUNE_FORM_GELU_CODE)
-        TRY(clprune__gelu_code_backward(
-            context, kept->keep.bits, beta, dy, kept->form->mat(kept, range), dx, db, event));
-    else if (form == CLPRUNE_FORM_MASK)
-        TRY(clprune__relu_backward(context, beta, dy, kept->form->mat(kept, range), dx, db, event));
-    else if (form == CLPRUNE_FORM_DENSE && activation == CLPRUNE_ACTIVATION_GELU)
-        TRY(clprune__gelu_backward(context, beta, kept->form->mat(kept, range), dy, dx, db, event));
-    else
-        TRY(backward_chunks(context, activation, range, beta, saved, dy, dx, db, event));
-    return CLPRUNE_SUCCESS;
+        return clprune__gelu_code_backward(
+            context, kept->keep.bits, beta, dy, kept->form->mat(kept, range), dx, db, event);
+    if (form == CLPRUNE_FORM_MASK)
+        return clprune__relu_backward(
+            context, beta, dy, kept->form->mat(kept, range), dx, db, event);
+    if (form == CLPRUNE_FORM_QUANTISED && activation == CLPRUNE_ACTIVATION_GELU) {
+        const clprune__quantised h = clprune__kept_quantised(kept, range);
+        return clprune__gelu_backward_quantised(context, beta, &h, dy, y, dx, db, event);
+    }
+    if (form == CLPRUNE_FORM_DENSE && activation == CLPRUNE_ACTIVATION_GELU && again == NULL)
+        return clprune__gelu_backward(
+            context, beta, false, kept->form->mat(kept, range), dy, CLPRUNE_NO_MAT, dx, db, event);
+    return backward_chunks(context, activation, range, beta, saved, dy, y, dx, db, event);
+}
+
+clprune_status clprune_activation_backward(clprune_context *context, clprune_activation activation,
+    size_t first, size_t count, const clprune_saved *saved, clprune_mat dy,
+    const clprune_grads *grads, cl_event *event)
+{
+    ENTER_WITH(context, "saved", clprune__saved_context(saved));
+    return backward(
+        context, activation, (clprune__range){first, count}, saved, dy, NULL, grads, event);
+}
+
+clprune_status clprune_activation_backward_recompute(clprune_context *context,
+    clprune_activation activation, size_t first, size_t count, const clprune_saved *saved,
+    clprune_mat dy, clprune_mat y, const clprune_grads *grads, cl_event *event)
+{
+    ENTER_WITH(context, "saved", clprune__saved_context(saved));
+    return backward(
+        context, activation, (clprune__range){first, count}, saved, dy, &y, grads, event);
 }

@@ -4,6 +4,7 @@
 
 #include "clprune/gelu_code.h"
 #include "clprune/relu.h"
+#include "ops/codes/quantise_private.h"
 
 /* y = max(x, 0); -0 gives 0, NaN gives NaN. With b, x + b takes the place of x; use b after a
  * linear layer without its bias, see clprune_linear_fuses_bias. x, y: M x d; y may be x, otherwise
@@ -21,11 +22,17 @@ clprune_status clprune__relu_forward(clprune_context *context, clprune_mat x, cl
 clprune_status clprune__relu_backward(clprune_context *context, float beta, clprune_mat dy,
     clprune_mat mask, clprune_mat dx, clprune_mat db, cl_event *event);
 
-/* As clprune_gelu_forward and clprune_gelu_backward. */
+/* As clprune_gelu_forward, and clprune_gelu_backward or, with `again`, _recompute. */
 clprune_status clprune__gelu_forward(
     clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event);
-clprune_status clprune__gelu_backward(clprune_context *context, float beta, clprune_mat h,
-    clprune_mat dg, clprune_mat dh, clprune_mat db, cl_event *event);
+clprune_status clprune__gelu_backward(clprune_context *context, float beta, bool again,
+    clprune_mat h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event);
+
+/* The same bits from a quantised h, without a dense copy of it; CLPRUNE_NO_MAT for g: not
+ * recomputed. The caller has checked that dh is dg or nothing overlaps. */
+clprune_status clprune__gelu_backward_quantised(clprune_context *context, float beta,
+    const clprune__quantised *h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db,
+    cl_event *event);
 
 /* g = h * Phi(h), the same bits as clprune_gelu_forward, and the codes of the slopes. With b, h + b
  * takes the place of h. h, g: M x d; g may be h, otherwise h is unchanged. b: 1 x d, or

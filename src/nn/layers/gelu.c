@@ -8,6 +8,8 @@
 
 static const clprune__kernel_def gelu_forward_kernel = {"layers/gelu.cl", "gelu_forward"};
 static const clprune__kernel_def gelu_backward_kernel = {"layers/gelu.cl", "gelu_backward"};
+static const clprune__kernel_def gelu_backward_quantised_kernel = {
+    "layers/gelu.cl", "gelu_backward_quantised"};
 
 clprune_status clprune__gelu_forward(
     clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event)
@@ -30,11 +32,44 @@ clprune_status clprune_gelu_forward(
     return clprune__gelu_forward(context, h, b, g, event);
 }
 
-/* Forward: g = h * Phi(h). With `again`, g is recomputed as an output. */
-static clprune_status backward(clprune_context *context, float beta, bool again, clprune_mat h,
-    clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
+/* Forward: g = h * Phi(h), with h from `codes` unless that is NULL. With a g, it is recomputed. */
+static clprune_status backward(clprune_context *context, float beta, clprune_mat h,
+    const clprune__quantised *codes, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db,
+    bool again, cl_event *event)
 {
     SCRATCH_SCOPE(context);
+    const size_t sums = clprune__is_absent(db) ? 0 : 1;
+    clprune__rowwise plan = clprune__sums_plan(context, dg.rows, dg.cols, sums, 1, 0);
+    clprune__define(&plan.defines, "AGAIN", again);
+    if (codes != NULL)
+        clprune__quantised_defines(codes, &plan.defines);
+    clprune_mat partial = dh; /* not touched without sums, like g without `again` */
+    if (sums > 0)
+        TRY(clprune__scratch_mat(context, plan.groups, dg.cols, &partial));
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context,
+        codes != NULL ? &gelu_backward_quantised_kernel : &gelu_backward_kernel, &plan, &launch));
+    if (codes != NULL)
+        clprune__arg_quantised(&launch, codes);
+    else
+        clprune__arg_mat(&launch, h);
+    ARG_MATS(&launch, dg, again ? g : dh, dh, partial);
+    TRY(clprune__rowwise_end(&launch, &plan, sums > 0 ? NULL : event));
+    if (sums > 0)
+        TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__gelu_backward_quantised(clprune_context *context, float beta,
+    const clprune__quantised *h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db,
+    cl_event *event)
+{
+    return backward(context, beta, CLPRUNE_NO_MAT, h, dg, g, dh, db, !clprune__is_absent(g), event);
+}
+
+clprune_status clprune__gelu_backward(clprune_context *context, float beta, bool again,
+    clprune_mat h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
+{
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { H, DG, G, DH, DB, ALL };
     const size_t rows = h.rows, cols = h.cols;
@@ -43,36 +78,19 @@ static clprune_status backward(clprune_context *context, float beta, bool again,
         {"dh", dh, rows, cols, .in_place = again ? 1u << DG : 1u << DG | 1u << H},
         {"db", db, 1, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, G, ALL));
-    const size_t sums = clprune__is_absent(db) ? 0 : 1;
-    clprune__rowwise plan = clprune__sums_plan(context, rows, cols, sums, 1, 0);
-    clprune__define(&plan.defines, "AGAIN", again);
-    clprune_mat partial = dh; /* not touched without sums, like g without `again` */
-    if (sums > 0)
-        TRY(clprune__scratch_mat(context, plan.groups, cols, &partial));
-    const clprune_mat mats[] = {h, dg, again ? g : dh, dh, partial};
-    TRY(clprune__rowwise_run(
-        context, &gelu_backward_kernel, &plan, 5, mats, sums > 0 ? NULL : event));
-    if (sums > 0)
-        TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
-    return CLPRUNE_SUCCESS;
-}
-
-clprune_status clprune__gelu_backward(clprune_context *context, float beta, clprune_mat h,
-    clprune_mat dg, clprune_mat dh, clprune_mat db, cl_event *event)
-{
-    return backward(context, beta, false, h, dg, CLPRUNE_NO_MAT, dh, db, event);
+    return backward(context, beta, h, NULL, dg, g, dh, db, again, event);
 }
 
 clprune_status clprune_gelu_backward(clprune_context *context, float beta, clprune_mat h,
     clprune_mat dg, clprune_mat dh, clprune_mat db, cl_event *event)
 {
     ENTER(context);
-    return clprune__gelu_backward(context, beta, h, dg, dh, db, event);
+    return clprune__gelu_backward(context, beta, false, h, dg, CLPRUNE_NO_MAT, dh, db, event);
 }
 
 clprune_status clprune_gelu_backward_recompute(clprune_context *context, float beta, clprune_mat h,
     clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
 {
     ENTER(context);
-    return backward(context, beta, true, h, dg, g, dh, db, event);
+    return clprune__gelu_backward(context, beta, true, h, dg, g, dh, db, event);
 }

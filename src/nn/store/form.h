@@ -109,6 +109,9 @@ clprune_status clprune__restored_product_conv(clprune_context *context, const cl
 #define CLPRUNE__DECLARE_FORM(name) extern const clprune__form clprune__form_##name;
 CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
 
+/* These samples of a store of form QUANTISED. */
+clprune__quantised clprune__kept_quantised(const clprune__kept *kept, clprune__range range);
+
 /* The BSR matrix of a store of form PRUNED, and the sizes of its parts. */
 clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept *kept,
     clprune_bsr *bsr, clprune_saved_sizes *sizes);

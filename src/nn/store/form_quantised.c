@@ -37,7 +37,7 @@ static clprune_status sizes(
     return CLPRUNE_SUCCESS;
 }
 
-static clprune__quantised samples(const clprune__kept *kept, clprune__range range)
+clprune__quantised clprune__kept_quantised(const clprune__kept *kept, clprune__range range)
 {
     const clprune__quantised_desc desc = describe(kept);
     const clprune__quantised all =
@@ -48,7 +48,7 @@ static clprune__quantised samples(const clprune__kept *kept, clprune__range rang
 static clprune_status store(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
 {
-    const clprune__quantised q = samples(kept, range);
+    const clprune__quantised q = clprune__kept_quantised(kept, range);
     const bool nearest = kept->keep.rounding == CLPRUNE_ROUNDING_NEAREST;
     (void)scores;
     return clprune__quantise(context, nearest ? NULL : &kept->seed, clprune__max(kept->rows, 1),
@@ -58,14 +58,14 @@ static clprune_status store(clprune_context *context, const clprune__kept *kept,
 static clprune_status restore(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune_mat x, cl_event *event)
 {
-    const clprune__quantised q = samples(kept, range);
+    const clprune__quantised q = clprune__kept_quantised(kept, range);
     return clprune__dequantise(context, &q, x, event);
 }
 
 static clprune_status product(clprune_context *context, const clprune__kept *kept,
     clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    const clprune__quantised q = samples(kept, range);
+    const clprune__quantised q = clprune__kept_quantised(kept, range);
     if (nt)
         return clprune__quantised_nt(context, range.count, beta, dy, &q, dw, event);
     return clprune__quantised_tn(context, beta, dy, &q, dw, event);
@@ -78,7 +78,7 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
 {
     if (clprune__conv_uses_vectors(context))
         return clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event);
-    const clprune__quantised q = samples(kept, range);
+    const clprune__quantised q = clprune__kept_quantised(kept, range);
     return clprune__conv_dw_quantised(context, conv, beta, &q, dy, dw, event);
 }
 

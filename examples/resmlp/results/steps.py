@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Times one training step in turns: ours in fp32 and bf16 with each way of keeping activations, and PyTorch's (torch_step.py).
+
+    steps.py resmlp_s12|resnet18 BIN OUT [ROUNDS [NAME...]]
+
+224 px, batch 32. BIN is the folder of resmlp-train and resnet-train. A first round fills the caches and is not counted;
+neither is the first step of each run. OUT gets steps.csv, with a row for each variant: the median over the rounds, its ratio
+to PyTorch's fastest in bf16 of the same round (median), MiB that are saved for the backward pass, and each round's step;
+and, where gnuplot is installed, steps.png. NAMEs are the variants to run; all unless given. Needs PyTorch 2, which is
+given two threads where the process may use two cores. POCL_AFFINITY=1 keeps PoCL's threads on cores of their own."""
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+KEEP = {  # name: options
+    "dense": ["--activations", "dense"],
+    "pruned": ["--activations", "pruned", "--sparsity", "0.7", "--block", "16"],
+    "pooled": ["--activations", "pooled", "--pool", "2"],
+    "exact": ["--activations", "exact"],
+    "compact": ["--activations", "compact", "--code-bits", "4"],
+}
+PEER = {
+    "torch fp32": [],
+    "torch bf16": ["--bf16"],
+    "torch bf16 compiled": ["--bf16", "--compile"],
+    "torch bf16 checkpoint": ["--bf16", "--checkpoint"],
+}
+STEPS = 4
+
+
+def last_json(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def peer(arch, options):
+    result = last_json([sys.executable, HERE / "torch_step.py", "--arch", arch, "--steps", str(STEPS), *options]
+                       + ["--channels-last"] * (arch == "resnet18"))
+    return result["step_ms"], result.get("saved_mib"), result["peer"]
+
+
+def ours(arch, binaries, options, precision, work):
+    optimizer = "sgd" if arch == "resnet18" else "adamw"
+    summary = work / "summary.json"
+    subprocess.run([pathlib.Path(binaries) / f"{arch[:6]}-train", "--arch", arch, "--image-size", "224", "--classes", "1000",
+                    "--batch-size", "32", "--steps", str(STEPS + 1), "--test-limit", "1", "--optimizer", optimizer,
+                    "--precision", precision, "--output-dir", work / "run", "--overwrite", "--summary-json", summary,
+                    "--quiet", *options], stdout=subprocess.DEVNULL, check=True)
+    result = json.loads(summary.read_text())
+    return result["step_ms"], result["saved_activation_bytes"] / 1048576, "clprune"
+
+
+def main():
+    arch, binaries, out = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 3
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        run = {name: lambda options=options: peer(arch, options) for name, options in PEER.items()}
+        for name, options in KEEP.items():
+            if name == "pooled" and arch != "resnet18":
+                continue
+            for precision in ("fp32", "bf16"):
+                run[f"{name} {precision}"] = lambda options=options, precision=precision: ours(
+                    arch, binaries, options, precision, work)
+        names = sys.argv[5:] or list(run)
+        times, saved, version = {name: [] for name in names}, {}, ""
+        for turn in range(rounds + 1):
+            for name in names:
+                ms, mib, program = run[name]()
+                saved[name] = mib
+                version = program if "PyTorch" in program else version
+                if turn > 0:
+                    times[name].append(ms)
+            print(f"round {turn} of {rounds}", file=sys.stderr, flush=True)
+    fastest = [min(each) for each in zip(*(times[name] for name in times if name.startswith("torch bf16")))]
+    with open(out / "steps.csv", "w") as file:
+        print(f"# {arch}, 224 px, batch 32; {version}; {os.environ.get('CPU', 'CPU not named')}; {rounds} rounds", file=file)
+        print("name,step_ms,to_torch_bf16,saved_mib,rounds_ms", file=file)
+        for name, values in times.items():
+            ratio = f"{statistics.median(v / f for v, f in zip(values, fastest)):.3f}" if fastest else ""
+            mib = "" if saved[name] is None else f"{saved[name]:.1f}"
+            print(f"{name},{statistics.median(values):.0f},{ratio},{mib},{' '.join(f'{v:.0f}' for v in values)}", file=file)
+    print((out / "steps.csv").read_text())
+
+
+if __name__ == "__main__":
+    main()
