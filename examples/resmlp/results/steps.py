@@ -4,10 +4,10 @@
     steps.py resmlp_s12|resnet18 BIN OUT [ROUNDS [NAME...]]
 
 224 px, batch 32. BIN is the folder of resmlp-train and resnet-train. A first round fills the caches and is not counted;
-neither is the first step of each run. OUT gets steps.csv, with a row for each variant: the median over the rounds, its ratio
-to PyTorch's fastest in bf16 of the same round (median), MiB that are saved for the backward pass, and each round's step;
-and, where gnuplot is installed, steps.png. NAMEs are the variants to run; all unless given. Needs PyTorch 2, which is
-given two threads where the process may use two cores. POCL_AFFINITY=1 keeps PoCL's threads on cores of their own."""
+neither is the first step of each run. OUT/ARCH.csv gets a row for each variant: the median over the rounds, the median
+of its ratios to PyTorch's fastest in bf16 of the same round, MiB saved for the backward pass, and the step of each round.
+NAMEs are the variants to run, all unless given. steps.gp draws the files of both. Needs PyTorch 2; both programs use all
+cores of the process. POCL_AFFINITY=1 keeps PoCL's threads on cores of their own; $CPU names the machine in the file."""
 import json
 import os
 import pathlib
@@ -79,14 +79,15 @@ def main():
                     times[name].append(ms)
             print(f"round {turn} of {rounds}", file=sys.stderr, flush=True)
     fastest = [min(each) for each in zip(*(times[name] for name in times if name.startswith("torch bf16")))]
-    with open(out / "steps.csv", "w") as file:
+    path = out / f"{arch}.csv"
+    with open(path, "w") as file:
         print(f"# {arch}, 224 px, batch 32; {version}; {os.environ.get('CPU', 'CPU not named')}; {rounds} rounds", file=file)
         print("name,step_ms,to_torch_bf16,saved_mib,rounds_ms", file=file)
         for name, values in times.items():
             ratio = f"{statistics.median(v / f for v, f in zip(values, fastest)):.3f}" if fastest else ""
             mib = "" if saved[name] is None else f"{saved[name]:.1f}"
             print(f"{name},{statistics.median(values):.0f},{ratio},{mib},{' '.join(f'{v:.0f}' for v in values)}", file=file)
-    print((out / "steps.csv").read_text())
+    print(path.read_text())
 
 
 if __name__ == "__main__":

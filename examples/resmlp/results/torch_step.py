@@ -143,7 +143,7 @@ def main():
             return F.cross_entropy(forward(images, call), labels, label_smoothing=0.1)
 
     def pack(tensor):
-        storage = tensor.storage()
+        storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
         if storage.data_ptr() not in parameters:
             saved[storage.data_ptr()] = storage.nbytes()
         return tensor

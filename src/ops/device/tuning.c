@@ -34,7 +34,7 @@ static const clprune__tuning cpu_avx512 = {
         .tile_vectors = 2,
         .panel_depth = 384,
         .block_rows = 392,
-        .groups_per_unit = 4},
+        .groups_per_unit = 2},
     .bspmm_tn = {.accumulators = 24,
         .tile_columns = 8,
         .long_list_columns = 4,
