@@ -1,7 +1,7 @@
 /* Updates of parameters p by gradients g with state m and v; optimizer.clh has the table of tensors
  * and the square sums. wd is 0 where weight decay does not apply.
  *
- *     sgd            g' = g + wd * p;  v = momentum * v + g', or g' if `start`;  p = p - lr * v
+ *     sgd            g' = g + wd * p;  v = momentum * v + g', or g' in step 0;  p = p - lr * v
  *                    without MOMENTUM there is no v: p = p - lr * g'
  *     adamw          p = p - lr_wd * p;  m, v as below;  p = p - lr * m^ / (sqrt(v^) + eps)
  *     lamb_moments   m = b1 * m + b1_rest * g;  v = b2 * v + b2_rest * g * g;  b_rest = 1 - b
@@ -27,8 +27,8 @@
     const float b1, const float b1_rest, const float b2, const float b2_rest, const float m_scale, \
         const float v_scale, const float eps
 
-KERNEL_OF(LOCAL) sgd(TABLE, const float lr, const float momentum, const float wd, const uint start, IN g,
-    OUT p, OUT v)
+KERNEL_OF(LOCAL) sgd(TABLE, const float lr, const float momentum, const float wd, const uint step,
+    IN g, OUT p, OUT v)
 {
     SHARE;
     const float decay = IS_DECAYED(t) ? wd : 0;
@@ -41,14 +41,17 @@ KERNEL_OF(LOCAL) sgd(TABLE, const float lr, const float momentum, const float wd
         EACH_PART(k, {
             const vec value = load_flat(VALUES_OF(p));
             vec move = fma((vec)(decay), value, load_flat(GRADS_OF(g)));
-            if (!start)
+            if (step > 0)
                 move = fma((vec)(momentum), first_moments(load_codes(CODES_AT(v), left), old), move);
             moves[k] = move;
             peak = larger(peak, move);
             store_flat(fma((vec)(-lr), move, value), VALUES_OF(p));
         })
         const float scale = scale_of(part, peak);
-        EACH_PART(k, store_codes(first_codes(moves[k], inverse_of(scale)), CODES_AT(v), left);)
+        EACH_PART(k, {
+            const vec u = lower_draw(moment_draws(t.state + i, step));
+            store_codes(first_codes(moves[k], inverse_of(scale), u), CODES_AT(v), left);
+        })
         if (get_local_id(0) == 0)
             SCALE_AT(v) = scale;
     }
@@ -58,7 +61,7 @@ KERNEL_OF(LOCAL) sgd(TABLE, const float lr, const float momentum, const float wd
             const vec value = load_part(VALUE_AT(p), left, 0);
             vec move = fma((vec)(decay), value, load_part(GRAD_AT(g), left, 0));
 #if MOMENTUM
-            if (!start)
+            if (step > 0)
                 move = fma((vec)(momentum), load_part(STATE_AT(v), left, 0), move);
             store_part(move, STATE_AT(v), left);
 #endif
@@ -93,7 +96,8 @@ static inline vec adam(const vec g, global float *m, global float *v, const ulon
     return adam_direction(mean, square, m_scale, v_scale, eps);
 }
 
-KERNEL_OF(LOCAL) adamw(TABLE, const float lr, const float lr_wd, ADAM, IN g, OUT p, OUT m, OUT v)
+KERNEL_OF(LOCAL) adamw(TABLE, const float lr, const float lr_wd, ADAM, const uint step, IN g, OUT p,
+    OUT m, OUT v)
 {
     SHARE;
     const float decay = IS_DECAYED(t) ? lr_wd : 0;
@@ -117,8 +121,9 @@ KERNEL_OF(LOCAL) adamw(TABLE, const float lr, const float lr_wd, ADAM, IN g, OUT
         })
         const float m_new = scale_of(part, mean_peak), v_new = scale_of(part, square_peak);
         EACH_PART(k, {
-            store_codes(first_codes(mean[k], inverse_of(m_new)), CODES_AT(m), left);
-            store_codes(second_codes(square[k], inverse_of(v_new)), CODES_AT(v), left);
+            const uvec bits = moment_draws(t.state + i, step);
+            store_codes(first_codes(mean[k], inverse_of(m_new), lower_draw(bits)), CODES_AT(m), left);
+            store_codes(second_codes(square[k], inverse_of(v_new), upper_draw(bits)), CODES_AT(v), left);
         })
         if (get_local_id(0) == 0) {
             SCALE_AT(m) = m_new;

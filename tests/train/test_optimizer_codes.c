@@ -1,5 +1,5 @@
-/* Optimizers whose state is 8-bit codes: levels, nearest codes and scales against the reference,
- * steps, windows, small parameters, checkpoints, NaN, repeatability. */
+/* Optimizers whose state is 8-bit codes: levels, codes and scales against the reference, means of
+ * many steps, steps, windows, small parameters, checkpoints, NaN, repeatability. */
 #include "ref/moment_code_ref.h"
 #include "ref/optimizer_ref.h"
 #include "support/test_layer.h"
@@ -59,7 +59,7 @@ static double *coded_values(const coded *c, const double levels[MOMENT_CODES])
 /* The largest relative error of fp32 arithmetic in levels and moments. */
 #define SLACK 4e-5
 
-/* Each block has the scale of its largest value, and each value the nearest level; a positive
+/* Each block has the scale of its largest value, and each value a level beside it; a positive
  * second moment is at least the first level. */
 static void coded_check(const char *what, const coded *c, const double *want, bool has_sign)
 {
@@ -78,7 +78,8 @@ static void coded_check(const char *what, const coded *c, const double *want, bo
                 most);
         for (size_t i = first; i < last; i++) {
             const double x = scale > 0 ? want[i] / scale : 0, got = levels[c->codes[i]];
-            const double bound = moment_distance(levels, fmax(-1, fmin(x, 1))) + SLACK * fabs(x);
+            const double gap = 2 * moment_half_gap(levels, fmax(-1, fmin(x, 1)));
+            const double bound = gap + SLACK * fmax(fabs(x), gap);
             const bool first_level = !has_sign && x > 0 && x < levels[1];
             if (first_level ? c->codes[i] != 1 : !(fabs(got - x) <= bound))
                 fail_msg("%s %zu: %g of scale %g has code %u, level %g", what, i, x, scale,
@@ -160,7 +161,7 @@ static void unsigned_levels(NO_ROW)
 }
 
 /* The first step of SGD encodes the gradient; one of AdamW with betas 0 it and its square. The
- * error is at most half of the gap between levels. */
+ * error is less than the gap between levels. */
 static void encoded(void **state)
 {
     const float decades = *(const float *)*state;
@@ -191,10 +192,10 @@ static void encoded(void **state)
             for (size_t i = 0; i < COUNT; i++) {
                 const double scale = (double)c.scales[i / MOMENT_BLOCK];
                 const double x = scale > 0 ? want[i] / scale : 0;
-                const double half = moment_half_gap(levels[slot], x);
+                const double gap = 2 * moment_half_gap(levels[slot], x);
                 const bool lifted = slot == 1 && x > 0 && x < levels[1][1]; /* never 0 */
                 const double error = scale > 0 ? fabs(got[i] / scale - x) : fabs(got[i]);
-                if (error > (lifted ? 2 : 1) * half + 1e-5 * fmax(fabs(x), half))
+                if (error > (lifted ? 2 : 1) * gap + 1e-5 * fmax(fabs(x), gap))
                     fail_msg("element %zu, %g of scale %g: code %u is off by %g", i, x, scale,
                         c.codes[i], error);
             }
@@ -204,6 +205,50 @@ static void encoded(void **state)
             assert_true(c.scales[3] == (slot == 0 ? 10 : 100) &&
                         c.codes[768] == 255); /* the sign and 127, or 255 */
         }
+    }
+}
+
+/* Moments follow their exact means over many steps, in which each changes by a fraction of the gap
+ * between levels: the mean over all elements of their ratio to the exact ones is near 1. */
+static void followed(void **state)
+{
+    const clprune_optimizer_kind kind = *(const clprune_optimizer_kind *)*state;
+    enum { COUNT = 8192, STEPS = 600 };
+    const float beta = 0.998f;
+    const clprune_optimizer_desc desc = {.kind = kind,
+        .momentum = beta,
+        .beta1 = beta,
+        .beta2 = beta,
+        .eps = 1e-8f,
+        .state_bits = 8};
+    test_mat value = test_mat_make(1, COUNT, 0, test_floats(COUNT));
+    test_mat grad = test_mat_make(1, COUNT, 0, NULL);
+    const clprune_param param = {"w", value.mat, grad.mat, true};
+    clprune_optimizer *optimizer = test_new_optimizer(test_context(), desc, 1, &param);
+    const size_t slots = clprune_optimizer_slots(optimizer);
+    double *exact[2] = {test_doubles(COUNT), test_doubles(COUNT)};
+    const double rest = kind == CLPRUNE_OPTIMIZER_SGD ? 1 : 1 - (double)beta;
+    for (uint64_t t = 0; t < STEPS; t++) {
+        float *g = test_new_normal(90 + t, COUNT);
+        for (size_t i = 0; i < COUNT; i++)
+            g[i] += 2; /* the mean is not 0 */
+        test_mat_set(&grad, g);
+        TEST_OK(clprune_optimizer_step(optimizer, 0, NULL));
+        for (size_t i = 0; i < COUNT; i++) {
+            const double x = (double)g[i];
+            exact[0][i] = (double)beta * exact[0][i] + rest * x;
+            exact[1][i] = (double)beta * exact[1][i] + rest * x * x;
+        }
+    }
+    for (size_t slot = 0; slot < slots; slot++) {
+        double levels[MOMENT_CODES], ratio = 0;
+        moment_levels(slot == 0, levels);
+        const coded c = coded_read(optimizer, 0, slot, COUNT);
+        const double *got = coded_values(&c, levels);
+        for (size_t i = 0; i < COUNT; i++)
+            ratio += got[i] / exact[slot][i] / COUNT;
+        if (!(fabs(ratio - 1) < 0.002))
+            fail_msg("slot %zu is %g of its exact mean", slot, ratio);
     }
 }
 
@@ -428,6 +473,7 @@ int main(void)
             test_add(&list, steps, &cases[count++], "%s, %zu x %zu, gaps of %zu", names[k],
                 shapes[i][0], shapes[i][1], shapes[i][2]);
         }
+        test_add(&list, followed, &kinds[k], "means of many steps of %s", names[k]);
         test_add(&list, small_parameters, &kinds[k], "small parameters of %s", names[k]);
         test_add(&list, checkpoint, &kinds[k], "checkpoint of %s", names[k]);
         test_add(&list, not_finite, &kinds[k], "%s of gradients that are not finite", names[k]);

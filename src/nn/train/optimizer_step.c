@@ -32,6 +32,13 @@ static clprune_status enqueue(
     return clprune__launch_enqueue(launch, 1, &global, &optimizer->plan.local, NULL);
 }
 
+/* The steps before this one, for the draws of codes; 0 in the first step only. */
+static cl_uint draw_number(const clprune_optimizer *optimizer)
+{
+    const uint64_t steps = optimizer->steps;
+    return steps == 0 ? 0 : (cl_uint)((steps - 1) % UINT32_MAX) + 1;
+}
+
 static clprune_status step_sgd(
     const clprune_optimizer *optimizer, const clprune__bundle *b, float lr)
 {
@@ -39,7 +46,7 @@ static clprune_status step_sgd(
     clprune__launch launch;
     TRY(begin(optimizer, &sgd_kernel, b, &launch));
     ARG_FLOATS(&launch, lr, desc->momentum, desc->weight_decay);
-    clprune__arg_uint(&launch, optimizer->steps == 0);
+    clprune__arg_uint(&launch, draw_number(optimizer));
     ARG_MEMS(&launch, b->grad, b->value, b->state[0]);
     return enqueue(optimizer, b, &launch);
 }
@@ -76,6 +83,7 @@ static clprune_status step_adamw(
     ARG_FLOATS(&launch, lr, (float)((double)lr * (double)desc->weight_decay));
     arg_moments(&launch, m);
     clprune__arg_float(&launch, desc->eps);
+    clprune__arg_uint(&launch, draw_number(optimizer));
     ARG_MEMS(&launch, b->grad, b->value, b->state[0], b->state[1]);
     return enqueue(optimizer, b, &launch);
 }
