@@ -274,6 +274,8 @@ mutant test_optimizer_codes moment_codes.clh 'most_of_all < FLT_MIN && most_of_a
 mutant test_optimizer_codes moment_codes.clh 'scale <= FLT_MAX ? scale : NAN' 'scale'
 mutant test_optimizer_codes moment_codes.clh 'slope *= 0.2f' 'slope *= 0.2001f'
 mutant test_optimizer_codes moment_codes.clh 'base - 1.0f' 'base - 0.9f'
+mutant test_optimizer_codes moment_codes.clh 'VW)(code + u)' 'VW)(code + 0.5f + 0 * u)'
+mutant test_optimizer_codes moment_codes.clh '0x1.ffcp-17f' '0x1.ffp-17f'
 mutant test_optimizer_codes moment_codes.clh '(t.count + 3) / 4' 't.count / 4'
 mutant test_optimizer_codes moment_codes.clh 'block + BLOCK <= last' 'block + BLOCK <= last + 8'
 mutant test_optimizer_codes moment_codes.clh 'p[i + k + (i + k) / cols * gap] : 0' 'p[i + k + row * gap] : 0'

@@ -23,14 +23,6 @@ void moment_levels(bool has_sign, double levels[MOMENT_CODES])
                                     : -level_of(code - 128, 7);
 }
 
-double moment_distance(const double levels[MOMENT_CODES], double x)
-{
-    double least = INFINITY;
-    for (size_t code = 0; code < MOMENT_CODES; code++)
-        least = fmin(least, fabs(levels[code] - x));
-    return least;
-}
-
 double moment_half_gap(const double levels[MOMENT_CODES], double x)
 {
     double below = -INFINITY, above = INFINITY;

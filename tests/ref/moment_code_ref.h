@@ -1,4 +1,4 @@
-/* Reference of 8-bit moments: levels by their definition, and the nearest one by trying all. */
+/* Reference of 8-bit moments: levels by their definition, and the two beside a value by trying all. */
 #ifndef CLPRUNE_MOMENT_CODE_REF_H
 #define CLPRUNE_MOMENT_CODE_REF_H
 
@@ -10,9 +10,6 @@ enum { MOMENT_BLOCK = 256, MOMENT_CODES = 256 };
 
 /* The level of each code. With a sign it is the highest bit. */
 void moment_levels(bool has_sign, double levels[MOMENT_CODES]);
-
-/* The distance from x, in [-1, 1], to the nearest level. */
-double moment_distance(const double levels[MOMENT_CODES], double x);
 
 /* Half of the gap between the levels around x. */
 double moment_half_gap(const double levels[MOMENT_CODES], double x);
