@@ -49,7 +49,7 @@ KERNEL_OF(LOCAL) sgd(TABLE, const float lr, const float momentum, const float wd
         })
         const float scale = scale_of(part, peak);
         EACH_PART(k, {
-            const vec u = lower_draw(moment_draws(t.state + i, step));
+            const vec u = lower_draw(moment_draws(i, step));
             store_codes(first_codes(moves[k], inverse_of(scale), u), CODES_AT(v), left);
         })
         if (get_local_id(0) == 0)
@@ -121,7 +121,7 @@ KERNEL_OF(LOCAL) adamw(TABLE, const float lr, const float lr_wd, ADAM, const uin
         })
         const float m_new = scale_of(part, mean_peak), v_new = scale_of(part, square_peak);
         EACH_PART(k, {
-            const uvec bits = moment_draws(t.state + i, step);
+            const uvec bits = moment_draws(i, step);
             store_codes(first_codes(mean[k], inverse_of(m_new), lower_draw(bits)), CODES_AT(m), left);
             store_codes(second_codes(square[k], inverse_of(v_new), upper_draw(bits)), CODES_AT(v), left);
         })

@@ -46,7 +46,7 @@ typedef struct clprune_optimizer_desc {
 /* 8-bit state is block-wise dynamic tree quantisation (2110.02861). 256 consecutive elements of a
  * parameter share a scale, their largest magnitude, and each has a code: one of 255 levels from -1
  * to 1, or of 256 from 0 to 1 for second moments; of the two beside it, drawn so that the mean is
- * right (a hash of position and step, so runs repeat to the bit). Levels lie closer near 0; the
+ * right (a hash of index and step, so runs repeat to the bit). Levels lie closer near 0; the
  * smallest are 1e-6, and 1e-7 for second moments. A step decodes the state, updates it in fp32,
  * moves the parameter, and encodes the state. Positive second moments below the smallest level take
  * it, not 0, because the step divides by their root.
