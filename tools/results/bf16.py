@@ -70,9 +70,9 @@ def ours(bench, precision):
 
 def peer_of(case):
     op, form, *shape = case
-    if op == "bspmm":
-        return ("gemm", form, *shape)
-    return ("conv", form if form in ("forward", "dx") else "dw", *shape)
+    if op == "conv":
+        return ("conv", form if form in ("forward", "dx") else "dw", *shape)
+    return ("gemm", form, *shape)
 
 
 def main():
@@ -88,7 +88,7 @@ def main():
               file=file)
         print("op,form,in,out_or_image,bf16_ms,fp32_ms,torch_bf16_ms,fp32_over_bf16,torch_over_bf16", file=file)
         for case in turns[0][0]:
-            peer = peer_of(case) if case[0] != "gemm" else case
+            peer = peer_of(case)
             if peer not in calls:
                 continue
             times = [(a[case], b[case], c[peer]) for a, b, c in turns]

@@ -130,8 +130,8 @@ static clprune_status backward_chunks(clprune_context *context, clprune_activati
         if (activation == CLPRUNE_ACTIVATION_RELU)
             TRY(backward_relu(context, part_beta, kept, room, part_dy, part_dx, db, last));
         else
-            TRY(clprune__gelu_backward(
-                context, part_beta, again, kept, part_dy, room, part_dx, db, last));
+            TRY(clprune__gelu_backward(context, part_beta, again, kept, part_dy,
+                again ? room : CLPRUNE_NO_MAT, part_dx, db, last));
     }
     return CLPRUNE_SUCCESS;
 }

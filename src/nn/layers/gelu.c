@@ -32,18 +32,20 @@ clprune_status clprune_gelu_forward(
     return clprune__gelu_forward(context, h, b, g, event);
 }
 
-/* Forward: g = h * Phi(h), with h from `codes` unless that is NULL. With a g, it is recomputed. */
+/* Forward: g = h * Phi(h), with h from `codes` unless that is NULL. g is recomputed unless absent.
+ */
 static clprune_status backward(clprune_context *context, float beta, clprune_mat h,
     const clprune__quantised *codes, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db,
-    bool again, cl_event *event)
+    cl_event *event)
 {
     SCRATCH_SCOPE(context);
+    const bool again = !clprune__is_absent(g);
     const size_t sums = clprune__is_absent(db) ? 0 : 1;
     clprune__rowwise plan = clprune__sums_plan(context, dg.rows, dg.cols, sums, 1, 0);
     clprune__define(&plan.defines, "AGAIN", again);
     if (codes != NULL)
         clprune__quantised_defines(codes, &plan.defines);
-    clprune_mat partial = dh; /* not touched without sums, like g without `again` */
+    clprune_mat partial = dh; /* not touched without sums */
     if (sums > 0)
         TRY(clprune__scratch_mat(context, plan.groups, dg.cols, &partial));
     clprune__launch launch;
@@ -64,7 +66,7 @@ clprune_status clprune__gelu_backward_quantised(clprune_context *context, float 
     const clprune__quantised *h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db,
     cl_event *event)
 {
-    return backward(context, beta, CLPRUNE_NO_MAT, h, dg, g, dh, db, !clprune__is_absent(g), event);
+    return backward(context, beta, CLPRUNE_NO_MAT, h, dg, g, dh, db, event);
 }
 
 clprune_status clprune__gelu_backward(clprune_context *context, float beta, bool again,
@@ -78,7 +80,7 @@ clprune_status clprune__gelu_backward(clprune_context *context, float beta, bool
         {"dh", dh, rows, cols, .in_place = again ? 1u << DG : 1u << DG | 1u << H},
         {"db", db, 1, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, G, ALL));
-    return backward(context, beta, h, NULL, dg, g, dh, db, again, event);
+    return backward(context, beta, h, NULL, dg, g, dh, db, event);
 }
 
 clprune_status clprune_gelu_backward(clprune_context *context, float beta, clprune_mat h,
