@@ -17,6 +17,7 @@
  *                           the other layers of a ResMLP, forward and backward; some backward
  *                           passes need fewer tensors than PyTorch keeps
  *   batch_norm.h max_pool.h the other layers of a ResNet, channels-last
+ *   add.h                   weighted sums: residual connections, gradients that are added
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
  *
@@ -56,6 +57,7 @@
 #define CLPRUNE_CLPRUNE_H
 
 #include "clprune/activation.h"
+#include "clprune/add.h"
 #include "clprune/affine.h"
 #include "clprune/batch_norm.h"
 #include "clprune/bspmm.h"

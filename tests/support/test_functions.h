@@ -116,6 +116,7 @@ CALL(gelu_back, clprune_gelu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT)
 CALL(gelu_again, clprune_gelu_backward_recompute(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], EVENT))
 CALL(gelu_code, clprune__gelu_code_forward(CONTEXT, 4, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu_code_back, clprune__gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], EVENT))
+CALL(add, clprune_add(CONTEXT, 2, m[0], -1, m[1], m[2], EVENT))
 CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(cross_entropy,
@@ -398,6 +399,7 @@ static const function functions[] = {
     {"gelu_code_backward", call_gelu_code_back,
         {{"dg", ROWS, COLS, FREE}, {"codes", ROWS, COLS / 8}, {"dh", RESULT(1)},
             {"db", 1, COLS, OUTPUT | OPTIONAL}}},
+    {"add", call_add, {{"a", ROWS, COLS, FREE}, {"b", ROWS, COLS, OPTIONAL}, {"y", RESULT(3)}}},
     {"token_mean_forward", call_token_mean,
         {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
     {"token_mean_backward", call_token_mean_back,
