@@ -191,6 +191,7 @@ token_mean_backward     LOCAL=128 VW=4
 token_mix_input         LOCAL=128 VW=4
 token_mix_backward      LOCAL=128 VW=4 SUMS=3 STRIP=8
 add                     LOCAL=128 VW=4 TWO=1
+dropout                 LOCAL=128 VW=4
 cross_entropy_forward   LOCAL=128 TEAM=32 VW=4
 cross_entropy_backward  LOCAL=128 TEAM=32 VW=4
 sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4

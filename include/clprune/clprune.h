@@ -18,6 +18,7 @@
  *                           passes need fewer tensors than PyTorch keeps
  *   batch_norm.h max_pool.h the other layers of a ResNet, channels-last
  *   add.h                   weighted sums: residual connections, gradients that are added
+ *   dropout.h               dropout that keeps no mask
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
  *
@@ -65,6 +66,7 @@
 #include "clprune/context.h"
 #include "clprune/conv2d.h"
 #include "clprune/cross_entropy.h"
+#include "clprune/dropout.h"
 #include "clprune/gelu.h"
 #include "clprune/gelu_code.h"
 #include "clprune/gemm.h"

@@ -50,8 +50,7 @@ quantise_ref_group quantise_ref_of(unsigned bits, size_t count, const float *x)
     return g;
 }
 
-/* The finaliser of MurmurHash3 (32 bits). */
-static uint32_t finalise(uint32_t h)
+uint32_t quantise_ref_mix(uint32_t h)
 {
     h ^= h >> 16;
     h *= UINT32_C(0x85ebca6b);
@@ -60,11 +59,16 @@ static uint32_t finalise(uint32_t h)
     return h ^ h >> 16;
 }
 
-double quantise_ref_uniform(uint64_t seed, uint32_t sample, uint32_t position)
+uint32_t quantise_ref_stream(uint64_t seed, uint32_t sample)
 {
     const uint32_t golden = UINT32_C(0x9e3779b9);
     const uint32_t low = (uint32_t)seed, high = (uint32_t)(seed >> 32);
-    const uint32_t stream = finalise(low ^ finalise(high + golden)) + golden * sample;
-    const uint32_t inner = finalise(position ^ finalise(stream));
-    return (double)(finalise(inner + stream) / 256) / 16777216;
+    return quantise_ref_mix(low ^ quantise_ref_mix(high + golden)) + golden * sample;
+}
+
+double quantise_ref_uniform(uint64_t seed, uint32_t sample, uint32_t position)
+{
+    const uint32_t stream = quantise_ref_stream(seed, sample);
+    const uint32_t inner = quantise_ref_mix(position ^ quantise_ref_mix(stream));
+    return (double)(quantise_ref_mix(inner + stream) / 256) / 16777216;
 }

@@ -21,6 +21,10 @@ quantise_ref_group quantise_ref_of(unsigned bits, size_t count, const float *x);
 /* x as the kernels clamp it: tiny magnitudes are 0, huge finite ones 2^126. */
 double quantise_ref_bounded(float x);
 
+/* The finaliser of MurmurHash3 (32 bits), and the stream of a sample: what draws are made of. */
+uint32_t quantise_ref_mix(uint32_t h);
+uint32_t quantise_ref_stream(uint64_t seed, uint32_t sample);
+
 /* u in [0, 1) for element `position` of a sample. */
 double quantise_ref_uniform(uint64_t seed, uint32_t sample, uint32_t position);
 

@@ -117,6 +117,8 @@ CALL(gelu_again, clprune_gelu_backward_recompute(CONTEXT, 1, m[0], m[1], m[2], m
 CALL(gelu_code, clprune__gelu_code_forward(CONTEXT, 4, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu_code_back, clprune__gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(add, clprune_add(CONTEXT, 2, m[0], -1, m[1], m[2], EVENT))
+CALL(dropout, clprune_dropout(CONTEXT, 0.5f, 7, 3, m[0], m[1], EVENT))
+CALL(dropout_none, clprune_dropout(CONTEXT, 0, 7, 3, m[0], m[1], EVENT))
 CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(cross_entropy,
@@ -400,6 +402,8 @@ static const function functions[] = {
         {{"dg", ROWS, COLS, FREE}, {"codes", ROWS, COLS / 8}, {"dh", RESULT(1)},
             {"db", 1, COLS, OUTPUT | OPTIONAL}}},
     {"add", call_add, {{"a", ROWS, COLS, FREE}, {"b", ROWS, COLS, OPTIONAL}, {"y", RESULT(3)}}},
+    {"dropout", call_dropout, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
+    {"dropout, rate 0", call_dropout_none, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
     {"token_mean_forward", call_token_mean,
         {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
     {"token_mean_backward", call_token_mean_back,
