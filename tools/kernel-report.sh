@@ -194,6 +194,9 @@ add                     LOCAL=128 VW=4 TWO=1
 dropout                 LOCAL=128 VW=4
 cross_entropy_forward   LOCAL=128 TEAM=32 VW=4
 cross_entropy_backward  LOCAL=128 TEAM=32 VW=4
+mean_squared_error_forward  LOCAL=128 TEAM=32 VW=4 SEGMENT=1024
+mean_squared_error_mean LOCAL=128 TEAM=32 VW=4 SEGMENT=1024
+mean_squared_error_backward LOCAL=128 VW=4
 sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4
 sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=1 SLICES=16 TEAM=128 VW=4
 sgd                     CHUNK=2048 LOCAL=64 MOMENTUM=1 SLICES=8 TEAM=64 VW=4 CODES=1

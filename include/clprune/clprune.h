@@ -19,6 +19,7 @@
  *   batch_norm.h max_pool.h the other layers of a ResNet, channels-last
  *   add.h                   weighted sums: residual connections, gradients that are added
  *   dropout.h               dropout that keeps no mask
+ *   mean_squared_error.h    the loss of regressions
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
  *
@@ -77,6 +78,7 @@
 #include "clprune/linear.h"
 #include "clprune/matrix.h"
 #include "clprune/max_pool.h"
+#include "clprune/mean_squared_error.h"
 #include "clprune/memory.h"
 #include "clprune/optimizer.h"
 #include "clprune/patch_embed.h"

@@ -1,0 +1,95 @@
+#include "clprune/mean_squared_error.h"
+
+#include <math.h>
+
+#include "core/checked.h"
+#include "runtime/context/check.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/matrix_private.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def forward_kernel = {
+    "layers/mean_squared_error.cl", "mean_squared_error_forward"};
+static const clprune__kernel_def mean_kernel = {
+    "layers/mean_squared_error.cl", "mean_squared_error_mean"};
+static const clprune__kernel_def backward_kernel = {
+    "layers/mean_squared_error.cl", "mean_squared_error_backward"};
+
+/* Columns of a part, and how many vectors of 16 floats a part has at most: so many terms of each
+ * sum are added up in order. */
+#define SEGMENT      1024
+#define PART_VECTORS (SEGMENT / 16)
+
+/* Sets *rows to those of a sample. */
+static clprune_status size_samples(
+    clprune_context *context, size_t batch, clprune_mat y, size_t *rows)
+{
+    *rows = batch > 0 ? y.rows / batch : 0;
+    REQUIRE(*rows * batch == y.rows, CLPRUNE_INVALID_SIZE,
+        "y has %zu rows, expected a multiple of the batch, %zu", y.rows, batch);
+    return CLPRUNE_SUCCESS;
+}
+
+/* First the sums of all parts of all samples, then the mean of each sample; a sample of one part
+ * needs one launch. */
+clprune_status clprune_mean_squared_error_forward(clprune_context *context, size_t batch,
+    clprune_mat y, clprune_mat target, clprune_mat loss, cl_event *event)
+{
+    ENTER(context);
+    SCRATCH_SCOPE(context);
+    const size_t cols = y.cols;
+    size_t rows;
+    TRY(size_samples(context, batch, y, &rows));
+    enum { Y, TARGET, LOSS, ALL };
+    const clprune__operand operands[ALL] = {
+        {"y", y, y.rows, cols}, {"target", target, y.rows, cols}, {"loss", loss, batch, 1}};
+    TRY(clprune__check_operands(context, operands, LOSS, ALL));
+    if (rows == 0 || cols == 0)
+        return clprune__mat_fill(context, NAN, loss, event);
+
+    const float mean = (float)(1 / ((double)rows * (double)cols));
+    const size_t width = clprune__min(cols, SEGMENT);
+    const size_t part_rows = PART_VECTORS / clprune__ceil_div(width, 16);
+    const size_t parts = clprune__ceil_div(cols, SEGMENT) * clprune__ceil_div(rows, part_rows);
+    clprune_mat sum = loss;
+    if (parts > 1)
+        TRY(clprune__scratch_mat(context, batch * parts, 1, &sum));
+    clprune__rowwise plan = clprune__team_plan(context, batch * parts, part_rows * width);
+    plan.cols = cols;
+    clprune__define(&plan.defines, "SEGMENT", SEGMENT);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &forward_kernel, &plan, &launch));
+    ARG_ULONGS(&launch, rows, part_rows);
+    clprune__arg_float(&launch, parts > 1 ? 1 : mean);
+    ARG_MATS(&launch, y, target, sum);
+    TRY(clprune__rowwise_end(&launch, &plan, parts > 1 ? NULL : event));
+    if (parts == 1)
+        return CLPRUNE_SUCCESS;
+
+    sum.rows = batch;
+    sum.cols = sum.ld = parts;
+    plan = clprune__team_plan(context, batch, parts);
+    clprune__define(&plan.defines, "SEGMENT", SEGMENT);
+    TRY(clprune__rowwise_begin(context, &mean_kernel, &plan, &launch));
+    clprune__arg_float(&launch, mean);
+    ARG_MATS(&launch, sum, loss);
+    return clprune__rowwise_end(&launch, &plan, event);
+}
+
+clprune_status clprune_mean_squared_error_backward(clprune_context *context, size_t batch,
+    float scale, clprune_mat y, clprune_mat target, clprune_mat dy, cl_event *event)
+{
+    ENTER(context);
+    size_t rows;
+    TRY(size_samples(context, batch, y, &rows));
+    enum { Y, TARGET, DY, ALL };
+    const clprune__operand operands[ALL] = {{"y", y, y.rows, y.cols},
+        {"target", target, y.rows, y.cols}, {"dy", dy, y.rows, y.cols, .in_place = 1u << Y}};
+    TRY(clprune__check_operands(context, operands, DY, ALL));
+    const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &backward_kernel, &plan, &launch));
+    clprune__arg_float(&launch, (float)(2 * (double)scale / ((double)rows * (double)y.cols)));
+    ARG_MATS(&launch, y, target, dy);
+    return clprune__rowwise_end(&launch, &plan, event);
+}
