@@ -1,0 +1,197 @@
+/* A net: a model as a list of layers on values. The library infers shapes, owns parameters and
+ * activations, and decides for each tensor whether to keep it for the backward pass, and how, to
+ * make it again, or to do without it.
+ *
+ *     clprune_net *net;
+ *     clprune_net_create(context, &(clprune_net_desc){.batch = 32}, &net);
+ *     clprune_net_value v = clprune_net_images(net, 3, 32, 32);
+ *     v = clprune_net_conv2d(net, "conv1", v, &(clprune_net_conv){.out = 64, .kernel = {3, 3}, .padding = {1, 1}});
+ *     v = clprune_net_relu(net, "relu1", clprune_net_batch_norm(net, "bn1", v));
+ *     v = clprune_net_linear(net, "head", clprune_net_mean(net, "pool", v), 10);
+ *     clprune_net_cross_entropy(net, v);
+ *     clprune_net_settle(net, &(clprune_net_keep){.preset = CLPRUNE_NET_COMPACT});
+ *
+ *     clprune_net_forward(net, &data, true);
+ *     clprune_net_loss(net, &data, loss, hit);
+ *     clprune_net_backward(net, &data);
+ *     (an optimizer over clprune_net_params)
+ *
+ * Values. A value has `rows` rows of `cols` features per sample. Images are channels last: a row is
+ * a pixel, and a value of images also has a grid, height x width = rows. A vector has one row.
+ *
+ * Errors. A function that adds a layer returns a value, also on failure: the first error is kept,
+ * the layers after it do nothing, and clprune_net_settle returns its status and text, which names
+ * the layer. So a model needs one check.
+ *
+ * Life. Layers are added, then the net is settled once, then it runs: one backward pass for each
+ * forward pass in training. All device memory is taken when the net is settled. Passes enqueue and
+ * return. */
+#ifndef CLPRUNE_NET_H
+#define CLPRUNE_NET_H
+
+#include "clprune/image.h"
+#include "clprune/keep.h"
+#include "clprune/linear.h"
+#include "clprune/max_pool.h"
+#include "clprune/optimizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- layers ------------------------------------------------------------------------------------
+ */
+
+/* A net; the caller destroys it. */
+typedef struct clprune_net clprune_net;
+
+/* A value of a net: a small handle, to be passed on. */
+typedef struct clprune_net_value {
+    uint32_t net, id; /* id 0: the result of a call that failed */
+} clprune_net_value;
+
+/* Zero-initialise, then set the fields that you need. */
+typedef struct clprune_net_desc {
+    size_t batch;         /* samples of a pass, at most */
+    uint64_t reserved[4]; /* zeros */
+} clprune_net_desc;
+
+/* On failure *net is NULL. Errors: INVALID_ARGUMENT (batch 0), OUT_OF_HOST_MEMORY. */
+CLPRUNE_API clprune_status clprune_net_create(
+    clprune_context *context, const clprune_net_desc *desc, clprune_net **net);
+CLPRUNE_API void clprune_net_destroy(clprune_net *net); /* accepts NULL */
+
+/* Begins a part of the model: names of later layers get `name` and a dot in front, until the next
+ * call. NULL ends it. */
+CLPRUNE_API void clprune_net_part(clprune_net *net, const char *name);
+
+/* The input of the net. A net has one.
+ *     images  batch x (channels * height * width) bytes, planes (NCHW): clprune_image_bytes
+ *     rows    (batch * rows) x cols floats */
+CLPRUNE_API clprune_net_value clprune_net_images(
+    clprune_net *net, size_t channels, size_t height, size_t width);
+CLPRUNE_API clprune_net_value clprune_net_rows(clprune_net *net, size_t rows, size_t cols);
+
+/* A layer has a name, which is its output's, too. Names are unique. Parameters are called as in
+ * PyTorch: "NAME.weight", "NAME.bias". */
+
+/* Patches of images (clprune/patch_embed.h): rows = patches, cols = out. */
+CLPRUNE_API clprune_net_value clprune_net_patch_embed(
+    clprune_net *net, const char *name, clprune_net_value images, size_t patch, size_t out);
+
+/* Zero-initialise, then set the fields that you need: clprune/conv2d.h. */
+typedef struct clprune_net_conv {
+    size_t out;
+    clprune_extent kernel, stride, padding, dilation;
+    bool bias;
+    uint64_t reserved[4]; /* zeros */
+} clprune_net_conv;
+CLPRUNE_API clprune_net_value clprune_net_conv2d(
+    clprune_net *net, const char *name, clprune_net_value x, const clprune_net_conv *conv);
+
+/* y = x w^T + b on each row; or on each column, which mixes rows (CLPRUNE_AXIS_ROWS). */
+CLPRUNE_API clprune_net_value clprune_net_linear(
+    clprune_net *net, const char *name, clprune_net_value x, size_t out);
+CLPRUNE_API clprune_net_value clprune_net_linear_rows(
+    clprune_net *net, const char *name, clprune_net_value x, size_t out);
+
+/* Normalisations: batch norm over all rows, with running statistics; alpha * x + beta per feature
+ * ("NAME.alpha", "NAME.beta"); layer norm over each row's features. */
+CLPRUNE_API clprune_net_value clprune_net_batch_norm(
+    clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_affine(
+    clprune_net *net, const char *name, clprune_net_value x);
+
+/* x + ls * t, ls per feature: one parameter, called `name`. */
+CLPRUNE_API clprune_net_value clprune_net_layerscale(
+    clprune_net *net, const char *name, clprune_net_value x, clprune_net_value t);
+
+CLPRUNE_API clprune_net_value clprune_net_gelu(
+    clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_relu(
+    clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_add(
+    clprune_net *net, const char *name, clprune_net_value a, clprune_net_value b);
+CLPRUNE_API clprune_net_value clprune_net_max_pool(
+    clprune_net *net, const char *name, clprune_net_value x, const clprune_max_pool_desc *desc);
+/* The mean of each sample's rows: global average pooling. */
+CLPRUNE_API clprune_net_value clprune_net_mean(
+    clprune_net *net, const char *name, clprune_net_value x);
+
+/* The loss: softmax cross-entropy of the logits, one row per sample (clprune/cross_entropy.h). A
+ * net has one loss; a net without it only infers. */
+CLPRUNE_API void clprune_net_cross_entropy(clprune_net *net, clprune_net_value logits);
+
+/* ---- what is kept ------------------------------------------------------------------------------
+ */
+
+/* What the planner may do. */
+typedef enum clprune_net_preset {
+    CLPRUNE_NET_DENSE = 0, /* keep what autograd keeps */
+    CLPRUNE_NET_INPUTS = 1, /* the same, but inputs of linear layers and convolutions in the form
+                               `keep` */
+    CLPRUNE_NET_EXACT = 2, /* keep dense tensors from which the same gradients follow, without
+                              running a product again */
+    CLPRUNE_NET_COMPACT = 3, /* the same tensors as codes of `keep.bits` bits; sums of a residual
+                                path in 8 */
+    CLPRUNE_NET_LEAST = 4 /* inputs of blocks as codes; all else is made again from them */
+} clprune_net_preset;
+
+/* Zero-initialise, then set the fields that you need. */
+typedef struct clprune_net_keep {
+    clprune_net_preset preset;
+    clprune_keep keep;    /* INPUTS: the form; COMPACT, LEAST: bits (0: 4), group, rounding */
+    uint64_t reserved[4]; /* zeros */
+} clprune_net_keep;
+
+/* Ends the list of layers, chooses what is kept, and takes all memory. keep: NULL means DENSE. In a
+ * context without a plan (clprune/plan.h), activations and workspace of the net are placed in one
+ * arena. Errors: the first one of the layers; OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. A net that
+ * could not be settled can only be destroyed. */
+CLPRUNE_API clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep);
+
+/* ---- parameters --------------------------------------------------------------------------------
+ */
+
+/* The parameters, in the order of the layers, *count of them: for clprune_optimizer_create. Owned
+ * by the net. Weights of linear layers and convolutions decay. */
+CLPRUNE_API clprune_param *clprune_net_params(clprune_net *net, size_t *count);
+
+/* Writes initial parameters: weights and biases uniform in +-1 / sqrt(inputs), scales 1, shifts 0,
+ * ls 0.1. The same for the same seed on any device. Blocks. */
+CLPRUNE_API clprune_status clprune_net_init(clprune_net *net, uint64_t seed);
+
+/* ---- passes ------------------------------------------------------------------------------------
+ */
+
+/* The data of a step. Zero-initialise it. It must not change until the backward pass is enqueued.
+ */
+typedef struct clprune_net_data {
+    size_t batch;               /* samples, at most as in the desc */
+    clprune_image_bytes images; /* of a net with clprune_net_images */
+    clprune_mat rows;           /* of a net with clprune_net_rows */
+    cl_mem labels;              /* `batch` int32, for the cross-entropy */
+    float smoothing;            /* of labels, in [0, 1) */
+} clprune_net_data;
+
+/* The seed of all that the next forward pass draws: sampled blocks, stochastic rounding. */
+CLPRUNE_API void clprune_net_set_seed(clprune_net *net, uint64_t seed);
+
+/* Runs the layers. With `training`, keeps what the backward pass needs. */
+CLPRUNE_API clprune_status clprune_net_forward(
+    clprune_net *net, const clprune_net_data *data, bool training);
+
+/* The logits of the last forward pass, batch x classes; owned by the net. */
+CLPRUNE_API clprune_mat clprune_net_output(const clprune_net *net, size_t batch);
+
+/* loss: batch x 1; hit: batch x 1 or CLPRUNE_NO_MAT, 1 where the prediction is right. */
+CLPRUNE_API clprune_status clprune_net_loss(
+    clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
+
+/* Writes the gradient of the mean loss to each parameter's grad. After clprune_net_loss. */
+CLPRUNE_API clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *data);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

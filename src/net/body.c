@@ -1,0 +1,152 @@
+#include "net/body.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "net/graph.h"
+#include "net/kinds.h"
+#include "runtime/context/check.h"
+
+/* ---- parameters --------------------------------------------------------------------------------
+ */
+
+/* A parameter as a matrix: the first size by the others; of one that counts, a row. */
+static void matrix_sizes(const clprune__net_param *param, size_t *rows, size_t *cols)
+{
+    size_t all = 1;
+    for (size_t i = 0; i < param->rank; ++i)
+        all *= param->shape[i];
+    *rows = param->rank == 2 || param->rank == 4 ? param->shape[0] : 1;
+    *cols = all / *rows;
+}
+
+/* Values in one buffer, gradients in another: an optimizer updates all of them in one launch. */
+static clprune_status create_params(clprune_net *net)
+{
+    clprune_context *context = net->context;
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t count = net->params_count;
+    clprune_mat *mats = calloc(2 * count + 1, sizeof *mats);
+    const char **names = calloc(count + 1, sizeof *names);
+    net->tensors = calloc(count + 1, sizeof *net->tensors);
+    REQUIRE_DONE(mats != NULL && names != NULL && net->tensors != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for %zu parameters", count);
+    for (size_t i = 0; i < count; ++i) {
+        names[i] = net->params[i].name;
+        matrix_sizes(&net->params[i], &mats[i].rows, &mats[i].cols);
+        mats[count + i] = mats[i];
+    }
+    if (count > 0) {
+        TRY_DONE(clprune_mats_create(context, CLPRUNE_MEMORY_PARAMETERS, count, names, mats));
+        for (size_t i = 0; i < count; ++i)
+            net->tensors[i] = (clprune_param){
+                .name = names[i], .value = mats[i], .decay = net->params[i].decay};
+        TRY_DONE(clprune_mats_create(context, CLPRUNE_MEMORY_GRADIENTS, count, names, mats + count));
+        for (size_t i = 0; i < count; ++i)
+            net->tensors[i].grad = mats[count + i];
+    }
+done:
+    free(mats);
+    free(names);
+    return status;
+}
+
+/* ---- layers and values -------------------------------------------------------------------------
+ */
+
+static clprune_status create_mat(clprune_net *net, clprune_memory_category category,
+    const char *layer, const char *suffix, size_t rows, size_t cols, clprune_mat *mat)
+{
+    char name[256];
+    (void)snprintf(name, sizeof name, "%s%s", layer, suffix);
+    return clprune_mat_create(net->context, category, name, rows, cols, mat);
+}
+
+static clprune_status create_states(clprune_net *net, clprune__net_layer *layer, size_t cols)
+{
+    static const char *const names[] = {".running_mean", ".running_var", ".mean", ".inv"};
+    for (size_t i = 0; i < 4; ++i)
+        TRY(create_mat(net, i < 2 ? CLPRUNE_MEMORY_PARAMETERS : CLPRUNE_MEMORY_WORKSPACE,
+            layer->name, names[i], 1, cols, &layer->state[i]));
+    return clprune_mat_fill(net->context, 0.0f, layer->state[0], NULL);
+}
+
+static clprune_status create_layer(clprune_net *net, size_t i)
+{
+    clprune__net_layer *layer = &net->layers[i];
+    clprune__net_value *value = &net->values[i];
+    const clprune__net_shape *shape = &value->shape;
+    const clprune__net_tile *tile = layer->tile != SIZE_MAX ? &net->tiles[layer->tile] : NULL;
+    const size_t batch = net->desc.batch;
+    char name[256];
+    if (layer->gone)
+        return CLPRUNE_SUCCESS;
+    if (layer->kind->create != NULL)
+        TRY(layer->kind->create(net->context, layer));
+    if (layer->kind == &clprune__net_batch_norm_kind)
+        TRY(create_states(net, layer, shape->cols));
+    if (layer->kind == &clprune__net_max_pool_kind) {
+        clprune_max_pool_sizes sizes;
+        TRY(clprune_max_pool_size_query(batch * shape->rows, shape->cols, &sizes));
+        TRY(create_mat(net, CLPRUNE_MEMORY_ACTIVATIONS, layer->name, ".positions", sizes.rows,
+            sizes.cols, &layer->positions));
+    }
+    if (tile != NULL && tile->way->keeps_mask && tile->layers[0] == i) {
+        (void)snprintf(name, sizeof name, "%s.signs", layer->name);
+        TRY(clprune_saved_create(net->context, name,
+            &(clprune_keep){.form = CLPRUNE_FORM_MASK}, batch, shape->rows, shape->cols,
+            &layer->mask));
+    }
+    if (value->kept)
+        TRY(clprune_saved_create(net->context, layer->name, &value->keep, batch, shape->rows,
+            shape->cols, &value->store));
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_body_create(clprune_net *net)
+{
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
+    clprune_context *context = net->context;
+    TRY(create_params(net));
+    for (size_t i = 0; i < net->count; ++i)
+        TRY(create_layer(net, i));
+    const clprune__net_shape *logits = &net->values[net->logits].shape;
+    if (net->has_loss)
+        TRY(clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax", net->desc.batch,
+            logits->cols, &net->log_p));
+    for (size_t i = 0; i < net->slots_count; ++i) {
+        clprune__net_slot *slot = &net->slots[i];
+        clprune_saved_sizes sizes;
+        TRY(clprune_saved_size_query(&dense, 1, 1, slot->elements, &sizes));
+        TRY(clprune_buffer_create(
+            context, CLPRUNE_MEMORY_WORKSPACE, slot->name, sizes.bytes, &slot->buffer));
+        TRY(clprune_saved_create_in(
+            context, &dense, 1, 1, slot->elements, slot->buffer, 0, sizes.bytes, &slot->view));
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+void clprune__net_body_destroy(clprune_net *net)
+{
+    clprune_context *context = net->context;
+    for (size_t i = 0; i < net->slots_count; ++i) {
+        clprune_saved_destroy(net->slots[i].view);
+        clprune_buffer_release(context, net->slots[i].buffer);
+    }
+    clprune_buffer_release(context, net->log_p.buffer);
+    for (size_t i = 0; i < net->count; ++i) {
+        clprune__net_layer *layer = &net->layers[i];
+        clprune_saved_destroy(net->values[i].store);
+        clprune_saved_destroy(layer->mask);
+        clprune_buffer_release(context, layer->positions.buffer);
+        for (size_t k = 0; k < 4; ++k)
+            clprune_buffer_release(context, layer->state[k].buffer);
+        if (layer->kind->destroy != NULL && !layer->gone)
+            layer->kind->destroy(layer);
+    }
+    if (net->tensors != NULL && net->params_count > 0) {
+        clprune_buffer_release(context, net->tensors[0].value.buffer);
+        clprune_buffer_release(context, net->tensors[0].grad.buffer);
+    }
+    free(net->tensors);
+}

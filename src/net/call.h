@@ -1,0 +1,54 @@
+/* What a layer's or way's function reads from its call. Matrices have the rows of the call's
+ * samples. */
+#ifndef CLPRUNE_NET_CALL_H
+#define CLPRUNE_NET_CALL_H
+
+#include "net/graph.h"
+
+/* Layer k of a tile. */
+static inline const clprune__net_layer *clprune__net_link(const clprune__net_call *call, size_t k)
+{
+    return &call->net->layers[call->tile->layers[k]];
+}
+
+/* A value at a place. */
+clprune_mat clprune__net_at(const clprune__net_call *call, clprune__net_place place, size_t value);
+
+/* Forward: input k, and y. */
+clprune_mat clprune__net_x(const clprune__net_call *call, size_t k);
+clprune_mat clprune__net_y(const clprune__net_call *call);
+
+/* Backward: what the way needs, as a matrix; absent where it is read from its store. */
+clprune_mat clprune__net_operand(const clprune__net_call *call, size_t need);
+
+/* The store that holds what the way needs: the value's own, or a dense view of its slot. *first:
+ * the first of the call's samples in it. */
+clprune_status clprune__net_source(
+    const clprune__net_call *call, size_t need, clprune_saved **store, size_t *first);
+
+/* dw = the product of dy with what the way needs + beta * dw: dy^T x, or with nt the sum of
+ * dy_n x_n^T. */
+clprune_status clprune__net_product(const clprune__net_call *call, size_t need, bool nt, float beta,
+    clprune_mat dy, clprune_mat dw);
+
+/* Gradient of the tile's output, of all samples if `whole`; absent if only a chunk is there. */
+clprune_mat clprune__net_dy(const clprune__net_call *call);
+clprune_mat clprune__net_whole_dy(const clprune__net_call *call);
+
+/* Gradient of end k, absent if not wanted; 1 where it is added to what is there. */
+clprune_mat clprune__net_dx(const clprune__net_call *call, size_t k);
+float clprune__net_dx_beta(const clprune__net_call *call, size_t k);
+
+/* Temporary k of the way. */
+clprune_mat clprune__net_temp(const clprune__net_call *call, size_t k);
+
+/* Parameter k of a layer, its gradient, and the factor of its old gradient. */
+clprune_mat clprune__net_param_value(
+    const clprune_net *net, const clprune__net_layer *layer, size_t k);
+clprune_mat clprune__net_grad(const clprune__net_call *call, const clprune__net_layer *layer, size_t k);
+static inline float clprune__net_beta(const clprune__net_call *call)
+{
+    return call->first > 0 ? 1.0f : 0.0f;
+}
+
+#endif

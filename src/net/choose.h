@@ -1,0 +1,10 @@
+/* The planner: what is kept of each value. */
+#ifndef CLPRUNE_NET_CHOOSE_H
+#define CLPRUNE_NET_CHOOSE_H
+
+#include "net/net_private.h"
+
+/* Chooses ways, kept values and regions. keep is settled. Errors: OUT_OF_HOST_MEMORY. */
+clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *keep);
+
+#endif

@@ -1,0 +1,121 @@
+/* Layers and values as they are added. */
+#include "net/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context/check.h"
+
+void clprune__net_wrong(clprune_net *net, clprune_status status, const char *format, ...)
+{
+    va_list arguments;
+    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+        return;
+    net->status = status;
+    va_start(arguments, format);
+    (void)vsnprintf(net->error, CLPRUNE__NET_TEXT, format, arguments);
+    va_end(arguments);
+}
+
+const clprune__net_value *clprune__net_read(
+    clprune_net *net, const char *name, clprune_net_value value)
+{
+    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+        return NULL;
+    if (value.net != net->serial || value.id == 0 || value.id > net->count) {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: its input is no value of this net", name != NULL ? name : "(NULL)");
+        return NULL;
+    }
+    return &net->values[value.id - 1];
+}
+
+clprune_net_value clprune__net_last(const clprune_net *net)
+{
+    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+        return (clprune_net_value){0};
+    return (clprune_net_value){net->serial, (uint32_t)net->count};
+}
+
+/* Room for one more element; a power of two elements are allocated. */
+static bool grow(void **array, size_t count, size_t size)
+{
+    if (count > 0 && (count & (count - 1)) != 0)
+        return true;
+    void *larger = realloc(*array, (count > 0 ? 2 * count : 1) * size);
+    if (larger != NULL)
+        *array = larger;
+    return larger != NULL;
+}
+
+static char *join(const char *part, const char *name)
+{
+    const size_t size = (part != NULL ? strlen(part) + 1 : 0) + strlen(name) + 1;
+    char *joined = malloc(size);
+    if (joined != NULL)
+        (void)snprintf(joined, size, "%s%s%s", part != NULL ? part : "", part != NULL ? "." : "", name);
+    return joined;
+}
+
+static bool is_taken(const clprune_net *net, const char *name)
+{
+    for (size_t i = 0; i < net->count; ++i)
+        if (strcmp(net->layers[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *kind,
+    const char *name, const clprune_net_value *in, size_t ins, clprune__net_shape shape)
+{
+    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+        return NULL;
+    if (net->settled) {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s is added after clprune_net_settle", name != NULL ? name : "(NULL)");
+        return NULL;
+    }
+    if (name == NULL || name[0] == '\0') {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "a layer of kind %s has no name", kind->name);
+        return NULL;
+    }
+    char *full = join(net->part, name);
+    if (full == NULL || !grow((void **)&net->layers, net->count, sizeof *net->layers) ||
+        !grow((void **)&net->values, net->count, sizeof *net->values)) {
+        clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for layer %s", name);
+        free(full);
+        return NULL;
+    }
+    if (is_taken(net, full)) {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "two layers are called %s", full);
+        free(full);
+        return NULL;
+    }
+    clprune__net_layer *layer = &net->layers[net->count];
+    *layer = (clprune__net_layer){.kind = kind, .name = full, .ins = ins};
+    net->values[net->count] = (clprune__net_value){.shape = shape};
+    for (size_t i = 0; i < ins; ++i)
+        layer->in[i] = in[i].id - 1;
+    net->count++;
+    return layer;
+}
+
+void clprune__net_add_param(clprune_net *net, const char *suffix, clprune__net_param param)
+{
+    if (net->status != CLPRUNE_SUCCESS)
+        return;
+    clprune__net_layer *layer = &net->layers[net->count - 1];
+    const size_t size = strlen(layer->name) + strlen(suffix) + 1;
+    param.name = malloc(size);
+    if (param.name == NULL || !grow((void **)&net->params, net->params_count, sizeof *net->params)) {
+        clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a parameter of %s", layer->name);
+        free(param.name);
+        return;
+    }
+    (void)snprintf(param.name, size, "%s%s", layer->name, suffix);
+    param.layer = net->count - 1;
+    layer->param[layer->params++] = net->params_count;
+    net->params[net->params_count++] = param;
+}

@@ -1,0 +1,55 @@
+/* Building a graph: what the functions of kind_*.c add layers with. */
+#ifndef CLPRUNE_NET_GRAPH_H
+#define CLPRUNE_NET_GRAPH_H
+
+#include "net/net_private.h"
+
+/* Keeps the first error of a net that is being built. */
+void clprune__net_wrong(clprune_net *net, clprune_status status, const char *format, ...)
+    __attribute__((__format__(__printf__, 3, 4)));
+
+/* The layer and value of a handle; NULL after an error, or for a handle of another net. `name` is
+ * the layer that reads it. */
+const clprune__net_value *clprune__net_read(
+    clprune_net *net, const char *name, clprune_net_value value);
+
+/* Adds a layer with one or two inputs, which clprune__net_read has accepted. NULL after an error.
+ * It is valid until the next call. */
+clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *kind,
+    const char *name, const clprune_net_value *in, size_t ins, clprune__net_shape shape);
+
+/* The handle of the last layer. */
+clprune_net_value clprune__net_last(const clprune_net *net);
+
+/* Adds a parameter of the last layer, called the layer's name + suffix. */
+void clprune__net_add_param(clprune_net *net, const char *suffix, clprune__net_param param);
+
+/* The maker of a layer's input k. */
+static inline clprune__net_layer *clprune__net_before(
+    const clprune_net *net, const clprune__net_layer *layer, size_t k)
+{
+    return &net->layers[layer->in[k]];
+}
+
+static inline const clprune__net_shape *clprune__net_in_shape(
+    const clprune_net *net, const clprune__net_layer *layer, size_t k)
+{
+    return &net->values[layer->in[k]].shape;
+}
+
+/* Value number of a layer's output. */
+static inline size_t clprune__net_out(const clprune_net *net, const clprune__net_layer *layer)
+{
+    return (size_t)(layer - net->layers);
+}
+
+/* The value that need k of a tile's way is. */
+static inline size_t clprune__net_needed(
+    const clprune_net *net, const clprune__net_tile *tile, size_t k)
+{
+    const clprune__net_need *need = &tile->way->needs[k];
+    const size_t layer = tile->layers[need->layer];
+    return need->in < 0 ? layer : net->layers[layer].in[need->in];
+}
+
+#endif

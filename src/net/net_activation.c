@@ -1,0 +1,97 @@
+/* GELU and ReLU. */
+#include "clprune/activation.h"
+
+#include "net/call.h"
+#include "net/kinds.h"
+#include "runtime/context/check.h"
+
+static clprune_status gelu_forward(const clprune__net_call *call)
+{
+    return clprune_activation_forward(call->net->context, CLPRUNE_ACTIVATION_GELU, 0, call->count,
+        clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), NULL, NULL);
+}
+
+const clprune__net_kind clprune__net_gelu_kind = {
+    .name = "gelu", .over = true, .forward = gelu_forward};
+
+static clprune_mat sums_of(const clprune__net_call *call)
+{
+    const clprune__net_layer *before =
+        clprune__net_before(call->net, clprune__net_link(call, 0), 0);
+    return call->tile->bias_sums ? clprune__net_grad(call, before, 1) : CLPRUNE_NO_MAT;
+}
+
+/* y = GELU(x) */
+static clprune_status gelu_backward(const clprune__net_call *call)
+{
+    clprune_saved *store;
+    size_t first;
+    TRY(clprune__net_source(call, 0, &store, &first));
+    return clprune_activation_backward(call->net->context, CLPRUNE_ACTIVATION_GELU, first,
+        call->count, store, clprune__net_dy(call),
+        &(clprune_grads){
+            .dx = clprune__net_dx(call, 0), .db = sums_of(call), .beta = clprune__net_beta(call)},
+        NULL);
+}
+
+static clprune_status relu_forward(const clprune__net_call *call)
+{
+    clprune_saved *mask = call->training ? call->layer->mask : NULL;
+    if (mask != NULL && call->step->again) /* the signs of the first time: linear in x, unbiased */
+        return clprune_activation_backward(call->net->context, CLPRUNE_ACTIVATION_RELU, call->first,
+            call->count, mask, clprune__net_x(call, 0),
+            &(clprune_grads){.dx = clprune__net_y(call)}, NULL);
+    return clprune_activation_forward(call->net->context, CLPRUNE_ACTIVATION_RELU, call->first,
+        call->count, clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), mask,
+        NULL);
+}
+
+const clprune__net_kind clprune__net_relu_kind = {
+    .name = "relu", .over = true, .forward = relu_forward};
+
+/* y = max(x, 0), from y or from the signs of x */
+static clprune_status relu_backward(const clprune__net_call *call)
+{
+    clprune_saved *store = clprune__net_link(call, 0)->mask;
+    size_t first = call->first;
+    if (store == NULL)
+        TRY(clprune__net_source(call, 0, &store, &first));
+    return clprune_activation_backward(call->net->context, CLPRUNE_ACTIVATION_RELU, first,
+        call->count, store, clprune__net_dy(call),
+        &(clprune_grads){
+            .dx = clprune__net_dx(call, 0), .db = sums_of(call), .beta = clprune__net_beta(call)},
+        NULL);
+}
+
+const clprune__net_way clprune__net_activation_ways[] = {
+    {.name = "gelu", .chain = {&clprune__net_gelu_kind},
+        .needs = {{0, 0, CLPRUNE__NET_CODES}}, .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}}, .sums = 1, .backward = gelu_backward},
+    {.name = "relu", .chain = {&clprune__net_relu_kind},
+        .needs = {{0, -1, CLPRUNE__NET_SIGN}}, .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}}, .sums = 1, .backward = relu_backward},
+    {.name = "relu, signs", .chain = {&clprune__net_relu_kind}, .keeps_mask = true, .level = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}}, .sums = 1, .backward = relu_backward},
+    {.name = NULL},
+};
+
+static clprune_net_value activation(
+    clprune_net *net, const clprune__net_kind *kind, const char *name, clprune_net_value x)
+{
+    const clprune__net_value *in = clprune__net_read(net, name, x);
+    if (in != NULL)
+        (void)clprune__net_add(net, kind, name, &x, 1, in->shape);
+    return clprune__net_last(net);
+}
+
+clprune_net_value clprune_net_gelu(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return activation(net, &clprune__net_gelu_kind, name, x);
+}
+
+clprune_net_value clprune_net_relu(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return activation(net, &clprune__net_relu_kind, name, x);
+}

@@ -1,0 +1,174 @@
+/* Batch norm, with the residual and ReLU that follow it in the same pass. */
+#include "net/call.h"
+#include "net/kinds.h"
+#include "runtime/context/check.h"
+
+enum { GAMMA, BETA };
+enum { RUNNING_MEAN, RUNNING_VAR, MEAN, INV };
+
+static const float eps = 1e-5f, momentum = 0.1f; /* PyTorch's defaults */
+
+static clprune_batch_norm norm_of(const clprune_net *net, const clprune__net_layer *layer)
+{
+    return (clprune_batch_norm){clprune__net_param_value(net, layer, GAMMA),
+        clprune__net_param_value(net, layer, BETA), layer->state[MEAN], layer->state[INV]};
+}
+
+/* The statistics that x is normalised with: its own in training, else the running ones. */
+static clprune_status measure(const clprune__net_call *call, const clprune__net_layer *layer,
+    clprune_mat x, clprune_batch_norm *bn)
+{
+    clprune_context *context = call->net->context;
+    *bn = norm_of(call->net, layer);
+    if (call->step->again)
+        return CLPRUNE_SUCCESS;
+    if (!call->training) {
+        bn->mean = layer->state[RUNNING_MEAN];
+        return clprune_batch_norm_inverse(context, eps, layer->state[RUNNING_VAR], bn->inv, NULL);
+    }
+    const clprune_batch_norm_running running = {
+        momentum, layer->state[RUNNING_MEAN], layer->state[RUNNING_VAR]};
+    TRY(clprune_batch_norm_moments(context, 0, x, bn->mean, bn->inv, NULL));
+    return clprune_batch_norm_statistics(
+        context, x.rows, eps, bn->mean, bn->inv, bn->inv, &running, NULL);
+}
+
+/* y = bn(x) (+ residual), with ReLU max(., 0). Made again with kept signs, y is linear in x: from
+ * an unbiased x it is unbiased. */
+static clprune_status norm_forward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = call->layer;
+    const clprune_mat x = clprune__net_x(call, 0), y = clprune__net_y(call);
+    const clprune_mat residual = layer->ins > 1 ? clprune__net_x(call, 1) : CLPRUNE_NO_MAT;
+    const clprune_mat mask =
+        call->training ? clprune_saved_mask(layer->mask, call->first, call->count) : CLPRUNE_NO_MAT;
+    clprune_batch_norm bn;
+    TRY(measure(call, layer, x, &bn));
+    if (call->step->again && mask.rows > 0)
+        return clprune_batch_norm_forward_gated(
+            call->net->context, &bn, x, residual, mask, y, NULL);
+    return clprune_batch_norm_forward(
+        call->net->context, &bn, layer->set.relu, x, residual, y, mask, NULL);
+}
+
+const clprune__net_kind clprune__net_batch_norm_kind = {
+    .name = "batch_norm", .whole = true, .over = true, .forward = norm_forward};
+
+/* With a residual, dz = dy where ReLU passed takes the place of dy and is the residual's gradient;
+ * dx follows from dz. Without one, both passes find the signs themselves and dx may take dy's
+ * place. */
+static clprune_status norm_backward(const clprune__net_call *call)
+{
+    clprune_context *context = call->net->context;
+    const clprune__net_layer *layer = clprune__net_link(call, 0);
+    const clprune_batch_norm bn = norm_of(call->net, layer);
+    const clprune_mat none = CLPRUNE_NO_MAT, x = clprune__net_operand(call, 0);
+    const clprune_mat dy = clprune__net_dy(call), sums = clprune__net_temp(call, 0);
+    const bool relu = layer->set.relu, apart = relu && layer->ins > 1;
+    const clprune_batch_norm_in in = {&bn, relu, x, dy,
+        relu ? clprune_saved_mask(layer->mask, call->first, call->count) : none,
+        apart && layer->mask == NULL ? clprune__net_operand(call, 1) : none};
+    const clprune_batch_norm_in past_relu = {.bn = &bn, .x = x, .dy = dy};
+    TRY(clprune_batch_norm_backward_sums(context, 0.0f, 0.0f, &in, apart ? dy : none, sums,
+        clprune__net_grad(call, layer, GAMMA), clprune__net_grad(call, layer, BETA), NULL));
+    return clprune_batch_norm_backward_input(
+        context, x.rows, apart ? &past_relu : &in, sums, clprune__net_dx(call, 0), NULL);
+}
+
+/* ---- with the max pool behind ReLU, one pass: the positions of the pool have ReLU's signs ------
+ */
+
+static clprune_status pooled_forward(const clprune__net_call *call)
+{
+    const clprune_net *net = call->net;
+    const clprune__net_tile *tile = &net->tiles[call->layer->tile];
+    const clprune__net_layer *norm = &net->layers[tile->layers[0]];
+    clprune__net_call of_norm = *call;
+    clprune_batch_norm bn;
+    of_norm.layer = norm;
+    const clprune_mat x = clprune__net_x(&of_norm, 0), y = clprune__net_y(call);
+    TRY(measure(call, norm, x, &bn));
+    return clprune_max_pool_norm_forward(net->context, &call->layer->set.pool, &bn, call->count,
+        clprune__net_in_shape(net, norm, 0)->grid, x, y,
+        call->training ? clprune_mat_rows(call->layer->positions, 0, y.rows) : CLPRUNE_NO_MAT,
+        NULL);
+}
+
+static clprune_status pooled_backward(const clprune__net_call *call)
+{
+    clprune_context *context = call->net->context;
+    const clprune__net_layer *norm = clprune__net_link(call, 0);
+    const clprune__net_layer *pool = clprune__net_link(call, 1);
+    const clprune_batch_norm bn = norm_of(call->net, norm);
+    const clprune_mat x = clprune__net_operand(call, 0), sums = clprune__net_temp(call, 0);
+    const clprune_mat dy = clprune__net_dy(call), dx = clprune__net_dx(call, 0);
+    const clprune_batch_norm_in in = {.bn = &bn, .x = x, .dy = dx};
+    TRY(clprune_max_pool_backward(context, &pool->set.pool, call->count,
+        clprune__net_in_shape(call->net, norm, 0)->grid, dy,
+        clprune_mat_rows(pool->positions, 0, dy.rows), dx, NULL));
+    TRY(clprune_batch_norm_backward_sums(context, 0.0f, 0.0f, &in, CLPRUNE_NO_MAT, sums,
+        clprune__net_grad(call, norm, GAMMA), clprune__net_grad(call, norm, BETA), NULL));
+    return clprune_batch_norm_backward_input(context, x.rows, &in, sums, dx, NULL);
+}
+
+static clprune__net_size sums_temp(const clprune_net *net, const size_t *layers, size_t index)
+{
+    return index == 0 ? (clprune__net_size){2, net->values[layers[0]].shape.cols, true}
+                      : (clprune__net_size){0};
+}
+
+static bool plain(const clprune_net *net, const size_t *layers)
+{
+    return !net->layers[layers[0]].set.relu;
+}
+static bool relu_alone(const clprune_net *net, const size_t *layers)
+{
+    return net->layers[layers[0]].set.relu && net->layers[layers[0]].ins == 1;
+}
+static bool relu_of_sum(const clprune_net *net, const size_t *layers)
+{
+    return net->layers[layers[0]].set.relu && net->layers[layers[0]].ins == 2;
+}
+/* Positions of 4 bits, one of them for "ReLU passed nothing". */
+static bool pool_fits(const clprune_net *net, const size_t *layers)
+{
+    const clprune_extent kernel = net->layers[layers[1]].set.pool.kernel;
+    return relu_alone(net, layers) && kernel.height * kernel.width < 16;
+}
+
+#define NORM .chain = {&clprune__net_batch_norm_kind}, .temp = sums_temp, .backward = norm_backward
+const clprune__net_way clprune__net_batch_norm_ways[] = {
+    {NORM, .name = "batch norm", .fits = plain, .needs = {{0, 0, CLPRUNE__NET_DENSE}},
+        .needs_count = 1, .ends = {{CLPRUNE__NET_OVER, false}}},
+    {NORM, .name = "batch norm, relu", .fits = relu_alone,
+        .needs = {{0, 0, CLPRUNE__NET_SIGN}}, .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}}},
+    {NORM, .name = "batch norm, relu, signs", .fits = relu_alone, .keeps_mask = true, .level = 1,
+        .needs = {{0, 0, CLPRUNE__NET_DENSE}}, .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}}},
+    {NORM, .name = "batch norm, add, relu", .fits = relu_of_sum,
+        .needs = {{0, 0, CLPRUNE__NET_SIGN}, {0, 1, CLPRUNE__NET_SIGN}}, .needs_count = 2,
+        .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_INTO, false}}},
+    {NORM, .name = "batch norm, add, relu, signs", .fits = relu_of_sum, .keeps_mask = true,
+        .level = 1, .needs = {{0, 0, CLPRUNE__NET_DENSE}}, .needs_count = 1,
+        .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_INTO, false}}},
+    {.name = "batch norm, relu, max pool",
+        .chain = {&clprune__net_batch_norm_kind, &clprune__net_max_pool_kind}, .level = 1,
+        .fits = pool_fits, .fused = true, .needs = {{0, 0, CLPRUNE__NET_DENSE}}, .needs_count = 1,
+        .ends = {{CLPRUNE__NET_APART, false}}, .temp = sums_temp, .forward = pooled_forward,
+        .backward = pooled_backward},
+    {.name = NULL},
+};
+
+clprune_net_value clprune_net_batch_norm(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *in = clprune__net_read(net, name, x);
+    if (in == NULL)
+        return (clprune_net_value){0};
+    const size_t c = in->shape.cols;
+    (void)clprune__net_add(net, &clprune__net_batch_norm_kind, name, &x, 1, in->shape);
+    clprune__net_add_param(net, ".weight", (clprune__net_param){.rank = 1, .shape = {c}, .value = 1});
+    clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {c}});
+    return clprune__net_last(net);
+}

@@ -1,0 +1,139 @@
+/* The input of a net: rows of floats, or images of bytes, which convolutions read channels last and
+ * patch embeddings patch by patch. */
+#include "net/call.h"
+#include "net/kinds.h"
+#include "runtime/context/check.h"
+
+const clprune__net_kind clprune__net_input_kind = {.name = "input"};
+
+static clprune_net_value add_input(
+    clprune_net *net, const clprune__net_kind *kind, const char *name, clprune__net_shape shape)
+{
+    if (net == NULL)
+        return (clprune_net_value){0};
+    if (net->count > 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "a net has one input, before its layers");
+    if (shape.rows == 0 || shape.cols == 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE, "the input has a size of 0");
+    char *part = net->part;
+    net->part = NULL;
+    (void)clprune__net_add(net, kind, name, NULL, 0, shape);
+    net->part = part;
+    return clprune__net_last(net);
+}
+
+clprune_net_value clprune_net_images(
+    clprune_net *net, size_t channels, size_t height, size_t width)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_input(net, &clprune__net_input_kind, "images",
+        (clprune__net_shape){height * width, channels, {height, width}});
+}
+
+/* ---- rows of floats: copied, so that they are kept and made again like any value ---------------
+ */
+
+static clprune_status rows_forward(const clprune__net_call *call)
+{
+    const clprune_mat y = clprune__net_y(call);
+    return clprune_mat_copy(call->net->context,
+        clprune_mat_rows(call->data->rows, call->first * (y.rows / call->count), y.rows), y, NULL);
+}
+
+static const clprune__net_kind rows_kind = {.name = "rows", .forward = rows_forward};
+
+clprune_net_value clprune_net_rows(clprune_net *net, size_t rows, size_t cols)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_input(net, &rows_kind, "rows", (clprune__net_shape){rows, cols, {0, 0}});
+}
+
+/* ---- pixels, channels last ---------------------------------------------------------------------
+ */
+
+static clprune_image_bytes images_from(const clprune__net_call *call)
+{
+    const clprune__net_shape *shape = &call->net->values[0].shape;
+    clprune_image_bytes images = call->data->images;
+    images.offset += call->first * shape->rows * shape->cols;
+    return images;
+}
+
+static clprune_status pixels_forward(const clprune__net_call *call)
+{
+    const clprune__net_shape *shape = &call->net->values[0].shape;
+    return clprune_image_bytes_channels_last(call->net->context, call->count, shape->cols,
+        shape->grid, images_from(call), clprune__net_y(call), NULL);
+}
+
+const clprune__net_kind clprune__net_pixels_kind = {.name = "pixels", .forward = pixels_forward};
+
+/* ---- patches -----------------------------------------------------------------------------------
+ */
+
+static clprune_status patches_forward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = call->layer;
+    return clprune_patch_embed_forward_bytes(call->net->context, &layer->set.patches, call->count,
+        images_from(call), clprune__net_param_value(call->net, layer, 0),
+        clprune__net_param_value(call->net, layer, 1), clprune__net_y(call), NULL);
+}
+
+/* y = cut(images) w^T + b */
+static clprune_status patches_backward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = clprune__net_link(call, 0);
+    return clprune_patch_embed_backward_bytes(call->net->context, &layer->set.patches, call->count,
+        images_from(call), clprune__net_dy(call),
+        &(clprune_grads){.dw = clprune__net_grad(call, layer, 0),
+            .db = clprune__net_grad(call, layer, 1),
+            .beta = clprune__net_beta(call)},
+        NULL);
+}
+
+static double patches_work(const clprune_net *net, const clprune__net_layer *layer)
+{
+    const clprune_patch_embed_desc *desc = &layer->set.patches;
+    return (double)net->values[clprune__net_out(net, layer)].shape.rows * (double)desc->out *
+           (double)(desc->channels * desc->patch * desc->patch);
+}
+
+const clprune__net_kind clprune__net_patches_kind = {
+    .name = "patch_embed", .forward = patches_forward, .work = patches_work};
+
+const clprune__net_way clprune__net_input_ways[] = {
+    {.name = "patches", .chain = {&clprune__net_patches_kind}, .backward = patches_backward,
+        .ends = {{.flow = CLPRUNE__NET_NONE}}},
+    {.name = NULL},
+};
+
+clprune_net_value clprune_net_patch_embed(
+    clprune_net *net, const char *name, clprune_net_value images, size_t patch, size_t out)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *x = clprune__net_read(net, name, images);
+    if (x == NULL)
+        return (clprune_net_value){0};
+    const clprune__net_shape in = x->shape;
+    if (images.id != 1 || net->layers[0].kind != &clprune__net_input_kind)
+        clprune__net_wrong(
+            net, CLPRUNE_INVALID_ARGUMENT, "layer %s: its input is not the images of the net", name);
+    if (out == 0 || patch == 0 || in.grid.height % patch != 0 || in.grid.width % patch != 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
+            "layer %s: %zu features of patches of %zu x %zu pixels do not fit images of %zu x %zu",
+            name, out, patch, patch, in.grid.height, in.grid.width);
+    const clprune_extent grid = {patch ? in.grid.height / patch : 0, patch ? in.grid.width / patch : 0};
+    clprune__net_layer *layer = clprune__net_add(net, &clprune__net_patches_kind, name, &images, 1,
+        (clprune__net_shape){grid.height * grid.width, out, grid});
+    if (layer == NULL)
+        return (clprune_net_value){0};
+    layer->set.patches =
+        (clprune_patch_embed_desc){in.cols, in.grid.height, in.grid.width, patch, out, {0}};
+    const size_t inputs = in.cols * patch * patch;
+    clprune__net_add_param(net, ".weight",
+        (clprune__net_param){
+            .rank = 4, .shape = {out, in.cols, patch, patch}, .inputs = inputs, .decay = true});
+    clprune__net_add_param(
+        net, ".bias", (clprune__net_param){.rank = 1, .shape = {out}, .inputs = inputs});
+    return clprune__net_last(net);
+}

@@ -1,0 +1,86 @@
+/* Max pool, and the mean of each sample's rows. */
+#include "net/call.h"
+#include "clprune/token_mean.h"
+#include "net/kinds.h"
+#include "runtime/context/check.h"
+
+static clprune_status max_pool_forward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = call->layer;
+    const clprune_mat y = clprune__net_y(call);
+    return clprune_max_pool_forward(call->net->context, &layer->set.pool, call->count,
+        clprune__net_in_shape(call->net, layer, 0)->grid, clprune__net_x(call, 0), y,
+        call->training ? clprune_mat_rows(layer->positions, 0, y.rows) : CLPRUNE_NO_MAT, NULL);
+}
+
+const clprune__net_kind clprune__net_max_pool_kind = {
+    .name = "max_pool", .whole = true, .forward = max_pool_forward};
+
+static clprune_status max_pool_backward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = clprune__net_link(call, 0);
+    const clprune_mat dy = clprune__net_dy(call);
+    return clprune_max_pool_backward(call->net->context, &layer->set.pool, call->count,
+        clprune__net_in_shape(call->net, layer, 0)->grid, dy,
+        clprune_mat_rows(layer->positions, 0, dy.rows), clprune__net_dx(call, 0), NULL);
+}
+
+clprune_net_value clprune_net_max_pool(
+    clprune_net *net, const char *name, clprune_net_value x, const clprune_max_pool_desc *desc)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *in = clprune__net_read(net, name, x);
+    if (in == NULL)
+        return (clprune_net_value){0};
+    const clprune__net_shape shape = in->shape;
+    const clprune_extent grid =
+        desc != NULL && shape.grid.height > 0
+            ? clprune_max_pool_output(desc, shape.grid)
+            : (clprune_extent){0, 0};
+    if (grid.height == 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE, "layer %s: %s", name,
+            desc == NULL               ? "desc is NULL"
+            : shape.grid.height == 0 ? "its input is not an image"
+                                       : clprune_last_error(NULL));
+    else if (desc->kernel.height * desc->kernel.width > 16)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: a kernel of %zu x %zu has more than 16 taps", name, desc->kernel.height,
+            desc->kernel.width);
+    clprune__net_layer *layer = clprune__net_add(net, &clprune__net_max_pool_kind, name, &x, 1,
+        (clprune__net_shape){grid.height * grid.width, shape.cols, grid});
+    if (layer != NULL)
+        layer->set.pool = *desc;
+    return clprune__net_last(net);
+}
+
+static clprune_status mean_forward(const clprune__net_call *call)
+{
+    return clprune_token_mean_forward(call->net->context, call->count,
+        clprune__net_in_shape(call->net, call->layer, 0)->rows, clprune__net_x(call, 0),
+        clprune__net_y(call), NULL);
+}
+
+const clprune__net_kind clprune__net_mean_kind = {.name = "mean", .forward = mean_forward};
+
+static clprune_status mean_backward(const clprune__net_call *call)
+{
+    return clprune_token_mean_backward(call->net->context, call->count,
+        clprune__net_in_shape(call->net, clprune__net_link(call, 0), 0)->rows,
+        clprune__net_dy(call), clprune__net_dx(call, 0), NULL);
+}
+
+const clprune__net_way clprune__net_pool_ways[] = {
+    {.name = "max pool", .chain = {&clprune__net_max_pool_kind}, .backward = max_pool_backward},
+    {.name = "mean", .chain = {&clprune__net_mean_kind}, .backward = mean_backward},
+    {.name = NULL},
+};
+
+clprune_net_value clprune_net_mean(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *in = clprune__net_read(net, name, x);
+    if (in != NULL)
+        (void)clprune__net_add(net, &clprune__net_mean_kind, name, &x, 1,
+            (clprune__net_shape){1, in->shape.cols, {0, 0}});
+    return clprune__net_last(net);
+}

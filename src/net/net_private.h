@@ -1,0 +1,259 @@
+/* What the files of this room share: values, layers, ways, and the steps of a pass.
+ *
+ *     layers on values      built by the functions of kind_*.c, one kind of layer a file
+ *     tiles                 each a way: how one layer, or a chain of them, runs backward, and what
+ *                           that needs of their values
+ *     choices               which values are kept, and in which form
+ *     steps                 both passes as a list, made from tiles and choices (steps.c)
+ *     memory                stores of the kept values, slots for the others
+ *
+ * A value is used in a pass from its store, if that is dense, or from a slot: a workspace matrix
+ * that values share one after the other. */
+#ifndef CLPRUNE_NET_PRIVATE_H
+#define CLPRUNE_NET_PRIVATE_H
+
+#include <stdbool.h>
+
+#include "clprune/batch_norm.h"
+#include "clprune/conv2d.h"
+#include "clprune/net.h"
+#include "clprune/patch_embed.h"
+
+enum {
+    CLPRUNE__NET_INPUTS = 2, /* of a layer, at most */
+    CLPRUNE__NET_PARAMS = 3, /* of a layer, at most */
+    CLPRUNE__NET_CHAIN = 3,  /* layers of a way, at most */
+    CLPRUNE__NET_ENDS = 4,   /* inputs of a tile, at most */
+    CLPRUNE__NET_NEEDS = 4,  /* of a way, at most */
+    CLPRUNE__NET_TEMPS = 3,
+    CLPRUNE__NET_TEXT = 512 /* bytes of an error */
+};
+
+typedef struct clprune__net_kind clprune__net_kind;
+typedef struct clprune__net_way clprune__net_way;
+typedef struct clprune__net_call clprune__net_call;
+
+
+typedef struct clprune__net_shape {
+    size_t rows, cols;
+    clprune_extent grid; /* of images; {0, 0}: none */
+} clprune__net_shape;
+
+typedef struct clprune__net_value {
+    clprune__net_shape shape;
+    size_t maker;  /* the layer whose output it is */
+    size_t users;  /* how many inputs of layers it is */
+    bool trained;  /* it has a gradient: a parameter comes before it */
+    bool kept;     /* it has a store */
+    clprune_keep keep;
+    clprune_saved *store;
+} clprune__net_value;
+
+typedef struct clprune__net_layer {
+    const clprune__net_kind *kind;
+    char *name;
+    size_t in[CLPRUNE__NET_INPUTS], ins; /* values; the output is the value of the same number */
+    size_t param[CLPRUNE__NET_PARAMS], params;
+    size_t tile;      /* that runs it backward */
+    size_t tile_last; /* the last layer of the tile */
+    bool gone;        /* merged into another layer */
+    bool bias_sums;   /* the tile behind this layer also computes its bias gradient */
+    union {
+        clprune_net_conv conv;
+        clprune_max_pool_desc pool;
+        clprune_patch_embed_desc patches;
+        size_t sizes[2]; /* linear: inputs, outputs */
+        bool relu;       /* batch norm: followed by ReLU */
+    } set;
+    union {
+        clprune_linear *linear;
+        clprune_conv2d *conv;
+    } op;
+    clprune_mat state[4];  /* batch norm: running mean and variance, mean, inv */
+    clprune_saved *mask;   /* ReLU's signs, if its way keeps them */
+    clprune_mat positions; /* of the max pool */
+} clprune__net_layer;
+
+/* Where a matrix is. */
+typedef struct clprune__net_place {
+    enum { CLPRUNE__NET_NOWHERE, CLPRUNE__NET_SLOT, CLPRUNE__NET_STORE } at;
+    size_t id;  /* of the slot or the value */
+    bool whole; /* a slot with all samples of the batch; else with those of a chunk */
+} clprune__net_place;
+
+/* What a slot holds: `rows` x `cols` a sample, or in all. */
+typedef struct clprune__net_size {
+    size_t rows, cols;
+    bool weights; /* in all */
+} clprune__net_size;
+
+/* A buffer for tensors that are live one after the other. */
+typedef struct clprune__net_slot {
+    size_t elements;
+    char name[64];
+    cl_mem buffer;
+    clprune_saved *view; /* the buffer as a dense store */
+} clprune__net_slot;
+
+/* ---- kinds and ways ----------------------------------------------------------------------------
+ */
+
+struct clprune__net_kind {
+    const char *name;
+    bool whole;   /* a pass needs all samples of the batch at once */
+    bool stores;  /* its forward pass stores its input, faster than a pass of its own */
+    bool over;    /* y may take the place of the first input */
+    bool stream;  /* y is the sum of a residual path */
+    /* Multiplications per sample of a forward pass that is a product; NULL: none. */
+    double (*work)(const clprune_net *net, const clprune__net_layer *layer);
+    clprune_status (*create)(clprune_context *context, clprune__net_layer *layer); /* may be NULL */
+    void (*destroy)(clprune__net_layer *layer);                                    /* may be NULL */
+    /* y of the samples of the call, from call->in. */
+    clprune_status (*forward)(const clprune__net_call *call);
+};
+
+/* What a way reads: a value of its layers, and how. */
+typedef enum clprune__net_how {
+    CLPRUNE__NET_DENSE,   /* as a matrix */
+    CLPRUNE__NET_CODES,   /* as a matrix, or QUANTISED in its store */
+    CLPRUNE__NET_PRODUCT, /* in a product with a gradient: any form */
+    CLPRUNE__NET_SIGN     /* as a matrix, without error */
+} clprune__net_how;
+
+typedef struct clprune__net_need {
+    unsigned layer; /* of the chain */
+    int in;         /* its input, or -1: its output */
+    clprune__net_how how;
+} clprune__net_need;
+
+/* How the gradient of an input is written. */
+typedef enum clprune__net_flow {
+    CLPRUNE__NET_APART = 0, /* to a matrix of its own; with `adds` to what is there */
+    CLPRUNE__NET_OVER,      /* the same, or over dy */
+    CLPRUNE__NET_PASS,      /* it is dy */
+    CLPRUNE__NET_INTO,      /* the way turns dy into it, in place */
+    CLPRUNE__NET_NONE       /* another end has its part */
+} clprune__net_flow;
+
+struct clprune__net_way {
+    const char *name;
+    const clprune__net_kind *chain[CLPRUNE__NET_CHAIN]; /* each one's output goes to the next alone */
+    unsigned level; /* 0: as autograd does; 1: layers fused; 2: by an identity */
+    clprune__net_need needs[CLPRUNE__NET_NEEDS];
+    unsigned needs_count;
+    struct {
+        clprune__net_flow flow;
+        bool adds; /* dx_beta */
+    } ends[CLPRUNE__NET_ENDS]; /* the inputs of the chain from outside, layer by layer */
+    bool keeps_mask;           /* the first layer keeps signs */
+    unsigned sums;             /* k + 1: the way can sum the gradient of input k of its first layer,
+                                  for the bias of the linear layer that made it */
+    bool fused;                /* forward: the last layer's forward does the whole chain */
+    bool (*fits)(const clprune_net *net, const size_t *layers); /* NULL: always */
+    clprune__net_size (*temp)(const clprune_net *net, const size_t *layers, size_t index);
+    clprune_status (*forward)(const clprune__net_call *call); /* of a fused chain */
+    clprune_status (*begin)(const clprune__net_call *call);   /* before the first samples */
+    clprune_status (*backward)(const clprune__net_call *call);
+    clprune_status (*end)(const clprune__net_call *call); /* after the last samples */
+};
+
+/* ---- steps -------------------------------------------------------------------------------------
+ */
+
+typedef enum clprune__net_act {
+    CLPRUNE__NET_LOOP, /* for the samples of the batch in chunks of region `id` ... */
+    CLPRUNE__NET_END_LOOP,
+    CLPRUNE__NET_FORWARD, /* layer `id` */
+    CLPRUNE__NET_KEEP,    /* value `id`, from `out` to its store */
+    CLPRUNE__NET_RESTORE, /* value `id`, from its store to `out` */
+    CLPRUNE__NET_BEGIN,   /* tile `id`: begin, backward, end */
+    CLPRUNE__NET_BACKWARD,
+    CLPRUNE__NET_END,
+    CLPRUNE__NET_SUM,   /* out += in[0]; both of value `id` */
+    CLPRUNE__NET_COPY,  /* out = in[0]; likewise */
+    CLPRUNE__NET_FORGET /* slot `id` */
+} clprune__net_act;
+
+typedef struct clprune__net_step {
+    clprune__net_act act;
+    size_t id;
+    bool again;                                      /* FORWARD: makes a value again */
+    bool stores;                                     /* FORWARD: stores its first input */
+    clprune__net_place in[CLPRUNE__NET_ENDS];        /* inputs; backward: what the way needs */
+    bool last[CLPRUNE__NET_NEEDS];                   /* nothing reads it afterwards */
+    clprune__net_place out;                          /* output; backward: dy */
+    clprune__net_place dx[CLPRUNE__NET_ENDS];        /* nowhere: not wanted, or passed on */
+    bool adds[CLPRUNE__NET_ENDS];                    /* dx is added to what is there */
+    clprune__net_place temp[CLPRUNE__NET_TEMPS];
+    clprune__net_size temp_size[CLPRUNE__NET_TEMPS];
+} clprune__net_step;
+
+/* Layers that run their backward pass together. */
+typedef struct clprune__net_tile {
+    const clprune__net_way *way;
+    size_t layers[CLPRUNE__NET_CHAIN], count;
+    size_t ends[CLPRUNE__NET_ENDS], ends_count; /* the values that come from outside */
+    bool bias_sums; /* it also computes the bias gradient of the layer before it */
+} clprune__net_tile;
+
+/* Tiles whose values between them live for a chunk of samples at a time. */
+typedef struct clprune__net_region {
+    size_t first, last; /* layers */
+    size_t chunk;       /* samples at a time */
+} clprune__net_region;
+
+typedef struct clprune__net_steps {
+    clprune__net_step *steps;
+    size_t count, room;
+} clprune__net_steps;
+
+typedef struct clprune__net_param {
+    char *name;
+    size_t layer;
+    size_t rank, shape[4]; /* in files of other programs */
+    size_t inputs;         /* of a weight or bias: for initial values; 0: `value` */
+    float value;
+    bool decay;
+    bool written; /* in this pass: later gradients are added */
+} clprune__net_param;
+
+struct clprune_net {
+    clprune_context *context;
+    clprune_net_desc desc;
+    uint32_t serial;
+    char *part;
+    clprune_status status; /* the first error */
+    char *error;
+    bool settled;
+
+    clprune__net_layer *layers;
+    clprune__net_value *values; /* value i is the output of layer i; 0 is the input */
+    size_t count;               /* of both */
+    clprune__net_param *params;
+    clprune_param *tensors; /* what clprune_net_params returns */
+    size_t params_count;
+    size_t logits; /* the layer that makes them */
+    bool has_loss;
+
+    clprune__net_tile *tiles; /* in the order of their last layers */
+    size_t tiles_count;
+    clprune__net_region *regions;
+    size_t regions_count;
+    clprune__net_slot *slots;
+    size_t slots_count;
+    clprune__net_steps forward, inference, backward;
+    clprune_mat log_p;
+};
+
+/* One call of a layer's or way's function. */
+struct clprune__net_call {
+    clprune_net *net;
+    const clprune_net_data *data;
+    const clprune__net_step *step;
+    const clprune__net_layer *layer; /* forward */
+    const clprune__net_tile *tile;   /* backward */
+    size_t first, count;             /* samples */
+    bool training;
+};
+
+#endif

@@ -1,0 +1,91 @@
+/* Runs the steps of a pass. */
+#include "clprune/add.h"
+#include "clprune/plan.h"
+#include "net/body.h"
+#include "net/call.h"
+#include "runtime/context/check.h"
+
+static clprune_status run_tile(clprune__net_call *call)
+{
+    const clprune__net_way *way = call->net->tiles[call->step->id].way;
+    call->tile = &call->net->tiles[call->step->id];
+    switch (call->step->act) {
+    case CLPRUNE__NET_BEGIN:
+        return way->begin(call);
+    case CLPRUNE__NET_BACKWARD:
+        return way->backward(call);
+    default:
+        return way->end(call);
+    }
+}
+
+static clprune_status run_layer(clprune__net_call *call)
+{
+    const clprune_net *net = call->net;
+    call->layer = &net->layers[call->step->id];
+    const size_t tile = call->layer->tile;
+    if (tile != SIZE_MAX && net->tiles[tile].way->fused)
+        return net->tiles[tile].way->forward(call);
+    return call->layer->kind->forward(call);
+}
+
+static clprune_status run_step(clprune__net_call *call)
+{
+    const clprune__net_step *step = call->step;
+    clprune_net *net = call->net;
+    switch (step->act) {
+    case CLPRUNE__NET_FORWARD:
+        return run_layer(call);
+    case CLPRUNE__NET_KEEP:
+        return clprune_saved_store(net->values[step->id].store, call->first, call->count,
+            clprune__net_at(call, step->out, step->id), NULL);
+    case CLPRUNE__NET_RESTORE:
+        return clprune_saved_restore(net->values[step->id].store, call->first, call->count,
+            clprune__net_at(call, step->out, step->id), NULL);
+    case CLPRUNE__NET_SUM: {
+        const clprune_mat sum = clprune__net_at(call, step->out, step->id);
+        return clprune_add(net->context, 1.0f, sum, 1.0f,
+            clprune__net_at(call, step->in[0], step->id), sum, NULL);
+    }
+    case CLPRUNE__NET_COPY:
+        return clprune_mat_copy(net->context, clprune__net_at(call, step->in[0], step->id),
+            clprune__net_at(call, step->out, step->id), NULL);
+    case CLPRUNE__NET_FORGET:
+        return clprune_buffer_forget(net->context, net->slots[step->id].buffer);
+    default:
+        return run_tile(call);
+    }
+}
+
+clprune_status clprune__net_run(
+    clprune_net *net, const clprune__net_steps *list, const clprune_net_data *data, bool training)
+{
+    clprune__net_call call = {
+        .net = net, .data = data, .first = 0, .count = data->batch, .training = training};
+    size_t loop = 0, chunk = 0;
+    for (size_t i = 0; i < list->count; ++i) {
+        const clprune__net_step *step = &list->steps[i];
+        if (step->act == CLPRUNE__NET_LOOP) {
+            chunk = net->regions[step->id].chunk;
+            loop = i;
+            call.first = 0;
+            call.count = chunk < data->batch ? chunk : data->batch;
+            continue;
+        }
+        if (step->act == CLPRUNE__NET_END_LOOP) {
+            call.first += call.count;
+            if (call.first < data->batch) {
+                const size_t left = data->batch - call.first;
+                call.count = chunk < left ? chunk : left;
+                i = loop;
+            } else {
+                call.first = 0;
+                call.count = data->batch;
+            }
+            continue;
+        }
+        call.step = step;
+        TRY(run_step(&call));
+    }
+    return CLPRUNE_SUCCESS;
+}

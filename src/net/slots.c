@@ -1,0 +1,170 @@
+/* Slots for the tensors of a list of steps: two that are not live at once share one, if they have
+ * the same size. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/steps.h"
+#include "runtime/context/check.h"
+
+clprune_status clprune__net_push(
+    clprune_net *net, clprune__net_steps *list, const clprune__net_step *step)
+{
+    clprune_context *context = net->context;
+    if (list->count == list->room) {
+        const size_t room = list->room > 0 ? 2 * list->room : 64;
+        clprune__net_step *larger = realloc(list->steps, room * sizeof *larger);
+        REQUIRE(larger != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu steps", room);
+        list->steps = larger;
+        list->room = room;
+    }
+    list->steps[list->count++] = *step;
+    return CLPRUNE_SUCCESS;
+}
+
+/* The life of a virtual slot: its first and last step, and the slot that it gets. */
+typedef struct life {
+    size_t first, last, slot;
+    bool used, whole;
+} life;
+
+enum { PLACES = 2 * CLPRUNE__NET_ENDS + 1 + CLPRUNE__NET_TEMPS };
+
+/* All places of a step. */
+static void list_places(clprune__net_step *step, clprune__net_place *places[PLACES])
+{
+    size_t count = 0;
+    for (size_t k = 0; k < CLPRUNE__NET_ENDS; ++k) {
+        places[count++] = &step->in[k];
+        places[count++] = &step->dx[k];
+    }
+    for (size_t k = 0; k < CLPRUNE__NET_TEMPS; ++k)
+        places[count++] = &step->temp[k];
+    places[count] = &step->out;
+}
+
+/* What is whole lives through the loops that use it: each turn reads or writes a part. */
+static void stretch(const clprune__net_steps *list, life *lives, size_t count)
+{
+    size_t loop = 0;
+    for (size_t i = 0; i < list->count; ++i) {
+        if (list->steps[i].act == CLPRUNE__NET_LOOP)
+            loop = i;
+        if (list->steps[i].act != CLPRUNE__NET_END_LOOP)
+            continue;
+        for (size_t k = 0; k < count; ++k) {
+            if (!lives[k].used || !lives[k].whole)
+                continue;
+            if (lives[k].first > loop && lives[k].first < i)
+                lives[k].first = loop;
+            if (lives[k].last > loop && lives[k].last < i)
+                lives[k].last = i;
+        }
+    }
+}
+
+static void find_lives(const clprune__net_steps *list, life *lives)
+{
+    clprune__net_place *places[PLACES];
+    for (size_t i = 0; i < list->count; ++i) {
+        list_places(&list->steps[i], places);
+        for (size_t k = 0; k < PLACES; ++k) {
+            if (places[k]->at != CLPRUNE__NET_SLOT)
+                continue;
+            life *l = &lives[places[k]->id];
+            if (!l->used)
+                l->first = i;
+            l->used = true;
+            l->whole = l->whole || places[k]->whole;
+            l->last = i;
+        }
+    }
+}
+
+/* Whether what a backward step needs is read later. */
+static void mark_last(clprune_net *net, clprune__net_steps *list, const life *lives)
+{
+    for (size_t i = 0; i < list->count; ++i)
+        for (size_t k = 0; k < CLPRUNE__NET_NEEDS && list->steps[i].act == CLPRUNE__NET_BACKWARD; ++k) {
+            const clprune__net_place place = list->steps[i].in[k];
+            bool last = place.at == CLPRUNE__NET_STORE;
+            if (place.at == CLPRUNE__NET_SLOT)
+                last = lives[place.id].last == i;
+            for (size_t j = i + 1; j < list->count && place.at == CLPRUNE__NET_STORE; ++j)
+                for (size_t m = 0; m < CLPRUNE__NET_ENDS; ++m)
+                    if ((list->steps[j].in[m].at == CLPRUNE__NET_STORE &&
+                            list->steps[j].in[m].id == place.id) ||
+                        (list->steps[j].act == CLPRUNE__NET_RESTORE && list->steps[j].id == place.id))
+                        last = false;
+            list->steps[i].last[k] = last;
+        }
+    (void)net;
+}
+
+static clprune_status take_slot(
+    clprune_net *net, size_t elements, bool *busy, size_t *slot)
+{
+    clprune_context *context = net->context;
+    for (*slot = 0; *slot < net->slots_count; ++*slot)
+        if (!busy[*slot] && net->slots[*slot].elements == elements)
+            return CLPRUNE_SUCCESS;
+    clprune__net_slot *larger =
+        realloc(net->slots, (net->slots_count + 1) * sizeof *net->slots);
+    REQUIRE(larger != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the slots of the net");
+    net->slots = larger;
+    net->slots[net->slots_count] = (clprune__net_slot){.elements = elements};
+    (void)snprintf(net->slots[net->slots_count].name, sizeof net->slots->name, "slot %zu",
+        net->slots_count);
+    net->slots_count++;
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_place_slots(
+    clprune_net *net, clprune__net_steps *list, const clprune__net_size *sizes, size_t count)
+{
+    clprune_context *context = net->context;
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__net_steps placed = {0};
+    life *lives = calloc(count + 1, sizeof *lives);
+    bool *busy = calloc(net->slots_count + count + 1, sizeof *busy);
+    REQUIRE_DONE(lives != NULL && busy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu slots",
+        count);
+    find_lives(list, lives);
+    stretch(list, lives, count);
+    mark_last(net, list, lives);
+    busy[0] = true; /* the logits */
+    size_t samples = net->desc.batch;
+    for (size_t i = 0; i < list->count; ++i) {
+        clprune__net_step step = list->steps[i];
+        clprune__net_place *places[PLACES];
+        if (step.act == CLPRUNE__NET_LOOP)
+            samples = net->regions[step.id].chunk;
+        for (size_t k = 1; k < count; ++k)
+            if (lives[k].used && lives[k].first == i) {
+                const size_t each = sizes[k].rows * sizes[k].cols;
+                const size_t all = lives[k].whole ? net->desc.batch : samples;
+                TRY_DONE(take_slot(
+                    net, sizes[k].weights ? each : all * each, busy, &lives[k].slot));
+                busy[lives[k].slot] = true;
+            }
+        list_places(&step, places);
+        for (size_t k = 0; k < PLACES; ++k)
+            if (places[k]->at == CLPRUNE__NET_SLOT)
+                places[k]->id = lives[places[k]->id].slot;
+        TRY_DONE(clprune__net_push(net, &placed, &step));
+        for (size_t k = 1; k < count; ++k)
+            if (lives[k].used && lives[k].last == i) {
+                busy[lives[k].slot] = false;
+                TRY_DONE(clprune__net_push(net, &placed,
+                    &(clprune__net_step){.act = CLPRUNE__NET_FORGET, .id = lives[k].slot}));
+            }
+    }
+    free(list->steps);
+    *list = placed;
+    placed.steps = NULL;
+done:
+    free(placed.steps);
+    free(lives);
+    free(busy);
+    return status;
+}

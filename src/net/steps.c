@@ -1,0 +1,467 @@
+/* The passes, step by step. Tensors get virtual slots, each made once; slots.c gives them memory. */
+#include "net/steps.h"
+
+#include <stdlib.h>
+
+#include "net/graph.h"
+#include "net/kinds.h"
+#include "net/cover.h"
+#include "runtime/context/check.h"
+
+typedef clprune__net_place place;
+
+static const place nowhere = {CLPRUNE__NET_NOWHERE, 0, false};
+
+/* A list in the making. */
+typedef struct maker {
+    clprune_net *net;
+    clprune__net_steps *list;
+    clprune__net_size *sizes; /* of the virtual slots; 0 is the logits' */
+    size_t slots, room;
+    place *at;      /* forward: where a value is; backward: where it is made again */
+    place *grad;    /* where its gradient is */
+    size_t *left;   /* forward: users that have not run */
+    bool *border;   /* values that regions pass on to others */
+    const clprune__net_region *region;
+    clprune_status status;
+} maker;
+
+static void push(maker *m, const clprune__net_step *step)
+{
+    if (m->status == CLPRUNE_SUCCESS)
+        m->status = clprune__net_push(m->net, m->list, step);
+}
+
+static place new_slot(maker *m, clprune__net_size size, bool whole)
+{
+    if (m->slots == m->room) {
+        const size_t room = 2 * m->room + 16;
+        clprune__net_size *larger = realloc(m->sizes, room * sizeof *larger);
+        if (larger == NULL) {
+            if (m->status == CLPRUNE_SUCCESS)
+                m->status = clprune__fail(m->net->context, CLPRUNE_OUT_OF_HOST_MEMORY, __FILE__,
+                    __LINE__, "no memory for %zu slots", room);
+            return nowhere;
+        }
+        m->sizes = larger;
+        m->room = room;
+    }
+    m->sizes[m->slots] = size;
+    return (place){CLPRUNE__NET_SLOT, m->slots++, whole};
+}
+
+/* A slot for a value: of all samples if another region reads it, or the region is not cut. */
+static place slot_for(maker *m, size_t value, bool whole)
+{
+    const clprune__net_shape *shape = &m->net->values[value].shape;
+    return new_slot(m, (clprune__net_size){shape->rows, shape->cols, false},
+        whole || m->region->chunk == m->net->desc.batch);
+}
+
+static bool is_dense(const clprune__net_value *value)
+{
+    return value->kept && value->keep.form == CLPRUNE_FORM_DENSE;
+}
+
+static bool same_place(place a, place b)
+{
+    return a.at == b.at && a.id == b.id;
+}
+
+/* ---- forward -----------------------------------------------------------------------------------
+ */
+
+/* Whether a layer may write over its input: a slot that nothing reads afterwards. */
+static bool writes_over(const maker *m, const clprune__net_layer *layer, size_t out, place in)
+{
+    const clprune__net_value *values = m->net->values;
+    return layer->kind->over && in.at == CLPRUNE__NET_SLOT && in.id != 0 &&
+           m->left[layer->in[0]] == 1 &&
+           (in.whole || !(m->border[out] || m->region->chunk == m->net->desc.batch)) &&
+           values[layer->in[0]].shape.rows == values[out].shape.rows &&
+           values[layer->in[0]].shape.cols == values[out].shape.cols;
+}
+
+/* Whether the layer stores its input: the first layer that reads it, all samples at once. */
+static bool stores_input(const maker *m, const clprune__net_layer *layer)
+{
+    const clprune__net_value *x = &m->net->values[layer->in[0]];
+    return layer->kind->stores && x->kept && !is_dense(x) && m->left[layer->in[0]] == x->users &&
+           m->region->chunk == m->net->desc.batch;
+}
+
+/* Whether the first reader of a value stores it. */
+static bool is_stored_later(const clprune_net *net, size_t value)
+{
+    for (size_t r = 0; r < net->regions_count; ++r)
+        for (size_t i = net->regions[r].first; i <= net->regions[r].last; ++i)
+            for (size_t k = 0; k < net->layers[i].ins && i > value; ++k)
+                if (!net->layers[i].gone && net->layers[i].in[k] == value)
+                    return net->layers[i].kind->stores && k == 0 &&
+                           net->regions[r].chunk == net->desc.batch;
+    return false;
+}
+
+/* The tile whose fused pass makes a layer's output; NULL: the layer makes it alone. */
+static const clprune__net_tile *fused_tile(const clprune_net *net, size_t layer)
+{
+    const size_t tile = net->layers[layer].tile;
+    return tile != SIZE_MAX && net->tiles[tile].way->fused ? &net->tiles[tile] : NULL;
+}
+
+static void forward_layer(maker *m, size_t i, bool training)
+{
+    const clprune_net *net = m->net;
+    const clprune__net_layer *layer = &net->layers[i];
+    const clprune__net_value *value = &net->values[i];
+    const clprune__net_tile *fused = fused_tile(net, i);
+    clprune__net_step step = {.act = CLPRUNE__NET_FORWARD, .id = i};
+    if (fused != NULL && layer->tile_last != i)
+        return;
+    const size_t *in = fused != NULL ? fused->ends : layer->in;
+    const size_t ins = fused != NULL ? fused->ends_count : layer->ins;
+    for (size_t k = 0; k < ins; ++k)
+        step.in[k] = m->at[in[k]];
+    if (i == net->logits)
+        step.out = (place){CLPRUNE__NET_SLOT, 0, true};
+    else if (training && is_dense(value))
+        step.out = (place){CLPRUNE__NET_STORE, i, true};
+    else if (fused == NULL && writes_over(m, layer, i, step.in[0]))
+        step.out = step.in[0];
+    else
+        step.out = slot_for(m, i, m->border[i]);
+    step.stores = training && fused == NULL && ins > 0 && stores_input(m, layer);
+    push(m, &step);
+    m->at[i] = step.out;
+    if (training && value->kept && !is_dense(value) && !is_stored_later(net, i))
+        push(m, &(clprune__net_step){.act = CLPRUNE__NET_KEEP, .id = i, .out = step.out});
+    for (size_t k = 0; k < ins; ++k)
+        m->left[in[k]]--;
+}
+
+static void make_forward(maker *m, bool training)
+{
+    const clprune_net *net = m->net;
+    for (size_t i = 0; i < net->count; ++i)
+        m->left[i] = net->values[i].users;
+    for (size_t r = 0; r < net->regions_count; ++r) {
+        m->region = &net->regions[r];
+        push(m, &(clprune__net_step){.act = CLPRUNE__NET_LOOP, .id = r});
+        for (size_t i = m->region->first; i <= m->region->last; ++i)
+            if (!net->layers[i].gone && net->layers[i].kind->forward != NULL)
+                forward_layer(m, i, training);
+        push(m, &(clprune__net_step){.act = CLPRUNE__NET_END_LOOP, .id = r});
+    }
+}
+
+/* ---- backward ----------------------------------------------------------------------------------
+ */
+
+/* A value for the backward pass: read from its store, restored, or made again. */
+static place obtain(maker *m, size_t v, clprune__net_how how)
+{
+    const clprune_net *net = m->net;
+    const clprune__net_value *value = &net->values[v];
+    const bool codes = how == CLPRUNE__NET_CODES && value->keep.form == CLPRUNE_FORM_QUANTISED;
+    if (is_dense(value) || (value->kept && (how == CLPRUNE__NET_PRODUCT || codes)))
+        return (place){CLPRUNE__NET_STORE, v, true};
+    if (m->at[v].at != CLPRUNE__NET_NOWHERE)
+        return m->at[v];
+    if (value->kept) {
+        const place out = slot_for(m, v, false);
+        push(m, &(clprune__net_step){.act = CLPRUNE__NET_RESTORE, .id = v, .out = out});
+        return m->at[v] = out;
+    }
+    const clprune__net_tile *fused = fused_tile(net, v);
+    const size_t *in = fused != NULL ? fused->ends : net->layers[v].in;
+    const size_t ins = fused != NULL ? fused->ends_count : net->layers[v].ins;
+    clprune__net_step step = {.act = CLPRUNE__NET_FORWARD, .id = v, .again = true};
+    for (size_t k = 0; k < ins; ++k)
+        if (net->layers[in[k]].kind != &clprune__net_input_kind)
+            step.in[k] = obtain(m, in[k], CLPRUNE__NET_DENSE);
+    step.out = slot_for(m, v, false);
+    push(m, &step);
+    return m->at[v] = step.out;
+}
+
+/* How many values have their gradient at a place. */
+static size_t owners(const maker *m, place p)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < m->net->count; ++i)
+        count += p.at == CLPRUNE__NET_SLOT && same_place(m->grad[i], p);
+    return count;
+}
+
+/* A copy of a gradient of value v, at a slot of its own. */
+static place copy_of(maker *m, size_t v, place from, bool whole)
+{
+    const place to = slot_for(m, v, whole);
+    push(m, &(clprune__net_step){.act = CLPRUNE__NET_COPY, .id = v, .in = {from}, .out = to});
+    return to;
+}
+
+/* Gives v's gradient a slot that no other value shares. */
+static void own_grad(maker *m, size_t v)
+{
+    if (owners(m, m->grad[v]) > 1)
+        m->grad[v] = copy_of(m, v, m->grad[v], m->border[v]);
+}
+
+/* Adds what is at a place to v's gradient, or makes it v's gradient. */
+static void add_grad(maker *m, size_t v, place from)
+{
+    const bool whole = m->border[v] || m->region->chunk == m->net->desc.batch;
+    if (m->grad[v].at == CLPRUNE__NET_NOWHERE) {
+        m->grad[v] = from.whole || !whole ? from : copy_of(m, v, from, whole);
+        return;
+    }
+    own_grad(m, v);
+    push(m, &(clprune__net_step){
+                .act = CLPRUNE__NET_SUM, .id = v, .in = {from}, .out = m->grad[v]});
+}
+
+/* Where a tile writes the gradient of end k, APART or OVER. *late: it must be added afterwards. */
+static place target_of(maker *m, const clprune__net_tile *tile, size_t k, place dy, bool dy_is_free,
+    bool *adds, bool *late)
+{
+    const size_t v = tile->ends[k], out = tile->layers[tile->count - 1];
+    const clprune__net_value *values = m->net->values;
+    const bool whole = m->border[v] || m->region->chunk == m->net->desc.batch;
+    *adds = *late = false;
+    if (m->grad[v].at != CLPRUNE__NET_NOWHERE) {
+        if (tile->way->ends[k].adds) {
+            own_grad(m, v);
+            *adds = true;
+            return m->grad[v];
+        }
+        *late = true;
+        return slot_for(m, v, false);
+    }
+    const bool fits = values[v].shape.rows == values[out].shape.rows &&
+                      values[v].shape.cols == values[out].shape.cols && (dy.whole || !whole);
+    if (tile->way->ends[k].flow == CLPRUNE__NET_OVER && dy_is_free && fits && dy.id != 0)
+        return m->grad[v] = dy;
+    return m->grad[v] = slot_for(m, v, m->border[v]);
+}
+
+static void take_temps(maker *m, const clprune__net_tile *tile, bool weights, clprune__net_step *step)
+{
+    for (size_t k = 0; k < CLPRUNE__NET_TEMPS && tile->way->temp != NULL; ++k) {
+        const clprune__net_size size = tile->way->temp(m->net, tile->layers, k);
+        if (size.cols == 0 || size.weights != weights || step->temp[k].at != CLPRUNE__NET_NOWHERE)
+            continue;
+        step->temp_size[k] = size;
+        step->temp[k] =
+            new_slot(m, size, weights || m->region->chunk == m->net->desc.batch);
+    }
+}
+
+/* step: has the temporaries that live through the region. */
+static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_step *step)
+{
+    const clprune_net *net = m->net;
+    const size_t out = tile->layers[tile->count - 1];
+    bool late[CLPRUNE__NET_ENDS] = {false}, pass = false;
+    place dy = m->grad[out];
+    for (size_t k = 0; k < tile->way->needs_count; ++k)
+        step->in[k] = obtain(m, clprune__net_needed(net, tile, k), tile->way->needs[k].how);
+    m->grad[out] = nowhere;
+    for (size_t k = 0; k < tile->ends_count; ++k) {
+        const clprune__net_flow flow = tile->way->ends[k].flow;
+        if (flow == CLPRUNE__NET_INTO && (owners(m, dy) > 0 || dy.id == 0))
+            dy = copy_of(m, out, dy, m->border[out]);
+        pass = pass || flow == CLPRUNE__NET_INTO || flow == CLPRUNE__NET_PASS;
+    }
+    const bool dy_is_free = !pass && owners(m, dy) == 0;
+    for (size_t k = 0; k < tile->ends_count; ++k) {
+        const clprune__net_flow flow = tile->way->ends[k].flow;
+        if (net->values[tile->ends[k]].trained &&
+            (flow == CLPRUNE__NET_APART || flow == CLPRUNE__NET_OVER))
+            step->dx[k] = target_of(m, tile, k, dy, dy_is_free, &step->adds[k], &late[k]);
+    }
+    take_temps(m, tile, false, step);
+    step->act = CLPRUNE__NET_BACKWARD;
+    step->out = dy;
+    push(m, step);
+    for (size_t k = 0; k < tile->ends_count; ++k) {
+        const clprune__net_flow flow = tile->way->ends[k].flow;
+        if (!net->values[tile->ends[k]].trained)
+            continue;
+        if (flow == CLPRUNE__NET_INTO || flow == CLPRUNE__NET_PASS)
+            add_grad(m, tile->ends[k], dy);
+        else if (late[k])
+            add_grad(m, tile->ends[k], step->dx[k]);
+    }
+}
+
+static void backward_region(maker *m, size_t r, clprune__net_step *steps)
+{
+    const clprune_net *net = m->net;
+    m->region = &net->regions[r];
+    for (size_t i = 0; i < net->count; ++i)
+        m->at[i] = nowhere;
+    for (size_t t = net->tiles_count; t-- > 0;) {
+        const clprune__net_tile *tile = &net->tiles[t];
+        const size_t out = tile->layers[tile->count - 1];
+        steps[t] = (clprune__net_step){.act = CLPRUNE__NET_BEGIN, .id = t};
+        if (out < m->region->first || out > m->region->last || !net->values[out].trained)
+            continue;
+        take_temps(m, tile, true, &steps[t]);
+        if (tile->way->begin != NULL)
+            push(m, &steps[t]);
+    }
+    push(m, &(clprune__net_step){.act = CLPRUNE__NET_LOOP, .id = r});
+    for (size_t t = net->tiles_count; t-- > 0;) {
+        const size_t out = net->tiles[t].layers[net->tiles[t].count - 1];
+        if (out >= m->region->first && out <= m->region->last && net->values[out].trained)
+            backward_tile(m, &net->tiles[t], &steps[t]);
+    }
+    push(m, &(clprune__net_step){.act = CLPRUNE__NET_END_LOOP, .id = r});
+    for (size_t t = net->tiles_count; t-- > 0;) {
+        const size_t out = net->tiles[t].layers[net->tiles[t].count - 1];
+        if (out < m->region->first || out > m->region->last || net->tiles[t].way->end == NULL ||
+            !net->values[out].trained)
+            continue;
+        clprune__net_step end = {.act = CLPRUNE__NET_END, .id = t};
+        for (size_t k = 0; k < CLPRUNE__NET_TEMPS; ++k)
+            if (steps[t].temp_size[k].weights) {
+                end.temp[k] = steps[t].temp[k];
+                end.temp_size[k] = steps[t].temp_size[k];
+            }
+        push(m, &end);
+    }
+}
+
+static void make_backward(maker *m)
+{
+    const clprune_net *net = m->net;
+    clprune__net_step *steps = calloc(net->tiles_count + 1, sizeof *steps);
+    if (steps == NULL) {
+        m->status = CLPRUNE_OUT_OF_HOST_MEMORY;
+        return;
+    }
+    for (size_t i = 0; i < net->count; ++i)
+        m->grad[i] = nowhere;
+    m->grad[net->logits] = (place){CLPRUNE__NET_SLOT, 0, true};
+    for (size_t r = net->regions_count; r-- > 0;)
+        backward_region(m, r, steps);
+    free(steps);
+}
+
+/* ---- regions -----------------------------------------------------------------------------------
+ */
+
+/* The values that a region passes on. */
+static void find_borders(const clprune_net *net, bool *border)
+{
+    for (size_t r = 0; r < net->regions_count; ++r)
+        for (size_t i = net->regions[r].first; i <= net->regions[r].last; ++i)
+            for (size_t k = 0; k < net->layers[i].ins && !net->layers[i].gone; ++k)
+                if (net->layers[i].in[k] < net->regions[r].first)
+                    border[net->layers[i].in[k]] = true;
+    border[net->logits] = true;
+}
+
+static bool cuts_tile(const clprune_net *net, size_t joint)
+{
+    for (size_t t = 0; t < net->tiles_count; ++t)
+        if (net->tiles[t].layers[0] <= joint &&
+            net->tiles[t].layers[net->tiles[t].count - 1] > joint)
+            return true;
+    return false;
+}
+
+/* Samples whose largest tensor fits the larger of 8 MiB and the largest border of the region: in
+ * smaller chunks, starting kernels would take longer than running them. All samples if a layer
+ * needs them, or no tensor in the region needs a slot. */
+static size_t chunk_of(const clprune_net *net, const clprune__net_region *region, const bool *border)
+{
+    const size_t batch = net->desc.batch;
+    size_t least = (size_t)1 << 21, largest = 0;
+    for (size_t i = region->first; i <= region->last; ++i) {
+        const clprune__net_value *value = &net->values[i];
+        const size_t elements = value->shape.rows * value->shape.cols;
+        if (net->layers[i].gone || net->layers[i].kind->forward == NULL)
+            continue;
+        if (net->layers[i].kind->whole)
+            return batch;
+        if (border[i])
+            least = least > batch * elements ? least : batch * elements;
+        else if (!is_dense(value) && elements > largest)
+            largest = elements;
+    }
+    if (largest == 0)
+        return batch;
+    const size_t chunk = least / largest > 0 ? least / largest : 1;
+    return chunk < batch ? chunk : batch;
+}
+
+clprune_status clprune__net_cut(
+    clprune_net *net, bool chunks, bool (*inside)(const clprune_net *net, size_t joint))
+{
+    clprune_context *context = net->context;
+    free(net->regions);
+    net->regions = calloc(net->count, sizeof *net->regions);
+    bool *border = calloc(net->count, sizeof *border);
+    net->regions_count = 0;
+    if (net->regions == NULL || border == NULL) {
+        free(border);
+        return clprune__fail(
+            context, CLPRUNE_OUT_OF_HOST_MEMORY, __FILE__, __LINE__, "no memory for the regions");
+    }
+    size_t first = 0;
+    for (size_t i = 0; i < net->count; ++i) {
+        const bool joint = i + 1 == net->count ||
+                           (i > 0 && clprune__net_is_joint(net, i) && !cuts_tile(net, i) &&
+                               !(inside != NULL && inside(net, i)));
+        if (!joint)
+            continue;
+        net->regions[net->regions_count++] = (clprune__net_region){first, i, net->desc.batch};
+        first = i + 1;
+    }
+    find_borders(net, border);
+    for (size_t r = 0; chunks && r < net->regions_count; ++r)
+        net->regions[r].chunk = chunk_of(net, &net->regions[r], border);
+    free(border);
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_make_steps(clprune_net *net)
+{
+    clprune__net_steps *const lists[] = {&net->forward, &net->inference, &net->backward};
+    clprune_context *context = net->context;
+    clprune_status status = CLPRUNE_SUCCESS;
+    maker m = {.net = net};
+    const clprune__net_shape *logits = &net->values[net->logits].shape;
+    m.at = calloc(net->count, sizeof *m.at);
+    m.grad = calloc(net->count, sizeof *m.grad);
+    m.left = calloc(net->count, sizeof *m.left);
+    m.border = calloc(net->count, sizeof *m.border);
+    net->slots = calloc(1, sizeof *net->slots);
+    REQUIRE_DONE(m.at != NULL && m.grad != NULL && m.left != NULL && m.border != NULL &&
+                     net->slots != NULL,
+        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the steps of the net");
+    net->slots[0] = (clprune__net_slot){
+        .elements = net->desc.batch * logits->rows * logits->cols, .name = "logits"};
+    net->slots_count = 1;
+    find_borders(net, m.border);
+    for (size_t i = 0; i < 3; ++i) {
+        m.list = lists[i];
+        m.slots = 0;
+        (void)new_slot(&m, (clprune__net_size){logits->rows, logits->cols, false}, true);
+        if (i < 2)
+            make_forward(&m, i == 0);
+        else if (net->has_loss)
+            make_backward(&m);
+        TRY_DONE(m.status);
+        TRY_DONE(clprune__net_place_slots(net, m.list, m.sizes, m.slots));
+    }
+done:
+    free(m.at);
+    free(m.grad);
+    free(m.left);
+    free(m.border);
+    free(m.sizes);
+    return status;
+}

@@ -1,0 +1,25 @@
+/* Both passes as lists of steps, from tiles, regions and what is kept. */
+#ifndef CLPRUNE_NET_STEPS_H
+#define CLPRUNE_NET_STEPS_H
+
+#include "net/net_private.h"
+
+/* Cuts the net at its joints into regions, so that no tile is cut. chunks: regions may work on a few
+ * samples at a time. inside: whether a joint is inside a region; NULL: never. Errors:
+ * OUT_OF_HOST_MEMORY. */
+clprune_status clprune__net_cut(
+    clprune_net *net, bool chunks, bool (*inside)(const clprune_net *net, size_t joint));
+
+/* net->forward, inference and backward, whose places name slots: net->slots. Errors:
+ * OUT_OF_HOST_MEMORY. */
+clprune_status clprune__net_make_steps(clprune_net *net);
+
+/* A list of steps whose slots are virtual, each made once: sizes[id] says how large it is. Gives
+ * them slots of the net, and adds steps that forget what is dead. The first `fixed` keep theirs. */
+clprune_status clprune__net_place_slots(
+    clprune_net *net, clprune__net_steps *list, const clprune__net_size *sizes, size_t count);
+
+clprune_status clprune__net_push(
+    clprune_net *net, clprune__net_steps *list, const clprune__net_step *step);
+
+#endif
