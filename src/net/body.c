@@ -87,10 +87,14 @@ static clprune_status create_layer(clprune_net *net, size_t i)
         TRY(create_states(net, layer, shape->cols));
     if (layer->kind == &clprune__net_max_pool_kind) {
         clprune_max_pool_sizes sizes;
-        TRY(clprune_max_pool_size_query(batch * shape->rows, shape->cols, &sizes));
-        TRY(create_mat(net, CLPRUNE_MEMORY_ACTIVATIONS, layer->name, ".positions", sizes.rows,
-            sizes.cols, &layer->positions));
+        const size_t again = layer->made_again;
+        TRY(clprune_max_pool_size_query(
+            (again > 0 ? again : batch) * shape->rows, shape->cols, &sizes));
+        TRY(create_mat(net, again > 0 ? CLPRUNE_MEMORY_WORKSPACE : CLPRUNE_MEMORY_ACTIVATIONS,
+            layer->name, ".positions", sizes.rows, sizes.cols, &layer->positions));
     }
+    if (tile != NULL && tile->way->create != NULL && layer->tile_last == i)
+        TRY(tile->way->create(net, tile->layers));
     if (tile != NULL && tile->way->keeps_mask && tile->layers[0] == i) {
         (void)snprintf(name, sizeof name, "%s.signs", layer->name);
         TRY(clprune_saved_create(net->context, name,

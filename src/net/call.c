@@ -39,20 +39,26 @@ clprune_mat clprune__net_operand(const clprune__net_call *call, size_t need)
         call, call->step->in[need], clprune__net_needed(call->net, call->tile, need));
 }
 
+clprune_status clprune__net_view(const clprune__net_call *call, clprune__net_place place,
+    size_t value, clprune_saved **store, size_t *first)
+{
+    const clprune__net_shape *shape = &call->net->values[value].shape;
+    *first = call->first;
+    if (place.at == CLPRUNE__NET_STORE) {
+        *store = call->net->values[place.id].store;
+        return CLPRUNE_SUCCESS;
+    }
+    if (!place.whole)
+        *first = 0;
+    *store = call->net->slots[place.id].view;
+    return clprune_saved_reshape(*store, *first + call->count, shape->rows, shape->cols);
+}
+
 clprune_status clprune__net_source(
     const clprune__net_call *call, size_t need, clprune_saved **store, size_t *first)
 {
-    const clprune__net_place place = call->step->in[need];
-    const size_t value = clprune__net_needed(call->net, call->tile, need);
-    const clprune__net_shape *shape = &call->net->values[value].shape;
-    if (place.at == CLPRUNE__NET_STORE) {
-        *store = call->net->values[place.id].store;
-        *first = call->first;
-        return CLPRUNE_SUCCESS;
-    }
-    *store = call->net->slots[place.id].view;
-    *first = place.whole ? call->first : 0;
-    return clprune_saved_reshape(*store, *first + call->count, shape->rows, shape->cols);
+    return clprune__net_view(call, call->step->in[need],
+        clprune__net_needed(call->net, call->tile, need), store, first);
 }
 
 clprune_status clprune__net_product(const clprune__net_call *call, size_t need, bool nt, float beta,
@@ -99,9 +105,19 @@ clprune_mat clprune__net_temp(const clprune__net_call *call, size_t k)
 {
     const clprune__net_place place = call->step->temp[k];
     const clprune__net_size size = call->step->temp_size[k];
-    if (place.at == CLPRUNE__NET_SLOT && size.weights)
+    if (place.at == CLPRUNE__NET_SLOT && size.in_all)
         return clprune_mat_of(call->net->slots[place.id].buffer, size.rows, size.cols);
     return mat_at(call, place, size.rows, size.cols);
+}
+
+clprune_mat clprune__net_positions(const clprune__net_call *call, const clprune__net_layer *pool)
+{
+    const size_t rows = call->net->values[clprune__net_out(call->net, pool)].shape.rows;
+    if (!call->training ||
+        (call->step->act == CLPRUNE__NET_FORWARD && call->step->again != (pool->made_again > 0)))
+        return CLPRUNE_NO_MAT;
+    return clprune_mat_rows(
+        pool->positions, pool->made_again > 0 ? 0 : call->first * rows, call->count * rows);
 }
 
 clprune_mat clprune__net_param_value(

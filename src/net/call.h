@@ -26,6 +26,10 @@ clprune_mat clprune__net_operand(const clprune__net_call *call, size_t need);
 clprune_status clprune__net_source(
     const clprune__net_call *call, size_t need, clprune_saved **store, size_t *first);
 
+/* The same for a value at a place that is a slot or the value's own store. */
+clprune_status clprune__net_view(const clprune__net_call *call, clprune__net_place place,
+    size_t value, clprune_saved **store, size_t *first);
+
 /* dw = the product of dy with what the way needs + beta * dw: dy^T x, or with nt the sum of
  * dy_n x_n^T. */
 clprune_status clprune__net_product(const clprune__net_call *call, size_t need, bool nt, float beta,
@@ -41,6 +45,10 @@ float clprune__net_dx_beta(const clprune__net_call *call, size_t k);
 
 /* Temporary k of the way. */
 clprune_mat clprune__net_temp(const clprune__net_call *call, size_t k);
+
+/* A max pool's positions; absent where they are not needed: in inference, and in the first pass if
+ * another makes them again. */
+clprune_mat clprune__net_positions(const clprune__net_call *call, const clprune__net_layer *pool);
 
 /* Parameter k of a layer, its gradient, and the factor of its old gradient. */
 clprune_mat clprune__net_param_value(

@@ -19,12 +19,13 @@
 typedef struct use {
     bool needed;
     bool product; /* only by products, which read any form */
+    bool sign;    /* only for the sign of a sum that has it as a term */
 } use;
 
 static void find_uses(const clprune_net *net, use *uses)
 {
     for (size_t i = 0; i < net->count; ++i)
-        uses[i] = (use){false, true};
+        uses[i] = (use){false, true, true};
     for (size_t t = 0; t < net->tiles_count; ++t) {
         const clprune__net_tile *tile = &net->tiles[t];
         if (!net->values[tile->layers[tile->count - 1]].trained)
@@ -33,6 +34,8 @@ static void find_uses(const clprune_net *net, use *uses)
             use *u = &uses[clprune__net_needed(net, tile, k)];
             u->needed = true;
             u->product = u->product && tile->way->needs[k].how == CLPRUNE__NET_PRODUCT;
+            u->sign = u->sign && tile->way->needs[k].how == CLPRUNE__NET_SIGN &&
+                      tile->way->needs[k].in == 1;
         }
     }
 }
@@ -68,7 +71,7 @@ static clprune_keep form_of(
     return keep;
 }
 
-static uint64_t bytes_of(const clprune_net *net, size_t v)
+static size_t bytes_of(const clprune_net *net, size_t v)
 {
     const clprune__net_value *value = &net->values[v];
     clprune_saved_sizes sizes;
@@ -80,106 +83,147 @@ static uint64_t bytes_of(const clprune_net *net, size_t v)
 /* ---- without products --------------------------------------------------------------------------
  */
 
-/* Whether a value can be had in the backward pass: kept, or made again by cheap layers. */
-static bool is_at_hand(const clprune_net *net, size_t v)
+/* Making an element again costs as much as keeping this many bytes. So a chain of layers is not made again from the far end for each of its values.
+ */
+static const double byte_per_element = 0.05;
+
+/* What a choice costs in the backward pass. */
+typedef struct cost {
+    const clprune_net *net;
+    size_t *made;    /* (count) the region that makes a value again, + 1 */
+    size_t region;   /* that is counted */
+    double elements; /* made again or restored, per sample */
+    bool possible;   /* without a product */
+} cost;
+
+/* Counts what it takes to have a value in the region. */
+static void count_making(cost *c, size_t v, bool product)
 {
+    const clprune_net *net = c->net;
     const clprune__net_layer *layer = &net->layers[v];
+    const clprune__net_value *value = &net->values[v];
     const size_t tile = layer->tile;
-    if (net->values[v].kept || layer->kind == &clprune__net_input_kind)
-        return true;
-    if (layer->kind->work != NULL || layer->kind->forward == NULL)
-        return false;
-    if (tile != SIZE_MAX && net->tiles[tile].way->fused) {
-        for (size_t k = 0; k < net->tiles[tile].ends_count; ++k)
-            if (!is_at_hand(net, net->tiles[tile].ends[k]))
-                return false;
-        return true;
+    if (layer->kind == &clprune__net_input_kind || c->made[v] == c->region + 1 ||
+        (value->kept && (product || value->keep.form == CLPRUNE_FORM_DENSE)))
+        return;
+    c->made[v] = c->region + 1;
+    c->elements += (double)elements_of(value);
+    if (value->kept)
+        return;
+    const bool fused = tile != SIZE_MAX && net->tiles[tile].way->fused;
+    const size_t *in = fused ? net->tiles[tile].ends : layer->in;
+    const size_t ins = fused ? net->tiles[tile].ends_count : layer->ins;
+    if (layer->kind->work != NULL || layer->kind->forward == NULL ||
+        (fused && net->layers[net->tiles[tile].layers[0]].kind->work != NULL))
+        c->possible = false;
+    for (size_t k = 0; k < ins && c->possible; ++k)
+        count_making(c, in[k], false);
+}
+
+/* Bytes that are kept, and the price of what is made again; negative if a product would be. */
+static double price(const clprune_net *net, size_t *made)
+{
+    cost c = {.net = net, .made = made, .possible = true};
+    double bytes = 0;
+    for (size_t i = 0; i < net->count; ++i) {
+        made[i] = 0;
+        if (net->values[i].kept)
+            bytes += (double)bytes_of(net, i);
     }
-    for (size_t k = 0; k < layer->ins; ++k)
-        if (!is_at_hand(net, layer->in[k]))
-            return false;
-    return true;
-}
-
-static bool all_at_hand(const clprune_net *net, const use *uses)
-{
-    for (size_t i = 0; i < net->count; ++i)
-        if (uses[i].needed && !is_at_hand(net, i))
-            return false;
-    return true;
-}
-
-/* Drops kept values, the largest first, as long as all that is needed is at hand. Returns the bytes
- * that are kept then. */
-static uint64_t drop(clprune_net *net, const use *uses)
-{
-    for (;;) {
-        size_t best = SIZE_MAX;
-        uint64_t most = 0, all = 0;
-        for (size_t i = net->count; i-- > 0;) {
-            clprune__net_value *value = &net->values[i];
-            if (!value->kept)
+    for (c.region = net->regions_count; c.region-- > 0 && c.possible;)
+        for (size_t t = 0; t < net->tiles_count && c.possible; ++t) {
+            const clprune__net_tile *tile = &net->tiles[t];
+            const size_t out = tile->layers[tile->count - 1];
+            if (out < net->regions[c.region].first || out > net->regions[c.region].last ||
+                !net->values[out].trained)
                 continue;
-            const uint64_t bytes = bytes_of(net, i);
-            all += bytes;
-            value->kept = false;
-            if (bytes > most && all_at_hand(net, uses)) {
-                best = i;
-                most = bytes;
-            }
-            value->kept = true;
+            for (size_t k = 0; k < tile->way->needs_count; ++k)
+                count_making(&c, clprune__net_needed(net, tile, k),
+                    tile->way->needs[k].how == CLPRUNE__NET_PRODUCT);
         }
-        if (best == SIZE_MAX)
-            return all;
-        net->values[best].kept = false;
-    }
+    return c.possible ? bytes + byte_per_element * c.elements * (double)net->desc.batch : -1;
 }
 
-static clprune_status keep_without_products(clprune_net *net, const use *uses)
+/* Whether a change that was made is cheaper than `least`, which it then becomes. */
+static bool is_cheaper(const clprune_net *net, size_t *made, double *least)
+{
+    const double now = price(net, made);
+    if (now < 0 || now >= *least)
+        return false;
+    *least = now;
+    return true;
+}
+
+/* Keeps v in place of the values that its users make from it. */
+static bool replace_users(clprune_net *net, size_t v, size_t *made, double *least)
+{
+    size_t users[8], count = 0;
+    for (size_t i = v + 1; i < net->count && count < 8; ++i)
+        for (size_t k = 0; k < net->layers[i].ins; ++k)
+            if (net->layers[i].in[k] == v && net->values[i].kept && count < 8)
+                users[count++] = i;
+    if (count == 0)
+        return false;
+    net->values[v].kept = true;
+    for (size_t i = 0; i < count; ++i)
+        net->values[users[i]].kept = false;
+    if (is_cheaper(net, made, least))
+        return true;
+    net->values[v].kept = false;
+    for (size_t i = 0; i < count; ++i)
+        net->values[users[i]].kept = true;
+    return false;
+}
+
+/* Drops a kept value, keeps another, or one in place of others, as long as that is cheaper. */
+static clprune_status keep_without_products(clprune_net *net)
 {
     clprune_context *context = net->context;
-    bool *before = calloc(net->count, sizeof *before);
-    REQUIRE(before != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    uint64_t least = drop(net, uses);
-    for (size_t v = 0; v < net->count; ++v) { /* another value in place of several? */
-        if (net->values[v].kept || net->layers[v].gone || net->layers[v].kind->forward == NULL)
-            continue;
-        for (size_t i = 0; i < net->count; ++i)
-            before[i] = net->values[i].kept;
-        net->values[v].kept = true;
-        const uint64_t bytes = drop(net, uses);
-        if (bytes < least) {
-            least = bytes;
-            continue;
+    size_t *made = calloc(net->count, sizeof *made);
+    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
+    double least = price(net, made);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t v = net->count; v-- > 0;) {
+            clprune__net_value *value = &net->values[v];
+            if (net->layers[v].gone || net->layers[v].kind->forward == NULL)
+                continue;
+            value->kept = !value->kept;
+            if (is_cheaper(net, made, &least)) {
+                changed = true;
+                continue;
+            }
+            value->kept = !value->kept;
+            if (!value->kept && replace_users(net, v, made, &least))
+                changed = true;
         }
-        for (size_t i = 0; i < net->count; ++i)
-            net->values[i].kept = before[i];
     }
-    free(before);
+    free(made);
     return CLPRUNE_SUCCESS;
 }
 
 /* ---- least -------------------------------------------------------------------------------------
  */
 
-/* Bytes of the values between two joints, in chunks of the size of clprune__net_cut. */
+/* Bytes of what is made again between two joints, in chunks of the size of clprune__net_cut. */
 static double span_bytes(const clprune_net *net, size_t first, size_t last)
 {
-    double elements = 0, largest = 0, border = 0;
+    const double batch = (double)net->desc.batch, room = 1u << 21;
+    double elements = 0, largest = 0;
     bool whole = false;
     for (size_t i = first; i <= last; ++i) {
         const double each = (double)elements_of(&net->values[i]);
-        if (net->layers[i].gone || net->layers[i].kind->forward == NULL)
+        const clprune__net_layer *layer = &net->layers[i];
+        const bool inside = layer->tile != SIZE_MAX && net->tiles[layer->tile].way->fused &&
+                            layer->tile_last != i;
+        if (layer->gone || layer->kind->forward == NULL)
+            continue;
+        whole = whole || layer->kind->whole;
+        if (i == last || inside)
             continue;
         elements += each;
-        whole = whole || net->layers[i].kind->whole;
-        if (i == last)
-            border = each;
-        else if (each > largest)
-            largest = each;
+        largest = each > largest ? each : largest;
     }
-    const double batch = (double)net->desc.batch, least = 1u << 21;
-    const double room = border * batch > least ? border * batch : least;
     double chunk = largest > 0 ? room / largest : batch;
     if (whole || chunk > batch)
         chunk = batch;
@@ -188,14 +232,14 @@ static double span_bytes(const clprune_net *net, size_t first, size_t last)
 
 /* Keeps joints so that no span between two has more than `most` bytes. Returns the bytes of kept
  * joints + of the largest span. */
-static double keep_joints(clprune_net *net, double most)
+static double keep_joints(clprune_net *net, const bool *joints, double most)
 {
     size_t first = 0, joint = 0; /* of the span; the last joint in it */
     double kept = 0, largest = 0;
     for (size_t i = 0; i < net->count; ++i)
         net->values[i].kept = false;
     for (size_t i = 1; i <= net->logits; ++i) {
-        if (!clprune__net_is_joint(net, i) || net->layers[i].kind->forward == NULL)
+        if (!joints[i])
             continue;
         if (joint > first && span_bytes(net, first + 1, i) > most) {
             net->values[joint].kept = true;
@@ -209,23 +253,30 @@ static double keep_joints(clprune_net *net, double most)
     return kept + largest;
 }
 
-static void keep_least(clprune_net *net)
+/* Tries the bytes of all spans as the limit. */
+static clprune_status keep_least(clprune_net *net)
 {
+    clprune_context *context = net->context;
     double best = 0, total = -1;
-    for (size_t i = 1, first = 0; i <= net->logits; ++i) {
-        if (!clprune__net_is_joint(net, i))
-            continue;
-        for (size_t back = first; back < i; ++back) {
-            if (back > 0 && !clprune__net_is_joint(net, back))
+    bool *joints = calloc(net->count, sizeof *joints);
+    REQUIRE(joints != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
+    for (size_t i = 1; i <= net->logits; ++i)
+        joints[i] = clprune__net_is_joint(net, i) && !clprune__net_cuts_tile(net, i) &&
+                    net->layers[i].kind->forward != NULL;
+    for (size_t i = 1; i <= net->logits; ++i)
+        for (size_t back = 0; back < i && joints[i]; ++back) {
+            if (back > 0 && !joints[back])
                 continue;
-            const double most = span_bytes(net, back + 1, i), bytes = keep_joints(net, most);
+            const double most = span_bytes(net, back + 1, i);
+            const double bytes = keep_joints(net, joints, most);
             if (total < 0 || bytes < total) {
                 total = bytes;
                 best = most;
             }
         }
-    }
-    (void)keep_joints(net, best);
+    (void)keep_joints(net, joints, best);
+    free(joints);
+    return CLPRUNE_SUCCESS;
 }
 
 /* LEAST: regions end at kept joints. */
@@ -251,15 +302,17 @@ clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how
     find_uses(net, uses);
     for (size_t i = 0; i < net->count; ++i) {
         net->values[i].keep = form_of(net, i, how, &uses[i]);
-        net->values[i].kept = uses[i].needed;
+        /* as autograd, which reads the sign of the sum itself */
+        net->values[i].kept = uses[i].needed && !(uses[i].sign && how->preset < CLPRUNE_NET_EXACT);
     }
     if (!net->has_loss) {
         for (size_t i = 0; i < net->count; ++i)
             net->values[i].kept = false;
     } else if (how->preset == CLPRUNE_NET_LEAST) {
-        keep_least(net);
+        TRY_DONE(keep_least(net));
     } else if (how->preset == CLPRUNE_NET_EXACT || how->preset == CLPRUNE_NET_COMPACT) {
-        TRY_DONE(keep_without_products(net, uses));
+        TRY_DONE(clprune__net_cut(net, false, NULL));
+        TRY_DONE(keep_without_products(net));
     }
     TRY_DONE(clprune__net_cut(net, how->preset >= CLPRUNE_NET_EXACT,
         how->preset == CLPRUNE_NET_LEAST ? is_not_kept : NULL));

@@ -143,7 +143,7 @@ static bool allows(const clprune__net_policy *policy, const clprune_net *net,
 static const clprune__net_way *find_way(const clprune_net *net, const clprune__net_policy *policy,
     size_t last, size_t *layers, size_t *count)
 {
-    const clprune__net_way *const lists[] = {clprune__net_identities, clprune__net_input_ways,
+    const clprune__net_way *const lists[] = {clprune__net_identities, clprune__net_stem_ways, clprune__net_input_ways,
         clprune__net_linear_ways, clprune__net_affine_ways, clprune__net_layerscale_ways,
         clprune__net_activation_ways, clprune__net_pool_ways, clprune__net_batch_norm_ways,
         clprune__net_conv_ways, clprune__net_add_ways};
@@ -152,8 +152,9 @@ static const clprune__net_way *find_way(const clprune_net *net, const clprune__n
     *count = 0;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; ++i)
         for (const clprune__net_way *way = lists[i]; way->name != NULL; ++way)
-            if (way_ends_at(net, way, last, found, &length) && length > *count &&
-                allows(policy, net, way, found[0])) {
+            if (way_ends_at(net, way, last, found, &length) &&
+                allows(policy, net, way, found[0]) &&
+                (length > *count || (length == *count && way->level > best->level))) {
                 best = way;
                 *count = length;
                 memcpy(layers, found, sizeof found);

@@ -1,5 +1,6 @@
 /* Batch norm, with the residual and ReLU that follow it in the same pass. */
-#include "net/call.h"
+#include "net/net_batch_norm.h"
+
 #include "net/kinds.h"
 #include "runtime/context/check.h"
 
@@ -8,18 +9,17 @@ enum { RUNNING_MEAN, RUNNING_VAR, MEAN, INV };
 
 static const float eps = 1e-5f, momentum = 0.1f; /* PyTorch's defaults */
 
-static clprune_batch_norm norm_of(const clprune_net *net, const clprune__net_layer *layer)
+clprune_batch_norm clprune__net_norm(const clprune_net *net, const clprune__net_layer *layer)
 {
     return (clprune_batch_norm){clprune__net_param_value(net, layer, GAMMA),
         clprune__net_param_value(net, layer, BETA), layer->state[MEAN], layer->state[INV]};
 }
 
-/* The statistics that x is normalised with: its own in training, else the running ones. */
-static clprune_status measure(const clprune__net_call *call, const clprune__net_layer *layer,
-    clprune_mat x, clprune_batch_norm *bn)
+clprune_status clprune__net_measure(const clprune__net_call *call,
+    const clprune__net_layer *layer, clprune_mat x, clprune_batch_norm *bn)
 {
     clprune_context *context = call->net->context;
-    *bn = norm_of(call->net, layer);
+    *bn = clprune__net_norm(call->net, layer);
     if (call->step->again)
         return CLPRUNE_SUCCESS;
     if (!call->training) {
@@ -43,7 +43,7 @@ static clprune_status norm_forward(const clprune__net_call *call)
     const clprune_mat mask =
         call->training ? clprune_saved_mask(layer->mask, call->first, call->count) : CLPRUNE_NO_MAT;
     clprune_batch_norm bn;
-    TRY(measure(call, layer, x, &bn));
+    TRY(clprune__net_measure(call, layer, x, &bn));
     if (call->step->again && mask.rows > 0)
         return clprune_batch_norm_forward_gated(
             call->net->context, &bn, x, residual, mask, y, NULL);
@@ -61,7 +61,7 @@ static clprune_status norm_backward(const clprune__net_call *call)
 {
     clprune_context *context = call->net->context;
     const clprune__net_layer *layer = clprune__net_link(call, 0);
-    const clprune_batch_norm bn = norm_of(call->net, layer);
+    const clprune_batch_norm bn = clprune__net_norm(call->net, layer);
     const clprune_mat none = CLPRUNE_NO_MAT, x = clprune__net_operand(call, 0);
     const clprune_mat dy = clprune__net_dy(call), sums = clprune__net_temp(call, 0);
     const bool relu = layer->set.relu, apart = relu && layer->ins > 1;
@@ -86,12 +86,11 @@ static clprune_status pooled_forward(const clprune__net_call *call)
     clprune__net_call of_norm = *call;
     clprune_batch_norm bn;
     of_norm.layer = norm;
-    const clprune_mat x = clprune__net_x(&of_norm, 0), y = clprune__net_y(call);
-    TRY(measure(call, norm, x, &bn));
+    const clprune_mat x = clprune__net_x(&of_norm, 0);
+    TRY(clprune__net_measure(call, norm, x, &bn));
     return clprune_max_pool_norm_forward(net->context, &call->layer->set.pool, &bn, call->count,
-        clprune__net_in_shape(net, norm, 0)->grid, x, y,
-        call->training ? clprune_mat_rows(call->layer->positions, 0, y.rows) : CLPRUNE_NO_MAT,
-        NULL);
+        clprune__net_in_shape(net, norm, 0)->grid, x, clprune__net_y(call),
+        clprune__net_positions(call, call->layer), NULL);
 }
 
 static clprune_status pooled_backward(const clprune__net_call *call)
@@ -99,13 +98,13 @@ static clprune_status pooled_backward(const clprune__net_call *call)
     clprune_context *context = call->net->context;
     const clprune__net_layer *norm = clprune__net_link(call, 0);
     const clprune__net_layer *pool = clprune__net_link(call, 1);
-    const clprune_batch_norm bn = norm_of(call->net, norm);
+    const clprune_batch_norm bn = clprune__net_norm(call->net, norm);
     const clprune_mat x = clprune__net_operand(call, 0), sums = clprune__net_temp(call, 0);
     const clprune_mat dy = clprune__net_dy(call), dx = clprune__net_dx(call, 0);
     const clprune_batch_norm_in in = {.bn = &bn, .x = x, .dy = dx};
     TRY(clprune_max_pool_backward(context, &pool->set.pool, call->count,
         clprune__net_in_shape(call->net, norm, 0)->grid, dy,
-        clprune_mat_rows(pool->positions, 0, dy.rows), dx, NULL));
+        clprune__net_positions(call, pool), dx, NULL));
     TRY(clprune_batch_norm_backward_sums(context, 0.0f, 0.0f, &in, CLPRUNE_NO_MAT, sums,
         clprune__net_grad(call, norm, GAMMA), clprune__net_grad(call, norm, BETA), NULL));
     return clprune_batch_norm_backward_input(context, x.rows, &in, sums, dx, NULL);
@@ -113,8 +112,8 @@ static clprune_status pooled_backward(const clprune__net_call *call)
 
 static clprune__net_size sums_temp(const clprune_net *net, const size_t *layers, size_t index)
 {
-    return index == 0 ? (clprune__net_size){2, net->values[layers[0]].shape.cols, true}
-                      : (clprune__net_size){0};
+    return index == 0 ? (clprune__net_size){2, net->values[layers[0]].shape.cols, true, CLPRUNE__NET_OF_CALL}
+                      : (clprune__net_size){.rows = 0};
 }
 
 static bool plain(const clprune_net *net, const size_t *layers)
@@ -140,13 +139,19 @@ static bool pool_fits(const clprune_net *net, const size_t *layers)
 const clprune__net_way clprune__net_batch_norm_ways[] = {
     {NORM, .name = "batch norm", .fits = plain, .needs = {{0, 0, CLPRUNE__NET_DENSE}},
         .needs_count = 1, .ends = {{CLPRUNE__NET_OVER, false}}},
-    {NORM, .name = "batch norm, relu", .fits = relu_alone,
+    {NORM, .name = "batch norm, relu, as autograd", .fits = relu_alone,
+        .needs = {{0, 0, CLPRUNE__NET_SIGN}, {0, -1, CLPRUNE__NET_SIGN}}, .needs_count = 2,
+        .ends = {{CLPRUNE__NET_OVER, false}}},
+    {NORM, .name = "batch norm, relu", .fits = relu_alone, .level = 1,
         .needs = {{0, 0, CLPRUNE__NET_SIGN}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, false}}},
     {NORM, .name = "batch norm, relu, signs", .fits = relu_alone, .keeps_mask = true, .level = 1,
         .needs = {{0, 0, CLPRUNE__NET_DENSE}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, false}}},
-    {NORM, .name = "batch norm, add, relu", .fits = relu_of_sum,
+    {NORM, .name = "batch norm, add, relu, as autograd", .fits = relu_of_sum,
+        .needs = {{0, 0, CLPRUNE__NET_SIGN}, {0, 1, CLPRUNE__NET_SIGN}, {0, -1, CLPRUNE__NET_SIGN}},
+        .needs_count = 3, .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_INTO, false}}},
+    {NORM, .name = "batch norm, add, relu", .fits = relu_of_sum, .level = 1,
         .needs = {{0, 0, CLPRUNE__NET_SIGN}, {0, 1, CLPRUNE__NET_SIGN}}, .needs_count = 2,
         .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_INTO, false}}},
     {NORM, .name = "batch norm, add, relu, signs", .fits = relu_of_sum, .keeps_mask = true,

@@ -1,6 +1,7 @@
 /* Convolutions. */
 #include "net/call.h"
 #include "net/kinds.h"
+#include "nn/layers/conv2d_private.h"
 #include "runtime/context/check.h"
 
 enum { WEIGHT, BIAS };
@@ -46,7 +47,6 @@ static double conv_work(const clprune_net *net, const clprune__net_layer *layer)
 }
 
 const clprune__net_kind clprune__net_conv_kind = {.name = "conv2d",
-    .whole = true,
     .stores = true,
     .create = conv_create,
     .destroy = conv_destroy,
@@ -60,7 +60,7 @@ static clprune_status conv_backward(const clprune__net_call *call)
     clprune_saved *store;
     size_t first;
     TRY(clprune__net_source(call, 0, &store, &first));
-    return clprune_conv2d_backward(layer->op.conv, call->count,
+    return clprune__conv2d_backward(layer->op.conv, (clprune__range){first, call->count},
         clprune__net_in_shape(call->net, layer, 0)->grid, store, clprune__net_dy(call),
         clprune__net_param_value(call->net, layer, WEIGHT),
         &(clprune_grads){.dx = clprune__net_dx(call, 0),

@@ -115,12 +115,12 @@ static clprune_status linear_end(const clprune__net_call *call)
 static clprune__net_size scaled_size(const clprune_net *net, const clprune__net_layer *linear)
 {
     (void)net;
-    return (clprune__net_size){linear->set.sizes[1], linear->set.sizes[0], true};
+    return (clprune__net_size){linear->set.sizes[1], linear->set.sizes[0], true, CLPRUNE__NET_OF_REGION};
 }
 
 static clprune__net_size scale_temp(const clprune_net *net, const size_t *layers, size_t index)
 {
-    return index == 0 ? scaled_size(net, &net->layers[layers[0]]) : (clprune__net_size){0};
+    return index == 0 ? scaled_size(net, &net->layers[layers[0]]) : (clprune__net_size){.rows = 0};
 }
 
 /* GELU's output, unless it takes the place of a dense h */
@@ -130,8 +130,8 @@ static clprune__net_size gelu_temp(const clprune_net *net, const size_t *layers,
     const clprune__net_layer *linear = &net->layers[layers[1]];
     if (index == 0 && net->layers[linear->tile_last].kind == &clprune__net_layerscale_kind)
         return scaled_size(net, linear);
-    return index == 1 ? (clprune__net_size){g->shape.rows, g->shape.cols, false}
-                      : (clprune__net_size){0};
+    return index == 1 ? (clprune__net_size){g->shape.rows, g->shape.cols, false, CLPRUNE__NET_OF_CALL}
+                      : (clprune__net_size){.rows = 0};
 }
 
 /* ---- affine, linear ----------------------------------------------------------------------------
@@ -191,7 +191,7 @@ static clprune__net_size affine_temp(const clprune_net *net, const size_t *layer
     const clprune__net_layer *linear = &net->layers[layers[1]];
     if (index == 0)
         return scaled_size(net, linear);
-    return index == 1 ? (clprune__net_size){1, linear->set.sizes[0], true} : (clprune__net_size){0};
+    return index == 1 ? (clprune__net_size){1, linear->set.sizes[0], true, CLPRUNE__NET_OF_REGION} : (clprune__net_size){.rows = 0};
 }
 
 /* ---- affine, linear over rows, layerscale ------------------------------------------------------
@@ -220,8 +220,8 @@ static clprune_status mix_chunk(const clprune__net_call *call)
 static clprune__net_size mix_temp(const clprune_net *net, const size_t *layers, size_t index)
 {
     const clprune__net_shape *shape = &net->values[layers[0]].shape;
-    return index == 0 ? (clprune__net_size){shape->rows, shape->cols, false}
-                      : (clprune__net_size){0};
+    return index == 0 ? (clprune__net_size){shape->rows, shape->cols, false, CLPRUNE__NET_OF_CALL}
+                      : (clprune__net_size){.rows = 0};
 }
 
 /* One x goes to both, and W is square. */

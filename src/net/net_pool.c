@@ -1,28 +1,27 @@
 /* Max pool, and the mean of each sample's rows. */
-#include "net/call.h"
 #include "clprune/token_mean.h"
+
+#include "net/call.h"
 #include "net/kinds.h"
 #include "runtime/context/check.h"
 
 static clprune_status max_pool_forward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = call->layer;
-    const clprune_mat y = clprune__net_y(call);
     return clprune_max_pool_forward(call->net->context, &layer->set.pool, call->count,
-        clprune__net_in_shape(call->net, layer, 0)->grid, clprune__net_x(call, 0), y,
-        call->training ? clprune_mat_rows(layer->positions, 0, y.rows) : CLPRUNE_NO_MAT, NULL);
+        clprune__net_in_shape(call->net, layer, 0)->grid, clprune__net_x(call, 0),
+        clprune__net_y(call), clprune__net_positions(call, layer), NULL);
 }
 
 const clprune__net_kind clprune__net_max_pool_kind = {
-    .name = "max_pool", .whole = true, .forward = max_pool_forward};
+    .name = "max_pool", .forward = max_pool_forward};
 
 static clprune_status max_pool_backward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = clprune__net_link(call, 0);
-    const clprune_mat dy = clprune__net_dy(call);
     return clprune_max_pool_backward(call->net->context, &layer->set.pool, call->count,
-        clprune__net_in_shape(call->net, layer, 0)->grid, dy,
-        clprune_mat_rows(layer->positions, 0, dy.rows), clprune__net_dx(call, 0), NULL);
+        clprune__net_in_shape(call->net, layer, 0)->grid, clprune__net_dy(call),
+        clprune__net_positions(call, layer), clprune__net_dx(call, 0), NULL);
 }
 
 clprune_net_value clprune_net_max_pool(

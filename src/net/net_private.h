@@ -25,7 +25,7 @@ enum {
     CLPRUNE__NET_CHAIN = 3,  /* layers of a way, at most */
     CLPRUNE__NET_ENDS = 4,   /* inputs of a tile, at most */
     CLPRUNE__NET_NEEDS = 4,  /* of a way, at most */
-    CLPRUNE__NET_TEMPS = 3,
+    CLPRUNE__NET_TEMPS = 4,
     CLPRUNE__NET_TEXT = 512 /* bytes of an error */
 };
 
@@ -57,6 +57,7 @@ typedef struct clprune__net_layer {
     size_t tile;      /* that runs it backward */
     size_t tile_last; /* the last layer of the tile */
     bool gone;        /* merged into another layer */
+    size_t made_again; /* samples at a time that the backward pass makes its output again; 0: never */
     bool bias_sums;   /* the tile behind this layer also computes its bias gradient */
     union {
         clprune_net_conv conv;
@@ -69,9 +70,10 @@ typedef struct clprune__net_layer {
         clprune_linear *linear;
         clprune_conv2d *conv;
     } op;
-    clprune_mat state[4];  /* batch norm: running mean and variance, mean, inv */
+    clprune_mat state[4];  /* batch norm: running mean and variance, mean, inv; a stem's convolution:
+                              products */
     clprune_saved *mask;   /* ReLU's signs, if its way keeps them */
-    clprune_mat positions; /* of the max pool */
+    clprune_mat positions; /* of the max pool; made again with its output */
 } clprune__net_layer;
 
 /* Where a matrix is. */
@@ -84,7 +86,9 @@ typedef struct clprune__net_place {
 /* What a slot holds: `rows` x `cols` a sample, or in all. */
 typedef struct clprune__net_size {
     size_t rows, cols;
-    bool weights; /* in all */
+    bool in_all;
+    enum { CLPRUNE__NET_OF_CALL, CLPRUNE__NET_OF_REGION, CLPRUNE__NET_OF_FORWARD } life;
+    /* of a temporary: the backward call; from begin to end; the forward call of a fused way */
 } clprune__net_size;
 
 /* A buffer for tensors that are live one after the other. */
@@ -151,6 +155,7 @@ struct clprune__net_way {
     bool fused;                /* forward: the last layer's forward does the whole chain */
     bool (*fits)(const clprune_net *net, const size_t *layers); /* NULL: always */
     clprune__net_size (*temp)(const clprune_net *net, const size_t *layers, size_t index);
+    clprune_status (*create)(clprune_net *net, const size_t *layers); /* states; NULL: none */
     clprune_status (*forward)(const clprune__net_call *call); /* of a fused chain */
     clprune_status (*begin)(const clprune__net_call *call);   /* before the first samples */
     clprune_status (*backward)(const clprune__net_call *call);

@@ -144,7 +144,7 @@ clprune_status clprune__net_place_slots(
                 const size_t each = sizes[k].rows * sizes[k].cols;
                 const size_t all = lives[k].whole ? net->desc.batch : samples;
                 TRY_DONE(take_slot(
-                    net, sizes[k].weights ? each : all * each, busy, &lives[k].slot));
+                    net, sizes[k].in_all ? each : all * each, busy, &lives[k].slot));
                 busy[lives[k].slot] = true;
             }
         list_places(&step, places);

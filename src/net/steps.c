@@ -54,7 +54,7 @@ static place new_slot(maker *m, clprune__net_size size, bool whole)
 static place slot_for(maker *m, size_t value, bool whole)
 {
     const clprune__net_shape *shape = &m->net->values[value].shape;
-    return new_slot(m, (clprune__net_size){shape->rows, shape->cols, false},
+    return new_slot(m, (clprune__net_size){shape->rows, shape->cols, false, CLPRUNE__NET_OF_CALL},
         whole || m->region->chunk == m->net->desc.batch);
 }
 
@@ -66,6 +66,17 @@ static bool is_dense(const clprune__net_value *value)
 static bool same_place(place a, place b)
 {
     return a.at == b.at && a.id == b.id;
+}
+
+static void take_temps(maker *m, const clprune__net_tile *tile, int life, clprune__net_step *step)
+{
+    for (size_t k = 0; k < CLPRUNE__NET_TEMPS && tile->way->temp != NULL; ++k) {
+        const clprune__net_size size = tile->way->temp(m->net, tile->layers, k);
+        if (size.cols == 0 || (int)size.life != life)
+            continue;
+        step->temp_size[k] = size;
+        step->temp[k] = new_slot(m, size, size.in_all || m->region->chunk == m->net->desc.batch);
+    }
 }
 
 /* ---- forward -----------------------------------------------------------------------------------
@@ -130,6 +141,8 @@ static void forward_layer(maker *m, size_t i, bool training)
         step.out = step.in[0];
     else
         step.out = slot_for(m, i, m->border[i]);
+    if (fused != NULL)
+        take_temps(m, fused, CLPRUNE__NET_OF_FORWARD, &step);
     step.stores = training && fused == NULL && ins > 0 && stores_input(m, layer);
     push(m, &step);
     m->at[i] = step.out;
@@ -179,6 +192,8 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
     for (size_t k = 0; k < ins; ++k)
         if (net->layers[in[k]].kind != &clprune__net_input_kind)
             step.in[k] = obtain(m, in[k], CLPRUNE__NET_DENSE);
+    if (fused != NULL)
+        take_temps(m, fused, CLPRUNE__NET_OF_FORWARD, &step);
     step.out = slot_for(m, v, false);
     push(m, &step);
     return m->at[v] = step.out;
@@ -245,18 +260,6 @@ static place target_of(maker *m, const clprune__net_tile *tile, size_t k, place 
     return m->grad[v] = slot_for(m, v, m->border[v]);
 }
 
-static void take_temps(maker *m, const clprune__net_tile *tile, bool weights, clprune__net_step *step)
-{
-    for (size_t k = 0; k < CLPRUNE__NET_TEMPS && tile->way->temp != NULL; ++k) {
-        const clprune__net_size size = tile->way->temp(m->net, tile->layers, k);
-        if (size.cols == 0 || size.weights != weights || step->temp[k].at != CLPRUNE__NET_NOWHERE)
-            continue;
-        step->temp_size[k] = size;
-        step->temp[k] =
-            new_slot(m, size, weights || m->region->chunk == m->net->desc.batch);
-    }
-}
-
 /* step: has the temporaries that live through the region. */
 static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_step *step)
 {
@@ -280,7 +283,7 @@ static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_
             (flow == CLPRUNE__NET_APART || flow == CLPRUNE__NET_OVER))
             step->dx[k] = target_of(m, tile, k, dy, dy_is_free, &step->adds[k], &late[k]);
     }
-    take_temps(m, tile, false, step);
+    take_temps(m, tile, CLPRUNE__NET_OF_CALL, step);
     step->act = CLPRUNE__NET_BACKWARD;
     step->out = dy;
     push(m, step);
@@ -307,7 +310,7 @@ static void backward_region(maker *m, size_t r, clprune__net_step *steps)
         steps[t] = (clprune__net_step){.act = CLPRUNE__NET_BEGIN, .id = t};
         if (out < m->region->first || out > m->region->last || !net->values[out].trained)
             continue;
-        take_temps(m, tile, true, &steps[t]);
+        take_temps(m, tile, CLPRUNE__NET_OF_REGION, &steps[t]);
         if (tile->way->begin != NULL)
             push(m, &steps[t]);
     }
@@ -325,7 +328,7 @@ static void backward_region(maker *m, size_t r, clprune__net_step *steps)
             continue;
         clprune__net_step end = {.act = CLPRUNE__NET_END, .id = t};
         for (size_t k = 0; k < CLPRUNE__NET_TEMPS; ++k)
-            if (steps[t].temp_size[k].weights) {
+            if (steps[t].temp_size[k].life == CLPRUNE__NET_OF_REGION) {
                 end.temp[k] = steps[t].temp[k];
                 end.temp_size[k] = steps[t].temp_size[k];
             }
@@ -363,7 +366,7 @@ static void find_borders(const clprune_net *net, bool *border)
     border[net->logits] = true;
 }
 
-static bool cuts_tile(const clprune_net *net, size_t joint)
+bool clprune__net_cuts_tile(const clprune_net *net, size_t joint)
 {
     for (size_t t = 0; t < net->tiles_count; ++t)
         if (net->tiles[t].layers[0] <= joint &&
@@ -372,10 +375,11 @@ static bool cuts_tile(const clprune_net *net, size_t joint)
     return false;
 }
 
-/* Samples whose largest tensor fits the larger of 8 MiB and the largest border of the region: in
- * smaller chunks, starting kernels would take longer than running them. All samples if a layer
+/* Samples whose largest tensor fits the larger of 8 MiB and the largest border of the region, with
+ * joints inside 8 MiB: in smaller chunks, starting kernels would take longer than running them. All samples if a layer
  * needs them, or no tensor in the region needs a slot. */
-static size_t chunk_of(const clprune_net *net, const clprune__net_region *region, const bool *border)
+static size_t chunk_of(
+    const clprune_net *net, const clprune__net_region *region, const bool *border, bool joints)
 {
     const size_t batch = net->desc.batch;
     size_t least = (size_t)1 << 21, largest = 0;
@@ -387,7 +391,7 @@ static size_t chunk_of(const clprune_net *net, const clprune__net_region *region
         if (net->layers[i].kind->whole)
             return batch;
         if (border[i])
-            least = least > batch * elements ? least : batch * elements;
+            least = joints || least > batch * elements ? least : batch * elements;
         else if (!is_dense(value) && elements > largest)
             largest = elements;
     }
@@ -413,7 +417,7 @@ clprune_status clprune__net_cut(
     size_t first = 0;
     for (size_t i = 0; i < net->count; ++i) {
         const bool joint = i + 1 == net->count ||
-                           (i > 0 && clprune__net_is_joint(net, i) && !cuts_tile(net, i) &&
+                           (i > 0 && clprune__net_is_joint(net, i) && !clprune__net_cuts_tile(net, i) &&
                                !(inside != NULL && inside(net, i)));
         if (!joint)
             continue;
@@ -422,7 +426,7 @@ clprune_status clprune__net_cut(
     }
     find_borders(net, border);
     for (size_t r = 0; chunks && r < net->regions_count; ++r)
-        net->regions[r].chunk = chunk_of(net, &net->regions[r], border);
+        net->regions[r].chunk = chunk_of(net, &net->regions[r], border, inside != NULL);
     free(border);
     return CLPRUNE_SUCCESS;
 }
@@ -449,13 +453,20 @@ clprune_status clprune__net_make_steps(clprune_net *net)
     for (size_t i = 0; i < 3; ++i) {
         m.list = lists[i];
         m.slots = 0;
-        (void)new_slot(&m, (clprune__net_size){logits->rows, logits->cols, false}, true);
+        (void)new_slot(&m, (clprune__net_size){logits->rows, logits->cols, false, CLPRUNE__NET_OF_CALL}, true);
         if (i < 2)
             make_forward(&m, i == 0);
         else if (net->has_loss)
             make_backward(&m);
         TRY_DONE(m.status);
         TRY_DONE(clprune__net_place_slots(net, m.list, m.sizes, m.slots));
+    }
+    for (size_t i = 0, chunk = 0; i < net->backward.count; ++i) {
+        const clprune__net_step *step = &net->backward.steps[i];
+        if (step->act == CLPRUNE__NET_LOOP)
+            chunk = net->regions[step->id].chunk;
+        if (step->act == CLPRUNE__NET_FORWARD)
+            net->layers[step->id].made_again = chunk;
     }
 done:
     free(m.at);

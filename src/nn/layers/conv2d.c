@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "nn/layers/biased_product.h"
+#include "nn/layers/conv2d_private.h"
 #include "nn/layers/sums.h"
 #include "nn/store/saved_private.h"
 #include "runtime/context/check.h"
@@ -163,7 +164,16 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
     cl_event *event)
 {
     ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
+    return clprune__conv2d_backward(
+        layer, (clprune__range){0, batch}, image, saved, dy, w, grads, event);
+}
+
+clprune_status clprune__conv2d_backward(clprune_conv2d *layer, clprune__range range,
+    clprune_extent image, const clprune_saved *saved, clprune_mat dy, clprune_mat w,
+    const clprune_grads *grads, cl_event *event)
+{
     clprune_context *context = layer != NULL ? layer->context : NULL;
+    const size_t batch = range.count;
     clprune__conv conv;
     size_t x_rows, y_rows;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
@@ -182,7 +192,7 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
         {"dw", dw, desc->out, inner, .optional = true}, {"db", db, 1, desc->out, .optional = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
     if (want_dw)
-        TRY(clprune__saved_check(context, saved, batch, image.height * image.width, desc->in));
+        TRY(clprune__saved_check(context, saved, range, image.height * image.width, desc->in));
     for (size_t i = DX; i < ALL && saved != NULL; i++)
         TRY(clprune__saved_check_apart(context, saved, operands[i].name, operands[i].mat));
     const bool linear = clprune__conv_is_linear(&conv);
@@ -197,9 +207,9 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
     if (want_dw && batch == 0)
         TRY(clprune__scale(context, beta, dw, last));
     else if (want_dw && linear)
-        TRY(clprune__saved_product(saved, (clprune__range){0, batch}, false, beta, dy, dw, last));
+        TRY(clprune__saved_product(saved, range, false, beta, dy, dw, last));
     else if (want_dw)
-        TRY(clprune__saved_product_conv(saved, &conv, beta, dy, dw, last));
+        TRY(clprune__saved_product_conv(saved, range.first, &conv, beta, dy, dw, last));
     /* ... and dx[n, p, q] = sum over the taps that reach the pixel of w_ab^T * dy. */
     if (want_dx && batch == 0)
         TRY(clprune__empty_event(context, event)); /* dx is empty */

@@ -159,7 +159,8 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
         {"db", db, 1, desc->out, .optional = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
     if (want_dw)
-        TRY(clprune__saved_check(context, saved, batch, s.x_rows, s.x_cols));
+        TRY(clprune__saved_check(
+            context, saved, (clprune__range){0, batch}, s.x_rows, s.x_cols));
     for (size_t i = DX; i < ALL && saved != NULL; i++)
         TRY(clprune__saved_check_apart(context, saved, operands[i].name, operands[i].mat));
 

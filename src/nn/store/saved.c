@@ -234,19 +234,20 @@ clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status clprune__saved_check(
-    clprune_context *context, const clprune_saved *saved, size_t batch, size_t rows, size_t cols)
+clprune_status clprune__saved_check(clprune_context *context, const clprune_saved *saved,
+    clprune__range range, size_t rows, size_t cols)
 {
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     TRY(clprune__keep_restores(context, &saved->kept.keep));
-    if (batch == 0)
+    if (range.count == 0)
         return CLPRUNE_SUCCESS;
     REQUIRE(has_shape(saved, rows, cols), CLPRUNE_INVALID_SIZE,
         "saved holds samples of %zu x %zu, expected %zu x %zu", saved->kept.rows, saved->kept.cols,
         rows, cols);
-    REQUIRE(batch <= saved->kept.batch, CLPRUNE_INVALID_SIZE,
-        "the call has %zu samples, but saved holds at most %zu", batch, saved->kept.batch);
-    return clprune__saved_check_stored(context, saved, (clprune__range){0, batch});
+    REQUIRE(range.first <= saved->kept.batch && range.count <= saved->kept.batch - range.first,
+        CLPRUNE_INVALID_SIZE, "the call has %zu samples, but saved holds at most %zu",
+        range.first + range.count, saved->kept.batch);
+    return clprune__saved_check_stored(context, saved, range);
 }
 
 clprune_status clprune__saved_check_apart(
@@ -457,10 +458,10 @@ clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first
         saved, (clprune__range){first, count}, true, beta, dy, dw, event);
 }
 
-clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clprune__conv *conv,
-    float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+clprune_status clprune__saved_product_conv(const clprune_saved *saved, size_t first,
+    const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    const clprune__range range = {0, conv->batch};
+    const clprune__range range = {first, conv->batch};
     if (saved->kept.form->product_conv == NULL)
         return clprune__restored_product_conv(
             saved->context, &saved->kept, range, conv, beta, dy, dw, event);

@@ -26,9 +26,9 @@ clprune_status clprune__saved_create(clprune_context *context, const char *name,
 clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved, size_t batch,
     size_t rows, size_t cols, size_t count, const clprune__operand *operands);
 
-/* Fails unless samples [0, batch) of rows x cols were stored, and can be restored. */
-clprune_status clprune__saved_check(
-    clprune_context *context, const clprune_saved *saved, size_t batch, size_t rows, size_t cols);
+/* Fails unless the samples of `range`, rows x cols each, were stored, and can be restored. */
+clprune_status clprune__saved_check(clprune_context *context, const clprune_saved *saved,
+    clprune__range range, size_t rows, size_t cols);
 
 /* Fails unless the store holds the samples of `range`, of any shape. */
 clprune_status clprune__saved_check_range(
@@ -53,9 +53,10 @@ clprune_status clprune__saved_scores(
 clprune_status clprune__saved_product(const clprune_saved *saved, clprune__range range, bool nt,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* dw of a convolution of samples [0, conv->batch), which the store holds in this shape. */
-clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clprune__conv *conv,
-    float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+/* dw of a convolution of samples [first, first + conv->batch), which the store holds in this
+ * shape. */
+clprune_status clprune__saved_product_conv(const clprune_saved *saved, size_t first,
+    const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
 /* As clprune_saved_store; scores: the scores of x, or a NULL buffer. */
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
