@@ -118,9 +118,20 @@ CLPRUNE_API clprune_net_value clprune_net_max_pool(
 CLPRUNE_API clprune_net_value clprune_net_mean(
     clprune_net *net, const char *name, clprune_net_value x);
 
-/* The loss: softmax cross-entropy of the logits, one row per sample (clprune/cross_entropy.h). A
- * net has one loss; a net without it only infers. */
+/* x * m / (1 - rate) in training, with m drawn again in the backward pass (clprune/dropout.h); x in
+ * inference. factor * x. All rows of a sample in one, channels last. */
+CLPRUNE_API clprune_net_value clprune_net_dropout(
+    clprune_net *net, const char *name, clprune_net_value x, float rate);
+CLPRUNE_API clprune_net_value clprune_net_scale(
+    clprune_net *net, const char *name, clprune_net_value x, float factor);
+CLPRUNE_API clprune_net_value clprune_net_flatten(
+    clprune_net *net, const char *name, clprune_net_value x);
+
+/* The loss: softmax cross-entropy of the logits, one row per sample (clprune/cross_entropy.h), or
+ * the mean squared error of y (clprune/mean_squared_error.h). A net has one loss; a net without it
+ * only infers. */
 CLPRUNE_API void clprune_net_cross_entropy(clprune_net *net, clprune_net_value logits);
+CLPRUNE_API void clprune_net_mean_squared_error(clprune_net *net, clprune_net_value y);
 
 /* ---- what is kept ------------------------------------------------------------------------------
  */
@@ -172,6 +183,8 @@ typedef struct clprune_net_data {
     clprune_mat rows;           /* of a net with clprune_net_rows */
     cl_mem labels;              /* `batch` int32, for the cross-entropy */
     float smoothing;            /* of labels, in [0, 1) */
+    clprune_mat targets;        /* for the mean squared error: shaped as the output */
+    float scale; /* gradients are those of scale * the sum of the losses; 0: 1 / batch */
 } clprune_net_data;
 
 /* The seed of all that the next forward pass draws: sampled blocks, stochastic rounding. */
@@ -181,14 +194,16 @@ CLPRUNE_API void clprune_net_set_seed(clprune_net *net, uint64_t seed);
 CLPRUNE_API clprune_status clprune_net_forward(
     clprune_net *net, const clprune_net_data *data, bool training);
 
-/* The logits of the last forward pass, batch x classes; owned by the net. */
+/* The value of the loss, or else of the last layer, after a forward pass: (batch * rows) x cols;
+ * owned by the net. clprune_net_backward overwrites it. */
 CLPRUNE_API clprune_mat clprune_net_output(const clprune_net *net, size_t batch);
 
 /* loss: batch x 1; hit: batch x 1 or CLPRUNE_NO_MAT, 1 where the prediction is right. */
 CLPRUNE_API clprune_status clprune_net_loss(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
 
-/* Writes the gradient of the mean loss to each parameter's grad. After clprune_net_loss. */
+/* Writes the gradient of the loss to each parameter's grad, after clprune_net_loss: of its mean over
+ * the batch, unless data->scale is set. */
 CLPRUNE_API clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *data);
 
 #ifdef __cplusplus

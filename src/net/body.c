@@ -114,10 +114,9 @@ clprune_status clprune__net_body_create(clprune_net *net)
     TRY(create_params(net));
     for (size_t i = 0; i < net->count; ++i)
         TRY(create_layer(net, i));
-    const clprune__net_shape *logits = &net->values[net->logits].shape;
-    if (net->has_loss)
+    if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
         TRY(clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax", net->desc.batch,
-            logits->cols, &net->log_p));
+            net->values[net->output].shape.cols, &net->log_p));
     for (size_t i = 0; i < net->slots_count; ++i) {
         clprune__net_slot *slot = &net->slots[i];
         clprune_saved_sizes sizes;

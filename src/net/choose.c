@@ -238,7 +238,7 @@ static double keep_joints(clprune_net *net, const bool *joints, double most)
     double kept = 0, largest = 0;
     for (size_t i = 0; i < net->count; ++i)
         net->values[i].kept = false;
-    for (size_t i = 1; i <= net->logits; ++i) {
+    for (size_t i = 1; i <= net->output; ++i) {
         if (!joints[i])
             continue;
         if (joint > first && span_bytes(net, first + 1, i) > most) {
@@ -260,10 +260,10 @@ static clprune_status keep_least(clprune_net *net)
     double best = 0, total = -1;
     bool *joints = calloc(net->count, sizeof *joints);
     REQUIRE(joints != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    for (size_t i = 1; i <= net->logits; ++i)
+    for (size_t i = 1; i <= net->output; ++i)
         joints[i] = clprune__net_is_joint(net, i) && !clprune__net_cuts_tile(net, i) &&
                     net->layers[i].kind->forward != NULL;
-    for (size_t i = 1; i <= net->logits; ++i)
+    for (size_t i = 1; i <= net->output; ++i)
         for (size_t back = 0; back < i && joints[i]; ++back) {
             if (back > 0 && !joints[back])
                 continue;
@@ -305,7 +305,7 @@ clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how
         /* as autograd, which reads the sign of the sum itself */
         net->values[i].kept = uses[i].needed && !(uses[i].sign && how->preset < CLPRUNE_NET_EXACT);
     }
-    if (!net->has_loss) {
+    if (net->loss == CLPRUNE__NET_NO_LOSS) {
         for (size_t i = 0; i < net->count; ++i)
             net->values[i].kept = false;
     } else if (how->preset == CLPRUNE_NET_LEAST) {

@@ -18,7 +18,7 @@ static void count_users(clprune_net *net)
     for (size_t i = 0; i < net->count; ++i)
         for (size_t k = 0; k < net->layers[i].ins && !net->layers[i].gone; ++k)
             net->values[net->layers[i].in[k]].users++;
-    net->values[net->logits].users++; /* the loss */
+    net->values[net->output].users++; /* the loss */
 }
 
 /* The maker of a value, if the value has one user and this kind of maker; else NULL. */
@@ -26,7 +26,7 @@ static clprune__net_layer *lone_maker(
     const clprune_net *net, size_t value, const clprune__net_kind *kind)
 {
     clprune__net_layer *maker = &net->layers[value];
-    return maker->kind == kind && net->values[value].users == 1 && value != net->logits ? maker : NULL;
+    return maker->kind == kind && net->values[value].users == 1 && value != net->output ? maker : NULL;
 }
 
 /* relu(bn(x)), or relu(bn(x) + r) with r on either side, becomes one batch norm in relu's place. */
@@ -146,7 +146,7 @@ static const clprune__net_way *find_way(const clprune_net *net, const clprune__n
     const clprune__net_way *const lists[] = {clprune__net_identities, clprune__net_stem_ways, clprune__net_input_ways,
         clprune__net_linear_ways, clprune__net_affine_ways, clprune__net_layerscale_ways,
         clprune__net_activation_ways, clprune__net_pool_ways, clprune__net_batch_norm_ways,
-        clprune__net_conv_ways, clprune__net_add_ways};
+        clprune__net_conv_ways, clprune__net_add_ways, clprune__net_element_ways};
     const clprune__net_way *best = NULL;
     size_t found[CLPRUNE__NET_CHAIN], length;
     *count = 0;

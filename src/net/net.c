@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clprune/cross_entropy.h"
 #include "net/body.h"
-#include "net/call.h"
 #include "net/choose.h"
 #include "net/cover.h"
+#include "net/graph.h"
+#include "net/net_loss.h"
 #include "net/steps.h"
 #include "runtime/context/check.h"
 
@@ -72,22 +72,6 @@ void clprune_net_part(clprune_net *net, const char *name)
         clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for part %s", name);
 }
 
-void clprune_net_cross_entropy(clprune_net *net, clprune_net_value logits)
-{
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    const clprune__net_value *value = clprune__net_read(net, "cross_entropy", logits);
-    if (value == NULL)
-        return;
-    if (net->has_loss)
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "the net has two losses, expected one");
-    if (value->shape.rows != 1)
-        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
-            "the logits have %zu rows a sample, expected 1; clprune_net_mean makes one",
-            value->shape.rows);
-    net->has_loss = true;
-    net->logits = logits.id - 1;
-}
-
 clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep)
 {
     ENTER(net != NULL ? net->context : NULL);
@@ -104,8 +88,8 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     TRY(clprune__check_reserved(context, "keep", how.reserved, sizeof how.reserved));
     if (how.keep.bits == 0)
         how.keep.bits = 4;
-    if (!net->has_loss)
-        net->logits = net->count - 1;
+    if (net->loss == CLPRUNE__NET_NO_LOSS)
+        net->output = net->count - 1;
     net->settled = true;
     net->status = CLPRUNE_INVALID_ARGUMENT; /* until all is done */
     clprune__net_merge(net);
@@ -160,12 +144,15 @@ clprune_status clprune_net_init(clprune_net *net, uint64_t seed)
 void clprune_net_set_seed(clprune_net *net, uint64_t seed)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    for (size_t i = 0; net != NULL && i < net->count; ++i)
+    if (net == NULL)
+        return;
+    net->seed = seed;
+    for (size_t i = 0; i < net->count; ++i)
         clprune_saved_set_seed(net->values[i].store, seed + UINT64_C(0x9e3779b97f4a7c15) * i);
 }
 
 /* Fails unless a settled net can run `data`. */
-static clprune_status check_data(const clprune_net *net, const clprune_net_data *data)
+static clprune_status check_data(const clprune_net *net, const clprune_net_data *data, bool loss)
 {
     clprune_context *context = net != NULL ? net->context : NULL;
     REQUIRE(net != NULL && data != NULL, CLPRUNE_INVALID_ARGUMENT, "net or data is NULL");
@@ -173,46 +160,36 @@ static clprune_status check_data(const clprune_net *net, const clprune_net_data 
         "the net is not settled");
     REQUIRE(data->batch > 0 && data->batch <= net->desc.batch, CLPRUNE_INVALID_SIZE,
         "the batch is %zu, expected 1 to %zu", data->batch, net->desc.batch);
+    REQUIRE(!loss || net->loss != CLPRUNE__NET_NO_LOSS, CLPRUNE_INVALID_ARGUMENT,
+        "the net has no loss");
     return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *data, bool training)
 {
     ENTER(net != NULL ? net->context : NULL);
-    TRY(check_data(net, data));
+    TRY(check_data(net, data, false));
     return clprune__net_run(net, training ? &net->forward : &net->inference, data, training);
 }
 
 clprune_mat clprune_net_output(const clprune_net *net, size_t batch)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    if (net == NULL || net->slots_count == 0)
-        return CLPRUNE_NO_MAT;
-    const clprune__net_shape *shape = &net->values[net->logits].shape;
-    return clprune_mat_of(net->slots[0].buffer, batch * shape->rows, shape->cols);
+    return net != NULL && net->slots_count > 0 ? clprune__net_output(net, batch) : CLPRUNE_NO_MAT;
 }
 
 clprune_status clprune_net_loss(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
 {
     ENTER(net != NULL ? net->context : NULL);
-    TRY(check_data(net, data));
-    clprune_context *context = net->context;
-    REQUIRE(net->has_loss, CLPRUNE_INVALID_ARGUMENT, "the net has no loss");
-    return clprune_cross_entropy_forward(context, data->smoothing,
-        clprune_net_output(net, data->batch), data->labels,
-        clprune_mat_rows(net->log_p, 0, data->batch), loss, hit, NULL);
+    TRY(check_data(net, data, true));
+    return clprune__net_loss_forward(net, data, loss, hit);
 }
 
-/* loss = mean of -sum_k q_k log_softmax(logits)_k */
 clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *data)
 {
     ENTER(net != NULL ? net->context : NULL);
-    TRY(check_data(net, data));
-    clprune_context *context = net->context;
-    REQUIRE(net->has_loss, CLPRUNE_INVALID_ARGUMENT, "the net has no loss");
-    TRY(clprune_cross_entropy_backward(context, data->smoothing, 1.0f / (float)data->batch,
-        clprune_mat_rows(net->log_p, 0, data->batch), data->labels,
-        clprune_net_output(net, data->batch), NULL));
+    TRY(check_data(net, data, true));
+    TRY(clprune__net_loss_backward(net, data));
     return clprune__net_run(net, &net->backward, data, true);
 }

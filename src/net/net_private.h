@@ -65,6 +65,7 @@ typedef struct clprune__net_layer {
         clprune_patch_embed_desc patches;
         size_t sizes[2]; /* linear: inputs, outputs */
         bool relu;       /* batch norm: followed by ReLU */
+        float factor;    /* scale; dropout: its rate */
     } set;
     union {
         clprune_linear *linear;
@@ -222,6 +223,12 @@ typedef struct clprune__net_param {
     bool written; /* in this pass: later gradients are added */
 } clprune__net_param;
 
+typedef enum clprune__net_loss {
+    CLPRUNE__NET_NO_LOSS,
+    CLPRUNE__NET_CROSS_ENTROPY,
+    CLPRUNE__NET_SQUARED_ERROR
+} clprune__net_loss;
+
 struct clprune_net {
     clprune_context *context;
     clprune_net_desc desc;
@@ -237,8 +244,9 @@ struct clprune_net {
     clprune__net_param *params;
     clprune_param *tensors; /* what clprune_net_params returns */
     size_t params_count;
-    size_t logits; /* the layer that makes them */
-    bool has_loss;
+    size_t output; /* the last layer */
+    clprune__net_loss loss;
+    uint64_t seed; /* of what the next forward pass draws */
 
     clprune__net_tile *tiles; /* in the order of their last layers */
     size_t tiles_count;

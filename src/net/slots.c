@@ -132,7 +132,7 @@ clprune_status clprune__net_place_slots(
     find_lives(list, lives);
     stretch(list, lives, count);
     mark_last(net, list, lives);
-    busy[0] = true; /* the logits */
+    busy[0] = true; /* the output */
     size_t samples = net->desc.batch;
     for (size_t i = 0; i < list->count; ++i) {
         clprune__net_step step = list->steps[i];

@@ -16,7 +16,7 @@ static const place nowhere = {CLPRUNE__NET_NOWHERE, 0, false};
 typedef struct maker {
     clprune_net *net;
     clprune__net_steps *list;
-    clprune__net_size *sizes; /* of the virtual slots; 0 is the logits' */
+    clprune__net_size *sizes; /* of the virtual slots; 0 is the output' */
     size_t slots, room;
     place *at;      /* forward: where a value is; backward: where it is made again */
     place *grad;    /* where its gradient is */
@@ -89,8 +89,8 @@ static bool writes_over(const maker *m, const clprune__net_layer *layer, size_t 
     return layer->kind->over && in.at == CLPRUNE__NET_SLOT && in.id != 0 &&
            m->left[layer->in[0]] == 1 &&
            (in.whole || !(m->border[out] || m->region->chunk == m->net->desc.batch)) &&
-           values[layer->in[0]].shape.rows == values[out].shape.rows &&
-           values[layer->in[0]].shape.cols == values[out].shape.cols;
+           values[layer->in[0]].shape.rows * values[layer->in[0]].shape.cols ==
+               values[out].shape.rows * values[out].shape.cols;
 }
 
 /* Whether the layer stores its input: the first layer that reads it, all samples at once. */
@@ -133,7 +133,7 @@ static void forward_layer(maker *m, size_t i, bool training)
     const size_t ins = fused != NULL ? fused->ends_count : layer->ins;
     for (size_t k = 0; k < ins; ++k)
         step.in[k] = m->at[in[k]];
-    if (i == net->logits)
+    if (i == net->output)
         step.out = (place){CLPRUNE__NET_SLOT, 0, true};
     else if (training && is_dense(value))
         step.out = (place){CLPRUNE__NET_STORE, i, true};
@@ -253,8 +253,9 @@ static place target_of(maker *m, const clprune__net_tile *tile, size_t k, place 
         *late = true;
         return slot_for(m, v, false);
     }
-    const bool fits = values[v].shape.rows == values[out].shape.rows &&
-                      values[v].shape.cols == values[out].shape.cols && (dy.whole || !whole);
+    const bool fits = values[v].shape.rows * values[v].shape.cols ==
+                          values[out].shape.rows * values[out].shape.cols &&
+                      (dy.whole || !whole);
     if (tile->way->ends[k].flow == CLPRUNE__NET_OVER && dy_is_free && fits && dy.id != 0)
         return m->grad[v] = dy;
     return m->grad[v] = slot_for(m, v, m->border[v]);
@@ -346,7 +347,7 @@ static void make_backward(maker *m)
     }
     for (size_t i = 0; i < net->count; ++i)
         m->grad[i] = nowhere;
-    m->grad[net->logits] = (place){CLPRUNE__NET_SLOT, 0, true};
+    m->grad[net->output] = (place){CLPRUNE__NET_SLOT, 0, true};
     for (size_t r = net->regions_count; r-- > 0;)
         backward_region(m, r, steps);
     free(steps);
@@ -363,7 +364,7 @@ static void find_borders(const clprune_net *net, bool *border)
             for (size_t k = 0; k < net->layers[i].ins && !net->layers[i].gone; ++k)
                 if (net->layers[i].in[k] < net->regions[r].first)
                     border[net->layers[i].in[k]] = true;
-    border[net->logits] = true;
+    border[net->output] = true;
 }
 
 bool clprune__net_cuts_tile(const clprune_net *net, size_t joint)
@@ -437,7 +438,7 @@ clprune_status clprune__net_make_steps(clprune_net *net)
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
     maker m = {.net = net};
-    const clprune__net_shape *logits = &net->values[net->logits].shape;
+    const clprune__net_shape *output = &net->values[net->output].shape;
     m.at = calloc(net->count, sizeof *m.at);
     m.grad = calloc(net->count, sizeof *m.grad);
     m.left = calloc(net->count, sizeof *m.left);
@@ -447,16 +448,16 @@ clprune_status clprune__net_make_steps(clprune_net *net)
                      net->slots != NULL,
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the steps of the net");
     net->slots[0] = (clprune__net_slot){
-        .elements = net->desc.batch * logits->rows * logits->cols, .name = "logits"};
+        .elements = net->desc.batch * output->rows * output->cols, .name = "output"};
     net->slots_count = 1;
     find_borders(net, m.border);
     for (size_t i = 0; i < 3; ++i) {
         m.list = lists[i];
         m.slots = 0;
-        (void)new_slot(&m, (clprune__net_size){logits->rows, logits->cols, false, CLPRUNE__NET_OF_CALL}, true);
+        (void)new_slot(&m, (clprune__net_size){output->rows, output->cols, false, CLPRUNE__NET_OF_CALL}, true);
         if (i < 2)
             make_forward(&m, i == 0);
-        else if (net->has_loss)
+        else if (net->loss != CLPRUNE__NET_NO_LOSS)
             make_backward(&m);
         TRY_DONE(m.status);
         TRY_DONE(clprune__net_place_slots(net, m.list, m.sizes, m.slots));

@@ -1,0 +1,19 @@
+/* The loss of a net. */
+#ifndef CLPRUNE_NET_LOSS_H
+#define CLPRUNE_NET_LOSS_H
+
+#include "net/net_private.h"
+
+/* The last layer's output, of `batch` samples. */
+static inline clprune_mat clprune__net_output(const clprune_net *net, size_t batch)
+{
+    const clprune__net_shape *shape = &net->values[net->output].shape;
+    return clprune_mat_of(net->slots[0].buffer, batch * shape->rows, shape->cols);
+}
+
+/* As clprune_net_loss; then the gradient of the output, in its place. */
+clprune_status clprune__net_loss_forward(
+    clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
+clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_data *data);
+
+#endif
