@@ -148,18 +148,48 @@ typedef enum clprune_net_preset {
     CLPRUNE_NET_LEAST = 4 /* inputs of blocks as codes; all else is made again from them */
 } clprune_net_preset;
 
+/* What the caller decides for some tensors: those whose names match. The last rule that matches
+ * wins. */
+typedef struct clprune_net_rule {
+    const char *pattern; /* as of a shell: "blocks.*.mlp.fc1" */
+    bool again;          /* not kept: made again, or not needed */
+    clprune_keep keep;   /* else: its form; zeros keep it dense */
+} clprune_net_rule;
+
 /* Zero-initialise, then set the fields that you need. */
 typedef struct clprune_net_keep {
     clprune_net_preset preset;
-    clprune_keep keep;    /* INPUTS: the form; COMPACT, LEAST: bits (0: 4), group, rounding */
+    clprune_keep keep; /* INPUTS: the form; COMPACT, LEAST: bits (0: 4), group, rounding */
+    const clprune_net_rule *rules;
+    size_t rules_count;
     uint64_t reserved[4]; /* zeros */
 } clprune_net_keep;
 
-/* Ends the list of layers, chooses what is kept, and takes all memory. keep: NULL means DENSE. In a
- * context without a plan (clprune/plan.h), activations and workspace of the net are placed in one
- * arena. Errors: the first one of the layers; OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. A net that
- * could not be settled can only be destroyed. */
+/* Ends the list of layers, chooses what is kept, and takes all memory. keep: NULL means DENSE. A plan
+ * (clprune/plan.h) of a step lets activations and workspace share places. Errors: the first one of
+ * the layers; INVALID_ARGUMENT (a rule that no tensor matches, or whose form does not restore the
+ * tensor), OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. A net that could not be settled can only be
+ * destroyed. */
 CLPRUNE_API clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep);
+
+/* A tensor of a settled net: the output of a layer. Layers that were merged into others have none:
+ * a ReLU has the output of the batch norm and the addition before it. */
+typedef struct clprune_net_tensor {
+    const char *name;    /* the layer's; owned by the net */
+    const char *layer;   /* what kind of layer makes it */
+    const char *way;     /* how this layer, with others of a chain, runs backward; "" for inputs */
+    size_t rows, cols;   /* of a sample */
+    bool needed;         /* the backward pass reads it */
+    bool kept;           /* else it is made again if it is needed */
+    clprune_keep keep;   /* its form, if it is kept */
+    uint64_t bytes;      /* that it takes then */
+    double work;         /* multiplications per sample to make it; 0: no product */
+    uint64_t reserved[2]; /* zeros */
+} clprune_net_tensor;
+
+/* Calls `visit` for each tensor of a settled net, in the order of the layers. */
+CLPRUNE_API void clprune_net_visit(const clprune_net *net,
+    void (*visit)(void *user, const clprune_net_tensor *tensor), void *user);
 
 /* ---- parameters --------------------------------------------------------------------------------
  */
@@ -168,8 +198,17 @@ CLPRUNE_API clprune_status clprune_net_settle(clprune_net *net, const clprune_ne
  * by the net. Weights of linear layers and convolutions decay. */
 CLPRUNE_API clprune_param *clprune_net_params(clprune_net *net, size_t *count);
 
-/* Writes initial parameters: weights and biases uniform in +-1 / sqrt(inputs), scales 1, shifts 0,
- * ls 0.1. The same for the same seed on any device. Blocks. */
+/* State that is no parameter: running means and variances of batch norms, "NAME.running_mean" and
+ * "NAME.running_var", 1 x C each. Forward passes in training update them. *count of them, owned by
+ * the net. */
+typedef struct clprune_net_state {
+    const char *name;
+    clprune_mat mat;
+} clprune_net_state;
+CLPRUNE_API const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *count);
+
+/* Writes initial parameters and states: weights and biases uniform in +-1 / sqrt(inputs), scales 1, shifts 0,
+ * ls 0.1, running means 0 and variances 1. The same for the same seed on any device. Blocks. */
 CLPRUNE_API clprune_status clprune_net_init(clprune_net *net, uint64_t seed);
 
 /* ---- passes ------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "net/graph.h"
 #include "net/kinds.h"
@@ -62,13 +63,24 @@ static clprune_status create_mat(clprune_net *net, clprune_memory_category categ
     return clprune_mat_create(net->context, category, name, rows, cols, mat);
 }
 
+/* Statistics of a batch norm; the running ones are states of the net. */
 static clprune_status create_states(clprune_net *net, clprune__net_layer *layer, size_t cols)
 {
     static const char *const names[] = {".running_mean", ".running_var", ".mean", ".inv"};
-    for (size_t i = 0; i < 4; ++i)
+    clprune_context *context = net->context;
+    for (size_t i = 0; i < 4; ++i) {
         TRY(create_mat(net, i < 2 ? CLPRUNE_MEMORY_PARAMETERS : CLPRUNE_MEMORY_WORKSPACE,
-            layer->name, names[i], 1, cols, &layer->state[i]));
-    return clprune_mat_fill(net->context, 0.0f, layer->state[0], NULL);
+            layer->norm, names[i], 1, cols, &layer->state[i]));
+        if (i >= 2)
+            continue;
+        TRY(clprune_mat_fill(context, (float)i, layer->state[i], NULL));
+        const size_t size = strlen(layer->norm) + strlen(names[i]) + 1;
+        char *name = malloc(size);
+        REQUIRE(name != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a name");
+        (void)snprintf(name, size, "%s%s", layer->norm, names[i]);
+        net->states[net->states_count++] = (clprune_net_state){name, layer->state[i]};
+    }
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status create_layer(clprune_net *net, size_t i)
@@ -112,6 +124,8 @@ clprune_status clprune__net_body_create(clprune_net *net)
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     clprune_context *context = net->context;
     TRY(create_params(net));
+    net->states = calloc(2 * net->count, sizeof *net->states);
+    REQUIRE(net->states != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the net");
     for (size_t i = 0; i < net->count; ++i)
         TRY(create_layer(net, i));
     if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
@@ -152,4 +166,7 @@ void clprune__net_body_destroy(clprune_net *net)
         clprune_buffer_release(context, net->tensors[0].grad.buffer);
     }
     free(net->tensors);
+    for (size_t i = 0; i < net->states_count; ++i)
+        free((char *)net->states[i].name);
+    free(net->states);
 }

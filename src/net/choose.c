@@ -7,12 +7,14 @@
  *     LEAST           joints: all between two of them is made again once, from the first */
 #include "net/choose.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 
 #include "net/cover.h"
 #include "net/graph.h"
 #include "net/kinds.h"
 #include "net/steps.h"
+#include "nn/store/form.h"
 #include "runtime/context/check.h"
 
 /* How a value is needed by the backward pass. */
@@ -71,13 +73,52 @@ static clprune_keep form_of(
     return keep;
 }
 
-static size_t bytes_of(const clprune_net *net, size_t v)
+size_t clprune__net_bytes(const clprune_net *net, size_t v)
 {
     const clprune__net_value *value = &net->values[v];
     clprune_saved_sizes sizes;
     (void)clprune_saved_size_query(
         &value->keep, net->desc.batch, value->shape.rows, value->shape.cols, &sizes);
     return sizes.bytes;
+}
+
+/* ---- the caller's rules ------------------------------------------------------------------------
+ */
+
+/* Whether a value can be made again: an image or rows from the data, others from their inputs. */
+static bool is_tensor(const clprune_net *net, size_t v)
+{
+    return !net->layers[v].gone && net->layers[v].kind->forward != NULL;
+}
+
+static clprune_status apply_rules(clprune_net *net, const clprune_net_keep *how)
+{
+    clprune_context *context = net->context;
+    for (size_t r = 0; r < how->rules_count; ++r) {
+        const clprune_net_rule *rule = &how->rules[r];
+        bool found = false;
+        REQUIRE(rule->pattern != NULL, CLPRUNE_INVALID_ARGUMENT, "rule %zu has no pattern", r);
+        for (size_t v = 0; v < net->count; ++v) {
+            clprune__net_value *value = &net->values[v];
+            clprune_saved_sizes sizes;
+            if (!is_tensor(net, v) || fnmatch(rule->pattern, net->layers[v].name, 0) != 0)
+                continue;
+            found = true;
+            value->ruled = true;
+            value->kept = !rule->again;
+            if (rule->again)
+                continue;
+            value->keep = rule->keep;
+            REQUIRE(clprune_saved_size_query(&rule->keep, net->desc.batch, value->shape.rows,
+                        value->shape.cols, &sizes) == CLPRUNE_SUCCESS,
+                CLPRUNE_INVALID_ARGUMENT, "rule %s for tensor %s: %s", rule->pattern,
+                net->layers[v].name, clprune_last_error(NULL));
+            TRY(clprune__keep_restores(context, &rule->keep));
+        }
+        REQUIRE(found, CLPRUNE_INVALID_ARGUMENT,
+            "no tensor matches the rule %s; clprune_net_visit lists them", rule->pattern);
+    }
+    return CLPRUNE_SUCCESS;
 }
 
 /* ---- without products --------------------------------------------------------------------------
@@ -113,8 +154,9 @@ static void count_making(cost *c, size_t v, bool product)
     const bool fused = tile != SIZE_MAX && net->tiles[tile].way->fused;
     const size_t *in = fused ? net->tiles[tile].ends : layer->in;
     const size_t ins = fused ? net->tiles[tile].ends_count : layer->ins;
-    if (layer->kind->work != NULL || layer->kind->forward == NULL ||
-        (fused && net->layers[net->tiles[tile].layers[0]].kind->work != NULL))
+    if (layer->kind->forward == NULL ||
+        (!value->ruled && (layer->kind->work != NULL ||
+                              (fused && net->layers[net->tiles[tile].layers[0]].kind->work != NULL))))
         c->possible = false;
     for (size_t k = 0; k < ins && c->possible; ++k)
         count_making(c, in[k], false);
@@ -128,7 +170,7 @@ static double price(const clprune_net *net, size_t *made)
     for (size_t i = 0; i < net->count; ++i) {
         made[i] = 0;
         if (net->values[i].kept)
-            bytes += (double)bytes_of(net, i);
+            bytes += (double)clprune__net_bytes(net, i);
     }
     for (c.region = net->regions_count; c.region-- > 0 && c.possible;)
         for (size_t t = 0; t < net->tiles_count && c.possible; ++t) {
@@ -160,7 +202,7 @@ static bool replace_users(clprune_net *net, size_t v, size_t *made, double *leas
     size_t users[8], count = 0;
     for (size_t i = v + 1; i < net->count && count < 8; ++i)
         for (size_t k = 0; k < net->layers[i].ins; ++k)
-            if (net->layers[i].in[k] == v && net->values[i].kept && count < 8)
+            if (net->layers[i].in[k] == v && net->values[i].kept && !net->values[i].ruled && count < 8)
                 users[count++] = i;
     if (count == 0)
         return false;
@@ -186,7 +228,7 @@ static clprune_status keep_without_products(clprune_net *net)
         changed = false;
         for (size_t v = net->count; v-- > 0;) {
             clprune__net_value *value = &net->values[v];
-            if (net->layers[v].gone || net->layers[v].kind->forward == NULL)
+            if (net->layers[v].gone || net->layers[v].kind->forward == NULL || value->ruled)
                 continue;
             value->kept = !value->kept;
             if (is_cheaper(net, made, &least)) {
@@ -237,13 +279,14 @@ static double keep_joints(clprune_net *net, const bool *joints, double most)
     size_t first = 0, joint = 0; /* of the span; the last joint in it */
     double kept = 0, largest = 0;
     for (size_t i = 0; i < net->count; ++i)
-        net->values[i].kept = false;
+        net->values[i].kept = net->values[i].ruled && net->values[i].kept;
     for (size_t i = 1; i <= net->output; ++i) {
         if (!joints[i])
             continue;
-        if (joint > first && span_bytes(net, first + 1, i) > most) {
+        if (joint > first && span_bytes(net, first + 1, i) > most &&
+            (!net->values[joint].ruled || net->values[joint].kept)) {
             net->values[joint].kept = true;
-            kept += (double)bytes_of(net, joint);
+            kept += (double)clprune__net_bytes(net, joint);
             first = joint;
         }
         joint = i;
@@ -302,9 +345,11 @@ clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how
     find_uses(net, uses);
     for (size_t i = 0; i < net->count; ++i) {
         net->values[i].keep = form_of(net, i, how, &uses[i]);
+        net->values[i].needed = uses[i].needed;
         /* as autograd, which reads the sign of the sum itself */
         net->values[i].kept = uses[i].needed && !(uses[i].sign && how->preset < CLPRUNE_NET_EXACT);
     }
+    TRY_DONE(apply_rules(net, how));
     if (net->loss == CLPRUNE__NET_NO_LOSS) {
         for (size_t i = 0; i < net->count; ++i)
             net->values[i].kept = false;

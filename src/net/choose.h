@@ -4,7 +4,11 @@
 
 #include "net/net_private.h"
 
-/* Chooses ways, kept values and regions. keep is settled. Errors: OUT_OF_HOST_MEMORY. */
+/* Bytes of a value in its form, for the whole batch. */
+size_t clprune__net_bytes(const clprune_net *net, size_t value);
+
+/* Chooses ways, kept values and regions. keep has defaults filled in. Errors: INVALID_ARGUMENT (a
+ * rule), OUT_OF_HOST_MEMORY. */
 clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *keep);
 
 #endif

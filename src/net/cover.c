@@ -49,6 +49,7 @@ static void merge_relu(clprune_net *net, clprune__net_layer *relu)
     memcpy(relu->param, norm->param, sizeof norm->param);
     relu->params = norm->params;
     relu->set.relu = true;
+    relu->norm = norm->norm;
     norm->gone = true;
     if (sum != NULL)
         sum->gone = true;

@@ -108,6 +108,39 @@ clprune_param *clprune_net_params(clprune_net *net, size_t *count)
     return net != NULL ? net->tensors : NULL;
 }
 
+const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *count)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (count != NULL)
+        *count = net != NULL ? net->states_count : 0;
+    return net != NULL ? net->states : NULL;
+}
+
+void clprune_net_visit(const clprune_net *net,
+    void (*visit)(void *user, const clprune_net_tensor *tensor), void *user)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net == NULL || !net->settled || visit == NULL)
+        return;
+    for (size_t i = 0; i < net->count; ++i) {
+        const clprune__net_layer *layer = &net->layers[i];
+        const clprune__net_value *value = &net->values[i];
+        if (layer->gone || layer->kind->forward == NULL)
+            continue;
+        const clprune_net_tensor tensor = {.name = layer->name,
+            .layer = layer->kind->name,
+            .way = layer->tile != SIZE_MAX ? net->tiles[layer->tile].way->name : "",
+            .rows = value->shape.rows,
+            .cols = value->shape.cols,
+            .needed = value->needed,
+            .kept = value->kept,
+            .keep = value->keep,
+            .bytes = value->kept ? clprune__net_bytes(net, i) : 0,
+            .work = layer->kind->work != NULL ? layer->kind->work(net, layer) : 0};
+        visit(user, &tensor);
+    }
+}
+
 /* splitmix64 */
 static uint64_t next_random(uint64_t *state)
 {
@@ -138,6 +171,8 @@ clprune_status clprune_net_init(clprune_net *net, uint64_t seed)
         free(values);
         TRY(status);
     }
+    for (size_t i = 0; i < net->states_count; ++i) /* a mean, then a variance */
+        TRY(clprune_mat_fill(context, (float)(i % 2), net->states[i].mat, NULL));
     return CLPRUNE_SUCCESS;
 }
 

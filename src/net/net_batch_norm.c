@@ -172,7 +172,11 @@ clprune_net_value clprune_net_batch_norm(clprune_net *net, const char *name, clp
     if (in == NULL)
         return (clprune_net_value){0};
     const size_t c = in->shape.cols;
-    (void)clprune__net_add(net, &clprune__net_batch_norm_kind, name, &x, 1, in->shape);
+    clprune__net_layer *layer =
+        clprune__net_add(net, &clprune__net_batch_norm_kind, name, &x, 1, in->shape);
+    if (layer == NULL)
+        return (clprune_net_value){0};
+    layer->norm = layer->name;
     clprune__net_add_param(net, ".weight", (clprune__net_param){.rank = 1, .shape = {c}, .value = 1});
     clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {c}});
     return clprune__net_last(net);

@@ -44,6 +44,8 @@ typedef struct clprune__net_value {
     size_t maker;  /* the layer whose output it is */
     size_t users;  /* how many inputs of layers it is */
     bool trained;  /* it has a gradient: a parameter comes before it */
+    bool needed;   /* by the backward pass */
+    bool ruled;    /* the caller decided `kept` and `keep` */
     bool kept;     /* it has a store */
     clprune_keep keep;
     clprune_saved *store;
@@ -57,6 +59,7 @@ typedef struct clprune__net_layer {
     size_t tile;      /* that runs it backward */
     size_t tile_last; /* the last layer of the tile */
     bool gone;        /* merged into another layer */
+    const char *norm; /* batch norm: the name of its states */
     size_t made_again; /* samples at a time that the backward pass makes its output again; 0: never */
     bool bias_sums;   /* the tile behind this layer also computes its bias gradient */
     union {
@@ -242,7 +245,9 @@ struct clprune_net {
     clprune__net_value *values; /* value i is the output of layer i; 0 is the input */
     size_t count;               /* of both */
     clprune__net_param *params;
-    clprune_param *tensors; /* what clprune_net_params returns */
+    clprune_param *tensors;    /* what clprune_net_params returns */
+    clprune_net_state *states; /* likewise */
+    size_t states_count;
     size_t params_count;
     size_t output; /* the last layer */
     clprune__net_loss loss;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Includes and calls go down only, rooms are small, and public headers stand alone.
 #   test_layers.sh SOURCE_DIR BUILD_DIR C_COMPILER [CXX_COMPILER]
-# core <- runtime <- ops <- nn; examples and tools see public headers only; CLBlast is included by
+# core <- runtime <- ops <- nn <- net; examples and tools see public headers only; CLBlast is included by
 # src/ops/products/gemm*.c alone. Within src/ no includes run in a circle, where x.h and x.c are one; nor do calls
 # between files of src, examples or tools, by the symbols of the object files in BUILD_DIR. A folder has at most 25
 # entries. Only a context's parts know whether it is dry; nothing calls setlocale; kernels have no
@@ -27,6 +27,7 @@ check_includes() {
     src/runtime/*) own=1 ;;
     src/ops/*) own=2 ;;
     src/nn/*) own=3 ;;
+    src/net/*) own=4 ;;
     *) own=-1 ;; # public headers, examples, tools
     esac
     for header in $(sed -n 's/^[ \t]*#[ \t]*include[ \t]*["<]\([^">]*\)[">].*/\1/p' "$file"); do
@@ -42,6 +43,7 @@ check_includes() {
         runtime/*) layer=1 ;;
         ops/*) layer=2 ;;
         nn/*) layer=3 ;;
+        net/*) layer=4 ;;
         *../*)
             breach "$file includes $header by a relative path"
             continue
