@@ -191,6 +191,13 @@ typedef struct clprune_net_tensor {
 CLPRUNE_API void clprune_net_visit(const clprune_net *net,
     void (*visit)(void *user, const clprune_net_tensor *tensor), void *user);
 
+/* How clprune_net_print writes: a table of all tensors, or a graph for the program dot. */
+typedef enum clprune_net_format { CLPRUNE_NET_TABLE = 0, CLPRUNE_NET_DOT = 1 } clprune_net_format;
+
+/* Hands what was chosen to `write`, line by line. Errors: INVALID_ARGUMENT (not settled). */
+CLPRUNE_API clprune_status clprune_net_print(const clprune_net *net, clprune_net_format format,
+    void (*write)(void *user, const char *text), void *user);
+
 /* ---- parameters --------------------------------------------------------------------------------
  */
 

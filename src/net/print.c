@@ -1,0 +1,106 @@
+/* What the planner chose, as text. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "clprune/net.h"
+#include "net/choose.h"
+#include "net/graph.h"
+#include "net/kinds.h"
+#include "runtime/context/check.h"
+
+typedef struct printer {
+    void (*write)(void *user, const char *text);
+    void *user;
+} printer;
+
+static void say(const printer *p, const char *format, ...)
+    __attribute__((__format__(__printf__, 2, 3)));
+
+static void say(const printer *p, const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    p->write(p->user, line);
+}
+
+/* "quantised, 4 bits", "again", "-": not needed. */
+static void describe(const clprune__net_value *value, char *text, size_t size)
+{
+    const clprune_keep *keep = &value->keep;
+    if (!value->kept)
+        (void)snprintf(text, size, "%s", value->needed ? "made again" : "-");
+    else if (keep->form == CLPRUNE_FORM_QUANTISED)
+        (void)snprintf(text, size, "%u bits", keep->bits);
+    else if (keep->form == CLPRUNE_FORM_PRUNED)
+        (void)snprintf(text, size, "pruned %g", (double)keep->sparsity);
+    else
+        (void)snprintf(text, size, "%s", clprune_form_name(keep->form));
+}
+
+static bool is_shown(const clprune_net *net, size_t i)
+{
+    return !net->layers[i].gone && net->layers[i].kind->forward != NULL;
+}
+
+static const char *way_of(const clprune_net *net, size_t i)
+{
+    const size_t tile = net->layers[i].tile;
+    return tile != SIZE_MAX ? net->tiles[tile].way->name : "input";
+}
+
+static void print_table(const clprune_net *net, const printer *p)
+{
+    uint64_t all = 0;
+    say(p, "%-32s %12s  %-12s %10s  %s\n", "tensor", "shape", "kept", "KiB", "backward");
+    for (size_t i = 0; i < net->count; ++i) {
+        const clprune__net_value *value = &net->values[i];
+        char shape[48], form[48];
+        if (!is_shown(net, i))
+            continue;
+        const uint64_t bytes = value->kept ? clprune__net_bytes(net, i) : 0;
+        all += bytes;
+        describe(value, form, sizeof form);
+        (void)snprintf(shape, sizeof shape, "%zu x %zu", value->shape.rows, value->shape.cols);
+        say(p, "%-32s %12s  %-12s %10.1f  %s\n", net->layers[i].name, shape, form,
+            (double)bytes / 1024, way_of(net, i));
+    }
+    say(p, "%-32s %12s  %-12s %10.1f\n", "all", "", "", (double)all / 1024);
+}
+
+static void print_dot(const clprune_net *net, const printer *p)
+{
+    say(p, "digraph net {\n  node [shape=box, style=filled, fillcolor=white];\n");
+    for (size_t i = 0; i < net->count; ++i) {
+        char form[48];
+        if (!is_shown(net, i))
+            continue;
+        describe(&net->values[i], form, sizeof form);
+        say(p, "  n%zu [label=\"%s\\n%zu x %zu, %s\"%s];\n", i, net->layers[i].name,
+            net->values[i].shape.rows, net->values[i].shape.cols, form,
+            net->values[i].kept ? ", fillcolor=lightblue" : "");
+        for (size_t k = 0; k < net->layers[i].ins; ++k)
+            if (is_shown(net, net->layers[i].in[k]))
+                say(p, "  n%zu -> n%zu;\n", net->layers[i].in[k], i);
+    }
+    say(p, "}\n");
+}
+
+clprune_status clprune_net_print(const clprune_net *net, clprune_net_format format,
+    void (*write)(void *user, const char *text), void *user)
+{
+    ENTER(net != NULL ? net->context : NULL);
+    clprune_context *context = net != NULL ? net->context : NULL;
+    REQUIRE(net != NULL && write != NULL, CLPRUNE_INVALID_ARGUMENT, "net or write is NULL");
+    REQUIRE(net->settled, CLPRUNE_INVALID_ARGUMENT, "the net is not settled");
+    REQUIRE(format == CLPRUNE_NET_TABLE || format == CLPRUNE_NET_DOT, CLPRUNE_INVALID_ARGUMENT,
+        "format is %d, expected a clprune_net_format", (int)format);
+    const printer p = {write, user};
+    if (format == CLPRUNE_NET_DOT)
+        print_dot(net, &p);
+    else
+        print_table(net, &p);
+    return CLPRUNE_SUCCESS;
+}
