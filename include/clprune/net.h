@@ -52,7 +52,9 @@ typedef struct clprune_net_value {
 
 /* Zero-initialise, then set the fields that you need. */
 typedef struct clprune_net_desc {
-    size_t batch;         /* samples of a pass, at most */
+    size_t batch; /* samples of a pass, at most */
+    bool adds;    /* backward passes can add to the gradients of earlier ones (clprune_net_data.add);
+                     this takes a second buffer of gradients */
     uint64_t reserved[4]; /* zeros */
 } clprune_net_desc;
 
@@ -132,6 +134,15 @@ CLPRUNE_API clprune_net_value clprune_net_flatten(
  * only infers. */
 CLPRUNE_API void clprune_net_cross_entropy(clprune_net *net, clprune_net_value logits);
 CLPRUNE_API void clprune_net_mean_squared_error(clprune_net *net, clprune_net_value y);
+
+/* Parameters whose names match the pattern of a shell get no gradient, and are not among
+ * clprune_net_params; what only their gradients need is not kept. Layers come first: later ones are
+ * not frozen. */
+CLPRUNE_API void clprune_net_freeze(clprune_net *net, const char *pattern);
+
+/* Makes parameter `name` the same as `other`, of the same shape: it has other's values, is not among
+ * clprune_net_params, and its gradient is added to other's. */
+CLPRUNE_API void clprune_net_tie(clprune_net *net, const char *name, const char *other);
 
 /* ---- what is kept ------------------------------------------------------------------------------
  */
@@ -230,6 +241,7 @@ typedef struct clprune_net_data {
     cl_mem labels;              /* `batch` int32, for the cross-entropy */
     float smoothing;            /* of labels, in [0, 1) */
     clprune_mat targets;        /* for the mean squared error: shaped as the output */
+    bool add;    /* gradients are added to those of the pass before, if desc.adds */
     float scale; /* gradients are those of scale * the sum of the losses; 0: 1 / batch */
 } clprune_net_data;
 

@@ -66,6 +66,8 @@ clprune_status clprune__net_product(const clprune__net_call *call, size_t need, 
 {
     clprune_saved *store;
     size_t first;
+    if (dw.rows == 0)
+        return CLPRUNE_SUCCESS;
     TRY(clprune__net_source(call, need, &store, &first));
     return nt ? clprune_saved_product_nt(store, first, call->count, beta, dy, dw, NULL)
               : clprune_saved_product_tn(store, first, call->count, beta, dy, dw, NULL);

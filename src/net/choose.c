@@ -33,6 +33,8 @@ static void find_uses(const clprune_net *net, use *uses)
         if (!net->values[tile->layers[tile->count - 1]].trained)
             continue;
         for (size_t k = 0; k < tile->way->needs_count; ++k) {
+            if (!clprune__net_is_needed(net, tile, k))
+                continue;
             use *u = &uses[clprune__net_needed(net, tile, k)];
             u->needed = true;
             u->product = u->product && tile->way->needs[k].how == CLPRUNE__NET_PRODUCT;
@@ -180,8 +182,9 @@ static double price(const clprune_net *net, size_t *made)
                 !net->values[out].trained)
                 continue;
             for (size_t k = 0; k < tile->way->needs_count; ++k)
-                count_making(&c, clprune__net_needed(net, tile, k),
-                    tile->way->needs[k].how == CLPRUNE__NET_PRODUCT);
+                if (clprune__net_is_needed(net, tile, k))
+                    count_making(&c, clprune__net_needed(net, tile, k),
+                        tile->way->needs[k].how == CLPRUNE__NET_PRODUCT);
         }
     return c.possible ? bytes + byte_per_element * c.elements * (double)net->desc.batch : -1;
 }

@@ -85,7 +85,10 @@ void clprune__net_merge(clprune_net *net)
     count_users(net);
     for (size_t i = 0; i < net->count; ++i) {
         clprune__net_layer *layer = &net->layers[i];
-        net->values[i].trained = layer->params > 0;
+        layer->frozen = layer->params > 0;
+        for (size_t k = 0; k < layer->params; ++k)
+            layer->frozen = layer->frozen && net->params[layer->param[k]].frozen;
+        net->values[i].trained = layer->params > 0 && !layer->frozen;
         for (size_t k = 0; k < layer->ins; ++k)
             net->values[i].trained |= net->values[layer->in[k]].trained;
     }
@@ -126,13 +129,30 @@ static bool way_ends_at(
     return way->fits == NULL || way->fits(net, layers);
 }
 
+/* Whether the kind of a way has another way for frozen parameters. */
+static bool has_frozen_way(const clprune__net_way *way)
+{
+    return way->chain[0] == &clprune__net_affine_kind ||
+           way->chain[0] == &clprune__net_layerscale_kind;
+}
+
+/* Whether an identity would compute gradients that are not wanted. */
+static bool has_frozen(const clprune_net *net, const size_t *layers, size_t count)
+{
+    for (size_t k = 0; k < count; ++k)
+        for (size_t i = 0; i < net->layers[layers[k]].params; ++i)
+            if (net->params[net->layers[layers[k]].param[i]].frozen)
+                return true;
+    return false;
+}
+
 static bool allows(const clprune__net_policy *policy, const clprune_net *net,
     const clprune__net_way *way, size_t first)
 {
     const clprune__net_layer *layer = &net->layers[first];
     const bool relu = layer->kind == &clprune__net_relu_kind;
     const bool signs = relu || (layer->kind == &clprune__net_batch_norm_kind && layer->set.relu);
-    if (way->level > policy->level)
+    if (way->level > policy->level || way->frozen != (layer->frozen && has_frozen_way(way)))
         return false;
     if (!signs || way->fused)
         return true;
@@ -155,6 +175,7 @@ static const clprune__net_way *find_way(const clprune_net *net, const clprune__n
         for (const clprune__net_way *way = lists[i]; way->name != NULL; ++way)
             if (way_ends_at(net, way, last, found, &length) &&
                 allows(policy, net, way, found[0]) &&
+                !(way->level == 2 && has_frozen(net, found, length)) &&
                 (length > *count || (length == *count && way->level > best->level))) {
                 best = way;
                 *count = length;

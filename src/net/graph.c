@@ -1,6 +1,7 @@
 /* Layers and values as they are added. */
 #include "net/graph.h"
 
+#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,4 +119,50 @@ void clprune__net_add_param(clprune_net *net, const char *suffix, clprune__net_p
     param.layer = net->count - 1;
     layer->param[layer->params++] = net->params_count;
     net->params[net->params_count++] = param;
+}
+
+/* ---- frozen and tied parameters ----------------------------------------------------------------
+ */
+
+void clprune_net_freeze(clprune_net *net, const char *pattern)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    bool found = false;
+    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+        return;
+    for (size_t i = 0; i < net->params_count && pattern != NULL && !net->settled; ++i)
+        if (fnmatch(pattern, net->params[i].name, 0) == 0)
+            net->params[i].frozen = found = true;
+    if (!found)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_freeze: no parameter of the net being built matches %s",
+            pattern != NULL ? pattern : "(NULL)");
+}
+
+static clprune__net_param *find_param(clprune_net *net, const char *name)
+{
+    for (size_t i = 0; i < net->params_count && name != NULL && !net->settled; ++i)
+        if (strcmp(net->params[i].name, name) == 0)
+            return &net->params[i];
+    clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+        "clprune_net_tie: the net being built has no parameter %s", name != NULL ? name : "(NULL)");
+    return NULL;
+}
+
+void clprune_net_tie(clprune_net *net, const char *name, const char *other)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+        return;
+    clprune__net_param *param = find_param(net, name), *of = find_param(net, other);
+    if (param == NULL || of == NULL)
+        return;
+    if (param == of || of->tied != 0 || param->tied != 0 || param->rank != of->rank ||
+        memcmp(param->shape, of->shape, sizeof of->shape) != 0) {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_tie: %s and %s have other shapes, or one of them is tied already", name,
+            other);
+        return;
+    }
+    param->tied = 1 + (size_t)(of - net->params);
 }

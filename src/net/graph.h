@@ -43,6 +43,14 @@ static inline size_t clprune__net_out(const clprune_net *net, const clprune__net
     return (size_t)(layer - net->layers);
 }
 
+/* Whether a tile reads what its way's need k names: not for gradients of frozen parameters. */
+static inline bool clprune__net_is_needed(
+    const clprune_net *net, const clprune__net_tile *tile, size_t k)
+{
+    const clprune__net_need *need = &tile->way->needs[k];
+    return !need->params || !net->layers[tile->layers[need->layer]].frozen;
+}
+
 /* The value that need k of a tile's way is. */
 static inline size_t clprune__net_needed(
     const clprune_net *net, const clprune__net_tile *tile, size_t k)

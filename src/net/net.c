@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clprune/add.h"
 #include "net/body.h"
 #include "net/choose.h"
 #include "net/cover.h"
@@ -104,8 +105,8 @@ clprune_param *clprune_net_params(clprune_net *net, size_t *count)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (count != NULL)
-        *count = net != NULL && net->tensors != NULL ? net->params_count : 0;
-    return net != NULL ? net->tensors : NULL;
+        *count = net != NULL ? net->list_count : 0;
+    return net != NULL ? net->list : NULL;
 }
 
 const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *count)
@@ -158,6 +159,8 @@ clprune_status clprune_net_init(clprune_net *net, uint64_t seed)
         "the net is NULL or not settled");
     for (size_t i = 0; i < net->params_count; ++i) {
         const clprune__net_param *param = &net->params[i];
+        if (param->tied != 0)
+            continue;
         const clprune_mat mat = net->tensors[i].value;
         const double bound = param->inputs > 0 ? 1 / sqrt((double)param->inputs) : 0;
         uint64_t state = seed + i * UINT64_C(0xd1342543de82ef95);
@@ -195,6 +198,8 @@ static clprune_status check_data(const clprune_net *net, const clprune_net_data 
         "the net is not settled");
     REQUIRE(data->batch > 0 && data->batch <= net->desc.batch, CLPRUNE_INVALID_SIZE,
         "the batch is %zu, expected 1 to %zu", data->batch, net->desc.batch);
+    REQUIRE(!data->add || net->desc.adds, CLPRUNE_INVALID_ARGUMENT,
+        "data.add needs a net that was created with desc.adds");
     REQUIRE(!loss || net->loss != CLPRUNE__NET_NO_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "the net has no loss");
     return CLPRUNE_SUCCESS;
@@ -221,10 +226,28 @@ clprune_status clprune_net_loss(
     return clprune__net_loss_forward(net, data, loss, hit);
 }
 
+/* After a backward pass: gradients of tied parameters go to those that they are tied to; the
+ * gradients of the pass to all, which they are added to if `add`. */
+static clprune_status add_grads(clprune_net *net, bool add)
+{
+    for (size_t i = 0; i < net->params_count; ++i) {
+        const size_t other = net->params[i].tied;
+        if (other == 0 || net->tensors[i].grad.buffer == NULL)
+            continue;
+        const clprune_mat sum = net->tensors[other - 1].grad;
+        TRY(clprune_add(net->context, 1.0f, sum, 1.0f, net->tensors[i].grad, sum, NULL));
+    }
+    if (!net->desc.adds)
+        return CLPRUNE_SUCCESS;
+    return clprune_add(net->context, 1.0f, net->pass, add ? 1.0f : 0.0f,
+        add ? net->grads : CLPRUNE_NO_MAT, net->grads, NULL);
+}
+
 clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *data)
 {
     ENTER(net != NULL ? net->context : NULL);
     TRY(check_data(net, data, true));
     TRY(clprune__net_loss_backward(net, data));
-    return clprune__net_run(net, &net->backward, data, true);
+    TRY(clprune__net_run(net, &net->backward, data, true));
+    return add_grads(net, data->add);
 }

@@ -65,10 +65,10 @@ static clprune_status relu_backward(const clprune__net_call *call)
 
 const clprune__net_way clprune__net_activation_ways[] = {
     {.name = "gelu", .chain = {&clprune__net_gelu_kind},
-        .needs = {{0, 0, CLPRUNE__NET_CODES}}, .needs_count = 1,
+        .needs = {{0, 0, CLPRUNE__NET_CODES, false}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, false}}, .sums = 1, .backward = gelu_backward},
     {.name = "relu", .chain = {&clprune__net_relu_kind},
-        .needs = {{0, -1, CLPRUNE__NET_SIGN}}, .needs_count = 1,
+        .needs = {{0, -1, CLPRUNE__NET_SIGN, false}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, false}}, .sums = 1, .backward = relu_backward},
     {.name = "relu, signs", .chain = {&clprune__net_relu_kind}, .keeps_mask = true, .level = 1,
         .ends = {{CLPRUNE__NET_OVER, false}}, .sums = 1, .backward = relu_backward},

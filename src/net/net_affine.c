@@ -31,9 +31,19 @@ static clprune_status affine_backward(const clprune__net_call *call)
         NULL);
 }
 
+/* The same where alpha and beta are frozen: dx alone, which needs no x. */
+static clprune_status affine_frozen(const clprune__net_call *call)
+{
+    return clprune_affine_weights(call->net->context,
+        clprune__net_param_value(call->net, clprune__net_link(call, 0), ALPHA),
+        clprune__net_dy(call), clprune__net_dx(call, 0), NULL);
+}
+
 const clprune__net_way clprune__net_affine_ways[] = {
+    {.name = "affine, frozen", .chain = {&clprune__net_affine_kind}, .frozen = true,
+        .ends = {{CLPRUNE__NET_OVER, false}}, .backward = affine_frozen},
     {.name = "affine", .chain = {&clprune__net_affine_kind},
-        .needs = {{0, 0, CLPRUNE__NET_DENSE}}, .needs_count = 1,
+        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, true}}, .backward = affine_backward},
     {.name = NULL},
 };

@@ -57,9 +57,10 @@ const clprune__net_kind clprune__net_conv_kind = {.name = "conv2d",
 static clprune_status conv_backward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = clprune__net_link(call, 0);
-    clprune_saved *store;
-    size_t first;
-    TRY(clprune__net_source(call, 0, &store, &first));
+    clprune_saved *store = NULL;
+    size_t first = 0;
+    if (!layer->frozen)
+        TRY(clprune__net_source(call, 0, &store, &first));
     return clprune__conv2d_backward(layer->op.conv, (clprune__range){first, call->count},
         clprune__net_in_shape(call->net, layer, 0)->grid, store, clprune__net_dy(call),
         clprune__net_param_value(call->net, layer, WEIGHT),
@@ -73,7 +74,7 @@ static clprune_status conv_backward(const clprune__net_call *call)
 
 const clprune__net_way clprune__net_conv_ways[] = {
     {.name = "conv2d", .chain = {&clprune__net_conv_kind},
-        .needs = {{0, 0, CLPRUNE__NET_PRODUCT}}, .needs_count = 1,
+        .needs = {{0, 0, CLPRUNE__NET_PRODUCT, true}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_APART, true}}, .backward = conv_backward},
     {.name = NULL},
 };

@@ -1,5 +1,6 @@
 /* Residual paths: x + ls * t (LayerScale), and a + b. */
 #include "clprune/add.h"
+#include "clprune/affine.h"
 #include "clprune/layerscale.h"
 
 #include "net/call.h"
@@ -34,9 +35,23 @@ static clprune_status layerscale_backward(const clprune__net_call *call)
         clprune__net_dy(call), clprune__net_dx(call, 1), &grads, NULL);
 }
 
+/* The same where ls is frozen: dt alone, which needs no t. */
+static clprune_status layerscale_frozen(const clprune__net_call *call)
+{
+    const clprune_mat dt = clprune__net_dx(call, 1);
+    if (dt.rows == 0)
+        return CLPRUNE_SUCCESS;
+    return clprune_affine_weights(call->net->context,
+        clprune__net_param_value(call->net, clprune__net_link(call, 0), 0), clprune__net_dy(call),
+        dt, NULL);
+}
+
 const clprune__net_way clprune__net_layerscale_ways[] = {
+    {.name = "layerscale, frozen", .chain = {&clprune__net_layerscale_kind}, .frozen = true,
+        .ends = {{CLPRUNE__NET_PASS, false}, {CLPRUNE__NET_APART, false}},
+        .backward = layerscale_frozen},
     {.name = "layerscale", .chain = {&clprune__net_layerscale_kind},
-        .needs = {{0, 1, CLPRUNE__NET_DENSE}}, .needs_count = 1,
+        .needs = {{0, 1, CLPRUNE__NET_DENSE, false}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_PASS, false}, {CLPRUNE__NET_APART, false}},
         .sums = 2, .backward = layerscale_backward},
     {.name = NULL},

@@ -59,6 +59,7 @@ typedef struct clprune__net_layer {
     size_t tile;      /* that runs it backward */
     size_t tile_last; /* the last layer of the tile */
     bool gone;        /* merged into another layer */
+    bool frozen;      /* it has parameters, and all are frozen */
     const char *norm; /* batch norm: the name of its states */
     size_t made_again; /* samples at a time that the backward pass makes its output again; 0: never */
     bool bias_sums;   /* the tile behind this layer also computes its bias gradient */
@@ -132,6 +133,7 @@ typedef struct clprune__net_need {
     unsigned layer; /* of the chain */
     int in;         /* its input, or -1: its output */
     clprune__net_how how;
+    bool params; /* only for gradients of parameters */
 } clprune__net_need;
 
 /* How the gradient of an input is written. */
@@ -147,6 +149,7 @@ struct clprune__net_way {
     const char *name;
     const clprune__net_kind *chain[CLPRUNE__NET_CHAIN]; /* each one's output goes to the next alone */
     unsigned level; /* 0: as autograd does; 1: layers fused; 2: by an identity */
+    bool frozen;    /* for layers whose parameters are all frozen */
     clprune__net_need needs[CLPRUNE__NET_NEEDS];
     unsigned needs_count;
     struct {
@@ -223,7 +226,8 @@ typedef struct clprune__net_param {
     size_t inputs;         /* of a weight or bias: for initial values; 0: `value` */
     float value;
     bool decay;
-    bool written; /* in this pass: later gradients are added */
+    bool frozen;
+    size_t tied; /* 1 + the parameter that it is; 0: none */
 } clprune__net_param;
 
 typedef enum clprune__net_loss {
@@ -245,7 +249,10 @@ struct clprune_net {
     clprune__net_value *values; /* value i is the output of layer i; 0 is the input */
     size_t count;               /* of both */
     clprune__net_param *params;
-    clprune_param *tensors;    /* what clprune_net_params returns */
+    clprune_param *tensors;    /* (params_count) values, and gradients of a pass */
+    clprune_param *list;       /* (list_count) what clprune_net_params returns */
+    size_t list_count;
+    clprune_mat grads, pass; /* all gradients of `list` as a row, and those of a pass, if desc.adds */
     clprune_net_state *states; /* likewise */
     size_t states_count;
     size_t params_count;

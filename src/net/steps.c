@@ -269,7 +269,8 @@ static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_
     bool late[CLPRUNE__NET_ENDS] = {false}, pass = false;
     place dy = m->grad[out];
     for (size_t k = 0; k < tile->way->needs_count; ++k)
-        step->in[k] = obtain(m, clprune__net_needed(net, tile, k), tile->way->needs[k].how);
+        if (clprune__net_is_needed(net, tile, k))
+            step->in[k] = obtain(m, clprune__net_needed(net, tile, k), tile->way->needs[k].how);
     m->grad[out] = nowhere;
     for (size_t k = 0; k < tile->ends_count; ++k) {
         const clprune__net_flow flow = tile->way->ends[k].flow;
