@@ -1,11 +1,10 @@
-/* Trains two linear layers on digits, twice from the same weights: dense, and with everything that
- * is kept for the backward pass in codes of 4 bits.
+/* Trains a net of two linear layers on digits, twice from the same weights: dense, and with all
+ * that is kept for the backward pass in codes of 4 bits.
  *
  *     clprune-mlp [DIR]     DIR has MNIST's four files, unpacked; without DIR digits are drawn */
 #include <clprune/clprune.h>
 
 #include <CL/cl.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -13,18 +12,7 @@
 
 enum { HIDDEN = 256, BATCH = 100 };
 
-/* h = x * w1^T + b1, g = gelu(h), y = g * w2^T + b2; a row is a digit. x, h and g are kept. */
-enum { X, H, G, Y, LOSS, HIT, LABELS, W1, B1, W2, B2, DW1, DB1, DW2, DB2, MATRICES };
-enum { KEPT = G + 1, PARAMETERS = DW1 - W1 };
-static const size_t sizes[MATRICES][2] = {{BATCH, PIXELS}, {BATCH, HIDDEN}, {BATCH, HIDDEN},
-    {BATCH, CLASSES}, {BATCH, 1}, {BATCH, 1}, {BATCH, 1}, {HIDDEN, PIXELS}, {1, HIDDEN},
-    {CLASSES, HIDDEN}, {1, CLASSES}, {HIDDEN, PIXELS}, {1, HIDDEN}, {CLASSES, HIDDEN},
-    {1, CLASSES}};
-static clprune_mat m[MATRICES]; /* m[LABELS] has int32 instead of floats */
 static clprune_context *context;
-static clprune_linear *linear1, *linear2;
-static clprune_saved *kept[KEPT];
-static clprune_optimizer *optimizer;
 
 static void check(clprune_status status)
 {
@@ -35,82 +23,68 @@ static void check(clprune_status status)
     exit(1);
 }
 
-/* Layers and stores that keep x and g as `input`, h as `slope`; the same weights each time. */
-static void create_network(clprune_keep input, clprune_keep slope)
+/* A row is a digit. A layer that cannot be added is reported by clprune_net_settle. */
+static clprune_net *create_net(clprune_net_preset preset)
 {
-    static float weights[HIDDEN * PIXELS];
-    unsigned seed = 1;
-    clprune_param parameters[PARAMETERS];
-    for (int i = 0; i < PARAMETERS; ++i) {
-        const clprune_mat w = m[W1 + i];
-        const float limit = w.rows == 1 ? 0.0f : 1.0f / sqrtf((float)w.cols); /* biases are 0 */
-        for (size_t j = 0; j < w.rows * w.cols; ++j)
-            weights[j] = limit * ((float)draw(&seed, 2001) / 1000.0f - 1.0f);
-        check(clprune_mat_write(context, w, weights));
-        parameters[i] = (clprune_param){.name = "w", .value = w, .grad = m[DW1 + i]};
-    }
-    const clprune_optimizer_desc adamw = {
-        .kind = CLPRUNE_OPTIMIZER_ADAMW, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
-    const clprune_linear_desc first = {.in = PIXELS, .out = HIDDEN, .keep = input};
-    const clprune_linear_desc second = {.in = HIDDEN, .out = CLASSES, .keep = input};
-    check(clprune_optimizer_create(context, &adamw, PARAMETERS, parameters, &optimizer));
-    check(clprune_linear_create(context, &first, &linear1));
-    check(clprune_linear_create(context, &second, &linear2));
-    check(clprune_linear_saved_create(linear1, BATCH, 1, "x", &kept[X]));
-    check(clprune_saved_create(context, "h", &slope, BATCH, 1, HIDDEN, &kept[H]));
-    check(clprune_linear_saved_create(linear2, BATCH, 1, "g", &kept[G]));
+    const clprune_net_keep keep = {.preset = preset, .keep = {.bits = 4}};
+    clprune_net *net;
+    check(clprune_net_create(context, &(clprune_net_desc){.batch = BATCH}, &net));
+    clprune_net_value v = clprune_net_rows(net, 1, PIXELS);
+    v = clprune_net_linear(net, "hidden", v, HIDDEN);
+    v = clprune_net_gelu(net, "gelu", v);
+    v = clprune_net_linear(net, "head", v, CLASSES);
+    clprune_net_cross_entropy(net, v);
+    check(clprune_net_settle(net, &keep));
+    check(clprune_net_init(net, 1));
+    return net;
 }
 
-/* Adds the losses and hits of a batch to sums. The stores keep x, h and g; NULL keeps nothing. */
-static void forward(size_t batch, clprune_saved *const stores[KEPT], double sums[2])
+/* Writes a batch of digits where data says; sums get their losses and hits. */
+static void forward(clprune_net *net, const clprune_net_data *data, size_t batch, bool learns,
+    const clprune_mat results[2], double sums[2])
 {
-    static float pixels[BATCH * PIXELS], results[2][BATCH];
+    static float pixels[BATCH * PIXELS], values[BATCH];
     int32_t labels[BATCH];
     digits_at(batch * BATCH, BATCH, pixels, labels);
-    check(clprune_mat_write(context, m[X], pixels));
-    const cl_int code = clEnqueueWriteBuffer(clprune_context_queue(context), m[LABELS].buffer,
-        CL_TRUE, 0, sizeof labels, labels, 0, NULL, NULL);
+    check(clprune_mat_write(context, data->rows, pixels));
+    const cl_int code = clEnqueueWriteBuffer(clprune_context_queue(context), data->labels, CL_TRUE,
+        0, sizeof labels, labels, 0, NULL, NULL);
     check(code == CL_SUCCESS ? CLPRUNE_SUCCESS : CLPRUNE_OPENCL_ERROR);
-    check(clprune_linear_forward(linear1, BATCH, m[X], m[W1], m[B1], m[H], stores[X], NULL));
-    check(clprune_activation_forward(
-        context, CLPRUNE_ACTIVATION_GELU, 0, BATCH, m[H], CLPRUNE_NO_MAT, m[G], stores[H], NULL));
-    check(clprune_linear_forward(linear2, BATCH, m[G], m[W2], m[B2], m[Y], stores[G], NULL));
-    check(clprune_cross_entropy_forward(
-        context, 0, m[Y], m[LABELS].buffer, m[Y], m[LOSS], m[HIT], NULL));
+    clprune_net_set_seed(net, batch); /* of the rounding to codes */
+    check(clprune_net_forward(net, data, learns));
+    check(clprune_net_loss(net, data, results[0], results[1]));
     for (int i = 0; i < 2; ++i) {
-        check(clprune_mat_read(context, m[LOSS + i], results[i]));
+        check(clprune_mat_read(context, results[i], values));
         for (int j = 0; j < BATCH; ++j)
-            sums[i] += (double)results[i][j];
+            sums[i] += (double)values[j];
     }
 }
 
-/* Computes the gradients from y and the stores. h and g, no longer needed, become dh and dg. */
-static void backward(void)
+static clprune_mat create(const char *name, size_t rows, size_t cols)
 {
-    check(clprune_cross_entropy_backward(
-        context, 0, 1.0f / BATCH, m[Y], m[LABELS].buffer, m[Y], NULL));
-    check(clprune_linear_backward(linear2, BATCH, kept[G], m[Y], m[W2],
-        &(clprune_grads){.dx = m[G], .dw = m[DW2], .db = m[DB2]}, NULL));
-    check(clprune_activation_backward(context, CLPRUNE_ACTIVATION_GELU, 0, BATCH, kept[H], m[G],
-        &(clprune_grads){.dx = m[H], .db = m[DB1]}, NULL));
-    check(clprune_linear_backward(
-        linear1, BATCH, kept[X], m[H], m[W1], &(clprune_grads){.dw = m[DW1]}, NULL));
+    clprune_mat mat;
+    check(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, name, rows, cols, &mat));
+    return mat;
 }
 
-/* Trains on the first digits and tests on the last; returns the bytes that the stores take. */
-static double run(const char *name, clprune_keep input, clprune_keep slope)
+/* Trains on the first digits and tests on the last; returns the bytes that are kept of a batch. */
+static double run(const char *name, clprune_net_preset preset, const clprune_net_data *data,
+    const clprune_mat results[2])
 {
-    static clprune_saved *const none[KEPT];
+    const clprune_optimizer_desc adamw = {
+        .kind = CLPRUNE_OPTIMIZER_ADAMW, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
     double sums[2] = {0, 0};
-    create_network(input, slope);
+    clprune_net *net = create_net(preset);
+    clprune_optimizer *optimizer;
+    size_t count;
+    clprune_param *params = clprune_net_params(net, &count);
+    check(clprune_optimizer_create(context, &adamw, count, params, &optimizer));
     const double bytes = (double)clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
     for (size_t batch = 0; batch < (TRAIN + TEST) / BATCH; ++batch) {
-        const int learns = batch < TRAIN / BATCH;
-        for (size_t i = 0; i < KEPT; ++i)
-            clprune_saved_set_seed(kept[i], KEPT * batch + i); /* of the rounding to codes */
-        forward(batch, learns ? kept : none, sums);
+        const bool learns = batch < TRAIN / BATCH;
+        forward(net, data, batch, learns, results, sums);
         if (learns) {
-            backward();
+            check(clprune_net_backward(net, data));
             check(clprune_optimizer_step(optimizer, 1e-3f, NULL));
         }
         if ((batch + 1) % (TEST / BATCH) == 0) {
@@ -119,11 +93,8 @@ static double run(const char *name, clprune_keep input, clprune_keep slope)
             sums[0] = sums[1] = 0;
         }
     }
-    for (int i = 0; i < KEPT; ++i)
-        clprune_saved_destroy(kept[i]);
-    clprune_linear_destroy(linear1);
-    clprune_linear_destroy(linear2);
     clprune_optimizer_destroy(optimizer);
+    clprune_net_destroy(net);
     return bytes;
 }
 
@@ -135,15 +106,14 @@ int main(int count, char **arguments)
     if (count == 1)
         draw_digits(1);
     check(clprune_context_create(NULL, NULL, &context));
-    for (int i = 0; i < MATRICES; ++i)
-        check(clprune_mat_create(
-            context, CLPRUNE_MEMORY_WORKSPACE, "m", sizes[i][0], sizes[i][1], &m[i]));
-    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
-    const clprune_keep codes = {.form = CLPRUNE_FORM_QUANTISED, .bits = 4};
-    const clprune_keep slope = {.form = CLPRUNE_FORM_GELU_CODE, .bits = 4};
-    const double all = run("dense", dense, dense), compact = run("compact", codes, slope);
-    printf("kept of a batch: dense %.0f bytes, compact %.0f (%.1f %%)\n", all, compact,
-        100 * compact / all);
+    const clprune_mat labels = create("labels", BATCH, 1); /* int32 instead of floats */
+    const clprune_mat results[2] = {create("loss", BATCH, 1), create("hit", BATCH, 1)};
+    const clprune_net_data data = {
+        .batch = BATCH, .rows = create("digits", BATCH, PIXELS), .labels = labels.buffer};
+    const double dense = run("dense", CLPRUNE_NET_DENSE, &data, results);
+    const double compact = run("compact", CLPRUNE_NET_COMPACT, &data, results);
+    printf("kept of a batch: dense %.0f bytes, compact %.0f (%.1f %%)\n", dense, compact,
+        100 * compact / dense);
     clprune_context_destroy(context); /* and the matrices */
     return 0;
 }

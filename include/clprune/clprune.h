@@ -1,6 +1,7 @@
 /* clprune: training with compact saved activations on any OpenCL device (arXiv 2311.16883).
  *
- * A first program needs context.h, matrix.h, keep.h, saved.h and linear.h or conv2d.h. The tour, in
+ * A first program needs context.h, matrix.h and net.h, or for layers of its own keep.h, saved.h and
+ * linear.h or conv2d.h. The tour, in
  * reading order:
  *   status.h version.h      the result of every call; the version of the loaded library
  *   context.h memory.h      the device, its kernels, the memory ledger
@@ -21,6 +22,7 @@
  *   dropout.h               dropout that keeps no mask
  *   mean_squared_error.h    the loss of regressions
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
+ *   net.h                   a whole model from layers; the library decides what is kept
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
  *
  * Rules for all functions.
@@ -80,6 +82,7 @@
 #include "clprune/max_pool.h"
 #include "clprune/mean_squared_error.h"
 #include "clprune/memory.h"
+#include "clprune/net.h"
 #include "clprune/optimizer.h"
 #include "clprune/patch_embed.h"
 #include "clprune/plan.h"

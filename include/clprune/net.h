@@ -5,8 +5,8 @@
  *     clprune_net *net;
  *     clprune_net_create(context, &(clprune_net_desc){.batch = 32}, &net);
  *     clprune_net_value v = clprune_net_images(net, 3, 32, 32);
- *     v = clprune_net_conv2d(net, "conv1", v, &(clprune_net_conv){.out = 64, .kernel = {3, 3}, .padding = {1, 1}});
- *     v = clprune_net_relu(net, "relu1", clprune_net_batch_norm(net, "bn1", v));
+ *     v = clprune_net_conv2d(net, "conv1", v, &(clprune_net_conv){.out = 64, .kernel = {3, 3},
+ * .padding = {1, 1}}); v = clprune_net_relu(net, "relu1", clprune_net_batch_norm(net, "bn1", v));
  *     v = clprune_net_linear(net, "head", clprune_net_mean(net, "pool", v), 10);
  *     clprune_net_cross_entropy(net, v);
  *     clprune_net_settle(net, &(clprune_net_keep){.preset = CLPRUNE_NET_COMPACT});
@@ -53,8 +53,8 @@ typedef struct clprune_net_value {
 /* Zero-initialise, then set the fields that you need. */
 typedef struct clprune_net_desc {
     size_t batch; /* samples of a pass, at most */
-    bool adds;    /* backward passes can add to the gradients of earlier ones (clprune_net_data.add);
-                     this takes a second buffer of gradients */
+    bool adds; /* backward passes can add to the gradients of earlier ones (clprune_net_data.add);
+                  this takes a second buffer of gradients */
     uint64_t reserved[4]; /* zeros */
 } clprune_net_desc;
 
@@ -140,8 +140,8 @@ CLPRUNE_API void clprune_net_mean_squared_error(clprune_net *net, clprune_net_va
  * not frozen. */
 CLPRUNE_API void clprune_net_freeze(clprune_net *net, const char *pattern);
 
-/* Makes parameter `name` the same as `other`, of the same shape: it has other's values, is not among
- * clprune_net_params, and its gradient is added to other's. */
+/* Makes parameter `name` the same as `other`, of the same shape: it has other's values, is not
+ * among clprune_net_params, and its gradient is added to other's. */
 CLPRUNE_API void clprune_net_tie(clprune_net *net, const char *name, const char *other);
 
 /* ---- what is kept ------------------------------------------------------------------------------
@@ -149,14 +149,14 @@ CLPRUNE_API void clprune_net_tie(clprune_net *net, const char *name, const char 
 
 /* What the planner may do. */
 typedef enum clprune_net_preset {
-    CLPRUNE_NET_DENSE = 0, /* keep what autograd keeps */
-    CLPRUNE_NET_INPUTS = 1, /* the same, but inputs of linear layers and convolutions in the form
-                               `keep` */
-    CLPRUNE_NET_EXACT = 2, /* keep dense tensors from which the same gradients follow, without
-                              running a product again */
+    CLPRUNE_NET_DENSE = 0,   /* keep what autograd keeps */
+    CLPRUNE_NET_INPUTS = 1,  /* the same, but inputs of linear layers and convolutions in the form
+                                `keep` */
+    CLPRUNE_NET_EXACT = 2,   /* keep dense tensors from which the same gradients follow, without
+                                running a product again */
     CLPRUNE_NET_COMPACT = 3, /* the same tensors as codes of `keep.bits` bits; sums of a residual
                                 path in 8 */
-    CLPRUNE_NET_LEAST = 4 /* inputs of blocks as codes; all else is made again from them */
+    CLPRUNE_NET_LEAST = 4    /* inputs of blocks as codes; all else is made again from them */
 } clprune_net_preset;
 
 /* What the caller decides for some tensors: those whose names match. The last rule that matches
@@ -176,25 +176,25 @@ typedef struct clprune_net_keep {
     uint64_t reserved[4]; /* zeros */
 } clprune_net_keep;
 
-/* Ends the list of layers, chooses what is kept, and takes all memory. keep: NULL means DENSE. A plan
- * (clprune/plan.h) of a step lets activations and workspace share places. Errors: the first one of
- * the layers; INVALID_ARGUMENT (a rule that no tensor matches, or whose form does not restore the
- * tensor), OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. A net that could not be settled can only be
- * destroyed. */
+/* Ends the list of layers, chooses what is kept, and takes all memory. keep: NULL means DENSE. A
+ * plan (clprune/plan.h) of a step lets activations and workspace share places. Errors: the first
+ * one of the layers; INVALID_ARGUMENT (a rule that no tensor matches, or whose form does not
+ * restore the tensor), OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. A net that could not be settled
+ * can only be destroyed. */
 CLPRUNE_API clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep);
 
 /* A tensor of a settled net: the output of a layer. Layers that were merged into others have none:
  * a ReLU has the output of the batch norm and the addition before it. */
 typedef struct clprune_net_tensor {
-    const char *name;    /* the layer's; owned by the net */
-    const char *layer;   /* what kind of layer makes it */
-    const char *way;     /* how this layer, with others of a chain, runs backward; "" for inputs */
-    size_t rows, cols;   /* of a sample */
-    bool needed;         /* the backward pass reads it */
-    bool kept;           /* else it is made again if it is needed */
-    clprune_keep keep;   /* its form, if it is kept */
-    uint64_t bytes;      /* that it takes then */
-    double work;         /* multiplications per sample to make it; 0: no product */
+    const char *name;     /* the layer's; owned by the net */
+    const char *layer;    /* what kind of layer makes it */
+    const char *way;      /* how this layer, with others of a chain, runs backward; "" for inputs */
+    size_t rows, cols;    /* of a sample */
+    bool needed;          /* the backward pass reads it */
+    bool kept;            /* else it is made again if it is needed */
+    clprune_keep keep;    /* its form, if it is kept */
+    uint64_t bytes;       /* that it takes then */
+    double work;          /* multiplications per sample to make it; 0: no product */
     uint64_t reserved[2]; /* zeros */
 } clprune_net_tensor;
 
@@ -225,8 +225,9 @@ typedef struct clprune_net_state {
 } clprune_net_state;
 CLPRUNE_API const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *count);
 
-/* Writes initial parameters and states: weights and biases uniform in +-1 / sqrt(inputs), scales 1, shifts 0,
- * ls 0.1, running means 0 and variances 1. The same for the same seed on any device. Blocks. */
+/* Writes initial parameters and states: weights and biases uniform in +-1 / sqrt(inputs), scales 1,
+ * shifts 0, ls 0.1, running means 0 and variances 1. The same for the same seed on any device.
+ * Blocks. */
 CLPRUNE_API clprune_status clprune_net_init(clprune_net *net, uint64_t seed);
 
 /* ---- passes ------------------------------------------------------------------------------------
@@ -241,7 +242,7 @@ typedef struct clprune_net_data {
     cl_mem labels;              /* `batch` int32, for the cross-entropy */
     float smoothing;            /* of labels, in [0, 1) */
     clprune_mat targets;        /* for the mean squared error: shaped as the output */
-    bool add;    /* gradients are added to those of the pass before, if desc.adds */
+    bool add;                   /* gradients are added to those of the pass before, if desc.adds */
     float scale; /* gradients are those of scale * the sum of the losses; 0: 1 / batch */
 } clprune_net_data;
 
@@ -260,8 +261,8 @@ CLPRUNE_API clprune_mat clprune_net_output(const clprune_net *net, size_t batch)
 CLPRUNE_API clprune_status clprune_net_loss(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
 
-/* Writes the gradient of the loss to each parameter's grad, after clprune_net_loss: of its mean over
- * the batch, unless data->scale is set. */
+/* Writes the gradient of the loss to each parameter's grad, after clprune_net_loss: of its mean
+ * over the batch, unless data->scale is set. */
 CLPRUNE_API clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *data);
 
 #ifdef __cplusplus

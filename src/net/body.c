@@ -55,8 +55,8 @@ static clprune_status create_mats(
     for (size_t i = 0; i < made; ++i)
         *(grads ? &net->tensors[which[i]].grad : &net->tensors[which[i]].value) = mats[i];
     if (made > 0)
-        *all = clprune_mat_of(mats[0].buffer, 1,
-            mats[made - 1].offset + mats[made - 1].rows * mats[made - 1].cols);
+        *all = clprune_mat_of(
+            mats[0].buffer, 1, mats[made - 1].offset + mats[made - 1].rows * mats[made - 1].cols);
 done:
     free(mats);
     free(names);
@@ -86,8 +86,8 @@ static clprune_status create_params(clprune_net *net)
     }
     if (!net->desc.adds)
         return CLPRUNE_SUCCESS;
-    TRY(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "gradients of a pass", 1,
-        net->grads.cols, &net->pass));
+    TRY(clprune_mat_create(
+        context, CLPRUNE_MEMORY_GRADIENTS, "gradients of a pass", 1, net->grads.cols, &net->pass));
     for (size_t i = 0; i < count; ++i)
         if (net->tensors[i].grad.buffer != NULL)
             net->tensors[i].grad.buffer = net->pass.buffer;
@@ -151,9 +151,8 @@ static clprune_status create_layer(clprune_net *net, size_t i)
         TRY(tile->way->create(net, tile->layers));
     if (tile != NULL && tile->way->keeps_mask && tile->layers[0] == i) {
         (void)snprintf(name, sizeof name, "%s.signs", layer->name);
-        TRY(clprune_saved_create(net->context, name,
-            &(clprune_keep){.form = CLPRUNE_FORM_MASK}, batch, shape->rows, shape->cols,
-            &layer->mask));
+        TRY(clprune_saved_create(net->context, name, &(clprune_keep){.form = CLPRUNE_FORM_MASK},
+            batch, shape->rows, shape->cols, &layer->mask));
     }
     if (value->kept)
         TRY(clprune_saved_create(net->context, layer->name, &value->keep, batch, shape->rows,

@@ -16,8 +16,7 @@ static clprune_mat mat_at(
     return (clprune_mat){net->slots[place.id].buffer, first, call->count * rows, cols, cols};
 }
 
-clprune_mat clprune__net_at(
-    const clprune__net_call *call, clprune__net_place place, size_t value)
+clprune_mat clprune__net_at(const clprune__net_call *call, clprune__net_place place, size_t value)
 {
     const clprune__net_shape *shape = &call->net->values[value].shape;
     return mat_at(call, place, shape->rows, shape->cols);
@@ -57,12 +56,12 @@ clprune_status clprune__net_view(const clprune__net_call *call, clprune__net_pla
 clprune_status clprune__net_source(
     const clprune__net_call *call, size_t need, clprune_saved **store, size_t *first)
 {
-    return clprune__net_view(call, call->step->in[need],
-        clprune__net_needed(call->net, call->tile, need), store, first);
+    return clprune__net_view(
+        call, call->step->in[need], clprune__net_needed(call->net, call->tile, need), store, first);
 }
 
-clprune_status clprune__net_product(const clprune__net_call *call, size_t need, bool nt, float beta,
-    clprune_mat dy, clprune_mat dw)
+clprune_status clprune__net_product(
+    const clprune__net_call *call, size_t need, bool nt, float beta, clprune_mat dy, clprune_mat dw)
 {
     clprune_saved *store;
     size_t first;

@@ -53,7 +53,8 @@ clprune_mat clprune__net_positions(const clprune__net_call *call, const clprune_
 /* Parameter k of a layer, its gradient, and the factor of its old gradient. */
 clprune_mat clprune__net_param_value(
     const clprune_net *net, const clprune__net_layer *layer, size_t k);
-clprune_mat clprune__net_grad(const clprune__net_call *call, const clprune__net_layer *layer, size_t k);
+clprune_mat clprune__net_grad(
+    const clprune__net_call *call, const clprune__net_layer *layer, size_t k);
 static inline float clprune__net_beta(const clprune__net_call *call)
 {
     return call->first > 0 ? 1.0f : 0.0f;

@@ -126,7 +126,8 @@ static clprune_status apply_rules(clprune_net *net, const clprune_net_keep *how)
 /* ---- without products --------------------------------------------------------------------------
  */
 
-/* Making an element again costs as much as keeping this many bytes. So a chain of layers is not made again from the far end for each of its values.
+/* Making an element again costs as much as keeping this many bytes. So a chain of layers is not
+ * made again from the far end for each of its values.
  */
 static const double byte_per_element = 0.05;
 
@@ -157,8 +158,9 @@ static void count_making(cost *c, size_t v, bool product)
     const size_t *in = fused ? net->tiles[tile].ends : layer->in;
     const size_t ins = fused ? net->tiles[tile].ends_count : layer->ins;
     if (layer->kind->forward == NULL ||
-        (!value->ruled && (layer->kind->work != NULL ||
-                              (fused && net->layers[net->tiles[tile].layers[0]].kind->work != NULL))))
+        (!value->ruled &&
+            (layer->kind->work != NULL ||
+                (fused && net->layers[net->tiles[tile].layers[0]].kind->work != NULL))))
         c->possible = false;
     for (size_t k = 0; k < ins && c->possible; ++k)
         count_making(c, in[k], false);
@@ -205,7 +207,8 @@ static bool replace_users(clprune_net *net, size_t v, size_t *made, double *leas
     size_t users[8], count = 0;
     for (size_t i = v + 1; i < net->count && count < 8; ++i)
         for (size_t k = 0; k < net->layers[i].ins; ++k)
-            if (net->layers[i].in[k] == v && net->values[i].kept && !net->values[i].ruled && count < 8)
+            if (net->layers[i].in[k] == v && net->values[i].kept && !net->values[i].ruled &&
+                count < 8)
                 users[count++] = i;
     if (count == 0)
         return false;
@@ -259,8 +262,8 @@ static double span_bytes(const clprune_net *net, size_t first, size_t last)
     for (size_t i = first; i <= last; ++i) {
         const double each = (double)elements_of(&net->values[i]);
         const clprune__net_layer *layer = &net->layers[i];
-        const bool inside = layer->tile != SIZE_MAX && net->tiles[layer->tile].way->fused &&
-                            layer->tile_last != i;
+        const bool inside =
+            layer->tile != SIZE_MAX && net->tiles[layer->tile].way->fused && layer->tile_last != i;
         if (layer->gone || layer->kind->forward == NULL)
             continue;
         whole = whole || layer->kind->whole;

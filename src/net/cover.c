@@ -26,7 +26,8 @@ static clprune__net_layer *lone_maker(
     const clprune_net *net, size_t value, const clprune__net_kind *kind)
 {
     clprune__net_layer *maker = &net->layers[value];
-    return maker->kind == kind && net->values[value].users == 1 && value != net->output ? maker : NULL;
+    return maker->kind == kind && net->values[value].users == 1 && value != net->output ? maker
+                                                                                        : NULL;
 }
 
 /* relu(bn(x)), or relu(bn(x) + r) with r on either side, becomes one batch norm in relu's place. */
@@ -164,17 +165,17 @@ static bool allows(const clprune__net_policy *policy, const clprune_net *net,
 static const clprune__net_way *find_way(const clprune_net *net, const clprune__net_policy *policy,
     size_t last, size_t *layers, size_t *count)
 {
-    const clprune__net_way *const lists[] = {clprune__net_identities, clprune__net_stem_ways, clprune__net_input_ways,
-        clprune__net_linear_ways, clprune__net_affine_ways, clprune__net_layerscale_ways,
-        clprune__net_activation_ways, clprune__net_pool_ways, clprune__net_batch_norm_ways,
-        clprune__net_conv_ways, clprune__net_add_ways, clprune__net_element_ways};
+    const clprune__net_way *const lists[] = {clprune__net_identities, clprune__net_stem_ways,
+        clprune__net_input_ways, clprune__net_linear_ways, clprune__net_affine_ways,
+        clprune__net_layerscale_ways, clprune__net_activation_ways, clprune__net_pool_ways,
+        clprune__net_batch_norm_ways, clprune__net_conv_ways, clprune__net_add_ways,
+        clprune__net_element_ways};
     const clprune__net_way *best = NULL;
     size_t found[CLPRUNE__NET_CHAIN], length;
     *count = 0;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; ++i)
         for (const clprune__net_way *way = lists[i]; way->name != NULL; ++way)
-            if (way_ends_at(net, way, last, found, &length) &&
-                allows(policy, net, way, found[0]) &&
+            if (way_ends_at(net, way, last, found, &length) && allows(policy, net, way, found[0]) &&
                 !(way->level == 2 && has_frozen(net, found, length)) &&
                 (length > *count || (length == *count && way->level > best->level))) {
                 best = way;

@@ -56,7 +56,8 @@ static char *join(const char *part, const char *name)
     const size_t size = (part != NULL ? strlen(part) + 1 : 0) + strlen(name) + 1;
     char *joined = malloc(size);
     if (joined != NULL)
-        (void)snprintf(joined, size, "%s%s%s", part != NULL ? part : "", part != NULL ? "." : "", name);
+        (void)snprintf(
+            joined, size, "%s%s%s", part != NULL ? part : "", part != NULL ? "." : "", name);
     return joined;
 }
 
@@ -79,7 +80,8 @@ clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *
         return NULL;
     }
     if (name == NULL || name[0] == '\0') {
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "a layer of kind %s has no name", kind->name);
+        clprune__net_wrong(
+            net, CLPRUNE_INVALID_ARGUMENT, "a layer of kind %s has no name", kind->name);
         return NULL;
     }
     char *full = join(net->part, name);
@@ -110,8 +112,10 @@ void clprune__net_add_param(clprune_net *net, const char *suffix, clprune__net_p
     clprune__net_layer *layer = &net->layers[net->count - 1];
     const size_t size = strlen(layer->name) + strlen(suffix) + 1;
     param.name = malloc(size);
-    if (param.name == NULL || !grow((void **)&net->params, net->params_count, sizeof *net->params)) {
-        clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a parameter of %s", layer->name);
+    if (param.name == NULL ||
+        !grow((void **)&net->params, net->params_count, sizeof *net->params)) {
+        clprune__net_wrong(
+            net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a parameter of %s", layer->name);
         free(param.name);
         return;
     }

@@ -13,9 +13,9 @@ extern const clprune__net_kind clprune__net_input_kind, clprune__net_pixels_kind
 
 /* The ways of a file; a way of length 0 ends them. */
 extern const clprune__net_way clprune__net_identities[], clprune__net_input_ways[],
-    clprune__net_linear_ways[], clprune__net_stem_ways[],
-    clprune__net_affine_ways[], clprune__net_layerscale_ways[], clprune__net_activation_ways[],
-    clprune__net_batch_norm_ways[], clprune__net_conv_ways[], clprune__net_pool_ways[],
-    clprune__net_add_ways[], clprune__net_element_ways[];
+    clprune__net_linear_ways[], clprune__net_stem_ways[], clprune__net_affine_ways[],
+    clprune__net_layerscale_ways[], clprune__net_activation_ways[], clprune__net_batch_norm_ways[],
+    clprune__net_conv_ways[], clprune__net_pool_ways[], clprune__net_add_ways[],
+    clprune__net_element_ways[];
 
 #endif

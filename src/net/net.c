@@ -117,8 +117,8 @@ const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *coun
     return net != NULL ? net->states : NULL;
 }
 
-void clprune_net_visit(const clprune_net *net,
-    void (*visit)(void *user, const clprune_net_tensor *tensor), void *user)
+void clprune_net_visit(
+    const clprune_net *net, void (*visit)(void *user, const clprune_net_tensor *tensor), void *user)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net == NULL || !net->settled || visit == NULL)

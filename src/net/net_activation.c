@@ -42,8 +42,7 @@ static clprune_status relu_forward(const clprune__net_call *call)
             call->count, mask, clprune__net_x(call, 0),
             &(clprune_grads){.dx = clprune__net_y(call)}, NULL);
     return clprune_activation_forward(call->net->context, CLPRUNE_ACTIVATION_RELU, call->first,
-        call->count, clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), mask,
-        NULL);
+        call->count, clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), mask, NULL);
 }
 
 const clprune__net_kind clprune__net_relu_kind = {
@@ -64,14 +63,27 @@ static clprune_status relu_backward(const clprune__net_call *call)
 }
 
 const clprune__net_way clprune__net_activation_ways[] = {
-    {.name = "gelu", .chain = {&clprune__net_gelu_kind},
-        .needs = {{0, 0, CLPRUNE__NET_CODES, false}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_OVER, false}}, .sums = 1, .backward = gelu_backward},
-    {.name = "relu", .chain = {&clprune__net_relu_kind},
-        .needs = {{0, -1, CLPRUNE__NET_SIGN, false}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_OVER, false}}, .sums = 1, .backward = relu_backward},
-    {.name = "relu, signs", .chain = {&clprune__net_relu_kind}, .keeps_mask = true, .level = 1,
-        .ends = {{CLPRUNE__NET_OVER, false}}, .sums = 1, .backward = relu_backward},
+    {.name = "gelu",
+        .chain = {&clprune__net_gelu_kind},
+        .needs = {{0, 0, CLPRUNE__NET_CODES, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}},
+        .sums = 1,
+        .backward = gelu_backward},
+    {.name = "relu",
+        .chain = {&clprune__net_relu_kind},
+        .needs = {{0, -1, CLPRUNE__NET_SIGN, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}},
+        .sums = 1,
+        .backward = relu_backward},
+    {.name = "relu, signs",
+        .chain = {&clprune__net_relu_kind},
+        .keeps_mask = true,
+        .level = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}},
+        .sums = 1,
+        .backward = relu_backward},
     {.name = NULL},
 };
 

@@ -40,11 +40,17 @@ static clprune_status affine_frozen(const clprune__net_call *call)
 }
 
 const clprune__net_way clprune__net_affine_ways[] = {
-    {.name = "affine, frozen", .chain = {&clprune__net_affine_kind}, .frozen = true,
-        .ends = {{CLPRUNE__NET_OVER, false}}, .backward = affine_frozen},
-    {.name = "affine", .chain = {&clprune__net_affine_kind},
-        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_OVER, true}}, .backward = affine_backward},
+    {.name = "affine, frozen",
+        .chain = {&clprune__net_affine_kind},
+        .frozen = true,
+        .ends = {{CLPRUNE__NET_OVER, false}},
+        .backward = affine_frozen},
+    {.name = "affine",
+        .chain = {&clprune__net_affine_kind},
+        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, true}},
+        .backward = affine_backward},
     {.name = NULL},
 };
 

@@ -15,8 +15,8 @@ clprune_batch_norm clprune__net_norm(const clprune_net *net, const clprune__net_
         clprune__net_param_value(net, layer, BETA), layer->state[MEAN], layer->state[INV]};
 }
 
-clprune_status clprune__net_measure(const clprune__net_call *call,
-    const clprune__net_layer *layer, clprune_mat x, clprune_batch_norm *bn)
+clprune_status clprune__net_measure(const clprune__net_call *call, const clprune__net_layer *layer,
+    clprune_mat x, clprune_batch_norm *bn)
 {
     clprune_context *context = call->net->context;
     *bn = clprune__net_norm(call->net, layer);
@@ -103,8 +103,8 @@ static clprune_status pooled_backward(const clprune__net_call *call)
     const clprune_mat dy = clprune__net_dy(call), dx = clprune__net_dx(call, 0);
     const clprune_batch_norm_in in = {.bn = &bn, .x = x, .dy = dx};
     TRY(clprune_max_pool_backward(context, &pool->set.pool, call->count,
-        clprune__net_in_shape(call->net, norm, 0)->grid, dy,
-        clprune__net_positions(call, pool), dx, NULL));
+        clprune__net_in_shape(call->net, norm, 0)->grid, dy, clprune__net_positions(call, pool), dx,
+        NULL));
     TRY(clprune_batch_norm_backward_sums(context, 0.0f, 0.0f, &in, CLPRUNE_NO_MAT, sums,
         clprune__net_grad(call, norm, GAMMA), clprune__net_grad(call, norm, BETA), NULL));
     return clprune_batch_norm_backward_input(context, x.rows, &in, sums, dx, NULL);
@@ -112,7 +112,8 @@ static clprune_status pooled_backward(const clprune__net_call *call)
 
 static clprune__net_size sums_temp(const clprune_net *net, const size_t *layers, size_t index)
 {
-    return index == 0 ? (clprune__net_size){2, net->values[layers[0]].shape.cols, true, CLPRUNE__NET_OF_CALL}
+    return index == 0 ? (clprune__net_size){2, net->values[layers[0]].shape.cols, true,
+                            CLPRUNE__NET_OF_CALL}
                       : (clprune__net_size){.rows = 0};
 }
 
@@ -140,8 +141,8 @@ const clprune__net_way clprune__net_batch_norm_ways[] = {
     {NORM, .name = "batch norm", .fits = plain, .needs = {{0, 0, CLPRUNE__NET_DENSE, false}},
         .needs_count = 1, .ends = {{CLPRUNE__NET_OVER, false}}},
     {NORM, .name = "batch norm, relu, as autograd", .fits = relu_alone,
-        .needs = {{0, 0, CLPRUNE__NET_SIGN, false}, {0, -1, CLPRUNE__NET_SIGN, false}}, .needs_count = 2,
-        .ends = {{CLPRUNE__NET_OVER, false}}},
+        .needs = {{0, 0, CLPRUNE__NET_SIGN, false}, {0, -1, CLPRUNE__NET_SIGN, false}},
+        .needs_count = 2, .ends = {{CLPRUNE__NET_OVER, false}}},
     {NORM, .name = "batch norm, relu", .fits = relu_alone, .level = 1,
         .needs = {{0, 0, CLPRUNE__NET_SIGN, false}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, false}}},
@@ -149,18 +150,25 @@ const clprune__net_way clprune__net_batch_norm_ways[] = {
         .needs = {{0, 0, CLPRUNE__NET_DENSE, false}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, false}}},
     {NORM, .name = "batch norm, add, relu, as autograd", .fits = relu_of_sum,
-        .needs = {{0, 0, CLPRUNE__NET_SIGN, false}, {0, 1, CLPRUNE__NET_SIGN, false}, {0, -1, CLPRUNE__NET_SIGN, false}},
+        .needs = {{0, 0, CLPRUNE__NET_SIGN, false}, {0, 1, CLPRUNE__NET_SIGN, false},
+            {0, -1, CLPRUNE__NET_SIGN, false}},
         .needs_count = 3, .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_INTO, false}}},
     {NORM, .name = "batch norm, add, relu", .fits = relu_of_sum, .level = 1,
-        .needs = {{0, 0, CLPRUNE__NET_SIGN, false}, {0, 1, CLPRUNE__NET_SIGN, false}}, .needs_count = 2,
-        .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_INTO, false}}},
+        .needs = {{0, 0, CLPRUNE__NET_SIGN, false}, {0, 1, CLPRUNE__NET_SIGN, false}},
+        .needs_count = 2, .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_INTO, false}}},
     {NORM, .name = "batch norm, add, relu, signs", .fits = relu_of_sum, .keeps_mask = true,
         .level = 1, .needs = {{0, 0, CLPRUNE__NET_DENSE, false}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_INTO, false}}},
     {.name = "batch norm, relu, max pool",
-        .chain = {&clprune__net_batch_norm_kind, &clprune__net_max_pool_kind}, .level = 1,
-        .fits = pool_fits, .fused = true, .needs = {{0, 0, CLPRUNE__NET_DENSE, false}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_APART, false}}, .temp = sums_temp, .forward = pooled_forward,
+        .chain = {&clprune__net_batch_norm_kind, &clprune__net_max_pool_kind},
+        .level = 1,
+        .fits = pool_fits,
+        .fused = true,
+        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_APART, false}},
+        .temp = sums_temp,
+        .forward = pooled_forward,
         .backward = pooled_backward},
     {.name = NULL},
 };
@@ -177,7 +185,8 @@ clprune_net_value clprune_net_batch_norm(clprune_net *net, const char *name, clp
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->norm = layer->name;
-    clprune__net_add_param(net, ".weight", (clprune__net_param){.rank = 1, .shape = {c}, .value = 1});
+    clprune__net_add_param(
+        net, ".weight", (clprune__net_param){.rank = 1, .shape = {c}, .value = 1});
     clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {c}});
     return clprune__net_last(net);
 }

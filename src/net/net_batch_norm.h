@@ -8,7 +8,7 @@
 clprune_batch_norm clprune__net_norm(const clprune_net *net, const clprune__net_layer *layer);
 
 /* The statistics that x is normalised with: its own in training, else the running ones. */
-clprune_status clprune__net_measure(const clprune__net_call *call,
-    const clprune__net_layer *layer, clprune_mat x, clprune_batch_norm *bn);
+clprune_status clprune__net_measure(const clprune__net_call *call, const clprune__net_layer *layer,
+    clprune_mat x, clprune_batch_norm *bn);
 
 #endif

@@ -73,9 +73,12 @@ static clprune_status conv_backward(const clprune__net_call *call)
 }
 
 const clprune__net_way clprune__net_conv_ways[] = {
-    {.name = "conv2d", .chain = {&clprune__net_conv_kind},
-        .needs = {{0, 0, CLPRUNE__NET_PRODUCT, true}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_APART, true}}, .backward = conv_backward},
+    {.name = "conv2d",
+        .chain = {&clprune__net_conv_kind},
+        .needs = {{0, 0, CLPRUNE__NET_PRODUCT, true}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_APART, true}},
+        .backward = conv_backward},
     {.name = NULL},
 };
 
@@ -89,8 +92,7 @@ static clprune_net_value pixels(clprune_net *net, clprune_net_value x)
             return (clprune_net_value){net->serial, (uint32_t)i + 1};
     char *part = net->part;
     net->part = NULL;
-    (void)clprune__net_add(
-        net, &clprune__net_pixels_kind, "image", &x, 1, net->values[0].shape);
+    (void)clprune__net_add(net, &clprune__net_pixels_kind, "image", &x, 1, net->values[0].shape);
     net->part = part;
     return clprune__net_last(net);
 }
@@ -116,7 +118,8 @@ clprune_net_value clprune_net_conv2d(
     const clprune_conv2d_desc desc = desc_of(conv, in.cols);
     const clprune_extent grid = clprune_conv2d_output(&desc, in.grid);
     if (grid.height == 0)
-        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE, "layer %s: %s", name, clprune_last_error(NULL));
+        clprune__net_wrong(
+            net, CLPRUNE_INVALID_SIZE, "layer %s: %s", name, clprune_last_error(NULL));
     clprune__net_layer *layer = clprune__net_add(net, &clprune__net_conv_kind, name, &x, 1,
         (clprune__net_shape){grid.height * grid.width, conv->out, grid});
     if (layer == NULL)

@@ -43,8 +43,7 @@ static const clprune__net_kind dropout_kind = {
 /* y = x * m / (1 - rate) */
 static clprune_status dropout_backward(const clprune__net_call *call)
 {
-    return drop(
-        call, clprune__net_link(call, 0), clprune__net_dy(call), clprune__net_dx(call, 0));
+    return drop(call, clprune__net_link(call, 0), clprune__net_dy(call), clprune__net_dx(call, 0));
 }
 
 clprune_net_value clprune_net_dropout(
@@ -120,11 +119,17 @@ clprune_net_value clprune_net_flatten(clprune_net *net, const char *name, clprun
 }
 
 const clprune__net_way clprune__net_element_ways[] = {
-    {.name = "dropout", .chain = {&dropout_kind}, .ends = {{CLPRUNE__NET_OVER, false}},
+    {.name = "dropout",
+        .chain = {&dropout_kind},
+        .ends = {{CLPRUNE__NET_OVER, false}},
         .backward = dropout_backward},
-    {.name = "scale", .chain = {&scale_kind}, .ends = {{CLPRUNE__NET_OVER, false}},
+    {.name = "scale",
+        .chain = {&scale_kind},
+        .ends = {{CLPRUNE__NET_OVER, false}},
         .backward = scale_backward},
-    {.name = "flatten", .chain = {&flatten_kind}, .ends = {{CLPRUNE__NET_OVER, false}},
+    {.name = "flatten",
+        .chain = {&flatten_kind},
+        .ends = {{CLPRUNE__NET_OVER, false}},
         .backward = flatten_backward},
     {.name = NULL},
 };

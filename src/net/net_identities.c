@@ -115,7 +115,8 @@ static clprune_status linear_end(const clprune__net_call *call)
 static clprune__net_size scaled_size(const clprune_net *net, const clprune__net_layer *linear)
 {
     (void)net;
-    return (clprune__net_size){linear->set.sizes[1], linear->set.sizes[0], true, CLPRUNE__NET_OF_REGION};
+    return (clprune__net_size){
+        linear->set.sizes[1], linear->set.sizes[0], true, CLPRUNE__NET_OF_REGION};
 }
 
 static clprune__net_size scale_temp(const clprune_net *net, const size_t *layers, size_t index)
@@ -130,8 +131,9 @@ static clprune__net_size gelu_temp(const clprune_net *net, const size_t *layers,
     const clprune__net_layer *linear = &net->layers[layers[1]];
     if (index == 0 && net->layers[linear->tile_last].kind == &clprune__net_layerscale_kind)
         return scaled_size(net, linear);
-    return index == 1 ? (clprune__net_size){g->shape.rows, g->shape.cols, false, CLPRUNE__NET_OF_CALL}
-                      : (clprune__net_size){.rows = 0};
+    return index == 1
+               ? (clprune__net_size){g->shape.rows, g->shape.cols, false, CLPRUNE__NET_OF_CALL}
+               : (clprune__net_size){.rows = 0};
 }
 
 /* ---- affine, linear ----------------------------------------------------------------------------
@@ -142,7 +144,8 @@ static clprune_status affine_begin(const clprune__net_call *call)
 {
     const clprune__net_layer *affine = clprune__net_link(call, 0);
     const clprune__net_layer *linear = clprune__net_link(call, 1);
-    TRY(clprune_affine_weights(call->net->context, clprune__net_param_value(call->net, affine, ALPHA),
+    TRY(clprune_affine_weights(call->net->context,
+        clprune__net_param_value(call->net, affine, ALPHA),
         clprune__net_param_value(call->net, linear, WEIGHT), clprune__net_temp(call, 0), NULL));
     return clprune_mat_fill(call->net->context, 0.0f, clprune__net_temp(call, 1), NULL);
 }
@@ -163,8 +166,7 @@ static clprune_status affine_chunk(const clprune__net_call *call)
                 clprune_mat_rows(x, 0, x.rows / call->count), centre, NULL));
         TRY(clprune_affine_centre(context, centre, x, NULL));
     }
-    TRY(clprune__net_product(
-        call, 0, false, beta, dy, clprune__net_grad(call, linear, WEIGHT)));
+    TRY(clprune__net_product(call, 0, false, beta, dy, clprune__net_grad(call, linear, WEIGHT)));
     if (dx.rows == 0)
         return CLPRUNE_SUCCESS;
     return clprune_gemm(context, false, false, 1.0f, clprune__net_dx_beta(call, 0), dy,
@@ -191,7 +193,8 @@ static clprune__net_size affine_temp(const clprune_net *net, const size_t *layer
     const clprune__net_layer *linear = &net->layers[layers[1]];
     if (index == 0)
         return scaled_size(net, linear);
-    return index == 1 ? (clprune__net_size){1, linear->set.sizes[0], true, CLPRUNE__NET_OF_REGION} : (clprune__net_size){.rows = 0};
+    return index == 1 ? (clprune__net_size){1, linear->set.sizes[0], true, CLPRUNE__NET_OF_REGION}
+                      : (clprune__net_size){.rows = 0};
 }
 
 /* ---- affine, linear over rows, layerscale ------------------------------------------------------
@@ -246,27 +249,55 @@ const clprune__net_way clprune__net_identities[] = {
     {.name = "affine, linear over rows, layerscale",
         .chain = {&clprune__net_affine_kind, &clprune__net_linear_rows_kind,
             &clprune__net_layerscale_kind},
-        .level = 2, .needs = {{0, 0, CLPRUNE__NET_DENSE, false}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_INTO, false}, {CLPRUNE__NET_NONE, false}}, .fits = mix_fits,
-        .temp = mix_temp, .backward = mix_chunk},
+        .level = 2,
+        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_INTO, false}, {CLPRUNE__NET_NONE, false}},
+        .fits = mix_fits,
+        .temp = mix_temp,
+        .backward = mix_chunk},
     {.name = "gelu, linear, layerscale",
-        .chain = {&clprune__net_gelu_kind, &clprune__net_linear_kind, &clprune__net_layerscale_kind},
-        .level = 2, .needs = {{0, 0, CLPRUNE__NET_CODES, false}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_PASS, false}}, .sums = 1,
-        .fits = gelu_scale_fits, .temp = gelu_temp, .begin = linear_begin,
-        .backward = linear_chunk, .end = linear_end},
-    {.name = "gelu, linear", .chain = {&clprune__net_gelu_kind, &clprune__net_linear_kind},
-        .level = 2, .needs = {{0, 0, CLPRUNE__NET_CODES, false}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_APART, false}}, .sums = 1, .temp = gelu_temp,
+        .chain = {&clprune__net_gelu_kind, &clprune__net_linear_kind,
+            &clprune__net_layerscale_kind},
+        .level = 2,
+        .needs = {{0, 0, CLPRUNE__NET_CODES, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_PASS, false}},
+        .sums = 1,
+        .fits = gelu_scale_fits,
+        .temp = gelu_temp,
+        .begin = linear_begin,
+        .backward = linear_chunk,
+        .end = linear_end},
+    {.name = "gelu, linear",
+        .chain = {&clprune__net_gelu_kind, &clprune__net_linear_kind},
+        .level = 2,
+        .needs = {{0, 0, CLPRUNE__NET_CODES, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_APART, false}},
+        .sums = 1,
+        .temp = gelu_temp,
         .backward = linear_chunk},
     {.name = "linear, layerscale",
-        .chain = {&clprune__net_linear_kind, &clprune__net_layerscale_kind}, .level = 2,
-        .needs = {{0, 0, CLPRUNE__NET_PRODUCT, false}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_APART, true}, {CLPRUNE__NET_PASS, false}}, .fits = scale_fits,
-        .temp = scale_temp, .begin = linear_begin, .backward = linear_chunk, .end = linear_end},
-    {.name = "affine, linear", .chain = {&clprune__net_affine_kind, &clprune__net_linear_kind},
-        .level = 2, .needs = {{0, 0, CLPRUNE__NET_PRODUCT, false}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_APART, true}}, .temp = affine_temp, .begin = affine_begin,
-        .backward = affine_chunk, .end = affine_end},
+        .chain = {&clprune__net_linear_kind, &clprune__net_layerscale_kind},
+        .level = 2,
+        .needs = {{0, 0, CLPRUNE__NET_PRODUCT, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_APART, true}, {CLPRUNE__NET_PASS, false}},
+        .fits = scale_fits,
+        .temp = scale_temp,
+        .begin = linear_begin,
+        .backward = linear_chunk,
+        .end = linear_end},
+    {.name = "affine, linear",
+        .chain = {&clprune__net_affine_kind, &clprune__net_linear_kind},
+        .level = 2,
+        .needs = {{0, 0, CLPRUNE__NET_PRODUCT, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_APART, true}},
+        .temp = affine_temp,
+        .begin = affine_begin,
+        .backward = affine_chunk,
+        .end = affine_end},
     {.name = NULL},
 };

@@ -22,8 +22,7 @@ static clprune_net_value add_input(
     return clprune__net_last(net);
 }
 
-clprune_net_value clprune_net_images(
-    clprune_net *net, size_t channels, size_t height, size_t width)
+clprune_net_value clprune_net_images(clprune_net *net, size_t channels, size_t height, size_t width)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     return add_input(net, &clprune__net_input_kind, "images",
@@ -102,7 +101,9 @@ const clprune__net_kind clprune__net_patches_kind = {
     .name = "patch_embed", .forward = patches_forward, .work = patches_work};
 
 const clprune__net_way clprune__net_input_ways[] = {
-    {.name = "patches", .chain = {&clprune__net_patches_kind}, .backward = patches_backward,
+    {.name = "patches",
+        .chain = {&clprune__net_patches_kind},
+        .backward = patches_backward,
         .ends = {{.flow = CLPRUNE__NET_NONE}}},
     {.name = NULL},
 };
@@ -116,13 +117,14 @@ clprune_net_value clprune_net_patch_embed(
         return (clprune_net_value){0};
     const clprune__net_shape in = x->shape;
     if (images.id != 1 || net->layers[0].kind != &clprune__net_input_kind)
-        clprune__net_wrong(
-            net, CLPRUNE_INVALID_ARGUMENT, "layer %s: its input is not the images of the net", name);
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: its input is not the images of the net", name);
     if (out == 0 || patch == 0 || in.grid.height % patch != 0 || in.grid.width % patch != 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: %zu features of patches of %zu x %zu pixels do not fit images of %zu x %zu",
             name, out, patch, patch, in.grid.height, in.grid.width);
-    const clprune_extent grid = {patch ? in.grid.height / patch : 0, patch ? in.grid.width / patch : 0};
+    const clprune_extent grid = {
+        patch ? in.grid.height / patch : 0, patch ? in.grid.width / patch : 0};
     clprune__net_layer *layer = clprune__net_add(net, &clprune__net_patches_kind, name, &images, 1,
         (clprune__net_shape){grid.height * grid.width, out, grid});
     if (layer == NULL)

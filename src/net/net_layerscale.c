@@ -47,19 +47,24 @@ static clprune_status layerscale_frozen(const clprune__net_call *call)
 }
 
 const clprune__net_way clprune__net_layerscale_ways[] = {
-    {.name = "layerscale, frozen", .chain = {&clprune__net_layerscale_kind}, .frozen = true,
+    {.name = "layerscale, frozen",
+        .chain = {&clprune__net_layerscale_kind},
+        .frozen = true,
         .ends = {{CLPRUNE__NET_PASS, false}, {CLPRUNE__NET_APART, false}},
         .backward = layerscale_frozen},
-    {.name = "layerscale", .chain = {&clprune__net_layerscale_kind},
-        .needs = {{0, 1, CLPRUNE__NET_DENSE, false}}, .needs_count = 1,
+    {.name = "layerscale",
+        .chain = {&clprune__net_layerscale_kind},
+        .needs = {{0, 1, CLPRUNE__NET_DENSE, false}},
+        .needs_count = 1,
         .ends = {{CLPRUNE__NET_PASS, false}, {CLPRUNE__NET_APART, false}},
-        .sums = 2, .backward = layerscale_backward},
+        .sums = 2,
+        .backward = layerscale_backward},
     {.name = NULL},
 };
 
 /* Whether two inputs of a layer have one shape. */
-static bool check_same(clprune_net *net, const char *name, const clprune__net_shape *a,
-    const clprune__net_shape *b)
+static bool check_same(
+    clprune_net *net, const char *name, const clprune__net_shape *a, const clprune__net_shape *b)
 {
     const bool same = a->rows == b->rows && a->cols == b->cols;
     if (!same)
@@ -78,10 +83,9 @@ clprune_net_value clprune_net_layerscale(
     if (a == NULL || b == NULL || !check_same(net, name, &a->shape, &b->shape))
         return (clprune_net_value){0};
     const size_t d = a->shape.cols;
-    (void)clprune__net_add(net, &clprune__net_layerscale_kind, name,
-        (const clprune_net_value[]){x, t}, 2, a->shape);
-    clprune__net_add_param(
-        net, "", (clprune__net_param){.rank = 1, .shape = {d}, .value = 0.1f});
+    (void)clprune__net_add(
+        net, &clprune__net_layerscale_kind, name, (const clprune_net_value[]){x, t}, 2, a->shape);
+    clprune__net_add_param(net, "", (clprune__net_param){.rank = 1, .shape = {d}, .value = 0.1f});
     return clprune__net_last(net);
 }
 
@@ -105,8 +109,10 @@ static clprune_status add_backward(const clprune__net_call *call)
 }
 
 const clprune__net_way clprune__net_add_ways[] = {
-    {.name = "add", .chain = {&clprune__net_add_kind},
-        .ends = {{CLPRUNE__NET_PASS, false}, {CLPRUNE__NET_PASS, false}}, .backward = add_backward},
+    {.name = "add",
+        .chain = {&clprune__net_add_kind},
+        .ends = {{CLPRUNE__NET_PASS, false}, {CLPRUNE__NET_PASS, false}},
+        .backward = add_backward},
     {.name = NULL},
 };
 

@@ -68,12 +68,18 @@ static clprune_status linear_backward(const clprune__net_call *call)
 }
 
 const clprune__net_way clprune__net_linear_ways[] = {
-    {.name = "linear", .chain = {&clprune__net_linear_kind},
-        .needs = {{0, 0, CLPRUNE__NET_PRODUCT, true}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_APART, true}}, .backward = linear_backward},
-    {.name = "linear over rows", .chain = {&clprune__net_linear_rows_kind},
-        .needs = {{0, 0, CLPRUNE__NET_PRODUCT, true}}, .needs_count = 1,
-        .ends = {{CLPRUNE__NET_APART, true}}, .backward = linear_backward},
+    {.name = "linear",
+        .chain = {&clprune__net_linear_kind},
+        .needs = {{0, 0, CLPRUNE__NET_PRODUCT, true}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_APART, true}},
+        .backward = linear_backward},
+    {.name = "linear over rows",
+        .chain = {&clprune__net_linear_rows_kind},
+        .needs = {{0, 0, CLPRUNE__NET_PRODUCT, true}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_APART, true}},
+        .backward = linear_backward},
     {.name = NULL},
 };
 

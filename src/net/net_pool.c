@@ -32,15 +32,14 @@ clprune_net_value clprune_net_max_pool(
     if (in == NULL)
         return (clprune_net_value){0};
     const clprune__net_shape shape = in->shape;
-    const clprune_extent grid =
-        desc != NULL && shape.grid.height > 0
-            ? clprune_max_pool_output(desc, shape.grid)
-            : (clprune_extent){0, 0};
+    const clprune_extent grid = desc != NULL && shape.grid.height > 0
+                                    ? clprune_max_pool_output(desc, shape.grid)
+                                    : (clprune_extent){0, 0};
     if (grid.height == 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE, "layer %s: %s", name,
-            desc == NULL               ? "desc is NULL"
+            desc == NULL             ? "desc is NULL"
             : shape.grid.height == 0 ? "its input is not an image"
-                                       : clprune_last_error(NULL));
+                                     : clprune_last_error(NULL));
     else if (desc->kernel.height * desc->kernel.width > 16)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "layer %s: a kernel of %zu x %zu has more than 16 taps", name, desc->kernel.height,

@@ -33,7 +33,6 @@ typedef struct clprune__net_kind clprune__net_kind;
 typedef struct clprune__net_way clprune__net_way;
 typedef struct clprune__net_call clprune__net_call;
 
-
 typedef struct clprune__net_shape {
     size_t rows, cols;
     clprune_extent grid; /* of images; {0, 0}: none */
@@ -41,12 +40,12 @@ typedef struct clprune__net_shape {
 
 typedef struct clprune__net_value {
     clprune__net_shape shape;
-    size_t maker;  /* the layer whose output it is */
-    size_t users;  /* how many inputs of layers it is */
-    bool trained;  /* it has a gradient: a parameter comes before it */
-    bool needed;   /* by the backward pass */
-    bool ruled;    /* the caller decided `kept` and `keep` */
-    bool kept;     /* it has a store */
+    size_t maker; /* the layer whose output it is */
+    size_t users; /* how many inputs of layers it is */
+    bool trained; /* it has a gradient: a parameter comes before it */
+    bool needed;  /* by the backward pass */
+    bool ruled;   /* the caller decided `kept` and `keep` */
+    bool kept;    /* it has a store */
     clprune_keep keep;
     clprune_saved *store;
 } clprune__net_value;
@@ -61,8 +60,9 @@ typedef struct clprune__net_layer {
     bool gone;        /* merged into another layer */
     bool frozen;      /* it has parameters, and all are frozen */
     const char *norm; /* batch norm: the name of its states */
-    size_t made_again; /* samples at a time that the backward pass makes its output again; 0: never */
-    bool bias_sums;   /* the tile behind this layer also computes its bias gradient */
+    size_t
+        made_again; /* samples at a time that the backward pass makes its output again; 0: never */
+    bool bias_sums; /* the tile behind this layer also computes its bias gradient */
     union {
         clprune_net_conv conv;
         clprune_max_pool_desc pool;
@@ -75,9 +75,9 @@ typedef struct clprune__net_layer {
         clprune_linear *linear;
         clprune_conv2d *conv;
     } op;
-    clprune_mat state[4];  /* batch norm: running mean and variance, mean, inv; a stem's convolution:
-                              products */
-    clprune_saved *mask;   /* ReLU's signs, if its way keeps them */
+    clprune_mat state[4]; /* batch norm: running mean and variance, mean, inv; a stem's convolution:
+                             products */
+    clprune_saved *mask;  /* ReLU's signs, if its way keeps them */
     clprune_mat positions; /* of the max pool; made again with its output */
 } clprune__net_layer;
 
@@ -109,10 +109,10 @@ typedef struct clprune__net_slot {
 
 struct clprune__net_kind {
     const char *name;
-    bool whole;   /* a pass needs all samples of the batch at once */
-    bool stores;  /* its forward pass stores its input, faster than a pass of its own */
-    bool over;    /* y may take the place of the first input */
-    bool stream;  /* y is the sum of a residual path */
+    bool whole;  /* a pass needs all samples of the batch at once */
+    bool stores; /* its forward pass stores its input, faster than a pass of its own */
+    bool over;   /* y may take the place of the first input */
+    bool stream; /* y is the sum of a residual path */
     /* Multiplications per sample of a forward pass that is a product; NULL: none. */
     double (*work)(const clprune_net *net, const clprune__net_layer *layer);
     clprune_status (*create)(clprune_context *context, clprune__net_layer *layer); /* may be NULL */
@@ -147,14 +147,15 @@ typedef enum clprune__net_flow {
 
 struct clprune__net_way {
     const char *name;
-    const clprune__net_kind *chain[CLPRUNE__NET_CHAIN]; /* each one's output goes to the next alone */
-    unsigned level; /* 0: as autograd does; 1: layers fused; 2: by an identity */
-    bool frozen;    /* for layers whose parameters are all frozen */
+    const clprune__net_kind
+        *chain[CLPRUNE__NET_CHAIN]; /* each one's output goes to the next alone */
+    unsigned level;                 /* 0: as autograd does; 1: layers fused; 2: by an identity */
+    bool frozen;                    /* for layers whose parameters are all frozen */
     clprune__net_need needs[CLPRUNE__NET_NEEDS];
     unsigned needs_count;
     struct {
         clprune__net_flow flow;
-        bool adds; /* dx_beta */
+        bool adds;             /* dx_beta */
     } ends[CLPRUNE__NET_ENDS]; /* the inputs of the chain from outside, layer by layer */
     bool keeps_mask;           /* the first layer keeps signs */
     unsigned sums;             /* k + 1: the way can sum the gradient of input k of its first layer,
@@ -163,8 +164,8 @@ struct clprune__net_way {
     bool (*fits)(const clprune_net *net, const size_t *layers); /* NULL: always */
     clprune__net_size (*temp)(const clprune_net *net, const size_t *layers, size_t index);
     clprune_status (*create)(clprune_net *net, const size_t *layers); /* states; NULL: none */
-    clprune_status (*forward)(const clprune__net_call *call); /* of a fused chain */
-    clprune_status (*begin)(const clprune__net_call *call);   /* before the first samples */
+    clprune_status (*forward)(const clprune__net_call *call);         /* of a fused chain */
+    clprune_status (*begin)(const clprune__net_call *call);           /* before the first samples */
     clprune_status (*backward)(const clprune__net_call *call);
     clprune_status (*end)(const clprune__net_call *call); /* after the last samples */
 };
@@ -189,13 +190,13 @@ typedef enum clprune__net_act {
 typedef struct clprune__net_step {
     clprune__net_act act;
     size_t id;
-    bool again;                                      /* FORWARD: makes a value again */
-    bool stores;                                     /* FORWARD: stores its first input */
-    clprune__net_place in[CLPRUNE__NET_ENDS];        /* inputs; backward: what the way needs */
-    bool last[CLPRUNE__NET_NEEDS];                   /* nothing reads it afterwards */
-    clprune__net_place out;                          /* output; backward: dy */
-    clprune__net_place dx[CLPRUNE__NET_ENDS];        /* nowhere: not wanted, or passed on */
-    bool adds[CLPRUNE__NET_ENDS];                    /* dx is added to what is there */
+    bool again;                               /* FORWARD: makes a value again */
+    bool stores;                              /* FORWARD: stores its first input */
+    clprune__net_place in[CLPRUNE__NET_ENDS]; /* inputs; backward: what the way needs */
+    bool last[CLPRUNE__NET_NEEDS];            /* nothing reads it afterwards */
+    clprune__net_place out;                   /* output; backward: dy */
+    clprune__net_place dx[CLPRUNE__NET_ENDS]; /* nowhere: not wanted, or passed on */
+    bool adds[CLPRUNE__NET_ENDS];             /* dx is added to what is there */
     clprune__net_place temp[CLPRUNE__NET_TEMPS];
     clprune__net_size temp_size[CLPRUNE__NET_TEMPS];
 } clprune__net_step;
@@ -249,10 +250,11 @@ struct clprune_net {
     clprune__net_value *values; /* value i is the output of layer i; 0 is the input */
     size_t count;               /* of both */
     clprune__net_param *params;
-    clprune_param *tensors;    /* (params_count) values, and gradients of a pass */
-    clprune_param *list;       /* (list_count) what clprune_net_params returns */
+    clprune_param *tensors; /* (params_count) values, and gradients of a pass */
+    clprune_param *list;    /* (list_count) what clprune_net_params returns */
     size_t list_count;
-    clprune_mat grads, pass; /* all gradients of `list` as a row, and those of a pass, if desc.adds */
+    clprune_mat grads,
+        pass; /* all gradients of `list` as a row, and those of a pass, if desc.adds */
     clprune_net_state *states; /* likewise */
     size_t states_count;
     size_t params_count;

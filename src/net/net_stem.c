@@ -24,9 +24,8 @@ static size_t part_of(const clprune_net *net)
 static clprune_status product(const clprune_net *net, const clprune__net_layer *conv,
     clprune__range range, const clprune_saved *image, clprune_mat dy, const clprune_grads *grads)
 {
-    return clprune__conv2d_backward(conv->op.conv, range,
-        clprune__net_in_shape(net, conv, 0)->grid, image, dy,
-        clprune__net_param_value(net, conv, WEIGHT), grads, NULL);
+    return clprune__conv2d_backward(conv->op.conv, range, clprune__net_in_shape(net, conv, 0)->grid,
+        image, dy, clprune__net_param_value(net, conv, WEIGHT), grads, NULL);
 }
 
 static clprune_status make_products(
@@ -119,8 +118,7 @@ static clprune__net_size stem_temp(const clprune_net *net, const size_t *layers,
     case MEAN_IMAGE:
         return (clprune__net_size){image->rows, image->cols, true, CLPRUNE__NET_OF_FORWARD};
     default:
-        return (clprune__net_size){
-            part_of(net) * y->rows, y->cols, true, CLPRUNE__NET_OF_CALL};
+        return (clprune__net_size){part_of(net) * y->rows, y->cols, true, CLPRUNE__NET_OF_CALL};
     }
 }
 

@@ -44,8 +44,8 @@ static clprune_status run_step(clprune__net_call *call)
             clprune__net_at(call, step->out, step->id), NULL);
     case CLPRUNE__NET_SUM: {
         const clprune_mat sum = clprune__net_at(call, step->out, step->id);
-        return clprune_add(net->context, 1.0f, sum, 1.0f,
-            clprune__net_at(call, step->in[0], step->id), sum, NULL);
+        return clprune_add(
+            net->context, 1.0f, sum, 1.0f, clprune__net_at(call, step->in[0], step->id), sum, NULL);
     }
     case CLPRUNE__NET_COPY:
         return clprune_mat_copy(net->context, clprune__net_at(call, step->in[0], step->id),

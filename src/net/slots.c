@@ -85,7 +85,8 @@ static void find_lives(const clprune__net_steps *list, life *lives)
 static void mark_last(clprune_net *net, clprune__net_steps *list, const life *lives)
 {
     for (size_t i = 0; i < list->count; ++i)
-        for (size_t k = 0; k < CLPRUNE__NET_NEEDS && list->steps[i].act == CLPRUNE__NET_BACKWARD; ++k) {
+        for (size_t k = 0; k < CLPRUNE__NET_NEEDS && list->steps[i].act == CLPRUNE__NET_BACKWARD;
+             ++k) {
             const clprune__net_place place = list->steps[i].in[k];
             bool last = place.at == CLPRUNE__NET_STORE;
             if (place.at == CLPRUNE__NET_SLOT)
@@ -94,27 +95,26 @@ static void mark_last(clprune_net *net, clprune__net_steps *list, const life *li
                 for (size_t m = 0; m < CLPRUNE__NET_ENDS; ++m)
                     if ((list->steps[j].in[m].at == CLPRUNE__NET_STORE &&
                             list->steps[j].in[m].id == place.id) ||
-                        (list->steps[j].act == CLPRUNE__NET_RESTORE && list->steps[j].id == place.id))
+                        (list->steps[j].act == CLPRUNE__NET_RESTORE &&
+                            list->steps[j].id == place.id))
                         last = false;
             list->steps[i].last[k] = last;
         }
     (void)net;
 }
 
-static clprune_status take_slot(
-    clprune_net *net, size_t elements, bool *busy, size_t *slot)
+static clprune_status take_slot(clprune_net *net, size_t elements, bool *busy, size_t *slot)
 {
     clprune_context *context = net->context;
     for (*slot = 0; *slot < net->slots_count; ++*slot)
         if (!busy[*slot] && net->slots[*slot].elements == elements)
             return CLPRUNE_SUCCESS;
-    clprune__net_slot *larger =
-        realloc(net->slots, (net->slots_count + 1) * sizeof *net->slots);
+    clprune__net_slot *larger = realloc(net->slots, (net->slots_count + 1) * sizeof *net->slots);
     REQUIRE(larger != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the slots of the net");
     net->slots = larger;
     net->slots[net->slots_count] = (clprune__net_slot){.elements = elements};
-    (void)snprintf(net->slots[net->slots_count].name, sizeof net->slots->name, "slot %zu",
-        net->slots_count);
+    (void)snprintf(
+        net->slots[net->slots_count].name, sizeof net->slots->name, "slot %zu", net->slots_count);
     net->slots_count++;
     return CLPRUNE_SUCCESS;
 }
@@ -127,8 +127,8 @@ clprune_status clprune__net_place_slots(
     clprune__net_steps placed = {0};
     life *lives = calloc(count + 1, sizeof *lives);
     bool *busy = calloc(net->slots_count + count + 1, sizeof *busy);
-    REQUIRE_DONE(lives != NULL && busy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu slots",
-        count);
+    REQUIRE_DONE(lives != NULL && busy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for %zu slots", count);
     find_lives(list, lives);
     stretch(list, lives, count);
     mark_last(net, list, lives);
@@ -143,8 +143,7 @@ clprune_status clprune__net_place_slots(
             if (lives[k].used && lives[k].first == i) {
                 const size_t each = sizes[k].rows * sizes[k].cols;
                 const size_t all = lives[k].whole ? net->desc.batch : samples;
-                TRY_DONE(take_slot(
-                    net, sizes[k].in_all ? each : all * each, busy, &lives[k].slot));
+                TRY_DONE(take_slot(net, sizes[k].in_all ? each : all * each, busy, &lives[k].slot));
                 busy[lives[k].slot] = true;
             }
         list_places(&step, places);

@@ -1,11 +1,12 @@
-/* The passes, step by step. Tensors get virtual slots, each made once; slots.c gives them memory. */
+/* The passes, step by step. Tensors get virtual slots, each made once; slots.c gives them memory.
+ */
 #include "net/steps.h"
 
 #include <stdlib.h>
 
+#include "net/cover.h"
 #include "net/graph.h"
 #include "net/kinds.h"
-#include "net/cover.h"
 #include "runtime/context/check.h"
 
 typedef clprune__net_place place;
@@ -18,10 +19,10 @@ typedef struct maker {
     clprune__net_steps *list;
     clprune__net_size *sizes; /* of the virtual slots; 0 is the output' */
     size_t slots, room;
-    place *at;      /* forward: where a value is; backward: where it is made again */
-    place *grad;    /* where its gradient is */
-    size_t *left;   /* forward: users that have not run */
-    bool *border;   /* values that regions pass on to others */
+    place *at;    /* forward: where a value is; backward: where it is made again */
+    place *grad;  /* where its gradient is */
+    size_t *left; /* forward: users that have not run */
+    bool *border; /* values that regions pass on to others */
     const clprune__net_region *region;
     clprune_status status;
 } maker;
@@ -232,8 +233,8 @@ static void add_grad(maker *m, size_t v, place from)
         return;
     }
     own_grad(m, v);
-    push(m, &(clprune__net_step){
-                .act = CLPRUNE__NET_SUM, .id = v, .in = {from}, .out = m->grad[v]});
+    push(
+        m, &(clprune__net_step){.act = CLPRUNE__NET_SUM, .id = v, .in = {from}, .out = m->grad[v]});
 }
 
 /* Where a tile writes the gradient of end k, APART or OVER. *late: it must be added afterwards. */
@@ -378,8 +379,8 @@ bool clprune__net_cuts_tile(const clprune_net *net, size_t joint)
 }
 
 /* Samples whose largest tensor fits the larger of 8 MiB and the largest border of the region, with
- * joints inside 8 MiB: in smaller chunks, starting kernels would take longer than running them. All samples if a layer
- * needs them, or no tensor in the region needs a slot. */
+ * joints inside 8 MiB: in smaller chunks, starting kernels would take longer than running them. All
+ * samples if a layer needs them, or no tensor in the region needs a slot. */
 static size_t chunk_of(
     const clprune_net *net, const clprune__net_region *region, const bool *border, bool joints)
 {
@@ -418,9 +419,9 @@ clprune_status clprune__net_cut(
     }
     size_t first = 0;
     for (size_t i = 0; i < net->count; ++i) {
-        const bool joint = i + 1 == net->count ||
-                           (i > 0 && clprune__net_is_joint(net, i) && !clprune__net_cuts_tile(net, i) &&
-                               !(inside != NULL && inside(net, i)));
+        const bool joint = i + 1 == net->count || (i > 0 && clprune__net_is_joint(net, i) &&
+                                                      !clprune__net_cuts_tile(net, i) &&
+                                                      !(inside != NULL && inside(net, i)));
         if (!joint)
             continue;
         net->regions[net->regions_count++] = (clprune__net_region){first, i, net->desc.batch};
@@ -445,8 +446,8 @@ clprune_status clprune__net_make_steps(clprune_net *net)
     m.left = calloc(net->count, sizeof *m.left);
     m.border = calloc(net->count, sizeof *m.border);
     net->slots = calloc(1, sizeof *net->slots);
-    REQUIRE_DONE(m.at != NULL && m.grad != NULL && m.left != NULL && m.border != NULL &&
-                     net->slots != NULL,
+    REQUIRE_DONE(
+        m.at != NULL && m.grad != NULL && m.left != NULL && m.border != NULL && net->slots != NULL,
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the steps of the net");
     net->slots[0] = (clprune__net_slot){
         .elements = net->desc.batch * output->rows * output->cols, .name = "output"};
@@ -455,7 +456,8 @@ clprune_status clprune__net_make_steps(clprune_net *net)
     for (size_t i = 0; i < 3; ++i) {
         m.list = lists[i];
         m.slots = 0;
-        (void)new_slot(&m, (clprune__net_size){output->rows, output->cols, false, CLPRUNE__NET_OF_CALL}, true);
+        (void)new_slot(
+            &m, (clprune__net_size){output->rows, output->cols, false, CLPRUNE__NET_OF_CALL}, true);
         if (i < 2)
             make_forward(&m, i == 0);
         else if (net->loss != CLPRUNE__NET_NO_LOSS)

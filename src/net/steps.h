@@ -4,8 +4,8 @@
 
 #include "net/net_private.h"
 
-/* Cuts the net at its joints into regions, so that no tile is cut. chunks: regions may work on a few
- * samples at a time. inside: whether a joint is inside a region; NULL: never. Errors:
+/* Cuts the net at its joints into regions, so that no tile is cut. chunks: regions may work on a
+ * few samples at a time. inside: whether a joint is inside a region; NULL: never. Errors:
  * OUT_OF_HOST_MEMORY. */
 clprune_status clprune__net_cut(
     clprune_net *net, bool chunks, bool (*inside)(const clprune_net *net, size_t joint));
