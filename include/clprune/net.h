@@ -170,7 +170,11 @@ typedef struct clprune_net_rule {
 /* Zero-initialise, then set the fields that you need. */
 typedef struct clprune_net_keep {
     clprune_net_preset preset;
-    clprune_keep keep; /* INPUTS: the form; COMPACT, LEAST: bits (0: 4), group, rounding */
+    clprune_keep keep;  /* INPUTS: the form. COMPACT, LEAST: PRUNED, or else bits (0: 4), group and
+                           rounding of codes */
+    unsigned gelu_bits; /* COMPACT with PRUNED: bits of GELU's derivative (0: 2) */
+    size_t products; /* EXACT, COMPACT: products of at most so many multiplications an element may
+                        run again */
     const clprune_net_rule *rules;
     size_t rules_count;
     uint64_t reserved[4]; /* zeros */
@@ -216,6 +220,23 @@ CLPRUNE_API clprune_status clprune_net_print(const clprune_net *net, clprune_net
  * by the net. Weights of linear layers and convolutions decay. */
 CLPRUNE_API clprune_param *clprune_net_params(clprune_net *net, size_t *count);
 
+/* A parameter in files of other programs: its shape there, as PyTorch has it. A convolution's
+ * weight is out x in x height x width there and out x (height * width * in) here
+ * (clprune/conv2d.h). */
+typedef struct clprune_net_weight {
+    const char *name; /* owned by the net */
+    size_t rank, shape[4];
+    size_t inputs;        /* of a weight or bias, for initial values; 0: of a scale or shift */
+    bool channels_last;   /* a convolution's weight */
+    clprune_mat value;    /* of a tied parameter: the other one's */
+    uint64_t reserved[2]; /* zeros */
+} clprune_net_weight;
+
+/* Parameter `index` of a settled net, frozen and tied ones included, in the order of the layers.
+ * Returns false, and zeros, past the last one. */
+CLPRUNE_API bool clprune_net_weight_at(
+    const clprune_net *net, size_t index, clprune_net_weight *weight);
+
 /* State that is no parameter: running means and variances of batch norms, "NAME.running_mean" and
  * "NAME.running_var", 1 x C each. Forward passes in training update them. *count of them, owned by
  * the net. */
@@ -248,6 +269,10 @@ typedef struct clprune_net_data {
 
 /* The seed of all that the next forward pass draws: sampled blocks, stochastic rounding. */
 CLPRUNE_API void clprune_net_set_seed(clprune_net *net, uint64_t seed);
+
+/* Makes later passes tell `tell` which layer they are about to run; NULL ends that. */
+CLPRUNE_API void clprune_net_watch(
+    clprune_net *net, void (*tell)(void *user, bool backward, const char *layer), void *user);
 
 /* Runs the layers. With `training`, keeps what the backward pass needs. */
 CLPRUNE_API clprune_status clprune_net_forward(

@@ -150,9 +150,12 @@ static clprune_status create_layer(clprune_net *net, size_t i)
     if (tile != NULL && tile->way->create != NULL && layer->tile_last == i)
         TRY(tile->way->create(net, tile->layers));
     if (tile != NULL && tile->way->keeps_mask && tile->layers[0] == i) {
-        (void)snprintf(name, sizeof name, "%s.signs", layer->name);
-        TRY(clprune_saved_create(net->context, name, &(clprune_keep){.form = CLPRUNE_FORM_MASK},
-            batch, shape->rows, shape->cols, &layer->mask));
+        const bool gelu = layer->kind == &clprune__net_gelu_kind;
+        const clprune_keep keep = {
+            .form = gelu ? CLPRUNE_FORM_GELU_CODE : CLPRUNE_FORM_MASK, .bits = net->gelu_bits};
+        (void)snprintf(name, sizeof name, "%s.%s", layer->name, gelu ? "codes" : "signs");
+        TRY(clprune_saved_create(
+            net->context, name, &keep, batch, shape->rows, shape->cols, &layer->mask));
     }
     if (value->kept)
         TRY(clprune_saved_create(net->context, layer->name, &value->keep, batch, shape->rows,

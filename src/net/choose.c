@@ -64,7 +64,7 @@ static clprune_keep form_of(
             largest = elements_of(&net->values[i]);
     if (dense || elements_of(value) < largest / 64 || value->shape.cols < 16)
         return (clprune_keep){.form = CLPRUNE_FORM_DENSE};
-    if (how->preset == CLPRUNE_NET_INPUTS) {
+    if (how->preset == CLPRUNE_NET_INPUTS || keep.form == CLPRUNE_FORM_PRUNED) {
         keep.grid_height = (unsigned)value->shape.grid.height;
         keep.grid_width = (unsigned)value->shape.grid.width;
         return keep;
@@ -140,6 +140,19 @@ typedef struct cost {
     bool possible;   /* without a product */
 } cost;
 
+/* Whether making a value again takes a product of more than net->products multiplications an
+ * element. */
+static bool is_dear(const clprune_net *net, size_t v)
+{
+    const clprune__net_layer *layer = &net->layers[v];
+    const size_t tile = layer->tile;
+    if (tile != SIZE_MAX && net->tiles[tile].way->fused)
+        layer = &net->layers[net->tiles[tile].layers[0]];
+    return layer->kind->work != NULL &&
+           layer->kind->work(net, layer) >
+               (double)net->products * (double)elements_of(&net->values[v]);
+}
+
 /* Counts what it takes to have a value in the region. */
 static void count_making(cost *c, size_t v, bool product)
 {
@@ -157,10 +170,7 @@ static void count_making(cost *c, size_t v, bool product)
     const bool fused = tile != SIZE_MAX && net->tiles[tile].way->fused;
     const size_t *in = fused ? net->tiles[tile].ends : layer->in;
     const size_t ins = fused ? net->tiles[tile].ends_count : layer->ins;
-    if (layer->kind->forward == NULL ||
-        (!value->ruled &&
-            (layer->kind->work != NULL ||
-                (fused && net->layers[net->tiles[tile].layers[0]].kind->work != NULL))))
+    if (layer->kind->forward == NULL || (!value->ruled && is_dear(net, v)))
         c->possible = false;
     for (size_t k = 0; k < ins && c->possible; ++k)
         count_making(c, in[k], false);

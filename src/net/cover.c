@@ -147,6 +147,12 @@ static bool has_frozen(const clprune_net *net, const size_t *layers, size_t coun
     return false;
 }
 
+/* Whether a way has a GELU: with kept codes of the derivative, GELU runs alone. */
+static bool reads_gelu(const clprune__net_way *way)
+{
+    return way->chain[0] == &clprune__net_gelu_kind;
+}
+
 static bool allows(const clprune__net_policy *policy, const clprune_net *net,
     const clprune__net_way *way, size_t first)
 {
@@ -155,6 +161,10 @@ static bool allows(const clprune__net_policy *policy, const clprune_net *net,
     const bool signs = relu || (layer->kind == &clprune__net_batch_norm_kind && layer->set.relu);
     if (way->level > policy->level || way->frozen != (layer->frozen && has_frozen_way(way)))
         return false;
+    if (net->gelu_bits > 0 && reads_gelu(way))
+        return way->keeps_mask;
+    if (layer->kind == &clprune__net_gelu_kind)
+        return !way->keeps_mask;
     if (!signs || way->fused)
         return true;
     const bool keeps = policy->signs == CLPRUNE__NET_SIGNS_KEPT ||

@@ -87,8 +87,12 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     REQUIRE(how.preset >= CLPRUNE_NET_DENSE && how.preset <= CLPRUNE_NET_LEAST,
         CLPRUNE_INVALID_ARGUMENT, "preset is %d, expected a clprune_net_preset", (int)how.preset);
     TRY(clprune__check_reserved(context, "keep", how.reserved, sizeof how.reserved));
+    const bool prunes = how.keep.form == CLPRUNE_FORM_PRUNED;
     if (how.keep.bits == 0)
         how.keep.bits = 4;
+    if (how.preset == CLPRUNE_NET_COMPACT && prunes)
+        net->gelu_bits = how.gelu_bits > 0 ? how.gelu_bits : 2;
+    net->products = how.products;
     if (net->loss == CLPRUNE__NET_NO_LOSS)
         net->output = net->count - 1;
     net->settled = true;
@@ -115,6 +119,34 @@ const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *coun
     if (count != NULL)
         *count = net != NULL ? net->states_count : 0;
     return net != NULL ? net->states : NULL;
+}
+
+bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_weight *weight)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (weight == NULL)
+        return false;
+    *weight = (clprune_net_weight){.name = NULL};
+    if (net == NULL || net->tensors == NULL || index >= net->params_count)
+        return false;
+    const clprune__net_param *param = &net->params[index];
+    *weight = (clprune_net_weight){.name = param->name,
+        .rank = param->rank,
+        .inputs = param->inputs,
+        .channels_last = param->channels_last,
+        .value = net->tensors[index].value};
+    memcpy(weight->shape, param->shape, sizeof weight->shape);
+    return true;
+}
+
+void clprune_net_watch(
+    clprune_net *net, void (*tell)(void *user, bool backward, const char *layer), void *user)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net == NULL)
+        return;
+    net->tell = tell;
+    net->tell_user = user;
 }
 
 void clprune_net_visit(

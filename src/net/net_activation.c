@@ -7,8 +7,9 @@
 
 static clprune_status gelu_forward(const clprune__net_call *call)
 {
-    return clprune_activation_forward(call->net->context, CLPRUNE_ACTIVATION_GELU, 0, call->count,
-        clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), NULL, NULL);
+    clprune_saved *codes = call->training && !call->step->again ? call->layer->mask : NULL;
+    return clprune_activation_forward(call->net->context, CLPRUNE_ACTIVATION_GELU, call->first,
+        call->count, clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), codes, NULL);
 }
 
 const clprune__net_kind clprune__net_gelu_kind = {
@@ -21,12 +22,13 @@ static clprune_mat sums_of(const clprune__net_call *call)
     return call->tile->bias_sums ? clprune__net_grad(call, before, 1) : CLPRUNE_NO_MAT;
 }
 
-/* y = GELU(x) */
+/* y = GELU(x), from x or from codes of the derivative at x */
 static clprune_status gelu_backward(const clprune__net_call *call)
 {
-    clprune_saved *store;
-    size_t first;
-    TRY(clprune__net_source(call, 0, &store, &first));
+    clprune_saved *store = clprune__net_link(call, 0)->mask;
+    size_t first = call->first;
+    if (store == NULL)
+        TRY(clprune__net_source(call, 0, &store, &first));
     return clprune_activation_backward(call->net->context, CLPRUNE_ACTIVATION_GELU, first,
         call->count, store, clprune__net_dy(call),
         &(clprune_grads){
@@ -67,6 +69,13 @@ const clprune__net_way clprune__net_activation_ways[] = {
         .chain = {&clprune__net_gelu_kind},
         .needs = {{0, 0, CLPRUNE__NET_CODES, false}},
         .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}},
+        .sums = 1,
+        .backward = gelu_backward},
+    {.name = "gelu, codes",
+        .chain = {&clprune__net_gelu_kind},
+        .keeps_mask = true,
+        .level = 1,
         .ends = {{CLPRUNE__NET_OVER, false}},
         .sums = 1,
         .backward = gelu_backward},

@@ -131,7 +131,8 @@ clprune_net_value clprune_net_conv2d(
         (clprune__net_param){.rank = 4,
             .shape = {conv->out, in.cols, conv->kernel.height, conv->kernel.width},
             .inputs = inputs,
-            .decay = true});
+            .decay = true,
+            .channels_last = true});
     if (conv->bias)
         clprune__net_add_param(
             net, ".bias", (clprune__net_param){.rank = 1, .shape = {conv->out}, .inputs = inputs});

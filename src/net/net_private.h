@@ -157,7 +157,7 @@ struct clprune__net_way {
         clprune__net_flow flow;
         bool adds;             /* dx_beta */
     } ends[CLPRUNE__NET_ENDS]; /* the inputs of the chain from outside, layer by layer */
-    bool keeps_mask;           /* the first layer keeps signs */
+    bool keeps_mask;           /* the first layer keeps signs, GELU codes of its derivative */
     unsigned sums;             /* k + 1: the way can sum the gradient of input k of its first layer,
                                   for the bias of the linear layer that made it */
     bool fused;                /* forward: the last layer's forward does the whole chain */
@@ -227,6 +227,7 @@ typedef struct clprune__net_param {
     size_t inputs;         /* of a weight or bias: for initial values; 0: `value` */
     float value;
     bool decay;
+    bool channels_last;
     bool frozen;
     size_t tied; /* 1 + the parameter that it is; 0: none */
 } clprune__net_param;
@@ -260,7 +261,11 @@ struct clprune_net {
     size_t params_count;
     size_t output; /* the last layer */
     clprune__net_loss loss;
-    uint64_t seed; /* of what the next forward pass draws */
+    uint64_t seed;      /* of what the next forward pass draws */
+    size_t products;    /* clprune_net_keep */
+    unsigned gelu_bits; /* likewise; 0: GELU keeps no codes of its derivative */
+    void (*tell)(void *user, bool backward, const char *layer);
+    void *tell_user;
 
     clprune__net_tile *tiles; /* in the order of their last layers */
     size_t tiles_count;

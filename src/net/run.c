@@ -29,6 +29,23 @@ static clprune_status run_layer(clprune__net_call *call)
     return call->layer->kind->forward(call);
 }
 
+/* The layer that a step is about. */
+static const char *layer_of(const clprune__net_call *call)
+{
+    const clprune_net *net = call->net;
+    const clprune__net_step *step = call->step;
+    switch (step->act) {
+    case CLPRUNE__NET_FORGET:
+        return NULL;
+    case CLPRUNE__NET_BEGIN:
+    case CLPRUNE__NET_BACKWARD:
+    case CLPRUNE__NET_END:
+        return net->layers[net->tiles[step->id].layers[net->tiles[step->id].count - 1]].name;
+    default:
+        return net->layers[step->id].name;
+    }
+}
+
 static clprune_status run_step(clprune__net_call *call)
 {
     const clprune__net_step *step = call->step;
@@ -85,6 +102,9 @@ clprune_status clprune__net_run(
             continue;
         }
         call.step = step;
+        const char *layer = layer_of(&call);
+        if (net->tell != NULL && layer != NULL)
+            net->tell(net->tell_user, list == &net->backward, layer);
         TRY(run_step(&call));
     }
     return CLPRUNE_SUCCESS;
