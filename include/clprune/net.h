@@ -195,6 +195,7 @@ typedef struct clprune_net_tensor {
     const char *way;      /* how this layer, with others of a chain, runs backward; "" for inputs */
     size_t rows, cols;    /* of a sample */
     bool needed;          /* the backward pass reads it */
+    bool product;         /* only in products, which read any form */
     bool kept;            /* else it is made again if it is needed */
     clprune_keep keep;    /* its form, if it is kept */
     uint64_t bytes;       /* that it takes then */

@@ -362,6 +362,7 @@ clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how
     for (size_t i = 0; i < net->count; ++i) {
         net->values[i].keep = form_of(net, i, how, &uses[i]);
         net->values[i].needed = uses[i].needed;
+        net->values[i].product = uses[i].product;
         /* as autograd, which reads the sign of the sum itself */
         net->values[i].kept = uses[i].needed && !(uses[i].sign && how->preset < CLPRUNE_NET_EXACT);
     }

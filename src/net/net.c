@@ -166,6 +166,7 @@ void clprune_net_visit(
             .rows = value->shape.rows,
             .cols = value->shape.cols,
             .needed = value->needed,
+            .product = value->product,
             .kept = value->kept,
             .keep = value->keep,
             .bytes = value->kept ? clprune__net_bytes(net, i) : 0,

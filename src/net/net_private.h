@@ -44,6 +44,7 @@ typedef struct clprune__net_value {
     size_t users; /* how many inputs of layers it is */
     bool trained; /* it has a gradient: a parameter comes before it */
     bool needed;  /* by the backward pass */
+    bool product; /* only by products */
     bool ruled;   /* the caller decided `kept` and `keep` */
     bool kept;    /* it has a store */
     clprune_keep keep;
