@@ -194,6 +194,7 @@ typedef struct clprune_net_tensor {
     const char *layer;    /* what kind of layer makes it */
     const char *way;      /* how this layer, with others of a chain, runs backward; "" for inputs */
     size_t rows, cols;    /* of a sample */
+    clprune_extent grid;  /* of images, height * width = rows; {0, 0}: none */
     bool needed;          /* the backward pass reads it */
     bool product;         /* only in products, which read any form */
     bool kept;            /* else it is made again if it is needed */
@@ -229,6 +230,7 @@ typedef struct clprune_net_weight {
     size_t rank, shape[4];
     size_t inputs;        /* of a weight or bias, for initial values; 0: of a scale or shift */
     bool channels_last;   /* a convolution's weight */
+    bool output;          /* of the layer that makes the output, such as a classifier's head */
     clprune_mat value;    /* of a tied parameter: the other one's */
     uint64_t reserved[2]; /* zeros */
 } clprune_net_weight;
@@ -271,7 +273,8 @@ typedef struct clprune_net_data {
 /* The seed of all that the next forward pass draws: sampled blocks, stochastic rounding. */
 CLPRUNE_API void clprune_net_set_seed(clprune_net *net, uint64_t seed);
 
-/* Makes later passes tell `tell` which layer they are about to run; NULL ends that. */
+/* Makes later passes tell `tell` which layer is about to run; backward passes name the last layer
+ * of a part of the net, such as a block, that runs at once. NULL ends that. */
 CLPRUNE_API void clprune_net_watch(
     clprune_net *net, void (*tell)(void *user, bool backward, const char *layer), void *user);
 

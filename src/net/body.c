@@ -115,7 +115,6 @@ static clprune_status create_states(clprune_net *net, clprune__net_layer *layer,
             layer->norm, names[i], 1, cols, &layer->state[i]));
         if (i >= 2)
             continue;
-        TRY(clprune_mat_fill(context, (float)i, layer->state[i], NULL));
         const size_t size = strlen(layer->norm) + strlen(names[i]) + 1;
         char *name = malloc(size);
         REQUIRE(name != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a name");
@@ -163,6 +162,22 @@ static clprune_status create_layer(clprune_net *net, size_t i)
     return CLPRUNE_SUCCESS;
 }
 
+clprune_status clprune__net_reset_states(clprune_net *net)
+{
+    clprune_context *context = net->context;
+    for (size_t i = 0; i < net->states_count; ++i) { /* a mean, then a variance */
+        const clprune_mat mat = net->states[i].mat;
+        float *values = calloc(mat.cols, sizeof *values);
+        REQUIRE(values != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s", net->states[i].name);
+        for (size_t k = 0; k < mat.cols && i % 2 == 1; ++k)
+            values[k] = 1.0f;
+        const clprune_status status = clprune_mat_write(context, mat, values);
+        free(values);
+        TRY(status);
+    }
+    return CLPRUNE_SUCCESS;
+}
+
 clprune_status clprune__net_body_create(clprune_net *net)
 {
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
@@ -184,7 +199,7 @@ clprune_status clprune__net_body_create(clprune_net *net)
         TRY(clprune_saved_create_in(
             context, &dense, 1, 1, slot->elements, slot->buffer, 0, sizes.bytes, &slot->view));
     }
-    return CLPRUNE_SUCCESS;
+    return clprune__net_reset_states(net);
 }
 
 void clprune__net_body_destroy(clprune_net *net)

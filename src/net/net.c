@@ -134,6 +134,7 @@ bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_wei
         .rank = param->rank,
         .inputs = param->inputs,
         .channels_last = param->channels_last,
+        .output = param->layer == net->output,
         .value = net->tensors[index].value};
     memcpy(weight->shape, param->shape, sizeof weight->shape);
     return true;
@@ -165,6 +166,7 @@ void clprune_net_visit(
             .way = layer->tile != SIZE_MAX ? net->tiles[layer->tile].way->name : "",
             .rows = value->shape.rows,
             .cols = value->shape.cols,
+            .grid = value->shape.grid,
             .needed = value->needed,
             .product = value->product,
             .kept = value->kept,
@@ -207,9 +209,7 @@ clprune_status clprune_net_init(clprune_net *net, uint64_t seed)
         free(values);
         TRY(status);
     }
-    for (size_t i = 0; i < net->states_count; ++i) /* a mean, then a variance */
-        TRY(clprune_mat_fill(context, (float)(i % 2), net->states[i].mat, NULL));
-    return CLPRUNE_SUCCESS;
+    return clprune__net_reset_states(net);
 }
 
 void clprune_net_set_seed(clprune_net *net, uint64_t seed)

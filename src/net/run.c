@@ -29,21 +29,17 @@ static clprune_status run_layer(clprune__net_call *call)
     return call->layer->kind->forward(call);
 }
 
-/* The layer that a step is about. */
-static const char *layer_of(const clprune__net_call *call)
+/* Tells who watches that a layer runs, or backward a region, by its last layer. */
+static void tell(
+    const clprune_net *net, const clprune__net_steps *list, const clprune__net_step *step)
 {
-    const clprune_net *net = call->net;
-    const clprune__net_step *step = call->step;
-    switch (step->act) {
-    case CLPRUNE__NET_FORGET:
-        return NULL;
-    case CLPRUNE__NET_BEGIN:
-    case CLPRUNE__NET_BACKWARD:
-    case CLPRUNE__NET_END:
-        return net->layers[net->tiles[step->id].layers[net->tiles[step->id].count - 1]].name;
-    default:
-        return net->layers[step->id].name;
-    }
+    const bool backward = list == &net->backward;
+    if (net->tell == NULL)
+        return;
+    if (!backward && step->act == CLPRUNE__NET_FORWARD)
+        net->tell(net->tell_user, false, net->layers[step->id].name);
+    else if (backward && step->act == CLPRUNE__NET_LOOP)
+        net->tell(net->tell_user, true, net->layers[net->regions[step->id].last].name);
 }
 
 static clprune_status run_step(clprune__net_call *call)
@@ -82,6 +78,7 @@ clprune_status clprune__net_run(
     size_t loop = 0, chunk = 0;
     for (size_t i = 0; i < list->count; ++i) {
         const clprune__net_step *step = &list->steps[i];
+        tell(net, list, step);
         if (step->act == CLPRUNE__NET_LOOP) {
             chunk = net->regions[step->id].chunk;
             loop = i;
@@ -102,9 +99,6 @@ clprune_status clprune__net_run(
             continue;
         }
         call.step = step;
-        const char *layer = layer_of(&call);
-        if (net->tell != NULL && layer != NULL)
-            net->tell(net->tell_user, list == &net->backward, layer);
         TRY(run_step(&call));
     }
     return CLPRUNE_SUCCESS;

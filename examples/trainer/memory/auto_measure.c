@@ -162,8 +162,9 @@ bool auto_probe_errors(auto_probe *probe, const keep_rule *rules, const float *b
     void *model = NULL;
     size_t count;
     double all = 0;
+    const keep_choice choice = {s->options->activations, options_how(s->options), rules};
     bool good = fault_check(f, s->context,
-        s->type->create(s->context, &s->sizes, rules, (size_t)s->options->batch_size, &model),
+        s->type->create(s->context, &s->sizes, &choice, (size_t)s->options->batch_size, &model),
         "creating a model to measure");
     good = good && move(s, model, 0, params, true, probe->tensors, f);
     memset(errors, 0, params * sizeof *errors);

@@ -45,7 +45,7 @@ static bool take_rules(search *s, const keep_rule *rules, fault *f)
     options *o = s->in->options;
     free(o->keep_text);
     o->keep_text = NULL;
-    return keep_file_write(s->in->type->keep, &s->in->sizes, rules, &o->keep_text, f);
+    return keep_file_write(s->in->type->keep, rules, &o->keep_text, f);
 }
 
 static bool take_choice(search *s, fault *f)

@@ -68,7 +68,7 @@ static void add_items(const session *s, auto_keep *a, auto_slot *slot, keep_rule
         rules[slot->at] = all[i];
         keep_set_grids(table, &s->sizes, rules);
         if (offers(auto_frame(s, slot->frame)[slot->entry], all[i].keep.form) &&
-            keep_check(table, s->sizes.blocks, slot->block, rules, why, sizeof why) &&
+            keep_check(table, slot->entry, &rules[slot->at], why, sizeof why) &&
             clprune_saved_size_query(&rules[slot->at].keep, (size_t)s->options->batch_size,
                 shape.rows, shape.cols, &sizes) == CLPRUNE_SUCCESS &&
             (a->items_count == slot->first || sizes.bytes < a->items[slot->first].bytes))

@@ -51,7 +51,7 @@ bool memory_plan_make(
     const clprune_context_options wanted = {.precision = s->context != NULL
                                                              ? clprune_context_precision(s->context)
                                                              : options_precision(s->options)};
-    const size_t parts = 2 * s->sizes.blocks + 16;
+    const size_t parts = 2 * keep_rules_count(s->type->keep, s->sizes.blocks) + 16;
     *plan = (memory_plan){.parts = calloc(parts, sizeof *plan->parts), .parts_room = parts};
     bool good = plan->parts != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     good = good && fault_check_signal(f, "planning memory");

@@ -119,10 +119,9 @@ static const struct {
     {CLPRUNE_FORM_DENSE, "kept dense", true},
     {CLPRUNE_FORM_PRUNED, "pruned: blocks (values, scales)", true},
     {INDICES, "pruned: indices (crow, col, bitmap)", true},
-    {CLPRUNE_FORM_GELU_CODE, "codes of GELU's derivative", false},
     {CLPRUNE_FORM_QUANTISED, "quantised: codes, scales, zeros", false},
     {CLPRUNE_FORM_POOLED, "pooled: means of cells", false},
-    {CLPRUNE_FORM_MASK, "masks: signs as bits", false},
+    {CLPRUNE_FORM_MASK, "signs and codes beside tensors", false},
 };
 
 /* From the shapes of the tensors. */
@@ -131,8 +130,9 @@ typedef struct kept_bytes {
     uint64_t dense;     /* if everything that can be dense were kept so */
 } kept_bytes;
 
-static bool add_tensor(const session *s, const keep_entry *entry, const keep_rule *rule,
-    keep_shape shape, kept_bytes *bytes, fault *f)
+/* dense: preset dense keeps the tensor. */
+static bool add_tensor(const session *s, bool dense, const keep_rule *rule, keep_shape shape,
+    kept_bytes *bytes, fault *f)
 {
     clprune_saved_sizes sizes;
     if (!fault_check(f, NULL,
@@ -140,7 +140,7 @@ static bool add_tensor(const session *s, const keep_entry *entry, const keep_rul
                 &rule->keep, (size_t)s->options->batch_size, shape.rows, shape.cols, &sizes),
             "adding up the kept activations"))
         return false;
-    if (entry->only == 0 || (entry->only & KEEP_SET(CLPRUNE_FORM_DENSE)) != 0)
+    if (dense)
         bytes->dense += sizes.dense_bytes;
     if (rule->recomputed)
         return true;
@@ -156,12 +156,20 @@ static bool add_up(const session *s, kept_bytes *bytes, fault *f)
     const size_t blocks = s->sizes.blocks;
     bytes->dense = s->options->batch_size * s->sizes.fixed * sizeof(float);
     bytes->of[CLPRUNE_FORM_DENSE] = bytes->dense;
+    const keep_how how = {0};
     for (size_t at = 0; at < keep_rules_count(table, blocks); ++at) {
         const keep_place place = keep_place_of(table, blocks, at);
-        if (!add_tensor(s, &table->entries[place.entry], &s->rules[at],
+        if (!add_tensor(s, !keep_preset_rule(table, 0, place.entry, &how).recomputed, &s->rules[at],
                 table->shape(&s->sizes, place.block, place.entry), bytes, f))
             return false;
     }
+    const uint64_t kept = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
+    uint64_t known = 0;
+    for (int i = 0; i < KINDS; ++i)
+        known += bytes->of[i];
+    /* stores are rounded up to 64 bytes each */
+    if (kept > known + 64 * keep_rules_count(table, blocks))
+        bytes->of[CLPRUNE_FORM_MASK] = kept - known;
     return true;
 }
 
@@ -173,8 +181,6 @@ static void form_text(const keep_rule *rule, char *text, size_t size)
         (void)snprintf(text, size, "recomputed");
     else if (rule->keep.form == CLPRUNE_FORM_PRUNED)
         (void)snprintf(text, size, "%s %s", form, options_values[rule->keep.value_type]);
-    else if (rule->keep.form == CLPRUNE_FORM_GELU_CODE)
-        (void)snprintf(text, size, "code %u bits", rule->keep.bits);
     else if (rule->keep.form == CLPRUNE_FORM_QUANTISED)
         (void)snprintf(text, size, "%s %u bits", form, rule->keep.bits);
     else if (rule->keep.form == CLPRUNE_FORM_POOLED)
@@ -185,29 +191,33 @@ static void form_text(const keep_rule *rule, char *text, size_t size)
         (void)snprintf(text, size, "%s", form);
 }
 
-/* One line for each form of an entry, with the number of blocks that keep it so. */
+/* The name of an entry whose numbers between dots are *. */
+static void entry_name(const keep_entry *entry, char *name, size_t size)
+{
+    char whole[96];
+    (void)snprintf(whole, sizeof whole, "%s.%s", entry->place, entry->name);
+    generalise(whole, name, size);
+}
+
+/* One line for each form of the entries whose names differ only in numbers, at the first of them.
+ */
 static void print_entry(const session *s, size_t entry)
 {
     const keep_table *table = s->type->keep;
-    const keep_entry *e = &table->entries[entry];
-    const size_t blocks = entry < table->in_block ? s->sizes.blocks : 1;
-    char name[64], text[32], other[32];
-    (void)snprintf(
-        name, sizeof name, "%s%s%s", e->place == NULL ? "blocks.*" : e->place, ".", e->name);
-    for (size_t i = 0; i < blocks; ++i) {
-        size_t count = 0, first = blocks;
-        form_text(&s->rules[keep_rule_at(table, s->sizes.blocks, i, entry)], text, sizeof text);
-        for (size_t k = 0; k < blocks; ++k) {
-            form_text(
-                &s->rules[keep_rule_at(table, s->sizes.blocks, k, entry)], other, sizeof other);
-            if (strcmp(text, other) != 0)
-                continue;
-            first = first < k ? first : k;
-            ++count;
-        }
-        if (first == i)
-            (void)printf("  %-44s %6zu   %s\n", name, count, text);
+    char name[96], text[32], other_name[96], other[32];
+    size_t count = 0;
+    entry_name(&table->entries[entry], name, sizeof name);
+    form_text(&s->rules[entry], text, sizeof text);
+    for (size_t i = 0; i < table->count; ++i) {
+        entry_name(&table->entries[i], other_name, sizeof other_name);
+        form_text(&s->rules[i], other, sizeof other);
+        if (strcmp(name, other_name) != 0 || strcmp(text, other) != 0)
+            continue;
+        if (i < entry)
+            return;
+        ++count;
     }
+    (void)printf("  %-44s %6zu   %s\n", name, count, text);
 }
 
 /* `kept`: live on the ledger, where a tensor's bytes are rounded up. */
@@ -239,7 +249,7 @@ bool memory_report_print(const session *s, fault *f)
         print_categories(s);
         print_tensors(&l);
         (void)printf("(Buffers are made once: the peak of a tensor is its live bytes.)\n");
-        (void)printf("\n%-46s %6s   %s\n", "tensors of a block", "count", "kept as");
+        (void)printf("\n%-46s %6s   %s\n", "tensors", "count", "kept as");
         for (size_t i = 0; i < s->type->keep->count; ++i)
             print_entry(s, i);
         print_kept(&bytes, clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live);

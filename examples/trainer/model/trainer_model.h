@@ -10,7 +10,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h> /* free */
 
 #include <clprune/clprune.h>
 
@@ -92,10 +91,10 @@ typedef struct trainer_model {
      * other, else one phrase that says what is wrong. */
     const char *(*settle)(trainer_sizes *sizes);
 
-    /* sizes are settled; rules: keep_rules_count(keep, sizes->blocks) of them. *model is NULL on
-     * failure. Errors: INVALID_ARGUMENT, OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
+    /* sizes are settled; choice->rules: keep_rules_count(keep, sizes->blocks) of them. *model is NULL
+     * on failure. Errors: INVALID_ARGUMENT, OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
     clprune_status (*create)(clprune_context *context, const trainer_sizes *sizes,
-        const keep_rule *rules, size_t batch, void **model);
+        const keep_choice *choice, size_t batch, void **model);
     void (*destroy)(void *model); /* accepts NULL */
 
     /* Writes initial parameters and states: the same for the same seed on any device. Blocking.
@@ -138,15 +137,6 @@ typedef struct trainer_model {
     /* Makes the passes tell `watcher` at the start of each part. */
     void (*watch)(void *model, trainer_watcher watcher);
 } trainer_model;
-
-/* For create: what became of a model in `memory`, which is freed where it was not made. */
-static inline clprune_status trainer_made(clprune_status status, void *memory, void **model)
-{
-    if (status != CLPRUNE_SUCCESS)
-        free(memory);
-    *model = status == CLPRUNE_SUCCESS ? memory : NULL;
-    return status;
-}
 
 /* States and counts of a model whose type may have none: then *count is 0. */
 static inline const trainer_state *trainer_states(

@@ -1,6 +1,7 @@
 #include "trainer/options/keep_file.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +21,6 @@ static const struct {
 } forms[] = {
     {"dense", CLPRUNE_FORM_DENSE},
     {"pruned", CLPRUNE_FORM_PRUNED},
-    {"code", CLPRUNE_FORM_GELU_CODE},
-    {"mean", CLPRUNE_FORM_MEAN},
-    {"mask", CLPRUNE_FORM_MASK},
     {"quantised", CLPRUNE_FORM_QUANTISED},
     {"pooled", CLPRUNE_FORM_POOLED},
 };
@@ -41,7 +39,6 @@ static const struct {
     {"centre", "centre", "pruned"},
     {"values", "values", "pruned"},
     {"indices", "indices", "pruned"},
-    {"bits", "gelu-code", "code"},
     {"bits", "code-bits", "quantised"},
     {"group", "group", "quantised"},
     {"rounding", "rounding", "quantised"},
@@ -123,101 +120,47 @@ static bool split(line *l, const char *from, size_t length, fault *f)
     return true;
 }
 
-/* What the first word of a line names: blocks [first, end), or a place outside of them. */
-typedef struct target {
-    size_t first, end;
-    const char *place; /* NULL: blocks */
-} target;
-
-static bool is_place(const keep_table *table, const char *word)
+/* Whether the first two words of a line name a tensor. */
+static bool names(const line *l, const keep_entry *entry, bool *place)
 {
-    for (size_t i = table->in_block; i < table->count; ++i)
-        if (strcmp(table->entries[i].place, word) == 0)
-            return true;
-    return false;
+    const bool here = fnmatch(l->words[0], entry->place, 0) == 0;
+    *place = *place || here;
+    return here && fnmatch(l->words[1], entry->name, 0) == 0;
 }
 
-/* "blocks.NUMBER, blocks.*" and the places of a model, whose tensors are neighbours. */
-static bool wrong_pattern(const line *l, const keep_table *table, fault *f)
+/* Lists the places of a model, or with `at` the tensors of the places that a line names. */
+static void list_names(const line *l, const keep_table *table, bool at, char *text, size_t size)
 {
-    char expected[256] = "blocks.NUMBER, blocks.*";
-    for (size_t i = table->in_block; i < table->count; ++i) {
-        const char *place = table->entries[i].place;
-        if (i == table->in_block || strcmp(place, table->entries[i - 1].place) != 0)
-            options_append(expected, sizeof expected, "%s%s",
-                strcmp(place, table->entries[table->count - 1].place) != 0 ? ", " : " or ", place);
-    }
-    return fault_set(f, CODE_DATA, "%s:%zu: %s is expected, not '%s'", l->source, l->number,
-        expected, l->words[0]);
-}
-
-static bool find_target(
-    const line *l, const keep_table *table, size_t blocks, target *found, fault *f)
-{
-    const char *pattern = l->words[0], *number = pattern + 7;
-    *found = (target){.first = 0, .end = blocks};
-    if (is_place(table, pattern)) {
-        found->place = pattern;
-        return true;
-    }
-    if (strncmp(pattern, "blocks.", 7) != 0)
-        return wrong_pattern(l, table, f);
-    if (strcmp(number, "*") == 0)
-        return true;
-    const size_t digits = strspn(number, "0123456789");
-    if (digits == 0 || number[digits] != '\0')
-        return wrong_pattern(l, table, f);
-    found->first = digits < 9 ? (size_t)strtoul(number, NULL, 10) : blocks;
-    found->end = found->first + 1;
-    if (found->first >= blocks)
-        return fault_set(f, CODE_DATA,
-            "%s:%zu: there is no %s: the model has %zu blocks, from 0 on", l->source, l->number,
-            pattern, blocks);
-    return true;
-}
-
-static bool is_at(const keep_entry *entry, const target *where)
-{
-    return where->place == NULL ? entry->place == NULL
-                                : entry->place != NULL && strcmp(entry->place, where->place) == 0;
-}
-
-static bool find_entry(
-    const line *l, const keep_table *table, const target *where, size_t *entry, fault *f)
-{
-    char names[256] = "";
-    for (size_t i = 0; i < table->count; ++i) {
-        const size_t used = strlen(names);
-        if (!is_at(&table->entries[i], where))
+    for (size_t i = 0, shown = 0; i < table->count; ++i) {
+        const keep_entry *e = &table->entries[i];
+        const char *word = at ? e->name : e->place;
+        bool said = at && fnmatch(l->words[0], e->place, 0) != 0;
+        for (size_t k = 0; k < i && !said; ++k)
+            said = strcmp(at ? table->entries[k].name : table->entries[k].place, word) == 0;
+        if (said)
             continue;
-        *entry = i;
-        if (strcmp(l->words[1], table->entries[i].name) == 0)
-            return true;
-        (void)snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ", ",
-            table->entries[i].name);
+        if (shown == 12) {
+            options_append(text, size, " and others");
+            return;
+        }
+        options_append(text, size, "%s%s", shown == 0 ? "" : ", ", word);
+        ++shown;
     }
-    return fault_set(f, CODE_DATA, "%s:%zu: %s has the tensors %s, not '%s'", l->source, l->number,
-        where->place == NULL ? "a block" : where->place, names, l->words[1]);
 }
 
-static bool find_form(
-    const line *l, const keep_table *table, const keep_entry *entry, keep_rule *rule, fault *f)
+static bool find_form(const line *l, keep_rule *rule, fault *f)
 {
-    const bool codes = keep_codes_exist(table);
     *rule = (keep_rule){0};
     for (size_t i = 0; i < FORMS; ++i)
-        if (strcmp(l->words[2], forms[i].name) == 0 &&
-            (codes || forms[i].form != CLPRUNE_FORM_GELU_CODE)) {
+        if (strcmp(l->words[2], forms[i].name) == 0) {
             rule->keep.form = forms[i].form;
             return true;
         }
     if (strcmp(l->words[2], "recomputed") != 0)
         return fault_set(f, CODE_DATA,
-            "%s:%zu: dense, pruned, quantised, pooled, recomputed, %smean or mask is expected, not "
-            "'%s'",
-            l->source, l->number, codes ? "code, " : "", l->words[2]);
-    rule->recomputed = entry->instead == CLPRUNE_FORM_DENSE;
-    rule->keep.form = entry->instead;
+            "%s:%zu: dense, pruned, quantised, pooled or recomputed is expected, not '%s'",
+            l->source, l->number, l->words[2]);
+    rule->recomputed = true;
     return true;
 }
 
@@ -257,12 +200,11 @@ static bool set_one(const line *l, const char *word, options *o, fault *f)
 }
 
 /* Reads a line's form and settings into *rule. */
-static bool read_rule(
-    const line *l, const options *o, const keep_entry *entry, keep_rule *rule, fault *f)
+static bool read_rule(const line *l, const options *o, keep_rule *rule, fault *f)
 {
     options settled = *o;
     bool sparsity = o->sparsity > 0;
-    if (!find_form(l, o->model->keep, entry, rule, f))
+    if (!find_form(l, rule, f))
         return false;
     const clprune_form form = rule->keep.form;
     for (size_t i = 3; i < l->count; ++i) {
@@ -273,26 +215,34 @@ static bool read_rule(
     if (form == CLPRUNE_FORM_PRUNED && !sparsity && settled.values == CLPRUNE_VALUES_FP32)
         return fault_set(f, CODE_DATA, "%s:%zu: pruned needs sparsity=X: the run has none",
             l->source, l->number);
-    if (form != CLPRUNE_FORM_DENSE && form != CLPRUNE_FORM_MEAN)
+    if (form != CLPRUNE_FORM_DENSE)
         rule->keep = options_keep(&settled, form);
     return true;
 }
 
-/* changed: for each block the last line that set one of its rules; at `blocks`, for rules outside
- * of the blocks. */
-static bool apply_line(
-    const line *l, const options *o, size_t blocks, keep_rule *rules, size_t *changed, fault *f)
+static bool apply_line(const line *l, const options *o, keep_rule *rules, fault *f)
 {
     const keep_table *table = o->model->keep;
-    target where;
-    size_t entry = 0;
+    bool place = false, found = false;
+    char expected[512] = "", why[256];
     keep_rule rule;
-    if (!find_target(l, table, blocks, &where, f) || !find_entry(l, table, &where, &entry, f) ||
-        !read_rule(l, o, &table->entries[entry], &rule, f))
+    for (size_t i = 0; i < table->count; ++i)
+        found = names(l, &table->entries[i], &place) || found;
+    list_names(l, table, place, expected, sizeof expected);
+    if (!place)
+        return fault_set(f, CODE_DATA, "%s:%zu: no tensor is at '%s'; there are %s", l->source,
+            l->number, l->words[0], expected);
+    if (!found)
+        return fault_set(f, CODE_DATA, "%s:%zu: %s has the tensors %s, not '%s'", l->source,
+            l->number, l->words[0], expected, l->words[1]);
+    if (!read_rule(l, o, &rule, f))
         return false;
-    for (size_t i = where.first; i < where.end; ++i) {
-        rules[keep_rule_at(table, blocks, i, entry)] = rule;
-        changed[where.place == NULL ? i : blocks] = l->number;
+    for (size_t i = 0; i < table->count; ++i) {
+        if (!names(l, &table->entries[i], &place))
+            continue;
+        if (!keep_check(table, i, &rule, why, sizeof why))
+            return fault_set(f, CODE_DATA, "%s:%zu: %s", l->source, l->number, why);
+        rules[i] = rule;
     }
     return true;
 }
@@ -325,30 +275,13 @@ bool keep_file_same(const char *a, const char *b)
     return true;
 }
 
-bool keep_file_apply(const char *text, const char *source, const options *o,
-    const trainer_sizes *sizes, keep_rule *rules, fault *f)
+bool keep_file_apply(
+    const char *text, const char *source, const options *o, keep_rule *rules, fault *f)
 {
-    const keep_table *table = o->model->keep;
-    const size_t blocks = sizes->blocks;
     line l = {.source = source};
-    size_t *changed = calloc(blocks + 1, sizeof *changed); /* 0: by no line */
-    bool good = changed != NULL || fault_set(f, CODE_MEMORY, "out of memory");
-    good = good && next_line(&text, &l, f);
+    bool good = next_line(&text, &l, f);
     while (good && l.count > 0)
-        good = apply_line(&l, o, blocks, rules, changed, f) && next_line(&text, &l, f);
-    for (size_t i = 0; good && i <= blocks; ++i) {
-        char why[256], where[32] = "outside of the blocks";
-        size_t other = i;
-        if (i < blocks)
-            (void)snprintf(where, sizeof where, "blocks.%zu", i);
-        good = changed[i] == 0 || keep_check(table, blocks, i, rules, why, sizeof why);
-        if (good && table->check != NULL)
-            good = table->check(sizes, i, rules, &other, why, sizeof why);
-        if (!good)
-            (void)fault_set(f, CODE_DATA, "%s:%zu: %s: %s", source,
-                changed[changed[other] > changed[i] ? other : i], where, why);
-    }
-    free(changed);
+        good = apply_line(&l, o, rules, f) && next_line(&text, &l, f);
     return good;
 }
 
@@ -380,29 +313,21 @@ void keep_file_form(const keep_rule *rule, char *text, size_t size)
             keep->group == 0 ? 64 : keep->group, options_roundings[keep->rounding]);
     else if (keep_has_form(rule, CLPRUNE_FORM_POOLED))
         (void)snprintf(rest, left, " cell=%u", keep->cell);
-    else if (keep_has_form(rule, CLPRUNE_FORM_GELU_CODE))
-        (void)snprintf(rest, left, " bits=%u", keep->bits);
 }
 
-bool keep_file_write(const keep_table *table, const trainer_sizes *sizes, const keep_rule *rules,
-    char **text, fault *f)
+bool keep_file_write(const keep_table *table, const keep_rule *rules, char **text, fault *f)
 {
-    const size_t count = keep_rules_count(table, sizes->blocks), room = count * LINE_MOST / 2 + 1;
+    const size_t room = table->count * LINE_MOST / 2 + 1;
     size_t used = 0;
     *text = malloc(room);
     if (*text == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
     (*text)[0] = '\0';
-    for (size_t at = 0; at < count; ++at) {
-        const keep_place place = keep_place_of(table, sizes->blocks, at);
-        const keep_entry *e = &table->entries[place.entry];
-        char where[32], form[LINE_MOST / 4];
-        if (table->shape(sizes, place.block, place.entry).rows == 0)
-            continue;
-        (void)snprintf(where, sizeof where, "blocks.%zu", place.block);
-        keep_file_form(&rules[at], form, sizeof form);
-        used += (size_t)snprintf(*text + used, room - used, "%-10s %-10s %s\n",
-            e->place == NULL ? where : e->place, e->name, form);
+    for (size_t i = 0; i < table->count; ++i) {
+        char form[LINE_MOST / 4];
+        keep_file_form(&rules[i], form, sizeof form);
+        used += (size_t)snprintf(*text + used, room - used, "%-10s %-14s %s\n",
+            table->entries[i].place, table->entries[i].name, form);
     }
     return true;
 }

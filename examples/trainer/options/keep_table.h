@@ -28,29 +28,11 @@ typedef struct keep_rule {
 /* Whether a rule keeps the tensor in this form. */
 bool keep_has_form(const keep_rule *rule, clprune_form form);
 
-/* A set of tensors of a block: the sum of KEEP_SET(position in the table); or of forms: of
- * KEEP_SET(clprune_form). */
-typedef unsigned keep_set;
-#define KEEP_SET(element) (1u << (element))
-
-/* What one choice for a tensor demands of others in the same block. */
-typedef struct keep_needs {
-    keep_set recomputed; /* these must be recomputed as well */
-    keep_set kept;  /* these must be kept, in any form; overrides `recomputed` of other tensors */
-    keep_set dense; /* these must be kept dense */
-} keep_needs;
-
 typedef struct keep_entry {
     const char *name;  /* "norm1" in "blocks.3.norm1" */
     const char *place; /* NULL: a tensor of every block; else the place, as in the keep file */
-    const char *again; /* the formula that recomputes the tensor; NULL: it cannot be recomputed */
+    const char *again; /* what recomputes the tensor; NULL: it cannot be recomputed */
     const char *never; /* the reason if `again` is NULL */
-    keep_needs recompute; /* what recomputing it demands */
-    keep_set forms;       /* forms that it allows besides DENSE, PRUNED, QUANTISED and POOLED */
-    keep_set only;        /* if not 0: the only forms that it allows */
-    keep_needs code;      /* what GELU_CODE demands */
-    clprune_form instead; /* the form that "recomputed" in a keep file stands for; DENSE: the tensor
-                             is really recomputed */
 } keep_entry;
 
 /* One letter per entry: dense, pruned, recomputed, code, mean, quantised, quantised in 8 bits (e),
@@ -64,7 +46,8 @@ typedef struct keep_preset_row {
      * has one letter per entry: recomputed, mean, mask bits (b); or to be chosen: any form (k),
      * dense or quantised (q), a code of GELU's derivative (c). */
     const char *const *frames;
-    clprune_centre centre; /* the default of --centre */
+    const char *uses; /* the letters in `forms` that options set (KEEP_PRUNED and so on), known
+                         before the forms are */
 } keep_preset_row;
 
 /* A preset name with another meaning today: `before` is read as `now` in checkpoints with a setting
@@ -93,10 +76,6 @@ typedef struct keep_table {
     const keep_entry *entries; /* first those of a block, as the forward pass makes them */
     size_t in_block, count;    /* entries of a block; all entries */
     keep_shape (*shape)(const struct trainer_sizes *sizes, size_t block, size_t entry);
-    /* Like keep_check, for demands on other blocks. After false *other is the block at fault, as in
-     * keep_check, or `block` itself. NULL: keep_check is enough. */
-    bool (*check)(const struct trainer_sizes *sizes, size_t block, const keep_rule *rules,
-        size_t *other, char *why, size_t size);
     const char *const *preset_names; /* ends with NULL; the first preset is dense */
     const keep_preset_row *presets;  /* in the same order */
     const keep_rung *ladder; /* the mildest first, each with less memory than the one before, but
@@ -105,6 +84,7 @@ typedef struct keep_table {
     size_t rungs;
     const keep_renamed *renamed; /* (renamed_count) */
     size_t renamed_count;
+    clprune_centre centre; /* the default of --centre where blocks are sampled */
 } keep_table;
 
 /* The number of rules of a model with `blocks` blocks; the position of the rule of `entry` in
@@ -118,10 +98,9 @@ typedef struct keep_place {
 } keep_place;
 keep_place keep_place_of(const keep_table *table, size_t blocks, size_t at);
 
-/* Whether the rules of a block (block < blocks) or those outside of the blocks (block == blocks) go
- * together. If not, *why receives a phrase that names the tensors. */
-bool keep_check(const keep_table *table, size_t blocks, size_t block, const keep_rule *rules,
-    char *why, size_t size);
+/* Whether a tensor may be kept so. If not, *why receives a phrase that names it. */
+bool keep_check(
+    const keep_table *table, size_t entry, const keep_rule *rule, char *why, size_t size);
 
 /* Letters of keep_preset_row.forms on which options depend: --sparsity, --gelu-code, --code-bits,
  * --pool. */
@@ -151,6 +130,13 @@ typedef struct keep_how {
     clprune_keep keep;  /* of all forms but GELU_CODE; its form is not read */
     unsigned gelu_bits; /* of GELU_CODE */
 } keep_how;
+
+/* What a model is created with: a preset, its settings, and a rule for each tensor. */
+typedef struct keep_choice {
+    size_t preset;
+    keep_how how;
+    const keep_rule *rules;
+} keep_choice;
 
 /* The rule of one entry in a preset. At sparsity 0 with fp32 values PRUNED becomes DENSE, which has
  * no indices to store. */

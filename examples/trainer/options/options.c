@@ -80,7 +80,8 @@ void options_settle(options *o)
     if (o->criterion == OPTIONS_UNSET)
         o->criterion = preset->criterion;
     if (o->centre == OPTIONS_UNSET)
-        o->centre = preset->centre;
+        o->centre = preset->criterion == CLPRUNE_CRITERION_SAMPLED ? o->model->keep->centre
+                                                                   : CLPRUNE_CENTRE_NONE;
     if (o->indices == OPTIONS_UNSET)
         o->indices = options_index_choice(preset->index_type);
 }

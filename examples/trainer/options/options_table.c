@@ -307,18 +307,6 @@ void option_needed(const trainer_model *model, option_needs needs, char *text, s
         options_append(text, size, ", or --keep-file");
 }
 
-/* The tensors that a line of a keep file may name. */
-static void append_tensors(const keep_table *keep, char *text, size_t size)
-{
-    if (keep_codes_exist(keep))
-        options_append(text, size, ", code (bits)");
-    for (size_t i = 0; i < keep->count; ++i) {
-        const keep_entry *entry = &keep->entries[i];
-        options_append(text, size, "%s%s%s%s", i == 0 ? "; tensors: " : ", ",
-            entry->place != NULL ? entry->place : "", entry->place != NULL ? " " : "", entry->name);
-    }
-}
-
 void option_help(const trainer_model *model, const option_row *row, char *text, size_t size)
 {
     char needed[320];
@@ -330,8 +318,6 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
                 : model->archs[i + 1] == NULL ? " or "
                                               : ", ",
                 model->archs[i], i == model->arch ? " (the default)" : "");
-    if (row->offset == FIELD(keep_file))
-        append_tensors(model->keep, text, size);
     if (row->offset == FIELD(activations))
         for (size_t i = 0; model->keep->preset_names[i] != NULL; ++i)
             options_append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ",

@@ -38,11 +38,12 @@ static bool open_exact(const session *s, session *exact, fault *f)
     if (exact->rules == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
     keep_preset_rules(table, 0, &how, s->sizes.blocks, exact->rules);
+    const keep_choice choice = {0, how, exact->rules};
     if (!fault_check(f, NULL, clprune_context_create(NULL, &wanted, &exact->context),
             "opening the device for --gradient-check") ||
         !fault_check(f, exact->context,
-            s->type->create(exact->context, &s->sizes, exact->rules, (size_t)s->options->batch_size,
-                &exact->model),
+            s->type->create(
+                exact->context, &s->sizes, &choice, (size_t)s->options->batch_size, &exact->model),
             "creating the model of --gradient-check"))
         return false;
     exact->params = s->type->params(exact->model, &exact->params_count);

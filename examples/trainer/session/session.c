@@ -103,13 +103,14 @@ static bool create_model(session *s, fault *f)
     if (good)
         keep_preset_rules(table, o->activations, &how, blocks, rules);
     if (good && o->keep_text != NULL)
-        good = keep_file_apply(o->keep_text, source, o, &s->sizes, rules, f);
+        good = keep_file_apply(o->keep_text, source, o, rules, f);
     if (good)
         keep_set_grids(table, &s->sizes, rules);
-    good =
-        good && fault_check(f, s->context,
-                    s->type->create(s->context, &s->sizes, rules, (size_t)o->batch_size, &s->model),
-                    "creating the model");
+    const keep_choice choice = {o->activations, how, rules};
+    good = good &&
+           fault_check(f, s->context,
+               s->type->create(s->context, &s->sizes, &choice, (size_t)o->batch_size, &s->model),
+               "creating the model");
     if (good)
         s->params = s->type->params(s->model, &s->params_count);
     return good;

@@ -1,0 +1,497 @@
+#include "trainer/model/net_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/base/try.h"
+
+/* ---- presets -----------------------------------------------------------------------------------
+ */
+
+const char *const net_model_preset_names[] = {"dense", "paper", "pruned", "quantised", "pooled",
+    "exact", "exact-tokens", "compact", "compact-pruned", "least", "auto", NULL};
+
+enum {
+    DENSE,
+    PAPER,
+    PRUNED,
+    QUANTISED,
+    POOLED,
+    EXACT,
+    EXACT_TOKENS,
+    COMPACT,
+    COMPACT_PRUNED,
+    LEAST,
+    AUTO,
+    PRESETS
+};
+
+/* Products of at most so many multiplications an element run again in exact-tokens. */
+enum { CHEAP_PRODUCT = 256 };
+
+/* The letters of all tensors follow from the net, and are filled in by net_model_settle. */
+static const char *frames[] = {"", "", NULL};
+keep_preset_row net_model_presets[] = {
+    [DENSE] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32, "keep what autograd keeps"},
+    [PAPER] = {"", CLPRUNE_CRITERION_LARGEST, CLPRUNE_INDEX_INT32,
+        "keep the inputs of linear layers and convolutions pruned to their largest blocks (arXiv "
+        "2311.16883)",
+        .uses = "p"},
+    [PRUNED] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "the same tensors with sampled blocks, in images around the mean of each image, which make "
+        "the weight gradients unbiased",
+        .uses = "p"},
+    [QUANTISED] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep the inputs of linear layers and convolutions as codes of --code-bits bits",
+        .uses = "q"},
+    [POOLED] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep the means of these inputs over cells of neighbouring rows (arXiv 2409.11902)",
+        .uses = "o"},
+    [EXACT] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep fewer tensors, from which the same gradients follow without another product",
+        .uses = ""},
+    [EXACT_TOKENS] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "the same, and run small products, such as those over tokens, twice", .uses = ""},
+    [COMPACT] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep such tensors as codes of --code-bits bits, sums of residual paths in 8", .uses = "q"},
+    [COMPACT_PRUNED] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
+        "keep such tensors pruned, with a code of GELU's derivative", .uses = "pc"},
+    [LEAST] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep a few tensors between blocks as codes of --code-bits bits, and make all others again",
+        .uses = "q"},
+    [AUTO] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
+        "measure the gradient errors of each tensor's forms, and choose within --memory-limit",
+        frames, .uses = ""},
+};
+
+/* Presets with dense's gradients come first. */
+const keep_rung net_model_ladder[] = {
+    {"dense", 0}, {"exact", 0}, {"compact", 8}, {"compact", 4}, {"compact", 2}};
+
+/* Before preset pruned existed, preset paper had --criterion, sampled by default; programs of
+ * version 2 have always had both. compact pruned before it quantised. */
+const keep_renamed net_model_renamed[] = {
+    {"paper", "sampled", "pruned", 1}, {"compact", NULL, "compact-pruned", 1}};
+
+/* What the net is told of a preset. */
+static clprune_net_keep net_keep(size_t preset, const keep_how *how)
+{
+    static const clprune_net_preset nets[PRESETS] = {[DENSE] = CLPRUNE_NET_DENSE,
+        [PAPER] = CLPRUNE_NET_INPUTS,
+        [PRUNED] = CLPRUNE_NET_INPUTS,
+        [QUANTISED] = CLPRUNE_NET_INPUTS,
+        [POOLED] = CLPRUNE_NET_INPUTS,
+        [EXACT] = CLPRUNE_NET_EXACT,
+        [EXACT_TOKENS] = CLPRUNE_NET_EXACT,
+        [COMPACT] = CLPRUNE_NET_COMPACT,
+        [COMPACT_PRUNED] = CLPRUNE_NET_COMPACT,
+        [LEAST] = CLPRUNE_NET_LEAST,
+        [AUTO] = CLPRUNE_NET_COMPACT};
+    clprune_net_keep keep = {.preset = nets[preset], .keep = how->keep};
+    const bool prunes = preset == PAPER || preset == PRUNED || preset == COMPACT_PRUNED;
+    keep.keep.form = prunes             ? CLPRUNE_FORM_PRUNED
+                     : preset == POOLED ? CLPRUNE_FORM_POOLED
+                                        : CLPRUNE_FORM_QUANTISED;
+    if (preset == COMPACT_PRUNED)
+        keep.gelu_bits = how->gelu_bits;
+    if (preset == EXACT_TOKENS)
+        keep.products = CHEAP_PRODUCT;
+    return keep;
+}
+
+/* ---- the tensors of a net, as a keep_table -----------------------------------------------------
+ */
+
+enum { MOST_TENSORS = 1024 };
+
+/* Of the sizes of the latest net_model_settle. Names are never freed, since plans point to them. */
+static keep_entry entries[MOST_TENSORS];
+static keep_shape shapes[MOST_TENSORS];
+static size_t entries_count;
+static char letters[PRESETS][MOST_TENSORS + 1], frame_letters[2][MOST_TENSORS + 1];
+static char wrong[512];
+
+/* A copy that lives as long as the program; equal texts share one. */
+static const char *lasting(const char *text, size_t length)
+{
+    static struct copy {
+        struct copy *next;
+        char text[];
+    } * copies;
+    for (const struct copy *c = copies; c != NULL; c = c->next)
+        if (strncmp(c->text, text, length) == 0 && c->text[length] == '\0')
+            return c->text;
+    struct copy *made = malloc(sizeof *made + length + 1);
+    if (made == NULL)
+        return "?";
+    memcpy(made->text, text, length);
+    made->text[length] = '\0';
+    made->next = copies;
+    copies = made;
+    return made->text;
+}
+
+/* The length of a tensor's place in its name: "blocks.3" of "blocks.3.mlp.fc1". 0: none. */
+static size_t place_length(const char *name)
+{
+    size_t length = 0;
+    for (const char *p = name; *p != '\0'; ++p) {
+        const size_t part = strcspn(p, ".");
+        if (p[part] != '.')
+            break;
+        if (strspn(p, "0123456789") == part)
+            length = (size_t)(p + part - name);
+        p += part;
+    }
+    return length;
+}
+
+/* Collects the tensors of a settled net. */
+typedef struct listing {
+    size_t preset, count;
+    bool first; /* names and shapes, too */
+    uint64_t bytes;
+} listing;
+
+static char letter_of(const clprune_net_tensor *tensor)
+{
+    if (!tensor->kept)
+        return 'r';
+    switch (tensor->keep.form) {
+    case CLPRUNE_FORM_PRUNED:
+        return KEEP_PRUNED;
+    case CLPRUNE_FORM_POOLED:
+        return KEEP_POOLED;
+    case CLPRUNE_FORM_QUANTISED:
+        return tensor->keep.bits == 8 ? 'e' : KEEP_QUANTISED;
+    default:
+        return 'd';
+    }
+}
+
+static void list_tensor(void *user, const clprune_net_tensor *tensor)
+{
+    listing *l = user;
+    const size_t i = l->count;
+    if (i == MOST_TENSORS)
+        return;
+    l->count++;
+    letters[l->preset][i] = letter_of(tensor);
+    l->bytes += tensor->bytes;
+    const char frame = !tensor->kept ? 'r' : tensor->product ? 'k' : 'q';
+    if (l->preset == COMPACT || l->preset == QUANTISED)
+        frame_letters[l->preset == QUANTISED][i] = frame;
+    if (!l->first)
+        return;
+    const size_t place = place_length(tensor->name);
+    entries[i] = (keep_entry){.name = lasting(tensor->name + place + (place > 0),
+                                  strlen(tensor->name) - place - (place > 0)),
+        .place = place > 0 ? lasting(tensor->name, place) : "net",
+        .again = "the layers before it"};
+    shapes[i] = (keep_shape){tensor->rows, tensor->cols, tensor->grid.height, tensor->grid.width};
+}
+
+static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
+{
+    (void)sizes;
+    (void)block;
+    return shapes[entry];
+}
+
+/* Settings that no option of a run has, so that letters tell forms apart: codes of 4 bits. */
+static const keep_how plain = {.keep = {.sparsity = 0.5f, .bits = 4, .cell = 2}, .gelu_bits = 2};
+
+/* The tensors of a preset, for a batch of 32: the planner weighs bytes of a batch. */
+static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *sizes, size_t preset)
+{
+    listing l = {.preset = preset, .first = preset == DENSE};
+    const clprune_net_keep keep = net_keep(preset, &plain);
+    clprune_context *context = NULL;
+    clprune_net *net = NULL;
+    enum { BATCH = 32 };
+    clprune_status status = clprune_context_create_dry(NULL, NULL, &context);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_net_create(context, &(clprune_net_desc){.batch = BATCH}, &net);
+    if (status == CLPRUNE_SUCCESS) {
+        parts->build(sizes, net);
+        status = clprune_net_settle(net, &keep);
+    }
+    if (status != CLPRUNE_SUCCESS)
+        (void)snprintf(wrong, sizeof wrong, "%s", clprune_last_error(context));
+    clprune_net_visit(net, list_tensor, &l);
+    if (status == CLPRUNE_SUCCESS && preset == DENSE) {
+        clprune_net_weight weight;
+        const uint64_t saved = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
+        sizes->parameters = 0;
+        for (size_t i = 0; clprune_net_weight_at(net, i, &weight); ++i)
+            sizes->parameters += weight.value.rows * weight.value.cols;
+        sizes->fixed = (saved - l.bytes) / BATCH / sizeof(float);
+        entries_count = l.count;
+    }
+    letters[preset][l.count] = '\0';
+    clprune_net_destroy(net);
+    clprune_context_destroy(context);
+    return status;
+}
+
+const char *net_model_settle(const net_model_parts *parts, trainer_sizes *sizes)
+{
+    for (size_t preset = 0; preset < PRESETS; ++preset) {
+        if (list_preset(parts, sizes, preset) != CLPRUNE_SUCCESS)
+            return wrong;
+        net_model_presets[preset].forms = letters[preset];
+    }
+    for (size_t i = 0; i < 2; ++i) {
+        frame_letters[i][entries_count] = '\0';
+        frames[i] = frame_letters[i];
+    }
+    sizes->blocks = 0;
+    parts->keep->entries = entries;
+    parts->keep->in_block = 0;
+    parts->keep->count = entries_count;
+    parts->keep->shape = shape;
+    return NULL;
+}
+
+/* ---- a model -----------------------------------------------------------------------------------
+ */
+
+typedef struct net_model {
+    const net_model_parts *parts;
+    trainer_sizes sizes;
+    clprune_context *context; /* not owned */
+    clprune_net *net;
+    clprune_net_data data; /* of the latest forward pass */
+    trainer_state *states;
+    trainer_count *counts; /* one for each batch norm */
+    int64_t *batches;
+    size_t states_count;
+    trainer_watcher watcher;
+    const char *part; /* that was told last */
+} net_model;
+
+/* A rule for each tensor, so that the net keeps what the table says. *rules and the text of their
+ * patterns are for the caller to free. */
+static clprune_status make_rules(const keep_rule *rules, clprune_net_rule **made, char **patterns)
+{
+    size_t size = 1, used = 0;
+    for (size_t i = 0; i < entries_count; ++i)
+        size += strlen(entries[i].place) + strlen(entries[i].name) + 2;
+    *made = calloc(entries_count + 1, sizeof **made);
+    *patterns = malloc(size);
+    if (*made == NULL || *patterns == NULL)
+        return CLPRUNE_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; i < entries_count; ++i) {
+        const bool inside = strcmp(entries[i].place, "net") != 0;
+        (*made)[i] = (clprune_net_rule){
+            .pattern = *patterns + used, .again = rules[i].recomputed, .keep = rules[i].keep};
+        used += (size_t)snprintf(*patterns + used, size - used, "%s%s%s",
+                    inside ? entries[i].place : "", inside ? "." : "", entries[i].name) +
+                1;
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+/* Names of running statistics, and a count of batches beside each pair. */
+static clprune_status list_states(net_model *model)
+{
+    const clprune_net_state *states = clprune_net_states(model->net, &model->states_count);
+    const size_t count = model->states_count;
+    model->states = calloc(count + 1, sizeof *model->states);
+    model->counts = calloc(count + 1, sizeof *model->counts);
+    model->batches = calloc(count + 1, sizeof *model->batches);
+    if (model->states == NULL || model->counts == NULL || model->batches == NULL)
+        return CLPRUNE_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; i < count; ++i)
+        model->states[i] = (trainer_state){states[i].name, states[i].mat};
+    for (size_t i = 0; i < count / 2; ++i) {
+        const char *name = states[2 * i].name;
+        (void)snprintf(model->counts[i].name, sizeof model->counts[i].name,
+            "%.*s.num_batches_tracked", (int)(strrchr(name, '.') - name), name);
+        model->counts[i].value = &model->batches[i];
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status create_net(net_model *model, const keep_choice *choice, size_t batch)
+{
+    clprune_net_keep keep = net_keep(choice->preset, &choice->how);
+    clprune_net_rule *rules = NULL;
+    char *patterns = NULL;
+    clprune_status status =
+        clprune_net_create(model->context, &(clprune_net_desc){.batch = batch}, &model->net);
+    if (status == CLPRUNE_SUCCESS)
+        status = make_rules(choice->rules, &rules, &patterns);
+    if (status == CLPRUNE_SUCCESS) {
+        keep.rules = rules;
+        keep.rules_count = entries_count;
+        model->parts->build(&model->sizes, model->net);
+        status = clprune_net_settle(model->net, &keep);
+    }
+    free(rules);
+    free(patterns);
+    return status == CLPRUNE_SUCCESS ? list_states(model) : status;
+}
+
+clprune_status net_model_create(const net_model_parts *parts, clprune_context *context,
+    const trainer_sizes *sizes, const keep_choice *keep, size_t batch, void **model)
+{
+    net_model *made = calloc(1, sizeof *made);
+    *model = NULL;
+    if (made == NULL)
+        return CLPRUNE_OUT_OF_HOST_MEMORY;
+    *made = (net_model){.parts = parts, .sizes = *sizes, .context = context};
+    const clprune_status status = create_net(made, keep, batch);
+    if (status == CLPRUNE_SUCCESS)
+        *model = made;
+    else
+        net_model_destroy(made);
+    return status;
+}
+
+void net_model_destroy(void *of)
+{
+    net_model *model = of;
+    if (model == NULL)
+        return;
+    clprune_net_destroy(model->net);
+    free(model->states);
+    free(model->counts);
+    free(model->batches);
+    free(model);
+}
+
+clprune_status net_model_init(void *of, uint64_t seed)
+{
+    net_model *model = of;
+    clprune_net_weight weight;
+    TRY(clprune_net_init(model->net, seed)); /* of the states, too */
+    for (size_t i = 0; clprune_net_weight_at(model->net, i, &weight); ++i) {
+        const size_t count = weight.value.rows * weight.value.cols;
+        rng r = rng_open(seed, RNG_INIT, (uint32_t)i, 0);
+        float *values = malloc(count * sizeof *values);
+        if (values == NULL)
+            return CLPRUNE_OUT_OF_HOST_MEMORY;
+        for (size_t k = 0; k < count; ++k)
+            values[k] = (float)model->parts->draw(&r, &model->sizes, &weight);
+        const clprune_status status = clprune_mat_write(model->context, weight.value, values);
+        free(values);
+        TRY(status);
+    }
+    for (size_t i = 0; i < model->states_count / 2; ++i)
+        model->batches[i] = 0;
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_param *net_model_params(void *of, size_t *count)
+{
+    return clprune_net_params(((net_model *)of)->net, count);
+}
+
+const trainer_state *net_model_states(void *of, size_t *count)
+{
+    const net_model *model = of;
+    *count = model->states_count;
+    return model->states;
+}
+
+const trainer_count *net_model_counts(void *of, size_t *count)
+{
+    const net_model *model = of;
+    *count = model->states_count / 2;
+    return model->counts;
+}
+
+/* Parameters, then running statistics. */
+bool net_model_weight(void *of, size_t index, trainer_weight *weight)
+{
+    const net_model *model = of;
+    clprune_net_weight found;
+    size_t params = 0;
+    if (clprune_net_weight_at(model->net, index, &found)) {
+        *weight = (trainer_weight){.rank = found.rank,
+            .mat = found.value,
+            .channels_last = found.channels_last,
+            .head = found.output};
+        memcpy(weight->shape, found.shape, sizeof weight->shape);
+        (void)snprintf(weight->name, sizeof weight->name, "%s", found.name);
+        return true;
+    }
+    while (clprune_net_weight_at(model->net, params, &found))
+        ++params;
+    if (index - params >= model->states_count)
+        return false;
+    const trainer_state *state = &model->states[index - params];
+    *weight = (trainer_weight){.rank = 1, .shape = {state->mat.cols}, .mat = state->mat};
+    (void)snprintf(weight->name, sizeof weight->name, "%s", state->name);
+    return true;
+}
+
+/* ---- passes ------------------------------------------------------------------------------------
+ */
+
+void net_model_set_seed(void *of, uint64_t seed)
+{
+    clprune_net_set_seed(((net_model *)of)->net, seed);
+}
+
+/* As PyTorch's BatchNorm2d; the largest count stays. */
+static void count_batch(net_model *model)
+{
+    for (size_t i = 0; i < model->states_count / 2; ++i)
+        if (model->batches[i] != TRAINER_NO_COUNT && model->batches[i] < INT64_MAX)
+            ++model->batches[i];
+}
+
+clprune_status net_model_forward(void *of, size_t batch, clprune_image_bytes images, bool training)
+{
+    net_model *model = of;
+    model->data = (clprune_net_data){.batch = batch, .images = images};
+    model->part = NULL;
+    TRY(clprune_net_forward(model->net, &model->data, training));
+    if (training)
+        count_batch(model);
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status net_model_loss(
+    void *of, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit)
+{
+    net_model *model = of;
+    model->data.batch = batch;
+    model->data.labels = labels;
+    model->data.smoothing = smoothing;
+    return clprune_net_loss(model->net, &model->data, loss, hit);
+}
+
+clprune_status net_model_backward(
+    void *of, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
+{
+    net_model *model = of;
+    model->data = (clprune_net_data){
+        .batch = batch, .images = images, .labels = labels, .smoothing = smoothing};
+    model->part = NULL;
+    return clprune_net_backward(model->net, &model->data);
+}
+
+/* Tells where the pass is: "forward blocks.3", "backward head". */
+static void tell(void *of, bool backward, const char *layer)
+{
+    net_model *model = of;
+    char text[128];
+    const size_t place = place_length(layer), length = place > 0 ? place : strcspn(layer, ".");
+    (void)snprintf(
+        text, sizeof text, "%s %.*s", backward ? "backward" : "forward", (int)length, layer);
+    const char *part = lasting(text, strlen(text));
+    if (part != model->part)
+        trainer_tell(&model->watcher, part, 0);
+    model->part = part;
+}
+
+void net_model_watch(void *of, trainer_watcher watcher)
+{
+    net_model *model = of;
+    model->watcher = watcher;
+    clprune_net_watch(model->net, watcher.tell != NULL ? tell : NULL, model);
+}

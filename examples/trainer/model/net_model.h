@@ -1,0 +1,60 @@
+/*
+ * net_model.h: a trainer_model whose layers are a clprune_net. A model gives a function that adds
+ * its layers, and one that draws initial values; the rest of its trainer_model is functions of this
+ * file.
+ */
+#ifndef TRAINER_NET_MODEL_H
+#define TRAINER_NET_MODEL_H
+
+#include "trainer/data/rng.h"
+#include "trainer/model/trainer_model.h"
+
+typedef struct net_model_parts {
+    /* Adds the layers of a model of these settled sizes, the loss included. */
+    void (*build)(const trainer_sizes *sizes, clprune_net *net);
+    /* An initial value of a parameter, described by its weight. */
+    double (*draw)(rng *r, const trainer_sizes *sizes, const clprune_net_weight *weight);
+    keep_table
+        *keep; /* filled in by net_model_settle; .preset_names to .rungs are NET_MODEL_KEEP */
+} net_model_parts;
+
+/* What all nets have in common of a keep_table: the presets and the ladder. */
+#define NET_MODEL_KEEP                                                                             \
+    .preset_names = net_model_preset_names, .presets = net_model_presets,                          \
+    .ladder = net_model_ladder, .rungs = 5, .renamed = net_model_renamed, .renamed_count = 2
+extern const char *const net_model_preset_names[];
+extern keep_preset_row net_model_presets[];
+extern const keep_rung net_model_ladder[];
+extern const keep_renamed net_model_renamed[];
+
+/* For settle, after the sizes are checked: sizes->parameters and fixed, and the tensors of
+ * parts->keep. Returns NULL, or what is wrong with the layers, valid until the next call. */
+const char *net_model_settle(const net_model_parts *parts, trainer_sizes *sizes);
+
+/* For create, destroy and init. */
+clprune_status net_model_create(const net_model_parts *parts, clprune_context *context,
+    const trainer_sizes *sizes, const keep_choice *keep, size_t batch, void **model);
+void net_model_destroy(void *model);
+clprune_status net_model_init(void *model, uint64_t seed);
+
+/* The other functions of a trainer_model. */
+clprune_param *net_model_params(void *model, size_t *count);
+const trainer_state *net_model_states(void *model, size_t *count);
+const trainer_count *net_model_counts(void *model, size_t *count);
+bool net_model_weight(void *model, size_t index, trainer_weight *weight);
+void net_model_set_seed(void *model, uint64_t seed);
+clprune_status net_model_forward(
+    void *model, size_t batch, clprune_image_bytes images, bool training);
+clprune_status net_model_loss(
+    void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
+clprune_status net_model_backward(
+    void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
+void net_model_watch(void *model, trainer_watcher watcher);
+
+#define NET_MODEL_FUNCTIONS                                                                        \
+    .destroy = net_model_destroy, .init = net_model_init, .params = net_model_params,              \
+    .states = net_model_states, .counts = net_model_counts, .weight = net_model_weight,            \
+    .set_seed = net_model_set_seed, .forward = net_model_forward, .loss = net_model_loss,          \
+    .backward = net_model_backward, .watch = net_model_watch
+
+#endif
