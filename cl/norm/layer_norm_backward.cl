@@ -20,7 +20,7 @@
 #define READ_DX 0 /* 0: dx is not read, dx_beta is 0 */
 #endif
 #if LOCAL > 1
-#define STRIP_BARRIER barrier(CLK_LOCAL_MEM_FENCE)
+#define STRIP_BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #else
 #define STRIP_BARRIER (void)0
 #endif
@@ -48,7 +48,7 @@ KERNEL_OF(LOCAL) layer_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(
                 slopes[r - top] = slope;
             }
         }
-        STRIP_BARRIER;
+        STRIP_BARRIER; /* dx may be dy: all teams must have read it */
 #endif
         FOR_VECTORS(c) {
             const vec scale = AFFINE && GIVE_DX ? GET(gamma, 0, c) : (vec)(1.0f);

@@ -271,7 +271,8 @@ static void not_a_number(void **state)
         assert_true(isnan(sums[0][c]) == (c == 0) && isnan(sums[1][c]) == (c == 0));
 }
 
-/* Equal elements: the mean is exact, xhat is 0, inv is 1 / sqrt(eps), dx is finite. Of one feature dx is 0. */
+/* Equal elements: the mean is exact, xhat is 0, inv is 1 / sqrt(eps), dx is finite. Of one feature
+ * dx is 0. */
 static void equal_elements(void **state)
 {
     static const float some[SPECIAL_ROWS] = {
