@@ -149,6 +149,12 @@ gelu_code_backward      BITS=4 LOCAL=128 VW=4 SUMS=0 STRIP=1
 gelu_code_backward      BITS=4 SUMS=1 LOCAL=128 VW=4
 gelu_code_backward      BITS=8 LOCAL=128 VW=4 SUMS=0 STRIP=1
 gelu_code_backward      BITS=8 SUMS=1 LOCAL=128 VW=4
+layer_norm_forward      LOCAL=128 TEAM=32 VW=4 KEEP=1
+layer_norm_forward      LOCAL=128 TEAM=32 VW=4 AFFINE=0
+layer_norm_apply        LOCAL=128 TEAM=32 VW=4
+layer_norm_backward     LOCAL=128 TEAM=32 VW=4 SUMS=2 STRIP=8
+layer_norm_backward     LOCAL=128 TEAM=32 VW=4 SUMS=2 STRIP=8 READ_DX=1
+layer_norm_backward     LOCAL=128 TEAM=32 VW=4 SUMS=0 STRIP=8 AFFINE=0
 layerscale_forward      LOCAL=128 VW=4
 layerscale_backward     LOCAL=128 VW=4 SUMS=1
 layerscale_backward     SUMS=2 LOCAL=128 VW=4

@@ -21,6 +21,7 @@
  *   add.h                   weighted sums: residual connections, gradients that are added
  *   dropout.h               dropout that keeps no mask
  *   mean_squared_error.h    the loss of regressions
+ *   layer_norm.h            normalisation of rows, as transformers use it
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
  *   net.h                   a whole model from layers; the library decides what is kept
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
@@ -33,7 +34,7 @@
  * end in `reserved` fields, which must be zero. Zero-initialise such a struct, then set the fields
  * you need. Plain values (clprune_mat, clprune_extent, clprune_block, clprune_bsr_offsets,
  * clprune_image_bytes, clprune_allocator), groups of matrices (clprune_grads, clprune_affine,
- * clprune_batch_norm and others) and structs that only return results have none.
+ * clprune_layer_norm, clprune_batch_norm and others) and structs that only return results have none.
  *
  * Order. Operations enqueue on the context's in-order queue and return. If `event` is not NULL, it
  * receives an event of the last command, which the caller releases; it is valid only after success.
@@ -76,6 +77,7 @@
 #include "clprune/grads.h"
 #include "clprune/image.h"
 #include "clprune/keep.h"
+#include "clprune/layer_norm.h"
 #include "clprune/layerscale.h"
 #include "clprune/linear.h"
 #include "clprune/matrix.h"

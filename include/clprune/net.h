@@ -103,6 +103,8 @@ CLPRUNE_API clprune_net_value clprune_net_batch_norm(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_affine(
     clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_layer_norm(
+    clprune_net *net, const char *name, clprune_net_value x);
 
 /* x + ls * t, ls per feature: one parameter, called `name`. */
 CLPRUNE_API clprune_net_value clprune_net_layerscale(

@@ -84,6 +84,8 @@ SCALAR(smoothing_backward,
 SCALAR(dropout_rate, clprune_dropout(context, value, 7, 0, mats[0], mats[1], NULL))
 SCALAR(bn_eps, clprune_batch_norm_inverse(context, value, clprune_mat_of(mats[0].buffer, 1, 4),
                    clprune_mat_of(mats[1].buffer, 1, 4), NULL))
+SCALAR(ln_eps, clprune_layer_norm_forward(context, value, mats[0], CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
+                   mats[1], CLPRUNE_NO_MAT, NULL))
 
 static clprune_status bn_statistics(float eps, float momentum)
 {
@@ -157,6 +159,7 @@ static const scalar scalars[] = {
     {"eps of batch_norm_inverse", bn_eps, 0, INFINITY, true, false},
     {"eps of batch_norm_statistics", bn_statistics_eps, 0, INFINITY, true, false},
     {"momentum of batch_norm_statistics", bn_momentum, 0, 1, false, false},
+    {"eps of layer_norm_forward", ln_eps, 0, INFINITY, true, false},
     {"beta1 of ADAMW", adam_beta1, 0, 1, false, true},
     {"beta2 of ADAMW", adam_beta2, 0, 1, false, true},
     {"eps of ADAMW", adam_eps, 0, INFINITY, false, true},

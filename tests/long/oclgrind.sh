@@ -28,7 +28,8 @@ command -v oclgrind >/dev/null 2>&1 || {
 }
 operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_prune test_prune_sampled test_bspmm test_quantise test_saved test_linear test_pool
     test_conv2d"
-layers="test_add test_affine test_bias test_cross_entropy test_dropout test_gelu test_gelu_code test_image test_layerscale test_max_pool test_mean_squared_error test_relu test_optimizer
+layers="test_add test_affine test_bias test_cross_entropy test_dropout test_gelu test_gelu_code test_image test_layer_norm test_layerscale test_max_pool
+    test_mean_squared_error test_relu test_optimizer
     test_optimizer_codes test_optimizer_many test_optimizer_state
     test_patch_embed test_token_mean test_token_mix test_batch_norm test_batch_norm_product
     test_batch_norm_statistics"
@@ -113,7 +114,7 @@ for test in $tests; do
         case $test in
         test_gemm | test_bspmm | test_bsr | test_bsr_index | test_bsr_values | test_prune_sampled | test_quantise) continue ;;
         test_saved | test_linear | test_plan_arena | test_resmlp_compact) continue ;;
-        test_affine | test_bias | test_cross_entropy | test_layerscale | test_mean_squared_error) continue ;;
+        test_affine | test_bias | test_cross_entropy | test_layer_norm | test_layerscale | test_mean_squared_error) continue ;;
         test_pool | test_conv2d | test_batch_norm*) continue ;;
         test_optimizer | test_optimizer_codes | test_optimizer_many | test_optimizer_state | test_image | test_patch_embed | test_token_mix) continue ;;
         test_prune) part=select ;;

@@ -109,6 +109,14 @@ CALL(layerscale_back,
 CALL(layerscale_weights, clprune_layerscale_weights(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(layerscale_product,
     clprune_layerscale_backward_product(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
+CALL(layer_norm, clprune_layer_norm_forward(CONTEXT, 1e-5f, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(layer_norm_apply, clprune_layer_norm_apply(CONTEXT, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(layer_norm_back, clprune_layer_norm_backward(CONTEXT, 1, 0, m[0], m[1], m[2], m[3], m[4],
+                          &(clprune_layer_norm){.gamma = m[5], .beta = m[6]}, EVENT))
+CALL(layer_norm_add, clprune_layer_norm_backward(CONTEXT, 1, 1, m[0], m[1], m[2], m[3], m[4],
+                         &(clprune_layer_norm){.gamma = m[5], .beta = m[6]}, EVENT))
+CALL(layer_norm_frozen,
+    clprune_layer_norm_backward(CONTEXT, 0, 0, m[0], m[1], m[2], m[3], m[4], NULL, EVENT))
 CALL(relu, clprune__relu_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
 CALL(relu_back, clprune__relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], EVENT))
@@ -167,9 +175,9 @@ CALL(activation, clprune_activation_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0,
 CALL(activation_back,
     clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, with.batch, with.saved, m[0],
         &(clprune_grads){.dx = m[1], .db = m[2], .beta = 1}, EVENT))
-CALL(activation_again, clprune_activation_backward_recompute(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0,
-                           with.batch, with.saved, m[0], m[1],
-                           &(clprune_grads){.dx = m[2], .db = m[3], .beta = 1}, EVENT))
+CALL(activation_again,
+    clprune_activation_backward_recompute(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, with.batch,
+        with.saved, m[0], m[1], &(clprune_grads){.dx = m[2], .db = m[3], .beta = 1}, EVENT))
 CALL(linear,
     clprune_linear_forward(with.linear, with.batch, m[0], m[1], m[2], m[3], with.saved, EVENT))
 CALL(linear_back, clprune_linear_backward(
@@ -385,6 +393,22 @@ static const function functions[] = {
     {"layerscale_backward_product", call_layerscale_product,
         {{"w", OUT, COLS, FREE}, {"b", 1, OUT}, {"ls", 1, OUT}, {"dls", 1, OUT, OUTPUT},
             {"dw", OUT, COLS, OUTPUT}, {"db", 1, OUT, OUTPUT}}},
+    {"layer_norm_forward", call_layer_norm,
+        {{"x", ROWS, COLS, FREE}, {"gamma", VECTOR}, {"beta", VECTOR}, {"y", RESULT(1)},
+            {"stats", ROWS, 2, OUTPUT | OPTIONAL}}},
+    {"layer_norm_apply", call_layer_norm_apply,
+        {{"x", ROWS, COLS, FREE}, {"stats", ROWS, 2}, {"gamma", VECTOR}, {"beta", VECTOR},
+            {"y", RESULT(1)}}},
+    {"layer_norm_backward", call_layer_norm_back,
+        {{"x", ROWS, COLS, FREE}, {"stats", ROWS, 2}, {"gamma", VECTOR}, {"dy", WHOLE},
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL, 1 << 3}, {"dgamma", OUT_VECTOR},
+            {"dbeta", OUT_VECTOR}}},
+    {"layer_norm_backward, added", call_layer_norm_add,
+        {{"x", ROWS, COLS, FREE}, {"stats", ROWS, 2}, {"gamma", VECTOR}, {"dy", WHOLE},
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL}, {"dgamma", OUT_VECTOR}, {"dbeta", OUT_VECTOR}}},
+    {"layer_norm_backward, frozen", call_layer_norm_frozen,
+        {{"x", ROWS, COLS, FREE}, {"stats", ROWS, 2}, {"gamma", 1, COLS, OPTIONAL}, {"dy", WHOLE},
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL, 1 << 3}}},
     {"relu_forward", call_relu,
         {{"x", ROWS, COLS, FREE}, {"b", 1, COLS, OPTIONAL}, {"y", RESULT(1)},
             {"mask", ROWS, WORDS, OUTPUT | OPTIONAL}}},
@@ -514,8 +538,8 @@ static const function functions[] = {
             {"db", 1, COLS, OUTPUT | OPTIONAL | APART}},
         &pruned},
     {"activation_backward_recompute", call_activation_again,
-        {{"dy", WHOLE}, {"y", ROWS, COLS, OUTPUT | APART},
-            {"dx", ROWS, COLS, OUTPUT | APART, 1}, {"db", 1, COLS, OUTPUT | OPTIONAL | APART}},
+        {{"dy", WHOLE}, {"y", ROWS, COLS, OUTPUT | APART}, {"dx", ROWS, COLS, OUTPUT | APART, 1},
+            {"db", 1, COLS, OUTPUT | OPTIONAL | APART}},
         &pruned},
     {"linear_forward", call_linear, FEATURES, &dense},
     {"linear_forward, pruned", call_linear, FEATURES, &pruned},

@@ -129,6 +129,24 @@ clprune__rowwise clprune__team_plan(const clprune_context *context, size_t rows,
     return plan;
 }
 
+clprune__rowwise clprune__strips_plan(
+    const clprune_context *context, size_t rows, size_t cols, size_t sums)
+{
+    clprune__rowwise plan;
+    if (sums > 0)
+        plan = clprune__sums_plan(context, rows, cols, sums, CLPRUNE__STRIP, CLPRUNE__STRIP);
+    else {
+        plan = clprune__rowwise_plan(context, rows, cols);
+        clprune__define(&plan.defines, "SUMS", 0);
+        clprune__define(&plan.defines, "STRIP", CLPRUNE__STRIP);
+    }
+    plan.team = plan.local > 1 ? GPU_TEAM : 1;
+    while (plan.local % plan.team != 0)
+        plan.team /= 2;
+    clprune__define(&plan.defines, "TEAM", plan.team);
+    return plan;
+}
+
 clprune_status clprune__rowwise_begin(clprune_context *context, const clprune__kernel_def *def,
     const clprune__rowwise *plan, clprune__launch *launch)
 {

@@ -17,7 +17,7 @@ typedef struct clprune__rowwise {
     size_t global, local;      /* of the launch */
     size_t groups, group_rows; /* groups = ceil(rows / group_rows) */
     size_t lanes;              /* of clprune__lanes_plan, else 0 */
-    size_t team;               /* of clprune__team_plan, else 0 */
+    size_t team;               /* of plans with teams, else 0 */
     clprune__defines defines;  /* LOCAL, VW and those that the plan adds */
 } clprune__rowwise;
 
@@ -51,6 +51,11 @@ size_t clprune__lanes(const clprune_context *context, size_t cols, size_t width,
 /* Sums of rows: TEAM work-items, on CPUs one, share a row; a group's teams take rows in turn.
  * Adds TEAM. */
 clprune__rowwise clprune__team_plan(const clprune_context *context, size_t rows, size_t cols);
+
+/* Sums of columns that need sums of rows first: strips of CLPRUNE__STRIP rows on every device, and
+ * teams for the rows of a strip. `sums` may be 0. Adds SUMS, STRIP and TEAM. */
+clprune__rowwise clprune__strips_plan(
+    const clprune_context *context, size_t rows, size_t cols, size_t sums);
 
 /* Floats of a vector: VW of the row-wise kernels. */
 size_t clprune__vector_width(const clprune_context *context);

@@ -1,0 +1,78 @@
+/* Layer norm over each row's features. The statistics of the first pass are kept, 8 bytes a row: y
+ * made again from a restored x is linear in x. */
+#include "clprune/layer_norm.h"
+
+#include "net/call.h"
+#include "net/kinds.h"
+#include "runtime/context/check.h"
+
+enum { GAMMA, BETA };
+
+static const float eps = 1e-5f; /* PyTorch's default */
+
+static clprune_mat stats_of(const clprune__net_call *call, const clprune__net_layer *layer)
+{
+    const size_t rows = clprune__net_in_shape(call->net, layer, 0)->rows;
+    return clprune_mat_rows(layer->state[0], call->first * rows, call->count * rows);
+}
+
+static clprune_status norm_forward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = call->layer;
+    const clprune_mat gamma = clprune__net_param_value(call->net, layer, GAMMA);
+    const clprune_mat beta = clprune__net_param_value(call->net, layer, BETA);
+    const clprune_mat x = clprune__net_x(call, 0), y = clprune__net_y(call);
+    if (call->step->again)
+        return clprune_layer_norm_apply(
+            call->net->context, x, stats_of(call, layer), gamma, beta, y, NULL);
+    return clprune_layer_norm_forward(call->net->context, eps, x, gamma, beta, y,
+        call->training ? stats_of(call, layer) : CLPRUNE_NO_MAT, NULL);
+}
+
+const clprune__net_kind clprune__net_layer_norm_kind = {
+    .name = "layer_norm", .over = true, .forward = norm_forward};
+
+/* y = gamma * (x - mean) * inv + beta */
+static clprune_status norm_backward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = clprune__net_link(call, 0);
+    return clprune_layer_norm_backward(call->net->context, clprune__net_beta(call),
+        clprune__net_dx_beta(call, 0), clprune__net_operand(call, 0), stats_of(call, layer),
+        clprune__net_param_value(call->net, layer, GAMMA), clprune__net_dy(call),
+        clprune__net_dx(call, 0),
+        &(clprune_layer_norm){
+            clprune__net_grad(call, layer, GAMMA), clprune__net_grad(call, layer, BETA)},
+        NULL);
+}
+
+static clprune_status create_stats(clprune_net *net, const size_t *layers)
+{
+    clprune__net_layer *layer = &net->layers[layers[0]];
+    return clprune_mat_create(net->context, CLPRUNE_MEMORY_ACTIVATIONS, "layer norm statistics",
+        net->desc.batch * net->values[layers[0]].shape.rows, 2, &layer->state[0]);
+}
+
+const clprune__net_way clprune__net_layer_norm_ways[] = {
+    {.name = "layer norm",
+        .chain = {&clprune__net_layer_norm_kind},
+        .needs = {{0, 0, CLPRUNE__NET_DENSE}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, true}},
+        .create = create_stats,
+        .backward = norm_backward},
+    {.name = NULL},
+};
+
+clprune_net_value clprune_net_layer_norm(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *in = clprune__net_read(net, name, x);
+    if (in == NULL)
+        return (clprune_net_value){0};
+    const size_t d = in->shape.cols;
+    (void)clprune__net_add(net, &clprune__net_layer_norm_kind, name, &x, 1, in->shape);
+    clprune__net_add_param(
+        net, ".weight", (clprune__net_param){.rank = 1, .shape = {d}, .value = 1});
+    clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {d}});
+    return clprune__net_last(net);
+}
