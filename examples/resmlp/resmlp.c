@@ -8,19 +8,12 @@
 #include <string.h>
 
 #include "resmlp_model.h"
-#include "trainer/model/net_model.h"
-
-typedef struct arch {
-    size_t image, patch, dim, depth, hidden, classes;
-    double scale;     /* LayerScale's initial value */
-    double deviation; /* of the initial weights of linear layers; 0: 1 / sqrt(3 * inputs) */
-} arch;
 
 static const char *const names[] = {
     "resmlp_s12", "resmlp_s24", "resmlp_s36", "resmlp_b24", "resmlp_tiny", NULL};
 
 /* Sizes and initial values of the first four as in the authors' code, facebookresearch/deit. */
-static const arch archs[] = {
+static const resmlp_arch archs[] = {
     {224, 16, 384, 12, 1536, 1000, 0.1, 0.02},
     {224, 16, 384, 24, 1536, 1000, 1e-5, 0.02},
     {224, 16, 384, 36, 1536, 1000, 1e-6, 0.02},
@@ -28,37 +21,36 @@ static const arch archs[] = {
     {32, 4, 128, 6, 512, 10, 0.1, 0},
 };
 
-static arch arch_of(const trainer_sizes *sizes)
+void resmlp_build(const resmlp_arch *arch, clprune_net *net)
 {
-    arch a = archs[sizes->arch];
-    a.image = sizes->image;
-    a.classes = sizes->classes;
-    a.patch = (size_t)sizes->extra[0];
-    return a;
-}
-
-static void build(const trainer_sizes *sizes, clprune_net *net)
-{
-    const arch a = arch_of(sizes);
-    const size_t tokens = (a.image / a.patch) * (a.image / a.patch);
-    clprune_net_value x = clprune_net_images(net, 3, a.image, a.image);
-    x = clprune_net_patch_embed(net, "stem.proj", x, a.patch, a.dim);
-    for (size_t i = 0; i < a.depth; ++i) {
+    const size_t side = arch->image / arch->patch;
+    clprune_net_value x = clprune_net_images(net, 3, arch->image, arch->image);
+    x = clprune_net_patch_embed(net, "stem.proj", x, arch->patch, arch->dim);
+    for (size_t i = 0; i < arch->depth; ++i) {
         char part[32];
         (void)snprintf(part, sizeof part, "blocks.%zu", i);
         clprune_net_part(net, part);
         clprune_net_value t = clprune_net_affine(net, "norm1", x);
-        t = clprune_net_linear_rows(net, "linear_tokens", t, tokens);
+        t = clprune_net_linear_rows(net, "linear_tokens", t, side * side);
         x = clprune_net_layerscale(net, "ls1", x, t);
         t = clprune_net_affine(net, "norm2", x);
-        t = clprune_net_linear(net, "mlp_channels.fc1", t, a.hidden);
+        t = clprune_net_linear(net, "mlp_channels.fc1", t, arch->hidden);
         t = clprune_net_gelu(net, "mlp_channels.act", t);
-        t = clprune_net_linear(net, "mlp_channels.fc2", t, a.dim);
+        t = clprune_net_linear(net, "mlp_channels.fc2", t, arch->dim);
         x = clprune_net_layerscale(net, "ls2", x, t);
     }
     clprune_net_part(net, NULL);
     x = clprune_net_mean(net, "pool", clprune_net_affine(net, "norm", x));
-    clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, a.classes));
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, arch->classes));
+}
+
+static void build(const trainer_sizes *sizes, clprune_net *net)
+{
+    resmlp_arch arch = archs[sizes->arch];
+    arch.image = sizes->image;
+    arch.classes = sizes->classes;
+    arch.patch = (size_t)sizes->extra[0];
+    resmlp_build(&arch, net);
 }
 
 static double cut_normal(rng *r, double deviation)
@@ -76,7 +68,7 @@ static double cut_normal(rng *r, double deviation)
  * the first plateau of its loss several times earlier. */
 static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight *weight)
 {
-    const arch *a = &archs[sizes->arch];
+    const resmlp_arch *a = &archs[sizes->arch];
     const double inputs = (double)weight->inputs;
     const char *end = strrchr(weight->name, '.');
     if (strncmp(weight->name, "stem.", 5) == 0)
@@ -89,11 +81,12 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
 }
 
 static keep_table keep = {NET_MODEL_KEEP};
-static const net_model_parts parts = {build, draw, &keep};
+static net_model_tensors tensors;
+const net_model_parts resmlp_parts = {build, draw, &keep, &tensors};
 
 static const char *settle(trainer_sizes *sizes)
 {
-    const arch *usual = &archs[sizes->arch];
+    const resmlp_arch *usual = &archs[sizes->arch];
     const size_t most = 1u << 20; /* keeps every product below 2^60 */
     if (sizes->image == 0)
         sizes->image = usual->image;
@@ -108,13 +101,13 @@ static const char *settle(trainer_sizes *sizes)
         return "the image size is not a multiple of the patch size";
     if ((sizes->image / patch) * (sizes->image / patch) > most)
         return "there are more than 2^20 tokens";
-    return net_model_settle(&parts, sizes);
+    return net_model_settle(&resmlp_parts, sizes);
 }
 
 static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
     const keep_choice *choice, size_t batch, void **model)
 {
-    return net_model_create(&parts, context, sizes, choice, batch, model);
+    return net_model_create(&resmlp_parts, context, sizes, choice, batch, model);
 }
 
 static const trainer_extra extras[] = {{"patch-size", "patch_size", 1, 4096,

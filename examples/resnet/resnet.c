@@ -8,16 +8,9 @@
 #include <string.h>
 
 #include "resnet_model.h"
-#include "trainer/model/net_model.h"
-
-typedef struct arch {
-    size_t image, classes;
-    bool pools; /* the stem has a stride and a max pool */
-    size_t stages, blocks[4], channels[4];
-} arch;
 
 static const char *const names[] = {"resnet18", "resnet34", "resnet18_cifar", "resnet20", NULL};
-static const arch archs[] = {
+static const resnet_arch archs[] = {
     {224, 1000, true, 4, {2, 2, 2, 2}, {64, 128, 256, 512}},
     {224, 1000, true, 4, {3, 4, 6, 3}, {64, 128, 256, 512}},
     {32, 10, false, 4, {2, 2, 2, 2}, {64, 128, 256, 512}},
@@ -35,7 +28,7 @@ static clprune_net_value convolve(clprune_net *net, const char *name, clprune_ne
             .padding = {padding, padding}});
 }
 
-static clprune_net_value stem(const arch *a, clprune_net *net, clprune_net_value x)
+static clprune_net_value stem(const resnet_arch *a, clprune_net *net, clprune_net_value x)
 {
     x = convolve(net, "conv1", x, a->channels[0], a->pools ? 7 : 3, a->pools ? 2 : 1);
     x = clprune_net_relu(net, "relu", clprune_net_batch_norm(net, "bn1", x));
@@ -57,20 +50,27 @@ static clprune_net_value block(
     return clprune_net_relu(net, "out", clprune_net_add(net, "sum", y, x));
 }
 
-static void build(const trainer_sizes *sizes, clprune_net *net)
+void resnet_build(const resnet_arch *arch, clprune_net *net)
 {
-    const arch *a = &archs[sizes->arch];
-    clprune_net_value x = stem(a, net, clprune_net_images(net, 3, sizes->image, sizes->image));
-    for (size_t s = 0; s < a->stages; ++s)
-        for (size_t b = 0; b < a->blocks[s]; ++b) {
+    clprune_net_value x = stem(arch, net, clprune_net_images(net, 3, arch->image, arch->image));
+    for (size_t s = 0; s < arch->stages; ++s)
+        for (size_t b = 0; b < arch->blocks[s]; ++b) {
             char part[32];
             (void)snprintf(part, sizeof part, "layer%zu.%zu", s + 1, b);
             clprune_net_part(net, part);
-            x = block(net, x, a->channels[s], s > 0 && b == 0 ? 2 : 1, s > 0 && b == 0);
+            x = block(net, x, arch->channels[s], s > 0 && b == 0 ? 2 : 1, s > 0 && b == 0);
         }
     clprune_net_part(net, NULL);
     x = clprune_net_mean(net, "avgpool", x);
-    clprune_net_cross_entropy(net, clprune_net_linear(net, "fc", x, sizes->classes));
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "fc", x, arch->classes));
+}
+
+static void build(const trainer_sizes *sizes, clprune_net *net)
+{
+    resnet_arch arch = archs[sizes->arch];
+    arch.image = sizes->image;
+    arch.classes = sizes->classes;
+    resnet_build(&arch, net);
 }
 
 /* Convolutions normal with deviation sqrt(2 / (outputs * taps)), as torchvision's (Kaiming, fan
@@ -89,11 +89,12 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
 /* The mean of an image between ReLU and batch norm is large, but adds almost nothing to gradients
  * (clprune/keep.h). */
 static keep_table keep = {NET_MODEL_KEEP, .centre = CLPRUNE_CENTRE_SAMPLE};
-static const net_model_parts parts = {build, draw, &keep};
+static net_model_tensors tensors;
+const net_model_parts resnet_parts = {build, draw, &keep, &tensors};
 
 static const char *settle(trainer_sizes *sizes)
 {
-    const arch *usual = &archs[sizes->arch];
+    const resnet_arch *usual = &archs[sizes->arch];
     if (sizes->image == 0)
         sizes->image = usual->image;
     if (sizes->classes == 0)
@@ -102,13 +103,13 @@ static const char *settle(trainer_sizes *sizes)
         return "the image size must be from 1 to 4096";
     if (sizes->classes < 2 || sizes->classes > 1000000)
         return "there must be 2 to 1000000 classes";
-    return net_model_settle(&parts, sizes);
+    return net_model_settle(&resnet_parts, sizes);
 }
 
 static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
     const keep_choice *choice, size_t batch, void **model)
 {
-    return net_model_create(&parts, context, sizes, choice, batch, model);
+    return net_model_create(&resnet_parts, context, sizes, choice, batch, model);
 }
 
 const trainer_model resnet_model = {

@@ -49,8 +49,8 @@ static size_t elements_of(const clprune__net_value *value)
     return value->shape.rows * value->shape.cols;
 }
 
-/* The form in which a preset keeps a value. Small values, and rows too short for a block, stay
- * dense. */
+/* The form in which a preset keeps a value. Vectors in a net of tokens or pixels stay dense, and so
+ * do images of few channels, unless they are pooled. */
 static clprune_keep form_of(
     const clprune_net *net, size_t v, const clprune_net_keep *how, const use *u)
 {
@@ -58,11 +58,11 @@ static clprune_keep form_of(
     clprune_keep keep = how->keep;
     const bool dense = how->preset == CLPRUNE_NET_DENSE || how->preset == CLPRUNE_NET_EXACT ||
                        (how->preset == CLPRUNE_NET_INPUTS && !u->product);
-    size_t largest = 0;
+    bool vectors = true; /* all values have one row */
     for (size_t i = 0; i < net->count; ++i)
-        if (!net->layers[i].gone && elements_of(&net->values[i]) > largest)
-            largest = elements_of(&net->values[i]);
-    if (dense || elements_of(value) < largest / 64 || value->shape.cols < 16)
+        vectors = vectors && net->values[i].shape.rows == 1;
+    if (dense || (value->shape.rows == 1 && !vectors) ||
+        (value->shape.cols < 4 && keep.form != CLPRUNE_FORM_POOLED))
         return (clprune_keep){.form = CLPRUNE_FORM_DENSE};
     if (how->preset == CLPRUNE_NET_INPUTS || keep.form == CLPRUNE_FORM_PRUNED) {
         keep.grid_height = (unsigned)value->shape.grid.height;

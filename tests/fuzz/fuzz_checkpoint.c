@@ -63,12 +63,12 @@ static void use_settings(const checkpoint *c, const char *path)
     const char *text = keep != NULL ? keep->data : NULL;
     const uint64_t length = keep != NULL ? keep->rows * keep->cols : 0;
     if (keep != NULL && keep->type == CHECKPOINT_BYTES && length > 0 && text[length - 1] == '\0') {
-        const size_t count = keep_rules_count(resmlp_model.keep, BLOCKS);
-        keep_rule *rules = calloc(count, sizeof *rules);
+        if (resmlp_model.keep->count == 0)
+            FUZZ_CHECK(resmlp_model.settle(&(trainer_sizes){.arch = resmlp_model.arch}) == NULL);
+        keep_rule *rules = calloc(resmlp_model.keep->count, sizeof *rules);
         FUZZ_CHECK(rules != NULL);
         f = (fault){0};
-        if (!keep_file_apply(
-                text, "the checkpoint", &o, &(trainer_sizes){.blocks = BLOCKS}, rules, &f))
+        if (!keep_file_apply(text, "the checkpoint", &o, rules, &f))
             FUZZ_CHECK(f.code == CODE_DATA);
         free(rules);
     }

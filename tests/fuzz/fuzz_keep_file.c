@@ -24,35 +24,31 @@ void fuzz_target(fuzz_input in)
     const uint8_t flags = fuzz_byte(&in);
     const trainer_model *model = (flags & 1) ? &resnet_model : &resmlp_model;
     options o = options_defaults(model);
-    static trainer_sizes settled[2]; /* by model */
-    trainer_sizes *sizes = &settled[flags & 1];
     fault f = {0};
     char *text, *written = NULL;
     o.sparsity = (flags & 2) ? 0.5 : 0;
     options_settle(&o);
-    if (sizes->blocks == 0) {
-        sizes->arch = model->arch;
-        FUZZ_CHECK(model->settle(sizes) == NULL);
-    }
+    if (model->keep->count == 0)
+        FUZZ_CHECK(model->settle(&(trainer_sizes){.arch = model->arch}) == NULL);
     const char *path = fuzz_write("rules", in.data, in.size);
     if (!keep_file_read(path, &text, &f)) {
         FUZZ_CHECK(f.code == CODE_DATA && text == NULL);
         fuzz_check_text(f.text, path);
         return;
     }
-    const size_t count = keep_rules_count(model->keep, sizes->blocks);
+    const size_t count = model->keep->count;
     keep_rule *rules = calloc(count, sizeof *rules), *again = calloc(count, sizeof *again);
     FUZZ_CHECK(rules != NULL && again != NULL);
     const keep_how how = options_how(&o);
-    keep_preset_rules(model->keep, 0, &how, sizes->blocks, rules);
+    keep_preset_rules(model->keep, 0, &how, 0, rules);
     memcpy(again, rules, count * sizeof *rules);
-    if (!keep_file_apply(text, "rules", &o, sizes, rules, &f)) {
+    if (!keep_file_apply(text, "rules", &o, rules, &f)) {
         FUZZ_CHECK(f.code == CODE_DATA);
         fuzz_check_text(f.text, "rules:");
     } else {
-        keep_set_grids(model->keep, sizes, rules);
-        FUZZ_CHECK(keep_file_write(model->keep, sizes, rules, &written, &f));
-        if (!keep_file_apply(written, "written", &o, sizes, again, &f))
+        keep_set_grids(model->keep, rules);
+        FUZZ_CHECK(keep_file_write(model->keep, rules, &written, &f));
+        if (!keep_file_apply(written, "written", &o, again, &f))
             fuzz_check(false, f.text, __FILE__, __LINE__);
         for (size_t i = 0; i < count; ++i)
             FUZZ_CHECK(same(&rules[i], &again[i]));

@@ -7,7 +7,6 @@
  */
 #include "golden/golden_images.h"
 #include "golden/golden_rows.h"
-#include "resnet.h"
 #include "resnet_model.h"
 #include "support/test_compare.h"
 #include "support/test_fault.h"
@@ -37,22 +36,25 @@ static const float smoothing = 0.1f;
 static const double bound = 5e-5;
 
 typedef struct fixture {
-    resnet model;
+    void *model;
+    clprune_param *params;
+    size_t params_count, states_count;
+    const trainer_state *states;
     size_t batch;
     clprune_image_bytes images;
     clprune_mat loss, hit;
     cl_mem labels;
 } fixture;
 
-static resnet_arch arch_of(const golden_resnet_case *c)
+TEST_UNDO(destroy_model, resnet_model.destroy(what))
+
+static trainer_sizes sizes_of(const golden_resnet_case *c)
 {
-    size_t i = 0;
-    while (strcmp(resnet_arch_names[i], c->name) != 0)
-        i++;
-    resnet_arch arch = resnet_arch_at(i);
-    arch.image = c->image;
-    arch.classes = c->classes;
-    return arch;
+    trainer_sizes sizes = {.image = c->image, .classes = c->classes};
+    while (strcmp(resnet_model.archs[sizes.arch], c->name) != 0)
+        sizes.arch++;
+    assert_null(resnet_model.settle(&sizes));
+    return sizes;
 }
 
 static void write_batch(fixture *f, const golden_resnet_case *c, uint64_t seed, uint32_t step)
@@ -67,27 +69,26 @@ static void write_batch(fixture *f, const golden_resnet_case *c, uint64_t seed, 
 /* Whether parameter i is a convolution's weight, of *kernel taps and *in channels. */
 static bool is_conv(const fixture *f, size_t i, clprune_extent *kernel, size_t *in)
 {
-    if (i % 3 != 0 || i / 3 >= f->model.parts_count)
-        return false;
-    const resnet_unit *u = &f->model.parts[i / 3].unit;
-    *kernel = (clprune_extent){u->kernel, u->kernel};
-    *in = u->in;
-    return true;
+    trainer_weight w;
+    assert_true(resnet_model.weight(f->model, i, &w));
+    *kernel = (clprune_extent){w.shape[2], w.shape[3]};
+    *in = w.shape[1];
+    return w.channels_last;
 }
 
 static void fill_params(fixture *f)
 {
-    for (size_t i = 0; i < f->model.tensors; i++) {
-        const clprune_param *p = &f->model.params[i];
+    for (size_t i = 0; i < f->params_count; i++) {
+        const clprune_param *p = &f->params[i];
         const size_t count = p->value.rows * p->value.cols;
         float *values = test_floats(count), *turned = test_floats(count);
         clprune_extent kernel;
         size_t in;
-        const bool conv = is_conv(f, i, &kernel, &in), head = i + 2 == f->model.tensors;
+        const bool conv = is_conv(f, i, &kernel, &in), head = i + 2 == f->params_count;
         if (conv || head)
             golden_fill_uniform(
                 0.0f, (float)sqrt(6.0 / (double)p->value.cols), 1000 + i, count, values);
-        else if (i % 3 == 1 && i + 1 != f->model.tensors)
+        else if (i % 3 == 1 && i + 1 != f->params_count)
             golden_fill_uniform(1.0f, 0.2f, 1000 + i, count, values);
         else
             golden_fill_uniform(0.0f, 0.1f, 1000 + i, count, values);
@@ -97,40 +98,30 @@ static void fill_params(fixture *f)
     }
 }
 
-/* The rules of a preset, with those of a keep file's text. */
-static void make_rules(const golden_resnet_case *c, const char *preset, clprune_keep how,
-    const char *text, size_t blocks, keep_rule rules[256])
-{
-    const keep_how settings = {how, how.bits};
-    trainer_sizes sizes = {.image = c->image, .classes = c->classes, .blocks = blocks};
-    size_t at = 0;
-    assert_true(keep_rules_count(&resnet_keep_table, blocks) <= 256);
-    while (strcmp(resnet_keep_table.preset_names[at], preset) != 0)
-        at++;
-    while (strcmp(resnet_arch_names[sizes.arch], c->name) != 0)
-        sizes.arch++;
-    keep_preset_rules(&resnet_keep_table, at, &settings, blocks, rules);
-    const options o = options_defaults(&resnet_model);
-    TEST_GOOD(keep_file_apply(text, "rules", &o, &sizes, rules, &f));
-    keep_set_grids(&resnet_keep_table, &sizes, rules);
-}
-
 /* text: a keep file */
 static fixture make_with(
     const golden_resnet_case *c, const char *preset, clprune_keep how, const char *text)
 {
-    const resnet_arch arch = arch_of(c);
-    keep_rule rules[256];
-    fixture f = {.batch = c->batch,
+    const trainer_sizes sizes = sizes_of(c);
+    const keep_table *table = resnet_model.keep;
+    keep_rule *rules = test_alloc(table->count * sizeof *rules);
+    const keep_choice choice = {keep_preset_named(table, preset), {how, how.bits}, rules};
+    fixture made = {.batch = c->batch,
         .images = golden_images_make(c->batch * 3 * c->image * c->image),
         .loss = test_new_mat(test_context(), c->batch, 1),
         .hit = test_new_mat(test_context(), c->batch, 1),
         .labels = test_new_mat(test_context(), c->batch, 1).buffer};
-    make_rules(c, preset, how, text, resnet_arch_blocks(&arch), rules);
-    TEST_OK(resnet_create(test_context(), &arch, rules, c->batch, &f.model));
-    TEST_OK(resnet_init(&f.model, 1));
-    fill_params(&f);
-    return f;
+    const options o = options_defaults(&resnet_model);
+    keep_preset_rules(table, choice.preset, &choice.how, 0, rules);
+    TEST_GOOD(keep_file_apply(text, "rules", &o, rules, &f));
+    keep_set_grids(table, rules);
+    TEST_OK(resnet_model.create(test_context(), &sizes, &choice, c->batch, &made.model));
+    test_later(destroy_model, NULL, made.model);
+    made.params = resnet_model.params(made.model, &made.params_count);
+    made.states = resnet_model.states(made.model, &made.states_count);
+    TEST_OK(resnet_model.init(made.model, 1));
+    fill_params(&made);
+    return made;
 }
 
 static fixture make(const golden_resnet_case *c, const char *preset, clprune_keep how)
@@ -141,8 +132,8 @@ static fixture make(const golden_resnet_case *c, const char *preset, clprune_kee
 /* The mean loss of the batch. */
 static double forward(fixture *f, bool training, float smooth)
 {
-    TEST_OK(resnet_forward(&f->model, f->batch, f->images, training));
-    TEST_OK(resnet_loss(&f->model, f->batch, f->labels, smooth, f->loss, f->hit));
+    TEST_OK(resnet_model.forward(f->model, f->batch, f->images, training));
+    TEST_OK(resnet_model.loss(f->model, f->batch, f->labels, smooth, f->loss, f->hit));
     return golden_mean_loss(f->loss);
 }
 
@@ -151,7 +142,7 @@ static double forward(fixture *f, bool training, float smooth)
 static const golden_row *golden_rows_of(const golden_resnet_case *c, const fixture *f)
 {
     return golden_rows_read(TEST_GOLDEN "/golden_resnet.safetensors", c->name,
-        f->model.tensors + 2 * f->model.parts_count, 3 + SAMPLES);
+        f->params_count + f->states_count, 3 + SAMPLES);
 }
 
 /* A pass of training on the images of the case, forward and backward; returns the loss. */
@@ -159,7 +150,7 @@ static double both_passes(fixture *f, const golden_resnet_case *c)
 {
     write_batch(f, c, c->seed, 0);
     const double loss = forward(f, true, smoothing);
-    TEST_OK(resnet_backward(&f->model, f->batch, f->images, f->labels, smoothing));
+    TEST_OK(resnet_model.backward(f->model, f->batch, f->images, f->labels, smoothing));
     return loss;
 }
 
@@ -187,8 +178,8 @@ static void compare(
 static void compare_grads(const fixture *f, const golden_resnet_case *c)
 {
     const golden_row *rows = golden_rows_of(c, f);
-    for (size_t i = 0; i < f->model.tensors; i++) {
-        const clprune_mat grad = f->model.params[i].grad;
+    for (size_t i = 0; i < f->params_count; i++) {
+        const clprune_mat grad = f->params[i].grad;
         const size_t count = grad.rows * grad.cols;
         float *values = read_mat(grad), *turned = test_alloc(count * sizeof *turned);
         clprune_extent kernel;
@@ -196,7 +187,7 @@ static void compare_grads(const fixture *f, const golden_resnet_case *c)
         const bool conv = is_conv(f, i, &kernel, &in);
         if (conv)
             TEST_OK(clprune_conv2d_weights_to_oihw(grad.rows, in, kernel, values, turned));
-        compare(&rows[i], f->model.params[i].name, count, conv ? turned : values, bound);
+        compare(&rows[i], f->params[i].name, count, conv ? turned : values, bound);
     }
 }
 
@@ -210,7 +201,7 @@ static void gradients(void **state)
         if (!(fabs(loss - c->loss) <= 1e-5 * c->loss))
             fail_msg("%s, %s: loss %.9g, expected %.9g", c->name, presets[p], loss, c->loss);
         compare_grads(&f, c);
-        resnet_destroy(&f.model);
+        test_end(f.model);
     }
 }
 
@@ -224,7 +215,7 @@ static void training(void **state)
     const clprune_optimizer_desc desc = {
         .kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 0.9f, .weight_decay = 1e-3f};
     clprune_optimizer *optimizer =
-        test_new_optimizer(test_context(), desc, f.model.tensors, f.model.params);
+        test_new_optimizer(test_context(), desc, f.params_count, f.params);
     for (uint32_t t = 0; t < STEPS; t++) {
         write_batch(&f, c, 100 + t, t);
         const double loss = forward(&f, true, smoothing);
@@ -233,12 +224,12 @@ static void training(void **state)
         if (!(fabs(loss - c->losses[t]) <= allowed))
             fail_msg("%s: loss %.9g at step %u, expected %.9g +- %.2g", c->name, loss, t,
                 c->losses[t], allowed);
-        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        TEST_OK(resnet_model.backward(f.model, f.batch, f.images, f.labels, smoothing));
         TEST_OK(clprune_optimizer_step(optimizer, c->rate, NULL));
-        for (size_t i = 0; t == 0 && i < 2 * f.model.parts_count; i++) {
-            const trainer_state *s = &f.model.states[i];
+        for (size_t i = 0; t == 0 && i < f.states_count; i++) {
+            const trainer_state *s = &f.states[i];
             float *values = read_mat(s->mat);
-            compare(&rows[f.model.tensors + i], s->name, s->mat.cols, values, 1e-5);
+            compare(&rows[f.params_count + i], s->name, s->mat.cols, values, 1e-5);
         }
     }
     write_batch(&f, c, c->seed, 0);
@@ -246,7 +237,7 @@ static void training(void **state)
     if (!(fabs(tested - c->tested) <= 0.02 * c->tested))
         fail_msg("%s: test loss %.9g, expected %.9g", c->name, tested, c->tested);
     test_end(optimizer);
-    resnet_destroy(&f.model);
+    test_end(f.model);
 }
 
 /* Presets that approximate weight gradients leave the way of dx alone: what does not depend on a
@@ -263,19 +254,19 @@ static void exact_dx(void **state)
     for (size_t k = 0; k < 2; k++) {
         fixture f = make(c, forms[k].preset, forms[k].how);
         (void)both_passes(&f, c);
-        for (size_t i = 0; i < f.model.tensors; i++) {
+        for (size_t i = 0; i < f.params_count; i++) {
             clprune_extent kernel;
             size_t in;
             if (is_conv(&f, i, &kernel, &in))
                 continue;
-            const clprune_mat mat = f.model.params[i].grad;
-            float *want = read_mat(dense.model.params[i].grad), *got = read_mat(mat);
+            const clprune_mat mat = f.params[i].grad;
+            float *want = read_mat(dense.params[i].grad), *got = read_mat(mat);
             test_same_floats(
-                f.model.params[i].name, mat.rows, mat.cols, got, want, "%s", forms[k].preset);
+                f.params[i].name, mat.rows, mat.cols, got, want, "%s", forms[k].preset);
         }
-        resnet_destroy(&f.model);
+        test_end(f.model);
     }
-    resnet_destroy(&dense.model);
+    test_end(dense.model);
 }
 
 /* With 8 bits, compact's gradients lie near dense's. */
@@ -286,19 +277,19 @@ static void codes(void **state)
     fixture f = make(c, "compact", (clprune_keep){.bits = 8});
     (void)both_passes(&dense, c);
     (void)both_passes(&f, c);
-    for (size_t i = 0; i < f.model.tensors; i++) {
-        const clprune_mat mat = f.model.params[i].grad;
-        float *want = read_mat(dense.model.params[i].grad), *got = read_mat(mat);
+    for (size_t i = 0; i < f.params_count; i++) {
+        const clprune_mat mat = f.params[i].grad;
+        float *want = read_mat(dense.params[i].grad), *got = read_mat(mat);
         double error = 0, norm = 0;
         for (size_t e = 0; e < mat.rows * mat.cols; e++) {
             error += pow((double)got[e] - (double)want[e], 2);
             norm += pow((double)want[e], 2);
         }
         if (!(error <= 0.05 * 0.05 * norm))
-            fail_msg("%s: relative error %.3g", f.model.params[i].name, sqrt(error / norm));
+            fail_msg("%s: relative error %.3g", f.params[i].name, sqrt(error / norm));
     }
-    resnet_destroy(&f.model);
-    resnet_destroy(&dense.model);
+    test_end(f.model);
+    test_end(dense.model);
 }
 
 /* ---- the whole model ---------------------------------------------------------------------------
@@ -307,8 +298,8 @@ static void codes(void **state)
 static size_t param_named(const fixture *f, const char *name)
 {
     size_t i = 0;
-    while (strcmp(f->model.params[i].name, name) != 0)
-        assert_true(++i < f->model.tensors);
+    while (strcmp(f->params[i].name, name) != 0)
+        assert_true(++i < f->params_count);
     return i;
 }
 
@@ -342,7 +333,7 @@ static void differences(void **state)
         fixture f = make(c, presets[p], (clprune_keep){0});
         (void)both_passes(&f, c);
         for (size_t k = 0; k < COUNT_OF(names); k++) {
-            const clprune_param *param = &f.model.params[param_named(&f, names[k])];
+            const clprune_param *param = &f.params[param_named(&f, names[k])];
             const size_t count = param->value.rows * param->value.cols;
             float *gradient = read_mat(param->grad), *from = read_mat(param->value);
             double square = 0, slope[2];
@@ -359,7 +350,7 @@ static void differences(void **state)
                 fail_msg("%s, %s: %.6g by differences, %.6g by the backward pass", presets[p],
                     names[k], found, square);
         }
-        resnet_destroy(&f.model);
+        test_end(f.model);
     }
 }
 
@@ -376,14 +367,14 @@ static mean_error error_of_mean(const golden_resnet_case *c, const fixture *dens
     fixture f = make_with(c, "compact", how, text);
     mean_error sum = {0};
     double *means[128] = {0}, *squares[128] = {0};
-    assert_true(f.model.tensors <= 128);
+    assert_true(f.params_count <= 128);
     write_batch(&f, c, c->seed, 0);
     for (size_t draw = 0; draw < draws; draw++) {
-        resnet_set_seed(&f.model, 1 + draw);
+        resnet_model.set_seed(f.model, 1 + draw);
         (void)forward(&f, true, smoothing);
-        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
-        for (size_t i = 3; i < 3 * f.model.parts_count; i += 3) {
-            const clprune_mat mat = f.model.params[i].grad;
+        TEST_OK(resnet_model.backward(f.model, f.batch, f.images, f.labels, smoothing));
+        for (size_t i = 3; i + 2 < f.params_count; i += 3) {
+            const clprune_mat mat = f.params[i].grad;
             const size_t count = mat.rows * mat.cols;
             float *got = read_mat(mat);
             if (draw == 0) {
@@ -396,8 +387,8 @@ static mean_error error_of_mean(const golden_resnet_case *c, const fixture *dens
             }
         }
     }
-    for (size_t i = 3; i < 3 * f.model.parts_count; i += 3) {
-        const clprune_mat mat = dense->model.params[i].grad;
+    for (size_t i = 3; i + 2 < f.params_count; i += 3) {
+        const clprune_mat mat = dense->params[i].grad;
         float *want = read_mat(mat);
         double off = 0, noise = 0, norm = 0;
         for (size_t e = 0; e < mat.rows * mat.cols; e++) {
@@ -408,7 +399,7 @@ static mean_error error_of_mean(const golden_resnet_case *c, const fixture *dens
         sum.off += off / norm;
         sum.noise += noise / norm;
     }
-    resnet_destroy(&f.model);
+    test_end(f.model);
     return sum;
 }
 
@@ -426,8 +417,7 @@ static void unbiased(void **state)
     const mean_error few = error_of_mean(c, &dense, how, "", FEW),
                      many = error_of_mean(c, &dense, how, "", MANY),
                      fixed = error_of_mean(c, &dense, nearest, "", 2),
-                     stem = error_of_mean(
-                         c, &dense, how, "stem conv quantised bits=2\nstem mask mask\n", MANY);
+                     stem = error_of_mean(c, &dense, how, "net conv1 quantised bits=2\n", MANY);
     if (!(few.off <= 1.1 * few.noise && many.off <= 1.1 * many.noise))
         fail_msg("biased: after %d draws |mean - dense|^2 is %.3g, the noise left %.3g; after %d "
                  "%.3g, %.3g",
@@ -439,32 +429,37 @@ static void unbiased(void **state)
             stem.off, stem.noise);
     if (!(fixed.off > 10 * many.off))
         fail_msg("rounding to nearest errs by %.3g, no more than %.3g", fixed.off, many.off);
-    resnet_destroy(&dense.model);
+    test_end(dense.model);
 }
 
 static void counts(NO_ROW)
 {
     static const uint64_t parameters[] = {11689512, 21797672, 11173962, 272474};
     for (size_t i = 0; i < 4; i++) {
-        const resnet_arch arch = resnet_arch_at(i);
-        assert_string_equal(arch.name, resnet_arch_names[i]);
-        assert_null(resnet_arch_check(&arch));
-        assert_int_equal(resnet_arch_parameters(&arch), parameters[i]);
+        trainer_sizes sizes = {.arch = i};
+        assert_null(resnet_model.settle(&sizes));
+        assert_int_equal(sizes.parameters, parameters[i]);
     }
-    const resnet_arch arch = resnet_arch_at(0);
-    assert_string_equal(resnet_arch_tensor(&arch, 0).name, "conv1.weight");
-    assert_string_equal(resnet_arch_tensor(&arch, 4).name, "layer1.0.bn1.weight");
-    assert_string_equal(resnet_arch_tensor(&arch, resnet_arch_tensors(&arch) - 1).name, "fc.bias");
+}
+
+/* ---- weights of other programs --------------------------------------------------------------- */
+
+static void build_small(const trainer_sizes *sizes, clprune_net *net)
+{
+    const resnet_arch arch = {sizes->image, sizes->classes, false, 2, {1, 1}, {16, 32}};
+    resnet_build(&arch, net);
 }
 
 /* The counts of batches that a file has. */
-static void check_counts(const resnet *model, const char *path, const int64_t *want)
+static void check_counts(void *model, const char *path, const int64_t *want)
 {
     safetensors s;
     fault wrong = {0};
+    size_t count;
+    const trainer_count *counts = resnet_model.counts(model, &count);
     test_good(safetensors_open(path, &s, &wrong), &wrong);
-    for (size_t i = 0; i < model->parts_count; i++) {
-        const safetensor *t = safetensors_find(&s, model->counts[i].name);
+    for (size_t i = 0; i < count; i++) {
+        const safetensor *t = safetensors_find(&s, counts[i].name);
         int64_t got = TRAINER_NO_COUNT;
         if (t != NULL)
             assert_true(safetensors_read_i64(&s, t, &got, &wrong));
@@ -473,12 +468,12 @@ static void check_counts(const resnet *model, const char *path, const int64_t *w
     safetensors_close(&s);
 }
 
-static void export_to(resnet *model, const char *path)
+static void export_to(void *model, const char *path)
 {
     TEST_GOOD(weights_export(&resnet_model, model, test_context(), path, &f));
 }
 
-static void import_from(resnet *model, const char *path)
+static void import_from(void *model, const char *path)
 {
     bool head_left;
     TEST_GOOD(weights_import(&resnet_model, model, test_context(), path, &head_left, &f));
@@ -491,46 +486,51 @@ static void imported(NO_ROW)
 {
     enum { BATCH = 4, IMAGE = 9, CLASSES = 5, UNITS = 6 };
     static const char path[] = TEST_GOLDEN "/torchvision.safetensors";
-    const resnet_arch arch = {"small", IMAGE, CLASSES, false, 2, {1, 1}, {16, 32}};
-    const keep_how how = {0};
+    static net_model_parts parts;
     const size_t bytes = BATCH * 3 * IMAGE * IMAGE;
-    keep_rule rules[64];
-    resnet model;
     const char *folder = test_folder(), *out = test_text("%s/out", folder),
                *again = test_text("%s/again", folder);
-    assert_true(keep_rules_count(&resnet_keep_table, 2) <= 64);
-    keep_preset_rules(&resnet_keep_table, 0, &how, 2, rules);
-    TEST_OK(resnet_create(test_context(), &arch, rules, BATCH, &model));
-    TEST_OK(resnet_init(&model, 1));
-    assert_int_equal(model.parts_count, UNITS);
-    import_from(&model, path);
+    trainer_sizes sizes = {.image = IMAGE, .classes = CLASSES};
+    size_t count;
+    void *model;
+    parts = resnet_parts;
+    parts.build = build_small;
+    assert_null(net_model_settle(&parts, &sizes));
+    keep_rule *rules = test_alloc(parts.keep->count * sizeof *rules);
+    const keep_choice choice = {.rules = rules};
+    keep_preset_rules(parts.keep, 0, &choice.how, 0, rules);
+    TEST_OK(net_model_create(&parts, test_context(), &sizes, &choice, BATCH, &model));
+    test_later(destroy_model, NULL, model);
+    TEST_OK(resnet_model.init(model, 1));
+    const trainer_count *counts = resnet_model.counts(model, &count);
+    assert_int_equal(count, UNITS);
+    import_from(model, path);
     clprune_image_bytes images = golden_images_make(bytes);
     golden_images_write(&images, bytes, 7);
-    TEST_OK(resnet_forward(&model, BATCH, images, false));
-    float *logits = read_mat(model.logits);
+    TEST_OK(resnet_model.forward(model, BATCH, images, false));
+    float *logits = read_mat(net_model_output(model, BATCH));
     for (size_t i = 0; i < BATCH * CLASSES; i++)
         assert_true(fabs((double)logits[i] - golden_torchvision_logits[i]) <= 1e-4);
-    export_to(&model, out);
+    export_to(model, out);
     test_file_same(path, out);
     /* some without a count: in neither file; the largest stays */
     const int64_t first = (INT64_C(1) << 33) + 2;
     const int64_t none = TRAINER_NO_COUNT;
     const int64_t want[UNITS] = {first + 2, none, first + 6 + 2, INT64_MAX, INT64_MAX, none};
-    model.parts[1].batches = model.parts[5].batches = none;
-    model.parts[3].batches = INT64_MAX - 1;
-    model.parts[4].batches = INT64_MAX;
+    *counts[1].value = *counts[5].value = none;
+    *counts[3].value = INT64_MAX - 1;
+    *counts[4].value = INT64_MAX;
     for (int pass = 0; pass < 2; pass++)
-        TEST_OK(resnet_forward(&model, BATCH, images, true));
-    export_to(&model, out);
-    check_counts(&model, out, want);
-    TEST_OK(resnet_init(&model, 2)); /* counts from 0 */
-    TEST_OK(resnet_forward(&model, BATCH, images, true));
-    export_to(&model, again);
-    check_counts(&model, again, (const int64_t[UNITS]){1, 1, 1, 1, 1, 1});
-    import_from(&model, out);
-    export_to(&model, again);
+        TEST_OK(resnet_model.forward(model, BATCH, images, true));
+    export_to(model, out);
+    check_counts(model, out, want);
+    TEST_OK(resnet_model.init(model, 2)); /* counts from 0 */
+    TEST_OK(resnet_model.forward(model, BATCH, images, true));
+    export_to(model, again);
+    check_counts(model, again, (const int64_t[UNITS]){1, 1, 1, 1, 1, 1});
+    import_from(model, out);
+    export_to(model, again);
     test_file_same(out, again);
-    resnet_destroy(&model);
 }
 
 int main(void)

@@ -12,14 +12,10 @@ static const keep_entry entries[] = {
 static const keep_rung ladder[] = {{"dense", 0}};
 static const trainer_extra extras[] = {{"stretch", "stretch", 1, 9, "a number that nobody reads"}};
 
-static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
-{
-    (void)block, (void)entry;
-    return (keep_shape){1, 3 * sizes->image * sizes->image};
-}
+static const keep_shape shapes[] = {{1, 3 * 16 * 16, 0, 0}};
 
 #define TABLE                                                                                      \
-    .entries = entries, .in_block = 0, .count = 1, .shape = shape, .preset_names = preset_names,   \
+    .entries = entries, .in_block = 0, .count = 1, .shapes = shapes, .preset_names = preset_names, \
     .presets = presets
 
 static const keep_table table = {TABLE, .ladder = ladder, .rungs = 1};
@@ -49,14 +45,14 @@ static void destroy(void *model)
 }
 
 static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
-    const keep_rule *rules, size_t batch, void **model)
+    const keep_choice *choice, size_t batch, void **model)
 {
     linear_model *m = calloc(1, sizeof *m);
     const size_t pixels = 3 * sizes->image * sizes->image, classes = sizes->classes;
     *model = NULL;
     if (m == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
-    assert_true(keep_has_form(&rules[0], CLPRUNE_FORM_DENSE));
+    assert_true(keep_has_form(&choice->rules[0], CLPRUNE_FORM_DENSE));
     *m = (linear_model){.context = context,
         .whole = {3, sizes->image, sizes->image, sizes->image, classes},
         .pixels = pixels,

@@ -1,67 +1,79 @@
 #include "support/small_models.h"
 
-#include <stdlib.h>
-
-#include "model.h"
 #include "resmlp_model.h"
-#include "resnet.h"
 #include "resnet_model.h"
 
-enum { BLOCKS = 2 };
+/* ---- a ResMLP of two blocks --------------------------------------------------------------------
+ */
+
+static void build_resmlp(const trainer_sizes *sizes, clprune_net *net)
+{
+    const resmlp_arch arch = {.image = sizes->image,
+        .patch = (size_t)sizes->extra[0],
+        .dim = 16,
+        .depth = 2,
+        .hidden = 32,
+        .classes = sizes->classes};
+    resmlp_build(&arch, net);
+}
+
+static net_model_parts small_resmlp_parts;
 
 static const char *settle_resmlp(trainer_sizes *sizes)
 {
     const char *wrong = resmlp_model.settle(sizes);
-    sizes->blocks = BLOCKS;
-    return wrong;
+    return wrong != NULL ? wrong : net_model_settle(&small_resmlp_parts, sizes);
 }
 
 static clprune_status create_resmlp(clprune_context *context, const trainer_sizes *sizes,
-    const keep_rule *rules, size_t batch, void **model)
+    const keep_choice *choice, size_t batch, void **model)
 {
-    resmlp_arch arch = resmlp_arch_of(sizes);
-    arch.dim = 16;
-    arch.depth = BLOCKS;
-    arch.hidden = 32;
-    resmlp *made = malloc(sizeof *made);
-    if (made == NULL)
-        return trainer_made(CLPRUNE_OUT_OF_HOST_MEMORY, NULL, model);
-    return trainer_made(resmlp_create(context, &arch, rules, batch, made), made, model);
-}
-
-static const char *settle_resnet(trainer_sizes *sizes)
-{
-    const char *wrong = resnet_model.settle(sizes);
-    sizes->blocks = BLOCKS;
-    return wrong;
-}
-
-static clprune_status create_resnet(clprune_context *context, const trainer_sizes *sizes,
-    const keep_rule *rules, size_t batch, void **model)
-{
-    const resnet_arch arch = {.image = sizes->image,
-        .classes = sizes->classes,
-        .stages = BLOCKS,
-        .blocks = {1, 1},
-        .channels = {8, 8}};
-    resnet *made = malloc(sizeof *made);
-    if (made == NULL)
-        return trainer_made(CLPRUNE_OUT_OF_HOST_MEMORY, NULL, model);
-    return trainer_made(resnet_create(context, &arch, rules, batch, made), made, model);
+    return net_model_create(&small_resmlp_parts, context, sizes, choice, batch, model);
 }
 
 const trainer_model *small_resmlp(void)
 {
     static trainer_model small;
+    small_resmlp_parts = resmlp_parts;
+    small_resmlp_parts.build = build_resmlp;
     small = resmlp_model;
     small.settle = settle_resmlp;
     small.create = create_resmlp;
     return &small;
 }
 
+/* ---- a ResNet of two blocks --------------------------------------------------------------------
+ */
+
+static void build_resnet(const trainer_sizes *sizes, clprune_net *net)
+{
+    const resnet_arch arch = {.image = sizes->image,
+        .classes = sizes->classes,
+        .stages = 2,
+        .blocks = {1, 1},
+        .channels = {8, 8}};
+    resnet_build(&arch, net);
+}
+
+static net_model_parts small_resnet_parts;
+
+static const char *settle_resnet(trainer_sizes *sizes)
+{
+    const char *wrong = resnet_model.settle(sizes);
+    return wrong != NULL ? wrong : net_model_settle(&small_resnet_parts, sizes);
+}
+
+static clprune_status create_resnet(clprune_context *context, const trainer_sizes *sizes,
+    const keep_choice *choice, size_t batch, void **model)
+{
+    return net_model_create(&small_resnet_parts, context, sizes, choice, batch, model);
+}
+
 const trainer_model *small_resnet(void)
 {
     static trainer_model small;
+    small_resnet_parts = resnet_parts;
+    small_resnet_parts.build = build_resnet;
     small = resnet_model;
     small.settle = settle_resnet;
     small.create = create_resnet;

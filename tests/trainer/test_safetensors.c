@@ -279,7 +279,8 @@ static void *make_model(const model_row *row, size_t classes, uint64_t seed)
     const keep_how how = {0};
     void *model;
     keep_preset_rules(keep, 0, &how, sizes.blocks, rules);
-    TEST_OK(row->type->create(test_context(), &sizes, rules, 2, &model));
+    const keep_choice choice = {0, how, rules};
+    TEST_OK(row->type->create(test_context(), &sizes, &choice, 2, &model));
     test_later(destroy_model, (void *)(uintptr_t)row, model);
     TEST_OK(row->type->init(model, seed));
     return model;

@@ -57,7 +57,7 @@ static bool offers(char letter, clprune_form form)
 static void add_items(const session *s, auto_keep *a, auto_slot *slot, keep_rule *rules)
 {
     const keep_table *table = s->type->keep;
-    const keep_shape shape = table->shape(&s->sizes, slot->block, slot->entry);
+    const keep_shape shape = table->shapes[slot->entry];
     keep_rule all[ITEMS_MOST];
     const size_t count = all_items(s->options, all);
     char why[256];
@@ -66,7 +66,7 @@ static void add_items(const session *s, auto_keep *a, auto_slot *slot, keep_rule
     for (size_t i = 0; i < count; ++i) {
         clprune_saved_sizes sizes;
         rules[slot->at] = all[i];
-        keep_set_grids(table, &s->sizes, rules);
+        keep_set_grids(table, rules);
         if (offers(auto_frame(s, slot->frame)[slot->entry], all[i].keep.form) &&
             keep_check(table, slot->entry, &rules[slot->at], why, sizeof why) &&
             clprune_saved_size_query(&rules[slot->at].keep, (size_t)s->options->batch_size,
@@ -92,7 +92,7 @@ static void add_slots(const session *s, auto_keep *a, size_t frame, keep_rule *r
                 .entry = entry,
                 .at = keep_rule_at(table, blocks, block, entry)};
             if (strchr("kqc", auto_frame(s, frame)[entry]) == NULL ||
-                table->shape(&s->sizes, block, entry).rows == 0)
+                table->shapes[entry].rows == 0)
                 continue;
             add_items(s, a, &slot, rules);
             a->slots[a->slots_count++] = slot;

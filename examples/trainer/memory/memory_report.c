@@ -160,7 +160,7 @@ static bool add_up(const session *s, kept_bytes *bytes, fault *f)
     for (size_t at = 0; at < keep_rules_count(table, blocks); ++at) {
         const keep_place place = keep_place_of(table, blocks, at);
         if (!add_tensor(s, !keep_preset_rule(table, 0, place.entry, &how).recomputed, &s->rules[at],
-                table->shape(&s->sizes, place.block, place.entry), bytes, f))
+                table->shapes[place.entry], bytes, f))
             return false;
     }
     const uint64_t kept = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;

@@ -27,12 +27,14 @@ enum {
     PRESETS
 };
 
+_Static_assert(PRESETS == (int)NET_MODEL_PRESETS, "a row for each preset");
+
 /* Products of at most so many multiplications an element run again in exact-tokens. */
 enum { CHEAP_PRODUCT = 256 };
 
 /* The letters of all tensors follow from the net, and are filled in by net_model_settle. */
-static const char *frames[] = {"", "", NULL};
-keep_preset_row net_model_presets[] = {
+static const char *const no_frames[] = {"", NULL};
+const keep_preset_row net_model_presets[] = {
     [DENSE] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32, "keep what autograd keeps"},
     [PAPER] = {"", CLPRUNE_CRITERION_LARGEST, CLPRUNE_INDEX_INT32,
         "keep the inputs of linear layers and convolutions pruned to their largest blocks (arXiv "
@@ -62,7 +64,7 @@ keep_preset_row net_model_presets[] = {
         .uses = "q"},
     [AUTO] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
         "measure the gradient errors of each tensor's forms, and choose within --memory-limit",
-        frames, .uses = ""},
+        no_frames, .uses = ""},
 };
 
 /* Presets with dense's gradients come first. */
@@ -103,13 +105,6 @@ static clprune_net_keep net_keep(size_t preset, const keep_how *how)
 /* ---- the tensors of a net, as a keep_table -----------------------------------------------------
  */
 
-enum { MOST_TENSORS = 1024 };
-
-/* Of the sizes of the latest net_model_settle. Names are never freed, since plans point to them. */
-static keep_entry entries[MOST_TENSORS];
-static keep_shape shapes[MOST_TENSORS];
-static size_t entries_count;
-static char letters[PRESETS][MOST_TENSORS + 1], frame_letters[2][MOST_TENSORS + 1];
 static char wrong[512];
 
 /* A copy that lives as long as the program; equal texts share one. */
@@ -149,6 +144,7 @@ static size_t place_length(const char *name)
 
 /* Collects the tensors of a settled net. */
 typedef struct listing {
+    net_model_tensors *tensors;
     size_t preset, count;
     bool first; /* names and shapes, too */
     uint64_t bytes;
@@ -174,29 +170,23 @@ static void list_tensor(void *user, const clprune_net_tensor *tensor)
 {
     listing *l = user;
     const size_t i = l->count;
-    if (i == MOST_TENSORS)
+    if (i == NET_MODEL_TENSORS)
         return;
     l->count++;
-    letters[l->preset][i] = letter_of(tensor);
+    l->tensors->letters[l->preset][i] = letter_of(tensor);
     l->bytes += tensor->bytes;
     const char frame = !tensor->kept ? 'r' : tensor->product ? 'k' : 'q';
     if (l->preset == COMPACT || l->preset == QUANTISED)
-        frame_letters[l->preset == QUANTISED][i] = frame;
+        l->tensors->frame_letters[l->preset == QUANTISED][i] = frame;
     if (!l->first)
         return;
     const size_t place = place_length(tensor->name);
-    entries[i] = (keep_entry){.name = lasting(tensor->name + place + (place > 0),
-                                  strlen(tensor->name) - place - (place > 0)),
+    l->tensors->entries[i] = (keep_entry){.name = lasting(tensor->name + place + (place > 0),
+                                              strlen(tensor->name) - place - (place > 0)),
         .place = place > 0 ? lasting(tensor->name, place) : "net",
         .again = "the layers before it"};
-    shapes[i] = (keep_shape){tensor->rows, tensor->cols, tensor->grid.height, tensor->grid.width};
-}
-
-static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
-{
-    (void)sizes;
-    (void)block;
-    return shapes[entry];
+    l->tensors->shapes[i] =
+        (keep_shape){tensor->rows, tensor->cols, tensor->grid.height, tensor->grid.width};
 }
 
 /* Settings that no option of a run has, so that letters tell forms apart: codes of 4 bits. */
@@ -205,7 +195,7 @@ static const keep_how plain = {.keep = {.sparsity = 0.5f, .bits = 4, .cell = 2},
 /* The tensors of a preset, for a batch of 32: the planner weighs bytes of a batch. */
 static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *sizes, size_t preset)
 {
-    listing l = {.preset = preset, .first = preset == DENSE};
+    listing l = {.tensors = parts->tensors, .preset = preset, .first = preset == DENSE};
     const clprune_net_keep keep = net_keep(preset, &plain);
     clprune_context *context = NULL;
     clprune_net *net = NULL;
@@ -227,9 +217,9 @@ static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *s
         for (size_t i = 0; clprune_net_weight_at(net, i, &weight); ++i)
             sizes->parameters += weight.value.rows * weight.value.cols;
         sizes->fixed = (saved - l.bytes) / BATCH / sizeof(float);
-        entries_count = l.count;
+        parts->keep->count = l.count;
     }
-    letters[preset][l.count] = '\0';
+    parts->tensors->letters[preset][l.count] = '\0';
     clprune_net_destroy(net);
     clprune_context_destroy(context);
     return status;
@@ -237,20 +227,23 @@ static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *s
 
 const char *net_model_settle(const net_model_parts *parts, trainer_sizes *sizes)
 {
+    net_model_tensors *tensors = parts->tensors;
+    memcpy(tensors->presets, net_model_presets, sizeof tensors->presets);
     for (size_t preset = 0; preset < PRESETS; ++preset) {
         if (list_preset(parts, sizes, preset) != CLPRUNE_SUCCESS)
             return wrong;
-        net_model_presets[preset].forms = letters[preset];
+        tensors->presets[preset].forms = tensors->letters[preset];
     }
     for (size_t i = 0; i < 2; ++i) {
-        frame_letters[i][entries_count] = '\0';
-        frames[i] = frame_letters[i];
+        tensors->frame_letters[i][parts->keep->count] = '\0';
+        tensors->frames[i] = tensors->frame_letters[i];
     }
+    tensors->presets[AUTO].frames = tensors->frames;
     sizes->blocks = 0;
-    parts->keep->entries = entries;
+    parts->keep->entries = tensors->entries;
     parts->keep->in_block = 0;
-    parts->keep->count = entries_count;
-    parts->keep->shape = shape;
+    parts->keep->shapes = tensors->shapes;
+    parts->keep->presets = tensors->presets;
     return NULL;
 }
 
@@ -273,8 +266,11 @@ typedef struct net_model {
 
 /* A rule for each tensor, so that the net keeps what the table says. *rules and the text of their
  * patterns are for the caller to free. */
-static clprune_status make_rules(const keep_rule *rules, clprune_net_rule **made, char **patterns)
+static clprune_status make_rules(
+    const keep_table *table, const keep_rule *rules, clprune_net_rule **made, char **patterns)
 {
+    const keep_entry *entries = table->entries;
+    const size_t entries_count = table->count;
     size_t size = 1, used = 0;
     for (size_t i = 0; i < entries_count; ++i)
         size += strlen(entries[i].place) + strlen(entries[i].name) + 2;
@@ -322,10 +318,10 @@ static clprune_status create_net(net_model *model, const keep_choice *choice, si
     clprune_status status =
         clprune_net_create(model->context, &(clprune_net_desc){.batch = batch}, &model->net);
     if (status == CLPRUNE_SUCCESS)
-        status = make_rules(choice->rules, &rules, &patterns);
+        status = make_rules(model->parts->keep, choice->rules, &rules, &patterns);
     if (status == CLPRUNE_SUCCESS) {
         keep.rules = rules;
-        keep.rules_count = entries_count;
+        keep.rules_count = model->parts->keep->count;
         model->parts->build(&model->sizes, model->net);
         status = clprune_net_settle(model->net, &keep);
     }
@@ -494,4 +490,9 @@ void net_model_watch(void *of, trainer_watcher watcher)
     net_model *model = of;
     model->watcher = watcher;
     clprune_net_watch(model->net, watcher.tell != NULL ? tell : NULL, model);
+}
+
+clprune_mat net_model_output(const void *model, size_t batch)
+{
+    return clprune_net_output(((const net_model *)model)->net, batch);
 }

@@ -9,6 +9,17 @@
 #include "trainer/data/rng.h"
 #include "trainer/model/trainer_model.h"
 
+enum { NET_MODEL_TENSORS = 1024, NET_MODEL_PRESETS = 11 };
+
+/* The tensors of a model of the sizes that were settled last. */
+typedef struct net_model_tensors {
+    keep_entry entries[NET_MODEL_TENSORS];
+    keep_shape shapes[NET_MODEL_TENSORS];
+    keep_preset_row presets[NET_MODEL_PRESETS];
+    char letters[NET_MODEL_PRESETS][NET_MODEL_TENSORS + 1], frame_letters[2][NET_MODEL_TENSORS + 1];
+    const char *frames[3];
+} net_model_tensors;
+
 typedef struct net_model_parts {
     /* Adds the layers of a model of these settled sizes, the loss included. */
     void (*build)(const trainer_sizes *sizes, clprune_net *net);
@@ -23,7 +34,7 @@ typedef struct net_model_parts {
     .preset_names = net_model_preset_names, .presets = net_model_presets,                          \
     .ladder = net_model_ladder, .rungs = 5, .renamed = net_model_renamed, .renamed_count = 2
 extern const char *const net_model_preset_names[];
-extern keep_preset_row net_model_presets[];
+extern const keep_preset_row net_model_presets[];
 extern const keep_rung net_model_ladder[];
 extern const keep_renamed net_model_renamed[];
 
@@ -50,6 +61,9 @@ clprune_status net_model_loss(
 clprune_status net_model_backward(
     void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
 void net_model_watch(void *model, trainer_watcher watcher);
+
+/* The logits of the latest forward pass. */
+clprune_mat net_model_output(const void *model, size_t batch);
 
 #define NET_MODEL_FUNCTIONS                                                                        \
     .destroy = net_model_destroy, .init = net_model_init, .params = net_model_params,              \

@@ -91,8 +91,8 @@ typedef struct trainer_model {
      * other, else one phrase that says what is wrong. */
     const char *(*settle)(trainer_sizes *sizes);
 
-    /* sizes are settled; choice->rules: keep_rules_count(keep, sizes->blocks) of them. *model is NULL
-     * on failure. Errors: INVALID_ARGUMENT, OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
+    /* sizes are settled; choice->rules: keep_rules_count(keep, sizes->blocks) of them. *model is
+     * NULL on failure. Errors: INVALID_ARGUMENT, OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
     clprune_status (*create)(clprune_context *context, const trainer_sizes *sizes,
         const keep_choice *choice, size_t batch, void **model);
     void (*destroy)(void *model); /* accepts NULL */

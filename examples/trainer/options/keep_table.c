@@ -134,17 +134,15 @@ void keep_frame_rules(const keep_table *table, const char *frame, size_t blocks,
     }
 }
 
-void keep_set_grids(const keep_table *table, const trainer_sizes *sizes, keep_rule *rules)
+void keep_set_grids(const keep_table *table, keep_rule *rules)
 {
-    for (size_t at = 0; at < keep_rules_count(table, sizes->blocks); ++at) {
-        const keep_place place = keep_place_of(table, sizes->blocks, at);
-        const keep_shape shape = table->shape(sizes, place.block, place.entry);
-        keep_rule *rule = &rules[at];
+    for (size_t i = 0; i < table->count; ++i) {
+        keep_rule *rule = &rules[i];
         if (!keep_has_form(rule, CLPRUNE_FORM_POOLED) &&
             (!keep_has_form(rule, CLPRUNE_FORM_PRUNED) ||
                 rule->keep.centre != CLPRUNE_CENTRE_CELLS))
             continue;
-        rule->keep.grid_height = (unsigned)shape.grid_height;
-        rule->keep.grid_width = (unsigned)shape.grid_width;
+        rule->keep.grid_height = (unsigned)table->shapes[i].grid_height;
+        rule->keep.grid_width = (unsigned)table->shapes[i].grid_width;
     }
 }

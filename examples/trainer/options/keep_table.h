@@ -70,12 +70,10 @@ typedef struct keep_shape {
     size_t grid_height, grid_width;
 } keep_shape;
 
-struct trainer_sizes; /* trainer_model.h */
-
 typedef struct keep_table {
-    const keep_entry *entries; /* first those of a block, as the forward pass makes them */
-    size_t in_block, count;    /* entries of a block; all entries */
-    keep_shape (*shape)(const struct trainer_sizes *sizes, size_t block, size_t entry);
+    const keep_entry *entries;       /* first those of a block, as the forward pass makes them */
+    size_t in_block, count;          /* entries of a block; all entries */
+    const keep_shape *shapes;        /* (count) */
     const char *const *preset_names; /* ends with NULL; the first preset is dense */
     const keep_preset_row *presets;  /* in the same order */
     const keep_rung *ladder; /* the mildest first, each with less memory than the one before, but
@@ -147,8 +145,7 @@ keep_rule keep_preset_rule(
 void keep_preset_rules(
     const keep_table *table, size_t preset, const keep_how *how, size_t blocks, keep_rule *rules);
 
-/* Writes the grid of a tensor's shape into rules that pool it or prune it around means of cells.
- * sizes are settled. */
-void keep_set_grids(const keep_table *table, const struct trainer_sizes *sizes, keep_rule *rules);
+/* Writes the grid of a tensor's shape into rules that pool it or prune it around means of cells. */
+void keep_set_grids(const keep_table *table, keep_rule *rules);
 
 #endif

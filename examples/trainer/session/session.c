@@ -105,7 +105,7 @@ static bool create_model(session *s, fault *f)
     if (good && o->keep_text != NULL)
         good = keep_file_apply(o->keep_text, source, o, rules, f);
     if (good)
-        keep_set_grids(table, &s->sizes, rules);
+        keep_set_grids(table, rules);
     const keep_choice choice = {o->activations, how, rules};
     good = good &&
            fault_check(f, s->context,
