@@ -80,7 +80,11 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
     return strcmp(end, ".alpha") == 0 ? 1.0 : 0.0;
 }
 
-static keep_table keep = {NET_MODEL_KEEP};
+/* Names of tensors before they were those of layers. */
+static const char *const tensors_renamed[][2] = {{"x2", "ls1"}, {"tokens", "linear_tokens"},
+    {"fc1", "mlp_channels.fc1"}, {"gelu", "mlp_channels.act"}, {"fc2", "mlp_channels.fc2"},
+    {NULL, NULL}};
+static keep_table keep = {NET_MODEL_KEEP, .tensors_renamed = tensors_renamed};
 static net_model_tensors tensors;
 const net_model_parts resmlp_parts = {build, draw, &keep, &tensors};
 

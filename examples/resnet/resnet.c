@@ -88,7 +88,9 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
 
 /* The mean of an image between ReLU and batch norm is large, but adds almost nothing to gradients
  * (clprune/keep.h). */
-static keep_table keep = {NET_MODEL_KEEP, .centre = CLPRUNE_CENTRE_SAMPLE};
+static const char *const tensors_renamed[][2] = {{"downsample", "downsample.0"}, {NULL, NULL}};
+static keep_table keep = {
+    NET_MODEL_KEEP, .centre = CLPRUNE_CENTRE_SAMPLE, .tensors_renamed = tensors_renamed};
 static net_model_tensors tensors;
 const net_model_parts resnet_parts = {build, draw, &keep, &tensors};
 

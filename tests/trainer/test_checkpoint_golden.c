@@ -1,7 +1,8 @@
 /* Checkpoints that older programs wrote are read for ever: each file in golden/checkpoints goes on
- * where it was and ends near the losses of the program that wrote it, within the rounding of
- * kernels that changed since. The models are small, and so are the files. golden/README.md says how
- * the files were made. */
+ * where it was and ends near the losses of the program that wrote it. Kernels round otherwise
+ * since, and tensors draw other numbers for their blocks and codes, since those follow from the
+ * layer. The models are small, and so are the files. golden/README.md says how the files were made.
+ */
 #include <sys/stat.h>
 
 #include "support/small_models.h"
@@ -104,7 +105,7 @@ static void goes_on(void **state)
     assert_int_equal(run->log.count, EPOCHS);
     for (size_t i = 0; i < EPOCHS; i++) {
         const csv_row *row = &run->log.rows[i];
-        if (!(off(row->train_loss, g->train[i]) < 2e-4 && off(row->test_loss, g->test[i]) < 2e-4))
+        if (!(off(row->train_loss, g->train[i]) < 1e-3 && off(row->test_loss, g->test[i]) < 2e-3))
             fail_msg("%s: epoch %zu has the losses %.6f and %.6f, had %.6f and %.6f", g->file,
                 i + 1, row->train_loss, row->test_loss, g->train[i], g->test[i]);
     }

@@ -25,8 +25,9 @@ typedef struct net_model_parts {
     void (*build)(const trainer_sizes *sizes, clprune_net *net);
     /* An initial value of a parameter, described by its weight. */
     double (*draw)(rng *r, const trainer_sizes *sizes, const clprune_net_weight *weight);
-    keep_table
-        *keep; /* filled in by net_model_settle; .preset_names to .rungs are NET_MODEL_KEEP */
+    /* Filled in by net_model_settle; what all nets have in common is NET_MODEL_KEEP. */
+    keep_table *keep;
+    net_model_tensors *tensors;
 } net_model_parts;
 
 /* What all nets have in common of a keep_table: the presets and the ladder. */

@@ -121,11 +121,16 @@ static bool split(line *l, const char *from, size_t length, fault *f)
 }
 
 /* Whether the first two words of a line name a tensor. */
-static bool names(const line *l, const keep_entry *entry, bool *place)
+static bool names(const line *l, const keep_table *table, size_t entry, bool *place)
 {
-    const bool here = fnmatch(l->words[0], entry->place, 0) == 0;
+    const keep_entry *e = &table->entries[entry];
+    const char *word = l->words[1];
+    const bool here = fnmatch(l->words[0], e->place, 0) == 0;
+    for (size_t i = 0; table->tensors_renamed != NULL && table->tensors_renamed[i][0] != NULL; ++i)
+        if (strcmp(word, table->tensors_renamed[i][0]) == 0)
+            word = table->tensors_renamed[i][1];
     *place = *place || here;
-    return here && fnmatch(l->words[1], entry->name, 0) == 0;
+    return here && fnmatch(word, e->name, 0) == 0;
 }
 
 /* Lists the places of a model, or with `at` the tensors of the places that a line names. */
@@ -227,7 +232,7 @@ static bool apply_line(const line *l, const options *o, keep_rule *rules, fault 
     char expected[512] = "", why[256];
     keep_rule rule;
     for (size_t i = 0; i < table->count; ++i)
-        found = names(l, &table->entries[i], &place) || found;
+        found = names(l, table, i, &place) || found;
     list_names(l, table, place, expected, sizeof expected);
     if (!place)
         return fault_set(f, CODE_DATA, "%s:%zu: no tensor is at '%s'; there are %s", l->source,
@@ -238,7 +243,7 @@ static bool apply_line(const line *l, const options *o, keep_rule *rules, fault 
     if (!read_rule(l, o, &rule, f))
         return false;
     for (size_t i = 0; i < table->count; ++i) {
-        if (!names(l, &table->entries[i], &place))
+        if (!names(l, table, i, &place))
             continue;
         if (!keep_check(table, i, &rule, why, sizeof why))
             return fault_set(f, CODE_DATA, "%s:%zu: %s", l->source, l->number, why);

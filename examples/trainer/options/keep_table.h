@@ -83,6 +83,8 @@ typedef struct keep_table {
     const keep_renamed *renamed; /* (renamed_count) */
     size_t renamed_count;
     clprune_centre centre; /* the default of --centre where blocks are sampled */
+    /* Pairs of names of tensors: of older keep files, and today's; ends with NULL. NULL: none. */
+    const char *const (*tensors_renamed)[2];
 } keep_table;
 
 /* The number of rules of a model with `blocks` blocks; the position of the rule of `entry` in
