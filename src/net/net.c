@@ -10,7 +10,7 @@
 #include "net/choose.h"
 #include "net/cover.h"
 #include "net/graph.h"
-#include "net/net_loss.h"
+#include "net/layers/net_loss.h"
 #include "net/steps.h"
 #include "runtime/context/check.h"
 

@@ -6,7 +6,7 @@
 
 #include "net/cover.h"
 #include "net/graph.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 typedef clprune__net_place place;

@@ -1,7 +1,7 @@
 /* The input of a net: rows of floats, or images of bytes, which convolutions read channels last and
  * patch embeddings patch by patch. */
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 const clprune__net_kind clprune__net_input_kind = {.name = "input"};

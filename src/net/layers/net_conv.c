@@ -1,6 +1,6 @@
 /* Convolutions. */
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "nn/layers/conv2d_private.h"
 #include "runtime/context/check.h"
 
