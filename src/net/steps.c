@@ -101,23 +101,23 @@ static bool stores_input(const maker *m, const clprune__net_layer *layer)
            m->region->chunk == m->net->desc.batch;
 }
 
-/* Whether the first reader of a value stores it. */
+/* The tile whose fused pass makes a layer's output; NULL: the layer makes it alone. */
+static const clprune__net_tile *fused_tile(const clprune_net *net, size_t layer)
+{
+    const size_t tile = net->layers[layer].tile;
+    return tile != SIZE_MAX && net->tiles[tile].way->fused ? &net->tiles[tile] : NULL;
+}
+
+/* Whether the first reader of a value stores it; a fused pass does not. */
 static bool is_stored_later(const clprune_net *net, size_t value)
 {
     for (size_t r = 0; r < net->regions_count; ++r)
         for (size_t i = net->regions[r].first; i <= net->regions[r].last; ++i)
             for (size_t k = 0; k < net->layers[i].ins && i > value; ++k)
                 if (!net->layers[i].gone && net->layers[i].in[k] == value)
-                    return net->layers[i].kind->stores && k == 0 &&
+                    return net->layers[i].kind->stores && k == 0 && fused_tile(net, i) == NULL &&
                            net->regions[r].chunk == net->desc.batch;
     return false;
-}
-
-/* The tile whose fused pass makes a layer's output; NULL: the layer makes it alone. */
-static const clprune__net_tile *fused_tile(const clprune_net *net, size_t layer)
-{
-    const size_t tile = net->layers[layer].tile;
-    return tile != SIZE_MAX && net->tiles[tile].way->fused ? &net->tiles[tile] : NULL;
 }
 
 static void forward_layer(maker *m, size_t i, bool training)
