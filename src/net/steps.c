@@ -261,6 +261,12 @@ static place target_of(maker *m, const clprune__net_tile *tile, size_t k, place 
     return m->grad[v] = slot_for(m, v, m->border[v]);
 }
 
+/* Whether the way runs without the gradient of end k: a product of its own, which may also add. */
+static bool can_omit(const clprune__net_tile *tile, size_t k)
+{
+    return tile->way->ends[k].flow == CLPRUNE__NET_APART && tile->way->ends[k].adds;
+}
+
 /* step: has the temporaries that live through the region. */
 static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_step *step)
 {
@@ -280,9 +286,12 @@ static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_
     const bool dy_is_free = !pass && owners(m, dy) == 0;
     for (size_t k = 0; k < tile->ends_count; ++k) {
         const clprune__net_flow flow = tile->way->ends[k].flow;
-        if (net->values[tile->ends[k]].trained &&
-            (flow == CLPRUNE__NET_APART || flow == CLPRUNE__NET_OVER))
+        if (flow != CLPRUNE__NET_APART && flow != CLPRUNE__NET_OVER)
+            continue;
+        if (net->values[tile->ends[k]].trained)
             step->dx[k] = target_of(m, tile, k, dy, dy_is_free, &step->adds[k], &late[k]);
+        else if (!can_omit(tile, k))
+            step->dx[k] = slot_for(m, tile->ends[k], false);
     }
     take_temps(m, tile, CLPRUNE__NET_OF_CALL, step);
     step->act = CLPRUNE__NET_BACKWARD;
