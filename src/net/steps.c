@@ -216,10 +216,10 @@ static place copy_of(maker *m, size_t v, place from, bool whole)
     return to;
 }
 
-/* Gives v's gradient a slot that no other value shares. */
-static void own_grad(maker *m, size_t v)
+/* Gives v's gradient a slot that no other value shares, nor what is still read. */
+static void own_grad(maker *m, size_t v, place read)
 {
-    if (owners(m, m->grad[v]) > 1)
+    if (owners(m, m->grad[v]) > 1 || same_place(m->grad[v], read))
         m->grad[v] = copy_of(m, v, m->grad[v], m->border[v]);
 }
 
@@ -231,7 +231,7 @@ static void add_grad(maker *m, size_t v, place from)
         m->grad[v] = from.whole || !whole ? from : copy_of(m, v, from, whole);
         return;
     }
-    own_grad(m, v);
+    own_grad(m, v, from);
     push(m, &(clprune__net_step){
                 .act = CLPRUNE__NET_SUM, .id = v, .in = {from}, .out = m->grad[v]});
 }
@@ -246,7 +246,7 @@ static place target_of(maker *m, const clprune__net_tile *tile, size_t k, place 
     *adds = *late = false;
     if (m->grad[v].at != CLPRUNE__NET_NOWHERE) {
         if (tile->way->ends[k].adds) {
-            own_grad(m, v);
+            own_grad(m, v, dy);
             *adds = true;
             return m->grad[v];
         }
