@@ -343,7 +343,7 @@ double net_distance(const net_job *job, const float *got, const float *want, siz
     const size_t start = start_of(job, param), count = elements_of(job, param);
     const double all = norm(job->elements, want, NULL);
     return norm(count, got + start, want + start) /
-           (norm(count, want + start, NULL) + 1e-3 * all + 1e-30);
+           (norm(count, want + start, NULL) + 1e-2 * all + 1e-30);
 }
 
 double net_worst(const net_job *job, const float *got, const float *want, size_t *param)

@@ -59,7 +59,7 @@ double net_loss(net_job *job, bool training);
 /* Of a samples' batch. */
 float *net_output(const net_job *job, size_t batch);
 
-/* ||got - want|| of a parameter / (||want|| + a thousandth of ||all want||). */
+/* ||got - want|| of a parameter / (||want|| + a hundredth of ||all want||). */
 double net_distance(const net_job *job, const float *got, const float *want, size_t param);
 /* The largest one. */
 double net_worst(const net_job *job, const float *got, const float *want, size_t *param);
