@@ -12,8 +12,7 @@ static const char *numbered(const char *name, unsigned i)
 /* Two blocks, in which a value goes to the sum and to an affine. */
 static void build_resmlp(clprune_net *net, const net_model *model)
 {
-    (void)model;
-    clprune_net_value x = clprune_net_images(net, 3, NET_SIDE, NET_SIDE);
+    clprune_net_value x = clprune_net_images(net, 3, model->cols, model->cols);
     x = clprune_net_patch_embed(net, "stem.proj", x, 4, 32);
     for (unsigned i = 0; i < 2; i++) {
         clprune_net_part(net, numbered("blocks.", i));
@@ -30,8 +29,8 @@ static void build_resmlp(clprune_net *net, const net_model *model)
     clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, NET_CLASSES));
 }
 
-static clprune_net_value conv(
-    clprune_net *net, const char *name, clprune_net_value x, size_t out, size_t kernel, size_t stride)
+static clprune_net_value conv(clprune_net *net, const char *name, clprune_net_value x, size_t out,
+    size_t kernel, size_t stride)
 {
     const clprune_net_conv desc = {.out = out,
         .kernel = {kernel, kernel},
@@ -55,9 +54,8 @@ static clprune_net_value block(
 
 static void build_resnet(clprune_net *net, const net_model *model)
 {
-    (void)model;
     const clprune_max_pool_desc pool = {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
-    clprune_net_value x = clprune_net_images(net, 3, NET_SIDE, NET_SIDE);
+    clprune_net_value x = clprune_net_images(net, 3, model->cols, model->cols);
     x = clprune_net_batch_norm(net, "bn1", conv(net, "conv1", x, 16, 3, 1));
     x = clprune_net_max_pool(net, "maxpool", clprune_net_relu(net, "relu", x), &pool);
     x = block(net, 1, x, 16, 1);
@@ -87,8 +85,7 @@ static void add_vgg(clprune_net *net, size_t side, size_t width)
 
 static void build_vgg(clprune_net *net, const net_model *model)
 {
-    (void)model;
-    add_vgg(net, NET_SIDE, 16);
+    add_vgg(net, model->cols, 16);
 }
 
 static void build_mlp(clprune_net *net, const net_model *model)
@@ -105,7 +102,8 @@ static void build_mlp(clprune_net *net, const net_model *model)
 static void build_unet(clprune_net *net, const net_model *model)
 {
     clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
-    const clprune_net_value top = clprune_net_gelu(net, "gelu1", clprune_net_linear(net, "in", x, 32));
+    const clprune_net_value top =
+        clprune_net_gelu(net, "gelu1", clprune_net_linear(net, "in", x, 32));
     x = clprune_net_linear_rows(net, "down", top, 4);
     x = clprune_net_gelu(net, "gelu2", clprune_net_linear(net, "middle", x, 32));
     x = clprune_net_linear_rows(net, "up", x, model->rows);
@@ -131,8 +129,7 @@ static void build_wide_mlp(clprune_net *net, const net_model *model)
 
 static void build_wide_vgg(clprune_net *net, const net_model *model)
 {
-    (void)model;
-    add_vgg(net, 96, 32);
+    add_vgg(net, model->cols, 32);
 }
 
 /* What the ways read is kept as codes, or made from codes by functions that are linear in them. */
@@ -142,7 +139,8 @@ static void build_products(clprune_net *net, const net_model *model)
     x = clprune_net_linear(net, "in", x, 32);
     for (unsigned i = 0; i < 2; i++) {
         clprune_net_part(net, numbered("block", i));
-        clprune_net_value t = clprune_net_linear(net, "fc1", clprune_net_affine(net, "norm", x), 64);
+        clprune_net_value t =
+            clprune_net_linear(net, "fc1", clprune_net_affine(net, "norm", x), 64);
         t = clprune_net_linear(net, "fc2", clprune_net_relu(net, "relu", t), 32);
         x = clprune_net_layerscale(net, "ls", x, t);
     }
@@ -151,14 +149,14 @@ static void build_products(clprune_net *net, const net_model *model)
 }
 
 const net_model net_models[NET_MODELS] = {
-    {"resmlp", build_resmlp, 0, 0, 0, 0, false, false, 0},
-    {"resnet", build_resnet, 0, 0, 0, 0, true, false, 0},
-    {"vgg", build_vgg, 0, 0, 0, 0, false, false, 0},
+    {"resmlp", build_resmlp, 0, NET_SIDE, 0, 0, false, false, 0},
+    {"resnet", build_resnet, 0, NET_SIDE, 0, 0, true, false, 0},
+    {"vgg", build_vgg, 0, NET_SIDE, 0, 0, false, false, 0},
     {"mlp", build_mlp, 9, 32, 1, 8, false, true, 0},
     {"unet", build_unet, 8, 32, 8, 8, false, false, 0},
 };
 const net_model net_wide_mlp = {"wide mlp", build_wide_mlp, 1024, 16, 1, 8, false, false, 0};
-const net_model net_wide_vgg = {"wide vgg", build_wide_vgg, 0, 0, 0, 0, false, false, 96};
+const net_model net_wide_vgg = {"wide vgg", build_wide_vgg, 0, 96, 0, 0, false, false, 0};
 const net_model net_products = {"products", build_products, 8, 32, 8, 8, false, false, 0};
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
@@ -198,8 +196,7 @@ static void add_data(net_job *job, size_t batch)
     test_rng rng = {12};
     job->data = (clprune_net_data){.batch = batch};
     if (m->rows == 0)
-        job->data.images =
-            new_images(job->context, batch, m->seed == 96 ? (size_t)96 : (size_t)NET_SIDE);
+        job->data.images = new_images(job->context, batch, m->cols);
     else
         job->data.rows = test_new_mat_of(job->context, "rows", batch * m->rows, m->cols,
             test_new_normal(13, batch * m->rows * m->cols));
@@ -230,8 +227,8 @@ static void shift_params(const net_job *job)
     }
 }
 
-net_job net_open(clprune_context *context, const net_model *model, size_t batch,
-    const clprune_net_keep *keep)
+net_job net_open(
+    clprune_context *context, const net_model *model, size_t batch, const clprune_net_keep *keep)
 {
     net_job job = {.context = context, .model = model};
     TEST_OK(clprune_net_create(context, &(clprune_net_desc){.batch = batch}, &job.net));
@@ -254,9 +251,8 @@ net_job net_open_preset(
     const net_model *model, size_t batch, clprune_net_preset preset, unsigned bits)
 {
     const clprune_net_keep keep = {.preset = preset,
-        .keep = {.form = CLPRUNE_FORM_QUANTISED,
-            .bits = bits,
-            .rounding = CLPRUNE_ROUNDING_NEAREST}};
+        .keep = {
+            .form = CLPRUNE_FORM_QUANTISED, .bits = bits, .rounding = CLPRUNE_ROUNDING_NEAREST}};
     return net_open(test_context(), model, batch, &keep);
 }
 
@@ -367,7 +363,8 @@ void net_close(
     size_t param = 0;
     const double worst = net_worst(job, got, want, &param);
     if (getenv("NET_PRINT") != NULL)
-        printf("%-10s %-40s %.2e of %.0e  %s\n", job->model->name, what, worst, bound, job->params[param].name);
+        printf("%-10s %-40s %.2e of %.0e  %s\n", job->model->name, what, worst, bound,
+            job->params[param].name);
     if (!(worst <= bound))
         fail_msg("%s, %s: the gradient of %s is off by %.3g, expected at most %.3g",
             job->model->name, what, job->params[param].name, worst, bound);

@@ -7,17 +7,17 @@
 #include "support/test_objects.h"
 #include "support/test_rng.h"
 
-/* Images of 3 x 12 x 12 bytes, or rows of floats; classes, or targets. */
+/* Images of 3 channels, or rows of floats; classes, or targets. */
 enum { NET_SIDE = 12, NET_CLASSES = 10 };
 
 typedef struct net_model net_model;
 struct net_model {
     const char *name;
     void (*build)(clprune_net *net, const net_model *model);
-    size_t rows, cols;             /* of the input; 0: images */
+    size_t rows, cols;               /* of the input; rows 0: images of cols x cols */
     size_t target_rows, target_cols; /* 0: cross-entropy */
-    bool norm, dropout;            /* it has a batch norm, a dropout */
-    uint64_t seed;                 /* for `build` */
+    bool norm, dropout;              /* it has a batch norm, a dropout */
+    uint64_t seed;                   /* for `build` */
 };
 
 /* ResMLP, ResNet, VGG, an MLP with dropout, a U with skips. */
@@ -40,8 +40,8 @@ typedef struct net_job {
 
 /* A settled net with parameters that are neither 0 nor 1; the end of the case destroys it. The
  * first samples of a batch do not depend on its size. keep: NULL means DENSE. */
-net_job net_open(clprune_context *context, const net_model *model, size_t batch,
-    const clprune_net_keep *keep);
+net_job net_open(
+    clprune_context *context, const net_model *model, size_t batch, const clprune_net_keep *keep);
 /* The same with the test's context and a preset; codes are rounded to nearest. */
 net_job net_open_preset(
     const net_model *model, size_t batch, clprune_net_preset preset, unsigned bits);
@@ -64,7 +64,8 @@ double net_distance(const net_job *job, const float *got, const float *want, siz
 /* The largest one. */
 double net_worst(const net_job *job, const float *got, const float *want, size_t *param);
 /* Fails unless each is at most `bound`. */
-void net_close(const net_job *job, const char *what, const float *got, const float *want, double bound);
+void net_close(
+    const net_job *job, const char *what, const float *got, const float *want, double bound);
 
 /* The relative error of a tensor's slope along its gradient, by a difference of losses: the worst
  * tensor's, without those of less than a thousandth of the whole norm. step: the change of the

@@ -102,7 +102,9 @@ static void chunks(void **state)
             (void)snprintf(what, sizeof what, "preset %zu, %zu of 9", p, parts[i]);
             net_step(&job, parts[i]);
             net_close(&job, what, net_grads(&job), want,
-                p == 2 ? 1e-5 : p == 3 ? 2 * row->compact : 2 * row->least);
+                p == 2   ? 1e-5
+                : p == 3 ? 2 * row->compact
+                         : 2 * row->least);
         }
         test_release(mark);
     }
@@ -202,8 +204,7 @@ static void running_statistics(NO_ROW)
         var[i % COLS] += pow((double)x[i] - mean[i % COLS], 2) / ALL;
     for (size_t c = 0; c < COLS; c++) {
         assert_true(fabs((double)running_mean[c] - 0.1 * mean[c]) < 1e-6);
-        assert_true(
-            fabs((double)running_var[c] - 0.9 - 0.1 * var[c] * ALL / (ALL - 1)) < 1e-6);
+        assert_true(fabs((double)running_var[c] - 0.9 - 0.1 * var[c] * ALL / (ALL - 1)) < 1e-6);
     }
     for (size_t i = 0; i < ALL * COLS; i++) {
         const size_t c = i % COLS;
@@ -233,8 +234,7 @@ static void add_no_loss(clprune_net *net, const net_model *model)
 /* A net without loss keeps nothing and gives the same output. */
 static void no_loss(NO_ROW)
 {
-    static const net_model models[] = {
-        {"loss", add_no_loss, 8, 32, 8, 8, false, false, 0},
+    static const net_model models[] = {{"loss", add_no_loss, 8, 32, 8, 8, false, false, 0},
         {"no loss", add_no_loss, 8, 32, 8, 8, false, false, 1}};
     net_job job = net_open(test_context(), &models[0], BATCH, NULL);
     const uint64_t with = test_live(job.context, CLPRUNE_MEMORY_ACTIVATIONS);
@@ -243,8 +243,8 @@ static void no_loss(NO_ROW)
     assert_int_equal(test_live(job.context, CLPRUNE_MEMORY_ACTIVATIONS), with);
     (void)net_loss(&job, false);
     TEST_OK(clprune_net_forward(bare.net, &bare.data, false));
-    test_same_floats("output", BATCH * 8, 8, net_output(&bare, BATCH), net_output(&job, BATCH),
-        "without loss");
+    test_same_floats(
+        "output", BATCH * 8, 8, net_output(&bare, BATCH), net_output(&job, BATCH), "without loss");
 }
 
 /* ---- seeds ----------------------------------------------------------------------------------- */

@@ -117,9 +117,18 @@ static void presets(void **state)
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-#define CODES {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST}
-#define BLOCKS {.form = CLPRUNE_FORM_PRUNED}
-#define DENSE {.form = CLPRUNE_FORM_DENSE}
+#define CODES                                                                                      \
+    {                                                                                              \
+        .form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST            \
+    }
+#define BLOCKS                                                                                     \
+    {                                                                                              \
+        .form = CLPRUNE_FORM_PRUNED                                                                \
+    }
+#define DENSE                                                                                      \
+    {                                                                                              \
+        .form = CLPRUNE_FORM_DENSE                                                                 \
+    }
 
 typedef struct rule_row {
     const char *name;
@@ -175,11 +184,10 @@ static void rules(void **state)
     test_end(dense.net);
     for (int preset = 0; preset < 5; preset++) {
         const size_t mark = test_mark();
-        clprune_net_keep keep = {.preset = (clprune_net_preset)preset,
-            .keep = CODES,
-            .rules = row->rules};
-        while (keep.rules_count < COUNT_OF(row->rules) &&
-               row->rules[keep.rules_count].pattern != NULL)
+        clprune_net_keep keep = {
+            .preset = (clprune_net_preset)preset, .keep = CODES, .rules = row->rules};
+        while (
+            keep.rules_count < COUNT_OF(row->rules) && row->rules[keep.rules_count].pattern != NULL)
             keep.rules_count++;
         net_job job = net_open(test_context(), model, BATCH, &keep);
         const tensors all = check_books(&job);

@@ -1,6 +1,6 @@
-/* Random graphs: layers on values of few shapes, some of which go to several layers. Dense gradients
- * against differences of losses; those of the other presets against the dense ones, and once more
- * with the tensors that a preset keeps kept dense and all others made again.
+/* Random graphs: layers on values of few shapes, some of which go to several layers. Dense
+ * gradients against differences of losses; those of the other presets against the dense ones, and
+ * once more with the tensors that a preset keeps kept dense and all others made again.
  *
  * A failure prints the graph's seed and its layers. */
 #include "net/net_models.h"
@@ -40,7 +40,8 @@ static const char *note(graph *g, const char *layer, const drawn *a, const drawn
 /* The last value, or any. */
 static drawn *draw(graph *g)
 {
-    return &g->values[test_rng_below(&g->rng, 2) ? g->count - 1 : test_rng_below(&g->rng, g->count)];
+    return &g->values[test_rng_below(&g->rng, 2) ? g->count - 1
+                                                 : test_rng_below(&g->rng, g->count)];
 }
 
 /* Any value of the same shape, which may be x itself. */
@@ -85,8 +86,8 @@ static drawn add_pool(graph *g, const drawn *x)
     drawn made = *x;
     made.side /= 2;
     made.rows /= 4;
-    made.value = clprune_net_max_pool(g->net, note(g, "max_pool", x, NULL), x->value,
-        &(clprune_max_pool_desc){.kernel = {2, 2}});
+    made.value = clprune_net_max_pool(
+        g->net, note(g, "max_pool", x, NULL), x->value, &(clprune_max_pool_desc){.kernel = {2, 2}});
     return made;
 }
 
@@ -96,12 +97,11 @@ static drawn add_linear(graph *g, const drawn *x)
     drawn made = *x;
     if (x->side == 0 && test_rng_below(&g->rng, 3) == 0) {
         made.rows = test_rng_below(&g->rng, 2) ? ROWS : 4;
-        made.value = clprune_net_linear_rows(
-            g->net, note(g, "linear_rows", x, NULL), x->value, made.rows);
+        made.value =
+            clprune_net_linear_rows(g->net, note(g, "linear_rows", x, NULL), x->value, made.rows);
     } else {
         made.cols = test_rng_below(&g->rng, 2) ? COLS : 32;
-        made.value =
-            clprune_net_linear(g->net, note(g, "linear", x, NULL), x->value, made.cols);
+        made.value = clprune_net_linear(g->net, note(g, "linear", x, NULL), x->value, made.cols);
     }
     return made;
 }
@@ -118,8 +118,8 @@ static void add_block(graph *g)
         t = keep_value(g, t, NULL, made);
     }
     if (kind < 2 && x->side == 0) {
-        made.value = clprune_net_linear_rows(
-            net, note(g, "linear_rows", t, NULL), t->value, made.rows);
+        made.value =
+            clprune_net_linear_rows(net, note(g, "linear_rows", t, NULL), t->value, made.rows);
         t = keep_value(g, t, NULL, made);
     } else {
         made.cols = 32;
@@ -160,8 +160,7 @@ static void add_layer(graph *g)
     case 3:
     case 4:
         y = draw_like(g, x);
-        made.value =
-            clprune_net_layerscale(net, note(g, "layerscale", x, y), x->value, y->value);
+        made.value = clprune_net_layerscale(net, note(g, "layerscale", x, y), x->value, y->value);
         break;
     case 5:
     case 6:
@@ -247,8 +246,7 @@ static void build(clprune_net *net, const net_model *model)
         g.count = 1;
         x = (drawn){.side = NET_SIDE / 2, .cols = 16, .rows = NET_SIDE * NET_SIDE / 4};
         x.value = clprune_net_conv2d(net, note(&g, "stem", &g.values[0], NULL), image.value,
-            &(clprune_net_conv){
-                .out = 16, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
+            &(clprune_net_conv){.out = 16, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
         g.count = 0;
     }
     g.values[g.count++] = x;
@@ -270,12 +268,12 @@ static void note_kept(void *user, const clprune_net_tensor *tensor)
     kept_names *names = user;
     assert_true(names->count < COUNT_OF(names->rules));
     if (tensor->kept)
-        names->rules[names->count++] = (clprune_net_rule){
-            .pattern = test_copy(strlen(tensor->name) + 1, tensor->name)};
+        names->rules[names->count++] =
+            (clprune_net_rule){.pattern = test_copy(strlen(tensor->name) + 1, tensor->name)};
 }
 
-static void compare(const net_job *job, const char *preset, const float *got, const float *want,
-    double bound)
+static void compare(
+    const net_job *job, const char *preset, const float *got, const float *want, double bound)
 {
     size_t param = 0;
     const double worst = net_worst(job, got, want, &param);
@@ -305,8 +303,8 @@ static void random_graph(void **state)
         printf("slope%s %.2e %s %s;%s\n", smooth ? "" : "-kinks", error, model->name,
             dense.params[param].name, layers);
     if (!(error <= (smooth ? 5e-3 : 0.1)))
-        fail_msg("seed %llu: the slope of %s is off by %.3g;%s",
-            (unsigned long long)model->seed, dense.params[param].name, error, layers);
+        fail_msg("seed %llu: the slope of %s is off by %.3g;%s", (unsigned long long)model->seed,
+            dense.params[param].name, error, layers);
     for (size_t i = 0; i < COUNT_OF(presets); i++) {
         const size_t mark = test_mark();
         kept_names names = {.rules = {{.pattern = "*", .again = true}}, .count = 1};
@@ -330,6 +328,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < (full ? GRAPHS_FULL : test_small() ? 8 : GRAPHS); i++) {
         const uint64_t seed = full || i >= COUNT_OF(sums) ? i : sums[i];
         models[i] = (net_model){.name = seed % 2 ? "images" : "rows", .build = build, .seed = seed};
+        models[i].cols = NET_SIDE;
         if (seed % 2 == 0) {
             models[i].rows = ROWS;
             models[i].cols = COLS;
