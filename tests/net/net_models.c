@@ -362,9 +362,6 @@ void net_close(
 {
     size_t param = 0;
     const double worst = net_worst(job, got, want, &param);
-    if (getenv("NET_PRINT") != NULL)
-        printf("%-10s %-40s %.2e of %.0e  %s\n", job->model->name, what, worst, bound,
-            job->params[param].name);
     if (!(worst <= bound))
         fail_msg("%s, %s: the gradient of %s is off by %.3g, expected at most %.3g",
             job->model->name, what, job->params[param].name, worst, bound);

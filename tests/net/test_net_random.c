@@ -277,8 +277,6 @@ static void compare(
 {
     size_t param = 0;
     const double worst = net_worst(job, got, want, &param);
-    if (getenv("NET_PRINT") != NULL)
-        printf("%-10s %.2e %s %s\n", preset, worst, job->model->name, job->params[param].name);
     if (!(worst <= bound))
         fail_msg("seed %llu, %s: the gradient of %s is off by %.3g, expected at most %.3g;%s",
             (unsigned long long)job->model->seed, preset, job->params[param].name, worst, bound,
@@ -299,9 +297,6 @@ static void random_graph(void **state)
     net_job dense = net_open(test_context(), model, BATCH, NULL);
     const float *want = net_step_grads(&dense);
     const double error = net_slope_error(&dense, want, smooth ? 1e-2 : 2e-3, &param);
-    if (getenv("NET_PRINT") != NULL)
-        printf("slope%s %.2e %s %s;%s\n", smooth ? "" : "-kinks", error, model->name,
-            dense.params[param].name, layers);
     if (!(error <= (smooth ? 5e-3 : 0.1)))
         fail_msg("seed %llu: the slope of %s is off by %.3g;%s", (unsigned long long)model->seed,
             dense.params[param].name, error, layers);
