@@ -122,7 +122,8 @@ static void build_wide_mlp(clprune_net *net, const net_model *model)
     t = clprune_net_linear(net, "fc2", clprune_net_gelu(net, "gelu", t), 16);
     x = clprune_net_layerscale(net, "ls", x, t);
     t = clprune_net_linear(net, "fc3", clprune_net_relu(net, "relu", x), 512);
-    t = clprune_net_linear(net, "fc4", clprune_net_relu(net, "relu2", t), 16);
+    t = clprune_net_dropout(net, "drop", clprune_net_relu(net, "relu2", t), 0.25f);
+    t = clprune_net_linear(net, "fc4", t, 16);
     x = clprune_net_mean(net, "mean", clprune_net_add(net, "add", x, t));
     clprune_net_mean_squared_error(net, clprune_net_linear(net, "head", x, model->target_cols));
 }
@@ -155,7 +156,7 @@ const net_model net_models[NET_MODELS] = {
     {"mlp", build_mlp, 9, 32, 1, 8, false, true, 0},
     {"unet", build_unet, 8, 32, 8, 8, false, false, 0},
 };
-const net_model net_wide_mlp = {"wide mlp", build_wide_mlp, 1024, 16, 1, 8, false, false, 0};
+const net_model net_wide_mlp = {"wide mlp", build_wide_mlp, 1024, 16, 1, 8, false, true, 0};
 const net_model net_wide_vgg = {"wide vgg", build_wide_vgg, 0, 96, 0, 0, false, false, 0};
 const net_model net_products = {"products", build_products, 8, 32, 8, 8, false, false, 0};
 
