@@ -25,6 +25,8 @@ static clprune_net_value add_input(
 clprune_net_value clprune_net_images(clprune_net *net, size_t channels, size_t height, size_t width)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (width > 0 && height > SIZE_MAX / width)
+        clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW, "images of %zu x %zu are too large", height, width);
     return add_input(net, &clprune__net_input_kind, "images",
         (clprune__net_shape){height * width, channels, {height, width}});
 }
