@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/kinds.h"
 #include "runtime/context/check.h"
 
 void clprune__net_wrong(clprune_net *net, clprune_status status, const char *format, ...)
@@ -86,15 +85,15 @@ clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *
         return NULL;
     }
     for (size_t i = 0; i < ins; ++i)
-        if (net->layers[in[i].id - 1].kind == &clprune__net_input_kind &&
-            kind != &clprune__net_pixels_kind && kind != &clprune__net_patches_kind) {
+        if (net->layers[in[i].id - 1].kind->bytes && !kind->reads_bytes) {
             clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
                 "layer %s, a %s, reads the images; a convolution or patches can", name, kind->name);
             return NULL;
         }
     if (shape.cols > 0 && shape.rows > SIZE_MAX / sizeof(float) / net->desc.batch / shape.cols) {
-        clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW, "layer %s: %zu samples of %zu x %zu are too large",
-            name, net->desc.batch, shape.rows, shape.cols);
+        clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW,
+            "layer %s: %zu samples of %zu x %zu are too large", name, net->desc.batch, shape.rows,
+            shape.cols);
         return NULL;
     }
     char *full = join(net->part, name);

@@ -110,7 +110,8 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
             clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
                 "nothing reads the output of layer %s, nor does the loss", net->layers[i].name);
     REQUIRE(net->status == CLPRUNE_SUCCESS, net->status, "%s", net->error);
-    clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "the net could not be settled"); /* until it is */
+    clprune__net_wrong(
+        net, CLPRUNE_INVALID_ARGUMENT, "the net could not be settled"); /* until it is */
     TRY(clprune__net_choose(net, &how));
     TRY(clprune__net_make_steps(net));
     TRY(clprune__net_body_create(net));
