@@ -12,7 +12,7 @@
 
 #include "net/cover.h"
 #include "net/graph.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "net/steps.h"
 #include "nn/store/form.h"
 #include "runtime/context/check.h"

@@ -84,6 +84,18 @@ clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *
             net, CLPRUNE_INVALID_ARGUMENT, "a layer of kind %s has no name", kind->name);
         return NULL;
     }
+    for (size_t i = 0; i < ins; ++i)
+        if (net->layers[in[i].id - 1].kind->bytes && !kind->reads_bytes) {
+            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+                "layer %s, a %s, reads the images; a convolution or patches can", name, kind->name);
+            return NULL;
+        }
+    if (shape.cols > 0 && shape.rows > SIZE_MAX / sizeof(float) / net->desc.batch / shape.cols) {
+        clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW,
+            "layer %s: %zu samples of %zu x %zu are too large", name, net->desc.batch, shape.rows,
+            shape.cols);
+        return NULL;
+    }
     char *full = join(net->part, name);
     if (full == NULL || !grow((void **)&net->layers, net->count, sizeof *net->layers) ||
         !grow((void **)&net->values, net->count, sizeof *net->values)) {

@@ -10,8 +10,9 @@
 #include "net/choose.h"
 #include "net/cover.h"
 #include "net/graph.h"
-#include "net/net_loss.h"
+#include "net/layers/net_loss.h"
 #include "net/steps.h"
+#include "nn/store/form.h"
 #include "runtime/context/check.h"
 
 clprune_status clprune_net_create(
@@ -87,17 +88,30 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     REQUIRE(how.preset >= CLPRUNE_NET_DENSE && how.preset <= CLPRUNE_NET_LEAST,
         CLPRUNE_INVALID_ARGUMENT, "preset is %d, expected a clprune_net_preset", (int)how.preset);
     TRY(clprune__check_reserved(context, "keep", how.reserved, sizeof how.reserved));
+    REQUIRE(how.rules != NULL || how.rules_count == 0, CLPRUNE_INVALID_ARGUMENT,
+        "rules is NULL, but rules_count is %zu", how.rules_count);
     const bool prunes = how.keep.form == CLPRUNE_FORM_PRUNED;
     if (how.keep.bits == 0)
         how.keep.bits = 4;
+    if (how.preset == CLPRUNE_NET_INPUTS) {
+        clprune_keep checked;
+        TRY(clprune__keep_settle(context, &how.keep, &checked));
+        TRY(clprune__keep_restores(context, &how.keep));
+    }
     if (how.preset == CLPRUNE_NET_COMPACT && prunes)
         net->gelu_bits = how.gelu_bits > 0 ? how.gelu_bits : 2;
     net->products = how.products;
     if (net->loss == CLPRUNE__NET_NO_LOSS)
         net->output = net->count - 1;
     net->settled = true;
-    net->status = CLPRUNE_INVALID_ARGUMENT; /* until all is done */
     clprune__net_merge(net);
+    for (size_t i = 1; i < net->count && net->loss != CLPRUNE__NET_NO_LOSS; ++i)
+        if (net->values[i].users == 0 && !net->layers[i].gone)
+            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+                "nothing reads the output of layer %s, nor does the loss", net->layers[i].name);
+    REQUIRE(net->status == CLPRUNE_SUCCESS, net->status, "%s", net->error);
+    clprune__net_wrong(
+        net, CLPRUNE_INVALID_ARGUMENT, "the net could not be settled"); /* until it is */
     TRY(clprune__net_choose(net, &how));
     TRY(clprune__net_make_steps(net));
     TRY(clprune__net_body_create(net));
@@ -248,7 +262,9 @@ clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *dat
 clprune_mat clprune_net_output(const clprune_net *net, size_t batch)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return net != NULL && net->slots_count > 0 ? clprune__net_output(net, batch) : CLPRUNE_NO_MAT;
+    return net != NULL && net->slots_count > 0 && batch <= net->desc.batch
+               ? clprune__net_output(net, batch)
+               : CLPRUNE_NO_MAT;
 }
 
 clprune_status clprune_net_loss(

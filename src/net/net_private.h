@@ -110,10 +110,11 @@ typedef struct clprune__net_slot {
 
 struct clprune__net_kind {
     const char *name;
-    bool whole;  /* a pass needs all samples of the batch at once */
-    bool stores; /* its forward pass stores its input, faster than a pass of its own */
-    bool over;   /* y may take the place of the first input */
-    bool stream; /* y is the sum of a residual path */
+    bool bytes, reads_bytes; /* y has bytes, which only kinds with reads_bytes read */
+    bool whole;              /* a pass needs all samples of the batch at once */
+    bool stores;             /* its forward pass stores its input, faster than a pass of its own */
+    bool over;               /* y may take the place of the first input */
+    bool stream;             /* y is the sum of a residual path */
     /* Multiplications per sample of a forward pass that is a product; NULL: none. */
     double (*work)(const clprune_net *net, const clprune__net_layer *layer);
     clprune_status (*create)(clprune_context *context, clprune__net_layer *layer); /* may be NULL */

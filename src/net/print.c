@@ -5,7 +5,7 @@
 #include "clprune/net.h"
 #include "net/choose.h"
 #include "net/graph.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 typedef struct printer {

@@ -6,7 +6,7 @@
 
 #include "net/cover.h"
 #include "net/graph.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 typedef clprune__net_place place;
@@ -102,23 +102,23 @@ static bool stores_input(const maker *m, const clprune__net_layer *layer)
            m->region->chunk == m->net->desc.batch;
 }
 
-/* Whether the first reader of a value stores it. */
+/* The tile whose fused pass makes a layer's output; NULL: the layer makes it alone. */
+static const clprune__net_tile *fused_tile(const clprune_net *net, size_t layer)
+{
+    const size_t tile = net->layers[layer].tile;
+    return tile != SIZE_MAX && net->tiles[tile].way->fused ? &net->tiles[tile] : NULL;
+}
+
+/* Whether the first reader of a value stores it; a fused pass does not. */
 static bool is_stored_later(const clprune_net *net, size_t value)
 {
     for (size_t r = 0; r < net->regions_count; ++r)
         for (size_t i = net->regions[r].first; i <= net->regions[r].last; ++i)
             for (size_t k = 0; k < net->layers[i].ins && i > value; ++k)
                 if (!net->layers[i].gone && net->layers[i].in[k] == value)
-                    return net->layers[i].kind->stores && k == 0 &&
+                    return net->layers[i].kind->stores && k == 0 && fused_tile(net, i) == NULL &&
                            net->regions[r].chunk == net->desc.batch;
     return false;
-}
-
-/* The tile whose fused pass makes a layer's output; NULL: the layer makes it alone. */
-static const clprune__net_tile *fused_tile(const clprune_net *net, size_t layer)
-{
-    const size_t tile = net->layers[layer].tile;
-    return tile != SIZE_MAX && net->tiles[tile].way->fused ? &net->tiles[tile] : NULL;
 }
 
 static void forward_layer(maker *m, size_t i, bool training)
@@ -217,10 +217,10 @@ static place copy_of(maker *m, size_t v, place from, bool whole)
     return to;
 }
 
-/* Gives v's gradient a slot that no other value shares. */
-static void own_grad(maker *m, size_t v)
+/* Gives v's gradient a slot that no other value shares, nor what is still read. */
+static void own_grad(maker *m, size_t v, place read)
 {
-    if (owners(m, m->grad[v]) > 1)
+    if (owners(m, m->grad[v]) > 1 || same_place(m->grad[v], read))
         m->grad[v] = copy_of(m, v, m->grad[v], m->border[v]);
 }
 
@@ -232,7 +232,7 @@ static void add_grad(maker *m, size_t v, place from)
         m->grad[v] = from.whole || !whole ? from : copy_of(m, v, from, whole);
         return;
     }
-    own_grad(m, v);
+    own_grad(m, v, from);
     push(
         m, &(clprune__net_step){.act = CLPRUNE__NET_SUM, .id = v, .in = {from}, .out = m->grad[v]});
 }
@@ -247,7 +247,7 @@ static place target_of(maker *m, const clprune__net_tile *tile, size_t k, place 
     *adds = *late = false;
     if (m->grad[v].at != CLPRUNE__NET_NOWHERE) {
         if (tile->way->ends[k].adds) {
-            own_grad(m, v);
+            own_grad(m, v, dy);
             *adds = true;
             return m->grad[v];
         }
@@ -260,6 +260,12 @@ static place target_of(maker *m, const clprune__net_tile *tile, size_t k, place 
     if (tile->way->ends[k].flow == CLPRUNE__NET_OVER && dy_is_free && fits && dy.id != 0)
         return m->grad[v] = dy;
     return m->grad[v] = slot_for(m, v, m->border[v]);
+}
+
+/* Whether the way runs without the gradient of end k: a product of its own, which may also add. */
+static bool can_omit(const clprune__net_tile *tile, size_t k)
+{
+    return tile->way->ends[k].flow == CLPRUNE__NET_APART && tile->way->ends[k].adds;
 }
 
 /* step: has the temporaries that live through the region. */
@@ -282,9 +288,12 @@ static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_
     const bool dy_is_free = !pass && owners(m, dy) == 0;
     for (size_t k = 0; k < tile->ends_count; ++k) {
         const clprune__net_flow flow = tile->way->ends[k].flow;
-        if (net->values[tile->ends[k]].trained &&
-            (flow == CLPRUNE__NET_APART || flow == CLPRUNE__NET_OVER))
+        if (flow != CLPRUNE__NET_APART && flow != CLPRUNE__NET_OVER)
+            continue;
+        if (net->values[tile->ends[k]].trained)
             step->dx[k] = target_of(m, tile, k, dy, dy_is_free, &step->adds[k], &late[k]);
+        else if (!can_omit(tile, k))
+            step->dx[k] = slot_for(m, tile->ends[k], false);
     }
     take_temps(m, tile, CLPRUNE__NET_OF_CALL, step);
     step->act = CLPRUNE__NET_BACKWARD;

@@ -1,10 +1,10 @@
 /* The input of a net: rows of floats, or images of bytes, which convolutions read channels last and
  * patch embeddings patch by patch. */
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
-const clprune__net_kind clprune__net_input_kind = {.name = "input"};
+const clprune__net_kind clprune__net_input_kind = {.name = "input", .bytes = true};
 
 static clprune_net_value add_input(
     clprune_net *net, const clprune__net_kind *kind, const char *name, clprune__net_shape shape)
@@ -25,6 +25,9 @@ static clprune_net_value add_input(
 clprune_net_value clprune_net_images(clprune_net *net, size_t channels, size_t height, size_t width)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (width > 0 && height > SIZE_MAX / width)
+        clprune__net_wrong(
+            net, CLPRUNE_SIZE_OVERFLOW, "images of %zu x %zu are too large", height, width);
     return add_input(net, &clprune__net_input_kind, "images",
         (clprune__net_shape){height * width, channels, {height, width}});
 }
@@ -65,7 +68,8 @@ static clprune_status pixels_forward(const clprune__net_call *call)
         shape->grid, images_from(call), clprune__net_y(call), NULL);
 }
 
-const clprune__net_kind clprune__net_pixels_kind = {.name = "pixels", .forward = pixels_forward};
+const clprune__net_kind clprune__net_pixels_kind = {
+    .name = "pixels", .reads_bytes = true, .forward = pixels_forward};
 
 /* ---- patches -----------------------------------------------------------------------------------
  */
@@ -98,7 +102,7 @@ static double patches_work(const clprune_net *net, const clprune__net_layer *lay
 }
 
 const clprune__net_kind clprune__net_patches_kind = {
-    .name = "patch_embed", .forward = patches_forward, .work = patches_work};
+    .name = "patch_embed", .reads_bytes = true, .forward = patches_forward, .work = patches_work};
 
 const clprune__net_way clprune__net_input_ways[] = {
     {.name = "patches",

@@ -1,7 +1,7 @@
 /* Batch norm, with the residual and ReLU that follow it in the same pass. */
-#include "net/net_batch_norm.h"
+#include "net/layers/net_batch_norm.h"
 
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 enum { GAMMA, BETA };

@@ -20,7 +20,7 @@
 #include "clprune/token_mean.h"
 #include "clprune/token_mix.h"
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 enum { WEIGHT, BIAS };

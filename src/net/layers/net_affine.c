@@ -3,7 +3,7 @@
 
 #include "clprune/layerscale.h"
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 enum { ALPHA, BETA };

@@ -2,7 +2,7 @@
 #include "clprune/activation.h"
 
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 static clprune_status gelu_forward(const clprune__net_call *call)

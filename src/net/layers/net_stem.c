@@ -3,8 +3,8 @@
  * output"). The forward pass makes conv^T * patches, and ones^T * patches from the mean image with
  * the number of samples in place of ones. */
 #include "clprune/token_mean.h"
-#include "net/kinds.h"
-#include "net/net_batch_norm.h"
+#include "net/layers/kinds.h"
+#include "net/layers/net_batch_norm.h"
 #include "nn/layers/conv2d_private.h"
 #include "runtime/context/check.h"
 

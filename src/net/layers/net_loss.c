@@ -1,5 +1,5 @@
 /* Losses: softmax cross-entropy, and the mean squared error. */
-#include "net/net_loss.h"
+#include "net/layers/net_loss.h"
 
 #include "clprune/cross_entropy.h"
 #include "clprune/mean_squared_error.h"

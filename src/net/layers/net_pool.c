@@ -2,7 +2,7 @@
 #include "clprune/token_mean.h"
 
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 static clprune_status max_pool_forward(const clprune__net_call *call)

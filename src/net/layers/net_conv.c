@@ -1,6 +1,6 @@
 /* Convolutions. */
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "nn/layers/conv2d_private.h"
 #include "runtime/context/check.h"
 
@@ -115,6 +115,10 @@ clprune_net_value clprune_net_conv2d(
             name);
         return (clprune_net_value){0};
     }
+    for (size_t i = 0; i < sizeof conv->reserved / sizeof *conv->reserved; ++i)
+        if (conv->reserved[i] != 0)
+            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+                "layer %s: a reserved field is not 0; zero-initialise clprune_net_conv", name);
     const clprune_conv2d_desc desc = desc_of(conv, in.cols);
     const clprune_extent grid = clprune_conv2d_output(&desc, in.grid);
     if (grid.height == 0)

@@ -4,7 +4,7 @@
 #include "clprune/layerscale.h"
 
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 static clprune_status layerscale_forward(const clprune__net_call *call)

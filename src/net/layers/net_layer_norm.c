@@ -3,7 +3,7 @@
 #include "clprune/layer_norm.h"
 
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 enum { GAMMA, BETA };

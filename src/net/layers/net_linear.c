@@ -1,6 +1,6 @@
 /* Linear layers over features and over rows. */
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 enum { WEIGHT, BIAS };

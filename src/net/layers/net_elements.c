@@ -3,7 +3,7 @@
 #include "clprune/add.h"
 #include "clprune/dropout.h"
 #include "net/call.h"
-#include "net/kinds.h"
+#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 static clprune_net_value add_layer(clprune_net *net, const clprune__net_kind *kind,

@@ -1,0 +1,400 @@
+#include "net/net_models.h"
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+static const char *numbered(const char *name, unsigned i)
+{
+    static char text[64];
+    (void)snprintf(text, sizeof text, "%s%u", name, i);
+    return text;
+}
+
+/* Two blocks, in which a value goes to the sum and to an affine. */
+static void build_resmlp(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_images(net, 3, model->cols, model->cols);
+    x = clprune_net_patch_embed(net, "stem.proj", x, 4, 32);
+    for (unsigned i = 0; i < 2; i++) {
+        clprune_net_part(net, numbered("blocks.", i));
+        clprune_net_value t = clprune_net_affine(net, "norm1", x);
+        t = clprune_net_linear_rows(net, "linear_tokens", t, 9);
+        x = clprune_net_layerscale(net, "ls1", x, t);
+        t = clprune_net_affine(net, "norm2", x);
+        t = clprune_net_gelu(net, "mlp.gelu", clprune_net_linear(net, "mlp.fc1", t, 64));
+        t = clprune_net_linear(net, "mlp.fc2", t, 32);
+        x = clprune_net_layerscale(net, "ls2", x, t);
+    }
+    clprune_net_part(net, NULL);
+    x = clprune_net_mean(net, "pool", clprune_net_affine(net, "norm", x));
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, NET_CLASSES));
+}
+
+static clprune_net_value conv(clprune_net *net, const char *name, clprune_net_value x, size_t out,
+    size_t kernel, size_t stride)
+{
+    const clprune_net_conv desc = {.out = out,
+        .kernel = {kernel, kernel},
+        .stride = {stride, stride},
+        .padding = {kernel / 2, kernel / 2}};
+    return clprune_net_conv2d(net, name, x, &desc);
+}
+
+static clprune_net_value block(
+    clprune_net *net, unsigned i, clprune_net_value x, size_t out, size_t stride)
+{
+    clprune_net_part(net, numbered("layer.", i));
+    clprune_net_value t = clprune_net_batch_norm(net, "bn1", conv(net, "conv1", x, out, 3, stride));
+    t = conv(net, "conv2", clprune_net_relu(net, "relu1", t), out, 3, 1);
+    t = clprune_net_batch_norm(net, "bn2", t);
+    if (stride > 1)
+        x = clprune_net_batch_norm(
+            net, "downsample.1", conv(net, "downsample.0", x, out, 1, stride));
+    return clprune_net_relu(net, "out", clprune_net_add(net, "add", t, x));
+}
+
+static void build_resnet(clprune_net *net, const net_model *model)
+{
+    const clprune_max_pool_desc pool = {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+    clprune_net_value x = clprune_net_images(net, 3, model->cols, model->cols);
+    x = clprune_net_batch_norm(net, "bn1", conv(net, "conv1", x, 16, 3, 1));
+    x = clprune_net_max_pool(net, "maxpool", clprune_net_relu(net, "relu", x), &pool);
+    x = block(net, 1, x, 16, 1);
+    x = block(net, 2, x, 32, 2);
+    clprune_net_part(net, NULL);
+    x = clprune_net_mean(net, "avgpool", x);
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "fc", x, NET_CLASSES));
+}
+
+static void add_vgg(clprune_net *net, size_t side, size_t width)
+{
+    clprune_net_value x = clprune_net_images(net, 3, side, side);
+    for (unsigned i = 1; i <= 2; i++) {
+        const clprune_net_conv desc = {
+            .out = width * i, .kernel = {3, 3}, .padding = {1, 1}, .bias = true};
+        x = clprune_net_conv2d(net, numbered("conv", i), x, &desc);
+        x = clprune_net_relu(net, numbered("relu", i), x);
+        x = clprune_net_max_pool(
+            net, numbered("pool", i), x, &(clprune_max_pool_desc){.kernel = {2, 2}});
+    }
+    if (side > NET_SIDE)
+        x = clprune_net_mean(net, "mean", x);
+    x = clprune_net_linear(net, "fc1", clprune_net_flatten(net, "flatten", x), 32);
+    x = clprune_net_relu(net, "relu3", x);
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "fc2", x, NET_CLASSES));
+}
+
+static void build_vgg(clprune_net *net, const net_model *model)
+{
+    add_vgg(net, model->cols, 16);
+}
+
+static void build_mlp(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    x = clprune_net_relu(net, "relu", clprune_net_linear(net, "fc1", x, 64));
+    x = clprune_net_linear(net, "fc2", clprune_net_dropout(net, "drop1", x, 0.25f), 32);
+    x = clprune_net_dropout(net, "drop2", clprune_net_gelu(net, "gelu", x), 0.5f);
+    x = clprune_net_linear(net, "fc3", clprune_net_flatten(net, "flatten", x), model->target_cols);
+    clprune_net_mean_squared_error(net, x);
+}
+
+/* Fewer rows below; a value goes to three others. */
+static void build_unet(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    const clprune_net_value top =
+        clprune_net_gelu(net, "gelu1", clprune_net_linear(net, "in", x, 32));
+    x = clprune_net_linear_rows(net, "down", top, 4);
+    x = clprune_net_gelu(net, "gelu2", clprune_net_linear(net, "middle", x, 32));
+    x = clprune_net_linear_rows(net, "up", x, model->rows);
+    x = clprune_net_add(net, "skip1", x, clprune_net_scale(net, "half", top, 0.5f));
+    x = clprune_net_relu(net, "relu", clprune_net_linear(net, "mix", x, 32));
+    x = clprune_net_add(net, "skip2", top, clprune_net_scale(net, "turn", x, -1.5f));
+    clprune_net_mean_squared_error(net, clprune_net_linear(net, "out", x, model->target_cols));
+}
+
+/* Its hidden tensor of a sample has half a MiB elements: the largest chunk is 4 samples. */
+static void build_wide_mlp(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    x = clprune_net_linear(net, "in", x, 16);
+    clprune_net_value t = clprune_net_linear(net, "fc1", clprune_net_affine(net, "norm", x), 512);
+    t = clprune_net_linear(net, "fc2", clprune_net_gelu(net, "gelu", t), 16);
+    x = clprune_net_layerscale(net, "ls", x, t);
+    t = clprune_net_linear(net, "fc3", clprune_net_relu(net, "relu", x), 512);
+    t = clprune_net_dropout(net, "drop", clprune_net_relu(net, "relu2", t), 0.25f);
+    t = clprune_net_linear(net, "fc4", t, 16);
+    x = clprune_net_mean(net, "mean", clprune_net_add(net, "add", x, t));
+    clprune_net_mean_squared_error(net, clprune_net_linear(net, "head", x, model->target_cols));
+}
+
+static void build_wide_vgg(clprune_net *net, const net_model *model)
+{
+    add_vgg(net, model->cols, 32);
+}
+
+/* What the ways read is kept as codes, or made from codes by functions that are linear in them. */
+static void build_products(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    x = clprune_net_linear(net, "in", x, 32);
+    for (unsigned i = 0; i < 2; i++) {
+        clprune_net_part(net, numbered("block", i));
+        clprune_net_value t =
+            clprune_net_linear(net, "fc1", clprune_net_affine(net, "norm", x), 64);
+        t = clprune_net_linear(net, "fc2", clprune_net_relu(net, "relu", t), 32);
+        x = clprune_net_layerscale(net, "ls", x, t);
+    }
+    clprune_net_part(net, NULL);
+    clprune_net_mean_squared_error(net, clprune_net_linear(net, "out", x, model->target_cols));
+}
+
+const net_model net_models[NET_MODELS] = {
+    {"resmlp", build_resmlp, 0, NET_SIDE, 0, 0, false, false, 0},
+    {"resnet", build_resnet, 0, NET_SIDE, 0, 0, true, false, 0},
+    {"vgg", build_vgg, 0, NET_SIDE, 0, 0, false, false, 0},
+    {"mlp", build_mlp, 9, 32, 1, 8, false, true, 0},
+    {"unet", build_unet, 8, 32, 8, 8, false, false, 0},
+};
+const net_model net_wide_mlp = {"wide mlp", build_wide_mlp, 1024, 16, 1, 8, false, true, 0};
+const net_model net_wide_vgg = {"wide vgg", build_wide_vgg, 0, 96, 0, 0, false, false, 0};
+const net_model net_products = {"products", build_products, 8, 32, 8, 8, false, false, 0};
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+TEST_UNDO(destroy_net, clprune_net_destroy(what))
+TEST_UNDO(release_buffer, clprune_buffer_release(of, what))
+
+static cl_mem new_bytes(
+    clprune_context *context, const char *name, size_t bytes, const void *values)
+{
+    cl_mem buffer;
+    TEST_OK(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, name, bytes, &buffer));
+    test_later(release_buffer, context, buffer);
+    TEST_OK(clprune_mat_write(context, clprune_mat_of(buffer, 1, bytes / 4), values));
+    return buffer;
+}
+
+static clprune_image_bytes new_images(clprune_context *context, size_t batch, size_t side)
+{
+    const size_t bytes = batch * 3 * side * side;
+    unsigned char *pixels = test_alloc(bytes);
+    float levels[3][256];
+    test_rng rng = {11};
+    for (size_t i = 0; i < bytes; i++)
+        pixels[i] = (unsigned char)test_rng_below(&rng, 256);
+    for (size_t c = 0; c < 3; c++)
+        for (size_t v = 0; v < 256; v++)
+            levels[c][v] = ((float)v / 255 - 0.5f + 0.1f * (float)c) / 0.25f;
+    return (clprune_image_bytes){new_bytes(context, "images", bytes, pixels), 0,
+        test_new_mat_of(context, "levels", 3, 256, levels[0])};
+}
+
+static void add_data(net_job *job, size_t batch)
+{
+    const net_model *m = job->model;
+    int32_t *labels = test_alloc(batch * sizeof *labels);
+    test_rng rng = {12};
+    job->data = (clprune_net_data){.batch = batch};
+    if (m->rows == 0)
+        job->data.images = new_images(job->context, batch, m->cols);
+    else
+        job->data.rows = test_new_mat_of(job->context, "rows", batch * m->rows, m->cols,
+            test_new_normal(13, batch * m->rows * m->cols));
+    if (m->target_rows > 0) {
+        job->data.targets = test_new_mat_of(job->context, "targets", batch * m->target_rows,
+            m->target_cols, test_new_normal(14, batch * m->target_rows * m->target_cols));
+        return;
+    }
+    for (size_t i = 0; i < batch; i++)
+        labels[i] = (int32_t)test_rng_below(&rng, NET_CLASSES);
+    job->data.labels = new_bytes(job->context, "labels", batch * sizeof *labels, labels);
+    job->data.smoothing = 0.1f;
+}
+
+/* Scales and shifts are 1 and 0 at first, which hides faults. */
+static void shift_params(const net_job *job)
+{
+    test_rng rng = {15};
+    for (size_t i = 0; i < job->count; i++) {
+        const clprune_mat mat = job->params[i].value;
+        if (job->params[i].decay)
+            continue;
+        float *values = test_floats(mat.rows * mat.cols);
+        TEST_OK(clprune_mat_read(job->context, mat, values));
+        for (size_t k = 0; k < mat.rows * mat.cols; k++)
+            values[k] += test_rng_uniform(&rng, -0.3f, 0.3f);
+        TEST_OK(clprune_mat_write(job->context, mat, values));
+    }
+}
+
+net_job net_open(
+    clprune_context *context, const net_model *model, size_t batch, const clprune_net_keep *keep)
+{
+    net_job job = {.context = context, .model = model};
+    TEST_OK(clprune_net_create(context, &(clprune_net_desc){.batch = batch}, &job.net));
+    test_later(destroy_net, context, job.net);
+    model->build(job.net, model);
+    const clprune_status status = clprune_net_settle(job.net, keep);
+    if (status != CLPRUNE_SUCCESS)
+        fail_msg("%s: %s", model->name, clprune_last_error(context));
+    TEST_OK(clprune_net_init(job.net, 7));
+    job.params = clprune_net_params(job.net, &job.count);
+    for (size_t i = 0; i < job.count; i++)
+        job.elements += job.params[i].grad.rows * job.params[i].grad.cols;
+    shift_params(&job);
+    add_data(&job, batch);
+    job.loss = test_new_mat(context, batch, 1);
+    return job;
+}
+
+net_job net_open_preset(
+    const net_model *model, size_t batch, clprune_net_preset preset, unsigned bits)
+{
+    const clprune_net_keep keep = {.preset = preset,
+        .keep = {
+            .form = CLPRUNE_FORM_QUANTISED, .bits = bits, .rounding = CLPRUNE_ROUNDING_NEAREST}};
+    return net_open(test_context(), model, batch, &keep);
+}
+
+void net_step(net_job *job, size_t batch)
+{
+    clprune_net_data data = job->data;
+    data.batch = batch;
+    /* a matrix may not have rows of other samples */
+    if (job->model->rows > 0)
+        data.rows = clprune_mat_rows(data.rows, 0, batch * job->model->rows);
+    if (job->model->target_rows > 0)
+        data.targets = clprune_mat_rows(data.targets, 0, batch * job->model->target_rows);
+    const clprune_mat loss = clprune_mat_rows(job->loss, 0, batch);
+    TEST_OK(clprune_net_forward(job->net, &data, true));
+    TEST_OK(clprune_net_loss(job->net, &data, loss, CLPRUNE_NO_MAT));
+    TEST_OK(clprune_net_backward(job->net, &data));
+}
+
+float *net_grads(const net_job *job)
+{
+    float *all = test_floats(job->elements), *at = all;
+    for (size_t i = 0; i < job->count; i++) {
+        TEST_OK(clprune_mat_read(job->context, job->params[i].grad, at));
+        at += job->params[i].grad.rows * job->params[i].grad.cols;
+    }
+    return all;
+}
+
+float *net_step_grads(net_job *job)
+{
+    net_step(job, job->data.batch);
+    return net_grads(job);
+}
+
+double net_loss(net_job *job, bool training)
+{
+    double sum = 0;
+    const size_t mark = test_mark();
+    float *losses = test_floats(job->data.batch);
+    TEST_OK(clprune_net_forward(job->net, &job->data, training));
+    TEST_OK(clprune_net_loss(job->net, &job->data, job->loss, CLPRUNE_NO_MAT));
+    TEST_OK(clprune_mat_read(job->context, job->loss, losses));
+    for (size_t i = 0; i < job->data.batch; i++)
+        sum += (double)losses[i];
+    test_release(mark);
+    return sum / (double)job->data.batch;
+}
+
+float *net_output(const net_job *job, size_t batch)
+{
+    const clprune_mat y = clprune_net_output(job->net, batch);
+    float *values = test_floats(y.rows * y.cols);
+    TEST_OK(clprune_mat_read(job->context, y, values));
+    return values;
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+static double norm(size_t count, const float *a, const float *b)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double d = (double)a[i] - (b != NULL ? (double)b[i] : 0);
+        sum += d * d;
+    }
+    return sqrt(sum);
+}
+
+static size_t elements_of(const net_job *job, size_t param)
+{
+    return job->params[param].grad.rows * job->params[param].grad.cols;
+}
+
+static size_t start_of(const net_job *job, size_t param)
+{
+    size_t start = 0;
+    for (size_t i = 0; i < param; i++)
+        start += elements_of(job, i);
+    return start;
+}
+
+double net_distance(const net_job *job, const float *got, const float *want, size_t param)
+{
+    const size_t start = start_of(job, param), count = elements_of(job, param);
+    const double all = norm(job->elements, want, NULL);
+    return norm(count, got + start, want + start) /
+           (norm(count, want + start, NULL) + 1e-2 * all + 1e-30);
+}
+
+double net_worst(const net_job *job, const float *got, const float *want, size_t *param)
+{
+    double worst = -1;
+    for (size_t i = 0; i < job->count; i++) {
+        const double d = net_distance(job, got, want, i);
+        if (d > worst || isnan(d)) {
+            worst = d;
+            *param = i;
+        }
+        if (isnan(d))
+            break;
+    }
+    return worst;
+}
+
+void net_close(
+    const net_job *job, const char *what, const float *got, const float *want, double bound)
+{
+    size_t param = 0;
+    const double worst = net_worst(job, got, want, &param);
+    if (!(worst <= bound))
+        fail_msg("%s, %s: the gradient of %s is off by %.3g, expected at most %.3g",
+            job->model->name, what, job->params[param].name, worst, bound);
+}
+
+double net_slope_error(net_job *job, const float *grads, double step, size_t *param)
+{
+    const double all = norm(job->elements, grads, NULL);
+    double worst = 0;
+    for (size_t i = 0; i < job->count; i++) {
+        const size_t mark = test_mark(), count = elements_of(job, i);
+        const float *grad = grads + start_of(job, i);
+        const double size = norm(count, grad, NULL);
+        float *value = test_floats(count), *moved = test_floats(count);
+        double loss[2];
+        TEST_OK(clprune_mat_read(job->context, job->params[i].value, value));
+        for (int side = 0; side < 2 && size > 1e-3 * all; side++) {
+            for (size_t k = 0; k < count; k++)
+                moved[k] =
+                    (float)((double)value[k] + (side ? step : -step) / size * (double)grad[k]);
+            TEST_OK(clprune_mat_write(job->context, job->params[i].value, moved));
+            loss[side] = net_loss(job, true);
+        }
+        TEST_OK(clprune_mat_write(job->context, job->params[i].value, value));
+        if (size > 1e-3 * all) {
+            const double error = fabs((loss[1] - loss[0]) / (2 * step * size) - 1);
+            if (!(error <= worst)) {
+                worst = error;
+                *param = i;
+            }
+        }
+        test_release(mark);
+    }
+    return worst;
+}

@@ -1,0 +1,326 @@
+/* Nets: the gradients of each preset, parts of a batch, inference, running statistics, seeds.
+ *
+ * Dense gradients are compared with differences of losses, those of the other presets with the
+ * dense ones. Bounds are about twice the errors that were measured: codes of 8 bits, and signs of
+ * ReLU that change where a preset makes its input again from codes. */
+#include "net/net_models.h"
+
+enum { BATCH = 5 };
+
+typedef struct gradient_row {
+    const net_model *model;
+    size_t batch;
+    double slope, inputs, compact, least; /* bounds */
+    const char *name;
+} gradient_row;
+
+static const gradient_row gradient_rows[] = {
+    {&net_models[0], BATCH, 1e-2, 1e-2, 1.5e-2, 1.5e-2, "resmlp"},
+    {&net_models[1], BATCH, 2.5e-2, 1e-2, 3e-2, 0.25, "resnet"},
+    {&net_models[2], BATCH, 3e-2, 1e-2, 1e-2, 0.25, "vgg"},
+    {&net_models[3], BATCH, 1.5e-2, 1e-2, 1e-2, 0.25, "mlp"},
+    {&net_models[4], BATCH, 3e-2, 1.2e-2, 1.5e-2, 1e-2, "unet"},
+    {&net_products, BATCH, 6e-3, 1e-2, 1e-2, 0.1, "products"},
+    {&net_wide_mlp, 6, 2e-2, 6e-3, 1e-3, 1.5e-2, "wide mlp"},
+    {&net_wide_vgg, 9, 3e-3, 5e-4, 5e-4, 3e-2, "wide vgg"},
+};
+
+/* The gradients of two steps, which have the same bits. */
+static float *twice(net_job *job)
+{
+    float *first = net_step_grads(job);
+    test_same_floats("gradients", 1, job->elements, net_step_grads(job), first, "%s, second step",
+        job->model->name);
+    return first;
+}
+
+static void gradients(void **state)
+{
+    const gradient_row *row = *state;
+    const struct {
+        const char *name;
+        clprune_net_preset preset;
+        clprune_form form;
+        double bound;
+    } presets[] = {{"inputs", CLPRUNE_NET_INPUTS, CLPRUNE_FORM_QUANTISED, row->inputs},
+        {"all blocks", CLPRUNE_NET_INPUTS, CLPRUNE_FORM_PRUNED, 2e-6},
+        {"exact", CLPRUNE_NET_EXACT, CLPRUNE_FORM_DENSE, 1e-5},
+        {"compact", CLPRUNE_NET_COMPACT, CLPRUNE_FORM_QUANTISED, row->compact},
+        {"least", CLPRUNE_NET_LEAST, CLPRUNE_FORM_QUANTISED, row->least}};
+    size_t param = 0;
+    net_job dense = net_open(test_context(), row->model, row->batch, NULL);
+    const float *want = twice(&dense);
+    const double error = net_slope_error(&dense, want, 3e-3, &param);
+    if (!(error <= row->slope))
+        fail_msg("%s: the slope of %s is off by %.3g, expected at most %.3g", row->name,
+            dense.params[param].name, error, row->slope);
+    for (size_t i = 0; i < COUNT_OF(presets); i++) {
+        const size_t mark = test_mark();
+        const clprune_net_keep keep = {.preset = presets[i].preset,
+            .keep = {.form = presets[i].form, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST}};
+        net_job job = net_open(test_context(), row->model, row->batch, &keep);
+        net_close(&job, presets[i].name, twice(&job), want, presets[i].bound);
+        test_release(mark);
+    }
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static const clprune_net_preset all_presets[] = {CLPRUNE_NET_DENSE, CLPRUNE_NET_INPUTS,
+    CLPRUNE_NET_EXACT, CLPRUNE_NET_COMPACT, CLPRUNE_NET_LEAST};
+
+/* A net for more samples gives the gradients of a net for these. */
+static void smaller_batches(void **state)
+{
+    static const size_t parts[] = {1, 3, BATCH};
+    for (size_t p = 0; p < COUNT_OF(all_presets); p++) {
+        const size_t mark = test_mark();
+        net_job all = net_open_preset(*state, BATCH, all_presets[p], 8);
+        for (size_t i = 0; i < COUNT_OF(parts); i++) {
+            char what[64];
+            net_job part = net_open_preset(*state, parts[i], all_presets[p], 8);
+            (void)snprintf(what, sizeof what, "preset %zu, %zu of %d", p, parts[i], BATCH);
+            net_step(&all, parts[i]);
+            net_close(&all, what, net_grads(&all), net_step_grads(&part), 1e-5);
+        }
+        test_release(mark);
+    }
+}
+
+/* Chunks of 4 samples (wide mlp), or 7: less than one, one, and more with a shorter last one. */
+static void chunks(void **state)
+{
+    static const size_t parts[] = {3, 4, 9};
+    const gradient_row *row = *state;
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        const size_t mark = test_mark();
+        net_job dense = net_open(test_context(), row->model, parts[i], NULL);
+        const float *want = net_step_grads(&dense);
+        for (size_t p = 2; p < COUNT_OF(all_presets); p++) {
+            char what[64];
+            net_job job = net_open_preset(row->model, 9, all_presets[p], 8);
+            (void)snprintf(what, sizeof what, "preset %zu, %zu of 9", p, parts[i]);
+            net_step(&job, parts[i]);
+            net_close(&job, what, net_grads(&job), want,
+                p == 2   ? 1e-5
+                : p == 3 ? 2 * row->compact
+                         : 2 * row->least);
+        }
+        test_release(mark);
+    }
+}
+
+/* scale: the gradients are those of scale * the sum of the losses. */
+static void scales(NO_ROW)
+{
+    for (size_t m = 2; m < 4; m++) { /* cross-entropy, mean squared error */
+        net_job job = net_open(test_context(), &net_models[m], BATCH, NULL);
+        float *mean = net_step_grads(&job);
+        job.data.scale = 3.0f / BATCH;
+        const float *larger = net_step_grads(&job);
+        for (size_t i = 0; i < job.elements; i++)
+            mean[i] *= 3;
+        net_close(&job, "scale", larger, mean, 1e-5);
+    }
+}
+
+/* ---- inference ------------------------------------------------------------------------------- */
+
+/* Without batch norm and dropout its output has the bits of training's. */
+static void inference(void **state)
+{
+    const net_model *m = *state;
+    for (size_t p = 0; p < COUNT_OF(all_presets); p++) {
+        const size_t mark = test_mark();
+        net_job job = net_open_preset(m, BATCH, all_presets[p], 8);
+        const clprune_mat y = clprune_net_output(job.net, BATCH);
+        const double loss = net_loss(&job, true);
+        const float *trained = net_output(&job, BATCH);
+        const double other = net_loss(&job, false);
+        const float *inferred = net_output(&job, BATCH);
+        assert_int_equal(y.rows, BATCH * (m->target_rows > 0 ? m->target_rows : 1));
+        assert_int_equal(y.cols, m->target_cols > 0 ? m->target_cols : NET_CLASSES);
+        test_same_floats("output", y.rows, y.cols, inferred, trained, "preset %zu", p);
+        assert_true(loss == other);
+        test_release(mark);
+    }
+}
+
+/* Dropout: x in inference, whatever the seed; in training another mask for another seed. */
+static void dropout(NO_ROW)
+{
+    float *inferred[2], *trained[2];
+    net_job job = net_open(test_context(), &net_models[3], BATCH, NULL);
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        clprune_net_set_seed(job.net, seed);
+        (void)net_loss(&job, true);
+        trained[seed] = net_output(&job, BATCH);
+        (void)net_loss(&job, false);
+        inferred[seed] = net_output(&job, BATCH);
+    }
+    test_same_floats("output", BATCH, 8, inferred[1], inferred[0], "inference");
+    assert_memory_not_equal(trained[1], trained[0], BATCH * 8 * sizeof(float));
+    assert_memory_not_equal(trained[0], inferred[0], BATCH * 8 * sizeof(float));
+}
+
+static void add_norm(clprune_net *net, const net_model *model)
+{
+    const clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    clprune_net_mean_squared_error(net, clprune_net_batch_norm(net, "bn", x));
+}
+
+static float *state_of(const net_job *job, size_t i, const char *name)
+{
+    size_t count;
+    const clprune_net_state *states = clprune_net_states(job->net, &count);
+    assert_int_equal(count, 2);
+    assert_string_equal(states[i].name, name);
+    float *values = test_floats(states[i].mat.cols);
+    TEST_OK(clprune_mat_read(job->context, states[i].mat, values));
+    return values;
+}
+
+/* Training: y has moments of the batch, and running statistics move by a tenth, the variance with
+ * n / (n - 1). Inference: y = gamma * (x - running mean) / sqrt(running variance + 1e-5) + beta. */
+static void running_statistics(NO_ROW)
+{
+    enum { ROWS = 6, COLS = 5, ALL = BATCH * ROWS };
+    static const net_model model = {"norm", add_norm, ROWS, COLS, ROWS, COLS, true, false, 0};
+    net_job job = net_open(test_context(), &model, BATCH, NULL);
+    float x[ALL * COLS], gamma[COLS], beta[COLS];
+    double mean[COLS] = {0}, var[COLS] = {0};
+    TEST_OK(clprune_mat_read(job.context, job.data.rows, x));
+    TEST_OK(clprune_mat_read(job.context, job.params[0].value, gamma));
+    TEST_OK(clprune_mat_read(job.context, job.params[1].value, beta));
+    (void)net_loss(&job, true);
+    const float *trained = net_output(&job, BATCH);
+    const float *running_mean = state_of(&job, 0, "bn.running_mean"),
+                *running_var = state_of(&job, 1, "bn.running_var");
+    (void)net_loss(&job, false);
+    const float *inferred = net_output(&job, BATCH);
+    for (size_t i = 0; i < ALL * COLS; i++)
+        mean[i % COLS] += (double)x[i] / ALL;
+    for (size_t i = 0; i < ALL * COLS; i++)
+        var[i % COLS] += pow((double)x[i] - mean[i % COLS], 2) / ALL;
+    for (size_t c = 0; c < COLS; c++) {
+        assert_true(fabs((double)running_mean[c] - 0.1 * mean[c]) < 1e-6);
+        assert_true(fabs((double)running_var[c] - 0.9 - 0.1 * var[c] * ALL / (ALL - 1)) < 1e-6);
+    }
+    for (size_t i = 0; i < ALL * COLS; i++) {
+        const size_t c = i % COLS;
+        const double batch = (double)gamma[c] * ((double)x[i] - mean[c]) / sqrt(var[c] + 1e-5),
+                     run = (double)gamma[c] * ((double)x[i] - (double)running_mean[c]) /
+                           sqrt((double)running_var[c] + 1e-5);
+        assert_true(fabs((double)trained[i] - batch - (double)beta[c]) < 1e-5);
+        assert_true(fabs((double)inferred[i] - run - (double)beta[c]) < 1e-5);
+    }
+    const float *after = state_of(&job, 0, "bn.running_mean");
+    test_same_floats("running mean", 1, COLS, after, running_mean, "inference leaves it alone");
+    TEST_OK(clprune_net_init(job.net, 1)); /* writes states, too */
+    for (size_t c = 0; c < COLS; c++)
+        assert_true(state_of(&job, 0, "bn.running_mean")[c] == 0 &&
+                    state_of(&job, 1, "bn.running_var")[c] == 1);
+}
+
+static void add_no_loss(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    x = clprune_net_relu(net, "relu", clprune_net_linear(net, "fc", x, 32));
+    x = clprune_net_linear(net, "out", x, model->target_cols);
+    if (model->seed == 0)
+        clprune_net_mean_squared_error(net, x);
+}
+
+/* A net without loss keeps nothing and gives the same output. */
+static void no_loss(NO_ROW)
+{
+    static const net_model models[] = {{"loss", add_no_loss, 8, 32, 8, 8, false, false, 0},
+        {"no loss", add_no_loss, 8, 32, 8, 8, false, false, 1}};
+    net_job job = net_open(test_context(), &models[0], BATCH, NULL);
+    const uint64_t with = test_live(job.context, CLPRUNE_MEMORY_ACTIVATIONS);
+    net_job bare = net_open(test_context(), &models[1], BATCH, NULL);
+    assert_true(with > 0);
+    assert_int_equal(test_live(job.context, CLPRUNE_MEMORY_ACTIVATIONS), with);
+    (void)net_loss(&job, false);
+    TEST_OK(clprune_net_forward(bare.net, &bare.data, false));
+    test_same_floats(
+        "output", BATCH * 8, 8, net_output(&bare, BATCH), net_output(&job, BATCH), "without loss");
+}
+
+/* ---- seeds ----------------------------------------------------------------------------------- */
+
+static float *initial(const net_job *job, uint64_t seed)
+{
+    float *all = test_floats(job->elements), *at = all;
+    TEST_OK(clprune_net_init(job->net, seed));
+    for (size_t i = 0; i < job->count; i++) {
+        TEST_OK(clprune_mat_read(job->context, job->params[i].value, at));
+        at += job->params[i].value.rows * job->params[i].value.cols;
+    }
+    return all;
+}
+
+/* Initial parameters: the same for a seed, for any preset; uniform within the documented bounds. */
+static void init(NO_ROW)
+{
+    const net_job job = net_open(test_context(), &net_models[0], BATCH, NULL),
+                  other = net_open_preset(&net_models[0], 2, CLPRUNE_NET_LEAST, 4);
+    const float *first = initial(&job, 3), *next = initial(&job, 4), *at = first;
+    test_same_floats("parameters", 1, job.elements, initial(&other, 3), first, "another net");
+    test_same_floats("parameters", 1, job.elements, initial(&job, 3), first, "again");
+    for (size_t i = 0; i < job.count; i++) {
+        const size_t count = job.params[i].value.rows * job.params[i].value.cols;
+        const char *name = job.params[i].name;
+        float least = INFINITY, largest = -INFINITY;
+        for (size_t k = 0; k < count; k++) {
+            least = fminf(least, at[k]);
+            largest = fmaxf(largest, at[k]);
+        }
+        if (job.params[i].decay) {
+            const float bound = 1 / sqrtf((float)job.params[i].value.cols);
+            if (!(least >= -bound && least < -0.8f * bound && largest > 0.8f * bound &&
+                    largest <= bound))
+                fail_msg("%s is in [%g, %g], expected +-%g", name, (double)least, (double)largest,
+                    (double)bound);
+            assert_memory_not_equal(at, next + (at - first), count * sizeof *at);
+        } else if (strstr(name, "alpha") != NULL || strstr(name, ".ls") != NULL) {
+            assert_true(least == largest && least == (strstr(name, ".ls") ? 0.1f : 1.0f));
+        } else if (strstr(name, "beta") != NULL) {
+            assert_true(least == 0 && largest == 0);
+        }
+        at += count;
+    }
+}
+
+/* Stochastic rounding and dropout: the bits of a seed, others for another. */
+static void seeds(void **state)
+{
+    const clprune_net_keep keep = {.preset = CLPRUNE_NET_COMPACT};
+    net_job job = net_open(test_context(), *state, BATCH, &keep);
+    clprune_net_set_seed(job.net, 5);
+    const float *first = net_step_grads(&job);
+    clprune_net_set_seed(job.net, 6);
+    const float *other = net_step_grads(&job);
+    clprune_net_set_seed(job.net, 5);
+    test_same_floats("gradients", 1, job.elements, net_step_grads(&job), first, "the same seed");
+    assert_memory_not_equal(other, first, job.elements * sizeof *other);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    TEST_ADD_EACH(&list, gradients, gradient_rows, "gradients of %s");
+    TEST_ADD_EACH(&list, smaller_batches, net_models, "smaller batches of %s");
+    for (size_t i = COUNT_OF(gradient_rows) - 2; i < COUNT_OF(gradient_rows); i++)
+        test_add(&list, chunks, &gradient_rows[i], "chunks of %s", gradient_rows[i].name);
+    test_add(&list, scales, NULL, "scales");
+    for (size_t i = 0; i < NET_MODELS; i++)
+        if (!net_models[i].norm && !net_models[i].dropout)
+            test_add(&list, inference, &net_models[i], "inference of %s", net_models[i].name);
+    test_add(&list, dropout, NULL, "dropout");
+    test_add(&list, running_statistics, NULL, "running statistics");
+    test_add(&list, no_loss, NULL, "a net without loss");
+    test_add(&list, init, NULL, "initial parameters");
+    TEST_ADD_EACH(&list, seeds, net_models, "seeds of %s");
+    return test_run_on_devices("net", &list);
+}

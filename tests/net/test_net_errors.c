@@ -1,0 +1,527 @@
+/* Nets that cannot be: each bad layer, rule and call gets its status and a text that names it, and
+ * leaves nothing in the ledger. */
+#include "net/net_models.h"
+
+enum { BATCH = 4 };
+
+/* Another net of the context, for its values. */
+static clprune_net *other;
+
+TEST_UNDO(destroy_net, clprune_net_destroy(what))
+
+static clprune_net *new_net(clprune_context *context)
+{
+    clprune_net *net;
+    TEST_OK(clprune_net_create(context, &(clprune_net_desc){.batch = BATCH}, &net));
+    test_later(destroy_net, context, net);
+    return net;
+}
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
+static clprune_net_value images(clprune_net *net)
+{
+    return clprune_net_images(net, 3, 8, 8);
+}
+
+static clprune_net_value rows(clprune_net *net)
+{
+    return clprune_net_rows(net, 4, 16);
+}
+
+static clprune_net_value linear(clprune_net *net)
+{
+    return clprune_net_linear(net, "fc", rows(net), 8);
+}
+
+static clprune_net_value conv(clprune_net *net, clprune_net_value x, clprune_net_conv desc)
+{
+    return clprune_net_conv2d(net, "bad", x, &desc);
+}
+
+static clprune_net_value pool(clprune_net *net, clprune_net_value x, clprune_max_pool_desc desc)
+{
+    return clprune_net_max_pool(net, "bad", x, &desc);
+}
+
+static clprune_net_value good_conv(clprune_net *net)
+{
+    return clprune_net_conv2d(net, "conv", images(net),
+        &(clprune_net_conv){.out = 16, .kernel = {3, 3}, .padding = {1, 1}});
+}
+
+/* Each case builds its graph in `net`. */
+#define LAYER(name, ...)                                                                           \
+    static void name(clprune_net *net)                                                             \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
+
+static const clprune_net_value zero = {0, 0};
+
+LAYER(no_layers, (void)net)
+LAYER(input_alone, rows(net))
+LAYER(loss_of_input, clprune_net_mean_squared_error(net, rows(net)))
+LAYER(two_inputs, rows(net); rows(net))
+LAYER(rows_and_images, rows(net); images(net))
+LAYER(late_input, linear(net); images(net))
+LAYER(rows_of_0, clprune_net_rows(net, 0, 16))
+LAYER(cols_of_0, clprune_net_rows(net, 4, 0))
+LAYER(channels_of_0, clprune_net_images(net, 0, 8, 8))
+LAYER(height_of_0, clprune_net_images(net, 3, 0, 8))
+LAYER(images_too_large, clprune_net_images(net, 3, SIZE_MAX / 2, 4))
+LAYER(rows_too_large, clprune_net_rows(net, SIZE_MAX / 32, 8))
+LAYER(outputs_too_large, clprune_net_linear(net, "bad", rows(net), SIZE_MAX / 32))
+LAYER(zero_relu, clprune_net_relu(net, "bad", zero))
+LAYER(zero_gelu, clprune_net_gelu(net, "bad", zero))
+LAYER(zero_linear, clprune_net_linear(net, "bad", zero, 4))
+LAYER(zero_linear_rows, clprune_net_linear_rows(net, "bad", zero, 4))
+LAYER(zero_affine, clprune_net_affine(net, "bad", zero))
+LAYER(zero_norm, clprune_net_batch_norm(net, "bad", zero))
+LAYER(zero_mean, clprune_net_mean(net, "bad", zero))
+LAYER(zero_dropout, clprune_net_dropout(net, "bad", zero, 0.5f))
+LAYER(zero_scale, clprune_net_scale(net, "bad", zero, 2))
+LAYER(zero_flatten, clprune_net_flatten(net, "bad", zero))
+LAYER(zero_add, clprune_net_add(net, "bad", linear(net), zero))
+LAYER(zero_layerscale, clprune_net_layerscale(net, "bad", zero, linear(net)))
+LAYER(zero_conv, conv(net, zero, (clprune_net_conv){.out = 4, .kernel = {1, 1}}))
+LAYER(zero_pool, pool(net, zero, (clprune_max_pool_desc){.kernel = {2, 2}}))
+LAYER(zero_patches, clprune_net_patch_embed(net, "bad", zero, 2, 4))
+LAYER(zero_loss, linear(net); clprune_net_cross_entropy(net, zero))
+LAYER(zero_squares, linear(net); clprune_net_mean_squared_error(net, zero))
+LAYER(other_value, linear(net); clprune_net_relu(net, "bad", rows(other)))
+LAYER(other_term, clprune_net_add(net, "bad", linear(net), rows(other)))
+LAYER(other_loss, linear(net); clprune_net_mean_squared_error(net, linear(other)))
+LAYER(later_value, clprune_net_value x = linear(net); x.id = 9; clprune_net_relu(net, "bad", x))
+LAYER(no_name, clprune_net_relu(net, NULL, linear(net)))
+LAYER(empty_name, clprune_net_relu(net, "", linear(net)))
+LAYER(no_name_norm, clprune_net_batch_norm(net, NULL, linear(net)))
+LAYER(no_name_dropout, clprune_net_dropout(net, NULL, linear(net), 1))
+LAYER(no_name_add, const clprune_net_value x = linear(net);
+      clprune_net_add(net, NULL, x, clprune_net_linear(net, "fc2", x, 7)))
+LAYER(same_name, clprune_net_relu(net, "fc", linear(net)))
+LAYER(same_name_in_part, clprune_net_part(net, "p"); clprune_net_value x = rows(net);
+      x = clprune_net_relu(net, "bad", x); clprune_net_relu(net, "bad", x))
+LAYER(name_of_input, clprune_net_relu(net, "rows", rows(net)))
+LAYER(no_outputs, clprune_net_linear(net, "bad", rows(net), 0))
+LAYER(no_row_outputs, clprune_net_linear_rows(net, "bad", rows(net), 0))
+LAYER(add_cols, const clprune_net_value x = rows(net);
+      clprune_net_add(net, "bad", x, clprune_net_linear(net, "fc", x, 8)))
+LAYER(add_rows, const clprune_net_value x = rows(net);
+      clprune_net_add(net, "bad", x, clprune_net_linear_rows(net, "fc", x, 8)))
+LAYER(scale_cols, const clprune_net_value x = rows(net);
+      clprune_net_layerscale(net, "bad", x, clprune_net_linear(net, "fc", x, 8)))
+LAYER(rate_of_1, clprune_net_dropout(net, "bad", linear(net), 1))
+LAYER(rate_below_0, clprune_net_dropout(net, "bad", linear(net), -0.5f))
+LAYER(rate_nan, clprune_net_dropout(net, "bad", linear(net), NAN))
+LAYER(conv_null, clprune_net_conv2d(net, "bad", images(net), NULL))
+LAYER(conv_no_outputs, conv(net, images(net), (clprune_net_conv){.kernel = {3, 3}}))
+LAYER(conv_no_kernel, conv(net, images(net), (clprune_net_conv){.out = 4}))
+LAYER(conv_large, conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {9, 9}}))
+LAYER(conv_dilated,
+    conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .dilation = {4, 4}}))
+LAYER(conv_reserved,
+    conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .reserved = {0, 1}}))
+LAYER(conv_reserved_0,
+    conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .reserved = {7}}))
+LAYER(conv_rows, conv(net, rows(net), (clprune_net_conv){.out = 4, .kernel = {1, 1}}))
+LAYER(patch_rows, clprune_net_patch_embed(net, "bad", rows(net), 2, 4))
+LAYER(patch_value, clprune_net_patch_embed(net, "bad", good_conv(net), 2, 4))
+LAYER(patch_odd, clprune_net_patch_embed(net, "bad", images(net), 3, 4))
+LAYER(patch_of_0, clprune_net_patch_embed(net, "bad", images(net), 0, 4))
+LAYER(patch_no_outputs, clprune_net_patch_embed(net, "bad", images(net), 2, 0))
+LAYER(pool_null, clprune_net_max_pool(net, "bad", good_conv(net), NULL))
+LAYER(pool_rows, pool(net, linear(net), (clprune_max_pool_desc){.kernel = {2, 2}}))
+LAYER(pool_taps, pool(net, good_conv(net), (clprune_max_pool_desc){.kernel = {5, 5}}))
+LAYER(pool_large, pool(net, good_conv(net), (clprune_max_pool_desc){.kernel = {1, 9}}))
+LAYER(pool_padding,
+    pool(net, good_conv(net), (clprune_max_pool_desc){.kernel = {2, 2}, .padding = {2, 2}}))
+LAYER(pool_reserved,
+    pool(net, good_conv(net), (clprune_max_pool_desc){.kernel = {2, 2}, .reserved = {1}}))
+LAYER(relu_images, clprune_net_relu(net, "bad", images(net)))
+LAYER(linear_images, clprune_net_linear(net, "bad", images(net), 4))
+LAYER(mean_images, clprune_net_mean(net, "bad", images(net)))
+LAYER(many_logits, clprune_net_cross_entropy(net, linear(net)))
+LAYER(two_losses, const clprune_net_value x = linear(net); clprune_net_mean_squared_error(net, x);
+      clprune_net_mean_squared_error(net, x))
+LAYER(unread, const clprune_net_value x = linear(net);
+      clprune_net_relu(net, "bad", clprune_net_gelu(net, "gelu", x));
+      clprune_net_mean_squared_error(net, clprune_net_linear(net, "fc2", x, 4)))
+LAYER(unread_norm, const clprune_net_value x = linear(net); clprune_net_batch_norm(net, "bad", x);
+      clprune_net_mean_squared_error(net, x))
+LAYER(first_error, clprune_net_relu(net, "bad", zero); clprune_net_relu(net, "later", zero))
+
+typedef struct layer_row {
+    const char *name;
+    void (*build)(clprune_net *net);
+    clprune_status status;
+    const char *part; /* of the text */
+} layer_row;
+
+#define ROW(build, status, part)                                                                   \
+    {                                                                                              \
+#build, build, CLPRUNE_##status, part                                                      \
+    }
+
+static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no layers"),
+    ROW(loss_of_input, INVALID_ARGUMENT, "mean_squared_error: its value is the input"),
+    ROW(two_inputs, INVALID_ARGUMENT, "one input"),
+    ROW(rows_and_images, INVALID_ARGUMENT, "one input"),
+    ROW(late_input, INVALID_ARGUMENT, "one input"), ROW(input_alone, INVALID_ARGUMENT, "no layers"),
+    ROW(rows_of_0, INVALID_SIZE, "input has a size of 0"),
+    ROW(cols_of_0, INVALID_SIZE, "input has a size of 0"),
+    ROW(channels_of_0, INVALID_SIZE, "input has a size of 0"),
+    ROW(height_of_0, INVALID_SIZE, "input has a size of 0"),
+    ROW(images_too_large, SIZE_OVERFLOW, "images of "),
+    ROW(rows_too_large, SIZE_OVERFLOW, "layer rows: 4 samples of "),
+    ROW(outputs_too_large, SIZE_OVERFLOW, "layer bad: 4 samples of "),
+    ROW(zero_relu, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_gelu, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_linear, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_linear_rows, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_affine, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_norm, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_mean, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_dropout, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_scale, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_flatten, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_add, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_layerscale, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_conv, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_pool, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_patches, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_loss, INVALID_ARGUMENT, "cross_entropy: its input is no value"),
+    ROW(zero_squares, INVALID_ARGUMENT, "mean_squared_error: its input is no value"),
+    ROW(other_value, INVALID_ARGUMENT, "layer bad: its input is no value of this net"),
+    ROW(other_term, INVALID_ARGUMENT, "layer bad: its input is no value of this net"),
+    ROW(other_loss, INVALID_ARGUMENT, "no value of this net"),
+    ROW(later_value, INVALID_ARGUMENT, "layer bad: its input is no value of this net"),
+    ROW(no_name, INVALID_ARGUMENT, "a layer of kind relu has no name"),
+    ROW(empty_name, INVALID_ARGUMENT, "a layer of kind relu has no name"),
+    ROW(no_name_norm, INVALID_ARGUMENT, "a layer of kind batch_norm has no name"),
+    ROW(no_name_dropout, INVALID_ARGUMENT, "rate is 1"),
+    ROW(no_name_add, INVALID_SIZE, "expected the same shape"),
+    ROW(same_name, INVALID_ARGUMENT, "two layers are called fc"),
+    ROW(same_name_in_part, INVALID_ARGUMENT, "two layers are called p.bad"),
+    ROW(name_of_input, INVALID_ARGUMENT, "two layers are called rows"),
+    ROW(no_outputs, INVALID_SIZE, "layer bad has no outputs"),
+    ROW(no_row_outputs, INVALID_SIZE, "layer bad has no outputs"),
+    ROW(add_cols, INVALID_SIZE, "layer bad: its inputs are 4 x 16 and 4 x 8"),
+    ROW(add_rows, INVALID_SIZE, "layer bad: its inputs are 4 x 16 and 8 x 16"),
+    ROW(scale_cols, INVALID_SIZE, "layer bad: its inputs are 4 x 16 and 4 x 8"),
+    ROW(rate_of_1, INVALID_ARGUMENT, "layer bad: its rate is 1"),
+    ROW(rate_below_0, INVALID_ARGUMENT, "layer bad: its rate is -0.5"),
+    ROW(rate_nan, INVALID_ARGUMENT, "layer bad: its rate is nan"),
+    ROW(conv_null, INVALID_ARGUMENT, "layer bad has no outputs"),
+    ROW(conv_no_outputs, INVALID_ARGUMENT, "layer bad has no outputs"),
+    ROW(conv_no_kernel, INVALID_SIZE, "layer bad: "), ROW(conv_large, INVALID_SIZE, "layer bad: "),
+    ROW(conv_dilated, INVALID_SIZE, "layer bad: "),
+    ROW(conv_reserved, INVALID_ARGUMENT, "reserved"),
+    ROW(conv_reserved_0, INVALID_ARGUMENT, "reserved"),
+    ROW(conv_rows, INVALID_ARGUMENT, "layer bad: its input is not an image"),
+    ROW(patch_rows, INVALID_ARGUMENT, "layer bad: its input is not the images"),
+    ROW(patch_value, INVALID_ARGUMENT, "layer bad: its input is not the images"),
+    ROW(patch_odd, INVALID_SIZE, "layer bad: 4 features of patches of 3 x 3"),
+    ROW(patch_of_0, INVALID_SIZE, "layer bad: "),
+    ROW(patch_no_outputs, INVALID_SIZE, "layer bad: "),
+    ROW(pool_null, INVALID_SIZE, "layer bad: desc is NULL"),
+    ROW(pool_rows, INVALID_SIZE, "layer bad: its input is not an image"),
+    ROW(pool_taps, INVALID_ARGUMENT, "layer bad: a kernel of 5 x 5"),
+    ROW(pool_large, INVALID_SIZE, "layer bad: "), ROW(pool_padding, INVALID_SIZE, "layer bad: "),
+    ROW(pool_reserved, INVALID_SIZE, "reserved"), ROW(relu_images, INVALID_ARGUMENT, "layer bad"),
+    ROW(linear_images, INVALID_ARGUMENT, "layer bad"),
+    ROW(mean_images, INVALID_ARGUMENT, "layer bad"),
+    ROW(many_logits, INVALID_SIZE, "cross_entropy: the logits have 4 rows"),
+    ROW(two_losses, INVALID_ARGUMENT, "two losses"),
+    ROW(unread, INVALID_ARGUMENT, "nothing reads the output of layer bad"),
+    ROW(unread_norm, INVALID_ARGUMENT, "nothing reads the output of layer bad"),
+    ROW(first_error, INVALID_ARGUMENT, "layer bad")};
+
+static uint64_t booked(const clprune_context *context)
+{
+    return clprune_memory_query(context, CLPRUNE_MEMORY_PARAMETERS).live +
+           clprune_memory_query(context, CLPRUNE_MEMORY_GRADIENTS).live +
+           clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
+}
+
+static void bad_layer(void **state)
+{
+    const layer_row *row = *state;
+    clprune_context *context = test_context();
+    other = new_net(context);
+    clprune_net *net = new_net(context);
+    const uint64_t count = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count;
+    row->build(net);
+    TEST_FAILS(clprune_net_settle(net, NULL), row->status, row->part);
+    TEST_FAILS(clprune_net_init(net, 1), CLPRUNE_INVALID_ARGUMENT, "not settled");
+    /* settling fails for the same reason, and nothing runs */
+    const clprune_net_data data = {.batch = 1};
+    TEST_FAILS(clprune_net_settle(net, NULL), row->status, row->part);
+    TEST_FAILS(clprune_net_forward(net, &data, true), CLPRUNE_INVALID_ARGUMENT, "not settled");
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, count);
+    test_end(net);
+    assert_int_equal(booked(context), 0);
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+static const clprune_net_rule some_rules[] = {{"fc*", .keep = {.form = CLPRUNE_FORM_DENSE}},
+    {"nothing", .again = true}, {NULL, .again = true},
+    {"fc1", .keep = {.form = CLPRUNE_FORM_GELU_CODE, .bits = 8}},
+    {"fc1", .keep = {.form = CLPRUNE_FORM_MASK}},
+    {"fc1", .keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 3}},
+    {"fc1", .keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 1.5f}},
+    {"fc1", .keep = {.form = CLPRUNE_FORM_PRUNED, .block = {1, 0}}},
+    {"fc1", .keep = {.form = (clprune_form)99}}, {"fc1", .keep = {.reserved = {1}}},
+    {"fc1", .keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .group = 17}}};
+
+typedef struct keep_row {
+    const char *name;
+    clprune_net_keep keep;
+    const char *part;
+} keep_row;
+
+#define RULE(i) .rules = &some_rules[i], .rules_count = 1
+
+static const keep_row keep_rows[] = {{"preset 5", {.preset = (clprune_net_preset)5}, "preset is 5"},
+    {"preset -1", {.preset = (clprune_net_preset)-1}, "preset is -1"},
+    {"reserved", {.reserved = {0, 0, 0, 1}}, "reserved"},
+    {"rules NULL", {.rules_count = 1}, "rules"},
+    {"no such tensor", {RULE(1)}, "no tensor matches the rule nothing"},
+    {"no pattern", {RULE(2)}, "rule 0 has no pattern"},
+    {"two rules", {.rules = some_rules, .rules_count = 2}, "no tensor matches the rule nothing"},
+    {"gelu code", {RULE(3)}, "does not restore"}, {"mask", {RULE(4)}, "does not restore"},
+    {"bits 3", {RULE(5)}, "rule fc1 for tensor fc1: "},
+    {"sparsity", {RULE(6)}, "rule fc1 for tensor fc1: "},
+    {"block", {RULE(7)}, "rule fc1 for tensor fc1: "},
+    {"form", {RULE(8)}, "rule fc1 for tensor fc1: "},
+    {"reserved of a form", {RULE(9)}, "rule fc1 for tensor fc1: "},
+    {"group", {RULE(10)}, "rule fc1 for tensor fc1: "},
+    {"compact bits 3", {.preset = CLPRUNE_NET_COMPACT, .keep = {.bits = 3}}, "bits"},
+    {"least bits 5", {.preset = CLPRUNE_NET_LEAST, .keep = {.bits = 5}}, "bits"},
+    {"inputs mask", {.preset = CLPRUNE_NET_INPUTS, .keep = {.form = CLPRUNE_FORM_MASK}},
+        "does not restore"},
+    {"inputs gelu code",
+        {.preset = CLPRUNE_NET_INPUTS, .keep = {.form = CLPRUNE_FORM_GELU_CODE, .bits = 8}},
+        "does not restore"},
+    {"inputs sparsity",
+        {.preset = CLPRUNE_NET_INPUTS, .keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 2}},
+        "sparsity"},
+    {"inputs form", {.preset = CLPRUNE_NET_INPUTS, .keep = {.form = (clprune_form)7}}, "form"}};
+
+static void add_mlp(clprune_net *net)
+{
+    clprune_net_value x = clprune_net_linear(net, "fc1", rows(net), 32);
+    x = clprune_net_linear(net, "fc2", clprune_net_gelu(net, "gelu", x), 32);
+    x = clprune_net_linear(net, "fc3", clprune_net_relu(net, "relu", x), 16);
+    clprune_net_mean_squared_error(net, x);
+}
+
+static void bad_keep(void **state)
+{
+    const keep_row *row = *state;
+    clprune_context *context = test_context();
+    const uint64_t count = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count;
+    clprune_net *net = new_net(context);
+    add_mlp(net);
+    TEST_FAILS(clprune_net_settle(net, &row->keep), CLPRUNE_INVALID_ARGUMENT, row->part);
+    TEST_FAILS(clprune_net_forward(net, &(clprune_net_data){.batch = 1}, true),
+        CLPRUNE_INVALID_ARGUMENT, "not settled");
+    test_end(net);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, count);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static void never(void *user, const clprune_net_tensor *tensor)
+{
+    (void)tensor;
+    fail_msg("%s", (const char *)user);
+}
+
+static void creation(NO_ROW)
+{
+    clprune_context *context = test_context();
+    clprune_net *net = (clprune_net *)&net;
+    TEST_FAILS_IN(NULL, clprune_net_create(NULL, &(clprune_net_desc){.batch = 1}, &net),
+        CLPRUNE_INVALID_ARGUMENT, "context");
+    assert_null(net);
+    TEST_FAILS(clprune_net_create(context, NULL, &net), CLPRUNE_INVALID_ARGUMENT, "desc");
+    TEST_FAILS(clprune_net_create(context, &(clprune_net_desc){.batch = 1}, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "net is NULL");
+    TEST_FAILS(clprune_net_create(context, &(clprune_net_desc){.batch = 0}, &net),
+        CLPRUNE_INVALID_ARGUMENT, "batch is 0");
+    TEST_FAILS(
+        clprune_net_create(context, &(clprune_net_desc){.batch = 1, .reserved = {0, 0, 1}}, &net),
+        CLPRUNE_INVALID_ARGUMENT, "reserved");
+    assert_null(net);
+    clprune_net_destroy(NULL);
+}
+
+/* A net of NULL: layers return no value, calls a status. */
+static void null_net(NO_ROW)
+{
+    const clprune_net_value x = {1, 1};
+    const clprune_net_conv conv_desc = {.out = 1, .kernel = {1, 1}};
+    const clprune_max_pool_desc pool_desc = {.kernel = {1, 1}};
+    const clprune_net_data data = {.batch = 1};
+    const clprune_net_value values[] = {clprune_net_images(NULL, 1, 1, 1),
+        clprune_net_rows(NULL, 1, 1), clprune_net_patch_embed(NULL, "a", x, 1, 1),
+        clprune_net_conv2d(NULL, "a", x, &conv_desc), clprune_net_linear(NULL, "a", x, 1),
+        clprune_net_linear_rows(NULL, "a", x, 1), clprune_net_batch_norm(NULL, "a", x),
+        clprune_net_affine(NULL, "a", x), clprune_net_layerscale(NULL, "a", x, x),
+        clprune_net_gelu(NULL, "a", x), clprune_net_relu(NULL, "a", x),
+        clprune_net_add(NULL, "a", x, x), clprune_net_max_pool(NULL, "a", x, &pool_desc),
+        clprune_net_mean(NULL, "a", x), clprune_net_dropout(NULL, "a", x, 0.5f),
+        clprune_net_scale(NULL, "a", x, 1), clprune_net_flatten(NULL, "a", x)};
+    for (size_t i = 0; i < COUNT_OF(values); i++)
+        assert_true(values[i].id == 0);
+    size_t count = 5;
+    clprune_net_part(NULL, "a");
+    clprune_net_cross_entropy(NULL, x);
+    clprune_net_mean_squared_error(NULL, x);
+    clprune_net_set_seed(NULL, 1);
+    clprune_net_visit(NULL, never, "a net of NULL has tensors");
+    assert_null(clprune_net_params(NULL, &count));
+    assert_int_equal(count, 0);
+    count = 5;
+    assert_null(clprune_net_states(NULL, &count));
+    assert_int_equal(count, 0);
+    assert_null(clprune_net_params(NULL, NULL));
+    assert_null(clprune_net_states(NULL, NULL));
+    assert_null(clprune_net_output(NULL, 1).buffer);
+    TEST_FAILS_IN(NULL, clprune_net_settle(NULL, NULL), CLPRUNE_INVALID_ARGUMENT, "net");
+    TEST_FAILS_IN(NULL, clprune_net_init(NULL, 1), CLPRUNE_INVALID_ARGUMENT, "net");
+    TEST_FAILS_IN(NULL, clprune_net_forward(NULL, &data, true), CLPRUNE_INVALID_ARGUMENT, "net");
+    TEST_FAILS_IN(NULL, clprune_net_loss(NULL, &data, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT),
+        CLPRUNE_INVALID_ARGUMENT, "net");
+    TEST_FAILS_IN(NULL, clprune_net_backward(NULL, &data), CLPRUNE_INVALID_ARGUMENT, "net");
+}
+
+static void before_settle(NO_ROW)
+{
+    clprune_net *net = new_net(test_context());
+    const clprune_net_data data = {.batch = 1};
+    size_t count = 5;
+    add_mlp(net);
+    assert_null(clprune_net_params(net, &count));
+    assert_int_equal(count, 0);
+    assert_null(clprune_net_states(net, &count));
+    clprune_net_visit(net, never, "a net that is not settled has tensors");
+    assert_null(clprune_net_output(net, 1).buffer);
+    clprune_net_set_seed(net, 3);
+    TEST_FAILS(clprune_net_init(net, 1), CLPRUNE_INVALID_ARGUMENT, "not settled");
+    TEST_FAILS(clprune_net_forward(net, &data, true), CLPRUNE_INVALID_ARGUMENT, "not settled");
+    TEST_FAILS(clprune_net_loss(net, &data, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT),
+        CLPRUNE_INVALID_ARGUMENT, "not settled");
+    TEST_FAILS(clprune_net_backward(net, &data), CLPRUNE_INVALID_ARGUMENT, "not settled");
+}
+
+/* Bad data of a net that works before and afterwards. */
+static void bad_data(NO_ROW)
+{
+    net_job job = net_open(test_context(), &net_models[3], BATCH, NULL);
+    const float *want = net_step_grads(&job);
+    clprune_net_data data = job.data;
+    for (size_t batch = 0; batch <= BATCH + 1; batch += BATCH + 1) {
+        data.batch = batch;
+        TEST_FAILS(clprune_net_forward(job.net, &data, true), CLPRUNE_INVALID_SIZE, "the batch is");
+        TEST_FAILS(clprune_net_loss(job.net, &data, job.loss, CLPRUNE_NO_MAT), CLPRUNE_INVALID_SIZE,
+            "the batch is");
+        TEST_FAILS(clprune_net_backward(job.net, &data), CLPRUNE_INVALID_SIZE, "the batch is");
+    }
+    TEST_FAILS(clprune_net_forward(job.net, NULL, true), CLPRUNE_INVALID_ARGUMENT, "data");
+    TEST_FAILS(clprune_net_loss(job.net, NULL, job.loss, CLPRUNE_NO_MAT), CLPRUNE_INVALID_ARGUMENT,
+        "data");
+    TEST_FAILS(clprune_net_backward(job.net, NULL), CLPRUNE_INVALID_ARGUMENT, "data");
+    data = job.data;
+    data.rows = CLPRUNE_NO_MAT;
+    TEST_FAILS(clprune_net_forward(job.net, &data, true), CLPRUNE_INVALID_SIZE, NULL);
+    data = job.data;
+    data.rows = test_new_mat(job.context, data.rows.rows, data.rows.cols - 1);
+    TEST_FAILS(clprune_net_forward(job.net, &data, true), CLPRUNE_INVALID_SIZE, NULL);
+    data = job.data;
+    data.targets = CLPRUNE_NO_MAT;
+    TEST_OK(clprune_net_forward(job.net, &data, true));
+    TEST_FAILS(
+        clprune_net_loss(job.net, &data, job.loss, CLPRUNE_NO_MAT), CLPRUNE_INVALID_SIZE, NULL);
+    TEST_FAILS(clprune_net_loss(job.net, &job.data, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT),
+        CLPRUNE_INVALID_SIZE, "loss");
+    clprune_net_visit(job.net, NULL, NULL);
+    assert_null(clprune_net_output(job.net, BATCH + 1).buffer);
+    test_same_floats("gradients", 1, job.elements, net_step_grads(&job), want, "after errors");
+    /* a layer, a loss, another settling */
+    clprune_net_relu(job.net, "late", clprune_net_rows(job.net, 1, 1));
+    TEST_FAILS(clprune_net_settle(job.net, NULL), CLPRUNE_INVALID_ARGUMENT, NULL);
+}
+
+static void settled(NO_ROW)
+{
+    clprune_net *net = new_net(test_context());
+    add_mlp(net);
+    TEST_OK(clprune_net_settle(net, NULL));
+    TEST_FAILS(clprune_net_settle(net, NULL), CLPRUNE_INVALID_ARGUMENT, "settled already");
+    const clprune_net_value x = {0, 0};
+    assert_true(clprune_net_relu(net, "late", x).id == 0);
+}
+
+/* A net without a loss infers only. */
+static void no_loss(NO_ROW)
+{
+    clprune_net *net = new_net(test_context());
+    const clprune_mat loss = test_new_mat(test_context(), BATCH, 1),
+                      x = test_new_mat_of(
+                          test_context(), "x", 4 * BATCH, 16, test_new_normal(1, 4 * BATCH * 16));
+    const clprune_net_data data = {.batch = BATCH, .rows = x};
+    (void)linear(net);
+    TEST_OK(clprune_net_settle(net, NULL));
+    TEST_OK(clprune_net_init(net, 1));
+    TEST_OK(clprune_net_forward(net, &data, false));
+    TEST_FAILS(
+        clprune_net_loss(net, &data, loss, CLPRUNE_NO_MAT), CLPRUNE_INVALID_ARGUMENT, "no loss");
+    TEST_FAILS(clprune_net_backward(net, &data), CLPRUNE_INVALID_ARGUMENT, "no loss");
+    assert_int_equal(clprune_net_output(net, BATCH).rows, 4 * BATCH);
+}
+
+/* Every budget below that of the net: settling fails, and nothing stays booked. */
+static void budgets(void **state)
+{
+    const net_model *model = *state;
+    const clprune_net_keep keep = {.preset = CLPRUNE_NET_COMPACT};
+    clprune_net *net = new_net(test_context());
+    clprune_memory_reset_peak(test_context());
+    const uint64_t before = clprune_memory_query(test_context(), CLPRUNE_MEMORY_TOTAL).live;
+    model->build(net, model);
+    TEST_OK(clprune_net_settle(net, &keep));
+    const uint64_t needed =
+        clprune_memory_query(test_context(), CLPRUNE_MEMORY_TOTAL).live - before;
+    for (size_t i = 0; i < 12; i++) {
+        clprune_context *small =
+            test_open((clprune_context_options){.mem_limit = 1 + (size_t)(needed * i / 12),
+                .kernels = clprune_context_kernels(test_context())});
+        const uint64_t live = clprune_memory_query(small, CLPRUNE_MEMORY_TOTAL).live;
+        clprune_net *large = new_net(small);
+        model->build(large, model);
+        TEST_FAILS_IN(small, clprune_net_settle(large, &keep), CLPRUNE_OUT_OF_DEVICE_MEMORY, NULL);
+        TEST_FAILS_IN(small, clprune_net_forward(large, &(clprune_net_data){.batch = 1}, true),
+            CLPRUNE_INVALID_ARGUMENT, "not settled");
+        test_end(large);
+        assert_int_equal(clprune_memory_query(small, CLPRUNE_MEMORY_TOTAL).live, live);
+        test_end(small);
+    }
+}
+
+int main(void)
+{
+    test_list list = {0};
+    TEST_ADD_EACH(&list, bad_layer, layer_rows, "layers: %s");
+    TEST_ADD_EACH(&list, bad_keep, keep_rows, "keeping: %s");
+    test_add(&list, creation, NULL, "creation");
+    test_add(&list, null_net, NULL, "a net of NULL");
+    test_add(&list, before_settle, NULL, "before it is settled");
+    test_add(&list, bad_data, NULL, "bad data");
+    test_add(&list, settled, NULL, "settled twice");
+    test_add(&list, no_loss, NULL, "without a loss");
+    TEST_ADD_EACH(&list, budgets, net_models, "a budget too small for %s");
+    return test_run_on_each_device("net_errors", &list);
+}

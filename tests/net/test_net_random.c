@@ -1,0 +1,336 @@
+/* Random graphs: layers on values of few shapes, some of which go to several layers. Dense
+ * gradients against differences of losses; those of the other presets against the dense ones, and
+ * once more with the tensors that a preset keeps kept dense and all others made again.
+ *
+ * A failure prints the graph's seed and its layers. */
+#include "net/net_models.h"
+
+enum { GRAPHS = 40, GRAPHS_FULL = 1000, BATCH = 3, MOST = 48, TEXT = 2048, ROWS = 6, COLS = 16 };
+
+/* ---- the generator --------------------------------------------------------------------------- */
+
+typedef struct drawn {
+    clprune_net_value value;
+    size_t rows, cols, side; /* side: of an image; 0: none */
+    bool used;
+} drawn;
+
+static char layers[TEXT]; /* of the last graph */
+
+typedef struct graph {
+    clprune_net *net;
+    test_rng rng;
+    drawn values[MOST];
+    size_t count;
+    bool smooth; /* no ReLU, no max pool */
+} graph;
+
+static const char *note(graph *g, const char *layer, const drawn *a, const drawn *b)
+{
+    static char name[32];
+    const size_t at = strlen(layers);
+    (void)snprintf(name, sizeof name, "%zu.%s", g->count, layer);
+    if (b != NULL)
+        (void)snprintf(layers + at, TEXT - at, " %s(%td,%td)", name, a - g->values, b - g->values);
+    else
+        (void)snprintf(layers + at, TEXT - at, " %s(%td)", name, a - g->values);
+    return name;
+}
+
+/* The last value, or any. */
+static drawn *draw(graph *g)
+{
+    return &g->values[test_rng_below(&g->rng, 2) ? g->count - 1
+                                                 : test_rng_below(&g->rng, g->count)];
+}
+
+/* Any value of the same shape, which may be x itself. */
+static drawn *draw_like(graph *g, const drawn *x)
+{
+    for (;;) {
+        drawn *y = &g->values[test_rng_below(&g->rng, g->count)];
+        if (y->rows == x->rows && y->cols == x->cols && y->side == x->side)
+            return y;
+    }
+}
+
+static drawn *keep_value(graph *g, drawn *x, drawn *y, drawn made)
+{
+    x->used = true;
+    if (y != NULL)
+        y->used = true;
+    g->values[g->count++] = made;
+    return &g->values[g->count - 1];
+}
+
+static drawn add_conv(graph *g, const drawn *x)
+{
+    drawn made = *x;
+    made.cols = test_rng_below(&g->rng, 2) ? 16 : 32;
+    const bool halve = x->side > 4 && test_rng_below(&g->rng, 4) == 0;
+    const size_t kernel = test_rng_below(&g->rng, 3) > 0 ? 3 : 1;
+    const clprune_net_conv conv = {.out = made.cols,
+        .kernel = {kernel, kernel},
+        .stride = {halve ? 2 : 1, halve ? 2 : 1},
+        .padding = {kernel / 2, kernel / 2},
+        .bias = test_rng_below(&g->rng, 2)};
+    if (halve)
+        made.side /= 2;
+    made.rows = made.side * made.side;
+    made.value = clprune_net_conv2d(g->net, note(g, "conv2d", x, NULL), x->value, &conv);
+    return made;
+}
+
+static drawn add_pool(graph *g, const drawn *x)
+{
+    drawn made = *x;
+    made.side /= 2;
+    made.rows /= 4;
+    made.value = clprune_net_max_pool(
+        g->net, note(g, "max_pool", x, NULL), x->value, &(clprune_max_pool_desc){.kernel = {2, 2}});
+    return made;
+}
+
+/* Rows or features of another number; an image has no other rows. */
+static drawn add_linear(graph *g, const drawn *x)
+{
+    drawn made = *x;
+    if (x->side == 0 && test_rng_below(&g->rng, 3) == 0) {
+        made.rows = test_rng_below(&g->rng, 2) ? ROWS : 4;
+        made.value =
+            clprune_net_linear_rows(g->net, note(g, "linear_rows", x, NULL), x->value, made.rows);
+    } else {
+        made.cols = test_rng_below(&g->rng, 2) ? COLS : 32;
+        made.value = clprune_net_linear(g->net, note(g, "linear", x, NULL), x->value, made.cols);
+    }
+    return made;
+}
+
+/* A residual block: x + ls * f(x), or of another value in place of the first x. */
+static void add_block(graph *g)
+{
+    drawn *x = draw(g), *t = x, made = *x;
+    clprune_net *net = g->net;
+    const size_t kind = test_rng_below(&g->rng, 4);
+    made.used = false;
+    if (kind != 1) {
+        made.value = clprune_net_affine(net, note(g, "affine", t, NULL), t->value);
+        t = keep_value(g, t, NULL, made);
+    }
+    if (kind < 2 && x->side == 0) {
+        made.value =
+            clprune_net_linear_rows(net, note(g, "linear_rows", t, NULL), t->value, made.rows);
+        t = keep_value(g, t, NULL, made);
+    } else {
+        made.cols = 32;
+        made.value = clprune_net_linear(net, note(g, "linear", t, NULL), t->value, 32);
+        t = keep_value(g, t, NULL, made);
+        if (kind == 3) {
+            made.value = clprune_net_gelu(net, note(g, "gelu", t, NULL), t->value);
+            t = keep_value(g, t, NULL, made);
+        }
+        made.cols = x->cols;
+        made.value = clprune_net_linear(net, note(g, "linear", t, NULL), t->value, made.cols);
+        t = keep_value(g, t, NULL, made);
+    }
+    if (test_rng_below(&g->rng, 4) == 0)
+        x = draw_like(g, x);
+    made.value = clprune_net_layerscale(net, note(g, "layerscale", x, t), x->value, t->value);
+    (void)keep_value(g, x, t, made);
+}
+
+static void add_layer(graph *g)
+{
+    drawn *x = draw(g), *y = NULL, made = *x;
+    clprune_net *net = g->net;
+    made.used = false;
+    switch (test_rng_below(&g->rng, 14)) {
+    case 0:
+        made.value = clprune_net_affine(net, note(g, "affine", x, NULL), x->value);
+        break;
+    case 1:
+        made.value = clprune_net_gelu(net, note(g, "gelu", x, NULL), x->value);
+        break;
+    case 2:
+        if (g->smooth)
+            made.value = clprune_net_scale(net, note(g, "scale", x, NULL), x->value, -0.75f);
+        else
+            made.value = clprune_net_relu(net, note(g, "relu", x, NULL), x->value);
+        break;
+    case 3:
+    case 4:
+        y = draw_like(g, x);
+        made.value = clprune_net_layerscale(net, note(g, "layerscale", x, y), x->value, y->value);
+        break;
+    case 5:
+    case 6:
+        y = draw_like(g, x);
+        made.value = clprune_net_add(net, note(g, "add", x, y), x->value, y->value);
+        if (!g->smooth && test_rng_below(&g->rng, 2)) {
+            x = keep_value(g, x, y, made);
+            y = NULL;
+            made.value = clprune_net_relu(net, note(g, "relu", x, NULL), x->value);
+        }
+        break;
+    case 7:
+        made.value = clprune_net_dropout(net, note(g, "dropout", x, NULL), x->value, 0.25f);
+        break;
+    case 8:
+        made.value = clprune_net_batch_norm(net, note(g, "batch_norm", x, NULL), x->value);
+        if (!g->smooth && test_rng_below(&g->rng, 2)) {
+            x = keep_value(g, x, NULL, made);
+            made.value = clprune_net_relu(net, note(g, "relu", x, NULL), x->value);
+        }
+        break;
+    case 9:
+    case 10:
+        add_block(g);
+        return;
+    case 11:
+        if (x->side >= 4 && !g->smooth) {
+            made = add_pool(g, x);
+            break;
+        } /* fall through */
+    default:
+        made = x->side > 0 ? add_conv(g, x) : add_linear(g, x);
+    }
+    made.used = false;
+    (void)keep_value(g, x, y, made);
+}
+
+/* Each value that nothing reads goes to the loss. */
+static void add_head(graph *g, size_t outputs, bool squared)
+{
+    clprune_net_value sum = {0};
+    const size_t count = g->count;
+    for (size_t i = 0; i < count; i++) {
+        drawn *x = &g->values[i];
+        if (x->used)
+            continue;
+        clprune_net_value y =
+            test_rng_below(&g->rng, 4) > 0
+                ? clprune_net_mean(g->net, note(g, "mean", x, NULL), x->value)
+                : clprune_net_flatten(g->net, note(g, "flatten", x, NULL), x->value);
+        g->count++;
+        y = clprune_net_linear(g->net, note(g, "head", x, NULL), y, outputs);
+        g->count++;
+        if (sum.id != 0)
+            y = clprune_net_add(g->net, note(g, "sum", x, NULL), sum, y);
+        g->count++;
+        sum = y;
+    }
+    if (squared)
+        clprune_net_mean_squared_error(g->net, sum);
+    else
+        clprune_net_cross_entropy(g->net, sum);
+}
+
+static bool is_smooth(uint64_t seed)
+{
+    return seed % 4 < 2;
+}
+
+/* Even seeds: rows and a mean squared error; odd ones: images and a cross-entropy. */
+static void build(clprune_net *net, const net_model *model)
+{
+    graph g = {.net = net, .rng = {model->seed * 1000003}, .smooth = is_smooth(model->seed)};
+    drawn x = {.rows = model->rows, .cols = model->cols};
+    layers[0] = 0;
+    if (model->rows > 0) {
+        x.value = clprune_net_rows(net, model->rows, model->cols);
+    } else {
+        x = (drawn){.side = NET_SIDE, .cols = 3, .rows = NET_SIDE * NET_SIDE};
+        x.value = clprune_net_images(net, 3, NET_SIDE, NET_SIDE);
+        const drawn image = x;
+        g.values[0] = image;
+        g.count = 1;
+        x = (drawn){.side = NET_SIDE / 2, .cols = 16, .rows = NET_SIDE * NET_SIDE / 4};
+        x.value = clprune_net_conv2d(net, note(&g, "stem", &g.values[0], NULL), image.value,
+            &(clprune_net_conv){.out = 16, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
+        g.count = 0;
+    }
+    g.values[g.count++] = x;
+    const size_t depth = 3 + test_rng_below(&g.rng, 10);
+    while (g.count < depth + 1)
+        add_layer(&g);
+    add_head(&g, model->target_cols > 0 ? model->target_cols : NET_CLASSES, model->rows > 0);
+}
+
+/* ---- the checks ------------------------------------------------------------------------------ */
+
+typedef struct kept_names {
+    clprune_net_rule rules[64];
+    size_t count;
+} kept_names;
+
+static void note_kept(void *user, const clprune_net_tensor *tensor)
+{
+    kept_names *names = user;
+    assert_true(names->count < COUNT_OF(names->rules));
+    if (tensor->kept)
+        names->rules[names->count++] =
+            (clprune_net_rule){.pattern = test_copy(strlen(tensor->name) + 1, tensor->name)};
+}
+
+static void compare(
+    const net_job *job, const char *preset, const float *got, const float *want, double bound)
+{
+    size_t param = 0;
+    const double worst = net_worst(job, got, want, &param);
+    if (!(worst <= bound))
+        fail_msg("seed %llu, %s: the gradient of %s is off by %.3g, expected at most %.3g;%s",
+            (unsigned long long)job->model->seed, preset, job->params[param].name, worst, bound,
+            layers);
+}
+
+static void random_graph(void **state)
+{
+    static const struct {
+        const char *name;
+        clprune_net_preset preset;
+        double bound;
+    } presets[] = {{"inputs", CLPRUNE_NET_INPUTS, 0.02}, {"exact", CLPRUNE_NET_EXACT, 2e-5},
+        {"compact", CLPRUNE_NET_COMPACT, 0.2}, {"least", CLPRUNE_NET_LEAST, 0.3}};
+    const net_model *model = *state;
+    const bool smooth = is_smooth(model->seed);
+    size_t param = 0;
+    net_job dense = net_open(test_context(), model, BATCH, NULL);
+    const float *want = net_step_grads(&dense);
+    const double error = net_slope_error(&dense, want, smooth ? 1e-2 : 2e-3, &param);
+    if (!(error <= (smooth ? 5e-3 : 0.1)))
+        fail_msg("seed %llu: the slope of %s is off by %.3g;%s", (unsigned long long)model->seed,
+            dense.params[param].name, error, layers);
+    for (size_t i = 0; i < COUNT_OF(presets); i++) {
+        const size_t mark = test_mark();
+        kept_names names = {.rules = {{.pattern = "*", .again = true}}, .count = 1};
+        net_job job = net_open_preset(model, BATCH, presets[i].preset, 8);
+        compare(&job, presets[i].name, net_step_grads(&job), want, presets[i].bound);
+        clprune_net_visit(job.net, note_kept, &names);
+        const clprune_net_keep keep = {
+            .preset = presets[i].preset, .rules = names.rules, .rules_count = names.count};
+        net_job same = net_open(test_context(), model, BATCH, &keep);
+        compare(&same, "kept dense", net_step_grads(&same), want, 2e-5);
+        test_release(mark);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static net_model models[GRAPHS_FULL];
+    const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
+    test_list list = {0};
+    static const uint64_t sums[] = {91, 165, 237, 534}; /* add(a, a), whose gradients meet */
+    for (size_t i = 0; i < (full ? GRAPHS_FULL : test_small() ? 8 : GRAPHS); i++) {
+        const uint64_t seed = full || i >= COUNT_OF(sums) ? i : sums[i];
+        models[i] = (net_model){.name = seed % 2 ? "images" : "rows", .build = build, .seed = seed};
+        models[i].cols = NET_SIDE;
+        if (seed % 2 == 0) {
+            models[i].rows = ROWS;
+            models[i].cols = COLS;
+            models[i].target_rows = 1;
+            models[i].target_cols = 8;
+        }
+        test_add(&list, random_graph, &models[i], "graph %u of %s", (unsigned)seed, models[i].name);
+    }
+    return test_run_on_devices("net_random", &list);
+}
