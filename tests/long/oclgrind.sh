@@ -82,7 +82,7 @@ for test in $tests; do
         plain=
         case $test,$family in
         test_max_pool,* | test_prune,* | test_prune_sampled,* | test_saved,* | test_linear,* | test_plan_arena,*) plain=$unoptimised ;;
-        test_resmlp_compact,* | test_gelu_code,* | test_bsr_index,vector) plain=$unoptimised ;;
+        test_gelu_code,* | test_bsr_index,vector) plain=$unoptimised ;;
         test_bsr,vector | test_bsr_values,*) plain=$unoptimised ;;
         test_batch_norm*,* | test_conv2d,tiled) plain=$unoptimised ;;
         esac
@@ -113,7 +113,7 @@ for test in $tests; do
         part='' cases=${CLPRUNE_TEST_CASES:-}
         case $test in
         test_gemm | test_bspmm | test_bsr | test_bsr_index | test_bsr_values | test_prune_sampled | test_quantise) continue ;;
-        test_saved | test_linear | test_plan_arena | test_resmlp_compact) continue ;;
+        test_saved | test_linear | test_plan_arena) continue ;;
         test_affine | test_bias | test_cross_entropy | test_layer_norm | test_layerscale | test_mean_squared_error) continue ;;
         test_pool | test_conv2d | test_batch_norm*) continue ;;
         test_optimizer | test_optimizer_codes | test_optimizer_many | test_optimizer_state | test_image | test_patch_embed | test_token_mix) continue ;;

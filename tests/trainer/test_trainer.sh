@@ -138,7 +138,7 @@ expect 2 "--code-bits: '3' is not one of 2 4 8" --activations quantised --code-b
 expect 2 "--rounding: 'up' is not one of stochastic nearest" --activations quantised --rounding up
 expect 2 "--pool: '0' is not a whole number from 1" --activations pooled --pool 0
 for arguments in "--group 16" "--code-bits 8" "--activations pruned --rounding nearest"; do
-    expect 2 "needs --activations compact or quantised" $arguments
+    expect 2 "needs --activations quantised, compact or least" $arguments
 done
 expect 2 "--pool needs --activations pooled, --centre cells, or --keep-file" --activations quantised --pool 3
 expect 2 "--gradient-draws needs --gradient-check" --gradient-draws 2
@@ -547,7 +547,7 @@ expect 2 "--indices needs --activations paper, pruned or compact-pruned" --activ
 expect 2 "--gelu-code needs --activations compact-pruned" --activations paper --gelu-code 4
 expect 0 "" $compact --epochs 3 --output-dir compact --summary-json compact.json --memory-report
 grep -q "activations compact-pruned, .*values in int8, .*in 2 bits" out || fail "it does not say what compact keeps"
-grep -q 'blocks\.\*\.fc1\.code' out || fail "the memory report has no codes"
+grep -q 'blocks\.\*\.mlp_channels\.act\.codes' out || fail "the memory report has no codes"
 grep -q '"values": "int8"' compact.json || fail "the summary does not say what values are"
 grep -q '"indices": "smallest"' compact.json || fail "compact's indices are not the smallest"
 smallest=$(awk '/^pruned: indices/ { print $(NF - 1) }' out)
@@ -567,8 +567,8 @@ results int32/log.csv | cmp -s coded_results - || fail "other indices train othe
 codes="$small --activations compact"
 expect 0 "" $codes --epochs 2 --output-dir codes --summary-json codes.json --memory-report
 grep -q 'activations compact, codes of 4 bits' out || fail "it does not say what compact keeps: $(cat out)"
-grep -q 'blocks\.\*\.x  *6  *quantised 8 bits' out || fail "x has not 8 bits: $(cat out)"
-grep -q 'blocks\.\*\.fc1  *6  *quantised 4 bits' out || fail "fc1 has not 4 bits"
+grep -q 'blocks\.\*\.ls1  *[1-6]  *quantised 8 bits' out || fail "ls1 has not 8 bits: $(cat out)"
+grep -q 'blocks\.\*\.mlp_channels\.fc1  *6  *quantised 4 bits' out || fail "fc1 has not 4 bits"
 grep -q '"code_bits": 4' codes.json || fail "the summary does not say how long codes are"
 expect 0 "" $codes --code-bits 2 --epochs 2 --output-dir codes2
 for name in codes codes2; do
@@ -601,17 +601,17 @@ done >options
 cat >rules <<'RULES'
 # what is special
 blocks.* gelu pruned sparsity=0.75 values=fp16
-blocks.0 x2   dense   # as it is
-blocks.2 fc1  code bits=8
-last     x    dense
+blocks.0 ls1   dense   # as it is
+blocks.2 norm1 quantised bits=8
+blocks.5 ls2   dense
 RULES
 rules="$compact --keep-file rules"
 expect 0 "" $rules --epochs 2 --output-dir ruled --summary-json ruled.json --memory-report
-grep -q 'blocks\.\*\.gelu  *6  *pruned fp16$' out || fail "no block keeps its gelu in fp16: $(cat out)"
-grep -q 'blocks\.\*\.x2  *1  *dense$' out || fail "not one block keeps its x2 dense"
-grep -q 'blocks\.\*\.x2  *5  *pruned int8$' out || fail "not five blocks keep their x2 pruned"
-grep -q 'blocks\.\*\.fc1  *1  *code 8 bits$' out || fail "not one block has codes of 8 bits"
-grep -q 'last\.x  *1  *dense$' out || fail "the last x is not dense"
+grep -q 'blocks\.\*\.mlp_channels\.act  *6  *pruned fp16$' out || fail "no block keeps its gelu in fp16: $(cat out)"
+grep -q 'blocks\.\*\.ls1  *1  *dense$' out || fail "not one block keeps its ls1 dense"
+grep -q 'blocks\.\*\.ls1  *5  *pruned int8$' out || fail "not five blocks keep their ls1 pruned"
+grep -q 'blocks\.\*\.norm1  *1  *quantised 8 bits$' out || fail "not one block has codes of 8 bits"
+grep -q 'blocks\.\*\.ls2  *1  *dense$' out || fail "the last ls2 is not dense"
 grep -q 'overridden by rules' out || fail "it does not say what overrides the preset"
 grep -q '"keep_file": "# what is special' ruled.json || fail "the summary does not have the overrides"
 without_time ruled/log.csv >ruled.log
@@ -635,7 +635,7 @@ expect 2 "--keep-file same: the run in compact/last.ckpt has other" --resume com
 expect 4 "nothing: No such file" $compact --keep-file nothing
 expect 2 "--keep-file with --memory-limit needs --activations" $small --memory-limit 1G --keep-file same
 printf 'blocks.0 x2 dense\nblocks.6 x2 dense\n' >beyond
-expect 4 "beyond:2: there is no blocks.6: the model has 6 blocks" $compact --keep-file beyond
+expect 4 "beyond:2: no tensor is at 'blocks.6'" $compact --keep-file beyond
 expect 0 "" $small --plan --activations compact-pruned --keep-file same
 
 # ---- planned memory ------------------------------------------------------------------------------
@@ -650,7 +650,7 @@ for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
     "--optimizer lamb --clip-norm 1 --activations compact-pruned --sparsity 0.7 --values int8"; do
     expect 0 "" $small --plan $arguments
     cp out plan
-    grep -q "^backward block 5 " plan || fail "a plan without its parts: $arguments"
+    grep -q "^backward blocks.5 " plan || fail "a plan without its parts: $arguments"
     expect 0 "" $small --epochs 1 --output-dir planned --overwrite --memory-report $arguments
     [ "$(bytes '  arena' 1 plan)" = "$(bytes arena 1 out)" ] ||
         fail "the arena is not as planned: $arguments: $(cat plan out)"

@@ -10,8 +10,8 @@
 #include "trainer/memory/memory_plan.h"
 #include "trainer/memory/memory_report.h"
 
-/* Live bytes of a tensor at each command of the training step: "x2" adds up all blocks and all
- * buffers of x2. */
+/* Live bytes of a tensor at each command of the training step: "relu1" adds up all blocks and all
+ * buffers of relu1. */
 typedef struct tensor {
     char name[48];
     clprune_memory_category category;
@@ -28,15 +28,17 @@ typedef struct timeline {
     bool failed;       /* no memory, or too many tensors */
 } timeline;
 
-/* The tensor of a buffer: "fc1" of "blocks.3.fc1.code", "stream" of "stream". */
+/* The tensor of a buffer: "relu1" of "layer3.1.relu1.signs", "slot" of "slot 3". */
 static void tensor_name(const char *name, char *out, size_t size)
 {
-    if (strncmp(name, "blocks.", 7) == 0) {
-        name += 7;
-        name += strcspn(name, ".");
-        name += *name == '.';
+    const char *start = name;
+    for (const char *p = name; strchr(p, '.') != NULL;) { /* behind the last number */
+        const size_t part = strcspn(p, ".");
+        const bool number = strspn(p, "0123456789") == part;
+        p += part + 1;
+        start = number ? p : start;
     }
-    (void)snprintf(out, size, "%.*s", (int)strcspn(name, "."), name);
+    (void)snprintf(out, size, "%.*s", (int)strcspn(start, ". "), start);
 }
 
 static tensor *tensor_of(timeline *line, const clprune_plan_entry *entry)
