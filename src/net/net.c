@@ -2,6 +2,7 @@
 #include "clprune/net.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ clprune_status clprune_net_create(
     clprune_context *context, const clprune_net_desc *desc, clprune_net **net)
 {
     ENTER_CREATE(context, net);
-    static uint32_t serial;
+    static atomic_uint serial;
     REQUIRE(net != NULL, CLPRUNE_INVALID_ARGUMENT, "net is NULL");
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
     REQUIRE(desc->batch > 0, CLPRUNE_INVALID_ARGUMENT, "batch is 0, expected at least 1");
@@ -34,7 +35,7 @@ clprune_status clprune_net_create(
     }
     made->context = context;
     made->desc = *desc;
-    made->serial = ++serial;
+    made->serial = atomic_fetch_add(&serial, 1) + 1;
     *net = made;
     return CLPRUNE_SUCCESS;
 }

@@ -472,7 +472,56 @@ static clprune_status call_step(clprune_context *c)
     STORED("store, " name, &rows[i], call_store, result_of_store),                                 \
         STORED("store in memory, " name, &rows[i], call_store_in, result_of_store)
 
-static const fault_case cases[] = {{.name = "buffer", .call = call_buffer, .undo = undo_created},
+/* ---- a net ----------------------------------------------------------------------------------- */
+
+static clprune_net *net;
+
+static void undo_net(clprune_context *c)
+{
+    (void)c;
+    clprune_net_destroy(net);
+    net = NULL;
+}
+
+static void nothing_to_say(void *user, const char *text)
+{
+    (void)user;
+    (void)text;
+}
+
+static clprune_status call_net(clprune_context *c)
+{
+    const clprune_net_keep keep = {.preset = CLPRUNE_NET_COMPACT};
+    const clprune_net_data data = {.batch = BATCH, .rows = x, .targets = out};
+    clprune_status status =
+        fault_checked(clprune_net_create(c, &(clprune_net_desc){.batch = BATCH}, &net), &net);
+    clprune_net_value v = clprune_net_rows(net, TOKENS, COLS);
+    v = clprune_net_gelu(net, "gelu", clprune_net_linear(net, "hidden", v, COLS));
+    clprune_net_mean_squared_error(net, clprune_net_linear(net, "head", v, OUT));
+    THEN(clprune_net_settle(net, &keep));
+    THEN(clprune_net_init(net, 1));
+    THEN(clprune_net_print(net, CLPRUNE_NET_TABLE, nothing_to_say, NULL));
+    THEN(clprune_net_forward(net, &data, true));
+    THEN(clprune_net_loss(net, &data, clprune_mat_of(b.buffer, BATCH, 1), CLPRUNE_NO_MAT));
+    THEN(clprune_net_backward(net, &data));
+    return status;
+}
+
+static void result_of_net(clprune_context *c, fault_bytes *to)
+{
+    size_t count;
+    const clprune_param *params = clprune_net_params(net, &count);
+    for (size_t i = 0; i < count; i++)
+        fault_add_mat(to, c, params[i].grad);
+}
+
+static const fault_case cases[] = {{.name = "net",
+                                       .open = open_mats,
+                                       .prepare = prepare_mats,
+                                       .call = call_net,
+                                       .result = result_of_net,
+                                       .undo = undo_net},
+    {.name = "buffer", .call = call_buffer, .undo = undo_created},
     {.name = "large buffer", .call = call_large_buffer, .undo = undo_created},
     {.name = "matrix", .call = call_mat_create, .undo = undo_created},
     {.name = "matrices", .call = call_mats_create, .undo = undo_created},
