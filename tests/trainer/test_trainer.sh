@@ -883,7 +883,7 @@ for form in quantised pooled random; do
 done
 grep -q 'activations quantised, codes of 8 bits in groups of 64, stochastic rounding;' quantised.out ||
     fail "it does not say what quantised keeps"
-grep -q 'blocks\.\*\.gelu  *6  *quantised 8 bits$' quantised.out || fail "no block quantises its gelu"
+grep -q 'blocks\.\*\.mlp_channels\.act  *6  *quantised 8 bits$' quantised.out || fail "no block quantises its gelu"
 for line in '"code_bits": 8' '"group": 64' '"rounding": "stochastic"'; do
     grep -q "$line" quantised.json || fail "the summary of quantised has no $line"
 done
@@ -912,7 +912,7 @@ expect 2 "--optimizer sgd8: the run in eight/last.ckpt has adamw8" --resume eigh
 printf 'blocks.* norm1 quantised bits=2\nblocks.1 gelu pooled cell=2\n' >mixed
 expect 0 "" $small --keep-file mixed --code-bits 8 --steps 1 --memory-report
 grep -q 'blocks\.\*\.norm1  *6  *quantised 2 bits$' out || fail "the keep file does not quantise"
-grep -q 'blocks\.\*\.gelu  *1  *pooled 2x2$' out || fail "the keep file does not pool"
+grep -q 'blocks\.\*\.mlp_channels\.act  *1  *pooled 2x2$' out || fail "the keep file does not pool"
 
 expect 0 "" $pruned --epochs 1 --output-dir part --overwrite --import whole.st
 cp part/last.ckpt one.ckpt
@@ -1043,7 +1043,7 @@ total=$(bytes total 1 out)
 [ "$total" -le "$limit" ] || fail "auto takes $total bytes of $limit"
 grep -q "activations auto: $total of $limit bytes are planned" out || fail "auto's plan is not what the run takes: $(cat out)"
 grep -q '"error_measured": [0-9]' chosen.json || fail "the summary has no errors of auto"
-awk -F, '/^0,blocks.3.x,quantised bits=8/ { a = $5 } /^0,blocks.3.x,quantised bits=2/ { b = $5 }
+awk -F, '/^0,blocks.3.ls1,quantised bits=8/ { a = $5 } /^0,blocks.3.ls1,quantised bits=2/ { b = $5 }
     $3 == "dense" && $5 != 0 { bad = 1 }
     END { exit bad || !(a > 0 && a < 0.1 && b > 10 * a) }' chosen/auto.csv || fail "errors of auto: $(cat chosen/auto.csv)"
 awk '/"error_by_sum"/ { a = $2 + 0 } /"error_measured"/ { b = $2 + 0 } END { exit !(a < 1.2 * b && b < 1.2 * a) }' \

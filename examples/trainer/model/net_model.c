@@ -89,7 +89,7 @@ static clprune_net_keep net_keep(size_t preset, const keep_how *how)
         [COMPACT] = CLPRUNE_NET_COMPACT,
         [COMPACT_PRUNED] = CLPRUNE_NET_COMPACT,
         [LEAST] = CLPRUNE_NET_LEAST,
-        [AUTO] = CLPRUNE_NET_COMPACT};
+        [AUTO] = CLPRUNE_NET_DENSE};
     clprune_net_keep keep = {.preset = nets[preset], .keep = how->keep};
     const bool prunes = preset == PAPER || preset == PRUNED || preset == COMPACT_PRUNED;
     keep.keep.form = prunes             ? CLPRUNE_FORM_PRUNED
@@ -200,9 +200,11 @@ static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *s
     clprune_context *context = NULL;
     clprune_net *net = NULL;
     enum { BATCH = 32 };
-    clprune_status status = clprune_context_create_dry(NULL, NULL, &context);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_net_create(context, &(clprune_net_desc){.batch = BATCH}, &net);
+    /* Without a context, as with a wrong environment variable, opening the device says why. */
+    parts->tensors->letters[preset][0] = '\0';
+    if (clprune_context_create_dry(NULL, NULL, &context) != CLPRUNE_SUCCESS)
+        return CLPRUNE_SUCCESS;
+    clprune_status status = clprune_net_create(context, &(clprune_net_desc){.batch = BATCH}, &net);
     if (status == CLPRUNE_SUCCESS) {
         parts->build(sizes, net);
         status = clprune_net_settle(net, &keep);
