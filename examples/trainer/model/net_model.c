@@ -89,7 +89,7 @@ static clprune_net_keep net_keep(size_t preset, const keep_how *how)
         [COMPACT] = CLPRUNE_NET_COMPACT,
         [COMPACT_PRUNED] = CLPRUNE_NET_COMPACT,
         [LEAST] = CLPRUNE_NET_LEAST,
-        [AUTO] = CLPRUNE_NET_DENSE};
+        [AUTO] = CLPRUNE_NET_EXACT};
     clprune_net_keep keep = {.preset = nets[preset], .keep = how->keep};
     const bool prunes = preset == PAPER || preset == PRUNED || preset == COMPACT_PRUNED;
     keep.keep.form = prunes             ? CLPRUNE_FORM_PRUNED
