@@ -32,6 +32,9 @@ _Static_assert(PRESETS == (int)NET_MODEL_PRESETS, "a row for each preset");
 /* Products of at most so many multiplications an element run again in exact-tokens. */
 enum { CHEAP_PRODUCT = 256 };
 
+/* The presets whose kept tensors auto chooses forms for. */
+static const size_t framed[NET_MODEL_FRAMES] = {COMPACT, QUANTISED, LEAST};
+
 /* The letters of all tensors follow from the net, and are filled in by net_model_settle. */
 static const char *const no_frames[] = {"", NULL};
 const keep_preset_row net_model_presets[] = {
@@ -176,8 +179,9 @@ static void list_tensor(void *user, const clprune_net_tensor *tensor)
     l->tensors->letters[l->preset][i] = letter_of(tensor);
     l->bytes += tensor->bytes;
     const char frame = !tensor->kept ? 'r' : tensor->product ? 'k' : 'q';
-    if (l->preset == COMPACT || l->preset == QUANTISED)
-        l->tensors->frame_letters[l->preset == QUANTISED][i] = frame;
+    for (size_t k = 0; k < NET_MODEL_FRAMES; ++k)
+        if (framed[k] == l->preset)
+            l->tensors->frame_letters[k][i] = frame;
     if (!l->first)
         return;
     const size_t place = place_length(tensor->name);
@@ -236,7 +240,7 @@ const char *net_model_settle(const net_model_parts *parts, trainer_sizes *sizes)
             return wrong;
         tensors->presets[preset].forms = tensors->letters[preset];
     }
-    for (size_t i = 0; i < 2; ++i) {
+    for (size_t i = 0; i < NET_MODEL_FRAMES; ++i) {
         tensors->frame_letters[i][parts->keep->count] = '\0';
         tensors->frames[i] = tensors->frame_letters[i];
     }

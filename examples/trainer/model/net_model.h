@@ -9,15 +9,16 @@
 #include "trainer/data/rng.h"
 #include "trainer/model/trainer_model.h"
 
-enum { NET_MODEL_TENSORS = 1024, NET_MODEL_PRESETS = 11 };
+enum { NET_MODEL_TENSORS = 1024, NET_MODEL_PRESETS = 11, NET_MODEL_FRAMES = 3 };
 
 /* The tensors of a model of the sizes that were settled last. */
 typedef struct net_model_tensors {
     keep_entry entries[NET_MODEL_TENSORS];
     keep_shape shapes[NET_MODEL_TENSORS];
     keep_preset_row presets[NET_MODEL_PRESETS];
-    char letters[NET_MODEL_PRESETS][NET_MODEL_TENSORS + 1], frame_letters[2][NET_MODEL_TENSORS + 1];
-    const char *frames[3];
+    char letters[NET_MODEL_PRESETS][NET_MODEL_TENSORS + 1];
+    char frame_letters[NET_MODEL_FRAMES][NET_MODEL_TENSORS + 1];
+    const char *frames[NET_MODEL_FRAMES + 1];
 } net_model_tensors;
 
 typedef struct net_model_parts {
