@@ -23,9 +23,9 @@
  * slots add up. Biases (pooled cells, nearest rounding, largest blocks) are added likewise, though
  * they may also cancel or reinforce each other.
  *
- * Choice. With c the bytes of an item, each block takes the frame and the items with the least
- * error + lambda * c. Bisection finds the least lambda whose plan fits. Then single slots take
- * better items as long as the plan still fits.
+ * Choice. With c the bytes of an item, each slot of a frame takes the item with the least error +
+ * lambda * c. Bisection finds the least lambda whose plan fits. Then single slots take better items
+ * as long as the plan still fits. Of the frames the one with the least error is taken.
  *
  * The same seed gives the same choice. Measuring holds two models on the device, one of them dense:
  * the limit applies to the run after it, not to the measurement.
@@ -46,19 +46,19 @@ typedef struct auto_item {
 
 /* A tensor in a frame. */
 typedef struct auto_slot {
-    size_t frame, block, entry; /* block: the number of blocks for a tensor outside of them */
-    size_t at;                  /* its position among the rules */
-    size_t first, count;        /* its items; the first is dense, or a code of 8 bits */
-    size_t item;                /* the chosen one, counted from `first` */
-    bool *touched; /* (params) which ones its form changes; private to the measurement */
+    size_t frame, entry;
+    size_t at;           /* its position among the rules */
+    size_t first, count; /* its items; the first is dense, or a code of 8 bits */
+    size_t item;         /* the chosen one, counted from `first` */
+    bool *touched;       /* (params) which ones its form changes; private to the measurement */
 } auto_slot;
 
 typedef struct auto_keep {
     auto_slot *slots;
     auto_item *items;
     size_t slots_count, items_count;
-    size_t blocks, *frames; /* (blocks + 1) the frame of each block, and outside of them */
-    const char *exact;      /* the preset with dense's gradients that fits; NULL: none does */
+    size_t frame;      /* the chosen one */
+    const char *exact; /* the preset with dense's gradients that fits; NULL: none does */
     uint64_t limit, planned;
     double predicted, measured; /* error of the choice: sum over its items; measured together */
     double seconds;             /* spent on measuring and choosing */

@@ -297,8 +297,7 @@ static bool measure_frame(bench *m, size_t first, size_t end, fault *f)
 {
     const session *s = &m->probe->s;
     bool good = true, more = true;
-    keep_frame_rules(
-        s->type->keep, auto_frame(s, m->a->slots[first].frame), s->sizes.blocks, m->rules);
+    keep_frame_rules(s->type->keep, auto_frame(s, m->a->slots[first].frame), 0, m->rules);
     good = measure_base(m, first, end, f);
     for (size_t n = first; good && n < end; ++n)
         good = find_touched(m, &m->a->slots[n], f);
@@ -310,7 +309,7 @@ static bool measure_frame(bench *m, size_t first, size_t end, fault *f)
 bool auto_measure(auto_probe *probe, auto_keep *a, fault *f)
 {
     const size_t params = probe->s.params_count;
-    const size_t rules = keep_rules_count(probe->s.type->keep, probe->s.sizes.blocks);
+    const size_t rules = keep_rules_count(probe->s.type->keep, 0);
     bench m = {.probe = probe,
         .a = a,
         .rules = malloc(rules * sizeof(keep_rule)),

@@ -38,15 +38,12 @@ static void label_of(const keep_rule *rule, char *text, size_t size)
 static void slot_name(const session *s, const auto_slot *slot, char *text, size_t size)
 {
     const keep_entry *entry = &s->type->keep->entries[slot->entry];
-    if (entry->place == NULL)
-        (void)snprintf(text, size, "blocks.%zu.%s", slot->block, entry->name);
-    else
-        (void)snprintf(text, size, "%s.%s", entry->place, entry->name);
+    (void)snprintf(text, size, "%s.%s", entry->place, entry->name);
 }
 
 static bool is_chosen(const auto_keep *a, const auto_slot *slot, size_t item)
 {
-    return a->frames[slot->block] == slot->frame && slot->item == item;
+    return slot->frame == a->frame && slot->item == item;
 }
 
 /* The forms of a frame, in the order of their first occurrence; dense is left out. */
@@ -243,7 +240,7 @@ void auto_keep_json(const session *s, json *j)
     for (size_t n = 0; n < a->slots_count; ++n) {
         const auto_slot *slot = &a->slots[n];
         char name[64];
-        if (a->frames[slot->block] != slot->frame)
+        if (slot->frame != a->frame)
             continue;
         slot_name(s, slot, name, sizeof name);
         json_open(j, name);

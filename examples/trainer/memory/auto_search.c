@@ -21,22 +21,13 @@ static const auto_item *chosen(const auto_keep *a, const auto_slot *slot)
     return &a->items[slot->first + slot->item];
 }
 
-/* Writes the rules of the choice to `rules`; `frame` is scratch of the same size. */
-static void choice_rules(const search *s, keep_rule *rules, keep_rule *frame)
+/* Writes the rules of the choice. */
+static void choice_rules(const search *s, keep_rule *rules)
 {
-    const keep_table *table = s->in->type->keep;
-    const size_t blocks = s->a->blocks, count = keep_rules_count(table, blocks);
-    for (size_t i = 0; auto_frame(s->in, i) != NULL; ++i) {
-        keep_frame_rules(table, auto_frame(s->in, i), blocks, frame);
-        for (size_t at = 0; at < count; ++at)
-            if (s->a->frames[keep_place_of(table, blocks, at).block] == i)
-                rules[at] = frame[at];
-    }
-    for (size_t i = 0; i < s->a->slots_count; ++i) {
-        const auto_slot *slot = &s->a->slots[i];
-        if (s->a->frames[slot->block] == slot->frame)
-            rules[slot->at] = chosen(s->a, slot)->rule;
-    }
+    keep_frame_rules(s->in->type->keep, auto_frame(s->in, s->a->frame), 0, rules);
+    for (size_t i = 0; i < s->a->slots_count; ++i)
+        if (s->a->slots[i].frame == s->a->frame)
+            rules[s->a->slots[i].at] = chosen(s->a, &s->a->slots[i])->rule;
 }
 
 /* Writes the rules to the run's keep_text. */
@@ -50,11 +41,10 @@ static bool take_rules(search *s, const keep_rule *rules, fault *f)
 
 static bool take_choice(search *s, fault *f)
 {
-    const size_t count = keep_rules_count(s->in->type->keep, s->a->blocks);
-    keep_rule *rules = malloc(2 * count * sizeof *rules);
+    keep_rule *rules = malloc(keep_rules_count(s->in->type->keep, 0) * sizeof *rules);
     bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     if (good)
-        choice_rules(s, rules, rules + count);
+        choice_rules(s, rules);
     good = good && take_rules(s, rules, f);
     free(rules);
     return good;
@@ -82,16 +72,15 @@ static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
 static bool try_exact(search *s, memory_plan *plan, bool *fits, fault *f)
 {
     const keep_table *table = s->in->type->keep;
-    const size_t blocks = s->a->blocks;
     const keep_how how = {0};
-    keep_rule *rules = malloc(keep_rules_count(table, blocks) * sizeof *rules);
+    keep_rule *rules = malloc(keep_rules_count(table, 0) * sizeof *rules);
     bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     *fits = false;
     for (size_t i = 0; good && !*fits && i < table->rungs; ++i) {
         const size_t preset = keep_preset_named(table, table->ladder[i].preset);
         if (!keep_preset_is_exact(table, preset))
             continue;
-        keep_preset_rules(table, preset, &how, blocks, rules);
+        keep_preset_rules(table, preset, &how, 0, rules);
         good = take_rules(s, rules, f) && try_plan(s, plan, fits, f);
         if (good && *fits)
             s->a->exact = table->preset_names[preset];
@@ -100,42 +89,20 @@ static bool try_exact(search *s, memory_plan *plan, bool *fits, fault *f)
     return good;
 }
 
-/* Selects the slot's item with the least error + lambda * bytes, or with lambda < 0 the fewest
- * bytes; the first of equal ones. Returns that cost. */
-static double best_item(const auto_keep *a, auto_slot *slot, double lambda)
-{
-    double best = 0;
-    for (size_t i = 0; i < slot->count; ++i) {
-        const auto_item *item = &a->items[slot->first + i];
-        const double cost =
-            lambda < 0 ? (double)item->bytes : item->error + lambda * (double)item->bytes;
-        if (i == 0 || cost < best) {
-            best = cost;
-            slot->item = i;
-        }
-    }
-    return best;
-}
-
-/* Chooses the frame of each block, and the item of each slot, with the least cost (best_item). */
+/* Chooses of each slot of the frame the item with the least error + lambda * bytes, or with lambda
+ * < 0 the fewest bytes; the first of equal ones. */
 static void choose(auto_keep *a, double lambda)
 {
-    for (size_t block = 0; block <= a->blocks; ++block) {
+    for (size_t n = 0; n < a->slots_count; ++n) {
+        auto_slot *slot = &a->slots[n];
         double best = 0;
-        bool any = false;
-        for (size_t s = 0; s < a->slots_count;) {
-            const size_t frame = a->slots[s].frame;
-            double cost = 0;
-            bool here = false;
-            for (; s < a->slots_count && a->slots[s].frame == frame; ++s)
-                if (a->slots[s].block == block) {
-                    cost += best_item(a, &a->slots[s], lambda);
-                    here = true;
-                }
-            if (here && (!any || cost < best)) {
-                a->frames[block] = frame;
+        for (size_t i = 0; slot->frame == a->frame && i < slot->count; ++i) {
+            const auto_item *item = &a->items[slot->first + i];
+            const double cost =
+                lambda < 0 ? (double)item->bytes : item->error + lambda * (double)item->bytes;
+            if (i == 0 || cost < best) {
                 best = cost;
-                any = true;
+                slot->item = i;
             }
         }
     }
@@ -148,30 +115,24 @@ static bool try_lambda(search *s, double lambda, memory_plan *plan, bool *fits, 
 }
 
 /* Chooses with the least lambda whose plan fits, or with the fewest bytes (lambda -1) if no other
- * fits. */
-static bool bisect(search *s, memory_plan *plan, fault *f)
+ * fits. *fits: one does. */
+static bool bisect(search *s, memory_plan *plan, bool *fits, fault *f)
 {
     double low = 1e-18, high = 1e3; /* error per byte */
-    bool fits;
-    if (!try_lambda(s, -1, plan, &fits, f))
-        return false;
-    if (!fits)
-        return fault_set(f, CODE_MEMORY,
-            "--memory-limit %" PRIu64 ": activations auto, batch %" PRIu64 " take %" PRIu64
-            " bytes at least; a smaller --batch-size takes fewer",
-            s->a->limit, s->in->options->batch_size, s->bytes);
     double found = -1;
-    for (int i = 0; i < BISECTIONS; ++i) {
+    if (!try_lambda(s, -1, plan, fits, f))
+        return false;
+    for (int i = 0; *fits && i < BISECTIONS; ++i) {
         const double middle = sqrt(low * high);
-        if (!try_lambda(s, middle, plan, &fits, f))
+        bool good;
+        if (!try_lambda(s, middle, plan, &good, f))
             return false;
-        if (fits)
+        if (good)
             found = high = middle;
         else
             low = middle;
     }
-    choose(s->a, found);
-    return true;
+    return !*fits || try_lambda(s, found, plan, fits, f);
 }
 
 /* A better item for a slot of a chosen frame. */
@@ -189,7 +150,7 @@ static bool next_upgrade(const search *s, double below, upgrade *best)
     for (size_t i = 0; i < a->slots_count; ++i) {
         auto_slot *slot = &a->slots[i];
         const auto_item *now = chosen(a, slot);
-        if (a->frames[slot->block] != slot->frame)
+        if (slot->frame != a->frame)
             continue;
         for (size_t k = 0; k < slot->count; ++k) {
             const auto_item *item = &a->items[slot->first + k];
@@ -223,24 +184,68 @@ static bool spend(search *s, memory_plan *plan, fault *f)
     return take_choice(s, f);
 }
 
-/* Sums the errors of the chosen items (predicted) and measures them all together (measured). */
+static double predicted_error(const auto_keep *a)
+{
+    double sum = 0;
+    for (size_t i = 0; i < a->slots_count; ++i)
+        if (a->slots[i].frame == a->frame)
+            sum += chosen(a, &a->slots[i])->error;
+    return sum;
+}
+
+/* Chooses in each frame, and of these choices the one with the least error. *plan: its plan. */
+static bool choose_frame(search *s, memory_plan *plan, fault *f)
+{
+    auto_keep *a = s->a;
+    size_t best = SIZE_MAX;
+    for (a->frame = 0; auto_frame(s->in, a->frame) != NULL; ++a->frame) {
+        bool fits;
+        memory_plan_close(plan);
+        *plan = (memory_plan){0};
+        if (!bisect(s, plan, &fits, f) || (fits && !spend(s, plan, f)))
+            return false;
+        const double error = predicted_error(a);
+        if (fits && (best == SIZE_MAX || error < a->predicted)) {
+            best = a->frame;
+            a->predicted = error;
+        }
+    }
+    a->frame = best;
+    bool fits;
+    return take_choice(s, f) && try_plan(s, plan, &fits, f);
+}
+
+/* Measures the errors of the chosen items all together. */
 static bool check_choice(search *s, auto_probe *probe, fault *f)
 {
-    const size_t count = keep_rules_count(s->in->type->keep, s->a->blocks);
-    keep_rule *rules = malloc(2 * count * sizeof *rules);
+    keep_rule *rules = malloc(keep_rules_count(s->in->type->keep, 0) * sizeof *rules);
     double *errors = malloc(probe->s.params_count * sizeof *errors);
     bool good = (rules != NULL && errors != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
     if (good)
-        choice_rules(s, rules, rules + count);
+        choice_rules(s, rules);
     good = good && auto_probe_errors(probe, rules, probe->exact, NULL, errors, f);
     for (size_t i = 0; good && i < probe->s.params_count; ++i)
         s->a->measured += errors[i];
-    for (size_t i = 0; i < s->a->slots_count; ++i)
-        if (s->a->frames[s->a->slots[i].block] == s->a->slots[i].frame)
-            s->a->predicted += chosen(s->a, &s->a->slots[i])->error;
     free(rules);
     free(errors);
     return good;
+}
+
+/* Plans the fewest bytes of each frame. Fails if the least of them is over the limit. */
+static bool plan_least(search *s, memory_plan *plan, fault *f)
+{
+    uint64_t least = UINT64_MAX;
+    for (s->a->frame = 0; auto_frame(s->in, s->a->frame) != NULL; ++s->a->frame) {
+        bool fits;
+        if (!try_lambda(s, -1, plan, &fits, f))
+            return false;
+        least = s->bytes < least ? s->bytes : least;
+    }
+    return least <= s->a->limit ||
+           fault_set(f, CODE_MEMORY,
+               "--memory-limit %" PRIu64 ": activations auto, batch %" PRIu64 " take %" PRIu64
+               " bytes at least; a smaller --batch-size takes fewer",
+               s->a->limit, s->in->options->batch_size, least);
 }
 
 /* Plans the fewest bytes first: measuring takes minutes and is in vain if they do not fit. */
@@ -248,18 +253,15 @@ static bool measure_and_choose(search *s, memory_plan *plan, fault *f)
 {
     auto_probe probe = {0};
     const double began = clock_seconds();
-    bool fits;
-    if (!auto_slots_make(s->in, s->a, f) || !try_lambda(s, -1, plan, &fits, f))
+    if (!auto_slots_make(s->in, s->a, f) || !plan_least(s, plan, f))
         return false;
     free(s->in->options->keep_text); /* without it the probe is dense */
     s->in->options->keep_text = NULL;
-    if (fits)
-        progress_say(s->in->shown,
-            "activations auto: measuring %zu forms of %zu tensors, each in a model beside a dense "
-            "one",
-            s->a->items_count, s->a->slots_count);
-    bool good = !fits || (auto_probe_open(s->in, &probe, f) && auto_measure(&probe, s->a, f));
-    good = good && bisect(s, plan, f) && spend(s, plan, f) && check_choice(s, &probe, f);
+    progress_say(s->in->shown,
+        "activations auto: measuring %zu forms of %zu tensors, each in a model beside a dense one",
+        s->a->items_count, s->a->slots_count);
+    const bool good = auto_probe_open(s->in, &probe, f) && auto_measure(&probe, s->a, f) &&
+                      choose_frame(s, plan, f) && check_choice(s, &probe, f);
     auto_probe_close(&probe);
     s->a->seconds = clock_seconds() - began;
     return good;
@@ -274,7 +276,6 @@ bool auto_keep_choose(session *in, const clprune_device_info *device, memory_pla
     if (a == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
     a->limit = in->options->memory_limit;
-    a->blocks = in->sizes.blocks;
     if (!try_exact(&s, plan, &fits, f) || (!fits && !measure_and_choose(&s, plan, f))) {
         memory_plan_close(plan);
         return false;

@@ -81,37 +81,26 @@ static void add_items(const session *s, auto_keep *a, auto_slot *slot, keep_rule
 static void add_slots(const session *s, auto_keep *a, size_t frame, keep_rule *rules)
 {
     const keep_table *table = s->type->keep;
-    const size_t blocks = s->sizes.blocks;
-    keep_frame_rules(table, auto_frame(s, frame), blocks, rules);
-    for (size_t block = 0; block <= blocks; ++block) {
-        const size_t first = block < blocks ? 0 : table->in_block;
-        const size_t end = block < blocks ? table->in_block : table->count;
-        for (size_t entry = first; entry < end; ++entry) {
-            auto_slot slot = {.frame = frame,
-                .block = block,
-                .entry = entry,
-                .at = keep_rule_at(table, blocks, block, entry)};
-            if (strchr("kqc", auto_frame(s, frame)[entry]) == NULL ||
-                table->shapes[entry].rows == 0)
-                continue;
-            add_items(s, a, &slot, rules);
-            a->slots[a->slots_count++] = slot;
-        }
+    keep_frame_rules(table, auto_frame(s, frame), 0, rules);
+    for (size_t entry = 0; entry < table->count; ++entry) {
+        auto_slot slot = {.frame = frame, .entry = entry, .at = keep_rule_at(table, 0, 0, entry)};
+        if (strchr("kqc", auto_frame(s, frame)[entry]) == NULL || table->shapes[entry].rows == 0)
+            continue;
+        add_items(s, a, &slot, rules);
+        a->slots[a->slots_count++] = slot;
     }
 }
 
 bool auto_slots_make(const session *s, auto_keep *a, fault *f)
 {
-    const size_t count = keep_rules_count(s->type->keep, s->sizes.blocks);
+    const size_t count = keep_rules_count(s->type->keep, 0);
     size_t frames = 0;
     while (auto_frame(s, frames) != NULL)
         ++frames;
     keep_rule *rules = malloc(count * sizeof *rules);
-    a->blocks = s->sizes.blocks;
     a->slots = calloc(frames * count, sizeof *a->slots);
     a->items = calloc(frames * count * ITEMS_MOST, sizeof *a->items);
-    a->frames = calloc(a->blocks + 1, sizeof *a->frames);
-    const bool good = rules != NULL && a->slots != NULL && a->items != NULL && a->frames != NULL;
+    const bool good = rules != NULL && a->slots != NULL && a->items != NULL;
     for (size_t i = 0; good && i < frames; ++i)
         add_slots(s, a, i, rules);
     free(rules);
@@ -126,6 +115,5 @@ void auto_keep_close(auto_keep *a)
         free(a->slots[i].touched);
     free(a->slots);
     free(a->items);
-    free(a->frames);
     free(a);
 }
