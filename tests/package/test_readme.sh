@@ -158,7 +158,7 @@ for block in "$folder"/blocks/*[0-9]; do
     case $file:$(head -n 1 "$block") in
     README.md:find_package*) consumers "$block" ;;
     tests/README.md:CLPRUNE_PRECISION=tf32*) bash -n "$block" || fail "$from: not a script" ;;
-    examples/trainer/README.md:'# PATTERN'*)
+    examples/trainer/README.md:'# PLACE'*)
         cp "$block" keep.txt
         trainer resmlp-train --keep-file keep.txt
         ;;
