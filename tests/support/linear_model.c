@@ -131,7 +131,7 @@ static clprune_status forward(void *model, size_t batch, clprune_image_bytes ima
     linear_model *m = model;
     const clprune_mat logits = clprune_mat_rows(m->logits, 0, batch);
     clprune_mat ones = clprune_mat_rows(m->ones, 0, batch);
-    trainer_tell(&m->watcher, "forward", 0);
+    trainer_tell(&m->watcher, "forward");
     if (training && m->batches != TRAINER_NO_COUNT)
         ++m->batches;
     TRY(clprune_mat_fill(m->context, 1.0f, ones, NULL));

@@ -2,7 +2,7 @@
 # Runs resmlp_s12 (224 px, batch 32) for a few steps with each preset of --activations. Prints, from
 # the ledger, saved activations and the peak of activations and workspace together; step times, the
 # presets in turns, without the first step of each run; and the loss, to see that they compute the same.
-# pruned-S: s = S, blocks of 1 x 16, int32 indices. compact-BITS: --code-bits BITS.
+# pruned-S: s = S, blocks of 1 x 16, int32 indices. compact-BITS, least-BITS: --code-bits BITS.
 # compact-pruned-TYPE: s = 0.7, blocks of 1 x 16 in that type, GELU's derivative in 2 bits.
 #
 #     presets.sh TRAINER [ROUNDS] >presets.csv
@@ -14,13 +14,13 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 presets="dense pruned-0.6 pruned-0.7 pruned-0.8 exact exact-tokens compact-8 compact-4
-    compact-2 compact-pruned-fp32 compact-pruned-fp16 compact-pruned-int8"
+    compact-2 compact-pruned-fp32 compact-pruned-fp16 compact-pruned-int8 least-8 least-4"
 
 # arguments PRESET
 arguments() {
     case $1 in
     compact-pruned-*) echo "compact-pruned --sparsity 0.7 --values ${1#compact-pruned-}" ;;
-    compact-*) echo "compact --code-bits ${1#compact-}" ;;
+    compact-* | least-*) echo "${1%-*} --code-bits ${1##*-}" ;;
     pruned-*) echo "pruned --sparsity ${1#pruned-}" ;;
     *) echo "$1" ;;
     esac

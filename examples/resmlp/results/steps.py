@@ -23,6 +23,7 @@ KEEP = {  # name: options
     "pooled": ["--activations", "pooled", "--pool", "2"],
     "exact": ["--activations", "exact"],
     "compact": ["--activations", "compact", "--code-bits", "4"],
+    "least": ["--activations", "least", "--code-bits", "4"],
 }
 PEER = {
     "torch fp32": [],

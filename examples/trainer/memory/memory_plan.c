@@ -1,6 +1,7 @@
 /* Making a plan. */
 #include "trainer/memory/memory_plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "trainer/base/try.h"
@@ -11,13 +12,15 @@ typedef struct dry_run {
     memory_plan *plan;
 } dry_run;
 
-static void watch(void *user, const char *part, size_t block)
+static void watch(void *user, const char *part)
 {
     const dry_run *run = user;
     memory_plan *plan = run->plan;
-    if (plan->parts_count < plan->parts_room)
-        plan->parts[plan->parts_count++] =
-            (memory_part){part, block, clprune_context_commands(run->s.context)};
+    if (plan->parts_count == plan->parts_room)
+        return;
+    memory_part *made = &plan->parts[plan->parts_count++];
+    made->first = clprune_context_commands(run->s.context);
+    (void)snprintf(made->name, sizeof made->name, "%s", part);
 }
 
 typedef clprune_status enqueue(session *s, size_t count, clprune_mat loss, clprune_mat hit);

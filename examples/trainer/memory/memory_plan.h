@@ -10,8 +10,7 @@
 
 /* A part of a training step: the commands from `first` up to the next part's. */
 typedef struct memory_part {
-    const char *name; /* "forward block" */
-    size_t block;
+    char name[64]; /* "forward blocks.3" */
     uint64_t first;
 } memory_part;
 

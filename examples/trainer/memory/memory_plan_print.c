@@ -111,15 +111,6 @@ static uint64_t part_end(const memory_plan *plan, size_t i)
     return i + 1 < plan->parts_count ? plan->parts[i + 1].first : plan->commands;
 }
 
-static void part_name(const memory_part *part, char *name, size_t size)
-{
-    const size_t length = strlen(part->name);
-    if (length > 5 && strcmp(part->name + length - 5, "block") == 0)
-        (void)snprintf(name, size, "%s %zu", part->name, part->block);
-    else
-        (void)snprintf(name, size, "%s", part->name);
-}
-
 /* Prints a line for each part: the live bytes at the command that has most. */
 static void print_timeline(const memory_plan *plan, const timeline *line)
 {
@@ -128,7 +119,6 @@ static void print_timeline(const memory_plan *plan, const timeline *line)
     for (size_t i = 0; i < plan->parts_count; ++i) {
         const uint64_t first = plan->parts[i].first, end = part_end(plan, i);
         uint64_t fullest = first, most = 0;
-        char name[64];
         for (uint64_t k = first; k < end; ++k) {
             const uint64_t live = live_at(line, k, CLPRUNE_MEMORY_ACTIVATIONS) +
                                   live_at(line, k, CLPRUNE_MEMORY_WORKSPACE) + line->scratch[k];
@@ -137,11 +127,10 @@ static void print_timeline(const memory_plan *plan, const timeline *line)
                 fullest = k;
             }
         }
-        part_name(&plan->parts[i], name, sizeof name);
         if (first == end)
             continue;
-        (void)printf("%-22s %9" PRIu64 " %12.2f %12.2f %12.2f %12.2f\n", name, end - first,
-            memory_mib(live_at(line, fullest, CLPRUNE_MEMORY_ACTIVATIONS)),
+        (void)printf("%-22s %9" PRIu64 " %12.2f %12.2f %12.2f %12.2f\n", plan->parts[i].name,
+            end - first, memory_mib(live_at(line, fullest, CLPRUNE_MEMORY_ACTIVATIONS)),
             memory_mib(live_at(line, fullest, CLPRUNE_MEMORY_WORKSPACE)),
             memory_mib(line->scratch[fullest]), memory_mib(most));
     }
@@ -185,10 +174,8 @@ static bool write_csv(const char *path, const memory_plan *plan, const timeline 
         print_name(file.stream, line, &line->tensors[i]);
     (void)fputs(",borrowed\n", file.stream);
     for (size_t p = 0; p < plan->parts_count; ++p) {
-        char name[64];
-        part_name(&plan->parts[p], name, sizeof name);
         for (uint64_t k = plan->parts[p].first; k < part_end(plan, p); ++k) {
-            (void)fprintf(file.stream, "%" PRIu64 ",%s", k, name);
+            (void)fprintf(file.stream, "%" PRIu64 ",%s", k, plan->parts[p].name);
             for (size_t i = 0; i < line->count; ++i)
                 (void)fprintf(file.stream, ",%" PRIu64, line->tensors[i].live[k]);
             (void)fprintf(file.stream, ",%" PRIu64 "\n", line->scratch[k]);

@@ -110,26 +110,6 @@ static clprune_net_keep net_keep(size_t preset, const keep_how *how)
 
 static char wrong[512];
 
-/* A copy that lives as long as the program; equal texts share one. */
-static const char *lasting(const char *text, size_t length)
-{
-    static struct copy {
-        struct copy *next;
-        char text[];
-    } * copies;
-    for (const struct copy *c = copies; c != NULL; c = c->next)
-        if (strncmp(c->text, text, length) == 0 && c->text[length] == '\0')
-            return c->text;
-    struct copy *made = malloc(sizeof *made + length + 1);
-    if (made == NULL)
-        return "?";
-    memcpy(made->text, text, length);
-    made->text[length] = '\0';
-    made->next = copies;
-    copies = made;
-    return made->text;
-}
-
 /* The length of a tensor's place in its name: "blocks.3" of "blocks.3.mlp.fc1". 0: none. */
 static size_t place_length(const char *name)
 {
@@ -148,10 +128,25 @@ static size_t place_length(const char *name)
 /* Collects the tensors of a settled net. */
 typedef struct listing {
     net_model_tensors *tensors;
-    size_t preset, count;
-    bool first; /* names and shapes, too */
+    size_t preset, count, text; /* text: bytes of it that are taken */
+    bool first;                 /* names and shapes, too */
+    bool full;
     uint64_t bytes;
 } listing;
+
+/* A copy in the table's text. */
+static const char *copied(listing *l, const char *text, size_t length)
+{
+    char *to = l->tensors->text + l->text;
+    if (length >= sizeof l->tensors->text - l->text) {
+        l->full = true;
+        return "";
+    }
+    memcpy(to, text, length);
+    to[length] = '\0';
+    l->text += length + 1;
+    return to;
+}
 
 static char letter_of(const clprune_net_tensor *tensor)
 {
@@ -173,8 +168,10 @@ static void list_tensor(void *user, const clprune_net_tensor *tensor)
 {
     listing *l = user;
     const size_t i = l->count;
-    if (i == NET_MODEL_TENSORS)
+    if (i == NET_MODEL_TENSORS) {
+        l->full = true;
         return;
+    }
     l->count++;
     l->tensors->letters[l->preset][i] = letter_of(tensor);
     l->bytes += tensor->bytes;
@@ -185,9 +182,9 @@ static void list_tensor(void *user, const clprune_net_tensor *tensor)
     if (!l->first)
         return;
     const size_t place = place_length(tensor->name);
-    l->tensors->entries[i] = (keep_entry){.name = lasting(tensor->name + place + (place > 0),
-                                              strlen(tensor->name) - place - (place > 0)),
-        .place = place > 0 ? lasting(tensor->name, place) : "net",
+    const char *rest = tensor->name + place + (place > 0);
+    l->tensors->entries[i] = (keep_entry){.name = copied(l, rest, strlen(rest)),
+        .place = place > 0 ? copied(l, tensor->name, place) : "net",
         .again = "the layers before it"};
     l->tensors->shapes[i] =
         (keep_shape){tensor->rows, tensor->cols, tensor->grid.height, tensor->grid.width};
@@ -216,6 +213,10 @@ static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *s
     if (status != CLPRUNE_SUCCESS)
         (void)snprintf(wrong, sizeof wrong, "%s", clprune_last_error(context));
     clprune_net_visit(net, list_tensor, &l);
+    if (l.full) {
+        (void)snprintf(wrong, sizeof wrong, "the net has too many tensors or too long names");
+        status = CLPRUNE_INVALID_ARGUMENT;
+    }
     if (status == CLPRUNE_SUCCESS && preset == DENSE) {
         clprune_net_weight weight;
         const uint64_t saved = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
@@ -267,7 +268,7 @@ typedef struct net_model {
     int64_t *batches;
     size_t states_count;
     trainer_watcher watcher;
-    const char *part; /* that was told last */
+    char part[64]; /* that was told last */
 } net_model;
 
 /* A rule for each tensor, so that the net keeps what the table says. *rules and the text of their
@@ -450,7 +451,7 @@ clprune_status net_model_forward(void *of, size_t batch, clprune_image_bytes ima
 {
     net_model *model = of;
     model->data = (clprune_net_data){.batch = batch, .images = images};
-    model->part = NULL;
+    model->part[0] = '\0';
     TRY(clprune_net_forward(model->net, &model->data, training));
     if (training)
         count_batch(model);
@@ -473,7 +474,7 @@ clprune_status net_model_backward(
     net_model *model = of;
     model->data = (clprune_net_data){
         .batch = batch, .images = images, .labels = labels, .smoothing = smoothing};
-    model->part = NULL;
+    model->part[0] = '\0';
     return clprune_net_backward(model->net, &model->data);
 }
 
@@ -481,14 +482,13 @@ clprune_status net_model_backward(
 static void tell(void *of, bool backward, const char *layer)
 {
     net_model *model = of;
-    char text[128];
+    char text[sizeof model->part];
     const size_t place = place_length(layer), length = place > 0 ? place : strcspn(layer, ".");
     (void)snprintf(
         text, sizeof text, "%s %.*s", backward ? "backward" : "forward", (int)length, layer);
-    const char *part = lasting(text, strlen(text));
-    if (part != model->part)
-        trainer_tell(&model->watcher, part, 0);
-    model->part = part;
+    if (strcmp(text, model->part) != 0)
+        trainer_tell(&model->watcher, text);
+    (void)snprintf(model->part, sizeof model->part, "%s", text);
 }
 
 void net_model_watch(void *of, trainer_watcher watcher)

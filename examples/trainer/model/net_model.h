@@ -19,6 +19,7 @@ typedef struct net_model_tensors {
     char letters[NET_MODEL_PRESETS][NET_MODEL_TENSORS + 1];
     char frame_letters[NET_MODEL_FRAMES][NET_MODEL_TENSORS + 1];
     const char *frames[NET_MODEL_FRAMES + 1];
+    char text[64 * NET_MODEL_TENSORS]; /* names */
 } net_model_tensors;
 
 typedef struct net_model_parts {

@@ -66,16 +66,17 @@ typedef struct trainer_weight {
     bool channels_last, head;
 } trainer_weight;
 
-/* Who is told that a part of a pass begins: "forward block" 3 and so on; {0}: nobody. */
+/* Who is told that a part of a pass begins, such as "forward blocks.3"; {0}: nobody. The text is
+ * gone after the call. */
 typedef struct trainer_watcher {
-    void (*tell)(void *user, const char *part, size_t block);
+    void (*tell)(void *user, const char *part);
     void *user;
 } trainer_watcher;
 
-static inline void trainer_tell(const trainer_watcher *watcher, const char *part, size_t block)
+static inline void trainer_tell(const trainer_watcher *watcher, const char *part)
 {
     if (watcher->tell != NULL)
-        watcher->tell(watcher->user, part, block);
+        watcher->tell(watcher->user, part);
 }
 
 typedef struct trainer_model {

@@ -181,11 +181,11 @@ clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, 
     const uint64_t high = rng_next(&r);
     s->type->set_seed(s->model, high << 32 | rng_next(&r));
     TRY(s->type->forward(s->model, count, s->feed.images, true));
-    trainer_tell(&s->watcher, "loss", 0);
+    trainer_tell(&s->watcher, "loss");
     TRY(s->type->loss(s->model, count, s->feed.labels, smoothing, loss, hit));
     s->saved_activation_bytes = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
     TRY(s->type->backward(s->model, count, s->feed.images, s->feed.labels, smoothing));
-    trainer_tell(&s->watcher, "update", 0);
+    trainer_tell(&s->watcher, "update");
     if (o->clip_norm > 0)
         TRY(clprune_optimizer_clip(s->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
     TRY(clprune_optimizer_step(s->optimizer, lr, NULL));
