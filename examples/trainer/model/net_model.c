@@ -211,7 +211,8 @@ static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *s
         status = clprune_net_settle(net, &keep);
     }
     if (status != CLPRUNE_SUCCESS)
-        (void)snprintf(wrong, sizeof wrong, "%s", clprune_last_error(context));
+        (void)snprintf(wrong, sizeof wrong, "%s",
+            status == CLPRUNE_OUT_OF_HOST_MEMORY ? TRAINER_NO_MEMORY : clprune_last_error(context));
     clprune_net_visit(net, list_tensor, &l);
     if (l.full) {
         (void)snprintf(wrong, sizeof wrong, "the net has too many tensors or too long names");

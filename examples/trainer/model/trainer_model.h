@@ -16,6 +16,7 @@
 #include "trainer/options/keep_table.h"
 
 enum { TRAINER_EXTRAS = 4 };
+#define TRAINER_NO_MEMORY "out of memory"
 
 /* An option that only this model has: a whole number, such as --patch-size. Checkpoints and
  * summaries have it, too. */
@@ -89,7 +90,7 @@ typedef struct trainer_model {
     const keep_table *keep;
 
     /* Fills in the sizes that are 0, and the last fields of *sizes. NULL if the sizes fit each
-     * other, else one phrase that says what is wrong. */
+     * other, else TRAINER_NO_MEMORY, or one phrase that says what is wrong. */
     const char *(*settle)(trainer_sizes *sizes);
 
     /* sizes are settled; choice->rules: keep_rules_count(keep, sizes->blocks) of them. *model is

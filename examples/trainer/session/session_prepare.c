@@ -85,6 +85,8 @@ static bool choose_sizes(session *s, fault *f)
     memcpy(o->extra, s->sizes.extra, sizeof s->sizes.extra);
     if (wrong == NULL)
         return true;
+    if (strcmp(wrong, TRAINER_NO_MEMORY) == 0)
+        return fault_set(f, CODE_MEMORY, "%s", wrong);
     for (size_t i = 0; i < s->type->extras_count; ++i)
         options_append(
             extras, sizeof extras, ", --%s %" PRIu64, s->type->extras[i].name, s->sizes.extra[i]);
