@@ -1,20 +1,25 @@
-/* ResNets of basic blocks (He et al., arXiv 1512.03385), with torchvision's names:
+/* ResNets (He et al., arXiv 1512.03385), with torchvision's names:
  *
  *     x -> stem: conv, batch norm, ReLU (, max pool)
  *       -> blocks { x = relu(bn2(conv2(relu(bn1(conv1 x)))) + shortcut(x)) }
- *       -> mean over the pixels -> fc */
+ *       -> mean over the pixels -> fc
+ *
+ * A block of ResNet-50 has three convolutions, of 1 x 1, 3 x 3 and 1 x 1; the second has the
+ * stride. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "resnet_model.h"
 
-static const char *const names[] = {"resnet18", "resnet34", "resnet18_cifar", "resnet20", NULL};
+static const char *const names[] = {
+    "resnet18", "resnet34", "resnet18_cifar", "resnet20", "resnet50", NULL};
 static const resnet_arch archs[] = {
     {224, 1000, true, 4, {2, 2, 2, 2}, {64, 128, 256, 512}},
     {224, 1000, true, 4, {3, 4, 6, 3}, {64, 128, 256, 512}},
     {32, 10, false, 4, {2, 2, 2, 2}, {64, 128, 256, 512}},
     {32, 10, false, 3, {3, 3, 3}, {16, 32, 64}},
+    {224, 1000, true, 4, {3, 4, 6, 3}, {64, 128, 256, 512}, .bottleneck = true},
 };
 
 static clprune_net_value convolve(clprune_net *net, const char *name, clprune_net_value x,
@@ -38,15 +43,35 @@ static clprune_net_value stem(const resnet_arch *a, clprune_net *net, clprune_ne
         &(clprune_max_pool_desc){.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
 }
 
-static clprune_net_value block(
-    clprune_net *net, clprune_net_value x, size_t out, size_t stride, bool downsamples)
+static clprune_net_value basic(
+    clprune_net *net, clprune_net_value x, size_t channels, size_t stride)
 {
-    clprune_net_value y = convolve(net, "conv1", x, out, 3, stride);
-    y = clprune_net_relu(net, "relu1", clprune_net_batch_norm(net, "bn1", y));
-    y = clprune_net_batch_norm(net, "bn2", convolve(net, "conv2", y, out, 3, 1));
-    if (downsamples)
-        x = clprune_net_batch_norm(
-            net, "downsample.1", convolve(net, "downsample.0", x, out, 1, stride));
+    x = convolve(net, "conv1", x, channels, 3, stride);
+    x = clprune_net_relu(net, "relu1", clprune_net_batch_norm(net, "bn1", x));
+    return clprune_net_batch_norm(net, "bn2", convolve(net, "conv2", x, channels, 3, 1));
+}
+
+static clprune_net_value bottleneck(
+    clprune_net *net, clprune_net_value x, size_t channels, size_t stride)
+{
+    x = convolve(net, "conv1", x, channels, 1, 1);
+    x = clprune_net_relu(net, "relu1", clprune_net_batch_norm(net, "bn1", x));
+    x = convolve(net, "conv2", x, channels, 3, stride);
+    x = clprune_net_relu(net, "relu2", clprune_net_batch_norm(net, "bn2", x));
+    return clprune_net_batch_norm(net, "bn3", convolve(net, "conv3", x, 4 * channels, 1, 1));
+}
+
+static clprune_net_value block(
+    const resnet_arch *a, clprune_net *net, clprune_net_value x, size_t stage, size_t number)
+{
+    const size_t channels = a->channels[stage], stride = stage > 0 && number == 0 ? 2 : 1;
+    clprune_net_value y =
+        a->bottleneck ? bottleneck(net, x, channels, stride) : basic(net, x, channels, stride);
+    if (number == 0 && (stage > 0 || a->bottleneck)) {
+        const size_t out = a->bottleneck ? 4 * channels : channels;
+        x = convolve(net, "downsample.0", x, out, 1, stride);
+        x = clprune_net_batch_norm(net, "downsample.1", x);
+    }
     return clprune_net_relu(net, "out", clprune_net_add(net, "sum", y, x));
 }
 
@@ -58,7 +83,7 @@ void resnet_build(const resnet_arch *arch, clprune_net *net)
             char part[32];
             (void)snprintf(part, sizeof part, "layer%zu.%zu", s + 1, b);
             clprune_net_part(net, part);
-            x = block(net, x, arch->channels[s], s > 0 && b == 0 ? 2 : 1, s > 0 && b == 0);
+            x = block(arch, net, x, s, b);
         }
     clprune_net_part(net, NULL);
     x = clprune_net_mean(net, "avgpool", x);
@@ -78,7 +103,7 @@ static void build(const trainer_sizes *sizes, clprune_net *net)
 static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight *weight)
 {
     (void)sizes;
-    if (weight->channels_last)
+    if (weight->rank == 4)
         return sqrt(2.0 / (double)(weight->shape[0] * weight->shape[2] * weight->shape[3])) *
                rng_normal(r);
     if (weight->inputs > 0)

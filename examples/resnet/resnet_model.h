@@ -1,4 +1,4 @@
-/* resnet_model.h: ResNets of basic blocks as a net, and as the trainer sees them. */
+/* resnet_model.h: ResNets as a net, and as the trainer sees them. */
 #ifndef RESNET_RESNET_MODEL_H
 #define RESNET_RESNET_MODEL_H
 
@@ -8,6 +8,7 @@ typedef struct resnet_arch {
     size_t image, classes;
     bool pools; /* the stem has a stride and a max pool */
     size_t stages, blocks[4], channels[4];
+    bool bottleneck;
 } resnet_arch;
 
 /* Adds the layers and the loss. */

@@ -67,6 +67,9 @@ CLPRUNE_API void clprune_net_destroy(clprune_net *net); /* accepts NULL */
  * call. NULL ends it. */
 CLPRUNE_API void clprune_net_part(clprune_net *net, const char *name);
 
+/* What later normalisations add to variances, above 0. Unless set: 1e-5, PyTorch's default. */
+CLPRUNE_API void clprune_net_eps(clprune_net *net, float eps);
+
 /* The input of the net. A net has one.
  *     images  batch x (channels * height * width) bytes, planes (NCHW): clprune_image_bytes
  *     rows    (batch * rows) x cols floats */
@@ -231,7 +234,9 @@ typedef struct clprune_net_weight {
     const char *name; /* owned by the net */
     size_t rank, shape[4];
     size_t inputs;        /* of a weight or bias, for initial values; 0: of a scale or shift */
-    bool channels_last;   /* a convolution's weight */
+    clprune_extent image; /* of a convolution, its kernel; of a linear layer that reads a flattened
+                             image, that image: rows of value are height * width pixels of channels,
+                             rows of PyTorch's are channels of height * width pixels. Else {0, 0} */
     bool output;          /* of the layer that makes the output, such as a classifier's head */
     clprune_mat value;    /* of a tied parameter: the other one's */
     uint64_t reserved[2]; /* zeros */

@@ -168,7 +168,8 @@ clprune_status clprune__net_reset_states(clprune_net *net)
     for (size_t i = 0; i < net->states_count; ++i) { /* a mean, then a variance */
         const clprune_mat mat = net->states[i].mat;
         float *values = calloc(mat.cols, sizeof *values);
-        REQUIRE(values != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s", net->states[i].name);
+        REQUIRE(
+            values != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s", net->states[i].name);
         for (size_t k = 0; k < mat.cols && i % 2 == 1; ++k)
             values[k] = 1.0f;
         const clprune_status status = clprune_mat_write(context, mat, values);

@@ -51,6 +51,7 @@ static void merge_relu(clprune_net *net, clprune__net_layer *relu)
     relu->params = norm->params;
     relu->set.relu = true;
     relu->norm = norm->norm;
+    relu->eps = norm->eps;
     norm->gone = true;
     if (sum != NULL)
         sum->gone = true;

@@ -35,6 +35,7 @@ clprune_status clprune_net_create(
     }
     made->context = context;
     made->desc = *desc;
+    made->eps = 1e-5f;
     made->serial = atomic_fetch_add(&serial, 1) + 1;
     *net = made;
     return CLPRUNE_SUCCESS;
@@ -73,6 +74,17 @@ void clprune_net_part(clprune_net *net, const char *name)
     net->part = name != NULL ? strdup(name) : NULL;
     if (name != NULL && net->part == NULL)
         clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for part %s", name);
+}
+
+void clprune_net_eps(clprune_net *net, float eps)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net == NULL)
+        return;
+    if (!(eps > 0))
+        clprune__net_wrong(
+            net, CLPRUNE_INVALID_ARGUMENT, "eps is %g, expected above 0", (double)eps);
+    net->eps = eps;
 }
 
 clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep)
@@ -148,7 +160,7 @@ bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_wei
     *weight = (clprune_net_weight){.name = param->name,
         .rank = param->rank,
         .inputs = param->inputs,
-        .channels_last = param->channels_last,
+        .image = param->image,
         .output = param->layer == net->output,
         .value = net->tensors[index].value};
     memcpy(weight->shape, param->shape, sizeof weight->shape);

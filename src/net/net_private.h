@@ -61,6 +61,7 @@ typedef struct clprune__net_layer {
     bool gone;        /* merged into another layer */
     bool frozen;      /* it has parameters, and all are frozen */
     const char *norm; /* batch norm: the name of its states */
+    float eps;        /* of a normalisation */
     size_t
         made_again; /* samples at a time that the backward pass makes its output again; 0: never */
     bool bias_sums; /* the tile behind this layer also computes its bias gradient */
@@ -229,7 +230,7 @@ typedef struct clprune__net_param {
     size_t inputs;         /* of a weight or bias: for initial values; 0: `value` */
     float value;
     bool decay;
-    bool channels_last;
+    clprune_extent image; /* clprune_net_weight */
     bool frozen;
     size_t tied; /* 1 + the parameter that it is; 0: none */
 } clprune__net_param;
@@ -245,6 +246,7 @@ struct clprune_net {
     clprune_net_desc desc;
     uint32_t serial;
     char *part;
+    float eps;             /* of the next normalisation */
     clprune_status status; /* the first error */
     char *error;
     bool settled;

@@ -73,7 +73,7 @@ static bool is_conv(const fixture *f, size_t i, clprune_extent *kernel, size_t *
     assert_true(resnet_model.weight(f->model, i, &w));
     *kernel = (clprune_extent){w.shape[2], w.shape[3]};
     *in = w.shape[1];
-    return w.channels_last;
+    return w.image.height > 0;
 }
 
 static void fill_params(fixture *f)

@@ -49,13 +49,14 @@ static uint64_t most_elements(const trainer_weight *weights, size_t count)
  */
 static clprune_status reorder(const trainer_weight *w, bool to_model, const float *from, float *to)
 {
-    const clprune_extent kernel = {w->shape[2], w->shape[3]};
-    if (!w->channels_last) {
+    const size_t pixels = w->image.height * w->image.width, outputs = w->shape[0];
+    if (pixels == 0) {
         memcpy(to, from, (size_t)elements(w) * sizeof *to);
         return CLPRUNE_SUCCESS;
     }
-    return to_model ? clprune_conv2d_weights_from_oihw(w->shape[0], w->shape[1], kernel, from, to)
-                    : clprune_conv2d_weights_to_oihw(w->shape[0], w->shape[1], kernel, from, to);
+    const size_t inputs = (size_t)elements(w) / outputs / pixels;
+    return to_model ? clprune_conv2d_weights_from_oihw(outputs, inputs, w->image, from, to)
+                    : clprune_conv2d_weights_to_oihw(outputs, inputs, w->image, from, to);
 }
 
 /* The tensor of this name, or of a name that another program uses for it. */

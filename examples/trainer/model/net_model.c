@@ -414,10 +414,8 @@ bool net_model_weight(void *of, size_t index, trainer_weight *weight)
     clprune_net_weight found;
     size_t params = 0;
     if (clprune_net_weight_at(model->net, index, &found)) {
-        *weight = (trainer_weight){.rank = found.rank,
-            .mat = found.value,
-            .channels_last = found.channels_last,
-            .head = found.output};
+        *weight = (trainer_weight){
+            .rank = found.rank, .mat = found.value, .image = found.image, .head = found.output};
         memcpy(weight->shape, found.shape, sizeof weight->shape);
         (void)snprintf(weight->name, sizeof weight->name, "%s", found.name);
         return true;

@@ -58,13 +58,15 @@ typedef struct trainer_count {
 enum { TRAINER_NO_COUNT = -1 };
 
 /* A parameter or state in files of other programs (weights.h): its name and shape there.
- * channels_last: the model has it as shape[0] x (shape[2] * shape[3] * shape[1]), see
- * <clprune/conv2d.h>; else in the file's order. head: its first size is the number of classes. */
+ * image: not {0, 0} where the model has channels last, see
+ * clprune_net_weight; else it is in the file's order. head: its first size is the number of
+ * classes. */
 typedef struct trainer_weight {
     char name[80];
     size_t rank, shape[4];
     clprune_mat mat;
-    bool channels_last, head;
+    clprune_extent image;
+    bool head;
 } trainer_weight;
 
 /* Who is told that a part of a pass begins, such as "forward blocks.3"; {0}: nobody. The text is

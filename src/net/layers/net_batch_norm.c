@@ -7,7 +7,7 @@
 enum { GAMMA, BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, MEAN, INV };
 
-static const float eps = 1e-5f, momentum = 0.1f; /* PyTorch's defaults */
+static const float momentum = 0.1f; /* PyTorch's default */
 
 clprune_batch_norm clprune__net_norm(const clprune_net *net, const clprune__net_layer *layer)
 {
@@ -24,13 +24,14 @@ clprune_status clprune__net_measure(const clprune__net_call *call, const clprune
         return CLPRUNE_SUCCESS;
     if (!call->training) {
         bn->mean = layer->state[RUNNING_MEAN];
-        return clprune_batch_norm_inverse(context, eps, layer->state[RUNNING_VAR], bn->inv, NULL);
+        return clprune_batch_norm_inverse(
+            context, layer->eps, layer->state[RUNNING_VAR], bn->inv, NULL);
     }
     const clprune_batch_norm_running running = {
         momentum, layer->state[RUNNING_MEAN], layer->state[RUNNING_VAR]};
     TRY(clprune_batch_norm_moments(context, 0, x, bn->mean, bn->inv, NULL));
     return clprune_batch_norm_statistics(
-        context, x.rows, eps, bn->mean, bn->inv, bn->inv, &running, NULL);
+        context, x.rows, layer->eps, bn->mean, bn->inv, bn->inv, &running, NULL);
 }
 
 /* y = bn(x) (+ residual), with ReLU max(., 0). Made again with kept signs, y is linear in x: from
@@ -185,6 +186,7 @@ clprune_net_value clprune_net_batch_norm(clprune_net *net, const char *name, clp
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->norm = layer->name;
+    layer->eps = net->eps;
     clprune__net_add_param(
         net, ".weight", (clprune__net_param){.rank = 1, .shape = {c}, .value = 1});
     clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {c}});

@@ -136,7 +136,7 @@ clprune_net_value clprune_net_conv2d(
             .shape = {conv->out, in.cols, conv->kernel.height, conv->kernel.width},
             .inputs = inputs,
             .decay = true,
-            .channels_last = true});
+            .image = conv->kernel});
     if (conv->bias)
         clprune__net_add_param(
             net, ".bias", (clprune__net_param){.rank = 1, .shape = {conv->out}, .inputs = inputs});

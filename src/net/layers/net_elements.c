@@ -100,7 +100,7 @@ static clprune_status flatten_forward(const clprune__net_call *call)
     return copy_rows(call, clprune__net_x(call, 0), clprune__net_y(call));
 }
 
-static const clprune__net_kind flatten_kind = {
+const clprune__net_kind clprune__net_flatten_kind = {
     .name = "flatten", .over = true, .forward = flatten_forward};
 
 static clprune_status flatten_backward(const clprune__net_call *call)
@@ -113,7 +113,7 @@ clprune_net_value clprune_net_flatten(clprune_net *net, const char *name, clprun
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     const clprune__net_value *in = clprune__net_read(net, name, x);
     if (in != NULL)
-        (void)clprune__net_add(net, &flatten_kind, name, &x, 1,
+        (void)clprune__net_add(net, &clprune__net_flatten_kind, name, &x, 1,
             (clprune__net_shape){1, in->shape.rows * in->shape.cols, {0, 0}});
     return clprune__net_last(net);
 }
@@ -128,7 +128,7 @@ const clprune__net_way clprune__net_element_ways[] = {
         .ends = {{CLPRUNE__NET_OVER, false}},
         .backward = scale_backward},
     {.name = "flatten",
-        .chain = {&flatten_kind},
+        .chain = {&clprune__net_flatten_kind},
         .ends = {{CLPRUNE__NET_OVER, false}},
         .backward = flatten_backward},
     {.name = NULL},

@@ -8,8 +8,6 @@
 
 enum { GAMMA, BETA };
 
-static const float eps = 1e-5f; /* PyTorch's default */
-
 static clprune_mat stats_of(const clprune__net_call *call, const clprune__net_layer *layer)
 {
     const size_t rows = clprune__net_in_shape(call->net, layer, 0)->rows;
@@ -25,7 +23,7 @@ static clprune_status norm_forward(const clprune__net_call *call)
     if (call->step->again)
         return clprune_layer_norm_apply(
             call->net->context, x, stats_of(call, layer), gamma, beta, y, NULL);
-    return clprune_layer_norm_forward(call->net->context, eps, x, gamma, beta, y,
+    return clprune_layer_norm_forward(call->net->context, layer->eps, x, gamma, beta, y,
         call->training ? stats_of(call, layer) : CLPRUNE_NO_MAT, NULL);
 }
 
@@ -70,7 +68,11 @@ clprune_net_value clprune_net_layer_norm(clprune_net *net, const char *name, clp
     if (in == NULL)
         return (clprune_net_value){0};
     const size_t d = in->shape.cols;
-    (void)clprune__net_add(net, &clprune__net_layer_norm_kind, name, &x, 1, in->shape);
+    clprune__net_layer *layer =
+        clprune__net_add(net, &clprune__net_layer_norm_kind, name, &x, 1, in->shape);
+    if (layer == NULL)
+        return (clprune_net_value){0};
+    layer->eps = net->eps;
     clprune__net_add_param(
         net, ".weight", (clprune__net_param){.rank = 1, .shape = {d}, .value = 1});
     clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {d}});

@@ -83,6 +83,21 @@ const clprune__net_way clprune__net_linear_ways[] = {
     {.name = NULL},
 };
 
+/* The image that a layer with one row per sample reads flattened. NULL: none. */
+static const clprune__net_shape *flattened(const clprune_net *net, size_t v)
+{
+    const clprune__net_layer *layer = &net->layers[v];
+    while (layer->kind != &clprune__net_flatten_kind && layer->ins == 1 && layer->params == 0 &&
+           net->values[v].shape.rows == 1) {
+        v = layer->in[0];
+        layer = &net->layers[v];
+    }
+    if (layer->kind != &clprune__net_flatten_kind)
+        return NULL;
+    const clprune__net_shape *image = clprune__net_in_shape(net, layer, 0);
+    return image->grid.height > 0 ? image : NULL;
+}
+
 static clprune_net_value add_linear(clprune_net *net, const clprune__net_kind *kind,
     const char *name, clprune_net_value x, size_t out)
 {
@@ -103,8 +118,11 @@ static clprune_net_value add_linear(clprune_net *net, const clprune__net_kind *k
         return (clprune_net_value){0};
     layer->set.sizes[0] = in;
     layer->set.sizes[1] = out;
-    clprune__net_add_param(net, ".weight",
-        (clprune__net_param){.rank = 2, .shape = {out, in}, .inputs = in, .decay = true});
+    clprune__net_param weight = {.rank = 2, .shape = {out, in}, .inputs = in, .decay = true};
+    const clprune__net_shape *image = rows ? NULL : flattened(net, x.id);
+    if (image != NULL)
+        weight.image = image->grid;
+    clprune__net_add_param(net, ".weight", weight);
     clprune__net_add_param(
         net, ".bias", (clprune__net_param){.rank = 1, .shape = {out}, .inputs = in});
     return clprune__net_last(net);

@@ -1,0 +1,9 @@
+/* A training program: NAME-train trains NAME_model (CMake's clprune_model). */
+#include "trainer/run/program.h"
+
+extern const trainer_model TRAINER_MODEL;
+
+int main(int argc, char **argv)
+{
+    return program_main(&TRAINER_MODEL, argc, argv);
+}

@@ -1,0 +1,225 @@
+/* ResNet-50, VGG and MLP-Mixer against PyTorch (golden/make_golden_models.py): every gradient, with
+ * dense and exact activations, and the losses of ten steps. compact and least, in codes of 8 bits,
+ * have gradients near dense's.
+ *
+ * The VGGs read images of 64 pixels, so that a linear layer reads 2 x 2 pixels flattened, in
+ * PyTorch's order of channels. */
+#include "golden/golden_images.h"
+#include "golden/golden_rows.h"
+#include "support/test_compare.h"
+#include "trainer/model/net_model.h"
+
+enum { SAMPLES = 4, STEPS = 10 };
+
+typedef struct golden_case {
+    const trainer_model *type;
+    const char *name;
+    size_t parameters, image, classes, batch;
+    uint64_t seed; /* of the images whose gradients are compared */
+    float rate;    /* of learning */
+    double loss, losses[STEPS];
+} golden_case;
+
+extern const trainer_model resnet_model, vgg_model, mixer_model;
+
+static const golden_case cases[] = {
+#include "golden/golden_models.inc"
+};
+
+static const float smoothing = 0.1f;
+
+/* Relative to a tensor's norm. */
+static const double bound = 1e-4;
+
+typedef struct fixture {
+    const golden_case *c;
+    const golden_row *rows;
+    void *model;
+    clprune_image_bytes images;
+    clprune_mat loss, hit;
+    cl_mem labels;
+} fixture;
+
+TEST_UNDO(destroy_model, net_model_destroy(what))
+
+/* The weight of a row, and the gradient of it. */
+static trainer_weight weight_of(const fixture *f, const golden_row *row, clprune_mat *grad)
+{
+    trainer_weight weight = {.rank = 0};
+    size_t count, i = 0, k = 0;
+    const clprune_param *params = f->c->type->params(f->model, &count);
+    do
+        assert_true(f->c->type->weight(f->model, i++, &weight));
+    while (strcmp(weight.name, row->name) != 0);
+    while (strcmp(params[k].name, row->name) != 0)
+        assert_true(++k < count);
+    *grad = params[k].grad;
+    return weight;
+}
+
+/* Values in PyTorch's order, to or from the net's. */
+static float *reorder(const trainer_weight *w, const float *values, bool to_net)
+{
+    const size_t count = w->mat.rows * w->mat.cols, pixels = w->image.height * w->image.width;
+    float *turned = test_alloc(count * sizeof *turned);
+    if (pixels == 0)
+        memcpy(turned, values, count * sizeof *turned);
+    else if (to_net)
+        TEST_OK(clprune_conv2d_weights_from_oihw(
+            w->mat.rows, w->mat.cols / pixels, w->image, values, turned));
+    else
+        TEST_OK(clprune_conv2d_weights_to_oihw(
+            w->mat.rows, w->mat.cols / pixels, w->image, values, turned));
+    return turned;
+}
+
+/* As fill() of make_golden_resnet.py. */
+static void fill(const fixture *f)
+{
+    for (size_t i = 0; i < f->c->parameters; i++) {
+        clprune_mat grad;
+        const trainer_weight w = weight_of(f, &f->rows[i], &grad);
+        const size_t count = w.mat.rows * w.mat.cols;
+        float *values = test_floats(count);
+        const bool shift = strcmp(strrchr(w.name, '.'), ".bias") == 0;
+        const float scale = w.rank > 1 ? (float)sqrt(6.0 / (double)w.mat.cols)
+                            : shift    ? 0.1f
+                                       : 0.2f;
+        golden_fill_uniform(w.rank > 1 || shift ? 0.0f : 1.0f, scale, 1000 + i, count, values);
+        TEST_OK(clprune_mat_write(test_context(), w.mat, reorder(&w, values, true)));
+    }
+}
+
+static fixture make(const golden_case *c, const char *preset, unsigned bits)
+{
+    trainer_sizes sizes = {.image = c->image, .classes = c->classes};
+    while (strcmp(c->type->archs[sizes.arch], c->name) != 0)
+        sizes.arch++;
+    assert_null(c->type->settle(&sizes));
+    const keep_table *table = c->type->keep;
+    keep_rule *rules = test_alloc(table->count * sizeof *rules);
+    const keep_choice choice = {keep_preset_named(table, preset), {{.bits = bits}, bits}, rules};
+    fixture f = {.c = c,
+        .rows = golden_rows_read(
+            TEST_GOLDEN "/golden_models.safetensors", c->name, c->parameters, 3 + SAMPLES),
+        .images = golden_images_make(c->batch * 3 * c->image * c->image),
+        .loss = test_new_mat(test_context(), c->batch, 1),
+        .hit = test_new_mat(test_context(), c->batch, 1),
+        .labels = test_new_mat(test_context(), c->batch, 1).buffer};
+    keep_preset_rules(table, choice.preset, &choice.how, 0, rules);
+    keep_set_grids(table, rules);
+    TEST_OK(c->type->create(test_context(), &sizes, &choice, c->batch, &f.model));
+    test_later(destroy_model, NULL, f.model);
+    TEST_OK(c->type->init(f.model, 1));
+    fill(&f);
+    return f;
+}
+
+/* A pass of training, forward and backward; returns the loss. */
+static double both_passes(fixture *f, uint64_t seed, uint32_t step)
+{
+    const golden_case *c = f->c;
+    int32_t labels[8];
+    golden_images_write(&f->images, c->batch * 3 * c->image * c->image, seed);
+    for (uint32_t i = 0; i < c->batch; i++)
+        labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
+    golden_buffer_write(f->labels, c->batch * sizeof *labels, labels);
+    TEST_OK(c->type->forward(f->model, c->batch, f->images, true));
+    TEST_OK(c->type->loss(f->model, c->batch, f->labels, smoothing, f->loss, f->hit));
+    TEST_OK(c->type->backward(f->model, c->batch, f->images, f->labels, smoothing));
+    return golden_mean_loss(f->loss);
+}
+
+/* A row has a tensor's number of elements, its norm, its projection on random signs, and SAMPLES
+ * elements. */
+static void compare(const fixture *f, const golden_row *row, const char *preset)
+{
+    clprune_mat grad;
+    const trainer_weight w = weight_of(f, row, &grad);
+    const size_t count = grad.rows * grad.cols;
+    float *got = reorder(&w, read_mat(grad), false);
+    const double *want = row->numbers, allowed = bound * (want[1] + 1e-6);
+    double off = fmax(fabs(golden_norm(count, got) - want[1]),
+        fabs(golden_projection(1, count, got) - want[2]) / 4);
+    assert_int_equal(count, (size_t)want[0]);
+    for (size_t k = 0; k < SAMPLES; k++)
+        off = fmax(off, fabs((double)got[count * k / SAMPLES] - want[3 + k]));
+    if (!(off <= allowed))
+        fail_msg("%s, %s, %s: off by %.3g of its norm", f->c->name, preset, w.name,
+            off / (want[1] + 1e-6));
+}
+
+static void gradients(void **state)
+{
+    const golden_case *c = *state;
+    static const char *const presets[] = {"dense", "exact"};
+    for (size_t p = 0; p < 2; p++) {
+        fixture f = make(c, presets[p], 4);
+        const double loss = both_passes(&f, c->seed, 0);
+        if (!(fabs(loss - c->loss) <= 1e-5 * c->loss))
+            fail_msg("%s, %s: loss %.9g, expected %.9g", c->name, presets[p], loss, c->loss);
+        for (size_t i = 0; i < c->parameters; i++)
+            compare(&f, &f.rows[i], presets[p]);
+        test_end(f.model);
+    }
+}
+
+static void codes(void **state)
+{
+    const golden_case *c = *state;
+    static const char *const presets[] = {"compact", "least"};
+    fixture dense = make(c, "dense", 4);
+    (void)both_passes(&dense, c->seed, 0);
+    for (size_t p = 0; p < 2; p++) {
+        fixture f = make(c, presets[p], 8);
+        (void)both_passes(&f, c->seed, 0);
+        for (size_t i = 0; i < c->parameters; i++) {
+            clprune_mat mat, exact;
+            (void)weight_of(&f, &f.rows[i], &mat);
+            (void)weight_of(&dense, &f.rows[i], &exact);
+            const float *got = read_mat(mat), *want = read_mat(exact);
+            double error = 0, norm = 1e-12;
+            for (size_t e = 0; e < mat.rows * mat.cols; e++) {
+                error += pow((double)got[e] - (double)want[e], 2);
+                norm += pow((double)want[e], 2);
+            }
+            if (!(error <= 0.1 * 0.1 * norm))
+                fail_msg("%s, %s, %s: relative error %.3g", c->name, presets[p], f.rows[i].name,
+                    sqrt(error / norm));
+        }
+        test_end(f.model);
+    }
+    test_end(dense.model);
+}
+
+/* Rounding grows with the steps: the bound does, too. */
+static void training(void **state)
+{
+    const golden_case *c = *state;
+    fixture f = make(c, "exact", 4);
+    size_t count;
+    clprune_param *params = c->type->params(f.model, &count);
+    const clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 0.9f};
+    clprune_optimizer *optimizer = test_new_optimizer(test_context(), desc, count, params);
+    for (uint32_t t = 0; t < STEPS; t++) {
+        const double loss = both_passes(&f, 100 + t, t);
+        const double allowed = 1e-4 * pow(1.6, t) * c->losses[t];
+        if (!(fabs(loss - c->losses[t]) <= allowed))
+            fail_msg("%s: loss %.9g at step %u, expected %.9g +- %.2g", c->name, loss, t,
+                c->losses[t], allowed);
+        TEST_OK(clprune_optimizer_step(optimizer, c->rate, NULL));
+    }
+    test_end(optimizer);
+    test_end(f.model);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        test_add(&list, gradients, &cases[i], "gradients: %s", cases[i].name);
+        test_add(&list, codes, &cases[i], "codes: %s", cases[i].name);
+        test_add(&list, training, &cases[i], "training: %s", cases[i].name);
+    }
+    return test_run_on_each_device("models", &list);
+}
