@@ -5,8 +5,8 @@
  *     clprune_net *net;
  *     clprune_net_create(context, &(clprune_net_desc){.batch = 32}, &net);
  *     clprune_net_value v = clprune_net_images(net, 3, 32, 32);
- *     v = clprune_net_conv2d(net, "conv1", v, &(clprune_net_conv){.out = 64, .kernel = {3, 3},
- * .padding = {1, 1}}); v = clprune_net_relu(net, "relu1", clprune_net_batch_norm(net, "bn1", v));
+ *     v = clprune_net_conv2d(net, "conv1", v, &(clprune_net_conv){.out = 64, .kernel = {3, 3}});
+ *     v = clprune_net_relu(net, "relu1", clprune_net_batch_norm(net, "bn1", v));
  *     v = clprune_net_linear(net, "head", clprune_net_mean(net, "pool", v), 10);
  *     clprune_net_cross_entropy(net, v);
  *     clprune_net_settle(net, &(clprune_net_keep){.preset = CLPRUNE_NET_COMPACT});
@@ -55,6 +55,8 @@ typedef struct clprune_net_desc {
     size_t batch; /* samples of a pass, at most */
     bool adds; /* backward passes can add to the gradients of earlier ones (clprune_net_data.add);
                   this takes a second buffer of gradients */
+    bool drops_grads;     /* gradients are workspace that is forgotten (clprune/plan.h) as soon as
+                             clprune_net_on_grads has told of them; not with adds */
     uint64_t reserved[4]; /* zeros */
 } clprune_net_desc;
 
@@ -284,6 +286,13 @@ CLPRUNE_API void clprune_net_set_seed(clprune_net *net, uint64_t seed);
  * of a part of the net, such as a block, that runs at once. NULL ends that. */
 CLPRUNE_API void clprune_net_watch(
     clprune_net *net, void (*tell)(void *user, bool backward, const char *layer), void *user);
+
+/* With desc.drops_grads: makes backward passes call `ready` as soon as the gradients in a buffer,
+ * those of a block, say, are complete. They are gone after the call, so it enqueues what reads
+ * them, such as clprune_optimizer_update; a failure ends the pass with its status. NULL ends
+ * that. */
+CLPRUNE_API void clprune_net_on_grads(
+    clprune_net *net, clprune_status (*ready)(void *user, cl_mem grads), void *user);
 
 /* Runs the layers. With `training`, keeps what the backward pass needs. */
 CLPRUNE_API clprune_status clprune_net_forward(

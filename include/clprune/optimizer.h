@@ -78,6 +78,13 @@ CLPRUNE_API void clprune_optimizer_destroy(clprune_optimizer *optimizer); /* acc
 CLPRUNE_API clprune_status clprune_optimizer_step(
     clprune_optimizer *optimizer, float lr, cl_event *event);
 
+/* A step in parts, for gradients that do not all exist at once (clprune_net_on_grads): updates the
+ * parameters whose gradients lie in this buffer, with the bits of clprune_optimizer_step. After all
+ * parts, clprune_optimizer_set_steps counts the step. Errors: INVALID_ARGUMENT (LAMB, whose ratios
+ * need whole steps; a buffer without gradients of the optimizer; lr). */
+CLPRUNE_API clprune_status clprune_optimizer_update(
+    clprune_optimizer *optimizer, cl_mem grads, float lr, cl_event *event);
+
 /* Scales every gradient by min(1, max_norm / |g|), with |g| the l2 norm over all gradients. Runs on
  * the device; the host does not wait. If |g| is NaN or Inf, the gradients are unchanged. norm:
  * 1 x 1, receives |g|, or CLPRUNE_NO_MAT. max_norm > 0. */

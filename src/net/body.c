@@ -8,92 +8,6 @@
 #include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
-/* ---- parameters --------------------------------------------------------------------------------
- */
-
-/* A parameter as a matrix: the first size by the others; of one that counts, a row. */
-static void matrix_sizes(const clprune__net_param *param, size_t *rows, size_t *cols)
-{
-    size_t all = 1;
-    for (size_t i = 0; i < param->rank; ++i)
-        all *= param->shape[i];
-    *rows = param->rank == 2 || param->rank == 4 ? param->shape[0] : 1;
-    *cols = all / *rows;
-}
-
-/* Whether a parameter's gradient is never computed. Other frozen ones have gradients that nobody
- * reads, since their passes compute several at once. */
-static bool has_no_grad(const clprune_net *net, const clprune__net_param *param)
-{
-    const clprune__net_layer *layer = &net->layers[param->layer];
-    return layer->frozen && layer->kind != &clprune__net_batch_norm_kind;
-}
-
-/* Creates the values of parameters, or their gradients, in one buffer: an optimizer updates all of
- * them in one launch. */
-static clprune_status create_mats(
-    clprune_net *net, clprune_memory_category category, bool grads, clprune_mat *all)
-{
-    clprune_context *context = net->context;
-    clprune_status status = CLPRUNE_SUCCESS;
-    const size_t count = net->params_count;
-    size_t made = 0;
-    clprune_mat *mats = calloc(count + 1, sizeof *mats);
-    const char **names = calloc(count + 1, sizeof *names);
-    size_t *which = calloc(count + 1, sizeof *which);
-    REQUIRE_DONE(mats != NULL && names != NULL && which != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
-        "no memory for %zu parameters", count);
-    for (size_t i = 0; i < count; ++i) {
-        if (grads ? has_no_grad(net, &net->params[i]) : net->params[i].tied != 0)
-            continue;
-        names[made] = net->params[i].name;
-        matrix_sizes(&net->params[i], &mats[made].rows, &mats[made].cols);
-        which[made++] = i;
-    }
-    if (made > 0)
-        TRY_DONE(clprune_mats_create(context, category, made, names, mats));
-    for (size_t i = 0; i < made; ++i)
-        *(grads ? &net->tensors[which[i]].grad : &net->tensors[which[i]].value) = mats[i];
-    if (made > 0)
-        *all = clprune_mat_of(
-            mats[0].buffer, 1, mats[made - 1].offset + mats[made - 1].rows * mats[made - 1].cols);
-done:
-    free(mats);
-    free(names);
-    free(which);
-    return status;
-}
-
-static clprune_status create_params(clprune_net *net)
-{
-    clprune_context *context = net->context;
-    const size_t count = net->params_count;
-    clprune_mat values;
-    net->tensors = calloc(count + 1, sizeof *net->tensors);
-    net->list = calloc(count + 1, sizeof *net->list);
-    REQUIRE(net->tensors != NULL && net->list != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
-        "no memory for %zu parameters", count);
-    TRY(create_mats(net, CLPRUNE_MEMORY_PARAMETERS, false, &values));
-    TRY(create_mats(net, CLPRUNE_MEMORY_GRADIENTS, true, &net->grads));
-    for (size_t i = 0; i < count; ++i) {
-        const clprune__net_param *param = &net->params[i];
-        net->tensors[i].name = param->name;
-        net->tensors[i].decay = param->decay;
-        if (param->tied != 0)
-            net->tensors[i].value = net->tensors[param->tied - 1].value;
-        else if (!param->frozen)
-            net->list[net->list_count++] = net->tensors[i];
-    }
-    if (!net->desc.adds)
-        return CLPRUNE_SUCCESS;
-    TRY(clprune_mat_create(
-        context, CLPRUNE_MEMORY_GRADIENTS, "gradients of a pass", 1, net->grads.cols, &net->pass));
-    for (size_t i = 0; i < count; ++i)
-        if (net->tensors[i].grad.buffer != NULL)
-            net->tensors[i].grad.buffer = net->pass.buffer;
-    return CLPRUNE_SUCCESS;
-}
-
 /* ---- layers and values -------------------------------------------------------------------------
  */
 
@@ -183,7 +97,7 @@ clprune_status clprune__net_body_create(clprune_net *net)
 {
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     clprune_context *context = net->context;
-    TRY(create_params(net));
+    TRY(clprune__net_params_create(net));
     net->states = calloc(2 * net->count, sizeof *net->states);
     REQUIRE(net->states != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the net");
     for (size_t i = 0; i < net->count; ++i)
@@ -221,12 +135,7 @@ void clprune__net_body_destroy(clprune_net *net)
         if (layer->kind->destroy != NULL && !layer->gone)
             layer->kind->destroy(layer);
     }
-    if (net->tensors != NULL && net->params_count > 0)
-        clprune_buffer_release(context, net->tensors[0].value.buffer);
-    clprune_buffer_release(context, net->grads.buffer);
-    clprune_buffer_release(context, net->pass.buffer);
-    free(net->list);
-    free(net->tensors);
+    clprune__net_params_destroy(net);
     for (size_t i = 0; i < net->states_count; ++i)
         free((char *)net->states[i].name);
     free(net->states);

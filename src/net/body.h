@@ -8,6 +8,16 @@
 clprune_status clprune__net_body_create(clprune_net *net);
 void clprune__net_body_destroy(clprune_net *net);
 
+/* The part of both that is parameters and gradients. */
+clprune_status clprune__net_params_create(clprune_net *net);
+void clprune__net_params_destroy(clprune_net *net);
+
+/* After a region of a backward pass: tells of gradients that are complete, and drops them. After a
+ * pass: gradients of tied parameters go to those that they are tied to; the gradients of the pass
+ * to all, which they are added to if `add`. */
+clprune_status clprune__net_end_region(clprune_net *net, size_t region);
+clprune_status clprune__net_end_pass(clprune_net *net, bool add);
+
 /* Running means 0, variances 1; from the host, without a kernel. */
 clprune_status clprune__net_reset_states(clprune_net *net);
 

@@ -23,6 +23,8 @@ clprune_status clprune_net_create(
     static atomic_uint serial;
     REQUIRE(net != NULL, CLPRUNE_INVALID_ARGUMENT, "net is NULL");
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
+    REQUIRE(!desc->adds || !desc->drops_grads, CLPRUNE_INVALID_ARGUMENT,
+        "desc has adds and drops_grads; gradients that are dropped cannot be added to");
     REQUIRE(desc->batch > 0, CLPRUNE_INVALID_ARGUMENT, "batch is 0, expected at least 1");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     clprune_net *made = calloc(1, sizeof *made);
@@ -167,6 +169,16 @@ bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_wei
     return true;
 }
 
+void clprune_net_on_grads(
+    clprune_net *net, clprune_status (*ready)(void *user, cl_mem grads), void *user)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net == NULL)
+        return;
+    net->on_grads = ready;
+    net->on_grads_user = user;
+}
+
 void clprune_net_watch(
     clprune_net *net, void (*tell)(void *user, bool backward, const char *layer), void *user)
 {
@@ -288,28 +300,11 @@ clprune_status clprune_net_loss(
     return clprune__net_loss_forward(net, data, loss, hit);
 }
 
-/* After a backward pass: gradients of tied parameters go to those that they are tied to; the
- * gradients of the pass to all, which they are added to if `add`. */
-static clprune_status add_grads(clprune_net *net, bool add)
-{
-    for (size_t i = 0; i < net->params_count; ++i) {
-        const size_t other = net->params[i].tied;
-        if (other == 0 || net->tensors[i].grad.buffer == NULL)
-            continue;
-        const clprune_mat sum = net->tensors[other - 1].grad;
-        TRY(clprune_add(net->context, 1.0f, sum, 1.0f, net->tensors[i].grad, sum, NULL));
-    }
-    if (!net->desc.adds)
-        return CLPRUNE_SUCCESS;
-    return clprune_add(net->context, 1.0f, net->pass, add ? 1.0f : 0.0f,
-        add ? net->grads : CLPRUNE_NO_MAT, net->grads, NULL);
-}
-
 clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *data)
 {
     ENTER(net != NULL ? net->context : NULL);
     TRY(check_data(net, data, true));
     TRY(clprune__net_loss_backward(net, data));
     TRY(clprune__net_run(net, &net->backward, data, true));
-    return add_grads(net, data->add);
+    return clprune__net_end_pass(net, data->add);
 }

@@ -187,6 +187,7 @@ typedef enum clprune__net_act {
     CLPRUNE__NET_END,
     CLPRUNE__NET_SUM,   /* out += in[0]; both of value `id` */
     CLPRUNE__NET_COPY,  /* out = in[0]; likewise */
+    CLPRUNE__NET_DONE,  /* gradients of region `id` */
     CLPRUNE__NET_FORGET /* slot `id` */
 } clprune__net_act;
 
@@ -258,6 +259,9 @@ struct clprune_net {
     clprune_param *tensors; /* (params_count) values, and gradients of a pass */
     clprune_param *list;    /* (list_count) what clprune_net_params returns */
     size_t list_count;
+    clprune_mat *dropped; /* (regions_count) gradients of a region, if desc.drops_grads */
+    clprune_status (*on_grads)(void *user, cl_mem grads);
+    void *on_grads_user;
     clprune_mat grads,
         pass; /* all gradients of `list` as a row, and those of a pass, if desc.adds */
     clprune_net_state *states; /* likewise */

@@ -63,6 +63,8 @@ static clprune_status run_step(clprune__net_call *call)
     case CLPRUNE__NET_COPY:
         return clprune_mat_copy(net->context, clprune__net_at(call, step->in[0], step->id),
             clprune__net_at(call, step->out, step->id), NULL);
+    case CLPRUNE__NET_DONE:
+        return clprune__net_end_region(net, step->id);
     case CLPRUNE__NET_FORGET:
         return clprune_buffer_forget(net->context, net->slots[step->id].buffer);
     default:

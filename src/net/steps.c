@@ -346,6 +346,7 @@ static void backward_region(maker *m, size_t r, clprune__net_step *steps)
             }
         push(m, &end);
     }
+    push(m, &(clprune__net_step){.act = CLPRUNE__NET_DONE, .id = r});
 }
 
 static void make_backward(maker *m)

@@ -231,8 +231,15 @@ static void shift_params(const net_job *job)
 net_job net_open(
     clprune_context *context, const net_model *model, size_t batch, const clprune_net_keep *keep)
 {
+    return net_open_desc(context, model, &(clprune_net_desc){.batch = batch}, keep);
+}
+
+net_job net_open_desc(clprune_context *context, const net_model *model,
+    const clprune_net_desc *desc, const clprune_net_keep *keep)
+{
+    const size_t batch = desc->batch;
     net_job job = {.context = context, .model = model};
-    TEST_OK(clprune_net_create(context, &(clprune_net_desc){.batch = batch}, &job.net));
+    TEST_OK(clprune_net_create(context, desc, &job.net));
     test_later(destroy_net, context, job.net);
     model->build(job.net, model);
     const clprune_status status = clprune_net_settle(job.net, keep);

@@ -42,6 +42,8 @@ typedef struct net_job {
  * first samples of a batch do not depend on its size. keep: NULL means DENSE. */
 net_job net_open(
     clprune_context *context, const net_model *model, size_t batch, const clprune_net_keep *keep);
+net_job net_open_desc(clprune_context *context, const net_model *model,
+    const clprune_net_desc *desc, const clprune_net_keep *keep);
 /* The same with the test's context and a preset; codes are rounded to nearest. */
 net_job net_open_preset(
     const net_model *model, size_t batch, clprune_net_preset preset, unsigned bits);

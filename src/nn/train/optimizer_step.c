@@ -161,6 +161,29 @@ clprune_status clprune_optimizer_step(clprune_optimizer *optimizer, float lr, cl
     return clprune__empty_event(context, event);
 }
 
+clprune_status clprune_optimizer_update(
+    clprune_optimizer *optimizer, cl_mem grads, float lr, cl_event *event)
+{
+    ENTER(optimizer != NULL ? optimizer->context : NULL);
+    clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
+    bool found = false;
+    REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
+    REQUIRE(isfinite(lr) && lr >= 0, CLPRUNE_INVALID_ARGUMENT,
+        "lr is %g, expected a finite value >= 0", (double)lr);
+    REQUIRE(optimizer->desc.kind != CLPRUNE_OPTIMIZER_LAMB, CLPRUNE_INVALID_ARGUMENT,
+        "LAMB updates all parameters at once");
+    const moments m = moments_of(optimizer);
+    for (size_t b = 0; b < optimizer->bundle_count; b++) {
+        if (optimizer->bundles[b].grad != grads)
+            continue;
+        found = true;
+        if (optimizer->bundles[b].groups > 0)
+            TRY(step_bundle(optimizer, &m, &optimizer->bundles[b], lr));
+    }
+    REQUIRE(found, CLPRUNE_INVALID_ARGUMENT, "no gradient of the optimizer lies in this buffer");
+    return clprune__empty_event(context, event);
+}
+
 static clprune_status sum_squares(
     const clprune_optimizer *optimizer, const clprune__bundle *b, clprune_mat partial)
 {

@@ -1,0 +1,207 @@
+/* Parameters of a settled net, and their gradients. */
+#include "clprune/add.h"
+#include "clprune/plan.h"
+#include "net/body.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "net/layers/kinds.h"
+#include "runtime/context/check.h"
+
+/* A parameter as a matrix: the first size by the others; of one that counts, a row. */
+static void matrix_sizes(const clprune__net_param *param, size_t *rows, size_t *cols)
+{
+    size_t all = 1;
+    for (size_t i = 0; i < param->rank; ++i)
+        all *= param->shape[i];
+    *rows = param->rank == 2 || param->rank == 4 ? param->shape[0] : 1;
+    *cols = all / *rows;
+}
+
+/* Whether a parameter's gradient is never computed. Other frozen ones have gradients that nobody
+ * reads, since their passes compute several at once. */
+static bool has_no_grad(const clprune_net *net, const clprune__net_param *param)
+{
+    const clprune__net_layer *layer = &net->layers[param->layer];
+    return layer->frozen && layer->kind != &clprune__net_batch_norm_kind &&
+           layer->kind != &clprune__net_layer_norm_kind;
+}
+
+/* The region of a parameter's layer. */
+static size_t region_of(const clprune_net *net, size_t param)
+{
+    const size_t layer = net->params[param].layer;
+    size_t r = 0;
+    while (r < net->regions_count && net->regions[r].last < layer)
+        ++r;
+    return r;
+}
+
+/* What lies in one buffer: an optimizer updates it in one launch. */
+typedef struct bundle {
+    clprune_memory_category category;
+    bool grads;
+    size_t region; /* of the gradients; regions_count: of all */
+} bundle;
+
+static bool is_in(const clprune_net *net, const bundle *b, size_t param)
+{
+    if (!b->grads)
+        return net->params[param].tied == 0;
+    return !has_no_grad(net, &net->params[param]) &&
+           (b->region == net->regions_count || region_of(net, param) == b->region);
+}
+
+/* *all: what was created, as a row. */
+static clprune_status create_mats(clprune_net *net, const bundle *b, clprune_mat *all)
+{
+    clprune_context *context = net->context;
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t count = net->params_count;
+    size_t made = 0;
+    clprune_mat *mats = calloc(count + 1, sizeof *mats);
+    const char **names = calloc(count + 1, sizeof *names);
+    size_t *which = calloc(count + 1, sizeof *which);
+    REQUIRE_DONE(mats != NULL && names != NULL && which != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for %zu parameters", count);
+    for (size_t i = 0; i < count; ++i) {
+        if (!is_in(net, b, i))
+            continue;
+        names[made] = net->params[i].name;
+        matrix_sizes(&net->params[i], &mats[made].rows, &mats[made].cols);
+        which[made++] = i;
+    }
+    if (made > 0)
+        TRY_DONE(clprune_mats_create(context, b->category, made, names, mats));
+    for (size_t i = 0; i < made; ++i)
+        *(b->grads ? &net->tensors[which[i]].grad : &net->tensors[which[i]].value) = mats[i];
+    if (made > 0)
+        *all = clprune_mat_of(
+            mats[0].buffer, 1, mats[made - 1].offset + mats[made - 1].rows * mats[made - 1].cols);
+done:
+    free(mats);
+    free(names);
+    free(which);
+    return status;
+}
+
+/* Gradients in one buffer; or in one for each region, as workspace. */
+static clprune_status create_grads(clprune_net *net)
+{
+    clprune_context *context = net->context;
+    if (!net->desc.drops_grads)
+        return create_mats(
+            net, &(bundle){CLPRUNE_MEMORY_GRADIENTS, true, net->regions_count}, &net->grads);
+    net->dropped = calloc(net->regions_count + 1, sizeof *net->dropped);
+    REQUIRE(net->dropped != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the gradients");
+    for (size_t r = 0; r < net->regions_count; ++r)
+        TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_WORKSPACE, true, r}, &net->dropped[r]));
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_params_create(clprune_net *net)
+{
+    clprune_context *context = net->context;
+    const size_t count = net->params_count;
+    clprune_mat values;
+    net->tensors = calloc(count + 1, sizeof *net->tensors);
+    net->list = calloc(count + 1, sizeof *net->list);
+    REQUIRE(net->tensors != NULL && net->list != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for %zu parameters", count);
+    TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_PARAMETERS, .grads = false}, &values));
+    TRY(create_grads(net));
+    for (size_t i = 0; i < count; ++i) {
+        const clprune__net_param *param = &net->params[i];
+        net->tensors[i].name = param->name;
+        net->tensors[i].decay = param->decay;
+        if (param->tied != 0)
+            net->tensors[i].value = net->tensors[param->tied - 1].value;
+        else if (!param->frozen)
+            net->list[net->list_count++] = net->tensors[i];
+    }
+    if (!net->desc.adds)
+        return CLPRUNE_SUCCESS;
+    TRY(clprune_mat_create(
+        context, CLPRUNE_MEMORY_GRADIENTS, "gradients of a pass", 1, net->grads.cols, &net->pass));
+    for (size_t i = 0; i < count; ++i)
+        if (net->tensors[i].grad.buffer != NULL)
+            net->tensors[i].grad.buffer = net->pass.buffer;
+    return CLPRUNE_SUCCESS;
+}
+
+void clprune__net_params_destroy(clprune_net *net)
+{
+    clprune_context *context = net->context;
+    if (net->tensors != NULL && net->params_count > 0)
+        clprune_buffer_release(context, net->tensors[0].value.buffer);
+    clprune_buffer_release(context, net->grads.buffer);
+    clprune_buffer_release(context, net->pass.buffer);
+    for (size_t r = 0; net->dropped != NULL && r < net->regions_count; ++r)
+        clprune_buffer_release(context, net->dropped[r].buffer);
+    free(net->dropped);
+    free(net->list);
+    free(net->tensors);
+}
+
+/* Adds the gradients of tied parameters to those that they are tied to, if these are of the region;
+ * SIZE_MAX: of any. */
+static clprune_status add_tied(clprune_net *net, size_t region)
+{
+    for (size_t i = 0; i < net->params_count; ++i) {
+        const size_t other = net->params[i].tied;
+        if (other == 0 || net->tensors[i].grad.buffer == NULL ||
+            (region != SIZE_MAX && region_of(net, other - 1) != region))
+            continue;
+        const clprune_mat sum = net->tensors[other - 1].grad;
+        TRY(clprune_add(net->context, 1.0f, sum, 1.0f, net->tensors[i].grad, sum, NULL));
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+/* The region at whose end nothing reads the gradients of region r any more. */
+static size_t done_at(const clprune_net *net, size_t r)
+{
+    size_t last = r;
+    for (size_t i = 0; i < net->params_count; ++i)
+        if (net->params[i].tied != 0 && region_of(net, i) == r) {
+            const size_t other = region_of(net, net->params[i].tied - 1);
+            last = other < last ? other : last;
+        }
+    return last;
+}
+
+static bool has_listed(const clprune_net *net, cl_mem grads)
+{
+    for (size_t i = 0; i < net->list_count; ++i)
+        if (net->list[i].grad.buffer == grads)
+            return true;
+    return false;
+}
+
+clprune_status clprune__net_end_region(clprune_net *net, size_t region)
+{
+    if (!net->desc.drops_grads)
+        return CLPRUNE_SUCCESS;
+    TRY(add_tied(net, region));
+    for (size_t r = region; r < net->regions_count; ++r) {
+        const cl_mem grads = net->dropped[r].buffer;
+        if (grads == NULL || done_at(net, r) != region)
+            continue;
+        if (net->on_grads != NULL && has_listed(net, grads))
+            TRY(net->on_grads(net->on_grads_user, grads));
+        TRY(clprune_buffer_forget(net->context, grads));
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_end_pass(clprune_net *net, bool add)
+{
+    if (net->desc.drops_grads)
+        return CLPRUNE_SUCCESS;
+    TRY(add_tied(net, SIZE_MAX));
+    if (!net->desc.adds)
+        return CLPRUNE_SUCCESS;
+    return clprune_add(net->context, 1.0f, net->pass, add ? 1.0f : 0.0f,
+        add ? net->grads : CLPRUNE_NO_MAT, net->grads, NULL);
+}
