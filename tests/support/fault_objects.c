@@ -425,6 +425,8 @@ static clprune_status call_optimizer(clprune_context *c)
         THEN(clprune_optimizer_clip(optimizer, 1, CLPRUNE_NO_MAT, NULL));
         THEN(clprune_optimizer_step(optimizer, 0.1f, NULL));
         THEN(clprune_optimizer_step(optimizer, 0.1f, NULL));
+        if (descs[i].kind != CLPRUNE_OPTIMIZER_LAMB)
+            THEN(clprune_optimizer_update(optimizer, x.buffer, 0.1f, NULL));
     }
     return status;
 }

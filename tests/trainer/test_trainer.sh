@@ -94,7 +94,7 @@ expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
     activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
     label-smoothing clip-norm seed device list-devices test-every output-dir checkpoint-every resume \
-    gradient-check gradient-draws plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
+    gradient-check gradient-draws early-update plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
 grep -q ' $' out && fail "--help has spaces at the ends of lines"
@@ -906,6 +906,16 @@ expect 0 "" $small --activations dense --epochs 3 --output-dir full
 paste -d, full/log.csv eight/log.csv | awk -F, 'NR > 1 && ($4 == $15 || $4 - $15 > 0.1 || $15 - $4 > 0.1) { bad = 1 }
     END { exit bad || NR != 4 }' || fail "adamw8 trains otherwise than adamw, or the same: $(cat eight/log.csv full/log.csv)"
 [ $((10 * $(wc -c <eight/last.ckpt))) -lt $((6 * $(wc -c <full/last.ckpt))) ] || fail "the checkpoint of adamw8 has 60 % of that of adamw or more"
+# Updates in the backward pass: the same bits, without a buffer of all gradients.
+expect 0 "" $eight --early-update --epochs 3 --output-dir parts --memory-report
+results eight/log.csv >eight.results
+results parts/log.csv | cmp -s eight.results - || fail "--early-update changes the results: $(cat parts/log.csv)"
+[ "$(bytes gradients 1 out)" = 0 ] || fail "--early-update has gradients: $(cat out)"
+without_time parts/log.csv >parts.log
+resumed 4 parts parts.log $eight --early-update
+expect 2 "--early-update does not go with --clip-norm" $small --early-update --clip-norm 1 --steps 1
+expect 2 "--early-update does not go with --optimizer lamb" $small --early-update --optimizer lamb --steps 1
+expect 2 "--gradient-check does not go with --early-update" $small --early-update --gradient-check 1
 expect 2 "--optimizer adamw: the run in eight/last.ckpt has adamw8" --resume eight/last.ckpt --optimizer adamw
 expect 2 "--optimizer adamw8: the run in full/last.ckpt has adamw" --resume full/last.ckpt --optimizer adamw8
 expect 2 "--optimizer sgd8: the run in eight/last.ckpt has adamw8" --resume eight/last.ckpt --optimizer sgd8

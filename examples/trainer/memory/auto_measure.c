@@ -108,6 +108,7 @@ bool auto_probe_open(session *run, auto_probe *probe, fault *f)
     const options *o = run->options;
     session *s = &probe->s;
     *probe = (auto_probe){.s = session_beside(run)};
+    s->keeps_grads = true;
     dataset_shuffle(o->seed, 0, (uint32_t)o->train_limit, s->order);
     if (!session_open_device(s, run, f) || !session_create_feed(s, f) ||
         !session_create_model(s, f) ||

@@ -323,8 +323,8 @@ static clprune_status create_net(net_model *model, const keep_choice *choice, si
     clprune_net_keep keep = net_keep(choice->preset, &choice->how);
     clprune_net_rule *rules = NULL;
     char *patterns = NULL;
-    clprune_status status =
-        clprune_net_create(model->context, &(clprune_net_desc){.batch = batch}, &model->net);
+    clprune_status status = clprune_net_create(model->context,
+        &(clprune_net_desc){.batch = batch, .drops_grads = choice->drops_grads}, &model->net);
     if (status == CLPRUNE_SUCCESS)
         status = make_rules(model->parts->keep, choice->rules, &rules, &patterns);
     if (status == CLPRUNE_SUCCESS) {
@@ -488,6 +488,11 @@ static void tell(void *of, bool backward, const char *layer)
     if (strcmp(text, model->part) != 0)
         trainer_tell(&model->watcher, text);
     (void)snprintf(model->part, sizeof model->part, "%s", text);
+}
+
+void net_model_on_grads(void *of, clprune_status (*ready)(void *user, cl_mem grads), void *user)
+{
+    clprune_net_on_grads(((net_model *)of)->net, ready, user);
 }
 
 void net_model_watch(void *of, trainer_watcher watcher)

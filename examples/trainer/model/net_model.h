@@ -63,6 +63,7 @@ clprune_status net_model_loss(
     void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
 clprune_status net_model_backward(
     void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
+void net_model_on_grads(void *model, clprune_status (*ready)(void *user, cl_mem grads), void *user);
 void net_model_watch(void *model, trainer_watcher watcher);
 
 /* The logits of the latest forward pass. */
@@ -72,6 +73,6 @@ clprune_mat net_model_output(const void *model, size_t batch);
     .destroy = net_model_destroy, .init = net_model_init, .params = net_model_params,              \
     .states = net_model_states, .counts = net_model_counts, .weight = net_model_weight,            \
     .set_seed = net_model_set_seed, .forward = net_model_forward, .loss = net_model_loss,          \
-    .backward = net_model_backward, .watch = net_model_watch
+    .backward = net_model_backward, .on_grads = net_model_on_grads, .watch = net_model_watch
 
 #endif

@@ -138,6 +138,10 @@ typedef struct trainer_model {
     clprune_status (*backward)(
         void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
 
+    /* For models that were created with choice->drops_grads: clprune_net_on_grads. NULL: none are.
+     */
+    void (*on_grads)(void *model, clprune_status (*ready)(void *user, cl_mem grads), void *user);
+
     /* Makes the passes tell `watcher` at the start of each part. */
     void (*watch)(void *model, trainer_watcher watcher);
 } trainer_model;

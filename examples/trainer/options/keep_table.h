@@ -136,6 +136,7 @@ typedef struct keep_choice {
     size_t preset;
     keep_how how;
     const keep_rule *rules;
+    bool drops_grads; /* clprune_net_desc */
 } keep_choice;
 
 /* The rule of one entry in a preset. At sparsity 0 with fp32 values PRUNED becomes DENSE, which has

@@ -182,8 +182,8 @@ static bool check_chooser(const options *o, fault *f)
     if (o->keep_file != NULL)
         return fault_set(f, CODE_USAGE,
             "--keep-file cannot override --activations %s, which chooses all tensors; a file that "
-            "it wrote goes with --activations %s",
-            name, o->model->keep->preset_names[0]);
+            "it wrote goes with --activations exact",
+            name);
     for (size_t i = 0; i < sizeof chosen / sizeof *chosen; ++i)
         if (options_given(o, chosen[i]))
             return fault_set(f, CODE_USAGE, "--%s is chosen by --activations %s", chosen[i], name);
@@ -206,6 +206,8 @@ static bool check_together(const options *o, fault *f)
     static const char *const of_runs[] = {
         "export", "gradient-check", "memory-report", "summary-json", "tensorboard", NULL};
     static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
+    if (o->early_update && o->gradient_check > 0)
+        return fault_set(f, CODE_USAGE, "--gradient-check does not go with --early-update");
     if (o->plan_csv != NULL && !o->plan)
         return fault_set(f, CODE_USAGE, "--plan-csv needs --plan");
     if (!check_apart(o, "plan", of_runs, f) || !check_apart(o, "test-only", of_training, f))

@@ -15,7 +15,7 @@
 #include "trainer/model/trainer_model.h"
 
 enum {
-    OPTIONS_MOST = 60, /* at most this many options */
+    OPTIONS_MOST = 80, /* at most this many options */
     OPTIONS_EPOCHS_MOST = 1000000
 };
 
@@ -69,6 +69,7 @@ typedef struct options {
     size_t schedule;        /* options_schedule */
     const char *milestones; /* learning_rate_milestones reads it */
     double clip_norm;       /* 0: off */
+    bool early_update;
     uint64_t seed;
 
     const char *device;     /* NULL: the library's choice */

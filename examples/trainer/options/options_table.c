@@ -146,6 +146,10 @@ static const option_row rows[] = {
         "0 to below 1; default 0.1"),
     REAL("clip-norm", OPTION_MATCH, clip_norm, 0, 1e30,
         "clip the gradient's l2 norm; default 0: off"),
+    FLAG("early-update", OPTION_TAKE, early_update,
+        "update the parameters of each part of the model in the backward pass, when their "
+        "gradients are complete: the same results without memory for all gradients; not with lamb "
+        "or --clip-norm"),
     COUNT("seed", OPTION_MATCH, seed, 0, EXACT,
         "of parameters, order and augmentation, not of generated images; default 1"),
     TEXT("device", OPTION_FORGET, device, "DEVICE",

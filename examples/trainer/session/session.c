@@ -106,7 +106,13 @@ static bool create_model(session *s, fault *f)
         good = keep_file_apply(o->keep_text, source, o, rules, f);
     if (good)
         keep_set_grids(table, rules);
-    const keep_choice choice = {o->activations, how, rules};
+    const keep_choice choice = {
+        o->activations, how, rules, .drops_grads = o->early_update && !s->keeps_grads};
+    if (choice.drops_grads && (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0))
+        good = fault_set(f, CODE_USAGE, "--early-update does not go with %s",
+            o->clip_norm > 0 ? "--clip-norm" : "--optimizer lamb");
+    if (choice.drops_grads && s->type->on_grads == NULL)
+        good = fault_set(f, CODE_USAGE, "this model has no --early-update");
     good = good &&
            fault_check(f, s->context,
                s->type->create(s->context, &s->sizes, &choice, (size_t)o->batch_size, &s->model),
@@ -170,6 +176,39 @@ void session_watch(session *s, trainer_watcher watcher)
     s->type->watch(s->model, watcher);
 }
 
+/* A part of an optimizer's step. */
+typedef struct part_of_step {
+    clprune_optimizer *optimizer;
+    float lr;
+} part_of_step;
+
+static clprune_status update(void *user, cl_mem grads)
+{
+    const part_of_step *part = user;
+    return clprune_optimizer_update(part->optimizer, grads, part->lr, NULL);
+}
+
+/* The backward pass and the step; with --early-update in one. */
+static clprune_status enqueue_update(session *s, size_t count, float lr)
+{
+    const options *o = s->options;
+    const float smoothing = (float)o->label_smoothing;
+    part_of_step part = {s->optimizer, lr};
+    const bool early = o->early_update && !s->keeps_grads;
+    if (early)
+        s->type->on_grads(s->model, update, &part);
+    TRY(s->type->backward(s->model, count, s->feed.images, s->feed.labels, smoothing));
+    if (early) {
+        s->type->on_grads(s->model, NULL, NULL);
+        clprune_optimizer_set_steps(s->optimizer, clprune_optimizer_steps(s->optimizer) + 1);
+        return CLPRUNE_SUCCESS;
+    }
+    trainer_tell(&s->watcher, "update");
+    if (o->clip_norm > 0)
+        TRY(clprune_optimizer_clip(s->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
+    return clprune_optimizer_step(s->optimizer, lr, NULL);
+}
+
 clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, clprune_mat hit)
 {
     const options *o = s->options;
@@ -184,11 +223,7 @@ clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, 
     trainer_tell(&s->watcher, "loss");
     TRY(s->type->loss(s->model, count, s->feed.labels, smoothing, loss, hit));
     s->saved_activation_bytes = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
-    TRY(s->type->backward(s->model, count, s->feed.images, s->feed.labels, smoothing));
-    trainer_tell(&s->watcher, "update");
-    if (o->clip_norm > 0)
-        TRY(clprune_optimizer_clip(s->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
-    TRY(clprune_optimizer_step(s->optimizer, lr, NULL));
+    TRY(enqueue_update(s, count, lr));
     return clprune_plan_end_step(s->context);
 }
 

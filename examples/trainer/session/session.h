@@ -48,6 +48,7 @@ typedef struct session {
     keep_rule *rules;      /* how it keeps its tensors */
     clprune_param *params; /* (params_count) the model's */
     size_t params_count;
+    bool keeps_grads;        /* also with --early-update */
     trainer_watcher watcher; /* of the parts of a step */
     clprune_optimizer *optimizer;
     learning_rate rate;
