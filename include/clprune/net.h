@@ -74,10 +74,13 @@ CLPRUNE_API void clprune_net_eps(clprune_net *net, float eps);
 
 /* The input of the net. A net has one.
  *     images  batch x (channels * height * width) bytes, planes (NCHW): clprune_image_bytes
- *     rows    (batch * rows) x cols floats */
+ *     rows    (batch * rows) x cols floats
+ *     pixels  (batch * height * width) x channels floats, channels last (NHWC) */
 CLPRUNE_API clprune_net_value clprune_net_images(
     clprune_net *net, size_t channels, size_t height, size_t width);
 CLPRUNE_API clprune_net_value clprune_net_rows(clprune_net *net, size_t rows, size_t cols);
+CLPRUNE_API clprune_net_value clprune_net_pixels(
+    clprune_net *net, size_t channels, size_t height, size_t width);
 
 /* A layer has a name, which is its output's, too. Names are unique. Parameters are called as in
  * PyTorch: "NAME.weight", "NAME.bias". */
@@ -271,7 +274,7 @@ CLPRUNE_API clprune_status clprune_net_init(clprune_net *net, uint64_t seed);
 typedef struct clprune_net_data {
     size_t batch;               /* samples, at most as in the desc */
     clprune_image_bytes images; /* of a net with clprune_net_images */
-    clprune_mat rows;           /* of a net with clprune_net_rows */
+    clprune_mat rows;           /* of a net with clprune_net_rows or _pixels */
     cl_mem labels;              /* `batch` int32, for the cross-entropy */
     float smoothing;            /* of labels, in [0, 1) */
     clprune_mat targets;        /* for the mean squared error: shaped as the output */

@@ -247,6 +247,29 @@ static void no_loss(NO_ROW)
         "output", BATCH * 8, 8, net_output(&bare, BATCH), net_output(&job, BATCH), "without loss");
 }
 
+static void add_images(clprune_net *net, const net_model *model)
+{
+    const clprune_net_conv conv = {.out = 16, .kernel = {3, 3}, .padding = {1, 1}};
+    clprune_net_value x = model->rows == 0 ? clprune_net_images(net, 3, NET_SIDE, NET_SIDE)
+                                           : clprune_net_pixels(net, 3, NET_SIDE, NET_SIDE);
+    x = clprune_net_relu(net, "relu", clprune_net_conv2d(net, "conv", x, &conv));
+    x = clprune_net_mean(net, "mean", x);
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "fc", x, NET_CLASSES));
+}
+
+/* Images as floats, channels last, give the gradients of the same images as bytes. */
+static void pixels(NO_ROW)
+{
+    static const net_model models[] = {{"images", add_images, 0, NET_SIDE, 0, 0, false, false, 0},
+        {"pixels", add_images, NET_SIDE * NET_SIDE, 3, 0, 0, false, false, 0}};
+    net_job bytes = net_open(test_context(), &models[0], BATCH, NULL),
+            floats = net_open(test_context(), &models[1], BATCH, NULL);
+    TEST_OK(clprune_image_bytes_channels_last(bytes.context, BATCH, 3,
+        (clprune_extent){NET_SIDE, NET_SIDE}, bytes.data.images, floats.data.rows, NULL));
+    const float *want = net_step_grads(&bytes);
+    test_same_floats("gradients", 1, bytes.elements, net_step_grads(&floats), want, "pixels");
+}
+
 /* ---- seeds ----------------------------------------------------------------------------------- */
 
 static float *initial(const net_job *job, uint64_t seed)
@@ -320,6 +343,7 @@ int main(void)
     test_add(&list, dropout, NULL, "dropout");
     test_add(&list, running_statistics, NULL, "running statistics");
     test_add(&list, no_loss, NULL, "a net without loss");
+    test_add(&list, pixels, NULL, "images as floats");
     test_add(&list, init, NULL, "initial parameters");
     TEST_ADD_EACH(&list, seeds, net_models, "seeds of %s");
     return test_run_on_devices("net", &list);

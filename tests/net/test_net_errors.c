@@ -70,6 +70,8 @@ LAYER(cols_of_0, clprune_net_rows(net, 4, 0))
 LAYER(channels_of_0, clprune_net_images(net, 0, 8, 8))
 LAYER(height_of_0, clprune_net_images(net, 3, 0, 8))
 LAYER(images_too_large, clprune_net_images(net, 3, SIZE_MAX / 2, 4))
+LAYER(pixels_of_0, clprune_net_pixels(net, 3, 8, 0))
+LAYER(pixels_too_large, clprune_net_pixels(net, 3, SIZE_MAX / 2, 4))
 LAYER(rows_too_large, clprune_net_rows(net, SIZE_MAX / 32, 8))
 LAYER(outputs_too_large, clprune_net_linear(net, "bad", rows(net), SIZE_MAX / 32))
 LAYER(zero_relu, clprune_net_relu(net, "bad", zero))
@@ -173,6 +175,8 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(channels_of_0, INVALID_SIZE, "input has a size of 0"),
     ROW(height_of_0, INVALID_SIZE, "input has a size of 0"),
     ROW(images_too_large, SIZE_OVERFLOW, "images of "),
+    ROW(pixels_of_0, INVALID_SIZE, "input has a size of 0"),
+    ROW(pixels_too_large, SIZE_OVERFLOW, "pixels of "),
     ROW(rows_too_large, SIZE_OVERFLOW, "layer rows: 4 samples of "),
     ROW(outputs_too_large, SIZE_OVERFLOW, "layer bad: 4 samples of "),
     ROW(zero_relu, INVALID_ARGUMENT, "layer bad: its input is no value"),
@@ -366,14 +370,15 @@ static void null_net(NO_ROW)
     const clprune_max_pool_desc pool_desc = {.kernel = {1, 1}};
     const clprune_net_data data = {.batch = 1};
     const clprune_net_value values[] = {clprune_net_images(NULL, 1, 1, 1),
-        clprune_net_rows(NULL, 1, 1), clprune_net_patch_embed(NULL, "a", x, 1, 1),
-        clprune_net_conv2d(NULL, "a", x, &conv_desc), clprune_net_linear(NULL, "a", x, 1),
-        clprune_net_linear_rows(NULL, "a", x, 1), clprune_net_batch_norm(NULL, "a", x),
-        clprune_net_affine(NULL, "a", x), clprune_net_layerscale(NULL, "a", x, x),
-        clprune_net_gelu(NULL, "a", x), clprune_net_relu(NULL, "a", x),
-        clprune_net_add(NULL, "a", x, x), clprune_net_max_pool(NULL, "a", x, &pool_desc),
-        clprune_net_mean(NULL, "a", x), clprune_net_dropout(NULL, "a", x, 0.5f),
-        clprune_net_scale(NULL, "a", x, 1), clprune_net_flatten(NULL, "a", x)};
+        clprune_net_rows(NULL, 1, 1), clprune_net_pixels(NULL, 1, 1, 1),
+        clprune_net_patch_embed(NULL, "a", x, 1, 1), clprune_net_conv2d(NULL, "a", x, &conv_desc),
+        clprune_net_linear(NULL, "a", x, 1), clprune_net_linear_rows(NULL, "a", x, 1),
+        clprune_net_batch_norm(NULL, "a", x), clprune_net_affine(NULL, "a", x),
+        clprune_net_layerscale(NULL, "a", x, x), clprune_net_gelu(NULL, "a", x),
+        clprune_net_relu(NULL, "a", x), clprune_net_add(NULL, "a", x, x),
+        clprune_net_max_pool(NULL, "a", x, &pool_desc), clprune_net_mean(NULL, "a", x),
+        clprune_net_dropout(NULL, "a", x, 0.5f), clprune_net_scale(NULL, "a", x, 1),
+        clprune_net_flatten(NULL, "a", x)};
     for (size_t i = 0; i < COUNT_OF(values); i++)
         assert_true(values[i].id == 0);
     size_t count = 5;

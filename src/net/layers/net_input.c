@@ -50,6 +50,16 @@ clprune_net_value clprune_net_rows(clprune_net *net, size_t rows, size_t cols)
     return add_input(net, &rows_kind, "rows", (clprune__net_shape){rows, cols, {0, 0}});
 }
 
+clprune_net_value clprune_net_pixels(clprune_net *net, size_t channels, size_t height, size_t width)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (width > 0 && height > SIZE_MAX / width)
+        clprune__net_wrong(
+            net, CLPRUNE_SIZE_OVERFLOW, "pixels of %zu x %zu are too large", height, width);
+    return add_input(
+        net, &rows_kind, "pixels", (clprune__net_shape){height * width, channels, {height, width}});
+}
+
 /* ---- pixels, channels last ---------------------------------------------------------------------
  */
 
