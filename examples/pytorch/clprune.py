@@ -12,8 +12,9 @@ that input in blocks: by default 30 % of them, drawn and scaled so that the expe
 one. ReLU keeps 1 bit an element, GELU a code of 8 bits for its derivative. The forward pass and the
 gradients of inputs and biases are PyTorch's own.
 
-This file is all there is: copy it beside your program. It calls the C library through ctypes:
-$CLPRUNE_LIBRARY, else the installed libclprune.so. See README.md for what to expect.
+This file is all that convert_ needs: copy it beside your program. It calls the C library through
+ctypes: $CLPRUNE_LIBRARY, else the installed libclprune.so. See README.md for what to expect. Net,
+which trains whole models on any OpenCL device, is in clprune_net.py.
 
 What is kept is a uint8 tensor that autograd saves like any other. So hooks of saved tensors, both
 kinds of torch.utils.checkpoint, and the release of a graph work as with PyTorch's own tensors.
@@ -44,7 +45,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-__all__ = ["Error", "Keep", "convert_", "unconvert_", "report", "saved_bytes"]
+__all__ = ["Error", "Keep", "Net", "convert_", "unconvert_", "report", "saved_bytes"]
+
+
+def __getattr__(name: str) -> object:
+    """Net, which is in a file of its own."""
+    if name == "Net":
+        from clprune_net import Net
+        return Net
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Error(RuntimeError):
@@ -262,7 +271,7 @@ def _load() -> ctypes.CDLL:
 
 
 class _Library:
-    """The C library, and one context of it."""
+    """The C library, and a context of it on the default device."""
 
     def __init__(self) -> None:
         self._dll = _load()
@@ -271,23 +280,40 @@ class _Library:
         if version // 100 != 1:
             number = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
             raise Error(f"the clprune library is of version {number}, expected 0.1")
-        self._functions = {}
-        for name, (result, arguments) in _FUNCTIONS.items():
+        self._functions: Dict[str, Callable] = {}
+        self._checked: set = set()
+        self._made: Optional[c_void_p] = None
+        self.process = os.getpid()
+        self.lock = threading.RLock()
+        self.declare(_FUNCTIONS)
+
+    def declare(self, functions: Dict[str, tuple]) -> None:
+        """Makes functions known to `call`: a table such as _FUNCTIONS."""
+        for name, (result, arguments) in functions.items():
             function = getattr(self._dll, "clprune_" + name)
             function.restype = c_int if result == "status" else result
             function.argtypes = arguments
             self._functions[name] = function
-        self._context = c_void_p()
-        self.process = os.getpid()
-        self.lock = threading.RLock()
-        self.call("context_create", None, None, byref(self._context))
+            if result == "status":
+                self._checked.add(name)
 
-    def call(self, name: str, *arguments: object) -> object:
-        """Calls clprune_<name>; raises Error for a status other than success."""
+    @property
+    def _context(self) -> c_void_p:
+        with self.lock:
+            if self._made is None:
+                made = c_void_p()
+                self.call("context_create", None, None, byref(made))
+                self._made = made
+            return self._made
+
+    def call(self, name: str, *arguments: object, context: Optional[c_void_p] = None) -> object:
+        """Calls clprune_<name>; raises Error for a status other than success, with the text of
+        `context`, the library's own unless given."""
         result = self._functions[name](*arguments)
-        if _FUNCTIONS[name][0] != "status" or result == 0:
+        if name not in self._checked or result == 0:
             return result
-        context = None if name in ("context_create", "saved_size_query") else self._context
+        if context is None and name not in ("context_create", "saved_size_query"):
+            context = self._made
         text = self._functions["last_error"](context)
         raise Error(
             f"clprune_{name}: {self._functions['status_name'](result).decode()}: {text.decode()}")

@@ -7,6 +7,8 @@
 #include "net/graph.h"
 #include "net/layers/kinds.h"
 #include "runtime/context/check.h"
+#include "runtime/context/context_private.h"
+#include "runtime/memory/ledger.h"
 
 /* ---- layers and values -------------------------------------------------------------------------
  */
@@ -97,6 +99,8 @@ clprune_status clprune__net_body_create(clprune_net *net)
 {
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     clprune_context *context = net->context;
+    const clprune_memory_usage *activations = &context->ledger->usage[CLPRUNE_MEMORY_ACTIVATIONS];
+    const uint64_t before = activations->live;
     TRY(clprune__net_params_create(net));
     net->states = calloc(2 * net->count, sizeof *net->states);
     REQUIRE(net->states != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the net");
@@ -114,6 +118,7 @@ clprune_status clprune__net_body_create(clprune_net *net)
         TRY(clprune_saved_create_in(
             context, &dense, 1, 1, slot->elements, slot->buffer, 0, sizes.bytes, &slot->view));
     }
+    net->kept_bytes = activations->live - before;
     return clprune__net_reset_states(net);
 }
 

@@ -283,6 +283,7 @@ struct clprune_net {
     size_t slots_count;
     clprune__net_steps forward, inference, backward;
     clprune_mat log_p;
+    uint64_t kept_bytes; /* booked under activations */
 };
 
 /* One call of a layer's or way's function. */

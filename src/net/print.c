@@ -67,7 +67,9 @@ static void print_table(const clprune_net *net, const printer *p)
         say(p, "%-32s %12s  %-12s %10.1f  %s\n", net->layers[i].name, shape, form,
             (double)bytes / 1024, way_of(net, i));
     }
-    say(p, "%-32s %12s  %-12s %10.1f\n", "all", "", "", (double)all / 1024);
+    say(p, "%-32s %12s  %-12s %10.1f\n", "signs, positions, statistics", "", "",
+        (double)(net->kept_bytes - all) / 1024);
+    say(p, "%-32s %12s  %-12s %10.1f\n", "all", "", "", (double)net->kept_bytes / 1024);
 }
 
 static void print_dot(const clprune_net *net, const printer *p)

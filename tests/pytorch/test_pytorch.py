@@ -25,6 +25,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import clprune
+import clprune_net
 
 
 def mlp(*sizes, activation=nn.ReLU):
@@ -70,7 +71,23 @@ class Layouts(Case):
     def test_structures_are_those_of_the_headers(self):
         text = subprocess.check_output([os.environ["CLPRUNE_LAYOUTS"]], text=True)
         structures = {"clprune_keep": clprune._Keep, "clprune_saved_sizes": clprune._Sizes,
-                      "clprune_mat": clprune._Mat, "clprune_grads": clprune._Grads}
+                      "clprune_mat": clprune._Mat, "clprune_grads": clprune._Grads,
+                      "clprune_net_value": clprune_net._Handle,
+                      "clprune_extent": clprune_net._Extent,
+                      "clprune_net_conv": clprune_net._Conv,
+                      "clprune_max_pool_desc": clprune_net._Pool,
+                      "clprune_net_desc": clprune_net._Desc,
+                      "clprune_net_rule": clprune_net._Rule,
+                      "clprune_net_keep": clprune_net._NetKeep,
+                      "clprune_net_weight": clprune_net._Weight,
+                      "clprune_net_state": clprune_net._State,
+                      "clprune_image_bytes": clprune_net._Bytes,
+                      "clprune_net_data": clprune_net._Data,
+                      "clprune_param": clprune_net._ParamOf,
+                      "clprune_optimizer_desc": clprune_net._Optimizer,
+                      "clprune_context_options": clprune_net._Options,
+                      "clprune_device_info": clprune_net._Device,
+                      "clprune_memory_usage": clprune_net._Usage}
         members = 0
         for line in text.splitlines():
             name, *numbers = line.split()

@@ -1,0 +1,548 @@
+"""Whole PyTorch models as nets of clprune: training on any OpenCL device, without autograd.
+
+    import clprune
+
+    net = clprune.Net(model, images, keep="compact")
+    for images, labels in loader:
+        loss = net.step(images, labels)      # forward, backward, AdamW
+    model.load_state_dict(net.state_dict())
+
+torch.fx traces the model, and each of its operations becomes a layer of a net (clprune/net.h). The
+net decides for each tensor whether to keep it for the backward pass, and how. An operation that it
+does not have is an Error that names the module. See README.md for the operations.
+
+This file and clprune_trace.py belong beside clprune.py, which loads them when clprune.Net is first
+used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import threading
+import weakref
+from ctypes import (
+    POINTER, byref, c_bool, c_char, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64,
+    c_void_p)
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor, nn
+
+from clprune import Error, Keep, _Keep, _library, _Mat
+from clprune_trace import Conv, Param, Pool, Program, Value, trace
+
+__all__ = ["Net"]
+
+PRESETS = {"dense": 0, "exact": 2, "compact": 3, "least": 4}  # 1, inputs: a Keep
+OPTIMIZERS = {"sgd": (0, 0), "sgd8": (0, 8), "adamw": (1, 0), "adamw8": (1, 8), "lamb": (2, 0)}
+PRECISIONS = {None: 0, "fp32": 1, "tf32": 2, "bf16": 3}
+CATEGORIES = ("input", "parameters", "gradients", "optimizer", "activations", "workspace", "arena",
+              "total")
+
+
+# ---------------------------------------------------------------------------------------------
+# The library
+# ---------------------------------------------------------------------------------------------
+# Structures as the public headers declare them; tests/pytorch/test_pytorch.py compares the layouts.
+
+
+def _structure(structure: str, **fields: Any) -> type:
+    return type(structure, (ctypes.Structure,), {"_fields_": list(fields.items())})
+
+
+_Handle = _structure("_Handle", net=c_uint32, id=c_uint32)
+_Extent = _structure("_Extent", height=c_size_t, width=c_size_t)
+_Conv = _structure(
+    "_NetConv", out=c_size_t, kernel=_Extent, stride=_Extent, padding=_Extent, dilation=_Extent,
+    bias=c_bool, reserved=c_uint64 * 4)
+_Pool = _structure("_MaxPoolDesc", kernel=_Extent, stride=_Extent, padding=_Extent,
+                   reserved=c_uint64 * 4)
+_Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool,
+                   reserved=c_uint64 * 4)
+_Rule = _structure("_NetRule", pattern=c_char_p, again=c_bool, keep=_Keep)
+_NetKeep = _structure(
+    "_NetKeep", preset=c_int, keep=_Keep, gelu_bits=c_uint, products=c_size_t,
+    rules=POINTER(_Rule), rules_count=c_size_t, reserved=c_uint64 * 4)
+_Weight = _structure(
+    "_NetWeight", name=c_char_p, rank=c_size_t, shape=c_size_t * 4, inputs=c_size_t, image=_Extent,
+    output=c_bool, value=_Mat, reserved=c_uint64 * 2)
+_State = _structure("_NetState", name=c_char_p, mat=_Mat)
+_Bytes = _structure("_ImageBytes", buffer=c_void_p, offset=c_size_t, levels=_Mat)
+_Data = _structure(
+    "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=c_void_p, smoothing=c_float,
+    targets=_Mat, add=c_bool, scale=c_float)
+_ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
+                     reserved=c_uint64 * 2)
+_Optimizer = _structure(
+    "_OptimizerDesc", kind=c_int, momentum=c_float, beta1=c_float, beta2=c_float, eps=c_float,
+    weight_decay=c_float, state_bits=c_uint, reserved=c_uint64 * 3)
+_Options = _structure(
+    "_ContextOptions", device=c_char_p, cache_dir=c_char_p, mem_limit=c_uint64, kernels=c_int,
+    allocator=c_void_p * 3, log=c_void_p, log_user=c_void_p, precision=c_int,
+    thread_safe=c_int, reserved=c_uint64 * 4)
+_Device = _structure(
+    "_DeviceInfo", platform_index=c_size_t, device_index=c_size_t, platform=c_char * 128,
+    device=c_char * 128, vendor=c_char * 128, driver=c_char * 64, version=c_char * 128,
+    type=c_uint64, global_memory=c_uint64, local_memory=c_uint64, max_allocation=c_uint64,
+    compute_units=c_uint32, vector_width=c_uint32, max_work_group=c_size_t,
+    reserved=c_uint64 * 4)
+_Usage = _structure("_MemoryUsage", live=c_uint64, peak=c_uint64, count=c_uint64)
+_Write = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
+_FUNCTIONS_OF_NETS = {
+    "context_create_dry": ("status", [POINTER(_Device), POINTER(_Options), POINTER(c_void_p)]),
+    "context_destroy": (None, [c_void_p]),
+    "context_device_info": (_Device, [c_void_p]),
+    "context_finish": ("status", [c_void_p]),
+    "context_kernels": (c_int, [c_void_p]),
+    "context_precision": (c_int, [c_void_p]),
+    "context_use_plan": ("status", [c_void_p, c_void_p]),
+    "plan_begin": ("status", [c_void_p]),
+    "plan_end_step": ("status", [c_void_p]),
+    "plan_create": ("status", [c_void_p, POINTER(c_void_p)]),
+    "plan_destroy": (None, [c_void_p]),
+    "memory_query": (_Usage, [c_void_p, c_int]),
+    "mat_create": ("status", [c_void_p, c_int, c_char_p, c_size_t, c_size_t, POINTER(_Mat)]),
+    "mat_write": ("status", [c_void_p, _Mat, c_void_p]),
+    "mat_read": ("status", [c_void_p, _Mat, c_void_p]),
+    "optimizer_create": ("status", [c_void_p, POINTER(_Optimizer), c_size_t, c_void_p,
+                                    POINTER(c_void_p)]),
+    "optimizer_destroy": (None, [c_void_p]),
+    "optimizer_step": ("status", [c_void_p, c_float, c_void_p]),
+    "net_create": ("status", [c_void_p, POINTER(_Desc), POINTER(c_void_p)]),
+    "net_destroy": (None, [c_void_p]),
+    "net_eps": (None, [c_void_p, c_float]),
+    "net_pixels": (_Handle, [c_void_p, c_size_t, c_size_t, c_size_t]),
+    "net_rows": (_Handle, [c_void_p, c_size_t, c_size_t]),
+    "net_conv2d": (_Handle, [c_void_p, c_char_p, _Handle, POINTER(_Conv)]),
+    "net_linear": (_Handle, [c_void_p, c_char_p, _Handle, c_size_t]),
+    "net_linear_rows": (_Handle, [c_void_p, c_char_p, _Handle, c_size_t]),
+    "net_batch_norm": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_affine": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_layer_norm": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_layerscale": (_Handle, [c_void_p, c_char_p, _Handle, _Handle]),
+    "net_gelu": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_relu": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_add": (_Handle, [c_void_p, c_char_p, _Handle, _Handle]),
+    "net_max_pool": (_Handle, [c_void_p, c_char_p, _Handle, POINTER(_Pool)]),
+    "net_mean": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_dropout": (_Handle, [c_void_p, c_char_p, _Handle, c_float]),
+    "net_scale": (_Handle, [c_void_p, c_char_p, _Handle, c_float]),
+    "net_flatten": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_cross_entropy": (None, [c_void_p, _Handle]),
+    "net_mean_squared_error": (None, [c_void_p, _Handle]),
+    "net_freeze": (None, [c_void_p, c_char_p]),
+    "net_tie": (None, [c_void_p, c_char_p, c_char_p]),
+    "net_settle": ("status", [c_void_p, POINTER(_NetKeep)]),
+    "net_print": ("status", [c_void_p, c_int, _Write, c_void_p]),
+    "net_params": (POINTER(_ParamOf), [c_void_p, POINTER(c_size_t)]),
+    "net_weight_at": (c_bool, [c_void_p, c_size_t, POINTER(_Weight)]),
+    "net_states": (POINTER(_State), [c_void_p, POINTER(c_size_t)]),
+    "net_set_seed": (None, [c_void_p, c_uint64]),
+    "net_forward": ("status", [c_void_p, POINTER(_Data), c_bool]),
+    "net_output": (_Mat, [c_void_p, c_size_t]),
+    "net_loss": ("status", [c_void_p, POINTER(_Data), _Mat, _Mat]),
+    "net_backward": ("status", [c_void_p, POINTER(_Data)]),
+}
+
+# ---------------------------------------------------------------------------------------------
+# Running a program
+# ---------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    batch: int
+    keep: "_NetKeep"
+    loss: str
+    smoothing: float
+    optimizer: "_Optimizer"
+
+
+class _Run:
+    """A program as a net in a context, with room for its data, and its optimizer. In a dry context
+    nothing runs. context: closed with it."""
+
+    def __init__(self, context: c_void_p, program: Program, settings: _Settings,
+                 planned: bool) -> None:
+        self.context, self.settings = context, settings
+        self.net, self.optimizer = c_void_p(), c_void_p()
+        self.call = lambda name, *arguments: _library().call(name, *arguments, context=context)
+        try:
+            self._open(program, planned)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, program: Program, planned: bool) -> None:
+        batch, out = self.settings.batch, program.output
+        first = program.layers[0]
+        rows, cols = (first.more if first.function == "rows"
+                      else (first.more[1] * first.more[2], first.more[0]))
+        flat = len(out.axes) == 1  # one row a sample
+        self.rows, self.out_rows = rows, 1 if flat else out.size(out.rows)
+        self.x = self._input("x", batch * rows, cols)
+        self.loss = self._input("loss", batch, 1)
+        if self.settings.loss == "mse":
+            cols = out.size(out.axes[0]) if flat else out.sizes["C"]
+            self.y = self._input("y", batch * self.out_rows, cols)
+        else:
+            self.y = self._input("labels", 1, batch)  # int32
+        if planned:
+            self.call("plan_begin", self.context)
+        self.call("net_create", self.context, byref(_Desc(batch=batch)), byref(self.net))
+        self._add_layers(program)
+        self.call("net_settle", self.net, byref(self.settings.keep))
+        self.params = self._tensors(program)
+        count = c_size_t()
+        params = self.call("net_params", self.net, byref(count))
+        self.trained = [(params[i].name.decode(), params[i].grad) for i in range(count.value)]
+        if self.trained:
+            self.call("optimizer_create", self.context, byref(self.settings.optimizer),
+                      count.value, params, byref(self.optimizer))
+
+    def _add_layers(self, program: Program) -> None:
+        values: List[Any] = []
+        for layer in program.layers:
+            if layer.eps > 0:
+                self.call("net_eps", self.net, layer.eps)
+            name = () if layer.name is None else (layer.name.encode(),)
+            inputs = [values[i] for i in layer.inputs]
+            values.append(self.call(f"net_{layer.function}", self.net, *name, *inputs,
+                                    *map(_to_c, layer.more)))
+        ends = {"cross_entropy": "net_cross_entropy", "mse": "net_mean_squared_error"}
+        self.call(ends[self.settings.loss], self.net, values[program.output.layer])
+        for name, other in program.ties:
+            self.call("net_tie", self.net, name.encode(), other.encode())
+        for name in program.frozen:
+            self.call("net_freeze", self.net, name.encode())
+
+    def _input(self, name: str, rows: int, cols: int) -> "_Mat":
+        mat = _Mat()
+        self.call("mat_create", self.context, CATEGORIES.index("input"), name.encode(), rows, cols,
+                  byref(mat))
+        return mat
+
+    def _tensors(self, program: Program) -> List[Tuple[Param, "_Mat"]]:
+        """Parameters and states with the net's matrices."""
+        mats: Dict[str, _Mat] = {}
+        weight, count = _Weight(), c_size_t()
+        while self.call("net_weight_at", self.net, len(mats), byref(weight)):
+            mats[weight.name.decode()] = _copy(weight.value)
+        states = self.call("net_states", self.net, byref(count))
+        for i in range(count.value):
+            mats[states[i].name.decode()] = _copy(states[i].mat)
+        return [(param, mats[param.ours]) for param in (*program.params, *program.states)]
+
+    def data(self, batch: int) -> "_Data":
+        data = _Data(batch=batch, rows=_first_rows(self.x, batch * self.rows))
+        if self.settings.loss == "mse":
+            data.targets = _first_rows(self.y, batch * self.out_rows)
+        else:
+            data.labels, data.smoothing = self.y.buffer, self.settings.smoothing
+        return data
+
+    def forward(self, batch: int, training: bool) -> None:
+        self.call("net_forward", self.net, byref(self.data(batch)), training)
+
+    def backward(self, batch: int) -> "_Mat":
+        """The loss and the gradients; returns the samples' losses."""
+        loss, data = _first_rows(self.loss, batch), self.data(batch)
+        self.call("net_loss", self.net, byref(data), loss, _Mat())
+        self.call("net_backward", self.net, byref(data))
+        return loss
+
+    def update(self, lr: float) -> None:
+        if self.optimizer:
+            self.call("optimizer_step", self.optimizer, lr, None)
+
+    def plan(self, batch: int) -> None:
+        """In a dry context: notes what a step and an inference of so many samples enqueue."""
+        try:
+            self.forward(batch, True)
+            self.backward(batch)
+            self.update(0.0)
+        except Error:  # a batch norm needs two rows; the step will say so
+            if batch == self.settings.batch:
+                raise
+        self.call("plan_end_step", self.context)
+        self.forward(batch, False)
+        self.call("plan_end_step", self.context)
+
+    def close(self) -> None:
+        library = _library()
+        library.call("optimizer_destroy", self.optimizer)
+        library.call("net_destroy", self.net)
+        library.call("context_destroy", self.context)
+
+
+def _to_c(value: Any) -> Any:
+    """An argument of a layer as C has it."""
+    if isinstance(value, (Conv, Pool)):
+        fields = dataclasses.asdict(value)
+        structure = _Conv if isinstance(value, Conv) else _Pool
+        return structure(**{name: _Extent(*field) if isinstance(field, tuple) else field
+                            for name, field in fields.items()})
+    return value
+
+
+def _copy(mat: "_Mat") -> "_Mat":
+    return _Mat(mat.buffer, mat.offset, mat.rows, mat.cols, mat.ld)
+
+
+def _first_rows(mat: "_Mat", rows: int) -> "_Mat":
+    """The first elements of a dense matrix, as `rows` rows."""
+    return _Mat(mat.buffer, mat.offset, rows, mat.cols, mat.ld)
+
+
+class Net:
+    """A PyTorch model that trains as a net of clprune.
+
+    model      an nn.Module that torch.fx can trace, with one input and one output; it is copied,
+               and not changed
+    example    a batch of its input, float32: (N, C, H, W), (N, T, C) or (N, C). N is the largest
+               batch
+    keep       what is kept for the backward pass: "dense", as autograd keeps it; "exact", less, for
+               the same gradients; "compact", the same as codes; "least", inputs of blocks as
+               codes. Or a Keep: inputs of linear layers and convolutions in that form
+    bits       compact, least: of the codes: 2, 4 or 8
+    rules      pairs of a pattern of layers' names and a Keep, or None to make that tensor again; the
+               last one that matches wins
+    loss       "cross_entropy" of (N, classes), or "mse"
+    smoothing  of labels, for the cross-entropy
+    optimizer  "sgd", "adamw", "lamb", or with state of 8 bits "sgd8", "adamw8". Weight decay is for
+               weights alone, not for biases and normalisations
+    lr         the learning rate; set net.lr for later steps
+    device     part of a device's or platform's name, or "platform:device" with numbers; else
+               $CLPRUNE_DEVICE, else the first GPU, else the first device
+    precision  "fp32" or "bf16" of products; else $CLPRUNE_PRECISION, else fp32
+    seed       of stochastic rounding and dropout
+
+    Parameters with requires_grad=False are frozen. Normalisations use the batch's statistics in
+    `step`, and the running ones when the net is called, whatever the mode of `model`.
+    """
+
+    def __init__(self, model: nn.Module, example: Tensor, *,
+                 keep: Union[str, Keep] = "compact", bits: int = 4,
+                 rules: Sequence[Tuple[str, Optional[Keep]]] = (), loss: str = "cross_entropy",
+                 smoothing: float = 0.0, optimizer: str = "adamw", lr: float = 1e-3,
+                 momentum: float = 0.9, betas: Tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0.0, device: Optional[str] = None,
+                 precision: Optional[str] = None, seed: int = 0) -> None:
+        if loss not in ("cross_entropy", "mse"):
+            raise ValueError(f"loss is {loss!r}, expected cross_entropy or mse")
+        if not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1:
+            raise ValueError("the example is no batch of the model's input")
+        kind, state_bits = _choice(OPTIMIZERS, "optimizer", optimizer)
+        self.lr, self.seed, self.steps = lr, seed, 0
+        self._lock = threading.RLock()
+        self._program = trace(model, example)
+        out = self._program.output
+        if loss == "cross_entropy" and out.axes != ("C",):
+            raise Error(f"the output of a sample is {out.shape}, expected classes for the "
+                        "cross-entropy")
+        settings = _Settings(
+            example.shape[0], _net_keep(keep, bits, rules), loss, smoothing,
+            _Optimizer(kind=kind, momentum=momentum, beta1=betas[0], beta2=betas[1], eps=eps,
+                       weight_decay=weight_decay, state_bits=state_bits))
+        self._run = _open(self._program, settings, device,
+                          _choice(PRECISIONS, "precision", precision))
+        self._closer = weakref.finalize(self, self._run.close)
+        self.load_state_dict(model.state_dict())
+
+    # ---- training
+
+    def step(self, x: Tensor, y: Tensor) -> float:
+        """Trains on a batch and returns its mean loss. y: labels (N,), or for "mse" targets of the
+        output's shape. A batch may have fewer samples than the example."""
+        with self._lock:
+            loss = self._pass(x, y)
+            self._run.update(self.lr)
+            return self._end(loss, True)
+
+    def gradients(self, x: Tensor, y: Tensor) -> Tuple[float, Dict[str, Tensor]]:
+        """The mean loss of a batch and its gradients, by the model's names, without a step.
+        Running statistics move, as in every forward pass in training."""
+        with self._lock:
+            loss = self._pass(x, y)
+            trained = dict(self._run.trained)
+            grads = {param.theirs: self._read(param, trained[param.ours])
+                     for param, _ in self._run.params if param.ours in trained}
+            return self._end(loss, False), grads
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The model's output in inference."""
+        with self._lock:
+            self._write_input(x)
+            batch, out = x.shape[0], self._program.output
+            self._run.forward(batch, False)
+            values = self._read_mat(self._run.call("net_output", self._run.net, batch))
+            self._run.call("plan_end_step", self._run.context)
+        values = values.view(batch, *(out.sizes[axis] for axis in out.stored))
+        return _from_stored(values, out)
+
+    def _pass(self, x: Tensor, y: Tensor) -> "_Mat":
+        self._write_input(x)
+        self._write_target(x.shape[0], y)
+        self._run.call("net_set_seed", self._run.net, self.seed * 2**32 + self.steps)
+        self._run.forward(x.shape[0], True)
+        return self._run.backward(x.shape[0])
+
+    def _end(self, loss: "_Mat", counts: bool) -> float:
+        self.steps += counts
+        self._run.call("plan_end_step", self._run.context)
+        return float(self._read_mat(loss).double().mean())
+
+    def _write_input(self, x: Tensor) -> None:
+        first = self._program.layers[0]
+        shape = first.more if first.function == "pixels" else (
+            first.more if first.more[0] > 1 or x.dim() > 2 else first.more[1:])
+        if tuple(x.shape[1:]) != tuple(shape) or not 1 <= x.shape[0] <= self._run.settings.batch:
+            raise ValueError(f"the input is {tuple(x.shape)}, expected "
+                             f"(N, {', '.join(map(str, shape))}) with N from 1 to "
+                             f"{self._run.settings.batch}")
+        if first.function == "pixels":
+            x = x.permute(0, 2, 3, 1)
+        self._write_mat(_first_rows(self._run.x, x.shape[0] * self._run.rows), x)
+
+    def _write_target(self, batch: int, y: Tensor) -> None:
+        run, out = self._run, self._program.output
+        if run.settings.loss == "mse":
+            if tuple(y.shape) != (batch, *out.shape):
+                raise ValueError(f"the target is {tuple(y.shape)}, expected {(batch, *out.shape)}")
+            self._write_mat(_first_rows(run.y, batch * run.out_rows), _to_stored(y, out))
+            return
+        if tuple(y.shape) != (batch,) or y.is_floating_point():
+            raise ValueError(f"the labels are {y.dtype} of {tuple(y.shape)}, expected integers of "
+                             f"({batch},)")
+        classes = out.sizes["C"]
+        if int(y.min()) < 0 or int(y.max()) >= classes:
+            raise ValueError(f"labels are {int(y.min())} to {int(y.max())}, expected 0 to "
+                             f"{classes - 1}")
+        mat = run.y
+        labels = y.to("cpu", torch.int32).contiguous()
+        run.call("mat_write", run.context, _Mat(mat.buffer, 0, 1, batch, batch), labels.data_ptr())
+
+    # ---- tensors
+
+    def state_dict(self) -> Dict[str, Tensor]:
+        """Parameters and running statistics, as the model's state_dict has them."""
+        with self._lock:
+            state = {param.theirs: self._read(param, mat) for param, mat in self._run.params
+                     if param.theirs is not None}
+        state.update((name, torch.tensor(self.steps)) for name in self._program.counters)
+        return state
+
+    def load_state_dict(self, state: Dict[str, Tensor]) -> None:
+        """Takes the values of `state`; names that the net does not have are ignored. The
+        optimizer's state stays."""
+        missing = [param.theirs for param, _ in self._run.params
+                   if param.theirs is not None and param.theirs not in state]
+        if missing:
+            raise ValueError(f"no value for {', '.join(missing)}")
+        with self._lock:
+            for param, mat in self._run.params:
+                value = param.value if param.theirs is None else state[param.theirs]
+                if tuple(value.shape) != param.shape:
+                    raise ValueError(f"{param.theirs} is {tuple(value.shape)}, expected "
+                                     f"{param.shape}")
+                self._write_mat(mat, param.to_net(value))
+
+    def _read(self, param: Param, mat: "_Mat") -> Tensor:
+        return param.from_net(self._read_mat(mat))
+
+    def _read_mat(self, mat: "_Mat") -> Tensor:
+        values = torch.empty(mat.rows, mat.cols)
+        self._run.call("mat_read", self._run.context, mat, values.data_ptr())
+        return values
+
+    def _write_mat(self, mat: "_Mat", values: Tensor) -> None:
+        values = values.detach().to("cpu", torch.float32).contiguous()
+        self._run.call("mat_write", self._run.context, mat, values.data_ptr())
+
+    # ---- memory
+
+    @property
+    def saved_bytes(self) -> int:
+        """Bytes that are kept from the forward pass to the backward pass."""
+        return self.memory()["activations"]
+
+    def memory(self) -> Dict[str, int]:
+        """Bytes on the device, by category. The arena holds activations and workspace, which share
+        places; "total" counts it in their place."""
+        run = self._run
+        return {name: int(run.call("memory_query", run.context, number).live)
+                for number, name in enumerate(CATEGORIES)}
+
+    def __str__(self) -> str:
+        """A table of the net's tensors: which are kept, how, and how the others are made again."""
+        lines: List[str] = []
+        run = self._run
+        run.call("net_print", run.net, 0, _Write(lambda _, text: lines.append(text.decode())), None)
+        return "".join(lines).rstrip("\n")
+
+    def close(self) -> None:
+        """Releases all that the net holds on the device; it cannot be used afterwards."""
+        self._closer()
+
+
+def _choice(names: Dict[Any, Any], what: str, name: Any) -> Any:
+    if name not in names:
+        known = ", ".join(str(n) for n in names if n is not None)
+        raise ValueError(f"{what} is {name!r}, expected one of {known}")
+    return names[name]
+
+
+def _net_keep(keep: Union[str, Keep], bits: int, rules: Sequence[Tuple[str, Optional[Keep]]]
+              ) -> "_NetKeep":
+    if isinstance(keep, Keep):
+        c = _NetKeep(preset=1, keep=keep.c)
+    else:
+        c = _NetKeep(preset=_choice(PRESETS, "keep", keep), keep=_Keep(bits=bits))
+    c.rules = (_Rule * len(rules))(*(
+        _Rule(pattern.encode(), how is None, _Keep() if how is None else how.c)
+        for pattern, how in rules))
+    c.rules_count = len(rules)
+    return c
+
+
+def _to_stored(y: Tensor, out: Value) -> Tensor:
+    """A tensor of the output's shape as the net stores it: rows first, then features."""
+    axes = "".join(out.axes)
+    y = y.reshape(y.shape[0], *(out.sizes[axis] for axis in axes))
+    return y.permute(0, *(1 + axes.index(axis) for axis in out.stored))
+
+
+def _from_stored(values: Tensor, out: Value) -> Tensor:
+    axes = "".join(out.axes)
+    values = values.permute(0, *(1 + out.stored.index(axis) for axis in axes))
+    return values.reshape(values.shape[0], *out.shape).contiguous()
+
+
+def _open(program: Program, settings: _Settings, device: Optional[str], precision: int) -> _Run:
+    """The net in a context of its own. A dry run of all kinds of steps plans its memory first."""
+    library = _library()
+    library.declare(_FUNCTIONS_OF_NETS)
+    context, dry, plan = c_void_p(), c_void_p(), c_void_p()
+    options = _Options(device=device.encode() if device else None, precision=precision)
+    library.call("context_create", None, byref(options), byref(context))
+    try:
+        info = library.call("context_device_info", context)
+        same = _Options(kernels=library.call("context_kernels", context),
+                        precision=library.call("context_precision", context))
+        library.call("context_create_dry", byref(info), byref(same), byref(dry))
+        run = _Run(dry, program, settings, True)
+        try:
+            for batch in range(settings.batch, 0, -1):
+                run.plan(batch)
+            run.call("plan_create", dry, byref(plan))
+        finally:
+            run.close()
+        library.call("context_use_plan", context, plan, context=context)
+    except BaseException:
+        library.call("context_destroy", context)
+        raise
+    finally:
+        library.call("plan_destroy", plan)
+    return _Run(context, program, settings, False)

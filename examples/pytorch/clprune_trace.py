@@ -1,0 +1,639 @@
+"""From a PyTorch model to a program of layers of clprune/net.h, by torch.fx: the half of clprune.Net
+that runs nothing. trace() returns the program; clprune_net.py makes a net of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+
+from clprune import Error
+
+__all__ = ["Layer", "Param", "Program", "Value", "trace"]
+
+# ---------------------------------------------------------------------------------------------
+
+
+class _NotSupported(Exception):
+    """An operation that a net does not have; the text says what it is."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """A call of clprune_net_<function>(net, name, *inputs, *more). inputs: indices of earlier
+    layers."""
+
+    function: str
+    name: Optional[str]
+    inputs: Tuple[int, ...]
+    more: tuple = ()
+    eps: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Conv:
+    out: int
+    kernel: Tuple[int, int]
+    stride: Tuple[int, int]
+    padding: Tuple[int, int]
+    dilation: Tuple[int, int]
+    bias: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    kernel: Tuple[int, int]
+    stride: Tuple[int, int]
+    padding: Tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Param:
+    """A parameter or state of the net.
+
+    theirs  its name in the model; None: it always has `value`
+    shape   of the model's tensor
+    split   this shape with the axes apart that `order` permutes; () if the net has the same order
+    """
+
+    ours: str
+    theirs: Optional[str]
+    shape: Tuple[int, ...]
+    split: Tuple[int, ...] = ()
+    order: Tuple[int, ...] = ()
+    value: Optional[Tensor] = None
+
+    def to_net(self, value: Tensor) -> Tensor:
+        return value.reshape(self.split).permute(self.order) if self.split else value
+
+    def from_net(self, value: Tensor) -> Tensor:
+        if self.split:
+            back = [self.order.index(axis) for axis in range(len(self.order))]
+            value = value.view([self.split[axis] for axis in self.order]).permute(back)
+        return value.reshape(self.shape).contiguous()
+
+
+@dataclasses.dataclass
+class Program:
+    layers: List[Layer] = dataclasses.field(default_factory=list)
+    params: List[Param] = dataclasses.field(default_factory=list)
+    states: List[Param] = dataclasses.field(default_factory=list)
+    counters: List[str] = dataclasses.field(default_factory=list)  # num_batches_tracked
+    frozen: List[str] = dataclasses.field(default_factory=list)
+    ties: List[Tuple[str, str]] = dataclasses.field(default_factory=list)
+    output: Optional["Value"] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Constant:
+    """A parameter or buffer of the model."""
+
+    name: str
+    value: Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """What a layer computes, and how the tensor of PyTorch lays it out.
+
+    axes   a string for each dimension after the batch. Letters are axes of the net's value: C, its
+           features; H and W, or T, its rows. ("C", "H", "W") is an image, ("T", "C") are tokens,
+           ("CHW",) is a flattened image, "" has size 1
+    factor set if the value is still to be multiplied by a parameter: a following addition makes
+           both a LayerScale
+    """
+
+    layer: int
+    axes: Tuple[str, ...]
+    sizes: Dict[str, int]
+    factor: Optional[_Constant] = None
+
+    @property
+    def rows(self) -> str:
+        return "".join(axis for axis in "HWT" if axis in self.sizes)
+
+    def size(self, group: str) -> int:
+        return math.prod(self.sizes[axis] for axis in group)
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        return tuple(self.size(group) for group in self.axes)
+
+    @property
+    def layout(self) -> tuple:
+        """Values of the same layout can be added."""
+        rows = self.rows
+        return self.shape, tuple("T" if rows and group == rows else group for group in self.axes)
+
+    @property
+    def stored(self) -> str:
+        """The axes as they are in memory."""
+        return self.rows + "C"
+
+
+class _Failed:
+    """The value of an operation that is not supported."""
+
+
+def _pair(value: Union[int, Sequence[int]]) -> Tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (value[0], value[-1])
+
+
+class _Tracer(fx.Interpreter):
+    """Runs a traced model on an example and notes the layer that each operation becomes."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        try:
+            traced = fx.symbolic_trace(model)
+        except Exception as error:  # whatever the model's code raises when it is given proxies
+            raise Error(f"torch.fx cannot trace the model: {type(error).__name__}: {error}") \
+                from error
+        super().__init__(traced)
+        self.program = Program()
+        self.noted: Dict[fx.Node, Any] = {}
+        self.failed: List[str] = []
+        self.names: set = set()
+        self.first: Dict[int, str] = {}  # of a parameter's id: the net's name
+        self.named = dict(model.named_parameters())
+        self.batch = 0
+
+    # ---- the graph
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        if isinstance(result, Tensor) or n.op == "output":
+            try:
+                self.noted[n] = self._note(n, result)
+            except _NotSupported as why:
+                self.failed.append(f"{self._where(n)}: {why}")
+                self.noted[n] = _Failed()
+        return result
+
+    def _where(self, n: fx.Node) -> str:
+        stack = n.meta.get("nn_module_stack")
+        if n.op == "call_module":
+            return str(n.target)
+        inside = list(stack.keys())[-1] if stack else ""
+        return f"{inside} ({n.name})" if inside else n.name
+
+    def _note(self, n: fx.Node, result: Any) -> Any:
+        args, kwargs = fx.node.map_arg((n.args, n.kwargs), self._argument)
+        if n.op == "placeholder":
+            return self._input(n, result)
+        if n.op == "get_attr":
+            return _Constant(str(n.target), result)
+        given = [a for a in (*args, *kwargs.values())
+                 if isinstance(a, (Value, _Constant, _Failed))]
+        if n.op == "output":
+            if isinstance(args[0], Value):
+                self.program.output = self._whole(args[0])
+            elif not isinstance(args[0], _Failed):
+                raise _NotSupported("the output is not one tensor of the model's operations")
+            return args[0]
+        known = self._handler(n)
+        if any(isinstance(a, _Failed) for a in given):
+            return _Failed()
+        if not any(isinstance(a, Value) for a in given):
+            return _Constant(given[0].name if given else n.name, result)
+        self.node, self.result = n, result
+        value = known(*args, **kwargs)
+        if self._in_place(n):
+            self.noted[n.args[0]] = value
+        return value
+
+    def _argument(self, n: fx.Node) -> Any:
+        """What is noted of a tensor; another value, such as a size, as it is."""
+        return self.noted[n] if n in self.noted else self.env[n]
+
+    def _in_place(self, n: fx.Node) -> bool:
+        if n.op == "call_module":
+            return getattr(self.fetch_attr(str(n.target)), "inplace", False)
+        name = n.target if n.op == "call_method" else getattr(n.target, "__name__", "")
+        return n.kwargs.get("inplace", False) or name in ("iadd", "imul", "add_", "mul_", "relu_")
+
+    def _handler(self, n: fx.Node) -> Callable[..., Value]:
+        if n.op == "call_module":
+            module = self.fetch_attr(str(n.target))
+            handler = _MODULES.get(type(module))
+            if handler is None:
+                raise _NotSupported(f"{type(module).__name__} is not supported")
+            return lambda *args: handler(self, module, *args)
+        target = n.target
+        if n.op == "call_method":
+            handler = _METHODS.get(str(target))
+        else:
+            handler = _FUNCTIONS.get(target)
+        if handler is None:
+            raise _NotSupported(f"{getattr(target, '__name__', target)} is not supported")
+        return lambda *args, **kwargs: handler(self, *args, **kwargs)
+
+    def _input(self, n: fx.Node, x: Tensor) -> Value:
+        if self.program.layers:
+            raise _NotSupported("a second input is not supported")
+        self.batch, shape = x.shape[0] if x.dim() > 0 else 0, tuple(x.shape[1:])
+        if x.dtype != torch.float32 or not 1 <= len(shape) <= 3:
+            raise _NotSupported(f"the input is {x.dtype} of {tuple(x.shape)}, expected float32 of "
+                                "(N, C, H, W), (N, T, C) or (N, C)")
+        axes = {1: ("C",), 2: ("T", "C"), 3: ("C", "H", "W")}[len(shape)]
+        sizes = dict(zip(axes, shape))
+        if len(shape) == 3:
+            return self._add("pixels", None, (), shape, axes, sizes)
+        return self._add("rows", None, (), (sizes.get("T", 1), sizes["C"]), axes, sizes)
+
+    # ---- layers
+
+    def _add(self, function: str, name: Optional[str], inputs: Tuple[int, ...], more: tuple,
+             axes: Tuple[str, ...], sizes: Dict[str, int], eps: float = 0.0) -> Value:
+        self.program.layers.append(Layer(function, name, inputs, more, eps))
+        value = Value(len(self.program.layers) - 1, tuple(axes), dict(sizes))
+        if function not in ("pixels", "rows") and value.shape != tuple(self.result.shape[1:]):
+            raise _NotSupported(f"its result is {tuple(self.result.shape)}, and {value.shape} a "
+                                "sample as a layer of a net")
+        return value
+
+    def _name(self, like: Optional[str] = None) -> str:
+        """A name for a layer that no other has: the module's path, else the node's."""
+        if like is None:
+            like = str(self.node.target) if self.node.op == "call_module" else self.node.name
+        name, number = like, 1
+        while name in self.names:
+            name, number = f"{like}_{number}", number + 1
+        self.names.add(name)
+        return name
+
+    def _layer_of(self, weight: Optional[_Constant]) -> str:
+        if weight is None or self.node.op == "call_module":
+            return self._name()
+        return self._name(weight.name.rpartition(".")[0] or weight.name)
+
+    def _param(self, ours: str, constant: Optional[_Constant], value: Optional[Tensor] = None,
+               split: Tuple[int, ...] = (), order: Tuple[int, ...] = ()) -> None:
+        """A parameter of the last layer. constant: None for one that always has `value`."""
+        if constant is None:
+            self.program.params.append(Param(ours, None, tuple(value.shape), value=value))
+            self.program.frozen.append(ours)
+            return
+        tensor = self.named.get(constant.name, constant.value)
+        if id(tensor) in self.first:
+            self.program.ties.append((ours, self.first[id(tensor)]))
+            return
+        self.first[id(tensor)] = ours
+        self.program.params.append(Param(ours, constant.name, tuple(tensor.shape), split, order))
+        if not tensor.requires_grad:
+            self.program.frozen.append(ours)
+
+    def _use(self, x: Value) -> Value:
+        """x, multiplied by its factor if it has one."""
+        if not isinstance(x, Value):
+            raise _NotSupported("an argument is a parameter or a number where a tensor is expected")
+        return x if x.factor is None else self._affine(x.factor, None, x)
+
+    def _affine(self, alpha: Optional[_Constant], beta: Optional[_Constant], x: Value) -> Value:
+        plain = dataclasses.replace(x, factor=None)
+        for constant in (alpha, beta):
+            if constant is not None:
+                self._per_feature(constant, plain)
+        name = self._layer_of(alpha or beta)
+        self.program.layers.append(Layer("affine", name, (x.layer,)))
+        features = x.sizes["C"]
+        self._param(f"{name}.alpha", alpha, torch.ones(features))
+        self._param(f"{name}.beta", beta, torch.zeros(features))
+        return dataclasses.replace(plain, layer=len(self.program.layers) - 1)
+
+    def _per_feature(self, constant: _Constant, x: Value) -> None:
+        """Fails unless the constant, as it is broadcast to x, has a value for each feature."""
+        shape = (1,) * (1 + len(x.axes) - constant.value.dim()) + tuple(constant.value.shape)
+        want = (1, *(x.sizes["C"] if group == "C" else 1 for group in x.axes))
+        if "C" not in x.axes or shape != want:
+            raise _NotSupported(
+                f"{constant.name} of {tuple(constant.value.shape)} with a tensor of "
+                f"(N, {', '.join(map(str, x.shape))}): a parameter needs one value per feature")
+
+    def _features_last(self, x: Value, what: str) -> None:
+        if x.axes[-1] != "C":
+            raise _NotSupported(f"{what} over dimension -1, which is not the features")
+
+    def same(self, x: Value, *_: Any, **__: Any) -> Value:
+        return x
+
+    def linear(self, x: Value, weight: _Constant, bias: Optional[_Constant] = None) -> Value:
+        x = self._use(x)
+        name, out = self._layer_of(weight), weight.value.shape[0]
+        split: Tuple[int, ...] = ()
+        order: Tuple[int, ...] = ()
+        group = x.axes[-1]
+        if group == "C" or len(x.axes) == 1:
+            sizes = {"C": out}
+            axes = (*x.axes[:-1], "C")
+            if len(x.axes) > 1:
+                sizes.update((axis, x.sizes[axis]) for axis in x.rows)
+            elif group != x.stored:  # the net's value has features last
+                split = (out, *(x.sizes[axis] for axis in group))
+                order = (0, *(1 + group.index(axis) for axis in x.stored))
+            value = self._add("linear", name, (x.layer,), (out,), axes, sizes)
+        elif group != "" and group == x.rows and "C" in x.axes:
+            sizes = {"C": x.sizes["C"], "T": out}
+            axes = (*x.axes[:-1], "T")
+            value = self._add("linear_rows", name, (x.layer,), (out,), axes, sizes)
+        else:
+            raise _NotSupported("a linear layer over a dimension that is neither the features nor "
+                                "all rows")
+        self._param(f"{name}.weight", weight, split=split, order=order)
+        self._param(f"{name}.bias", bias, torch.zeros(out))
+        return value
+
+    def conv2d(self, x: Value, weight: _Constant, bias: Optional[_Constant] = None, stride=1,
+               padding=0, dilation=1, groups: int = 1) -> Value:
+        x = self._use(x)
+        if x.axes != ("C", "H", "W"):
+            raise _NotSupported("a convolution of a tensor that is not an image")
+        if groups != 1:
+            raise _NotSupported(f"a convolution with {groups} groups is not supported")
+        if isinstance(padding, str):
+            if padding != "valid":
+                raise _NotSupported(f"padding {padding!r} is not supported; give numbers")
+            padding = 0
+        name, (out, channels, *kernel) = self._layer_of(weight), weight.value.shape
+        conv = Conv(out, tuple(kernel), _pair(stride), _pair(padding), _pair(dilation),
+                    bias is not None)
+        sizes = {"C": out, "H": self.result.shape[2], "W": self.result.shape[3]}
+        value = self._add("conv2d", name, (x.layer,), (conv,), x.axes, sizes)
+        self._param(f"{name}.weight", weight, split=(out, channels, *kernel),
+                    order=(0, 2, 3, 1))
+        if bias is not None:
+            self._param(f"{name}.bias", bias)
+        return value
+
+    def batch_norm(self, x: Value, mean: Optional[_Constant], var: Optional[_Constant],
+                   weight: Optional[_Constant] = None, bias: Optional[_Constant] = None,
+                   training: bool = True, momentum: float = 0.1, eps: float = 1e-5) -> Value:
+        x = self._use(x)
+        if x.axes[0] != "C":
+            raise _NotSupported("a batch norm over dimension 1, which is not the features")
+        if mean is None or momentum is None or abs(momentum - 0.1) > 1e-9:
+            raise _NotSupported("a batch norm without running statistics, or whose momentum is not "
+                                "0.1, is not supported")
+        name = self._layer_of(weight or mean)
+        value = self._add("batch_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
+        self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"]))
+        self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"]))
+        for ours, constant in (("running_mean", mean), ("running_var", var)):
+            self.program.states.append(Param(f"{name}.{ours}", constant.name,
+                                             tuple(constant.value.shape)))
+        self.program.counters.append(mean.name.rpartition(".")[0] + ".num_batches_tracked")
+        return value
+
+    def layer_norm(self, x: Value, shape: Sequence[int], weight: Optional[_Constant] = None,
+                   bias: Optional[_Constant] = None, eps: float = 1e-5) -> Value:
+        x = self._use(x)
+        self._features_last(x, "a layer norm")
+        if len(shape) != 1:
+            raise _NotSupported("a layer norm over several dimensions")
+        name = self._layer_of(weight)
+        value = self._add("layer_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
+        self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"]))
+        self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"]))
+        return value
+
+    def _elementwise(self, function: str, x: Value, *more: Any) -> Value:
+        x = self._use(x)
+        return self._add(function, self._name(), (x.layer,), more, x.axes, x.sizes)
+
+    def relu(self, x: Value, inplace: bool = False) -> Value:
+        return self._elementwise("relu", x)
+
+    def gelu(self, x: Value, approximate: str = "none") -> Value:
+        if approximate != "none":
+            raise _NotSupported(f"GELU with approximate={approximate!r} is not supported")
+        return self._elementwise("gelu", x)
+
+    def dropout(self, x: Value, p: float = 0.5, training: bool = True, inplace: bool = False
+                ) -> Value:
+        return self._elementwise("dropout", x, p) if p > 0 and training else x
+
+    def max_pool2d(self, x: Value, kernel_size, stride=None, padding=0, dilation=1,
+                   ceil_mode: bool = False, return_indices: bool = False) -> Value:
+        x = self._use(x)
+        if x.axes != ("C", "H", "W") or _pair(dilation) != (1, 1) or ceil_mode or return_indices:
+            raise _NotSupported("max pooling needs an image, dilation 1 and ceil_mode=False")
+        kernel = _pair(kernel_size)
+        pool = Pool(kernel, _pair(stride) if stride else kernel, _pair(padding))
+        sizes = {"C": x.sizes["C"], "H": self.result.shape[2], "W": self.result.shape[3]}
+        return self._add("max_pool", self._name(), (x.layer,), (pool,), x.axes, sizes)
+
+    def adaptive_avg_pool2d(self, x: Value, output_size) -> Value:
+        x = self._use(x)
+        sides = tuple(self.result.shape[2:])
+        if x.axes != ("C", "H", "W") or sides not in ((1, 1), (x.sizes["H"], x.sizes["W"])):
+            raise _NotSupported(f"average pooling to {sides} is not supported, only to (1, 1)")
+        return x if sides != (1, 1) else self._mean(x, ("C", "", ""))
+
+    def mean(self, x: Value, dim=None, keepdim: bool = False, **more: Any) -> Value:
+        x = self._use(x)
+        dims = [dim] if isinstance(dim, int) else list(dim or ())
+        rank = 1 + len(x.axes)
+        dims = sorted(d % rank for d in dims)
+        over = "".join(x.axes[d - 1] for d in dims if d > 0)
+        if 0 in dims or sorted(over) != sorted(x.rows) or "C" not in x.axes or more:
+            raise _NotSupported("a mean over other dimensions than all rows of a sample")
+        return self._mean(x, [group if group == "C" else ""
+                              for d, group in enumerate(x.axes, 1) if keepdim or d not in dims])
+
+    def _mean(self, x: Value, axes: Sequence[str]) -> Value:
+        sizes = {"C": x.sizes["C"]}
+        if x.rows == "":  # one row
+            return Value(x.layer, tuple(axes), sizes)
+        return self._add("mean", self._name(), (x.layer,), (), axes, sizes)
+
+    def add(self, a: Any, b: Any, alpha: float = 1, out: None = None) -> Value:
+        if alpha != 1 or not isinstance(a, Value) or not isinstance(b, Value):
+            raise _NotSupported("an addition needs two tensors of the model's operations")
+        if a.layout != b.layout:
+            raise _NotSupported(f"an addition of (N, {', '.join(map(str, a.shape))}) and "
+                                f"(N, {', '.join(map(str, b.shape))}), which are laid out "
+                                "differently")
+        if b.factor is None and a.factor is not None:
+            a, b = b, a
+        a = self._use(a)
+        if b.factor is None or len(b.axes) == 1:
+            b = self._use(b)
+            return self._add("add", self._name(), (a.layer, b.layer), (), a.axes, a.sizes)
+        name = self._name(b.factor.name)
+        value = self._add("layerscale", name, (a.layer, b.layer), (), a.axes, a.sizes)
+        self._param(name, b.factor)
+        return value
+
+    def mul(self, a: Any, b: Any, out: None = None) -> Value:
+        if not isinstance(a, Value):
+            a, b = b, a
+        if isinstance(b, (int, float)):
+            return self._elementwise("scale", a, float(b))
+        if not isinstance(b, _Constant):
+            raise _NotSupported("a product of two tensors is not supported")
+        a = self._use(a)
+        self._per_feature(b, a)
+        return dataclasses.replace(a, factor=b)
+
+    def div(self, a: Any, b: Any) -> Value:
+        if not isinstance(b, (int, float)):
+            raise _NotSupported("a division by a tensor is not supported")
+        return self._elementwise("scale", a, 1 / b)
+
+    def addcmul(self, beta: Any, a: Any, b: Any, value: float = 1) -> Value:
+        if not isinstance(b, Value):
+            a, b = b, a
+        if value != 1 or not isinstance(beta, _Constant) or not isinstance(a, _Constant):
+            raise _NotSupported("addcmul needs a parameter + a parameter * a tensor")
+        return self._affine(a, beta, self._use(b))
+
+    # ---- shapes
+
+    def permute(self, x: Value, *dims: Any) -> Value:
+        dims = [d % (1 + len(x.axes)) for d in (dims[0] if isinstance(dims[0], (tuple, list))
+                                                else dims)]
+        if dims[0] != 0:
+            raise _NotSupported("the batch must stay the first dimension")
+        return dataclasses.replace(self._use(x), axes=tuple(x.axes[d - 1] for d in dims[1:]))
+
+    def transpose(self, x: Value, dim0: int, dim1: int) -> Value:
+        dims = list(range(1 + len(x.axes)))
+        dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
+        return self.permute(x, dims)
+
+    def reshape(self, x: Value, *_: Any, **__: Any) -> Value:
+        """Joins and splits dimensions: the axes one by one, dealt out again by the sizes."""
+        x = self._use(x)
+        shape = tuple(self.result.shape[1:])
+        left = [axis for group in x.axes for axis in group]
+        axes = []
+        for size in shape:
+            group = ""
+            while left and x.size(group) < size:
+                group += left.pop(0)
+            axes.append(group)
+        if left and axes and x.size("".join(left)) == 1:
+            axes[-1] += "".join(left)
+        value = dataclasses.replace(x, axes=tuple(axes))
+        if value.shape != shape or self.result.shape[0] != self.batch:
+            raise _NotSupported(f"a tensor of (N, {', '.join(map(str, x.shape))}) as "
+                                f"{tuple(self.result.shape)}")
+        return self._whole(value)
+
+    def _whole(self, x: Value) -> Value:
+        """x; if it has one dimension of several axes, the net's value gets one row, too."""
+        x = self._use(x)
+        if len(x.axes) != 1 or x.rows == "" or self.program.layers[x.layer].function == "flatten":
+            return x
+        if x.size(x.rows) == 1:
+            return dataclasses.replace(x, axes=("C",), sizes={"C": x.sizes["C"]})
+        self.program.layers.append(Layer("flatten", self._name(), (x.layer,)))
+        return dataclasses.replace(x, layer=len(self.program.layers) - 1)
+
+
+def _constants(module: nn.Module, trace: _Tracer, *names: str) -> List[Optional[_Constant]]:
+    prefix = str(trace.node.target)
+    values = [getattr(module, name, None) for name in names]
+    return [None if value is None else _Constant(f"{prefix}.{name}", value)
+            for name, value in zip(names, values)]
+
+
+def _linear(t: _Tracer, m: nn.Linear, x: Value) -> Value:
+    return t.linear(x, *_constants(m, t, "weight", "bias"))
+
+
+def _conv2d(t: _Tracer, m: nn.Conv2d, x: Value) -> Value:
+    if m.padding_mode != "zeros":
+        raise _NotSupported(f"padding_mode {m.padding_mode!r} is not supported")
+    return t.conv2d(x, *_constants(m, t, "weight", "bias"), m.stride, m.padding, m.dilation,
+                    m.groups)
+
+
+def _batch_norm(t: _Tracer, m: nn.BatchNorm2d, x: Value) -> Value:
+    constants = _constants(m, t, "running_mean", "running_var", "weight", "bias")
+    return t.batch_norm(x, *constants, True, m.momentum, m.eps)
+
+
+def _layer_norm(t: _Tracer, m: nn.LayerNorm, x: Value) -> Value:
+    return t.layer_norm(x, m.normalized_shape, *_constants(m, t, "weight", "bias"), m.eps)
+
+
+_MODULES: Dict[type, Callable[..., Value]] = {
+    nn.Linear: _linear,
+    nn.Conv2d: _conv2d,
+    nn.BatchNorm1d: _batch_norm,
+    nn.BatchNorm2d: _batch_norm,
+    nn.LayerNorm: _layer_norm,
+    nn.Identity: lambda t, m, x: t.same(x),
+    nn.ReLU: lambda t, m, x: t.relu(x),
+    nn.GELU: lambda t, m, x: t.gelu(x, m.approximate),
+    nn.Dropout: lambda t, m, x: t.dropout(x, m.p),
+    nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,
+                                               m.ceil_mode, m.return_indices),
+    nn.AdaptiveAvgPool2d: lambda t, m, x: t.adaptive_avg_pool2d(x, m.output_size),
+    nn.Flatten: lambda t, m, x: t.reshape(x),
+}
+
+_FUNCTIONS: Dict[Any, Callable[..., Value]] = {
+    F.linear: _Tracer.linear,
+    F.conv2d: _Tracer.conv2d,
+    torch.conv2d: _Tracer.conv2d,
+    F.batch_norm: _Tracer.batch_norm,
+    F.layer_norm: _Tracer.layer_norm,
+    F.relu: _Tracer.relu,
+    F.relu_: _Tracer.relu,
+    torch.relu: _Tracer.relu,
+    torch.relu_: _Tracer.relu,
+    F.gelu: _Tracer.gelu,
+    F.dropout: _Tracer.dropout,
+    F.max_pool2d: _Tracer.max_pool2d,
+    F.adaptive_avg_pool2d: _Tracer.adaptive_avg_pool2d,
+    torch.mean: _Tracer.mean,
+    torch.add: _Tracer.add,
+    operator.add: _Tracer.add,
+    operator.iadd: _Tracer.add,
+    torch.mul: _Tracer.mul,
+    operator.mul: _Tracer.mul,
+    operator.imul: _Tracer.mul,
+    operator.truediv: _Tracer.div,
+    torch.addcmul: _Tracer.addcmul,
+    torch.flatten: _Tracer.reshape,
+    torch.reshape: _Tracer.reshape,
+    torch.squeeze: _Tracer.reshape,
+    torch.unsqueeze: _Tracer.reshape,
+    torch.permute: _Tracer.permute,
+    torch.transpose: _Tracer.transpose,
+}
+
+_METHODS: Dict[str, Callable[..., Value]] = {
+    "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
+    "add_": _Tracer.add, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
+    "flatten": _Tracer.reshape, "reshape": _Tracer.reshape, "view": _Tracer.reshape,
+    "squeeze": _Tracer.reshape, "unsqueeze": _Tracer.reshape, "permute": _Tracer.permute,
+    "transpose": _Tracer.transpose, "contiguous": _Tracer.same, "clone": _Tracer.same,
+}
+
+
+def trace(model: nn.Module, example: Tensor) -> Program:
+    """The program of a model. The model is as before: its modes, its running statistics."""
+    modes = {module: module.training for module in model.modules()}
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    model.train()
+    try:
+        tracer = _Tracer(model)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            tracer.run(example[:2])
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+        for name, buffer in model.named_buffers():
+            buffer.copy_(buffers[name])
+    if tracer.failed:
+        more = [f"and {len(tracer.failed) - 10} more"] if len(tracer.failed) > 10 else []
+        raise Error("\n    ".join(["the model cannot be converted:", *tracer.failed[:10], *more]))
+    return tracer.program

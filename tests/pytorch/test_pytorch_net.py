@@ -1,0 +1,472 @@
+"""Tests of clprune.Net (examples/pytorch/clprune_net.py and clprune_trace.py) against PyTorch: the
+same loss, gradients, steps and outputs. CLPRUNE_LIBRARY is the library. Run by test_pytorch.sh."""
+
+import copy
+import os
+import sys
+import unittest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+sys.path.insert(0, os.path.join(ROOT, "examples", "pytorch"))
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import clprune
+
+CLASSES = 10
+
+
+# ---- models ---------------------------------------------------------------------------------------
+
+
+class Residual(nn.Module):
+    """ResNet's block; the second ReLU is the first one's module."""
+
+    def __init__(self, channels, out, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(out)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(out)
+        self.downsample = nn.Sequential(nn.Conv2d(channels, out, 1, stride), nn.BatchNorm2d(out))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        y += self.downsample(x)
+        return self.relu(y)
+
+
+def resnet():
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+        Residual(16, 24, 2), Residual(24, 24, 1), nn.AdaptiveAvgPool2d((1, 1)), nn.Flatten(),
+        nn.Linear(24, CLASSES))
+
+
+def vgg():
+    """The flattened image is 2 x 3 pixels: PyTorch's order of features is not the net's."""
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(True), nn.MaxPool2d(2), nn.Conv2d(16, 24, 3, padding=1),
+        nn.ReLU(True), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d((2, 3)), nn.Flatten(), nn.ReLU(),
+        nn.Linear(24 * 6, 32), nn.ReLU(True), nn.Dropout(0.0), nn.Linear(32, CLASSES))
+
+
+class Mixer(nn.Module):
+    """MLP-Mixer with a shape read in forward, as timm writes it."""
+
+    def __init__(self, bias=True):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 32, 4, 4)
+        self.norm1 = nn.LayerNorm(32, eps=1e-6)
+        self.tokens = nn.Sequential(nn.Linear(6, 16, bias=bias), nn.GELU(), nn.Linear(16, 6))
+        self.norm2 = nn.LayerNorm(32)
+        self.channels = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32, bias=bias))
+        self.head = nn.Linear(32, CLASSES)
+
+    def forward(self, x):
+        batch, _, height, width = x.shape
+        torch._assert(height % 4 == 0, "height")
+        x = self.stem(x).flatten(2).transpose(1, 2)
+        x = x + self.tokens(self.norm1(x).transpose(1, 2)).transpose(1, 2)
+        x = x + self.channels(self.norm2(x))
+        return self.head(x.mean(dim=1).reshape(batch, -1))
+
+
+class Affine(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.alpha = nn.Parameter(1 + 0.1 * torch.randn(1, 1, features))
+        self.beta = nn.Parameter(0.1 * torch.randn(1, 1, features))
+
+    def forward(self, x):
+        return torch.addcmul(self.beta, self.alpha, x)
+
+
+class ResMLP(nn.Module):
+    """timm's ResMLP: Affine by addcmul, LayerScale by a product and a sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 32, 4, 4)
+        self.norm1, self.norm2 = Affine(32), Affine(32)
+        self.tokens = nn.Linear(6, 6)
+        self.mlp = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))
+        self.ls1 = nn.Parameter(0.5 * torch.rand(32))
+        self.ls2 = nn.Parameter(0.5 * torch.rand(32))
+        self.head = nn.Linear(32, CLASSES)
+
+    def forward(self, x):
+        x = self.stem(x).flatten(2).transpose(1, 2)
+        x = x + self.ls1 * self.tokens(self.norm1(x).transpose(1, 2)).transpose(1, 2)
+        x = x + self.mlp(self.norm2(x)) * self.ls2
+        return self.head(x.mean(1))
+
+
+class Functions(nn.Module):
+    """Functions in place of modules, a product with a parameter alone, numbers, channels last."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(0.2 * torch.randn(16, 3, 3, 3))
+        self.gain = nn.Parameter(1 + 0.1 * torch.randn(16, 1, 1))
+        self.norm = nn.LayerNorm(16)
+        self.bn = nn.BatchNorm2d(16, affine=False)
+        self.fc = nn.Linear(16, 16, bias=False)
+        self.head = nn.Linear(16, CLASSES)
+
+    def forward(self, x):
+        x = F.relu(F.conv2d(x, self.weight, None, stride=2, padding=1))
+        x = self.bn(x * self.gain)
+        t = F.layer_norm(x.permute(0, 2, 3, 1), (16,), self.norm.weight, self.norm.bias, 1e-5)
+        t = F.gelu(F.linear(t, self.fc.weight)).permute(0, 3, 1, 2)
+        x = torch.add(x, 0.5 * t) / 2
+        x = F.max_pool2d(x, 2)
+        x = F.dropout(x, 0.0, self.training)
+        return self.head(F.adaptive_avg_pool2d(x, 1).view(x.size(0), -1))
+
+
+class Shared(nn.Module):
+    """A layer that runs twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.again = nn.Linear(20, 32), nn.Linear(32, 32)
+        self.bn = nn.BatchNorm1d(32)
+        self.head = nn.Linear(32, CLASSES)
+
+    def forward(self, x):
+        x = torch.relu(self.bn(self.first(x)))
+        x = self.again(x).relu()
+        return self.head(self.again(x) + x)
+
+
+def images(batch, height=8, width=12):
+    return torch.randn(batch, 3, height, width)
+
+
+MODELS = {
+    "resnet": (resnet, lambda n: images(n, 16, 16)),
+    "vgg": (vgg, images),
+    "mixer": (Mixer, images),
+    "mixer without biases": (lambda: Mixer(False), images),
+    "resmlp": (ResMLP, images),
+    "functions": (Functions, images),
+    "shared": (Shared, lambda n: torch.randn(n, 20)),
+    "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, CLASSES)),
+            lambda n: torch.randn(n, 20)),
+}
+
+
+def labels(batch):
+    return torch.randint(CLASSES, (batch,))
+
+
+def error(got, want):
+    return float((got.detach().double() - want.detach().double()).norm() / want.detach().double().norm().clamp(min=1e-6))
+
+
+def autograd(model, x, y, criterion=F.cross_entropy):
+    """Loss and gradients of PyTorch in training mode; the model moves its running statistics."""
+    model.train().zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    return loss.item(), {name: p.grad.clone() for name, p in model.named_parameters()
+                         if p.grad is not None}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1)
+
+    def made(self, name):
+        make, inputs = MODELS[name]
+        model = make()
+        for module in model.modules():  # neither 0 nor 1, which hide faults
+            if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm)):
+                for parameter in module.parameters():
+                    parameter.data += 0.3 * torch.randn_like(parameter)
+        return model, inputs
+
+    def assert_grads(self, got, want, bound):
+        """Each tensor's error, relative to its norm and a hundredth of the whole norm."""
+        self.assertEqual(set(got), set(want))
+        whole = sum(float(w.double().norm()) ** 2 for w in want.values()) ** 0.5
+        for name, w in want.items():
+            self.assertEqual(got[name].shape, w.shape)
+            away = float((got[name].double() - w.double()).norm())
+            self.assertLessEqual(away / (float(w.double().norm()) + 0.01 * whole), bound, name)
+
+
+class Values(Case):
+    def test_gradients_are_those_of_autograd(self):
+        for name in MODELS:
+            with self.subTest(name):
+                model, inputs = self.made(name)
+                x, y = inputs(6), labels(6)
+                net = clprune.Net(model, x, keep="exact")
+                for n in 6, 4:  # then a smaller batch
+                    loss, grads = net.gradients(x[:n], y[:n])
+                    want, expected = autograd(model, x[:n], y[:n])
+                    self.assertLess(abs(loss - want), 1e-5)
+                    self.assert_grads(grads, expected, 1e-5)
+                net.close()
+
+    def test_presets(self):
+        """Dense and exact have the gradients of PyTorch, codes nearly; less and less is kept."""
+        for name in "resnet", "resmlp", "mixer":
+            model, inputs = self.made(name)
+            x, y = inputs(16), labels(16)
+            want, expected = autograd(copy.deepcopy(model), x, y)
+            kept = []
+            for keep, bits, bound in (("dense", 4, 1e-5), ("exact", 4, 1e-5), ("compact", 8, 0.05),
+                                      ("compact", 4, 0.3), ("least", 4, 0.5)):
+                with self.subTest(name, keep=keep, bits=bits):
+                    net = clprune.Net(model, x, keep=keep, bits=bits)
+                    loss, grads = net.gradients(x, y)
+                    self.assertLess(abs(loss - want), 1e-5)
+                    self.assertLess(error(*(torch.cat([values[n].flatten() for n in expected])
+                                            for values in (grads, expected))), bound)
+                    kept.append(net.saved_bytes)
+                    self.assertEqual(str(net).split()[-2:], ["all", f"{kept[-1] / 1024:.1f}"])
+                    net.close()
+            self.assertEqual(kept[:4], sorted(kept[:4], reverse=True))
+            self.assertLess(kept[4], kept[0] / 4)
+
+    def test_steps_are_those_of_pytorch(self):
+        for name, kind in (("resnet", "sgd"), ("mixer", "adamw"), ("shared", "sgd")):
+            with self.subTest(name):
+                model, inputs = self.made(name)
+                x, y = inputs(6), labels(6)
+                net = clprune.Net(model, x, keep="exact", optimizer=kind, lr=1e-2, momentum=0.9)
+                theirs = (torch.optim.SGD(model.parameters(), 1e-2, momentum=0.9) if kind == "sgd"
+                          else torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0))
+                for step in range(5):
+                    want, _ = autograd(model, x, y)
+                    theirs.step()
+                    self.assertLess(abs(net.step(x, y) - want), 1e-4)
+                state, expected = net.state_dict(), model.state_dict()
+                self.assertEqual(set(state), set(expected))
+                for key, value in expected.items():
+                    self.assertEqual(state[key].shape, value.shape)
+                    self.assertLess(error(state[key].float(), value.float()), 1e-2, key)
+                copied = copy.deepcopy(model)
+                copied.load_state_dict(state)
+                self.assertLess(error(net(x), copied.eval()(x)), 1e-5)
+                self.assertLess(error(net(x[:2]), copied(x[:2])), 1e-5)
+                net.close()
+
+    def test_regression(self):
+        """Outputs that are tokens, images and vectors, against targets of their shape."""
+        convolutions = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(),
+                                     nn.Conv2d(8, 5, 3, padding=1))
+        for model, x in ((convolutions, images(4)),
+                         (nn.Sequential(nn.Linear(20, 32), nn.GELU(), nn.Linear(32, 7)),
+                          torch.randn(4, 9, 20)),
+                         (nn.Linear(20, 7), torch.randn(4, 20)),
+                         (nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.Flatten()), images(4))):
+            y = torch.randn_like(model(x))
+            net = clprune.Net(model, x, keep="exact", loss="mse")
+            loss, grads = net.gradients(x, y)
+            want, expected = autograd(model, x, y, F.mse_loss)
+            self.assertLess(abs(loss - want), 1e-5)
+            self.assert_grads(grads, expected, 1e-5)
+            self.assertLess(error(net(x), model(x)), 1e-5)
+            net.close()
+
+    def test_smoothing_and_forms(self):
+        model, inputs = self.made("mlp")
+        x, y = inputs(6), labels(6)
+        keep = clprune.Keep(form="quantised", bits=8)
+        net = clprune.Net(model, x, keep=keep, smoothing=0.1,
+                          rules=[("0", None), ("rows", clprune.Keep(form="dense"))])
+        loss, grads = net.gradients(x, y)
+        want, expected = autograd(model, x, y, lambda a, b: F.cross_entropy(a, b, label_smoothing=0.1))
+        self.assertLess(abs(loss - want), 1e-5)
+        self.assert_grads(grads, expected, 0.02)
+
+    def test_frozen_parameters_stay(self):
+        model, inputs = self.made("resnet")
+        x, y = inputs(6), labels(6)
+        whole = clprune.Net(model, x, keep="dense")
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name.startswith("8."))
+        net = clprune.Net(model, x, keep="dense")
+        self.assertLess(net.saved_bytes, whole.saved_bytes / 50)
+        before = net.state_dict()
+        net.step(x, y)
+        moved = {name for name, value in net.state_dict().items()
+                 if not torch.equal(value, before[name])}
+        self.assertEqual({name for name in moved if "running" not in name and "num" not in name},
+                         {"8.weight", "8.bias"})
+
+    def test_dropout_is_drawn_anew(self):
+        model = nn.Sequential(nn.Linear(20, 64), nn.Dropout(0.5), nn.Linear(64, CLASSES))
+        x, y = torch.randn(6, 20), labels(6)
+        net = clprune.Net(model, x, lr=0.0)
+        self.assertNotEqual(net.step(x, y), net.step(x, y))
+        self.assertLess(error(net(x), model.eval()(x)), 1e-5)
+
+    def test_packages(self):
+        """torchvision's and timm's models, where they are installed."""
+        for package, name in (("torchvision", "resnet18"), ("timm", "resmlp_12_224"),
+                              ("timm", "mixer_s16_224"), ("timm", "resnet26")):
+            try:
+                if package == "timm":
+                    import timm
+                    model = timm.create_model(name, num_classes=CLASSES)
+                else:
+                    import torchvision
+                    model = getattr(torchvision.models, name)(num_classes=CLASSES)
+            except ImportError:
+                continue
+            with self.subTest(name):
+                side = 64 if "resnet" in name else 224
+                x, y = images(2, side, side), labels(2)
+                net = clprune.Net(model, x, keep="exact")
+                loss, grads = net.gradients(x, y)
+                want, expected = autograd(model, x, y)
+                self.assertLess(abs(loss - want), 1e-4)
+                self.assert_grads(grads, expected, 1e-3)
+                net.close()
+
+
+class Life(Case):
+    def test_the_model_is_left_alone(self):
+        model, inputs = self.made("resnet")
+        model.eval()
+        model[1].train()
+        before, modes = copy.deepcopy(model.state_dict()), [m.training for m in model.modules()]
+        torch.manual_seed(3)
+        clprune.Net(model, inputs(4)).close()
+        drawn = torch.rand(1)
+        torch.manual_seed(3)
+        inputs(4)
+        self.assertEqual(drawn, torch.rand(1))
+        self.assertEqual(modes, [m.training for m in model.modules()])
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, before[name]), name)
+
+    def test_loading_and_seeds(self):
+        model, inputs = self.made("mixer")
+        x, y = inputs(4), labels(4)
+        losses = []
+        for seed in 0, 0, 1:
+            net = clprune.Net(model, x, keep="least", seed=seed)
+            losses.append([net.step(x, y) for _ in range(4)])
+        self.assertEqual(losses[0], losses[1])
+        self.assertNotEqual(losses[0], losses[2])
+        net.load_state_dict(model.state_dict())
+        self.assertLess(error(net(x), model(x)), 1e-5)
+        with self.assertRaisesRegex(ValueError, "no value for .*head.bias"):
+            net.load_state_dict({})
+        with self.assertRaisesRegex(ValueError, r"head.bias is \(3,\), expected \(10,\)"):
+            net.load_state_dict({**model.state_dict(), "head.bias": torch.zeros(3)})
+
+    def test_memory(self):
+        model, inputs = self.made("resnet")
+        net = clprune.Net(model, inputs(4))
+        memory = net.memory()
+        self.assertEqual(memory["parameters"], 4 * sum(
+            t.numel() for name, t in model.state_dict().items() if "num_batches" not in name))
+        self.assertEqual(memory["total"], sum(
+            memory[c] for c in ("input", "parameters", "gradients", "optimizer", "arena")))
+        self.assertLess(memory["arena"], memory["activations"] + memory["workspace"])
+        self.assertGreater(net.saved_bytes, 0)
+
+
+class Errors(Case):
+    def refused(self, forward, text, x=None, **modules):
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.head = nn.Linear(20, CLASSES)
+                for name, module in modules.items():
+                    setattr(self, name, module)
+
+        Model.forward = forward
+        with self.assertRaisesRegex(clprune.Error, text):
+            clprune.Net(Model(), torch.randn(4, 20) if x is None else x)
+
+    def test_operations_that_a_net_does_not_have(self):
+        x = images(4)
+        for forward, text, modules in (
+                (lambda m, x: m.head(m.act(x)), "\n    act: SiLU is not supported",
+                 {"act": nn.SiLU()}),
+                (lambda m, x: m.head(torch.sigmoid(x)), r"\n    sigmoid: sigmoid is not", {}),
+                (lambda m, x: m.head(m.act(x)), "act: GELU with approximate='tanh'",
+                 {"act": nn.GELU("tanh")}),
+                (lambda m, x: m.head(x + 1), "add: an addition needs two tensors", {}),
+                (lambda m, x: m.head(x * x), "mul: a product of two tensors", {}),
+                (lambda m, x: m.head(x[:, :20]), "getitem: getitem is not supported", {}),
+                (lambda m, x: m.head(x.t().t()), "t: t is not supported", {}),
+                (lambda m, x: m.head(x.transpose(0, 1).permute(1, 0)), "the batch must stay the f",
+                 {}),
+                (lambda m, x: (m.head(x), x), "the output is not one tensor", {})):
+            self.refused(forward, text, **modules)
+        for forward, text, modules in (
+                (lambda m, x: m.conv(x), "conv: a convolution with 3 groups is not supported",
+                 {"conv": nn.Conv2d(3, 3, 3, groups=3)}),
+                (lambda m, x: m.conv(x), "conv: padding_mode 'reflect' is not supported",
+                 {"conv": nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect")}),
+                (lambda m, x: m.bn(x), "bn: a batch norm without running statistics",
+                 {"bn": nn.BatchNorm2d(3, track_running_stats=False)}),
+                (lambda m, x: m.pool(x), r"pool: average pooling to \(2, 2\)",
+                 {"pool": nn.AdaptiveAvgPool2d(2)}),
+                (lambda m, x: m.norm(x), "norm: a layer norm over dimension -1, which is not the f",
+                 {"norm": nn.LayerNorm(12)}),
+                (lambda m, x: m.fc(x), "fc: a linear layer over a dimension that is neither",
+                 {"fc": nn.Linear(12, 5)}),
+                (lambda m, x: x.mean(2), "mean: a mean over other dimensions", {}),
+                (lambda m, x: x.flatten(2) + x.permute(0, 1, 3, 2).flatten(2), "laid out differ",
+                 {}),
+                (lambda m, x: m.conv(x), "the output of a sample is \\(5, 8, 12\\), expected clas",
+                 {"conv": nn.Conv2d(3, 5, 1)})):
+            self.refused(forward, text, x, **modules)
+        self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
+                     "torch.fx cannot trace the model: TraceError")
+
+    def test_many_are_listed(self):
+        model = nn.Sequential(*[nn.Sigmoid() for _ in range(14)])
+        with self.assertRaisesRegex(clprune.Error, "(?s)\n    0: Sigmoid.*\n    9: Sig.*and 4 more"):
+            clprune.Net(model, torch.randn(4, 20))
+
+    def test_arguments(self):
+        model, inputs = self.made("mlp")
+        x = inputs(4)
+        for how, text in ((dict(keep="some"), "keep is 'some', expected one of dense, exact"),
+                          (dict(loss="l1"), "loss is 'l1'"),
+                          (dict(optimizer="adam"), "optimizer is 'adam', expected one of sgd"),
+                          (dict(precision="fp8"), "precision is 'fp8', expected one of fp32")):
+            with self.assertRaisesRegex(ValueError, text):
+                clprune.Net(model, x, **how)
+        with self.assertRaisesRegex(ValueError, "no batch"):
+            clprune.Net(model, torch.zeros(()))
+        with self.assertRaisesRegex(clprune.Error, "NO_DEVICE"):
+            clprune.Net(model, x, device="no such device")
+        with self.assertRaisesRegex(clprune.Error, "net_settle.*bits"):
+            clprune.Net(model, x, bits=3)
+        with self.assertRaisesRegex(clprune.Error, "no such layer"):
+            clprune.Net(model, x, rules=[("no such layer", None)])
+
+    def test_data(self):
+        model, inputs = self.made("mlp")
+        x, y = inputs(4), labels(4)
+        net = clprune.Net(model, x)
+        for data, text in (((inputs(5), labels(5)), r"the input is \(5, 20\), expected \(N, 20\) "),
+                           ((x[:0], y[:0]), "N from 1 to 4"),
+                           ((x[:, :19], y), r"the input is \(4, 19\)"),
+                           ((x, y[:3]), r"labels are torch.int64 of \(3,\), expected"),
+                           ((x, y.float()), "labels are torch.float32"),
+                           ((x, y - 10), "labels are -"),
+                           ((x, y + 10), "expected 0 to 9")):
+            with self.assertRaisesRegex(ValueError, text):
+                net.step(*data)
+        self.assertEqual(net.steps, 0)
+        net.step(x, y)
+
+
+if __name__ == "__main__":
+    unittest.main()
