@@ -621,6 +621,8 @@ _METHODS: Dict[str, Callable[..., Value]] = {
 
 def trace(model: nn.Module, example: Tensor) -> Program:
     """The program of a model. The model is as before: its modes, its running statistics."""
+    if int(torch.__version__.split(".")[0]) < 2:
+        raise Error(f"clprune.Net needs PyTorch 2.0 or later, this is {torch.__version__}")
     modes = {module: module.training for module in model.modules()}
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     model.train()
