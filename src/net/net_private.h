@@ -94,8 +94,13 @@ typedef struct clprune__net_place {
 typedef struct clprune__net_size {
     size_t rows, cols;
     bool in_all;
-    enum { CLPRUNE__NET_OF_CALL, CLPRUNE__NET_OF_REGION, CLPRUNE__NET_OF_FORWARD } life;
-    /* of a temporary: the backward call; from begin to end; the forward call of a fused way */
+    enum {
+        CLPRUNE__NET_OF_CALL,    /* of a temporary: the backward call */
+        CLPRUNE__NET_OF_REGION,  /* from begin to end */
+        CLPRUNE__NET_OF_FORWARD, /* the forward call of a fused way */
+        CLPRUNE__NET_OF_TRAINING /* the same, but not in inference, nor if it is made again */
+    } life;
+    bool spare; /* of a temporary: not needed where the first need is dense and read last */
 } clprune__net_size;
 
 /* A buffer for tensors that are live one after the other. */

@@ -1,11 +1,12 @@
-/* Slots for the tensors of a list of steps: two that are not live at once share one, if they have
- * the same size. */
+/* Slots for the tensors of a list of steps. Without a plan (clprune/plan.h), two that are not live
+ * at once share one, if they have the same size; a plan finds better places. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/steps.h"
 #include "runtime/context/check.h"
+#include "runtime/memory/arena.h"
 
 clprune_status clprune__net_push(
     clprune_net *net, clprune__net_steps *list, const clprune__net_step *step)
@@ -81,8 +82,9 @@ static void find_lives(const clprune__net_steps *list, life *lives)
     }
 }
 
-/* Whether what a backward step needs is read later. */
-static void mark_last(clprune_net *net, clprune__net_steps *list, const life *lives)
+/* Whether what a backward step needs is read later. If not, its memory can serve as a spare
+ * temporary, which then needs no slot. */
+static void mark_last(clprune_net *net, clprune__net_steps *list, life *lives)
 {
     for (size_t i = 0; i < list->count; ++i)
         for (size_t k = 0; k < CLPRUNE__NET_NEEDS && list->steps[i].act == CLPRUNE__NET_BACKWARD;
@@ -100,14 +102,26 @@ static void mark_last(clprune_net *net, clprune__net_steps *list, const life *li
                         last = false;
             list->steps[i].last[k] = last;
         }
-    (void)net;
+    for (size_t i = 0; i < list->count; ++i) {
+        clprune__net_step *step = &list->steps[i];
+        const bool dense = step->in[0].at == CLPRUNE__NET_SLOT ||
+                           (step->in[0].at == CLPRUNE__NET_STORE &&
+                               net->values[step->in[0].id].keep.form == CLPRUNE_FORM_DENSE);
+        for (size_t k = 0; k < CLPRUNE__NET_TEMPS; ++k)
+            if (step->temp_size[k].spare && step->temp[k].at == CLPRUNE__NET_SLOT &&
+                step->last[0] && dense) {
+                lives[step->temp[k].id].used = false;
+                step->temp[k].at = CLPRUNE__NET_NOWHERE;
+            }
+    }
 }
 
 static clprune_status take_slot(clprune_net *net, size_t elements, bool *busy, size_t *slot)
 {
     clprune_context *context = net->context;
+    const bool shares = !clprune__memory_is_planned(context);
     for (*slot = 0; *slot < net->slots_count; ++*slot)
-        if (!busy[*slot] && net->slots[*slot].elements == elements)
+        if (shares && !busy[*slot] && net->slots[*slot].elements == elements)
             return CLPRUNE_SUCCESS;
     clprune__net_slot *larger = realloc(net->slots, (net->slots_count + 1) * sizeof *net->slots);
     REQUIRE(larger != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the slots of the net");

@@ -144,6 +144,8 @@ static void forward_layer(maker *m, size_t i, bool training)
         step.out = slot_for(m, i, m->border[i]);
     if (fused != NULL)
         take_temps(m, fused, CLPRUNE__NET_OF_FORWARD, &step);
+    if (fused != NULL && training)
+        take_temps(m, fused, CLPRUNE__NET_OF_TRAINING, &step);
     step.stores = training && fused == NULL && ins > 0 && stores_input(m, layer);
     push(m, &step);
     m->at[i] = step.out;

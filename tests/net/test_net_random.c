@@ -297,7 +297,7 @@ static void random_graph(void **state)
     net_job dense = net_open(test_context(), model, BATCH, NULL);
     const float *want = net_step_grads(&dense);
     const double error = net_slope_error(&dense, want, smooth ? 1e-2 : 2e-3, &param);
-    if (!(error <= (smooth ? 5e-3 : 0.1)))
+    if (!(error <= (smooth ? 1e-2 : 0.1)))
         fail_msg("seed %llu: the slope of %s is off by %.3g;%s", (unsigned long long)model->seed,
             dense.params[param].name, error, layers);
     for (size_t i = 0; i < COUNT_OF(presets); i++) {

@@ -5,7 +5,7 @@
 #include "runtime/memory/arena.h"
 #include "support/test_objects.h"
 
-enum { MOST = 64 };
+enum { MOST = 256 };
 
 static uint64_t largest; /* max_allocation of dry contexts; 0: the device's */
 

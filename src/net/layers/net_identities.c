@@ -131,9 +131,9 @@ static clprune__net_size gelu_temp(const clprune_net *net, const size_t *layers,
     const clprune__net_layer *linear = &net->layers[layers[1]];
     if (index == 0 && net->layers[linear->tile_last].kind == &clprune__net_layerscale_kind)
         return scaled_size(net, linear);
-    return index == 1
-               ? (clprune__net_size){g->shape.rows, g->shape.cols, false, CLPRUNE__NET_OF_CALL}
-               : (clprune__net_size){.rows = 0};
+    return index == 1 ? (clprune__net_size){g->shape.rows, g->shape.cols, false,
+                            CLPRUNE__NET_OF_CALL, true}
+                      : (clprune__net_size){.rows = 0};
 }
 
 /* ---- affine, linear ----------------------------------------------------------------------------

@@ -114,9 +114,9 @@ static clprune__net_size stem_temp(const clprune_net *net, const size_t *layers,
     case OUTPUT:
         return (clprune__net_size){y->rows, y->cols, false, CLPRUNE__NET_OF_FORWARD};
     case ONES:
-        return (clprune__net_size){y->rows, y->cols, true, CLPRUNE__NET_OF_FORWARD};
+        return (clprune__net_size){y->rows, y->cols, true, CLPRUNE__NET_OF_TRAINING};
     case MEAN_IMAGE:
-        return (clprune__net_size){image->rows, image->cols, true, CLPRUNE__NET_OF_FORWARD};
+        return (clprune__net_size){image->rows, image->cols, true, CLPRUNE__NET_OF_TRAINING};
     default:
         return (clprune__net_size){part_of(net) * y->rows, y->cols, true, CLPRUNE__NET_OF_CALL};
     }
