@@ -6,7 +6,7 @@
 
 #include "net/steps.h"
 #include "runtime/context/check.h"
-#include "runtime/memory/arena.h"
+#include "runtime/memory/plan_private.h"
 
 clprune_status clprune__net_push(
     clprune_net *net, clprune__net_steps *list, const clprune__net_step *step)

@@ -5,7 +5,6 @@
 
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
-#include "runtime/launch/record.h"
 
 clprune_status clprune__arena_take(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer, bool *planned)
@@ -44,11 +43,6 @@ bool clprune__arena_owns(const clprune_context *context, cl_mem whole, size_t or
             return true;
     }
     return false;
-}
-
-bool clprune__memory_is_planned(const clprune_context *context)
-{
-    return context->record != NULL ? context->record->begun : context->arena->places != NULL;
 }
 
 void clprune__arena_close(clprune_context *context)

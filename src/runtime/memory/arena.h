@@ -41,10 +41,6 @@ clprune_status clprune__arena_take(clprune_context *context, clprune_memory_cate
 /* Whether a sub-buffer of `whole` that begins at `origin` is a place. */
 bool clprune__arena_owns(const clprune_context *context, cl_mem whole, size_t origin);
 
-/* Whether a plan places the buffers that are created now, in this context or, if it is dry, in one
- * that runs. Then there may be many: those that are not live at once share places. */
-bool clprune__memory_is_planned(const clprune_context *context);
-
 /* Forgets all places: later buffers are allocated as usual, buffers that have a place keep it. */
 void clprune__arena_close(clprune_context *context);
 

@@ -26,6 +26,11 @@ clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer)
     return CLPRUNE_SUCCESS;
 }
 
+bool clprune__memory_is_planned(const clprune_context *context)
+{
+    return context->record != NULL ? context->record->begun : context->arena->places != NULL;
+}
+
 clprune_status clprune_plan_begin(clprune_context *context)
 {
     ENTER_CONTEXT(context);

@@ -23,4 +23,8 @@ struct clprune_plan {
 /* Sets all offsets and totals.arena_bytes from the rest of the plan. Scratch lies at offset 0. */
 clprune_status clprune__plan_place(clprune_context *context, clprune_plan *plan);
 
+/* Whether a plan places the buffers that are created now, in this context or, if it is dry, in one
+ * that runs. Then there may be many: those that are not live at once share places. */
+bool clprune__memory_is_planned(const clprune_context *context);
+
 #endif
