@@ -45,13 +45,15 @@ static void list_places(clprune__net_step *step, clprune__net_place *places[PLAC
 }
 
 /* What is whole lives through the loops that use it: each turn reads or writes a part. */
-static void stretch(const clprune__net_steps *list, life *lives, size_t count)
+static void stretch(
+    const clprune_net *net, const clprune__net_steps *list, life *lives, size_t count)
 {
     size_t loop = 0;
     for (size_t i = 0; i < list->count; ++i) {
         if (list->steps[i].act == CLPRUNE__NET_LOOP)
             loop = i;
-        if (list->steps[i].act != CLPRUNE__NET_END_LOOP)
+        if (list->steps[i].act != CLPRUNE__NET_END_LOOP ||
+            net->regions[list->steps[loop].id].chunk == net->desc.batch) /* one turn */
             continue;
         for (size_t k = 0; k < count; ++k) {
             if (!lives[k].used || !lives[k].whole)
@@ -79,6 +81,40 @@ static void find_lives(const clprune__net_steps *list, life *lives)
             l->whole = l->whole || places[k]->whole;
             l->last = i;
         }
+    }
+}
+
+static void rename_slot(clprune__net_steps *list, size_t from, size_t old, size_t new)
+{
+    clprune__net_place *places[PLACES];
+    for (size_t i = from; i < list->count; ++i) {
+        list_places(&list->steps[i], places);
+        for (size_t k = 0; k < PLACES; ++k)
+            if (places[k]->at == CLPRUNE__NET_SLOT && places[k]->id == old)
+                places[k]->id = new;
+    }
+}
+
+/* What is made again from an input that nothing reads afterwards takes its place, if the layer can
+ * write over it. */
+static void write_over_inputs(
+    const clprune_net *net, clprune__net_steps *list, const clprune__net_size *sizes, life *lives)
+{
+    for (size_t i = 0; i < list->count; ++i) {
+        const clprune__net_step *step = &list->steps[i];
+        const clprune__net_place in = step->in[0], out = step->out;
+        if (step->act != CLPRUNE__NET_FORWARD || !step->again || in.at != CLPRUNE__NET_SLOT ||
+            !net->layers[step->id].kind->over || step->temp[0].at != CLPRUNE__NET_NOWHERE)
+            continue;
+        const clprune__net_size *from = &sizes[in.id], *to = &sizes[out.id];
+        if (in.id == 0 || lives[in.id].last != i || lives[out.id].first != i ||
+            in.whole != out.whole || from->in_all != to->in_all ||
+            from->rows * from->cols != to->rows * to->cols)
+            continue;
+        const size_t old = out.id;
+        lives[in.id].last = lives[old].last;
+        lives[old].used = false;
+        rename_slot(list, i, old, in.id);
     }
 }
 
@@ -144,7 +180,8 @@ clprune_status clprune__net_place_slots(
     REQUIRE_DONE(lives != NULL && busy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for %zu slots", count);
     find_lives(list, lives);
-    stretch(list, lives, count);
+    stretch(net, list, lives, count);
+    write_over_inputs(net, list, sizes, lives);
     mark_last(net, list, lives);
     busy[0] = true; /* the output */
     size_t samples = net->desc.batch;

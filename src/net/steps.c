@@ -192,9 +192,12 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
     const size_t *in = fused != NULL ? fused->ends : net->layers[v].in;
     const size_t ins = fused != NULL ? fused->ends_count : net->layers[v].ins;
     clprune__net_step step = {.act = CLPRUNE__NET_FORWARD, .id = v, .again = true};
-    for (size_t k = 0; k < ins; ++k)
-        if (net->layers[in[k]].kind != &clprune__net_input_kind)
-            step.in[k] = obtain(m, in[k], CLPRUNE__NET_DENSE);
+    /* what is made again first: until it is done, restored inputs would take memory */
+    for (int kept = 0; kept < 2; ++kept)
+        for (size_t k = 0; k < ins; ++k)
+            if (net->values[in[k]].kept == kept &&
+                net->layers[in[k]].kind != &clprune__net_input_kind)
+                step.in[k] = obtain(m, in[k], CLPRUNE__NET_DENSE);
     if (fused != NULL)
         take_temps(m, fused, CLPRUNE__NET_OF_FORWARD, &step);
     step.out = slot_for(m, v, false);
