@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
+import clprune
 from clprune import Error
 
 __all__ = ["Layer", "Param", "Program", "Value", "trace"]
@@ -144,13 +145,20 @@ def _pair(value: Union[int, Sequence[int]]) -> Tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[-1])
 
 
+class _Graph(fx.Tracer):
+    """Does not look into modules that clprune.convert_ has changed."""
+
+    def is_leaf_module(self, module: nn.Module, name: str) -> bool:
+        return type(module) in _MODULES or super().is_leaf_module(module, name)
+
+
 class _Tracer(fx.Interpreter):
     """Runs a traced model on an example and notes the layer that each operation becomes."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         try:
-            traced = fx.symbolic_trace(model)
+            traced = fx.GraphModule(model, _Graph().trace(model))
         except Exception as error:  # whatever the model's code raises when it is given proxies
             raise Error(f"torch.fx cannot trace the model: {type(error).__name__}: {error}") \
                 from error
@@ -578,6 +586,9 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.AdaptiveAvgPool2d: lambda t, m, x: t.adaptive_avg_pool2d(x, m.output_size),
     nn.Flatten: lambda t, m, x: t.reshape(x),
 }
+
+_MODULES.update({clprune.Linear: _MODULES[nn.Linear], clprune.ReLU: _MODULES[nn.ReLU],
+                 clprune.GELU: _MODULES[nn.GELU]})
 
 _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.linear: _Tracer.linear,

@@ -75,15 +75,6 @@ static clprune_keep form_of(
     return keep;
 }
 
-size_t clprune__net_bytes(const clprune_net *net, size_t v)
-{
-    const clprune__net_value *value = &net->values[v];
-    clprune_saved_sizes sizes;
-    (void)clprune_saved_size_query(
-        &value->keep, net->desc.batch, value->shape.rows, value->shape.cols, &sizes);
-    return sizes.bytes;
-}
-
 /* ---- the caller's rules ------------------------------------------------------------------------
  */
 
@@ -289,11 +280,11 @@ static double span_bytes(const clprune_net *net, size_t first, size_t last)
 }
 
 /* Keeps joints so that no span between two has more than `most` bytes. Returns the bytes of kept
- * joints + of the largest span. */
+ * joints. */
 static double keep_joints(clprune_net *net, const bool *joints, double most)
 {
     size_t first = 0, joint = 0; /* of the span; the last joint in it */
-    double kept = 0, largest = 0;
+    double kept = 0;
     for (size_t i = 0; i < net->count; ++i)
         net->values[i].kept = net->values[i].ruled && net->values[i].kept;
     for (size_t i = 1; i <= net->output; ++i) {
@@ -306,42 +297,69 @@ static double keep_joints(clprune_net *net, const bool *joints, double most)
             first = joint;
         }
         joint = i;
-        const double bytes = span_bytes(net, first + 1, i);
-        largest = bytes > largest ? bytes : largest;
     }
-    return kept + largest;
-}
-
-/* Tries the bytes of all spans as the limit. */
-static clprune_status keep_least(clprune_net *net)
-{
-    clprune_context *context = net->context;
-    double best = 0, total = -1;
-    bool *joints = calloc(net->count, sizeof *joints);
-    REQUIRE(joints != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    for (size_t i = 1; i <= net->output; ++i)
-        joints[i] = clprune__net_is_joint(net, i) && !clprune__net_cuts_tile(net, i) &&
-                    net->layers[i].kind->forward != NULL;
-    for (size_t i = 1; i <= net->output; ++i)
-        for (size_t back = 0; back < i && joints[i]; ++back) {
-            if (back > 0 && !joints[back])
-                continue;
-            const double most = span_bytes(net, back + 1, i);
-            const double bytes = keep_joints(net, joints, most);
-            if (total < 0 || bytes < total) {
-                total = bytes;
-                best = most;
-            }
-        }
-    (void)keep_joints(net, joints, best);
-    free(joints);
-    return CLPRUNE_SUCCESS;
+    return kept;
 }
 
 /* LEAST: regions end at kept joints. */
 static bool is_not_kept(const clprune_net *net, size_t joint)
 {
     return !net->values[joint].kept;
+}
+
+static int descending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/* Limits for spans: the bytes of each. Returns how many there are. */
+static size_t list_limits(const clprune_net *net, const bool *joints, double *limits)
+{
+    size_t count = 0;
+    for (size_t i = 1; i <= net->output; ++i)
+        for (size_t back = 0; back < i && joints[i]; ++back)
+            if (back == 0 || joints[back])
+                limits[count++] = span_bytes(net, back + 1, i);
+    qsort(limits, count, sizeof *limits, descending);
+    return count;
+}
+
+/* Takes the limit of spans whose step needs the least memory. */
+static clprune_status keep_least(clprune_net *net)
+{
+    clprune_context *context = net->context;
+    clprune_status status = CLPRUNE_SUCCESS;
+    double best = 0, least = -1, before = -1;
+    size_t count = 0;
+    bool *joints = calloc(net->count, sizeof *joints);
+    REQUIRE(joints != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
+    for (size_t i = 1; i <= net->output; ++i) {
+        joints[i] = clprune__net_is_joint(net, i) && !clprune__net_cuts_tile(net, i) &&
+                    net->layers[i].kind->forward != NULL;
+        count += joints[i];
+    }
+    double *limits = calloc((count + 1) * (count + 1), sizeof *limits);
+    REQUIRE_DONE(limits != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
+    count = list_limits(net, joints, limits);
+    for (size_t i = 0; i < count; ++i) {
+        double most;
+        const double kept = keep_joints(net, joints, limits[i]);
+        if (kept == before)
+            continue;
+        before = kept;
+        TRY_DONE(clprune__net_cut(net, true, is_not_kept));
+        TRY_DONE(clprune__net_backward_bytes(net, &most));
+        if (least < 0 || most < least) {
+            least = most;
+            best = limits[i];
+        }
+    }
+    (void)keep_joints(net, joints, best);
+done:
+    free(joints);
+    free(limits);
+    return status;
 }
 
 clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how)

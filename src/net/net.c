@@ -108,9 +108,11 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     const bool prunes = how.keep.form == CLPRUNE_FORM_PRUNED;
     if (how.keep.bits == 0)
         how.keep.bits = 4;
-    if (how.preset == CLPRUNE_NET_INPUTS) {
-        clprune_keep checked;
-        TRY(clprune__keep_settle(context, &how.keep, &checked));
+    clprune_keep checked = how.keep;
+    if (how.preset >= CLPRUNE_NET_COMPACT && !prunes)
+        checked.form = CLPRUNE_FORM_QUANTISED;
+    if (how.preset == CLPRUNE_NET_INPUTS || how.preset >= CLPRUNE_NET_COMPACT) {
+        TRY(clprune__keep_settle(context, &checked, &checked));
         TRY(clprune__keep_restores(context, &how.keep));
     }
     if (how.preset == CLPRUNE_NET_COMPACT && prunes)

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "clprune/net.h"
-#include "net/choose.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
+#include "net/steps.h"
 #include "runtime/context/check.h"
 
 typedef struct printer {

@@ -152,6 +152,88 @@ static void mark_last(clprune_net *net, clprune__net_steps *list, life *lives)
     }
 }
 
+size_t clprune__net_bytes(const clprune_net *net, size_t v)
+{
+    const clprune__net_value *value = &net->values[v];
+    clprune_saved_sizes sizes;
+    (void)clprune_saved_size_query(
+        &value->keep, net->desc.batch, value->shape.rows, value->shape.cols, &sizes);
+    return sizes.bytes;
+}
+
+/* Kept values, until the last step that reads them: change[i] is for step i. */
+static void count_kept(const clprune_net *net, const clprune__net_steps *backward, double *change)
+{
+    for (size_t v = 0; v < net->count; ++v) {
+        size_t end = 0;
+        if (!net->values[v].kept)
+            continue;
+        for (size_t i = 0; i < backward->count; ++i) {
+            const clprune__net_step *step = &backward->steps[i];
+            bool reads = step->act == CLPRUNE__NET_RESTORE && step->id == v;
+            for (size_t k = 0; k < CLPRUNE__NET_ENDS; ++k)
+                reads = reads || (step->in[k].at == CLPRUNE__NET_STORE && step->in[k].id == v);
+            if (reads)
+                end = i + 1;
+        }
+        change[0] += (double)clprune__net_bytes(net, v);
+        change[end] -= (double)clprune__net_bytes(net, v);
+    }
+}
+
+/* What a backward step reads for signs alone is dead before the step writes dx. */
+static void end_signs_early(const clprune_net *net, const clprune__net_steps *list, life *lives)
+{
+    for (size_t i = 0; i < list->count; ++i) {
+        const clprune__net_step *step = &list->steps[i];
+        if (step->act != CLPRUNE__NET_BACKWARD)
+            continue;
+        const clprune__net_way *way = net->tiles[step->id].way;
+        for (size_t k = 0; k < way->needs_count; ++k) {
+            const clprune__net_place in = step->in[k];
+            if (way->needs[k].how == CLPRUNE__NET_SIGN && in.at == CLPRUNE__NET_SLOT &&
+                lives[in.id].last == i && lives[in.id].first < i)
+                lives[in.id].last = i - 1;
+        }
+    }
+}
+
+clprune_status clprune__net_most_bytes(const clprune_net *net, clprune__net_steps *list,
+    const clprune__net_size *sizes, size_t count, double *most)
+{
+    clprune_context *context = net->context;
+    clprune_status status = CLPRUNE_SUCCESS;
+    life *lives = calloc(count + 1, sizeof *lives);
+    double live = 0, *change = calloc(list->count + 1, sizeof *change);
+    size_t samples = net->desc.batch;
+    REQUIRE_DONE(lives != NULL && change != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for %zu slots", count);
+    find_lives(list, lives);
+    stretch(net, list, lives, count);
+    write_over_inputs(net, list, sizes, lives);
+    end_signs_early(net, list, lives);
+    count_kept(net, list, change);
+    *most = 0;
+    for (size_t i = 0; i < list->count; ++i) {
+        if (list->steps[i].act == CLPRUNE__NET_LOOP)
+            samples = net->regions[list->steps[i].id].chunk;
+        for (size_t k = 0; k < count; ++k) {
+            const double each = 4 * (double)sizes[k].rows * (double)sizes[k].cols;
+            if (!lives[k].used || lives[k].first != i)
+                continue;
+            const size_t all = sizes[k].in_all ? 1 : lives[k].whole ? net->desc.batch : samples;
+            change[i] += each * (double)all;
+            change[lives[k].last + 1] -= each * (double)all;
+        }
+        live += change[i];
+        *most = live > *most ? live : *most;
+    }
+done:
+    free(lives);
+    free(change);
+    return status;
+}
+
 static clprune_status take_slot(clprune_net *net, size_t elements, bool *busy, size_t *slot)
 {
     clprune_context *context = net->context;

@@ -449,35 +449,77 @@ clprune_status clprune__net_cut(
     return CLPRUNE_SUCCESS;
 }
 
+static void close_maker(maker *m)
+{
+    free(m->at);
+    free(m->grad);
+    free(m->left);
+    free(m->border);
+    free(m->sizes);
+}
+
+static clprune_status open_maker(clprune_net *net, maker *m)
+{
+    clprune_context *context = net->context;
+    *m = (maker){.net = net,
+        .at = calloc(net->count, sizeof *m->at),
+        .grad = calloc(net->count, sizeof *m->grad),
+        .left = calloc(net->count, sizeof *m->left),
+        .border = calloc(net->count, sizeof *m->border)};
+    if (m->at == NULL || m->grad == NULL || m->left == NULL || m->border == NULL) {
+        close_maker(m);
+        return clprune__fail(context, CLPRUNE_OUT_OF_HOST_MEMORY, __FILE__, __LINE__,
+            "no memory for the steps of the net");
+    }
+    find_borders(net, m->border);
+    return CLPRUNE_SUCCESS;
+}
+
+typedef enum kind_of_pass { TRAINING, INFERENCE, BACKWARD, PASSES } kind_of_pass;
+
+static clprune_status make_list(maker *m, kind_of_pass pass, clprune__net_steps *list)
+{
+    const clprune__net_shape *output = &m->net->values[m->net->output].shape;
+    m->list = list;
+    m->slots = 0;
+    (void)new_slot(
+        m, (clprune__net_size){output->rows, output->cols, false, CLPRUNE__NET_OF_CALL}, true);
+    if (pass != BACKWARD)
+        make_forward(m, pass == TRAINING);
+    else if (m->net->loss != CLPRUNE__NET_NO_LOSS)
+        make_backward(m);
+    return m->status;
+}
+
+clprune_status clprune__net_backward_bytes(clprune_net *net, double *most)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__net_steps list = {0};
+    maker m;
+    TRY(open_maker(net, &m));
+    TRY_DONE(make_list(&m, BACKWARD, &list));
+    TRY_DONE(clprune__net_most_bytes(net, &list, m.sizes, m.slots, most));
+done:
+    free(list.steps);
+    close_maker(&m);
+    return status;
+}
+
 clprune_status clprune__net_make_steps(clprune_net *net)
 {
-    clprune__net_steps *const lists[] = {&net->forward, &net->inference, &net->backward};
+    clprune__net_steps *const lists[PASSES] = {&net->forward, &net->inference, &net->backward};
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
-    maker m = {.net = net};
+    maker m;
     const clprune__net_shape *output = &net->values[net->output].shape;
-    m.at = calloc(net->count, sizeof *m.at);
-    m.grad = calloc(net->count, sizeof *m.grad);
-    m.left = calloc(net->count, sizeof *m.left);
-    m.border = calloc(net->count, sizeof *m.border);
     net->slots = calloc(1, sizeof *net->slots);
-    REQUIRE_DONE(
-        m.at != NULL && m.grad != NULL && m.left != NULL && m.border != NULL && net->slots != NULL,
-        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the steps of the net");
+    REQUIRE(net->slots != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the steps of the net");
     net->slots[0] = (clprune__net_slot){
         .elements = net->desc.batch * output->rows * output->cols, .name = "output"};
     net->slots_count = 1;
-    find_borders(net, m.border);
-    for (size_t i = 0; i < 3; ++i) {
-        m.list = lists[i];
-        m.slots = 0;
-        (void)new_slot(
-            &m, (clprune__net_size){output->rows, output->cols, false, CLPRUNE__NET_OF_CALL}, true);
-        if (i < 2)
-            make_forward(&m, i == 0);
-        else if (net->loss != CLPRUNE__NET_NO_LOSS)
-            make_backward(&m);
-        TRY_DONE(m.status);
+    TRY(open_maker(net, &m));
+    for (kind_of_pass i = 0; i < PASSES; ++i) {
+        TRY_DONE(make_list(&m, i, lists[i]));
         TRY_DONE(clprune__net_place_slots(net, m.list, m.sizes, m.slots));
     }
     for (size_t i = 0, chunk = 0; i < net->backward.count; ++i) {
@@ -488,10 +530,6 @@ clprune_status clprune__net_make_steps(clprune_net *net)
             net->layers[step->id].made_again = chunk;
     }
 done:
-    free(m.at);
-    free(m.grad);
-    free(m.left);
-    free(m.border);
-    free(m.sizes);
+    close_maker(&m);
     return status;
 }

@@ -22,6 +22,17 @@ clprune_status clprune__net_make_steps(clprune_net *net);
 clprune_status clprune__net_place_slots(
     clprune_net *net, clprune__net_steps *list, const clprune__net_size *sizes, size_t count);
 
+/* Bytes of a value in its form, for the whole batch. */
+size_t clprune__net_bytes(const clprune_net *net, size_t value);
+
+/* The most bytes that slots and kept values take at once in a backward pass. Errors:
+ * OUT_OF_HOST_MEMORY. */
+clprune_status clprune__net_most_bytes(const clprune_net *net, clprune__net_steps *backward,
+    const clprune__net_size *sizes, size_t count, double *most);
+
+/* The same for the present choice and regions. */
+clprune_status clprune__net_backward_bytes(clprune_net *net, double *most);
+
 clprune_status clprune__net_push(
     clprune_net *net, clprune__net_steps *list, const clprune__net_step *step);
 

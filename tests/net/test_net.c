@@ -81,7 +81,9 @@ static void smaller_batches(void **state)
             net_job part = net_open_preset(*state, parts[i], all_presets[p], 8);
             (void)snprintf(what, sizeof what, "preset %zu, %zu of %d", p, parts[i], BATCH);
             net_step(&all, parts[i]);
-            net_close(&all, what, net_grads(&all), net_step_grads(&part), 1e-5);
+            /* LEAST may keep other joints for fewer samples */
+            net_close(&all, what, net_grads(&all), net_step_grads(&part),
+                all_presets[p] == CLPRUNE_NET_LEAST ? 0.05 : 1e-5);
         }
         test_release(mark);
     }

@@ -105,7 +105,7 @@ command_line() {
     cmake | sudo) ;; # cmake_names
     export) [ "$2" = 'CLPRUNE_LIBRARY=$PWD/build/release/lib/libclprune.so' ] || fail "$from: no rule for: $*" ;;
     python3) exists "$2" ;;
-    import | ... | print\(clprune.* | clprune.*) echo "$*" >>lines.py ;;
+    import | ... | print\(clprune.* | clprune.* | net | loss | model.load_state_dict*) echo "$*" >>lines.py ;;
     *) fail "$from: no rule for: $*" ;;
     esac
 }
@@ -189,19 +189,20 @@ for block in "$folder"/blocks/*[0-9]; do
         ;;
     esac
 done
-for name in $(grep -o 'clprune\.[a-z_]*' lines.py | sort -u); do
-    grep -q "^def ${name#*.}(" "$source/examples/pytorch/clprune.py" || fail "clprune.py has no ${name#*.}"
+for name in $(grep -o 'clprune\.[A-Za-z_]*' lines.py | sort -u); do
+    grep -Eqs "^(def|class) ${name#*.}[(:]" "$source"/examples/pytorch/clprune*.py ||
+        fail "the Python modules have no ${name#*.}"
 done
 cat - lines.py >readme.py <<'END'
 import clprune, torch
 model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
-images = torch.rand(8, 32)
+images, labels = torch.rand(8, 32), torch.randint(4, (8,))
 END
 echo 'model(images).sum().backward()' >>readme.py
 ran='not run: no python3 with PyTorch'
 [ -z "$flags" ] || ran='not run: sanitizers'
 for python in ${CLPRUNE_PYTHON:-} /usr/bin/python3 python3; do
-    [ -z "$flags" ] && "$python" -c 'import torch' 2>/dev/null || continue
+    [ -z "$flags" ] && "$python" -c 'import torch; assert torch.__version__ >= "2"' 2>/dev/null || continue
     ran='run'
     PYTHONPATH=$source/examples/pytorch CLPRUNE_LIBRARY=$library "$python" readme.py >log 2>&1 ||
         fail "the lines of Python: $(tail -n 5 log)"
@@ -211,7 +212,7 @@ echo "lines of Python: $(wc -l <lines.py), $ran"
 # Tests that are named exist.
 for name in $(grep -oh '`\(test\|fuzz\)_[a-z0-9_]*[*]\{0,1\}\(\.sh\)\{0,1\}`' "$source"/*.md "$source/tests/README.md" \
     "$source/include/clprune/README.md" | tr -d '`' | sort -u); do
-    [ -n "$(find "$source/tests" -name "$name" -o -name "$name.[cs]*")" ] ||
+    [ -n "$(find "$source/tests" -name "$name" -o -name "$name.[cps]*")" ] ||
         grep -q "NAME $name " "$source/tests/CMakeLists.txt" || fail "a README names $name, which does not exist"
 done
 

@@ -306,6 +306,15 @@ class Values(Case):
         self.assertEqual({name for name in moved if "running" not in name and "num" not in name},
                          {"8.weight", "8.bias"})
 
+    def test_modules_that_were_converted(self):
+        model, inputs = self.made("mlp")
+        x, y = inputs(6), labels(6)
+        want, expected = autograd(copy.deepcopy(model), x, y)
+        net = clprune.Net(clprune.convert_(model), x, keep="exact")
+        loss, grads = net.gradients(x, y)
+        self.assertLess(abs(loss - want), 1e-5)
+        self.assert_grads(grads, expected, 1e-5)
+
     def test_dropout_is_drawn_anew(self):
         model = nn.Sequential(nn.Linear(20, 64), nn.Dropout(0.5), nn.Linear(64, CLASSES))
         x, y = torch.randn(6, 20), labels(6)
