@@ -393,14 +393,29 @@ bool clprune__net_cuts_tile(const clprune_net *net, size_t joint)
     return false;
 }
 
-/* Samples whose largest tensor fits the larger of 8 MiB and the largest border of the region, with
- * joints inside 8 MiB: in smaller chunks, starting kernels would take longer than running them. All
- * samples if a layer needs them, or no tensor in the region needs a slot. */
+/* The elements of a layer's largest parameter. */
+static size_t weight_of(const clprune_net *net, size_t layer)
+{
+    size_t most = 0;
+    for (size_t k = 0; k < net->layers[layer].params; ++k) {
+        const clprune__net_param *param = &net->params[net->layers[layer].param[k]];
+        size_t elements = 1;
+        for (size_t d = 0; d < param->rank; ++d)
+            elements *= param->shape[d];
+        most = elements > most ? elements : most;
+    }
+    return most;
+}
+
+/* Samples whose largest tensor fits the largest of 8 MiB, the border of the region (with joints
+ * inside not), and its largest weights: in smaller chunks, starting kernels, or reading the weights
+ * again, would take longer than the work on the samples. All samples if a layer needs them, or no
+ * tensor in the region needs a slot. */
 static size_t chunk_of(
     const clprune_net *net, const clprune__net_region *region, const bool *border, bool joints)
 {
     const size_t batch = net->desc.batch;
-    size_t least = (size_t)1 << 21, largest = 0;
+    size_t least = (size_t)1 << 21, largest = 0, weights = 0;
     for (size_t i = region->first; i <= region->last; ++i) {
         const clprune__net_value *value = &net->values[i];
         const size_t elements = value->shape.rows * value->shape.cols;
@@ -408,6 +423,8 @@ static size_t chunk_of(
             continue;
         if (net->layers[i].kind->whole)
             return batch;
+        if (weight_of(net, i) > weights)
+            weights = weight_of(net, i);
         if (border[i])
             least = joints || least > batch * elements ? least : batch * elements;
         else if (!is_dense(value) && elements > largest)
@@ -415,6 +432,7 @@ static size_t chunk_of(
     }
     if (largest == 0)
         return batch;
+    least = weights > least ? weights : least;
     const size_t chunk = least / largest > 0 ? least / largest : 1;
     return chunk < batch ? chunk : batch;
 }
