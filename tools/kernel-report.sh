@@ -194,6 +194,8 @@ patch_cut_bytes         LOCAL=128 PATCH=16 VW=4 SUMS=0 STRIP=1
 patch_put               LOCAL=128 PATCH=16 VW=4 SUMS=0 STRIP=1
 token_mean_forward      LOCAL=128 VW=4
 token_mean_backward     LOCAL=128 VW=4
+upsample_forward        LOCAL=128 VW=4
+upsample_backward       LOCAL=128 VW=4
 token_mix_input         LOCAL=128 VW=4
 token_mix_backward      LOCAL=128 VW=4 SUMS=3 STRIP=8
 add                     LOCAL=128 VW=4 TWO=1

@@ -14,7 +14,8 @@
  *   linear.h activation.h grads.h   layers that use a store of any form; the gradients they compute
  *   conv2d.h image.h        convolutions on channels-last images; images of bytes
  *   gelu_code.h relu.h      the codes and the mask that activations can keep
- *   affine.h gelu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
+ *   affine.h gelu.h layerscale.h patch_embed.h token_mean.h upsample.h
+ *   cross_entropy.h
  *                           the other layers of a ResMLP, forward and backward; some backward
  *                           passes need fewer tensors than PyTorch keeps
  *   batch_norm.h max_pool.h the other layers of a ResNet, channels-last
@@ -96,6 +97,7 @@
 #include "clprune/status.h"
 #include "clprune/token_mean.h"
 #include "clprune/token_mix.h"
+#include "clprune/upsample.h"
 #include "clprune/version.h"
 #include "clprune/wrap.h"
 

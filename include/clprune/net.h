@@ -126,6 +126,9 @@ CLPRUNE_API clprune_net_value clprune_net_add(
     clprune_net *net, const char *name, clprune_net_value a, clprune_net_value b);
 CLPRUNE_API clprune_net_value clprune_net_max_pool(
     clprune_net *net, const char *name, clprune_net_value x, const clprune_max_pool_desc *desc);
+/* Each pixel becomes factor x factor equal ones (clprune/upsample.h). */
+CLPRUNE_API clprune_net_value clprune_net_upsample(
+    clprune_net *net, const char *name, clprune_net_value x, size_t factor);
 /* The mean of each sample's rows: global average pooling. */
 CLPRUNE_API clprune_net_value clprune_net_mean(
     clprune_net *net, const char *name, clprune_net_value x);

@@ -31,7 +31,7 @@ operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_p
 layers="test_add test_affine test_bias test_cross_entropy test_dropout test_gelu test_gelu_code test_image test_layer_norm test_layerscale test_max_pool
     test_mean_squared_error test_relu test_optimizer
     test_optimizer_codes test_optimizer_many test_optimizer_state
-    test_patch_embed test_token_mean test_token_mix test_batch_norm test_batch_norm_product
+    test_patch_embed test_token_mean test_token_mix test_upsample test_batch_norm test_batch_norm_product
     test_batch_norm_statistics"
 tests=${*:-"$operations $layers"}
 folder=$(mktemp -d) || exit 2

@@ -88,6 +88,11 @@ LAYER(zero_add, clprune_net_add(net, "bad", linear(net), zero))
 LAYER(zero_layerscale, clprune_net_layerscale(net, "bad", zero, linear(net)))
 LAYER(zero_conv, conv(net, zero, (clprune_net_conv){.out = 4, .kernel = {1, 1}}))
 LAYER(zero_pool, pool(net, zero, (clprune_max_pool_desc){.kernel = {2, 2}}))
+LAYER(zero_upsample, clprune_net_upsample(net, "bad", zero, 2))
+LAYER(upsample_rows, clprune_net_upsample(net, "bad", rows(net), 2))
+LAYER(upsample_0, clprune_net_upsample(net, "bad", clprune_net_pixels(net, 3, 4, 4), 0))
+LAYER(upsample_too_large,
+    clprune_net_upsample(net, "bad", clprune_net_pixels(net, 3, 4, 4), SIZE_MAX / 2))
 LAYER(zero_patches, clprune_net_patch_embed(net, "bad", zero, 2, 4))
 LAYER(zero_loss, linear(net); clprune_net_cross_entropy(net, zero))
 LAYER(zero_squares, linear(net); clprune_net_mean_squared_error(net, zero))
@@ -175,6 +180,9 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(channels_of_0, INVALID_SIZE, "input has a size of 0"),
     ROW(height_of_0, INVALID_SIZE, "input has a size of 0"),
     ROW(images_too_large, SIZE_OVERFLOW, "images of "),
+    ROW(upsample_rows, INVALID_SIZE, "layer bad: its input is not an image"),
+    ROW(upsample_0, INVALID_ARGUMENT, "layer bad: its factor is 0"),
+    ROW(upsample_too_large, SIZE_OVERFLOW, "layer bad: a factor of "),
     ROW(pixels_of_0, INVALID_SIZE, "input has a size of 0"),
     ROW(pixels_too_large, SIZE_OVERFLOW, "pixels of "),
     ROW(rows_too_large, SIZE_OVERFLOW, "layer rows: 4 samples of "),
@@ -193,6 +201,7 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(zero_layerscale, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(zero_conv, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(zero_pool, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(zero_upsample, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(zero_patches, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(zero_loss, INVALID_ARGUMENT, "cross_entropy: its input is no value"),
     ROW(zero_squares, INVALID_ARGUMENT, "mean_squared_error: its input is no value"),
@@ -371,14 +380,14 @@ static void null_net(NO_ROW)
     const clprune_net_data data = {.batch = 1};
     const clprune_net_value values[] = {clprune_net_images(NULL, 1, 1, 1),
         clprune_net_rows(NULL, 1, 1), clprune_net_pixels(NULL, 1, 1, 1),
-        clprune_net_patch_embed(NULL, "a", x, 1, 1), clprune_net_conv2d(NULL, "a", x, &conv_desc),
-        clprune_net_linear(NULL, "a", x, 1), clprune_net_linear_rows(NULL, "a", x, 1),
-        clprune_net_batch_norm(NULL, "a", x), clprune_net_affine(NULL, "a", x),
-        clprune_net_layerscale(NULL, "a", x, x), clprune_net_gelu(NULL, "a", x),
-        clprune_net_relu(NULL, "a", x), clprune_net_add(NULL, "a", x, x),
-        clprune_net_max_pool(NULL, "a", x, &pool_desc), clprune_net_mean(NULL, "a", x),
-        clprune_net_dropout(NULL, "a", x, 0.5f), clprune_net_scale(NULL, "a", x, 1),
-        clprune_net_flatten(NULL, "a", x)};
+        clprune_net_upsample(NULL, "a", x, 2), clprune_net_patch_embed(NULL, "a", x, 1, 1),
+        clprune_net_conv2d(NULL, "a", x, &conv_desc), clprune_net_linear(NULL, "a", x, 1),
+        clprune_net_linear_rows(NULL, "a", x, 1), clprune_net_batch_norm(NULL, "a", x),
+        clprune_net_affine(NULL, "a", x), clprune_net_layerscale(NULL, "a", x, x),
+        clprune_net_gelu(NULL, "a", x), clprune_net_relu(NULL, "a", x),
+        clprune_net_add(NULL, "a", x, x), clprune_net_max_pool(NULL, "a", x, &pool_desc),
+        clprune_net_mean(NULL, "a", x), clprune_net_dropout(NULL, "a", x, 0.5f),
+        clprune_net_scale(NULL, "a", x, 1), clprune_net_flatten(NULL, "a", x)};
     for (size_t i = 0; i < COUNT_OF(values); i++)
         assert_true(values[i].id == 0);
     size_t count = 5;

@@ -81,13 +81,21 @@ static drawn add_conv(graph *g, const drawn *x)
     return made;
 }
 
-static drawn add_pool(graph *g, const drawn *x)
+static drawn add_pool(graph *g, drawn *x)
 {
     drawn made = *x;
     made.side /= 2;
     made.rows /= 4;
     made.value = clprune_net_max_pool(
         g->net, note(g, "max_pool", x, NULL), x->value, &(clprune_max_pool_desc){.kernel = {2, 2}});
+    if (made.side < 4) {
+        drawn *small = keep_value(g, x, NULL, made);
+        small->used = true;
+        made.side *= 2;
+        made.rows *= 4;
+        made.value =
+            clprune_net_upsample(g->net, note(g, "upsample", small, NULL), small->value, 2);
+    }
     return made;
 }
 

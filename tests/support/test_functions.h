@@ -133,8 +133,7 @@ CALL(cross_entropy,
     clprune_cross_entropy_forward(CONTEXT, 0.1f, m[0], m[1].buffer, m[2], m[3], m[4], EVENT))
 CALL(cross_entropy_back,
     clprune_cross_entropy_backward(CONTEXT, 0.1f, 1, m[0], m[1].buffer, m[2], EVENT))
-CALL(squared_error,
-    clprune_mean_squared_error_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
+CALL(squared_error, clprune_mean_squared_error_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
 CALL(squared_error_back,
     clprune_mean_squared_error_backward(CONTEXT, BATCH, 1, m[0], m[1], m[2], EVENT))
 CALL(patch, clprune_patch_embed_forward(CONTEXT, &patches, BATCH, m[0], m[1], m[2], m[3], EVENT))
@@ -151,6 +150,10 @@ CALL(patch_bytes_back, clprune_patch_embed_backward_bytes(CONTEXT, &patches, BAT
 CALL(max_pool, clprune_max_pool_forward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
 CALL(
     max_pool_back, clprune_max_pool_backward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
+CALL(upsample,
+    clprune_upsample_forward(CONTEXT, (clprune_extent){2, 1}, BATCH, image, m[0], m[1], EVENT))
+CALL(upsample_back,
+    clprune_upsample_backward(CONTEXT, (clprune_extent){2, 1}, BATCH, image, m[0], m[1], EVENT))
 CALL(conv,
     clprune_conv2d_forward(with.conv, with.batch, image, m[0], m[1], m[2], m[3], with.saved, EVENT))
 CALL(conv_back, clprune_conv2d_backward(
@@ -470,6 +473,10 @@ static const function functions[] = {
     {"max_pool_backward", call_max_pool_back,
         {{"dy", POOLED, COLS, FREE_COLS}, {"positions", POOLED, 4},
             {"dx", BATCH *PIXELS, COLS, OUTPUT}}},
+    {"upsample_forward", call_upsample,
+        {{"x", BATCH *PIXELS, COLS, FREE_COLS}, {"y", 2 * BATCH *PIXELS, COLS, OUTPUT}}},
+    {"upsample_backward", call_upsample_back,
+        {{"dy", 2 * BATCH *PIXELS, COLS, FREE_COLS}, {"dx", BATCH *PIXELS, COLS, OUTPUT}}},
     {"conv2d_forward", call_conv,
         {{"x", BATCH *PIXELS, CHANNELS}, {"w", OUT, TAPS *CHANNELS}, {"b", 1, OUT, OPTIONAL},
             {"y", CONV_ROWS, OUT, OUTPUT | APART}},

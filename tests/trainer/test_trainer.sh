@@ -171,7 +171,7 @@ fi
 expect 3 "no such thing" $small --device "no such thing"
 expect 3 "99:0" $small --device 99:0
 export CLPRUNE_MEM_LIMIT=3M
-expect 5 "memory.*; a smaller --batch-size or --activations compact takes less, and --memory-limit BYTES chooses" $small
+expect 5 "memory.*; a smaller --batch-size or --activations least takes less, and --memory-limit BYTES chooses" $small
 unset CLPRUNE_MEM_LIMIT
 # What the environment says wrongly is named, with and without --device.
 CLPRUNE_MEM_LIMIT=1x expect 2 "opening a device: .*CLPRUNE_MEM_LIMIT is \"1x\"" $small
@@ -685,22 +685,27 @@ expect 0 "" $small --plan --activations exact
 exact=$(bytes 'peak of everything' 1 out)
 expect 0 "" $small --plan --activations compact
 bits4=$(bytes 'peak of everything' 1 out)
-expect 0 "" $small --plan --activations compact --code-bits 2
-bits2=$(bytes 'peak of everything' 1 out)
+expect 0 "" $small --plan --activations compact --code-bits 8
+bits8=$(bytes 'peak of everything' 1 out)
 expect 0 "" $small --plan --memory-limit "$exact"
 grep -q "activations exact, batch 32: $exact bytes" out || fail "exact does not fit itself: $(cat out)"
 expect 0 "" $small --plan --memory-limit $((exact - 1))
 grep -q "activations exact-tokens, " out || fail "no milder preset was chosen: $(cat out)"
-for bits in 4 2; do
-    bytes=$((bits == 4 ? bits4 : bits2))
+for bits in 8 4; do
+    bytes=$((bits == 4 ? bits4 : bits8))
     expect 0 "" $small --plan --memory-limit $bytes
     grep -q "activations compact, codes of $bits bits, batch 32: $bytes bytes" out ||
         fail "codes of $bits bits do not fit themselves: $(cat out)"
 done
 expect 0 "" $small --plan --code-bits 2 --memory-limit "$bits4"
 grep -q "activations compact, codes of 2 bits, " out || fail "not the bits that were given: $(cat out)"
-expect 5 "take $bits2 bytes; without --batch-size one that fits is looked for" \
-    $small --plan --memory-limit $((bits2 - 1))
+expect 5 "take $bits4 bytes; without --batch-size one that fits is looked for" \
+    $small --plan --memory-limit $((bits4 - 1))
+# With more blocks, inputs of blocks alone take less.
+expect 0 "" --arch resmlp_s12 --image-size 64 --batch-size 32 --train-limit 32 --test-limit 32 --plan --activations least
+least=$(bytes 'peak of everything' 1 out)
+expect 0 "" --arch resmlp_s12 --image-size 64 --batch-size 32 --train-limit 32 --test-limit 32 --plan --memory-limit "$least"
+grep -q "activations least, codes of 4 bits, batch 32: $least bytes" out || fail "least does not fit itself: $(cat out)"
 expect 2 "--values needs --activations paper, pruned or compact-pruned" \
     $small --plan --values int8 --memory-limit "$bits4"
 expect 5 "activations exact, batch 32 take $exact bytes; without --activations or --batch-size one" \
@@ -724,7 +729,7 @@ done
 expect 5 "batch 1 take [0-9]* bytes; without --activations or --code-bits one" \
     $open --plan --activations compact --code-bits 8 --memory-limit 10000
 expect 5 "codes of 2 bits, batch 1 take [0-9]* bytes, the least there is" \
-    $open --plan --activations compact --code-bits 2 --batch-size 1 --memory-limit 10000
+    $open --plan --activations least --code-bits 2 --batch-size 1 --memory-limit 10000
 expect 5 "batch 1 take [0-9]* bytes; without --activations one" $open --plan --activations compact --batch-size 1 --memory-limit 10000
 echo "blocks.0 x2 dense" >x2.keep
 for needs in "--activations exact --keep-file x2.keep" "--activations pruned --block 4x4"; do

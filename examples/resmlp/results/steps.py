@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Times one training step in turns: ours in fp32 and bf16 with each way of keeping activations, and PyTorch's (torch_step.py).
 
-    steps.py resmlp_s12|resnet18 BIN OUT [ROUNDS [NAME...]]
+    steps.py resmlp_s12|resnet18|resnet50|vgg11|mixer_s16 BIN OUT [ROUNDS [NAME...]]
 
-224 px, batch 32. BIN is the folder of resmlp-train and resnet-train. A first round fills the caches and is not counted;
+224 px, batch 32. BIN is the folder of our programs. A first round fills the caches and is not counted;
 neither is the first step of each run. OUT/ARCH.csv gets a row for each variant: the median over the rounds, the median
 of its ratios to PyTorch's fastest in bf16 of the same round, MiB saved for the backward pass, and the step of each round.
 NAMEs are the variants to run, all unless given. steps.gp draws the files of both. Needs PyTorch 2; both programs use all
@@ -32,6 +32,7 @@ PEER = {
     "torch bf16 checkpoint": ["--bf16", "--checkpoint"],
 }
 STEPS = 4
+CNNS = ("resnet18", "resnet50", "vgg11")
 
 
 def last_json(command):
@@ -41,14 +42,15 @@ def last_json(command):
 
 def peer(arch, options):
     result = last_json([sys.executable, HERE / "torch_step.py", "--arch", arch, "--steps", str(STEPS), *options]
-                       + ["--channels-last"] * (arch == "resnet18"))
+                       + ["--channels-last"] * (arch in CNNS))
     return result["step_ms"], result.get("saved_mib"), result["peer"]
 
 
 def ours(arch, binaries, options, precision, work):
-    optimizer = "sgd" if arch == "resnet18" else "adamw"
+    optimizer = "sgd" if arch in CNNS else "adamw"
     summary = work / "summary.json"
-    subprocess.run([pathlib.Path(binaries) / f"{arch[:6]}-train", "--arch", arch, "--image-size", "224", "--classes", "1000",
+    program = next(name for name in ("resmlp", "resnet", "vgg", "mixer") if arch.startswith(name))
+    subprocess.run([pathlib.Path(binaries) / f"{program}-train", "--arch", arch, "--image-size", "224", "--classes", "1000",
                     "--batch-size", "32", "--steps", str(STEPS + 1), "--test-limit", "1", "--optimizer", optimizer,
                     "--precision", precision, "--output-dir", work / "run", "--overwrite", "--summary-json", summary,
                     "--quiet", *options], stdout=subprocess.DEVNULL, check=True)
@@ -64,7 +66,7 @@ def main():
         work = pathlib.Path(folder)
         run = {name: lambda options=options: peer(arch, options) for name, options in PEER.items()}
         for name, options in KEEP.items():
-            if name == "pooled" and arch != "resnet18":
+            if name == "pooled" and arch not in CNNS:
                 continue
             for precision in ("fp32", "bf16"):
                 run[f"{name} {precision}"] = lambda options=options, precision=precision: ours(

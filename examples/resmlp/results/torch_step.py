@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Times the training step of a ResMLP or a ResNet-18 in PyTorch: the peer of our training programs' step.
+"""Times the training step of a model in PyTorch: the peer of our training programs' step.
 
-    torch_step.py [--arch resmlp_s12|...|resnet18] [--batch-size 32] [--steps 3] [--channels-last] [--bf16]
-                  [--compile] [--checkpoint] [--device cpu] [--tf32]
+    torch_step.py [--arch resmlp_s12|...|resnet18|resnet50|vgg11|mixer_s16] [--batch-size 32] [--steps 3] [--channels-last]
+                  [--bf16] [--compile] [--checkpoint] [--device cpu] [--tf32]
 
-One step: forward, cross-entropy with label smoothing 0.1, backward, AdamW (resnet18: SGD with momentum). Random images of
-224 px; fp32, or with --bf16 under autocast. --checkpoint recomputes each block in the backward pass. Prints a line a step,
+resnet50 and vgg11 are torchvision's, mixer_s16 is timm's.
+
+One step: forward, cross-entropy with label smoothing 0.1, backward, AdamW (CNNs: SGD with momentum). Random images of
+224 px; fp32, or with --bf16 under autocast. --checkpoint recomputes each block in the backward pass; a block of VGG ends
+with a pooling. Prints a line a step,
 then the median and the saved MiB as JSON. saved_mib counts each storage once that autograd saves, without parameters; it is
 left out with --compile. Needs PyTorch (Debian: python3-torch; --compile: 2.0 or later, from pip)."""
 import argparse
@@ -105,9 +108,66 @@ class ResNet18(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
+class ResNet50(nn.Module):
+    def __init__(self):
+        super().__init__()
+        import torchvision
+        self.net = torchvision.models.resnet50()
+
+    def forward(self, images, call):
+        net = self.net
+        x = net.maxpool(net.relu(net.bn1(net.conv1(images))))
+        for stage in (net.layer1, net.layer2, net.layer3, net.layer4):
+            for block in stage:
+                x = call(block, x)
+        return net.fc(net.avgpool(x).flatten(1))
+
+
+class VGG11(nn.Module):
+    def __init__(self):
+        super().__init__()
+        import torchvision
+        self.net = torchvision.models.vgg11()
+        self.blocks = [[]]
+        for module in self.net.features:
+            self.blocks[-1].append(module)
+            if isinstance(module, nn.MaxPool2d):
+                self.blocks.append([])
+        self.blocks = nn.ModuleList(nn.Sequential(*block) for block in self.blocks if block)
+
+    def forward(self, images, call):
+        x = images.requires_grad_()  # a checkpoint needs an input with a gradient
+        for block in self.blocks:
+            x = call(block, x)
+        return self.net.classifier(self.net.avgpool(x).flatten(1))
+
+
+class MixerS16(nn.Module):
+    def __init__(self):
+        super().__init__()
+        import timm
+        self.net = timm.create_model("mixer_s16_224")
+
+    def forward(self, images, call):
+        net = self.net
+        x = net.stem(images)
+        for block in net.blocks:
+            x = call(block, x)
+        return net.head(net.norm(x).mean(1))
+
+
+CNNS = {"resnet18": ResNet18, "resnet50": ResNet50, "vgg11": VGG11}
+
+
+def create(arch):
+    if arch in CNNS:
+        return CNNS[arch]()
+    return MixerS16() if arch == "mixer_s16" else ResMLP(*ARCHS[arch])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--arch", choices=[*ARCHS, "resnet18"], default="resmlp_s12")
+    parser.add_argument("--arch", choices=[*ARCHS, *CNNS, "mixer_s16"], default="resmlp_s12")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--steps", type=int, default=3, help="timed steps, after one untimed")
     parser.add_argument("--channels-last", action="store_true")
@@ -124,10 +184,10 @@ def main():
     torch.manual_seed(1)
     images = torch.randn(args.batch_size, 3, 224, 224, device=args.device)
     labels = torch.randint(0, 1000, (args.batch_size,), device=args.device)
-    model = (ResNet18() if args.arch == "resnet18" else ResMLP(*ARCHS[args.arch])).to(args.device)
+    model = create(args.arch).to(args.device)
     if args.channels_last:
         model, images = (each.to(memory_format=torch.channels_last) for each in (model, images))
-    if args.arch == "resnet18":
+    if args.arch in CNNS:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
     else:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05)

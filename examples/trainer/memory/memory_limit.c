@@ -17,14 +17,15 @@ typedef struct search {
 } search;
 
 /* Sets the options to a rung of the ladder. False if the rung is to be skipped: with a given
- * --code-bits, quantising rungs except the last. */
+ * --code-bits, rungs of a quantising preset except its last. */
 static bool take_rung(search *s, size_t rung)
 {
     options *o = s->in->options;
     const keep_table *table = s->in->type->keep;
     const size_t preset = keep_preset_named(table, table->ladder[rung].preset);
     const bool quantises = keep_preset_has(table, preset, KEEP_QUANTISED),
-               last = rung + 1 == table->rungs;
+               last = rung + 1 == table->rungs ||
+                      strcmp(table->ladder[rung + 1].preset, table->ladder[rung].preset) != 0;
     *o = s->wanted;
     o->activations = preset;
     if (quantises && !options_given(o, "code-bits"))

@@ -72,7 +72,7 @@ const keep_preset_row net_model_presets[] = {
 
 /* Presets with dense's gradients come first. */
 const keep_rung net_model_ladder[] = {{"dense", 0}, {"exact", 0}, {"exact-tokens", 0},
-    {"compact", 8}, {"compact", 4}, {"compact", 2}};
+    {"compact", 8}, {"compact", 4}, {"least", 8}, {"least", 4}};
 
 /* Before preset pruned existed, preset paper had --criterion, sampled by default; programs of
  * version 2 have always had both. compact pruned before it quantised. */

@@ -35,7 +35,7 @@ typedef struct net_model_parts {
 /* What all nets have in common of a keep_table: the presets and the ladder. */
 #define NET_MODEL_KEEP                                                                             \
     .preset_names = net_model_preset_names, .presets = net_model_presets,                          \
-    .ladder = net_model_ladder, .rungs = 6, .renamed = net_model_renamed, .renamed_count = 2
+    .ladder = net_model_ladder, .rungs = 7, .renamed = net_model_renamed, .renamed_count = 2
 extern const char *const net_model_preset_names[];
 extern const keep_preset_row net_model_presets[];
 extern const keep_rung net_model_ladder[];

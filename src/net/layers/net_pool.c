@@ -1,6 +1,8 @@
-/* Max pool, and the mean of each sample's rows. */
+/* Max pool, upsampling, and the mean of each sample's rows. */
 #include "clprune/token_mean.h"
+#include "clprune/upsample.h"
 
+#include "core/checked.h"
 #include "net/call.h"
 #include "net/layers/kinds.h"
 #include "runtime/context/check.h"
@@ -51,6 +53,54 @@ clprune_net_value clprune_net_max_pool(
     return clprune__net_last(net);
 }
 
+static clprune_extent factor_of(const clprune__net_layer *layer)
+{
+    return (clprune_extent){layer->set.sizes[0], layer->set.sizes[0]};
+}
+
+static clprune_status upsample_forward(const clprune__net_call *call)
+{
+    return clprune_upsample_forward(call->net->context, factor_of(call->layer), call->count,
+        clprune__net_in_shape(call->net, call->layer, 0)->grid, clprune__net_x(call, 0),
+        clprune__net_y(call), NULL);
+}
+
+static const clprune__net_kind upsample_kind = {.name = "upsample", .forward = upsample_forward};
+
+static clprune_status upsample_backward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = clprune__net_link(call, 0);
+    return clprune_upsample_backward(call->net->context, factor_of(layer), call->count,
+        clprune__net_in_shape(call->net, layer, 0)->grid, clprune__net_dy(call),
+        clprune__net_dx(call, 0), NULL);
+}
+
+clprune_net_value clprune_net_upsample(
+    clprune_net *net, const char *name, clprune_net_value x, size_t factor)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *in = clprune__net_read(net, name, x);
+    if (in == NULL)
+        return (clprune_net_value){0};
+    const clprune__net_shape shape = in->shape;
+    clprune_extent grid = shape.grid;
+    size_t rows;
+    if (grid.height == 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE, "layer %s: its input is not an image", name);
+    else if (factor == 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "layer %s: its factor is 0", name);
+    else if (!clprune__mul3(shape.rows, factor, factor, &rows))
+        clprune__net_wrong(
+            net, CLPRUNE_SIZE_OVERFLOW, "layer %s: a factor of %zu is too large", name, factor);
+    grid.height *= factor;
+    grid.width *= factor;
+    clprune__net_layer *layer = clprune__net_add(net, &upsample_kind, name, &x, 1,
+        (clprune__net_shape){grid.height * grid.width, shape.cols, grid});
+    if (layer != NULL)
+        layer->set.sizes[0] = factor;
+    return clprune__net_last(net);
+}
+
 static clprune_status mean_forward(const clprune__net_call *call)
 {
     return clprune_token_mean_forward(call->net->context, call->count,
@@ -69,6 +119,7 @@ static clprune_status mean_backward(const clprune__net_call *call)
 
 const clprune__net_way clprune__net_pool_ways[] = {
     {.name = "max pool", .chain = {&clprune__net_max_pool_kind}, .backward = max_pool_backward},
+    {.name = "upsample", .chain = {&upsample_kind}, .backward = upsample_backward},
     {.name = "mean", .chain = {&clprune__net_mean_kind}, .backward = mean_backward},
     {.name = NULL},
 };
