@@ -126,6 +126,7 @@ _FUNCTIONS_OF_NETS = {
     "net_relu": (_Handle, [c_void_p, c_char_p, _Handle]),
     "net_add": (_Handle, [c_void_p, c_char_p, _Handle, _Handle]),
     "net_max_pool": (_Handle, [c_void_p, c_char_p, _Handle, POINTER(_Pool)]),
+    "net_upsample": (_Handle, [c_void_p, c_char_p, _Handle, c_size_t]),
     "net_mean": (_Handle, [c_void_p, c_char_p, _Handle]),
     "net_dropout": (_Handle, [c_void_p, c_char_p, _Handle, c_float]),
     "net_scale": (_Handle, [c_void_p, c_char_p, _Handle, c_float]),

@@ -435,6 +435,18 @@ class _Tracer(fx.Interpreter):
         sizes = {"C": x.sizes["C"], "H": self.result.shape[2], "W": self.result.shape[3]}
         return self._add("max_pool", self._name(), (x.layer,), (pool,), x.axes, sizes)
 
+    def upsample(self, x: Value, size=None, scale_factor=None, mode: str = "nearest", *_: Any,
+                 **__: Any) -> Value:
+        x = self._use(x)
+        sides = tuple(self.result.shape[2:])
+        if x.axes != ("C", "H", "W") or mode != "nearest":
+            raise _NotSupported("upsampling needs an image and mode='nearest'")
+        factor = sides[0] // x.sizes["H"]
+        if sides != (factor * x.sizes["H"], factor * x.sizes["W"]):
+            raise _NotSupported(f"upsampling to {sides} is not by a whole factor")
+        sizes = {"C": x.sizes["C"], "H": sides[0], "W": sides[1]}
+        return self._add("upsample", self._name(), (x.layer,), (factor,), x.axes, sizes)
+
     def adaptive_avg_pool2d(self, x: Value, output_size) -> Value:
         x = self._use(x)
         sides = tuple(self.result.shape[2:])
@@ -583,6 +595,7 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Dropout: lambda t, m, x: t.dropout(x, m.p),
     nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,
                                                m.ceil_mode, m.return_indices),
+    nn.Upsample: lambda t, m, x: t.upsample(x, mode=m.mode),
     nn.AdaptiveAvgPool2d: lambda t, m, x: t.adaptive_avg_pool2d(x, m.output_size),
     nn.Flatten: lambda t, m, x: t.reshape(x),
 }
@@ -603,6 +616,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.gelu: _Tracer.gelu,
     F.dropout: _Tracer.dropout,
     F.max_pool2d: _Tracer.max_pool2d,
+    F.interpolate: _Tracer.upsample,
     F.adaptive_avg_pool2d: _Tracer.adaptive_avg_pool2d,
     torch.mean: _Tracer.mean,
     torch.add: _Tracer.add,

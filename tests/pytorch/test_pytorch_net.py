@@ -132,6 +132,21 @@ class Functions(nn.Module):
         return self.head(F.adaptive_avg_pool2d(x, 1).view(x.size(0), -1))
 
 
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Conv2d(3, 8, 3, padding=1)
+        self.middle = nn.Conv2d(8, 8, 3, padding=1)
+        self.larger = nn.Upsample(scale_factor=2)
+        self.head = nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        x = F.relu(self.down(x))
+        small = F.relu(self.middle(F.max_pool2d(x, 2)))
+        smaller = F.interpolate(F.max_pool2d(small, 2), scale_factor=2)
+        return self.head((x + self.larger(small + smaller)).mean((2, 3)))
+
+
 class Shared(nn.Module):
     """A layer that runs twice."""
 
@@ -158,6 +173,7 @@ MODELS = {
     "mixer without biases": (lambda: Mixer(False), images),
     "resmlp": (ResMLP, images),
     "functions": (Functions, images),
+    "unet": (UNet, images),
     "shared": (Shared, lambda n: torch.randn(n, 20)),
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, CLASSES)),
             lambda n: torch.randn(n, 20)),
@@ -426,6 +442,10 @@ class Errors(Case):
                  {"conv": nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect")}),
                 (lambda m, x: m.bn(x), "bn: a batch norm without running statistics",
                  {"bn": nn.BatchNorm2d(3, track_running_stats=False)}),
+                (lambda m, x: m.up(x), "up: upsampling needs an image and mode='nearest'",
+                 {"up": nn.Upsample(scale_factor=2, mode="bilinear")}),
+                (lambda m, x: m.up(x), r"up: upsampling to \(12, 18\) is not by a whole factor",
+                 {"up": nn.Upsample(scale_factor=1.5)}),
                 (lambda m, x: m.pool(x), r"pool: average pooling to \(2, 2\)",
                  {"pool": nn.AdaptiveAvgPool2d(2)}),
                 (lambda m, x: m.norm(x), "norm: a layer norm over dimension -1, which is not the f",
