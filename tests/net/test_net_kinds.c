@@ -1,0 +1,145 @@
+/* Each kind of layer with each fault that a call of any kind may have: a text that names the layer,
+ * no value, and a net that cannot be settled; or, once it is settled, a net as before. */
+#include "net/net_models.h"
+
+enum { BATCH = 2 };
+
+TEST_UNDO(destroy_net, clprune_net_destroy(what))
+
+static clprune_net *new_net(void)
+{
+    clprune_net *net;
+    TEST_OK(clprune_net_create(test_context(), &(clprune_net_desc){.batch = BATCH}, &net));
+    test_later(destroy_net, test_context(), net);
+    return net;
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+/* The function add_NAME: a layer called `name` that reads x, an image of 4 x 4 pixels. */
+#define KIND(kind, ...)                                                                            \
+    static clprune_net_value add_##kind(clprune_net *net, const char *name, clprune_net_value x)   \
+    {                                                                                              \
+        return clprune_net_##kind(net, name, __VA_ARGS__);                                         \
+    }
+
+static const clprune_net_conv conv = {.out = 8, .kernel = {3, 3}, .padding = {1, 1}};
+static const clprune_max_pool_desc pool = {.kernel = {2, 2}};
+
+KIND(linear, x, 8)
+KIND(linear_rows, x, 8)
+KIND(conv2d, x, &conv)
+KIND(batch_norm, x)
+KIND(affine, x)
+KIND(layer_norm, x)
+KIND(layerscale, x, x)
+KIND(gelu, x)
+KIND(relu, x)
+KIND(add, x, x)
+KIND(max_pool, x, &pool)
+KIND(upsample, x, 2)
+KIND(mean, x)
+KIND(dropout, x, 0.5f)
+KIND(scale, x, 2)
+KIND(flatten, x)
+
+typedef struct kind {
+    const char *name;
+    clprune_net_value (*add)(clprune_net *net, const char *name, clprune_net_value x);
+} kind;
+
+#define NAMED(kind)                                                                                \
+    {                                                                                              \
+#kind, add_##kind                                                                          \
+    }
+
+static const kind kinds[] = {NAMED(linear), NAMED(linear_rows), NAMED(conv2d), NAMED(batch_norm),
+    NAMED(affine), NAMED(layer_norm), NAMED(layerscale), NAMED(gelu), NAMED(relu), NAMED(add),
+    NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout), NAMED(scale), NAMED(flatten)};
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+typedef enum fault {
+    NO_VALUE,
+    OTHER_NET,
+    LATER_VALUE,
+    NO_NAME,
+    EMPTY_NAME,
+    TAKEN_NAME,
+    INPUT_NAME,
+    AFTER_ERROR,
+    FAULTS
+} fault;
+
+static const struct {
+    const char *what, *text;
+} faults[FAULTS] = {{"no value", "layer bad: its input is no value"},
+    {"a value of another net", "layer bad: its input is no value of this net"},
+    {"a value that does not exist", "layer bad: its input is no value of this net"},
+    {"no name", "has no name"}, {"an empty name", "has no name"},
+    {"a taken name", "two layers are called first"}, {"the input's name", "pixels"},
+    {"an earlier error", "a layer of kind relu has no name"}};
+
+typedef struct row {
+    const kind *of;
+    fault fault;
+} row;
+
+static void bad(void **state)
+{
+    const row *r = *state;
+    clprune_net *net = new_net(), *other = new_net();
+    const clprune_net_value pixels = clprune_net_pixels(net, 8, 4, 4);
+    clprune_net_value x = clprune_net_gelu(net, "first", pixels);
+    const clprune_net_value foreign =
+        clprune_net_gelu(other, "first", clprune_net_pixels(other, 8, 4, 4));
+    const char *name = r->fault == NO_NAME      ? NULL
+                       : r->fault == EMPTY_NAME ? ""
+                       : r->fault == TAKEN_NAME ? "first"
+                       : r->fault == INPUT_NAME ? "pixels"
+                                                : "bad";
+    if (r->fault == NO_VALUE)
+        x = (clprune_net_value){0, 0};
+    else if (r->fault == OTHER_NET)
+        x = foreign;
+    else if (r->fault == LATER_VALUE)
+        x.id += 1;
+    else if (r->fault == AFTER_ERROR)
+        (void)clprune_net_relu(net, NULL, x);
+    const clprune_net_value y = r->of->add(net, name, x);
+    clprune_net_mean_squared_error(net, y);
+    assert_int_equal(y.id, 0);
+    TEST_FAILS(clprune_net_settle(net, NULL), CLPRUNE_INVALID_ARGUMENT, faults[r->fault].text);
+    clprune_net_mean_squared_error(other, foreign);
+    TEST_OK(clprune_net_settle(other, NULL));
+}
+
+/* A layer that comes late is no layer: the net runs as before. */
+static void late(void **state)
+{
+    const kind *of = *state;
+    clprune_net *net = new_net();
+    const clprune_net_value x = clprune_net_gelu(net, "first", clprune_net_pixels(net, 8, 4, 4));
+    const clprune_net_value y = clprune_net_linear(net, "last", x, 3);
+    TEST_OK(clprune_net_settle(net, NULL));
+    TEST_OK(clprune_net_init(net, 1));
+    const clprune_net_data data = {.batch = BATCH,
+        .rows =
+            test_new_mat_of(test_context(), "x", BATCH * 16, 8, test_new_normal(1, BATCH * 128))};
+    assert_int_equal(of->add(net, "late", y).id, 0);
+    TEST_OK(clprune_net_forward(net, &data, false));
+    assert_int_equal(clprune_net_output(net, BATCH).cols, 3);
+}
+
+int main(void)
+{
+    static row rows[COUNT_OF(kinds)][FAULTS];
+    test_list list = {0};
+    for (size_t k = 0; k < COUNT_OF(kinds); k++)
+        for (fault f = 0; f < FAULTS; f++) {
+            rows[k][f] = (row){&kinds[k], f};
+            test_add(&list, bad, &rows[k][f], "%s: %s", kinds[k].name, faults[f].what);
+        }
+    TEST_ADD_EACH(&list, late, kinds, "%s in a settled net");
+    return test_run_on_each_device("net_kinds", &list);
+}
