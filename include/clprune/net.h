@@ -21,7 +21,7 @@
  *
  * Errors. A function that adds a layer returns a value, also on failure: the first error is kept,
  * the layers after it do nothing, and clprune_net_settle returns its status and text, which names
- * the layer. So a model needs one check.
+ * the layer. So a model needs one check. A settled net takes no layers: it stays as it is.
  *
  * Life. Layers are added, then the net is settled once, then it runs: one backward pass for each
  * forward pass in training. All device memory is taken when the net is settled. Passes enqueue and

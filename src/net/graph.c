@@ -12,7 +12,7 @@
 void clprune__net_wrong(clprune_net *net, clprune_status status, const char *format, ...)
 {
     va_list arguments;
-    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+    if (net == NULL || net->status != CLPRUNE_SUCCESS || net->settled)
         return;
     net->status = status;
     va_start(arguments, format);
@@ -23,7 +23,7 @@ void clprune__net_wrong(clprune_net *net, clprune_status status, const char *for
 const clprune__net_value *clprune__net_read(
     clprune_net *net, const char *name, clprune_net_value value)
 {
-    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+    if (net == NULL || net->status != CLPRUNE_SUCCESS || net->settled)
         return NULL;
     if (value.net != net->serial || value.id == 0 || value.id > net->count) {
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
@@ -35,7 +35,7 @@ const clprune__net_value *clprune__net_read(
 
 clprune_net_value clprune__net_last(const clprune_net *net)
 {
-    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+    if (net == NULL || net->status != CLPRUNE_SUCCESS || net->settled)
         return (clprune_net_value){0};
     return (clprune_net_value){net->serial, (uint32_t)net->count};
 }
@@ -72,13 +72,8 @@ static bool is_taken(const clprune_net *net, const char *name)
 clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *kind,
     const char *name, const clprune_net_value *in, size_t ins, clprune__net_shape shape)
 {
-    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+    if (net == NULL || net->status != CLPRUNE_SUCCESS || net->settled)
         return NULL;
-    if (net->settled) {
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "layer %s is added after clprune_net_settle", name != NULL ? name : "(NULL)");
-        return NULL;
-    }
     if (name == NULL || name[0] == '\0') {
         clprune__net_wrong(
             net, CLPRUNE_INVALID_ARGUMENT, "a layer of kind %s has no name", kind->name);

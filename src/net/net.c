@@ -120,7 +120,6 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     net->products = how.products;
     if (net->loss == CLPRUNE__NET_NO_LOSS)
         net->output = net->count - 1;
-    net->settled = true;
     clprune__net_merge(net);
     for (size_t i = 1; i < net->count && net->loss != CLPRUNE__NET_NO_LOSS; ++i)
         if (net->values[i].users == 0 && !net->layers[i].gone)
@@ -129,6 +128,7 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     REQUIRE(net->status == CLPRUNE_SUCCESS, net->status, "%s", net->error);
     clprune__net_wrong(
         net, CLPRUNE_INVALID_ARGUMENT, "the net could not be settled"); /* until it is */
+    net->settled = true;
     TRY(clprune__net_choose(net, &how));
     TRY(clprune__net_make_steps(net));
     TRY(clprune__net_body_create(net));
