@@ -6,7 +6,7 @@
 224 px, batch 32. BIN is the folder of our programs. A first round fills the caches and is not counted;
 neither is the first step of each run. OUT/ARCH.csv gets a row for each variant: the median over the rounds, the median
 of its ratios to PyTorch's fastest in bf16 of the same round, MiB saved for the backward pass, and the step of each round.
-NAMEs are the variants to run, all unless given. steps.gp draws the files of both. Needs PyTorch 2; both programs use all
+NAMEs are the variants to run, all unless given. steps/steps.gp draws the files. Needs PyTorch 2; both programs use all
 cores of the process. POCL_AFFINITY=1 keeps PoCL's threads on cores of their own; $CPU names the machine in the file."""
 import json
 import os
