@@ -92,10 +92,17 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class _Constant:
-    """A parameter or buffer of the model."""
+    """A parameter or buffer of the model, perhaps of another shape; without a name, a tensor that
+    the model computes from some, which cannot be trained."""
 
-    name: str
+    name: Optional[str]
     value: Tensor
+
+
+def _is_view(n: fx.Node) -> bool:
+    """Whether the result of an operation has the elements of its input in their order."""
+    return n.target in ("view", "reshape", "flatten", "unsqueeze", "squeeze", "contiguous",
+                        torch.reshape, torch.flatten, torch.unsqueeze, torch.squeeze)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,19 +203,18 @@ class _Tracer(fx.Interpreter):
             return self._input(n, result)
         if n.op == "get_attr":
             return _Constant(str(n.target), result)
-        given = [a for a in (*args, *kwargs.values())
-                 if isinstance(a, (Value, _Constant, _Failed))]
+        given = [self.noted[i] for i in n.all_input_nodes if i in self.noted]
         if n.op == "output":
             if isinstance(args[0], Value):
                 self.program.output = self._whole(args[0])
             elif not isinstance(args[0], _Failed):
                 raise _NotSupported("the output is not one tensor of the model's operations")
             return args[0]
+        if not any(isinstance(a, (Value, _Failed)) for a in given):
+            return _Constant(given[0].name if len(given) == 1 and _is_view(n) else None, result)
         known = self._handler(n)
         if any(isinstance(a, _Failed) for a in given):
             return _Failed()
-        if not any(isinstance(a, Value) for a in given):
-            return _Constant(given[0].name if given else n.name, result)
         self.node, self.result = n, result
         value = known(*args, **kwargs)
         if self._in_place(n):
@@ -276,7 +282,7 @@ class _Tracer(fx.Interpreter):
         return name
 
     def _layer_of(self, weight: Optional[_Constant]) -> str:
-        if weight is None or self.node.op == "call_module":
+        if weight is None or weight.name is None or self.node.op == "call_module":
             return self._name()
         return self._name(weight.name.rpartition(".")[0] or weight.name)
 
@@ -287,6 +293,8 @@ class _Tracer(fx.Interpreter):
             self.program.params.append(Param(ours, None, tuple(value.shape), value=value))
             self.program.frozen.append(ours)
             return
+        if constant.name is None:
+            raise _NotSupported("its parameters are computed from others")
         tensor = self.named.get(constant.name, constant.value)
         if id(tensor) in self.first:
             self.program.ties.append((ours, self.first[id(tensor)]))
@@ -484,7 +492,7 @@ class _Tracer(fx.Interpreter):
         if b.factor is None or len(b.axes) == 1:
             b = self._use(b)
             return self._add("add", self._name(), (a.layer, b.layer), (), a.axes, a.sizes)
-        name = self._name(b.factor.name)
+        name = self._name(b.factor.name or self.node.name)
         value = self._add("layerscale", name, (a.layer, b.layer), (), a.axes, a.sizes)
         self._param(name, b.factor)
         return value
