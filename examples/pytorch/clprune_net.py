@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import os
 import threading
 import weakref
 from ctypes import (
@@ -169,12 +170,17 @@ class _Run:
                  planned: bool) -> None:
         self.context, self.settings = context, settings
         self.net, self.optimizer = c_void_p(), c_void_p()
-        self.call = lambda name, *arguments: _library().call(name, *arguments, context=context)
+        self.process, self.closed = os.getpid(), False
         try:
             self._open(program, planned)
         except BaseException:
             self.close()
             raise
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        if self.closed:
+            raise Error("the net is closed")
+        return _library().call(name, *arguments, context=self.context)
 
     def _open(self, program: Program, planned: bool) -> None:
         batch, out = self.settings.batch, program.output
@@ -272,6 +278,9 @@ class _Run:
         self.call("plan_end_step", self.context)
 
     def close(self) -> None:
+        if self.closed or self.process != os.getpid():
+            return
+        self.closed = True
         library = _library()
         library.call("optimizer_destroy", self.optimizer)
         library.call("net_destroy", self.net)
@@ -333,8 +342,9 @@ class Net:
                  precision: Optional[str] = None, seed: int = 0) -> None:
         if loss not in ("cross_entropy", "mse"):
             raise ValueError(f"loss is {loss!r}, expected cross_entropy or mse")
-        if not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1:
-            raise ValueError("the example is no batch of the model's input")
+        if (not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1
+                or example.dtype != torch.float32):
+            raise ValueError("the example is no batch of the model's input in float32")
         kind, state_bits = _choice(OPTIMIZERS, "optimizer", optimizer)
         self.lr, self.seed, self.steps = lr, seed, 0
         self._lock = threading.RLock()
@@ -350,7 +360,10 @@ class Net:
         self._run = _open(self._program, settings, device,
                           _choice(PRECISIONS, "precision", precision))
         self._closer = weakref.finalize(self, self._run.close)
+        self._passes = 0  # since the state was loaded
+        self._names = _names(model, [param.theirs for param, _ in self._run.params])
         self.load_state_dict(model.state_dict())
+        self._compare(model, example[:2])
 
     # ---- training
 
@@ -383,9 +396,27 @@ class Net:
         values = values.view(batch, *(out.sizes[axis] for axis in out.stored))
         return _from_stored(values, out)
 
+    def _compare(self, model: nn.Module, x: Tensor) -> None:
+        """Fails if the model infers otherwise than the net: then something was not converted
+        right, such as code that does something else in training."""
+        modes = {module: module.training for module in model.modules()}
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                want = model.eval()(x.clone()).float()
+        finally:
+            for module, mode in modes.items():
+                module.training = mode
+        away = (self(x) - want).norm() / want.norm().clamp(min=1e-6)
+        bf16 = self._run.call("context_precision", self._run.context) == PRECISIONS["bf16"]
+        if away > (0.1 if bf16 else 0.01):
+            self.close()
+            raise Error(f"the net's output differs from the model's in inference by {away:.2g} of "
+                        "its norm; does the model compute something else in training?")
+
     def _pass(self, x: Tensor, y: Tensor) -> "_Mat":
         self._write_input(x)
         self._write_target(x.shape[0], y)
+        self._passes += 1
         self._run.call("net_set_seed", self._run.net, self.seed * 2**32 + self.steps)
         self._run.forward(x.shape[0], True)
         return self._run.backward(x.shape[0])
@@ -428,11 +459,16 @@ class Net:
     # ---- tensors
 
     def state_dict(self) -> Dict[str, Tensor]:
-        """Parameters and running statistics, as the model's state_dict has them."""
+        """Parameters and running statistics, as the model's state_dict has them. Tensors that the
+        model does not use have the values that they had."""
         with self._lock:
-            state = {param.theirs: self._read(param, mat) for param, mat in self._run.params
-                     if param.theirs is not None}
-        state.update((name, torch.tensor(self.steps)) for name in self._program.counters)
+            mine = {param.theirs: self._read(param, mat) for param, mat in self._run.params
+                    if param.theirs is not None}
+            state = {name: mine[source] if isinstance(source, str) else source.clone()
+                     for name, source in self._names.items()}
+            for name in self._program.counters:
+                if name in state:
+                    state[name] += self._passes
         return state
 
     def load_state_dict(self, state: Dict[str, Tensor]) -> None:
@@ -443,6 +479,10 @@ class Net:
         if missing:
             raise ValueError(f"no value for {', '.join(missing)}")
         with self._lock:
+            for name, source in self._names.items():
+                if name in state and not isinstance(source, str):
+                    self._names[name] = state[name].detach().cpu().clone()
+            self._passes = 0
             for param, mat in self._run.params:
                 value = param.value if param.theirs is None else state[param.theirs]
                 if tuple(value.shape) != param.shape:
@@ -454,12 +494,14 @@ class Net:
         return param.from_net(self._read_mat(mat))
 
     def _read_mat(self, mat: "_Mat") -> Tensor:
-        values = torch.empty(mat.rows, mat.cols)
+        values = torch.empty(mat.rows, mat.cols, dtype=torch.float32, device="cpu")
         self._run.call("mat_read", self._run.context, mat, values.data_ptr())
         return values
 
     def _write_mat(self, mat: "_Mat", values: Tensor) -> None:
         values = values.detach().to("cpu", torch.float32).contiguous()
+        if values.numel() != mat.rows * mat.cols:
+            raise ValueError(f"{values.numel()} values for {mat.rows} x {mat.cols}")
         self._run.call("mat_write", self._run.context, mat, values.data_ptr())
 
     # ---- memory
@@ -473,19 +515,32 @@ class Net:
         """Bytes on the device, by category. The arena holds activations and workspace, which share
         places; "total" counts it in their place."""
         run = self._run
-        return {name: int(run.call("memory_query", run.context, number).live)
-                for number, name in enumerate(CATEGORIES)}
+        with self._lock:
+            return {name: int(run.call("memory_query", run.context, number).live)
+                    for number, name in enumerate(CATEGORIES)}
 
     def __str__(self) -> str:
         """A table of the net's tensors: which are kept, how, and how the others are made again."""
         lines: List[str] = []
         run = self._run
-        run.call("net_print", run.net, 0, _Write(lambda _, text: lines.append(text.decode())), None)
+        with self._lock:
+            run.call("net_print", run.net, 0, _Write(lambda _, text: lines.append(text.decode())),
+                     None)
         return "".join(lines).rstrip("\n")
 
     def close(self) -> None:
         """Releases all that the net holds on the device; it cannot be used afterwards."""
-        self._closer()
+        with self._lock:
+            self._closer()
+
+
+def _names(model: nn.Module, mine: Sequence[Optional[str]]) -> Dict[str, Any]:
+    """Of each name in the model's state: the name that the net has its tensor under, which is
+    another one if parameters are tied, or the tensor itself."""
+    state = model.state_dict(keep_vars=True)
+    first = {id(state[name]): name for name in mine if name in state}
+    return {name: first.get(id(tensor), tensor.detach().cpu().clone())
+            for name, tensor in state.items()}
 
 
 def _choice(names: Dict[Any, Any], what: str, name: Any) -> Any:
@@ -508,16 +563,21 @@ def _net_keep(keep: Union[str, Keep], bits: int, rules: Sequence[Tuple[str, Opti
     return c
 
 
+def _axes_of(out: Value) -> str:
+    """The axes of the output, with those of size 1 that the model has squeezed at the end."""
+    axes = "".join(out.axes)
+    return axes + "".join(axis for axis in out.stored if axis not in axes)
+
+
 def _to_stored(y: Tensor, out: Value) -> Tensor:
     """A tensor of the output's shape as the net stores it: rows first, then features."""
-    axes = "".join(out.axes)
+    axes = _axes_of(out)
     y = y.reshape(y.shape[0], *(out.sizes[axis] for axis in axes))
     return y.permute(0, *(1 + axes.index(axis) for axis in out.stored))
 
 
 def _from_stored(values: Tensor, out: Value) -> Tensor:
-    axes = "".join(out.axes)
-    values = values.permute(0, *(1 + out.stored.index(axis) for axis in axes))
+    values = values.permute(0, *(1 + out.stored.index(axis) for axis in _axes_of(out)))
     return values.reshape(values.shape[0], *out.shape).contiguous()
 
 

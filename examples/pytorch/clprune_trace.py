@@ -20,6 +20,9 @@ __all__ = ["Layer", "Param", "Program", "Value", "trace"]
 # ---------------------------------------------------------------------------------------------
 
 
+_FLOATS = {"dtype": torch.float32, "device": "cpu"}
+
+
 class _NotSupported(Exception):
     """An operation that a net does not have; the text says what it is."""
 
@@ -136,7 +139,10 @@ class Value:
     def layout(self) -> tuple:
         """Values of the same layout can be added."""
         rows = self.rows
-        return self.shape, tuple("T" if rows and group == rows else group for group in self.axes)
+        return self.shape, tuple(
+            "T" if rows and group == rows else
+            (group, *(self.sizes[axis] for axis in group)) if len(group) > 1 else group
+            for group in self.axes)
 
     @property
     def stored(self) -> str:
@@ -174,7 +180,8 @@ class _Tracer(fx.Interpreter):
         self.noted: Dict[fx.Node, Any] = {}
         self.failed: List[str] = []
         self.names: set = set()
-        self.first: Dict[int, str] = {}  # of a parameter's id: the net's name
+        self.first: Dict[int, tuple] = {}  # of a parameter's id: the net's name, split, order
+        self.state = set(model.state_dict())
         self.named = dict(model.named_parameters())
         self.batch = 0
 
@@ -187,6 +194,9 @@ class _Tracer(fx.Interpreter):
                 self.noted[n] = self._note(n, result)
             except _NotSupported as why:
                 self.failed.append(f"{self._where(n)}: {why}")
+                self.noted[n] = _Failed()
+            except (AttributeError, IndexError, KeyError, TypeError) as why:  # odd arguments
+                self.failed.append(f"{self._where(n)}: this call is not supported: {why}")
                 self.noted[n] = _Failed()
         return result
 
@@ -218,8 +228,20 @@ class _Tracer(fx.Interpreter):
         self.node, self.result = n, result
         value = known(*args, **kwargs)
         if self._in_place(n):
-            self.noted[n.args[0]] = value
+            self._change(n, result, given[0], value)
         return value
+
+    def _change(self, n: fx.Node, result: Tensor, old: Any, new: Value) -> None:
+        """An operation in place: nodes of the same tensor have the new value."""
+        memory = result.untyped_storage().data_ptr()
+        for other, tensor in self.env.items():
+            if not isinstance(tensor, Tensor) or other is n or other not in self.noted:
+                continue
+            if tensor.untyped_storage().data_ptr() != memory:
+                continue
+            if self.noted[other] != old:
+                raise _NotSupported("it changes a tensor in place of which there is another view")
+            self.noted[other] = new
 
     def _argument(self, n: fx.Node) -> Any:
         """What is noted of a tensor; another value, such as a size, as it is."""
@@ -237,6 +259,8 @@ class _Tracer(fx.Interpreter):
             handler = _MODULES.get(type(module))
             if handler is None:
                 raise _NotSupported(f"{type(module).__name__} is not supported")
+            if module._forward_hooks or module._forward_pre_hooks:
+                raise _NotSupported("it has hooks, which may compute anything")
             return lambda *args: handler(self, module, *args)
         target = n.target
         if n.op == "call_method":
@@ -289,17 +313,23 @@ class _Tracer(fx.Interpreter):
     def _param(self, ours: str, constant: Optional[_Constant], value: Optional[Tensor] = None,
                split: Tuple[int, ...] = (), order: Tuple[int, ...] = ()) -> None:
         """A parameter of the last layer. constant: None for one that always has `value`."""
+        if constant is not None and constant.name is not None and constant.name not in self.state:
+            constant, value = None, constant.value
         if constant is None:
-            self.program.params.append(Param(ours, None, tuple(value.shape), value=value))
+            self.program.params.append(Param(ours, None, tuple(value.shape), split, order, value))
             self.program.frozen.append(ours)
             return
         if constant.name is None:
             raise _NotSupported("its parameters are computed from others")
         tensor = self.named.get(constant.name, constant.value)
         if id(tensor) in self.first:
-            self.program.ties.append((ours, self.first[id(tensor)]))
+            other, *as_there = self.first[id(tensor)]
+            if as_there != [split, order]:
+                raise _NotSupported(f"{constant.name} has two uses that order its elements "
+                                    "differently")
+            self.program.ties.append((ours, other))
             return
-        self.first[id(tensor)] = ours
+        self.first[id(tensor)] = (ours, split, order)
         self.program.params.append(Param(ours, constant.name, tuple(tensor.shape), split, order))
         if not tensor.requires_grad:
             self.program.frozen.append(ours)
@@ -318,8 +348,8 @@ class _Tracer(fx.Interpreter):
         name = self._layer_of(alpha or beta)
         self.program.layers.append(Layer("affine", name, (x.layer,)))
         features = x.sizes["C"]
-        self._param(f"{name}.alpha", alpha, torch.ones(features))
-        self._param(f"{name}.beta", beta, torch.zeros(features))
+        self._param(f"{name}.alpha", alpha, torch.ones(features, **_FLOATS))
+        self._param(f"{name}.beta", beta, torch.zeros(features, **_FLOATS))
         return dataclasses.replace(plain, layer=len(self.program.layers) - 1)
 
     def _per_feature(self, constant: _Constant, x: Value) -> None:
@@ -361,7 +391,7 @@ class _Tracer(fx.Interpreter):
             raise _NotSupported("a linear layer over a dimension that is neither the features nor "
                                 "all rows")
         self._param(f"{name}.weight", weight, split=split, order=order)
-        self._param(f"{name}.bias", bias, torch.zeros(out))
+        self._param(f"{name}.bias", bias, torch.zeros(out, **_FLOATS))
         return value
 
     def conv2d(self, x: Value, weight: _Constant, bias: Optional[_Constant] = None, stride=1,
@@ -388,8 +418,10 @@ class _Tracer(fx.Interpreter):
 
     def batch_norm(self, x: Value, mean: Optional[_Constant], var: Optional[_Constant],
                    weight: Optional[_Constant] = None, bias: Optional[_Constant] = None,
-                   training: bool = True, momentum: float = 0.1, eps: float = 1e-5) -> Value:
+                   training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Value:
         x = self._use(x)
+        if not training:
+            raise _NotSupported("a batch norm that uses running statistics in training")
         if x.axes[0] != "C":
             raise _NotSupported("a batch norm over dimension 1, which is not the features")
         if mean is None or momentum is None or abs(momentum - 0.1) > 1e-9:
@@ -397,8 +429,8 @@ class _Tracer(fx.Interpreter):
                                 "0.1, is not supported")
         name = self._layer_of(weight or mean)
         value = self._add("batch_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
-        self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"]))
-        self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"]))
+        self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **_FLOATS))
+        self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"], **_FLOATS))
         for ours, constant in (("running_mean", mean), ("running_var", var)):
             self.program.states.append(Param(f"{name}.{ours}", constant.name,
                                              tuple(constant.value.shape)))
@@ -413,8 +445,8 @@ class _Tracer(fx.Interpreter):
             raise _NotSupported("a layer norm over several dimensions")
         name = self._layer_of(weight)
         value = self._add("layer_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
-        self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"]))
-        self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"]))
+        self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **_FLOATS))
+        self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"], **_FLOATS))
         return value
 
     def _elementwise(self, function: str, x: Value, *more: Any) -> Value:
@@ -468,7 +500,7 @@ class _Tracer(fx.Interpreter):
         rank = 1 + len(x.axes)
         dims = sorted(d % rank for d in dims)
         over = "".join(x.axes[d - 1] for d in dims if d > 0)
-        if 0 in dims or sorted(over) != sorted(x.rows) or "C" not in x.axes or more:
+        if not dims or 0 in dims or sorted(over) != sorted(x.rows) or "C" not in x.axes or more:
             raise _NotSupported("a mean over other dimensions than all rows of a sample")
         return self._mean(x, [group if group == "C" else ""
                               for d, group in enumerate(x.axes, 1) if keepdim or d not in dims])
@@ -548,6 +580,8 @@ class _Tracer(fx.Interpreter):
         if left and axes and x.size("".join(left)) == 1:
             axes[-1] += "".join(left)
         value = dataclasses.replace(x, axes=tuple(axes))
+        if len(x.axes) == 1 and x.rows != "" and value.axes != x.axes:
+            raise _NotSupported("a flattened tensor cannot be split again")
         if value.shape != shape or self.result.shape[0] != self.batch:
             raise _NotSupported(f"a tensor of (N, {', '.join(map(str, x.shape))}) as "
                                 f"{tuple(self.result.shape)}")
@@ -567,6 +601,9 @@ class _Tracer(fx.Interpreter):
 def _constants(module: nn.Module, trace: _Tracer, *names: str) -> List[Optional[_Constant]]:
     prefix = str(trace.node.target)
     values = [getattr(module, name, None) for name in names]
+    for name, value in zip(names, values):
+        if value is not None and name not in module._parameters and name not in module._buffers:
+            raise _NotSupported(f"its {name} is computed from other parameters")
     return [None if value is None else _Constant(f"{prefix}.{name}", value)
             for name, value in zip(names, values)]
 
@@ -660,14 +697,26 @@ def trace(model: nn.Module, example: Tensor) -> Program:
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     model.train()
     try:
-        tracer = _Tracer(model)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            tracer.run(example[:2])
+            program = _trace(model, example, 2)
+            other = _trace(model, example, 3)
     finally:
         for module, mode in modes.items():
             module.training = mode
         for name, buffer in model.named_buffers():
             buffer.copy_(buffers[name])
+    if program.layers != other.layers or program.ties != other.ties:
+        raise Error("the model's layers depend on the number of samples")
+    return program
+
+
+def _trace(model: nn.Module, example: Tensor, samples: int) -> Program:
+    tracer = _Tracer(model)
+    try:
+        tracer.run(example[torch.arange(samples) % example.shape[0]])
+    except Exception as error:  # of the model's own code
+        raise Error(f"the model fails with {samples} samples: {str(error).splitlines()[0]}") \
+            from error
     if tracer.failed:
         more = [f"and {len(tracer.failed) - 10} more"] if len(tracer.failed) > 10 else []
         raise Error("\n    ".join(["the model cannot be converted:", *tracer.failed[:10], *more]))

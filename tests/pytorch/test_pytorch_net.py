@@ -362,6 +362,126 @@ class Values(Case):
                 net.close()
 
 
+class Traps(Case):
+    """What could be converted to something else without a word."""
+
+    def module(self, forward, **modules):
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                for name, module in modules.items():
+                    setattr(self, name, module)
+
+        Model.forward = forward
+        return Model()
+
+    def same(self, model, x):
+        y = labels(x.shape[0])
+        net = clprune.Net(model, x, keep="exact")
+        loss, grads = net.gradients(x, y)
+        want, expected = autograd(copy.deepcopy(model).double(), x.double(), y)
+        self.assertLess(abs(loss - want), 1e-5)
+        self.assert_grads(grads, expected, 1e-5)
+        return net
+
+    def refused(self, model, x, text):
+        with self.assertRaisesRegex(clprune.Error, text):
+            clprune.Net(model, x)
+
+    def test_aliases_of_what_is_changed_in_place(self):
+        parts = dict(identity=nn.Identity(), a=nn.Linear(8, 8), b=nn.Linear(8, CLASSES),
+                     c=nn.Linear(8, CLASSES))
+
+        def through_identity(m, x):
+            h = m.a(x)
+            other = m.identity(h)
+            return m.b(F.relu(h, inplace=True)) + m.c(other)
+
+        def through_copy(m, x):
+            h = m.a(x)
+            other = h.clone()
+            return m.b(h.mul_(0.5)) + m.c(h) + m.c(other)
+
+        x = torch.randn(4, 8)
+        self.same(self.module(through_identity, **parts), x)
+        self.same(self.module(through_copy, **parts), x)
+
+        def through_view(m, x):
+            h = m.conv(x)
+            flat = h.flatten(2)
+            h.relu_()
+            return m.b(h.mean((2, 3)) + flat.mean(2))
+
+        self.refused(self.module(through_view, conv=nn.Conv2d(3, 8, 1), b=nn.Linear(8, CLASSES)),
+                     images(4), "of which there is another view")
+
+    def test_orders_of_flattened_features(self):
+        fc = nn.Linear(48, CLASSES)
+        self.refused(self.module(lambda m, x: m.fc(x.flatten(1)) + m.fc(
+            x.permute(0, 2, 3, 1).flatten(1)), fc=fc), torch.randn(4, 3, 4, 4), "fc.weight has two uses")
+        self.refused(self.module(
+            lambda m, x: m.fc(m.a(x).flatten(1) + m.b(x).flatten(1)), fc=nn.Linear(16, CLASSES),
+            a=nn.Conv2d(3, 4, 2, stride=2), b=nn.Conv2d(3, 2, (2, 1), stride=(2, 1))),
+            torch.randn(4, 3, 4, 4), "laid out differently")
+        self.refused(self.module(
+            lambda m, x: m.n(x.flatten(1).relu().reshape(-1, 4, 8)).mean(1), n=nn.LayerNorm(8)),
+            torch.randn(4, 4, 8), "cannot be split again")
+
+    def test_what_depends_on_the_batch(self):
+        fc = nn.Linear(8, CLASSES)
+        self.refused(self.module(lambda m, x: m.fc(x.reshape(2, -1, 8).mean(1)), fc=fc),
+                     torch.randn(6, 4, 8), "the model fails with 3|a tensor of|depend on the number")
+
+    def test_what_training_changes(self):
+        self.refused(self.module(lambda m, x: m.fc(x) if m.training else 2 * m.fc(x),
+                                 fc=nn.Linear(8, CLASSES)), torch.randn(4, 8), "output differs")
+        bn = nn.BatchNorm1d(8)
+        self.refused(self.module(lambda m, x: m.fc(F.batch_norm(x, m.bn.running_mean, m.bn.running_var)),
+                                 fc=nn.Linear(8, CLASSES), bn=bn), torch.randn(4, 8),
+                     "uses running statistics in training")
+
+    def test_hooks_and_parametrised_weights(self):
+        model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, CLASSES))
+        model[0].register_forward_hook(lambda module, args, result: 2 * result)
+        self.refused(model, torch.randn(4, 8), "0: it has hooks")
+        model = nn.Sequential(nn.Linear(8, 8), nn.utils.weight_norm(nn.Linear(8, CLASSES)))
+        self.refused(model, torch.randn(4, 8), "1: it has hooks|its weight is computed")
+
+    def test_default_dtype(self):
+        model, x = nn.Sequential(nn.Linear(8, CLASSES)), torch.randn(4, 8)
+        net = clprune.Net(model, x)
+        torch.set_default_dtype(torch.float64)
+        try:
+            self.assertTrue(torch.equal(net.state_dict()["0.weight"], model[0].weight))
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+    def test_states_are_whole(self):
+        """Tied and unused parameters, and counters."""
+        model = self.module(lambda m, x: m.b(m.bn(m.a(x)).relu()), a=nn.Linear(8, 8),
+                            b=nn.Linear(8, 8), bn=nn.BatchNorm1d(8), unused=nn.Linear(2, 2))
+        model.b.weight = model.a.weight
+        model.bn.num_batches_tracked += 10
+        x, y = torch.randn(4, 8), torch.randint(8, (4,))
+        net = clprune.Net(model, x)
+        net.step(x, y)
+        state = net.state_dict()
+        self.assertEqual(int(state["bn.num_batches_tracked"]), 11)
+        model.load_state_dict(state)
+        self.assertTrue(torch.equal(model.b.weight, model.a.weight))
+        self.assertLess(error(net(x), model.eval()(x)), 1e-5)
+
+    def test_squeezed_targets(self):
+        model = self.module(lambda m, x: m.fc(x).squeeze(-1), fc=nn.Linear(8, 1))
+        x, y = torch.randn(4, 5, 8), torch.randn(4, 5)
+        net = clprune.Net(model, x, keep="exact", loss="mse")
+        loss, grads = net.gradients(x, y)
+        want, expected = autograd(model, x, y, F.mse_loss)
+        self.assertLess(abs(loss - want), 1e-5)
+        self.assert_grads(grads, expected, 1e-5)
+        self.assertLess(error(net(x), model(x)), 1e-5)
+
+
 class Life(Case):
     def test_the_model_is_left_alone(self):
         model, inputs = self.made("resnet")
@@ -393,6 +513,17 @@ class Life(Case):
             net.load_state_dict({})
         with self.assertRaisesRegex(ValueError, r"head.bias is \(3,\), expected \(10,\)"):
             net.load_state_dict({**model.state_dict(), "head.bias": torch.zeros(3)})
+
+    def test_closed(self):
+        model, inputs = self.made("mlp")
+        x = inputs(4)
+        net = clprune.Net(model, x)
+        net.close()
+        net.close()
+        for use in (lambda: net.step(x, labels(4)), lambda: net(x), net.state_dict, net.memory,
+                    lambda: str(net)):
+            with self.assertRaisesRegex(clprune.Error, "the net is closed"):
+                use()
 
     def test_memory(self):
         model, inputs = self.made("resnet")
