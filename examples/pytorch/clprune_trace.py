@@ -427,6 +427,8 @@ class _Tracer(fx.Interpreter):
         if mean is None or momentum is None or abs(momentum - 0.1) > 1e-9:
             raise _NotSupported("a batch norm without running statistics, or whose momentum is not "
                                 "0.1, is not supported")
+        if any(state.theirs == mean.name for state in self.program.states):
+            raise _NotSupported("a batch norm that runs twice")
         name = self._layer_of(weight or mean)
         value = self._add("batch_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
         self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **_FLOATS))

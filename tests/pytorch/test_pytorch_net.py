@@ -579,6 +579,8 @@ class Errors(Case):
                  {"up": nn.Upsample(scale_factor=2, mode="bilinear")}),
                 (lambda m, x: m.up(x), r"up: upsampling to \(12, 18\) is not by a whole factor",
                  {"up": nn.Upsample(scale_factor=1.5)}),
+                (lambda m, x: m.bn(m.bn(x)), "bn: a batch norm that runs twice",
+                 {"bn": nn.BatchNorm2d(3)}),
                 (lambda m, x: m.pool(x), r"pool: average pooling to \(2, 2\)",
                  {"pool": nn.AdaptiveAvgPool2d(2)}),
                 (lambda m, x: m.norm(x), "norm: a layer norm over dimension -1, which is not the f",
