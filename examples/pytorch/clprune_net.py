@@ -329,8 +329,9 @@ class Net:
     precision  "fp32" or "bf16" of products; else $CLPRUNE_PRECISION, else fp32
     seed       of stochastic rounding and dropout
 
-    Parameters with requires_grad=False are frozen. Normalisations use the batch's statistics in
-    `step`, and the running ones when the net is called, whatever the mode of `model`.
+    Parameters with requires_grad=False are frozen. Normalisations and dropout work as in training
+    in `step`, and as in inference when the net is called, whatever the modes of `model`. The net's
+    output for the example is compared with the model's; if they differ, that is an Error.
     """
 
     def __init__(self, model: nn.Module, example: Tensor, *,
