@@ -71,12 +71,7 @@ static const net_model_parts parts = {build, draw, &keep, &tensors};
 static const char *settle(trainer_sizes *sizes)
 {
     const mixer_arch *usual = &archs[sizes->arch];
-    if (sizes->image == 0)
-        sizes->image = usual->image;
-    if (sizes->classes == 0)
-        sizes->classes = usual->classes;
-    if (sizes->extra[0] == 0)
-        sizes->extra[0] = usual->patch;
+    net_model_usual(sizes, usual->image, usual->classes, usual->patch);
     if (sizes->image > 1 << 12 || sizes->classes > 1 << 20)
         return "the image size must be from 1 to 4096, with up to 2^20 classes";
     if (sizes->image % sizes->extra[0] != 0)

@@ -38,7 +38,7 @@ import warnings
 import weakref
 from ctypes import (
     POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p)
-from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -71,7 +71,7 @@ VALUES = {"fp32": 0, "fp16": 1, "bf16": 2, "int8": 3, "int4": 4}
 ROUNDINGS = {"stochastic": 0, "nearest": 1}
 
 
-def _number(names: Dict[str, int], what: str, name: str) -> int:
+def _number(names: Dict[str, Any], what: str, name: str) -> Any:
     """The library's number of a name. An unknown name is an error that lists the names."""
     if name not in names:
         raise ValueError(f"{what} is {name!r}, expected one of {', '.join(names)}")

@@ -30,14 +30,14 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, nn
 
-from clprune import Error, Keep, _Keep, _library, _Mat
-from clprune_trace import Conv, Param, Pool, Program, Value, trace
+from clprune import Error, Keep, _Keep, _library, _Mat, _number
+from clprune_trace import Conv, Param, Pool, Program, Value, modes_restored, trace
 
 __all__ = ["Net"]
 
 PRESETS = {"dense": 0, "exact": 2, "compact": 3, "least": 4}  # 1, inputs: a Keep
 OPTIMIZERS = {"sgd": (0, 0), "sgd8": (0, 8), "adamw": (1, 0), "adamw8": (1, 8), "lamb": (2, 0)}
-PRECISIONS = {None: 0, "fp32": 1, "tf32": 2, "bf16": 3}
+PRECISIONS = {"fp32": 1, "tf32": 2, "bf16": 3}
 CATEGORIES = ("input", "parameters", "gradients", "optimizer", "activations", "workspace", "arena",
               "total")
 
@@ -346,7 +346,7 @@ class Net:
         if (not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1
                 or example.dtype != torch.float32):
             raise ValueError("the example is no batch of the model's input in float32")
-        kind, state_bits = _choice(OPTIMIZERS, "optimizer", optimizer)
+        kind, state_bits = _number(OPTIMIZERS, "optimizer", optimizer)
         self.lr, self.seed, self.steps = lr, seed, 0
         self._lock = threading.RLock()
         self._program = trace(model, example)
@@ -359,7 +359,7 @@ class Net:
             _Optimizer(kind=kind, momentum=momentum, beta1=betas[0], beta2=betas[1], eps=eps,
                        weight_decay=weight_decay, state_bits=state_bits))
         self._run = _open(self._program, settings, device,
-                          _choice(PRECISIONS, "precision", precision))
+                          _number(PRECISIONS, "precision", precision) if precision else 0)
         self._closer = weakref.finalize(self, self._run.close)
         self._passes = 0  # since the state was loaded
         self._names = _names(model, [param.theirs for param, _ in self._run.params])
@@ -400,13 +400,8 @@ class Net:
     def _compare(self, model: nn.Module, x: Tensor) -> None:
         """Fails if the model infers otherwise than the net: then something was not converted
         right, such as code that does something else in training."""
-        modes = {module: module.training for module in model.modules()}
-        try:
-            with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                want = model.eval()(x.clone()).float()
-        finally:
-            for module, mode in modes.items():
-                module.training = mode
+        with modes_restored(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
+            want = model.eval()(x.clone()).float()
         away = (self(x) - want).norm() / want.norm().clamp(min=1e-6)
         bf16 = self._run.call("context_precision", self._run.context) == PRECISIONS["bf16"]
         if away > (0.1 if bf16 else 0.01):
@@ -544,19 +539,12 @@ def _names(model: nn.Module, mine: Sequence[Optional[str]]) -> Dict[str, Any]:
             for name, tensor in state.items()}
 
 
-def _choice(names: Dict[Any, Any], what: str, name: Any) -> Any:
-    if name not in names:
-        known = ", ".join(str(n) for n in names if n is not None)
-        raise ValueError(f"{what} is {name!r}, expected one of {known}")
-    return names[name]
-
-
 def _net_keep(keep: Union[str, Keep], bits: int, rules: Sequence[Tuple[str, Optional[Keep]]]
               ) -> "_NetKeep":
     if isinstance(keep, Keep):
         c = _NetKeep(preset=1, keep=keep.c)
     else:
-        c = _NetKeep(preset=_choice(PRESETS, "keep", keep), keep=_Keep(bits=bits))
+        c = _NetKeep(preset=_number(PRESETS, "keep", keep), keep=_Keep(bits=bits))
     c.rules = (_Rule * len(rules))(*(
         _Rule(pattern.encode(), how is None, _Keep() if how is None else how.c)
         for pattern, how in rules))

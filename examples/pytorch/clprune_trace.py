@@ -3,10 +3,11 @@ that runs nothing. trace() returns the program; clprune_net.py makes a net of it
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import operator
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -102,12 +103,6 @@ class _Constant:
     value: Tensor
 
 
-def _is_view(n: fx.Node) -> bool:
-    """Whether the result of an operation has the elements of its input in their order."""
-    return n.target in ("view", "reshape", "flatten", "unsqueeze", "squeeze", "contiguous",
-                        torch.reshape, torch.flatten, torch.unsqueeze, torch.squeeze)
-
-
 @dataclasses.dataclass(frozen=True)
 class Value:
     """What a layer computes, and how the tensor of PyTorch lays it out.
@@ -168,13 +163,7 @@ class _Graph(fx.Tracer):
 class _Tracer(fx.Interpreter):
     """Runs a traced model on an example and notes the layer that each operation becomes."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-        try:
-            traced = fx.GraphModule(model, _Graph().trace(model))
-        except Exception as error:  # whatever the model's code raises when it is given proxies
-            raise Error(f"torch.fx cannot trace the model: {type(error).__name__}: {error}") \
-                from error
+    def __init__(self, model: nn.Module, traced: fx.GraphModule) -> None:
         super().__init__(traced)
         self.program = Program()
         self.noted: Dict[fx.Node, Any] = {}
@@ -221,7 +210,8 @@ class _Tracer(fx.Interpreter):
                 raise _NotSupported("the output is not one tensor of the model's operations")
             return args[0]
         if not any(isinstance(a, (Value, _Failed)) for a in given):
-            return _Constant(given[0].name if len(given) == 1 and _is_view(n) else None, result)
+            reshapes = _listed(n) in (_Tracer.reshape, _Tracer.same)
+            return _Constant(given[0].name if len(given) == 1 and reshapes else None, result)
         known = self._handler(n)
         if any(isinstance(a, _Failed) for a in given):
             return _Failed()
@@ -262,13 +252,9 @@ class _Tracer(fx.Interpreter):
             if module._forward_hooks or module._forward_pre_hooks:
                 raise _NotSupported("it has hooks, which may compute anything")
             return lambda *args: handler(self, module, *args)
-        target = n.target
-        if n.op == "call_method":
-            handler = _METHODS.get(str(target))
-        else:
-            handler = _FUNCTIONS.get(target)
+        handler = _listed(n)
         if handler is None:
-            raise _NotSupported(f"{getattr(target, '__name__', target)} is not supported")
+            raise _NotSupported(f"{getattr(n.target, '__name__', n.target)} is not supported")
         return lambda *args, **kwargs: handler(self, *args, **kwargs)
 
     def _input(self, n: fx.Node, x: Tensor) -> Value:
@@ -691,20 +677,33 @@ _METHODS: Dict[str, Callable[..., Value]] = {
 }
 
 
+def _listed(n: fx.Node) -> Optional[Callable[..., Value]]:
+    """What a function or method of tensors becomes."""
+    return (_METHODS if n.op == "call_method" else _FUNCTIONS).get(n.target)
+
+
+@contextlib.contextmanager
+def modes_restored(model: nn.Module) -> Iterator[None]:
+    """For code that changes between training and inference."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
 def trace(model: nn.Module, example: Tensor) -> Program:
     """The program of a model. The model is as before: its modes, its running statistics."""
     if int(torch.__version__.split(".")[0]) < 2:
         raise Error(f"clprune.Net needs PyTorch 2.0 or later, this is {torch.__version__}")
-    modes = {module: module.training for module in model.modules()}
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    model.train()
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            program = _trace(model, example, 2)
-            other = _trace(model, example, 3)
+        with modes_restored(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
+            traced = _graph_of(model.train())
+            program = _program_of(model, traced, example, 2)
+            other = _program_of(model, traced, example, 3)
     finally:
-        for module, mode in modes.items():
-            module.training = mode
         for name, buffer in model.named_buffers():
             buffer.copy_(buffers[name])
     if program.layers != other.layers or program.ties != other.ties:
@@ -712,8 +711,16 @@ def trace(model: nn.Module, example: Tensor) -> Program:
     return program
 
 
-def _trace(model: nn.Module, example: Tensor, samples: int) -> Program:
-    tracer = _Tracer(model)
+def _graph_of(model: nn.Module) -> fx.GraphModule:
+    try:
+        return fx.GraphModule(model, _Graph().trace(model))
+    except Exception as error:  # whatever the model's code raises when it is given proxies
+        raise Error(f"torch.fx cannot trace the model: {type(error).__name__}: {error}") from error
+
+
+def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, samples: int
+                ) -> Program:
+    tracer = _Tracer(model, traced)
     try:
         tracer.run(example[torch.arange(samples) % example.shape[0]])
     except Exception as error:  # of the model's own code

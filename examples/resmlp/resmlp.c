@@ -92,12 +92,7 @@ static const char *settle(trainer_sizes *sizes)
 {
     const resmlp_arch *usual = &archs[sizes->arch];
     const size_t most = 1u << 20; /* keeps every product below 2^60 */
-    if (sizes->image == 0)
-        sizes->image = usual->image;
-    if (sizes->classes == 0)
-        sizes->classes = usual->classes;
-    if (sizes->extra[0] == 0)
-        sizes->extra[0] = usual->patch;
+    net_model_usual(sizes, usual->image, usual->classes, usual->patch);
     const size_t patch = (size_t)sizes->extra[0];
     if (sizes->image > most || sizes->classes > most || patch > most)
         return "a size is above 2^20";

@@ -122,10 +122,7 @@ const net_model_parts resnet_parts = {build, draw, &keep, &tensors};
 static const char *settle(trainer_sizes *sizes)
 {
     const resnet_arch *usual = &archs[sizes->arch];
-    if (sizes->image == 0)
-        sizes->image = usual->image;
-    if (sizes->classes == 0)
-        sizes->classes = usual->classes;
+    net_model_usual(sizes, usual->image, usual->classes, 0);
     if (sizes->image > 4096)
         return "the image size must be from 1 to 4096";
     if (sizes->classes < 2 || sizes->classes > 1000000)

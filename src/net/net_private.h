@@ -241,6 +241,14 @@ typedef struct clprune__net_param {
     size_t tied; /* 1 + the parameter that it is; 0: none */
 } clprune__net_param;
 
+static inline size_t clprune__net_param_elements(const clprune__net_param *param)
+{
+    size_t elements = 1;
+    for (size_t i = 0; i < param->rank; ++i)
+        elements *= param->shape[i];
+    return elements;
+}
+
 typedef enum clprune__net_loss {
     CLPRUNE__NET_NO_LOSS,
     CLPRUNE__NET_CROSS_ENTROPY,

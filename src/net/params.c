@@ -12,11 +12,8 @@
 /* A parameter as a matrix: the first size by the others; of one that counts, a row. */
 static void matrix_sizes(const clprune__net_param *param, size_t *rows, size_t *cols)
 {
-    size_t all = 1;
-    for (size_t i = 0; i < param->rank; ++i)
-        all *= param->shape[i];
     *rows = param->rank == 2 || param->rank == 4 ? param->shape[0] : 1;
-    *cols = all / *rows;
+    *cols = clprune__net_param_elements(param) / *rows;
 }
 
 /* Whether a parameter's gradient is never computed. Other frozen ones have gradients that nobody

@@ -118,9 +118,24 @@ static void write_over_inputs(
     }
 }
 
-/* Whether what a backward step needs is read later. If not, its memory can serve as a spare
- * temporary, which then needs no slot. */
-static void mark_last(clprune_net *net, clprune__net_steps *list, life *lives)
+static void settle_lives(const clprune_net *net, clprune__net_steps *list,
+    const clprune__net_size *sizes, size_t count, life *lives)
+{
+    find_lives(list, lives);
+    stretch(net, list, lives, count);
+    write_over_inputs(net, list, sizes, lives);
+}
+
+/* Elements of a slot, in a region that works on `samples` at a time. */
+static size_t slot_elements(
+    const clprune_net *net, const clprune__net_size *size, const life *l, size_t samples)
+{
+    const size_t each = size->rows * size->cols;
+    return size->in_all ? each : each * (l->whole ? net->desc.batch : samples);
+}
+
+/* Whether what a backward step needs is read later. */
+static void mark_last(clprune__net_steps *list, const life *lives)
 {
     for (size_t i = 0; i < list->count; ++i)
         for (size_t k = 0; k < CLPRUNE__NET_NEEDS && list->steps[i].act == CLPRUNE__NET_BACKWARD;
@@ -138,6 +153,11 @@ static void mark_last(clprune_net *net, clprune__net_steps *list, life *lives)
                         last = false;
             list->steps[i].last[k] = last;
         }
+}
+
+/* A spare temporary needs no slot where the step may write over what it needs. */
+static void drop_spares(const clprune_net *net, clprune__net_steps *list, life *lives)
+{
     for (size_t i = 0; i < list->count; ++i) {
         clprune__net_step *step = &list->steps[i];
         const bool dense = step->in[0].at == CLPRUNE__NET_SLOT ||
@@ -168,6 +188,7 @@ static void count_kept(const clprune_net *net, const clprune__net_steps *backwar
         size_t end = 0;
         if (!net->values[v].kept)
             continue;
+        const double bytes = (double)clprune__net_bytes(net, v);
         for (size_t i = 0; i < backward->count; ++i) {
             const clprune__net_step *step = &backward->steps[i];
             bool reads = step->act == CLPRUNE__NET_RESTORE && step->id == v;
@@ -176,8 +197,8 @@ static void count_kept(const clprune_net *net, const clprune__net_steps *backwar
             if (reads)
                 end = i + 1;
         }
-        change[0] += (double)clprune__net_bytes(net, v);
-        change[end] -= (double)clprune__net_bytes(net, v);
+        change[0] += bytes;
+        change[end] -= bytes;
     }
 }
 
@@ -208,9 +229,7 @@ clprune_status clprune__net_most_bytes(const clprune_net *net, clprune__net_step
     size_t samples = net->desc.batch;
     REQUIRE_DONE(lives != NULL && change != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for %zu slots", count);
-    find_lives(list, lives);
-    stretch(net, list, lives, count);
-    write_over_inputs(net, list, sizes, lives);
+    settle_lives(net, list, sizes, count, lives);
     end_signs_early(net, list, lives);
     count_kept(net, list, change);
     *most = 0;
@@ -218,12 +237,11 @@ clprune_status clprune__net_most_bytes(const clprune_net *net, clprune__net_step
         if (list->steps[i].act == CLPRUNE__NET_LOOP)
             samples = net->regions[list->steps[i].id].chunk;
         for (size_t k = 0; k < count; ++k) {
-            const double each = 4 * (double)sizes[k].rows * (double)sizes[k].cols;
             if (!lives[k].used || lives[k].first != i)
                 continue;
-            const size_t all = sizes[k].in_all ? 1 : lives[k].whole ? net->desc.batch : samples;
-            change[i] += each * (double)all;
-            change[lives[k].last + 1] -= each * (double)all;
+            const double bytes = 4 * (double)slot_elements(net, &sizes[k], &lives[k], samples);
+            change[i] += bytes;
+            change[lives[k].last + 1] -= bytes;
         }
         live += change[i];
         *most = live > *most ? live : *most;
@@ -261,10 +279,9 @@ clprune_status clprune__net_place_slots(
     bool *busy = calloc(net->slots_count + count + 1, sizeof *busy);
     REQUIRE_DONE(lives != NULL && busy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for %zu slots", count);
-    find_lives(list, lives);
-    stretch(net, list, lives, count);
-    write_over_inputs(net, list, sizes, lives);
-    mark_last(net, list, lives);
+    settle_lives(net, list, sizes, count, lives);
+    mark_last(list, lives);
+    drop_spares(net, list, lives);
     busy[0] = true; /* the output */
     size_t samples = net->desc.batch;
     for (size_t i = 0; i < list->count; ++i) {
@@ -274,9 +291,8 @@ clprune_status clprune__net_place_slots(
             samples = net->regions[step.id].chunk;
         for (size_t k = 1; k < count; ++k)
             if (lives[k].used && lives[k].first == i) {
-                const size_t each = sizes[k].rows * sizes[k].cols;
-                const size_t all = lives[k].whole ? net->desc.batch : samples;
-                TRY_DONE(take_slot(net, sizes[k].in_all ? each : all * each, busy, &lives[k].slot));
+                TRY_DONE(take_slot(
+                    net, slot_elements(net, &sizes[k], &lives[k], samples), busy, &lives[k].slot));
                 busy[lives[k].slot] = true;
             }
         list_places(&step, places);

@@ -398,10 +398,8 @@ static size_t weight_of(const clprune_net *net, size_t layer)
 {
     size_t most = 0;
     for (size_t k = 0; k < net->layers[layer].params; ++k) {
-        const clprune__net_param *param = &net->params[net->layers[layer].param[k]];
-        size_t elements = 1;
-        for (size_t d = 0; d < param->rank; ++d)
-            elements *= param->shape[d];
+        const size_t elements =
+            clprune__net_param_elements(&net->params[net->layers[layer].param[k]]);
         most = elements > most ? elements : most;
     }
     return most;
@@ -423,8 +421,8 @@ static size_t chunk_of(
             continue;
         if (net->layers[i].kind->whole)
             return batch;
-        if (weight_of(net, i) > weights)
-            weights = weight_of(net, i);
+        const size_t weight = weight_of(net, i);
+        weights = weight > weights ? weight : weights;
         if (border[i])
             least = joints || least > batch * elements ? least : batch * elements;
         else if (!is_dense(value) && elements > largest)

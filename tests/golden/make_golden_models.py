@@ -16,10 +16,9 @@ import torch
 import torch.nn.functional as F
 
 from make_golden import write_rows
-from make_golden_resnet import batch_of, close, fill, row
+from make_golden_resnet import STEPS, batch_of, close, fill, row, step
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = 10
 
 
 def conv(inputs, outputs, kernel, stride=1, bias=False):
@@ -151,14 +150,7 @@ def make_case(case, rows):
     net = make(image, classes).double()
     fill(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9)
-    losses = []
-    for t in range(STEPS):
-        x, labels = batch_of(100 + t, batch, image, classes, t)
-        optimizer.zero_grad()
-        step_loss = F.cross_entropy(net(x), labels, label_smoothing=0.1)
-        step_loss.backward()
-        optimizer.step()
-        losses.append(float(step_loss.detach()))
+    losses = [step(net, optimizer, t, batch, image, classes) for t in range(STEPS)]
     numbers = ", ".join(f"{v:.17g}" for v in losses)
     return (f"{{&{program}_model, \"{name}\", {len(grads)}, {image}, {classes}, {batch}, {seed}, {rate}f,\n    {bound:.2g}, {loss:.17g},\n"
             f"    {{{numbers}}}}},\n")

@@ -106,6 +106,16 @@ def row(t):
     return [flat.size, norm, projection, *picks]
 
 
+def step(net, optimizer, t, batch, image, classes):
+    """Trains on batch t of the ten and returns its loss."""
+    x, labels = batch_of(100 + t, batch, image, classes, t)
+    optimizer.zero_grad()
+    loss = F.cross_entropy(net(x), labels, label_smoothing=0.1)
+    loss.backward()
+    optimizer.step()
+    return float(loss.detach())
+
+
 def make_case(case, rows):
     """The text of a case. Adds to `rows` its gradients in PyTorch's order, then the statistics after the first step."""
     name, pools, blocks, channels, image, classes, batch, rate, seed = case
@@ -130,12 +140,7 @@ def make_case(case, rows):
             m.reset_running_stats()
     losses = []
     for t in range(STEPS):
-        x, labels = batch_of(100 + t, batch, image, classes, t)
-        optimizer.zero_grad()
-        step_loss = F.cross_entropy(net(x), labels, label_smoothing=0.1)
-        step_loss.backward()
-        optimizer.step()
-        losses.append(float(step_loss.detach()))
+        losses.append(step(net, optimizer, t, batch, image, classes))
         if t == 0:
             stats = [(n, b) for n, b in net.named_buffers() if n.endswith(("running_mean", "running_var"))]
             rows.update({f"{name}/{n}": row(b) for n, b in stats})

@@ -210,6 +210,14 @@ class Case(unittest.TestCase):
                     parameter.data += 0.3 * torch.randn_like(parameter)
         return model, inputs
 
+    def assert_alike(self, net, model, x, y, criterion=F.cross_entropy, loss=1e-5, grads=1e-5):
+        """The net has the loss and the gradients of the model, which may be one in double."""
+        got, found = net.gradients(x, y)
+        dtype = next(model.parameters()).dtype
+        want, expected = autograd(model, x.to(dtype), y, criterion)
+        self.assertLess(abs(got - want), loss)
+        self.assert_grads(found, expected, grads)
+
     def assert_grads(self, got, want, bound):
         """Each tensor's error, relative to its norm and a hundredth of the whole norm."""
         self.assertEqual(set(got), set(want))
@@ -228,10 +236,7 @@ class Values(Case):
                 x, y = inputs(6), labels(6)
                 net = clprune.Net(model, x, keep="exact")
                 for n in 6, 4:  # then a smaller batch
-                    loss, grads = net.gradients(x[:n], y[:n])
-                    want, expected = autograd(model.double(), x[:n].double(), y[:n])
-                    self.assertLess(abs(loss - want), 1e-5)
-                    self.assert_grads(grads, expected, 1e-5)
+                    self.assert_alike(net, model.double(), x[:n], y[:n])
                 net.close()
 
     def test_presets(self):
@@ -289,10 +294,7 @@ class Values(Case):
                          (nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.Flatten()), images(4))):
             y = torch.randn_like(model(x))
             net = clprune.Net(model, x, keep="exact", loss="mse")
-            loss, grads = net.gradients(x, y)
-            want, expected = autograd(model, x, y, F.mse_loss)
-            self.assertLess(abs(loss - want), 1e-5)
-            self.assert_grads(grads, expected, 1e-5)
+            self.assert_alike(net, model, x, y, F.mse_loss)
             self.assertLess(error(net(x), model(x)), 1e-5)
             net.close()
 
@@ -302,10 +304,8 @@ class Values(Case):
         keep = clprune.Keep(form="quantised", bits=8)
         net = clprune.Net(model, x, keep=keep, smoothing=0.1,
                           rules=[("0", None), ("rows", clprune.Keep(form="dense"))])
-        loss, grads = net.gradients(x, y)
-        want, expected = autograd(model, x, y, lambda a, b: F.cross_entropy(a, b, label_smoothing=0.1))
-        self.assertLess(abs(loss - want), 1e-5)
-        self.assert_grads(grads, expected, 0.02)
+        self.assert_alike(net, model, x, y, grads=0.02,
+                          criterion=lambda a, b: F.cross_entropy(a, b, label_smoothing=0.1))
 
     def test_frozen_parameters_stay(self):
         model, inputs = self.made("resnet")
@@ -325,11 +325,9 @@ class Values(Case):
     def test_modules_that_were_converted(self):
         model, inputs = self.made("mlp")
         x, y = inputs(6), labels(6)
-        want, expected = autograd(copy.deepcopy(model), x, y)
+        before = copy.deepcopy(model)
         net = clprune.Net(clprune.convert_(model), x, keep="exact")
-        loss, grads = net.gradients(x, y)
-        self.assertLess(abs(loss - want), 1e-5)
-        self.assert_grads(grads, expected, 1e-5)
+        self.assert_alike(net, before, x, y)
 
     def test_dropout_is_drawn_anew(self):
         model = nn.Sequential(nn.Linear(20, 64), nn.Dropout(0.5), nn.Linear(64, CLASSES))
@@ -355,10 +353,7 @@ class Values(Case):
                 side = 64 if "resnet" in name else 224
                 x, y = images(2, side, side), labels(2)
                 net = clprune.Net(model, x, keep="exact")
-                loss, grads = net.gradients(x, y)
-                want, expected = autograd(model, x, y)
-                self.assertLess(abs(loss - want), 1e-4)
-                self.assert_grads(grads, expected, 1e-3)
+                self.assert_alike(net, model, x, y, loss=1e-4, grads=1e-3)
                 net.close()
 
 
@@ -378,11 +373,7 @@ class Traps(Case):
     def same(self, model, x):
         y = labels(x.shape[0])
         net = clprune.Net(model, x, keep="exact")
-        loss, grads = net.gradients(x, y)
-        want, expected = autograd(copy.deepcopy(model).double(), x.double(), y)
-        self.assertLess(abs(loss - want), 1e-5)
-        self.assert_grads(grads, expected, 1e-5)
-        return net
+        self.assert_alike(net, copy.deepcopy(model).double(), x, y)
 
     def refused(self, model, x, text):
         with self.assertRaisesRegex(clprune.Error, text):
@@ -475,10 +466,7 @@ class Traps(Case):
         model = self.module(lambda m, x: m.fc(x).squeeze(-1), fc=nn.Linear(8, 1))
         x, y = torch.randn(4, 5, 8), torch.randn(4, 5)
         net = clprune.Net(model, x, keep="exact", loss="mse")
-        loss, grads = net.gradients(x, y)
-        want, expected = autograd(model, x, y, F.mse_loss)
-        self.assertLess(abs(loss - want), 1e-5)
-        self.assert_grads(grads, expected, 1e-5)
+        self.assert_alike(net, model, x, y, F.mse_loss)
         self.assertLess(error(net(x), model(x)), 1e-5)
 
 

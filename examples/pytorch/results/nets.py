@@ -39,7 +39,6 @@ def create(name):
 class Autograd:
     def __init__(self, name, x, y, precision, lr):
         self.model, self.bf16 = create(name), precision == "bf16"
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr, momentum=0.9)
         with clprune.saved_bytes(self.model, x) as saved:
             held = self.loss(x, y)
         self.saved_bytes = saved.total

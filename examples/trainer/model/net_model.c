@@ -233,6 +233,16 @@ static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *s
     return status;
 }
 
+void net_model_usual(trainer_sizes *sizes, size_t image, size_t classes, uint64_t extra)
+{
+    if (sizes->image == 0)
+        sizes->image = image;
+    if (sizes->classes == 0)
+        sizes->classes = classes;
+    if (sizes->extra[0] == 0)
+        sizes->extra[0] = extra;
+}
+
 const char *net_model_settle(const net_model_parts *parts, trainer_sizes *sizes)
 {
     net_model_tensors *tensors = parts->tensors;

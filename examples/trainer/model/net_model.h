@@ -41,6 +41,10 @@ extern const keep_preset_row net_model_presets[];
 extern const keep_rung net_model_ladder[];
 extern const keep_renamed net_model_renamed[];
 
+/* For settle: sizes that were not given are the architecture's. extra: the first of the model's
+ * extras; 0 for models without. */
+void net_model_usual(trainer_sizes *sizes, size_t image, size_t classes, uint64_t extra);
+
 /* For settle, after the sizes are checked: sizes->parameters and fixed, and the tensors of
  * parts->keep. Returns NULL, or what is wrong with the layers, valid until the next call. */
 const char *net_model_settle(const net_model_parts *parts, trainer_sizes *sizes);

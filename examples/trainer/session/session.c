@@ -89,6 +89,11 @@ bool session_open_device(session *s, session *of, fault *f)
     return session_create_context(&wanted, &s->context, f) == CLPRUNE_SUCCESS;
 }
 
+static bool updates_early(const session *s)
+{
+    return s->options->early_update && !s->keeps_grads;
+}
+
 static bool create_model(session *s, fault *f)
 {
     const options *o = s->options;
@@ -106,8 +111,7 @@ static bool create_model(session *s, fault *f)
         good = keep_file_apply(o->keep_text, source, o, rules, f);
     if (good)
         keep_set_grids(table, rules);
-    const keep_choice choice = {
-        o->activations, how, rules, .drops_grads = o->early_update && !s->keeps_grads};
+    const keep_choice choice = {o->activations, how, rules, .drops_grads = updates_early(s)};
     if (choice.drops_grads && (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0))
         good = fault_set(f, CODE_USAGE, "--early-update does not go with %s",
             o->clip_norm > 0 ? "--clip-norm" : "--optimizer lamb");
@@ -189,12 +193,11 @@ static clprune_status update(void *user, cl_mem grads)
 }
 
 /* The backward pass and the step; with --early-update in one. */
-static clprune_status enqueue_update(session *s, size_t count, float lr)
+static clprune_status enqueue_update(session *s, size_t count, float smoothing, float lr)
 {
     const options *o = s->options;
-    const float smoothing = (float)o->label_smoothing;
     part_of_step part = {s->optimizer, lr};
-    const bool early = o->early_update && !s->keeps_grads;
+    const bool early = updates_early(s);
     if (early)
         s->type->on_grads(s->model, update, &part);
     TRY(s->type->backward(s->model, count, s->feed.images, s->feed.labels, smoothing));
@@ -223,7 +226,7 @@ clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, 
     trainer_tell(&s->watcher, "loss");
     TRY(s->type->loss(s->model, count, s->feed.labels, smoothing, loss, hit));
     s->saved_activation_bytes = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
-    TRY(enqueue_update(s, count, lr));
+    TRY(enqueue_update(s, count, smoothing, lr));
     return clprune_plan_end_step(s->context);
 }
 

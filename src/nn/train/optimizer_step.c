@@ -143,13 +143,20 @@ static clprune_status step_bundle(
                                                          : step_adamw(optimizer, m, b, lr);
 }
 
+static clprune_status check_step(
+    clprune_context *context, const clprune_optimizer *optimizer, float lr)
+{
+    REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
+    REQUIRE(isfinite(lr) && lr >= 0, CLPRUNE_INVALID_ARGUMENT,
+        "lr is %g, expected a finite value >= 0", (double)lr);
+    return CLPRUNE_SUCCESS;
+}
+
 clprune_status clprune_optimizer_step(clprune_optimizer *optimizer, float lr, cl_event *event)
 {
     ENTER(optimizer != NULL ? optimizer->context : NULL);
     clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
-    REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
-    REQUIRE(isfinite(lr) && lr >= 0, CLPRUNE_INVALID_ARGUMENT,
-        "lr is %g, expected a finite value >= 0", (double)lr);
+    TRY(check_step(context, optimizer, lr));
     const moments m = moments_of(optimizer);
     if (optimizer->desc.kind == CLPRUNE_OPTIMIZER_LAMB && optimizer->rows > 0)
         TRY(step_lamb(optimizer, &m, lr));
@@ -167,9 +174,7 @@ clprune_status clprune_optimizer_update(
     ENTER(optimizer != NULL ? optimizer->context : NULL);
     clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
     bool found = false;
-    REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
-    REQUIRE(isfinite(lr) && lr >= 0, CLPRUNE_INVALID_ARGUMENT,
-        "lr is %g, expected a finite value >= 0", (double)lr);
+    TRY(check_step(context, optimizer, lr));
     REQUIRE(optimizer->desc.kind != CLPRUNE_OPTIMIZER_LAMB, CLPRUNE_INVALID_ARGUMENT,
         "LAMB updates all parameters at once");
     const moments m = moments_of(optimizer);
