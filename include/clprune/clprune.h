@@ -23,6 +23,7 @@
  *   dropout.h               dropout that keeps no mask
  *   mean_squared_error.h    the loss of regressions
  *   layer_norm.h            normalisation of rows, as transformers use it
+ *   attention.h             attention, whose scores are never in memory
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
  *   net.h                   a whole model from layers; the library decides what is kept
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
@@ -65,6 +66,7 @@
 #include "clprune/activation.h"
 #include "clprune/add.h"
 #include "clprune/affine.h"
+#include "clprune/attention.h"
 #include "clprune/batch_norm.h"
 #include "clprune/bspmm.h"
 #include "clprune/bsr.h"

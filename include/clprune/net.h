@@ -129,6 +129,16 @@ CLPRUNE_API clprune_net_value clprune_net_max_pool(
 /* Each pixel becomes factor x factor equal ones (clprune/upsample.h). */
 CLPRUNE_API clprune_net_value clprune_net_upsample(
     clprune_net *net, const char *name, clprune_net_value x, size_t factor);
+/* Attention over a sample's rows (clprune/attention.h). qkv: `heads` heads of q, then `kv_heads` of
+ * k and as many of v, all equally wide; y has the columns of q. Zero-initialise, then set the
+ * fields that you need. */
+typedef struct clprune_net_attn {
+    size_t heads, kv_heads; /* kv_heads 0: heads */
+    bool causal;            /* a row sees those before it, and itself */
+    uint64_t reserved[4];   /* zeros */
+} clprune_net_attn;
+CLPRUNE_API clprune_net_value clprune_net_attention(
+    clprune_net *net, const char *name, clprune_net_value qkv, const clprune_net_attn *attn);
 /* The mean of each sample's rows: global average pooling. */
 CLPRUNE_API clprune_net_value clprune_net_mean(
     clprune_net *net, const char *name, clprune_net_value x);

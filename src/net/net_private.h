@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+#include "clprune/attention.h"
 #include "clprune/batch_norm.h"
 #include "clprune/conv2d.h"
 #include "clprune/net.h"
@@ -69,6 +70,7 @@ typedef struct clprune__net_layer {
         clprune_net_conv conv;
         clprune_max_pool_desc pool;
         clprune_patch_embed_desc patches;
+        clprune_attention_desc attention;
         size_t sizes[2]; /* linear: inputs, outputs */
         bool relu;       /* batch norm: followed by ReLU */
         float factor;    /* scale; dropout: its rate */

@@ -20,8 +20,8 @@ struct net_model {
     uint64_t seed;                   /* for `build` */
 };
 
-/* ResMLP, ResNet, VGG, an MLP with dropout, a U with skips. */
-enum { NET_MODELS = 5 };
+/* ResMLP, ResNet, VGG, an MLP with dropout, a U with skips, a transformer. */
+enum { NET_MODELS = 6 };
 extern const net_model net_models[NET_MODELS];
 extern const net_model net_wide_mlp, net_wide_vgg; /* so large that regions work on chunks */
 extern const net_model net_products;               /* coded tensors feed products only */
