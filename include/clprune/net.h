@@ -99,8 +99,11 @@ typedef struct clprune_net_conv {
 CLPRUNE_API clprune_net_value clprune_net_conv2d(
     clprune_net *net, const char *name, clprune_net_value x, const clprune_net_conv *conv);
 
-/* y = x w^T + b on each row; or on each column, which mixes rows (CLPRUNE_AXIS_ROWS). */
+/* y = x w^T + b on each row; without b (project); or on each column, which mixes rows
+ * (CLPRUNE_AXIS_ROWS). */
 CLPRUNE_API clprune_net_value clprune_net_linear(
+    clprune_net *net, const char *name, clprune_net_value x, size_t out);
+CLPRUNE_API clprune_net_value clprune_net_project(
     clprune_net *net, const char *name, clprune_net_value x, size_t out);
 CLPRUNE_API clprune_net_value clprune_net_linear_rows(
     clprune_net *net, const char *name, clprune_net_value x, size_t out);

@@ -20,14 +20,15 @@
 /* How a value is needed by the backward pass. */
 typedef struct use {
     bool needed;
-    bool product; /* only by products, which read any form */
-    bool sign;    /* only for the sign of a sum that has it as a term */
+    bool product;  /* only by products, which read any form */
+    bool sign;     /* only for the sign of a sum that has it as a term */
+    unsigned bits; /* of its codes, at least */
 } use;
 
 static void find_uses(const clprune_net *net, use *uses)
 {
     for (size_t i = 0; i < net->count; ++i)
-        uses[i] = (use){false, true, true};
+        uses[i] = (use){false, true, true, 0};
     for (size_t t = 0; t < net->tiles_count; ++t) {
         const clprune__net_tile *tile = &net->tiles[t];
         if (!net->values[tile->layers[tile->count - 1]].trained)
@@ -37,6 +38,8 @@ static void find_uses(const clprune_net *net, use *uses)
                 continue;
             use *u = &uses[clprune__net_needed(net, tile, k)];
             u->needed = true;
+            if (tile->way->needs[k].bits > u->bits)
+                u->bits = tile->way->needs[k].bits;
             u->product = u->product && tile->way->needs[k].how == CLPRUNE__NET_PRODUCT;
             u->sign = u->sign && tile->way->needs[k].how == CLPRUNE__NET_SIGN &&
                       tile->way->needs[k].in == 1;
@@ -70,8 +73,9 @@ static clprune_keep form_of(
         return keep;
     }
     keep.form = CLPRUNE_FORM_QUANTISED;
-    if (how->preset == CLPRUNE_NET_COMPACT && net->layers[v].kind->stream)
-        keep.bits = 8;
+    const unsigned bits = net->layers[v].kind->stream ? 8 : u->bits;
+    if (how->preset == CLPRUNE_NET_COMPACT && keep.bits < bits)
+        keep.bits = bits;
     return keep;
 }
 

@@ -224,7 +224,7 @@ static void take_bias(clprune_net *net, clprune__net_tile *tile)
     const bool rows = linear->kind == &clprune__net_linear_rows_kind;
     if ((linear->kind != &clprune__net_linear_kind &&
             !(rows && first->kind == &clprune__net_layerscale_kind)) ||
-        net->values[value].users > 1)
+        net->values[value].users > 1 || linear->params < 2)
         return;
     tile->bias_sums = true;
     linear->bias_sums = true;

@@ -143,7 +143,8 @@ typedef struct clprune__net_need {
     unsigned layer; /* of the chain */
     int in;         /* its input, or -1: its output */
     clprune__net_how how;
-    bool params; /* only for gradients of parameters */
+    bool params;   /* only for gradients of parameters */
+    unsigned bits; /* of codes, at least: for what goes through an exponential, 8; 0: any */
 } clprune__net_need;
 
 /* How the gradient of an input is written. */

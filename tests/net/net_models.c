@@ -107,7 +107,8 @@ static void build_transformer(clprune_net *net, const net_model *model)
         clprune_net_part(net, numbered("h.", i));
         const clprune_net_attn attn = {.heads = 2, .kv_heads = i == 0 ? 1 : 0, .causal = i == 0};
         clprune_net_value t = clprune_net_layer_norm(net, "ln_1", x);
-        t = clprune_net_linear(net, "attn.c_attn", t, i == 0 ? 48 : 72);
+        t = i == 0 ? clprune_net_project(net, "attn.c_attn", t, 48)
+                   : clprune_net_linear(net, "attn.c_attn", t, 72);
         t = clprune_net_attention(net, "attn.core", t, &attn);
         x = clprune_net_add(net, "add_1", x, clprune_net_linear(net, "attn.c_proj", t, 24));
         t = clprune_net_linear(net, "mlp.c_fc", clprune_net_layer_norm(net, "ln_2", x), 96);

@@ -29,6 +29,7 @@ static const clprune_max_pool_desc pool = {.kernel = {2, 2}};
 static const clprune_net_attn attn = {.heads = 6, .kv_heads = 1};
 
 KIND(linear, x, 8)
+KIND(project, x, 8)
 KIND(linear_rows, x, 8)
 KIND(conv2d, x, &conv)
 KIND(batch_norm, x)
@@ -56,10 +57,10 @@ typedef struct kind {
 #kind, add_##kind                                                                          \
     }
 
-static const kind kinds[] = {NAMED(linear), NAMED(linear_rows), NAMED(conv2d), NAMED(batch_norm),
-    NAMED(affine), NAMED(layer_norm), NAMED(layerscale), NAMED(gelu), NAMED(relu), NAMED(add),
-    NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout), NAMED(scale), NAMED(flatten),
-    NAMED(attention)};
+static const kind kinds[] = {NAMED(linear), NAMED(project), NAMED(linear_rows), NAMED(conv2d),
+    NAMED(batch_norm), NAMED(affine), NAMED(layer_norm), NAMED(layerscale), NAMED(gelu),
+    NAMED(relu), NAMED(add), NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout),
+    NAMED(scale), NAMED(flatten), NAMED(attention)};
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 

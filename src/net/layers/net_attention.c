@@ -53,7 +53,7 @@ static clprune_status attention_backward(const clprune__net_call *call)
 const clprune__net_way clprune__net_attention_ways[] = {
     {.name = "attention",
         .chain = {&clprune__net_attention_kind},
-        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}},
+        .needs = {{0, 0, CLPRUNE__NET_DENSE, false, 8}}, /* errors of scores grow by exp */
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_APART, false}},
         .backward = attention_backward},
