@@ -18,6 +18,7 @@ KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint heads, c
     MAT_OUT(d), MAT_OUT(log_mass))
 {
     local vec own_q[E * QV * LOCAL], own_dy[E * QV * LOCAL];
+    TERMS vec s[TILE][QV], dp[TILE][QV];
     GROUP_OF(blocks, heads);
     if (first >= rows)
         return;
@@ -27,7 +28,7 @@ KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint heads, c
     load_own(own_q, HEAD_ROWS(q, sample, head), first, rows, scale);
     load_own(own_dy, HEAD_ROWS(dy, sample, head), first, rows, 1.0f);
     softmax p = softmax_start();
-    vec plain[E][QV], weighted[E][QV], s[TILE][QV], dp[TILE][QV], factor[QV], slope[QV];
+    vec plain[E][QV], weighted[E][QV], factor[QV], slope[QV];
     UNROLLED(i, QV)
         slope[i] = 0;
     FOR_STEPS(e, E, 1)
@@ -71,12 +72,13 @@ KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint heads, cons
     MAT_IN(log_mass), MAT_OUT(dk), MAT_OUT(dv))
 {
     local vec own_k[E * QV * LOCAL], own_v[E * QV * LOCAL];
+    TERMS vec p[TILE][QV], ds[TILE][QV];
     GROUP_OF(blocks, heads / share);
     if (first >= rows)
         return;
     load_own(own_k, HEAD_ROWS(k, sample, head), first, rows, scale);
     load_own(own_v, HEAD_ROWS(v, sample, head), first, rows, 1.0f);
-    vec sum_k[E][QV], sum_v[E][QV], p[TILE][QV], ds[TILE][QV], one[QV];
+    vec sum_k[E][QV], sum_v[E][QV], one[QV];
     UNROLLED(i, QV)
         one[i] = 1;
     FOR_STEPS(e, E, 1)

@@ -12,6 +12,7 @@ KERNEL_OF(LOCAL) attention_forward(const uint rows, const uint heads, const uint
     const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_OUT(y))
 {
     local vec own[E * QV * LOCAL];
+    TERMS vec s[TILE][QV];
     GROUP_OF(blocks, heads);
     if (first >= rows)
         return;
@@ -20,7 +21,7 @@ KERNEL_OF(LOCAL) attention_forward(const uint rows, const uint heads, const uint
     const uint end = CAUSAL ? min(first + LANES, rows) : rows;
     load_own(own, HEAD_ROWS(q, sample, head), first, rows, scale);
     softmax p = softmax_start();
-    vec sum[E][QV], s[TILE][QV], factor[QV];
+    vec sum[E][QV], factor[QV];
     FOR_STEPS(e, E, 1)
         UNROLLED(i, QV)
             sum[e][i] = 0;

@@ -169,9 +169,9 @@ int main(void)
 {
     static const shape shapes[] = {{{1, 1, 1, 1, 1, false}, 0}, {{2, 5, 2, 2, 3, false}, 1},
         {{2, 16, 3, 3, 4, true}, 0}, {{1, 17, 4, 2, 8, true}, 2}, {{3, 33, 2, 1, 20, false}, 0},
-        {{2, 65, 3, 3, 64, false}, 0}, {{1, 130, 2, 2, 64, true}, 0},
-        {{1, 197, 1, 1, 24, false}, 5}, {{1, 300, 2, 2, 16, true}, 0},
-        {{1, 40, 1, 1, 160, true}, 0}, {{0, 8, 2, 2, 4, false}, 0}};
+        {{2, 65, 3, 3, 64, false}, 0}, {{1, 130, 2, 2, 64, true}, 0}, {{1, 1100, 2, 1, 8, true}, 0},
+        {{1, 1040, 1, 1, 16, false}, 0}, {{1, 197, 1, 1, 24, false}, 5},
+        {{1, 300, 2, 2, 16, true}, 0}, {{1, 40, 1, 1, 160, true}, 0}, {{0, 8, 2, 2, 4, false}, 0}};
     test_list list = {0};
     for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         const attention_ref_shape *s = &shapes[i].ref;

@@ -15,10 +15,13 @@ static const clprune__kernel_def forward_kernel = {
     "tokens/attention_forward.cl", "attention_forward"};
 static const clprune__kernel_def queries_kernel = {
     "tokens/attention_backward.cl", "attention_backward_queries"};
+static const clprune__kernel_def whole_kernel = {
+    "tokens/attention_backward_whole.cl", "attention_backward_whole"};
 static const clprune__kernel_def keys_kernel = {
     "tokens/attention_backward.cl", "attention_backward_keys"};
 
 enum { MOST_COLS = 512, MOST_ROWS = INT32_MAX };
+enum { MOST_WHOLE = 1024 }; /* keys: scores of a block of queries take 256 KiB */
 
 /* The sizes of a launch. */
 typedef struct plan {
@@ -55,10 +58,23 @@ static size_t power_in(size_t n)
     return power;
 }
 
+/* The keys that attention_backward_whole has room for: a power of two; 0 where scores of that many
+ * do not fit local memory, and on GPUs. */
+static size_t whole_rows(const clprune_context *context, const clprune_attention_desc *desc)
+{
+    enum { LANES = 32 };
+    size_t room = 64;
+    while (room < desc->rows)
+        room *= 2;
+    const size_t floats = LANES * (4 * clprune__round_up(desc->cols, 16) + 2 * room);
+    const bool fits = floats <= context->facts.local_memory / sizeof(float) && room <= MOST_WHOLE;
+    return context->kernels == CLPRUNE_KERNELS_VECTOR && fits ? room : 0;
+}
+
 /* A vector kernel's work-item has 32 rows, whose sums fit the registers 8 at a time; a GPU's has
  * one. `tiles`: matrices of a group in local memory. */
 static plan make_plan(
-    const clprune_context *context, const clprune_attention_desc *desc, size_t tiles)
+    const clprune_context *context, const clprune_attention_desc *desc, size_t tiles, size_t keys)
 {
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t width = vector ? 16 : 1, vectors = vector && desc->rows > 16 ? 2 : 1;
@@ -78,7 +94,8 @@ static plan make_plan(
     clprune__define(&p.defines, "QV", vectors);
     clprune__define(&p.defines, "E", desc->cols);
     clprune__define(&p.defines, "KT", vector ? 8 : 4);
-    clprune__define(&p.defines, "TILE", vector ? 64 : 8);
+    clprune__define(&p.defines, "TILE", keys > 0 ? keys : vector ? 64 : 8);
+    clprune__define(&p.defines, "WHOLE", keys > 0);
     clprune__define(&p.defines, "ET", power_in(desc->cols));
     clprune__define(&p.defines, "CAUSAL", desc->causal);
     return p;
@@ -96,14 +113,14 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     return CLPRUNE_SUCCESS;
 }
 
+/* `groups` of a sample. */
 static clprune_status end(
-    clprune__launch *launch, const plan *p, size_t batch, size_t heads, cl_event *event)
+    clprune__launch *launch, const plan *p, size_t batch, size_t groups, cl_event *event)
 {
-    size_t groups = 0, global = 0;
+    size_t all = 0, global = 0;
     clprune_context *context = launch->context;
-    REQUIRE(clprune__mul(batch, heads, &groups) && clprune__mul(groups, p->blocks, &groups) &&
-                clprune__mul(groups, p->local, &global),
-        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu heads are too many", batch, heads);
+    REQUIRE(clprune__mul(batch, groups, &all) && clprune__mul(all, p->local, &global),
+        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu heads are too many", batch, p->heads);
     return clprune__launch_enqueue(launch, 1, &global, &p->local, event);
 }
 
@@ -122,11 +139,11 @@ clprune_status clprune_attention_forward(clprune_context *context,
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
         {"v", v, rows, kv_cols}, {"y", y, rows, cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
-    const plan p = make_plan(context, &d, 1);
+    const plan p = make_plan(context, &d, 1, 0);
     clprune__launch launch;
     TRY(begin(context, &forward_kernel, &p, &launch));
     ARG_MATS(&launch, q, k, v, y);
-    return end(&launch, &p, batch, d.heads, event);
+    return end(&launch, &p, batch, d.heads * p.blocks, event);
 }
 
 /* Forward: y = p v, p = softmax(scale * q k^T). */
@@ -149,15 +166,21 @@ clprune_status clprune_attention_backward(clprune_context *context,
     TRY(clprune__check_operands(context, operands, DQ, ALL));
     if (rows == 0)
         return clprune__empty_event(context, event);
-    const plan p = make_plan(context, &d, 2);
+    const size_t whole = whole_rows(context, &d);
+    const plan p = make_plan(context, &d, 2, whole);
+    clprune__launch launch;
+    if (whole > 0) {
+        TRY(begin(context, &whole_kernel, &p, &launch));
+        ARG_MATS(&launch, q, k, v, dy, dq, dk, dv);
+        return end(&launch, &p, batch, d.kv_heads, event);
+    }
     clprune_mat slope, log_mass;
     TRY(clprune__scratch_mat(context, batch * d.heads, d.rows, &slope));
     TRY(clprune__scratch_mat(context, batch * d.heads, d.rows, &log_mass));
-    clprune__launch launch;
     TRY(begin(context, &queries_kernel, &p, &launch));
     ARG_MATS(&launch, q, k, v, dy, dq, slope, log_mass);
-    TRY(end(&launch, &p, batch, d.heads, NULL));
+    TRY(end(&launch, &p, batch, d.heads * p.blocks, NULL));
     TRY(begin(context, &keys_kernel, &p, &launch));
     ARG_MATS(&launch, q, k, v, dy, slope, log_mass, dk, dv);
-    return end(&launch, &p, batch, d.kv_heads, event);
+    return end(&launch, &p, batch, d.kv_heads * p.blocks, event);
 }
