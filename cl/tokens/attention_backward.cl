@@ -13,20 +13,20 @@
  * the heads of k. Local memory: 2 * E * LANES * LOCAL floats. */
 #include "tokens/attention.clh"
 
-KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint heads, const uint share,
+KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint queries, const uint heads, const uint share,
     const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
     MAT_OUT(d), MAT_OUT(log_mass))
 {
     local vec own_q[E * QV * LOCAL], own_dy[E * QV * LOCAL];
     TERMS vec s[TILE][QV], dp[TILE][QV];
     GROUP_OF(blocks, heads);
-    if (first >= rows)
+    if (first >= queries)
         return;
     const head_rows keys = HEAD_ROWS(k, sample, head / share);
     const head_rows values = HEAD_ROWS(v, sample, head / share);
-    const uint end = CAUSAL ? min(first + LANES, rows) : rows;
-    load_own(own_q, HEAD_ROWS(q, sample, head), first, rows, scale);
-    load_own(own_dy, HEAD_ROWS(dy, sample, head), first, rows, 1.0f);
+    const uint end = CAUSAL ? min(first + LANES, queries) : rows;
+    load_own(own_q, HEAD_ROWS(q, sample, head), first, queries, scale);
+    load_own(own_dy, SLOPE_ROWS(head), first, queries, 1.0f);
     softmax p = softmax_start();
     vec plain[E][QV], weighted[E][QV], factor[QV], slope[QV];
     UNROLLED(i, QV)
@@ -60,14 +60,14 @@ KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint heads, c
     FOR_STEPS(e, E, 1)
         UNROLLED(i, QV)
             weighted[e][i] = fma(-slope[i], plain[e][i], weighted[e][i]);
-    store_lanes(ROW(dq, sample * rows) + head * E, dq_ld, first, rows, weighted, factor);
-    for (uint i = 0; i < LANES && first + i < rows; i++) {
+    store_lanes(ROW(dq, sample * rows) + head * E, dq_ld, first, queries, weighted, factor);
+    for (uint i = 0; i < LANES && first + i < queries; i++) {
         AT(d, sample * heads + head, first + i) = ((float *)&slope[i / VW])[i % VW];
         AT(log_mass, sample * heads + head, first + i) = ((float *)&p.mass[i / VW])[i % VW];
     }
 }
 
-KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint heads, const uint share,
+KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint queries, const uint heads, const uint share,
     const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_IN(d),
     MAT_IN(log_mass), MAT_OUT(dk), MAT_OUT(dv))
 {
@@ -87,12 +87,12 @@ KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint heads, cons
             sum_v[e][i] = 0;
         }
     for (uint h = head * share; h < (head + 1) * share; h++) {
-        const head_rows queries = HEAD_ROWS(q, sample, h), slopes = HEAD_ROWS(dy, sample, h);
+        const head_rows q_rows = HEAD_ROWS(q, sample, h), dy_rows = SLOPE_ROWS(h);
         global const float *mass = ROW(log_mass, sample * heads + h);
         global const float *mean = ROW(d, sample * heads + h);
-        for (uint query = CAUSAL ? first : 0; query < rows; query += TILE) {
-            const uint count = min((uint)TILE, rows - query);
-            dot_rows(p, own_k, queries, query, count);
+        for (uint query = CAUSAL ? first : 0; query < queries; query += TILE) {
+            const uint count = min((uint)TILE, queries - query);
+            dot_rows(p, own_k, q_rows, query, count);
             FOR_TILE(i, count) {
                 UNROLLED(c, QV) {
                     p[i][c] = exp_sum(p[i][c] - mass[query + i], (vec)(0.0f));
@@ -101,13 +101,13 @@ KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint heads, cons
                             lane_rows(first, c) > (ivec)((int)(query + i)) ? (vec)(0.0f) : p[i][c];
                 }
             }
-            add_rows(sum_v, one, p, slopes, query, count);
-            dot_rows(ds, own_v, slopes, query, count);
+            add_rows(sum_v, one, p, dy_rows, query, count);
+            dot_rows(ds, own_v, dy_rows, query, count);
             FOR_TILE(i, count) {
                 UNROLLED(c, QV)
                     ds[i][c] = p[i][c] * (ds[i][c] - mean[query + i]);
             }
-            add_rows(sum_k, one, ds, queries, query, count);
+            add_rows(sum_k, one, ds, q_rows, query, count);
         }
     }
     store_lanes(ROW(dv, sample * rows) + head * E, dv_ld, first, rows, sum_v, one);

@@ -93,7 +93,7 @@ static inline void set_zero(global float *x, const ulong ld, const uint rows)
             x[r * ld + c] = 0;
 }
 
-KERNEL_OF(1) attention_backward_whole(const uint rows, const uint heads, const uint share,
+KERNEL_OF(1) attention_backward_whole(const uint rows, const uint queries, const uint heads, const uint share,
     const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
     MAT_OUT(dk), MAT_OUT(dv))
 {
@@ -109,22 +109,22 @@ KERNEL_OF(1) attention_backward_whole(const uint rows, const uint heads, const u
     set_zero(to_k, dk_ld, rows);
     set_zero(to_v, dv_ld, rows);
     for (uint h = head * share; h < (head + 1) * share; h++) {
-        const head_rows queries = HEAD_ROWS(q, sample, h), slopes = HEAD_ROWS(dy, sample, h);
-        for (uint first = 0; first < rows; first += LANES) {
-            const uint count = CAUSAL ? min(first + LANES, rows) : rows;
+        const head_rows q_rows = HEAD_ROWS(q, sample, h), dy_rows = SLOPE_ROWS(h);
+        for (uint first = 0; first < queries; first += LANES) {
+            const uint count = CAUSAL ? min(first + LANES, queries) : rows;
             vec sum[E][QV];
-            load_own(own_q, queries, first, rows, scale);
-            load_own(own_dy, slopes, first, rows, 1.0f);
-            load_rows(lanes_q, queries, first, rows, scale);
-            load_rows(lanes_dy, slopes, first, rows, 1.0f);
+            load_own(own_q, q_rows, first, queries, scale);
+            load_own(own_dy, dy_rows, first, queries, 1.0f);
+            load_rows(lanes_q, q_rows, first, queries, scale);
+            load_rows(lanes_dy, dy_rows, first, queries, 1.0f);
             dot_rows(s, own_q, keys, 0, count);
             dot_rows(dp, own_dy, values, 0, count);
-            settle_terms(s, dp, first, rows, count);
+            settle_terms(s, dp, first, queries, count);
             for (uint e = 0; e < E; e++)
                 UNROLLED(i, QV)
                     sum[e][i] = 0;
             add_rows(sum, factor, dp, keys, 0, count);
-            store_lanes(ROW(dq, sample * rows) + h * E, dq_ld, first, rows, sum, factor);
+            store_lanes(ROW(dq, sample * rows) + h * E, dq_ld, first, queries, sum, factor);
             add_lanes(to_v, dv_ld, s, lanes_dy, count);
             add_lanes(to_k, dk_ld, dp, lanes_q, count);
         }

@@ -137,8 +137,9 @@ CLPRUNE_API clprune_net_value clprune_net_upsample(
  * fields that you need. */
 typedef struct clprune_net_attn {
     size_t heads, kv_heads; /* kv_heads 0: heads */
-    bool causal;            /* a row sees those before it, and itself */
-    uint64_t reserved[4];   /* zeros */
+    size_t queries; /* only the first so many rows; 0: all. 1 where only a class token is read */
+    bool causal;    /* a row sees those before it, and itself */
+    uint64_t reserved[4]; /* zeros */
 } clprune_net_attn;
 CLPRUNE_API clprune_net_value clprune_net_attention(
     clprune_net *net, const char *name, clprune_net_value qkv, const clprune_net_attn *attn);

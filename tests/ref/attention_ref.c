@@ -35,9 +35,10 @@ void attention_ref_forward(const attention_ref_shape *s, const double *q, const 
 {
     const size_t ld = s->heads * s->cols, kv_ld = s->kv_heads * s->cols;
     double *p = calloc(s->rows, sizeof *p);
-    for (size_t row = 0; row < s->batch * s->rows; row++)
+    const size_t queries = s->queries > 0 ? s->queries : s->rows;
+    for (size_t out = 0; out < s->batch * queries; out++)
         for (size_t h = 0; h < s->heads; h++) {
-            const size_t first = row / s->rows * s->rows;
+            const size_t first = out / queries * s->rows, row = first + out % queries;
             const size_t other = first * kv_ld + h / (s->heads / s->kv_heads) * s->cols;
             const double off =
                 probabilities(s, row - first, q + row * ld + h * s->cols, k + other, kv_ld, p);
@@ -47,9 +48,9 @@ void attention_ref_forward(const attention_ref_shape *s, const double *q, const 
                     sum += p[j] * v[other + j * kv_ld + e];
                     size += fabs(p[j] * v[other + j * kv_ld + e]);
                 }
-                y[row * ld + h * s->cols + e] = sum;
+                y[out * ld + h * s->cols + e] = sum;
                 if (bound != NULL)
-                    bound[row * ld + h * s->cols + e] =
+                    bound[out * ld + h * s->cols + e] =
                         off * size + test_bound(2 * s->rows + 4, size, sum);
             }
         }
@@ -107,13 +108,15 @@ void attention_ref_backward(const attention_ref_shape *s, const double *q, const
             if (bounds != NULL)
                 bounds[i][e] = 0;
         }
-    for (size_t row = 0; row < all; row++)
+    const size_t queries = s->queries > 0 ? s->queries : s->rows;
+    for (size_t out = 0; out < s->batch * queries; out++)
         for (size_t h = 0; h < s->heads; h++) {
-            const size_t first = row / s->rows * s->rows, at = row * ld + h * s->cols;
+            const size_t first = out / queries * s->rows, row = first + out % queries;
+            const size_t at = row * ld + h * s->cols;
             const size_t other = first * kv_ld + h / (s->heads / s->kv_heads) * s->cols;
-            const query one = {q + at, k + other, v + other, dy + at, grads[0] + at,
-                grads[1] + other, grads[2] + other, bounds != NULL ? bounds[0] + at : NULL,
-                bounds != NULL ? bounds[1] + other : NULL,
+            const query one = {q + at, k + other, v + other, dy + out * ld + h * s->cols,
+                grads[0] + at, grads[1] + other, grads[2] + other,
+                bounds != NULL ? bounds[0] + at : NULL, bounds != NULL ? bounds[1] + other : NULL,
                 bounds != NULL ? bounds[2] + other : NULL};
             backward_query(s, row - first, kv_ld, &one, p, p + s->rows);
         }

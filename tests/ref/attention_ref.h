@@ -8,9 +8,10 @@
 typedef struct attention_ref_shape {
     size_t batch, rows, heads, kv_heads, cols; /* cols: of a head */
     bool causal;
+    size_t queries; /* 0: rows */
 } attention_ref_shape;
 
-/* All dense: q, y (batch * rows) x (heads * cols), k, v (batch * rows) x (kv_heads * cols). bound:
+/* All dense: q (batch * rows) x (heads * cols), y (batch * queries) x (heads * cols), k, v (batch * rows) x (kv_heads * cols). bound:
  * what the rounding of fp32 may change; NULL: not wanted. */
 void attention_ref_forward(const attention_ref_shape *s, const double *q, const double *k,
     const double *v, double *y, double *bound);

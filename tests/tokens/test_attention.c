@@ -11,6 +11,8 @@ typedef struct shape {
 } shape;
 
 LAYER_SIZE(size_q, shape, s->ref.batch * s->ref.rows, s->ref.heads * s->ref.cols, s->gap)
+LAYER_SIZE(size_y, shape, s->ref.batch *(s->ref.queries > 0 ? s->ref.queries : s->ref.rows),
+    s->ref.heads * s->ref.cols, s->gap)
 LAYER_SIZE(size_k, shape, s->ref.batch * s->ref.rows, s->ref.kv_heads * s->ref.cols, s->gap)
 
 static clprune_attention_desc desc_of(const shape *s)
@@ -19,6 +21,7 @@ static clprune_attention_desc desc_of(const shape *s)
         .heads = s->ref.heads,
         .kv_heads = s->ref.kv_heads == s->ref.heads ? 0 : s->ref.kv_heads,
         .cols = s->ref.cols,
+        .queries = s->ref.queries,
         .causal = s->ref.causal};
 }
 
@@ -38,7 +41,7 @@ static void ref_forward(const layer_data *d)
 
 static const layer_case forward = {"forward",
     {{"q", LAYER_IN, size_q}, {"k", LAYER_IN, size_k}, {"v", LAYER_IN, size_k},
-        {"y", LAYER_OUT, size_q}},
+        {"y", LAYER_OUT, size_y}},
     call_forward, ref_forward, NULL};
 
 static clprune_status call_backward(const layer_call *c)
@@ -60,13 +63,13 @@ static void ref_backward(const layer_data *d)
 
 static const layer_case backward = {"backward",
     {{"q", LAYER_IN, size_q}, {"k", LAYER_IN, size_k}, {"v", LAYER_IN, size_k},
-        {"dy", LAYER_IN, size_q}, {"dq", LAYER_OUT, size_q}, {"dk", LAYER_OUT, size_k},
+        {"dy", LAYER_IN, size_y}, {"dq", LAYER_OUT, size_q}, {"dk", LAYER_OUT, size_k},
         {"dv", LAYER_OUT, size_k}},
     call_backward, ref_backward, NULL};
 
 static void slopes(NO_ROW)
 {
-    static const shape few[] = {{{2, 5, 2, 1, 3, true}, 0}, {{1, 9, 2, 2, 4, false}, 0}};
+    static const shape few[] = {{{2, 5, 2, 1, 3, true, 0}, 0}, {{1, 9, 2, 2, 4, false, 0}, 0}};
     for (size_t i = 0; i < COUNT_OF(few); i++)
         layer_slopes_of(&forward, &backward, &few[i], (layer_steps){1e-5, 1e-7, 1e-2, 1e-3, 1e-4});
 }
@@ -144,12 +147,13 @@ static void bad_sizes(NO_ROW)
     static const struct {
         clprune_attention_desc desc;
         const char *text;
-    } rows[] = {{{0, 1, 1, 1, false, {0}}, "desc has 0 rows"},
-        {{1, 0, 1, 1, false, {0}}, "desc has 0 heads"},
-        {{1, 1, 1, 0, false, {0}}, "desc has heads of 0 columns"},
-        {{1, 1, 1, 513, false, {0}}, "desc has heads of 513 columns"},
-        {{1, 3, 2, 1, false, {0}}, "2 heads of k and v do not divide 3 heads of q"},
-        {{1, 1, 3, 1, false, {0}}, "3 heads of k and v do not divide 1 heads of q"}};
+    } rows[] = {{{0, 1, 1, 1, 0, false, {0}}, "desc has 0 rows"},
+        {{1, 0, 1, 1, 0, false, {0}}, "desc has 0 heads"},
+        {{1, 1, 1, 0, 0, false, {0}}, "desc has heads of 0 columns"},
+        {{1, 1, 1, 513, 0, false, {0}}, "desc has heads of 513 columns"},
+        {{3, 1, 1, 1, 4, false, {0}}, "desc has 4 queries, expected at most its 3 rows"},
+        {{1, 3, 2, 1, 0, false, {0}}, "2 heads of k and v do not divide 3 heads of q"},
+        {{1, 1, 3, 1, 0, false, {0}}, "3 heads of k and v do not divide 1 heads of q"}};
     clprune_context *context = test_context();
     const clprune_mat none = CLPRUNE_NO_MAT;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -167,20 +171,25 @@ static void bad_sizes(NO_ROW)
 
 int main(void)
 {
-    static const shape shapes[] = {{{1, 1, 1, 1, 1, false}, 0}, {{2, 5, 2, 2, 3, false}, 1},
-        {{2, 16, 3, 3, 4, true}, 0}, {{1, 17, 4, 2, 8, true}, 2}, {{3, 33, 2, 1, 20, false}, 0},
-        {{2, 65, 3, 3, 64, false}, 0}, {{1, 130, 2, 2, 64, true}, 0}, {{1, 1100, 2, 1, 8, true}, 0},
-        {{1, 1040, 1, 1, 16, false}, 0}, {{1, 197, 1, 1, 24, false}, 5},
-        {{1, 300, 2, 2, 16, true}, 0}, {{1, 40, 1, 1, 160, true}, 0}, {{0, 8, 2, 2, 4, false}, 0}};
+    static const shape shapes[] = {{{1, 1, 1, 1, 1, false, 0}, 0}, {{2, 5, 2, 2, 3, false, 0}, 1},
+        {{2, 16, 3, 3, 4, true, 0}, 0}, {{1, 17, 4, 2, 8, true, 0}, 2},
+        {{3, 33, 2, 1, 20, false, 0}, 0}, {{2, 65, 3, 3, 64, false, 0}, 0},
+        {{1, 130, 2, 2, 64, true, 0}, 0}, {{1, 1100, 2, 1, 8, true, 0}, 0},
+        {{1, 1040, 1, 1, 16, false, 0}, 0}, {{1, 197, 1, 1, 24, false, 0}, 5},
+        {{1, 300, 2, 2, 16, true, 0}, 0}, {{1, 40, 1, 1, 160, true, 0}, 0},
+        {{3, 70, 2, 1, 8, false, 1}, 1}, {{2, 50, 1, 1, 16, true, 35}, 0},
+        {{1, 1050, 1, 1, 4, false, 3}, 0}, {{0, 8, 2, 2, 4, false, 0}, 0}};
     test_list list = {0};
     for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         const attention_ref_shape *s = &shapes[i].ref;
         if (test_small() && s->rows > 40)
             continue;
-        layer_add_one(&list, &forward, &shapes[i], "%zu x %zu, %zu heads of %zu, %zu of k%s",
-            s->batch, s->rows, s->heads, s->cols, s->kv_heads, s->causal ? ", causal" : "");
-        layer_add_one(&list, &backward, &shapes[i], "%zu x %zu, %zu heads of %zu, %zu of k%s",
-            s->batch, s->rows, s->heads, s->cols, s->kv_heads, s->causal ? ", causal" : "");
+        layer_add_one(&list, &forward, &shapes[i],
+            "%zu x %zu, %zu heads of %zu, %zu of k%s, %zu queries", s->batch, s->rows, s->heads,
+            s->cols, s->kv_heads, s->causal ? ", causal" : "", s->queries);
+        layer_add_one(&list, &backward, &shapes[i],
+            "%zu x %zu, %zu heads of %zu, %zu of k%s, %zu queries", s->batch, s->rows, s->heads,
+            s->cols, s->kv_heads, s->causal ? ", causal" : "", s->queries);
     }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, windows, NULL, "windows of one matrix");

@@ -32,9 +32,9 @@ static clprune_status attention_forward(const clprune__net_call *call)
 static double attention_work(const clprune_net *net, const clprune__net_layer *layer)
 {
     const clprune_attention_desc *desc = &layer->set.attention;
-    const double rows = (double)desc->rows;
+    const double queries = (double)desc->queries, rows = (double)desc->rows;
     (void)net;
-    return rows * (desc->causal ? rows + 1 : 2 * rows) * (double)(desc->heads * desc->cols);
+    return queries * (desc->causal ? queries + 1 : 2 * rows) * (double)(desc->heads * desc->cols);
 }
 
 const clprune__net_kind clprune__net_attention_kind = {
@@ -73,6 +73,7 @@ clprune_net_value clprune_net_attention(
         desc = (clprune_attention_desc){.rows = shape.rows,
             .heads = attn->heads,
             .kv_heads = attn->kv_heads > 0 ? attn->kv_heads : attn->heads,
+            .queries = attn->queries > 0 ? attn->queries : shape.rows,
             .causal = attn->causal};
     const size_t all = desc.heads + 2 * desc.kv_heads;
     if (desc.heads == 0 || desc.heads % desc.kv_heads != 0 || shape.cols % all != 0) {
@@ -86,7 +87,11 @@ clprune_net_value clprune_net_attention(
     if (desc.cols > 512)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: heads have %zu columns, expected at most 512", name, desc.cols);
-    shape.cols = desc.heads * desc.cols;
+    if (desc.queries > shape.rows)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
+            "layer %s: %zu queries, expected at most the %zu rows of a sample", name, desc.queries,
+            shape.rows);
+    shape = (clprune__net_shape){desc.queries, desc.heads * desc.cols, {0, 0}};
     clprune__net_layer *layer =
         clprune__net_add(net, &clprune__net_attention_kind, name, &qkv, 1, shape);
     if (layer != NULL)

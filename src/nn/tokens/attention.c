@@ -9,6 +9,7 @@
 #include "runtime/context/context_private.h"
 #include "runtime/launch/launch.h"
 #include "runtime/launch/rowwise.h"
+#include "runtime/memory/matrix_private.h"
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def forward_kernel = {
@@ -25,7 +26,7 @@ enum { MOST_WHOLE = 1024 }; /* keys: scores of a block of queries take 256 KiB *
 
 /* The sizes of a launch. */
 typedef struct plan {
-    size_t rows, heads, share, blocks, local;
+    size_t rows, queries, heads, share, blocks, local;
     float scale;
     clprune__defines defines;
 } plan;
@@ -38,12 +39,16 @@ static clprune_status check_desc(
     *settled = *desc;
     if (desc->kv_heads == 0)
         settled->kv_heads = desc->heads;
+    if (desc->queries == 0)
+        settled->queries = desc->rows;
     REQUIRE(desc->rows > 0 && desc->rows <= MOST_ROWS, CLPRUNE_INVALID_SIZE,
         "desc has %zu rows, expected 1 to %d", desc->rows, MOST_ROWS);
     REQUIRE(desc->cols > 0 && desc->cols <= MOST_COLS, CLPRUNE_INVALID_SIZE,
         "desc has heads of %zu columns, expected 1 to %d", desc->cols, MOST_COLS);
     REQUIRE(desc->heads > 0 && desc->heads <= MOST_ROWS, CLPRUNE_INVALID_SIZE,
         "desc has %zu heads, expected 1 to %d", desc->heads, MOST_ROWS);
+    REQUIRE(settled->queries <= desc->rows, CLPRUNE_INVALID_SIZE,
+        "desc has %zu queries, expected at most its %zu rows", desc->queries, desc->rows);
     REQUIRE(desc->heads % settled->kv_heads == 0, CLPRUNE_INVALID_SIZE,
         "%zu heads of k and v do not divide %zu heads of q", settled->kv_heads, desc->heads);
     return CLPRUNE_SUCCESS;
@@ -77,13 +82,14 @@ static plan make_plan(
     const clprune_context *context, const clprune_attention_desc *desc, size_t tiles, size_t keys)
 {
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const size_t width = vector ? 16 : 1, vectors = vector && desc->rows > 16 ? 2 : 1;
+    const size_t width = vector ? 16 : 1, vectors = vector && desc->queries > 16 ? 2 : 1;
     const size_t fit = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30) /
                        (tiles * desc->cols * sizeof(float));
     size_t local = vector ? 1 : clprune__group_size(context, 64);
     while (local > 1 && local > fit)
         local /= 2;
     plan p = {.rows = desc->rows,
+        .queries = desc->queries,
         .heads = desc->heads,
         .share = desc->heads / desc->kv_heads,
         .blocks = clprune__ceil_div(desc->rows, local * width * vectors),
@@ -106,6 +112,7 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
 {
     TRY(clprune__launch_begin(context, kernel, &p->defines, launch));
     clprune__arg_uint(launch, (uint32_t)p->rows);
+    clprune__arg_uint(launch, (uint32_t)p->queries);
     clprune__arg_uint(launch, (uint32_t)p->heads);
     clprune__arg_uint(launch, (uint32_t)p->share);
     clprune__arg_ulong(launch, p->blocks);
@@ -137,7 +144,7 @@ clprune_status clprune_attention_forward(clprune_context *context,
     enum { Q, K, V, Y, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
-        {"v", v, rows, kv_cols}, {"y", y, rows, cols}};
+        {"v", v, rows, kv_cols}, {"y", y, batch * d.queries, cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     const plan p = make_plan(context, &d, 1, 0);
     clprune__launch launch;
@@ -161,11 +168,13 @@ clprune_status clprune_attention_backward(clprune_context *context,
     enum { Q, K, V, DY, DQ, DK, DV, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
-        {"v", v, rows, kv_cols}, {"dy", dy, rows, cols}, {"dq", dq, rows, cols},
+        {"v", v, rows, kv_cols}, {"dy", dy, batch * d.queries, cols}, {"dq", dq, rows, cols},
         {"dk", dk, rows, kv_cols}, {"dv", dv, rows, kv_cols}};
     TRY(clprune__check_operands(context, operands, DQ, ALL));
     if (rows == 0)
         return clprune__empty_event(context, event);
+    if (d.queries < d.rows)
+        TRY(clprune__mat_fill(context, 0.0f, dq, NULL));
     const size_t whole = whole_rows(context, &d);
     const plan p = make_plan(context, &d, 2, whole);
     clprune__launch launch;
