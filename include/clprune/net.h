@@ -202,6 +202,9 @@ typedef struct clprune_net_keep {
     unsigned gelu_bits; /* COMPACT with PRUNED: bits of GELU's derivative (0: 2) */
     size_t products; /* EXACT, COMPACT: products of at most so many multiplications an element may
                         run again */
+    unsigned
+        extra_work; /* EXACT, COMPACT: beside these, products of at most so many percent of a step's
+                       multiplications run again, those that save the most bytes for it */
     const clprune_net_rule *rules;
     size_t rules_count;
     uint64_t reserved[4]; /* zeros */
