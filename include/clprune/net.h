@@ -101,6 +101,13 @@ CLPRUNE_API clprune_net_value clprune_net_embedding(
 CLPRUNE_API clprune_net_value clprune_net_positions(
     clprune_net *net, const char *name, clprune_net_value x);
 
+/* x with one more row: row 0 of each sample is the parameter called `name`, 1 x cols, and the
+ * others are x's. Row `row` of each sample, as a value of one row. */
+CLPRUNE_API clprune_net_value clprune_net_class_token(
+    clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_row(
+    clprune_net *net, const char *name, clprune_net_value x, size_t row);
+
 /* Zero-initialise, then set the fields that you need: clprune/conv2d.h. */
 typedef struct clprune_net_conv {
     size_t out;

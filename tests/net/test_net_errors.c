@@ -160,6 +160,11 @@ LAYER(linear_tokens, clprune_net_linear(net, "bad", clprune_net_tokens(net, 4), 
 LAYER(patch_tokens, clprune_net_patch_embed(net, "bad", clprune_net_tokens(net, 4), 1, 4))
 LAYER(zero_positions, clprune_net_positions(net, "bad", zero))
 LAYER(positions_tokens, clprune_net_positions(net, "bad", clprune_net_tokens(net, 4)))
+LAYER(zero_class, clprune_net_class_token(net, "bad", zero))
+LAYER(class_tokens, clprune_net_class_token(net, "bad", clprune_net_tokens(net, 4)))
+LAYER(zero_row, clprune_net_row(net, "bad", zero, 0))
+LAYER(row_of_input, clprune_net_row(net, "bad", images(net), 0))
+LAYER(row_too_large, clprune_net_row(net, "bad", rows(net), 4))
 LAYER(head_of_0, clprune_net_token_loss(net, "bad", linear(net), 0))
 LAYER(head_too_large, clprune_net_token_loss(net, "bad", linear(net), SIZE_MAX / 8))
 LAYER(head_of_zero, linear(net); clprune_net_token_loss(net, "bad", zero, 5))
@@ -279,6 +284,11 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(patch_tokens, INVALID_ARGUMENT, "layer bad (patch_embed) reads the tokens"),
     ROW(zero_positions, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(positions_tokens, INVALID_ARGUMENT, "layer bad (positions) reads the tokens"),
+    ROW(zero_class, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(class_tokens, INVALID_ARGUMENT, "layer bad (class token) reads the tokens"),
+    ROW(zero_row, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(row_of_input, INVALID_ARGUMENT, "layer bad (row) reads the images"),
+    ROW(row_too_large, INVALID_SIZE, "layer bad: its row is 4, expected less than 4"),
     ROW(head_of_0, INVALID_SIZE, "bad: its vocabulary is 0"),
     ROW(head_too_large, SIZE_OVERFLOW, "bad: a weight of "),
     ROW(head_of_zero, INVALID_ARGUMENT, "layer bad: its input is no value"),

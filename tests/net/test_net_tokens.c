@@ -35,7 +35,27 @@ static void build(clprune_net *net, const net_model *model)
         clprune_net_tie(net, "wte.weight", "head.weight");
 }
 
-static const net_model models[] = {{"head", build, ROWS, 0, ROWS, 0, false, false, HEAD},
+/* Patches, a class token and positions; the head reads the class token's row. */
+static void build_vit(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_images(net, 3, model->cols, model->cols);
+    x = clprune_net_patch_embed(net, "patches", x, 4, COLS);
+    x = clprune_net_positions(net, "pos_embed", clprune_net_class_token(net, "cls_token", x));
+    for (unsigned i = 0; i < 2; i++) {
+        clprune_net_part(net, i == 0 ? "blocks.0" : "blocks.1");
+        clprune_net_value t = clprune_net_layer_norm(net, "norm1", x);
+        x = clprune_net_add(net, "add1", x, clprune_net_linear_rows(net, "mix", t, 10));
+        t = clprune_net_linear(net, "fc1", clprune_net_layer_norm(net, "norm2", x), 64);
+        t = clprune_net_linear(net, "fc2", clprune_net_gelu(net, "gelu", t), COLS);
+        x = clprune_net_add(net, "add2", x, t);
+    }
+    clprune_net_part(net, NULL);
+    x = clprune_net_row(net, "cls", clprune_net_layer_norm(net, "norm", x), 0);
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, NET_CLASSES));
+}
+
+static const net_model models[] = {{"vit", build_vit, 0, NET_SIDE, 0, 0, false, false, 0},
+    {"head", build, ROWS, 0, ROWS, 0, false, false, HEAD},
     {"tied head", build, ROWS, 0, ROWS, 0, false, false, TIED},
     {"tied embedding", build, ROWS, 0, ROWS, 0, false, false, TIED_BACK},
     {"logits", build, ROWS, 0, ROWS, 0, false, false, LOGITS}};
