@@ -37,7 +37,7 @@ static void count_making(cost *c, size_t v, bool product)
     const clprune__net_layer *layer = &net->layers[v];
     const clprune__net_value *value = &net->values[v];
     const size_t tile = layer->tile;
-    if (layer->kind == &clprune__net_input_kind || c->made[v] == c->region + 1 ||
+    if (clprune__net_is_data(layer) || c->made[v] == c->region + 1 ||
         (value->kept && (product || value->keep.form == CLPRUNE_FORM_DENSE)))
         return;
     c->made[v] = c->region + 1;

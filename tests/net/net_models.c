@@ -1,5 +1,7 @@
 #include "net/net_models.h"
 
+#include "clprune/cross_entropy.h"
+
 /* ---- models ---------------------------------------------------------------------------------- */
 
 static const char *numbered(const char *name, unsigned i)
@@ -213,25 +215,38 @@ static clprune_image_bytes new_images(clprune_context *context, size_t batch, si
         test_new_mat_of(context, "levels", 3, 256, levels[0])};
 }
 
+/* Small numbers, some twice. */
+static cl_mem new_ints(
+    clprune_context *context, const char *name, size_t count, uint32_t below, uint64_t seed)
+{
+    int32_t *values = test_alloc(count * sizeof *values);
+    test_rng rng = {seed};
+    for (size_t i = 0; i < count; i++)
+        values[i] = (int32_t)test_rng_below(&rng, below);
+    for (size_t i = 5; i < count && below == NET_VOCABULARY && seed == 12; i += 7)
+        values[i] = CLPRUNE_IGNORED;
+    return new_bytes(context, name, count * sizeof *values, values);
+}
+
 static void add_data(net_job *job, size_t batch)
 {
     const net_model *m = job->model;
-    int32_t *labels = test_alloc(batch * sizeof *labels);
-    test_rng rng = {12};
     job->data = (clprune_net_data){.batch = batch};
     if (m->rows == 0)
         job->data.images = new_images(job->context, batch, m->cols);
+    else if (m->cols == 0)
+        job->data.tokens = new_ints(job->context, "tokens", batch * m->rows, NET_VOCABULARY, 16);
     else
         job->data.rows = test_new_mat_of(job->context, "rows", batch * m->rows, m->cols,
             test_new_normal(13, batch * m->rows * m->cols));
-    if (m->target_rows > 0) {
+    if (m->target_cols > 0) {
         job->data.targets = test_new_mat_of(job->context, "targets", batch * m->target_rows,
             m->target_cols, test_new_normal(14, batch * m->target_rows * m->target_cols));
         return;
     }
-    for (size_t i = 0; i < batch; i++)
-        labels[i] = (int32_t)test_rng_below(&rng, NET_CLASSES);
-    job->data.labels = new_bytes(job->context, "labels", batch * sizeof *labels, labels);
+    const size_t labels = m->target_rows > 0 ? m->target_rows : 1;
+    job->data.labels = new_ints(job->context, "labels", batch * labels,
+        m->target_rows > 0 ? NET_VOCABULARY : NET_CLASSES, 12);
     job->data.smoothing = 0.1f;
 }
 
@@ -292,9 +307,9 @@ void net_step(net_job *job, size_t batch)
     clprune_net_data data = job->data;
     data.batch = batch;
     /* a matrix may not have rows of other samples */
-    if (job->model->rows > 0)
+    if (job->model->rows > 0 && job->model->cols > 0)
         data.rows = clprune_mat_rows(data.rows, 0, batch * job->model->rows);
-    if (job->model->target_rows > 0)
+    if (job->model->target_cols > 0)
         data.targets = clprune_mat_rows(data.targets, 0, batch * job->model->target_rows);
     const clprune_mat loss = clprune_mat_rows(job->loss, 0, batch);
     TEST_OK(clprune_net_forward(job->net, &data, true));

@@ -46,6 +46,9 @@ KIND(dropout, x, 0.5f)
 KIND(scale, x, 2)
 KIND(flatten, x)
 KIND(attention, x, &attn)
+KIND(positions, x)
+KIND(class_token, x)
+KIND(row, x, 0)
 
 typedef struct kind {
     const char *name;
@@ -60,7 +63,8 @@ typedef struct kind {
 static const kind kinds[] = {NAMED(linear), NAMED(project), NAMED(linear_rows), NAMED(conv2d),
     NAMED(batch_norm), NAMED(affine), NAMED(layer_norm), NAMED(layerscale), NAMED(gelu),
     NAMED(relu), NAMED(add), NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout),
-    NAMED(scale), NAMED(flatten), NAMED(attention)};
+    NAMED(scale), NAMED(flatten), NAMED(attention), NAMED(positions), NAMED(class_token),
+    NAMED(row)};
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
