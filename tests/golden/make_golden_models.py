@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Make golden_models.inc and golden_models.safetensors with PyTorch: losses of ten steps and gradients of ResNet-50, two
-VGGs and an MLP-Mixer on small images.
+VGGs, an MLP-Mixer and a Vision Transformer on small images.
 
     python3 make_golden_models.py            write the files beside this script
     python3 make_golden_models.py --check    compute again and compare with the files, write nothing
@@ -113,12 +113,51 @@ class Mixer(torch.nn.Module):
         return self.head(self.norm(self.blocks(x)).mean(1))
 
 
+class Attention(torch.nn.Module):
+    def __init__(self, size, heads):
+        super().__init__()
+        self.heads, self.qkv, self.proj = heads, torch.nn.Linear(size, 3 * size), torch.nn.Linear(size, size)
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(2, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, 2))
+        p = (q @ k.transpose(2, 3) / q.shape[3] ** 0.5).softmax(3)
+        return self.proj((p @ v).transpose(1, 2).flatten(2))
+
+
+class ViTBlock(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.attn = torch.nn.LayerNorm(128, eps=1e-6), Attention(128, 4)
+        self.norm2, self.mlp = torch.nn.LayerNorm(128, eps=1e-6), Mlp(128, 512)
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class ViT(torch.nn.Module):
+    def __init__(self, image, classes):
+        super().__init__()
+        self.cls_token = torch.nn.Parameter(torch.zeros(1, 1, 128))
+        self.pos_embed = torch.nn.Parameter(torch.zeros(1, (image // 4) ** 2 + 1, 128))
+        self.patch_embed = torch.nn.Module()
+        self.patch_embed.proj = torch.nn.Conv2d(3, 128, 4, 4)
+        self.blocks = torch.nn.Sequential(*(ViTBlock() for _ in range(6)))
+        self.norm, self.head = torch.nn.LayerNorm(128, eps=1e-6), torch.nn.Linear(128, classes)
+
+    def forward(self, x):
+        x = self.patch_embed.proj(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1) + self.pos_embed
+        return self.head(self.norm(self.blocks(x))[:, 0])
+
+
 # program, architecture, model, image, classes, batch, learning rate, seed of the images whose gradients are compared.
 CASES = [
     ("resnet", "resnet50", ResNet50, 33, 7, 4, 0.000001, 6),
     ("vgg", "vgg11_cifar", VGG, 64, 7, 4, 0.00001, 1),
     ("vgg", "vgg11_bn_cifar", lambda *sizes: VGG(*sizes, norm=True), 64, 7, 4, 0.00001, 7),
     ("mixer", "mixer_tiny", Mixer, 16, 7, 4, 0.01, 7),
+    ("vit", "vit_cifar_small", ViT, 16, 7, 4, 0.01, 1),
 ]
 
 

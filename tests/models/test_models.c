@@ -1,6 +1,6 @@
-/* ResNet-50, VGG and MLP-Mixer against PyTorch (golden/make_golden_models.py): every gradient, with
- * dense and exact activations, and the losses of ten steps. compact and least, in codes of 8 bits,
- * have gradients near dense's, all together.
+/* ResNet-50, VGG, MLP-Mixer and ViT against PyTorch (golden/make_golden_models.py): every gradient,
+ * with dense and exact activations, and the losses of ten steps. compact and least, in codes of 8
+ * bits, have gradients near dense's, all together.
  *
  * The VGGs read images of 64 pixels, so that a linear layer reads 2 x 2 pixels flattened, in
  * PyTorch's order of channels. */
@@ -22,7 +22,7 @@ typedef struct golden_case {
     double loss, losses[STEPS];
 } golden_case;
 
-extern const trainer_model resnet_model, vgg_model, mixer_model;
+extern const trainer_model resnet_model, vgg_model, mixer_model, vit_model;
 
 static const golden_case cases[] = {
 #include "golden/golden_models.inc"
@@ -81,8 +81,9 @@ static void fill(const fixture *f)
         const trainer_weight w = weight_of(f, &f->rows[i], &grad);
         const size_t count = w.mat.rows * w.mat.cols;
         float *values = test_floats(count);
-        const bool shift = strcmp(strrchr(w.name, '.'), ".bias") == 0;
-        const float scale = w.rank > 1 ? (float)sqrt(6.0 / (double)w.mat.cols)
+        const char *end = strrchr(w.name, '.');
+        const bool shift = end != NULL && strcmp(end, ".bias") == 0;
+        const float scale = w.rank > 1 ? (float)sqrt(6.0 * (double)w.shape[0] / (double)count)
                             : shift    ? 0.1f
                                        : 0.2f;
         golden_fill_uniform(w.rank > 1 || shift ? 0.0f : 1.0f, scale, 1000 + i, count, values);
