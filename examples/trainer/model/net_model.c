@@ -456,10 +456,11 @@ static void count_batch(net_model *model)
             ++model->batches[i];
 }
 
-clprune_status net_model_forward(void *of, size_t batch, clprune_image_bytes images, bool training)
+clprune_status net_model_forward(void *of, size_t batch, trainer_input input, bool training)
 {
     net_model *model = of;
-    model->data = (clprune_net_data){.batch = batch, .images = images};
+    model->data =
+        (clprune_net_data){.batch = batch, .images = input.images, .tokens = input.tokens};
     model->part[0] = '\0';
     TRY(clprune_net_forward(model->net, &model->data, training));
     if (training)
@@ -478,11 +479,14 @@ clprune_status net_model_loss(
 }
 
 clprune_status net_model_backward(
-    void *of, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
+    void *of, size_t batch, trainer_input input, cl_mem labels, float smoothing)
 {
     net_model *model = of;
-    model->data = (clprune_net_data){
-        .batch = batch, .images = images, .labels = labels, .smoothing = smoothing};
+    model->data = (clprune_net_data){.batch = batch,
+        .images = input.images,
+        .tokens = input.tokens,
+        .labels = labels,
+        .smoothing = smoothing};
     model->part[0] = '\0';
     return clprune_net_backward(model->net, &model->data);
 }
