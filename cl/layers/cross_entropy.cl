@@ -4,17 +4,19 @@
  *                loss[n]     = -(on * log_p[n][label] + off * sum_k log_p[n][k])
  *                hit[n]      = 1 where each lower class has a smaller and each higher class no
  *                              larger logit than the label, else 0; so 0 with any NaN
- *     backward   dlogits[n][k] = scale * (exp(log_p[n][k]) - off - (k = label ? on : 0))
- *     with       on = 1 - smoothing, off = smoothing / K
+ *     backward   dlogits[n][k] = s * (exp(log_p[n][k]) - off - (k = label ? on : 0))
+ *     with       on = 1 - smoothing, off = smoothing / K, s = scale, or scale * weight[0][0] with has_weight
  *
  * Row-wise, see rowwise.clh: a team of TEAM work-items shares a row and joins its results in a tree.
- * A label outside [0, K) has loss NaN, hit 0 and dlogits 0. log_p may be logits, dlogits may be log_p: a
+ * A label outside [0, K) has loss NaN, or 0 if it is IGNORED, hit 0 and dlogits 0. log_p may be logits, dlogits may be log_p: a
  * work-item overwrites an element only after the whole team has read it.
  * Local memory: LOCAL floats where TEAM > 1. */
 #include "prelude/rowwise.clh"
 #ifndef TEAM
 #error "cross_entropy.cl needs TEAM"
 #endif
+
+#define IGNORED -100 /* CLPRUNE_IGNORED */
 
 /* The lane of the label in the vector of classes from c on; -1 if the label is below, VW if above. */
 static inline int label_lane(const int label, const ulong c)
@@ -34,12 +36,12 @@ static inline vec count_above(const vec logits, const float label_logit, const i
 }
 
 KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const float off,
-    const uint has_hit, MAT_IN(logits), global const int *restrict labels, MAT_OUT(log_p),
-    MAT_OUT(loss), MAT_OUT(hit))
+    const uint has_hit, MAT_IN(logits), REGION_IN(int, labels), MAT_OUT(log_p), MAT_OUT(loss),
+    MAT_OUT(hit))
 {
     local float part[LOCAL];
     FOR_TEAM_ROWS(n) {
-        const int label = n < last_row ? labels[n] : -1;
+        const int label = n < last_row ? labels[labels_offset + n] : -1;
         const bool legal = label >= 0 && (ulong)label < cols;
         const float label_logit = legal ? AT(logits, n, label) : NAN;
 
@@ -75,7 +77,8 @@ KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const floa
         const float sum = team_sum(part, SUM(own_sum));
         if (TEAM_LEADS(n)) {
             const float smooth = off > 0 ? sum : 0; /* 0 * -Inf would be NaN */
-            AT(loss, n, 0) = -fma(on, label_logit - max_n - log_mass, smooth);
+            const float own_loss = -fma(on, label_logit - max_n - log_mass, smooth);
+            AT(loss, n, 0) = label == IGNORED ? 0 : own_loss;
             if (has_hit)
                 AT(hit, n, 0) = legal && beaten == 0 ? 1 : 0;
         }
@@ -85,16 +88,18 @@ KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const floa
 /* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
  * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1. */
 KERNEL_OF(LOCAL) cross_entropy_backward(ROWWISE_SIZES, const float on, const float off,
-    const float scale, MAT_IN(log_p), global const int *restrict labels, MAT_OUT(dlogits))
+    const float scale, const uint has_weight, MAT_IN(weight), MAT_IN(log_p), REGION_IN(int, labels),
+    MAT_OUT(dlogits))
 {
+    const float row_scale = has_weight ? scale * AT(weight, 0, 0) : scale;
     const ivec k = LANES_OF_VEC;
     FOR_TEAM_ROWS(n) {
-        const int label = n < last_row ? labels[n] : -1;
+        const int label = n < last_row ? labels[labels_offset + n] : -1;
         const bool legal = label >= 0 && (ulong)label < cols;
         FOR_TEAM_VECTORS(n, c) {
             const vec p = exp_sum(GET(log_p, n, c), (vec)(0.0f));
             const vec q = k == (ivec)(label_lane(label, c)) ? (vec)(on + off) : (vec)(off);
-            vec gradient = scale * (p - q);
+            vec gradient = row_scale * (p - q);
             if (!legal)
                 gradient = 0;
             PUT(gradient, dlogits, n, c);

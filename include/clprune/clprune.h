@@ -23,6 +23,9 @@
  *   dropout.h               dropout that keeps no mask
  *   mean_squared_error.h    the loss of regressions
  *   layer_norm.h            normalisation of rows, as transformers use it
+ *   attention.h             attention, whose scores are never in memory
+ *   embedding.h positions.h token_loss.h
+ *                           rows of a table by token; learned positions; the loss of each token
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
  *   net.h                   a whole model from layers; the library decides what is kept
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
@@ -35,7 +38,8 @@
  * end in `reserved` fields, which must be zero. Zero-initialise such a struct, then set the fields
  * you need. Plain values (clprune_mat, clprune_extent, clprune_block, clprune_bsr_offsets,
  * clprune_image_bytes, clprune_allocator), groups of matrices (clprune_grads, clprune_affine,
- * clprune_layer_norm, clprune_batch_norm and others) and structs that only return results have none.
+ * clprune_layer_norm, clprune_batch_norm and others) and structs that only return results have
+ * none.
  *
  * Order. Operations enqueue on the context's in-order queue and return. If `event` is not NULL, it
  * receives an event of the last command, which the caller releases; it is valid only after success.
@@ -65,6 +69,7 @@
 #include "clprune/activation.h"
 #include "clprune/add.h"
 #include "clprune/affine.h"
+#include "clprune/attention.h"
 #include "clprune/batch_norm.h"
 #include "clprune/bspmm.h"
 #include "clprune/bsr.h"
@@ -72,6 +77,7 @@
 #include "clprune/conv2d.h"
 #include "clprune/cross_entropy.h"
 #include "clprune/dropout.h"
+#include "clprune/embedding.h"
 #include "clprune/gelu.h"
 #include "clprune/gelu_code.h"
 #include "clprune/gemm.h"
@@ -89,12 +95,14 @@
 #include "clprune/optimizer.h"
 #include "clprune/patch_embed.h"
 #include "clprune/plan.h"
+#include "clprune/positions.h"
 #include "clprune/prune.h"
 #include "clprune/relu.h"
 #include "clprune/saved.h"
 #include "clprune/saved_host.h"
 #include "clprune/schedule.h"
 #include "clprune/status.h"
+#include "clprune/token_loss.h"
 #include "clprune/token_mean.h"
 #include "clprune/token_mix.h"
 #include "clprune/upsample.h"

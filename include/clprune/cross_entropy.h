@@ -8,13 +8,17 @@
 extern "C" {
 #endif
 
+/* The label of a row that is left out: its loss, hit and gradient are 0. PyTorch's ignore_index. */
+enum { CLPRUNE_IGNORED = -100 };
+
 /* With target q[k] = (1 - smoothing) * [k = label] + smoothing / classes:
  *     log_p[n][k] = logits[n][k] - max_n - log sum_k exp(logits[n][k] - max_n)
  *     loss[n][0]  = -sum_k q[k] * log_p[n][k]
  *     hit[n][0]   = 1 where the label has the largest logit (ties: the lowest class), else 0
- * logits, log_p: batch x classes, may be the same matrix; labels: `batch` int32 in [0, classes);
- * loss, hit: batch x 1; hit may be CLPRUNE_NO_MAT. No output may overlap labels. A label out of
- * range makes the row's loss NaN; other rows are not affected. smoothing in [0, 1). */
+ * logits, log_p: batch x classes, may be the same matrix; labels: `batch` int32 in [0, classes),
+ * or CLPRUNE_IGNORED; loss, hit: batch x 1; hit may be CLPRUNE_NO_MAT. No output may overlap
+ * labels. Another label makes the row's loss NaN; other rows are not affected. smoothing in [0, 1).
+ */
 CLPRUNE_API clprune_status clprune_cross_entropy_forward(clprune_context *context, float smoothing,
     clprune_mat logits, cl_mem labels, clprune_mat log_p, clprune_mat loss, clprune_mat hit,
     cl_event *event);

@@ -75,12 +75,14 @@ CLPRUNE_API void clprune_net_eps(clprune_net *net, float eps);
 /* The input of the net. A net has one.
  *     images  batch x (channels * height * width) bytes, planes (NCHW): clprune_image_bytes
  *     rows    (batch * rows) x cols floats
- *     pixels  (batch * height * width) x channels floats, channels last (NHWC) */
+ *     pixels  (batch * height * width) x channels floats, channels last (NHWC)
+ *     tokens  batch * rows int32, which only embeddings read */
 CLPRUNE_API clprune_net_value clprune_net_images(
     clprune_net *net, size_t channels, size_t height, size_t width);
 CLPRUNE_API clprune_net_value clprune_net_rows(clprune_net *net, size_t rows, size_t cols);
 CLPRUNE_API clprune_net_value clprune_net_pixels(
     clprune_net *net, size_t channels, size_t height, size_t width);
+CLPRUNE_API clprune_net_value clprune_net_tokens(clprune_net *net, size_t rows);
 
 /* A layer has a name, which is its output's, too. Names are unique. Parameters are called as in
  * PyTorch: "NAME.weight", "NAME.bias". */
@@ -88,6 +90,23 @@ CLPRUNE_API clprune_net_value clprune_net_pixels(
 /* Patches of images (clprune/patch_embed.h): rows = patches, cols = out. */
 CLPRUNE_API clprune_net_value clprune_net_patch_embed(
     clprune_net *net, const char *name, clprune_net_value images, size_t patch, size_t out);
+
+/* Each token's row of "NAME.weight", vocabulary x cols (clprune/embedding.h): rows = tokens. A
+ * token outside [0, vocabulary) makes its row NaN. */
+CLPRUNE_API clprune_net_value clprune_net_embedding(
+    clprune_net *net, const char *name, clprune_net_value tokens, size_t vocabulary, size_t cols);
+
+/* x + p, p for each row and feature (clprune/positions.h): one parameter, rows x cols, called
+ * `name`. */
+CLPRUNE_API clprune_net_value clprune_net_positions(
+    clprune_net *net, const char *name, clprune_net_value x);
+
+/* x with one more row: row 0 of each sample is the parameter called `name`, 1 x cols, and the
+ * others are x's. Row `row` of each sample, as a value of one row. */
+CLPRUNE_API clprune_net_value clprune_net_class_token(
+    clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_row(
+    clprune_net *net, const char *name, clprune_net_value x, size_t row);
 
 /* Zero-initialise, then set the fields that you need: clprune/conv2d.h. */
 typedef struct clprune_net_conv {
@@ -99,8 +118,11 @@ typedef struct clprune_net_conv {
 CLPRUNE_API clprune_net_value clprune_net_conv2d(
     clprune_net *net, const char *name, clprune_net_value x, const clprune_net_conv *conv);
 
-/* y = x w^T + b on each row; or on each column, which mixes rows (CLPRUNE_AXIS_ROWS). */
+/* y = x w^T + b on each row; without b (project); or on each column, which mixes rows
+ * (CLPRUNE_AXIS_ROWS). */
 CLPRUNE_API clprune_net_value clprune_net_linear(
+    clprune_net *net, const char *name, clprune_net_value x, size_t out);
+CLPRUNE_API clprune_net_value clprune_net_project(
     clprune_net *net, const char *name, clprune_net_value x, size_t out);
 CLPRUNE_API clprune_net_value clprune_net_linear_rows(
     clprune_net *net, const char *name, clprune_net_value x, size_t out);
@@ -129,6 +151,17 @@ CLPRUNE_API clprune_net_value clprune_net_max_pool(
 /* Each pixel becomes factor x factor equal ones (clprune/upsample.h). */
 CLPRUNE_API clprune_net_value clprune_net_upsample(
     clprune_net *net, const char *name, clprune_net_value x, size_t factor);
+/* Attention over a sample's rows (clprune/attention.h). qkv: `heads` heads of q, then `kv_heads` of
+ * k and as many of v, all equally wide; y has the columns of q. Zero-initialise, then set the
+ * fields that you need. */
+typedef struct clprune_net_attn {
+    size_t heads, kv_heads; /* kv_heads 0: heads */
+    size_t queries; /* only the first so many rows; 0: all. 1 where only a class token is read */
+    bool causal;    /* a row sees those before it, and itself */
+    uint64_t reserved[4]; /* zeros */
+} clprune_net_attn;
+CLPRUNE_API clprune_net_value clprune_net_attention(
+    clprune_net *net, const char *name, clprune_net_value qkv, const clprune_net_attn *attn);
 /* The mean of each sample's rows: global average pooling. */
 CLPRUNE_API clprune_net_value clprune_net_mean(
     clprune_net *net, const char *name, clprune_net_value x);
@@ -142,11 +175,21 @@ CLPRUNE_API clprune_net_value clprune_net_scale(
 CLPRUNE_API clprune_net_value clprune_net_flatten(
     clprune_net *net, const char *name, clprune_net_value x);
 
-/* The loss: softmax cross-entropy of the logits, one row per sample (clprune/cross_entropy.h), or
- * the mean squared error of y (clprune/mean_squared_error.h). A net has one loss; a net without it
- * only infers. */
+/* The loss: softmax cross-entropy of the logits, with a label for each row (clprune/token_loss.h),
+ * or the mean squared error of y (clprune/mean_squared_error.h). A net has one loss; a net without
+ * it only infers. */
 CLPRUNE_API void clprune_net_cross_entropy(clprune_net *net, clprune_net_value logits);
 CLPRUNE_API void clprune_net_mean_squared_error(clprune_net *net, clprune_net_value y);
+
+/* The loss of a large vocabulary: the cross-entropy of logits = x w^T, w = "NAME.weight",
+ * vocabulary x cols (clprune_token_head). Logits never exist as a whole. clprune_net_output is x.
+ *
+ * After a forward pass in training, clprune_net_loss also computes the gradients of x, which take
+ * its place, and of w: it must be called once, and with the data->scale of the backward pass. w may
+ * be tied to an embedding's weight, or that to w; then both gradients are added up in one buffer.
+ */
+CLPRUNE_API void clprune_net_token_loss(
+    clprune_net *net, const char *name, clprune_net_value x, size_t vocabulary);
 
 /* Parameters whose names match the pattern of a shell get no gradient, and are not among
  * clprune_net_params; what only their gradients need is not kept. Layers come first: later ones are
@@ -188,6 +231,9 @@ typedef struct clprune_net_keep {
     unsigned gelu_bits; /* COMPACT with PRUNED: bits of GELU's derivative (0: 2) */
     size_t products; /* EXACT, COMPACT: products of at most so many multiplications an element may
                         run again */
+    unsigned
+        extra_work; /* EXACT, COMPACT: beside these, products of at most so many percent of a step's
+                       multiplications run again, those that save the most bytes for it */
     const clprune_net_rule *rules;
     size_t rules_count;
     uint64_t reserved[4]; /* zeros */
@@ -232,7 +278,7 @@ CLPRUNE_API clprune_status clprune_net_print(const clprune_net *net, clprune_net
  */
 
 /* The parameters, in the order of the layers, *count of them: for clprune_optimizer_create. Owned
- * by the net. Weights of linear layers and convolutions decay. */
+ * by the net. Weights of linear layers, convolutions, embeddings and token losses decay. */
 CLPRUNE_API clprune_param *clprune_net_params(clprune_net *net, size_t *count);
 
 /* A parameter in files of other programs: its shape there, as PyTorch has it. A convolution's
@@ -278,11 +324,13 @@ typedef struct clprune_net_data {
     size_t batch;               /* samples, at most as in the desc */
     clprune_image_bytes images; /* of a net with clprune_net_images */
     clprune_mat rows;           /* of a net with clprune_net_rows or _pixels */
-    cl_mem labels;              /* `batch` int32, for the cross-entropy */
-    float smoothing;            /* of labels, in [0, 1) */
-    clprune_mat targets;        /* for the mean squared error: shaped as the output */
-    bool add;                   /* gradients are added to those of the pass before, if desc.adds */
-    float scale; /* gradients are those of scale * the sum of the losses; 0: 1 / batch */
+    cl_mem labels; /* batch * rows int32, for the cross-entropy, or CLPRUNE_IGNORED: the rows of its
+                      logits, or of clprune_net_token_loss' x */
+    float smoothing;     /* of labels, in [0, 1) */
+    clprune_mat targets; /* for the mean squared error: shaped as the output */
+    bool add;            /* gradients are added to those of the pass before, if desc.adds */
+    float scale;         /* gradients are those of scale * the sum of the losses; 0: 1 / batch */
+    cl_mem tokens;       /* batch * rows int32, of a net with clprune_net_tokens */
 } clprune_net_data;
 
 /* The seed of all that the next forward pass draws: sampled blocks, stochastic rounding. */
@@ -305,10 +353,20 @@ CLPRUNE_API clprune_status clprune_net_forward(
     clprune_net *net, const clprune_net_data *data, bool training);
 
 /* The value of the loss, or else of the last layer, after a forward pass: (batch * rows) x cols;
- * owned by the net. clprune_net_backward overwrites it. */
+ * owned by the net. clprune_net_backward overwrites it, and so does clprune_net_loss in training
+ * with clprune_net_token_loss. */
 CLPRUNE_API clprune_mat clprune_net_output(const clprune_net *net, size_t batch);
 
-/* loss: batch x 1; hit: batch x 1 or CLPRUNE_NO_MAT, 1 where the prediction is right. */
+/* With clprune_net_token_loss: the logits of row `row` of each sample, batch x vocabulary, after a
+ * forward pass of as many samples. Errors: INVALID_ARGUMENT (another loss, or the output has been
+ * overwritten), INVALID_SIZE. */
+CLPRUNE_API clprune_status clprune_net_logits(
+    clprune_net *net, size_t batch, size_t row, clprune_mat logits);
+
+/* loss: batch x 1; hit: batch x 1 or CLPRUNE_NO_MAT, 1 where the prediction is right. Of a
+ * cross-entropy, both are means over the sample's rows; rows whose label is CLPRUNE_IGNORED do not
+ * count, and the others weigh the same in the whole batch: the mean over the batch is PyTorch's
+ * (clprune/token_loss.h). */
 CLPRUNE_API clprune_status clprune_net_loss(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
 

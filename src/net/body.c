@@ -106,9 +106,13 @@ clprune_status clprune__net_body_create(clprune_net *net)
     REQUIRE(net->states != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the net");
     for (size_t i = 0; i < net->count; ++i)
         TRY(create_layer(net, i));
-    if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
-        TRY(clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax", net->desc.batch,
-            net->values[net->output].shape.cols, &net->log_p));
+    if (net->loss == CLPRUNE__NET_CROSS_ENTROPY) {
+        const clprune__net_shape *shape = &net->values[net->output].shape;
+        TRY(clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax",
+            net->desc.batch * shape->rows, shape->cols, &net->log_p));
+        TRY(clprune_mat_create(
+            context, CLPRUNE_MEMORY_ACTIVATIONS, "weight of a row", 1, 1, &net->row_weight));
+    }
     for (size_t i = 0; i < net->slots_count; ++i) {
         clprune__net_slot *slot = &net->slots[i];
         clprune_saved_sizes sizes;
@@ -130,6 +134,7 @@ void clprune__net_body_destroy(clprune_net *net)
         clprune_buffer_release(context, net->slots[i].buffer);
     }
     clprune_buffer_release(context, net->log_p.buffer);
+    clprune_buffer_release(context, net->row_weight.buffer);
     for (size_t i = 0; i < net->count; ++i) {
         clprune__net_layer *layer = &net->layers[i];
         clprune_saved_destroy(net->values[i].store);

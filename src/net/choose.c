@@ -3,7 +3,8 @@
  *     DENSE, INPUTS   all that the ways need
  *     EXACT, COMPACT  the fewest bytes from which all that the ways need follows without a product:
  *                     a value is dropped if the layers that make it again from kept ones are
- *                     cheap, and another is kept in its place if that saves bytes
+ *                     cheap, and another is kept in its place if that saves bytes. Then products,
+ *                     too, within `extra_work`: those first that save the most bytes for their work
  *     LEAST           joints: all between two of them is made again once, from the first */
 #include "net/choose.h"
 
@@ -12,7 +13,7 @@
 
 #include "net/cover.h"
 #include "net/graph.h"
-#include "net/layers/kinds.h"
+#include "net/price.h"
 #include "net/steps.h"
 #include "nn/store/form.h"
 #include "runtime/context/check.h"
@@ -20,14 +21,15 @@
 /* How a value is needed by the backward pass. */
 typedef struct use {
     bool needed;
-    bool product; /* only by products, which read any form */
-    bool sign;    /* only for the sign of a sum that has it as a term */
+    bool product;  /* only by products, which read any form */
+    bool sign;     /* only for the sign of a sum that has it as a term */
+    unsigned bits; /* of its codes, at least */
 } use;
 
 static void find_uses(const clprune_net *net, use *uses)
 {
     for (size_t i = 0; i < net->count; ++i)
-        uses[i] = (use){false, true, true};
+        uses[i] = (use){false, true, true, 0};
     for (size_t t = 0; t < net->tiles_count; ++t) {
         const clprune__net_tile *tile = &net->tiles[t];
         if (!net->values[tile->layers[tile->count - 1]].trained)
@@ -37,16 +39,13 @@ static void find_uses(const clprune_net *net, use *uses)
                 continue;
             use *u = &uses[clprune__net_needed(net, tile, k)];
             u->needed = true;
+            if (tile->way->needs[k].bits > u->bits)
+                u->bits = tile->way->needs[k].bits;
             u->product = u->product && tile->way->needs[k].how == CLPRUNE__NET_PRODUCT;
             u->sign = u->sign && tile->way->needs[k].how == CLPRUNE__NET_SIGN &&
                       tile->way->needs[k].in == 1;
         }
     }
-}
-
-static size_t elements_of(const clprune__net_value *value)
-{
-    return value->shape.rows * value->shape.cols;
 }
 
 /* The form in which a preset keeps a value. Vectors in a net of tokens or pixels stay dense, and so
@@ -70,8 +69,9 @@ static clprune_keep form_of(
         return keep;
     }
     keep.form = CLPRUNE_FORM_QUANTISED;
-    if (how->preset == CLPRUNE_NET_COMPACT && net->layers[v].kind->stream)
-        keep.bits = 8;
+    const unsigned bits = net->layers[v].kind->stream ? 8 : u->bits;
+    if (how->preset == CLPRUNE_NET_COMPACT && keep.bits < bits)
+        keep.bits = bits;
     return keep;
 }
 
@@ -117,88 +117,13 @@ static clprune_status apply_rules(clprune_net *net, const clprune_net_keep *how)
 /* ---- without products --------------------------------------------------------------------------
  */
 
-/* Making an element again costs as much as keeping this many bytes. So a chain of layers is not
- * made again from the far end for each of its values.
- */
-static const double byte_per_element = 0.05;
-
-/* What a choice costs in the backward pass. */
-typedef struct cost {
-    const clprune_net *net;
-    size_t *made;    /* (count) the region that makes a value again, + 1 */
-    size_t region;   /* that is counted */
-    double elements; /* made again or restored, per sample */
-    bool possible;   /* without a product */
-} cost;
-
-/* Whether making a value again takes a product of more than net->products multiplications an
- * element. */
-static bool is_dear(const clprune_net *net, size_t v)
-{
-    const clprune__net_layer *layer = &net->layers[v];
-    const size_t tile = layer->tile;
-    if (tile != SIZE_MAX && net->tiles[tile].way->fused)
-        layer = &net->layers[net->tiles[tile].layers[0]];
-    return layer->kind->work != NULL &&
-           layer->kind->work(net, layer) >
-               (double)net->products * (double)elements_of(&net->values[v]);
-}
-
-/* Counts what it takes to have a value in the region. */
-static void count_making(cost *c, size_t v, bool product)
-{
-    const clprune_net *net = c->net;
-    const clprune__net_layer *layer = &net->layers[v];
-    const clprune__net_value *value = &net->values[v];
-    const size_t tile = layer->tile;
-    if (layer->kind == &clprune__net_input_kind || c->made[v] == c->region + 1 ||
-        (value->kept && (product || value->keep.form == CLPRUNE_FORM_DENSE)))
-        return;
-    c->made[v] = c->region + 1;
-    c->elements += (double)elements_of(value);
-    if (value->kept)
-        return;
-    const bool fused = tile != SIZE_MAX && net->tiles[tile].way->fused;
-    const size_t *in = fused ? net->tiles[tile].ends : layer->in;
-    const size_t ins = fused ? net->tiles[tile].ends_count : layer->ins;
-    if (layer->kind->forward == NULL || (!value->ruled && is_dear(net, v)))
-        c->possible = false;
-    for (size_t k = 0; k < ins && c->possible; ++k)
-        count_making(c, in[k], false);
-}
-
-/* Bytes that are kept, and the price of what is made again; negative if a product would be. */
-static double price(const clprune_net *net, size_t *made)
-{
-    cost c = {.net = net, .made = made, .possible = true};
-    double bytes = 0;
-    for (size_t i = 0; i < net->count; ++i) {
-        made[i] = 0;
-        if (net->values[i].kept)
-            bytes += (double)clprune__net_bytes(net, i);
-    }
-    for (c.region = net->regions_count; c.region-- > 0 && c.possible;)
-        for (size_t t = 0; t < net->tiles_count && c.possible; ++t) {
-            const clprune__net_tile *tile = &net->tiles[t];
-            const size_t out = tile->layers[tile->count - 1];
-            if (out < net->regions[c.region].first || out > net->regions[c.region].last ||
-                !net->values[out].trained)
-                continue;
-            for (size_t k = 0; k < tile->way->needs_count; ++k)
-                if (clprune__net_is_needed(net, tile, k))
-                    count_making(&c, clprune__net_needed(net, tile, k),
-                        tile->way->needs[k].how == CLPRUNE__NET_PRODUCT);
-        }
-    return c.possible ? bytes + byte_per_element * c.elements * (double)net->desc.batch : -1;
-}
-
 /* Whether a change that was made is cheaper than `least`, which it then becomes. */
 static bool is_cheaper(const clprune_net *net, size_t *made, double *least)
 {
-    const double now = price(net, made);
-    if (now < 0 || now >= *least)
+    const clprune__net_price now = clprune__net_price_of(net, NULL, made);
+    if (!now.possible || now.work > 0 || now.bytes >= *least)
         return false;
-    *least = now;
+    *least = now.bytes;
     return true;
 }
 
@@ -230,7 +155,7 @@ static clprune_status keep_without_products(clprune_net *net)
     clprune_context *context = net->context;
     size_t *made = calloc(net->count, sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    double least = price(net, made);
+    double least = clprune__net_price_of(net, NULL, made).bytes;
     for (bool changed = true; changed;) {
         changed = false;
         for (size_t v = net->count; v-- > 0;) {
@@ -251,6 +176,72 @@ static clprune_status keep_without_products(clprune_net *net)
     return CLPRUNE_SUCCESS;
 }
 
+/* ---- with some products ------------------------------------------------------------------------
+ */
+
+/* The values at which a region may end. Returns how many there are. */
+static size_t find_joints(const clprune_net *net, bool *joints)
+{
+    size_t count = 0;
+    for (size_t i = 1; i <= net->output; ++i) {
+        joints[i] = clprune__net_is_joint(net, i) && !clprune__net_cuts_tile(net, i) &&
+                    net->layers[i].kind->forward != NULL;
+        count += joints[i];
+    }
+    return count;
+}
+
+/* Regions end at kept joints. */
+static bool is_not_kept(const clprune_net *net, size_t joint)
+{
+    return !net->values[joint].kept;
+}
+
+/* The value whose absence saves the most bytes for each multiplication that runs again, within
+ * `most` multiplications; net->count: none. *now becomes the price without it. */
+static size_t best_to_drop(
+    clprune_net *net, const bool *joints, size_t *made, double most, clprune__net_price *now)
+{
+    clprune__net_price after = *now;
+    size_t best = net->count;
+    double gain = 0;
+    for (size_t v = 0; v < net->count; ++v) {
+        clprune__net_value *value = &net->values[v];
+        if (!value->kept || value->ruled)
+            continue;
+        value->kept = false;
+        const clprune__net_price p = clprune__net_price_of(net, joints, made);
+        value->kept = true;
+        const double bytes = now->bytes - p.bytes, work = p.work - now->work;
+        if (!p.possible || p.work > most || bytes <= 0 || bytes <= gain * work)
+            continue;
+        gain = work > 0 ? bytes / work : bytes;
+        best = v;
+        after = p;
+    }
+    *now = after;
+    return best;
+}
+
+static clprune_status run_products_again(clprune_net *net, double share)
+{
+    clprune_context *context = net->context;
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t *made = calloc(net->count, sizeof *made);
+    bool *joints = calloc(net->count, sizeof *joints);
+    REQUIRE_DONE(made != NULL && joints != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for the plan of the net");
+    (void)find_joints(net, joints);
+    const double most = share * clprune__net_step_work(net);
+    clprune__net_price now = clprune__net_price_of(net, joints, made);
+    for (size_t v; (v = best_to_drop(net, joints, made, most, &now)) < net->count;)
+        net->values[v].kept = false;
+done:
+    free(made);
+    free(joints);
+    return status;
+}
+
 /* ---- least -------------------------------------------------------------------------------------
  */
 
@@ -262,7 +253,7 @@ static double span_bytes(const clprune_net *net, size_t first, size_t last)
     double elements = 0, largest = 0;
     bool whole = false;
     for (size_t i = first; i <= last; ++i) {
-        const double each = (double)elements_of(&net->values[i]);
+        const double each = (double)clprune__net_elements(&net->values[i]);
         const clprune__net_layer *layer = &net->layers[i];
         const bool inside =
             layer->tile != SIZE_MAX && net->tiles[layer->tile].way->fused && layer->tile_last != i;
@@ -302,12 +293,6 @@ static double keep_joints(clprune_net *net, const bool *joints, double most)
     return kept;
 }
 
-/* LEAST: regions end at kept joints. */
-static bool is_not_kept(const clprune_net *net, size_t joint)
-{
-    return !net->values[joint].kept;
-}
-
 static int descending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -332,14 +317,9 @@ static clprune_status keep_least(clprune_net *net)
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
     double best = 0, least = -1, before = -1;
-    size_t count = 0;
     bool *joints = calloc(net->count, sizeof *joints);
     REQUIRE(joints != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    for (size_t i = 1; i <= net->output; ++i) {
-        joints[i] = clprune__net_is_joint(net, i) && !clprune__net_cuts_tile(net, i) &&
-                    net->layers[i].kind->forward != NULL;
-        count += joints[i];
-    }
+    size_t count = find_joints(net, joints);
     double *limits = calloc((count + 1) * (count + 1), sizeof *limits);
     REQUIRE_DONE(limits != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
     count = list_limits(net, joints, limits);
@@ -375,6 +355,8 @@ clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
     use *uses = calloc(net->count, sizeof *uses);
+    const bool merges = how->preset == CLPRUNE_NET_LEAST ||
+                        (how->preset >= CLPRUNE_NET_EXACT && how->extra_work > 0);
     REQUIRE_DONE(uses != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
     TRY_DONE(clprune__net_cover(net, &policies[how->preset]));
     find_uses(net, uses);
@@ -394,9 +376,10 @@ clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how
     } else if (how->preset == CLPRUNE_NET_EXACT || how->preset == CLPRUNE_NET_COMPACT) {
         TRY_DONE(clprune__net_cut(net, false, NULL));
         TRY_DONE(keep_without_products(net));
+        if (how->extra_work > 0)
+            TRY_DONE(run_products_again(net, 0.01 * (double)how->extra_work));
     }
-    TRY_DONE(clprune__net_cut(net, how->preset >= CLPRUNE_NET_EXACT,
-        how->preset == CLPRUNE_NET_LEAST ? is_not_kept : NULL));
+    TRY_DONE(clprune__net_cut(net, how->preset >= CLPRUNE_NET_EXACT, merges ? is_not_kept : NULL));
 done:
     free(uses);
     return status;

@@ -85,6 +85,9 @@ void clprune__net_merge(clprune_net *net)
             merge_mean(net, &net->layers[i]);
     }
     count_users(net);
+    for (size_t i = 0; i < net->params_count; ++i)
+        if (net->params[i].tied != 0 && net->params[net->params[i].tied - 1].frozen)
+            net->params[i].frozen = true;
     for (size_t i = 0; i < net->count; ++i) {
         clprune__net_layer *layer = &net->layers[i];
         layer->frozen = layer->params > 0;
@@ -180,7 +183,8 @@ static const clprune__net_way *find_way(const clprune_net *net, const clprune__n
         clprune__net_input_ways, clprune__net_linear_ways, clprune__net_affine_ways,
         clprune__net_layerscale_ways, clprune__net_activation_ways, clprune__net_pool_ways,
         clprune__net_batch_norm_ways, clprune__net_conv_ways, clprune__net_add_ways,
-        clprune__net_element_ways, clprune__net_layer_norm_ways};
+        clprune__net_element_ways, clprune__net_layer_norm_ways, clprune__net_attention_ways,
+        clprune__net_token_ways};
     const clprune__net_way *best = NULL;
     size_t found[CLPRUNE__NET_CHAIN], length;
     *count = 0;
@@ -199,8 +203,7 @@ static const clprune__net_way *find_way(const clprune_net *net, const clprune__n
 /* Whether a layer computes something that runs backward. */
 static bool runs(const clprune__net_layer *layer)
 {
-    return !layer->gone && layer->kind != &clprune__net_input_kind && layer->ins > 0 &&
-           layer->kind != &clprune__net_pixels_kind;
+    return !layer->gone && layer->ins > 0 && layer->kind != &clprune__net_pixels_kind;
 }
 
 static void list_ends(const clprune_net *net, clprune__net_tile *tile)
@@ -224,7 +227,7 @@ static void take_bias(clprune_net *net, clprune__net_tile *tile)
     const bool rows = linear->kind == &clprune__net_linear_rows_kind;
     if ((linear->kind != &clprune__net_linear_kind &&
             !(rows && first->kind == &clprune__net_layerscale_kind)) ||
-        net->values[value].users > 1)
+        net->values[value].users > 1 || linear->params < 2)
         return;
     tile->bias_sums = true;
     linear->bias_sums = true;

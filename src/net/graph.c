@@ -66,6 +66,25 @@ static bool is_taken(const clprune_net *net, const char *name)
     for (size_t i = 0; i < net->count; ++i)
         if (strcmp(net->layers[i].name, name) == 0)
             return true;
+    return net->head_name != NULL && strcmp(net->head_name, name) == 0;
+}
+
+/* Whether a kind of layer reads what its input gives: the data of a step needs a layer for it. */
+static bool check_reads(
+    clprune_net *net, const clprune__net_kind *kind, const char *name, clprune__net_content content)
+{
+    if (content == kind->reads)
+        return true;
+    if (content == CLPRUNE__NET_BYTES)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s (%s) reads the images; a convolution or patches can", name, kind->name);
+    else if (content == CLPRUNE__NET_TOKENS)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s (%s) reads the tokens; an embedding can", name, kind->name);
+    else
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: its input is not the %s of the net", name,
+            kind->reads == CLPRUNE__NET_BYTES ? "images" : "tokens");
     return false;
 }
 
@@ -80,11 +99,8 @@ clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *
         return NULL;
     }
     for (size_t i = 0; i < ins; ++i)
-        if (net->layers[in[i].id - 1].kind->bytes && !kind->reads_bytes) {
-            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-                "layer %s, a %s, reads the images; a convolution or patches can", name, kind->name);
+        if (!check_reads(net, kind, name, net->layers[in[i].id - 1].kind->gives))
             return NULL;
-        }
     if (shape.cols > 0 && shape.rows > SIZE_MAX / sizeof(float) / net->desc.batch / shape.cols) {
         clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW,
             "layer %s: %zu samples of %zu x %zu are too large", name, net->desc.batch, shape.rows,
@@ -112,24 +128,57 @@ clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *
     return layer;
 }
 
+/* Adds a parameter called `name` + suffix. Returns its number, or SIZE_MAX after an error. */
+static size_t add_param(
+    clprune_net *net, const char *name, const char *suffix, clprune__net_param param)
+{
+    const size_t size = strlen(name) + strlen(suffix) + 1;
+    param.name = malloc(size);
+    if (param.name == NULL ||
+        !grow((void **)&net->params, net->params_count, sizeof *net->params)) {
+        clprune__net_wrong(
+            net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a parameter of %s", name);
+        free(param.name);
+        return SIZE_MAX;
+    }
+    (void)snprintf(param.name, size, "%s%s", name, suffix);
+    net->params[net->params_count] = param;
+    return net->params_count++;
+}
+
 void clprune__net_add_param(clprune_net *net, const char *suffix, clprune__net_param param)
 {
     if (net->status != CLPRUNE_SUCCESS)
         return;
     clprune__net_layer *layer = &net->layers[net->count - 1];
-    const size_t size = strlen(layer->name) + strlen(suffix) + 1;
-    param.name = malloc(size);
-    if (param.name == NULL ||
-        !grow((void **)&net->params, net->params_count, sizeof *net->params)) {
-        clprune__net_wrong(
-            net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a parameter of %s", layer->name);
-        free(param.name);
-        return;
-    }
-    (void)snprintf(param.name, size, "%s%s", layer->name, suffix);
     param.layer = net->count - 1;
-    layer->param[layer->params++] = net->params_count;
-    net->params[net->params_count++] = param;
+    const size_t added = add_param(net, layer->name, suffix, param);
+    if (added != SIZE_MAX)
+        layer->param[layer->params++] = added;
+}
+
+size_t clprune__net_add_head(
+    clprune_net *net, const char *name, size_t layer, clprune__net_param param)
+{
+    if (net->status != CLPRUNE_SUCCESS)
+        return SIZE_MAX;
+    if (name == NULL || name[0] == '\0') {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "a token loss has no name");
+        return SIZE_MAX;
+    }
+    char *full = join(net->part, name);
+    if (full == NULL) {
+        clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for token loss %s", name);
+        return SIZE_MAX;
+    }
+    if (is_taken(net, full)) {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "two layers are called %s", full);
+        free(full);
+        return SIZE_MAX;
+    }
+    net->head_name = full;
+    param.layer = layer;
+    return add_param(net, full, ".weight", param);
 }
 
 /* ---- frozen and tied parameters ----------------------------------------------------------------

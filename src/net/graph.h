@@ -24,6 +24,11 @@ clprune_net_value clprune__net_last(const clprune_net *net);
 /* Adds a parameter of the last layer, called the layer's name + suffix. */
 void clprune__net_add_param(clprune_net *net, const char *suffix, clprune__net_param param);
 
+/* The same of no layer: of a loss that reads the output of layer `layer`. `name` comes after the
+ * name of the part. Returns its number, or SIZE_MAX after an error. */
+size_t clprune__net_add_head(
+    clprune_net *net, const char *name, size_t layer, clprune__net_param param);
+
 /* The maker of a layer's input k. */
 static inline clprune__net_layer *clprune__net_before(
     const clprune_net *net, const clprune__net_layer *layer, size_t k)
@@ -35,6 +40,12 @@ static inline const clprune__net_shape *clprune__net_in_shape(
     const clprune_net *net, const clprune__net_layer *layer, size_t k)
 {
     return &net->values[layer->in[k]].shape;
+}
+
+/* Whether a layer stands for data of a step, which passes read where it is. */
+static inline bool clprune__net_is_data(const clprune__net_layer *layer)
+{
+    return layer->kind->gives != CLPRUNE__NET_FLOATS;
 }
 
 /* Value number of a layer's output. */

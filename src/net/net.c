@@ -63,6 +63,7 @@ void clprune_net_destroy(clprune_net *net)
     free(net->values);
     free(net->layers);
     free(net->part);
+    free(net->head_name);
     free(net->error);
     free(net);
 }
@@ -165,7 +166,7 @@ bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_wei
         .rank = param->rank,
         .inputs = param->inputs,
         .image = param->image,
-        .output = param->layer == net->output,
+        .output = net->head > 0 ? index == net->head - 1 : param->layer == net->output,
         .value = net->tensors[index].value};
     memcpy(weight->shape, param->shape, sizeof weight->shape);
     return true;
@@ -283,7 +284,10 @@ clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *dat
 {
     ENTER(net != NULL ? net->context : NULL);
     TRY(check_data(net, data, false));
-    return clprune__net_run(net, training ? &net->forward : &net->inference, data, training);
+    net->phase = CLPRUNE__NET_EMPTY; /* if it fails */
+    TRY(clprune__net_run(net, training ? &net->forward : &net->inference, data, training));
+    net->phase = training ? CLPRUNE__NET_TRAINED : CLPRUNE__NET_INFERRED;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_mat clprune_net_output(const clprune_net *net, size_t batch)
@@ -302,11 +306,19 @@ clprune_status clprune_net_loss(
     return clprune__net_loss_forward(net, data, loss, hit);
 }
 
+clprune_status clprune_net_logits(clprune_net *net, size_t batch, size_t row, clprune_mat logits)
+{
+    ENTER(net != NULL ? net->context : NULL);
+    TRY(check_data(net, &(clprune_net_data){.batch = batch}, true));
+    return clprune__net_loss_logits(net, batch, row, logits);
+}
+
 clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *data)
 {
     ENTER(net != NULL ? net->context : NULL);
     TRY(check_data(net, data, true));
     TRY(clprune__net_loss_backward(net, data));
+    net->phase = CLPRUNE__NET_EMPTY;
     TRY(clprune__net_run(net, &net->backward, data, true));
     return clprune__net_end_pass(net, data->add);
 }

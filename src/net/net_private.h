@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+#include "clprune/attention.h"
 #include "clprune/batch_norm.h"
 #include "clprune/conv2d.h"
 #include "clprune/net.h"
@@ -69,6 +70,7 @@ typedef struct clprune__net_layer {
         clprune_net_conv conv;
         clprune_max_pool_desc pool;
         clprune_patch_embed_desc patches;
+        clprune_attention_desc attention;
         size_t sizes[2]; /* linear: inputs, outputs */
         bool relu;       /* batch norm: followed by ReLU */
         float factor;    /* scale; dropout: its rate */
@@ -89,6 +91,13 @@ typedef struct clprune__net_place {
     size_t id;  /* of the slot or the value */
     bool whole; /* a slot with all samples of the batch; else with those of a chunk */
 } clprune__net_place;
+
+/* What a value has: floats, or what the caller's data has, which few kinds of layers read. */
+typedef enum clprune__net_content {
+    CLPRUNE__NET_FLOATS = 0,
+    CLPRUNE__NET_BYTES, /* of images */
+    CLPRUNE__NET_TOKENS
+} clprune__net_content;
 
 /* What a slot holds: `rows` x `cols` a sample, or in all. */
 typedef struct clprune__net_size {
@@ -116,11 +125,11 @@ typedef struct clprune__net_slot {
 
 struct clprune__net_kind {
     const char *name;
-    bool bytes, reads_bytes; /* y has bytes, which only kinds with reads_bytes read */
-    bool whole;              /* a pass needs all samples of the batch at once */
-    bool stores;             /* its forward pass stores its input, faster than a pass of its own */
-    bool over;               /* y may take the place of the first input */
-    bool stream;             /* y is the sum of a residual path */
+    clprune__net_content gives, reads; /* of y, which no pass makes unless it has floats; of x */
+    bool whole;                        /* a pass needs all samples of the batch at once */
+    bool stores; /* its forward pass stores its input, faster than a pass of its own */
+    bool over;   /* y may take the place of the first input */
+    bool stream; /* y is the sum of a residual path */
     /* Multiplications per sample of a forward pass that is a product; NULL: none. */
     double (*work)(const clprune_net *net, const clprune__net_layer *layer);
     clprune_status (*create)(clprune_context *context, clprune__net_layer *layer); /* may be NULL */
@@ -141,7 +150,8 @@ typedef struct clprune__net_need {
     unsigned layer; /* of the chain */
     int in;         /* its input, or -1: its output */
     clprune__net_how how;
-    bool params; /* only for gradients of parameters */
+    bool params;   /* only for gradients of parameters */
+    unsigned bits; /* of codes, at least: for what goes through an exponential, 8; 0: any */
 } clprune__net_need;
 
 /* How the gradient of an input is written. */
@@ -252,8 +262,17 @@ static inline size_t clprune__net_param_elements(const clprune__net_param *param
 typedef enum clprune__net_loss {
     CLPRUNE__NET_NO_LOSS,
     CLPRUNE__NET_CROSS_ENTROPY,
+    CLPRUNE__NET_TOKEN_LOSS,
     CLPRUNE__NET_SQUARED_ERROR
 } clprune__net_loss;
+
+/* What the output slot has. */
+typedef enum clprune__net_phase {
+    CLPRUNE__NET_EMPTY,
+    CLPRUNE__NET_INFERRED, /* the output of a forward pass */
+    CLPRUNE__NET_TRAINED,  /* the same, in training */
+    CLPRUNE__NET_GRADIENT  /* its gradient, from a token loss */
+} clprune__net_phase;
 
 struct clprune_net {
     clprune_context *context;
@@ -282,6 +301,9 @@ struct clprune_net {
     size_t params_count;
     size_t output; /* the last layer */
     clprune__net_loss loss;
+    size_t head;     /* 1 + the parameter of a token loss, which no layer has; 0: none */
+    char *head_name; /* of the token loss */
+    clprune__net_phase phase;
     uint64_t seed;      /* of what the next forward pass draws */
     size_t products;    /* clprune_net_keep */
     unsigned gelu_bits; /* likewise; 0: GELU keeps no codes of its derivative */
@@ -295,8 +317,8 @@ struct clprune_net {
     clprune__net_slot *slots;
     size_t slots_count;
     clprune__net_steps forward, inference, backward;
-    clprune_mat log_p;
-    uint64_t kept_bytes; /* booked under activations */
+    clprune_mat log_p, row_weight; /* of a cross-entropy: clprune/token_loss.h */
+    uint64_t kept_bytes;           /* booked under activations */
 };
 
 /* One call of a layer's or way's function. */

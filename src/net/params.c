@@ -20,16 +20,31 @@ static void matrix_sizes(const clprune__net_param *param, size_t *rows, size_t *
  * reads, since their passes compute several at once. */
 static bool has_no_grad(const clprune_net *net, const clprune__net_param *param)
 {
+    if (net->head > 0 && param == &net->params[net->head - 1])
+        return param->frozen;
     const clprune__net_layer *layer = &net->layers[param->layer];
     return layer->frozen && layer->kind != &clprune__net_batch_norm_kind &&
            layer->kind != &clprune__net_layer_norm_kind;
 }
 
-/* The region of a parameter's layer. */
+/* Whether a tied parameter has no gradient of its own: a token loss and an embedding add to one. */
+static bool shares_grad(const clprune_net *net, size_t param)
+{
+    const size_t other = net->params[param].tied, head = net->head;
+    if (other == 0 || (head != other && head != param + 1))
+        return false;
+    const size_t layer = net->params[head == other ? param : other - 1].layer;
+    return net->layers[layer].kind == &clprune__net_embedding_kind;
+}
+
+/* The region whose backward pass completes a parameter's gradient: its layer's, or an earlier one
+ * that has a parameter that is tied to it. */
 static size_t region_of(const clprune_net *net, size_t param)
 {
-    const size_t layer = net->params[param].layer;
-    size_t r = 0;
+    size_t layer = net->params[param].layer, r = 0;
+    for (size_t i = 0; i < net->params_count; ++i)
+        if (net->params[i].tied == param + 1 && net->params[i].layer < layer)
+            layer = net->params[i].layer;
     while (r < net->regions_count && net->regions[r].last < layer)
         ++r;
     return r;
@@ -46,7 +61,7 @@ static bool is_in(const clprune_net *net, const bundle *b, size_t param)
 {
     if (!b->grads)
         return net->params[param].tied == 0;
-    return !has_no_grad(net, &net->params[param]) &&
+    return !has_no_grad(net, &net->params[param]) && !shares_grad(net, param) &&
            (b->region == net->regions_count || region_of(net, param) == b->region);
 }
 
@@ -108,6 +123,9 @@ clprune_status clprune__net_params_create(clprune_net *net)
         "no memory for %zu parameters", count);
     TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_PARAMETERS, .grads = false}, &values));
     TRY(create_grads(net));
+    for (size_t i = 0; i < count; ++i)
+        if (shares_grad(net, i) && !has_no_grad(net, &net->params[i]))
+            net->tensors[i].grad = net->tensors[net->params[i].tied - 1].grad;
     for (size_t i = 0; i < count; ++i) {
         const clprune__net_param *param = &net->params[i];
         net->tensors[i].name = param->name;
@@ -147,7 +165,7 @@ static clprune_status add_tied(clprune_net *net, size_t region)
 {
     for (size_t i = 0; i < net->params_count; ++i) {
         const size_t other = net->params[i].tied;
-        if (other == 0 || net->tensors[i].grad.buffer == NULL ||
+        if (other == 0 || net->tensors[i].grad.buffer == NULL || shares_grad(net, i) ||
             (region != SIZE_MAX && region_of(net, other - 1) != region))
             continue;
         const clprune_mat sum = net->tensors[other - 1].grad;

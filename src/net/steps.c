@@ -195,8 +195,7 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
     /* what is made again first: until it is done, restored inputs would take memory */
     for (int kept = 0; kept < 2; ++kept)
         for (size_t k = 0; k < ins; ++k)
-            if (net->values[in[k]].kept == kept &&
-                net->layers[in[k]].kind != &clprune__net_input_kind)
+            if (net->values[in[k]].kept == kept && !clprune__net_is_data(&net->layers[in[k]]))
                 step.in[k] = obtain(m, in[k], CLPRUNE__NET_DENSE);
     if (fused != NULL)
         take_temps(m, fused, CLPRUNE__NET_OF_FORWARD, &step);
@@ -393,11 +392,12 @@ bool clprune__net_cuts_tile(const clprune_net *net, size_t joint)
     return false;
 }
 
-/* The elements of a layer's largest parameter. */
+/* The elements of a layer's largest parameter in a product. */
 static size_t weight_of(const clprune_net *net, size_t layer)
 {
     size_t most = 0;
-    for (size_t k = 0; k < net->layers[layer].params; ++k) {
+    for (size_t k = 0; k < net->layers[layer].params && net->layers[layer].kind->work != NULL;
+         ++k) {
         const size_t elements =
             clprune__net_param_elements(&net->params[net->layers[layer].param[k]]);
         most = elements > most ? elements : most;

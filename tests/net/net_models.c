@@ -1,5 +1,7 @@
 #include "net/net_models.h"
 
+#include "clprune/cross_entropy.h"
+
 /* ---- models ---------------------------------------------------------------------------------- */
 
 static const char *numbered(const char *name, unsigned i)
@@ -98,6 +100,28 @@ static void build_mlp(clprune_net *net, const net_model *model)
     clprune_net_mean_squared_error(net, x);
 }
 
+/* A block of a transformer, with rows of keys that two heads share, and one that sees all rows. */
+static void build_transformer(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    x = clprune_net_linear(net, "in", x, 24);
+    for (unsigned i = 0; i < 2; i++) {
+        clprune_net_part(net, numbered("h.", i));
+        const clprune_net_attn attn = {.heads = 2, .kv_heads = i == 0 ? 1 : 0, .causal = i == 0};
+        clprune_net_value t = clprune_net_layer_norm(net, "ln_1", x);
+        t = i == 0 ? clprune_net_project(net, "attn.c_attn", t, 48)
+                   : clprune_net_linear(net, "attn.c_attn", t, 72);
+        t = clprune_net_attention(net, "attn.core", t, &attn);
+        x = clprune_net_add(net, "add_1", x, clprune_net_linear(net, "attn.c_proj", t, 24));
+        t = clprune_net_linear(net, "mlp.c_fc", clprune_net_layer_norm(net, "ln_2", x), 96);
+        t = clprune_net_linear(net, "mlp.c_proj", clprune_net_gelu(net, "mlp.act", t), 24);
+        x = clprune_net_add(net, "add_2", x, t);
+    }
+    clprune_net_part(net, NULL);
+    x = clprune_net_layer_norm(net, "ln_f", x);
+    clprune_net_mean_squared_error(net, clprune_net_linear(net, "out", x, model->target_cols));
+}
+
 /* Fewer rows below; a value goes to three others. */
 static void build_unet(clprune_net *net, const net_model *model)
 {
@@ -155,6 +179,7 @@ const net_model net_models[NET_MODELS] = {
     {"vgg", build_vgg, 0, NET_SIDE, 0, 0, false, false, 0},
     {"mlp", build_mlp, 9, 32, 1, 8, false, true, 0},
     {"unet", build_unet, 8, 32, 8, 8, false, false, 0},
+    {"transformer", build_transformer, 11, 16, 11, 8, false, false, 0},
 };
 const net_model net_wide_mlp = {"wide mlp", build_wide_mlp, 1024, 16, 1, 8, false, true, 0};
 const net_model net_wide_vgg = {"wide vgg", build_wide_vgg, 0, 96, 0, 0, false, false, 0};
@@ -190,25 +215,38 @@ static clprune_image_bytes new_images(clprune_context *context, size_t batch, si
         test_new_mat_of(context, "levels", 3, 256, levels[0])};
 }
 
+/* Small numbers, some twice. */
+static cl_mem new_ints(
+    clprune_context *context, const char *name, size_t count, uint32_t below, uint64_t seed)
+{
+    int32_t *values = test_alloc(count * sizeof *values);
+    test_rng rng = {seed};
+    for (size_t i = 0; i < count; i++)
+        values[i] = (int32_t)test_rng_below(&rng, below);
+    for (size_t i = 5; i < count && below == NET_VOCABULARY && seed == 12; i += 7)
+        values[i] = CLPRUNE_IGNORED;
+    return new_bytes(context, name, count * sizeof *values, values);
+}
+
 static void add_data(net_job *job, size_t batch)
 {
     const net_model *m = job->model;
-    int32_t *labels = test_alloc(batch * sizeof *labels);
-    test_rng rng = {12};
     job->data = (clprune_net_data){.batch = batch};
     if (m->rows == 0)
         job->data.images = new_images(job->context, batch, m->cols);
+    else if (m->cols == 0)
+        job->data.tokens = new_ints(job->context, "tokens", batch * m->rows, NET_VOCABULARY, 16);
     else
         job->data.rows = test_new_mat_of(job->context, "rows", batch * m->rows, m->cols,
             test_new_normal(13, batch * m->rows * m->cols));
-    if (m->target_rows > 0) {
+    if (m->target_cols > 0) {
         job->data.targets = test_new_mat_of(job->context, "targets", batch * m->target_rows,
             m->target_cols, test_new_normal(14, batch * m->target_rows * m->target_cols));
         return;
     }
-    for (size_t i = 0; i < batch; i++)
-        labels[i] = (int32_t)test_rng_below(&rng, NET_CLASSES);
-    job->data.labels = new_bytes(job->context, "labels", batch * sizeof *labels, labels);
+    const size_t labels = m->target_rows > 0 ? m->target_rows : 1;
+    job->data.labels = new_ints(job->context, "labels", batch * labels,
+        m->target_rows > 0 ? NET_VOCABULARY : NET_CLASSES, 12);
     job->data.smoothing = 0.1f;
 }
 
@@ -269,9 +307,9 @@ void net_step(net_job *job, size_t batch)
     clprune_net_data data = job->data;
     data.batch = batch;
     /* a matrix may not have rows of other samples */
-    if (job->model->rows > 0)
+    if (job->model->rows > 0 && job->model->cols > 0)
         data.rows = clprune_mat_rows(data.rows, 0, batch * job->model->rows);
-    if (job->model->target_rows > 0)
+    if (job->model->target_cols > 0)
         data.targets = clprune_mat_rows(data.targets, 0, batch * job->model->target_rows);
     const clprune_mat loss = clprune_mat_rows(job->loss, 0, batch);
     TEST_OK(clprune_net_forward(job->net, &data, true));

@@ -7,21 +7,22 @@
 #include "support/test_objects.h"
 #include "support/test_rng.h"
 
-/* Images of 3 channels, or rows of floats; classes, or targets. */
-enum { NET_SIDE = 12, NET_CLASSES = 10 };
+/* Images of 3 channels, rows of floats, or tokens; classes, or targets. */
+enum { NET_SIDE = 12, NET_CLASSES = 10, NET_VOCABULARY = 37 };
 
 typedef struct net_model net_model;
 struct net_model {
     const char *name;
     void (*build)(clprune_net *net, const net_model *model);
-    size_t rows, cols;               /* of the input; rows 0: images of cols x cols */
-    size_t target_rows, target_cols; /* 0: cross-entropy */
+    size_t rows, cols; /* of the input; rows 0: images of cols x cols; cols 0: tokens */
+    size_t target_rows, target_cols; /* 0: cross-entropy; cols 0: of so many rows, with labels in
+                                        NET_VOCABULARY, of which some are ignored */
     bool norm, dropout;              /* it has a batch norm, a dropout */
     uint64_t seed;                   /* for `build` */
 };
 
-/* ResMLP, ResNet, VGG, an MLP with dropout, a U with skips. */
-enum { NET_MODELS = 5 };
+/* ResMLP, ResNet, VGG, an MLP with dropout, a U with skips, a transformer. */
+enum { NET_MODELS = 6 };
 extern const net_model net_models[NET_MODELS];
 extern const net_model net_wide_mlp, net_wide_vgg; /* so large that regions work on chunks */
 extern const net_model net_products;               /* coded tensors feed products only */

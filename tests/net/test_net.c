@@ -20,6 +20,7 @@ static const gradient_row gradient_rows[] = {
     {&net_models[2], BATCH, 3e-2, 1e-2, 1e-2, 0.25, "vgg"},
     {&net_models[3], BATCH, 1.5e-2, 1e-2, 1e-2, 0.25, "mlp"},
     {&net_models[4], BATCH, 3e-2, 1.2e-2, 1.5e-2, 1e-2, "unet"},
+    {&net_models[5], BATCH, 3e-2, 1.2e-2, 1.5e-2, 1e-2, "transformer"},
     {&net_products, BATCH, 6e-3, 1e-2, 1e-2, 0.1, "products"},
     {&net_wide_mlp, 6, 2e-2, 6e-3, 1e-3, 1.5e-2, "wide mlp"},
     {&net_wide_vgg, 9, 3e-3, 5e-4, 5e-4, 3e-2, "wide vgg"},
@@ -42,11 +43,14 @@ static void gradients(void **state)
         clprune_net_preset preset;
         clprune_form form;
         double bound;
-    } presets[] = {{"inputs", CLPRUNE_NET_INPUTS, CLPRUNE_FORM_QUANTISED, row->inputs},
-        {"all blocks", CLPRUNE_NET_INPUTS, CLPRUNE_FORM_PRUNED, 2e-6},
-        {"exact", CLPRUNE_NET_EXACT, CLPRUNE_FORM_DENSE, 1e-5},
-        {"compact", CLPRUNE_NET_COMPACT, CLPRUNE_FORM_QUANTISED, row->compact},
-        {"least", CLPRUNE_NET_LEAST, CLPRUNE_FORM_QUANTISED, row->least}};
+        unsigned extra_work;
+    } presets[] = {{"inputs", CLPRUNE_NET_INPUTS, CLPRUNE_FORM_QUANTISED, row->inputs, 0},
+        {"all blocks", CLPRUNE_NET_INPUTS, CLPRUNE_FORM_PRUNED, 2e-6, 0},
+        {"exact", CLPRUNE_NET_EXACT, CLPRUNE_FORM_DENSE, 1e-5, 0},
+        {"exact, a third again", CLPRUNE_NET_EXACT, CLPRUNE_FORM_DENSE, 1e-5, 33},
+        {"compact, a third again", CLPRUNE_NET_COMPACT, CLPRUNE_FORM_QUANTISED, row->least, 33},
+        {"compact", CLPRUNE_NET_COMPACT, CLPRUNE_FORM_QUANTISED, row->compact, 0},
+        {"least", CLPRUNE_NET_LEAST, CLPRUNE_FORM_QUANTISED, row->least, 0}};
     size_t param = 0;
     net_job dense = net_open(test_context(), row->model, row->batch, NULL);
     const float *want = twice(&dense);
@@ -57,7 +61,8 @@ static void gradients(void **state)
     for (size_t i = 0; i < COUNT_OF(presets); i++) {
         const size_t mark = test_mark();
         const clprune_net_keep keep = {.preset = presets[i].preset,
-            .keep = {.form = presets[i].form, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST}};
+            .keep = {.form = presets[i].form, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST},
+            .extra_work = presets[i].extra_work};
         net_job job = net_open(test_context(), row->model, row->batch, &keep);
         net_close(&job, presets[i].name, twice(&job), want, presets[i].bound);
         test_release(mark);

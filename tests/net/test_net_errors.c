@@ -148,7 +148,36 @@ LAYER(pool_reserved,
 LAYER(relu_images, clprune_net_relu(net, "bad", images(net)))
 LAYER(linear_images, clprune_net_linear(net, "bad", images(net), 4))
 LAYER(mean_images, clprune_net_mean(net, "bad", images(net)))
-LAYER(many_logits, clprune_net_cross_entropy(net, linear(net)))
+LAYER(zero_embedding, clprune_net_embedding(net, "bad", zero, 5, 4))
+LAYER(embedded_rows, clprune_net_embedding(net, "bad", rows(net), 5, 4))
+LAYER(embedded_images, clprune_net_embedding(net, "bad", images(net), 5, 4))
+LAYER(embedding_of_0, clprune_net_embedding(net, "bad", clprune_net_tokens(net, 4), 0, 4))
+LAYER(embedding_no_cols, clprune_net_embedding(net, "bad", clprune_net_tokens(net, 4), 5, 0))
+LAYER(embedding_too_large,
+    clprune_net_embedding(net, "bad", clprune_net_tokens(net, 4), SIZE_MAX / 8, 4))
+LAYER(tokens_of_0, clprune_net_tokens(net, 0))
+LAYER(linear_tokens, clprune_net_linear(net, "bad", clprune_net_tokens(net, 4), 4))
+LAYER(patch_tokens, clprune_net_patch_embed(net, "bad", clprune_net_tokens(net, 4), 1, 4))
+LAYER(zero_positions, clprune_net_positions(net, "bad", zero))
+LAYER(positions_tokens, clprune_net_positions(net, "bad", clprune_net_tokens(net, 4)))
+LAYER(zero_class, clprune_net_class_token(net, "bad", zero))
+LAYER(class_tokens, clprune_net_class_token(net, "bad", clprune_net_tokens(net, 4)))
+LAYER(zero_row, clprune_net_row(net, "bad", zero, 0))
+LAYER(row_of_input, clprune_net_row(net, "bad", images(net), 0))
+LAYER(row_too_large, clprune_net_row(net, "bad", rows(net), 4))
+LAYER(head_of_0, clprune_net_token_loss(net, "bad", linear(net), 0))
+LAYER(head_too_large, clprune_net_token_loss(net, "bad", linear(net), SIZE_MAX / 8))
+LAYER(head_of_zero, linear(net); clprune_net_token_loss(net, "bad", zero, 5))
+LAYER(head_of_input, clprune_net_token_loss(net, "bad", rows(net), 5))
+LAYER(head_no_name, clprune_net_token_loss(net, NULL, linear(net), 5))
+LAYER(head_empty_name, clprune_net_token_loss(net, "", linear(net), 5))
+LAYER(head_taken, clprune_net_token_loss(net, "fc", linear(net), 5))
+LAYER(head_twice, const clprune_net_value x = linear(net); clprune_net_token_loss(net, "a", x, 5);
+      clprune_net_token_loss(net, "b", x, 5))
+LAYER(head_name, const clprune_net_value x = linear(net); clprune_net_token_loss(net, "a", x, 5);
+      clprune_net_relu(net, "a", x))
+LAYER(head_tie, clprune_net_token_loss(net, "head", linear(net), 5);
+      clprune_net_tie(net, "head.weight", "fc.weight"))
 LAYER(two_losses, const clprune_net_value x = linear(net); clprune_net_mean_squared_error(net, x);
       clprune_net_mean_squared_error(net, x))
 LAYER(unread, const clprune_net_value x = linear(net);
@@ -244,7 +273,32 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(pool_reserved, INVALID_SIZE, "reserved"), ROW(relu_images, INVALID_ARGUMENT, "layer bad"),
     ROW(linear_images, INVALID_ARGUMENT, "layer bad"),
     ROW(mean_images, INVALID_ARGUMENT, "layer bad"),
-    ROW(many_logits, INVALID_SIZE, "cross_entropy: the logits have 4 rows"),
+    ROW(zero_embedding, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(embedded_rows, INVALID_ARGUMENT, "layer bad: its input is not the tokens"),
+    ROW(embedded_images, INVALID_ARGUMENT, "layer bad (embedding) reads the images"),
+    ROW(embedding_of_0, INVALID_SIZE, "layer bad: a vocabulary of 0 x 4"),
+    ROW(embedding_no_cols, INVALID_SIZE, "layer bad: a vocabulary of 5 x 0"),
+    ROW(embedding_too_large, SIZE_OVERFLOW, "layer bad: a vocabulary of "),
+    ROW(tokens_of_0, INVALID_SIZE, "input has a size of 0"),
+    ROW(linear_tokens, INVALID_ARGUMENT, "layer bad (linear) reads the tokens"),
+    ROW(patch_tokens, INVALID_ARGUMENT, "layer bad (patch_embed) reads the tokens"),
+    ROW(zero_positions, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(positions_tokens, INVALID_ARGUMENT, "layer bad (positions) reads the tokens"),
+    ROW(zero_class, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(class_tokens, INVALID_ARGUMENT, "layer bad (class token) reads the tokens"),
+    ROW(zero_row, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(row_of_input, INVALID_ARGUMENT, "layer bad (row) reads the images"),
+    ROW(row_too_large, INVALID_SIZE, "layer bad: its row is 4, expected less than 4"),
+    ROW(head_of_0, INVALID_SIZE, "bad: its vocabulary is 0"),
+    ROW(head_too_large, SIZE_OVERFLOW, "bad: a weight of "),
+    ROW(head_of_zero, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(head_of_input, INVALID_ARGUMENT, "bad: its value is the input"),
+    ROW(head_no_name, INVALID_ARGUMENT, "a token loss has no name"),
+    ROW(head_empty_name, INVALID_ARGUMENT, "a token loss has no name"),
+    ROW(head_taken, INVALID_ARGUMENT, "two layers are called fc"),
+    ROW(head_twice, INVALID_ARGUMENT, "two losses"),
+    ROW(head_name, INVALID_ARGUMENT, "two layers are called a"),
+    ROW(head_tie, INVALID_ARGUMENT, "have other shapes"),
     ROW(two_losses, INVALID_ARGUMENT, "two losses"),
     ROW(unread, INVALID_ARGUMENT, "nothing reads the output of layer bad"),
     ROW(unread_norm, INVALID_ARGUMENT, "nothing reads the output of layer bad"),

@@ -26,7 +26,10 @@ static clprune_net *new_net(void)
 static const clprune_net_conv conv = {.out = 8, .kernel = {3, 3}, .padding = {1, 1}};
 static const clprune_max_pool_desc pool = {.kernel = {2, 2}};
 
+static const clprune_net_attn attn = {.heads = 6, .kv_heads = 1};
+
 KIND(linear, x, 8)
+KIND(project, x, 8)
 KIND(linear_rows, x, 8)
 KIND(conv2d, x, &conv)
 KIND(batch_norm, x)
@@ -42,6 +45,10 @@ KIND(mean, x)
 KIND(dropout, x, 0.5f)
 KIND(scale, x, 2)
 KIND(flatten, x)
+KIND(attention, x, &attn)
+KIND(positions, x)
+KIND(class_token, x)
+KIND(row, x, 0)
 
 typedef struct kind {
     const char *name;
@@ -53,9 +60,11 @@ typedef struct kind {
 #kind, add_##kind                                                                          \
     }
 
-static const kind kinds[] = {NAMED(linear), NAMED(linear_rows), NAMED(conv2d), NAMED(batch_norm),
-    NAMED(affine), NAMED(layer_norm), NAMED(layerscale), NAMED(gelu), NAMED(relu), NAMED(add),
-    NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout), NAMED(scale), NAMED(flatten)};
+static const kind kinds[] = {NAMED(linear), NAMED(project), NAMED(linear_rows), NAMED(conv2d),
+    NAMED(batch_norm), NAMED(affine), NAMED(layer_norm), NAMED(layerscale), NAMED(gelu),
+    NAMED(relu), NAMED(add), NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout),
+    NAMED(scale), NAMED(flatten), NAMED(attention), NAMED(positions), NAMED(class_token),
+    NAMED(row)};
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 

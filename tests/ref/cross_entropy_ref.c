@@ -1,5 +1,6 @@
 #include "ref/cross_entropy_ref.h"
 
+#include "clprune/cross_entropy.h"
 #include "support/test_compare.h"
 
 #define U 0x1p-24
@@ -43,7 +44,8 @@ void cross_entropy_ref_forward(size_t batch, size_t classes, double smoothing, c
     const int32_t *labels, double *log_p, double *log_p_bound, double *loss, double *loss_bound,
     double *hit)
 {
-    double row[4096], bound[4096];
+    const size_t mark = test_mark();
+    double *row = test_doubles(classes + 1), *bound = test_doubles(classes + 1);
     for (size_t n = 0; n < batch; n++) {
         const double *x = logits + n * classes;
         const bool legal = labels[n] >= 0 && (size_t)labels[n] < classes;
@@ -60,9 +62,12 @@ void cross_entropy_ref_forward(size_t batch, size_t classes, double smoothing, c
             error += q * bound[k];
         }
         loss[n] = legal ? sum : NAN;
+        if (labels[n] == CLPRUNE_IGNORED)
+            loss[n] = error = sum = size = 0;
         loss_bound[n] = isfinite(error) ? error + test_bound(classes, 2 * size, sum) : 0;
         hit[n] = legal && is_hit(classes, x, (size_t)labels[n]) ? 1 : 0;
     }
+    test_release(mark);
 }
 
 void cross_entropy_ref_backward(size_t batch, size_t classes, double smoothing, double scale,

@@ -117,6 +117,11 @@ CALL(layer_norm_add, clprune_layer_norm_backward(CONTEXT, 1, 1, m[0], m[1], m[2]
                          &(clprune_layer_norm){.gamma = m[5], .beta = m[6]}, EVENT))
 CALL(layer_norm_frozen,
     clprune_layer_norm_backward(CONTEXT, 0, 0, m[0], m[1], m[2], m[3], m[4], NULL, EVENT))
+static const clprune_attention_desc attention_desc = {.rows = TOKENS, .heads = 1, .cols = COLS};
+CALL(attention, clprune_attention_forward(
+                    CONTEXT, &attention_desc, BATCH, m[0], m[1], m[2], m[3], EVENT))
+CALL(attention_back, clprune_attention_backward(CONTEXT, &attention_desc, BATCH, m[0], m[1], m[2],
+                         m[3], m[4], m[5], m[6], EVENT))
 CALL(relu, clprune__relu_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
 CALL(relu_back, clprune__relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], EVENT))
@@ -412,6 +417,11 @@ static const function functions[] = {
     {"layer_norm_backward, frozen", call_layer_norm_frozen,
         {{"x", ROWS, COLS, FREE}, {"stats", ROWS, 2}, {"gamma", 1, COLS, OPTIONAL}, {"dy", WHOLE},
             {"dx", ROWS, COLS, OUTPUT | OPTIONAL, 1 << 3}}},
+    {"attention_forward", call_attention,
+        {{"q", WHOLE}, {"k", WHOLE}, {"v", WHOLE}, {"y", RESULT(0)}}},
+    {"attention_backward", call_attention_back,
+        {{"q", WHOLE}, {"k", WHOLE}, {"v", WHOLE}, {"dy", WHOLE}, {"dq", RESULT(0)},
+            {"dk", RESULT(0)}, {"dv", RESULT(0)}}},
     {"relu_forward", call_relu,
         {{"x", ROWS, COLS, FREE}, {"b", 1, COLS, OPTIONAL}, {"y", RESULT(1)},
             {"mask", ROWS, WORDS, OUTPUT | OPTIONAL}}},

@@ -5,7 +5,7 @@
 #include "support/test_folder.h"
 #include "trainer/options/keep_file.h"
 
-enum { DEPTH = 6, DENSE = 0, POOLED = 4, COMPACT_PRUNED = 8, MOST = 128 };
+enum { DEPTH = 6, DENSE = 0, POOLED = 4, COMPACT_PRUNED = 11, MOST = 128 };
 
 /* The tensors of resmlp_tiny, which has 6 blocks. */
 static const keep_table *table_of(void)

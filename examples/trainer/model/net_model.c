@@ -10,7 +10,8 @@
  */
 
 const char *const net_model_preset_names[] = {"dense", "paper", "pruned", "quantised", "pooled",
-    "exact", "exact-tokens", "compact", "compact-pruned", "least", "auto", NULL};
+    "exact", "exact-tokens", "exact-plus", "checkpoint", "compact", "compact-plus",
+    "compact-pruned", "least", "auto", NULL};
 
 enum {
     DENSE,
@@ -20,7 +21,10 @@ enum {
     POOLED,
     EXACT,
     EXACT_TOKENS,
+    EXACT_PLUS,
+    CHECKPOINT,
     COMPACT,
+    COMPACT_PLUS,
     COMPACT_PRUNED,
     LEAST,
     AUTO,
@@ -31,6 +35,9 @@ _Static_assert(PRESETS == (int)NET_MODEL_PRESETS, "a row for each preset");
 
 /* Products of at most so many multiplications an element run again in exact-tokens. */
 enum { CHEAP_PRODUCT = 256 };
+
+/* Percent of a step's products that run again in the presets with plus, and in checkpoint. */
+enum { PLUS_WORK = 12, CHECKPOINT_WORK = 25 };
 
 /* The presets whose kept tensors auto chooses forms for. */
 static const size_t framed[NET_MODEL_FRAMES] = {COMPACT, QUANTISED, LEAST};
@@ -58,8 +65,15 @@ const keep_preset_row net_model_presets[] = {
         .uses = ""},
     [EXACT_TOKENS] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
         "the same, and run small products, such as those over tokens, twice", .uses = ""},
+    [EXACT_PLUS] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "the same, and run the products that save most, up to 12 % of a step's, again", .uses = ""},
+    [CHECKPOINT] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "the same with up to 25 %: about the inputs of blocks are kept", .uses = ""},
     [COMPACT] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
         "keep such tensors as codes of --code-bits bits, sums of residual paths in 8", .uses = "q"},
+    [COMPACT_PLUS] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "the same, and run the products that save most, up to 12 % of a step's, again",
+        .uses = "q"},
     [COMPACT_PRUNED] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
         "keep such tensors pruned, with a code of GELU's derivative", .uses = "pc"},
     [LEAST] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
@@ -89,7 +103,10 @@ static clprune_net_keep net_keep(size_t preset, const keep_how *how)
         [POOLED] = CLPRUNE_NET_INPUTS,
         [EXACT] = CLPRUNE_NET_EXACT,
         [EXACT_TOKENS] = CLPRUNE_NET_EXACT,
+        [EXACT_PLUS] = CLPRUNE_NET_EXACT,
+        [CHECKPOINT] = CLPRUNE_NET_EXACT,
         [COMPACT] = CLPRUNE_NET_COMPACT,
+        [COMPACT_PLUS] = CLPRUNE_NET_COMPACT,
         [COMPACT_PRUNED] = CLPRUNE_NET_COMPACT,
         [LEAST] = CLPRUNE_NET_LEAST,
         [AUTO] = CLPRUNE_NET_EXACT};
@@ -102,6 +119,10 @@ static clprune_net_keep net_keep(size_t preset, const keep_how *how)
         keep.gelu_bits = how->gelu_bits;
     if (preset == EXACT_TOKENS)
         keep.products = CHEAP_PRODUCT;
+    if (preset == EXACT_PLUS || preset == COMPACT_PLUS)
+        keep.extra_work = PLUS_WORK;
+    if (preset == CHECKPOINT)
+        keep.extra_work = CHECKPOINT_WORK;
     return keep;
 }
 

@@ -9,7 +9,7 @@
 #include "trainer/data/rng.h"
 #include "trainer/model/trainer_model.h"
 
-enum { NET_MODEL_TENSORS = 1024, NET_MODEL_PRESETS = 11, NET_MODEL_FRAMES = 3 };
+enum { NET_MODEL_TENSORS = 1024, NET_MODEL_PRESETS = 14, NET_MODEL_FRAMES = 3 };
 
 /* The tensors of a model of the sizes that were settled last. */
 typedef struct net_model_tensors {

@@ -5,18 +5,19 @@
 
 #include "net/net_private.h"
 
-extern const clprune__net_kind clprune__net_input_kind, clprune__net_pixels_kind,
-    clprune__net_patches_kind, clprune__net_linear_kind, clprune__net_linear_rows_kind,
-    clprune__net_affine_kind, clprune__net_layerscale_kind, clprune__net_gelu_kind,
-    clprune__net_relu_kind, clprune__net_batch_norm_kind, clprune__net_conv_kind,
-    clprune__net_max_pool_kind, clprune__net_mean_kind, clprune__net_add_kind,
-    clprune__net_layer_norm_kind, clprune__net_flatten_kind;
+extern const clprune__net_kind clprune__net_pixels_kind, clprune__net_patches_kind,
+    clprune__net_linear_kind, clprune__net_linear_rows_kind, clprune__net_affine_kind,
+    clprune__net_layerscale_kind, clprune__net_gelu_kind, clprune__net_relu_kind,
+    clprune__net_batch_norm_kind, clprune__net_conv_kind, clprune__net_max_pool_kind,
+    clprune__net_mean_kind, clprune__net_add_kind, clprune__net_layer_norm_kind,
+    clprune__net_flatten_kind, clprune__net_embedding_kind, clprune__net_attention_kind;
 
 /* The ways of a file; a way of length 0 ends them. */
 extern const clprune__net_way clprune__net_identities[], clprune__net_input_ways[],
     clprune__net_linear_ways[], clprune__net_stem_ways[], clprune__net_affine_ways[],
     clprune__net_layerscale_ways[], clprune__net_activation_ways[], clprune__net_batch_norm_ways[],
     clprune__net_conv_ways[], clprune__net_pool_ways[], clprune__net_add_ways[],
-    clprune__net_element_ways[], clprune__net_layer_norm_ways[];
+    clprune__net_element_ways[], clprune__net_layer_norm_ways[], clprune__net_token_ways[],
+    clprune__net_attention_ways[];
 
 #endif

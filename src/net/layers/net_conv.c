@@ -85,7 +85,7 @@ const clprune__net_way clprune__net_conv_ways[] = {
 /* Images are read channels last: the bytes of the input become a value first. */
 static clprune_net_value pixels(clprune_net *net, clprune_net_value x)
 {
-    if (x.id != 1 || net->layers[0].kind != &clprune__net_input_kind)
+    if (net->layers[x.id - 1].kind->gives != CLPRUNE__NET_BYTES)
         return x;
     for (size_t i = 1; i < net->count; ++i)
         if (net->layers[i].kind == &clprune__net_pixels_kind)

@@ -227,22 +227,34 @@ static clprune__net_size mix_temp(const clprune_net *net, const size_t *layers, 
                       : (clprune__net_size){.rows = 0};
 }
 
+/* Whether a linear layer has a bias, whose gradient these identities need. */
+static bool has_bias(const clprune_net *net, size_t linear)
+{
+    return net->layers[linear].params > BIAS;
+}
+
+static bool affine_fits(const clprune_net *net, const size_t *layers)
+{
+    return has_bias(net, layers[1]);
+}
+
 /* One x goes to both, and W is square. */
 static bool mix_fits(const clprune_net *net, const size_t *layers)
 {
     const clprune__net_layer *scale = &net->layers[layers[2]];
-    return scale->in[0] == net->layers[layers[0]].in[0] && scale->in[1] == layers[1];
+    return has_bias(net, layers[1]) && scale->in[0] == net->layers[layers[0]].in[0] &&
+           scale->in[1] == layers[1];
 }
 
 /* t, the linear layer's output, is the scaled one. */
 static bool scale_fits(const clprune_net *net, const size_t *layers)
 {
-    return net->layers[layers[1]].in[1] == layers[0];
+    return has_bias(net, layers[0]) && net->layers[layers[1]].in[1] == layers[0];
 }
 
 static bool gelu_scale_fits(const clprune_net *net, const size_t *layers)
 {
-    return net->layers[layers[2]].in[1] == layers[1];
+    return has_bias(net, layers[1]) && net->layers[layers[2]].in[1] == layers[1];
 }
 
 const clprune__net_way clprune__net_identities[] = {
@@ -295,6 +307,7 @@ const clprune__net_way clprune__net_identities[] = {
         .needs = {{0, 0, CLPRUNE__NET_PRODUCT, false}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_APART, true}},
+        .fits = affine_fits,
         .temp = affine_temp,
         .begin = affine_begin,
         .backward = affine_chunk,

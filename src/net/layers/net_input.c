@@ -1,10 +1,10 @@
-/* The input of a net: rows of floats, or images of bytes, which convolutions read channels last and
- * patch embeddings patch by patch. */
+/* The input of a net: rows of floats, tokens, or images of bytes, which convolutions read channels
+ * last and patch embeddings patch by patch. */
 #include "net/call.h"
 #include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
-const clprune__net_kind clprune__net_input_kind = {.name = "input", .bytes = true};
+static const clprune__net_kind images_kind = {.name = "input", .gives = CLPRUNE__NET_BYTES};
 
 static clprune_net_value add_input(
     clprune_net *net, const clprune__net_kind *kind, const char *name, clprune__net_shape shape)
@@ -28,7 +28,7 @@ clprune_net_value clprune_net_images(clprune_net *net, size_t channels, size_t h
     if (width > 0 && height > SIZE_MAX / width)
         clprune__net_wrong(
             net, CLPRUNE_SIZE_OVERFLOW, "images of %zu x %zu are too large", height, width);
-    return add_input(net, &clprune__net_input_kind, "images",
+    return add_input(net, &images_kind, "images",
         (clprune__net_shape){height * width, channels, {height, width}});
 }
 
@@ -60,6 +60,17 @@ clprune_net_value clprune_net_pixels(clprune_net *net, size_t channels, size_t h
         net, &rows_kind, "pixels", (clprune__net_shape){height * width, channels, {height, width}});
 }
 
+/* ---- tokens ------------------------------------------------------------------------------------
+ */
+
+static const clprune__net_kind tokens_kind = {.name = "tokens", .gives = CLPRUNE__NET_TOKENS};
+
+clprune_net_value clprune_net_tokens(clprune_net *net, size_t rows)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_input(net, &tokens_kind, "tokens", (clprune__net_shape){rows, 1, {0, 0}});
+}
+
 /* ---- pixels, channels last ---------------------------------------------------------------------
  */
 
@@ -79,7 +90,7 @@ static clprune_status pixels_forward(const clprune__net_call *call)
 }
 
 const clprune__net_kind clprune__net_pixels_kind = {
-    .name = "pixels", .reads_bytes = true, .forward = pixels_forward};
+    .name = "pixels", .reads = CLPRUNE__NET_BYTES, .forward = pixels_forward};
 
 /* ---- patches -----------------------------------------------------------------------------------
  */
@@ -111,8 +122,10 @@ static double patches_work(const clprune_net *net, const clprune__net_layer *lay
            (double)(desc->channels * desc->patch * desc->patch);
 }
 
-const clprune__net_kind clprune__net_patches_kind = {
-    .name = "patch_embed", .reads_bytes = true, .forward = patches_forward, .work = patches_work};
+const clprune__net_kind clprune__net_patches_kind = {.name = "patch_embed",
+    .reads = CLPRUNE__NET_BYTES,
+    .forward = patches_forward,
+    .work = patches_work};
 
 const clprune__net_way clprune__net_input_ways[] = {
     {.name = "patches",
@@ -130,9 +143,6 @@ clprune_net_value clprune_net_patch_embed(
     if (x == NULL)
         return (clprune_net_value){0};
     const clprune__net_shape in = x->shape;
-    if (images.id != 1 || net->layers[0].kind != &clprune__net_input_kind)
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "layer %s: its input is not the images of the net", name);
     if (out == 0 || patch == 0 || in.grid.height % patch != 0 || in.grid.width % patch != 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: %zu features of patches of %zu x %zu pixels do not fit images of %zu x %zu",

@@ -99,7 +99,7 @@ static const clprune__net_shape *flattened(const clprune_net *net, size_t v)
 }
 
 static clprune_net_value add_linear(clprune_net *net, const clprune__net_kind *kind,
-    const char *name, clprune_net_value x, size_t out)
+    const char *name, clprune_net_value x, size_t out, bool bias)
 {
     const clprune__net_value *value = clprune__net_read(net, name, x);
     if (value == NULL)
@@ -123,8 +123,9 @@ static clprune_net_value add_linear(clprune_net *net, const clprune__net_kind *k
     if (image != NULL)
         weight.image = image->grid;
     clprune__net_add_param(net, ".weight", weight);
-    clprune__net_add_param(
-        net, ".bias", (clprune__net_param){.rank = 1, .shape = {out}, .inputs = in});
+    if (bias)
+        clprune__net_add_param(
+            net, ".bias", (clprune__net_param){.rank = 1, .shape = {out}, .inputs = in});
     return clprune__net_last(net);
 }
 
@@ -132,12 +133,19 @@ clprune_net_value clprune_net_linear(
     clprune_net *net, const char *name, clprune_net_value x, size_t out)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return add_linear(net, &clprune__net_linear_kind, name, x, out);
+    return add_linear(net, &clprune__net_linear_kind, name, x, out, true);
+}
+
+clprune_net_value clprune_net_project(
+    clprune_net *net, const char *name, clprune_net_value x, size_t out)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_linear(net, &clprune__net_linear_kind, name, x, out, false);
 }
 
 clprune_net_value clprune_net_linear_rows(
     clprune_net *net, const char *name, clprune_net_value x, size_t out)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return add_linear(net, &clprune__net_linear_rows_kind, name, x, out);
+    return add_linear(net, &clprune__net_linear_rows_kind, name, x, out, true);
 }

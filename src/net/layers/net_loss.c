@@ -1,8 +1,9 @@
-/* Losses: softmax cross-entropy, and the mean squared error. */
+/* Losses: softmax cross-entropy, also of a large vocabulary, and the mean squared error. */
 #include "net/layers/net_loss.h"
 
-#include "clprune/cross_entropy.h"
+#include "clprune/gemm.h"
 #include "clprune/mean_squared_error.h"
+#include "clprune/token_loss.h"
 #include "net/graph.h"
 #include "runtime/context/check.h"
 
@@ -14,10 +15,6 @@ static void set_loss(
         return;
     if (net->loss != CLPRUNE__NET_NO_LOSS)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "the net has two losses, expected one");
-    if (loss == CLPRUNE__NET_CROSS_ENTROPY && y->shape.rows != 1)
-        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
-            "%s: the logits have %zu rows a sample, expected 1; clprune_net_mean makes one", name,
-            y->shape.rows);
     if (net->layers[value.id - 1].ins == 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "%s: its value is the input", name);
     net->loss = loss;
@@ -36,14 +33,67 @@ void clprune_net_mean_squared_error(clprune_net *net, clprune_net_value y)
     set_loss(net, CLPRUNE__NET_SQUARED_ERROR, "mean_squared_error", y);
 }
 
+void clprune_net_token_loss(
+    clprune_net *net, const char *name, clprune_net_value x, size_t vocabulary)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *value = clprune__net_read(net, name, x);
+    if (value == NULL)
+        return;
+    const size_t cols = value->shape.cols;
+    if (vocabulary == 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE, "%s: its vocabulary is 0", name);
+    else if (vocabulary > SIZE_MAX / sizeof(float) / cols)
+        clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW, "%s: a weight of %zu x %zu is too large",
+            name, vocabulary, cols);
+    set_loss(net, CLPRUNE__NET_TOKEN_LOSS, name, x);
+    const size_t head = clprune__net_add_head(net, name, x.id - 1,
+        (clprune__net_param){
+            .rank = 2, .shape = {vocabulary, cols}, .inputs = cols, .decay = true});
+    if (head != SIZE_MAX)
+        net->head = head + 1;
+}
+
+static float scale_of(const clprune_net_data *data)
+{
+    return data->scale > 0 ? data->scale : 1.0f / (float)data->batch;
+}
+
+static clprune_mat log_p_of(const clprune_net *net, size_t batch)
+{
+    return clprune_mat_rows(net->log_p, 0, batch * net->values[net->output].shape.rows);
+}
+
+/* In training also the gradients of x and w. */
+static clprune_status token_loss(
+    clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
+{
+    clprune_context *context = net->context;
+    const clprune_param *w = &net->tensors[net->head - 1];
+    const clprune_mat x = clprune__net_output(net, data->batch);
+    const bool training = net->phase == CLPRUNE__NET_TRAINED;
+    const bool trained = net->values[net->output].trained;
+    REQUIRE(training || net->phase == CLPRUNE__NET_INFERRED, CLPRUNE_INVALID_ARGUMENT,
+        "the net has no output: a token loss needs a forward pass, and in training overwrites what "
+        "that computed");
+    TRY(clprune_token_head(context, data->batch, 0.0f, data->smoothing, scale_of(data), x, w->value,
+        data->labels, loss, hit, training && trained ? x : CLPRUNE_NO_MAT,
+        training ? w->grad : CLPRUNE_NO_MAT, NULL));
+    if (training)
+        net->phase = CLPRUNE__NET_GRADIENT;
+    return CLPRUNE_SUCCESS;
+}
+
 clprune_status clprune__net_loss_forward(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
+    if (net->loss == CLPRUNE__NET_TOKEN_LOSS)
+        return token_loss(net, data, loss, hit);
     if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
-        return clprune_cross_entropy_forward(context, data->smoothing, y, data->labels,
-            clprune_mat_rows(net->log_p, 0, data->batch), loss, hit, NULL);
+        return clprune_token_loss_forward(context, data->batch, data->smoothing, y, data->labels,
+            log_p_of(net, data->batch), net->row_weight, loss, hit, NULL);
     return clprune_mean_squared_error_forward(context, data->batch, y, data->targets, loss, NULL);
 }
 
@@ -53,10 +103,31 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
-    const float scale = data->scale > 0 ? data->scale : 1.0f / (float)data->batch;
+    if (net->loss == CLPRUNE__NET_TOKEN_LOSS) {
+        REQUIRE(net->phase == CLPRUNE__NET_GRADIENT, CLPRUNE_INVALID_ARGUMENT,
+            "a token loss needs clprune_net_loss after the forward pass in training");
+        return CLPRUNE_SUCCESS;
+    }
     if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
-        return clprune_cross_entropy_backward(context, data->smoothing, scale,
-            clprune_mat_rows(net->log_p, 0, data->batch), data->labels, y, NULL);
+        return clprune_token_loss_backward(context, data->smoothing, scale_of(data),
+            net->row_weight, log_p_of(net, data->batch), data->labels, y, NULL);
     return clprune_mean_squared_error_backward(
-        context, data->batch, scale, y, data->targets, y, NULL);
+        context, data->batch, scale_of(data), y, data->targets, y, NULL);
+}
+
+clprune_status clprune__net_loss_logits(
+    clprune_net *net, size_t batch, size_t row, clprune_mat logits)
+{
+    clprune_context *context = net->context;
+    const clprune__net_shape *shape = &net->values[net->output].shape;
+    REQUIRE(net->loss == CLPRUNE__NET_TOKEN_LOSS, CLPRUNE_INVALID_ARGUMENT,
+        "clprune_net_logits needs clprune_net_token_loss");
+    REQUIRE(net->phase == CLPRUNE__NET_INFERRED || net->phase == CLPRUNE__NET_TRAINED,
+        CLPRUNE_INVALID_ARGUMENT, "the net has no output: logits need a forward pass");
+    REQUIRE(row < shape->rows, CLPRUNE_INVALID_SIZE, "row is %zu, expected less than %zu", row,
+        shape->rows);
+    const clprune_mat x = {
+        net->slots[0].buffer, row * shape->cols, batch, shape->cols, shape->rows * shape->cols};
+    return clprune_gemm(
+        context, false, true, 1.0f, 0.0f, x, net->tensors[net->head - 1].value, logits, NULL);
 }

@@ -1,5 +1,7 @@
 #include "clprune/cross_entropy.h"
 
+#include "core/checked.h"
+#include "nn/layers/cross_entropy_private.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 
@@ -19,21 +21,34 @@ static float target_off(float smoothing, size_t classes)
     return classes > 0 ? (float)((double)smoothing / (double)classes) : 0;
 }
 
-clprune_status clprune_cross_entropy_forward(clprune_context *context, float smoothing,
-    clprune_mat logits, cl_mem labels, clprune_mat log_p, clprune_mat loss, clprune_mat hit,
-    cl_event *event)
+/* Checks smoothing and the labels; *mat: these, as a row. An int32 is as wide as a float. */
+static clprune_status check_labels(clprune_context *context, float smoothing,
+    clprune__region labels, size_t batch, clprune_mat *mat)
 {
-    ENTER(context);
-    const size_t batch = logits.rows, classes = logits.cols;
-    const bool has_hit = !clprune__is_absent(hit);
+    size_t count;
     REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
         "smoothing is %g, expected a value in [0, 1)", (double)smoothing);
-    TRY(clprune__check_buffer(context, "labels", labels, batch, sizeof(cl_int)));
+    REQUIRE(clprune__add(labels.offset, batch, &count), CLPRUNE_SIZE_OVERFLOW,
+        "%zu labels from %zu on overflow size_t", batch, labels.offset);
+    TRY(clprune__check_buffer(
+        context, "labels", labels.buffer, batch > 0 ? count : 0, sizeof(cl_int)));
+    *mat = clprune_mat_of(labels.buffer, 1, batch);
+    mat->offset = labels.offset;
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__cross_entropy_forward(clprune_context *context, float smoothing,
+    clprune_mat logits, clprune__region labels, clprune_mat log_p, clprune_mat loss,
+    clprune_mat hit, cl_event *event)
+{
+    const size_t batch = logits.rows, classes = logits.cols;
+    const bool has_hit = !clprune__is_absent(hit);
+    clprune_mat all;
+    TRY(check_labels(context, smoothing, labels, batch, &all));
     enum { LOGITS, LABELS, LOG_P, LOSS, HIT, ALL };
     const clprune__operand operands[ALL] = {{"logits", logits, batch, classes},
-        {"labels", clprune_mat_of(labels, 1, batch), 1, batch}, /* an int32 is as wide as a float */
-        {"log_p", log_p, batch, classes, .in_place = 1u << LOGITS}, {"loss", loss, batch, 1},
-        {"hit", hit, batch, 1, .optional = true}};
+        {"labels", all, 1, batch}, {"log_p", log_p, batch, classes, .in_place = 1u << LOGITS},
+        {"loss", loss, batch, 1}, {"hit", hit, batch, 1, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOG_P, ALL));
     const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
     clprune__launch launch;
@@ -41,8 +56,41 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
     ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes));
     clprune__arg_uint(&launch, has_hit);
     clprune__arg_mat(&launch, logits);
-    clprune__arg_mem(&launch, labels);
+    clprune__arg_region(&launch, labels);
     ARG_MATS(&launch, log_p, loss, hit);
+    return clprune__rowwise_end(&launch, &plan, event);
+}
+
+clprune_status clprune_cross_entropy_forward(clprune_context *context, float smoothing,
+    clprune_mat logits, cl_mem labels, clprune_mat log_p, clprune_mat loss, clprune_mat hit,
+    cl_event *event)
+{
+    ENTER(context);
+    return clprune__cross_entropy_forward(
+        context, smoothing, logits, (clprune__region){labels, 0}, log_p, loss, hit, event);
+}
+
+clprune_status clprune__cross_entropy_backward(clprune_context *context, float smoothing,
+    float scale, clprune_mat weight, clprune_mat log_p, clprune__region labels, clprune_mat dlogits,
+    cl_event *event)
+{
+    const size_t batch = log_p.rows, classes = log_p.cols;
+    const bool has_weight = !clprune__is_absent(weight);
+    clprune_mat all;
+    TRY(check_labels(context, smoothing, labels, batch, &all));
+    enum { WEIGHT, LOG_P, LABELS, DLOGITS, ALL };
+    const clprune__operand operands[ALL] = {{"weight", weight, 1, 1, .optional = true},
+        {"log_p", log_p, batch, classes}, {"labels", all, 1, batch},
+        {"dlogits", dlogits, batch, classes, .in_place = 1u << LOG_P}};
+    TRY(clprune__check_operands(context, operands, DLOGITS, ALL));
+    const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &cross_entropy_backward_kernel, &plan, &launch));
+    ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes), scale);
+    clprune__arg_uint(&launch, has_weight);
+    ARG_MATS(&launch, has_weight ? weight : log_p, log_p); /* without it it is not touched */
+    clprune__arg_region(&launch, labels);
+    clprune__arg_mat(&launch, dlogits);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
@@ -50,21 +98,6 @@ clprune_status clprune_cross_entropy_backward(clprune_context *context, float sm
     float scale, clprune_mat log_p, cl_mem labels, clprune_mat dlogits, cl_event *event)
 {
     ENTER(context);
-    const size_t batch = log_p.rows, classes = log_p.cols;
-    REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
-        "smoothing is %g, expected a value in [0, 1)", (double)smoothing);
-    TRY(clprune__check_buffer(context, "labels", labels, batch, sizeof(cl_int)));
-    enum { LOG_P, LABELS, DLOGITS, ALL };
-    const clprune__operand operands[ALL] = {{"log_p", log_p, batch, classes},
-        {"labels", clprune_mat_of(labels, 1, batch), 1, batch},
-        {"dlogits", dlogits, batch, classes, .in_place = 1u << LOG_P}};
-    TRY(clprune__check_operands(context, operands, DLOGITS, ALL));
-    const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
-    clprune__launch launch;
-    TRY(clprune__rowwise_begin(context, &cross_entropy_backward_kernel, &plan, &launch));
-    ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes), scale);
-    clprune__arg_mat(&launch, log_p);
-    clprune__arg_mem(&launch, labels);
-    clprune__arg_mat(&launch, dlogits);
-    return clprune__rowwise_end(&launch, &plan, event);
+    return clprune__cross_entropy_backward(context, smoothing, scale, CLPRUNE_NO_MAT, log_p,
+        (clprune__region){labels, 0}, dlogits, event);
 }

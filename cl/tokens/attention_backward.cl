@@ -1,0 +1,117 @@
+/* The backward pass of attention, y[i] = sum_j p[i][j] v[j] with p = softmax(scale * q k^T): p is made again
+ * from q and k, so neither p nor y is kept. With dp[i][j] = dy[i] . v[j] and ds = p * (dp - d[i]):
+ *
+ *     attention_backward_queries   d[i]   = sum_j p[i][j] dp[i][j],  log_mass[i] = log sum_j exp(score[i][j])
+ *                                  dq[i]  = scale * sum_j ds[i][j] k[j]
+ *     attention_backward_keys      dv[j]  = sum_i p[i][j] dy[i]
+ *                                  dk[j]  = scale * sum_i ds[i][j] q[i],  over the queries of all heads that
+ *                                           share k and v
+ *
+ * The first goes along the keys once, with a running softmax: dq = scale * (sum p dp k - d * sum p k). A
+ * query's d and log_mass are element [sample * heads + head][i] of their matrices. Sizes as in
+ * attention_forward.cl; dq is shaped as q, dk and dv as k. The groups of the second take LOCAL * LANES keys of
+ * the heads of k. Local memory: 2 * E * LANES * LOCAL floats. */
+#include "tokens/attention.clh"
+
+KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint queries, const uint heads, const uint share,
+    const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
+    MAT_OUT(d), MAT_OUT(log_mass))
+{
+    local vec own_q[E * QV * LOCAL], own_dy[E * QV * LOCAL];
+    TERMS vec s[TILE][QV], dp[TILE][QV];
+    GROUP_OF(blocks, heads);
+    if (first >= queries)
+        return;
+    const head_rows keys = HEAD_ROWS(k, sample, head / share);
+    const head_rows values = HEAD_ROWS(v, sample, head / share);
+    const uint end = CAUSAL ? min(first + LANES, queries) : rows;
+    load_own(own_q, HEAD_ROWS(q, sample, head), first, queries, scale);
+    load_own(own_dy, SLOPE_ROWS(head), first, queries, 1.0f);
+    softmax p = softmax_start();
+    vec plain[E][QV], weighted[E][QV], factor[QV], slope[QV];
+    UNROLLED(i, QV)
+        slope[i] = 0;
+    FOR_STEPS(e, E, 1)
+        UNROLLED(i, QV) {
+            plain[e][i] = 0;
+            weighted[e][i] = 0;
+        }
+    for (uint key = 0; key < end; key += TILE) {
+        const uint count = min((uint)TILE, end - key);
+        dot_rows(s, own_q, keys, key, count);
+        softmax_add(&p, s, factor, first, key, count);
+        add_rows(plain, factor, s, keys, key, count);
+        dot_rows(dp, own_dy, values, key, count);
+        UNROLLED(i, QV)
+            slope[i] *= factor[i];
+        FOR_TILE(j, count) {
+            UNROLLED(i, QV) {
+                dp[j][i] *= s[j][i];
+                slope[i] += dp[j][i];
+            }
+        }
+        add_rows(weighted, factor, dp, keys, key, count);
+    }
+    UNROLLED(i, QV) {
+        factor[i] = scale / p.mass[i];
+        slope[i] /= p.mass[i];
+        p.mass[i] = p.most[i] + log(p.mass[i]);
+    }
+    FOR_STEPS(e, E, 1)
+        UNROLLED(i, QV)
+            weighted[e][i] = fma(-slope[i], plain[e][i], weighted[e][i]);
+    store_lanes(ROW(dq, sample * rows) + head * E, dq_ld, first, queries, weighted, factor);
+    for (uint i = 0; i < LANES && first + i < queries; i++) {
+        AT(d, sample * heads + head, first + i) = ((float *)&slope[i / VW])[i % VW];
+        AT(log_mass, sample * heads + head, first + i) = ((float *)&p.mass[i / VW])[i % VW];
+    }
+}
+
+KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint queries, const uint heads, const uint share,
+    const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_IN(d),
+    MAT_IN(log_mass), MAT_OUT(dk), MAT_OUT(dv))
+{
+    local vec own_k[E * QV * LOCAL], own_v[E * QV * LOCAL];
+    TERMS vec p[TILE][QV], ds[TILE][QV];
+    GROUP_OF(blocks, heads / share);
+    if (first >= rows)
+        return;
+    load_own(own_k, HEAD_ROWS(k, sample, head), first, rows, scale);
+    load_own(own_v, HEAD_ROWS(v, sample, head), first, rows, 1.0f);
+    vec sum_k[E][QV], sum_v[E][QV], one[QV];
+    UNROLLED(i, QV)
+        one[i] = 1;
+    FOR_STEPS(e, E, 1)
+        UNROLLED(i, QV) {
+            sum_k[e][i] = 0;
+            sum_v[e][i] = 0;
+        }
+    for (uint h = head * share; h < (head + 1) * share; h++) {
+        const head_rows q_rows = HEAD_ROWS(q, sample, h), dy_rows = SLOPE_ROWS(h);
+        global const float *mass = ROW(log_mass, sample * heads + h);
+        global const float *mean = ROW(d, sample * heads + h);
+        for (uint query = CAUSAL ? first : 0; query < queries; query += TILE) {
+            const uint count = min((uint)TILE, queries - query);
+            dot_rows(p, own_k, q_rows, query, count);
+            FOR_TILE(i, count) {
+                UNROLLED(c, QV) {
+                    p[i][c] = exp_sum(p[i][c] - mass[query + i], (vec)(0.0f));
+                    if (CAUSAL && query < first + LANES)
+                        p[i][c] =
+                            lane_rows(first, c) > (ivec)((int)(query + i)) ? (vec)(0.0f) : p[i][c];
+                }
+            }
+            add_rows(sum_v, one, p, dy_rows, query, count);
+            dot_rows(ds, own_v, dy_rows, query, count);
+            FOR_TILE(i, count) {
+                UNROLLED(c, QV)
+                    ds[i][c] = p[i][c] * (ds[i][c] - mean[query + i]);
+            }
+            add_rows(sum_k, one, ds, q_rows, query, count);
+        }
+    }
+    store_lanes(ROW(dv, sample * rows) + head * E, dv_ld, first, rows, sum_v, one);
+    UNROLLED(i, QV)
+        one[i] = scale;
+    store_lanes(ROW(dk, sample * rows) + head * E, dk_ld, first, rows, sum_k, one);
+}

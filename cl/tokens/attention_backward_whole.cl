@@ -1,0 +1,132 @@
+/* The backward pass of attention on CPUs, where the scores of a block of queries fit a near cache: each product
+ * runs once. attention_backward.cl has the formulas and the sizes.
+ *
+ * A group takes a head of k of a sample, and goes through the LANES queries of one block after the other:
+ *
+ *     s[j] = scale * q . k[j], dp[j] = dy . v[j]      for all keys, a lane a query
+ *     p, ds                                           in their place
+ *     dq  = scale * sum_j ds[j] k[j]
+ *     dk[j] += scale * sum over lanes of ds[j] * q, dv[j] += sum over lanes of p[j] * dy
+ *
+ * The last two are products of rows of lanes with rows of E elements, which are kept as vectors: COLS of them, a
+ * tile of KEYS keys x COLS vectors in registers.
+ * TILE: keys, at most. LOCAL is 1, VW 16. Local memory: (4 * EV * LANES * VW + 2 * TILE * LANES) floats, EV = E / VW
+ * rounded up. */
+#include "tokens/attention.clh"
+#if !WHOLE
+#error "attention_backward_whole.cl needs WHOLE, and LOCAL 1"
+#endif
+
+#define EV   ((E + VW - 1) / VW)
+#define COLS (EV % 4 == 0 ? 4 : EV % 3 == 0 ? 3 : EV % 2 == 0 ? 2 : 1)
+#define KEYS 4
+
+/* x = factor * the rows of the lanes, as vectors; zeros beyond the last row and column. */
+static inline void load_rows(
+    local vec (*x)[EV], const head_rows from, const uint first, const uint rows, const float factor)
+{
+    for (uint i = 0; i < LANES; i++)
+        for (uint c = 0; c < EV; c++)
+            x[i][c] = first + i < rows
+                          ? factor * load_part(from.at + (first + i) * from.ld + c * VW, E - c * VW, 0)
+                          : (vec)(0.0f);
+}
+
+/* to[j] += the sum over lanes of s[j] * x, for j < count */
+static inline void add_lanes(global float *to, const ulong ld, local vec (*s)[QV],
+    local vec (*x)[EV], const uint count)
+{
+    local const float *terms = (local const float *)s;
+    for (uint j0 = 0; j0 < count; j0 += KEYS) {
+        const uint keys = min((uint)KEYS, count - j0);
+        for (uint c = 0; c < EV; c += COLS) {
+            vec sum[KEYS][COLS];
+            UNROLLED(j, KEYS)
+                UNROLLED(k, COLS)
+                    sum[j][k] = j < keys ? load_part(to + (j0 + j) * ld + (c + k) * VW, E - (c + k) * VW, 0)
+                                         : (vec)(0.0f);
+            for (uint i = 0; i < LANES; i++) {
+                UNROLLED(j, KEYS) {
+                    const vec term = terms[(j0 + j) * LANES + i];
+                    UNROLLED(k, COLS)
+                        sum[j][k] = fma(term, x[i][c + k], sum[j][k]);
+                }
+            }
+            UNROLLED(j, KEYS)
+                UNROLLED(k, COLS)
+                    if (j < keys)
+                        store_part(sum[j][k], to + (j0 + j) * ld + (c + k) * VW, E - (c + k) * VW);
+        }
+    }
+}
+
+/* s, scores, and dp become p and ds, for j < count. Lanes without a query get zeros. */
+static inline void settle_terms(
+    local vec (*s)[QV], local vec (*dp)[QV], const uint first, const uint rows, const uint count)
+{
+    UNROLLED(v, QV) {
+        const ivec row = lane_rows(first, v);
+        vec most = -INFINITY, mass = 0, slope = 0;
+        for (uint j = 0; j < count; j++) {
+            if (CAUSAL && j > first)
+                s[j][v] = row < (ivec)((int)j) ? (vec)(-INFINITY) : s[j][v];
+            most = s[j][v] > most ? s[j][v] : most;
+        }
+        for (uint j = 0; j < count; j++) {
+            s[j][v] = exp_sum(s[j][v] - most, (vec)(0.0f));
+            mass += s[j][v];
+            slope = fma(s[j][v], dp[j][v], slope);
+        }
+        const vec zero = 0, part = row < (ivec)((int)rows) ? 1.0f / mass : zero;
+        slope *= part;
+        for (uint j = 0; j < count; j++) {
+            s[j][v] *= part;
+            dp[j][v] = s[j][v] * (dp[j][v] - slope);
+        }
+    }
+}
+
+static inline void set_zero(global float *x, const ulong ld, const uint rows)
+{
+    for (uint r = 0; r < rows; r++)
+        for (uint c = 0; c < E; c++)
+            x[r * ld + c] = 0;
+}
+
+KERNEL_OF(1) attention_backward_whole(const uint rows, const uint queries, const uint heads, const uint share,
+    const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
+    MAT_OUT(dk), MAT_OUT(dv))
+{
+    local vec own_q[E * QV], own_dy[E * QV], lanes_q[LANES][EV], lanes_dy[LANES][EV], s[TILE][QV],
+        dp[TILE][QV];
+    const uint head = (uint)(get_group_id(0) % (heads / share));
+    const ulong sample = get_group_id(0) / (heads / share);
+    const head_rows keys = HEAD_ROWS(k, sample, head), values = HEAD_ROWS(v, sample, head);
+    global float *to_k = ROW(dk, sample * rows) + head * E, *to_v = ROW(dv, sample * rows) + head * E;
+    vec factor[QV];
+    UNROLLED(i, QV)
+        factor[i] = scale;
+    set_zero(to_k, dk_ld, rows);
+    set_zero(to_v, dv_ld, rows);
+    for (uint h = head * share; h < (head + 1) * share; h++) {
+        const head_rows q_rows = HEAD_ROWS(q, sample, h), dy_rows = SLOPE_ROWS(h);
+        for (uint first = 0; first < queries; first += LANES) {
+            const uint count = CAUSAL ? min(first + LANES, queries) : rows;
+            vec sum[E][QV];
+            load_own(own_q, q_rows, first, queries, scale);
+            load_own(own_dy, dy_rows, first, queries, 1.0f);
+            load_rows(lanes_q, q_rows, first, queries, scale);
+            load_rows(lanes_dy, dy_rows, first, queries, 1.0f);
+            dot_rows(s, own_q, keys, 0, count);
+            dot_rows(dp, own_dy, values, 0, count);
+            settle_terms(s, dp, first, queries, count);
+            for (uint e = 0; e < E; e++)
+                UNROLLED(i, QV)
+                    sum[e][i] = 0;
+            add_rows(sum, factor, dp, keys, 0, count);
+            store_lanes(ROW(dq, sample * rows) + h * E, dq_ld, first, queries, sum, factor);
+            add_lanes(to_v, dv_ld, s, lanes_dy, count);
+            add_lanes(to_k, dk_ld, dp, lanes_q, count);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+/* Attention: for each sample, head and query i
+ *
+ *     y[i] = sum over keys j of p[i][j] * v[j],  p[i] = softmax over j of scale * q[i] . k[j]
+ *
+ * q: (batch * rows) x (heads * E), of which the first `queries` rows of each sample are read; y: (batch * queries)
+ * x (heads * E); k, v: (batch * rows) x (heads / share * E): `share` heads of q read the same head of k and v. Group (sample * heads + head) * blocks + block takes LOCAL * LANES queries, see
+ * attention.clh. The softmax runs along the tiles of keys: the sums so far are rescaled where a larger score
+ * comes. Local memory: E * LANES * LOCAL floats. */
+#include "tokens/attention.clh"
+
+KERNEL_OF(LOCAL) attention_forward(const uint rows, const uint queries, const uint heads, const uint share,
+    const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_OUT(y))
+{
+    local vec own[E * QV * LOCAL];
+    TERMS vec s[TILE][QV];
+    GROUP_OF(blocks, heads);
+    if (first >= queries)
+        return;
+    const head_rows keys = HEAD_ROWS(k, sample, head / share);
+    const head_rows values = HEAD_ROWS(v, sample, head / share);
+    const uint end = CAUSAL ? min(first + LANES, queries) : rows;
+    load_own(own, HEAD_ROWS(q, sample, head), first, queries, scale);
+    softmax p = softmax_start();
+    vec sum[E][QV], factor[QV];
+    FOR_STEPS(e, E, 1)
+        UNROLLED(i, QV)
+            sum[e][i] = 0;
+    for (uint key = 0; key < end; key += TILE) {
+        const uint count = min((uint)TILE, end - key);
+        dot_rows(s, own, keys, key, count);
+        softmax_add(&p, s, factor, first, key, count);
+        add_rows(sum, factor, s, values, key, count);
+    }
+    UNROLLED(i, QV)
+        factor[i] = 1.0f / p.mass[i];
+    store_lanes(ROW(y, sample * queries) + head * E, y_ld, first, queries, sum, factor);
+}

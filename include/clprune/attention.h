@@ -1,0 +1,53 @@
+/* Attention with several heads (arXiv 1706.03762). For each sample, head and query i:
+ *
+ *     y[i] = sum_j p[i][j] * v[j],    p[i] = softmax over the keys j of q[i] . k[j] / sqrt(e)
+ *
+ * Neither p nor the scores are ever in memory: the forward pass runs a softmax along the keys
+ * (arXiv 2205.14135), and the backward pass makes p again from q and k. So q, k and v are all that
+ * must be kept, and may be restored from codes: gradients are those at the restored values. */
+#ifndef CLPRUNE_ATTENTION_H
+#define CLPRUNE_ATTENTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clprune/matrix.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Zero-initialise, then set the fields that you need. */
+typedef struct clprune_attention_desc {
+    size_t rows;     /* tokens of a sample, up to 2^31 - 1 */
+    size_t heads;    /* of q */
+    size_t kv_heads; /* of k and v, a divisor of heads: heads / kv_heads heads of q, side by side,
+                        read the same head of k and v. 0: heads */
+    size_t cols;     /* e, features of a head, up to 512 */
+    size_t queries;  /* of each sample only the first so many rows are queries; 0: all rows */
+    bool causal;     /* query i sees the keys 0 to i; else all */
+    uint64_t reserved[4]; /* zeros */
+} clprune_attention_desc;
+
+/* q: (batch * rows) x (heads * e), y: (batch * queries) x (heads * e), k, v: (batch * rows) x
+ * (kv_heads * e), heads side by side. Windows of one matrix serve, as the three parts of a product.
+ * y must not overlap the others. A NaN or an infinity in k or v may make all queries of its sample
+ * and head NaN, one in q its own. Errors: INVALID_SIZE (desc). */
+CLPRUNE_API clprune_status clprune_attention_forward(clprune_context *context,
+    const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
+    clprune_mat y, cl_event *event);
+
+/* The gradients dq, dk, dv of the q, k, v that are given, from dy, shaped as y:
+ *     dv[j] = sum_i p[i][j] dy[i],     dp[i][j] = dy[i] . v[j]
+ *     ds[i][j] = p[i][j] * (dp[i][j] - sum_l p[i][l] dp[i][l]) / sqrt(e)
+ *     dq[i] = sum_j ds[i][j] k[j],     dk[j] = sum_i ds[i][j] q[i]
+ * dq of rows that are no queries is 0. Outputs must not overlap inputs nor each other. Sums run in
+ * a fixed order. Takes scratch of 2 * batch * heads * rows floats. */
+CLPRUNE_API clprune_status clprune_attention_backward(clprune_context *context,
+    const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
+    clprune_mat dy, clprune_mat dq, clprune_mat dk, clprune_mat dv, cl_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,195 @@
+/* Attention: the checks of its operands, and one launch for each kernel. */
+#include "clprune/attention.h"
+
+#include <math.h>
+
+#include "core/checked.h"
+#include "ops/device/ops_state.h"
+#include "runtime/context/check.h"
+#include "runtime/context/context_private.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/matrix_private.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def forward_kernel = {
+    "tokens/attention_forward.cl", "attention_forward"};
+static const clprune__kernel_def queries_kernel = {
+    "tokens/attention_backward.cl", "attention_backward_queries"};
+static const clprune__kernel_def whole_kernel = {
+    "tokens/attention_backward_whole.cl", "attention_backward_whole"};
+static const clprune__kernel_def keys_kernel = {
+    "tokens/attention_backward.cl", "attention_backward_keys"};
+
+enum { MOST_COLS = 512, MOST_ROWS = INT32_MAX };
+enum { MOST_WHOLE = 1024 }; /* keys: scores of a block of queries take 256 KiB */
+
+/* The sizes of a launch. */
+typedef struct plan {
+    size_t rows, queries, heads, share, blocks, local;
+    float scale;
+    clprune__defines defines;
+} plan;
+
+static clprune_status check_desc(
+    clprune_context *context, const clprune_attention_desc *desc, clprune_attention_desc *settled)
+{
+    REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
+    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
+    *settled = *desc;
+    if (desc->kv_heads == 0)
+        settled->kv_heads = desc->heads;
+    if (desc->queries == 0)
+        settled->queries = desc->rows;
+    REQUIRE(desc->rows > 0 && desc->rows <= MOST_ROWS, CLPRUNE_INVALID_SIZE,
+        "desc has %zu rows, expected 1 to %d", desc->rows, MOST_ROWS);
+    REQUIRE(desc->cols > 0 && desc->cols <= MOST_COLS, CLPRUNE_INVALID_SIZE,
+        "desc has heads of %zu columns, expected 1 to %d", desc->cols, MOST_COLS);
+    REQUIRE(desc->heads > 0 && desc->heads <= MOST_ROWS, CLPRUNE_INVALID_SIZE,
+        "desc has %zu heads, expected 1 to %d", desc->heads, MOST_ROWS);
+    REQUIRE(settled->queries <= desc->rows, CLPRUNE_INVALID_SIZE,
+        "desc has %zu queries, expected at most its %zu rows", desc->queries, desc->rows);
+    REQUIRE(desc->heads % settled->kv_heads == 0, CLPRUNE_INVALID_SIZE,
+        "%zu heads of k and v do not divide %zu heads of q", settled->kv_heads, desc->heads);
+    return CLPRUNE_SUCCESS;
+}
+
+/* The largest of 8, 4, 2 and 1 that divides n. */
+static size_t power_in(size_t n)
+{
+    size_t power = 8;
+    while (n % power != 0)
+        power /= 2;
+    return power;
+}
+
+/* The keys that attention_backward_whole has room for: a power of two; 0 where scores of that many
+ * do not fit local memory, and on GPUs. */
+static size_t whole_rows(const clprune_context *context, const clprune_attention_desc *desc)
+{
+    enum { LANES = 32 };
+    size_t room = 64;
+    while (room < desc->rows)
+        room *= 2;
+    const size_t floats = LANES * (4 * clprune__round_up(desc->cols, 16) + 2 * room);
+    const bool fits = floats <= context->facts.local_memory / sizeof(float) && room <= MOST_WHOLE;
+    return context->kernels == CLPRUNE_KERNELS_VECTOR && fits ? room : 0;
+}
+
+/* A vector kernel's work-item has 32 rows, whose sums fit the registers 8 at a time; a GPU's has
+ * one. `tiles`: matrices of a group in local memory. */
+static plan make_plan(
+    const clprune_context *context, const clprune_attention_desc *desc, size_t tiles, size_t keys)
+{
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t width = vector ? 16 : 1, vectors = vector && desc->queries > 16 ? 2 : 1;
+    const size_t fit = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30) /
+                       (tiles * desc->cols * sizeof(float));
+    size_t local = vector ? 1 : clprune__group_size(context, 64);
+    while (local > 1 && local > fit)
+        local /= 2;
+    plan p = {.rows = desc->rows,
+        .queries = desc->queries,
+        .heads = desc->heads,
+        .share = desc->heads / desc->kv_heads,
+        .blocks = clprune__ceil_div(desc->rows, local * width * vectors),
+        .local = local,
+        .scale = 1.0f / sqrtf((float)desc->cols)};
+    clprune__define(&p.defines, "LOCAL", local);
+    clprune__define(&p.defines, "VW", width);
+    clprune__define(&p.defines, "QV", vectors);
+    clprune__define(&p.defines, "E", desc->cols);
+    clprune__define(&p.defines, "KT", vector ? 8 : 4);
+    clprune__define(&p.defines, "TILE", keys > 0 ? keys : vector ? 64 : 8);
+    clprune__define(&p.defines, "WHOLE", keys > 0);
+    clprune__define(&p.defines, "ET", power_in(desc->cols));
+    clprune__define(&p.defines, "CAUSAL", desc->causal);
+    return p;
+}
+
+static clprune_status begin(clprune_context *context, const clprune__kernel_def *kernel,
+    const plan *p, clprune__launch *launch)
+{
+    TRY(clprune__launch_begin(context, kernel, &p->defines, launch));
+    clprune__arg_uint(launch, (uint32_t)p->rows);
+    clprune__arg_uint(launch, (uint32_t)p->queries);
+    clprune__arg_uint(launch, (uint32_t)p->heads);
+    clprune__arg_uint(launch, (uint32_t)p->share);
+    clprune__arg_ulong(launch, p->blocks);
+    clprune__arg_float(launch, p->scale);
+    return CLPRUNE_SUCCESS;
+}
+
+/* `groups` of a sample. */
+static clprune_status end(
+    clprune__launch *launch, const plan *p, size_t batch, size_t groups, cl_event *event)
+{
+    size_t all = 0, global = 0;
+    clprune_context *context = launch->context;
+    REQUIRE(clprune__mul(batch, groups, &all) && clprune__mul(all, p->local, &global),
+        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu heads are too many", batch, p->heads);
+    return clprune__launch_enqueue(launch, 1, &global, &p->local, event);
+}
+
+clprune_status clprune_attention_forward(clprune_context *context,
+    const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
+    clprune_mat y, cl_event *event)
+{
+    ENTER(context);
+    clprune_attention_desc d;
+    TRY(check_desc(context, desc, &d));
+    size_t rows = 0;
+    REQUIRE(clprune__mul(batch, d.rows, &rows), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu rows are too many", batch, d.rows);
+    enum { Q, K, V, Y, ALL };
+    const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
+    const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
+        {"v", v, rows, kv_cols}, {"y", y, batch * d.queries, cols}};
+    TRY(clprune__check_operands(context, operands, Y, ALL));
+    const plan p = make_plan(context, &d, 1, 0);
+    clprune__launch launch;
+    TRY(begin(context, &forward_kernel, &p, &launch));
+    ARG_MATS(&launch, q, k, v, y);
+    return end(&launch, &p, batch, d.heads * p.blocks, event);
+}
+
+/* Forward: y = p v, p = softmax(scale * q k^T). */
+clprune_status clprune_attention_backward(clprune_context *context,
+    const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
+    clprune_mat dy, clprune_mat dq, clprune_mat dk, clprune_mat dv, cl_event *event)
+{
+    ENTER_CONTEXT(context);
+    SCRATCH_SCOPE(context);
+    clprune_attention_desc d;
+    TRY(check_desc(context, desc, &d));
+    size_t rows = 0;
+    REQUIRE(clprune__mul(batch, d.rows, &rows), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu rows are too many", batch, d.rows);
+    enum { Q, K, V, DY, DQ, DK, DV, ALL };
+    const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
+    const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
+        {"v", v, rows, kv_cols}, {"dy", dy, batch * d.queries, cols}, {"dq", dq, rows, cols},
+        {"dk", dk, rows, kv_cols}, {"dv", dv, rows, kv_cols}};
+    TRY(clprune__check_operands(context, operands, DQ, ALL));
+    if (rows == 0)
+        return clprune__empty_event(context, event);
+    if (d.queries < d.rows)
+        TRY(clprune__mat_fill(context, 0.0f, dq, NULL));
+    const size_t whole = whole_rows(context, &d);
+    const plan p = make_plan(context, &d, 2, whole);
+    clprune__launch launch;
+    if (whole > 0) {
+        TRY(begin(context, &whole_kernel, &p, &launch));
+        ARG_MATS(&launch, q, k, v, dy, dq, dk, dv);
+        return end(&launch, &p, batch, d.kv_heads, event);
+    }
+    clprune_mat slope, log_mass;
+    TRY(clprune__scratch_mat(context, batch * d.heads, d.rows, &slope));
+    TRY(clprune__scratch_mat(context, batch * d.heads, d.rows, &log_mass));
+    TRY(begin(context, &queries_kernel, &p, &launch));
+    ARG_MATS(&launch, q, k, v, dy, dq, slope, log_mass);
+    TRY(end(&launch, &p, batch, d.heads * p.blocks, NULL));
+    TRY(begin(context, &keys_kernel, &p, &launch));
+    ARG_MATS(&launch, q, k, v, dy, slope, log_mass, dk, dv);
+    return end(&launch, &p, batch, d.kv_heads * p.blocks, event);
+}

@@ -1,0 +1,195 @@
+#include "clprune/token_loss.h"
+
+#include "core/checked.h"
+#include "nn/layers/cross_entropy_private.h"
+#include "ops/products/gemm_private.h"
+#include "runtime/context/check.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def token_loss_weight_kernel = {
+    "tokens/token_loss.cl", "token_loss_weight"};
+static const clprune__kernel_def token_loss_sums_kernel = {
+    "tokens/token_loss.cl", "token_loss_sums"};
+
+/* The logits of a head at a time: 8 MiB, but at least the rows of a tile of a product. */
+#define HEAD_ELEMENTS ((size_t)1 << 21)
+#define HEAD_ROWS     64
+
+/* weight = batch / count of the labels that are not ignored. One group, of few work-items. */
+static clprune_status find_weight(
+    clprune_context *context, size_t batch, size_t rows, clprune__region labels, clprune_mat weight)
+{
+    clprune__rowwise plan = clprune__team_plan(context, 1, 1);
+    plan.global = plan.local;
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &token_loss_weight_kernel, &plan.defines, &launch));
+    launch.least_group = plan.team;
+    ARG_ULONGS(&launch, batch, rows);
+    clprune__arg_region(&launch, labels);
+    clprune__arg_mat(&launch, weight);
+    return clprune__rowwise_end(&launch, &plan, NULL);
+}
+
+/* y = weight * the sums of the rows of x. */
+static clprune_status sum_samples(
+    clprune_context *context, clprune_mat weight, clprune_mat x, clprune_mat y, cl_event *event)
+{
+    const clprune__rowwise plan = clprune__team_plan(context, x.rows, x.cols);
+    const clprune_mat mats[] = {weight, x, y};
+    return clprune__rowwise_run(context, &token_loss_sums_kernel, &plan, 3, mats, event);
+}
+
+/* Losses and hits of all rows, in scratch; the same as batch x rows matrices. */
+typedef struct row_losses {
+    clprune_mat loss, hit, sample_loss, sample_hit;
+} row_losses;
+
+static clprune_status take_losses(
+    clprune_context *context, size_t batch, size_t rows, bool has_hit, row_losses *l)
+{
+    const size_t each = rows / batch;
+    *l = (row_losses){{0}, {0}, {0}, {0}};
+    TRY(clprune__scratch_mat(context, rows, 1, &l->loss));
+    if (has_hit)
+        TRY(clprune__scratch_mat(context, rows, 1, &l->hit));
+    l->sample_loss = (clprune_mat){l->loss.buffer, l->loss.offset, batch, each, each};
+    l->sample_hit = (clprune_mat){l->hit.buffer, l->hit.offset, batch, each, each};
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status sum_losses(clprune_context *context, const row_losses *l, clprune_mat weight,
+    clprune_mat loss, clprune_mat hit, cl_event *event)
+{
+    const bool has_hit = !clprune__is_absent(hit);
+    if (has_hit)
+        TRY(sum_samples(context, weight, l->sample_hit, hit, NULL));
+    return sum_samples(context, weight, l->sample_loss, loss, event);
+}
+
+/* Checks that `rows` are those of `batch` samples, and their labels; *mat: these, as a row. */
+static clprune_status check_rows(
+    clprune_context *context, size_t batch, size_t rows, cl_mem labels, clprune_mat *mat)
+{
+    REQUIRE(batch > 0 ? rows % batch == 0 : rows == 0, CLPRUNE_INVALID_SIZE,
+        "%zu rows are no multiple of the batch, %zu", rows, batch);
+    TRY(clprune__check_buffer(context, "labels", labels, rows, sizeof(cl_int)));
+    *mat = clprune_mat_of(labels, 1, rows);
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status check_smoothing(clprune_context *context, float smoothing)
+{
+    REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
+        "smoothing is %g, expected a value in [0, 1)", (double)smoothing);
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune_token_loss_forward(clprune_context *context, size_t batch, float smoothing,
+    clprune_mat logits, cl_mem labels, clprune_mat log_p, clprune_mat weight, clprune_mat loss,
+    clprune_mat hit, cl_event *event)
+{
+    ENTER(context);
+    SCRATCH_SCOPE(context);
+    const size_t rows = logits.rows, classes = logits.cols;
+    const clprune__region at = {labels, 0};
+    clprune_mat all;
+    row_losses l;
+    TRY(check_smoothing(context, smoothing));
+    TRY(check_rows(context, batch, rows, labels, &all));
+    enum { LOGITS, LABELS, LOG_P, WEIGHT, LOSS, HIT, ALL };
+    const clprune__operand operands[ALL] = {{"logits", logits, rows, classes},
+        {"labels", all, 1, rows}, {"log_p", log_p, rows, classes, .in_place = 1u << LOGITS},
+        {"weight", weight, 1, 1}, {"loss", loss, batch, 1},
+        {"hit", hit, batch, 1, .optional = true}};
+    TRY(clprune__check_operands(context, operands, LOG_P, ALL));
+    TRY(find_weight(context, batch, rows, at, weight));
+    if (batch == 0)
+        return clprune__empty_event(context, event);
+    TRY(take_losses(context, batch, rows, !clprune__is_absent(hit), &l));
+    TRY(clprune__cross_entropy_forward(context, smoothing, logits, at, log_p, l.loss, l.hit, NULL));
+    return sum_losses(context, &l, weight, loss, hit, event);
+}
+
+clprune_status clprune_token_loss_backward(clprune_context *context, float smoothing, float scale,
+    clprune_mat weight, clprune_mat log_p, cl_mem labels, clprune_mat dlogits, cl_event *event)
+{
+    ENTER(context);
+    TRY(clprune__check_mat(context, "weight", weight, 1, 1));
+    return clprune__cross_entropy_backward(
+        context, smoothing, scale, weight, log_p, (clprune__region){labels, 0}, dlogits, event);
+}
+
+/* ---- head --------------------------------------------------------------------------------------
+ */
+
+/* What a head reads and writes. */
+typedef struct head {
+    float beta, smoothing, scale;
+    clprune_mat x, w, weight, dx, dw;
+    cl_mem labels;
+    const row_losses *losses;
+} head;
+
+/* Rows first to first + z.rows - 1, whose logits are z. dx may be x: it comes last. */
+static clprune_status run_rows(clprune_context *context, const head *h, size_t first, clprune_mat z)
+{
+    const clprune__region labels = {h->labels, first};
+    const clprune_mat x = clprune_mat_rows(h->x, first, z.rows);
+    const clprune_mat hit = h->losses->hit;
+    TRY(clprune__gemm_single(context, false, true, 1.0f, 0.0f, x, h->w, z, NULL));
+    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, z,
+        clprune_mat_rows(h->losses->loss, first, z.rows),
+        clprune__is_absent(hit) ? hit : clprune_mat_rows(hit, first, z.rows), NULL));
+    if (clprune__is_absent(h->dx) && clprune__is_absent(h->dw))
+        return CLPRUNE_SUCCESS;
+    TRY(clprune__cross_entropy_backward(
+        context, h->smoothing, h->scale, h->weight, z, labels, z, NULL));
+    if (!clprune__is_absent(h->dw))
+        TRY(clprune__gemm_single(
+            context, true, false, 1.0f, first > 0 ? 1.0f : h->beta, z, x, h->dw, NULL));
+    if (!clprune__is_absent(h->dx))
+        TRY(clprune__gemm_single(context, false, false, 1.0f, 0.0f, z, h->w,
+            clprune_mat_rows(h->dx, first, z.rows), NULL));
+    return CLPRUNE_SUCCESS;
+}
+
+static size_t rows_at_once(size_t rows, size_t vocabulary)
+{
+    const size_t fit = vocabulary > 0 ? HEAD_ELEMENTS / vocabulary : rows;
+    return clprune__min(rows, fit > HEAD_ROWS ? fit - fit % HEAD_ROWS : HEAD_ROWS);
+}
+
+clprune_status clprune_token_head(clprune_context *context, size_t batch, float beta,
+    float smoothing, float scale, clprune_mat x, clprune_mat w, cl_mem labels, clprune_mat loss,
+    clprune_mat hit, clprune_mat dx, clprune_mat dw, cl_event *event)
+{
+    ENTER(context);
+    SCRATCH_SCOPE(context);
+    const size_t rows = x.rows, cols = x.cols, vocabulary = w.rows;
+    const bool has_hit = !clprune__is_absent(hit);
+    clprune_mat all, z;
+    row_losses l;
+    TRY(check_smoothing(context, smoothing));
+    TRY(check_rows(context, batch, rows, labels, &all));
+    enum { X, W, LABELS, LOSS, HIT, DX, DW, ALL };
+    const clprune__operand operands[ALL] = {{"x", x, rows, cols}, {"w", w, vocabulary, cols},
+        {"labels", all, 1, rows}, {"loss", loss, batch, 1},
+        {"hit", hit, batch, 1, .optional = true},
+        {"dx", dx, rows, cols, .optional = true, .in_place = 1u << X},
+        {"dw", dw, vocabulary, cols, .optional = true}};
+    TRY(clprune__check_operands(context, operands, LOSS, ALL));
+    head h = {beta, smoothing, scale, x, w, {0}, dx, dw, labels, &l};
+    if (rows == 0 && !clprune__is_absent(dw))
+        TRY(clprune__scale(context, beta, dw, NULL));
+    if (batch == 0)
+        return clprune__empty_event(context, event);
+    TRY(take_losses(context, batch, rows, has_hit, &l));
+    TRY(clprune__scratch_mat(context, 1, 1, &h.weight));
+    TRY(find_weight(context, batch, rows, (clprune__region){labels, 0}, h.weight));
+    const size_t most = rows_at_once(rows, vocabulary);
+    TRY(clprune__scratch_mat(context, most, vocabulary, &z));
+    for (size_t first = 0; first < rows; first += most)
+        TRY(run_rows(context, &h, first, clprune_mat_rows(z, 0, clprune__min(most, rows - first))));
+    return sum_losses(context, &l, h.weight, loss, hit, event);
+}

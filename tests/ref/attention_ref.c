@@ -1,0 +1,124 @@
+#include "ref/attention_ref.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "support/test_compare.h"
+
+/* One row of softmax: p[j], and how far rounding may move each, relative to it. */
+static double probabilities(const attention_ref_shape *s, size_t i, const double *q,
+    const double *k, size_t k_ld, double *p)
+{
+    const double scale = 1 / sqrt((double)s->cols);
+    const size_t end = s->causal ? i + 1 : s->rows;
+    double most = -INFINITY, mass = 0, off = 0;
+    for (size_t j = 0; j < end; j++) {
+        double sum = 0, size = 0;
+        for (size_t e = 0; e < s->cols; e++) {
+            sum += q[e] * k[j * k_ld + e];
+            size += fabs(q[e] * k[j * k_ld + e]);
+        }
+        p[j] = scale * sum;
+        most = fmax(most, p[j]);
+        off = fmax(off, test_bound(s->cols + 4, scale * size, 0));
+    }
+    for (size_t j = 0; j < end; j++)
+        mass += p[j] = exp(p[j] - most);
+    for (size_t j = 0; j < s->rows; j++)
+        p[j] = j < end ? p[j] / mass : 0;
+    /* the mass is a sum, rescaled from tile to tile */
+    return 4 * off + test_bound(2 * s->rows + 16, 1, 1);
+}
+
+void attention_ref_forward(const attention_ref_shape *s, const double *q, const double *k,
+    const double *v, double *y, double *bound)
+{
+    const size_t ld = s->heads * s->cols, kv_ld = s->kv_heads * s->cols;
+    double *p = calloc(s->rows, sizeof *p);
+    const size_t queries = s->queries > 0 ? s->queries : s->rows;
+    for (size_t out = 0; out < s->batch * queries; out++)
+        for (size_t h = 0; h < s->heads; h++) {
+            const size_t first = out / queries * s->rows, row = first + out % queries;
+            const size_t other = first * kv_ld + h / (s->heads / s->kv_heads) * s->cols;
+            const double off =
+                probabilities(s, row - first, q + row * ld + h * s->cols, k + other, kv_ld, p);
+            for (size_t e = 0; e < s->cols; e++) {
+                double sum = 0, size = 0;
+                for (size_t j = 0; j < s->rows; j++) {
+                    sum += p[j] * v[other + j * kv_ld + e];
+                    size += fabs(p[j] * v[other + j * kv_ld + e]);
+                }
+                y[out * ld + h * s->cols + e] = sum;
+                if (bound != NULL)
+                    bound[out * ld + h * s->cols + e] =
+                        off * size + test_bound(2 * s->rows + 4, size, sum);
+            }
+        }
+    free(p);
+}
+
+/* One query of one head. */
+typedef struct query {
+    const double *q, *k, *v, *dy; /* of the head; k, v: the first of the sample's rows */
+    double *dq, *dk, *dv, *dq_bound, *dk_bound, *dv_bound;
+} query;
+
+static void backward_query(
+    const attention_ref_shape *s, size_t i, size_t kv_ld, const query *at, double *p, double *dp)
+{
+    const double scale = 1 / sqrt((double)s->cols);
+    const double off = probabilities(s, i, at->q, at->k, kv_ld, p) +
+                       test_bound(4 * (s->rows + s->cols) + 16, 1, 1);
+    double mean = 0, size = 0, *sizes = dp + s->rows;
+    for (size_t j = 0; j < s->rows; j++) {
+        dp[j] = sizes[j] = 0;
+        for (size_t e = 0; e < s->cols; e++) {
+            dp[j] += at->dy[e] * at->v[j * kv_ld + e];
+            sizes[j] += fabs(at->dy[e] * at->v[j * kv_ld + e]);
+        }
+        mean += p[j] * dp[j];
+        size += p[j] * sizes[j];
+    }
+    for (size_t j = 0; j < s->rows; j++) {
+        const double ds = scale * p[j] * (dp[j] - mean);
+        const double error = 2 * off * scale * p[j] * (sizes[j] + size);
+        for (size_t e = 0; e < s->cols; e++) {
+            const size_t to = j * kv_ld + e;
+            at->dq[e] += ds * at->k[to];
+            at->dk[to] += ds * at->q[e];
+            at->dv[to] += p[j] * at->dy[e];
+            if (at->dq_bound == NULL)
+                continue;
+            at->dq_bound[e] += error * fabs(at->k[to]);
+            at->dk_bound[to] += error * fabs(at->q[e]);
+            at->dv_bound[to] += off * p[j] * fabs(at->dy[e]);
+        }
+    }
+}
+
+void attention_ref_backward(const attention_ref_shape *s, const double *q, const double *k,
+    const double *v, const double *dy, double *const grads[3], double *const bounds[3])
+{
+    const size_t ld = s->heads * s->cols, kv_ld = s->kv_heads * s->cols;
+    const size_t all = s->batch * s->rows;
+    double *p = calloc(3 * s->rows, sizeof *p);
+    for (size_t i = 0; i < 3; i++)
+        for (size_t e = 0; e < all * (i == 0 ? ld : kv_ld); e++) {
+            grads[i][e] = 0;
+            if (bounds != NULL)
+                bounds[i][e] = 0;
+        }
+    const size_t queries = s->queries > 0 ? s->queries : s->rows;
+    for (size_t out = 0; out < s->batch * queries; out++)
+        for (size_t h = 0; h < s->heads; h++) {
+            const size_t first = out / queries * s->rows, row = first + out % queries;
+            const size_t at = row * ld + h * s->cols;
+            const size_t other = first * kv_ld + h / (s->heads / s->kv_heads) * s->cols;
+            const query one = {q + at, k + other, v + other, dy + out * ld + h * s->cols,
+                grads[0] + at, grads[1] + other, grads[2] + other,
+                bounds != NULL ? bounds[0] + at : NULL, bounds != NULL ? bounds[1] + other : NULL,
+                bounds != NULL ? bounds[2] + other : NULL};
+            backward_query(s, row - first, kv_ld, &one, p, p + s->rows);
+        }
+    free(p);
+}

@@ -1,0 +1,23 @@
+/* Attention in double precision (clprune/attention.h). */
+#ifndef CLPRUNE_ATTENTION_REF_H
+#define CLPRUNE_ATTENTION_REF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct attention_ref_shape {
+    size_t batch, rows, heads, kv_heads, cols; /* cols: of a head */
+    bool causal;
+    size_t queries; /* 0: rows */
+} attention_ref_shape;
+
+/* All dense: q (batch * rows) x (heads * cols), y (batch * queries) x (heads * cols), k, v (batch * rows) x (kv_heads * cols). bound:
+ * what the rounding of fp32 may change; NULL: not wanted. */
+void attention_ref_forward(const attention_ref_shape *s, const double *q, const double *k,
+    const double *v, double *y, double *bound);
+
+/* Gradients and their bounds; [0] of q, [1] of k, [2] of v. */
+void attention_ref_backward(const attention_ref_shape *s, const double *q, const double *k,
+    const double *v, const double *dy, double *const grads[3], double *const bounds[3]);
+
+#endif

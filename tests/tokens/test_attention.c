@@ -1,0 +1,199 @@
+/* Attention: y and gradients of all shapes against the reference, with shared heads of k and v,
+ * causal or not; windows of one matrix; far scores; bad sizes; slopes. */
+#include "clprune/attention.h"
+
+#include "ref/attention_ref.h"
+#include "support/test_layer.h"
+
+typedef struct shape {
+    attention_ref_shape ref;
+    size_t gap;
+} shape;
+
+LAYER_SIZE(size_q, shape, s->ref.batch * s->ref.rows, s->ref.heads * s->ref.cols, s->gap)
+LAYER_SIZE(size_y, shape, s->ref.batch *(s->ref.queries > 0 ? s->ref.queries : s->ref.rows),
+    s->ref.heads * s->ref.cols, s->gap)
+LAYER_SIZE(size_k, shape, s->ref.batch * s->ref.rows, s->ref.kv_heads * s->ref.cols, s->gap)
+
+static clprune_attention_desc desc_of(const shape *s)
+{
+    return (clprune_attention_desc){.rows = s->ref.rows,
+        .heads = s->ref.heads,
+        .kv_heads = s->ref.kv_heads == s->ref.heads ? 0 : s->ref.kv_heads,
+        .cols = s->ref.cols,
+        .queries = s->ref.queries,
+        .causal = s->ref.causal};
+}
+
+static clprune_status call_forward(const layer_call *c)
+{
+    const shape *s = c->shape;
+    const clprune_attention_desc desc = desc_of(s);
+    return clprune_attention_forward(
+        c->context, &desc, s->ref.batch, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
+}
+
+static void ref_forward(const layer_data *d)
+{
+    const shape *s = d->shape;
+    attention_ref_forward(&s->ref, d[0].in, d[1].in, d[2].in, d[3].want, d[3].bound);
+}
+
+static const layer_case forward = {"forward",
+    {{"q", LAYER_IN, size_q}, {"k", LAYER_IN, size_k}, {"v", LAYER_IN, size_k},
+        {"y", LAYER_OUT, size_y}},
+    call_forward, ref_forward, NULL};
+
+static clprune_status call_backward(const layer_call *c)
+{
+    const shape *s = c->shape;
+    const clprune_mat *m = c->m;
+    const clprune_attention_desc desc = desc_of(s);
+    return clprune_attention_backward(
+        c->context, &desc, s->ref.batch, m[0], m[1], m[2], m[3], m[4], m[5], m[6], c->event);
+}
+
+static void ref_backward(const layer_data *d)
+{
+    const shape *s = d->shape;
+    double *const grads[3] = {d[4].want, d[5].want, d[6].want};
+    double *const bounds[3] = {d[4].bound, d[5].bound, d[6].bound};
+    attention_ref_backward(&s->ref, d[0].in, d[1].in, d[2].in, d[3].in, grads, bounds);
+}
+
+static const layer_case backward = {"backward",
+    {{"q", LAYER_IN, size_q}, {"k", LAYER_IN, size_k}, {"v", LAYER_IN, size_k},
+        {"dy", LAYER_IN, size_y}, {"dq", LAYER_OUT, size_q}, {"dk", LAYER_OUT, size_k},
+        {"dv", LAYER_OUT, size_k}},
+    call_backward, ref_backward, NULL};
+
+static void slopes(NO_ROW)
+{
+    static const shape few[] = {{{2, 5, 2, 1, 3, true, 0}, 0}, {{1, 9, 2, 2, 4, false, 0}, 0}};
+    for (size_t i = 0; i < COUNT_OF(few); i++)
+        layer_slopes_of(&forward, &backward, &few[i], (layer_steps){1e-5, 1e-7, 1e-2, 1e-3, 1e-4});
+}
+
+/* q, k and v are windows of one matrix, and so are their gradients: the same bits. */
+static void windows(NO_ROW)
+{
+    enum { BATCH = 2, ROWS = 37, HEADS = 2, COLS = 8, WIDTH = HEADS * COLS };
+    const clprune_attention_desc desc = {
+        .rows = ROWS, .heads = HEADS, .cols = COLS, .causal = true};
+    const size_t rows = (size_t)BATCH * ROWS;
+    const float *values = test_new_normal(5, rows * 3 * WIDTH);
+    const test_mat qkv = test_mat_make(rows, 3 * WIDTH, 1, values),
+                   dqkv = test_mat_make(rows, 3 * WIDTH, 2, NULL),
+                   dy = test_mat_make(rows, WIDTH, 0, test_new_normal(6, rows * WIDTH)),
+                   y = test_mat_make(rows, WIDTH, 0, NULL),
+                   same = test_mat_make(rows, WIDTH, 0, NULL);
+    clprune_mat parts[3], grads[3];
+    test_mat alone[3], alone_grads[3];
+    for (size_t i = 0; i < 3; i++) {
+        parts[i] = qkv.mat;
+        parts[i].offset += i * WIDTH;
+        parts[i].cols = WIDTH;
+        grads[i] = dqkv.mat;
+        grads[i].offset += i * WIDTH;
+        grads[i].cols = WIDTH;
+        float *part = test_floats(rows * WIDTH);
+        for (size_t e = 0; e < rows * WIDTH; e++)
+            part[e] = values[e / WIDTH * 3 * WIDTH + i * WIDTH + e % WIDTH];
+        alone[i] = test_mat_make(rows, WIDTH, 3, part);
+        alone_grads[i] = test_mat_make(rows, WIDTH, 0, NULL);
+    }
+    clprune_context *context = test_context();
+    TEST_OK(clprune_attention_forward(
+        context, &desc, BATCH, parts[0], parts[1], parts[2], y.mat, NULL));
+    TEST_OK(clprune_attention_forward(
+        context, &desc, BATCH, alone[0].mat, alone[1].mat, alone[2].mat, same.mat, NULL));
+    layer_same("y", &same, &y);
+    TEST_OK(clprune_attention_backward(context, &desc, BATCH, parts[0], parts[1], parts[2], dy.mat,
+        grads[0], grads[1], grads[2], NULL));
+    TEST_OK(clprune_attention_backward(context, &desc, BATCH, alone[0].mat, alone[1].mat,
+        alone[2].mat, dy.mat, alone_grads[0].mat, alone_grads[1].mat, alone_grads[2].mat, NULL));
+    const float *all = test_mat_get(&dqkv, "dqkv");
+    for (size_t i = 0; i < 3; i++) {
+        const float *part = test_mat_get(&alone_grads[i], "gradient");
+        for (size_t e = 0; e < rows * WIDTH; e++)
+            assert_true(part[e] == all[e / WIDTH * 3 * WIDTH + i * WIDTH + e % WIDTH]);
+    }
+}
+
+/* Scores far from 0, and far from each other: no overflow; the largest takes all. */
+static void far_scores(NO_ROW)
+{
+    enum { ROWS = 70, COLS = 4 };
+    const clprune_attention_desc desc = {.rows = ROWS, .heads = 1, .cols = COLS};
+    float q[ROWS * COLS], k[ROWS * COLS] = {0}, v[ROWS * COLS];
+    for (size_t i = 0; i < ROWS * COLS; i++) {
+        q[i] = i % COLS == 0 ? (i / COLS % 2 == 0 ? 1e4f : -1e4f) : 0;
+        k[i] = i % COLS == 0 ? (float)(i / COLS) : 0;
+        v[i] = (float)i;
+    }
+    const test_mat mq = test_mat_make(ROWS, COLS, 0, q), mk = test_mat_make(ROWS, COLS, 0, k),
+                   mv = test_mat_make(ROWS, COLS, 0, v), y = test_mat_make(ROWS, COLS, 0, NULL);
+    TEST_OK(
+        clprune_attention_forward(test_context(), &desc, 1, mq.mat, mk.mat, mv.mat, y.mat, NULL));
+    const float *got = test_mat_get(&y, "y");
+    for (size_t i = 0; i < ROWS * COLS; i++) {
+        const size_t most = i / COLS % 2 == 0 ? ROWS - 1 : 0;
+        assert_true(got[i] == v[most * COLS + i % COLS]);
+    }
+}
+
+static void bad_sizes(NO_ROW)
+{
+    static const struct {
+        clprune_attention_desc desc;
+        const char *text;
+    } rows[] = {{{0, 1, 1, 1, 0, false, {0}}, "desc has 0 rows"},
+        {{1, 0, 1, 1, 0, false, {0}}, "desc has 0 heads"},
+        {{1, 1, 1, 0, 0, false, {0}}, "desc has heads of 0 columns"},
+        {{1, 1, 1, 513, 0, false, {0}}, "desc has heads of 513 columns"},
+        {{3, 1, 1, 1, 4, false, {0}}, "desc has 4 queries, expected at most its 3 rows"},
+        {{1, 3, 2, 1, 0, false, {0}}, "2 heads of k and v do not divide 3 heads of q"},
+        {{1, 1, 3, 1, 0, false, {0}}, "3 heads of k and v do not divide 1 heads of q"}};
+    clprune_context *context = test_context();
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_int_equal(
+            clprune_attention_forward(context, &rows[i].desc, 1, none, none, none, none, NULL),
+            CLPRUNE_INVALID_SIZE);
+        assert_non_null(strstr(clprune_last_error(context), rows[i].text));
+        assert_int_equal(clprune_attention_backward(context, &rows[i].desc, 1, none, none, none,
+                             none, none, none, none, NULL),
+            CLPRUNE_INVALID_SIZE);
+    }
+    assert_int_equal(clprune_attention_forward(context, NULL, 1, none, none, none, none, NULL),
+        CLPRUNE_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    static const shape shapes[] = {{{1, 1, 1, 1, 1, false, 0}, 0}, {{2, 5, 2, 2, 3, false, 0}, 1},
+        {{2, 16, 3, 3, 4, true, 0}, 0}, {{1, 17, 4, 2, 8, true, 0}, 2},
+        {{3, 33, 2, 1, 20, false, 0}, 0}, {{2, 65, 3, 3, 64, false, 0}, 0},
+        {{1, 130, 2, 2, 64, true, 0}, 0}, {{1, 1100, 2, 1, 8, true, 0}, 0},
+        {{1, 1040, 1, 1, 16, false, 0}, 0}, {{1, 197, 1, 1, 24, false, 0}, 5},
+        {{1, 300, 2, 2, 16, true, 0}, 0}, {{1, 40, 1, 1, 160, true, 0}, 0},
+        {{3, 70, 2, 1, 8, false, 1}, 1}, {{2, 50, 1, 1, 16, true, 35}, 0},
+        {{1, 1050, 1, 1, 4, false, 3}, 0}, {{0, 8, 2, 2, 4, false, 0}, 0}};
+    test_list list = {0};
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        const attention_ref_shape *s = &shapes[i].ref;
+        if (test_small() && s->rows > 40)
+            continue;
+        layer_add_one(&list, &forward, &shapes[i],
+            "%zu x %zu, %zu heads of %zu, %zu of k%s, %zu queries", s->batch, s->rows, s->heads,
+            s->cols, s->kv_heads, s->causal ? ", causal" : "", s->queries);
+        layer_add_one(&list, &backward, &shapes[i],
+            "%zu x %zu, %zu heads of %zu, %zu of k%s, %zu queries", s->batch, s->rows, s->heads,
+            s->cols, s->kv_heads, s->causal ? ", causal" : "", s->queries);
+    }
+    test_add(&list, slopes, NULL, "slopes");
+    test_add(&list, windows, NULL, "windows of one matrix");
+    test_add(&list, far_scores, NULL, "far scores");
+    test_add(&list, bad_sizes, NULL, "bad sizes");
+    return test_run_on_devices("attention", &list);
+}
