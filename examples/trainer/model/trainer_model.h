@@ -58,16 +58,16 @@ typedef struct trainer_count {
 
 enum { TRAINER_NO_COUNT = -1 };
 
-/* A parameter or state in files of other programs (weights.h): its name and shape there.
- * image: not {0, 0} where the model has channels last, see
- * clprune_net_weight; else it is in the file's order. head: its first size is the number of
- * classes. */
+/* A parameter, rows of it, or a state in files of other programs (weights.h): its name and shape
+ * there. image: not {0, 0} where the model has channels last, see clprune_net_weight; else it is in
+ * the file's order. transposed: mat is the transposed matrix. head: its first size is the number of
+ * classes. longer: a file may have more rows, of which the first are taken. */
 typedef struct trainer_weight {
     char name[80];
     size_t rank, shape[4];
     clprune_mat mat;
     clprune_extent image;
-    bool head;
+    bool transposed, head, longer;
 } trainer_weight;
 
 /* The inputs of a batch, as the model's samples are. */

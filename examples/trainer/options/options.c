@@ -316,7 +316,7 @@ void options_print_help(const trainer_model *model, FILE *file)
     (void)fprintf(file, "usage: %s [options]\n\n%s\n", model->program, model->about);
     for (size_t i = 0; i < option_rows_count(model); ++i) {
         const option_row row = option_row_at(model, i);
-        char left[64], help[1024];
+        char left[64], help[2048];
         option_help(model, &row, help, sizeof help);
         (void)snprintf(left, sizeof left, "  --%s%s%s", row.name, row.value == NULL ? "" : " ",
             row.value == NULL ? "" : row.value);

@@ -18,6 +18,7 @@
 #include "trainer/memory/memory_report.h"
 #include "trainer/options/options.h"
 #include "trainer/run/run.h"
+#include "trainer/run/sample.h"
 #include "trainer/run/summary.h"
 
 static void say_start(training_run *r)
@@ -232,6 +233,8 @@ static bool train_or_test(options *o, fault *f)
         /* before gradient_check_run, which changes states */
         if (o->export_file != NULL && !is_stopped(&r))
             good = good && weights_export(r.s.type, r.s.model, r.s.context, o->export_file, f);
+        if (!is_stopped(&r))
+            good = good && sample_print(&r.s, f);
         good = good && compare_and_summarise(&r, &check, f);
     }
     advise(o, f);
