@@ -86,7 +86,7 @@ static const char *const tensors_renamed[][2] = {{"x2", "ls1"}, {"tokens", "line
     {NULL, NULL}};
 static keep_table keep = {NET_MODEL_KEEP, .tensors_renamed = tensors_renamed};
 static net_model_tensors tensors;
-const net_model_parts resmlp_parts = {build, draw, &keep, &tensors};
+const net_model_parts resmlp_parts = {build, draw, NULL, &keep, &tensors};
 
 static const char *settle(trainer_sizes *sizes)
 {

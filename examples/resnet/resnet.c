@@ -117,7 +117,7 @@ static const char *const tensors_renamed[][2] = {{"downsample", "downsample.0"},
 static keep_table keep = {
     NET_MODEL_KEEP, .centre = CLPRUNE_CENTRE_SAMPLE, .tensors_renamed = tensors_renamed};
 static net_model_tensors tensors;
-const net_model_parts resnet_parts = {build, draw, &keep, &tensors};
+const net_model_parts resnet_parts = {build, draw, NULL, &keep, &tensors};
 
 static const char *settle(trainer_sizes *sizes)
 {

@@ -81,7 +81,7 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
 
 static keep_table keep = {NET_MODEL_KEEP, .centre = CLPRUNE_CENTRE_SAMPLE};
 static net_model_tensors tensors;
-static const net_model_parts parts = {build, draw, &keep, &tensors};
+static const net_model_parts parts = {build, draw, NULL, &keep, &tensors};
 
 static const char *settle(trainer_sizes *sizes)
 {

@@ -127,9 +127,10 @@ static double both_passes(fixture *f, uint64_t seed, uint32_t step)
     for (uint32_t i = 0; i < c->batch; i++)
         labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
     golden_buffer_write(f->labels, c->batch * sizeof *labels, labels);
-    TEST_OK(c->type->forward(f->model, c->batch, f->images, true));
+    TEST_OK(c->type->forward(f->model, c->batch, (trainer_input){.images = f->images}, true));
     TEST_OK(c->type->loss(f->model, c->batch, f->labels, smoothing, f->loss, f->hit));
-    TEST_OK(c->type->backward(f->model, c->batch, f->images, f->labels, smoothing));
+    TEST_OK(c->type->backward(
+        f->model, c->batch, (trainer_input){.images = f->images}, f->labels, smoothing));
     return golden_mean_loss(f->loss);
 }
 

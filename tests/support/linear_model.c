@@ -126,7 +126,7 @@ static void watch(void *model, trainer_watcher watcher)
 }
 
 /* mean = 0.9 mean + 0.1 (mean over the batch of images W^T) in training. */
-static clprune_status forward(void *model, size_t batch, clprune_image_bytes images, bool training)
+static clprune_status forward(void *model, size_t batch, trainer_input input, bool training)
 {
     linear_model *m = model;
     const clprune_mat logits = clprune_mat_rows(m->logits, 0, batch);
@@ -137,7 +137,7 @@ static clprune_status forward(void *model, size_t batch, clprune_image_bytes ima
     TRY(clprune_mat_fill(m->context, 1.0f, ones, NULL));
     TRY(clprune_mat_fill(m->context, 0.0f, m->zero, NULL));
     TRY(clprune_patch_embed_forward_bytes(
-        m->context, &m->whole, batch, images, m->w, m->zero, logits, NULL));
+        m->context, &m->whole, batch, input.images, m->w, m->zero, logits, NULL));
     if (training)
         TRY(clprune_gemm(
             m->context, true, false, 0.1f / (float)batch, 0.9f, ones, logits, m->mean, NULL));
@@ -154,14 +154,14 @@ static clprune_status loss(
 }
 
 static clprune_status backward(
-    void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
+    void *model, size_t batch, trainer_input input, cl_mem labels, float smoothing)
 {
     linear_model *m = model;
     const clprune_mat log_p = clprune_mat_rows(m->log_p, 0, batch);
     TRY(clprune_cross_entropy_backward(
         m->context, smoothing, 1.0f / (float)batch, log_p, labels, log_p, NULL));
     return clprune_patch_embed_backward_bytes(
-        m->context, &m->whole, batch, images, log_p, &(clprune_grads){.dw = m->dw}, NULL);
+        m->context, &m->whole, batch, input.images, log_p, &(clprune_grads){.dw = m->dw}, NULL);
 }
 
 #define MODEL(kept)                                                                                \

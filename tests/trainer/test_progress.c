@@ -12,7 +12,8 @@ static const progress_values far_on = {.epoch = 12,
     .step = 345,
     .steps = 1563,
     .loss = 2.25,
-    .images_per_second = 812.25,
+    .speed = 812.25,
+    .unit = "img/s",
     .step_ms = 78.75,
     .eta = 3723};
 
@@ -50,7 +51,7 @@ static void no_speed_yet(NO_ROW)
 {
     char text[512];
     progress_values first = far_on;
-    first.images_per_second = first.step_ms = first.eta = (double)NAN;
+    first.speed = first.step_ms = first.eta = (double)NAN;
     progress_line(&first, 200, text, sizeof text);
     assert_string_equal(text, "epoch 12/100  step 345/1563  loss 2.2500");
 }

@@ -81,14 +81,14 @@ static void time_of_first_steps(NO_ROW)
         &linear_with_state, "--train-limit 28 --test-limit 12 --batch-size 8 --epochs 2 --steps 8");
     test_run_epoch(run); /* 8, 8, 8, 4 */
     assert_int_equal(run->first.steps, 2);
-    assert_int_equal(run->first.images, 8 + 4);
+    assert_int_equal(run->first.samples, 8 + 4);
     assert_int_equal(run->epoch.steps, 2);
-    assert_int_equal(run->epoch.images, 8 + 8);
+    assert_int_equal(run->epoch.samples, 8 + 8);
     TEST_GOOD(run_finish_epoch(run, &f));
     test_run_epoch(run);
     assert_int_equal(run->first.steps, 2);
     assert_int_equal(run->epoch.steps, 4);
-    assert_int_equal(run->epoch.images, 28);
+    assert_int_equal(run->epoch.samples, 28);
 }
 
 /* --memory-limit of a model without presets to choose from: it takes its batch, or the largest. */

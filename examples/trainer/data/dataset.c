@@ -25,14 +25,15 @@ struct dataset {
     broken_images *broken; /* NULL: the first one is a failure */
 };
 
-/* What a batch is made of; threads take its images in turn. */
+/* What a batch is made of; threads take its samples in turn. */
 typedef struct batch_job {
     const dataset *data;
     dataset_split split;
     const uint32_t *indices;
     size_t count;
     const augment_options *augment;
-    uint8_t *images;
+    dataset_shape sample;
+    uint8_t *inputs;
     int32_t *labels;
     atomic_size_t next;
 
@@ -64,6 +65,8 @@ static bool open_source(
 {
     dataset_search search = {name, 0};
     size_t found = 0, kind = KINDS - 1;
+    if (options->context > 0)
+        return dataset_tokens(name, options, source, f);
     if (strcmp(name, "generated") == 0)
         return dataset_generated(options, source, f);
     for (size_t i = 0; i < KINDS; ++i)
@@ -95,13 +98,14 @@ bool dataset_open(const char *source, const dataset_options *options, dataset **
         free(data);
         return false;
     }
-    for (int c = 0; c < DATASET_CHANNELS; ++c)
+    for (int c = 0; options->context == 0 && c < DATASET_CHANNELS; ++c)
         for (int v = 0; v < DATASET_LEVELS; ++v)
             data->levels[c * DATASET_LEVELS + v] =
                 (float)((v / 255.0 - data->source.mean[c]) / data->source.std[c]);
     data->hear = options->hear;
     data->hear_user = options->hear_user;
-    if (options->skip_broken && (data->broken = open_broken(&data->source)) == NULL) {
+    if (options->skip_broken && options->context == 0 &&
+        (data->broken = open_broken(&data->source)) == NULL) {
         dataset_close(data);
         return dataset_no_memory(f, source);
     }
@@ -168,6 +172,19 @@ uint32_t dataset_count(const dataset *data, dataset_split split)
     return data->source.count[split == DATASET_TEST];
 }
 
+dataset_shape dataset_sample(const dataset *data)
+{
+    const size_t side = data->source.image_size, context = data->source.context;
+    if (context > 0)
+        return (dataset_shape){context * sizeof(int32_t), context, true};
+    return (dataset_shape){DATASET_CHANNELS * side * side, 1, false};
+}
+
+bool dataset_is_text(const dataset *data)
+{
+    return strcmp(data->source.name, "text") == 0;
+}
+
 const float *dataset_levels(const dataset *data)
 {
     return data->levels;
@@ -189,15 +206,15 @@ static void count_broken(const batch_job *job, uint32_t index, const char *why)
     (void)pthread_mutex_unlock(&broken->lock);
 }
 
-/* Reads one image. With skip_broken, a broken image is replaced by the next good one. */
-static bool fetch_image(
-    const batch_job *job, uint32_t index, uint8_t *pixels, int32_t *label, fault *f)
+/* Reads one sample. With skip_broken, a broken image is replaced by the next good one. */
+static bool fetch_sample(
+    const batch_job *job, uint32_t index, uint8_t *inputs, int32_t *labels, fault *f)
 {
     const dataset_source *source = &job->data->source;
     const uint32_t count = source->count[job->split];
     for (uint32_t tries = 0; tries < count; ++tries) {
         *f = (fault){0};
-        if (source->fetch(source->state, job->split, index, job->augment, pixels, label, f))
+        if (source->fetch(source->state, job->split, index, job->augment, inputs, labels, f))
             return true;
         if (f->code != CODE_DATA || job->data->broken == NULL)
             break;
@@ -205,20 +222,20 @@ static bool fetch_image(
         index = index + 1 < count ? index + 1 : 0;
     }
     const size_t used = strlen(f->text);
-    if (f->code == CODE_DATA && job->data->broken == NULL)
+    if (f->code == CODE_DATA && job->data->broken == NULL && !job->sample.tokens)
         (void)snprintf(
             f->text + used, sizeof f->text - used, "; --skip-broken replaces such files");
     return false;
 }
 
 /* pixels: room for an image before it is moved. */
-static bool make_image(const batch_job *job, size_t i, uint8_t *pixels, fault *f)
+static bool make_sample(const batch_job *job, size_t i, uint8_t *pixels, fault *f)
 {
     const dataset_source *source = &job->data->source;
     const uint32_t size = source->image_size, index = job->indices[i];
-    uint8_t *image = job->images + i * DATASET_CHANNELS * size * size;
+    uint8_t *image = job->inputs + i * job->sample.bytes;
     if (source->fetch != NULL)
-        return fetch_image(job, index, image, &job->labels[i], f);
+        return fetch_sample(job, index, image, &job->labels[i * job->sample.labels], f);
     const bool moves = job->augment != NULL;
     job->labels[i] = source->read(source->state, job->split, index, moves ? pixels : image);
     if (moves) {
@@ -232,11 +249,10 @@ static bool make_image(const batch_job *job, size_t i, uint8_t *pixels, fault *f
 static void *work(void *what)
 {
     batch_job *job = what;
-    const size_t size = job->data->source.image_size;
     fault f = {0};
-    uint8_t *pixels = malloc(DATASET_CHANNELS * size * size);
+    uint8_t *pixels = malloc(job->sample.bytes);
     for (size_t i; (i = atomic_fetch_add(&job->next, 1)) < job->count;) {
-        if (pixels != NULL ? make_image(job, i, pixels, &f)
+        if (pixels != NULL ? make_sample(job, i, pixels, &f)
                            : fault_set(&f, CODE_MEMORY, "out of memory"))
             continue;
         (void)pthread_mutex_lock(&job->lock);
@@ -270,25 +286,27 @@ static void run(batch_job *job, size_t threads)
 }
 
 bool dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices, size_t count,
-    const augment_options *augment, uint8_t *images, int32_t *labels, fault *f)
+    const augment_options *augment, uint8_t *inputs, int32_t *labels, fault *f)
 {
+    const dataset_shape sample = dataset_sample(data);
     for (size_t i = 0; i < count; ++i)
         if (indices[i] >= data->source.count[split])
-            return fault_set(f, CODE_USAGE, "%s: index %lu, but the %s split has %lu images",
+            return fault_set(f, CODE_USAGE, "%s: index %lu, but the %s split has %lu %s",
                 data->source.name, (unsigned long)indices[i],
-                split == DATASET_TRAIN ? "train" : "test",
-                (unsigned long)data->source.count[split]);
+                split == DATASET_TRAIN ? "train" : "test", (unsigned long)data->source.count[split],
+                sample.tokens ? "sequences" : "images");
 
     batch_job job = {.data = data,
         .split = split,
         .indices = indices,
         .count = count,
         .augment = augment,
-        .images = images,
+        .sample = sample,
+        .inputs = inputs,
         .labels = labels,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .f = f};
-    run(&job, data->source.fetch != NULL ? threads_for(count) : 1);
+    run(&job, data->source.fetch != NULL && !sample.tokens ? threads_for(count) : 1);
     return f->code == CODE_OK;
 }
 

@@ -1,6 +1,7 @@
 /*
- * dataset.h: labelled images for the trainer: CIFAR-10, CIFAR-100, IDX files (MNIST), folders of
- * JPEG and PNG files (ImageNet), or a set that the program makes itself.
+ * dataset.h: samples for the trainer. Labelled images: CIFAR-10, CIFAR-100, IDX files (MNIST),
+ * folders of JPEG and PNG files (ImageNet). Sequences of tokens. Or a set of either that the
+ * program makes itself.
  *
  *     dataset *data;
  *     if (!dataset_open("generated", NULL, &data, &fault)) ...
@@ -11,8 +12,9 @@
  * Everything random is a pure function of seeds, epoch and index, never of what was asked before:
  * a run resumed at an epoch's start gets the same bits as one that was never stopped.
  *
- * Letters: n images in a batch, S pixels per side, 3 channels (red, green, blue).
- * Images are (n, 3, S, S), row-major, a byte each.
+ * Letters: n samples in a batch, S pixels per side, 3 channels (red, green, blue), T tokens in a
+ * sequence. Images are (n, 3, S, S), row-major, a byte each, with a label each. Sequences are (n,
+ * T), int32, and so are their labels: the same text one token later.
  *
  * Faults name the file (if any) and what is wrong with it: CODE_USAGE for an option or index that
  * makes no sense for this set; CODE_DATA for a file, or any known set of files, that is missing or
@@ -52,6 +54,9 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *     hear             folders: told of files that are left out when the set is opened, of classes
  *                      without test images, and of each broken image once; default nobody
  *
+ *     context          T, 1 to 65536: the set is of tokens, and classes, which must be given, is
+ * the vocabulary; limits count sequences. 0: of images
+ *
  * Limits end at 2^31 - 1.
  */
 typedef struct dataset_options {
@@ -59,6 +64,7 @@ typedef struct dataset_options {
     uint32_t classes;
     uint32_t train_limit, test_limit;
     uint64_t seed;
+    size_t context;
     uint32_t usual_image_size;
     bool skip_broken;
     dataset_hear_fn *hear;
@@ -97,6 +103,9 @@ typedef struct dataset dataset;
  * Folders are train/CLASS/FILE and val/CLASS/FILE (or test); dataset_folder.c says how files are
  * cut.
  *
+ * Tokens (options->context > 0) are in a file (token_file.h), or in train.bin or train.txt of a
+ * folder; dataset_tokens.c says which of them are for tests.
+ *
  * [1] A. Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html, "Binary version".
  */
 bool dataset_open(const char *source, const dataset_options *options, dataset **out, fault *f);
@@ -108,7 +117,17 @@ const char *dataset_name(const dataset *data);    /* "CIFAR-10", "CIFAR-100", "I
 uint64_t dataset_skipped(const dataset *data);    /* broken images met so far */
 uint32_t dataset_classes(const dataset *data);    /* labels are 0 ... classes - 1 */
 uint32_t dataset_image_size(const dataset *data); /* S */
-uint32_t dataset_count(const dataset *data, dataset_split split); /* images in a split, >= 1 */
+uint32_t dataset_count(const dataset *data, dataset_split split); /* samples in a split, >= 1 */
+
+/* What a sample is. */
+typedef struct dataset_shape {
+    size_t bytes;  /* of its inputs: 3 * S * S, or 4 * T */
+    size_t labels; /* 1, or T */
+    bool tokens;
+} dataset_shape;
+dataset_shape dataset_sample(const dataset *data);
+/* Whether the tokens are the bytes of a text. */
+bool dataset_is_text(const dataset *data);
 /* Tells sets of one name apart. IDX: of the training pixels and labels; CIFAR: likewise, up to the
  * limit; folders: of the names of all training files; generated: 0. */
 uint64_t dataset_checksum(const dataset *data);
@@ -118,22 +137,23 @@ bool dataset_has_checksum(const dataset *data, uint64_t checksum);
 /* Folders: a checksum of the sizes of the training files, of 65536 of them if there are more; else
  * 0. */
 uint64_t dataset_sizes(const dataset *data);
-/* (3, 256): the value of each byte of each channel, (v / 255 - mean[c]) / std[c]. */
+/* Of images, (3, 256): the value of each byte of each channel, (v / 255 - mean[c]) / std[c]. */
 const float *dataset_levels(const dataset *data);
 
 /*
- * Reads count images.
+ * Reads count samples.
  *
  * indices  (count) each < dataset_count(data, split); repeats are fine
- * augment  NULL for the images as they are (tests); else each is cropped and mirrored at random,
- *          see augment.h
- * images   (count, 3, S, S) receives the bytes; dataset_levels has their values
- * labels   (count) receives the labels
+ * augment  NULL for the samples as they are (tests); else each image is cropped and mirrored at
+ *          random, see augment.h, and sequences begin at an offset that is drawn for the epoch
+ * inputs   (count, 3, S, S) receives the bytes; dataset_levels has their values. Or (count, T)
+ *          int32, and is aligned for them
+ * labels   (count), or (count, T), receives the labels
  *
- * On failure images and labels hold nothing of use.
+ * On failure inputs and labels hold nothing of use.
  */
 bool dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices, size_t count,
-    const augment_options *augment, uint8_t *images, int32_t *labels, fault *f);
+    const augment_options *augment, uint8_t *inputs, int32_t *labels, fault *f);
 
 /* The order of an epoch: fills indices (n) with a permutation of 0 ... n - 1 that depends on
  * (seed, epoch, n) alone. Draws are without bias. */

@@ -1,6 +1,6 @@
 /*
- * dataset_source.h: private to dataset*.c: the interface between a source of images (CIFAR, IDX,
- * folders, generated) and dataset.c, the roof over all of them; dataset_source.c is below the
+ * dataset_source.h: private to dataset*.c: the interface between a source (CIFAR, IDX, folders,
+ * tokens, generated) and dataset.c, the roof over all of them; dataset_source.c is below the
  * sources.
  */
 #ifndef TRAINER_DATASET_SOURCE_H
@@ -13,6 +13,7 @@ typedef struct dataset_source {
     const char *name;
     uint32_t classes;
     uint32_t image_size;
+    size_t context;        /* of tokens: of a sequence; 0: samples are images */
     uint32_t count[2];     /* by dataset_split */
     uint64_t checksum;     /* see dataset_checksum */
     uint64_t old_checksum; /* what earlier programs took for it; 0: the same */
@@ -24,10 +25,11 @@ typedef struct dataset_source {
     bool keeps_sides; /* never mirrored: the mirror image has another class or none (digits) */
     /* Writes image `index` of the split as (3, S, S) bytes; returns its label. Index in range. */
     int32_t (*read)(const void *state, dataset_split split, uint32_t index, uint8_t *pixels);
-    /* Instead of read, for images in files: crops and mirrors by itself (augment NULL: neither),
-     * may fail (CODE_DATA, CODE_MEMORY), and is called by several threads at once. */
+    /* Instead of read, for images in files and for tokens: crops and mirrors, or moves, by itself
+     * (augment NULL: not), may fail (CODE_DATA, CODE_MEMORY); of images it is called by several
+     * threads at once. inputs, labels: of the sample, see dataset_sample. */
     bool (*fetch)(const void *state, dataset_split split, uint32_t index,
-        const augment_options *augment, uint8_t *pixels, int32_t *label, fault *f);
+        const augment_options *augment, uint8_t *inputs, int32_t *labels, fault *f);
     void (*destroy)(void *state);
 } dataset_source;
 
@@ -60,6 +62,9 @@ bool dataset_idx(const char *dir, const dataset_options *options, dataset_source
 bool dataset_folder(
     const char *dir, const dataset_options *options, dataset_source *source, fault *f);
 bool dataset_generated(const dataset_options *options, dataset_source *source, fault *f);
+/* path: a file or folder, or "generated". */
+bool dataset_tokens(
+    const char *path, const dataset_options *options, dataset_source *source, fault *f);
 
 /* Records CODE_MEMORY, "path: out of memory"; returns false. */
 bool dataset_no_memory(fault *f, const char *path);

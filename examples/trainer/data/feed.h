@@ -1,6 +1,6 @@
 /*
- * feed.h: sends batches of images to the device, as bytes; the passes normalise them as they read
- * them.
+ * feed.h: sends batches of samples to the device: images as bytes, which the passes normalise as
+ * they read them, or tokens.
  *
  * While the device works on one batch, the next is read, augmented and put into a second host
  * buffer; the transfer is enqueued and not waited for. The queue is in-order, so one device buffer
@@ -18,11 +18,12 @@ typedef struct batch_feed {
     clprune_context *context; /* not owned */
     const dataset *data;      /* not owned */
     size_t batch;
-    size_t pixels;              /* 3 * S * S */
+    dataset_shape sample;
     clprune_image_bytes images; /* batch of them, on the device, and the data set's levels */
-    cl_mem labels;              /* int32, batch of them */
+    cl_mem tokens;              /* in place of images: int32, batch * T of them */
+    cl_mem labels;              /* int32, batch of them, or batch * T */
     struct feed_slot {
-        uint8_t *images; /* read by the device until `done` */
+        uint8_t *inputs; /* read by the device until `done` */
         int32_t *labels;
         size_t count;
         cl_event done; /* of its transfer; NULL: free */
@@ -31,7 +32,7 @@ typedef struct batch_feed {
     unsigned next; /* the slot to fill */
 } batch_feed;
 
-/* Room for `batch` images. On failure *feed needs no closing. */
+/* Room for `batch` samples. On failure *feed needs no closing. */
 bool feed_open(
     clprune_context *context, const dataset *data, size_t batch, batch_feed *feed, fault *f);
 void feed_close(batch_feed *feed); /* accepts {0} */
@@ -41,7 +42,7 @@ void feed_close(batch_feed *feed); /* accepts {0} */
 bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, fault *f);
 
-/* Enqueues the transfer of the batch made last into feed->images and feed->labels. */
+/* Enqueues the transfer of the batch made last into feed->images or tokens, and feed->labels. */
 bool feed_send(batch_feed *feed, fault *f);
 
 /* feed_make, then feed_send. */

@@ -14,12 +14,16 @@
 
 /* What a stream is for; streams of different domains never overlap. */
 typedef enum rng_domain {
-    RNG_SHUFFLE = 1, /* a = epoch, b = 0 */
-    RNG_AUGMENT = 2, /* a = epoch, b = image index */
-    RNG_IMAGE = 3,   /* a = split, b = image index: the scene of a generated image */
-    RNG_NOISE = 4,   /* a = split, b = image index: its pixel noise */
-    RNG_INIT = 5,    /* a = tensor, b = 0: initial parameters */
-    RNG_PRUNE = 6    /* a, b = low and high half of the step: the draws of sampled pruning */
+    RNG_SHUFFLE = 1,   /* a = epoch, b = 0 */
+    RNG_AUGMENT = 2,   /* a = epoch, b = image index */
+    RNG_IMAGE = 3,     /* a = split, b = image index: the scene of a generated image */
+    RNG_NOISE = 4,     /* a = split, b = image index: its pixel noise */
+    RNG_INIT = 5,      /* a = tensor, b = 0: initial parameters */
+    RNG_PRUNE = 6,     /* a, b = low and high half of the step: the draws of sampled pruning */
+    RNG_OFFSET = 7,    /* a = epoch, b = 0: where sequences of tokens begin */
+    RNG_SEQUENCE = 8,  /* a = split, b = sequence: generated tokens */
+    RNG_SUCCESSOR = 9, /* a = token, b = 0: what may follow it in generated tokens */
+    RNG_SAMPLE = 10    /* a = token, b = 0: what a model writes */
 } rng_domain;
 
 /* One stream of 2^34 draws. A plain value: a copy continues on its own. The fields are private. */

@@ -91,11 +91,10 @@ static bool is_of_data(const char *path)
     for (size_t i = 0; i < sizeof folders / sizeof *folders; ++i)
         images = images || strncmp(path, folders[i], strlen(folders[i])) == 0;
     return images || strstr(path, "-ubyte") != NULL || strstr(path, ".idx") != NULL ||
-           (dot != NULL && strcmp(dot, ".bin") == 0);
+           (dot != NULL && (strcmp(dot, ".bin") == 0 || strcmp(dot, ".txt") == 0));
 }
 
-/* Whether a path is a file of the data set in a folder, whatever links lead there. */
-static bool is_data(const char *path, const char *folder)
+static bool is_in(const char *path, const char *folder)
 {
     struct stat status;
     char *file = realpath(path, NULL), *top = realpath(folder, NULL);
@@ -110,6 +109,17 @@ static bool is_data(const char *path, const char *folder)
     return found;
 }
 
+/* Whether a path is --data itself, or a file of the data set in its folder, whatever links lead
+ * there. */
+static bool is_data(const char *path, const char *data)
+{
+    struct stat status;
+    const bool is_folder = stat(data, &status) == 0 && S_ISDIR(status.st_mode);
+    char *folder = is_folder ? strdup(data) : folder_of(data);
+    const bool found = same_file(path, data) || (folder != NULL && is_in(path, folder));
+    free(folder);
+    return found;
+}
 bool output_files_check_data(const options *o, fault *f)
 {
     const named_file files[] = {

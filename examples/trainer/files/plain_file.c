@@ -43,6 +43,15 @@ static int open_regular(const char *path, struct stat *status, const char **why)
     return -1;
 }
 
+int plain_file_descriptor(const char *path, uint64_t *bytes, const char **why)
+{
+    struct stat status;
+    const int descriptor = open_regular(path, &status, why);
+    if (descriptor >= 0)
+        *bytes = (uint64_t)status.st_size;
+    return descriptor;
+}
+
 FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why)
 {
     struct stat status;

@@ -21,6 +21,9 @@ bool plain_file_exists(const char *path, bool *there, fault *f);
  * not a regular file"; errno is the system's, or 0 for a file that is refused. */
 FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why);
 
+/* Likewise, to a descriptor for reading; -1 where that fails. */
+int plain_file_descriptor(const char *path, uint64_t *bytes, const char **why);
+
 /* Whether two paths are of one file or folder; false if either is not there. */
 bool same_file(const char *a, const char *b);
 

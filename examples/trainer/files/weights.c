@@ -45,11 +45,23 @@ static uint64_t most_elements(const trainer_weight *weights, size_t count)
     return most;
 }
 
-/* Between the file's order, out x in x height x width, and the model's, out x height x width x in.
- */
+/* to is from, rows x cols, transposed. */
+static void transpose(size_t rows, size_t cols, const float *from, float *to)
+{
+    for (size_t i = 0; i < rows; ++i)
+        for (size_t k = 0; k < cols; ++k)
+            to[k * rows + i] = from[i * cols + k];
+}
+
+/* Between the file's order, out x in x height x width or in x out, and the model's, out x height x
+ * width x in or out x in. */
 static clprune_status reorder(const trainer_weight *w, bool to_model, const float *from, float *to)
 {
     const size_t pixels = w->image.height * w->image.width, outputs = w->shape[0];
+    if (w->transposed) {
+        transpose(w->shape[to_model ? 0 : 1], w->shape[to_model ? 1 : 0], from, to);
+        return CLPRUNE_SUCCESS;
+    }
     if (pixels == 0) {
         memcpy(to, from, (size_t)elements(w) * sizeof *to);
         return CLPRUNE_SUCCESS;
@@ -103,6 +115,15 @@ static bool same_shape(const trainer_weight *w, const safetensor *t)
     }
 }
 
+/* Whether a tensor has more rows than a weight that takes the first of them. */
+static bool is_longer(const trainer_weight *w, const safetensor *t)
+{
+    bool longer = w->longer && t->rank == w->rank && t->shape[0] > w->shape[0];
+    for (size_t i = 1; longer && i < w->rank; ++i)
+        longer = t->shape[i] == w->shape[i];
+    return longer;
+}
+
 /* Finds a weight's tensor. True with *taken NULL: a head with another number of classes, to be left
  * as it is. */
 static bool match(const trainer_model *type, const safetensors *file, const trainer_weight *w,
@@ -114,7 +135,7 @@ static bool match(const trainer_model *type, const safetensors *file, const trai
     if (*taken == NULL)
         return fault_set(f, CODE_DATA, "%s: no tensor \"%s\"; is it of another architecture?",
             file->path, w->name);
-    if (same_shape(w, *taken))
+    if (same_shape(w, *taken) || is_longer(w, *taken))
         return true;
     for (size_t i = 0; i < w->rank; ++i)
         shape[i] = w->shape[i];
@@ -191,7 +212,12 @@ bool weights_import(const trainer_model *type, void *model, clprune_context *con
     if (!safetensors_open(path, &file, f))
         return false;
     trainer_weight *weights = list(type, model, &count);
-    const uint64_t most = weights != NULL ? most_elements(weights, count) : 0;
+    uint64_t most = weights != NULL ? most_elements(weights, count) : 0;
+    for (size_t i = 0; weights != NULL && i < count; ++i) {
+        const safetensor *longer = weights[i].longer ? find(type, &file, weights[i].name) : NULL;
+        if (longer != NULL && longer->count > most)
+            most = longer->count;
+    }
     float *values = malloc(2 * (size_t)most * sizeof *values);
     bool good = (weights != NULL && values != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
     for (int changes = 0; changes < 2; ++changes) { /* first checks all, then changes them */

@@ -216,8 +216,10 @@ bool memory_plan_run(options *o, fault *f)
                 memory_plan_choose(&s, found ? &device : NULL, &plan, f) &&
                 timeline_make(&plan, &line, f);
     if (good) {
-        (void)printf("%s, %zu px, batch %" PRIu64 ", activations %s; for %s\n\n",
-            session_arch_name(&s), s.sizes.image, o->batch_size, options_preset(o),
+        const bool tokens = s.type->tokens;
+        (void)printf("%s, %zu %s, batch %" PRIu64 ", activations %s; for %s\n\n",
+            session_arch_name(&s), tokens ? s.sizes.context : s.sizes.image,
+            tokens ? "tokens" : "px", o->batch_size, options_preset(o),
             found ? device.device : "a CPU like this machine's: no OpenCL device was found");
         print_totals(&plan);
         print_timeline(&plan, &line);

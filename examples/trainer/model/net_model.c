@@ -211,6 +211,16 @@ static void list_tensor(void *user, const clprune_net_tensor *tensor)
         (keep_shape){tensor->rows, tensor->cols, tensor->grid.height, tensor->grid.width};
 }
 
+/* Whether parameter `index` is tied to an earlier one: it is the same matrix. */
+static bool is_tied(const clprune_net *net, size_t index, const clprune_mat *value)
+{
+    clprune_net_weight other;
+    for (size_t i = 0; i < index && clprune_net_weight_at(net, i, &other); ++i)
+        if (other.value.buffer == value->buffer && other.value.offset == value->offset)
+            return true;
+    return false;
+}
+
 /* Settings that no option of a run has, so that letters tell forms apart: codes of 4 bits. */
 static const keep_how plain = {.keep = {.sparsity = 0.5f, .bits = 4, .cell = 2}, .gelu_bits = 2};
 
@@ -244,7 +254,8 @@ static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *s
         const uint64_t saved = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
         sizes->parameters = 0;
         for (size_t i = 0; clprune_net_weight_at(net, i, &weight); ++i)
-            sizes->parameters += weight.value.rows * weight.value.cols;
+            if (!is_tied(net, i, &weight.value))
+                sizes->parameters += weight.value.rows * weight.value.cols;
         sizes->fixed = (saved - l.bytes) / BATCH / sizeof(float);
         parts->keep->count = l.count;
     }
@@ -299,6 +310,8 @@ typedef struct net_model {
     trainer_count *counts; /* one for each batch norm */
     int64_t *batches;
     size_t states_count;
+    trainer_weight *weights; /* (weights_count) parameters, then running statistics */
+    size_t weights_count;
     trainer_watcher watcher;
     char part[64]; /* that was told last */
 } net_model;
@@ -349,6 +362,35 @@ static clprune_status list_states(net_model *model)
     return CLPRUNE_SUCCESS;
 }
 
+static clprune_status list_weights(net_model *model)
+{
+    clprune_net_weight found;
+    size_t count = 0;
+    while (clprune_net_weight_at(model->net, count, &found))
+        ++count;
+    model->weights =
+        calloc(count * NET_MODEL_PIECES + model->states_count + 1, sizeof *model->weights);
+    if (model->weights == NULL)
+        return CLPRUNE_OUT_OF_HOST_MEMORY;
+    trainer_weight *next = model->weights;
+    for (size_t i = 0; clprune_net_weight_at(model->net, i, &found); ++i) {
+        if (is_tied(model->net, i, &found.value))
+            continue;
+        *next = (trainer_weight){
+            .rank = found.rank, .mat = found.value, .image = found.image, .head = found.output};
+        memcpy(next->shape, found.shape, sizeof next->shape);
+        (void)snprintf(next->name, sizeof next->name, "%s", found.name);
+        next += model->parts->in_files != NULL ? model->parts->in_files(&model->sizes, next) : 1;
+    }
+    for (size_t i = 0; i < model->states_count; ++i, ++next) {
+        const trainer_state *state = &model->states[i];
+        *next = (trainer_weight){.rank = 1, .shape = {state->mat.cols}, .mat = state->mat};
+        (void)snprintf(next->name, sizeof next->name, "%s", state->name);
+    }
+    model->weights_count = (size_t)(next - model->weights);
+    return CLPRUNE_SUCCESS;
+}
+
 static clprune_status create_net(net_model *model, const keep_choice *choice, size_t batch)
 {
     clprune_net_keep keep = net_keep(choice->preset, &choice->how);
@@ -366,7 +408,9 @@ static clprune_status create_net(net_model *model, const keep_choice *choice, si
     }
     free(rules);
     free(patterns);
-    return status == CLPRUNE_SUCCESS ? list_states(model) : status;
+    TRY(status);
+    TRY(list_states(model));
+    return list_weights(model);
 }
 
 clprune_status net_model_create(const net_model_parts *parts, clprune_context *context,
@@ -394,6 +438,7 @@ void net_model_destroy(void *of)
     free(model->states);
     free(model->counts);
     free(model->batches);
+    free(model->weights);
     free(model);
 }
 
@@ -404,6 +449,8 @@ clprune_status net_model_init(void *of, uint64_t seed)
     TRY(clprune_net_init(model->net, seed)); /* of the states, too */
     for (size_t i = 0; clprune_net_weight_at(model->net, i, &weight); ++i) {
         const size_t count = weight.value.rows * weight.value.cols;
+        if (is_tied(model->net, i, &weight.value))
+            continue;
         rng r = rng_open(seed, RNG_INIT, (uint32_t)i, 0);
         float *values = malloc(count * sizeof *values);
         if (values == NULL)
@@ -438,27 +485,12 @@ const trainer_count *net_model_counts(void *of, size_t *count)
     return model->counts;
 }
 
-/* Parameters, then running statistics. */
 bool net_model_weight(void *of, size_t index, trainer_weight *weight)
 {
     const net_model *model = of;
-    clprune_net_weight found;
-    size_t params = 0;
-    if (clprune_net_weight_at(model->net, index, &found)) {
-        *weight = (trainer_weight){
-            .rank = found.rank, .mat = found.value, .image = found.image, .head = found.output};
-        memcpy(weight->shape, found.shape, sizeof weight->shape);
-        (void)snprintf(weight->name, sizeof weight->name, "%s", found.name);
-        return true;
-    }
-    while (clprune_net_weight_at(model->net, params, &found))
-        ++params;
-    if (index - params >= model->states_count)
-        return false;
-    const trainer_state *state = &model->states[index - params];
-    *weight = (trainer_weight){.rank = 1, .shape = {state->mat.cols}, .mat = state->mat};
-    (void)snprintf(weight->name, sizeof weight->name, "%s", state->name);
-    return true;
+    if (index < model->weights_count)
+        *weight = model->weights[index];
+    return index < model->weights_count;
 }
 
 /* ---- passes ------------------------------------------------------------------------------------
@@ -477,10 +509,11 @@ static void count_batch(net_model *model)
             ++model->batches[i];
 }
 
-clprune_status net_model_forward(void *of, size_t batch, clprune_image_bytes images, bool training)
+clprune_status net_model_forward(void *of, size_t batch, trainer_input input, bool training)
 {
     net_model *model = of;
-    model->data = (clprune_net_data){.batch = batch, .images = images};
+    model->data =
+        (clprune_net_data){.batch = batch, .images = input.images, .tokens = input.tokens};
     model->part[0] = '\0';
     TRY(clprune_net_forward(model->net, &model->data, training));
     if (training)
@@ -499,13 +532,21 @@ clprune_status net_model_loss(
 }
 
 clprune_status net_model_backward(
-    void *of, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
+    void *of, size_t batch, trainer_input input, cl_mem labels, float smoothing)
 {
     net_model *model = of;
-    model->data = (clprune_net_data){
-        .batch = batch, .images = images, .labels = labels, .smoothing = smoothing};
+    model->data = (clprune_net_data){.batch = batch,
+        .images = input.images,
+        .tokens = input.tokens,
+        .labels = labels,
+        .smoothing = smoothing};
     model->part[0] = '\0';
     return clprune_net_backward(model->net, &model->data);
+}
+
+clprune_status net_model_logits(void *of, size_t batch, size_t row, clprune_mat logits)
+{
+    return clprune_net_logits(((net_model *)of)->net, batch, row, logits);
 }
 
 /* Tells where the pass is: "forward blocks.3", "backward head". */

@@ -9,7 +9,12 @@
 #include "trainer/data/rng.h"
 #include "trainer/model/trainer_model.h"
 
-enum { NET_MODEL_TENSORS = 1024, NET_MODEL_PRESETS = 14, NET_MODEL_FRAMES = 3 };
+enum {
+    NET_MODEL_TENSORS = 1024,
+    NET_MODEL_PRESETS = 14,
+    NET_MODEL_FRAMES = 3,
+    NET_MODEL_PIECES = 3
+};
 
 /* The tensors of a model of the sizes that were settled last. */
 typedef struct net_model_tensors {
@@ -27,6 +32,9 @@ typedef struct net_model_parts {
     void (*build)(const trainer_sizes *sizes, clprune_net *net);
     /* An initial value of a parameter, described by its weight. */
     double (*draw)(rng *r, const trainer_sizes *sizes, const clprune_net_weight *weight);
+    /* How files of other programs have a parameter: pieces[0] is its name, shape and matrix, to be
+     * changed. Returns the number of pieces, 1 to NET_MODEL_PIECES. NULL: as it is. */
+    size_t (*in_files)(const trainer_sizes *sizes, trainer_weight *pieces);
     /* Filled in by net_model_settle; what all nets have in common is NET_MODEL_KEEP. */
     keep_table *keep;
     net_model_tensors *tensors;
@@ -61,12 +69,12 @@ const trainer_state *net_model_states(void *model, size_t *count);
 const trainer_count *net_model_counts(void *model, size_t *count);
 bool net_model_weight(void *model, size_t index, trainer_weight *weight);
 void net_model_set_seed(void *model, uint64_t seed);
-clprune_status net_model_forward(
-    void *model, size_t batch, clprune_image_bytes images, bool training);
+clprune_status net_model_forward(void *model, size_t batch, trainer_input input, bool training);
 clprune_status net_model_loss(
     void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
 clprune_status net_model_backward(
-    void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
+    void *model, size_t batch, trainer_input input, cl_mem labels, float smoothing);
+clprune_status net_model_logits(void *model, size_t batch, size_t row, clprune_mat logits);
 void net_model_on_grads(void *model, clprune_status (*ready)(void *user, cl_mem grads), void *user);
 void net_model_watch(void *model, trainer_watcher watcher);
 
@@ -78,7 +86,7 @@ clprune_mat net_model_output(const void *model, size_t batch);
     .destroy = net_model_destroy, .init = net_model_init, .params = net_model_params,              \
     .states = net_model_states, .counts = net_model_counts, .set_seed = net_model_set_seed,        \
     .forward = net_model_forward, .loss = net_model_loss, .backward = net_model_backward,          \
-    .on_grads = net_model_on_grads, .watch = net_model_watch
+    .logits = net_model_logits, .on_grads = net_model_on_grads, .watch = net_model_watch
 #define NET_MODEL_FUNCTIONS NET_MODEL_PASSES, .weight = net_model_weight
 
 #endif

@@ -30,10 +30,11 @@ typedef struct trainer_extra {
 /* An architecture with its sizes. */
 typedef struct trainer_sizes {
     size_t arch;                    /* position in trainer_model.archs */
-    size_t image;                   /* pixels per side; 0: the architecture's */
-    size_t classes;                 /* 0: the architecture's */
+    size_t image;                   /* pixels per side; 0: the architecture's, or none */
+    size_t classes;                 /* 0: the architecture's; of tokens: the vocabulary */
     uint64_t extra[TRAINER_EXTRAS]; /* values of the extras; 0: the architecture's */
     /* filled in by settle */
+    size_t context;      /* tokens of a sample; 0: samples are images */
     size_t blocks;       /* number of blocks, for the rules of a keep_table */
     uint64_t parameters; /* elements */
     uint64_t fixed;      /* elements per sample that are kept dense beside the keep_table's */
@@ -57,17 +58,23 @@ typedef struct trainer_count {
 
 enum { TRAINER_NO_COUNT = -1 };
 
-/* A parameter or state in files of other programs (weights.h): its name and shape there.
- * image: not {0, 0} where the model has channels last, see
- * clprune_net_weight; else it is in the file's order. head: its first size is the number of
- * classes. */
+/* A parameter, rows of it, or a state in files of other programs (weights.h): its name and shape
+ * there. image: not {0, 0} where the model has channels last, see clprune_net_weight; else it is in
+ * the file's order. transposed: mat is the transposed matrix. head: its first size is the number of
+ * classes. longer: a file may have more rows, of which the first are taken. */
 typedef struct trainer_weight {
     char name[80];
     size_t rank, shape[4];
     clprune_mat mat;
     clprune_extent image;
-    bool head;
+    bool transposed, head, longer;
 } trainer_weight;
+
+/* The inputs of a batch, as the model's samples are. */
+typedef struct trainer_input {
+    clprune_image_bytes images; /* batch of 3 x image x image bytes, normalised as they are read */
+    cl_mem tokens;              /* int32, batch * context of them, below sizes.classes */
+} trainer_input;
 
 /* Who is told that a part of a pass begins, such as "forward blocks.3"; {0}: nobody. The text is
  * gone after the call. */
@@ -90,6 +97,11 @@ typedef struct trainer_model {
     const trainer_extra *extras; /* (extras_count), at most TRAINER_EXTRAS */
     size_t extras_count;
     const keep_table *keep;
+    bool
+        tokens; /* samples are sequences of tokens, with a label each; else images with one label */
+    /* Pairs: an option and its default, where that is not the trainer's; ends with NULL. Of "lr"
+     * and "weight-decay": adamw's. NULL: none. */
+    const char *const (*defaults)[2];
 
     /* Fills in the sizes that are 0, and the last fields of *sizes. NULL if the sizes fit each
      * other, else TRAINER_NO_MEMORY, or one phrase that says what is wrong. */
@@ -124,19 +136,23 @@ typedef struct trainer_model {
     /* The seed of everything random in the next forward pass. */
     void (*set_seed)(void *model, uint64_t seed);
 
-    /* images: batch of 3 x image x image bytes, normalised as they are read. `training` keeps
-     * activations for one backward pass. */
-    clprune_status (*forward)(void *model, size_t batch, clprune_image_bytes images, bool training);
+    /* `training` keeps activations for one backward pass. */
+    clprune_status (*forward)(void *model, size_t batch, trainer_input input, bool training);
 
-    /* loss: batch x 1, one per sample; hit: batch x 1, 1 where the prediction is right. labels:
-     * int32, on the device. Needs the logits of forward. */
+    /* loss: batch x 1, one per sample; hit: batch x 1, 1 where the prediction is right; of tokens
+     * the means over the sample. labels: int32, batch or batch * context of them, on the device.
+     * Needs the logits of forward. Once after each forward pass of training. */
     clprune_status (*loss)(void *model, size_t batch, cl_mem labels, float smoothing,
         clprune_mat loss, clprune_mat hit);
 
     /* Writes the gradient of the mean loss to each parameter's grad, from what forward and loss
      * kept; the arguments must be the same as there. */
     clprune_status (*backward)(
-        void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
+        void *model, size_t batch, trainer_input input, cl_mem labels, float smoothing);
+
+    /* Of tokens: the logits of token `row` of each sample, batch x classes, after a forward pass
+     * without training. NULL: no --sample. */
+    clprune_status (*logits)(void *model, size_t batch, size_t row, clprune_mat logits);
 
     /* For models that were created with choice->drops_grads: clprune_net_on_grads. NULL: none are.
      */
@@ -145,6 +161,18 @@ typedef struct trainer_model {
     /* Makes the passes tell `watcher` at the start of each part. */
     void (*watch)(void *model, trainer_watcher watcher);
 } trainer_model;
+
+/* What reports call samples, and what they count a second. */
+typedef struct trainer_words {
+    const char *samples; /* "images" or "sequences" */
+    const char *speed;   /* "img/s" or "tokens/s" */
+    const char *column;  /* of log.csv: "images_per_second" or "tokens_per_second" */
+} trainer_words;
+static inline trainer_words trainer_words_of(bool tokens)
+{
+    return tokens ? (trainer_words){"sequences", "tokens/s", "tokens_per_second"}
+                  : (trainer_words){"images", "img/s", "images_per_second"};
+}
 
 /* States and counts of a model whose type may have none: then *count is 0. */
 static inline const trainer_state *trainer_states(

@@ -58,6 +58,11 @@ options options_defaults(const trainer_model *model)
     options o = defaults;
     o.model = model;
     o.arch = model->arch;
+    for (const char *const(*d)[2] = model->defaults; d != NULL && (*d)[0] != NULL; ++d) {
+        const option_row row = option_row_at(model, index_named(&o, (*d)[0]));
+        fault ignored = {0};
+        (void)option_set(&row, (*d)[1], &o, &ignored);
+    }
     return o;
 }
 
@@ -66,9 +71,11 @@ static void fill_by_optimizer(options *o)
 {
     static const double lr[] = {0.05, 0.002, 0.005, 0.05, 0.002};
     static const double decay[] = {0.0005, 0.05, 0.2, 0.0005, 0.05};
-    if (!options_given(o, "lr"))
+    const bool adamw = o->optimizer == OPTIONS_ADAMW || o->optimizer == OPTIONS_ADAMW8;
+    if (!options_given(o, "lr") && !(adamw && option_own_default(o->model, "lr") != NULL))
         o->lr = lr[o->optimizer];
-    if (!options_given(o, "weight-decay"))
+    if (!options_given(o, "weight-decay") &&
+        !(adamw && option_own_default(o->model, "weight-decay") != NULL))
         o->weight_decay = decay[o->optimizer];
 }
 
@@ -204,7 +211,7 @@ static bool check_apart(const options *o, const char *with, const char *const *n
 static bool check_together(const options *o, fault *f)
 {
     static const char *const of_runs[] = {
-        "export", "gradient-check", "memory-report", "summary-json", "tensorboard", NULL};
+        "export", "gradient-check", "memory-report", "sample", "summary-json", "tensorboard", NULL};
     static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE, "--gradient-check does not go with --early-update");
@@ -309,7 +316,7 @@ void options_print_help(const trainer_model *model, FILE *file)
     (void)fprintf(file, "usage: %s [options]\n\n%s\n", model->program, model->about);
     for (size_t i = 0; i < option_rows_count(model); ++i) {
         const option_row row = option_row_at(model, i);
-        char left[64], help[1024];
+        char left[64], help[2048];
         option_help(model, &row, help, sizeof help);
         (void)snprintf(left, sizeof left, "  --%s%s%s", row.name, row.value == NULL ? "" : " ",
             row.value == NULL ? "" : row.value);

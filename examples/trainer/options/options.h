@@ -82,6 +82,7 @@ typedef struct options {
     uint64_t steps;          /* 0: all epochs */
     uint64_t gradient_check; /* batches; 0: none */
     uint64_t gradient_draws; /* per batch */
+    uint64_t sample;         /* tokens; 0: none */
     const char *import_file, *export_file;
     const char *tensorboard;
     const char *summary_json;

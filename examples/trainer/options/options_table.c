@@ -20,7 +20,8 @@ const char *const options_schedules[] = {"cosine", "step", NULL};
 
 #define FIELD(name) offsetof(options, name)
 
-/* The last arguments are the text of --help and, optionally, the option's needs. */
+/* The last arguments are the text of --help and, optionally, the option's needs, and the programs
+ * that have it. Images and tokens may have an option of the same name. */
 #define FLAG(name, memory, field, ...)                                                             \
     {                                                                                              \
         name, OPTION_FLAG, memory, FIELD(field), 0, 1, NULL, NULL, __VA_ARGS__                     \
@@ -59,20 +60,38 @@ const char *const options_schedules[] = {"cosine", "step", NULL};
 static const option_row rows[] = {
     CHOICE("arch", OPTION_MATCH, arch, NULL, "NAME", NULL),
     COUNT("image-size", OPTION_MATCH, image_size, 1, 4096,
-        "pixels per side; default: the architecture's, or the data's"),
+        "pixels per side; default: the architecture's, or the data's", NEEDS_NOTHING, OF_IMAGES),
     COUNT("classes", OPTION_MATCH, classes, 1, 1048576,
-        "number of classes; default: the architecture's, or the data's"),
+        "number of classes; default: the architecture's, or the data's", NEEDS_NOTHING, OF_IMAGES),
     TEXT("data", OPTION_TAKE, data, "generated|DIR",
         "\"generated\" (the default), or a folder with CIFAR-10 or CIFAR-100, binary version, with "
         "IDX "
-        "files (MNIST), or with train/CLASS/*.jpg and val/CLASS/*.jpg (ImageNet)"),
+        "files (MNIST), or with train/CLASS/*.jpg and val/CLASS/*.jpg (ImageNet)",
+        NEEDS_NOTHING, OF_IMAGES),
+    TEXT("data", OPTION_TAKE, data, "generated|FILE|DIR",
+        "\"generated\" (the default); a text, whose bytes are the tokens, for models of 256; a "
+        "file "
+        "NAME.bin of tokens, as nanoGPT or llm.c write them; or a folder with train.bin or "
+        "train.txt. Tests are on the file with val in place of train in its name, else on the last "
+        "tenth",
+        NEEDS_NOTHING, OF_TOKENS),
     FLAG("skip-broken", OPTION_TAKE, skip_broken,
-        "replace a JPEG or PNG file that cannot be read by the next one; name and count them"),
+        "replace a JPEG or PNG file that cannot be read by the next one; name and count them",
+        NEEDS_NOTHING, OF_IMAGES),
     COUNT("train-limit", OPTION_MATCH, train_limit, 1, 2147483647,
-        "number of training images; default: all, or 8000 generated ones"),
+        "number of training images; default: all, or 8000 generated ones", NEEDS_NOTHING,
+        OF_IMAGES),
     COUNT("test-limit", OPTION_TAKE, test_limit, 1, 2147483647,
-        "number of test images; default: all, or 2000 generated ones"),
-    FLAG("no-augment", OPTION_MATCH, no_augment, "no random crop and mirror"),
+        "number of test images; default: all, or 2000 generated ones", NEEDS_NOTHING, OF_IMAGES),
+    FLAG("no-augment", OPTION_MATCH, no_augment, "no random crop and mirror", NEEDS_NOTHING,
+        OF_IMAGES),
+    COUNT("train-limit", OPTION_MATCH, train_limit, 1, 2147483647,
+        "number of training sequences; default: all, or 8000 generated ones", NEEDS_NOTHING,
+        OF_TOKENS),
+    COUNT("test-limit", OPTION_TAKE, test_limit, 1, 2147483647,
+        "number of test sequences; default: all, or 2000 generated ones", NEEDS_NOTHING, OF_TOKENS),
+    FLAG("no-augment", OPTION_MATCH, no_augment, "sequences begin at the same tokens in each epoch",
+        NEEDS_NOTHING, OF_TOKENS),
     CHOICE("activations", OPTION_MATCH, activations, NULL, "PRESET", NULL),
     REAL("sparsity", OPTION_MATCH, sparsity, 0, 1,
         "fraction of the blocks that is pruned, 0 to 1; default 0.5", NEEDS_PRUNING),
@@ -145,13 +164,13 @@ static const option_row rows[] = {
     REAL("label-smoothing", OPTION_MATCH, label_smoothing, 0, LESS_THAN_ONE,
         "0 to below 1; default 0.1"),
     REAL("clip-norm", OPTION_MATCH, clip_norm, 0, 1e30,
-        "clip the gradient's l2 norm; default 0: off"),
+        "clip the gradient's l2 norm; 0: off; default 0"),
     FLAG("early-update", OPTION_TAKE, early_update,
         "update the parameters of each part of the model in the backward pass, when their "
         "gradients are complete: the same results without memory for all gradients; not with lamb "
         "or --clip-norm"),
     COUNT("seed", OPTION_MATCH, seed, 0, EXACT,
-        "of parameters, order and augmentation, not of generated images; default 1"),
+        "of parameters, order and augmentation, not of generated data; default 1"),
     TEXT("device", OPTION_FORGET, device, "DEVICE",
         "platform:device or part of a name; default $CLPRUNE_DEVICE, else a GPU, else any device"),
     FLAG("list-devices", OPTION_PROCESS, list_devices, "print the OpenCL devices and exit"),
@@ -161,7 +180,7 @@ static const option_row rows[] = {
     FLAG("overwrite", OPTION_PROCESS, overwrite,
         "replace the files of an earlier run in --output-dir"),
     COUNT("test-every", OPTION_TAKE, test_every, 0, 1000000,
-        "epochs between tests on the test images; default 1; 0: only after the last epoch"),
+        "epochs between tests; default 1; 0: only after the last epoch"),
     COUNT("checkpoint-every", OPTION_TAKE, checkpoint_every, 0, 1000000,
         "epochs between checkpoints; default 1; 0: never"),
     TEXT("resume", OPTION_FORGET, resume, "FILE",
@@ -169,7 +188,11 @@ static const option_row rows[] = {
         "run on the same device with the same driver, and says on stderr if they may be others"),
     TEXT("import", OPTION_TAKE, import_file, "FILE",
         "begin with the weights of a safetensors file (timm's or torchvision's names); a head of "
-        "another number of classes is left out"),
+        "another number of classes is left out",
+        NEEDS_NOTHING, OF_IMAGES),
+    TEXT("import", OPTION_TAKE, import_file, "FILE",
+        "begin with the weights of a safetensors file (the names of transformers)", NEEDS_NOTHING,
+        OF_TOKENS),
     TEXT("export", OPTION_FORGET, export_file, "FILE",
         "at the end, write the weights to a safetensors file; not if a signal stops training"),
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
@@ -182,6 +205,10 @@ static const option_row rows[] = {
         "1"),
     FLAG(
         "test-only", OPTION_FORGET, test_only, "test the weights of --resume or --import and exit"),
+    COUNT("sample", OPTION_FORGET, sample, 1, 1000000,
+        "at the end, write N tokens that follow the first ones of the tests, drawn as the model "
+        "expects them",
+        NEEDS_NOTHING, OF_TOKENS),
     BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
         "limit of device memory, such as 1500M (K, M or G): take the mildest preset that fits, or, "
         "with "
@@ -203,22 +230,22 @@ static const option_row rows[] = {
     FLAG("version", OPTION_PROCESS, version, "print the version and exit"),
 };
 
-enum { ROWS = sizeof rows / sizeof *rows, EXTRAS_AT = 2 };
+enum { ROWS = sizeof rows / sizeof *rows };
 
 _Static_assert(ROWS + TRAINER_EXTRAS <= OPTIONS_MOST, "raise OPTIONS_MOST");
 
-/* Whether programs whose models keep no codes lack the option. */
-static bool is_of_codes(const option_row *row)
+/* Whether a program lacks the option. */
+static bool is_lacking(const trainer_model *model, const option_row *row)
 {
-    return row->needs == NEEDS_CODES;
+    return (row->needs == NEEDS_CODES && !keep_codes_exist(model->keep)) ||
+           row->samples == (model->tokens ? OF_IMAGES : OF_TOKENS);
 }
 
 size_t option_rows_count(const trainer_model *model)
 {
-    size_t count = model->extras_count + ROWS;
-    if (!keep_codes_exist(model->keep))
-        for (size_t i = 0; i < ROWS; ++i)
-            count -= is_of_codes(&rows[i]);
+    size_t count = model->extras_count;
+    for (size_t i = 0; i < ROWS; ++i)
+        count += !is_lacking(model, &rows[i]);
     return count;
 }
 
@@ -237,13 +264,13 @@ static option_row extra_row(const trainer_model *model, size_t i)
 
 option_row option_row_at(const trainer_model *model, size_t index)
 {
-    if (index >= EXTRAS_AT && index < EXTRAS_AT + model->extras_count)
-        return extra_row(model, index - EXTRAS_AT);
-    if (index >= EXTRAS_AT)
+    const size_t own = model->tokens ? 1 : 2; /* where the model's own begin: after --image-size */
+    if (index >= own && index < own + model->extras_count)
+        return extra_row(model, index - own);
+    if (index >= own)
         index -= model->extras_count;
-    if (!keep_codes_exist(model->keep))
-        for (size_t i = 0; i <= index && i < ROWS; ++i)
-            index += is_of_codes(&rows[i]);
+    for (size_t i = 0; i <= index && i < ROWS; ++i)
+        index += is_lacking(model, &rows[i]);
     option_row row = rows[index];
     if (row.offset == FIELD(arch))
         row.choices = model->archs;
@@ -311,10 +338,36 @@ void option_needed(const trainer_model *model, option_needs needs, char *text, s
         options_append(text, size, ", or --keep-file");
 }
 
+const char *option_own_default(const trainer_model *model, const char *name)
+{
+    for (const char *const(*d)[2] = model->defaults; d != NULL && (*d)[0] != NULL; ++d)
+        if (strcmp((*d)[0], name) == 0)
+            return (*d)[1];
+    return NULL;
+}
+
+/* Puts the model's default in place of the trainer's, or of adamw's. */
+static void put_own_default(
+    const trainer_model *model, const option_row *row, char *text, size_t size)
+{
+    const char *own = option_own_default(model, row->name);
+    char rest[512];
+    char *at = own == NULL ? NULL : strstr(text, "adamw ");
+    if (own != NULL && at == NULL)
+        at = strstr(text, "default ");
+    if (at == NULL)
+        return;
+    at = strchr(at, ' ') + 1;
+    (void)snprintf(rest, sizeof rest, "%s", at + strcspn(at, ",;"));
+    *at = '\0';
+    options_append(text, size, "%s%s", own, rest);
+}
+
 void option_help(const trainer_model *model, const option_row *row, char *text, size_t size)
 {
     char needed[320];
     (void)snprintf(text, size, "%s", row->help == NULL ? "" : row->help);
+    put_own_default(model, row, text, size);
     if (row->offset == FIELD(arch))
         for (size_t i = 0; model->archs[i] != NULL; ++i)
             options_append(text, size, "%s%s%s",

@@ -33,6 +33,9 @@ typedef enum option_needs {
     NEEDS_POOLING_OR_FILE
 } option_needs;
 
+/* Which programs have an option. */
+typedef enum option_samples { OF_ALL, OF_IMAGES, OF_TOKENS } option_samples;
+
 struct option_row {
     const char *name;
     option_kind kind;
@@ -43,9 +46,10 @@ struct option_row {
     const char *value;          /* the name of the value in --help; NULL for FLAG */
     const char *help;
     option_needs needs;
+    option_samples samples; /* of the program's model */
 };
 
-/* The options of a program: those of all models, with the model's own after the first two. */
+/* The options of a program: those of all models, with the model's own among the first. */
 size_t option_rows_count(const trainer_model *model);
 option_row option_row_at(const trainer_model *model, size_t index);
 
@@ -60,6 +64,9 @@ bool option_takes_file(option_needs needs);
 
 /* Writes what the option needs: "--activations paper or compact, or --keep-file". */
 void option_needed(const trainer_model *model, option_needs needs, char *text, size_t size);
+
+/* The model's own default of an option; NULL: it has the trainer's. */
+const char *option_own_default(const trainer_model *model, const char *name);
 
 /* What --help says of an option. */
 void option_help(const trainer_model *model, const option_row *row, char *text, size_t size);

@@ -9,8 +9,12 @@
 #include "trainer/base/open_output.h"
 #include "trainer/files/atomic_file.h"
 
-static const char header[] = "epoch,step,lr,train_loss,test_loss,top1,images_per_second,step_ms,"
-                             "seconds,saved_activation_bytes,peak_bytes\n";
+#define HEADER(column)                                                                             \
+    "epoch,step,lr,train_loss,test_loss,top1," column ",step_ms,seconds,saved_activation_bytes,"   \
+    "peak_bytes\n"
+/* By csv_log.tokens; of one length. */
+static const char *const headers[] = {HEADER("images_per_second"), HEADER("tokens_per_second")};
+enum { HEADER_SIZE = sizeof HEADER("images_per_second") };
 
 /* Nine digits distinguish all floats. A test that was not made gives empty fields. */
 static void print_row(FILE *stream, const csv_row *row)
@@ -19,13 +23,13 @@ static void print_row(FILE *stream, const csv_row *row)
     if (!isnan(row->top1))
         (void)snprintf(test, sizeof test, "%.9g,%.9g", row->test_loss, row->top1);
     (void)fprintf(stream, "%.0f,%.0f,%.9g,%.9g,%s,%.6g,%.6g,%.6g,%.0f,%.0f\n", row->epoch,
-        row->step, row->lr, row->train_loss, test, row->images_per_second, row->step_ms,
-        row->seconds, row->saved_activation_bytes, row->peak_bytes);
+        row->step, row->lr, row->train_loss, test, row->speed, row->step_ms, row->seconds,
+        row->saved_activation_bytes, row->peak_bytes);
 }
 
 static void print_log(FILE *stream, const csv_log *log)
 {
-    (void)fputs(header, stream);
+    (void)fputs(headers[log->tokens], stream);
     for (size_t i = 0; i < log->count; ++i)
         print_row(stream, &log->rows[i]);
 }
@@ -56,14 +60,15 @@ bool csv_log_open(csv_log *log, const csv_row *rows, size_t count, fault *f)
 
 bool csv_log_is_empty(const char *path)
 {
-    char text[sizeof header];
+    char text[HEADER_SIZE];
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return false;
     const size_t size = fread(text, 1, sizeof text, file);
     const bool read = ferror(file) == 0;
     (void)fclose(file);
-    return read && size < sizeof text && memcmp(text, header, size) == 0;
+    return read && size < sizeof text &&
+           (memcmp(text, headers[0], size) == 0 || memcmp(text, headers[1], size) == 0);
 }
 
 bool csv_log_begins(const csv_log *log, const char *path, bool *begins, fault *f)

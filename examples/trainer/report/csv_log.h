@@ -19,8 +19,8 @@ typedef struct csv_row {
     double lr;    /* of the epoch's last step */
     double train_loss;
     double test_loss;
-    double top1; /* percent */
-    double images_per_second;
+    double top1;  /* percent */
+    double speed; /* images or tokens per second */
     double step_ms;
     double seconds; /* of training and testing so far */
     double saved_activation_bytes;
@@ -33,6 +33,7 @@ _Static_assert(sizeof(csv_row) == CSV_COLUMNS * sizeof(double), "a row is an arr
 typedef struct csv_log {
     size_t count, room;
     csv_row *rows;
+    bool tokens;  /* names the column of the speed */
     FILE *stream; /* NULL: rows are only remembered */
     char *path;
 } csv_log;

@@ -30,11 +30,11 @@ double cpu_seconds(void)
            1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
 }
 
-void meter_add(meter *m, double seconds, uint64_t steps, uint64_t images)
+void meter_add(meter *m, double seconds, uint64_t steps, uint64_t samples)
 {
     m->seconds += seconds;
     m->steps += steps;
-    m->images += images;
+    m->samples += samples;
 }
 
 double meter_step_ms(const meter *m)
@@ -42,9 +42,9 @@ double meter_step_ms(const meter *m)
     return m->steps == 0 ? (double)NAN : 1e3 * m->seconds / (double)m->steps;
 }
 
-double meter_images_per_second(const meter *m)
+double meter_samples_per_second(const meter *m)
 {
-    return m->steps == 0 || m->seconds <= 0 ? (double)NAN : (double)m->images / m->seconds;
+    return m->steps == 0 || m->seconds <= 0 ? (double)NAN : (double)m->samples / m->seconds;
 }
 
 progress progress_begin(bool quiet)
@@ -84,22 +84,22 @@ size_t progress_width(void)
 
 void progress_line(const progress_values *values, size_t width, char *text, size_t size)
 {
-    char front[128], images[64], ms[64], eta[32], rest[64] = "";
+    char front[128], speed[64], ms[64], eta[32], rest[64] = "";
     (void)snprintf(front, sizeof front,
         "epoch %" PRIu64 "/%" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %.4f", values->epoch,
         values->epochs, values->step, values->steps, values->loss);
-    (void)snprintf(images, sizeof images, "  %.1f img/s", values->images_per_second);
+    (void)snprintf(speed, sizeof speed, "  %.1f %s", values->speed, values->unit);
     (void)snprintf(ms, sizeof ms, "  %.1f ms/step", values->step_ms);
     print_duration(values->eta, eta, sizeof eta);
     if (isfinite(values->step_ms))
         (void)snprintf(rest, sizeof rest, "  ETA %s", eta);
     else
-        images[0] = ms[0] = '\0';
-    if (strlen(front) + strlen(images) + strlen(ms) + strlen(rest) > width)
-        images[0] = '\0';
+        speed[0] = ms[0] = '\0';
+    if (strlen(front) + strlen(speed) + strlen(ms) + strlen(rest) > width)
+        speed[0] = '\0';
     if (strlen(front) + strlen(ms) + strlen(rest) > width)
         ms[0] = '\0';
-    (void)snprintf(text, size, "%s%s%s%s", front, images, ms, rest);
+    (void)snprintf(text, size, "%s%s%s%s", front, speed, ms, rest);
     if (width < size)
         text[width] = '\0';
 }

@@ -20,12 +20,12 @@ double cpu_seconds(void);
 /* The speed of training, over the steps added. */
 typedef struct meter {
     double seconds;
-    uint64_t steps, images;
+    uint64_t steps, samples;
 } meter;
 
-void meter_add(meter *m, double seconds, uint64_t steps, uint64_t images);
-double meter_step_ms(const meter *m);           /* NaN before the first step */
-double meter_images_per_second(const meter *m); /* likewise */
+void meter_add(meter *m, double seconds, uint64_t steps, uint64_t samples);
+double meter_step_ms(const meter *m);            /* NaN before the first step */
+double meter_samples_per_second(const meter *m); /* likewise */
 
 typedef struct progress {
     bool quiet, terminal;
@@ -40,17 +40,18 @@ progress progress_begin(bool quiet);
 bool progress_due(const progress *p);
 
 typedef struct progress_values {
-    uint64_t epoch, epochs;            /* epoch counts from 1 */
-    uint64_t step, steps;              /* of this epoch */
-    double loss;                       /* of the latest batch */
-    double images_per_second, step_ms; /* NaN: not known yet, nor is eta */
-    double eta;                        /* seconds */
+    uint64_t epoch, epochs; /* epoch counts from 1 */
+    uint64_t step, steps;   /* of this epoch */
+    double loss;            /* of the latest batch */
+    double speed, step_ms;  /* NaN: not known yet, nor is eta */
+    const char *unit;       /* of speed: "img/s" */
+    double eta;             /* seconds */
 } progress_values;
 
 void progress_show(progress *p, const progress_values *values);
 
-/* The line that progress_show writes, cut to `width` columns: first it loses images per second,
- * then milliseconds per step. */
+/* The line that progress_show writes, cut to `width` columns: first it loses the speed, then
+ * milliseconds per step. */
 void progress_line(const progress_values *values, size_t width, char *text, size_t size);
 
 /* Columns of the terminal behind stdout: of its driver, else $COLUMNS, else 80. */

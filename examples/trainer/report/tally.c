@@ -5,10 +5,10 @@
 
 const tally_sums tally_zero = {.finite = true};
 
-bool tally_open(clprune_context *context, size_t batch, tally *t, fault *f)
+bool tally_open(clprune_context *context, size_t batch, size_t labels, tally *t, fault *f)
 {
     const size_t rows = TALLY_SLOTS * batch;
-    *t = (tally){.context = context, .batch = batch, .sums = tally_zero};
+    *t = (tally){.context = context, .batch = batch, .labels = labels, .sums = tally_zero};
     bool good = fault_check(f, context,
         clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, "loss", rows, 1, &t->loss),
         "making room for losses");
@@ -51,16 +51,18 @@ bool tally_next(tally *t, size_t count, clprune_mat *loss, clprune_mat *hit, fau
     return true;
 }
 
-static void add_batch(tally_sums *sums, const float *loss, const float *hit, size_t count)
+/* hit: the fraction of the sample's labels. */
+static void add_batch(
+    tally_sums *sums, const float *loss, const float *hit, size_t count, size_t labels)
 {
     double sum = 0;
     for (size_t i = 0; i < count; ++i) {
         sums->finite = sums->finite && isfinite(loss[i]);
         sums->loss += (double)loss[i];
         sum += (double)loss[i];
-        sums->hits += hit[i] > 0.5f;
+        sums->hits += (uint64_t)((double)hit[i] * (double)labels + 0.5);
     }
-    sums->images += count;
+    sums->samples += count;
     sums->last = sum / (double)count;
 }
 
@@ -75,7 +77,7 @@ bool tally_read(tally *t, fault *f)
             clprune_mat_read(t->context, clprune_mat_rows(t->hit, 0, rows), hit), "reading hits"))
         return false;
     for (size_t i = 0; i < t->used; ++i)
-        add_batch(&t->sums, loss + i * t->batch, hit + i * t->batch, t->count[i]);
+        add_batch(&t->sums, loss + i * t->batch, hit + i * t->batch, t->count[i], t->labels);
     t->used = 0;
     return true;
 }

@@ -2,7 +2,7 @@
  * tally.h: losses and hits of many batches, summed without waiting for each.
  *
  * Every batch writes into its own rows of one device buffer. After up to TALLY_SLOTS batches all
- * rows are read back together. The host adds them in the order of the images, so the sums do not
+ * rows are read back together. The host adds them in the order of the samples, so the sums do not
  * depend on when they are read.
  */
 #ifndef TRAINER_TALLY_H
@@ -15,29 +15,29 @@
 enum { TALLY_SLOTS = 16 };
 
 typedef struct tally_sums {
-    double loss; /* sum over images */
-    uint64_t hits, images;
-    double last; /* mean loss of the latest batch */
-    bool finite; /* every loss was a finite number */
+    double loss;            /* sum over samples */
+    uint64_t hits, samples; /* hits: of labels */
+    double last;            /* mean loss of the latest batch */
+    bool finite;            /* every loss was a finite number */
 } tally_sums;
 
 typedef struct tally {
     clprune_context *context; /* not owned */
-    size_t batch;
-    clprune_mat loss, hit; /* (TALLY_SLOTS * batch) x 1 */
-    float *host;           /* (2, TALLY_SLOTS * batch) */
+    size_t batch, labels;     /* labels: of a sample */
+    clprune_mat loss, hit;    /* (TALLY_SLOTS * batch) x 1 */
+    float *host;              /* (2, TALLY_SLOTS * batch) */
     size_t used, count[TALLY_SLOTS];
     tally_sums sums;
 } tally;
 
-bool tally_open(clprune_context *context, size_t batch, tally *t, fault *f);
+bool tally_open(clprune_context *context, size_t batch, size_t labels, tally *t, fault *f);
 void tally_close(tally *t); /* accepts {0} */
 
 /* Starts again from these sums and drops batches that were not read. */
 void tally_reset(tally *t, tally_sums sums);
 extern const tally_sums tally_zero;
 
-/* Rows for the next batch of `count` images. Reads back first if all slots are in use. */
+/* Rows for the next batch of `count` samples. Reads back first if all slots are in use. */
 bool tally_next(tally *t, size_t count, clprune_mat *loss, clprune_mat *hit, fault *f);
 
 /* Waits for the device and brings t->sums up to date. */

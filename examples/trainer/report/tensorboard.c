@@ -154,7 +154,8 @@ bool tensorboard_add(tensorboard *board, const csv_row *row, fault *f)
         put_scalar(&summary, "top1/test", row->top1);
     }
     put_scalar(&summary, "lr", row->lr);
-    put_scalar(&summary, "speed/images_per_second", row->images_per_second);
+    put_scalar(&summary, board->tokens ? "speed/tokens_per_second" : "speed/images_per_second",
+        row->speed);
     put_scalar(&summary, "speed/step_ms", row->step_ms);
     put_scalar(&summary, "memory/saved_activation_bytes", row->saved_activation_bytes);
     put_scalar(&summary, "memory/peak_bytes", row->peak_bytes);

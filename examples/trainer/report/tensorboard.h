@@ -17,6 +17,7 @@
 #include "trainer/report/csv_log.h"
 
 typedef struct tensorboard {
+    bool tokens;  /* names the scalar of the speed */
     FILE *stream; /* NULL: nothing is written */
     char *path;
 } tensorboard;

@@ -18,13 +18,14 @@
 #include "trainer/memory/memory_report.h"
 #include "trainer/options/options.h"
 #include "trainer/run/run.h"
+#include "trainer/run/sample.h"
 #include "trainer/run/summary.h"
 
 static void say_start(training_run *r)
 {
     session *s = &r->s;
     const options *o = s->options;
-    char device[256], block[64], kept[512], extras[128] = "";
+    char device[256], block[64], kept[512], extras[128] = "", image[32] = "";
     summary_device(r, device, sizeof device);
     options_block_text(o->block, block, sizeof block);
     const bool random = o->criterion == CLPRUNE_CRITERION_RANDOM;
@@ -68,11 +69,15 @@ static void say_start(training_run *r)
     for (size_t i = 0; i < s->type->extras_count; ++i)
         options_append(extras, sizeof extras, ", %s %llu", s->type->extras[i].name,
             (unsigned long long)s->sizes.extra[i]);
-    progress_say(&r->progress, "%s, %llu parameters, %zu px%s, %zu classes", session_arch_name(s),
-        (unsigned long long)s->sizes.parameters, s->sizes.image, extras, s->sizes.classes);
-    progress_say(&r->progress, "data %s, %u train and %u test images; device %s",
-        dataset_name(s->data), (unsigned)dataset_count(s->data, DATASET_TRAIN),
-        (unsigned)dataset_count(s->data, DATASET_TEST), device);
+    if (!s->type->tokens)
+        (void)snprintf(image, sizeof image, ", %zu px", s->sizes.image);
+    progress_say(&r->progress, "%s, %llu parameters%s%s, %s%zu%s", session_arch_name(s),
+        (unsigned long long)s->sizes.parameters, image, extras,
+        s->type->tokens ? "vocabulary " : "", s->sizes.classes, s->type->tokens ? "" : " classes");
+    progress_say(&r->progress, "data %s, %u train and %u test %s; device %s", dataset_name(s->data),
+        (unsigned)dataset_count(s->data, DATASET_TRAIN),
+        (unsigned)dataset_count(s->data, DATASET_TEST), trainer_words_of(s->type->tokens).samples,
+        device);
     progress_say(&r->progress, "activations %s; %s, lr %g, weight decay %g, batch %llu, seed %llu",
         kept, options_optimizers[o->optimizer], o->lr, o->weight_decay,
         (unsigned long long)o->batch_size, (unsigned long long)o->seed);
@@ -171,15 +176,18 @@ static void say_end(training_run *r)
         progress_say(&r->progress, "--export: %s is not written before the end of the run",
             s->options->export_file);
     if (stop_signal() == 0 && s->options->steps != 0 && s->steps_here > 0)
-        progress_say(&r->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
-            (unsigned long long)s->step, r->train_loss, meter_images_per_second(m),
-            meter_step_ms(m));
+        progress_say(&r->progress, "step %llu: train loss %.4f, %.1f %s, %.1f ms/step",
+            (unsigned long long)s->step, r->train_loss, session_speed(s, m),
+            trainer_words_of(s->type->tokens).speed, meter_step_ms(m));
     /* top1 may be older: of an epoch before the last step, or from before a signal ended the
      * test. */
     const bool tested =
         r->at.step_in_epoch == 0 || (options_given(s->options, "test-limit") && stop_signal() == 0);
-    if (r->top1 >= 0 && (s->options->test_only || (s->options->steps != 0 && tested)))
-        progress_say(&r->progress, "test loss %.4f, top-1 %.2f %%", r->test_loss, r->top1);
+    if (r->top1 >= 0 && (s->options->test_only || (s->options->steps != 0 && tested))) {
+        char test[160];
+        run_test_text(r, ", ", test, sizeof test);
+        progress_say(&r->progress, "%s", test);
+    }
 }
 
 /* Adds to a fault of too little memory what takes less; a resumed run has no choice. */
@@ -225,6 +233,8 @@ static bool train_or_test(options *o, fault *f)
         /* before gradient_check_run, which changes states */
         if (o->export_file != NULL && !is_stopped(&r))
             good = good && weights_export(r.s.type, r.s.model, r.s.context, o->export_file, f);
+        if (!is_stopped(&r))
+            good = good && sample_print(&r.s, f);
         good = good && compare_and_summarise(&r, &check, f);
     }
     advise(o, f);

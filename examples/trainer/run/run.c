@@ -73,6 +73,7 @@ static bool open_output(training_run *r, fault *f)
                 fault_set(f, CODE_MEMORY, "out of memory");
     good = good && (!files || check_folder(r, csv, f)) &&
            (o->tensorboard == NULL || tensorboard_open(o->tensorboard, &r->board, f));
+    r->log.tokens = r->board.tokens = r->s.type->tokens;
     if (good && files) {
         run_folder_clear(&r->folder, o);
         good = csv_log_write(&r->log, csv, f) && auto_keep_save(&r->s, r->checkpoint_path, f);

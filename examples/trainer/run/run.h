@@ -72,6 +72,12 @@ bool run_tests_at(const training_run *r, uint64_t epochs);
 /* Sets test_loss and top1. If a signal comes before its end, leaves them unchanged. */
 bool run_evaluate(training_run *r, fault *f);
 
+/* Of the latest test: e to the loss, of tokens; bits for a byte of a text. NaN for others. */
+double run_perplexity(const training_run *r);
+double run_bits_per_byte(const training_run *r);
+/* "test loss 0.6931, top-1 50.00 %", with `gap` in place of ", ". */
+void run_test_text(const training_run *r, const char *gap, char *text, size_t size);
+
 /* Writes the log's row and goes on to the next epoch. */
 bool run_finish_epoch(training_run *r, fault *f);
 

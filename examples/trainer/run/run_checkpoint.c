@@ -11,9 +11,9 @@
  *                           kernels, device, driver, compute units, a hash of the tuning parameters
  *                           and, for reading, their source; without it: not known
  *     streams               the random streams of the run (session.h); without it: 1
- *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
+ *     position              epoch, step in the epoch, step, samples and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
- *                           images that were timed in the epoch, broken images that were
+ *                           samples that were timed in the epoch, broken images that were
  *                           replaced
  *     sums                  loss summed in the epoch, seconds, seconds that were timed in the
  *                           epoch, CPU seconds
@@ -46,7 +46,7 @@ enum { DEVICE_TEXT = 512, DEVICE_RECORD = DEVICE_TEXT + 4096 };
  * many. */
 enum { FIRST_POSITION_NUMBERS = 7, FIRST_SUM_NUMBERS = 2 };
 
-/* No run has more bytes or images (csv_log.h), or seconds: 30,000 years. */
+/* No run has more bytes or samples (csv_log.h), or seconds: 30,000 years. */
 #define MOST_COUNT   (UINT64_C(1) << 53)
 #define MOST_SECONDS 1e12
 
@@ -215,8 +215,8 @@ static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
     const bool whole = at->step_in_epoch == s->steps_per_epoch;
     const meter *m = whole && r->epoch.steps == 0 ? &r->first : &r->epoch;
     const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, s->step,
-        at->sums.images, at->sums.hits, clprune_optimizer_steps(s->optimizer),
-        session_peak_bytes(s), s->saved_activation_bytes, m->steps, m->images, at->skipped};
+        at->sums.samples, at->sums.hits, clprune_optimizer_steps(s->optimizer),
+        session_peak_bytes(s), s->saved_activation_bytes, m->steps, m->samples, at->skipped};
     const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - r->began,
         m->seconds, at->cpu_seconds + cpu_seconds()};
     const char *name = dataset_name(s->data);
@@ -293,19 +293,19 @@ static bool check_data(const session *s, const checkpoint *c, fault *f)
 {
     const checkpoint_record *record = checkpoint_find(c, "dataset");
     const char *now = dataset_name(s->data);
+    const char *samples = trainer_words_of(s->type->tokens).samples;
     const size_t size = strlen(now) + 1;
     if (record == NULL || record->type != CHECKPOINT_BYTES)
         return fault_set(f, CODE_DATA, "%s: a checkpoint without the name of its data", c->path);
     if (record->rows * record->cols != size || memcmp(record->data, now, size) != 0)
-        return fault_set(f, CODE_USAGE,
-            "--data %s: these images are %s, not those of the run in %s", s->options->data, now,
-            c->path);
+        return fault_set(f, CODE_USAGE, "--data %s: these %s are %s, not those of the run in %s",
+            s->options->data, samples, now, c->path);
     uint64_t checksum = dataset_checksum(s->data);
     if (!take_number(c, "checksum", &checksum, f))
         return false;
     if (!dataset_has_checksum(s->data, checksum))
-        return fault_set(f, CODE_USAGE, "--data %s: these images are not those of the run in %s%s",
-            s->options->data, c->path,
+        return fault_set(f, CODE_USAGE, "--data %s: these %s are not those of the run in %s%s",
+            s->options->data, samples, c->path,
             options_given(s->options, "train-limit") ? ", or --train-limit is another" : "");
     return check_sizes(s, c, f);
 }
@@ -370,13 +370,13 @@ static bool check_position(
         {"epochs done", epoch, 0, OPTIONS_EPOCHS_MOST},
         {"step in the epoch", done, 0, s->steps_per_epoch},
         {"step", position[2], step, step},
-        {"images seen in the epoch", position[3], seen, seen},
-        {"hits in the epoch", position[4], 0, seen},
+        {"samples seen in the epoch", position[3], seen, seen},
+        {"hits in the epoch", position[4], 0, seen * dataset_sample(s->data).labels},
         {"steps of the optimizer", position[5], step, step},
         {"peak bytes", position[6], 0, MOST_COUNT},
         {"saved activation bytes", position[7], 0, MOST_COUNT},
         {"steps timed in the epoch", timed, 0, done},
-        {"images timed in the epoch", position[9], timed, room},
+        {"samples timed in the epoch", position[9], timed, room},
         {"images replaced", position[10], 0, MOST_COUNT},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
@@ -401,7 +401,7 @@ static bool is_within(double value, double most)
 static bool check_sums(const checkpoint *c, const uint64_t position[POSITION_NUMBERS],
     const double sums[SUM_NUMBERS], fault *f)
 {
-    /* the loss of an image is a float */
+    /* the loss of a sample is a float */
     const struct {
         const char *name;
         double most;
@@ -424,9 +424,8 @@ static bool is_measured(const csv_row *row)
 {
     const double most = (double)MOST_COUNT;
     const bool timed = !isnan(row->step_ms);
-    const bool fast = isnan(row->images_per_second)
-                          ? !(row->step_ms > 0)
-                          : timed && is_within(row->images_per_second, most);
+    const bool fast =
+        isnan(row->speed) ? !(row->step_ms > 0) : timed && is_within(row->speed, most);
     return fast && (!timed || is_within(row->step_ms, 1e3 * MOST_SECONDS)) &&
            is_within(row->seconds, MOST_SECONDS) && is_within(row->saved_activation_bytes, most) &&
            is_within(row->peak_bytes, most);
@@ -583,7 +582,7 @@ bool run_restore(training_run *r, const checkpoint *c, fault *f)
         .epoch = position[0],
         .step_in_epoch = position[1],
         .sums = {.loss = sums[0],
-            .images = position[3],
+            .samples = position[3],
             .hits = position[4],
             .last = (double)NAN,
             .finite = true},
@@ -594,7 +593,7 @@ bool run_restore(training_run *r, const checkpoint *c, fault *f)
     s->step = position[2];
     s->earlier_peak = position[6];
     s->saved_activation_bytes = position[7];
-    r->epoch = (meter){.seconds = sums[2], .steps = position[8], .images = position[9]};
+    r->epoch = (meter){.seconds = sums[2], .steps = position[8], .samples = position[9]};
     clprune_optimizer_set_steps(s->optimizer, position[5]);
     if (!csv_log_open(&r->log, log->data, (size_t)log->rows, f))
         return false;

@@ -38,7 +38,8 @@ static void show(training_run *r)
         .step = r->at.step_in_epoch,
         .steps = s->steps_per_epoch,
         .loss = s->tally.sums.last,
-        .images_per_second = meter_images_per_second(m),
+        .speed = session_speed(s, m),
+        .unit = trainer_words_of(s->type->tokens).speed,
         .step_ms = meter_step_ms(m),
         .eta = 1e-3 * meter_step_ms(m) * (double)steps_left + r->test_seconds * (double)tests_left,
     };
@@ -47,7 +48,7 @@ static void show(training_run *r)
 
 /* Waits for the steps enqueued so far; takes their time and their losses. `builds`: they built
  * kernels, so their time is left out. */
-static bool catch_up(training_run *r, uint64_t *steps, uint64_t *images, bool builds, fault *f)
+static bool catch_up(training_run *r, uint64_t *steps, uint64_t *samples, bool builds, fault *f)
 {
     session *s = &r->s;
     if (*steps == 0)
@@ -57,12 +58,12 @@ static bool catch_up(training_run *r, uint64_t *steps, uint64_t *images, bool bu
     const double now = clock_seconds(), taken = now - r->mark;
     r->mark = now;
     if (builds) {
-        meter_add(&r->first, taken, *steps, *images);
+        meter_add(&r->first, taken, *steps, *samples);
     } else {
-        meter_add(&r->epoch, taken, *steps, *images);
-        meter_add(&r->all, taken, *steps, *images);
+        meter_add(&r->epoch, taken, *steps, *samples);
+        meter_add(&r->all, taken, *steps, *samples);
     }
-    *steps = *images = 0;
+    *steps = *samples = 0;
     if (!s->tally.sums.finite)
         return fault_set(f, CODE_DIVERGED,
             "diverged: the loss is no finite number (epoch %" PRIu64 ", by step %" PRIu64
@@ -90,12 +91,13 @@ static bool make_batch(training_run *r, fault *f)
     return good;
 }
 
-/* Waits for the first step of `count` images. */
+/* Waits for the first step of `count` samples. */
 static bool wait_for_first(training_run *r, size_t count, fault *f)
 {
     char step[64] = "first step";
     if (count < r->s.options->batch_size)
-        (void)snprintf(step, sizeof step, "first step of %zu images", count);
+        (void)snprintf(step, sizeof step, "first step of %zu %s", count,
+            trainer_words_of(r->s.type->tokens).samples);
     return session_wait(&r->s, step, f);
 }
 
@@ -103,10 +105,10 @@ bool run_epoch(training_run *r, fault *f)
 {
     session *s = &r->s;
     const options *o = s->options;
-    uint64_t steps = 0, images = 0; /* enqueued and not read back */
-    bool made = false;              /* the next batch */
-    bool fed = true;                /* each batch could be made */
-    bool builds = false;            /* the step that was enqueued last */
+    uint64_t steps = 0, samples = 0; /* enqueued and not read back */
+    bool made = false;               /* the next batch */
+    bool fed = true;                 /* each batch could be made */
+    bool builds = false;             /* the step that was enqueued last */
     double shown = clock_seconds();
 
     dataset_shuffle(o->seed, (uint32_t)r->at.epoch, (uint32_t)o->train_limit, s->order);
@@ -117,7 +119,7 @@ bool run_epoch(training_run *r, fault *f)
         bool *timed = count < o->batch_size ? &r->timed_smaller : &r->timed_whole;
         clprune_mat loss, hit;
         builds = !*timed;
-        if ((builds || s->tally.used == TALLY_SLOTS) && !catch_up(r, &steps, &images, false, f))
+        if ((builds || s->tally.used == TALLY_SLOTS) && !catch_up(r, &steps, &samples, false, f))
             return false;
         if (!made && !(fed = make_batch(r, f)))
             break;
@@ -131,7 +133,7 @@ bool run_epoch(training_run *r, fault *f)
         ++s->step;
         ++s->steps_here;
         ++steps;
-        images += count;
+        samples += count;
         /* Before the losses are read: the device works meanwhile. */
         made = r->at.step_in_epoch < s->steps_per_epoch && !run_must_stop(r);
         if (made && !(fed = make_batch(r, f)))
@@ -141,7 +143,7 @@ bool run_epoch(training_run *r, fault *f)
         const double now = clock_seconds();
         if (builds || now - shown >= 0.5) {
             if ((builds && !wait_for_first(r, count, f)) ||
-                !catch_up(r, &steps, &images, builds, f))
+                !catch_up(r, &steps, &samples, builds, f))
                 return false;
             shown = now;
             if (progress_due(&r->progress))
@@ -149,13 +151,13 @@ bool run_epoch(training_run *r, fault *f)
         }
     }
     fault unread = {0}; /* worse than data: what was done is not known, so it is not saved */
-    if (!catch_up(r, &steps, &images, builds, &unread)) {
+    if (!catch_up(r, &steps, &samples, builds, &unread)) {
         *f = unread;
         return false;
     }
     r->at.sums = s->tally.sums;
-    if (r->at.sums.images > 0)
-        r->train_loss = r->at.sums.loss / (double)r->at.sums.images;
+    if (r->at.sums.samples > 0)
+        r->train_loss = r->at.sums.loss / (double)r->at.sums.samples;
     return fed;
 }
 
@@ -191,14 +193,34 @@ bool run_evaluate(training_run *r, fault *f)
     const tally_sums *sums = &s->tally.sums;
     if (!sums->finite)
         return fault_set(f, CODE_DIVERGED,
-            "diverged: the loss on the test images is no finite number (after step %" PRIu64
+            "diverged: the loss on the test %s is no finite number (after step %" PRIu64
             "); try a lower --lr, or --clip-norm 1",
-            s->step);
-    r->test_loss = sums->loss / (double)sums->images;
-    r->top1 = 100.0 * (double)sums->hits / (double)sums->images;
+            trainer_words_of(s->type->tokens).samples, s->step);
+    r->test_loss = sums->loss / (double)sums->samples;
+    r->top1 = 100.0 * (double)sums->hits / ((double)sums->samples * (double)s->feed.sample.labels);
     r->test_seconds = clock_seconds() - start;
     r->at.skipped += dataset_skipped(s->data) - skipped; /* a test that was stopped is made again */
     return true;
+}
+
+double run_perplexity(const training_run *r)
+{
+    return r->s.type->tokens ? exp(r->test_loss) : (double)NAN;
+}
+
+double run_bits_per_byte(const training_run *r)
+{
+    return dataset_is_text(r->s.data) ? r->test_loss / log(2) : (double)NAN;
+}
+
+void run_test_text(const training_run *r, const char *gap, char *text, size_t size)
+{
+    (void)snprintf(text, size, "test loss %.4f", r->test_loss);
+    if (r->s.type->tokens)
+        options_append(text, size, "%sperplexity %.2f", gap, run_perplexity(r));
+    if (dataset_is_text(r->s.data))
+        options_append(text, size, "%s%.3f bits a byte", gap, run_bits_per_byte(r));
+    options_append(text, size, "%stop-1 %.2f %%", gap, r->top1);
 }
 
 bool run_finish_epoch(training_run *r, fault *f)
@@ -206,11 +228,11 @@ bool run_finish_epoch(training_run *r, fault *f)
     session *s = &r->s;
     const meter *m = r->epoch.steps > 0 ? &r->epoch : run_meter(r);
     const bool tested = run_tests_at(r, r->at.epoch + 1);
-    char test[96] = "";
+    char test[160] = "";
     if (!tested)
         r->test_loss = r->top1 = (double)NAN;
     else
-        (void)snprintf(test, sizeof test, "test loss %.4f  top-1 %.2f %%  ", r->test_loss, r->top1);
+        run_test_text(r, "  ", test, sizeof test);
     const csv_row row = {
         .epoch = (double)(r->at.epoch + 1),
         .step = (double)s->step,
@@ -218,7 +240,7 @@ bool run_finish_epoch(training_run *r, fault *f)
         .train_loss = r->train_loss,
         .test_loss = r->test_loss,
         .top1 = r->top1,
-        .images_per_second = meter_images_per_second(m),
+        .speed = session_speed(s, m),
         .step_ms = meter_step_ms(m),
         .seconds = r->at.seconds + clock_seconds() - r->began,
         .saved_activation_bytes = (double)s->saved_activation_bytes,
@@ -231,8 +253,8 @@ bool run_finish_epoch(training_run *r, fault *f)
     if (s->steps_here <= s->steps_per_epoch && r->at.epoch < s->options->epochs)
         r->all = (meter){0}; /* the first epoch warms up */
     progress_say(&r->progress,
-        "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f  %s%.1f img/s  %.1f ms/step  %.0f s",
-        r->at.epoch, s->options->epochs, r->train_loss, test, row.images_per_second, row.step_ms,
-        row.seconds);
+        "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f  %s%s%.1f %s  %.1f ms/step  %.0f s",
+        r->at.epoch, s->options->epochs, r->train_loss, test, tested ? "  " : "", row.speed,
+        trainer_words_of(s->type->tokens).speed, row.step_ms, row.seconds);
     return csv_log_add(&r->log, &row, f) && tensorboard_add(&r->board, &row, f);
 }

@@ -19,19 +19,22 @@ static void write_settings(json *j, const training_run *r)
 {
     const session *s = &r->s;
     const options *o = s->options;
+    const bool tokens = s->type->tokens;
     char block[64], device[256];
     options_block_text(o->block, block, sizeof block);
     summary_device(r, device, sizeof device);
     json_text(j, "version", CLPRUNE_VERSION);
     json_text(j, "arch", session_arch_name(s));
     json_count(j, "parameters", s->sizes.parameters);
-    json_count(j, "image_size", s->sizes.image);
+    if (!tokens)
+        json_count(j, "image_size", s->sizes.image);
     for (size_t i = 0; i < s->type->extras_count; ++i)
         json_count(j, s->type->extras[i].key, s->sizes.extra[i]);
-    json_count(j, "classes", s->sizes.classes);
+    json_count(j, tokens ? "vocabulary" : "classes", s->sizes.classes);
     json_text(j, "dataset", dataset_name(s->data));
-    json_count(j, "train_images", dataset_count(s->data, DATASET_TRAIN));
-    json_count(j, "test_images", dataset_count(s->data, DATASET_TEST));
+    json_count(
+        j, tokens ? "train_sequences" : "train_images", dataset_count(s->data, DATASET_TRAIN));
+    json_count(j, tokens ? "test_sequences" : "test_images", dataset_count(s->data, DATASET_TEST));
     json_count(j, "epochs", o->epochs);
     json_count(j, "batch_size", o->batch_size);
     json_text(j, "activations", options_preset(o));
@@ -119,8 +122,12 @@ bool summary_write(const training_run *r, const gradient_check *check, fault *f)
     json_count(&j, "skipped", r->at.skipped);
     json_real(&j, "top1", r->top1);
     json_real(&j, "test_loss", r->test_loss);
+    if (s->type->tokens)
+        json_real(&j, "perplexity", run_perplexity(r));
+    if (dataset_is_text(s->data))
+        json_real(&j, "bits_per_byte", run_bits_per_byte(r));
     json_real(&j, "train_loss", r->train_loss);
-    json_real(&j, "images_per_second", meter_images_per_second(m));
+    json_real(&j, trainer_words_of(s->type->tokens).column, session_speed(s, m));
     json_real(&j, "step_ms", meter_step_ms(m));
     json_real(&j, "seconds", r->at.seconds + clock_seconds() - r->began);
     json_real(&j, "cpu_seconds", r->at.cpu_seconds + cpu_seconds());

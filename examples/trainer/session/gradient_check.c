@@ -54,9 +54,9 @@ static clprune_status passes(
     session *s, void *model, size_t count, clprune_mat loss, clprune_mat hit)
 {
     const float smoothing = (float)s->options->label_smoothing;
-    TRY(s->type->forward(model, count, s->feed.images, true));
+    TRY(s->type->forward(model, count, session_input(s), true));
     TRY(s->type->loss(model, count, s->feed.labels, smoothing, loss, hit));
-    TRY(s->type->backward(model, count, s->feed.images, s->feed.labels, smoothing));
+    TRY(s->type->backward(model, count, session_input(s), s->feed.labels, smoothing));
     return clprune_plan_end_step(s->context);
 }
 

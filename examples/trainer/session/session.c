@@ -153,8 +153,7 @@ static bool create_optimizer(session *s, fault *f)
 static bool plan_schedule(session *s, fault *f)
 {
     const options *o = s->options;
-    const uint64_t total_images = o->train_limit;
-    s->steps_per_epoch = (total_images + o->batch_size - 1) / o->batch_size;
+    s->steps_per_epoch = (o->train_limit + o->batch_size - 1) / o->batch_size;
     const uint64_t total = s->steps_per_epoch * o->epochs;
     const double warmup = floor(o->warmup_epochs * (double)s->steps_per_epoch + 0.5);
     s->rate.schedule = (clprune_schedule){
@@ -166,7 +165,7 @@ bool session_create_feed(session *s, fault *f)
 {
     const size_t batch = (size_t)s->options->batch_size;
     return feed_open(s->context, s->data, batch, &s->feed, f) &&
-           tally_open(s->context, batch, &s->tally, f);
+           tally_open(s->context, batch, s->feed.sample.labels, &s->tally, f);
 }
 
 bool session_create_model(session *s, fault *f)
@@ -178,6 +177,11 @@ void session_watch(session *s, trainer_watcher watcher)
 {
     s->watcher = watcher;
     s->type->watch(s->model, watcher);
+}
+
+trainer_input session_input(const session *s)
+{
+    return (trainer_input){s->feed.images, s->feed.tokens};
 }
 
 /* A part of an optimizer's step. */
@@ -200,7 +204,7 @@ static clprune_status enqueue_update(session *s, size_t count, float smoothing, 
     const bool early = updates_early(s);
     if (early)
         s->type->on_grads(s->model, update, &part);
-    TRY(s->type->backward(s->model, count, s->feed.images, s->feed.labels, smoothing));
+    TRY(s->type->backward(s->model, count, session_input(s), s->feed.labels, smoothing));
     if (early) {
         s->type->on_grads(s->model, NULL, NULL);
         clprune_optimizer_set_steps(s->optimizer, clprune_optimizer_steps(s->optimizer) + 1);
@@ -222,7 +226,7 @@ clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, 
     rng r = rng_open(o->seed, domain, (uint32_t)s->step, (uint32_t)(s->step >> 32));
     const uint64_t high = rng_next(&r);
     s->type->set_seed(s->model, high << 32 | rng_next(&r));
-    TRY(s->type->forward(s->model, count, s->feed.images, true));
+    TRY(s->type->forward(s->model, count, session_input(s), true));
     trainer_tell(&s->watcher, "loss");
     TRY(s->type->loss(s->model, count, s->feed.labels, smoothing, loss, hit));
     s->saved_activation_bytes = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
@@ -232,14 +236,19 @@ clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, 
 
 clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, clprune_mat hit)
 {
-    TRY(s->type->forward(s->model, count, s->feed.images, false));
+    TRY(s->type->forward(s->model, count, session_input(s), false));
     TRY(s->type->loss(s->model, count, s->feed.labels, 0.0f, loss, hit));
     return clprune_plan_end_step(s->context);
 }
 
-size_t session_count_at(const session *s, uint64_t index, uint64_t images)
+double session_speed(const session *s, const meter *m)
 {
-    const uint64_t batch = s->options->batch_size, left = images - index * batch;
+    return meter_samples_per_second(m) * (double)dataset_sample(s->data).labels;
+}
+
+size_t session_count_at(const session *s, uint64_t index, uint64_t samples)
+{
+    const uint64_t batch = s->options->batch_size, left = samples - index * batch;
     return (size_t)(left < batch ? left : batch);
 }
 

@@ -1,5 +1,5 @@
 /*
- * session.h: a model on a device with its optimizer and the feed of its images: all that a step
+ * session.h: a model on a device with its optimizer and the feed of its samples: all that a step
  * takes. A run (run.h) has one, the memory plan makes one without a device, and --activations auto
  * measures in one beside the run's.
  *
@@ -38,7 +38,7 @@ typedef struct session {
     run_folder *folder; /* not owned: likewise; undone if a signal ends the program untrained */
     bool beside;        /* data and order belong to another session */
     dataset *data;
-    uint32_t *order; /* of images in an epoch, train or test; has room for the longer one */
+    uint32_t *order; /* of samples in an epoch, train or test; has room for the longer one */
     const trainer_model *type;
     trainer_sizes sizes;
     struct auto_keep *automatic; /* not owned: what --activations auto chose; NULL: nothing */
@@ -96,14 +96,20 @@ bool session_open_device(session *s, session *of, fault *f);
 bool session_create_feed(session *s, fault *f);
 bool session_create_model(session *s, fault *f);
 
-/* Images of step `index` of an epoch over `images`: the last one may have fewer. */
-size_t session_count_at(const session *s, uint64_t index, uint64_t images);
+/* Samples of step `index` of an epoch over `samples`: the last one may have fewer. */
+size_t session_count_at(const session *s, uint64_t index, uint64_t samples);
+
+/* Images or tokens per second. */
+double session_speed(const session *s, const meter *m);
+
+/* What the feed has on the device. */
+trainer_input session_input(const session *s);
 
 /* Tells `watcher` at the start of each part of the coming steps: the model's parts, "loss" and
  * "update". */
 void session_watch(session *s, trainer_watcher watcher);
 
-/* Enqueue one optimisation step, or the test of a batch, on the images and labels in s->feed;
+/* Enqueue one optimisation step, or the test of a batch, on the samples and labels in s->feed;
  * nothing is waited for. */
 clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, clprune_mat hit);
 clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, clprune_mat hit);

@@ -35,26 +35,36 @@ static void hear_data(void *user, const char *note)
     (void)fprintf(stderr, "%s: note: --data: %s\n", s->type->program, line);
 }
 
-static bool open_data(session *s, fault *f)
+/* Of images: files know their sizes; generated images can have those of the architecture. */
+static dataset_options data_wanted(session *s)
 {
-    options *o = s->options;
-    const bool generated = strcmp(o->data, "generated") == 0;
-    trainer_sizes usual = {.arch = o->arch};
-    (void)s->type->settle(&usual);
-    /* Files know their sizes; generated images can have those of the architecture. */
-    const uint64_t size = o->image_size == 0 && generated ? usual.image : o->image_size;
-    const uint64_t classes = o->classes == 0 && generated ? usual.classes : o->classes;
-    const dataset_options wanted = {
-        .image_size = (uint32_t)size,
-        .classes = (uint32_t)classes,
+    const options *o = s->options;
+    dataset_options wanted = {
         .train_limit = (uint32_t)o->train_limit,
         .test_limit = (uint32_t)o->test_limit,
-        .seed = 1, /* runs of different --seed see the same images */
-        .usual_image_size = (uint32_t)usual.image,
+        .seed = 1, /* runs of different --seed see the same samples */
         .skip_broken = o->skip_broken,
         .hear = hear_data,
         .hear_user = s,
     };
+    if (s->type->tokens) {
+        wanted.context = s->sizes.context;
+        wanted.classes = (uint32_t)s->sizes.classes;
+        return wanted;
+    }
+    const bool generated = strcmp(o->data, "generated") == 0;
+    trainer_sizes usual = {.arch = o->arch};
+    (void)s->type->settle(&usual);
+    wanted.usual_image_size = (uint32_t)usual.image;
+    wanted.image_size = (uint32_t)(o->image_size == 0 && generated ? usual.image : o->image_size);
+    wanted.classes = (uint32_t)(o->classes == 0 && generated ? usual.classes : o->classes);
+    return wanted;
+}
+
+static bool open_data(session *s, fault *f)
+{
+    options *o = s->options;
+    const dataset_options wanted = data_wanted(s);
     fault wrong = {0};
     (void)dataset_open(o->data, &wanted, &s->data, &wrong);
     if (!feed_check(f, &wrong)) {
@@ -77,7 +87,7 @@ static bool open_data(session *s, fault *f)
 static bool choose_sizes(session *s, fault *f)
 {
     options *o = s->options;
-    char extras[256] = "";
+    char given[288] = "";
     s->sizes = (trainer_sizes){
         .arch = o->arch, .image = (size_t)o->image_size, .classes = (size_t)o->classes};
     memcpy(s->sizes.extra, o->extra, sizeof s->sizes.extra);
@@ -87,10 +97,12 @@ static bool choose_sizes(session *s, fault *f)
         return true;
     if (strcmp(wrong, TRAINER_NO_MEMORY) == 0)
         return fault_set(f, CODE_MEMORY, "%s", wrong);
+    if (!s->type->tokens)
+        options_append(given, sizeof given, "--image-size %zu", s->sizes.image);
     for (size_t i = 0; i < s->type->extras_count; ++i)
-        options_append(
-            extras, sizeof extras, ", --%s %" PRIu64, s->type->extras[i].name, s->sizes.extra[i]);
-    return fault_set(f, CODE_USAGE, "--image-size %zu%s: %s", s->sizes.image, extras, wrong);
+        options_append(given, sizeof given, "%s--%s %" PRIu64, given[0] == '\0' ? "" : ", ",
+            s->type->extras[i].name, s->sizes.extra[i]);
+    return fault_set(f, CODE_USAGE, "%s: %s", given, wrong);
 }
 
 const char *session_arch_name(const session *s)
@@ -136,13 +148,15 @@ static bool take_keep_file(options *o, const checkpoint *c, fault *f)
     return true;
 }
 
+/* The sizes of images come from the data, those of sequences from the model. */
 bool session_prepare(session *s, checkpoint *c, fault *f)
 {
     options *o = s->options;
     s->type = o->model;
     s->streams = SESSION_STREAMS;
     return take_options(o, c, f) && output_files_check_data(o, f) && take_keep_file(o, c, f) &&
-           open_data(s, f) && choose_sizes(s, f);
+           (s->type->tokens ? choose_sizes(s, f) && open_data(s, f)
+                            : open_data(s, f) && choose_sizes(s, f));
 }
 
 session session_beside(const session *s)

@@ -1,0 +1,136 @@
+/* GPT-2 (Radford et al. 2019), with the names of transformers' GPT2Model:
+ *
+ *     tokens -> wte + wpe
+ *       -> depth blocks { x += attn.c_proj(attention(attn.c_attn(ln_1 x)));
+ *                         x += mlp.c_proj(gelu(mlp.c_fc(ln_2 x))) }
+ *       -> ln_f -> logits = x wte^T */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "trainer/model/net_model.h"
+
+typedef struct gpt_arch {
+    size_t dim, depth, heads, context, vocabulary;
+} gpt_arch;
+
+static const char *const names[] = {
+    "gpt_micro", "gpt_mini", "gpt_nano", "gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl", NULL};
+static const gpt_arch archs[] = {
+    {128, 4, 4, 128, 256},
+    {192, 6, 6, 256, 256},
+    {384, 6, 6, 256, 256},
+    {768, 12, 12, 1024, 50257},
+    {1024, 24, 16, 1024, 50257},
+    {1280, 36, 20, 1024, 50257},
+    {1600, 48, 25, 1024, 50257},
+};
+
+static void build(const trainer_sizes *sizes, clprune_net *net)
+{
+    const gpt_arch *a = &archs[sizes->arch];
+    const clprune_net_attn attn = {.heads = a->heads, .causal = true};
+    clprune_net_value x = clprune_net_tokens(net, sizes->context);
+    x = clprune_net_embedding(net, "wte", x, sizes->classes, a->dim);
+    x = clprune_net_positions(net, "wpe.weight", x);
+    for (size_t i = 0; i < a->depth; ++i) {
+        char part[32];
+        (void)snprintf(part, sizeof part, "h.%zu", i);
+        clprune_net_part(net, part);
+        clprune_net_value t = clprune_net_layer_norm(net, "ln_1", x);
+        t = clprune_net_linear(net, "attn.c_attn", t, 3 * a->dim);
+        t = clprune_net_attention(net, "attn", t, &attn);
+        t = clprune_net_linear(net, "attn.c_proj", t, a->dim);
+        x = clprune_net_add(net, "sum1", x, t);
+        t = clprune_net_layer_norm(net, "ln_2", x);
+        t = clprune_net_linear(net, "mlp.c_fc", t, 4 * a->dim);
+        t = clprune_net_gelu(net, "mlp.act", t);
+        t = clprune_net_linear(net, "mlp.c_proj", t, a->dim);
+        x = clprune_net_add(net, "sum2", x, t);
+    }
+    clprune_net_part(net, NULL);
+    x = clprune_net_layer_norm(net, "ln_f", x);
+    clprune_net_token_loss(net, "lm_head", x, sizes->classes);
+    clprune_net_tie(net, "lm_head.weight", "wte.weight");
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), most = strlen(end);
+    return length >= most && strcmp(name + length - most, end) == 0;
+}
+
+/* As GPT-2: weights normal with deviation 0.02, those that end a branch with 0.02 / sqrt(2 depth),
+ * so that the sum over all branches does not grow with the depth; positions 0.01, biases 0. */
+static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight *weight)
+{
+    const double branches = 2.0 * (double)archs[sizes->arch].depth;
+    if (weight->rank == 1)
+        return strstr(weight->name, "ln_") != NULL && ends_with(weight->name, ".weight") ? 1 : 0;
+    if (ends_with(weight->name, "c_proj.weight"))
+        return 0.02 / sqrt(branches) * rng_normal(r);
+    return (ends_with(weight->name, "wpe.weight") ? 0.01 : 0.02) * rng_normal(r);
+}
+
+/* transformers has the four matrices of a block as in x out. */
+static size_t in_files(const trainer_sizes *sizes, trainer_weight *piece)
+{
+    const size_t rows = piece->shape[0];
+    (void)sizes;
+    piece->longer = strcmp(piece->name, "wpe.weight") == 0;
+    piece->transposed = piece->rank == 2 && strncmp(piece->name, "h.", 2) == 0;
+    if (piece->transposed) {
+        piece->shape[0] = piece->shape[1];
+        piece->shape[1] = rows;
+    }
+    return 1;
+}
+
+/* GPT2LMHeadModel's names. */
+static const char *const renames[][2] = {{"wte.", "transformer.wte."}, {"wpe.", "transformer.wpe."},
+    {"h.", "transformer.h."}, {"ln_f.", "transformer.ln_f."}, {NULL, NULL}};
+
+static keep_table keep = {NET_MODEL_KEEP};
+static net_model_tensors tensors;
+static const net_model_parts parts = {build, draw, in_files, &keep, &tensors};
+
+static const char *settle(trainer_sizes *sizes)
+{
+    const gpt_arch *usual = &archs[sizes->arch];
+    net_model_usual(sizes, 0, usual->vocabulary, usual->context);
+    sizes->context = (size_t)sizes->extra[0];
+    return net_model_settle(&parts, sizes);
+}
+
+static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
+    const keep_choice *choice, size_t batch, void **model)
+{
+    return net_model_create(&parts, context, sizes, choice, batch, model);
+}
+
+static const trainer_extra extras[] = {
+    {"context", "context", 1, 65536, "tokens of a sequence; default: the architecture's"}};
+
+static const char *const defaults[][2] = {{"batch-size", "16"}, {"lr", "0.001"},
+    {"weight-decay", "0.1"}, {"warmup-epochs", "0.1"}, {"label-smoothing", "0"}, {"clip-norm", "1"},
+    {NULL, NULL}};
+
+extern const trainer_model gpt_model;
+const trainer_model gpt_model = {
+    .program = "gpt-train",
+    .about =
+        "Trains a GPT on a text, or on tokens, on any OpenCL device. The activations that the\n"
+        "backward pass reads are kept dense, pruned in blocks, as codes, or in part: the rest is\n"
+        "recomputed.\n",
+    .archs = names,
+    .arch = 0, /* gpt_micro */
+    .extras = extras,
+    .extras_count = sizeof extras / sizeof *extras,
+    .keep = &keep,
+    .tokens = true,
+    .defaults = defaults,
+    .renames = renames,
+    .settle = settle,
+    .create = create,
+    NET_MODEL_FUNCTIONS,
+};

@@ -1,0 +1,261 @@
+/*
+ * dataset_tokens.c: sequences of tokens, each with the same text one token later as labels.
+ *
+ * A file, or train.bin, train.txt of a folder. Its last tenth is for tests, unless there is a file
+ * with "val" in place of the last "train" in its name. A sequence has T tokens and needs the one
+ * after it. Sequence i of the tests begins at token i * T. In training all begin o tokens later, o
+ * drawn below T for each epoch; the last one ends with the last token, so that all epochs have as
+ * many.
+ *
+ * Generated tokens are a chain: each token has four successors, which follow it with 1/2, 1/4, 1/8
+ * and 1/8. So the loss of a perfect model is 1.75 ln 2 = 1.2130 nats.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "trainer/data/dataset_source.h"
+#include "trainer/data/fnv.h"
+#include "trainer/data/rng.h"
+#include "trainer/data/token_file.h"
+#include "trainer/files/plain_file.h"
+
+enum { DEFAULT_TRAIN = 8000, DEFAULT_TEST = 2000, TENTH = 10 };
+
+/* Writes inputs and labels: token i of a sequence is input i and label i - 1. */
+static void put(uint32_t token, size_t i, size_t context, int32_t *inputs, int32_t *labels)
+{
+    if (i < context)
+        inputs[i] = (int32_t)token;
+    if (i > 0)
+        labels[i - 1] = (int32_t)token;
+}
+
+/* ---- generated ---------------------------------------------------------------------------------
+ */
+
+typedef struct chain {
+    uint64_t seed;
+    uint32_t vocabulary;
+    size_t context;
+} chain;
+
+static uint32_t successor(const chain *c, uint32_t token, uint32_t draw)
+{
+    rng r = rng_open(c->seed, RNG_SUCCESSOR, token, 0);
+    uint32_t next = 0;
+    const int which = draw < 1u << 31 ? 0 : draw < 3u << 30 ? 1 : draw < 7u << 29 ? 2 : 3;
+    for (int i = 0; i <= which; ++i)
+        next = rng_below(&r, c->vocabulary);
+    return next;
+}
+
+static bool fetch_generated(const void *state, dataset_split split, uint32_t index,
+    const augment_options *augment, uint8_t *inputs, int32_t *labels, fault *f)
+{
+    const chain *c = state;
+    rng r = rng_open(c->seed, RNG_SEQUENCE, (uint32_t)split, index);
+    uint32_t token = rng_below(&r, c->vocabulary);
+    (void)augment;
+    (void)f;
+    for (size_t i = 0; i <= c->context; ++i) {
+        put(token, i, c->context, (int32_t *)(void *)inputs, labels);
+        token = successor(c, token, rng_next(&r));
+    }
+    return true;
+}
+
+static bool open_generated(const dataset_options *options, dataset_source *source, fault *f)
+{
+    chain *c = malloc(sizeof *c);
+    if (c == NULL)
+        return dataset_no_memory(f, "generated");
+    *c = (chain){options->seed, options->classes, options->context};
+    *source = (dataset_source){
+        .name = "generated tokens",
+        .count = {options->train_limit == 0 ? DEFAULT_TRAIN : options->train_limit,
+            options->test_limit == 0 ? DEFAULT_TEST : options->test_limit},
+        .state = c,
+        .fetch = fetch_generated,
+        .destroy = free,
+    };
+    return true;
+}
+
+/* ---- files -------------------------------------------------------------------------------------
+ */
+
+/* The tokens of a split: `count` of a file, from `first` on. */
+typedef struct part {
+    const token_file *file;
+    uint64_t first, count;
+} part;
+
+typedef struct text {
+    token_file files[2]; /* the second one: for tests, or {0} */
+    part parts[2];       /* by split */
+    size_t context;
+} text;
+
+static bool fetch_sequence(const void *state, dataset_split split, uint32_t index,
+    const augment_options *augment, uint8_t *inputs, int32_t *labels, fault *f)
+{
+    const text *t = state;
+    const part *p = &t->parts[split];
+    const size_t context = t->context;
+    uint64_t start = (uint64_t)index * context;
+    uint32_t tokens[1024];
+    enum { PIECE = sizeof tokens / sizeof *tokens };
+    if (augment != NULL) {
+        rng r = rng_open(augment->seed, RNG_OFFSET, augment->epoch, 0);
+        start += rng_below(&r, (uint32_t)context);
+        if (start > p->count - context - 1)
+            start = p->count - context - 1;
+    }
+    for (size_t done = 0; done <= context;) {
+        const size_t now = context + 1 - done < PIECE ? context + 1 - done : PIECE;
+        if (!token_file_read(p->file, p->first + start + done, now, tokens, f))
+            return false;
+        for (size_t i = 0; i < now; ++i, ++done)
+            put(tokens[i], done, context, (int32_t *)(void *)inputs, labels);
+    }
+    return true;
+}
+
+static void destroy(void *state)
+{
+    text *t = state;
+    token_file_close(&t->files[0]);
+    token_file_close(&t->files[1]);
+    free(t);
+}
+
+/* The file of a folder, else the path itself; for the caller to free. */
+static char *training_file(const char *path, fault *f)
+{
+    static const char *const names[] = {"train.bin", "train.txt"};
+    struct stat info;
+    char *found = NULL;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        found = strdup(path);
+        if (found == NULL)
+            (void)dataset_no_memory(f, path);
+        return found;
+    }
+    for (size_t i = 0; i < 2; ++i) {
+        char *other = path_join(path, "", names[i]);
+        bool there = false;
+        if (other == NULL)
+            (void)dataset_no_memory(f, path);
+        else if (plain_file_exists(other, &there, f) && there && found != NULL)
+            (void)fault_set(
+                f, CODE_USAGE, "%s: holds train.bin and train.txt; name the file", path);
+        if (there && found == NULL)
+            found = other;
+        else
+            free(other);
+    }
+    if (found == NULL)
+        (void)fault_set(
+            f, CODE_DATA, "%s: no tokens there: expected train.bin or train.txt, or a file", path);
+    if (f->code == CODE_OK)
+        return found;
+    free(found);
+    return NULL;
+}
+
+/* The file for tests beside a file: *found is NULL without one, else for the caller to free. */
+static bool test_file(const char *path, char **found, fault *f)
+{
+    const char *slash = strrchr(path, '/'), *last = NULL;
+    bool there;
+    *found = NULL;
+    for (const char *p = slash == NULL ? path : slash; (p = strstr(p, "train")) != NULL; ++p)
+        last = p;
+    if (last == NULL)
+        return true;
+    *found = malloc(strlen(path) + 1);
+    if (*found == NULL)
+        return dataset_no_memory(f, path);
+    (void)snprintf(
+        *found, strlen(path) + 1, "%.*sval%s", (int)(last - path), path, last + strlen("train"));
+    const bool good = plain_file_exists(*found, &there, f);
+    if (good && there)
+        return true;
+    free(*found);
+    *found = NULL;
+    return good;
+}
+
+/* Counts the sequences of a split, up to the limit. */
+static bool count_sequences(
+    const text *t, dataset_split split, uint32_t limit, uint32_t *count, fault *f)
+{
+    const part *p = &t->parts[split];
+    const uint64_t sequences = p->count > 0 ? (p->count - 1) / t->context : 0;
+    if (sequences == 0)
+        return fault_set(f, CODE_DATA,
+            "%s: %" PRIu64 " tokens for %s; a sequence of %zu and the next token are %zu",
+            p->file->path, p->count, split == DATASET_TRAIN ? "training" : "tests", t->context,
+            t->context + 1);
+    *count = limit != 0 && limit < sequences ? limit
+             : sequences > INT32_MAX         ? INT32_MAX
+                                             : (uint32_t)sequences;
+    return true;
+}
+
+static bool open_files(
+    const char *path, const dataset_options *options, text *t, dataset_source *source, fault *f)
+{
+    const uint32_t limits[2] = {options->train_limit, options->test_limit};
+    uint64_t checksums[2] = {0};
+    char *paths[2] = {training_file(path, f), NULL};
+    bool good = paths[0] != NULL && test_file(paths[0], &paths[1], f);
+    for (int i = 0; good && i < 2 && paths[i] != NULL; ++i)
+        good = token_file_open(paths[i], options->classes, &t->files[i], &checksums[i], f);
+    if (good) {
+        const token_file *file = &t->files[0];
+        const bool split = paths[1] == NULL;
+        const uint64_t tests = split ? file->count / TENTH : 0;
+        t->parts[DATASET_TRAIN] = (part){file, 0, file->count - tests};
+        t->parts[DATASET_TEST] = split ? (part){file, file->count - tests, tests}
+                                       : (part){&t->files[1], 0, t->files[1].count};
+        source->name = file->width == 1 ? "text" : "tokens";
+        source->checksum = fnv1a(FNV_START, checksums, sizeof checksums);
+    }
+    for (int split = 0; good && split < 2; ++split)
+        good = count_sequences(t, (dataset_split)split, limits[split], &source->count[split], f);
+    free(paths[0]);
+    free(paths[1]);
+    return good;
+}
+
+static bool open_text(
+    const char *path, const dataset_options *options, dataset_source *source, fault *f)
+{
+    text *t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return dataset_no_memory(f, path);
+    t->context = options->context;
+    if (!open_files(path, options, t, source, f)) {
+        destroy(t);
+        return false;
+    }
+    source->state = t;
+    source->fetch = fetch_sequence;
+    source->destroy = destroy;
+    return true;
+}
+
+bool dataset_tokens(
+    const char *path, const dataset_options *options, dataset_source *source, fault *f)
+{
+    if (!(strcmp(path, "generated") == 0 ? open_generated(options, source, f)
+                                         : open_text(path, options, source, f)))
+        return false;
+    source->classes = options->classes;
+    source->context = options->context;
+    return true;
+}
