@@ -76,22 +76,21 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
 }
 
 /* timm has the class token as 1 x 1 x dim, positions as 1 x rows x dim. */
-static bool weight(void *model, size_t index, trainer_weight *w)
+static size_t in_files(const trainer_sizes *sizes, trainer_weight *piece)
 {
-    if (!net_model_weight(model, index, w))
-        return false;
-    if (strcmp(w->name, "cls_token") == 0 || strcmp(w->name, "pos_embed") == 0) {
-        w->rank = 3;
-        w->shape[2] = w->shape[1];
-        w->shape[1] = w->shape[0];
-        w->shape[0] = 1;
+    (void)sizes;
+    if (strcmp(piece->name, "cls_token") == 0 || strcmp(piece->name, "pos_embed") == 0) {
+        piece->rank = 3;
+        piece->shape[2] = piece->shape[1];
+        piece->shape[1] = piece->shape[0];
+        piece->shape[0] = 1;
     }
-    return true;
+    return 1;
 }
 
 static keep_table keep = {NET_MODEL_KEEP};
 static net_model_tensors tensors;
-static const net_model_parts parts = {build, draw, &keep, &tensors};
+static const net_model_parts parts = {build, draw, in_files, &keep, &tensors};
 
 static const char *settle(trainer_sizes *sizes)
 {
@@ -127,6 +126,5 @@ const trainer_model vit_model = {
     .keep = &keep,
     .settle = settle,
     .create = create,
-    NET_MODEL_PASSES,
-    .weight = weight,
+    NET_MODEL_FUNCTIONS,
 };

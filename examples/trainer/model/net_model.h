@@ -81,12 +81,11 @@ void net_model_watch(void *model, trainer_watcher watcher);
 /* The logits of the latest forward pass. */
 clprune_mat net_model_output(const void *model, size_t batch);
 
-/* All but `weight`, for models whose files have other shapes than the net. */
-#define NET_MODEL_PASSES                                                                           \
+#define NET_MODEL_FUNCTIONS                                                                        \
     .destroy = net_model_destroy, .init = net_model_init, .params = net_model_params,              \
-    .states = net_model_states, .counts = net_model_counts, .set_seed = net_model_set_seed,        \
-    .forward = net_model_forward, .loss = net_model_loss, .backward = net_model_backward,          \
-    .logits = net_model_logits, .on_grads = net_model_on_grads, .watch = net_model_watch
-#define NET_MODEL_FUNCTIONS NET_MODEL_PASSES, .weight = net_model_weight
+    .states = net_model_states, .counts = net_model_counts, .weight = net_model_weight,            \
+    .set_seed = net_model_set_seed, .forward = net_model_forward, .loss = net_model_loss,          \
+    .backward = net_model_backward, .logits = net_model_logits, .on_grads = net_model_on_grads,    \
+    .watch = net_model_watch
 
 #endif
