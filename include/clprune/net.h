@@ -140,7 +140,12 @@ CLPRUNE_API clprune_net_value clprune_net_layer_norm(
 CLPRUNE_API clprune_net_value clprune_net_layerscale(
     clprune_net *net, const char *name, clprune_net_value x, clprune_net_value t);
 
+/* Activations (clprune/activation.h); gelu_tanh is GPT-2's. */
 CLPRUNE_API clprune_net_value clprune_net_gelu(
+    clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_gelu_tanh(
+    clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_silu(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_relu(
     clprune_net *net, const char *name, clprune_net_value x);

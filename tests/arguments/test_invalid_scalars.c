@@ -233,8 +233,9 @@ INTEGER(
 
 INTEGER(code_size,
     clprune_gelu_code_size_query(2, 3, (unsigned)value, &(clprune_gelu_code_sizes){0, 0}))
-INTEGER(code_forward, clprune__gelu_code_forward(context, (unsigned)value, mats[0], CLPRUNE_NO_MAT,
-                          mats[1], clprune_mat_of(mats[2].buffer, 2, 1), NULL))
+INTEGER(
+    code_forward, clprune__gelu_code_forward(context, CLPRUNE_ACTIVATION_GELU, (unsigned)value,
+                      mats[0], CLPRUNE_NO_MAT, mats[1], clprune_mat_of(mats[2].buffer, 2, 1), NULL))
 INTEGER(code_backward, clprune__gelu_code_backward(context, (unsigned)value, 0, mats[0],
                            clprune_mat_of(mats[2].buffer, 2, 1), mats[1], CLPRUNE_NO_MAT, NULL))
 

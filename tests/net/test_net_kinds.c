@@ -37,6 +37,8 @@ KIND(affine, x)
 KIND(layer_norm, x)
 KIND(layerscale, x, x)
 KIND(gelu, x)
+KIND(gelu_tanh, x)
+KIND(silu, x)
 KIND(relu, x)
 KIND(add, x, x)
 KIND(max_pool, x, &pool)
@@ -62,9 +64,9 @@ typedef struct kind {
 
 static const kind kinds[] = {NAMED(linear), NAMED(project), NAMED(linear_rows), NAMED(conv2d),
     NAMED(batch_norm), NAMED(affine), NAMED(layer_norm), NAMED(layerscale), NAMED(gelu),
-    NAMED(relu), NAMED(add), NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout),
-    NAMED(scale), NAMED(flatten), NAMED(attention), NAMED(positions), NAMED(class_token),
-    NAMED(row)};
+    NAMED(gelu_tanh), NAMED(silu), NAMED(relu), NAMED(add), NAMED(max_pool), NAMED(upsample),
+    NAMED(mean), NAMED(dropout), NAMED(scale), NAMED(flatten), NAMED(attention), NAMED(positions),
+    NAMED(class_token), NAMED(row)};
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 

@@ -19,7 +19,8 @@ static void build(clprune_net *net, const net_model *model)
         t = clprune_net_linear_rows(net, "mix", t, model->rows);
         x = clprune_net_add(net, "add_1", x, t);
         t = clprune_net_linear(net, "fc1", clprune_net_layer_norm(net, "ln_2", x), 64);
-        t = clprune_net_linear(net, "fc2", clprune_net_gelu(net, "gelu", t), COLS);
+        t = clprune_net_gelu_tanh(net, "gelu", t);
+        t = clprune_net_linear(net, "fc2", t, COLS);
         x = clprune_net_add(net, "add_2", x, t);
     }
     clprune_net_part(net, NULL);
@@ -46,7 +47,7 @@ static void build_vit(clprune_net *net, const net_model *model)
         clprune_net_value t = clprune_net_layer_norm(net, "norm1", x);
         x = clprune_net_add(net, "add1", x, clprune_net_linear_rows(net, "mix", t, 10));
         t = clprune_net_linear(net, "fc1", clprune_net_layer_norm(net, "norm2", x), 64);
-        t = clprune_net_linear(net, "fc2", clprune_net_gelu(net, "gelu", t), COLS);
+        t = clprune_net_linear(net, "fc2", clprune_net_silu(net, "silu", t), COLS);
         x = clprune_net_add(net, "add2", x, t);
     }
     clprune_net_part(net, NULL);
