@@ -201,13 +201,14 @@ CLPRUNE_API void clprune_net_token_loss(
  * not frozen. */
 CLPRUNE_API void clprune_net_freeze(clprune_net *net, const char *pattern);
 
-/* Freezes the parameters whose names do not match: for fine-tuning. */
-CLPRUNE_API void clprune_net_train_only(clprune_net *net, const char *pattern);
+/* Freezes the parameters whose names match none of the patterns: for fine-tuning. */
+CLPRUNE_API void clprune_net_train_only(
+    clprune_net *net, const char *const *patterns, size_t count);
 
 /* Gives later linear layers whose names match an adapter (LoRA, arXiv 2106.09685): their output
  * becomes x w^T + b + alpha / rank * (x A^T) B^T, with the parameters "NAME.lora_A.weight", rank x
  * in, and "NAME.lora_B.weight", out x rank, whose initial value is 0. NULL ends it. With
- * clprune_net_train_only(net, "*.lora_*") only adapters are trained. */
+ * clprune_net_train_only and "*.lora_*" only adapters are trained. */
 CLPRUNE_API void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha);
 
 /* Makes parameter `name` the same as `other`, of the same shape: it has other's values, is not
