@@ -196,6 +196,15 @@ CLPRUNE_API void clprune_net_token_loss(
  * not frozen. */
 CLPRUNE_API void clprune_net_freeze(clprune_net *net, const char *pattern);
 
+/* Freezes the parameters whose names do not match: for fine-tuning. */
+CLPRUNE_API void clprune_net_train_only(clprune_net *net, const char *pattern);
+
+/* Gives later linear layers whose names match an adapter (LoRA, arXiv 2106.09685): their output
+ * becomes x w^T + b + alpha / rank * (x A^T) B^T, with the parameters "NAME.lora_A.weight", rank x
+ * in, and "NAME.lora_B.weight", out x rank, whose initial value is 0. NULL ends it. With
+ * clprune_net_train_only(net, "*.lora_*") only adapters are trained. */
+CLPRUNE_API void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha);
+
 /* Makes parameter `name` the same as `other`, of the same shape: it has other's values, is not
  * among clprune_net_params, and its gradient is added to other's. */
 CLPRUNE_API void clprune_net_tie(clprune_net *net, const char *name, const char *other);

@@ -199,6 +199,23 @@ void clprune_net_freeze(clprune_net *net, const char *pattern)
             pattern != NULL ? pattern : "(NULL)");
 }
 
+void clprune_net_train_only(clprune_net *net, const char *pattern)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    bool found = false;
+    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+        return;
+    for (size_t i = 0; i < net->params_count && pattern != NULL && !net->settled; ++i) {
+        const bool trained = fnmatch(pattern, net->params[i].name, 0) == 0;
+        net->params[i].frozen = net->params[i].frozen || !trained;
+        found = found || trained;
+    }
+    if (!found)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_train_only: no parameter of the net being built matches %s",
+            pattern != NULL ? pattern : "(NULL)");
+}
+
 static clprune__net_param *find_param(clprune_net *net, const char *name)
 {
     for (size_t i = 0; i < net->params_count && name != NULL && !net->settled; ++i)

@@ -63,6 +63,7 @@ void clprune_net_destroy(clprune_net *net)
     free(net->values);
     free(net->layers);
     free(net->part);
+    free(net->lora.pattern);
     free(net->head_name);
     free(net->error);
     free(net);

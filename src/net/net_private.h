@@ -274,11 +274,19 @@ typedef enum clprune__net_phase {
     CLPRUNE__NET_GRADIENT  /* its gradient, from a token loss */
 } clprune__net_phase;
 
+/* What clprune_net_lora asked for. */
+typedef struct clprune__net_lora {
+    char *pattern; /* NULL: nothing */
+    size_t rank;
+    float factor; /* alpha / rank */
+} clprune__net_lora;
+
 struct clprune_net {
     clprune_context *context;
     clprune_net_desc desc;
     uint32_t serial;
     char *part;
+    clprune__net_lora lora;
     float eps;             /* of the next normalisation */
     clprune_status status; /* the first error */
     char *error;

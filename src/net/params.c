@@ -89,8 +89,11 @@ static clprune_status create_mats(clprune_net *net, const bundle *b, clprune_mat
     for (size_t i = 0; i < made; ++i)
         *(b->grads ? &net->tensors[which[i]].grad : &net->tensors[which[i]].value) = mats[i];
     if (made > 0)
-        *all = clprune_mat_of(
-            mats[0].buffer, 1, mats[made - 1].offset + mats[made - 1].rows * mats[made - 1].cols);
+        *all = clprune_mat_of(mats[0].buffer, 1, 0);
+    for (size_t i = 0; i < made; ++i) { /* the last one need not lie at the end */
+        const size_t end = mats[i].offset + mats[i].rows * mats[i].cols;
+        all->cols = all->ld = end > all->cols ? end : all->cols;
+    }
 done:
     free(mats);
     free(names);

@@ -81,6 +81,15 @@ SCALAR(smoothing_forward, clprune_cross_entropy_forward(context, value, mats[0],
                               mats[2], clprune_mat_of(mats[3].buffer, 2, 1), CLPRUNE_NO_MAT, NULL))
 SCALAR(smoothing_backward,
     clprune_cross_entropy_backward(context, value, 1, mats[0], mats[1].buffer, mats[2], NULL))
+SCALAR(smoothing_tokens, clprune_token_loss_forward(context, 2, value, mats[0], mats[1].buffer,
+                             mats[2], clprune_mat_of(mats[3].buffer, 1, 1),
+                             clprune_mat_of(mats[4].buffer, 2, 1), CLPRUNE_NO_MAT, NULL))
+SCALAR(smoothing_tokens_back,
+    clprune_token_loss_backward(context, value, 1, clprune_mat_of(mats[3].buffer, 1, 1), mats[0],
+        mats[1].buffer, mats[2], NULL))
+SCALAR(smoothing_head,
+    clprune_token_head(context, 2, 0, value, 1, mats[0], mats[1], mats[2].buffer,
+        clprune_mat_of(mats[3].buffer, 2, 1), CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL))
 SCALAR(dropout_rate, clprune_dropout(context, value, 7, 0, mats[0], mats[1], NULL))
 SCALAR(bn_eps, clprune_batch_norm_inverse(context, value, clprune_mat_of(mats[0].buffer, 1, 4),
                    clprune_mat_of(mats[1].buffer, 1, 4), NULL))
@@ -155,6 +164,9 @@ static const scalar scalars[] = {
     {"sparsity of a convolution", conv_sparsity, 0, 1, false, false},
     {"smoothing, forward", smoothing_forward, 0, 1, false, true},
     {"smoothing, backward", smoothing_backward, 0, 1, false, true},
+    {"smoothing of tokens, forward", smoothing_tokens, 0, 1, false, true},
+    {"smoothing of tokens, backward", smoothing_tokens_back, 0, 1, false, true},
+    {"smoothing of a head", smoothing_head, 0, 1, false, true},
     {"rate", dropout_rate, 0, 1, false, true},
     {"eps of batch_norm_inverse", bn_eps, 0, INFINITY, true, false},
     {"eps of batch_norm_statistics", bn_statistics_eps, 0, INFINITY, true, false},

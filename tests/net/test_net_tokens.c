@@ -91,9 +91,260 @@ static void gradients(void **state)
     }
 }
 
+/* ---- ties ------------------------------------------------------------------------------------ */
+
+static size_t find(const net_job *job, const char *name)
+{
+    for (size_t i = 0; i < job->count; i++)
+        if (strcmp(job->params[i].name, name) == 0)
+            return i;
+    fail_msg("no parameter %s", name);
+    return 0;
+}
+
+static float *grad_of(const net_job *job, const char *name)
+{
+    const clprune_mat grad = job->params[find(job, name)].grad;
+    float *values = test_floats(grad.rows * grad.cols);
+    TEST_OK(clprune_mat_read(job->context, grad, values));
+    return values;
+}
+
+/* The same values in both nets. */
+static void copy_param(const net_job *from, const char *name, const net_job *to, const char *as)
+{
+    const clprune_mat a = from->params[find(from, name)].value, b = to->params[find(to, as)].value;
+    TEST_OK(clprune_mat_copy(from->context, a, b, NULL));
+}
+
+static const net_model *const tied_models[] = {&models[2], &models[3]};
+
+/* A tied gradient is the sum of both; also of several passes, and with half of a batch at a time.
+ */
+static void tied(void **state)
+{
+    const net_model *model = *(const net_model *const *)*state;
+    const clprune_net_desc adds = {.batch = BATCH, .adds = true};
+    const char *one = model->seed == TIED ? "wte.weight" : "head.weight";
+    net_job job = net_open(test_context(), model, BATCH, NULL),
+            both = net_open(test_context(), &models[1], BATCH, NULL),
+            sums = net_open_desc(test_context(), model, &adds, NULL);
+    enum { COUNT = NET_VOCABULARY * COLS };
+    copy_param(&both, "wte.weight", &both, "head.weight");
+    for (size_t i = 0; i < job.count; i++) {
+        copy_param(&both, job.params[i].name, &job, job.params[i].name);
+        copy_param(&both, job.params[i].name, &sums, job.params[i].name);
+    }
+    net_step(&both, BATCH);
+    net_step(&job, BATCH);
+    const float *a = grad_of(&both, "wte.weight"), *b = grad_of(&both, "head.weight");
+    const float *got = grad_of(&job, one);
+    double want[COUNT], bound[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        want[i] = (double)a[i] + (double)b[i];
+        bound[i] = 1e-5 * (fabs((double)a[i]) + fabs((double)b[i])) + 1e-7;
+    }
+    test_close("gradient", NET_VOCABULARY, COLS, got, want, bound, "%s", model->name);
+    net_step(&sums, BATCH);
+    sums.data.add = true;
+    net_step(&sums, BATCH);
+    for (size_t i = 0; i < COUNT; i++) {
+        want[i] = 2 * (double)got[i];
+        bound[i] = 1e-6 * fabs(want[i]);
+    }
+    test_close("sum of two passes", NET_VOCABULARY, COLS, grad_of(&sums, one), want, bound, "%s",
+        model->name);
+}
+
+/* Frozen: the embedding's part of the gradient, the head's, or none. */
+static void frozen(NO_ROW)
+{
+    static const char *const patterns[] = {"wte.weight", "head.weight", "*"};
+    net_job all = net_open(test_context(), &models[1], BATCH, NULL);
+    net_step(&all, BATCH);
+    for (size_t i = 0; i < COUNT_OF(patterns); i++) {
+        net_model model = models[1];
+        net_job job = {.context = test_context(), .model = &model, .data = all.data};
+        (void)i;
+        clprune_net *net;
+        TEST_OK(clprune_net_create(test_context(), &(clprune_net_desc){.batch = BATCH}, &net));
+        build(net, &model);
+        clprune_net_freeze(net, patterns[i]);
+        TEST_OK(clprune_net_settle(net, NULL));
+        TEST_OK(clprune_net_init(net, 7));
+        job.net = net;
+        job.loss = all.loss;
+        job.params = clprune_net_params(net, &job.count);
+        assert_int_equal(job.count, i == 2 ? 0 : all.count - 1);
+        for (size_t p = 0; p < job.count; p++)
+            copy_param(&all, job.params[p].name, &job, job.params[p].name);
+        net_step(&job, BATCH);
+        for (size_t p = 0; p < job.count; p++) {
+            const clprune_mat grad = job.params[p].grad;
+            const size_t mark = test_mark();
+            test_same_floats(job.params[p].name, grad.rows, grad.cols,
+                grad_of(&job, job.params[p].name), grad_of(&all, job.params[p].name),
+                "%s is frozen", patterns[i]);
+            test_release(mark);
+        }
+        clprune_net_destroy(net);
+    }
+}
+
+/* ---- losses and logits ----------------------------------------------------------------------- */
+
+/* Losses and hits from logits of each row, which the net gives after inference. */
+static void losses(NO_ROW)
+{
+    enum { V = NET_VOCABULARY };
+    int32_t labels[BATCH * ROWS];
+    float z[ROWS][BATCH * V], loss[2][BATCH], hit[2][BATCH];
+    net_job job = net_open(test_context(), &models[1], BATCH, NULL);
+    const clprune_mat logits = test_new_mat(job.context, BATCH, V),
+                      hits = test_new_mat(job.context, BATCH, 1);
+    TEST_OK(clprune_mat_read(
+        job.context, clprune_mat_of(job.data.labels, 1, BATCH * ROWS), (float *)(void *)labels));
+    job.data.smoothing = 0;
+    for (int training = 0; training < 2; training++) {
+        TEST_OK(clprune_net_forward(job.net, &job.data, training != 0));
+        for (size_t r = 0; r < ROWS; r++) {
+            TEST_OK(clprune_net_logits(job.net, BATCH, r, logits));
+            TEST_OK(clprune_mat_read(job.context, logits, z[r]));
+        }
+        TEST_OK(clprune_net_loss(job.net, &job.data, job.loss, hits));
+        TEST_OK(clprune_mat_read(job.context, job.loss, loss[training]));
+        TEST_OK(clprune_mat_read(job.context, hits, hit[training]));
+    }
+    assert_memory_equal(loss[0], loss[1], sizeof loss[0]);
+    assert_memory_equal(hit[0], hit[1], sizeof hit[0]);
+    size_t count = 0;
+    for (size_t i = 0; i < BATCH * ROWS; i++)
+        count += labels[i] != CLPRUNE_IGNORED;
+    assert_in_range(count, 1, BATCH * ROWS - 1);
+    double mean = 0, of_all = 0;
+    for (size_t n = 0; n < BATCH; n++) {
+        double sum = 0, right = 0;
+        for (size_t r = 0; r < ROWS; r++) {
+            const float *row = &z[r][n * V];
+            const int32_t label = labels[n * ROWS + r];
+            double mass = 0;
+            size_t best = 0;
+            for (size_t k = 0; k < V; k++) {
+                mass += exp((double)row[k]);
+                best = row[k] > row[best] ? k : best;
+            }
+            if (label == CLPRUNE_IGNORED)
+                continue;
+            sum += log(mass) - (double)row[label];
+            right += best == (size_t)label;
+        }
+        of_all += sum / (double)count;
+        mean += (double)loss[0][n] / BATCH;
+        assert_true(fabs((double)loss[0][n] - sum * BATCH / (double)count) < 1e-5);
+        assert_true(fabs((double)hit[0][n] - right * BATCH / (double)count) < 1e-6);
+    }
+    assert_true(fabs(mean - of_all) < 1e-5); /* PyTorch's mean */
+}
+
+/* A loss of whole logits and one in chunks: the same gradients, if the bias is 0. */
+static void same_as_logits(NO_ROW)
+{
+    net_job head = net_open(test_context(), &models[1], BATCH, NULL),
+            logits = net_open(test_context(), &models[4], BATCH, NULL);
+    for (size_t i = 0; i < head.count; i++)
+        copy_param(&head, head.params[i].name, &logits, head.params[i].name);
+    TEST_OK(
+        clprune_mat_fill(test_context(), 0, logits.params[find(&logits, "head.bias")].value, NULL));
+    const double want = net_loss(&logits, true), got = net_loss(&head, true);
+    assert_true(fabs(got - want) < 1e-6 * fabs(want));
+    head.data.scale = logits.data.scale = 3;
+    net_step(&logits, BATCH);
+    net_step(&head, BATCH);
+    for (size_t i = 0; i < head.count; i++) {
+        const size_t mark = test_mark();
+        const char *name = head.params[i].name;
+        const size_t count = head.params[i].grad.rows * head.params[i].grad.cols;
+        const float *a = grad_of(&head, name), *b = grad_of(&logits, name);
+        double size = 0, error = 0;
+        for (size_t k = 0; k < count; k++) {
+            size += (double)b[k] * (double)b[k];
+            error += ((double)a[k] - (double)b[k]) * ((double)a[k] - (double)b[k]);
+        }
+        if (!(error <= 1e-10 * size))
+            fail_msg("%s: an error of %g", name, sqrt(error / size));
+        test_release(mark);
+    }
+}
+
+/* What a token loss needs in which order. */
+static void order(NO_ROW)
+{
+    net_job job = net_open(test_context(), &models[1], BATCH, NULL),
+            other = net_open(test_context(), &models[4], BATCH, NULL);
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    const clprune_mat logits = test_new_mat(job.context, BATCH, NET_VOCABULARY);
+    clprune_net *net = job.net;
+    TEST_FAILS(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT), bad, "forward pass");
+    TEST_FAILS(clprune_net_logits(net, BATCH, 0, logits), bad, "forward pass");
+    TEST_OK(clprune_net_forward(net, &job.data, true));
+    TEST_FAILS(clprune_net_backward(net, &job.data), bad, "clprune_net_loss");
+    TEST_OK(clprune_net_logits(net, BATCH, 0, logits));
+    TEST_OK(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT));
+    TEST_FAILS(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT), bad, "forward pass");
+    TEST_FAILS(clprune_net_logits(net, BATCH, 0, logits), bad, "forward pass");
+    TEST_OK(clprune_net_backward(net, &job.data));
+    TEST_FAILS(clprune_net_backward(net, &job.data), bad, "clprune_net_loss");
+    TEST_OK(clprune_net_forward(net, &job.data, false));
+    TEST_OK(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT));
+    TEST_OK(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT));
+    TEST_FAILS(clprune_net_backward(net, &job.data), bad, "in training");
+    TEST_FAILS(clprune_net_logits(net, BATCH, ROWS, logits), CLPRUNE_INVALID_SIZE, "row is 9");
+    TEST_FAILS(clprune_net_logits(net, BATCH + 1, 0, logits), CLPRUNE_INVALID_SIZE, "batch is 6");
+    TEST_FAILS(clprune_net_logits(net, 1, 0, logits), CLPRUNE_INVALID_SIZE, "");
+    assert_int_equal(clprune_net_logits(NULL, 1, 0, logits), bad);
+    TEST_OK(clprune_net_forward(other.net, &other.data, false));
+    TEST_FAILS(clprune_net_logits(other.net, BATCH, 0, logits), bad, "clprune_net_token_loss");
+}
+
+/* The weights of a net: only the head's makes the output. */
+static void weights(NO_ROW)
+{
+    net_job job = net_open(test_context(), &models[1], BATCH, NULL);
+    clprune_net_weight weight;
+    for (size_t i = 0; clprune_net_weight_at(job.net, i, &weight); i++)
+        assert_int_equal(weight.output, strcmp(weight.name, "head.weight") == 0);
+    for (size_t i = 0; i < job.count; i++)
+        if (strcmp(job.params[i].name, "wte.weight") == 0 ||
+            strcmp(job.params[i].name, "head.weight") == 0)
+            assert_true(job.params[i].decay && job.params[i].value.rows == NET_VOCABULARY);
+}
+
+/* Fewer samples, and in chunks. */
+static void smaller_batches(void **state)
+{
+    static const clprune_net_preset presets[] = {
+        CLPRUNE_NET_DENSE, CLPRUNE_NET_EXACT, CLPRUNE_NET_LEAST};
+    for (size_t p = 0; p < COUNT_OF(presets); p++) {
+        const size_t mark = test_mark();
+        net_job all = net_open_preset(*state, BATCH, presets[p], 8),
+                part = net_open_preset(*state, 2, presets[p], 8);
+        net_step(&all, 2);
+        net_close(&all, "2 of 5", net_grads(&all), net_step_grads(&part), p == 2 ? 0.05 : 1e-5);
+        test_release(mark);
+    }
+}
+
 int main(void)
 {
     test_list list = {0};
     TEST_ADD_EACH(&list, gradients, models, "gradients of %s");
+    TEST_ADD_EACH(&list, smaller_batches, models, "smaller batches of %s");
+    for (size_t i = 0; i < COUNT_OF(tied_models); i++)
+        test_add(&list, tied, &tied_models[i], "gradients of a %s", tied_models[i]->name);
+    test_add(&list, frozen, NULL, "frozen weights");
+    test_add(&list, losses, NULL, "losses of rows that count");
+    test_add(&list, same_as_logits, NULL, "a loss in chunks and one of logits");
+    test_add(&list, order, NULL, "order of calls");
+    test_add(&list, weights, NULL, "weights");
     return test_run_on_devices("net_tokens", &list);
 }

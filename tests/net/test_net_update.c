@@ -30,7 +30,48 @@ static void build_tied(clprune_net *net, const net_model *model)
 
 static const net_model tied = {.name = "tied", .build = build_tied, .rows = 1, .cols = 20};
 
+/* The head of a large vocabulary, which shares its weight and gradient with the embedding; or the
+ * embedding's with the head's, for another seed. */
+static void build_tokens(clprune_net *net, const net_model *model)
+{
+    clprune_net_value v = clprune_net_tokens(net, model->rows);
+    v = clprune_net_embedding(net, "wte", v, NET_VOCABULARY, 24);
+    v = clprune_net_gelu(net, "act1", clprune_net_linear(net, "a", v, 70));
+    v = clprune_net_gelu(net, "act2", clprune_net_linear(net, "b", v, 70));
+    v = clprune_net_layer_norm(net, "norm", clprune_net_linear(net, "c", v, 24));
+    clprune_net_token_loss(net, "head", v, NET_VOCABULARY);
+    if (model->seed == 0)
+        clprune_net_tie(net, "head.weight", "wte.weight");
+    else if (model->seed == 1)
+        clprune_net_tie(net, "wte.weight", "head.weight");
+}
+
+static const net_model tokens[] = {
+    {"tied head", build_tokens, 9, 0, 9, 0, false, false, 0},
+    {"tied embedding", build_tokens, 9, 0, 9, 0, false, false, 1},
+    {"head", build_tokens, 9, 0, 9, 0, false, false, 2},
+};
+
+/* A weight that is tied to a later one. */
+static void build_tied_back(clprune_net *net, const net_model *model)
+{
+    clprune_net_value v = clprune_net_rows(net, model->rows, model->cols);
+    v = clprune_net_gelu(net, "act1", clprune_net_linear(net, "a", v, 70));
+    v = clprune_net_gelu(net, "act2", clprune_net_linear(net, "b", v, 70));
+    v = clprune_net_gelu(net, "act3", clprune_net_linear(net, "c", v, 70));
+    clprune_net_tie(net, "b.weight", "c.weight");
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "head", v, NET_CLASSES));
+}
+
+static const net_model tied_back = {
+    .name = "tied back", .build = build_tied_back, .rows = 1, .cols = 20};
+
 static const update_row rows[] = {
+    {&tokens[0], {.preset = CLPRUNE_NET_DENSE}, 32, "tied head, dense"},
+    {&tokens[0], {.preset = CLPRUNE_NET_EXACT}, 8, "tied head, exact"},
+    {&tokens[1], {.preset = CLPRUNE_NET_DENSE}, 32, "tied embedding, dense"},
+    {&tokens[2], {.preset = CLPRUNE_NET_DENSE}, 32, "head, dense"},
+    {&tied_back, {.preset = CLPRUNE_NET_DENSE}, 32, "tied back, dense"},
     {&net_models[0], {.preset = CLPRUNE_NET_DENSE}, 32, "resmlp, dense"},
     {&net_models[0],
         {.preset = CLPRUNE_NET_COMPACT, .keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}}, 8,
@@ -86,6 +127,13 @@ static float *values_of(const net_job *job, size_t param)
     return values;
 }
 
+/* What a backward pass needs. */
+static void forward(net_job *job)
+{
+    TEST_OK(clprune_net_forward(job->net, &job->data, true));
+    TEST_OK(clprune_net_loss(job->net, &job->data, job->loss, CLPRUNE_NO_MAT));
+}
+
 static void same_bits(void **state)
 {
     const update_row *row = *state;
@@ -109,6 +157,7 @@ static void same_bits(void **state)
         test_same_floats(kept.params[i].name, value.rows, value.cols, values_of(&dropped, i),
             values_of(&kept, i), "%s", row->name);
     }
+    forward(&dropped);
     u.status = CLPRUNE_INVALID_BSR;
     assert_int_equal(clprune_net_backward(dropped.net, &dropped.data), u.status);
     test_end(u.optimizer);

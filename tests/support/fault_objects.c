@@ -509,6 +509,29 @@ static clprune_status call_net(clprune_context *c)
     return status;
 }
 
+/* Tokens out of range give NaN, and none are. */
+static clprune_status call_tokens(clprune_context *c)
+{
+    static const float zeros[ROWS] = {0};
+    const clprune_net_data data = {.batch = BATCH, .tokens = y.buffer, .labels = y.buffer};
+    const clprune_mat loss = clprune_mat_of(b.buffer, BATCH, 1);
+    clprune_status status =
+        fault_checked(clprune_net_create(c, &(clprune_net_desc){.batch = BATCH}, &net), &net);
+    clprune_net_value v = clprune_net_tokens(net, TOKENS);
+    v = clprune_net_positions(net, "wpe", clprune_net_embedding(net, "wte", v, OUT, COLS));
+    clprune_net_token_loss(net, "head", clprune_net_gelu(net, "gelu", v), OUT);
+    clprune_net_tie(net, "head.weight", "wte.weight");
+    THEN(clprune_mat_write(c, clprune_mat_of(y.buffer, 1, ROWS), zeros));
+    THEN(clprune_net_settle(net, NULL));
+    THEN(clprune_net_init(net, 1));
+    THEN(clprune_net_forward(net, &data, false));
+    THEN(clprune_net_logits(net, BATCH, 1, clprune_mat_of(out.buffer, BATCH, OUT)));
+    THEN(clprune_net_forward(net, &data, true));
+    THEN(clprune_net_loss(net, &data, loss, CLPRUNE_NO_MAT));
+    THEN(clprune_net_backward(net, &data));
+    return status;
+}
+
 static void result_of_net(clprune_context *c, fault_bytes *to)
 {
     size_t count;
@@ -523,6 +546,12 @@ static const fault_case cases[] = {{.name = "net",
                                        .call = call_net,
                                        .result = result_of_net,
                                        .undo = undo_net},
+    {.name = "net of tokens",
+        .open = open_mats,
+        .prepare = prepare_mats,
+        .call = call_tokens,
+        .result = result_of_net,
+        .undo = undo_net},
     {.name = "buffer", .call = call_buffer, .undo = undo_created},
     {.name = "large buffer", .call = call_large_buffer, .undo = undo_created},
     {.name = "matrix", .call = call_mat_create, .undo = undo_created},

@@ -132,6 +132,16 @@ CALL(gelu_code_back, clprune__gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2]
 CALL(add, clprune_add(CONTEXT, 2, m[0], -1, m[1], m[2], EVENT))
 CALL(dropout, clprune_dropout(CONTEXT, 0.5f, 7, 3, m[0], m[1], EVENT))
 CALL(dropout_none, clprune_dropout(CONTEXT, 0, 7, 3, m[0], m[1], EVENT))
+CALL(embedding, clprune_embedding_forward(CONTEXT, 0, m[0].buffer, m[1], m[2], EVENT))
+CALL(embedding_back, clprune_embedding_backward(CONTEXT, 1, 0, m[0].buffer, m[1], m[2], EVENT))
+CALL(positions, clprune_positions_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
+CALL(positions_back, clprune_positions_backward(CONTEXT, BATCH, 1, m[0], m[1], EVENT))
+CALL(token_loss, clprune_token_loss_forward(
+                     CONTEXT, BATCH, 0.1f, m[0], m[1].buffer, m[2], m[3], m[4], m[5], EVENT))
+CALL(token_loss_back,
+    clprune_token_loss_backward(CONTEXT, 0.1f, 1, m[0], m[1], m[2].buffer, m[3], EVENT))
+CALL(token_head, clprune_token_head(CONTEXT, BATCH, 1, 0.1f, 1, m[0], m[1], m[2].buffer, m[3], m[4],
+                     m[5], m[6], EVENT))
 CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(cross_entropy,
@@ -445,6 +455,27 @@ static const function functions[] = {
     {"add", call_add, {{"a", ROWS, COLS, FREE}, {"b", ROWS, COLS, OPTIONAL}, {"y", RESULT(3)}}},
     {"dropout", call_dropout, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
     {"dropout, rate 0", call_dropout_none, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
+    {"embedding_forward", call_embedding,
+        {{"tokens", 1, ROWS, BUFFER}, {"weight", OUT, COLS, FREE},
+            {"y", ROWS, COLS, OUTPUT | FREE_ROWS}}},
+    {"embedding_backward", call_embedding_back,
+        {{"tokens", 1, ROWS, BUFFER}, {"dy", ROWS, COLS, FREE_ROWS},
+            {"dweight", OUT, COLS, OUTPUT | FREE}}},
+    {"positions_forward", call_positions,
+        {{"x", ROWS, COLS, OPTIONAL}, {"p", TOKENS, COLS, FREE}, {"y", RESULT(1)}}},
+    {"positions_backward", call_positions_back,
+        {{"dy", WHOLE}, {"dp", TOKENS, COLS, OUTPUT | FREE}}},
+    {"token_loss_forward", call_token_loss,
+        {{"logits", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, {"log_p", RESULT(1)},
+            {"weight", 1, 1, OUTPUT}, {"loss", BATCH, 1, OUTPUT},
+            {"hit", BATCH, 1, OUTPUT | OPTIONAL}}},
+    {"token_loss_backward", call_token_loss_back,
+        {{"weight", 1, 1}, {"log_p", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER},
+            {"dlogits", RESULT(1 << 1)}}},
+    {"token_head", call_token_head,
+        {{"x", ROWS, OUT, FREE}, {"w", COLS, OUT, FREE_ROWS}, {"labels", 1, ROWS, BUFFER},
+            {"loss", BATCH, 1, OUTPUT}, {"hit", BATCH, 1, OUTPUT | OPTIONAL},
+            {"dx", ROWS, OUT, OUTPUT | OPTIONAL, 1}, {"dw", COLS, OUT, OUTPUT | OPTIONAL}}},
     {"token_mean_forward", call_token_mean,
         {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
     {"token_mean_backward", call_token_mean_back,
@@ -616,6 +647,9 @@ static void fill_operand(const operand *o, unsigned salt, float *to)
     if (is_named(o, "labels"))
         for (size_t i = 0; i < count; i++)
             words[i] = (int32_t)(i * 5 % COLS);
+    else if (is_named(o, "tokens"))
+        for (size_t i = 0; i < count; i++)
+            words[i] = (int32_t)(i * 5 % OUT);
     else if (is_named(o, "crow")) /* the first KEPT of 6 blocks a row */
         for (int i = 0; i < CROW; i++)
             words[i] = i % (TOKENS + 1) == 0 ? 0 : i % (TOKENS + 1) == 1 ? 6 : KEPT;

@@ -1,6 +1,7 @@
 /* Linear layers over features and over rows. */
 #include "net/call.h"
 #include "net/layers/kinds.h"
+#include "net/layers/net_lora.h"
 #include "runtime/context/check.h"
 
 enum { WEIGHT, BIAS };
@@ -133,14 +134,16 @@ clprune_net_value clprune_net_linear(
     clprune_net *net, const char *name, clprune_net_value x, size_t out)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return add_linear(net, &clprune__net_linear_kind, name, x, out, true);
+    const clprune_net_value y = add_linear(net, &clprune__net_linear_kind, name, x, out, true);
+    return clprune__net_adapt(net, name, x, y);
 }
 
 clprune_net_value clprune_net_project(
     clprune_net *net, const char *name, clprune_net_value x, size_t out)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return add_linear(net, &clprune__net_linear_kind, name, x, out, false);
+    const clprune_net_value y = add_linear(net, &clprune__net_linear_kind, name, x, out, false);
+    return clprune__net_adapt(net, name, x, y);
 }
 
 clprune_net_value clprune_net_linear_rows(
