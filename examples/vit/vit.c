@@ -112,6 +112,8 @@ static clprune_status create(clprune_context *context, const trainer_sizes *size
 static const trainer_extra extras[] = {{"patch-size", "patch_size", 1, 4096,
     "pixels per side of a patch; default: the architecture's"}};
 
+static const char *const defaults[][2] = {{"lr", "0.001"}, {"clip-norm", "1"}, {NULL, NULL}};
+
 extern const trainer_model vit_model;
 const trainer_model vit_model = {
     .program = "vit-train",
@@ -124,6 +126,7 @@ const trainer_model vit_model = {
     .extras = extras,
     .extras_count = sizeof extras / sizeof *extras,
     .keep = &keep,
+    .defaults = defaults,
     .settle = settle,
     .create = create,
     NET_MODEL_FUNCTIONS,

@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
 """Make golden_models.inc and golden_models.safetensors with PyTorch: losses of ten steps and gradients of ResNet-50, two
-VGGs, an MLP-Mixer and a Vision Transformer on small images.
+VGGs, an MLP-Mixer and a ViT on small images, and of a GPT on short sequences of bytes.
 
     python3 make_golden_models.py            write the files beside this script
     python3 make_golden_models.py --check    compute again and compare with the files, write nothing
 
 Double precision, one thread; inputs, rows and checks as in make_golden_resnet.py. Names and shapes of parameters are
-torchvision's and timm's.
+torchvision's, timm's and transformers'. The tokens and labels of a sequence of T are bytes (seed, j) of golden_rng.h,
+T + 1 of them for each sample.
 """
 
 import pathlib
 import sys
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
-from make_golden import write_rows
-from make_golden_resnet import STEPS, batch_of, close, fill, row, step
+from make_golden import bits, write_rows
+from make_golden_resnet import STEPS, batch_of, close, fill, row
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -113,37 +115,38 @@ class Mixer(torch.nn.Module):
         return self.head(self.norm(self.blocks(x)).mean(1))
 
 
-class Attention(torch.nn.Module):
-    def __init__(self, size, heads):
-        super().__init__()
-        self.heads, self.qkv, self.proj = heads, torch.nn.Linear(size, 3 * size), torch.nn.Linear(size, size)
-
-    def forward(self, x):
-        q, k, v = (t.unflatten(2, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, 2))
-        p = (q @ k.transpose(2, 3) / q.shape[3] ** 0.5).softmax(3)
-        return self.proj((p @ v).transpose(1, 2).flatten(2))
+def attention(qkv, heads, causal):
+    """qkv: samples x rows x (3 * heads * e)."""
+    q, k, v = (t.unflatten(2, (heads, -1)).transpose(1, 2) for t in qkv.chunk(3, 2))
+    scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[2:]).triu(1).bool(), -torch.inf)
+    return (scores.softmax(3) @ v).transpose(1, 2).flatten(2)
 
 
 class ViTBlock(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, dim, heads):
         super().__init__()
-        self.norm1, self.attn = torch.nn.LayerNorm(128, eps=1e-6), Attention(128, 4)
-        self.norm2, self.mlp = torch.nn.LayerNorm(128, eps=1e-6), Mlp(128, 512)
+        self.heads = heads
+        self.norm1, self.norm2 = (torch.nn.LayerNorm(dim, eps=1e-6) for _ in range(2))
+        self.attn = torch.nn.Module()
+        self.attn.qkv, self.attn.proj = torch.nn.Linear(dim, 3 * dim), torch.nn.Linear(dim, dim)
+        self.mlp = Mlp(dim, 4 * dim)
 
     def forward(self, x):
-        x = x + self.attn(self.norm1(x))
+        x = x + self.attn.proj(attention(self.attn.qkv(self.norm1(x)), self.heads, False))
         return x + self.mlp(self.norm2(x))
 
 
 class ViT(torch.nn.Module):
-    def __init__(self, image, classes):
+    def __init__(self, image, classes, dim=128, depth=6, heads=4):
         super().__init__()
-        self.cls_token = torch.nn.Parameter(torch.zeros(1, 1, 128))
-        self.pos_embed = torch.nn.Parameter(torch.zeros(1, (image // 4) ** 2 + 1, 128))
+        self.cls_token = torch.nn.Parameter(torch.zeros(1, 1, dim))
+        self.pos_embed = torch.nn.Parameter(torch.zeros(1, (image // 4) ** 2 + 1, dim))
         self.patch_embed = torch.nn.Module()
-        self.patch_embed.proj = torch.nn.Conv2d(3, 128, 4, 4)
-        self.blocks = torch.nn.Sequential(*(ViTBlock() for _ in range(6)))
-        self.norm, self.head = torch.nn.LayerNorm(128, eps=1e-6), torch.nn.Linear(128, classes)
+        self.patch_embed.proj = torch.nn.Conv2d(3, dim, 4, 4)
+        self.blocks = torch.nn.Sequential(*(ViTBlock(dim, heads) for _ in range(depth)))
+        self.norm, self.head = torch.nn.LayerNorm(dim, eps=1e-6), torch.nn.Linear(dim, classes)
 
     def forward(self, x):
         x = self.patch_embed.proj(x).flatten(2).transpose(1, 2)
@@ -151,25 +154,82 @@ class ViT(torch.nn.Module):
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
-# program, architecture, model, image, classes, batch, learning rate, seed of the images whose gradients are compared.
+class Conv1D(torch.nn.Module):
+    """transformers' linear layer: its weight is in x out."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(inputs, outputs))
+        self.bias = torch.nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+
+
+class GPTBlock(torch.nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.attn, self.ln_2, self.mlp = (
+            torch.nn.LayerNorm(dim), torch.nn.Module(), torch.nn.LayerNorm(dim), torch.nn.Module())
+        self.attn.c_attn, self.attn.c_proj = Conv1D(dim, 3 * dim), Conv1D(dim, dim)
+        self.mlp.c_fc, self.mlp.c_proj = Conv1D(dim, 4 * dim), Conv1D(4 * dim, dim)
+
+    def forward(self, x):
+        x = x + self.attn.c_proj(attention(self.attn.c_attn(self.ln_1(x)), self.heads, True))
+        return x + self.mlp.c_proj(F.gelu(self.mlp.c_fc(self.ln_2(x)), approximate="tanh"))
+
+
+class GPT(torch.nn.Module):
+    def __init__(self, context, vocabulary, dim=128, depth=4, heads=4):
+        super().__init__()
+        self.wte, self.wpe = torch.nn.Embedding(vocabulary, dim), torch.nn.Embedding(context, dim)
+        self.h = torch.nn.Sequential(*(GPTBlock(dim, heads) for _ in range(depth)))
+        self.ln_f = torch.nn.LayerNorm(dim)
+
+    def forward(self, x):
+        return self.ln_f(self.h(self.wte(x) + self.wpe.weight)) @ self.wte.weight.T
+
+
+# program, architecture, model, image or context, classes or vocabulary, batch, learning rate, seed of the samples whose
+# gradients are compared.
 CASES = [
     ("resnet", "resnet50", ResNet50, 33, 7, 4, 0.000001, 6),
     ("vgg", "vgg11_cifar", VGG, 64, 7, 4, 0.00001, 1),
     ("vgg", "vgg11_bn_cifar", lambda *sizes: VGG(*sizes, norm=True), 64, 7, 4, 0.00001, 7),
     ("mixer", "mixer_tiny", Mixer, 16, 7, 4, 0.01, 7),
-    ("vit", "vit_cifar_small", ViT, 16, 7, 4, 0.01, 1),
+    ("vit", "vit_cifar_small", ViT, 16, 7, 4, 0.01, 7),
+    ("gpt", "gpt_micro", GPT, 21, 256, 3, 0.02, 7),
 ]
 
 
+def loss_of(case, net, seed, t, kind=torch.float64):
+    """The loss of a batch of step t."""
+    program, _, _, image, classes, batch, _, _ = case
+    if program == "gpt":
+        text = (bits(seed, np.arange(batch * (image + 1), dtype=np.uint64)) >> np.uint64(56)).astype(np.int64)
+        text = torch.from_numpy(text).reshape(batch, image + 1)
+        return F.cross_entropy(net(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten(), label_smoothing=0.1)
+    x, labels = batch_of(seed, batch, image, classes, t)
+    return F.cross_entropy(net(x.to(kind)), labels, label_smoothing=0.1)
+
+
 def gradients(case, seed, kind):
-    _, _, make, image, classes, batch, _, _ = case
-    net = make(image, classes).double()
+    net = case[2](*case[3:5]).double()
     fill(net)
     net = net.to(kind)
-    x, labels = batch_of(seed, batch, image, classes, 0)
-    loss = F.cross_entropy(net(x.to(kind)), labels, label_smoothing=0.1)
+    loss = loss_of(case, net, seed, 0, kind)
     loss.backward()
     return float(loss.detach()), {n: p.grad.double() for n, p in net.named_parameters()}
+
+
+def step(case, net, optimizer, t):
+    """Trains on batch t of the ten and returns its loss."""
+    optimizer.zero_grad()
+    loss = loss_of(case, net, 100 + t, t)
+    loss.backward()
+    optimizer.step()
+    return float(loss.detach())
 
 
 def single(case, seed):
@@ -189,7 +249,7 @@ def make_case(case, rows):
     net = make(image, classes).double()
     fill(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9)
-    losses = [step(net, optimizer, t, batch, image, classes) for t in range(STEPS)]
+    losses = [step(case, net, optimizer, t) for t in range(STEPS)]
     numbers = ", ".join(f"{v:.17g}" for v in losses)
     return (f"{{&{program}_model, \"{name}\", {len(grads)}, {image}, {classes}, {batch}, {seed}, {rate}f,\n    {bound:.2g}, {loss:.17g},\n"
             f"    {{{numbers}}}}},\n")

@@ -1,6 +1,6 @@
-/* ResNet-50, VGG, MLP-Mixer and ViT against PyTorch (golden/make_golden_models.py): every gradient,
- * with dense and exact activations, and the losses of ten steps. compact and least, in codes of 8
- * bits, have gradients near dense's, all together.
+/* ResNet-50, VGG, MLP-Mixer, ViT and GPT against PyTorch (golden/make_golden_models.py): every
+ * gradient, with dense and exact activations, and the losses of ten steps. compact and least, in
+ * codes of 8 bits, have gradients near dense's, all together.
  *
  * The VGGs read images of 64 pixels, so that a linear layer reads 2 x 2 pixels flattened, in
  * PyTorch's order of channels. */
@@ -14,15 +14,15 @@ enum { SAMPLES = 4, STEPS = 10 };
 typedef struct golden_case {
     const trainer_model *type;
     const char *name;
-    size_t parameters, image, classes, batch;
-    uint64_t seed; /* of the images whose gradients are compared */
-    float rate;    /* of learning */
+    size_t parameters, image, classes, batch; /* image: of tokens, the context */
+    uint64_t seed;                            /* of the samples whose gradients are compared */
+    float rate;                               /* of learning */
     double
         bound; /* of a gradient's error, relative to its norm: 8 times that of PyTorch in float32 */
     double loss, losses[STEPS];
 } golden_case;
 
-extern const trainer_model resnet_model, vgg_model, mixer_model, vit_model;
+extern const trainer_model resnet_model, vgg_model, mixer_model, vit_model, gpt_model;
 
 static const golden_case cases[] = {
 #include "golden/golden_models.inc"
@@ -35,7 +35,7 @@ typedef struct fixture {
     const golden_row *rows;
     double least; /* 1e-4 of the largest norm; biases before a normalisation have gradients of 0 */
     void *model;
-    clprune_image_bytes images;
+    trainer_input input;
     clprune_mat loss, hit;
     cl_mem labels;
 } fixture;
@@ -57,12 +57,17 @@ static trainer_weight weight_of(const fixture *f, const golden_row *row, clprune
     return weight;
 }
 
-/* Values in PyTorch's order, to or from the net's. */
+/* Values in the file's order, to or from the net's. */
 static float *reorder(const trainer_weight *w, const float *values, bool to_net)
 {
     const size_t count = w->mat.rows * w->mat.cols, pixels = w->image.height * w->image.width;
     float *turned = test_alloc(count * sizeof *turned);
-    if (pixels == 0)
+    if (w->transposed)
+        for (size_t i = 0; i < count; i++) {
+            const size_t at = i % w->mat.cols * w->mat.rows + i / w->mat.cols; /* in the file */
+            turned[to_net ? i : at] = values[to_net ? at : i];
+        }
+    else if (pixels == 0)
         memcpy(turned, values, count * sizeof *turned);
     else if (to_net)
         TEST_OK(clprune_conv2d_weights_from_oihw(
@@ -81,9 +86,8 @@ static void fill(const fixture *f)
         const trainer_weight w = weight_of(f, &f->rows[i], &grad);
         const size_t count = w.mat.rows * w.mat.cols;
         float *values = test_floats(count);
-        const char *end = strrchr(w.name, '.');
-        const bool shift = end != NULL && strcmp(end, ".bias") == 0;
-        const float scale = w.rank > 1 ? (float)sqrt(6.0 * (double)w.shape[0] / (double)count)
+        const bool shift = strstr(w.name, ".bias") != NULL;
+        const float scale = w.rank > 1 ? (float)sqrt(6.0 / (double)(count / w.shape[0]))
                             : shift    ? 0.1f
                                        : 0.2f;
         golden_fill_uniform(w.rank > 1 || shift ? 0.0f : 1.0f, scale, 1000 + i, count, values);
@@ -93,7 +97,11 @@ static void fill(const fixture *f)
 
 static fixture make(const golden_case *c, const char *preset, unsigned bits)
 {
-    trainer_sizes sizes = {.image = c->image, .classes = c->classes};
+    trainer_sizes sizes = {.classes = c->classes};
+    if (c->type->tokens)
+        sizes.extra[0] = c->image;
+    else
+        sizes.image = c->image;
     while (strcmp(c->type->archs[sizes.arch], c->name) != 0)
         sizes.arch++;
     assert_null(c->type->settle(&sizes));
@@ -103,10 +111,13 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
     fixture f = {.c = c,
         .rows = golden_rows_read(
             TEST_GOLDEN "/golden_models.safetensors", c->name, c->parameters, 3 + SAMPLES),
-        .images = golden_images_make(c->batch * 3 * c->image * c->image),
         .loss = test_new_mat(test_context(), c->batch, 1),
         .hit = test_new_mat(test_context(), c->batch, 1),
-        .labels = test_new_mat(test_context(), c->batch, 1).buffer};
+        .labels = test_new_mat(test_context(), c->batch, c->image).buffer};
+    if (c->type->tokens)
+        f.input.tokens = test_new_mat(test_context(), c->batch, c->image).buffer;
+    else
+        f.input.images = golden_images_make(c->batch * 3 * c->image * c->image);
     for (size_t i = 0; i < c->parameters; i++)
         f.least = fmax(f.least, 1e-4 * f.rows[i].numbers[1]);
     keep_preset_rules(table, choice.preset, &choice.how, 0, rules);
@@ -118,19 +129,43 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
     return f;
 }
 
+static void write_images(const fixture *f, uint64_t seed, uint32_t step)
+{
+    const golden_case *c = f->c;
+    int32_t labels[8];
+    golden_images_write(&f->input.images, c->batch * 3 * c->image * c->image, seed);
+    for (uint32_t i = 0; i < c->batch; i++)
+        labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
+    golden_buffer_write(f->labels, c->batch * sizeof *labels, labels);
+}
+
+/* Bytes as tokens; the label of each is the next one. */
+static void write_tokens(const fixture *f, uint64_t seed)
+{
+    const size_t context = f->c->image, batch = f->c->batch;
+    uint8_t *text = test_alloc(batch * (context + 1));
+    int32_t *tokens = test_alloc(2 * batch * context * sizeof *tokens);
+    int32_t *labels = tokens + batch * context;
+    golden_fill_image(seed, batch * (context + 1), text);
+    for (size_t i = 0; i < batch * context; i++) {
+        tokens[i] = text[i / context * (context + 1) + i % context];
+        labels[i] = text[i / context * (context + 1) + i % context + 1];
+    }
+    golden_buffer_write(f->input.tokens, batch * context * sizeof *tokens, tokens);
+    golden_buffer_write(f->labels, batch * context * sizeof *labels, labels);
+}
+
 /* A pass of training, forward and backward; returns the loss. */
 static double both_passes(fixture *f, uint64_t seed, uint32_t step)
 {
     const golden_case *c = f->c;
-    int32_t labels[8];
-    golden_images_write(&f->images, c->batch * 3 * c->image * c->image, seed);
-    for (uint32_t i = 0; i < c->batch; i++)
-        labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
-    golden_buffer_write(f->labels, c->batch * sizeof *labels, labels);
-    TEST_OK(c->type->forward(f->model, c->batch, (trainer_input){.images = f->images}, true));
+    if (c->type->tokens)
+        write_tokens(f, seed);
+    else
+        write_images(f, seed, step);
+    TEST_OK(c->type->forward(f->model, c->batch, f->input, true));
     TEST_OK(c->type->loss(f->model, c->batch, f->labels, smoothing, f->loss, f->hit));
-    TEST_OK(c->type->backward(
-        f->model, c->batch, (trainer_input){.images = f->images}, f->labels, smoothing));
+    TEST_OK(c->type->backward(f->model, c->batch, f->input, f->labels, smoothing));
     return golden_mean_loss(f->loss);
 }
 
