@@ -108,6 +108,12 @@ CLPRUNE_API clprune_net_value clprune_net_class_token(
 CLPRUNE_API clprune_net_value clprune_net_row(
     clprune_net *net, const char *name, clprune_net_value x, size_t row);
 
+/* Rotary positions (clprune/rotary.h) of queries and keys. qkv's columns are `heads` heads of
+ * queries, kv_heads of keys, and as many of values, which stay; all heads have as many columns, an
+ * even number. theta: 1e4. */
+CLPRUNE_API clprune_net_value clprune_net_rotary(clprune_net *net, const char *name,
+    clprune_net_value qkv, size_t heads, size_t kv_heads, float theta);
+
 /* Zero-initialise, then set the fields that you need: clprune/conv2d.h. */
 typedef struct clprune_net_conv {
     size_t out;
@@ -128,12 +134,16 @@ CLPRUNE_API clprune_net_value clprune_net_linear_rows(
     clprune_net *net, const char *name, clprune_net_value x, size_t out);
 
 /* Normalisations: batch norm over all rows, with running statistics; alpha * x + beta per feature
- * ("NAME.alpha", "NAME.beta"); layer norm over each row's features. */
+ * ("NAME.alpha", "NAME.beta"); layer norm over each row's features; RMS norm likewise, without mean
+ * and bias. */
 CLPRUNE_API clprune_net_value clprune_net_batch_norm(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_affine(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_layer_norm(
+    clprune_net *net, const char *name, clprune_net_value x);
+
+CLPRUNE_API clprune_net_value clprune_net_rms_norm(
     clprune_net *net, const char *name, clprune_net_value x);
 
 /* x + ls * t, ls per feature: one parameter, called `name`. */
@@ -146,6 +156,9 @@ CLPRUNE_API clprune_net_value clprune_net_gelu(
 CLPRUNE_API clprune_net_value clprune_net_gelu_tanh(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_silu(
+    clprune_net *net, const char *name, clprune_net_value x);
+/* silu(a) * b of the two halves [a | b] of x's columns (clprune/swiglu.h). */
+CLPRUNE_API clprune_net_value clprune_net_swiglu(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_relu(
     clprune_net *net, const char *name, clprune_net_value x);

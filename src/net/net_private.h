@@ -53,6 +53,12 @@ typedef struct clprune__net_value {
     clprune_saved *store;
 } clprune__net_value;
 
+/* Rotary positions: the heads that are turned, their columns. */
+typedef struct clprune__net_rotary {
+    size_t heads, head_cols;
+    float theta;
+} clprune__net_rotary;
+
 typedef struct clprune__net_layer {
     const clprune__net_kind *kind;
     char *name;
@@ -75,7 +81,8 @@ typedef struct clprune__net_layer {
         size_t sizes[2];               /* linear: inputs, outputs */
         bool relu;                     /* batch norm: followed by ReLU */
         clprune_activation activation; /* gelu and those that run as it */
-        float factor;                  /* scale; dropout: its rate */
+        clprune__net_rotary rotary;
+        float factor; /* scale; dropout: its rate */
     } set;
     union {
         clprune_linear *linear;
