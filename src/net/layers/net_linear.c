@@ -1,7 +1,8 @@
 /* Linear layers over features and over rows. */
+#include "net/layers/net_linear.h"
+
 #include "net/call.h"
 #include "net/layers/kinds.h"
-#include "net/layers/net_lora.h"
 #include "runtime/context/check.h"
 
 enum { WEIGHT, BIAS };
@@ -130,20 +131,10 @@ static clprune_net_value add_linear(clprune_net *net, const clprune__net_kind *k
     return clprune__net_last(net);
 }
 
-clprune_net_value clprune_net_linear(
-    clprune_net *net, const char *name, clprune_net_value x, size_t out)
+clprune_net_value clprune__net_add_linear(
+    clprune_net *net, const char *name, clprune_net_value x, size_t out, bool bias)
 {
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    const clprune_net_value y = add_linear(net, &clprune__net_linear_kind, name, x, out, true);
-    return clprune__net_adapt(net, name, x, y);
-}
-
-clprune_net_value clprune_net_project(
-    clprune_net *net, const char *name, clprune_net_value x, size_t out)
-{
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    const clprune_net_value y = add_linear(net, &clprune__net_linear_kind, name, x, out, false);
-    return clprune__net_adapt(net, name, x, y);
+    return add_linear(net, &clprune__net_linear_kind, name, x, out, bias);
 }
 
 clprune_net_value clprune_net_linear_rows(

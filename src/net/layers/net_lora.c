@@ -1,13 +1,12 @@
-/* Adapters of linear layers: y + (alpha / rank) * (x A^T) B^T, as layers of their own. What they
- * keep is x for the gradient of A, and x A^T, which is narrow, for that of B. */
+/* Linear layers with their adapters: y + (alpha / rank) * (x A^T) B^T, as layers of their own. What
+ * they keep is x for the gradient of A, and x A^T, which is narrow, for that of B. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/layers/net_lora.h"
-
 #include "net/graph.h"
+#include "net/layers/net_linear.h"
 #include "runtime/context/check.h"
 
 void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha)
@@ -24,16 +23,17 @@ void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float 
         clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s", pattern);
 }
 
-clprune_net_value clprune__net_adapt(
+/* The output of linear layer `name`, y from x, with an adapter if clprune_net_lora asked for one.
+ */
+static clprune_net_value adapt(
     clprune_net *net, const char *name, clprune_net_value x, clprune_net_value y)
 {
     enum { TEXT = 256 };
     char text[4][TEXT];
     static const char *const suffixes[4] = {"A", "scale", "B", "sum"};
-    if (net->lora.pattern == NULL || y.id == 0 ||
+    if (net == NULL || y.id == 0 || net->lora.pattern == NULL ||
         fnmatch(net->lora.pattern, net->layers[y.id - 1].name, 0) != 0)
         return y;
-    const clprune__net_lora lora = net->lora;
     const size_t out = net->values[y.id - 1].shape.cols;
     for (size_t i = 0; i < 4; ++i)
         if (snprintf(text[i], TEXT, "%s.lora_%s", name, suffixes[i]) >= TEXT) {
@@ -41,15 +41,26 @@ clprune_net_value clprune__net_adapt(
                 net, CLPRUNE_INVALID_ARGUMENT, "layer %s: its name is too long to adapt", name);
             return y;
         }
-    net->lora.pattern = NULL; /* adapters have none */
-    clprune_net_value a = clprune_net_project(net, text[0], x, lora.rank);
-    a = clprune_net_scale(net, text[1], a, lora.factor);
-    a = clprune_net_project(net, text[2], a, out);
+    clprune_net_value a = clprune__net_add_linear(net, text[0], x, net->lora.rank, false);
+    a = clprune_net_scale(net, text[1], a, net->lora.factor);
+    a = clprune__net_add_linear(net, text[2], a, out, false);
     if (a.id != 0) { /* begins as 0, so that the model begins as it was */
         const clprune__net_layer *layer = &net->layers[a.id - 1];
         net->params[layer->param[0]].inputs = 0;
     }
-    y = clprune_net_add(net, text[3], y, a);
-    net->lora.pattern = lora.pattern;
-    return y;
+    return clprune_net_add(net, text[3], y, a);
+}
+
+clprune_net_value clprune_net_linear(
+    clprune_net *net, const char *name, clprune_net_value x, size_t out)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return adapt(net, name, x, clprune__net_add_linear(net, name, x, out, true));
+}
+
+clprune_net_value clprune_net_project(
+    clprune_net *net, const char *name, clprune_net_value x, size_t out)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return adapt(net, name, x, clprune__net_add_linear(net, name, x, out, false));
 }

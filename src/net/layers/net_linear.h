@@ -1,0 +1,11 @@
+/* Linear layers without adapters. */
+#ifndef CLPRUNE_NET_LINEAR_H
+#define CLPRUNE_NET_LINEAR_H
+
+#include "net/net_private.h"
+
+/* A linear layer over features, with or without bias. */
+clprune_net_value clprune__net_add_linear(
+    clprune_net *net, const char *name, clprune_net_value x, size_t out, bool bias);
+
+#endif
