@@ -1,4 +1,4 @@
-/* GELU: g = h * Phi(h), Phi the normal distribution function.
+/* GELU: g = h * Phi(h), Phi the normal distribution function; or another activation (activation.clh).
  *
  *     forward    g[r][c]  = h * Phi(h);  with BIAS h becomes h + b first, in memory too
  *     backward   dh[r][c] = dg[r][c] * (Phi(h) + h * phi(h))
@@ -12,6 +12,7 @@
  * g(-Inf) = -0, g(Inf) = Inf; the slopes there are 0 and 1. BIAS, SUMS, AGAIN: 0 or 1. */
 #include "prelude/rowwise.clh"
 #include "prelude/quantise.clh"
+#include "layers/activation.clh"
 #ifndef BIAS
 #define BIAS 0 /* 0: b is not touched */
 #endif
@@ -28,7 +29,7 @@ KERNEL_OF(LOCAL) gelu_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_OUT(h), MAT
                 in += GET(b, 0, c);
                 PUT(in, h, r, c);
             }
-            PUT(gelu_with_slope(in, &slope), g, r, c);
+            PUT(activation_with_slope(in, &slope), g, r, c);
         }
 }
 
@@ -64,7 +65,7 @@ KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_OUT(g), MAT_
             vec sum = SUM_SO_FAR(0, c);
             FOR_STRIP_ROWS(r) {
                 vec slope;
-                const vec value = gelu_with_slope(GET_H(r, c), &slope);
+                const vec value = activation_with_slope(GET_H(r, c), &slope);
                 const vec gradient = GET(dg, r, c) * slope;
                 sum += gradient;
                 if (AGAIN)

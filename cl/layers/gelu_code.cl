@@ -2,7 +2,7 @@
  *
  *     gelu_code_forward    g = h * Phi(h);  code = number of the level nearest to the slope
  *                          Phi(h) + h * phi(h); ties go to the lower one; 0 where h is NaN;
- *                          with BIAS h[r][c] + b[c] takes the place of h
+ *                          other activations: activation.clh; with BIAS h[r][c] + b[c] takes the place of h
  *     gelu_code_backward   dh = dg * levels[code];  sum 0 of the columns, with SUMS = 1: dh
  *
  * Code c of a row is BITS bits of byte c * BITS / 8, from bit c * BITS mod 8 up. Rows are padded
@@ -13,6 +13,7 @@
  * Row-wise, see rowwise.clh. g may be h; dh may be dg. Local memory: LEVELS floats.
  * BITS: 2, 4 or 8; VW: 4, 8 or 16; BIAS, SUMS: 0 or 1. */
 #include "prelude/rowwise.clh"
+#include "layers/activation.clh"
 #include "layers/gelu_code.clh"
 #ifndef BITS
 #error "gelu_code.cl needs BITS"
@@ -133,7 +134,7 @@ KERNEL_OF(LOCAL) gelu_code_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_IN(h),
             vec in = GET(h, r, c), slope;
             if (BIAS)
                 in += GET(b, 0, c);
-            PUT(gelu_with_slope(in, &slope), g, r, c);
+            PUT(activation_with_slope(in, &slope), g, r, c);
             store_codes(encode(slope, borders), cols - c, row + c / PER_BYTE, row + ROW_BYTES);
         }
     }

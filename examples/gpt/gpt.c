@@ -44,7 +44,7 @@ static void build(const trainer_sizes *sizes, clprune_net *net)
         x = clprune_net_add(net, "sum1", x, t);
         t = clprune_net_layer_norm(net, "ln_2", x);
         t = clprune_net_linear(net, "mlp.c_fc", t, 4 * a->dim);
-        t = clprune_net_gelu(net, "mlp.act", t);
+        t = clprune_net_gelu_tanh(net, "mlp.act", t);
         t = clprune_net_linear(net, "mlp.c_proj", t, a->dim);
         x = clprune_net_add(net, "sum2", x, t);
     }

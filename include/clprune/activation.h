@@ -2,12 +2,14 @@
  *
  *     RELU   MASK keeps one bit per element (clprune/relu.h): dx = dy where x is positive or NaN,
  *            else 0. Other forms keep y; dx = dy where the restored y is positive.
- *     GELU   GELU_CODE keeps the derivative as codes (clprune/gelu_code.h). Other forms keep x + b;
- *            the derivative is computed from the restored x + b.
+ *     GELU, GELU_TANH, SILU   GELU_CODE keeps the derivative as codes (clprune/gelu_code.h). Other
+ *            forms keep x + b; the derivative is computed from the restored x + b.
  *
- * The backward pass reads DENSE, MASK and GELU_CODE in place, for GELU also QUANTISED, and restores
- * other forms to scratch, a few samples at a time. With a lossy form, dx has the error of the
- * restored tensor. */
+ * Below, GELU also stands for GELU_TANH and SILU.
+ *
+ * The backward pass reads DENSE, MASK and GELU_CODE in place, QUANTISED except for RELU, and
+ * restores other forms to scratch, a few samples at a time. With a lossy form, dx has the error of
+ * the restored tensor. */
 #ifndef CLPRUNE_ACTIVATION_H
 #define CLPRUNE_ACTIVATION_H
 
@@ -21,7 +23,11 @@ extern "C" {
 /* The function f. */
 typedef enum clprune_activation {
     CLPRUNE_ACTIVATION_RELU = 0, /* max(x, 0); -0 gives 0, NaN gives NaN */
-    CLPRUNE_ACTIVATION_GELU = 1  /* x * Phi(x): clprune/gelu.h */
+    CLPRUNE_ACTIVATION_GELU = 1, /* x * Phi(x): clprune/gelu.h */
+    /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))): GELU as GPT-2 has it. It differs
+       from GELU by 4.7e-4 at most. */
+    CLPRUNE_ACTIVATION_GELU_TANH = 2,
+    CLPRUNE_ACTIVATION_SILU = 3 /* x / (1 + exp(-x)), or swish (arXiv 1710.05941) */
 } clprune_activation;
 
 /* y = f(x + b) for samples [first, first + count), and stores in `saved` what dx needs. x, y:

@@ -24,8 +24,9 @@
  *   mean_squared_error.h    the loss of regressions
  *   layer_norm.h            normalisation of rows, as transformers use it
  *   attention.h             attention, whose scores are never in memory
- *   embedding.h positions.h token_loss.h
- *                           rows of a table by token; learned positions; the loss of each token
+ *   embedding.h positions.h rotary.h   tokens: rows of a table, learned and rotary positions
+ *   token_loss.h            the loss of each token, also of a large vocabulary
+ *   rms_norm.h swiglu.h     normalisation without a mean; gated units
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
  *   net.h                   a whole model from layers; the library decides what is kept
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
@@ -98,10 +99,13 @@
 #include "clprune/positions.h"
 #include "clprune/prune.h"
 #include "clprune/relu.h"
+#include "clprune/rms_norm.h"
+#include "clprune/rotary.h"
 #include "clprune/saved.h"
 #include "clprune/saved_host.h"
 #include "clprune/schedule.h"
 #include "clprune/status.h"
+#include "clprune/swiglu.h"
 #include "clprune/token_loss.h"
 #include "clprune/token_mean.h"
 #include "clprune/token_mix.h"

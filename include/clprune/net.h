@@ -108,6 +108,12 @@ CLPRUNE_API clprune_net_value clprune_net_class_token(
 CLPRUNE_API clprune_net_value clprune_net_row(
     clprune_net *net, const char *name, clprune_net_value x, size_t row);
 
+/* Rotary positions (clprune/rotary.h) of queries and keys. qkv's columns are `heads` heads of
+ * queries, kv_heads of keys, and as many of values, which stay; all heads have as many columns, an
+ * even number. theta: 1e4. */
+CLPRUNE_API clprune_net_value clprune_net_rotary(clprune_net *net, const char *name,
+    clprune_net_value qkv, size_t heads, size_t kv_heads, float theta);
+
 /* Zero-initialise, then set the fields that you need: clprune/conv2d.h. */
 typedef struct clprune_net_conv {
     size_t out;
@@ -128,7 +134,8 @@ CLPRUNE_API clprune_net_value clprune_net_linear_rows(
     clprune_net *net, const char *name, clprune_net_value x, size_t out);
 
 /* Normalisations: batch norm over all rows, with running statistics; alpha * x + beta per feature
- * ("NAME.alpha", "NAME.beta"); layer norm over each row's features. */
+ * ("NAME.alpha", "NAME.beta"); layer norm over each row's features; RMS norm likewise, without mean
+ * and bias. */
 CLPRUNE_API clprune_net_value clprune_net_batch_norm(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_affine(
@@ -136,11 +143,22 @@ CLPRUNE_API clprune_net_value clprune_net_affine(
 CLPRUNE_API clprune_net_value clprune_net_layer_norm(
     clprune_net *net, const char *name, clprune_net_value x);
 
+CLPRUNE_API clprune_net_value clprune_net_rms_norm(
+    clprune_net *net, const char *name, clprune_net_value x);
+
 /* x + ls * t, ls per feature: one parameter, called `name`. */
 CLPRUNE_API clprune_net_value clprune_net_layerscale(
     clprune_net *net, const char *name, clprune_net_value x, clprune_net_value t);
 
+/* Activations (clprune/activation.h); gelu_tanh is GPT-2's. */
 CLPRUNE_API clprune_net_value clprune_net_gelu(
+    clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_gelu_tanh(
+    clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_silu(
+    clprune_net *net, const char *name, clprune_net_value x);
+/* silu(a) * b of the two halves [a | b] of x's columns (clprune/swiglu.h). */
+CLPRUNE_API clprune_net_value clprune_net_swiglu(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_relu(
     clprune_net *net, const char *name, clprune_net_value x);
@@ -196,13 +214,14 @@ CLPRUNE_API void clprune_net_token_loss(
  * not frozen. */
 CLPRUNE_API void clprune_net_freeze(clprune_net *net, const char *pattern);
 
-/* Freezes the parameters whose names do not match: for fine-tuning. */
-CLPRUNE_API void clprune_net_train_only(clprune_net *net, const char *pattern);
+/* Freezes the parameters whose names match none of the patterns: for fine-tuning. */
+CLPRUNE_API void clprune_net_train_only(
+    clprune_net *net, const char *const *patterns, size_t count);
 
 /* Gives later linear layers whose names match an adapter (LoRA, arXiv 2106.09685): their output
  * becomes x w^T + b + alpha / rank * (x A^T) B^T, with the parameters "NAME.lora_A.weight", rank x
  * in, and "NAME.lora_B.weight", out x rank, whose initial value is 0. NULL ends it. With
- * clprune_net_train_only(net, "*.lora_*") only adapters are trained. */
+ * clprune_net_train_only and "*.lora_*" only adapters are trained. */
 CLPRUNE_API void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha);
 
 /* Makes parameter `name` the same as `other`, of the same shape: it has other's values, is not

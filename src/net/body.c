@@ -65,7 +65,7 @@ static clprune_status create_layer(clprune_net *net, size_t i)
     if (tile != NULL && tile->way->create != NULL && layer->tile_last == i)
         TRY(tile->way->create(net, tile->layers));
     if (tile != NULL && tile->way->keeps_mask && tile->layers[0] == i) {
-        const bool gelu = layer->kind == &clprune__net_gelu_kind;
+        const bool gelu = clprune__net_acts_as(layer->kind, &clprune__net_gelu_kind);
         const clprune_keep keep = {
             .form = gelu ? CLPRUNE_FORM_GELU_CODE : CLPRUNE_FORM_MASK, .bits = net->gelu_bits};
         (void)snprintf(name, sizeof name, "%s.%s", layer->name, gelu ? "codes" : "signs");

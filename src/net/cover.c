@@ -26,8 +26,10 @@ static clprune__net_layer *lone_maker(
     const clprune_net *net, size_t value, const clprune__net_kind *kind)
 {
     clprune__net_layer *maker = &net->layers[value];
-    return maker->kind == kind && net->values[value].users == 1 && value != net->output ? maker
-                                                                                        : NULL;
+    return clprune__net_acts_as(maker->kind, kind) && net->values[value].users == 1 &&
+                   value != net->output
+               ? maker
+               : NULL;
 }
 
 /* relu(bn(x)), or relu(bn(x) + r) with r on either side, becomes one batch norm in relu's place. */
@@ -120,7 +122,7 @@ static bool way_ends_at(
         ++length;
     *count = length;
     for (size_t k = length, at = last; k-- > 0;) {
-        if (net->layers[at].kind != way->chain[k])
+        if (!clprune__net_acts_as(net->layers[at].kind, way->chain[k]))
             return false;
         layers[k] = at;
         bool found = k == 0;
@@ -167,7 +169,7 @@ static bool allows(const clprune__net_policy *policy, const clprune_net *net,
         return false;
     if (net->gelu_bits > 0 && reads_gelu(way))
         return way->keeps_mask;
-    if (layer->kind == &clprune__net_gelu_kind)
+    if (clprune__net_acts_as(layer->kind, &clprune__net_gelu_kind))
         return !way->keeps_mask;
     if (!signs || way->fused)
         return true;

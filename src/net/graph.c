@@ -199,21 +199,31 @@ void clprune_net_freeze(clprune_net *net, const char *pattern)
             pattern != NULL ? pattern : "(NULL)");
 }
 
-void clprune_net_train_only(clprune_net *net, const char *pattern)
+void clprune_net_train_only(clprune_net *net, const char *const *patterns, size_t count)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    bool found = false;
     if (net == NULL || net->status != CLPRUNE_SUCCESS)
         return;
-    for (size_t i = 0; i < net->params_count && pattern != NULL && !net->settled; ++i) {
-        const bool trained = fnmatch(pattern, net->params[i].name, 0) == 0;
-        net->params[i].frozen = net->params[i].frozen || !trained;
-        found = found || trained;
+    bool found = patterns != NULL && count > 0 && !net->settled;
+    for (size_t k = 0; k < count && found; ++k) {
+        found = false;
+        for (size_t i = 0; i < net->params_count && patterns[k] != NULL; ++i)
+            found = found || fnmatch(patterns[k], net->params[i].name, 0) == 0;
+        if (!found)
+            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+                "clprune_net_train_only: no parameter of the net being built matches %s",
+                patterns[k] != NULL ? patterns[k] : "(NULL)");
     }
-    if (!found)
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "clprune_net_train_only: no parameter of the net being built matches %s",
-            pattern != NULL ? pattern : "(NULL)");
+    if (!found) {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "clprune_net_train_only: no patterns");
+        return;
+    }
+    for (size_t i = 0; i < net->params_count; ++i) {
+        bool trained = false;
+        for (size_t k = 0; k < count; ++k)
+            trained = trained || fnmatch(patterns[k], net->params[i].name, 0) == 0;
+        net->params[i].frozen = net->params[i].frozen || !trained;
+    }
 }
 
 static clprune__net_param *find_param(clprune_net *net, const char *name)

@@ -42,6 +42,13 @@ static inline const clprune__net_shape *clprune__net_in_shape(
     return &net->values[layer->in[k]].shape;
 }
 
+/* Whether a kind runs in the ways of another. */
+static inline bool clprune__net_acts_as(
+    const clprune__net_kind *kind, const clprune__net_kind *other)
+{
+    return kind == other || kind->as == other;
+}
+
 /* Whether a layer stands for data of a step, which passes read where it is. */
 static inline bool clprune__net_is_data(const clprune__net_layer *layer)
 {

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+#include "clprune/activation.h"
 #include "clprune/attention.h"
 #include "clprune/batch_norm.h"
 #include "clprune/conv2d.h"
@@ -52,6 +53,12 @@ typedef struct clprune__net_value {
     clprune_saved *store;
 } clprune__net_value;
 
+/* Rotary positions: the heads that are turned, their columns. */
+typedef struct clprune__net_rotary {
+    size_t heads, head_cols;
+    float theta;
+} clprune__net_rotary;
+
 typedef struct clprune__net_layer {
     const clprune__net_kind *kind;
     char *name;
@@ -71,9 +78,11 @@ typedef struct clprune__net_layer {
         clprune_max_pool_desc pool;
         clprune_patch_embed_desc patches;
         clprune_attention_desc attention;
-        size_t sizes[2]; /* linear: inputs, outputs */
-        bool relu;       /* batch norm: followed by ReLU */
-        float factor;    /* scale; dropout: its rate */
+        size_t sizes[2];               /* linear: inputs, outputs */
+        bool relu;                     /* batch norm: followed by ReLU */
+        clprune_activation activation; /* gelu and those that run as it */
+        clprune__net_rotary rotary;
+        float factor; /* scale; dropout: its rate */
     } set;
     union {
         clprune_linear *linear;
@@ -126,6 +135,7 @@ typedef struct clprune__net_slot {
 struct clprune__net_kind {
     const char *name;
     clprune__net_content gives, reads; /* of y, which no pass makes unless it has floats; of x */
+    const clprune__net_kind *as;       /* runs in the ways of this kind; NULL: in its own */
     bool whole;                        /* a pass needs all samples of the batch at once */
     bool stores; /* its forward pass stores its input, faster than a pass of its own */
     bool over;   /* y may take the place of the first input */

@@ -81,6 +81,8 @@ SCALAR(smoothing_forward, clprune_cross_entropy_forward(context, value, mats[0],
                               mats[2], clprune_mat_of(mats[3].buffer, 2, 1), CLPRUNE_NO_MAT, NULL))
 SCALAR(smoothing_backward,
     clprune_cross_entropy_backward(context, value, 1, mats[0], mats[1].buffer, mats[2], NULL))
+SCALAR(rms_eps, clprune_rms_norm_forward(
+                    context, value, mats[0], CLPRUNE_NO_MAT, mats[1], CLPRUNE_NO_MAT, NULL))
 SCALAR(smoothing_tokens, clprune_token_loss_forward(context, 2, value, mats[0], mats[1].buffer,
                              mats[2], clprune_mat_of(mats[3].buffer, 1, 1),
                              clprune_mat_of(mats[4].buffer, 2, 1), CLPRUNE_NO_MAT, NULL))
@@ -171,6 +173,7 @@ static const scalar scalars[] = {
     {"eps of batch_norm_inverse", bn_eps, 0, INFINITY, true, false},
     {"eps of batch_norm_statistics", bn_statistics_eps, 0, INFINITY, true, false},
     {"momentum of batch_norm_statistics", bn_momentum, 0, 1, false, false},
+    {"eps of rms_norm_forward", rms_eps, 0, INFINITY, true, false},
     {"eps of layer_norm_forward", ln_eps, 0, INFINITY, true, false},
     {"beta1 of ADAMW", adam_beta1, 0, 1, false, true},
     {"beta2 of ADAMW", adam_beta2, 0, 1, false, true},
@@ -233,8 +236,9 @@ INTEGER(
 
 INTEGER(code_size,
     clprune_gelu_code_size_query(2, 3, (unsigned)value, &(clprune_gelu_code_sizes){0, 0}))
-INTEGER(code_forward, clprune__gelu_code_forward(context, (unsigned)value, mats[0], CLPRUNE_NO_MAT,
-                          mats[1], clprune_mat_of(mats[2].buffer, 2, 1), NULL))
+INTEGER(
+    code_forward, clprune__gelu_code_forward(context, CLPRUNE_ACTIVATION_GELU, (unsigned)value,
+                      mats[0], CLPRUNE_NO_MAT, mats[1], clprune_mat_of(mats[2].buffer, 2, 1), NULL))
 INTEGER(code_backward, clprune__gelu_code_backward(context, (unsigned)value, 0, mats[0],
                            clprune_mat_of(mats[2].buffer, 2, 1), mats[1], CLPRUNE_NO_MAT, NULL))
 
@@ -308,7 +312,7 @@ static const integer integers[] = {
     {"norm of prune", prune_norm, 0, 2, 0},
     {"criterion of prune", prune_criterion, 0, 2, 0},
     {"axis", layer_axis, 0, 1, 0},
-    {"activation", activation_kind, 0, 1, 0},
+    {"activation", activation_kind, 0, 3, 0},
     {"kind of optimizer", optimizer_kind, 0, 2, 0},
     {"state_bits", state_bits, 0, 8, 0xfeu}, /* 0 and 8; 32 is not among the values */
     {"access", wrap_access, 1, 3, 0},

@@ -2,7 +2,7 @@
  * gelu_code.h, on what is kept or restored, in parts, with any beta.
  *
  * Overlaps of arguments with a dense store. */
-#include "ref/gelu_code_ref.h"
+#include "ref/gelu_ref.h"
 #include "support/test.h"
 
 typedef struct activation_row {
@@ -26,6 +26,17 @@ static const activation_row rows[] = {
         41},
     {"gelu, 8 bits, small groups", CLPRUNE_ACTIVATION_GELU,
         {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .group = 16}, 3, 7, 48},
+    {"gelu tanh, dense", CLPRUNE_ACTIVATION_GELU_TANH, {.form = CLPRUNE_FORM_DENSE}, 3, 7, 41},
+    {"gelu tanh, codes of 4 bits", CLPRUNE_ACTIVATION_GELU_TANH,
+        {.form = CLPRUNE_FORM_GELU_CODE, .bits = 4}, 3, 7, 41},
+    {"gelu tanh, quantised", CLPRUNE_ACTIVATION_GELU_TANH,
+        {.form = CLPRUNE_FORM_QUANTISED, .bits = 8}, 3, 7, 41},
+    {"silu, half of the blocks", CLPRUNE_ACTIVATION_SILU,
+        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f}, 3, 7, 41},
+    {"silu, codes of 8 bits", CLPRUNE_ACTIVATION_SILU, {.form = CLPRUNE_FORM_GELU_CODE, .bits = 8},
+        3, 7, 41},
+    {"silu, quantised", CLPRUNE_ACTIVATION_SILU, {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, 3, 7,
+        41},
     {"relu, quantised", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, 3, 7,
         41},
     {"gelu, mean", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_MEAN}, 3, 7, 41},
@@ -48,8 +59,10 @@ static float *derivative(const activation_row *r, const clprune_saved *saved)
         return values;
     for (size_t i = 0; i < tokens * r->cols; i++) {
         const double h = (double)values[i];
-        values[i] =
-            (float)(r->activation == CLPRUNE_ACTIVATION_RELU ? h > 0 : gelu_code_ref_slope(h));
+        double slope = h > 0;
+        if (r->activation != CLPRUNE_ACTIVATION_RELU)
+            (void)activation_ref(r->activation, h, &slope);
+        values[i] = (float)slope;
     }
     return values;
 }
@@ -110,14 +123,21 @@ static void there_and_back(void **state)
         context, r->activation, 0, r->batch, plain_x.mat, mb.mat, plain_y.mat, NULL, NULL));
     float *y = test_mat_get(&my, "y"), *plain = test_mat_get(&plain_y, "y");
     test_same_floats("y", tokens, r->cols, y, plain, "%s", r->name);
+    float *slope = derivative(r, saved);
+    double code_error = 0;
     for (size_t i = 0; i < count; i++) {
         const double h = (double)x[i] + (double)b[i % r->cols];
-        const double want = relu ? fmax(h, 0) : h * (1 + erf(h / sqrt(2.0))) / 2;
+        double slope_of_h = 0;
+        const double want = relu ? fmax(h, 0) : activation_ref(r->activation, h, &slope_of_h);
+        if (r->keep.form == CLPRUNE_FORM_GELU_CODE && !relu)
+            code_error = fmax(code_error, fabs((double)slope[i] - slope_of_h));
         if (!(fabs((double)y[i] - want) <= 1e-6 * (1 + fabs(want))))
             fail_msg("%s: y[%zu] is %g, not %g", r->name, i, (double)y[i], want);
     }
+    /* Codes: the nearest of the levels. */
+    if (!(code_error <= (r->keep.bits == 8 ? 0.005 : r->keep.bits == 4 ? 0.06 : 0.21)))
+        fail_msg("%s: a slope is off by %g", r->name, code_error);
     /* Backward. */
-    float *slope = derivative(r, saved);
     test_mat mdy = test_mat_make(tokens, r->cols, 1, dy);
     test_mat mdx = test_mat_make(tokens, r->cols, 3, NULL);
     test_mat mdb = test_mat_make(1, r->cols, 0, old);
@@ -191,7 +211,7 @@ static void no_samples(NO_ROW)
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const clprune_mat empty = clprune_mat_of(NULL, 0, 9), none = CLPRUNE_NO_MAT;
     clprune_saved *saved = test_new_saved(test_context(), dense, 2, 3, 9);
-    for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_GELU; f++)
+    for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_SILU; f++)
         for (size_t first = 0; first < 2; first++)
             TEST_OK(clprune_activation_forward(
                 test_context(), (clprune_activation)f, first, 0, empty, none, empty, saved, NULL));
@@ -248,7 +268,7 @@ static void own_memory(NO_ROW)
     TEST_FAILS(clprune_activation_forward(context, relu, 0, COUNT, other.mat,
                    clprune_mat_rows(next, 0, 1), out.mat, saved, NULL),
         bad, "b overlaps saved");
-    for (int f = relu; f <= (int)gelu; f++) {
+    for (int f = relu; f <= (int)CLPRUNE_ACTIVATION_SILU; f++) {
         TEST_FAILS(BACKWARD((clprune_activation)f, next, none), bad, "dx overlaps saved");
         TEST_FAILS(BACKWARD((clprune_activation)f, dx, clprune_mat_rows(next, 0, 1)), bad,
             "db overlaps saved");
@@ -271,8 +291,8 @@ static void dense_scratch(NO_ROW)
 {
     enum { SAMPLES = 10, ROWS = 400, COLS = 2000 };
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
-    const size_t most[] = {[CLPRUNE_ACTIVATION_RELU] = 9 << 20, [CLPRUNE_ACTIVATION_GELU] = 0};
-    for (size_t f = 0; f < 2; f++) {
+    const size_t most[] = {[CLPRUNE_ACTIVATION_RELU] = 9 << 20, [CLPRUNE_ACTIVATION_SILU] = 0};
+    for (size_t f = 0; f < 4; f++) {
         clprune_context *dry = test_open_dry(NULL, NULL);
         clprune_saved *saved = test_new_saved(dry, dense, SAMPLES, ROWS, COLS);
         const clprune_mat dx = test_new_mat(dry, SAMPLES * ROWS, COLS);

@@ -58,7 +58,8 @@ typedef struct shape_case {
 LAYER_SIZE(size_codes, shape_case, s->shape.rows, words_of(s->shape.cols, s->bits), s->shape.gap)
 
 LAYER_CALL_OF(forward, shape_case,
-    clprune__gelu_code_forward(c->context, s->bits, m[0], m[1], m[2], m[3], c->event))
+    clprune__gelu_code_forward(
+        c->context, CLPRUNE_ACTIVATION_GELU, s->bits, m[0], m[1], m[2], m[3], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -183,8 +184,8 @@ static void errors(void **state)
         }
         test_mat_set(&in, h);
         test_mat_set(&dh, ones);
-        TEST_OK(clprune__gelu_code_forward(
-            test_context(), s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
+        TEST_OK(clprune__gelu_code_forward(test_context(), CLPRUNE_ACTIVATION_GELU, s->bits, in.mat,
+            CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
         TEST_OK(clprune__gelu_code_backward(
             test_context(), s->bits, 0, dh.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
         float *got = test_mat_get(&dh, "dh");
@@ -206,7 +207,8 @@ static clprune_status call_both(const layer_call *c)
 {
     const clprune_mat *m = c->m;
     const unsigned bits = ((const shape_case *)c->shape)->bits;
-    TEST_OK(clprune__gelu_code_forward(c->context, bits, m[0], CLPRUNE_NO_MAT, m[3], m[2], NULL));
+    TEST_OK(clprune__gelu_code_forward(
+        c->context, CLPRUNE_ACTIVATION_GELU, bits, m[0], CLPRUNE_NO_MAT, m[3], m[2], NULL));
     return clprune__gelu_code_backward(c->context, bits, 0, m[1], m[2], m[3], m[4], c->event);
 }
 
@@ -237,8 +239,8 @@ static void special_values(void **state)
     test_mat in = test_mat_make(1, COUNT, 0, h), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat codes = test_mat_make(1, words, 0, NULL);
     get_levels(s->bits, levels);
-    TEST_OK(clprune__gelu_code_forward(
-        test_context(), s->bits, in.mat, CLPRUNE_NO_MAT, out.mat, codes.mat, NULL));
+    TEST_OK(clprune__gelu_code_forward(test_context(), CLPRUNE_ACTIVATION_GELU, s->bits, in.mat,
+        CLPRUNE_NO_MAT, out.mat, codes.mat, NULL));
     float *packed = test_mat_get(&codes, "codes"), *g = test_mat_get(&out, "g");
     for (size_t i = 0; i < COUNT; i++) {
         const unsigned code = gelu_code_ref_get((const unsigned char *)packed, s->bits, i);

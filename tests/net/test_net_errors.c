@@ -165,6 +165,14 @@ LAYER(class_tokens, clprune_net_class_token(net, "bad", clprune_net_tokens(net, 
 LAYER(zero_row, clprune_net_row(net, "bad", zero, 0))
 LAYER(row_of_input, clprune_net_row(net, "bad", images(net), 0))
 LAYER(row_too_large, clprune_net_row(net, "bad", rows(net), 4))
+LAYER(zero_rotary, clprune_net_rotary(net, "bad", zero, 1, 1, 1e4f))
+LAYER(rotary_odd, clprune_net_rotary(net, "bad", rows(net), 3, 2, 1e4f))
+LAYER(rotary_no_heads, clprune_net_rotary(net, "bad", rows(net), 0, 2, 1e4f))
+LAYER(rotary_many, clprune_net_rotary(net, "bad", rows(net), 2, SIZE_MAX / 2, 1e4f))
+LAYER(rotary_theta, clprune_net_rotary(net, "bad", rows(net), 2, 1, 1))
+LAYER(zero_swiglu, clprune_net_swiglu(net, "bad", zero))
+LAYER(swiglu_odd, clprune_net_swiglu(net, "bad", clprune_net_linear(net, "fc", rows(net), 7)))
+LAYER(zero_rms, clprune_net_rms_norm(net, "bad", zero))
 LAYER(head_of_0, clprune_net_token_loss(net, "bad", linear(net), 0))
 LAYER(head_too_large, clprune_net_token_loss(net, "bad", linear(net), SIZE_MAX / 8))
 LAYER(head_of_zero, linear(net); clprune_net_token_loss(net, "bad", zero, 5))
@@ -289,6 +297,14 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(zero_row, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(row_of_input, INVALID_ARGUMENT, "layer bad (row) reads the images"),
     ROW(row_too_large, INVALID_SIZE, "layer bad: its row is 4, expected less than 4"),
+    ROW(zero_rotary, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(rotary_odd, INVALID_SIZE, "layer bad: its input has 16 columns"),
+    ROW(rotary_no_heads, INVALID_SIZE, "layer bad: its input has 16 columns"),
+    ROW(rotary_many, INVALID_SIZE, "layer bad: its input has 16 columns"),
+    ROW(rotary_theta, INVALID_ARGUMENT, "layer bad: its theta is 1"),
+    ROW(zero_swiglu, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(swiglu_odd, INVALID_SIZE, "layer bad: its input has 7 columns"),
+    ROW(zero_rms, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(head_of_0, INVALID_SIZE, "bad: its vocabulary is 0"),
     ROW(head_too_large, SIZE_OVERFLOW, "bad: a weight of "),
     ROW(head_of_zero, INVALID_ARGUMENT, "layer bad: its input is no value"),

@@ -37,6 +37,11 @@ KIND(affine, x)
 KIND(layer_norm, x)
 KIND(layerscale, x, x)
 KIND(gelu, x)
+KIND(gelu_tanh, x)
+KIND(silu, x)
+KIND(swiglu, x)
+KIND(rms_norm, x)
+KIND(rotary, x, 2, 1, 1e4f)
 KIND(relu, x)
 KIND(add, x, x)
 KIND(max_pool, x, &pool)
@@ -62,9 +67,9 @@ typedef struct kind {
 
 static const kind kinds[] = {NAMED(linear), NAMED(project), NAMED(linear_rows), NAMED(conv2d),
     NAMED(batch_norm), NAMED(affine), NAMED(layer_norm), NAMED(layerscale), NAMED(gelu),
-    NAMED(relu), NAMED(add), NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout),
-    NAMED(scale), NAMED(flatten), NAMED(attention), NAMED(positions), NAMED(class_token),
-    NAMED(row)};
+    NAMED(gelu_tanh), NAMED(silu), NAMED(swiglu), NAMED(rms_norm), NAMED(rotary), NAMED(relu),
+    NAMED(add), NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout), NAMED(scale),
+    NAMED(flatten), NAMED(attention), NAMED(positions), NAMED(class_token), NAMED(row)};
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 

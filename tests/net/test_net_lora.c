@@ -30,8 +30,9 @@ static void build(clprune_net *net, const net_model *model)
     clprune_net_part(net, NULL);
     clprune_net_lora(net, NULL, 0, 0);
     clprune_net_mean_squared_error(net, clprune_net_linear(net, "out", x, model->target_cols));
+    static const char *const patterns[] = {"*.lora_A.weight", "*.lora_B.weight"};
     if (seed >= 4)
-        clprune_net_train_only(net, "*.lora_?.weight");
+        clprune_net_train_only(net, patterns, 2);
 }
 
 #define MODEL(name, seed)                                                                          \
@@ -178,7 +179,7 @@ static void bad_patterns(NO_ROW)
     clprune_net *net;
     TEST_OK(clprune_net_create(test_context(), &(clprune_net_desc){.batch = BATCH}, &net));
     build(net, &plain);
-    clprune_net_train_only(net, "*.lora_*");
+    clprune_net_train_only(net, (const char *const[]){"h.*", "*.lora_*"}, 2);
     assert_int_equal(clprune_net_settle(net, NULL), CLPRUNE_INVALID_ARGUMENT);
     assert_non_null(strstr(clprune_last_error(test_context()), "no parameter"));
     clprune_net_destroy(net);

@@ -19,7 +19,8 @@ static void build(clprune_net *net, const net_model *model)
         t = clprune_net_linear_rows(net, "mix", t, model->rows);
         x = clprune_net_add(net, "add_1", x, t);
         t = clprune_net_linear(net, "fc1", clprune_net_layer_norm(net, "ln_2", x), 64);
-        t = clprune_net_linear(net, "fc2", clprune_net_gelu(net, "gelu", t), COLS);
+        t = clprune_net_gelu_tanh(net, "gelu", t);
+        t = clprune_net_linear(net, "fc2", t, COLS);
         x = clprune_net_add(net, "add_2", x, t);
     }
     clprune_net_part(net, NULL);
@@ -46,7 +47,7 @@ static void build_vit(clprune_net *net, const net_model *model)
         clprune_net_value t = clprune_net_layer_norm(net, "norm1", x);
         x = clprune_net_add(net, "add1", x, clprune_net_linear_rows(net, "mix", t, 10));
         t = clprune_net_linear(net, "fc1", clprune_net_layer_norm(net, "norm2", x), 64);
-        t = clprune_net_linear(net, "fc2", clprune_net_gelu(net, "gelu", t), COLS);
+        t = clprune_net_linear(net, "fc2", clprune_net_silu(net, "silu", t), COLS);
         x = clprune_net_add(net, "add2", x, t);
     }
     clprune_net_part(net, NULL);
@@ -54,11 +55,31 @@ static void build_vit(clprune_net *net, const net_model *model)
     clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, NET_CLASSES));
 }
 
+/* Without attention: its place has a layer over the turned queries, keys and values. */
+static void build_llama(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_tokens(net, model->rows);
+    x = clprune_net_embedding(net, "embed_tokens", x, NET_VOCABULARY, COLS);
+    for (unsigned i = 0; i < 2; i++) {
+        clprune_net_part(net, i == 0 ? "layers.0" : "layers.1");
+        clprune_net_value t = clprune_net_rms_norm(net, "input_layernorm", x);
+        t = clprune_net_rotary(net, "rotary", clprune_net_linear(net, "qkv", t, 48), 4, 1, 1e4f);
+        t = clprune_net_linear(net, "o", clprune_net_linear_rows(net, "mix", t, model->rows), COLS);
+        x = clprune_net_add(net, "add1", x, t);
+        t = clprune_net_linear(net, "up", clprune_net_rms_norm(net, "post_norm", x), 80);
+        t = clprune_net_linear(net, "down", clprune_net_swiglu(net, "swiglu", t), COLS);
+        x = clprune_net_add(net, "add2", x, t);
+    }
+    clprune_net_part(net, NULL);
+    clprune_net_token_loss(net, "lm_head", clprune_net_rms_norm(net, "norm", x), NET_VOCABULARY);
+}
+
 static const net_model models[] = {{"vit", build_vit, 0, NET_SIDE, 0, 0, false, false, 0},
     {"head", build, ROWS, 0, ROWS, 0, false, false, HEAD},
     {"tied head", build, ROWS, 0, ROWS, 0, false, false, TIED},
     {"tied embedding", build, ROWS, 0, ROWS, 0, false, false, TIED_BACK},
-    {"logits", build, ROWS, 0, ROWS, 0, false, false, LOGITS}};
+    {"logits", build, ROWS, 0, ROWS, 0, false, false, LOGITS},
+    {"llama", build_llama, ROWS, 0, ROWS, 0, false, false, 0}};
 
 static void gradients(void **state)
 {

@@ -1,6 +1,7 @@
 #include "ref/gelu_ref.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "ref/gelu_code_ref.h"
 
@@ -27,5 +28,55 @@ void gelu_ref_backward(size_t count, const double *h, const double *dg, double *
     for (size_t i = 0; i < count; i++) {
         dh[i] = dg[i] * gelu_code_ref_slope(h[i]);
         bound[i] = 4 * 0x1p-24 * fabs(dg[i]) + 0x1p-24 * fabs(dh[i]) + SMALLEST;
+    }
+}
+
+/* h * s(z), and its slope; at the infinities without Inf * 0. */
+double activation_ref(clprune_activation f, double h, double *slope)
+{
+    const double k = 1.59576912160573071176; /* 2 * sqrt(2 / pi) */
+    if (f == CLPRUNE_ACTIVATION_GELU) {
+        *slope = gelu_code_ref_slope(h);
+        return gelu(h);
+    }
+    if (isinf(h)) {
+        *slope = h > 0;
+        return h > 0 ? h : -0.0;
+    }
+    const bool tanh_form = f == CLPRUNE_ACTIVATION_GELU_TANH;
+    const double z = tanh_form ? k * (h + 0.044715 * h * h * h) : h;
+    const double dz = tanh_form ? k * (1 + 3 * 0.044715 * h * h) : 1;
+    const double s = 1 / (1 + exp(-z)), rest = 1 / (1 + exp(z));
+    *slope = s + (s > 0 && rest > 0 ? h * s * rest * dz : 0);
+    return h * s;
+}
+
+void activation_ref_forward(
+    clprune_activation f, size_t count, const double *h, double *g, double *bound)
+{
+    double slope;
+    if (f == CLPRUNE_ACTIVATION_GELU) {
+        gelu_ref_forward(count, h, g, bound);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        g[i] = activation_ref(f, h[i], &slope);
+        /* 4 * 2^-24 of h, and of tails that are 0 in fp32 */
+        bound[i] = isinf(h[i]) ? 0 : 4 * 0x1p-24 * fabs(h[i]) + 16 * SMALLEST;
+    }
+}
+
+void activation_ref_backward(clprune_activation f, size_t count, const double *h, const double *dg,
+    double *dh, double *bound)
+{
+    if (f == CLPRUNE_ACTIVATION_GELU) {
+        gelu_ref_backward(count, h, dg, dh, bound);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        double slope;
+        (void)activation_ref(f, h[i], &slope);
+        dh[i] = dg[i] * slope;
+        bound[i] = 8 * 0x1p-24 * fabs(dg[i]) + 0x1p-24 * fabs(dh[i]) + SMALLEST;
     }
 }

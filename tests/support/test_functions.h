@@ -127,11 +127,22 @@ CALL(relu_back, clprune__relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT
 CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(gelu_back, clprune_gelu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu_again, clprune_gelu_backward_recompute(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], EVENT))
-CALL(gelu_code, clprune__gelu_code_forward(CONTEXT, 4, m[0], m[1], m[2], m[3], EVENT))
+CALL(gelu_code,
+    clprune__gelu_code_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 4, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu_code_back, clprune__gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(add, clprune_add(CONTEXT, 2, m[0], -1, m[1], m[2], EVENT))
 CALL(dropout, clprune_dropout(CONTEXT, 0.5f, 7, 3, m[0], m[1], EVENT))
 CALL(dropout_none, clprune_dropout(CONTEXT, 0, 7, 3, m[0], m[1], EVENT))
+CALL(rms_norm, clprune_rms_norm_forward(CONTEXT, 1e-5f, m[0], m[1], m[2], m[3], EVENT))
+CALL(rms_norm_apply, clprune_rms_norm_apply(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
+CALL(rms_norm_back,
+    clprune_rms_norm_backward(CONTEXT, 1, 0, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
+CALL(rms_norm_add,
+    clprune_rms_norm_backward(CONTEXT, 1, 1, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
+CALL(swiglu, clprune_swiglu_forward(CONTEXT, m[0], m[1], EVENT))
+CALL(swiglu_back, clprune_swiglu_backward(CONTEXT, m[0], m[1], m[2], EVENT))
+CALL(rotary, clprune_rotary_forward(CONTEXT, BATCH, 2, 8, 1e4f, m[0], m[1], EVENT))
+CALL(rotary_back, clprune_rotary_backward(CONTEXT, BATCH, 2, 8, 1e4f, m[0], m[1], EVENT))
 CALL(embedding, clprune_embedding_forward(CONTEXT, 0, m[0].buffer, m[1], m[2], EVENT))
 CALL(embedding_back, clprune_embedding_backward(CONTEXT, 1, 0, m[0].buffer, m[1], m[2], EVENT))
 CALL(positions, clprune_positions_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
@@ -455,6 +466,23 @@ static const function functions[] = {
     {"add", call_add, {{"a", ROWS, COLS, FREE}, {"b", ROWS, COLS, OPTIONAL}, {"y", RESULT(3)}}},
     {"dropout", call_dropout, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
     {"dropout, rate 0", call_dropout_none, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
+    {"rms_norm_forward", call_rms_norm,
+        {{"x", ROWS, COLS, FREE}, {"gamma", 1, COLS, OPTIONAL}, {"y", RESULT(1)},
+            {"inv", ROWS, 1, OUTPUT | OPTIONAL}}},
+    {"rms_norm_apply", call_rms_norm_apply,
+        {{"x", ROWS, COLS, FREE}, {"inv", ROWS, 1}, {"gamma", 1, COLS, OPTIONAL},
+            {"y", RESULT(1)}}},
+    {"rms_norm_backward", call_rms_norm_back,
+        {{"x", ROWS, COLS, FREE}, {"inv", ROWS, 1}, {"gamma", 1, COLS, OPTIONAL}, {"dy", WHOLE},
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL, 1 << 3}, {"dgamma", 1, COLS, OUTPUT | OPTIONAL}}},
+    {"rms_norm_backward, added", call_rms_norm_add,
+        {{"x", ROWS, COLS, FREE}, {"inv", ROWS, 1}, {"gamma", 1, COLS, OPTIONAL}, {"dy", WHOLE},
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL}, {"dgamma", 1, COLS, OUTPUT | OPTIONAL}}},
+    {"swiglu_forward", call_swiglu, {{"x", ROWS, COLS}, {"y", ROWS, COLS / 2, OUTPUT | FREE}}},
+    {"swiglu_backward", call_swiglu_back,
+        {{"x", ROWS, COLS}, {"dy", ROWS, COLS / 2, FREE}, {"dx", RESULT(1)}}},
+    {"rotary_forward", call_rotary, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
+    {"rotary_backward", call_rotary_back, {{"dy", ROWS, COLS, FREE}, {"dx", RESULT(1)}}},
     {"embedding_forward", call_embedding,
         {{"tokens", 1, ROWS, BUFFER}, {"weight", OUT, COLS, FREE},
             {"y", ROWS, COLS, OUTPUT | FREE_ROWS}}},

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Times one training step in turns: ours in fp32 and bf16 with each way of keeping activations, and PyTorch's (torch_step.py).
 
-    steps.py resmlp_s12|resnet18|resnet50|vgg11|mixer_s16 BIN OUT [ROUNDS [NAME...]]
+    steps.py resmlp_s12|resnet18|resnet50|vgg11|mixer_s16|deit_small|gpt_nano BIN OUT [ROUNDS [NAME...]]
 
-224 px, batch 32. BIN is the folder of our programs. A first round fills the caches and is not counted;
+224 px, batch 32; gpt_nano: 256 bytes, batch 16. BIN is the folder of our programs. A first round fills the caches and is not counted;
 neither is the first step of each run. OUT/ARCH.csv gets a row for each variant: the median over the rounds, the median
 of its ratios to PyTorch's fastest in bf16 of the same round, MiB saved for the backward pass, and the step of each round.
 NAMEs are the variants to run, all unless given. steps/steps.gp draws the files. Needs PyTorch 2; both programs use all
@@ -23,6 +23,7 @@ KEEP = {  # name: options
     "pooled": ["--activations", "pooled", "--pool", "2"],
     "exact": ["--activations", "exact"],
     "compact": ["--activations", "compact", "--code-bits", "4"],
+    "compact-plus": ["--activations", "compact-plus", "--code-bits", "4"],
     "least": ["--activations", "least", "--code-bits", "4"],
 }
 PEER = {
@@ -32,6 +33,7 @@ PEER = {
     "torch bf16 checkpoint": ["--bf16", "--checkpoint"],
 }
 STEPS = 4
+TRANSFORMERS = ("deit_small", "gpt_nano")
 CNNS = ("resnet18", "resnet50", "vgg11")
 
 
@@ -40,18 +42,24 @@ def last_json(command):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def batch(arch):
+    return "16" if arch == "gpt_nano" else "32"
+
+
 def peer(arch, options):
     result = last_json([sys.executable, HERE / "torch_step.py", "--arch", arch, "--steps", str(STEPS), *options]
-                       + ["--channels-last"] * (arch in CNNS))
+                       + ["--batch-size", batch(arch)] + ["--channels-last"] * (arch in CNNS))
     return result["step_ms"], result.get("saved_mib"), result["peer"]
 
 
 def ours(arch, binaries, options, precision, work):
     optimizer = "sgd" if arch in CNNS else "adamw"
     summary = work / "summary.json"
-    program = next(name for name in ("resmlp", "resnet", "vgg", "mixer") if arch.startswith(name))
-    subprocess.run([pathlib.Path(binaries) / f"{program}-train", "--arch", arch, "--image-size", "224", "--classes", "1000",
-                    "--batch-size", "32", "--steps", str(STEPS + 1), "--test-limit", "1", "--optimizer", optimizer,
+    program = next(name for name in ("resmlp", "resnet", "vgg", "mixer", "gpt", "deit") if arch.startswith(name))
+    program = "vit" if program == "deit" else program
+    data = [] if arch == "gpt_nano" else ["--image-size", "224", "--classes", "1000"]
+    subprocess.run([pathlib.Path(binaries) / f"{program}-train", "--arch", arch, *data,
+                    "--batch-size", batch(arch), "--steps", str(STEPS + 1), "--test-limit", "1", "--optimizer", optimizer,
                     "--precision", precision, "--output-dir", work / "run", "--overwrite", "--summary-json", summary,
                     "--quiet", *options], stdout=subprocess.DEVNULL, check=True)
     result = json.loads(summary.read_text())
@@ -66,7 +74,7 @@ def main():
         work = pathlib.Path(folder)
         run = {name: lambda options=options: peer(arch, options) for name, options in PEER.items()}
         for name, options in KEEP.items():
-            if name == "pooled" and arch not in CNNS:
+            if name == "pooled" and arch not in CNNS or name == "compact-plus" and arch not in TRANSFORMERS:
                 continue
             for precision in ("fp32", "bf16"):
                 run[f"{name} {precision}"] = lambda options=options, precision=precision: ours(
@@ -84,7 +92,8 @@ def main():
     fastest = [min(each) for each in zip(*(times[name] for name in times if name.startswith("torch bf16")))]
     path = out / f"{arch}.csv"
     with open(path, "w") as file:
-        print(f"# {arch}, 224 px, batch 32; {version}; {os.environ.get('CPU', 'CPU not named')}; {rounds} rounds", file=file)
+        size = "256 bytes" if arch == "gpt_nano" else "224 px"
+        print(f"# {arch}, {size}, batch {batch(arch)}; {version}; {os.environ.get('CPU', 'CPU not named')}; {rounds} rounds", file=file)
         print("name,step_ms,to_torch_bf16,saved_mib,rounds_ms", file=file)
         for name, values in times.items():
             ratio = f"{statistics.median(v / f for v, f in zip(values, fastest)):.3f}" if fastest else ""

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Times the training step of a model in PyTorch: the peer of our training programs' step.
 
-    torch_step.py [--arch resmlp_s12|...|resnet18|resnet50|vgg11|mixer_s16] [--batch-size 32] [--steps 3] [--channels-last]
-                  [--bf16] [--compile] [--checkpoint] [--device cpu] [--tf32]
+    torch_step.py [--arch resmlp_s12|...|resnet18|resnet50|vgg11|mixer_s16|deit_small|gpt_nano]
+                  [--batch-size 32] [--steps 3] [--channels-last] [--bf16]
+                  [--compile] [--checkpoint] [--device cpu] [--tf32]
 
-resnet50 and vgg11 are torchvision's, mixer_s16 is timm's.
+resnet50 and vgg11 are torchvision's, mixer_s16 and deit_small are timm's. gpt_nano is a GPT of bytes, as gpt-train has it:
+sequences of 256 tokens, scaled_dot_product_attention, the head tied to the embedding.
 
 One step: forward, cross-entropy with label smoothing 0.1, backward, AdamW (CNNs: SGD with momentum). Random images of
 224 px; fp32, or with --bf16 under autocast. --checkpoint recomputes each block in the backward pass; a block of VGG ends
@@ -156,18 +158,61 @@ class MixerS16(nn.Module):
         return net.head(net.norm(x).mean(1))
 
 
+class DeiTSmall(nn.Module):
+    def __init__(self):
+        super().__init__()
+        import timm
+        self.net = timm.create_model("deit_small_patch16_224")
+
+    def forward(self, images, call):
+        net = self.net
+        x = net._pos_embed(net.patch_embed(images))
+        for block in net.blocks:
+            x = call(block, x)
+        return net.head(net.norm(x)[:, 0])
+
+
+class GPTBlock(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.ln_1, self.ln_2 = heads, nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.c_attn, self.c_proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.c_fc, self.mlp_proj = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(2, (self.heads, -1)).transpose(1, 2) for t in self.c_attn(self.ln_1(x)).chunk(3, 2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.c_proj(y.transpose(1, 2).flatten(2))
+        return x + self.mlp_proj(F.gelu(self.c_fc(self.ln_2(x)), approximate="tanh"))
+
+
+class GPTNano(nn.Module):
+    def __init__(self, dim=384, depth=6, heads=6, context=256, vocabulary=256):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocabulary, dim), nn.Embedding(context, dim)
+        self.h = nn.ModuleList(GPTBlock(dim, heads) for _ in range(depth))
+        self.ln_f = nn.LayerNorm(dim)
+
+    def forward(self, tokens, call):
+        x = self.wte(tokens) + self.wpe.weight
+        for block in self.h:
+            x = call(block, x)
+        return (self.ln_f(x) @ self.wte.weight.T).flatten(0, 1)
+
+
 CNNS = {"resnet18": ResNet18, "resnet50": ResNet50, "vgg11": VGG11}
 
 
 def create(arch):
-    if arch in CNNS:
-        return CNNS[arch]()
+    made = {**CNNS, "deit_small": DeiTSmall, "gpt_nano": GPTNano}
+    if arch in made:
+        return made[arch]()
     return MixerS16() if arch == "mixer_s16" else ResMLP(*ARCHS[arch])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--arch", choices=[*ARCHS, *CNNS, "mixer_s16"], default="resmlp_s12")
+    parser.add_argument("--arch", choices=[*ARCHS, *CNNS, "mixer_s16", "deit_small", "gpt_nano"], default="resmlp_s12")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--steps", type=int, default=3, help="timed steps, after one untimed")
     parser.add_argument("--channels-last", action="store_true")
@@ -184,6 +229,9 @@ def main():
     torch.manual_seed(1)
     images = torch.randn(args.batch_size, 3, 224, 224, device=args.device)
     labels = torch.randint(0, 1000, (args.batch_size,), device=args.device)
+    if args.arch == "gpt_nano":
+        images = torch.randint(0, 256, (args.batch_size, 256), device=args.device)
+        labels = torch.randint(0, 256, (args.batch_size * 256,), device=args.device)
     model = create(args.arch).to(args.device)
     if args.channels_last:
         model, images = (each.to(memory_format=torch.channels_last) for each in (model, images))

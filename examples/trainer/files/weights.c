@@ -71,6 +71,19 @@ static clprune_status reorder(const trainer_weight *w, bool to_model, const floa
                     : clprune_conv2d_weights_to_oihw(outputs, inputs, w->image, from, to);
 }
 
+void weights_other_name(const trainer_model *type, const char *name, char *other, size_t size)
+{
+    char before[NAME + 32];
+    (void)snprintf(other, size, "%s", name);
+    for (const char *const(*r)[2] = type->renames; r != NULL && (*r)[0] != NULL; ++r) {
+        (void)snprintf(before, sizeof before, "%s", other);
+        const char *at = strstr(before, (*r)[0]);
+        if (at != NULL)
+            (void)snprintf(
+                other, size, "%.*s%s%s", (int)(at - before), before, (*r)[1], at + strlen((*r)[0]));
+    }
+}
+
 /* The tensor of this name, or of a name that another program uses for it. */
 static const safetensor *find(const trainer_model *type, const safetensors *file, const char *name)
 {
@@ -78,15 +91,7 @@ static const safetensor *find(const trainer_model *type, const safetensors *file
     char other[NAME + 32];
     if (found != NULL || type->renames == NULL)
         return found;
-    (void)snprintf(other, sizeof other, "%s", name);
-    for (const char *const(*r)[2] = type->renames; (*r)[0] != NULL; ++r) {
-        char before[sizeof other];
-        memcpy(before, other, sizeof before);
-        const char *at = strstr(before, (*r)[0]);
-        if (at != NULL)
-            (void)snprintf(other, sizeof other, "%.*s%s%s", (int)(at - before), before, (*r)[1],
-                at + strlen((*r)[0]));
-    }
+    weights_other_name(type, name, other, sizeof other);
     return safetensors_find(file, other);
 }
 
@@ -267,11 +272,35 @@ static void to_little_endian(uint64_t bits, size_t size, unsigned char *bytes)
         bytes[k] = (unsigned char)(bits >> (8 * k));
 }
 
+/* values += factor * B A of the weight's adapter. */
+static bool merge_adapter(
+    clprune_context *context, const trainer_weight *w, float *values, fault *f)
+{
+    const size_t rank = w->lora_a.rows, cols = w->lora_a.cols, rows = w->lora_b.rows;
+    if (rank == 0)
+        return true;
+    float *a = malloc((rank * cols + rows * rank) * sizeof *a), *b = a + rank * cols;
+    bool good =
+        (a != NULL || fault_set(f, CODE_MEMORY, "out of memory")) &&
+        fault_check(f, context, clprune_mat_read(context, w->lora_a, a), "reading adapters") &&
+        fault_check(f, context, clprune_mat_read(context, w->lora_b, b), "reading adapters");
+    for (size_t i = 0; good && i < rows; ++i)
+        for (size_t k = 0; k < cols; ++k) {
+            double sum = 0;
+            for (size_t r = 0; r < rank; ++r)
+                sum += (double)b[i * rank + r] * (double)a[r * cols + k];
+            values[i * cols + k] += (float)((double)w->lora_factor * sum);
+        }
+    free(a);
+    return good;
+}
+
 /* values and ordered have room for the elements; both are overwritten. */
 static bool put_values(clprune_context *context, const trainer_weight *w, float *values,
     float *ordered, atomic_file *file, fault *f)
 {
     if (!fault_check(f, context, clprune_mat_read(context, w->mat, values), "reading weights") ||
+        !merge_adapter(context, w, values, f) ||
         !fault_check(f, NULL, reorder(w, false, values, ordered), "reordering weights"))
         return false;
     unsigned char *bytes = (unsigned char *)values;

@@ -26,9 +26,13 @@
 bool weights_import(const trainer_model *type, void *model, clprune_context *context,
     const char *path, bool *head_left, fault *f);
 
-/* Writes the counts that have a value, in I64, then every weight, in fp32; each sorted by name.
+/* Writes the counts that have a value, in I64, then every weight, in fp32, adapters merged into it;
+ * each sorted by name.
  * Importing such a file and exporting again gives the same bytes. */
 bool weights_export(
     const trainer_model *type, void *model, clprune_context *context, const char *path, fault *f);
+
+/* The name that another program uses for a weight (trainer_model.renames); the same without one. */
+void weights_other_name(const trainer_model *type, const char *name, char *other, size_t size);
 
 #endif

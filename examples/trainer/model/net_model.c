@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "trainer/base/try.h"
+#include "trainer/model/net_tune.h"
 
 /* ---- presets -----------------------------------------------------------------------------------
  */
@@ -237,11 +238,14 @@ static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *s
     if (clprune_context_create_dry(NULL, NULL, &context) != CLPRUNE_SUCCESS)
         return CLPRUNE_SUCCESS;
     clprune_status status = clprune_net_create(context, &(clprune_net_desc){.batch = BATCH}, &net);
+    const char *text = NULL;
     if (status == CLPRUNE_SUCCESS) {
-        parts->build(sizes, net);
-        status = clprune_net_settle(net, &keep);
+        text = net_tune_build(parts, sizes, net);
+        status = text != NULL ? CLPRUNE_INVALID_ARGUMENT : clprune_net_settle(net, &keep);
     }
-    if (status != CLPRUNE_SUCCESS)
+    if (text != NULL)
+        (void)snprintf(wrong, sizeof wrong, "%s", text);
+    else if (status != CLPRUNE_SUCCESS)
         (void)snprintf(wrong, sizeof wrong, "%s",
             status == CLPRUNE_OUT_OF_HOST_MEMORY ? TRAINER_NO_MEMORY : clprune_last_error(context));
     clprune_net_visit(net, list_tensor, &l);
@@ -252,7 +256,11 @@ static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *s
     if (status == CLPRUNE_SUCCESS && preset == DENSE) {
         clprune_net_weight weight;
         const uint64_t saved = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
-        sizes->parameters = 0;
+        size_t trained;
+        const clprune_param *params = clprune_net_params(net, &trained);
+        sizes->parameters = sizes->trained = 0;
+        for (size_t i = 0; i < trained; ++i)
+            sizes->trained += params[i].value.rows * params[i].value.cols;
         for (size_t i = 0; clprune_net_weight_at(net, i, &weight); ++i)
             if (!is_tied(net, i, &weight.value))
                 sizes->parameters += weight.value.rows * weight.value.cols;
@@ -309,7 +317,8 @@ typedef struct net_model {
     trainer_state *states;
     trainer_count *counts; /* one for each batch norm */
     int64_t *batches;
-    size_t states_count;
+    size_t states_count;     /* running statistics, then frozen parameters */
+    size_t norms;            /* a mean and a variance each */
     trainer_weight *weights; /* (weights_count) parameters, then running statistics */
     size_t weights_count;
     trainer_watcher watcher;
@@ -341,19 +350,38 @@ static clprune_status make_rules(
     return CLPRUNE_SUCCESS;
 }
 
-/* Names of running statistics, and a count of batches beside each pair. */
+static bool is_frozen(clprune_net *net, clprune_mat value)
+{
+    size_t count;
+    const clprune_param *params = clprune_net_params(net, &count);
+    for (size_t i = 0; i < count; ++i)
+        if (params[i].value.buffer == value.buffer && params[i].value.offset == value.offset)
+            return false;
+    return true;
+}
+
+/* Running statistics, with a count of batches for each pair; and frozen parameters, which a
+ * checkpoint must have. */
 static clprune_status list_states(net_model *model)
 {
-    const clprune_net_state *states = clprune_net_states(model->net, &model->states_count);
-    const size_t count = model->states_count;
-    model->states = calloc(count + 1, sizeof *model->states);
+    size_t count, frozen = 0;
+    const clprune_net_state *states = clprune_net_states(model->net, &count);
+    clprune_net_weight weight;
+    while (clprune_net_weight_at(model->net, frozen, &weight))
+        ++frozen;
+    model->norms = count / 2;
+    model->states = calloc(count + frozen + 1, sizeof *model->states);
     model->counts = calloc(count + 1, sizeof *model->counts);
     model->batches = calloc(count + 1, sizeof *model->batches);
     if (model->states == NULL || model->counts == NULL || model->batches == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
     for (size_t i = 0; i < count; ++i)
         model->states[i] = (trainer_state){states[i].name, states[i].mat};
-    for (size_t i = 0; i < count / 2; ++i) {
+    model->states_count = count;
+    for (size_t i = 0; clprune_net_weight_at(model->net, i, &weight); ++i)
+        if (!is_tied(model->net, i, &weight.value) && is_frozen(model->net, weight.value))
+            model->states[model->states_count++] = (trainer_state){weight.name, weight.value};
+    for (size_t i = 0; i < model->norms; ++i) {
         const char *name = states[2 * i].name;
         (void)snprintf(model->counts[i].name, sizeof model->counts[i].name,
             "%.*s.num_batches_tracked", (int)(strrchr(name, '.') - name), name);
@@ -369,20 +397,23 @@ static clprune_status list_weights(net_model *model)
     while (clprune_net_weight_at(model->net, count, &found))
         ++count;
     model->weights =
-        calloc(count * NET_MODEL_PIECES + model->states_count + 1, sizeof *model->weights);
+        calloc(count * NET_MODEL_PIECES + 2 * model->norms + 1, sizeof *model->weights);
     if (model->weights == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
     trainer_weight *next = model->weights;
     for (size_t i = 0; clprune_net_weight_at(model->net, i, &found); ++i) {
-        if (is_tied(model->net, i, &found.value))
+        if (is_tied(model->net, i, &found.value) || net_tune_is_adapter(found.name))
             continue;
         *next = (trainer_weight){
             .rank = found.rank, .mat = found.value, .image = found.image, .head = found.output};
         memcpy(next->shape, found.shape, sizeof next->shape);
         (void)snprintf(next->name, sizeof next->name, "%s", found.name);
-        next += model->parts->in_files != NULL ? model->parts->in_files(&model->sizes, next) : 1;
+        const size_t pieces =
+            model->parts->in_files != NULL ? model->parts->in_files(&model->sizes, next) : 1;
+        net_tune_attach(model->net, &model->sizes, &found, next, pieces);
+        next += pieces;
     }
-    for (size_t i = 0; i < model->states_count; ++i, ++next) {
+    for (size_t i = 0; i < 2 * model->norms; ++i, ++next) {
         const trainer_state *state = &model->states[i];
         *next = (trainer_weight){.rank = 1, .shape = {state->mat.cols}, .mat = state->mat};
         (void)snprintf(next->name, sizeof next->name, "%s", state->name);
@@ -403,7 +434,8 @@ static clprune_status create_net(net_model *model, const keep_choice *choice, si
     if (status == CLPRUNE_SUCCESS) {
         keep.rules = rules;
         keep.rules_count = model->parts->keep->count;
-        model->parts->build(&model->sizes, model->net);
+        (void)net_tune_build(
+            model->parts, &model->sizes, model->net); /* net_model_settle checked */
         status = clprune_net_settle(model->net, &keep);
     }
     free(rules);
@@ -456,12 +488,14 @@ clprune_status net_model_init(void *of, uint64_t seed)
         if (values == NULL)
             return CLPRUNE_OUT_OF_HOST_MEMORY;
         for (size_t k = 0; k < count; ++k)
-            values[k] = (float)model->parts->draw(&r, &model->sizes, &weight);
+            values[k] = (float)(net_tune_is_adapter(weight.name)
+                                    ? net_tune_draw(&r, &weight)
+                                    : model->parts->draw(&r, &model->sizes, &weight));
         const clprune_status status = clprune_mat_write(model->context, weight.value, values);
         free(values);
         TRY(status);
     }
-    for (size_t i = 0; i < model->states_count / 2; ++i)
+    for (size_t i = 0; i < model->norms; ++i)
         model->batches[i] = 0;
     return CLPRUNE_SUCCESS;
 }
@@ -481,7 +515,7 @@ const trainer_state *net_model_states(void *of, size_t *count)
 const trainer_count *net_model_counts(void *of, size_t *count)
 {
     const net_model *model = of;
-    *count = model->states_count / 2;
+    *count = model->norms;
     return model->counts;
 }
 
@@ -504,7 +538,7 @@ void net_model_set_seed(void *of, uint64_t seed)
 /* As PyTorch's BatchNorm2d; the largest count stays. */
 static void count_batch(net_model *model)
 {
-    for (size_t i = 0; i < model->states_count / 2; ++i)
+    for (size_t i = 0; i < model->norms; ++i)
         if (model->batches[i] != TRAINER_NO_COUNT && model->batches[i] < INT64_MAX)
             ++model->batches[i];
 }

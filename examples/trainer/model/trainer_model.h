@@ -33,10 +33,13 @@ typedef struct trainer_sizes {
     size_t image;                   /* pixels per side; 0: the architecture's, or none */
     size_t classes;                 /* 0: the architecture's; of tokens: the vocabulary */
     uint64_t extra[TRAINER_EXTRAS]; /* values of the extras; 0: the architecture's */
+    const char *train;              /* patterns of parameters, with commas; NULL: all are trained */
+    const char *lora;               /* R[:PATTERN]; NULL: no adapters */
     /* filled in by settle */
     size_t context;      /* tokens of a sample; 0: samples are images */
     size_t blocks;       /* number of blocks, for the rules of a keep_table */
     uint64_t parameters; /* elements */
+    uint64_t trained;    /* of them, adapters included */
     uint64_t fixed;      /* elements per sample that are kept dense beside the keep_table's */
 } trainer_sizes;
 
@@ -61,13 +64,16 @@ enum { TRAINER_NO_COUNT = -1 };
 /* A parameter, rows of it, or a state in files of other programs (weights.h): its name and shape
  * there. image: not {0, 0} where the model has channels last, see clprune_net_weight; else it is in
  * the file's order. transposed: mat is the transposed matrix. head: its first size is the number of
- * classes. longer: a file may have more rows, of which the first are taken. */
+ * classes. longer: a file may have more rows, of which the first are taken. lora_a, lora_b: those
+ * of an adapter: files get mat + lora_factor * lora_b lora_a; or absent. */
 typedef struct trainer_weight {
     char name[80];
     size_t rank, shape[4];
     clprune_mat mat;
     clprune_extent image;
     bool transposed, head, longer;
+    clprune_mat lora_a, lora_b;
+    float lora_factor;
 } trainer_weight;
 
 /* The inputs of a batch, as the model's samples are. */

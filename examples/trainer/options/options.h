@@ -79,11 +79,12 @@ typedef struct options {
     uint64_t checkpoint_every; /* epochs; 0: never */
     uint64_t test_every;       /* epochs; 0: only after the last */
     const char *resume;
-    uint64_t steps;          /* 0: all epochs */
-    uint64_t gradient_check; /* batches; 0: none */
-    uint64_t gradient_draws; /* per batch */
-    uint64_t sample;         /* tokens; 0: none */
-    const char *import_file, *export_file;
+    uint64_t steps;           /* 0: all epochs */
+    uint64_t gradient_check;  /* batches; 0: none */
+    uint64_t gradient_draws;  /* per batch */
+    uint64_t sample;          /* tokens; 0: none */
+    const char *train, *lora; /* NULL: all is trained; no adapters */
+    const char *import_file, *export_file, *export_lora;
     const char *tensorboard;
     const char *summary_json;
     const char *plan_csv;

@@ -144,6 +144,13 @@ static const option_row rows[] = {
         "keeps a copy; forms and their settings: dense, pruned (sparsity, block, norm, criterion, "
         "centre, values, indices), quantised (bits, group, rounding), pooled (cell), recomputed, "
         "mean, mask"),
+    TEXT("train", OPTION_MATCH, train, "PATTERN[,PATTERN...]",
+        "train only the parameters whose names match, such as 'head.*'; the others are frozen, and "
+        "nothing is kept for their gradients"),
+    TEXT("lora", OPTION_MATCH, lora, "R[:PATTERN]",
+        "give linear layers whose names match, such as '*.attn.*' (default: all), adapters of rank "
+        "R "
+        "(LoRA, arXiv 2106.09685; alpha is 2 R); they and what --train names are trained"),
     COUNT("epochs", OPTION_TAKE, epochs, 1, OPTIONS_EPOCHS_MOST, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",
@@ -195,6 +202,8 @@ static const option_row rows[] = {
         OF_TOKENS),
     TEXT("export", OPTION_FORGET, export_file, "FILE",
         "at the end, write the weights to a safetensors file; not if a signal stops training"),
+    TEXT("export-lora", OPTION_FORGET, export_lora, "DIR",
+        "at the end, write the adapters as a folder that PEFT reads; needs --lora"),
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
         "stop after N steps; writes files only with --output-dir, and tests after the last step "
         "only with --test-limit"),

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "trainer/base/stop.h"
+#include "trainer/files/adapters.h"
 #include "trainer/files/weights.h"
 #include "trainer/memory/auto_keep.h"
 #include "trainer/memory/memory_plan.h"
@@ -25,7 +26,7 @@ static void say_start(training_run *r)
 {
     session *s = &r->s;
     const options *o = s->options;
-    char device[256], block[64], kept[512], extras[128] = "", image[32] = "";
+    char device[256], block[64], kept[512], extras[128] = "", image[32] = "", trained[48] = "";
     summary_device(r, device, sizeof device);
     options_block_text(o->block, block, sizeof block);
     const bool random = o->criterion == CLPRUNE_CRITERION_RANDOM;
@@ -71,8 +72,11 @@ static void say_start(training_run *r)
             (unsigned long long)s->sizes.extra[i]);
     if (!s->type->tokens)
         (void)snprintf(image, sizeof image, ", %zu px", s->sizes.image);
-    progress_say(&r->progress, "%s, %llu parameters%s%s, %s%zu%s", session_arch_name(s),
-        (unsigned long long)s->sizes.parameters, image, extras,
+    if (s->sizes.trained < s->sizes.parameters)
+        (void)snprintf(trained, sizeof trained, ", %llu of them trained",
+            (unsigned long long)s->sizes.trained);
+    progress_say(&r->progress, "%s, %llu parameters%s%s%s, %s%zu%s", session_arch_name(s),
+        (unsigned long long)s->sizes.parameters, trained, image, extras,
         s->type->tokens ? "vocabulary " : "", s->sizes.classes, s->type->tokens ? "" : " classes");
     progress_say(&r->progress, "data %s, %u train and %u test %s; device %s", dataset_name(s->data),
         (unsigned)dataset_count(s->data, DATASET_TRAIN),
@@ -233,6 +237,8 @@ static bool train_or_test(options *o, fault *f)
         /* before gradient_check_run, which changes states */
         if (o->export_file != NULL && !is_stopped(&r))
             good = good && weights_export(r.s.type, r.s.model, r.s.context, o->export_file, f);
+        if (o->export_lora != NULL && !is_stopped(&r))
+            good = good && adapters_export(r.s.type, r.s.model, r.s.context, o->export_lora, f);
         if (!is_stopped(&r))
             good = good && sample_print(&r.s, f);
         good = good && compare_and_summarise(&r, &check, f);

@@ -88,8 +88,11 @@ static bool choose_sizes(session *s, fault *f)
 {
     options *o = s->options;
     char given[288] = "";
-    s->sizes = (trainer_sizes){
-        .arch = o->arch, .image = (size_t)o->image_size, .classes = (size_t)o->classes};
+    s->sizes = (trainer_sizes){.arch = o->arch,
+        .image = (size_t)o->image_size,
+        .classes = (size_t)o->classes,
+        .train = o->train,
+        .lora = o->lora};
     memcpy(s->sizes.extra, o->extra, sizeof s->sizes.extra);
     const char *wrong = s->type->settle(&s->sizes);
     memcpy(o->extra, s->sizes.extra, sizeof s->sizes.extra);

@@ -1,4 +1,4 @@
-/* GELU and ReLU. */
+/* GELU, also by tanh, SiLU, and ReLU. */
 #include "clprune/activation.h"
 
 #include "net/call.h"
@@ -8,12 +8,16 @@
 static clprune_status gelu_forward(const clprune__net_call *call)
 {
     clprune_saved *codes = call->training && !call->step->again ? call->layer->mask : NULL;
-    return clprune_activation_forward(call->net->context, CLPRUNE_ACTIVATION_GELU, call->first,
+    return clprune_activation_forward(call->net->context, call->layer->set.activation, call->first,
         call->count, clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), codes, NULL);
 }
 
 const clprune__net_kind clprune__net_gelu_kind = {
     .name = "gelu", .over = true, .forward = gelu_forward};
+static const clprune__net_kind gelu_tanh_kind = {
+    .name = "gelu tanh", .as = &clprune__net_gelu_kind, .over = true, .forward = gelu_forward};
+static const clprune__net_kind silu_kind = {
+    .name = "silu", .as = &clprune__net_gelu_kind, .over = true, .forward = gelu_forward};
 
 static clprune_mat sums_of(const clprune__net_call *call)
 {
@@ -22,15 +26,16 @@ static clprune_mat sums_of(const clprune__net_call *call)
     return call->tile->bias_sums ? clprune__net_grad(call, before, 1) : CLPRUNE_NO_MAT;
 }
 
-/* y = GELU(x), from x or from codes of the derivative at x */
+/* y = f(x), from x or from codes of the derivative at x */
 static clprune_status gelu_backward(const clprune__net_call *call)
 {
     clprune_saved *store = clprune__net_link(call, 0)->mask;
     size_t first = call->first;
     if (store == NULL)
         TRY(clprune__net_source(call, 0, &store, &first));
-    return clprune_activation_backward(call->net->context, CLPRUNE_ACTIVATION_GELU, first,
-        call->count, store, clprune__net_dy(call),
+    return clprune_activation_backward(call->net->context,
+        clprune__net_link(call, 0)->set.activation, first, call->count, store,
+        clprune__net_dy(call),
         &(clprune_grads){
             .dx = clprune__net_dx(call, 0), .db = sums_of(call), .beta = clprune__net_beta(call)},
         NULL);
@@ -96,23 +101,38 @@ const clprune__net_way clprune__net_activation_ways[] = {
     {.name = NULL},
 };
 
-static clprune_net_value activation(
-    clprune_net *net, const clprune__net_kind *kind, const char *name, clprune_net_value x)
+static clprune_net_value add_activation(clprune_net *net, const clprune__net_kind *kind,
+    clprune_activation activation, const char *name, clprune_net_value x)
 {
     const clprune__net_value *in = clprune__net_read(net, name, x);
-    if (in != NULL)
-        (void)clprune__net_add(net, kind, name, &x, 1, in->shape);
+    if (in == NULL)
+        return (clprune_net_value){0};
+    clprune__net_layer *layer = clprune__net_add(net, kind, name, &x, 1, in->shape);
+    if (layer != NULL && activation != CLPRUNE_ACTIVATION_RELU) /* a ReLU may become a batch norm */
+        layer->set.activation = activation;
     return clprune__net_last(net);
 }
 
 clprune_net_value clprune_net_gelu(clprune_net *net, const char *name, clprune_net_value x)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return activation(net, &clprune__net_gelu_kind, name, x);
+    return add_activation(net, &clprune__net_gelu_kind, CLPRUNE_ACTIVATION_GELU, name, x);
+}
+
+clprune_net_value clprune_net_gelu_tanh(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_activation(net, &gelu_tanh_kind, CLPRUNE_ACTIVATION_GELU_TANH, name, x);
+}
+
+clprune_net_value clprune_net_silu(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_activation(net, &silu_kind, CLPRUNE_ACTIVATION_SILU, name, x);
 }
 
 clprune_net_value clprune_net_relu(clprune_net *net, const char *name, clprune_net_value x)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return activation(net, &clprune__net_relu_kind, name, x);
+    return add_activation(net, &clprune__net_relu_kind, CLPRUNE_ACTIVATION_RELU, name, x);
 }

@@ -4,7 +4,7 @@
  *     linear, layerscale     y = x + ls * (t W^T + b)        needs t alone: with G = dy^T t,
  *                            dls = rowsum(W o G) + b * colsum(dy), dW = diag(ls) G
  *     gelu, linear           y = GELU(h) W^T + b             needs h: GELU(h) is made beside its
- *                            derivative, in one pass
+ *                            derivative, in one pass; or another activation
  *     gelu, linear, layerscale                               both
  *     affine, linear         y = (alpha * x + beta) W^T + b  needs x, in any form: with
  *                            P = dy^T x, dalpha = colsum(W o P), dbeta = W^T colsum(dy),
@@ -15,12 +15,12 @@
  * Gradients of inputs are products with scaled weights, so no scaled activation is made. */
 #include "clprune/activation.h"
 #include "clprune/affine.h"
-#include "clprune/gelu.h"
 #include "clprune/layerscale.h"
 #include "clprune/token_mean.h"
 #include "clprune/token_mix.h"
 #include "net/call.h"
 #include "net/layers/kinds.h"
+#include "nn/layers/activation_private.h"
 #include "runtime/context/check.h"
 
 enum { WEIGHT, BIAS };
@@ -40,7 +40,7 @@ static parts parts_of(const clprune__net_call *call)
     parts p = {0};
     for (size_t k = 0; k < call->tile->count; ++k) {
         const clprune__net_layer *layer = clprune__net_link(call, k);
-        if (layer->kind == &clprune__net_gelu_kind)
+        if (clprune__net_acts_as(layer->kind, &clprune__net_gelu_kind))
             p.gelu = layer;
         else if (layer->kind == &clprune__net_linear_kind)
             p.linear = layer;
@@ -91,11 +91,12 @@ static clprune_status linear_chunk(const clprune__net_call *call)
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, p.scaled, dx, NULL));
     clprune_mat g = h;
     if (h.rows > 0 && call->step->last[0]) {
-        TRY(clprune_gelu_backward_recompute(context, beta, h, dx, g, dx, sums, NULL));
+        TRY(clprune__gelu_backward(
+            context, p.gelu->set.activation, beta, true, h, dx, g, dx, sums, NULL));
     } else {
         g = clprune__net_temp(call, 1);
         TRY(clprune__net_source(call, 0, &store, &first));
-        TRY(clprune_activation_backward_recompute(context, CLPRUNE_ACTIVATION_GELU, first,
+        TRY(clprune_activation_backward_recompute(context, p.gelu->set.activation, first,
             call->count, store, dx, g, &(clprune_grads){.dx = dx, .db = sums, .beta = beta}, NULL));
     }
     return clprune_gemm(context, true, false, 1.0f, beta, dy, g, dw, NULL);

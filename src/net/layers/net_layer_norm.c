@@ -1,6 +1,8 @@
-/* Layer norm over each row's features. The statistics of the first pass are kept, 8 bytes a row: y
- * made again from a restored x is linear in x. */
+/* Layer norm and RMS norm over each row's features. The statistics of the first pass are kept, 8 or
+ * 4 bytes a row: y made again from a restored x is linear in x. */
 #include "clprune/layer_norm.h"
+
+#include "clprune/rms_norm.h"
 
 #include "net/call.h"
 #include "net/layers/kinds.h"
@@ -50,6 +52,40 @@ static clprune_status create_stats(clprune_net *net, const size_t *layers)
         net->desc.batch * net->values[layers[0]].shape.rows, 2, &layer->state[0]);
 }
 
+/* ---- RMS norm ----------------------------------------------------------------------------------
+ */
+
+static clprune_status rms_forward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = call->layer;
+    const clprune_mat gamma = clprune__net_param_value(call->net, layer, GAMMA);
+    const clprune_mat x = clprune__net_x(call, 0), y = clprune__net_y(call);
+    if (call->step->again)
+        return clprune_rms_norm_apply(call->net->context, x, stats_of(call, layer), gamma, y, NULL);
+    return clprune_rms_norm_forward(call->net->context, layer->eps, x, gamma, y,
+        call->training ? stats_of(call, layer) : CLPRUNE_NO_MAT, NULL);
+}
+
+static const clprune__net_kind rms_kind = {
+    .name = "rms_norm", .over = true, .forward = rms_forward};
+
+/* y = gamma * x * inv */
+static clprune_status rms_backward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = clprune__net_link(call, 0);
+    return clprune_rms_norm_backward(call->net->context, clprune__net_beta(call),
+        clprune__net_dx_beta(call, 0), clprune__net_operand(call, 0), stats_of(call, layer),
+        clprune__net_param_value(call->net, layer, GAMMA), clprune__net_dy(call),
+        clprune__net_dx(call, 0), clprune__net_grad(call, layer, GAMMA), NULL);
+}
+
+static clprune_status create_inv(clprune_net *net, const size_t *layers)
+{
+    clprune__net_layer *layer = &net->layers[layers[0]];
+    return clprune_mat_create(net->context, CLPRUNE_MEMORY_ACTIVATIONS, "RMS norm statistics",
+        net->desc.batch * net->values[layers[0]].shape.rows, 1, &layer->state[0]);
+}
+
 const clprune__net_way clprune__net_layer_norm_ways[] = {
     {.name = "layer norm",
         .chain = {&clprune__net_layer_norm_kind},
@@ -58,6 +94,13 @@ const clprune__net_way clprune__net_layer_norm_ways[] = {
         .ends = {{CLPRUNE__NET_OVER, true}},
         .create = create_stats,
         .backward = norm_backward},
+    {.name = "RMS norm",
+        .chain = {&rms_kind},
+        .needs = {{0, 0, CLPRUNE__NET_DENSE}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, true}},
+        .create = create_inv,
+        .backward = rms_backward},
     {.name = NULL},
 };
 
@@ -76,5 +119,21 @@ clprune_net_value clprune_net_layer_norm(clprune_net *net, const char *name, clp
     clprune__net_add_param(
         net, ".weight", (clprune__net_param){.rank = 1, .shape = {d}, .value = 1});
     clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {d}});
+    return clprune__net_last(net);
+}
+
+clprune_net_value clprune_net_rms_norm(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *in = clprune__net_read(net, name, x);
+    if (in == NULL)
+        return (clprune_net_value){0};
+    const size_t d = in->shape.cols;
+    clprune__net_layer *layer = clprune__net_add(net, &rms_kind, name, &x, 1, in->shape);
+    if (layer == NULL)
+        return (clprune_net_value){0};
+    layer->eps = net->eps;
+    clprune__net_add_param(
+        net, ".weight", (clprune__net_param){.rank = 1, .shape = {d}, .value = 1});
     return clprune__net_last(net);
 }

@@ -1,7 +1,11 @@
-/* Tokens: their embedding, positions, a class token, and one row of a sample. */
+/* Tokens: their embedding, positions, also rotary ones, a class token, one row of a sample; a gated
+ * unit. */
 #include "clprune/embedding.h"
 #include "clprune/positions.h"
+#include "clprune/rotary.h"
+#include "clprune/swiglu.h"
 
+#include "core/checked.h"
 #include "net/call.h"
 #include "net/layers/kinds.h"
 #include "runtime/context/check.h"
@@ -191,6 +195,85 @@ clprune_net_value clprune_net_row(
     return clprune__net_last(net);
 }
 
+/* ---- rotary positions --------------------------------------------------------------------------
+ */
+
+static clprune_status rotary_forward(const clprune__net_call *call)
+{
+    const clprune__net_rotary *set = &call->layer->set.rotary;
+    return clprune_rotary_forward(call->net->context, call->count, set->heads, set->head_cols,
+        set->theta, clprune__net_x(call, 0), clprune__net_y(call), NULL);
+}
+
+static const clprune__net_kind rotary_kind = {
+    .name = "rotary", .over = true, .forward = rotary_forward};
+
+/* y = x, turned */
+static clprune_status rotary_backward(const clprune__net_call *call)
+{
+    const clprune__net_rotary *set = &clprune__net_link(call, 0)->set.rotary;
+    return clprune_rotary_backward(call->net->context, call->count, set->heads, set->head_cols,
+        set->theta, clprune__net_dy(call), clprune__net_dx(call, 0), NULL);
+}
+
+clprune_net_value clprune_net_rotary(clprune_net *net, const char *name, clprune_net_value qkv,
+    size_t heads, size_t kv_heads, float theta)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *in = clprune__net_read(net, name, qkv);
+    if (in == NULL)
+        return (clprune_net_value){0};
+    const clprune__net_shape shape = in->shape;
+    size_t all;
+    const bool some = heads > 0 && kv_heads > 0 && clprune__mul(kv_heads, 2, &all) &&
+                      clprune__add(all, heads, &all) && all <= SIZE_MAX / 2;
+    if (!some || shape.cols % (2 * all) != 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
+            "layer %s: its input has %zu columns, expected those of %zu heads and twice %zu, of an "
+            "even number each",
+            name, shape.cols, heads, kv_heads);
+    if (!(theta > 1))
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: its theta is %g, expected above 1", name, (double)theta);
+    clprune__net_layer *layer = clprune__net_add(net, &rotary_kind, name, &qkv, 1, shape);
+    if (layer != NULL)
+        layer->set.rotary = (clprune__net_rotary){heads + kv_heads, shape.cols / all, theta};
+    return clprune__net_last(net);
+}
+
+/* ---- gated unit --------------------------------------------------------------------------------
+ */
+
+static clprune_status swiglu_forward(const clprune__net_call *call)
+{
+    return clprune_swiglu_forward(
+        call->net->context, clprune__net_x(call, 0), clprune__net_y(call), NULL);
+}
+
+static const clprune__net_kind swiglu_kind = {.name = "swiglu", .forward = swiglu_forward};
+
+/* y = silu(a) * b, x = [a | b] */
+static clprune_status swiglu_backward(const clprune__net_call *call)
+{
+    return clprune_swiglu_backward(call->net->context, clprune__net_operand(call, 0),
+        clprune__net_dy(call), clprune__net_dx(call, 0), NULL);
+}
+
+clprune_net_value clprune_net_swiglu(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *in = clprune__net_read(net, name, x);
+    if (in == NULL)
+        return (clprune_net_value){0};
+    const clprune__net_shape shape = in->shape;
+    if (shape.cols % 2 != 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
+            "layer %s: its input has %zu columns, expected an even number", name, shape.cols);
+    (void)clprune__net_add(net, &swiglu_kind, name, &x, 1,
+        (clprune__net_shape){shape.rows, shape.cols / 2, shape.grid});
+    return clprune__net_last(net);
+}
+
 const clprune__net_way clprune__net_token_ways[] = {
     {.name = "embedding",
         .chain = {&clprune__net_embedding_kind},
@@ -202,5 +285,14 @@ const clprune__net_way clprune__net_token_ways[] = {
         .backward = positions_backward},
     {.name = "class token", .chain = {&class_kind}, .backward = class_backward},
     {.name = "row", .chain = {&row_kind}, .backward = row_backward},
+    {.name = "rotary",
+        .chain = {&rotary_kind},
+        .ends = {{CLPRUNE__NET_OVER, false}},
+        .backward = rotary_backward},
+    {.name = "swiglu",
+        .chain = {&swiglu_kind},
+        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}},
+        .needs_count = 1,
+        .backward = swiglu_backward},
     {.name = NULL},
 };

@@ -22,7 +22,7 @@ static clprune_status check(clprune_context *context, clprune_activation activat
 
 static clprune_status check_activation(clprune_context *context, clprune_activation activation)
 {
-    REQUIRE(activation == CLPRUNE_ACTIVATION_RELU || activation == CLPRUNE_ACTIVATION_GELU,
+    REQUIRE(activation >= CLPRUNE_ACTIVATION_RELU && activation <= CLPRUNE_ACTIVATION_SILU,
         CLPRUNE_INVALID_ARGUMENT, "activation is %d, expected a clprune_activation",
         (int)activation);
     return CLPRUNE_SUCCESS;
@@ -83,9 +83,10 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
     if (relu)
         TRY(clprune__relu_forward(context, x, b, y, packed, last));
     else if (fused)
-        TRY(clprune__gelu_code_forward(context, kept->keep.bits, x, b, y, packed, last));
+        TRY(clprune__gelu_code_forward(
+            context, activation, kept->keep.bits, x, b, y, packed, last));
     else
-        TRY(clprune__gelu_forward(context, x, b, y, last));
+        TRY(clprune__gelu_forward(context, activation, x, b, y, last));
     if (saved != NULL && !fused)
         TRY(clprune__saved_store(
             saved, first, count, (clprune__region){NULL, 0}, relu ? y : x, event));
@@ -106,7 +107,7 @@ static clprune_status backward_relu(clprune_context *context, float beta, clprun
     return clprune__relu_backward(context, beta, dy, bits, dx, db, event);
 }
 
-/* The backward pass of y (ReLU) or x + b (GELU), some samples at a time: DENSE in place, other
+/* The backward pass of y (ReLU) or x + b (others), some samples at a time: DENSE in place, other
  * forms restored to scratch, or to `y`, which becomes f(x + b), unless that is absent. */
 static clprune_status backward_chunks(clprune_context *context, clprune_activation activation,
     clprune__range range, float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat y,
@@ -130,14 +131,14 @@ static clprune_status backward_chunks(clprune_context *context, clprune_activati
         if (activation == CLPRUNE_ACTIVATION_RELU)
             TRY(backward_relu(context, part_beta, kept, room, part_dy, part_dx, db, last));
         else
-            TRY(clprune__gelu_backward(context, part_beta, again, kept, part_dy,
+            TRY(clprune__gelu_backward(context, activation, part_beta, again, kept, part_dy,
                 again ? room : CLPRUNE_NO_MAT, part_dx, db, last));
     }
     return CLPRUNE_SUCCESS;
 }
 
-/* Forward: y = f(x + b); the store keeps y (ReLU) or x + b (GELU) in its form. y: NULL, or where it
- * is recomputed. */
+/* Forward: y = f(x + b); the store keeps y (ReLU) or x + b (others) in its form. y: NULL, or where
+ * it is recomputed. */
 static clprune_status backward(clprune_context *context, clprune_activation activation,
     clprune__range range, const clprune_saved *saved, clprune_mat dy, const clprune_mat *again,
     const clprune_grads *grads, cl_event *event)
@@ -170,13 +171,14 @@ static clprune_status backward(clprune_context *context, clprune_activation acti
     if (form == CLPRUNE_FORM_MASK)
         return clprune__relu_backward(
             context, beta, dy, kept->form->mat(kept, range), dx, db, event);
-    if (form == CLPRUNE_FORM_QUANTISED && activation == CLPRUNE_ACTIVATION_GELU) {
+    if (form == CLPRUNE_FORM_QUANTISED && activation != CLPRUNE_ACTIVATION_RELU) {
         const clprune__quantised h = clprune__kept_quantised(kept, range);
-        return clprune__gelu_backward_quantised(context, beta, &h, dy, y, dx, db, event);
+        return clprune__gelu_backward_quantised(
+            context, activation, beta, &h, dy, y, dx, db, event);
     }
-    if (form == CLPRUNE_FORM_DENSE && activation == CLPRUNE_ACTIVATION_GELU && again == NULL)
-        return clprune__gelu_backward(
-            context, beta, false, kept->form->mat(kept, range), dy, CLPRUNE_NO_MAT, dx, db, event);
+    if (form == CLPRUNE_FORM_DENSE && activation != CLPRUNE_ACTIVATION_RELU && again == NULL)
+        return clprune__gelu_backward(context, activation, beta, false,
+            kept->form->mat(kept, range), dy, CLPRUNE_NO_MAT, dx, db, event);
     return backward_chunks(context, activation, range, beta, saved, dy, y, dx, db, event);
 }
 

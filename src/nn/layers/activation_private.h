@@ -2,6 +2,7 @@
 #ifndef CLPRUNE_NN_ACTIVATION_PRIVATE_H
 #define CLPRUNE_NN_ACTIVATION_PRIVATE_H
 
+#include "clprune/activation.h"
 #include "clprune/gelu_code.h"
 #include "clprune/relu.h"
 #include "ops/codes/quantise_private.h"
@@ -22,23 +23,25 @@ clprune_status clprune__relu_forward(clprune_context *context, clprune_mat x, cl
 clprune_status clprune__relu_backward(clprune_context *context, float beta, clprune_mat dy,
     clprune_mat mask, clprune_mat dx, clprune_mat db, cl_event *event);
 
-/* As clprune_gelu_forward, and clprune_gelu_backward or, with `again`, _recompute. */
-clprune_status clprune__gelu_forward(
-    clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event);
-clprune_status clprune__gelu_backward(clprune_context *context, float beta, bool again,
-    clprune_mat h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event);
+/* As clprune_gelu_forward, and clprune_gelu_backward or, with `again`, _recompute; of GELU, or of
+ * another activation than ReLU in its place. */
+clprune_status clprune__gelu_forward(clprune_context *context, clprune_activation f, clprune_mat h,
+    clprune_mat b, clprune_mat g, cl_event *event);
+clprune_status clprune__gelu_backward(clprune_context *context, clprune_activation f, float beta,
+    bool again, clprune_mat h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db,
+    cl_event *event);
 
 /* The same bits from a quantised h, without a dense copy of it; CLPRUNE_NO_MAT for g: not
  * recomputed. The caller has checked that dh is dg or nothing overlaps. */
-clprune_status clprune__gelu_backward_quantised(clprune_context *context, float beta,
-    const clprune__quantised *h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db,
-    cl_event *event);
+clprune_status clprune__gelu_backward_quantised(clprune_context *context, clprune_activation f,
+    float beta, const clprune__quantised *h, clprune_mat dg, clprune_mat g, clprune_mat dh,
+    clprune_mat db, cl_event *event);
 
 /* g = h * Phi(h), the same bits as clprune_gelu_forward, and the codes of the slopes. With b, h + b
  * takes the place of h. h, g: M x d; g may be h, otherwise h is unchanged. b: 1 x d, or
  * CLPRUNE_NO_MAT. codes: M x sizes.cols. b and codes must not overlap other arguments. */
-clprune_status clprune__gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
-    clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event);
+clprune_status clprune__gelu_code_forward(clprune_context *context, clprune_activation f,
+    unsigned bits, clprune_mat h, clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event);
 
 /* dh = dg * level. The same pass over memory computes db[c] = sum_r dh[r][c] + beta * db[c], the
  * bias gradient of the layer that made h; beta = 0 never reads db. dg, dh: M x d; dh may be dg.

@@ -11,8 +11,15 @@ static const clprune__kernel_def gelu_backward_kernel = {"layers/gelu.cl", "gelu
 static const clprune__kernel_def gelu_backward_quantised_kernel = {
     "layers/gelu.cl", "gelu_backward_quantised"};
 
-clprune_status clprune__gelu_forward(
-    clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event)
+/* Of GELU the kernels need no define. */
+static void define_activation(clprune__defines *defines, clprune_activation f)
+{
+    if (f != CLPRUNE_ACTIVATION_GELU)
+        clprune__define(defines, "ACTIVATION", (size_t)f);
+}
+
+clprune_status clprune__gelu_forward(clprune_context *context, clprune_activation f, clprune_mat h,
+    clprune_mat b, clprune_mat g, cl_event *event)
 {
     const bool bias = !clprune__is_absent(b);
     enum { B, H, G, ALL }; /* with a bias, h is an output */
@@ -21,6 +28,7 @@ clprune_status clprune__gelu_forward(
     TRY(clprune__check_operands(context, operands, H, ALL));
     clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
     clprune__define(&plan.defines, "BIAS", bias);
+    define_activation(&plan.defines, f);
     const clprune_mat mats[ALL] = {bias ? b : h, h, g}; /* without a bias b is not touched */
     return clprune__rowwise_run(context, &gelu_forward_kernel, &plan, ALL, mats, event);
 }
@@ -29,20 +37,21 @@ clprune_status clprune_gelu_forward(
     clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event)
 {
     ENTER(context);
-    return clprune__gelu_forward(context, h, b, g, event);
+    return clprune__gelu_forward(context, CLPRUNE_ACTIVATION_GELU, h, b, g, event);
 }
 
 /* Forward: g = h * Phi(h), with h from `codes` unless that is NULL. g is recomputed unless absent.
  */
-static clprune_status backward(clprune_context *context, float beta, clprune_mat h,
-    const clprune__quantised *codes, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db,
-    cl_event *event)
+static clprune_status backward(clprune_context *context, clprune_activation f, float beta,
+    clprune_mat h, const clprune__quantised *codes, clprune_mat dg, clprune_mat g, clprune_mat dh,
+    clprune_mat db, cl_event *event)
 {
     SCRATCH_SCOPE(context);
     const bool again = !clprune__is_absent(g);
     const size_t sums = clprune__is_absent(db) ? 0 : 1;
     clprune__rowwise plan = clprune__sums_plan(context, dg.rows, dg.cols, sums, 1, 0);
     clprune__define(&plan.defines, "AGAIN", again);
+    define_activation(&plan.defines, f);
     if (codes != NULL)
         clprune__quantised_defines(codes, &plan.defines);
     clprune_mat partial = dh; /* not touched without sums */
@@ -62,15 +71,16 @@ static clprune_status backward(clprune_context *context, float beta, clprune_mat
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status clprune__gelu_backward_quantised(clprune_context *context, float beta,
-    const clprune__quantised *h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db,
-    cl_event *event)
+clprune_status clprune__gelu_backward_quantised(clprune_context *context, clprune_activation f,
+    float beta, const clprune__quantised *h, clprune_mat dg, clprune_mat g, clprune_mat dh,
+    clprune_mat db, cl_event *event)
 {
-    return backward(context, beta, CLPRUNE_NO_MAT, h, dg, g, dh, db, event);
+    return backward(context, f, beta, CLPRUNE_NO_MAT, h, dg, g, dh, db, event);
 }
 
-clprune_status clprune__gelu_backward(clprune_context *context, float beta, bool again,
-    clprune_mat h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
+clprune_status clprune__gelu_backward(clprune_context *context, clprune_activation f, float beta,
+    bool again, clprune_mat h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db,
+    cl_event *event)
 {
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { H, DG, G, DH, DB, ALL };
@@ -80,19 +90,21 @@ clprune_status clprune__gelu_backward(clprune_context *context, float beta, bool
         {"dh", dh, rows, cols, .in_place = again ? 1u << DG : 1u << DG | 1u << H},
         {"db", db, 1, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, G, ALL));
-    return backward(context, beta, h, NULL, dg, g, dh, db, event);
+    return backward(context, f, beta, h, NULL, dg, g, dh, db, event);
 }
 
 clprune_status clprune_gelu_backward(clprune_context *context, float beta, clprune_mat h,
     clprune_mat dg, clprune_mat dh, clprune_mat db, cl_event *event)
 {
     ENTER(context);
-    return clprune__gelu_backward(context, beta, false, h, dg, CLPRUNE_NO_MAT, dh, db, event);
+    return clprune__gelu_backward(
+        context, CLPRUNE_ACTIVATION_GELU, beta, false, h, dg, CLPRUNE_NO_MAT, dh, db, event);
 }
 
 clprune_status clprune_gelu_backward_recompute(clprune_context *context, float beta, clprune_mat h,
     clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
 {
     ENTER(context);
-    return clprune__gelu_backward(context, beta, true, h, dg, g, dh, db, event);
+    return clprune__gelu_backward(
+        context, CLPRUNE_ACTIVATION_GELU, beta, true, h, dg, g, dh, db, event);
 }

@@ -36,8 +36,8 @@ clprune_status clprune_gelu_code_size_query(
     return check_sizes(NULL, rows, cols, bits, sizes);
 }
 
-clprune_status clprune__gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
-    clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event)
+clprune_status clprune__gelu_code_forward(clprune_context *context, clprune_activation f,
+    unsigned bits, clprune_mat h, clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event)
 {
     const bool bias = !clprune__is_absent(b);
     clprune_gelu_code_sizes sizes;
@@ -51,6 +51,8 @@ clprune_status clprune__gelu_code_forward(clprune_context *context, unsigned bit
     clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
     clprune__define(&plan.defines, "BITS", bits);
     clprune__define(&plan.defines, "BIAS", bias);
+    if (f != CLPRUNE_ACTIVATION_GELU)
+        clprune__define(&plan.defines, "ACTIVATION", (size_t)f);
     const clprune_mat mats[ALL] = {bias ? b : h, h, g, codes}; /* without BIAS b is not touched */
     return clprune__rowwise_run(context, &gelu_code_forward_kernel, &plan, ALL, mats, event);
 }

@@ -23,7 +23,8 @@ static clprune_status sizes(size_t rows, size_t cols, unsigned bits, size_t *wor
 static clprune_status forward(clprune_context *context, unsigned bits, clprune_mat x, clprune_mat y,
     clprune_mat packed, cl_event *event)
 {
-    return clprune__gelu_code_forward(context, bits, x, CLPRUNE_NO_MAT, y, packed, event);
+    return clprune__gelu_code_forward(
+        context, CLPRUNE_ACTIVATION_GELU, bits, x, CLPRUNE_NO_MAT, y, packed, event);
 }
 
 static clprune_status backward(

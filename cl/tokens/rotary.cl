@@ -1,0 +1,51 @@
+/* Rotary positions.
+ *
+ *     table    table[q][i] = cos t,  table[q][half + i] = sin t,  t = q * f[i], i < half
+ *              f[i] in turns is first * ratio^i; both factors are 64-bit fractions of 1, so that q * f[i] wraps
+ *              to a part of a turn without error
+ *     turn     of head h of row r, with q = r % tokens, a = x[h * 2 * half + i], b = x[h * 2 * half + half + i]:
+ *                  y[h * 2 * half + i]        = a * cos t - b * sin t
+ *                  y[h * 2 * half + half + i] = b * cos t + a * sin t;    BACK turns by -t
+ *
+ * table: a work-item takes an element i, and all q. turn: row-wise, see rowwise.clh, over (rows * heads) x half.
+ * y may be x. No local memory. BACK: 0 or 1. */
+#include "prelude/rowwise.clh"
+
+#ifndef BACK
+KERNEL_OF(LOCAL) rotary_table(ROWWISE_SIZES, const ulong first, const ulong ratio, MAT_OUT(table))
+{
+    FOR_ROWS(q)
+        for (ulong i = get_local_id(0); i < cols; i += LOCAL) {
+            ulong turns = first, power = ratio;
+            for (ulong left = i; left > 0; left /= 2) {
+                if (left % 2 == 1)
+                    turns = mul_hi(turns, power);
+                power = mul_hi(power, power);
+            }
+            /* of half a turn, in [-1, 1) */
+            const float angle = (float)(long)(q * turns) * 0x1p-63f;
+            AT(table, q, i) = cospi(angle);
+            AT(table, q, cols + i) = sinpi(angle);
+        }
+}
+#else
+
+#define HALF(x, r, h) (ROW(x, r) + (h) * 2 * cols)
+
+KERNEL_OF(LOCAL) rotary_turn(LANE_SIZES, const ulong heads, const ulong tokens, MAT_IN_RESTRICT(table),
+    MAT_IN(x), MAT_OUT(y))
+{
+    FOR_STRIPS
+        FOR_LANE_VECTORS(c)
+            FOR_SLICE_ROWS(k) {
+                const ulong r = k / heads, h = k % heads, left = cols - c;
+                const vec cosine = GET(table, r % tokens, c);
+                const vec turned = load_part(ROW(table, r % tokens) + cols + c, left, 0);
+                const vec sine = BACK ? -turned : turned;
+                const vec a = load_part(HALF(x, r, h) + c, left, 0);
+                const vec b = load_part(HALF(x, r, h) + cols + c, left, 0);
+                store_part(fma(a, cosine, -b * sine), HALF(y, r, h) + c, left);
+                store_part(fma(b, cosine, a * sine), HALF(y, r, h) + cols + c, left);
+            }
+}
+#endif

@@ -1,0 +1,38 @@
+/* Gated unit.
+ *
+ *     forward    y[r][c] = silu(a) * b
+ *     backward   dx[r][c] = dy[r][c] * b * silu'(a),  dx[r][cols + c] = dy[r][c] * silu(a)
+ *     with       a = x[r][c],  b = x[r][cols + c]
+ *
+ * Row-wise over y, see rowwise.clh. dx may be x. No local memory. ACTIVATION: 3, for activation.clh. */
+#include "prelude/rowwise.clh"
+#include "layers/activation.clh"
+
+#if ACTIVATION != 3
+#error "swiglu.cl needs ACTIVATION 3"
+#endif
+
+#define GET_B(r, c)    load_part(ROW(x, r) + cols + (c), cols - (c), 0)
+#define PUT_B(v, r, c) store_part(v, ROW(dx, r) + cols + (c), cols - (c))
+
+KERNEL_OF(LOCAL) swiglu_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(y))
+{
+    FOR_ROWS(r)
+        FOR_VECTORS(c) {
+            vec slope; /* not needed */
+            PUT(activation_with_slope(GET(x, r, c), &slope) * GET_B(r, c), y, r, c);
+        }
+}
+
+/* Forward: y = silu(a) * b. */
+KERNEL_OF(LOCAL) swiglu_backward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(dy), MAT_OUT(dx))
+{
+    FOR_ROWS(r)
+        FOR_VECTORS(c) {
+            vec slope;
+            const vec d = GET(dy, r, c), b = GET_B(r, c);
+            const vec gate = activation_with_slope(GET(x, r, c), &slope);
+            PUT(d * b * slope, dx, r, c);
+            PUT_B(d * gate, r, c);
+        }
+}

@@ -1,0 +1,16 @@
+/*
+ * adapters.h: a model's adapters (--lora) as a folder that PEFT reads: adapter_model.safetensors
+ * and adapter_config.json.
+ */
+#ifndef TRAINER_ADAPTERS_H
+#define TRAINER_ADAPTERS_H
+
+#include "trainer/base/fault.h"
+#include "trainer/model/trainer_model.h"
+
+/* Makes the folder, and writes both files. Modules have the names of timm, or of transformers'
+ * models with a head. Faults: CODE_DATA, CODE_MEMORY. */
+bool adapters_export(
+    const trainer_model *type, void *model, clprune_context *context, const char *folder, fault *f);
+
+#endif

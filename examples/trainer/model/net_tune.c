@@ -1,0 +1,90 @@
+#include "trainer/model/net_tune.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATTERNS = 16, TEXT = 512, RANK = 1024 };
+
+/* alpha / rank of an adapter. */
+static const float factor = 2;
+
+/* R[:PATTERN]. */
+static bool parse_lora(const char *text, size_t *rank, const char **pattern)
+{
+    char *end;
+    const unsigned long value = strtoul(text, &end, 10);
+    *rank = (size_t)value;
+    *pattern = *end == ':' ? end + 1 : "*";
+    return end != text && text[0] >= '0' && text[0] <= '9' && value >= 1 && value <= RANK &&
+           (*end == '\0' || (*end == ':' && end[1] != '\0'));
+}
+
+const char *net_tune_build(
+    const net_model_parts *parts, const trainer_sizes *sizes, clprune_net *net)
+{
+    const char *patterns[PATTERNS], *pattern;
+    char text[TEXT];
+    size_t count = 0, rank;
+    if (sizes->lora != NULL && !parse_lora(sizes->lora, &rank, &pattern))
+        return "--lora is not R[:PATTERN], with a rank R from 1 to 1024";
+    if (sizes->train != NULL && strlen(sizes->train) >= sizeof text)
+        return "--train has more than 511 characters";
+    if (sizes->lora != NULL)
+        clprune_net_lora(net, pattern, rank, factor * (float)rank);
+    parts->build(sizes, net);
+    if (sizes->lora != NULL)
+        patterns[count++] = "*.lora_*";
+    if (sizes->train != NULL) {
+        (void)snprintf(text, sizeof text, "%s", sizes->train);
+        for (char *at = text; at != NULL; ++count) {
+            if (count == PATTERNS)
+                return "--train has more than 15 patterns";
+            patterns[count] = at;
+            at = strchr(at, ',');
+            if (at != NULL)
+                *at++ = '\0';
+        }
+    }
+    if (count > 0)
+        clprune_net_train_only(net, patterns, count);
+    return NULL;
+}
+
+bool net_tune_is_adapter(const char *name)
+{
+    return strstr(name, ".lora_") != NULL;
+}
+
+double net_tune_draw(rng *r, const clprune_net_weight *weight)
+{
+    return weight->inputs > 0 ? (2 * rng_uniform(r) - 1) / sqrt((double)weight->inputs) : 0;
+}
+
+static clprune_mat find(const clprune_net *net, const char *base, const char *part)
+{
+    clprune_net_weight found;
+    char name[128];
+    const char *end = strrchr(base, '.');
+    (void)snprintf(name, sizeof name, "%.*s.lora_%s.weight",
+        (int)(end != NULL ? (size_t)(end - base) : strlen(base)), base, part);
+    for (size_t i = 0; clprune_net_weight_at(net, i, &found); ++i)
+        if (strcmp(found.name, name) == 0)
+            return found.value;
+    return CLPRUNE_NO_MAT;
+}
+
+void net_tune_attach(const clprune_net *net, const trainer_sizes *sizes,
+    const clprune_net_weight *base, trainer_weight *pieces, size_t count)
+{
+    if (sizes->lora == NULL || base->rank != 2)
+        return;
+    const clprune_mat a = find(net, base->name, "A"), b = find(net, base->name, "B");
+    for (size_t i = 0; i < count && a.rows > 0; ++i) {
+        const size_t first = (pieces[i].mat.offset - base->value.offset) / base->value.ld;
+        pieces[i].lora_a = a;
+        pieces[i].lora_b = clprune_mat_rows(b, first, pieces[i].mat.rows);
+        pieces[i].lora_factor = factor;
+    }
+}

@@ -1,0 +1,108 @@
+#include "clprune/rotary.h"
+
+#include <math.h>
+
+#include "core/checked.h"
+#include "runtime/context/check.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/matrix_private.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def rotary_table_kernel = {"tokens/rotary.cl", "rotary_table"};
+static const clprune__kernel_def rotary_turn_kernel = {"tokens/rotary.cl", "rotary_turn"};
+
+/* 2^64 / (2 pi): the angle of row 1 and pair 0, one radian, in turns of 2^64. */
+#define ONE_RADIAN UINT64_C(2935890503282001226)
+
+/* What is turned: `heads` heads of 2 * half columns in rows of samples of `tokens`. */
+typedef struct rotation {
+    size_t batch, tokens, heads, half;
+    float theta;
+    bool back;
+} rotation;
+
+static clprune_status fill_table(clprune_context *context, const rotation *of, clprune_mat table)
+{
+    const double ratio = pow((double)of->theta, -1.0 / (double)of->half);
+    const clprune__rowwise plan = clprune__rowwise_plan(context, of->tokens, of->half);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &rotary_table_kernel, &plan, &launch));
+    ARG_ULONGS(&launch, ONE_RADIAN, (size_t)fmin(ratio * 0x1p64, 0x1.fffffffffffffp63));
+    clprune__arg_mat(&launch, table);
+    return clprune__rowwise_end(&launch, &plan, NULL);
+}
+
+static clprune_status check_rotation(
+    clprune_context *context, rotation *of, size_t head_cols, const char *name, clprune_mat x)
+{
+    size_t turned;
+    REQUIRE(of->theta > 1 && isfinite(of->theta), CLPRUNE_INVALID_ARGUMENT,
+        "theta is %g, expected above 1", (double)of->theta);
+    REQUIRE(head_cols % 2 == 0, CLPRUNE_INVALID_SIZE, "head_cols is %zu, expected an even number",
+        head_cols);
+    REQUIRE(clprune__mul(of->heads, head_cols, &turned) && turned <= x.cols, CLPRUNE_INVALID_SIZE,
+        "%s is %zu x %zu, expected columns for %zu heads of %zu", name, x.rows, x.cols, of->heads,
+        head_cols);
+    REQUIRE(of->batch > 0 ? x.rows % of->batch == 0 : x.rows == 0, CLPRUNE_INVALID_SIZE,
+        "%s is %zu x %zu, expected rows of %zu samples", name, x.rows, x.cols, of->batch);
+    of->half = head_cols / 2;
+    of->tokens = of->batch > 0 ? x.rows / of->batch : 0;
+    return CLPRUNE_SUCCESS;
+}
+
+/* x and y have been checked. */
+static clprune_status turn(
+    clprune_context *context, const rotation *of, clprune_mat x, clprune_mat y, cl_event *event)
+{
+    const size_t turned = of->heads * 2 * of->half;
+    clprune_mat table, from = x, to = y;
+    from.offset += turned;
+    to.offset += turned;
+    from.cols = to.cols = x.cols - turned;
+    const bool some = x.rows > 0 && turned > 0;
+    if (!clprune__same_mat(x, y) && from.cols > 0)
+        TRY(clprune__mat_copy(context, from, to, some ? NULL : event));
+    else if (!some)
+        return clprune__empty_event(context, event);
+    if (!some)
+        return CLPRUNE_SUCCESS;
+    TRY(clprune__scratch_mat(context, of->tokens, 2 * of->half, &table));
+    TRY(fill_table(context, of, table));
+    clprune__rowwise plan = clprune__lanes_plan(
+        context, x.rows * of->heads, of->half, 0, clprune__vector_width(context));
+    clprune__define(&plan.defines, "BACK", of->back);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &rotary_turn_kernel, &plan, &launch));
+    ARG_ULONGS(&launch, of->heads, of->tokens);
+    ARG_MATS(&launch, table, x, y);
+    return clprune__rowwise_end(&launch, &plan, event);
+}
+
+clprune_status clprune_rotary_forward(clprune_context *context, size_t batch, size_t heads,
+    size_t head_cols, float theta, clprune_mat x, clprune_mat y, cl_event *event)
+{
+    ENTER(context);
+    SCRATCH_SCOPE(context);
+    rotation of = {.batch = batch, .heads = heads, .theta = theta, .back = false};
+    enum { X, Y, ALL };
+    const clprune__operand operands[ALL] = {
+        {"x", x, x.rows, x.cols}, {"y", y, x.rows, x.cols, .in_place = 1u << X}};
+    TRY(check_rotation(context, &of, head_cols, "x", x));
+    TRY(clprune__check_operands(context, operands, Y, ALL));
+    return turn(context, &of, x, y, event);
+}
+
+/* Forward: y is x, turned by t; so dx is dy, turned by -t. */
+clprune_status clprune_rotary_backward(clprune_context *context, size_t batch, size_t heads,
+    size_t head_cols, float theta, clprune_mat dy, clprune_mat dx, cl_event *event)
+{
+    ENTER(context);
+    SCRATCH_SCOPE(context);
+    rotation of = {.batch = batch, .heads = heads, .theta = theta, .back = true};
+    enum { DY, DX, ALL };
+    const clprune__operand operands[ALL] = {
+        {"dy", dy, dy.rows, dy.cols}, {"dx", dx, dy.rows, dy.cols, .in_place = 1u << DY}};
+    TRY(check_rotation(context, &of, head_cols, "dy", dy));
+    TRY(clprune__check_operands(context, operands, DX, ALL));
+    return turn(context, &of, dy, dx, event);
+}

@@ -1,0 +1,144 @@
+/* Rotary positions: both directions over samples, rows, heads; they undo each other; products
+ * depend on distances alone; angles of late rows. */
+#include "clprune/rotary.h"
+
+#include "support/test_layer.h"
+
+typedef struct shape {
+    size_t batch, rows, heads, head_cols, more, gap; /* more: columns that stay */
+    float theta;
+} shape;
+
+static const shape shapes[] = {{1, 1, 1, 2, 0, 0, 1e4f}, {2, 7, 1, 8, 0, 1, 1e4f},
+    {3, 5, 2, 6, 3, 0, 1e4f}, {2, 9, 3, 32, 16, 2, 1e4f}, {1, 70, 2, 64, 64, 0, 5e5f},
+    {2, 33, 5, 10, 0, 0, 100}, {4, 3, 2, 140, 1, 5, 1e4f}, {600, 2, 1, 4, 2, 0, 1e4f},
+    {2, 3, 0, 8, 5, 0, 1e4f}, {2, 3, 4, 0, 5, 0, 1e4f}, {0, 3, 2, 4, 0, 0, 1e4f},
+    {2, 0, 2, 4, 1, 0, 1e4f}, {1, 3, 1, 2, 0, 0, 1.0000001f}};
+
+LAYER_SIZE(size_all, shape, s->batch * s->rows, s->heads * s->head_cols + s->more, s->gap)
+
+static double angle(const shape *s, size_t row, size_t pair)
+{
+    return (double)row * pow((double)s->theta, -2.0 * (double)pair / (double)s->head_cols);
+}
+
+static void turn(const layer_data *d, double sign)
+{
+    const shape *s = d->shape;
+    const size_t half = s->head_cols / 2;
+    for (size_t i = 0; i < d[1].count; i++) {
+        const size_t c = i % d->cols, q = i / d->cols % s->rows;
+        if (c >= s->heads * s->head_cols) {
+            d[1].want[i] = d[0].in[i];
+            continue;
+        }
+        const size_t in_head = c % s->head_cols;
+        const bool second = in_head >= half;
+        const double t = sign * angle(s, q, in_head % half);
+        const double own = d[0].in[i], other = d[0].in[second ? i - half : i + half];
+        d[1].want[i] = own * cos(t) + (second ? other : -other) * sin(t);
+        /* 2^-24 of a turn, sine and cosine, three roundings */
+        d[1].bound[i] = (6.3 + 4 + 3) * 0x1p-24 * (fabs(own) + fabs(other));
+    }
+}
+
+LAYER_CALL_OF(forward, shape,
+    clprune_rotary_forward(
+        c->context, s->batch, s->heads, s->head_cols, s->theta, m[0], m[1], c->event))
+
+static void ref_forward(const layer_data *d)
+{
+    turn(d, 1);
+}
+
+static const layer_case forward = {"forward",
+    {{"x", LAYER_IN, size_all}, {"y", LAYER_OUT, size_all, .over = 1 << 0}}, call_forward,
+    ref_forward, NULL};
+
+LAYER_CALL_OF(backward, shape,
+    clprune_rotary_backward(
+        c->context, s->batch, s->heads, s->head_cols, s->theta, m[0], m[1], c->event))
+
+static void ref_backward(const layer_data *d)
+{
+    turn(d, -1);
+}
+
+static const layer_case backward = {"backward",
+    {{"dy", LAYER_IN, size_all}, {"dx", LAYER_OUT, size_all, .over = 1 << 0}}, call_backward,
+    ref_backward, NULL};
+
+static void slopes(NO_ROW)
+{
+    static const shape few = {2, 5, 2, 6, 3, 0, 1e4f};
+    layer_slopes_of(&forward, &backward, &few, (layer_steps){1e-3, 1e-8, 1e-2, 1e-3, 1e-6});
+}
+
+/* Rows up to 100000: the product of two rows depends on their distance. */
+static void late_rows(NO_ROW)
+{
+    enum { ROWS = 100001, COLS = 8, AT = 17 };
+    float *values = test_floats(ROWS * COLS), one[COLS];
+    test_rng rng = {51};
+    for (size_t c = 0; c < COLS; c++)
+        one[c] = test_rng_uniform(&rng, -1, 1);
+    for (size_t i = 0; i < ROWS * COLS; i++)
+        values[i] = one[i % COLS];
+    test_mat x = test_mat_make(ROWS, COLS, 0, values);
+    TEST_OK(clprune_rotary_forward(test_context(), 1, 1, COLS, 1e4f, x.mat, x.mat, NULL));
+    const float *y = test_mat_get(&x, "x");
+    double first = 0;
+    for (size_t r = 0; r + AT < ROWS; r += 997) {
+        double product = 0;
+        for (size_t c = 0; c < COLS; c++)
+            product += (double)y[r * COLS + c] * (double)y[(r + AT) * COLS + c];
+        if (r == 0)
+            first = product;
+        assert_true(fabs(product - first) < 2e-6);
+    }
+    const double t = angle(&(shape){.theta = 1e4f, .head_cols = COLS}, ROWS - 1, 0);
+    assert_true(fabs((double)y[(ROWS - 1) * COLS] - (double)one[0] * cos(t) +
+                     (double)one[COLS / 2] * sin(t)) < 2e-6);
+}
+
+static void refused(NO_ROW)
+{
+    test_mat x = test_mat_make(6, 9, 0, NULL), y = test_mat_make(6, 9, 0, NULL);
+    const struct {
+        size_t batch, heads, head_cols;
+        float theta;
+        clprune_status status;
+        const char *text;
+    } rows[] = {{2, 2, 4, 1, CLPRUNE_INVALID_ARGUMENT, "theta is 1"},
+        {2, 2, 4, NAN, CLPRUNE_INVALID_ARGUMENT, "theta is nan"},
+        {2, 2, 4, INFINITY, CLPRUNE_INVALID_ARGUMENT, "theta is inf"},
+        {2, 3, 3, 1e4f, CLPRUNE_INVALID_SIZE, "head_cols is 3"},
+        {2, 3, 4, 1e4f, CLPRUNE_INVALID_SIZE, "3 heads of 4"},
+        {2, SIZE_MAX / 2, 4, 1e4f, CLPRUNE_INVALID_SIZE, "heads of 4"},
+        {4, 2, 4, 1e4f, CLPRUNE_INVALID_SIZE, "rows of 4 samples"},
+        {0, 2, 4, 1e4f, CLPRUNE_INVALID_SIZE, "rows of 0 samples"}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        TEST_FAILS(clprune_rotary_forward(test_context(), rows[i].batch, rows[i].heads,
+                       rows[i].head_cols, rows[i].theta, x.mat, y.mat, NULL),
+            rows[i].status, rows[i].text);
+        TEST_FAILS(clprune_rotary_backward(test_context(), rows[i].batch, rows[i].heads,
+                       rows[i].head_cols, rows[i].theta, x.mat, y.mat, NULL),
+            rows[i].status, rows[i].text);
+    }
+    TEST_UNCHANGED(&x, &y);
+}
+
+int main(void)
+{
+    static const layer_case *const cases[] = {&forward, &backward};
+    test_list list = {0};
+    for (size_t i = 0; i < 2 * COUNT_OF(shapes); i++) {
+        const shape *s = &shapes[i / 2];
+        layer_add_one(&list, cases[i % 2], s, "%zu x %zu rows, %zu heads of %zu and %zu + %zu, %g",
+            s->batch, s->rows, s->heads, s->head_cols, s->more, s->gap, (double)s->theta);
+    }
+    test_add(&list, slopes, NULL, "slopes");
+    test_add(&list, late_rows, NULL, "late rows");
+    test_add(&list, refused, NULL, "refused");
+    return test_run_on_devices("rotary", &list);
+}

@@ -1,0 +1,96 @@
+/* SwiGLU: both directions of all shapes, special values, slopes. */
+#include "clprune/swiglu.h"
+
+#include "ref/gelu_ref.h"
+#include "support/test_layer.h"
+
+LAYER_SIZE(size_both, layer_shape, s->rows, 2 * s->cols, s->gap)
+
+LAYER_CALL(forward, clprune_swiglu_forward(c->context, m[0], m[1], c->event))
+
+/* silu(a), its slope, and the bounds of both. */
+static double silu(double a, double *slope, double *bound, double *slope_bound)
+{
+    const double one = 1;
+    double value;
+    activation_ref_forward(CLPRUNE_ACTIVATION_SILU, 1, &a, &value, bound);
+    activation_ref_backward(CLPRUNE_ACTIVATION_SILU, 1, &a, &one, slope, slope_bound);
+    return value;
+}
+
+static void ref_forward(const layer_data *d)
+{
+    const size_t cols = d[1].cols;
+    for (size_t i = 0; i < d[1].count; i++) {
+        const double *x = d[0].in + i / cols * 2 * cols + i % cols;
+        double slope, bound, slope_bound;
+        d[1].want[i] = silu(x[0], &slope, &bound, &slope_bound) * x[cols];
+        d[1].bound[i] = bound * fabs(x[cols]) + test_bound(0, 0, d[1].want[i]);
+    }
+}
+
+static const layer_case forward = {"forward",
+    {{"x", LAYER_IN, size_both, .low = -6, .high = 6}, {"y", LAYER_OUT, layer_all}}, call_forward,
+    ref_forward, NULL};
+
+LAYER_CALL(backward, clprune_swiglu_backward(c->context, m[0], m[1], m[2], c->event))
+
+static void ref_backward(const layer_data *d)
+{
+    const size_t cols = d[1].cols;
+    for (size_t i = 0; i < d[1].count; i++) {
+        const size_t at = i / cols * 2 * cols + i % cols;
+        const double a = d[0].in[at], b = d[0].in[at + cols], dy = d[1].in[i];
+        double slope, bound, slope_bound;
+        const double gate = silu(a, &slope, &bound, &slope_bound);
+        d[2].want[at] = dy * b * slope;
+        d[2].bound[at] = fabs(dy * b) * slope_bound + test_bound(0, 0, 2 * d[2].want[at]);
+        d[2].want[at + cols] = dy * gate;
+        d[2].bound[at + cols] = fabs(dy) * bound + test_bound(0, 0, d[2].want[at + cols]);
+    }
+}
+
+static const layer_case backward = {"backward",
+    {{"x", LAYER_IN, size_both, .low = -6, .high = 6}, {"dy", LAYER_IN, layer_all},
+        {"dx", LAYER_OUT, size_both, .over = 1 << 0}},
+    call_backward, ref_backward, NULL};
+
+static void slopes(NO_ROW)
+{
+    static const layer_shape shape = {11, 19, 0};
+    layer_slopes_of(&forward, &backward, &shape, (layer_steps){1e-4, 1e-6, 1e-2, 1e-3, 1e-5});
+}
+
+/* A gate that is closed passes nothing, whatever a finite b is; a NaN stays where it is. */
+static void special_values(NO_ROW)
+{
+    const float values[] = {-INFINITY, -200, INFINITY, NAN, 0, 3e38f, -3e38f, 2, 5, 7};
+    test_mat x = test_mat_make(1, 10, 0, values), y = test_mat_make(1, 5, 0, NULL);
+    TEST_OK(clprune_swiglu_forward(test_context(), x.mat, y.mat, NULL));
+    const float *got = test_mat_get(&y, "y");
+    assert_true(
+        got[0] == 0 && fabsf(got[1]) < 1 && got[2] == INFINITY && isnan(got[3]) && got[4] == 0);
+}
+
+static void refused(NO_ROW)
+{
+    test_mat x = test_mat_make(3, 9, 0, NULL), y = test_mat_make(3, 4, 0, NULL);
+    TEST_FAILS(clprune_swiglu_forward(test_context(), x.mat, y.mat, NULL), CLPRUNE_INVALID_SIZE,
+        "x is 3 x 9, expected 3 x 8");
+    y.mat.cols = SIZE_MAX;
+    TEST_FAILS(clprune_swiglu_forward(test_context(), x.mat, y.mat, NULL), CLPRUNE_SIZE_OVERFLOW,
+        "columns");
+    TEST_FAILS(clprune_swiglu_backward(test_context(), x.mat, y.mat, x.mat, NULL),
+        CLPRUNE_SIZE_OVERFLOW, "columns");
+}
+
+int main(void)
+{
+    test_list list = {0};
+    layer_add(&list, &forward);
+    layer_add(&list, &backward);
+    test_add(&list, slopes, NULL, "slopes");
+    test_add(&list, special_values, NULL, "special values");
+    test_add(&list, refused, NULL, "refused");
+    return test_run_on_devices("swiglu", &list);
+}
