@@ -2,9 +2,9 @@
  * models.
  *
  * F16, BF16, F64 and I64 are read exactly. Every cut of a file is refused, and a header above 100
- * MB. Weights of both models come back; a file exported again has the same bytes, with and without
- * counts of batches. A refused file, also for a count of another type or shape or below 0, changes
- * nothing. */
+ * MB. Weights of all models come back; a file exported again has the same bytes, with and without
+ * counts of batches. Files of GPT2LMHeadModel are read, and positions of a longer context. A
+ * refused file, also for a count of another type or shape or below 0, changes nothing. */
 #define _GNU_SOURCE /* fopencookie */
 #include "resmlp_model.h"
 #include "resnet_model.h"
@@ -256,7 +256,9 @@ static void long_header(NO_ROW)
     }
 }
 
-/* A small model of either kind. */
+extern const trainer_model vit_model, gpt_model;
+
+/* A small model of any kind. */
 typedef struct model_row {
     const trainer_model *type;
     size_t arch;
@@ -266,13 +268,22 @@ typedef struct model_row {
 static const model_row models[] = {
     {&resmlp_model, 4, NULL},
     {&resnet_model, 3, "layer2.0.conv1.weight"},
+    {&vit_model, 4, NULL},
 };
+static const model_row gpt = {&gpt_model, 0, NULL};
 
 TEST_UNDO(destroy_model, ((const model_row *)of)->type->destroy(what))
 
+/* classes: of GPT, the context. */
 static void *make_model(const model_row *row, size_t classes, uint64_t seed)
 {
-    trainer_sizes sizes = {.arch = row->arch, .image = 32, .classes = classes};
+    trainer_sizes sizes = {.arch = row->arch};
+    if (row->type->tokens) {
+        sizes.extra[0] = classes;
+    } else {
+        sizes.image = 32;
+        sizes.classes = classes;
+    }
     assert_null(row->type->settle(&sizes));
     const keep_table *keep = row->type->keep;
     keep_rule *rules = test_alloc((keep_rules_count(keep, sizes.blocks)) * sizeof *rules);
@@ -361,6 +372,78 @@ static void round_trip(void **state)
     TEST_REFUSED(weights_import(row->type, b, test_context(), second, &head_left, &f), CODE_DATA,
         "not finite");
     assert_true(same_weights(row, b, d, true));
+}
+
+/* A copy of a file of GPT-2 as GPT2LMHeadModel has it: names begin with "transformer.", block 0 has
+ * a mask, and the head is there again. */
+static void put_lm_head(const char *from, const char *to)
+{
+    const safetensors *s = open_file(from);
+    const safetensor *wte = safetensors_find(s, "wte.weight");
+    size_t size;
+    char *header = test_text("{");
+    const unsigned char *file = test_file_read(from, &size);
+    const uint64_t bytes = size - s->data, head = wte->to - wte->from, mask = 8 * 8 * 4;
+    for (size_t i = 0; i < s->count; i++) {
+        const safetensor *t = &s->tensors[i];
+        const char *shape = t->rank == 1
+                                ? test_text("%" PRIu64, t->shape[0])
+                                : test_text("%" PRIu64 ",%" PRIu64, t->shape[0], t->shape[1]);
+        header = test_text("%s\"transformer.%s\":{\"dtype\":\"F32\",\"shape\":[%s],"
+                           "\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]},",
+            header, t->name, shape, t->from, t->to);
+    }
+    header = test_text("%s\"lm_head.weight\":{\"dtype\":\"F32\",\"shape\":[256,128],"
+                       "\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]},"
+                       "\"transformer.h.0.attn.bias\":{\"dtype\":\"F32\",\"shape\":[1,1,8,8],"
+                       "\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}}",
+        header, bytes, bytes + head, bytes + head, bytes + head + mask);
+    unsigned char *data = test_alloc((size_t)(bytes + head + mask));
+    memset(data, 0, (size_t)(bytes + head + mask));
+    memcpy(data, file + s->data, (size_t)bytes);
+    memcpy(data + bytes, file + s->data + wte->from, (size_t)head);
+    put(to, header, data, (size_t)(bytes + head + mask));
+}
+
+/* Matrices of blocks are in x out, the tied head is not there. */
+static void gpt_files(NO_ROW)
+{
+    enum { CONTEXT = 8, DIM = 128 };
+    const char *folder = test_folder(), *first = test_text("%s/1", folder),
+               *second = test_text("%s/2", folder), *third = test_text("%s/3", folder);
+    bool head_left;
+    void *a = make_model(&gpt, CONTEXT, 1), *b = make_model(&gpt, CONTEXT, 2);
+    write_weights(&gpt, a, first);
+    const safetensors *s = open_file(first);
+    const safetensor *t = safetensors_find(s, "h.1.mlp.c_fc.weight");
+    assert_non_null(t);
+    assert_true(t->rank == 2 && t->shape[0] == DIM && t->shape[1] == 4 * DIM);
+    assert_null(safetensors_find(s, "lm_head.weight"));
+    trainer_weight w;
+    size_t i = 0;
+    while (gpt_model.weight(a, i, &w) && strcmp(w.name, "h.1.mlp.c_fc.weight") != 0)
+        i++;
+    float *read = test_floats(t->count), *have = values_of(&w);
+    TEST_GOOD(safetensors_read(s, t, read, &f));
+    assert_true(read[3 * 4 * DIM + 200] == have[200 * DIM + 3]);
+
+    put_lm_head(first, second);
+    read_weights(&gpt, b, second, false);
+    assert_true(same_weights(&gpt, a, b, true));
+    write_weights(&gpt, b, third);
+    test_file_same(first, third);
+
+    /* a shorter context takes the first positions */
+    void *shorter = make_model(&gpt, CONTEXT - 3, 3), *longer = make_model(&gpt, CONTEXT + 1, 4);
+    read_weights(&gpt, shorter, first, false);
+    for (i = 0; gpt_model.weight(a, i, &w) && strcmp(w.name, "wpe.weight") != 0;)
+        i++;
+    have = values_of(&w);
+    assert_true(gpt_model.weight(shorter, i, &w));
+    assert_int_equal(w.mat.rows, CONTEXT - 3);
+    assert_memory_equal(values_of(&w), have, (CONTEXT - 3) * DIM * sizeof *have);
+    TEST_REFUSED(weights_import(&gpt_model, longer, test_context(), first, &head_left, &f),
+        CODE_DATA, "\"wpe.weight\" is 8 x 128, the model's 9 x 128");
 }
 
 /* A copy of the file `from` in which the first `old` of the header is `new`, and the first count of
@@ -478,6 +561,7 @@ int main(void)
     test_add(&list, long_header, NULL, "a header above the limit");
     for (size_t i = 0; i < COUNT_OF(models); i++)
         test_add(&list, round_trip, &models[i], "%s", models[i].type->program);
+    test_add(&list, gpt_files, NULL, "files of GPT-2");
     test_add(&list, counts, NULL, "counts");
     test_add(&list, order_of_counts, NULL, "order of counts");
     return test_run_on_each_device("safetensors", &list);
