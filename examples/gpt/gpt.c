@@ -3,7 +3,16 @@
  *     tokens -> wte + wpe
  *       -> depth blocks { x += attn.c_proj(attention(attn.c_attn(ln_1 x)));
  *                         x += mlp.c_proj(gelu(mlp.c_fc(ln_2 x))) }
- *       -> ln_f -> logits = x wte^T */
+ *       -> ln_f -> logits = x wte^T
+ *
+ * Llama (Touvron et al., arXiv 2302.13971), with those of LlamaForCausalLM, whose q_proj, k_proj
+ * and v_proj are one matrix here, qkv, as are gate_proj and up_proj. A key head may belong to
+ * several heads:
+ *
+ *     tokens -> embed_tokens
+ *       -> depth blocks { x += o_proj(attention(rotary(qkv(input_layernorm x))));
+ *                         x += down_proj(swiglu(gate_up(post_attention_layernorm x))) }
+ *       -> norm -> logits = x embed_tokens^T */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,46 +21,74 @@
 
 typedef struct gpt_arch {
     size_t dim, depth, heads, context, vocabulary;
+    size_t kv_heads, hidden; /* of Llama; else 0 */
+    float theta;
 } gpt_arch;
 
-static const char *const names[] = {
-    "gpt_micro", "gpt_mini", "gpt_nano", "gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl", NULL};
+static const char *const names[] = {"gpt_micro", "gpt_mini", "gpt_nano", "gpt2", "gpt2_medium",
+    "gpt2_large", "gpt2_xl", "llama_micro", "smollm2_135m", NULL};
 static const gpt_arch archs[] = {
-    {128, 4, 4, 128, 256},
-    {192, 6, 6, 256, 256},
-    {384, 6, 6, 256, 256},
-    {768, 12, 12, 1024, 50257},
-    {1024, 24, 16, 1024, 50257},
-    {1280, 36, 20, 1024, 50257},
-    {1600, 48, 25, 1024, 50257},
+    {128, 4, 4, 128, 256, 0, 0, 0},
+    {192, 6, 6, 256, 256, 0, 0, 0},
+    {384, 6, 6, 256, 256, 0, 0, 0},
+    {768, 12, 12, 1024, 50257, 0, 0, 0},
+    {1024, 24, 16, 1024, 50257, 0, 0, 0},
+    {1280, 36, 20, 1024, 50257, 0, 0, 0},
+    {1600, 48, 25, 1024, 50257, 0, 0, 0},
+    {128, 4, 4, 128, 256, 2, 344, 1e4f},
+    {576, 30, 9, 2048, 49152, 3, 1536, 1e5f},
 };
+
+static clprune_net_value add_gpt2(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+{
+    const clprune_net_attn attn = {.heads = a->heads, .causal = true};
+    clprune_net_value t = clprune_net_layer_norm(net, "ln_1", x);
+    t = clprune_net_linear(net, "attn.c_attn", t, 3 * a->dim);
+    t = clprune_net_attention(net, "attn", t, &attn);
+    t = clprune_net_linear(net, "attn.c_proj", t, a->dim);
+    x = clprune_net_add(net, "sum1", x, t);
+    t = clprune_net_layer_norm(net, "ln_2", x);
+    t = clprune_net_linear(net, "mlp.c_fc", t, 4 * a->dim);
+    t = clprune_net_gelu_tanh(net, "mlp.act", t);
+    t = clprune_net_linear(net, "mlp.c_proj", t, a->dim);
+    return clprune_net_add(net, "sum2", x, t);
+}
+
+static clprune_net_value add_llama(clprune_net *net, const gpt_arch *a, clprune_net_value x)
+{
+    const clprune_net_attn attn = {.heads = a->heads, .kv_heads = a->kv_heads, .causal = true};
+    const size_t head = a->dim / a->heads;
+    clprune_net_value t = clprune_net_rms_norm(net, "input_layernorm", x);
+    t = clprune_net_project(net, "self_attn.qkv", t, (a->heads + 2 * a->kv_heads) * head);
+    t = clprune_net_rotary(net, "self_attn.rotary", t, a->heads, a->kv_heads, a->theta);
+    t = clprune_net_attention(net, "self_attn", t, &attn);
+    t = clprune_net_project(net, "self_attn.o_proj", t, a->dim);
+    x = clprune_net_add(net, "sum1", x, t);
+    t = clprune_net_rms_norm(net, "post_attention_layernorm", x);
+    t = clprune_net_project(net, "mlp.gate_up", t, 2 * a->hidden);
+    t = clprune_net_swiglu(net, "mlp.act", t);
+    t = clprune_net_project(net, "mlp.down_proj", t, a->dim);
+    return clprune_net_add(net, "sum2", x, t);
+}
 
 static void build(const trainer_sizes *sizes, clprune_net *net)
 {
     const gpt_arch *a = &archs[sizes->arch];
-    const clprune_net_attn attn = {.heads = a->heads, .causal = true};
+    const bool llama = a->hidden > 0;
     clprune_net_value x = clprune_net_tokens(net, sizes->context);
-    x = clprune_net_embedding(net, "wte", x, sizes->classes, a->dim);
-    x = clprune_net_positions(net, "wpe.weight", x);
+    x = clprune_net_embedding(net, llama ? "model.embed_tokens" : "wte", x, sizes->classes, a->dim);
+    if (!llama)
+        x = clprune_net_positions(net, "wpe.weight", x);
     for (size_t i = 0; i < a->depth; ++i) {
-        char part[32];
-        (void)snprintf(part, sizeof part, "h.%zu", i);
+        char part[48];
+        (void)snprintf(part, sizeof part, "%s.%zu", llama ? "model.layers" : "h", i);
         clprune_net_part(net, part);
-        clprune_net_value t = clprune_net_layer_norm(net, "ln_1", x);
-        t = clprune_net_linear(net, "attn.c_attn", t, 3 * a->dim);
-        t = clprune_net_attention(net, "attn", t, &attn);
-        t = clprune_net_linear(net, "attn.c_proj", t, a->dim);
-        x = clprune_net_add(net, "sum1", x, t);
-        t = clprune_net_layer_norm(net, "ln_2", x);
-        t = clprune_net_linear(net, "mlp.c_fc", t, 4 * a->dim);
-        t = clprune_net_gelu_tanh(net, "mlp.act", t);
-        t = clprune_net_linear(net, "mlp.c_proj", t, a->dim);
-        x = clprune_net_add(net, "sum2", x, t);
+        x = llama ? add_llama(net, a, x) : add_gpt2(net, a, x);
     }
     clprune_net_part(net, NULL);
-    x = clprune_net_layer_norm(net, "ln_f", x);
+    x = llama ? clprune_net_rms_norm(net, "model.norm", x) : clprune_net_layer_norm(net, "ln_f", x);
     clprune_net_token_loss(net, "lm_head", x, sizes->classes);
-    clprune_net_tie(net, "lm_head.weight", "wte.weight");
+    clprune_net_tie(net, "lm_head.weight", llama ? "model.embed_tokens.weight" : "wte.weight");
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -64,31 +101,57 @@ static bool ends_with(const char *name, const char *end)
  * so that the sum over all branches does not grow with the depth; positions 0.01, biases 0. */
 static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight *weight)
 {
+    static const char *const ends[] = {"c_proj.weight", "o_proj.weight", "down_proj.weight"};
     const double branches = 2.0 * (double)archs[sizes->arch].depth;
     if (weight->rank == 1)
-        return strstr(weight->name, "ln_") != NULL && ends_with(weight->name, ".weight") ? 1 : 0;
-    if (ends_with(weight->name, "c_proj.weight"))
-        return 0.02 / sqrt(branches) * rng_normal(r);
+        return weight->inputs == 0 && ends_with(weight->name, ".weight") ? 1 : 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; ++i)
+        if (ends_with(weight->name, ends[i]))
+            return 0.02 / sqrt(branches) * rng_normal(r);
     return (ends_with(weight->name, "wpe.weight") ? 0.01 : 0.02) * rng_normal(r);
 }
 
-/* transformers has the four matrices of a block as in x out. */
-static size_t in_files(const trainer_sizes *sizes, trainer_weight *piece)
+/* Splits a matrix, whose name ends with `joint`.weight, into `count` of these rows and names. */
+static size_t split(trainer_weight *pieces, const char *joint, const size_t *rows,
+    const char *const *parts, size_t count)
 {
-    const size_t rows = piece->shape[0];
-    (void)sizes;
-    piece->longer = strcmp(piece->name, "wpe.weight") == 0;
-    piece->transposed = piece->rank == 2 && strncmp(piece->name, "h.", 2) == 0;
-    if (piece->transposed) {
-        piece->shape[0] = piece->shape[1];
-        piece->shape[1] = rows;
+    const trainer_weight whole = pieces[0];
+    const size_t stem = strlen(whole.name) - strlen(joint) - strlen(".weight");
+    size_t first = 0;
+    for (size_t i = 0; i < count; ++i) {
+        pieces[i] = whole;
+        pieces[i].shape[0] = rows[i];
+        pieces[i].mat = clprune_mat_rows(whole.mat, first, rows[i]);
+        (void)snprintf(pieces[i].name, sizeof pieces[i].name, "%.*s%s.weight", (int)stem,
+            whole.name, parts[i]);
+        first += rows[i];
+    }
+    return count;
+}
+
+/* transformers has the four matrices of a block of GPT-2 as in x out. */
+static size_t in_files(const trainer_sizes *sizes, trainer_weight *pieces)
+{
+    static const char *const qkv[] = {"q_proj", "k_proj", "v_proj"};
+    static const char *const gate_up[] = {"gate_proj", "up_proj"};
+    const gpt_arch *a = &archs[sizes->arch];
+    const size_t q = a->dim, kv = a->kv_heads * (a->dim / a->heads), rows = pieces->shape[0];
+    if (ends_with(pieces->name, "qkv.weight"))
+        return split(pieces, "qkv", (size_t[]){q, kv, kv}, qkv, 3);
+    if (ends_with(pieces->name, "gate_up.weight"))
+        return split(pieces, "gate_up", (size_t[]){a->hidden, a->hidden}, gate_up, 2);
+    pieces->longer = strcmp(pieces->name, "wpe.weight") == 0;
+    pieces->transposed = pieces->rank == 2 && strncmp(pieces->name, "h.", 2) == 0;
+    if (pieces->transposed) {
+        pieces->shape[0] = pieces->shape[1];
+        pieces->shape[1] = rows;
     }
     return 1;
 }
 
-/* GPT2LMHeadModel's names. */
+/* The names of GPT2LMHeadModel and LlamaModel. */
 static const char *const renames[][2] = {{"wte.", "transformer.wte."}, {"wpe.", "transformer.wpe."},
-    {"h.", "transformer.h."}, {"ln_f.", "transformer.ln_f."}, {NULL, NULL}};
+    {"h.", "transformer.h."}, {"ln_f.", "transformer.ln_f."}, {"model.", ""}, {NULL, NULL}};
 
 static keep_table keep = {NET_MODEL_KEEP};
 static net_model_tensors tensors;
@@ -119,7 +182,8 @@ extern const trainer_model gpt_model;
 const trainer_model gpt_model = {
     .program = "gpt-train",
     .about =
-        "Trains a GPT on a text, or on tokens, on any OpenCL device. The activations that the\n"
+        "Trains a GPT, or a Llama, on a text or on tokens, on any OpenCL device. The activations "
+        "that the\n"
         "backward pass reads are kept dense, pruned in blocks, as codes, or in part: the rest is\n"
         "recomputed.\n",
     .archs = names,

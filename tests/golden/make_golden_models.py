@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Make golden_models.inc and golden_models.safetensors with PyTorch: losses of ten steps and gradients of ResNet-50, two
-VGGs, an MLP-Mixer and a ViT on small images, and of a GPT on short sequences of bytes.
+VGGs, an MLP-Mixer and a ViT on small images, and of a GPT and a Llama on short sequences of bytes.
 
     python3 make_golden_models.py            write the files beside this script
     python3 make_golden_models.py --check    compute again and compare with the files, write nothing
@@ -117,7 +117,11 @@ class Mixer(torch.nn.Module):
 
 def attention(qkv, heads, causal):
     """qkv: samples x rows x (3 * heads * e)."""
-    q, k, v = (t.unflatten(2, (heads, -1)).transpose(1, 2) for t in qkv.chunk(3, 2))
+    return attend(*(t.unflatten(2, (heads, -1)).transpose(1, 2) for t in qkv.chunk(3, 2)), causal)
+
+
+def attend(q, k, v, causal):
+    """Each: samples x heads x rows x e."""
     scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
     if causal:
         scores = scores.masked_fill(torch.ones(scores.shape[2:]).triu(1).bool(), -torch.inf)
@@ -191,6 +195,59 @@ class GPT(torch.nn.Module):
         return self.ln_f(self.h(self.wte(x) + self.wpe.weight)) @ self.wte.weight.T
 
 
+class RMSNorm(torch.nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return self.weight * x / (x.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()
+
+
+def rotate(x, theta=1e4):
+    """x: samples x heads x rows x e. Feature i and e / 2 + i are turned by row * theta^(-2 i / e)."""
+    half = x.shape[-1] // 2
+    angles = torch.arange(x.shape[2]).to(x)[:, None] * theta ** (-torch.arange(half).to(x) / half)
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
+
+
+class LlamaBlock(torch.nn.Module):
+    def __init__(self, dim, heads, kv_heads, hidden):
+        super().__init__()
+        self.heads, self.kv_heads = heads, kv_heads
+        self.self_attn, self.mlp = torch.nn.Module(), torch.nn.Module()
+        for module, name, inputs, outputs in [
+                (self.self_attn, "q_proj", dim, dim), (self.self_attn, "k_proj", dim, dim // heads * kv_heads),
+                (self.self_attn, "v_proj", dim, dim // heads * kv_heads), (self.self_attn, "o_proj", dim, dim),
+                (self.mlp, "gate_proj", dim, hidden), (self.mlp, "up_proj", dim, hidden),
+                (self.mlp, "down_proj", hidden, dim)]:
+            module.add_module(name, torch.nn.Linear(inputs, outputs, bias=False))
+        self.input_layernorm, self.post_attention_layernorm = RMSNorm(dim), RMSNorm(dim)
+
+    def forward(self, x):
+        attn, mlp, y = self.self_attn, self.mlp, self.input_layernorm(x)
+        q, k, v = (p(y).unflatten(2, (n, -1)).transpose(1, 2) for p, n in [
+            (attn.q_proj, self.heads), (attn.k_proj, self.kv_heads), (attn.v_proj, self.kv_heads)])
+        k, v = (t.repeat_interleave(self.heads // self.kv_heads, 1) for t in (rotate(k), v))
+        x = x + attn.o_proj(attend(rotate(q), k, v, True))
+        y = self.post_attention_layernorm(x)
+        return x + mlp.down_proj(F.silu(mlp.gate_proj(y)) * mlp.up_proj(y))
+
+
+class Llama(torch.nn.Module):
+    def __init__(self, _context, vocabulary, dim=128, depth=4, heads=4, kv_heads=2, hidden=344):
+        super().__init__()
+        self.model = torch.nn.Module()
+        self.model.embed_tokens = torch.nn.Embedding(vocabulary, dim)
+        self.model.layers = torch.nn.Sequential(*(LlamaBlock(dim, heads, kv_heads, hidden) for _ in range(depth)))
+        self.model.norm = RMSNorm(dim)
+
+    def forward(self, x):
+        x = self.model.norm(self.model.layers(self.model.embed_tokens(x)))
+        return x @ self.model.embed_tokens.weight.T
+
+
 # program, architecture, model, image or context, classes or vocabulary, batch, learning rate, seed of the samples whose
 # gradients are compared.
 CASES = [
@@ -200,6 +257,7 @@ CASES = [
     ("mixer", "mixer_tiny", Mixer, 16, 7, 4, 0.01, 7),
     ("vit", "vit_cifar_small", ViT, 16, 7, 4, 0.01, 7),
     ("gpt", "gpt_micro", GPT, 21, 256, 3, 0.02, 7),
+    ("gpt", "llama_micro", Llama, 21, 256, 3, 0.02, 7),
 ]
 
 

@@ -1,6 +1,6 @@
-/* ResNet-50, VGG, MLP-Mixer, ViT and GPT against PyTorch (golden/make_golden_models.py): every
- * gradient, with dense and exact activations, and the losses of ten steps. compact and least, in
- * codes of 8 bits, have gradients near dense's, all together.
+/* ResNet-50, VGG, MLP-Mixer, ViT, GPT and Llama against PyTorch (golden/make_golden_models.py):
+ * every gradient, with dense and exact activations, and the losses of ten steps. compact and least,
+ * in codes of 8 bits, have gradients near dense's, all together.
  *
  * The VGGs read images of 64 pixels, so that a linear layer reads 2 x 2 pixels flattened, in
  * PyTorch's order of channels. */
@@ -51,10 +51,16 @@ static trainer_weight weight_of(const fixture *f, const golden_row *row, clprune
     do
         assert_true(f->c->type->weight(f->model, i++, &weight));
     while (strcmp(weight.name, row->name) != 0);
-    while (strcmp(params[k].name, row->name) != 0)
-        assert_true(++k < count);
-    *grad = params[k].grad;
-    return weight;
+    for (;; k++) { /* it may be some rows of a parameter */
+        assert_true(k < count);
+        const clprune_mat value = params[k].value;
+        const size_t first = (weight.mat.offset - value.offset) / value.ld;
+        if (weight.mat.buffer != value.buffer || weight.mat.offset < value.offset ||
+            first + weight.mat.rows > value.rows)
+            continue;
+        *grad = clprune_mat_rows(params[k].grad, first, weight.mat.rows);
+        return weight;
+    }
 }
 
 /* Values in the file's order, to or from the net's. */
