@@ -244,6 +244,17 @@ TEST_WRAP(ssize_t, read, (int descriptor, void *bytes, size_t size))
     return file != NULL ? stream_read(file, bytes, size) : __real_read(descriptor, bytes, size);
 }
 
+TEST_WRAP(ssize_t, pread, (int descriptor, void *bytes, size_t size, off_t at))
+{
+    const memory_file *file = of_descriptor(descriptor);
+    if (file == NULL)
+        return __real_pread(descriptor, bytes, size, at);
+    const size_t left = (size_t)at < file->size ? file->size - (size_t)at : 0;
+    const size_t taken = size < left ? size : left;
+    memcpy(bytes, (const char *)file->data + at, taken);
+    return (ssize_t)taken;
+}
+
 TEST_WRAP(int, fstat, (int descriptor, struct stat *info))
 {
     const memory_file *file = of_descriptor(descriptor);

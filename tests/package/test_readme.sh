@@ -72,7 +72,7 @@ script() {
 # options COMMAND...: the program takes them. --help stops it where files or a device would be needed.
 trainer() {
     last=--plan
-    case "$*" in *--help*) last='' ;; *--resume* | *--import* | *--tensorboard* | *auto*) last=--help ;; esac
+    case "$*" in *--help*) last='' ;; *--resume* | *--import* | *--sample* | *--tensorboard* | *auto*) last=--help ;; esac
     # shellcheck disable=SC2086 # a word or none
     "$@" $last --output-dir out >out.txt 2>err || fail "$from: $*: $(tail -n 3 err)"
     case $last in --plan) grep -q 'MiB' out.txt || fail "$from: $*: no plan" ;; esac
@@ -94,11 +94,11 @@ command_line() {
         ;;
     NAME-train)
         shift
-        for name in resmlp-train resnet-train mixer-train vgg-train vit-train; do
+        for name in resmlp-train resnet-train mixer-train vgg-train vit-train gpt-train; do
             trainer $name "$@"
         done
         ;;
-    resmlp-train | resnet-train | mixer-train | vgg-train | vit-train) trainer "$@" ;;
+    resmlp-train | resnet-train | mixer-train | vgg-train | vit-train | gpt-train) trainer "$@" ;;
     clprune-bench | clprune-tune | clprune-info) tool "$@" ;;
     tools/*.sh | tests/*.sh | results/*.sh | results/*.py | *.sh) script "$1" ;;
     REPEAT=*) script "$2" ;;
@@ -110,12 +110,13 @@ command_line() {
     esac
 }
 
-# ---- what the blocks are about: an image set, an installed prefix ----
+# ---- what the blocks are about: an image set, a text, an installed prefix ----
 mkdir DIR
 for name in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 test_batch; do
     head -c $((3073 * 64)) /dev/zero >DIR/$name.bin
 done
 cmake --install "$build" --prefix "$folder/prefix" >log 2>&1 || fail "cmake --install: $(tail -n 3 log)"
+seq 10000 >book.txt
 library=$(find "$folder/prefix" -name libclprune.so)
 
 c_block() {

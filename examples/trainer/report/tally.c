@@ -60,7 +60,8 @@ static void add_batch(
         sums->finite = sums->finite && isfinite(loss[i]);
         sums->loss += (double)loss[i];
         sum += (double)loss[i];
-        sums->hits += (uint64_t)((double)hit[i] * (double)labels + 0.5);
+        if (hit[i] > 0) /* a NaN is not */
+            sums->hits += (uint64_t)((double)hit[i] * (double)labels + 0.5);
     }
     sums->samples += count;
     sums->last = sum / (double)count;

@@ -114,7 +114,7 @@ static bool create_model(session *s, fault *f)
     const keep_choice choice = {o->activations, how, rules, .drops_grads = updates_early(s)};
     if (choice.drops_grads && (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0))
         good = fault_set(f, CODE_USAGE, "--early-update does not go with %s",
-            o->clip_norm > 0 ? "--clip-norm" : "--optimizer lamb");
+            o->clip_norm > 0 ? "--clip-norm; --clip-norm 0 turns it off" : "--optimizer lamb");
     if (choice.drops_grads && s->type->on_grads == NULL)
         good = fault_set(f, CODE_USAGE, "this model has no --early-update");
     good = good &&

@@ -1,0 +1,157 @@
+#!/bin/sh
+# gpt-train and vit-train from outside: options of token models, reports in their words, planned memory, resuming to the
+# same bits. What all training programs share is tested by test_trainer.sh.
+#
+#     test_gpt_train.sh path/to/gpt-train path/to/vit-train
+#
+# Planned memory is what a run takes. A resumed run exports the same file. Texts and tokens that do not fit are refused by
+# name. A sample is the same twice.
+export LC_ALL=C # a decimal point in every locale
+set -u
+gpt=$1 vit=$2
+case $gpt in /*) ;; *) gpt=$PWD/$gpt ;; esac
+case $vit in /*) ;; *) vit=$PWD/$vit ;; esac
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0
+if ! "$gpt" --list-devices >/dev/null 2>&1; then
+    echo "there is no OpenCL device"
+    [ "${CLPRUNE_TEST_SKIP_NO_DEVICE:-}" = 1 ] && exit 77
+    exit 1
+fi
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# run PROGRAM arguments...: the program succeeds and prints nothing on stderr.
+run() {
+    "$@" >out 2>err || fail "exit code $?: $*: $(cat err)"
+    # but for PoCL, which says how many warnings its compiler had of vectors wider than the CPU's
+    ! grep -qv '^[0-9]* warnings* generated\.$' err || fail "it prints on stderr: $*: $(cat err)"
+}
+
+# refuse CODE PATTERN arguments...: gpt-train ends with CODE and one line with PATTERN.
+refuse() {
+    want=$1 pattern=$2
+    shift 2
+    "$gpt" "$@" >out 2>err
+    code=$?
+    [ $code = "$want" ] || fail "exit code $code, not $want: $*"
+    grep -q "^gpt-train: .*$pattern" err || fail "stderr has no '$pattern': $*: $(cat err)"
+}
+
+# bytes NAME FIELD FILE: a number of bytes in a line of a plan or a memory report.
+bytes() {
+    awk -v name="$1" -v field="$2" 'index($0, name) == 1 { print $(NF - field); found = 1; exit }
+        END { if (!found) print "no", name, "in", FILENAME }' "$3"
+}
+
+# The log without its columns of time.
+results() {
+    cut -d, -f1-6 "$1/log.csv"
+}
+
+seq 1000 | head -c 600 >text
+
+# ---- options ---------------------------------------------------------------------------------------
+run "$gpt" --help
+cp out help
+for option in arch context data train-limit test-limit no-augment sample import export; do
+    [ "$(grep -cE -- "^  --$option( |$)" help)" = 1 ] || fail "--help does not say --$option once"
+done
+for option in image-size classes skip-broken; do
+    grep -q -- "^  --$option\\>" help && fail "--help says --$option"
+    refuse 2 "unknown or ambiguous option '--$option'" --$option 1
+done
+tr -s ' \n' ' ' <help >words
+for words in "highest learning rate; default: adamw 0.001, lamb 0.005, sgd 0.05" "--batch-size N default 16" \
+    "0: off; default 1" "linear warm-up; default 0.1, at most --epochs" "default: adamw 0.1, lamb 0.2"; do
+    grep -qF -- "$words" words || fail "--help does not say '$words'"
+done
+run "$vit" --help
+grep -q -- '^  --sample\>' out && fail "vit-train --help says --sample"
+refuse 2 "--context 300000: .*; try --help\|--context: '300000' is not a whole number from 1 to 65536" --context 300000
+
+# ---- reports ---------------------------------------------------------------------------------------
+small="--context 16 --train-limit 10 --test-limit 3 --batch-size 4"
+run "$gpt" $small --data text --epochs 2 --output-dir whole --summary-json summary
+for words in "^gpt_micro, 828160 parameters, context 16, vocabulary 256$" "^data text, 10 train and 3 test sequences; " \
+    "lr 0.001, weight decay 0.1, batch 4" \
+    "^epoch 2/2  train loss 4\.[0-9]*  test loss 4\.[0-9]*  perplexity [0-9.]*  [0-9.]* bits a byte  top-1 [0-9.]* %  [0-9.]* tokens/s"; do
+    grep -q "$words" out || fail "the run does not say '$words': $(cat out)"
+done
+head -n 1 whole/log.csv | grep -q ',top1,tokens_per_second,step_ms,' || fail "the log: $(head -n 1 whole/log.csv)"
+awk -F '[:,] *' '$1 ~ /"test_loss"/ { loss = $2 } $1 ~ /"perplexity"/ { p = $2 } $1 ~ /"bits_per_byte"/ { b = $2 }
+    $1 ~ /"(vocabulary|train_sequences|context)"/ { n += $2 } $1 ~ /images|classes/ { bad = 1 }
+    END { exit bad || n != 256 + 10 + 16 || (p / exp(loss) - 1) ^ 2 > 1e-8 || (b * log(2) - loss) ^ 2 > 1e-8 }' summary ||
+    fail "the summary: $(cat summary)"
+run "$gpt" $small --plan
+grep -q '^gpt_micro, 16 tokens, batch 4' out || fail "the plan: $(head -n 1 out)"
+
+# ---- wrong data ------------------------------------------------------------------------------------
+refuse 4 "--data: nothing: No such file" --data nothing
+refuse 2 "--data: text: a text has a vocabulary of 256, its bytes; the model's has 50257" --arch gpt2 --data text --steps 1
+refuse 4 "--data: text: 540 tokens for training; a sequence of 600 and the next token are 601" --data text --context 600 --steps 1
+printf '\1\0\1\1\1' >odd.bin
+refuse 4 "--data: odd.bin: 5 bytes are no whole number of tokens of 2 bytes" --data odd.bin --steps 1
+seq 400 600 | head -c 600 >other
+refuse 2 "--data other: these sequences are not those of the run in whole/last.ckpt" --resume whole/last.ckpt --data other --epochs 3
+cp text train.txt
+cp text val.txt
+for file in train.txt val.txt; do
+    refuse 2 "--export $file: it is a file of --data; name another file" $small --data train.txt --steps 1 --export $file
+done
+
+# ---- what is planned is taken, what is forgotten is not missed, a resumed run has the same bits ------
+# check PROGRAM form: of $options.
+check() {
+    run "$@" $options --plan
+    cp out plan
+    run "$@" $options --epochs 2 --output-dir whole --overwrite --memory-report --export whole.st
+    [ "$(bytes '  arena' 1 plan)" = "$(bytes arena 1 out)" ] || fail "the arena is not as planned: $*: $(cat plan out)"
+    [ "$(bytes 'saved activations' 1 plan)" = "$(bytes 'activations   ' 1 out)" ] ||
+        fail "saved activations are not as planned: $*"
+    results whole >want
+    CLPRUNE_DEBUG=forget=poison run "$@" $options --epochs 2 --output-dir poisoned --overwrite
+    results poisoned >got
+    cmp -s want got || fail "what was forgotten is missed: $*: $(cat want got)"
+    rm -rf part
+    run "$@" $options --epochs 2 --output-dir part --steps 4 # within the second epoch
+    run "$1" --resume part/last.ckpt --export part.st
+    results part >got
+    cmp -s want got && cmp -s whole.st part.st || fail "a resumed run differs: $*: $(cat want got)"
+}
+options="$small --data text"
+for form in dense exact "pruned --sparsity 0.5 --block 4" "compact --code-bits 4" least; do
+    check "$gpt" --activations $form
+done
+check "$gpt" --arch llama_micro --activations compact
+options="--image-size 16 --train-limit 10 --test-limit 6 --batch-size 4"
+check "$vit" --activations compact
+options="$small --data text"
+refuse 2 "--early-update does not go with --clip-norm; --clip-norm 0 turns it off" $options --steps 1 --early-update
+run "$gpt" $options --clip-norm 0 --epochs 1 --output-dir late --overwrite --export whole.st
+run "$gpt" $options --clip-norm 0 --epochs 1 --early-update --output-dir early --overwrite
+results late >want
+results early >got
+cmp -s want got || fail "--early-update has other results: $(cat want got)"
+
+# exact has dense's gradients, but for rounding. The gradient of key biases is 0.
+run "$gpt" $options --steps 3 --activations exact --gradient-check 1 --summary-json summary
+awk '/"relative_error"/ { rows++; bad += $2 !~ /^[0-9]/ || $2 + 0 > 1e-5 } END { exit bad || rows != 52 }' summary ||
+    fail "exact is not: $(cat summary)"
+
+# ---- samples and weights ---------------------------------------------------------------------------
+run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40
+[ "$(sed '1,/^test loss/d' out | wc -c)" = $((16 + 40 + 1)) ] || fail "a sample: $(cat out)"
+cp out sample
+run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40
+cmp -s out sample || fail "another sample: $(cat out sample)"
+refuse 2 "--sample does not go with --plan" --plan --sample 3
+run "$gpt" --context 16 --import whole.st --data text --test-only --export again.st
+cmp -s whole.st again.st || fail "an imported file is exported as another"
+
+[ $failures = 0 ] || exit 1
