@@ -7,14 +7,16 @@
  *                                  dk[j]  = scale * sum_i ds[i][j] q[i],  over the queries of all heads that
  *                                           share k and v
  *
+ * With DROP, z[i][j] is 0 or kept_scale: dp is z * (dy . v), and dv has p * z in place of p.
  * The first goes along the keys once, with a running softmax: dq = scale * (sum p dp k - d * sum p k). A
  * query's d and log_mass are element [sample * heads + head][i] of their matrices. Sizes as in
  * attention_forward.cl; dq is shaped as q, dk and dv as k. The groups of the second take LOCAL * LANES keys of
  * the heads of k. Local memory: 2 * E * LANES * LOCAL floats. */
-#include "tokens/attention.clh"
+#include "tokens/attention_drop.clh"
 
 KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint queries, const uint heads, const uint share,
-    const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
+    const ulong blocks, const float scale, const ulong seed, const ulong first_sample,
+    const uint threshold, const float kept_scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
     MAT_OUT(d), MAT_OUT(log_mass))
 {
     local vec own_q[E * QV * LOCAL], own_dy[E * QV * LOCAL];
@@ -27,6 +29,8 @@ KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint queries,
     const uint end = CAUSAL ? min(first + LANES, queries) : rows;
     load_own(own_q, HEAD_ROWS(q, sample, head), first, queries, scale);
     load_own(own_dy, SLOPE_ROWS(head), first, queries, 1.0f);
+    const dropout z =
+        dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
     softmax p = softmax_start();
     vec plain[E][QV], weighted[E][QV], factor[QV], slope[QV];
     UNROLLED(i, QV)
@@ -42,6 +46,7 @@ KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint queries,
         softmax_add(&p, s, factor, first, key, count);
         add_rows(plain, factor, s, keys, key, count);
         dot_rows(dp, own_dy, values, key, count);
+        drop_keys(z, dp, first, key, count);
         UNROLLED(i, QV)
             slope[i] *= factor[i];
         FOR_TILE(j, count) {
@@ -68,7 +73,8 @@ KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint queries,
 }
 
 KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint queries, const uint heads, const uint share,
-    const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_IN(d),
+    const ulong blocks, const float scale, const ulong seed, const ulong first_sample,
+    const uint threshold, const float kept_scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_IN(d),
     MAT_IN(log_mass), MAT_OUT(dk), MAT_OUT(dv))
 {
     local vec own_k[E * QV * LOCAL], own_v[E * QV * LOCAL];
@@ -88,6 +94,8 @@ KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint queries, co
         }
     for (uint h = head * share; h < (head + 1) * share; h++) {
         const head_rows q_rows = HEAD_ROWS(q, sample, h), dy_rows = SLOPE_ROWS(h);
+        const dropout z =
+            dropout_of(seed, (first_sample + sample) * heads + h, threshold, kept_scale);
         global const float *mass = ROW(log_mass, sample * heads + h);
         global const float *mean = ROW(d, sample * heads + h);
         for (uint query = CAUSAL ? first : 0; query < queries; query += TILE) {
@@ -101,12 +109,14 @@ KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint queries, co
                             lane_rows(first, c) > (ivec)((int)(query + i)) ? (vec)(0.0f) : p[i][c];
                 }
             }
-            add_rows(sum_v, one, p, dy_rows, query, count);
             dot_rows(ds, own_v, dy_rows, query, count);
+            drop_queries(z, ds, first, query, count);
             FOR_TILE(i, count) {
                 UNROLLED(c, QV)
                     ds[i][c] = p[i][c] * (ds[i][c] - mean[query + i]);
             }
+            drop_queries(z, p, first, query, count);
+            add_rows(sum_v, one, p, dy_rows, query, count);
             add_rows(sum_k, one, ds, q_rows, query, count);
         }
     }

@@ -12,7 +12,7 @@
  * tile of KEYS keys x COLS vectors in registers.
  * TILE: keys, at most. LOCAL is 1, VW 16. Local memory: (4 * EV * LANES * VW + 2 * TILE * LANES) floats, EV = E / VW
  * rounded up. */
-#include "tokens/attention.clh"
+#include "tokens/attention_drop.clh"
 #if !WHOLE
 #error "attention_backward_whole.cl needs WHOLE, and LOCAL 1"
 #endif
@@ -94,7 +94,8 @@ static inline void set_zero(global float *x, const ulong ld, const uint rows)
 }
 
 KERNEL_OF(1) attention_backward_whole(const uint rows, const uint queries, const uint heads, const uint share,
-    const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
+    const ulong blocks, const float scale, const ulong seed, const ulong first_sample,
+    const uint threshold, const float kept_scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
     MAT_OUT(dk), MAT_OUT(dv))
 {
     local vec own_q[E * QV], own_dy[E * QV], lanes_q[LANES][EV], lanes_dy[LANES][EV], s[TILE][QV],
@@ -110,6 +111,8 @@ KERNEL_OF(1) attention_backward_whole(const uint rows, const uint queries, const
     set_zero(to_v, dv_ld, rows);
     for (uint h = head * share; h < (head + 1) * share; h++) {
         const head_rows q_rows = HEAD_ROWS(q, sample, h), dy_rows = SLOPE_ROWS(h);
+        const dropout z =
+            dropout_of(seed, (first_sample + sample) * heads + h, threshold, kept_scale);
         for (uint first = 0; first < queries; first += LANES) {
             const uint count = CAUSAL ? min(first + LANES, queries) : rows;
             vec sum[E][QV];
@@ -119,7 +122,9 @@ KERNEL_OF(1) attention_backward_whole(const uint rows, const uint queries, const
             load_rows(lanes_dy, dy_rows, first, queries, 1.0f);
             dot_rows(s, own_q, keys, 0, count);
             dot_rows(dp, own_dy, values, 0, count);
+            drop_keys(z, dp, first, 0, count);
             settle_terms(s, dp, first, queries, count);
+            drop_keys(z, s, first, 0, count);
             for (uint e = 0; e < E; e++)
                 UNROLLED(i, QV)
                     sum[e][i] = 0;

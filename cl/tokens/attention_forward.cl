@@ -5,11 +5,12 @@
  * q: (batch * rows) x (heads * E), of which the first `queries` rows of each sample are read; y: (batch * queries)
  * x (heads * E); k, v: (batch * rows) x (heads / share * E): `share` heads of q read the same head of k and v. Group (sample * heads + head) * blocks + block takes LOCAL * LANES queries, see
  * attention.clh. The softmax runs along the tiles of keys: the sums so far are rescaled where a larger score
- * comes. Local memory: E * LANES * LOCAL floats. */
-#include "tokens/attention.clh"
+ * comes. With DROP a probability is 0, or p * kept_scale. Local memory: E * LANES * LOCAL floats. */
+#include "tokens/attention_drop.clh"
 
 KERNEL_OF(LOCAL) attention_forward(const uint rows, const uint queries, const uint heads, const uint share,
-    const ulong blocks, const float scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_OUT(y))
+    const ulong blocks, const float scale, const ulong seed, const ulong first_sample,
+    const uint threshold, const float kept_scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_OUT(y))
 {
     local vec own[E * QV * LOCAL];
     TERMS vec s[TILE][QV];
@@ -20,6 +21,8 @@ KERNEL_OF(LOCAL) attention_forward(const uint rows, const uint queries, const ui
     const head_rows values = HEAD_ROWS(v, sample, head / share);
     const uint end = CAUSAL ? min(first + LANES, queries) : rows;
     load_own(own, HEAD_ROWS(q, sample, head), first, queries, scale);
+    const dropout z =
+        dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
     softmax p = softmax_start();
     vec sum[E][QV], factor[QV];
     FOR_STEPS(e, E, 1)
@@ -29,6 +32,7 @@ KERNEL_OF(LOCAL) attention_forward(const uint rows, const uint queries, const ui
         const uint count = min((uint)TILE, end - key);
         dot_rows(s, own, keys, key, count);
         softmax_add(&p, s, factor, first, key, count);
+        drop_keys(z, s, first, key, count);
         add_rows(sum, factor, s, values, key, count);
     }
     UNROLLED(i, QV)

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from clprune import Error, Keep, _Keep, _library, _Mat, _number
-from clprune_trace import Conv, Param, Pool, Program, Value, modes_restored, trace
+from clprune_trace import Attention, Conv, Param, Pool, Program, Value, modes_restored, trace
 
 __all__ = ["Net"]
 
@@ -59,12 +59,14 @@ _Conv = _structure(
     bias=c_bool, reserved=c_uint64 * 4)
 _Pool = _structure("_MaxPoolDesc", kernel=_Extent, stride=_Extent, padding=_Extent,
                    reserved=c_uint64 * 4)
+_Attention = _structure("_NetAttn", heads=c_size_t, kv_heads=c_size_t, queries=c_size_t,
+                        causal=c_bool, rate=c_float, reserved=c_uint64 * 4)
 _Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool,
                    reserved=c_uint64 * 4)
 _Rule = _structure("_NetRule", pattern=c_char_p, again=c_bool, keep=_Keep)
 _NetKeep = _structure(
     "_NetKeep", preset=c_int, keep=_Keep, gelu_bits=c_uint, products=c_size_t,
-    rules=POINTER(_Rule), rules_count=c_size_t, reserved=c_uint64 * 4)
+    extra_work=c_uint, rules=POINTER(_Rule), rules_count=c_size_t, reserved=c_uint64 * 4)
 _Weight = _structure(
     "_NetWeight", name=c_char_p, rank=c_size_t, shape=c_size_t * 4, inputs=c_size_t, image=_Extent,
     output=c_bool, value=_Mat, reserved=c_uint64 * 2)
@@ -72,7 +74,7 @@ _State = _structure("_NetState", name=c_char_p, mat=_Mat)
 _Bytes = _structure("_ImageBytes", buffer=c_void_p, offset=c_size_t, levels=_Mat)
 _Data = _structure(
     "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=c_void_p, smoothing=c_float,
-    targets=_Mat, add=c_bool, scale=c_float)
+    targets=_Mat, add=c_bool, scale=c_float, tokens=c_void_p)
 _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
                      reserved=c_uint64 * 2)
 _Optimizer = _structure(
@@ -124,6 +126,12 @@ _FUNCTIONS_OF_NETS = {
     "net_layer_norm": (_Handle, [c_void_p, c_char_p, _Handle]),
     "net_layerscale": (_Handle, [c_void_p, c_char_p, _Handle, _Handle]),
     "net_gelu": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_gelu_tanh": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_silu": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_attention": (_Handle, [c_void_p, c_char_p, _Handle, POINTER(_Attention)]),
+    "net_positions": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_class_token": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_row": (_Handle, [c_void_p, c_char_p, _Handle, c_size_t]),
     "net_relu": (_Handle, [c_void_p, c_char_p, _Handle]),
     "net_add": (_Handle, [c_void_p, c_char_p, _Handle, _Handle]),
     "net_max_pool": (_Handle, [c_void_p, c_char_p, _Handle, POINTER(_Pool)]),
@@ -289,9 +297,9 @@ class _Run:
 
 def _to_c(value: Any) -> Any:
     """An argument of a layer as C has it."""
-    if isinstance(value, (Conv, Pool)):
+    if isinstance(value, (Attention, Conv, Pool)):
         fields = dataclasses.asdict(value)
-        structure = _Conv if isinstance(value, Conv) else _Pool
+        structure = {Attention: _Attention, Conv: _Conv, Pool: _Pool}[type(value)]
         return structure(**{name: _Extent(*field) if isinstance(field, tuple) else field
                             for name, field in fields.items()})
     return value

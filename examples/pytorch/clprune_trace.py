@@ -58,6 +58,12 @@ class Pool:
 
 
 @dataclasses.dataclass(frozen=True)
+class Attention:
+    heads: int
+    rate: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Param:
     """A parameter or state of the net.
 
@@ -157,7 +163,7 @@ class _Graph(fx.Tracer):
     """Does not look into modules that clprune.convert_ has changed."""
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        return type(module) in _MODULES or super().is_leaf_module(module, name)
+        return _known(module) is not None or super().is_leaf_module(module, name)
 
 
 class _Tracer(fx.Interpreter):
@@ -178,6 +184,8 @@ class _Tracer(fx.Interpreter):
 
     def run_node(self, n: fx.Node) -> Any:
         result = super().run_node(n)
+        if _is_attention(self, n):  # with its weights, which the model must not use
+            result = result[0]
         if isinstance(result, Tensor) or n.op == "output":
             try:
                 self.noted[n] = self._note(n, result)
@@ -187,7 +195,7 @@ class _Tracer(fx.Interpreter):
             except (AttributeError, IndexError, KeyError, TypeError) as why:  # odd arguments
                 self.failed.append(f"{self._where(n)}: this call is not supported: {why}")
                 self.noted[n] = _Failed()
-        return result
+        return (result, None) if _is_attention(self, n) else result
 
     def _where(self, n: fx.Node) -> str:
         stack = n.meta.get("nn_module_stack")
@@ -210,7 +218,7 @@ class _Tracer(fx.Interpreter):
                 raise _NotSupported("the output is not one tensor of the model's operations")
             return args[0]
         if not any(isinstance(a, (Value, _Failed)) for a in given):
-            reshapes = _listed(n) in (_Tracer.reshape, _Tracer.same)
+            reshapes = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand)
             return _Constant(given[0].name if len(given) == 1 and reshapes else None, result)
         known = self._handler(n)
         if any(isinstance(a, _Failed) for a in given):
@@ -246,12 +254,12 @@ class _Tracer(fx.Interpreter):
     def _handler(self, n: fx.Node) -> Callable[..., Value]:
         if n.op == "call_module":
             module = self.fetch_attr(str(n.target))
-            handler = _MODULES.get(type(module))
+            handler = _known(module)
             if handler is None:
                 raise _NotSupported(f"{type(module).__name__} is not supported")
-            if module._forward_hooks or module._forward_pre_hooks:
+            if any(part._forward_hooks or part._forward_pre_hooks for part in module.modules()):
                 raise _NotSupported("it has hooks, which may compute anything")
-            return lambda *args: handler(self, module, *args)
+            return lambda *args, **kwargs: handler(self, module, *args, **kwargs)
         handler = _listed(n)
         if handler is None:
             raise _NotSupported(f"{getattr(n.target, '__name__', n.target)} is not supported")
@@ -437,6 +445,67 @@ class _Tracer(fx.Interpreter):
         self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"], **_FLOATS))
         return value
 
+    def attention(self, x: Value, qkv: Sequence[Optional[_Constant]],
+                  proj: Sequence[Optional[_Constant]], heads: int, rate: float) -> Value:
+        """Self-attention with its linear layers: (weight, bias) each."""
+        x = self._use(x)
+        self._features_last(x, "attention")
+        if len(x.axes) != 2:
+            raise _NotSupported("attention over a tensor that is not (N, T, C)")
+        base, layers = self._name(), self.program.layers
+        for name, (weight, bias) in (("qkv", qkv), ("proj", proj)):
+            full, out = self._name(f"{base}.{name}"), weight.value.shape[0]
+            layers.append(Layer("linear", full, (x.layer,), (out,)))
+            x = dataclasses.replace(x, layer=len(layers) - 1, sizes={**x.sizes, "C": out})
+            self._param(f"{full}.weight", weight)
+            self._param(f"{full}.bias", bias, torch.zeros(out, **_FLOATS))
+            if name == "qkv":
+                layers.append(Layer("attention", self._name(f"{base}.core"), (x.layer,),
+                                    (Attention(heads, rate),)))
+                x = dataclasses.replace(x, layer=len(layers) - 1,
+                                        sizes={**x.sizes, "C": out // 3})
+        return x
+
+    def _positions(self, x: Value, constant: _Constant) -> Value:
+        """x + a parameter with a value for each row and feature."""
+        if len(x.axes) != 2 or x.axes[1] != "C" or tuple(constant.value.shape) != (1, *x.shape):
+            raise _NotSupported(
+                f"{constant.name} of {tuple(constant.value.shape)} added to a tensor of "
+                f"(N, {', '.join(map(str, x.shape))}): a parameter needs a value per row and "
+                "feature")
+        name = self._name(constant.name or self.node.name)
+        value = self._add("positions", name, (x.layer,), (), x.axes, x.sizes)
+        self._param(name, constant)
+        return value
+
+    def cat(self, tensors: Sequence[Any], dim: int = 0) -> Value:
+        """A class token before the rows."""
+        if len(tensors) != 2 or not isinstance(tensors[0], _Constant) or dim != 1:
+            raise _NotSupported("torch.cat is supported for a class token before the rows")
+        token, x = tensors[0], self._use(tensors[1])
+        if len(x.axes) != 2 or x.axes[1] != "C" or token.value.shape[1:] != (1, x.sizes["C"]):
+            raise _NotSupported("a class token is 1 x 1 x features, before rows of features")
+        name = self._name(token.name or self.node.name)
+        value = self._add("class_token", name, (x.layer,), (), ("T", "C"),
+                          {"T": x.size(x.axes[0]) + 1, "C": x.sizes["C"]})
+        self._param(name, token)
+        return value
+
+    def getitem(self, x: Value, at: Any) -> Value:
+        """One row of each sample; the output of an attention module."""
+        if at == 0:
+            return x
+        x = self._use(x)
+        whole = isinstance(at, tuple) and len(at) == 2 and at[0] == slice(None)
+        if not whole or not isinstance(at[1], int) or len(x.axes) != 2 or x.axes[1] != "C":
+            raise _NotSupported(f"[{at}] is supported as [:, row] of (N, T, C)")
+        rows = x.size(x.axes[0])
+        return self._add("row", self._name(), (x.layer,), (at[1] % rows,), ("C",),
+                         {"C": x.sizes["C"]})
+
+    def expand(self, x: Value, *_: Any) -> Value:
+        raise _NotSupported("expand is supported for parameters")
+
     def _elementwise(self, function: str, x: Value, *more: Any) -> Value:
         x = self._use(x)
         return self._add(function, self._name(), (x.layer,), more, x.axes, x.sizes)
@@ -445,9 +514,10 @@ class _Tracer(fx.Interpreter):
         return self._elementwise("relu", x)
 
     def gelu(self, x: Value, approximate: str = "none") -> Value:
-        if approximate != "none":
-            raise _NotSupported(f"GELU with approximate={approximate!r} is not supported")
-        return self._elementwise("gelu", x)
+        return self._elementwise("gelu_tanh" if approximate == "tanh" else "gelu", x)
+
+    def silu(self, x: Value, inplace: bool = False) -> Value:
+        return self._elementwise("silu", x)
 
     def dropout(self, x: Value, p: float = 0.5, training: bool = True, inplace: bool = False
                 ) -> Value:
@@ -500,6 +570,10 @@ class _Tracer(fx.Interpreter):
         return self._add("mean", self._name(), (x.layer,), (), axes, sizes)
 
     def add(self, a: Any, b: Any, alpha: float = 1, out: None = None) -> Value:
+        if isinstance(a, _Constant):
+            a, b = b, a
+        if isinstance(b, _Constant) and alpha == 1:
+            return self._positions(self._use(a), b)
         if alpha != 1 or not isinstance(a, Value) or not isinstance(b, Value):
             raise _NotSupported("an addition needs two tensors of the model's operations")
         if a.layout != b.layout:
@@ -616,6 +690,54 @@ def _layer_norm(t: _Tracer, m: nn.LayerNorm, x: Value) -> Value:
     return t.layer_norm(x, m.normalized_shape, *_constants(m, t, "weight", "bias"), m.eps)
 
 
+def _of(t: _Tracer, name: str, module: nn.Module) -> List[Optional[_Constant]]:
+    """Weight and bias of a linear layer inside of a module."""
+    path = f"{t.node.target}.{name}"
+    return [None if value is None else _Constant(f"{path}.{part}", value)
+            for part, value in (("weight", module.weight), ("bias", module.bias))]
+
+
+def _timm_attention(t: _Tracer, m: nn.Module, x: Value, *more: Any, **kwargs: Any) -> Value:
+    parts = [getattr(m, name, nn.Identity()) for name in ("q_norm", "k_norm", "norm")]
+    if not all(isinstance(part, nn.Identity) for part in parts) or getattr(m, "gate", None):
+        raise _NotSupported("attention with norms or gates inside")
+    if any(value is not None and value is not False for value in (*more, *kwargs.values())):
+        raise _NotSupported("attention with a mask")
+    if m.qkv.weight.shape[0] != 3 * m.proj.weight.shape[1] or \
+            abs(m.scale * (m.proj.weight.shape[1] // m.num_heads) ** 0.5 - 1) > 1e-6:
+        raise _NotSupported("attention with a scale of its own")
+    y = t.attention(x, _of(t, "qkv", m.qkv), _of(t, "proj", m.proj), m.num_heads,
+                    float(getattr(m.attn_drop, "p", m.attn_drop)))
+    return t.dropout(y, m.proj_drop.p)
+
+
+def _attention(t: _Tracer, m: nn.MultiheadAttention, query: Value, key: Value, value: Value,
+               key_padding_mask: None = None, need_weights: bool = True, attn_mask: None = None,
+               average_attn_weights: bool = True, is_causal: bool = False) -> Value:
+    if not m.batch_first or m.in_proj_weight is None or m.bias_k is not None or m.add_zero_attn:
+        raise _NotSupported("nn.MultiheadAttention needs batch_first=True, and keys and values as "
+                            "wide as queries, without bias_kv or zeros")
+    if key is not query or value is not query or key_padding_mask is not None \
+            or attn_mask is not None or is_causal or need_weights:
+        raise _NotSupported("nn.MultiheadAttention needs query, key and value to be the same "
+                            "tensor, no masks, and need_weights=False")
+    qkv = _constants(m, t, "in_proj_weight", "in_proj_bias")
+    return t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, m.dropout)
+
+
+def _known(module: nn.Module) -> Optional[Callable[..., Value]]:
+    """What a module becomes as a whole."""
+    of = type(module)
+    if of.__name__ == "Attention" and of.__module__.startswith("timm."):
+        return _timm_attention if hasattr(module, "qkv") and hasattr(module, "proj") else None
+    return _MODULES.get(of)
+
+
+def _is_attention(t: _Tracer, n: fx.Node) -> bool:
+    return n.op == "call_module" and \
+        isinstance(t.fetch_attr(str(n.target)), nn.MultiheadAttention)
+
+
 _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Linear: _linear,
     nn.Conv2d: _conv2d,
@@ -625,6 +747,8 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Identity: lambda t, m, x: t.same(x),
     nn.ReLU: lambda t, m, x: t.relu(x),
     nn.GELU: lambda t, m, x: t.gelu(x, m.approximate),
+    nn.SiLU: lambda t, m, x: t.silu(x),
+    nn.MultiheadAttention: _attention,
     nn.Dropout: lambda t, m, x: t.dropout(x, m.p),
     nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,
                                                m.ceil_mode, m.return_indices),
@@ -647,6 +771,9 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.relu: _Tracer.relu,
     torch.relu_: _Tracer.relu,
     F.gelu: _Tracer.gelu,
+    F.silu: _Tracer.silu,
+    torch.cat: _Tracer.cat,
+    operator.getitem: _Tracer.getitem,
     F.dropout: _Tracer.dropout,
     F.max_pool2d: _Tracer.max_pool2d,
     F.interpolate: _Tracer.upsample,
@@ -673,7 +800,7 @@ _METHODS: Dict[str, Callable[..., Value]] = {
     "add_": _Tracer.add, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
     "flatten": _Tracer.reshape, "reshape": _Tracer.reshape, "view": _Tracer.reshape,
     "squeeze": _Tracer.reshape, "unsqueeze": _Tracer.reshape, "permute": _Tracer.permute,
-    "transpose": _Tracer.transpose, "contiguous": _Tracer.same, "clone": _Tracer.same,
+    "transpose": _Tracer.transpose, "expand": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
 }
 
 

@@ -26,6 +26,11 @@ typedef struct clprune_attention_desc {
     size_t cols;     /* e, features of a head, up to 512 */
     size_t queries;  /* of each sample only the first so many rows are queries; 0: all rows */
     bool causal;     /* query i sees the keys 0 to i; else all */
+    float rate;    /* of dropout of p, in [0, 1), good to 2^-32: p[i][j] becomes 0 or p[i][j] / (1 -
+                      rate) */
+    uint64_t seed; /* of dropout: another one for each step and layer, the same in both passes */
+    size_t first;  /* number of the first sample, for dropout: samples in several calls draw as in
+                      one */
     uint64_t reserved[4]; /* zeros */
 } clprune_attention_desc;
 

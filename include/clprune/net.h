@@ -176,6 +176,7 @@ typedef struct clprune_net_attn {
     size_t heads, kv_heads; /* kv_heads 0: heads */
     size_t queries; /* only the first so many rows; 0: all. 1 where only a class token is read */
     bool causal;    /* a row sees those before it, and itself */
+    float rate;     /* of dropout of the probabilities in training; the mask is drawn again */
     uint64_t reserved[4]; /* zeros */
 } clprune_net_attn;
 CLPRUNE_API clprune_net_value clprune_net_attention(

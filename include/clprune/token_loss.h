@@ -32,9 +32,14 @@ CLPRUNE_API clprune_status clprune_token_loss_backward(clprune_context *context,
 
 /* A linear layer without bias, the loss of its output, and their gradients in one: for large
  * vocabularies, whose logits would take more memory than a model's activations. Logits live for
- * some rows at a time, in at most 8 MiB of scratch, or 64 rows. logits = x w^T;  loss and hit as
- * above dx     = dlogits w,  dw = dlogits^T x + beta * dw,  with dlogits as above x, dx: M x d; w,
- * dw: vocabulary x d; dx may be x. hit, dx and dw may be CLPRUNE_NO_MAT. */
+ * some rows at a time, in at most 8 MiB of scratch, or 64 rows.
+ *
+ *     logits = x w^T
+ *     loss and hit as above, and from these dlogits
+ *     dx = dlogits w
+ *     dw = dlogits^T x + beta * dw
+ *
+ * x, dx: M x d; w, dw: vocabulary x d; dx may be x. hit, dx and dw may be CLPRUNE_NO_MAT. */
 CLPRUNE_API clprune_status clprune_token_head(clprune_context *context, size_t batch, float beta,
     float smoothing, float scale, clprune_mat x, clprune_mat w, cl_mem labels, clprune_mat loss,
     clprune_mat hit, clprune_mat dx, clprune_mat dw, cl_event *event);

@@ -100,14 +100,16 @@ static void build_mlp(clprune_net *net, const net_model *model)
     clprune_net_mean_squared_error(net, x);
 }
 
-/* A block of a transformer, with rows of keys that two heads share, and one that sees all rows. */
+/* A block of a transformer, with keys that two heads share and dropout, and one that sees all rows.
+ */
 static void build_transformer(clprune_net *net, const net_model *model)
 {
     clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
     x = clprune_net_linear(net, "in", x, 24);
     for (unsigned i = 0; i < 2; i++) {
         clprune_net_part(net, numbered("h.", i));
-        const clprune_net_attn attn = {.heads = 2, .kv_heads = i == 0 ? 1 : 0, .causal = i == 0};
+        const clprune_net_attn attn = {
+            .heads = 2, .kv_heads = i == 0 ? 1 : 0, .causal = i == 0, .rate = i == 0 ? 0.2f : 0};
         clprune_net_value t = clprune_net_layer_norm(net, "ln_1", x);
         t = i == 0 ? clprune_net_project(net, "attn.c_attn", t, 48)
                    : clprune_net_linear(net, "attn.c_attn", t, 72);
@@ -179,7 +181,7 @@ const net_model net_models[NET_MODELS] = {
     {"vgg", build_vgg, 0, NET_SIDE, 0, 0, false, false, 0},
     {"mlp", build_mlp, 9, 32, 1, 8, false, true, 0},
     {"unet", build_unet, 8, 32, 8, 8, false, false, 0},
-    {"transformer", build_transformer, 11, 16, 11, 8, false, false, 0},
+    {"transformer", build_transformer, 11, 16, 11, 8, false, true, 0},
 };
 const net_model net_wide_mlp = {"wide mlp", build_wide_mlp, 1024, 16, 1, 8, false, true, 0};
 const net_model net_wide_vgg = {"wide vgg", build_wide_vgg, 0, 96, 0, 0, false, false, 0};

@@ -120,6 +120,13 @@ LAYER(scale_cols, const clprune_net_value x = rows(net);
       clprune_net_layerscale(net, "bad", x, clprune_net_linear(net, "fc", x, 8)))
 LAYER(rate_of_1, clprune_net_dropout(net, "bad", linear(net), 1))
 LAYER(rate_below_0, clprune_net_dropout(net, "bad", linear(net), -0.5f))
+LAYER(attention_rate, clprune_net_attention(net, "bad", linear(net),
+                          &(clprune_net_attn){.heads = 6, .kv_heads = 1, .rate = 1}))
+LAYER(attention_null, clprune_net_attention(net, "bad", linear(net), NULL))
+LAYER(attention_heads,
+    clprune_net_attention(net, "bad", linear(net), &(clprune_net_attn){.heads = 5, .kv_heads = 2}))
+LAYER(attention_queries, clprune_net_attention(net, "bad", linear(net),
+                             &(clprune_net_attn){.heads = 6, .kv_heads = 1, .queries = 99}))
 LAYER(rate_nan, clprune_net_dropout(net, "bad", linear(net), NAN))
 LAYER(conv_null, clprune_net_conv2d(net, "bad", images(net), NULL))
 LAYER(conv_no_outputs, conv(net, images(net), (clprune_net_conv){.kernel = {3, 3}}))
@@ -261,6 +268,10 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(scale_cols, INVALID_SIZE, "layer bad: its inputs are 4 x 16 and 4 x 8"),
     ROW(rate_of_1, INVALID_ARGUMENT, "layer bad: its rate is 1"),
     ROW(rate_below_0, INVALID_ARGUMENT, "layer bad: its rate is -0.5"),
+    ROW(attention_rate, INVALID_ARGUMENT, "layer bad: its rate is 1"),
+    ROW(attention_null, INVALID_SIZE, "layer bad: "),
+    ROW(attention_heads, INVALID_SIZE, "layer bad: "),
+    ROW(attention_queries, INVALID_SIZE, "layer bad: 99 queries, expected at most the 4 rows"),
     ROW(rate_nan, INVALID_ARGUMENT, "layer bad: its rate is nan"),
     ROW(conv_null, INVALID_ARGUMENT, "layer bad has no outputs"),
     ROW(conv_no_outputs, INVALID_ARGUMENT, "layer bad has no outputs"),

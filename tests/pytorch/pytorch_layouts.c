@@ -65,6 +65,13 @@ int main(void)
     MEMBER(clprune_max_pool_desc, stride);
     MEMBER(clprune_max_pool_desc, padding);
     MEMBER(clprune_max_pool_desc, reserved);
+    STRUCTURE(clprune_net_attn);
+    MEMBER(clprune_net_attn, heads);
+    MEMBER(clprune_net_attn, kv_heads);
+    MEMBER(clprune_net_attn, queries);
+    MEMBER(clprune_net_attn, causal);
+    MEMBER(clprune_net_attn, rate);
+    MEMBER(clprune_net_attn, reserved);
     STRUCTURE(clprune_net_desc);
     MEMBER(clprune_net_desc, batch);
     MEMBER(clprune_net_desc, adds);
@@ -79,6 +86,7 @@ int main(void)
     MEMBER(clprune_net_keep, keep);
     MEMBER(clprune_net_keep, gelu_bits);
     MEMBER(clprune_net_keep, products);
+    MEMBER(clprune_net_keep, extra_work);
     MEMBER(clprune_net_keep, rules);
     MEMBER(clprune_net_keep, rules_count);
     MEMBER(clprune_net_keep, reserved);
@@ -107,6 +115,7 @@ int main(void)
     MEMBER(clprune_net_data, targets);
     MEMBER(clprune_net_data, add);
     MEMBER(clprune_net_data, scale);
+    MEMBER(clprune_net_data, tokens);
     STRUCTURE(clprune_param);
     MEMBER(clprune_param, name);
     MEMBER(clprune_param, value);

@@ -162,6 +162,38 @@ class Shared(nn.Module):
         return self.head(self.again(x) + x)
 
 
+class ViTBlock(nn.Module):
+    def __init__(self, act):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(32), nn.LayerNorm(32, eps=1e-6)
+        self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+        self.fc1, self.act, self.fc2 = nn.Linear(32, 48), act, nn.Linear(48, 32)
+
+    def forward(self, x):
+        y = self.ln_1(x)
+        y, _ = self.attention(y, y, y, need_weights=False)
+        x = x + y
+        return x + self.fc2(self.act(self.fc1(self.ln_2(x))))
+
+
+class ViT(nn.Module):
+    """As torchvision writes it: a class token, positions, the row of the token at the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Conv2d(3, 32, 4, 4)
+        self.class_token = nn.Parameter(torch.randn(1, 1, 32))
+        self.pos_embedding = nn.Parameter(torch.randn(1, 7, 32))
+        self.blocks = nn.Sequential(ViTBlock(nn.GELU("tanh")), ViTBlock(nn.SiLU()))
+        self.head = nn.Linear(32, CLASSES)
+
+    def forward(self, x):
+        n = x.shape[0]
+        x = self.proj(x).reshape(n, 32, -1).permute(0, 2, 1)
+        x = torch.cat([self.class_token.expand(n, -1, -1), x], dim=1) + self.pos_embedding
+        return self.head(self.blocks(x)[:, 0])
+
+
 def images(batch, height=8, width=12):
     return torch.randn(batch, 3, height, width)
 
@@ -174,6 +206,7 @@ MODELS = {
     "resmlp": (ResMLP, images),
     "functions": (Functions, images),
     "unet": (UNet, images),
+    "vit": (ViT, images),
     "shared": (Shared, lambda n: torch.randn(n, 20)),
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, CLASSES)),
             lambda n: torch.randn(n, 20)),
@@ -338,7 +371,8 @@ class Values(Case):
 
     def test_packages(self):
         """torchvision's and timm's models, where they are installed."""
-        for package, name in (("torchvision", "resnet18"), ("timm", "resmlp_12_224"),
+        for package, name in (("timm", "vit_tiny_patch16_224"), ("torchvision", "resnet18"),
+                              ("timm", "resmlp_12_224"),
                               ("timm", "mixer_s16_224"), ("timm", "resnet26")):
             try:
                 if package == "timm":
@@ -541,16 +575,17 @@ class Errors(Case):
     def test_operations_that_a_net_does_not_have(self):
         x = images(4)
         for forward, text, modules in (
-                (lambda m, x: m.head(m.act(x)), "\n    act: SiLU is not supported",
-                 {"act": nn.SiLU()}),
+                (lambda m, x: m.head(m.act(x)), "\n    act: Mish is not supported",
+                 {"act": nn.Mish()}),
                 (lambda m, x: m.head(torch.sigmoid(x)), r"\n    sigmoid: sigmoid is not", {}),
-                (lambda m, x: m.head(m.act(x)), "act: GELU with approximate='tanh'",
-                 {"act": nn.GELU("tanh")}),
                 (lambda m, x: m.head(x + 1), "add: an addition needs two tensors", {}),
-                (lambda m, x: m.head(torch.cat([x[:, :10], x[:, 10:]], 1)), "cat: cat is not supp", {}),
-                (lambda m, x: m.head(torch.cat([x], 1)), "\n    cat: cat is not supported", {}),
+                (lambda m, x: m.head(x + m.p), "add: p of .* added to a tensor of",
+                 {"p": nn.Parameter(torch.zeros(20))}),
+                (lambda m, x: m.head(torch.cat([x[:, :10], x[:, 10:]], 1)), "getitem: \\[\\(slice", {}),
+                (lambda m, x: m.head(torch.cat([x], 1)), "\n    cat: torch.cat is supported for a cl",
+                 {}),
                 (lambda m, x: m.head(x * x), "mul: a product of two tensors", {}),
-                (lambda m, x: m.head(x[:, :20]), "getitem: getitem is not supported", {}),
+                (lambda m, x: m.head(x[:, :20]), "getitem: .* is supported as \\[:, row\\]", {}),
                 (lambda m, x: m.head(x.t().t()), "t: t is not supported", {}),
                 (lambda m, x: m.head(x.transpose(0, 1).permute(1, 0)), "the batch must stay the f",
                  {}),
@@ -585,6 +620,14 @@ class Errors(Case):
                 (lambda m, x: m.conv(x), "the output of a sample is \\(5, 8, 12\\), expected clas",
                  {"conv": nn.Conv2d(3, 5, 1)})):
             self.refused(forward, text, x, **modules)
+        rows = torch.randn(4, 5, 8)
+        for how, more, text in (
+                ({"batch_first": True}, {}, "m: nn.MultiheadAttention needs query, key"),
+                ({}, {"need_weights": False}, "m: nn.MultiheadAttention needs batch_first=True"),
+                ({"batch_first": True}, {"need_weights": False, "attn_mask": torch.zeros(5, 5)},
+                 "m: nn.MultiheadAttention needs query, key")):
+            self.refused((lambda kwargs: lambda m, x: m.m(x, x, x, **kwargs)[0].mean(1))(more),
+                         text, rows, m=nn.MultiheadAttention(8, 2, **how))
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
                      "torch.fx cannot trace the model: TraceError")
 

@@ -5,6 +5,25 @@
 
 #include "support/test_compare.h"
 
+static uint32_t mix(uint32_t h)
+{
+    h = (h ^ (h >> 16)) * UINT32_C(0x85ebca6b);
+    h = (h ^ (h >> 13)) * UINT32_C(0xc2b2ae35);
+    return h ^ (h >> 16);
+}
+
+/* What dropout multiplies the probability of query i and key j by; head: sample * heads + head. */
+static double factor(const attention_ref_shape *s, uint64_t head, size_t i, size_t j)
+{
+    const uint32_t golden = UINT32_C(0x9e3779b9);
+    const uint32_t sample =
+        mix(mix((uint32_t)(s->seed >> 32) + golden) ^ (uint32_t)s->seed) + (uint32_t)head * golden;
+    const uint32_t key = mix((uint32_t)head ^ mix((uint32_t)(head >> 32) + golden));
+    const uint32_t stream = mix(sample ^ key);
+    const uint32_t bits = mix(mix(mix((uint32_t)i + stream) ^ (uint32_t)j) + stream);
+    return s->rate > 0 && bits < (uint32_t)(s->rate * 0x1p32) ? 0 : 1 / (1 - s->rate);
+}
+
 /* One row of softmax: p[j], and how far rounding may move each, relative to it. */
 static double probabilities(const attention_ref_shape *s, size_t i, const double *q,
     const double *k, size_t k_ld, double *p)
@@ -45,8 +64,10 @@ void attention_ref_forward(const attention_ref_shape *s, const double *q, const 
             for (size_t e = 0; e < s->cols; e++) {
                 double sum = 0, size = 0;
                 for (size_t j = 0; j < s->rows; j++) {
-                    sum += p[j] * v[other + j * kv_ld + e];
-                    size += fabs(p[j] * v[other + j * kv_ld + e]);
+                    const uint64_t head = (s->first + row / s->rows) * s->heads + h;
+                    const double kept = factor(s, head, row - first, j) * p[j];
+                    sum += kept * v[other + j * kv_ld + e];
+                    size += fabs(kept * v[other + j * kv_ld + e]);
                 }
                 y[out * ld + h * s->cols + e] = sum;
                 if (bound != NULL)
@@ -61,6 +82,7 @@ void attention_ref_forward(const attention_ref_shape *s, const double *q, const 
 typedef struct query {
     const double *q, *k, *v, *dy; /* of the head; k, v: the first of the sample's rows */
     double *dq, *dk, *dv, *dq_bound, *dk_bound, *dv_bound;
+    uint64_t head; /* sample * heads + head */
 } query;
 
 static void backward_query(
@@ -71,27 +93,28 @@ static void backward_query(
                        test_bound(4 * (s->rows + s->cols) + 16, 1, 1);
     double mean = 0, size = 0, *sizes = dp + s->rows;
     for (size_t j = 0; j < s->rows; j++) {
+        const double z = factor(s, at->head, i, j);
         dp[j] = sizes[j] = 0;
         for (size_t e = 0; e < s->cols; e++) {
-            dp[j] += at->dy[e] * at->v[j * kv_ld + e];
-            sizes[j] += fabs(at->dy[e] * at->v[j * kv_ld + e]);
+            dp[j] += z * at->dy[e] * at->v[j * kv_ld + e];
+            sizes[j] += fabs(z * at->dy[e] * at->v[j * kv_ld + e]);
         }
         mean += p[j] * dp[j];
         size += p[j] * sizes[j];
     }
     for (size_t j = 0; j < s->rows; j++) {
-        const double ds = scale * p[j] * (dp[j] - mean);
+        const double z = factor(s, at->head, i, j), ds = scale * p[j] * (dp[j] - mean);
         const double error = 2 * off * scale * p[j] * (sizes[j] + size);
         for (size_t e = 0; e < s->cols; e++) {
             const size_t to = j * kv_ld + e;
             at->dq[e] += ds * at->k[to];
             at->dk[to] += ds * at->q[e];
-            at->dv[to] += p[j] * at->dy[e];
+            at->dv[to] += z * p[j] * at->dy[e];
             if (at->dq_bound == NULL)
                 continue;
             at->dq_bound[e] += error * fabs(at->k[to]);
             at->dk_bound[to] += error * fabs(at->q[e]);
-            at->dv_bound[to] += off * p[j] * fabs(at->dy[e]);
+            at->dv_bound[to] += off * z * p[j] * fabs(at->dy[e]);
         }
     }
 }
@@ -117,7 +140,8 @@ void attention_ref_backward(const attention_ref_shape *s, const double *q, const
             const query one = {q + at, k + other, v + other, dy + out * ld + h * s->cols,
                 grads[0] + at, grads[1] + other, grads[2] + other,
                 bounds != NULL ? bounds[0] + at : NULL, bounds != NULL ? bounds[1] + other : NULL,
-                bounds != NULL ? bounds[2] + other : NULL};
+                bounds != NULL ? bounds[2] + other : NULL,
+                (s->first + row / s->rows) * s->heads + h};
             backward_query(s, row - first, kv_ld, &one, p, p + s->rows);
         }
     free(p);

@@ -4,15 +4,19 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct attention_ref_shape {
     size_t batch, rows, heads, kv_heads, cols; /* cols: of a head */
     bool causal;
     size_t queries; /* 0: rows */
+    double rate;    /* of dropout */
+    uint64_t seed;
+    size_t first; /* number of the first sample */
 } attention_ref_shape;
 
-/* All dense: q (batch * rows) x (heads * cols), y (batch * queries) x (heads * cols), k, v (batch * rows) x (kv_heads * cols). bound:
- * what the rounding of fp32 may change; NULL: not wanted. */
+/* All dense: q (batch * rows) x (heads * cols), y (batch * queries) x (heads * cols), k, v (batch *
+ * rows) x (kv_heads * cols). bound: what the rounding of fp32 may change; NULL: not wanted. */
 void attention_ref_forward(const attention_ref_shape *s, const double *q, const double *k,
     const double *v, double *y, double *bound);
 

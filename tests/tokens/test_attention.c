@@ -22,6 +22,9 @@ static clprune_attention_desc desc_of(const shape *s)
         .kv_heads = s->ref.kv_heads == s->ref.heads ? 0 : s->ref.kv_heads,
         .cols = s->ref.cols,
         .queries = s->ref.queries,
+        .rate = (float)s->ref.rate,
+        .seed = s->ref.seed,
+        .first = s->ref.first,
         .causal = s->ref.causal};
 }
 
@@ -69,7 +72,8 @@ static const layer_case backward = {"backward",
 
 static void slopes(NO_ROW)
 {
-    static const shape few[] = {{{2, 5, 2, 1, 3, true, 0}, 0}, {{1, 9, 2, 2, 4, false, 0}, 0}};
+    static const shape few[] = {{{1, 9, 2, 2, 4, false, 0, 0.3, 9, 2}, 0},
+        {{2, 5, 2, 1, 3, true, 0, 0, 0, 0}, 0}, {{1, 9, 2, 2, 4, false, 0, 0, 0, 0}, 0}};
     for (size_t i = 0; i < COUNT_OF(few); i++)
         layer_slopes_of(&forward, &backward, &few[i], (layer_steps){1e-5, 1e-7, 1e-2, 1e-3, 1e-4});
 }
@@ -120,6 +124,55 @@ static void windows(NO_ROW)
     }
 }
 
+/* With equal scores and v the identity, y has the probabilities: each is dropped as often as the
+ * rate says, independently in rows, columns, heads and seeds; parts of a batch draw as the whole.
+ */
+static void dropout(NO_ROW)
+{
+    enum { BATCH = 4, ROWS = 64, HEADS = 2, WIDTH = HEADS * ROWS, COUNT = BATCH * ROWS * WIDTH };
+    clprune_attention_desc desc = {
+        .rows = ROWS, .heads = HEADS, .cols = ROWS, .rate = 0.25f, .seed = 3};
+    clprune_context *context = test_context();
+    float *ones = test_floats(COUNT), *v = test_floats(COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        ones[i] = 0;
+        v[i] = i / WIDTH % ROWS == i % ROWS;
+    }
+    const test_mat q = test_mat_make(BATCH * ROWS, WIDTH, 0, ones),
+                   m = test_mat_make(BATCH * ROWS, WIDTH, 0, v),
+                   y = test_mat_make(BATCH * ROWS, WIDTH, 0, NULL),
+                   part = test_mat_make(ROWS, WIDTH, 0, NULL);
+    float *got[2];
+    for (int seed = 0; seed < 2; seed++) {
+        desc.seed = 3 + (uint64_t)seed;
+        TEST_OK(clprune_attention_forward(context, &desc, BATCH, q.mat, q.mat, m.mat, y.mat, NULL));
+        got[seed] = test_mat_get(&y, "y");
+    }
+    double all = 0, right = 0, below = 0, heads = 0, seeds = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        const size_t j = i % ROWS, h = i / ROWS % HEADS, r = i / WIDTH % ROWS;
+        const bool dropped = got[1][i] == 0;
+        assert_true(dropped || fabsf(got[1][i] * ROWS * 0.75f - 1) < 1e-5f);
+        all += dropped;
+        right += dropped && j + 1 < ROWS && got[1][i + 1] == 0;
+        below += dropped && r + 1 < ROWS && got[1][i + WIDTH] == 0;
+        heads += dropped && h == 0 && got[1][i + ROWS] == 0;
+        seeds += dropped && got[0][i] == 0;
+    }
+    const double p = 0.25, pairs[] = {right, below, 2 * heads, seeds};
+    assert_true(fabs(all / COUNT - p) < 5 * sqrt(p * (1 - p) / COUNT));
+    for (size_t i = 0; i < COUNT_OF(pairs); i++) /* edges have fewer pairs: 1 / 64 */
+        assert_true(fabs(pairs[i] / COUNT - p * p) < 0.01);
+    for (size_t n = 0; n < BATCH; n++) {
+        desc.first = n;
+        TEST_OK(clprune_attention_forward(context, &desc, 1,
+            clprune_mat_rows(q.mat, n * ROWS, ROWS), clprune_mat_rows(q.mat, n * ROWS, ROWS),
+            clprune_mat_rows(m.mat, n * ROWS, ROWS), part.mat, NULL));
+        test_same_floats("y", ROWS, WIDTH, test_mat_get(&part, "y"), got[1] + n * ROWS * WIDTH,
+            "sample %zu alone", n);
+    }
+}
+
 /* Scores far from 0, and far from each other: no overflow; the largest takes all. */
 static void far_scores(NO_ROW)
 {
@@ -147,13 +200,20 @@ static void bad_sizes(NO_ROW)
     static const struct {
         clprune_attention_desc desc;
         const char *text;
-    } rows[] = {{{0, 1, 1, 1, 0, false, {0}}, "desc has 0 rows"},
-        {{1, 0, 1, 1, 0, false, {0}}, "desc has 0 heads"},
-        {{1, 1, 1, 0, 0, false, {0}}, "desc has heads of 0 columns"},
-        {{1, 1, 1, 513, 0, false, {0}}, "desc has heads of 513 columns"},
-        {{3, 1, 1, 1, 4, false, {0}}, "desc has 4 queries, expected at most its 3 rows"},
-        {{1, 3, 2, 1, 0, false, {0}}, "2 heads of k and v do not divide 3 heads of q"},
-        {{1, 1, 3, 1, 0, false, {0}}, "3 heads of k and v do not divide 1 heads of q"}};
+    } rows[] = {
+        {{.rows = 0, .heads = 1, .kv_heads = 1, .cols = 1, .queries = 0}, "desc has 0 rows"},
+        {{.rows = 1, .heads = 0, .kv_heads = 1, .cols = 1, .queries = 0}, "desc has 0 heads"},
+        {{.rows = 1, .heads = 1, .kv_heads = 1, .cols = 0, .queries = 0},
+            "desc has heads of 0 columns"},
+        {{.rows = 1, .heads = 1, .kv_heads = 1, .cols = 513, .queries = 0},
+            "desc has heads of 513 columns"},
+        {{.rows = 3, .heads = 1, .kv_heads = 1, .cols = 1, .queries = 4},
+            "desc has 4 queries, expected at most its 3 rows"},
+        {{.rows = 1, .heads = 3, .kv_heads = 2, .cols = 1, .queries = 0},
+            "2 heads of k and v do not divide 3 heads of q"},
+        {{.rows = 1, .heads = 1, .kv_heads = 3, .cols = 1, .queries = 0},
+            "3 heads of k and v do not divide 1 heads of q"}};
+    static const float rates[] = {-0.1f, 1, NAN};
     clprune_context *context = test_context();
     const clprune_mat none = CLPRUNE_NO_MAT;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -165,34 +225,44 @@ static void bad_sizes(NO_ROW)
                              none, none, none, none, NULL),
             CLPRUNE_INVALID_SIZE);
     }
+    for (size_t i = 0; i < COUNT_OF(rates); i++) {
+        const clprune_attention_desc desc = {.rows = 1, .heads = 1, .cols = 1, .rate = rates[i]};
+        assert_int_equal(clprune_attention_forward(context, &desc, 1, none, none, none, none, NULL),
+            CLPRUNE_INVALID_ARGUMENT);
+    }
     assert_int_equal(clprune_attention_forward(context, NULL, 1, none, none, none, none, NULL),
         CLPRUNE_INVALID_ARGUMENT);
 }
 
 int main(void)
 {
-    static const shape shapes[] = {{{1, 1, 1, 1, 1, false, 0}, 0}, {{2, 5, 2, 2, 3, false, 0}, 1},
-        {{2, 16, 3, 3, 4, true, 0}, 0}, {{1, 17, 4, 2, 8, true, 0}, 2},
-        {{3, 33, 2, 1, 20, false, 0}, 0}, {{2, 65, 3, 3, 64, false, 0}, 0},
-        {{1, 130, 2, 2, 64, true, 0}, 0}, {{1, 1100, 2, 1, 8, true, 0}, 0},
-        {{1, 1040, 1, 1, 16, false, 0}, 0}, {{1, 197, 1, 1, 24, false, 0}, 5},
-        {{1, 300, 2, 2, 16, true, 0}, 0}, {{1, 40, 1, 1, 160, true, 0}, 0},
-        {{3, 70, 2, 1, 8, false, 1}, 1}, {{2, 50, 1, 1, 16, true, 35}, 0},
-        {{1, 1050, 1, 1, 4, false, 3}, 0}, {{0, 8, 2, 2, 4, false, 0}, 0}};
+    static const shape shapes[] = {{{1, 1, 1, 1, 1, false, 0, 0, 0, 0}, 0},
+        {{2, 5, 2, 2, 3, false, 0, 0, 0, 0}, 1}, {{2, 16, 3, 3, 4, true, 0, 0, 0, 0}, 0},
+        {{1, 17, 4, 2, 8, true, 0, 0, 0, 0}, 2}, {{3, 33, 2, 1, 20, false, 0, 0, 0, 0}, 0},
+        {{2, 65, 3, 3, 64, false, 0, 0, 0, 0}, 0}, {{1, 130, 2, 2, 64, true, 0, 0, 0, 0}, 0},
+        {{1, 1100, 2, 1, 8, true, 0, 0, 0, 0}, 0}, {{1, 1040, 1, 1, 16, false, 0, 0, 0, 0}, 0},
+        {{1, 197, 1, 1, 24, false, 0, 0, 0, 0}, 5}, {{1, 300, 2, 2, 16, true, 0, 0, 0, 0}, 0},
+        {{1, 40, 1, 1, 160, true, 0, 0, 0, 0}, 0}, {{3, 70, 2, 1, 8, false, 1, 0, 0, 0}, 1},
+        {{2, 50, 1, 1, 16, true, 35, 0, 0, 0}, 0}, {{1, 1050, 1, 1, 4, false, 3, 0, 0, 0}, 0},
+        {{2, 90, 2, 1, 8, false, 0, 0.25, 77, 3}, 0},
+        {{2, 40, 2, 2, 8, true, 0, 0.5, UINT64_MAX, 1}, 0},
+        {{1, 1030, 1, 1, 4, false, 9, 0.125, 5, 0}, 0}, {{0, 8, 2, 2, 4, false, 0, 0, 0, 0}, 0}};
     test_list list = {0};
     for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         const attention_ref_shape *s = &shapes[i].ref;
         if (test_small() && s->rows > 40)
             continue;
         layer_add_one(&list, &forward, &shapes[i],
-            "%zu x %zu, %zu heads of %zu, %zu of k%s, %zu queries", s->batch, s->rows, s->heads,
-            s->cols, s->kv_heads, s->causal ? ", causal" : "", s->queries);
+            "%zu x %zu, %zu heads of %zu, %zu of k%s, %zu queries, rate %g", s->batch, s->rows,
+            s->heads, s->cols, s->kv_heads, s->causal ? ", causal" : "", s->queries, s->rate);
         layer_add_one(&list, &backward, &shapes[i],
-            "%zu x %zu, %zu heads of %zu, %zu of k%s, %zu queries", s->batch, s->rows, s->heads,
-            s->cols, s->kv_heads, s->causal ? ", causal" : "", s->queries);
+            "%zu x %zu, %zu heads of %zu, %zu of k%s, %zu queries, rate %g", s->batch, s->rows,
+            s->heads, s->cols, s->kv_heads, s->causal ? ", causal" : "", s->queries, s->rate);
     }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, windows, NULL, "windows of one matrix");
+    if (!test_small())
+        test_add(&list, dropout, NULL, "dropout");
     test_add(&list, far_scores, NULL, "far scores");
     test_add(&list, bad_sizes, NULL, "bad sizes");
     return test_run_on_devices("attention", &list);

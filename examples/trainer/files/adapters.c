@@ -27,12 +27,13 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const tensor *)a)->name, ((const tensor *)b)->name);
 }
 
-/* The module of a weight, as PEFT calls it: without ".weight". */
+/* The module of a weight in a model with a head, as PEFT calls it: without ".weight". Names of
+ * GPT2Model get a prefix in GPT2LMHeadModel, those of LlamaForCausalLM have it. */
 static void module_of(const trainer_model *type, const char *weight, char *name, size_t size)
 {
     char other[128];
     weights_other_name(type, weight, other, sizeof other);
-    const char *used = type->tokens ? other : weight;
+    const char *used = type->tokens && strlen(other) > strlen(weight) ? other : weight;
     const char *end = strrchr(used, '.');
     (void)snprintf(name, size, "%.*s", (int)(end - used), used);
 }

@@ -20,12 +20,25 @@ static parts parts_of(const clprune__net_layer *layer, clprune_mat qkv)
     return p;
 }
 
+/* Of the call's samples. Inference drops nothing. */
+static clprune_attention_desc desc_of(
+    const clprune__net_call *call, const clprune__net_layer *layer)
+{
+    clprune_attention_desc desc = layer->set.attention;
+    desc.first = call->first;
+    desc.seed = call->net->seed + UINT64_C(0x9e3779b97f4a7c15) * clprune__net_out(call->net, layer);
+    if (!call->training)
+        desc.rate = 0;
+    return desc;
+}
+
 static clprune_status attention_forward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = call->layer;
     const parts x = parts_of(layer, clprune__net_x(call, 0));
-    return clprune_attention_forward(call->net->context, &layer->set.attention, call->count, x.q,
-        x.k, x.v, clprune__net_y(call), NULL);
+    const clprune_attention_desc desc = desc_of(call, layer);
+    return clprune_attention_forward(
+        call->net->context, &desc, call->count, x.q, x.k, x.v, clprune__net_y(call), NULL);
 }
 
 /* Scores, and sums of values. */
@@ -46,8 +59,9 @@ static clprune_status attention_backward(const clprune__net_call *call)
     const clprune__net_layer *layer = clprune__net_link(call, 0);
     const parts x = parts_of(layer, clprune__net_operand(call, 0));
     const parts dx = parts_of(layer, clprune__net_dx(call, 0));
-    return clprune_attention_backward(call->net->context, &layer->set.attention, call->count, x.q,
-        x.k, x.v, clprune__net_dy(call), dx.q, dx.k, dx.v, NULL);
+    const clprune_attention_desc desc = desc_of(call, layer);
+    return clprune_attention_backward(call->net->context, &desc, call->count, x.q, x.k, x.v,
+        clprune__net_dy(call), dx.q, dx.k, dx.v, NULL);
 }
 
 const clprune__net_way clprune__net_attention_ways[] = {
@@ -74,7 +88,8 @@ clprune_net_value clprune_net_attention(
             .heads = attn->heads,
             .kv_heads = attn->kv_heads > 0 ? attn->kv_heads : attn->heads,
             .queries = attn->queries > 0 ? attn->queries : shape.rows,
-            .causal = attn->causal};
+            .causal = attn->causal,
+            .rate = attn->rate};
     const size_t all = desc.heads + 2 * desc.kv_heads;
     if (desc.heads == 0 || desc.heads % desc.kv_heads != 0 || shape.cols % all != 0) {
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
@@ -84,6 +99,9 @@ clprune_net_value clprune_net_attention(
         return (clprune_net_value){0};
     }
     desc.cols = shape.cols / all;
+    if (!(desc.rate >= 0 && desc.rate < 1))
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: its rate is %g, expected 0 to below 1", name, (double)desc.rate);
     if (desc.cols > 512)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: heads have %zu columns, expected at most 512", name, desc.cols);

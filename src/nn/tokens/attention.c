@@ -27,7 +27,9 @@ enum { MOST_WHOLE = 1024 }; /* keys: scores of a block of queries take 256 KiB *
 /* The sizes of a launch. */
 typedef struct plan {
     size_t rows, queries, heads, share, blocks, local;
-    float scale;
+    float scale, kept_scale;
+    uint64_t seed, first;
+    uint32_t threshold; /* of 32 random bits: below it a probability is dropped */
     clprune__defines defines;
 } plan;
 
@@ -47,6 +49,8 @@ static clprune_status check_desc(
         "desc has heads of %zu columns, expected 1 to %d", desc->cols, MOST_COLS);
     REQUIRE(desc->heads > 0 && desc->heads <= MOST_ROWS, CLPRUNE_INVALID_SIZE,
         "desc has %zu heads, expected 1 to %d", desc->heads, MOST_ROWS);
+    REQUIRE(desc->rate >= 0 && desc->rate < 1, CLPRUNE_INVALID_ARGUMENT,
+        "desc has a rate of %g, expected a value in [0, 1)", (double)desc->rate);
     REQUIRE(settled->queries <= desc->rows, CLPRUNE_INVALID_SIZE,
         "desc has %zu queries, expected at most its %zu rows", desc->queries, desc->rows);
     REQUIRE(desc->heads % settled->kv_heads == 0, CLPRUNE_INVALID_SIZE,
@@ -94,7 +98,11 @@ static plan make_plan(
         .share = desc->heads / desc->kv_heads,
         .blocks = clprune__ceil_div(desc->rows, local * width * vectors),
         .local = local,
-        .scale = 1.0f / sqrtf((float)desc->cols)};
+        .scale = 1.0f / sqrtf((float)desc->cols),
+        .kept_scale = (float)(1 / (1 - (double)desc->rate)),
+        .seed = desc->seed,
+        .first = desc->first,
+        .threshold = (uint32_t)((double)desc->rate * 0x1p32)};
     clprune__define(&p.defines, "LOCAL", local);
     clprune__define(&p.defines, "VW", width);
     clprune__define(&p.defines, "QV", vectors);
@@ -104,6 +112,7 @@ static plan make_plan(
     clprune__define(&p.defines, "WHOLE", keys > 0);
     clprune__define(&p.defines, "ET", power_in(desc->cols));
     clprune__define(&p.defines, "CAUSAL", desc->causal);
+    clprune__define(&p.defines, "DROP", desc->rate > 0);
     return p;
 }
 
@@ -117,6 +126,9 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     clprune__arg_uint(launch, (uint32_t)p->share);
     clprune__arg_ulong(launch, p->blocks);
     clprune__arg_float(launch, p->scale);
+    ARG_ULONGS(launch, p->seed, p->first);
+    clprune__arg_uint(launch, p->threshold);
+    clprune__arg_float(launch, p->kept_scale);
     return CLPRUNE_SUCCESS;
 }
 
