@@ -5,7 +5,7 @@
 #
 #     test_trainer_faults.sh PROGRAM FAULT_LAYER POSITIONS [all]
 #
-# PROGRAM is resmlp-train or resnet-train, linked with support/fault_host.c. The calls of a run are counted first, then
+# PROGRAM is resmlp-train, resnet-train or gpt-train, linked with support/fault_host.c. The calls of a run are counted first, then
 # POSITIONS of them fail, spread over the run, for each kind of call, once and for ever; and, for the
 # allocator and files, of the places in the program that call, each at its first call. For each function
 # of OpenCL that the run calls, its first call fails once; with `all`, its first, middle and last call,
@@ -31,6 +31,11 @@ case $name in
 resnet-train)
     small=(--arch resnet20 --image-size 16 --train-limit 4 --test-limit 4 --batch-size 4
         --activations compact)
+    ;;
+gpt-train)
+    seq 1000 | head -c 1000 >text
+    small=(--context 16 --train-limit 4 --test-limit 4 --batch-size 4 --activations compact --data "$folder/text"
+        --sample 2)
     ;;
 *)
     small=(--image-size 16 --patch-size 8 --train-limit 32 --test-limit 32 --batch-size 32
