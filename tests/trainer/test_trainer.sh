@@ -660,7 +660,7 @@ without_time two/log.csv | cmp -s - have || fail "a resumed fine-tuning gives ot
 expect 2 "no parameter of the net being built matches nothing" $small --steps 1 --train nothing
 expect 2 "no parameter of the net being built matches \*.lora_\*" $small --steps 1 --lora 4:nothing
 expect 2 "--lora is not R\[:PATTERN\]" $small --steps 1 --lora 0
-expect 2 "--adapters needs --lora" $small --steps 1 --export-lora x
+expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
 
 # ---- planned memory ------------------------------------------------------------------------------
 # bytes NAME FIELD FILE: a number of bytes in a line of a plan or a memory report; without that line, a text that
@@ -675,7 +675,7 @@ for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
     "--optimizer lamb --clip-norm 1 --activations compact-pruned --sparsity 0.7 --values int8"; do
     expect 0 "" $small --plan $arguments
     cp out plan
-    grep -q "^backward blocks.5 " plan || fail "a plan without its parts: $arguments"
+    grep -q "^backward blocks\." plan || fail "a plan without its parts: $arguments"
     expect 0 "" $small --epochs 1 --output-dir planned --overwrite --memory-report $arguments
     [ "$(bytes '  arena' 1 plan)" = "$(bytes arena 1 out)" ] ||
         fail "the arena is not as planned: $arguments: $(cat plan out)"
