@@ -72,7 +72,7 @@ _State = _structure("_NetState", name=c_char_p, mat=_Mat)
 _Bytes = _structure("_ImageBytes", buffer=c_void_p, offset=c_size_t, levels=_Mat)
 _Data = _structure(
     "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=c_void_p, smoothing=c_float,
-    targets=_Mat, add=c_bool, scale=c_float)
+    targets=_Mat, add=c_bool, scale=c_float, tokens=c_void_p)
 _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
                      reserved=c_uint64 * 2)
 _Optimizer = _structure(

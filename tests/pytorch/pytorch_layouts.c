@@ -107,6 +107,7 @@ int main(void)
     MEMBER(clprune_net_data, targets);
     MEMBER(clprune_net_data, add);
     MEMBER(clprune_net_data, scale);
+    MEMBER(clprune_net_data, tokens);
     STRUCTURE(clprune_param);
     MEMBER(clprune_param, name);
     MEMBER(clprune_param, value);
