@@ -137,6 +137,35 @@ static void frozen(NO_ROW)
     }
 }
 
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+/* Its hidden tensor of a sample has half a MiB elements: regions work on 4 samples at a time. */
+static void build_wide(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_tokens(net, model->rows);
+    x = clprune_net_embedding(net, "wte", x, NET_VOCABULARY, 16);
+    x = clprune_net_positions(net, "wpe", clprune_net_class_token(net, "cls", x));
+    clprune_net_value t = clprune_net_linear(net, "fc1", clprune_net_rms_norm(net, "ln", x), 512);
+    t = clprune_net_linear(net, "fc2", clprune_net_swiglu(net, "swiglu", t), 16);
+    x = clprune_net_rotary(net, "rotary", clprune_net_add(net, "add", x, t), 2, 1, 1e4f);
+    x = clprune_net_row(net, "row", x, 3);
+    clprune_net_token_loss(net, "head", x, NET_VOCABULARY);
+    clprune_net_tie(net, "head.weight", "wte.weight");
+}
+
+static void chunks(NO_ROW)
+{
+    static const net_model wide = {"wide", build_wide, 1024, 0, 1, 0, false, false, 0};
+    enum { SAMPLES = 9 };
+    net_job dense = net_open(test_context(), &wide, SAMPLES, NULL);
+    const float *want = net_step_grads(&dense);
+    net_job least = net_open_preset(&wide, SAMPLES, CLPRUNE_NET_LEAST, 8),
+            exact = net_open_preset(&wide, SAMPLES, CLPRUNE_NET_EXACT, 8);
+    net_close(&exact, "exact", net_step_grads(&exact), want, 1e-5);
+    net_close(&least, "least", net_step_grads(&least), want, 1e-5);
+    assert_true(test_live(test_context(), CLPRUNE_MEMORY_WORKSPACE) > 0);
+}
+
 /* ---- losses and logits ----------------------------------------------------------------------- */
 
 /* Losses and hits from logits of each row, which the net gives after inference. */
@@ -287,6 +316,7 @@ int main(void)
     TEST_ADD_EACH(&list, smaller_batches, net_token_models, "smaller batches of %s");
     for (size_t i = 0; i < COUNT_OF(tied_models); i++)
         test_add(&list, tied, &tied_models[i], "gradients of a %s", tied_models[i]->name);
+    test_add(&list, chunks, NULL, "chunks of samples");
     test_add(&list, frozen, NULL, "frozen weights");
     test_add(&list, losses, NULL, "losses of rows that count");
     test_add(&list, same_as_logits, NULL, "a loss in chunks and one of logits");
