@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
     --epochs) epochs=${2:?--epochs needs a number}; shift 2 ;;
     -h | --help) sed -n '1d; /^#/!q; s/^# \{0,1\}//p' "$0"; exit 0 ;;
     --ac* | --sp* | --ou* | --su*) refuse "${1%%=*}" "which sets it for each of its three runs" ;;
-    --ex* | --ten*) refuse "${1%%=*}" "whose three runs would write the same files; use build/release/bin/resmlp-train" ;;
+    --ex* | --ad* | --ten*) refuse "${1%%=*}" "whose three runs would write the same files; use build/release/bin/resmlp-train" ;;
     --pl* | --li* | --res* | --test-o* | --ver*)
         refuse "${1%%=*}" "which trains three new runs; use build/release/bin/resmlp-train" ;;
     --bl*=* | --nor*=* | --cr*=* | --ce*=* | --po*=* | --va*=* | --in*=*) pruning+=("$1"); shift ;;

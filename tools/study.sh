@@ -24,7 +24,7 @@
 #
 # The command line of a run is in study.options. With other options than a finished or interrupted run, or than one that another
 # process makes, the study ends: start with those, remove the run's folder, or take another OUT. These may differ: --data,
-# --device, --skip-broken, --checkpoint-every, --export, --memory-report, --tensorboard, --quiet, and how a path is written.
+# --device, --skip-broken, --checkpoint-every, --export, --adapters, --memory-report, --tensorboard, --quiet, and how a path is written.
 # With - for TRAINER, only the options of STUDY are compared, and files by their names without folders; runs without
 # study.options are taken as they are.
 # A data set may move, but not change: the study ends if dataset, classes, train_images or test_images in the summary.json
@@ -125,10 +125,10 @@ set_own() {
 
 # comparable: options, one a line, without those that change no result; files by real path, from the folder of STUDY.
 # The trainers take any unique beginning of an option: here of --data, --device, --skip-broken, --checkpoint-every,
-# --export, --memory-report, --tensorboard, --quiet.
+# --export, --adapters, --memory-report, --tensorboard, --quiet.
 comparable() {
     local line path
-    grep -vE '^--(da|de|sk|ch|ex|memory-r|ten|q)[a-z-]*([ =]|$)' |
+    grep -vE '^--(da|de|sk|ch|ex|ad|memory-r|ten|q)[a-z-]*([ =]|$)' |
         while IFS= read -r line; do
             case $line in --imp*[\ =]* | --k*[\ =]*) # any beginning of --import and --keep-file
                 path=${line#*[ =]}
@@ -197,7 +197,7 @@ same_data() {
         have=$(data "$summary")
         [ -n "$have" ] || continue
         group=- # no arm is called so
-        [[ " ${options[$name]}" != *' --'@(da|cla|tr|test-l)* ]] || group=$name
+        [[ " ${options[$name]}" != *' --'@(da|cla|train-|test-l)* ]] || group=$name
         if [ -z "${first[$group]-}" ]; then
             first[$group]=$name-$seed
             expected[$group]=$have

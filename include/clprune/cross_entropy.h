@@ -17,8 +17,7 @@ enum { CLPRUNE_IGNORED = -100 };
  *     hit[n][0]   = 1 where the label has the largest logit (ties: the lowest class), else 0
  * logits, log_p: batch x classes, may be the same matrix; labels: `batch` int32 in [0, classes),
  * or CLPRUNE_IGNORED; loss, hit: batch x 1; hit may be CLPRUNE_NO_MAT. No output may overlap
- * labels. Another label makes the row's loss NaN; other rows are not affected. smoothing in [0, 1).
- */
+ * labels. Another label makes its row's loss NaN and no other. smoothing in [0, 1). */
 CLPRUNE_API clprune_status clprune_cross_entropy_forward(clprune_context *context, float smoothing,
     clprune_mat logits, cl_mem labels, clprune_mat log_p, clprune_mat loss, clprune_mat hit,
     cl_event *event);

@@ -109,8 +109,8 @@ CLPRUNE_API clprune_net_value clprune_net_row(
     clprune_net *net, const char *name, clprune_net_value x, size_t row);
 
 /* Rotary positions (clprune/rotary.h) of queries and keys. qkv's columns are `heads` heads of
- * queries, kv_heads of keys, and as many of values, which stay; all heads have as many columns, an
- * even number. theta: 1e4. */
+ * queries, then kv_heads of keys, then kv_heads of values, which stay; all heads have the same even
+ * number of columns. theta: above 1; Llama takes 1e4. */
 CLPRUNE_API clprune_net_value clprune_net_rotary(clprune_net *net, const char *name,
     clprune_net_value qkv, size_t heads, size_t kv_heads, float theta);
 
@@ -205,8 +205,7 @@ CLPRUNE_API void clprune_net_mean_squared_error(clprune_net *net, clprune_net_va
  *
  * After a forward pass in training, clprune_net_loss also computes the gradients of x, which take
  * its place, and of w: it must be called once, and with the data->scale of the backward pass. w may
- * be tied to an embedding's weight, or that to w; then both gradients are added up in one buffer.
- */
+ * be tied to an embedding's weight, or that to w; then both add to one gradient. */
 CLPRUNE_API void clprune_net_token_loss(
     clprune_net *net, const char *name, clprune_net_value x, size_t vocabulary);
 
@@ -392,10 +391,10 @@ CLPRUNE_API clprune_mat clprune_net_output(const clprune_net *net, size_t batch)
 CLPRUNE_API clprune_status clprune_net_logits(
     clprune_net *net, size_t batch, size_t row, clprune_mat logits);
 
-/* loss: batch x 1; hit: batch x 1 or CLPRUNE_NO_MAT, 1 where the prediction is right. Of a
- * cross-entropy, both are means over the sample's rows; rows whose label is CLPRUNE_IGNORED do not
- * count, and the others weigh the same in the whole batch: the mean over the batch is PyTorch's
- * (clprune/token_loss.h). */
+/* loss: batch x 1; hit: batch x 1 or CLPRUNE_NO_MAT, 1 where the prediction is right, or the share
+ * of rows where it is. The loss of several rows is their mean. Rows whose label is CLPRUNE_IGNORED
+ * do not count, and the others weigh the same in the whole batch, so the mean of the losses is
+ * PyTorch's (clprune/token_loss.h). */
 CLPRUNE_API clprune_status clprune_net_loss(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
 

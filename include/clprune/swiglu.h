@@ -1,5 +1,4 @@
-/* The gated unit of Llama's MLP (arXiv 2002.05202): y = silu(a) * b, silu(a) = a / (1 + exp(-a)).
- */
+/* The gated unit of Llama (arXiv 2002.05202): y = silu(a) * b, silu(a) = a / (1 + exp(-a)). */
 #ifndef CLPRUNE_SWIGLU_H
 #define CLPRUNE_SWIGLU_H
 

@@ -10,11 +10,11 @@ extern "C" {
 
 /* A sample has M / batch rows, each with a label (clprune/cross_entropy.h). With l the loss and h
  * the hit of a row, which are 0 if its label is CLPRUNE_IGNORED:
- *     weight     = batch / the number of labels that are not CLPRUNE_IGNORED; 0 if there are none
+ *     weight     = batch / the number of other labels; 0 if there are none
  *     loss[n][0] = weight * sum of l over the rows of sample n
  *     hit[n][0]  = weight * sum of h over the rows of sample n
- * So their means over the batch are the means over all rows that count, as PyTorch's. Without
- * ignored labels they are also the means over each sample's rows.
+ * So their means over the batch are means over all rows that count, as PyTorch's. Without ignored
+ * labels they are also the means over each sample's rows.
  *
  * logits, log_p: M x classes, may be the same matrix; labels: M int32; weight: 1 x 1; loss, hit:
  * batch x 1; hit may be CLPRUNE_NO_MAT. No output may overlap labels. Takes 8 bytes of scratch a
@@ -32,13 +32,9 @@ CLPRUNE_API clprune_status clprune_token_loss_backward(clprune_context *context,
 
 /* A linear layer without bias, the loss of its output, and their gradients in one: for large
  * vocabularies, whose logits would take more memory than a model's activations. Logits live for
- * some rows at a time, in at most 8 MiB of scratch, or 64 rows.
- *
- *     logits = x w^T
- *     loss and hit as above, and from these dlogits
- *     dx = dlogits w
- *     dw = dlogits^T x + beta * dw
- *
+ * some rows at a time: 8 MiB of scratch, or 128 rows if they take more.
+ *     logits = x w^T; loss and hit as above
+ *     dx = dlogits w, dw = dlogits^T x + beta * dw, with dlogits as above
  * x, dx: M x d; w, dw: vocabulary x d; dx may be x. hit, dx and dw may be CLPRUNE_NO_MAT. */
 CLPRUNE_API clprune_status clprune_token_head(clprune_context *context, size_t batch, float beta,
     float smoothing, float scale, clprune_mat x, clprune_mat w, cl_mem labels, clprune_mat loss,

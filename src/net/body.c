@@ -111,7 +111,7 @@ clprune_status clprune__net_body_create(clprune_net *net)
         TRY(clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax",
             net->desc.batch * shape->rows, shape->cols, &net->log_p));
         TRY(clprune_mat_create(
-            context, CLPRUNE_MEMORY_ACTIVATIONS, "weight of a row", 1, 1, &net->row_weight));
+            context, CLPRUNE_MEMORY_WORKSPACE, "weight of a row", 1, 1, &net->row_weight));
     }
     for (size_t i = 0; i < net->slots_count; ++i) {
         clprune__net_slot *slot = &net->slots[i];

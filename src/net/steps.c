@@ -149,7 +149,8 @@ static void forward_layer(maker *m, size_t i, bool training)
     step.stores = training && fused == NULL && ins > 0 && stores_input(m, layer);
     push(m, &step);
     m->at[i] = step.out;
-    if (training && value->kept && !is_dense(value) && !is_stored_later(net, i))
+    const bool in_store = is_dense(value) && i != net->output; /* the loss overwrites the output */
+    if (training && value->kept && !in_store && !is_stored_later(net, i))
         push(m, &(clprune__net_step){.act = CLPRUNE__NET_KEEP, .id = i, .out = step.out});
     for (size_t k = 0; k < ins; ++k)
         m->left[in[k]]--;

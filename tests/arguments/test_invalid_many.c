@@ -1,7 +1,7 @@
 /* Bad matrices and buffers, by loops over functions, operands and faults: each operand is broken in
  * each way that it has. The exact status, a message that names the operands, nothing written.
  *
- * 88 functions. Faults: shapes, absent operands, offsets, short, foreign, dry and image buffers,
+ * 102 functions. Faults: shapes, absent operands, offsets, short, foreign, dry and image buffers,
  * overlaps by handles and by sub-buffers, overlaps with a store, no context; bad BSR descriptors,
  * batches, norms and strides. Afterwards the good arguments work. */
 #include "support/test_buffer.h"

@@ -32,7 +32,8 @@ layers="test_add test_affine test_bias test_cross_entropy test_dropout test_gelu
     test_mean_squared_error test_relu test_optimizer
     test_optimizer_codes test_optimizer_many test_optimizer_state
     test_patch_embed test_token_mean test_token_mix test_upsample test_batch_norm test_batch_norm_product
-    test_batch_norm_statistics"
+    test_batch_norm_statistics test_attention test_embedding test_positions test_rotary test_rms_norm test_swiglu
+    test_token_loss"
 tests=${*:-"$operations $layers"}
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT

@@ -187,6 +187,86 @@ const net_model net_wide_mlp = {"wide mlp", build_wide_mlp, 1024, 16, 1, 8, fals
 const net_model net_wide_vgg = {"wide vgg", build_wide_vgg, 0, 96, 0, 0, false, false, 0};
 const net_model net_products = {"products", build_products, 8, 32, 8, 8, false, false, 0};
 
+/* ---- models of tokens ------------------------------------------------------------------------ */
+
+enum { COLS = NET_TOKEN_COLS };
+
+/* Without attention: a linear layer over the rows is in its place. */
+
+static void build_gpt(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_tokens(net, model->rows);
+    x = clprune_net_embedding(net, "wte", x, NET_VOCABULARY, COLS);
+    x = clprune_net_positions(net, "wpe", x);
+    for (unsigned i = 0; i < 2; i++) {
+        clprune_net_part(net, i == 0 ? "h.0" : "h.1");
+        clprune_net_value t = clprune_net_layer_norm(net, "ln_1", x);
+        t = clprune_net_linear_rows(net, "mix", t, model->rows);
+        x = clprune_net_add(net, "add_1", x, t);
+        t = clprune_net_linear(net, "fc1", clprune_net_layer_norm(net, "ln_2", x), 64);
+        t = clprune_net_gelu_tanh(net, "gelu", t);
+        t = clprune_net_linear(net, "fc2", t, COLS);
+        x = clprune_net_add(net, "add_2", x, t);
+    }
+    clprune_net_part(net, NULL);
+    x = clprune_net_layer_norm(net, "ln_f", x);
+    if (model->seed == NET_LOGITS) {
+        clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, NET_VOCABULARY));
+        return;
+    }
+    clprune_net_token_loss(net, "head", x, NET_VOCABULARY);
+    if (model->seed == NET_TIED)
+        clprune_net_tie(net, "head.weight", "wte.weight");
+    else if (model->seed == NET_TIED_BACK)
+        clprune_net_tie(net, "wte.weight", "head.weight");
+}
+
+/* Patches, a class token and positions; the head reads the class token's row. */
+static void build_vit(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_images(net, 3, model->cols, model->cols);
+    x = clprune_net_patch_embed(net, "patches", x, 4, COLS);
+    x = clprune_net_positions(net, "pos_embed", clprune_net_class_token(net, "cls_token", x));
+    for (unsigned i = 0; i < 2; i++) {
+        clprune_net_part(net, i == 0 ? "blocks.0" : "blocks.1");
+        clprune_net_value t = clprune_net_layer_norm(net, "norm1", x);
+        x = clprune_net_add(net, "add1", x, clprune_net_linear_rows(net, "mix", t, 10));
+        t = clprune_net_linear(net, "fc1", clprune_net_layer_norm(net, "norm2", x), 64);
+        t = clprune_net_linear(net, "fc2", clprune_net_silu(net, "silu", t), COLS);
+        x = clprune_net_add(net, "add2", x, t);
+    }
+    clprune_net_part(net, NULL);
+    x = clprune_net_row(net, "cls", clprune_net_layer_norm(net, "norm", x), 0);
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, NET_CLASSES));
+}
+
+/* Without attention: its place has a layer over the turned queries, keys and values. */
+static void build_llama(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_tokens(net, model->rows);
+    x = clprune_net_embedding(net, "embed_tokens", x, NET_VOCABULARY, COLS);
+    for (unsigned i = 0; i < 2; i++) {
+        clprune_net_part(net, i == 0 ? "layers.0" : "layers.1");
+        clprune_net_value t = clprune_net_rms_norm(net, "input_layernorm", x);
+        t = clprune_net_rotary(net, "rotary", clprune_net_linear(net, "qkv", t, 48), 4, 1, 1e4f);
+        t = clprune_net_linear(net, "o", clprune_net_linear_rows(net, "mix", t, model->rows), COLS);
+        x = clprune_net_add(net, "add1", x, t);
+        t = clprune_net_linear(net, "up", clprune_net_rms_norm(net, "post_norm", x), 80);
+        t = clprune_net_linear(net, "down", clprune_net_swiglu(net, "swiglu", t), COLS);
+        x = clprune_net_add(net, "add2", x, t);
+    }
+    clprune_net_part(net, NULL);
+    clprune_net_token_loss(net, "lm_head", clprune_net_rms_norm(net, "norm", x), NET_VOCABULARY);
+}
+
+const net_model net_token_models[NET_TOKEN_MODELS] = {
+    {"vit", build_vit, 0, NET_SIDE, 0, 0, false, false, 0},
+    {"head", build_gpt, NET_TOKENS, 0, NET_TOKENS, 0, false, false, NET_HEAD},
+    {"tied head", build_gpt, NET_TOKENS, 0, NET_TOKENS, 0, false, false, NET_TIED},
+    {"tied embedding", build_gpt, NET_TOKENS, 0, NET_TOKENS, 0, false, false, NET_TIED_BACK},
+    {"logits", build_gpt, NET_TOKENS, 0, NET_TOKENS, 0, false, false, NET_LOGITS},
+    {"llama", build_llama, NET_TOKENS, 0, NET_TOKENS, 0, false, false, 0}};
+
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 TEST_UNDO(destroy_net, clprune_net_destroy(what))

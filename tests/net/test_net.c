@@ -277,6 +277,48 @@ static void pixels(NO_ROW)
     test_same_floats("gradients", 1, bytes.elements, net_step_grads(&floats), want, "pixels");
 }
 
+/* The loss reads a value that its layer's backward pass reads, too. */
+static void add_last(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    x = clprune_net_linear(net, "fc1", x, 32);
+    x = clprune_net_relu(net, "relu1", clprune_net_batch_norm(net, "bn", x));
+    x = clprune_net_relu(net, "relu2", clprune_net_linear(net, "fc2", x, NET_VOCABULARY));
+    if (model->seed == 0)
+        clprune_net_mean_squared_error(net, x);
+    else if (model->seed == 1)
+        clprune_net_cross_entropy(net, x);
+    else
+        clprune_net_token_loss(net, "head", x, NET_VOCABULARY);
+}
+
+static void last_value(NO_ROW)
+{
+    static const net_model models[] = {
+        {"squares", add_last, 8, 32, 8, NET_VOCABULARY, true, false, 0},
+        {"logits", add_last, 8, 32, 8, 0, true, false, 1},
+        {"head", add_last, 8, 32, 8, 0, true, false, 2}};
+    for (size_t m = 0; m < COUNT_OF(models); m++) {
+        const size_t mark = test_mark();
+        size_t param = 0;
+        net_job dense = net_open(test_context(), &models[m], BATCH, NULL);
+        const float *want = net_step_grads(&dense);
+        double size = 0;
+        for (size_t i = 0; i < dense.elements; i++)
+            size += fabs((double)want[i]);
+        const double error = net_slope_error(&dense, want, 3e-3, &param);
+        if (!(size > 0 && error <= 3e-2))
+            fail_msg("%s: the slope of %s is off by %.3g", models[m].name, dense.params[param].name,
+                error);
+        for (size_t p = 0; p < COUNT_OF(all_presets); p++) {
+            net_job job = net_open_preset(&models[m], BATCH, all_presets[p], 8);
+            net_close(&job, "another preset", net_step_grads(&job), want,
+                all_presets[p] == CLPRUNE_NET_EXACT ? 1e-5 : 0.25);
+        }
+        test_release(mark);
+    }
+}
+
 /* ---- seeds ----------------------------------------------------------------------------------- */
 
 static float *initial(const net_job *job, uint64_t seed)
@@ -350,6 +392,7 @@ int main(void)
     test_add(&list, dropout, NULL, "dropout");
     test_add(&list, running_statistics, NULL, "running statistics");
     test_add(&list, no_loss, NULL, "a net without loss");
+    test_add(&list, last_value, NULL, "a loss of an activation");
     test_add(&list, pixels, NULL, "images as floats");
     test_add(&list, init, NULL, "initial parameters");
     TEST_ADD_EACH(&list, seeds, net_models, "seeds of %s");

@@ -268,20 +268,27 @@ static void plan_steps(net_job *job, float **whole, float **part)
 
 typedef struct plan_row {
     const char *name;
-    size_t model;
+    const net_model *model;
     clprune_net_preset preset;
 } plan_row;
 
-static const plan_row plan_rows[] = {{"resmlp, exact", 0, CLPRUNE_NET_EXACT},
-    {"resmlp, least", 0, CLPRUNE_NET_LEAST}, {"resnet, compact", 1, CLPRUNE_NET_COMPACT},
-    {"vgg, least", 2, CLPRUNE_NET_LEAST}, {"mlp, inputs", 3, CLPRUNE_NET_INPUTS},
-    {"unet, dense", 4, CLPRUNE_NET_DENSE}};
+static const plan_row plan_rows[] = {{"resmlp, exact", &net_models[0], CLPRUNE_NET_EXACT},
+    {"resmlp, least", &net_models[0], CLPRUNE_NET_LEAST},
+    {"resnet, compact", &net_models[1], CLPRUNE_NET_COMPACT},
+    {"vgg, least", &net_models[2], CLPRUNE_NET_LEAST},
+    {"mlp, inputs", &net_models[3], CLPRUNE_NET_INPUTS},
+    {"unet, dense", &net_models[4], CLPRUNE_NET_DENSE},
+    {"tied head, dense", &net_token_models[NET_TIED], CLPRUNE_NET_DENSE},
+    {"head, exact", &net_token_models[NET_HEAD], CLPRUNE_NET_EXACT},
+    {"logits, compact", &net_token_models[NET_LOGITS], CLPRUNE_NET_COMPACT},
+    {"vit, least", &net_token_models[NET_VIT], CLPRUNE_NET_LEAST},
+    {"llama, least", &net_token_models[NET_LLAMA], CLPRUNE_NET_LEAST}};
 
 /* A planned step has the bits of one without a plan, and the plan's bytes. */
 static void planned(void **state)
 {
     const plan_row *row = *state;
-    const net_model *model = &net_models[row->model];
+    const net_model *model = row->model;
     const clprune_net_keep keep = {.preset = row->preset, .keep = CODES};
     float *whole, *part, *planned_whole, *planned_part;
     net_job job = net_open(test_context(), model, BATCH, &keep);

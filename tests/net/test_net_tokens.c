@@ -3,83 +3,7 @@
 #include "clprune/cross_entropy.h"
 #include "net/net_models.h"
 
-enum { BATCH = 5, ROWS = 9, COLS = 32 };
-
-/* Ways to end a model. */
-enum { HEAD, TIED, TIED_BACK, LOGITS };
-
-static void build(clprune_net *net, const net_model *model)
-{
-    clprune_net_value x = clprune_net_tokens(net, model->rows);
-    x = clprune_net_embedding(net, "wte", x, NET_VOCABULARY, COLS);
-    x = clprune_net_positions(net, "wpe", x);
-    for (unsigned i = 0; i < 2; i++) {
-        clprune_net_part(net, i == 0 ? "h.0" : "h.1");
-        clprune_net_value t = clprune_net_layer_norm(net, "ln_1", x);
-        t = clprune_net_linear_rows(net, "mix", t, model->rows);
-        x = clprune_net_add(net, "add_1", x, t);
-        t = clprune_net_linear(net, "fc1", clprune_net_layer_norm(net, "ln_2", x), 64);
-        t = clprune_net_gelu_tanh(net, "gelu", t);
-        t = clprune_net_linear(net, "fc2", t, COLS);
-        x = clprune_net_add(net, "add_2", x, t);
-    }
-    clprune_net_part(net, NULL);
-    x = clprune_net_layer_norm(net, "ln_f", x);
-    if (model->seed == LOGITS) {
-        clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, NET_VOCABULARY));
-        return;
-    }
-    clprune_net_token_loss(net, "head", x, NET_VOCABULARY);
-    if (model->seed == TIED)
-        clprune_net_tie(net, "head.weight", "wte.weight");
-    else if (model->seed == TIED_BACK)
-        clprune_net_tie(net, "wte.weight", "head.weight");
-}
-
-/* Patches, a class token and positions; the head reads the class token's row. */
-static void build_vit(clprune_net *net, const net_model *model)
-{
-    clprune_net_value x = clprune_net_images(net, 3, model->cols, model->cols);
-    x = clprune_net_patch_embed(net, "patches", x, 4, COLS);
-    x = clprune_net_positions(net, "pos_embed", clprune_net_class_token(net, "cls_token", x));
-    for (unsigned i = 0; i < 2; i++) {
-        clprune_net_part(net, i == 0 ? "blocks.0" : "blocks.1");
-        clprune_net_value t = clprune_net_layer_norm(net, "norm1", x);
-        x = clprune_net_add(net, "add1", x, clprune_net_linear_rows(net, "mix", t, 10));
-        t = clprune_net_linear(net, "fc1", clprune_net_layer_norm(net, "norm2", x), 64);
-        t = clprune_net_linear(net, "fc2", clprune_net_silu(net, "silu", t), COLS);
-        x = clprune_net_add(net, "add2", x, t);
-    }
-    clprune_net_part(net, NULL);
-    x = clprune_net_row(net, "cls", clprune_net_layer_norm(net, "norm", x), 0);
-    clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, NET_CLASSES));
-}
-
-/* Without attention: its place has a layer over the turned queries, keys and values. */
-static void build_llama(clprune_net *net, const net_model *model)
-{
-    clprune_net_value x = clprune_net_tokens(net, model->rows);
-    x = clprune_net_embedding(net, "embed_tokens", x, NET_VOCABULARY, COLS);
-    for (unsigned i = 0; i < 2; i++) {
-        clprune_net_part(net, i == 0 ? "layers.0" : "layers.1");
-        clprune_net_value t = clprune_net_rms_norm(net, "input_layernorm", x);
-        t = clprune_net_rotary(net, "rotary", clprune_net_linear(net, "qkv", t, 48), 4, 1, 1e4f);
-        t = clprune_net_linear(net, "o", clprune_net_linear_rows(net, "mix", t, model->rows), COLS);
-        x = clprune_net_add(net, "add1", x, t);
-        t = clprune_net_linear(net, "up", clprune_net_rms_norm(net, "post_norm", x), 80);
-        t = clprune_net_linear(net, "down", clprune_net_swiglu(net, "swiglu", t), COLS);
-        x = clprune_net_add(net, "add2", x, t);
-    }
-    clprune_net_part(net, NULL);
-    clprune_net_token_loss(net, "lm_head", clprune_net_rms_norm(net, "norm", x), NET_VOCABULARY);
-}
-
-static const net_model models[] = {{"vit", build_vit, 0, NET_SIDE, 0, 0, false, false, 0},
-    {"head", build, ROWS, 0, ROWS, 0, false, false, HEAD},
-    {"tied head", build, ROWS, 0, ROWS, 0, false, false, TIED},
-    {"tied embedding", build, ROWS, 0, ROWS, 0, false, false, TIED_BACK},
-    {"logits", build, ROWS, 0, ROWS, 0, false, false, LOGITS},
-    {"llama", build_llama, ROWS, 0, ROWS, 0, false, false, 0}};
+enum { BATCH = 5, ROWS = NET_TOKENS, COLS = NET_TOKEN_COLS };
 
 static void gradients(void **state)
 {
@@ -138,7 +62,8 @@ static void copy_param(const net_job *from, const char *name, const net_job *to,
     TEST_OK(clprune_mat_copy(from->context, a, b, NULL));
 }
 
-static const net_model *const tied_models[] = {&models[2], &models[3]};
+static const net_model *const tied_models[] = {
+    &net_token_models[NET_TIED], &net_token_models[NET_TIED_BACK]};
 
 /* A tied gradient is the sum of both; also of several passes, and with half of a batch at a time.
  */
@@ -146,9 +71,9 @@ static void tied(void **state)
 {
     const net_model *model = *(const net_model *const *)*state;
     const clprune_net_desc adds = {.batch = BATCH, .adds = true};
-    const char *one = model->seed == TIED ? "wte.weight" : "head.weight";
+    const char *one = model->seed == NET_TIED ? "wte.weight" : "head.weight";
     net_job job = net_open(test_context(), model, BATCH, NULL),
-            both = net_open(test_context(), &models[1], BATCH, NULL),
+            both = net_open(test_context(), &net_token_models[NET_HEAD], BATCH, NULL),
             sums = net_open_desc(test_context(), model, &adds, NULL);
     enum { COUNT = NET_VOCABULARY * COLS };
     copy_param(&both, "wte.weight", &both, "head.weight");
@@ -181,15 +106,15 @@ static void tied(void **state)
 static void frozen(NO_ROW)
 {
     static const char *const patterns[] = {"wte.weight", "head.weight", "*"};
-    net_job all = net_open(test_context(), &models[1], BATCH, NULL);
+    net_job all = net_open(test_context(), &net_token_models[NET_HEAD], BATCH, NULL);
     net_step(&all, BATCH);
     for (size_t i = 0; i < COUNT_OF(patterns); i++) {
-        net_model model = models[1];
+        net_model model = net_token_models[NET_HEAD];
         net_job job = {.context = test_context(), .model = &model, .data = all.data};
         (void)i;
         clprune_net *net;
         TEST_OK(clprune_net_create(test_context(), &(clprune_net_desc){.batch = BATCH}, &net));
-        build(net, &model);
+        model.build(net, &model);
         clprune_net_freeze(net, patterns[i]);
         TEST_OK(clprune_net_settle(net, NULL));
         TEST_OK(clprune_net_init(net, 7));
@@ -212,6 +137,35 @@ static void frozen(NO_ROW)
     }
 }
 
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+/* Its hidden tensor of a sample has half a MiB elements: regions work on 4 samples at a time. */
+static void build_wide(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_tokens(net, model->rows);
+    x = clprune_net_embedding(net, "wte", x, NET_VOCABULARY, 16);
+    x = clprune_net_positions(net, "wpe", clprune_net_class_token(net, "cls", x));
+    clprune_net_value t = clprune_net_linear(net, "fc1", clprune_net_rms_norm(net, "ln", x), 512);
+    t = clprune_net_linear(net, "fc2", clprune_net_swiglu(net, "swiglu", t), 16);
+    x = clprune_net_rotary(net, "rotary", clprune_net_add(net, "add", x, t), 2, 1, 1e4f);
+    x = clprune_net_row(net, "row", x, 3);
+    clprune_net_token_loss(net, "head", x, NET_VOCABULARY);
+    clprune_net_tie(net, "head.weight", "wte.weight");
+}
+
+static void chunks(NO_ROW)
+{
+    static const net_model wide = {"wide", build_wide, 1024, 0, 1, 0, false, false, 0};
+    enum { SAMPLES = 9 };
+    net_job dense = net_open(test_context(), &wide, SAMPLES, NULL);
+    const float *want = net_step_grads(&dense);
+    net_job least = net_open_preset(&wide, SAMPLES, CLPRUNE_NET_LEAST, 8),
+            exact = net_open_preset(&wide, SAMPLES, CLPRUNE_NET_EXACT, 8);
+    net_close(&exact, "exact", net_step_grads(&exact), want, 1e-5);
+    net_close(&least, "least", net_step_grads(&least), want, 1e-5);
+    assert_true(test_live(test_context(), CLPRUNE_MEMORY_WORKSPACE) > 0);
+}
+
 /* ---- losses and logits ----------------------------------------------------------------------- */
 
 /* Losses and hits from logits of each row, which the net gives after inference. */
@@ -220,7 +174,7 @@ static void losses(NO_ROW)
     enum { V = NET_VOCABULARY };
     int32_t labels[BATCH * ROWS];
     float z[ROWS][BATCH * V], loss[2][BATCH], hit[2][BATCH];
-    net_job job = net_open(test_context(), &models[1], BATCH, NULL);
+    net_job job = net_open(test_context(), &net_token_models[NET_HEAD], BATCH, NULL);
     const clprune_mat logits = test_new_mat(job.context, BATCH, V),
                       hits = test_new_mat(job.context, BATCH, 1);
     TEST_OK(clprune_mat_read(
@@ -270,8 +224,8 @@ static void losses(NO_ROW)
 /* A loss of whole logits and one in chunks: the same gradients, if the bias is 0. */
 static void same_as_logits(NO_ROW)
 {
-    net_job head = net_open(test_context(), &models[1], BATCH, NULL),
-            logits = net_open(test_context(), &models[4], BATCH, NULL);
+    net_job head = net_open(test_context(), &net_token_models[NET_HEAD], BATCH, NULL),
+            logits = net_open(test_context(), &net_token_models[NET_LOGITS], BATCH, NULL);
     for (size_t i = 0; i < head.count; i++)
         copy_param(&head, head.params[i].name, &logits, head.params[i].name);
     TEST_OK(
@@ -300,8 +254,8 @@ static void same_as_logits(NO_ROW)
 /* What a token loss needs in which order. */
 static void order(NO_ROW)
 {
-    net_job job = net_open(test_context(), &models[1], BATCH, NULL),
-            other = net_open(test_context(), &models[4], BATCH, NULL);
+    net_job job = net_open(test_context(), &net_token_models[NET_HEAD], BATCH, NULL),
+            other = net_open(test_context(), &net_token_models[NET_LOGITS], BATCH, NULL);
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
     const clprune_mat logits = test_new_mat(job.context, BATCH, NET_VOCABULARY);
     clprune_net *net = job.net;
@@ -330,7 +284,7 @@ static void order(NO_ROW)
 /* The weights of a net: only the head's makes the output. */
 static void weights(NO_ROW)
 {
-    net_job job = net_open(test_context(), &models[1], BATCH, NULL);
+    net_job job = net_open(test_context(), &net_token_models[NET_HEAD], BATCH, NULL);
     clprune_net_weight weight;
     for (size_t i = 0; clprune_net_weight_at(job.net, i, &weight); i++)
         assert_int_equal(weight.output, strcmp(weight.name, "head.weight") == 0);
@@ -358,10 +312,11 @@ static void smaller_batches(void **state)
 int main(void)
 {
     test_list list = {0};
-    TEST_ADD_EACH(&list, gradients, models, "gradients of %s");
-    TEST_ADD_EACH(&list, smaller_batches, models, "smaller batches of %s");
+    TEST_ADD_EACH(&list, gradients, net_token_models, "gradients of %s");
+    TEST_ADD_EACH(&list, smaller_batches, net_token_models, "smaller batches of %s");
     for (size_t i = 0; i < COUNT_OF(tied_models); i++)
         test_add(&list, tied, &tied_models[i], "gradients of a %s", tied_models[i]->name);
+    test_add(&list, chunks, NULL, "chunks of samples");
     test_add(&list, frozen, NULL, "frozen weights");
     test_add(&list, losses, NULL, "losses of rows that count");
     test_add(&list, same_as_logits, NULL, "a loss in chunks and one of logits");

@@ -113,6 +113,24 @@ static void no_vocabulary(NO_ROW)
         assert_true(isnan(row[c]));
 }
 
+/* The rows behind a table are no tokens: neither read nor added to. */
+static void rows_behind(NO_ROW)
+{
+    const int32_t some[4] = {2, -1, 1, INT32_MIN};
+    const test_buf tokens = test_buf_make(sizeof some, some);
+    test_mat all = test_mat_make(3, 4, 0, layer_same_values(12, 1));
+    test_mat y = test_mat_make(4, 4, 0, NULL),
+             dy = test_mat_make(4, 4, 0, layer_same_values(16, 5));
+    const clprune_mat table = clprune_mat_rows(all.mat, 0, 2);
+    TEST_OK(clprune_embedding_forward(test_context(), 0, tokens.buffer, table, y.mat, NULL));
+    TEST_OK(clprune_embedding_backward(test_context(), 1, 0, tokens.buffer, dy.mat, table, NULL));
+    const float *rows = test_mat_get(&y, "y"), *sums = test_mat_get(&all, "table");
+    for (size_t i = 0; i < 16; i++)
+        assert_true(i / 4 == 2 ? rows[i] == 1 : isnan(rows[i]));
+    for (size_t i = 0; i < 12; i++)
+        assert_true(sums[i] == (i / 4 == 1 ? 6 : 1));
+}
+
 static void refused(NO_ROW)
 {
     const int32_t zeros[4] = {0};
@@ -139,6 +157,7 @@ int main(void)
     }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, no_vocabulary, NULL, "no vocabulary");
+    test_add(&list, rows_behind, NULL, "rows behind a table");
     test_add(&list, refused, NULL, "refused");
     return test_run_on_devices("embedding", &list);
 }

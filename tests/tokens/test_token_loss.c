@@ -146,8 +146,8 @@ static const shape shapes[] = {{1, 1, 1, 1, 0, 0, LEGAL}, {2, 1, 5, 3, 1, 0.1f, 
     {4, 6, 7, 5, 1, 0, SOME_ILLEGAL}, {2, 1000, 11, 6, 0, 0, SOME_IGNORED},
     {300, 3, 9, 4, 0, 0, LEGAL}, {0, 5, 8, 3, 0, 0, LEGAL}, {2, 3, 0, 4, 0, 0, LEGAL}};
 
-/* Chunks of 64 rows: two, and a shorter one. */
-static const shape chunks = {2, 67, 32800, 3, 0, 0.1f, SOME_IGNORED};
+/* Chunks of 128 rows: two, and a shorter one. */
+static const shape chunks = {2, 150, 16500, 3, 0, 0.1f, SOME_IGNORED};
 
 static void slopes(NO_ROW)
 {

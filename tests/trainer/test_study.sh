@@ -46,7 +46,7 @@ while [ $# -gt 0 ]; do
     --keep-file) [ -f "$2" ] || exit 4 ;;
     --import) [ -f "$2" ] && imported=$2 || exit 4 ;;
     --import=*) imported=$1 ;;
-    --tr) limit=$2 ;;
+    --train-l) limit=$2 ;;
     --data)
         [ -d "$2" ] || { echo "trainer: --data: no $2" >&2; exit 4; }
         data=$(cat "$2/data" 2>/dev/null)
@@ -227,10 +227,10 @@ expect 2 "$study" files/names.study - named
 printf '    then --import w.st\n    now  --import v.st\n' | cmp -s - <(tail -n 2 err) || fail "of another file it says: $(cat err)"
 # Any unique beginning of an option that may differ, may.
 printf 'seeds 1\narm a --top1 5' >files/short.study
-expect 0 "$study" files/short.study ./trainer short --dev 0 --da=d --sk --ch 1 --ex=e --memory-r --ten t --q
+expect 0 "$study" files/short.study ./trainer short --dev 0 --da=d --sk --ch 1 --ex=e --ad=d --memory-r --ten t --q
 expect 0 "$study" files/short.study ./trainer short --devi 1
 expect 2 "$study" files/short.study ./trainer short --memory-l 1
-for option in da de sk ch ex memory-r ten q imp k st test-o cla tr test-l; do
+for option in da de sk ch ex ad memory-r ten q imp k st test-o cla train- test-l; do
     [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "study.sh takes --$option for one option, of which $real has others"
     [ "$("$real" --help | grep -c "^  --${option%?}")" != 1 ] || fail "$real takes --${option%?} for --$option, study.sh does not"
     grep -q -- "\(--\|[(|]\)$option[])|*' ]" "$study" || fail "study.sh does not take --$option"
@@ -382,14 +382,14 @@ mkdir good moved noise part
 echo '"dataset": "folder", "classes": 5, "train_images": 15, "test_images": 5,' | tee good/data >moved/data
 echo '"dataset": "folder", "classes": 3, "train_images": 15, "test_images": 5,' >noise/data
 echo '"dataset": "folder", "classes": 5, "train_images": 9, "test_images": 5,' >part/data
-printf 'seeds 1\narm a --top1 5\narm b --top1 6\narm c --top1 6 --tr 9' >files/data.study
+printf 'seeds 1\narm a --top1 5\narm b --top1 6\narm c --top1 6 --train-l 9' >files/data.study
 expect 0 "$study" files/data.study ./trainer data --data good
 for seeds in 1 '1 2'; do
-    printf 'seeds %s\narm a --top1 5\narm b --top1 6\narm c --top1 6 --tr 9' "$seeds" >files/data.study
+    printf 'seeds %s\narm a --top1 5\narm b --top1 6\narm c --top1 6 --train-l 9' "$seeds" >files/data.study
     expect 0 "$study" files/data.study ./trainer data --data moved
 done
 cp data/table.csv before
-printf 'seeds 1 2 3\narm a --top1 5\narm b --top1 6\narm c --top1 6 --tr 9' >files/data.study
+printf 'seeds 1 2 3\narm a --top1 5\narm b --top1 6\narm c --top1 6 --train-l 9' >files/data.study
 : >calls
 for other in noise part; do
     expect 2 "$study" files/data.study ./trainer data --data $other

@@ -138,7 +138,7 @@ expect 2 "--code-bits: '3' is not one of 2 4 8" --activations quantised --code-b
 expect 2 "--rounding: 'up' is not one of stochastic nearest" --activations quantised --rounding up
 expect 2 "--pool: '0' is not a whole number from 1" --activations pooled --pool 0
 for arguments in "--group 16" "--code-bits 8" "--activations pruned --rounding nearest"; do
-    expect 2 "needs --activations quantised, compact or least" $arguments
+    expect 2 "needs --activations quantised, compact, compact-plus or least" $arguments
 done
 expect 2 "--pool needs --activations pooled, --centre cells, or --keep-file" --activations quantised --pool 3
 expect 2 "--gradient-draws needs --gradient-check" --gradient-draws 2
@@ -527,7 +527,7 @@ cmp -s drawn have || fail "the same sampled run gives other numbers"
 
 # ---- activations that are recomputed -------------------------------------------------------------
 expect 0 "" $small --epochs 2 --output-dir dense
-for preset in exact exact-tokens; do
+for preset in exact exact-tokens exact-plus checkpoint; do
     expect 0 "" $small --activations $preset --sparsity 0.5 --epochs 2 --output-dir $preset
     grep -q "activations $preset;" out || fail "it does not say that activations are $preset"
     # Losses as dense's within rounding, less memory.
@@ -638,6 +638,30 @@ printf 'blocks.0 x2 dense\nblocks.6 x2 dense\n' >beyond
 expect 4 "beyond:2: no tensor is at 'blocks.6'" $compact --keep-file beyond
 expect 0 "" $small --plan --activations compact-pruned --keep-file same
 
+# ---- fine-tuning ---------------------------------------------------------------------------------
+# Frozen parameters keep their values, and take no optimizer memory; adapters merge into the weights.
+expect 0 "" $small --epochs 1 --output-dir base --overwrite --export base.st
+tuned="$small --epochs 2 --import base.st --lora 4:*.mlp_channels.* --train head.* --lr 0.01"
+expect 0 "" $tuned --output-dir tuned --export tuned.st --adapters adapters --summary-json tuned.json
+grep -q "parameters, [0-9]* of them trained" out || fail "it does not say what is trained: $(cat out)"
+[ -s adapters/adapter_model.safetensors ] && grep -q '"peft_type": "LORA"' adapters/adapter_config.json ||
+    fail "no adapters for PEFT: $(ls adapters)"
+cmp -s base.st tuned.st && fail "fine-tuning changes nothing"
+expect 0 "" $small --import tuned.st --test-only
+merged=$(sed -n 's/^test loss \([0-9.]*\),.*/\1/p' out)
+ended=$(sed -n 's/.*"test_loss": \([0-9.]*\),.*/\1/p' tuned.json | head -1)
+awk -v a="$merged" -v b="$ended" 'BEGIN { exit !(a != "" && (a - b) ^ 2 < 1e-6) }' ||
+    fail "merged weights have the test loss $merged, the run $ended"
+expect 0 "" $tuned --epochs 1 --schedule step --output-dir one
+expect 0 "" $tuned --schedule step --output-dir two
+expect 0 "" --resume one/last.ckpt --epochs 2
+without_time one/log.csv >have
+without_time two/log.csv | cmp -s - have || fail "a resumed fine-tuning gives other numbers: $(cat have)"
+expect 2 "no parameter of the net being built matches nothing" $small --steps 1 --train nothing
+expect 2 "no parameter of the net being built matches \*.lora_\*" $small --steps 1 --lora 4:nothing
+expect 2 "--lora is not R\[:PATTERN\]" $small --steps 1 --lora 0
+expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
+
 # ---- planned memory ------------------------------------------------------------------------------
 # bytes NAME FIELD FILE: a number of bytes in a line of a plan or a memory report; without that line, a text that
 # names the file.
@@ -647,10 +671,11 @@ bytes() {
 }
 for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
     "--activations exact-tokens --optimizer adamw8" "--activations quantised" "--activations pooled" "--activations compact" \
+    "--activations exact-plus --train *.mlp_channels.*" "--activations compact-plus --lora 4" \
     "--optimizer lamb --clip-norm 1 --activations compact-pruned --sparsity 0.7 --values int8"; do
     expect 0 "" $small --plan $arguments
     cp out plan
-    grep -q "^backward blocks.5 " plan || fail "a plan without its parts: $arguments"
+    grep -q "^backward blocks\." plan || fail "a plan without its parts: $arguments"
     expect 0 "" $small --epochs 1 --output-dir planned --overwrite --memory-report $arguments
     [ "$(bytes '  arena' 1 plan)" = "$(bytes arena 1 out)" ] ||
         fail "the arena is not as planned: $arguments: $(cat plan out)"

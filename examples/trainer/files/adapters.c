@@ -138,7 +138,7 @@ bool adapters_export(
 {
     listing l;
     if (strlen(folder) > PATH - 64)
-        return fault_set(f, CODE_USAGE, "--export-lora: the name is too long");
+        return fault_set(f, CODE_USAGE, "--adapters: the name is too long");
     const bool good = list(type, model, &l, f) && make_folder(folder, f) &&
                       put_tensors(context, &l, folder, f) && put_config(type, &l, folder, f);
     free(l.tensors);

@@ -210,13 +210,13 @@ static bool check_apart(const options *o, const char *with, const char *const *n
 /* Options that make sense only together. */
 static bool check_together(const options *o, fault *f)
 {
-    static const char *const of_runs[] = {"export", "export-lora", "gradient-check",
-        "memory-report", "sample", "summary-json", "tensorboard", NULL};
+    static const char *const of_runs[] = {"export", "adapters", "gradient-check", "memory-report",
+        "sample", "summary-json", "tensorboard", NULL};
     static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE, "--gradient-check does not go with --early-update");
-    if (o->export_lora != NULL && o->lora == NULL && o->resume == NULL)
-        return fault_set(f, CODE_USAGE, "--export-lora needs --lora");
+    if (o->adapters != NULL && o->lora == NULL && o->resume == NULL)
+        return fault_set(f, CODE_USAGE, "--adapters needs --lora");
     if (o->plan_csv != NULL && !o->plan)
         return fault_set(f, CODE_USAGE, "--plan-csv needs --plan");
     if (!check_apart(o, "plan", of_runs, f) || !check_apart(o, "test-only", of_training, f))

@@ -84,7 +84,7 @@ typedef struct options {
     uint64_t gradient_draws;  /* per batch */
     uint64_t sample;          /* tokens; 0: none */
     const char *train, *lora; /* NULL: all is trained; no adapters */
-    const char *import_file, *export_file, *export_lora;
+    const char *import_file, *export_file, *adapters;
     const char *tensorboard;
     const char *summary_json;
     const char *plan_csv;

@@ -202,7 +202,7 @@ static const option_row rows[] = {
         OF_TOKENS),
     TEXT("export", OPTION_FORGET, export_file, "FILE",
         "at the end, write the weights to a safetensors file; not if a signal stops training"),
-    TEXT("export-lora", OPTION_FORGET, export_lora, "DIR",
+    TEXT("adapters", OPTION_FORGET, adapters, "DIR",
         "at the end, write the adapters as a folder that PEFT reads; needs --lora"),
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
         "stop after N steps; writes files only with --output-dir, and tests after the last step "

@@ -237,8 +237,8 @@ static bool train_or_test(options *o, fault *f)
         /* before gradient_check_run, which changes states */
         if (o->export_file != NULL && !is_stopped(&r))
             good = good && weights_export(r.s.type, r.s.model, r.s.context, o->export_file, f);
-        if (o->export_lora != NULL && !is_stopped(&r))
-            good = good && adapters_export(r.s.type, r.s.model, r.s.context, o->export_lora, f);
+        if (o->adapters != NULL && !is_stopped(&r))
+            good = good && adapters_export(r.s.type, r.s.model, r.s.context, o->adapters, f);
         if (!is_stopped(&r))
             good = good && sample_print(&r.s, f);
         good = good && compare_and_summarise(&r, &check, f);

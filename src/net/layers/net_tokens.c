@@ -224,7 +224,7 @@ clprune_net_value clprune_net_rotary(clprune_net *net, const char *name, clprune
     if (in == NULL)
         return (clprune_net_value){0};
     const clprune__net_shape shape = in->shape;
-    size_t all = 0;
+    size_t all = 1;
     const bool some = heads > 0 && kv_heads > 0 && clprune__mul(kv_heads, 2, &all) &&
                       clprune__add(all, heads, &all) && all <= SIZE_MAX / 2;
     if (!some || shape.cols % (2 * all) != 0)

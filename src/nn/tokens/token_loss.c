@@ -12,9 +12,10 @@ static const clprune__kernel_def token_loss_weight_kernel = {
 static const clprune__kernel_def token_loss_sums_kernel = {
     "tokens/token_loss.cl", "token_loss_sums"};
 
-/* The logits of a head at a time: 8 MiB, but at least the rows of a tile of a product. */
+/* The logits of a head at a time: 8 MiB, but at least so many rows: each time, w is read twice and
+ * dw read and written. */
 #define HEAD_ELEMENTS ((size_t)1 << 21)
-#define HEAD_ROWS     64
+#define HEAD_ROWS     128
 
 /* weight = batch / count of the labels that are not ignored. One group, of few work-items. */
 static clprune_status find_weight(
@@ -157,7 +158,7 @@ static clprune_status run_rows(clprune_context *context, const head *h, size_t f
 static size_t rows_at_once(size_t rows, size_t vocabulary)
 {
     const size_t fit = vocabulary > 0 ? HEAD_ELEMENTS / vocabulary : rows;
-    return clprune__min(rows, fit > HEAD_ROWS ? fit - fit % HEAD_ROWS : HEAD_ROWS);
+    return clprune__min(rows, fit > HEAD_ROWS ? fit - fit % 64 : HEAD_ROWS);
 }
 
 clprune_status clprune_token_head(clprune_context *context, size_t batch, float beta,
