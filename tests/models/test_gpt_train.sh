@@ -88,6 +88,14 @@ awk -F '[:,] *' '$1 ~ /"test_loss"/ { loss = $2 } $1 ~ /"perplexity"/ { p = $2 }
     $1 ~ /"(vocabulary|train_sequences|context)"/ { n += $2 } $1 ~ /images|classes/ { bad = 1 }
     END { exit bad || n != 256 + 10 + 16 || (p / exp(loss) - 1) ^ 2 > 1e-8 || (b * log(2) - loss) ^ 2 > 1e-8 }' summary ||
     fail "the summary: $(cat summary)"
+# of 3 x 16 tokens
+awk -F '[:,] *' '$1 ~ /"top1"/ { n = $2 * 48 / 100 } END { exit n < 1 || (n - int(n + 0.5)) ^ 2 > 1e-8 }' summary ||
+    fail "the accuracy is of no whole number of tokens: $(cat summary)"
+grep -q '"clip-norm": "1"' summary && grep -q '"label-smoothing": "0"' summary || fail "defaults: $(cat summary)"
+run "$gpt" $small --optimizer sgd --steps 1
+grep -q '; sgd, lr 0.05, weight decay 0.0005, ' out || fail "defaults of sgd: $(cat out)"
+mkdir begun && head -n 1 whole/log.csv >begun/log.csv
+run "$gpt" $small --epochs 1 --output-dir begun # an empty log may be replaced
 run "$gpt" $small --plan
 grep -q '^gpt_micro, 16 tokens, batch 4' out || fail "the plan: $(head -n 1 out)"
 
@@ -99,6 +107,7 @@ printf '\1\0\1\1\1' >odd.bin
 refuse 4 "--data: odd.bin: 5 bytes are no whole number of tokens of 2 bytes" --data odd.bin --steps 1
 seq 400 600 | head -c 600 >other
 refuse 2 "--data other: these sequences are not those of the run in whole/last.ckpt" --resume whole/last.ckpt --data other --epochs 3
+refuse 2 "--context 8: the run in whole/last.ckpt has 16" --resume whole/last.ckpt --context 8
 cp text train.txt
 cp text val.txt
 for file in train.txt val.txt; do
