@@ -200,6 +200,25 @@ token_mix_input         LOCAL=128 VW=4
 token_mix_backward      LOCAL=128 VW=4 SUMS=3 STRIP=8
 add                     LOCAL=128 VW=4 TWO=1
 dropout                 LOCAL=128 VW=4
+rms_norm_forward        LOCAL=128 TEAM=32 VW=4 KEEP=1
+rms_norm_apply          LOCAL=128 TEAM=32 VW=4
+rms_norm_backward       LOCAL=128 TEAM=32 VW=4 SUMS=1 STRIP=8
+attention_forward       LOCAL=64 VW=1 QV=1 E=64 KT=4 TILE=8 WHOLE=0 ET=8 CAUSAL=0 DROP=0
+attention_forward       LOCAL=64 VW=1 QV=1 E=64 KT=4 TILE=8 WHOLE=0 ET=8 CAUSAL=1 DROP=1
+attention_backward_queries LOCAL=64 VW=1 QV=1 E=64 KT=4 TILE=8 WHOLE=0 ET=8 CAUSAL=1 DROP=0
+attention_backward_keys LOCAL=64 VW=1 QV=1 E=64 KT=4 TILE=8 WHOLE=0 ET=8 CAUSAL=1 DROP=0
+embedding_forward       LOCAL=128 VW=4
+embedding_links         LOCAL=128 VW=4
+embedding_backward      LOCAL=128 VW=4
+positions_forward       LOCAL=128 VW=4 HAS_X=1
+positions_backward      LOCAL=128 VW=4
+rotary_table            LOCAL=128 VW=4
+rotary_turn             LOCAL=128 VW=4 SUMS=0 BACK=0
+rotary_turn             LOCAL=128 VW=4 SUMS=0 BACK=1
+swiglu_forward          LOCAL=128 VW=4 ACTIVATION=3
+swiglu_backward         LOCAL=128 VW=4 ACTIVATION=3
+token_loss_weight       LOCAL=128 TEAM=128 VW=4
+token_loss_sums         LOCAL=128 TEAM=32 VW=4
 cross_entropy_forward   LOCAL=128 TEAM=32 VW=4
 cross_entropy_backward  LOCAL=128 TEAM=32 VW=4
 mean_squared_error_forward  LOCAL=128 TEAM=32 VW=4 SEGMENT=1024
@@ -220,7 +239,7 @@ TABLE
 }
 
 # Kernels that only CPUs run.
-cpu_only=" conv_vector conv_strip_vector conv_weights conv_dw_vector conv_dw_pooled_vector conv_lists conv_dw_pruned_vector gemm_vector gemm_vector_quantised bspmm_tn_vector bspmm_nt_vector prune_select_vector "
+cpu_only=" attention_backward_whole conv_vector conv_strip_vector conv_weights conv_dw_vector conv_dw_pooled_vector conv_lists conv_dw_pruned_vector gemm_vector gemm_vector_quantised bspmm_tn_vector bspmm_nt_vector prune_select_vector "
 
 die() {
     echo "kernel-report: $*" >&2
