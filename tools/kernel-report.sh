@@ -137,6 +137,7 @@ gelu_forward            BIAS=1 LOCAL=128 VW=4
 gelu_backward           LOCAL=128 VW=4 SUMS=0 STRIP=1
 gelu_backward           SUMS=1 LOCAL=128 VW=4
 gelu_backward           SUMS=1 AGAIN=1 LOCAL=128 VW=4
+gelu_backward_quantised BITS=4 GROUP=64 LOCAL=128 VW=4 SUMS=1
 gelu_code_forward       BITS=2 LOCAL=128 VW=4
 gelu_code_forward       BITS=2 BIAS=1 LOCAL=128 VW=4
 gelu_code_forward       BITS=4 LOCAL=128 VW=4
@@ -239,7 +240,7 @@ TABLE
 }
 
 # Kernels that only CPUs run.
-cpu_only=" attention_backward_whole conv_vector conv_strip_vector conv_weights conv_dw_vector conv_dw_pooled_vector conv_lists conv_dw_pruned_vector gemm_vector gemm_vector_quantised bspmm_tn_vector bspmm_nt_vector prune_select_vector "
+cpu_only=" attention_backward_whole bf16_probe bspmm_pairs bspmm_words bspmm_tn_bf16 bspmm_nt_bf16 conv_dw_bf16_vector conv_pairs conv_weights_bf16 gemm_bf16 gemm_bf16_quantised conv_vector conv_strip_vector conv_weights conv_dw_vector conv_dw_pooled_vector conv_lists conv_dw_pruned_vector gemm_vector gemm_vector_quantised bspmm_tn_vector bspmm_nt_vector prune_select_vector "
 
 die() {
     echo "kernel-report: $*" >&2
