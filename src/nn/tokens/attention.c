@@ -81,14 +81,15 @@ static size_t whole_rows(const clprune_context *context, const clprune_attention
 }
 
 /* A vector kernel's work-item has 32 rows, whose sums fit the registers 8 at a time; a GPU's has
- * one. `tiles`: matrices of a group in local memory. */
+ * one, as it has where 16 do not fit local memory. `tiles`: matrices of a group there. */
 static plan make_plan(
     const clprune_context *context, const clprune_attention_desc *desc, size_t tiles, size_t keys)
 {
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const size_t width = vector ? 16 : 1, vectors = vector && desc->queries > 16 ? 2 : 1;
     const size_t fit = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30) /
-                       (tiles * desc->cols * sizeof(float));
+                       (tiles * desc->cols * sizeof(float)); /* lanes */
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR && fit >= 16;
+    const size_t width = vector ? 16 : 1,
+                 vectors = vector && desc->queries > 16 && fit >= 32 ? 2 : 1;
     size_t local = vector ? 1 : clprune__group_size(context, 64);
     while (local > 1 && local > fit)
         local /= 2;
