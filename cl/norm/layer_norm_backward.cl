@@ -19,11 +19,6 @@
 #ifndef READ_DX
 #define READ_DX 0 /* 0: dx is not read, dx_beta is 0 */
 #endif
-#if LOCAL > 1
-#define STRIP_BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-#else
-#define STRIP_BARRIER (void)0
-#endif
 
 KERNEL_OF(LOCAL) layer_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MAT_IN(stats),
     MAT_IN(gamma), MAT_IN(dy), MAT_OUT(dx), MAT_OUT(partial))

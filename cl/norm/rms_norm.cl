@@ -61,12 +61,6 @@ KERNEL_OF(LOCAL) rms_norm_apply(ROWWISE_SIZES, MAT_IN(x), MAT_IN(inv), MAT_IN(ga
     }
 }
 #else
-#if LOCAL > 1
-#define STRIP_BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-#else
-#define STRIP_BARRIER (void)0
-#endif
-
 /* Forward: y = gamma * x * inv, and inv depends on x. */
 KERNEL_OF(LOCAL) rms_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MAT_IN(inv),
     MAT_IN(gamma), MAT_IN(dy), MAT_OUT(dx), MAT_OUT(partial))

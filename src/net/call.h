@@ -11,6 +11,13 @@ static inline const clprune__net_layer *clprune__net_link(const clprune__net_cal
     return &call->net->layers[call->tile->layers[k]];
 }
 
+/* The seed of a layer's random draws, which its output's number tells apart. */
+static inline uint64_t clprune__net_layer_seed(
+    const clprune_net *net, const clprune__net_layer *layer)
+{
+    return net->seed + UINT64_C(0x9e3779b97f4a7c15) * clprune__net_out(net, layer);
+}
+
 /* A value at a place. */
 clprune_mat clprune__net_at(const clprune__net_call *call, clprune__net_place place, size_t value);
 

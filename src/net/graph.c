@@ -184,14 +184,19 @@ size_t clprune__net_add_head(
 /* ---- frozen and tied parameters ----------------------------------------------------------------
  */
 
+static bool matches(const char *pattern, const clprune__net_param *param)
+{
+    return pattern != NULL && fnmatch(pattern, param->name, 0) == 0;
+}
+
 void clprune_net_freeze(clprune_net *net, const char *pattern)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     bool found = false;
     if (net == NULL || net->status != CLPRUNE_SUCCESS)
         return;
-    for (size_t i = 0; i < net->params_count && pattern != NULL && !net->settled; ++i)
-        if (fnmatch(pattern, net->params[i].name, 0) == 0)
+    for (size_t i = 0; i < net->params_count && !net->settled; ++i)
+        if (matches(pattern, &net->params[i]))
             net->params[i].frozen = found = true;
     if (!found)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
@@ -207,8 +212,8 @@ void clprune_net_train_only(clprune_net *net, const char *const *patterns, size_
     bool found = patterns != NULL && count > 0 && !net->settled;
     for (size_t k = 0; k < count && found; ++k) {
         found = false;
-        for (size_t i = 0; i < net->params_count && patterns[k] != NULL; ++i)
-            found = found || fnmatch(patterns[k], net->params[i].name, 0) == 0;
+        for (size_t i = 0; i < net->params_count; ++i)
+            found = found || matches(patterns[k], &net->params[i]);
         if (!found)
             clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
                 "clprune_net_train_only: no parameter of the net being built matches %s",
@@ -221,7 +226,7 @@ void clprune_net_train_only(clprune_net *net, const char *const *patterns, size_
     for (size_t i = 0; i < net->params_count; ++i) {
         bool trained = false;
         for (size_t k = 0; k < count; ++k)
-            trained = trained || fnmatch(patterns[k], net->params[i].name, 0) == 0;
+            trained = trained || matches(patterns[k], &net->params[i]);
         net->params[i].frozen = net->params[i].frozen || !trained;
     }
 }

@@ -26,7 +26,7 @@ static clprune_attention_desc desc_of(
 {
     clprune_attention_desc desc = layer->set.attention;
     desc.first = call->first;
-    desc.seed = call->net->seed + UINT64_C(0x9e3779b97f4a7c15) * clprune__net_out(call->net, layer);
+    desc.seed = clprune__net_layer_seed(call->net, layer);
     if (!call->training)
         desc.rate = 0;
     return desc;

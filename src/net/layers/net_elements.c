@@ -26,8 +26,7 @@ static clprune_status drop(
     const clprune__net_call *call, const clprune__net_layer *layer, clprune_mat x, clprune_mat y)
 {
     const size_t rows = clprune__net_in_shape(call->net, layer, 0)->rows;
-    const uint64_t seed =
-        call->net->seed + UINT64_C(0x9e3779b97f4a7c15) * clprune__net_out(call->net, layer);
+    const uint64_t seed = clprune__net_layer_seed(call->net, layer);
     return clprune_dropout(call->net->context, call->training ? layer->set.factor : 0.0f, seed,
         call->first * rows, x, y, NULL);
 }

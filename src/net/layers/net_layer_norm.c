@@ -16,6 +16,12 @@ static clprune_mat stats_of(const clprune__net_call *call, const clprune__net_la
     return clprune_mat_rows(layer->state[0], call->first * rows, call->count * rows);
 }
 
+static clprune_status create_stats(clprune_net *net, size_t layer, const char *name, size_t cols)
+{
+    return clprune_mat_create(net->context, CLPRUNE_MEMORY_ACTIVATIONS, name,
+        net->desc.batch * net->values[layer].shape.rows, cols, &net->layers[layer].state[0]);
+}
+
 static clprune_status norm_forward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = call->layer;
@@ -45,11 +51,9 @@ static clprune_status norm_backward(const clprune__net_call *call)
         NULL);
 }
 
-static clprune_status create_stats(clprune_net *net, const size_t *layers)
+static clprune_status create_layer_stats(clprune_net *net, const size_t *layers)
 {
-    clprune__net_layer *layer = &net->layers[layers[0]];
-    return clprune_mat_create(net->context, CLPRUNE_MEMORY_ACTIVATIONS, "layer norm statistics",
-        net->desc.batch * net->values[layers[0]].shape.rows, 2, &layer->state[0]);
+    return create_stats(net, layers[0], "layer norm statistics", 2);
 }
 
 /* ---- RMS norm ----------------------------------------------------------------------------------
@@ -79,11 +83,9 @@ static clprune_status rms_backward(const clprune__net_call *call)
         clprune__net_dx(call, 0), clprune__net_grad(call, layer, GAMMA), NULL);
 }
 
-static clprune_status create_inv(clprune_net *net, const size_t *layers)
+static clprune_status create_rms_stats(clprune_net *net, const size_t *layers)
 {
-    clprune__net_layer *layer = &net->layers[layers[0]];
-    return clprune_mat_create(net->context, CLPRUNE_MEMORY_ACTIVATIONS, "RMS norm statistics",
-        net->desc.batch * net->values[layers[0]].shape.rows, 1, &layer->state[0]);
+    return create_stats(net, layers[0], "RMS norm statistics", 1);
 }
 
 const clprune__net_way clprune__net_layer_norm_ways[] = {
@@ -92,48 +94,43 @@ const clprune__net_way clprune__net_layer_norm_ways[] = {
         .needs = {{0, 0, CLPRUNE__NET_DENSE}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, true}},
-        .create = create_stats,
+        .create = create_layer_stats,
         .backward = norm_backward},
     {.name = "RMS norm",
         .chain = {&rms_kind},
         .needs = {{0, 0, CLPRUNE__NET_DENSE}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, true}},
-        .create = create_inv,
+        .create = create_rms_stats,
         .backward = rms_backward},
     {.name = NULL},
 };
 
-clprune_net_value clprune_net_layer_norm(clprune_net *net, const char *name, clprune_net_value x)
+static clprune_net_value add_norm(clprune_net *net, const clprune__net_kind *kind, const char *name,
+    clprune_net_value x, bool shifted)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     const clprune__net_value *in = clprune__net_read(net, name, x);
     if (in == NULL)
         return (clprune_net_value){0};
     const size_t d = in->shape.cols;
-    clprune__net_layer *layer =
-        clprune__net_add(net, &clprune__net_layer_norm_kind, name, &x, 1, in->shape);
+    clprune__net_layer *layer = clprune__net_add(net, kind, name, &x, 1, in->shape);
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->eps = net->eps;
     clprune__net_add_param(
         net, ".weight", (clprune__net_param){.rank = 1, .shape = {d}, .value = 1});
-    clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {d}});
+    if (shifted)
+        clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {d}});
     return clprune__net_last(net);
+}
+
+clprune_net_value clprune_net_layer_norm(clprune_net *net, const char *name, clprune_net_value x)
+{
+    return add_norm(net, &clprune__net_layer_norm_kind, name, x, true);
 }
 
 clprune_net_value clprune_net_rms_norm(clprune_net *net, const char *name, clprune_net_value x)
 {
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    const clprune__net_value *in = clprune__net_read(net, name, x);
-    if (in == NULL)
-        return (clprune_net_value){0};
-    const size_t d = in->shape.cols;
-    clprune__net_layer *layer = clprune__net_add(net, &rms_kind, name, &x, 1, in->shape);
-    if (layer == NULL)
-        return (clprune_net_value){0};
-    layer->eps = net->eps;
-    clprune__net_add_param(
-        net, ".weight", (clprune__net_param){.rank = 1, .shape = {d}, .value = 1});
-    return clprune__net_last(net);
+    return add_norm(net, &rms_kind, name, x, false);
 }

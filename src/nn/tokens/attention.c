@@ -33,8 +33,9 @@ typedef struct plan {
     clprune__defines defines;
 } plan;
 
-static clprune_status check_desc(
-    clprune_context *context, const clprune_attention_desc *desc, clprune_attention_desc *settled)
+/* *rows: of k, v and dq, of all samples. */
+static clprune_status check_desc(clprune_context *context, const clprune_attention_desc *desc,
+    size_t batch, clprune_attention_desc *settled, size_t *rows)
 {
     REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
@@ -55,6 +56,8 @@ static clprune_status check_desc(
         "desc has %zu queries, expected at most its %zu rows", desc->queries, desc->rows);
     REQUIRE(desc->heads % settled->kv_heads == 0, CLPRUNE_INVALID_SIZE,
         "%zu heads of k and v do not divide %zu heads of q", settled->kv_heads, desc->heads);
+    REQUIRE(clprune__mul(batch, desc->rows, rows), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu rows are too many", batch, desc->rows);
     return CLPRUNE_SUCCESS;
 }
 
@@ -150,10 +153,8 @@ clprune_status clprune_attention_forward(clprune_context *context,
 {
     ENTER(context);
     clprune_attention_desc d;
-    TRY(check_desc(context, desc, &d));
-    size_t rows = 0;
-    REQUIRE(clprune__mul(batch, d.rows, &rows), CLPRUNE_SIZE_OVERFLOW,
-        "%zu samples of %zu rows are too many", batch, d.rows);
+    size_t rows;
+    TRY(check_desc(context, desc, batch, &d, &rows));
     enum { Q, K, V, Y, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
@@ -174,10 +175,8 @@ clprune_status clprune_attention_backward(clprune_context *context,
     ENTER_CONTEXT(context);
     SCRATCH_SCOPE(context);
     clprune_attention_desc d;
-    TRY(check_desc(context, desc, &d));
-    size_t rows = 0;
-    REQUIRE(clprune__mul(batch, d.rows, &rows), CLPRUNE_SIZE_OVERFLOW,
-        "%zu samples of %zu rows are too many", batch, d.rows);
+    size_t rows;
+    TRY(check_desc(context, desc, batch, &d, &rows));
     enum { Q, K, V, DY, DQ, DK, DV, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},

@@ -51,7 +51,7 @@ static clprune_status check_rotation(
 }
 
 /* x and y have been checked. */
-static clprune_status turn(
+static clprune_status turn_checked(
     clprune_context *context, const rotation *of, clprune_mat x, clprune_mat y, cl_event *event)
 {
     const size_t turned = of->heads * 2 * of->half;
@@ -78,18 +78,24 @@ static clprune_status turn(
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
+static clprune_status turn(clprune_context *context, rotation of, size_t head_cols,
+    const char *x_name, clprune_mat x, const char *y_name, clprune_mat y, cl_event *event)
+{
+    enum { X, Y, ALL };
+    const clprune__operand operands[ALL] = {
+        {x_name, x, x.rows, x.cols}, {y_name, y, x.rows, x.cols, .in_place = 1u << X}};
+    TRY(check_rotation(context, &of, head_cols, x_name, x));
+    TRY(clprune__check_operands(context, operands, Y, ALL));
+    return turn_checked(context, &of, x, y, event);
+}
+
 clprune_status clprune_rotary_forward(clprune_context *context, size_t batch, size_t heads,
     size_t head_cols, float theta, clprune_mat x, clprune_mat y, cl_event *event)
 {
     ENTER(context);
     SCRATCH_SCOPE(context);
-    rotation of = {.batch = batch, .heads = heads, .theta = theta, .back = false};
-    enum { X, Y, ALL };
-    const clprune__operand operands[ALL] = {
-        {"x", x, x.rows, x.cols}, {"y", y, x.rows, x.cols, .in_place = 1u << X}};
-    TRY(check_rotation(context, &of, head_cols, "x", x));
-    TRY(clprune__check_operands(context, operands, Y, ALL));
-    return turn(context, &of, x, y, event);
+    const rotation of = {.batch = batch, .heads = heads, .theta = theta, .back = false};
+    return turn(context, of, head_cols, "x", x, "y", y, event);
 }
 
 /* Forward: y is x, turned by t; so dx is dy, turned by -t. */
@@ -98,11 +104,6 @@ clprune_status clprune_rotary_backward(clprune_context *context, size_t batch, s
 {
     ENTER(context);
     SCRATCH_SCOPE(context);
-    rotation of = {.batch = batch, .heads = heads, .theta = theta, .back = true};
-    enum { DY, DX, ALL };
-    const clprune__operand operands[ALL] = {
-        {"dy", dy, dy.rows, dy.cols}, {"dx", dx, dy.rows, dy.cols, .in_place = 1u << DY}};
-    TRY(check_rotation(context, &of, head_cols, "dy", dy));
-    TRY(clprune__check_operands(context, operands, DX, ALL));
-    return turn(context, &of, dy, dx, event);
+    const rotation of = {.batch = batch, .heads = heads, .theta = theta, .back = true};
+    return turn(context, of, head_cols, "dy", dy, "dx", dx, event);
 }
