@@ -72,14 +72,8 @@ static bool put_mat(clprune_context *context, clprune_mat mat, atomic_file *file
     float *values = malloc(count * sizeof *values);
     bool good = (values != NULL || fault_set(f, CODE_MEMORY, "out of memory")) &&
                 fault_check(f, context, clprune_mat_read(context, mat, values), "reading adapters");
-    for (size_t i = 0; good && i < count; ++i) {
-        uint32_t bits;
-        unsigned char bytes[sizeof bits];
-        memcpy(&bits, &values[i], sizeof bits);
-        for (size_t k = 0; k < sizeof bits; ++k)
-            bytes[k] = (unsigned char)(bits >> (8 * k));
-        atomic_file_put(file, bytes, sizeof bytes);
-    }
+    if (good)
+        safetensors_put_f32(file, count, values);
     free(values);
     return good;
 }

@@ -369,3 +369,27 @@ bool safetensors_put_header(atomic_file *file, size_t count, const safetensor *t
     free(header);
     return good;
 }
+
+static void to_little_endian(uint64_t bits, size_t size, unsigned char *bytes)
+{
+    for (size_t k = 0; k < size; ++k)
+        bytes[k] = (unsigned char)(bits >> (8 * k));
+}
+
+void safetensors_put_i64(atomic_file *file, int64_t value)
+{
+    unsigned char bytes[sizeof value];
+    to_little_endian((uint64_t)value, sizeof bytes, bytes);
+    atomic_file_put(file, bytes, sizeof bytes);
+}
+
+void safetensors_put_f32(atomic_file *file, size_t count, float *values)
+{
+    unsigned char *bytes = (unsigned char *)values;
+    for (size_t i = 0; i < count; ++i) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        to_little_endian(bits, sizeof bits, bytes + i * sizeof bits);
+    }
+    atomic_file_put(file, bytes, count * sizeof(uint32_t));
+}

@@ -74,4 +74,8 @@ bool safetensors_read_i64(
  * reference writer gives it with metadata {"format": "pt"}. */
 bool safetensors_put_header(atomic_file *file, size_t count, const safetensor *tensors, fault *f);
 
+/* Write elements, little endian. `values` are overwritten. */
+void safetensors_put_i64(atomic_file *file, int64_t value);
+void safetensors_put_f32(atomic_file *file, size_t count, float *values);
+
 #endif

@@ -266,12 +266,6 @@ static trainer_count *list_counts(const trainer_model *type, void *model, size_t
     return listed;
 }
 
-static void to_little_endian(uint64_t bits, size_t size, unsigned char *bytes)
-{
-    for (size_t k = 0; k < size; ++k)
-        bytes[k] = (unsigned char)(bits >> (8 * k));
-}
-
 /* values += factor * B A of the weight's adapter. */
 static bool merge_adapter(
     clprune_context *context, const trainer_weight *w, float *values, fault *f)
@@ -303,14 +297,7 @@ static bool put_values(clprune_context *context, const trainer_weight *w, float 
         !merge_adapter(context, w, values, f) ||
         !fault_check(f, NULL, reorder(w, false, values, ordered), "reordering weights"))
         return false;
-    unsigned char *bytes = (unsigned char *)values;
-    const size_t count = (size_t)elements(w);
-    for (size_t i = 0; i < count; ++i) {
-        uint32_t bits;
-        memcpy(&bits, &ordered[i], sizeof bits);
-        to_little_endian(bits, sizeof bits, bytes + i * sizeof bits);
-    }
-    atomic_file_put(file, bytes, count * sizeof(uint32_t));
+    safetensors_put_f32(file, (size_t)elements(w), ordered);
     return true;
 }
 
@@ -343,11 +330,8 @@ bool weights_export(
     }
     good = good && atomic_file_open(path, &file, f) &&
            safetensors_put_header(&file, counted + count, tensors, f);
-    for (size_t i = 0; good && i < counted; ++i) {
-        unsigned char bytes[sizeof(int64_t)];
-        to_little_endian((uint64_t)*counts[i].value, sizeof bytes, bytes);
-        atomic_file_put(&file, bytes, sizeof bytes);
-    }
+    for (size_t i = 0; good && i < counted; ++i)
+        safetensors_put_i64(&file, *counts[i].value);
     for (size_t i = 0; good && i < count; ++i)
         good = put_values(context, &weights[i], values, values + most, &file, f);
     if (good)
