@@ -109,7 +109,6 @@ const clprune__net_way clprune__net_layer_norm_ways[] = {
 static clprune_net_value add_norm(clprune_net *net, const clprune__net_kind *kind, const char *name,
     clprune_net_value x, bool shifted)
 {
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
     const clprune__net_value *in = clprune__net_read(net, name, x);
     if (in == NULL)
         return (clprune_net_value){0};
@@ -127,10 +126,12 @@ static clprune_net_value add_norm(clprune_net *net, const clprune__net_kind *kin
 
 clprune_net_value clprune_net_layer_norm(clprune_net *net, const char *name, clprune_net_value x)
 {
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
     return add_norm(net, &clprune__net_layer_norm_kind, name, x, true);
 }
 
 clprune_net_value clprune_net_rms_norm(clprune_net *net, const char *name, clprune_net_value x)
 {
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
     return add_norm(net, &rms_kind, name, x, false);
 }
