@@ -153,23 +153,15 @@ static size_t in_files(const trainer_sizes *sizes, trainer_weight *pieces)
 static const char *const renames[][2] = {{"wte.", "transformer.wte."}, {"wpe.", "transformer.wpe."},
     {"h.", "transformer.h."}, {"ln_f.", "transformer.ln_f."}, {"model.", ""}, {NULL, NULL}};
 
-static keep_table keep = {NET_MODEL_KEEP};
-static net_model_tensors tensors;
-static const net_model_parts parts = {build, draw, in_files, &keep, &tensors};
-
 static const char *settle(trainer_sizes *sizes)
 {
     const gpt_arch *usual = &archs[sizes->arch];
     net_model_usual(sizes, 0, usual->vocabulary, usual->context);
     sizes->context = (size_t)sizes->extra[0];
-    return net_model_settle(&parts, sizes);
+    return NULL;
 }
 
-static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
-    const keep_choice *choice, size_t batch, void **model)
-{
-    return net_model_create(&parts, context, sizes, choice, batch, model);
-}
+static const net_model_parts parts = {settle, build, draw, in_files};
 
 static const trainer_extra extras[] = {
     {"context", "context", 1, 65536, "tokens of a sequence; default: the architecture's"}};
@@ -190,11 +182,9 @@ const trainer_model gpt_model = {
     .arch = 0, /* gpt_micro */
     .extras = extras,
     .extras_count = sizeof extras / sizeof *extras,
-    .keep = &keep,
+    .net = &parts,
     .tokens = true,
     .defaults = defaults,
     .renames = renames,
-    .settle = settle,
-    .create = create,
     NET_MODEL_FUNCTIONS,
 };

@@ -64,10 +64,6 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
     return sqrt(6.0 / (double)(weight->shape[0] + weight->inputs)) * (2.0 * rng_uniform(r) - 1.0);
 }
 
-static keep_table keep = {NET_MODEL_KEEP};
-static net_model_tensors tensors;
-static const net_model_parts parts = {build, draw, NULL, &keep, &tensors};
-
 static const char *settle(trainer_sizes *sizes)
 {
     const mixer_arch *usual = &archs[sizes->arch];
@@ -76,14 +72,10 @@ static const char *settle(trainer_sizes *sizes)
         return "the image size must be from 1 to 4096, with up to 2^20 classes";
     if (sizes->image % sizes->extra[0] != 0)
         return "the image size is not a multiple of the patch size";
-    return net_model_settle(&parts, sizes);
+    return NULL;
 }
 
-static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
-    const keep_choice *choice, size_t batch, void **model)
-{
-    return net_model_create(&parts, context, sizes, choice, batch, model);
-}
+static const net_model_parts parts = {settle, build, draw, NULL};
 
 static const trainer_extra extras[] = {{"patch-size", "patch_size", 1, 4096,
     "pixels per side of a patch; default: the architecture's"}};
@@ -99,8 +91,6 @@ const trainer_model mixer_model = {
     .arch = 2, /* mixer_tiny */
     .extras = extras,
     .extras_count = sizeof extras / sizeof *extras,
-    .keep = &keep,
-    .settle = settle,
-    .create = create,
+    .net = &parts,
     NET_MODEL_FUNCTIONS,
 };

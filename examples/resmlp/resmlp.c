@@ -84,9 +84,6 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
 static const char *const tensors_renamed[][2] = {{"x2", "ls1"}, {"tokens", "linear_tokens"},
     {"fc1", "mlp_channels.fc1"}, {"gelu", "mlp_channels.act"}, {"fc2", "mlp_channels.fc2"},
     {NULL, NULL}};
-static keep_table keep = {NET_MODEL_KEEP, .tensors_renamed = tensors_renamed};
-static net_model_tensors tensors;
-const net_model_parts resmlp_parts = {build, draw, NULL, &keep, &tensors};
 
 static const char *settle(trainer_sizes *sizes)
 {
@@ -100,14 +97,10 @@ static const char *settle(trainer_sizes *sizes)
         return "the image size is not a multiple of the patch size";
     if ((sizes->image / patch) * (sizes->image / patch) > most)
         return "there are more than 2^20 tokens";
-    return net_model_settle(&resmlp_parts, sizes);
+    return NULL;
 }
 
-static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
-    const keep_choice *choice, size_t batch, void **model)
-{
-    return net_model_create(&resmlp_parts, context, sizes, choice, batch, model);
-}
+const net_model_parts resmlp_parts = {settle, build, draw, NULL};
 
 static const trainer_extra extras[] = {{"patch-size", "patch_size", 1, 4096,
     "pixels per side of a patch; default: the architecture's"}};
@@ -126,9 +119,8 @@ const trainer_model resmlp_model = {
     .arch = 4, /* resmlp_tiny */
     .extras = extras,
     .extras_count = sizeof extras / sizeof *extras,
-    .keep = &keep,
-    .settle = settle,
-    .create = create,
+    .net = &resmlp_parts,
+    .tensors_renamed = tensors_renamed,
     .renames = renames,
     NET_MODEL_FUNCTIONS,
 };

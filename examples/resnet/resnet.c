@@ -111,13 +111,7 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
     return strcmp(strrchr(weight->name, '.'), ".weight") == 0 ? 1.0 : 0.0;
 }
 
-/* The mean of an image between ReLU and batch norm is large, but adds almost nothing to gradients
- * (clprune/keep.h). */
 static const char *const tensors_renamed[][2] = {{"downsample", "downsample.0"}, {NULL, NULL}};
-static keep_table keep = {
-    NET_MODEL_KEEP, .centre = CLPRUNE_CENTRE_SAMPLE, .tensors_renamed = tensors_renamed};
-static net_model_tensors tensors;
-const net_model_parts resnet_parts = {build, draw, NULL, &keep, &tensors};
 
 static const char *settle(trainer_sizes *sizes)
 {
@@ -127,14 +121,10 @@ static const char *settle(trainer_sizes *sizes)
         return "the image size must be from 1 to 4096";
     if (sizes->classes < 2 || sizes->classes > 1000000)
         return "there must be 2 to 1000000 classes";
-    return net_model_settle(&resnet_parts, sizes);
+    return NULL;
 }
 
-static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
-    const keep_choice *choice, size_t batch, void **model)
-{
-    return net_model_create(&resnet_parts, context, sizes, choice, batch, model);
-}
+const net_model_parts resnet_parts = {settle, build, draw, NULL};
 
 const trainer_model resnet_model = {
     .program = "resnet-train",
@@ -144,8 +134,10 @@ const trainer_model resnet_model = {
         "as codes, or in part: the rest is recomputed.\n",
     .archs = names,
     .arch = 3, /* resnet20 */
-    .keep = &keep,
-    .settle = settle,
-    .create = create,
+    .net = &resnet_parts,
+    /* the mean of an image between ReLU and batch norm is large, but adds almost nothing to
+       gradients (clprune/keep.h) */
+    .centre = CLPRUNE_CENTRE_SAMPLE,
+    .tensors_renamed = tensors_renamed,
     NET_MODEL_FUNCTIONS,
 };

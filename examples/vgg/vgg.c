@@ -79,10 +79,6 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
     return weight->inputs == 0 && strstr(weight->name, ".weight") != NULL ? 1 : 0;
 }
 
-static keep_table keep = {NET_MODEL_KEEP, .centre = CLPRUNE_CENTRE_SAMPLE};
-static net_model_tensors tensors;
-static const net_model_parts parts = {build, draw, NULL, &keep, &tensors};
-
 static const char *settle(trainer_sizes *sizes)
 {
     const vgg_arch *usual = &archs[sizes->arch];
@@ -91,14 +87,10 @@ static const char *settle(trainer_sizes *sizes)
         return "the image size must be from 32 to 4096";
     if (sizes->classes < 2 || sizes->classes > 1000000)
         return "there must be 2 to 1000000 classes";
-    return net_model_settle(&parts, sizes);
+    return NULL;
 }
 
-static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
-    const keep_choice *choice, size_t batch, void **model)
-{
-    return net_model_create(&parts, context, sizes, choice, batch, model);
-}
+static const net_model_parts parts = {settle, build, draw, NULL};
 
 extern const trainer_model vgg_model;
 const trainer_model vgg_model = {
@@ -109,8 +101,7 @@ const trainer_model vgg_model = {
         "part: the rest is recomputed.\n",
     .archs = names,
     .arch = 5, /* vgg11_bn_cifar */
-    .keep = &keep,
-    .settle = settle,
-    .create = create,
+    .net = &parts,
+    .centre = CLPRUNE_CENTRE_SAMPLE,
     NET_MODEL_FUNCTIONS,
 };

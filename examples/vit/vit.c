@@ -88,10 +88,6 @@ static size_t in_files(const trainer_sizes *sizes, trainer_weight *piece)
     return 1;
 }
 
-static keep_table keep = {NET_MODEL_KEEP};
-static net_model_tensors tensors;
-static const net_model_parts parts = {build, draw, in_files, &keep, &tensors};
-
 static const char *settle(trainer_sizes *sizes)
 {
     const vit_arch *usual = &archs[sizes->arch];
@@ -100,14 +96,10 @@ static const char *settle(trainer_sizes *sizes)
         return "the image size must be from 1 to 4096, with up to 2^20 classes";
     if (sizes->image % sizes->extra[0] != 0)
         return "the image size is not a multiple of the patch size";
-    return net_model_settle(&parts, sizes);
+    return NULL;
 }
 
-static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
-    const keep_choice *choice, size_t batch, void **model)
-{
-    return net_model_create(&parts, context, sizes, choice, batch, model);
-}
+static const net_model_parts parts = {settle, build, draw, in_files};
 
 static const trainer_extra extras[] = {{"patch-size", "patch_size", 1, 4096,
     "pixels per side of a patch; default: the architecture's"}};
@@ -125,9 +117,7 @@ const trainer_model vit_model = {
     .arch = 4, /* vit_cifar_small */
     .extras = extras,
     .extras_count = sizeof extras / sizeof *extras,
-    .keep = &keep,
+    .net = &parts,
     .defaults = defaults,
-    .settle = settle,
-    .create = create,
     NET_MODEL_FUNCTIONS,
 };

@@ -63,6 +63,9 @@ static clprune_keep form_of(
     if (dense || (value->shape.rows == 1 && !vectors) ||
         (value->shape.cols < 4 && keep.form != CLPRUNE_FORM_POOLED))
         return (clprune_keep){.form = CLPRUNE_FORM_DENSE};
+    if (keep.form == CLPRUNE_FORM_PRUNED && !(keep.sparsity > 0) &&
+        keep.value_type == CLPRUNE_VALUES_FP32)
+        return (clprune_keep){.form = CLPRUNE_FORM_DENSE};
     if (how->preset == CLPRUNE_NET_INPUTS || keep.form == CLPRUNE_FORM_PRUNED) {
         keep.grid_height = (unsigned)value->shape.grid.height;
         keep.grid_width = (unsigned)value->shape.grid.width;

@@ -63,14 +63,15 @@ static void use_settings(const checkpoint *c, const char *path)
     const char *text = keep != NULL ? keep->data : NULL;
     const uint64_t length = keep != NULL ? keep->rows * keep->cols : 0;
     if (keep != NULL && keep->type == CHECKPOINT_BYTES && length > 0 && text[length - 1] == '\0') {
-        if (resmlp_model.keep->count == 0)
-            FUZZ_CHECK(resmlp_model.settle(&(trainer_sizes){.arch = resmlp_model.arch}) == NULL);
-        keep_rule *rules = calloc(resmlp_model.keep->count, sizeof *rules);
-        FUZZ_CHECK(rules != NULL);
+        static keep_list list; /* any rules do */
+        trainer_sizes sizes = {.arch = resmlp_model.arch};
+        if (list.count == 0)
+            FUZZ_CHECK(
+                resmlp_model.settle(&resmlp_model, &sizes) == NULL &&
+                resmlp_model.list(&resmlp_model, &sizes, &(keep_choice){0}, 8, &list) == NULL);
         f = (fault){0};
-        if (!keep_file_apply(text, "the checkpoint", &o, rules, &f))
+        if (!keep_file_apply(text, "the checkpoint", &o, &list, &f))
             FUZZ_CHECK(f.code == CODE_DATA);
-        free(rules);
     }
     options_close(&o);
 }

@@ -19,6 +19,21 @@ static bool same(const keep_rule *a, const keep_rule *b)
     return strcmp(x, y) == 0;
 }
 
+/* A copy of the list of the model's usual sizes, which is made once. */
+static keep_list copy_list(const trainer_model *model)
+{
+    static keep_list lists[2];
+    keep_list *list = &lists[model == &resnet_model];
+    trainer_sizes sizes = {.arch = model->arch};
+    if (list->count == 0)
+        FUZZ_CHECK(model->settle(model, &sizes) == NULL &&
+                   model->list(model, &sizes, &(keep_choice){0}, 8, list) == NULL);
+    const keep_list copy = {malloc(list->count * sizeof *copy.tensors), list->count};
+    FUZZ_CHECK(copy.tensors != NULL);
+    memcpy(copy.tensors, list->tensors, list->count * sizeof *copy.tensors);
+    return copy;
+}
+
 void fuzz_target(fuzz_input in)
 {
     const uint8_t flags = fuzz_byte(&in);
@@ -28,33 +43,25 @@ void fuzz_target(fuzz_input in)
     char *text, *written = NULL;
     o.sparsity = (flags & 2) ? 0.5 : 0;
     options_settle(&o);
-    if (model->keep->count == 0)
-        FUZZ_CHECK(model->settle(&(trainer_sizes){.arch = model->arch}) == NULL);
     const char *path = fuzz_write("rules", in.data, in.size);
     if (!keep_file_read(path, &text, &f)) {
         FUZZ_CHECK(f.code == CODE_DATA && text == NULL);
         fuzz_check_text(f.text, path);
         return;
     }
-    const size_t count = model->keep->count;
-    keep_rule *rules = calloc(count, sizeof *rules), *again = calloc(count, sizeof *again);
-    FUZZ_CHECK(rules != NULL && again != NULL);
-    const keep_how how = options_how(&o);
-    keep_preset_rules(model->keep, 0, &how, 0, rules);
-    memcpy(again, rules, count * sizeof *rules);
-    if (!keep_file_apply(text, "rules", &o, rules, &f)) {
+    keep_list rules = copy_list(model), again = copy_list(model);
+    if (!keep_file_apply(text, "rules", &o, &rules, &f)) {
         FUZZ_CHECK(f.code == CODE_DATA);
         fuzz_check_text(f.text, "rules:");
     } else {
-        keep_set_grids(model->keep, rules);
-        FUZZ_CHECK(keep_file_write(model->keep, rules, &written, &f));
-        if (!keep_file_apply(written, "written", &o, again, &f))
+        FUZZ_CHECK(keep_file_write(&rules, &written, &f));
+        if (!keep_file_apply(written, "written", &o, &again, &f))
             fuzz_check(false, f.text, __FILE__, __LINE__);
-        for (size_t i = 0; i < count; ++i)
-            FUZZ_CHECK(same(&rules[i], &again[i]));
+        for (size_t i = 0; i < rules.count; ++i)
+            FUZZ_CHECK(same(&rules.tensors[i].rule, &again.tensors[i].rule));
     }
-    free(rules);
-    free(again);
+    keep_list_close(&rules);
+    keep_list_close(&again);
     free(text);
     free(written);
     options_close(&o);

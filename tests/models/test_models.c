@@ -110,10 +110,9 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
         sizes.image = c->image;
     while (strcmp(c->type->archs[sizes.arch], c->name) != 0)
         sizes.arch++;
-    assert_null(c->type->settle(&sizes));
-    const keep_table *table = c->type->keep;
-    keep_rule *rules = test_alloc(table->count * sizeof *rules);
-    const keep_choice choice = {keep_preset_named(table, preset), {{.bits = bits}, bits}, rules};
+    assert_null(c->type->settle(c->type, &sizes));
+    const keep_choice choice = {
+        .preset = keep_preset_named(c->type->presets, preset), .how = {{.bits = bits}, bits}};
     fixture f = {.c = c,
         .rows = golden_rows_read(
             TEST_GOLDEN "/golden_models.safetensors", c->name, c->parameters, 3 + SAMPLES),
@@ -126,9 +125,7 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
         f.input.images = golden_images_make(c->batch * 3 * c->image * c->image);
     for (size_t i = 0; i < c->parameters; i++)
         f.least = fmax(f.least, 1e-4 * f.rows[i].numbers[1]);
-    keep_preset_rules(table, choice.preset, &choice.how, 0, rules);
-    keep_set_grids(table, rules);
-    TEST_OK(c->type->create(test_context(), &sizes, &choice, c->batch, &f.model));
+    TEST_OK(c->type->create(c->type, test_context(), &sizes, &choice, c->batch, &f.model));
     test_later(destroy_model, NULL, f.model);
     TEST_OK(c->type->init(f.model, 1));
     fill(&f);

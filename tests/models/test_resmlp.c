@@ -17,11 +17,11 @@ static void counts(NO_ROW)
     static const double millions[] = {15.350872, 30.02, 44.69, 129.14};
     for (size_t i = 0; i < 4; i++) {
         trainer_sizes sizes = {.arch = i};
-        assert_null(resmlp_model.settle(&sizes));
+        assert_null(resmlp_model.settle(&resmlp_model, &sizes));
         assert_true(fabs((double)sizes.parameters * 1e-6 - millions[i]) < 0.006);
     }
     trainer_sizes s12 = {.arch = 0};
-    assert_null(resmlp_model.settle(&s12));
+    assert_null(resmlp_model.settle(&resmlp_model, &s12));
     assert_int_equal(s12.parameters, 15350872);
     assert_null(resmlp_model.archs[5]);
 }
@@ -29,8 +29,8 @@ static void counts(NO_ROW)
 static void sizes_that_do_not_fit(NO_ROW)
 {
     trainer_sizes odd = {.arch = 4, .extra = {5}}, large = {.arch = 4, .image = 1u << 20};
-    assert_non_null(resmlp_model.settle(&odd));
-    assert_non_null(resmlp_model.settle(&large)); /* too many tokens */
+    assert_non_null(resmlp_model.settle(&resmlp_model, &odd));
+    assert_non_null(resmlp_model.settle(&resmlp_model, &large)); /* too many tokens */
 }
 
 /* ---- gradients ------------------------------------------------------------------------------- */
@@ -108,16 +108,13 @@ static void memory_of_s12(NO_ROW)
         {"exact-tokens", 4, 500, 551.5}, {"compact", 4, 60, 120.8}, {"least", 8, 10, 40},
         {"least", 4, 5, 25}};
     trainer_sizes sizes = {.arch = 0};
-    assert_null(resmlp_model.settle(&sizes));
-    const keep_table *table = resmlp_model.keep;
-    keep_rule *rules = test_alloc(table->count * sizeof *rules);
+    assert_null(resmlp_model.settle(&resmlp_model, &sizes));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        keep_choice choice = {.preset = keep_preset_named(table, rows[i].preset), .rules = rules};
-        choice.how.keep.bits = rows[i].bits;
-        keep_preset_rules(table, choice.preset, &choice.how, 0, rules);
+        const keep_choice choice = {.preset = keep_preset_named(&net_presets, rows[i].preset),
+            .how = {.keep = {.bits = rows[i].bits}}};
         clprune_context *dry = test_open_dry(NULL, NULL);
         void *model;
-        TEST_OK(resmlp_model.create(dry, &sizes, &choice, 32, &model));
+        TEST_OK(resmlp_model.create(&resmlp_model, dry, &sizes, &choice, 32, &model));
         const double mib = (double)test_live(dry, CLPRUNE_MEMORY_ACTIVATIONS) / 1048576;
         if (!(mib > rows[i].least && mib < rows[i].most))
             fail_msg("%s, %u bits: %.2f MiB, expected %g to %g", rows[i].preset, rows[i].bits, mib,
@@ -134,14 +131,11 @@ TEST_UNDO(destroy_model, resmlp_model.destroy(what))
 static void initial_values(NO_ROW)
 {
     trainer_sizes sizes = {.arch = 4};
-    assert_null(resmlp_model.settle(&sizes));
-    const keep_table *table = resmlp_model.keep;
-    keep_rule *rules = test_alloc(table->count * sizeof *rules);
-    const keep_choice choice = {.rules = rules};
+    assert_null(resmlp_model.settle(&resmlp_model, &sizes));
+    const keep_choice choice = {0};
     void *model;
     trainer_weight w;
-    memset(rules, 0, table->count * sizeof *rules);
-    TEST_OK(resmlp_model.create(test_context(), &sizes, &choice, 1, &model));
+    TEST_OK(resmlp_model.create(&resmlp_model, test_context(), &sizes, &choice, 1, &model));
     test_later(destroy_model, NULL, model);
     TEST_OK(resmlp_model.init(model, 5));
     for (size_t i = 0; resmlp_model.weight(model, i, &w); i++) {
@@ -168,20 +162,27 @@ static void build_odd(const trainer_sizes *sizes, clprune_net *net)
     resmlp_build(&arch, net);
 }
 
-/* A model of the golden case "odd", whose parameters are not those. */
-static void *make_odd(net_model_parts *parts)
+static const char *settle_odd(trainer_sizes *sizes)
 {
+    (void)sizes;
+    return NULL;
+}
+
+/* A model of the golden case "odd", whose parameters are not those. */
+static void *make_odd(void)
+{
+    static net_model_parts parts;
+    trainer_model type = resmlp_model;
     const golden_resmlp_case *odd = &golden_resmlp_cases[2];
     trainer_sizes sizes = {.image = odd->image, .classes = odd->classes};
     void *model;
-    *parts = resmlp_parts;
-    parts->build = build_odd;
+    parts = resmlp_parts;
+    parts.settle = settle_odd;
+    parts.build = build_odd;
+    type.net = &parts;
     assert_string_equal(odd->name, "odd");
-    assert_null(net_model_settle(parts, &sizes));
-    keep_rule *rules = test_alloc(parts->keep->count * sizeof *rules);
-    const keep_choice choice = {.rules = rules};
-    memset(rules, 0, parts->keep->count * sizeof *rules);
-    TEST_OK(net_model_create(parts, test_context(), &sizes, &choice, odd->batch, &model));
+    assert_null(type.settle(&type, &sizes));
+    TEST_OK(type.create(&type, test_context(), &sizes, &(keep_choice){0}, odd->batch, &model));
     test_later(destroy_model, NULL, model);
     return model;
 }
@@ -200,9 +201,8 @@ static void check_logits(void *model)
 static void imported(void **state)
 {
     const char *name = *state, *out = test_text("%s/out", test_folder());
-    net_model_parts parts[2];
     bool head_left;
-    void *first = make_odd(&parts[0]), *second = make_odd(&parts[1]);
+    void *first = make_odd(), *second = make_odd();
     TEST_GOOD(weights_import(&resmlp_model, first, test_context(), name, &head_left, &f));
     assert_false(head_left);
     check_logits(first);

@@ -53,7 +53,7 @@ static trainer_sizes sizes_of(const golden_resnet_case *c)
     trainer_sizes sizes = {.image = c->image, .classes = c->classes};
     while (strcmp(resnet_model.archs[sizes.arch], c->name) != 0)
         sizes.arch++;
-    assert_null(resnet_model.settle(&sizes));
+    assert_null(resnet_model.settle(&resnet_model, &sizes));
     return sizes;
 }
 
@@ -103,19 +103,20 @@ static fixture make_with(
     const golden_resnet_case *c, const char *preset, clprune_keep how, const char *text)
 {
     const trainer_sizes sizes = sizes_of(c);
-    const keep_table *table = resnet_model.keep;
-    keep_rule *rules = test_alloc(table->count * sizeof *rules);
-    const keep_choice choice = {keep_preset_named(table, preset), {how, how.bits}, rules};
+    keep_list rules = {0};
+    const keep_choice choice = {
+        .preset = keep_preset_named(&net_presets, preset), .how = {how, how.bits}, .list = &rules};
     fixture made = {.batch = c->batch,
         .images = golden_images_make(c->batch * 3 * c->image * c->image),
         .loss = test_new_mat(test_context(), c->batch, 1),
         .hit = test_new_mat(test_context(), c->batch, 1),
         .labels = test_new_mat(test_context(), c->batch, 1).buffer};
     const options o = options_defaults(&resnet_model);
-    keep_preset_rules(table, choice.preset, &choice.how, 0, rules);
-    TEST_GOOD(keep_file_apply(text, "rules", &o, rules, &f));
-    keep_set_grids(table, rules);
-    TEST_OK(resnet_model.create(test_context(), &sizes, &choice, c->batch, &made.model));
+    assert_null(resnet_model.list(&resnet_model, &sizes, &(keep_choice){0}, c->batch, &rules));
+    TEST_GOOD(keep_file_apply(text, "rules", &o, &rules, &f));
+    TEST_OK(
+        resnet_model.create(&resnet_model, test_context(), &sizes, &choice, c->batch, &made.model));
+    keep_list_close(&rules);
     test_later(destroy_model, NULL, made.model);
     made.params = resnet_model.params(made.model, &made.params_count);
     made.states = resnet_model.states(made.model, &made.states_count);
@@ -444,7 +445,7 @@ static void counts(NO_ROW)
     static const uint64_t parameters[] = {11689512, 21797672, 11173962, 272474};
     for (size_t i = 0; i < 4; i++) {
         trainer_sizes sizes = {.arch = i};
-        assert_null(resnet_model.settle(&sizes));
+        assert_null(resnet_model.settle(&resnet_model, &sizes));
         assert_int_equal(sizes.parameters, parameters[i]);
     }
 }
@@ -500,13 +501,12 @@ static void imported(NO_ROW)
     trainer_sizes sizes = {.image = IMAGE, .classes = CLASSES};
     size_t count;
     void *model;
+    trainer_model type = resnet_model;
     parts = resnet_parts;
     parts.build = build_small;
-    assert_null(net_model_settle(&parts, &sizes));
-    keep_rule *rules = test_alloc(parts.keep->count * sizeof *rules);
-    const keep_choice choice = {.rules = rules};
-    keep_preset_rules(parts.keep, 0, &choice.how, 0, rules);
-    TEST_OK(net_model_create(&parts, test_context(), &sizes, &choice, BATCH, &model));
+    type.net = &parts;
+    assert_null(type.settle(&type, &sizes));
+    TEST_OK(type.create(&type, test_context(), &sizes, &(keep_choice){0}, BATCH, &model));
     test_later(destroy_model, NULL, model);
     TEST_OK(resnet_model.init(model, 1));
     const trainer_count *counts = resnet_model.counts(model, &count);

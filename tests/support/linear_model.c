@@ -5,24 +5,18 @@
 
 static const char *const archs[] = {"small", "large", NULL};
 static const char *const preset_names[] = {"dense", NULL};
-static const keep_preset_row presets[] = {
-    {"d", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32, "keep the images"}};
-static const keep_entry entries[] = {
-    {.name = "images", .place = "input", .never = "they are data"}};
+static const keep_preset rows[] = {
+    {CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32, "keep the images"}};
 static const keep_rung ladder[] = {{"dense", 0}};
 static const trainer_extra extras[] = {{"stretch", "stretch", 1, 9, "a number that nobody reads"}};
 
-static const keep_shape shapes[] = {{1, 3 * 16 * 16, 0, 0}};
+static const keep_presets presets = {
+    .names = preset_names, .rows = rows, .ladder = ladder, .rungs = 1};
+static const keep_presets presets_without_ladder = {.names = preset_names, .rows = rows};
 
-#define TABLE                                                                                      \
-    .entries = entries, .in_block = 0, .count = 1, .shapes = shapes, .preset_names = preset_names, \
-    .presets = presets
-
-static const keep_table table = {TABLE, .ladder = ladder, .rungs = 1};
-static const keep_table table_without_ladder = {TABLE};
-
-static const char *settle(trainer_sizes *sizes)
+static const char *settle(const trainer_model *type, trainer_sizes *sizes)
 {
+    (void)type;
     if (sizes->image == 0)
         sizes->image = sizes->arch == 0 ? 16 : 32;
     if (sizes->classes == 0)
@@ -31,6 +25,16 @@ static const char *settle(trainer_sizes *sizes)
         sizes->extra[0] = 3;
     sizes->parameters = 3 * sizes->image * sizes->image * sizes->classes;
     return sizes->image == 17 ? "17 is no size" : NULL;
+}
+
+static const char *list(const trainer_model *type, const trainer_sizes *sizes,
+    const keep_choice *choice, size_t batch, keep_list *made)
+{
+    const keep_tensor images = {.shape = {1, 3 * sizes->image * sizes->image, 0, 0}};
+    (void)type;
+    (void)choice;
+    (void)batch;
+    return keep_list_add(made, "images", &images) ? NULL : TRAINER_NO_MEMORY;
 }
 
 static void destroy(void *model)
@@ -44,15 +48,17 @@ static void destroy(void *model)
     free(m);
 }
 
-static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
-    const keep_choice *choice, size_t batch, void **model)
+static clprune_status create(const trainer_model *type, clprune_context *context,
+    const trainer_sizes *sizes, const keep_choice *choice, size_t batch, void **model)
 {
+    (void)type;
     linear_model *m = calloc(1, sizeof *m);
     const size_t pixels = 3 * sizes->image * sizes->image, classes = sizes->classes;
     *model = NULL;
     if (m == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
-    assert_true(keep_has_form(&choice->rules[0], CLPRUNE_FORM_DENSE));
+    assert_int_equal(choice->preset, 0);
+    assert_null(choice->list);
     *m = (linear_model){.context = context,
         .whole = {3, sizes->image, sizes->image, sizes->image, classes},
         .pixels = pixels,
@@ -166,10 +172,10 @@ static clprune_status backward(
 
 #define MODEL(kept)                                                                                \
     .program = "linear-train", .about = "Trains a linear model.\n", .archs = archs,                \
-    .extras = extras, .extras_count = 1, .keep = kept, .settle = settle, .create = create,         \
-    .destroy = destroy, .init = init, .params = params, .set_seed = set_seed, .forward = forward,  \
-    .loss = loss, .backward = backward, .watch = watch
+    .extras = extras, .extras_count = 1, .presets = kept, .settle = settle, .list = list,          \
+    .create = create, .destroy = destroy, .init = init, .params = params, .set_seed = set_seed,    \
+    .forward = forward, .loss = loss, .backward = backward, .watch = watch
 
-const trainer_model linear_with_state = {MODEL(&table), .states = states, .counts = counts};
-const trainer_model linear_without_state = {MODEL(&table)};
-const trainer_model linear_without_ladder = {MODEL(&table_without_ladder)};
+const trainer_model linear_with_state = {MODEL(&presets), .states = states, .counts = counts};
+const trainer_model linear_without_state = {MODEL(&presets)};
+const trainer_model linear_without_ladder = {MODEL(&presets_without_ladder)};

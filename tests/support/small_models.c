@@ -3,6 +3,17 @@
 #include "resmlp_model.h"
 #include "resnet_model.h"
 
+/* A model with other layers. */
+static trainer_model with(const trainer_model *usual, net_model_parts *parts,
+    void (*build)(const trainer_sizes *sizes, clprune_net *net))
+{
+    trainer_model small = *usual;
+    *parts = *usual->net;
+    parts->build = build;
+    small.net = parts;
+    return small;
+}
+
 /* ---- a ResMLP of two blocks --------------------------------------------------------------------
  */
 
@@ -17,28 +28,11 @@ static void build_resmlp(const trainer_sizes *sizes, clprune_net *net)
     resmlp_build(&arch, net);
 }
 
-static net_model_parts small_resmlp_parts;
-
-static const char *settle_resmlp(trainer_sizes *sizes)
-{
-    const char *wrong = resmlp_model.settle(sizes);
-    return wrong != NULL ? wrong : net_model_settle(&small_resmlp_parts, sizes);
-}
-
-static clprune_status create_resmlp(clprune_context *context, const trainer_sizes *sizes,
-    const keep_choice *choice, size_t batch, void **model)
-{
-    return net_model_create(&small_resmlp_parts, context, sizes, choice, batch, model);
-}
-
 const trainer_model *small_resmlp(void)
 {
     static trainer_model small;
-    small_resmlp_parts = resmlp_parts;
-    small_resmlp_parts.build = build_resmlp;
-    small = resmlp_model;
-    small.settle = settle_resmlp;
-    small.create = create_resmlp;
+    static net_model_parts parts;
+    small = with(&resmlp_model, &parts, build_resmlp);
     return &small;
 }
 
@@ -55,27 +49,10 @@ static void build_resnet(const trainer_sizes *sizes, clprune_net *net)
     resnet_build(&arch, net);
 }
 
-static net_model_parts small_resnet_parts;
-
-static const char *settle_resnet(trainer_sizes *sizes)
-{
-    const char *wrong = resnet_model.settle(sizes);
-    return wrong != NULL ? wrong : net_model_settle(&small_resnet_parts, sizes);
-}
-
-static clprune_status create_resnet(clprune_context *context, const trainer_sizes *sizes,
-    const keep_choice *choice, size_t batch, void **model)
-{
-    return net_model_create(&small_resnet_parts, context, sizes, choice, batch, model);
-}
-
 const trainer_model *small_resnet(void)
 {
     static trainer_model small;
-    small_resnet_parts = resnet_parts;
-    small_resnet_parts.build = build_resnet;
-    small = resnet_model;
-    small.settle = settle_resnet;
-    small.create = create_resnet;
+    static net_model_parts parts;
+    small = with(&resnet_model, &parts, build_resnet);
     return &small;
 }

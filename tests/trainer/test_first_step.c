@@ -155,12 +155,12 @@ static void add_all(test_list *list, const trainer_model *model, const char *siz
     static const char *const families[] = {"kernels=vector", "kernels=tiled"};
     static first_step rows[MOST];
     static size_t used;
-    for (size_t i = 0; model->keep->preset_names[i] != NULL; i++)
+    for (size_t i = 0; model->presets->names[i] != NULL; i++)
         for (size_t k = 0; k < 2; k++) {
-            if (keep_preset_chooses(model->keep, i))
+            if (keep_preset_chooses(model->presets, i))
                 continue;
             assert_true(used < MOST);
-            rows[used] = (first_step){model, sizes, model->keep->preset_names[i], families[k]};
+            rows[used] = (first_step){model, sizes, model->presets->names[i], families[k]};
             add(list, &rows[used++]);
         }
 }

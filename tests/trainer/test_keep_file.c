@@ -5,53 +5,57 @@
 #include "support/test_folder.h"
 #include "trainer/options/keep_file.h"
 
-enum { DEPTH = 6, DENSE = 0, POOLED = 4, COMPACT_PRUNED = 11, MOST = 128 };
-
-/* The tensors of resmlp_tiny, which has 6 blocks. */
-static const keep_table *table_of(void)
-{
-    trainer_sizes sizes = {.arch = 4};
-    assert_null(resmlp_model.settle(&sizes));
-    assert_true(resmlp_model.keep->count <= MOST);
-    return resmlp_model.keep;
-}
+enum { DEPTH = 6, DENSE = 0, POOLED = 4, COMPACT_PRUNED = 11 };
 
 static options options_of(size_t preset)
 {
-    const keep_table *table = table_of();
     options o = options_defaults(&resmlp_model);
     o.activations = preset;
-    o.sparsity = keep_preset_has(table, preset, KEEP_PRUNED) ? 0.75 : 0;
+    o.sparsity = keep_preset_has(o.model->presets, preset, KEEP_PRUNED) ? 0.75 : 0;
     o.criterion = CLPRUNE_CRITERION_SAMPLED;
     o.indices = options_index_choice(CLPRUNE_INDEX_INT32);
     return o;
 }
 
-static void base(const options *o, keep_rule *rules)
+TEST_UNDO(close_list, keep_list_close(what))
+
+/* The tensors of a preset of resmlp_tiny, which has 6 blocks, with other sizes. */
+static keep_list *list_of_sizes(const options *o, trainer_sizes sizes)
 {
-    const keep_how how = options_how(o);
-    keep_preset_rules(table_of(), o->activations, &how, 0, rules);
+    keep_list *list = test_alloc(sizeof *list);
+    *list = (keep_list){0};
+    sizes.arch = 4;
+    assert_null(resmlp_model.settle(&resmlp_model, &sizes));
+    assert_null(resmlp_model.list(&resmlp_model, &sizes,
+        &(keep_choice){.preset = o->activations, .how = options_how(o)}, 32, list));
+    test_later(close_list, NULL, list);
+    return list;
 }
 
-/* Whether rule i is that of a tensor of block `block`. */
-static bool is_of(size_t i, size_t block, const char *tensor)
+static keep_list *list_of(const options *o)
 {
-    const keep_entry *e = &resmlp_model.keep->entries[i];
-    return strcmp(e->place, test_text("blocks.%zu", block)) == 0 && strcmp(e->name, tensor) == 0;
+    return list_of_sizes(o, (trainer_sizes){0});
 }
 
-static const keep_rule *rule_of(const keep_rule *rules, size_t block, const char *tensor)
+/* Whether a tensor is that of block `block`. */
+static bool is_of(const keep_tensor *t, size_t block, const char *tensor)
+{
+    return strcmp(t->place, test_text("blocks.%zu", block)) == 0 && strcmp(t->name, tensor) == 0;
+}
+
+static const keep_rule *rule_of(const keep_list *list, size_t block, const char *tensor)
 {
     size_t i = 0;
-    while (!is_of(i, block, tensor))
-        assert_true(++i < resmlp_model.keep->count);
-    return &rules[i];
+    while (!is_of(&list->tensors[i], block, tensor))
+        assert_true(++i < list->count);
+    return &list->tensors[i].rule;
 }
 
-static void apply(const options *o, const char *text, keep_rule *rules)
+static const keep_list *apply(const options *o, const char *text)
 {
-    base(o, rules);
-    TEST_GOOD(keep_file_apply(text, "rules", o, rules, &f));
+    keep_list *list = list_of(o);
+    TEST_GOOD(keep_file_apply(text, "rules", o, list, &f));
+    return list;
 }
 
 static void same_rule(const keep_rule *got, const keep_rule *want)
@@ -73,17 +77,17 @@ static void same_rule(const keep_rule *got, const keep_rule *want)
     assert_int_equal(a->centre, b->centre);
 }
 
-/* All rules are those of the preset but for `tensor` of blocks [first, end). */
-static void only(const options *o, const keep_rule *rules, size_t first, size_t end,
+/* All rules are those of the preset but for `tensor` of blocks [first, end), which are given. */
+static void only(const options *o, const keep_list *list, size_t first, size_t end,
     const char *tensor, const keep_rule *want)
 {
-    keep_rule preset[MOST];
-    base(o, preset);
-    for (size_t i = 0; i < resmlp_model.keep->count; i++) {
+    const keep_list *preset = list_of(o);
+    for (size_t i = 0; i < list->count; i++) {
         bool changed = false;
         for (size_t block = first; block < end; block++)
-            changed = changed || is_of(i, block, tensor);
-        same_rule(&rules[i], changed ? want : &preset[i]);
+            changed = changed || is_of(&list->tensors[i], block, tensor);
+        same_rule(&list->tensors[i].rule, changed ? want : &preset->tensors[i].rule);
+        assert_true(list->tensors[i].given || !changed);
     }
 }
 
@@ -91,14 +95,11 @@ static void only(const options *o, const keep_rule *rules, size_t first, size_t 
 static void changes(const options *o, const char *text, size_t first, size_t end,
     const char *tensor, const keep_rule *want)
 {
-    keep_rule rules[MOST];
-    apply(o, text, rules);
-    only(o, rules, first, end, tensor, want);
+    only(o, apply(o, text), first, end, tensor, want);
 }
 
 static void lines(NO_ROW)
 {
-    keep_rule rules[MOST];
     const options o = options_of(COMPACT_PRUNED);
     changes(&o, "", 0, 0, "ls2", NULL);
     changes(&o, "# nothing\n\n  \t\r\n   # blocks.0 ls1 dense\n", 0, 0, "ls2", NULL);
@@ -131,7 +132,7 @@ static void lines(NO_ROW)
     changes(&o, "blocks.2 mlp_channels.fc1 recomputed\n", 2, 3, "mlp_channels.fc1", &again);
     changes(&o, "blocks.[01] mlp*1 recomputed\n", 0, 2, "mlp_channels.fc1", &again);
     rule.keep = options_keep(&o, CLPRUNE_FORM_QUANTISED);
-    apply(&o, "blocks.2 mlp_channels.act quantised\n", rules);
+    const keep_list *rules = apply(&o, "blocks.2 mlp_channels.act quantised\n");
     assert_int_equal(rule_of(rules, 2, "mlp_channels.act")->keep.bits, 4);
     only(&o, rules, 2, 3, "mlp_channels.act", &rule);
     rule.keep.bits = 8;
@@ -146,11 +147,11 @@ static void lines(NO_ROW)
     rule.keep.centre = CLPRUNE_CENTRE_CELLS;
     rule.keep.cell = 5;
     changes(&o, "blocks.1 ls1 pruned centre=cells cell=5\n", 1, 2, "ls1", &rule);
-    apply(&o, "blocks.0 ls2 pruned criterion=random\n", rules);
+    rules = apply(&o, "blocks.0 ls2 pruned criterion=random\n");
     assert_int_equal(rule_of(rules, 0, "ls2")->keep.criterion, CLPRUNE_CRITERION_RANDOM);
     /* all blocks, in fewer bytes */
     const options unpruned = options_of(DENSE);
-    apply(&unpruned, "blocks.0 ls2 pruned values=fp16\n", rules);
+    rules = apply(&unpruned, "blocks.0 ls2 pruned values=fp16\n");
     assert_int_equal(rule_of(rules, 0, "ls2")->keep.form, CLPRUNE_FORM_PRUNED);
     assert_int_equal(rule_of(rules, 0, "ls2")->keep.value_type, CLPRUNE_VALUES_FP16);
     assert_true(rule_of(rules, 0, "ls2")->keep.sparsity <= 0);
@@ -159,16 +160,15 @@ static void lines(NO_ROW)
 /* What is pooled has the grid of the model's tokens, whichever line or preset pools it. */
 static void grids(NO_ROW)
 {
-    keep_rule rules[MOST];
-    trainer_sizes sizes = {.arch = 4, .image = 48, .extra = {8}};
     const options o = options_of(POOLED);
-    apply(&o, "blocks.0 norm1 dense\nblocks.5 ls2 pooled cell=3\n", rules);
-    assert_null(resmlp_model.settle(&sizes));
-    keep_set_grids(resmlp_model.keep, rules);
-    for (size_t i = 0; i < resmlp_model.keep->count; i++) {
-        const bool pooled = keep_has_form(&rules[i], CLPRUNE_FORM_POOLED);
-        assert_int_equal(rules[i].keep.grid_height, pooled ? 6 : 0);
-        assert_int_equal(rules[i].keep.grid_width, pooled ? 6 : 0);
+    keep_list *rules = list_of_sizes(&o, (trainer_sizes){.image = 48, .extra = {8}});
+    TEST_GOOD(keep_file_apply(
+        "blocks.0 norm1 dense\nblocks.5 ls2 pooled cell=3\n", "rules", &o, rules, &f));
+    for (size_t i = 0; i < rules->count; i++) {
+        const keep_rule *rule = &rules->tensors[i].rule;
+        const bool pooled = keep_has_form(rule, CLPRUNE_FORM_POOLED);
+        assert_int_equal(rule->keep.grid_height, pooled ? 6 : 0);
+        assert_int_equal(rule->keep.grid_width, pooled ? 6 : 0);
     }
     assert_true(keep_has_form(rule_of(rules, 0, "norm1"), CLPRUNE_FORM_DENSE));
     assert_true(keep_has_form(rule_of(rules, 1, "norm1"), CLPRUNE_FORM_POOLED));
@@ -177,7 +177,6 @@ static void grids(NO_ROW)
 
 static void later_lines_win(NO_ROW)
 {
-    keep_rule rules[MOST];
     const options o = options_of(COMPACT_PRUNED);
     const keep_rule dense = {0};
     const keep_rule pruned = {.keep = options_keep(&o, CLPRUNE_FORM_PRUNED)};
@@ -186,16 +185,14 @@ static void later_lines_win(NO_ROW)
         "pruned\nblocks.2 ls2 dense\n",
         2, 3, "ls2", &dense);
     changes(&o, "blocks.2 ls2 dense\nblocks.* ls2 pruned\n", 0, DEPTH, "ls2", &pruned);
-    apply(&o, "* * dense\nnet pool recomputed\n", rules);
-    same_rule(rule_of(rules, 3, "mlp_channels.act"), &dense);
+    same_rule(
+        rule_of(apply(&o, "* * dense\nnet pool recomputed\n"), 3, "mlp_channels.act"), &dense);
 }
 
 static void refuse(size_t preset, const char *text, const char *part)
 {
     const options o = options_of(preset);
-    keep_rule rules[MOST];
-    base(&o, rules);
-    TEST_REFUSED(keep_file_apply(text, "rules", &o, rules, &f), CODE_DATA, part);
+    TEST_REFUSED(keep_file_apply(text, "rules", &o, list_of(&o), &f), CODE_DATA, part);
 }
 
 static void refused(NO_ROW)
@@ -288,15 +285,14 @@ static void written(NO_ROW)
         "blocks.2 ls1 pruned sparsity=0.3 centre=yes\nblocks.0 norm2 recomputed\n"
         "blocks.0 mlp_channels.fc2 recomputed\nnet pool dense\n";
     const options o = options_of(DENSE);
-    keep_rule rules[MOST], again[MOST];
     char *out, *twice;
-    apply(&o, text, rules);
-    TEST_GOOD(keep_file_write(o.model->keep, rules, &out, &f));
-    apply(&o, out, again);
-    TEST_GOOD(keep_file_write(o.model->keep, again, &twice, &f));
+    const keep_list *rules = apply(&o, text);
+    TEST_GOOD(keep_file_write(rules, &out, &f));
+    const keep_list *again = apply(&o, out);
+    TEST_GOOD(keep_file_write(again, &twice, &f));
     assert_string_equal(out, twice);
-    for (size_t i = 0; i < o.model->keep->count; i++)
-        same_rule(&again[i], &rules[i]);
+    for (size_t i = 0; i < rules->count; i++)
+        same_rule(&again->tensors[i].rule, &rules->tensors[i].rule);
     free(out);
     free(twice);
 }

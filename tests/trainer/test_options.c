@@ -227,10 +227,10 @@ static void forms(void **state)
 static void no_codes(NO_ROW)
 {
     static const char *const names[] = {"dense", NULL};
-    keep_table keep = *resmlp_model.keep;
+    keep_presets presets = *resmlp_model.presets;
     trainer_model plain = resmlp_model;
-    keep.preset_names = names;
-    plain.keep = &keep;
+    presets.names = names;
+    plain.presets = &presets;
     const size_t count = option_rows_count(&resmlp_model);
     const size_t left_out = option_index(&resmlp_model, "gelu-code", strlen("gelu-code"));
     assert_true(left_out < count);

@@ -12,7 +12,6 @@
 #include "support/test_folder.h"
 #include "trainer/files/safetensors.h"
 #include "trainer/files/weights.h"
-#include "trainer/options/keep_table.h"
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h> /* alarm */
@@ -284,14 +283,9 @@ static void *make_model(const model_row *row, size_t classes, uint64_t seed)
         sizes.image = 32;
         sizes.classes = classes;
     }
-    assert_null(row->type->settle(&sizes));
-    const keep_table *keep = row->type->keep;
-    keep_rule *rules = test_alloc((keep_rules_count(keep, sizes.blocks)) * sizeof *rules);
-    const keep_how how = {0};
+    assert_null(row->type->settle(row->type, &sizes));
     void *model;
-    keep_preset_rules(keep, 0, &how, sizes.blocks, rules);
-    const keep_choice choice = {0, how, rules};
-    TEST_OK(row->type->create(test_context(), &sizes, &choice, 2, &model));
+    TEST_OK(row->type->create(row->type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
     test_later(destroy_model, (void *)(uintptr_t)row, model);
     TEST_OK(row->type->init(model, seed));
     return model;

@@ -4,11 +4,11 @@
  *
  * A preset of --memory-limit's ladder with dense's gradients is taken if it fits. Otherwise:
  *
- * Slots. A frame (keep_table.h) says which tensors are recomputed; each of the others is a slot.
- * Its items are dense, codes of 8, 4 and 2 bits, pruned blocks (s = 0.5, 0.7, 0.9, in int8), pooled
- * cells (2, 4) and codes of GELU's derivative, as far as frame and table allow them. Pruned values
- * in fp16 and fp32 are left out: their errors are within 0.3 % of int8's, because the missing
- * blocks cause the error.
+ * Slots. The preset's row (keep_presets.h) names other presets, its frames. What a frame does not
+ * keep is recomputed; each tensor that it keeps is a slot. The items of a slot are dense, codes of
+ * 8, 4 and 2 bits, and, of tensors that only products read, pruned blocks (s = 0.5, 0.7, 0.9, in
+ * int8) and pooled cells (2, 4). Pruned values in fp16 and fp32 are left out: their errors are
+ * within 0.3 % of int8's, because the missing blocks cause the error.
  *
  * Errors. A dense copy of the model takes the run's first AUTO_WARMUP steps at a tenth of the
  * learning rate: at the initial parameters, gradients are not yet typical. The error of an item is
@@ -17,11 +17,9 @@
  *     error = sum over parameters of |g - dense|^2 / |dense|^2
  *
  * Errors are relative because the scales of gradients differ by orders of magnitude between layers.
- * If a frame needs codes of GELU's derivative, all its codes have 8 bits during the measurement.
- * Other items are compared with that model, and the error of its codes is divided equally among
- * them. Slots that touch different parameters are measured in one pass. Unbiased errors of several
- * slots add up. Biases (pooled cells, nearest rounding, largest blocks) are added likewise, though
- * they may also cancel or reinforce each other.
+ * Slots that touch different parameters are measured in one pass. Unbiased errors of several slots
+ * add up. Biases (pooled cells, nearest rounding, largest blocks) are added likewise, though they
+ * may also cancel or reinforce each other.
  *
  * Choice. With c the bytes of an item, each slot of a frame takes the item with the least error +
  * lambda * c. Bisection finds the least lambda whose plan fits. Then single slots take better items
@@ -36,7 +34,7 @@
 #include "trainer/memory/memory_plan.h"
 #include "trainer/report/json.h"
 
-enum { AUTO_WARMUP = 20, AUTO_BATCHES = 2 };
+enum { AUTO_WARMUP = 20, AUTO_BATCHES = 2, AUTO_FRAMES = 4 };
 
 typedef struct auto_item {
     keep_rule rule;
@@ -46,14 +44,16 @@ typedef struct auto_item {
 
 /* A tensor in a frame. */
 typedef struct auto_slot {
-    size_t frame, entry;
-    size_t at;           /* its position among the rules */
-    size_t first, count; /* its items; the first is dense, or a code of 8 bits */
+    size_t frame, at;    /* its position in the frame's list */
+    size_t first, count; /* its items; the first is dense */
     size_t item;         /* the chosen one, counted from `first` */
     bool *touched;       /* (params) which ones its form changes; private to the measurement */
 } auto_slot;
 
 typedef struct auto_keep {
+    /* All rules are given: of slots for the moment, else dense or recomputed. */
+    keep_list frames[AUTO_FRAMES];
+    size_t frames_count;
     auto_slot *slots;
     auto_item *items;
     size_t slots_count, items_count;
@@ -99,16 +99,16 @@ void auto_probe_close(auto_probe *probe);
 
 /* errors[i] = |g - beside|^2 / |dense|^2 of each parameter, with g the gradient under these rules.
  * beside: probe->exact or probe->base. store: receives g, batch after batch; may be NULL. */
-bool auto_probe_errors(auto_probe *probe, const keep_rule *rules, const float *beside, float *store,
+bool auto_probe_errors(auto_probe *probe, const keep_list *rules, const float *beside, float *store,
     double *errors, fault *f);
 
 /* Fills in the errors of all items. */
 bool auto_measure(auto_probe *probe, auto_keep *a, fault *f);
 
-/* Fills in slots and items. Faults: CODE_MEMORY. */
+/* Fills in frames, slots and items. */
 bool auto_slots_make(const session *s, auto_keep *a, fault *f);
 
-/* The frame's letters; NULL past the last one. */
-const char *auto_frame(const session *s, size_t frame);
+/* The tensor of a slot. */
+keep_tensor *auto_tensor(auto_keep *a, const auto_slot *slot);
 
 #endif

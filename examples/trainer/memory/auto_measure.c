@@ -155,7 +155,7 @@ static bool add_errors(auto_probe *probe, clprune_param *params, const float *be
     return true;
 }
 
-bool auto_probe_errors(auto_probe *probe, const keep_rule *rules, const float *beside, float *store,
+bool auto_probe_errors(auto_probe *probe, const keep_list *rules, const float *beside, float *store,
     double *errors, fault *f)
 {
     const session *s = &probe->s;
@@ -163,9 +163,10 @@ bool auto_probe_errors(auto_probe *probe, const keep_rule *rules, const float *b
     void *model = NULL;
     size_t count;
     double all = 0;
-    const keep_choice choice = {s->options->activations, options_how(s->options), rules};
+    const keep_choice choice = {s->options->activations, options_how(s->options), rules, false};
     bool good = fault_check(f, s->context,
-        s->type->create(s->context, &s->sizes, &choice, (size_t)s->options->batch_size, &model),
+        s->type->create(
+            s->type, s->context, &s->sizes, &choice, (size_t)s->options->batch_size, &model),
         "creating a model to measure");
     good = good && move(s, model, 0, params, true, probe->tensors, f);
     memset(errors, 0, params * sizeof *errors);
@@ -199,7 +200,7 @@ static auto_item *smallest(const auto_keep *a, const auto_slot *slot)
 typedef struct bench {
     auto_probe *probe;
     auto_keep *a;
-    keep_rule *rules; /* of the frame */
+    keep_list *rules; /* the frame */
     double *errors;   /* (params) */
     bool *busy;       /* (params) touched by the slots of a pass */
     bool *known;      /* (items) */
@@ -216,9 +217,9 @@ static bool find_touched(bench *m, auto_slot *slot, fault *f)
     m->known[slot->first] = m->known[item - m->a->items] = true;
     if (slot->count == 1)
         return true;
-    m->rules[slot->at] = item->rule;
+    auto_tensor(m->a, slot)->rule = item->rule;
     const bool good = auto_probe_errors(m->probe, m->rules, m->probe->base, NULL, m->errors, f);
-    m->rules[slot->at] = m->a->items[slot->first].rule;
+    auto_tensor(m->a, slot)->rule = m->a->items[slot->first].rule;
     for (size_t i = 0; good && i < params; ++i) {
         slot->touched[i] = m->errors[i] > touched_from;
         item->error += m->errors[i];
@@ -253,7 +254,7 @@ static bool measure_pass(bench *m, size_t first, size_t end, bool *more, fault *
         if (item == NULL)
             continue;
         slots[n].item = (size_t)(item - m->a->items) - slots[n].first;
-        m->rules[slots[n].at] = item->rule;
+        auto_tensor(m->a, &slots[n])->rule = item->rule;
         for (size_t i = 0; i < params; ++i)
             m->busy[i] = m->busy[i] || slots[n].touched[i];
         *more = true;
@@ -262,7 +263,7 @@ static bool measure_pass(bench *m, size_t first, size_t end, bool *more, fault *
         return false;
     for (size_t n = first; n < end; ++n) {
         const size_t at = slots[n].first + slots[n].item;
-        m->rules[slots[n].at] = m->a->items[slots[n].first].rule;
+        auto_tensor(m->a, &slots[n])->rule = m->a->items[slots[n].first].rule;
         if (slots[n].item == 0)
             continue;
         m->known[at] = true;
@@ -273,33 +274,14 @@ static bool measure_pass(bench *m, size_t first, size_t end, bool *more, fault *
     return true;
 }
 
-/* Measures the gradients under the frame's rules. Their error is divided equally among the slots
- * that have codes. */
-static bool measure_base(bench *m, size_t first, size_t end, fault *f)
-{
-    auto_probe *probe = m->probe;
-    double sum = 0;
-    size_t codes = 0;
-    if (!auto_probe_errors(probe, m->rules, probe->exact, probe->base, m->errors, f))
-        return false;
-    for (size_t i = 0; i < probe->s.params_count; ++i)
-        sum += m->errors[i];
-    for (size_t n = first; n < end; ++n)
-        codes += m->a->items[m->a->slots[n].first].rule.keep.form != CLPRUNE_FORM_DENSE;
-    for (size_t n = first; n < end; ++n) {
-        auto_item *item = &m->a->items[m->a->slots[n].first];
-        if (item->rule.keep.form != CLPRUNE_FORM_DENSE)
-            item->error = sum / (double)codes;
-    }
-    return true;
-}
-
 static bool measure_frame(bench *m, size_t first, size_t end, fault *f)
 {
-    const session *s = &m->probe->s;
-    bool good = true, more = true;
-    keep_frame_rules(s->type->keep, auto_frame(s, m->a->slots[first].frame), 0, m->rules);
-    good = measure_base(m, first, end, f);
+    auto_probe *probe = m->probe;
+    bool more = true;
+    m->rules = &m->a->frames[m->a->slots[first].frame];
+    for (size_t n = first; n < end; ++n)
+        auto_tensor(m->a, &m->a->slots[n])->rule = m->a->items[m->a->slots[n].first].rule;
+    bool good = auto_probe_errors(probe, m->rules, probe->exact, probe->base, m->errors, f);
     for (size_t n = first; good && n < end; ++n)
         good = find_touched(m, &m->a->slots[n], f);
     while (good && more)
@@ -310,14 +292,12 @@ static bool measure_frame(bench *m, size_t first, size_t end, fault *f)
 bool auto_measure(auto_probe *probe, auto_keep *a, fault *f)
 {
     const size_t params = probe->s.params_count;
-    const size_t rules = keep_rules_count(probe->s.type->keep, 0);
     bench m = {.probe = probe,
         .a = a,
-        .rules = malloc(rules * sizeof(keep_rule)),
         .errors = malloc(params * sizeof(double)),
         .busy = malloc(params * sizeof(bool)),
         .known = calloc(a->items_count + 1, sizeof(bool))};
-    bool good = (m.rules != NULL && m.errors != NULL && m.busy != NULL && m.known != NULL) ||
+    bool good = (m.errors != NULL && m.busy != NULL && m.known != NULL) ||
                 fault_set(f, CODE_MEMORY, "out of memory");
     for (size_t first = 0, end; good && first < a->slots_count; first = end) {
         end = first;
@@ -325,7 +305,6 @@ bool auto_measure(auto_probe *probe, auto_keep *a, fault *f)
             ++end;
         good = measure_frame(&m, first, end, f);
     }
-    free(m.rules);
     free(m.errors);
     free(m.busy);
     free(m.known);

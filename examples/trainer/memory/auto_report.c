@@ -19,9 +19,6 @@ static void label_of(const keep_rule *rule, char *text, size_t size)
     case CLPRUNE_FORM_QUANTISED:
         (void)snprintf(text, size, "%u bits", keep->bits);
         break;
-    case CLPRUNE_FORM_GELU_CODE:
-        (void)snprintf(text, size, "code %u", keep->bits);
-        break;
     case CLPRUNE_FORM_POOLED:
         (void)snprintf(text, size, "cell %u", keep->cell);
         break;
@@ -37,8 +34,8 @@ static void label_of(const keep_rule *rule, char *text, size_t size)
 
 static void slot_name(const session *s, const auto_slot *slot, char *text, size_t size)
 {
-    const keep_entry *entry = &s->type->keep->entries[slot->entry];
-    (void)snprintf(text, size, "%s.%s", entry->place, entry->name);
+    const keep_tensor *tensor = auto_tensor(s->automatic, slot);
+    (void)snprintf(text, size, "%s.%s", tensor->place, tensor->name);
 }
 
 static bool is_chosen(const auto_keep *a, const auto_slot *slot, size_t item)
@@ -67,7 +64,7 @@ static void print_slot(
     const session *s, const auto_slot *slot, size_t columns, char labels[COLUMNS][LABEL])
 {
     const auto_keep *a = s->automatic;
-    char name[64];
+    char name[160];
     slot_name(s, slot, name, sizeof name);
     (void)printf("%-22s%c", name, is_chosen(a, slot, 0) ? '*' : ' ');
     for (size_t k = 0; k < columns; ++k) {
@@ -90,15 +87,15 @@ static void print_slot(
 static void print_frame(const session *s, size_t first, size_t end)
 {
     const auto_keep *a = s->automatic;
-    const keep_table *table = s->type->keep;
     const size_t frame = a->slots[first].frame;
     char labels[COLUMNS][LABEL];
     const size_t columns = columns_of(a, frame, labels);
     (void)printf("\nrecomputed:");
-    for (size_t i = 0; i < table->count; ++i)
-        if (auto_frame(s, frame)[i] == 'r')
-            (void)printf(" %s%s%s", table->entries[i].place == NULL ? "" : table->entries[i].place,
-                table->entries[i].place == NULL ? "" : ".", table->entries[i].name);
+    for (size_t i = 0; i < a->frames[frame].count; ++i) {
+        const keep_tensor *tensor = &a->frames[frame].tensors[i];
+        if (tensor->rule.recomputed)
+            (void)printf(" %s.%s", tensor->place, tensor->name);
+    }
     (void)printf("\n%-23s", "");
     for (size_t k = 0; k < columns; ++k)
         (void)printf(" %8s ", labels[k]);
@@ -138,7 +135,7 @@ static void write_csv(const session *s, FILE *stream)
     for (size_t n = 0; n < a->slots_count; ++n)
         for (size_t i = 0; i < a->slots[n].count; ++i) {
             const auto_item *item = &a->items[a->slots[n].first + i];
-            char name[64], form[128];
+            char name[160], form[128];
             slot_name(s, &a->slots[n], name, sizeof name);
             keep_file_form(&item->rule, form, sizeof form);
             (void)fprintf(stream, "%zu,%s,%s,%" PRIu64 ",%.9g,%d\n", a->slots[n].frame, name, form,
@@ -183,7 +180,7 @@ bool auto_keep_save(const session *s, const char *last, fault *f)
 {
     const auto_keep *a = s->automatic;
     const options *o = s->options;
-    if (!keep_preset_chooses(s->type->keep, o->activations) || o->keep_text == NULL)
+    if (!keep_preset_chooses(s->type->presets, o->activations) || o->keep_text == NULL)
         return true;
     return save_one(s, last, "auto.keep", write_keep, f) &&
            (a == NULL || a->exact != NULL || save_one(s, last, "auto.csv", write_csv, f));
@@ -201,7 +198,7 @@ static bool compare_keep(const session *s, const char *path, bool *there, bool *
         return true;
     if (!keep_file_read(path, &text, f))
         return false;
-    *same = keep_preset_chooses(s->type->keep, o->activations) && o->keep_text != NULL &&
+    *same = keep_preset_chooses(s->type->presets, o->activations) && o->keep_text != NULL &&
             keep_file_same(text, o->keep_text);
     free(text);
     return true;
@@ -239,7 +236,7 @@ void auto_keep_json(const session *s, json *j)
         json_text(j, "preset", a->exact);
     for (size_t n = 0; n < a->slots_count; ++n) {
         const auto_slot *slot = &a->slots[n];
-        char name[64];
+        char name[160];
         if (slot->frame != a->frame)
             continue;
         slot_name(s, slot, name, sizeof name);

@@ -21,33 +21,27 @@ static const auto_item *chosen(const auto_keep *a, const auto_slot *slot)
     return &a->items[slot->first + slot->item];
 }
 
-/* Writes the rules of the choice. */
-static void choice_rules(const search *s, keep_rule *rules)
+/* The frame with the rules of the choice. */
+static keep_list *choice_rules(const search *s)
 {
-    keep_frame_rules(s->in->type->keep, auto_frame(s->in, s->a->frame), 0, rules);
     for (size_t i = 0; i < s->a->slots_count; ++i)
         if (s->a->slots[i].frame == s->a->frame)
-            rules[s->a->slots[i].at] = chosen(s->a, &s->a->slots[i])->rule;
+            auto_tensor(s->a, &s->a->slots[i])->rule = chosen(s->a, &s->a->slots[i])->rule;
+    return &s->a->frames[s->a->frame];
 }
 
 /* Writes the rules to the run's keep_text. */
-static bool take_rules(search *s, const keep_rule *rules, fault *f)
+static bool take_rules(search *s, const keep_list *rules, fault *f)
 {
     options *o = s->in->options;
     free(o->keep_text);
     o->keep_text = NULL;
-    return keep_file_write(s->in->type->keep, rules, &o->keep_text, f);
+    return keep_file_write(rules, &o->keep_text, f);
 }
 
 static bool take_choice(search *s, fault *f)
 {
-    keep_rule *rules = malloc(keep_rules_count(s->in->type->keep, 0) * sizeof *rules);
-    bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
-    if (good)
-        choice_rules(s, rules);
-    good = good && take_rules(s, rules, f);
-    free(rules);
-    return good;
+    return take_rules(s, choice_rules(s), f);
 }
 
 /* Plans the run with its present keep_text; keeps the plan if it is within the limit. */
@@ -71,21 +65,20 @@ static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
 /* Tries the ladder's presets with dense's gradients, the mildest first. */
 static bool try_exact(search *s, memory_plan *plan, bool *fits, fault *f)
 {
-    const keep_table *table = s->in->type->keep;
-    const keep_how how = {0};
-    keep_rule *rules = malloc(keep_rules_count(table, 0) * sizeof *rules);
-    bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    const keep_presets *presets = s->in->type->presets;
+    bool good = true;
     *fits = false;
-    for (size_t i = 0; good && !*fits && i < table->rungs; ++i) {
-        const size_t preset = keep_preset_named(table, table->ladder[i].preset);
-        if (!keep_preset_is_exact(table, preset))
+    for (size_t i = 0; good && !*fits && i < presets->rungs; ++i) {
+        const size_t preset = keep_preset_named(presets, presets->ladder[i].preset);
+        keep_list rules = {0};
+        if (!keep_preset_is_exact(presets, preset))
             continue;
-        keep_preset_rules(table, preset, &how, 0, rules);
-        good = take_rules(s, rules, f) && try_plan(s, plan, fits, f);
+        good = session_list(s->in, preset, &rules, f) && take_rules(s, &rules, f) &&
+               try_plan(s, plan, fits, f);
+        keep_list_close(&rules);
         if (good && *fits)
-            s->a->exact = table->preset_names[preset];
+            s->a->exact = presets->names[preset];
     }
-    free(rules);
     return good;
 }
 
@@ -198,7 +191,7 @@ static bool choose_frame(search *s, memory_plan *plan, fault *f)
 {
     auto_keep *a = s->a;
     size_t best = SIZE_MAX;
-    for (a->frame = 0; auto_frame(s->in, a->frame) != NULL; ++a->frame) {
+    for (a->frame = 0; a->frame < a->frames_count; ++a->frame) {
         bool fits;
         memory_plan_close(plan);
         *plan = (memory_plan){0};
@@ -218,15 +211,11 @@ static bool choose_frame(search *s, memory_plan *plan, fault *f)
 /* Measures the errors of the chosen items all together. */
 static bool check_choice(search *s, auto_probe *probe, fault *f)
 {
-    keep_rule *rules = malloc(keep_rules_count(s->in->type->keep, 0) * sizeof *rules);
     double *errors = malloc(probe->s.params_count * sizeof *errors);
-    bool good = (rules != NULL && errors != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
-    if (good)
-        choice_rules(s, rules);
-    good = good && auto_probe_errors(probe, rules, probe->exact, NULL, errors, f);
+    bool good = errors != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && auto_probe_errors(probe, choice_rules(s), probe->exact, NULL, errors, f);
     for (size_t i = 0; good && i < probe->s.params_count; ++i)
         s->a->measured += errors[i];
-    free(rules);
     free(errors);
     return good;
 }
@@ -235,7 +224,7 @@ static bool check_choice(search *s, auto_probe *probe, fault *f)
 static bool plan_least(search *s, memory_plan *plan, fault *f)
 {
     uint64_t least = UINT64_MAX;
-    for (s->a->frame = 0; auto_frame(s->in, s->a->frame) != NULL; ++s->a->frame) {
+    for (s->a->frame = 0; s->a->frame < s->a->frames_count; ++s->a->frame) {
         bool fits;
         if (!try_lambda(s, -1, plan, &fits, f))
             return false;

@@ -21,15 +21,15 @@ typedef struct search {
 static bool take_rung(search *s, size_t rung)
 {
     options *o = s->in->options;
-    const keep_table *table = s->in->type->keep;
-    const size_t preset = keep_preset_named(table, table->ladder[rung].preset);
-    const bool quantises = keep_preset_has(table, preset, KEEP_QUANTISED),
-               last = rung + 1 == table->rungs ||
-                      strcmp(table->ladder[rung + 1].preset, table->ladder[rung].preset) != 0;
+    const keep_presets *presets = s->in->type->presets;
+    const size_t preset = keep_preset_named(presets, presets->ladder[rung].preset);
+    const bool quantises = keep_preset_has(presets, preset, KEEP_QUANTISED),
+               last = rung + 1 == presets->rungs ||
+                      strcmp(presets->ladder[rung + 1].preset, presets->ladder[rung].preset) != 0;
     *o = s->wanted;
     o->activations = preset;
     if (quantises && !options_given(o, "code-bits"))
-        options_set_quantised_bits(o, table->ladder[rung].code_bits);
+        options_set_quantised_bits(o, presets->ladder[rung].code_bits);
     options_settle(o);
     return !quantises || last || !options_given(o, "code-bits");
 }
@@ -87,7 +87,7 @@ static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
         return largest_batch(s, plan, fits, f);
     uint64_t best = 0;
     options chosen = *s->in->options;
-    for (size_t rung = 0; rung < s->in->type->keep->rungs; ++rung) {
+    for (size_t rung = 0; rung < s->in->type->presets->rungs; ++rung) {
         memory_plan found = {0};
         if (!take_rung(s, rung))
             continue;
@@ -112,11 +112,11 @@ static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
 /* "compact, codes of 4 bits" */
 static void choice_text(const options *o, char *text, size_t size)
 {
-    const keep_table *table = o->model->keep;
-    if (keep_preset_has(table, o->activations, KEEP_QUANTISED))
+    const keep_presets *presets = o->model->presets;
+    if (keep_preset_has(presets, o->activations, KEEP_QUANTISED))
         (void)snprintf(
             text, size, "%s, codes of %u bits", options_preset(o), options_quantised_bits(o));
-    else if (keep_preset_has(table, o->activations, KEEP_PRUNED))
+    else if (keep_preset_has(presets, o->activations, KEEP_PRUNED))
         (void)snprintf(text, size, "%s, sparsity %g, values in %s", options_preset(o), o->sparsity,
             options_values[o->values]);
     else
@@ -139,12 +139,12 @@ static void say_choice(const search *s, uint64_t bytes)
 static bool fixed_by(const options *o, char *text, size_t size)
 {
     static const char *const names[] = {"activations", "code-bits", "batch-size"};
-    const keep_table *keep = o->model->keep;
-    const keep_rung *last = keep->rungs > 0 ? &keep->ladder[keep->rungs - 1] : NULL;
+    const keep_presets *presets = o->model->presets;
+    const keep_rung *last = presets->rungs > 0 ? &presets->ladder[presets->rungs - 1] : NULL;
     const bool fewest = last == NULL || options_quantised_bits(o) <= last->code_bits;
     const bool least[] = {
-        last == NULL || (fewest && o->activations == keep_preset_named(keep, last->preset)),
-        fewest || !keep_preset_has(keep, o->activations, KEEP_QUANTISED), o->batch_size == 1};
+        last == NULL || (fewest && o->activations == keep_preset_named(presets, last->preset)),
+        fewest || !keep_preset_has(presets, o->activations, KEEP_QUANTISED), o->batch_size == 1};
     bool needed = false;
     text[0] = '\0';
     if (o->resume != NULL) {
@@ -181,10 +181,10 @@ static bool nothing_fits(const search *s, fault *f)
 bool memory_plan_choose(session *in, const clprune_device_info *device, memory_plan *plan, fault *f)
 {
     const options *o = in->options;
-    const size_t rungs = in->type->keep->rungs;
+    const size_t rungs = in->type->presets->rungs;
     if (o->memory_limit == 0)
         return memory_plan_make(in, device, plan, f);
-    if (o->resume == NULL && keep_preset_chooses(in->type->keep, o->activations))
+    if (o->resume == NULL && keep_preset_chooses(in->type->presets, o->activations))
         return auto_keep_choose(in, device, plan, f);
     search s = {.in = in,
         .device = device,

@@ -16,8 +16,14 @@ static void watch(void *user, const char *part)
 {
     const dry_run *run = user;
     memory_plan *plan = run->plan;
-    if (plan->parts_count == plan->parts_room)
-        return;
+    if (plan->parts_count == plan->parts_room) {
+        const size_t room = 2 * plan->parts_room;
+        memory_part *more = realloc(plan->parts, room * sizeof *more);
+        if (more == NULL)
+            return; /* the part before goes on */
+        plan->parts = more;
+        plan->parts_room = room;
+    }
     memory_part *made = &plan->parts[plan->parts_count++];
     made->first = clprune_context_commands(run->s.context);
     (void)snprintf(made->name, sizeof made->name, "%s", part);
@@ -54,7 +60,7 @@ bool memory_plan_make(
     const clprune_context_options wanted = {.precision = s->context != NULL
                                                              ? clprune_context_precision(s->context)
                                                              : options_precision(s->options)};
-    const size_t parts = 2 * keep_rules_count(s->type->keep, s->sizes.blocks) + 16;
+    const size_t parts = 64;
     *plan = (memory_plan){.parts = calloc(parts, sizeof *plan->parts), .parts_room = parts};
     bool good = plan->parts != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     good = good && fault_check_signal(f, "planning memory");

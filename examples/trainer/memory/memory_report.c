@@ -131,13 +131,14 @@ typedef struct kept_bytes {
 } kept_bytes;
 
 /* dense: preset dense keeps the tensor. */
-static bool add_tensor(const session *s, bool dense, const keep_rule *rule, keep_shape shape,
-    kept_bytes *bytes, fault *f)
+static bool add_tensor(
+    const session *s, bool dense, const keep_tensor *tensor, kept_bytes *bytes, fault *f)
 {
+    const keep_rule *rule = &tensor->rule;
     clprune_saved_sizes sizes;
     if (!fault_check(f, NULL,
-            clprune_saved_size_query(
-                &rule->keep, (size_t)s->options->batch_size, shape.rows, shape.cols, &sizes),
+            clprune_saved_size_query(&rule->keep, (size_t)s->options->batch_size,
+                tensor->shape.rows, tensor->shape.cols, &sizes),
             "adding up the kept activations"))
         return false;
     if (dense)
@@ -150,27 +151,22 @@ static bool add_tensor(const session *s, bool dense, const keep_rule *rule, keep
     return true;
 }
 
-static bool add_up(const session *s, kept_bytes *bytes, fault *f)
+static bool add_up(const session *s, const keep_list *list, kept_bytes *bytes, fault *f)
 {
-    const keep_table *table = s->type->keep;
-    const size_t blocks = s->sizes.blocks;
+    keep_list dense = {0};
+    bool good = session_list(s, 0, &dense, f);
     bytes->dense = s->options->batch_size * s->sizes.fixed * sizeof(float);
     bytes->of[CLPRUNE_FORM_DENSE] = bytes->dense;
-    const keep_how how = {0};
-    for (size_t at = 0; at < keep_rules_count(table, blocks); ++at) {
-        const keep_place place = keep_place_of(table, blocks, at);
-        if (!add_tensor(s, !keep_preset_rule(table, 0, place.entry, &how).recomputed, &s->rules[at],
-                table->shapes[place.entry], bytes, f))
-            return false;
-    }
+    for (size_t i = 0; good && i < list->count; ++i)
+        good = add_tensor(s, !dense.tensors[i].rule.recomputed, &list->tensors[i], bytes, f);
+    keep_list_close(&dense);
     const uint64_t kept = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
     uint64_t known = 0;
     for (int i = 0; i < KINDS; ++i)
         known += bytes->of[i];
-    /* stores are rounded up to 64 bytes each */
-    if (kept > known + 64 * keep_rules_count(table, blocks))
+    if (kept > known + 64 * list->count) /* stores are rounded up to 64 bytes each */
         bytes->of[CLPRUNE_FORM_MASK] = kept - known;
-    return true;
+    return good;
 }
 
 /* "pruned fp16", "quantised 4 bits", "pooled 2x2", "code 2 bits", "recomputed". */
@@ -191,29 +187,28 @@ static void form_text(const keep_rule *rule, char *text, size_t size)
         (void)snprintf(text, size, "%s", form);
 }
 
-/* The name of an entry whose numbers between dots are *. */
-static void entry_name(const keep_entry *entry, char *name, size_t size)
+/* The name of a tensor, with * for numbers between dots. */
+static void general_name(const keep_tensor *tensor, char *name, size_t size)
 {
-    char whole[96];
-    (void)snprintf(whole, sizeof whole, "%s.%s", entry->place, entry->name);
+    char whole[160];
+    (void)snprintf(whole, sizeof whole, "%s.%s", tensor->place, tensor->name);
     generalise(whole, name, size);
 }
 
-/* One line for each form of the entries whose names differ only in numbers, at the first of them.
+/* One line for each form of the tensors whose names differ only in numbers, at the first of them.
  */
-static void print_entry(const session *s, size_t entry)
+static void print_tensor(const keep_list *list, size_t at)
 {
-    const keep_table *table = s->type->keep;
     char name[96], text[32], other_name[96], other[32];
     size_t count = 0;
-    entry_name(&table->entries[entry], name, sizeof name);
-    form_text(&s->rules[entry], text, sizeof text);
-    for (size_t i = 0; i < table->count; ++i) {
-        entry_name(&table->entries[i], other_name, sizeof other_name);
-        form_text(&s->rules[i], other, sizeof other);
+    general_name(&list->tensors[at], name, sizeof name);
+    form_text(&list->tensors[at].rule, text, sizeof text);
+    for (size_t i = 0; i < list->count; ++i) {
+        general_name(&list->tensors[i], other_name, sizeof other_name);
+        form_text(&list->tensors[i].rule, other, sizeof other);
         if (strcmp(name, other_name) != 0 || strcmp(text, other) != 0)
             continue;
-        if (i < entry)
+        if (i < at)
             return;
         ++count;
     }
@@ -242,18 +237,20 @@ bool memory_report_print(const session *s, fault *f)
 {
     ledger l = {0};
     kept_bytes bytes = {0};
+    keep_list list = {0};
     clprune_memory_visit(s->context, visit, &l);
     bool good = !l.failed || fault_set(f, CODE_MEMORY, "out of memory");
-    good = good && add_up(s, &bytes, f);
+    good = good && session_list_kept(s, &list, f) && add_up(s, &list, &bytes, f);
     if (good) {
         print_categories(s);
         print_tensors(&l);
         (void)printf("(Buffers are made once: the peak of a tensor is its live bytes.)\n");
         (void)printf("\n%-46s %6s   %s\n", "tensors", "count", "kept as");
-        for (size_t i = 0; i < s->type->keep->count; ++i)
-            print_entry(s, i);
+        for (size_t i = 0; i < list.count; ++i)
+            print_tensor(&list, i);
         print_kept(&bytes, clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live);
     }
+    keep_list_close(&list);
     free(l.groups);
     return good;
 }

@@ -5,211 +5,139 @@
 #include <string.h>
 
 #include "trainer/base/try.h"
+#include "trainer/model/net_presets.h"
 #include "trainer/model/net_tune.h"
 
-/* ---- presets -----------------------------------------------------------------------------------
- */
-
-const char *const net_model_preset_names[] = {"dense", "paper", "pruned", "quantised", "pooled",
-    "exact", "exact-tokens", "exact-plus", "checkpoint", "compact", "compact-plus",
-    "compact-pruned", "least", "auto", NULL};
-
-enum {
-    DENSE,
-    PAPER,
-    PRUNED,
-    QUANTISED,
-    POOLED,
-    EXACT,
-    EXACT_TOKENS,
-    EXACT_PLUS,
-    CHECKPOINT,
-    COMPACT,
-    COMPACT_PLUS,
-    COMPACT_PRUNED,
-    LEAST,
-    AUTO,
-    PRESETS
-};
-
-_Static_assert(PRESETS == (int)NET_MODEL_PRESETS, "a row for each preset");
-
-/* Products of at most so many multiplications an element run again in exact-tokens. */
-enum { CHEAP_PRODUCT = 256 };
-
-/* Percent of a step's products that run again in the presets with plus, and in checkpoint. */
-enum { PLUS_WORK = 12, CHECKPOINT_WORK = 25 };
-
-/* The presets whose kept tensors auto chooses forms for. */
-static const size_t framed[NET_MODEL_FRAMES] = {COMPACT, QUANTISED, LEAST};
-
-/* The letters of all tensors follow from the net, and are filled in by net_model_settle. */
-static const char *const no_frames[] = {"", NULL};
-const keep_preset_row net_model_presets[] = {
-    [DENSE] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32, "keep what autograd keeps"},
-    [PAPER] = {"", CLPRUNE_CRITERION_LARGEST, CLPRUNE_INDEX_INT32,
-        "keep the inputs of linear layers and convolutions pruned to their largest blocks (arXiv "
-        "2311.16883)",
-        .uses = "p"},
-    [PRUNED] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "the same tensors with sampled blocks, in images around the mean of each image, which make "
-        "the weight gradients unbiased",
-        .uses = "p"},
-    [QUANTISED] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "keep the inputs of linear layers and convolutions as codes of --code-bits bits",
-        .uses = "q"},
-    [POOLED] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "keep the means of these inputs over cells of neighbouring rows (arXiv 2409.11902)",
-        .uses = "o"},
-    [EXACT] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "keep fewer tensors, from which the same gradients follow without another product",
-        .uses = ""},
-    [EXACT_TOKENS] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "the same, and run small products, such as those over tokens, twice", .uses = ""},
-    [EXACT_PLUS] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "the same, and run the products that save most, up to 12 % of a step's, again", .uses = ""},
-    [CHECKPOINT] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "the same with up to 25 %: about the inputs of blocks are kept", .uses = ""},
-    [COMPACT] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "keep such tensors as codes of --code-bits bits, sums of residual paths in 8", .uses = "q"},
-    [COMPACT_PLUS] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "the same, and run the products that save most, up to 12 % of a step's, again",
-        .uses = "q"},
-    [COMPACT_PRUNED] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
-        "keep such tensors pruned, with a code of GELU's derivative", .uses = "pc"},
-    [LEAST] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "keep a few tensors between blocks as codes of --code-bits bits, and make all others again",
-        .uses = "q"},
-    [AUTO] = {"", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
-        "measure the gradient errors of each tensor's forms, and choose within --memory-limit",
-        no_frames, .uses = ""},
-};
-
-/* Presets with dense's gradients come first. */
-const keep_rung net_model_ladder[] = {{"dense", 0}, {"exact", 0}, {"exact-tokens", 0},
-    {"compact", 8}, {"compact", 4}, {"least", 8}, {"least", 4}};
-
-/* Before preset pruned existed, preset paper had --criterion, sampled by default; programs of
- * version 2 have always had both. compact pruned before it quantised. */
-const keep_renamed net_model_renamed[] = {
-    {"paper", "sampled", "pruned", 1}, {"compact", NULL, "compact-pruned", 1}};
-
-/* What the net is told of a preset. */
-static clprune_net_keep net_keep(size_t preset, const keep_how *how)
-{
-    static const clprune_net_preset nets[PRESETS] = {[DENSE] = CLPRUNE_NET_DENSE,
-        [PAPER] = CLPRUNE_NET_INPUTS,
-        [PRUNED] = CLPRUNE_NET_INPUTS,
-        [QUANTISED] = CLPRUNE_NET_INPUTS,
-        [POOLED] = CLPRUNE_NET_INPUTS,
-        [EXACT] = CLPRUNE_NET_EXACT,
-        [EXACT_TOKENS] = CLPRUNE_NET_EXACT,
-        [EXACT_PLUS] = CLPRUNE_NET_EXACT,
-        [CHECKPOINT] = CLPRUNE_NET_EXACT,
-        [COMPACT] = CLPRUNE_NET_COMPACT,
-        [COMPACT_PLUS] = CLPRUNE_NET_COMPACT,
-        [COMPACT_PRUNED] = CLPRUNE_NET_COMPACT,
-        [LEAST] = CLPRUNE_NET_LEAST,
-        [AUTO] = CLPRUNE_NET_EXACT};
-    clprune_net_keep keep = {.preset = nets[preset], .keep = how->keep};
-    const bool prunes = preset == PAPER || preset == PRUNED || preset == COMPACT_PRUNED;
-    keep.keep.form = prunes             ? CLPRUNE_FORM_PRUNED
-                     : preset == POOLED ? CLPRUNE_FORM_POOLED
-                                        : CLPRUNE_FORM_QUANTISED;
-    if (preset == COMPACT_PRUNED)
-        keep.gelu_bits = how->gelu_bits;
-    if (preset == EXACT_TOKENS)
-        keep.products = CHEAP_PRODUCT;
-    if (preset == EXACT_PLUS || preset == COMPACT_PLUS)
-        keep.extra_work = PLUS_WORK;
-    if (preset == CHECKPOINT)
-        keep.extra_work = CHECKPOINT_WORK;
-    return keep;
-}
-
-/* ---- the tensors of a net, as a keep_table -----------------------------------------------------
+/* ---- a net without a device --------------------------------------------------------------------
  */
 
 static char wrong[512];
 
-/* The length of a tensor's place in its name: "blocks.3" of "blocks.3.mlp.fc1". 0: none. */
-static size_t place_length(const char *name)
+/* Rules of a list for the net, with the texts of their patterns. */
+typedef struct given_rules {
+    clprune_net_rule *rules;
+    char (*names)[128];
+    size_t count;
+} given_rules;
+
+static void free_rules(given_rules *given)
 {
-    size_t length = 0;
-    for (const char *p = name; *p != '\0'; ++p) {
-        const size_t part = strcspn(p, ".");
-        if (p[part] != '.')
-            break;
-        if (strspn(p, "0123456789") == part)
-            length = (size_t)(p + part - name);
-        p += part;
-    }
-    return length;
+    free(given->rules);
+    free(given->names);
 }
 
-/* Collects the tensors of a settled net. */
+/* The caller frees *given in any case. */
+static clprune_status make_rules(const keep_list *list, given_rules *given)
+{
+    const size_t most = list == NULL ? 0 : list->count;
+    *given = (given_rules){.rules = calloc(most + 1, sizeof *given->rules),
+        .names = calloc(most + 1, sizeof *given->names)};
+    if (given->rules == NULL || given->names == NULL)
+        return CLPRUNE_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; i < most; ++i) {
+        const keep_tensor *tensor = &list->tensors[i];
+        char *name = given->names[given->count];
+        if (!tensor->given)
+            continue;
+        keep_tensor_name(tensor, name, sizeof *given->names);
+        given->rules[given->count++] = (clprune_net_rule){
+            .pattern = name, .again = tensor->rule.recomputed, .keep = tensor->rule.keep};
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+/* Creates and settles a net, for the caller to destroy in any case. *text: NULL, or what is wrong
+ * with the texts of sizes; what is wrong with its layers is clprune_last_error. */
+static clprune_status make_net(const net_model_parts *parts, clprune_context *context,
+    const trainer_sizes *sizes, const keep_choice *choice, size_t batch, clprune_net **net,
+    const char **text)
+{
+    given_rules given = {0};
+    *text = NULL;
+    *net = NULL;
+    clprune_net_keep keep = net_preset_keep(choice->preset, &choice->how);
+    clprune_status status = make_rules(choice->list, &given);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_net_create(
+            context, &(clprune_net_desc){.batch = batch, .drops_grads = choice->drops_grads}, net);
+    if (status == CLPRUNE_SUCCESS) {
+        keep.rules = given.rules;
+        keep.rules_count = given.count;
+        *text = net_tune_build(parts, sizes, *net);
+        status = *text != NULL ? CLPRUNE_INVALID_ARGUMENT : clprune_net_settle(*net, &keep);
+    }
+    free_rules(&given);
+    return status;
+}
+
+/* Makes such a net in a context without a device, and calls `use`, which returns false if there is
+ * no memory. NULL, or what is wrong, valid until the next call. */
+static const char *with_dry_net(const net_model_parts *parts, const trainer_sizes *sizes,
+    const keep_choice *choice, size_t batch,
+    bool (*use)(void *user, clprune_context *context, clprune_net *net), void *user)
+{
+    clprune_context *context = NULL;
+    clprune_net *net = NULL;
+    const char *text = NULL;
+    /* Without a context, as with a wrong environment variable, opening the device says why. */
+    if (clprune_context_create_dry(NULL, NULL, &context) != CLPRUNE_SUCCESS)
+        return NULL;
+    clprune_status status = make_net(parts, context, sizes, choice, batch, &net, &text);
+    if (status == CLPRUNE_SUCCESS && !use(user, context, net))
+        status = CLPRUNE_OUT_OF_HOST_MEMORY;
+    if (text == NULL && status != CLPRUNE_SUCCESS)
+        text =
+            status == CLPRUNE_OUT_OF_HOST_MEMORY ? TRAINER_NO_MEMORY : clprune_last_error(context);
+    if (text != NULL)
+        (void)snprintf(wrong, sizeof wrong, "%s", text);
+    clprune_net_destroy(net);
+    clprune_context_destroy(context);
+    return text == NULL ? NULL : wrong;
+}
+
+/* ---- its tensors -------------------------------------------------------------------------------
+ */
+
 typedef struct listing {
-    net_model_tensors *tensors;
-    size_t preset, count, text; /* text: bytes of it that are taken */
-    bool first;                 /* names and shapes, too */
+    keep_list *list;
     bool full;
-    uint64_t bytes;
 } listing;
-
-/* A copy in the table's text. */
-static const char *copied(listing *l, const char *text, size_t length)
-{
-    char *to = l->tensors->text + l->text;
-    if (length >= sizeof l->tensors->text - l->text) {
-        l->full = true;
-        return "";
-    }
-    memcpy(to, text, length);
-    to[length] = '\0';
-    l->text += length + 1;
-    return to;
-}
-
-static char letter_of(const clprune_net_tensor *tensor)
-{
-    if (!tensor->kept)
-        return 'r';
-    switch (tensor->keep.form) {
-    case CLPRUNE_FORM_PRUNED:
-        return KEEP_PRUNED;
-    case CLPRUNE_FORM_POOLED:
-        return KEEP_POOLED;
-    case CLPRUNE_FORM_QUANTISED:
-        return tensor->keep.bits == 8 ? 'e' : KEEP_QUANTISED;
-    default:
-        return 'd';
-    }
-}
 
 static void list_tensor(void *user, const clprune_net_tensor *tensor)
 {
     listing *l = user;
-    const size_t i = l->count;
-    if (i == NET_MODEL_TENSORS) {
-        l->full = true;
-        return;
-    }
-    l->count++;
-    l->tensors->letters[l->preset][i] = letter_of(tensor);
-    l->bytes += tensor->bytes;
-    const char frame = !tensor->kept ? 'r' : tensor->product ? 'k' : 'q';
-    for (size_t k = 0; k < NET_MODEL_FRAMES; ++k)
-        if (framed[k] == l->preset)
-            l->tensors->frame_letters[k][i] = frame;
-    if (!l->first)
-        return;
-    const size_t place = place_length(tensor->name);
-    const char *rest = tensor->name + place + (place > 0);
-    l->tensors->entries[i] = (keep_entry){.name = copied(l, rest, strlen(rest)),
-        .place = place > 0 ? copied(l, tensor->name, place) : "net",
-        .again = "the layers before it"};
-    l->tensors->shapes[i] =
-        (keep_shape){tensor->rows, tensor->cols, tensor->grid.height, tensor->grid.width};
+    const keep_tensor made = {
+        .shape = {tensor->rows, tensor->cols, tensor->grid.height, tensor->grid.width},
+        .product = tensor->product,
+        .rule = {.recomputed = !tensor->kept, .keep = tensor->keep}};
+    l->full = l->full || !keep_list_add(l->list, tensor->name, &made);
+}
+
+static bool list_tensors(void *user, clprune_context *context, clprune_net *net)
+{
+    listing l = {.list = user};
+    (void)context;
+    clprune_net_visit(net, list_tensor, &l);
+    return !l.full;
+}
+
+const char *net_model_list(const trainer_model *type, const trainer_sizes *sizes,
+    const keep_choice *choice, size_t batch, keep_list *list)
+{
+    return with_dry_net(type->net, sizes, choice, batch, list_tensors, list);
+}
+
+/* ---- its sizes ---------------------------------------------------------------------------------
+ */
+
+void net_model_usual(trainer_sizes *sizes, size_t image, size_t classes, uint64_t extra)
+{
+    if (sizes->image == 0)
+        sizes->image = image;
+    if (sizes->classes == 0)
+        sizes->classes = classes;
+    if (sizes->extra[0] == 0)
+        sizes->extra[0] = extra;
 }
 
 /* Whether parameter `index` is tied to an earlier one: it is the same matrix. */
@@ -222,87 +150,38 @@ static bool is_tied(const clprune_net *net, size_t index, const clprune_mat *val
     return false;
 }
 
-/* Settings that no option of a run has, so that letters tell forms apart: codes of 4 bits. */
-static const keep_how plain = {.keep = {.sparsity = 0.5f, .bits = 4, .cell = 2}, .gelu_bits = 2};
-
-/* The tensors of a preset, for a batch of 32: the planner weighs bytes of a batch. */
-static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *sizes, size_t preset)
+static void add_bytes(void *user, const clprune_net_tensor *tensor)
 {
-    listing l = {.tensors = parts->tensors, .preset = preset, .first = preset == DENSE};
-    const clprune_net_keep keep = net_keep(preset, &plain);
-    clprune_context *context = NULL;
-    clprune_net *net = NULL;
-    enum { BATCH = 32 };
-    /* Without a context, as with a wrong environment variable, opening the device says why. */
-    parts->tensors->letters[preset][0] = '\0';
-    if (clprune_context_create_dry(NULL, NULL, &context) != CLPRUNE_SUCCESS)
-        return CLPRUNE_SUCCESS;
-    clprune_status status = clprune_net_create(context, &(clprune_net_desc){.batch = BATCH}, &net);
-    const char *text = NULL;
-    if (status == CLPRUNE_SUCCESS) {
-        text = net_tune_build(parts, sizes, net);
-        status = text != NULL ? CLPRUNE_INVALID_ARGUMENT : clprune_net_settle(net, &keep);
-    }
-    if (text != NULL)
-        (void)snprintf(wrong, sizeof wrong, "%s", text);
-    else if (status != CLPRUNE_SUCCESS)
-        (void)snprintf(wrong, sizeof wrong, "%s",
-            status == CLPRUNE_OUT_OF_HOST_MEMORY ? TRAINER_NO_MEMORY : clprune_last_error(context));
-    clprune_net_visit(net, list_tensor, &l);
-    if (l.full) {
-        (void)snprintf(wrong, sizeof wrong, "the net has too many tensors or too long names");
-        status = CLPRUNE_INVALID_ARGUMENT;
-    }
-    if (status == CLPRUNE_SUCCESS && preset == DENSE) {
-        clprune_net_weight weight;
-        const uint64_t saved = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
-        size_t trained;
-        const clprune_param *params = clprune_net_params(net, &trained);
-        sizes->parameters = sizes->trained = 0;
-        for (size_t i = 0; i < trained; ++i)
-            sizes->trained += params[i].value.rows * params[i].value.cols;
-        for (size_t i = 0; clprune_net_weight_at(net, i, &weight); ++i)
-            if (!is_tied(net, i, &weight.value))
-                sizes->parameters += weight.value.rows * weight.value.cols;
-        sizes->fixed = (saved - l.bytes) / BATCH / sizeof(float);
-        parts->keep->count = l.count;
-    }
-    parts->tensors->letters[preset][l.count] = '\0';
-    clprune_net_destroy(net);
-    clprune_context_destroy(context);
-    return status;
+    *(uint64_t *)user += tensor->bytes;
 }
 
-void net_model_usual(trainer_sizes *sizes, size_t image, size_t classes, uint64_t extra)
+enum { BATCH = 32 }; /* of the net whose elements are counted */
+
+static bool count_elements(void *user, clprune_context *context, clprune_net *net)
 {
-    if (sizes->image == 0)
-        sizes->image = image;
-    if (sizes->classes == 0)
-        sizes->classes = classes;
-    if (sizes->extra[0] == 0)
-        sizes->extra[0] = extra;
+    trainer_sizes *sizes = user;
+    clprune_net_weight weight;
+    const uint64_t saved = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
+    uint64_t bytes = 0;
+    size_t trained;
+    const clprune_param *params = clprune_net_params(net, &trained);
+    sizes->parameters = sizes->trained = 0;
+    for (size_t i = 0; i < trained; ++i)
+        sizes->trained += params[i].value.rows * params[i].value.cols;
+    for (size_t i = 0; clprune_net_weight_at(net, i, &weight); ++i)
+        if (!is_tied(net, i, &weight.value))
+            sizes->parameters += weight.value.rows * weight.value.cols;
+    clprune_net_visit(net, add_bytes, &bytes);
+    sizes->fixed = (saved - bytes) / BATCH / sizeof(float);
+    return true;
 }
 
-const char *net_model_settle(const net_model_parts *parts, trainer_sizes *sizes)
+const char *net_model_settle(const trainer_model *type, trainer_sizes *sizes)
 {
-    net_model_tensors *tensors = parts->tensors;
-    memcpy(tensors->presets, net_model_presets, sizeof tensors->presets);
-    for (size_t preset = 0; preset < PRESETS; ++preset) {
-        if (list_preset(parts, sizes, preset) != CLPRUNE_SUCCESS)
-            return wrong;
-        tensors->presets[preset].forms = tensors->letters[preset];
-    }
-    for (size_t i = 0; i < NET_MODEL_FRAMES; ++i) {
-        tensors->frame_letters[i][parts->keep->count] = '\0';
-        tensors->frames[i] = tensors->frame_letters[i];
-    }
-    tensors->presets[AUTO].frames = tensors->frames;
-    sizes->blocks = 0;
-    parts->keep->entries = tensors->entries;
-    parts->keep->in_block = 0;
-    parts->keep->shapes = tensors->shapes;
-    parts->keep->presets = tensors->presets;
-    return NULL;
+    const char *text = type->net->settle(sizes);
+    return text != NULL
+               ? text
+               : with_dry_net(type->net, sizes, &(keep_choice){0}, BATCH, count_elements, sizes);
 }
 
 /* ---- a model -----------------------------------------------------------------------------------
@@ -324,31 +203,6 @@ typedef struct net_model {
     trainer_watcher watcher;
     char part[64]; /* that was told last */
 } net_model;
-
-/* A rule for each tensor, so that the net keeps what the table says. *rules and the text of their
- * patterns are for the caller to free. */
-static clprune_status make_rules(
-    const keep_table *table, const keep_rule *rules, clprune_net_rule **made, char **patterns)
-{
-    const keep_entry *entries = table->entries;
-    const size_t entries_count = table->count;
-    size_t size = 1, used = 0;
-    for (size_t i = 0; i < entries_count; ++i)
-        size += strlen(entries[i].place) + strlen(entries[i].name) + 2;
-    *made = calloc(entries_count + 1, sizeof **made);
-    *patterns = malloc(size);
-    if (*made == NULL || *patterns == NULL)
-        return CLPRUNE_OUT_OF_HOST_MEMORY;
-    for (size_t i = 0; i < entries_count; ++i) {
-        const bool inside = strcmp(entries[i].place, "net") != 0;
-        (*made)[i] = (clprune_net_rule){
-            .pattern = *patterns + used, .again = rules[i].recomputed, .keep = rules[i].keep};
-        used += (size_t)snprintf(*patterns + used, size - used, "%s%s%s",
-                    inside ? entries[i].place : "", inside ? "." : "", entries[i].name) +
-                1;
-    }
-    return CLPRUNE_SUCCESS;
-}
 
 static bool is_frozen(clprune_net *net, clprune_mat value)
 {
@@ -422,38 +276,20 @@ static clprune_status list_weights(net_model *model)
     return CLPRUNE_SUCCESS;
 }
 
-static clprune_status create_net(net_model *model, const keep_choice *choice, size_t batch)
+clprune_status net_model_create(const trainer_model *type, clprune_context *context,
+    const trainer_sizes *sizes, const keep_choice *choice, size_t batch, void **model)
 {
-    clprune_net_keep keep = net_keep(choice->preset, &choice->how);
-    clprune_net_rule *rules = NULL;
-    char *patterns = NULL;
-    clprune_status status = clprune_net_create(model->context,
-        &(clprune_net_desc){.batch = batch, .drops_grads = choice->drops_grads}, &model->net);
-    if (status == CLPRUNE_SUCCESS)
-        status = make_rules(model->parts->keep, choice->rules, &rules, &patterns);
-    if (status == CLPRUNE_SUCCESS) {
-        keep.rules = rules;
-        keep.rules_count = model->parts->keep->count;
-        (void)net_tune_build(
-            model->parts, &model->sizes, model->net); /* net_model_settle checked */
-        status = clprune_net_settle(model->net, &keep);
-    }
-    free(rules);
-    free(patterns);
-    TRY(status);
-    TRY(list_states(model));
-    return list_weights(model);
-}
-
-clprune_status net_model_create(const net_model_parts *parts, clprune_context *context,
-    const trainer_sizes *sizes, const keep_choice *keep, size_t batch, void **model)
-{
+    const char *text; /* none: net_model_settle checked */
     net_model *made = calloc(1, sizeof *made);
     *model = NULL;
     if (made == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
-    *made = (net_model){.parts = parts, .sizes = *sizes, .context = context};
-    const clprune_status status = create_net(made, keep, batch);
+    *made = (net_model){.parts = type->net, .sizes = *sizes, .context = context};
+    clprune_status status = make_net(type->net, context, sizes, choice, batch, &made->net, &text);
+    if (status == CLPRUNE_SUCCESS)
+        status = list_states(made);
+    if (status == CLPRUNE_SUCCESS)
+        status = list_weights(made);
     if (status == CLPRUNE_SUCCESS)
         *model = made;
     else
@@ -588,7 +424,7 @@ static void tell(void *of, bool backward, const char *layer)
 {
     net_model *model = of;
     char text[sizeof model->part];
-    const size_t place = place_length(layer), length = place > 0 ? place : strcspn(layer, ".");
+    const size_t place = keep_place_length(layer), length = place > 0 ? place : strcspn(layer, ".");
     (void)snprintf(
         text, sizeof text, "%s %.*s", backward ? "backward" : "forward", (int)length, layer);
     if (strcmp(text, model->part) != 0)

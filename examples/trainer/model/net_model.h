@@ -1,33 +1,18 @@
 /*
- * net_model.h: a trainer_model whose layers are a clprune_net. A model gives a function that adds
- * its layers, and one that draws initial values; the rest of its trainer_model is functions of this
- * file.
+ * net_model.h: a trainer_model whose layers are a clprune_net. A model gives its net_model_parts:
+ * a function that adds its layers, one that draws initial values; the rest of its trainer_model is
+ * functions of this file.
  */
 #ifndef TRAINER_NET_MODEL_H
 #define TRAINER_NET_MODEL_H
 
 #include "trainer/data/rng.h"
+#include "trainer/model/net_presets.h"
 #include "trainer/model/trainer_model.h"
 
-enum {
-    NET_MODEL_TENSORS = 1024,
-    NET_MODEL_PRESETS = 14,
-    NET_MODEL_FRAMES = 3,
-    NET_MODEL_PIECES = 3
-};
-
-/* The tensors of a model of the sizes that were settled last. */
-typedef struct net_model_tensors {
-    keep_entry entries[NET_MODEL_TENSORS];
-    keep_shape shapes[NET_MODEL_TENSORS];
-    keep_preset_row presets[NET_MODEL_PRESETS];
-    char letters[NET_MODEL_PRESETS][NET_MODEL_TENSORS + 1];
-    char frame_letters[NET_MODEL_FRAMES][NET_MODEL_TENSORS + 1];
-    const char *frames[NET_MODEL_FRAMES + 1];
-    char text[64 * NET_MODEL_TENSORS]; /* names */
-} net_model_tensors;
-
 typedef struct net_model_parts {
+    /* Fills in the sizes that are 0, and context. NULL, or one phrase that says what is wrong. */
+    const char *(*settle)(trainer_sizes *sizes);
     /* Adds the layers of a model of these settled sizes, the loss included. */
     void (*build)(const trainer_sizes *sizes, clprune_net *net);
     /* An initial value of a parameter, described by its weight. */
@@ -35,35 +20,22 @@ typedef struct net_model_parts {
     /* How files of other programs have a parameter: pieces[0] is its name, shape and matrix, to be
      * changed. Returns the number of pieces, 1 to NET_MODEL_PIECES. NULL: as it is. */
     size_t (*in_files)(const trainer_sizes *sizes, trainer_weight *pieces);
-    /* Filled in by net_model_settle; what all nets have in common is NET_MODEL_KEEP. */
-    keep_table *keep;
-    net_model_tensors *tensors;
 } net_model_parts;
 
-/* What all nets have in common of a keep_table: the presets and the ladder. */
-#define NET_MODEL_KEEP                                                                             \
-    .preset_names = net_model_preset_names, .presets = net_model_presets,                          \
-    .ladder = net_model_ladder, .rungs = 7, .renamed = net_model_renamed, .renamed_count = 2
-extern const char *const net_model_preset_names[];
-extern const keep_preset_row net_model_presets[];
-extern const keep_rung net_model_ladder[];
-extern const keep_renamed net_model_renamed[];
+enum { NET_MODEL_PIECES = 3 };
 
 /* For settle: sizes that were not given are the architecture's. extra: the first of the model's
  * extras; 0 for models without. */
 void net_model_usual(trainer_sizes *sizes, size_t image, size_t classes, uint64_t extra);
 
-/* For settle, after the sizes are checked: sizes->parameters and fixed, and the tensors of
- * parts->keep. Returns NULL, or what is wrong with the layers, valid until the next call. */
-const char *net_model_settle(const net_model_parts *parts, trainer_sizes *sizes);
-
-/* For create, destroy and init. */
-clprune_status net_model_create(const net_model_parts *parts, clprune_context *context,
-    const trainer_sizes *sizes, const keep_choice *keep, size_t batch, void **model);
+/* The functions of a trainer_model, whose `net` is its parts. */
+const char *net_model_settle(const trainer_model *type, trainer_sizes *sizes);
+const char *net_model_list(const trainer_model *type, const trainer_sizes *sizes,
+    const keep_choice *choice, size_t batch, keep_list *list);
+clprune_status net_model_create(const trainer_model *type, clprune_context *context,
+    const trainer_sizes *sizes, const keep_choice *choice, size_t batch, void **model);
 void net_model_destroy(void *model);
 clprune_status net_model_init(void *model, uint64_t seed);
-
-/* The other functions of a trainer_model. */
 clprune_param *net_model_params(void *model, size_t *count);
 const trainer_state *net_model_states(void *model, size_t *count);
 const trainer_count *net_model_counts(void *model, size_t *count);
@@ -82,10 +54,11 @@ void net_model_watch(void *model, trainer_watcher watcher);
 clprune_mat net_model_output(const void *model, size_t batch);
 
 #define NET_MODEL_FUNCTIONS                                                                        \
-    .destroy = net_model_destroy, .init = net_model_init, .params = net_model_params,              \
-    .states = net_model_states, .counts = net_model_counts, .weight = net_model_weight,            \
-    .set_seed = net_model_set_seed, .forward = net_model_forward, .loss = net_model_loss,          \
-    .backward = net_model_backward, .logits = net_model_logits, .on_grads = net_model_on_grads,    \
-    .watch = net_model_watch
+    .presets = &net_presets, .settle = net_model_settle, .list = net_model_list,                   \
+    .create = net_model_create, .destroy = net_model_destroy, .init = net_model_init,              \
+    .params = net_model_params, .states = net_model_states, .counts = net_model_counts,            \
+    .weight = net_model_weight, .set_seed = net_model_set_seed, .forward = net_model_forward,      \
+    .loss = net_model_loss, .backward = net_model_backward, .logits = net_model_logits,            \
+    .on_grads = net_model_on_grads, .watch = net_model_watch
 
 #endif

@@ -13,7 +13,7 @@
 
 #include <clprune/clprune.h>
 
-#include "trainer/options/keep_table.h"
+#include "trainer/options/keep_list.h"
 
 enum { TRAINER_EXTRAS = 4 };
 #define TRAINER_NO_MEMORY "out of memory"
@@ -37,10 +37,9 @@ typedef struct trainer_sizes {
     const char *lora;               /* R[:PATTERN]; NULL: no adapters */
     /* filled in by settle */
     size_t context;      /* tokens of a sample; 0: samples are images */
-    size_t blocks;       /* number of blocks, for the rules of a keep_table */
     uint64_t parameters; /* elements */
     uint64_t trained;    /* of them, adapters included */
-    uint64_t fixed;      /* elements per sample that are kept dense beside the keep_table's */
+    uint64_t fixed; /* elements per sample that are kept dense beside its tensors (keep_list.h) */
 } trainer_sizes;
 
 /* State that is no parameter, such as running statistics: checkpoints have it. Its name is unique
@@ -95,28 +94,39 @@ static inline void trainer_tell(const trainer_watcher *watcher, const char *part
         watcher->tell(watcher->user, part);
 }
 
-typedef struct trainer_model {
+typedef struct trainer_model trainer_model;
+struct trainer_model {
     const char *program;         /* "NAME-train": for --version, messages */
     const char *about;           /* for --help: what it trains, whole lines */
     const char *const *archs;    /* the choices of --arch; ends with NULL */
     size_t arch;                 /* the default one */
     const trainer_extra *extras; /* (extras_count), at most TRAINER_EXTRAS */
     size_t extras_count;
-    const keep_table *keep;
+    const keep_presets *presets;
+    clprune_centre centre; /* the default of --centre where blocks are sampled */
+    /* Pairs of names of tensors: of older keep files, and today's; ends with NULL. NULL: none. */
+    const char *const (*tensors_renamed)[2];
     bool
         tokens; /* samples are sequences of tokens, with a label each; else images with one label */
     /* Pairs: an option and its default, where that is not the trainer's; ends with NULL. Of "lr"
      * and "weight-decay": adamw's. NULL: none. */
     const char *const (*defaults)[2];
 
+    const struct net_model_parts *net; /* of a model whose functions are net_model.h's */
+
     /* Fills in the sizes that are 0, and the last fields of *sizes. NULL if the sizes fit each
      * other, else TRAINER_NO_MEMORY, or one phrase that says what is wrong. */
-    const char *(*settle)(trainer_sizes *sizes);
+    const char *(*settle)(const trainer_model *type, trainer_sizes *sizes);
 
-    /* sizes are settled; choice->rules: keep_rules_count(keep, sizes->blocks) of them. *model is
-     * NULL on failure. Errors: INVALID_ARGUMENT, OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
-    clprune_status (*create)(clprune_context *context, const trainer_sizes *sizes,
-        const keep_choice *choice, size_t batch, void **model);
+    /* Adds to *list, which was {0}, the tensors of a model of settled sizes that is created so, for
+     * the caller to close in any case; opens no device. NULL, or what is wrong, as settle. */
+    const char *(*list)(const trainer_model *type, const trainer_sizes *sizes,
+        const keep_choice *choice, size_t batch, keep_list *list);
+
+    /* sizes are settled. *model is NULL on failure. Errors: INVALID_ARGUMENT,
+     * OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
+    clprune_status (*create)(const trainer_model *type, clprune_context *context,
+        const trainer_sizes *sizes, const keep_choice *choice, size_t batch, void **model);
     void (*destroy)(void *model); /* accepts NULL */
 
     /* Writes initial parameters and states: the same for the same seed on any device. Blocking.
@@ -166,7 +176,7 @@ typedef struct trainer_model {
 
     /* Makes the passes tell `watcher` at the start of each part. */
     void (*watch)(void *model, trainer_watcher watcher);
-} trainer_model;
+};
 
 /* What reports call samples, and what they count a second. */
 typedef struct trainer_words {

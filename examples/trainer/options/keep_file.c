@@ -121,27 +121,29 @@ static bool split(line *l, const char *from, size_t length, fault *f)
 }
 
 /* Whether the first two words of a line name a tensor. */
-static bool names(const line *l, const keep_table *table, size_t entry, bool *place)
+static bool names(const line *l, const options *o, const keep_tensor *tensor, bool *place)
 {
-    const keep_entry *e = &table->entries[entry];
     const char *word = l->words[1];
-    const bool here = fnmatch(l->words[0], e->place, 0) == 0;
-    for (size_t i = 0; table->tensors_renamed != NULL && table->tensors_renamed[i][0] != NULL; ++i)
-        if (strcmp(word, table->tensors_renamed[i][0]) == 0)
-            word = table->tensors_renamed[i][1];
+    const bool here = fnmatch(l->words[0], tensor->place, 0) == 0;
+    for (const char *const(*row)[2] = o->model->tensors_renamed; row != NULL && (*row)[0] != NULL;
+         ++row)
+        if (strcmp(word, (*row)[0]) == 0) {
+            word = (*row)[1];
+            break;
+        }
     *place = *place || here;
-    return here && fnmatch(word, e->name, 0) == 0;
+    return here && fnmatch(word, tensor->name, 0) == 0;
 }
 
 /* Lists the places of a model, or with `at` the tensors of the places that a line names. */
-static void list_names(const line *l, const keep_table *table, bool at, char *text, size_t size)
+static void list_names(const line *l, const keep_list *list, bool at, char *text, size_t size)
 {
-    for (size_t i = 0, shown = 0; i < table->count; ++i) {
-        const keep_entry *e = &table->entries[i];
-        const char *word = at ? e->name : e->place;
-        bool said = at && fnmatch(l->words[0], e->place, 0) != 0;
+    for (size_t i = 0, shown = 0; i < list->count; ++i) {
+        const keep_tensor *tensor = &list->tensors[i];
+        const char *word = at ? tensor->name : tensor->place;
+        bool said = at && fnmatch(l->words[0], tensor->place, 0) != 0;
         for (size_t k = 0; k < i && !said; ++k)
-            said = strcmp(at ? table->entries[k].name : table->entries[k].place, word) == 0;
+            said = strcmp(at ? list->tensors[k].name : list->tensors[k].place, word) == 0;
         if (said)
             continue;
         if (shown == 12) {
@@ -225,15 +227,14 @@ static bool read_rule(const line *l, const options *o, keep_rule *rule, fault *f
     return true;
 }
 
-static bool apply_line(const line *l, const options *o, keep_rule *rules, fault *f)
+static bool apply_line(const line *l, const options *o, keep_list *list, fault *f)
 {
-    const keep_table *table = o->model->keep;
     bool place = false, found = false;
-    char expected[512] = "", why[256];
+    char expected[512] = "";
     keep_rule rule;
-    for (size_t i = 0; i < table->count; ++i)
-        found = names(l, table, i, &place) || found;
-    list_names(l, table, place, expected, sizeof expected);
+    for (size_t i = 0; i < list->count; ++i)
+        found = names(l, o, &list->tensors[i], &place) || found;
+    list_names(l, list, place, expected, sizeof expected);
     if (!place)
         return fault_set(f, CODE_DATA, "%s:%zu: no tensor is at '%s'; there are %s", l->source,
             l->number, l->words[0], expected);
@@ -242,13 +243,9 @@ static bool apply_line(const line *l, const options *o, keep_rule *rules, fault 
             l->number, l->words[0], expected, l->words[1]);
     if (!read_rule(l, o, &rule, f))
         return false;
-    for (size_t i = 0; i < table->count; ++i) {
-        if (!names(l, table, i, &place))
-            continue;
-        if (!keep_check(table, i, &rule, why, sizeof why))
-            return fault_set(f, CODE_DATA, "%s:%zu: %s", l->source, l->number, why);
-        rules[i] = rule;
-    }
+    for (size_t i = 0; i < list->count; ++i)
+        if (names(l, o, &list->tensors[i], &place))
+            keep_list_set(&list->tensors[i], &rule);
     return true;
 }
 
@@ -281,12 +278,12 @@ bool keep_file_same(const char *a, const char *b)
 }
 
 bool keep_file_apply(
-    const char *text, const char *source, const options *o, keep_rule *rules, fault *f)
+    const char *text, const char *source, const options *o, keep_list *list, fault *f)
 {
     line l = {.source = source};
     bool good = next_line(&text, &l, f);
     while (good && l.count > 0)
-        good = apply_line(&l, o, rules, f) && next_line(&text, &l, f);
+        good = apply_line(&l, o, list, f) && next_line(&text, &l, f);
     return good;
 }
 
@@ -320,19 +317,20 @@ void keep_file_form(const keep_rule *rule, char *text, size_t size)
         (void)snprintf(rest, left, " cell=%u", keep->cell);
 }
 
-bool keep_file_write(const keep_table *table, const keep_rule *rules, char **text, fault *f)
+bool keep_file_write(const keep_list *list, char **text, fault *f)
 {
-    const size_t room = table->count * LINE_MOST / 2 + 1;
+    const size_t room = list->count * LINE_MOST + 1;
     size_t used = 0;
     *text = malloc(room);
     if (*text == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
     (*text)[0] = '\0';
-    for (size_t i = 0; i < table->count; ++i) {
+    for (size_t i = 0; i < list->count; ++i) {
+        const keep_tensor *tensor = &list->tensors[i];
         char form[LINE_MOST / 4];
-        keep_file_form(&rules[i], form, sizeof form);
-        used += (size_t)snprintf(*text + used, room - used, "%-10s %-14s %s\n",
-            table->entries[i].place, table->entries[i].name, form);
+        keep_file_form(&tensor->rule, form, sizeof form);
+        used += (size_t)snprintf(
+            *text + used, room - used, "%-10s %-14s %s\n", tensor->place, tensor->name, form);
     }
     return true;
 }

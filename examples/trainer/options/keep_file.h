@@ -29,14 +29,14 @@ bool keep_file_read(const char *path, char **text, fault *f);
 /* Whether two texts have the same lines, apart from comments, spaces and empty lines. */
 bool keep_file_same(const char *a, const char *b);
 
-/* Overrides `rules`, the rules of the tensors of o->model; o: the options of the run. Faults
- * (CODE_DATA) name `source` and a line. After a fault the rules are undefined. */
+/* Sets rules of a list of the model's tensors; o: the options of the run. Faults (CODE_DATA) name
+ * `source` and a line. After a fault the rules are undefined. */
 bool keep_file_apply(
-    const char *text, const char *source, const options *o, keep_rule *rules, fault *f);
+    const char *text, const char *source, const options *o, keep_list *list, fault *f);
 
 /* Writes lines that set these rules over any preset; all settings are written out. The caller frees
  * *text. Faults: CODE_MEMORY. */
-bool keep_file_write(const keep_table *table, const keep_rule *rules, char **text, fault *f);
+bool keep_file_write(const keep_list *list, char **text, fault *f);
 
 /* Writes form and settings of a rule: "quantised bits=4 group=64 rounding=stochastic". */
 void keep_file_form(const keep_rule *rule, char *text, size_t size);

@@ -26,7 +26,7 @@ bool options_given(const options *o, const char *name)
 
 const char *options_preset(const options *o)
 {
-    return o->model->keep->preset_names[o->activations];
+    return o->model->presets->names[o->activations];
 }
 
 static const options defaults = {
@@ -81,14 +81,14 @@ static void fill_by_optimizer(options *o)
 
 void options_settle(options *o)
 {
-    const keep_preset_row *preset = &o->model->keep->presets[o->activations];
-    if (!keep_preset_has(o->model->keep, o->activations, KEEP_PRUNED))
+    const keep_preset *preset = &o->model->presets->rows[o->activations];
+    if (!keep_preset_has(o->model->presets, o->activations, KEEP_PRUNED))
         o->sparsity = 0;
     if (o->criterion == OPTIONS_UNSET)
         o->criterion = preset->criterion;
     if (o->centre == OPTIONS_UNSET)
-        o->centre = preset->criterion == CLPRUNE_CRITERION_SAMPLED ? o->model->keep->centre
-                                                                   : CLPRUNE_CENTRE_NONE;
+        o->centre =
+            preset->criterion == CLPRUNE_CRITERION_SAMPLED ? o->model->centre : CLPRUNE_CENTRE_NONE;
     if (o->indices == OPTIONS_UNSET)
         o->indices = options_index_choice(preset->index_type);
 }
@@ -143,17 +143,18 @@ static bool parse_all(int argc, char **argv, options *o, fault *f)
 static bool chooses_preset(const options *o)
 {
     return o->memory_limit != 0 && o->resume == NULL && !options_given(o, "activations") &&
-           o->model->keep->rungs > 0;
+           o->model->presets->rungs > 0;
 }
 
 /* Whether an option has an effect in the run's preset, or in one that --memory-limit may choose. */
 static bool fits_preset(const options *o, option_needs needs)
 {
-    const keep_table *keep = o->model->keep;
+    const keep_presets *presets = o->model->presets;
     if (!chooses_preset(o))
-        return option_preset_fits(keep, o->activations, needs);
-    for (size_t i = 0; i < keep->rungs; ++i)
-        if (option_preset_fits(keep, keep_preset_named(keep, keep->ladder[i].preset), needs))
+        return option_preset_fits(presets, o->activations, needs);
+    for (size_t i = 0; i < presets->rungs; ++i)
+        if (option_preset_fits(
+                presets, keep_preset_named(presets, presets->ladder[i].preset), needs))
             return true;
     return false;
 }
@@ -162,13 +163,13 @@ static bool fits_preset(const options *o, option_needs needs)
  * was given: presets that prune nothing ignore it. */
 static bool check_needs(const options *o, const option_row *row, fault *f)
 {
-    const keep_table *keep = o->model->keep;
+    const keep_presets *presets = o->model->presets;
     const bool sparsity = strcmp(row->name, "sparsity") == 0;
     char needed[320];
     if (row->needs == NEEDS_NOTHING || (sparsity && options_given(o, "activations")))
         return true;
     if (row->needs == NEEDS_POOLING_OR_FILE && o->centre == CLPRUNE_CENTRE_CELLS &&
-        keep_preset_has(keep, o->activations, KEEP_PRUNED))
+        keep_preset_has(presets, o->activations, KEEP_PRUNED))
         return true;
     if (fits_preset(o, row->needs) || (option_takes_file(row->needs) && o->keep_file != NULL))
         return true;
@@ -234,7 +235,7 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE or --import FILE");
     if (chooses_preset(o) && o->keep_file != NULL)
         return fault_set(f, CODE_USAGE, "--keep-file with --memory-limit needs --activations");
-    if (keep_preset_chooses(o->model->keep, o->activations))
+    if (keep_preset_chooses(o->model->presets, o->activations))
         return check_chooser(o, f);
     const size_t count = option_rows_count(o->model);
     for (size_t i = 0; o->resume == NULL && i < count; ++i) {
@@ -375,7 +376,7 @@ static const struct {
 static bool ignores_sparsity(const options *o, const option_row *row)
 {
     return strcmp(row->name, "sparsity") == 0 && options_given(o, "activations") &&
-           !keep_preset_has(o->model->keep, o->activations, KEEP_PRUNED);
+           !keep_preset_has(o->model->presets, o->activations, KEEP_PRUNED);
 }
 
 static bool same_milestones(const char *a, const char *b)
@@ -436,13 +437,13 @@ static const char *setting_of(const char *text, size_t size, const char *name)
 /* Today's name of a checkpoint's preset. */
 static const char *preset_now(const options *o, const char *text, size_t size, const char *preset)
 {
-    const keep_table *keep = o->model->keep;
+    const keep_presets *presets = o->model->presets;
     const char *criterion = setting_of(text, size, "criterion");
     const char *number = setting_of(text, size, "presets");
-    const unsigned long presets = number == NULL ? 1 : strtoul(number, NULL, 10);
-    for (size_t i = 0; i < keep->renamed_count; ++i) {
-        const keep_renamed *row = &keep->renamed[i];
-        if (presets <= row->presets && strcmp(preset, row->before) == 0 &&
+    const unsigned long version = number == NULL ? 1 : strtoul(number, NULL, 10);
+    for (size_t i = 0; i < presets->renamed_count; ++i) {
+        const keep_renamed *row = &presets->renamed[i];
+        if (version <= row->presets && strcmp(preset, row->before) == 0 &&
             (row->criterion == NULL ||
                 (criterion != NULL && strcmp(criterion, row->criterion) == 0)))
             return row->now;

@@ -246,7 +246,7 @@ _Static_assert(ROWS + TRAINER_EXTRAS <= OPTIONS_MOST, "raise OPTIONS_MOST");
 /* Whether a program lacks the option. */
 static bool is_lacking(const trainer_model *model, const option_row *row)
 {
-    return (row->needs == NEEDS_CODES && !keep_codes_exist(model->keep)) ||
+    return (row->needs == NEEDS_CODES && !keep_any_has(model->presets, KEEP_CODED)) ||
            row->samples == (model->tokens ? OF_IMAGES : OF_TOKENS);
 }
 
@@ -284,7 +284,7 @@ option_row option_row_at(const trainer_model *model, size_t index)
     if (row.offset == FIELD(arch))
         row.choices = model->archs;
     if (row.offset == FIELD(activations))
-        row.choices = model->keep->preset_names;
+        row.choices = model->presets->names;
     return row;
 }
 
@@ -309,14 +309,14 @@ void options_append(char *text, size_t size, const char *format, ...)
     va_end(args);
 }
 
-bool option_preset_fits(const keep_table *keep, size_t preset, option_needs needs)
+bool option_preset_fits(const keep_presets *presets, size_t preset, option_needs needs)
 {
     static const char letters[] = {[NEEDS_PRUNING] = KEEP_PRUNED,
         [NEEDS_PRUNING_OR_FILE] = KEEP_PRUNED,
         [NEEDS_CODES] = KEEP_CODED,
         [NEEDS_QUANTISING_OR_FILE] = KEEP_QUANTISED,
         [NEEDS_POOLING_OR_FILE] = KEEP_POOLED};
-    return keep_preset_has(keep, preset, letters[needs]);
+    return keep_preset_has(presets, preset, letters[needs]);
 }
 
 bool option_takes_file(option_needs needs)
@@ -327,10 +327,10 @@ bool option_takes_file(option_needs needs)
 
 void option_needed(const trainer_model *model, option_needs needs, char *text, size_t size)
 {
-    const keep_table *keep = model->keep;
+    const keep_presets *presets = model->presets;
     size_t fit[OPTIONS_MOST], count = 0;
-    for (size_t i = 0; keep->preset_names[i] != NULL && count < OPTIONS_MOST; ++i)
-        if (option_preset_fits(keep, i, needs))
+    for (size_t i = 0; presets->names[i] != NULL && count < OPTIONS_MOST; ++i)
+        if (option_preset_fits(presets, i, needs))
             fit[count++] = i;
     text[0] = '\0';
     for (size_t i = 0; i < count; ++i)
@@ -338,7 +338,7 @@ void option_needed(const trainer_model *model, option_needs needs, char *text, s
             i == 0          ? "--activations "
             : i + 1 < count ? ", "
                             : " or ",
-            keep->preset_names[fit[i]]);
+            presets->names[fit[i]]);
     if (count == 0)
         options_append(text, size, "--keep-file");
     else if (needs == NEEDS_POOLING_OR_FILE)
@@ -385,10 +385,9 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
                                               : ", ",
                 model->archs[i], i == model->arch ? " (the default)" : "");
     if (row->offset == FIELD(activations))
-        for (size_t i = 0; model->keep->preset_names[i] != NULL; ++i)
-            options_append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ",
-                model->keep->preset_names[i], i == 0 ? " (the default)" : "",
-                model->keep->presets[i].help);
+        for (size_t i = 0; model->presets->names[i] != NULL; ++i)
+            options_append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ", model->presets->names[i],
+                i == 0 ? " (the default)" : "", model->presets->rows[i].help);
     if (row->needs == NEEDS_NOTHING)
         return;
     option_needed(model, row->needs, needed, sizeof needed);

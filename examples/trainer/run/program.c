@@ -51,13 +51,13 @@ static void say_start(training_run *r)
     const clprune_precision precision = clprune_context_precision(s->context);
     if (precision != CLPRUNE_PRECISION_FP32)
         options_append(kept, sizeof kept, ", multiplied in %s", clprune_precision_name(precision));
-    if (keep_preset_has(s->type->keep, o->activations, KEEP_CODED))
+    if (keep_preset_has(s->type->presets, o->activations, KEEP_CODED))
         options_append(
             kept, sizeof kept, ", GELU's derivative in %u bits", options_gelu_code_bits(o));
-    if (keep_preset_has(s->type->keep, o->activations, KEEP_QUANTISED))
+    if (keep_preset_has(s->type->presets, o->activations, KEEP_QUANTISED))
         options_append(kept, sizeof kept, ", codes of %u bits in groups of %u, %s rounding",
             options_quantised_bits(o), options_quantised_group(o), options_roundings[o->rounding]);
-    if (keep_preset_has(s->type->keep, o->activations, KEEP_POOLED))
+    if (keep_preset_has(s->type->presets, o->activations, KEEP_POOLED))
         options_append(kept, sizeof kept, ", cells of %llu x %llu", (unsigned long long)o->pool,
             (unsigned long long)o->pool);
     if (exact != NULL)
@@ -197,13 +197,13 @@ static void say_end(training_run *r)
 /* Adds to a fault of too little memory what takes less; a resumed run has no choice. */
 static void advise(const options *o, fault *f)
 {
-    const keep_table *keep = o->model->keep;
+    const keep_presets *presets = o->model->presets;
     if (f->code != CODE_MEMORY || o->resume != NULL || strstr(f->text, "--memory-limit") != NULL)
         return;
     options_append(f->text, sizeof f->text,
         "; a smaller --batch-size%s%s takes less, and --memory-limit BYTES chooses what fits",
-        keep->rungs > 0 ? " or --activations " : "",
-        keep->rungs > 0 ? keep->ladder[keep->rungs - 1].preset : "");
+        presets->rungs > 0 ? " or --activations " : "",
+        presets->rungs > 0 ? presets->ladder[presets->rungs - 1].preset : "");
 }
 
 /* The summary of a run is written, too, if the comparison of gradients fails or is stopped. */

@@ -30,20 +30,13 @@ static bool copy_tensors(const session *s, const session *exact, float *host, fa
 /* The same model with everything kept dense, in a context of its own. */
 static bool open_exact(const session *s, session *exact, fault *f)
 {
-    const keep_table *table = s->type->keep;
     const clprune_context_options wanted = {.device = s->options->device};
-    const keep_how how = {0};
     *exact = session_beside(s);
-    exact->rules = malloc(keep_rules_count(table, s->sizes.blocks) * sizeof *exact->rules);
-    if (exact->rules == NULL)
-        return fault_set(f, CODE_MEMORY, "out of memory");
-    keep_preset_rules(table, 0, &how, s->sizes.blocks, exact->rules);
-    const keep_choice choice = {0, how, exact->rules};
     if (!fault_check(f, NULL, clprune_context_create(NULL, &wanted, &exact->context),
             "opening the device for --gradient-check") ||
         !fault_check(f, exact->context,
-            s->type->create(
-                exact->context, &s->sizes, &choice, (size_t)s->options->batch_size, &exact->model),
+            s->type->create(s->type, exact->context, &s->sizes, &(keep_choice){0},
+                (size_t)s->options->batch_size, &exact->model),
             "creating the model of --gradient-check"))
         return false;
     exact->params = s->type->params(exact->model, &exact->params_count);

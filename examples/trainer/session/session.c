@@ -94,35 +94,65 @@ static bool updates_early(const session *s)
     return s->options->early_update && !s->keeps_grads;
 }
 
-static bool create_model(session *s, fault *f)
+static bool list_tensors(const session *s, const keep_choice *choice, keep_list *list, fault *f)
+{
+    const char *wrong =
+        s->type->list(s->type, &s->sizes, choice, (size_t)s->options->batch_size, list);
+    return wrong == NULL ||
+           fault_set(
+               f, strcmp(wrong, TRAINER_NO_MEMORY) == 0 ? CODE_MEMORY : CODE_USAGE, "%s", wrong);
+}
+
+bool session_list(const session *s, size_t preset, keep_list *list, fault *f)
+{
+    return list_tensors(
+        s, &(keep_choice){.preset = preset, .how = options_how(s->options)}, list, f);
+}
+
+/* The run's choice, and the list of its rules if it has any; for the caller to close in any
+ * case. */
+static bool choose(const session *s, keep_choice *choice, keep_list *list, fault *f)
 {
     const options *o = s->options;
-    const keep_table *table = s->type->keep;
-    const size_t blocks = s->sizes.blocks;
     const char *source = o->keep_file != NULL ? o->keep_file
                          : o->resume != NULL  ? o->resume
                                               : "activations auto";
-    const keep_how how = options_how(o);
-    keep_rule *rules = s->rules = malloc(keep_rules_count(table, blocks) * sizeof *rules);
-    bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
-    if (good)
-        keep_preset_rules(table, o->activations, &how, blocks, rules);
-    if (good && o->keep_text != NULL)
-        good = keep_file_apply(o->keep_text, source, o, rules, f);
-    if (good)
-        keep_set_grids(table, rules);
-    const keep_choice choice = {o->activations, how, rules, .drops_grads = updates_early(s)};
+    *choice = (keep_choice){.preset = o->activations, .how = options_how(o)};
+    if (o->keep_text == NULL)
+        return true;
+    choice->list = list;
+    return session_list(s, 0, list, f) && /* which preset is no matter */
+           keep_file_apply(o->keep_text, source, o, list, f);
+}
+
+bool session_list_kept(const session *s, keep_list *list, fault *f)
+{
+    keep_list rules = {0};
+    keep_choice choice;
+    const bool good = choose(s, &choice, &rules, f) && list_tensors(s, &choice, list, f);
+    keep_list_close(&rules);
+    return good;
+}
+
+static bool create_model(session *s, fault *f)
+{
+    const options *o = s->options;
+    keep_list rules = {0};
+    keep_choice choice;
+    bool good = choose(s, &choice, &rules, f);
+    choice.drops_grads = updates_early(s);
     if (choice.drops_grads && (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0))
         good = fault_set(f, CODE_USAGE, "--early-update does not go with %s",
             o->clip_norm > 0 ? "--clip-norm; --clip-norm 0 turns it off" : "--optimizer lamb");
     if (choice.drops_grads && s->type->on_grads == NULL)
         good = fault_set(f, CODE_USAGE, "this model has no --early-update");
-    good = good &&
-           fault_check(f, s->context,
-               s->type->create(s->context, &s->sizes, &choice, (size_t)o->batch_size, &s->model),
-               "creating the model");
+    good = good && fault_check(f, s->context,
+                       s->type->create(s->type, s->context, &s->sizes, &choice,
+                           (size_t)o->batch_size, &s->model),
+                       "creating the model");
     if (good)
         s->params = s->type->params(s->model, &s->params_count);
+    keep_list_close(&rules);
     return good;
 }
 
@@ -293,7 +323,6 @@ void session_close(session *s)
     if (s->type != NULL)
         s->type->destroy(s->model);
     clprune_context_destroy(s->context);
-    free(s->rules);
     if (!s->beside) {
         dataset_close(s->data);
         free(s->order);

@@ -45,7 +45,6 @@ typedef struct session {
 
     clprune_context *context;
     void *model;
-    keep_rule *rules;      /* how it keeps its tensors */
     clprune_param *params; /* (params_count) the model's */
     size_t params_count;
     bool keeps_grads;        /* also with --early-update */
@@ -77,6 +76,13 @@ void session_close(session *s);
 
 /* Fails if a given --train-limit is not that of the resumed run. */
 bool session_check_limit(const session *s, fault *f);
+
+/* The tensors of the run's model, as preset `preset` with the run's settings keeps them, for the
+ * caller to close in any case. */
+bool session_list(const session *s, size_t preset, keep_list *list, fault *f);
+
+/* The same of the run's own choice, rules of its keep file included. */
+bool session_list_kept(const session *s, keep_list *list, fault *f);
 
 /* The name of the architecture. */
 const char *session_arch_name(const session *s);

@@ -54,7 +54,7 @@ static dataset_options data_wanted(session *s)
     }
     const bool generated = strcmp(o->data, "generated") == 0;
     trainer_sizes usual = {.arch = o->arch};
-    (void)s->type->settle(&usual);
+    (void)s->type->settle(s->type, &usual);
     wanted.usual_image_size = (uint32_t)usual.image;
     wanted.image_size = (uint32_t)(o->image_size == 0 && generated ? usual.image : o->image_size);
     wanted.classes = (uint32_t)(o->classes == 0 && generated ? usual.classes : o->classes);
@@ -94,7 +94,7 @@ static bool choose_sizes(session *s, fault *f)
         .train = o->train,
         .lora = o->lora};
     memcpy(s->sizes.extra, o->extra, sizeof s->sizes.extra);
-    const char *wrong = s->type->settle(&s->sizes);
+    const char *wrong = s->type->settle(s->type, &s->sizes);
     memcpy(o->extra, s->sizes.extra, sizeof s->sizes.extra);
     if (wrong == NULL)
         return true;

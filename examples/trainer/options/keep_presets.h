@@ -1,0 +1,80 @@
+/*
+ * keep_presets.h: how a tensor can be kept from the forward to the backward pass, and the presets
+ * of --activations, which say it of all tensors of a model. What a preset keeps of a model, its net
+ * decides: keep_list.h.
+ */
+#ifndef TRAINER_KEEP_PRESETS_H
+#define TRAINER_KEEP_PRESETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <clprune/saved.h>
+
+/* How one tensor is kept. */
+typedef struct keep_rule {
+    bool recomputed; /* nothing is kept: the tensor is computed again, or its gradient follows from
+                        others; `keep` is not read */
+    clprune_keep keep; /* else: zeros keep it dense */
+} keep_rule;
+
+/* Whether a rule keeps the tensor in this form. */
+bool keep_has_form(const keep_rule *rule, clprune_form form);
+
+typedef struct keep_preset {
+    clprune_criterion criterion;   /* the default of --criterion */
+    clprune_index_type index_type; /* the default of --indices */
+    const char *help;              /* for --help, one phrase */
+    const char *uses;              /* the letters of the options that set its forms; NULL: none */
+    /* Of a preset that chooses by measured errors (auto_keep.h): the presets whose kept tensors it
+     * chooses forms for, ended by NULL; else NULL. */
+    const char *const *frames;
+} keep_preset;
+
+/* A preset name with another meaning today: `before` is read as `now` in checkpoints with a setting
+ * `presets` (options.c) of at most `presets` and this criterion (NULL: any). */
+typedef struct keep_renamed {
+    const char *before, *criterion, *now;
+    unsigned presets;
+} keep_renamed;
+
+/* A rung of --memory-limit's ladder: a preset, and --code-bits if it quantises. */
+typedef struct keep_rung {
+    const char *preset;
+    unsigned code_bits;
+} keep_rung;
+
+typedef struct keep_presets {
+    const char *const *names; /* ends with NULL; the first preset is dense */
+    const keep_preset *rows;  /* in the same order */
+    const keep_rung *ladder;  /* the mildest first, each with less memory than the one before, but
+                                 for batches of a few images; none: --memory-limit chooses only the
+                                 batch */
+    size_t rungs;
+    const keep_renamed *renamed; /* (renamed_count) */
+    size_t renamed_count;
+} keep_presets;
+
+/* Letters of keep_preset.uses: --sparsity, --gelu-code, --code-bits, --pool. */
+enum { KEEP_PRUNED = 'p', KEEP_CODED = 'c', KEEP_QUANTISED = 'q', KEEP_POOLED = 'o' };
+
+/* Whether a preset has forms that such an option sets; whether any preset has. */
+bool keep_preset_has(const keep_presets *presets, size_t preset, char letter);
+bool keep_any_has(const keep_presets *presets, char letter);
+
+/* Whether a preset chooses each tensor's form by measured gradient errors. */
+bool keep_preset_chooses(const keep_presets *presets, size_t preset);
+
+/* Whether a preset's gradients are dense's but for rounding. */
+bool keep_preset_is_exact(const keep_presets *presets, size_t preset);
+
+/* The position of a preset's name, which must be there. */
+size_t keep_preset_named(const keep_presets *presets, const char *name);
+
+/* The settings of a preset's forms. */
+typedef struct keep_how {
+    clprune_keep keep;  /* of all forms but GELU_CODE; its form is not read */
+    unsigned gelu_bits; /* of GELU_CODE */
+} keep_how;
+
+#endif
