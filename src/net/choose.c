@@ -46,6 +46,13 @@ static void find_uses(const clprune_net *net, use *uses)
                       tile->way->needs[k].in == 1;
         }
     }
+    /* What is made again from codes has their error. */
+    for (size_t i = net->count; i-- > 0;)
+        for (size_t k = 0; k < net->layers[i].ins && net->layers[i].kind->work == NULL; ++k) {
+            use *u = &uses[net->layers[i].in[k]];
+            if (uses[i].bits > u->bits)
+                u->bits = uses[i].bits;
+        }
 }
 
 /* The form in which a preset keeps a value. Vectors in a net of tokens or pixels stay dense, and so

@@ -281,6 +281,40 @@ static void order(NO_ROW)
     TEST_FAILS(clprune_net_logits(other.net, BATCH, 0, logits), bad, "clprune_net_token_loss");
 }
 
+/* Queries and keys turned by their positions. */
+static void build_turned(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_tokens(net, model->rows);
+    x = clprune_net_embedding(net, "wte", x, NET_VOCABULARY, 64);
+    clprune_net_value t = clprune_net_rms_norm(net, "norm1", x);
+    t = clprune_net_rotary(net, "rotary", clprune_net_linear(net, "qkv", t, 192), 8, 4, 1e4f);
+    t = clprune_net_attention(net, "attention", t, &(clprune_net_attn){.heads = 4});
+    x = clprune_net_add(net, "add1", x, clprune_net_linear(net, "o", t, 64));
+    t = clprune_net_linear(net, "up", clprune_net_rms_norm(net, "norm2", x), 256);
+    t = clprune_net_linear(net, "down", clprune_net_swiglu(net, "swiglu", t), 64);
+    clprune_net_token_loss(net, "head", clprune_net_add(net, "add2", x, t), NET_VOCABULARY);
+}
+
+static void note_bits(void *user, const clprune_net_tensor *tensor)
+{
+    unsigned *bits = user;
+    const bool attention = strcmp(tensor->name, "qkv") == 0 || strcmp(tensor->name, "rotary") == 0;
+    if (tensor->kept && (attention || strcmp(tensor->name, "up") == 0))
+        bits[attention ? 0 : 1] = tensor->keep.bits;
+}
+
+/* Errors of queries and keys grow in the softmax: they keep 8 bits, also where they are turned
+ * again from the linear layer's output. */
+static void bits_of_queries(NO_ROW)
+{
+    static const net_model turned = {"turned", build_turned, 64, 0, 1, 0, false, false, 0};
+    const net_job job = net_open_preset(&turned, BATCH, CLPRUNE_NET_COMPACT, 4);
+    unsigned bits[2] = {0};
+    clprune_net_visit(job.net, note_bits, bits);
+    assert_int_equal(bits[0], 8);
+    assert_int_equal(bits[1], 4);
+}
+
 /* The weights of a net: only the head's makes the output. */
 static void weights(NO_ROW)
 {
@@ -322,5 +356,6 @@ int main(void)
     test_add(&list, same_as_logits, NULL, "a loss in chunks and one of logits");
     test_add(&list, order, NULL, "order of calls");
     test_add(&list, weights, NULL, "weights");
+    test_add(&list, bits_of_queries, NULL, "bits of queries");
     return test_run_on_devices("net_tokens", &list);
 }

@@ -3,24 +3,17 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ref/quantise_ref.h"
 #include "support/test_compare.h"
-
-static uint32_t mix(uint32_t h)
-{
-    h = (h ^ (h >> 16)) * UINT32_C(0x85ebca6b);
-    h = (h ^ (h >> 13)) * UINT32_C(0xc2b2ae35);
-    return h ^ (h >> 16);
-}
 
 /* What dropout multiplies the probability of query i and key j by; head: sample * heads + head. */
 static double factor(const attention_ref_shape *s, uint64_t head, size_t i, size_t j)
 {
-    const uint32_t golden = UINT32_C(0x9e3779b9);
-    const uint32_t sample =
-        mix(mix((uint32_t)(s->seed >> 32) + golden) ^ (uint32_t)s->seed) + (uint32_t)head * golden;
-    const uint32_t key = mix((uint32_t)head ^ mix((uint32_t)(head >> 32) + golden));
-    const uint32_t stream = mix(sample ^ key);
-    const uint32_t bits = mix(mix(mix((uint32_t)i + stream) ^ (uint32_t)j) + stream);
+    const uint32_t high = (uint32_t)(head >> 32) + UINT32_C(0x9e3779b9);
+    const uint32_t key = quantise_ref_mix((uint32_t)head ^ quantise_ref_mix(high));
+    const uint32_t stream = quantise_ref_mix(quantise_ref_stream(s->seed, (uint32_t)head) ^ key);
+    const uint32_t inner = quantise_ref_mix(quantise_ref_mix((uint32_t)i + stream) ^ (uint32_t)j);
+    const uint32_t bits = quantise_ref_mix(inner + stream);
     return s->rate > 0 && bits < (uint32_t)(s->rate * 0x1p32) ? 0 : 1 / (1 - s->rate);
 }
 
