@@ -6,52 +6,21 @@
 #
 # Planned memory is what a run takes. A resumed run exports the same file. Texts and tokens that do not fit are refused by
 # name. A sample is the same twice.
-export LC_ALL=C # a decimal point in every locale
-set -u
-gpt=$1 vit=$2
-case $gpt in /*) ;; *) gpt=$PWD/$gpt ;; esac
-case $vit in /*) ;; *) vit=$PWD/$vit ;; esac
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../support/program.sh"
+gpt=$(whole "$1") vit=$(whole "$2")
 cd "$folder" || exit 1
-failures=0
-if ! "$gpt" --list-devices >/dev/null 2>&1; then
-    echo "there is no OpenCL device"
-    [ "${CLPRUNE_TEST_SKIP_NO_DEVICE:-}" = 1 ] && exit 77
-    exit 1
-fi
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
+need_device "$gpt"
 
 # run PROGRAM arguments...: the program succeeds and prints nothing on stderr.
 run() {
-    "$@" >out 2>err || fail "exit code $?: $*: $(cat err)"
-    # but for PoCL, which says how many warnings its compiler had of vectors wider than the CPU's
-    ! grep -qv '^[0-9]* warnings* generated\.$' err || fail "it prints on stderr: $*: $(cat err)"
+    ends 0 "" "$@"
 }
 
 # refuse CODE PATTERN arguments...: gpt-train ends with CODE and one line with PATTERN.
 refuse() {
     want=$1 pattern=$2
     shift 2
-    "$gpt" "$@" >out 2>err
-    code=$?
-    [ $code = "$want" ] || fail "exit code $code, not $want: $*"
-    grep -q "^gpt-train: .*$pattern" err || fail "stderr has no '$pattern': $*: $(cat err)"
-}
-
-# bytes NAME FIELD FILE: a number of bytes in a line of a plan or a memory report.
-bytes() {
-    awk -v name="$1" -v field="$2" 'index($0, name) == 1 { print $(NF - field); found = 1; exit }
-        END { if (!found) print "no", name, "in", FILENAME }' "$3"
-}
-
-# The log without its columns of time.
-results() {
-    cut -d, -f1-6 "$1/log.csv"
+    ends "$want" "^gpt-train: .*$pattern" "$gpt" "$@"
 }
 
 seq 1000 | head -c 600 >text

@@ -3,26 +3,13 @@
 # It reads MNIST's four files, and refuses a folder whose files are missing, cut off or of another size, by name.
 #
 #     test_mlp.sh path/to/clprune-mlp
-export LC_ALL=C # a decimal point in every locale
-set -u
-program=$1
-case $program in /*) ;; *) program=$PWD/$program ;; esac
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../support/program.sh"
+program=$(whole "$1")
 cd "$folder" || exit 1
-failures=0
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
 
 # refuse FILE: the program ends with code 4 and one line that names FILE.
 refuse() {
-    "$program" mnist >out 2>err
-    code=$?
-    [ $code = 4 ] && [ "$(wc -l <err)" = 1 ] && grep -q "^clprune-mlp: mnist/$1 is " err ||
-        fail "exit code $code, not 4, or another message than of $1: $(cat err)"
+    ends 4 "^clprune-mlp: mnist/$1 is " "$program" mnist
 }
 
 # ---- files of MNIST's form: black images, of class 0 in training and of class 1 in the test ----
@@ -43,9 +30,7 @@ if "$program" mnist >out 2>err; then
     [ "$(grep -c 'train .*accuracy 100.00 %$' out)" -ge 10 ] && [ "$(grep -c 'test .*accuracy 0.00 %$' out)" = 2 ] ||
         fail "MNIST's files are read wrongly: $(cat out)"
 elif grep -q 'OpenCL platform\|OpenCL device' err; then
-    echo "there is no OpenCL device"
-    [ "${CLPRUNE_TEST_SKIP_NO_DEVICE:-}" = 1 ] && exit 77
-    exit 1
+    no_device
 else
     fail "MNIST's files: exit code $?: $(cat err)"
 fi

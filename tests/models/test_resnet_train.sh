@@ -5,52 +5,21 @@
 #     test_resnet_train.sh path/to/resnet-train
 #
 # Planned memory is what a run takes. A resumed run exports the same file, with as many batches as steps.
-export LC_ALL=C # a decimal point in every locale
-set -u
-program=$1
-case $program in /*) ;; *) program=$PWD/$program ;; esac
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../support/program.sh"
+program=$(whole "$1")
 cd "$folder" || exit 1
-failures=0
-if ! "$program" --list-devices >/dev/null 2>&1; then
-    echo "there is no OpenCL device"
-    [ "${CLPRUNE_TEST_SKIP_NO_DEVICE:-}" = 1 ] && exit 77
-    exit 1
-fi
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
+need_device "$program"
 
 # run arguments...: the program succeeds and prints nothing on stderr.
 run() {
-    "$program" "$@" >out 2>err || fail "exit code $?: $*: $(cat err)"
-    # but for PoCL, which says how many warnings its compiler had of vectors wider than the CPU's
-    ! grep -qv '^[0-9]* warnings* generated\.$' err || fail "it prints on stderr: $*: $(cat err)"
+    ends 0 "" "$program" "$@"
 }
 
 # refuse CODE PATTERN arguments...: the program ends with CODE and one line with PATTERN.
 refuse() {
     want=$1 pattern=$2
     shift 2
-    "$program" "$@" >out 2>err
-    code=$?
-    [ $code = "$want" ] || fail "exit code $code, not $want: $*"
-    grep -q "^resnet-train: .*$pattern" err || fail "stderr has no '$pattern': $*: $(cat err)"
-}
-
-# bytes NAME FIELD FILE: a number of bytes in a line of a plan or a memory report; without that line, a text that
-# names the file.
-bytes() {
-    awk -v name="$1" -v field="$2" 'index($0, name) == 1 { print $(NF - field); found = 1; exit }
-        END { if (!found) print "no", name, "in", FILENAME }' "$3"
-}
-
-# The log without its columns of time.
-results() {
-    cut -d, -f1-6 "$1/log.csv"
+    ends "$want" "^resnet-train: .*$pattern" "$program" "$@"
 }
 
 # Two epochs of three steps, the last with fewer images; images of an odd size.

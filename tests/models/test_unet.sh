@@ -3,22 +3,11 @@
 # of dense's bytes or less.
 #
 #     test_unet.sh path/to/clprune-unet
-export LC_ALL=C # a decimal point in every locale
-set -u
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
-failures=0
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
+. "$(dirname "$0")/../support/program.sh"
 
 if ! "$1" >"$folder/out" 2>"$folder/err"; then
     cat "$folder/err"
-    if grep -q 'OpenCL platform\|OpenCL device' "$folder/err"; then
-        [ "${CLPRUNE_TEST_SKIP_NO_DEVICE:-}" = 1 ] && exit 77
-    fi
+    grep -q 'OpenCL platform\|OpenCL device' "$folder/err" && no_device
     exit 1
 fi
 cat "$folder/out"

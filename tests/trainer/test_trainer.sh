@@ -9,25 +9,14 @@
 # are; the lock ends with its process; FIFOs and folders in place of files are refused at once; a copy of a checkpoint
 # does not go on beside files of another run. With --activations auto the run stays within the limit, the errors of
 # tensors add up to the measured one, and the choice is the same twice, from its keep file, and in a resumed run.
-export LC_ALL=C # a decimal point in every locale
-set -u
-program=$1
-case $program in /*) ;; *) program=$PWD/$program ;; esac
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../support/program.sh"
+program=$(whole "$1")
 cd "$folder" || exit 1
-failures=0
 device=yes
 "$program" --list-devices >/dev/null 2>&1 || device=no
 if [ $device = no ] && [ "${CLPRUNE_TEST_SKIP_NO_DEVICE:-}" != 1 ]; then
-    echo "there is no OpenCL device"
-    exit 1
+    no_device
 fi
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
 
 # expect CODE PATTERN arguments...: the program ends with CODE; it prints nothing on stderr, or, for
 # another code than 0, one line that matches PATTERN.
@@ -40,10 +29,8 @@ expect() {
     check_message "$code" "$pattern" "$*"
 }
 
-# PoCL says there how many warnings its compiler had of vectors wider than the CPU's.
 check_message() {
-    grep -v '^[0-9]* warnings* generated\.$' err >err.ours
-    mv err.ours err
+    ours err
     lines=$(wc -l <err)
     if [ "$1" = 0 ]; then
         [ "$lines" = 0 ] || fail "it prints on stderr: $3: $(cat err)"
@@ -82,11 +69,6 @@ await_rows() {
 # The log without its columns of time.
 without_time() {
     cut -d, -f1-6,10,11 "$1"
-}
-
-# What a run computes, without what it takes.
-results() {
-    cut -d, -f1-6 "$1"
 }
 
 # ---- the command line ----------------------------------------------------------------------------
@@ -560,8 +542,8 @@ without_time compact/log.csv >coded
 expect 0 "" $compact --indices int32 --epochs 3 --output-dir int32 --memory-report
 int32=$(awk '/^pruned: indices/ { print $(NF - 1) }' out)
 [ "$smallest" -gt 0 ] && [ "$int32" -gt "$smallest" ] || fail "bytes of indices: $smallest, int32 $int32"
-results compact/log.csv >coded_results
-results int32/log.csv | cmp -s coded_results - || fail "other indices train otherwise"
+results compact >coded_results
+results int32 | cmp -s coded_results - || fail "other indices train otherwise"
 
 # ---- activations that are codes, and made again from them ----------------------------------------
 codes="$small --activations compact"
@@ -593,7 +575,7 @@ done
 # Each of these options changes what a run computes, and no two alike.
 for option in "" --no-augment "--weight-decay 0.5" "--label-smoothing 0" "--clip-norm 0.01" "--norm l1" "--norm max"; do
     expect 0 "" $pruned --optimizer sgd --lr 0.05 --epochs 1 --output-dir option --overwrite $option
-    echo "$(results option/log.csv | sed 1d) $option"
+    echo "$(results option | sed 1d) $option"
 done >options
 [ "$(grep -o '^1,3,[0-9.]*,[0-9.]*,[0-9.]*' options | sort -u | wc -l)" = 7 ] || fail "options that change nothing: $(cat options)"
 
@@ -663,12 +645,6 @@ expect 2 "--lora is not R\[:PATTERN\]" $small --steps 1 --lora 0
 expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
 
 # ---- planned memory ------------------------------------------------------------------------------
-# bytes NAME FIELD FILE: a number of bytes in a line of a plan or a memory report; without that line, a text that
-# names the file.
-bytes() {
-    awk -v name="$1" -v field="$2" 'index($0, name) == 1 { print $(NF - field); found = 1; exit }
-        END { if (!found) print "no", name, "in", FILENAME }' "$3"
-}
 for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
     "--activations exact-tokens --optimizer adamw8" "--activations quantised" "--activations pooled" "--activations compact" \
     "--activations exact-plus --train *.mlp_channels.*" "--activations compact-plus --lora 4" \
@@ -685,9 +661,9 @@ for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
     grep -q 'gemm temporary' out || [ "$(bytes 'peak of everything' 1 plan)" = "$(bytes total 1 out)" ] ||
         fail "the peak is not as planned: $arguments: $(cat plan out)"
     # What is forgotten may be anything: the promises hold.
-    results planned/log.csv >planned.log
+    results planned >planned.log
     CLPRUNE_DEBUG=forget=poison expect 0 "" $small --epochs 1 --output-dir poisoned --overwrite $arguments
-    results poisoned/log.csv >poisoned.log
+    results poisoned >poisoned.log
     cmp -s planned.log poisoned.log ||
         fail "what was forgotten is missed: $arguments: $(cat planned.log poisoned.log)"
 done
@@ -894,7 +870,7 @@ expect 0 "" $compact --epochs 3 --output-dir part --overwrite --steps 3
 expect 0 "" --resume part/last.ckpt --indices int32 --memory-report
 again=$(awk '/^pruned: indices/ { print $(NF - 1) }' out)
 [ "$again" -eq "$int32" ] || fail "--indices is not taken when resuming: $again bytes"
-results part/log.csv | cmp -s coded_results - || fail "resuming with other indices gives another log"
+results part | cmp -s coded_results - || fail "resuming with other indices gives another log"
 
 # Quantised, pooled, and random blocks: what is said, that it trains, and that resuming gives the
 # same bits.
@@ -938,8 +914,8 @@ paste -d, full/log.csv eight/log.csv | awk -F, 'NR > 1 && ($4 == $15 || $4 - $15
 [ $((10 * $(wc -c <eight/last.ckpt))) -lt $((6 * $(wc -c <full/last.ckpt))) ] || fail "the checkpoint of adamw8 has 60 % of that of adamw or more"
 # Updates in the backward pass: the same bits, without a buffer of all gradients.
 expect 0 "" $eight --early-update --epochs 3 --output-dir parts --memory-report
-results eight/log.csv >eight.results
-results parts/log.csv | cmp -s eight.results - || fail "--early-update changes the results: $(cat parts/log.csv)"
+results eight >eight.results
+results parts | cmp -s eight.results - || fail "--early-update changes the results: $(cat parts/log.csv)"
 [ "$(bytes gradients 1 out)" = 0 ] || fail "--early-update has gradients: $(cat out)"
 without_time parts/log.csv >parts.log
 resumed 4 parts parts.log $eight --early-update
@@ -1041,16 +1017,16 @@ grep -q 'multiplied in tf32' out || fail "the run does not say tf32"
 export CLPRUNE_PRECISION=tf32
 expect 0 "" $once --precision fp32 --output-dir fp32_again --summary-json fp32.json
 grep -q '"precision": "fp32"' fp32.json || fail "--precision fp32 does not win over CLPRUNE_PRECISION"
-results fp32_again/log.csv >have
-results fp32/log.csv | cmp -s have - || fail "--precision fp32 is not fp32 under CLPRUNE_PRECISION"
+results fp32_again >have
+results fp32 | cmp -s have - || fail "--precision fp32 is not fp32 under CLPRUNE_PRECISION"
 expect 0 "" $once --output-dir tf32_default --summary-json tf32.json
 grep -q '"precision": "tf32"' tf32.json || fail "CLPRUNE_PRECISION is not taken"
 export CLPRUNE_PRECISION=bf16
 expect 0 "" --resume tf32_default/last.ckpt --epochs 2 --summary-json tf32.json
 grep -q '"precision": "tf32"' tf32.json || fail "a resumed run changes its precision"
 unset CLPRUNE_PRECISION
-results fp32/log.csv >want
-results tf32/log.csv >have
+results fp32 >want
+results tf32 >have
 cmp -s want have && fail "--precision tf32 changes nothing"
 expect 2 "--precision bf16: the run in tf32/last.ckpt has tf32" \
     --resume tf32/last.ckpt --precision bf16
@@ -1089,8 +1065,8 @@ awk -F, '/^0,blocks.3.ls1,quantised bits=8/ { a = $5 } /^0,blocks.3.ls1,quantise
 awk '/"error_by_sum"/ { a = $2 + 0 } /"error_measured"/ { b = $2 + 0 } END { exit !(a < 1.2 * b && b < 1.2 * a) }' \
     chosen.json || fail "errors do not add up: $(cat chosen.json)"
 expect 0 "" $brief --activations exact --keep-file chosen/auto.keep --epochs 2 --output-dir reused
-results chosen/log.csv >want
-results reused/log.csv | cmp -s want - || fail "a run with auto.keep is another one"
+results chosen >want
+results reused | cmp -s want - || fail "a run with auto.keep is another one"
 rm -rf part
 expect 0 "" $auto --epochs 2 --output-dir part --steps 1
 cmp -s chosen/auto.keep part/auto.keep && cmp -s chosen/auto.csv part/auto.csv ||
@@ -1105,7 +1081,7 @@ expect 2 "copied/auto.keep: this is not of the run in" --resume copied/copy.ckpt
 cp part/auto.keep part/auto.csv copied
 expect 0 "" --resume copied/copy.ckpt --steps 1
 expect 0 "" --resume part/last.ckpt
-results part/log.csv | cmp -s want - || fail "a resumed run of auto is another one"
+results part | cmp -s want - || fail "a resumed run of auto is another one"
 cmp -s chosen/auto.keep part/auto.keep || fail "a resumed run writes auto.keep again"
 
 # ---- steps of the learning rate ------------------------------------------------------------------

@@ -7,42 +7,10 @@
 # Refused outputs: a file of the run, an input, a file in the folder of --data, another output. A log or lock of the
 # user's own stays. A replaced run's checkpoint stays until there is a new one. A stopped run exports nothing. Notes go
 # to stderr and into the summary. A closed terminal counts as a signal, but not under nohup.
-export LC_ALL=C # a decimal point in every locale
-set -u
-program=$1 resnet=$2
-case $program in /*) ;; *) program=$PWD/$program ;; esac
-case $resnet in /*) ;; *) resnet=$PWD/$resnet ;; esac
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/../support/program.sh"
+program=$(whole "$1") resnet=$(whole "$2")
 cd "$folder" || exit 1
-failures=0
-if ! "$program" --list-devices >/dev/null 2>&1; then
-    echo "there is no OpenCL device"
-    [ "${CLPRUNE_TEST_SKIP_NO_DEVICE:-}" = 1 ] && exit 77
-    exit 1
-fi
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
-
-# ends CODE PATTERN command...: the command ends with CODE; it prints nothing on stderr, or, for another code than 0,
-# one line that has PATTERN.
-ends() {
-    code=$1 pattern=$2
-    shift 2
-    "$@" >out 2>err
-    got=$?
-    grep -v '^[0-9]* warnings* generated\.$' err >ours # PoCL counts its compiler's
-    mv ours err
-    [ $got = "$code" ] || fail "exit code $got, not $code: $*: $(cat err)"
-    if [ "$code" = 0 ]; then
-        [ ! -s err ] || fail "it prints on stderr: $*: $(cat err)"
-    elif [ "$(wc -l <err)" != 1 ] || ! grep -q -- "$pattern" err; then
-        fail "stderr is not one line with '$pattern': $*: $(cat err)"
-    fi
-}
+need_device "$program"
 
 expect() {
     code=$1 pattern=$2

@@ -157,7 +157,7 @@ static bool add_up(const session *s, const keep_list *list, kept_bytes *bytes, f
     bool good = session_list(s, 0, &dense, f);
     bytes->dense = s->options->batch_size * s->sizes.fixed * sizeof(float);
     bytes->of[CLPRUNE_FORM_DENSE] = bytes->dense;
-    for (size_t i = 0; good && i < list->count; ++i)
+    for (size_t i = 0; good && i < list->count && i < dense.count; ++i)
         good = add_tensor(s, !dense.tensors[i].rule.recomputed, &list->tensors[i], bytes, f);
     keep_list_close(&dense);
     const uint64_t kept = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;

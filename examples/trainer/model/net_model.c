@@ -79,10 +79,12 @@ static const char *with_dry_net(const net_model_parts *parts, const trainer_size
     clprune_context *context = NULL;
     clprune_net *net = NULL;
     const char *text = NULL;
-    /* Without a context, as with a wrong environment variable, opening the device says why. */
-    if (clprune_context_create_dry(NULL, NULL, &context) != CLPRUNE_SUCCESS)
+    clprune_status status = clprune_context_create_dry(NULL, NULL, &context);
+    /* With a wrong environment variable, say: opening the device says why. */
+    if (status != CLPRUNE_SUCCESS && status != CLPRUNE_OUT_OF_HOST_MEMORY)
         return NULL;
-    clprune_status status = make_net(parts, context, sizes, choice, batch, &net, &text);
+    if (status == CLPRUNE_SUCCESS)
+        status = make_net(parts, context, sizes, choice, batch, &net, &text);
     if (status == CLPRUNE_SUCCESS && !use(user, context, net))
         status = CLPRUNE_OUT_OF_HOST_MEMORY;
     if (text == NULL && status != CLPRUNE_SUCCESS)
