@@ -160,12 +160,10 @@ static void build_wide_bert(clprune_net *net, const net_model *model)
     clprune_net_value x = clprune_net_tokens(net, model->rows);
     x = clprune_net_embedding(net, "word", x, NET_VOCABULARY, 16);
     x = clprune_net_positions_of(net, "type", x, 1, 2);
-    clprune_net_value t = clprune_net_linear(net, "qkv", x, 48);
+    clprune_net_value t = clprune_net_linear(net, "wide", x, 8192);
+    t = clprune_net_linear(net, "qkv", clprune_net_gelu(net, "gelu", t), 48);
     x = clprune_net_add(net, "sum", x, clprune_net_attention(net, "attn", t, &attn));
-    x = clprune_net_layer_norm(net, "norm1", x);
-    t = clprune_net_gelu(net, "gelu", clprune_net_linear(net, "fc1", x, 8192));
-    x = clprune_net_add(net, "sum2", x, clprune_net_linear(net, "fc2", t, 16));
-    x = clprune_net_mean(net, "mean", clprune_net_layer_norm(net, "norm2", x));
+    x = clprune_net_mean(net, "mean", clprune_net_layer_norm(net, "norm", x));
     clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, NET_CLASSES));
 }
 
