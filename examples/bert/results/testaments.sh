@@ -6,7 +6,9 @@
 #
 # MODEL is a folder as save_pretrained writes it (tests/long/bert_weights.sh), KJV the output of
 # bible 'gen1:1-rev22:21' of the Debian package bible-kjv. PYTHON (python3) has transformers. FOLDER gets data and runs.
+export LC_ALL=C # a decimal point in every locale
 set -eu
+unset CDPATH # with it, cd prints
 train=$1 model=$2 kjv=$3 out=$4
 mkdir -p "$out"
 awk 'function put() { if (verse != "") print book "\t" verse; verse = "" }
