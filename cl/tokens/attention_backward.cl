@@ -10,13 +10,11 @@
  * With DROP, z[i][j] is 0 or kept_scale: dp is z * (dy . v), and dv has p * z in place of p.
  * The first goes along the keys once, with a running softmax: dq = scale * (sum p dp k - d * sum p k). A
  * query's d and log_mass are element [sample * heads + head][i] of their matrices. Sizes as in
- * attention_forward.cl; dq is shaped as q, dk and dv as k. The groups of the second take LOCAL * LANES keys of
+ * attention_forward.cl; dq is shaped as q, dk and dv as k, 0 beyond a sample's length. The groups of the second take LOCAL * LANES keys of
  * the heads of k. Local memory: 2 * E * LANES * LOCAL floats. */
 #include "tokens/attention_drop.clh"
 
-KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint queries, const uint heads, const uint share,
-    const ulong blocks, const float scale, const ulong seed, const ulong first_sample,
-    const uint threshold, const float kept_scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
+KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
     MAT_OUT(d), MAT_OUT(log_mass))
 {
     local vec own_q[E * QV * LOCAL], own_dy[E * QV * LOCAL];
@@ -26,7 +24,7 @@ KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint queries,
         return;
     const head_rows keys = HEAD_ROWS(k, sample, head / share);
     const head_rows values = HEAD_ROWS(v, sample, head / share);
-    const uint end = CAUSAL ? min(first + LANES, queries) : rows;
+    const uint some = KEYS_OF(sample), end = CAUSAL ? min(min(first + LANES, queries), some) : some;
     load_own(own_q, HEAD_ROWS(q, sample, head), first, queries, scale);
     load_own(own_dy, SLOPE_ROWS(head), first, queries, 1.0f);
     const dropout z =
@@ -57,6 +55,7 @@ KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint queries,
         }
         add_rows(weighted, factor, dp, keys, key, count);
     }
+    softmax_end(&p, end);
     UNROLLED(i, QV) {
         factor[i] = scale / p.mass[i];
         slope[i] /= p.mass[i];
@@ -72,9 +71,7 @@ KERNEL_OF(LOCAL) attention_backward_queries(const uint rows, const uint queries,
     }
 }
 
-KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint queries, const uint heads, const uint share,
-    const ulong blocks, const float scale, const ulong seed, const ulong first_sample,
-    const uint threshold, const float kept_scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_IN(d),
+KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_IN(d),
     MAT_IN(log_mass), MAT_OUT(dk), MAT_OUT(dv))
 {
     local vec own_k[E * QV * LOCAL], own_v[E * QV * LOCAL];
@@ -82,11 +79,16 @@ KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint queries, co
     GROUP_OF(blocks, heads / share);
     if (first >= rows)
         return;
-    load_own(own_k, HEAD_ROWS(k, sample, head), first, rows, scale);
-    load_own(own_v, HEAD_ROWS(v, sample, head), first, rows, 1.0f);
-    vec sum_k[E][QV], sum_v[E][QV], one[QV];
-    UNROLLED(i, QV)
+    /* Lanes beyond the length repeat its last key. Their sums count 0 times. */
+    const uint some = KEYS_OF(sample), read = max(some, 1u), end = first < some ? queries : 0;
+    load_own(own_k, HEAD_ROWS(k, sample, head), first, read, scale);
+    load_own(own_v, HEAD_ROWS(v, sample, head), first, read, 1.0f);
+    vec sum_k[E][QV], sum_v[E][QV], one[QV], counts[QV];
+    UNROLLED(i, QV) {
+        const vec none = 0;
         one[i] = 1;
+        counts[i] = LENGTHS ? lane_rows(first, i) < (ivec)((int)some) ? one[i] : none : one[i];
+    }
     FOR_STEPS(e, E, 1)
         UNROLLED(i, QV) {
             sum_k[e][i] = 0;
@@ -98,8 +100,8 @@ KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint queries, co
             dropout_of(seed, (first_sample + sample) * heads + h, threshold, kept_scale);
         global const float *mass = ROW(log_mass, sample * heads + h);
         global const float *mean = ROW(d, sample * heads + h);
-        for (uint query = CAUSAL ? first : 0; query < queries; query += TILE) {
-            const uint count = min((uint)TILE, queries - query);
+        for (uint query = CAUSAL ? first : 0; query < end; query += TILE) {
+            const uint count = min((uint)TILE, end - query);
             dot_rows(p, own_k, q_rows, query, count);
             FOR_TILE(i, count) {
                 UNROLLED(c, QV) {
@@ -120,8 +122,8 @@ KERNEL_OF(LOCAL) attention_backward_keys(const uint rows, const uint queries, co
             add_rows(sum_k, one, ds, q_rows, query, count);
         }
     }
-    store_lanes(ROW(dv, sample * rows) + head * E, dv_ld, first, rows, sum_v, one);
+    store_lanes(ROW(dv, sample * rows) + head * E, dv_ld, first, rows, sum_v, counts);
     UNROLLED(i, QV)
-        one[i] = scale;
-    store_lanes(ROW(dk, sample * rows) + head * E, dk_ld, first, rows, sum_k, one);
+        counts[i] *= scale;
+    store_lanes(ROW(dk, sample * rows) + head * E, dk_ld, first, rows, sum_k, counts);
 }

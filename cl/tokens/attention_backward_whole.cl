@@ -93,9 +93,7 @@ static inline void set_zero(global float *x, const ulong ld, const uint rows)
             x[r * ld + c] = 0;
 }
 
-KERNEL_OF(1) attention_backward_whole(const uint rows, const uint queries, const uint heads, const uint share,
-    const ulong blocks, const float scale, const ulong seed, const ulong first_sample,
-    const uint threshold, const float kept_scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
+KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_IN(dy), MAT_OUT(dq),
     MAT_OUT(dk), MAT_OUT(dv))
 {
     local vec own_q[E * QV], own_dy[E * QV], lanes_q[LANES][EV], lanes_dy[LANES][EV], s[TILE][QV],
@@ -104,6 +102,7 @@ KERNEL_OF(1) attention_backward_whole(const uint rows, const uint queries, const
     const ulong sample = get_group_id(0) / (heads / share);
     const head_rows keys = HEAD_ROWS(k, sample, head), values = HEAD_ROWS(v, sample, head);
     global float *to_k = ROW(dk, sample * rows) + head * E, *to_v = ROW(dv, sample * rows) + head * E;
+    const uint some = KEYS_OF(sample);
     vec factor[QV];
     UNROLLED(i, QV)
         factor[i] = scale;
@@ -114,7 +113,7 @@ KERNEL_OF(1) attention_backward_whole(const uint rows, const uint queries, const
         const dropout z =
             dropout_of(seed, (first_sample + sample) * heads + h, threshold, kept_scale);
         for (uint first = 0; first < queries; first += LANES) {
-            const uint count = CAUSAL ? min(first + LANES, queries) : rows;
+            const uint count = CAUSAL ? min(min(first + LANES, queries), some) : some;
             vec sum[E][QV];
             load_own(own_q, q_rows, first, queries, scale);
             load_own(own_dy, dy_rows, first, queries, 1.0f);

@@ -4,13 +4,11 @@
  *
  * q: (batch * rows) x (heads * E), of which the first `queries` rows of each sample are read; y: (batch * queries)
  * x (heads * E); k, v: (batch * rows) x (heads / share * E): `share` heads of q read the same head of k and v. Group (sample * heads + head) * blocks + block takes LOCAL * LANES queries, see
- * attention.clh. The softmax runs along the tiles of keys: the sums so far are rescaled where a larger score
+ * attention.clh. With LENGTHS keys beyond a sample's length are not read. The softmax runs along the tiles of keys: the sums so far are rescaled where a larger score
  * comes. With DROP a probability is 0, or p * kept_scale. Local memory: E * LANES * LOCAL floats. */
 #include "tokens/attention_drop.clh"
 
-KERNEL_OF(LOCAL) attention_forward(const uint rows, const uint queries, const uint heads, const uint share,
-    const ulong blocks, const float scale, const ulong seed, const ulong first_sample,
-    const uint threshold, const float kept_scale, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_OUT(y))
+KERNEL_OF(LOCAL) attention_forward(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_OUT(y))
 {
     local vec own[E * QV * LOCAL];
     TERMS vec s[TILE][QV];
@@ -19,7 +17,7 @@ KERNEL_OF(LOCAL) attention_forward(const uint rows, const uint queries, const ui
         return;
     const head_rows keys = HEAD_ROWS(k, sample, head / share);
     const head_rows values = HEAD_ROWS(v, sample, head / share);
-    const uint end = CAUSAL ? min(first + LANES, queries) : rows;
+    const uint some = KEYS_OF(sample), end = CAUSAL ? min(min(first + LANES, queries), some) : some;
     load_own(own, HEAD_ROWS(q, sample, head), first, queries, scale);
     const dropout z =
         dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
@@ -35,6 +33,7 @@ KERNEL_OF(LOCAL) attention_forward(const uint rows, const uint queries, const ui
         drop_keys(z, s, first, key, count);
         add_rows(sum, factor, s, values, key, count);
     }
+    softmax_end(&p, end);
     UNROLLED(i, QV)
         factor[i] = 1.0f / p.mass[i];
     store_lanes(ROW(y, sample * queries) + head * E, y_ld, first, queries, sum, factor);

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "trainer/model/net_model.h"
+#include "trainer/model/net_split.h"
 
 typedef struct gpt_arch {
     size_t dim, depth, heads, context, vocabulary;
@@ -111,24 +112,6 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
     return (ends_with(weight->name, "wpe.weight") ? 0.01 : 0.02) * rng_normal(r);
 }
 
-/* Splits a matrix, whose name ends with `joint`.weight, into `count` of these rows and names. */
-static size_t split(trainer_weight *pieces, const char *joint, const size_t *rows,
-    const char *const *parts, size_t count)
-{
-    const trainer_weight whole = pieces[0];
-    const size_t stem = strlen(whole.name) - strlen(joint) - strlen(".weight");
-    size_t first = 0;
-    for (size_t i = 0; i < count; ++i) {
-        pieces[i] = whole;
-        pieces[i].shape[0] = rows[i];
-        pieces[i].mat = clprune_mat_rows(whole.mat, first, rows[i]);
-        (void)snprintf(pieces[i].name, sizeof pieces[i].name, "%.*s%s.weight", (int)stem,
-            whole.name, parts[i]);
-        first += rows[i];
-    }
-    return count;
-}
-
 /* transformers has the four matrices of a block of GPT-2 as in x out. */
 static size_t in_files(const trainer_sizes *sizes, trainer_weight *pieces)
 {
@@ -136,10 +119,11 @@ static size_t in_files(const trainer_sizes *sizes, trainer_weight *pieces)
     static const char *const gate_up[] = {"gate_proj", "up_proj"};
     const gpt_arch *a = &archs[sizes->arch];
     const size_t q = a->dim, kv = a->kv_heads * (a->dim / a->heads), rows = pieces->shape[0];
-    if (ends_with(pieces->name, "qkv.weight"))
-        return split(pieces, "qkv", (size_t[]){q, kv, kv}, qkv, 3);
-    if (ends_with(pieces->name, "gate_up.weight"))
-        return split(pieces, "gate_up", (size_t[]){a->hidden, a->hidden}, gate_up, 2);
+    size_t count = net_split(pieces, "qkv", (size_t[]){q, kv, kv}, qkv, 3);
+    if (count == 1)
+        count = net_split(pieces, "gate_up", (size_t[]){a->hidden, a->hidden}, gate_up, 2);
+    if (count > 1)
+        return count;
     pieces->longer = strcmp(pieces->name, "wpe.weight") == 0;
     pieces->transposed = pieces->rank == 2 && strncmp(pieces->name, "h.", 2) == 0;
     if (pieces->transposed) {

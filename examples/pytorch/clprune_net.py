@@ -74,7 +74,7 @@ _State = _structure("_NetState", name=c_char_p, mat=_Mat)
 _Bytes = _structure("_ImageBytes", buffer=c_void_p, offset=c_size_t, levels=_Mat)
 _Data = _structure(
     "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=c_void_p, smoothing=c_float,
-    targets=_Mat, add=c_bool, scale=c_float, tokens=c_void_p)
+    targets=_Mat, add=c_bool, scale=c_float, tokens=c_void_p, lengths=c_void_p)
 _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
                      reserved=c_uint64 * 2)
 _Optimizer = _structure(
@@ -128,6 +128,7 @@ _FUNCTIONS_OF_NETS = {
     "net_gelu": (_Handle, [c_void_p, c_char_p, _Handle]),
     "net_gelu_tanh": (_Handle, [c_void_p, c_char_p, _Handle]),
     "net_silu": (_Handle, [c_void_p, c_char_p, _Handle]),
+    "net_tanh": (_Handle, [c_void_p, c_char_p, _Handle]),
     "net_attention": (_Handle, [c_void_p, c_char_p, _Handle, POINTER(_Attention)]),
     "net_positions": (_Handle, [c_void_p, c_char_p, _Handle]),
     "net_class_token": (_Handle, [c_void_p, c_char_p, _Handle]),

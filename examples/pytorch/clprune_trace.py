@@ -519,6 +519,9 @@ class _Tracer(fx.Interpreter):
     def silu(self, x: Value, inplace: bool = False) -> Value:
         return self._elementwise("silu", x)
 
+    def tanh(self, x: Value) -> Value:
+        return self._elementwise("tanh", x)
+
     def dropout(self, x: Value, p: float = 0.5, training: bool = True, inplace: bool = False
                 ) -> Value:
         return self._elementwise("dropout", x, p) if p > 0 and training else x
@@ -748,6 +751,7 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.ReLU: lambda t, m, x: t.relu(x),
     nn.GELU: lambda t, m, x: t.gelu(x, m.approximate),
     nn.SiLU: lambda t, m, x: t.silu(x),
+    nn.Tanh: lambda t, m, x: t.tanh(x),
     nn.MultiheadAttention: _attention,
     nn.Dropout: lambda t, m, x: t.dropout(x, m.p),
     nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,
@@ -772,6 +776,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.relu_: _Tracer.relu,
     F.gelu: _Tracer.gelu,
     F.silu: _Tracer.silu,
+    torch.tanh: _Tracer.tanh,
     torch.cat: _Tracer.cat,
     operator.getitem: _Tracer.getitem,
     F.dropout: _Tracer.dropout,

@@ -2,10 +2,10 @@
  *
  *     RELU   MASK keeps one bit per element (clprune/relu.h): dx = dy where x is positive or NaN,
  *            else 0. Other forms keep y; dx = dy where the restored y is positive.
- *     GELU, GELU_TANH, SILU   GELU_CODE keeps the derivative as codes (clprune/gelu_code.h). Other
- *            forms keep x + b; the derivative is computed from the restored x + b.
+ *     GELU, GELU_TANH, SILU, TANH   GELU_CODE keeps the derivative as codes (clprune/gelu_code.h).
+ * Other forms keep x + b; the derivative is computed from the restored x + b.
  *
- * Below, GELU also stands for GELU_TANH and SILU.
+ * Below, GELU also stands for GELU_TANH, SILU and TANH.
  *
  * The backward pass reads DENSE, MASK and GELU_CODE in place, QUANTISED except for RELU, and
  * restores other forms to scratch, a few samples at a time. With a lossy form, dx has the error of
@@ -27,7 +27,8 @@ typedef enum clprune_activation {
     /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))): GELU as GPT-2 has it. It differs
        from GELU by 4.7e-4 at most. */
     CLPRUNE_ACTIVATION_GELU_TANH = 2,
-    CLPRUNE_ACTIVATION_SILU = 3 /* x / (1 + exp(-x)), or swish (arXiv 1710.05941) */
+    CLPRUNE_ACTIVATION_SILU = 3, /* x / (1 + exp(-x)), or swish (arXiv 1710.05941) */
+    CLPRUNE_ACTIVATION_TANH = 4  /* tanh(x) */
 } clprune_activation;
 
 /* y = f(x + b) for samples [first, first + count), and stores in `saved` what dx needs. x, y:

@@ -29,15 +29,19 @@ typedef struct clprune_attention_desc {
     float rate;    /* of dropout of p, in [0, 1), good to 2^-32: p[i][j] becomes 0 or p[i][j] / (1 -
                       rate) */
     uint64_t seed; /* of dropout: another one for each step and layer, the same in both passes */
-    size_t first;  /* number of the first sample, for dropout: samples in several calls draw as in
-                      one */
-    uint64_t reserved[4]; /* zeros */
+    size_t first;  /* number of the first sample, for dropout and lengths: samples in several calls
+                      are as in one */
+    cl_mem lengths; /* int32, first + batch of them, or NULL: of sample n of the call only the first
+                       lengths[first + n] keys count, as if it had no others; queries stay. Above
+                       rows means rows; 0 and below mean no keys, y and gradients of 0 */
+    uint64_t reserved[3]; /* zeros */
 } clprune_attention_desc;
 
 /* q: (batch * rows) x (heads * e), y: (batch * queries) x (heads * e), k, v: (batch * rows) x
  * (kv_heads * e), heads side by side. Windows of one matrix serve, as the three parts of a product.
- * y must not overlap the others. A NaN or an infinity in k or v may make all queries of its sample
- * and head NaN, one in q its own. Errors: INVALID_SIZE (desc). */
+ * y must not overlap the others. Keys and values beyond a length are not read. A NaN or an infinity
+ * in k or v may make all queries of its sample and head NaN, one in q its own. Errors: INVALID_SIZE
+ * (desc). */
 CLPRUNE_API clprune_status clprune_attention_forward(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat y, cl_event *event);
@@ -46,8 +50,9 @@ CLPRUNE_API clprune_status clprune_attention_forward(clprune_context *context,
  *     dv[j] = sum_i p[i][j] dy[i],     dp[i][j] = dy[i] . v[j]
  *     ds[i][j] = p[i][j] * (dp[i][j] - sum_l p[i][l] dp[i][l]) / sqrt(e)
  *     dq[i] = sum_j ds[i][j] k[j],     dk[j] = sum_i ds[i][j] q[i]
- * dq of rows that are no queries is 0. Outputs must not overlap inputs nor each other. Sums run in
- * a fixed order. Takes scratch of 2 * batch * heads * rows floats. */
+ * dq of rows that are no queries is 0, and so are dk and dv beyond a length. Outputs must not
+ * overlap inputs nor each other. Sums run in a fixed order. Takes scratch of 2 * batch * heads *
+ * rows floats. */
 CLPRUNE_API clprune_status clprune_attention_backward(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat dy, clprune_mat dq, clprune_mat dk, clprune_mat dv, cl_event *event);

@@ -100,6 +100,11 @@ CLPRUNE_API clprune_net_value clprune_net_embedding(
  * `name`. */
 CLPRUNE_API clprune_net_value clprune_net_positions(
     clprune_net *net, const char *name, clprune_net_value x);
+/* The same with the first `rows` rows of a parameter of table x cols, again and again; rows divides
+ * x's. Other rows of it have a gradient of 0. A longer table is for shorter samples; the first of
+ * its rows alone, `rows` 1, is what a token type adds where all tokens have the same. */
+CLPRUNE_API clprune_net_value clprune_net_positions_of(
+    clprune_net *net, const char *name, clprune_net_value x, size_t rows, size_t table);
 
 /* x with one more row: row 0 of each sample is the parameter called `name`, 1 x cols, and the
  * others are x's. Row `row` of each sample, as a value of one row. */
@@ -157,6 +162,8 @@ CLPRUNE_API clprune_net_value clprune_net_gelu_tanh(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_silu(
     clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_tanh(
+    clprune_net *net, const char *name, clprune_net_value x);
 /* silu(a) * b of the two halves [a | b] of x's columns (clprune/swiglu.h). */
 CLPRUNE_API clprune_net_value clprune_net_swiglu(
     clprune_net *net, const char *name, clprune_net_value x);
@@ -169,9 +176,9 @@ CLPRUNE_API clprune_net_value clprune_net_max_pool(
 /* Each pixel becomes factor x factor equal ones (clprune/upsample.h). */
 CLPRUNE_API clprune_net_value clprune_net_upsample(
     clprune_net *net, const char *name, clprune_net_value x, size_t factor);
-/* Attention over a sample's rows (clprune/attention.h). qkv: `heads` heads of q, then `kv_heads` of
- * k and as many of v, all equally wide; y has the columns of q. Zero-initialise, then set the
- * fields that you need. */
+/* Attention over a sample's rows (clprune/attention.h), or as many of them as data->lengths says.
+ * qkv: `heads` heads of q, then `kv_heads` of k and as many of v, all equally wide; y has the
+ * columns of q. Zero-initialise, then set the fields that you need. */
 typedef struct clprune_net_attn {
     size_t heads, kv_heads; /* kv_heads 0: heads */
     size_t queries; /* only the first so many rows; 0: all. 1 where only a class token is read */
@@ -359,6 +366,8 @@ typedef struct clprune_net_data {
     bool add;            /* gradients are added to those of the pass before, if desc.adds */
     float scale;         /* gradients are those of scale * the sum of the losses; 0: 1 / batch */
     cl_mem tokens;       /* batch * rows int32, of a net with clprune_net_tokens */
+    cl_mem lengths; /* batch int32, or NULL: attention sees the first so many rows of each sample
+                       (clprune/attention.h) */
 } clprune_net_data;
 
 /* The seed of all that the next forward pass draws: sampled blocks, stochastic rounding. */

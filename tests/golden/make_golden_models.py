@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Make golden_models.inc and golden_models.safetensors with PyTorch: losses of ten steps and gradients of ResNet-50, two
-VGGs, an MLP-Mixer and a ViT on small images, and of a GPT and a Llama on short sequences of bytes.
+VGGs, an MLP-Mixer and a ViT on small images, of a GPT and a Llama on short sequences of bytes, and of a BERT on such
+sequences of different lengths, with one label each.
 
     python3 make_golden_models.py            write the files beside this script
     python3 make_golden_models.py --check    compute again and compare with the files, write nothing
 
 Double precision, one thread; inputs, rows and checks as in make_golden_resnet.py. Names and shapes of parameters are
 torchvision's, timm's and transformers'. The tokens and labels of a sequence of T are bytes (seed, j) of golden_rng.h,
-T + 1 of them for each sample.
+T + 1 of them for each sample; of BERT's T, and sample i has 1 + 10 i mod T of them; the rest is padding.
 """
 
 import pathlib
@@ -120,9 +121,11 @@ def attention(qkv, heads, causal):
     return attend(*(t.unflatten(2, (heads, -1)).transpose(1, 2) for t in qkv.chunk(3, 2)), causal)
 
 
-def attend(q, k, v, causal):
-    """Each: samples x heads x rows x e."""
+def attend(q, k, v, causal, padding=None):
+    """Each: samples x heads x rows x e; padding: samples x 1 x 1 x rows, or None."""
     scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
+    if padding is not None:
+        scores = scores.masked_fill(padding, -torch.inf)
     if causal:
         scores = scores.masked_fill(torch.ones(scores.shape[2:]).triu(1).bool(), -torch.inf)
     return (scores.softmax(3) @ v).transpose(1, 2).flatten(2)
@@ -248,6 +251,49 @@ class Llama(torch.nn.Module):
         return x @ self.model.embed_tokens.weight.T
 
 
+class BertLayer(torch.nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        linear, part = torch.nn.Linear, torch.nn.Module
+        self.heads, self.attention = heads, part()
+        self.attention.self, self.attention.output, self.intermediate, self.output = part(), part(), part(), part()
+        for name in ("query", "key", "value"):
+            self.attention.self.add_module(name, linear(dim, dim))
+        for module, name, inputs, outputs in [(self.attention.output, "dense", dim, dim),
+                                              (self.intermediate, "dense", dim, 4 * dim),
+                                              (self.output, "dense", 4 * dim, dim)]:
+            module.add_module(name, linear(inputs, outputs))
+        self.attention.output.LayerNorm, self.output.LayerNorm = (torch.nn.LayerNorm(dim, eps=1e-12) for _ in range(2))
+
+    def forward(self, x, lengths):
+        at, out = self.attention.self, self.attention.output
+        q, k, v = (p(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for p in (at.query, at.key, at.value))
+        padding = torch.arange(x.shape[1]) >= lengths[:, None]
+        x = out.LayerNorm(x + out.dense(attend(q, k, v, False, padding[:, None, None])))
+        return self.output.LayerNorm(x + self.output.dense(F.gelu(self.intermediate.dense(x))))
+
+
+class Bert(torch.nn.Module):
+    def __init__(self, _context, classes, dim=64, depth=2, heads=4, vocabulary=1000, positions=128):
+        super().__init__()
+        self.bert = torch.nn.Module()
+        at = self.bert.embeddings = torch.nn.Module()
+        for name, rows in [("word", vocabulary), ("position", positions), ("token_type", 2)]:
+            at.add_module(f"{name}_embeddings", torch.nn.Embedding(rows, dim))
+        at.LayerNorm = torch.nn.LayerNorm(dim, eps=1e-12)
+        self.bert.encoder, self.bert.pooler = torch.nn.Module(), torch.nn.Module()
+        self.bert.encoder.layer = torch.nn.ModuleList(BertLayer(dim, heads) for _ in range(depth))
+        self.bert.pooler.dense, self.classifier = torch.nn.Linear(dim, dim), torch.nn.Linear(dim, classes)
+
+    def forward(self, x, lengths):
+        at = self.bert.embeddings
+        x = at.LayerNorm(at.word_embeddings(x) + at.position_embeddings.weight[:x.shape[1]]
+                         + at.token_type_embeddings.weight[0])
+        for layer in self.bert.encoder.layer:
+            x = layer(x, lengths)
+        return self.classifier(self.bert.pooler.dense(x[:, 0]).tanh())
+
+
 # program, architecture, model, image or context, classes or vocabulary, batch, learning rate, seed of the samples whose
 # gradients are compared.
 CASES = [
@@ -258,6 +304,7 @@ CASES = [
     ("vit", "vit_cifar_small", ViT, 16, 7, 4, 0.01, 7),
     ("gpt", "gpt_micro", GPT, 21, 256, 3, 0.02, 7),
     ("gpt", "llama_micro", Llama, 21, 256, 3, 0.02, 7),
+    ("bert", "bert_micro", Bert, 21, 7, 4, 0.01, 7),
 ]
 
 
@@ -268,6 +315,11 @@ def loss_of(case, net, seed, t, kind=torch.float64):
         text = (bits(seed, np.arange(batch * (image + 1), dtype=np.uint64)) >> np.uint64(56)).astype(np.int64)
         text = torch.from_numpy(text).reshape(batch, image + 1)
         return F.cross_entropy(net(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten(), label_smoothing=0.1)
+    if program == "bert":
+        text = (bits(seed, np.arange(batch * image, dtype=np.uint64)) >> np.uint64(56)).astype(np.int64)
+        labels = torch.tensor([(3 * i + 1 + t) % classes for i in range(batch)])
+        logits = net(torch.from_numpy(text).reshape(batch, image), 1 + 10 * torch.arange(batch) % image)
+        return F.cross_entropy(logits, labels, label_smoothing=0.1)
     x, labels = batch_of(seed, batch, image, classes, t)
     return F.cross_entropy(net(x.to(kind)), labels, label_smoothing=0.1)
 

@@ -37,6 +37,10 @@ static const activation_row rows[] = {
         3, 7, 41},
     {"silu, quantised", CLPRUNE_ACTIVATION_SILU, {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, 3, 7,
         41},
+    {"tanh, codes of 8 bits", CLPRUNE_ACTIVATION_TANH, {.form = CLPRUNE_FORM_GELU_CODE, .bits = 8},
+        3, 7, 41},
+    {"tanh, quantised", CLPRUNE_ACTIVATION_TANH, {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, 3, 7,
+        41},
     {"relu, quantised", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, 3, 7,
         41},
     {"gelu, mean", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_MEAN}, 3, 7, 41},
@@ -211,7 +215,7 @@ static void no_samples(NO_ROW)
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const clprune_mat empty = clprune_mat_of(NULL, 0, 9), none = CLPRUNE_NO_MAT;
     clprune_saved *saved = test_new_saved(test_context(), dense, 2, 3, 9);
-    for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_SILU; f++)
+    for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_TANH; f++)
         for (size_t first = 0; first < 2; first++)
             TEST_OK(clprune_activation_forward(
                 test_context(), (clprune_activation)f, first, 0, empty, none, empty, saved, NULL));
@@ -268,7 +272,7 @@ static void own_memory(NO_ROW)
     TEST_FAILS(clprune_activation_forward(context, relu, 0, COUNT, other.mat,
                    clprune_mat_rows(next, 0, 1), out.mat, saved, NULL),
         bad, "b overlaps saved");
-    for (int f = relu; f <= (int)CLPRUNE_ACTIVATION_SILU; f++) {
+    for (int f = relu; f <= (int)CLPRUNE_ACTIVATION_TANH; f++) {
         TEST_FAILS(BACKWARD((clprune_activation)f, next, none), bad, "dx overlaps saved");
         TEST_FAILS(BACKWARD((clprune_activation)f, dx, clprune_mat_rows(next, 0, 1)), bad,
             "db overlaps saved");
@@ -291,8 +295,8 @@ static void dense_scratch(NO_ROW)
 {
     enum { SAMPLES = 10, ROWS = 400, COLS = 2000 };
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
-    const size_t most[] = {[CLPRUNE_ACTIVATION_RELU] = 9 << 20, [CLPRUNE_ACTIVATION_SILU] = 0};
-    for (size_t f = 0; f < 4; f++) {
+    const size_t most[] = {[CLPRUNE_ACTIVATION_RELU] = 9 << 20, [CLPRUNE_ACTIVATION_TANH] = 0};
+    for (size_t f = 0; f < COUNT_OF(most); f++) {
         clprune_context *dry = test_open_dry(NULL, NULL);
         clprune_saved *saved = test_new_saved(dry, dense, SAMPLES, ROWS, COLS);
         const clprune_mat dx = test_new_mat(dry, SAMPLES * ROWS, COLS);

@@ -1,4 +1,4 @@
-/* GELU by tanh, and SiLU: forward with a bias, backward with its gradient, both recomputed;
+/* GELU by tanh, SiLU, and tanh: forward with a bias, backward with its gradient, both recomputed;
  * accuracy over the whole line, special values, slopes. What they share with GELU, such as stores,
  * is in test_activation.c. */
 #include "nn/layers/activation_private.h"
@@ -117,7 +117,10 @@ static void special_values(void **state)
     }
 }
 
-static const clprune_activation both[] = {CLPRUNE_ACTIVATION_GELU_TANH, CLPRUNE_ACTIVATION_SILU};
+enum { KINDS = 3 };
+
+static const clprune_activation kinds[KINDS] = {
+    CLPRUNE_ACTIVATION_GELU_TANH, CLPRUNE_ACTIVATION_SILU, CLPRUNE_ACTIVATION_TANH};
 
 static void slopes(void **state)
 {
@@ -132,20 +135,20 @@ static void slopes(void **state)
 int main(void)
 {
     static const layer_case *const cases[] = {&forward, &backward, &recompute};
-    static const char *const names[] = {"gelu tanh", "silu"};
-    static shape shapes[2 * LAYER_SHAPES];
+    static const char *const names[KINDS] = {"gelu tanh", "silu", "tanh"};
+    static shape shapes[KINDS * LAYER_SHAPES];
     test_list list = {0};
-    for (size_t i = 0; i < 2 * LAYER_SHAPES; i++) {
-        shapes[i] = (shape){layer_shapes[i / 2], both[i % 2]};
+    for (size_t i = 0; i < KINDS * LAYER_SHAPES; i++) {
+        shapes[i] = (shape){layer_shapes[i / KINDS], kinds[i % KINDS]};
         const layer_shape *s = &shapes[i].all;
         for (size_t c = 0; c < COUNT_OF(cases) && layer_is_wanted(s); c++)
-            layer_add_one(&list, cases[c], &shapes[i], "%s, %zu x %zu + %zu", names[i % 2], s->rows,
-                s->cols, s->gap);
+            layer_add_one(&list, cases[c], &shapes[i], "%s, %zu x %zu + %zu", names[i % KINDS],
+                s->rows, s->cols, s->gap);
     }
-    for (size_t i = 0; i < 2; i++) {
-        test_add(&list, accuracy, &both[i], "accuracy of %s", names[i]);
-        test_add(&list, special_values, &both[i], "special values of %s", names[i]);
-        test_add(&list, slopes, &both[i], "slopes of %s", names[i]);
+    for (size_t i = 0; i < KINDS; i++) {
+        test_add(&list, accuracy, &kinds[i], "accuracy of %s", names[i]);
+        test_add(&list, special_values, &kinds[i], "special values of %s", names[i]);
+        test_add(&list, slopes, &kinds[i], "slopes of %s", names[i]);
     }
     return test_run_on_devices("silu", &list);
 }

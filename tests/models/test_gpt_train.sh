@@ -1,13 +1,13 @@
 #!/bin/sh
-# gpt-train and vit-train from outside: options of token models, reports in their words, planned memory, resuming to the
+# gpt-train, vit-train and bert-train from outside: options of token models, reports in their words, planned memory, resuming to the
 # same bits. What all training programs share is tested by test_trainer.sh.
 #
-#     test_gpt_train.sh path/to/gpt-train path/to/vit-train
+#     test_gpt_train.sh path/to/gpt-train path/to/vit-train path/to/bert-train
 #
 # Planned memory is what a run takes. A resumed run exports the same file. Texts and tokens that do not fit are refused by
 # name. A sample is the same twice.
 . "$(dirname "$0")/../support/program.sh"
-gpt=$(whole "$1") vit=$(whole "$2")
+gpt=$(whole "$1") vit=$(whole "$2") bert=$(whole "$3")
 cd "$folder" || exit 1
 need_device "$gpt"
 
@@ -16,11 +16,12 @@ run() {
     ends 0 "" "$@"
 }
 
-# refuse CODE PATTERN arguments...: gpt-train ends with CODE and one line with PATTERN.
+# refuse CODE PATTERN arguments...: gpt-train, or $refuses, ends with CODE and one line with PATTERN.
+refuses=$gpt
 refuse() {
     want=$1 pattern=$2
     shift 2
-    ends "$want" "^gpt-train: .*$pattern" "$gpt" "$@"
+    ends "$want" "^${refuses##*/}: .*$pattern" "$refuses" "$@"
 }
 
 seq 1000 | head -c 600 >text
@@ -131,5 +132,49 @@ cmp -s out sample || fail "another sample: $(cat out sample)"
 refuse 2 "--sample does not go with --plan" --plan --sample 3
 run "$gpt" --context 16 --import whole.st --data text --test-only --export again.st
 cmp -s whole.st again.st || fail "an imported file is exported as another"
+
+# ---- sentences -------------------------------------------------------------------------------------
+refuses=$bert
+run "$bert" --help
+for option in arch context classes data train-limit test-limit import export; do
+    [ "$(grep -cE -- "^  --$option( |$)" out)" = 1 ] || fail "bert-train --help does not say --$option once"
+done
+for option in image-size skip-broken sample no-augment; do
+    grep -q -- "^  --$option\\>" out && fail "bert-train --help says --$option"
+done
+options="--context 16 --train-limit 10 --test-limit 3 --batch-size 4 --classes 3"
+run "$bert" $options --epochs 2 --output-dir sentences --summary-json summary
+for words in "^bert_micro, 176771 parameters, context 16, classes 3, vocabulary 1000$" \
+    "^data generated sentences, 10 train and 3 test sequences; " \
+    "^epoch 2/2  train loss [0-9.]*  test loss [0-9.]*  top-1 [0-9.]* %  [0-9.]* tokens/s"; do
+    grep -q "$words" out || fail "the run does not say '$words': $(cat out)"
+done
+grep -q perplexity summary out && fail "sentences have a perplexity: $(cat out)"
+awk -F '[:,] *' '$1 ~ /"top1"/ { n = $2 * 3 / 100 } $1 ~ /"classes"/ && c == "" { c = $2 }
+    END { exit c != 3 || (n - int(n + 0.5)) ^ 2 > 1e-8 }' summary || fail "the accuracy is of no whole number of sentences: $(cat summary)"
+for form in dense "compact --code-bits 4" least "pruned --sparsity 0.5"; do
+    check "$bert" --activations $form
+done
+run "$bert" $options --steps 3 --activations exact --gradient-check 1 --summary-json summary
+awk '/"relative_error"/ { rows++; bad += $2 !~ /^[0-9]/ || $2 + 0 > 1e-5 } END { exit bad || rows != 33 }' summary ||
+    fail "exact is not: $(cat summary)"
+run "$bert" $options --import whole.st --test-only --export again.st
+cmp -s whole.st again.st || fail "an imported file is exported as another"
+"$bert" $options --classes 5 --import whole.st --test-only >out 2>err || fail "another number of classes: $(cat err)"
+grep -q "^bert-train: note: the head in whole.st is not there or has another number of classes" err || fail "no note: $(cat err)"
+run "$bert" $options --epochs 1 --lora 2 --train 'classifier.*' --output-dir adapted --adapters adapters
+grep -q '^bert_micro, .* of them trained' out && grep -q '"task_type": null' adapters/adapter_config.json || fail "adapters: $(cat out)"
+
+# label, length and tokens of 20 sentences, all as two bytes
+for i in $(seq 20); do
+    printf "\\$((i % 2))\\0\\3\\0\\1\\0\\$((i % 7))\\0\\2\\0"
+done >some.bin
+run "$bert" --context 3 --data some.bin --epochs 1 --output-dir some
+grep -q '^data sentences, 18 train and 2 test sequences; ' out || fail "a file: $(cat out)"
+refuse 4 "--data: some.bin: sentence 0 has 3 tokens, expected 1 to 2; --context N sets it" --context 2 --data some.bin --steps 1
+refuse 2 "--data some.bin: these sequences are sentences, not those of the run in sentences/last.ckpt" --resume sentences/last.ckpt \
+    --data some.bin --epochs 3
+refuse 2 "--context 200, --classes 2: the context is longer than the architecture's positions" --context 200 --steps 1
+refuse 2 "unknown or ambiguous option '--sample'" --sample 3
 
 [ $failures = 0 ] || exit 1

@@ -1,6 +1,6 @@
-/* ResNet-50, VGG, MLP-Mixer, ViT, GPT and Llama against PyTorch (golden/make_golden_models.py):
- * every gradient, with dense and exact activations, and the losses of ten steps. compact and least,
- * in codes of 8 bits, have gradients near dense's, all together.
+/* ResNet-50, VGG, MLP-Mixer, ViT, GPT, Llama and BERT against PyTorch
+ * (golden/make_golden_models.py): every gradient, with dense and exact activations, and the losses
+ * of ten steps. compact and least, in codes of 8 bits, have gradients near dense's, all together.
  *
  * The VGGs read images of 64 pixels, so that a linear layer reads 2 x 2 pixels flattened, in
  * PyTorch's order of channels. */
@@ -22,7 +22,7 @@ typedef struct golden_case {
     double loss, losses[STEPS];
 } golden_case;
 
-extern const trainer_model resnet_model, vgg_model, mixer_model, vit_model, gpt_model;
+extern const trainer_model resnet_model, vgg_model, mixer_model, vit_model, gpt_model, bert_model;
 
 static const golden_case cases[] = {
 #include "golden/golden_models.inc"
@@ -54,11 +54,13 @@ static trainer_weight weight_of(const fixture *f, const golden_row *row, clprune
     for (;; k++) { /* it may be some rows of a parameter */
         assert_true(k < count);
         const clprune_mat value = params[k].value;
-        const size_t first = (weight.mat.offset - value.offset) / value.ld;
+        const size_t at = weight.mat.offset - value.offset;
         if (weight.mat.buffer != value.buffer || weight.mat.offset < value.offset ||
-            first + weight.mat.rows > value.rows)
+            at / value.ld + weight.mat.rows > value.rows)
             continue;
-        *grad = clprune_mat_rows(params[k].grad, first, weight.mat.rows);
+        *grad = clprune_mat_rows(params[k].grad, at / value.ld, weight.mat.rows);
+        grad->offset += at % value.ld; /* of a bias */
+        grad->cols = weight.mat.cols;
         return weight;
     }
 }
@@ -104,9 +106,10 @@ static void fill(const fixture *f)
 static fixture make(const golden_case *c, const char *preset, unsigned bits)
 {
     trainer_sizes sizes = {.classes = c->classes};
-    if (c->type->tokens)
+    if (c->type->tokens) {
         sizes.extra[0] = c->image;
-    else
+        sizes.extra[1] = c->classes; /* of BERT */
+    } else
         sizes.image = c->image;
     while (strcmp(c->type->archs[sizes.arch], c->name) != 0)
         sizes.arch++;
@@ -121,7 +124,9 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
         .labels = test_new_mat(test_context(), c->batch, c->image).buffer};
     if (c->type->tokens)
         f.input.tokens = test_new_mat(test_context(), c->batch, c->image).buffer;
-    else
+    if (c->type->labelled)
+        f.input.lengths = test_new_mat(test_context(), c->batch, 1).buffer;
+    if (!c->type->tokens)
         f.input.images = golden_images_make(c->batch * 3 * c->image * c->image);
     for (size_t i = 0; i < c->parameters; i++)
         f.least = fmax(f.least, 1e-4 * f.rows[i].numbers[1]);
@@ -140,6 +145,25 @@ static void write_images(const fixture *f, uint64_t seed, uint32_t step)
     for (uint32_t i = 0; i < c->batch; i++)
         labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
     golden_buffer_write(f->labels, c->batch * sizeof *labels, labels);
+}
+
+/* Bytes as tokens, with a label for each sample, and a length. */
+static void write_sentences(const fixture *f, uint64_t seed, uint32_t step)
+{
+    const golden_case *c = f->c;
+    const size_t count = c->batch * c->image;
+    uint8_t *text = test_alloc(count);
+    int32_t *tokens = test_alloc(count * sizeof *tokens), labels[8], lengths[8];
+    golden_fill_image(seed, count, text);
+    for (size_t i = 0; i < count; i++)
+        tokens[i] = text[i];
+    for (uint32_t i = 0; i < c->batch; i++) {
+        labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
+        lengths[i] = (int32_t)(1 + 10 * i % c->image);
+    }
+    golden_buffer_write(f->input.tokens, count * sizeof *tokens, tokens);
+    golden_buffer_write(f->labels, c->batch * sizeof *labels, labels);
+    golden_buffer_write(f->input.lengths, c->batch * sizeof *lengths, lengths);
 }
 
 /* Bytes as tokens; the label of each is the next one. */
@@ -162,7 +186,9 @@ static void write_tokens(const fixture *f, uint64_t seed)
 static double both_passes(fixture *f, uint64_t seed, uint32_t step)
 {
     const golden_case *c = f->c;
-    if (c->type->tokens)
+    if (c->type->labelled)
+        write_sentences(f, seed, step);
+    else if (c->type->tokens)
         write_tokens(f, seed);
     else
         write_images(f, seed, step);

@@ -259,13 +259,38 @@ static void build_llama(clprune_net *net, const net_model *model)
     clprune_net_token_loss(net, "lm_head", clprune_net_rms_norm(net, "norm", x), NET_VOCABULARY);
 }
 
+/* Norms behind the sums; a table of more positions, and a row of another for all tokens. */
+static void build_bert(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_tokens(net, model->rows);
+    x = clprune_net_embedding(net, "word", x, NET_VOCABULARY, COLS);
+    x = clprune_net_positions_of(net, "type", x, 1, 2);
+    x = clprune_net_positions_of(net, "position", x, model->rows, model->rows + 3);
+    x = clprune_net_layer_norm(net, "norm", x);
+    for (unsigned i = 0; i < 2; i++) {
+        const clprune_net_attn attn = {.heads = 4, .kv_heads = 2, .queries = i};
+        clprune_net_part(net, i == 0 ? "layer.0" : "layer.1");
+        clprune_net_value t = clprune_net_linear(net, "qkv", x, 2 * COLS);
+        t = clprune_net_linear(net, "dense", clprune_net_attention(net, "attn", t, &attn), COLS);
+        x = i == 1 ? clprune_net_row(net, "first", x, 0) : x;
+        x = clprune_net_layer_norm(net, "norm1", clprune_net_add(net, "sum1", x, t));
+        t = clprune_net_gelu(net, "gelu", clprune_net_linear(net, "fc1", x, 64));
+        t = clprune_net_linear(net, "fc2", t, COLS);
+        x = clprune_net_layer_norm(net, "norm2", clprune_net_add(net, "sum2", x, t));
+    }
+    clprune_net_part(net, NULL);
+    x = clprune_net_tanh(net, "tanh", clprune_net_linear(net, "pooler", x, COLS));
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, NET_CLASSES));
+}
+
 const net_model net_token_models[NET_TOKEN_MODELS] = {
     {"vit", build_vit, 0, NET_SIDE, 0, 0, false, false, 0},
     {"head", build_gpt, NET_TOKENS, 0, NET_TOKENS, 0, false, false, NET_HEAD},
     {"tied head", build_gpt, NET_TOKENS, 0, NET_TOKENS, 0, false, false, NET_TIED},
     {"tied embedding", build_gpt, NET_TOKENS, 0, NET_TOKENS, 0, false, false, NET_TIED_BACK},
     {"logits", build_gpt, NET_TOKENS, 0, NET_TOKENS, 0, false, false, NET_LOGITS},
-    {"llama", build_llama, NET_TOKENS, 0, NET_TOKENS, 0, false, false, 0}};
+    {"llama", build_llama, NET_TOKENS, 0, NET_TOKENS, 0, false, false, 0},
+    {"bert", build_bert, NET_TOKENS, 0, 0, 0, false, false, 0}};
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
@@ -316,9 +341,10 @@ static void add_data(net_job *job, size_t batch)
     job->data = (clprune_net_data){.batch = batch};
     if (m->rows == 0)
         job->data.images = new_images(job->context, batch, m->cols);
-    else if (m->cols == 0)
+    else if (m->cols == 0) {
         job->data.tokens = new_ints(job->context, "tokens", batch * m->rows, NET_VOCABULARY, 16);
-    else
+        job->data.lengths = new_ints(job->context, "lengths", batch, (uint32_t)m->rows + 1, 17);
+    } else
         job->data.rows = test_new_mat_of(job->context, "rows", batch * m->rows, m->cols,
             test_new_normal(13, batch * m->rows * m->cols));
     if (m->target_cols > 0) {

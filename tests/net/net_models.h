@@ -25,8 +25,17 @@ struct net_model {
 enum { NET_MODELS = 6 };
 extern const net_model net_models[NET_MODELS];
 /* A ViT, GPTs with a token loss, whose weight may be tied to the embedding's, or that to it, or
- * with a loss of logits, and a Llama; without attention. */
-enum { NET_VIT, NET_HEAD, NET_TIED, NET_TIED_BACK, NET_LOGITS, NET_LLAMA, NET_TOKEN_MODELS };
+ * with a loss of logits, and a Llama; without attention. A BERT, whose samples have lengths. */
+enum {
+    NET_VIT,
+    NET_HEAD,
+    NET_TIED,
+    NET_TIED_BACK,
+    NET_LOGITS,
+    NET_LLAMA,
+    NET_BERT,
+    NET_TOKEN_MODELS
+};
 enum { NET_TOKENS = 9, NET_TOKEN_COLS = 32 };
 extern const net_model net_token_models[NET_TOKEN_MODELS];
 extern const net_model net_wide_mlp, net_wide_vgg; /* so large that regions work on chunks */

@@ -39,6 +39,7 @@ KIND(layerscale, x, x)
 KIND(gelu, x)
 KIND(gelu_tanh, x)
 KIND(silu, x)
+KIND(tanh, x)
 KIND(swiglu, x)
 KIND(rms_norm, x)
 KIND(rotary, x, 2, 1, 1e4f)
@@ -52,6 +53,7 @@ KIND(scale, x, 2)
 KIND(flatten, x)
 KIND(attention, x, &attn)
 KIND(positions, x)
+KIND(positions_of, x, 1, 3)
 KIND(class_token, x)
 KIND(row, x, 0)
 
@@ -67,9 +69,10 @@ typedef struct kind {
 
 static const kind kinds[] = {NAMED(linear), NAMED(project), NAMED(linear_rows), NAMED(conv2d),
     NAMED(batch_norm), NAMED(affine), NAMED(layer_norm), NAMED(layerscale), NAMED(gelu),
-    NAMED(gelu_tanh), NAMED(silu), NAMED(swiglu), NAMED(rms_norm), NAMED(rotary), NAMED(relu),
-    NAMED(add), NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout), NAMED(scale),
-    NAMED(flatten), NAMED(attention), NAMED(positions), NAMED(class_token), NAMED(row)};
+    NAMED(gelu_tanh), NAMED(silu), NAMED(tanh), NAMED(swiglu), NAMED(rms_norm), NAMED(rotary),
+    NAMED(relu), NAMED(add), NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout),
+    NAMED(scale), NAMED(flatten), NAMED(attention), NAMED(positions), NAMED(positions_of),
+    NAMED(class_token), NAMED(row)};
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 

@@ -174,7 +174,11 @@ static void add_layer(graph *g)
     case 6:
         y = draw_like(g, x);
         made.value = clprune_net_add(net, note(g, "add", x, y), x->value, y->value);
-        if (!g->smooth && test_rng_below(&g->rng, 2)) {
+        if (test_rng_below(&g->rng, 3) == 0) { /* as in BERT */
+            x = keep_value(g, x, y, made);
+            y = NULL;
+            made.value = clprune_net_layer_norm(net, note(g, "layer_norm", x, NULL), x->value);
+        } else if (!g->smooth && test_rng_below(&g->rng, 2)) {
             x = keep_value(g, x, y, made);
             y = NULL;
             made.value = clprune_net_relu(net, note(g, "relu", x, NULL), x->value);

@@ -94,11 +94,11 @@ command_line() {
         ;;
     NAME-train)
         shift
-        for name in resmlp-train resnet-train mixer-train vgg-train vit-train gpt-train; do
+        for name in resmlp-train resnet-train mixer-train vgg-train vit-train gpt-train bert-train; do
             trainer $name "$@"
         done
         ;;
-    resmlp-train | resnet-train | mixer-train | vgg-train | vit-train | gpt-train) trainer "$@" ;;
+    resmlp-train | resnet-train | mixer-train | vgg-train | vit-train | gpt-train | bert-train) trainer "$@" ;;
     clprune-bench | clprune-tune | clprune-info) tool "$@" ;;
     tools/*.sh | tests/*.sh | results/*.sh | results/*.py | *.sh) script "$1" ;;
     REPEAT=*) script "$2" ;;
@@ -117,6 +117,7 @@ for name in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 tes
 done
 cmake --install "$build" --prefix "$folder/prefix" >log 2>&1 || fail "cmake --install: $(tail -n 3 log)"
 seq 10000 >book.txt
+printf '\0\0\1\0\1\0%.0s' $(seq 20) >sentences.bin # of one token each
 library=$(find "$folder/prefix" -name libclprune.so)
 
 c_block() {

@@ -116,6 +116,7 @@ int main(void)
     MEMBER(clprune_net_data, add);
     MEMBER(clprune_net_data, scale);
     MEMBER(clprune_net_data, tokens);
+    MEMBER(clprune_net_data, lengths);
     STRUCTURE(clprune_param);
     MEMBER(clprune_param, name);
     MEMBER(clprune_param, value);

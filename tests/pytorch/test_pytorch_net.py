@@ -208,7 +208,8 @@ MODELS = {
     "unet": (UNet, images),
     "vit": (ViT, images),
     "shared": (Shared, lambda n: torch.randn(n, 20)),
-    "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, CLASSES)),
+    "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),
+                                  nn.Linear(16, CLASSES)),
             lambda n: torch.randn(n, 20)),
 }
 

@@ -17,12 +17,19 @@ static double factor(const attention_ref_shape *s, uint64_t head, size_t i, size
     return s->rate > 0 && bits < (uint32_t)(s->rate * 0x1p32) ? 0 : 1 / (1 - s->rate);
 }
 
-/* One row of softmax: p[j], and how far rounding may move each, relative to it. */
-static double probabilities(const attention_ref_shape *s, size_t i, const double *q,
+/* The keys that query i of sample n of the call sees: the first so many. */
+static size_t keys_of(const attention_ref_shape *s, size_t n, size_t i)
+{
+    const int32_t length = s->lengths != NULL ? s->lengths[s->first + n] : INT32_MAX;
+    const size_t all = length < 0 ? 0 : (size_t)length < s->rows ? (size_t)length : s->rows;
+    return s->causal && i + 1 < all ? i + 1 : all;
+}
+
+/* One row of softmax over `end` keys: p[j], and how far rounding may move each, relative to it. */
+static double probabilities(const attention_ref_shape *s, size_t end, const double *q,
     const double *k, size_t k_ld, double *p)
 {
     const double scale = 1 / sqrt((double)s->cols);
-    const size_t end = s->causal ? i + 1 : s->rows;
     double most = -INFINITY, mass = 0, off = 0;
     for (size_t j = 0; j < end; j++) {
         double sum = 0, size = 0;
@@ -52,11 +59,12 @@ void attention_ref_forward(const attention_ref_shape *s, const double *q, const 
         for (size_t h = 0; h < s->heads; h++) {
             const size_t first = out / queries * s->rows, row = first + out % queries;
             const size_t other = first * kv_ld + h / (s->heads / s->kv_heads) * s->cols;
+            const size_t end = keys_of(s, out / queries, row - first);
             const double off =
-                probabilities(s, row - first, q + row * ld + h * s->cols, k + other, kv_ld, p);
+                probabilities(s, end, q + row * ld + h * s->cols, k + other, kv_ld, p);
             for (size_t e = 0; e < s->cols; e++) {
                 double sum = 0, size = 0;
-                for (size_t j = 0; j < s->rows; j++) {
+                for (size_t j = 0; j < end; j++) {
                     const uint64_t head = (s->first + row / s->rows) * s->heads + h;
                     const double kept = factor(s, head, row - first, j) * p[j];
                     sum += kept * v[other + j * kv_ld + e];
@@ -76,16 +84,17 @@ typedef struct query {
     const double *q, *k, *v, *dy; /* of the head; k, v: the first of the sample's rows */
     double *dq, *dk, *dv, *dq_bound, *dk_bound, *dv_bound;
     uint64_t head; /* sample * heads + head */
+    size_t end;    /* keys that it sees */
 } query;
 
 static void backward_query(
     const attention_ref_shape *s, size_t i, size_t kv_ld, const query *at, double *p, double *dp)
 {
     const double scale = 1 / sqrt((double)s->cols);
-    const double off = probabilities(s, i, at->q, at->k, kv_ld, p) +
+    const double off = probabilities(s, at->end, at->q, at->k, kv_ld, p) +
                        test_bound(4 * (s->rows + s->cols) + 16, 1, 1);
     double mean = 0, size = 0, *sizes = dp + s->rows;
-    for (size_t j = 0; j < s->rows; j++) {
+    for (size_t j = 0; j < at->end; j++) {
         const double z = factor(s, at->head, i, j);
         dp[j] = sizes[j] = 0;
         for (size_t e = 0; e < s->cols; e++) {
@@ -95,7 +104,7 @@ static void backward_query(
         mean += p[j] * dp[j];
         size += p[j] * sizes[j];
     }
-    for (size_t j = 0; j < s->rows; j++) {
+    for (size_t j = 0; j < at->end; j++) {
         const double z = factor(s, at->head, i, j), ds = scale * p[j] * (dp[j] - mean);
         const double error = 2 * off * scale * p[j] * (sizes[j] + size);
         for (size_t e = 0; e < s->cols; e++) {
@@ -134,7 +143,7 @@ void attention_ref_backward(const attention_ref_shape *s, const double *q, const
                 grads[0] + at, grads[1] + other, grads[2] + other,
                 bounds != NULL ? bounds[0] + at : NULL, bounds != NULL ? bounds[1] + other : NULL,
                 bounds != NULL ? bounds[2] + other : NULL,
-                (s->first + row / s->rows) * s->heads + h};
+                (s->first + row / s->rows) * s->heads + h, keys_of(s, out / queries, row - first)};
             backward_query(s, row - first, kv_ld, &one, p, p + s->rows);
         }
     free(p);

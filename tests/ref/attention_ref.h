@@ -12,7 +12,8 @@ typedef struct attention_ref_shape {
     size_t queries; /* 0: rows */
     double rate;    /* of dropout */
     uint64_t seed;
-    size_t first; /* number of the first sample */
+    size_t first;           /* number of the first sample */
+    const int32_t *lengths; /* first + batch of them; NULL: all keys count */
 } attention_ref_shape;
 
 /* All dense: q (batch * rows) x (heads * cols), y (batch * queries) x (heads * cols), k, v (batch *

@@ -39,6 +39,10 @@ double activation_ref(clprune_activation f, double h, double *slope)
         *slope = gelu_code_ref_slope(h);
         return gelu(h);
     }
+    if (f == CLPRUNE_ACTIVATION_TANH) {
+        *slope = 1 / (cosh(h) * cosh(h));
+        return tanh(h);
+    }
     if (isinf(h)) {
         *slope = h > 0;
         return h > 0 ? h : -0.0;

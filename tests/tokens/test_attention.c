@@ -1,5 +1,5 @@
 /* Attention: y and gradients of all shapes against the reference, with shared heads of k and v,
- * causal or not; windows of one matrix; far scores; bad sizes; slopes. */
+ * lengths, causal or not; padding; windows of one matrix; far scores; bad sizes; slopes. */
 #include "clprune/attention.h"
 
 #include "ref/attention_ref.h"
@@ -15,8 +15,12 @@ LAYER_SIZE(size_y, shape, s->ref.batch *(s->ref.queries > 0 ? s->ref.queries : s
     s->ref.heads * s->ref.cols, s->gap)
 LAYER_SIZE(size_k, shape, s->ref.batch * s->ref.rows, s->ref.kv_heads * s->ref.cols, s->gap)
 
+/* With the lengths in a buffer of the test. */
 static clprune_attention_desc desc_of(const shape *s)
 {
+    const size_t bytes = (s->ref.first + s->ref.batch) * sizeof(int32_t);
+    const cl_mem lengths =
+        s->ref.lengths != NULL ? test_buf_make(bytes, s->ref.lengths).buffer : NULL;
     return (clprune_attention_desc){.rows = s->ref.rows,
         .heads = s->ref.heads,
         .kv_heads = s->ref.kv_heads == s->ref.heads ? 0 : s->ref.kv_heads,
@@ -25,6 +29,7 @@ static clprune_attention_desc desc_of(const shape *s)
         .rate = (float)s->ref.rate,
         .seed = s->ref.seed,
         .first = s->ref.first,
+        .lengths = lengths,
         .causal = s->ref.causal};
 }
 
@@ -72,8 +77,10 @@ static const layer_case backward = {"backward",
 
 static void slopes(NO_ROW)
 {
+    static const int32_t lengths[] = {3, 5};
     static const shape few[] = {{{1, 9, 2, 2, 4, false, 0, 0.3, 9, 2}, 0},
-        {{2, 5, 2, 1, 3, true, 0, 0, 0, 0}, 0}, {{1, 9, 2, 2, 4, false, 0, 0, 0, 0}, 0}};
+        {{2, 5, 2, 1, 3, true, 0, 0, 0, 0}, 0}, {{1, 9, 2, 2, 4, false, 0, 0, 0, 0}, 0},
+        {{2, 5, 2, 1, 3, false, 0, 0, 0, 0, lengths}, 0}};
     for (size_t i = 0; i < COUNT_OF(few); i++)
         layer_slopes_of(&forward, &backward, &few[i], (layer_steps){1e-5, 1e-7, 1e-2, 1e-3, 1e-4});
 }
@@ -195,6 +202,46 @@ static void far_scores(NO_ROW)
     }
 }
 
+/* Keys and values beyond a length are not read, and get gradients of 0; a sample without keys gives
+ * zeros. With few rows, and with more than a group of the backward pass takes at once. */
+static void padding(NO_ROW)
+{
+    enum { BATCH = 4, HEADS = 2, COLS = 8, WIDTH = HEADS * COLS };
+    static const int32_t lengths[BATCH] = {0, 1, 19, 37};
+    static const size_t sizes[] = {37, 1100};
+    clprune_context *context = test_context();
+    for (size_t t = 0; t < COUNT_OF(sizes) - test_small(); t++) {
+        const size_t rows = sizes[t], count = BATCH * rows * WIDTH;
+        const test_buf buffer = test_buf_make(sizeof lengths, lengths);
+        const clprune_attention_desc desc = {
+            .rows = rows, .heads = HEADS, .cols = COLS, .lengths = buffer.buffer};
+        float *keys = test_new_normal(5, count);
+        for (size_t i = 0; i < count; i++)
+            if (i / WIDTH % rows >= (size_t)lengths[i / WIDTH / rows])
+                keys[i] = NAN;
+        const test_mat q = test_mat_make(BATCH * rows, WIDTH, 1, test_new_normal(6, count)),
+                       k = test_mat_make(BATCH * rows, WIDTH, 0, keys),
+                       dy = test_mat_make(BATCH * rows, WIDTH, 0, test_new_normal(7, count)),
+                       y = test_mat_make(BATCH * rows, WIDTH, 0, NULL);
+        test_mat grads[3];
+        for (size_t i = 0; i < 3; i++)
+            grads[i] = test_mat_make(BATCH * rows, WIDTH, i, NULL);
+        TEST_OK(clprune_attention_forward(context, &desc, BATCH, q.mat, k.mat, k.mat, y.mat, NULL));
+        TEST_OK(clprune_attention_backward(context, &desc, BATCH, q.mat, k.mat, k.mat, dy.mat,
+            grads[0].mat, grads[1].mat, grads[2].mat, NULL));
+        const float *all[] = {test_mat_get(&y, "y"), test_mat_get(&grads[0], "dq"),
+            test_mat_get(&grads[1], "dk"), test_mat_get(&grads[2], "dv")};
+        for (size_t m = 0; m < COUNT_OF(all); m++)
+            for (size_t i = 0; i < count; i++) {
+                const size_t n = i / WIDTH / rows;
+                const bool none =
+                    lengths[n] == 0 || (m >= 2 && i / WIDTH % rows >= (size_t)lengths[n]);
+                assert_true(none ? all[m][i] == 0 : isfinite(all[m][i]));
+            }
+        test_buf_unchanged(&buffer, "lengths");
+    }
+}
+
 static void bad_sizes(NO_ROW)
 {
     static const struct {
@@ -230,21 +277,37 @@ static void bad_sizes(NO_ROW)
         assert_int_equal(clprune_attention_forward(context, &desc, 1, none, none, none, none, NULL),
             CLPRUNE_INVALID_ARGUMENT);
     }
+    const test_buf few = test_buf_make(5 * sizeof(int32_t), NULL);
+    const clprune_attention_desc more = {
+        .rows = 1, .heads = 1, .cols = 1, .first = 3, .lengths = few.buffer};
+    const test_mat m = test_mat_make(3, 1, 0, test_new_normal(1, 3)),
+                   y = test_mat_make(3, 1, 0, NULL);
+    assert_int_equal(clprune_attention_forward(context, &more, 3, m.mat, m.mat, m.mat, y.mat, NULL),
+        CLPRUNE_INVALID_SIZE);
+    assert_non_null(strstr(clprune_last_error(context), "lengths"));
     assert_int_equal(clprune_attention_forward(context, NULL, 1, none, none, none, none, NULL),
         CLPRUNE_INVALID_ARGUMENT);
 }
 
 int main(void)
 {
-    static const shape shapes[] = {{{1, 1, 1, 1, 1, false, 0, 0, 0, 0}, 0},
-        {{2, 5, 2, 2, 3, false, 0, 0, 0, 0}, 1}, {{2, 16, 3, 3, 4, true, 0, 0, 0, 0}, 0},
-        {{1, 17, 4, 2, 8, true, 0, 0, 0, 0}, 2}, {{3, 33, 2, 1, 20, false, 0, 0, 0, 0}, 0},
-        {{2, 65, 3, 3, 64, false, 0, 0, 0, 0}, 0}, {{1, 130, 2, 2, 64, true, 0, 0, 0, 0}, 0},
-        {{1, 1100, 2, 1, 8, true, 0, 0, 0, 0}, 0}, {{1, 1040, 1, 1, 16, false, 0, 0, 0, 0}, 0},
-        {{1, 197, 1, 1, 24, false, 0, 0, 0, 0}, 5}, {{1, 300, 2, 2, 16, true, 0, 0, 0, 0}, 0},
-        {{1, 40, 1, 1, 160, true, 0, 0, 0, 0}, 0}, {{3, 70, 2, 1, 8, false, 1, 0, 0, 0}, 1},
-        {{2, 50, 1, 1, 16, true, 35, 0, 0, 0}, 0}, {{1, 1050, 1, 1, 4, false, 3, 0, 0, 0}, 0},
-        {{2, 90, 2, 1, 8, false, 0, 0.25, 77, 3}, 0},
+    static const int32_t some[] = {5, 1, 7, 33, 32, 16, 70, 1100, 0, -3};
+    static const shape shapes[] = {{{1, 1, 1, 1, 1, false, 0, 0, 0, 0, some + 1}, 0},
+        {{9, 7, 2, 1, 3, false, 0, 0, 0, 1, some}, 1},
+        {{3, 33, 2, 2, 8, true, 0, 0, 0, 2, some}, 0},
+        {{7, 37, 2, 2, 16, false, 1, 0, 0, 3, some}, 2},
+        {{6, 70, 2, 1, 8, false, 0, 0.25, 9, 4, some}, 0},
+        {{3, 70, 1, 1, 20, true, 40, 0.5, 9, 4, some}, 0},
+        {{3, 1100, 2, 2, 4, false, 0, 0, 0, 5, some}, 0},
+        {{5, 1050, 2, 1, 8, true, 0, 0.125, 3, 5, some}, 0},
+        {{1, 1, 1, 1, 1, false, 0, 0, 0, 0}, 0}, {{2, 5, 2, 2, 3, false, 0, 0, 0, 0}, 1},
+        {{2, 16, 3, 3, 4, true, 0, 0, 0, 0}, 0}, {{1, 17, 4, 2, 8, true, 0, 0, 0, 0}, 2},
+        {{3, 33, 2, 1, 20, false, 0, 0, 0, 0}, 0}, {{2, 65, 3, 3, 64, false, 0, 0, 0, 0}, 0},
+        {{1, 130, 2, 2, 64, true, 0, 0, 0, 0}, 0}, {{1, 1100, 2, 1, 8, true, 0, 0, 0, 0}, 0},
+        {{1, 1040, 1, 1, 16, false, 0, 0, 0, 0}, 0}, {{1, 197, 1, 1, 24, false, 0, 0, 0, 0}, 5},
+        {{1, 300, 2, 2, 16, true, 0, 0, 0, 0}, 0}, {{1, 40, 1, 1, 160, true, 0, 0, 0, 0}, 0},
+        {{3, 70, 2, 1, 8, false, 1, 0, 0, 0}, 1}, {{2, 50, 1, 1, 16, true, 35, 0, 0, 0}, 0},
+        {{1, 1050, 1, 1, 4, false, 3, 0, 0, 0}, 0}, {{2, 90, 2, 1, 8, false, 0, 0.25, 77, 3}, 0},
         {{2, 40, 2, 2, 8, true, 0, 0.5, UINT64_MAX, 1}, 0},
         {{1, 1030, 1, 1, 4, false, 9, 0.125, 5, 0}, 0}, {{0, 8, 2, 2, 4, false, 0, 0, 0, 0}, 0}};
     test_list list = {0};
@@ -253,17 +316,20 @@ int main(void)
         if (test_small() && s->rows > 40)
             continue;
         layer_add_one(&list, &forward, &shapes[i],
-            "%zu x %zu, %zu heads of %zu, %zu of k%s, %zu queries, rate %g", s->batch, s->rows,
-            s->heads, s->cols, s->kv_heads, s->causal ? ", causal" : "", s->queries, s->rate);
+            "%zu x %zu%s, %zu heads of %zu, %zu of k%s, %zu queries, rate %g", s->batch, s->rows,
+            s->lengths != NULL ? " with lengths" : "", s->heads, s->cols, s->kv_heads,
+            s->causal ? ", causal" : "", s->queries, s->rate);
         layer_add_one(&list, &backward, &shapes[i],
-            "%zu x %zu, %zu heads of %zu, %zu of k%s, %zu queries, rate %g", s->batch, s->rows,
-            s->heads, s->cols, s->kv_heads, s->causal ? ", causal" : "", s->queries, s->rate);
+            "%zu x %zu%s, %zu heads of %zu, %zu of k%s, %zu queries, rate %g", s->batch, s->rows,
+            s->lengths != NULL ? " with lengths" : "", s->heads, s->cols, s->kv_heads,
+            s->causal ? ", causal" : "", s->queries, s->rate);
     }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, windows, NULL, "windows of one matrix");
     if (!test_small())
         test_add(&list, dropout, NULL, "dropout");
     test_add(&list, far_scores, NULL, "far scores");
+    test_add(&list, padding, NULL, "padding");
     test_add(&list, bad_sizes, NULL, "bad sizes");
     return test_run_on_devices("attention", &list);
 }

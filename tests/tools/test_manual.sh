@@ -19,14 +19,14 @@ for program in "$@"; do
     }
     sed -n '/^\.TP$/{n;s/\\-/-/g;s/^\.B \(-[a-z], \)\{0,1\}\(--[a-z-]*\).*/\2/p}' "$man/$program.1" |
         sort >"$folder/man"
-    case $program in gpt-train) kind=tokens ;; *) kind=images ;; esac
+    case $program in gpt-train) kind=texts ;; bert-train) kind=sentences ;; *) kind=images ;; esac
     case $program in
     *-train) readme=examples/trainer/README.md heading='### Options' ;;
     *) readme=tools/README.md heading="### Options of $program" ;;
     esac
     awk -v heading="$heading" '/^#/ { under = $0 == heading } under' "$source/$readme" |
         sed -n 's/^| *\(`--[^|]*\)|.*|$/\1/p' |
-        sed "s/ ($program)//g; s/ ($kind)//g; s/\`--[a-z-]*\` ([a-z-]*)//g" | grep -o -e '--[a-z-]*' | sort >"$folder/readme"
+        sed "s/ ($program)//g; s/ (\([a-z]*, \)*$kind\(, [a-z]*\)*)//g; s/\`--[a-z-]*\` ([a-z, -]*)//g" | grep -o -e '--[a-z-]*' | sort >"$folder/readme"
     for list in man readme; do
         diff "$folder/help" "$folder/$list" >"$folder/log" && continue
         [ $list = man ] || list="table under '$heading' of $readme"

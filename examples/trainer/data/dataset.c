@@ -66,7 +66,8 @@ static bool open_source(
     dataset_search search = {name, 0};
     size_t found = 0, kind = KINDS - 1;
     if (options->context > 0)
-        return dataset_tokens(name, options, source, f);
+        return options->labels > 0 ? dataset_sentences(name, options, source, f)
+                                   : dataset_tokens(name, options, source, f);
     if (strcmp(name, "generated") == 0)
         return dataset_generated(options, source, f);
     for (size_t i = 0; i < KINDS; ++i)
@@ -176,8 +177,10 @@ dataset_shape dataset_sample(const dataset *data)
 {
     const size_t side = data->source.image_size, context = data->source.context;
     if (context > 0)
-        return (dataset_shape){context * sizeof(int32_t), context, true};
-    return (dataset_shape){DATASET_CHANNELS * side * side, 1, false};
+        return data->source.sentences
+                   ? (dataset_shape){(context + 1) * sizeof(int32_t), 1, true, true}
+                   : (dataset_shape){context * sizeof(int32_t), context, true, false};
+    return (dataset_shape){DATASET_CHANNELS * side * side, 1, false, false};
 }
 
 bool dataset_is_text(const dataset *data)

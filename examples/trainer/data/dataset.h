@@ -14,7 +14,7 @@
  *
  * Letters: n samples in a batch, S pixels per side, 3 channels (red, green, blue), T tokens in a
  * sequence. Images are (n, 3, S, S), row-major, a byte each, with a label each. Sequences are (n,
- * T), int32, and so are their labels: the same text one token later.
+ * T), int32, and so are their labels: the same text one token later. Sentences have a label each.
  *
  * Faults name the file (if any) and what is wrong with it: CODE_USAGE for an option or index that
  * makes no sense for this set; CODE_DATA for a file, or any known set of files, that is missing or
@@ -56,6 +56,8 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *
  *     context          T, 1 to 65536: the set is of tokens, and classes, which must be given, is
  * the vocabulary; limits count sequences. 0: of images
+ *     labels           of tokens: sequences are sentences, with a length up to T and one label
+ * below this number. 0: with a label for each token
  *
  * Limits end at 2^31 - 1.
  */
@@ -65,6 +67,7 @@ typedef struct dataset_options {
     uint32_t train_limit, test_limit;
     uint64_t seed;
     size_t context;
+    uint32_t labels;
     uint32_t usual_image_size;
     bool skip_broken;
     dataset_hear_fn *hear;
@@ -104,7 +107,8 @@ typedef struct dataset dataset;
  * cut.
  *
  * Tokens (options->context > 0) are in a file (token_file.h), or in train.bin or train.txt of a
- * folder; dataset_tokens.c says which of them are for tests.
+ * folder; dataset_tokens.c says which of them are for tests, dataset_sentences.c how sentences are
+ * written.
  *
  * [1] A. Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html, "Binary version".
  */
@@ -121,9 +125,10 @@ uint32_t dataset_count(const dataset *data, dataset_split split); /* samples in 
 
 /* What a sample is. */
 typedef struct dataset_shape {
-    size_t bytes;  /* of its inputs: 3 * S * S, or 4 * T */
+    size_t bytes;  /* of its inputs: 3 * S * S, or 4 * T, or 4 * (T + 1) */
     size_t labels; /* 1, or T */
     bool tokens;
+    bool lengths; /* a sentence's tokens, then zeros up to T, then how many tokens there are */
 } dataset_shape;
 dataset_shape dataset_sample(const dataset *data);
 /* Whether the tokens are the bytes of a text. */
@@ -147,7 +152,7 @@ const float *dataset_levels(const dataset *data);
  * augment  NULL for the samples as they are (tests); else each image is cropped and mirrored at
  *          random, see augment.h, and sequences begin at an offset that is drawn for the epoch
  * inputs   (count, 3, S, S) receives the bytes; dataset_levels has their values. Or (count, T)
- *          int32, and is aligned for them
+ *          int32, of sentences (count, T + 1), and is aligned for them
  * labels   (count), or (count, T), receives the labels
  *
  * On failure inputs and labels hold nothing of use.

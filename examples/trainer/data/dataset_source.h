@@ -14,6 +14,7 @@ typedef struct dataset_source {
     uint32_t classes;
     uint32_t image_size;
     size_t context;        /* of tokens: of a sequence; 0: samples are images */
+    bool sentences;        /* of tokens: with a length and one label */
     uint32_t count[2];     /* by dataset_split */
     uint64_t checksum;     /* see dataset_checksum */
     uint64_t old_checksum; /* what earlier programs took for it; 0: the same */
@@ -64,6 +65,8 @@ bool dataset_folder(
 bool dataset_generated(const dataset_options *options, dataset_source *source, fault *f);
 /* path: a file or folder, or "generated". */
 bool dataset_tokens(
+    const char *path, const dataset_options *options, dataset_source *source, fault *f);
+bool dataset_sentences(
     const char *path, const dataset_options *options, dataset_source *source, fault *f);
 
 /* Records CODE_MEMORY, "path: out of memory"; returns false. */

@@ -11,16 +11,13 @@
  * and 1/8. So the loss of a perfect model is 1.75 ln 2 = 1.2130 nats.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "trainer/data/dataset_source.h"
 #include "trainer/data/fnv.h"
 #include "trainer/data/rng.h"
 #include "trainer/data/token_file.h"
-#include "trainer/files/plain_file.h"
 
 enum { DEFAULT_TRAIN = 8000, DEFAULT_TEST = 2000, TENTH = 10 };
 
@@ -132,63 +129,6 @@ static void destroy(void *state)
     free(t);
 }
 
-/* The file of a folder, else the path itself; for the caller to free. */
-static char *training_file(const char *path, fault *f)
-{
-    static const char *const names[] = {"train.bin", "train.txt"};
-    struct stat info;
-    char *found = NULL;
-    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        found = strdup(path);
-        if (found == NULL)
-            (void)dataset_no_memory(f, path);
-        return found;
-    }
-    for (size_t i = 0; i < 2; ++i) {
-        char *other = path_join(path, "", names[i]);
-        bool there = false;
-        if (other == NULL)
-            (void)dataset_no_memory(f, path);
-        else if (plain_file_exists(other, &there, f) && there && found != NULL)
-            (void)fault_set(
-                f, CODE_USAGE, "%s: holds train.bin and train.txt; name the file", path);
-        if (there && found == NULL)
-            found = other;
-        else
-            free(other);
-    }
-    if (found == NULL)
-        (void)fault_set(
-            f, CODE_DATA, "%s: no tokens there: expected train.bin or train.txt, or a file", path);
-    if (f->code == CODE_OK)
-        return found;
-    free(found);
-    return NULL;
-}
-
-/* The file for tests beside a file: *found is NULL without one, else for the caller to free. */
-static bool test_file(const char *path, char **found, fault *f)
-{
-    const char *slash = strrchr(path, '/'), *last = NULL;
-    bool there;
-    *found = NULL;
-    for (const char *p = slash == NULL ? path : slash; (p = strstr(p, "train")) != NULL; ++p)
-        last = p;
-    if (last == NULL)
-        return true;
-    *found = malloc(strlen(path) + 1);
-    if (*found == NULL)
-        return dataset_no_memory(f, path);
-    (void)snprintf(
-        *found, strlen(path) + 1, "%.*sval%s", (int)(last - path), path, last + strlen("train"));
-    const bool good = plain_file_exists(*found, &there, f);
-    if (good && there)
-        return true;
-    free(*found);
-    *found = NULL;
-    return good;
-}
-
 /* Counts the sequences of a split, up to the limit. */
 static bool count_sequences(
     const text *t, dataset_split split, uint32_t limit, uint32_t *count, fault *f)
@@ -211,8 +151,8 @@ static bool open_files(
 {
     const uint32_t limits[2] = {options->train_limit, options->test_limit};
     uint64_t checksums[2] = {0};
-    char *paths[2] = {training_file(path, f), NULL};
-    bool good = paths[0] != NULL && test_file(paths[0], &paths[1], f);
+    char *paths[2];
+    bool good = token_file_paths(path, paths, f);
     for (int i = 0; good && i < 2 && paths[i] != NULL; ++i)
         good = token_file_open(paths[i], options->classes, &t->files[i], &checksums[i], f);
     if (good) {

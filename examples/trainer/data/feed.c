@@ -2,6 +2,7 @@
 
 #include <CL/cl.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool feed_check(fault *f, const fault *of)
 {
@@ -25,17 +26,33 @@ static bool open_images(batch_feed *feed, fault *f)
                "sending the levels of images to the device");
 }
 
+/* Bytes of a sample's inputs on the device: without its length. */
+static size_t sent_bytes(const batch_feed *feed)
+{
+    return feed->sample.bytes - (feed->sample.lengths ? sizeof(int32_t) : 0);
+}
+
+static bool open_tokens(batch_feed *feed, fault *f)
+{
+    const clprune_memory_category input = CLPRUNE_MEMORY_INPUT;
+    clprune_context *context = feed->context;
+    return fault_check(f, context,
+               clprune_buffer_create(
+                   context, input, "tokens", feed->batch * sent_bytes(feed), &feed->tokens),
+               "making room for tokens") &&
+           (!feed->sample.lengths || fault_check(f, context,
+                                         clprune_buffer_create(context, input, "lengths",
+                                             feed->batch * sizeof(int32_t), &feed->lengths),
+                                         "making room for lengths"));
+}
+
 bool feed_open(
     clprune_context *context, const dataset *data, size_t batch, batch_feed *feed, fault *f)
 {
     const clprune_memory_category input = CLPRUNE_MEMORY_INPUT;
     const dataset_shape sample = dataset_sample(data);
     *feed = (batch_feed){.context = context, .data = data, .batch = batch, .sample = sample};
-    const bool inputs = sample.tokens ? fault_check(f, context,
-                                            clprune_buffer_create(context, input, "tokens",
-                                                batch * sample.bytes, &feed->tokens),
-                                            "making room for tokens")
-                                      : open_images(feed, f);
+    const bool inputs = sample.tokens ? open_tokens(feed, f) : open_images(feed, f);
     if (inputs && fault_check(f, context,
                       clprune_buffer_create(context, input, "labels",
                           batch * sample.labels * sizeof(int32_t), &feed->labels),
@@ -52,7 +69,10 @@ static bool fill_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
         slot->inputs = malloc(feed->batch * feed->sample.bytes);
     if (slot->labels == NULL)
         slot->labels = malloc(feed->batch * feed->sample.labels * sizeof(int32_t));
-    return (slot->inputs != NULL && slot->labels != NULL) ||
+    if (slot->lengths == NULL && feed->sample.lengths)
+        slot->lengths = malloc(feed->batch * sizeof(int32_t));
+    return (slot->inputs != NULL && slot->labels != NULL &&
+               (slot->lengths != NULL || !feed->sample.lengths)) ||
            fault_set(f, CODE_MEMORY, "no memory for a batch of %zu samples", feed->batch);
 }
 
@@ -72,7 +92,7 @@ static bool free_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
 }
 
 /* Memory that the device may read until the process ends. */
-static void *volatile still_read[2][2];
+static void *volatile still_read[2][3];
 
 void feed_close(batch_feed *feed)
 {
@@ -85,16 +105,30 @@ void feed_close(batch_feed *feed)
         if (slot->is_read) {
             still_read[i][0] = slot->inputs;
             still_read[i][1] = slot->labels;
+            still_read[i][2] = slot->lengths;
             continue;
         }
         free(slot->inputs);
         free(slot->labels);
+        free(slot->lengths);
     }
     clprune_buffer_release(feed->context, feed->images.buffer);
     clprune_buffer_release(feed->context, feed->images.levels.buffer);
     clprune_buffer_release(feed->context, feed->tokens);
+    clprune_buffer_release(feed->context, feed->lengths);
     clprune_buffer_release(feed->context, feed->labels);
     *feed = (batch_feed){0};
+}
+
+/* Takes the lengths out of the samples, whose tokens then lie one behind the other. */
+static void take_lengths(const batch_feed *feed, struct feed_slot *slot)
+{
+    const size_t bytes = sent_bytes(feed);
+    for (size_t i = 0; feed->sample.lengths && i < slot->count; ++i) {
+        const uint8_t *from = slot->inputs + i * feed->sample.bytes;
+        memcpy(&slot->lengths[i], from + bytes, sizeof(int32_t));
+        memmove(slot->inputs + i * bytes, from, bytes);
+    }
 }
 
 bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
@@ -107,27 +141,35 @@ bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, s
         return false;
     (void)dataset_batch(
         feed->data, split, indices, count, augment, slot->inputs, slot->labels, &wrong);
+    take_lengths(feed, slot);
     return feed_check(f, &wrong);
+}
+
+/* Enqueues a transfer. In-order: when the latest one of a slot is done, so are those before it. */
+static bool send(const batch_feed *feed, struct feed_slot *slot, cl_mem to, size_t bytes,
+    const void *from, const char *what, fault *f)
+{
+    cl_event done;
+    const cl_int sent = clEnqueueWriteBuffer(clprune_context_queue(feed->context), to, CL_FALSE, 0,
+        slot->count * bytes, from, 0, NULL, &done);
+    if (!fault_check_cl(f, sent, what))
+        return false;
+    const cl_int released = slot->done != NULL ? clReleaseEvent(slot->done) : CL_SUCCESS;
+    slot->done = done;
+    return fault_check_cl(f, released, "releasing an event");
 }
 
 bool feed_send(batch_feed *feed, fault *f)
 {
     struct feed_slot *slot = &feed->slot[feed->next];
-    cl_command_queue queue = clprune_context_queue(feed->context);
+    const dataset_shape *sample = &feed->sample;
     feed->next ^= 1;
-    const cl_int inputs =
-        clEnqueueWriteBuffer(queue, feed->sample.tokens ? feed->tokens : feed->images.buffer,
-            CL_FALSE, 0, slot->count * feed->sample.bytes, slot->inputs, 0, NULL, &slot->done);
-    if (!fault_check_cl(f, inputs, "sending samples to the device"))
-        return false;
-    cl_event both; /* in-order: when the labels are there, so are the inputs */
-    const cl_int labels = clEnqueueWriteBuffer(queue, feed->labels, CL_FALSE, 0,
-        slot->count * feed->sample.labels * sizeof(int32_t), slot->labels, 0, NULL, &both);
-    if (!fault_check_cl(f, labels, "sending labels to the device"))
-        return false;
-    const cl_int released = clReleaseEvent(slot->done);
-    slot->done = both;
-    return fault_check_cl(f, released, "releasing an event");
+    return send(feed, slot, sample->tokens ? feed->tokens : feed->images.buffer, sent_bytes(feed),
+               slot->inputs, "sending samples to the device", f) &&
+           (!sample->lengths || send(feed, slot, feed->lengths, sizeof(int32_t), slot->lengths,
+                                    "sending lengths to the device", f)) &&
+           send(feed, slot, feed->labels, sample->labels * sizeof(int32_t), slot->labels,
+               "sending labels to the device", f);
 }
 
 bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,

@@ -21,10 +21,11 @@ typedef struct batch_feed {
     dataset_shape sample;
     clprune_image_bytes images; /* batch of them, on the device, and the data set's levels */
     cl_mem tokens;              /* in place of images: int32, batch * T of them */
+    cl_mem lengths;             /* of sentences: int32, batch of them; else NULL */
     cl_mem labels;              /* int32, batch of them, or batch * T */
     struct feed_slot {
         uint8_t *inputs; /* read by the device until `done` */
-        int32_t *labels;
+        int32_t *labels, *lengths;
         size_t count;
         cl_event done; /* of its transfer; NULL: free */
         bool is_read;  /* the device may still read it, and nothing can be waited for */
@@ -42,7 +43,8 @@ void feed_close(batch_feed *feed); /* accepts {0} */
 bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, fault *f);
 
-/* Enqueues the transfer of the batch made last into feed->images or tokens, and feed->labels. */
+/* Enqueues the transfer of the batch made last into feed->images or tokens, feed->lengths and
+ * feed->labels. */
 bool feed_send(batch_feed *feed, fault *f);
 
 /* feed_make, then feed_send. */

@@ -2,14 +2,80 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h> /* pread */
 
 #include "trainer/data/fnv.h"
 #include "trainer/files/plain_file.h"
 
 enum { HEADER = 256 * 4, PIECE = 4096, PIECES = 4096 /* that are checked */ };
+
+/* The file of a folder, else the path itself; for the caller to free. */
+static char *training_file(const char *path, fault *f)
+{
+    static const char *const names[] = {"train.bin", "train.txt"};
+    struct stat info;
+    char *found = NULL;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        found = strdup(path);
+        if (found == NULL)
+            (void)fault_set(f, CODE_MEMORY, "%s: out of memory", path);
+        return found;
+    }
+    for (size_t i = 0; i < 2; ++i) {
+        char *other = path_join(path, "", names[i]);
+        bool there = false;
+        if (other == NULL)
+            (void)fault_set(f, CODE_MEMORY, "%s: out of memory", path);
+        else if (plain_file_exists(other, &there, f) && there && found != NULL)
+            (void)fault_set(
+                f, CODE_USAGE, "%s: holds train.bin and train.txt; name the file", path);
+        if (there && found == NULL)
+            found = other;
+        else
+            free(other);
+    }
+    if (found == NULL)
+        (void)fault_set(
+            f, CODE_DATA, "%s: no tokens there: expected train.bin or train.txt, or a file", path);
+    if (f->code == CODE_OK)
+        return found;
+    free(found);
+    return NULL;
+}
+
+/* The file for tests beside a file: *found is NULL without one, else for the caller to free. */
+static bool test_file(const char *path, char **found, fault *f)
+{
+    const char *slash = strrchr(path, '/'), *last = NULL;
+    bool there;
+    *found = NULL;
+    for (const char *p = slash == NULL ? path : slash; (p = strstr(p, "train")) != NULL; ++p)
+        last = p;
+    if (last == NULL)
+        return true;
+    *found = malloc(strlen(path) + 1);
+    if (*found == NULL)
+        return fault_set(f, CODE_MEMORY, "%s: out of memory", path);
+    (void)snprintf(
+        *found, strlen(path) + 1, "%.*sval%s", (int)(last - path), path, last + strlen("train"));
+    const bool good = plain_file_exists(*found, &there, f);
+    if (good && there)
+        return true;
+    free(*found);
+    *found = NULL;
+    return good;
+}
+
+bool token_file_paths(const char *path, char *paths[2], fault *f)
+{
+    paths[1] = NULL;
+    paths[0] = training_file(path, f);
+    return paths[0] != NULL && test_file(paths[0], &paths[1], f);
+}
 
 static uint32_t little_endian(const uint8_t *bytes, uint32_t width)
 {

@@ -29,6 +29,11 @@ typedef struct token_file {
     uint64_t count;      /* 1 or more */
 } token_file;
 
+/* The files of --data PATH: PATH, or train.bin or train.txt of a folder; and that for tests, with
+ * "val" in place of the last "train" in its name, or NULL. Both are for the caller to free, also on
+ * failure. */
+bool token_file_paths(const char *path, char *paths[2], fault *f);
+
 /* Opens and checks a file; of tokens up to 16 MiB of them, spread over the file. *checksum: of its
  * size and what was checked. On failure *file needs no closing. */
 bool token_file_open(

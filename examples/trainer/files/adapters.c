@@ -116,8 +116,8 @@ static bool put_config(const trainer_model *type, const listing *l, const char *
         "null,\n"
         "  \"r\": %zu,\n  \"lora_alpha\": %g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n"
         "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"target_modules\": [",
-        type->tokens ? "\"CAUSAL_LM\"" : "null", l->rank, (double)l->factor * (double)l->rank,
-        l->transposed ? "true" : "false");
+        trainer_predicts_tokens(type) ? "\"CAUSAL_LM\"" : "null", l->rank,
+        (double)l->factor * (double)l->rank, l->transposed ? "true" : "false");
     for (size_t i = 0; i < l->count; i += 2) {
         const char *name = l->tensors[i].name + sizeof start - 1;
         (void)fprintf(file.stream, "%s\n    \"%.*s\"", i > 0 ? "," : "",

@@ -129,8 +129,8 @@ static bool is_longer(const trainer_weight *w, const safetensor *t)
     return longer;
 }
 
-/* Finds a weight's tensor. True with *taken NULL: a head with another number of classes, to be left
- * as it is. */
+/* Finds a weight's tensor. True with *taken NULL: a head with another number of classes or without
+ * a tensor, to be left as it is. */
 static bool match(const trainer_model *type, const safetensors *file, const trainer_weight *w,
     const safetensor **taken, fault *f)
 {
@@ -138,8 +138,9 @@ static bool match(const trainer_model *type, const safetensors *file, const trai
     uint64_t shape[4];
     *taken = find(type, file, w->name);
     if (*taken == NULL)
-        return fault_set(f, CODE_DATA, "%s: no tensor \"%s\"; is it of another architecture?",
-            file->path, w->name);
+        return w->head ||
+               fault_set(f, CODE_DATA, "%s: no tensor \"%s\"; is it of another architecture?",
+                   file->path, w->name);
     if (same_shape(w, *taken) || is_longer(w, *taken))
         return true;
     for (size_t i = 0; i < w->rank; ++i)

@@ -20,9 +20,9 @@
 
 /* Takes every weight of the model from a file, and its counts: a count that is not in the file is
  * TRAINER_NO_COUNT. Other tensors are ignored. The head keeps its values if the file's head has
- * another number of classes: then *head_left is set. All tensors are checked before anything is
- * changed. Faults: CODE_DATA, CODE_MEMORY, CODE_USAGE (built without
- * jansson). */
+ * another number of classes, or is not there: then *head_left is set. All tensors are checked
+ * before anything is changed. Faults: CODE_DATA, CODE_MEMORY, CODE_USAGE (built without jansson).
+ */
 bool weights_import(const trainer_model *type, void *model, clprune_context *context,
     const char *path, bool *head_left, fault *f);
 

@@ -384,8 +384,8 @@ static void count_batch(net_model *model)
 clprune_status net_model_forward(void *of, size_t batch, trainer_input input, bool training)
 {
     net_model *model = of;
-    model->data =
-        (clprune_net_data){.batch = batch, .images = input.images, .tokens = input.tokens};
+    model->data = (clprune_net_data){
+        .batch = batch, .images = input.images, .tokens = input.tokens, .lengths = input.lengths};
     model->part[0] = '\0';
     TRY(clprune_net_forward(model->net, &model->data, training));
     if (training)
@@ -410,6 +410,7 @@ clprune_status net_model_backward(
     model->data = (clprune_net_data){.batch = batch,
         .images = input.images,
         .tokens = input.tokens,
+        .lengths = input.lengths,
         .labels = labels,
         .smoothing = smoothing};
     model->part[0] = '\0';

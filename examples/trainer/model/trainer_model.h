@@ -37,6 +37,7 @@ typedef struct trainer_sizes {
     const char *lora;               /* R[:PATTERN]; NULL: no adapters */
     /* filled in by settle */
     size_t context;      /* tokens of a sample; 0: samples are images */
+    size_t labels;       /* of labelled sequences: their classes */
     uint64_t parameters; /* elements */
     uint64_t trained;    /* of them, adapters included */
     uint64_t fixed; /* elements per sample that are kept dense beside its tensors (keep_list.h) */
@@ -79,6 +80,7 @@ typedef struct trainer_weight {
 typedef struct trainer_input {
     clprune_image_bytes images; /* batch of 3 x image x image bytes, normalised as they are read */
     cl_mem tokens;              /* int32, batch * context of them, below sizes.classes */
+    cl_mem lengths; /* of labelled sequences, int32: the first so many tokens of each count */
 } trainer_input;
 
 /* Who is told that a part of a pass begins, such as "forward blocks.3"; {0}: nobody. The text is
@@ -108,6 +110,7 @@ struct trainer_model {
     const char *const (*tensors_renamed)[2];
     bool
         tokens; /* samples are sequences of tokens, with a label each; else images with one label */
+    bool labelled; /* with tokens: a sequence has a length, and one label below sizes.labels */
     /* Pairs: an option and its default, where that is not the trainer's; ends with NULL. Of "lr"
      * and "weight-decay": adamw's. NULL: none. */
     const char *const (*defaults)[2];
@@ -177,6 +180,12 @@ struct trainer_model {
     /* Makes the passes tell `watcher` at the start of each part. */
     void (*watch)(void *model, trainer_watcher watcher);
 };
+
+/* Whether the loss is that of tokens, so that e to it is a perplexity. */
+static inline bool trainer_predicts_tokens(const trainer_model *type)
+{
+    return type->tokens && !type->labelled;
+}
 
 /* What reports call samples, and what they count a second. */
 typedef struct trainer_words {

@@ -74,7 +74,12 @@ static const option_row rows[] = {
         "NAME.bin of tokens, as nanoGPT or llm.c write them; or a folder with train.bin or "
         "train.txt. Tests are on the file with val in place of train in its name, else on the last "
         "tenth",
-        NEEDS_NOTHING, OF_TOKENS),
+        NEEDS_NOTHING, OF_TEXTS),
+    TEXT("data", OPTION_TAKE, data, "generated|FILE|DIR",
+        "\"generated\" (the default); a file NAME.bin of labelled sentences, each its label, its "
+        "number of tokens and the tokens; or a folder with train.bin. Tests are on the file with "
+        "val in place of train in its name, else on the last tenth",
+        NEEDS_NOTHING, OF_SENTENCES),
     FLAG("skip-broken", OPTION_TAKE, skip_broken,
         "replace a JPEG or PNG file that cannot be read by the next one; name and count them",
         NEEDS_NOTHING, OF_IMAGES),
@@ -91,7 +96,7 @@ static const option_row rows[] = {
     COUNT("test-limit", OPTION_TAKE, test_limit, 1, 2147483647,
         "number of test sequences; default: all, or 2000 generated ones", NEEDS_NOTHING, OF_TOKENS),
     FLAG("no-augment", OPTION_MATCH, no_augment, "sequences begin at the same tokens in each epoch",
-        NEEDS_NOTHING, OF_TOKENS),
+        NEEDS_NOTHING, OF_TEXTS),
     CHOICE("activations", OPTION_MATCH, activations, NULL, "PRESET", NULL),
     REAL("sparsity", OPTION_MATCH, sparsity, 0, 1,
         "fraction of the blocks that is pruned, 0 to 1; default 0.5", NEEDS_PRUNING),
@@ -217,7 +222,7 @@ static const option_row rows[] = {
     COUNT("sample", OPTION_FORGET, sample, 1, 1000000,
         "at the end, write N tokens that follow the first ones of the tests, drawn as the model "
         "expects them",
-        NEEDS_NOTHING, OF_TOKENS),
+        NEEDS_NOTHING, OF_TEXTS),
     BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
         "limit of device memory, such as 1500M (K, M or G): take the mildest preset that fits, or, "
         "with "
@@ -246,8 +251,11 @@ _Static_assert(ROWS + TRAINER_EXTRAS <= OPTIONS_MOST, "raise OPTIONS_MOST");
 /* Whether a program lacks the option. */
 static bool is_lacking(const trainer_model *model, const option_row *row)
 {
+    const option_samples own = !model->tokens    ? OF_IMAGES
+                               : model->labelled ? OF_SENTENCES
+                                                 : OF_TEXTS;
     return (row->needs == NEEDS_CODES && !keep_any_has(model->presets, KEEP_CODED)) ||
-           row->samples == (model->tokens ? OF_IMAGES : OF_TOKENS);
+           (row->samples != OF_ALL && (row->samples & own) == 0);
 }
 
 size_t option_rows_count(const trainer_model *model)

@@ -34,7 +34,13 @@ typedef enum option_needs {
 } option_needs;
 
 /* Which programs have an option. */
-typedef enum option_samples { OF_ALL, OF_IMAGES, OF_TOKENS } option_samples;
+typedef enum option_samples {
+    OF_ALL,
+    OF_IMAGES = 1,
+    OF_TEXTS = 2, /* tokens with a label each */
+    OF_SENTENCES = 4,
+    OF_TOKENS = OF_TEXTS | OF_SENTENCES
+} option_samples;
 
 struct option_row {
     const char *name;

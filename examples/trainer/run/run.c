@@ -22,8 +22,9 @@ static bool import_weights(training_run *r, fault *f)
         return false;
     if (r->head_left)
         (void)fprintf(stderr,
-            "%s: note: the head in %s has another number of classes: the model's has its initial "
-            "values\n",
+            "%s: note: the head in %s is not there or has another number of classes: the model's "
+            "has "
+            "its initial values\n",
             s->type->program, path);
     return true;
 }

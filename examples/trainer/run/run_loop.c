@@ -205,7 +205,7 @@ bool run_evaluate(training_run *r, fault *f)
 
 double run_perplexity(const training_run *r)
 {
-    return r->s.type->tokens ? exp(r->test_loss) : (double)NAN;
+    return trainer_predicts_tokens(r->s.type) ? exp(r->test_loss) : (double)NAN;
 }
 
 double run_bits_per_byte(const training_run *r)
@@ -216,7 +216,7 @@ double run_bits_per_byte(const training_run *r)
 void run_test_text(const training_run *r, const char *gap, char *text, size_t size)
 {
     (void)snprintf(text, size, "test loss %.4f", r->test_loss);
-    if (r->s.type->tokens)
+    if (trainer_predicts_tokens(r->s.type))
         options_append(text, size, "%sperplexity %.2f", gap, run_perplexity(r));
     if (dataset_is_text(r->s.data))
         options_append(text, size, "%s%.3f bits a byte", gap, run_bits_per_byte(r));

@@ -211,7 +211,7 @@ void session_watch(session *s, trainer_watcher watcher)
 
 trainer_input session_input(const session *s)
 {
-    return (trainer_input){s->feed.images, s->feed.tokens};
+    return (trainer_input){s->feed.images, s->feed.tokens, s->feed.lengths};
 }
 
 /* A part of an optimizer's step. */
@@ -273,7 +273,7 @@ clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, 
 
 double session_speed(const session *s, const meter *m)
 {
-    return meter_samples_per_second(m) * (double)dataset_sample(s->data).labels;
+    return meter_samples_per_second(m) * (double)(s->type->tokens ? s->sizes.context : 1);
 }
 
 size_t session_count_at(const session *s, uint64_t index, uint64_t samples)

@@ -50,6 +50,7 @@ static dataset_options data_wanted(session *s)
     if (s->type->tokens) {
         wanted.context = s->sizes.context;
         wanted.classes = (uint32_t)s->sizes.classes;
+        wanted.labels = (uint32_t)s->sizes.labels;
         return wanted;
     }
     const bool generated = strcmp(o->data, "generated") == 0;

@@ -1,4 +1,4 @@
-/* GELU, also by tanh, SiLU, and ReLU. */
+/* GELU, also by tanh, SiLU, tanh, and ReLU. */
 #include "clprune/activation.h"
 
 #include "net/call.h"
@@ -18,6 +18,9 @@ static const clprune__net_kind gelu_tanh_kind = {
     .name = "gelu tanh", .as = &clprune__net_gelu_kind, .over = true, .forward = gelu_forward};
 static const clprune__net_kind silu_kind = {
     .name = "silu", .as = &clprune__net_gelu_kind, .over = true, .forward = gelu_forward};
+
+static const clprune__net_kind tanh_kind = {
+    .name = "tanh", .as = &clprune__net_gelu_kind, .over = true, .forward = gelu_forward};
 
 static clprune_mat sums_of(const clprune__net_call *call)
 {
@@ -129,6 +132,12 @@ clprune_net_value clprune_net_silu(clprune_net *net, const char *name, clprune_n
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     return add_activation(net, &silu_kind, CLPRUNE_ACTIVATION_SILU, name, x);
+}
+
+clprune_net_value clprune_net_tanh(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_activation(net, &tanh_kind, CLPRUNE_ACTIVATION_TANH, name, x);
 }
 
 clprune_net_value clprune_net_relu(clprune_net *net, const char *name, clprune_net_value x)

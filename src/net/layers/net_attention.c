@@ -26,6 +26,7 @@ static clprune_attention_desc desc_of(
 {
     clprune_attention_desc desc = layer->set.attention;
     desc.first = call->first;
+    desc.lengths = call->data->lengths;
     desc.seed = clprune__net_layer_seed(call->net, layer);
     if (!call->training)
         desc.rate = 0;

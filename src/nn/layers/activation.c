@@ -22,7 +22,7 @@ static clprune_status check(clprune_context *context, clprune_activation activat
 
 static clprune_status check_activation(clprune_context *context, clprune_activation activation)
 {
-    REQUIRE(activation >= CLPRUNE_ACTIVATION_RELU && activation <= CLPRUNE_ACTIVATION_SILU,
+    REQUIRE(activation >= CLPRUNE_ACTIVATION_RELU && activation <= CLPRUNE_ACTIVATION_TANH,
         CLPRUNE_INVALID_ARGUMENT, "activation is %d, expected a clprune_activation",
         (int)activation);
     return CLPRUNE_SUCCESS;

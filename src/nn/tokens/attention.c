@@ -30,6 +30,7 @@ typedef struct plan {
     float scale, kept_scale;
     uint64_t seed, first;
     uint32_t threshold; /* of 32 random bits: below it a probability is dropped */
+    cl_mem lengths;     /* NULL: none */
     clprune__defines defines;
 } plan;
 
@@ -56,9 +57,19 @@ static clprune_status check_desc(clprune_context *context, const clprune_attenti
         "desc has %zu queries, expected at most its %zu rows", desc->queries, desc->rows);
     REQUIRE(desc->heads % settled->kv_heads == 0, CLPRUNE_INVALID_SIZE,
         "%zu heads of k and v do not divide %zu heads of q", settled->kv_heads, desc->heads);
-    REQUIRE(clprune__mul(batch, desc->rows, rows), CLPRUNE_SIZE_OVERFLOW,
-        "%zu samples of %zu rows are too many", batch, desc->rows);
+    REQUIRE(clprune__mul(batch, desc->rows, rows) && batch <= SIZE_MAX - desc->first,
+        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu rows, from %zu on, are too many", batch,
+        desc->rows, desc->first);
     return CLPRUNE_SUCCESS;
+}
+
+/* As an operand: an int32 is as wide as a float. */
+static clprune__operand lengths_of(const clprune_attention_desc *desc, size_t batch)
+{
+    const size_t count = desc->first + batch;
+    const clprune_mat none = CLPRUNE_NO_MAT, mat = clprune_mat_of(desc->lengths, 1, count);
+    return (clprune__operand){
+        "lengths", desc->lengths != NULL ? mat : none, 1, count, .optional = true};
 }
 
 /* The largest of 8, 4, 2 and 1 that divides n. */
@@ -106,7 +117,8 @@ static plan make_plan(
         .kept_scale = (float)(1 / (1 - (double)desc->rate)),
         .seed = desc->seed,
         .first = desc->first,
-        .threshold = (uint32_t)((double)desc->rate * 0x1p32)};
+        .threshold = (uint32_t)((double)desc->rate * 0x1p32),
+        .lengths = desc->lengths};
     clprune__define(&p.defines, "LOCAL", local);
     clprune__define(&p.defines, "VW", width);
     clprune__define(&p.defines, "QV", vectors);
@@ -117,11 +129,13 @@ static plan make_plan(
     clprune__define(&p.defines, "ET", power_in(desc->cols));
     clprune__define(&p.defines, "CAUSAL", desc->causal);
     clprune__define(&p.defines, "DROP", desc->rate > 0);
+    clprune__define(&p.defines, "LENGTHS", desc->lengths != NULL);
     return p;
 }
 
+/* Without lengths the kernels get `q` in their place, and do not touch it. */
 static clprune_status begin(clprune_context *context, const clprune__kernel_def *kernel,
-    const plan *p, clprune__launch *launch)
+    const plan *p, clprune_mat q, clprune__launch *launch)
 {
     TRY(clprune__launch_begin(context, kernel, &p->defines, launch));
     clprune__arg_uint(launch, (uint32_t)p->rows);
@@ -133,6 +147,7 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     ARG_ULONGS(launch, p->seed, p->first);
     clprune__arg_uint(launch, p->threshold);
     clprune__arg_float(launch, p->kept_scale);
+    clprune__arg_mem(launch, p->lengths != NULL ? p->lengths : q.buffer);
     return CLPRUNE_SUCCESS;
 }
 
@@ -155,14 +170,14 @@ clprune_status clprune_attention_forward(clprune_context *context,
     clprune_attention_desc d;
     size_t rows;
     TRY(check_desc(context, desc, batch, &d, &rows));
-    enum { Q, K, V, Y, ALL };
+    enum { Q, K, V, LENGTHS, Y, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
-        {"v", v, rows, kv_cols}, {"y", y, batch * d.queries, cols}};
+        {"v", v, rows, kv_cols}, lengths_of(&d, batch), {"y", y, batch * d.queries, cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     const plan p = make_plan(context, &d, 1, 0);
     clprune__launch launch;
-    TRY(begin(context, &forward_kernel, &p, &launch));
+    TRY(begin(context, &forward_kernel, &p, q, &launch));
     ARG_MATS(&launch, q, k, v, y);
     return end(&launch, &p, batch, d.heads * p.blocks, event);
 }
@@ -177,11 +192,11 @@ clprune_status clprune_attention_backward(clprune_context *context,
     clprune_attention_desc d;
     size_t rows;
     TRY(check_desc(context, desc, batch, &d, &rows));
-    enum { Q, K, V, DY, DQ, DK, DV, ALL };
+    enum { Q, K, V, DY, LENGTHS, DQ, DK, DV, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
-        {"v", v, rows, kv_cols}, {"dy", dy, batch * d.queries, cols}, {"dq", dq, rows, cols},
-        {"dk", dk, rows, kv_cols}, {"dv", dv, rows, kv_cols}};
+        {"v", v, rows, kv_cols}, {"dy", dy, batch * d.queries, cols}, lengths_of(&d, batch),
+        {"dq", dq, rows, cols}, {"dk", dk, rows, kv_cols}, {"dv", dv, rows, kv_cols}};
     TRY(clprune__check_operands(context, operands, DQ, ALL));
     if (rows == 0)
         return clprune__empty_event(context, event);
@@ -191,17 +206,17 @@ clprune_status clprune_attention_backward(clprune_context *context,
     const plan p = make_plan(context, &d, 2, whole);
     clprune__launch launch;
     if (whole > 0) {
-        TRY(begin(context, &whole_kernel, &p, &launch));
+        TRY(begin(context, &whole_kernel, &p, q, &launch));
         ARG_MATS(&launch, q, k, v, dy, dq, dk, dv);
         return end(&launch, &p, batch, d.kv_heads, event);
     }
     clprune_mat slope, log_mass;
     TRY(clprune__scratch_mat(context, batch * d.heads, d.rows, &slope));
     TRY(clprune__scratch_mat(context, batch * d.heads, d.rows, &log_mass));
-    TRY(begin(context, &queries_kernel, &p, &launch));
+    TRY(begin(context, &queries_kernel, &p, q, &launch));
     ARG_MATS(&launch, q, k, v, dy, dq, slope, log_mass);
     TRY(end(&launch, &p, batch, d.heads * p.blocks, NULL));
-    TRY(begin(context, &keys_kernel, &p, &launch));
+    TRY(begin(context, &keys_kernel, &p, q, &launch));
     ARG_MATS(&launch, q, k, v, dy, slope, log_mass, dk, dv);
     return end(&launch, &p, batch, d.kv_heads * p.blocks, event);
 }
