@@ -127,23 +127,20 @@ static const struct {
 /* From the shapes of the tensors. */
 typedef struct kept_bytes {
     uint64_t of[KINDS]; /* DENSE with MEAN */
-    uint64_t dense;     /* if everything that can be dense were kept so */
+    uint64_t dense;     /* with preset dense, in fp32 */
 } kept_bytes;
 
-/* dense: preset dense keeps the tensor. */
-static bool add_tensor(const session *s, bool dense, const keep_rule *rule, keep_shape shape,
-    kept_bytes *bytes, fault *f)
+static bool add_tensor(
+    const session *s, const keep_rule *rule, keep_shape shape, kept_bytes *bytes, fault *f)
 {
     clprune_saved_sizes sizes;
+    if (rule->recomputed)
+        return true;
     if (!fault_check(f, NULL,
             clprune_saved_size_query(
                 &rule->keep, (size_t)s->options->batch_size, shape.rows, shape.cols, &sizes),
             "adding up the kept activations"))
         return false;
-    if (dense)
-        bytes->dense += sizes.dense_bytes;
-    if (rule->recomputed)
-        return true;
     const clprune_form form = rule->keep.form;
     bytes->of[form == CLPRUNE_FORM_MEAN ? CLPRUNE_FORM_DENSE : form] += sizes.values_bytes;
     bytes->of[INDICES] += sizes.index_bytes;
@@ -154,15 +151,13 @@ static bool add_up(const session *s, kept_bytes *bytes, fault *f)
 {
     const keep_table *table = s->type->keep;
     const size_t blocks = s->sizes.blocks;
-    bytes->dense = s->options->batch_size * s->sizes.fixed * sizeof(float);
-    bytes->of[CLPRUNE_FORM_DENSE] = bytes->dense;
-    const keep_how how = {0};
-    for (size_t at = 0; at < keep_rules_count(table, blocks); ++at) {
-        const keep_place place = keep_place_of(table, blocks, at);
-        if (!add_tensor(s, !keep_preset_rule(table, 0, place.entry, &how).recomputed, &s->rules[at],
-                table->shapes[place.entry], bytes, f))
+    const uint64_t fixed = s->options->batch_size * s->sizes.fixed * sizeof(float);
+    bytes->of[CLPRUNE_FORM_DENSE] = fixed;
+    bytes->dense = fixed + s->options->batch_size * s->sizes.dense * sizeof(float);
+    for (size_t at = 0; at < keep_rules_count(table, blocks); ++at)
+        if (!add_tensor(
+                s, &s->rules[at], table->shapes[keep_place_of(table, blocks, at).entry], bytes, f))
             return false;
-    }
     const uint64_t kept = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
     uint64_t known = 0;
     for (int i = 0; i < KINDS; ++i)
@@ -173,7 +168,7 @@ static bool add_up(const session *s, kept_bytes *bytes, fault *f)
     return true;
 }
 
-/* "pruned fp16", "quantised 4 bits", "pooled 2x2", "code 2 bits", "recomputed". */
+/* "pruned fp16", "quantised 4 bits", "bf16", "pooled 2x2", "code 2 bits", "recomputed". */
 static void form_text(const keep_rule *rule, char *text, size_t size)
 {
     const char *form = clprune_form_name(rule->keep.form);
@@ -181,6 +176,8 @@ static void form_text(const keep_rule *rule, char *text, size_t size)
         (void)snprintf(text, size, "recomputed");
     else if (rule->keep.form == CLPRUNE_FORM_PRUNED)
         (void)snprintf(text, size, "%s %s", form, options_values[rule->keep.value_type]);
+    else if (rule->keep.form == CLPRUNE_FORM_QUANTISED && rule->keep.bits == 16)
+        (void)snprintf(text, size, "bf16");
     else if (rule->keep.form == CLPRUNE_FORM_QUANTISED)
         (void)snprintf(text, size, "%s %u bits", form, rule->keep.bits);
     else if (rule->keep.form == CLPRUNE_FORM_POOLED)

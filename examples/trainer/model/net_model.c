@@ -95,7 +95,7 @@ const keep_renamed net_model_renamed[] = {
     {"paper", "sampled", "pruned", 1}, {"compact", NULL, "compact-pruned", 1}};
 
 /* What the net is told of a preset. */
-static clprune_net_keep net_keep(size_t preset, const keep_how *how)
+static clprune_net_keep net_keep(size_t preset, const keep_how *how, clprune_value_type store)
 {
     static const clprune_net_preset nets[PRESETS] = {[DENSE] = CLPRUNE_NET_DENSE,
         [PAPER] = CLPRUNE_NET_INPUTS,
@@ -111,7 +111,7 @@ static clprune_net_keep net_keep(size_t preset, const keep_how *how)
         [COMPACT_PRUNED] = CLPRUNE_NET_COMPACT,
         [LEAST] = CLPRUNE_NET_LEAST,
         [AUTO] = CLPRUNE_NET_EXACT};
-    clprune_net_keep keep = {.preset = nets[preset], .keep = how->keep};
+    clprune_net_keep keep = {.preset = nets[preset], .keep = how->keep, .store = store};
     const bool prunes = preset == PAPER || preset == PRUNED || preset == COMPACT_PRUNED;
     keep.keep.form = prunes             ? CLPRUNE_FORM_PRUNED
                      : preset == POOLED ? CLPRUNE_FORM_POOLED
@@ -153,7 +153,7 @@ typedef struct listing {
     size_t preset, count, text; /* text: bytes of it that are taken */
     bool first;                 /* names and shapes, too */
     bool full;
-    uint64_t bytes;
+    uint64_t bytes, elements; /* that are kept: of a batch; of a sample */
 } listing;
 
 /* A copy in the table's text. */
@@ -180,7 +180,7 @@ static char letter_of(const clprune_net_tensor *tensor)
     case CLPRUNE_FORM_POOLED:
         return KEEP_POOLED;
     case CLPRUNE_FORM_QUANTISED:
-        return tensor->keep.bits == 8 ? 'e' : KEEP_QUANTISED;
+        return tensor->keep.bits == 16 ? KEEP_BF16 : tensor->keep.bits == 8 ? 'e' : KEEP_QUANTISED;
     default:
         return 'd';
     }
@@ -197,6 +197,7 @@ static void list_tensor(void *user, const clprune_net_tensor *tensor)
     l->count++;
     l->tensors->letters[l->preset][i] = letter_of(tensor);
     l->bytes += tensor->bytes;
+    l->elements += tensor->kept ? tensor->rows * tensor->cols : 0;
     const char frame = !tensor->kept ? 'r' : tensor->product ? 'k' : 'q';
     for (size_t k = 0; k < NET_MODEL_FRAMES; ++k)
         if (framed[k] == l->preset)
@@ -226,10 +227,13 @@ static bool is_tied(const clprune_net *net, size_t index, const clprune_mat *val
 static const keep_how plain = {.keep = {.sparsity = 0.5f, .bits = 4, .cell = 2}, .gelu_bits = 2};
 
 /* The tensors of a preset, for a batch of 32: the planner weighs bytes of a batch. */
-static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *sizes, size_t preset)
+static clprune_status list_preset(
+    const net_model_parts *parts, trainer_sizes *sizes, size_t preset, clprune_value_type store)
 {
-    listing l = {.tensors = parts->tensors, .preset = preset, .first = preset == DENSE};
-    const clprune_net_keep keep = net_keep(preset, &plain);
+    listing l = {.tensors = parts->tensors,
+        .preset = preset,
+        .first = preset == DENSE && store == CLPRUNE_VALUES_FP32};
+    const clprune_net_keep keep = net_keep(preset, &plain, store);
     clprune_context *context = NULL;
     clprune_net *net = NULL;
     enum { BATCH = 32 };
@@ -253,7 +257,7 @@ static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *s
         (void)snprintf(wrong, sizeof wrong, "the net has too many tensors or too long names");
         status = CLPRUNE_INVALID_ARGUMENT;
     }
-    if (status == CLPRUNE_SUCCESS && preset == DENSE) {
+    if (status == CLPRUNE_SUCCESS && l.first) {
         clprune_net_weight weight;
         const uint64_t saved = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
         size_t trained;
@@ -264,6 +268,7 @@ static clprune_status list_preset(const net_model_parts *parts, trainer_sizes *s
         for (size_t i = 0; clprune_net_weight_at(net, i, &weight); ++i)
             if (!is_tied(net, i, &weight.value))
                 sizes->parameters += weight.value.rows * weight.value.cols;
+        sizes->dense = l.elements;
         sizes->fixed = (saved - l.bytes) / BATCH / sizeof(float);
         parts->keep->count = l.count;
     }
@@ -288,7 +293,10 @@ const char *net_model_settle(const net_model_parts *parts, trainer_sizes *sizes)
     net_model_tensors *tensors = parts->tensors;
     memcpy(tensors->presets, net_model_presets, sizeof tensors->presets);
     for (size_t preset = 0; preset < PRESETS; ++preset) {
-        if (list_preset(parts, sizes, preset) != CLPRUNE_SUCCESS)
+        if (preset == DENSE && sizes->store != CLPRUNE_VALUES_FP32 &&
+            list_preset(parts, sizes, preset, CLPRUNE_VALUES_FP32) != CLPRUNE_SUCCESS)
+            return wrong;
+        if (list_preset(parts, sizes, preset, sizes->store) != CLPRUNE_SUCCESS)
             return wrong;
         tensors->presets[preset].forms = tensors->letters[preset];
     }
@@ -424,7 +432,7 @@ static clprune_status list_weights(net_model *model)
 
 static clprune_status create_net(net_model *model, const keep_choice *choice, size_t batch)
 {
-    clprune_net_keep keep = net_keep(choice->preset, &choice->how);
+    clprune_net_keep keep = net_keep(choice->preset, &choice->how, model->sizes.store);
     clprune_net_rule *rules = NULL;
     char *patterns = NULL;
     clprune_status status = clprune_net_create(model->context,

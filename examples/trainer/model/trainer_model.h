@@ -35,12 +35,14 @@ typedef struct trainer_sizes {
     uint64_t extra[TRAINER_EXTRAS]; /* values of the extras; 0: the architecture's */
     const char *train;              /* patterns of parameters, with commas; NULL: all are trained */
     const char *lora;               /* R[:PATTERN]; NULL: no adapters */
+    clprune_value_type store;       /* clprune_net_keep */
     /* filled in by settle */
     size_t context;      /* tokens of a sample; 0: samples are images */
     size_t blocks;       /* number of blocks, for the rules of a keep_table */
     uint64_t parameters; /* elements */
     uint64_t trained;    /* of them, adapters included */
-    uint64_t fixed;      /* elements per sample that are kept dense beside the keep_table's */
+    uint64_t dense; /* elements per sample that preset dense keeps of the keep_table's tensors */
+    uint64_t fixed; /* elements per sample that are kept dense beside the keep_table's */
 } trainer_sizes;
 
 /* State that is no parameter, such as running statistics: checkpoints have it. Its name is unique

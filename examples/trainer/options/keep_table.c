@@ -101,7 +101,10 @@ static keep_rule rule_of_letter(char letter, const keep_how *how)
         break;
     case 'e':
         rule = rule_like(&how->keep, CLPRUNE_FORM_QUANTISED);
-        rule.keep.bits = 8;
+        rule.keep.bits = how->keep.bits > 8 ? how->keep.bits : 8;
+        break;
+    case KEEP_BF16:
+        rule.keep = (clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = 16};
         break;
     case KEEP_POOLED:
         rule = rule_like(&how->keep, CLPRUNE_FORM_POOLED);

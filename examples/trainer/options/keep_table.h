@@ -35,8 +35,8 @@ typedef struct keep_entry {
     const char *never; /* the reason if `again` is NULL */
 } keep_entry;
 
-/* One letter per entry: dense, pruned, recomputed, code, mean, quantised, quantised in 8 bits (e),
- * pooled (o), mask bits (b). */
+/* One letter per entry: dense, pruned, recomputed, code, mean, quantised, quantised in at least 8
+ * bits (e), bf16 (h), pooled (o), mask bits (b). */
 typedef struct keep_preset_row {
     const char *forms;
     clprune_criterion criterion;   /* the default of --criterion */
@@ -103,8 +103,14 @@ bool keep_check(
     const keep_table *table, size_t entry, const keep_rule *rule, char *why, size_t size);
 
 /* Letters of keep_preset_row.forms on which options depend: --sparsity, --gelu-code, --code-bits,
- * --pool. */
-enum { KEEP_PRUNED = 'p', KEEP_CODED = 'c', KEEP_QUANTISED = 'q', KEEP_POOLED = 'o' };
+ * --pool, --store. */
+enum {
+    KEEP_PRUNED = 'p',
+    KEEP_CODED = 'c',
+    KEEP_QUANTISED = 'q',
+    KEEP_POOLED = 'o',
+    KEEP_BF16 = 'h'
+};
 
 /* Whether a preset keeps a tensor so. */
 bool keep_preset_has(const keep_table *table, size_t preset, char letter);

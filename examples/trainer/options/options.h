@@ -58,6 +58,7 @@ typedef struct options {
     size_t code_bits; /* position in options_code_bits */
     size_t group;     /* position in options_groups */
     size_t rounding;  /* clprune_rounding */
+    size_t store;     /* position in options_stores */
     uint64_t pool;    /* places per side of a cell */
     const char *keep_file;
     bool skip_broken;
@@ -146,6 +147,9 @@ keep_how options_how(const options *o);
 /* The precision to create a context with, possibly CLPRUNE_PRECISION_DEFAULT. */
 clprune_precision options_precision(const options *o);
 
+/* The number format of tensors that a preset keeps dense. */
+clprune_value_type options_store(const options *o);
+
 /* Bits of codes of GELU's derivative; bits of quantised tensors; columns that share a scale in
  * those. */
 unsigned options_gelu_code_bits(const options *o);
@@ -174,6 +178,7 @@ extern const char *const options_gelu_codes[]; /* bits */
 extern const char *const options_code_bits[];  /* bits */
 extern const char *const options_groups[];     /* columns */
 extern const char *const options_roundings[];  /* by clprune_rounding */
+extern const char *const options_stores[];     /* see options_store */
 extern const char *const options_optimizers[]; /* by options_optimizer */
 extern const char *const options_schedules[];  /* by options_schedule */
 

@@ -198,6 +198,11 @@ bool option_is_set(const option_row *row, const options *o)
     }
 }
 
+clprune_value_type options_store(const options *o)
+{
+    return o->store == 0 ? CLPRUNE_VALUES_FP32 : CLPRUNE_VALUES_BF16;
+}
+
 unsigned options_gelu_code_bits(const options *o)
 {
     return 2u << o->gelu_code;

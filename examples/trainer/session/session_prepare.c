@@ -92,7 +92,8 @@ static bool choose_sizes(session *s, fault *f)
         .image = (size_t)o->image_size,
         .classes = (size_t)o->classes,
         .train = o->train,
-        .lora = o->lora};
+        .lora = o->lora,
+        .store = options_store(o)};
     memcpy(s->sizes.extra, o->extra, sizeof s->sizes.extra);
     const char *wrong = s->type->settle(&s->sizes);
     memcpy(o->extra, s->sizes.extra, sizeof s->sizes.extra);
