@@ -15,14 +15,43 @@
  *
  * The strip serves a window of tap_rows x tap_cols taps and `depth` channels, a multiple of CB, at a time: row r
  * is image row (top * stride_y + shift of the first tap) + r * row_step. row_step is 1, or stride_y if tap_rows
- * is 1. With DIRECT 16 divides depth. segment_width is even.
+ * is 1. With DIRECT 16 divides depth. segment_width is even. With BITS 16 x is quantised (quantise.clh).
  *
  * Local memory: (SEG * PANEL + STRIP) * 4 bytes, SEG in pairs, with DIRECT plus direct.clh's. CB divides C. */
 #include "conv/direct.clh"
 #include "conv/layer.clh"
 #include "prelude/pairs.clh"
+#include "prelude/quantise.clh"
 #if !defined(SEG) || !defined(STRIP)
 #error "conv_dw_bf16_vector.cl needs SEG and STRIP"
+#endif
+
+/* x as a parameter and its rows of x_type; PAIRS(low, first, high, second): the pairs of the first `first` and
+ * `second` elements, at most 16, from low and high on, and zeros. */
+#ifdef BITS
+#define CONV_DW_BF16    conv_dw_bf16_vector_quantised
+#define X_IN            QUANTISED_IN(x)
+#define X_FIRST         ((global const ushort *)(x_codes + x_codes_offset))
+#define X_LD            (2 * x_ld)
+typedef ushort x_type;
+typedef ushort16 __attribute__((aligned(2))) ushort16_anywhere;
+static inline uint16 codes16(global const ushort *from, const uint count)
+{
+    if (count >= 16)
+        return convert_uint16(*(global const ushort16_anywhere *)from);
+    uint codes[16];
+    for (uint i = 0; i < 16; i++)
+        codes[i] = i < count ? from[i] : 0u;
+    return vload16(0, codes);
+}
+#define PAIRS(low, first, high, second) (codes16(low, first) | codes16(high, second) << 16)
+#else
+#define CONV_DW_BF16 conv_dw_bf16_vector
+#define X_IN         MAT_IN_RESTRICT(x)
+#define X_FIRST      ROW(x, 0)
+#define X_LD         x_ld
+typedef float x_type;
+#define PAIRS(low, first, high, second) round_pairs(first16(low, first), first16(high, second))
 #endif
 
 /* Result pixels [top, bottom) x [left, right) of the `count` images from n on; wide: pairs of a row. fresh: the
@@ -61,21 +90,21 @@ static inline void pack_panel(local uint *panel, const segment s, const layer a,
 
 /* The pairs of an image row under a tap column, whose first pixel of the segment lies at column x. */
 static inline void pack_row(local uint *to, const segment s, const layer a, const window w, const int x,
-    global const float *row, const ulong x_ld)
+    global const x_type *row, const ulong x_ld)
 {
     for (uint i = 0; i < s.wide; i++, to += w.pitch) {
         const int low = x + (int)(2 * i) * a.stride_x, high = low + a.stride_x;
         const uint first = low >= 0 && low < (int)a.image_width ? w.depth : 0;
         const uint second = s.left + 2 * i + 1 < s.right && high >= 0 && high < (int)a.image_width ? w.depth : 0;
-        global const float *from = row + (long)low * (long)x_ld;
+        global const x_type *from = row + (long)low * (long)x_ld;
         for (uint c = 0; c < w.depth; c += 16)
-            *(local uint16 *)(to + c) = round_pairs(first16(from + c, left_of(first, c)),
-                first16(from + (ulong)a.stride_x * x_ld + c, left_of(second, c)));
+            *(local uint16 *)(to + c) = PAIRS(from + c, left_of(first, c),
+                from + (ulong)a.stride_x * x_ld + c, left_of(second, c));
     }
 }
 
 static inline void pack_strip(local uint *strip, const segment s, const layer a, const window w,
-    global const float *x, const ulong x_ld)
+    global const x_type *x, const ulong x_ld)
 {
     const uint rows = strip_rows(s, a, w);
     const int top = (int)s.top * a.stride_y + (int)w.first_row * a.dilation_y - a.padding_y;
@@ -132,10 +161,10 @@ static inline void multiply_window(local const uint *panel, local const uint *st
     }
 }
 
-KERNEL_OF(1) conv_dw_bf16_vector(const ulong batch, const uint channels, const uint outputs,
+KERNEL_OF(1) CONV_DW_BF16(const ulong batch, const uint channels, const uint outputs,
     LAYER_PARAMETERS, const uint segment_height, const uint segment_width, const ulong images,
     const ulong panels, const ulong panel_run, const uint tap_rows, const uint tap_cols,
-    const uint row_step, const uint depth, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(dy),
+    const uint row_step, const uint depth, X_IN, MAT_IN_RESTRICT(dy),
     REGION_OUT(float, partial) DIRECT_ARGUMENTS)
 {
     LOCAL_FLOATS(panel_floats, SEG * PANEL);
@@ -166,7 +195,7 @@ KERNEL_OF(1) conv_dw_bf16_vector(const ulong batch, const uint channels, const u
                                 const window w = {i, min(tap_rows, taps / kernel_width - i), j,
                                     min(tap_cols, kernel_width - j), row_step, c, deep,
                                     (deep + 15) / 16 * 16};
-                                pack_strip(strip, s, a, w, ROW(x, 0), x_ld);
+                                pack_strip(strip, s, a, w, X_FIRST, X_LD);
                                 multiply_window(
                                     panel, strip, s, a, w, channels, partial + p * panel_size, to);
                             }

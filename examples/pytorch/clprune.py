@@ -96,7 +96,7 @@ class Keep:
                all with equal probability
     norm       pruned: "l2", "l1" or "max", by which blocks are ranked
     values     pruned: "fp32", "fp16", "bf16", "int8" or "int4", how kept values are stored
-    bits       quantised, gelu_code: 2, 4 or 8
+    bits       quantised, gelu_code: 2, 4 or 8; quantised also 16, for bf16
     group      quantised: a multiple of 16 up to 256
     rounding   quantised: "stochastic", which is unbiased, or "nearest"
     cell       pooled: places of the grid per side of a cell

@@ -30,7 +30,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, nn
 
-from clprune import Error, Keep, _Keep, _library, _Mat, _number
+from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number
 from clprune_trace import Attention, Conv, Param, Pool, Program, Value, modes_restored, trace
 
 __all__ = ["Net"]
@@ -66,7 +66,7 @@ _Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool,
 _Rule = _structure("_NetRule", pattern=c_char_p, again=c_bool, keep=_Keep)
 _NetKeep = _structure(
     "_NetKeep", preset=c_int, keep=_Keep, gelu_bits=c_uint, products=c_size_t,
-    extra_work=c_uint, rules=POINTER(_Rule), rules_count=c_size_t, reserved=c_uint64 * 4)
+    extra_work=c_uint, store=c_int, rules=POINTER(_Rule), rules_count=c_size_t, reserved=c_uint64 * 4)
 _Weight = _structure(
     "_NetWeight", name=c_char_p, rank=c_size_t, shape=c_size_t * 4, inputs=c_size_t, image=_Extent,
     output=c_bool, value=_Mat, reserved=c_uint64 * 2)
@@ -325,7 +325,8 @@ class Net:
     keep       what is kept for the backward pass: "dense", as autograd keeps it; "exact", less, for
                the same gradients; "compact", the same as codes; "least", inputs of blocks as
                codes. Or a Keep: inputs of linear layers and convolutions in that form
-    bits       compact, least: of the codes: 2, 4 or 8
+    bits       compact, least: of the codes: 2, 4, 8, or 16 for bf16
+    store      "bf16" keeps in bf16 what `keep` keeps dense, in half the bytes; or "fp32"
     rules      pairs of a pattern of layers' names and a Keep, or None to make that tensor again; the
                last one that matches wins
     loss       "cross_entropy" of (N, classes), or "mse"
@@ -344,7 +345,7 @@ class Net:
     """
 
     def __init__(self, model: nn.Module, example: Tensor, *,
-                 keep: Union[str, Keep] = "compact", bits: int = 4,
+                 keep: Union[str, Keep] = "compact", bits: int = 4, store: str = "fp32",
                  rules: Sequence[Tuple[str, Optional[Keep]]] = (), loss: str = "cross_entropy",
                  smoothing: float = 0.0, optimizer: str = "adamw", lr: float = 1e-3,
                  momentum: float = 0.9, betas: Tuple[float, float] = (0.9, 0.999),
@@ -364,7 +365,7 @@ class Net:
             raise Error(f"the output of a sample is {out.shape}, expected classes for the "
                         "cross-entropy")
         settings = _Settings(
-            example.shape[0], _net_keep(keep, bits, rules), loss, smoothing,
+            example.shape[0], _net_keep(keep, bits, store, rules), loss, smoothing,
             _Optimizer(kind=kind, momentum=momentum, beta1=betas[0], beta2=betas[1], eps=eps,
                        weight_decay=weight_decay, state_bits=state_bits))
         self._run = _open(self._program, settings, device,
@@ -548,12 +549,13 @@ def _names(model: nn.Module, mine: Sequence[Optional[str]]) -> Dict[str, Any]:
             for name, tensor in state.items()}
 
 
-def _net_keep(keep: Union[str, Keep], bits: int, rules: Sequence[Tuple[str, Optional[Keep]]]
-              ) -> "_NetKeep":
+def _net_keep(keep: Union[str, Keep], bits: int, store: str,
+              rules: Sequence[Tuple[str, Optional[Keep]]]) -> "_NetKeep":
     if isinstance(keep, Keep):
         c = _NetKeep(preset=1, keep=keep.c)
     else:
         c = _NetKeep(preset=_number(PRESETS, "keep", keep), keep=_Keep(bits=bits))
+    c.store = _number(VALUES, "store", store)
     c.rules = (_Rule * len(rules))(*(
         _Rule(pattern.encode(), how is None, _Keep() if how is None else how.c)
         for pattern, how in rules))

@@ -19,7 +19,7 @@ typedef enum clprune_form {
     CLPRUNE_FORM_GELU_CODE = 3, /* GELU's derivative at x, as codes (clprune/gelu_code.h); restoring
                                    gives the derivative, not x */
     CLPRUNE_FORM_QUANTISED = 4, /* codes of 2, 4 or 8 bits, with a scale and a zero per group of
-                                   columns */
+                                   columns, or bf16 */
     CLPRUNE_FORM_POOLED = 5,    /* the means of cells of neighbouring rows */
     CLPRUNE_FORM_MASK = 6 /* one bit per element: whether x is positive (clprune/relu.h); restoring
                              gives 1 or 0 */
@@ -49,18 +49,23 @@ typedef enum clprune_centre {
                                   product does 1 / cell^2 of the dense one's work */
 } clprune_centre;
 
-/* QUANTISED. A group is 1 x `group` columns of a row; the last group of a row may be shorter. An
- * element is zero + scale * code with its group's zero and scale. zero is the group's least value,
- * rounded down to bf16. scale is (largest - zero) / (2^bits - 1), rounded up to bf16 (by at most a
- * factor of 1 + 2^-7). Apart from fp32 rounding, the error of an element is at most scale / 2
- * (nearest) or below scale (stochastic). Magnitudes below 2^-100 count as 0, finite ones above
- * 2^126 as 2^126. A NaN or Inf makes its whole group read as NaN. Both products read the codes
- * without a dense copy. A sample has fewer than 2^32 elements: SIZE_OVERFLOW. Layout, in 32-bit
- * words:
+/* QUANTISED, 2 to 8 bits. A group is 1 x `group` columns of a row; the last group of a row may be
+ * shorter. An element is zero + scale * code with its group's zero and scale. zero is the group's
+ * least value, rounded down to bf16. scale is (largest - zero) / (2^bits - 1), rounded up to bf16
+ * (by at most a factor of 1 + 2^-7). Apart from fp32 rounding, the error of an element is at most
+ * scale / 2 (nearest) or below scale (stochastic). Magnitudes below 2^-100 count as 0, finite ones
+ * above 2^126 as 2^126. A NaN or Inf makes its whole group read as NaN. Both products read the
+ * codes without a dense copy. A sample has fewer than 2^32 elements: SIZE_OVERFLOW. Layout, in
+ * 32-bit words:
  *
  *     codes   [batch * rows][ceil(cols / 16) * bits / 2]   code c starts at bit c * bits of its row
  *     groups  [batch * rows][ceil(cols / group)]           scale in the lower 16 bits, zero above
- */
+ *
+ * With 16 bits an element is x rounded to the nearest bf16, ties to even; magnitudes below 2^-126
+ * are 0, and NaN stays NaN. There are codes only: group and rounding are not read. Products with
+ * precision bf16 (clprune/context.h) round a dense x in the same way. On CPUs a gradient of weights
+ * has the same bits from such a store as from a dense one, but for convolutions of kernels wider
+ * than a pixel with at most 15 input channels, whose sums have another order. */
 
 /* POOLED (token pooling, arXiv 2409.11902). Row y * grid_width + x of a sample is place (y, x) of a
  * grid, which is cut into cells of cell x cell places. Each row is replaced by the mean of its
@@ -81,7 +86,7 @@ typedef struct clprune_keep {
     clprune_criterion criterion;   /* PRUNED */
     clprune_value_type value_type; /* PRUNED: type of the kept values */
     clprune_index_type index_type; /* PRUNED: how block positions are stored */
-    unsigned bits;                 /* GELU_CODE, QUANTISED: 2, 4 or 8 */
+    unsigned bits;                 /* GELU_CODE: 2, 4 or 8; QUANTISED: also 16 */
     unsigned group;                /* QUANTISED: a multiple of 16, 16 to 256; 0 means 64 */
     clprune_rounding rounding;     /* QUANTISED */
     unsigned cell;                 /* POOLED, CENTRE_CELLS: side of a cell, at least 1 */

@@ -246,7 +246,7 @@ typedef enum clprune_net_preset {
     CLPRUNE_NET_EXACT = 2,   /* keep dense tensors from which the same gradients follow, without
                                 running a product again */
     CLPRUNE_NET_COMPACT = 3, /* the same tensors as codes of `keep.bits` bits; sums of a residual
-                                path in 8 */
+                                path in at least 8 */
     CLPRUNE_NET_LEAST = 4    /* inputs of blocks as codes; all else is made again from them */
 } clprune_net_preset;
 
@@ -269,6 +269,9 @@ typedef struct clprune_net_keep {
     unsigned
         extra_work; /* EXACT, COMPACT: beside these, products of at most so many percent of a step's
                        multiplications run again, those that save the most bytes for it */
+    clprune_value_type store; /* BF16: all that would be kept dense, except vectors and images of at
+                                 most 3 channels, is QUANTISED with 16 bits, and each ReLU behind
+                                 which signs are needed keeps a bit an element. FP32: dense */
     const clprune_net_rule *rules;
     size_t rules_count;
     uint64_t reserved[4]; /* zeros */

@@ -56,23 +56,26 @@ static void find_uses(const clprune_net *net, use *uses)
 }
 
 /* The form in which a preset keeps a value. Vectors in a net of tokens or pixels stay dense, and so
- * do images of few channels, unless they are pooled. */
+ * do images of few channels, unless they are pooled. All else is dense or bf16, or has a form. */
 static clprune_keep form_of(
     const clprune_net *net, size_t v, const clprune_net_keep *how, const use *u)
 {
     const clprune__net_value *value = &net->values[v];
     clprune_keep keep = how->keep;
     const bool dense = how->preset == CLPRUNE_NET_DENSE || how->preset == CLPRUNE_NET_EXACT ||
-                       (how->preset == CLPRUNE_NET_INPUTS && !u->product);
+                       (how->preset == CLPRUNE_NET_INPUTS && !u->product) ||
+                       (keep.form == CLPRUNE_FORM_PRUNED && !(keep.sparsity > 0) &&
+                           keep.value_type == CLPRUNE_VALUES_FP32);
     bool vectors = true; /* all values have one row */
     for (size_t i = 0; i < net->count; ++i)
         vectors = vectors && net->values[i].shape.rows == 1;
-    if (dense || (value->shape.rows == 1 && !vectors) ||
-        (value->shape.cols < 4 && keep.form != CLPRUNE_FORM_POOLED))
+    if ((value->shape.rows == 1 && !vectors) ||
+        (value->shape.cols < 4 && (dense || keep.form != CLPRUNE_FORM_POOLED)))
         return (clprune_keep){.form = CLPRUNE_FORM_DENSE};
-    if (keep.form == CLPRUNE_FORM_PRUNED && !(keep.sparsity > 0) &&
-        keep.value_type == CLPRUNE_VALUES_FP32)
-        return (clprune_keep){.form = CLPRUNE_FORM_DENSE};
+    if (dense)
+        return how->store == CLPRUNE_VALUES_BF16
+                   ? (clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = 16}
+                   : (clprune_keep){.form = CLPRUNE_FORM_DENSE};
     if (how->preset == CLPRUNE_NET_INPUTS || keep.form == CLPRUNE_FORM_PRUNED) {
         keep.grid_height = (unsigned)value->shape.grid.height;
         keep.grid_width = (unsigned)value->shape.grid.width;
@@ -368,7 +371,12 @@ clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how
     const bool merges = how->preset == CLPRUNE_NET_LEAST ||
                         (how->preset >= CLPRUNE_NET_EXACT && how->extra_work > 0);
     REQUIRE_DONE(uses != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    TRY_DONE(clprune__net_cover(net, &policies[how->preset]));
+    clprune__net_policy policy = policies[how->preset];
+    if (how->store == CLPRUNE_VALUES_BF16) { /* signs of what is rounded may be others */
+        policy.level = policy.level > 1 ? policy.level : 1;
+        policy.signs = CLPRUNE__NET_SIGNS_KEPT;
+    }
+    TRY_DONE(clprune__net_cover(net, &policy));
     find_uses(net, uses);
     for (size_t i = 0; i < net->count; ++i) {
         net->values[i].keep = form_of(net, i, how, &uses[i]);

@@ -105,6 +105,9 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     REQUIRE(how.preset >= CLPRUNE_NET_DENSE && how.preset <= CLPRUNE_NET_LEAST,
         CLPRUNE_INVALID_ARGUMENT, "preset is %d, expected a clprune_net_preset", (int)how.preset);
     TRY(clprune__check_reserved(context, "keep", how.reserved, sizeof how.reserved));
+    REQUIRE(how.store == CLPRUNE_VALUES_FP32 || how.store == CLPRUNE_VALUES_BF16,
+        CLPRUNE_INVALID_ARGUMENT, "store is %d, expected CLPRUNE_VALUES_FP32 or _BF16",
+        (int)how.store);
     REQUIRE(how.rules != NULL || how.rules_count == 0, CLPRUNE_INVALID_ARGUMENT,
         "rules is NULL, but rules_count is %zu", how.rules_count);
     const bool prunes = how.keep.form == CLPRUNE_FORM_PRUNED;

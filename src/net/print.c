@@ -33,7 +33,7 @@ static void describe(const clprune__net_value *value, char *text, size_t size)
     if (!value->kept)
         (void)snprintf(text, size, "%s", value->needed ? "made again" : "-");
     else if (keep->form == CLPRUNE_FORM_QUANTISED)
-        (void)snprintf(text, size, "%u bits", keep->bits);
+        (void)snprintf(text, size, keep->bits == 16 ? "bf16" : "%u bits", keep->bits);
     else if (keep->form == CLPRUNE_FORM_PRUNED)
         (void)snprintf(text, size, "pruned %g", (double)keep->sparsity);
     else

@@ -32,6 +32,11 @@ static const row rows[] = {
     {3, 4, 0, 4, 32, 5},
     {0, 4, 20, 2, 16, 5},
     {3, 49, 128, 2, 16, 64},
+    {3, 20, 96, 16, 0, 40},
+    {2, 9, 77, 16, 0, 33},
+    {1, 70, 300, 16, 0, 66},
+    {1, 1, 1, 16, 0, 1},
+    {3, 4, 0, 16, 0, 5},
 };
 
 enum { ROWS = COUNT_OF(rows) };
@@ -167,11 +172,36 @@ static seen check(const quantised *q, const uint64_t *draw)
     return s;
 }
 
+/* Codes of 16 bits are bf16, whatever the seed. */
+static void check_bf16(const quantised *q)
+{
+    const row *r = &q->shape;
+    const uint32_t *words = (const uint32_t *)(const void *)test_mat_get(&q->words, "words");
+    float *y = restored(&q->q);
+    assert_int_equal(q->q.groups.cols, 0);
+    for (size_t i = 0; i < r->batch * r->rows; i++)
+        for (size_t c = 0; c < q->q.codes.ld * 2; c++) {
+            const float x = c < r->cols ? q->x[i * r->cols + c] : 0;
+            const float want = gemm_ref_bf16(x);
+            const float got = wide(quantise_ref_code(words + i * q->q.codes.ld, 16, c) << 16);
+            const bool same = isnan(x) ? isnan(got) : memcmp(&got, &want, sizeof got) == 0;
+            if (!same || (c < r->cols && memcmp(&y[i * r->cols + c], &got, sizeof got) != 0))
+                fail_msg("(%zu, %zu): x %.9g is kept as %.9g, expected %.9g", i, c, (double)x,
+                    (double)got, (double)want);
+        }
+    test_mat_unchanged(&q->mat, "x");
+}
+
 static void codes(void **state)
 {
     const row *r = *state;
     const uint64_t draw = UINT64_C(0x123456789abcdef0);
     quantised nearest = make(*r, 21, NULL, NULL), drawn = make(*r, 22, NULL, &draw);
+    if (r->bits == 16) {
+        check_bf16(&nearest);
+        check_bf16(&drawn);
+        return;
+    }
     (void)check(&nearest, NULL);
     (void)check(&drawn, &draw);
 }
@@ -220,6 +250,23 @@ static void hard_groups(NO_ROW)
         (void)check(&nearest, NULL);
         (void)check(&drawn, &draw);
     }
+}
+
+/* Ties, the largest values, the smallest normal ones, NaN with any payload, in words and tails. */
+static void hard_bf16(NO_ROW)
+{
+    enum { COLS = 85, ROWS_OF = 40 };
+    float *x = test_new_normal(42, ROWS_OF * COLS);
+    for (size_t i = 0; i < ROWS_OF * COLS; i++) {
+        static const uint32_t tails[] = {0x0000, 0x7fff, 0x8000, 0x8001, 0xffff};
+        static const uint32_t heads[] = {0x3f80, 0x3f81, 0xbfff, 0x0080, 0x007f, 0x8001, 0x7f7f,
+            0xff7f, 0x7f80, 0xff80, 0x7fa0, 0x0000, 0x4049};
+        if (i % 3 != 0)
+            x[i] = wide(heads[i % COUNT_OF(heads)] << 16 | tails[i % COUNT_OF(tails)]);
+    }
+    const row r = {1, ROWS_OF, COLS, 16, 0, 1};
+    quantised q = make(r, 42, x, NULL);
+    check_bf16(&q);
 }
 
 /* The mean of the same values over many samples and seeds: within 5 standard errors of x. */
@@ -317,6 +364,8 @@ static void check_product(const quantised *q, operands *o, size_t first, size_t 
     float *got = operands_check_part(o, first, count, 1, beta, x, name);
     if (clprune_context_kernels(context) != CLPRUNE_KERNELS_VECTOR)
         return;
+    if (r->bits == 16 && gemm_ref_operand != NULL) /* products of bf16 round x anyway */
+        test_mat_set(&dense, q->x + first * r->rows * r->cols);
     operands_reset(o, beta);
     if (o->kind == NT)
         TEST_OK(clprune__gemm_sum_nt(context, count, beta, dy, dense.mat, NULL, o->out.mat, NULL));
@@ -379,7 +428,7 @@ static void refused(NO_ROW)
 {
     clprune_context *context = test_context();
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
-    static const clprune__quantised_desc bad_descs[] = {{4, 16, 3, 16}, {4, 16, 16, 16},
+    static const clprune__quantised_desc bad_descs[] = {{4, 16, 3, 16}, {4, 16, 12, 16},
         {4, 16, 4, 24}, {4, 16, 4, 0}, {4, 16, 4, 512}, {4, 16, 0, 16}};
     size_t words;
     for (size_t i = 0; i < COUNT_OF(bad_descs); i++)
@@ -473,6 +522,7 @@ int main(void)
             test_add(&list, unbiased, (const void *)(uintptr_t)bits, "the mean of %u bits", bits);
         test_add(&list, bounds_are_reached, NULL, "the bounds are reached");
         test_add(&list, hard_groups, NULL, "hard groups");
+        test_add(&list, hard_bf16, NULL, "hard values in bf16");
         test_add(&list, products_in_runs, NULL, "products in runs");
     }
     test_add(&list, nan_shows, NULL, "a NaN shows");

@@ -380,6 +380,7 @@ typedef struct keep_row {
 static const keep_row keep_rows[] = {{"preset 5", {.preset = (clprune_net_preset)5}, "preset is 5"},
     {"preset -1", {.preset = (clprune_net_preset)-1}, "preset is -1"},
     {"reserved", {.reserved = {0, 0, 0, 1}}, "reserved"},
+    {"store", {.store = CLPRUNE_VALUES_FP16}, "store is 1"},
     {"rules NULL", {.rules_count = 1}, "rules"},
     {"no such tensor", {RULE(1)}, "no tensor matches the rule nothing"},
     {"no pattern", {RULE(2)}, "rule 0 has no pattern"},

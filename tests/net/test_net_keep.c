@@ -117,6 +117,68 @@ static void presets(void **state)
         assert_true(bytes[CLPRUNE_NET_LEAST] < bytes[CLPRUNE_NET_COMPACT]);
 }
 
+/* ---- bf16 ------------------------------------------------------------------------------------ */
+
+/* With store BF16, each tensor that a preset keeps dense takes half its bytes or stays as it is,
+ * beside signs of a bit an element; gradients are off by rounding. */
+static void in_bf16(void **state)
+{
+    static const clprune_net_preset some[] = {
+        CLPRUNE_NET_DENSE, CLPRUNE_NET_INPUTS, CLPRUNE_NET_EXACT};
+    for (size_t p = 0; p < COUNT_OF(some); p++) {
+        const size_t mark = test_mark();
+        clprune_net_keep keep = {.preset = some[p], .keep = {.form = CLPRUNE_FORM_PRUNED}};
+        net_job dense = net_open(test_context(), *state, BATCH, &keep);
+        const uint64_t before = test_live(dense.context, CLPRUNE_MEMORY_ACTIVATIONS);
+        const float *want = net_step_grads(&dense);
+        test_end(dense.net);
+        keep.store = CLPRUNE_VALUES_BF16;
+        net_job job = net_open(test_context(), *state, BATCH, &keep);
+        const tensors all = check_books(&job);
+        size_t halved = 0;
+        for (size_t i = 0; i < all.count; i++) {
+            const clprune_net_tensor *t = &all.tensor[i];
+            const bool small = t->cols < 4 || (t->rows == 1 && t->keep.bits == 0);
+            if (!t->kept || small || t->keep.form == CLPRUNE_FORM_PRUNED)
+                continue;
+            if (t->keep.form != CLPRUNE_FORM_QUANTISED || t->keep.bits != 16)
+                fail_msg("%s, preset %zu: %s is kept as %s", job.model->name, p, t->name,
+                    clprune_form_name(t->keep.form));
+            assert_int_equal(
+                t->bytes, (BATCH * t->rows * ((t->cols + 15) / 16) * 32 + 63) / 64 * 64);
+            halved++;
+        }
+        assert_true(halved > 0 || some[p] == CLPRUNE_NET_INPUTS);
+        const uint64_t now = test_live(job.context, CLPRUNE_MEMORY_ACTIVATIONS);
+        if (some[p] != CLPRUNE_NET_INPUTS && now > before * 6 / 10)
+            fail_msg("%s, preset %zu: %llu of %llu bytes in bf16", job.model->name, p,
+                (unsigned long long)now, (unsigned long long)before);
+        net_close(&job, "bf16", net_step_grads(&job), want, 0.01);
+        test_release(mark);
+    }
+}
+
+/* Products of bf16 round a dense input anyway: kept in bf16, it gives all gradients the same bits.
+ */
+static void same_bits_in_bf16(NO_ROW)
+{
+    const clprune_context_options options = {
+        .kernels = CLPRUNE_KERNELS_VECTOR, .precision = CLPRUNE_PRECISION_BF16};
+    clprune_context *context = test_open_on(clprune_context_queue(test_context()), &options);
+    const clprune_net_keep keep = {
+        .preset = CLPRUNE_NET_INPUTS, .keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 16}};
+    net_job dense = net_open(context, &net_products, BATCH, NULL);
+    const float *want = net_step_grads(&dense);
+    test_end(dense.net);
+    net_job job = net_open(context, &net_products, BATCH, &keep);
+    const tensors all = check_books(&job);
+    size_t kept = 0;
+    for (size_t i = 0; i < all.count; i++)
+        kept += all.tensor[i].kept && all.tensor[i].keep.bits == 16;
+    assert_true(kept >= 3);
+    test_same_floats("gradients", 1, job.elements, net_step_grads(&job), want, "bf16");
+}
+
 /* ---- rules ----------------------------------------------------------------------------------- */
 
 #define CODES                                                                                      \
@@ -270,6 +332,7 @@ typedef struct plan_row {
     const char *name;
     const net_model *model;
     clprune_net_preset preset;
+    clprune_value_type store;
 } plan_row;
 
 static const plan_row plan_rows[] = {{"resmlp, exact", &net_models[0], CLPRUNE_NET_EXACT},
@@ -282,14 +345,16 @@ static const plan_row plan_rows[] = {{"resmlp, exact", &net_models[0], CLPRUNE_N
     {"head, exact", &net_token_models[NET_HEAD], CLPRUNE_NET_EXACT},
     {"logits, compact", &net_token_models[NET_LOGITS], CLPRUNE_NET_COMPACT},
     {"vit, least", &net_token_models[NET_VIT], CLPRUNE_NET_LEAST},
-    {"llama, least", &net_token_models[NET_LLAMA], CLPRUNE_NET_LEAST}};
+    {"llama, least", &net_token_models[NET_LLAMA], CLPRUNE_NET_LEAST},
+    {"resnet, dense in bf16", &net_models[1], CLPRUNE_NET_DENSE, CLPRUNE_VALUES_BF16},
+    {"vit, exact in bf16", &net_token_models[NET_VIT], CLPRUNE_NET_EXACT, CLPRUNE_VALUES_BF16}};
 
 /* A planned step has the bits of one without a plan, and the plan's bytes. */
 static void planned(void **state)
 {
     const plan_row *row = *state;
     const net_model *model = row->model;
-    const clprune_net_keep keep = {.preset = row->preset, .keep = CODES};
+    const clprune_net_keep keep = {.preset = row->preset, .keep = CODES, .store = row->store};
     float *whole, *part, *planned_whole, *planned_part;
     net_job job = net_open(test_context(), model, BATCH, &keep);
     plan_steps(&job, &whole, &part);
@@ -322,6 +387,8 @@ int main(void)
 {
     test_list list = {0};
     TEST_ADD_EACH(&list, presets, net_models, "what %s keeps");
+    TEST_ADD_EACH(&list, in_bf16, net_models, "%s in bf16");
+    test_add(&list, same_bits_in_bf16, NULL, "the same bits in bf16");
     TEST_ADD_EACH(&list, rules, rule_rows, "rules: %s");
     test_add(&list, unbiased, NULL, "unbiased gradients");
     TEST_ADD_EACH(&list, planned, plan_rows, "a plan of %s");

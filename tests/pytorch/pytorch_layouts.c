@@ -87,6 +87,7 @@ int main(void)
     MEMBER(clprune_net_keep, gelu_bits);
     MEMBER(clprune_net_keep, products);
     MEMBER(clprune_net_keep, extra_work);
+    MEMBER(clprune_net_keep, store);
     MEMBER(clprune_net_keep, rules);
     MEMBER(clprune_net_keep, rules_count);
     MEMBER(clprune_net_keep, reserved);

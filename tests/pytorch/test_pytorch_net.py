@@ -280,10 +280,11 @@ class Values(Case):
             x, y = inputs(16), labels(16)
             want, expected = autograd(copy.deepcopy(model), x, y)
             kept = []
-            for keep, bits, bound in (("dense", 4, 1e-5), ("exact", 4, 1e-5), ("compact", 8, 0.05),
-                                      ("compact", 4, 0.3), ("least", 4, 0.5)):
+            for keep, bits, bound in (("dense", 4, 1e-5), ("exact", 4, 1e-5), ("bf16", 4, 0.02),
+                                      ("compact", 8, 0.05), ("compact", 4, 0.3), ("least", 4, 0.5)):
                 with self.subTest(name, keep=keep, bits=bits):
-                    net = clprune.Net(model, x, keep=keep, bits=bits)
+                    how = dict(keep="exact", store="bf16") if keep == "bf16" else dict(keep=keep)
+                    net = clprune.Net(model, x, bits=bits, **how)
                     loss, grads = net.gradients(x, y)
                     self.assertLess(abs(loss - want), 1e-5)
                     self.assertLess(error(*(torch.cat([values[n].flatten() for n in expected])
@@ -291,8 +292,8 @@ class Values(Case):
                     kept.append(net.saved_bytes)
                     self.assertEqual(str(net).split()[-2:], ["all", f"{kept[-1] / 1024:.1f}"])
                     net.close()
-            self.assertEqual(kept[:4], sorted(kept[:4], reverse=True))
-            self.assertLess(kept[4], kept[0] / 4)
+            self.assertEqual(kept[:5], sorted(kept[:5], reverse=True))
+            self.assertLess(kept[5], kept[0] / 4)
 
     def test_steps_are_those_of_pytorch(self):
         for name, kind in (("resnet", "sgd"), ("mixer", "adamw"), ("shared", "sgd")):
@@ -652,6 +653,8 @@ class Errors(Case):
             clprune.Net(model, x, device="no such device")
         with self.assertRaisesRegex(clprune.Error, "net_settle.*bits"):
             clprune.Net(model, x, bits=3)
+        with self.assertRaisesRegex(clprune.Error, "net_settle.*store is 3"):
+            clprune.Net(model, x, store="int8")
         with self.assertRaisesRegex(clprune.Error, "no such layer"):
             clprune.Net(model, x, rules=[("no such layer", None)])
 

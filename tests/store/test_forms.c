@@ -3,6 +3,7 @@
  *
  * Samples that were never stored are refused. A refused forward pass leaves the store as it was. */
 #include "ref/gelu_code_ref.h"
+#include "ref/gemm_ref.h"
 #include "support/test_store.h"
 
 enum { BATCH = 3, ROWS = 12, COLS = 41, OUT = 18, ELEMENTS = BATCH * ROWS * COLS };
@@ -38,6 +39,7 @@ static const form_row rows[] = {
     {"quantised, 4 bits", {.form = CLPRUNE_FORM_QUANTISED, .bits = 4, .group = 32}},
     {"quantised, 8 bits, nearest",
         {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST}},
+    {"bf16", {.form = CLPRUNE_FORM_QUANTISED, .bits = 16}},
     {"pooled", {.form = CLPRUNE_FORM_POOLED, .cell = 5}},
 };
 
@@ -401,6 +403,8 @@ static void meaning(void **state)
             want = want > 0;
         } else if (row->keep.form == CLPRUNE_FORM_PRUNED) {
             break; /* test_prune, test_bsr_values */
+        } else if (row->keep.form == CLPRUNE_FORM_QUANTISED && row->keep.bits == 16) {
+            want = (double)gemm_ref_bf16(x[i]);
         } else if (row->keep.form == CLPRUNE_FORM_QUANTISED) {
             error =
                 row->keep.bits == 4 ? 0.5 : 0.02; /* a range below 7.4; test_quantise has more */

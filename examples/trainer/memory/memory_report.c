@@ -127,24 +127,20 @@ static const struct {
 /* From the shapes of the tensors. */
 typedef struct kept_bytes {
     uint64_t of[KINDS]; /* DENSE with MEAN */
-    uint64_t dense;     /* if everything that can be dense were kept so */
+    uint64_t dense;     /* with preset dense, in fp32 */
 } kept_bytes;
 
-/* dense: preset dense keeps the tensor. */
-static bool add_tensor(
-    const session *s, bool dense, const keep_tensor *tensor, kept_bytes *bytes, fault *f)
+static bool add_tensor(const session *s, const keep_tensor *tensor, kept_bytes *bytes, fault *f)
 {
     const keep_rule *rule = &tensor->rule;
     clprune_saved_sizes sizes;
+    if (rule->recomputed)
+        return true;
     if (!fault_check(f, NULL,
             clprune_saved_size_query(&rule->keep, (size_t)s->options->batch_size,
                 tensor->shape.rows, tensor->shape.cols, &sizes),
             "adding up the kept activations"))
         return false;
-    if (dense)
-        bytes->dense += sizes.dense_bytes;
-    if (rule->recomputed)
-        return true;
     const clprune_form form = rule->keep.form;
     bytes->of[form == CLPRUNE_FORM_MEAN ? CLPRUNE_FORM_DENSE : form] += sizes.values_bytes;
     bytes->of[INDICES] += sizes.index_bytes;
@@ -155,11 +151,15 @@ static bool add_up(const session *s, const keep_list *list, kept_bytes *bytes, f
 {
     keep_list dense = {0};
     bool good = session_list(s, 0, &dense, f);
-    bytes->dense = s->options->batch_size * s->sizes.fixed * sizeof(float);
-    bytes->of[CLPRUNE_FORM_DENSE] = bytes->dense;
-    for (size_t i = 0; good && i < list->count && i < dense.count; ++i)
-        good = add_tensor(s, !dense.tensors[i].rule.recomputed, &list->tensors[i], bytes, f);
+    uint64_t elements = s->sizes.fixed; /* of a sample */
+    bytes->of[CLPRUNE_FORM_DENSE] = s->options->batch_size * elements * sizeof(float);
+    for (size_t i = 0; i < dense.count; ++i)
+        if (!dense.tensors[i].rule.recomputed)
+            elements += dense.tensors[i].shape.rows * dense.tensors[i].shape.cols;
+    bytes->dense = s->options->batch_size * elements * sizeof(float);
     keep_list_close(&dense);
+    for (size_t i = 0; good && i < list->count; ++i)
+        good = add_tensor(s, &list->tensors[i], bytes, f);
     const uint64_t kept = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
     uint64_t known = 0;
     for (int i = 0; i < KINDS; ++i)
@@ -169,7 +169,7 @@ static bool add_up(const session *s, const keep_list *list, kept_bytes *bytes, f
     return good;
 }
 
-/* "pruned fp16", "quantised 4 bits", "pooled 2x2", "code 2 bits", "recomputed". */
+/* "pruned fp16", "quantised 4 bits", "bf16", "pooled 2x2", "code 2 bits", "recomputed". */
 static void form_text(const keep_rule *rule, char *text, size_t size)
 {
     const char *form = clprune_form_name(rule->keep.form);
@@ -177,6 +177,8 @@ static void form_text(const keep_rule *rule, char *text, size_t size)
         (void)snprintf(text, size, "recomputed");
     else if (rule->keep.form == CLPRUNE_FORM_PRUNED)
         (void)snprintf(text, size, "%s %s", form, options_values[rule->keep.value_type]);
+    else if (rule->keep.form == CLPRUNE_FORM_QUANTISED && rule->keep.bits == 16)
+        (void)snprintf(text, size, "bf16");
     else if (rule->keep.form == CLPRUNE_FORM_QUANTISED)
         (void)snprintf(text, size, "%s %u bits", form, rule->keep.bits);
     else if (rule->keep.form == CLPRUNE_FORM_POOLED)

@@ -104,7 +104,7 @@ clprune_net_keep net_preset_keep(size_t preset, const keep_how *how)
         [COMPACT_PRUNED] = CLPRUNE_NET_COMPACT,
         [LEAST] = CLPRUNE_NET_LEAST,
         [AUTO] = CLPRUNE_NET_EXACT};
-    clprune_net_keep keep = {.preset = nets[preset], .keep = how->keep};
+    clprune_net_keep keep = {.preset = nets[preset], .keep = how->keep, .store = how->store};
     const bool prunes = preset == PAPER || preset == PRUNED || preset == COMPACT_PRUNED;
     keep.keep.form = prunes             ? CLPRUNE_FORM_PRUNED
                      : preset == POOLED ? CLPRUNE_FORM_POOLED

@@ -73,8 +73,9 @@ size_t keep_preset_named(const keep_presets *presets, const char *name);
 
 /* The settings of a preset's forms. */
 typedef struct keep_how {
-    clprune_keep keep;  /* of all forms but GELU_CODE; its form is not read */
-    unsigned gelu_bits; /* of GELU_CODE */
+    clprune_keep keep;        /* of all forms but GELU_CODE; its form is not read */
+    unsigned gelu_bits;       /* of GELU_CODE */
+    clprune_value_type store; /* clprune_net_keep */
 } keep_how;
 
 #endif

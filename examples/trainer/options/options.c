@@ -181,7 +181,8 @@ static bool check_needs(const options *o, const option_row *row, fault *f)
  * form. */
 static bool check_chooser(const options *o, fault *f)
 {
-    static const char *const chosen[] = {"sparsity", "values", "code-bits", "pool", "gelu-code"};
+    static const char *const chosen[] = {
+        "sparsity", "values", "code-bits", "pool", "gelu-code", "store"};
     const char *name = options_preset(o);
     if (o->resume != NULL)
         return true;
@@ -370,7 +371,7 @@ static const struct {
     const char *name, *value;
 } before[] = {{"criterion", "largest"}, {"centre", "no"}, {"values", "fp32"}, {"gelu-code", "2"},
     {"code-bits", "4"}, {"group", "64"}, {"rounding", "stochastic"}, {"pool", "2"},
-    {"schedule", "cosine"}, {"milestones", "0.5,0.75"}, {"test-every", "1"}};
+    {"store", "fp32"}, {"schedule", "cosine"}, {"milestones", "0.5,0.75"}, {"test-every", "1"}};
 
 /* Whether a given --sparsity is without effect, as check_needs allows it to be: the run has 0. */
 static bool ignores_sparsity(const options *o, const option_row *row)

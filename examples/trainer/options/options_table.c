@@ -11,10 +11,11 @@ const char *const options_values[] = {"fp32", "fp16", "bf16", "int8", NULL};
 const char *const options_indices[] = {"int32", "bitmap", "smallest", NULL};
 const char *const options_precisions[] = {"fp32", "tf32", "bf16", NULL};
 const char *const options_gelu_codes[] = {"2", "4", "8", NULL};
-const char *const options_code_bits[] = {"2", "4", "8", NULL};
+const char *const options_code_bits[] = {"2", "4", "8", "16", NULL};
 const char *const options_groups[] = {"16", "32", "48", "64", "80", "96", "112", "128", "144",
     "160", "176", "192", "208", "224", "240", "256", NULL};
 const char *const options_roundings[] = {"stochastic", "nearest", NULL};
+const char *const options_stores[] = {"fp32", "bf16", NULL};
 const char *const options_optimizers[] = {"sgd", "adamw", "lamb", "sgd8", "adamw8", NULL};
 const char *const options_schedules[] = {"cosine", "step", NULL};
 
@@ -126,7 +127,8 @@ static const option_row rows[] = {
     CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
         "bits per element for GELU's derivative: 2 (the default), 4 or 8", NEEDS_CODES),
     CHOICE("code-bits", OPTION_MATCH, code_bits, options_code_bits, "BITS",
-        "bits per element of quantised tensors: 2, 4 (the default) or 8", NEEDS_QUANTISING_OR_FILE),
+        "bits per element of quantised tensors: 2, 4 (the default), 8, or 16 for bf16",
+        NEEDS_QUANTISING_OR_FILE),
     CHOICE("group", OPTION_MATCH, group, options_groups, "N",
         "columns of quantised tensors that share a scale and a zero: a multiple of 16, 16 to 256; "
         "default 64",
@@ -135,6 +137,10 @@ static const option_row rows[] = {
         "rounding of quantised tensors: stochastic (the default), so that the expected weight "
         "gradients are the dense ones, or nearest",
         NEEDS_QUANTISING_OR_FILE),
+    CHOICE("store", OPTION_MATCH, store, options_stores, "TYPE",
+        "number format of tensors that --activations keeps dense: fp32 (the default) or bf16, "
+        "which "
+        "halves their bytes; tensors of one row a sample in a net of several stay fp32"),
     COUNT("pool", OPTION_MATCH, pool, 1, 65536,
         "pooled tensors, and --centre cells, keep the mean of each cell of N x N neighbouring "
         "rows; default 2",

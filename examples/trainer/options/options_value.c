@@ -237,7 +237,9 @@ size_t options_index_choice(clprune_index_type type)
 
 keep_how options_how(const options *o)
 {
-    return (keep_how){options_keep(o, CLPRUNE_FORM_QUANTISED), options_gelu_code_bits(o)};
+    return (keep_how){.keep = options_keep(o, CLPRUNE_FORM_QUANTISED),
+        .gelu_bits = options_gelu_code_bits(o),
+        .store = o->store == 0 ? CLPRUNE_VALUES_FP32 : CLPRUNE_VALUES_BF16};
 }
 
 clprune_keep options_keep(const options *o, clprune_form form)

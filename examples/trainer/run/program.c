@@ -54,6 +54,8 @@ static void say_start(training_run *r)
     if (keep_preset_has(s->type->presets, o->activations, KEEP_CODED))
         options_append(
             kept, sizeof kept, ", GELU's derivative in %u bits", options_gelu_code_bits(o));
+    if (o->store != 0)
+        options_append(kept, sizeof kept, ", dense ones in %s", options_stores[o->store]);
     if (keep_preset_has(s->type->presets, o->activations, KEEP_QUANTISED))
         options_append(kept, sizeof kept, ", codes of %u bits in groups of %u, %s rounding",
             options_quantised_bits(o), options_quantised_group(o), options_roundings[o->rounding]);

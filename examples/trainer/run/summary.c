@@ -52,6 +52,7 @@ static void write_settings(json *j, const training_run *r)
         json_count(j, "group", options_quantised_group(o));
         json_text(j, "rounding", options_roundings[o->rounding]);
     }
+    json_text(j, "store", options_stores[o->store]);
     if (keep_preset_has(s->type->presets, o->activations, KEEP_POOLED) ||
         o->centre == CLPRUNE_CENTRE_CELLS)
         json_count(j, "pool", o->pool);

@@ -105,8 +105,9 @@ static bool list_tensors(const session *s, const keep_choice *choice, keep_list 
 
 bool session_list(const session *s, size_t preset, keep_list *list, fault *f)
 {
-    return list_tensors(
-        s, &(keep_choice){.preset = preset, .how = options_how(s->options)}, list, f);
+    keep_choice choice = {.preset = preset, .how = options_how(s->options)};
+    choice.how.store = CLPRUNE_VALUES_FP32;
+    return list_tensors(s, &choice, list, f);
 }
 
 /* The run's choice, and the list of its rules if it has any; for the caller to close in any

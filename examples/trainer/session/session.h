@@ -77,8 +77,8 @@ void session_close(session *s);
 /* Fails if a given --train-limit is not that of the resumed run. */
 bool session_check_limit(const session *s, fault *f);
 
-/* The tensors of the run's model, as preset `preset` with the run's settings keeps them, for the
- * caller to close in any case. */
+/* The tensors of the run's model, as preset `preset` with the run's settings keeps them, but in
+ * fp32 what is dense; for the caller to close in any case. */
 bool session_list(const session *s, size_t preset, keep_list *list, fault *f);
 
 /* The same of the run's own choice, rules of its keep file included. */

@@ -1,4 +1,4 @@
-/* QUANTISED: codes of some bits, with a scale and a zero for each group of columns. */
+/* QUANTISED: codes of some bits, with a scale and a zero for each group of columns, or bf16. */
 #include "core/checked.h"
 #include "nn/store/form.h"
 #include "ops/codes/quantise_private.h"
@@ -71,14 +71,13 @@ static clprune_status product(clprune_context *context, const clprune__kept *kep
     return clprune__quantised_tn(context, beta, dy, &q, dw, event);
 }
 
-/* The vector kernels read dense images only. */
 static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
     clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
     cl_event *event)
 {
-    if (clprune__conv_uses_vectors(context))
-        return clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event);
     const clprune__quantised q = clprune__kept_quantised(kept, range);
+    if (!clprune__conv_reads_codes(context, conv, &q))
+        return clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event);
     return clprune__conv_dw_quantised(context, conv, beta, &q, dy, dw, event);
 }
 

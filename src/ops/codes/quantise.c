@@ -1,11 +1,19 @@
 #include "ops/codes/quantise_private.h"
 
 #include "core/checked.h"
+#include "ops/device/bf16.h"
+#include "ops/device/ops_state.h"
 #include "runtime/context/check.h"
+#include "runtime/context/context_private.h"
 #include "runtime/launch/rowwise.h"
 
 static const clprune__kernel_def quantise_kernel = {"codes/quantise.cl", "quantise"};
 static const clprune__kernel_def dequantise_kernel = {"codes/quantise.cl", "dequantise"};
+
+static const clprune__kernel_def quantise_bf16_kernel = {"codes/quantise_bf16.cl", "quantise_bf16"};
+
+/* Codes of this many bits are bf16. */
+enum { BF16_BITS = 16 };
 
 /* Codes of a unit; each unit begins with a new word. */
 #define UNIT 16
@@ -18,13 +26,15 @@ static size_t code_words(const clprune__quantised_desc *desc)
 
 static size_t group_words(const clprune__quantised_desc *desc)
 {
-    return clprune__ceil_div(desc->cols, desc->group);
+    return desc->bits == BF16_BITS ? 0 : clprune__ceil_div(desc->cols, desc->group);
 }
 
 static clprune_status check_desc(clprune_context *context, const clprune__quantised_desc *desc)
 {
-    REQUIRE(desc->bits == 2 || desc->bits == 4 || desc->bits == 8, CLPRUNE_INVALID_ARGUMENT,
-        "bits is %u, expected 2, 4 or 8", desc->bits);
+    REQUIRE(desc->bits == 2 || desc->bits == 4 || desc->bits == 8 || desc->bits == BF16_BITS,
+        CLPRUNE_INVALID_ARGUMENT, "bits is %u, expected 2, 4, 8 or 16", desc->bits);
+    if (desc->bits == BF16_BITS)
+        return CLPRUNE_SUCCESS;
     REQUIRE(desc->group >= CLPRUNE__GROUP_LEAST && desc->group <= CLPRUNE__GROUP_MOST &&
                 desc->group % UNIT == 0,
         CLPRUNE_INVALID_ARGUMENT, "group is %zu, expected a multiple of %d from %d to %d",
@@ -80,7 +90,8 @@ clprune_status clprune__check_quantised_apart(
 void clprune__quantised_defines(const clprune__quantised *q, clprune__defines *defines)
 {
     clprune__define(defines, "BITS", q->desc.bits);
-    clprune__define(defines, "GROUP", q->desc.group);
+    if (q->desc.bits != BF16_BITS)
+        clprune__define(defines, "GROUP", q->desc.group);
 }
 
 void clprune__arg_quantised(clprune__launch *launch, const clprune__quantised *q)
@@ -97,6 +108,26 @@ static clprune_status check_dense(
     return clprune__check_quantised_apart(context, name, dense, q);
 }
 
+/* Without products of bf16, the conversion in OpenCL C. */
+static clprune_status round_to_bf16(
+    clprune_context *context, clprune_mat x, const clprune__quantised *q, cl_event *event)
+{
+    const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
+    clprune__defines defines = {0};
+    clprune__quantised_defines(q, &defines);
+    clprune__define(&defines, "LOCAL", plan.local);
+    clprune__bf16_define(context, &defines);
+    if (context->ops->pairs == CLPRUNE__PAIRS_NONE)
+        clprune__define(&defines, "BF16", CLPRUNE__PAIRS_CONVERTED);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &quantise_bf16_kernel, &defines, &launch));
+    launch.least_group = 1;
+    ARG_ULONGS(&launch, plan.group_rows, x.rows, x.cols);
+    clprune__arg_mat(&launch, x);
+    clprune__arg_quantised(&launch, q);
+    return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
+}
+
 clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed, size_t sample_rows,
     size_t first, clprune_mat x, const clprune__quantised *q, cl_event *event)
 {
@@ -106,6 +137,8 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
     REQUIRE(clprune__mul(sample_rows, x.cols, &elements) && elements <= UINT32_MAX,
         CLPRUNE_SIZE_OVERFLOW, "samples are %zu x %zu, expected fewer than 2^32 elements",
         sample_rows, x.cols);
+    if (q->desc.bits == BF16_BITS)
+        return round_to_bf16(context, x, q, event);
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__defines defines = {0};
     clprune__quantised_defines(q, &defines);

@@ -1,5 +1,5 @@
-/* Quantised matrices: codes of 2, 4 or 8 bits with a scale and a zero for each group of columns.
- */
+/* Quantised matrices: codes of 2, 4 or 8 bits with a scale and a zero for each group of columns, or
+ * of 16 bits, which are bf16. */
 #ifndef CLPRUNE_OPS_QUANTISE_PRIVATE_H
 #define CLPRUNE_OPS_QUANTISE_PRIVATE_H
 
@@ -11,8 +11,9 @@ enum { CLPRUNE__GROUP_LEAST = 16, CLPRUNE__GROUP_MOST = 256 };
 
 typedef struct clprune__quantised_desc {
     size_t rows, cols; /* rows: of all samples */
-    unsigned bits;     /* 2, 4 or 8 */
-    size_t group;      /* columns that share scale and zero: a multiple of 16, 16 to 256 */
+    unsigned bits;     /* 2, 4, 8 or 16 */
+    size_t group;      /* columns that share scale and zero: a multiple of 16, 16 to 256. Not read
+                          with 16 bits, which have no groups */
 } clprune__quantised_desc;
 
 /* A quantised rows x cols matrix: element c of a row is zero + scale * code, rounded once to fp32,
@@ -32,7 +33,9 @@ typedef struct clprune__quantised_desc {
  *     nearest     |read - x| <= scale / 2 + e
  *     stochastic  |read - x| <  scale + e,  and the mean over seeds is x +- e
  *
- * A group with an Inf or a NaN reads as NaN throughout. Equal values need not be kept exactly: the
+ * A group with an Inf or a NaN reads as NaN throughout. With 16 bits an element is x rounded to the
+ * nearest bf16, ties to even, as products of bf16 round it on CPUs: magnitudes below 2^-126 are 0.
+ * Equal values need not be kept exactly: the
  * step of a group grows with |zero|, up to |zero| * 2^-7 / (2^bits - 1). */
 typedef struct clprune__quantised {
     clprune__quantised_desc desc;

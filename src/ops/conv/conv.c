@@ -83,7 +83,7 @@ clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprun
     float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     const clprune__conv_source from = {.q = q, .cell = 1};
-    return clprune__conv_dw_tiled(context, conv, &from, beta, dy, dw, event);
+    return dw_from(context, conv, &from, beta, dy, dw, event);
 }
 
 bool clprune__conv_prunes(

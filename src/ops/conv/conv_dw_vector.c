@@ -17,6 +17,8 @@ static const clprune__kernel_def conv_dw_pooled_vector_kernel = {
 
 static const clprune__kernel_def conv_dw_bf16_vector_kernel = {
     "conv/conv_dw_bf16_vector.cl", "conv_dw_bf16_vector"};
+static const clprune__kernel_def conv_dw_bf16_vector_quantised_kernel = {
+    "conv/conv_dw_bf16_vector.cl", "conv_dw_bf16_vector_quantised"};
 
 /* How conv_dw_vector.cl divides the result pixels, and conv_dw_pooled_vector.cl the cells, into
  * segments. */
@@ -144,11 +146,14 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
         clprune__define(&defines, "STRIP", strip.words);
         clprune__bf16_define(context, &defines);
     }
+    if (from->q != NULL)
+        clprune__quantised_defines(from->q, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context,
-        pooled  ? &conv_dw_pooled_vector_kernel
-        : pairs ? &conv_dw_bf16_vector_kernel
-                : &conv_dw_vector_kernel,
+        pooled            ? &conv_dw_pooled_vector_kernel
+        : from->q != NULL ? &conv_dw_bf16_vector_quantised_kernel
+        : pairs           ? &conv_dw_bf16_vector_kernel
+                          : &conv_dw_vector_kernel,
         &defines, &launch));
     clprune__arg_ulong(&launch, conv->batch);
     clprune__arg_uint(&launch, (uint32_t)conv->in);
@@ -166,7 +171,11 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     }
     if (bf16)
         clprune__arg_uint(&launch, (uint32_t)strip.depth);
-    ARG_MATS(&launch, from->x, dy);
+    if (from->q != NULL)
+        clprune__arg_quantised(&launch, from->q);
+    else
+        clprune__arg_mat(&launch, from->x);
+    clprune__arg_mat(&launch, dy);
     clprune__arg_region(&launch, scratch.partial);
     TRY(clprune__conv_enqueue_dw(&launch, sums, beta, dw, event));
     if (!sums->direct)
@@ -228,13 +237,25 @@ static clprune_status join_taps(clprune_context *context, const clprune__conv *c
     return CLPRUNE_SUCCESS;
 }
 
+/* Whether the taps of rows without gaps are joined. */
+static bool joins_taps(const clprune__conv *conv)
+{
+    return conv->in <= FEW_CHANNELS && conv->kernel.width > 1 && conv->dilation.width == 1 &&
+           joined_row(conv) / JOINED_MOST <= conv->image.width * conv->in;
+}
+
+bool clprune__conv_reads_codes(
+    const clprune_context *context, const clprune__conv *conv, const clprune__quantised *q)
+{
+    return !clprune__conv_uses_vectors(context) ||
+           (context->ops->pairs != CLPRUNE__PAIRS_NONE && q->desc.bits == 16 && !joins_taps(conv));
+}
+
 clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    const bool joins = from->of == NULL && from->cell == 1 && conv->in <= FEW_CHANNELS &&
-                       conv->kernel.width > 1 && conv->dilation.width == 1 &&
-                       from->x.ld == conv->in &&
-                       joined_row(conv) / JOINED_MOST <= conv->image.width * conv->in;
+    const bool joins = from->of == NULL && from->cell == 1 && from->q == NULL &&
+                       from->x.ld == conv->in && joins_taps(conv);
     return joins ? join_taps(context, conv, beta, from->x, dy, dw, event)
                  : multiply(context, conv, from, beta, dy, dw, event);
 }

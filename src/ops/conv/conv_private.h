@@ -90,7 +90,7 @@ void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_ga
 /* The input of dw's product: images, pooled cells, or codes. */
 typedef struct clprune__conv_source {
     clprune_mat x;
-    const clprune__quantised *q; /* codes in place of x, on GPUs; else NULL */
+    const clprune__quantised *q; /* codes in place of x; else NULL */
     size_t cell;                 /* x has the means of cells of cell x cell pixels; 1: the pixels */
     const clprune__conv *of;     /* if its taps share cells, the layer of dw; else NULL */
     size_t side;                 /* of the shared cells, from clprune__conv_share_taps */
@@ -189,7 +189,11 @@ bool clprune__conv_pools(const clprune_context *context, const clprune__conv *co
 clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* dw from codes; only if clprune__conv_uses_vectors says false. */
+/* dw from codes; only if clprune__conv_reads_codes says true: on GPUs, and on CPUs from codes of 16
+ * bits with products of bf16, unless taps are joined, as those of at most 15 channels. Then the
+ * bits are those of clprune__conv_dw with the dequantised images. */
+bool clprune__conv_reads_codes(
+    const clprune_context *context, const clprune__conv *conv, const clprune__quantised *q);
 clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
     float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event);
 
