@@ -2,8 +2,9 @@
  *
  *     RELU   MASK keeps one bit per element (clprune/relu.h): dx = dy where x is positive or NaN,
  *            else 0. Other forms keep y; dx = dy where the restored y is positive.
- *     GELU, GELU_TANH, SILU, TANH   GELU_CODE keeps the derivative as codes (clprune/gelu_code.h).
- * Other forms keep x + b; the derivative is computed from the restored x + b.
+ *     GELU, GELU_TANH, SILU, TANH
+ *            GELU_CODE keeps the derivative as codes (clprune/gelu_code.h). Other forms keep x + b;
+ *            the derivative is computed from the restored x + b.
  *
  * Below, GELU also stands for GELU_TANH, SILU and TANH.
  *

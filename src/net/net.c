@@ -157,6 +157,13 @@ const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *coun
     return net != NULL ? net->states : NULL;
 }
 
+/* The layer that makes the output; below its adapter, if it has one. */
+static size_t output_layer(const clprune_net *net)
+{
+    const clprune__net_layer *last = &net->layers[net->output];
+    return last->adapted ? last->in[0] : net->output;
+}
+
 bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_weight *weight)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
@@ -170,7 +177,7 @@ bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_wei
         .rank = param->rank,
         .inputs = param->inputs,
         .image = param->image,
-        .output = net->head > 0 ? index == net->head - 1 : param->layer == net->output,
+        .output = net->head > 0 ? index == net->head - 1 : param->layer == output_layer(net),
         .value = net->tensors[index].value};
     memcpy(weight->shape, param->shape, sizeof weight->shape);
     return true;

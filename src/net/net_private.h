@@ -68,6 +68,7 @@ typedef struct clprune__net_layer {
     size_t tile_last; /* the last layer of the tile */
     bool gone;        /* merged into another layer */
     bool frozen;      /* it has parameters, and all are frozen */
+    bool adapted;     /* the sum of its first input, a linear layer's output, and of an adapter */
     const char *norm; /* batch norm: the name of its states */
     float eps;        /* of a normalisation */
     size_t

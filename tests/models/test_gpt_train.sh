@@ -160,8 +160,10 @@ awk '/"relative_error"/ { rows++; bad += $2 !~ /^[0-9]/ || $2 + 0 > 1e-5 } END {
     fail "exact is not: $(cat summary)"
 run "$bert" $options --import whole.st --test-only --export again.st
 cmp -s whole.st again.st || fail "an imported file is exported as another"
-"$bert" $options --classes 5 --import whole.st --test-only >out 2>err || fail "another number of classes: $(cat err)"
-grep -q "^bert-train: note: the head in whole.st is not there or has another number of classes" err || fail "no note: $(cat err)"
+for adapters in "" "--lora 2"; do
+    "$bert" $options --classes 5 $adapters --import whole.st --test-only >out 2>err || fail "other classes $adapters: $(cat err)"
+    grep -q "^bert-train: note: the head in whole.st is not there or has another number of classes" err || fail "no note: $(cat err)"
+done
 run "$bert" $options --epochs 1 --lora 2 --train 'classifier.*' --output-dir adapted --adapters adapters
 grep -q '^bert_micro, .* of them trained' out && grep -q '"task_type": null' adapters/adapter_config.json || fail "adapters: $(cat out)"
 

@@ -185,6 +185,29 @@ static void bad_patterns(NO_ROW)
     clprune_net_destroy(net);
 }
 
+/* The head is the layer below its adapter. */
+static void build_head(clprune_net *net, const net_model *model)
+{
+    clprune_net_lora(net, "*", RANK, alpha);
+    clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    x = clprune_net_gelu(net, "gelu", clprune_net_linear(net, "fc", x, 16));
+    clprune_net_mean_squared_error(net, clprune_net_linear(net, "out", x, model->target_cols));
+}
+
+static void adapted_head(NO_ROW)
+{
+    static const net_model model = {"head", build_head, ROWS, WIDTH, ROWS, 8, false, false, 0};
+    net_job job = net_open(test_context(), &model, BATCH, NULL);
+    clprune_net_weight weight;
+    size_t heads = 0;
+    for (size_t i = 0; clprune_net_weight_at(job.net, i, &weight); i++) {
+        heads += weight.output;
+        assert_int_equal(weight.output,
+            strcmp(weight.name, "out.weight") == 0 || strcmp(weight.name, "out.bias") == 0);
+    }
+    assert_int_equal(heads, 2);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -192,6 +215,7 @@ int main(void)
     for (size_t i = 0; i < COUNT_OF(tuned); i++)
         test_add(&list, gradients, &tuned[i], "gradients: %s", tuned[i].name);
     test_add(&list, merged, NULL, "merged weights");
+    test_add(&list, adapted_head, NULL, "a head with an adapter");
     test_add(&list, frozen_memory, NULL, "frozen layers keep less");
     test_add(&list, bad_patterns, NULL, "patterns that match nothing");
     return test_run_on_devices("net_lora", &list);

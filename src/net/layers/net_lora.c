@@ -48,7 +48,10 @@ static clprune_net_value adapt(
         const clprune__net_layer *layer = &net->layers[a.id - 1];
         net->params[layer->param[0]].inputs = 0;
     }
-    return clprune_net_add(net, text[3], y, a);
+    const clprune_net_value sum = clprune_net_add(net, text[3], y, a);
+    if (sum.id != 0)
+        net->layers[sum.id - 1].adapted = true;
+    return sum;
 }
 
 clprune_net_value clprune_net_linear(
