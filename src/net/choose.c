@@ -130,11 +130,15 @@ static clprune_status apply_rules(clprune_net *net, const clprune_net_keep *how)
 /* ---- without products --------------------------------------------------------------------------
  */
 
+/* Of a step's multiplications, those of small products that may run again. */
+static const double small_share = 0.04;
+
 /* Whether a change that was made is cheaper than `least`, which it then becomes. */
 static bool is_cheaper(const clprune_net *net, size_t *made, double *least)
 {
     const clprune__net_price now = clprune__net_price_of(net, NULL, made);
-    if (!now.possible || now.work > 0 || now.bytes >= *least)
+    if (!now.possible || now.work > 0 || now.bytes >= *least ||
+        now.small_work > small_share * clprune__net_step_work(net))
         return false;
     *least = now.bytes;
     return true;

@@ -323,9 +323,10 @@ struct clprune_net {
     size_t head;     /* 1 + the parameter of a token loss, which no layer has; 0: none */
     char *head_name; /* of the token loss */
     clprune__net_phase phase;
-    uint64_t seed;      /* of what the next forward pass draws */
-    size_t products;    /* clprune_net_keep */
-    unsigned gelu_bits; /* likewise; 0: GELU keeps no codes of its derivative */
+    uint64_t seed;       /* of what the next forward pass draws */
+    size_t products;     /* clprune_net_keep */
+    bool small_products; /* some small ones run again, too: price.c */
+    unsigned gelu_bits;  /* likewise; 0: GELU keeps no codes of its derivative */
     void (*tell)(void *user, bool backward, const char *layer);
     void *tell_user;
 

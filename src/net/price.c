@@ -18,20 +18,30 @@ typedef struct cost {
     clprune__net_price price;
 } cost;
 
-/* Multiplications of making a value again; 0 if they are at most net->products an element. */
-static double dear_work(const clprune_net *net, size_t v)
+/* A product of so few multiplications an element takes about as long as a pass over memory. */
+enum { SMALL_PRODUCT = 64 };
+
+/* Counts the multiplications of making a value again, for one of `most` elements. A small product
+ * of more elements than that takes more memory, while it is there, than is saved. */
+static void count_work(cost *c, size_t v, size_t most)
 {
+    const clprune_net *net = c->net;
     const clprune__net_layer *layer = &net->layers[v];
     const size_t tile = layer->tile;
     if (tile != SIZE_MAX && net->tiles[tile].way->fused)
         layer = &net->layers[net->tiles[tile].layers[0]];
     const double work = layer->kind->work != NULL ? layer->kind->work(net, layer) : 0;
-    const double free = (double)net->products * (double)clprune__net_elements(&net->values[v]);
-    return work > free ? work : 0;
+    const size_t elements = clprune__net_elements(&net->values[v]);
+    if (work <= (double)net->products * (double)elements)
+        return;
+    if (net->small_products && elements <= most && work <= SMALL_PRODUCT * (double)elements)
+        c->price.small_work += work;
+    else
+        c->price.work += work;
 }
 
-/* Counts what it takes to have a value in the region. */
-static void count_making(cost *c, size_t v, bool product)
+/* Counts what it takes to have a value in the region, for one of `most` elements. */
+static void count_making(cost *c, size_t v, bool product, size_t most)
 {
     const clprune_net *net = c->net;
     const clprune__net_layer *layer = &net->layers[v];
@@ -50,9 +60,9 @@ static void count_making(cost *c, size_t v, bool product)
     if (layer->kind->forward == NULL)
         c->price.possible = false;
     if (!value->ruled)
-        c->price.work += dear_work(net, v);
+        count_work(c, v, most);
     for (size_t k = 0; k < ins && c->price.possible; ++k)
-        count_making(c, in[k], false);
+        count_making(c, in[k], false, most);
 }
 
 /* The last layer of the region that layer `first` begins. */
@@ -81,10 +91,12 @@ clprune__net_price clprune__net_price_of(const clprune_net *net, const bool *joi
         const size_t out = tile->layers[tile->count - 1];
         for (; out > last; last = region_end(net, last + 1, joints))
             c.region++;
-        for (size_t k = 0; k < tile->way->needs_count && net->values[out].trained; ++k)
+        for (size_t k = 0; k < tile->way->needs_count && net->values[out].trained; ++k) {
+            const size_t v = clprune__net_needed(net, tile, k);
             if (clprune__net_is_needed(net, tile, k))
-                count_making(&c, clprune__net_needed(net, tile, k),
-                    tile->way->needs[k].how == CLPRUNE__NET_PRODUCT);
+                count_making(&c, v, tile->way->needs[k].how == CLPRUNE__NET_PRODUCT,
+                    clprune__net_elements(&net->values[v]));
+        }
     }
     c.price.bytes += byte_per_element * c.elements * (double)net->desc.batch;
     return c.price;

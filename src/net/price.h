@@ -7,8 +7,9 @@
 typedef struct clprune__net_price {
     double bytes; /* kept, and what making elements again costs in place of bytes */
     double work;  /* multiplications per sample of products that run again, without those of at most
-                     net->products an element */
-    bool possible; /* all can be made again */
+                     net->products an element ... */
+    double small_work; /* ... and those of small ones, if net->small_products */
+    bool possible;     /* all can be made again */
 } clprune__net_price;
 
 /* Of the present choice, with the present regions; or, with joints, the values at which a region

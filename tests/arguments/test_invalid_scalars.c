@@ -305,7 +305,7 @@ static const integer integers[] = {
     {"bits of gelu_code_size_query", code_size, BITS},
     {"bits of gelu_code_forward", code_forward, BITS},
     {"bits of gelu_code_backward", code_backward, BITS},
-    {"bits of quantised codes", quantised_bits, BITS},
+    {"bits of quantised codes", quantised_bits, 2, 16, 1u << 3 | 7u << 5 | 127u << 9},
     {"value_type", desc_type, 0, 4, 0},
     {"index_type", desc_index, 0, 3, 1u << 1},
     {"norm of prune_score", score_norm, 0, 2, 0},

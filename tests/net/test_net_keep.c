@@ -272,6 +272,35 @@ static void rules(void **state)
     }
 }
 
+/* ---- small products ---------------------------------------------------------------------------
+ */
+
+/* 16 multiplications an element, and half a percent of the step's; then 16 as well, but 16 %. */
+static void build_narrow(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    x = clprune_net_gelu(net, "gelu1", clprune_net_linear(net, "narrow", x, 16));
+    x = clprune_net_gelu(net, "gelu2", clprune_net_linear(net, "wide", x, 512));
+    clprune_net_mean_squared_error(net, clprune_net_linear(net, "out", x, model->target_cols));
+}
+
+/* COMPACT makes the output of a small product again, if it is a small part of a step. */
+static void small_products(NO_ROW)
+{
+    static const net_model model = {"narrow", build_narrow, 8, 16, 8, 16, false, false, 0};
+    net_job dense = net_open(test_context(), &model, BATCH, NULL);
+    const float *want = net_step_grads(&dense);
+    test_end(dense.net);
+    const clprune_net_keep keep = {.preset = CLPRUNE_NET_COMPACT, .keep = CODES};
+    net_job job = net_open(test_context(), &model, BATCH, &keep);
+    const tensors all = check_books(&job);
+    assert_string_equal(all.tensor[1].name, "narrow");
+    assert_string_equal(all.tensor[3].name, "wide");
+    assert_true(all.tensor[1].needed && !all.tensor[1].kept);
+    assert_true(all.tensor[3].kept);
+    net_close(&job, "narrow", net_step_grads(&job), want, 0.02);
+}
+
 /* ---- unbiased -------------------------------------------------------------------------------- */
 
 static double distance(size_t count, const double *sum, double n, const float *want)
@@ -390,6 +419,7 @@ int main(void)
     TEST_ADD_EACH(&list, in_bf16, net_models, "%s in bf16");
     test_add(&list, same_bits_in_bf16, NULL, "the same bits in bf16");
     TEST_ADD_EACH(&list, rules, rule_rows, "rules: %s");
+    test_add(&list, small_products, NULL, "small products run again");
     test_add(&list, unbiased, NULL, "unbiased gradients");
     TEST_ADD_EACH(&list, planned, plan_rows, "a plan of %s");
     return test_run_on_devices("net_keep", &list);
