@@ -79,39 +79,28 @@ static inline float reciprocal(const float x)
     return fma(fma(-x, r, 1.0f), r, r);
 }
 
-/* floor(q) for 0 <= q < 2^22: adding 2^23 rounds to an integer. */
-static inline float16 whole_of(const float16 q)
+/* q, from 0 to LEVELS, rounded. position: the index of its first value in its sample. */
+static inline uint16 rounded(const float16 q, const uint position, const uint key, const uint sample)
 {
-    const float16 rounded = (q + 0x1p23f) - 0x1p23f;
-    return rounded > q ? rounded - 1.0f : rounded;
-}
-
-/* The codes of a unit of values. position: the index of the first value in its sample. */
-static inline uint16 codes_of(const float16 v, const float zero, const float inverse,
-    const uint position, const uint key, const uint sample)
-{
-    float16 q = (v - zero) * inverse;
-    q = q > 0.0f ? q : (float16)(0.0f); /* NaN too */
 #if STOCHASTIC
     const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const uint16 bits = draw16(position + lane, key, sample);
     const float16 u = convert_float16(as_int16(bits >> 8)) * 0x1p-24f;
-    const float16 whole = whole_of(q);
-    q = u < q - whole ? whole + 1.0f : whole;
+    const int16 whole = convert_int16(q);
+    return as_uint16(whole - (u < q - convert_float16(whole))); /* true is -1 */
+#else
+    return as_uint16(q + 0x1p23f) & 0xffu; /* to the nearest */
 #endif
-    q = q < (float)LEVELS ? q : (float16)((float)LEVELS);
-    return as_uint16(q + 0x1p23f) & 0xffu; /* rounded to the nearest */
 }
 
 /* Packs codes by joining neighbours in pairs. The first byte of a word has its lowest bits. */
 static inline void store_unit(const uint16 codes, global uint *unit)
 {
-    const uchar16 bytes = convert_uchar16(codes);
 #if BITS == 8
-    vstore4(as_uint4(bytes), 0, unit);
+    vstore4(as_uint4(convert_uchar16(codes)), 0, unit);
 #else
-    const ushort8 pairs = as_ushort8(bytes);
-    const uchar8 two = convert_uchar8((pairs | pairs >> (ushort8)(8 - BITS)) & (ushort8)(0xff));
+    const ulong8 pairs = as_ulong8(codes);
+    const uchar8 two = convert_uchar8((pairs | pairs >> (ulong8)(32 - BITS)) & (ulong8)(0xff));
 #if BITS == 4
     vstore2(as_uint2(two), 0, unit);
 #else
@@ -138,22 +127,56 @@ static inline uint word_of(global const float *x, const ulong first, const ulong
     return any(endless) ? 0x7fc0u : group_word(least16(low), -least16(-high));
 }
 
+/* The word of a whole group, which begins at x, if bounded() changes none of its values; else lanes of *changed
+ * become true. */
+static inline uint word_of_whole(global const float *x, int16 *changed)
+{
+    float16 low = INFINITY, high = -INFINITY;
+    UNROLLED(i, GROUP / 16) {
+        const float16 v = LOAD16(x + 16 * i);
+        *changed |= bounded(v) != v;
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    return group_word(least16(low), -least16(-high));
+}
+
+/* 1 / scale of a group; 0 where that is 0, or NaN, of values that are not finite. */
+static inline float inverse_of(const uint word)
+{
+    const float scale = SCALE_OF(word);
+    return scale > 0.0f ? reciprocal(scale) : 0.0f;
+}
+
 /* The codes of that group. position: the index of x[0] in its sample. */
 static inline void code_group(global const float *x, const ulong first, const ulong last,
     const ulong position, const uint key, const uint sample, const uint word, global uint *codes)
 {
-    const float zero = ZERO_OF(word), scale = SCALE_OF(word); /* NaN: of values that are not finite */
-    const float inverse = scale > 0.0f ? reciprocal(scale) : 0.0f;
+    const float zero = ZERO_OF(word), inverse = inverse_of(word);
     const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     UNROLLED(i, GROUP / 16) {
         const ulong c = first + 16 * i;
         if (c < last) {
             const float16 v = bounded(load_unit(x + c, last - c));
-            const uint16 code = codes_of(v, zero, inverse, (uint)(position + c), key, sample);
+            float16 q = (v - zero) * inverse;
+            q = q > 0.0f ? q : (float16)(0.0f); /* NaN too */
+            q = q < (float)LEVELS ? q : (float16)((float)LEVELS);
+            const uint16 code = rounded(q, (uint)(position + c), key, sample);
             const uint left = (uint)min((ulong)16, last - c);
             store_unit(lane < left ? code : (uint16)(0), codes + WORDS(c));
         }
     }
+}
+
+/* The codes of a whole group, which begins at x, if bounded() changes none of its values; then q is never below 0
+ * or above LEVELS. position: the index of its first value. */
+static inline void code_whole_group(global const float *x, const uint position, const uint key,
+    const uint sample, const uint word, global uint *codes)
+{
+    const float zero = ZERO_OF(word), inverse = inverse_of(word);
+    UNROLLED(i, GROUP / 16)
+        store_unit(rounded((LOAD16(x + 16 * i) - zero) * inverse, position + 16 * i, key, sample),
+            codes + WORDS(16 * i));
 }
 
 KERNEL_OF(LOCAL) quantise(const ulong run, const ulong rows, const ulong cols,
@@ -166,19 +189,29 @@ KERNEL_OF(LOCAL) quantise(const ulong run, const ulong rows, const ulong cols,
     /* Sample and row are counted, which saves a division for each group; a row's words come first, since a
      * group's codes wait for its word. */
     ulong at = first % sample_rows, number = first_sample + first / sample_rows;
-    uint sample = draw_sample(seed, number);
+    const ulong whole = cols / GROUP; /* groups */
+    uint sample = draw_sample(seed, number), key = mix(sample);
     for (ulong row = first; row < last; row++, at++) {
         global const float *from = ROW(x, row);
         global uint *words = q_groups + q_groups_offset + row * q_groups_ld;
         if (at == sample_rows) {
             at = 0;
             sample = draw_sample(seed, ++number);
+            key = mix(sample);
         }
-        for (ulong group = 0; group < groups; group++)
+        global uint *codes = q_codes + q_codes_offset + row * q_ld;
+        int16 changed = 0;
+        for (ulong group = 0; group < whole; group++)
+            words[group] = word_of_whole(from + group * GROUP, &changed);
+        const ulong plain = any(changed) ? 0 : whole; /* groups */
+        for (ulong group = plain; group < groups; group++)
             words[group] = word_of(from, group * GROUP, min((group + 1) * GROUP, cols));
-        for (ulong group = 0; group < groups; group++)
-            code_group(from, group * GROUP, min((group + 1) * GROUP, cols), at * cols, mix(sample),
-                sample, words[group], q_codes + q_codes_offset + row * q_ld);
+        for (ulong group = 0; group < plain; group++)
+            code_whole_group(from + group * GROUP, (uint)(at * cols + group * GROUP), key, sample,
+                words[group], codes + WORDS(group * GROUP));
+        for (ulong group = plain; group < groups; group++)
+            code_group(from, group * GROUP, min((group + 1) * GROUP, cols), at * cols, key, sample,
+                words[group], codes);
     }
 #else
     const ulong count = (last - first) * groups;
