@@ -2,6 +2,7 @@
  *
  *     quantise     codes, groups = x
  *     dequantise   y[r][c] = zero + scale * code[r][c]
+ *     dequantise_add     y[r][c] = x[r][c] + that; with LAYERSCALE x[r][c] + ls[c] * that. y may be x
  *
  * In a group, zero is the least value rounded down to bf16, and scale * LEVELS reaches the largest,
  * scale rounded up to bf16. The code of x is q = (x - zero) / scale, rounded to the nearest integer, or
@@ -11,7 +12,7 @@
  *
  * Every device computes the same codes: all sums, products and fma are of normal numbers, and the
  * reciprocal is corrected to its last bit. quantise: work-group i takes rows [i * run, (i + 1) * run), its
- * LOCAL work-items take groups of columns in turn. dequantise: the same rows; work-items take columns in
+ * LOCAL work-items take groups of columns in turn. The others: the same rows; work-items take columns in
  * turn, on CPUs (LOCAL 1) sixteen at a time. No local memory. LOCAL: any >= 1. */
 #include "prelude/draw.clh"
 #include "prelude/quantise.clh"
@@ -241,6 +242,31 @@ KERNEL_OF(LOCAL) dequantise(const ulong run, const ulong rows, const ulong cols,
 #endif
         for (; c < cols; c += LOCAL)
             AT(y, row, c) = dequantise_one(from.codes, from.groups, c);
+    }
+}
+
+#ifndef LAYERSCALE
+#define LAYERSCALE 0 /* 0: ls is not touched */
+#endif
+
+KERNEL_OF(LOCAL) dequantise_add(const ulong run, const ulong rows, const ulong cols, QUANTISED_IN(q),
+    MAT_IN(x), MAT_IN(ls), MAT_OUT(y))
+{
+    const ulong first = get_group_id(0) * run, last = min(first + run, rows);
+    for (ulong row = first; row < last; row++) {
+        const quantised from = QUANTISED(q, row);
+        ulong c = get_local_id(0);
+#if LOCAL == 1
+        for (; c + 16 <= cols; c += 16) {
+            const float16 value = dequantise16(from.codes, from.groups, c);
+            const float16 factor = LAYERSCALE ? LOAD16(ROW(ls, 0) + c) : (float16)(1.0f);
+            STORE16(fma(factor, value, LOAD16(ROW(x, row) + c)), ROW(y, row) + c);
+        }
+#endif
+        for (; c < cols; c += LOCAL) {
+            const float value = dequantise_one(from.codes, from.groups, c);
+            AT(y, row, c) = fma(LAYERSCALE ? AT(ls, 0, c) : 1.0f, value, AT(x, row, c));
+        }
     }
 }
 #endif

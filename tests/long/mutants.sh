@@ -193,6 +193,8 @@ mutant test_quantise quantise.cl 'draw_sample(seed, ++number)' 'draw_sample(seed
 mutant test_quantise quantise.cl 'at * cols, key, sample' '0, key, sample'
 mutant test_quantise quantise.cl '(uint)(at * cols + group * GROUP)' '(uint)(group * GROUP)'
 mutant test_quantise quantise.cl 'any(changed) ? 0 : whole' 'whole'
+mutant test_quantise quantise.cl 'LAYERSCALE ? LOAD16(ROW(ls, 0) + c)' '! LAYERSCALE ? LOAD16(ROW(ls, 0) + c)'
+mutant test_quantise quantise.cl 'LAYERSCALE ? AT(ls, 0, c) : 1.0f' '1.0f'
 mutant test_quantise quantise.cl 'bits + 0xffffu : bits' 'bits : bits'
 mutant test_quantise quantise.clh 'c * BITS % 32) & LEVELS' 'c * BITS % 16) & LEVELS'
 mutant test_quantise quantise_panel.clh '(r + i) * b.ld' 'r * b.ld'
