@@ -82,6 +82,8 @@ quantise                BITS=4 GROUP=64 STOCHASTIC=0 LOCAL=128
 quantise                BITS=4 GROUP=64 STOCHASTIC=1 LOCAL=128
 quantise                BITS=8 GROUP=64 STOCHASTIC=1 LOCAL=128
 dequantise              BITS=4 GROUP=64 LOCAL=128
+dequantise_add          BITS=4 GROUP=64 LOCAL=128 LAYERSCALE=0
+dequantise_add          BITS=4 GROUP=64 LOCAL=128 LAYERSCALE=1
 pool_rows               LOCAL=128 VW=4 MEAN=0
 pool_rows               LOCAL=128 VW=4 MEAN=1
 pool_spread             LOCAL=128 VW=4

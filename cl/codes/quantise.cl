@@ -2,6 +2,7 @@
  *
  *     quantise     codes, groups = x
  *     dequantise   y[r][c] = zero + scale * code[r][c]
+ *     dequantise_add     y[r][c] = x[r][c] + that; with LAYERSCALE x[r][c] + ls[c] * that. y may be x
  *
  * In a group, zero is the least value rounded down to bf16, and scale * LEVELS reaches the largest,
  * scale rounded up to bf16. The code of x is q = (x - zero) / scale, rounded to the nearest integer, or
@@ -11,7 +12,7 @@
  *
  * Every device computes the same codes: all sums, products and fma are of normal numbers, and the
  * reciprocal is corrected to its last bit. quantise: work-group i takes rows [i * run, (i + 1) * run), its
- * LOCAL work-items take groups of columns in turn. dequantise: the same rows; work-items take columns in
+ * LOCAL work-items take groups of columns in turn. The others: the same rows; work-items take columns in
  * turn, on CPUs (LOCAL 1) sixteen at a time. No local memory. LOCAL: any >= 1. */
 #include "prelude/draw.clh"
 #include "prelude/quantise.clh"
@@ -79,39 +80,28 @@ static inline float reciprocal(const float x)
     return fma(fma(-x, r, 1.0f), r, r);
 }
 
-/* floor(q) for 0 <= q < 2^22: adding 2^23 rounds to an integer. */
-static inline float16 whole_of(const float16 q)
+/* q, from 0 to LEVELS, rounded. position: the index of its first value in its sample. */
+static inline uint16 rounded(const float16 q, const uint position, const uint key, const uint sample)
 {
-    const float16 rounded = (q + 0x1p23f) - 0x1p23f;
-    return rounded > q ? rounded - 1.0f : rounded;
-}
-
-/* The codes of a unit of values. position: the index of the first value in its sample. */
-static inline uint16 codes_of(const float16 v, const float zero, const float inverse,
-    const uint position, const uint key, const uint sample)
-{
-    float16 q = (v - zero) * inverse;
-    q = q > 0.0f ? q : (float16)(0.0f); /* NaN too */
 #if STOCHASTIC
     const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const uint16 bits = draw16(position + lane, key, sample);
     const float16 u = convert_float16(as_int16(bits >> 8)) * 0x1p-24f;
-    const float16 whole = whole_of(q);
-    q = u < q - whole ? whole + 1.0f : whole;
+    const int16 whole = convert_int16(q);
+    return as_uint16(whole - (u < q - convert_float16(whole))); /* true is -1 */
+#else
+    return as_uint16(q + 0x1p23f) & 0xffu; /* to the nearest */
 #endif
-    q = q < (float)LEVELS ? q : (float16)((float)LEVELS);
-    return as_uint16(q + 0x1p23f) & 0xffu; /* rounded to the nearest */
 }
 
 /* Packs codes by joining neighbours in pairs. The first byte of a word has its lowest bits. */
 static inline void store_unit(const uint16 codes, global uint *unit)
 {
-    const uchar16 bytes = convert_uchar16(codes);
 #if BITS == 8
-    vstore4(as_uint4(bytes), 0, unit);
+    vstore4(as_uint4(convert_uchar16(codes)), 0, unit);
 #else
-    const ushort8 pairs = as_ushort8(bytes);
-    const uchar8 two = convert_uchar8((pairs | pairs >> (ushort8)(8 - BITS)) & (ushort8)(0xff));
+    const ulong8 pairs = as_ulong8(codes);
+    const uchar8 two = convert_uchar8((pairs | pairs >> (ulong8)(32 - BITS)) & (ulong8)(0xff));
 #if BITS == 4
     vstore2(as_uint2(two), 0, unit);
 #else
@@ -138,22 +128,56 @@ static inline uint word_of(global const float *x, const ulong first, const ulong
     return any(endless) ? 0x7fc0u : group_word(least16(low), -least16(-high));
 }
 
+/* The word of a whole group, which begins at x, if bounded() changes none of its values; else lanes of *changed
+ * become true. */
+static inline uint word_of_whole(global const float *x, int16 *changed)
+{
+    float16 low = INFINITY, high = -INFINITY;
+    UNROLLED(i, GROUP / 16) {
+        const float16 v = LOAD16(x + 16 * i);
+        *changed |= bounded(v) != v;
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    return group_word(least16(low), -least16(-high));
+}
+
+/* 1 / scale of a group; 0 where that is 0, or NaN, of values that are not finite. */
+static inline float inverse_of(const uint word)
+{
+    const float scale = SCALE_OF(word);
+    return scale > 0.0f ? reciprocal(scale) : 0.0f;
+}
+
 /* The codes of that group. position: the index of x[0] in its sample. */
 static inline void code_group(global const float *x, const ulong first, const ulong last,
     const ulong position, const uint key, const uint sample, const uint word, global uint *codes)
 {
-    const float zero = ZERO_OF(word), scale = SCALE_OF(word); /* NaN: of values that are not finite */
-    const float inverse = scale > 0.0f ? reciprocal(scale) : 0.0f;
+    const float zero = ZERO_OF(word), inverse = inverse_of(word);
     const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     UNROLLED(i, GROUP / 16) {
         const ulong c = first + 16 * i;
         if (c < last) {
             const float16 v = bounded(load_unit(x + c, last - c));
-            const uint16 code = codes_of(v, zero, inverse, (uint)(position + c), key, sample);
+            float16 q = (v - zero) * inverse;
+            q = q > 0.0f ? q : (float16)(0.0f); /* NaN too */
+            q = q < (float)LEVELS ? q : (float16)((float)LEVELS);
+            const uint16 code = rounded(q, (uint)(position + c), key, sample);
             const uint left = (uint)min((ulong)16, last - c);
             store_unit(lane < left ? code : (uint16)(0), codes + WORDS(c));
         }
     }
+}
+
+/* The codes of a whole group, which begins at x, if bounded() changes none of its values; then q is never below 0
+ * or above LEVELS. position: the index of its first value. */
+static inline void code_whole_group(global const float *x, const uint position, const uint key,
+    const uint sample, const uint word, global uint *codes)
+{
+    const float zero = ZERO_OF(word), inverse = inverse_of(word);
+    UNROLLED(i, GROUP / 16)
+        store_unit(rounded((LOAD16(x + 16 * i) - zero) * inverse, position + 16 * i, key, sample),
+            codes + WORDS(16 * i));
 }
 
 KERNEL_OF(LOCAL) quantise(const ulong run, const ulong rows, const ulong cols,
@@ -166,19 +190,29 @@ KERNEL_OF(LOCAL) quantise(const ulong run, const ulong rows, const ulong cols,
     /* Sample and row are counted, which saves a division for each group; a row's words come first, since a
      * group's codes wait for its word. */
     ulong at = first % sample_rows, number = first_sample + first / sample_rows;
-    uint sample = draw_sample(seed, number);
+    const ulong whole = cols / GROUP; /* groups */
+    uint sample = draw_sample(seed, number), key = mix(sample);
     for (ulong row = first; row < last; row++, at++) {
         global const float *from = ROW(x, row);
         global uint *words = q_groups + q_groups_offset + row * q_groups_ld;
         if (at == sample_rows) {
             at = 0;
             sample = draw_sample(seed, ++number);
+            key = mix(sample);
         }
-        for (ulong group = 0; group < groups; group++)
+        global uint *codes = q_codes + q_codes_offset + row * q_ld;
+        int16 changed = 0;
+        for (ulong group = 0; group < whole; group++)
+            words[group] = word_of_whole(from + group * GROUP, &changed);
+        const ulong plain = any(changed) ? 0 : whole; /* groups */
+        for (ulong group = plain; group < groups; group++)
             words[group] = word_of(from, group * GROUP, min((group + 1) * GROUP, cols));
-        for (ulong group = 0; group < groups; group++)
-            code_group(from, group * GROUP, min((group + 1) * GROUP, cols), at * cols, mix(sample),
-                sample, words[group], q_codes + q_codes_offset + row * q_ld);
+        for (ulong group = 0; group < plain; group++)
+            code_whole_group(from + group * GROUP, (uint)(at * cols + group * GROUP), key, sample,
+                words[group], codes + WORDS(group * GROUP));
+        for (ulong group = plain; group < groups; group++)
+            code_group(from, group * GROUP, min((group + 1) * GROUP, cols), at * cols, key, sample,
+                words[group], codes);
     }
 #else
     const ulong count = (last - first) * groups;
@@ -208,6 +242,31 @@ KERNEL_OF(LOCAL) dequantise(const ulong run, const ulong rows, const ulong cols,
 #endif
         for (; c < cols; c += LOCAL)
             AT(y, row, c) = dequantise_one(from.codes, from.groups, c);
+    }
+}
+
+#ifndef LAYERSCALE
+#define LAYERSCALE 0 /* 0: ls is not touched */
+#endif
+
+KERNEL_OF(LOCAL) dequantise_add(const ulong run, const ulong rows, const ulong cols, QUANTISED_IN(q),
+    MAT_IN(x), MAT_IN(ls), MAT_OUT(y))
+{
+    const ulong first = get_group_id(0) * run, last = min(first + run, rows);
+    for (ulong row = first; row < last; row++) {
+        const quantised from = QUANTISED(q, row);
+        ulong c = get_local_id(0);
+#if LOCAL == 1
+        for (; c + 16 <= cols; c += 16) {
+            const float16 value = dequantise16(from.codes, from.groups, c);
+            const float16 factor = LAYERSCALE ? LOAD16(ROW(ls, 0) + c) : (float16)(1.0f);
+            STORE16(fma(factor, value, LOAD16(ROW(x, row) + c)), ROW(y, row) + c);
+        }
+#endif
+        for (; c < cols; c += LOCAL) {
+            const float value = dequantise_one(from.codes, from.groups, c);
+            AT(y, row, c) = fma(LAYERSCALE ? AT(ls, 0, c) : 1.0f, value, AT(x, row, c));
+        }
     }
 }
 #endif

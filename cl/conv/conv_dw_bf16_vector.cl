@@ -97,9 +97,12 @@ static inline void pack_row(local uint *to, const segment s, const layer a, cons
         const uint first = low >= 0 && low < (int)a.image_width ? w.depth : 0;
         const uint second = s.left + 2 * i + 1 < s.right && high >= 0 && high < (int)a.image_width ? w.depth : 0;
         global const x_type *from = row + (long)low * (long)x_ld;
-        for (uint c = 0; c < w.depth; c += 16)
-            *(local uint16 *)(to + c) = PAIRS(from + c, left_of(first, c),
-                from + (ulong)a.stride_x * x_ld + c, left_of(second, c));
+        for (uint c = 0; c < w.depth; c += 16) {
+            /* The last vector ends at the last channel, as a shorter one would go through memory. */
+            const uint at = min(c, left_of(w.depth, 16));
+            *(local uint16_anywhere *)(to + at) = PAIRS(from + at, left_of(first, at),
+                from + (ulong)a.stride_x * x_ld + at, left_of(second, at));
+        }
     }
 }
 

@@ -26,6 +26,14 @@ typedef struct list {
     uint end;
 } list;
 
+/* Prefetches the values of entry e, which lie anywhere in the sample. */
+enum { AHEAD = 32 }; /* entries between the prefetch of a value and its use */
+static inline void fetch_values(const list l, const uint e)
+{
+    const uint value_row = l.entries[e].y;
+    PREFETCH(l.values + (ulong)(value_row / BR) * STORED_OF(BR * BC) + STORED_OF(value_row % BR * BC));
+}
+
 /* Columns c to c + VW - 1 of entry e; zero from the end of the list on. */
 static inline vec values_at(const list l, const uint e, const uint c)
 {
@@ -61,6 +69,7 @@ KERNEL_OF(1) bspmm_pairs(const ulong block_cols, const ulong segments, const ulo
     starts += starts_offset + get_group_id(0) * (block_cols + 1);
     rows += rows_offset + n * slots;
     words += words_offset + n * slots * BC;
+    const uint end = starts[block_cols];
     for (ulong j = 0; j < block_cols; j++) {
         const uint begin = starts[j];
         l.end = starts[j + 1];
@@ -68,6 +77,8 @@ KERNEL_OF(1) bspmm_pairs(const ulong block_cols, const ulong segments, const ulo
         const ulong slot = (begin + first_list + j) / 2;
         for (uint p = 0; p < pairs; p++) {
             const uint e = begin + 2 * p;
+            UNROLLED(i, 2)
+                fetch_values(l, min(e + AHEAD + i, end - 1));
             rows[slot + p] =
                 (uint2)(l.entries[e].x, e + 1 < l.end ? l.entries[e + 1].x : zero_row);
         }

@@ -8,7 +8,9 @@
  * SEG of them a row of zeros, the partner of an odd list's last row. Groups, panels and segments are those of
  * bspmm_tn_vector.cl.
  *
- * Local memory: (SEG + 1) * PANEL * 2 bytes. CB divides BC, CB * V accumulators. V: 2, 4, 6 or 8. */
+ * With FETCH words are prefetched, for samples whose words leave the caches before the next panel.
+ *
+ * Local memory: (SEG + 1) * PANEL * 2 bytes. CB divides BC, CB * V accumulators. V: 2, 4, 6 or 8. FETCH: 0 or 1. */
 #include "prelude/pair_rows.clh"
 #if !defined(BC) || !defined(SEG)
 #error "bspmm_tn_bf16_vector.cl needs BC and SEG"

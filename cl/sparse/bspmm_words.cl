@@ -23,6 +23,14 @@ typedef struct sample {
     global const uint2 *entries;
 } sample;
 
+/* Prefetches the values of entry e, which lie anywhere in the sample. */
+enum { AHEAD = 32 }; /* entries between the prefetch of a value and its use */
+static inline void fetch_values(const sample x, const uint e)
+{
+    const uint value_row = x.entries[e].y;
+    PREFETCH(x.values + (ulong)(value_row / BR) * STORED_OF(BR * BC) + STORED_OF(value_row % BR * BC));
+}
+
 /* Columns c to c + VW - 1 of entry e; zero where BC is odd and c is BC. */
 static inline vec values_at(const sample x, const uint e, const uint c)
 {
@@ -61,7 +69,11 @@ KERNEL_OF(1) bspmm_words(const ulong block_cols, const ulong segments, const ulo
     starts += starts_offset + get_group_id(0) * (block_cols + 1);
     const uint begin = starts[0], count = (starts[block_cols] - begin) * W;
     words += words_offset + (n * keep * BR + begin) * W;
-    for (uint w = 0; w < count; w += 16)
+    const uint last = starts[block_cols] - 1;
+    for (uint w = 0; w < count; w += 16) {
+        for (uint e = w / W; e < (w + 16) / W; e++)
+            fetch_values(x, min(begin + e + AHEAD, last));
         store_words(round32(values16(x, begin, w, count), values16(x, begin, w + 8, count)), words + w,
             count - w);
+    }
 }

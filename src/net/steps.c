@@ -197,7 +197,9 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
     for (int kept = 0; kept < 2; ++kept)
         for (size_t k = 0; k < ins; ++k)
             if (net->values[in[k]].kept == kept && !clprune__net_is_data(&net->layers[in[k]]))
-                step.in[k] = obtain(m, in[k], CLPRUNE__NET_DENSE);
+                step.in[k] = obtain(m, in[k],
+                    fused == NULL && k == 1 && net->layers[v].kind->codes ? CLPRUNE__NET_CODES
+                                                                          : CLPRUNE__NET_DENSE);
     if (fused != NULL)
         take_temps(m, fused, CLPRUNE__NET_OF_FORWARD, &step);
     step.out = slot_for(m, v, false);

@@ -324,6 +324,31 @@ static void parts(void **state)
         test_mat_get(&whole.words, "words"), "group %zu", r->group);
 }
 
+/* x + q and x + ls * q, apart and over x: the bits of one fma of the dequantised value. */
+static void added(void **state)
+{
+    const row *r = *state;
+    quantised q = make(*r, 62, NULL, NULL);
+    const size_t height = r->batch * r->rows, count = height * r->cols;
+    float *value = restored(&q.q), *x = test_new_normal(63, count),
+          *ls = test_new_normal(64, r->cols), *expected = test_new_normal(65, count);
+    test_mat factors = test_mat_make(1, r->cols, 0, ls);
+    for (unsigned way = 0; way < 4; way++) {
+        const bool scaled = way % 2 != 0, over = way > 1;
+        for (size_t i = 0; i < count; i++)
+            expected[i] = fmaf(scaled ? ls[i % r->cols] : 1.0f, value[i], x[i]);
+        test_mat from = test_mat_make(height, r->cols, 1, x),
+                 y = test_mat_make(height, r->cols, 2, NULL);
+        TEST_EVENT(clprune__dequantise_add(test_context(), &q.q, from.mat,
+            scaled ? factors.mat : CLPRUNE_NO_MAT, over ? from.mat : y.mat, &event));
+        test_same_floats(
+            "sum", height, r->cols, test_mat_get(over ? &from : &y, "y"), expected, "way %u", way);
+        if (!over)
+            test_mat_unchanged(&from, "x");
+    }
+    test_mat_unchanged(&factors, "ls");
+}
+
 /* The same words everywhere, ties included: a hash of them, as it first was. */
 static void same_everywhere(NO_ROW)
 {
@@ -447,6 +472,8 @@ static void refused(NO_ROW)
     clprune_mat over = q.q.codes;
     over.rows = 8, over.cols = 40, over.ld = 40;
     TEST_FAILS(clprune__dequantise(context, &q.q, over, NULL), size, "y");
+    TEST_FAILS(clprune__dequantise_add(context, &q.q, x, CLPRUNE_NO_MAT, over, NULL), size, "y");
+    TEST_FAILS(clprune__dequantise_add(context, &q.q, x, dw.mat, x, NULL), size, "ls");
     over.rows = 6, over.cols = over.ld = 4;
     TEST_FAILS(clprune__quantised_nt(context, 2, 0, dy.mat, &q.q, over, NULL), bad, "dw");
     TEST_FAILS(clprune__quantised_nt(context, 3, 0, dy.mat, &q.q, dw.mat, NULL), size, "dy");
@@ -512,6 +539,7 @@ int main(void)
             r->cols, r->bits, r->group);
         test_add(&list, codes, r, "codes: %s", name);
         test_add(&list, parts, r, "parts: %s", name);
+        test_add(&list, added, r, "added: %s", name);
         test_add(&list, products, r, "products: %s, o %zu", name, r->outputs);
     }
     test_add(&list, codes, &widest, "codes: groups of 256");

@@ -5,17 +5,34 @@
 
 #include "net/call.h"
 #include "net/layers/kinds.h"
+#include "nn/store/saved_private.h"
 #include "runtime/context/check.h"
+
+/* y = x + ls * t, or without ls x + t, with the codes of t. */
+static clprune_status add_codes(const clprune__net_call *call, clprune_mat ls)
+{
+    clprune_saved *store;
+    size_t first;
+    TRY(clprune__net_view(call, call->step->in[1], call->layer->in[1], &store, &first));
+    return clprune__saved_add(
+        store, first, call->count, clprune__net_x(call, 0), ls, clprune__net_y(call), NULL);
+}
 
 static clprune_status layerscale_forward(const clprune__net_call *call)
 {
-    return clprune_layerscale_forward(call->net->context, clprune__net_x(call, 0),
-        clprune__net_x(call, 1), clprune__net_param_value(call->net, call->layer, 0),
-        clprune__net_y(call), NULL);
+    const clprune_mat t = clprune__net_x(call, 1);
+    const clprune_mat ls = clprune__net_param_value(call->net, call->layer, 0);
+    if (clprune__is_absent(t))
+        return add_codes(call, ls);
+    return clprune_layerscale_forward(
+        call->net->context, clprune__net_x(call, 0), t, ls, clprune__net_y(call), NULL);
 }
 
-const clprune__net_kind clprune__net_layerscale_kind = {
-    .name = "layerscale", .over = true, .stream = true, .forward = layerscale_forward};
+const clprune__net_kind clprune__net_layerscale_kind = {.name = "layerscale",
+    .over = true,
+    .stream = true,
+    .codes = true,
+    .forward = layerscale_forward};
 
 /* y = x + ls * t; with bias_sums also the sums of dt for the linear layer that made t */
 static clprune_status layerscale_backward(const clprune__net_call *call)
@@ -94,12 +111,15 @@ clprune_net_value clprune_net_layerscale(
 
 static clprune_status add_forward(const clprune__net_call *call)
 {
-    return clprune_add(call->net->context, 1.0f, clprune__net_x(call, 0), 1.0f,
-        clprune__net_x(call, 1), clprune__net_y(call), NULL);
+    const clprune_mat b = clprune__net_x(call, 1);
+    if (clprune__is_absent(b))
+        return add_codes(call, CLPRUNE_NO_MAT);
+    return clprune_add(
+        call->net->context, 1.0f, clprune__net_x(call, 0), 1.0f, b, clprune__net_y(call), NULL);
 }
 
 const clprune__net_kind clprune__net_add_kind = {
-    .name = "add", .over = true, .stream = true, .forward = add_forward};
+    .name = "add", .over = true, .stream = true, .codes = true, .forward = add_forward};
 
 /* y = a + b: both gradients are dy */
 static clprune_status add_backward(const clprune__net_call *call)

@@ -62,6 +62,11 @@ clprune_status clprune__saved_product_conv(const clprune_saved *saved, size_t fi
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
     clprune__region scores, clprune_mat x, cl_event *event);
 
+/* y = x + ls * the samples that the store, of form QUANTISED, has; x + them if ls is
+ * CLPRUNE_NO_MAT. y may be x. */
+clprune_status clprune__saved_add(const clprune_saved *saved, size_t first, size_t count,
+    clprune_mat x, clprune_mat ls, clprune_mat y, cl_event *event);
+
 /* As clprune_saved_restore, and clprune_saved_product_tn or, with nt, _nt; within a call. */
 clprune_status clprune__saved_restore(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event);

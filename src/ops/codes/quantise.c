@@ -9,6 +9,7 @@
 
 static const clprune__kernel_def quantise_kernel = {"codes/quantise.cl", "quantise"};
 static const clprune__kernel_def dequantise_kernel = {"codes/quantise.cl", "dequantise"};
+static const clprune__kernel_def dequantise_add_kernel = {"codes/quantise.cl", "dequantise_add"};
 
 static const clprune__kernel_def quantise_bf16_kernel = {"codes/quantise_bf16.cl", "quantise_bf16"};
 
@@ -154,19 +155,44 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
     return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
 }
 
-clprune_status clprune__dequantise(
-    clprune_context *context, const clprune__quantised *q, clprune_mat y, cl_event *event)
+/* y = q, or with x what clprune__dequantise_add says. */
+static clprune_status read(clprune_context *context, const clprune__quantised *q,
+    const clprune_mat *x, clprune_mat ls, clprune_mat y, cl_event *event)
 {
-    TRY(check_dense(context, q, "y", y));
+    const bool scaled = !clprune__is_absent(ls);
     const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
     clprune__defines defines = {0};
     clprune__quantised_defines(q, &defines);
     clprune__define(&defines, "LOCAL", plan.local);
+    if (x != NULL)
+        clprune__define(&defines, "LAYERSCALE", scaled);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &dequantise_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(
+        context, x != NULL ? &dequantise_add_kernel : &dequantise_kernel, &defines, &launch));
     launch.least_group = 1;
     ARG_ULONGS(&launch, plan.group_rows, y.rows, y.cols);
     clprune__arg_quantised(&launch, q);
+    if (x != NULL)
+        ARG_MATS(&launch, *x, scaled ? ls : *x); /* without ls it is not touched */
     clprune__arg_mat(&launch, y);
     return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
+}
+
+clprune_status clprune__dequantise(
+    clprune_context *context, const clprune__quantised *q, clprune_mat y, cl_event *event)
+{
+    TRY(check_dense(context, q, "y", y));
+    return read(context, q, NULL, CLPRUNE_NO_MAT, y, event);
+}
+
+clprune_status clprune__dequantise_add(clprune_context *context, const clprune__quantised *q,
+    clprune_mat x, clprune_mat ls, clprune_mat y, cl_event *event)
+{
+    enum { X, LS, Y, ALL };
+    const clprune__operand operands[ALL] = {{"x", x, q->desc.rows, q->desc.cols},
+        {"ls", ls, 1, q->desc.cols, .optional = true},
+        {"y", y, q->desc.rows, q->desc.cols, .in_place = 1u << X}};
+    TRY(clprune__check_operands(context, operands, Y, ALL));
+    TRY(check_dense(context, q, "y", y));
+    return read(context, q, &x, ls, y, event);
 }

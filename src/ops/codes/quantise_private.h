@@ -66,6 +66,12 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
 clprune_status clprune__dequantise(
     clprune_context *context, const clprune__quantised *q, clprune_mat y, cl_event *event);
 
+/* y = x + q or, unless ls is CLPRUNE_NO_MAT, x + ls * q, with the bits of
+ * clprune_layerscale_forward of a dense q. x, y: rows x cols, y apart from q, y may be x. ls: 1 x
+ * cols. */
+clprune_status clprune__dequantise_add(clprune_context *context, const clprune__quantised *q,
+    clprune_mat x, clprune_mat ls, clprune_mat y, cl_event *event);
+
 /* Fails unless bits, group and both parts are legal. */
 clprune_status clprune__check_quantised(
     clprune_context *context, const char *name, const clprune__quantised *q);

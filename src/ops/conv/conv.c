@@ -3,8 +3,10 @@
 
 #include "core/checked.h"
 #include "ops/products/gemm_private.h"
+#include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
+#include "runtime/memory/scratch.h"
 
 static clprune_status gather(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
@@ -29,7 +31,10 @@ clprune_status clprune__conv_forward(clprune_context *context, const clprune__co
 clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,
     clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event)
 {
-    /* One launch for each phase (y, x) of the strides: the same taps reach all its pixels. */
+    /* One launch for each phase (y, x) of the strides: the same taps reach all its pixels. dy is
+     * rounded once. */
+    SCRATCH_SCOPE(context);
+    clprune_mat rounded = CLPRUNE_NO_MAT;
     const size_t phases_y = clprune__min(conv->stride.height, conv->image.height),
                  phases_x = clprune__min(conv->stride.width, conv->image.width);
     for (size_t y = 0; y < phases_y; y++)
@@ -40,6 +45,14 @@ clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *c
             job.from = dy;
             job.w = w;
             job.to = dx;
+            job.rounded = clprune__conv_takes_pairs(context, &job);
+            if (job.rounded) {
+                if (clprune__is_absent(rounded)) {
+                    rounded = dy;
+                    TRY(clprune__conv_round_source(context, &rounded));
+                }
+                job.from = rounded;
+            }
             TRY(gather(context, &job, last ? event : NULL));
         }
     return CLPRUNE_SUCCESS;

@@ -41,7 +41,8 @@ clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell);
  * sizes wrap as unsigned ones do. */
 typedef struct clprune__conv_gather {
     size_t batch;
-    bool back; /* weights are read as o x (taps * n), k = o; else as n x (taps * k) */
+    bool back;    /* weights are read as o x (taps * n), k = o; else as n x (taps * k) */
+    bool rounded; /* `from` is pairs of bf16, by clprune__conv_round_source */
     float beta;
     size_t n, k; /* channels of results and source */
     clprune_extent grid, source, result;
@@ -141,6 +142,11 @@ clprune_status clprune__conv_gather_vector(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event);
 clprune_status clprune__conv_gather_tiled(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event);
+
+/* Whether conv_vector.cl makes this product, and reads `from` as pairs of bf16. The second function
+ * rounds it: *from becomes pairs in scratch, for jobs with `rounded`. */
+bool clprune__conv_takes_pairs(const clprune_context *context, const clprune__conv_gather *job);
+clprune_status clprune__conv_round_source(clprune_context *context, clprune_mat *from);
 
 /* conv_dw_vector.cl and conv_dw_tiled.cl. The former takes cells of more than a pixel only if
  * clprune__conv_dw_vector_pools says true: a row of cells fits local memory. */

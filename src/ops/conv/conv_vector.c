@@ -22,8 +22,13 @@ enum { REGISTERS = 32, PANEL_BYTES = 448 << 10, BLOCK_IMAGES = 16 };
 /* Floats of a group that rounds pairs. */
 enum { ROUNDED = 1 << 15 };
 
-/* *from becomes the pairs of its channels, in scratch. */
-static clprune_status round_source(clprune_context *context, clprune_mat *from)
+bool clprune__conv_takes_pairs(const clprune_context *context, const clprune__conv_gather *job)
+{
+    return context->ops->pairs != CLPRUNE__PAIRS_NONE && clprune__conv_uses_vectors(context) &&
+           !clprune__conv_strips(context, job);
+}
+
+clprune_status clprune__conv_round_source(clprune_context *context, clprune_mat *from)
 {
     clprune_mat pairs;
     TRY(clprune__scratch_mat(context, from->rows, clprune__ceil_div(from->cols, 2), &pairs));
@@ -71,8 +76,8 @@ clprune_status clprune__conv_gather_vector(
     SCRATCH_SCOPE(context);
     clprune__region packed;
     clprune_mat from = job->from;
-    if (context->ops->pairs != CLPRUNE__PAIRS_NONE)
-        TRY(round_source(context, &from));
+    if (context->ops->pairs != CLPRUNE__PAIRS_NONE && !job->rounded)
+        TRY(clprune__conv_round_source(context, &from));
     TRY(clprune__conv_pack_weights(context, job, vectors, true, k, &packed));
     clprune__defines defines = {0};
     clprune__bf16_define(context, &defines);

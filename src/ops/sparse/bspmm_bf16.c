@@ -16,6 +16,9 @@ static const clprune__kernel_def bspmm_nt_bf16_kernel = {
 /* Bytes of a bf16; those of a pair are a float's. */
 enum { BF16_BYTES = 2 };
 
+/* Words of a sample that stay in a second-level cache beside the results. */
+enum { NEAR_WORDS = 1 << 15 };
+
 /* Panels that a group takes in turn: the most that results_bytes allow and that leave a multiple of
  * CLPRUNE__EVEN_GROUPS groups, as all panels are equal work; else one. */
 static size_t choose_panel_run(const clprune__bspmm_plan *plan, size_t results_bytes)
@@ -115,6 +118,7 @@ clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune
     clprune__define(&defines, "CB", plan->tile);
     clprune__define(&defines, "BC", desc->block.cols);
     clprune__define(&defines, "SEG", plan->segment_most);
+    clprune__define(&defines, "FETCH", kept.slots * desc->block.cols > NEAR_WORDS);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_tn_bf16_kernel, &defines, &launch));
     ARG_ULONGS(&launch, desc->batch, desc->rows, operands->outputs, operands->sizes->block_cols,
