@@ -272,8 +272,6 @@ mutant test_attention attention.clh 'lengths[first_sample + (sample)]' 'lengths[
 mutant test_attention attention.clh 'if (LENGTHS && keys == 0)' 'if (false)'
 mutant test_attention attention_forward.cl 'min(min(first + LANES, queries), some) : some' 'min(first + LANES, queries) : some'
 mutant test_attention attention_backward.cl 'min(min(first + LANES, queries), some) : some' 'min(first + LANES, queries) : some'
-mutant test_attention attention_backward.cl '(ivec)((int)some)' '(ivec)((int)rows)'
-mutant test_attention attention_backward.cl 'read = max(some, 1u)' 'read = rows'
 mutant test_attention attention_backward.cl 'first < some ? queries : 0' 'queries'
 mutant test_attention attention_backward_whole.cl 'min(min(first + LANES, queries), some) : some' 'min(first + LANES, queries) : some'
 mutant test_attention attention_backward_whole.cl '? min(min(first + LANES, queries), some) : some;' '? min(min(first + LANES, queries), some) : rows;'
