@@ -221,7 +221,7 @@ static void refused(NO_ROW)
         {COMPACT_PRUNED, "blocks.0 mlp_channels.act pruned bits=4",
             "bits belongs to quantised, not to pruned"},
         {DENSE, "blocks.0 mlp_channels.act quantised bits=3",
-            "rules:1: bits: '3' is not one of 2 4 8"},
+            "rules:1: bits: '3' is not one of 2 4 8 16"},
         {DENSE, "blocks.0 mlp_channels.act quantised group=24",
             "rules:1: group: '24' is not one of 16 32"},
         {DENSE, "blocks.0 mlp_channels.act quantised cell=2",

@@ -136,6 +136,8 @@ static const struct refused_row {
         "--group 16: the run in c has 64"},
     {"before --rounding, given otherwise", "--rounding nearest", "activations=paper;",
         "--rounding nearest: the run in c has stochastic"},
+    {"before --store, given otherwise", "--store bf16", "activations=paper;",
+        "--store bf16: the run in c has fp32"},
     {"before --pool, given otherwise", "--pool 3", "activations=paper;",
         "--pool 3: the run in c has 2"},
     {"of paper, another --sparsity", "--activations paper --sparsity=0.7",

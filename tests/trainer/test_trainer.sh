@@ -74,7 +74,7 @@ without_time() {
 # ---- the command line ----------------------------------------------------------------------------
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
-    activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
+    activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding store pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
     label-smoothing clip-norm seed device list-devices test-every output-dir checkpoint-every resume \
     gradient-check gradient-draws early-update plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
@@ -116,8 +116,9 @@ for option in "--output-dir x" --overwrite "--tensorboard x"; do
     expect 2 "${option% *} does not go with --test-only" --test-only --import x $option
 done
 expect 2 "--group: '24' is not one of 16 32 48 64" --activations quantised --group 24
-expect 2 "--code-bits: '3' is not one of 2 4 8" --activations quantised --code-bits 3
+expect 2 "--code-bits: '3' is not one of 2 4 8 16" --activations quantised --code-bits 3
 expect 2 "--rounding: 'up' is not one of stochastic nearest" --activations quantised --rounding up
+expect 2 "--store: 'fp16' is not one of fp32 bf16" --store fp16
 expect 2 "--pool: '0' is not a whole number from 1" --activations pooled --pool 0
 for arguments in "--group 16" "--code-bits 8" "--activations pruned --rounding nearest"; do
     expect 2 "needs --activations quantised, compact, compact-plus or least" $arguments
@@ -563,7 +564,7 @@ done
 # The same images four times: the loss falls by a tenth, but not without a learning rate.
 for arguments in dense exact exact-tokens "paper --sparsity 0.5" "pruned --sparsity 0.5" \
     "pruned --sparsity 0.5 --criterion random" "compact-pruned --sparsity 0.5 --values int8" compact \
-    "compact --code-bits 2" "quantised --code-bits 8" "pooled --pool 3" "dense --lr 1e-9"; do
+    "compact --code-bits 2" "quantised --code-bits 8" "dense --store bf16" "pooled --pool 3" "dense --lr 1e-9"; do
     expect 0 "" $small --no-augment --warmup-epochs 0 --epochs 4 --output-dir learned --overwrite --activations $arguments
     fell=$(awk -F, 'NR == 2 { first = $4 } { last = $4 } END { print NR == 5 && last < 0.9 * first ? "yes" : "no" }' learned/log.csv)
     case $arguments,$fell in
@@ -647,6 +648,7 @@ expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
 # ---- planned memory ------------------------------------------------------------------------------
 for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
     "--activations exact-tokens --optimizer adamw8" "--activations quantised" "--activations pooled" "--activations compact" \
+    "--store bf16" "--activations exact --store bf16" \
     "--activations exact-plus --train *.mlp_channels.*" "--activations compact-plus --lora 4" \
     "--optimizer lamb --clip-norm 1 --activations compact-pruned --sparsity 0.7 --values int8"; do
     expect 0 "" $small --plan $arguments
@@ -876,8 +878,9 @@ results part | cmp -s coded_results - || fail "resuming with other indices gives
 # same bits.
 quantised="$small --activations quantised --code-bits 8"
 pooled="$small --activations pooled --pool 3"
+halved="$small --activations dense --store bf16"
 random="$sampled --criterion random"
-for form in quantised pooled random; do
+for form in quantised halved pooled random; do
     eval "arguments=\$$form"
     expect 0 "" $arguments --epochs 3 --output-dir $form --summary-json $form.json --memory-report
     cp out $form.out
@@ -893,6 +896,11 @@ grep -q 'blocks\.\*\.mlp_channels\.act  *6  *quantised 8 bits$' quantised.out ||
 for line in '"code_bits": 8' '"group": 64' '"rounding": "stochastic"'; do
     grep -q "$line" quantised.json || fail "the summary of quantised has no $line"
 done
+grep -q 'activations dense, dense ones in bf16;' halved.out || fail "it does not say what is kept in bf16"
+grep -q 'blocks\.\*\.norm1  *6  *bf16$' halved.out || fail "no block keeps its norm1 in bf16"
+grep -q '"store": "bf16"' halved.json || fail "the summary of bf16 does not say so"
+expect 2 "--store fp32: the run in halved/last.ckpt has bf16" --resume halved/last.ckpt --store fp32
+expect 2 "--store is chosen by --activations auto" $small --activations auto --memory-limit 100M --store bf16
 grep -q 'activations pooled, cells of 3 x 3;' pooled.out || fail "it does not say what pooled keeps"
 grep -q 'blocks\.\*\.norm1  *6  *pooled 3x3$' pooled.out || fail "no block pools its norm1"
 grep -q '"pool": 3' pooled.json || fail "the summary of pooled has no cells"

@@ -11,7 +11,7 @@ binaries=${1:?usage: memory.sh BIN}
 field() { awk -v name="$1" 'index($0, name) == 1 { print $NF; exit }'; }
 
 echo "model,activations,saved_mib,peak_mib,everything_mib"
-for preset in dense "pruned --sparsity 0.7" exact exact-plus checkpoint "compact --code-bits 8" "compact --code-bits 4" \
+for preset in dense "dense --store bf16" "pruned --sparsity 0.7" exact "exact --store bf16" exact-plus checkpoint "compact --code-bits 8" "compact --code-bits 4" \
     "compact-plus --code-bits 4" "least --code-bits 8" "least --code-bits 4"; do
     for model in deit_small gpt2; do
         case $model in

@@ -9,12 +9,13 @@ train=${1:?usage: memory.sh TRAINER}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-presets="dense pruned-0.7 pooled-2 pooled-4 exact compact-8 compact-4 compact-2"
+presets="dense dense-bf16 pruned-0.7 pooled-2 pooled-4 exact exact-bf16 compact-8 compact-4 compact-2"
 
 # arguments PRESET
 arguments() {
     case $1 in
     compact-*) echo "compact --code-bits ${1#compact-}" ;;
+    *-bf16) echo "${1%-bf16} --store bf16" ;;
     pooled-*) echo "pooled --pool ${1#pooled-}" ;;
     pruned-*) echo "pruned --sparsity ${1#pruned-} --block 16" ;;
     *) echo "$1" ;;
