@@ -1,4 +1,4 @@
-/* The pairs of kept rows that bspmm_tn_bf16_vector.cl multiplies: neighbours of the lists of bspmm_lists.cl.
+/* The pairs of kept rows that conv_dw_pruned_vector.cl multiplies in bf16: neighbours of the lists of conv_lists.cl.
  *
  * List q = s * block_cols + j of a sample, of segment s and block column j, has the entries a = starts[q] to
  * b. Entries a + 2 i and a + 2 i + 1 are pair p = (a + q) / 2 + i of the sample's `slots`, so that lists never

@@ -3,7 +3,7 @@
  *     partial[split][P][c][i] = sum over the samples n of `split` and the rows t that keep column c
  *                               of  dy[n * rows + t][P * PANEL + i] * xs_n[t][c]
  *
- * The kept rows of a list come in pairs (bspmm_pairs.cl): the words of xs lie in order, and the words of dy are
+ * The kept rows of a list come in pairs (bspmm_index_pairs.cl): the words of xs lie in order, and the words of dy are
  * made in registers, from two rows of the panel. The panel has bf16 rows (round_row of pairs.clh), and behind
  * SEG of them a row of zeros, the partner of an odd list's last row. Groups, panels and segments are those of
  * bspmm_tn_vector.cl.

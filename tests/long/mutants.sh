@@ -27,7 +27,7 @@ mutant() {
     file=$(cd "$root" && find cl src/ops -name "$2")
     case $2 in
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | column_sum.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
-    conv_dw_bf16_vector.cl | bspmm_pairs.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
+    conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=converted" ;;
     *) all= ;;
@@ -328,9 +328,13 @@ mutant test_gemm gemm_bf16_vector.cl 'k + 1 < depth ? rows - r : 0' 'rows - r'
 mutant test_gemm gemm_bf16_vector.cl '(deep + 1) / 2' 'deep / 2'
 mutant test_gemm gemm_bf16_vector.cl 'round_pairs(low, high)' 'round_pairs(high, low)'
 mutant test_gemm gemm_bf16_vector.cl 'first16(a + k + 16, left_of(depth, k + 16))' 'first16(a + k + 16, 16)'
-mutant test_bspmm bspmm_pairs.cl 'e + 1 < l.end ? l.entries[e + 1].x : zero_row' 'l.entries[e].x'
-mutant test_bspmm bspmm_pairs.cl 'begin + 1, w)' 'begin, w)'
-mutant test_bspmm bspmm_pairs.cl '(begin + first_list + j) / 2' '(begin + j) / 2'
+mutant test_conv2d bspmm_pairs.cl 'e + 1 < l.end ? l.entries[e + 1].x : zero_row' 'l.entries[e].x'
+mutant test_conv2d bspmm_pairs.cl 'begin + 1, w)' 'begin, w)'
+mutant test_conv2d bspmm_pairs.cl '(begin + first_list + j) / 2' '(begin + j) / 2'
+mutant test_bspmm bspmm_index_pairs.cl 'count % 2 != 0' 'count % 4 == 3'
+mutant test_bspmm bspmm_index_pairs.cl 'upper == 0 ? 0 : 0xffffu' '0xffffu'
+mutant test_bspmm bspmm_index_pairs.cl '(begin + first_list + j) / 2) * 2;' '(begin + j) / 2) * 2;'
+mutant test_bspmm bspmm_index_pairs.cl 'r * BC, SCALE' '0, SCALE'
 mutant test_bspmm bspmm_tn_bf16_vector.cl '(count + 1) / 2' 'count / 2'
 mutant test_conv2d pair_rows.clh 'row[1] == SEG ? SEG : row[1] + shift' 'row[1] + shift'
 mutant test_conv2d conv_pairs.cl 'c + 1 < cols ? row[c + 1] : 0.0f' 'row[c + 1]'

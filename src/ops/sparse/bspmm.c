@@ -41,7 +41,8 @@ static clprune_status multiply(clprune_context *context, family kernels, float a
     }
     TRY(clprune__bsr_read_index(context, stored, stored_sizes, &scratch.index));
     TRY(clprune__bspmm_take_scratch(context, xs, sizes, &plan, &scratch));
-    TRY(clprune__bspmm_list_columns(context, xs, sizes, &plan, &scratch));
+    if (!plan.listless)
+        TRY(clprune__bspmm_list_columns(context, xs, sizes, &plan, &scratch));
     TRY(kernels.multiply(context, &plan, &operands));
     return clprune__bspmm_finish(context, &plan, alpha, beta, &scratch, dw, event);
 }

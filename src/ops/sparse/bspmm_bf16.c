@@ -7,6 +7,8 @@
 #include "runtime/context/fail.h"
 
 static const clprune__kernel_def bspmm_pairs_kernel = {"sparse/bspmm_pairs.cl", "bspmm_pairs"};
+static const clprune__kernel_def bspmm_index_pairs_kernel = {
+    "sparse/bspmm_index_pairs.cl", "bspmm_index_pairs"};
 static const clprune__kernel_def bspmm_words_kernel = {"sparse/bspmm_words.cl", "bspmm_words"};
 static const clprune__kernel_def bspmm_tn_bf16_kernel = {
     "sparse/bspmm_tn_bf16_vector.cl", "bspmm_tn_bf16"};
@@ -35,7 +37,7 @@ clprune__bspmm_plan clprune__plan_tn_bf16(const clprune_context *context, const 
 {
     const size_t bc = xs->desc.block.cols, rows = xs->desc.rows;
     const clprune__tuning *tuning = &context->ops->tuning;
-    clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc};
+    clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc, .listless = true};
     plan.tile = clprune__largest_divisor(
         bc, clprune__min(tuning->bspmm_tn_bf16.tile_columns, tuning->bspmm_tn_bf16.accumulators));
     plan.vectors = clprune__choose_vectors(
@@ -77,11 +79,10 @@ static void arg_stored(
     clprune__arg_region(launch, scratch->entries);
 }
 
-clprune_status clprune__bspmm_list_pairs(clprune_context *context, const clprune_bsr_desc *desc,
-    size_t segments, size_t block_cols, size_t zero_row, const clprune__bspmm_scratch *scratch,
-    clprune__bspmm_pairs *to)
+/* Scratch for the pairs of all lists. */
+static clprune_status take_pairs(clprune_context *context, const clprune_bsr_desc *desc,
+    size_t segments, size_t block_cols, clprune__bspmm_pairs *to)
 {
-    const size_t local = 1, global = desc->batch * segments;
     size_t all, words;
     to->slots = (desc->keep * desc->block.rows + segments * block_cols) / 2 + 1;
     REQUIRE(
@@ -89,7 +90,15 @@ clprune_status clprune__bspmm_list_pairs(clprune_context *context, const clprune
         CLPRUNE_SIZE_OVERFLOW, "the pairs of %zu samples of %zu kept blocks overflow size_t",
         desc->batch, desc->keep);
     TRY(clprune__scratch_array(context, all, sizeof(cl_uint2), &to->rows));
-    TRY(clprune__scratch_array(context, words, sizeof(cl_uint), &to->words));
+    return clprune__scratch_array(context, words, sizeof(cl_uint), &to->words);
+}
+
+clprune_status clprune__bspmm_list_pairs(clprune_context *context, const clprune_bsr_desc *desc,
+    size_t segments, size_t block_cols, size_t zero_row, const clprune__bspmm_scratch *scratch,
+    clprune__bspmm_pairs *to)
+{
+    const size_t local = 1, global = desc->batch * segments;
+    TRY(take_pairs(context, desc, segments, block_cols, to));
     clprune__defines defines = {0};
     word_defines(context, desc, &defines);
     clprune__launch launch;
@@ -97,6 +106,33 @@ clprune_status clprune__bspmm_list_pairs(clprune_context *context, const clprune
     ARG_ULONGS(&launch, block_cols, segments, desc->keep, to->slots);
     clprune__arg_uint(&launch, (cl_uint)zero_row);
     arg_stored(&launch, desc, scratch);
+    clprune__arg_region(&launch, to->rows);
+    clprune__arg_region(&launch, to->words);
+    return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
+}
+
+/* The lists of tn, from the index, and their pairs. */
+static clprune_status pair_index(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands, clprune__bspmm_pairs *to)
+{
+    const clprune_bsr_desc *desc = &operands->xs->desc;
+    const clprune__bspmm_scratch *scratch = operands->scratch;
+    const size_t block_cols = operands->sizes->block_cols;
+    const size_t local = 1, global = desc->batch * plan->segments;
+    TRY(take_pairs(context, desc, plan->segments, block_cols, to));
+    clprune__defines defines = {0};
+    word_defines(context, desc, &defines);
+    clprune__define(&defines, "EVEN_ROWS", scratch->even_rows);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &bspmm_index_pairs_kernel, &defines, &launch));
+    ARG_ULONGS(&launch, desc->rows, block_cols, operands->sizes->block_rows, plan->segment,
+        plan->segments, desc->keep, to->slots);
+    clprune__arg_uint(&launch, (cl_uint)plan->segment_most);
+    clprune__arg_index(&launch, &scratch->index);
+    clprune__arg_region(&launch, scratch->values);
+    if (clprune__is_scaled(desc->value_type))
+        clprune__arg_region(&launch, scratch->scales);
+    clprune__arg_region(&launch, scratch->starts);
     clprune__arg_region(&launch, to->rows);
     clprune__arg_region(&launch, to->words);
     return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
@@ -110,8 +146,7 @@ clprune_status clprune__multiply_tn_bf16(clprune_context *context, const clprune
     const size_t local[2] = {1, 1};
     const size_t global[2] = {clprune__ceil_div(plan->panels, plan->panel_run), plan->splits};
     clprune__bspmm_pairs kept;
-    TRY(clprune__bspmm_list_pairs(context, desc, plan->segments, operands->sizes->block_cols,
-        plan->segment_most, scratch, &kept));
+    TRY(pair_index(context, plan, operands, &kept));
     clprune__defines defines = {0};
     clprune__define(&defines, "BF16", context->ops->pairs);
     clprune__define(&defines, "V", plan->vectors);

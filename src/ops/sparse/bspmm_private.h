@@ -22,6 +22,7 @@ typedef struct clprune__bspmm_plan {
     size_t lanes, teams;  /* tiled and mma kernels: work-items of a team, teams of a group */
     size_t slots;         /* tn, tiled and mma: tiles of a team */
     size_t groups;        /* tiled and mma kernels: groups for a panel and a split */
+    bool listless;        /* the product makes its own lists from the index */
     bool direct;          /* vector kernels of convolutions: write dw themselves, no finish */
 } clprune__bspmm_plan;
 

@@ -22,7 +22,8 @@ clprune_status clprune__bspmm_take_scratch(clprune_context *context, const clpru
     REQUIRE(fits, CLPRUNE_SIZE_OVERFLOW,
         "the scratch of a product with %zu splits overflows size_t", plan->splits);
     TRY(clprune__scratch_array(context, starts, sizeof(cl_uint), &scratch->starts));
-    TRY(clprune__scratch_array(context, entries, sizeof(cl_uint2), &scratch->entries));
+    if (!plan->listless)
+        TRY(clprune__scratch_array(context, entries, sizeof(cl_uint2), &scratch->entries));
     return clprune__scratch_array(context, partial, sizeof(float), &scratch->partial);
 }
 
