@@ -247,7 +247,7 @@ typedef enum clprune_net_preset {
                                 running a product again */
     CLPRUNE_NET_COMPACT = 3, /* such tensors as codes of `keep.bits` bits, sums of a residual path
                                 in at least 8. Products of at most 64 multiplications an element run
-                                again, up to 4 % of a step's, unless extra_work is set */
+                                again, up to 4 % of a step's, without extra_work and PRUNED */
     CLPRUNE_NET_LEAST = 4    /* inputs of blocks as codes; all else is made again from them */
 } clprune_net_preset;
 

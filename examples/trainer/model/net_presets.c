@@ -58,8 +58,8 @@ static const keep_preset rows[] = {
     [CHECKPOINT] = {CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
         "the same with up to 25 %: about the inputs of blocks are kept"},
     [COMPACT] = {CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "keep such tensors as codes of --code-bits bits, sums of residual paths in at least 8; "
-        "small products, up to 4 % of a step's, run again",
+        "keep such tensors as codes of --code-bits bits, sums of residual paths in at least 8; run "
+        "small products, up to 4 % of a step's, again",
         .uses = "q"},
     [COMPACT_PLUS] = {CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
         "such codes, and the products that save most, up to 12 % of a step's, run again",
