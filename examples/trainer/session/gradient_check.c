@@ -38,12 +38,16 @@ static bool open_exact(const session *s, session *exact, fault *f)
     if (exact->rules == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
     keep_preset_rules(table, 0, &how, s->sizes.blocks, exact->rules);
+    for (size_t i = 0; i < keep_rules_count(table, s->sizes.blocks); ++i)
+        exact->rules[i].keep = (clprune_keep){.form = CLPRUNE_FORM_DENSE}; /* not --store's */
+    trainer_sizes sizes = s->sizes;
+    sizes.store = CLPRUNE_VALUES_FP32;
     const keep_choice choice = {0, how, exact->rules};
     if (!fault_check(f, NULL, clprune_context_create(NULL, &wanted, &exact->context),
             "opening the device for --gradient-check") ||
         !fault_check(f, exact->context,
             s->type->create(
-                exact->context, &s->sizes, &choice, (size_t)s->options->batch_size, &exact->model),
+                exact->context, &sizes, &choice, (size_t)s->options->batch_size, &exact->model),
             "creating the model of --gradient-check"))
         return false;
     exact->params = s->type->params(exact->model, &exact->params_count);
