@@ -899,6 +899,9 @@ done
 grep -q 'activations dense, dense ones in bf16;' halved.out || fail "it does not say what is kept in bf16"
 grep -q 'blocks\.\*\.norm1  *6  *bf16$' halved.out || fail "no block keeps its norm1 in bf16"
 grep -q '"store": "bf16"' halved.json || fail "the summary of bf16 does not say so"
+expect 0 "" $halved --steps 1 --gradient-check 1
+awk '/^gradient beside/ { on = 1; next } on && $NF > most { most = $NF } END { exit !(most > 1e-4 && most < 0.05) }' out ||
+    fail "the errors of gradients from bf16: $(cat out)"
 expect 2 "--store fp32: the run in halved/last.ckpt has bf16" --resume halved/last.ckpt --store fp32
 expect 2 "--store is chosen by --activations auto" $small --activations auto --memory-limit 100M --store bf16
 grep -q 'activations pooled, cells of 3 x 3;' pooled.out || fail "it does not say what pooled keeps"
