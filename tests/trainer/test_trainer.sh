@@ -1070,7 +1070,7 @@ total=$(bytes total 1 out)
 [ "$total" -le "$limit" ] || fail "auto takes $total bytes of $limit"
 grep -q "activations auto: $total of $limit bytes are planned" out || fail "auto's plan is not what the run takes: $(cat out)"
 grep -q '"error_measured": [0-9]' chosen.json || fail "the summary has no errors of auto"
-awk -F, '/^0,blocks.3.ls1,quantised bits=8/ { a = $5 } /^0,blocks.3.ls1,quantised bits=2/ { b = $5 }
+awk -F, '/^0,blocks.3.mlp_channels.fc1,quantised bits=8/ { a = $5 } /^0,blocks.3.mlp_channels.fc1,quantised bits=2/ { b = $5 }
     $3 == "dense" && $5 != 0 { bad = 1 }
     END { exit bad || !(a > 0 && a < 0.1 && b > 10 * a) }' chosen/auto.csv || fail "errors of auto: $(cat chosen/auto.csv)"
 awk '/"error_by_sum"/ { a = $2 + 0 } /"error_measured"/ { b = $2 + 0 } END { exit !(a < 1.2 * b && b < 1.2 * a) }' \
