@@ -339,7 +339,7 @@ train_one() {
     fi
     set_own "$1" "$2"
     words=("${own[@]/#@\//"$home"/}" "${@:3}") # quoted: bash 5.2 would replace an & in $home
-    if [ -s "$dir/last.ckpt" ] && [[ " ${words[*]}" != *' --st'* ]]; then # --steps would count from the checkpoint
+    if [ -s "$dir/last.ckpt" ] && [[ " ${words[*]}" != *' --ste'* ]]; then # --steps would count from the checkpoint
         more=(--output-dir "$dir" --resume "$dir/last.ckpt")
         for i in "${!words[@]}"; do # without --import, of which any beginning will do: the checkpoint has the weights
             case ${words[i]-} in

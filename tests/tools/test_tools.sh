@@ -223,7 +223,7 @@ fi
 find "$source" -name '*.sh' -not -path '*/build/*' >"$folder/scripts"
 [ "$(wc -l <"$folder/scripts")" -gt 20 ] || fail "no scripts in $source"
 while read -r script; do
-    grep -q '^export LC_ALL=C' "$script" || fail "$script does not set LC_ALL=C"
+    grep -q '^export LC_ALL=C\|^\. .*support/program\.sh' "$script" || fail "$script does not set LC_ALL=C"
     case $script in */examples/*) continue ;; esac
     ! grep -q 'cd "\$(dirname' "$script" || grep -q '^unset CDPATH' "$script" || fail "$script does not unset CDPATH"
 done <"$folder/scripts"
