@@ -310,6 +310,23 @@ static double keep_joints(clprune_net *net, const bool *joints, double most)
     return kept;
 }
 
+/* Keeps the joint before each kept one in its place: with the output of a block rather than of its
+ * first half, say, the products of the second half that only make the output do not run again. */
+static void keep_sooner(clprune_net *net, const bool *joints)
+{
+    size_t joint = 0;
+    for (size_t i = 1; i <= net->output; ++i) {
+        if (!joints[i])
+            continue;
+        if (joint > 0 && net->values[i].kept && !net->values[i].ruled &&
+            !net->values[joint].ruled) {
+            net->values[i].kept = false;
+            net->values[joint].kept = true;
+        }
+        joint = i;
+    }
+}
+
 static int descending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -328,35 +345,76 @@ static size_t list_limits(const clprune_net *net, const bool *joints, double *li
     return count;
 }
 
-/* Takes the limit of spans whose step needs the least memory. */
+/* Joints that were tried: what they keep, what a step takes in all and what it runs again. */
+typedef struct trial {
+    double limit, kept, bytes, work;
+    bool sooner;
+} trial;
+
+static clprune_status try_joints(clprune_net *net, const bool *joints, size_t *made, trial *t)
+{
+    for (size_t i = 0; i < net->count; ++i)
+        if (net->values[i].kept)
+            t->kept += (double)clprune__net_bytes(net, i);
+    TRY(clprune__net_cut(net, true, is_not_kept));
+    TRY(clprune__net_backward_bytes(net, &t->bytes));
+    t->work = clprune__net_price_of(net, joints, made).work;
+    return CLPRUNE_SUCCESS;
+}
+
+/* The trial that needs the least memory, or one with less work for at most 15 % more, kept and in
+ * all. One that is sooner may keep less, but only for more work. */
+static trial best_of(const trial *trials, size_t count)
+{
+    static const double worth = 1.15;
+    trial least = trials[0];
+    for (size_t i = 1; i < count; ++i)
+        if (!trials[i].sooner && trials[i].bytes < least.bytes)
+            least = trials[i];
+    trial best = least;
+    for (size_t i = 0; i < count; ++i)
+        if (trials[i].bytes <= worth * least.bytes && trials[i].kept <= worth * least.kept &&
+            trials[i].work < best.work)
+            best = trials[i];
+    return best;
+}
+
+/* Takes joints whose step needs about the least memory, by the limit of the spans between them. */
 static clprune_status keep_least(clprune_net *net)
 {
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
-    double best = 0, least = -1, before = -1;
+    double before = -1;
+    size_t tried = 0;
     bool *joints = calloc(net->count, sizeof *joints);
-    REQUIRE(joints != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    size_t count = find_joints(net, joints);
-    double *limits = calloc((count + 1) * (count + 1), sizeof *limits);
-    REQUIRE_DONE(limits != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    count = list_limits(net, joints, limits);
+    size_t *made = calloc(net->count, sizeof *made);
+    const size_t most = joints == NULL ? 0 : find_joints(net, joints) + 1;
+    double *limits = calloc(most * most + 1, sizeof *limits);
+    trial *trials = calloc(2 * most * most + 1, sizeof *trials);
+    REQUIRE_DONE(joints != NULL && made != NULL && limits != NULL && trials != NULL,
+        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
+    const size_t count = list_limits(net, joints, limits);
     for (size_t i = 0; i < count; ++i) {
-        double most;
         const double kept = keep_joints(net, joints, limits[i]);
         if (kept == before)
             continue;
         before = kept;
-        TRY_DONE(clprune__net_cut(net, true, is_not_kept));
-        TRY_DONE(clprune__net_backward_bytes(net, &most));
-        if (least < 0 || most < least) {
-            least = most;
-            best = limits[i];
-        }
+        trials[tried].limit = trials[tried + 1].limit = limits[i];
+        trials[tried + 1].sooner = true;
+        TRY_DONE(try_joints(net, joints, made, &trials[tried]));
+        keep_sooner(net, joints);
+        TRY_DONE(try_joints(net, joints, made, &trials[tried + 1]));
+        tried += 2;
     }
-    (void)keep_joints(net, joints, best);
+    const trial best = best_of(trials, tried);
+    (void)keep_joints(net, joints, best.limit);
+    if (best.sooner)
+        keep_sooner(net, joints);
 done:
     free(joints);
+    free(made);
     free(limits);
+    free(trials);
     return status;
 }
 
