@@ -1,23 +1,19 @@
-/* Quantised matrices: quantise.clh has the layout, src/ops/codes/quantise_private.h the rounding.
- *
- *     quantise     codes, groups = x
- *     dequantise   y[r][c] = zero + scale * code[r][c]
- *     dequantise_add     y[r][c] = x[r][c] + that; with LAYERSCALE x[r][c] + ls[c] * that. y may be x
+/* Quantised matrices, from x: codes, groups = x. quantise.clh has the layout, src/ops/codes/quantise_private.h the
+ * rounding, dequantise.cl the way back.
  *
  * In a group, zero is the least value rounded down to bf16, and scale * LEVELS reaches the largest,
  * scale rounded up to bf16. The code of x is q = (x - zero) / scale, rounded to the nearest integer, or
- * with STOCHASTIC to one of its two neighbours: up where u < q - floor(q), with u in [0, 1) a hash
+ * with STOCHASTIC 1 to one of its two neighbours: up where u < q - floor(q), with u in [0, 1) a hash
  * of seed, sample and position in the sample (draw.clh). There are `sample_rows` rows in a sample; row
  * 0 of x is the first row of sample `first_sample`.
  *
  * Every device computes the same codes: all sums, products and fma are of normal numbers, and the
- * reciprocal is corrected to its last bit. quantise: work-group i takes rows [i * run, (i + 1) * run), its
- * LOCAL work-items take groups of columns in turn. The others: the same rows; work-items take columns in
- * turn, on CPUs (LOCAL 1) sixteen at a time. No local memory. LOCAL: any >= 1. */
+ * reciprocal is corrected to its last bit. Work-group i takes rows [i * run, (i + 1) * run), its LOCAL
+ * work-items take groups of columns in turn. No local memory. LOCAL: any >= 1. */
 #include "prelude/draw.clh"
 #include "prelude/quantise.clh"
-#if !defined(BITS) || !defined(LOCAL)
-#error "quantise.cl needs BITS and LOCAL"
+#if !defined(BITS) || !defined(LOCAL) || !defined(STOCHASTIC)
+#error "quantise.cl needs BITS, LOCAL and STOCHASTIC"
 #endif
 
 /* Magnitudes below LEAST count as 0, finite ones above MOST as MOST; scales below LEAST_SCALE as 0. */
@@ -34,7 +30,6 @@
 #define STEP (0x1.010102p-8f * 0x1.000008p0f)
 #endif
 
-#ifdef STOCHASTIC
 /* x[0 .. 15], of which the first `left` exist; the others repeat the first. */
 static inline float16 load_unit(global const float *x, const ulong left)
 {
@@ -227,46 +222,3 @@ KERNEL_OF(LOCAL) quantise(const ulong run, const ulong rows, const ulong cols,
     }
 #endif
 }
-#else
-
-KERNEL_OF(LOCAL) dequantise(const ulong run, const ulong rows, const ulong cols, QUANTISED_IN(q),
-    MAT_OUT_RESTRICT(y))
-{
-    const ulong first = get_group_id(0) * run, last = min(first + run, rows);
-    for (ulong row = first; row < last; row++) {
-        const quantised from = QUANTISED(q, row);
-        ulong c = get_local_id(0);
-#if LOCAL == 1
-        for (; c + 16 <= cols; c += 16)
-            STORE16(dequantise16(from.codes, from.groups, c), ROW(y, row) + c);
-#endif
-        for (; c < cols; c += LOCAL)
-            AT(y, row, c) = dequantise_one(from.codes, from.groups, c);
-    }
-}
-
-#ifndef LAYERSCALE
-#define LAYERSCALE 0 /* 0: ls is not touched */
-#endif
-
-KERNEL_OF(LOCAL) dequantise_add(const ulong run, const ulong rows, const ulong cols, QUANTISED_IN(q),
-    MAT_IN(x), MAT_IN(ls), MAT_OUT(y))
-{
-    const ulong first = get_group_id(0) * run, last = min(first + run, rows);
-    for (ulong row = first; row < last; row++) {
-        const quantised from = QUANTISED(q, row);
-        ulong c = get_local_id(0);
-#if LOCAL == 1
-        for (; c + 16 <= cols; c += 16) {
-            const float16 value = dequantise16(from.codes, from.groups, c);
-            const float16 factor = LAYERSCALE ? LOAD16(ROW(ls, 0) + c) : (float16)(1.0f);
-            STORE16(fma(factor, value, LOAD16(ROW(x, row) + c)), ROW(y, row) + c);
-        }
-#endif
-        for (; c < cols; c += LOCAL) {
-            const float value = dequantise_one(from.codes, from.groups, c);
-            AT(y, row, c) = fma(LAYERSCALE ? AT(ls, 0, c) : 1.0f, value, AT(x, row, c));
-        }
-    }
-}
-#endif

@@ -139,8 +139,7 @@ static const option_row rows[] = {
         NEEDS_QUANTISING_OR_FILE),
     CHOICE("store", OPTION_MATCH, store, options_stores, "TYPE",
         "number format of tensors that --activations keeps dense: fp32 (the default) or bf16, "
-        "which "
-        "halves their bytes; tensors of one row a sample in a net of several stay fp32"),
+        "which halves their bytes; tensors of one row a sample in a net of several stay fp32"),
     COUNT("pool", OPTION_MATCH, pool, 1, 65536,
         "pooled tensors, and --centre cells, keep the mean of each cell of N x N neighbouring "
         "rows; default 2",

@@ -23,8 +23,7 @@ static bool import_weights(training_run *r, fault *f)
     if (r->head_left)
         (void)fprintf(stderr,
             "%s: note: the head in %s is not there or has another number of classes: the model's "
-            "has "
-            "its initial values\n",
+            "has its initial values\n",
             s->type->program, path);
     return true;
 }

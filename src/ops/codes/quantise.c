@@ -8,8 +8,8 @@
 #include "runtime/launch/rowwise.h"
 
 static const clprune__kernel_def quantise_kernel = {"codes/quantise.cl", "quantise"};
-static const clprune__kernel_def dequantise_kernel = {"codes/quantise.cl", "dequantise"};
-static const clprune__kernel_def dequantise_add_kernel = {"codes/quantise.cl", "dequantise_add"};
+static const clprune__kernel_def dequantise_kernel = {"codes/dequantise.cl", "dequantise"};
+static const clprune__kernel_def dequantise_add_kernel = {"codes/dequantise.cl", "dequantise_add"};
 
 static const clprune__kernel_def quantise_bf16_kernel = {"codes/quantise_bf16.cl", "quantise_bf16"};
 
