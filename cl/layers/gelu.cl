@@ -7,10 +7,10 @@
  *                with BITS h is quantised (quantise.clh)
  *     with       h = h[r][c],  b = b[c],  phi(h) = exp(-h^2 / 2) / sqrt(2 pi)
  *
- * Row-wise, see rowwise.clh. g may be h; dh may be dg, or h without AGAIN. No local memory. Errors:
+ * Row-wise, see rowwise.clh; forward h is a source, g a result of narrow.clh. g may be h; dh may be dg, or h without AGAIN. No local memory. Errors:
  * of g at most 4 * 2^-24 * |h| and at most 8 * 2^-24 * |exact g|; of the slope at most 4 * 2^-24.
  * g(-Inf) = -0, g(Inf) = Inf; the slopes there are 0 and 1. BIAS, SUMS, AGAIN: 0 or 1. */
-#include "prelude/rowwise.clh"
+#include "prelude/narrow.clh"
 #include "prelude/quantise.clh"
 #include "layers/activation.clh"
 #ifndef BIAS
@@ -20,16 +20,24 @@
 #define AGAIN 0 /* 0: g is not touched */
 #endif
 
-KERNEL_OF(LOCAL) gelu_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_OUT(h), MAT_OUT(g))
+#if BF16_IN /* without BIAS */
+#define MAT_H    MAT_SOURCE(h)
+#define PUT_H(v) (void)(v)
+#else
+#define MAT_H    MAT_OUT(h)
+#define PUT_H(v) PUT(v, h, r, c)
+#endif
+
+KERNEL_OF(LOCAL) gelu_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_H, MAT_RESULT(g))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c) {
-            vec in = GET(h, r, c), slope; /* the slope is not needed */
+            vec in = GET_SOURCE(h, r, c), slope; /* the slope is not needed */
             if (BIAS) {
                 in += GET(b, 0, c);
-                PUT(in, h, r, c);
+                PUT_H(in);
             }
-            PUT(activation_with_slope(in, &slope), g, r, c);
+            PUT_RESULT(activation_with_slope(in, &slope), g, r, c);
         }
 }
 

@@ -10,9 +10,9 @@
  *
  *     BITS = 2    byte 0: | c3 c2 c1 c0 |    byte 1: | c7 c6 c5 c4 |   ...
  *
- * Row-wise, see rowwise.clh. g may be h; dh may be dg. Local memory: LEVELS floats.
+ * Row-wise, see rowwise.clh; h is a source, g a result of narrow.clh. g may be h; dh may be dg. Local memory: LEVELS floats.
  * BITS: 2, 4 or 8; VW: 4, 8 or 16; BIAS, SUMS: 0 or 1. */
-#include "prelude/rowwise.clh"
+#include "prelude/narrow.clh"
 #include "layers/activation.clh"
 #include "layers/gelu_code.clh"
 #ifndef BITS
@@ -123,7 +123,7 @@ static inline vec decode(const global uchar *p, const ulong left, local const fl
 #define BIAS 0 /* 0: b is not touched */
 #endif
 
-KERNEL_OF(LOCAL) gelu_code_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_IN(h), MAT_OUT(g),
+KERNEL_OF(LOCAL) gelu_code_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_SOURCE(h), MAT_RESULT(g),
     MAT_OUT_RESTRICT(codes))
 {
     local float borders[LEVELS];
@@ -131,10 +131,10 @@ KERNEL_OF(LOCAL) gelu_code_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_IN(h),
     FOR_ROWS(r) {
         global uchar *row = (global uchar *)ROW(codes, r);
         FOR_VECTORS(c) {
-            vec in = GET(h, r, c), slope;
+            vec in = GET_SOURCE(h, r, c), slope;
             if (BIAS)
                 in += GET(b, 0, c);
-            PUT(activation_with_slope(in, &slope), g, r, c);
+            PUT_RESULT(activation_with_slope(in, &slope), g, r, c);
             store_codes(encode(slope, borders), cols - c, row + c / PER_BYTE, row + ROW_BYTES);
         }
     }

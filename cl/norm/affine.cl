@@ -4,22 +4,22 @@
  *     backward   dx[r][c] = alpha[c] * dy[r][c] (+ dx_beta * dx[r][c] with READ_DX)
  *                sum 0 of the columns: x[r][c] * dy[r][c];  sum 1: dy[r][c]
  *
- * Row-wise, see rowwise.clh. y may be x; dx may be dy, without READ_DX. No local memory.
+ * Row-wise, see rowwise.clh; x is a source, y a result of narrow.clh. y may be x; dx may be dy, without READ_DX. No local memory.
  * READ_DX: 0 or 1. SUMS 2 in the backward pass. */
-#include "prelude/rowwise.clh"
+#include "prelude/narrow.clh"
 #ifndef READ_DX
 #define READ_DX 0 /* 0: dx is not read, dx_beta is 0 */
 #endif
 
-KERNEL_OF(LOCAL) affine_forward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(alpha), MAT_IN(beta), MAT_OUT(y))
+KERNEL_OF(LOCAL) affine_forward(ROWWISE_SIZES, MAT_SOURCE(x), MAT_IN(alpha), MAT_IN(beta), MAT_RESULT(y))
 {
     FOR_ROWS(r)
         FOR_VECTORS(c)
-            PUT(fma(GET(alpha, 0, c), GET(x, r, c), GET(beta, 0, c)), y, r, c);
+            PUT_RESULT(fma(GET(alpha, 0, c), GET_SOURCE(x, r, c), GET(beta, 0, c)), y, r, c);
 }
 
 /* Forward: y = alpha * x + beta. */
-KERNEL_OF(LOCAL) affine_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MAT_IN(alpha),
+KERNEL_OF(LOCAL) affine_backward(ROWWISE_SIZES, const float dx_beta, MAT_SOURCE(x), MAT_IN(alpha),
     MAT_IN(dy), MAT_OUT(dx), MAT_OUT(partial))
 {
     FOR_STRIPS
@@ -28,7 +28,7 @@ KERNEL_OF(LOCAL) affine_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), 
             vec dalpha = SUM_SO_FAR(0, c), dbeta = SUM_SO_FAR(1, c);
             FOR_STRIP_ROWS(r) {
                 const vec d = GET(dy, r, c);
-                dalpha = fma(GET(x, r, c), d, dalpha);
+                dalpha = fma(GET_SOURCE(x, r, c), d, dalpha);
                 dbeta += d;
                 PUT(READ_DX ? fma(a, d, dx_beta * GET(dx, r, c)) : a * d, dx, r, c);
             }

@@ -1,7 +1,9 @@
-/* Batch normalisation, the forward pass: see batch_norm.clh. */
+/* Batch normalisation, the forward pass: see batch_norm.clh; residual and y are source and result of narrow.clh. */
+#include "prelude/narrow.clh"
+#define GET_RESIDUAL(r, c) GET_SOURCE(residual, r, c)
 #include "norm/batch_norm.clh"
 KERNEL_OF(LOCAL) batch_norm_forward(LANE_SIZES, MAT_IN(x), MAT_IN(mean), MAT_IN(inv), MAT_IN(gamma),
-    MAT_IN(beta), MAT_IN(residual), MAT_OUT(y), MAT_OUT(mask))
+    MAT_IN(beta), MAT_SOURCE(residual), MAT_RESULT(y), MAT_OUT(mask))
 {
     FOR_STRIPS
         FOR_LANE_VECTORS(c) {
@@ -10,9 +12,9 @@ KERNEL_OF(LOCAL) batch_norm_forward(LANE_SIZES, MAT_IN(x), MAT_IN(mean), MAT_IN(
                 const vec z = Z(GET(x, r, c) - middle, r, c);
                 IF(KEEP_MASK)(mask_store(z, ROW(mask, r), c, cols - c);)
 #if GATE == 1
-                PUT(mask_apply(z, ROW(mask, r), c), y, r, c);
+                PUT_RESULT(mask_apply(z, ROW(mask, r), c), y, r, c);
 #else
-                PUT(RELU ? relu_of(z) : z, y, r, c);
+                PUT_RESULT(RELU ? relu_of(z) : z, y, r, c);
 #endif
             }
         }

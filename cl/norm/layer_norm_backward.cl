@@ -4,7 +4,7 @@
  *                with g = gamma[c] * dy[r][c], or dy[r][c] without AFFINE; means over row r
  *     sum 0 of the columns: dy[r][c] * xhat;  sum 1: dy[r][c]
  *
- * stats[r] = (mean, inv). Without GIVE_DX dx is not touched.
+ * x is a source of narrow.clh. stats[r] = (mean, inv). Without GIVE_DX dx is not touched.
  * Row-wise, see rowwise.clh. A group goes through its rows in strips that stay in a near cache: teams of
  * TEAM work-items take the means of a strip's rows, then all work-items take its columns. dx may be dy,
  * without READ_DX. Local memory: LOCAL + 2 * STRIP floats. GIVE_DX, READ_DX: 0 or 1; SUMS: 0 or 2;
@@ -20,7 +20,7 @@
 #define READ_DX 0 /* 0: dx is not read, dx_beta is 0 */
 #endif
 
-KERNEL_OF(LOCAL) layer_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MAT_IN(stats),
+KERNEL_OF(LOCAL) layer_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_SOURCE(x), MAT_IN(stats),
     MAT_IN(gamma), MAT_IN(dy), MAT_OUT(dx), MAT_OUT(partial))
 {
     local float part[LOCAL], offsets[STRIP], slopes[STRIP]; /* means of g and of g * xhat */

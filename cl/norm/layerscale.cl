@@ -5,9 +5,9 @@
  *                sum 0 of the columns: t[r][c] * dy[r][c];  sum 1, with SUMS = 2: dt[r][c]
  *                with ROW_SUMS  row_sums[r] = sum_c dt[r][c]
  *
- * Row-wise, see rowwise.clh. y may be x or t; dt may be t. Local memory: with ROW_SUMS STRIP * LOCAL
+ * Row-wise, see rowwise.clh; backward t is a source of narrow.clh. y may be x or t; dt may be t. Local memory: with ROW_SUMS STRIP * LOCAL
  * vectors, see row_sums_end. SUMS in the backward pass: 1 or 2; ROW_SUMS: 0 or 1. */
-#include "prelude/rowwise.clh"
+#include "prelude/narrow.clh"
 #include "prelude/row_sums.clh"
 
 KERNEL_OF(LOCAL) layerscale_forward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(t), MAT_IN(ls), MAT_OUT(y))
@@ -22,7 +22,7 @@ KERNEL_OF(LOCAL) layerscale_forward(ROWWISE_SIZES, MAT_IN(x), MAT_IN(t), MAT_IN(
 #endif
 
 /* Forward: y = x + ls * t; db of the layer that made t = x w^T + b, or w x + b 1^T, is a sum of dt. */
-KERNEL_OF(LOCAL) layerscale_backward(ROWWISE_SIZES, MAT_IN(t), MAT_IN(ls), MAT_IN(dy), MAT_OUT(dt),
+KERNEL_OF(LOCAL) layerscale_backward(ROWWISE_SIZES, MAT_SOURCE(t), MAT_IN(ls), MAT_IN(dy), MAT_OUT(dt),
     MAT_OUT(partial), MAT_OUT(row_sums))
 {
     IF(ROW_SUMS)(local vec own[STRIP * LOCAL];)
@@ -33,7 +33,7 @@ KERNEL_OF(LOCAL) layerscale_backward(ROWWISE_SIZES, MAT_IN(t), MAT_IN(ls), MAT_I
             vec dls = SUM_SO_FAR(0, c), db = SUM_SO_FAR(1, c);
             FOR_STRIP_ROWS(r) {
                 const vec d = GET(dy, r, c), gradient = scale * d;
-                dls = fma(GET(t, r, c), d, dls);
+                dls = fma(GET_SOURCE(t, r, c), d, dls);
                 db += gradient;
                 PUT(gradient, dt, r, c);
                 IF(ROW_SUMS)(row_sums_add(own, r - top, gradient);)

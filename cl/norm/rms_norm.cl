@@ -10,9 +10,9 @@
  *
  * Row-wise, see rowwise.clh: a team of TEAM work-items shares a row. Backward, a group goes through its rows in
  * strips that stay in a near cache: teams take the means of a strip's rows, then all work-items take its
- * columns. y may be x; dx may be dy, without READ_DX. Local memory: LOCAL + STRIP floats. KEEP, AFFINE, GIVE_DX,
+ * columns. x is a source, y a result of narrow.clh; y may be x; dx may be dy, without READ_DX. Local memory: LOCAL + STRIP floats. KEEP, AFFINE, GIVE_DX,
  * READ_DX: 0 or 1. */
-#include "prelude/rowwise.clh"
+#include "prelude/narrow.clh"
 #ifndef TEAM
 #error "rms_norm.cl needs TEAM"
 #endif
@@ -29,40 +29,40 @@
 #define READ_DX 0 /* 0: dx is not read, dx_beta is 0 */
 #endif
 
-#define XHAT(r, c, inv) (GET(x, r, c) * (inv))
+#define XHAT(r, c, inv) (GET_SOURCE(x, r, c) * (inv))
 #define SCALED(v, c)    (AFFINE ? GET(gamma, 0, c) * (v) : (v))
 
 #ifndef STRIP
-KERNEL_OF(LOCAL) rms_norm_forward(ROWWISE_SIZES, const float eps, MAT_IN(x), MAT_IN(gamma),
-    MAT_OUT(y), MAT_OUT(inv))
+KERNEL_OF(LOCAL) rms_norm_forward(ROWWISE_SIZES, const float eps, MAT_SOURCE(x), MAT_IN(gamma),
+    MAT_RESULT(y), MAT_OUT(inv))
 {
     local float part[LOCAL];
     const float n = max(cols, (ulong)1);
     FOR_TEAM_ROWS(r) {
         vec squares = 0;
         FOR_TEAM_VECTORS(r, c) {
-            const vec value = GET(x, r, c);
+            const vec value = GET_SOURCE(x, r, c);
             squares = fma(value, value, squares);
         }
         const float scale = 1.0f / sqrt(team_sum(part, SUM(squares)) / n + eps);
         FOR_TEAM_VECTORS(r, c)
-            PUT(SCALED(XHAT(r, c, scale), c), y, r, c);
+            PUT_RESULT(SCALED(XHAT(r, c, scale), c), y, r, c);
         if (KEEP && TEAM_LEADS(r))
             AT(inv, r, 0) = scale;
     }
 }
 
-KERNEL_OF(LOCAL) rms_norm_apply(ROWWISE_SIZES, MAT_IN(x), MAT_IN(inv), MAT_IN(gamma), MAT_OUT(y))
+KERNEL_OF(LOCAL) rms_norm_apply(ROWWISE_SIZES, MAT_SOURCE(x), MAT_IN(inv), MAT_IN(gamma), MAT_RESULT(y))
 {
     FOR_TEAM_ROWS(r) {
         const float scale = AT(inv, min(r, rows - 1), 0);
         FOR_TEAM_VECTORS(r, c)
-            PUT(SCALED(XHAT(r, c, scale), c), y, r, c);
+            PUT_RESULT(SCALED(XHAT(r, c, scale), c), y, r, c);
     }
 }
 #else
 /* Forward: y = gamma * x * inv, and inv depends on x. */
-KERNEL_OF(LOCAL) rms_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MAT_IN(inv),
+KERNEL_OF(LOCAL) rms_norm_backward(ROWWISE_SIZES, const float dx_beta, MAT_SOURCE(x), MAT_IN(inv),
     MAT_IN(gamma), MAT_IN(dy), MAT_OUT(dx), MAT_OUT(partial))
 {
     local float part[LOCAL], slopes[STRIP]; /* means of g * xhat */

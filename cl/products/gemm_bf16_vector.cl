@@ -9,7 +9,8 @@
  * A group takes the inner size `depth` <= KC at a time, an even number but for the last: it packs its rows of
  * op(a), then panel after panel of op(b). While it multiplies a tile it prefetches what it packs next, a line
  * every few pairs: of many at once, CPUs drop some. An odd end is padded with zero. The groups, the order of sums,
- * BIAS, NORM, BITS and GROUP are those of gemm_vector.cl.
+ * BIAS, NORM, BITS and GROUP are those of gemm_vector.cl. With A_BF16 a is of bf16, not transposed; it is copied.
+ * With C_BF16 c is of bf16, inner is at most `depth`, beta 0.
  *
  * Local memory: (PANEL + MC) * KC * 2 bytes. MR * V accumulators. MR divides MC, 32 divides KC; with
  * TRANSPOSE_A 16 divides MC. */
@@ -51,6 +52,18 @@ static inline float16 b_part(const b_rows b, const ulong r, const ulong c, const
 {
     return first16(b.first + r * b.ld + c, count);
 }
+#endif
+
+#ifndef A_BF16
+#define A_BF16 0
+#endif
+#if A_BF16
+typedef ushort a_element;
+#else
+typedef float a_element;
+#endif
+#if A_BF16 && (TRANSPOSE_A || defined(NORM))
+#error "a of bf16 is neither transposed nor scored"
 #endif
 
 /* What is prefetched while a tile is multiplied: two lines every AHEAD_PAIRS pairs, each `step` floats after the
@@ -113,9 +126,13 @@ static inline void pack_b(local uint *panel, const b_rows b, const ulong row, co
 #endif
 
 static inline void pack_a(
-    local uint *to, global const float *a, const ulong ld, const uint depth, const uint rows)
+    local uint *to, global const a_element *a, const ulong ld, const uint depth, const uint rows)
 {
-#if TRANSPOSE_A
+#if A_BF16
+    for (uint r = 0; r < rows; r++, a += ld)
+        for (uint k = 0; k < depth; k += 32)
+            *(local uint16 *)(to + r * (KC / 2) + k / 2) = words16(a + k, depth - k);
+#elif TRANSPOSE_A
     for (uint k = 0; k < depth; k += 2, a += 2 * ld)
         for (uint r = 0; r < rows; r += 16) {
             const float16 low = first16(a + r, rows - r);
@@ -139,10 +156,10 @@ static inline void pack_a(
 /* As multiply_tile of gemm_vector.cl, for `pairs` pairs. Rows from `height` on are undefined and not stored. */
 static inline void multiply_tile(const float alpha, const float old, global const float *bias,
     local const uint *a, local const uint *panel, const uint pairs, const uint height, const uint width,
-    global float *tile, const ulong ldc, lines_ahead next[2])
+    global result *tile, const ulong ldc, lines_ahead next[2])
 {
     float16 sum[MR][V];
-    global float *to[MR];
+    global result *to[MR];
     UNROLLED(r, MR)
         to[r] = tile + min(r, height - 1) * ldc;
     begin_tile(sum, to);
@@ -167,8 +184,9 @@ static inline void multiply_tile(const float alpha, const float old, global cons
 
 KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const uint depth,
     const ulong panel_run, const ulong row_run, const float alpha, const float beta,
-    MAT_IN_RESTRICT(a), const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
-    const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)) SCORES_OUT)
+    global const a_element *restrict a_buffer, const ulong a_offset, const ulong a_ld,
+    const ulong stride_a, B_IN, const ulong stride_b,
+    global result *restrict c_buffer, const ulong c_offset, const ulong c_ld, const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)) SCORES_OUT)
 {
     LOCAL_FLOATS(panel_floats, KC / 2 * PANEL);
     LOCAL_FLOATS(a_floats, KC / 2 * MC);
@@ -188,7 +206,7 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
     const uint steps = tiles * (uint)((last_column - first_column + PANEL - 1) / PANEL);
     for (ulong k = 0; k < inner; k += depth) {
         const uint deep = (uint)min((ulong)depth, inner - k);
-        global const float *next_a = a_buffer + (k + depth) * (TRANSPOSE_A ? a_ld : 1);
+        global const a_element *next_a = a_buffer + (k + depth) * (TRANSPOSE_A ? a_ld : 1);
         const uint next_rows = k + depth >= inner ? 0 : TRANSPOSE_A ? deep : rows;
         uint step = 0, fetched = 0; /* rows of next_a */
         pack_a(a_block, a_buffer + k * (TRANSPOSE_A ? a_ld : 1), a_ld, deep, rows);
@@ -202,15 +220,16 @@ KERNEL_OF(1) GEMM_BF16(const ulong m, const ulong n, const ulong inner, const ui
             const bool last = column + PANEL >= last_column;
             pack_b(panel, b, k, column, deep, width);
             for (uint r = 0; r < rows; r += MR) {
-                global float *tile = c_buffer + r * c_ld + column;
-                global const float *fetch = next_a + fetched * a_ld;
+                global result *tile = c_buffer + r * c_ld + column;
+                global const a_element *fetch = next_a + fetched * a_ld;
                 const uint until = (uint)((ulong)next_rows * ++step / steps), count = until - fetched;
-                const lines_ahead none = {tile, tile, 0};
+                const lines_ahead none = {(global const float *)tile, (global const float *)tile, 0};
                 lines_ahead next[2] = {none,
                     panel_ahead(b, last ? k + depth : k, last ? first_column : column + PANEL, deep,
                         r / MR, tiles, none)};
                 if (count > 0)
-                    next[0] = (lines_ahead){fetch, fetch + (count > 1 ? a_ld : 0), 16};
+                    next[0] = (lines_ahead){(global const float *)fetch,
+                        (global const float *)(fetch + (count > 1 ? a_ld : 0)), 16};
                 fetched = until;
                 global const float *bias = 0;
                 IF(BIAS)(if (k == 0) bias =

@@ -215,6 +215,7 @@ class _Mat(ctypes.Structure):
         ("rows", c_size_t),
         ("cols", c_size_t),
         ("ld", c_size_t),
+        ("type", c_int),
     ]
 
 

@@ -36,8 +36,8 @@ typedef struct clprune_block {
     size_t rows, cols;
 } clprune_block;
 
-/* How the kept values are stored; all arithmetic is fp32. Packing rounds to the nearest value, ties
- * to even; NaN stays NaN and Inf stays Inf.
+/* How the kept values are stored (clprune_value_type); all arithmetic is fp32. Packing rounds to
+ * the nearest value, ties to even; NaN stays NaN and Inf stays Inf.
  *
  *     FP16  IEEE half. Relative error 2^-11 from 2^-14 to 65504, absolute error 2^-25 below.
  *           Larger finite values become 65504, never Inf.
@@ -53,13 +53,6 @@ typedef struct clprune_block {
  *           most 1/13.8 of the largest magnitude; a block below 7 * 2^-126 becomes zero. Where
  *           scale * q exceeds FLT_MAX, it reads as FLT_MAX, never as Inf. Two codes share a byte,
  *           the first in the lower bits; a block is padded to whole bytes. */
-typedef enum clprune_value_type {
-    CLPRUNE_VALUES_FP32 = 0,
-    CLPRUNE_VALUES_FP16 = 1,
-    CLPRUNE_VALUES_BF16 = 2,
-    CLPRUNE_VALUES_INT8 = 3,
-    CLPRUNE_VALUES_INT4 = 4
-} clprune_value_type;
 
 /* How the index, the positions of the kept blocks, is stored. INT32 takes 4 bytes for each kept
  * block and block row; PyTorch reads it. BITMAP takes 1 bit for each block, kept or not; operations

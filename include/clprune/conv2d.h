@@ -19,6 +19,8 @@
 #ifndef CLPRUNE_CONV2D_H
 #define CLPRUNE_CONV2D_H
 
+#include <stdbool.h>
+
 #include "clprune/grads.h"
 #include "clprune/saved.h"
 
@@ -65,6 +67,12 @@ CLPRUNE_API void clprune_conv2d_destroy(clprune_conv2d *layer); /* accepts NULL 
  * clprune_saved_create. */
 CLPRUNE_API clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
     clprune_extent image, const char *name, clprune_saved **saved);
+
+/* Whether clprune_conv2d_forward also takes an x of bf16 (clprune_mat.type), as
+ * clprune_linear_takes_bf16; not of few channels, nor of an odd number, for which other kernels are
+ * faster. `saved` is then NULL, and ld and offset are even. False for bad arguments. */
+CLPRUNE_API bool clprune_conv2d_takes_bf16(
+    const clprune_context *context, const clprune_conv2d_desc *desc, clprune_extent image);
 
 /* Computes y for `batch` images and stores x in `saved`.
  *

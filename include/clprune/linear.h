@@ -56,6 +56,12 @@ CLPRUNE_API clprune_status clprune_linear_saved_create(
  * one pass less. Those operations add a value to each column, ROWS one to each row. */
 CLPRUNE_API bool clprune_linear_fuses_bias(const clprune_linear *layer);
 
+/* Whether clprune_linear_forward also takes an x of bf16 (clprune_mat.type), and gives y in it: on
+ * CPUs, if products round their operands to it (clprune_context_precision). x in bf16 gives the
+ * bits of the same x in fp32; it is not stored, `saved` is NULL. Both need columns in multiples of
+ * 16, and an even ld and offset. False for NULL. */
+CLPRUNE_API bool clprune_linear_takes_bf16(const clprune_context *context);
+
 /* Computes y, as above, for `batch` samples, and stores x in `saved`.
  *
  *     FEATURES   x: (batch * rows) x in; b: 1 x out; y: (batch * rows) x out; any rows

@@ -1,4 +1,4 @@
-/* A matrix: a row-major window of fp32 elements in a device buffer.
+/* A matrix: a row-major window of fp32 or bf16 elements in a device buffer.
  *
  * Letters in all headers: n sample, p tokens (rows of one sample), d features, o outputs, M rows,
  * N columns, K inner size, BR x BC block, keep = kept blocks of a sample. A batch of samples is one
@@ -12,18 +12,33 @@
 extern "C" {
 #endif
 
+/* Number formats of values; clprune/bsr.h says how they are rounded. */
+typedef enum clprune_value_type {
+    CLPRUNE_VALUES_FP32 = 0,
+    CLPRUNE_VALUES_FP16 = 1,
+    CLPRUNE_VALUES_BF16 = 2,
+    CLPRUNE_VALUES_INT8 = 3,
+    CLPRUNE_VALUES_INT4 = 4
+} clprune_value_type;
+
 /* Element (r, c) is buffer[offset + r * ld + c]. Offsets, sizes and strides are in elements.
  * A matrix does not own its buffer, which is an OpenCL buffer or sub-buffer, not an image. A matrix
  * of zero rows or columns is legal everywhere.
  *
  * Outputs must not overlap inputs or other outputs unless the function allows it: INVALID_ARGUMENT.
  * Sub-buffers of one buffer overlap where their bytes do. Two windows of one buffer with the same
- * ld and disjoint columns do not overlap. */
+ * ld and disjoint columns do not overlap.
+ *
+ * Elements are fp32. Elements of BF16, two bytes each, are for what lies between a layer and a
+ * product that rounds its operands to bf16: functions that take or give such a matrix say so, and
+ * others refuse it, INVALID_ARGUMENT. On the way in magnitudes below 2^-126 become 0, others are
+ * rounded to the nearest, ties to even. */
 typedef struct clprune_mat {
     cl_mem buffer;
     size_t offset;
     size_t rows, cols;
-    size_t ld; /* >= cols; elements from one row to the next */
+    size_t ld;               /* >= cols; elements from one row to the next */
+    clprune_value_type type; /* FP32, or BF16 for the operands of a function that takes it */
 } clprune_mat;
 
 /* The absent matrix, for optional arguments; its rows (clprune_mat_rows) are absent, too. A matrix
@@ -37,7 +52,7 @@ typedef struct clprune_mat {
 /* A dense matrix at the start of `buffer`: offset 0, ld = cols. */
 static inline clprune_mat clprune_mat_of(cl_mem buffer, size_t rows, size_t cols)
 {
-    clprune_mat mat = {buffer, 0, rows, cols, cols};
+    clprune_mat mat = {buffer, 0, rows, cols, cols, CLPRUNE_VALUES_FP32};
     return mat;
 }
 

@@ -13,7 +13,8 @@ static clprune_mat mat_at(
     if (place.at == CLPRUNE__NET_NOWHERE)
         return CLPRUNE_NO_MAT;
     const size_t first = place.whole ? call->first * rows * cols : 0;
-    return (clprune_mat){net->slots[place.id].buffer, first, call->count * rows, cols, cols};
+    return (clprune_mat){
+        net->slots[place.id].buffer, first, call->count * rows, cols, cols, CLPRUNE_VALUES_FP32};
 }
 
 clprune_mat clprune__net_at(const clprune__net_call *call, clprune__net_place place, size_t value)

@@ -142,6 +142,9 @@ struct clprune__net_kind {
     bool over;   /* y may take the place of the first input */
     bool stream; /* y is the sum of a residual path */
     bool codes;  /* made again, it also reads the second input QUANTISED in its store */
+    bool (*gives_bf16)(const clprune_net *net); /* its forward pass writes y in bf16; NULL: never */
+    /* Whether its forward pass reads input k in bf16; NULL: none. */
+    bool (*takes_bf16)(const clprune_net *net, const clprune__net_layer *layer, size_t k);
     /* Multiplications per sample of a forward pass that is a product; NULL: none. */
     double (*work)(const clprune_net *net, const clprune__net_layer *layer);
     clprune_status (*create)(clprune_context *context, clprune__net_layer *layer); /* may be NULL */
@@ -153,6 +156,7 @@ struct clprune__net_kind {
 /* What a way reads: a value of its layers, and how. */
 typedef enum clprune__net_how {
     CLPRUNE__NET_DENSE,   /* as a matrix */
+    CLPRUNE__NET_NARROW,  /* as a matrix, or one of bf16 in its store */
     CLPRUNE__NET_CODES,   /* as a matrix, or QUANTISED in its store */
     CLPRUNE__NET_PRODUCT, /* in a product with a gradient: any form */
     CLPRUNE__NET_SIGN     /* as a matrix, without error */

@@ -94,19 +94,43 @@ static bool writes_over(const maker *m, const clprune__net_layer *layer, size_t 
                values[out].shape.rows * values[out].shape.cols;
 }
 
-/* Whether the layer stores its input: the first layer that reads it, all samples at once. */
-static bool stores_input(const maker *m, const clprune__net_layer *layer)
-{
-    const clprune__net_value *x = &m->net->values[layer->in[0]];
-    return layer->kind->stores && x->kept && !is_dense(x) && m->left[layer->in[0]] == x->users &&
-           m->region->chunk == m->net->desc.batch;
-}
-
 /* The tile whose fused pass makes a layer's output; NULL: the layer makes it alone. */
 static const clprune__net_tile *fused_tile(const clprune_net *net, size_t layer)
 {
     const size_t tile = net->layers[layer].tile;
     return tile != SIZE_MAX && net->tiles[tile].way->fused ? &net->tiles[tile] : NULL;
+}
+
+/* Whether a value is kept as a matrix of bf16: clprune_saved_dense. */
+static bool is_bf16(const clprune__net_value *value)
+{
+    return value->kept && value->keep.form == CLPRUNE_FORM_QUANTISED && value->keep.bits == 16 &&
+           value->shape.cols % 16 == 0;
+}
+
+/* Whether the forward pass writes a value that is kept in bf16 to its store, where others read it.
+ */
+static bool is_narrow(const clprune_net *net, size_t v)
+{
+    bool taken = is_bf16(&net->values[v]) && v != net->output &&
+                 net->layers[v].kind->gives_bf16 != NULL && net->layers[v].kind->gives_bf16(net) &&
+                 fused_tile(net, v) == NULL;
+    for (size_t i = v + 1; taken && i < net->count; ++i) {
+        const clprune__net_layer *layer = &net->layers[i];
+        for (size_t k = 0; k < layer->ins && !layer->gone; ++k)
+            if (layer->in[k] == v)
+                taken = taken && fused_tile(net, i) == NULL && layer->kind->takes_bf16 != NULL &&
+                        layer->kind->takes_bf16(net, layer, k);
+    }
+    return taken;
+}
+
+/* Whether the layer stores its input: the first layer that reads it, all samples at once. */
+static bool stores_input(const maker *m, const clprune__net_layer *layer)
+{
+    const clprune__net_value *x = &m->net->values[layer->in[0]];
+    return layer->kind->stores && x->kept && !is_dense(x) && m->left[layer->in[0]] == x->users &&
+           m->region->chunk == m->net->desc.batch && !is_narrow(m->net, layer->in[0]);
 }
 
 /* Whether the first reader of a value stores it; a fused pass does not. */
@@ -136,7 +160,7 @@ static void forward_layer(maker *m, size_t i, bool training)
         step.in[k] = m->at[in[k]];
     if (i == net->output)
         step.out = (place){CLPRUNE__NET_SLOT, 0, true};
-    else if (training && is_dense(value))
+    else if (training && (is_dense(value) || is_narrow(net, i)))
         step.out = (place){CLPRUNE__NET_STORE, i, true};
     else if (fused == NULL && writes_over(m, layer, i, step.in[0]))
         step.out = step.in[0];
@@ -149,7 +173,8 @@ static void forward_layer(maker *m, size_t i, bool training)
     step.stores = training && fused == NULL && ins > 0 && stores_input(m, layer);
     push(m, &step);
     m->at[i] = step.out;
-    const bool in_store = is_dense(value) && i != net->output; /* the loss overwrites the output */
+    /* the loss overwrites the output */
+    const bool in_store = (is_dense(value) && i != net->output) || is_narrow(net, i);
     if (training && value->kept && !in_store && !is_stored_later(net, i))
         push(m, &(clprune__net_step){.act = CLPRUNE__NET_KEEP, .id = i, .out = step.out});
     for (size_t k = 0; k < ins; ++k)
@@ -174,12 +199,24 @@ static void make_forward(maker *m, bool training)
 /* ---- backward ----------------------------------------------------------------------------------
  */
 
+/* How a layer that runs again reads its input k. */
+static clprune__net_how how_of(const clprune_net *net, size_t v, size_t k)
+{
+    const clprune__net_layer *layer = &net->layers[v];
+    if (k == 1 && layer->kind->codes)
+        return CLPRUNE__NET_CODES;
+    return layer->kind->takes_bf16 != NULL && layer->kind->takes_bf16(net, layer, k)
+               ? CLPRUNE__NET_NARROW
+               : CLPRUNE__NET_DENSE;
+}
+
 /* A value for the backward pass: read from its store, restored, or made again. */
 static place obtain(maker *m, size_t v, clprune__net_how how)
 {
     const clprune_net *net = m->net;
     const clprune__net_value *value = &net->values[v];
-    const bool codes = how == CLPRUNE__NET_CODES && value->keep.form == CLPRUNE_FORM_QUANTISED;
+    const bool codes = (how == CLPRUNE__NET_CODES && value->keep.form == CLPRUNE_FORM_QUANTISED) ||
+                       (how == CLPRUNE__NET_NARROW && is_bf16(value));
     if (is_dense(value) || (value->kept && (how == CLPRUNE__NET_PRODUCT || codes)))
         return (place){CLPRUNE__NET_STORE, v, true};
     if (m->at[v].at != CLPRUNE__NET_NOWHERE)
@@ -197,9 +234,8 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
     for (int kept = 0; kept < 2; ++kept)
         for (size_t k = 0; k < ins; ++k)
             if (net->values[in[k]].kept == kept && !clprune__net_is_data(&net->layers[in[k]]))
-                step.in[k] = obtain(m, in[k],
-                    fused == NULL && k == 1 && net->layers[v].kind->codes ? CLPRUNE__NET_CODES
-                                                                          : CLPRUNE__NET_DENSE);
+                step.in[k] =
+                    obtain(m, in[k], fused == NULL ? how_of(net, v, k) : CLPRUNE__NET_DENSE);
     if (fused != NULL)
         take_temps(m, fused, CLPRUNE__NET_OF_FORWARD, &step);
     step.out = slot_for(m, v, false);

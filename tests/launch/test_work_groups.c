@@ -307,7 +307,7 @@ static void compute_samples(clprune_context *context, const float *values, clpru
             .centre = CLPRUNE_CENTRE_SAMPLE}};
     for (int i = 0; i < 2; i++) /* rows with gaps */
         y[i] =
-            (clprune_mat){test_new_mat(context, SAMPLES, 12).buffer, 0, y[i].rows, y[i].cols, 12};
+            (clprune_mat){test_new_mat(context, SAMPLES, 12).buffer, 0, y[i].rows, y[i].cols, 12, CLPRUNE_VALUES_FP32};
     TEST_OK(clprune_mat_fill(context, 0.5f, halves, NULL));
     TEST_OK(clprune_token_mean_forward(context, SAMPLES, 3, x, y[0], NULL));
     rows_layer(

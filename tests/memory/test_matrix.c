@@ -68,7 +68,7 @@ static void copy_to_another_stride(NO_ROW)
 /* Columns [from, from + cols) of a matrix. */
 static clprune_mat columns(clprune_mat mat, size_t from, size_t cols)
 {
-    return (clprune_mat){mat.buffer, mat.offset + from, mat.rows, cols, mat.ld};
+    return (clprune_mat){mat.buffer, mat.offset + from, mat.rows, cols, mat.ld, mat.type};
 }
 
 /* Windows of one matrix, side by side: apart, however their rows lie to each other. */

@@ -103,7 +103,7 @@ static void beyond_blast(NO_ROW)
         for (int j = A; j < NONE; j++) {
             const size_t first = j == rows[i].moved ? rows[i].offset : 0;
             const clprune_mat whole = test_new_mat(dry, 1, first + sides[j][0] * sides[j][1]);
-            mats[j] = (clprune_mat){whole.buffer, first, sides[j][0], sides[j][1], sides[j][1]};
+            mats[j] = (clprune_mat){whole.buffer, first, sides[j][0], sides[j][1], sides[j][1], CLPRUNE_VALUES_FP32};
         }
         TEST_OK(clprune_gemm(dry, false, false, 1, 0, mats[A], mats[B], mats[C], NULL));
         const uint64_t builds = clprune_context_cache_stats(dry).builds;

@@ -40,6 +40,7 @@ int main(void)
     MEMBER(clprune_mat, rows);
     MEMBER(clprune_mat, cols);
     MEMBER(clprune_mat, ld);
+    MEMBER(clprune_mat, type);
     STRUCTURE(clprune_grads);
     MEMBER(clprune_grads, dx);
     MEMBER(clprune_grads, dw);

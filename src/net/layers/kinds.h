@@ -12,6 +12,21 @@ extern const clprune__net_kind clprune__net_pixels_kind, clprune__net_patches_ki
     clprune__net_mean_kind, clprune__net_add_kind, clprune__net_layer_norm_kind,
     clprune__net_flatten_kind, clprune__net_embedding_kind, clprune__net_attention_kind;
 
+/* gives_bf16 and takes_bf16 of kinds that write, and read all inputs, in bf16. */
+static inline bool clprune__net_gives_bf16(const clprune_net *net)
+{
+    (void)net;
+    return true;
+}
+static inline bool clprune__net_takes_bf16(
+    const clprune_net *net, const clprune__net_layer *layer, size_t k)
+{
+    (void)net;
+    (void)layer;
+    (void)k;
+    return true;
+}
+
 /* The ways of a file; a way of length 0 ends them. */
 extern const clprune__net_way clprune__net_identities[], clprune__net_input_ways[],
     clprune__net_linear_ways[], clprune__net_stem_ways[], clprune__net_affine_ways[],

@@ -12,15 +12,27 @@ static clprune_status gelu_forward(const clprune__net_call *call)
         call->count, clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), codes, NULL);
 }
 
-const clprune__net_kind clprune__net_gelu_kind = {
-    .name = "gelu", .over = true, .forward = gelu_forward};
-static const clprune__net_kind gelu_tanh_kind = {
-    .name = "gelu tanh", .as = &clprune__net_gelu_kind, .over = true, .forward = gelu_forward};
-static const clprune__net_kind silu_kind = {
-    .name = "silu", .as = &clprune__net_gelu_kind, .over = true, .forward = gelu_forward};
+const clprune__net_kind clprune__net_gelu_kind = {.name = "gelu",
+    .over = true,
+    .gives_bf16 = clprune__net_gives_bf16,
+    .takes_bf16 = clprune__net_takes_bf16,
+    .forward = gelu_forward};
+static const clprune__net_kind gelu_tanh_kind = {.name = "gelu tanh",
+    .as = &clprune__net_gelu_kind,
+    .over = true,
+    .gives_bf16 = clprune__net_gives_bf16,
+    .forward = gelu_forward};
+static const clprune__net_kind silu_kind = {.name = "silu",
+    .as = &clprune__net_gelu_kind,
+    .over = true,
+    .gives_bf16 = clprune__net_gives_bf16,
+    .forward = gelu_forward};
 
-static const clprune__net_kind tanh_kind = {
-    .name = "tanh", .as = &clprune__net_gelu_kind, .over = true, .forward = gelu_forward};
+static const clprune__net_kind tanh_kind = {.name = "tanh",
+    .as = &clprune__net_gelu_kind,
+    .over = true,
+    .gives_bf16 = clprune__net_gives_bf16,
+    .forward = gelu_forward};
 
 static clprune_mat sums_of(const clprune__net_call *call)
 {

@@ -15,8 +15,11 @@ static clprune_status affine_forward(const clprune__net_call *call)
         clprune__net_param_value(call->net, call->layer, BETA), clprune__net_y(call), NULL);
 }
 
-const clprune__net_kind clprune__net_affine_kind = {
-    .name = "affine", .over = true, .forward = affine_forward};
+const clprune__net_kind clprune__net_affine_kind = {.name = "affine",
+    .over = true,
+    .gives_bf16 = clprune__net_gives_bf16,
+    .takes_bf16 = clprune__net_takes_bf16,
+    .forward = affine_forward};
 
 /* y = alpha * x + beta */
 static clprune_status affine_backward(const clprune__net_call *call)
@@ -47,7 +50,7 @@ const clprune__net_way clprune__net_affine_ways[] = {
         .backward = affine_frozen},
     {.name = "affine",
         .chain = {&clprune__net_affine_kind},
-        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}},
+        .needs = {{0, 0, CLPRUNE__NET_NARROW, false}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, true}},
         .backward = affine_backward},

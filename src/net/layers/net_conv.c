@@ -46,8 +46,16 @@ static double conv_work(const clprune_net *net, const clprune__net_layer *layer)
                     conv->kernel.width);
 }
 
+static bool conv_takes_bf16(const clprune_net *net, const clprune__net_layer *layer, size_t k)
+{
+    const clprune__net_shape *x = clprune__net_in_shape(net, layer, k);
+    const clprune_conv2d_desc desc = desc_of(&layer->set.conv, x->cols);
+    return clprune_conv2d_takes_bf16(net->context, &desc, x->grid);
+}
+
 const clprune__net_kind clprune__net_conv_kind = {.name = "conv2d",
     .stores = true,
+    .takes_bf16 = conv_takes_bf16,
     .create = conv_create,
     .destroy = conv_destroy,
     .forward = conv_forward,

@@ -35,8 +35,11 @@ static clprune_status norm_forward(const clprune__net_call *call)
         call->training ? stats_of(call, layer) : CLPRUNE_NO_MAT, NULL);
 }
 
-const clprune__net_kind clprune__net_layer_norm_kind = {
-    .name = "layer_norm", .over = true, .forward = norm_forward};
+const clprune__net_kind clprune__net_layer_norm_kind = {.name = "layer_norm",
+    .over = true,
+    .gives_bf16 = clprune__net_gives_bf16,
+    .takes_bf16 = clprune__net_takes_bf16,
+    .forward = norm_forward};
 
 /* y = gamma * (x - mean) * inv + beta */
 static clprune_status norm_backward(const clprune__net_call *call)
@@ -70,8 +73,11 @@ static clprune_status rms_forward(const clprune__net_call *call)
         call->training ? stats_of(call, layer) : CLPRUNE_NO_MAT, NULL);
 }
 
-static const clprune__net_kind rms_kind = {
-    .name = "rms_norm", .over = true, .forward = rms_forward};
+static const clprune__net_kind rms_kind = {.name = "rms_norm",
+    .over = true,
+    .gives_bf16 = clprune__net_gives_bf16,
+    .takes_bf16 = clprune__net_takes_bf16,
+    .forward = rms_forward};
 
 /* y = gamma * x * inv */
 static clprune_status rms_backward(const clprune__net_call *call)
@@ -91,14 +97,14 @@ static clprune_status create_rms_stats(clprune_net *net, const size_t *layers)
 const clprune__net_way clprune__net_layer_norm_ways[] = {
     {.name = "layer norm",
         .chain = {&clprune__net_layer_norm_kind},
-        .needs = {{0, 0, CLPRUNE__NET_DENSE}},
+        .needs = {{0, 0, CLPRUNE__NET_NARROW}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, true}},
         .create = create_layer_stats,
         .backward = norm_backward},
     {.name = "RMS norm",
         .chain = {&rms_kind},
-        .needs = {{0, 0, CLPRUNE__NET_DENSE}},
+        .needs = {{0, 0, CLPRUNE__NET_NARROW}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, true}},
         .create = create_rms_stats,

@@ -8,6 +8,13 @@
 #include "nn/store/saved_private.h"
 #include "runtime/context/check.h"
 
+/* Whether the second input is read from its store, as codes. */
+static bool reads_codes(const clprune__net_call *call)
+{
+    const clprune__net_value *value = &call->net->values[call->layer->in[1]];
+    return call->step->in[1].at == CLPRUNE__NET_STORE && value->keep.form == CLPRUNE_FORM_QUANTISED;
+}
+
 /* y = x + ls * t, or without ls x + t, with the codes of t. */
 static clprune_status add_codes(const clprune__net_call *call, clprune_mat ls)
 {
@@ -20,18 +27,26 @@ static clprune_status add_codes(const clprune__net_call *call, clprune_mat ls)
 
 static clprune_status layerscale_forward(const clprune__net_call *call)
 {
-    const clprune_mat t = clprune__net_x(call, 1);
     const clprune_mat ls = clprune__net_param_value(call->net, call->layer, 0);
-    if (clprune__is_absent(t))
+    if (reads_codes(call))
         return add_codes(call, ls);
-    return clprune_layerscale_forward(
-        call->net->context, clprune__net_x(call, 0), t, ls, clprune__net_y(call), NULL);
+    return clprune_layerscale_forward(call->net->context, clprune__net_x(call, 0),
+        clprune__net_x(call, 1), ls, clprune__net_y(call), NULL);
+}
+
+/* what is added */
+static bool sum_takes_bf16(const clprune_net *net, const clprune__net_layer *layer, size_t k)
+{
+    (void)net;
+    (void)layer;
+    return k == 1;
 }
 
 const clprune__net_kind clprune__net_layerscale_kind = {.name = "layerscale",
     .over = true,
     .stream = true,
     .codes = true,
+    .takes_bf16 = sum_takes_bf16,
     .forward = layerscale_forward};
 
 /* y = x + ls * t; with bias_sums also the sums of dt for the linear layer that made t */
@@ -71,7 +86,7 @@ const clprune__net_way clprune__net_layerscale_ways[] = {
         .backward = layerscale_frozen},
     {.name = "layerscale",
         .chain = {&clprune__net_layerscale_kind},
-        .needs = {{0, 1, CLPRUNE__NET_DENSE, false}},
+        .needs = {{0, 1, CLPRUNE__NET_NARROW, false}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_PASS, false}, {CLPRUNE__NET_APART, false}},
         .sums = 2,
@@ -111,15 +126,18 @@ clprune_net_value clprune_net_layerscale(
 
 static clprune_status add_forward(const clprune__net_call *call)
 {
-    const clprune_mat b = clprune__net_x(call, 1);
-    if (clprune__is_absent(b))
+    if (reads_codes(call))
         return add_codes(call, CLPRUNE_NO_MAT);
-    return clprune_add(
-        call->net->context, 1.0f, clprune__net_x(call, 0), 1.0f, b, clprune__net_y(call), NULL);
+    return clprune_add(call->net->context, 1.0f, clprune__net_x(call, 0), 1.0f,
+        clprune__net_x(call, 1), clprune__net_y(call), NULL);
 }
 
-const clprune__net_kind clprune__net_add_kind = {
-    .name = "add", .over = true, .stream = true, .codes = true, .forward = add_forward};
+const clprune__net_kind clprune__net_add_kind = {.name = "add",
+    .over = true,
+    .stream = true,
+    .codes = true,
+    .takes_bf16 = sum_takes_bf16,
+    .forward = add_forward};
 
 /* y = a + b: both gradients are dy */
 static clprune_status add_backward(const clprune__net_call *call)

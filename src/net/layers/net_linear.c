@@ -40,14 +40,30 @@ static double linear_work(const clprune_net *net, const clprune__net_layer *laye
     return (double)x->rows * (double)x->cols * (double)layer->set.sizes[1];
 }
 
+static bool linear_gives_bf16(const clprune_net *net)
+{
+    return clprune_linear_takes_bf16(net->context);
+}
+
+static bool linear_takes_bf16(const clprune_net *net, const clprune__net_layer *layer, size_t k)
+{
+    (void)layer;
+    (void)k;
+    return clprune_linear_takes_bf16(net->context);
+}
+
 const clprune__net_kind clprune__net_linear_kind = {.name = "linear",
     .stores = true,
+    .gives_bf16 = linear_gives_bf16,
+    .takes_bf16 = linear_takes_bf16,
     .create = linear_create,
     .destroy = linear_destroy,
     .forward = linear_forward,
     .work = linear_work};
 const clprune__net_kind clprune__net_linear_rows_kind = {.name = "linear over rows",
     .stores = true,
+    .gives_bf16 = linear_gives_bf16,
+    .takes_bf16 = linear_takes_bf16,
     .create = linear_create,
     .destroy = linear_destroy,
     .forward = linear_forward,

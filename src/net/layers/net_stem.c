@@ -42,7 +42,7 @@ static clprune_status make_products(
         &(clprune_grads){.dw = conv->state[CONV_PRODUCT]}));
     /* image and mean as one row per image */
     TRY(clprune_token_mean_forward(net->context, 1, call->count,
-        (clprune_mat){image.buffer, image.offset, call->count, elements, elements},
+        (clprune_mat){image.buffer, image.offset, call->count, elements, elements, image.type},
         clprune_mat_of(clprune__net_temp(call, MEAN_IMAGE).buffer, 1, elements), NULL));
     TRY(clprune_mat_fill(net->context, (float)call->count, ones, NULL));
     TRY(clprune_saved_reshape(mean_store, 1, shape->rows, shape->cols));

@@ -144,7 +144,7 @@ clprune_net_value clprune_net_positions_of(
 static clprune_mat rows_of_samples(clprune_mat x, size_t count, size_t first, size_t rows)
 {
     return (clprune_mat){
-        x.buffer, x.offset + first * x.cols, count, rows * x.cols, x.rows / count * x.cols};
+        x.buffer, x.offset + first * x.cols, count, rows * x.cols, x.rows / count * x.cols, x.type};
 }
 
 static clprune_status class_forward(const clprune__net_call *call)

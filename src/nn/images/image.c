@@ -24,7 +24,7 @@ clprune_status clprune__check_image_bytes(clprune_context *context, clprune_imag
         TRY(clprune__check_buffer(context, "images", images.buffer, end, 1));
         if (context->verbose != NULL)
             clprune__verbose_operand(context->verbose, "images",
-                (clprune_mat){images.buffer, images.offset, batch, size, size});
+                (clprune_mat){images.buffer, images.offset, batch, size, size, CLPRUNE_VALUES_FP32});
     }
     return clprune__check_mat(context, "images.levels", images.levels, channels, LEVELS);
 }

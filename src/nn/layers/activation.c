@@ -69,8 +69,9 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
     TRY(check_activation(context, activation));
     if (saved != NULL) {
         TRY(check(context, activation, saved, range, &kept));
-        TRY(clprune__check_mat(context, "x", x, count * kept->rows, kept->cols));
-        TRY(clprune__check_mat(context, "y", y, count * kept->rows, kept->cols));
+        const clprune__operand both[] = {{"x", x, count * kept->rows, kept->cols, .bf16 = true},
+            {"y", y, count * kept->rows, kept->cols, .bf16 = true}};
+        TRY(clprune__check_operands(context, both, 2, 2));
         if (!clprune__is_absent(b))
             TRY(clprune__check_mat(context, "b", b, 1, kept->cols));
     }

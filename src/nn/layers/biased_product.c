@@ -49,7 +49,12 @@ clprune_status clprune__product_tokens(clprune_context *context, size_t batch, c
         .stride_b = w.cols * x.ld,
         .stride_c = w.rows * y.ld,
         .bias_values = b};
+    clprune__quantised codes;
     bool left;
+    if (x.type == CLPRUNE_VALUES_BF16) {
+        TRY(clprune__quantised_view(context, "x", x, &codes));
+        job.quantised_b = &codes;
+    }
     TRY(product(context, &job, CLPRUNE__BIAS_OF_ROWS, w.rows, y, &left, event));
     if (left)
         TRY(clprune__bias_tokens(context, batch, w.rows, b, y, event));

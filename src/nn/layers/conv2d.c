@@ -128,6 +128,24 @@ clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
     return clprune__saved_create(context, name, &keep, batch, pixels, layer->desc.in, saved);
 }
 
+/* Whether the forward product reads an x of bf16. */
+static bool takes_bf16(const clprune_context *context, const clprune__conv *conv)
+{
+    return clprune__conv_is_linear(conv) ? clprune__gemm_reads_bf16(context)
+                                         : clprune__conv_forward_reads_bf16(context, conv);
+}
+
+bool clprune_conv2d_takes_bf16(
+    const clprune_context *context, const clprune_conv2d_desc *desc, clprune_extent image)
+{
+    ENTER_QUIETLY(context);
+    clprune__conv conv;
+    size_t x_rows, y_rows;
+    return context != NULL && desc != NULL && check_desc(NULL, desc) == CLPRUNE_SUCCESS &&
+           settle(NULL, desc, 1, image, &conv, &x_rows, &y_rows) == CLPRUNE_SUCCESS &&
+           takes_bf16(context, &conv);
+}
+
 clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clprune_extent image,
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved,
     cl_event *event)
@@ -140,14 +158,16 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
     const clprune_conv2d_desc *desc = &layer->desc;
     TRY(settle(context, desc, batch, image, &conv, &x_rows, &y_rows));
     enum { X, W, B, Y, ALL };
-    const clprune__operand operands[ALL] = {{"x", x, x_rows, desc->in},
+    const bool stores = saved != NULL && batch > 0; /* an empty batch does not change the store */
+    const clprune__operand operands[ALL] = {
+        {"x", x, x_rows, desc->in, .bf16 = !stores && takes_bf16(context, &conv)},
         {"w", w, desc->out, conv.kernel.height * conv.kernel.width * desc->in},
         {"b", b, 1, desc->out, .optional = true}, {"y", y, y_rows, desc->out}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     if (saved != NULL) {
         TRY(clprune__saved_fit(
             context, saved, batch, image.height * image.width, desc->in, ALL, operands));
-        if (batch > 0) /* an empty batch does not change the store, not even its shape */
+        if (stores)
             TRY(clprune__saved_store(saved, 0, batch, (clprune__region){NULL, 0}, x, NULL));
     }
     if (batch == 0)

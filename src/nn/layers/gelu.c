@@ -2,6 +2,7 @@
 
 #include "nn/layers/activation_private.h"
 #include "nn/layers/sums.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/scratch.h"
@@ -24,10 +25,12 @@ clprune_status clprune__gelu_forward(clprune_context *context, clprune_activatio
     const bool bias = !clprune__is_absent(b);
     enum { B, H, G, ALL }; /* with a bias, h is an output */
     const clprune__operand operands[ALL] = {{"b", b, 1, h.cols, .optional = true},
-        {"h", h, h.rows, h.cols}, {"g", g, h.rows, h.cols, .in_place = 1u << H}};
+        {"h", h, h.rows, h.cols, .bf16 = !bias},
+        {"g", g, h.rows, h.cols, .in_place = 1u << H, .bf16 = true}};
     TRY(clprune__check_operands(context, operands, H, ALL));
     clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
     clprune__define(&plan.defines, "BIAS", bias);
+    clprune__narrow_define(context, h, g, &plan.defines);
     define_activation(&plan.defines, f);
     const clprune_mat mats[ALL] = {bias ? b : h, h, g}; /* without a bias b is not touched */
     return clprune__rowwise_run(context, &gelu_forward_kernel, &plan, ALL, mats, event);

@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "nn/layers/activation_private.h"
 #include "nn/layers/sums.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/scratch.h"
@@ -45,12 +46,14 @@ clprune_status clprune__gelu_code_forward(clprune_context *context, clprune_acti
     TRY(check_sizes(context, h.rows, h.cols, bits, &sizes));
     enum { B, H, G, CODES, ALL }; /* b must not overlap h, as in gelu_forward */
     const clprune__operand operands[ALL] = {{"b", b, 1, h.cols, .optional = true},
-        {"h", h, h.rows, h.cols}, {"g", g, h.rows, h.cols, .in_place = 1u << H},
+        {"h", h, h.rows, h.cols, .bf16 = true},
+        {"g", g, h.rows, h.cols, .in_place = 1u << H, .bf16 = true},
         {"codes", codes, h.rows, sizes.cols}};
     TRY(clprune__check_operands(context, operands, H, ALL));
     clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
     clprune__define(&plan.defines, "BITS", bits);
     clprune__define(&plan.defines, "BIAS", bias);
+    clprune__narrow_define(context, h, g, &plan.defines);
     if (f != CLPRUNE_ACTIVATION_GELU)
         clprune__define(&plan.defines, "ACTIVATION", (size_t)f);
     const clprune_mat mats[ALL] = {bias ? b : h, h, g, codes}; /* without BIAS b is not touched */

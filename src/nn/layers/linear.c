@@ -60,6 +60,12 @@ bool clprune_linear_fuses_bias(const clprune_linear *layer)
            clprune__gemm_fuses_bias(layer->context, layer->desc.axis == CLPRUNE_AXIS_ROWS);
 }
 
+bool clprune_linear_takes_bf16(const clprune_context *context)
+{
+    ENTER_QUIETLY(context);
+    return context != NULL && clprune__gemm_reads_bf16(context);
+}
+
 /* The shapes of one sample. */
 typedef struct sample_sizes {
     size_t x_rows, x_cols, y_rows, y_cols;
@@ -99,9 +105,10 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     const bool stores = saved != NULL && batch > 0; /* an empty batch does not change the store */
     TRY(size_samples(layer, batch, "x", x, &s));
     enum { X, W, B, Y, ALL };
-    const clprune__operand operands[ALL] = {{"x", x, batch * s.x_rows, s.x_cols},
+    const clprune__operand operands[ALL] = {
+        {"x", x, batch * s.x_rows, s.x_cols, .bf16 = !stores && clprune__gemm_reads_bf16(context)},
         {"w", w, desc->out, desc->in}, {"b", b, 1, desc->out, .optional = true},
-        {"y", y, batch * s.y_rows, s.y_cols}};
+        {"y", y, batch * s.y_rows, s.y_cols, .bf16 = clprune__gemm_reads_bf16(context)}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     if (saved != NULL)
         TRY(clprune__saved_fit(context, saved, batch, s.x_rows, s.x_cols, ALL, operands));
@@ -159,8 +166,7 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
         {"db", db, 1, desc->out, .optional = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
     if (want_dw)
-        TRY(clprune__saved_check(
-            context, saved, (clprune__range){0, batch}, s.x_rows, s.x_cols));
+        TRY(clprune__saved_check(context, saved, (clprune__range){0, batch}, s.x_rows, s.x_cols));
     for (size_t i = DX; i < ALL && saved != NULL; i++)
         TRY(clprune__saved_check_apart(context, saved, operands[i].name, operands[i].mat));
 

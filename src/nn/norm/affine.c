@@ -1,6 +1,7 @@
 #include "clprune/affine.h"
 
 #include "nn/layers/sums.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/scratch.h"
@@ -13,10 +14,12 @@ clprune_status clprune_affine_forward(clprune_context *context, clprune_mat x, c
 {
     ENTER(context);
     enum { X, ALPHA, BETA, Y, ALL };
-    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"alpha", alpha, 1, x.cols},
-        {"beta", beta, 1, x.cols}, {"y", y, x.rows, x.cols, .in_place = 1u << X}};
+    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols, .bf16 = true},
+        {"alpha", alpha, 1, x.cols}, {"beta", beta, 1, x.cols},
+        {"y", y, x.rows, x.cols, .in_place = 1u << X, .bf16 = true}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
-    const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
+    clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
+    clprune__narrow_define(context, x, y, &plan.defines);
     const clprune_mat mats[] = {x, alpha, beta, y};
     return clprune__rowwise_run(context, &affine_forward_kernel, &plan, ALL, mats, event);
 }
@@ -31,12 +34,14 @@ clprune_status clprune_affine_backward(clprune_context *context, float beta, flo
     REQUIRE(grads != NULL, CLPRUNE_INVALID_ARGUMENT, "grads is NULL");
     enum { IN_X, ALPHA, DY, DX, DALPHA, DBETA, ALL };
     const bool read_dx = dx_beta != 0.0f;
-    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"alpha", alpha, 1, x.cols},
-        {"dy", dy, x.rows, x.cols}, {"dx", dx, x.rows, x.cols, .in_place = read_dx ? 0u : 1u << DY},
+    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols, .bf16 = true},
+        {"alpha", alpha, 1, x.cols}, {"dy", dy, x.rows, x.cols},
+        {"dx", dx, x.rows, x.cols, .in_place = read_dx ? 0u : 1u << DY},
         {"dalpha", grads->alpha, 1, x.cols}, {"dbeta", grads->beta, 1, x.cols}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
     clprune__rowwise plan = clprune__sums_plan(context, x.rows, x.cols, 2, CLPRUNE__STRIP, 0);
     clprune__define(&plan.defines, "READ_DX", read_dx);
+    clprune__narrow_define(context, x, CLPRUNE_NO_MAT, &plan.defines);
     clprune_mat partial;
     TRY(clprune__scratch_mat(context, 2 * plan.groups, x.cols, &partial));
     clprune__launch launch;

@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "nn/layers/sums.h"
 #include "nn/norm/batch_norm_private.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/matrix_private.h"
@@ -233,8 +234,9 @@ static clprune_status forward(clprune_context *context, const clprune_batch_norm
         p.operands[KEPT] = p.operands[MASK];
         p.operands[MASK] = p.operands[X];
     }
+    p.operands[RESIDUAL].bf16 = true;
     p.operands[Y] = (clprune__operand){"y", y, x.rows, x.cols,
-        .in_place = 1u << X | 1u << DY | 1u << RESIDUAL | (gated ? 0 : 1u << MASK)};
+        .in_place = 1u << X | 1u << DY | 1u << RESIDUAL | (gated ? 0 : 1u << MASK), .bf16 = true};
     TRY(clprune__check_operands(context, p.operands, Y, gated ? KEPT : ALL));
     /* With a mask to write at least 8 floats, a whole byte of it. */
     const bool writes_mask = p.masked && !gated;
@@ -244,6 +246,7 @@ static clprune_status forward(clprune_context *context, const clprune_batch_norm
     clprune__define(&plan.defines, "RESIDUAL", p.residual);
     clprune__define(&plan.defines, "KEEP_MASK", writes_mask);
     clprune__define(&plan.defines, "GATE", gated);
+    clprune__narrow_define(context, p.residual ? residual : CLPRUNE_NO_MAT, y, &plan.defines);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &forward_kernel, &plan, &launch));
     set_inputs(&launch, &p);

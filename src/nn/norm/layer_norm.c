@@ -1,6 +1,7 @@
 #include "clprune/layer_norm.h"
 
 #include "nn/layers/sums.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/scratch.h"
@@ -19,15 +20,16 @@ clprune_status clprune_layer_norm_forward(clprune_context *context, float eps, c
     REQUIRE(eps > 0.0f, CLPRUNE_INVALID_ARGUMENT, "eps is %g, expected above 0", (double)eps);
     enum { X, GAMMA, BETA, Y, KEPT, ALL };
     const bool no_gamma = clprune__is_absent(gamma), no_beta = clprune__is_absent(beta);
-    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols},
+    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols, .bf16 = true},
         {"gamma", gamma, 1, x.cols, .optional = no_beta},
         {"beta", beta, 1, x.cols, .optional = no_gamma},
-        {"y", y, x.rows, x.cols, .in_place = 1u << X},
+        {"y", y, x.rows, x.cols, .in_place = 1u << X, .bf16 = true},
         {"stats", stats, x.rows, STATS, .optional = true}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     clprune__rowwise plan = clprune__team_plan(context, x.rows, x.cols);
     clprune__define(&plan.defines, "AFFINE", !no_gamma);
     clprune__define(&plan.defines, "KEEP", !clprune__is_absent(stats));
+    clprune__narrow_define(context, x, y, &plan.defines);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &forward_kernel, &plan, &launch));
     clprune__arg_float(&launch, eps);
@@ -41,13 +43,14 @@ clprune_status clprune_layer_norm_apply(clprune_context *context, clprune_mat x,
     ENTER(context);
     enum { X, KEPT, GAMMA, BETA, Y, ALL };
     const bool no_gamma = clprune__is_absent(gamma), no_beta = clprune__is_absent(beta);
-    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols},
+    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols, .bf16 = true},
         {"stats", stats, x.rows, STATS}, {"gamma", gamma, 1, x.cols, .optional = no_beta},
         {"beta", beta, 1, x.cols, .optional = no_gamma},
-        {"y", y, x.rows, x.cols, .in_place = 1u << X}};
+        {"y", y, x.rows, x.cols, .in_place = 1u << X, .bf16 = true}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     clprune__rowwise plan = clprune__team_plan(context, x.rows, x.cols);
     clprune__define(&plan.defines, "AFFINE", !no_gamma);
+    clprune__narrow_define(context, x, y, &plan.defines);
     const clprune_mat mats[ALL] = {x, stats, gamma, beta, y};
     return clprune__rowwise_run(context, &apply_kernel, &plan, ALL, mats, event);
 }
@@ -64,7 +67,7 @@ clprune_status clprune_layer_norm_backward(clprune_context *context, float beta,
     const bool read_dx = give_dx && dx_beta != 0.0f;
     const clprune_mat made[2] = {
         frozen ? CLPRUNE_NO_MAT : grads->gamma, frozen ? CLPRUNE_NO_MAT : grads->beta};
-    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols},
+    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols, .bf16 = true},
         {"stats", stats, x.rows, STATS}, {"gamma", gamma, 1, x.cols, .optional = frozen},
         {"dy", dy, x.rows, x.cols},
         {"dx", dx, x.rows, x.cols, .optional = true, .in_place = read_dx ? 0u : 1u << DY},
@@ -77,6 +80,7 @@ clprune_status clprune_layer_norm_backward(clprune_context *context, float beta,
     clprune__define(&plan.defines, "AFFINE", !clprune__is_absent(gamma));
     clprune__define(&plan.defines, "GIVE_DX", give_dx);
     clprune__define(&plan.defines, "READ_DX", read_dx);
+    clprune__narrow_define(context, x, CLPRUNE_NO_MAT, &plan.defines);
     clprune_mat partial = dx; /* not touched without sums */
     if (!frozen)
         TRY(clprune__scratch_mat(context, sums * plan.groups, x.cols, &partial));

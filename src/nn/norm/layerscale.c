@@ -1,6 +1,7 @@
 #include "clprune/layerscale.h"
 
 #include "nn/layers/sums.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/scratch.h"
@@ -29,7 +30,7 @@ static clprune_status check_backward(clprune_context *context, clprune_mat t, cl
     enum { T, LS, DY, DT, DLS, DB, DB_TOKENS, ALL };
     const size_t rows = t.rows, cols = t.cols, tokens = grads->db_tokens.cols;
     const bool rest = !clprune__is_absent(grads->db_tokens) && (tokens == 0 || rows % tokens != 0);
-    const clprune__operand operands[ALL] = {{"t", t, rows, cols}, {"ls", ls, 1, cols},
+    const clprune__operand operands[ALL] = {{"t", t, rows, cols, .bf16 = true}, {"ls", ls, 1, cols},
         {"dy", dy, rows, cols}, {"dt", dt, rows, cols, .in_place = 1u << T},
         {"dls", grads->dls, 1, cols}, {"db", grads->db, 1, cols, .optional = true},
         {"db_tokens", grads->db_tokens, 1, tokens, .optional = true}};
@@ -54,6 +55,7 @@ clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
     clprune__rowwise plan = clprune__sums_plan(
         context, t.rows, t.cols, sums, CLPRUNE__STRIP, tokens ? CLPRUNE__STRIP : 0);
     clprune__define(&plan.defines, "ROW_SUMS", tokens);
+    clprune__narrow_define(context, t, CLPRUNE_NO_MAT, &plan.defines);
     clprune_mat partial, row_sums = dt; /* without ROW_SUMS not touched */
     TRY(clprune__scratch_mat(context, sums * plan.groups, t.cols, &partial));
     if (tokens)

@@ -1,6 +1,7 @@
 #include "clprune/rms_norm.h"
 
 #include "nn/layers/sums.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/scratch.h"
@@ -15,13 +16,15 @@ clprune_status clprune_rms_norm_forward(clprune_context *context, float eps, clp
     ENTER(context);
     REQUIRE(eps > 0.0f, CLPRUNE_INVALID_ARGUMENT, "eps is %g, expected above 0", (double)eps);
     enum { X, GAMMA, Y, INV, ALL };
-    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols},
+    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols, .bf16 = true},
         {"gamma", gamma, 1, x.cols, .optional = true},
-        {"y", y, x.rows, x.cols, .in_place = 1u << X}, {"inv", inv, x.rows, 1, .optional = true}};
+        {"y", y, x.rows, x.cols, .in_place = 1u << X, .bf16 = true},
+        {"inv", inv, x.rows, 1, .optional = true}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     clprune__rowwise plan = clprune__team_plan(context, x.rows, x.cols);
     clprune__define(&plan.defines, "AFFINE", !clprune__is_absent(gamma));
     clprune__define(&plan.defines, "KEEP", !clprune__is_absent(inv));
+    clprune__narrow_define(context, x, y, &plan.defines);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &forward_kernel, &plan, &launch));
     clprune__arg_float(&launch, eps);
@@ -34,12 +37,13 @@ clprune_status clprune_rms_norm_apply(clprune_context *context, clprune_mat x, c
 {
     ENTER(context);
     enum { X, INV, GAMMA, Y, ALL };
-    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"inv", inv, x.rows, 1},
-        {"gamma", gamma, 1, x.cols, .optional = true},
-        {"y", y, x.rows, x.cols, .in_place = 1u << X}};
+    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols, .bf16 = true},
+        {"inv", inv, x.rows, 1}, {"gamma", gamma, 1, x.cols, .optional = true},
+        {"y", y, x.rows, x.cols, .in_place = 1u << X, .bf16 = true}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     clprune__rowwise plan = clprune__team_plan(context, x.rows, x.cols);
     clprune__define(&plan.defines, "AFFINE", !clprune__is_absent(gamma));
+    clprune__narrow_define(context, x, y, &plan.defines);
     const clprune_mat mats[ALL] = {x, inv, gamma, y};
     return clprune__rowwise_run(context, &apply_kernel, &plan, ALL, mats, event);
 }
@@ -54,8 +58,9 @@ clprune_status clprune_rms_norm_backward(clprune_context *context, float beta, f
     enum { X, INV, GAMMA, DY, DX, DGAMMA, ALL };
     const bool frozen = clprune__is_absent(dgamma), give_dx = !clprune__is_absent(dx);
     const bool read_dx = give_dx && dx_beta != 0.0f;
-    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"inv", inv, x.rows, 1},
-        {"gamma", gamma, 1, x.cols, .optional = true}, {"dy", dy, x.rows, x.cols},
+    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols, .bf16 = true},
+        {"inv", inv, x.rows, 1}, {"gamma", gamma, 1, x.cols, .optional = true},
+        {"dy", dy, x.rows, x.cols},
         {"dx", dx, x.rows, x.cols, .optional = true, .in_place = read_dx ? 0u : 1u << DY},
         {"dgamma", dgamma, 1, x.cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
@@ -66,6 +71,7 @@ clprune_status clprune_rms_norm_backward(clprune_context *context, float beta, f
     clprune__define(&plan.defines, "AFFINE", !clprune__is_absent(gamma));
     clprune__define(&plan.defines, "GIVE_DX", give_dx);
     clprune__define(&plan.defines, "READ_DX", read_dx);
+    clprune__narrow_define(context, x, CLPRUNE_NO_MAT, &plan.defines);
     clprune_mat partial = dx; /* not touched without sums */
     if (!frozen)
         TRY(clprune__scratch_mat(context, plan.groups, x.cols, &partial));

@@ -37,7 +37,7 @@ struct clprune__form {
         clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *sizes);
 
     /* The kept elements of these samples as a matrix, for clprune_saved_dense, _codes and _mask.
-     * NULL: they are no matrix. */
+     * NULL, or CLPRUNE_NO_MAT from it: they are no matrix. */
     clprune_mat (*mat)(const clprune__kept *kept, clprune__range range);
 
     /* Stores x as these samples. scores: norms of its blocks; its buffer may be NULL. */

@@ -45,6 +45,13 @@ clprune__quantised clprune__kept_quantised(const clprune__kept *kept, clprune__r
     return clprune__quantised_rows(&all, range.first * kept->rows, range.count * kept->rows);
 }
 
+/* With 16 bits, rows of whole units are a matrix of bf16. */
+static clprune_mat mat(const clprune__kept *kept, clprune__range range)
+{
+    const clprune__quantised q = clprune__kept_quantised(kept, range);
+    return clprune__quantised_mat(&q);
+}
+
 static clprune_status store(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
 {
@@ -84,6 +91,7 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
 const clprune__form clprune__form_quantised = {.name = "quantised",
     .settle = settle,
     .sizes = sizes,
+    .mat = mat,
     .store = store,
     .restore = restore,
     .product = product,

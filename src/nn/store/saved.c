@@ -22,7 +22,8 @@ struct clprune_saved {
  * write the matrix directly. */
 static bool is_guarded(const clprune_saved *saved)
 {
-    return saved->kept.form->mat == NULL;
+    const clprune__form *form = saved->kept.form;
+    return form->mat == NULL || clprune__is_absent(form->mat(&saved->kept, (clprune__range){0, 0}));
 }
 
 /* The sizes of a settled store. */
@@ -321,7 +322,9 @@ static clprune_mat view(
 clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t first, size_t count)
 {
     ENTER_QUIETLY(clprune__saved_context(saved));
-    return view(saved, &clprune__form_dense, first, count);
+    return view(saved,
+        is_form(saved, &clprune__form_quantised) ? &clprune__form_quantised : &clprune__form_dense,
+        first, count);
 }
 
 clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t first, size_t count)

@@ -54,8 +54,8 @@ static clprune_status take_losses(
     TRY(clprune__scratch_mat(context, rows, 1, &l->loss));
     if (has_hit)
         TRY(clprune__scratch_mat(context, rows, 1, &l->hit));
-    l->sample_loss = (clprune_mat){l->loss.buffer, l->loss.offset, batch, each, each};
-    l->sample_hit = (clprune_mat){l->hit.buffer, l->hit.offset, batch, each, each};
+    l->sample_loss = (clprune_mat){l->loss.buffer, l->loss.offset, batch, each, each, CLPRUNE_VALUES_FP32};
+    l->sample_hit = (clprune_mat){l->hit.buffer, l->hit.offset, batch, each, each, CLPRUNE_VALUES_FP32};
     return CLPRUNE_SUCCESS;
 }
 

@@ -60,8 +60,38 @@ clprune__quantised clprune__quantised_of(
     const clprune__quantised_desc *desc, cl_mem buffer, size_t offset)
 {
     const size_t codes = code_words(desc), groups = group_words(desc);
-    return (clprune__quantised){*desc, {buffer, offset, desc->rows, codes, codes},
-        {buffer, offset + desc->rows * codes, desc->rows, groups, groups}};
+    clprune__quantised q = {.desc = *desc,
+        .codes = clprune_mat_of(buffer, desc->rows, codes),
+        .groups = clprune_mat_of(buffer, desc->rows, groups)};
+    q.codes.offset = offset;
+    q.groups.offset = offset + desc->rows * codes;
+    return q;
+}
+
+clprune_status clprune__quantised_view(
+    clprune_context *context, const char *name, clprune_mat mat, clprune__quantised *q)
+{
+    REQUIRE(mat.cols % UNIT == 0 && mat.ld % 2 == 0 && mat.offset % 2 == 0,
+        CLPRUNE_INVALID_ARGUMENT,
+        "%s of bf16 has %zu columns, ld %zu and offset %zu, expected multiples of %d, 2 and 2",
+        name, mat.cols, mat.ld, mat.offset, UNIT);
+    *q = (clprune__quantised){.desc = {mat.rows, mat.cols, BF16_BITS, 0},
+        .codes = mat,
+        .groups = {mat.buffer, 0, mat.rows, 0, 0, CLPRUNE_VALUES_FP32}};
+    q->codes.type = CLPRUNE_VALUES_FP32; /* words */
+    q->codes.offset /= 2;
+    q->codes.cols /= 2;
+    q->codes.ld /= 2;
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_mat clprune__quantised_mat(const clprune__quantised *q)
+{
+    const clprune_mat codes = q->codes;
+    if (q->desc.bits != BF16_BITS || q->desc.cols == 0 || q->desc.cols % UNIT != 0)
+        return CLPRUNE_NO_MAT;
+    return (clprune_mat){codes.buffer, 2 * codes.offset, q->desc.rows, q->desc.cols, 2 * codes.ld,
+        CLPRUNE_VALUES_BF16};
 }
 
 clprune__quantised clprune__quantised_rows(const clprune__quantised *q, size_t first, size_t rows)

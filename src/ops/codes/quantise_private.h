@@ -52,6 +52,14 @@ clprune_status clprune__quantised_words(
 clprune__quantised clprune__quantised_of(
     const clprune__quantised_desc *desc, cl_mem buffer, size_t offset);
 
+/* A matrix of bf16 as a quantised one of 16 bits. Fails unless its columns are whole units of 16, and
+ * its rows begin at words. */
+clprune_status clprune__quantised_view(
+    clprune_context *context, const char *name, clprune_mat mat, clprune__quantised *q);
+
+/* The way back; CLPRUNE_NO_MAT for other bits or columns. */
+clprune_mat clprune__quantised_mat(const clprune__quantised *q);
+
 /* Rows [first, first + rows). */
 clprune__quantised clprune__quantised_rows(const clprune__quantised *q, size_t first, size_t rows);
 

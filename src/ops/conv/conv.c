@@ -17,6 +17,12 @@ static clprune_status gather(
                                               : clprune__conv_gather_vector(context, job, event);
 }
 
+bool clprune__conv_forward_reads_bf16(const clprune_context *context, const clprune__conv *conv)
+{
+    const clprune__conv_gather job = clprune__conv_forward_job(conv);
+    return conv->in % 2 == 0 && clprune__conv_takes_pairs(context, &job);
+}
+
 clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event)
 {
@@ -25,6 +31,13 @@ clprune_status clprune__conv_forward(clprune_context *context, const clprune__co
     job.w = w;
     job.bias = b;
     job.to = y;
+    if (x.type == CLPRUNE_VALUES_BF16) {
+        REQUIRE(x.ld % 2 == 0 && x.offset % 2 == 0, CLPRUNE_INVALID_ARGUMENT,
+            "x of bf16 has ld %zu and offset %zu, expected even ones", x.ld, x.offset);
+        job.from = (clprune_mat){
+            x.buffer, x.offset / 2, x.rows, x.cols / 2, x.ld / 2, CLPRUNE_VALUES_FP32};
+        job.rounded = true;
+    }
     return gather(context, &job, event);
 }
 

@@ -143,6 +143,9 @@ clprune_status clprune__conv_gather_vector(
 clprune_status clprune__conv_gather_tiled(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event);
 
+/* Whether clprune__conv_forward takes an x of bf16 with an even ld and offset. */
+bool clprune__conv_forward_reads_bf16(const clprune_context *context, const clprune__conv *conv);
+
 /* Whether conv_vector.cl makes this product, and reads `from` as pairs of bf16. The second function
  * rounds it: *from becomes pairs in scratch, for jobs with `rounded`. */
 bool clprune__conv_takes_pairs(const clprune_context *context, const clprune__conv_gather *job);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "clprune/memory.h"
+#include "core/checked.h"
 #include "ops/device/operand.h"
 #include "ops/device/ops_state.h"
 #include "runtime/context/context_private.h"
@@ -16,6 +17,18 @@ void clprune__bf16_define(const clprune_context *context, clprune__defines *defi
 {
     if (context->ops->pairs != CLPRUNE__PAIRS_NONE)
         clprune__define(defines, "BF16", context->ops->pairs);
+}
+
+void clprune__narrow_define(const clprune_context *context, clprune_mat source, clprune_mat result,
+    clprune__defines *defines)
+{
+    const bool in = source.type == CLPRUNE_VALUES_BF16, out = result.type == CLPRUNE_VALUES_BF16;
+    if (!in && !out)
+        return;
+    clprune__define(defines, "BF16_IN", in);
+    clprune__define(defines, "BF16_OUT", out);
+    clprune__define(defines, "BF16",
+        clprune__max(context->ops->pairs, CLPRUNE__PAIRS_CONVERTED)); /* without products of bf16 */
 }
 
 /* Vectors of the probe; each has pairs of a and b, and sums. */

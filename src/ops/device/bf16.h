@@ -5,10 +5,16 @@
 #include <stdbool.h>
 
 #include "clprune/context.h"
+#include "clprune/matrix.h"
 #include "runtime/launch/defines.h"
 
 /* Defines BF16, as pairs.clh takes it, if products are of bf16. */
 void clprune__bf16_define(const clprune_context *context, clprune__defines *defines);
+
+/* Defines BF16_IN, BF16_OUT and BF16, as narrow.clh takes them, where the elements of a kernel's
+ * source or result are bf16. Either may be CLPRUNE_NO_MAT. */
+void clprune__narrow_define(const clprune_context *context, clprune_mat source, clprune_mat result,
+    clprune__defines *defines);
 
 /* Runs products by AVX512-BF16, bf16_probe.cl; fails if the device does not have it or a result is
  * wrong. Of the operands, a or b is rounded. */

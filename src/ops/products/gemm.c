@@ -5,6 +5,7 @@
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
+#include "runtime/memory/scratch.h"
 
 clprune__gemm_engine clprune__gemm_choose(
     const clprune_context *context, clprune__gemm_switch choice)
@@ -43,9 +44,37 @@ static clprune__gemm_engine engine_of(const clprune_context *context, bool of_sa
     return engine;
 }
 
+bool clprune__gemm_reads_bf16(const clprune_context *context)
+{
+    return engine_of(context, false) == CLPRUNE__ENGINE_VECTOR &&
+           context->ops->pairs != CLPRUNE__PAIRS_NONE;
+}
+
 bool clprune__gemm_fuses_bias(const clprune_context *context, bool of_samples)
 {
     return engine_of(context, of_samples) != CLPRUNE__ENGINE_BLAST;
+}
+
+/* A c of bf16 whose sums take several panels: through floats in scratch. */
+static clprune_status round_product(
+    clprune_context *context, clprune__gemm_job *job, cl_event *event)
+{
+    SCRATCH_SCOPE(context);
+    const clprune_mat c = job->c;
+    const size_t rows = job->batch * job->m, stride = job->stride_c;
+    const clprune_mat all = {c.buffer, c.offset, rows, job->n, c.ld, c.type};
+    clprune__quantised rounded;
+    clprune_mat sums;
+    REQUIRE(job->batch == 1 || stride == job->m * c.ld, CLPRUNE_INVALID_ARGUMENT,
+        "samples of a c of bf16 do not follow each other");
+    TRY(clprune__quantised_view(context, "c", all, &rounded));
+    TRY(clprune__scratch_mat(context, rows, job->n, &sums));
+    job->c = clprune_mat_rows(sums, 0, job->m);
+    job->stride_c = job->m * sums.ld;
+    TRY(clprune__gemm_bf16(context, job, NULL));
+    job->c = c;
+    job->stride_c = stride;
+    return clprune__quantise(context, NULL, 1, 0, sums, &rounded, event);
 }
 
 clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event)
@@ -78,7 +107,11 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
     }
     if (engine == CLPRUNE__ENGINE_BLAST && !clprune__gemm_blast_reaches(context, job))
         engine = own;
-    if (engine == CLPRUNE__ENGINE_VECTOR && context->ops->pairs != CLPRUNE__PAIRS_NONE)
+    const bool bf16 =
+        engine == CLPRUNE__ENGINE_VECTOR && context->ops->pairs != CLPRUNE__PAIRS_NONE;
+    if (bf16 && c.type == CLPRUNE_VALUES_BF16 && !clprune__gemm_bf16_at_once(context, job))
+        TRY(round_product(context, job, event));
+    else if (bf16)
         TRY(clprune__gemm_bf16(context, job, event));
     else if (engine == CLPRUNE__ENGINE_VECTOR)
         TRY(clprune__gemm_vector(context, job, event));

@@ -20,7 +20,7 @@ static size_t tile_rows(size_t most, size_t block_rows, size_t m)
     return clprune__round_up(rows, small) < clprune__round_up(rows, large) ? small : large;
 }
 
-clprune_status clprune__gemm_bf16(clprune_context *context, clprune__gemm_job *job, cl_event *event)
+static clprune__gemm_panels plan_of(const clprune_context *context, const clprune__gemm_job *job)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
     clprune__gemm_panels plan = {
@@ -35,8 +35,25 @@ clprune_status clprune__gemm_bf16(clprune_context *context, clprune__gemm_job *j
                                  STEP / PAIR * (16 * plan.vectors + plan.most_rows));
     plan.depth = clprune__round_up(/* equal panels */
         clprune__ceil_div(job->k, clprune__ceil_div(job->k, plan.most_depth)), STEP);
+    return plan;
+}
+
+bool clprune__gemm_bf16_at_once(const clprune_context *context, const clprune__gemm_job *job)
+{
+    return job->k <= plan_of(context, job).depth;
+}
+
+clprune_status clprune__gemm_bf16(clprune_context *context, clprune__gemm_job *job, cl_event *event)
+{
+    const clprune__gemm_panels plan = plan_of(context, job);
     clprune__defines defines = {0};
     clprune__bf16_define(context, &defines);
+    if (job->a.type == CLPRUNE_VALUES_BF16) {
+        clprune__define(&defines, "A_BF16", 1);
+        job->scores.to.buffer = NULL;
+    }
+    if (job->c.type == CLPRUNE_VALUES_BF16)
+        clprune__define(&defines, "C_BF16", 1);
     return clprune__gemm_enqueue_panels(context,
         job->quantised_b != NULL ? &gemm_bf16_quantised_kernel : &gemm_bf16_kernel, &plan, &defines,
         job, event);

@@ -54,6 +54,10 @@ clprune_status clprune__gemm_check_samples(clprune_context *context, const clpru
 /* The last parameters of our own kernels: factors, operands with their strides, and a bias. */
 void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job);
 
+/* Whether a, unless it is transposed, and c with beta 0 may be of bf16: products on CPUs that round
+ * their operands to it. Its b is a quantised one of 16 bits. */
+bool clprune__gemm_reads_bf16(const clprune_context *context);
+
 /* Whether the device allows the work-groups of gemm_tiled.cl, 64 work-items. */
 bool clprune__gemm_tiled_fits(const clprune_context *context);
 
@@ -95,6 +99,9 @@ clprune_status clprune__gemm_vector(
 /* gemm_bf16_vector.cl, likewise: operands are rounded to bf16. */
 clprune_status clprune__gemm_bf16(
     clprune_context *context, clprune__gemm_job *job, cl_event *event);
+
+/* Whether it makes each sum in one go, as a c of bf16 needs. */
+bool clprune__gemm_bf16_at_once(const clprune_context *context, const clprune__gemm_job *job);
 
 /* gemm_tiled.cl, a launch for up to 65535 samples: the engine of GPUs for products of samples. */
 clprune_status clprune__gemm_tiled(

@@ -33,9 +33,13 @@ clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job 
     job->m = m;
     job->n = n;
     job->k = k;
-    TRY(clprune__check_mat(context, "a", a, job->transpose_a ? k : m, job->transpose_a ? m : k));
-    TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));
-    return clprune__check_mat(context, "c", c, m, n);
+    const bool bf16 = clprune__gemm_reads_bf16(context);
+    const clprune__operand operands[] = {
+        {"a", a, job->transpose_a ? k : m, job->transpose_a ? m : k,
+            .bf16 = bf16 && !job->transpose_a},
+        {"c", c, m, n, .bf16 = bf16 && job->beta == 0.0f}};
+    TRY(clprune__check_operands(context, operands, 2, 2));
+    return check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n);
 }
 
 /* Checks that sample `batch - 1` of an operand still lies in its buffer. */
@@ -46,7 +50,8 @@ static clprune_status check_last_sample(
     REQUIRE(clprune__mul(batch - 1, stride, &shift) && clprune__add(mat.offset, shift, &mat.offset),
         CLPRUNE_SIZE_OVERFLOW, "the offset of the last of %zu samples of %s overflows size_t",
         batch, name);
-    return clprune__check_mat(context, name, mat, mat.rows, mat.cols);
+    const clprune__operand operand = {name, mat, mat.rows, mat.cols, .bf16 = true};
+    return clprune__check_operands(context, &operand, 1, 1);
 }
 
 /* A matrix that holds all samples of a checked operand: rows of the same ld where the stride allows
@@ -60,7 +65,7 @@ static clprune_mat all_samples(clprune_mat mat, size_t batch, size_t stride)
         return mat;
     }
     const size_t span = (batch - 1) * stride + (mat.rows - 1) * mat.ld + mat.cols;
-    return (clprune_mat){mat.buffer, mat.offset, 1, span, span};
+    return (clprune_mat){mat.buffer, mat.offset, 1, span, span, mat.type};
 }
 
 clprune_status clprune__gemm_check_samples(clprune_context *context, const clprune__gemm_job *job)

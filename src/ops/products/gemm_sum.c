@@ -19,7 +19,7 @@ static clprune_status sum_samples(clprune_context *context, float beta, size_t s
     clprune_mat products, clprune_mat dw, cl_event *event)
 {
     if (dw.ld == dw.cols) /* one long row: fewer tails of vectors */
-        dw = (clprune_mat){dw.buffer, dw.offset, 1, products.cols, products.cols};
+        dw = (clprune_mat){dw.buffer, dw.offset, 1, products.cols, products.cols, dw.type};
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t local = clprune__group_size(context, GPU_LOCAL);
     const size_t chunk = vector ? CPU_CHUNK : local * GPU_VECTOR;
@@ -95,7 +95,8 @@ clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, floa
             .stride_a = dw.rows * dy.ld,
             .c = dw};
         if (run > 1) {
-            job.c = (clprune_mat){products.buffer, products.offset, dw.rows, dw.cols, dw.cols};
+            job.c =
+                (clprune_mat){products.buffer, products.offset, dw.rows, dw.cols, dw.cols, dw.type};
             job.stride_c = results;
         }
         if (q != NULL) {

@@ -13,12 +13,20 @@ static bool mat_end(clprune_mat mat, size_t *end)
            clprune__add(mat.offset, last_row, end) && clprune__add(*end, mat.cols, end);
 }
 
-clprune_status clprune__check_mat(
-    clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols)
+size_t clprune__element_bytes(clprune_mat mat)
+{
+    return mat.type == CLPRUNE_VALUES_BF16 ? 2 : sizeof(float);
+}
+
+static clprune_status check_mat(clprune_context *context, const char *name, clprune_mat mat,
+    size_t rows, size_t cols, bool bf16)
 {
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(mat.rows == rows && mat.cols == cols, CLPRUNE_INVALID_SIZE,
         "%s is %zu x %zu, expected %zu x %zu", name, mat.rows, mat.cols, rows, cols);
+    REQUIRE(mat.type == CLPRUNE_VALUES_FP32 || (bf16 && mat.type == CLPRUNE_VALUES_BF16),
+        CLPRUNE_INVALID_ARGUMENT, "%s has elements of type %d, expected fp32%s", name,
+        (int)mat.type, bf16 ? " or bf16" : "");
     if (rows == 0 || cols == 0)
         return CLPRUNE_SUCCESS;
     REQUIRE(mat.buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "%s has no buffer", name);
@@ -27,10 +35,16 @@ clprune_status clprune__check_mat(
     size_t end;
     REQUIRE(
         mat_end(mat, &end), CLPRUNE_SIZE_OVERFLOW, "%s: offset + rows * ld overflows size_t", name);
-    TRY(clprune__check_buffer(context, name, mat.buffer, end, sizeof(float)));
+    TRY(clprune__check_buffer(context, name, mat.buffer, end, clprune__element_bytes(mat)));
     if (context->verbose != NULL)
         clprune__verbose_operand(context->verbose, name, mat);
     return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__check_mat(
+    clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols)
+{
+    return check_mat(context, name, mat, rows, cols, false);
 }
 
 clprune_status clprune__check_buffer(
@@ -65,8 +79,9 @@ clprune__bytes clprune__bytes_of(clprune_mat mat)
 {
     if (mat.buffer == NULL || mat.rows == 0 || mat.cols == 0)
         return (clprune__bytes){NULL, 0, 0};
-    return (clprune__bytes){mat.buffer, mat.offset * sizeof(float),
-        ((mat.rows - 1) * mat.ld + mat.cols) * sizeof(float)};
+    const size_t bytes = clprune__element_bytes(mat);
+    return (clprune__bytes){
+        mat.buffer, mat.offset * bytes, ((mat.rows - 1) * mat.ld + mat.cols) * bytes};
 }
 
 static bool meet(clprune__bytes a, clprune__bytes b)
@@ -75,13 +90,14 @@ static bool meet(clprune__bytes a, clprune__bytes b)
            a.begin < b.begin + b.count && b.begin < a.begin + a.count;
 }
 
-/* Whether two matrices of one buffer have the same ld and disjoint columns. With `first` starting
- * at column 0 of its rows, `second` starts at column `shift`. The ld of a single row is free. */
+/* Whether two matrices of one buffer have the same type and ld and disjoint columns. With `first`
+ * starting at column 0 of its rows, `second` starts at column `shift`. The ld of a single row is
+ * free. */
 static bool are_side_by_side(clprune_mat first, clprune_mat second)
 {
     if (first.offset > second.offset)
         return are_side_by_side(second, first);
-    if (first.ld != second.ld && first.rows > 1 && second.rows > 1)
+    if (first.type != second.type || (first.ld != second.ld && first.rows > 1 && second.rows > 1))
         return false;
     const size_t ld = first.rows > 1 ? first.ld : second.ld;
     const size_t shift = ld > 0 ? (second.offset - first.offset) % ld : 0;
@@ -99,7 +115,7 @@ static clprune_status window_of(clprune_context *context, clprune_mat mat, windo
     TRY(locate(context, clprune__bytes_of(mat), &found->bytes));
     found->mat = mat;
     found->mat.buffer = found->bytes.buffer;
-    found->mat.offset = found->bytes.begin / sizeof(float);
+    found->mat.offset = found->bytes.begin / clprune__element_bytes(mat);
     return CLPRUNE_SUCCESS;
 }
 
@@ -140,7 +156,7 @@ clprune_status clprune__check_operands(
     REQUIRE(count <= CLPRUNE__OPERANDS, CLPRUNE_INTERNAL_ERROR, "%zu operands", count);
     for (size_t i = 0; i < count; i++)
         if (!p[i].optional || !clprune__is_absent(p[i].mat))
-            TRY(clprune__check_mat(context, p[i].name, p[i].mat, p[i].rows, p[i].cols));
+            TRY(check_mat(context, p[i].name, p[i].mat, p[i].rows, p[i].cols, p[i].bf16));
     for (size_t i = 0; i < count; i++)
         TRY(window_of(context, p[i].mat, &windows[i]));
     for (size_t i = inputs; i < count; i++)
@@ -168,7 +184,8 @@ bool clprune__is_absent(clprune_mat mat)
 bool clprune__same_mat(clprune_mat a, clprune_mat b)
 {
     return a.rows > 0 && a.cols > 0 && a.buffer == b.buffer && a.offset == b.offset &&
-           a.rows == b.rows && a.cols == b.cols && (a.ld == b.ld || a.rows == 1);
+           a.type == b.type && a.rows == b.rows && a.cols == b.cols &&
+           (a.ld == b.ld || a.rows == 1);
 }
 
 clprune_status clprune__empty_event(clprune_context *context, cl_event *event)

@@ -8,8 +8,8 @@
 #include "runtime/context/fail.h"
 #include "runtime/context/guard.h"
 
-/* Fails unless `mat` is rows x cols, has ld >= cols and lies inside its buffer. An empty matrix
- * may lack a buffer. `name` is the argument's name in the message. */
+/* Fails unless `mat` is rows x cols of fp32, has ld >= cols and lies inside its buffer. An empty
+ * matrix may lack a buffer. `name` is the argument's name in the message. */
 clprune_status clprune__check_mat(
     clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols);
 
@@ -45,6 +45,7 @@ typedef struct clprune__operand {
     clprune_mat mat;
     size_t rows, cols;
     bool optional;     /* CLPRUNE_NO_MAT is accepted */
+    bool bf16;         /* elements of bf16 are accepted */
     unsigned in_place; /* bit i: it may alias operand i, element for element */
 } clprune__operand;
 
@@ -64,6 +65,9 @@ clprune_status clprune__check_reserved(
 /* Whether two matrices are the same elements, at least one: the aliasing that element-wise
  * operations allow. */
 bool clprune__same_mat(clprune_mat a, clprune_mat b);
+
+/* Bytes of an element. */
+size_t clprune__element_bytes(clprune_mat mat);
 
 /* For operations with nothing to do: sets *event, if event is not NULL, to an event that completes
  * with all commands so far. */

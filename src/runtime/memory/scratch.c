@@ -199,7 +199,7 @@ clprune_status clprune__scratch_mat(
     REQUIRE(clprune__mul(rows, cols, &count), CLPRUNE_SIZE_OVERFLOW,
         "a %zu x %zu scratch matrix overflows size_t", rows, cols);
     TRY(clprune__scratch_array(context, count, sizeof(float), &array));
-    *mat = (clprune_mat){array.buffer, array.offset, rows, cols, cols};
+    *mat = (clprune_mat){array.buffer, array.offset, rows, cols, cols, CLPRUNE_VALUES_FP32};
     return CLPRUNE_SUCCESS;
 }
 
