@@ -38,9 +38,9 @@ typedef enum clprune_activation {
  * layer without its bias, see clprune_linear_fuses_bias. GELU with a b overwrites x by x + b,
  * except with GELU_CODE; otherwise x is unchanged unless it is y. saved: NULL for inference, which
  * reads neither first nor count. x and y must not overlap the store; with a DENSE store, x (GELU)
- * or y (RELU) may be the memory of these samples (clprune_saved_target). Errors: INVALID_ARGUMENT
- * (GELU with MASK, RELU with GELU_CODE, y = x where the store keeps x + b), and as
- * clprune_saved_store. */
+ * or y (RELU) may be the memory of these samples (clprune_saved_target). Except for RELU y may be
+ * of bf16, and so may x without b if it is not stored. Errors: INVALID_ARGUMENT (GELU with MASK,
+ * RELU with GELU_CODE, y = x where the store keeps x + b), and as clprune_saved_store. */
 CLPRUNE_API clprune_status clprune_activation_forward(clprune_context *context,
     clprune_activation activation, size_t first, size_t count, clprune_mat x, clprune_mat b,
     clprune_mat y, clprune_saved *saved, cl_event *event);

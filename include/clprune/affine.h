@@ -13,17 +13,17 @@ typedef struct clprune_affine {
     clprune_mat alpha, beta;
 } clprune_affine;
 
-/* y[r][c] = alpha[c] * x[r][c] + beta[c]. x, y: M x d, may be the same matrix; alpha, beta: 1 x d.
- */
+/* y[r][c] = alpha[c] * x[r][c] + beta[c]. x, y: M x d, may be the same matrix, and may be of bf16;
+ * alpha, beta: 1 x d. */
 CLPRUNE_API clprune_status clprune_affine_forward(clprune_context *context, clprune_mat x,
     clprune_mat alpha, clprune_mat beta, clprune_mat y, cl_event *event);
 
 /* dx[r][c]  = alpha[c] * dy[r][c] + dx_beta * dx[r][c]; dx_beta = 1 adds to a residual path's dx
  * dalpha[c] = sum_r x[r][c] * dy[r][c] + beta * dalpha[c]
  * dbeta[c]  = sum_r dy[r][c] + beta * dbeta[c]
- * x, dy, dx: M x d; alpha, dalpha, dbeta: 1 x d. A factor of 0 never reads the old values. dx may
- * be dy if dx_beta is 0; otherwise outputs must not overlap other arguments. Sums run in a fixed
- * order. */
+ * x, dy, dx: M x d, x may be of bf16; alpha, dalpha, dbeta: 1 x d. A factor of 0 never reads the
+ * old values. dx may be dy if dx_beta is 0; otherwise outputs must not overlap other arguments.
+ * Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_affine_backward(clprune_context *context, float beta,
     float dx_beta, clprune_mat x, clprune_mat alpha, clprune_mat dy, clprune_mat dx,
     const clprune_affine *grads, cl_event *event);

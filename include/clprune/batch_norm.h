@@ -85,7 +85,8 @@ CLPRUNE_API clprune_status clprune_batch_norm_inverse(
 /* y = gamma * (x - mean) * inv + beta + residual, then max(., 0) if `relu`; one pass over memory.
  * NaN stays NaN. x, residual, y: M x C; y may be x or residual. residual: CLPRUNE_NO_MAT for none.
  * mask: M x clprune_relu_mask_sizes.cols, receives ReLU's mask (relu.h); CLPRUNE_NO_MAT skips it,
- * and must be passed without `relu`. mask must not overlap other arguments. */
+ * and must be passed without `relu`. mask must not overlap other arguments. residual and y may be
+ * of bf16. */
 CLPRUNE_API clprune_status clprune_batch_norm_forward(clprune_context *context,
     const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat residual, clprune_mat y,
     clprune_mat mask, cl_event *event);

@@ -10,7 +10,8 @@ extern "C" {
 
 /* g = h * Phi(h). With b, h becomes h + b first, in the same pass over memory, with the same bits
  * as in two passes. Use b after a linear layer without its bias, see clprune_linear_fuses_bias. h,
- * g: M x d; g may be h. b: 1 x d, must not overlap h or g; with CLPRUNE_NO_MAT h is unchanged. */
+ * g: M x d; g may be h. b: 1 x d, must not overlap h or g; with CLPRUNE_NO_MAT h is unchanged and
+ * may be of bf16. So may g. */
 CLPRUNE_API clprune_status clprune_gelu_forward(
     clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event);
 

@@ -15,8 +15,9 @@
 extern "C" {
 #endif
 
-/* Computes y and the statistics that the backward pass needs. x, y: M x d; y may be x. gamma, beta:
- * 1 x d, or both CLPRUNE_NO_MAT. stats: M x 2; CLPRUNE_NO_MAT skips it. eps: PyTorch takes 1e-5.
+/* Computes y and the statistics that the backward pass needs. x, y: M x d, may be of bf16; y may be
+ * x. gamma, beta: 1 x d, or both CLPRUNE_NO_MAT. stats: M x 2; CLPRUNE_NO_MAT skips it. eps:
+ * PyTorch takes 1e-5.
  *
  * The variance is the mean of squared deviations from the mean, so a large mean does not harm it.
  * If all elements of a row are equal, xhat is 0. A NaN or an infinity makes its own row NaN and no
@@ -27,7 +28,7 @@ CLPRUNE_API clprune_status clprune_layer_norm_forward(clprune_context *context, 
     cl_event *event);
 
 /* y from kept statistics, with the same bits as clprune_layer_norm_forward. A backward pass can
- * thus recompute y from x. y may be x. */
+ * thus recompute y from x. y may be x; both may be of bf16. */
 CLPRUNE_API clprune_status clprune_layer_norm_apply(clprune_context *context, clprune_mat x,
     clprune_mat stats, clprune_mat gamma, clprune_mat beta, clprune_mat y, cl_event *event);
 
@@ -41,9 +42,9 @@ typedef struct clprune_layer_norm {
  *     dgamma[c] = sum_r dy[r][c] * xhat[r][c] + beta * dgamma[c]
  *     dbeta[c]  = sum_r dy[r][c] + beta * dbeta[c]
  * dx_beta = 1 adds to a residual path's dx. A factor of 0 never reads the old values.
- * x, dy: M x d; stats: those of x. gamma: 1 x d, or CLPRUNE_NO_MAT if grads is NULL. dx: M x d, or
- * CLPRUNE_NO_MAT to skip it. grads: NULL skips both gradients. dx may be dy if dx_beta is 0;
- * otherwise outputs must not overlap other arguments. Sums run in a fixed order. */
+ * x, dy: M x d; x may be of bf16; stats: those of x. gamma: 1 x d, or CLPRUNE_NO_MAT if grads is
+ * NULL. dx: M x d, or CLPRUNE_NO_MAT to skip it. grads: NULL skips both gradients. dx may be dy if
+ * dx_beta is 0; otherwise outputs must not overlap other arguments. Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_layer_norm_backward(clprune_context *context, float beta,
     float dx_beta, clprune_mat x, clprune_mat stats, clprune_mat gamma, clprune_mat dy,
     clprune_mat dx, const clprune_layer_norm *grads, cl_event *event);

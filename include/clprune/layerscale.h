@@ -18,12 +18,11 @@ typedef struct clprune_layerscale_grads {
     clprune_mat db, db_tokens; /* of the layer that made t, or CLPRUNE_NO_MAT */
 } clprune_layerscale_grads;
 
-/* dt[r][c] = ls[c] * dy[r][c]; dls[c] = sum_r t[r][c] * dy[r][c] + beta * dls[c]. t, dy, dt: M x d;
- * ls, dls: 1 x d. The gradient of x
- * is dy itself. The same pass over memory can compute the bias gradient of the layer that made t;
- * pass CLPRUNE_NO_MAT to skip one:
- *     linear layer over features: db[c] = sum_r dt[r][c] + beta * db[c]; db: 1 x d
- *     linear layer over rows with p outputs: db_tokens[q] = sum over n and c of dt[n * p + q][c]
+/* dt[r][c] = ls[c] * dy[r][c]; dls[c] = sum_r t[r][c] * dy[r][c] + beta * dls[c]. t, dy, dt: M x d,
+ * t may be of bf16; ls, dls: 1 x d. The gradient of x is dy itself. The same pass over memory can
+ * compute the bias gradient of the layer that made t; pass CLPRUNE_NO_MAT to skip one: linear layer
+ * over features: db[c] = sum_r dt[r][c] + beta * db[c]; db: 1 x d linear layer over rows with p
+ * outputs: db_tokens[q] = sum over n and c of dt[n * p + q][c]
  *                                            + beta * db_tokens[q]; db_tokens: 1 x p, p divides M
  * beta = 0 never reads the old sums. dt may be t. dls, db and db_tokens must not overlap other
  * arguments. Sums run in a fixed order. */

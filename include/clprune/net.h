@@ -272,7 +272,9 @@ typedef struct clprune_net_keep {
                        multiplications run again, those that save the most bytes for it */
     clprune_value_type store; /* BF16: all that would be kept dense, except vectors and images of at
                                  most 3 channels, is QUANTISED with 16 bits, and each ReLU behind
-                                 which signs are needed keeps a bit an element. FP32: dense */
+                                 which signs are needed keeps a bit an element. Where all layers
+                                 that touch it can, its layer writes it in bf16, and others read it
+                                 so. FP32: dense */
     const clprune_net_rule *rules;
     size_t rules_count;
     uint64_t reserved[4]; /* zeros */

@@ -35,8 +35,10 @@ clprune_mat clprune__net_y(const clprune__net_call *call)
 
 clprune_mat clprune__net_operand(const clprune__net_call *call, size_t need)
 {
-    return clprune__net_at(
+    const clprune_mat mat = clprune__net_at(
         call, call->step->in[need], clprune__net_needed(call->net, call->tile, need));
+    const bool narrow = call->tile->way->needs[need].how == CLPRUNE__NET_NARROW;
+    return mat.type == CLPRUNE_VALUES_FP32 || narrow ? mat : CLPRUNE_NO_MAT;
 }
 
 clprune_status clprune__net_view(const clprune__net_call *call, clprune__net_place place,

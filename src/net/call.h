@@ -25,7 +25,8 @@ clprune_mat clprune__net_at(const clprune__net_call *call, clprune__net_place pl
 clprune_mat clprune__net_x(const clprune__net_call *call, size_t k);
 clprune_mat clprune__net_y(const clprune__net_call *call);
 
-/* Backward: what the way needs, as a matrix; absent where it is read from its store. */
+/* Backward: what the way needs, as a matrix, of bf16 only for NARROW; absent where it is read from
+ * its store. */
 clprune_mat clprune__net_operand(const clprune__net_call *call, size_t need);
 
 /* The store that holds what the way needs: the value's own, or a dense view of its slot. *first:

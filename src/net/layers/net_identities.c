@@ -90,7 +90,7 @@ static clprune_status linear_chunk(const clprune__net_call *call)
             : CLPRUNE_NO_MAT;
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, p.scaled, dx, NULL));
     clprune_mat g = h;
-    if (h.rows > 0 && h.type == CLPRUNE_VALUES_FP32 && call->step->last[0]) {
+    if (h.rows > 0 && call->step->last[0]) {
         TRY(clprune__gelu_backward(
             context, p.gelu->set.activation, beta, true, h, dx, g, dx, sums, NULL));
     } else {
