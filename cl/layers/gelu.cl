@@ -4,7 +4,7 @@
  *     backward   dh[r][c] = dg[r][c] * (Phi(h) + h * phi(h))
  *                sum 0 of the columns, with SUMS = 1: dh[r][c]
  *                with AGAIN also g, as in the forward pass
- *                with BITS h is quantised (quantise.clh)
+ *                with BITS h is quantised (quantise.clh); gelu_backward_quantised
  *     with       h = h[r][c],  b = b[c],  phi(h) = exp(-h^2 / 2) / sqrt(2 pi)
  *
  * Row-wise, see rowwise.clh. g may be h; dh may be dg, or h without AGAIN. No local memory. Errors:
@@ -57,6 +57,51 @@ static inline vec quantised_part(const quantised row, const ulong c, const ulong
 #endif
 
 /* Forward: g = h * Phi(h), so dh = dg * (Phi(h) + h * Phi'(h)). */
+#if defined(BITS) && BITS <= 4 && GROUP > 16 && LOCAL == 1 && VW == 16 && defined(__AVX512F__)
+/* A group has at most 16 values: g and the slope of each are computed once, then looked up by the codes. */
+static inline vec look_up(const vec table, const uint16 codes)
+{
+    vec found;
+    __asm__("vpermps %1, %2, %0" : "=v"(found) : "v"(table), "v"(codes));
+    return found;
+}
+
+KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_OUT(g), MAT_OUT(dh),
+    MAT_OUT(partial))
+{
+    const uint16 all_codes = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    FOR_STRIPS
+        for (ulong first = 0; first < cols; first += GROUP) {
+            vec sum[GROUP / 16];
+            UNROLLED(i, GROUP / 16) {
+                const ulong c = first + 16 * i;
+                sum[i] = c < cols ? SUM_SO_FAR(0, c) : (vec)(0.0f);
+            }
+            FOR_STRIP_ROWS(r) {
+                const quantised row = QUANTISED(h, r);
+                vec slopes;
+                const vec values = activation_with_slope(
+                    VALUES(16, all_codes, GROUP_WORD(row.groups, first)), &slopes);
+                UNROLLED(i, GROUP / 16) {
+                    const ulong c = first + 16 * i;
+                    if (c < cols) {
+                        const uint16 codes = codes_of_unit(row.codes + WORDS(c));
+                        const vec gradient = GET(dg, r, c) * look_up(slopes, codes);
+                        sum[i] += gradient;
+                        if (AGAIN)
+                            PUT(look_up(values, codes), g, r, c);
+                        PUT(gradient, dh, r, c);
+                    }
+                }
+            }
+            UNROLLED(i, GROUP / 16) {
+                const ulong c = first + 16 * i;
+                if (c < cols)
+                    KEEP_SUM(sum[i], 0, c);
+            }
+        }
+}
+#else
 KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_OUT(g), MAT_OUT(dh),
     MAT_OUT(partial))
 {
@@ -75,3 +120,4 @@ KERNEL_OF(LOCAL) GELU_BACKWARD(ROWWISE_SIZES, H_IN, MAT_IN(dg), MAT_OUT(g), MAT_
             KEEP_SUM(sum, 0, c);
         }
 }
+#endif

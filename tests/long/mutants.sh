@@ -290,6 +290,9 @@ mutant test_mean_squared_error mean_squared_error.cl 's / across / down * sample
 mutant test_gelu nn.clh 'bounded * 0.39894228f' 'bounded * 0.3989f'
 mutant test_gelu nn.clh '(k - half_k + 127)' '(half_k + 127)'
 mutant test_gelu gelu.cl 'sum += gradient' 'sum = gradient'
+mutant test_activation gelu.cl 'look_up(values, codes)' 'look_up(slopes, codes)' # on CPUs with AVX-512
+mutant test_activation gelu.cl 'sum[i] += gradient' 'sum[i] = gradient'
+mutant test_activation gelu.cl 'GROUP_WORD(row.groups, first)' 'GROUP_WORD(row.groups, 0)'
 mutant test_activation gelu.cl 'PUT(value, g, r, c)' 'PUT(gradient, g, r, c)'
 mutant test_activation gelu.cl 'QUANTISED(h, r)' 'QUANTISED(h, 0)'
 mutant test_activation gelu.cl 'dequantise_one(row.codes, row.groups, c + i)' 'dequantise_one(row.codes, row.groups, c)'
