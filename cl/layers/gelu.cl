@@ -10,8 +10,7 @@
  * Row-wise, see rowwise.clh. g may be h; dh may be dg, or h without AGAIN. No local memory. Errors:
  * of g at most 4 * 2^-24 * |h| and at most 8 * 2^-24 * |exact g|; of the slope at most 4 * 2^-24.
  * g(-Inf) = -0, g(Inf) = Inf; the slopes there are 0 and 1. BIAS, SUMS, AGAIN: 0 or 1. */
-#include "prelude/rowwise.clh"
-#include "prelude/quantise.clh"
+#include "prelude/quantised_part.clh"
 #include "layers/activation.clh"
 #ifndef BIAS
 #define BIAS 0 /* 0: b is not touched */
@@ -36,20 +35,7 @@ KERNEL_OF(LOCAL) gelu_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_OUT(h), MAT
 #ifdef BITS
 #define GELU_BACKWARD gelu_backward_quantised
 #define H_IN          QUANTISED_IN(h)
-#define GET_H(r, c)   quantised_part((quantised)QUANTISED(h, r), c, cols - (c))
-
-/* Columns c .. c + VW - 1, of which the first `left` exist; c is a multiple of VW. */
-static inline vec quantised_part(const quantised row, const ulong c, const ulong left)
-{
-#if VW == 16
-    return dequantise16(row.codes, row.groups, c);
-#else
-    float part[VW];
-    for (uint i = 0; i < VW; i++)
-        part[i] = i < left ? dequantise_one(row.codes, row.groups, c + i) : 0.0f;
-    return FROM_ARRAY(part);
-#endif
-}
+#define GET_H(r, c)   GET_QUANTISED(h, r, c)
 #else
 #define GELU_BACKWARD gelu_backward
 #define H_IN          MAT_IN(h)

@@ -198,8 +198,8 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
         for (size_t k = 0; k < ins; ++k)
             if (net->values[in[k]].kept == kept && !clprune__net_is_data(&net->layers[in[k]]))
                 step.in[k] = obtain(m, in[k],
-                    fused == NULL && k == 1 && net->layers[v].kind->codes ? CLPRUNE__NET_CODES
-                                                                          : CLPRUNE__NET_DENSE);
+                    fused == NULL && net->layers[v].kind->codes >> k & 1 ? CLPRUNE__NET_CODES
+                                                                         : CLPRUNE__NET_DENSE);
     if (fused != NULL)
         take_temps(m, fused, CLPRUNE__NET_OF_FORWARD, &step);
     step.out = slot_for(m, v, false);

@@ -31,7 +31,7 @@ static clprune_status layerscale_forward(const clprune__net_call *call)
 const clprune__net_kind clprune__net_layerscale_kind = {.name = "layerscale",
     .over = true,
     .stream = true,
-    .codes = true,
+    .codes = 1u << 1,
     .forward = layerscale_forward};
 
 /* y = x + ls * t; with bias_sums also the sums of dt for the linear layer that made t */
@@ -119,7 +119,7 @@ static clprune_status add_forward(const clprune__net_call *call)
 }
 
 const clprune__net_kind clprune__net_add_kind = {
-    .name = "add", .over = true, .stream = true, .codes = true, .forward = add_forward};
+    .name = "add", .over = true, .stream = true, .codes = 1u << 1, .forward = add_forward};
 
 /* y = a + b: both gradients are dy */
 static clprune_status add_backward(const clprune__net_call *call)
