@@ -1,7 +1,7 @@
 /* Batch normalisation, the column sums of the backward pass: see batch_norm.clh. */
 #include "norm/batch_norm.clh"
 /* Forward: y = relu(gamma * xhat + beta + residual). */
-KERNEL_OF(LOCAL) batch_norm_backward_sums(LANE_SIZES, MAT_IN(x), MAT_IN(mean), MAT_IN(inv),
+KERNEL_OF(LOCAL) batch_norm_backward_sums(LANE_SIZES, X_IN, MAT_IN(mean), MAT_IN(inv),
     MAT_IN(gamma), MAT_IN(beta), MAT_IN(residual), MAT_IN(dy), MAT_IN(mask), MAT_OUT(dz),
     MAT_OUT(partial))
 {
@@ -17,7 +17,7 @@ KERNEL_OF(LOCAL) batch_norm_backward_sums(LANE_SIZES, MAT_IN(x), MAT_IN(mean), M
                 plain = SUM_SO_FAR(0, c);
                 scaled = SUM_SO_FAR(1, c);
                 FOR_SLICE_ROWS(r) {
-                    const vec deviation = GET(x, r, c) - middle;
+                    const vec deviation = GET_X(r, c) - middle;
                     const vec d = PASSED(GET(dy, r, c), deviation, r, c);
                     plain += d;
                     scaled = fma(d, deviation * unit, scaled);

@@ -138,10 +138,10 @@ struct clprune__net_kind {
     clprune__net_content gives, reads; /* of y, which no pass makes unless it has floats; of x */
     const clprune__net_kind *as;       /* runs in the ways of this kind; NULL: in its own */
     bool whole;                        /* a pass needs all samples of the batch at once */
-    bool stores; /* its forward pass stores its input, faster than a pass of its own */
-    bool over;   /* y may take the place of the first input */
-    bool stream; /* y is the sum of a residual path */
-    bool codes;  /* made again, it also reads the second input QUANTISED in its store */
+    bool stores;    /* its forward pass stores its input, faster than a pass of its own */
+    bool over;      /* y may take the place of the first input */
+    bool stream;    /* y is the sum of a residual path */
+    unsigned codes; /* bit k: made again, it also reads input k QUANTISED in its store */
     bool (*gives_bf16)(const clprune_net *net); /* its forward pass writes y in bf16; NULL: never */
     /* Whether its forward pass reads input k in bf16; NULL: none. */
     bool (*takes_bf16)(const clprune_net *net, const clprune__net_layer *layer, size_t k);

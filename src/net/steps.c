@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "core/checked.h"
 #include "net/cover.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
@@ -203,7 +204,7 @@ static void make_forward(maker *m, bool training)
 static clprune__net_how how_of(const clprune_net *net, size_t v, size_t k)
 {
     const clprune__net_layer *layer = &net->layers[v];
-    if (k == 1 && layer->kind->codes)
+    if (layer->kind->codes >> k & 1)
         return CLPRUNE__NET_CODES;
     return layer->kind->takes_bf16 != NULL && layer->kind->takes_bf16(net, layer, k)
                ? CLPRUNE__NET_NARROW
@@ -446,8 +447,9 @@ static size_t weight_of(const clprune_net *net, size_t layer)
 
 /* Samples whose largest tensor fits the largest of 8 MiB, the border of the region (with joints
  * inside not), and its largest weights: in smaller chunks, starting kernels, or reading the weights
- * again, would take longer than the work on the samples. All samples if a layer needs them, or no
- * tensor in the region needs a slot. */
+ * again, would take longer than the work on the samples. Up to a quarter more without joints
+ * inside, if that saves a chunk; then chunks of equal size. All samples if a layer needs them, or
+ * no tensor in the region needs a slot. */
 static size_t chunk_of(
     const clprune_net *net, const clprune__net_region *region, const bool *border, bool joints)
 {
@@ -471,7 +473,8 @@ static size_t chunk_of(
         return batch;
     least = weights > least ? weights : least;
     const size_t chunk = least / largest > 0 ? least / largest : 1;
-    return chunk < batch ? chunk : batch;
+    const size_t most = joints ? chunk : chunk + chunk / 4;
+    return clprune__ceil_div(batch, clprune__ceil_div(batch, most));
 }
 
 clprune_status clprune__net_cut(

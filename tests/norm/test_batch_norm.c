@@ -1,7 +1,9 @@
 /* Batch normalisation: forward and backward passes over all shapes, with and without residual, ReLU
  * and mask; chunks, aliasing, special values, derivatives, invalid arguments.
  *
- * Chunks and passes in place give the same bits. */
+ * Chunks and passes in place give the same bits, and so do codes of x and what they restore to. */
+#include "nn/norm/batch_norm_private.h"
+#include "nn/store/saved_private.h"
 #include "ref/batch_norm_ref.h"
 #include "support/test_layer.h"
 
@@ -283,6 +285,69 @@ static void backward(void **state)
     inputs_unchanged(&in);
 }
 
+/* ---- from codes ---- */
+
+/* All passes from `codes` and from x, which they restore to. */
+static void codes_way(const inputs *in, const test_mat *x, const clprune__quantised *codes,
+    bool add, bool masked, test_mat *mask)
+{
+    enum { Y, DZ, DX, SUMS, DGAMMA, DBETA, ALL };
+    static const char *const names[ALL] = {"y", "dz", "dx", "sums", "dgamma", "dbeta"};
+    clprune_context *context = test_context();
+    const size_t rows[ALL] = {in->rows, in->rows, in->rows, 2, 1, 1};
+    test_mat residual = test_mat_make(in->rows, in->cols, 2, in->residual);
+    test_mat dy = test_mat_make(in->rows, in->cols, 1, in->dy), out[2][ALL];
+    const clprune_mat other = add ? residual.mat : NONE, kept = masked ? mask->mat : NONE;
+    for (int way = 0; way < 2; way++) {
+        const clprune__quantised *q = way == 0 ? NULL : codes;
+        const clprune_batch_norm_in given = {
+            &in->bn, masked, q == NULL ? x->mat : NONE, dy.mat, kept, NONE};
+        test_mat *m = out[way];
+        for (int i = 0; i < ALL; i++)
+            m[i] = test_mat_make(rows[i], in->cols, (size_t)(i + way) % 3, NULL);
+        if (q != NULL)
+            TEST_OK(clprune__batch_norm_forward_quantised(
+                context, &in->bn, true, q, other, kept, m[Y].mat, NULL));
+        else if (masked)
+            TEST_OK(clprune_batch_norm_forward_gated(
+                context, &in->bn, x->mat, other, kept, m[Y].mat, NULL));
+        else
+            TEST_OK(clprune_batch_norm_forward(
+                context, &in->bn, true, x->mat, other, m[Y].mat, NONE, NULL));
+        TEST_OK(clprune__batch_norm_backward_sums(
+            context, 0, 0, &given, q, m[DZ].mat, m[SUMS].mat, m[DGAMMA].mat, m[DBETA].mat, NULL));
+        TEST_OK(clprune__batch_norm_backward_input(
+            context, in->rows, &given, q, m[SUMS].mat, m[DX].mat, NULL));
+    }
+    for (int i = 0; i < ALL; i++)
+        layer_same(names[i], &out[0][i], &out[1][i]);
+}
+
+static void from_codes(void **state)
+{
+    const layer_shape *s = *state;
+    static const unsigned bits[] = {4, 8, 16};
+    inputs in = inputs_new(s);
+    if (in.count == 0)
+        return;
+    test_mat x = test_mat_make(s->rows, s->cols, s->gap, in.x);
+    test_mat mask = test_mat_make(s->rows, in.words, s->gap, NULL);
+    test_mat y = test_mat_make(s->rows, s->cols, 0, NULL);
+    TEST_OK(clprune_batch_norm_forward(
+        test_context(), &in.bn, true, x.mat, NONE, y.mat, mask.mat, NULL));
+    for (size_t b = 0; b < COUNT_OF(bits); b++) {
+        const clprune_keep keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = bits[b]};
+        clprune_saved *saved = test_new_saved(test_context(), keep, 1, s->rows, s->cols);
+        test_mat restored = test_mat_make(s->rows, s->cols, s->gap, NULL);
+        clprune__quantised q;
+        TEST_OK(clprune_saved_store(saved, 0, 1, x.mat, NULL));
+        TEST_OK(clprune_saved_restore(saved, 0, 1, restored.mat, NULL));
+        TEST_OK(clprune__saved_quantised(saved, 0, 1, &q));
+        for (int way = 0; way < 4; way++)
+            codes_way(&in, &restored, &q, way / 2 != 0, way % 2 != 0, &mask);
+    }
+}
+
 /* ---- all of it ---- */
 
 enum { SLOPE_ROWS = 23, SLOPE_COLS = 19, SLOPE_COUNT = SLOPE_ROWS * SLOPE_COLS };
@@ -427,6 +492,7 @@ int main(void)
     test_list list = {0};
     layer_add_shapes(&list, forward, "forward");
     layer_add_shapes(&list, backward, "backward");
+    layer_add_shapes(&list, from_codes, "from codes");
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, special_values, NULL, "special values");
     test_add(&list, empty_mask, NULL, "empty mask");

@@ -2,6 +2,8 @@
 #include "net/layers/net_batch_norm.h"
 
 #include "net/layers/kinds.h"
+#include "nn/norm/batch_norm_private.h"
+#include "nn/store/saved_private.h"
 #include "runtime/context/check.h"
 
 enum { GAMMA, BETA };
@@ -34,17 +36,39 @@ clprune_status clprune__net_measure(const clprune__net_call *call, const clprune
         context, x.rows, layer->eps, bn->mean, bn->inv, bn->inv, &running, NULL);
 }
 
+/* A value at a place: *x; or its codes, in *room, to which *codes points: else that is NULL. */
+static clprune_status find_x(const clprune__net_call *call, clprune__net_place place, size_t value,
+    clprune_mat *x, clprune__quantised *room, const clprune__quantised **codes)
+{
+    clprune_saved *store;
+    size_t first;
+    *x = clprune__net_at(call, place, value);
+    *codes = NULL;
+    if (!clprune__is_absent(*x) && x->type == CLPRUNE_VALUES_FP32)
+        return CLPRUNE_SUCCESS;
+    *codes = room;
+    TRY(clprune__net_view(call, place, value, &store, &first));
+    return clprune__saved_quantised(store, first, call->count, room);
+}
+
 /* y = bn(x) (+ residual), with ReLU max(., 0). Made again with kept signs, y is linear in x: from
  * an unbiased x it is unbiased. */
 static clprune_status norm_forward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = call->layer;
-    const clprune_mat x = clprune__net_x(call, 0), y = clprune__net_y(call);
+    const clprune_mat y = clprune__net_y(call);
     const clprune_mat residual = layer->ins > 1 ? clprune__net_x(call, 1) : CLPRUNE_NO_MAT;
     const clprune_mat mask =
         call->training ? clprune_saved_mask(layer->mask, call->first, call->count) : CLPRUNE_NO_MAT;
+    clprune_mat x;
+    clprune__quantised room;
+    const clprune__quantised *codes;
     clprune_batch_norm bn;
+    TRY(find_x(call, call->step->in[0], layer->in[0], &x, &room, &codes));
     TRY(clprune__net_measure(call, layer, x, &bn));
+    if (codes != NULL)
+        return clprune__batch_norm_forward_quantised(
+            call->net->context, &bn, layer->set.relu, codes, residual, mask, y, NULL);
     if (call->step->again && mask.rows > 0)
         return clprune_batch_norm_forward_gated(
             call->net->context, &bn, x, residual, mask, y, NULL);
@@ -63,6 +87,7 @@ static bool norm_takes_bf16(const clprune_net *net, const clprune__net_layer *la
 const clprune__net_kind clprune__net_batch_norm_kind = {.name = "batch_norm",
     .whole = true,
     .over = true,
+    .codes = 1u << 0,
     .gives_bf16 = clprune__net_gives_bf16,
     .takes_bf16 = norm_takes_bf16,
     .forward = norm_forward};
@@ -75,17 +100,21 @@ static clprune_status norm_backward(const clprune__net_call *call)
     clprune_context *context = call->net->context;
     const clprune__net_layer *layer = clprune__net_link(call, 0);
     const clprune_batch_norm bn = clprune__net_norm(call->net, layer);
-    const clprune_mat none = CLPRUNE_NO_MAT, x = clprune__net_operand(call, 0);
+    const clprune_mat none = CLPRUNE_NO_MAT;
     const clprune_mat dy = clprune__net_dy(call), sums = clprune__net_temp(call, 0);
     const bool relu = layer->set.relu, apart = relu && layer->ins > 1;
+    clprune_mat x;
+    clprune__quantised room;
+    const clprune__quantised *codes;
+    TRY(find_x(call, call->step->in[0], layer->in[0], &x, &room, &codes));
     const clprune_batch_norm_in in = {&bn, relu, x, dy,
         relu ? clprune_saved_mask(layer->mask, call->first, call->count) : none,
         apart && layer->mask == NULL ? clprune__net_operand(call, 1) : none};
     const clprune_batch_norm_in past_relu = {.bn = &bn, .x = x, .dy = dy};
-    TRY(clprune_batch_norm_backward_sums(context, 0.0f, 0.0f, &in, apart ? dy : none, sums,
+    TRY(clprune__batch_norm_backward_sums(context, 0.0f, 0.0f, &in, codes, apart ? dy : none, sums,
         clprune__net_grad(call, layer, GAMMA), clprune__net_grad(call, layer, BETA), NULL));
-    return clprune_batch_norm_backward_input(
-        context, x.rows, apart ? &past_relu : &in, sums, clprune__net_dx(call, 0), NULL);
+    return clprune__batch_norm_backward_input(
+        context, dy.rows, apart ? &past_relu : &in, codes, sums, clprune__net_dx(call, 0), NULL);
 }
 
 /* ---- with the max pool behind ReLU, one pass: the positions of the pool have ReLU's signs ------
@@ -112,15 +141,19 @@ static clprune_status pooled_backward(const clprune__net_call *call)
     const clprune__net_layer *norm = clprune__net_link(call, 0);
     const clprune__net_layer *pool = clprune__net_link(call, 1);
     const clprune_batch_norm bn = clprune__net_norm(call->net, norm);
-    const clprune_mat x = clprune__net_operand(call, 0), sums = clprune__net_temp(call, 0);
+    const clprune_mat sums = clprune__net_temp(call, 0);
     const clprune_mat dy = clprune__net_dy(call), dx = clprune__net_dx(call, 0);
+    clprune_mat x;
+    clprune__quantised room;
+    const clprune__quantised *codes;
+    TRY(find_x(call, call->step->in[0], norm->in[0], &x, &room, &codes));
     const clprune_batch_norm_in in = {.bn = &bn, .x = x, .dy = dx};
     TRY(clprune_max_pool_backward(context, &pool->set.pool, call->count,
         clprune__net_in_shape(call->net, norm, 0)->grid, dy, clprune__net_positions(call, pool), dx,
         NULL));
-    TRY(clprune_batch_norm_backward_sums(context, 0.0f, 0.0f, &in, CLPRUNE_NO_MAT, sums,
+    TRY(clprune__batch_norm_backward_sums(context, 0.0f, 0.0f, &in, codes, CLPRUNE_NO_MAT, sums,
         clprune__net_grad(call, norm, GAMMA), clprune__net_grad(call, norm, BETA), NULL));
-    return clprune_batch_norm_backward_input(context, x.rows, &in, sums, dx, NULL);
+    return clprune__batch_norm_backward_input(context, dx.rows, &in, codes, sums, dx, NULL);
 }
 
 static clprune__net_size sums_temp(const clprune_net *net, const size_t *layers, size_t index)
@@ -151,7 +184,7 @@ static bool pool_fits(const clprune_net *net, const size_t *layers)
 
 #define NORM .chain = {&clprune__net_batch_norm_kind}, .temp = sums_temp, .backward = norm_backward
 const clprune__net_way clprune__net_batch_norm_ways[] = {
-    {NORM, .name = "batch norm", .fits = plain, .needs = {{0, 0, CLPRUNE__NET_DENSE, false}},
+    {NORM, .name = "batch norm", .fits = plain, .needs = {{0, 0, CLPRUNE__NET_CODES, false}},
         .needs_count = 1, .ends = {{CLPRUNE__NET_OVER, false}}},
     {NORM, .name = "batch norm, relu, as autograd", .fits = relu_alone,
         .needs = {{0, 0, CLPRUNE__NET_SIGN, false}, {0, -1, CLPRUNE__NET_SIGN, false}},
@@ -160,7 +193,7 @@ const clprune__net_way clprune__net_batch_norm_ways[] = {
         .needs = {{0, 0, CLPRUNE__NET_SIGN, false}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, false}}},
     {NORM, .name = "batch norm, relu, signs", .fits = relu_alone, .keeps_mask = true, .level = 1,
-        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}}, .needs_count = 1,
+        .needs = {{0, 0, CLPRUNE__NET_CODES, false}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, false}}},
     {NORM, .name = "batch norm, add, relu, as autograd", .fits = relu_of_sum,
         .needs = {{0, 0, CLPRUNE__NET_SIGN, false}, {0, 1, CLPRUNE__NET_SIGN, false},
@@ -170,14 +203,14 @@ const clprune__net_way clprune__net_batch_norm_ways[] = {
         .needs = {{0, 0, CLPRUNE__NET_SIGN, false}, {0, 1, CLPRUNE__NET_SIGN, false}},
         .needs_count = 2, .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_INTO, false}}},
     {NORM, .name = "batch norm, add, relu, signs", .fits = relu_of_sum, .keeps_mask = true,
-        .level = 1, .needs = {{0, 0, CLPRUNE__NET_DENSE, false}}, .needs_count = 1,
+        .level = 1, .needs = {{0, 0, CLPRUNE__NET_CODES, false}}, .needs_count = 1,
         .ends = {{CLPRUNE__NET_APART, false}, {CLPRUNE__NET_INTO, false}}},
     {.name = "batch norm, relu, max pool",
         .chain = {&clprune__net_batch_norm_kind, &clprune__net_max_pool_kind},
         .level = 1,
         .fits = pool_fits,
         .fused = true,
-        .needs = {{0, 0, CLPRUNE__NET_DENSE, false}},
+        .needs = {{0, 0, CLPRUNE__NET_CODES, false}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_APART, false}},
         .temp = sums_temp,

@@ -45,7 +45,7 @@ static bool sum_takes_bf16(const clprune_net *net, const clprune__net_layer *lay
 const clprune__net_kind clprune__net_layerscale_kind = {.name = "layerscale",
     .over = true,
     .stream = true,
-    .codes = true,
+    .codes = 1u << 1,
     .takes_bf16 = sum_takes_bf16,
     .forward = layerscale_forward};
 
@@ -135,7 +135,7 @@ static clprune_status add_forward(const clprune__net_call *call)
 const clprune__net_kind clprune__net_add_kind = {.name = "add",
     .over = true,
     .stream = true,
-    .codes = true,
+    .codes = 1u << 1,
     .takes_bf16 = sum_takes_bf16,
     .forward = add_forward};
 

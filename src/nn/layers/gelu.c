@@ -52,7 +52,8 @@ static clprune_status backward(clprune_context *context, clprune_activation f, f
     SCRATCH_SCOPE(context);
     const bool again = !clprune__is_absent(g);
     const size_t sums = clprune__is_absent(db) ? 0 : 1;
-    clprune__rowwise plan = clprune__sums_plan(context, dg.rows, dg.cols, sums, 1, 0);
+    const size_t strip = codes != NULL && codes->desc.bits <= 4 ? 4 : 1; /* measured */
+    clprune__rowwise plan = clprune__sums_plan(context, dg.rows, dg.cols, sums, strip, 0);
     clprune__define(&plan.defines, "AGAIN", again);
     define_activation(&plan.defines, f);
     if (codes != NULL)

@@ -170,28 +170,35 @@ enum { MEAN, INV, GAMMA, BETA, X, DY, MASK, RESIDUAL, OWN };
 
 typedef struct pass {
     clprune__operand operands[OWN + 4]; /* from OWN on: those of one pass */
+    size_t rows, cols;
+    const clprune__quantised *codes; /* x, or NULL */
     bool relu, masked, residual;
 } pass;
 
 /* Fills *p. In the forward pass in->dy is x. A backward pass accepts a residual only with relu and
  * without a mask. */
-static clprune_status pass_begin(
-    clprune_context *context, const clprune_batch_norm_in *in, bool forward, pass *p)
+static clprune_status pass_begin(clprune_context *context, const clprune_batch_norm_in *in,
+    const clprune__quantised *codes, bool forward, pass *p)
 {
     const clprune_batch_norm *bn = in->bn;
     const bool relu = in->relu;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(bn != NULL, CLPRUNE_INVALID_ARGUMENT, "bn is NULL");
-    const size_t rows = in->x.rows, cols = in->x.cols;
+    const size_t rows = codes != NULL ? codes->desc.rows : in->x.rows;
+    const size_t cols = codes != NULL ? codes->desc.cols : in->x.cols;
+    const bool no_x = codes != NULL;
     *p =
         (pass){.operands = {[MEAN] = {"mean", bn->mean, 1, cols},
                    [INV] = {"inv", bn->inv, 1, cols},
                    [GAMMA] = {"gamma", bn->gamma, 1, cols},
                    [BETA] = {"beta", bn->beta, 1, cols},
-                   [X] = {"x", in->x, rows, cols},
-                   [DY] = {"dy", in->dy, rows, cols},
+                   [X] = {"x", in->x, rows, cols, .optional = no_x},
+                   [DY] = {"dy", in->dy, rows, cols, .optional = no_x && forward},
                    [MASK] = {"mask", in->mask, rows, clprune__ceil_div(cols, 32), .optional = true},
                    [RESIDUAL] = {"residual", in->residual, rows, cols, .optional = true}},
+            .rows = rows,
+            .cols = cols,
+            .codes = codes,
             .relu = relu,
             .masked = !clprune__is_absent(in->mask),
             .residual = !clprune__is_absent(in->residual)};
@@ -202,32 +209,41 @@ static clprune_status pass_begin(
     return CLPRUNE_SUCCESS;
 }
 
-/* The defines of ReLU and residual in the backward passes. GATE: 0 no ReLU, 1 from the mask, 2
- * recomputed. */
+/* The defines of residual and codes. */
+static void define_inputs(const pass *p, clprune__rowwise *plan)
+{
+    clprune__define(&plan->defines, "RESIDUAL", p->residual);
+    if (p->codes != NULL)
+        clprune__quantised_defines(p->codes, &plan->defines);
+}
+
+/* Those of the backward passes, and of ReLU. GATE: 0 no ReLU, 1 from the mask, 2 recomputed. */
 static void define_gate(const pass *p, clprune__rowwise *plan)
 {
     clprune__define(&plan->defines, "GATE", !p->relu ? 0 : p->masked ? 1 : 2);
-    clprune__define(&plan->defines, "RESIDUAL", p->residual);
+    define_inputs(p, plan);
 }
 
-/* x, mean, inv, gamma, beta and residual, which is x where there is none. */
+/* x, mean, inv, gamma, beta and residual, which is beta where there is none. */
 static void set_inputs(clprune__launch *launch, const pass *p)
 {
-    static const int order[] = {X, MEAN, INV, GAMMA, BETA};
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
-        clprune__arg_mat(launch, p->operands[order[i]].mat);
-    clprune__arg_mat(launch, p->operands[p->residual ? RESIDUAL : X].mat);
+    if (p->codes != NULL)
+        clprune__arg_quantised(launch, p->codes);
+    else
+        clprune__arg_mat(launch, p->operands[X].mat);
+    ARG_MATS(launch, p->operands[MEAN].mat, p->operands[INV].mat, p->operands[GAMMA].mat,
+        p->operands[BETA].mat, p->operands[p->residual ? RESIDUAL : BETA].mat);
 }
 
 /* With `gated` the mask is read; else it is written, if there is one. */
 static clprune_status forward(clprune_context *context, const clprune_batch_norm *bn, bool relu,
-    bool gated, clprune_mat x, clprune_mat residual, clprune_mat y, clprune_mat mask,
-    cl_event *event)
+    bool gated, clprune_mat x, const clprune__quantised *codes, clprune_mat residual, clprune_mat y,
+    clprune_mat mask, cl_event *event)
 {
     enum { Y = OWN, KEPT, ALL };
     pass p;
     const clprune_batch_norm_in in = {bn, relu, x, x, mask, residual};
-    TRY(pass_begin(context, &in, true, &p));
+    TRY(pass_begin(context, &in, codes, true, &p));
     /* A mask without columns counts as absent. */
     p.masked = p.masked || gated;
     if (!gated) { /* the mask is an output */
@@ -235,15 +251,15 @@ static clprune_status forward(clprune_context *context, const clprune_batch_norm
         p.operands[MASK] = p.operands[X];
     }
     p.operands[RESIDUAL].bf16 = true;
-    p.operands[Y] = (clprune__operand){"y", y, x.rows, x.cols,
+    p.operands[Y] = (clprune__operand){"y", y, p.rows, p.cols,
         .in_place = 1u << X | 1u << DY | 1u << RESIDUAL | (gated ? 0 : 1u << MASK), .bf16 = true};
     TRY(clprune__check_operands(context, p.operands, Y, gated ? KEPT : ALL));
     /* With a mask to write at least 8 floats, a whole byte of it. */
     const bool writes_mask = p.masked && !gated;
     const size_t width = clprune__max(writes_mask ? 8 : 1, clprune__vector_width(context));
-    clprune__rowwise plan = clprune__lanes_plan(context, x.rows, x.cols, 0, width);
+    clprune__rowwise plan = clprune__lanes_plan(context, p.rows, p.cols, 0, width);
     clprune__define(&plan.defines, "RELU", relu);
-    clprune__define(&plan.defines, "RESIDUAL", p.residual);
+    define_inputs(&p, &plan);
     clprune__define(&plan.defines, "KEEP_MASK", writes_mask);
     clprune__define(&plan.defines, "GATE", gated);
     clprune__narrow_define(context, p.residual ? residual : CLPRUNE_NO_MAT, y, &plan.defines);
@@ -260,7 +276,7 @@ clprune_status clprune_batch_norm_forward(clprune_context *context, const clprun
     cl_event *event)
 {
     ENTER(context);
-    return forward(context, bn, relu, false, x, residual, y, mask, event);
+    return forward(context, bn, relu, false, x, NULL, residual, y, mask, event);
 }
 
 clprune_status clprune_batch_norm_forward_gated(clprune_context *context,
@@ -270,38 +286,45 @@ clprune_status clprune_batch_norm_forward_gated(clprune_context *context,
     ENTER(context);
     REQUIRE(!clprune__is_absent(mask) || x.cols == 0, CLPRUNE_INVALID_ARGUMENT,
         "mask is CLPRUNE_NO_MAT, expected the mask of a forward pass");
-    return forward(context, bn, true, true, x, residual, y, mask, event);
+    return forward(context, bn, true, true, x, NULL, residual, y, mask, event);
+}
+
+clprune_status clprune__batch_norm_forward_quantised(clprune_context *context,
+    const clprune_batch_norm *bn, bool relu, const clprune__quantised *x, clprune_mat residual,
+    clprune_mat mask, clprune_mat y, cl_event *event)
+{
+    return forward(
+        context, bn, relu, !clprune__is_absent(mask), CLPRUNE_NO_MAT, x, residual, y, mask, event);
 }
 
 /* Forward: y = relu(gamma * xhat + beta + residual), so with dz the gradient of what relu gets,
  * dbeta = sum dz and dgamma = sum dz * xhat. */
-clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float beta,
-    float sums_beta, const clprune_batch_norm_in *in, clprune_mat dz, clprune_mat sums,
-    clprune_mat dgamma, clprune_mat dbeta, cl_event *event)
+clprune_status clprune__batch_norm_backward_sums(clprune_context *context, float beta,
+    float sums_beta, const clprune_batch_norm_in *in, const clprune__quantised *codes,
+    clprune_mat dz, clprune_mat sums, clprune_mat dgamma, clprune_mat dbeta, cl_event *event)
 {
-    ENTER_CONTEXT(context);
     SCRATCH_SCOPE(context);
     enum { DZ = OWN, SUMS, DGAMMA, DBETA, ALL };
     pass p;
     REQUIRE(in != NULL, CLPRUNE_INVALID_ARGUMENT, "in is NULL");
-    TRY(pass_begin(context, in, false, &p));
-    const clprune_mat x = in->x, dy = in->dy;
+    TRY(pass_begin(context, in, codes, false, &p));
+    const clprune_mat dy = in->dy;
     p.operands[DZ] = (clprune__operand){
-        "dz", dz, x.rows, x.cols, .optional = true, .in_place = 1u << DY | 1u << RESIDUAL};
-    p.operands[SUMS] = (clprune__operand){"sums", sums, 2, x.cols};
-    p.operands[DGAMMA] = (clprune__operand){"dgamma", dgamma, 1, x.cols, .optional = true};
-    p.operands[DBETA] = (clprune__operand){"dbeta", dbeta, 1, x.cols, .optional = true};
+        "dz", dz, p.rows, p.cols, .optional = true, .in_place = 1u << DY | 1u << RESIDUAL};
+    p.operands[SUMS] = (clprune__operand){"sums", sums, 2, p.cols};
+    p.operands[DGAMMA] = (clprune__operand){"dgamma", dgamma, 1, p.cols, .optional = true};
+    p.operands[DBETA] = (clprune__operand){"dbeta", dbeta, 1, p.cols, .optional = true};
     TRY(clprune__check_operands(context, p.operands, DZ, ALL));
     const bool keep = !clprune__is_absent(dz), gradients = !clprune__is_absent(dgamma);
     REQUIRE(gradients == !clprune__is_absent(dbeta), CLPRUNE_INVALID_ARGUMENT,
         "dgamma and dbeta: one is CLPRUNE_NO_MAT, expected both or neither");
     /* Not wider with a mask, so that the sums are taken in the same order without. */
     clprune__rowwise plan =
-        clprune__lanes_plan(context, x.rows, x.cols, 2, clprune__vector_width(context));
+        clprune__lanes_plan(context, p.rows, p.cols, 2, clprune__vector_width(context));
     clprune__define(&plan.defines, "KEEP_DZ", keep);
     define_gate(&p, &plan);
     clprune_mat partial;
-    TRY(clprune__scratch_mat(context, 2 * plan.groups, x.cols, &partial));
+    TRY(clprune__scratch_mat(context, 2 * plan.groups, p.cols, &partial));
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &backward_sums_kernel, &plan, &launch));
     set_inputs(&launch, &p);
@@ -318,24 +341,33 @@ clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float 
     return CLPRUNE_SUCCESS;
 }
 
-/* Forward: y = relu(gamma * xhat + beta + residual), xhat = (x - mean(x)) * inv(x). */
-clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_t rows,
-    const clprune_batch_norm_in *in, clprune_mat sums, clprune_mat dx, cl_event *event)
+clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float beta,
+    float sums_beta, const clprune_batch_norm_in *in, clprune_mat dz, clprune_mat sums,
+    clprune_mat dgamma, clprune_mat dbeta, cl_event *event)
 {
-    ENTER(context);
+    ENTER_CONTEXT(context);
+    return clprune__batch_norm_backward_sums(
+        context, beta, sums_beta, in, NULL, dz, sums, dgamma, dbeta, event);
+}
+
+/* Forward: y = relu(gamma * xhat + beta + residual), xhat = (x - mean(x)) * inv(x). */
+clprune_status clprune__batch_norm_backward_input(clprune_context *context, size_t rows,
+    const clprune_batch_norm_in *in, const clprune__quantised *codes, clprune_mat sums,
+    clprune_mat dx, cl_event *event)
+{
     enum { SUMS = OWN, DX, ALL };
     pass p;
     REQUIRE(in != NULL, CLPRUNE_INVALID_ARGUMENT, "in is NULL");
-    TRY(pass_begin(context, in, false, &p));
-    const clprune_mat x = in->x, dy = in->dy;
-    REQUIRE(rows >= x.rows, CLPRUNE_INVALID_ARGUMENT,
-        "rows is %zu, expected at least the %zu rows of x", rows, x.rows);
-    p.operands[SUMS] = (clprune__operand){"sums", sums, 2, x.cols};
+    TRY(pass_begin(context, in, codes, false, &p));
+    const clprune_mat dy = in->dy;
+    REQUIRE(rows >= p.rows, CLPRUNE_INVALID_ARGUMENT,
+        "rows is %zu, expected at least the %zu rows of x", rows, p.rows);
+    p.operands[SUMS] = (clprune__operand){"sums", sums, 2, p.cols};
     p.operands[DX] = (clprune__operand){
-        "dx", dx, x.rows, x.cols, .in_place = 1u << X | 1u << DY | 1u << RESIDUAL};
+        "dx", dx, p.rows, p.cols, .in_place = 1u << X | 1u << DY | 1u << RESIDUAL};
     TRY(clprune__check_operands(context, p.operands, DX, ALL));
     clprune__rowwise plan =
-        clprune__lanes_plan(context, x.rows, x.cols, 0, clprune__vector_width(context));
+        clprune__lanes_plan(context, p.rows, p.cols, 0, clprune__vector_width(context));
     define_gate(&p, &plan);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &backward_input_kernel, &plan, &launch));
@@ -345,4 +377,11 @@ clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_
     clprune__arg_mat(&launch, p.masked ? in->mask : dy); /* else not touched */
     ARG_MATS(&launch, sums, dx);
     return clprune__rowwise_end(&launch, &plan, event);
+}
+
+clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_t rows,
+    const clprune_batch_norm_in *in, clprune_mat sums, clprune_mat dx, cl_event *event)
+{
+    ENTER(context);
+    return clprune__batch_norm_backward_input(context, rows, in, NULL, sums, dx, event);
 }

@@ -412,15 +412,23 @@ clprune_status clprune__saved_restore(
     return saved->kept.form->restore(context, &saved->kept, range, x, event);
 }
 
-clprune_status clprune__saved_add(const clprune_saved *saved, size_t first, size_t count,
-    clprune_mat x, clprune_mat ls, clprune_mat y, cl_event *event)
+clprune_status clprune__saved_quantised(
+    const clprune_saved *saved, size_t first, size_t count, clprune__quantised *q)
 {
     clprune_context *context = clprune__saved_context(saved);
     const clprune__range range = {first, count};
     TRY(clprune__saved_check_range(context, saved, range));
     TRY(clprune__saved_check_stored(context, saved, range));
-    const clprune__quantised q = clprune__kept_quantised(&saved->kept, range);
-    return clprune__dequantise_add(context, &q, x, ls, y, event);
+    *q = clprune__kept_quantised(&saved->kept, range);
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__saved_add(const clprune_saved *saved, size_t first, size_t count,
+    clprune_mat x, clprune_mat ls, clprune_mat y, cl_event *event)
+{
+    clprune__quantised q;
+    TRY(clprune__saved_quantised(saved, first, count, &q));
+    return clprune__dequantise_add(clprune__saved_context(saved), &q, x, ls, y, event);
 }
 
 clprune_status clprune_saved_restore(

@@ -62,6 +62,10 @@ clprune_status clprune__saved_product_conv(const clprune_saved *saved, size_t fi
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
     clprune__region scores, clprune_mat x, cl_event *event);
 
+/* The samples as codes; the form is QUANTISED. */
+clprune_status clprune__saved_quantised(
+    const clprune_saved *saved, size_t first, size_t count, clprune__quantised *q);
+
 /* y = x + ls * the samples that the store, of form QUANTISED, has; x + them if ls is
  * CLPRUNE_NO_MAT. y may be x. */
 clprune_status clprune__saved_add(const clprune_saved *saved, size_t first, size_t count,
