@@ -36,17 +36,20 @@ static inline void pack_panel(
             global const float *from = dy + i * ld + c;
             float16 words[16];
             if (c + 32 <= width && i + 16 <= rows) {
-                UNROLLED(r, 16)
-                    words[r] = as_float16(round32(LOAD16(from + r * ld), LOAD16(from + r * ld + 16)));
-                store_transposed16(words, to, PANEL);
+                UNROLLED(v, 16) {
+                    global const float *row = from + HALF_ROW(v % 8) * ld + v / 8 * 16;
+                    words[v] = as_float16(round32(LOAD16(row), LOAD16(row + 4 * ld)));
+                }
+                store_transposed_halves(words, to, PANEL);
                 continue;
             }
-            for (uint r = 0; r < 16; r++) {
-                const uint left = i + r < rows ? width - c : 0;
-                words[r] = as_float16(
-                    round32(first16(from + r * ld, left), first16(from + r * ld + 16, left_of(left, 16))));
+            for (uint v = 0; v < 16; v++) {
+                const uint r = HALF_ROW(v % 8), left = left_of(width - c, v / 8 * 16);
+                global const float *row = from + r * ld + v / 8 * 16;
+                words[v] = as_float16(round32(first16(row, i + r < rows ? left : 0),
+                    first16(row + 4 * ld, i + r + 4 < rows ? left : 0)));
             }
-            store_transposed16(words, to, PANEL);
+            store_transposed_halves(words, to, PANEL);
         }
 }
 #else
@@ -75,7 +78,8 @@ static inline void pack_panel(
 }
 #endif
 
-/* COUNT rows of partial += their words, `step` of them, times the panel. */
+/* COUNT rows of partial += the products of their words and the panel. They are loaded last: the loads would wait for
+ * the stores of the tile before. */
 #define MULTIPLY_ROWS(COUNT)                                                                       \
     do {                                                                                           \
         global float *to[COUNT];                                                                   \
@@ -83,7 +87,7 @@ static inline void pack_panel(
         UNROLLED(r, COUNT)                                                                         \
             to[r] = partial + entries[e + r].x * PANEL;                                            \
         FOR_TILE(COUNT, r, h)                                                                      \
-            sum[r][h] = LOAD16(to[r] + 16 * h);                                                    \
+            sum[r][h] = (float16)(0.0f);                                                           \
         for (uint w = 0; w < count; w++) {                                                         \
             uint16 d[V];                                                                           \
             FOR_VECTORS_OF_ROW(h)                                                                  \
@@ -92,7 +96,7 @@ static inline void pack_panel(
                 sum[r][h] = add_pairs(sum[r][h], (uint16)(x[e * W + r * W + w]), d[h]);            \
         }                                                                                          \
         FOR_TILE(COUNT, r, h)                                                                      \
-            STORE16(sum[r][h], to[r] + 16 * h);                                                    \
+            STORE16(LOAD16(to[r] + 16 * h) + sum[r][h], to[r] + 16 * h);                           \
     } while (0)
 
 /* The lines of dy that the next panel reads, PANEL rows of LINES; the first `done` are prefetched. */
