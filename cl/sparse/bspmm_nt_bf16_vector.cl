@@ -32,8 +32,8 @@
 static inline void pack_panel(local uint *panel, local float *columns, global const float *dy, const ulong ld,
     const uint whole, const uint width, const uint rows)
 {
-    for (uint c = 0; c < whole; c += 32)
-        for (uint i = 0; i < PANEL; i += 16) {
+    for (uint i = 0; i < PANEL; i += 16)
+        for (uint c = 0; c < whole; c += 32) {
             local float *to = (local float *)panel + c / 2 * PANEL + i;
             global const float *from = dy + i * ld + c;
             float16 words[16];
@@ -95,6 +95,15 @@ static inline void fetch_lines(next_panel *next, const uint count)
         PREFETCH_FAR(next->dy + next->done / LINES * next->ld + next->done % LINES * LINE);
 }
 
+/* Prefetches the words of a later tile, which follow those of this one and may have left the near caches. */
+enum { AHEAD = 16 }; /* tiles */
+static inline void fetch_words(global const uint *words)
+{
+    if (CHUNK == BC)
+        UNROLLED(i, (P * W + LINE - 1) / LINE)
+            PREFETCH(words + AHEAD * P * W + i * LINE);
+}
+
 /* partial += the products of entries [e, end) and the first `count` words of each block of the panel, whose first block
  * is first_block. With each tile, `lines` of the next panel are prefetched. Rows of partial are loaded last: the loads
  * would wait for the stores of the tile before. */
@@ -106,6 +115,7 @@ static inline void multiply_entries(local const uint *restrict panel, const uint
         local const uint *from = panel + (entries[e].y - first_block) * (CHUNK_WORDS * PANEL);
         global const uint *words = x + (ulong)e * W;
         float16 sum[P][V];
+        fetch_words(words);
         fetch_lines(next, lines);
         FOR_TILE(P, r, h)
             sum[r][h] = (float16)(0.0f);
