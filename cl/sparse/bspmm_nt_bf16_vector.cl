@@ -95,13 +95,15 @@ static inline void fetch_lines(next_panel *next, const uint count)
         PREFETCH_FAR(next->dy + next->done / LINES * next->ld + next->done % LINES * LINE);
 }
 
-/* Prefetches the words of a later tile, which follow those of this one and may have left the near caches. */
-enum { AHEAD = 16 }; /* tiles */
+/* Prefetches the words of a later tile, which may have left the near caches. Those of neighbouring rows touch, unless
+ * CHUNK is less than BC. */
+enum { AHEAD = (127 + CHUNK_WORDS) / CHUNK_WORDS }; /* tiles */
 static inline void fetch_words(global const uint *words)
 {
-    if (CHUNK == BC)
-        UNROLLED(i, (P * W + LINE - 1) / LINE)
-            PREFETCH(words + AHEAD * P * W + i * LINE);
+    enum { RUNS = CHUNK == BC ? 1 : P, RUN = CHUNK == BC ? P * W : CHUNK_WORDS };
+    UNROLLED(r, RUNS)
+        UNROLLED(i, (RUN + LINE - 1) / LINE)
+            PREFETCH(words + (AHEAD * P + r) * W + i * LINE);
 }
 
 /* partial += the products of entries [e, end) and the first `count` words of each block of the panel, whose first block

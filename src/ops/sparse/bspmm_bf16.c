@@ -176,6 +176,9 @@ clprune__bspmm_plan clprune__plan_nt_bf16(const clprune_context *context, const 
         .inner = xs->desc.rows + 1, .tile = tuning->bspmm_nt_bf16.tile_rows, .listless = true};
     plan.vectors = clprune__choose_vectors(
         outputs, plan.tile, tuning->bspmm_nt_bf16.accumulators, tuning->bspmm_nt_bf16.groups, 1);
+    /* Narrow tiles are higher: few accumulators would wait for each other's sums. */
+    plan.tile = clprune__max(
+        plan.tile, clprune__min(2 * plan.tile, tuning->bspmm_nt_bf16.accumulators / plan.vectors));
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     plan.splits = clprune__vector_splits(tuning->bspmm_nt_bf16.groups, plan.panels, xs->desc.batch);
