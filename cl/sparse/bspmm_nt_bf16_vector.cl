@@ -4,9 +4,10 @@
  *                               of  dy[n * outputs + Q * PANEL + i][c] * xs_n[p][c]
  *
  * Pairs are neighbouring columns of a block; where BC is odd its last column is paired with zero. The words of
- * kept rows lie in the order of the lists (bspmm_words.cl). A group packs the words of dy, transposed, for
- * BLOCKS block columns at a time, or for CHUNK columns of one block, and then takes the rows that keep each
- * block P at a time, the last ones one by one.
+ * kept rows lie in the order of the lists, whose lengths are multiples of P (bspmm_index_words.cl). A group packs the
+ * words of dy, transposed, for BLOCKS block columns at a time, or for CHUNK columns of one block, and then takes the
+ * entries of these lists P at a time, in one loop. A panel of partial has a row behind the sample's last one, for the
+ * entries that fill lists.
  *
  * Local memory: BLOCKS * (CHUNK + 1) / 2 * PANEL * 4 bytes; if BC is odd, also BLOCKS * CHUNK * 64. P * V
  * accumulators. V: 1 to 8. CHUNK: BC, or less and even, and BLOCKS 1. */
@@ -26,44 +27,48 @@
 #if BC % 2 == 0 || BLOCKS == 1
 #define PANEL_WORDS   ((COLUMNS + 31) / 32 * 16) /* whole squares of 16 words */
 #define COLUMN_FLOATS 16                         /* not used */
-/* panel[c / 2][i] = columns c and c + 1 of row i of dy, for even c < width; zero from row `rows` on. */
-static inline void pack_panel(
-    local uint *panel, local float *columns, global const float *dy, const ulong ld, const uint width, const uint rows)
+/* panel[c / 2][i] = columns c and c + 1 of row i of dy, for even c < whole; zero from column `width` and from row
+ * `rows` on. */
+static inline void pack_panel(local uint *panel, local float *columns, global const float *dy, const ulong ld,
+    const uint whole, const uint width, const uint rows)
 {
-    for (uint c = 0; c < width; c += 32)
-        for (uint i = 0; i < PANEL; i += 16) {
+    for (uint i = 0; i < PANEL; i += 16)
+        for (uint c = 0; c < whole; c += 32) {
             local float *to = (local float *)panel + c / 2 * PANEL + i;
             global const float *from = dy + i * ld + c;
             float16 words[16];
             if (c + 32 <= width && i + 16 <= rows) {
-                UNROLLED(r, 16)
-                    words[r] = as_float16(round32(LOAD16(from + r * ld), LOAD16(from + r * ld + 16)));
-                store_transposed16(words, to, PANEL);
+                UNROLLED(v, 16) {
+                    global const float *row = from + HALF_ROW(v % 8) * ld + v / 8 * 16;
+                    words[v] = as_float16(round32(LOAD16(row), LOAD16(row + 4 * ld)));
+                }
+                store_transposed_halves(words, to, PANEL);
                 continue;
             }
-            for (uint r = 0; r < 16; r++) {
-                const uint left = i + r < rows ? width - c : 0;
-                words[r] = as_float16(
-                    round32(first16(from + r * ld, left), first16(from + r * ld + 16, left_of(left, 16))));
+            for (uint v = 0; v < 16; v++) {
+                const uint r = HALF_ROW(v % 8), left = left_of(width, c + v / 8 * 16);
+                global const float *row = from + r * ld + v / 8 * 16;
+                words[v] = as_float16(round32(first16(row, i + r < rows ? left : 0),
+                    first16(row + 4 * ld, i + r + 4 < rows ? left : 0)));
             }
-            store_transposed16(words, to, PANEL);
+            store_transposed_halves(words, to, PANEL);
         }
 }
 #else
 #define PANEL_WORDS   (BLOCKS * W)
 #define COLUMN_FLOATS ((COLUMNS + 15) / 16 * 256)
 /* panel[b * W + w][i] = columns 2 w and 2 w + 1 of block b of row i of dy, likewise. */
-static inline void pack_panel(
-    local uint *panel, local float *columns, global const float *dy, const ulong ld, const uint width, const uint rows)
+static inline void pack_panel(local uint *panel, local float *columns, global const float *dy, const ulong ld,
+    const uint whole, const uint width, const uint rows)
 {
     for (uint i = 0; i < PANEL; i += 16) {
-        for (uint c = 0; c < width; c += 16) {
+        for (uint c = 0; c < whole; c += 16) {
             float16 square[16];
             UNROLLED(r, 16)
                 square[r] = first16(dy + (i + r) * ld + c, left_of(i + r < rows ? width : 0, c));
             store_transposed16(square, columns + c * 16, 16);
         }
-        for (uint b = 0; b * BC < width; b++)
+        for (uint b = 0; b * BC < whole; b++)
             for (uint w = 0; w < W; w++) {
                 const uint c = b * BC + 2 * w;
                 const float16 low = *(local const float16 *)(columns + c * 16);
@@ -74,26 +79,6 @@ static inline void pack_panel(
     }
 }
 #endif
-
-/* COUNT rows of partial += their words, `step` of them, times the panel. */
-#define MULTIPLY_ROWS(COUNT)                                                                       \
-    do {                                                                                           \
-        global float *to[COUNT];                                                                   \
-        float16 sum[COUNT][V];                                                                     \
-        UNROLLED(r, COUNT)                                                                         \
-            to[r] = partial + entries[e + r].x * PANEL;                                            \
-        FOR_TILE(COUNT, r, h)                                                                      \
-            sum[r][h] = LOAD16(to[r] + 16 * h);                                                    \
-        for (uint w = 0; w < count; w++) {                                                         \
-            uint16 d[V];                                                                           \
-            FOR_VECTORS_OF_ROW(h)                                                                  \
-                d[h] = *(local const uint16 *)(panel + w * PANEL + 16 * h);                        \
-            FOR_TILE(COUNT, r, h)                                                                  \
-                sum[r][h] = add_pairs(sum[r][h], (uint16)(x[e * W + r * W + w]), d[h]);            \
-        }                                                                                          \
-        FOR_TILE(COUNT, r, h)                                                                      \
-            STORE16(sum[r][h], to[r] + 16 * h);                                                    \
-    } while (0)
 
 /* The lines of dy that the next panel reads, PANEL rows of LINES; the first `done` are prefetched. */
 #define LINES ((COLUMNS + LINE - 1) / LINE)
@@ -110,23 +95,50 @@ static inline void fetch_lines(next_panel *next, const uint count)
         PREFETCH_FAR(next->dy + next->done / LINES * next->ld + next->done % LINES * LINE);
 }
 
-/* partial += the first `count` words of the panel times those of entries [e, end), whose rows are those of
- * `partial`. With each tile, `lines` of the next panel are prefetched. */
-static inline void multiply_entries(local const uint *restrict panel, const uint count,
-    global const uint2 *restrict entries, ulong e, const ulong end, global const uint *restrict x,
+/* Prefetches the words of a later tile, which may have left the near caches. Those of neighbouring rows touch, unless
+ * CHUNK is less than BC. */
+enum { AHEAD = (127 + CHUNK_WORDS) / CHUNK_WORDS }; /* tiles */
+static inline void fetch_words(global const uint *words)
+{
+    enum { RUNS = CHUNK == BC ? 1 : P, RUN = CHUNK == BC ? P * W : CHUNK_WORDS };
+    UNROLLED(r, RUNS)
+        UNROLLED(i, (RUN + LINE - 1) / LINE)
+            PREFETCH(words + (AHEAD * P + r) * W + i * LINE);
+}
+
+/* partial += the products of entries [e, end) and the first `count` words of each block of the panel, whose first block
+ * is first_block. With each tile, `lines` of the next panel are prefetched. Rows of partial are loaded last: the loads
+ * would wait for the stores of the tile before. */
+static inline void multiply_entries(local const uint *restrict panel, const uint first_block, const uint count,
+    global const uint2 *restrict entries, uint e, const uint end, global const uint *restrict x,
     global float *restrict partial, next_panel *next, const uint lines)
 {
-    for (; e + P <= end; e += P) {
+    for (; e < end; e += P) {
+        local const uint *from = panel + (entries[e].y - first_block) * (CHUNK_WORDS * PANEL);
+        global const uint *words = x + (ulong)e * W;
+        float16 sum[P][V];
+        fetch_words(words);
         fetch_lines(next, lines);
-        MULTIPLY_ROWS(P);
+        FOR_TILE(P, r, h)
+            sum[r][h] = (float16)(0.0f);
+        for (uint w = 0; w < count; w++) {
+            uint16 d[V];
+            FOR_VECTORS_OF_ROW(h)
+                d[h] = *(local const uint16 *)(from + w * PANEL + 16 * h);
+            FOR_TILE(P, r, h)
+                sum[r][h] = add_pairs(sum[r][h], (uint16)(words[r * W + w]), d[h]);
+        }
+        UNROLLED(r, P) {
+            global float *to = partial + (ulong)entries[e + r].x * PANEL;
+            FOR_VECTORS_OF_ROW(h)
+                STORE16(LOAD16(to + 16 * h) + sum[r][h], to + 16 * h);
+        }
     }
-    for (; e < end; e++)
-        MULTIPLY_ROWS(1);
 }
 
 KERNEL_OF(1) bspmm_nt_bf16(const ulong batch, const ulong rows, const ulong cols,
     const ulong outputs, const ulong block_cols, const ulong segments, const ulong keep,
-    MAT_IN_RESTRICT(dy), REGION_IN(uint, words), REGION_IN(uint, starts),
+    const ulong slots, MAT_IN_RESTRICT(dy), REGION_IN(uint, words), REGION_IN(uint, starts),
     REGION_IN(uint2, entries), REGION_OUT(float, partial))
 {
     LOCAL_FLOATS(panel_floats, PANEL_WORDS * PANEL);
@@ -138,31 +150,27 @@ KERNEL_OF(1) bspmm_nt_bf16(const ulong batch, const ulong rows, const ulong cols
     words += words_offset;
     starts += starts_offset;
     entries += entries_offset;
-    partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * rows * PANEL;
+    partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * (rows + 1) * PANEL;
     /* Of a panel, so that its tiles fetch the next one. */
     const uint lines = (uint)(PANEL * LINES * P * block_cols / (BLOCKS * keep * BR)) + 1;
-    for (ulong i = 0; i < rows * V; i++)
+    for (ulong i = 0; i < (rows + 1) * V; i++)
         STORE16((float16)(0.0f), partial + 16 * i);
 
-    for (ulong n = split * batch / splits; n < (split + 1) * batch / splits; n++) {
-        global const uint2 *sample_entries = entries + n * keep * BR;
-        global const uint *sample_words = words + n * keep * BR * W;
+    for (ulong n = split * batch / splits; n < (split + 1) * batch / splits; n++)
         for (ulong j = 0; j < block_cols; j += BLOCKS)
             for (uint offset = 0; offset < BC && j * BC + offset < cols; offset += CHUNK) {
                 const ulong column = j * BC + offset;
-                const uint whole = BLOCKS == 1 ? min((uint)CHUNK, BC - offset) : COLUMNS;
+                const ulong last = min(j + BLOCKS, block_cols);
+                const uint whole = BLOCKS == 1 ? min((uint)CHUNK, BC - offset) : (uint)(last - j) * BC;
                 const uint width = (uint)min((ulong)whole, cols - column);
                 global const float *top = ROW(dy, n * outputs + first_output);
-                pack_panel(panel, columns, top + column, dy_ld, width, inside);
+                pack_panel(panel, columns, top + column, dy_ld, whole, width, inside);
                 const bool more = column + whole < cols; /* else the next sample */
                 next_panel next = {more ? top + column + whole : top + outputs * dy_ld, dy_ld, 0};
-                for (uint b = 0; b * CHUNK < width; b++)
-                    for (ulong s = 0; s < segments; s++) {
-                        global const uint *list = starts + (n * segments + s) * (block_cols + 1) + j + b;
-                        multiply_entries(panel + b * CHUNK_WORDS * PANEL,
-                            (min(width - b * CHUNK, (uint)CHUNK) + 1) / 2, sample_entries, list[0], list[1],
-                            sample_words + offset / 2, partial + s * SEG * PANEL, &next, lines);
-                    }
+                for (ulong s = 0; s < segments; s++) {
+                    global const uint *list = starts + (n * segments + s) * (block_cols + 1);
+                    multiply_entries(panel, (uint)j, BLOCKS == 1 ? (whole + 1) / 2 : W, entries + n * slots, list[j],
+                        list[last], words + n * slots * W + offset / 2, partial + s * SEG * PANEL, &next, lines);
+                }
             }
-    }
 }

@@ -27,7 +27,7 @@ mutant() {
     file=$(cd "$root" && find cl src/ops -name "$2")
     case $2 in
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | column_sum.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
-    conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
+    conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=converted" ;;
     *) all= ;;
@@ -340,6 +340,8 @@ mutant test_bspmm bspmm_index_pairs.cl 'count % 2 != 0' 'count % 4 == 3'
 mutant test_bspmm bspmm_index_pairs.cl 'upper == 0 ? 0 : 0xffffu' '0xffffu'
 mutant test_bspmm bspmm_index_pairs.cl '(begin + first_list + j) / 2) * 2;' '(begin + j) / 2) * 2;'
 mutant test_bspmm bspmm_index_pairs.cl 'r * BC, SCALE' '0, SCALE'
+mutant test_bspmm bspmm_index_words.cl 'next += ROUNDED_UP(count)' 'next += count'
+mutant test_bspmm bspmm_index_words.cl 'r * BC, SCALE' '0, SCALE'
 mutant test_bspmm bspmm_tn_bf16_vector.cl '(count + 1) / 2' 'count / 2'
 mutant test_conv2d pair_rows.clh 'row[1] == SEG ? SEG : row[1] + shift' 'row[1] + shift'
 mutant test_conv2d conv_pairs.cl 'c + 1 < cols ? row[c + 1] : 0.0f' 'row[c + 1]'

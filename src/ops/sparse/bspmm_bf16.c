@@ -9,7 +9,8 @@
 static const clprune__kernel_def bspmm_pairs_kernel = {"sparse/bspmm_pairs.cl", "bspmm_pairs"};
 static const clprune__kernel_def bspmm_index_pairs_kernel = {
     "sparse/bspmm_index_pairs.cl", "bspmm_index_pairs"};
-static const clprune__kernel_def bspmm_words_kernel = {"sparse/bspmm_words.cl", "bspmm_words"};
+static const clprune__kernel_def bspmm_index_words_kernel = {
+    "sparse/bspmm_index_words.cl", "bspmm_index_words"};
 static const clprune__kernel_def bspmm_tn_bf16_kernel = {
     "sparse/bspmm_tn_bf16_vector.cl", "bspmm_tn_bf16"};
 static const clprune__kernel_def bspmm_nt_bf16_kernel = {
@@ -171,9 +172,13 @@ clprune__bspmm_plan clprune__plan_nt_bf16(const clprune_context *context, const 
 {
     (void)sizes;
     const clprune__tuning *tuning = &context->ops->tuning;
-    clprune__bspmm_plan plan = {.inner = xs->desc.rows, .tile = tuning->bspmm_nt_bf16.tile_rows};
+    clprune__bspmm_plan plan = {
+        .inner = xs->desc.rows + 1, .tile = tuning->bspmm_nt_bf16.tile_rows, .listless = true};
     plan.vectors = clprune__choose_vectors(
         outputs, plan.tile, tuning->bspmm_nt_bf16.accumulators, tuning->bspmm_nt_bf16.groups, 1);
+    /* Narrow tiles are higher: few accumulators would wait for each other's sums. */
+    plan.tile = clprune__max(
+        plan.tile, clprune__min(2 * plan.tile, tuning->bspmm_nt_bf16.accumulators / plan.vectors));
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     plan.splits = clprune__vector_splits(tuning->bspmm_nt_bf16.groups, plan.panels, xs->desc.batch);
@@ -182,25 +187,42 @@ clprune__bspmm_plan clprune__plan_nt_bf16(const clprune_context *context, const 
     return plan;
 }
 
-/* Takes scratch for the words of all entries, and enqueues bspmm_words. */
-static clprune_status write_words(clprune_context *context, const clprune__bspmm_plan *plan,
-    const clprune__bspmm_operands *operands, clprune__region *words)
+/* The lists of nt, from the index, and the words of their rows; `slots` of a sample. */
+typedef struct word_lists {
+    size_t slots;
+    clprune__region entries, words;
+} word_lists;
+
+static clprune_status list_words(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands, word_lists *to)
 {
     const clprune_bsr_desc *desc = &operands->xs->desc;
+    const clprune__bspmm_scratch *scratch = operands->scratch;
+    const size_t block_cols = operands->sizes->block_cols, filling = plan->tile - 1;
     const size_t local = 1, global = desc->batch * plan->segments;
-    size_t count;
-    REQUIRE(clprune__mul3(desc->batch * desc->keep, desc->block.rows,
-                clprune__ceil_div(desc->block.cols, 2), &count),
+    size_t all, words;
+    to->slots = clprune__round_up(
+        desc->keep * desc->block.rows + plan->segments * block_cols * filling, plan->tile);
+    REQUIRE(clprune__mul(desc->batch, to->slots, &all) &&
+                clprune__mul(all, clprune__ceil_div(desc->block.cols, 2), &words),
         CLPRUNE_SIZE_OVERFLOW, "the pairs of %zu samples of %zu kept blocks overflow size_t",
         desc->batch, desc->keep);
-    TRY(clprune__scratch_array(context, count, sizeof(cl_uint), words));
+    TRY(clprune__scratch_array(context, all, sizeof(cl_uint2), &to->entries));
+    TRY(clprune__scratch_array(context, words, sizeof(cl_uint), &to->words));
     clprune__defines defines = {0};
     word_defines(context, desc, &defines);
+    clprune__define(&defines, "P", plan->tile);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &bspmm_words_kernel, &defines, &launch));
-    ARG_ULONGS(&launch, operands->sizes->block_cols, plan->segments, desc->keep);
-    arg_stored(&launch, desc, operands->scratch);
-    clprune__arg_region(&launch, *words);
+    TRY(clprune__launch_begin(context, &bspmm_index_words_kernel, &defines, &launch));
+    ARG_ULONGS(&launch, desc->rows, block_cols, operands->sizes->block_rows, plan->segment,
+        plan->segments, desc->keep, to->slots);
+    clprune__arg_index(&launch, &scratch->index);
+    clprune__arg_region(&launch, scratch->values);
+    if (clprune__is_scaled(desc->value_type))
+        clprune__arg_region(&launch, scratch->scales);
+    clprune__arg_region(&launch, scratch->starts);
+    clprune__arg_region(&launch, to->entries);
+    clprune__arg_region(&launch, to->words);
     return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
 
@@ -228,8 +250,8 @@ clprune_status clprune__multiply_nt_bf16(clprune_context *context, const clprune
     const clprune__bspmm_scratch *scratch = operands->scratch;
     const chunk part = choose_chunk(context, plan, desc->block.cols);
     const size_t local[2] = {1, 1}, global[2] = {plan->panels, plan->splits};
-    clprune__region words;
-    TRY(write_words(context, plan, operands, &words));
+    word_lists lists;
+    TRY(list_words(context, plan, operands, &lists));
     clprune__defines defines = {0};
     clprune__define(&defines, "BF16", context->ops->pairs);
     clprune__define(&defines, "V", plan->vectors);
@@ -242,11 +264,11 @@ clprune_status clprune__multiply_nt_bf16(clprune_context *context, const clprune
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_nt_bf16_kernel, &defines, &launch));
     ARG_ULONGS(&launch, desc->batch, desc->rows, desc->cols, operands->outputs,
-        operands->sizes->block_cols, plan->segments, desc->keep);
+        operands->sizes->block_cols, plan->segments, desc->keep, lists.slots);
     clprune__arg_mat(&launch, operands->dy);
-    clprune__arg_region(&launch, words);
+    clprune__arg_region(&launch, lists.words);
     clprune__arg_region(&launch, scratch->starts);
-    clprune__arg_region(&launch, scratch->entries);
+    clprune__arg_region(&launch, lists.entries);
     clprune__arg_region(&launch, scratch->partial);
     return clprune__launch_enqueue(&launch, 2, global, local, NULL);
 }
