@@ -3,6 +3,8 @@
 #ifndef CLPRUNE_KEEP_H
 #define CLPRUNE_KEEP_H
 
+#include <stdbool.h>
+
 #include "clprune/prune.h"
 
 #ifdef __cplusplus
@@ -94,6 +96,7 @@ typedef struct clprune_keep {
                                       sample; if both are 0, a cell is a run of `cell` rows */
     unsigned grid_width;
     clprune_centre centre; /* PRUNED */
+    bool rotate;           /* QUANTISED, 2 to 8 bits */
     uint64_t reserved[2];  /* zeros */
 } clprune_keep;
 

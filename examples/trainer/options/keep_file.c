@@ -42,6 +42,7 @@ static const struct {
     {"bits", "code-bits", "quantised"},
     {"group", "group", "quantised"},
     {"rounding", "rounding", "quantised"},
+    {"rotate", "rotate", "quantised"},
     {"cell", "pool", "pooled"},
     {"cell", "pool", "pruned"},
 };
@@ -201,8 +202,7 @@ static bool set_one(const line *l, const char *word, options *o, fault *f)
             l->number, (int)length, word, forms_of, l->words[2]);
     return wrong(l, f,
         "sparsity=, block=, norm=, criterion=, centre=, values=, indices=, bits=, group=, "
-        "rounding= or "
-        "cell= is expected, not",
+        "rounding=, rotate= or cell= is expected, not",
         word);
 }
 
@@ -311,8 +311,9 @@ void keep_file_form(const keep_rule *rule, char *text, size_t size)
             options_values[keep->value_type],
             options_indices[options_index_choice(keep->index_type)], cell);
     else if (keep_has_form(rule, CLPRUNE_FORM_QUANTISED))
-        (void)snprintf(rest, left, " bits=%u group=%u rounding=%s", keep->bits,
-            keep->group == 0 ? 64 : keep->group, options_roundings[keep->rounding]);
+        (void)snprintf(rest, left, " bits=%u group=%u rounding=%s%s", keep->bits,
+            keep->group == 0 ? 64 : keep->group, options_roundings[keep->rounding],
+            keep->rotate ? " rotate=yes" : "");
     else if (keep_has_form(rule, CLPRUNE_FORM_POOLED))
         (void)snprintf(rest, left, " cell=%u", keep->cell);
 }
