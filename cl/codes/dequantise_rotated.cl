@@ -1,6 +1,6 @@
-/* Quantised matrices of rotated rows read back; quantise.clh has the layout, rotate.clh H.
+/* Quantised matrices of rotated rows read back; quantise.clh has the layout, rotate.clh R.
  *
- *     ADD 0              y[r][c] = (q H)[r][c], with q[r][c] = zero + scale * code[r][c]
+ *     ADD 0              y[r][c] = (q R^T)[r][c], with q[r][c] = zero + scale * code[r][c]
  *     ADD 1              y[r][c] = x[r][c] + that; with LAYERSCALE x[r][c] + ls[c] * that. y may be x
  *
  * Work-group i takes rows [i * run, (i + 1) * run); its LOCAL work-items take BLOCK columns in turn. No local
@@ -39,14 +39,14 @@ KERNEL_OF(LOCAL) dequantise_rotated(const ulong run, const ulong rows, const ulo
             float16 v[BLOCK_UNITS];
             UNROLLED(k, BLOCK_UNITS)
                 v[k] = dequantise_unit(codes + WORDS(16 * k), group);
-            rotate_block(v);
+            rotate_block(v, true);
             UNROLLED(k, BLOCK_UNITS)
                 WRITE(v[k], row, c + 16 * k, 16);
         } else {
             float16 v[BLOCK_UNITS];
             for (uint k = 0; 16 * k < left; k++)
                 v[k] = dequantise_unit(codes + WORDS(16 * k), group);
-            rotate_rest(v, (uint)left);
+            rotate_rest(v, (uint)left, true);
             for (uint k = 0; 16 * k < left; k++)
                 WRITE(v[k], row, c + 16 * k, left - 16 * k);
         }

@@ -1,4 +1,4 @@
-/* Quantised matrices of rotated rows: codes, groups = x H. rotate.clh has H, whose blocks lie in groups; quantise.cl
+/* Quantised matrices of rotated rows: codes, groups = x R. rotate.clh has R, whose blocks lie in groups; quantise.cl
  * says how the rotated values are coded, and the sizes.
  *
  * Every device computes the same codes: magnitudes above MOST_ROTATED count as that, so that no sum overflows, and
@@ -39,7 +39,7 @@ static inline uint code_whole(global const float *x, const uint position, const 
     UNROLLED(i, GROUP_UNITS)
         v[i] = to_rotate(LOAD16(x + 16 * i), &endless);
     UNROLLED(i, GROUP / BLOCK)
-        rotate_block(v + i * BLOCK_UNITS);
+        rotate_block(v + i * BLOCK_UNITS, false);
     UNROLLED(i, GROUP_UNITS) {
         v[i] = bounded(v[i]);
         low = v[i] < low ? v[i] : low;
@@ -62,8 +62,8 @@ static inline uint code_rest(global const float *x, const uint count, const uint
     for (uint i = 0; i < units; i++)
         v[i] = to_rotate(load_part(x + 16 * i, count - 16 * i, x[16 * i]), &endless);
     for (uint c = 0; c < whole; c += BLOCK)
-        rotate_block(v + c / 16);
-    rotate_rest(v + whole / 16, count - whole);
+        rotate_block(v + c / 16, false);
+    rotate_rest(v + whole / 16, count - whole, false);
     for (uint i = 0; i < units; i++) {
         v[i] = bounded(v[i]);
         low = v[i] < low ? v[i] : low;

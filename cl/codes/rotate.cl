@@ -1,10 +1,10 @@
-/* Rows rotated in place: x = x H; rotate.clh has H.
+/* Rows rotated in place: x = x R or, with BACK 1, x R^T; rotate.clh has R.
  *
  * Work-group i takes rows [i * run, (i + 1) * run); its LOCAL work-items take BLOCK columns in turn. No local
- * memory. LOCAL: any >= 1. */
+ * memory. LOCAL: any >= 1. BACK: 0 or 1. */
 #include "prelude/rotate.clh"
-#ifndef LOCAL
-#error "rotate.cl needs LOCAL"
+#if !defined(LOCAL) || !defined(BACK)
+#error "rotate.cl needs LOCAL and BACK"
 #endif
 
 KERNEL_OF(LOCAL) rotate_rows(const ulong run, const ulong rows, const ulong cols, MAT_OUT_RESTRICT(x))
@@ -19,14 +19,14 @@ KERNEL_OF(LOCAL) rotate_rows(const ulong run, const ulong rows, const ulong cols
             float16 v[BLOCK_UNITS];
             UNROLLED(k, BLOCK_UNITS)
                 v[k] = LOAD16(at + 16 * k);
-            rotate_block(v);
+            rotate_block(v, BACK);
             UNROLLED(k, BLOCK_UNITS)
                 STORE16(v[k], at + 16 * k);
         } else {
             float16 v[BLOCK_UNITS];
             for (uint k = 0; 16 * k < left; k++)
                 v[k] = load_part(at + 16 * k, left - 16 * k, 0.0f);
-            rotate_rest(v, (uint)left);
+            rotate_rest(v, (uint)left, BACK);
             for (uint k = 0; 16 * k < left; k++)
                 store_part(v[k], at + 16 * k, left - 16 * k);
         }

@@ -157,7 +157,8 @@ static const option_row rows[] = {
         "lines 'PLACE TENSOR FORM' that override --activations, such as 'blocks.0 TENSOR dense' or "
         "'blocks.* TENSOR quantised bits=4'; later ones win; # begins a comment; the checkpoint "
         "keeps a copy; forms and their settings: dense, pruned (sparsity, block, norm, criterion, "
-        "centre, values, indices), quantised (bits, group, rounding, rotate), pooled (cell), recomputed, "
+        "centre, values, indices), quantised (bits, group, rounding, rotate), pooled (cell), "
+        "recomputed, "
         "mean, mask"),
     TEXT("train", OPTION_MATCH, train, "PATTERN[,PATTERN...]",
         "train only the parameters whose names match, such as 'head.*'; the others are frozen, and "

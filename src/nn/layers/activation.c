@@ -186,8 +186,7 @@ static clprune_status backward(clprune_context *context, clprune_activation acti
             context, beta, dy, kept->form->mat(kept, range), dx, db, event);
     const bool codes = form == CLPRUNE_FORM_QUANTISED && activation != CLPRUNE_ACTIVATION_RELU;
     if (codes && kept->keep.rotate)
-        return backward_rotated(
-            context, activation, range, beta, saved, dy, y, dx, db, event);
+        return backward_rotated(context, activation, range, beta, saved, dy, y, dx, db, event);
     if (codes) {
         const clprune__quantised h = clprune__kept_quantised(kept, range);
         return clprune__gelu_backward_quantised(

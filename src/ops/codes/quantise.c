@@ -154,8 +154,8 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
     if (q->desc.rotated)
         clprune__rotate_defines(q->desc.group, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context,
-        q->desc.rotated ? &quantise_rotated_kernel : &quantise_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(
+        context, q->desc.rotated ? &quantise_rotated_kernel : &quantise_kernel, &defines, &launch));
     launch.least_group = 1;
     ARG_ULONGS(
         &launch, plan.group_rows, x.rows, x.cols, sample_rows, first, seed != NULL ? *seed : 0);

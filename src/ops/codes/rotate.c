@@ -16,12 +16,13 @@ void clprune__rotate_defines(size_t group, clprune__defines *defines)
 }
 
 clprune_status clprune__rotate(
-    clprune_context *context, size_t group, clprune_mat x, cl_event *event)
+    clprune_context *context, size_t group, bool back, clprune_mat x, cl_event *event)
 {
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__defines defines = {0};
     clprune__define(&defines, "LOCAL", plan.local);
     clprune__rotate_defines(group, &defines);
+    clprune__define(&defines, "BACK", back);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &rotate_rows_kernel, &defines, &launch));
     launch.least_group = 1;

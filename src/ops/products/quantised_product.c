@@ -15,11 +15,11 @@ clprune_status clprune__quantised_tn(clprune_context *context, float beta, clpru
         .c = dw};
     if (!q->desc.rotated)
         return clprune__gemm(context, &job, event);
-    /* x = q H, so dy^T x + beta dw = (dy^T q + beta dw H) H: without scratch. */
+    /* x = q R^T, so dy^T x + beta dw = (dy^T q + beta dw R) R^T: without scratch. */
     if (beta != 0.0f)
-        TRY(clprune__rotate(context, q->desc.group, dw, NULL));
+        TRY(clprune__rotate(context, q->desc.group, false, dw, NULL));
     TRY(clprune__gemm(context, &job, NULL));
-    return clprune__rotate(context, q->desc.group, dw, event);
+    return clprune__rotate(context, q->desc.group, true, dw, event);
 }
 
 clprune_status clprune__quantised_nt(clprune_context *context, size_t batch, float beta,
