@@ -210,7 +210,7 @@ static bool set_one(const line *l, const char *word, options *o, fault *f)
 static bool read_rule(const line *l, const options *o, keep_rule *rule, fault *f)
 {
     options settled = *o;
-    bool sparsity = o->sparsity > 0;
+    bool sparsity = o->sparsity > 0, rotated = false;
     if (!find_form(l, rule, f))
         return false;
     const clprune_form form = rule->keep.form;
@@ -218,7 +218,11 @@ static bool read_rule(const line *l, const options *o, keep_rule *rule, fault *f
         if (!set_one(l, l->words[i], &settled, f))
             return false;
         sparsity = sparsity || strncmp(l->words[i], "sparsity", 8) == 0;
+        rotated = rotated || strncmp(l->words[i], "rotate", 6) == 0;
     }
+    if (rotated && settled.rotate != 0 && options_quantised_bits(&settled) == 16)
+        return fault_set(
+            f, CODE_DATA, "%s:%zu: rotate is for 2, 4 or 8 bits, not for 16", l->source, l->number);
     if (form == CLPRUNE_FORM_PRUNED && !sparsity && settled.values == CLPRUNE_VALUES_FP32)
         return fault_set(f, CODE_DATA, "%s:%zu: pruned needs sparsity=X: the run has none",
             l->source, l->number);

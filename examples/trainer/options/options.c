@@ -217,6 +217,8 @@ static bool check_together(const options *o, fault *f)
     static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE, "--gradient-check does not go with --early-update");
+    if (o->rotate != 0 && options_quantised_bits(o) == 16)
+        return fault_set(f, CODE_USAGE, "--rotate yes does not go with --code-bits 16");
     if (o->adapters != NULL && o->lora == NULL && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--adapters needs --lora");
     if (o->plan_csv != NULL && !o->plan)

@@ -13,7 +13,7 @@ clprune_status clprune__quantised_tn(clprune_context *context, float beta, clpru
         .a = dy,
         .quantised_b = q,
         .c = dw};
-    if (!q->desc.rotated)
+    if (!q->desc.rotated || q->desc.rows == 0)
         return clprune__gemm(context, &job, event);
     /* x = q R^T, so dy^T x + beta dw = (dy^T q + beta dw R) R^T: without scratch. */
     if (beta != 0.0f)
