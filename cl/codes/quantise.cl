@@ -10,24 +10,9 @@
  * Every device computes the same codes: all sums, products and fma are of normal numbers, and the
  * reciprocal is corrected to its last bit. Work-group i takes rows [i * run, (i + 1) * run), its LOCAL
  * work-items take groups of columns in turn. No local memory. LOCAL: any >= 1. */
-#include "prelude/draw.clh"
-#include "prelude/quantise.clh"
-#if !defined(BITS) || !defined(LOCAL) || !defined(STOCHASTIC)
-#error "quantise.cl needs BITS, LOCAL and STOCHASTIC"
-#endif
-
-/* Magnitudes below LEAST count as 0, finite ones above MOST as MOST; scales below LEAST_SCALE as 0. */
-#define LEAST       0x1p-100f
-#define MOST        0x1p126f
-#define LEAST_SCALE 0x1p-120f
-
-/* 1 / LEVELS, increased by 2^-21 relative to it to cover the rounding of the range and of the product. */
-#if BITS == 2
-#define STEP (0x1.555556p-2f * 0x1.000008p0f)
-#elif BITS == 4
-#define STEP (0x1.111112p-4f * 0x1.000008p0f)
-#else
-#define STEP (0x1.010102p-8f * 0x1.000008p0f)
+#include "prelude/encode.clh"
+#if !defined(LOCAL)
+#error "quantise.cl needs LOCAL"
 #endif
 
 /* x[0 .. 15], of which the first `left` exist; the others repeat the first. */
@@ -39,71 +24,6 @@ static inline float16 load_unit(global const float *x, const ulong left)
     for (uint i = 0; i < 16; i++)
         part[i] = x[i < left ? i : 0];
     return vload16(0, part);
-}
-
-/* Finite values limited to what codes represent; see LEAST and MOST. */
-static inline float16 bounded(float16 x)
-{
-    x = fabs(x) < LEAST ? (float16)(0.0f) : x;
-    x = x < MOST ? x : (float16)(MOST);
-    return x > -MOST ? x : (float16)(-MOST);
-}
-
-static inline float least16(const float16 v)
-{
-    const float8 e = v.lo < v.hi ? v.lo : v.hi;
-    const float4 f = e.lo < e.hi ? e.lo : e.hi;
-    const float2 t = f.lo < f.hi ? f.lo : f.hi;
-    return t.lo < t.hi ? t.lo : t.hi;
-}
-
-/* The word of a group of finite values from `low` to `high`. */
-static inline uint group_word(const float low, const float high)
-{
-    const uint bits = as_uint(low);
-    const uint zero = (low < 0.0f ? bits + 0xffffu : bits) & 0xffff0000u;
-    const float scale = (high - as_float(zero)) * STEP;
-    return scale < LEAST_SCALE ? zero : zero | (as_uint(scale) + 0xffffu) >> 16;
-}
-
-/* 1 / x for a bf16 x >= LEAST_SCALE. OpenCL's division may be off by some units in the last place; two
- * Newton steps correct it. */
-static inline float reciprocal(const float x)
-{
-    float r = 1.0f / x;
-    r = fma(fma(-x, r, 1.0f), r, r);
-    return fma(fma(-x, r, 1.0f), r, r);
-}
-
-/* q, from 0 to LEVELS, rounded. position: the index of its first value in its sample. */
-static inline uint16 rounded(const float16 q, const uint position, const uint key, const uint sample)
-{
-#if STOCHASTIC
-    const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const uint16 bits = draw16(position + lane, key, sample);
-    const float16 u = convert_float16(as_int16(bits >> 8)) * 0x1p-24f;
-    const int16 whole = convert_int16(q);
-    return as_uint16(whole - (u < q - convert_float16(whole))); /* true is -1 */
-#else
-    return as_uint16(q + 0x1p23f) & 0xffu; /* to the nearest */
-#endif
-}
-
-/* Packs codes by joining neighbours in pairs. The first byte of a word has its lowest bits. */
-static inline void store_unit(const uint16 codes, global uint *unit)
-{
-#if BITS == 8
-    vstore4(as_uint4(convert_uchar16(codes)), 0, unit);
-#else
-    const ulong8 pairs = as_ulong8(codes);
-    const uchar8 two = convert_uchar8((pairs | pairs >> (ulong8)(32 - BITS)) & (ulong8)(0xff));
-#if BITS == 4
-    vstore2(as_uint2(two), 0, unit);
-#else
-    const ushort4 fours = as_ushort4(two);
-    *unit = as_uint(convert_uchar4((fours | fours >> (ushort4)(4)) & (ushort4)(0xff)));
-#endif
-#endif
 }
 
 /* The word of the group of columns [first, last) of row x. */
@@ -135,13 +55,6 @@ static inline uint word_of_whole(global const float *x, int16 *changed)
         high = v > high ? v : high;
     }
     return group_word(least16(low), -least16(-high));
-}
-
-/* 1 / scale of a group; 0 where that is 0, or NaN, of values that are not finite. */
-static inline float inverse_of(const uint word)
-{
-    const float scale = SCALE_OF(word);
-    return scale > 0.0f ? reciprocal(scale) : 0.0f;
 }
 
 /* The codes of that group. position: the index of x[0] in its sample. */

@@ -37,7 +37,7 @@ import threading
 import warnings
 import weakref
 from ctypes import (
-    POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p)
+    POINTER, byref, c_bool, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p)
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
@@ -99,6 +99,8 @@ class Keep:
     bits       quantised, gelu_code: 2, 4 or 8; quantised also 16, for bf16
     group      quantised: a multiple of 16 up to 256
     rounding   quantised: "stochastic", which is unbiased, or "nearest"
+    rotate     quantised, 2 to 8 bits: rotate before coding, so that a column of large values does
+               not harm the others of its group
     cell       pooled: places of the grid per side of a cell
     grid       pooled: height and width of the grid that the rows of a sample form; (0, 0): a line
     """
@@ -112,6 +114,7 @@ class Keep:
     bits: int = 8
     group: int = 64
     rounding: str = "stochastic"
+    rotate: bool = False
     cell: int = 2
     grid: Tuple[int, int] = (0, 0)
 
@@ -144,6 +147,7 @@ class Keep:
             cell=self.cell,
             grid_height=self.grid[0],
             grid_width=self.grid[1],
+            rotate=self.rotate,
         )
 
     def draw_seed(self) -> int:
@@ -195,6 +199,7 @@ class _Keep(ctypes.Structure):
         ("grid_height", c_uint),
         ("grid_width", c_uint),
         ("centre", c_int),
+        ("rotate", c_bool),
         ("reserved", c_uint64 * 2),
     ]
 
@@ -610,7 +615,7 @@ class GELU(_Activation, nn.GELU):
 
 def _describe(keep: Keep) -> str:
     read = {"pruned": ("sparsity", "block", "criterion", "values"),
-            "quantised": ("bits", "group", "rounding"), "pooled": ("cell", "grid")}
+            "quantised": ("bits", "group", "rounding", "rotate"), "pooled": ("cell", "grid")}
     return ", ".join([f"keep={keep.form}"] + [
         f"{name}={getattr(keep, name)}" for name in read.get(keep.form, ())])
 

@@ -3,6 +3,8 @@
 #ifndef CLPRUNE_KEEP_H
 #define CLPRUNE_KEEP_H
 
+#include <stdbool.h>
+
 #include "clprune/prune.h"
 
 #ifdef __cplusplus
@@ -61,11 +63,21 @@ typedef enum clprune_centre {
  *     codes   [batch * rows][ceil(cols / 16) * bits / 2]   code c starts at bit c * bits of its row
  *     groups  [batch * rows][ceil(cols / group)]           scale in the lower 16 bits, zero above
  *
+ * With `rotate`, rows are multiplied by an orthogonal matrix before they are coded, and what is
+ * read by its transpose: a column of large values, which takes most of the range of its group, is
+ * spread over its block and no longer harms the others. Blocks have the width of the largest power
+ * of two that divides `group`; the rest of a row has narrower ones, down to 16 columns, and up to
+ * 15 columns that stay as they are. Each is signs, then a normalised Hadamard matrix. Unbiased as
+ * without. The bound of an element's error does not hold; the sum of squares of a block's errors is
+ * that of its codes. Magnitudes above 2^118 count as 2^118. Product tn reads the codes as they are
+ * and rotates dw; what else reads a store restores it first.
+ *
  * With 16 bits an element is x rounded to the nearest bf16, ties to even; magnitudes below 2^-126
- * are 0, and NaN stays NaN. There are codes only: group and rounding are not read. Products with
- * precision bf16 (clprune/context.h) round a dense x in the same way. On CPUs a gradient of weights
- * has the same bits from such a store as from a dense one, but for convolutions of kernels wider
- * than a pixel with at most 15 input channels, whose sums have another order. */
+ * are 0, and NaN stays NaN. There are codes only: group and rounding are not read, and `rotate` is
+ * refused. Products with precision bf16 (clprune/context.h) round a dense x in the same way. On
+ * CPUs a gradient of weights has the same bits from such a store as from a dense one, but for
+ * convolutions of kernels wider than a pixel with at most 15 input channels, whose sums have
+ * another order. */
 
 /* POOLED (token pooling, arXiv 2409.11902). Row y * grid_width + x of a sample is place (y, x) of a
  * grid, which is cut into cells of cell x cell places. Each row is replaced by the mean of its
@@ -94,6 +106,7 @@ typedef struct clprune_keep {
                                       sample; if both are 0, a cell is a run of `cell` rows */
     unsigned grid_width;
     clprune_centre centre; /* PRUNED */
+    bool rotate;           /* QUANTISED, 2 to 8 bits */
     uint64_t reserved[2];  /* zeros */
 } clprune_keep;
 

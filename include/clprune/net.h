@@ -262,8 +262,10 @@ typedef struct clprune_net_rule {
 /* Zero-initialise, then set the fields that you need. */
 typedef struct clprune_net_keep {
     clprune_net_preset preset;
-    clprune_keep keep;  /* INPUTS: the form. COMPACT, LEAST: PRUNED, or else bits (0: 4), group and
-                           rounding of codes. PRUNED at sparsity 0 in fp32 is DENSE */
+    clprune_keep keep;  /* INPUTS: the form. COMPACT, LEAST: PRUNED, or else bits (0: 4), group,
+                           rounding and rotate of codes; inputs of activations and batch norms, and
+                           outputs of ReLU, are rotated only by rules. PRUNED at sparsity 0 in fp32
+                           is DENSE */
     unsigned gelu_bits; /* COMPACT with PRUNED: bits of GELU's derivative (0: 2) */
     size_t products; /* EXACT, COMPACT: products of at most so many multiplications an element may
                         run again */

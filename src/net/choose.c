@@ -23,13 +23,14 @@ typedef struct use {
     bool needed;
     bool product;  /* only by products, which read any form */
     bool sign;     /* only for the sign of a sum that has it as a term */
+    bool function; /* by an activation, which has no rotated codes, or for its sign */
     unsigned bits; /* of its codes, at least */
 } use;
 
 static void find_uses(const clprune_net *net, use *uses)
 {
     for (size_t i = 0; i < net->count; ++i)
-        uses[i] = (use){false, true, true, 0};
+        uses[i] = (use){.product = true, .sign = true};
     for (size_t t = 0; t < net->tiles_count; ++t) {
         const clprune__net_tile *tile = &net->tiles[t];
         if (!net->values[tile->layers[tile->count - 1]].trained)
@@ -42,6 +43,8 @@ static void find_uses(const clprune_net *net, use *uses)
             if (tile->way->needs[k].bits > u->bits)
                 u->bits = tile->way->needs[k].bits;
             u->product = u->product && tile->way->needs[k].how == CLPRUNE__NET_PRODUCT;
+            u->function = u->function || tile->way->needs[k].how == CLPRUNE__NET_CODES ||
+                          tile->way->needs[k].how == CLPRUNE__NET_SIGN;
             u->sign = u->sign && tile->way->needs[k].how == CLPRUNE__NET_SIGN &&
                       tile->way->needs[k].in == 1;
         }
@@ -55,13 +58,17 @@ static void find_uses(const clprune_net *net, use *uses)
         }
 }
 
-/* The form in which a preset keeps a value. Vectors in a net of tokens or pixels stay dense, and so
- * do images of few channels, unless they are pooled. All else is dense or bf16, or has a form. */
+/* The form in which a preset keeps a value. Inputs of activations are not rotated, which made the
+ * gradients of pre-trained weights worse (examples/bert/results), nor what ReLU reads its signs
+ * from: zeros would not be read as zeros. Vectors in a net of
+ * tokens or pixels stay dense, and so do images of few channels, unless they are pooled. All else
+ * is dense or bf16, or has a form. */
 static clprune_keep form_of(
     const clprune_net *net, size_t v, const clprune_net_keep *how, const use *u)
 {
     const clprune__net_value *value = &net->values[v];
     clprune_keep keep = how->keep;
+    keep.rotate = keep.rotate && !u->function;
     const bool dense = how->preset == CLPRUNE_NET_DENSE || how->preset == CLPRUNE_NET_EXACT ||
                        (how->preset == CLPRUNE_NET_INPUTS && !u->product) ||
                        (keep.form == CLPRUNE_FORM_PRUNED && !(keep.sparsity > 0) &&

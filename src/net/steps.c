@@ -216,7 +216,8 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
 {
     const clprune_net *net = m->net;
     const clprune__net_value *value = &net->values[v];
-    const bool codes = (how == CLPRUNE__NET_CODES && value->keep.form == CLPRUNE_FORM_QUANTISED) ||
+    const bool codes = (how == CLPRUNE__NET_CODES && value->keep.form == CLPRUNE_FORM_QUANTISED &&
+                           !value->keep.rotate) ||
                        (how == CLPRUNE__NET_NARROW && is_bf16(value));
     if (is_dense(value) || (value->kept && (how == CLPRUNE__NET_PRODUCT || codes)))
         return (place){CLPRUNE__NET_STORE, v, true};

@@ -25,6 +25,7 @@ static const form_row rows[] = {
                                      .cell = 2}},
     {"pooled", {.form = CLPRUNE_FORM_POOLED, .cell = 2}},
     {"quantised", {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}},
+    {"quantised, rotated", {.form = CLPRUNE_FORM_QUANTISED, .bits = 4, .rotate = true}},
 };
 
 /* Says that the context's device has so many; the launches do not depend on it. */

@@ -173,6 +173,7 @@ static const form_row forms[] = {
                                      .cell = 2}},
     {"all pruned", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 1.0f}},
     {"quantised", {.form = CLPRUNE_FORM_QUANTISED, .bits = 8}},
+    {"quantised, rotated", {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rotate = true}},
     {"bf16", {.form = CLPRUNE_FORM_QUANTISED, .bits = 16}},
 };
 

@@ -44,12 +44,15 @@ static void gradients(void **state)
         clprune_form form;
         double bound;
         unsigned extra_work;
+        bool rotate;
     } presets[] = {{"inputs", CLPRUNE_NET_INPUTS, CLPRUNE_FORM_QUANTISED, row->inputs, 0},
         {"all blocks", CLPRUNE_NET_INPUTS, CLPRUNE_FORM_PRUNED, 2e-6, 0},
         {"exact", CLPRUNE_NET_EXACT, CLPRUNE_FORM_DENSE, 1e-5, 0},
         {"exact, a third again", CLPRUNE_NET_EXACT, CLPRUNE_FORM_DENSE, 1e-5, 33},
         {"compact, a third again", CLPRUNE_NET_COMPACT, CLPRUNE_FORM_QUANTISED, row->least, 33},
         {"compact", CLPRUNE_NET_COMPACT, CLPRUNE_FORM_QUANTISED, row->compact, 0},
+        {"inputs, rotated", CLPRUNE_NET_INPUTS, CLPRUNE_FORM_QUANTISED, row->inputs, 0, true},
+        {"compact, rotated", CLPRUNE_NET_COMPACT, CLPRUNE_FORM_QUANTISED, row->compact, 0, true},
         {"least", CLPRUNE_NET_LEAST, CLPRUNE_FORM_QUANTISED, row->least, 0}};
     size_t param = 0;
     net_job dense = net_open(test_context(), row->model, row->batch, NULL);
@@ -61,7 +64,10 @@ static void gradients(void **state)
     for (size_t i = 0; i < COUNT_OF(presets); i++) {
         const size_t mark = test_mark();
         const clprune_net_keep keep = {.preset = presets[i].preset,
-            .keep = {.form = presets[i].form, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST},
+            .keep = {.form = presets[i].form,
+                .bits = 8,
+                .rounding = CLPRUNE_ROUNDING_NEAREST,
+                .rotate = presets[i].rotate},
             .extra_work = presets[i].extra_work};
         net_job job = net_open(test_context(), row->model, row->batch, &keep);
         net_close(&job, presets[i].name, twice(&job), want, presets[i].bound);

@@ -375,7 +375,8 @@ static const clprune_net_rule some_rules[] = {{"fc*", .keep = {.form = CLPRUNE_F
     {"fc1", .keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 1.5f}},
     {"fc1", .keep = {.form = CLPRUNE_FORM_PRUNED, .block = {1, 0}}},
     {"fc1", .keep = {.form = (clprune_form)99}}, {"fc1", .keep = {.reserved = {1}}},
-    {"fc1", .keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .group = 17}}};
+    {"fc1", .keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .group = 17}},
+    {"fc1", .keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 16, .rotate = true}}};
 
 typedef struct keep_row {
     const char *name;
@@ -400,6 +401,9 @@ static const keep_row keep_rows[] = {{"preset 5", {.preset = (clprune_net_preset
     {"form", {RULE(8)}, "rule fc1 for tensor fc1: "},
     {"reserved of a form", {RULE(9)}, "rule fc1 for tensor fc1: "},
     {"group", {RULE(10)}, "rule fc1 for tensor fc1: "},
+    {"rotated bf16", {RULE(11)}, "rotate is set"},
+    {"compact, rotated bf16", {.preset = CLPRUNE_NET_COMPACT, .keep = {.bits = 16, .rotate = true}},
+        "rotate is set"},
     {"compact bits 3", {.preset = CLPRUNE_NET_COMPACT, .keep = {.bits = 3}}, "bits"},
     {"least bits 5", {.preset = CLPRUNE_NET_LEAST, .keep = {.bits = 5}}, "bits"},
     {"inputs mask", {.preset = CLPRUNE_NET_INPUTS, .keep = {.form = CLPRUNE_FORM_MASK}},

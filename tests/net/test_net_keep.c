@@ -185,6 +185,11 @@ static void same_bits_in_bf16(NO_ROW)
     {                                                                                              \
         .form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST            \
     }
+#define ROTATED                                                                                    \
+    {                                                                                              \
+        .form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST,           \
+        .rotate = true                                                                             \
+    }
 #define BLOCKS                                                                                     \
     {                                                                                              \
         .form = CLPRUNE_FORM_PRUNED                                                                \
@@ -204,6 +209,8 @@ typedef struct rule_row {
 static const rule_row rule_rows[] = {
     {"hidden again", 0, 1e-5, {{"blocks.*.mlp.fc1", .again = true}}},
     {"hidden codes", 0, 0.02, {{"blocks.*.mlp.fc1", .keep = CODES}}},
+    {"hidden codes, rotated", 0, 0.02,
+        {{"blocks.*.mlp.fc1", .keep = ROTATED}, {"*.ls2", .keep = ROTATED}}},
     {"one block pruned", 0, 1e-5, {{"blocks.0.*", .keep = BLOCKS}}},
     {"one dense of many", 0, 0.02,
         {{"blocks.*", .keep = CODES}, {"blocks.1.*", .again = true}, {"*.norm2", .keep = DENSE}}},
@@ -301,6 +308,25 @@ static void small_products(NO_ROW)
     net_close(&job, "narrow", net_step_grads(&job), want, 0.02);
 }
 
+/* COMPACT rotates all that it codes but the inputs of activations. */
+static void rotated(NO_ROW)
+{
+    const clprune_net_keep keep = {.preset = CLPRUNE_NET_COMPACT, .keep = ROTATED};
+    net_job job = net_open(test_context(), &net_models[0], BATCH, &keep);
+    const tensors all = check_books(&job);
+    size_t turned = 0, hidden = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        const clprune_net_tensor *t = &all.tensor[i];
+        if (!t->kept || t->keep.form != CLPRUNE_FORM_QUANTISED)
+            continue;
+        const bool is_hidden = fnmatch("*.fc1", t->name, 0) == 0;
+        assert_int_equal(t->keep.rotate, !is_hidden);
+        hidden += is_hidden;
+        turned += !is_hidden;
+    }
+    assert_true(turned > 0 && hidden > 0);
+}
+
 /* ---- unbiased -------------------------------------------------------------------------------- */
 
 static double distance(size_t count, const double *sum, double n, const float *want)
@@ -313,10 +339,11 @@ static double distance(size_t count, const double *sum, double n, const float *w
 
 /* Codes of 4 bits with stochastic rounding: the mean of 64 gradients is 8 times as close to the
  * dense one as a single gradient. */
-static void unbiased(NO_ROW)
+static void unbiased(void **state)
 {
     enum { SEEDS = 64 };
-    const clprune_net_keep keep = {.preset = CLPRUNE_NET_COMPACT, .keep = {.bits = 4}};
+    const clprune_net_keep keep = {
+        .preset = CLPRUNE_NET_COMPACT, .keep = {.bits = 4, .rotate = *(const bool *)*state}};
     net_job dense = net_open(test_context(), &net_products, BATCH, NULL);
     const float *want = net_step_grads(&dense);
     test_end(dense.net);
@@ -362,6 +389,7 @@ typedef struct plan_row {
     const net_model *model;
     clprune_net_preset preset;
     clprune_value_type store;
+    bool rotate;
 } plan_row;
 
 static const plan_row plan_rows[] = {{"resmlp, exact", &net_models[0], CLPRUNE_NET_EXACT},
@@ -375,6 +403,8 @@ static const plan_row plan_rows[] = {{"resmlp, exact", &net_models[0], CLPRUNE_N
     {"logits, compact", &net_token_models[NET_LOGITS], CLPRUNE_NET_COMPACT},
     {"vit, least", &net_token_models[NET_VIT], CLPRUNE_NET_LEAST},
     {"llama, least", &net_token_models[NET_LLAMA], CLPRUNE_NET_LEAST},
+    {"resmlp, compact, rotated", &net_models[0], CLPRUNE_NET_COMPACT, .rotate = true},
+    {"vit, least, rotated", &net_token_models[NET_VIT], CLPRUNE_NET_LEAST, .rotate = true},
     {"resnet, dense in bf16", &net_models[1], CLPRUNE_NET_DENSE, CLPRUNE_VALUES_BF16},
     {"vit, exact in bf16", &net_token_models[NET_VIT], CLPRUNE_NET_EXACT, CLPRUNE_VALUES_BF16}};
 
@@ -383,7 +413,8 @@ static void planned(void **state)
 {
     const plan_row *row = *state;
     const net_model *model = row->model;
-    const clprune_net_keep keep = {.preset = row->preset, .keep = CODES, .store = row->store};
+    clprune_net_keep keep = {.preset = row->preset, .keep = CODES, .store = row->store};
+    keep.keep.rotate = row->rotate;
     float *whole, *part, *planned_whole, *planned_part;
     net_job job = net_open(test_context(), model, BATCH, &keep);
     plan_steps(&job, &whole, &part);
@@ -420,7 +451,10 @@ int main(void)
     test_add(&list, same_bits_in_bf16, NULL, "the same bits in bf16");
     TEST_ADD_EACH(&list, rules, rule_rows, "rules: %s");
     test_add(&list, small_products, NULL, "small products run again");
-    test_add(&list, unbiased, NULL, "unbiased gradients");
+    static const bool either[] = {false, true};
+    test_add(&list, rotated, NULL, "what is rotated");
+    test_add(&list, unbiased, &either[0], "unbiased gradients");
+    test_add(&list, unbiased, &either[1], "unbiased gradients, rotated");
     TEST_ADD_EACH(&list, planned, plan_rows, "a plan of %s");
     return test_run_on_devices("net_keep", &list);
 }

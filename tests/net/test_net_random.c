@@ -315,7 +315,12 @@ static void random_graph(void **state)
     for (size_t i = 0; i < COUNT_OF(presets); i++) {
         const size_t mark = test_mark();
         kept_names names = {.rules = {{.pattern = "*", .again = true}}, .count = 1};
-        net_job job = net_open_preset(model, BATCH, presets[i].preset, 8);
+        const clprune_net_keep codes = {.preset = presets[i].preset,
+            .keep = {.form = CLPRUNE_FORM_QUANTISED,
+                .bits = 8,
+                .rounding = CLPRUNE_ROUNDING_NEAREST,
+                .rotate = model->seed % 2 == 1}};
+        net_job job = net_open(test_context(), model, BATCH, &codes);
         compare(&job, presets[i].name, net_step_grads(&job), want, presets[i].bound);
         clprune_net_visit(job.net, note_kept, &names);
         const clprune_net_keep keep = {

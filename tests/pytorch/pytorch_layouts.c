@@ -28,6 +28,7 @@ int main(void)
     MEMBER(clprune_keep, grid_height);
     MEMBER(clprune_keep, grid_width);
     MEMBER(clprune_keep, centre);
+    MEMBER(clprune_keep, rotate);
     MEMBER(clprune_keep, reserved);
     STRUCTURE(clprune_saved_sizes);
     MEMBER(clprune_saved_sizes, bytes);

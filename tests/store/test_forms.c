@@ -39,6 +39,8 @@ static const form_row rows[] = {
     {"quantised, 4 bits", {.form = CLPRUNE_FORM_QUANTISED, .bits = 4, .group = 32}},
     {"quantised, 8 bits, nearest",
         {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST}},
+    {"quantised, rotated",
+        {.form = CLPRUNE_FORM_QUANTISED, .bits = 4, .group = 32, .rotate = true}},
     {"bf16", {.form = CLPRUNE_FORM_QUANTISED, .bits = 16}},
     {"pooled", {.form = CLPRUNE_FORM_POOLED, .cell = 5}},
 };

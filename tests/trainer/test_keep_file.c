@@ -73,6 +73,7 @@ static void same_rule(const keep_rule *got, const keep_rule *want)
     assert_int_equal(a->bits, b->bits);
     assert_int_equal(a->group, b->group);
     assert_int_equal(a->rounding, b->rounding);
+    assert_int_equal(a->rotate, b->rotate);
     assert_int_equal(a->cell, b->cell);
     assert_int_equal(a->centre, b->centre);
 }
@@ -139,6 +140,10 @@ static void lines(NO_ROW)
     rule.keep.group = 128;
     rule.keep.rounding = CLPRUNE_ROUNDING_NEAREST;
     changes(&o, "blocks.2 mlp_channels.act quantised bits=8 group=128 rounding=nearest\n", 2, 3,
+        "mlp_channels.act", &rule);
+    rule.keep.rotate = true;
+    changes(&o,
+        "blocks.2 mlp_channels.act quantised bits=8 group=128 rounding=nearest rotate=yes\n", 2, 3,
         "mlp_channels.act", &rule);
     rule.keep = options_keep(&o, CLPRUNE_FORM_POOLED);
     rule.keep.cell = 3;
@@ -224,6 +229,12 @@ static void refused(NO_ROW)
             "rules:1: bits: '3' is not one of 2 4 8 16"},
         {DENSE, "blocks.0 mlp_channels.act quantised group=24",
             "rules:1: group: '24' is not one of 16 32"},
+        {DENSE, "blocks.0 mlp_channels.act quantised bits=16 rotate=yes",
+            "rules:1: rotate is for 2, 4 or 8 bits, not for 16"},
+        {DENSE, "blocks.0 mlp_channels.act pooled rotate=yes",
+            "rotate belongs to quantised, not to pooled"},
+        {DENSE, "blocks.0 mlp_channels.act quantised rotate=1",
+            "rules:1: rotate: '1' is not one of no yes"},
         {DENSE, "blocks.0 mlp_channels.act quantised cell=2",
             "cell belongs to pooled or pruned, not to quantised"},
         {DENSE, "blocks.0 mlp_channels.act pooled cell=0",
@@ -280,6 +291,7 @@ static void written(NO_ROW)
         "blocks.* norm1 pruned sparsity=0.7 block=4x8 norm=l1 criterion=random values=int8 "
         "indices=bitmap\n"
         "blocks.1 norm1 quantised bits=2 group=32 rounding=nearest\n"
+        "blocks.2 norm2 quantised rotate=yes\nblocks.3 norm2 quantised bits=16\n"
         "blocks.2 norm1 pooled cell=3\nblocks.0 mlp_channels.act pruned sparsity=0.1\n"
         "blocks.1 ls1 pruned sparsity=0.3 centre=cells cell=4\n"
         "blocks.2 ls1 pruned sparsity=0.3 centre=yes\nblocks.0 norm2 recomputed\n"

@@ -136,6 +136,8 @@ static const struct refused_row {
         "--group 16: the run in c has 64"},
     {"before --rounding, given otherwise", "--rounding nearest", "activations=paper;",
         "--rounding nearest: the run in c has stochastic"},
+    {"before --rotate, given otherwise", "--rotate yes", "activations=paper;",
+        "--rotate yes: the run in c has no"},
     {"before --store, given otherwise", "--store bf16", "activations=paper;",
         "--store bf16: the run in c has fp32"},
     {"before --pool, given otherwise", "--pool 3", "activations=paper;",
@@ -196,6 +198,7 @@ static const struct form_row {
     unsigned bits, group;
     clprune_rounding rounding;
     unsigned cell, gelu_bits;
+    bool rotate;
 } form_rows[] = {
     {"by default", "", NULL, 4, 64, CLPRUNE_ROUNDING_STOCHASTIC, 2, 2},
     {"of an older program", "", "activations=compact;gelu-code=8;", 4, 64,
@@ -205,8 +208,11 @@ static const struct form_row {
     {"to nearest", "--activations quantised --rounding nearest --group=16", NULL, 4, 16,
         CLPRUNE_ROUNDING_NEAREST, 2, 2},
     {"pooled", "--activations pooled --pool 3", NULL, 4, 64, CLPRUNE_ROUNDING_STOCHASTIC, 3, 2},
-    {"a checkpoint", "", "activations=quantised;code-bits=2;group=48;rounding=nearest;pool=7;", 2,
-        48, CLPRUNE_ROUNDING_NEAREST, 7, 2},
+    {"rotated", "--activations quantised --rotate yes", NULL, 4, 64, CLPRUNE_ROUNDING_STOCHASTIC, 2,
+        2, true},
+    {"a checkpoint", "",
+        "activations=quantised;code-bits=2;group=48;rounding=nearest;rotate=yes;pool=7;", 2, 48,
+        CLPRUNE_ROUNDING_NEAREST, 7, 2, true},
 };
 
 static void forms(void **state)
@@ -219,6 +225,7 @@ static void forms(void **state)
     assert_int_equal(keep.bits, row->bits);
     assert_int_equal(keep.group, row->group);
     assert_int_equal(keep.rounding, row->rounding);
+    assert_int_equal(keep.rotate, row->rotate);
     assert_int_equal(keep.cell, row->cell);
     assert_int_equal(how.keep.bits, row->bits);
     assert_int_equal(how.gelu_bits, row->gelu_bits);

@@ -74,7 +74,7 @@ without_time() {
 # ---- the command line ----------------------------------------------------------------------------
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
-    activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding store pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
+    activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding rotate store pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
     label-smoothing clip-norm seed device list-devices test-every output-dir checkpoint-every resume \
     gradient-check gradient-draws early-update plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
@@ -118,9 +118,11 @@ done
 expect 2 "--group: '24' is not one of 16 32 48 64" --activations quantised --group 24
 expect 2 "--code-bits: '3' is not one of 2 4 8 16" --activations quantised --code-bits 3
 expect 2 "--rounding: 'up' is not one of stochastic nearest" --activations quantised --rounding up
+expect 2 "--rotate: '1' is not one of no yes" --activations quantised --rotate 1
+expect 2 "--rotate yes does not go with --code-bits 16" --activations quantised --code-bits 16 --rotate yes
 expect 2 "--store: 'fp16' is not one of fp32 bf16" --store fp16
 expect 2 "--pool: '0' is not a whole number from 1" --activations pooled --pool 0
-for arguments in "--group 16" "--code-bits 8" "--activations pruned --rounding nearest"; do
+for arguments in "--group 16" "--code-bits 8" "--activations pruned --rounding nearest" "--rotate yes"; do
     expect 2 "needs --activations quantised, compact, compact-plus or least" $arguments
 done
 expect 2 "--pool needs --activations pooled, --centre cells, or --keep-file" --activations quantised --pool 3
@@ -554,7 +556,11 @@ grep -q 'blocks\.\*\.ls1  *[1-6]  *quantised 8 bits' out || fail "ls1 has not 8 
 grep -q 'blocks\.\*\.mlp_channels\.fc1  *6  *quantised 4 bits' out || fail "fc1 has not 4 bits"
 grep -q '"code_bits": 4' codes.json || fail "the summary does not say how long codes are"
 expect 0 "" $codes --code-bits 2 --epochs 2 --output-dir codes2
-for name in codes codes2; do
+expect 0 "" $codes --rotate yes --epochs 2 --output-dir rotated --summary-json codes.json
+grep -q 'activations compact, codes of 4 bits in groups of 64, stochastic rounding, rotated' out || fail "it does not say rotated: $(cat out)"
+grep -q '"rotate": "yes"' codes.json || fail "the summary does not say rotated"
+cmp -s codes/log.csv rotated/log.csv && fail "--rotate yes changes nothing"
+for name in codes codes2 rotated; do
     paste -d, dense/log.csv $name/log.csv | awk -F, '
         NR > 1 && ($4 - $15 > 0.1 || $15 - $4 > 0.1 || $21 >= $10) { bad = 1 }
         END { exit bad || NR != 3 }' || fail "$name does not train: $(cat $name/log.csv)"

@@ -42,6 +42,7 @@ static const struct {
     {"bits", "code-bits", "quantised"},
     {"group", "group", "quantised"},
     {"rounding", "rounding", "quantised"},
+    {"rotate", "rotate", "quantised"},
     {"cell", "pool", "pooled"},
     {"cell", "pool", "pruned"},
 };
@@ -201,8 +202,7 @@ static bool set_one(const line *l, const char *word, options *o, fault *f)
             l->number, (int)length, word, forms_of, l->words[2]);
     return wrong(l, f,
         "sparsity=, block=, norm=, criterion=, centre=, values=, indices=, bits=, group=, "
-        "rounding= or "
-        "cell= is expected, not",
+        "rounding=, rotate= or cell= is expected, not",
         word);
 }
 
@@ -210,7 +210,7 @@ static bool set_one(const line *l, const char *word, options *o, fault *f)
 static bool read_rule(const line *l, const options *o, keep_rule *rule, fault *f)
 {
     options settled = *o;
-    bool sparsity = o->sparsity > 0;
+    bool sparsity = o->sparsity > 0, rotated = false;
     if (!find_form(l, rule, f))
         return false;
     const clprune_form form = rule->keep.form;
@@ -218,7 +218,11 @@ static bool read_rule(const line *l, const options *o, keep_rule *rule, fault *f
         if (!set_one(l, l->words[i], &settled, f))
             return false;
         sparsity = sparsity || strncmp(l->words[i], "sparsity", 8) == 0;
+        rotated = rotated || strncmp(l->words[i], "rotate", 6) == 0;
     }
+    if (rotated && settled.rotate != 0 && options_quantised_bits(&settled) == 16)
+        return fault_set(
+            f, CODE_DATA, "%s:%zu: rotate is for 2, 4 or 8 bits, not for 16", l->source, l->number);
     if (form == CLPRUNE_FORM_PRUNED && !sparsity && settled.values == CLPRUNE_VALUES_FP32)
         return fault_set(f, CODE_DATA, "%s:%zu: pruned needs sparsity=X: the run has none",
             l->source, l->number);
@@ -311,8 +315,9 @@ void keep_file_form(const keep_rule *rule, char *text, size_t size)
             options_values[keep->value_type],
             options_indices[options_index_choice(keep->index_type)], cell);
     else if (keep_has_form(rule, CLPRUNE_FORM_QUANTISED))
-        (void)snprintf(rest, left, " bits=%u group=%u rounding=%s", keep->bits,
-            keep->group == 0 ? 64 : keep->group, options_roundings[keep->rounding]);
+        (void)snprintf(rest, left, " bits=%u group=%u rounding=%s%s", keep->bits,
+            keep->group == 0 ? 64 : keep->group, options_roundings[keep->rounding],
+            keep->rotate ? " rotate=yes" : "");
     else if (keep_has_form(rule, CLPRUNE_FORM_POOLED))
         (void)snprintf(rest, left, " cell=%u", keep->cell);
 }

@@ -217,6 +217,8 @@ static bool check_together(const options *o, fault *f)
     static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE, "--gradient-check does not go with --early-update");
+    if (o->rotate != 0 && options_quantised_bits(o) == 16)
+        return fault_set(f, CODE_USAGE, "--rotate yes does not go with --code-bits 16");
     if (o->adapters != NULL && o->lora == NULL && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--adapters needs --lora");
     if (o->plan_csv != NULL && !o->plan)
@@ -370,8 +372,9 @@ bool options_save(const options *o, bool all, char **text, size_t *size, fault *
 static const struct {
     const char *name, *value;
 } before[] = {{"criterion", "largest"}, {"centre", "no"}, {"values", "fp32"}, {"gelu-code", "2"},
-    {"code-bits", "4"}, {"group", "64"}, {"rounding", "stochastic"}, {"pool", "2"},
-    {"store", "fp32"}, {"schedule", "cosine"}, {"milestones", "0.5,0.75"}, {"test-every", "1"}};
+    {"code-bits", "4"}, {"group", "64"}, {"rounding", "stochastic"}, {"rotate", "no"},
+    {"pool", "2"}, {"store", "fp32"}, {"schedule", "cosine"}, {"milestones", "0.5,0.75"},
+    {"test-every", "1"}};
 
 /* Whether a given --sparsity is without effect, as check_needs allows it to be: the run has 0. */
 static bool ignores_sparsity(const options *o, const option_row *row)

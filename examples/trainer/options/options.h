@@ -58,6 +58,7 @@ typedef struct options {
     size_t code_bits; /* position in options_code_bits */
     size_t group;     /* position in options_groups */
     size_t rounding;  /* clprune_rounding */
+    size_t rotate;    /* position in options_rotate */
     size_t store;     /* position in options_stores */
     uint64_t pool;    /* places per side of a cell */
     const char *keep_file;
@@ -175,6 +176,7 @@ extern const char *const options_gelu_codes[]; /* bits */
 extern const char *const options_code_bits[];  /* bits */
 extern const char *const options_groups[];     /* columns */
 extern const char *const options_roundings[];  /* by clprune_rounding */
+extern const char *const options_rotate[];     /* no, yes */
 extern const char *const options_stores[];     /* fp32, bf16 */
 extern const char *const options_optimizers[]; /* by options_optimizer */
 extern const char *const options_schedules[];  /* by options_schedule */

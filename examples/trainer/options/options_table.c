@@ -15,6 +15,7 @@ const char *const options_code_bits[] = {"2", "4", "8", "16", NULL};
 const char *const options_groups[] = {"16", "32", "48", "64", "80", "96", "112", "128", "144",
     "160", "176", "192", "208", "224", "240", "256", NULL};
 const char *const options_roundings[] = {"stochastic", "nearest", NULL};
+const char *const options_rotate[] = {"no", "yes", NULL};
 const char *const options_stores[] = {"fp32", "bf16", NULL};
 const char *const options_optimizers[] = {"sgd", "adamw", "lamb", "sgd8", "adamw8", NULL};
 const char *const options_schedules[] = {"cosine", "step", NULL};
@@ -137,6 +138,10 @@ static const option_row rows[] = {
         "rounding of quantised tensors: stochastic (the default), so that the expected weight "
         "gradients are the dense ones, or nearest",
         NEEDS_QUANTISING_OR_FILE),
+    CHOICE("rotate", OPTION_MATCH, rotate, options_rotate, "NAME",
+        "yes: rotate quantised tensors (Hadamard) before coding, so that a column of large values "
+        "does not harm the others of its group; not with 16 bits; no (the default)",
+        NEEDS_QUANTISING_OR_FILE),
     CHOICE("store", OPTION_MATCH, store, options_stores, "TYPE",
         "number format of tensors that --activations keeps dense: fp32 (the default) or bf16, "
         "which halves their bytes; tensors of one row a sample in a net of several stay fp32"),
@@ -152,7 +157,8 @@ static const option_row rows[] = {
         "lines 'PLACE TENSOR FORM' that override --activations, such as 'blocks.0 TENSOR dense' or "
         "'blocks.* TENSOR quantised bits=4'; later ones win; # begins a comment; the checkpoint "
         "keeps a copy; forms and their settings: dense, pruned (sparsity, block, norm, criterion, "
-        "centre, values, indices), quantised (bits, group, rounding), pooled (cell), recomputed, "
+        "centre, values, indices), quantised (bits, group, rounding, rotate), pooled (cell), "
+        "recomputed, "
         "mean, mask"),
     TEXT("train", OPTION_MATCH, train, "PATTERN[,PATTERN...]",
         "train only the parameters whose names match, such as 'head.*'; the others are frozen, and "

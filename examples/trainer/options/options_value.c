@@ -256,6 +256,7 @@ clprune_keep options_keep(const options *o, clprune_form form)
             form == CLPRUNE_FORM_GELU_CODE ? options_gelu_code_bits(o) : options_quantised_bits(o),
         .group = options_quantised_group(o),
         .rounding = (clprune_rounding)o->rounding,
+        .rotate = o->rotate != 0 && options_quantised_bits(o) != 16,
         .cell = (unsigned)o->pool};
 }
 

@@ -57,8 +57,9 @@ static void say_start(training_run *r)
     if (o->store != 0)
         options_append(kept, sizeof kept, ", dense ones in %s", options_stores[o->store]);
     if (keep_preset_has(s->type->presets, o->activations, KEEP_QUANTISED))
-        options_append(kept, sizeof kept, ", codes of %u bits in groups of %u, %s rounding",
-            options_quantised_bits(o), options_quantised_group(o), options_roundings[o->rounding]);
+        options_append(kept, sizeof kept, ", codes of %u bits in groups of %u, %s rounding%s",
+            options_quantised_bits(o), options_quantised_group(o), options_roundings[o->rounding],
+            o->rotate != 0 ? ", rotated" : "");
     if (keep_preset_has(s->type->presets, o->activations, KEEP_POOLED))
         options_append(kept, sizeof kept, ", cells of %llu x %llu", (unsigned long long)o->pool,
             (unsigned long long)o->pool);

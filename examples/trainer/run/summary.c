@@ -51,6 +51,7 @@ static void write_settings(json *j, const training_run *r)
         json_count(j, "code_bits", options_quantised_bits(o));
         json_count(j, "group", options_quantised_group(o));
         json_text(j, "rounding", options_roundings[o->rounding]);
+        json_text(j, "rotate", options_rotate[o->rotate]);
     }
     json_text(j, "store", options_stores[o->store]);
     if (keep_preset_has(s->type->presets, o->activations, KEEP_POOLED) ||

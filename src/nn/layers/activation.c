@@ -138,6 +138,19 @@ static clprune_status backward_chunks(clprune_context *context, clprune_activati
     return CLPRUNE_SUCCESS;
 }
 
+/* The same from rotated codes, which are restored to y or, if it is absent, to dx. */
+static clprune_status backward_rotated(clprune_context *context, clprune_activation activation,
+    clprune__range range, float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat y,
+    clprune_mat dx, clprune_mat db, cl_event *event)
+{
+    const bool again = !clprune__is_absent(y);
+    const clprune_mat h = again ? y : dx;
+    if (clprune__same_mat(h, dy))
+        return backward_chunks(context, activation, range, beta, saved, dy, y, dx, db, event);
+    TRY(clprune__saved_restore(saved, range.first, range.count, h, NULL));
+    return clprune__gelu_backward(context, activation, beta, again, h, dy, y, dx, db, event);
+}
+
 /* Forward: y = f(x + b); the store keeps y (ReLU) or x + b (others) in its form. y: NULL, or where
  * it is recomputed. */
 static clprune_status backward(clprune_context *context, clprune_activation activation,
@@ -172,7 +185,10 @@ static clprune_status backward(clprune_context *context, clprune_activation acti
     if (form == CLPRUNE_FORM_MASK)
         return clprune__relu_backward(
             context, beta, dy, kept->form->mat(kept, range), dx, db, event);
-    if (form == CLPRUNE_FORM_QUANTISED && activation != CLPRUNE_ACTIVATION_RELU) {
+    const bool codes = form == CLPRUNE_FORM_QUANTISED && activation != CLPRUNE_ACTIVATION_RELU;
+    if (codes && kept->keep.rotate)
+        return backward_rotated(context, activation, range, beta, saved, dy, y, dx, db, event);
+    if (codes) {
         const clprune__quantised h = clprune__kept_quantised(kept, range);
         return clprune__gelu_backward_quantised(
             context, activation, beta, &h, dy, y, dx, db, event);

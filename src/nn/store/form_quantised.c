@@ -9,7 +9,7 @@
 static clprune__quantised_desc describe(const clprune__kept *kept)
 {
     return (clprune__quantised_desc){
-        kept->batch * kept->rows, kept->cols, kept->keep.bits, kept->keep.group};
+        kept->batch * kept->rows, kept->cols, kept->keep.bits, kept->keep.group, kept->keep.rotate};
 }
 
 static clprune_status settle(clprune_context *context, clprune_keep *keep)
@@ -19,8 +19,8 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
     if (keep->group == 0)
         keep->group = DEFAULT_GROUP;
     size_t words;
-    const clprune__quantised_desc one = {1, 1, keep->bits, keep->group};
-    TRY(clprune__quantised_words(context, &one, &words)); /* checks bits and group */
+    const clprune__quantised_desc one = {1, 1, keep->bits, keep->group, keep->rotate};
+    TRY(clprune__quantised_words(context, &one, &words)); /* checks bits, group and rotate */
     return CLPRUNE_SUCCESS;
 }
 
@@ -73,6 +73,8 @@ static clprune_status product(clprune_context *context, const clprune__kept *kep
     clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     const clprune__quantised q = clprune__kept_quantised(kept, range);
+    if (nt && kept->keep.rotate)
+        return clprune__restored_product(context, kept, range, nt, beta, dy, dw, event);
     if (nt)
         return clprune__quantised_nt(context, range.count, beta, dy, &q, dw, event);
     return clprune__quantised_tn(context, beta, dy, &q, dw, event);
@@ -83,7 +85,7 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
     cl_event *event)
 {
     const clprune__quantised q = clprune__kept_quantised(kept, range);
-    if (!clprune__conv_reads_codes(context, conv, &q))
+    if (kept->keep.rotate || !clprune__conv_reads_codes(context, conv, &q))
         return clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event);
     return clprune__conv_dw_quantised(context, conv, beta, &q, dy, dw, event);
 }

@@ -1,6 +1,7 @@
 #include "ops/codes/quantise_private.h"
 
 #include "core/checked.h"
+#include "ops/codes/rotate_private.h"
 #include "ops/device/bf16.h"
 #include "ops/device/ops_state.h"
 #include "runtime/context/check.h"
@@ -8,9 +9,12 @@
 #include "runtime/launch/rowwise.h"
 
 static const clprune__kernel_def quantise_kernel = {"codes/quantise.cl", "quantise"};
+static const clprune__kernel_def quantise_rotated_kernel = {
+    "codes/quantise_rotated.cl", "quantise_rotated"};
 static const clprune__kernel_def dequantise_kernel = {"codes/dequantise.cl", "dequantise"};
 static const clprune__kernel_def dequantise_add_kernel = {"codes/dequantise.cl", "dequantise_add"};
-
+static const clprune__kernel_def dequantise_rotated_kernel = {
+    "codes/dequantise_rotated.cl", "dequantise_rotated"};
 static const clprune__kernel_def quantise_bf16_kernel = {"codes/quantise_bf16.cl", "quantise_bf16"};
 
 /* Codes of this many bits are bf16. */
@@ -34,6 +38,8 @@ static clprune_status check_desc(clprune_context *context, const clprune__quanti
 {
     REQUIRE(desc->bits == 2 || desc->bits == 4 || desc->bits == 8 || desc->bits == BF16_BITS,
         CLPRUNE_INVALID_ARGUMENT, "bits is %u, expected 2, 4, 8 or 16", desc->bits);
+    REQUIRE(!desc->rotated || desc->bits != BF16_BITS, CLPRUNE_INVALID_ARGUMENT,
+        "rotate is set with 16 bits, which have no groups; expected 2, 4 or 8 bits");
     if (desc->bits == BF16_BITS)
         return CLPRUNE_SUCCESS;
     REQUIRE(desc->group >= CLPRUNE__GROUP_LEAST && desc->group <= CLPRUNE__GROUP_MOST &&
@@ -75,7 +81,7 @@ clprune_status clprune__quantised_view(
         CLPRUNE_INVALID_ARGUMENT,
         "%s of bf16 has %zu columns, ld %zu and offset %zu, expected multiples of %d, 2 and 2",
         name, mat.cols, mat.ld, mat.offset, UNIT);
-    *q = (clprune__quantised){.desc = {mat.rows, mat.cols, BF16_BITS, 0},
+    *q = (clprune__quantised){.desc = {.rows = mat.rows, .cols = mat.cols, .bits = BF16_BITS},
         .codes = mat,
         .groups = {mat.buffer, 0, mat.rows, 0, 0, CLPRUNE_VALUES_FP32}};
     q->codes.type = CLPRUNE_VALUES_FP32; /* words */
@@ -175,8 +181,11 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
     clprune__quantised_defines(q, &defines);
     clprune__define(&defines, "STOCHASTIC", seed != NULL);
     clprune__define(&defines, "LOCAL", plan.local);
+    if (q->desc.rotated)
+        clprune__rotate_defines(q->desc.group, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &quantise_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(
+        context, q->desc.rotated ? &quantise_rotated_kernel : &quantise_kernel, &defines, &launch));
     launch.least_group = 1;
     ARG_ULONGS(
         &launch, plan.group_rows, x.rows, x.cols, sample_rows, first, seed != NULL ? *seed : 0);
@@ -196,9 +205,15 @@ static clprune_status read(clprune_context *context, const clprune__quantised *q
     clprune__define(&defines, "LOCAL", plan.local);
     if (x != NULL)
         clprune__define(&defines, "LAYERSCALE", scaled);
+    if (q->desc.rotated) {
+        clprune__rotate_defines(q->desc.group, &defines);
+        clprune__define(&defines, "ADD", x != NULL);
+    }
+    const clprune__kernel_def *def = q->desc.rotated ? &dequantise_rotated_kernel
+                                     : x != NULL     ? &dequantise_add_kernel
+                                                     : &dequantise_kernel;
     clprune__launch launch;
-    TRY(clprune__launch_begin(
-        context, x != NULL ? &dequantise_add_kernel : &dequantise_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(context, def, &defines, &launch));
     launch.least_group = 1;
     ARG_ULONGS(&launch, plan.group_rows, y.rows, y.cols);
     clprune__arg_quantised(&launch, q);

@@ -14,6 +14,7 @@ typedef struct clprune__quantised_desc {
     unsigned bits;     /* 2, 4, 8 or 16 */
     size_t group;      /* columns that share scale and zero: a multiple of 16, 16 to 256. Not read
                           with 16 bits, which have no groups */
+    bool rotated;      /* the codes are those of x R (rotate_private.h); not with 16 bits */
 } clprune__quantised_desc;
 
 /* A quantised rows x cols matrix: element c of a row is zero + scale * code, rounded once to fp32,
@@ -36,7 +37,11 @@ typedef struct clprune__quantised_desc {
  * A group with an Inf or a NaN reads as NaN throughout. With 16 bits an element is x rounded to the
  * nearest bf16, ties to even, as products of bf16 round it on CPUs: magnitudes below 2^-126 are 0.
  * Equal values need not be kept exactly: the
- * step of a group grows with |zero|, up to |zero| * 2^-7 / (2^bits - 1). */
+ * step of a group grows with |zero|, up to |zero| * 2^-7 / (2^bits - 1).
+ *
+ * If `rotated`, all this holds of x R in place of x, with magnitudes of x above 2^118 taken for
+ * 2^118. Reading gives q R^T, which is linear in q, so unbiased where q is; its errors have the
+ * same sum of squares as those of q. An Inf or a NaN in x makes its group read as NaN. */
 typedef struct clprune__quantised {
     clprune__quantised_desc desc;
     clprune_mat codes, groups;
@@ -70,11 +75,11 @@ clprune__quantised clprune__quantised_rows(const clprune__quantised *q, size_t f
 clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed, size_t sample_rows,
     size_t first, clprune_mat x, const clprune__quantised *q, cl_event *event);
 
-/* y = q. y: rows x cols, apart from q. */
+/* y = q, or q R^T if q is rotated. y: rows x cols, apart from q. */
 clprune_status clprune__dequantise(
     clprune_context *context, const clprune__quantised *q, clprune_mat y, cl_event *event);
 
-/* y = x + q or, unless ls is CLPRUNE_NO_MAT, x + ls * q, with the bits of
+/* y = x + q (or q R^T) or, unless ls is CLPRUNE_NO_MAT, x + ls * q, with the bits of
  * clprune_layerscale_forward of a dense q. x, y: rows x cols, y apart from q, y may be x. ls: 1 x
  * cols. */
 clprune_status clprune__dequantise_add(clprune_context *context, const clprune__quantised *q,

@@ -145,12 +145,13 @@ clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, floa
     clprune_mat dy, clprune_mat x, const clprune__quantised *q, clprune_mat dw, cl_event *event);
 
 /* dw = dy^T * q + beta * dw. dy: rows x o; dw: o x cols. On CPUs, where our own kernels multiply,
- * the bits are those of clprune_gemm with the dequantised matrix. */
+ * the bits are those of clprune_gemm with the dequantised matrix. Of a rotated q, x = q R^T takes its place,
+ * and dw is rotated in place. */
 clprune_status clprune__quantised_tn(clprune_context *context, float beta, clprune_mat dy,
     const clprune__quantised *q, clprune_mat dw, cl_event *event);
 
 /* dw = sum over the samples of dy_n * q_n^T + beta * dw. dy: (batch * o) x cols; dw: o x p; q has
- * batch * p rows. */
+ * batch * p rows and is not rotated. */
 clprune_status clprune__quantised_nt(clprune_context *context, size_t batch, float beta,
     clprune_mat dy, const clprune__quantised *q, clprune_mat dw, cl_event *event);
 
