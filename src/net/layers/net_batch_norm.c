@@ -46,6 +46,7 @@ static clprune_status find_x(const clprune__net_call *call, clprune__net_place p
     *codes = NULL;
     if (!clprune__is_absent(*x) && x->type == CLPRUNE_VALUES_FP32)
         return CLPRUNE_SUCCESS;
+    *x = CLPRUNE_NO_MAT;
     *codes = room;
     TRY(clprune__net_view(call, place, value, &store, &first));
     return clprune__saved_quantised(store, first, call->count, room);
