@@ -97,7 +97,8 @@ clprune_status clprune__net_reset_states(clprune_net *net)
 
 clprune_status clprune__net_body_create(clprune_net *net)
 {
-    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE},
+                       bf16 = {.form = CLPRUNE_FORM_QUANTISED, .bits = 16};
     clprune_context *context = net->context;
     const clprune_memory_usage *activations = &context->ledger->usage[CLPRUNE_MEMORY_ACTIVATIONS];
     const uint64_t before = activations->live;
@@ -121,6 +122,9 @@ clprune_status clprune__net_body_create(clprune_net *net)
             context, CLPRUNE_MEMORY_WORKSPACE, slot->name, sizes.bytes, &slot->buffer));
         TRY(clprune_saved_create_in(
             context, &dense, 1, 1, slot->elements, slot->buffer, 0, sizes.bytes, &slot->view));
+        if (clprune_linear_takes_bf16(context))
+            TRY(clprune_saved_create_in(
+                context, &bf16, 1, 1, slot->elements, slot->buffer, 0, sizes.bytes, &slot->bf16));
     }
     net->kept_bytes = activations->live - before;
     return clprune__net_reset_states(net);
@@ -131,6 +135,7 @@ void clprune__net_body_destroy(clprune_net *net)
     clprune_context *context = net->context;
     for (size_t i = 0; i < net->slots_count; ++i) {
         clprune_saved_destroy(net->slots[i].view);
+        clprune_saved_destroy(net->slots[i].bf16);
         clprune_buffer_release(context, net->slots[i].buffer);
     }
     clprune_buffer_release(context, net->log_p.buffer);

@@ -13,8 +13,8 @@ static clprune_mat mat_at(
     if (place.at == CLPRUNE__NET_NOWHERE)
         return CLPRUNE_NO_MAT;
     const size_t first = place.whole ? call->first * rows * cols : 0;
-    return (clprune_mat){
-        net->slots[place.id].buffer, first, call->count * rows, cols, cols, CLPRUNE_VALUES_FP32};
+    return (clprune_mat){net->slots[place.id].buffer, first, call->count * rows, cols, cols,
+        place.bf16 ? CLPRUNE_VALUES_BF16 : CLPRUNE_VALUES_FP32};
 }
 
 clprune_mat clprune__net_at(const clprune__net_call *call, clprune__net_place place, size_t value)
@@ -52,7 +52,7 @@ clprune_status clprune__net_view(const clprune__net_call *call, clprune__net_pla
     }
     if (!place.whole)
         *first = 0;
-    *store = call->net->slots[place.id].view;
+    *store = place.bf16 ? call->net->slots[place.id].bf16 : call->net->slots[place.id].view;
     return clprune_saved_reshape(*store, *first + call->count, shape->rows, shape->cols);
 }
 

@@ -101,6 +101,12 @@ void clprune__net_merge(clprune_net *net)
     }
 }
 
+const clprune__net_tile *clprune__net_fused(const clprune_net *net, size_t layer)
+{
+    const size_t tile = net->layers[layer].tile;
+    return tile != SIZE_MAX && net->tiles[tile].way->fused ? &net->tiles[tile] : NULL;
+}
+
 bool clprune__net_is_joint(const clprune_net *net, size_t value)
 {
     for (size_t i = value + 1; i < net->count; ++i)

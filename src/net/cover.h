@@ -18,6 +18,9 @@ void clprune__net_merge(clprune_net *net);
 /* net->tiles. Errors: OUT_OF_HOST_MEMORY. */
 clprune_status clprune__net_cover(clprune_net *net, const clprune__net_policy *policy);
 
+/* The tile whose fused pass makes a layer's output; NULL: the layer makes it alone. */
+const clprune__net_tile *clprune__net_fused(const clprune_net *net, size_t layer);
+
 /* Whether all paths from the input to the loss go through a value: a part of the net ends here. */
 bool clprune__net_is_joint(const clprune_net *net, size_t value);
 

@@ -100,6 +100,7 @@ typedef struct clprune__net_place {
     enum { CLPRUNE__NET_NOWHERE, CLPRUNE__NET_SLOT, CLPRUNE__NET_STORE } at;
     size_t id;  /* of the slot or the value */
     bool whole; /* a slot with all samples of the batch; else with those of a chunk */
+    bool bf16;  /* a slot whose elements are bf16 */
 } clprune__net_place;
 
 /* What a value has: floats, or what the caller's data has, which few kinds of layers read. */
@@ -127,7 +128,8 @@ typedef struct clprune__net_slot {
     size_t elements;
     char name[64];
     cl_mem buffer;
-    clprune_saved *view; /* the buffer as a dense store */
+    clprune_saved *view; /* the buffer as a dense store; ... */
+    clprune_saved *bf16; /* ... or one of bf16; NULL unless products read it */
 } clprune__net_slot;
 
 /* ---- kinds and ways ----------------------------------------------------------------------------

@@ -8,11 +8,12 @@
 #include "net/cover.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
+#include "net/narrow.h"
 #include "runtime/context/check.h"
 
 typedef clprune__net_place place;
 
-static const place nowhere = {CLPRUNE__NET_NOWHERE, 0, false};
+static const place nowhere = {CLPRUNE__NET_NOWHERE, 0, false, false};
 
 /* A list in the making. */
 typedef struct maker {
@@ -49,7 +50,7 @@ static place new_slot(maker *m, clprune__net_size size, bool whole)
         m->room = room;
     }
     m->sizes[m->slots] = size;
-    return (place){CLPRUNE__NET_SLOT, m->slots++, whole};
+    return (place){CLPRUNE__NET_SLOT, m->slots++, whole, false};
 }
 
 /* A slot for a value: of all samples if another region reads it, or the region is not cut. */
@@ -95,35 +96,17 @@ static bool writes_over(const maker *m, const clprune__net_layer *layer, size_t 
                values[out].shape.rows * values[out].shape.cols;
 }
 
-/* The tile whose fused pass makes a layer's output; NULL: the layer makes it alone. */
-static const clprune__net_tile *fused_tile(const clprune_net *net, size_t layer)
+/* A slot that a forward pass fills. */
+static place slot_of_output(maker *m, size_t v, bool whole)
 {
-    const size_t tile = net->layers[layer].tile;
-    return tile != SIZE_MAX && net->tiles[tile].way->fused ? &net->tiles[tile] : NULL;
-}
-
-/* Whether a value is kept as a matrix of bf16: clprune_saved_dense. */
-static bool is_bf16(const clprune__net_value *value)
-{
-    return value->kept && value->keep.form == CLPRUNE_FORM_QUANTISED && value->keep.bits == 16 &&
-           value->shape.cols % 16 == 0;
-}
-
-/* Whether the forward pass writes a value that is kept in bf16 to its store, where others read it.
- */
-static bool is_narrow(const clprune_net *net, size_t v)
-{
-    bool taken = is_bf16(&net->values[v]) && v != net->output &&
-                 net->layers[v].kind->gives_bf16 != NULL && net->layers[v].kind->gives_bf16(net) &&
-                 fused_tile(net, v) == NULL;
-    for (size_t i = v + 1; taken && i < net->count; ++i) {
-        const clprune__net_layer *layer = &net->layers[i];
-        for (size_t k = 0; k < layer->ins && !layer->gone; ++k)
-            if (layer->in[k] == v)
-                taken = taken && fused_tile(net, i) == NULL && layer->kind->takes_bf16 != NULL &&
-                        layer->kind->takes_bf16(net, layer, k);
-    }
-    return taken;
+    const clprune__net_shape *shape = &m->net->values[v].shape;
+    if (!clprune__net_is_for_products(m->net, v))
+        return slot_for(m, v, whole);
+    place slot =
+        new_slot(m, (clprune__net_size){shape->rows, shape->cols / 2, false, CLPRUNE__NET_OF_CALL},
+            whole || m->region->chunk == m->net->desc.batch);
+    slot.bf16 = true;
+    return slot;
 }
 
 /* Whether the layer stores its input: the first layer that reads it, all samples at once. */
@@ -131,7 +114,8 @@ static bool stores_input(const maker *m, const clprune__net_layer *layer)
 {
     const clprune__net_value *x = &m->net->values[layer->in[0]];
     return layer->kind->stores && x->kept && !is_dense(x) && m->left[layer->in[0]] == x->users &&
-           m->region->chunk == m->net->desc.batch && !is_narrow(m->net, layer->in[0]);
+           m->region->chunk == m->net->desc.batch &&
+           !clprune__net_goes_to_store(m->net, layer->in[0]);
 }
 
 /* Whether the first reader of a value stores it; a fused pass does not. */
@@ -141,7 +125,8 @@ static bool is_stored_later(const clprune_net *net, size_t value)
         for (size_t i = net->regions[r].first; i <= net->regions[r].last; ++i)
             for (size_t k = 0; k < net->layers[i].ins && i > value; ++k)
                 if (!net->layers[i].gone && net->layers[i].in[k] == value)
-                    return net->layers[i].kind->stores && k == 0 && fused_tile(net, i) == NULL &&
+                    return net->layers[i].kind->stores && k == 0 &&
+                           clprune__net_fused(net, i) == NULL &&
                            net->regions[r].chunk == net->desc.batch;
     return false;
 }
@@ -151,7 +136,7 @@ static void forward_layer(maker *m, size_t i, bool training)
     const clprune_net *net = m->net;
     const clprune__net_layer *layer = &net->layers[i];
     const clprune__net_value *value = &net->values[i];
-    const clprune__net_tile *fused = fused_tile(net, i);
+    const clprune__net_tile *fused = clprune__net_fused(net, i);
     clprune__net_step step = {.act = CLPRUNE__NET_FORWARD, .id = i};
     if (fused != NULL && layer->tile_last != i)
         return;
@@ -160,13 +145,14 @@ static void forward_layer(maker *m, size_t i, bool training)
     for (size_t k = 0; k < ins; ++k)
         step.in[k] = m->at[in[k]];
     if (i == net->output)
-        step.out = (place){CLPRUNE__NET_SLOT, 0, true};
-    else if (training && (is_dense(value) || is_narrow(net, i)))
-        step.out = (place){CLPRUNE__NET_STORE, i, true};
-    else if (fused == NULL && writes_over(m, layer, i, step.in[0]))
+        step.out = (place){CLPRUNE__NET_SLOT, 0, true, false};
+    else if (training && (is_dense(value) || clprune__net_goes_to_store(net, i)))
+        step.out = (place){CLPRUNE__NET_STORE, i, true, false};
+    else if (fused == NULL && writes_over(m, layer, i, step.in[0]) &&
+             !clprune__net_is_for_products(net, i))
         step.out = step.in[0];
     else
-        step.out = slot_for(m, i, m->border[i]);
+        step.out = slot_of_output(m, i, m->border[i]);
     if (fused != NULL)
         take_temps(m, fused, CLPRUNE__NET_OF_FORWARD, &step);
     if (fused != NULL && training)
@@ -175,7 +161,8 @@ static void forward_layer(maker *m, size_t i, bool training)
     push(m, &step);
     m->at[i] = step.out;
     /* the loss overwrites the output */
-    const bool in_store = (is_dense(value) && i != net->output) || is_narrow(net, i);
+    const bool in_store =
+        (is_dense(value) && i != net->output) || clprune__net_goes_to_store(net, i);
     if (training && value->kept && !in_store && !is_stored_later(net, i))
         push(m, &(clprune__net_step){.act = CLPRUNE__NET_KEEP, .id = i, .out = step.out});
     for (size_t k = 0; k < ins; ++k)
@@ -218,9 +205,9 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
     const clprune__net_value *value = &net->values[v];
     const bool codes = (how == CLPRUNE__NET_CODES && value->keep.form == CLPRUNE_FORM_QUANTISED &&
                            !value->keep.rotate) ||
-                       (how == CLPRUNE__NET_NARROW && is_bf16(value));
+                       (how == CLPRUNE__NET_NARROW && clprune__net_is_bf16(value));
     if (is_dense(value) || (value->kept && (how == CLPRUNE__NET_PRODUCT || codes)))
-        return (place){CLPRUNE__NET_STORE, v, true};
+        return (place){CLPRUNE__NET_STORE, v, true, false};
     if (m->at[v].at != CLPRUNE__NET_NOWHERE)
         return m->at[v];
     if (value->kept) {
@@ -228,7 +215,7 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
         push(m, &(clprune__net_step){.act = CLPRUNE__NET_RESTORE, .id = v, .out = out});
         return m->at[v] = out;
     }
-    const clprune__net_tile *fused = fused_tile(net, v);
+    const clprune__net_tile *fused = clprune__net_fused(net, v);
     const size_t *in = fused != NULL ? fused->ends : net->layers[v].in;
     const size_t ins = fused != NULL ? fused->ends_count : net->layers[v].ins;
     clprune__net_step step = {.act = CLPRUNE__NET_FORWARD, .id = v, .again = true};
@@ -240,7 +227,7 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
                     obtain(m, in[k], fused == NULL ? how_of(net, v, k) : CLPRUNE__NET_DENSE);
     if (fused != NULL)
         take_temps(m, fused, CLPRUNE__NET_OF_FORWARD, &step);
-    step.out = slot_for(m, v, false);
+    step.out = slot_of_output(m, v, false);
     push(m, &step);
     return m->at[v] = step.out;
 }
@@ -404,7 +391,7 @@ static void make_backward(maker *m)
     }
     for (size_t i = 0; i < net->count; ++i)
         m->grad[i] = nowhere;
-    m->grad[net->output] = (place){CLPRUNE__NET_SLOT, 0, true};
+    m->grad[net->output] = (place){CLPRUNE__NET_SLOT, 0, true, false};
     for (size_t r = net->regions_count; r-- > 0;)
         backward_region(m, r, steps);
     free(steps);

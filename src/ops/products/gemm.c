@@ -79,7 +79,7 @@ static clprune_status round_product(
 
 clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
-    TRY(clprune__gemm_settle(context, job));
+    TRY(clprune__gemm_settle(context, job, clprune__gemm_reads_bf16(context)));
     const clprune_mat c = job->c;
     const size_t batch = job->batch, m = job->m, n = job->n, k = job->k;
     const bool empty = batch == 0 || m == 0 || n == 0;

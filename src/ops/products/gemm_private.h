@@ -43,9 +43,9 @@ typedef struct clprune__gemm_job {
 
 /* Floor: gemm_shape.c and mat_scale.c. */
 
-/* Checks the sizes of a, b and c, and fills in m, n, k and the stride of a quantised
- * b. */
-clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job *job);
+/* Checks the sizes of a, b and c, and their types (bf16: clprune__gemm_reads_bf16), and fills in m,
+ * n, k and the stride of a quantised b. */
+clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job *job, bool bf16);
 
 /* Fails unless all samples of a settled job, none of whose sizes is 0, lie in their buffers, and
  * those of c apart from each other and from a and b. */
@@ -53,10 +53,6 @@ clprune_status clprune__gemm_check_samples(clprune_context *context, const clpru
 
 /* The last parameters of our own kernels: factors, operands with their strides, and a bias. */
 void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job);
-
-/* Whether a, unless it is transposed, and c with beta 0 may be of bf16: products on CPUs that round
- * their operands to it. Its b is a quantised one of 16 bits. */
-bool clprune__gemm_reads_bf16(const clprune_context *context);
 
 /* Whether the device allows the work-groups of gemm_tiled.cl, 64 work-items. */
 bool clprune__gemm_tiled_fits(const clprune_context *context);
@@ -131,6 +127,10 @@ clprune_status clprune__gemm_batched(clprune_context *context, size_t batch, boo
     bool transpose_b, float alpha, float beta, clprune_mat a, size_t stride_a, clprune_mat b,
     size_t stride_b, clprune_mat c, size_t stride_c, cl_event *event);
 
+/* Whether a, unless it is transposed, and c with beta 0 may be of bf16: products on CPUs that round
+ * their operands to it. Its b is a quantised one of 16 bits. */
+bool clprune__gemm_reads_bf16(const clprune_context *context);
+
 /* The engine of a context: the switch, else that of its kernel family. */
 clprune__gemm_engine clprune__gemm_choose(
     const clprune_context *context, clprune__gemm_switch choice);
@@ -145,8 +145,8 @@ clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, floa
     clprune_mat dy, clprune_mat x, const clprune__quantised *q, clprune_mat dw, cl_event *event);
 
 /* dw = dy^T * q + beta * dw. dy: rows x o; dw: o x cols. On CPUs, where our own kernels multiply,
- * the bits are those of clprune_gemm with the dequantised matrix. Of a rotated q, x = q R^T takes its place,
- * and dw is rotated in place. */
+ * the bits are those of clprune_gemm with the dequantised matrix. Of a rotated q, x = q R^T takes
+ * its place, and dw is rotated in place. */
 clprune_status clprune__quantised_tn(clprune_context *context, float beta, clprune_mat dy,
     const clprune__quantised *q, clprune_mat dw, cl_event *event);
 

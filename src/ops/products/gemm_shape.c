@@ -26,14 +26,13 @@ static clprune_status check_b(
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job *job)
+clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job *job, bool bf16)
 {
     const clprune_mat a = job->a, c = job->c;
     const size_t m = c.rows, n = c.cols, k = job->transpose_a ? a.rows : a.cols;
     job->m = m;
     job->n = n;
     job->k = k;
-    const bool bf16 = clprune__gemm_reads_bf16(context);
     const clprune__operand operands[] = {
         {"a", a, job->transpose_a ? k : m, job->transpose_a ? m : k,
             .bf16 = bf16 && !job->transpose_a},
