@@ -63,7 +63,7 @@ bool clprune_linear_fuses_bias(const clprune_linear *layer)
 bool clprune_linear_takes_bf16(const clprune_context *context)
 {
     ENTER_QUIETLY(context);
-    return context != NULL && clprune__gemm_reads_bf16(context);
+    return clprune__gemm_reads_bf16(context);
 }
 
 /* The shapes of one sample. */

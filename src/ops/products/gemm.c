@@ -46,7 +46,7 @@ static clprune__gemm_engine engine_of(const clprune_context *context, bool of_sa
 
 bool clprune__gemm_reads_bf16(const clprune_context *context)
 {
-    return engine_of(context, false) == CLPRUNE__ENGINE_VECTOR &&
+    return context != NULL && engine_of(context, false) == CLPRUNE__ENGINE_VECTOR &&
            context->ops->pairs != CLPRUNE__PAIRS_NONE;
 }
 
