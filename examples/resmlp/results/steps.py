@@ -22,6 +22,8 @@ KEEP = {  # name: options
     "pruned": ["--activations", "pruned", "--sparsity", "0.7", "--block", "16"],
     "pooled": ["--activations", "pooled", "--pool", "2"],
     "exact": ["--activations", "exact"],
+    "dense-stored": ["--activations", "dense", "--store", "bf16"],
+    "exact-stored": ["--activations", "exact", "--store", "bf16"],
     "compact": ["--activations", "compact", "--code-bits", "4"],
     "compact-plus": ["--activations", "compact-plus", "--code-bits", "4"],
     "least": ["--activations", "least", "--code-bits", "4"],
@@ -76,7 +78,7 @@ def main():
         for name, options in KEEP.items():
             if name == "pooled" and arch not in CNNS or name == "compact-plus" and arch not in TRANSFORMERS:
                 continue
-            for precision in ("fp32", "bf16"):
+            for precision in ("bf16",) if name.endswith("stored") else ("fp32", "bf16"):
                 run[f"{name} {precision}"] = lambda options=options, precision=precision: ours(
                     arch, binaries, options, precision, work)
         names = sys.argv[5:] or list(run)
