@@ -33,12 +33,12 @@ clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job 
     job->m = m;
     job->n = n;
     job->k = k;
-    const clprune__operand operands[] = {
-        {"a", a, job->transpose_a ? k : m, job->transpose_a ? m : k,
-            .bf16 = bf16 && !job->transpose_a},
-        {"c", c, m, n, .bf16 = bf16 && job->beta == 0.0f}};
-    TRY(clprune__check_operands(context, operands, 2, 2));
-    return check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n);
+    const clprune__operand in = {"a", a, job->transpose_a ? k : m, job->transpose_a ? m : k,
+        .bf16 = bf16 && !job->transpose_a};
+    const clprune__operand out = {"c", c, m, n, .bf16 = bf16 && job->beta == 0.0f};
+    TRY(clprune__check_operands(context, &in, 1, 1));
+    TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));
+    return clprune__check_operands(context, &out, 1, 1);
 }
 
 /* Checks that sample `batch - 1` of an operand still lies in its buffer. */
