@@ -20,7 +20,7 @@ static clprune_status gather(
 bool clprune__conv_forward_reads_bf16(const clprune_context *context, const clprune__conv *conv)
 {
     const clprune__conv_gather job = clprune__conv_forward_job(conv);
-    return conv->in % 2 == 0 && clprune__conv_takes_pairs(context, &job);
+    return conv->in % 2 == 0 && (conv->batch == 0 || clprune__conv_takes_pairs(context, &job));
 }
 
 clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
