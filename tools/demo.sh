@@ -6,7 +6,7 @@
 #
 # Without --data the images are generated; DIR is a folder with CIFAR-10 or CIFAR-100 in binary form, with IDX files
 # (MNIST), or with train/CLASS/*.jpg and val/CLASS/*.jpg (or .png). --block, --norm, --criterion, --centre, --pool, --values
-# and --indices are for the pruned run; --code-bits, --group and --rounding for the compact one. Top-1 is empty if a run ends
+# and --indices are for the pruned run; --code-bits, --group, --rotate and --rounding for the compact one. Top-1 is empty if a run ends
 # before its first test, as with --steps 2; then there is no plot.
 export LC_ALL=C # a decimal point in every locale
 unset CDPATH # with it, cd prints, and may go elsewhere
@@ -30,10 +30,10 @@ while [ $# -gt 0 ]; do
     --pl* | --li* | --res* | --test-o* | --ver*)
         refuse "${1%%=*}" "which trains three new runs; use build/release/bin/resmlp-train" ;;
     --bl*=* | --nor*=* | --cr*=* | --ce*=* | --po*=* | --va*=* | --in*=*) pruning+=("$1"); shift ;;
-    --co*=* | --gro*=* | --ro*=*) coding+=("$1"); shift ;;
-    --bl* | --nor* | --cr* | --ce* | --po* | --va* | --in* | --co* | --gro* | --ro*)
+    --co*=* | --gro*=* | --rot*=* | --rou*=*) coding+=("$1"); shift ;;
+    --bl* | --nor* | --cr* | --ce* | --po* | --va* | --in* | --co* | --gro* | --rot* | --rou*)
         [ $# -gt 1 ] || { echo "demo: $1 needs a value" >&2; exit 2; }
-        case $1 in --co* | --gro* | --ro*) coding+=("$1" "$2") ;; *) pruning+=("$1" "$2") ;; esac
+        case $1 in --co* | --gro* | --rot* | --rou*) coding+=("$1" "$2") ;; *) pruning+=("$1" "$2") ;; esac
         shift 2
         ;;
     *) options+=("$1"); shift ;;

@@ -235,7 +235,7 @@ for option in da de sk ch ex ad memory-r ten q imp k ste test-o cla train- test-
     [ "$("$real" --help | grep -c "^  --${option%?}")" != 1 ] || fail "$real takes --${option%?} for --$option, study.sh does not"
     grep -q -- "\(--\|[(|]\)$option[])|*' ]" "$study" || fail "study.sh does not take --$option"
 done
-for option in ac sp ou su ex ten li res test-o ver bl nor cr ce po va in co gro ro; do
+for option in ac sp ou su ex ten li res test-o ver bl nor cr ce po va in co gro rot rou; do
     [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "demo.sh takes --$option for one option, of which $real has others"
 done
 # Runs of older checkouts have no study.options, and get none from a start whose options the trainer refuses to resume.
