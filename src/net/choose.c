@@ -60,9 +60,8 @@ static void find_uses(const clprune_net *net, use *uses)
 
 /* The form in which a preset keeps a value. Inputs of activations are not rotated, which made the
  * gradients of pre-trained weights worse (examples/bert/results), nor what ReLU reads its signs
- * from: zeros would not be read as zeros. Vectors in a net of
- * tokens or pixels stay dense, and so do images of few channels, unless they are pooled. All else
- * is dense or bf16, or has a form. */
+ * from: zeros would not be read as zeros. Vectors in a net of tokens or pixels stay dense, and so
+ * do images of few channels, unless they are pooled. All else is dense or bf16, or has a form. */
 static clprune_keep form_of(
     const clprune_net *net, size_t v, const clprune_net_keep *how, const use *u)
 {

@@ -27,6 +27,15 @@ static inline bool clprune__net_takes_bf16(
     return true;
 }
 
+/* The same of kinds that read what they add, their second input, in bf16. */
+static inline bool clprune__net_adds_bf16(
+    const clprune_net *net, const clprune__net_layer *layer, size_t k)
+{
+    (void)net;
+    (void)layer;
+    return k == 1;
+}
+
 /* The ways of a file; a way of length 0 ends them. */
 extern const clprune__net_way clprune__net_identities[], clprune__net_input_ways[],
     clprune__net_linear_ways[], clprune__net_stem_ways[], clprune__net_affine_ways[],

@@ -77,20 +77,12 @@ static clprune_status norm_forward(const clprune__net_call *call)
         call->net->context, &bn, layer->set.relu, x, residual, y, mask, NULL);
 }
 
-/* the residual */
-static bool norm_takes_bf16(const clprune_net *net, const clprune__net_layer *layer, size_t k)
-{
-    (void)net;
-    (void)layer;
-    return k == 1;
-}
-
 const clprune__net_kind clprune__net_batch_norm_kind = {.name = "batch_norm",
     .whole = true,
     .over = true,
     .codes = 1u << 0,
     .gives_bf16 = clprune__net_gives_bf16,
-    .takes_bf16 = norm_takes_bf16,
+    .takes_bf16 = clprune__net_adds_bf16,
     .forward = norm_forward};
 
 /* With a residual, dz = dy where ReLU passed takes the place of dy and is the residual's gradient;

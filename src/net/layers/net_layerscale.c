@@ -34,19 +34,11 @@ static clprune_status layerscale_forward(const clprune__net_call *call)
         clprune__net_x(call, 1), ls, clprune__net_y(call), NULL);
 }
 
-/* what is added */
-static bool sum_takes_bf16(const clprune_net *net, const clprune__net_layer *layer, size_t k)
-{
-    (void)net;
-    (void)layer;
-    return k == 1;
-}
-
 const clprune__net_kind clprune__net_layerscale_kind = {.name = "layerscale",
     .over = true,
     .stream = true,
     .codes = 1u << 1,
-    .takes_bf16 = sum_takes_bf16,
+    .takes_bf16 = clprune__net_adds_bf16,
     .forward = layerscale_forward};
 
 /* y = x + ls * t; with bias_sums also the sums of dt for the linear layer that made t */
@@ -136,7 +128,7 @@ const clprune__net_kind clprune__net_add_kind = {.name = "add",
     .over = true,
     .stream = true,
     .codes = 1u << 1,
-    .takes_bf16 = sum_takes_bf16,
+    .takes_bf16 = clprune__net_adds_bf16,
     .forward = add_forward};
 
 /* y = a + b: both gradients are dy */

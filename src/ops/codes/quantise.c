@@ -82,12 +82,8 @@ clprune_status clprune__quantised_view(
         "%s of bf16 has %zu columns, ld %zu and offset %zu, expected multiples of %d, 2 and 2",
         name, mat.cols, mat.ld, mat.offset, UNIT);
     *q = (clprune__quantised){.desc = {.rows = mat.rows, .cols = mat.cols, .bits = BF16_BITS},
-        .codes = mat,
+        .codes = clprune__words_of(mat),
         .groups = {mat.buffer, 0, mat.rows, 0, 0, CLPRUNE_VALUES_FP32}};
-    q->codes.type = CLPRUNE_VALUES_FP32; /* words */
-    q->codes.offset /= 2;
-    q->codes.cols /= 2;
-    q->codes.ld /= 2;
     return CLPRUNE_SUCCESS;
 }
 
@@ -153,9 +149,7 @@ static clprune_status round_to_bf16(
     clprune__defines defines = {0};
     clprune__quantised_defines(q, &defines);
     clprune__define(&defines, "LOCAL", plan.local);
-    clprune__bf16_define(context, &defines);
-    if (context->ops->pairs == CLPRUNE__PAIRS_NONE)
-        clprune__define(&defines, "BF16", CLPRUNE__PAIRS_CONVERTED);
+    clprune__rounding_define(context, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &quantise_bf16_kernel, &defines, &launch));
     launch.least_group = 1;

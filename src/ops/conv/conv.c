@@ -2,6 +2,7 @@
 #include "ops/conv/conv_private.h"
 
 #include "core/checked.h"
+#include "ops/device/bf16.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
@@ -34,8 +35,7 @@ clprune_status clprune__conv_forward(clprune_context *context, const clprune__co
     if (x.type == CLPRUNE_VALUES_BF16) {
         REQUIRE(x.ld % 2 == 0 && x.offset % 2 == 0, CLPRUNE_INVALID_ARGUMENT,
             "x of bf16 has ld %zu and offset %zu, expected even ones", x.ld, x.offset);
-        job.from = (clprune_mat){
-            x.buffer, x.offset / 2, x.rows, x.cols / 2, x.ld / 2, CLPRUNE_VALUES_FP32};
+        job.from = clprune__words_of(x);
         job.rounded = true;
     }
     return gather(context, &job, event);

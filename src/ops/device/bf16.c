@@ -19,6 +19,11 @@ void clprune__bf16_define(const clprune_context *context, clprune__defines *defi
         clprune__define(defines, "BF16", context->ops->pairs);
 }
 
+void clprune__rounding_define(const clprune_context *context, clprune__defines *defines)
+{
+    clprune__define(defines, "BF16", clprune__max(context->ops->pairs, CLPRUNE__PAIRS_CONVERTED));
+}
+
 void clprune__narrow_define(const clprune_context *context, clprune_mat source, clprune_mat result,
     clprune__defines *defines)
 {
@@ -27,8 +32,7 @@ void clprune__narrow_define(const clprune_context *context, clprune_mat source, 
         return;
     clprune__define(defines, "BF16_IN", in);
     clprune__define(defines, "BF16_OUT", out);
-    clprune__define(defines, "BF16",
-        clprune__max(context->ops->pairs, CLPRUNE__PAIRS_CONVERTED)); /* without products of bf16 */
+    clprune__rounding_define(context, defines);
 }
 
 /* Vectors of the probe; each has pairs of a and b, and sums. */

@@ -11,10 +11,23 @@
 /* Defines BF16, as pairs.clh takes it, if products are of bf16. */
 void clprune__bf16_define(const clprune_context *context, clprune__defines *defines);
 
+/* The same, by conversion if products are not of bf16. */
+void clprune__rounding_define(const clprune_context *context, clprune__defines *defines);
+
 /* Defines BF16_IN, BF16_OUT and BF16, as narrow.clh takes them, where the elements of a kernel's
  * source or result are bf16. Either may be CLPRUNE_NO_MAT. */
 void clprune__narrow_define(const clprune_context *context, clprune_mat source, clprune_mat result,
     clprune__defines *defines);
+
+/* A matrix of bf16, whose columns, ld and offset are even, as one of words of two elements. */
+static inline clprune_mat clprune__words_of(clprune_mat mat)
+{
+    mat.type = CLPRUNE_VALUES_FP32;
+    mat.offset /= 2;
+    mat.cols /= 2;
+    mat.ld /= 2;
+    return mat;
+}
 
 /* Runs products by AVX512-BF16, bf16_probe.cl; fails if the device does not have it or a result is
  * wrong. Of the operands, a or b is rounded. */

@@ -69,7 +69,7 @@ static void word_defines(
     clprune__define(defines, "BR", desc->block.rows);
 }
 
-/* Their parameters: the stored values and the lists. */
+/* Their parameters: the stored values and the starts of the lists. */
 static void arg_stored(
     clprune__launch *launch, const clprune_bsr_desc *desc, const clprune__bspmm_scratch *scratch)
 {
@@ -77,7 +77,6 @@ static void arg_stored(
     if (clprune__is_scaled(desc->value_type))
         clprune__arg_region(launch, scratch->scales);
     clprune__arg_region(launch, scratch->starts);
-    clprune__arg_region(launch, scratch->entries);
 }
 
 /* Scratch for the pairs of all lists. */
@@ -107,6 +106,7 @@ clprune_status clprune__bspmm_list_pairs(clprune_context *context, const clprune
     ARG_ULONGS(&launch, block_cols, segments, desc->keep, to->slots);
     clprune__arg_uint(&launch, (cl_uint)zero_row);
     arg_stored(&launch, desc, scratch);
+    clprune__arg_region(&launch, scratch->entries);
     clprune__arg_region(&launch, to->rows);
     clprune__arg_region(&launch, to->words);
     return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
@@ -130,10 +130,7 @@ static clprune_status pair_index(clprune_context *context, const clprune__bspmm_
         plan->segments, desc->keep, to->slots);
     clprune__arg_uint(&launch, (cl_uint)plan->segment_most);
     clprune__arg_index(&launch, &scratch->index);
-    clprune__arg_region(&launch, scratch->values);
-    if (clprune__is_scaled(desc->value_type))
-        clprune__arg_region(&launch, scratch->scales);
-    clprune__arg_region(&launch, scratch->starts);
+    arg_stored(&launch, desc, scratch);
     clprune__arg_region(&launch, to->rows);
     clprune__arg_region(&launch, to->words);
     return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
@@ -217,10 +214,7 @@ static clprune_status list_words(clprune_context *context, const clprune__bspmm_
     ARG_ULONGS(&launch, desc->rows, block_cols, operands->sizes->block_rows, plan->segment,
         plan->segments, desc->keep, to->slots);
     clprune__arg_index(&launch, &scratch->index);
-    clprune__arg_region(&launch, scratch->values);
-    if (clprune__is_scaled(desc->value_type))
-        clprune__arg_region(&launch, scratch->scales);
-    clprune__arg_region(&launch, scratch->starts);
+    arg_stored(&launch, desc, scratch);
     clprune__arg_region(&launch, to->entries);
     clprune__arg_region(&launch, to->words);
     return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
