@@ -33,7 +33,7 @@ layers="test_add test_affine test_bias test_cross_entropy test_dropout test_gelu
     test_optimizer_codes test_optimizer_many test_optimizer_state
     test_patch_embed test_token_mean test_token_mix test_upsample test_batch_norm test_batch_norm_product
     test_batch_norm_statistics test_attention test_embedding test_positions test_rotary test_rms_norm test_swiglu
-    test_token_loss"
+    test_token_loss test_narrow"
 tests=${*:-"$operations $layers"}
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
@@ -117,7 +117,7 @@ for test in $tests; do
         test_saved | test_linear | test_plan_arena | test_embedding) continue ;;
         test_rotary | test_swiglu | test_token_loss | test_rms_norm) continue ;;
         test_affine | test_bias | test_cross_entropy | test_layer_norm | test_layerscale | test_mean_squared_error) continue ;;
-        test_pool | test_conv2d | test_batch_norm*) continue ;;
+        test_pool | test_conv2d | test_batch_norm* | test_narrow) continue ;;
         test_optimizer | test_optimizer_codes | test_optimizer_many | test_optimizer_state | test_image | test_patch_embed | test_token_mix) continue ;;
         test_prune) part=select ;;
         test_gelu) cases=${cases:-special values} ;; # the others sum up float16 vectors
