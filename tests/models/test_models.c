@@ -35,7 +35,7 @@ typedef struct fixture {
     const golden_row *rows;
     double least; /* 1e-4 of the largest norm; biases before a normalisation have gradients of 0 */
     void *model;
-    trainer_input input;
+    clprune_net_data input;
     clprune_mat loss, hit;
     cl_mem labels;
 } fixture;
@@ -192,9 +192,12 @@ static double both_passes(fixture *f, uint64_t seed, uint32_t step)
         write_tokens(f, seed);
     else
         write_images(f, seed, step);
-    TEST_OK(c->type->forward(f->model, c->batch, f->input, true));
-    TEST_OK(c->type->loss(f->model, c->batch, f->labels, smoothing, f->loss, f->hit));
-    TEST_OK(c->type->backward(f->model, c->batch, f->input, f->labels, smoothing));
+    f->input.batch = c->batch;
+    f->input.labels = f->labels;
+    f->input.smoothing = smoothing;
+    TEST_OK(c->type->forward(f->model, &f->input, true));
+    TEST_OK(c->type->loss(f->model, &f->input, f->loss, f->hit));
+    TEST_OK(c->type->backward(f->model, &f->input));
     return golden_mean_loss(f->loss);
 }
 

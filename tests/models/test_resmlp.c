@@ -193,7 +193,8 @@ static void check_logits(void *model)
     const size_t bytes = (size_t)odd->batch * 3 * odd->image * odd->image;
     clprune_image_bytes images = golden_images_make(bytes);
     golden_images_write(&images, bytes, odd->image_seed);
-    TEST_OK(resmlp_model.forward(model, odd->batch, (trainer_input){.images = images}, false));
+    TEST_OK(resmlp_model.forward(
+        model, &(clprune_net_data){.batch = odd->batch, .images = images}, false));
     check_tensor(&tensors_of(odd)[odd->parameters], net_model_output(model, odd->batch));
 }
 

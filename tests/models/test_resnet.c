@@ -130,12 +130,18 @@ static fixture make(const golden_resnet_case *c, const char *preset, clprune_kee
     return make_with(c, preset, how, "");
 }
 
+static clprune_net_data data_of(const fixture *f, float smooth)
+{
+    return (clprune_net_data){
+        .batch = f->batch, .images = f->images, .labels = f->labels, .smoothing = smooth};
+}
+
 /* The mean loss of the batch. */
 static double forward(fixture *f, bool training, float smooth)
 {
-    TEST_OK(
-        resnet_model.forward(f->model, f->batch, (trainer_input){.images = f->images}, training));
-    TEST_OK(resnet_model.loss(f->model, f->batch, f->labels, smooth, f->loss, f->hit));
+    const clprune_net_data data = data_of(f, smooth);
+    TEST_OK(resnet_model.forward(f->model, &data, training));
+    TEST_OK(resnet_model.loss(f->model, &data, f->loss, f->hit));
     return golden_mean_loss(f->loss);
 }
 
@@ -152,8 +158,8 @@ static double both_passes(fixture *f, const golden_resnet_case *c)
 {
     write_batch(f, c, c->seed, 0);
     const double loss = forward(f, true, smoothing);
-    TEST_OK(resnet_model.backward(
-        f->model, f->batch, (trainer_input){.images = f->images}, f->labels, smoothing));
+    const clprune_net_data data = data_of(f, smoothing);
+    TEST_OK(resnet_model.backward(f->model, &data));
     return loss;
 }
 
@@ -227,8 +233,8 @@ static void training(void **state)
         if (!(fabs(loss - c->losses[t]) <= allowed))
             fail_msg("%s: loss %.9g at step %u, expected %.9g +- %.2g", c->name, loss, t,
                 c->losses[t], allowed);
-        TEST_OK(resnet_model.backward(
-            f.model, f.batch, (trainer_input){.images = f.images}, f.labels, smoothing));
+        const clprune_net_data data = data_of(&f, smoothing);
+        TEST_OK(resnet_model.backward(f.model, &data));
         TEST_OK(clprune_optimizer_step(optimizer, c->rate, NULL));
         for (size_t i = 0; t == 0 && i < f.states_count; i++) {
             const golden_row *row = &rows[f.params_count + i];
@@ -379,8 +385,8 @@ static mean_error error_of_mean(const golden_resnet_case *c, const fixture *dens
     for (size_t draw = 0; draw < draws; draw++) {
         resnet_model.set_seed(f.model, 1 + draw);
         (void)forward(&f, true, smoothing);
-        TEST_OK(resnet_model.backward(
-            f.model, f.batch, (trainer_input){.images = f.images}, f.labels, smoothing));
+        const clprune_net_data data = data_of(&f, smoothing);
+        TEST_OK(resnet_model.backward(f.model, &data));
         for (size_t i = 3; i + 2 < f.params_count; i += 3) {
             const clprune_mat mat = f.params[i].grad;
             const size_t count = mat.rows * mat.cols;
@@ -514,7 +520,8 @@ static void imported(NO_ROW)
     import_from(model, path);
     clprune_image_bytes images = golden_images_make(bytes);
     golden_images_write(&images, bytes, 7);
-    TEST_OK(resnet_model.forward(model, BATCH, (trainer_input){.images = images}, false));
+    TEST_OK(
+        resnet_model.forward(model, &(clprune_net_data){.batch = BATCH, .images = images}, false));
     float *logits = read_mat(net_model_output(model, BATCH));
     for (size_t i = 0; i < BATCH * CLASSES; i++)
         assert_true(fabs((double)logits[i] - golden_torchvision_logits[i]) <= 1e-4);
@@ -528,11 +535,13 @@ static void imported(NO_ROW)
     *counts[3].value = INT64_MAX - 1;
     *counts[4].value = INT64_MAX;
     for (int pass = 0; pass < 2; pass++)
-        TEST_OK(resnet_model.forward(model, BATCH, (trainer_input){.images = images}, true));
+        TEST_OK(resnet_model.forward(
+            model, &(clprune_net_data){.batch = BATCH, .images = images}, true));
     export_to(model, out);
     check_counts(model, out, want);
     TEST_OK(resnet_model.init(model, 2)); /* counts from 0 */
-    TEST_OK(resnet_model.forward(model, BATCH, (trainer_input){.images = images}, true));
+    TEST_OK(
+        resnet_model.forward(model, &(clprune_net_data){.batch = BATCH, .images = images}, true));
     export_to(model, again);
     check_counts(model, again, (const int64_t[UNITS]){1, 1, 1, 1, 1, 1});
     import_from(model, out);

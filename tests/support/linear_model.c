@@ -132,9 +132,10 @@ static void watch(void *model, trainer_watcher watcher)
 }
 
 /* mean = 0.9 mean + 0.1 (mean over the batch of images W^T) in training. */
-static clprune_status forward(void *model, size_t batch, trainer_input input, bool training)
+static clprune_status forward(void *model, const clprune_net_data *data, bool training)
 {
     linear_model *m = model;
+    const size_t batch = data->batch;
     const clprune_mat logits = clprune_mat_rows(m->logits, 0, batch);
     clprune_mat ones = clprune_mat_rows(m->ones, 0, batch);
     trainer_tell(&m->watcher, "forward");
@@ -143,7 +144,7 @@ static clprune_status forward(void *model, size_t batch, trainer_input input, bo
     TRY(clprune_mat_fill(m->context, 1.0f, ones, NULL));
     TRY(clprune_mat_fill(m->context, 0.0f, m->zero, NULL));
     TRY(clprune_patch_embed_forward_bytes(
-        m->context, &m->whole, batch, input.images, m->w, m->zero, logits, NULL));
+        m->context, &m->whole, batch, data->images, m->w, m->zero, logits, NULL));
     if (training)
         TRY(clprune_gemm(
             m->context, true, false, 0.1f / (float)batch, 0.9f, ones, logits, m->mean, NULL));
@@ -151,23 +152,22 @@ static clprune_status forward(void *model, size_t batch, trainer_input input, bo
 }
 
 static clprune_status loss(
-    void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat losses, clprune_mat hit)
+    void *model, const clprune_net_data *data, clprune_mat losses, clprune_mat hit)
 {
     linear_model *m = model;
-    return clprune_cross_entropy_forward(m->context, smoothing,
-        clprune_mat_rows(m->logits, 0, batch), labels, clprune_mat_rows(m->log_p, 0, batch), losses,
-        hit, NULL);
+    return clprune_cross_entropy_forward(m->context, data->smoothing,
+        clprune_mat_rows(m->logits, 0, data->batch), data->labels,
+        clprune_mat_rows(m->log_p, 0, data->batch), losses, hit, NULL);
 }
 
-static clprune_status backward(
-    void *model, size_t batch, trainer_input input, cl_mem labels, float smoothing)
+static clprune_status backward(void *model, const clprune_net_data *data)
 {
     linear_model *m = model;
-    const clprune_mat log_p = clprune_mat_rows(m->log_p, 0, batch);
+    const clprune_mat log_p = clprune_mat_rows(m->log_p, 0, data->batch);
     TRY(clprune_cross_entropy_backward(
-        m->context, smoothing, 1.0f / (float)batch, log_p, labels, log_p, NULL));
-    return clprune_patch_embed_backward_bytes(
-        m->context, &m->whole, batch, input.images, log_p, &(clprune_grads){.dw = m->dw}, NULL);
+        m->context, data->smoothing, data->scale, log_p, data->labels, log_p, NULL));
+    return clprune_patch_embed_backward_bytes(m->context, &m->whole, data->batch, data->images,
+        log_p, &(clprune_grads){.dw = m->dw}, NULL);
 }
 
 #define MODEL(kept)                                                                                \

@@ -76,7 +76,7 @@ expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
     activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding rotate store pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
     label-smoothing clip-norm seed device list-devices test-every output-dir checkpoint-every resume \
-    gradient-check gradient-draws early-update plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
+    gradient-check gradient-draws early-update micro-batches plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
 grep -q ' $' out && fail "--help has spaces at the ends of lines"
@@ -653,7 +653,7 @@ expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
 
 # ---- planned memory ------------------------------------------------------------------------------
 for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
-    "--activations exact-tokens --optimizer adamw8" "--activations quantised" "--activations pooled" "--activations compact" \
+    "--activations exact-tokens --optimizer adamw8" "--activations quantised" "--activations pooled" "--activations compact" "--activations pruned --sparsity 0.5 --micro-batches 3" \
     "--store bf16" "--activations exact --store bf16" \
     "--activations exact-plus --train *.mlp_channels.*" "--activations compact-plus --lora 4" \
     "--optimizer lamb --clip-norm 1 --activations compact-pruned --sparsity 0.7 --values int8"; do
@@ -937,8 +937,30 @@ results parts | cmp -s eight.results - || fail "--early-update changes the resul
 without_time parts/log.csv >parts.log
 resumed 4 parts parts.log $eight --early-update
 expect 2 "--early-update does not go with --clip-norm" $small --early-update --clip-norm 1 --steps 1
+expect 2 "--early-update does not go with --micro-batches" $small --early-update --micro-batches 2 --steps 1
 expect 2 "--early-update does not go with --optimizer lamb" $small --early-update --optimizer lamb --steps 1
 expect 2 "--gradient-check does not go with --early-update" $small --early-update --gradient-check 1
+# A step in several passes: the same gradients but for rounding, in the activations of one of them. The last step of an
+# epoch has 16 images: one of 20 passes has none.
+exact="$small --activations dense --optimizer sgd --lr 0.05 --epochs 2"
+for passes in 1 3 20; do
+    expect 0 "" $exact --micro-batches $passes --output-dir passes$passes --memory-report
+    saved=$(bytes 'activations   ' 1 out) gradients=$(bytes gradients 1 out)
+    [ $passes -gt 1 ] || one_saved=$saved one_gradients=$gradients
+    paste -d, passes1/log.csv passes$passes/log.csv | awk -F, 'NR > 1 && ($4 - $15 > 1e-5 || $15 - $4 > 1e-5) { exit 1 }' ||
+        fail "$passes passes train otherwise than 1: $(cat passes1/log.csv passes$passes/log.csv)"
+    [ $((one_saved * ((32 + passes - 1) / passes))) -ge $((saved * 31)) ] ||
+        fail "$passes passes keep $saved bytes, 1 keeps $one_saved"
+    case $passes in 1) levels=1 ;; 3) levels=3 ;; 20) levels=6 ;; esac
+    [ "$gradients" = $((levels * one_gradients)) ] || fail "$passes passes have $gradients bytes of gradients"
+done
+passes="$sampled --micro-batches 3"
+expect 0 "" $passes --epochs 3 --output-dir passes
+without_time passes/log.csv >passes.log
+resumed 4 passes passes.log $passes
+expect 0 "" --resume part/last.ckpt --epochs 4 --micro-batches 2
+grep -q 'batch 32 in 2 micro-batches,' out || fail "a resumed run does not take --micro-batches: $(cat out)"
+expect 2 "--micro-batches: more than the 32 samples of a batch" $small --micro-batches 33 --steps 1
 expect 2 "--optimizer adamw: the run in eight/last.ckpt has adamw8" --resume eight/last.ckpt --optimizer adamw
 expect 2 "--optimizer adamw8: the run in full/last.ckpt has adamw" --resume full/last.ckpt --optimizer adamw8
 expect 2 "--optimizer sgd8: the run in eight/last.ckpt has adamw8" --resume eight/last.ckpt --optimizer sgd8

@@ -41,11 +41,12 @@ static bool warm_up(session *s, fault *f)
     tally_reset(&s->tally, tally_zero);
     for (; s->step < AUTO_WARMUP && s->step < s->steps_per_epoch && stop_signal() == 0; ++s->step) {
         clprune_mat loss, hit;
-        const size_t count = session_count_at(s, s->step, o->train_limit);
-        if (!feed_batch(&s->feed, DATASET_TRAIN, s->order + s->step * o->batch_size, count,
+        const session_pass pass =
+            session_only_pass(session_count_at(options_pass(o), s->step, o->train_limit));
+        if (!feed_batch(&s->feed, DATASET_TRAIN, s->order + s->step * options_pass(o), pass.count,
                 o->no_augment ? NULL : &augment, f) ||
-            !tally_next(&s->tally, count, &loss, &hit, f) ||
-            !fault_check(f, s->context, session_enqueue_step(s, count, loss, hit), "measuring") ||
+            !tally_next(&s->tally, pass.count, &loss, &hit, f) ||
+            !fault_check(f, s->context, session_enqueue_pass(s, &pass, loss, hit), "measuring") ||
             (s->step == 0 && !session_wait(s, "first step of measuring", f)))
             return false;
     }
@@ -64,8 +65,8 @@ static bool batch_gradients(auto_probe *probe, void *model, size_t batch, fault 
     const uint64_t index = (s->step + batch) % s->steps_per_epoch;
     s->type->set_seed(model, 1 + batch);
     return fault_check_signal(f, "measuring gradients") &&
-           gradient_make(s, model, s->order + index * s->options->batch_size,
-               session_count_at(s, index, s->options->train_limit), f);
+           gradient_make(s, model, s->order + index * options_pass(s->options),
+               session_count_at(options_pass(s->options), index, s->options->train_limit), f);
 }
 
 static bool read_exact(auto_probe *probe, fault *f)
@@ -165,8 +166,7 @@ bool auto_probe_errors(auto_probe *probe, const keep_list *rules, const float *b
     double all = 0;
     const keep_choice choice = {s->options->activations, options_how(s->options), rules, false};
     bool good = fault_check(f, s->context,
-        s->type->create(
-            s->type, s->context, &s->sizes, &choice, (size_t)s->options->batch_size, &model),
+        s->type->create(s->type, s->context, &s->sizes, &choice, options_pass(s->options), &model),
         "creating a model to measure");
     good = good && move(s, model, 0, params, true, probe->tensors, f);
     memset(errors, 0, params * sizeof *errors);

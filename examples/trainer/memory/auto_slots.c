@@ -49,7 +49,7 @@ static void add_items(const session *s, auto_keep *a, auto_slot *slot)
     for (size_t i = 0; i < count; ++i) {
         clprune_saved_sizes sizes;
         keep_list_set(tensor, &forms[i]);
-        if (clprune_saved_size_query(&tensor->rule.keep, (size_t)s->options->batch_size,
+        if (clprune_saved_size_query(&tensor->rule.keep, options_pass(s->options),
                 tensor->shape.rows, tensor->shape.cols, &sizes) == CLPRUNE_SUCCESS &&
             (a->items_count == slot->first || sizes.bytes < a->items[slot->first].bytes))
             a->items[a->items_count++] = (auto_item){.rule = tensor->rule, .bytes = sizes.bytes};

@@ -29,27 +29,47 @@ static void watch(void *user, const char *part)
     (void)snprintf(made->name, sizeof made->name, "%s", part);
 }
 
-typedef clprune_status enqueue(session *s, size_t count, clprune_mat loss, clprune_mat hit);
-
-/* Enqueues the kinds of step of an epoch over `images`: one of a whole batch, if there is one, and
- * the smaller last one. */
-static clprune_status enqueue_epoch(dry_run *run, enqueue *part, uint64_t images)
+static clprune_status enqueue_pass(dry_run *run, const session_pass *pass)
 {
     session *s = &run->s;
-    const uint64_t batch = s->options->batch_size;
-    const size_t counts[] = {images < batch ? 0 : (size_t)batch, (size_t)(images % batch)};
+    return session_enqueue_pass(s, pass, clprune_mat_rows(s->tally.loss, 0, pass->count),
+        clprune_mat_rows(s->tally.hit, 0, pass->count));
+}
+
+/* Enqueues the kinds of step of an epoch: one of a whole batch, if there is one, and the smaller
+ * last one. */
+static clprune_status enqueue_steps(dry_run *run)
+{
+    session *s = &run->s;
+    const options *o = s->options;
+    const size_t batch = (size_t)o->batch_size, left = (size_t)(o->train_limit % batch);
+    const size_t counts[] = {o->train_limit < batch ? 0 : batch, left};
     for (int i = 0; i < 2; ++i) {
-        const size_t count = counts[i];
-        if (count == 0)
-            continue;
-        TRY(part(s, count, clprune_mat_rows(s->tally.loss, 0, count),
-            clprune_mat_rows(s->tally.hit, 0, count)));
-        if (run->plan->commands == 0) {
+        for (size_t p = 0; counts[i] > 0 && p < o->micro_batches; ++p) {
+            const session_pass pass = session_pass_at(s, counts[i], p);
+            if (pass.last && run->plan->commands == 0) /* of the first step */
+                session_watch(s, (trainer_watcher){watch, run});
+            TRY(enqueue_pass(run, &pass));
+        }
+        if (counts[i] > 0 && run->plan->commands == 0) {
             run->plan->commands = clprune_context_commands(s->context);
             run->plan->programs = clprune_context_cache_stats(s->context).builds;
+            session_watch(s, (trainer_watcher){0});
         }
-        session_watch(s, (trainer_watcher){0}); /* only the first step is watched */
     }
+    return CLPRUNE_SUCCESS;
+}
+
+/* The same of tests, in passes. */
+static clprune_status enqueue_tests(dry_run *run)
+{
+    session *s = &run->s;
+    const size_t pass = options_pass(s->options), images = (size_t)s->options->test_limit;
+    const size_t counts[] = {images < pass ? 0 : pass, images % pass};
+    for (int i = 0; i < 2; ++i)
+        if (counts[i] > 0)
+            TRY(session_enqueue_test(s, counts[i], clprune_mat_rows(s->tally.loss, 0, counts[i]),
+                clprune_mat_rows(s->tally.hit, 0, counts[i])));
     return CLPRUNE_SUCCESS;
 }
 
@@ -70,13 +90,8 @@ bool memory_plan_make(
            fault_check(f, run.s.context, clprune_plan_begin(run.s.context), "planning memory") &&
            session_create_model(&run.s, f);
     if (good) {
-        session_watch(&run.s, (trainer_watcher){watch, &run});
-        good = fault_check(f, run.s.context,
-                   enqueue_epoch(&run, session_enqueue_step, s->options->train_limit),
-                   "planning memory") &&
-               fault_check(f, run.s.context,
-                   enqueue_epoch(&run, session_enqueue_test, s->options->test_limit),
-                   "planning memory") &&
+        good = fault_check(f, run.s.context, enqueue_steps(&run), "planning memory") &&
+               fault_check(f, run.s.context, enqueue_tests(&run), "planning memory") &&
                fault_check(f, run.s.context, clprune_plan_create(run.s.context, &plan->plan),
                    "planning memory");
     }

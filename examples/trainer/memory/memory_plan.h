@@ -18,7 +18,7 @@ typedef struct memory_plan {
     clprune_plan *plan;
     clprune_plan_totals totals;
     uint64_t live[CLPRUNE_MEMORY_CATEGORIES]; /* bytes, without sharing of places */
-    memory_part *parts;                       /* of the training step on a whole batch */
+    memory_part *parts;                       /* of the last pass of a step on a whole batch */
     size_t parts_count, parts_room;
     uint64_t commands; /* of that step, which is the plan's first */
     uint64_t programs; /* that this step needs, without CLBlast's own */

@@ -217,9 +217,13 @@ bool memory_plan_run(options *o, fault *f)
                 timeline_make(&plan, &line, f);
     if (good) {
         const bool tokens = s.type->tokens;
-        (void)printf("%s, %zu %s, batch %" PRIu64 ", activations %s; for %s\n\n",
+        char passes[64] = "";
+        if (o->micro_batches > 1)
+            (void)snprintf(
+                passes, sizeof passes, " in %" PRIu64 " micro-batches", o->micro_batches);
+        (void)printf("%s, %zu %s, batch %" PRIu64 "%s, activations %s; for %s\n\n",
             session_arch_name(&s), tokens ? s.sizes.context : s.sizes.image,
-            tokens ? "tokens" : "px", o->batch_size, options_preset(o),
+            tokens ? "tokens" : "px", o->batch_size, passes, options_preset(o),
             found ? device.device : "a CPU like this machine's: no OpenCL device was found");
         print_totals(&plan);
         print_timeline(&plan, &line);

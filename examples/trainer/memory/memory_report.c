@@ -137,8 +137,8 @@ static bool add_tensor(const session *s, const keep_tensor *tensor, kept_bytes *
     if (rule->recomputed)
         return true;
     if (!fault_check(f, NULL,
-            clprune_saved_size_query(&rule->keep, (size_t)s->options->batch_size,
-                tensor->shape.rows, tensor->shape.cols, &sizes),
+            clprune_saved_size_query(&rule->keep, options_pass(s->options), tensor->shape.rows,
+                tensor->shape.cols, &sizes),
             "adding up the kept activations"))
         return false;
     const clprune_form form = rule->keep.form;
@@ -152,11 +152,11 @@ static bool add_up(const session *s, const keep_list *list, kept_bytes *bytes, f
     keep_list dense = {0};
     bool good = session_list(s, 0, &dense, f);
     uint64_t elements = s->sizes.fixed; /* of a sample */
-    bytes->of[CLPRUNE_FORM_DENSE] = s->options->batch_size * elements * sizeof(float);
+    bytes->of[CLPRUNE_FORM_DENSE] = options_pass(s->options) * elements * sizeof(float);
     for (size_t i = 0; i < dense.count; ++i)
         if (!dense.tensors[i].rule.recomputed)
             elements += dense.tensors[i].shape.rows * dense.tensors[i].shape.cols;
-    bytes->dense = s->options->batch_size * elements * sizeof(float);
+    bytes->dense = options_pass(s->options) * elements * sizeof(float);
     keep_list_close(&dense);
     for (size_t i = 0; good && i < list->count; ++i)
         good = add_tensor(s, &list->tensors[i], bytes, f);

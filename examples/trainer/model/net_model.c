@@ -194,7 +194,6 @@ typedef struct net_model {
     trainer_sizes sizes;
     clprune_context *context; /* not owned */
     clprune_net *net;
-    clprune_net_data data; /* of the latest forward pass */
     trainer_state *states;
     trainer_count *counts; /* one for each batch norm */
     int64_t *batches;
@@ -381,40 +380,27 @@ static void count_batch(net_model *model)
             ++model->batches[i];
 }
 
-clprune_status net_model_forward(void *of, size_t batch, trainer_input input, bool training)
+clprune_status net_model_forward(void *of, const clprune_net_data *data, bool training)
 {
     net_model *model = of;
-    model->data = (clprune_net_data){
-        .batch = batch, .images = input.images, .tokens = input.tokens, .lengths = input.lengths};
     model->part[0] = '\0';
-    TRY(clprune_net_forward(model->net, &model->data, training));
+    TRY(clprune_net_forward(model->net, data, training));
     if (training)
         count_batch(model);
     return CLPRUNE_SUCCESS;
 }
 
 clprune_status net_model_loss(
-    void *of, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit)
+    void *of, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
 {
-    net_model *model = of;
-    model->data.batch = batch;
-    model->data.labels = labels;
-    model->data.smoothing = smoothing;
-    return clprune_net_loss(model->net, &model->data, loss, hit);
+    return clprune_net_loss(((net_model *)of)->net, data, loss, hit);
 }
 
-clprune_status net_model_backward(
-    void *of, size_t batch, trainer_input input, cl_mem labels, float smoothing)
+clprune_status net_model_backward(void *of, const clprune_net_data *data)
 {
     net_model *model = of;
-    model->data = (clprune_net_data){.batch = batch,
-        .images = input.images,
-        .tokens = input.tokens,
-        .lengths = input.lengths,
-        .labels = labels,
-        .smoothing = smoothing};
     model->part[0] = '\0';
-    return clprune_net_backward(model->net, &model->data);
+    return clprune_net_backward(model->net, data);
 }
 
 clprune_status net_model_logits(void *of, size_t batch, size_t row, clprune_mat logits)

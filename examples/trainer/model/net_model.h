@@ -41,11 +41,10 @@ const trainer_state *net_model_states(void *model, size_t *count);
 const trainer_count *net_model_counts(void *model, size_t *count);
 bool net_model_weight(void *model, size_t index, trainer_weight *weight);
 void net_model_set_seed(void *model, uint64_t seed);
-clprune_status net_model_forward(void *model, size_t batch, trainer_input input, bool training);
+clprune_status net_model_forward(void *model, const clprune_net_data *data, bool training);
 clprune_status net_model_loss(
-    void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
-clprune_status net_model_backward(
-    void *model, size_t batch, trainer_input input, cl_mem labels, float smoothing);
+    void *model, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
+clprune_status net_model_backward(void *model, const clprune_net_data *data);
 clprune_status net_model_logits(void *model, size_t batch, size_t row, clprune_mat logits);
 void net_model_on_grads(void *model, clprune_status (*ready)(void *user, cl_mem grads), void *user);
 void net_model_watch(void *model, trainer_watcher watcher);

@@ -2,8 +2,10 @@
  * trainer_model.h: a model as the trainer sees it: one struct of functions and tables. A program
  * fills in a trainer_model and passes it to program_main (program.h).
  *
- * batch: the samples of a pass, at most as many as the model was created for. Passes enqueue and
- * return. All device memory is taken in create.
+ * The data of a pass is a clprune_net_data (clprune/net.h): at most as many samples as the model
+ * was created for, their images (3 x image x image bytes, normalised as they are read) or tokens
+ * (context of them, below sizes.classes), the lengths of labelled sequences, labels, smoothing and
+ * scale. Passes enqueue and return. All device memory is taken in create.
  */
 #ifndef TRAINER_MODEL_H
 #define TRAINER_MODEL_H
@@ -75,13 +77,6 @@ typedef struct trainer_weight {
     clprune_mat lora_a, lora_b;
     float lora_factor;
 } trainer_weight;
-
-/* The inputs of a batch, as the model's samples are. */
-typedef struct trainer_input {
-    clprune_image_bytes images; /* batch of 3 x image x image bytes, normalised as they are read */
-    cl_mem tokens;              /* int32, batch * context of them, below sizes.classes */
-    cl_mem lengths; /* of labelled sequences, int32: the first so many tokens of each count */
-} trainer_input;
 
 /* Who is told that a part of a pass begins, such as "forward blocks.3"; {0}: nobody. The text is
  * gone after the call. */
@@ -156,18 +151,17 @@ struct trainer_model {
     void (*set_seed)(void *model, uint64_t seed);
 
     /* `training` keeps activations for one backward pass. */
-    clprune_status (*forward)(void *model, size_t batch, trainer_input input, bool training);
+    clprune_status (*forward)(void *model, const clprune_net_data *data, bool training);
 
     /* loss: batch x 1, one per sample; hit: batch x 1, 1 where the prediction is right; of tokens
-     * the means over the sample. labels: int32, batch or batch * context of them, on the device.
-     * Needs the logits of forward. Once after each forward pass of training. */
-    clprune_status (*loss)(void *model, size_t batch, cl_mem labels, float smoothing,
-        clprune_mat loss, clprune_mat hit);
+     * the means over the sample. Needs the logits of forward. Once after each forward pass of
+     * training. */
+    clprune_status (*loss)(
+        void *model, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
 
-    /* Writes the gradient of the mean loss to each parameter's grad, from what forward and loss
-     * kept; the arguments must be the same as there. */
-    clprune_status (*backward)(
-        void *model, size_t batch, trainer_input input, cl_mem labels, float smoothing);
+    /* Writes the gradient of data->scale * the sum of the losses to each parameter's grad, from
+     * what forward and loss kept; the data must be the same as there. */
+    clprune_status (*backward)(void *model, const clprune_net_data *data);
 
     /* Of tokens: the logits of token `row` of each sample, batch x classes, after a forward pass
      * without training. NULL: no --sample. */

@@ -1,6 +1,7 @@
 #include "trainer/options/options.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ static const options defaults = {
     .gradient_draws = 1,
     .epochs = 10,
     .batch_size = 64,
+    .micro_batches = 1,
     .optimizer = OPTIONS_ADAMW,
     .warmup_epochs = 1,
     .milestones = "0.5,0.75",
@@ -217,6 +219,9 @@ static bool check_together(const options *o, fault *f)
     static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE, "--gradient-check does not go with --early-update");
+    if (o->micro_batches > o->batch_size && o->resume == NULL)
+        return fault_set(f, CODE_USAGE,
+            "--micro-batches: more than the %" PRIu64 " samples of a batch", o->batch_size);
     if (o->rotate != 0 && options_quantised_bits(o) == 16)
         return fault_set(f, CODE_USAGE, "--rotate yes does not go with --code-bits 16");
     if (o->adapters != NULL && o->lora == NULL && o->resume == NULL)

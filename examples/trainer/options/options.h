@@ -64,7 +64,7 @@ typedef struct options {
     const char *keep_file;
     bool skip_broken;
 
-    uint64_t epochs, batch_size;
+    uint64_t epochs, batch_size, micro_batches;
     size_t optimizer; /* options_optimizer */
     double lr, weight_decay;
     double warmup_epochs, label_smoothing;
@@ -144,6 +144,9 @@ clprune_keep options_keep(const options *o, clprune_form form);
 
 /* How a preset keeps its tensors. */
 keep_how options_how(const options *o);
+
+/* Samples of a pass, at most: those of a micro-batch. */
+size_t options_pass(const options *o);
 
 /* The precision to create a context with, possibly CLPRUNE_PRECISION_DEFAULT. */
 clprune_precision options_precision(const options *o);

@@ -169,6 +169,10 @@ static const option_row rows[] = {
         "(LoRA, arXiv 2106.09685; alpha is 2 R); they and what --train names are trained"),
     COUNT("epochs", OPTION_TAKE, epochs, 1, OPTIONS_EPOCHS_MOST, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
+    COUNT("micro-batches", OPTION_TAKE, micro_batches, 1, 65536,
+        "passes of a step: activations are those of a part of the batch, and gradients are added "
+        "up "
+        "(batch norms see a part each); default 1"),
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",
         "sgd (momentum 0.9), adamw (the default) or lamb; sgd8 and adamw8 are the same with 8-bit "
         "moments in tensors of at least 4096 elements"),

@@ -175,6 +175,11 @@ void options_block_text(clprune_block block, char *text, size_t size)
     (void)snprintf(text, size, "%zux%zu", block.rows, block.cols);
 }
 
+size_t options_pass(const options *o)
+{
+    return (size_t)((o->batch_size + o->micro_batches - 1) / o->micro_batches);
+}
+
 clprune_precision options_precision(const options *o)
 {
     return o->precision == OPTIONS_UNSET

@@ -5,10 +5,13 @@
 
 const tally_sums tally_zero = {.finite = true};
 
-bool tally_open(clprune_context *context, size_t batch, size_t labels, tally *t, fault *f)
+bool tally_open(
+    clprune_context *context, size_t batch, size_t labels, size_t slots, tally *t, fault *f)
 {
-    const size_t rows = TALLY_SLOTS * batch;
-    *t = (tally){.context = context, .batch = batch, .labels = labels, .sums = tally_zero};
+    slots = slots > TALLY_SLOTS ? slots : TALLY_SLOTS;
+    const size_t rows = slots * batch;
+    *t = (tally){
+        .context = context, .batch = batch, .labels = labels, .slots = slots, .sums = tally_zero};
     bool good = fault_check(f, context,
         clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, "loss", rows, 1, &t->loss),
         "making room for losses");
@@ -17,7 +20,8 @@ bool tally_open(clprune_context *context, size_t batch, size_t labels, tally *t,
                     clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, "hit", rows, 1, &t->hit),
                     "making room for hits");
     t->host = calloc(2 * rows, sizeof *t->host);
-    if (good && t->host == NULL)
+    t->count = calloc(slots, sizeof *t->count);
+    if (good && (t->host == NULL || t->count == NULL))
         good = fault_set(f, CODE_MEMORY, "out of memory");
     if (!good)
         tally_close(t);
@@ -31,6 +35,7 @@ void tally_close(tally *t)
     clprune_buffer_release(t->context, t->loss.buffer);
     clprune_buffer_release(t->context, t->hit.buffer);
     free(t->host);
+    free(t->count);
     *t = (tally){0};
 }
 
@@ -42,13 +47,18 @@ void tally_reset(tally *t, tally_sums sums)
 
 bool tally_next(tally *t, size_t count, clprune_mat *loss, clprune_mat *hit, fault *f)
 {
-    if (t->used == TALLY_SLOTS && !tally_read(t, f))
+    if (t->used == t->slots && !tally_read(t, f))
         return false;
     const size_t first = t->used * t->batch;
     *loss = clprune_mat_rows(t->loss, first, count);
     *hit = clprune_mat_rows(t->hit, first, count);
     t->count[t->used++] = count;
     return true;
+}
+
+void tally_drop(tally *t, size_t count)
+{
+    t->used -= count;
 }
 
 /* hit: the fraction of the sample's labels. */
@@ -70,7 +80,7 @@ static void add_batch(
 bool tally_read(tally *t, fault *f)
 {
     const size_t rows = t->used * t->batch;
-    float *loss = t->host, *hit = t->host + TALLY_SLOTS * t->batch;
+    float *loss = t->host, *hit = t->host + t->slots * t->batch;
     if (!fault_check(f, t->context,
             clprune_mat_read(t->context, clprune_mat_rows(t->loss, 0, rows), loss),
             "reading losses") ||

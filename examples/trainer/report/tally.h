@@ -1,9 +1,9 @@
 /*
  * tally.h: losses and hits of many batches, summed without waiting for each.
  *
- * Every batch writes into its own rows of one device buffer. After up to TALLY_SLOTS batches all
- * rows are read back together. The host adds them in the order of the samples, so the sums do not
- * depend on when they are read.
+ * Every batch writes into its own rows of one device buffer, a slot. When all slots are in use,
+ * their rows are read back together. The host adds them in the order of the samples, so the sums do
+ * not depend on when they are read.
  */
 #ifndef TRAINER_TALLY_H
 #define TRAINER_TALLY_H
@@ -12,7 +12,7 @@
 
 #include "trainer/base/fault.h"
 
-enum { TALLY_SLOTS = 16 };
+enum { TALLY_SLOTS = 16 }; /* at least */
 
 typedef struct tally_sums {
     double loss;            /* sum over samples */
@@ -24,13 +24,16 @@ typedef struct tally_sums {
 typedef struct tally {
     clprune_context *context; /* not owned */
     size_t batch, labels;     /* labels: of a sample */
-    clprune_mat loss, hit;    /* (TALLY_SLOTS * batch) x 1 */
-    float *host;              /* (2, TALLY_SLOTS * batch) */
-    size_t used, count[TALLY_SLOTS];
+    size_t slots, used;
+    clprune_mat loss, hit; /* (slots * batch) x 1 */
+    float *host;           /* (2, slots * batch) */
+    size_t *count;         /* (slots) */
     tally_sums sums;
 } tally;
 
-bool tally_open(clprune_context *context, size_t batch, size_t labels, tally *t, fault *f);
+/* slots: as many, if that is more than TALLY_SLOTS. */
+bool tally_open(
+    clprune_context *context, size_t batch, size_t labels, size_t slots, tally *t, fault *f);
 void tally_close(tally *t); /* accepts {0} */
 
 /* Starts again from these sums and drops batches that were not read. */
@@ -39,6 +42,9 @@ extern const tally_sums tally_zero;
 
 /* Rows for the next batch of `count` samples. Reads back first if all slots are in use. */
 bool tally_next(tally *t, size_t count, clprune_mat *loss, clprune_mat *hit, fault *f);
+
+/* Drops the latest `count` batches, of those that were not read. */
+void tally_drop(tally *t, size_t count);
 
 /* Waits for the device and brings t->sums up to date. */
 bool tally_read(tally *t, fault *f);

@@ -27,6 +27,7 @@ static void say_start(training_run *r)
     session *s = &r->s;
     const options *o = s->options;
     char device[256], block[64], kept[512], extras[128] = "", image[32] = "", trained[48] = "";
+    char passes[48] = "";
     summary_device(r, device, sizeof device);
     options_block_text(o->block, block, sizeof block);
     const bool random = o->criterion == CLPRUNE_CRITERION_RANDOM;
@@ -85,9 +86,13 @@ static void say_start(training_run *r)
         (unsigned)dataset_count(s->data, DATASET_TRAIN),
         (unsigned)dataset_count(s->data, DATASET_TEST), trainer_words_of(s->type->tokens).samples,
         device);
-    progress_say(&r->progress, "activations %s; %s, lr %g, weight decay %g, batch %llu, seed %llu",
-        kept, options_optimizers[o->optimizer], o->lr, o->weight_decay,
-        (unsigned long long)o->batch_size, (unsigned long long)o->seed);
+    if (o->micro_batches > 1)
+        (void)snprintf(
+            passes, sizeof passes, " in %llu micro-batches", (unsigned long long)o->micro_batches);
+    progress_say(&r->progress,
+        "activations %s; %s, lr %g, weight decay %g, batch %llu%s, seed %llu", kept,
+        options_optimizers[o->optimizer], o->lr, o->weight_decay, (unsigned long long)o->batch_size,
+        passes, (unsigned long long)o->seed);
     if (r->folder.path != NULL)
         progress_say(&r->progress, "files in %s", r->folder.path);
     if (s->step > 0)

@@ -36,7 +36,7 @@ typedef struct training_run {
     run_folder folder;
     char *checkpoint_path; /* NULL: none is written */
     bool saved;            /* this process wrote a checkpoint */
-    uint64_t next_skipped; /* in the batch made last, which no step has used yet */
+    uint64_t next_skipped; /* in the batches made for the next step */
     bool head_left;        /* --import left the head at its initial values */
     progress progress;
 
@@ -60,7 +60,8 @@ bool run_open(options *o, training_run *r, fault *f);
 void run_close(training_run *r);
 
 /* Trains until the epoch is over or the run has to stop. Faults: CODE_DATA if a batch could not be
- * made, after which run_save saves the steps before it; CODE_DIVERGED and others. */
+ * made, after which run_save saves the steps before it (of --micro-batches, running statistics also
+ * have the passes before it); CODE_DIVERGED and others. */
 bool run_epoch(training_run *r, fault *f);
 
 /* Whether a signal came or --steps are done. */

@@ -74,21 +74,56 @@ static bool catch_up(training_run *r, uint64_t *steps, uint64_t *samples, bool b
 
 static size_t train_count(const training_run *r)
 {
-    return session_count_at(&r->s, r->at.step_in_epoch, r->s.options->train_limit);
+    const options *o = r->s.options;
+    return session_count_at(o->batch_size, r->at.step_in_epoch, o->train_limit);
 }
 
-/* Makes the batch of the next step of the epoch. */
-static bool make_batch(training_run *r, fault *f)
+/* Makes the batch of pass `index` of the next step of the epoch. */
+static bool make_pass(training_run *r, size_t index, fault *f)
 {
     session *s = &r->s;
     const options *o = s->options;
+    const session_pass pass = session_pass_at(s, train_count(r), index);
     const augment_options augment = {.seed = o->seed, .epoch = (uint32_t)r->at.epoch};
     const uint64_t skipped = dataset_skipped(s->data);
-    const bool good =
-        feed_make(&s->feed, DATASET_TRAIN, s->order + r->at.step_in_epoch * o->batch_size,
-            train_count(r), o->no_augment ? NULL : &augment, f);
-    r->next_skipped = dataset_skipped(s->data) - skipped;
+    if (index == 0)
+        r->next_skipped = 0;
+    if (pass.count == 0)
+        return true;
+    const bool good = feed_make(&s->feed, DATASET_TRAIN,
+        s->order + r->at.step_in_epoch * o->batch_size + pass.first, pass.count,
+        o->no_augment ? NULL : &augment, f);
+    r->next_skipped += dataset_skipped(s->data) - skipped;
     return good;
+}
+
+static bool enqueue_pass(training_run *r, size_t index, fault *f)
+{
+    session *s = &r->s;
+    const session_pass pass = session_pass_at(s, train_count(r), index);
+    clprune_mat loss = CLPRUNE_NO_MAT, hit = CLPRUNE_NO_MAT;
+    return (pass.count == 0 ||
+               (feed_send(&s->feed, f) && tally_next(&s->tally, pass.count, &loss, &hit, f))) &&
+           fault_check(f, s->context, session_enqueue_pass(s, &pass, loss, hit), "training") &&
+           fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "training");
+}
+
+/* Enqueues the passes of a step, the first of which is made. While the device works on one, the
+ * next is made. *fed: each could be; if not, the step is not done, and its losses do not count. */
+static bool enqueue_step(training_run *r, bool *fed, fault *f)
+{
+    session *s = &r->s;
+    const size_t passes = (size_t)s->options->micro_batches, used = s->tally.used;
+    for (size_t i = 0; i < passes; ++i) {
+        if (!enqueue_pass(r, i, f))
+            return false;
+        *fed = i + 1 == passes || make_pass(r, i + 1, f);
+        if (!*fed) {
+            tally_drop(&s->tally, s->tally.used - used);
+            return true;
+        }
+    }
+    return true;
 }
 
 /* Waits for the first step of `count` samples. */
@@ -117,17 +152,17 @@ bool run_epoch(training_run *r, fault *f)
     while (r->at.step_in_epoch < s->steps_per_epoch && !run_must_stop(r)) {
         const size_t count = train_count(r);
         bool *timed = count < o->batch_size ? &r->timed_smaller : &r->timed_whole;
-        clprune_mat loss, hit;
         builds = !*timed;
-        if ((builds || s->tally.used == TALLY_SLOTS) && !catch_up(r, &steps, &samples, false, f))
+        if ((builds || s->tally.used + o->micro_batches > s->tally.slots) &&
+            !catch_up(r, &steps, &samples, false, f))
             return false;
-        if (!made && !(fed = make_batch(r, f)))
+        if (!made && !(fed = make_pass(r, 0, f)))
             break;
         *timed = true;
-        if (!feed_send(&s->feed, f) || !tally_next(&s->tally, count, &loss, &hit, f) ||
-            !fault_check(f, s->context, session_enqueue_step(s, count, loss, hit), "training") ||
-            !fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "training"))
+        if (!enqueue_step(r, &fed, f))
             return false;
+        if (!fed)
+            break;
         r->at.skipped += r->next_skipped;
         ++r->at.step_in_epoch;
         ++s->step;
@@ -136,7 +171,7 @@ bool run_epoch(training_run *r, fault *f)
         samples += count;
         /* Before the losses are read: the device works meanwhile. */
         made = r->at.step_in_epoch < s->steps_per_epoch && !run_must_stop(r);
-        if (made && !(fed = make_batch(r, f)))
+        if (made && !(fed = make_pass(r, 0, f)))
             break;
         /* The first step of each size is timed alone. Later ones are read back together: each
          * reading makes the device wait for the host. */
@@ -176,12 +211,13 @@ bool run_evaluate(training_run *r, fault *f)
     for (uint32_t i = 0; i < (uint32_t)o->test_limit; ++i)
         s->order[i] = i;
     tally_reset(&s->tally, tally_zero);
-    for (uint64_t i = 0; i * o->batch_size < o->test_limit; ++i) {
-        const size_t count = session_count_at(s, i, o->test_limit);
+    const size_t pass = options_pass(o);
+    for (uint64_t i = 0; i * pass < o->test_limit; ++i) {
+        const size_t count = session_count_at(pass, i, o->test_limit);
         clprune_mat loss, hit;
         if (stop_signal() != 0)
             return true;
-        if (!feed_batch(&s->feed, DATASET_TEST, s->order + i * o->batch_size, count, NULL, f) ||
+        if (!feed_batch(&s->feed, DATASET_TEST, s->order + i * pass, count, NULL, f) ||
             !tally_next(&s->tally, count, &loss, &hit, f) ||
             !fault_check(f, s->context, session_enqueue_test(s, count, loss, hit), "testing") ||
             !fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "testing") ||

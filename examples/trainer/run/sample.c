@@ -25,7 +25,8 @@ typedef struct sampler {
 static clprune_status infer(const sampler *w, size_t row)
 {
     session *s = w->s;
-    TRY(s->type->forward(s->model, 1, session_input(s), false));
+    const clprune_net_data data = session_data(s, 1, 1);
+    TRY(s->type->forward(s->model, &data, false));
     TRY(s->type->logits(s->model, 1, row, w->logits));
     TRY(clprune_mat_read(s->context, w->logits, w->values));
     return clprune_plan_end_step(s->context);

@@ -37,6 +37,7 @@ static void write_settings(json *j, const training_run *r)
     json_count(j, tokens ? "test_sequences" : "test_images", dataset_count(s->data, DATASET_TEST));
     json_count(j, "epochs", o->epochs);
     json_count(j, "batch_size", o->batch_size);
+    json_count(j, "micro_batches", o->micro_batches);
     json_text(j, "activations", options_preset(o));
     json_real(j, "sparsity", o->sparsity);
     json_text(j, "block", block);

@@ -36,7 +36,7 @@ static bool open_exact(const session *s, session *exact, fault *f)
             "opening the device for --gradient-check") ||
         !fault_check(f, exact->context,
             s->type->create(s->type, exact->context, &s->sizes, &(keep_choice){0},
-                (size_t)s->options->batch_size, &exact->model),
+                options_pass(s->options), &exact->model),
             "creating the model of --gradient-check"))
         return false;
     exact->params = s->type->params(exact->model, &exact->params_count);
@@ -46,10 +46,11 @@ static bool open_exact(const session *s, session *exact, fault *f)
 static clprune_status passes(
     session *s, void *model, size_t count, clprune_mat loss, clprune_mat hit)
 {
-    const float smoothing = (float)s->options->label_smoothing;
-    TRY(s->type->forward(model, count, session_input(s), true));
-    TRY(s->type->loss(model, count, s->feed.labels, smoothing, loss, hit));
-    TRY(s->type->backward(model, count, session_input(s), s->feed.labels, smoothing));
+    clprune_net_data data = session_data(s, count, count);
+    data.smoothing = (float)s->options->label_smoothing;
+    TRY(s->type->forward(model, &data, true));
+    TRY(s->type->loss(model, &data, loss, hit));
+    TRY(s->type->backward(model, &data));
     return clprune_plan_end_step(s->context);
 }
 
@@ -104,7 +105,7 @@ static bool compare(const session *s, const session *exact, uint64_t draw, const
 static bool compare_draws(session *s, const session *exact, uint64_t batch, size_t count,
     const pair *host, gradient_check *check, fault *f)
 {
-    const uint32_t *indices = s->order + batch * s->options->batch_size;
+    const uint32_t *indices = s->order + batch * options_pass(s->options);
     bool good = true;
     for (uint64_t draw = 0; good && draw < check->draws; ++draw) {
         s->type->set_seed(s->model, 1 + batch + draw * s->options->gradient_check);
@@ -121,9 +122,10 @@ static bool compare_batches(
     const options *o = s->options;
     bool good = true;
     dataset_shuffle(o->seed, (uint32_t)epoch, (uint32_t)o->train_limit, s->order);
-    for (uint64_t i = 0; good && i < o->gradient_check && i < s->steps_per_epoch; ++i) {
-        const size_t count = session_count_at(s, i, o->train_limit);
-        good = gradient_make(exact, exact->model, s->order + i * o->batch_size, count, f) &&
+    const size_t pass = options_pass(o);
+    for (uint64_t i = 0; good && i < o->gradient_check && i * pass < o->train_limit; ++i) {
+        const size_t count = session_count_at(pass, i, o->train_limit);
+        good = gradient_make(exact, exact->model, s->order + i * pass, count, f) &&
                compare_draws(s, exact, i, count, host, check, f);
         check->batches += good;
     }

@@ -96,8 +96,7 @@ static bool updates_early(const session *s)
 
 static bool list_tensors(const session *s, const keep_choice *choice, keep_list *list, fault *f)
 {
-    const char *wrong =
-        s->type->list(s->type, &s->sizes, choice, (size_t)s->options->batch_size, list);
+    const char *wrong = s->type->list(s->type, &s->sizes, choice, options_pass(s->options), list);
     return wrong == NULL ||
            fault_set(
                f, strcmp(wrong, TRAINER_NO_MEMORY) == 0 ? CODE_MEMORY : CODE_USAGE, "%s", wrong);
@@ -142,17 +141,24 @@ static bool create_model(session *s, fault *f)
     keep_choice choice;
     bool good = choose(s, &choice, &rules, f);
     choice.drops_grads = updates_early(s);
-    if (choice.drops_grads && (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0))
+    if (choice.drops_grads &&
+        (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0 || o->micro_batches > 1))
         good = fault_set(f, CODE_USAGE, "--early-update does not go with %s",
-            o->clip_norm > 0 ? "--clip-norm; --clip-norm 0 turns it off" : "--optimizer lamb");
+            o->clip_norm > 0       ? "--clip-norm; --clip-norm 0 turns it off"
+            : o->micro_batches > 1 ? "--micro-batches"
+                                   : "--optimizer lamb");
     if (choice.drops_grads && s->type->on_grads == NULL)
         good = fault_set(f, CODE_USAGE, "this model has no --early-update");
-    good = good && fault_check(f, s->context,
-                       s->type->create(s->type, s->context, &s->sizes, &choice,
-                           (size_t)o->batch_size, &s->model),
-                       "creating the model");
+    good = good &&
+           fault_check(f, s->context,
+               s->type->create(s->type, s->context, &s->sizes, &choice, options_pass(o), &s->model),
+               "creating the model");
     if (good)
         s->params = s->type->params(s->model, &s->params_count);
+    good = good && fault_check(f, s->context,
+                       gradient_sum_open(s->context, (size_t)o->micro_batches, s->params,
+                           s->params_count, &s->sum),
+                       "making room for gradients");
     keep_list_close(&rules);
     return good;
 }
@@ -194,9 +200,10 @@ static bool plan_schedule(session *s, fault *f)
 
 bool session_create_feed(session *s, fault *f)
 {
-    const size_t batch = (size_t)s->options->batch_size;
-    return feed_open(s->context, s->data, batch, &s->feed, f) &&
-           tally_open(s->context, batch, s->feed.sample.labels, &s->tally, f);
+    const size_t pass = options_pass(s->options);
+    return feed_open(s->context, s->data, pass, &s->feed, f) &&
+           tally_open(s->context, pass, s->feed.sample.labels, (size_t)s->options->micro_batches,
+               &s->tally, f);
 }
 
 bool session_create_model(session *s, fault *f)
@@ -210,9 +217,14 @@ void session_watch(session *s, trainer_watcher watcher)
     s->type->watch(s->model, watcher);
 }
 
-trainer_input session_input(const session *s)
+clprune_net_data session_data(const session *s, size_t count, size_t of)
 {
-    return (trainer_input){s->feed.images, s->feed.tokens, s->feed.lengths};
+    return (clprune_net_data){.batch = count,
+        .images = s->feed.images,
+        .tokens = s->feed.tokens,
+        .lengths = s->feed.lengths,
+        .labels = s->feed.labels,
+        .scale = 1.0f / (float)of};
 }
 
 /* A part of an optimizer's step. */
@@ -227,48 +239,76 @@ static clprune_status update(void *user, cl_mem grads)
     return clprune_optimizer_update(part->optimizer, grads, part->lr, NULL);
 }
 
-/* The backward pass and the step; with --early-update in one. */
-static clprune_status enqueue_update(session *s, size_t count, float smoothing, float lr)
+static clprune_status backward(session *s, const clprune_net_data *data)
+{
+    return data->batch == 0 ? gradient_sum_zero(&s->sum) : s->type->backward(s->model, data);
+}
+
+/* The last backward pass of a step and the optimizer's; with --early-update in one. */
+static clprune_status backward_and_update(session *s, const clprune_net_data *data, size_t index)
 {
     const options *o = s->options;
-    part_of_step part = {s->optimizer, lr};
+    part_of_step part = {s->optimizer, (float)learning_rate_at(&s->rate, s->step)};
     const bool early = updates_early(s);
     if (early)
         s->type->on_grads(s->model, update, &part);
-    TRY(s->type->backward(s->model, count, session_input(s), s->feed.labels, smoothing));
+    TRY(backward(s, data));
     if (early) {
         s->type->on_grads(s->model, NULL, NULL);
         clprune_optimizer_set_steps(s->optimizer, clprune_optimizer_steps(s->optimizer) + 1);
         return CLPRUNE_SUCCESS;
     }
     trainer_tell(&s->watcher, "update");
+    TRY(gradient_sum_add(&s->sum, index, true));
     if (o->clip_norm > 0)
         TRY(clprune_optimizer_clip(s->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
-    return clprune_optimizer_step(s->optimizer, lr, NULL);
+    return clprune_optimizer_step(s->optimizer, part.lr, NULL);
 }
 
-clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, clprune_mat hit)
+/* The seed of a pass: the draws of a step's passes follow each other. */
+static uint64_t seed_of(const session *s, size_t index)
 {
-    const options *o = s->options;
-    const float smoothing = (float)o->label_smoothing;
-    const float lr = (float)learning_rate_at(&s->rate, s->step);
-
     const rng_domain domain = s->streams == 1 ? RNG_INIT : RNG_PRUNE;
-    rng r = rng_open(o->seed, domain, (uint32_t)s->step, (uint32_t)(s->step >> 32));
+    rng r = rng_open(s->options->seed, domain, (uint32_t)s->step, (uint32_t)(s->step >> 32));
+    for (size_t i = 0; i < 2 * index; ++i)
+        (void)rng_next(&r);
     const uint64_t high = rng_next(&r);
-    s->type->set_seed(s->model, high << 32 | rng_next(&r));
-    TRY(s->type->forward(s->model, count, session_input(s), true));
+    return high << 32 | rng_next(&r);
+}
+
+static clprune_status forward(
+    session *s, const clprune_net_data *data, size_t index, clprune_mat loss, clprune_mat hit)
+{
+    if (data->batch == 0)
+        return CLPRUNE_SUCCESS;
+    s->type->set_seed(s->model, seed_of(s, index));
+    TRY(s->type->forward(s->model, data, true));
     trainer_tell(&s->watcher, "loss");
-    TRY(s->type->loss(s->model, count, s->feed.labels, smoothing, loss, hit));
+    TRY(s->type->loss(s->model, data, loss, hit));
     s->saved_activation_bytes = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
-    TRY(enqueue_update(s, count, smoothing, lr));
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status session_enqueue_pass(
+    session *s, const session_pass *pass, clprune_mat loss, clprune_mat hit)
+{
+    clprune_net_data data = session_data(s, pass->count, pass->of);
+    data.smoothing = (float)s->options->label_smoothing;
+    TRY(forward(s, &data, pass->index, loss, hit));
+    if (pass->last) {
+        TRY(backward_and_update(s, &data, pass->index));
+    } else {
+        TRY(backward(s, &data));
+        TRY(gradient_sum_add(&s->sum, pass->index, false));
+    }
     return clprune_plan_end_step(s->context);
 }
 
 clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, clprune_mat hit)
 {
-    TRY(s->type->forward(s->model, count, session_input(s), false));
-    TRY(s->type->loss(s->model, count, s->feed.labels, 0.0f, loss, hit));
+    const clprune_net_data data = session_data(s, count, count);
+    TRY(s->type->forward(s->model, &data, false));
+    TRY(s->type->loss(s->model, &data, loss, hit));
     return clprune_plan_end_step(s->context);
 }
 
@@ -277,10 +317,22 @@ double session_speed(const session *s, const meter *m)
     return meter_samples_per_second(m) * (double)(s->type->tokens ? s->sizes.context : 1);
 }
 
-size_t session_count_at(const session *s, uint64_t index, uint64_t samples)
+size_t session_count_at(uint64_t batch, uint64_t index, uint64_t samples)
 {
-    const uint64_t batch = s->options->batch_size, left = samples - index * batch;
+    const uint64_t left = samples - index * batch;
     return (size_t)(left < batch ? left : batch);
+}
+
+session_pass session_pass_at(const session *s, size_t samples, size_t index)
+{
+    const size_t passes = (size_t)s->options->micro_batches;
+    const size_t first = samples * index / passes, end = samples * (index + 1) / passes;
+    return (session_pass){first, end - first, samples, index, index + 1 == passes};
+}
+
+session_pass session_only_pass(size_t samples)
+{
+    return (session_pass){0, samples, samples, 0, true};
 }
 
 size_t session_tensors(const session *s)
@@ -321,6 +373,7 @@ void session_close(session *s)
     tally_close(&s->tally);
     feed_close(&s->feed);
     clprune_optimizer_destroy(s->optimizer);
+    gradient_sum_close(&s->sum);
     if (s->type != NULL)
         s->type->destroy(s->model);
     clprune_context_destroy(s->context);

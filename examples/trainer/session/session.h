@@ -8,7 +8,7 @@
  *     session_open_device(&s, &s, &fault);
  *     session_create_feed(&s, &fault);
  *     session_create_model(&s, &fault);
- *     session_enqueue_step(&s, count, loss, hit);
+ *     session_enqueue_pass(&s, &pass, loss, hit);      --micro-batches of them are a step
  *     session_close(&s);
  */
 #ifndef TRAINER_SESSION_H
@@ -26,6 +26,7 @@
 #include "trainer/options/options.h"
 #include "trainer/report/progress.h"
 #include "trainer/report/tally.h"
+#include "trainer/session/gradient_sum.h"
 
 /* The random streams of a run; a resumed run keeps those that it began with.
  *     1   sampled pruning at step i and the initial values of tensor i shared one stream
@@ -49,6 +50,7 @@ typedef struct session {
     size_t params_count;
     bool keeps_grads;        /* also with --early-update */
     trainer_watcher watcher; /* of the parts of a step */
+    gradient_sum sum;
     clprune_optimizer *optimizer;
     learning_rate rate;
     batch_feed feed;
@@ -102,22 +104,40 @@ bool session_open_device(session *s, session *of, fault *f);
 bool session_create_feed(session *s, fault *f);
 bool session_create_model(session *s, fault *f);
 
-/* Samples of step `index` of an epoch over `samples`: the last one may have fewer. */
-size_t session_count_at(const session *s, uint64_t index, uint64_t samples);
+/* Samples of part `index` of an epoch over `samples` that goes in parts of `batch`: the last one
+ * may have fewer. */
+size_t session_count_at(uint64_t batch, uint64_t index, uint64_t samples);
+
+/* A pass of a step: the samples that go through the model at once. */
+typedef struct session_pass {
+    size_t first, count; /* in the step */
+    size_t of;           /* samples of the step */
+    size_t index;        /* in the step */
+    bool last;           /* the optimizer's step follows */
+} session_pass;
+
+/* Pass `index`, below --micro-batches, of a step of `samples`. Passes differ by one sample at
+ * most; a small last step may have some without any. */
+session_pass session_pass_at(const session *s, size_t samples, size_t index);
+
+/* A step of one pass. */
+session_pass session_only_pass(size_t samples);
 
 /* Images or tokens per second. */
 double session_speed(const session *s, const meter *m);
 
-/* What the feed has on the device. */
-trainer_input session_input(const session *s);
+/* `count` samples of a step of `of`, which the feed has on the device. */
+clprune_net_data session_data(const session *s, size_t count, size_t of);
 
 /* Tells `watcher` at the start of each part of the coming steps: the model's parts, "loss" and
  * "update". */
 void session_watch(session *s, trainer_watcher watcher);
 
-/* Enqueue one optimisation step, or the test of a batch, on the samples and labels in s->feed;
- * nothing is waited for. */
-clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, clprune_mat hit);
+/* Enqueue a pass of an optimisation step, or the test of a batch, on the samples and labels in
+ * s->feed; nothing is waited for. Passes come in order. loss and hit are not used by a pass without
+ * samples. */
+clprune_status session_enqueue_pass(
+    session *s, const session_pass *pass, clprune_mat loss, clprune_mat hit);
 clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, clprune_mat hit);
 
 /* Waits for what was enqueued, and shows for how long. `step` says what that is, as "first step"; a
