@@ -386,12 +386,13 @@ CLPRUNE_API void clprune_net_set_seed(clprune_net *net, uint64_t seed);
 CLPRUNE_API void clprune_net_watch(
     clprune_net *net, void (*tell)(void *user, bool backward, const char *layer), void *user);
 
-/* With desc.drops_grads: makes backward passes call `ready` as soon as the gradients in a buffer,
- * those of a block, say, are complete. They are gone after the call, so it enqueues what reads
- * them, such as clprune_optimizer_update; a failure ends the pass with its status. NULL ends
- * that. */
+/* Makes backward passes call `ready` as soon as gradients, those of a block, say, are complete, once
+ * what computes them is enqueued. `grads` is a row that has them: a part of the buffer of all
+ * gradients, each gradient in one part; or with desc.drops_grads a whole buffer, which is gone
+ * after the call, so the call enqueues what reads it, such as clprune_optimizer_update. A failure
+ * ends the pass with its status. NULL ends that. Not with desc.adds. */
 CLPRUNE_API void clprune_net_on_grads(
-    clprune_net *net, clprune_status (*ready)(void *user, cl_mem grads), void *user);
+    clprune_net *net, clprune_status (*ready)(void *user, clprune_mat grads), void *user);
 
 /* Runs the layers. With `training`, keeps what the backward pass needs. */
 CLPRUNE_API clprune_status clprune_net_forward(

@@ -185,7 +185,7 @@ bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_wei
 }
 
 void clprune_net_on_grads(
-    clprune_net *net, clprune_status (*ready)(void *user, cl_mem grads), void *user)
+    clprune_net *net, clprune_status (*ready)(void *user, clprune_mat grads), void *user)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net == NULL)

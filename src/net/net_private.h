@@ -318,7 +318,7 @@ struct clprune_net {
     clprune_param *list;    /* (list_count) what clprune_net_params returns */
     size_t list_count;
     clprune_mat *dropped; /* (regions_count) gradients of a region, if desc.drops_grads */
-    clprune_status (*on_grads)(void *user, cl_mem grads);
+    clprune_status (*on_grads)(void *user, clprune_mat grads);
     void *on_grads_user;
     clprune_mat grads,
         pass; /* all gradients of `list` as a row, and those of a pass, if desc.adds */

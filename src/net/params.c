@@ -197,25 +197,57 @@ static bool has_listed(const clprune_net *net, cl_mem grads)
     return false;
 }
 
-clprune_status clprune__net_end_region(clprune_net *net, size_t region)
+/* Whether gradients that stay are told of, region by region. */
+static bool tells_grads(const clprune_net *net)
 {
-    if (!net->desc.drops_grads)
-        return CLPRUNE_SUCCESS;
+    return net->on_grads != NULL && !net->desc.drops_grads && !net->desc.adds;
+}
+
+/* Tells of the gradients that are complete after a region: those that lie one behind the other at
+ * once. */
+static clprune_status tell_region(clprune_net *net, size_t region)
+{
+    const bundle complete = {CLPRUNE_MEMORY_GRADIENTS, true, region};
+    clprune_mat part = clprune_mat_of(net->grads.buffer, 1, 0);
+    TRY(add_tied(net, region));
+    for (size_t i = 0; i < net->params_count; ++i) {
+        if (!is_in(net, &complete, i))
+            continue;
+        const size_t first = net->tensors[i].grad.offset;
+        if (part.cols > 0 && first != part.offset + part.cols) {
+            TRY(net->on_grads(net->on_grads_user, part));
+            part.cols = 0;
+        }
+        part.offset = part.cols > 0 ? part.offset : first;
+        part.cols = part.ld = part.cols + clprune__net_param_elements(&net->params[i]);
+    }
+    return part.cols > 0 ? net->on_grads(net->on_grads_user, part) : CLPRUNE_SUCCESS;
+}
+
+static clprune_status drop_region(clprune_net *net, size_t region)
+{
     TRY(add_tied(net, region));
     for (size_t r = region; r < net->regions_count; ++r) {
         const cl_mem grads = net->dropped[r].buffer;
         if (grads == NULL || done_at(net, r) != region)
             continue;
         if (net->on_grads != NULL && has_listed(net, grads))
-            TRY(net->on_grads(net->on_grads_user, grads));
+            TRY(net->on_grads(net->on_grads_user, net->dropped[r]));
         TRY(clprune_buffer_forget(net->context, grads));
     }
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status clprune__net_end_pass(clprune_net *net, bool add)
+clprune_status clprune__net_end_region(clprune_net *net, size_t region)
 {
     if (net->desc.drops_grads)
+        return drop_region(net, region);
+    return tells_grads(net) ? tell_region(net, region) : CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_end_pass(clprune_net *net, bool add)
+{
+    if (net->desc.drops_grads || tells_grads(net))
         return CLPRUNE_SUCCESS;
     TRY(add_tied(net, SIZE_MAX));
     if (!net->desc.adds)

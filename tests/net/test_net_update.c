@@ -95,12 +95,13 @@ typedef struct updates {
     clprune_status status; /* returned in place of an update */
 } updates;
 
-static clprune_status update(void *user, cl_mem grads)
+static clprune_status update(void *user, clprune_mat grads)
 {
     updates *u = user;
     u->calls++;
-    return u->status != CLPRUNE_SUCCESS ? u->status
-                                        : clprune_optimizer_update(u->optimizer, grads, rate, NULL);
+    return u->status != CLPRUNE_SUCCESS
+               ? u->status
+               : clprune_optimizer_update(u->optimizer, grads.buffer, rate, NULL);
 }
 
 static clprune_optimizer_desc desc_of(const update_row *row)
@@ -166,6 +167,55 @@ static void same_bits(void **state)
     test_end(kept.net);
 }
 
+/* A copy of a part of the gradients when it was told of. */
+typedef struct parts {
+    const net_job *job;
+    float *values; /* of the buffer of all gradients */
+    size_t *told;  /* how often, by element */
+    size_t elements;
+} parts;
+
+static clprune_status take_part(void *user, clprune_mat grads)
+{
+    parts *p = user;
+    assert_ptr_equal(grads.buffer, p->job->params[0].grad.buffer);
+    assert_int_equal(grads.rows, 1);
+    assert_true(grads.offset + grads.cols <= p->elements);
+    for (size_t i = 0; i < grads.cols; i++)
+        p->told[grads.offset + i]++;
+    return clprune_mat_read(p->job->context, grads, p->values + grads.offset);
+}
+
+/* Gradients that stay: what is told of them during the pass is what they are after it, each once.
+ */
+static void told_of(void **state)
+{
+    const update_row *row = *state;
+    net_job want = open_row(row, test_context(), false), job = open_row(row, test_context(), false);
+    parts p = {.job = &job};
+    for (size_t i = 0; i < job.count; i++) {
+        const clprune_mat grad = job.params[i].grad;
+        const size_t end = grad.offset + grad.rows * grad.cols;
+        p.elements = end > p.elements ? end : p.elements;
+    }
+    p.values = test_floats(p.elements);
+    p.told = test_alloc(p.elements * sizeof *p.told);
+    net_step(&want, BATCH);
+    clprune_net_on_grads(job.net, take_part, &p);
+    net_step(&job, BATCH);
+    for (size_t i = 0; i < job.count; i++) {
+        const clprune_mat grad = job.params[i].grad;
+        float *values = test_floats(grad.rows * grad.cols);
+        TEST_OK(clprune_mat_read(want.context, want.params[i].grad, values));
+        test_same_floats(job.params[i].name, grad.rows, grad.cols, p.values + grad.offset, values,
+            "%s", row->name);
+        for (size_t k = 0; k < grad.rows * grad.cols; k++)
+            assert_int_equal(p.told[grad.offset + k], 1);
+    }
+    test_end(job.net);
+    test_end(want.net);
+}
+
 /* The bytes of a plan for a step. */
 static uint64_t planned(const update_row *row, bool drops)
 {
@@ -225,6 +275,7 @@ int main(void)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_add(&list, same_bits, &rows[i], "same bits: %s", rows[i].name);
         test_add(&list, less_memory, &rows[i], "less memory: %s", rows[i].name);
+        test_add(&list, told_of, &rows[i], "told of: %s", rows[i].name);
     }
     test_add(&list, refused, NULL, "refused");
     return test_run_on_each_device("net_update", &list);

@@ -421,7 +421,8 @@ static void tell(void *of, bool backward, const char *layer)
     (void)snprintf(model->part, sizeof model->part, "%s", text);
 }
 
-void net_model_on_grads(void *of, clprune_status (*ready)(void *user, cl_mem grads), void *user)
+void net_model_on_grads(
+    void *of, clprune_status (*ready)(void *user, clprune_mat grads), void *user)
 {
     clprune_net_on_grads(((net_model *)of)->net, ready, user);
 }

@@ -46,7 +46,8 @@ clprune_status net_model_loss(
     void *model, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
 clprune_status net_model_backward(void *model, const clprune_net_data *data);
 clprune_status net_model_logits(void *model, size_t batch, size_t row, clprune_mat logits);
-void net_model_on_grads(void *model, clprune_status (*ready)(void *user, cl_mem grads), void *user);
+void net_model_on_grads(
+    void *model, clprune_status (*ready)(void *user, clprune_mat grads), void *user);
 void net_model_watch(void *model, trainer_watcher watcher);
 
 /* The logits of the latest forward pass. */

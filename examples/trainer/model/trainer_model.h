@@ -167,9 +167,10 @@ struct trainer_model {
      * without training. NULL: no --sample. */
     clprune_status (*logits)(void *model, size_t batch, size_t row, clprune_mat logits);
 
-    /* For models that were created with choice->drops_grads: clprune_net_on_grads. NULL: none are.
-     */
-    void (*on_grads)(void *model, clprune_status (*ready)(void *user, cl_mem grads), void *user);
+    /* clprune_net_on_grads; choice->drops_grads is its desc.drops_grads. NULL: none are told of, and
+     * none dropped. */
+    void (*on_grads)(
+        void *model, clprune_status (*ready)(void *user, clprune_mat grads), void *user);
 
     /* Makes the passes tell `watcher` at the start of each part. */
     void (*watch)(void *model, trainer_watcher watcher);

@@ -233,10 +233,10 @@ typedef struct part_of_step {
     float lr;
 } part_of_step;
 
-static clprune_status update(void *user, cl_mem grads)
+static clprune_status update(void *user, clprune_mat grads)
 {
     const part_of_step *part = user;
-    return clprune_optimizer_update(part->optimizer, grads, part->lr, NULL);
+    return clprune_optimizer_update(part->optimizer, grads.buffer, part->lr, NULL);
 }
 
 static clprune_status backward(session *s, const clprune_net_data *data)
