@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <stdio.h> /* snprintf */
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h> /* _exit */
 
@@ -254,11 +253,13 @@ static bool mpi_agree(reduce_group *group, uint32_t *words, size_t count, fault 
 {
     if (count > REDUCE_WORDS)
         return fault_set(f, CODE_RUN, "%zu words, not at most %d", count, REDUCE_WORDS);
-    memcpy(group->words, words, count * sizeof *words);
+    for (size_t i = 0; i < count; ++i)
+        group->words[i] = words[i];
     if (!call(group, (reduce_call){.post = post_agree, .to = group->words, .count = (int)count},
             "a decision of all ranks", f))
         return false;
-    memcpy(words, group->words, count * sizeof *words);
+    for (size_t i = 0; i < count; ++i)
+        words[i] = group->words[i];
     return true;
 }
 

@@ -138,7 +138,10 @@ static void judge(reduce_group *group, int32_t begun)
         const double since = asks && group->asks_since > p->heard ? group->asks_since : p->heard;
         if (r == group->place.rank)
             continue;
-        if (p->state == PEER_FAILED && p->number != r)
+        if (p->state == PEER_FAILED && p->number == group->place.rank)
+            (void)group_fail(group, CODE_PEER, "rank %d on %s had no sign of life from this one", r,
+                host(group, r));
+        else if (p->state == PEER_FAILED && p->number != r)
             (void)group_fail(group, CODE_PEER,
                 "rank %d on %s gave up, without a sign of life from rank %d on %s", r,
                 host(group, r), p->number, host(group, p->number));
