@@ -63,12 +63,16 @@ check() {
     done
 }
 
-# hidden NAME VICTIM: the same of a hidden loss: some survivor's code is known, and no survivor's code is not 7.
+# hidden NAME VICTIM: the same of a hidden loss. MPICH's mpirun kills the scripts, too, before they know a code.
 hidden() {
     check "$1" "no sign of life from rank $2 on .* for 2 s"
     [ "$(cat "$1/code")" = 7 ] || fail "$1: mpirun returns $(cat "$1/code"), not 7"
-    grep -hv '^137$\|^0$' "$1"/code.* | sort -u >codes
-    [ "$(cat codes)" = 7 ] || fail "$1: survivors exit with $(tr '\n' ' ' <codes), not 7"
+    codes=$(grep -hv '^137$\|^0$' "$1"/code.* | sort -u | tr '\n' ' ')
+    case $codes in
+    '7 ') ;;
+    '') ! "$mpirun" --version 2>&1 | grep -q 'Open MPI\|OpenRTE' || fail "$1: no survivor exits" ;;
+    *) fail "$1: survivors exit with $codes, not 7" ;;
+    esac
     [ "$2" = 0 ] || [ -s "$1/saved" ] || fail "$1: rank 0 had no time to save"
 }
 
