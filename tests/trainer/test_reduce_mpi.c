@@ -6,7 +6,7 @@
  *     test_reduce_mpi lose VICTIM HOW SECONDS FOLDER
  *                                     steps with a deadline of SECONDS; in step 20 the rank VICTIM
  *                                     is lost: HOW is kill, stop, exit, abort, or slow, which is
- *                                     not lost: it sleeps for 3 s, and the run ends after step 30
+ *                                     not lost: its values come after 3 s, and step 30 is the last
  *
  * Exits 0, 1 after a check that failed, or with the code of a fault. Files of FOLDER: pid.RANK;
  * died, milliseconds of the clock; saved, which rank 0 writes 0.3 s after a fault.
@@ -95,8 +95,31 @@ static float *new_window(size_t count)
     return values;
 }
 
+/* A user event; its context stays till the end. */
+static cl_event new_event(void)
+{
+    static cl_context context;
+    cl_platform_id platform;
+    cl_device_id device;
+    if (context == NULL) {
+        CHECK(clGetPlatformIDs(1, &platform, NULL) == CL_SUCCESS);
+        CHECK(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL) == CL_SUCCESS);
+        context = clCreateContext(NULL, 1, &device, NULL, NULL, NULL);
+        CHECK(context != NULL);
+    }
+    cl_event event = clCreateUserEvent(context, NULL);
+    CHECK(event != NULL);
+    return event;
+}
+
+static void set_event(cl_event event)
+{
+    CHECK(clSetUserEventStatus(event, CL_COMPLETE) == CL_SUCCESS);
+    CHECK(clReleaseEvent(event) == CL_SUCCESS);
+}
+
 /* Windows of all sizes in flight; their values come after they began, the last window's first. */
-static void sums(cl_context context, size_t large)
+static void sums(size_t large)
 {
     const size_t ranks = (size_t)place.ranks, counts[] = {1, 0, ranks - 1, ranks, 255, 256, 257,
                                                   large / 2 + 1, 256 * ranks, large, 7};
@@ -106,15 +129,13 @@ static void sums(cl_context context, size_t large)
     for (size_t w = 0; w < WINDOWS; ++w) {
         windows[w] = new_window(counts[w]);
         memset(windows[w], 0, counts[w] * sizeof(float));
-        ready[w] = clCreateUserEvent(context, NULL);
-        CHECK(ready[w] != NULL);
+        ready[w] = new_event();
         CHECK(reduce->begin(group, REDUCE_SUM, ready[w], windows[w], counts[w], &f));
     }
     pause_for(0.02 * place.rank);
     for (size_t w = WINDOWS; w-- > 0;) {
         fill(windows[w], counts[w]);
-        CHECK(clSetUserEventStatus(ready[w], CL_COMPLETE) == CL_SUCCESS);
-        CHECK(clReleaseEvent(ready[w]) == CL_SUCCESS);
+        set_event(ready[w]);
     }
     CHECK(reduce->finish(group, &f));
     for (size_t w = 0; w < WINDOWS; ++w) {
@@ -191,22 +212,15 @@ static void told(void)
 
 static void exchanges(void)
 {
-    cl_platform_id platform;
-    cl_device_id device;
-    CHECK(clGetPlatformIDs(1, &platform, NULL) == CL_SUCCESS);
-    CHECK(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL) == CL_SUCCESS);
-    cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, NULL);
-    CHECK(context != NULL);
     CHECK(place.local_ranks == place.ranks && place.local_rank == place.rank);
     CHECK(place.host[0] != '\0');
     for (int i = 0; i < 2; ++i) {
-        sums(context, i == 0 ? 2200003 : 1001);
+        sums(i == 0 ? 2200003 : 1001);
         halves(100003);
         halves(3);
         gathered();
         told();
     }
-    CHECK(clReleaseContext(context) == CL_SUCCESS);
 }
 
 static void fast(void)
@@ -238,16 +252,15 @@ static void lose(const char *how, const char *folder)
         (void)raise(SIGSTOP);
     else if (strcmp(how, "exit") == 0)
         _exit(0);
-    else if (strcmp(how, "abort") == 0)
-        end(CODE_DATA);
     else
-        pause_for(3);
+        end(CODE_DATA);
 }
 
 static bool steps(int victim, const char *how, const char *folder)
 {
     const size_t count = 100003;
-    const int most = strcmp(how, "slow") == 0 ? 30 : 1000000;
+    const bool slow = strcmp(how, "slow") == 0;
+    const int most = slow ? 30 : 1000000;
     float *values = new_window(count);
     char name[32];
     bool good = true;
@@ -255,11 +268,17 @@ static bool steps(int victim, const char *how, const char *folder)
     write_file(folder, name, (long long)getpid());
     for (int step = 0; step < most && good; ++step) {
         uint32_t word = stop_signal() != 0;
-        if (step == 20 && place.rank == victim)
+        const bool late = slow && step == 20 && place.rank == victim;
+        cl_event ready = late ? new_event() : NULL;
+        if (!slow && step == 20 && place.rank == victim)
             lose(how, folder);
         fill(values, count);
-        good = reduce->begin(group, REDUCE_SUM, NULL, values, count, &f) &&
-               reduce->finish(group, &f) && reduce->agree(group, &word, 1, &f);
+        good = reduce->begin(group, REDUCE_SUM, ready, values, count, &f);
+        if (late) {
+            pause_for(3);
+            set_event(ready);
+        }
+        good = good && reduce->finish(group, &f) && reduce->agree(group, &word, 1, &f);
         if (good && word != 0)
             good = fault_check_signal(&f, "stepping");
     }
