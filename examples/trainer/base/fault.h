@@ -22,6 +22,7 @@ enum {
     CODE_DATA = 4,      /* data or another file cannot be read or written */
     CODE_MEMORY = 5,    /* the host's or the device's is not enough */
     CODE_DIVERGED = 6,  /* the loss is no number any more */
+    CODE_PEER = 7,      /* another process of the run died, or MPI failed */
     CODE_STOPPED = 128  /* + the signal: it came where there is nothing to save */
 };
 

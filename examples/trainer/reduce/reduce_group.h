@@ -1,0 +1,148 @@
+/*
+ * reduce_group.h: the group of reduce_mpi, for its own files; with them alone mpi.h is included.
+ *
+ * Callers put windows into a list and a call into `call`, and wait for `answered`. The thread
+ * (reduce_thread.c) turns in a loop: signs of life (reduce_peers.c), the call, and pieces of
+ * windows (reduce_windows.c). After a fault it goes on with signs of life only.
+ */
+#ifndef TRAINER_REDUCE_GROUP_H
+#define TRAINER_REDUCE_GROUP_H
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdint.h>
+
+#include "trainer/reduce/reduce.h"
+
+/* Of a rank, and what it tells the others. */
+typedef enum peer_word {
+    PEER_LIVES,
+    PEER_ASKS,   /* wants an answer at once */
+    PEER_LEFT,   /* closes after `number` operations */
+    PEER_FAILED, /* aborts: of rank `number` there was no sign of life, or on its own */
+    PEER_SILENT  /* never sent */
+} peer_word;
+
+typedef struct peer_beat {
+    int32_t word, number;
+} peer_beat;
+
+typedef struct peer {
+    peer_word state;
+    int32_t number;    /* with state PEER_LEFT and PEER_FAILED */
+    double heard;      /* when it showed life */
+    peer_beat in, out; /* while they are transferred */
+    bool told;         /* it has our last word */
+} peer;
+
+typedef struct reduce_window {
+    struct reduce_window *next;
+    reduce_kind kind;
+    cl_event ready; /* NULL once it is complete */
+    float *values;
+    size_t count, from; /* columns of slices from `from` on are not begun */
+    int pieces;         /* in flight */
+} reduce_window;
+
+/* The same columns of each slice of a window. */
+typedef struct reduce_piece {
+    reduce_window *window; /* NULL: free */
+    size_t from, width;
+    bool gathers;          /* its sums are there, or not wanted */
+    MPI_Request *requests; /* of ranks r: [r] receives, [ranks + r] sends */
+    float *received;       /* ranks - 1 parts of `width` floats */
+} reduce_piece;
+
+enum { PIECES = 4 };
+
+/* What MPI does while a caller waits. */
+typedef struct reduce_call {
+    int (*post)(reduce_group *group, MPI_Request *request); /* NULL: there is none */
+    bool posted;
+    const void *from;
+    void *to;
+    int count;
+    const int *counts, *places;
+    MPI_Request request;
+} reduce_call;
+
+struct reduce_group {
+    reduce_options options;
+    reduce_place place;
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* holds what follows */
+    pthread_cond_t asked, answered;
+    uint64_t turns;      /* of the thread */
+    bool news;           /* a caller has asked since the last turn */
+    fault fault;         /* why the group is of no use any more */
+    bool opened, closed; /* by the thread */
+    bool waiting;        /* a caller */
+    bool leaving;        /* a caller closes */
+    bool aborting;       /* with `code` */
+    int code;
+    int32_t operations; /* begun: windows and calls */
+    reduce_window *first,
+        **last_window; /* windows that are not complete; where the next one goes */
+    reduce_call call;
+    uint32_t words[REDUCE_WORDS]; /* that MPI may still write after a fault */
+
+    /* Of the thread alone. */
+    MPI_Comm control, windows;
+    char (*hosts)[REDUCE_HOST];
+    double clock, last; /* seconds; reduce_thread.c tells how they differ */
+    double next_beat;
+    double asks_since; /* below 0: it does not */
+    peer *peers;
+    MPI_Request *from_peers, *to_peers;
+    int *indices; /* 2 * ranks: what MPI_Testsome completed */
+    reduce_piece pieces[PIECES];
+    int next_piece;
+    size_t width;  /* of a piece, at most */
+    float **parts; /* ranks, for reduce_tree */
+};
+
+/* Sets the group's fault, from any thread. Returns false. */
+MESSAGE_PRINTF(3, 4)
+bool group_fail(reduce_group *group, int code, const char *format, ...);
+
+/* The same for a result of MPI; true for success. doing: "sending a window". */
+bool group_check(reduce_group *group, int result, const char *doing);
+
+/* Whether the group has its fault. */
+bool group_failed(reduce_group *group);
+
+/* ---- reduce_peers.c ---- */
+
+bool peers_open(reduce_group *group);
+void peers_close(reduce_group *group);
+
+/* A turn. Returns whether something came. */
+bool peers_turn(reduce_group *group);
+
+/* A message of this rank was there. */
+void peers_heard(reduce_group *group, int rank);
+
+/* Sends a last word to all that have not got it. Returns whether all messages are on their way. */
+bool peers_tell(reduce_group *group, peer_word word, int32_t number);
+
+/* Whether all ranks have left, and know that this one has. */
+bool peers_have_left(reduce_group *group);
+
+/* The rank because of which this one aborts: a silent one, or its own. */
+int32_t peers_culprit(const reduce_group *group);
+
+/* ---- reduce_windows.c ---- */
+
+bool windows_open(reduce_group *group);
+void windows_close(reduce_group *group);
+
+/* A turn. Returns whether a message arrived or a piece began. *exchanging: pieces are in flight. */
+bool windows_turn(reduce_group *group, bool *exchanging);
+
+/* ---- reduce_thread.c ---- */
+
+/* The thread's function, of a group with options. */
+void *reduce_thread(void *group);
+
+#endif

@@ -1,0 +1,132 @@
+#!/bin/sh
+# The processes of a run: their sums, to the bit, and a rank that is lost.
+#
+#     test_reduce.sh path/to/test_reduce_mpi path/to/mpirun [REPEATS]     REPEATS: all ways to lose a rank, so many times
+#
+# 1 to 4 ranks exchange windows, bytes, words. Then a rank is lost. With a deadline of 2 s all processes are gone 4 s
+# later; the survivors say which rank is missing and exit with code 7; rank 0 has had time to save. Hidden losses are
+# those that mpirun does not see, as of a host that is gone: a script stays in the process's place. A rank that sleeps
+# for longer than the deadline is not lost. Exits with 77 where mpirun does not start two processes.
+. "$(dirname "$0")/../support/program.sh"
+program=$(whole "$1") mpirun=$2 repeats=${3:-}
+cd "$folder" || exit 1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+start="$mpirun -bind-to none"
+if "$mpirun" --version 2>&1 | grep -q 'Open MPI\|OpenRTE'; then
+    start="$mpirun --bind-to none --oversubscribe"
+fi
+# shellcheck disable=SC2086 # words
+timeout 60 $start -n 2 true >out 2>&1 || {
+    echo "$mpirun does not start processes here: $(cat out)"
+    exit 77
+}
+
+for ranks in 1 2 3 4; do
+    # shellcheck disable=SC2086 # words
+    timeout 120 $start -n $ranks "$program" sums >out 2>&1 || fail "sums of $ranks ranks: code $?: $(cat out)"
+done
+# shellcheck disable=SC2086 # words
+timeout 60 $start -n 3 "$program" fast >out 2>&1 || fail "sums by MPI_Iallreduce: code $?: $(cat out)"
+
+cat >hide.sh <<'CODE'
+trap '' TERM
+folder=$6
+"$@"
+code=$?
+echo $code >"$folder/code.$$"
+[ $code != 137 ] && [ $code != 0 ] || sleep 20 # who vanished, does so unseen
+CODE
+
+# lose NAME VICTIM HOW [hidden]: a run of three ranks. Its folder NAME has `code`, `err`, and `gone`, the time of its end.
+lose() {
+    mkdir "$1"
+    # shellcheck disable=SC2086 # words
+    timeout -k 1 60 $start -n 3 ${4:+sh "$folder/hide.sh"} "$program" lose "$2" "$3" 2 "$folder/$1" >"$1/out" 2>"$1/err"
+    echo $? >"$1/code"
+    date +%s%N | cut -c1-13 >"$1/gone" # milliseconds
+}
+
+# check NAME PATTERN: what such a run leaves; PATTERN is in a survivor's line.
+check() {
+    line=$(grep "^test_reduce_mpi: .*$2" "$1/err" | head -1)
+    code=$(cat "$1/code")
+    took=$(($(cat "$1/gone") - $(cat "$1/died" || echo 0)))
+    echo "$1: gone after $took ms, code $code: $line"
+    [ $took -le 4000 ] || fail "$1: gone only after $took ms"
+    [ "$code" != 0 ] || fail "$1: mpirun returns 0"
+    [ -n "$line" ] || fail "$1: no line with '$2': $(cat "$1/err")"
+    for file in "$1"/pid.*; do
+        case $(ps -o stat= -p "$(cat "$file")") in
+        '' | Z*) ;;
+        *) fail "$1: $file still runs" ;;
+        esac
+    done
+}
+
+# hidden NAME VICTIM: the same of a hidden loss. MPICH's mpirun kills the scripts, too, before they know a code.
+hidden() {
+    check "$1" "no sign of life from rank $2 on .* for 2 s"
+    [ "$(cat "$1/code")" = 7 ] || fail "$1: mpirun returns $(cat "$1/code"), not 7"
+    codes=$(grep -hv '^137$\|^0$' "$1"/code.* | sort -u | tr '\n' ' ')
+    case $codes in
+    '7 ') ;;
+    '') ! "$mpirun" --version 2>&1 | grep -q 'Open MPI\|OpenRTE' || fail "$1: no survivor exits" ;;
+    *) fail "$1: survivors exit with $codes, not 7" ;;
+    esac
+    [ "$2" = 0 ] || [ -s "$1/saved" ] || fail "$1: rank 0 had no time to save"
+}
+
+slow() {
+    [ "$(cat "$1/code")" = 0 ] || fail "$1: a slow rank is lost: code $(cat "$1/code"): $(cat "$1/err")"
+}
+
+# What mpirun sees it ends itself: a signal to the survivors, and a second later the next one (Open MPI), or SIGKILL at
+# once (MPICH), so that nobody has a word.
+seen() {
+    case $start in
+    *oversubscribe*) check "$1" "rank $2 on .* after signal 15\|gave up, without a sign of life from rank $2 on" ;;
+    *) [ "$(cat "$1/code")" != 0 ] || fail "$1: mpirun returns 0" ;;
+    esac
+}
+
+round() {
+    rm -rf kill.* stop.* exit.* abort.* slow.*
+    lose kill.2 2 kill &
+    lose kill.hidden.0 0 kill hidden &
+    lose slow.1 1 slow &
+    wait
+    seen kill.2 2
+    hidden kill.hidden.0 0
+    slow slow.1
+    lose stop.2 2 stop &
+    lose exit.hidden.1 1 exit hidden &
+    lose abort.1 1 abort &
+    wait
+    check stop.2 "no sign of life from rank 2 on .* for 2 s"
+    [ -s stop.2/saved ] || fail "stop.2: rank 0 had no time to save"
+    hidden exit.hidden.1 1
+    check abort.1 "rank 1 on .* gave up"
+    [ -s abort.1/saved ] || fail "abort.1: rank 0 had no time to save"
+    [ -n "$repeats" ] || return
+    lose kill.0 0 kill &
+    lose kill.hidden.2 2 kill hidden &
+    lose stop.0 0 stop &
+    wait
+    seen kill.0 0
+    hidden kill.hidden.2 2
+    check stop.0 "no sign of life from rank 0 on .* for 2 s"
+    lose exit.1 1 exit &
+    lose stop.hidden.1 1 stop hidden &
+    lose slow.0 0 slow &
+    wait
+    seen exit.1 1
+    hidden stop.hidden.1 1
+    slow slow.0
+}
+
+round
+while [ "${repeats:-1}" -gt 1 ]; do
+    repeats=$((repeats - 1))
+    round
+done
+[ $failures = 0 ]
