@@ -60,7 +60,7 @@ static void sums(NO_ROW)
             TEST_OK(clprune_mat_write(context, other, values + i * ALL + A));
             if (i == 1) /* without samples */
                 TEST_OK(gradient_sum_zero(&sum));
-            TEST_OK(gradient_sum_add(&sum, i, i + 1 == passes));
+            TEST_OK(gradient_sum_add_all(&sum, i, i + 1 == passes));
         }
         TEST_OK(clprune_mat_read(context, whole, got));
         TEST_OK(clprune_mat_read(context, other, got + A));

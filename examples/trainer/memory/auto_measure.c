@@ -38,7 +38,7 @@ static bool warm_up(session *s, fault *f)
     const options *o = s->options;
     const augment_options augment = {.seed = o->seed, .epoch = 0};
     s->rate = (learning_rate){.schedule = {.base = 0.1 * o->lr, .min = 0.1 * o->lr, .total = 1}};
-    tally_reset(&s->tally, tally_zero);
+    tally_reset(&s->tally, tally_zero, 1);
     for (; s->step < AUTO_WARMUP && s->step < s->steps_per_epoch && stop_signal() == 0; ++s->step) {
         clprune_mat loss, hit;
         const session_pass pass =
@@ -47,6 +47,7 @@ static bool warm_up(session *s, fault *f)
                 o->no_augment ? NULL : &augment, f) ||
             !tally_next(&s->tally, pass.count, &loss, &hit, f) ||
             !fault_check(f, s->context, session_enqueue_pass(s, &pass, loss, hit), "measuring") ||
+            !fault_check(f, s->context, session_enqueue_update(s), "measuring") ||
             (s->step == 0 && !session_wait(s, "first step of measuring", f)))
             return false;
     }

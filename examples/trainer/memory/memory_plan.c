@@ -32,8 +32,9 @@ static void watch(void *user, const char *part)
 static clprune_status enqueue_pass(dry_run *run, const session_pass *pass)
 {
     session *s = &run->s;
-    return session_enqueue_pass(s, pass, clprune_mat_rows(s->tally.loss, 0, pass->count),
-        clprune_mat_rows(s->tally.hit, 0, pass->count));
+    TRY(session_enqueue_pass(s, pass, clprune_mat_rows(s->tally.loss, 0, pass->count),
+        clprune_mat_rows(s->tally.hit, 0, pass->count)));
+    return pass->last ? session_enqueue_update(s) : CLPRUNE_SUCCESS;
 }
 
 /* Enqueues the kinds of step of an epoch: one of a whole batch, if there is one, and the smaller
@@ -42,10 +43,11 @@ static clprune_status enqueue_steps(dry_run *run)
 {
     session *s = &run->s;
     const options *o = s->options;
+    const size_t passes = session_passes(s);
     const size_t batch = (size_t)o->batch_size, left = (size_t)(o->train_limit % batch);
     const size_t counts[] = {o->train_limit < batch ? 0 : batch, left};
     for (int i = 0; i < 2; ++i) {
-        for (size_t p = 0; counts[i] > 0 && p < o->micro_batches; ++p) {
+        for (size_t p = 0; counts[i] > 0 && p < passes; ++p) {
             const session_pass pass = session_pass_at(s, counts[i], p);
             if (pass.last && run->plan->commands == 0) /* of the first step */
                 session_watch(s, (trainer_watcher){watch, run});

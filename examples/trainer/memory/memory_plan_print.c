@@ -218,9 +218,8 @@ bool memory_plan_run(options *o, fault *f)
     if (good) {
         const bool tokens = s.type->tokens;
         char passes[64] = "";
-        if (o->micro_batches > 1)
-            (void)snprintf(
-                passes, sizeof passes, " in %" PRIu64 " micro-batches", o->micro_batches);
+        if (options_passes(o) > 1)
+            (void)snprintf(passes, sizeof passes, " in %zu micro-batches", options_passes(o));
         (void)printf("%s, %zu %s, batch %" PRIu64 "%s, activations %s; for %s\n\n",
             session_arch_name(&s), tokens ? s.sizes.context : s.sizes.image,
             tokens ? "tokens" : "px", o->batch_size, passes, options_preset(o),

@@ -13,6 +13,7 @@
 
 #include "trainer/base/fault.h"
 #include "trainer/model/trainer_model.h"
+#include "trainer/reduce/ranks.h"
 
 enum {
     OPTIONS_MOST = 80, /* at most this many options */
@@ -74,6 +75,8 @@ typedef struct options {
     bool early_update;
     uint64_t seed;
 
+    rank_group ranks;       /* the processes of the run; of a plan, their number */
+    double peer_timeout;    /* seconds */
     const char *device;     /* NULL: the library's choice */
     const char *output_dir; /* NULL: nothing is written, or new_folder */
     bool new_folder;        /* a folder of its own is made for the run, see run_folder.h */
@@ -145,7 +148,9 @@ clprune_keep options_keep(const options *o, clprune_form form);
 /* How a preset keeps its tensors. */
 keep_how options_how(const options *o);
 
-/* Samples of a pass, at most: those of a micro-batch. */
+/* Passes of a step, on all ranks: --micro-batches, but at least one a rank. Samples of a pass, at
+ * most. */
+size_t options_passes(const options *o);
 size_t options_pass(const options *o);
 
 /* The precision to create a context with, possibly CLPRUNE_PRECISION_DEFAULT. */

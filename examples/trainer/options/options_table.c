@@ -196,6 +196,9 @@ static const option_row rows[] = {
         "update the parameters of each part of the model in the backward pass, when their "
         "gradients are complete: the same results without memory for all gradients; not with lamb "
         "or --clip-norm"),
+    REAL("peer-timeout", OPTION_PROCESS, peer_timeout, 0.1, 86400,
+        "of several processes (NAME-train-mpi): seconds after which one that shows no sign of life "
+        "ends the run; default 60"),
     COUNT("seed", OPTION_MATCH, seed, 0, EXACT,
         "of parameters, order and augmentation, not of generated data; default 1"),
     TEXT("device", OPTION_FORGET, device, "DEVICE",

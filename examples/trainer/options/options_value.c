@@ -175,9 +175,16 @@ void options_block_text(clprune_block block, char *text, size_t size)
     (void)snprintf(text, size, "%zux%zu", block.rows, block.cols);
 }
 
+size_t options_passes(const options *o)
+{
+    const size_t ranks = (size_t)o->ranks.at.ranks;
+    return o->micro_batches < ranks ? ranks : (size_t)o->micro_batches;
+}
+
 size_t options_pass(const options *o)
 {
-    return (size_t)((o->batch_size + o->micro_batches - 1) / o->micro_batches);
+    const size_t passes = options_passes(o);
+    return ((size_t)o->batch_size + passes - 1) / passes;
 }
 
 clprune_precision options_precision(const options *o)

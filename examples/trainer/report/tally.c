@@ -2,16 +2,22 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 const tally_sums tally_zero = {.finite = true};
 
-bool tally_open(
-    clprune_context *context, size_t batch, size_t labels, size_t slots, tally *t, fault *f)
+bool tally_open(clprune_context *context, size_t batch, size_t labels, size_t slots,
+    const rank_group *ranks, tally *t, fault *f)
 {
     slots = slots > TALLY_SLOTS ? slots : TALLY_SLOTS;
     const size_t rows = slots * batch;
-    *t = (tally){
-        .context = context, .batch = batch, .labels = labels, .slots = slots, .sums = tally_zero};
+    *t = (tally){.context = context,
+        .ranks = ranks,
+        .parts = 1,
+        .batch = batch,
+        .labels = labels,
+        .slots = slots,
+        .sums = tally_zero};
     bool good = fault_check(f, context,
         clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, "loss", rows, 1, &t->loss),
         "making room for losses");
@@ -39,8 +45,9 @@ void tally_close(tally *t)
     *t = (tally){0};
 }
 
-void tally_reset(tally *t, tally_sums sums)
+void tally_reset(tally *t, tally_sums sums, size_t parts)
 {
+    t->parts = parts;
     t->used = 0;
     t->sums = sums;
 }
@@ -74,11 +81,72 @@ static void add_batch(
             sums->hits += (uint64_t)((double)hit[i] * (double)labels + 0.5);
     }
     sums->samples += count;
-    sums->last = sum / (double)count;
+    if (count > 0)
+        sums->last = sum / (double)count;
+}
+
+/* A batch in a message: its count, losses, hits. */
+static size_t message_bytes(size_t count)
+{
+    return sizeof count + 2 * count * sizeof(float);
+}
+
+static size_t pack(const tally *t, const float *loss, const float *hit, char *to)
+{
+    char *at = to;
+    for (size_t i = 0; i < t->used; ++i) {
+        const size_t count = t->count[i], bytes = count * sizeof(float);
+        memcpy(at, &count, sizeof count);
+        memcpy(at + sizeof count, loss + i * t->batch, bytes);
+        memcpy(at + sizeof count + bytes, hit + i * t->batch, bytes);
+        at += message_bytes(count);
+    }
+    return (size_t)(at - to);
+}
+
+/* Adds the batch at *at, which then points behind it. */
+static void add_packed(tally *t, const char **at, float *host)
+{
+    size_t count;
+    memcpy(&count, *at, sizeof count);
+    memcpy(host, *at + sizeof count, 2 * count * sizeof(float));
+    add_batch(&t->sums, host, host + count, count, t->labels);
+    *at += message_bytes(count);
+}
+
+/* Adds the batches of all ranks, group by group. */
+static bool add_all(tally *t, const float *loss, const float *hit, fault *f)
+{
+    const rank_group *r = t->ranks;
+    const size_t many = (size_t)r->at.ranks, most = t->slots * message_bytes(t->batch);
+    char *mine = malloc(most), *all = malloc(many * most);
+    float *host = malloc(2 * t->batch * sizeof *host);
+    const char **at = calloc(many, sizeof *at);
+    size_t *bytes = calloc(many, sizeof *bytes);
+    bool good = (mine != NULL && all != NULL && host != NULL && at != NULL && bytes != NULL) ||
+                fault_set(f, CODE_MEMORY, "out of memory");
+    good = good &&
+           r->call->gather(r->group, mine, pack(t, loss, hit, mine), all, many * most, bytes, f);
+    size_t end = 0;
+    for (size_t i = 0; good && i < many; end += bytes[i++])
+        at[i] = all + end;
+    while (good && at[many - 1] < all + end) /* the last rank has a batch of each group */
+        for (size_t i = 0; i < many; ++i)
+            for (size_t k = ranks_first(r, t->parts, (int)i);
+                 k < ranks_first(r, t->parts, (int)i + 1); ++k)
+                add_packed(t, &at[i], host);
+    free(mine);
+    free(all);
+    free(host);
+    free(at);
+    free(bytes);
+    return good;
 }
 
 bool tally_read(tally *t, fault *f)
 {
+    if (t->used == 0)
+        return true;
     const size_t rows = t->used * t->batch;
     float *loss = t->host, *hit = t->host + t->slots * t->batch;
     if (!fault_check(f, t->context,
@@ -87,8 +155,10 @@ bool tally_read(tally *t, fault *f)
         !fault_check(f, t->context,
             clprune_mat_read(t->context, clprune_mat_rows(t->hit, 0, rows), hit), "reading hits"))
         return false;
-    for (size_t i = 0; i < t->used; ++i)
+    for (size_t i = 0; i < t->used && !ranks_many(t->ranks); ++i)
         add_batch(&t->sums, loss + i * t->batch, hit + i * t->batch, t->count[i], t->labels);
+    if (ranks_many(t->ranks) && !add_all(t, loss, hit, f))
+        return false;
     t->used = 0;
     return true;
 }

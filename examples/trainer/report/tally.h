@@ -3,7 +3,7 @@
  *
  * Every batch writes into its own rows of one device buffer, a slot. When all slots are in use,
  * their rows are read back together. The host adds them in the order of the samples, so the sums do
- * not depend on when they are read.
+ * not depend on when they are read, nor on which rank has a batch.
  */
 #ifndef TRAINER_TALLY_H
 #define TRAINER_TALLY_H
@@ -11,6 +11,7 @@
 #include <clprune/clprune.h>
 
 #include "trainer/base/fault.h"
+#include "trainer/reduce/ranks.h"
 
 enum { TALLY_SLOTS = 16 }; /* at least */
 
@@ -23,6 +24,8 @@ typedef struct tally_sums {
 
 typedef struct tally {
     clprune_context *context; /* not owned */
+    const rank_group *ranks;  /* not owned */
+    size_t parts;             /* batches of a group, on all ranks */
     size_t batch, labels;     /* labels: of a sample */
     size_t slots, used;
     clprune_mat loss, hit; /* (slots * batch) x 1 */
@@ -32,21 +35,23 @@ typedef struct tally {
 } tally;
 
 /* slots: as many, if that is more than TALLY_SLOTS. */
-bool tally_open(
-    clprune_context *context, size_t batch, size_t labels, size_t slots, tally *t, fault *f);
+bool tally_open(clprune_context *context, size_t batch, size_t labels, size_t slots,
+    const rank_group *ranks, tally *t, fault *f);
 void tally_close(tally *t); /* accepts {0} */
 
-/* Starts again from these sums and drops batches that were not read. */
-void tally_reset(tally *t, tally_sums sums);
+/* Starts again from these sums and drops batches that were not read. Batches come in groups of
+ * `parts`, of which each rank has those from ranks_first on. */
+void tally_reset(tally *t, tally_sums sums, size_t parts);
 extern const tally_sums tally_zero;
 
-/* Rows for the next batch of `count` samples. Reads back first if all slots are in use. */
+/* Rows for the next batch of `count` samples, with other ranks possibly 0. Reads back first if all
+ * slots are in use. */
 bool tally_next(tally *t, size_t count, clprune_mat *loss, clprune_mat *hit, fault *f);
 
 /* Drops the latest `count` batches, of those that were not read. */
 void tally_drop(tally *t, size_t count);
 
-/* Waits for the device and brings t->sums up to date. */
+/* Waits for the device, and for the other ranks, and brings t->sums up to date: everywhere. */
 bool tally_read(tally *t, fault *f);
 
 #endif

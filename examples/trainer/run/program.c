@@ -19,6 +19,7 @@
 #include "trainer/memory/memory_report.h"
 #include "trainer/options/options.h"
 #include "trainer/run/run.h"
+#include "trainer/run/run_ranks.h"
 #include "trainer/run/sample.h"
 #include "trainer/run/summary.h"
 
@@ -86,9 +87,8 @@ static void say_start(training_run *r)
         (unsigned)dataset_count(s->data, DATASET_TRAIN),
         (unsigned)dataset_count(s->data, DATASET_TEST), trainer_words_of(s->type->tokens).samples,
         device);
-    if (o->micro_batches > 1)
-        (void)snprintf(
-            passes, sizeof passes, " in %llu micro-batches", (unsigned long long)o->micro_batches);
+    if (options_passes(o) > 1)
+        (void)snprintf(passes, sizeof passes, " in %zu micro-batches", options_passes(o));
     progress_say(&r->progress,
         "activations %s; %s, lr %g, weight decay %g, batch %llu%s, seed %llu", kept,
         options_optimizers[o->optimizer], o->lr, o->weight_decay, (unsigned long long)o->batch_size,
@@ -121,8 +121,8 @@ static bool check_output(fault *f)
 static bool save_what_was_done(training_run *r, fault *f)
 {
     fault unsaved = {0};
-    if (f->code == CODE_DATA && r->checkpoint_path != NULL && r->s.options->checkpoint_every != 0 &&
-        r->s.step > 0 && run_save(r, &unsaved))
+    if ((f->code == CODE_DATA || f->code == CODE_PEER) && r->checkpoint_path != NULL &&
+        r->s.options->checkpoint_every != 0 && r->s.step > 0 && run_save(r, &unsaved))
         options_append(f->text, sizeof f->text, "; go on with --resume %s", r->checkpoint_path);
     return false;
 }
@@ -161,14 +161,14 @@ static bool train(training_run *r, fault *f)
         return false;
     if (r->at.epoch >= o->epochs)
         run_folder_drop_replaced(&r->folder);
-    const bool trial = o->steps != 0 && stop_signal() == 0 && r->at.epoch < o->epochs;
+    const bool trial = o->steps != 0 && !run_is_stopped(r) && r->at.epoch < o->epochs;
     return !trial || !options_given(o, "test-limit") || run_evaluate(r, f);
 }
 
 /* Whether a signal ended training before its end; testing alone changes no weights. */
 static bool is_stopped(const training_run *r)
 {
-    return stop_signal() != 0 && !r->s.options->test_only && r->at.epoch < r->s.options->epochs;
+    return run_is_stopped(r) && !r->s.options->test_only && r->at.epoch < r->s.options->epochs;
 }
 
 static void say_end(training_run *r)
@@ -179,7 +179,7 @@ static void say_end(training_run *r)
         progress_say(&r->progress,
             "--skip-broken: images that could not be read were replaced %llu times",
             (unsigned long long)r->at.skipped);
-    if (is_stopped(r) || (stop_signal() != 0 && s->options->test_only))
+    if (is_stopped(r) || (run_is_stopped(r) && s->options->test_only))
         progress_say(&r->progress, "stopped by a signal after step %llu%s%s",
             (unsigned long long)s->step,
             r->saved ? "; go on with --resume " : "; no checkpoint was written",
@@ -187,14 +187,14 @@ static void say_end(training_run *r)
     if (is_stopped(r) && s->options->export_file != NULL)
         progress_say(&r->progress, "--export: %s is not written before the end of the run",
             s->options->export_file);
-    if (stop_signal() == 0 && s->options->steps != 0 && s->steps_here > 0)
+    if (!run_is_stopped(r) && s->options->steps != 0 && s->steps_here > 0)
         progress_say(&r->progress, "step %llu: train loss %.4f, %.1f %s, %.1f ms/step",
             (unsigned long long)s->step, r->train_loss, session_speed(s, m),
             trainer_words_of(s->type->tokens).speed, meter_step_ms(m));
     /* top1 may be older: of an epoch before the last step, or from before a signal ended the
      * test. */
     const bool tested =
-        r->at.step_in_epoch == 0 || (options_given(s->options, "test-limit") && stop_signal() == 0);
+        r->at.step_in_epoch == 0 || (options_given(s->options, "test-limit") && !run_is_stopped(r));
     if (r->top1 >= 0 && (s->options->test_only || (s->options->steps != 0 && tested))) {
         char test[160];
         run_test_text(r, ", ", test, sizeof test);
@@ -218,7 +218,7 @@ static void advise(const options *o, fault *f)
 static bool compare_and_summarise(training_run *r, gradient_check *check, fault *f)
 {
     fault unwritten = {0};
-    const bool stopped = stop_signal() != 0;
+    const bool stopped = run_is_stopped(r);
     if (stopped && r->s.options->gradient_check != 0)
         progress_say(&r->progress, "--gradient-check: left out after the signal");
     const bool compared = stopped || gradient_check_run(&r->s, r->at.epoch, check, f);
@@ -231,14 +231,20 @@ static bool train_or_test(options *o, fault *f)
 {
     training_run r;
     gradient_check check = {0};
-    if (!run_open(o, &r, f)) {
+    const bool opened = run_ranks_share(o, f) && run_open(o, &r, f);
+    if (!run_ranks_all(o, opened, f)) {
         advise(o, f);
+        if (opened)
+            run_close(&r);
         return false;
     }
     say_start(&r);
     stop_hold(!o->test_only);
     bool good = o->test_only ? run_evaluate(&r, f) : train(&r, f);
     stop_hold(false);
+    /* Others wait for this rank, or a lost one may still write to the gradients. */
+    if (!good && ranks_many(&o->ranks) && !r.agreed && f->code != CODE_DIVERGED)
+        run_ranks_abort(o, f);
     if (good) {
         say_end(&r);
         good = !o->memory_report || memory_report_print(&r.s, f);
@@ -290,32 +296,38 @@ static void fill_closed_streams(void)
             (void)open("/dev/null", i == 0 ? O_WRONLY : O_RDONLY);
 }
 
-static bool act(const trainer_model *model, int argc, char **argv, options *o, fault *f)
+static bool act(options *o, fault *f)
 {
-    if (!options_parse(model, argc, argv, o, f))
-        return false;
+    const bool first = o->ranks.at.rank == 0;
     if (o->help) {
-        options_print_help(model, stdout);
+        if (first)
+            options_print_help(o->model, stdout);
         return true;
     }
     if (o->version)
-        return printf("%s (clprune) %s\n", model->program, CLPRUNE_VERSION) >= 0;
+        return !first || printf("%s (clprune) %s\n", o->model->program, CLPRUNE_VERSION) >= 0;
     if (o->list_devices)
-        return list_devices(f);
-    return o->plan ? memory_plan_run(o, f) : train_or_test(o, f);
+        return !first || list_devices(f);
+    if (o->plan)
+        return !first || memory_plan_run(o, f);
+    return train_or_test(o, f);
 }
 
-int program_main(const trainer_model *model, int argc, char **argv)
+int program_main(const trainer_model *model, const reduce_functions *ranks, int argc, char **argv)
 {
     options o;
     fault f = {0};
     fill_closed_streams();
     (void)signal(SIGPIPE, SIG_IGN); /* writing fails if the reader of the output goes away */
     stop_install();
-    (void)act(model, argc, argv, &o, &f); /* failures are in f */
+    const bool parsed = options_parse(model, argc, argv, &o, &f);
+    const bool joined = run_ranks_open(ranks, &o, &f); /* only then it is known who prints */
+    if (parsed && joined)
+        (void)act(&o, &f); /* failures are in f */
     (void)check_output(&f);
+    run_ranks_close(&o, &f);
     options_close(&o);
-    if (f.code != CODE_OK)
+    if (f.code != CODE_OK && f.text[0] != '\0' && (o.ranks.at.rank == 0 || parsed))
         (void)fprintf(stderr, "%s: %s\n", model->program, f.text);
     if (f.code == CODE_OK && stop_signal() != 0)
         return 128 + stop_signal();

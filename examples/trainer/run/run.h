@@ -38,6 +38,8 @@ typedef struct training_run {
     bool saved;            /* this process wrote a checkpoint */
     uint64_t next_skipped; /* in the batches made for the next step */
     bool head_left;        /* --import left the head at its initial values */
+    bool stop;             /* a rank has a signal: all stop */
+    bool agreed;           /* a fault that all ranks know */
     progress progress;
 
     run_position at;
@@ -61,10 +63,12 @@ void run_close(training_run *r);
 
 /* Trains until the epoch is over or the run has to stop. Faults: CODE_DATA if a batch could not be
  * made, after which run_save saves the steps before it (of --micro-batches, running statistics also
- * have the passes before it); CODE_DIVERGED and others. */
+ * have the passes before it); CODE_PEER, likewise, if another rank is lost; CODE_DIVERGED and
+ * others. */
 bool run_epoch(training_run *r, fault *f);
 
-/* Whether a signal came or --steps are done. */
+/* Whether a signal came, to any of the ranks; or --steps are done. */
+bool run_is_stopped(const training_run *r);
 bool run_must_stop(const training_run *r);
 
 /* Whether the run tests after that many epochs. */

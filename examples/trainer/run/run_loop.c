@@ -7,10 +7,21 @@
 
 #include "trainer/base/stop.h"
 
-bool run_must_stop(const training_run *r)
+bool run_is_stopped(const training_run *r)
+{
+    return ranks_many(&r->s.options->ranks) ? r->stop : stop_signal() != 0;
+}
+
+/* Whether the run stops when so many more steps are done. */
+static bool stops_after(const training_run *r, uint64_t steps)
 {
     const uint64_t limit = r->s.options->steps;
-    return stop_signal() != 0 || (limit != 0 && r->s.steps_here >= limit);
+    return run_is_stopped(r) || (limit != 0 && r->s.steps_here + steps >= limit);
+}
+
+bool run_must_stop(const training_run *r)
+{
+    return stops_after(r, 0);
 }
 
 /* The number of tests in the first `epochs` epochs. */
@@ -78,51 +89,89 @@ static size_t train_count(const training_run *r)
     return session_count_at(o->batch_size, r->at.step_in_epoch, o->train_limit);
 }
 
-/* Makes the batch of pass `index` of the next step of the epoch. */
-static bool make_pass(training_run *r, size_t index, fault *f)
+/* Makes the batch of pass `index` of a step of the epoch. */
+static bool make_pass(training_run *r, uint64_t step, size_t index, fault *f)
 {
     session *s = &r->s;
     const options *o = s->options;
-    const session_pass pass = session_pass_at(s, train_count(r), index);
+    const session_pass pass =
+        session_pass_at(s, session_count_at(o->batch_size, step, o->train_limit), index);
     const augment_options augment = {.seed = o->seed, .epoch = (uint32_t)r->at.epoch};
     const uint64_t skipped = dataset_skipped(s->data);
     if (index == 0)
         r->next_skipped = 0;
     if (pass.count == 0)
         return true;
-    const bool good = feed_make(&s->feed, DATASET_TRAIN,
-        s->order + r->at.step_in_epoch * o->batch_size + pass.first, pass.count,
-        o->no_augment ? NULL : &augment, f);
+    const bool good =
+        feed_make(&s->feed, DATASET_TRAIN, s->order + step * o->batch_size + pass.first, pass.count,
+            o->no_augment ? NULL : &augment, f);
     r->next_skipped += dataset_skipped(s->data) - skipped;
     return good;
 }
 
-static bool enqueue_pass(training_run *r, size_t index, fault *f)
+/* fed: its batch was made; else it has no samples. */
+static bool enqueue_pass(training_run *r, size_t index, bool fed, fault *f)
 {
     session *s = &r->s;
-    const session_pass pass = session_pass_at(s, train_count(r), index);
+    session_pass pass = session_pass_at(s, train_count(r), index);
     clprune_mat loss = CLPRUNE_NO_MAT, hit = CLPRUNE_NO_MAT;
-    return (pass.count == 0 ||
-               (feed_send(&s->feed, f) && tally_next(&s->tally, pass.count, &loss, &hit, f))) &&
-           fault_check(f, s->context, session_enqueue_pass(s, &pass, loss, hit), "training") &&
+    pass.count = fed ? pass.count : 0;
+    if ((pass.count > 0 && !feed_send(&s->feed, f)) ||
+        !tally_next(&s->tally, pass.count, &loss, &hit, f))
+        return false;
+    const clprune_status status = session_enqueue_pass(s, &pass, loss, hit);
+    if (s->windows.fault.code != CODE_OK)
+        *f = s->windows.fault;
+    return fault_check(f, s->context, status, "training") &&
            fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "training");
 }
 
 /* Enqueues the passes of a step, the first of which is made. While the device works on one, the
- * next is made. *fed: each could be; if not, the step is not done, and its losses do not count. */
-static bool enqueue_step(training_run *r, bool *fed, fault *f)
+ * next is made. *fed: each could be. */
+static bool enqueue_passes(training_run *r, bool *fed, fault *f)
+{
+    const bool many = ranks_many(&r->s.options->ranks);
+    const size_t passes = session_passes(&r->s);
+    for (size_t i = 0; i < passes && (*fed || many); ++i) {
+        if (!enqueue_pass(r, i, *fed, f))
+            return false;
+        *fed = *fed && (i + 1 == passes || make_pass(r, r->at.step_in_epoch, i + 1, f));
+    }
+    return true;
+}
+
+/* Tells the others whether this rank has a signal, and what it could not read; all take the same
+ * decision. */
+static bool agree(training_run *r, bool *fed, fault *f)
+{
+    const rank_group *all = &r->s.options->ranks;
+    uint32_t words[] = {stop_signal() != 0, !*fed};
+    if (!ranks_many(all))
+        return true;
+    if (!all->call->agree(all->group, words, 2, f))
+        return false;
+    r->stop = words[0] != 0;
+    if (words[1] != 0 && *fed)
+        (void)fault_set(
+            f, CODE_DATA, "%s", all->at.rank == 0 ? "a rank could not read its data" : "");
+    *fed = words[1] == 0;
+    r->agreed = !*fed;
+    return true;
+}
+
+/* Ends a step whose passes are enqueued. *fed: they had all samples, on all ranks; if not, the step
+ * is not done, and its losses do not count. */
+static bool end_step(training_run *r, bool *fed, fault *f)
 {
     session *s = &r->s;
-    const size_t passes = (size_t)s->options->micro_batches, used = s->tally.used;
-    for (size_t i = 0; i < passes; ++i) {
-        if (!enqueue_pass(r, i, f))
-            return false;
-        *fed = i + 1 == passes || make_pass(r, i + 1, f);
-        if (!*fed) {
-            tally_drop(&s->tally, s->tally.used - used);
-            return true;
-        }
-    }
+    const tally_sums before = s->tally.sums;
+    if (ranks_many(&s->options->ranks) && (!gradient_windows_finish(&s->windows, f) ||
+                                              !tally_read(&s->tally, f) || !agree(r, fed, f)))
+        return false;
+    if (*fed)
+        return fault_check(f, s->context, session_enqueue_update(s), "training") &&
+               fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "training");
+    s->tally.sums = before;
     return true;
 }
 
@@ -136,70 +185,100 @@ static bool wait_for_first(training_run *r, size_t count, fault *f)
     return session_wait(&r->s, step, f);
 }
 
+/* The last steps' losses and, with other ranks, what each of them has on its own. */
+static bool end_epoch(training_run *r, fault *f)
+{
+    session *s = &r->s;
+    r->at.sums = s->tally.sums;
+    if (r->at.sums.samples > 0)
+        r->train_loss = r->at.sums.loss / (double)r->at.sums.samples;
+    return session_average_states(s, f);
+}
+
 bool run_epoch(training_run *r, fault *f)
 {
     session *s = &r->s;
     const options *o = s->options;
+    const bool many = ranks_many(&o->ranks);
     uint64_t steps = 0, samples = 0; /* enqueued and not read back */
-    bool made = false;               /* the next batch */
+    bool made = false;               /* the next batch, or it was tried */
     bool fed = true;                 /* each batch could be made */
     bool builds = false;             /* the step that was enqueued last */
     double shown = clock_seconds();
+    fault unmade = {0}; /* of the next batch */
 
     dataset_shuffle(o->seed, (uint32_t)r->at.epoch, (uint32_t)o->train_limit, s->order);
-    tally_reset(&s->tally, r->at.sums);
+    tally_reset(&s->tally, r->at.sums, options_passes(o));
     r->mark = shown;
     while (r->at.step_in_epoch < s->steps_per_epoch && !run_must_stop(r)) {
         const size_t count = train_count(r);
         bool *timed = count < o->batch_size ? &r->timed_smaller : &r->timed_whole;
         builds = !*timed;
-        if ((builds || s->tally.used + o->micro_batches > s->tally.slots) &&
+        if ((builds || s->tally.used + options_passes(o) > s->tally.slots) &&
             !catch_up(r, &steps, &samples, false, f))
             return false;
-        if (!made && !(fed = make_pass(r, 0, f)))
+        if (!made)
+            fed = make_pass(r, r->at.step_in_epoch, 0, &unmade);
+        if (!fed)
+            *f = unmade;
+        if (!fed && !many)
             break;
         *timed = true;
-        if (!enqueue_step(r, &fed, f))
+        const size_t used = s->tally.used;
+        if (!enqueue_passes(r, &fed, f) || (!many && !end_step(r, &fed, f)))
             return false;
-        if (!fed)
+        const uint64_t skipped = r->next_skipped;
+        /* Before anything is waited for: the device works meanwhile. */
+        made = fed && r->at.step_in_epoch + 1 < s->steps_per_epoch && !stops_after(r, 1);
+        const bool next = !made || make_pass(r, r->at.step_in_epoch + 1, 0, &unmade);
+        if (many && !end_step(r, &fed, f))
+            return false;
+        if (!fed) {
+            tally_drop(&s->tally, many ? 0 : s->tally.used - used);
             break;
-        r->at.skipped += r->next_skipped;
+        }
+        fed = next;
+        r->at.skipped += skipped;
         ++r->at.step_in_epoch;
         ++s->step;
         ++s->steps_here;
         ++steps;
         samples += count;
-        /* Before the losses are read: the device works meanwhile. */
-        made = r->at.step_in_epoch < s->steps_per_epoch && !run_must_stop(r);
-        if (made && !(fed = make_pass(r, 0, f)))
-            break;
         /* The first step of each size is timed alone. Later ones are read back together: each
-         * reading makes the device wait for the host. */
+         * reading makes the device wait for the host. With other ranks each step has waited. */
         const double now = clock_seconds();
-        if (builds || now - shown >= 0.5) {
+        if (builds || many || now - shown >= 0.5) {
             if ((builds && !wait_for_first(r, count, f)) ||
                 !catch_up(r, &steps, &samples, builds, f))
                 return false;
+            r->at.sums = s->tally.sums;
+        }
+        if (builds || now - shown >= 0.5) {
             shown = now;
             if (progress_due(&r->progress))
                 show(r);
         }
     }
     fault unread = {0}; /* worse than data: what was done is not known, so it is not saved */
-    if (!catch_up(r, &steps, &samples, builds, &unread)) {
+    if (!catch_up(r, &steps, &samples, builds, &unread) || !end_epoch(r, &unread)) {
         *f = unread;
         return false;
     }
-    r->at.sums = s->tally.sums;
-    if (r->at.sums.samples > 0)
-        r->train_loss = r->at.sums.loss / (double)r->at.sums.samples;
-    return fed;
+    return f->code == CODE_OK;
 }
 
 bool run_tests_at(const training_run *r, uint64_t epochs)
 {
     const options *o = r->s.options;
     return epochs == o->epochs || (o->test_every != 0 && epochs % o->test_every == 0);
+}
+
+static bool enqueue_test(
+    session *s, size_t count, clprune_mat loss, clprune_mat hit, bool first, fault *f)
+{
+    return fault_check(f, s->context, session_enqueue_test(s, count, loss, hit), "testing") &&
+           fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "testing") &&
+           (!first || s->steps_here > 0 || session_wait(s, "first test step", f));
 }
 
 bool run_evaluate(training_run *r, fault *f)
@@ -210,18 +289,25 @@ bool run_evaluate(training_run *r, fault *f)
     const uint64_t skipped = dataset_skipped(s->data);
     for (uint32_t i = 0; i < (uint32_t)o->test_limit; ++i)
         s->order[i] = i;
-    tally_reset(&s->tally, tally_zero);
-    const size_t pass = options_pass(o);
-    for (uint64_t i = 0; i * pass < o->test_limit; ++i) {
-        const size_t count = session_count_at(pass, i, o->test_limit);
+    const rank_group *all = &o->ranks;
+    const size_t pass = options_pass(o), many = ranks_many(all) ? (size_t)all->at.ranks : 1;
+    bool fed = true;
+    tally_reset(&s->tally, tally_zero, many);
+    for (uint64_t i = many > 1 ? (size_t)all->at.rank : 0, first = 0;; i += many, first += many) {
+        const uint64_t at = i * pass;
+        const size_t count = at < o->test_limit ? session_count_at(pass, i, o->test_limit) : 0;
         clprune_mat loss, hit;
-        if (stop_signal() != 0)
+        if (!agree(r, &fed, f) || !fed)
+            return false;
+        if (first * pass >= o->test_limit)
+            break;
+        if (run_is_stopped(r))
             return true;
-        if (!feed_batch(&s->feed, DATASET_TEST, s->order + i * pass, count, NULL, f) ||
-            !tally_next(&s->tally, count, &loss, &hit, f) ||
-            !fault_check(f, s->context, session_enqueue_test(s, count, loss, hit), "testing") ||
-            !fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "testing") ||
-            (i == 0 && s->steps_here == 0 && !session_wait(s, "first test step", f)))
+        if (!tally_next(&s->tally, count, &loss, &hit, f))
+            return false;
+        fed = count == 0 || feed_batch(&s->feed, DATASET_TEST, s->order + at, count, NULL, f);
+        if ((!fed && many == 1) ||
+            (fed && count > 0 && !enqueue_test(s, count, loss, hit, first == 0, f)))
             return false;
     }
     if (!tally_read(&s->tally, f))

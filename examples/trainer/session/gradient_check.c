@@ -57,7 +57,7 @@ static clprune_status passes(
 bool gradient_make(session *s, void *model, const uint32_t *indices, size_t count, fault *f)
 {
     clprune_mat loss, hit;
-    tally_reset(&s->tally, tally_zero);
+    tally_reset(&s->tally, tally_zero, 1);
     return feed_batch(&s->feed, DATASET_TRAIN, indices, count, NULL, f) &&
            tally_next(&s->tally, count, &loss, &hit, f) &&
            fault_check(f, s->context, passes(s, model, count, loss, hit), "--gradient-check");

@@ -53,24 +53,30 @@ void gradient_sum_close(gradient_sum *sum)
 }
 
 /* The bits of `index` that are set are the levels in use. */
-static clprune_status add_buffer(const gradient_sum *sum, size_t b, size_t index, bool last)
+clprune_status gradient_sum_add(const gradient_sum *sum, clprune_mat part, size_t index, bool last)
 {
-    const clprune_mat grads = sum->grads[b];
-    size_t level = 0;
+    size_t b = 0, level = 0;
+    while (sum->grads[b].buffer != part.buffer)
+        ++b;
     for (; index >> level != 0; ++level) {
+        clprune_mat other = part;
+        other.buffer = sum->levels[level][b].buffer;
         if ((index >> level & 1) != 0)
-            TRY(clprune_add(sum->context, 1.0f, sum->levels[level][b], 1.0f, grads, grads, NULL));
+            TRY(clprune_add(sum->context, 1.0f, other, 1.0f, part, part, NULL));
         else if (!last)
             break;
     }
-    return last ? CLPRUNE_SUCCESS
-                : clprune_mat_copy(sum->context, grads, sum->levels[level][b], NULL);
+    if (last)
+        return CLPRUNE_SUCCESS;
+    clprune_mat to = part;
+    to.buffer = sum->levels[level][b].buffer;
+    return clprune_mat_copy(sum->context, part, to, NULL);
 }
 
-clprune_status gradient_sum_add(const gradient_sum *sum, size_t index, bool last)
+clprune_status gradient_sum_add_all(const gradient_sum *sum, size_t index, bool last)
 {
     for (size_t b = 0; b < sum->buffers; ++b)
-        TRY(add_buffer(sum, b, index, last));
+        TRY(gradient_sum_add(sum, sum->grads[b], index, last));
     return CLPRUNE_SUCCESS;
 }
 

@@ -23,9 +23,11 @@ clprune_status gradient_sum_open(clprune_context *context, size_t passes,
     const clprune_param *params, size_t count, gradient_sum *sum);
 void gradient_sum_close(gradient_sum *sum); /* accepts {0} */
 
-/* After the backward pass of pass `index`, from 0 on. After the last one the model's gradients are
- * the sum, before it their contents are used up. Enqueues. */
-clprune_status gradient_sum_add(const gradient_sum *sum, size_t index, bool last);
+/* After the backward pass of pass `index`, from 0 on: adds up all gradients, or those of `part`, a
+ * row of their buffer. After the last pass they are the sum, before it their contents are used up.
+ * Enqueues. */
+clprune_status gradient_sum_add_all(const gradient_sum *sum, size_t index, bool last);
+clprune_status gradient_sum_add(const gradient_sum *sum, clprune_mat part, size_t index, bool last);
 
 /* Writes zeros in place of a backward pass over no samples. */
 clprune_status gradient_sum_zero(const gradient_sum *sum);

@@ -52,7 +52,7 @@ static void hear(void *user, clprune_log_level level, const char *message)
         progress_say(s->shown, "%s", message);
     if (level != CLPRUNE_LOG_INFO || strncmp(message, "built ", 6) != 0)
         return;
-    if (stop_signal() != 0 && s->steps_here == 0)
+    if (stop_signal() != 0 && s->steps_here == 0 && !ranks_many(&s->options->ranks))
         quit_untrained(s, "while kernels were built", "");
     ++s->built;
     progress_built(s->shown, s->programs > 0 ? session_programs(s) : s->built, s->programs);
@@ -70,7 +70,7 @@ bool session_wait(session *s, const char *step, fault *f)
         code = clGetEventInfo(end, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
         if (code != CL_SUCCESS || state <= CL_COMPLETE)
             break;
-        if (stop_signal() != 0 && s->steps_here <= 1)
+        if (stop_signal() != 0 && s->steps_here <= 1 && !ranks_many(&s->options->ranks))
             quit_untrained(s, "in the ", step);
         progress_waiting(s->shown, step, clock_seconds() - start);
         (void)poll(NULL, 0, 1);
@@ -142,11 +142,12 @@ static bool create_model(session *s, fault *f)
     bool good = choose(s, &choice, &rules, f);
     choice.drops_grads = updates_early(s);
     if (choice.drops_grads &&
-        (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0 || o->micro_batches > 1))
+        (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0 || options_passes(o) > 1))
         good = fault_set(f, CODE_USAGE, "--early-update does not go with %s",
-            o->clip_norm > 0       ? "--clip-norm; --clip-norm 0 turns it off"
-            : o->micro_batches > 1 ? "--micro-batches"
-                                   : "--optimizer lamb");
+            o->clip_norm > 0        ? "--clip-norm; --clip-norm 0 turns it off"
+            : o->micro_batches > 1  ? "--micro-batches"
+            : options_passes(o) > 1 ? "several processes"
+                                    : "--optimizer lamb");
     if (choice.drops_grads && s->type->on_grads == NULL)
         good = fault_set(f, CODE_USAGE, "this model has no --early-update");
     good = good &&
@@ -156,8 +157,8 @@ static bool create_model(session *s, fault *f)
     if (good)
         s->params = s->type->params(s->model, &s->params_count);
     good = good && fault_check(f, s->context,
-                       gradient_sum_open(s->context, (size_t)o->micro_batches, s->params,
-                           s->params_count, &s->sum),
+                       gradient_sum_open(
+                           s->context, session_passes(s), s->params, s->params_count, &s->sum),
                        "making room for gradients");
     keep_list_close(&rules);
     return good;
@@ -198,12 +199,14 @@ static bool plan_schedule(session *s, fault *f)
     return o->schedule == OPTIONS_COSINE || learning_rate_milestones(o->milestones, &s->rate, f);
 }
 
+static const rank_group alone = RANKS_ALONE;
+
 bool session_create_feed(session *s, fault *f)
 {
     const size_t pass = options_pass(s->options);
     return feed_open(s->context, s->data, pass, &s->feed, f) &&
-           tally_open(s->context, pass, s->feed.sample.labels, (size_t)s->options->micro_batches,
-               &s->tally, f);
+           tally_open(s->context, pass, s->feed.sample.labels, options_passes(s->options),
+               s->beside ? &alone : &s->options->ranks, &s->tally, f);
 }
 
 bool session_create_model(session *s, fault *f)
@@ -227,6 +230,11 @@ clprune_net_data session_data(const session *s, size_t count, size_t of)
         .scale = 1.0f / (float)of};
 }
 
+static float rate_of_step(const session *s)
+{
+    return (float)learning_rate_at(&s->rate, s->step);
+}
+
 /* A part of an optimizer's step. */
 typedef struct part_of_step {
     clprune_optimizer *optimizer;
@@ -239,49 +247,47 @@ static clprune_status update(void *user, clprune_mat grads)
     return clprune_optimizer_update(part->optimizer, grads.buffer, part->lr, NULL);
 }
 
-static clprune_status backward(session *s, const clprune_net_data *data)
+/* The backward pass with the optimizer's step in it, for --early-update. */
+static clprune_status update_early(session *s, const clprune_net_data *data)
 {
-    return data->batch == 0 ? gradient_sum_zero(&s->sum) : s->type->backward(s->model, data);
+    part_of_step part = {s->optimizer, rate_of_step(s)};
+    s->type->on_grads(s->model, update, &part);
+    TRY(s->type->backward(s->model, data));
+    s->type->on_grads(s->model, NULL, NULL);
+    clprune_optimizer_set_steps(s->optimizer, clprune_optimizer_steps(s->optimizer) + 1);
+    return CLPRUNE_SUCCESS;
 }
 
-/* The last backward pass of a step and the optimizer's; with --early-update in one. */
-static clprune_status backward_and_update(session *s, const clprune_net_data *data, size_t index)
+static clprune_status backward(session *s, const clprune_net_data *data, const session_pass *pass)
 {
-    const options *o = s->options;
-    part_of_step part = {s->optimizer, (float)learning_rate_at(&s->rate, s->step)};
-    const bool early = updates_early(s);
-    if (early)
-        s->type->on_grads(s->model, update, &part);
-    TRY(backward(s, data));
-    if (early) {
-        s->type->on_grads(s->model, NULL, NULL);
-        clprune_optimizer_set_steps(s->optimizer, clprune_optimizer_steps(s->optimizer) + 1);
-        return CLPRUNE_SUCCESS;
-    }
-    trainer_tell(&s->watcher, "update");
-    TRY(gradient_sum_add(&s->sum, index, true));
-    if (o->clip_norm > 0)
-        TRY(clprune_optimizer_clip(s->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
-    return clprune_optimizer_step(s->optimizer, part.lr, NULL);
+    if (updates_early(s))
+        return update_early(s, data);
+    if (pass->last && s->windows.context != NULL)
+        return gradient_windows_backward(&s->windows, s->type, s->model, data, pass->index);
+    if (data->batch == 0)
+        TRY(gradient_sum_zero(&s->sum));
+    else
+        TRY(s->type->backward(s->model, data));
+    return gradient_sum_add_all(&s->sum, pass->index, pass->last);
 }
 
 /* The seed of a pass: the draws of a step's passes follow each other. */
-static uint64_t seed_of(const session *s, size_t index)
+static uint64_t seed_of(const session *s, size_t draw)
 {
     const rng_domain domain = s->streams == 1 ? RNG_INIT : RNG_PRUNE;
     rng r = rng_open(s->options->seed, domain, (uint32_t)s->step, (uint32_t)(s->step >> 32));
-    for (size_t i = 0; i < 2 * index; ++i)
+    for (size_t i = 0; i < 2 * draw; ++i)
         (void)rng_next(&r);
     const uint64_t high = rng_next(&r);
     return high << 32 | rng_next(&r);
 }
 
 static clprune_status forward(
-    session *s, const clprune_net_data *data, size_t index, clprune_mat loss, clprune_mat hit)
+    session *s, const clprune_net_data *data, size_t draw, clprune_mat loss, clprune_mat hit)
 {
     if (data->batch == 0)
         return CLPRUNE_SUCCESS;
-    s->type->set_seed(s->model, seed_of(s, index));
+    s->type->set_seed(s->model, seed_of(s, draw));
     TRY(s->type->forward(s->model, data, true));
     trainer_tell(&s->watcher, "loss");
     TRY(s->type->loss(s->model, data, loss, hit));
@@ -294,14 +300,51 @@ clprune_status session_enqueue_pass(
 {
     clprune_net_data data = session_data(s, pass->count, pass->of);
     data.smoothing = (float)s->options->label_smoothing;
-    TRY(forward(s, &data, pass->index, loss, hit));
-    if (pass->last) {
-        TRY(backward_and_update(s, &data, pass->index));
-    } else {
-        TRY(backward(s, &data));
-        TRY(gradient_sum_add(&s->sum, pass->index, false));
-    }
+    TRY(forward(s, &data, pass->draw, loss, hit));
+    TRY(backward(s, &data, pass));
     return clprune_plan_end_step(s->context);
+}
+
+clprune_status session_enqueue_update(session *s)
+{
+    const options *o = s->options;
+    if (updates_early(s))
+        return CLPRUNE_SUCCESS;
+    trainer_tell(&s->watcher, "update");
+    if (o->clip_norm > 0)
+        TRY(clprune_optimizer_clip(s->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
+    TRY(clprune_optimizer_step(s->optimizer, rate_of_step(s), NULL));
+    return clprune_plan_end_step(s->context);
+}
+
+/* The mean over the ranks of a state. */
+static bool average(const session *s, clprune_mat mat, float *host, fault *f)
+{
+    const rank_group *r = &s->options->ranks;
+    const size_t count = mat.rows * mat.cols;
+    if (!fault_check(f, s->context, clprune_mat_read(s->context, mat, host), "reading a state") ||
+        !r->call->begin(r->group, REDUCE_SUM, NULL, host, count, f) ||
+        !r->call->finish(r->group, f))
+        return false;
+    for (size_t i = 0; i < count; ++i)
+        host[i] /= (float)r->at.ranks;
+    return fault_check(f, s->context, clprune_mat_write(s->context, mat, host), "writing a state");
+}
+
+/* Of the states, those that passes change come first, a mean and a variance for each count. */
+bool session_average_states(session *s, fault *f)
+{
+    size_t states, counts;
+    const trainer_state *state = trainer_states(s->type, s->model, &states);
+    (void)trainer_counts(s->type, s->model, &counts);
+    if (!ranks_many(&s->options->ranks) || counts == 0)
+        return true;
+    float *host = malloc(session_count_elements(s).most * sizeof *host);
+    bool good = host != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    for (size_t i = 0; good && i < states && i < 2 * counts; ++i)
+        good = average(s, state[i].mat, host, f);
+    free(host);
+    return good;
 }
 
 clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, clprune_mat hit)
@@ -323,16 +366,35 @@ size_t session_count_at(uint64_t batch, uint64_t index, uint64_t samples)
     return (size_t)(left < batch ? left : batch);
 }
 
+/* The first pass of a step that a rank makes. */
+static size_t first_pass(const session *s, int rank)
+{
+    return ranks_first(&s->options->ranks, options_passes(s->options), rank);
+}
+
+size_t session_passes(const session *s)
+{
+    const int rank = s->options->ranks.at.rank;
+    return first_pass(s, rank + 1) - first_pass(s, rank);
+}
+
 session_pass session_pass_at(const session *s, size_t samples, size_t index)
 {
-    const size_t passes = (size_t)s->options->micro_batches;
-    const size_t first = samples * index / passes, end = samples * (index + 1) / passes;
-    return (session_pass){first, end - first, samples, index, index + 1 == passes};
+    const size_t passes = options_passes(s->options);
+    const size_t draw = first_pass(s, s->options->ranks.at.rank) + index;
+    const size_t first = samples * draw / passes, end = samples * (draw + 1) / passes;
+    return (session_pass){first, end - first, samples, draw, index, index + 1 == session_passes(s)};
 }
 
 session_pass session_only_pass(size_t samples)
 {
-    return (session_pass){0, samples, samples, 0, true};
+    return (session_pass){0, samples, samples, 0, 0, true};
+}
+
+bool session_open_windows(session *s, fault *f)
+{
+    const rank_group *r = &s->options->ranks;
+    return !ranks_many(r) || gradient_windows_open(s->context, r, &s->sum, &s->windows, f);
 }
 
 size_t session_tensors(const session *s)
@@ -370,6 +432,7 @@ uint64_t session_peak_bytes(const session *s)
 
 void session_close(session *s)
 {
+    gradient_windows_close(&s->windows);
     tally_close(&s->tally);
     feed_close(&s->feed);
     clprune_optimizer_destroy(s->optimizer);

@@ -8,7 +8,8 @@
  *     session_open_device(&s, &s, &fault);
  *     session_create_feed(&s, &fault);
  *     session_create_model(&s, &fault);
- *     session_enqueue_pass(&s, &pass, loss, hit);      --micro-batches of them are a step
+ *     session_enqueue_pass(&s, &pass, loss, hit);  --micro-batches of them are a step
+ *     session_enqueue_update(&s);
  *     session_close(&s);
  */
 #ifndef TRAINER_SESSION_H
@@ -27,6 +28,7 @@
 #include "trainer/report/progress.h"
 #include "trainer/report/tally.h"
 #include "trainer/session/gradient_sum.h"
+#include "trainer/session/gradient_windows.h"
 
 /* The random streams of a run; a resumed run keeps those that it began with.
  *     1   sampled pruning at step i and the initial values of tensor i shared one stream
@@ -51,6 +53,7 @@ typedef struct session {
     bool keeps_grads;        /* also with --early-update */
     trainer_watcher watcher; /* of the parts of a step */
     gradient_sum sum;
+    gradient_windows windows; /* open: gradients are summed over the ranks */
     clprune_optimizer *optimizer;
     learning_rate rate;
     batch_feed feed;
@@ -112,12 +115,14 @@ size_t session_count_at(uint64_t batch, uint64_t index, uint64_t samples);
 typedef struct session_pass {
     size_t first, count; /* in the step */
     size_t of;           /* samples of the step */
-    size_t index;        /* in the step */
-    bool last;           /* the optimizer's step follows */
+    size_t draw;         /* the pass's number in the step */
+    size_t index;        /* likewise, among those of this rank */
+    bool last;           /* of this rank */
 } session_pass;
 
-/* Pass `index`, below --micro-batches, of a step of `samples`. Passes differ by one sample at
- * most; a small last step may have some without any. */
+/* Passes of a step on this rank; pass `index` of them, of a step of `samples`. Passes differ by one
+ * sample at most; a small last step may have some without any. */
+size_t session_passes(const session *s);
 session_pass session_pass_at(const session *s, size_t samples, size_t index);
 
 /* A step of one pass. */
@@ -133,11 +138,21 @@ clprune_net_data session_data(const session *s, size_t count, size_t of);
  * "update". */
 void session_watch(session *s, trainer_watcher watcher);
 
+/* Begins to sum gradients over the ranks, if there are others. */
+bool session_open_windows(session *s, fault *f);
+
 /* Enqueue a pass of an optimisation step, or the test of a batch, on the samples and labels in
  * s->feed; nothing is waited for. Passes come in order. loss and hit are not used by a pass without
  * samples. */
 clprune_status session_enqueue_pass(
     session *s, const session_pass *pass, clprune_mat loss, clprune_mat hit);
+
+/* Each rank's running statistics become the mean over the ranks. Training does not depend on them.
+ * Waits. */
+bool session_average_states(session *s, fault *f);
+
+/* Enqueues the optimizer's step, after the passes and, with others, gradient_windows_finish. */
+clprune_status session_enqueue_update(session *s);
 clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, clprune_mat hit);
 
 /* Waits for what was enqueued, and shows for how long. `step` says what that is, as "first step"; a

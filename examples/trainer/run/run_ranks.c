@@ -1,0 +1,144 @@
+#include "trainer/run/run_ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h> /* sysconf */
+
+/* What rank 0 alone does. */
+static void follow(options *o)
+{
+    o->output_dir = o->tensorboard = o->summary_json = o->export_file = o->adapters = NULL;
+    o->new_folder = o->memory_report = false;
+    o->gradient_check = o->sample = 0;
+    o->quiet = true;
+}
+
+bool run_ranks_open(const reduce_functions *call, options *o, fault *f)
+{
+    const reduce_options wanted = {.peer_timeout = o->peer_timeout};
+    if (!call->open(&wanted, &o->ranks.group, &o->ranks.at, f))
+        return false;
+    o->ranks.call = call;
+    if (o->ranks.at.rank > 0)
+        follow(o);
+    return true;
+}
+
+static bool has_part(const char *name, const char *part)
+{
+    const size_t length = strlen(part);
+    for (; strlen(name) >= length; ++name)
+        if (strncasecmp(name, part, length) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a device is meant by --device: its indices, or a part of a name, any case. */
+static bool is_meant(const clprune_device_info *device, const char *wanted)
+{
+    char indices[48];
+    (void)snprintf(
+        indices, sizeof indices, "%zu:%zu", device->platform_index, device->device_index);
+    return strcmp(indices, wanted) == 0 || has_part(device->device, wanted) ||
+           has_part(device->platform, wanted);
+}
+
+/* The devices that one process would choose from: those that are meant, or all GPUs, or all. */
+static size_t choose_from(const clprune_device_info *devices, size_t count, const char *wanted,
+    const clprune_device_info **chosen)
+{
+    size_t found = 0;
+    bool gpu = false;
+    for (size_t i = 0; i < count; ++i)
+        gpu = gpu || (devices[i].type & CL_DEVICE_TYPE_GPU) != 0;
+    for (size_t i = 0; i < count; ++i)
+        if (wanted != NULL ? is_meant(&devices[i], wanted)
+                           : !gpu || (devices[i].type & CL_DEVICE_TYPE_GPU) != 0)
+            chosen[found++] = &devices[i];
+    return found;
+}
+
+/* Several GPUs: each rank of this host takes one. CPUs are shared by their cores. */
+static bool take_device(options *o, fault *f)
+{
+    static char taken[48];
+    const char *wanted = o->device != NULL ? o->device : getenv("CLPRUNE_DEVICE");
+    size_t count, found = 0;
+    if (!fault_check(f, NULL, clprune_device_list(0, NULL, &count), "listing devices"))
+        return false;
+    clprune_device_info *devices = calloc(count + 1, sizeof *devices);
+    const clprune_device_info **chosen = calloc(count + 1, sizeof *chosen);
+    bool good = (devices != NULL && chosen != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good &&
+           fault_check(f, NULL, clprune_device_list(count, devices, &count), "listing devices");
+    if (good)
+        found = choose_from(devices, count, wanted, chosen);
+    if (found > 1) {
+        const clprune_device_info *own = chosen[(size_t)o->ranks.at.local_rank % found];
+        (void)snprintf(taken, sizeof taken, "%zu:%zu", own->platform_index, own->device_index);
+        o->device = taken;
+    }
+    if (found > 0 && (chosen[0]->type & CL_DEVICE_TYPE_GPU) != 0 &&
+        (size_t)o->ranks.at.local_ranks > found && o->ranks.at.local_rank == 0)
+        (void)fprintf(stderr, "%s: note: %d processes of %s share %zu devices\n", o->model->program,
+            o->ranks.at.local_ranks, o->ranks.at.host, found);
+    free(devices);
+    free(chosen);
+    return good;
+}
+
+bool run_ranks_share(options *o, fault *f)
+{
+    const int processes = o->ranks.at.local_ranks;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    char threads[24];
+    if (processes < 2)
+        return true;
+    (void)snprintf(threads, sizeof threads, "%ld", cores > processes ? cores / processes : 1);
+    (void)setenv("POCL_MAX_PTHREAD_COUNT", threads, 0);
+    return take_device(o, f);
+}
+
+bool run_ranks_all(const options *o, bool good, fault *f)
+{
+    const rank_group *r = &o->ranks;
+    const uint32_t mine = good ? 0 : (uint32_t)(r->at.ranks - r->at.rank);
+    uint32_t words[] = {mine, 0};
+    if (!ranks_many(r))
+        return good;
+    if (!r->call->agree(r->group, words, 1, f))
+        return false;
+    words[1] = words[0] != 0 && words[0] == mine ? (uint32_t)f->code : 0;
+    if (words[0] == 0)
+        return true;
+    if (!r->call->agree(r->group, &words[1], 1, f))
+        return false;
+    if (words[0] != mine)
+        *f = (fault){.code = (int)words[1]};
+    return false;
+}
+
+/* "resmlp-train-mpi, rank 1 on node7". */
+static void print_fault(const options *o, const fault *f)
+{
+    if (f->text[0] != '\0')
+        (void)fprintf(stderr, "%s, rank %d on %s: %s\n", o->model->program, o->ranks.at.rank,
+            o->ranks.at.host, f->text);
+}
+
+void run_ranks_abort(const options *o, const fault *f)
+{
+    (void)fflush(stdout);
+    print_fault(o, f);
+    o->ranks.call->abort(o->ranks.group, f->code);
+}
+
+void run_ranks_close(options *o, fault *f)
+{
+    fault late = {0};
+    if (o->ranks.group != NULL && !o->ranks.call->close(o->ranks.group, &late))
+        run_ranks_abort(o, f->code != CODE_OK ? f : &late);
+    o->ranks.group = NULL;
+}

@@ -1,0 +1,25 @@
+/* run_ranks.h: a program's processes, before and after its run. */
+#ifndef TRAINER_RUN_RANKS_H
+#define TRAINER_RUN_RANKS_H
+
+#include "trainer/run/run.h"
+
+/* Opens the group of o->ranks, of all processes that were started together. Ranks other than 0 then
+ * write no files and print nothing but failures. */
+bool run_ranks_open(const reduce_functions *call, options *o, fault *f);
+
+/* Sets the variables of the environment and options by which each process takes its own device, or
+ * its share of the cores. Call it before OpenCL is used. */
+bool run_ranks_share(options *o, fault *f);
+
+/* Whether all ranks have come so far. If not, each gets the code of the lowest that has a fault,
+ * and only that one keeps its text. */
+bool run_ranks_all(const options *o, bool good, fault *f);
+
+/* Ends all processes after a fault that others do not know of; prints it. Does not return. */
+void run_ranks_abort(const options *o, const fault *f);
+
+/* Waits for the others, and closes the group. */
+void run_ranks_close(options *o, fault *f);
+
+#endif
