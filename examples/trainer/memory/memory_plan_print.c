@@ -220,6 +220,8 @@ bool memory_plan_run(options *o, fault *f)
         char passes[64] = "";
         if (options_passes(o) > 1)
             (void)snprintf(passes, sizeof passes, " in %zu micro-batches", options_passes(o));
+        if (o->ranks.at.ranks > 1)
+            options_append(passes, sizeof passes, " on %d processes", o->ranks.at.ranks);
         (void)printf("%s, %zu %s, batch %" PRIu64 "%s, activations %s; for %s\n\n",
             session_arch_name(&s), tokens ? s.sizes.context : s.sizes.image,
             tokens ? "tokens" : "px", o->batch_size, passes, options_preset(o),

@@ -77,12 +77,14 @@ typedef struct options {
 
     rank_group ranks;       /* the processes of the run; of a plan, their number */
     double peer_timeout;    /* seconds */
+    uint64_t processes;     /* to plan for; 0: those that were started */
     const char *device;     /* NULL: the library's choice */
     const char *output_dir; /* NULL: nothing is written, or new_folder */
     bool new_folder;        /* a folder of its own is made for the run, see run_folder.h */
     bool overwrite;
-    uint64_t checkpoint_every; /* epochs; 0: never */
-    uint64_t test_every;       /* epochs; 0: only after the last */
+    uint64_t checkpoint_every;   /* epochs; 0: never */
+    uint64_t checkpoint_minutes; /* 0: only after epochs */
+    uint64_t test_every;         /* epochs; 0: only after the last */
     const char *resume;
     uint64_t steps;           /* 0: all epochs */
     uint64_t gradient_check;  /* batches; 0: none */

@@ -213,6 +213,10 @@ static const option_row rows[] = {
         "epochs between tests; default 1; 0: only after the last epoch"),
     COUNT("checkpoint-every", OPTION_TAKE, checkpoint_every, 0, 1000000,
         "epochs between checkpoints; default 1; 0: never"),
+    COUNT("checkpoint-minutes", OPTION_TAKE, checkpoint_minutes, 0, 100000,
+        "also write a checkpoint after a step when the last one is so old; default 0: do not"),
+    COUNT("processes", OPTION_PROCESS, processes, 1, 65536,
+        "with --plan: the memory of one of N processes (NAME-train-mpi)"),
     TEXT("resume", OPTION_FORGET, resume, "FILE",
         "continue from a checkpoint, with its options; gives the bits of an uninterrupted "
         "run on the same device with the same driver, and says on stderr if they may be others"),

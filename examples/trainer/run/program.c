@@ -298,7 +298,7 @@ static void fill_closed_streams(void)
 
 static bool act(options *o, fault *f)
 {
-    const bool first = o->ranks.at.rank == 0;
+    const bool first = o->ranks.at.rank == 0 || o->ranks.group == NULL;
     if (o->help) {
         if (first)
             options_print_help(o->model, stdout);

@@ -118,6 +118,7 @@ bool run_open(options *o, training_run *r, fault *f)
         .s = {.options = o, .shown = &r->progress, .folder = &r->folder},
         .progress = progress_begin(o->quiet),
         .began = clock_seconds(),
+        .saved_at = clock_seconds(),
         .train_loss = (double)NAN,
         .test_loss = (double)NAN,
         .top1 = (double)NAN,

@@ -36,6 +36,8 @@ typedef struct training_run {
     run_folder folder;
     char *checkpoint_path; /* NULL: none is written */
     bool saved;            /* this process wrote a checkpoint */
+    double saved_at;       /* clock then, or at run_open */
+    bool save_due;         /* after this step, for --checkpoint-minutes */
     uint64_t next_skipped; /* in the batches made for the next step */
     bool head_left;        /* --import left the head at its initial values */
     bool stop;             /* a rank has a signal: all stop */

@@ -260,6 +260,7 @@ bool run_save(training_run *r, fault *f)
     if (!checkpoint_commit(&writer, f))
         return false;
     r->folder.has_replaced = false;
+    r->saved_at = clock_seconds();
     return r->saved = true;
 }
 

@@ -145,12 +145,16 @@ static bool enqueue_passes(training_run *r, bool *fed, fault *f)
 static bool agree(training_run *r, bool *fed, fault *f)
 {
     const rank_group *all = &r->s.options->ranks;
-    uint32_t words[] = {stop_signal() != 0, !*fed};
+    const double minutes = (double)r->s.options->checkpoint_minutes;
+    const bool late = minutes > 0 && clock_seconds() - r->saved_at >= 60 * minutes;
+    uint32_t words[] = {stop_signal() != 0, !*fed, late && all->at.rank == 0};
+    r->save_due = late;
     if (!ranks_many(all))
         return true;
-    if (!all->call->agree(all->group, words, 2, f))
+    if (!all->call->agree(all->group, words, 3, f))
         return false;
     r->stop = words[0] != 0;
+    r->save_due = words[2] != 0;
     if (words[1] != 0 && *fed)
         (void)fault_set(
             f, CODE_DATA, "%s", all->at.rank == 0 ? "a rank could not read its data" : "");
@@ -165,8 +169,9 @@ static bool end_step(training_run *r, bool *fed, fault *f)
 {
     session *s = &r->s;
     const tally_sums before = s->tally.sums;
-    if (ranks_many(&s->options->ranks) && (!gradient_windows_finish(&s->windows, f) ||
-                                              !tally_read(&s->tally, f) || !agree(r, fed, f)))
+    if ((ranks_many(&s->options->ranks) &&
+            (!gradient_windows_finish(&s->windows, f) || !tally_read(&s->tally, f))) ||
+        !agree(r, fed, f))
         return false;
     if (*fed)
         return fault_check(f, s->context, session_enqueue_update(s), "training") &&
@@ -247,11 +252,13 @@ bool run_epoch(training_run *r, fault *f)
         /* The first step of each size is timed alone. Later ones are read back together: each
          * reading makes the device wait for the host. With other ranks each step has waited. */
         const double now = clock_seconds();
-        if (builds || many || now - shown >= 0.5) {
+        if (builds || many || r->save_due || now - shown >= 0.5) {
             if ((builds && !wait_for_first(r, count, f)) ||
                 !catch_up(r, &steps, &samples, builds, f))
                 return false;
             r->at.sums = s->tally.sums;
+            if (r->save_due && !run_save(r, f))
+                return false;
         }
         if (builds || now - shown >= 0.5) {
             shown = now;

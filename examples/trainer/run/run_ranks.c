@@ -15,15 +15,38 @@ static void follow(options *o)
     o->quiet = true;
 }
 
+/* A program for one process under mpirun would run as many times, each in the others' files. */
+static bool check_alone(const options *o, fault *f)
+{
+    const char *started = getenv("OMPI_COMM_WORLD_SIZE"); /* Open MPI; MPICH and others */
+    started = started != NULL ? started : getenv("PMI_SIZE");
+    return started == NULL || atoi(started) < 2 ||
+           fault_set(f, CODE_USAGE, "this is one of %s processes; the program for that is %s-mpi",
+               started, o->model->program);
+}
+
+/* A plan of --processes: of the last one, which has as many passes as any. */
+static bool imagine(options *o, fault *f)
+{
+    if (!o->ranks.call->close(o->ranks.group, f))
+        return false;
+    o->ranks.group = NULL;
+    o->ranks.at.ranks = (int)o->processes;
+    o->ranks.at.rank = o->ranks.at.ranks - 1;
+    return true;
+}
+
 bool run_ranks_open(const reduce_functions *call, options *o, fault *f)
 {
+    if (call == &reduce_alone && !check_alone(o, f))
+        return false;
     const reduce_options wanted = {.peer_timeout = o->peer_timeout};
     if (!call->open(&wanted, &o->ranks.group, &o->ranks.at, f))
         return false;
     o->ranks.call = call;
     if (o->ranks.at.rank > 0)
         follow(o);
-    return true;
+    return o->ranks.at.ranks > 1 || !o->plan || o->processes < 2 || imagine(o, f);
 }
 
 static bool has_part(const char *name, const char *part)
@@ -120,18 +143,11 @@ bool run_ranks_all(const options *o, bool good, fault *f)
     return false;
 }
 
-/* "resmlp-train-mpi, rank 1 on node7". */
-static void print_fault(const options *o, const fault *f)
-{
-    if (f->text[0] != '\0')
-        (void)fprintf(stderr, "%s, rank %d on %s: %s\n", o->model->program, o->ranks.at.rank,
-            o->ranks.at.host, f->text);
-}
-
 void run_ranks_abort(const options *o, const fault *f)
 {
     (void)fflush(stdout);
-    print_fault(o, f);
+    if (f->text[0] != '\0')
+        (void)fprintf(stderr, "%s: %s\n", o->model->program, f->text);
     o->ranks.call->abort(o->ranks.group, f->code);
 }
 
