@@ -9,7 +9,8 @@
  *                                     not lost: its values come after 3 s, and step 30 is the last
  *
  * Exits 0, 1 after a check that failed, or with the code of a fault. Files of FOLDER: pid.RANK;
- * died, milliseconds of the clock; saved, which rank 0 writes 0.3 s after a fault.
+ * died, milliseconds of the clock; saved, which rank 0 writes 0.3 s after a fault,
+ * and 1.5 s after it with abort.
  */
 #include <math.h>
 #include <signal.h>
@@ -303,7 +304,7 @@ int main(int argc, char **argv)
         return CODE_OK;
     (void)fprintf(stderr, "test_reduce_mpi: %s\n", f.text);
     if (loses && place.rank == 0) {
-        pause_for(0.3);
+        pause_for(strcmp(argv[3], "abort") == 0 ? 1.5 : 0.3);
         write_file(argv[5], "saved", 1);
     }
     end(f.code);
