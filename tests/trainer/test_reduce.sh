@@ -5,8 +5,9 @@
 #
 # 1 to 4 ranks exchange windows, bytes, words. Then a rank is lost. With a deadline of 2 s all processes are gone 4 s
 # later; the survivors say which rank is missing and exit with code 7; rank 0 has had time to save. Hidden losses are
-# those that mpirun does not see, as of a host that is gone: a script stays in the process's place. A rank
-# that is late by more than the deadline is not lost, also if the others get a signal while they wait. Exits with 77 where mpirun does not start two processes.
+# those that mpirun does not see, as of a host that is gone: a script stays in the process's place. A rank that is late by
+# more than the deadline is not lost, also if the others get a signal while they wait. Exits with 77 where mpirun does not
+# start two processes.
 . "$(dirname "$0")/../support/program.sh"
 program=$(whole "$1") mpirun=$2 repeats=${3:-}
 cd "$folder" || exit 1
