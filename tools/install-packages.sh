@@ -10,6 +10,7 @@ packages=(
     ocl-icd-opencl-dev opencl-c-headers opencl-clhpp-headers libclblast-dev pocl-opencl-icd
     libcmocka-dev
     libjansson-dev libturbojpeg0-dev libpng-dev
+    libopenmpi-dev openmpi-bin
     gnuplot-nox
     ca-certificates
     "$@"

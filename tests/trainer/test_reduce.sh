@@ -5,8 +5,9 @@
 #
 # 1 to 4 ranks exchange windows, bytes, words. Then a rank is lost. With a deadline of 2 s all processes are gone 4 s
 # later; the survivors say which rank is missing and exit with code 7; rank 0 has had time to save. Hidden losses are
-# those that mpirun does not see, as of a host that is gone: a script stays in the process's place. A rank that sleeps
-# for longer than the deadline is not lost. Exits with 77 where mpirun does not start two processes.
+# those that mpirun does not see, as of a host that is gone: a script stays in the process's place. A rank that is late by
+# more than the deadline is not lost, also if the others get a signal while they wait. Exits with 77 where mpirun does not
+# start two processes.
 . "$(dirname "$0")/../support/program.sh"
 program=$(whole "$1") mpirun=$2 repeats=${3:-}
 cd "$folder" || exit 1
@@ -90,22 +91,27 @@ seen() {
 }
 
 round() {
-    rm -rf kill.* stop.* exit.* abort.* slow.*
+    rm -rf kill.* stop.* exit.* abort.* slow.* leave.* signal.*
     lose kill.2 2 kill &
     lose kill.hidden.0 0 kill hidden &
     lose slow.1 1 slow &
+    lose leave.1 1 leave &
     wait
     seen kill.2 2
     hidden kill.hidden.0 0
     slow slow.1
+    check leave.1 "rank 1 on .* has left"
     lose stop.2 2 stop &
     lose exit.hidden.1 1 exit hidden &
     lose abort.1 1 abort &
+    lose signal.1 1 signal &
     wait
     check stop.2 "no sign of life from rank 2 on .* for 2 s"
     [ -s stop.2/saved ] || fail "stop.2: rank 0 had no time to save"
     hidden exit.hidden.1 1
     check abort.1 "rank 1 on .* gave up"
+    [ "$(cat signal.1/code)" = 143 ] && ! grep -q answer signal.1/err ||
+        fail "signal.1: a signal ends a wait for a rank that lives: $(cat signal.1/err)"
     [ -s abort.1/saved ] || fail "abort.1: rank 0 had no time to save"
     [ -n "$repeats" ] || return
     lose kill.0 0 kill &

@@ -5,11 +5,14 @@
  *     test_reduce_mpi fast            sums by MPI_Iallreduce, to rounding
  *     test_reduce_mpi lose VICTIM HOW SECONDS FOLDER
  *                                     steps with a deadline of SECONDS; in step 20 the rank VICTIM
- *                                     is lost: HOW is kill, stop, exit, abort, or slow, which is
- *                                     not lost: its values come after 3 s, and step 30 is the last
+ *                                     is lost: HOW is kill, stop, exit, abort or leave (closes)
+ *     test_reduce_mpi lose VICTIM slow SECONDS FOLDER
+ *                                     30 steps; in step 20 VICTIM's values come after 3 s. With
+ *                                     `signal` for `slow` the other ranks then get SIGTERM
  *
  * Exits 0, 1 after a check that failed, or with the code of a fault. Files of FOLDER: pid.RANK;
- * died, milliseconds of the clock; saved, which rank 0 writes 0.3 s after a fault.
+ * died, milliseconds of the clock; saved, which rank 0 writes 0.3 s after a fault,
+ * and 1.5 s after it with abort.
  */
 #include <math.h>
 #include <signal.h>
@@ -252,14 +255,16 @@ static void lose(const char *how, const char *folder)
         (void)raise(SIGSTOP);
     else if (strcmp(how, "exit") == 0)
         _exit(0);
-    else
+    else if (strcmp(how, "abort") == 0)
         end(CODE_DATA);
+    else if (reduce->close(group, &f)) /* leave */
+        exit(CODE_OK);
 }
 
 static bool steps(int victim, const char *how, const char *folder)
 {
     const size_t count = 100003;
-    const bool slow = strcmp(how, "slow") == 0;
+    const bool stops = strcmp(how, "signal") == 0, slow = stops || strcmp(how, "slow") == 0;
     const int most = slow ? 30 : 1000000;
     float *values = new_window(count);
     char name[32];
@@ -272,6 +277,8 @@ static bool steps(int victim, const char *how, const char *folder)
         cl_event ready = late ? new_event() : NULL;
         if (!slow && step == 20 && place.rank == victim)
             lose(how, folder);
+        if (stops && step == 20 && !late)
+            (void)kill(getpid(), SIGTERM);
         fill(values, count);
         good = reduce->begin(group, REDUCE_SUM, ready, values, count, &f);
         if (late) {
@@ -303,7 +310,7 @@ int main(int argc, char **argv)
         return CODE_OK;
     (void)fprintf(stderr, "test_reduce_mpi: %s\n", f.text);
     if (loses && place.rank == 0) {
-        pause_for(0.3);
+        pause_for(strcmp(argv[3], "abort") == 0 ? 1.5 : 0.3);
         write_file(argv[5], "saved", 1);
     }
     end(f.code);
