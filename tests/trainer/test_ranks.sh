@@ -1,0 +1,139 @@
+#!/bin/sh
+# A run in several processes: it has the bits of one, stops, resumes on another number, and loses nothing when a
+# process is killed.
+#
+#     test_ranks.sh path/to/resmlp-train path/to/resnet-train path/to/mpirun [MOST]     MOST: processes (2)
+#
+# NAME-train-mpi lies beside NAME-train. Exits with 77 where mpirun does not start two processes.
+. "$(dirname "$0")/../support/program.sh"
+program=$(whole "$1") resnet=$(whole "$2") mpirun=$3 most=${4:-2}
+cd "$folder" || exit 1
+need_device "$program"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+start="$mpirun -bind-to none"
+if "$mpirun" --version 2>&1 | grep -q 'Open MPI\|OpenRTE'; then
+    start="$mpirun --bind-to none --oversubscribe"
+fi
+# shellcheck disable=SC2086 # words
+timeout 60 $start -n 2 true >out 2>&1 || {
+    echo "$mpirun does not start processes here: $(cat out)"
+    exit 77
+}
+
+# on RANKS CODE PROGRAM OPTION...: runs it; 1 is the program without MPI.
+on() {
+    count=$1 code=$2 run=$3
+    shift 3
+    if [ "$count" = 1 ]; then
+        timeout 600 "$run" "$@" >out 2>err
+    else
+        # shellcheck disable=SC2086 # words
+        timeout 600 $start -n "$count" "$run-mpi" "$@" >out 2>err
+    fi
+    got=$?
+    [ "$got" = "$code" ] || fail "$count processes: exit code $got, not $code: $*: $(cat err)"
+}
+
+# same A B: whether two runs have the same log, without times, and the same weights.
+same() {
+    cut -d, -f1-6 "$1/log.csv" >want.log
+    cut -d, -f1-6 "$2/log.csv" >have.log
+    cmp -s want.log have.log || fail "$2 has another log than $1: $(cat want.log have.log)"
+    cmp -s "$1.st" "$2.st" || fail "$2 has other weights than $1"
+}
+
+small="--image-size 16 --patch-size 8 --train-limit 83 --test-limit 37 --batch-size 32 --epochs 3"
+drawn="$small --activations pruned --sparsity 0.5 --micro-batches 4 --clip-norm 1"
+
+# ---- the bits of one -----------------------------------------------------------------------------
+# The last step has 19 images in passes of 4 and 5; of 3 passes on 4 processes and 2 images, one has none.
+# shellcheck disable=SC2086 # words
+on 1 0 "$program" $drawn --output-dir one --export one.st
+for ranks in $(seq 2 "$most"); do
+    # shellcheck disable=SC2086
+    on "$ranks" 0 "$program" $drawn --output-dir "on$ranks" --export "on$ranks.st"
+    same one "on$ranks"
+    # shellcheck disable=SC2086
+    on "$ranks" 0 "$program" $small --batch-size 27 --optimizer sgd --output-dir "few$ranks"
+    # shellcheck disable=SC2086
+    on 1 0 "$program" $small --batch-size 27 --optimizer sgd --output-dir few --overwrite
+    paste -d, few/log.csv "few$ranks/log.csv" | awk -F, '
+        function off(a, b) { return a - b > 1e-5 * a || b - a > 1e-5 * a }
+        NR > 1 && (off($4, $15) || off($5, $16)) { exit 1 }' ||
+        fail "$ranks processes train otherwise: $(cat few/log.csv "few$ranks/log.csv")"
+done
+
+# ---- a plan for each process ---------------------------------------------------------------------
+# shellcheck disable=SC2086
+on 1 0 "$program" $drawn --plan --processes 2
+planned=$(awk '/^peak of everything/ { print $(NF - 1) }' out)
+# shellcheck disable=SC2086
+on 2 0 "$program" $drawn --epochs 1 --memory-report --output-dir planned
+taken=$(awk '/^total / { print $3 }' out)
+grep -q 'gemm temporary' out || [ "$planned" = "$taken" ] || fail "planned $planned bytes, taken $taken"
+
+# ---- stopped, and resumed on another number ------------------------------------------------------
+for ranks in $(seq 1 "$most"); do
+    rm -rf part
+    # shellcheck disable=SC2086
+    on 2 0 "$program" $drawn --steps 4 --output-dir part
+    on "$ranks" 0 "$program" --resume part/last.ckpt --export part.st
+    same one part
+done
+# Means and variances are those of a process's own images; a checkpoint has the mean over the processes.
+normed="--arch resnet20 --image-size 16 --train-limit 60 --test-limit 20 --batch-size 20 --epochs 2"
+# shellcheck disable=SC2086
+on 2 0 "$resnet" $normed --output-dir normed --export normed.st
+# shellcheck disable=SC2086
+on 2 0 "$resnet" $normed --steps 4 --output-dir again
+on 2 0 "$resnet" --resume again/last.ckpt --export again.st
+paste -d, normed/log.csv again/log.csv | awk -F, '
+    function off(a, b) { return a - b > 1e-4 || b - a > 1e-4 }
+    NR > 1 && (off($4, $15) || off($5, $16)) { exit 1 }' ||
+    fail "with batch norms a resumed run differs: $(cat normed/log.csv again/log.csv)"
+
+# rank_of NUMBER: the process of a rank.
+rank_of() {
+    for pid in $(pgrep -f "$program-mpi"); do
+        tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -q "^\(OMPI_COMM_WORLD_RANK\|PMI_RANK\)=$1$" && echo "$pid"
+    done
+}
+
+# Signals to mpirun, and lost processes: the run goes on where it was.
+endless="$small --train-limit 160 --epochs 1000 --test-every 0 --checkpoint-every 1000 --activations pruned --sparsity 0.5 --micro-batches 2 --peer-timeout 2"
+for how in "TERM mpirun" "KILL 1" "STOP 1"; do
+    rm -rf lost
+    # shellcheck disable=SC2086
+    timeout 200 $start -n 2 "$program-mpi" $endless --output-dir lost --quiet >out 2>err &
+    tries=0
+    until [ "$(wc -l 2>/dev/null <lost/log.csv)" -gt 2 ] 2>/dev/null || [ $tries -gt 600 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    victim=$(rank_of 1)
+    [ "$how" != "TERM mpirun" ] || victim=$(pgrep -f "^$mpirun.*$program-mpi" | head -1)
+    kill "-${how%% *}" "$victim" || fail "$how: no process"
+    before=$(date +%s)
+    wait $!
+    code=$?
+    took=$(($(date +%s) - before))
+    [ $took -le 6 ] || fail "$how: gone only after $took s"
+    case $how in STOP*) [ $code = 7 ] ;; *) [ $code != 0 ] ;; esac || fail "$how: exit code $code"
+    [ -s lost/last.ckpt ] || fail "$how: no checkpoint: $(cat err)"
+    [ "$how" = "TERM mpirun" ] || grep -q 'rank 0 of 2 on .*; go on with --resume lost/last.ckpt$' err ||
+        fail "$how: no word of how to go on: $(cat err)"
+    [ -z "$(pgrep -f "$program-mpi")" ] || fail "$how: a process is left"
+    on 1 0 "$program" --resume lost/last.ckpt --steps 1
+done
+
+# ---- mistakes ------------------------------------------------------------------------------------
+# shellcheck disable=SC2086
+timeout 60 $start -n 2 "$program" $small >out 2>err && fail "two processes of the program for one"
+grep -q 'this is one of 2 processes; the program for that is resmlp-train-mpi$' err || fail "no name of the program: $(cat err)"
+on 2 2 "$program" --nonsense
+[ "$(grep -c "option '--nonsense'" err)" = 1 ] || fail "a wrong option is not named once: $(cat err)"
+on 2 4 "$program" --data nowhere
+[ "$(grep -c 'nowhere: No such file' err)" = 1 ] || fail "a missing folder is not named once: $(cat err)"
+on 1 2 "$program" --processes 2
+grep -q -- '--processes needs --plan' err || fail "--processes without --plan: $(cat err)"
+[ $failures = 0 ]
