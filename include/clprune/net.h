@@ -394,6 +394,12 @@ CLPRUNE_API void clprune_net_watch(
 CLPRUNE_API void clprune_net_on_grads(
     clprune_net *net, clprune_status (*ready)(void *user, clprune_mat grads), void *user);
 
+/* Calls `visit` for each part of the gradients of which clprune_net_on_grads tells, in the order in
+ * which it does, without a pass; a failure ends it with its status. Errors: INVALID_ARGUMENT (not
+ * settled; drops_grads or adds). */
+CLPRUNE_API clprune_status clprune_net_visit_grads(const clprune_net *net,
+    clprune_status (*visit)(void *user, clprune_mat part), void *user);
+
 /* Runs the layers. With `training`, keeps what the backward pass needs. */
 CLPRUNE_API clprune_status clprune_net_forward(
     clprune_net *net, const clprune_net_data *data, bool training);

@@ -203,25 +203,40 @@ static bool tells_grads(const clprune_net *net)
     return net->on_grads != NULL && !net->desc.drops_grads && !net->desc.adds;
 }
 
-/* Tells of the gradients that are complete after a region: those that lie one behind the other at
- * once. */
-static clprune_status tell_region(clprune_net *net, size_t region)
+/* Calls `tell` for the gradients that are complete after a region: those that lie one behind the
+ * other at once. */
+static clprune_status each_part(const clprune_net *net, size_t region,
+    clprune_status (*tell)(void *user, clprune_mat part), void *user)
 {
     const bundle complete = {CLPRUNE_MEMORY_GRADIENTS, true, region};
     clprune_mat part = clprune_mat_of(net->grads.buffer, 1, 0);
-    TRY(add_tied(net, region));
     for (size_t i = 0; i < net->params_count; ++i) {
         if (!is_in(net, &complete, i))
             continue;
         const size_t first = net->tensors[i].grad.offset;
         if (part.cols > 0 && first != part.offset + part.cols) {
-            TRY(net->on_grads(net->on_grads_user, part));
+            TRY(tell(user, part));
             part.cols = 0;
         }
         part.offset = part.cols > 0 ? part.offset : first;
         part.cols = part.ld = part.cols + clprune__net_param_elements(&net->params[i]);
     }
-    return part.cols > 0 ? net->on_grads(net->on_grads_user, part) : CLPRUNE_SUCCESS;
+    return part.cols > 0 ? tell(user, part) : CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune_net_visit_grads(
+    const clprune_net *net, clprune_status (*visit)(void *user, clprune_mat part), void *user)
+{
+    clprune_context *context = net != NULL ? net->context : NULL;
+    ENTER(context);
+    REQUIRE(net != NULL && visit != NULL, CLPRUNE_INVALID_ARGUMENT, "net or visit is NULL");
+    REQUIRE(net->settled && net->status == CLPRUNE_SUCCESS, CLPRUNE_INVALID_ARGUMENT,
+        "the net is not settled");
+    REQUIRE(!net->desc.drops_grads && !net->desc.adds, CLPRUNE_INVALID_ARGUMENT,
+        "a net with drops_grads or adds does not tell of parts of its gradients");
+    for (size_t r = net->regions_count; r-- > 0;)
+        TRY(each_part(net, r, visit, user));
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status drop_region(clprune_net *net, size_t region)
@@ -242,7 +257,10 @@ clprune_status clprune__net_end_region(clprune_net *net, size_t region)
 {
     if (net->desc.drops_grads)
         return drop_region(net, region);
-    return tells_grads(net) ? tell_region(net, region) : CLPRUNE_SUCCESS;
+    if (!tells_grads(net))
+        return CLPRUNE_SUCCESS;
+    TRY(add_tied(net, region));
+    return each_part(net, region, net->on_grads, net->on_grads_user);
 }
 
 clprune_status clprune__net_end_pass(clprune_net *net, bool add)

@@ -172,6 +172,8 @@ typedef struct parts {
     const net_job *job;
     float *values; /* of the buffer of all gradients */
     size_t *told;  /* how often, by element */
+    clprune_mat order[256];
+    size_t count, visited;
     size_t elements;
 } parts;
 
@@ -183,7 +185,25 @@ static clprune_status take_part(void *user, clprune_mat grads)
     assert_true(grads.offset + grads.cols <= p->elements);
     for (size_t i = 0; i < grads.cols; i++)
         p->told[grads.offset + i]++;
+    assert_true(p->count < COUNT_OF(p->order));
+    p->order[p->count++] = grads;
     return clprune_mat_read(p->job->context, grads, p->values + grads.offset);
+}
+
+static clprune_status same_part(void *user, clprune_mat part)
+{
+    parts *p = user;
+    assert_true(p->visited < p->count);
+    const clprune_mat told = p->order[p->visited++];
+    assert_int_equal(part.offset, told.offset);
+    assert_int_equal(part.cols, told.cols);
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status no_part(void *user, clprune_mat part)
+{
+    (void)user, (void)part;
+    return CLPRUNE_INVALID_BSR;
 }
 
 /* Gradients that stay: what is told of them during the pass is what they are after it, each once.
@@ -203,6 +223,9 @@ static void told_of(void **state)
     net_step(&want, BATCH);
     clprune_net_on_grads(job.net, take_part, &p);
     net_step(&job, BATCH);
+    TEST_OK(clprune_net_visit_grads(job.net, same_part, &p));
+    assert_int_equal(p.visited, p.count);
+    assert_int_equal(clprune_net_visit_grads(job.net, no_part, NULL), CLPRUNE_INVALID_BSR);
     for (size_t i = 0; i < job.count; i++) {
         const clprune_mat grad = job.params[i].grad;
         float *values = test_floats(grad.rows * grad.cols);
@@ -252,6 +275,11 @@ static void refused(NO_ROW)
         "adds and drops_grads");
     assert_null(net);
     const update_row *row = &rows[0];
+    net_job dropping = open_row(row, test_context(), true);
+    TEST_FAILS(clprune_net_visit_grads(dropping.net, no_part, NULL), CLPRUNE_INVALID_ARGUMENT,
+        "drops_grads or adds");
+    TEST_FAILS(clprune_net_visit_grads(dropping.net, NULL, NULL), CLPRUNE_INVALID_ARGUMENT, "NULL");
+    test_end(dropping.net);
     net_job job = open_row(row, test_context(), false);
     clprune_optimizer *adamw =
         test_new_optimizer(test_context(), desc_of(row), job.count, job.params);
