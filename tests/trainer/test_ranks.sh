@@ -63,14 +63,43 @@ for ranks in $(seq 2 "$most"); do
         fail "$ranks processes train otherwise: $(cat few/log.csv "few$ranks/log.csv")"
 done
 
+# ---- the optimizer's state in slices -------------------------------------------------------------
+sliced="$small --activations compact --micro-batches 4"
+# shellcheck disable=SC2086
+on 1 0 "$program" $sliced --output-dir whole --export whole.st --memory-report
+state=$(awk '/^optimizer .*[0-9]$/ { print $3 }' out)
+for ranks in $(seq 2 "$most"); do
+    # shellcheck disable=SC2086
+    on "$ranks" 0 "$program" $sliced --zero --output-dir "zero$ranks" --export "zero$ranks.st" --memory-report
+    same whole "zero$ranks"
+    part=$(awk '/^optimizer .*[0-9]$/ { print $3 }' out) # beside tables of tensors, and slices of whole 256
+    [ $((ranks * part)) -lt $((state * 5 / 4)) ] || fail "$ranks processes have $part of $state bytes of state each"
+    # shellcheck disable=SC2086
+    on "$ranks" 0 "$program" $sliced --zero --steps 4 --output-dir "cut$ranks"
+    on 1 0 "$program" --resume "cut$ranks/last.ckpt" --zero --export "cut$ranks.st"
+    same whole "cut$ranks"
+done
+# shellcheck disable=SC2086
+on 1 0 "$program" $sliced --clip-norm 0.1 --output-dir clip --export clip.st
+# shellcheck disable=SC2086
+on 2 0 "$program" $sliced --clip-norm 0.1 --zero --output-dir clip2 --export clip2.st
+paste -d, clip/log.csv clip2/log.csv | awk -F, 'NR > 1 && ($4 - $15 > 1e-5 || $15 - $4 > 1e-5) { exit 1 }' ||
+    fail "clipping with --zero: $(cat clip/log.csv clip2/log.csv)"
+cmp -s whole/log.csv clip/log.csv && fail "clipping changes nothing"
+# shellcheck disable=SC2086
+on 2 2 "$program" $sliced --zero --optimizer lamb
+grep -q -- '--zero does not go with --optimizer lamb' err || fail "--zero with lamb: $(cat err)"
+
 # ---- a plan for each process ---------------------------------------------------------------------
-# shellcheck disable=SC2086
-on 1 0 "$program" $drawn --plan --processes 2
-planned=$(awk '/^peak of everything/ { print $(NF - 1) }' out)
-# shellcheck disable=SC2086
-on 2 0 "$program" $drawn --epochs 1 --memory-report --output-dir planned
-taken=$(awk '/^total / { print $3 }' out)
-grep -q 'gemm temporary' out || [ "$planned" = "$taken" ] || fail "planned $planned bytes, taken $taken"
+for zero in "" --zero; do
+    # shellcheck disable=SC2086
+    on 1 0 "$program" $drawn --plan --processes 2 $zero
+    planned=$(awk '/^peak of everything/ { print $(NF - 1) }' out)
+    # shellcheck disable=SC2086
+    on 2 0 "$program" $drawn --epochs 1 --memory-report --output-dir planned --overwrite $zero
+    taken=$(awk '/^total / { print $3 }' out)
+    grep -q 'gemm temporary' out || [ "$planned" = "$taken" ] || fail "planned $planned bytes, taken $taken $zero"
+done
 
 # ---- stopped, and resumed on another number ------------------------------------------------------
 for ranks in $(seq 1 "$most"); do

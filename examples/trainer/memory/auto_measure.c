@@ -47,7 +47,7 @@ static bool warm_up(session *s, fault *f)
                 o->no_augment ? NULL : &augment, f) ||
             !tally_next(&s->tally, pass.count, &loss, &hit, f) ||
             !fault_check(f, s->context, session_enqueue_pass(s, &pass, loss, hit), "measuring") ||
-            !fault_check(f, s->context, session_enqueue_update(s), "measuring") ||
+            !session_update(s, f) ||
             (s->step == 0 && !session_wait(s, "first step of measuring", f)))
             return false;
     }

@@ -29,17 +29,17 @@ static void watch(void *user, const char *part)
     (void)snprintf(made->name, sizeof made->name, "%s", part);
 }
 
-static clprune_status enqueue_pass(dry_run *run, const session_pass *pass)
+static clprune_status enqueue_pass(dry_run *run, const session_pass *pass, fault *f)
 {
     session *s = &run->s;
     TRY(session_enqueue_pass(s, pass, clprune_mat_rows(s->tally.loss, 0, pass->count),
         clprune_mat_rows(s->tally.hit, 0, pass->count)));
-    return pass->last ? session_enqueue_update(s) : CLPRUNE_SUCCESS;
+    return pass->last && !session_update(s, f) ? CLPRUNE_INVALID_ARGUMENT : CLPRUNE_SUCCESS;
 }
 
 /* Enqueues the kinds of step of an epoch: one of a whole batch, if there is one, and the smaller
  * last one. */
-static clprune_status enqueue_steps(dry_run *run)
+static clprune_status enqueue_steps(dry_run *run, fault *f)
 {
     session *s = &run->s;
     const options *o = s->options;
@@ -51,7 +51,7 @@ static clprune_status enqueue_steps(dry_run *run)
             const session_pass pass = session_pass_at(s, counts[i], p);
             if (pass.last && run->plan->commands == 0) /* of the first step */
                 session_watch(s, (trainer_watcher){watch, run});
-            TRY(enqueue_pass(run, &pass));
+            TRY(enqueue_pass(run, &pass, f));
         }
         if (counts[i] > 0 && run->plan->commands == 0) {
             run->plan->commands = clprune_context_commands(s->context);
@@ -92,7 +92,7 @@ bool memory_plan_make(
            fault_check(f, run.s.context, clprune_plan_begin(run.s.context), "planning memory") &&
            session_create_model(&run.s, f);
     if (good) {
-        good = fault_check(f, run.s.context, enqueue_steps(&run), "planning memory") &&
+        good = fault_check(f, run.s.context, enqueue_steps(&run, f), "planning memory") &&
                fault_check(f, run.s.context, enqueue_tests(&run), "planning memory") &&
                fault_check(f, run.s.context, clprune_plan_create(run.s.context, &plan->plan),
                    "planning memory");

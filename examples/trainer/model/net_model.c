@@ -427,6 +427,12 @@ void net_model_on_grads(
     clprune_net_on_grads(((net_model *)of)->net, ready, user);
 }
 
+clprune_status net_model_visit_grads(
+    void *of, clprune_status (*visit)(void *user, clprune_mat part), void *user)
+{
+    return clprune_net_visit_grads(((net_model *)of)->net, visit, user);
+}
+
 void net_model_watch(void *of, trainer_watcher watcher)
 {
     net_model *model = of;

@@ -167,10 +167,14 @@ struct trainer_model {
      * without training. NULL: no --sample. */
     clprune_status (*logits)(void *model, size_t batch, size_t row, clprune_mat logits);
 
-    /* clprune_net_on_grads; choice->drops_grads is its desc.drops_grads. NULL: none are told of, and
-     * none dropped. */
+    /* clprune_net_on_grads; choice->drops_grads is its desc.drops_grads. NULL: none are told of,
+     * and none dropped. */
     void (*on_grads)(
         void *model, clprune_status (*ready)(void *user, clprune_mat grads), void *user);
+
+    /* clprune_net_visit_grads, of models with on_grads. */
+    clprune_status (*visit_grads)(
+        void *model, clprune_status (*visit)(void *user, clprune_mat part), void *user);
 
     /* Makes the passes tell `watcher` at the start of each part. */
     void (*watch)(void *model, trainer_watcher watcher);

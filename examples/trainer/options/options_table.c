@@ -196,6 +196,10 @@ static const option_row rows[] = {
         "update the parameters of each part of the model in the backward pass, when their "
         "gradients are complete: the same results without memory for all gradients; not with lamb "
         "or --clip-norm"),
+    FLAG("zero", OPTION_TAKE, zero,
+        "of several processes: each has the optimizer's state for a part of the parameters "
+        "(ZeRO-1, "
+        "arXiv 1910.02054); sgd and adamw"),
     REAL("peer-timeout", OPTION_PROCESS, peer_timeout, 0.1, 86400,
         "of several processes (NAME-train-mpi): seconds after which one that shows no sign of life "
         "ends the run; default 60"),

@@ -116,21 +116,36 @@ static bool check_output(fault *f)
     return fault_set(f, CODE_DATA, "cannot write to standard output");
 }
 
-/* Data that cannot be read, or output that cannot be written, end a run; the steps before it are
- * saved, as after a signal. */
-static bool save_what_was_done(training_run *r, fault *f)
-{
-    fault unsaved = {0};
-    if ((f->code == CODE_DATA || f->code == CODE_PEER) && r->checkpoint_path != NULL &&
-        r->s.options->checkpoint_every != 0 && r->s.step > 0 && run_save(r, &unsaved))
-        options_append(f->text, sizeof f->text, "; go on with --resume %s", r->checkpoint_path);
-    return false;
-}
-
 static bool has_checkpoint(const training_run *r)
 {
     return r->checkpoint_path == NULL ||
            (!r->folder.has_replaced && access(r->checkpoint_path, F_OK) == 0);
+}
+
+/* Data that cannot be read, output that cannot be written, or a lost rank end a run; the steps
+ * before it are saved, as after a signal, unless that takes ranks that do not take part. */
+static bool save_what_was_done(training_run *r, fault *f)
+{
+    const options *o = r->s.options;
+    const bool lost = f->code == CODE_PEER, alone = r->s.slices.context != NULL && !r->agreed;
+    fault unsaved = {0};
+    if ((f->code != CODE_DATA && !lost) || o->checkpoint_every == 0 || r->s.step == 0)
+        return false;
+    const bool good = alone ? lost && has_checkpoint(r) : run_save(r, &unsaved);
+    if (good && r->checkpoint_path != NULL)
+        options_append(f->text, sizeof f->text, "; go on with --resume %s", r->checkpoint_path);
+    return false;
+}
+
+/* Whether rank 0 has steps that no checkpoint has; the same on all ranks. A finished run has one,
+ * unless it was resumed into another folder. */
+static bool find_unsaved(const training_run *r, bool *unsaved, fault *f)
+{
+    const rank_group *all = &r->s.options->ranks;
+    uint32_t word = r->at.epoch < r->s.options->epochs ? r->s.step > 0 : !has_checkpoint(r);
+    const bool good = !ranks_many(all) || all->call->agree(all->group, &word, 1, f);
+    *unsaved = word != 0;
+    return good;
 }
 
 static bool train(training_run *r, fault *f)
@@ -155,9 +170,8 @@ static bool train(training_run *r, fault *f)
         if (!check_output(f))
             return save_what_was_done(r, f);
     }
-    /* A finished run has a checkpoint, unless it was resumed into another folder. */
-    const bool unsaved = r->at.epoch < o->epochs ? r->s.step > 0 : !has_checkpoint(r);
-    if (unsaved && o->checkpoint_every != 0 && !run_save(r, f))
+    bool unsaved;
+    if (!find_unsaved(r, &unsaved, f) || (unsaved && o->checkpoint_every != 0 && !run_save(r, f)))
         return false;
     if (r->at.epoch >= o->epochs)
         run_folder_drop_replaced(&r->folder);

@@ -131,7 +131,7 @@ bool run_open(options *o, training_run *r, fault *f)
                       (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
                       session_prepare(s, &c, f) && open_device(s, f) && use_plan(s, f) &&
                       session_create_feed(s, f) && session_create_model(s, f) &&
-                      session_open_windows(s, f) && start(r, o->resume == NULL ? NULL : &c, f) &&
+                      session_connect(s, f) && start(r, o->resume == NULL ? NULL : &c, f) &&
                       open_output(r, f);
     checkpoint_close(&c);
     /* The plan counts the programs of a step on a whole batch; this run's first step may be

@@ -88,8 +88,8 @@ void run_test_text(const training_run *r, const char *gap, char *text, size_t si
 /* Writes the log's row and goes on to the next epoch. */
 bool run_finish_epoch(training_run *r, fault *f);
 
-/* Writes a checkpoint, if there is a folder for it. Refuses parameters that are no numbers
- * (CODE_DIVERGED): the last good checkpoint stays. */
+/* Writes a checkpoint, if there is a folder for it; with --zero all ranks call it. Refuses
+ * parameters that are no numbers (CODE_DIVERGED): the last good checkpoint stays. */
 bool run_save(training_run *r, fault *f);
 
 /* Private to run*.c: restores parameters, moments, states, counts and position from an opened

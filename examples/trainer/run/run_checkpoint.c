@@ -55,6 +55,8 @@ typedef struct run_tensor {
     char name[RECORD_NAME];
     clprune_mat mat;
     checkpoint_type type; /* BYTES: four in an element */
+    bool sliced;          /* a moment of which each rank has slices: mat has its shape alone */
+    size_t param, slot;   /* of a moment */
 } run_tensor;
 
 /* The kinds of tensors of each parameter: its value, and of each slot of the optimizer the state in
@@ -83,10 +85,17 @@ static run_tensor learned_at(const session *s, size_t kind, size_t i)
     }
     const size_t slot = (kind - 1) / 3, part = (kind - 1) % 3;
     clprune_mat codes, scales;
+    t.param = i;
+    t.slot = slot;
+    t.sliced = s->slices.context != NULL && part == 0;
+    if (s->slices.context != NULL && part > 0)
+        t.mat = CLPRUNE_NO_MAT;
+    (void)snprintf(t.name, sizeof t.name, "%s%zu/%s", kinds[part], slot, param->name);
+    t.type = part == 2 ? CHECKPOINT_BYTES : CHECKPOINT_F32;
+    if (s->slices.context != NULL)
+        return t;
     clprune_optimizer_codes(s->optimizer, i, slot, &codes, &scales);
     t.mat = part == 0 ? clprune_optimizer_state(s->optimizer, i, slot) : part == 1 ? scales : codes;
-    t.type = part == 2 ? CHECKPOINT_BYTES : CHECKPOINT_F32;
-    (void)snprintf(t.name, sizeof t.name, "%s%zu/%s", kinds[part], slot, param->name);
     return t;
 }
 
@@ -131,20 +140,34 @@ static bool all_finite(const run_tensor *t, const float *values)
     return true;
 }
 
+static bool read_tensor(const session *s, const run_tensor *t, float *values, fault *f)
+{
+    return t->sliced ? state_slices_read(&s->slices, s->optimizer, t->param, t->slot, values, f)
+                     : fault_check(f, s->context, clprune_mat_read(s->context, t->mat, values),
+                           "reading parameters back");
+}
+
+static bool write_tensor(const session *s, const run_tensor *t, const float *values, fault *f)
+{
+    return t->sliced ? state_slices_write(&s->slices, s->optimizer, t->param, t->slot, values, f)
+                     : fault_check(f, s->context, clprune_mat_write(s->context, t->mat, values),
+                           "writing parameters");
+}
+
+/* writer: NULL on ranks that only give their slices. */
 static bool put_tensors(const session *s, checkpoint_writer *writer, fault *f)
 {
     float *values = malloc(largest_tensor(s) * sizeof *values);
     bool good = values != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     for (size_t i = 0; good && i < tensor_count(s); ++i) {
         const run_tensor t = tensor_at(s, i);
-        if (!has_record(&t))
+        if (!has_record(&t) || (writer == NULL && !t.sliced))
             continue;
-        good = fault_check(
-            f, s->context, clprune_mat_read(s->context, t.mat, values), "reading parameters back");
+        good = read_tensor(s, &t, values, f);
         if (good && !all_finite(&t, values))
             good = fault_set(f, CODE_DIVERGED,
                 "diverged: %s is not finite any more; no checkpoint is written", t.name);
-        if (good)
+        if (good && writer != NULL)
             checkpoint_put(writer, t.name, t.type, t.mat.rows, record_cols(&t), values);
     }
     free(values);
@@ -249,7 +272,7 @@ bool run_save(training_run *r, fault *f)
 {
     checkpoint_writer writer;
     if (r->checkpoint_path == NULL)
-        return true;
+        return r->s.slices.context == NULL || put_tensors(&r->s, NULL, f);
     if (!checkpoint_create(r->checkpoint_path, &writer, f))
         return false;
     if (!put_run(r, &writer, f) || !put_tensors(&r->s, &writer, f)) {
@@ -324,8 +347,7 @@ static bool take_tensors(const session *s, const checkpoint *c, bool give, fault
         if (!all_finite(&t, values))
             return fault_set(
                 f, CODE_DATA, "%s: '%s' has a value that is not finite", c->path, t.name);
-        if (give && !fault_check(f, s->context, clprune_mat_write(s->context, t.mat, values),
-                        "writing parameters"))
+        if (give && !write_tensor(s, &t, values, f))
             return false;
     }
     return true;

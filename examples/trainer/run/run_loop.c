@@ -174,7 +174,7 @@ static bool end_step(training_run *r, bool *fed, fault *f)
         !agree(r, fed, f))
         return false;
     if (*fed)
-        return fault_check(f, s->context, session_enqueue_update(s), "training") &&
+        return session_update(s, f) &&
                fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "training");
     s->tally.sums = before;
     return true;

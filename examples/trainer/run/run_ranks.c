@@ -25,14 +25,15 @@ static bool check_alone(const options *o, fault *f)
                started, o->model->program);
 }
 
-/* A plan of --processes: of the last one, which has as many passes as any. */
+/* A plan of --processes: of the last one, which has as many passes as any, or with --zero of the
+ * first, which has as much of the state. */
 static bool imagine(options *o, fault *f)
 {
     if (!o->ranks.call->close(o->ranks.group, f))
         return false;
     o->ranks.group = NULL;
     o->ranks.at.ranks = (int)o->processes;
-    o->ranks.at.rank = o->ranks.at.ranks - 1;
+    o->ranks.at.rank = o->zero ? 0 : o->ranks.at.ranks - 1;
     return true;
 }
 

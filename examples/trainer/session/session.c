@@ -164,6 +164,25 @@ static bool create_model(session *s, fault *f)
     return good;
 }
 
+/* What several ranks need beside the model. */
+static bool divide(session *s, fault *f)
+{
+    const options *o = s->options;
+    if (o->ranks.at.ranks == 1 || s->keeps_grads)
+        return true;
+    if (o->zero && (o->optimizer == OPTIONS_LAMB || o->optimizer >= OPTIONS_SGD8))
+        return fault_set(
+            f, CODE_USAGE, "--zero does not go with --optimizer lamb, sgd8 and adamw8");
+    return fault_check(f, s->context,
+               gradient_windows_open(
+                   s->context, &o->ranks, &s->sum, s->type, s->model, &s->windows),
+               "preparing the exchange of gradients") &&
+           (!o->zero || fault_check(f, s->context,
+                            state_slices_open(
+                                s->context, &s->windows, s->params, s->params_count, &s->slices),
+                            "dividing the optimizer's state"));
+}
+
 static bool create_optimizer(session *s, fault *f)
 {
     static const clprune_optimizer_kind kinds[] = {
@@ -183,8 +202,10 @@ static bool create_optimizer(session *s, fault *f)
         .weight_decay = (float)o->weight_decay,
         .state_bits = o->optimizer >= OPTIONS_SGD8 ? 8 : 32,
     };
+    const bool sliced = s->slices.context != NULL;
     return fault_check(f, s->context,
-        clprune_optimizer_create(s->context, &desc, s->params_count, s->params, &s->optimizer),
+        clprune_optimizer_create(s->context, &desc, sliced ? s->slices.count : s->params_count,
+            sliced ? s->slices.own : s->params, &s->optimizer),
         "creating the optimizer");
 }
 
@@ -211,7 +232,7 @@ bool session_create_feed(session *s, fault *f)
 
 bool session_create_model(session *s, fault *f)
 {
-    return plan_schedule(s, f) && create_model(s, f) && create_optimizer(s, f);
+    return plan_schedule(s, f) && create_model(s, f) && divide(s, f) && create_optimizer(s, f);
 }
 
 void session_watch(session *s, trainer_watcher watcher)
@@ -262,7 +283,7 @@ static clprune_status backward(session *s, const clprune_net_data *data, const s
 {
     if (updates_early(s))
         return update_early(s, data);
-    if (pass->last && s->windows.context != NULL)
+    if (pass->last && s->windows.context != NULL && !s->keeps_grads)
         return gradient_windows_backward(&s->windows, s->type, s->model, data, pass->index);
     if (data->batch == 0)
         TRY(gradient_sum_zero(&s->sum));
@@ -305,16 +326,25 @@ clprune_status session_enqueue_pass(
     return clprune_plan_end_step(s->context);
 }
 
-clprune_status session_enqueue_update(session *s)
+static clprune_status enqueue_update(session *s)
 {
     const options *o = s->options;
-    if (updates_early(s))
-        return CLPRUNE_SUCCESS;
-    trainer_tell(&s->watcher, "update");
-    if (o->clip_norm > 0)
+    if (o->clip_norm > 0 && s->slices.context == NULL)
         TRY(clprune_optimizer_clip(s->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
-    TRY(clprune_optimizer_step(s->optimizer, rate_of_step(s), NULL));
-    return clprune_plan_end_step(s->context);
+    return clprune_optimizer_step(s->optimizer, rate_of_step(s), NULL);
+}
+
+bool session_update(session *s, fault *f)
+{
+    const float most = (float)s->options->clip_norm;
+    const bool sliced = s->slices.context != NULL;
+    if (updates_early(s))
+        return true;
+    trainer_tell(&s->watcher, "update");
+    return (!sliced || most == 0 || state_slices_clip(&s->slices, s->optimizer, most, f)) &&
+           fault_check(f, s->context, enqueue_update(s), "updating the parameters") &&
+           (!sliced || state_slices_share(&s->slices, &s->windows, f)) &&
+           fault_check(f, s->context, clprune_plan_end_step(s->context), "updating the parameters");
 }
 
 /* The mean over the ranks of a state. */
@@ -391,10 +421,11 @@ session_pass session_only_pass(size_t samples)
     return (session_pass){0, samples, samples, 0, 0, true};
 }
 
-bool session_open_windows(session *s, fault *f)
+bool session_connect(session *s, fault *f)
 {
-    const rank_group *r = &s->options->ranks;
-    return !ranks_many(r) || gradient_windows_open(s->context, r, &s->sum, &s->windows, f);
+    const bool sliced = s->slices.context != NULL;
+    return !ranks_many(&s->options->ranks) ||
+           gradient_windows_connect(&s->windows, sliced ? REDUCE_SCATTER : REDUCE_SUM, f);
 }
 
 size_t session_tensors(const session *s)
@@ -432,6 +463,7 @@ uint64_t session_peak_bytes(const session *s)
 
 void session_close(session *s)
 {
+    state_slices_close(&s->slices);
     gradient_windows_close(&s->windows);
     tally_close(&s->tally);
     feed_close(&s->feed);

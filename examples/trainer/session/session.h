@@ -9,7 +9,7 @@
  *     session_create_feed(&s, &fault);
  *     session_create_model(&s, &fault);
  *     session_enqueue_pass(&s, &pass, loss, hit);  --micro-batches of them are a step
- *     session_enqueue_update(&s);
+ *     session_update(&s, &fault);
  *     session_close(&s);
  */
 #ifndef TRAINER_SESSION_H
@@ -29,6 +29,7 @@
 #include "trainer/report/tally.h"
 #include "trainer/session/gradient_sum.h"
 #include "trainer/session/gradient_windows.h"
+#include "trainer/session/state_slices.h"
 
 /* The random streams of a run; a resumed run keeps those that it began with.
  *     1   sampled pruning at step i and the initial values of tensor i shared one stream
@@ -53,7 +54,8 @@ typedef struct session {
     bool keeps_grads;        /* also with --early-update */
     trainer_watcher watcher; /* of the parts of a step */
     gradient_sum sum;
-    gradient_windows windows; /* open: gradients are summed over the ranks */
+    gradient_windows windows; /* with several ranks */
+    state_slices slices;      /* with --zero */
     clprune_optimizer *optimizer;
     learning_rate rate;
     batch_feed feed;
@@ -138,8 +140,8 @@ clprune_net_data session_data(const session *s, size_t count, size_t of);
  * "update". */
 void session_watch(session *s, trainer_watcher watcher);
 
-/* Begins to sum gradients over the ranks, if there are others. */
-bool session_open_windows(session *s, fault *f);
+/* From now on gradients are summed over the ranks, if there are others. */
+bool session_connect(session *s, fault *f);
 
 /* Enqueue a pass of an optimisation step, or the test of a batch, on the samples and labels in
  * s->feed; nothing is waited for. Passes come in order. loss and hit are not used by a pass without
@@ -151,8 +153,9 @@ clprune_status session_enqueue_pass(
  * Waits. */
 bool session_average_states(session *s, fault *f);
 
-/* Enqueues the optimizer's step, after the passes and, with others, gradient_windows_finish. */
-clprune_status session_enqueue_update(session *s);
+/* Enqueues the optimizer's step, after the passes and, with others, gradient_windows_finish. With
+ * --zero it waits for the others. */
+bool session_update(session *s, fault *f);
 clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, clprune_mat hit);
 
 /* Waits for what was enqueued, and shows for how long. `step` says what that is, as "first step"; a
