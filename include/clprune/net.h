@@ -57,7 +57,8 @@ typedef struct clprune_net_desc {
                   this takes a second buffer of gradients */
     bool drops_grads;     /* gradients are workspace that is forgotten (clprune/plan.h) as soon as
                              clprune_net_on_grads has told of them; not with adds */
-    uint64_t reserved[4]; /* zeros */
+    bool shares_statistics; /* clprune_net_on_statistics; batch norms then keep what they need for it */
+    uint64_t reserved[4];   /* zeros */
 } clprune_net_desc;
 
 /* On failure *net is NULL. Errors: INVALID_ARGUMENT (batch 0), OUT_OF_HOST_MEMORY. */
@@ -393,6 +394,25 @@ CLPRUNE_API void clprune_net_watch(
  * ends the pass with its status. NULL ends that. Not with desc.adds. */
 CLPRUNE_API void clprune_net_on_grads(
     clprune_net *net, clprune_status (*ready)(void *user, clprune_mat grads), void *user);
+
+/* Batch norms over the samples of several nets, such as those of processes that train one model. Both
+ * functions are called, layer by layer in the same order on all nets, once what computes their
+ * matrices is enqueued, and enqueue, or wait and then write, what takes their place. A failure ends
+ * the pass with its status. */
+typedef struct clprune_net_statistics {
+    /* In forward passes of training: the means and the sums of squared deviations from them of *rows
+     * rows, 1 x C each (clprune_batch_norm_moments), become those of all nets' rows, and *rows their
+     * number. */
+    clprune_status (*moments)(void *user, clprune_mat mean, clprune_mat m2, size_t *rows);
+    /* In backward passes: sums, 2 x C (clprune_batch_norm_backward_sums), become the sums over all
+     * nets. The gradients of gamma and beta stay those of a net's own rows. */
+    clprune_status (*sums)(void *user, clprune_mat sums);
+    void *user;
+} clprune_net_statistics;
+
+/* For nets with desc.shares_statistics. statistics is copied; NULL ends it: each net is alone. */
+CLPRUNE_API void clprune_net_on_statistics(
+    clprune_net *net, const clprune_net_statistics *statistics);
 
 /* Calls `visit` for each part of the gradients of which clprune_net_on_grads tells, in the order in
  * which it does, without a pass; a failure ends it with its status. Errors: INVALID_ARGUMENT (not

@@ -194,6 +194,14 @@ void clprune_net_on_grads(
     net->on_grads_user = user;
 }
 
+void clprune_net_on_statistics(clprune_net *net, const clprune_net_statistics *statistics)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net == NULL || !net->desc.shares_statistics)
+        return;
+    net->statistics = statistics != NULL ? *statistics : (clprune_net_statistics){0};
+}
+
 void clprune_net_watch(
     clprune_net *net, void (*tell)(void *user, bool backward, const char *layer), void *user)
 {

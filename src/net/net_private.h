@@ -71,6 +71,7 @@ typedef struct clprune__net_layer {
     bool adapted;     /* the sum of its first input, a linear layer's output, and of an adapter */
     const char *norm; /* batch norm: the name of its states */
     float eps;        /* of a normalisation */
+    size_t rows;      /* batch norm: of the statistics of the pass, all nets' */
     size_t
         made_again; /* samples at a time that the backward pass makes its output again; 0: never */
     bool bias_sums; /* the tile behind this layer also computes its bias gradient */
@@ -320,6 +321,7 @@ struct clprune_net {
     clprune_mat *dropped; /* (regions_count) gradients of a region, if desc.drops_grads */
     clprune_status (*on_grads)(void *user, clprune_mat grads);
     void *on_grads_user;
+    clprune_net_statistics statistics;
     clprune_mat grads,
         pass; /* all gradients of `list` as a row, and those of a pass, if desc.adds */
     clprune_net_state *states; /* likewise */

@@ -31,9 +31,21 @@ clprune_status clprune__net_measure(const clprune__net_call *call, const clprune
     }
     const clprune_batch_norm_running running = {
         momentum, layer->state[RUNNING_MEAN], layer->state[RUNNING_VAR]};
+    clprune_net *net = call->net;
+    size_t *rows = &net->layers[layer - net->layers].rows;
     TRY(clprune_batch_norm_moments(context, 0, x, bn->mean, bn->inv, NULL));
+    *rows = x.rows;
+    if (net->statistics.moments != NULL)
+        TRY(net->statistics.moments(net->statistics.user, bn->mean, bn->inv, rows));
     return clprune_batch_norm_statistics(
-        context, x.rows, layer->eps, bn->mean, bn->inv, bn->inv, &running, NULL);
+        context, *rows, layer->eps, bn->mean, bn->inv, bn->inv, &running, NULL);
+}
+
+/* The sums of a backward pass, over all nets. */
+static clprune_status share_sums(const clprune__net_call *call, clprune_mat sums)
+{
+    const clprune_net_statistics *shared = &call->net->statistics;
+    return shared->sums != NULL ? shared->sums(shared->user, sums) : CLPRUNE_SUCCESS;
 }
 
 /* A value at a place: *x; or its codes, in *room, to which *codes points: else that is NULL. */
@@ -106,8 +118,9 @@ static clprune_status norm_backward(const clprune__net_call *call)
     const clprune_batch_norm_in past_relu = {.bn = &bn, .x = x, .dy = dy};
     TRY(clprune__batch_norm_backward_sums(context, 0.0f, 0.0f, &in, codes, apart ? dy : none, sums,
         clprune__net_grad(call, layer, GAMMA), clprune__net_grad(call, layer, BETA), NULL));
-    return clprune__batch_norm_backward_input(
-        context, dy.rows, apart ? &past_relu : &in, codes, sums, clprune__net_dx(call, 0), NULL);
+    TRY(share_sums(call, sums));
+    return clprune__batch_norm_backward_input(context, layer->rows, apart ? &past_relu : &in, codes,
+        sums, clprune__net_dx(call, 0), NULL);
 }
 
 /* ---- with the max pool behind ReLU, one pass: the positions of the pool have ReLU's signs ------
@@ -146,7 +159,8 @@ static clprune_status pooled_backward(const clprune__net_call *call)
         NULL));
     TRY(clprune__batch_norm_backward_sums(context, 0.0f, 0.0f, &in, codes, CLPRUNE_NO_MAT, sums,
         clprune__net_grad(call, norm, GAMMA), clprune__net_grad(call, norm, BETA), NULL));
-    return clprune__batch_norm_backward_input(context, dx.rows, &in, codes, sums, dx, NULL);
+    TRY(share_sums(call, sums));
+    return clprune__batch_norm_backward_input(context, norm->rows, &in, codes, sums, dx, NULL);
 }
 
 static clprune__net_size sums_temp(const clprune_net *net, const size_t *layers, size_t index)

@@ -140,8 +140,8 @@ static bool stem_fits(const clprune_net *net, const size_t *layers)
     const clprune__net_layer *conv = &net->layers[layers[CONV]];
     const clprune__net_layer *norm = &net->layers[layers[NORM]];
     const clprune_extent kernel = net->layers[layers[POOL]].set.pool.kernel;
-    return !net->values[conv->in[0]].trained && conv->params == 1 && norm->set.relu &&
-           norm->ins == 1 && kernel.height * kernel.width < 16;
+    return !net->desc.shares_statistics && !net->values[conv->in[0]].trained && conv->params == 1 &&
+           norm->set.relu && norm->ins == 1 && kernel.height * kernel.width < 16;
 }
 
 const clprune__net_way clprune__net_stem_ways[] = {
