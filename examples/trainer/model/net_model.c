@@ -58,8 +58,11 @@ static clprune_status make_net(const net_model_parts *parts, clprune_context *co
     clprune_net_keep keep = net_preset_keep(choice->preset, &choice->how);
     clprune_status status = make_rules(choice->list, &given);
     if (status == CLPRUNE_SUCCESS)
-        status = clprune_net_create(
-            context, &(clprune_net_desc){.batch = batch, .drops_grads = choice->drops_grads}, net);
+        status = clprune_net_create(context,
+            &(clprune_net_desc){.batch = batch,
+                .drops_grads = choice->drops_grads,
+                .shares_statistics = choice->shares_statistics},
+            net);
     if (status == CLPRUNE_SUCCESS) {
         keep.rules = given.rules;
         keep.rules_count = given.count;
@@ -425,6 +428,11 @@ void net_model_on_grads(
     void *of, clprune_status (*ready)(void *user, clprune_mat grads), void *user)
 {
     clprune_net_on_grads(((net_model *)of)->net, ready, user);
+}
+
+void net_model_on_statistics(void *of, const clprune_net_statistics *statistics)
+{
+    clprune_net_on_statistics(((net_model *)of)->net, statistics);
 }
 
 clprune_status net_model_visit_grads(

@@ -176,6 +176,9 @@ struct trainer_model {
     clprune_status (*visit_grads)(
         void *model, clprune_status (*visit)(void *user, clprune_mat part), void *user);
 
+    /* clprune_net_on_statistics, of models with choice->shares_statistics. NULL: none share. */
+    void (*on_statistics)(void *model, const clprune_net_statistics *statistics);
+
     /* Makes the passes tell `watcher` at the start of each part. */
     void (*watch)(void *model, trainer_watcher watcher);
 };

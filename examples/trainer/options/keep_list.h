@@ -55,8 +55,9 @@ void keep_list_set(keep_tensor *tensor, const keep_rule *rule);
 typedef struct keep_choice {
     size_t preset;
     keep_how how;
-    const keep_list *list; /* NULL: all is the preset's */
-    bool drops_grads;      /* clprune_net_desc */
+    const keep_list *list;  /* NULL: all is the preset's */
+    bool drops_grads;       /* clprune_net_desc */
+    bool shares_statistics; /* likewise */
 } keep_choice;
 
 #endif

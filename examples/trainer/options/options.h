@@ -72,7 +72,7 @@ typedef struct options {
     size_t schedule;        /* options_schedule */
     const char *milestones; /* learning_rate_milestones reads it */
     double clip_norm;       /* 0: off */
-    bool early_update, zero;
+    bool early_update, zero, sync_batch_norm;
     uint64_t seed;
 
     rank_group ranks;       /* the processes of the run; of a plan, their number */

@@ -200,6 +200,10 @@ static const option_row rows[] = {
         "of several processes: each has the optimizer's state for a part of the parameters "
         "(ZeRO-1, "
         "arXiv 1910.02054); sgd and adamw"),
+    FLAG("sync-batch-norm", OPTION_TAKE, sync_batch_norm,
+        "of several processes: batch norms see the passes of all processes, not those of each "
+        "alone; "
+        "--micro-batches must be a multiple of the processes"),
     REAL("peer-timeout", OPTION_PROCESS, peer_timeout, 0.1, 86400,
         "of several processes (NAME-train-mpi): seconds after which one that shows no sign of life "
         "ends the run; default 60"),

@@ -341,7 +341,8 @@ int program_main(const trainer_model *model, const reduce_functions *ranks, int 
     (void)check_output(&f);
     run_ranks_close(&o, &f);
     options_close(&o);
-    if (f.code != CODE_OK && f.text[0] != '\0' && (o.ranks.at.rank == 0 || parsed))
+    if (f.code != CODE_OK && f.text[0] != '\0' &&
+        (o.ranks.at.rank == 0 || (parsed && f.code != CODE_DIVERGED)))
         (void)fprintf(stderr, "%s: %s\n", model->program, f.text);
     if (f.code == CODE_OK && stop_signal() != 0)
         return 128 + stop_signal();

@@ -122,6 +122,8 @@ static bool enqueue_pass(training_run *r, size_t index, bool fed, fault *f)
     const clprune_status status = session_enqueue_pass(s, &pass, loss, hit);
     if (s->windows.fault.code != CODE_OK)
         *f = s->windows.fault;
+    if (s->statistics.fault.code != CODE_OK)
+        *f = s->statistics.fault;
     return fault_check(f, s->context, status, "training") &&
            fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "training");
 }

@@ -94,6 +94,13 @@ static bool updates_early(const session *s)
     return s->options->early_update && !s->keeps_grads;
 }
 
+static bool shares_statistics(const session *s)
+{
+    const options *o = s->options;
+    return o->sync_batch_norm && o->ranks.at.ranks > 1 && !s->keeps_grads &&
+           s->type->on_statistics != NULL;
+}
+
 static bool list_tensors(const session *s, const keep_choice *choice, keep_list *list, fault *f)
 {
     const char *wrong = s->type->list(s->type, &s->sizes, choice, options_pass(s->options), list);
@@ -141,6 +148,7 @@ static bool create_model(session *s, fault *f)
     keep_choice choice;
     bool good = choose(s, &choice, &rules, f);
     choice.drops_grads = updates_early(s);
+    choice.shares_statistics = shares_statistics(s);
     if (choice.drops_grads &&
         (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0 || options_passes(o) > 1))
         good = fault_set(f, CODE_USAGE, "--early-update does not go with %s",
@@ -170,6 +178,10 @@ static bool divide(session *s, fault *f)
     const options *o = s->options;
     if (o->ranks.at.ranks == 1 || s->keeps_grads)
         return true;
+    if (shares_statistics(s) && options_passes(o) % (size_t)o->ranks.at.ranks != 0)
+        return fault_set(f, CODE_USAGE,
+            "--sync-batch-norm: %zu micro-batches are no multiple of %d processes",
+            options_passes(o), o->ranks.at.ranks);
     if (o->zero && (o->optimizer == OPTIONS_LAMB || o->optimizer >= OPTIONS_SGD8))
         return fault_set(
             f, CODE_USAGE, "--zero does not go with --optimizer lamb, sgd8 and adamw8");
@@ -279,6 +291,28 @@ static clprune_status update_early(session *s, const clprune_net_data *data)
     return CLPRUNE_SUCCESS;
 }
 
+/* A pass without samples takes part in the sums of batch norms, as one of nothing in particular. */
+static clprune_status without_samples(session *s, clprune_mat loss, clprune_mat hit)
+{
+    clprune_net_data data = session_data(s, 1, 1);
+    const cl_int zero = 0;
+    if (!s->statistics.on)
+        return CLPRUNE_SUCCESS;
+    const cl_int code = clEnqueueFillBuffer(clprune_context_queue(s->context), data.labels, &zero,
+        sizeof zero, 0, s->feed.sample.labels * sizeof zero, 0, NULL, NULL);
+    if (code != CL_SUCCESS)
+        return CLPRUNE_OPENCL_ERROR;
+    s->statistics.empty = true;
+    clprune_status status = s->type->forward(s->model, &data, true);
+    if (status == CLPRUNE_SUCCESS)
+        status = s->type->loss(
+            s->model, &data, clprune_mat_rows(loss, 0, 1), clprune_mat_rows(hit, 0, 1));
+    if (status == CLPRUNE_SUCCESS)
+        status = s->type->backward(s->model, &data);
+    s->statistics.empty = false;
+    return status;
+}
+
 static clprune_status backward(session *s, const clprune_net_data *data, const session_pass *pass)
 {
     if (updates_early(s))
@@ -322,6 +356,8 @@ clprune_status session_enqueue_pass(
     clprune_net_data data = session_data(s, pass->count, pass->of);
     data.smoothing = (float)s->options->label_smoothing;
     TRY(forward(s, &data, pass->draw, loss, hit));
+    if (pass->count == 0)
+        TRY(without_samples(s, loss, hit));
     TRY(backward(s, &data, pass));
     return clprune_plan_end_step(s->context);
 }
@@ -425,7 +461,9 @@ bool session_connect(session *s, fault *f)
 {
     const bool sliced = s->slices.context != NULL;
     return !ranks_many(&s->options->ranks) ||
-           gradient_windows_connect(&s->windows, sliced ? REDUCE_SCATTER : REDUCE_SUM, f);
+           (gradient_windows_connect(&s->windows, sliced ? REDUCE_SCATTER : REDUCE_SUM, f) &&
+               (!shares_statistics(s) || shared_statistics_open(s->context, &s->options->ranks,
+                                             s->type, s->model, &s->statistics, f)));
 }
 
 size_t session_tensors(const session *s)
@@ -463,6 +501,7 @@ uint64_t session_peak_bytes(const session *s)
 
 void session_close(session *s)
 {
+    shared_statistics_close(&s->statistics);
     state_slices_close(&s->slices);
     gradient_windows_close(&s->windows);
     tally_close(&s->tally);

@@ -29,6 +29,7 @@
 #include "trainer/report/tally.h"
 #include "trainer/session/gradient_sum.h"
 #include "trainer/session/gradient_windows.h"
+#include "trainer/session/shared_statistics.h"
 #include "trainer/session/state_slices.h"
 
 /* The random streams of a run; a resumed run keeps those that it began with.
@@ -54,8 +55,9 @@ typedef struct session {
     bool keeps_grads;        /* also with --early-update */
     trainer_watcher watcher; /* of the parts of a step */
     gradient_sum sum;
-    gradient_windows windows; /* with several ranks */
-    state_slices slices;      /* with --zero */
+    gradient_windows windows;     /* with several ranks */
+    state_slices slices;          /* with --zero */
+    shared_statistics statistics; /* with --sync-batch-norm */
     clprune_optimizer *optimizer;
     learning_rate rate;
     batch_feed feed;
@@ -144,8 +146,8 @@ void session_watch(session *s, trainer_watcher watcher);
 bool session_connect(session *s, fault *f);
 
 /* Enqueue a pass of an optimisation step, or the test of a batch, on the samples and labels in
- * s->feed; nothing is waited for. Passes come in order. loss and hit are not used by a pass without
- * samples. */
+ * s->feed; nothing is waited for. Passes come in order. loss and hit of a pass without samples
+ * have no rows, but room for one. */
 clprune_status session_enqueue_pass(
     session *s, const session_pass *pass, clprune_mat loss, clprune_mat hit);
 
