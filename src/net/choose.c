@@ -88,7 +88,8 @@ static clprune_keep form_of(
         return keep;
     }
     keep.form = CLPRUNE_FORM_QUANTISED;
-    const unsigned bits = net->layers[v].kind->stream ? 8 : u->bits;
+    const clprune__net_layer *layer = &net->layers[v]; /* an adapter's sum is a product's output */
+    const unsigned bits = layer->kind->stream && !layer->adapted ? 8 : u->bits;
     if (how->preset == CLPRUNE_NET_COMPACT && keep.bits < bits)
         keep.bits = bits;
     return keep;

@@ -18,8 +18,9 @@ typedef struct cost {
     clprune__net_price price;
 } cost;
 
-/* A product of so few multiplications an element takes about as long as a pass over memory. */
-enum { SMALL_PRODUCT = 64 };
+/* A product of so few multiplications an element takes about as long as a pass over memory. One of
+ * an adapter counts as such a pass if it has at most so many an element of its input or output. */
+enum { SMALL_PRODUCT = 64, ADAPTER_PRODUCT = 16 };
 
 /* Counts the multiplications of making a value again, for one of `most` elements. A small product
  * of more elements than that takes more memory, while it is there, than is saved. */
@@ -32,7 +33,10 @@ static void count_work(cost *c, size_t v, size_t most)
         layer = &net->layers[net->tiles[tile].layers[0]];
     const double work = layer->kind->work != NULL ? layer->kind->work(net, layer) : 0;
     const size_t elements = clprune__net_elements(&net->values[v]);
-    if (work <= (double)net->products * (double)elements)
+    const size_t inputs = clprune__net_elements(&net->values[layer->in[0]]);
+    const size_t passed = inputs > elements ? inputs : elements;
+    if (work <= (double)net->products * (double)elements ||
+        (net->adapter_products && layer->adapter && work <= ADAPTER_PRODUCT * (double)passed))
         return;
     if (net->small_products && elements <= most && work <= SMALL_PRODUCT * (double)elements)
         c->price.small_work += work;
@@ -102,8 +106,8 @@ clprune__net_price clprune__net_price_of(const clprune_net *net, const bool *joi
     return c.price;
 }
 
-/* A product forward, and one for each gradient: its input's, and its weight's or its other input's.
- */
+/* A product forward, and one for each gradient: its input's, and its weight's or its other input's;
+ * also of frozen weights, so that with them no more is kept. */
 double clprune__net_step_work(const clprune_net *net)
 {
     double work = 0;

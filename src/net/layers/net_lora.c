@@ -49,8 +49,10 @@ static clprune_net_value adapt(
         net->params[layer->param[0]].inputs = 0;
     }
     const clprune_net_value sum = clprune_net_add(net, text[3], y, a);
-    if (sum.id != 0)
+    if (sum.id != 0) {
         net->layers[sum.id - 1].adapted = true;
+        net->layers[a.id - 1].adapter = net->layers[a.id - 3].adapter = true;
+    }
     return sum;
 }
 
