@@ -69,7 +69,6 @@ typedef struct clprune__net_layer {
     bool gone;        /* merged into another layer */
     bool frozen;      /* it has parameters, and all are frozen */
     bool adapter;     /* one of the two products of an adapter */
-    bool adapted;     /* the sum of its first input, a linear layer's output, and of an adapter */
     const char *norm; /* batch norm: the name of its states */
     float eps;        /* of a normalisation */
     size_t

@@ -22,6 +22,17 @@ typedef struct cost {
  * an adapter counts as such a pass if it has at most so many an element of its input or output. */
 enum { SMALL_PRODUCT = 64, ADAPTER_PRODUCT = 16 };
 
+/* Multiplications of a forward pass that count as a product. */
+static double work_of(const clprune_net *net, const clprune__net_layer *layer)
+{
+    const size_t y = clprune__net_elements(&net->values[clprune__net_out(net, layer)]);
+    const size_t x = clprune__net_elements(&net->values[layer->in[0]]);
+    const double work = layer->kind->work != NULL ? layer->kind->work(net, layer) : 0;
+    const bool passes = layer->adapter && net->adapter_products &&
+                        work <= ADAPTER_PRODUCT * (double)(x > y ? x : y);
+    return passes ? 0 : work;
+}
+
 /* Counts the multiplications of making a value again, for one of `most` elements. A small product
  * of more elements than that takes more memory, while it is there, than is saved. */
 static void count_work(cost *c, size_t v, size_t most)
@@ -31,12 +42,9 @@ static void count_work(cost *c, size_t v, size_t most)
     const size_t tile = layer->tile;
     if (tile != SIZE_MAX && net->tiles[tile].way->fused)
         layer = &net->layers[net->tiles[tile].layers[0]];
-    const double work = layer->kind->work != NULL ? layer->kind->work(net, layer) : 0;
+    const double work = work_of(net, layer);
     const size_t elements = clprune__net_elements(&net->values[v]);
-    const size_t inputs = clprune__net_elements(&net->values[layer->in[0]]);
-    const size_t passed = inputs > elements ? inputs : elements;
-    if (work <= (double)net->products * (double)elements ||
-        (net->adapter_products && layer->adapter && work <= ADAPTER_PRODUCT * (double)passed))
+    if (work <= (double)net->products * (double)elements)
         return;
     if (net->small_products && elements <= most && work <= SMALL_PRODUCT * (double)elements)
         c->price.small_work += work;
@@ -111,10 +119,8 @@ clprune__net_price clprune__net_price_of(const clprune_net *net, const bool *joi
 double clprune__net_step_work(const clprune_net *net)
 {
     double work = 0;
-    for (size_t i = 0; i < net->count; ++i) {
-        const clprune__net_layer *layer = &net->layers[i];
-        if (!layer->gone && layer->kind->work != NULL)
-            work += 3 * layer->kind->work(net, layer);
-    }
+    for (size_t i = 0; i < net->count; ++i)
+        if (!net->layers[i].gone)
+            work += 3 * work_of(net, &net->layers[i]);
     return work;
 }
