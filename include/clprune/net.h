@@ -229,7 +229,8 @@ CLPRUNE_API void clprune_net_train_only(
 /* Gives later linear layers whose names match an adapter (LoRA, arXiv 2106.09685): their output
  * becomes x w^T + b + alpha / rank * (x A^T) B^T, with the parameters "NAME.lora_A.weight", rank x
  * in, and "NAME.lora_B.weight", out x rank, whose initial value is 0. NULL ends it. With
- * clprune_net_train_only and "*.lora_*" only adapters are trained. */
+ * clprune_net_train_only and "*.lora_*" only adapters are trained. Where products may run again,
+ * those of adapters of a rank up to 16 do so beside what extra_work allows. */
 CLPRUNE_API void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha);
 
 /* Makes parameter `name` the same as `other`, of the same shape: it has other's values, is not

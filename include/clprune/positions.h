@@ -13,7 +13,7 @@ extern "C" {
 CLPRUNE_API clprune_status clprune_positions_forward(clprune_context *context, size_t batch,
     clprune_mat x, clprune_mat p, clprune_mat y, cl_event *event);
 
-/* dp[q] = sum over the samples n of dy[n * rows + q], in their order, + beta * dp[q]. beta = 0
+/* dp[q] = sum over the samples n of dy[n * rows + q], in a fixed order, + beta * dp[q]. beta = 0
  * never reads dp; beta = 1 accumulates. dy: (batch * rows) x d; dp: rows x d. The gradient of x is
  * dy. */
 CLPRUNE_API clprune_status clprune_positions_backward(clprune_context *context, size_t batch,

@@ -49,13 +49,16 @@ static void find_uses(const clprune_net *net, use *uses)
                       tile->way->needs[k].in == 1;
         }
     }
-    /* What is made again from codes has their error. */
-    for (size_t i = net->count; i-- > 0;)
-        for (size_t k = 0; k < net->layers[i].ins && net->layers[i].kind->work == NULL; ++k) {
-            use *u = &uses[net->layers[i].in[k]];
+    /* What is made again from codes has their error, also what a product is added to. */
+    for (size_t i = net->count; i-- > 0;) {
+        const clprune__net_layer *layer = &net->layers[i];
+        const size_t ins = layer->kind->work == NULL ? layer->ins : layer->kind->over;
+        for (size_t k = 0; k < ins; ++k) {
+            use *u = &uses[layer->in[k]];
             if (uses[i].bits > u->bits)
                 u->bits = uses[i].bits;
         }
+    }
 }
 
 /* The form in which a preset keeps a value. Inputs of activations are not rotated, which made the

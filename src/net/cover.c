@@ -192,7 +192,7 @@ static const clprune__net_way *find_way(const clprune_net *net, const clprune__n
         clprune__net_layerscale_ways, clprune__net_activation_ways, clprune__net_pool_ways,
         clprune__net_batch_norm_ways, clprune__net_conv_ways, clprune__net_add_ways,
         clprune__net_element_ways, clprune__net_layer_norm_ways, clprune__net_attention_ways,
-        clprune__net_token_ways};
+        clprune__net_token_ways, clprune__net_lora_ways};
     const clprune__net_way *best = NULL;
     size_t found[CLPRUNE__NET_CHAIN], length;
     *count = 0;

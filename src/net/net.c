@@ -11,6 +11,7 @@
 #include "net/choose.h"
 #include "net/cover.h"
 #include "net/graph.h"
+#include "net/layers/kinds.h"
 #include "net/layers/net_loss.h"
 #include "net/steps.h"
 #include "nn/store/form.h"
@@ -124,6 +125,7 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
         net->gelu_bits = how.gelu_bits > 0 ? how.gelu_bits : 2;
     net->products = how.products;
     net->small_products = how.preset == CLPRUNE_NET_COMPACT && !prunes && how.extra_work == 0;
+    net->adapter_products = net->small_products || how.extra_work > 0;
     if (net->loss == CLPRUNE__NET_NO_LOSS)
         net->output = net->count - 1;
     clprune__net_merge(net);
@@ -162,7 +164,7 @@ const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *coun
 static size_t output_layer(const clprune_net *net)
 {
     const clprune__net_layer *last = &net->layers[net->output];
-    return last->adapted ? last->in[0] : net->output;
+    return last->kind == &clprune__net_adapter_kind ? last->in[0] : net->output;
 }
 
 bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_weight *weight)

@@ -68,7 +68,7 @@ typedef struct clprune__net_layer {
     size_t tile_last; /* the last layer of the tile */
     bool gone;        /* merged into another layer */
     bool frozen;      /* it has parameters, and all are frozen */
-    bool adapted;     /* the sum of its first input, a linear layer's output, and of an adapter */
+    bool adapter;     /* one of the two products of an adapter */
     const char *norm; /* batch norm: the name of its states */
     float eps;        /* of a normalisation */
     size_t rows;      /* batch norm: of the statistics of the pass, all nets' */
@@ -332,10 +332,11 @@ struct clprune_net {
     size_t head;     /* 1 + the parameter of a token loss, which no layer has; 0: none */
     char *head_name; /* of the token loss */
     clprune__net_phase phase;
-    uint64_t seed;       /* of what the next forward pass draws */
-    size_t products;     /* clprune_net_keep */
-    bool small_products; /* some small ones run again, too: price.c */
-    unsigned gelu_bits;  /* likewise; 0: GELU keeps no codes of its derivative */
+    uint64_t seed;         /* of what the next forward pass draws */
+    size_t products;       /* clprune_net_keep */
+    bool small_products;   /* some small ones run again, too: price.c */
+    bool adapter_products; /* so do those of adapters */
+    unsigned gelu_bits;    /* likewise; 0: GELU keeps no codes of its derivative */
     void (*tell)(void *user, bool backward, const char *layer);
     void *tell_user;
 

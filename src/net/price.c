@@ -18,8 +18,20 @@ typedef struct cost {
     clprune__net_price price;
 } cost;
 
-/* A product of so few multiplications an element takes about as long as a pass over memory. */
-enum { SMALL_PRODUCT = 64 };
+/* A product of so few multiplications an element takes about as long as a pass over memory. One of
+ * an adapter counts as such a pass if it has at most so many an element of its input or output. */
+enum { SMALL_PRODUCT = 64, ADAPTER_PRODUCT = 16 };
+
+/* Multiplications of a forward pass that count as a product. */
+static double work_of(const clprune_net *net, const clprune__net_layer *layer)
+{
+    const size_t y = clprune__net_elements(&net->values[clprune__net_out(net, layer)]);
+    const size_t x = clprune__net_elements(&net->values[layer->in[0]]);
+    const double work = layer->kind->work != NULL ? layer->kind->work(net, layer) : 0;
+    const bool passes = layer->adapter && net->adapter_products &&
+                        work <= ADAPTER_PRODUCT * (double)(x > y ? x : y);
+    return passes ? 0 : work;
+}
 
 /* Counts the multiplications of making a value again, for one of `most` elements. A small product
  * of more elements than that takes more memory, while it is there, than is saved. */
@@ -30,7 +42,7 @@ static void count_work(cost *c, size_t v, size_t most)
     const size_t tile = layer->tile;
     if (tile != SIZE_MAX && net->tiles[tile].way->fused)
         layer = &net->layers[net->tiles[tile].layers[0]];
-    const double work = layer->kind->work != NULL ? layer->kind->work(net, layer) : 0;
+    const double work = work_of(net, layer);
     const size_t elements = clprune__net_elements(&net->values[v]);
     if (work <= (double)net->products * (double)elements)
         return;
@@ -102,15 +114,13 @@ clprune__net_price clprune__net_price_of(const clprune_net *net, const bool *joi
     return c.price;
 }
 
-/* A product forward, and one for each gradient: its input's, and its weight's or its other input's.
- */
+/* A product forward, and one for each gradient: its input's, and its weight's or its other input's;
+ * also of frozen weights, so that with them no more is kept. */
 double clprune__net_step_work(const clprune_net *net)
 {
     double work = 0;
-    for (size_t i = 0; i < net->count; ++i) {
-        const clprune__net_layer *layer = &net->layers[i];
-        if (!layer->gone && layer->kind->work != NULL)
-            work += 3 * layer->kind->work(net, layer);
-    }
+    for (size_t i = 0; i < net->count; ++i)
+        if (!net->layers[i].gone)
+            work += 3 * work_of(net, &net->layers[i]);
     return work;
 }

@@ -26,10 +26,10 @@ command -v oclgrind >/dev/null 2>&1 || {
     echo "oclgrind is not installed"
     exit 77
 }
-operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_prune test_prune_sampled test_bspmm test_quantise test_saved test_linear test_pool
+operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_prune test_prune_sampled test_bspmm test_quantise test_rotate test_saved test_linear test_pool
     test_conv2d"
 layers="test_add test_affine test_bias test_cross_entropy test_dropout test_gelu test_gelu_code test_image test_layer_norm test_layerscale test_max_pool
-    test_mean_squared_error test_relu test_optimizer
+    test_mean_squared_error test_relu test_silu test_optimizer
     test_optimizer_codes test_optimizer_many test_optimizer_state
     test_patch_embed test_token_mean test_token_mix test_upsample test_batch_norm test_batch_norm_product
     test_batch_norm_statistics test_attention test_embedding test_positions test_rotary test_rms_norm test_swiglu
@@ -83,7 +83,7 @@ for test in $tests; do
         plain=
         case $test,$family in
         test_max_pool,* | test_prune,* | test_prune_sampled,* | test_saved,* | test_linear,* | test_plan_arena,*) plain=$unoptimised ;;
-        test_gelu_code,* | test_bsr_index,vector) plain=$unoptimised ;;
+        test_gelu_code,* | test_rotate,* | test_bsr_index,vector) plain=$unoptimised ;;
         test_bsr,vector | test_bsr_values,*) plain=$unoptimised ;;
         test_batch_norm*,* | test_conv2d,tiled) plain=$unoptimised ;;
         esac
@@ -106,6 +106,10 @@ for test in $tests; do
         for cases; do
             CLPRUNE_TEST_CASES=$cases check "$test" $family "$cases" "--data-races --check-api $plain"
         done
+        [ "$test,$family" != test_bspmm,vector ] || for cases in subnormal "tn " "nt "; do
+            CLPRUNE_PRECISION=bf16 CLPRUNE_TEST_CASES=$cases check "$test" $family "bf16, $cases" \
+                "--data-races --check-api $unoptimised"
+        done
         [ $# -eq 0 ] || continue
         check "$test" $family races "--data-races --check-api $plain"
         case $test,$family in # they join the halves of float16 vectors
@@ -115,7 +119,7 @@ for test in $tests; do
         case $test in
         test_gemm | test_bspmm | test_bsr | test_bsr_index | test_bsr_values | test_prune_sampled | test_quantise) continue ;;
         test_saved | test_linear | test_plan_arena | test_embedding) continue ;;
-        test_rotary | test_swiglu | test_token_loss | test_rms_norm) continue ;;
+        test_rotate | test_silu | test_rotary | test_swiglu | test_token_loss | test_rms_norm) continue ;;
         test_affine | test_bias | test_cross_entropy | test_layer_norm | test_layerscale | test_mean_squared_error) continue ;;
         test_pool | test_conv2d | test_batch_norm* | test_narrow) continue ;;
         test_optimizer | test_optimizer_codes | test_optimizer_many | test_optimizer_state | test_image | test_patch_embed | test_token_mix) continue ;;

@@ -1,5 +1,6 @@
 /* Fine-tuning: adapters of linear layers, which change nothing as long as B is 0, their gradients
- * with each preset, the weights that they merge into, and what frozen layers do not keep. */
+ * with each preset, the weights that they merge into, and what is kept when only they are trained.
+ */
 #include "net/net_models.h"
 
 enum { BATCH = 5, ROWS = 11, WIDTH = 24, RANK = 3 };
@@ -101,14 +102,35 @@ static void begin(NO_ROW)
     }
 }
 
+#define CODES                                                                                      \
+    {                                                                                              \
+        .form = CLPRUNE_FORM_QUANTISED, .rounding = CLPRUNE_ROUNDING_NEAREST                       \
+    }
+#define BLOCKS                                                                                     \
+    {                                                                                              \
+        .form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5                                               \
+    }
+
+/* What is kept, and the errors of gradients where codes have 8 bits; 0: not compared. */
+static const struct {
+    const char *name;
+    clprune_net_keep keep;
+    double bound;
+} settings[] = {
+    {"dense", {.preset = CLPRUNE_NET_DENSE}, 1e-6},
+    {"inputs", {.preset = CLPRUNE_NET_INPUTS, .keep = CODES}, 2e-2},
+    {"exact", {.preset = CLPRUNE_NET_EXACT}, 1e-5},
+    {"exact, 12 %", {.preset = CLPRUNE_NET_EXACT, .extra_work = 12}, 1e-5},
+    {"exact, 25 %", {.preset = CLPRUNE_NET_EXACT, .extra_work = 25}, 1e-5},
+    {"compact", {.preset = CLPRUNE_NET_COMPACT, .keep = CODES}, 3e-2},
+    {"compact, 12 %", {.preset = CLPRUNE_NET_COMPACT, .keep = CODES, .extra_work = 12}, 3e-2},
+    {"compact, pruned", {.preset = CLPRUNE_NET_COMPACT, .keep = BLOCKS}, 0},
+    {"least", {.preset = CLPRUNE_NET_LEAST, .keep = CODES}, 3e-2},
+};
+
 /* Only adapters have gradients: those of the net that trains everything. */
 static void gradients(void **state)
 {
-    static const struct {
-        clprune_net_preset preset;
-        double bound;
-    } presets[] = {{CLPRUNE_NET_INPUTS, 2e-2}, {CLPRUNE_NET_EXACT, 1e-5},
-        {CLPRUNE_NET_COMPACT, 3e-2}, {CLPRUNE_NET_LEAST, 3e-2}};
     const net_model *model = *state;
     size_t param = 0;
     net_job dense = net_open(test_context(), model, BATCH, NULL);
@@ -120,11 +142,14 @@ static void gradients(void **state)
     const double error = net_slope_error(&dense, want, 3e-3, &param);
     if (!(error <= 2e-2))
         fail_msg("the slope of %s is off by %.3g", dense.params[param].name, error);
-    for (size_t p = 0; p < COUNT_OF(presets); p++) {
+    for (size_t i = 0; i < COUNT_OF(settings); i++) {
         const size_t mark = test_mark();
-        net_job job = net_open_preset(model, BATCH, presets[p].preset, 8);
+        clprune_net_keep keep = settings[i].keep;
+        keep.keep.bits = 8;
+        net_job job = net_open(test_context(), model, BATCH, &keep);
         fill_adapters(&job);
-        net_close(&job, model->name, net_step_grads(&job), want, presets[p].bound);
+        if (settings[i].bound > 0)
+            net_close(&job, settings[i].name, net_step_grads(&job), want, settings[i].bound);
         test_release(mark);
     }
 }
@@ -174,6 +199,55 @@ static void frozen_memory(NO_ROW)
             (unsigned long long)all);
 }
 
+/* What a net keeps; all but x A^T; the bits of adapters' outputs, or of what they are made from: of
+ * GELU's input and of attention's. */
+typedef struct kept {
+    uint64_t bytes, but_narrow;
+    unsigned gelu_bits, attention_bits;
+} kept;
+
+static void add_kept(void *user, const clprune_net_tensor *tensor)
+{
+    kept *k = user;
+    k->bytes += tensor->bytes;
+    if (tensor->cols == RANK)
+        return;
+    k->but_narrow += tensor->bytes;
+    if (strstr(tensor->name, "mlp.c_fc") != NULL && tensor->kept)
+        k->gelu_bits = tensor->keep.bits;
+    if (strstr(tensor->name, "attn.c_attn") != NULL && tensor->kept)
+        k->attention_bits = tensor->keep.bits;
+}
+
+static kept kept_by(const net_model *model, const clprune_net_keep *keep)
+{
+    kept k = {0};
+    const size_t mark = test_mark();
+    const net_job job = net_open(test_context(), model, BATCH, keep);
+    clprune_net_visit(job.net, add_kept, &k);
+    test_release(mark);
+    return k;
+}
+
+/* With adapters alone trained, a net keeps at most what it keeps with all trained, and x A^T, which
+ * is made again where products may run again. */
+static void adapted_memory(void **state)
+{
+    for (size_t i = 0; i < COUNT_OF(settings); i++) {
+        const kept all = kept_by(&plain, &settings[i].keep);
+        const kept some = kept_by(*state, &settings[i].keep);
+        if (some.but_narrow > all.bytes)
+            fail_msg("%s: %llu bytes are kept, %llu when all is trained", settings[i].name,
+                (unsigned long long)some.but_narrow, (unsigned long long)all.bytes);
+        if (settings[i].keep.extra_work > 0)
+            assert_true(some.bytes <= all.bytes);
+        if (strcmp(settings[i].name, "compact") == 0) {
+            assert_int_equal(some.gelu_bits, 4);
+            assert_int_equal(some.attention_bits, 8);
+        }
+    }
+}
+
 static void bad_patterns(NO_ROW)
 {
     clprune_net *net;
@@ -217,6 +291,8 @@ int main(void)
     test_add(&list, merged, NULL, "merged weights");
     test_add(&list, adapted_head, NULL, "a head with an adapter");
     test_add(&list, frozen_memory, NULL, "frozen layers keep less");
+    for (size_t i = 0; i < COUNT_OF(tuned); i++)
+        test_add(&list, adapted_memory, &tuned[i], "kept with %s", tuned[i].name);
     test_add(&list, bad_patterns, NULL, "patterns that match nothing");
     return test_run_on_devices("net_lora", &list);
 }

@@ -9,7 +9,7 @@ typedef struct shape {
 
 static const shape shapes[] = {{1, 1, 1, 0}, {3, 1, 16, 0}, {1, 7, 15, 1}, {2, 9, 17, 0},
     {5, 65, 20, 2}, {4, 64, 128, 0}, {3, 5, 4, 0}, {2, 3, 3, 5}, {2, 5, 530, 3}, {60, 3, 2100, 0},
-    {0, 5, 8, 0}, {3, 5, 0, 0}, {0, 0, 0, 0}, {2, 0, 5, 1}};
+    {1100, 1, 20, 3}, {0, 1, 8, 0}, {0, 5, 8, 0}, {3, 5, 0, 0}, {0, 0, 0, 0}, {2, 0, 5, 1}};
 
 LAYER_SIZE(size_all, shape, s->batch * s->rows, s->cols, s->gap)
 LAYER_SIZE(size_param, shape, s->rows, s->cols, s->gap)

@@ -10,7 +10,8 @@ extern const clprune__net_kind clprune__net_pixels_kind, clprune__net_patches_ki
     clprune__net_layerscale_kind, clprune__net_gelu_kind, clprune__net_relu_kind,
     clprune__net_batch_norm_kind, clprune__net_conv_kind, clprune__net_max_pool_kind,
     clprune__net_mean_kind, clprune__net_add_kind, clprune__net_layer_norm_kind,
-    clprune__net_flatten_kind, clprune__net_embedding_kind, clprune__net_attention_kind;
+    clprune__net_flatten_kind, clprune__net_embedding_kind, clprune__net_attention_kind,
+    clprune__net_adapter_kind;
 
 /* gives_bf16 and takes_bf16 of kinds that write, and read all inputs, in bf16. */
 static inline bool clprune__net_gives_bf16(const clprune_net *net)
@@ -42,6 +43,6 @@ extern const clprune__net_way clprune__net_identities[], clprune__net_input_ways
     clprune__net_layerscale_ways[], clprune__net_activation_ways[], clprune__net_batch_norm_ways[],
     clprune__net_conv_ways[], clprune__net_pool_ways[], clprune__net_add_ways[],
     clprune__net_element_ways[], clprune__net_layer_norm_ways[], clprune__net_token_ways[],
-    clprune__net_attention_ways[];
+    clprune__net_attention_ways[], clprune__net_lora_ways[];
 
 #endif

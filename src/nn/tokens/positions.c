@@ -1,6 +1,7 @@
 #include "clprune/positions.h"
 
 #include "core/checked.h"
+#include "nn/layers/sums.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 
@@ -37,7 +38,8 @@ clprune_status clprune_positions_forward(clprune_context *context, size_t batch,
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
-/* Forward: y[n * rows + q] = x[n * rows + q] + p[q]. */
+/* Forward: y[n * rows + q] = x[n * rows + q] + p[q]. Work-groups share the rows q; one row alone is
+ * summed in parts. */
 clprune_status clprune_positions_backward(clprune_context *context, size_t batch, float beta,
     clprune_mat dy, clprune_mat dp, cl_event *event)
 {
@@ -48,6 +50,8 @@ clprune_status clprune_positions_backward(clprune_context *context, size_t batch
     const clprune__operand operands[ALL] = {
         {"dy", dy, rows, dp.cols}, {"dp", dp, dp.rows, dp.cols}};
     TRY(clprune__check_operands(context, operands, DP, ALL));
+    if (dp.rows == 1)
+        return clprune__column_sum(context, beta, dy, dp, event);
     const clprune__rowwise plan = clprune__rowwise_plan(context, dp.rows, dp.cols);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &positions_backward_kernel, &plan, &launch));
