@@ -201,7 +201,7 @@ bool windows_turn(reduce_group *group, bool *exchanging)
         if (window == group->first && window->pieces == 0) {
             group->first = next;
             if (next == NULL)
-                group->last_window = &group->first;
+                group->end = &group->first;
             free(window);
             (void)pthread_cond_broadcast(&group->answered);
         }
