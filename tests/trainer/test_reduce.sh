@@ -110,7 +110,7 @@ round() {
     [ -s stop.2/saved ] || fail "stop.2: rank 0 had no time to save"
     hidden exit.hidden.1 1
     check abort.1 "rank 1 on .* gave up"
-    check signal.1 "stopped by a signal"
+    check signal.1 "all stop after a signal"
     ! grep 'waiting for' signal.1/err || fail "signal.1: a signal ends a wait for a rank that lives"
     [ -s abort.1/saved ] || fail "abort.1: rank 0 had no time to save"
     [ -n "$repeats" ] || return

@@ -11,9 +11,7 @@
  *                                     `signal` for `slow` the other ranks then get SIGTERM
  *
  * Exits 0, 1 after a check that failed, or with the code of a fault. Files of FOLDER: pid.RANK;
- * died, milliseconds of the clock
- * then; saved, which rank 0 writes 0.3 s after a fault,
- * and 1.5 s after it with abort.
+ * died, milliseconds of the clock; saved, which rank 0 writes 0.3 s after a fault, 1.5 s with abort.
  */
 #include <math.h>
 #include <signal.h>
@@ -294,7 +292,7 @@ static bool steps(int victim, const char *how, const char *folder)
         }
         good = good && reduce->finish(group, &f) && reduce->agree(group, &word, 1, &f);
         if (good && word != 0)
-            good = fault_check_signal(&f, "stepping");
+            good = fault_set(&f, CODE_STOPPED + SIGTERM, "all stop after a signal");
     }
     free(good ? values : NULL);
     return good;
