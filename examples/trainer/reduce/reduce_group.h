@@ -95,6 +95,8 @@ struct reduce_group {
     peer *peers;
     MPI_Request *from_peers, *to_peers;
     int *indices; /* 2 * ranks: what MPI_Testsome completed */
+    MPI_Status
+        *statuses; /* 2 * ranks, unread: compilers take MPICH's MPI_STATUSES_IGNORE for an array */
     reduce_piece pieces[PIECES];
     int next_piece;
     size_t width;  /* of a piece, at most */

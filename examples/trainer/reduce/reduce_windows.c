@@ -106,7 +106,7 @@ static bool piece_turn(reduce_group *group, reduce_piece *piece)
     const int ranks = group->place.ranks;
     int count = 0;
     if (!group_check(group,
-            MPI_Testsome(2 * ranks, piece->requests, &count, group->indices, MPI_STATUSES_IGNORE),
+            MPI_Testsome(2 * ranks, piece->requests, &count, group->indices, group->statuses),
             "exchanging gradients"))
         return false;
     if (count != MPI_UNDEFINED) {
