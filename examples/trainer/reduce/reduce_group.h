@@ -53,7 +53,7 @@ typedef struct reduce_piece {
     float *received;       /* ranks - 1 parts of `width` floats */
 } reduce_piece;
 
-enum { PIECES = 4 };
+enum { PIECES = 16 };
 
 /* What MPI does while a caller waits. */
 typedef struct reduce_call {

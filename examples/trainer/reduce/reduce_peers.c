@@ -63,7 +63,7 @@ static bool send_beat(reduce_group *group, int r, peer_word word, int32_t number
     if (!group_check(group, MPI_Test(&group->to_peers[r], &sent, MPI_STATUS_IGNORE), "sending") ||
         !sent)
         return false;
-    group->peers[r].out = (peer_beat){word, number};
+    group->peers[r].out = (peer_beat){(int32_t)word, number};
     return group_check(group,
         MPI_Isend(&group->peers[r].out, BEAT_INTS, MPI_INT32_T, r, BEAT_TAG, group->control,
             &group->to_peers[r]),

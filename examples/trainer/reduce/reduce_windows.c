@@ -10,7 +10,7 @@
 #include "trainer/reduce/reduce_tree.h"
 
 enum {
-    PIECE_FLOATS = 1 << 21, /* 8 MiB of all slices together */
+    PIECE_FLOATS = 1 << 19, /* 2 MiB of all slices together */
     WIDTH_LEAST = 1 << 13,  /* with many ranks */
     FAST_FLOATS = 1 << 28   /* of one MPI_Iallreduce */
 };
