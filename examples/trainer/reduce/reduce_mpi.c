@@ -7,7 +7,7 @@
 #include "trainer/reduce/reduce_group.h"
 
 /* Seconds: for MPI_Init on many hosts; for a thread that is late; for MPI_Abort. */
-static const double open_patience = 60, thread_patience = 1, abort_patience = 1.5;
+static const double open_patience = 60, thread_patience = 1, abort_patience = 0.5;
 
 static void ask(reduce_group *group) /* with the lock held */
 {

@@ -11,7 +11,7 @@
 
 enum {
     PIECE_FLOATS = 1 << 19, /* 2 MiB of all slices together */
-    WIDTH_LEAST = 1 << 13,  /* with many ranks */
+    WIDTH_LEAST = 1 << 11,  /* with many ranks */
     FAST_FLOATS = 1 << 28   /* of one MPI_Iallreduce */
 };
 
