@@ -11,8 +11,7 @@
  *                                     `signal` for `slow` the other ranks then get SIGTERM
  *
  * Exits 0, 1 after a check that failed, or with the code of a fault. Files of FOLDER: pid.RANK;
- * died, milliseconds of the clock; saved, which rank 0 writes 0.3 s after a fault,
- * and 1.5 s after it with abort.
+ * died, milliseconds of the clock; saved, which rank 0 writes 0.3 s after a fault, 1.5 s with abort.
  */
 #include <math.h>
 #include <signal.h>
@@ -244,11 +243,16 @@ static void fast(void)
     free(values);
 }
 
-static void lose(const char *how, const char *folder)
+static void note_time(const char *folder)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     write_file(folder, "died", (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+}
+
+static void lose(const char *how, const char *folder)
+{
+    note_time(folder);
     if (strcmp(how, "kill") == 0)
         (void)raise(SIGKILL);
     else if (strcmp(how, "stop") == 0)
@@ -283,11 +287,12 @@ static bool steps(int victim, const char *how, const char *folder)
         good = reduce->begin(group, REDUCE_SUM, ready, values, count, &f);
         if (late) {
             pause_for(3);
+            note_time(folder);
             set_event(ready);
         }
         good = good && reduce->finish(group, &f) && reduce->agree(group, &word, 1, &f);
         if (good && word != 0)
-            good = fault_check_signal(&f, "stepping");
+            good = fault_set(&f, CODE_STOPPED + SIGTERM, "all stop after a signal");
     }
     free(good ? values : NULL);
     return good;

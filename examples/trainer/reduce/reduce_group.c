@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 bool group_fail(reduce_group *group, int code, const char *format, ...)
 {
@@ -33,4 +34,14 @@ bool group_failed(reduce_group *group)
     const bool failed = group->fault.code != CODE_OK;
     (void)pthread_mutex_unlock(&group->lock);
     return failed;
+}
+
+void group_wait(reduce_group *group, pthread_cond_t *condition, double seconds)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(seconds * 1e9); /* less than a second */
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(condition, &group->lock, &until);
 }

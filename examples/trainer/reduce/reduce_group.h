@@ -53,7 +53,7 @@ typedef struct reduce_piece {
     float *received;       /* ranks - 1 parts of `width` floats */
 } reduce_piece;
 
-enum { PIECES = 4 };
+enum { PIECES = 16 };
 
 /* What MPI does while a caller waits. */
 typedef struct reduce_call {
@@ -81,9 +81,8 @@ struct reduce_group {
     bool leaving;        /* a caller closes */
     bool aborting;       /* with `code` */
     int code;
-    int32_t operations; /* begun: windows and calls */
-    reduce_window *first,
-        **last_window; /* windows that are not complete; where the next one goes */
+    int32_t operations;          /* begun: windows and calls */
+    reduce_window *first, **end; /* windows that are not complete; where the next one goes */
     reduce_call call;
     uint32_t words[REDUCE_WORDS]; /* that MPI may still write after a fault */
 
@@ -96,6 +95,8 @@ struct reduce_group {
     peer *peers;
     MPI_Request *from_peers, *to_peers;
     int *indices; /* 2 * ranks: what MPI_Testsome completed */
+    MPI_Status
+        *statuses; /* 2 * ranks, unread: compilers take MPICH's MPI_STATUSES_IGNORE for an array */
     reduce_piece pieces[PIECES];
     int next_piece;
     size_t width;  /* of a piece, at most */
@@ -108,6 +109,9 @@ bool group_fail(reduce_group *group, int code, const char *format, ...);
 
 /* The same for a result of MPI; true for success. doing: "sending a window". */
 bool group_check(reduce_group *group, int result, const char *doing);
+
+/* Waits for a condition, or for so long: below 1 s. With the lock held. */
+void group_wait(reduce_group *group, pthread_cond_t *condition, double seconds);
 
 /* Whether the group has its fault. */
 bool group_failed(reduce_group *group);

@@ -2,13 +2,12 @@
 #include <limits.h>
 #include <stdio.h> /* snprintf */
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h> /* _exit */
 
 #include "trainer/reduce/reduce_group.h"
 
 /* Seconds: for MPI_Init on many hosts; for a thread that is late; for MPI_Abort. */
-static const double open_patience = 60, thread_patience = 1, abort_patience = 1.5;
+static const double open_patience = 60, thread_patience = 1, abort_patience = 0.5;
 
 static void ask(reduce_group *group) /* with the lock held */
 {
@@ -24,12 +23,7 @@ static bool wait_until(reduce_group *group, bool (*done)(const reduce_group *), 
     uint64_t turns = group->turns;
     double quiet = 0; /* its own count, so that a stopped process which goes on has time left */
     while ((done == NULL || (!done(group) && group->fault.code == CODE_OK)) && quiet < patience) {
-        struct timespec until;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += (long)(moment * 1e9);
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        (void)pthread_cond_timedwait(&group->answered, &group->lock, &until);
+        group_wait(group, &group->answered, moment);
         quiet = turns == group->turns ? quiet + moment : 0;
         turns = group->turns;
     }
@@ -90,7 +84,7 @@ static bool mpi_open(
     if (g == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory for a group of processes");
     g->options = *options;
-    g->last_window = &g->first;
+    g->end = &g->first;
     (void)pthread_mutex_init(&g->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -140,8 +134,8 @@ static bool mpi_begin(
         return false;
     }
     (void)pthread_mutex_lock(&group->lock);
-    *group->last_window = window;
-    group->last_window = &window->next;
+    *group->end = window;
+    group->end = &window->next;
     ++group->operations;
     ask(group);
     (void)pthread_mutex_unlock(&group->lock);

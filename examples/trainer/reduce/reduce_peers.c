@@ -30,8 +30,9 @@ bool peers_open(reduce_group *group)
     group->from_peers = malloc(n * sizeof(MPI_Request));
     group->to_peers = malloc(n * sizeof(MPI_Request));
     group->indices = malloc(2 * n * sizeof *group->indices);
+    group->statuses = malloc(2 * n * sizeof *group->statuses);
     if (group->peers == NULL || group->from_peers == NULL || group->to_peers == NULL ||
-        group->indices == NULL)
+        group->indices == NULL || group->statuses == NULL)
         return group_fail(group, CODE_MEMORY, "out of memory for %d ranks", ranks);
     for (int r = 0; r < ranks; ++r) {
         group->from_peers[r] = group->to_peers[r] = MPI_REQUEST_NULL;
@@ -47,6 +48,7 @@ void peers_close(reduce_group *group)
     free(group->from_peers);
     free(group->to_peers);
     free(group->indices);
+    free(group->statuses);
 }
 
 void peers_heard(reduce_group *group, int rank)
@@ -61,7 +63,7 @@ static bool send_beat(reduce_group *group, int r, peer_word word, int32_t number
     if (!group_check(group, MPI_Test(&group->to_peers[r], &sent, MPI_STATUS_IGNORE), "sending") ||
         !sent)
         return false;
-    group->peers[r].out = (peer_beat){word, number};
+    group->peers[r].out = (peer_beat){(int32_t)word, number};
     return group_check(group,
         MPI_Isend(&group->peers[r].out, BEAT_INTS, MPI_INT32_T, r, BEAT_TAG, group->control,
             &group->to_peers[r]),
@@ -82,8 +84,8 @@ bool peers_tell(reduce_group *group, peer_word word, int32_t number)
 bool peers_have_left(reduce_group *group)
 {
     int all = 0;
-    if (!group_check(group,
-            MPI_Testall(group->place.ranks, group->to_peers, &all, MPI_STATUSES_IGNORE), "closing"))
+    if (!group_check(group, MPI_Testall(group->place.ranks, group->to_peers, &all, group->statuses),
+            "closing"))
         return false;
     for (int r = 0; r < group->place.ranks && all; ++r)
         all =
@@ -173,7 +175,7 @@ bool peers_turn(reduce_group *group)
     const bool asks = group->waiting && stop_signal() != 0;
     (void)pthread_mutex_unlock(&group->lock);
     if (!group_check(group,
-            MPI_Testsome(ranks, group->from_peers, &count, group->indices, MPI_STATUSES_IGNORE),
+            MPI_Testsome(ranks, group->from_peers, &count, group->indices, group->statuses),
             "listening to other ranks"))
         return false;
     count = count == MPI_UNDEFINED ? 0 : count;

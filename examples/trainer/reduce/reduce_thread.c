@@ -1,7 +1,7 @@
 /*
  * The thread that makes every call of MPI. It turns in a loop and sleeps between turns in which
- * nothing moved: 20 to 200 microseconds while something is exchanged, then up to 20 ms, so that it
- * leaves the cores to the step.
+ * nothing moved: 20 to 200 microseconds while something is exchanged, 1 ms while a window waits for
+ * its event, else 20 ms. So it leaves the cores to the step.
  *
  * The group's clock moves by at most 0.25 s a turn: a process that was stopped, and goes on, does
  * not take the others for dead.
@@ -27,7 +27,7 @@ static bool open_mpi(reduce_group *group)
     static const char doing[] = "opening MPI";
     reduce_place *place = &group->place;
     int provided = 0, length = 0;
-    char host[MPI_MAX_PROCESSOR_NAME] = "";
+    char host[MPI_MAX_PROCESSOR_NAME + REDUCE_HOST] = "";
     MPI_Comm local;
     if (!group_check(group, MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), doing))
         return false;
@@ -81,15 +81,10 @@ static bool call_turn(reduce_group *group, reduce_call *call)
 /* Waits for a caller's question, a moment or longer. */
 static void rest(reduce_group *group, double pause)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(pause * 1e9);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     (void)pthread_mutex_lock(&group->lock);
     ++group->turns;
     if (pause > 0 && !group->news)
-        (void)pthread_cond_timedwait(&group->asked, &group->lock, &until);
+        group_wait(group, &group->asked, pause);
     group->news = false;
     (void)pthread_mutex_unlock(&group->lock);
 }
@@ -140,7 +135,7 @@ static void turns(reduce_group *group)
         else if (exchanging || asked)
             pause = pause < 10e-6 ? 20e-6 : pause < 100e-6 ? 2 * pause : 200e-6;
         else
-            pause = windows || leaving ? 500e-6 : 20e-3;
+            pause = windows || leaving ? 1e-3 : 20e-3;
         rest(group, pause);
     }
 }

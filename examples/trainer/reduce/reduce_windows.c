@@ -10,8 +10,8 @@
 #include "trainer/reduce/reduce_tree.h"
 
 enum {
-    PIECE_FLOATS = 1 << 21, /* 8 MiB of all slices together */
-    WIDTH_LEAST = 1 << 13,  /* with many ranks */
+    PIECE_FLOATS = 1 << 19, /* 2 MiB of all slices together */
+    WIDTH_LEAST = 1 << 11,  /* with many ranks */
     FAST_FLOATS = 1 << 28   /* of one MPI_Iallreduce */
 };
 
@@ -106,7 +106,7 @@ static bool piece_turn(reduce_group *group, reduce_piece *piece)
     const int ranks = group->place.ranks;
     int count = 0;
     if (!group_check(group,
-            MPI_Testsome(2 * ranks, piece->requests, &count, group->indices, MPI_STATUSES_IGNORE),
+            MPI_Testsome(2 * ranks, piece->requests, &count, group->indices, group->statuses),
             "exchanging gradients"))
         return false;
     if (count != MPI_UNDEFINED) {
@@ -201,7 +201,7 @@ bool windows_turn(reduce_group *group, bool *exchanging)
         if (window == group->first && window->pieces == 0) {
             group->first = next;
             if (next == NULL)
-                group->last_window = &group->first;
+                group->end = &group->first;
             free(window);
             (void)pthread_cond_broadcast(&group->answered);
         }
