@@ -10,39 +10,11 @@
  * Group g takes the lists of segment g % segments of sample g / segments. It counts the rows of each list, then
  * reads values in the order in which they are stored. Meanwhile starts[j] is the next entry of list j. VW divides
  * BC. No local memory. */
-#include "prelude/pairs.clh"
-#include "sparse/bsr_values.clh"
+#include "sparse/row_words.clh"
 #if !defined(BC) || !defined(BR) || !defined(P)
 #error "bspmm_index_words.cl needs BC, BR and P"
 #endif
-#if BC % VW != 0
-#error "VW must divide BC"
-#endif
-#define W             ((BC + 1) / 2)
 #define ROUNDED_UP(n) (((n) + P - 1) / P * P)
-
-typedef uint8 __attribute__((aligned(4))) uint8_anywhere;
-
-/* W words = the values of a row, which begin at `code`. */
-static inline void put_row(global uint *words, global const stored *block, const uint code, const float scale)
-{
-#if VW == 16
-    for (uint c = 0; c < BC; c += 16) {
-        const uint16 pairs = round32(WIDEN(LOAD_CODES(block, code + c), scale), (float16)(0.0f));
-        *(global uint8_anywhere *)(words + c / 2) = pairs.lo;
-    }
-#else
-    for (uint c = 0; c < BC; c += VW) {
-        float value[VW + 1];
-        STORE(WIDEN(LOAD_CODES(block, code + c), scale), value);
-        value[VW] = 0.0f;
-        /* VW 1: a word's halves come one by one. */
-        for (uint i = 0; i < VW; i += 2)
-            words[(c + i) / 2] = VW > 1 || c % 2 == 0 ? round_pair(value[i], value[i + 1])
-                                                      : words[c / 2] | round_pair(0.0f, value[0]);
-    }
-#endif
-}
 
 KERNEL_OF(1) bspmm_index_words(const ulong rows, const ulong block_cols, const ulong block_rows,
     const ulong segment, const ulong segments, const ulong keep, const ulong slots, REGION_IN(int, crow),
