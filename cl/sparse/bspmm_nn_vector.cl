@@ -1,4 +1,4 @@
-/* BSpMM nn for CPUs: y_n = alpha * xs_n * w + beta * y_n, from lists of kept rows by block column (bspmm_lists.cl).
+/* BSpMM nn for CPUs by lists of kept rows (bspmm_lists.cl): y_n = alpha * xs_n * w + beta * y_n.
  *
  *       xs_n, block column j           w                             y_n
  *     p -> |kept| x x x x x|        +-------+--------+--------+     +----------------+
@@ -11,33 +11,15 @@
  * columns. While it multiplies, it prefetches its part of y, and the values of the entry AHEAD places later: `entries`
  * has AHEAD elements behind the last one.
  *
- * A unit is a column of a block; with BF16 1 or 2 it is a pair of columns (pairs.clh). x has the units of each kept
- * row, in the order of storage, WIDTH units of a block: values, or the words of bsr_words.cl. Panels of w:
- * bspmm_panels.cl. CHUNK units of a block at a time are multiplied, so that their part of w stays in a near cache.
+ * x has the units (nn_sums.clh) of each kept row, WIDTH in each, in the order of storage: values, or with BF16 the words
+ * of bsr_words.cl. Panels of w: bspmm_panels.cl. CHUNK units of a block at a time are multiplied, so that their part of
+ * w stays in a near cache.
  *
- * Local memory: SEG * PANEL * 4 bytes. P * V accumulators. V: 1 to 8. segment: 1 to SEG. READ_Y 0: beta is 0, and y
- * is not read. */
-#include "prelude/operand.clh"
-#include "prelude/tile16.clh"
-#if !defined(P) || !defined(BR) || !defined(BC) || !defined(SEG) || !defined(CHUNK) || !defined(AHEAD) ||          \
-    !defined(READ_Y)
-#error "bspmm_nn_vector.cl needs P, BR, BC, SEG, CHUNK, AHEAD and READ_Y"
+ * Local memory: SEG * PANEL * 4 bytes. P * V accumulators. V: 1 to 8. segment: 1 to SEG. */
+#include "sparse/nn_sums.clh"
+#if !defined(P) || !defined(BR) || !defined(SEG) || !defined(CHUNK) || !defined(AHEAD)
+#error "bspmm_nn_vector.cl needs P, BR, SEG, CHUNK and AHEAD"
 #endif
-#define WIDTH (BF16 ? (BC + 1) / 2 : BC)
-
-/* The lines of y that a group will write, V in each of `rows` rows; the first `done` are prefetched. */
-typedef struct lines_ahead {
-    global const float *y;
-    ulong ld;
-    uint rows, done;
-} lines_ahead;
-
-static inline void fetch_lines(lines_ahead *next, const uint count)
-{
-    const uint end = min(next->done + count, next->rows * V);
-    for (; next->done < end; next->done++)
-        PREFETCH_WRITE(next->y + next->done / V * next->ld + next->done % V * LINE);
-}
 
 /* Rows of sums += `count` units of entries [e, end) times the panel. With each tile, `lines` of `next` are fetched. */
 static inline void multiply_entries(local float *sums, global const operand *restrict panel, const uint count,
@@ -69,19 +51,6 @@ static inline void multiply_entries(local float *sums, global const operand *res
         FOR_TILE(P, r, h)
             *(local float16 *)(to[r] + 16 * h) = sum[r][h];
     }
-}
-
-/* y = alpha * sums + beta * y for `width` outputs of a row. */
-static inline void finish_row(
-    local const float *sums, const float alpha, const float beta, global float *y, const uint width)
-{
-    uint j = 0;
-    for (; j + 16 <= width; j += 16) {
-        const float16 value = alpha * *(local const float16 *)(sums + j);
-        STORE16(READ_Y ? fma((float16)(beta), LOAD16(y + j), value) : value, y + j);
-    }
-    for (; j < width; j++)
-        y[j] = READ_Y ? fma(beta, y[j], alpha * sums[j]) : alpha * sums[j];
 }
 
 KERNEL_OF(1) bspmm_nn_vector(const ulong rows, const ulong outputs, const ulong block_cols, const ulong segment,

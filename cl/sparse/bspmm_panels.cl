@@ -1,4 +1,4 @@
-/* The panels of w that bspmm_nn_vector.cl reads: units of PANEL = 16 * V outputs.
+/* The panels of w that bspmm_nn_vector.cl and bspmm_nn_strip_vector.cl read: units of PANEL = 16 * V outputs.
  *
  *     panels[(p * block_cols + j) * WIDTH + u][i] = w[j * BC + u][p * PANEL + i]
  *
