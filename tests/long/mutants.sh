@@ -28,7 +28,7 @@ mutant() {
     case $2 in
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | column_sum.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
-    bsr_words.cl | row_words.clh | bspmm_panels.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
+    bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=converted" ;;
     *) all= ;;
     esac
@@ -185,16 +185,16 @@ mutant test_bspmm bspmm_nn_vector.cl 'min(e + r, end - 1)' 'e + r'
 mutant test_bspmm bspmm_nn_vector.cl '(j * WIDTH + offset)' '(j * WIDTH)'
 mutant test_bspmm bspmm_nn_vector.cl 'x + offset' 'x'
 mutant test_bspmm bspmm_nn_vector.cl '% segments * segment' '% segments * (segment - 1)'
-mutant test_bspmm nn_sums.clh 'READ_Y ? fma((float16)(beta)' 'false ? fma((float16)(beta)'
-mutant test_bspmm nn_sums.clh 'READ_Y ? fma(beta, y[j]' 'READ_Y ? fma(beta, y[0]'
-mutant test_bspmm bspmm_nn_strip_vector.cl 'j == 0 ? n * keep + start[0] : next[i]' 'n * keep + start[0]'
-mutant test_bspmm bspmm_nn_strip_vector.cl '(uint)j + BLOCKS' '(uint)j + BLOCKS + 1'
-mutant test_bspmm bspmm_nn_strip_vector.cl 'crow + block_row + n' 'crow + block_row'
-mutant test_bspmm bspmm_nn_strip_vector.cl 'min(rows, block_row % block_rows * BR + BR)' 'rows'
-mutant test_bspmm bspmm_nn_strip_vector.cl '* BR + (first + i) % STRIPS * MR' '* BR + i % STRIPS * MR'
-mutant test_bspmm bspmm_panels.cl 'c + 1 < depth ? left : 0' 'left'
-mutant test_bspmm bspmm_panels.cl 'min((ulong)BC, cols - j * BC)' 'BC'
-mutant test_bspmm bsr_words.cl '(b * BR + r) * W' '(b * BR + r / 2 * 2) * W'
+mutant test_bspmm bspmm_nn_vector.cl 'READ_Y ? fma((float16)(beta)' 'false ? fma((float16)(beta)'
+mutant test_bspmm bspmm_nn_vector.cl 'READ_Y ? fma(beta, y[j]' 'READ_Y ? fma(beta, y[0]'
+mutant test_bspmm bspmm_nn_vector.cl 'j == 0 ? n * keep + start[0] : next[i]' 'n * keep + start[0]'
+mutant test_bspmm bspmm_nn_vector.cl '(uint)j + BLOCKS' '(uint)j + BLOCKS + 1'
+mutant test_bspmm bspmm_nn_vector.cl 'crow + block_row + n' 'crow + block_row'
+mutant test_bspmm bspmm_nn_vector.cl 'min(rows, block_row % block_rows * BR + BR)' 'rows'
+mutant test_bspmm bspmm_nn_vector.cl '* BR + (first + i) % STRIPS * MR' '* BR + i % STRIPS * MR'
+mutant test_bspmm bspmm_nn_vector.cl 'c + 1 < depth ? left : 0' 'left'
+mutant test_bspmm bspmm_nn_vector.cl 'min((ulong)BC, cols - j * BC)' 'BC'
+mutant test_bspmm bspmm_index_words.cl '(b * BR + r) * W' '(b * BR + r / 2 * 2) * W'
 mutant test_bspmm bspmm_finish.cl 's < splits' 's + 1 < splits'
 mutant test_gemm gemm_vector.cl 'k == 0 ? beta' 'true ? beta'
 mutant test_gemm product_tile.clh 'fma(old, to[r][j], value)' 'value'
@@ -371,7 +371,7 @@ mutant test_bspmm bspmm_index_pairs.cl 'upper == 0 ? 0 : 0xffffu' '0xffffu'
 mutant test_bspmm bspmm_index_pairs.cl '(begin + first_list + j) / 2) * 2;' '(begin + j) / 2) * 2;'
 mutant test_bspmm bspmm_index_pairs.cl 'r * BC, SCALE' '0, SCALE'
 mutant test_bspmm bspmm_index_words.cl 'next += ROUNDED_UP(count)' 'next += count'
-mutant test_bspmm bspmm_index_words.cl 'r * BC, SCALE' '0, SCALE'
+mutant test_bspmm bspmm_index_words.cl 'block, r * BC, SCALE' 'block, 0, SCALE'
 mutant test_bspmm bspmm_tn_bf16_vector.cl '(count + 1) / 2' 'count / 2'
 mutant test_conv2d pair_rows.clh 'row[1] == SEG ? SEG : row[1] + shift' 'row[1] + shift'
 mutant test_conv2d conv_pairs.cl 'c + 1 < cols ? row[c + 1] : 0.0f' 'row[c + 1]'

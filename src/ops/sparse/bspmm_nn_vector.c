@@ -7,11 +7,12 @@
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 
-static const clprune__kernel_def bspmm_panels_kernel = {"sparse/bspmm_panels.cl", "bspmm_panels"};
-static const clprune__kernel_def bspmm_nn_vector_kernel = {
-    "sparse/bspmm_nn_vector.cl", "bspmm_nn_vector"};
-static const clprune__kernel_def bspmm_nn_strip_kernel = {
-    "sparse/bspmm_nn_strip_vector.cl", "bspmm_nn_strip"};
+static const clprune__kernel_def bspmm_panels_kernel = {
+    "sparse/bspmm_nn_vector.cl", "bspmm_panels"};
+static const clprune__kernel_def bspmm_nn_lists_kernel = {
+    "sparse/bspmm_nn_vector.cl", "bspmm_nn_lists"};
+static const clprune__kernel_def bspmm_nn_strips_kernel = {
+    "sparse/bspmm_nn_vector.cl", "bspmm_nn_strips"};
 
 /* Of a tile, if that leaves two vectors or more; packed by a group; and groups that keep a compute
  * unit busy to the end. */
@@ -127,7 +128,7 @@ static clprune_status by_lists(clprune_context *context, product *p)
     clprune__define(&defines, "CHUNK", clprune__min(p->width, near));
     clprune__define(&defines, "AHEAD", plan->ahead);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &bspmm_nn_vector_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bspmm_nn_lists_kernel, &defines, &launch));
     ARG_ULONGS(&launch, desc->rows, p->w.cols, sizes.block_cols, plan->segment, plan->segments,
         desc->keep);
     ARG_FLOATS(&launch, p->alpha, p->beta);
@@ -163,7 +164,7 @@ static clprune_status by_strips(clprune_context *context, product *p)
     clprune__define(&defines, "SEG", most);
     clprune__define(&defines, "BLOCKS", clprune__max(1, near));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &bspmm_nn_strip_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bspmm_nn_strips_kernel, &defines, &launch));
     ARG_ULONGS(&launch, desc->batch, desc->rows, p->w.cols, p->sizes->block_rows,
         p->sizes->block_cols, desc->keep, run);
     ARG_FLOATS(&launch, p->alpha, p->beta);

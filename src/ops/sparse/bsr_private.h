@@ -74,7 +74,7 @@ void clprune__word_defines(
 clprune_status clprune__bsr_values(
     clprune_context *context, const clprune_bsr *bsr, clprune__region *values);
 
-/* Sets *words to the kept rows of `bsr` as pairs of bf16 (bsr_words.cl), in caller-scoped scratch.
+/* Sets *words to the kept rows of `bsr` as pairs of bf16 (bspmm_words), in caller-scoped scratch.
  * context->ops->pairs is not NONE. */
 clprune_status clprune__bsr_words(
     clprune_context *context, const clprune_bsr *bsr, clprune__region *words);

@@ -7,7 +7,8 @@
 #include "runtime/launch/rowwise.h"
 
 static const clprune__kernel_def bsr_widen_kernel = {"sparse/bsr_widen.cl", "bsr_widen"};
-static const clprune__kernel_def bsr_words_kernel = {"sparse/bsr_words.cl", "bsr_words"};
+static const clprune__kernel_def bspmm_words_kernel = {
+    "sparse/bspmm_index_words.cl", "bspmm_words"};
 
 clprune__region clprune__bsr_values_region(const clprune_bsr *bsr)
 {
@@ -103,7 +104,7 @@ clprune_status clprune__bsr_words(
     clprune__defines defines = {0};
     clprune__word_defines(context, desc, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &bsr_words_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bspmm_words_kernel, &defines, &launch));
     ARG_ULONGS(&launch, blocks, run);
     clprune__arg_region(&launch, clprune__bsr_values_region(bsr));
     if (clprune__is_scaled(desc->value_type))
