@@ -31,7 +31,7 @@ KERNEL_OF(1) bspmm_panels(const ulong cols, const ulong outputs, const ulong blo
 {
     const ulong first_output = get_group_id(0) * PANEL, first = get_group_id(1) * run;
     const ulong last = min(first + run, block_cols);
-    panels += panels_offset + (get_group_id(0) * block_cols + first) * (WIDTH * PANEL);
+    panels += panels_offset + (get_group_id(0) * block_cols + first) * WIDTH * PANEL;
     for (ulong j = first; j < last; j++) {
         const uint depth = (uint)min((ulong)BC, cols - j * BC);
         for (uint c = 0; c < BC; c += TERMS, panels += PANEL) {
@@ -86,6 +86,7 @@ static inline void finish_row(
  * that their part of w stays in a near cache.
  *
  * Local memory: SEG * PANEL * 4 bytes. P * V accumulators. segment: 1 to SEG. */
+
 /* Rows of sums += `count` units of entries [e, end) times the panel. With each tile, `lines` of `next` are fetched. */
 static inline void multiply_entries(local float *sums, global const operand *restrict panel, const uint count,
     global const uint2 *restrict entries, uint e, const uint end, global const operand *restrict x,
@@ -199,7 +200,7 @@ KERNEL_OF(1) bspmm_nn_strips(const ulong batch, const ulong rows, const ulong ou
     lines_ahead ahead = {ROW(y, row) + first_output, y_ld, (uint)min((ulong)strips * MR, batch * rows - row), 0};
     x += x_offset;
     crow += crow_offset;
-    panels += panels_offset + get_group_id(0) * block_cols * (WIDTH * PANEL);
+    panels += panels_offset + get_group_id(0) * block_cols * WIDTH * PANEL;
     for (ulong j = 0; j < block_cols; j += BLOCKS)
         for (uint i = 0; i < strips; i++) {
             const ulong block_row = (first + i) / STRIPS, n = block_row / block_rows;
