@@ -14,15 +14,19 @@ static const clprune__kernel_def bspmm_nn_lists_kernel = {
 static const clprune__kernel_def bspmm_nn_strips_kernel = {
     "sparse/bspmm_nn_vector.cl", "bspmm_nn_strips"};
 
-/* Of a tile, if that leaves two vectors or more; packed by a group; and groups that keep a compute
- * unit busy to the end. */
-enum { TILE_ROWS = 4, PACKED_COLUMNS = 64, GROUPS_PER_UNIT = 4 };
-
-/* w that stays in the first-level cache. A list's tile has its rows of results there too. */
-enum { LIST_BYTES = 24 << 10, STRIP_BYTES = 32 << 10 };
-
-/* Lists of shorter segments would mostly fill tiles; rows of a group's strips. */
-enum { LEAST_SEGMENT = 32, STRIP_ROWS = 192 };
+/* TILE_ROWS: fewer where a tile would have less than two vectors. PACKED_COLUMNS: columns of xs
+ * whose part of w a group packs. GROUPS_PER_UNIT: groups that keep a compute unit busy to the end.
+ * LIST_BYTES, STRIP_BYTES: of w, in the first-level cache; a list's rows of sums are there too.
+ * LEAST_SEGMENT: lists of shorter segments would mostly fill tiles. STRIP_ROWS: of a group. */
+enum {
+    TILE_ROWS = 4,
+    PACKED_COLUMNS = 64,
+    GROUPS_PER_UNIT = 4,
+    LIST_BYTES = 24 << 10,
+    STRIP_BYTES = 32 << 10,
+    LEAST_SEGMENT = 32,
+    STRIP_ROWS = 192
+};
 
 /* A product: operands, and what both ways share. */
 typedef struct product {
@@ -37,7 +41,7 @@ typedef struct product {
     clprune__index index;
 } product;
 
-/* Parts that `rows` are cut into so that the product has enough groups. */
+/* Parts that each of `runs` runs of rows is cut into, so that there are enough groups. */
 static size_t wanted_parts(
     const clprune_context *context, const clprune__bspmm_plan *plan, size_t runs)
 {
@@ -143,13 +147,13 @@ static clprune_status by_lists(clprune_context *context, product *p)
 static clprune_status by_strips(clprune_context *context, product *p)
 {
     const clprune_bsr_desc *desc = &p->xs->desc;
-    const size_t parts = clprune__ceil_div(
-        desc->block.rows, clprune__ceil_div(desc->block.rows, most_tile_rows(context)));
-    plan_panels(context, p, parts);
+    const size_t br = desc->block.rows;
+    plan_panels(context, p,
+        clprune__ceil_div(br, clprune__ceil_div(br, most_tile_rows(context)))); /* equal strips */
     const clprune__bspmm_plan *plan = &p->plan;
     size_t strips;
-    REQUIRE(clprune__mul3(desc->batch, p->sizes->block_rows,
-                clprune__ceil_div(desc->block.rows, plan->tile), &strips),
+    REQUIRE(clprune__mul3(
+                desc->batch, p->sizes->block_rows, clprune__ceil_div(br, plan->tile), &strips),
         CLPRUNE_SIZE_OVERFLOW, "the rows of %zu samples overflow size_t", desc->batch);
     const size_t most = clprune__panel_rows(
         context, STRIP_ROWS / plan->tile, plan->tile * plan->panel + sizeof(cl_ulong));
