@@ -64,14 +64,15 @@ static void nn(void **state)
 }
 
 /* Cases of nn beyond the list of shapes: chunks of long blocks, in lists; joined samples; a last
- * strip of fewer rows; groups that begin inside a block row and end in another sample. */
+ * strip of fewer rows; groups that begin inside a block row and end in another sample;
+ * rows whose part of w is taken in several steps. */
 static const test_shape nn_shapes[] = {
     {{3, 9, 300, {2, 260}, 6}, 100, "chunks of blocks of 2 rows"},
     {{2, 21, 270, {1, 130}, 40}, 71, "chunks of blocks of 1 row"},
     {{300, 1, 70, {1, 8}, 4}, 40, "joined samples"},
-    {{2, 41, 90, {5, 3}, 120}, 130, "strips of 3 and 2 rows"},
+    {{2, 41, 330, {5, 3}, 400}, 130, "strips of 3 and 2 rows, and long ones"},
     {{5, 97, 20, {7, 2}, 50}, 200, "groups of strips"},
-    {{4, 301, 13, {1, 2}, 901}, 19, "groups of rows"},
+    {{2, 201, 700, {1, 2}, 30000}, 19, "groups of long rows"},
 };
 
 /* Two runs give the same bits, whatever lies in scratch and output. */
