@@ -97,10 +97,11 @@ static inline void multiply_entries(local float *sums, global const operand *res
         global const operand *units[P];
         float16 sum[P][V];
         UNROLLED(r, P) {
-            const uint2 entry = entries[min(e + r, end - 1)];
+            const uint at = min(e + r, end - 1);
+            const uint2 entry = entries[at];
             to[r] = sums + entry.x * PANEL;
             units[r] = x + (ulong)entry.y * WIDTH;
-            global const operand *later = x + (ulong)entries[e + r + AHEAD].y * WIDTH;
+            global const operand *later = x + (ulong)entries[at + AHEAD].y * WIDTH;
             UNROLLED(i, (CHUNK + LINE - 1) / LINE)
                 PREFETCH(later + i * LINE);
         }

@@ -181,7 +181,7 @@ mutant test_bspmm bspmm_nt_vector.cl 'entry[r] = entries[e + r]' 'entry[r] = ent
 mutant test_bspmm bspmm_nt_vector.cl 'for (; e < end; e++)' 'for (; e + 1 < end; e++)'
 mutant test_bspmm bspmm_nt_tiled.cl 'n * outputs + first_output' 'first_output'
 mutant test_bspmm bspmm_nn.cl 'ulong first = (ulong)col[k] * BC' 'ulong first = (ulong)col[k]'
-mutant test_bspmm bspmm_nn_vector.cl 'min(e + r, end - 1)' 'e + r'
+mutant test_bspmm bspmm_nn_vector.cl 'at = min(e + r, end - 1)' 'at = e + r'
 mutant test_bspmm bspmm_nn_vector.cl '(j * WIDTH + offset)' '(j * WIDTH)'
 mutant test_bspmm bspmm_nn_vector.cl 'x + offset' 'x'
 mutant test_bspmm bspmm_nn_vector.cl '% segments * segment' '% segments * (segment - 1)'
