@@ -123,9 +123,9 @@ bspmm_nt_mma            XV=4 BC=64 BR=1 SEG=32 CT=16 LANES=32 TEAMS=4 DYV=4 PANE
 bspmm_nt_mma            XV=4 BC=4 BR=1 SEG=32 CT=4 LANES=32 TEAMS=4 DYV=4 PANEL=64 M_TILES=4 N_TILES=1 PRECISION=2 MMA_PTX=1
 bspmm_nt_mma            XV=4 BC=16 BR=1 SEG=32 CT=16 LANES=32 TEAMS=4 DYV=4 PANEL=64 M_TILES=4 N_TILES=1 PRECISION=2 MMA_PTX=1
 bspmm_nt_mma            XV=4 BC=64 BR=1 SEG=32 CT=32 LANES=32 TEAMS=4 DYV=4 PANEL=64 M_TILES=4 N_TILES=1 PRECISION=2 MMA_PTX=1
-bspmm_nn                LOCAL=64 VW=1 BR=1 BC=16 READ_Y=0
-bspmm_nn                LOCAL=64 VW=1 BR=1 BC=16 READ_Y=1
-bspmm_nn                LOCAL=64 VW=1 BR=16 BC=16 READ_Y=0
+bspmm_nn                LOCAL=64 BR=1 BC=16 READ_Y=0
+bspmm_nn                LOCAL=64 BR=1 BC=16 READ_Y=1
+bspmm_nn                LOCAL=64 BR=16 BC=16 READ_Y=0
 bspmm_finish            LOCAL=64 PANEL=128 STRIP=8 COLS=64 READ_DW=0
 bspmm_finish            LOCAL=64 PANEL=128 STRIP=8 COLS=64 READ_DW=1
 affine_forward          LOCAL=128 VW=4
@@ -242,7 +242,7 @@ TABLE
 }
 
 # Kernels that only CPUs run.
-cpu_only=" attention_backward_whole bf16_probe bspmm_index_pairs bspmm_pairs bspmm_index_words bspmm_tn_bf16 bspmm_nt_bf16 conv_dw_bf16_vector conv_pairs conv_weights_bf16 gemm_bf16 gemm_bf16_quantised conv_vector conv_strip_vector conv_weights conv_dw_vector conv_dw_pooled_vector conv_lists conv_dw_pruned_vector gemm_vector gemm_vector_quantised bspmm_tn_vector bspmm_nt_vector prune_select_vector "
+cpu_only=" attention_backward_whole bf16_probe bspmm_index_pairs bspmm_pairs bspmm_index_words bspmm_words bspmm_panels bspmm_nn_lists bspmm_nn_strips bspmm_tn_bf16 bspmm_nt_bf16 conv_dw_bf16_vector conv_pairs conv_weights_bf16 gemm_bf16 gemm_bf16_quantised conv_vector conv_strip_vector conv_weights conv_dw_vector conv_dw_pooled_vector conv_lists conv_dw_pruned_vector gemm_vector gemm_vector_quantised bspmm_tn_vector bspmm_nt_vector prune_select_vector "
 
 die() {
     echo "kernel-report: $*" >&2

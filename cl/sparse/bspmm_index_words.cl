@@ -1,25 +1,31 @@
-/* The lists of bspmm_nt_bf16_vector.cl and the words of their rows, in one pass over the kept blocks.
+/* The kept rows of a matrix as words, pairs of bf16. W = (BC + 1) / 2 words a row, and a column that the block does not
+ * have is 0. VW divides BC. No local memory.
  *
- *     words[(n * slots + e) * W + w] = columns 2 w and 2 w + 1 of the kept row of entry e of sample n, as a pair
- *                                      of bf16,
+ * bspmm_words has them in the order of storage, for bspmm_nn_vector.cl:
+ *
+ *     words[(b * BR + r) * W + w] = columns 2 w and 2 w + 1 of row r of stored block b, 0 <= b < blocks.
+ *
+ * Group g takes `run` blocks, from block g * run on.
+ *
+ * With P, bspmm_index_words makes the lists of bspmm_nt_bf16_vector.cl and the words of their rows, in one pass over
+ * the kept blocks:
+ *
+ *     words[(n * slots + e) * W + w] = columns 2 w and 2 w + 1 of the kept row of entry e of sample n,
  *     entries[n * slots + e] = (row, j),  starts[j] <= e < starts[j + 1],
- * for segment s of sample n and block column j; W = (BC + 1) / 2, and a column that the block does not have is 0.
- * Starts and rows are those of bspmm_lists.cl, but each list is filled to a multiple of P with words of 0, whose row is
- * behind the sample's last one.
  *
- * Group g takes the lists of segment g % segments of sample g / segments. It counts the rows of each list, then
- * reads values in the order in which they are stored. Meanwhile starts[j] is the next entry of list j. VW divides
- * BC. No local memory. */
+ * for segment s of sample n and block column j. Starts and rows are those of bspmm_lists.cl, but each list is filled
+ * to a multiple of P with words of 0, whose row is behind the sample's last one. Group g takes the lists of segment
+ * g % segments of sample g / segments. It counts the rows of each list, then reads values in the order in which they
+ * are stored. Meanwhile starts[j] is the next entry of list j. */
 #include "prelude/pairs.clh"
 #include "sparse/bsr_values.clh"
-#if !defined(BC) || !defined(BR) || !defined(P)
-#error "bspmm_index_words.cl needs BC, BR and P"
+#if !defined(BC) || !defined(BR)
+#error "bspmm_index_words.cl needs BC and BR"
 #endif
 #if BC % VW != 0
 #error "VW must divide BC"
 #endif
-#define W             ((BC + 1) / 2)
-#define ROUNDED_UP(n) (((n) + P - 1) / P * P)
+#define W ((BC + 1) / 2)
 
 typedef uint8 __attribute__((aligned(4))) uint8_anywhere;
 
@@ -43,6 +49,21 @@ static inline void put_row(global uint *words, global const stored *block, const
     }
 #endif
 }
+
+KERNEL_OF(1) bspmm_words(const ulong blocks, const ulong run, REGION_IN(stored, values),
+    IF(SCALED)(REGION_IN(ushort, scales) COMMA) REGION_OUT(uint, words))
+{
+    const ulong begin = get_group_id(0) * run, end = min(begin + run, blocks);
+    values += values_offset;
+    words += words_offset;
+    IF(SCALED)(scales += scales_offset;)
+    for (ulong b = begin; b < end; b++)
+        for (uint r = 0; r < BR; r++)
+            put_row(words + (b * BR + r) * W, values + b * STORED_OF(BR * BC), r * BC, SCALE(b));
+}
+
+#ifdef P
+#define ROUNDED_UP(n) (((n) + P - 1) / P * P)
 
 KERNEL_OF(1) bspmm_index_words(const ulong rows, const ulong block_cols, const ulong block_rows,
     const ulong segment, const ulong segments, const ulong keep, const ulong slots, REGION_IN(int, crow),
@@ -99,3 +120,4 @@ KERNEL_OF(1) bspmm_index_words(const ulong rows, const ulong block_cols, const u
     }
     starts[block_cols] = next;
 }
+#endif

@@ -1,19 +1,12 @@
-/* BSpMM nn: y_n = alpha * xs_n * w + beta * y_n. xs_n is sample n of values, crow and col, each from
+/* BSpMM nn for GPUs: y_n = alpha * xs_n * w + beta * y_n. xs_n is sample n of values, crow and col, each from
  * its offset on.
  *
  * Group g takes block row I = g % block_rows of sample n = g / block_rows: up to BR rows of y. Its
- * LOCAL work-items take vectors of VW outputs in turn, the last one padded, and walk the kept blocks of
- * the row. With READ_Y 0 (beta = 0) y is not read. With BF16 1 or 2 (pairs.clh), and VW 16, operands
- * are rounded as they are read; 0: fp32. No local memory. */
-#include "prelude/nn.clh"
-#include "prelude/pairs.clh"
-#if BF16
-#define OPERAND(x) as_float16(round_pairs((float16)(0.0f), x))
-#else
-#define OPERAND(x) (x)
-#endif
-#if !defined(LOCAL) || !defined(VW) || !defined(BR) || !defined(BC) || !defined(READ_Y)
-#error "bspmm_nn.cl needs LOCAL, VW, BR, BC and READ_Y"
+ * LOCAL work-items take outputs in turn and walk the kept blocks of the row. With READ_Y 0 (beta = 0) y is
+ * not read. No local memory. */
+#include "prelude/common.clh"
+#if !defined(LOCAL) || !defined(BR) || !defined(BC) || !defined(READ_Y)
+#error "bspmm_nn.cl needs LOCAL, BR, BC and READ_Y"
 #endif
 
 KERNEL_OF(LOCAL) bspmm_nn(const ulong rows, const ulong cols, const ulong outputs,
@@ -30,20 +23,17 @@ KERNEL_OF(LOCAL) bspmm_nn(const ulong rows, const ulong cols, const ulong output
     const ulong height = min((ulong)BR, rows - block_row * BR);
     for (ulong r = 0; r < height; r++) {
         global float *y_row = ROW(y, n * rows + block_row * BR + r);
-        for (ulong o = get_local_id(0) * VW; o < outputs; o += LOCAL * VW) {
-            vec sum = (vec)(0.0f);
+        for (ulong o = get_local_id(0); o < outputs; o += LOCAL) {
+            float sum = 0.0f;
             for (int k = begin; k < end; k++) {
                 const ulong first = (ulong)col[k] * BC;
                 const uint width = (uint)min((ulong)BC, cols - first);
                 global const float *x = values + ((ulong)k * BR + r) * BC;
                 for (uint c = 0; c < width; c++)
-                    sum = fma(OPERAND((vec)(x[c])),
-                        OPERAND(load_part(ROW(w, first + c) + o, outputs - o, 0)), sum);
+                    sum = fma(x[c], AT(w, first + c, o), sum);
             }
             sum *= alpha;
-            if (READ_Y)
-                sum = fma((vec)(beta), load_part(y_row + o, outputs - o, 0), sum);
-            store_part(sum, y_row + o, outputs - o);
+            y_row[o] = READ_Y ? fma(beta, y_row[o], sum) : sum;
         }
     }
 }

@@ -15,9 +15,10 @@
  * reads the inputs. beta = 0 never reads the output. Outputs must not overlap inputs.
  *
  * Scratch. Values narrower than fp32 are widened first, to 4 * batch * keep * BR * BC bytes; in
- * place of that, tn and nt of BF16 in vector kernels take about half, for values of every type.
- * Index types other than INT32 take 4 * batch * (keep + block_rows + 1) bytes. To bound it,
- * multiply a few samples at a time (clprune_bsr_samples, beta = 1).
+ * place of that, BF16 in vector kernels takes about half, for values of every type. Index types
+ * other than INT32 take 4 * batch * (keep + block_rows + 1) bytes. To bound it, multiply a few
+ * samples at a time (clprune_bsr_samples, beta = 1). Vector kernels of nn also take a copy of w,
+ * padded to whole blocks and up to 128 outputs; in BF16 half of it.
  *
  * xs is not checked: call clprune_bsr_validate for a BSR matrix of your own. Errors: INVALID_SIZE,
  * INVALID_ARGUMENT, SIZE_OVERFLOW, OUT_OF_DEVICE_MEMORY (scratch). */

@@ -1,6 +1,7 @@
-/* On CPUs, weight gradients have the same bits with any number of compute units. */
+/* On CPUs, weight gradients and products with kept blocks have the same bits with any number of
+ * compute units. */
 #include "runtime/context/context_private.h"
-#include "support/test.h"
+#include "support/test_packed.h"
 
 enum { BATCH = 24, OUT = 41 };
 
@@ -113,9 +114,34 @@ static void any_number(void **state)
     pretend(real);
 }
 
+/* nn cuts its rows by their number: into segments of lists, or into runs of strips. */
+static void dense_results(NO_ROW)
+{
+    static const clprune_block blocks[] = {{1, 8}, {3, 4}};
+    const uint32_t real = test_context()->facts.compute_units;
+    if (clprune_context_kernels(test_context()) != CLPRUNE_KERNELS_VECTOR)
+        skip();
+    for (size_t i = 0; i < COUNT_OF(blocks); i++) {
+        const clprune_bsr_desc d = {2, 301, 53, blocks[i], 200};
+        packed xs = pack(d, 3, NULL);
+        operands o = operands_make(NN, sizes_of(d, OUT), 4, 0, 0);
+        pretend(units[0]);
+        float *want = product_on(test_context(), &o, &xs.bsr.bsr);
+        (void)operands_check(&o, 1, 0, bsr_ref_unpack(&xs.wide), "one compute unit");
+        for (size_t u = 1; u < COUNT_OF(units); u++) {
+            pretend(units[u]);
+            test_same_floats("y", o.out_rows, o.out_cols,
+                product_on(test_context(), &o, &xs.bsr.bsr), want, "%zu x %zu, %u units",
+                blocks[i].rows, blocks[i].cols, units[u]);
+        }
+    }
+    pretend(real);
+}
+
 int main(void)
 {
     test_list list = {0};
     TEST_ADD_EACH(&list, any_number, rows, "%s");
+    test_add(&list, dense_results, NULL, "products with dense results");
     return test_run_on_each_device("compute_units", &list);
 }

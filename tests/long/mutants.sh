@@ -28,7 +28,7 @@ mutant() {
     case $2 in
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | column_sum.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
-    *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
+    bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=converted" ;;
     *) all= ;;
     esac
@@ -167,10 +167,10 @@ mutant test_bsr bsr_pack.cl 'LESS(row[r * x_ld + c], centre_row, c)' 'LESS(row[r
 mutant test_bsr bsr_pack.cl 'e / cols * y_ld' 'e / cols * cols'
 mutant test_bspmm bspmm_lists.cl 'for (int k = CROW(i); k < CROW(i + 1); k++)' 'for (int k = CROW(i) + 1; k < CROW(i + 1); k++)'
 mutant test_linear bspmm_lists.cl '(i) * (keep / block_rows)' '(i) * keep'
-mutant test_linear bspmm.c 'desc->keep *= run;' ''
-mutant test_linear bspmm.c 'desc->rows *= run;' ''
-mutant test_linear bspmm.c 'desc->batch = samples;' 'desc->batch = 1;'
-mutant test_linear bspmm.c 'sizes->block_rows = run;' 'sizes->block_rows = desc->batch;'
+mutant test_linear bspmm_shape.c 'desc->keep *= run;' ''
+mutant test_linear bspmm_shape.c 'desc->rows *= run;' ''
+mutant test_linear bspmm_shape.c 'desc->batch = samples;' 'desc->batch = 1;'
+mutant test_linear bspmm_shape.c 'sizes->block_rows = run;' 'sizes->block_rows = desc->batch;'
 mutant test_bspmm bspmm_lists.cl 'col[middle] < j' 'col[middle] <= j'
 mutant test_bspmm partial_tile.clh '(ulong)entry[0] * PANEL' '(ulong)((entry[0] + 1) % SEG) * PANEL'
 mutant test_bspmm partial_tile.clh 'for (; entry < end' 'for (entry += 2; entry < end'
@@ -181,6 +181,20 @@ mutant test_bspmm bspmm_nt_vector.cl 'entry[r] = entries[e + r]' 'entry[r] = ent
 mutant test_bspmm bspmm_nt_vector.cl 'for (; e < end; e++)' 'for (; e + 1 < end; e++)'
 mutant test_bspmm bspmm_nt_tiled.cl 'n * outputs + first_output' 'first_output'
 mutant test_bspmm bspmm_nn.cl 'ulong first = (ulong)col[k] * BC' 'ulong first = (ulong)col[k]'
+mutant test_bspmm bspmm_nn_vector.cl 'at = min(e + r, end - 1)' 'at = e + r'
+mutant test_bspmm bspmm_nn_vector.cl '(j * WIDTH + offset)' '(j * WIDTH)'
+mutant test_bspmm bspmm_nn_vector.cl 'x + offset' 'x'
+mutant test_bspmm bspmm_nn_vector.cl '% segments * segment' '% segments * (segment - 1)'
+mutant test_bspmm bspmm_nn_vector.cl 'READ_Y ? fma((float16)(beta)' 'false ? fma((float16)(beta)'
+mutant test_bspmm bspmm_nn_vector.cl 'READ_Y ? fma(beta, y[j]' 'READ_Y ? fma(beta, y[0]'
+mutant test_bspmm bspmm_nn_vector.cl 'j == 0 ? n * keep + start[0] : next[i]' 'n * keep + start[0]'
+mutant test_bspmm bspmm_nn_vector.cl '(uint)j + BLOCKS' '(uint)j + BLOCKS - 1'
+mutant test_bspmm bspmm_nn_vector.cl 'crow + block_row + n' 'crow + block_row'
+mutant test_bspmm bspmm_nn_vector.cl 'min(rows, block_row % block_rows * BR + BR)' 'rows'
+mutant test_bspmm bspmm_nn_vector.cl '* BR + (first + i) % STRIPS * MR' '* BR + i % STRIPS * MR'
+mutant test_bspmm bspmm_nn_vector.cl 'c + 1 < depth ? left : 0' 'left'
+mutant test_bspmm bspmm_nn_vector.cl 'min((ulong)BC, cols - j * BC)' 'BC'
+mutant test_bspmm bspmm_index_words.cl 'words + (b * BR + r) * W' 'words + (b * BR + r / 2 * 2) * W'
 mutant test_bspmm bspmm_finish.cl 's < splits' 's + 1 < splits'
 mutant test_gemm gemm_vector.cl 'k == 0 ? beta' 'true ? beta'
 mutant test_gemm product_tile.clh 'fma(old, to[r][j], value)' 'value'
@@ -343,7 +357,7 @@ mutant test_gemm pairs.clh '(size + 0x7fffu + (size >> 16 & 1u)) >> 16' 'size >>
 mutant test_mma pairs.clh '0x7fffu + (size >> 16 & 1u)' '0x8000u'
 mutant test_bspmm pairs.clh 'size < 0x00800000u' 'size < 1u'
 mutant test_gemm pairs.clh '(float16)(x.even, y.even), (float16)(x.odd, y.odd)' '(float16)(x.odd, y.odd), (float16)(x.even, y.even)'
-mutant test_gemm pairs.clh 'i < count ? from[i] : 0.0f' 'from[i]'
+mutant test_bspmm panel.clh 'i < count ? from[i] : 0.0f' 'from[i]'
 mutant test_gemm gemm_bf16_vector.cl 'k + 1 < depth ? inside : 0' 'inside'
 mutant test_gemm gemm_bf16_vector.cl 'k + 1 < depth ? rows - r : 0' 'rows - r'
 mutant test_gemm gemm_bf16_vector.cl '(deep + 1) / 2' 'deep / 2'
@@ -357,7 +371,7 @@ mutant test_bspmm bspmm_index_pairs.cl 'upper == 0 ? 0 : 0xffffu' '0xffffu'
 mutant test_bspmm bspmm_index_pairs.cl '(begin + first_list + j) / 2) * 2;' '(begin + j) / 2) * 2;'
 mutant test_bspmm bspmm_index_pairs.cl 'r * BC, SCALE' '0, SCALE'
 mutant test_bspmm bspmm_index_words.cl 'next += ROUNDED_UP(count)' 'next += count'
-mutant test_bspmm bspmm_index_words.cl 'r * BC, SCALE' '0, SCALE'
+mutant test_bspmm bspmm_index_words.cl 'block, r * BC, SCALE' 'block, 0, SCALE'
 mutant test_bspmm bspmm_tn_bf16_vector.cl '(count + 1) / 2' 'count / 2'
 mutant test_conv2d pair_rows.clh 'row[1] == SEG ? SEG : row[1] + shift' 'row[1] + shift'
 mutant test_conv2d conv_pairs.cl 'c + 1 < cols ? row[c + 1] : 0.0f' 'row[c + 1]'

@@ -96,7 +96,7 @@ for test in $tests; do
         case $test,$family in
         test_bspmm,vector) # all but "scratch full of ones", which selects
             plain=$unoptimised
-            set -- "five runs" "any offset" linear "alpha 0" "of zero" "tn " "nt " "nn "
+            set -- "five runs" "any offset" linear "alpha 0" "of zero" "tn " "nt " "nn " "nn, chunks" "nn, joined" "nn, strips"
             ;;
         test_prune_sampled,vector) set -- "large blocks" "finite values" "x upon the result" ;;
         test_saved,vector) set -- ": dense" "all kept" "dense product" ;;

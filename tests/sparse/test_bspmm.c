@@ -63,6 +63,18 @@ static void nn(void **state)
     against_reference(*state, NN);
 }
 
+/* Cases of nn beyond the list of shapes: chunks of long blocks, in lists; joined samples; a last
+ * strip of fewer rows; groups that begin inside a block row and end in another sample;
+ * rows whose part of w is taken in several steps. */
+static const test_shape nn_shapes[] = {
+    {{3, 9, 300, {2, 260}, 6}, 100, "chunks of blocks of 2 rows"},
+    {{2, 21, 270, {1, 130}, 40}, 71, "chunks of blocks of 1 row"},
+    {{300, 1, 70, {1, 8}, 4}, 40, "joined samples"},
+    {{2, 41, 330, {5, 3}, 400}, 130, "strips of 3 and 2 rows, and long ones"},
+    {{5, 97, 20, {7, 2}, 50}, 200, "groups of strips"},
+    {{2, 201, 700, {1, 2}, 30000}, 19, "groups of long rows"},
+};
+
 /* Two runs give the same bits, whatever lies in scratch and output. */
 static void same_bits(NO_ROW)
 {
@@ -353,5 +365,7 @@ int main(int argc, char **argv)
     test_add_shapes(&list, tn, full, "tn");
     test_add_shapes(&list, nt, full, "nt");
     test_add_shapes(&list, nn, full, "nn");
+    for (size_t i = 0; i < COUNT_OF(nn_shapes); i++)
+        test_add(&list, nn, &nn_shapes[i], "nn, %s", nn_shapes[i].name);
     return test_run_on_devices("bspmm", &list);
 }

@@ -63,7 +63,8 @@ typedef struct clprune__tuning {
     } bspmm_tn_bf16;
 
     /* bspmm_nt_vector.cl. chunk_columns of dy are held transposed at a time; ahead: rows between
-     * the prefetch of their values and their use. */
+     * the prefetch of their values and their use. accumulators, ahead and segment_rows are also
+     * those of nn in fp32 and bf16. */
     struct {
         uint32_t accumulators, tile_rows, chunk_columns, ahead, segment_rows, groups;
     } bspmm_nt;

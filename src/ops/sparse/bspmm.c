@@ -1,8 +1,6 @@
 /* dw from kept blocks: which kernel family multiplies. */
 #include "clprune/bspmm.h"
 
-#include <limits.h>
-
 #include "core/checked.h"
 #include "ops/device/mma.h"
 #include "ops/device/ops_state.h"
@@ -21,7 +19,7 @@ typedef struct family {
 } family;
 
 /* dw = alpha * product + beta * dw; the product is not empty. `stored` is the matrix as the caller
- * passed it, operands.xs the same matrix with samples joined (join_samples). */
+ * passed it, operands.xs the same matrix with samples joined (clprune__join_samples). */
 static clprune_status multiply(clprune_context *context, family kernels, float alpha, float beta,
     const clprune_bsr *stored, const clprune_bsr_sizes *stored_sizes,
     clprune__bspmm_operands operands, clprune_mat dw, cl_event *event)
@@ -45,32 +43,6 @@ static clprune_status multiply(clprune_context *context, family kernels, float a
         TRY(clprune__bspmm_list_columns(context, xs, sizes, &plan, &scratch));
     TRY(kernels.multiply(context, &plan, &operands));
     return clprune__bspmm_finish(context, &plan, alpha, beta, &scratch, dw, event);
-}
-
-/* Rows of a joined sample, at least; joined samples, at most. */
-enum { JOINED_ROWS = 256, JOINED_SAMPLES = 16 };
-
-/* Joins samples of one block row each, as those of a plain MLP, whose lists would have an entry or
- * none. Values and columns of `run` consecutive samples are those of one sample of `run` block
- * rows, which tn multiplies faster. The number of joined samples is enough for a CPU and does not
- * depend on its compute units. Other matrices stay as they are. */
-static void join_samples(clprune_bsr *xs, clprune_bsr_sizes *sizes)
-{
-    clprune_bsr_desc *desc = &xs->desc;
-    if (sizes->block_rows != 1 || desc->rows != desc->block.rows || desc->batch == 0)
-        return;
-    const size_t worth = clprune__max(1, desc->batch * desc->rows / JOINED_ROWS);
-    const size_t samples =
-        clprune__largest_divisor(desc->batch, clprune__min(worth, JOINED_SAMPLES));
-    const size_t run = desc->batch / samples;
-    if (run > INT_MAX / desc->keep || /* crow, col and the entries of a list are 32 bits */
-        run > UINT32_MAX / (desc->keep * desc->rows))
-        return;
-    desc->batch = samples;
-    desc->rows *= run;
-    desc->keep *= run;
-    sizes->block_rows = run;
-    sizes->blocks = run * sizes->block_cols;
 }
 
 static family tn_family(const clprune_context *context)
@@ -97,7 +69,7 @@ clprune_status clprune__bspmm_tn(clprune_context *context, float alpha, float be
         return clprune__scale(context, beta, dw, event);
     clprune_bsr joined = *xs;
     clprune_bsr_sizes joined_sizes = sizes;
-    join_samples(&joined, &joined_sizes);
+    clprune__join_samples(&joined, &joined_sizes);
     const clprune__bspmm_operands operands = {dy, dy.cols, &joined, &joined_sizes};
     return multiply(context, tn_family(context), alpha, beta, xs, &sizes, operands, dw, event);
 }

@@ -58,18 +58,7 @@ clprune__bspmm_plan clprune__plan_tn_bf16(const clprune_context *context, const 
     return plan;
 }
 
-/* The defines of the kernels that write words. */
-static void word_defines(
-    const clprune_context *context, const clprune_bsr_desc *desc, clprune__defines *defines)
-{
-    clprune__define(defines, "BF16", context->ops->pairs);
-    const size_t bc = desc->block.cols;
-    clprune__value_defines(desc->value_type, bc % 16 == 0 ? 16 : bc % 4 == 0 ? 4 : 1, defines);
-    clprune__define(defines, "BC", desc->block.cols);
-    clprune__define(defines, "BR", desc->block.rows);
-}
-
-/* Their parameters: the stored values and the starts of the lists. */
+/* Parameters of the kernels that write words: the stored values and the starts of the lists. */
 static void arg_stored(
     clprune__launch *launch, const clprune_bsr_desc *desc, const clprune__bspmm_scratch *scratch)
 {
@@ -100,7 +89,7 @@ clprune_status clprune__bspmm_list_pairs(clprune_context *context, const clprune
     const size_t local = 1, global = desc->batch * segments;
     TRY(take_pairs(context, desc, segments, block_cols, to));
     clprune__defines defines = {0};
-    word_defines(context, desc, &defines);
+    clprune__word_defines(context, desc, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_pairs_kernel, &defines, &launch));
     ARG_ULONGS(&launch, block_cols, segments, desc->keep, to->slots);
@@ -122,7 +111,7 @@ static clprune_status pair_index(clprune_context *context, const clprune__bspmm_
     const size_t local = 1, global = desc->batch * plan->segments;
     TRY(take_pairs(context, desc, plan->segments, block_cols, to));
     clprune__defines defines = {0};
-    word_defines(context, desc, &defines);
+    clprune__word_defines(context, desc, &defines);
     clprune__define(&defines, "EVEN_ROWS", scratch->even_rows);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_index_pairs_kernel, &defines, &launch));
@@ -207,7 +196,7 @@ static clprune_status list_words(clprune_context *context, const clprune__bspmm_
     TRY(clprune__scratch_array(context, all, sizeof(cl_uint2), &to->entries));
     TRY(clprune__scratch_array(context, words, sizeof(cl_uint), &to->words));
     clprune__defines defines = {0};
-    word_defines(context, desc, &defines);
+    clprune__word_defines(context, desc, &defines);
     clprune__define(&defines, "P", plan->tile);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_index_words_kernel, &defines, &launch));

@@ -1,12 +1,10 @@
 /* Dense results from kept blocks. */
 #include "clprune/bspmm.h"
 
-#include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
-#include "ops/sparse/bsr_private.h"
+#include "ops/sparse/bspmm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
-#include "runtime/launch/launch.h"
 #include "runtime/launch/rowwise.h"
 
 static const clprune__kernel_def bspmm_nn_kernel = {"sparse/bspmm_nn.cl", "bspmm_nn"};
@@ -25,20 +23,19 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_bsr_apart(context, "y", clprune__bytes_of(y), xs));
     if (alpha == 0.0f || desc->keep == 0 || y.rows == 0 || y.cols == 0)
         return clprune__scale(context, beta, y, event);
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR)
+        return clprune__multiply_nn_vector(context, alpha, beta, xs, &sizes, w, y, event);
     clprune__region values;
     clprune__index index;
     TRY(clprune__bsr_values(context, xs, &values));
     TRY(clprune__bsr_read_index(context, xs, &sizes, &index));
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t local = clprune__group_size(context, 64);
     const size_t global = desc->batch * sizes.block_rows * local;
     clprune__defines defines = {0};
     clprune__define(&defines, "LOCAL", local);
-    clprune__define(&defines, "VW", vector ? 16 : 1);
     clprune__define(&defines, "BR", desc->block.rows);
     clprune__define(&defines, "BC", desc->block.cols);
     clprune__define(&defines, "READ_Y", beta != 0.0f);
-    clprune__define(&defines, "BF16", context->ops->pairs);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_nn_kernel, &defines, &launch));
     launch.least_group = 1;

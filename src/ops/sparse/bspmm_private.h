@@ -70,6 +70,12 @@ size_t clprune__choose_vectors(
  * `wanted` groups. It does not depend on the number of compute units, so neither do results. */
 size_t clprune__vector_splits(size_t wanted, size_t groups, size_t most);
 
+/* Joins samples of one block row each, as those of a plain MLP, whose lists would have an entry or
+ * none. Values and columns of `run` consecutive samples are those of one sample of `run` block
+ * rows, which products multiply faster. The number of joined samples is enough for a CPU and does
+ * not depend on its compute units. Other matrices stay as they are. */
+void clprune__join_samples(clprune_bsr *xs, clprune_bsr_sizes *sizes);
+
 /* The parameters that kernels of tn begin with, sizes, and those that they end with, operands. */
 void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands);
@@ -133,6 +139,12 @@ clprune_status clprune__multiply_tn_vector(clprune_context *context,
     const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands);
 clprune_status clprune__multiply_nt_vector(clprune_context *context,
     const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands);
+
+/* y = alpha * xs * w + beta * y for checked operands, none of whose sizes is 0. bspmm_nn_vector.cl,
+ * for CPUs. */
+clprune_status clprune__multiply_nn_vector(clprune_context *context, float alpha, float beta,
+    const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat w, clprune_mat y,
+    cl_event *event);
 
 /* bspmm_tn_bf16_vector.cl and bspmm_nt_bf16_vector.cl, for CPUs: context->ops->pairs is not NONE.
  * Of the scratch they read values and scales as stored. */

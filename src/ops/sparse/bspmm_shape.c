@@ -1,4 +1,6 @@
 /* The block-sparse products: sizes of tiles and splits, and the parameters that kernels share. */
+#include <limits.h>
+
 #include "core/checked.h"
 #include "ops/sparse/bspmm_private.h"
 
@@ -40,6 +42,28 @@ size_t clprune__vector_splits(size_t wanted, size_t groups, size_t most)
     if (groups % CLPRUNE__EVEN_GROUPS == 0 && 2 * groups >= wanted)
         return 1;
     return clprune__max(1, clprune__min(most, clprune__ceil_div(wanted, clprune__max(groups, 1))));
+}
+
+/* Rows of a joined sample, at least; joined samples, at most. */
+enum { JOINED_ROWS = 256, JOINED_SAMPLES = 16 };
+
+void clprune__join_samples(clprune_bsr *xs, clprune_bsr_sizes *sizes)
+{
+    clprune_bsr_desc *desc = &xs->desc;
+    if (sizes->block_rows != 1 || desc->rows != desc->block.rows || desc->batch == 0)
+        return;
+    const size_t worth = clprune__max(1, desc->batch * desc->rows / JOINED_ROWS);
+    const size_t samples =
+        clprune__largest_divisor(desc->batch, clprune__min(worth, JOINED_SAMPLES));
+    const size_t run = desc->batch / samples;
+    if (run > INT_MAX / desc->keep || /* crow, col and the entries of a list are 32 bits */
+        run > UINT32_MAX / (desc->keep * desc->rows))
+        return;
+    desc->batch = samples;
+    desc->rows *= run;
+    desc->keep *= run;
+    sizes->block_rows = run;
+    sizes->blocks = run * sizes->block_cols;
 }
 
 void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *plan,

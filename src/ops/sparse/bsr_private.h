@@ -64,10 +64,20 @@ size_t clprune__row_vector(size_t cols);
 /* Appends the defines of bsr_values.clh. */
 void clprune__value_defines(clprune_value_type type, size_t width, clprune__defines *defines);
 
+/* Appends the defines of the kernels that write pairs of bf16: those of bsr_values.clh, BF16, BC,
+ * BR. */
+void clprune__word_defines(
+    const clprune_context *context, const clprune_bsr_desc *desc, clprune__defines *defines);
+
 /* Sets *values to the kept values of `bsr` in fp32. Other value types are widened into
  * caller-scoped scratch. */
 clprune_status clprune__bsr_values(
     clprune_context *context, const clprune_bsr *bsr, clprune__region *values);
+
+/* Sets *words to the kept rows of `bsr` as pairs of bf16 (bspmm_words), in caller-scoped scratch.
+ * context->ops->pairs is not NONE. */
+clprune_status clprune__bsr_words(
+    clprune_context *context, const clprune_bsr *bsr, clprune__region *words);
 
 /* The weights of a sampled selection, floats: a score for each block, a threshold for each
  * sample. */
