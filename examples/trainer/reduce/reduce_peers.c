@@ -12,6 +12,7 @@
 enum { BEAT_TAG = 1, BEAT_INTS = 2 };
 
 static const double asks_every = 0.1, asks_patience = 0.3; /* seconds, after a signal */
+static const double grace = 0.2; /* seconds: a decision to abort may not have reached all */
 
 static bool expect_beat(reduce_group *group, int r)
 {
@@ -138,7 +139,7 @@ static void judge(reduce_group *group, int32_t begun)
     for (int r = 0; r < group->place.ranks; ++r) {
         peer *p = &group->peers[r];
         const double since = asks && group->asks_since > p->heard ? group->asks_since : p->heard;
-        if (r == group->place.rank)
+        if (r == group->place.rank || (p->state == PEER_FAILED && group->clock - since < grace))
             continue;
         if (p->state == PEER_FAILED && p->number == group->place.rank)
             (void)group_fail(group, CODE_PEER, "rank %d on %s had no sign of life from this one", r,
