@@ -110,7 +110,7 @@ for ranks in $(seq 1 "$most"); do
     same one part
 done
 # Means and variances are those of a process's own images; a checkpoint has the mean over the processes.
-normed="--arch resnet20 --image-size 16 --train-limit 60 --test-limit 20 --batch-size 20 --epochs 2"
+normed="--arch resnet20 --image-size 16 --optimizer sgd --lr 0.01 --train-limit 61 --test-limit 20 --batch-size 20 --epochs 2"
 # shellcheck disable=SC2086
 on 2 0 "$resnet" $normed --output-dir normed --export normed.st
 # shellcheck disable=SC2086
@@ -120,6 +120,23 @@ paste -d, normed/log.csv again/log.csv | awk -F, '
     function off(a, b) { return a - b > 1e-4 || b - a > 1e-4 }
     NR > 1 && (off($4, $15) || off($5, $16)) { exit 1 }' ||
     fail "with batch norms a resumed run differs: $(cat normed/log.csv again/log.csv)"
+
+# Batch norms over all images: as one process, and the last step's one image leaves a process without any.
+# shellcheck disable=SC2086
+on 1 0 "$resnet" $normed --epochs 1 --output-dir sync1
+# shellcheck disable=SC2086
+on 2 0 "$resnet" $normed --epochs 1 --sync-batch-norm --output-dir sync2
+paste -d, sync1/log.csv sync2/log.csv | awk -F, '
+    function off(a, b) { return a - b > 1e-4 || b - a > 1e-4 }
+    NR > 1 && (off($4, $15) || $5 - $16 > 0.01 || $16 - $5 > 0.01) { exit 1 }' ||
+    fail "--sync-batch-norm: $(cat sync1/log.csv sync2/log.csv)"
+cmp -s normed/log.csv sync2/log.csv && fail "--sync-batch-norm changes nothing"
+# shellcheck disable=SC2086
+on 2 2 "$resnet" $normed --sync-batch-norm --micro-batches 3
+grep -q -- '--sync-batch-norm: 3 micro-batches are no multiple of 2 processes' err || fail "--sync-batch-norm: $(cat err)"
+# shellcheck disable=SC2086
+on 2 6 "$resnet" $normed --lr 1e9
+[ "$(grep -c diverged err)" = 1 ] || fail "diverging is not said once: $(cat err)"
 
 # rank_of NUMBER: the process of a rank.
 rank_of() {
