@@ -11,7 +11,8 @@
  *                                     `signal` for `slow` the other ranks then get SIGTERM
  *
  * Exits 0, 1 after a check that failed, or with the code of a fault. Files of FOLDER: pid.RANK;
- * died, milliseconds of the clock; saved, which rank 0 writes 0.3 s after a fault, 1.5 s with abort.
+ * died, milliseconds of the clock; saved, which rank 0 writes 0.3 s after a fault,
+ * 1.5 s with abort.
  */
 #include <math.h>
 #include <signal.h>

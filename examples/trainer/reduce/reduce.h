@@ -45,8 +45,9 @@ typedef enum reduce_kind {
 } reduce_kind;
 
 typedef struct reduce_functions {
-    /* Opens the group of all processes that were started together. Call stop_install before. On a
-     * failure *group is NULL. Faults: CODE_PEER, CODE_MEMORY, CODE_RUN. */
+    /* Opens the group of all processes that were started together; waits a minute for them at most.
+     * Call stop_install before. On a failure *group is NULL. Faults: CODE_PEER (MPI fails, or a
+     * process does not start), CODE_MEMORY, CODE_RUN. */
     bool (*open)(
         const reduce_options *options, reduce_group **group, reduce_place *place, fault *f);
 
