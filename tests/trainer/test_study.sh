@@ -230,11 +230,13 @@ printf 'seeds 1\narm a --top1 5' >files/short.study
 expect 0 "$study" files/short.study ./trainer short --dev 0 --da=d --sk --ch 1 --ex=e --ad=d --memory-r --ten t --q
 expect 0 "$study" files/short.study ./trainer short --devi 1
 expect 2 "$study" files/short.study ./trainer short --memory-l 1
-for option in da de sk ch ex ad memory-r ten q imp k ste test-o cla train- test-l; do
+for option in da de sk ex ad memory-r ten q imp k ste test-o cla train- test-l; do
     [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "study.sh takes --$option for one option, of which $real has others"
     [ "$("$real" --help | grep -c "^  --${option%?}")" != 1 ] || fail "$real takes --${option%?} for --$option, study.sh does not"
     grep -q -- "\(--\|[(|]\)$option[])|*' ]" "$study" || fail "study.sh does not take --$option"
 done
+# --ch is --checkpoint-every or --checkpoint-minutes, which both may differ.
+[ "$("$real" --help | grep -c '^  --ch')" = 2 ] || fail "study.sh takes --ch for two options, of which $real has others"
 for option in ac sp ou su ex ten li res test-o ver bl nor cr ce po va in co gro rot rou; do
     [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "demo.sh takes --$option for one option, of which $real has others"
 done
