@@ -28,7 +28,7 @@ static void pass(size_t count, uint64_t key, size_t first)
 static void bounds(NO_ROW)
 {
     static const size_t counts[] = {0, 1, 2, 255, 256, 257, 512, COUNT};
-    static const float sizes[] = {1, 1e-30f, 3e38f, 1e-12f};
+    static const float sizes[] = {1, 1e-28f, 3e38f, 1e-12f};
     for (size_t s = 0; s < COUNT_OF(sizes); s++)
         for (size_t c = 0; c < COUNT_OF(counts); c++) {
             const size_t count = counts[c];

@@ -54,11 +54,11 @@ static void limits(const float *restrict x, float *least, float *most)
     *most = float_of(high);
 }
 
-/* x in 2^-16 steps from zero: at most LEVELS, which the product's rounding may exceed. */
+/* x in 2^-16 scales from zero: at most 255 scales, which a product's rounding may exceed. */
 static int32_t steps_of(float x, float zero, float inverse)
 {
-    const float q = (x - zero) * inverse;
-    return (int32_t)((q < (float)LEVELS ? q : (float)LEVELS) * 0x1p16f + 0.5f);
+    const int32_t steps = (int32_t)((x - zero) * inverse + 0.5f);
+    return steps < LEVELS << 16 ? steps : LEVELS << 16;
 }
 
 static uint8_t code_of(int32_t steps, uint32_t u)
@@ -84,11 +84,11 @@ static void encode_group(const float *x, uint32_t key, reduce_code *to)
     float least, most;
     limits(x, &least, &most);
     const float range = most - least, scale = range / (float)LEVELS;
-    const bool finite = range <= FLT_MAX, wide = finite && scale >= 0x1p-120f;
+    const bool finite = range <= FLT_MAX, wide = finite && scale >= 0x1p-110f;
     to->zero = finite ? least : NAN;
     to->scale = wide ? scale : 0;
     if (wide)
-        round_all(x, least, 1 / scale, key, to->codes);
+        round_all(x, least, 0x1p16f / scale, key, to->codes);
     else
         memset(to->codes, 0, sizeof to->codes);
 }

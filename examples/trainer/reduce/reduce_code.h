@@ -9,7 +9,7 @@
  *
  * so that x' is x in expectation, within a scale of it. u has 16 bits, as (x - zero) / scale behind
  * its point. Equal values are exact: zeros, too. A NaN, an Inf, or max - min above FLT_MAX makes
- * the whole group NaN. Scales below 2^-120 count as 0.
+ * the whole group NaN. Scales below 2^-110 count as 0.
  */
 #ifndef TRAINER_REDUCE_CODE_H
 #define TRAINER_REDUCE_CODE_H
