@@ -97,13 +97,12 @@ static reduce_code *codes_for(const reduce_group *group, const reduce_piece *pie
                reduce_code_groups(piece->width);
 }
 
-/* Encodes values of a part, which this rank draws for. */
+/* Encodes values of a part with draws of this rank; parts to send and its sums lie apart. */
 static void encode(
     const reduce_group *group, const reduce_piece *piece, size_t at, size_t count, reduce_code *to)
 {
-    const uint64_t draws = 2 * (uint64_t)group->place.rank + piece->gathers;
-    reduce_encode(piece->window->values + at, count, reduce_key(piece->window->key, draws),
-        at / REDUCE_GROUP, to);
+    reduce_encode(piece->window->values + at, count,
+        reduce_key(piece->window->key, (uint64_t)group->place.rank), at / REDUCE_GROUP, to);
 }
 
 /* Begins with the exchange of a piece, or with its second half. The ranks begin with the next one,
@@ -147,7 +146,7 @@ static void add_up_codes(reduce_group *group, reduce_piece *piece)
 {
     const int rank = group->place.rank;
     const reduce_slice mine = part_of(group, piece, rank);
-    piece->gathers = true; /* a draw of its own, and the place of what is sent */
+    piece->gathers = true; /* where codes to send lie */
     reduce_code *sums = codes_for(group, piece, rank);
     for (size_t i = 0; i < mine.count; i += DECODED) {
         const size_t some = mine.count - i < DECODED ? mine.count - i : DECODED;
