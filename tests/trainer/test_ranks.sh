@@ -151,7 +151,7 @@ cmp -s normed/log.csv sync2/log.csv && fail "--sync-batch-norm changes nothing"
 on 2 2 "$resnet" $normed --sync-batch-norm --micro-batches 3
 grep -q -- '--sync-batch-norm: 3 micro-batches are no multiple of 2 processes' err || fail "--sync-batch-norm: $(cat err)"
 # shellcheck disable=SC2086
-on 2 6 "$resnet" $normed --lr 1e9
+on 2 6 "$resnet" $normed --lr 1e6
 [ "$(grep -c diverged err)" = 1 ] || fail "diverging is not said once: $(cat err)"
 
 # rank_of NUMBER: the process of a rank.

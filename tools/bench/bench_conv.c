@@ -2,6 +2,8 @@
  * gradient from an input that is kept in some form. */
 #include "bench.h"
 
+#include <CL/cl.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The settings of the operation's form. */
@@ -46,6 +48,25 @@ static size_t cells(size_t pixels, const clprune_keep *keep)
     return (pixels + keep->cell - 1) / keep->cell;
 }
 
+/* Makes x one of bf16, in half of its buffer, if the layer takes it: values from 1 to 2. */
+static void narrow_x(bench_job *job, const clprune_conv2d_desc *desc)
+{
+    const size_t count = job->x.mat.rows * job->x.mat.cols;
+    if (!clprune_conv2d_takes_bf16(job->context, desc, image_of(job)))
+        return;
+    uint16_t *values = malloc(count * sizeof *values);
+    if (values == NULL)
+        tool_quit(EXIT_RUN, "no host memory for %zu elements", count);
+    for (size_t i = 0; i < count; i++)
+        values[i] = (uint16_t)(0x3f80u + ((uint32_t)i * 2654435761u >> 25));
+    const cl_int error = clEnqueueWriteBuffer(clprune_context_queue(job->context),
+        job->x.mat.buffer, CL_TRUE, 0, count * sizeof *values, values, 0, NULL, NULL);
+    free(values);
+    if (error != CL_SUCCESS)
+        tool_quit(EXIT_RUN, "OpenCL error %d while writing x", (int)error);
+    job->x.mat.type = CLPRUNE_VALUES_BF16;
+}
+
 static void prepare(bench_job *job)
 {
     const bench_shape *s = &job->shape;
@@ -73,9 +94,11 @@ static void prepare(bench_job *job)
     if (desc.keep.form == CLPRUNE_FORM_POOLED) /* smaller cells at the edges, too */
         job->flops *= (double)(cells(image.height, &desc.keep) * cells(image.width, &desc.keep)) /
                       (double)(image.height * image.width);
-    const bench_conv_pass pass = strcmp(form, "forward") == 0 ? BENCH_CONV_FORWARD
-                                 : strcmp(form, "dx") == 0    ? BENCH_CONV_DX
-                                                              : BENCH_CONV_DW;
+    if (strcmp(form, "forward-bf16") == 0)
+        narrow_x(job, &desc);
+    const bench_conv_pass pass = strncmp(form, "forward", 7) == 0 ? BENCH_CONV_FORWARD
+                                 : strcmp(form, "dx") == 0        ? BENCH_CONV_DX
+                                                                  : BENCH_CONV_DW;
     job->conv_peer = bench_conv_peer_create(job, pass, &desc, image, output);
 }
 
@@ -120,6 +143,7 @@ enum {
 
 const bench_op bench_convs[] = {
     {"conv", "forward", CONV_AXES, prepare, forward, NULL, peer, false, bench_conv_peer_name},
+    {"conv", "forward-bf16", CONV_AXES, prepare, forward, NULL, peer, false, bench_conv_peer_name},
     {"conv", "dx", CONV_AXES, prepare, dx, NULL, peer, false, bench_conv_peer_name},
     {"conv", "dw", CONV_AXES, prepare, dw, NULL, peer, false, bench_conv_peer_name},
     {"conv", "pruned", PRUNED_AXES, prepare, dw, dense_dw, peer, false, bench_conv_peer_name},

@@ -32,7 +32,8 @@ static void usage(FILE *stream)
           "  max_pool      forward, backward: 3 x 3 taps, stride 2, positions kept\n"
           "  optimizer     sgd, adamw, lamb, sgd8, adamw8: a step of an O x I weight, its bias\n"
           "  conv          forward, dx, dw, and dw from an input kept as pruned, pooled-2,\n"
-          "                pooled-4, quantised-4; dense_ms is dw from a dense store\n"
+          "                pooled-4, quantised-4; dense_ms is dw from a dense store;\n"
+          "                forward-bf16: from an x of bf16 where --precision takes it\n"
           "  all           all of them\n",
         stream);
     fputs("options; those with a * take lists and ranges (4,16,64 or first:last:step), and the\n"

@@ -5,7 +5,7 @@
 
 BENCH is clprune-bench. OUT/bf16.csv gets a row for each case: the medians over the rounds in ms, then the medians of the
 ratios in a round: ours in fp32 to ours in bf16, and PyTorch's in bf16 to ours in bf16. PyTorch's operands and results are
-bf16; ours are fp32, rounded on the way. Of kept forms, the peer is PyTorch's dense product. Needs PyTorch 2. POCL_AFFINITY=1
+bf16; ours are fp32, rounded on the way, but for the x of forward-bf16. Of kept forms, the peer is PyTorch's dense product. Needs PyTorch 2. POCL_AFFINITY=1
 keeps PoCL's threads on cores of their own; $CPU names the machine in the file."""
 import json
 import os
@@ -71,7 +71,7 @@ def ours(bench, precision):
 def peer_of(case):
     op, form, *shape = case
     if op == "conv":
-        return ("conv", form if form in ("forward", "dx") else "dw", *shape)
+        return ("conv", form.removesuffix("-bf16") if form.startswith("forward") or form == "dx" else "dw", *shape)
     return ("gemm", form, *shape)
 
 

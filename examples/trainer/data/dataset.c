@@ -23,6 +23,7 @@ struct dataset {
     dataset_hear_fn *hear;
     void *hear_user;
     broken_images *broken; /* NULL: the first one is a failure */
+    int processes;
 };
 
 /* What a batch is made of; threads take its samples in turn. */
@@ -105,6 +106,7 @@ bool dataset_open(const char *source, const dataset_options *options, dataset **
                 (float)((v / 255.0 - data->source.mean[c]) / data->source.std[c]);
     data->hear = options->hear;
     data->hear_user = options->hear_user;
+    data->processes = options->processes;
     if (options->skip_broken && options->context == 0 &&
         (data->broken = open_broken(&data->source)) == NULL) {
         dataset_close(data);
@@ -269,9 +271,9 @@ static void *work(void *what)
 
 enum { MOST_THREADS = 64 };
 
-static size_t threads_for(size_t count)
+static size_t threads_for(const dataset *data, size_t count)
 {
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    const long online = sysconf(_SC_NPROCESSORS_ONLN) / (data->processes > 1 ? data->processes : 1);
     const size_t most = online < 1 ? 1 : online > MOST_THREADS ? MOST_THREADS : (size_t)online;
     return most < count ? most : count;
 }
@@ -309,7 +311,7 @@ bool dataset_batch(const dataset *data, dataset_split split, const uint32_t *ind
         .labels = labels,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .f = f};
-    run(&job, data->source.fetch != NULL && !sample.tokens ? threads_for(count) : 1);
+    run(&job, data->source.fetch != NULL && !sample.tokens ? threads_for(data, count) : 1);
     return f->code == CODE_OK;
 }
 

@@ -70,6 +70,7 @@ typedef struct dataset_options {
     uint32_t labels;
     uint32_t usual_image_size;
     bool skip_broken;
+    int processes; /* that share the cores; 0: one */
     dataset_hear_fn *hear;
     void *hear_user;
 } dataset_options;

@@ -29,6 +29,16 @@ typedef struct run_position {
     uint64_t skipped;       /* broken images replaced in steps and tests, in all */
 } run_position;
 
+/* With other ranks: how long a step takes this rank, and how long it then waits for sums. */
+typedef struct run_pace {
+    double own, waited; /* seconds */
+    uint64_t steps;
+    /* of the latest epoch, by run_ranks_pace */
+    double median_ms, slowest_ms; /* a step's own part, of the ranks */
+    int slowest;                  /* the rank */
+    double waited_ms;             /* of a step, the mean over the ranks */
+} run_pace;
+
 typedef struct training_run {
     session s;
     csv_log log;
@@ -42,11 +52,13 @@ typedef struct training_run {
     bool head_left;        /* --import left the head at its initial values */
     bool stop;             /* a rank has a signal: all stop */
     bool agreed;           /* a fault that all ranks know */
+    run_pace pace;         /* of the present epoch, then of all ranks */
     progress progress;
 
     run_position at;
     double began;                    /* clock at run_open */
     double mark;                     /* clock when the latest step was read back */
+    double step_began;               /* clock then */
     bool timed_whole, timed_smaller; /* this process did a step of a whole batch, of fewer images */
     meter first;                     /* the first step of each, which builds kernels */
     meter epoch;                     /* the other steps of the latest epoch */

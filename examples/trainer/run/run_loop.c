@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "trainer/base/stop.h"
+#include "trainer/run/run_ranks.h"
 
 bool run_is_stopped(const training_run *r)
 {
@@ -165,14 +166,28 @@ static bool agree(training_run *r, bool *fed, fault *f)
     return true;
 }
 
+/* Waits for the sums of gradients; times this rank's own part apart. */
+static bool add_ranks(training_run *r, fault *f)
+{
+    session *s = &r->s;
+    if (!fault_check_cl(f, clFinish(clprune_context_queue(s->context)), "training"))
+        return false;
+    const double done = clock_seconds();
+    if (!gradient_windows_finish(&s->windows, f))
+        return false;
+    r->pace.own += done - r->step_began;
+    r->pace.waited += clock_seconds() - done;
+    ++r->pace.steps;
+    return true;
+}
+
 /* Ends a step whose passes are enqueued. *fed: they had all samples, on all ranks; if not, the step
  * is not done, and its losses do not count. */
 static bool end_step(training_run *r, bool *fed, fault *f)
 {
     session *s = &r->s;
     const tally_sums before = s->tally.sums;
-    if ((ranks_many(&s->options->ranks) &&
-            (!gradient_windows_finish(&s->windows, f) || !tally_read(&s->tally, f))) ||
+    if ((ranks_many(&s->options->ranks) && (!add_ranks(r, f) || !tally_read(&s->tally, f))) ||
         !agree(r, fed, f))
         return false;
     if (*fed)
@@ -199,7 +214,7 @@ static bool end_epoch(training_run *r, fault *f)
     r->at.sums = s->tally.sums;
     if (r->at.sums.samples > 0)
         r->train_loss = r->at.sums.loss / (double)r->at.sums.samples;
-    return session_average_states(s, f);
+    return session_average_states(s, f) && run_ranks_pace(s->options, &r->pace, f);
 }
 
 bool run_epoch(training_run *r, fault *f)
@@ -231,6 +246,7 @@ bool run_epoch(training_run *r, fault *f)
         if (!fed && !many)
             break;
         *timed = true;
+        r->step_began = clock_seconds();
         const size_t used = s->tally.used;
         if (!enqueue_passes(r, &fed, f) || (!many && !end_step(r, &fed, f)))
             return false;
@@ -383,9 +399,14 @@ bool run_finish_epoch(training_run *r, fault *f)
     r->epoch = (meter){0};
     if (s->steps_here <= s->steps_per_epoch && r->at.epoch < s->options->epochs)
         r->all = (meter){0}; /* the first epoch warms up */
+    char pace[160] = "";
+    if (r->pace.slowest_ms > 0)
+        (void)snprintf(pace, sizeof pace,
+            "  ranks: %.1f ms, slowest %.1f (rank %d), then waiting %.1f", r->pace.median_ms,
+            r->pace.slowest_ms, r->pace.slowest, r->pace.waited_ms);
     progress_say(&r->progress,
-        "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f  %s%s%.1f %s  %.1f ms/step  %.0f s",
+        "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f  %s%s%.1f %s  %.1f ms/step  %.0f s%s",
         r->at.epoch, s->options->epochs, r->train_loss, test, tested ? "  " : "", row.speed,
-        trainer_words_of(s->type->tokens).speed, row.step_ms, row.seconds);
+        trainer_words_of(s->type->tokens).speed, row.step_ms, row.seconds, pace);
     return csv_log_add(&r->log, &row, f) && tensorboard_add(&r->board, &row, f);
 }

@@ -125,6 +125,43 @@ bool run_ranks_share(options *o, fault *f)
     return take_device(o, f);
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+bool run_ranks_pace(const options *o, run_pace *pace, fault *f)
+{
+    const rank_group *r = &o->ranks;
+    const size_t ranks = (size_t)r->at.ranks;
+    if (!ranks_many(r) || pace->steps == 0)
+        return true;
+    const double each = 1e3 / (double)pace->steps, mine[] = {each * pace->own, each * pace->waited};
+    double(*all)[2] = calloc(ranks, sizeof *all), *own = calloc(ranks, sizeof *own);
+    size_t *bytes = calloc(ranks, sizeof *bytes);
+    bool good =
+        (all != NULL && own != NULL && bytes != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && r->call->gather(r->group, mine, sizeof mine, all, ranks * sizeof *all, bytes, f);
+    *pace = (run_pace){0};
+    for (size_t i = 0; good && i < ranks; ++i) {
+        own[i] = all[i][0];
+        pace->waited_ms += all[i][1] / (double)ranks;
+        if (own[i] > pace->slowest_ms) {
+            pace->slowest_ms = own[i];
+            pace->slowest = (int)i;
+        }
+    }
+    if (good) {
+        qsort(own, ranks, sizeof *own, by_size);
+        pace->median_ms = (own[(ranks - 1) / 2] + own[ranks / 2]) / 2;
+    }
+    free(all);
+    free(own);
+    free(bytes);
+    return good;
+}
+
 bool run_ranks_all(const options *o, bool good, fault *f)
 {
     const rank_group *r = &o->ranks;

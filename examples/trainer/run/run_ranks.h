@@ -12,6 +12,9 @@ bool run_ranks_open(const reduce_functions *call, options *o, fault *f);
  * its share of the cores. Call it before OpenCL is used. */
 bool run_ranks_share(options *o, fault *f);
 
+/* Ends an epoch's measurement: compares the ranks' paces and begins anew. */
+bool run_ranks_pace(const options *o, run_pace *pace, fault *f);
+
 /* Whether all ranks have come so far. If not, each gets the code of the lowest that has a fault,
  * and only that one keeps its text. */
 bool run_ranks_all(const options *o, bool good, fault *f);

@@ -44,6 +44,7 @@ static dataset_options data_wanted(session *s)
         .test_limit = (uint32_t)o->test_limit,
         .seed = 1, /* runs of different --seed see the same samples */
         .skip_broken = o->skip_broken,
+        .processes = o->ranks.at.local_ranks,
         .hear = hear_data,
         .hear_user = s,
     };
