@@ -337,6 +337,32 @@ static void other_draws(void)
     free(values);
 }
 
+/* The codes of a sum, of parts without an error: 0 to 255, and 0 or 255. Its scale is 2, and 101
+ * lies between two codes, of which each group draws its own. */
+static void sum_draws(void)
+{
+    enum { GROUPS = 16 };
+    const size_t count = 256 * GROUPS;
+    float *values = new_window(count);
+    size_t ups = 0, apart = 0;
+    for (size_t i = 0; i < count; ++i)
+        values[i] = place.rank > 1 || i % 256 == 0 ? 0.0f
+                    : i % 256 == 255               ? 255.0f
+                    : place.rank == 0              ? 101.0f
+                                                   : 0.0f;
+    CHECK(reduce->begin(group, REDUCE_SUM_CODED, NULL, values, count, &f));
+    CHECK(reduce->finish(group, &f));
+    for (size_t i = 0; i < count; ++i)
+        if (i % 256 > 0 && i % 256 < 255 && place.ranks > 1) {
+            CHECK(values[i] == 100 || values[i] == 102);
+            ups += values[i] == 102;
+            apart += values[i] != values[(i + 1024) % count];
+        }
+    CHECK(place.ranks == 1 || (ups > 254 * 6 && ups < 254 * 10));
+    CHECK(place.ranks == 1 || (apart > 254 * 6 && apart < 254 * 10));
+    free(values);
+}
+
 static void coded(void)
 {
     enum { DRAWS = 400 };
@@ -374,6 +400,7 @@ static void coded(void)
     check_coded(REDUCE_SCATTER_CODED, again);
 
     other_draws();
+    sum_draws();
 
     /* the mean of many draws; the deviation of a code is at most half a step */
     const size_t count = coded_counts[3];
