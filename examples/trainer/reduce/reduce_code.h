@@ -8,8 +8,9 @@
  *     x'   = zero + scale * code
  *
  * so that x' is x in expectation, within a scale of it. u has 16 bits, as (x - zero) / scale behind
- * its point. Equal values are exact: zeros, too. A NaN, an Inf, or max - min above FLT_MAX makes
- * the whole group NaN. Scales below 2^-110 count as 0.
+ * its point. A group of equal values is exact, zeros for example; a zero among others is no better
+ * than any value. A NaN, an Inf, or max - min above FLT_MAX makes the whole group NaN. Scales below
+ * 2^-110 count as 0.
  */
 #ifndef TRAINER_REDUCE_CODE_H
 #define TRAINER_REDUCE_CODE_H
