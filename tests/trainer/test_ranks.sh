@@ -90,6 +90,22 @@ cmp -s whole/log.csv clip/log.csv && fail "clipping changes nothing"
 on 2 2 "$program" $sliced --zero --optimizer lamb
 grep -q -- '--zero does not go with --optimizer lamb' err || fail "--zero with lamb: $(cat err)"
 
+# ---- gradients as codes --------------------------------------------------------------------------
+for zero in "" --zero; do
+    # shellcheck disable=SC2086
+    on 2 0 "$program" $sliced --reduce-bits 8 $zero --output-dir "codes$zero" --export "codes$zero.st"
+    # shellcheck disable=SC2086
+    on 2 0 "$program" $sliced --reduce-bits 8 $zero --steps 4 --output-dir "part$zero"
+    on 2 0 "$program" --resume "part$zero/last.ckpt" --export "part$zero.st" # with the options of the checkpoint
+    same "codes$zero" "part$zero"
+    cmp -s whole.st "codes$zero.st" && fail "--reduce-bits 8 $zero changes nothing"
+    paste -d, whole/log.csv "codes$zero/log.csv" | awk -F, '
+        function off(a, b) { return a - b > 0.01 * a || b - a > 0.01 * a }
+        NR > 1 && (off($4, $15) || off($5, $16)) { exit 1 }' ||
+        fail "--reduce-bits 8 $zero: $(cat whole/log.csv "codes$zero/log.csv")"
+done
+cmp -s codes.st codes--zero.st && fail "--zero gathers codes of sums"
+
 # ---- a plan for each process ---------------------------------------------------------------------
 for zero in "" --zero; do
     # shellcheck disable=SC2086

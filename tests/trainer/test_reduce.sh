@@ -22,7 +22,7 @@ timeout 60 $start -n 2 true >out 2>&1 || {
     exit 77
 }
 
-# exchange RANKS sums|fast: in the background; its output is RANKS.sums, and RANKS.sums.failed if it fails.
+# exchange RANKS sums|fast|coded: in the background; its output is RANKS.sums, and RANKS.sums.failed if it fails.
 exchange() {
     # shellcheck disable=SC2086 # words
     timeout 120 $start -n "$1" "$program" "$2" >"$1.$2" 2>&1 || echo "code $?" >"$1.$2.failed"
@@ -97,6 +97,7 @@ round() {
     lose leave.1 1 leave &
     exchange 4 sums
     exchange 1 sums
+    exchange 3 coded
     wait
     seen kill.2 2
     hidden kill.hidden.0 0
@@ -109,6 +110,9 @@ round() {
     exchange 3 sums
     exchange 2 sums
     exchange 3 fast
+    exchange 2 coded
+    exchange 4 coded
+    exchange 1 coded
     wait
     check stop.2 "no sign of life from rank 2 on .* for 2 s"
     [ -s stop.2/saved ] || fail "stop.2: rank 0 had no time to save"

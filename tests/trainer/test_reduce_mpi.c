@@ -3,6 +3,7 @@
  *
  *     test_reduce_mpi sums            every exchange, against values that each rank computes alone
  *     test_reduce_mpi fast            sums by MPI_Iallreduce, to rounding
+ *     test_reduce_mpi coded           sums from codes: errors, bits, and bytes sent
  *     test_reduce_mpi lose VICTIM HOW SECONDS FOLDER
  *                                     steps with a deadline of SECONDS; in step 20 the rank VICTIM
  *                                     is lost: HOW is kill, stop, exit, abort or leave (closes)
@@ -15,6 +16,7 @@
  * 1.5 s with abort.
  */
 #include <math.h>
+#include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +26,7 @@
 
 #include "trainer/base/stop.h"
 #include "trainer/reduce/reduce.h"
+#include "trainer/reduce/reduce_code.h"
 #include "trainer/reduce/reduce_tree.h"
 
 static const reduce_functions *const reduce = &reduce_mpi;
@@ -244,6 +247,201 @@ static void fast(void)
     free(values);
 }
 
+/* In place of MPI's: counts what is sent, signs of life included. */
+static size_t bytes_sent;
+
+int MPI_Isend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+    MPI_Request *request)
+{
+    int size = 0;
+    (void)PMPI_Type_size(type, &size);
+    bytes_sent += (size_t)count * (size_t)size;
+    return PMPI_Isend(from, count, type, to, tag, comm, request);
+}
+
+/* A gradient of a rank. */
+static float small_value(int rank, size_t i)
+{
+    return (float)((double)(reduce_key((uint64_t)rank, i) >> 11) * 0x1p-53 - 0.3);
+}
+
+enum { CODED = 4 };
+static const size_t coded_counts[CODED] = {1100003, 0, 700, 700};
+
+/* Sums of four windows in flight, of draws of a number. */
+static void coded_sums(reduce_kind kind, uint64_t number, float *const *windows)
+{
+    reduce->draw(group, number);
+    for (int w = 0; w < CODED; ++w) {
+        for (size_t i = 0; i < coded_counts[w]; ++i)
+            windows[w][i] = small_value(place.rank, i);
+        CHECK(reduce->begin(group, kind, NULL, windows[w], coded_counts[w], &f));
+    }
+    CHECK(reduce->finish(group, &f));
+    for (int w = 0; w < CODED; ++w)
+        CHECK(windows[w][coded_counts[w]] == 77);
+}
+
+static uint32_t bits_of(const float *values, size_t count)
+{
+    uint64_t key = 0;
+    for (size_t i = 0; i < count; ++i) {
+        uint32_t bits;
+        memcpy(&bits, values + i, sizeof bits);
+        key = reduce_key(key, bits);
+    }
+    return (uint32_t)key;
+}
+
+/* The largest difference of small_value in a group is below 1, of sums of N ranks below N: each
+ * part is off by less than 1/255, and the sum's codes by less than N/255, and a little for the
+ * errors of its limits. */
+static void check_coded(reduce_kind kind, float *const *windows)
+{
+    const int ranks = place.ranks;
+    const double parts = (double)(ranks - 1) / 255;
+    const double sum = kind == REDUCE_SUM_CODED && ranks > 1 ? 1.01 * ranks / 255 : 0;
+    double off = 0;
+    for (int w = 0; w < CODED; ++w) {
+        const reduce_slice own = reduce_slice_of(coded_counts[w], ranks, place.rank);
+        for (size_t i = 0; i < coded_counts[w]; ++i) {
+            double want = 0;
+            for (int r = 0; r < ranks; ++r)
+                want += (double)small_value(r, i);
+            if (kind == REDUCE_SCATTER_CODED && (i < own.first || i >= own.first + own.count)) {
+                CHECK(windows[w][i] == small_value(place.rank, i));
+            } else {
+                const double error = (double)windows[w][i] - want;
+                CHECK(fabs(error) <= parts + sum + 1e-6);
+                off += fabs(error);
+            }
+        }
+    }
+    CHECK(ranks == 1 || off > 100); /* there are codes */
+}
+
+/* Of equal values between two codes, each rank draws its own. */
+static void other_draws(void)
+{
+    const size_t count = 256 * (size_t)place.ranks;
+    const reduce_slice own = reduce_slice_of(count, place.ranks, place.rank);
+    float *values = new_window(count);
+    size_t halves = 0;
+    for (size_t i = 0; i < count; ++i)
+        values[i] = i % 256 == 0 ? 0.0f : i % 256 == 255 ? 255.0f : 100.5f;
+    CHECK(reduce->begin(group, REDUCE_SCATTER_CODED, NULL, values, count, &f));
+    CHECK(reduce->finish(group, &f));
+    for (size_t i = own.first + 1; i < own.first + 255; ++i)
+        halves += values[i] == 100.5f * (float)place.ranks; /* one rank rounds up, one down */
+    CHECK(place.ranks != 3 || (halves > 80 && halves < 174));
+    free(values);
+}
+
+/* The codes of a sum, of parts without an error: 0 to 255, and 0 or 255. Its scale is 2, and 101
+ * lies between two codes, of which each group draws its own. */
+static void sum_draws(void)
+{
+    enum { GROUPS = 16 };
+    const size_t count = 256 * GROUPS;
+    float *values = new_window(count);
+    size_t ups = 0, apart = 0;
+    for (size_t i = 0; i < count; ++i)
+        values[i] = place.rank > 1 || i % 256 == 0 ? 0.0f
+                    : i % 256 == 255               ? 255.0f
+                    : place.rank == 0              ? 101.0f
+                                                   : 0.0f;
+    CHECK(reduce->begin(group, REDUCE_SUM_CODED, NULL, values, count, &f));
+    CHECK(reduce->finish(group, &f));
+    for (size_t i = 0; i < count; ++i)
+        if (i % 256 > 0 && i % 256 < 255 && place.ranks > 1) {
+            CHECK(values[i] == 100 || values[i] == 102);
+            ups += values[i] == 102;
+            apart += values[i] != values[(i + 1024) % count];
+        }
+    CHECK(place.ranks == 1 || (ups > 254 * 6 && ups < 254 * 10));
+    CHECK(place.ranks == 1 || (apart > 254 * 6 && apart < 254 * 10));
+    free(values);
+}
+
+static void coded(void)
+{
+    enum { DRAWS = 400 };
+    const int ranks = place.ranks;
+    float *windows[CODED], *again[CODED];
+    for (int w = 0; w < CODED; ++w) {
+        windows[w] = new_window(coded_counts[w]);
+        again[w] = new_window(coded_counts[w]);
+    }
+    /* within bounds, the same bits on all ranks, a quarter of the bytes */
+    size_t before = bytes_sent;
+    coded_sums(REDUCE_SUM_CODED, 5, windows);
+    size_t total = 0;
+    for (int w = 0; w < CODED; ++w) {
+        const uint32_t bits = bits_of(windows[w], coded_counts[w]);
+        uint32_t words[2] = {bits, ~bits};
+        CHECK(reduce->agree(group, words, 2, &f));
+        CHECK(words[0] == bits && words[1] == ~bits);
+        total += coded_counts[w];
+    }
+    const double plain = 2.0 * (ranks - 1) / ranks * 4 * (double)total;
+    CHECK((double)(bytes_sent - before) <= 0.262 * plain + 4096 * ranks);
+    CHECK(ranks == 1 || (double)(bytes_sent - before) >= 0.25 * plain);
+    check_coded(REDUCE_SUM_CODED, windows);
+
+    /* the same draw, and others; windows of a step differ, too */
+    coded_sums(REDUCE_SUM_CODED, 5, again);
+    CHECK(memcmp(windows[0], again[0], coded_counts[0] * sizeof(float)) == 0);
+    CHECK(memcmp(windows[3], again[3], coded_counts[3] * sizeof(float)) == 0);
+    CHECK(ranks == 1 || memcmp(windows[2], windows[3], coded_counts[3] * sizeof(float)) != 0);
+    coded_sums(REDUCE_SUM_CODED, 6, again);
+    CHECK(ranks == 1 || memcmp(windows[3], again[3], coded_counts[3] * sizeof(float)) != 0);
+
+    coded_sums(REDUCE_SCATTER_CODED, 7, again);
+    check_coded(REDUCE_SCATTER_CODED, again);
+
+    other_draws();
+    sum_draws();
+
+    /* the mean of many draws; the deviation of a code is at most half a step */
+    const size_t count = coded_counts[3];
+    double sums[700] = {0}, deviation = sqrt(ranks - 1 + ranks * ranks) / 2 / 255, all = 0;
+    for (int d = 0; d < DRAWS; ++d) {
+        reduce->draw(group, (uint64_t)d);
+        for (size_t i = 0; i < count; ++i)
+            again[3][i] = small_value(place.rank, i);
+        CHECK(reduce->begin(group, REDUCE_SUM_CODED, NULL, again[3], count, &f));
+        CHECK(reduce->finish(group, &f));
+        for (size_t i = 0; i < count; ++i)
+            sums[i] += (double)again[3][i];
+    }
+    for (size_t i = 0; i < count; ++i) {
+        double want = 0;
+        for (int r = 0; r < ranks; ++r)
+            want += (double)small_value(r, i);
+        CHECK(fabs(sums[i] / DRAWS - want) <= 5 * deviation / sqrt(DRAWS));
+        all += sums[i] / DRAWS - want;
+    }
+    CHECK(fabs(all) <= 5 * deviation * sqrt((double)count / DRAWS) + 1e-6 * (double)count);
+
+    /* equal values are exact; a value that is not finite is seen by all, of one rank or of the sum
+     */
+    for (size_t i = 0; i < count; ++i)
+        again[3][i] = i < 256 ? 0.5f : 0;
+    if (place.rank == ranks - 1)
+        again[3][300] = -INFINITY;
+    CHECK(reduce->begin(group, REDUCE_SUM_CODED, NULL, again[3], count, &f));
+    CHECK(reduce->finish(group, &f));
+    for (size_t i = 0; i < count; ++i)
+        CHECK(i < 256   ? again[3][i] == 0.5f * (float)ranks
+              : i < 512 ? i == 300 || ranks == 1 || isnan(again[3][i])
+                        : again[3][i] == 0);
+    CHECK(!isfinite(again[3][300]));
+    for (int w = 0; w < CODED; ++w) {
+        free(windows[w]);
+        free(again[w]);
+    }
+}
+
 static void note_time(const char *folder)
 {
     struct timespec now;
@@ -310,6 +508,8 @@ int main(int argc, char **argv)
         good = steps(atoi(argv[2]), argv[3], argv[5]);
     else if (good && options.fast)
         fast();
+    else if (good && argc == 2 && strcmp(argv[1], "coded") == 0)
+        coded();
     else if (good)
         exchanges();
     if (good && reduce->close(group, &f))

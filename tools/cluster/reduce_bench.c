@@ -2,10 +2,10 @@
  * Seconds that the sum of gradients takes: the trainer's (examples/trainer/reduce), or
  * MPI_Allreduce of the same bytes.
  *
- *     mpirun -n 2 reduce_bench tree|fast|mpi [MIB [WINDOW_MIB [REPEATS]]]      100, 8 and 11
+ *     mpirun -n 2 reduce_bench tree|codes|fast|mpi [MIB [WINDOW_MIB [REPEATS]]]  100, 8 and 11
  *
- * Rank 0 prints the median. `mpi` is one blocking call for each window.
- * tools/cluster/reduce_bench.sh runs them in turns.
+ * Rank 0 prints the median. `codes` sends codes of 8 bits. `mpi` is one blocking call for each
+ * window. tools/cluster/reduce_bench.sh runs them in turns.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -31,6 +31,7 @@ static int in_order(const void *a, const void *b)
 typedef struct sums {
     float *values;
     size_t count, window;
+    reduce_kind kind;
     reduce_group *group; /* NULL: MPI_Allreduce */
     fault f;
 } sums;
@@ -49,7 +50,7 @@ static bool add_up(sums *s)
         float *at = s->values + from;
         good = s->group == NULL ? MPI_Allreduce(MPI_IN_PLACE, at, (int)count, MPI_FLOAT, MPI_SUM,
                                       MPI_COMM_WORLD) == MPI_SUCCESS
-                                : reduce_mpi.begin(s->group, REDUCE_SUM, NULL, at, count, &s->f);
+                                : reduce_mpi.begin(s->group, s->kind, NULL, at, count, &s->f);
     }
     return good && (s->group == NULL || reduce_mpi.finish(s->group, &s->f));
 }
@@ -63,20 +64,24 @@ int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
     const bool mpi = strcmp(mode, "mpi") == 0, fast = strcmp(mode, "fast") == 0;
+    const bool codes = strcmp(mode, "codes") == 0;
     const size_t repeats = argc > 4 ? strtoul(argv[4], NULL, 10) : 11;
     const reduce_options options = {.peer_timeout = 60, .fast = fast};
     reduce_place place = {0};
-    sums s = {.count = mebibytes(argc, argv, 2, 100), .window = mebibytes(argc, argv, 3, 8)};
+    sums s = {.count = mebibytes(argc, argv, 2, 100),
+        .window = mebibytes(argc, argv, 3, 8),
+        .kind = codes ? REDUCE_SUM_CODED : REDUCE_SUM};
     double *times = malloc((repeats + 1) * sizeof *times);
     s.values = calloc(s.count + 1, sizeof *s.values);
-    if ((!mpi && !fast && strcmp(mode, "tree") != 0) || s.window == 0 || repeats == 0 ||
+    if ((!mpi && !fast && !codes && strcmp(mode, "tree") != 0) || s.window == 0 || repeats == 0 ||
         times == NULL || s.values == NULL) {
-        (void)fputs(
-            "usage: mpirun -n RANKS reduce_bench tree|fast|mpi [MIB [WINDOW_MIB [REPEATS]]]\n",
+        (void)fputs("usage: mpirun -n RANKS reduce_bench tree|codes|fast|mpi [MIB [WINDOW_MIB "
+                    "[REPEATS]]]\n",
             stderr);
         return CODE_USAGE;
     }
-    memset(s.values, 0, s.count * sizeof *s.values);
+    for (size_t i = 0; i < s.count; ++i)
+        s.values[i] = (float)(i * 7919 % 65536) - 32768;
     if (mpi)
         (void)MPI_Init(NULL, NULL), (void)MPI_Comm_rank(MPI_COMM_WORLD, &place.rank),
             (void)MPI_Comm_size(MPI_COMM_WORLD, &place.ranks);

@@ -7,7 +7,7 @@
 export LC_ALL=C # a decimal point in every locale
 build=${1:?the folder of the build}
 for round in $(seq "${2:-5}"); do
-    for mode in tree fast mpi; do
+    for mode in tree codes fast mpi; do
         # shellcheck disable=SC2086 # words
         ${MPIRUN:-mpirun -n 2 --bind-to none} "$build/bin/reduce_bench" $mode "${3:-100}" "${4:-8}" || exit 1
     done

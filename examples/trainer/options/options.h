@@ -73,6 +73,7 @@ typedef struct options {
     const char *milestones; /* learning_rate_milestones reads it */
     double clip_norm;       /* 0: off */
     bool early_update, zero, sync_batch_norm;
+    size_t reduce_bits; /* position in options_reduce_bits */
     uint64_t seed;
 
     rank_group ranks;       /* the processes of the run; of a plan, their number */
@@ -176,19 +177,20 @@ void options_block_text(clprune_block block, char *text, size_t size);
 MESSAGE_PRINTF(3, 4)
 void options_append(char *text, size_t size, const char *format, ...);
 
-extern const char *const options_norms[];      /* by clprune_norm */
-extern const char *const options_criteria[];   /* by clprune_criterion */
-extern const char *const options_centres[];    /* by clprune_centre */
-extern const char *const options_values[];     /* by clprune_value_type */
-extern const char *const options_indices[];    /* see options_index_type */
-extern const char *const options_precisions[]; /* by clprune_precision, from FP32 on */
-extern const char *const options_gelu_codes[]; /* bits */
-extern const char *const options_code_bits[];  /* bits */
-extern const char *const options_groups[];     /* columns */
-extern const char *const options_roundings[];  /* by clprune_rounding */
-extern const char *const options_rotate[];     /* no, yes */
-extern const char *const options_stores[];     /* fp32, bf16 */
-extern const char *const options_optimizers[]; /* by options_optimizer */
-extern const char *const options_schedules[];  /* by options_schedule */
+extern const char *const options_norms[];       /* by clprune_norm */
+extern const char *const options_criteria[];    /* by clprune_criterion */
+extern const char *const options_centres[];     /* by clprune_centre */
+extern const char *const options_values[];      /* by clprune_value_type */
+extern const char *const options_indices[];     /* see options_index_type */
+extern const char *const options_precisions[];  /* by clprune_precision, from FP32 on */
+extern const char *const options_gelu_codes[];  /* bits */
+extern const char *const options_code_bits[];   /* bits */
+extern const char *const options_groups[];      /* columns */
+extern const char *const options_roundings[];   /* by clprune_rounding */
+extern const char *const options_rotate[];      /* no, yes */
+extern const char *const options_reduce_bits[]; /* 32, 8 */
+extern const char *const options_stores[];      /* fp32, bf16 */
+extern const char *const options_optimizers[];  /* by options_optimizer */
+extern const char *const options_schedules[];   /* by options_schedule */
 
 #endif

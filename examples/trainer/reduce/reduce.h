@@ -20,6 +20,8 @@
 #ifndef TRAINER_REDUCE_H
 #define TRAINER_REDUCE_H
 
+#include <stdint.h>
+
 #include "trainer/base/fault.h"
 
 typedef struct reduce_group reduce_group;
@@ -41,7 +43,13 @@ typedef struct reduce_place {
 typedef enum reduce_kind {
     REDUCE_SUM,     /* on all ranks, each value becomes its sum over the ranks (reduce_tree) */
     REDUCE_SCATTER, /* the same for each rank's own slice; the rest of the window stays */
-    REDUCE_GATHER   /* each rank's own slice goes to the windows of all */
+    REDUCE_GATHER,  /* each rank's own slice goes to the windows of all */
+
+    /* The same sums from 8-bit codes of the other ranks' values (reduce_code.h), and for all ranks
+     * from codes of the sum: the sum in expectation, within the scales of as many codes. All ranks
+     * have the same bits. A NaN or Inf makes its group NaN. `fast` does not count. */
+    REDUCE_SUM_CODED,
+    REDUCE_SCATTER_CODED
 } reduce_kind;
 
 typedef struct reduce_functions {
@@ -61,6 +69,10 @@ typedef struct reduce_functions {
      * these calls, so the first one's event holds back the others. */
     bool (*begin)(reduce_group *group, reduce_kind kind, cl_event ready, float *values,
         size_t count, fault *f);
+
+    /* The codes of windows that begin from now on are drawn from this number, equal on all ranks,
+     * and from their count since: the same number, windows and ranks give the same bits. */
+    void (*draw)(reduce_group *group, uint64_t number);
 
     /* Waits for all windows. */
     bool (*finish)(reduce_group *group, fault *f);

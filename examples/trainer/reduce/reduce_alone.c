@@ -48,6 +48,11 @@ static bool alone_begin(
     return true;
 }
 
+static void alone_draw(reduce_group *group, uint64_t number)
+{
+    (void)group, (void)number;
+}
+
 static bool alone_finish(reduce_group *group, fault *f)
 {
     const cl_uint count = (cl_uint)group->count;
@@ -87,5 +92,5 @@ static void alone_abort(reduce_group *group, int code)
     _exit(code);
 }
 
-const reduce_functions reduce_alone = {alone_open, alone_close, alone_begin, alone_finish,
-    alone_gather, alone_broadcast, alone_agree, alone_abort};
+const reduce_functions reduce_alone = {alone_open, alone_close, alone_begin, alone_draw,
+    alone_finish, alone_gather, alone_broadcast, alone_agree, alone_abort};

@@ -41,6 +41,7 @@ typedef struct reduce_window {
     cl_event ready; /* NULL once it is complete */
     float *values;
     size_t count, from; /* columns of slices from `from` on are not begun */
+    uint64_t key;       /* of its draws */
     int pieces;         /* in flight */
 } reduce_window;
 
@@ -50,10 +51,11 @@ typedef struct reduce_piece {
     size_t from, width;
     bool gathers;          /* its sums are there, or not wanted */
     MPI_Request *requests; /* of ranks r: [r] receives, [ranks + r] sends */
-    float *received;       /* ranks - 1 parts of `width` floats */
+    float *received;       /* ranks - 1 parts of `width` floats, or as many groups of codes and
+                              as many again to send */
 } reduce_piece;
 
-enum { PIECES = 16 };
+enum { PIECES = 16, DECODED = 1024 /* floats at once */ };
 
 /* What MPI does while a caller waits. */
 typedef struct reduce_call {
@@ -84,6 +86,7 @@ struct reduce_group {
     int32_t operations;          /* begun: windows and calls */
     reduce_window *first, **end; /* windows that are not complete; where the next one goes */
     reduce_call call;
+    uint64_t draw, drawn;         /* the number to draw from, and windows since */
     uint32_t words[REDUCE_WORDS]; /* that MPI may still write after a fault */
 
     /* Of the thread alone. */
@@ -99,8 +102,9 @@ struct reduce_group {
         *statuses; /* 2 * ranks, unread: compilers take MPICH's MPI_STATUSES_IGNORE for an array */
     reduce_piece pieces[PIECES];
     int next_piece;
-    size_t width;  /* of a piece, at most */
-    float **parts; /* ranks, for reduce_tree */
+    size_t width;   /* of a piece, at most */
+    float **parts;  /* ranks, for reduce_tree */
+    float *decoded; /* (ranks * DECODED) */
 };
 
 /* Sets the group's fault, from any thread. Returns false. */
@@ -140,6 +144,11 @@ int32_t peers_culprit(const reduce_group *group);
 
 bool windows_open(reduce_group *group);
 void windows_close(reduce_group *group);
+
+static inline bool windows_are_coded(reduce_kind kind)
+{
+    return kind == REDUCE_SUM_CODED || kind == REDUCE_SCATTER_CODED;
+}
 
 /* A turn. Returns whether a message arrived or a piece began. *exchanging: pieces are in flight. */
 bool windows_turn(reduce_group *group, bool *exchanging);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h> /* _exit */
 
+#include "trainer/reduce/reduce_code.h"
 #include "trainer/reduce/reduce_group.h"
 
 /* Seconds: for MPI_Init on many hosts; for a thread that is late; for MPI_Abort. */
@@ -134,12 +135,22 @@ static bool mpi_begin(
         return false;
     }
     (void)pthread_mutex_lock(&group->lock);
+    window->key = reduce_key(group->draw, group->drawn);
+    group->drawn += windows_are_coded(kind);
     *group->end = window;
     group->end = &window->next;
     ++group->operations;
     ask(group);
     (void)pthread_mutex_unlock(&group->lock);
     return true;
+}
+
+static void mpi_draw(reduce_group *group, uint64_t number)
+{
+    (void)pthread_mutex_lock(&group->lock);
+    group->draw = number;
+    group->drawn = 0;
+    (void)pthread_mutex_unlock(&group->lock);
 }
 
 static bool mpi_finish(reduce_group *group, fault *f)
@@ -269,5 +280,5 @@ static void mpi_abort(reduce_group *group, int code)
     _exit(code);
 }
 
-const reduce_functions reduce_mpi = {
-    mpi_open, mpi_close, mpi_begin, mpi_finish, mpi_gather, mpi_broadcast, mpi_agree, mpi_abort};
+const reduce_functions reduce_mpi = {mpi_open, mpi_close, mpi_begin, mpi_draw, mpi_finish,
+    mpi_gather, mpi_broadcast, mpi_agree, mpi_abort};

@@ -3,9 +3,13 @@
  * all ranks, adds them up, and sends the sum to all. A few pieces are in flight, so one is added up
  * while others are transferred. A rank sends what MPI_Alltoallv and MPI_Allgatherv would send, but
  * message by message: counts stay small, and each message says that its sender lives.
+ *
+ * Of a coded window the parts are codes, which a rank encodes before it sends them, and decodes as
+ * it adds them up; so are the sums, and each rank has what it sends decoded in place of its sum.
  */
 #include <stdlib.h>
 
+#include "trainer/reduce/reduce_code.h"
 #include "trainer/reduce/reduce_group.h"
 #include "trainer/reduce/reduce_tree.h"
 
@@ -23,9 +27,10 @@ static int other(const reduce_group *group, int r)
 bool windows_open(reduce_group *group)
 {
     const size_t ranks = (size_t)group->place.ranks, width = PIECE_FLOATS / ranks;
-    group->width = width > WIDTH_LEAST ? width : WIDTH_LEAST;
+    group->width = width > WIDTH_LEAST ? width - width % REDUCE_GROUP : WIDTH_LEAST;
     group->parts = malloc(ranks * sizeof *group->parts);
-    bool all = group->parts != NULL;
+    group->decoded = malloc(ranks * DECODED * sizeof *group->decoded);
+    bool all = group->parts != NULL && group->decoded != NULL;
     for (int i = 0; i < PIECES && all; ++i) {
         reduce_piece *piece = &group->pieces[i];
         piece->requests = malloc(2 * ranks * sizeof(MPI_Request));
@@ -40,6 +45,7 @@ bool windows_open(reduce_group *group)
 void windows_close(reduce_group *group)
 {
     free(group->parts);
+    free(group->decoded);
     for (int i = 0; i < PIECES; ++i) {
         free(group->pieces[i].requests);
         free(group->pieces[i].received);
@@ -59,14 +65,44 @@ static reduce_slice part_of(const reduce_group *group, const reduce_piece *piece
 }
 
 static bool transfer(
-    reduce_group *group, reduce_piece *piece, int r, bool sends, float *at, size_t count)
+    reduce_group *group, reduce_piece *piece, int r, bool sends, void *at, size_t bytes)
 {
-    const int tag = 2 * (int)(piece - group->pieces) + piece->gathers, n = (int)count;
+    const int tag = 2 * (int)(piece - group->pieces) + piece->gathers, n = (int)bytes;
     MPI_Request *request = &piece->requests[r + (sends ? group->place.ranks : 0)];
-    return count == 0 || group_check(group,
-                             sends ? MPI_Isend(at, n, MPI_FLOAT, r, tag, group->windows, request)
-                                   : MPI_Irecv(at, n, MPI_FLOAT, r, tag, group->windows, request),
+    return bytes == 0 || group_check(group,
+                             sends ? MPI_Isend(at, n, MPI_BYTE, r, tag, group->windows, request)
+                                   : MPI_Irecv(at, n, MPI_BYTE, r, tag, group->windows, request),
                              "exchanging gradients");
+}
+
+/* Where values from rank r come: into the window if they gather, and are no codes. */
+static void *values_from(const reduce_group *group, const reduce_piece *piece, int r)
+{
+    return piece->gathers ? piece->window->values + part_of(group, piece, r).first
+                          : piece->received + (size_t)other(group, r) * piece->width;
+}
+
+static reduce_code *codes_from(const reduce_group *group, const reduce_piece *piece, int r)
+{
+    return (reduce_code *)piece->received +
+           (size_t)other(group, r) * reduce_code_groups(piece->width);
+}
+
+/* Where codes for rank r, or of the sum, lie. */
+static reduce_code *codes_for(const reduce_group *group, const reduce_piece *piece, int r)
+{
+    const size_t others = (size_t)group->place.ranks - 1;
+    return (reduce_code *)piece->received +
+           (others + (piece->gathers ? 0 : (size_t)other(group, r))) *
+               reduce_code_groups(piece->width);
+}
+
+/* Encodes values of a part with draws of this rank; parts to send and its sums lie apart. */
+static void encode(
+    const reduce_group *group, const reduce_piece *piece, size_t at, size_t count, reduce_code *to)
+{
+    reduce_encode(piece->window->values + at, count,
+        reduce_key(piece->window->key, (uint64_t)group->place.rank), at / REDUCE_GROUP, to);
 }
 
 /* Begins with the exchange of a piece, or with its second half. The ranks begin with the next one,
@@ -74,17 +110,22 @@ static bool transfer(
 static bool post(reduce_group *group, reduce_piece *piece)
 {
     const int ranks = group->place.ranks, rank = group->place.rank;
+    const bool coded = windows_are_coded(piece->window->kind);
     const reduce_slice mine = part_of(group, piece, rank);
-    float *values = piece->window->values;
     for (int i = 1; i < ranks; ++i) {
         const int from = (rank + ranks - i) % ranks, to = (rank + i) % ranks;
-        const reduce_slice theirs = part_of(group, piece, piece->gathers ? from : to);
-        if (piece->gathers
-                ? !transfer(group, piece, from, false, values + theirs.first, theirs.count) ||
-                      !transfer(group, piece, to, true, values + mine.first, mine.count)
-                : !transfer(group, piece, from, false,
-                      piece->received + (size_t)other(group, from) * piece->width, mine.count) ||
-                      !transfer(group, piece, to, true, values + theirs.first, theirs.count))
+        const reduce_slice comes = piece->gathers ? part_of(group, piece, from) : mine;
+        const reduce_slice goes = piece->gathers ? mine : part_of(group, piece, to);
+        if (coded && !piece->gathers)
+            encode(group, piece, goes.first, goes.count, codes_for(group, piece, to));
+        if (coded ? !transfer(group, piece, from, false, codes_from(group, piece, from),
+                        reduce_code_bytes(comes.count)) ||
+                        !transfer(group, piece, to, true, codes_for(group, piece, to),
+                            reduce_code_bytes(goes.count))
+                  : !transfer(group, piece, from, false, values_from(group, piece, from),
+                        comes.count * sizeof(float)) ||
+                        !transfer(group, piece, to, true, piece->window->values + goes.first,
+                            goes.count * sizeof(float)))
             return false;
     }
     return true;
@@ -98,6 +139,41 @@ static void add_up(reduce_group *group, reduce_piece *piece)
         group->parts[r] =
             r == group->place.rank ? own : piece->received + (size_t)other(group, r) * piece->width;
     reduce_tree(group->parts, group->place.ranks, mine.count, own);
+}
+
+/* The same of codes, block by block; and the sums as codes, for all ranks. */
+static void add_up_codes(reduce_group *group, reduce_piece *piece)
+{
+    const int rank = group->place.rank;
+    const reduce_slice mine = part_of(group, piece, rank);
+    piece->gathers = true; /* where codes to send lie */
+    reduce_code *sums = codes_for(group, piece, rank);
+    for (size_t i = 0; i < mine.count; i += DECODED) {
+        const size_t some = mine.count - i < DECODED ? mine.count - i : DECODED;
+        float *own = piece->window->values + mine.first + i;
+        for (int r = 0; r < group->place.ranks; ++r) {
+            group->parts[r] = r == rank ? own : group->decoded + (size_t)r * DECODED;
+            if (r != rank)
+                reduce_decode(
+                    codes_from(group, piece, r) + i / REDUCE_GROUP, some, group->parts[r]);
+        }
+        reduce_tree(group->parts, group->place.ranks, some, own);
+        if (piece->window->kind == REDUCE_SCATTER_CODED)
+            continue;
+        encode(group, piece, mine.first + i, some, sums + i / REDUCE_GROUP);
+        reduce_decode(sums + i / REDUCE_GROUP, some, own);
+    }
+}
+
+/* The sums of the other ranks. */
+static void decode_sums(const reduce_group *group, const reduce_piece *piece)
+{
+    for (int r = 0; r < group->place.ranks; ++r) {
+        const reduce_slice theirs = part_of(group, piece, r);
+        if (r != group->place.rank)
+            reduce_decode(
+                codes_from(group, piece, r), theirs.count, piece->window->values + theirs.first);
+    }
 }
 
 /* A turn of a piece in flight. Returns whether something arrived. */
@@ -115,11 +191,17 @@ static bool piece_turn(reduce_group *group, reduce_piece *piece)
                 peers_heard(group, group->indices[i]);
         return count > 0;
     }
+    const bool coded = windows_are_coded(piece->window->kind);
     if (!piece->gathers) {
-        add_up(group, piece);
+        if (coded)
+            add_up_codes(group, piece);
+        else
+            add_up(group, piece);
         piece->gathers = true;
-        if (piece->window->kind == REDUCE_SUM)
+        if (piece->window->kind == REDUCE_SUM || piece->window->kind == REDUCE_SUM_CODED)
             return post(group, piece);
+    } else if (coded) {
+        decode_sums(group, piece);
     }
     --piece->window->pieces;
     piece->window = NULL;

@@ -149,10 +149,12 @@ static clprune_status take_all(gradient_windows *w)
 }
 
 clprune_status gradient_windows_backward(gradient_windows *w, const trainer_model *type,
-    void *model, const clprune_net_data *data, size_t index)
+    void *model, const clprune_net_data *data, size_t index, uint64_t draw)
 {
     w->index = index;
     w->taken = w->sent = 0;
+    if (w->queue != NULL)
+        w->ranks->call->draw(w->ranks->group, draw);
     if (data->batch == 0) {
         TRY(gradient_sum_zero(w->sum));
         return take_all(w);

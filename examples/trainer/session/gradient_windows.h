@@ -20,7 +20,7 @@ typedef struct gradient_windows {
     clprune_context *context; /* NULL: not open */
     const rank_group *ranks;  /* not owned */
     const gradient_sum *sum;  /* not owned */
-    reduce_kind kind;         /* REDUCE_SUM or REDUCE_SCATTER */
+    reduce_kind kind;         /* a sum */
     clprune_mat *parts;       /* (parts_count) that the model tells of, in this order */
     size_t *ends;             /* (parts_count) ranges that are in windows after each part */
     size_t parts_count, parts_room;
@@ -43,9 +43,9 @@ void gradient_windows_close(gradient_windows *w); /* accepts {0} */
 bool gradient_windows_connect(gradient_windows *w, reduce_kind kind, fault *f);
 
 /* The last backward pass of a step on this rank, number `index`, or zeros if it has no samples;
- * sends gradients on the way if connected. */
+ * sends gradients on the way if connected, coded ones with draws of the number `draw`. */
 clprune_status gradient_windows_backward(gradient_windows *w, const trainer_model *type,
-    void *model, const clprune_net_data *data, size_t index);
+    void *model, const clprune_net_data *data, size_t index, uint64_t draw);
 
 /* Waits until the model's gradients are the sums over the ranks, or this rank's slices of each
  * range are. After a fault the group may still write to the gradients: end the process. */

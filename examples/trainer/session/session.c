@@ -313,19 +313,6 @@ static clprune_status without_samples(session *s, clprune_mat loss, clprune_mat 
     return status;
 }
 
-static clprune_status backward(session *s, const clprune_net_data *data, const session_pass *pass)
-{
-    if (updates_early(s))
-        return update_early(s, data);
-    if (pass->last && s->windows.context != NULL && !s->keeps_grads)
-        return gradient_windows_backward(&s->windows, s->type, s->model, data, pass->index);
-    if (data->batch == 0)
-        TRY(gradient_sum_zero(&s->sum));
-    else
-        TRY(s->type->backward(s->model, data));
-    return gradient_sum_add_all(&s->sum, pass->index, pass->last);
-}
-
 /* The seed of a pass: the draws of a step's passes follow each other. */
 static uint64_t seed_of(const session *s, size_t draw)
 {
@@ -335,6 +322,20 @@ static uint64_t seed_of(const session *s, size_t draw)
         (void)rng_next(&r);
     const uint64_t high = rng_next(&r);
     return high << 32 | rng_next(&r);
+}
+
+static clprune_status backward(session *s, const clprune_net_data *data, const session_pass *pass)
+{
+    if (updates_early(s))
+        return update_early(s, data);
+    if (pass->last && s->windows.context != NULL && !s->keeps_grads)
+        return gradient_windows_backward(
+            &s->windows, s->type, s->model, data, pass->index, seed_of(s, 0));
+    if (data->batch == 0)
+        TRY(gradient_sum_zero(&s->sum));
+    else
+        TRY(s->type->backward(s->model, data));
+    return gradient_sum_add_all(&s->sum, pass->index, pass->last);
 }
 
 static clprune_status forward(
@@ -459,9 +460,11 @@ session_pass session_only_pass(size_t samples)
 
 bool session_connect(session *s, fault *f)
 {
+    static const reduce_kind kinds[2][2] = {
+        {REDUCE_SUM, REDUCE_SUM_CODED}, {REDUCE_SCATTER, REDUCE_SCATTER_CODED}};
     const bool sliced = s->slices.context != NULL;
     return !ranks_many(&s->options->ranks) ||
-           (gradient_windows_connect(&s->windows, sliced ? REDUCE_SCATTER : REDUCE_SUM, f) &&
+           (gradient_windows_connect(&s->windows, kinds[sliced][s->options->reduce_bits], f) &&
                (!shares_statistics(s) || shared_statistics_open(s->context, &s->options->ranks,
                                              s->type, s->model, &s->statistics, f)));
 }
