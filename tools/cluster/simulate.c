@@ -6,10 +6,10 @@
  *
  *     simulate tree|fast|alone WINDOWS STEP_MS [STEPS]       STEPS: 2
  *
- * tree: slices of pieces, all ranks to all. fast: one MPI_Allreduce for each window, by an algorithm
- * that SimGrid is told. alone: tree with all windows ready at once, and no step around it.
- * WINDOWS has a line for each window: the ms of the step after which it is ready, and its floats.
- * Rank 0 prints the milliseconds of a step, the last one of STEPS.
+ * tree: slices of pieces, all ranks to all. fast: as MPI_Allreduce of each window may be, for
+ * powers of two. alone: tree with all windows ready at once, and no step around it. WINDOWS has a
+ * line for each window: the ms of the step after which it is ready, and its floats. Rank 0 prints
+ * the milliseconds of a step, the last one of STEPS.
  */
 #include <mpi.h>
 #include <smpi/smpi.h>
@@ -79,8 +79,7 @@ static void post(simulation *s, int slot)
         const size_t in = p->gathers ? part_of(s, p, from) : mine,
                      out = p->gathers ? mine : part_of(s, p, to);
         if (in > 0)
-            (void)MPI_Irecv(
-                s->memory, (int)in, MPI_FLOAT, from, tag, MPI_COMM_WORLD, &at[from]),
+            (void)MPI_Irecv(s->memory, (int)in, MPI_FLOAT, from, tag, MPI_COMM_WORLD, &at[from]),
                 ++s->left[slot];
         if (out > 0)
             (void)MPI_Isend(
@@ -125,13 +124,12 @@ static void send_windows(simulation *s, double begin)
             }
         }
         if (busy == 0) {
-            wait_seconds(s->windows[window < s->windows_count ? window : 0].ready -
-                         (MPI_Wtime() - begin));
+            wait_seconds(
+                s->windows[window < s->windows_count ? window : 0].ready - (MPI_Wtime() - begin));
             continue;
         }
         int count = 0;
-        (void)MPI_Waitsome(
-            SLOTS * 2 * s->ranks, s->requests, &count, s->done, MPI_STATUSES_IGNORE);
+        (void)MPI_Waitsome(SLOTS * 2 * s->ranks, s->requests, &count, s->done, MPI_STATUSES_IGNORE);
         for (int i = 0; i < count; ++i) {
             const int slot = s->done[i] / (2 * s->ranks);
             if (--s->left[slot] == 0 && turn(s, slot))
@@ -140,13 +138,26 @@ static void send_windows(simulation *s, double begin)
     }
 }
 
-/* The same by MPI_Allreduce, which a thread of its own would call. */
-static void reduce_windows(simulation *s, double begin)
+static void swap(simulation *s, int with, size_t count)
+{
+    (void)MPI_Sendrecv(s->memory, (int)count, MPI_FLOAT, with, 0, s->memory, (int)count, MPI_FLOAT,
+        with, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* Rabenseifner's algorithm, which MPI takes for large sums: halves, quarters, ... are added, then
+ * they go the other way. */
+static void halve_windows(simulation *s, double begin)
 {
     for (size_t i = 0; i < s->windows_count; ++i) {
         wait_seconds(s->windows[i].ready - (MPI_Wtime() - begin));
-        (void)MPI_Allreduce(s->memory, s->memory, (int)s->windows[i].count, MPI_FLOAT, MPI_SUM,
-            MPI_COMM_WORLD);
+        size_t count = s->windows[i].count;
+        for (int distance = 1; distance < s->ranks; distance *= 2) {
+            count = (count + 1) / 2;
+            swap(s, s->rank ^ distance, count);
+            wait_seconds((double)count * 2 * 4 / sum_rate);
+        }
+        for (int distance = s->ranks / 2; distance > 0; distance /= 2, count *= 2)
+            swap(s, s->rank ^ distance, count);
     }
 }
 
@@ -154,7 +165,8 @@ static bool read_windows(simulation *s, const char *name)
 {
     FILE *file = fopen(name, "r");
     double ready, count;
-    while (file != NULL && s->windows_count < WINDOWS && fscanf(file, "%lf %lf", &ready, &count) == 2)
+    while (
+        file != NULL && s->windows_count < WINDOWS && fscanf(file, "%lf %lf", &ready, &count) == 2)
         s->windows[s->windows_count++] = (window){1e-3 * ready, (size_t)count};
     if (file != NULL)
         (void)fclose(file);
@@ -185,7 +197,7 @@ int main(int argc, char **argv)
     s.requests = malloc(slots * sizeof(MPI_Request));
     s.left = calloc(SLOTS, sizeof *s.left);
     s.done = malloc(slots * sizeof *s.done);
-    s.memory = SMPI_SHARED_MALLOC(largest * sizeof(float));
+    s.memory = SMPI_SHARED_MALLOC((largest + ranks) * sizeof(float));
     for (size_t i = 0; i < slots; ++i)
         s.requests[i] = MPI_REQUEST_NULL;
     double took = 0;
@@ -193,7 +205,7 @@ int main(int argc, char **argv)
         (void)MPI_Barrier(MPI_COMM_WORLD);
         const double begin = MPI_Wtime();
         if (fast)
-            reduce_windows(&s, begin);
+            halve_windows(&s, begin);
         else if (s.ranks > 1)
             send_windows(&s, begin);
         wait_seconds(step - (MPI_Wtime() - begin)); /* the backward pass ends */

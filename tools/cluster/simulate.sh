@@ -51,10 +51,25 @@ layers() {
         }
         add(384 * 1000 + 1000 + 2 * 384, 384 * 1000)
     }
+    function gpt2(    b) { # of 256 tokens; the embedding is also the head
+        add(768, 256 * 50257 * 768)
+        for (b = 0; b < 12; ++b) {
+            add(4 * 768 * 768 + 6 * 768, 256 * (4 * 768 * 768 + 256 * 768))
+            add(8 * 768 * 768 + 7 * 768, 256 * 8 * 768 * 768)
+        }
+        add((50257 + 1024) * 768 + 768, 0)
+    }
     BEGIN {
         n = 0
-        if (model == "resnet50") resnet50(); else resmlp_s12()
-        for (i = n - 1; i >= 0; --i)
+        if (model == "resnet50") resnet50()
+        if (model == "gpt2") gpt2()
+        if (model == "resmlp_s12") resmlp_s12()
+        if (model == "gpt2") { # backward: the head, blocks, the embedding
+            print params[0], work[0]
+            for (i = n - 2; i > 0; --i)
+                print params[i], work[i]
+            print params[n - 1], work[n - 1]
+        } else for (i = n - 1; i >= 0; --i)
             print params[i], work[i]
     }'
 }
@@ -87,7 +102,7 @@ simulate() {
 END
     smpirun -no-privatize -np "$2" -platform "$work/platform.xml" -hostfile "$work/hosts" --log=root.thresh:warning \
         --cfg=smpi/simulate-computation:no --cfg=smpi/shared-malloc:global --cfg=smpi/test:0 \
-        --cfg=smpi/bw-factor:0:0.94 --cfg=smpi/lat-factor:0:1 --cfg=network/crosstraffic:no --cfg=smpi/allreduce:rab \
+        --cfg=smpi/bw-factor:0:0.94 --cfg=smpi/lat-factor:0:1 --cfg=network/crosstraffic:no \
         "$work/simulate" "$1" "$4" "$5" 1
 }
 
