@@ -116,7 +116,8 @@ declare -A limit=([tree]=${3:-16} [fast]=${2:-1024})
 mkdir -p "$output"
 csv=$output/simulated.csv
 echo "model,step_ms,gbits,sum,ranks,simulated_ms,efficiency" >"$csv"
-# model, and milliseconds of a step on one rank, batch 32: two cores (examples/resmlp/results/steps); a device ten times as fast
+# Models, and milliseconds of a step of 32 samples on one rank: STEPS has other ones. 1498: dense bf16 on two cores
+# (examples/resmlp/results/steps/resnet50.csv). 150: as if a device were ten times as fast.
 while read -r model step; do
     windows "$model" "$step" >"$work/windows"
     for gbits in 1 10 25 100; do
@@ -132,3 +133,31 @@ done <<END
 ${STEPS:-resnet50 1498
 resnet50 150}
 END
+command -v gnuplot >/dev/null || exit 0
+models=$(awk -F, 'NR > 1 { print $1 "," $2 }' "$csv" | uniq | sort -u)
+{
+    cat <<END
+set terminal pngcairo size 1200,500 font ",10"
+set output "$output/simulated.png"
+set datafile separator ","
+set logscale x 2
+set xlabel "ranks"
+set ylabel "efficiency"
+set yrange [0:1.05]
+set key bottom left
+set grid
+set multiplot layout 1,$(wc -w <<<"$models")
+END
+    for model in $models; do
+        printf 'set title "%s ms a step, batch 32"\nplot ' "${model/,/, }"
+        for gbits in 1 10 25 100; do
+            for mode in fast tree; do
+                printf "'< grep \"^%s,%s,%s,\" %s' using 5:7 with %s title \"%s Gbit/s%s\", " "$model" $gbits $mode "$csv" \
+                    "$([ $mode = fast ] && echo "lines lw 2 lc $((gbits + 1))" || echo "points pt 6 lc $((gbits + 1))")" $gbits \
+                    "$([ $mode = fast ] && echo ", by halves" || echo "")"
+            done
+        done
+        echo
+    done
+} >"$work/plot"
+gnuplot "$work/plot"
