@@ -84,7 +84,8 @@ lose() {
     checkpoint=yes
     [ -s lost/last.ckpt ] && "$program" --resume lost/last.ckpt --steps 1 --quiet >out 2>>err || checkpoint=no
     echo "$1,$code,$trainers_ms,$mpirun_ms,$all_ms,$checkpoint" >>"$csv"
-    [ "$trainers_ms" -le $((1000 * (deadline + 2))) ] || fail "$1: trainers are gone only after $trainers_ms ms"
+    # A stopped process is ended by mpirun: SIGCONT, SIGTERM a second later, SIGKILL after another one.
+    [ "$trainers_ms" -le $((1000 * (deadline + $([ "$1" = STOP ] && echo 4 || echo 2)))) ] || fail "$1: trainers are gone only after $trainers_ms ms"
     [ "$mpirun_ms" -le $((1000 * (deadline + 8))) ] || fail "$1: mpirun is gone only after $mpirun_ms ms"
     [ "$all_ms" -lt 20000 ] || fail "$1: a process is left"
     case $1 in KILL) [ $code != 0 ] ;; *) [ $code = 7 ] ;; esac || fail "$1: exit code $code: $(cat err)"
@@ -104,16 +105,26 @@ done
 # shellcheck disable=SC2086 # words
 "$tools/restart.sh" 2 again "$netns" run 2 "$program-mpi" $endless >out 2>err &
 loop=$!
-for epochs in 2 10; do # a row is written for each epoch, and rows after the checkpoint are written again
-    trained again $epochs
+for run in 1 2; do
+    trained again 2
+    tries=0
+    until [ -n "$(trainers $second)" ] || [ $tries -gt 200 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    trained again $(($(wc -l <again/log.csv) + 2))
     kill -KILL "$(trainers $second)" || fail "no process to end"
     tries=0
-    until [ "$(grep -c 'goes on with again/last.ckpt' err)" -gt $((epochs / 10)) ] || [ $tries -gt 200 ]; do
+    until [ "$(grep -c 'goes on with again/last.ckpt' err)" = $run ] || [ $tries -gt 200 ]; do
         sleep 0.1
         tries=$((tries + 1))
     done
 done
-trained again $(($(wc -l <again/log.csv) + 3))
+until [ -n "$(trainers $second)" ] || [ $tries -gt 400 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+trained again $(($(wc -l <again/log.csv) + 2))
 kill -TERM $loop
 since=$(now)
 wait $loop

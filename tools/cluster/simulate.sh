@@ -144,17 +144,19 @@ set logscale x 2
 set xlabel "ranks"
 set ylabel "efficiency"
 set yrange [0:1.05]
-set key bottom left
+set key outside bottom center horizontal maxcols 2
 set grid
 set multiplot layout 1,$(wc -w <<<"$models")
 END
     for model in $models; do
         printf 'set title "%s ms a step, batch 32"\nplot ' "${model/,/, }"
+        colour=0
         for gbits in 1 10 25 100; do
+            colour=$((colour + 1))
             for mode in fast tree; do
                 printf "'< grep \"^%s,%s,%s,\" %s' using 5:7 with %s title \"%s Gbit/s%s\", " "$model" $gbits $mode "$csv" \
-                    "$([ $mode = fast ] && echo "lines lw 2 lc $((gbits + 1))" || echo "points pt 6 lc $((gbits + 1))")" $gbits \
-                    "$([ $mode = fast ] && echo ", by halves" || echo "")"
+                    "$([ $mode = fast ] && echo "lines lw 2 lc $colour" || echo "points pt 6 lc $colour")" $gbits \
+                    "$([ $mode = fast ] && echo ", by halves")"
             done
         done
         echo
