@@ -3,9 +3,9 @@
 #
 #     measure.sh BUILD_DIR OUTPUT_DIR [ROUNDS [ARCH BATCH STEPS [RATE]]]     5 resmlp_s12 8 5 1gbit; BATCH images for each rank
 #
-# Writes ARCH.csv with all rounds, and prints medians: a step of resmlp-train on one core (plain), of resmlp-train-mpi with
-# one rank, with two on hosts whose links have the rate, the same with --zero, and an exchange of as many bytes alone.
-# Efficiency is one / two; hidden is 1 - (two - one) / exchange.
+# Writes ARCH.csv with all rounds, and prints medians: a step of resmlp-train on one core (plain), while the other core does the
+# same (pair: cores share caches and memory), of resmlp-train-mpi with one rank, with two on hosts whose links have the rate, the same
+# with --zero, and an exchange of as many bytes alone. Efficiency is pair / two; hidden is 1 - (two - pair) / exchange.
 export LC_ALL=C
 set -euo pipefail
 build=$(realpath "${1:?the folder of the build}") output=${2:?the folder for the results}
@@ -37,6 +37,10 @@ for round in $(seq "$rounds"); do
     row "$round" plain
     taskset -c 0 "$build/bin/resmlp-train-mpi" "${train[@]}" "$work/summary" --batch-size "$batch"
     row "$round" one
+    taskset -c 1 "$build/bin/resmlp-train" "${train[@]}" "$work/other" --batch-size "$batch" &
+    taskset -c 0 "$build/bin/resmlp-train" "${train[@]}" "$work/summary" --batch-size "$batch"
+    wait $!
+    row "$round" pair
     for zero in "" --zero; do
         # shellcheck disable=SC2086 # words
         "$netns" run 2 "$work/core" "$build/bin/resmlp-train-mpi" "${train[@]}" "$work/summary" --batch-size $((2 * batch)) $zero
@@ -54,7 +58,7 @@ awk -F, 'function median(what,    i, j, t, v, n) {
     }
     NR > 2 { ms[$2, ++count[$2]] = $3 }
     END {
-        p = median("plain"); o = median("one"); t = median("two"); z = median("two--zero"); e = median("exchange")
-        printf "plain %.1f ms, one %.1f (%+.2f %%), two %.1f, with --zero %.1f, exchange %.1f: efficiency %.3f, hidden %.3f\n",
-            p, o, 100 * (o / p - 1), t, z, e, o / t, 1 - (t - o) / e
+        p = median("plain"); o = median("one"); b = median("pair"); t = median("two"); z = median("two--zero"); e = median("exchange")
+        printf "plain %.1f ms, one %.1f (%+.2f %%), pair %.1f, two %.1f, with --zero %.1f, exchange %.1f: efficiency %.3f, hidden %.3f\n",
+            p, o, 100 * (o / p - 1), b, t, z, e, b / t, 1 - (t - b) / e
     }' "$csv"

@@ -4,7 +4,9 @@
 #
 #     simulate.sh OUTPUT_DIR [MOST [TREE_MOST]]        the most ranks (1024), and for sums by the layer itself (16)
 #     simulate.sh --alone MIB RANKS GBITS               milliseconds of a sum of so many MiB, without a step
+#     simulate.sh --step MODEL STEP_MS RANKS GBITS      milliseconds of a step that takes STEP_MS on one rank
 #
+# PAYLOAD (0.94) is the part of a link's bits that carries gradients.
 # Writes simulated.csv and, with gnuplot, simulated.png. Efficiency is the time of a step on one rank by the time on many,
 # with the same batch on each. What a step takes on one rank was measured; a third of it is the forward pass, and the
 # rest is shared by layers as their multiplications are.
@@ -91,7 +93,7 @@ windows() {
 
 # simulate MODE RANKS GBITS WINDOWS STEP_MS
 simulate() {
-    # Links: 94 % of their bits are payload; microseconds of latency that switches of that rate have.
+    # Microseconds of latency that links of that rate have.
     latency=$(awk -v gbits="$3" 'BEGIN { print (gbits >= 100 ? 1 : gbits >= 25 ? 5 : gbits >= 10 ? 10 : 25) }')
     cat >"$work/platform.xml" <<END
 <?xml version='1.0'?>
@@ -102,13 +104,18 @@ simulate() {
 END
     smpirun -no-privatize -np "$2" -platform "$work/platform.xml" -hostfile "$work/hosts" --log=root.thresh:warning \
         --cfg=smpi/simulate-computation:no --cfg=smpi/shared-malloc:global --cfg=smpi/test:0 \
-        --cfg=smpi/bw-factor:0:0.94 --cfg=smpi/lat-factor:0:1 --cfg=network/crosstraffic:no \
+        --cfg=smpi/bw-factor:0:"${PAYLOAD:-0.94}" --cfg=smpi/lat-factor:0:1 --cfg=network/crosstraffic:no \
         "$work/simulate" "$1" "$4" "$5" 1
 }
 
 if [ "${1:-}" = --alone ]; then
     awk -v mib="$2" 'BEGIN { while (mib > 0) { print 0, (mib < 8 ? mib : 8) * 262144; mib -= 8 } }' >"$work/windows"
     simulate alone "$3" "$4" "$work/windows" 0
+    exit
+fi
+if [ "${1:-}" = --step ]; then
+    windows "$2" "$3" >"$work/windows"
+    simulate tree "$4" "$5" "$work/windows" "$3"
     exit
 fi
 output=${1:?the folder for the results}
