@@ -102,6 +102,12 @@ command_line() {
     clprune-bench | clprune-tune | clprune-info) tool "$@" ;;
     tools/*.sh | tests/*.sh | results/*.sh | results/*.py | *.sh) script "$1" ;;
     REPEAT=*) script "$2" ;;
+    mpirun | srun) # the options of the program for one process
+        while [ $# -gt 0 ] && [ "${1%-train-mpi}" = "$1" ]; do
+            shift
+        done
+        [ $# = 0 ] && fail "$from: no program of the trainer" || trainer "${1%-mpi}" "${@:2}"
+        ;;
     cmake | sudo) ;; # cmake_names
     export) [ "$2" = 'CLPRUNE_LIBRARY=$PWD/build/release/lib/libclprune.so' ] || fail "$from: no rule for: $*" ;;
     python3) exists "$2" ;;

@@ -510,6 +510,12 @@ static clprune_status call_net(clprune_context *c)
 }
 
 /* Tokens out of range give NaN, and none are. */
+static clprune_status pass_over(void *user, clprune_mat part)
+{
+    (void)user, (void)part;
+    return CLPRUNE_SUCCESS;
+}
+
 static clprune_status call_tokens(clprune_context *c)
 {
     static const float zeros[ROWS] = {0};
@@ -529,6 +535,7 @@ static clprune_status call_tokens(clprune_context *c)
     THEN(clprune_net_forward(net, &data, true));
     THEN(clprune_net_loss(net, &data, loss, CLPRUNE_NO_MAT));
     THEN(clprune_net_backward(net, &data));
+    THEN(clprune_net_visit_grads(net, pass_over, NULL));
     return status;
 }
 
