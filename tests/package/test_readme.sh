@@ -106,7 +106,7 @@ command_line() {
         while [ $# -gt 0 ] && [ "${1%-train-mpi}" = "$1" ]; do
             shift
         done
-        [ $# = 0 ] && fail "$from: no program of the trainer" || trainer "${1%-mpi}" "${@:2}"
+        [ $# = 0 ] && fail "$from: no program of the trainer" || command_line "${1%-mpi} ${*:2}"
         ;;
     cmake | sudo) ;; # cmake_names
     export) [ "$2" = 'CLPRUNE_LIBRARY=$PWD/build/release/lib/libclprune.so' ] || fail "$from: no rule for: $*" ;;
