@@ -103,7 +103,7 @@ simulate() {
 </platform>
 END
     smpirun -no-privatize -np "$2" -platform "$work/platform.xml" -hostfile "$work/hosts" --log=root.thresh:warning \
-        --cfg=smpi/simulate-computation:no --cfg=smpi/shared-malloc:global --cfg=smpi/test:0 \
+        --cfg=smpi/simulate-computation:no --cfg=smpi/shared-malloc:global --cfg=smpi/shared-malloc-blocksize:33554432 --cfg=smpi/test:0 \
         --cfg=smpi/bw-factor:0:"${PAYLOAD:-0.94}" --cfg=smpi/lat-factor:0:1 --cfg=network/crosstraffic:no \
         "$work/simulate" "$1" "$4" "$5" 1
 }
@@ -123,8 +123,9 @@ declare -A limit=([tree]=${3:-16} [fast]=${2:-1024})
 mkdir -p "$output"
 csv=$output/simulated.csv
 echo "model,step_ms,gbits,sum,ranks,simulated_ms,efficiency" >"$csv"
-# Models, and milliseconds of a step of 32 samples on one rank: STEPS has other ones. 1498: dense bf16 on two cores
-# (examples/resmlp/results/steps/resnet50.csv). 150: as if a device were ten times as fast.
+# Models, and milliseconds of a step on one rank: STEPS has other ones. Of 32 images, dense bf16 on two cores (1498:
+# examples/resmlp/results/steps/resnet50.csv), of 4 * 256 tokens (2098: gpt-train --arch gpt2 --context 256 --batch-size 4);
+# and as if a device were ten times as fast.
 while read -r model step; do
     windows "$model" "$step" >"$work/windows"
     for gbits in 1 10 25 100; do
@@ -138,13 +139,15 @@ while read -r model step; do
     done
 done <<END
 ${STEPS:-resnet50 1498
-resnet50 150}
+resnet50 150
+gpt2 2098
+gpt2 210}
 END
 command -v gnuplot >/dev/null || exit 0
 models=$(awk -F, 'NR > 1 { print $1 "," $2 }' "$csv" | uniq | sort -u)
 {
     cat <<END
-set terminal pngcairo size 1200,500 font ",10"
+set terminal pngcairo size 1200,1000 font ",10"
 set output "$output/simulated.png"
 set datafile separator ","
 set logscale x 2
@@ -153,10 +156,10 @@ set ylabel "efficiency"
 set yrange [0:1.05]
 set key outside bottom center horizontal maxcols 2
 set grid
-set multiplot layout 1,$(wc -w <<<"$models")
+set multiplot layout 2,2
 END
     for model in $models; do
-        printf 'set title "%s ms a step, batch 32"\nplot ' "${model/,/, }"
+        printf 'set title "%s ms a step"\nplot ' "${model/,/, }"
         colour=0
         for gbits in 1 10 25 100; do
             colour=$((colour + 1))
