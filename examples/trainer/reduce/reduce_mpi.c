@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <unistd.h> /* _exit */
 
+#include "trainer/base/stop.h"
 #include "trainer/reduce/reduce_code.h"
 #include "trainer/reduce/reduce_group.h"
 
-/* Seconds: for MPI_Init on many hosts; for a thread that is late; for MPI_Abort. */
-static const double open_patience = 60, thread_patience = 1, abort_patience = 0.5;
+/* Seconds: for MPI_Init on many hosts; for a thread that is late; for MPI_Abort; after a signal,
+ * when mpirun may send the next one in a second. */
+static const double open_patience = 60, thread_patience = 1, abort_patience = 0.5,
+                    signal_patience = 0.3;
 
 static void ask(reduce_group *group) /* with the lock held */
 {
@@ -17,13 +20,15 @@ static void ask(reduce_group *group) /* with the lock held */
 }
 
 /* Waits until done or failed, or until the thread has not turned for so long: it hangs in a call of
- * MPI. With done == NULL no fault ends it. With the lock held. */
+ * MPI, as Open MPI does over TCP when a rank died. With done == NULL no fault ends it. With the
+ * lock held. */
 static bool wait_until(reduce_group *group, bool (*done)(const reduce_group *), double patience)
 {
     const double moment = 0.1;
     uint64_t turns = group->turns;
     double quiet = 0; /* its own count, so that a stopped process which goes on has time left */
-    while ((done == NULL || (!done(group) && group->fault.code == CODE_OK)) && quiet < patience) {
+    while ((done == NULL || (!done(group) && group->fault.code == CODE_OK)) && quiet < patience &&
+           (stop_signal() == 0 || quiet < signal_patience)) {
         group_wait(group, &group->answered, moment);
         quiet = turns == group->turns ? quiet + moment : 0;
         turns = group->turns;
