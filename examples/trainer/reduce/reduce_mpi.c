@@ -28,7 +28,7 @@ static bool wait_until(reduce_group *group, bool (*done)(const reduce_group *), 
     uint64_t turns = group->turns;
     double quiet = 0; /* its own count, so that a stopped process which goes on has time left */
     while ((done == NULL || (!done(group) && group->fault.code == CODE_OK)) && quiet < patience &&
-           (stop_signal() == 0 || quiet < signal_patience)) {
+           (stop_signal() == 0 || group->leaving || quiet < signal_patience)) {
         group_wait(group, &group->answered, moment);
         quiet = turns == group->turns ? quiet + moment : 0;
         turns = group->turns;
