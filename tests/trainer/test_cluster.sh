@@ -6,6 +6,7 @@
 #
 # resmlp-train-mpi lies beside resmlp-train. CSV gets a row for each loss. Exits with 77 without root or namespaces.
 . "$(dirname "$0")/../support/program.sh"
+unset CDPATH # with it, cd prints, and may go elsewhere
 program=$(whole "$1") repeats=${3:-1} csv=$(whole "${4:-$folder/losses.csv}")
 tools=$(cd "$(dirname "$0")/../../tools/cluster" && pwd)
 deadline=2 # seconds

@@ -7,6 +7,7 @@
 # same (pair: cores share caches and memory), of resmlp-train-mpi with one rank, with two on hosts whose links have the rate, the same
 # with --zero, and an exchange of as many bytes alone. Efficiency is pair / two; hidden is 1 - (two - pair) / exchange.
 export LC_ALL=C
+unset CDPATH # with it, cd prints, and may go elsewhere
 set -euo pipefail
 build=$(realpath "${1:?the folder of the build}") output=${2:?the folder for the results}
 rounds=${3:-5} arch=${4:-resmlp_s12} batch=${5:-8} steps=${6:-5} rate=${7:-1gbit}

@@ -12,6 +12,7 @@
 # SIGTERM. An interrupted `up` removes what it made. MPIRUN is the program (mpirun: Open MPI or MPICH), MPIRUN_OPTIONS are
 # further words for it. CLPRUNE_NETNS (node) is how names begin: another one makes other hosts. Needs root.
 export LC_ALL=C
+unset CDPATH # with it, cd prints, and may go elsewhere
 set -u
 name=${CLPRUNE_NETNS:-node}
 switch=$name-switch

@@ -11,6 +11,7 @@
 # with the same batch on each. What a step takes on one rank was measured; a third of it is the forward pass, and the
 # rest is shared by layers as their multiplications are.
 export LC_ALL=C
+unset CDPATH # with it, cd prints, and may go elsewhere
 set -euo pipefail
 source=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
