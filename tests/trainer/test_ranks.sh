@@ -173,7 +173,7 @@ for how in "TERM mpirun" "KILL 1" "STOP 1"; do
         tries=$((tries + 1))
     done
     victim=$(rank_of 1)
-    [ "$how" != "TERM mpirun" ] || victim=$(pgrep -f "^$mpirun.*$program-mpi" | head -1)
+    [ "$how" != "TERM mpirun" ] || victim=$(pgrep -P $!) # of timeout
     kill "-${how%% *}" "$victim" || fail "$how: no process"
     before=$(date +%s)
     wait $!
@@ -181,10 +181,14 @@ for how in "TERM mpirun" "KILL 1" "STOP 1"; do
     took=$(($(date +%s) - before))
     [ $took -le 6 ] || fail "$how: gone only after $took s"
     case $how in STOP*) [ $code = 7 ] ;; *) [ $code != 0 ] ;; esac || fail "$how: exit code $code"
-    [ -s lost/last.ckpt ] || fail "$how: no checkpoint: $(cat err)"
-    [ "$how" = "TERM mpirun" ] || grep -q 'rank 0 of 2 on .*; go on with --resume lost/last.ckpt$' err ||
-        fail "$how: no word of how to go on: $(cat err)"
     [ -z "$(pgrep -f "$program-mpi")" ] || fail "$how: a process is left"
+    case "$how,$("$mpirun" --version 2>&1)" in
+    *"Open MPI) 4."* | STOP* | TERM*) ;;
+    *) continue ;; # others send SIGKILL to all at once
+    esac
+    [ -s lost/last.ckpt ] || fail "$how: no checkpoint: $(cat err)"
+    [ "$how" = "TERM mpirun" ] || grep -aq 'rank 0 of 2 on .*; go on with --resume lost/last.ckpt$' err ||
+        fail "$how: no word of how to go on: $(cat err)"
     on 1 0 "$program" --resume lost/last.ckpt --steps 1
 done
 
