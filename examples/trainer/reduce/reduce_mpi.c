@@ -11,7 +11,7 @@
 /* Seconds: for MPI_Init on many hosts; for a thread that is late; for MPI_Abort; after a signal,
  * when mpirun may send the next one in a second. */
 static const double open_patience = 60, thread_patience = 1, abort_patience = 0.5,
-                    signal_patience = 0.3;
+                    signal_patience = 0.6;
 
 static void ask(reduce_group *group) /* with the lock held */
 {
