@@ -33,6 +33,20 @@ need_device() {
     "$1" --list-devices >/dev/null 2>&1 || no_device
 }
 
+# need_mpirun MPIRUN: sets `start` to the words that start processes, before -n; ends the test where it starts none.
+need_mpirun() {
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    start="$1 -bind-to none"
+    if "$1" --version 2>&1 | grep -q 'Open MPI\|OpenRTE'; then
+        start="$1 --bind-to none --oversubscribe"
+    fi
+    # shellcheck disable=SC2086 # words
+    timeout 60 $start -n 2 true >out 2>&1 || {
+        echo "$1 does not start processes here: $(cat out)"
+        exit 77
+    }
+}
+
 # ours FILE: without what PoCL prints there: how many warnings its compiler had of vectors wider than the CPU's.
 ours() {
     grep -v '^[0-9]* warnings* generated\.$' "$1" >"$1.ours"

@@ -9,16 +9,7 @@
 program=$(whole "$1") resnet=$(whole "$2") mpirun=$3 most=${4:-2}
 cd "$folder" || exit 1
 need_device "$program"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-start="$mpirun -bind-to none"
-if "$mpirun" --version 2>&1 | grep -q 'Open MPI\|OpenRTE'; then
-    start="$mpirun --bind-to none --oversubscribe"
-fi
-# shellcheck disable=SC2086 # words
-timeout 60 $start -n 2 true >out 2>&1 || {
-    echo "$mpirun does not start processes here: $(cat out)"
-    exit 77
-}
+need_mpirun "$mpirun"
 
 # on RANKS CODE PROGRAM OPTION...: runs it; 1 is the program without MPI.
 on() {

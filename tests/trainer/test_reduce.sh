@@ -11,16 +11,7 @@
 . "$(dirname "$0")/../support/program.sh"
 program=$(whole "$1") mpirun=$2 repeats=${3:-}
 cd "$folder" || exit 1
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-start="$mpirun -bind-to none"
-if "$mpirun" --version 2>&1 | grep -q 'Open MPI\|OpenRTE'; then
-    start="$mpirun --bind-to none --oversubscribe"
-fi
-# shellcheck disable=SC2086 # words
-timeout 60 $start -n 2 true >out 2>&1 || {
-    echo "$mpirun does not start processes here: $(cat out)"
-    exit 77
-}
+need_mpirun "$mpirun"
 
 # exchange RANKS sums|fast|coded: in the background; its output is RANKS.sums, and RANKS.sums.failed if it fails.
 exchange() {

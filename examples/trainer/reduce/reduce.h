@@ -80,8 +80,8 @@ typedef struct reduce_functions {
     /* The next three may be called while windows are in flight, and do not wait for them. */
 
     /* Bytes of different lengths, 0 included, from all ranks to all: rank 0's are the first in
-     * `all`, which has room for `most`; bytes_of_rank gets each rank's length. A fault, CODE_RUN,
-     * if they are more than `most` or INT_MAX. */
+     * `all`, which has room for `most`; bytes_of_rank gets each rank's length, unless it is NULL. A
+     * fault, CODE_RUN, if they are more than `most` or INT_MAX. */
     bool (*gather)(reduce_group *group, const void *mine, size_t bytes, void *all, size_t most,
         size_t *bytes_of_rank, fault *f);
 

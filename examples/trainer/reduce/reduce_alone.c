@@ -70,7 +70,8 @@ static bool alone_gather(reduce_group *group, const void *mine, size_t bytes, vo
         return fault_set(f, CODE_RUN, "gathering %zu bytes, with room for %zu", bytes, most);
     if (bytes > 0)
         memmove(all, mine, bytes);
-    bytes_of_rank[0] = bytes;
+    if (bytes_of_rank != NULL)
+        bytes_of_rank[0] = bytes;
     return true;
 }
 

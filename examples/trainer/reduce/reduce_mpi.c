@@ -213,7 +213,8 @@ static bool gather_all(reduce_group *group, const void *mine, void *all, size_t 
             return fault_set(f, CODE_RUN, "gathering more than %zu bytes, or 2 GiB", most);
         counts[r] = (int)sizes[r];
         counts[ranks + r] = (int)total;
-        bytes_of_rank[r] = (size_t)sizes[r];
+        if (bytes_of_rank != NULL)
+            bytes_of_rank[r] = (size_t)sizes[r];
         total += sizes[r];
     }
     return call(group,

@@ -139,10 +139,8 @@ bool run_ranks_pace(const options *o, run_pace *pace, fault *f)
         return true;
     const double each = 1e3 / (double)pace->steps, mine[] = {each * pace->own, each * pace->waited};
     double(*all)[2] = calloc(ranks, sizeof *all), *own = calloc(ranks, sizeof *own);
-    size_t *bytes = calloc(ranks, sizeof *bytes);
-    bool good =
-        (all != NULL && own != NULL && bytes != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
-    good = good && r->call->gather(r->group, mine, sizeof mine, all, ranks * sizeof *all, bytes, f);
+    bool good = (all != NULL && own != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && r->call->gather(r->group, mine, sizeof mine, all, ranks * sizeof *all, NULL, f);
     *pace = (run_pace){0};
     for (size_t i = 0; good && i < ranks; ++i) {
         own[i] = all[i][0];
@@ -158,7 +156,6 @@ bool run_ranks_pace(const options *o, run_pace *pace, fault *f)
     }
     free(all);
     free(own);
-    free(bytes);
     return good;
 }
 

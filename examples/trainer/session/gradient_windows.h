@@ -33,7 +33,7 @@ typedef struct gradient_windows {
     fault fault;        /* of a callback */
 } gradient_windows;
 
-/* Finds the ranges of a model's gradients, those of params (count). Nothing can be sent yet. The
+/* Finds the ranges of a model's gradients. Nothing can be sent yet. The
  * caller closes *w in any case. */
 clprune_status gradient_windows_open(clprune_context *context, const rank_group *ranks,
     const gradient_sum *sum, const trainer_model *type, void *model, gradient_windows *w);

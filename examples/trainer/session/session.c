@@ -380,7 +380,7 @@ bool session_update(session *s, fault *f)
     trainer_tell(&s->watcher, "update");
     return (!sliced || most == 0 || state_slices_clip(&s->slices, s->optimizer, most, f)) &&
            fault_check(f, s->context, enqueue_update(s), "updating the parameters") &&
-           (!sliced || state_slices_share(&s->slices, &s->windows, f)) &&
+           (!sliced || state_slices_share(&s->slices, f)) &&
            fault_check(f, s->context, clprune_plan_end_step(s->context), "updating the parameters");
 }
 
@@ -462,11 +462,13 @@ bool session_connect(session *s, fault *f)
 {
     static const reduce_kind kinds[2][2] = {
         {REDUCE_SUM, REDUCE_SUM_CODED}, {REDUCE_SCATTER, REDUCE_SCATTER_CODED}};
+    const rank_group *r = &s->options->ranks;
     const bool sliced = s->slices.context != NULL;
-    return !ranks_many(&s->options->ranks) ||
-           (gradient_windows_connect(&s->windows, kinds[sliced][s->options->reduce_bits], f) &&
-               (!shares_statistics(s) || shared_statistics_open(s->context, &s->options->ranks,
-                                             s->type, s->model, &s->statistics, f)));
+    if (!ranks_many(r))
+        return true;
+    if (shares_statistics(s))
+        shared_statistics_open(s->context, r, s->type, s->model, &s->statistics);
+    return gradient_windows_connect(&s->windows, kinds[sliced][s->options->reduce_bits], f);
 }
 
 size_t session_tensors(const session *s)

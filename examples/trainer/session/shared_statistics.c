@@ -11,8 +11,7 @@ static clprune_status gather(shared_statistics *s, size_t count)
 {
     const rank_group *r = s->ranks;
     const size_t ranks = (size_t)r->at.ranks, each = count * sizeof *s->host;
-    return r->call->gather(
-               r->group, s->host, each, s->host + count, ranks * each, s->bytes, &s->fault)
+    return r->call->gather(r->group, s->host, each, s->host + count, ranks * each, NULL, &s->fault)
                ? CLPRUNE_SUCCESS
                : CLPRUNE_INVALID_ARGUMENT;
 }
@@ -31,8 +30,9 @@ static clprune_status make_room(shared_statistics *s, size_t count)
 }
 
 /* The moments of two sets of rows (Chan, Golub, LeVeque: Updating formulae, 1979):
- *     mean = mean_a + d * n_b / n,    m2 = m2_a + m2_b + d^2 * n_a * n_b / n,    d = mean_b -
- * mean_a */
+ *     d = mean_b - mean_a
+ *     mean = mean_a + d * n_b / n
+ *     m2 = m2_a + m2_b + d^2 * n_a * n_b / n */
 static void merge(double *rows, double *mean, double *m2, double rows_b, double mean_b, double m2_b)
 {
     const double n = *rows + rows_b, d = mean_b - *mean;
@@ -89,22 +89,15 @@ static clprune_status share_sums(void *user, clprune_mat sums)
     return clprune_mat_write(s->context, sums, s->host);
 }
 
-bool shared_statistics_open(clprune_context *context, const rank_group *ranks,
-    const trainer_model *type, void *model, shared_statistics *s, fault *f)
+void shared_statistics_open(clprune_context *context, const rank_group *ranks,
+    const trainer_model *type, void *model, shared_statistics *s)
 {
-    *s = (shared_statistics){.on = true,
-        .context = context,
-        .ranks = ranks,
-        .bytes = calloc((size_t)ranks->at.ranks, sizeof *s->bytes)};
-    if (s->bytes == NULL)
-        return fault_set(f, CODE_MEMORY, "out of memory");
+    *s = (shared_statistics){.on = true, .context = context, .ranks = ranks};
     type->on_statistics(model, &(clprune_net_statistics){share_moments, share_sums, s});
-    return true;
 }
 
 void shared_statistics_close(shared_statistics *s)
 {
     free(s->host);
-    free(s->bytes);
     *s = (shared_statistics){0};
 }

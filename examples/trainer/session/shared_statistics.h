@@ -11,14 +11,13 @@ typedef struct shared_statistics {
     clprune_context *context; /* not owned */
     const rank_group *ranks;  /* not owned */
     float *host;              /* (ranks + 1, room) */
-    size_t room, *bytes;
+    size_t room;
     fault fault; /* of a call */
 } shared_statistics;
 
-/* From now on the model's batch norms share; *s must not move. On failure the caller still closes
- * *s. */
-bool shared_statistics_open(clprune_context *context, const rank_group *ranks,
-    const trainer_model *type, void *model, shared_statistics *s, fault *f);
+/* From now on the model's batch norms share; *s must not move. */
+void shared_statistics_open(clprune_context *context, const rank_group *ranks,
+    const trainer_model *type, void *model, shared_statistics *s);
 void shared_statistics_close(shared_statistics *s); /* accepts {0}; the model no longer runs */
 
 #endif

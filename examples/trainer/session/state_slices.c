@@ -38,7 +38,7 @@ static void add_piece(state_slices *s, size_t param, cl_mem buffer, size_t first
     s->pieces[s->count++] = (state_piece){param, first - begins};
 }
 
-clprune_status state_slices_open(clprune_context *context, const gradient_windows *windows,
+clprune_status state_slices_open(clprune_context *context, gradient_windows *windows,
     const clprune_param *params, size_t count, state_slices *s)
 {
     const reduce_place *at = &windows->ranks->at;
@@ -51,6 +51,7 @@ clprune_status state_slices_open(clprune_context *context, const gradient_window
         .pieces = calloc(2 * most + 1, sizeof *s->pieces)};
     if (s->own == NULL || s->pieces == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
+    TRY(clprune_mat_create(context, CLPRUNE_MEMORY_OPTIMIZER, "gradient norm", 1, 1, &s->norm));
     for (size_t r = 0; r < windows->ranges_count; ++r) {
         const clprune_mat range = windows->ranges[r];
         const reduce_slice slice = reduce_slice_of(range.cols, at->ranks, at->rank);
@@ -63,6 +64,8 @@ clprune_status state_slices_open(clprune_context *context, const gradient_window
 
 void state_slices_close(state_slices *s)
 {
+    if (s->context != NULL)
+        clprune_buffer_release(s->context, s->norm.buffer);
     free(s->own);
     free(s->pieces);
     *s = (state_slices){0};
@@ -73,16 +76,14 @@ static bool add_norms(const rank_group *r, float norm, double *all, fault *f)
 {
     const size_t ranks = (size_t)r->at.ranks;
     float *norms = calloc(ranks, sizeof *norms);
-    size_t *bytes = calloc(ranks, sizeof *bytes);
-    bool good = (norms != NULL && bytes != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    bool good = norms != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     good =
-        good && r->call->gather(r->group, &norm, sizeof norm, norms, ranks * sizeof norm, bytes, f);
+        good && r->call->gather(r->group, &norm, sizeof norm, norms, ranks * sizeof norm, NULL, f);
     double sum = 0;
     for (size_t i = 0; good && i < ranks; ++i)
         sum += (double)norms[i] * (double)norms[i];
     *all = sqrt(sum);
     free(norms);
-    free(bytes);
     return good;
 }
 
@@ -92,19 +93,14 @@ bool state_slices_clip(
     const state_slices *s, clprune_optimizer *optimizer, float max_norm, fault *f)
 {
     const rank_group *r = s->windows->ranks;
-    clprune_mat out;
     float norm = 0;
     double all = 0;
-    if (!fault_check(f, s->context,
-            clprune_mat_create(s->context, CLPRUNE_MEMORY_WORKSPACE, "gradient norm", 1, 1, &out),
-            "measuring gradients"))
-        return false;
-    bool good = s->count == 0 ||
-                (fault_check(f, s->context, clprune_optimizer_clip(optimizer, FLT_MAX, out, NULL),
-                     "measuring gradients") &&
-                    fault_check(f, s->context, clprune_mat_read(s->context, out, &norm),
-                        "measuring gradients"));
-    clprune_buffer_release(s->context, out.buffer);
+    bool good =
+        s->count == 0 ||
+        (fault_check(f, s->context, clprune_optimizer_clip(optimizer, FLT_MAX, s->norm, NULL),
+             "measuring gradients") &&
+            fault_check(f, s->context, clprune_mat_read(s->context, s->norm, &norm),
+                "measuring gradients"));
     good = good && (!ranks_many(r) || add_norms(r, norm, &all, f));
     if (!good || !(norm > 0) || !(all > (double)max_norm) || !isfinite(all))
         return good;
@@ -113,13 +109,13 @@ bool state_slices_clip(
         "clipping gradients");
 }
 
-bool state_slices_share(const state_slices *s, gradient_windows *windows, fault *f)
+bool state_slices_share(const state_slices *s, fault *f)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     for (size_t i = 0; status == CLPRUNE_SUCCESS && i < s->count; ++i)
         status = clprune_mat_copy(s->context, s->own[i].value, s->own[i].grad, NULL);
     if (!fault_check(f, s->context, status, "sending parameters") ||
-        (windows->queue != NULL && !gradient_windows_gather(windows, f)))
+        (s->windows->queue != NULL && !gradient_windows_gather(s->windows, f)))
         return false;
     for (size_t i = 0; status == CLPRUNE_SUCCESS && i < s->params_count; ++i)
         status = clprune_mat_copy(s->context, s->params[i].grad, s->params[i].value, NULL);

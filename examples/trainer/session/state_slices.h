@@ -14,17 +14,18 @@ typedef struct state_piece {
 } state_piece;
 
 typedef struct state_slices {
-    clprune_context *context;        /* NULL: not open */
-    const gradient_windows *windows; /* not owned */
-    const clprune_param *params;     /* (params_count) not owned: the model's */
+    clprune_context *context;    /* NULL: not open */
+    gradient_windows *windows;   /* not owned */
+    const clprune_param *params; /* (params_count) not owned: the model's */
     size_t params_count;
     clprune_param *own;  /* (count) this rank's pieces, as parameters of an optimizer */
     state_piece *pieces; /* (count) */
     size_t count;
+    clprune_mat norm; /* 1 x 1, of own gradients */
 } state_slices;
 
 /* The pieces of a rank. The caller closes *s in any case. */
-clprune_status state_slices_open(clprune_context *context, const gradient_windows *windows,
+clprune_status state_slices_open(clprune_context *context, gradient_windows *windows,
     const clprune_param *params, size_t count, state_slices *s);
 void state_slices_close(state_slices *s); /* accepts {0} */
 
@@ -35,7 +36,7 @@ bool state_slices_clip(
 
 /* After the optimizer's step: gives the others this rank's parameters, and takes theirs. The
  * gradients are used up. Waits for the other ranks, if there are some. */
-bool state_slices_share(const state_slices *s, gradient_windows *windows, fault *f);
+bool state_slices_share(const state_slices *s, fault *f);
 
 /* A moment of a whole parameter, `slot` of the optimizer: reads it on all ranks, from all of them;
  * or takes this rank's part of it. host: as many floats as the parameter has. */
