@@ -2,7 +2,7 @@
  *
  * Each folder without a set is told what it lacks. Empty classes, and classes that cannot be looked
  * at, are refused. Left-out files and folders, missing classes and broken images are noted once.
- * Checksums, also of earlier programs. The count of decoding threads. */
+ * Checksums, also of earlier programs. The count of threads that decode or generate. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -297,10 +297,34 @@ static void decoding_threads(NO_ROW)
 
 #endif
 
+/* Large generated images are made by several threads, and have the bits that they have one by one.
+ */
+static void generating_threads(NO_ROW)
+{
+    enum { WIDTH = 224, MOST = 20, SAMPLE = 3 * WIDTH * WIDTH };
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN), wanted = 1 + MOST * SAMPLE / (1 << 20);
+    const dataset *data = open_well("generated", &(dataset_options){.image_size = WIDTH});
+    uint8_t *images = test_alloc(MOST * SAMPLE), *one = test_alloc(SAMPLE);
+    uint32_t indices[MOST];
+    int32_t labels[MOST], label;
+    const augment_options augment = {.seed = 3, .epoch = 2};
+    for (uint32_t i = 0; i < MOST; i++)
+        indices[i] = 7 * i % 11;
+    atomic_store(&threads, 0);
+    read_batch(data, DATASET_TRAIN, indices, MOST, &augment, images, labels);
+    assert_int_equal(atomic_load(&threads), (processors < wanted ? processors : wanted) - 1);
+    for (size_t i = 0; i < MOST; i++) {
+        read_batch(data, DATASET_TRAIN, &indices[i], 1, &augment, one, &label);
+        assert_memory_equal(one, images + i * SAMPLE, SAMPLE);
+        assert_int_equal(label, labels[i]);
+    }
+}
+
 int main(void)
 {
     test_list list = {0};
     test_add(&list, no_set, NULL, "folders without a set");
+    test_add(&list, generating_threads, NULL, "generating threads");
 #if TRAINER_IMAGES
     test_add(&list, classes, NULL, "classes without images");
     test_add(&list, lost_class, NULL, "a class that cannot be looked at");

@@ -269,13 +269,23 @@ static void *work(void *what)
     return NULL;
 }
 
-enum { MOST_THREADS = 64 };
+/* Threads; bytes that are worth one where images lie in memory or are generated: CIFAR's take one.
+ */
+enum { MOST_THREADS = 64, WORTH_A_THREAD = 1 << 20 };
 
-static size_t threads_for(const dataset *data, size_t count)
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t threads_for(const dataset *data, const dataset_shape *sample, size_t count)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN) / (data->processes > 1 ? data->processes : 1);
-    const size_t most = online < 1 ? 1 : online > MOST_THREADS ? MOST_THREADS : (size_t)online;
-    return most < count ? most : count;
+    const size_t most = smaller(online < 1 ? 1 : (size_t)online, smaller(MOST_THREADS, count));
+    if (sample->tokens)
+        return 1;
+    return data->source.fetch != NULL ? most
+                                      : smaller(most, 1 + count * sample->bytes / WORTH_A_THREAD);
 }
 
 /* Runs the job on `threads` threads, the caller's included, or on as many as can be started. */
@@ -311,7 +321,7 @@ bool dataset_batch(const dataset *data, dataset_split split, const uint32_t *ind
         .labels = labels,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .f = f};
-    run(&job, data->source.fetch != NULL && !sample.tokens ? threads_for(data, count) : 1);
+    run(&job, threads_for(data, &sample, count));
     return f->code == CODE_OK;
 }
 

@@ -24,7 +24,8 @@ typedef struct dataset_source {
 
     void *state;      /* the source's own; freed by destroy */
     bool keeps_sides; /* never mirrored: the mirror image has another class or none (digits) */
-    /* Writes image `index` of the split as (3, S, S) bytes; returns its label. Index in range. */
+    /* Writes image `index` of the split as (3, S, S) bytes; returns its label. Index in range.
+     * Several threads call it at once. */
     int32_t (*read)(const void *state, dataset_split split, uint32_t index, uint8_t *pixels);
     /* Instead of read, for images in files and for tokens: crops and mirrors, or moves, by itself
      * (augment NULL: not), may fail (CODE_DATA, CODE_MEMORY); of images it is called by several
