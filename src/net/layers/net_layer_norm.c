@@ -94,17 +94,21 @@ static clprune_status create_rms_stats(clprune_net *net, const size_t *layers)
     return create_stats(net, layers[0], "RMS norm statistics", 1);
 }
 
+/* Of codes of x, and of the terms that a sum of a residual path is made from: the error of one is
+ * in all norms behind it. */
+enum { SUM_BITS = 8 };
+
 const clprune__net_way clprune__net_layer_norm_ways[] = {
     {.name = "layer norm",
         .chain = {&clprune__net_layer_norm_kind},
-        .needs = {{0, 0, CLPRUNE__NET_NARROW}},
+        .needs = {{0, 0, CLPRUNE__NET_NARROW, false, SUM_BITS}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, true}},
         .create = create_layer_stats,
         .backward = norm_backward},
     {.name = "RMS norm",
         .chain = {&rms_kind},
-        .needs = {{0, 0, CLPRUNE__NET_NARROW}},
+        .needs = {{0, 0, CLPRUNE__NET_NARROW, false, SUM_BITS}},
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, true}},
         .create = create_rms_stats,
