@@ -31,42 +31,39 @@
 #define READ_X(pixel, c, left) read_four(ROW(x, pixel) + (c), left, XV)
 #endif
 
+/* Rows of both operands run across the sum: a is x, b is dy. */
 #if POOLED
-/* Four floats of two rows each, r and r + 4, of both operands. */
 #define READ(from)                                                                                 \
-    for (uint i = 0; i < 2; i++) {                                                                 \
-        const ulong r = (from) + get_local_id(0) / 16 + 4 * i;                                     \
+    UNROLLED(i, READS) {                                                                           \
+        const ulong r = (from) + ACROSS_K(i);                                                      \
         const bool there = r < last;                                                               \
-        const uint top = (uint)(r / cells_x % cells_y) * cell, left = (uint)(r % cells_x) * cell;      \
+        const uint top = (uint)(r / cells_x % cells_y) * cell, left = (uint)(r % cells_x) * cell;  \
         const uint2 rows = reaching(0, (int)height, stride_y, shift.y, (int)top,                   \
-            (int)min(top + cell, image_height));                                                     \
-        const uint2 cols = reaching(                                                               \
-            0, (int)width, stride_x, shift.x, (int)left, (int)min(left + cell, image_width));          \
-        a_read[i] = (float4)(0.0f);                                                                \
-        for (uint u = rows.x; there && u < rows.y; u++)                                             \
-            for (uint v = cols.x; v < cols.y; v++)                                                  \
-                a_read[i] += read_four(                                                            \
-                    ROW(dy, (r / cells_x / cells_y * height + u) * width + v) + output, \
+            (int)min(top + cell, image_height));                                                   \
+        const uint2 cols = reaching(0, (int)width, stride_x, shift.x, (int)left,                   \
+            (int)min(left + cell, image_width));                                                   \
+        b_read[i] = (float4)(0.0f);                                                                \
+        for (uint u = rows.x; there && u < rows.y; u++)                                            \
+            for (uint v = cols.x; v < cols.y; v++)                                                 \
+                b_read[i] += read_four(                                                            \
+                    ROW(dy, (r / cells_x / cells_y * height + u) * width + v) + output,            \
                     outputs - output, DYV);                                                        \
-        b_read[i] = READ_X(there ? r : 0, channel, there ? channels - channel : 0);                \
+        a_read[i] = READ_X(there ? r : 0, channel, there ? channels - channel : 0);                \
     }
 #else
 #define READ(from)                                                                                 \
-    for (uint i = 0; i < 2; i++) {                                                                 \
-        const ulong r = (from) + get_local_id(0) / 16 + 4 * i;                                     \
+    UNROLLED(i, READS) {                                                                           \
+        const ulong r = (from) + ACROSS_K(i);                                                      \
         const bool there = r < last;                                                               \
-        a_read[i] = read_four(ROW(dy, there ? r : 0) + output, there ? outputs - output : 0, DYV); \
+        b_read[i] = read_four(ROW(dy, there ? r : 0) + output, there ? outputs - output : 0, DYV); \
         const int u = (int)((uint)(r / width % height) * stride_y) + shift.y;                      \
         const int v = (int)((uint)(r % width) * stride_x) + shift.x;                               \
         const bool inside = there && (uint)u < image_height && (uint)v < image_width;              \
         const ulong pixel =                                                                        \
             inside ? (r / width / height * image_height + (uint)u) * image_width + (uint)v : 0;    \
-        b_read[i] = READ_X(pixel, channel, inside ? channels - channel : 0);                       \
+        a_read[i] = READ_X(pixel, channel, inside ? channels - channel : 0);                       \
     }
 #endif
-#define WRITE(t)                                                                                   \
-    write_part(false, a_tile + (t)*TILE_SIZE, a_read),                                             \
-        write_part(false, b_tile + (t)*TILE_SIZE, b_read)
 
 KERNEL_OF(LOCAL) CONV_DW_TILED(const ulong batch, const uint channels, const uint outputs,
     LAYER_PARAMETERS, const uint cell, const ulong run, X_IN, MAT_IN_RESTRICT(dy),
@@ -77,8 +74,8 @@ KERNEL_OF(LOCAL) CONV_DW_TILED(const ulong batch, const uint channels, const uin
     const uint panels = (outputs - 1) / TILE + 1;
     const uint panel = (uint)get_group_id(0) % panels, part = (uint)get_group_id(0) / panels;
     const uint t = part / parts, first_channel = part % parts * TILE;
-    const uint channel = min(first_channel + (uint)get_local_id(0) % 16 * 4, channels);
-    const uint output = min(panel * TILE + (uint)get_local_id(0) % 16 * 4, outputs);
+    const uint channel = min(first_channel + ACROSS_X, channels);
+    const uint output = min(panel * TILE + ACROSS_X, outputs);
     const layer a = LAYER;
     const int2 shift = shift_of(a, t);
 #ifdef BITS
@@ -91,21 +88,13 @@ KERNEL_OF(LOCAL) CONV_DW_TILED(const ulong batch, const uint channels, const uin
     const ulong count = batch * height * width;
 #endif
     const ulong begin = get_group_id(1) * run, last = min(begin + run, count);
-    const uint mine_y = get_local_id(0) / 8, mine_x = get_local_id(0) % 8;
-    SUM_TILES(begin, last, DEPTH, mine_x, mine_y)
-    /* y and x are swapped: work-item (y, x) holds outputs 4 x .. of channels 4 y .., as rows of partial run
-     * along the outputs. */
+    SUM_TILES(begin, last, DEPTH, false, false)
     global float *to = partial + partial_offset +
                        ((get_group_id(1) * panels + panel) * taps + t) * channels * TILE;
-    UNROLLED(h, 2)
-        UNROLLED(j, 4) {
-            const uint c = first_channel + 32 * h + 4 * mine_y + j;
-            if (c >= channels)
-                continue;
-            UNROLLED(i, 8) {
-                float four[4];
-                vstore4(sum[i][h], 0, four);
-                to[(ulong)c * TILE + i / 4 * 32 + 4 * mine_x + i % 4] = four[j];
-            }
-        }
+    UNROLLED(r, RESULTS) {
+        const uint c = first_channel + RESULT_ROW(r);
+        if (c < channels)
+            UNROLLED(h, RESULT_PARTS)
+                *(global result_vector *)(to + (ulong)c * TILE + RESULT_COLUMN(h)) = get_result(sum, r, h);
+    }
 }

@@ -32,47 +32,45 @@ static inline void advance(place *at, const uint k, const uint taps_x)
     }
 }
 
-/* Eight channels of the source pixel of this work-item's row. */
+/* The source pixels of this work-item's rows. */
 #define READ_A(at)                                                                                 \
-    do {                                                                                           \
-        const uint i = (uint)(top + (int)at.y * tap_step_y);                                       \
-        const uint j = (uint)(left + (int)at.x * tap_step_x);                                      \
+    UNROLLED(s, ALONG_ROWS) {                                                                      \
+        const uint i = (uint)(top[s] + (int)at.y * tap_step_y);                                    \
+        const uint j = (uint)(left[s] + (int)at.x * tap_step_x);                                   \
         const bool inside = i < source_height && j < source_width;                                 \
-        const ulong pixel = (image * source_height + (inside ? i : 0)) * source_width + (inside ? j : 0); \
-        global const float *row = ROW(from, pixel) + at.c;                                         \
-        a_read[0] = read_four(row, inside ? k - at.c : 0, FV);                                     \
-        a_read[1] = read_four(row + 4, inside && k > at.c + 4 ? k - at.c - 4 : 0, FV);             \
-    } while (0)
+        const ulong pixel =                                                                        \
+            (image[s] * source_height + (inside ? i : 0)) * source_width + (inside ? j : 0);       \
+        UNROLLED(v, ALONG_VECTORS) {                                                               \
+            const uint c = at.c + ALONG_K(v);                                                      \
+            a_read[s * ALONG_VECTORS + v] =                                                        \
+                read_four(ROW(from, pixel) + c, inside ? LEFT(k, c) : 0, FV);                      \
+        }                                                                                          \
+    }
 
 #define TAP(at)                                                                                    \
     ((weight_y + at.y * weight_step_y) * kernel_width + weight_x + at.x * weight_step_x)
 #if BACK
 #define READ_B(at)                                                                                 \
-    for (uint i = 0; i < 2; i++) {                                                                 \
-        const uint c = at.c + get_local_id(0) / 16 + 4 * i;                                        \
-        const uint column = min(first_column + (uint)get_local_id(0) % 16 * 4, n);                 \
+    UNROLLED(i, READS) {                                                                           \
+        const uint c = at.c + ACROSS_K(i), column = min(first_column + ACROSS_X, n);               \
         b_read[i] = read_four(                                                                     \
             ROW(w, c) + (ulong)TAP(at) * n + column, c < k ? n - column : 0, WV);                  \
     }
 #else
 #define READ_B(at)                                                                                 \
-    do {                                                                                           \
-        const uint column = min(first_column + (uint)get_local_id(0), n - 1);                      \
-        global const float *row = ROW(w, column) + (ulong)TAP(at) * k + at.c;                      \
-        b_read[0] = read_four(row, k - at.c, WV);                                                  \
-        b_read[1] = read_four(row + 4, k > at.c + 4 ? k - at.c - 4 : 0, WV);                       \
-    } while (0)
+    UNROLLED(i, ALONG_ROWS)                                                                        \
+        UNROLLED(v, ALONG_VECTORS) {                                                               \
+            const uint c = at.c + ALONG_K(v), column = min(first_column + ALONG_ROW(i), n - 1);    \
+            b_read[i * ALONG_VECTORS + v] =                                                        \
+                read_four(ROW(w, column) + (ulong)TAP(at) * k + c, LEFT(k, c), WV);                \
+        }
 #endif
 #define READ(step)                                                                                 \
     do {                                                                                           \
-        READ_A(next);                                                                           \
-        READ_B(next);                                                                           \
+        READ_A(next);                                                                              \
+        READ_B(next);                                                                              \
         advance(&next, k, taps_x);                                                              \
     } while (0)
-#define WRITE(t)                                                                                   \
-    write_part(true, a_tile + (t)*TILE_SIZE, a_read),                                              \
-        write_part(!BACK, b_tile + (t)*TILE_SIZE, b_read)
-
 KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, const uint taps,
     GATHER_PARAMETERS, const uint kernel_width, const uint weight_y, const uint weight_x,
     const uint weight_step_y, const uint weight_step_x, const float beta, const uint has_bias,
@@ -82,28 +80,31 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
     const uint group = (uint)get_group_id(0), panels = (n + TILE - 1) / TILE;
     const ulong first_row = (ulong)(group / panels) * TILE;
     const uint first_column = group % panels * TILE;
-    const uint y = get_local_id(0) / 8, x = get_local_id(0) % 8;
-    const ulong mine = min(first_row + get_local_id(0), rows_all - 1);
-    const ulong image = mine / grid_width / grid_height;
-    const int top = (int)((uint)(mine / grid_width % grid_height) * step_y) + first_y;
-    const int left = (int)((uint)(mine % grid_width) * step_x) + first_x;
+    ulong image[ALONG_ROWS];
+    int top[ALONG_ROWS], left[ALONG_ROWS];
+    UNROLLED(i, ALONG_ROWS) {
+        const ulong mine = min(first_row + ALONG_ROW(i), rows_all - 1);
+        image[i] = mine / grid_width / grid_height;
+        top[i] = (int)((uint)(mine / grid_width % grid_height) * step_y) + first_y;
+        left[i] = (int)((uint)(mine % grid_width) * step_x) + first_x;
+    }
     const gather g = GATHER;
     place next = {0, 0, 0}; /* to read */
     const ulong steps = (ulong)taps * ((k + DEPTH - 1) / DEPTH);
     if (steps > 0) {
-        SUM_TILES(0ul, steps, 1, y, x)
+        SUM_TILES(0ul, steps, 1, true, !BACK)
     }
-    UNROLLED(r, 8) {
-        const ulong row = first_row + r / 4 * 32 + 4 * y + r % 4;
+    UNROLLED(r, RESULTS) {
+        const ulong row = first_row + RESULT_ROW(r);
         if (row >= rows_all)
             continue;
         const uint u = (uint)(row / grid_width % grid_height), v = (uint)(row % grid_width);
         global float *out = ROW(to, result_pixel(g, row / grid_width / grid_height, u, v));
-        UNROLLED(h, 2) {
-            const uint column = first_column + 32 * h + 4 * x;
-            float part[4];
-            vstore4(sum[r][h], 0, part);
-            for (uint i = 0; i < 4 && column + i < n; i++) {
+        UNROLLED(h, RESULT_PARTS) {
+            const uint column = first_column + RESULT_COLUMN(h);
+            float part[RESULT_WIDTH];
+            JOIN(vstore, RESULT_WIDTH)(get_result(sum, r, h), 0, part);
+            for (uint i = 0; i < RESULT_WIDTH && column + i < n; i++) {
                 if (has_bias)
                     part[i] += AT(bias, 0, column + i);
                 if (beta != 0.0f)

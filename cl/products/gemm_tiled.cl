@@ -6,8 +6,8 @@
  *                      |      | tile |      |           DEPTH: the part of the inner size that
  *                      +------+------+------+           both tiles have in local memory
  *     op(a)   +----+   +------+------+------+
- *             |    |   |      |      |      |           8 x 8 work-items; gemm_tile.clh has
- *             |tile|   |      |  c   |      |           the results of each
+ *             |    |   |      |      |      |           gemm_tile.clh has the arithmetic and the
+ *             |tile|   |      |  c   |      |           results of each work-item
  *             +----+   +------+------+------+
  *
  * Group (I * panels + J, 0, i), panels = ceil(n / TILE), computes the TILE x TILE results from row I * TILE
@@ -27,20 +27,23 @@
 #error "gemm_tiled.cl needs TRANSPOSE_A, TRANSPOSE_B, BIAS, AV, BV and CV"
 #endif
 
-/* Reads a work-item's part of a tile, from k on: of an operand whose rows run `along` the inner size, eight
- * floats of row first + me; of one whose rows run across it, four of two rows, 16 work-items a row. */
-static inline void read_tile(const bool along, global const float *from, const ulong ld,
-    const ulong first, const ulong count, const ulong k, const ulong inner, const uint vector, float4 read[2])
+/* Reads a work-item's part of a tile, from k on: of an operand whose rows run `along` the inner size, or
+ * across it. `count`: its rows or columns. */
+static inline void read_tile(const bool along, global const float *from, const ulong ld, const ulong first,
+    const ulong count, const ulong k, const ulong inner, const uint vector, float4 read[READS])
 {
     if (along) {
-        global const float *row = from + min(first + get_local_id(0), count - 1) * ld;
-        read[0] = read_four(row + k, inner - k, vector);
-        read[1] = read_four(row + k + 4, inner > k + 4 ? inner - k - 4 : 0, vector);
+        UNROLLED(i, ALONG_ROWS)
+            UNROLLED(v, ALONG_VECTORS) {
+                const ulong at = k + ALONG_K(v);
+                read[i * ALONG_VECTORS + v] = read_four(
+                    from + min(first + ALONG_ROW(i), count - 1) * ld + at, LEFT(inner, at), vector);
+            }
         return;
     }
-    const ulong column = min(first + get_local_id(0) % 16 * 4, count);
-    UNROLLED(i, 2) {
-        const ulong row = k + get_local_id(0) / 16 + 4 * i;
+    const ulong column = min(first + ACROSS_X, count);
+    UNROLLED(i, READS) {
+        const ulong row = k + ACROSS_K(i);
         read[i] = read_four(from + row * ld + column, row < inner ? count - column : 0, vector);
     }
 }
@@ -48,17 +51,21 @@ static inline void read_tile(const bool along, global const float *from, const u
 #ifdef BITS
 /* The same for a quantised operand. */
 static inline void read_codes(const bool along, const quantised b, const ulong first,
-    const ulong count, const ulong k, const ulong inner, float4 read[2])
+    const ulong count, const ulong k, const ulong inner, float4 read[READS])
 {
     if (along) {
-        const quantised row = quantised_rows(b, min(first + get_local_id(0), count - 1));
-        read[0] = dequantise_four(row.codes, row.groups, k, inner - k);
-        read[1] = dequantise_four(row.codes, row.groups, k + 4, inner > k + 4 ? inner - k - 4 : 0);
+        UNROLLED(i, ALONG_ROWS) {
+            const quantised row = quantised_rows(b, min(first + ALONG_ROW(i), count - 1));
+            UNROLLED(v, ALONG_VECTORS) {
+                const ulong at = k + ALONG_K(v);
+                read[i * ALONG_VECTORS + v] = dequantise_four(row.codes, row.groups, at, LEFT(inner, at));
+            }
+        }
         return;
     }
-    const ulong column = first + get_local_id(0) % 16 * 4;
-    UNROLLED(i, 2) {
-        const ulong row = k + get_local_id(0) / 16 + 4 * i;
+    const ulong column = first + ACROSS_X;
+    UNROLLED(i, READS) {
+        const ulong row = k + ACROSS_K(i);
         read[i] = dequantise_four(b.codes + row * b.ld, b.groups + row * b.groups_ld, column,
             row < inner && column < count ? count - column : 0);
     }
@@ -73,57 +80,64 @@ static inline void read_codes(const bool along, const quantised b, const ulong f
 #define READ_B(k)  read_tile(TRANSPOSE_B, b, b_ld, first_column, n, k, inner, BV, b_read)
 #endif
 #define READ(k)  read_tile(!TRANSPOSE_A, a, a_ld, first_row, m, k, inner, AV, a_read), READ_B(k)
-#define WRITE(t)                                                                                   \
-    write_part(!TRANSPOSE_A, a_tile + (t)*TILE_SIZE, a_read),                                      \
-        write_part(TRANSPOSE_B, b_tile + (t)*TILE_SIZE, b_read)
 
-/* to[0 .. 3] = old * to + sum + bias, of which the first `left` exist. old = 0 does not read `to`. */
-static inline void write_four(const float4 sum, const float old, const float4 bias,
-    global float *to, const ulong left)
+/* p[0 .. RESULT_WIDTH - 1], of which the first `left` exist. */
+static inline result_vector read_bias(global const float *p, const ulong left)
+{
+    float part[RESULT_WIDTH];
+    UNROLLED(i, RESULT_WIDTH)
+        part[i] = i < left ? p[i] : 0.0f;
+    return JOIN(vload, RESULT_WIDTH)(0, part);
+}
+
+/* to = old * to + sum, of which the first `left` exist. old = 0 does not read `to`. */
+static inline void write_result(
+    const result_vector sum, const float old, global float *to, const ulong left)
 {
 #if CV == 4
     if (left > 0) {
-        global float4 *four = (global float4 *)to;
-        *four = old == 0.0f ? sum + bias : fma((float4)(old), *four, sum + bias);
+        global result_vector *all = (global result_vector *)to;
+        *all = old == 0.0f ? sum : fma((result_vector)(old), *all, sum);
     }
 #else
-    float part[4];
-    vstore4(sum + bias, 0, part);
-    for (uint i = 0; i < 4 && i < left; i++)
+    float part[RESULT_WIDTH];
+    JOIN(vstore, RESULT_WIDTH)(sum, 0, part);
+    for (uint i = 0; i < RESULT_WIDTH && i < left; i++)
         to[i] = old == 0.0f ? part[i] : fma(old, to[i], part[i]);
 #endif
 }
 
-KERNEL_OF(LOCAL) GEMM_TILED(const ulong m, const ulong n, const ulong inner, const float alpha,
-    const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, B_IN, const ulong stride_b,
-    MAT_OUT_RESTRICT(c), const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)))
+KERNEL_OF(LOCAL) GEMM_TILED(const ulong m, const ulong n, const ulong inner_most, const ulong inner_last,
+    const float alpha, const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, B_IN,
+    const ulong stride_b, MAT_OUT_RESTRICT(c),
+    const ulong stride_c IF(BIAS)(COMMA MAT_IN_RESTRICT(bias)))
 {
     DECLARE_TILES
     const uint group = (uint)get_group_id(0), panels = (uint)((n + TILE - 1) / TILE);
     const ulong first_row = (ulong)(group / panels) * TILE;
-    const ulong first_column = (ulong)(group % panels) * TILE;
-    const uint y = get_local_id(0) / 8, x = get_local_id(0) % 8;
-    global const float *a = a_buffer + a_offset + get_group_id(2) * stride_a;
+    const ulong first_column = (ulong)(group % panels) * TILE, sample = get_group_id(2);
+    const ulong inner = sample + 1 < get_num_groups(2) ? inner_most : inner_last;
+    global const float *a = a_buffer + a_offset + sample * stride_a;
 #ifdef BITS
-    const quantised b = QUANTISED(b, get_group_id(2) * stride_b);
+    const quantised b = QUANTISED(b, sample * stride_b);
 #else
-    global const float *b = b_buffer + b_offset + get_group_id(2) * stride_b;
+    global const float *b = b_buffer + b_offset + sample * stride_b;
 #endif
-    SUM_TILES(0, inner, DEPTH, y, x)
-    global float *to = c_buffer + c_offset + get_group_id(2) * stride_c;
-    UNROLLED(r, 8) {
-        const ulong row = first_row + r / 4 * 32 + 4 * y + r % 4;
-        UNROLLED(h, 2) {
-            const ulong column = first_column + 32 * h + 4 * x;
-            const ulong left = row < m && column < n ? n - column : 0;
-            float4 bias = (float4)(0.0f);
+    SUM_TILES(0, inner, DEPTH, !TRANSPOSE_A, TRANSPOSE_B)
+    global float *to = c_buffer + c_offset + sample * stride_c;
+    UNROLLED(r, RESULTS) {
+        const ulong row = first_row + RESULT_ROW(r);
+        UNROLLED(h, RESULT_PARTS) {
+            const ulong column = first_column + RESULT_COLUMN(h);
+            const ulong left = row < m ? LEFT(n, column) : 0;
+            result_vector bias = 0.0f;
 #if BIAS == 1
-            bias = read_four(bias_buffer + bias_offset + column, left, 1);
+            bias = read_bias(bias_buffer + bias_offset + column, left);
 #elif BIAS == 2
             if (left > 0)
-                bias = (float4)(bias_buffer[bias_offset + row]);
+                bias = bias_buffer[bias_offset + row];
 #endif
-            write_four(alpha * sum[r][h], beta, bias, to + row * c_ld + column, left);
+            write_result(alpha * get_result(sum, r, h) + bias, beta, to + row * c_ld + column, left);
         }
     }
 }

@@ -86,7 +86,9 @@ typedef enum clprune_kernels {
  * CPUs (vector kernels) take BF16 in every product: operands are rounded as they are copied to
  * panels, and multiplied by AVX512-BF16 if the device has it, else by fp32, which is slower and
  * gives the same values up to the order of two terms. TF32 is fp32 there. GPUs (tiled kernels) take
- * TF32 and BF16 in clprune_bspmm_tn and clprune_bspmm_nt alone, on tensor cores. */
+ * TF32 and BF16 on tensor cores, in dense products, convolutions, clprune_bspmm_tn and
+ * clprune_bspmm_nt, and attention with heads of a multiple of 16 columns, up to 64, with BF16 up to
+ * 128. Weight gradients of convolutions from pruned images stay in fp32 there. */
 typedef enum clprune_precision {
     CLPRUNE_PRECISION_DEFAULT = 0, /* an option only: $CLPRUNE_PRECISION, else FP32 */
     CLPRUNE_PRECISION_FP32 = 1,    /* no rounding */

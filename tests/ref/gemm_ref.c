@@ -11,6 +11,15 @@ gemm_ref gemm_ref_begin(size_t m, size_t n)
 
 float (*gemm_ref_operand)(float);
 
+float gemm_ref_tf32(float x)
+{
+    if (!isfinite(x))
+        return x;
+    int exponent;
+    const double fraction = frexp((double)x, &exponent);
+    return (float)ldexp(round(ldexp(fraction, 11)), exponent - 11);
+}
+
 float gemm_ref_bf16(float x)
 {
     if (!isfinite(x))

@@ -26,6 +26,9 @@ extern float (*gemm_ref_operand)(float);
 /* `count` operands, rounded if gemm_ref_operand is not NULL. */
 const float *gemm_ref_operands(const float *x, size_t count);
 
+/* The nearest TF32, 10 fraction bits, ties away from zero; not of subnormal numbers. */
+float gemm_ref_tf32(float x);
+
 /* The nearest bf16, ties to even; subnormal ones are 0, ones above the largest bf16 may be Inf. */
 float gemm_ref_bf16(float x);
 /* Adds a term to element i; ref->terms is the caller's to count. */

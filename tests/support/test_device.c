@@ -167,8 +167,10 @@ static int open_context(void **state)
         fprintf(stderr, "%s\n", clprune_last_error(NULL));
         return -1;
     }
-    gemm_ref_operand =
-        clprune_context_precision(context) == CLPRUNE_PRECISION_BF16 ? gemm_ref_bf16 : NULL;
+    const clprune_precision precision = clprune_context_precision(context);
+    gemm_ref_operand = precision == CLPRUNE_PRECISION_BF16   ? gemm_ref_bf16
+                       : precision == CLPRUNE_PRECISION_TF32 ? gemm_ref_tf32
+                                                             : NULL;
     if (layer_is_missing()) {
         fprintf(stderr,
             "the device is larger than DEVICE_LAYER=%s: OPENCL_LAYERS names no layer, "

@@ -53,7 +53,7 @@ static void usage(FILE *stream)
           "  --kernel K *   taps per side (3); the padding is K / 2\n"
           "  --stride S *   of a convolution (1)\n"
           "  --repeat N     repetitions behind a median (11)\n"
-          "  --precision P  operand precision of products; on GPUs of those with pruned matrices:\n"
+          "  --precision P  operand precision of products:\n"
           "                 fp32 (the default), tf32 or bf16; the report has the one in use\n"
           "  --device TEXT  \"platform:device\" or part of a name\n"
           "  --json FILE    one object a line instead of the table; - is stdout. rows is the\n"

@@ -151,9 +151,9 @@ static const option_row rows[] = {
         "rows; default 2",
         NEEDS_POOLING_OR_FILE),
     CHOICE("precision", OPTION_MATCH, precision, options_precisions, "TYPE",
-        "precision of the operands of products: fp32, or on CPUs bf16; on GPUs tf32 and bf16 are "
-        "for weight gradients from pruned inputs, on tensor cores (NVIDIA, compute capability 8.0 "
-        "or later; other GPUs use fp32); default $CLPRUNE_PRECISION, else fp32"),
+        "precision of the operands of products: fp32, or on CPUs bf16; on GPUs tf32 or bf16, on "
+        "tensor cores (NVIDIA, compute capability 8.0 or later; other GPUs use fp32); default "
+        "$CLPRUNE_PRECISION, else fp32"),
     TEXT("keep-file", OPTION_FORGET, keep_file, "FILE",
         "lines 'PLACE TENSOR FORM' that override --activations, such as 'blocks.0 TENSOR dense' or "
         "'blocks.* TENSOR quantised bits=4'; later ones win; # begins a comment; the checkpoint "

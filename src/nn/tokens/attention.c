@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/checked.h"
+#include "ops/device/mma.h"
 #include "ops/device/ops_state.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
@@ -21,6 +22,13 @@ static const clprune__kernel_def whole_kernel = {
 static const clprune__kernel_def keys_kernel = {
     "tokens/attention_backward.cl", "attention_backward_keys"};
 
+static const clprune__kernel_def forward_mma_kernel = {
+    "tokens/attention_forward_mma.cl", "attention_forward_mma"};
+static const clprune__kernel_def queries_mma_kernel = {
+    "tokens/attention_backward_mma.cl", "attention_backward_queries_mma"};
+static const clprune__kernel_def keys_mma_kernel = {
+    "tokens/attention_backward_mma.cl", "attention_backward_keys_mma"};
+
 enum { MOST_COLS = 512, MOST_ROWS = INT32_MAX };
 enum { MOST_WHOLE = 1024 }; /* keys: scores of a block of queries take 256 KiB */
 
@@ -31,6 +39,7 @@ typedef struct plan {
     uint64_t seed, first;
     uint32_t threshold; /* of 32 random bits: below it a probability is dropped */
     cl_mem lengths;     /* NULL: none */
+    bool mma;
     clprune__defines defines;
 } plan;
 
@@ -94,10 +103,31 @@ static size_t whole_rows(const clprune_context *context, const clprune_attention
     return context->kernels == CLPRUNE_KERNELS_VECTOR && fits ? room : 0;
 }
 
+/* Tensor cores: a group's work-items, 32 for each 16 of its rows. */
+enum { MMA_LOCAL = 128, MMA_BLOCK = MMA_LOCAL / 2 };
+
+/* The rows of the other side that lie in local memory on tensor cores, for the kernels along
+ * queries; the one along keys, which has two sums, takes half of them for the registers' sake. 0:
+ * attention stays in fp32. */
+static size_t mma_rows(const clprune_context *context, const clprune_attention_desc *desc)
+{
+    enum { MOST = 128, FEW = 64, PAD = 4 };
+    const bool bf16 = context->ops->precision == CLPRUNE_PRECISION_BF16;
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR || !clprune__uses_mma(context) ||
+        desc->cols % 16 != 0 || desc->cols > (bf16 ? MOST : FEW) ||
+        context->facts.max_work_group < MMA_LOCAL)
+        return 0;
+    const size_t rows = desc->cols > FEW ? 32 : 64, words = bf16 ? desc->cols / 2 : desc->cols;
+    const size_t emulation = context->ops->mma_emulated ? MMA_LOCAL * sizeof(float) : 0;
+    const size_t bytes = 2 * rows * (words + PAD) * sizeof(cl_uint) +
+                         MMA_LOCAL / 32 * clprune__mma_local(context, 1, 2) + emulation;
+    return bytes <= context->facts.local_memory ? rows : 0;
+}
+
 /* A vector kernel's work-item has 32 rows, whose sums fit the registers 8 at a time; a GPU's has
  * one, as it has where 16 do not fit local memory. `tiles`: matrices of a group there. */
-static plan make_plan(
-    const clprune_context *context, const clprune_attention_desc *desc, size_t tiles, size_t keys)
+static plan make_plan(const clprune_context *context, const clprune_attention_desc *desc,
+    size_t tiles, size_t keys, size_t mma)
 {
     const size_t fit = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30) /
                        (tiles * desc->cols * sizeof(float)); /* lanes */
@@ -107,11 +137,14 @@ static plan make_plan(
     size_t local = vector ? 1 : clprune__group_size(context, 64);
     while (local > 1 && local > fit)
         local /= 2;
+    if (mma > 0)
+        local = MMA_LOCAL;
     plan p = {.rows = desc->rows,
         .queries = desc->queries,
         .heads = desc->heads,
         .share = desc->heads / desc->kv_heads,
-        .blocks = clprune__ceil_div(desc->rows, local * width * vectors),
+        .blocks = clprune__ceil_div(desc->rows, mma > 0 ? MMA_BLOCK : local * width * vectors),
+        .mma = mma > 0,
         .local = local,
         .scale = 1.0f / sqrtf((float)desc->cols),
         .kept_scale = (float)(1 / (1 - (double)desc->rate)),
@@ -124,13 +157,25 @@ static plan make_plan(
     clprune__define(&p.defines, "QV", vectors);
     clprune__define(&p.defines, "E", desc->cols);
     clprune__define(&p.defines, "KT", vector ? 8 : 4);
-    clprune__define(&p.defines, "TILE", keys > 0 ? keys : vector ? 64 : 8);
+    clprune__define(&p.defines, "TILE", mma > 0 ? mma : keys > 0 ? keys : vector ? 64 : 8);
     clprune__define(&p.defines, "WHOLE", keys > 0);
     clprune__define(&p.defines, "ET", power_in(desc->cols));
     clprune__define(&p.defines, "CAUSAL", desc->causal);
     clprune__define(&p.defines, "DROP", desc->rate > 0);
     clprune__define(&p.defines, "LENGTHS", desc->lengths != NULL);
+    if (mma > 0)
+        clprune__mma_defines(context, 1, 2, &p.defines);
     return p;
+}
+
+/* Whether rows begin at multiples of 16 bytes, and with them each head. */
+static void define_quads(plan *p, size_t count, const clprune__operand *mats)
+{
+    bool quads = true;
+    for (size_t i = 0; i < count; i++)
+        quads = quads && mats[i].mat.offset % 4 == 0 && mats[i].mat.ld % 4 == 0;
+    if (p->mma)
+        clprune__define(&p->defines, "QUADS", quads ? 4 : 1);
 }
 
 /* Without lengths the kernels get `q` in their place, and do not touch it. */
@@ -175,9 +220,10 @@ clprune_status clprune_attention_forward(clprune_context *context,
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
         {"v", v, rows, kv_cols}, lengths_of(&d, batch), {"y", y, batch * d.queries, cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
-    const plan p = make_plan(context, &d, 1, 0);
+    plan p = make_plan(context, &d, 1, 0, mma_rows(context, &d));
+    define_quads(&p, LENGTHS, operands);
     clprune__launch launch;
-    TRY(begin(context, &forward_kernel, &p, q, &launch));
+    TRY(begin(context, p.mma ? &forward_mma_kernel : &forward_kernel, &p, q, &launch));
     ARG_MATS(&launch, q, k, v, y);
     return end(&launch, &p, batch, d.heads * p.blocks, event);
 }
@@ -203,7 +249,10 @@ clprune_status clprune_attention_backward(clprune_context *context,
     if (d.queries < d.rows)
         TRY(clprune__mat_fill(context, 0.0f, dq, NULL));
     const size_t whole = whole_rows(context, &d);
-    const plan p = make_plan(context, &d, 2, whole);
+    const size_t mma = mma_rows(context, &d);
+    plan p = make_plan(context, &d, 2, whole, mma), of_keys = make_plan(context, &d, 2, 0, mma / 2);
+    define_quads(&p, LENGTHS, operands);
+    define_quads(&of_keys, LENGTHS, operands);
     clprune__launch launch;
     if (whole > 0) {
         TRY(begin(context, &whole_kernel, &p, q, &launch));
@@ -213,10 +262,10 @@ clprune_status clprune_attention_backward(clprune_context *context,
     clprune_mat slope, log_mass;
     TRY(clprune__scratch_mat(context, batch * d.heads, d.rows, &slope));
     TRY(clprune__scratch_mat(context, batch * d.heads, d.rows, &log_mass));
-    TRY(begin(context, &queries_kernel, &p, q, &launch));
+    TRY(begin(context, p.mma ? &queries_mma_kernel : &queries_kernel, &p, q, &launch));
     ARG_MATS(&launch, q, k, v, dy, dq, slope, log_mass);
     TRY(end(&launch, &p, batch, d.heads * p.blocks, NULL));
-    TRY(begin(context, &keys_kernel, &p, q, &launch));
+    TRY(begin(context, p.mma ? &keys_mma_kernel : &keys_kernel, &of_keys, q, &launch));
     ARG_MATS(&launch, q, k, v, dy, slope, log_mass, dk, dv);
-    return end(&launch, &p, batch, d.kv_heads * p.blocks, event);
+    return end(&launch, &of_keys, batch, d.kv_heads * of_keys.blocks, event);
 }

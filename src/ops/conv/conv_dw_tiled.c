@@ -19,22 +19,23 @@ clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__c
     const clprune_extent grid = clprune__conv_grid(conv, from->cell);
     const size_t pixels = conv->batch * grid.height * grid.width;
     const size_t taps = conv->kernel.height * conv->kernel.width;
-    const size_t parts = taps * clprune__ceil_div(conv->in, CLPRUNE__TILE);
+    const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
+    const size_t parts = taps * clprune__ceil_div(conv->in, tile.side);
     clprune__bspmm_plan sums = {.inner = taps * conv->in,
-        .panel = CLPRUNE__TILE,
-        .panels = clprune__ceil_div(conv->out, CLPRUNE__TILE),
+        .panel = tile.side,
+        .panels = clprune__ceil_div(conv->out, tile.side),
         .groups = parts};
-    sums.splits =
-        clprune__tiled_splits(context, &sums, context->ops->tuning.tiled_tn.groups_per_unit,
-            clprune__ceil_div(pixels, 4 * CLPRUNE__TILE));
+    sums.splits = clprune__tiled_splits(context, &sums,
+        context->ops->tuning.tiled_tn.groups_per_unit, clprune__ceil_div(pixels, 4 * tile.side));
     const size_t run = clprune__ceil_div(pixels, sums.splits);
     sums.splits = clprune__ceil_div(pixels, run);
-    const size_t local[2] = {CLPRUNE__TILE_LOCAL, 1};
-    const size_t global[2] = {sums.panels * parts * CLPRUNE__TILE_LOCAL, sums.splits};
+    const size_t local[2] = {tile.local, 1};
+    const size_t global[2] = {sums.panels * parts * tile.local, sums.splits};
     SCRATCH_SCOPE(context);
     clprune__bspmm_scratch scratch = {.even_rows = false};
     TRY(clprune__conv_take_partial(context, &sums, &scratch));
     clprune__defines defines = {0};
+    clprune__gemm_tile_defines(context, &defines);
     clprune__define(
         &defines, "XV", from->q != NULL ? 4 : clprune__conv_row_vector(from->x, conv->in));
     clprune__define(&defines, "DYV", clprune__conv_row_vector(dy, conv->out));

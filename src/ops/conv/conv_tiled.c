@@ -10,11 +10,13 @@ clprune_status clprune__conv_gather_tiled(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {
     const size_t rows = job->batch * job->grid.height * job->grid.width;
-    const size_t local = CLPRUNE__TILE_LOCAL;
-    const size_t global = clprune__ceil_div(job->n, CLPRUNE__TILE) *
-                          clprune__ceil_div(rows, CLPRUNE__TILE) * CLPRUNE__TILE_LOCAL;
+    const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
+    const size_t local = tile.local;
+    const size_t global =
+        clprune__ceil_div(job->n, tile.side) * clprune__ceil_div(rows, tile.side) * local;
     const bool bias = !clprune__is_absent(job->bias);
     clprune__defines defines = {0};
+    clprune__gemm_tile_defines(context, &defines);
     clprune__define(&defines, "BACK", job->back);
     clprune__define(&defines, "FV", clprune__conv_row_vector(job->from, job->k));
     clprune__define(&defines, "WV", clprune__conv_row_vector(job->w, job->back ? job->n : job->k));

@@ -1,5 +1,4 @@
-/* Tensor cores for block-sparse products: context->ops->precision says whether and how they are
- * used. */
+/* Tensor cores: context->ops->precision says whether and how they are used. */
 #ifndef CLPRUNE_OPS_MMA_H
 #define CLPRUNE_OPS_MMA_H
 
@@ -16,7 +15,8 @@ clprune_status clprune__mma_missing(clprune_context *context, char *reason, size
  * is rounded. */
 clprune_status clprune__mma_probe(clprune_context *context, bool round_a);
 
-/* Whether block-sparse products run on tensor cores. */
+/* Whether products run on tensor cores. Of dense ones, and of attention, only those of tiled
+ * kernels. */
 bool clprune__uses_mma(const clprune_context *context);
 
 /* Appends the defines of mma.clh. */

@@ -6,7 +6,8 @@
 #include "ops/device/tuning.h"
 
 /* The engine of dense products: gemm_vector.cl, gemm_tiled.cl, CLBlast, or by kind: gemm_tiled.cl
- * for the samples of a batch and for devices of small work-groups, else CLBlast. */
+ * on tensor cores, for the samples of a batch and for devices of small work-groups, else CLBlast.
+ */
 typedef enum clprune__gemm_engine {
     CLPRUNE__ENGINE_VECTOR,
     CLPRUNE__ENGINE_TILED,
@@ -27,7 +28,7 @@ typedef struct clprune__ops {
     clprune__tuning tuning;
     char setup[CLPRUNE__SETUP_TEXT]; /* context->setup */
     clprune__gemm_engine gemm_engine;
-    clprune_precision precision; /* of products; TF32 and, in tiled kernels, BF16 of bspmm alone */
+    clprune_precision precision; /* of products */
     clprune__pairs pairs;        /* vector kernels: bf16 */
     bool mma_emulated;           /* OpenCL C emulates tensor cores */
     bool blast_ready;            /* CLBlast was told this context's parameters */

@@ -37,7 +37,8 @@ static clprune__gemm_engine engine_of(const clprune_context *context, bool of_sa
     clprune__gemm_engine engine = context->ops->gemm_engine;
     if (engine == CLPRUNE__ENGINE_BY_KIND) {
         const bool small = context->facts.max_work_group < BLAST_GROUP;
-        engine = of_samples || small ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_BLAST;
+        const bool tiled = of_samples || small || clprune__gemm_tile_of(context).mma;
+        engine = tiled ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_BLAST;
     }
     if (engine == CLPRUNE__ENGINE_TILED && !clprune__gemm_tiled_fits(context))
         engine = CLPRUNE__ENGINE_BLAST;

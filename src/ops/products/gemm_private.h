@@ -8,6 +8,7 @@
 #include "ops/codes/quantise_private.h"
 #include "ops/device/ops_state.h"
 #include "ops/device/switches.h"
+#include "ops/products/gemm_tile.h"
 #include "ops/prune/prune_private.h"
 #include "runtime/launch/launch.h"
 
@@ -30,6 +31,7 @@ typedef struct clprune__gemm_scores {
 /* `batch` products; operands of sample i start i * stride elements after those of sample 0. */
 typedef struct clprune__gemm_job {
     size_t batch, m, n, k;
+    size_t k_last;   /* of gemm_tiled's parts of a sum: the last one's inner size; 0: k */
     bool of_samples; /* of samples: the engine must not depend on `batch` */
     bool transpose_a, transpose_b;
     float alpha, beta;
@@ -53,9 +55,6 @@ clprune_status clprune__gemm_check_samples(clprune_context *context, const clpru
 
 /* The last parameters of our own kernels: factors, operands with their strides, and a bias. */
 void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job);
-
-/* Whether the device allows the work-groups of gemm_tiled.cl, 64 work-items. */
-bool clprune__gemm_tiled_fits(const clprune_context *context);
 
 /* The rows of a panel of `width` floats in local memory: `most`, halved until the panel and 1 KiB
  * for the compiler fit. Few values, so that few programs are built. */
@@ -84,6 +83,10 @@ size_t clprune__gemm_block_rows(size_t most, size_t tile_rows, bool whole_vector
 clprune_status clprune__gemm_enqueue_panels(clprune_context *context,
     const clprune__kernel_def *kernel, const clprune__gemm_panels *plan, clprune__defines *defines,
     clprune__gemm_job *job, cl_event *event);
+
+/* dw = sum of `samples` products, rows of `products`, + beta * dw. */
+clprune_status clprune__gemm_add_up(clprune_context *context, float beta, size_t samples,
+    clprune_mat products, clprune_mat dw, cl_event *event);
 
 /* The engines. */
 

@@ -1,7 +1,6 @@
 /* Dense products: their operands, the parameters of kernels, and what fits a device. */
 #include "core/checked.h"
 #include "ops/products/gemm_private.h"
-#include "ops/products/gemm_tile.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
 #include "runtime/launch/launch.h"
@@ -100,11 +99,6 @@ void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job)
     clprune__arg_ulong(launch, job->stride_c);
     if (job->bias != CLPRUNE__NO_BIAS)
         clprune__arg_mat(launch, job->bias_values);
-}
-
-bool clprune__gemm_tiled_fits(const clprune_context *context)
-{
-    return context->facts.max_work_group >= CLPRUNE__TILE_LOCAL;
 }
 
 size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width)

@@ -9,13 +9,13 @@ static const clprune__kernel_def sample_sum_kernel = {"products/sample_sum.cl", 
 
 /* Bytes of the products that are made before they are added up. */
 #define SIDE_BY_SIDE ((size_t)8 << 20)
+
 /* Columns of a work-group, and vectors of a sample that a work-item reads at once, on CPUs. */
 enum { CPU_CHUNK = 2048, CPU_STRIP = 4 };
 /* GPUs: a vector of 4 for each work-item. */
 enum { GPU_LOCAL = 64, GPU_VECTOR = 4 };
 
-/* dw = sum of `samples` products in scratch + beta * dw. */
-static clprune_status sum_samples(clprune_context *context, float beta, size_t samples,
+clprune_status clprune__gemm_add_up(clprune_context *context, float beta, size_t samples,
     clprune_mat products, clprune_mat dw, cl_event *event)
 {
     if (dw.ld == dw.cols) /* one long row: fewer tails of vectors */
@@ -108,7 +108,7 @@ clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, floa
         }
         TRY(clprune__gemm(context, &job, run > 1 ? NULL : last));
         if (run > 1)
-            TRY(sum_samples(context, old, count, products, dw, last));
+            TRY(clprune__gemm_add_up(context, old, count, products, dw, last));
     }
     return CLPRUNE_SUCCESS;
 }

@@ -1,9 +1,10 @@
 /* Dense products of samples on GPUs, of floats and of codes. */
 #include "core/checked.h"
 #include "ops/products/gemm_private.h"
-#include "ops/products/gemm_tile.h"
+#include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/launch.h"
+#include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def gemm_tiled_kernel = {"products/gemm_tiled.cl", "gemm_tiled"};
 static const clprune__kernel_def gemm_tiled_quantised_kernel = {
@@ -22,12 +23,14 @@ static size_t row_vector(clprune_mat mat, size_t stride)
 static clprune_status launch_samples(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
-    const size_t local[3] = {CLPRUNE__TILE_LOCAL, 1, 1};
+    const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
+    const size_t local[3] = {tile.local, 1, 1};
     const size_t tiles =
-        clprune__ceil_div(job->n, CLPRUNE__TILE) * clprune__ceil_div(job->m, CLPRUNE__TILE);
-    const size_t global[3] = {tiles * CLPRUNE__TILE_LOCAL, 1, job->batch};
+        clprune__ceil_div(job->n, tile.side) * clprune__ceil_div(job->m, tile.side);
+    const size_t global[3] = {tiles * tile.local, 1, job->batch};
     const clprune__quantised *q = job->quantised_b;
     clprune__defines defines = {0};
+    clprune__gemm_tile_defines(context, &defines);
     clprune__define(&defines, "TRANSPOSE_A", job->transpose_a);
     clprune__define(&defines, "TRANSPOSE_B", job->transpose_b);
     clprune__define(&defines, "BIAS", job->bias);
@@ -39,14 +42,57 @@ static clprune_status launch_samples(
     clprune__launch launch;
     TRY(clprune__launch_begin(
         context, q != NULL ? &gemm_tiled_quantised_kernel : &gemm_tiled_kernel, &defines, &launch));
-    ARG_ULONGS(&launch, job->m, job->n, job->k);
+    ARG_ULONGS(&launch, job->m, job->n, job->k, job->k_last > 0 ? job->k_last : job->k);
     clprune__arg_gemm(&launch, job);
     return clprune__launch_enqueue(&launch, 3, global, local, event);
+}
+
+/* Parts into which the sum of a single product is cut, so that it has groups for all units: as many
+ * as they hold, parts of LEAST_STEPS at least, whose results fit PARTS_BYTES. */
+static size_t parts_of(const clprune_context *context, const clprune__gemm_job *job)
+{
+    enum { LEAST_STEPS = 16, PARTS_BYTES = 16 << 20 };
+    const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
+    if (!tile.mma || job->batch > 1 || job->bias != CLPRUNE__NO_BIAS ||
+        (job->quantised_b != NULL && job->transpose_b))
+        return 1;
+    const size_t tiles =
+        clprune__ceil_div(job->n, tile.side) * clprune__ceil_div(job->m, tile.side);
+    const size_t wanted = tile.resident * context->facts.compute_units / tiles;
+    const size_t fit = PARTS_BYTES / sizeof(float) / job->m / job->n;
+    const size_t most = job->k / (LEAST_STEPS * tile.depth);
+    return clprune__max(1, clprune__min(wanted, clprune__min(fit, most)));
+}
+
+/* The product as a sum of `parts` products, each of `run` of the inner size but the last. */
+static clprune_status add_parts(
+    clprune_context *context, const clprune__gemm_job *job, size_t parts, cl_event *event)
+{
+    SCRATCH_SCOPE(context);
+    const size_t depth = clprune__gemm_tile_of(context).depth;
+    const size_t run = clprune__round_up(clprune__ceil_div(job->k, parts), depth);
+    const size_t count = clprune__ceil_div(job->k, run), results = job->m * job->n;
+    clprune_mat products;
+    TRY(clprune__scratch_mat(context, count, results, &products));
+    clprune__gemm_job part = *job;
+    part.batch = count;
+    part.k = run;
+    part.k_last = job->k - (count - 1) * run;
+    part.stride_a = job->transpose_a ? run * job->a.ld : run;
+    part.stride_b = job->quantised_b != NULL ? run : job->transpose_b ? run : run * job->b.ld;
+    part.beta = 0.0f;
+    part.c = (clprune_mat){products.buffer, products.offset, job->m, job->n, job->n, job->c.type};
+    part.stride_c = results;
+    TRY(launch_samples(context, &part, NULL));
+    return clprune__gemm_add_up(context, job->beta, count, products, job->c, event);
 }
 
 clprune_status clprune__gemm_tiled(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
+    const size_t parts = parts_of(context, job);
+    if (parts > 1)
+        return add_parts(context, job, parts, event);
     for (size_t first = 0; first < job->batch; first += MOST_SAMPLES) {
         const bool last = job->batch - first <= MOST_SAMPLES;
         clprune__gemm_job part = *job;

@@ -1,0 +1,120 @@
+/* attention_backward.cl on tensor cores: its formulas, with operands, probabilities and ds rounded to TF32 or bf16.
+ * attention_mma.clh has the tiles. The first kernel goes along the keys twice: for log_mass and d, then for dq. Here
+ * log_mass is log2 of the mass. */
+#include "tokens/attention_mma.clh"
+
+KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v),
+    MAT_IN(dy), MAT_OUT(dq), MAT_OUT(d), MAT_OUT(log_mass))
+{
+    local uint4 k_tile[TILE_WORDS4], v_tile[TILE_WORDS4];
+    MMA_LOCAL(WARPS)
+    QUAD_LOCAL
+    WARP_OF(blocks, heads);
+    if (begin >= queries)
+        return;
+    local uint *words = mma_words + warp * MMA_WORDS;
+    const head_rows keys = HEAD_ROWS(k, sample, head / share);
+    const head_rows values = HEAD_ROWS(v, sample, head / share);
+    const uint some = KEYS_OF(sample);
+    const uint end = CAUSAL ? min(min(begin + 16 * WARPS, queries), some) : some;
+    const dropout z =
+        dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
+    uint4 own_q[E_STEPS], own_dy[E_STEPS];
+    load_fragments(own_q, HEAD_ROWS(q, sample, head), mine, queries, scale * LOG2_E);
+    load_fragments(own_dy, SLOPE_ROWS(head), mine, queries, 1.0f);
+    softmax_rows p = softmax_rows_start();
+    float2 slope = 0.0f, mass = 0.0f, log_of_mass = 0.0f;
+    float4 sum[E / 8];
+    UNROLLED(n, E / 8)
+        sum[n] = (float4)(0.0f);
+#pragma nounroll
+    for (uint turn = 0; turn < 2; turn++) {
+        for (uint key = 0; key < end; key += TILE) {
+            float4 s[TILE / 8], dp[TILE / 8];
+            load_rows(k_tile, keys, key, min((uint)TILE, end - key));
+            load_rows(v_tile, values, key, min((uint)TILE, end - key));
+            barrier(CLK_LOCAL_MEM_FENCE);
+            dot_tile(s, own_q, k_tile, words);
+            dot_tile(dp, own_dy, v_tile, words);
+            drop_tile(z, dp, row, key, true);
+            if (turn == 0) {
+                slope *= softmax_rows_add(&p, s, row, key, some, quad_part);
+                UNROLLED(j, TILE / 8)
+                    slope += s[j].even * dp[j].even + s[j].odd * dp[j].odd;
+            } else {
+                EACH_PRODUCT(s, row, key,
+                    value = other < some && (!CAUSAL || other <= own_row) ? value : -INFINITY;)
+                UNROLLED(j, TILE / 8)
+                    s[j] = powers_of_2(s[j] - log_of_mass.xxyy) * (dp[j] - slope.xxyy);
+                add_tile(sum, s, k_tile, words);
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        if (turn == 0) {
+            mass = softmax_rows_mass(&p, end, quad_part);
+            slope = (float2)(quad_join(quad_part, slope.x, false), quad_join(quad_part, slope.y, false)) / mass;
+            log_of_mass = p.most + log2(mass);
+        }
+    }
+    store_rows(ROW(dq, sample * rows) + head * E, dq_ld, row, queries, sum, (float2)(scale));
+    if (lane % 4 == 0) {
+        if (row < queries)
+            AT(d, sample * heads + head, row) = slope.x, AT(log_mass, sample * heads + head, row) = log_of_mass.x;
+        if (row + 8 < queries)
+            AT(d, sample * heads + head, row + 8) = slope.y,
+            AT(log_mass, sample * heads + head, row + 8) = log_of_mass.y;
+    }
+}
+
+KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v),
+    MAT_IN(dy), MAT_IN(d), MAT_IN(log_mass), MAT_OUT(dk), MAT_OUT(dv))
+{
+    local uint4 q_tile[TILE_WORDS4], dy_tile[TILE_WORDS4];
+    MMA_LOCAL(WARPS)
+    WARP_OF(blocks, heads / share);
+    if (begin >= rows)
+        return;
+    local uint *words = mma_words + warp * MMA_WORDS;
+    /* Rows beyond the length repeat its last key. Their sums count 0 times. */
+    const uint some = KEYS_OF(sample), read = max(some, 1u), end = begin < some ? queries : 0;
+    uint4 own_k[E_STEPS], own_v[E_STEPS];
+    load_fragments(own_k, HEAD_ROWS(k, sample, head), mine, read, scale * LOG2_E);
+    load_fragments(own_v, HEAD_ROWS(v, sample, head), mine, read, 1.0f);
+    float4 sum_k[E / 8], sum_v[E / 8];
+    UNROLLED(n, E / 8)
+        sum_k[n] = sum_v[n] = (float4)(0.0f);
+    for (uint h = head * share; h < (head + 1) * share; h++) {
+        const head_rows q_rows = HEAD_ROWS(q, sample, h), dy_rows = SLOPE_ROWS(h);
+        const dropout z =
+            dropout_of(seed, (first_sample + sample) * heads + h, threshold, kept_scale);
+        global const float *mass = ROW(log_mass, sample * heads + h);
+        global const float *mean = ROW(d, sample * heads + h);
+        for (uint query = CAUSAL ? begin : 0; query < end; query += TILE) {
+            float4 p[TILE / 8], ds[TILE / 8];
+            load_rows(q_tile, q_rows, query, min((uint)TILE, end - query));
+            load_rows(dy_tile, dy_rows, query, min((uint)TILE, end - query));
+            barrier(CLK_LOCAL_MEM_FENCE);
+            dot_tile(p, own_k, q_tile, words);
+            dot_tile(ds, own_v, dy_tile, words);
+            drop_tile(z, ds, row, query, false);
+            UNROLLED(j, TILE / 8) {
+                const uint first = query + 8 * j + lane % 4 * 2;
+                const uint2 column = min((uint2)(first, first + 1), (uint2)(end - 1));
+                const float2 m = (float2)(mass[column.x], mass[column.y]);
+                const float2 slope = (float2)(mean[column.x], mean[column.y]);
+                p[j] = powers_of_2(p[j] - m.xyxy);
+                ds[j] -= slope.xyxy;
+            }
+            EACH_PRODUCT(p, row, query, value = other < end && (!CAUSAL || other >= own_row) ? value : 0.0f;)
+            UNROLLED(j, TILE / 8)
+                ds[j] *= p[j];
+            drop_tile(z, p, row, query, false);
+            add_tile(sum_v, p, dy_tile, words);
+            add_tile(sum_k, ds, q_tile, words);
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+    }
+    const float2 counts = (float2)(row < some ? 1.0f : 0.0f, row + 8 < some ? 1.0f : 0.0f);
+    store_rows(ROW(dv, sample * rows) + head * E, dv_ld, row, rows, sum_v, counts);
+    store_rows(ROW(dk, sample * rows) + head * E, dk_ld, row, rows, sum_k, scale * counts);
+}

@@ -1,0 +1,42 @@
+/* attention_forward.cl on tensor cores: operands and probabilities are rounded to TF32 or bf16, sums are fp32.
+ * attention_mma.clh has the tiles. Group (sample * heads + head) * blocks + block takes 16 queries a warp. */
+#include "tokens/attention_mma.clh"
+
+KERNEL_OF(LOCAL) attention_forward_mma(
+    ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_OUT(y))
+{
+    local uint4 k_tile[TILE_WORDS4], v_tile[TILE_WORDS4];
+    MMA_LOCAL(WARPS)
+    QUAD_LOCAL
+    WARP_OF(blocks, heads);
+    if (begin >= queries)
+        return;
+    local uint *words = mma_words + warp * MMA_WORDS;
+    const head_rows keys = HEAD_ROWS(k, sample, head / share);
+    const head_rows values = HEAD_ROWS(v, sample, head / share);
+    const uint some = KEYS_OF(sample);
+    const uint end = CAUSAL ? min(min(begin + 16 * WARPS, queries), some) : some;
+    const dropout z =
+        dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
+    uint4 own[E_STEPS];
+    load_fragments(own, HEAD_ROWS(q, sample, head), mine, queries, scale * LOG2_E);
+    float4 sum[E / 8];
+    softmax_rows p = softmax_rows_start();
+    UNROLLED(n, E / 8)
+        sum[n] = (float4)(0.0f);
+    for (uint key = 0; key < end; key += TILE) {
+        float4 s[TILE / 8];
+        load_rows(k_tile, keys, key, min((uint)TILE, end - key));
+        load_rows(v_tile, values, key, min((uint)TILE, end - key));
+        barrier(CLK_LOCAL_MEM_FENCE);
+        dot_tile(s, own, k_tile, words);
+        const float2 factor = softmax_rows_add(&p, s, row, key, some, quad_part);
+        UNROLLED(n, E / 8)
+            sum[n] *= factor.xxyy;
+        drop_tile(z, s, row, key, true);
+        add_tile(sum, s, v_tile, words);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    const float2 mass = softmax_rows_mass(&p, end, quad_part);
+    store_rows(ROW(y, sample * queries) + head * E, y_ld, row, queries, sum, 1.0f / mass);
+}
