@@ -122,6 +122,7 @@ clprune_status clprune__mma_probe(clprune_context *context, bool round_a)
     clprune__launch launch;
     TRY_DONE(clprune__launch_begin(context, &mma_probe_kernel, &defines, &launch));
     clprune__arg_mem(&launch, buffer);
+    clprune__arg_uint(&launch, round_a);
     TRY_DONE(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
     TRY_DONE(clprune__transfer_read(context, buffer, c_at * sizeof(float), sizeof got, got));
     TRY_DONE(compare(context, k, data, got));

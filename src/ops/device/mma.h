@@ -12,7 +12,7 @@
 clprune_status clprune__mma_missing(clprune_context *context, char *reason, size_t size);
 
 /* Runs a product on tensor cores, mma_probe.cl; fails if a result is wrong. Of the operands, a or b
- * is rounded. */
+ * is rounded; it lies across the keys in local memory, the other one along them. */
 clprune_status clprune__mma_probe(clprune_context *context, bool round_a);
 
 /* Whether products run on tensor cores. Of dense ones, and of attention, only those of tiled
