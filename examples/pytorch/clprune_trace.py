@@ -761,9 +761,6 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Flatten: lambda t, m, x: t.reshape(x),
 }
 
-_MODULES.update({clprune.Linear: _MODULES[nn.Linear], clprune.ReLU: _MODULES[nn.ReLU],
-                 clprune.GELU: _MODULES[nn.GELU]})
-
 _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.linear: _Tracer.linear,
     F.conv2d: _Tracer.conv2d,

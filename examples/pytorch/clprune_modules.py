@@ -1,0 +1,652 @@
+"""Modules that keep less: a kind for each sort of module, which clprune.convert_ puts before a
+module's own class.
+
+Converting a module changes its class alone: parameters, buffers, hooks and state_dict stay as they
+are. Outside of training (module.eval(), torch.no_grad()) the module runs its own code. In training,
+too, the output is that of its own code; what differs is what is kept for the backward pass.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import warnings
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clprune_library import Error, Keep, Shape
+from clprune_saved import (
+    MASK, ALIKE, Affine, Codes, Kept, Layout, Masked, Raw, Source, _state, beneath_views, in_memory_order,
+    keep_flat, keep_rows, layout_of, seed_of, sources)
+
+
+# ---------------------------------------------------------------------------------------------
+# Functions
+# ---------------------------------------------------------------------------------------------
+
+
+class _Refusal(torch.autograd.Function):
+    """Gradients as they are, which raise an error when they are differentiated."""
+
+    @staticmethod
+    def forward(ctx, name: str, marker: Tensor, *gradients: Tensor):
+        ctx.name = name
+        return tuple(gradient.detach() for gradient in gradients)
+
+    @staticmethod
+    def backward(ctx, *_: Tensor):
+        raise Error(
+            f"{ctx.name} has no second derivatives (create_graph=True, as gradient penalties and "
+            "Hessians need): leave it out with `skip`, or clprune.unconvert_ the model")
+
+
+def _once(backward: Callable) -> Callable:
+    """A backward pass whose gradients cannot be differentiated again; trying it is an error."""
+
+    @functools.wraps(backward)
+    def differentiate(ctx, *dy: Tensor):
+        with torch.no_grad():
+            gradients = backward(ctx, *dy)
+        if not torch.is_grad_enabled():  # no create_graph
+            return gradients
+        with torch.no_grad():
+            marker = torch.zeros((), requires_grad=True)
+        made = [g for g in gradients if isinstance(g, Tensor)]
+        name = "clprune." + type(ctx).__name__[1:].replace("FunctionBackward", "")
+        with torch.enable_grad():
+            refused = iter(_Refusal.apply(name, marker, *made))
+        return tuple(next(refused) if isinstance(g, Tensor) else None for g in gradients)
+
+    return differentiate
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    return x
+
+
+def _own(y: Tensor) -> Tensor:
+    """y, as a tensor that is no view: in place operations may change it."""
+    return y.new_empty(0).set_(y) if y._is_view() else y
+
+
+def _autocast_dtype() -> Optional[torch.dtype]:
+    try:
+        return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+    except TypeError:  # before PyTorch 2.4
+        return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
+
+
+def _cast(dtype: Optional[torch.dtype], *tensors: Optional[Tensor]) -> Sequence[Optional[Tensor]]:
+    """The tensors as autocast casts them: parameters are kept as they are, and cast when used."""
+    return [t.to(dtype) if t is not None and dtype is not None else t for t in tensors]
+
+
+class _LinearFunction(torch.autograd.Function):
+    """y = x * w^T + b"""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Optional[Tensor], source: Source,
+                *tensors: Tensor):
+        ctx.source, ctx.rows, ctx.dtype = source, x.numel() // x.shape[-1], x.dtype
+        ctx.save_for_backward(weight, *tensors)
+        return _own(F.linear(*_cast(_autocast_dtype(), x, weight, bias)))
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        weight, *tensors = ctx.saved_tensors
+        rows = dy.reshape(ctx.rows, dy.shape[-1])
+        dx = dw = db = None
+        if ctx.needs_input_grad[0]:  # y = x * w^T
+            dx = dy.matmul(weight.to(dy.dtype)).to(ctx.dtype)
+        if ctx.needs_input_grad[1]:
+            dw = ctx.source.product_tn(tensors, rows.to(torch.float32).contiguous())
+        if ctx.needs_input_grad[2]:  # y = ... + 1 * b
+            db = rows.sum(0)
+        return (dx, dw, db, None) + (None,) * len(tensors)
+
+
+class _ConvFunction(torch.autograd.Function):
+    """y = conv(x, w) + b"""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Optional[Tensor], how: tuple,
+                source: Source, layout: Layout, *tensors: Tensor):
+        ctx.source, ctx.layout, ctx.how, ctx.dtype = source, layout, how, x.dtype
+        ctx.bias = None if bias is None else list(bias.shape)
+        ctx.save_for_backward(weight, *tensors)
+        stride, padding, dilation, groups = how
+        x, weight, bias = _cast(_autocast_dtype(), x, weight, bias)
+        return torch.convolution(x, weight, bias, stride, padding, dilation, False,
+                                 [0] * len(stride), groups)
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        weight, *tensors = ctx.saved_tensors
+        x = ctx.layout.shape(ctx.source.restore(tensors)).to(dy.dtype)
+        stride, padding, dilation, groups = ctx.how
+        dx, dw, db = torch.ops.aten.convolution_backward(
+            dy, x, weight.to(dy.dtype), ctx.bias, stride, padding, dilation, False,
+            [0] * len(stride), groups, list(ctx.needs_input_grad[:3]))
+        return (dx, dw, db, None, None, None) + (None,) * len(tensors)
+
+
+class _NormFunction(torch.autograd.Function):
+    """y = w * n + b of the normalised value n = (x - mean) / sqrt(var + eps), or x / sqrt(mean of
+    x^2 + eps)."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], module: Any,
+                made: List[Any]):
+        y = _own(module._original(x))
+        dims = module._dims(x)
+        wide = x.float()
+        if module.centred:
+            var, mean = torch.var_mean(wide, dims, unbiased=False, keepdim=True)
+        else:
+            var, mean = wide.square().mean(dims, keepdim=True), 0
+        rstd = torch.rsqrt_(var.add_(module._eps(x)))
+        n = torch.sub(wide, mean, out=torch.empty_like(y, dtype=torch.float32)).mul_(rstd)
+        source, tensors = module._keep_normalised(n)
+        made += [source, tensors, layout_of(n)]
+        ctx.source, ctx.layout, ctx.dims, ctx.centred = source, made[2], dims, module.centred
+        ctx.sides = module._sides(x)
+        ctx.dtype = x.dtype
+        ctx.save_for_backward(weight, rstd, *tensors)
+        return y
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        weight, rstd, *tensors = ctx.saved_tensors
+        n = ctx.layout.shape(ctx.source.restore(tensors))
+        dy = dy.float()
+        dx = dw = db = None
+        others = [i for i, side in enumerate(ctx.sides) if side == 1]
+        if ctx.needs_input_grad[0]:
+            g = dy if weight is None else dy * weight.float().view(ctx.sides)
+            # n = (x - mean) * rstd
+            dx = g - (g * n).mean(ctx.dims, keepdim=True) * n
+            if ctx.centred:
+                dx -= g.mean(ctx.dims, keepdim=True)
+            dx = dx.mul_(rstd).to(ctx.dtype)
+        if ctx.needs_input_grad[1]:  # y = w * n + b
+            dw = (dy * n).sum(others).view(weight.shape)
+        if ctx.needs_input_grad[2]:
+            db = dy.sum(others).view(weight.shape)
+        return dx, dw, db, None, None
+
+
+class _ReLUFunction(torch.autograd.Function):
+    """y = x where x > 0, else 0"""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, module: Any, made: List[Any]):
+        y = module._original(x)
+        made += keep_flat(MASK, in_memory_order(y))
+        ctx.source, ctx.layout = made[0], layout_of(y)
+        ctx.save_for_backward(*made[1])
+        if y is x:
+            ctx.mark_dirty(x)
+        return y
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        mask = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors)).to(dy.dtype)
+        return torch.ops.aten.threshold_backward(dy, mask, 0), None, None
+
+
+class _ActivationFunction(torch.autograd.Function):
+    """y = f(x), element by element; its derivative is kept."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, module: Any, made: List[Any]):
+        # The hooks of the forward pass see only what is kept of it.
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(Tensor.detach, _as_it_is):
+            leaf = x.detach().requires_grad_()
+            y = module._original(leaf.clone() if getattr(module, "inplace", False) else leaf)
+            slope, = torch.autograd.grad(y, leaf, torch.ones_like(y))
+        y = _own(y.detach())
+        made += keep_flat(module.keep, in_memory_order(slope))
+        ctx.source, ctx.layout = made[0], layout_of(slope)
+        ctx.save_for_backward(*made[1])
+        if getattr(module, "inplace", False):
+            y = x.copy_(y)
+            ctx.mark_dirty(x)
+        return y
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):  # y = f(x)
+        slope = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors))
+        return slope.mul_(dy).to(dy.dtype), None, None
+
+
+class _DropoutFunction(torch.autograd.Function):
+    """y = noise * x, where noise is 0 or 1 / (1 - p)"""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, p: float, made: List[Any]):
+        noise = F.dropout(torch.ones_like(x), p)  # draws what dropout of x draws
+        made += keep_flat(MASK, in_memory_order(noise))
+        ctx.source, ctx.layout, ctx.scale = made[0], layout_of(noise), float(noise.max())
+        ctx.save_for_backward(*made[1])
+        return noise.mul_(x)
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        noise = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors).mul_(ctx.scale))
+        return noise.to(dy.dtype) * dy, None, None
+
+
+class _MaxPoolFunction(torch.autograd.Function):
+    """y = the largest x of each window; its place in the window is kept as a byte."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, window: Tuple[Sequence[int], ...], ceil_mode: bool,
+                made: List[Any]):
+        ctx.window, ctx.ceil_mode, ctx.layout = window, ceil_mode, layout_of(x)
+        y, index = torch.ops.aten.max_pool2d_with_indices(x, *window, ceil_mode)
+        row = torch.div(index, x.shape[-1], rounding_mode="floor")
+        column = index.sub_(row * x.shape[-1])
+        top, left = _MaxPoolFunction._corners(window, y)
+        (_, width), _, _, (down, right) = window
+        place = row.sub_(top).div_(down, rounding_mode="floor").mul_(width).add_(
+            column.sub_(left).div_(right, rounding_mode="floor")).to(torch.uint8)
+        made.append((place,))
+        ctx.save_for_backward(place)
+        return y
+
+    @staticmethod
+    def _corners(window: Tuple[Sequence[int], ...], y: Tensor) -> Tuple[Tensor, Tensor]:
+        """Row and column of x where each window begins, for windows that y has."""
+        _, stride, padding, _ = window
+        rows, columns = torch.arange(y.shape[-2]), torch.arange(y.shape[-1])
+        return (rows * stride[0] - padding[0])[:, None], columns * stride[1] - padding[1]
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        place = ctx.saved_tensors[0].long()
+        (_, width), _, _, (down, right) = ctx.window
+        top, left = _MaxPoolFunction._corners(ctx.window, dy)
+        row = torch.div(place, width, rounding_mode="floor")
+        column = (place - row * width).mul_(right).add_(left)
+        index = row.mul_(down).add_(top).mul_(ctx.layout.size[-1]).add_(column)
+        like = dy.new_empty(()).expand(ctx.layout.size)  # read for its size
+        if ctx.layout.stride[-1] != 1:
+            like = dy.new_empty(ctx.layout.size).to(memory_format=torch.channels_last)
+        dx = torch.ops.aten.max_pool2d_with_indices_backward(
+            dy, like, *ctx.window, ctx.ceil_mode, index)
+        return dx, None, None, None
+
+
+# ---------------------------------------------------------------------------------------------
+# Kinds
+# ---------------------------------------------------------------------------------------------
+
+
+def not_compiled(function: Callable) -> Callable:
+    """torch.compile runs it uncompiled; with fullgraph=True this is an error with the reason."""
+    disable = getattr(getattr(torch, "compiler", None), "disable", None)
+    if disable is None:
+        return function
+    try:
+        return disable(function, reason="clprune: converted modules train uncompiled, so "
+                       "fullgraph=True is not supported; in eval() they compile")
+    except TypeError:  # before PyTorch 2.7
+        return disable(function)
+
+
+def _transformed() -> bool:
+    """Whether torch.func.grad, vmap or another transformation runs now."""
+    peek = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+    return peek is not None and peek() is not None
+
+
+class Converted:
+    """The common part of converted modules: what comes before a module's own class."""
+
+    keep: Keep
+    last: Optional[Tuple[int, int]]  # bytes of the last input or output: dense, and as it was kept
+    clprune_name: str  # in the model that was converted
+    clprune_called: bool
+    clprune_unchecked: bool  # of a registered class: whether its first call is still to come
+    own_class: Type[nn.Module]  # of each class
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if self.training:
+            return self._train(*args, **kwargs)
+        return super().forward(*args, **kwargs)
+
+    def _original(self, *args: Any, **kwargs: Any) -> Any:
+        return super().forward(*args, **kwargs)
+
+    @not_compiled
+    def _train(self, *args: Any, **kwargs: Any) -> Any:
+        self.clprune_called = True
+        x = next(iter((*args, *kwargs.values())), None)
+        if not torch.is_grad_enabled() or len(args) + len(kwargs) != 1 or not isinstance(x, Tensor) or not self._understands(x):
+            return self._original(*args, **kwargs)
+        original = self._original
+        if not x.numel() or self.clprune_unchecked and not self._is_as_registered(x):
+            return original(x)
+        made: List[Any] = []
+        y = self._keep_and_run(x, made)
+        if made:
+            self.last = (x.numel() * x.element_size(), sum(
+                t.numel() * t.element_size() for t in made[-1]))
+        return y
+
+    def _expected(self, x: Tensor) -> Tensor:
+        """What the module is taken to compute, by another way than its own code."""
+        raise NotImplementedError
+
+    def _is_as_registered(self, x: Tensor) -> bool:
+        """Compares the first call of a class that was registered with what it is taken for. If they
+        differ the module runs its own code from now on."""
+        with torch.no_grad():
+            expected, got = self._expected(x), self._original(x)
+        self.clprune_unchecked = False
+        if got.shape == expected.shape and torch.allclose(
+                got.float(), expected.float(), rtol=1e-2, atol=1e-3 * float(got.abs().max())):
+            return True
+        from clprune_kinds import restore_class
+        name, own = self.clprune_name, self.own_class.__name__
+        warnings.warn(f"clprune: {name or 'a module'} of class {own} computes something else than "
+                      "what it was registered for; it is left alone")
+        restore_class(self)
+        return False
+
+    def _understands(self, x: Tensor) -> bool:
+        """Whether x can be kept. If not, the module's own code runs, with a warning; a type that a
+        whole model must not have is an error."""
+        what = None
+        if _transformed():
+            what = "transformations of torch.func"
+        elif x.is_nested:
+            what = "nested tensors"
+        elif x.layout is not torch.strided:
+            what = "sparse tensors"
+        elif type(x) not in (Tensor, nn.Parameter):
+            what = f"tensors of class {type(x).__name__}"
+        if what is not None:
+            if what not in _told:
+                _told.add(what)
+                warnings.warn(f"clprune: converted modules do not support {what}; "
+                              "PyTorch's own code runs and keeps its input dense")
+            return False
+        for problem, seen, expected in (
+                (x.device.type != "cpu", x.device, "the CPU; move the model, or clprune.unconvert_ "
+                 "it"),
+                (x.dtype not in (torch.float32, torch.bfloat16, torch.float16), x.dtype,
+                 "float32, bfloat16 or float16; kept values have the precision of float32")):
+            if problem:
+                raise TypeError(f"clprune.{self.own_class.__name__}: the input is {seen}, "
+                                f"expected {expected}")
+        return not torch.jit.is_tracing()
+
+    def extra_repr(self) -> str:
+        return ", ".join(text for text in (super().extra_repr(), _describe(self.keep)) if text)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple:
+        from clprune_kinds import new_converted
+        return (new_converted, (self.own_class,), *super().__reduce_ex__(protocol)[2:])
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        """What torch.jit.script compiles: the module's own class."""
+        from clprune_kinds import restore_class
+        made = copy.copy(self)
+        restore_class(made)
+        return made
+
+
+_told: set = set()
+
+
+def _describe(keep: Keep) -> str:
+    read = {"pruned": ("sparsity", "block", "criterion", "values"),
+            "quantised": ("bits", "group", "rounding", "rotate"), "pooled": ("cell", "grid")}
+    return ", ".join([f"keep={keep.form}"] + [
+        f"{name}={getattr(keep, name)}" for name in read.get(keep.form, ())])
+
+
+class LayerKind(Converted):
+    """The common part of layers with weights: the input is kept."""
+
+    def _kept(self, x: Tensor, weight: Tensor, rows: bool) -> Kept:
+        """What is kept of x: what is there already, else what `keep` says."""
+        keep, plain = self.keep, self.keep.form in ("dense", "quantised")
+        kept = sources.find(x, keep) if rows else None
+        kept = kept or (sources.find(x, ALIKE) if plain else None)
+        if kept is None and not _state.compressed and self._is_kept_anyway(x):
+            kept = Raw(), (x,)
+        if kept is None:
+            if rows:
+                values = x.detach().to(torch.float32).contiguous()
+                kept = keep_rows(keep, values, Shape.of(x), seed_of(values, weight))
+                sources.note(x, keep, kept)
+            else:
+                values = in_memory_order(x)
+                kept = keep_flat(keep, values, seed_of(values, weight))
+            if plain and keep.bits >= 4:
+                sources.note(x, ALIKE, kept)
+        return kept
+
+    def _is_kept_anyway(self, x: Tensor) -> bool:
+        """Whether the operation that made x keeps it dense: then so does this module, which takes
+        no memory. Warns once."""
+        node = beneath_views(x.grad_fn)
+        if node is None or not hasattr(type(node), "_saved_result"):
+            return False
+        if not getattr(self, "warned", False):
+            self.warned = True
+            warnings.warn(
+                f"clprune: the input of {self.clprune_name or self} is the result of "
+                f"{type(node).__name__}, which keeps it dense for its own backward pass, so it stays "
+                "dense; clprune.compressed keeps such results as codes, too", stacklevel=3)
+        return True
+
+
+class LinearKind(LayerKind):
+    """nn.Linear, and what computes the same."""
+
+    def _weight(self) -> Tensor:
+        return self.weight
+
+    def _expected(self, x: Tensor) -> Tensor:
+        return F.linear(*_cast(_autocast_dtype(), x, self._weight(), self.bias))
+
+    def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
+        weight, bias = self._weight(), self.bias  # once: a parametrisation computes it
+        if not weight.requires_grad:
+            return F.linear(x, weight, bias)
+        source, tensors = self._kept(x, weight, True)
+        made.append(tensors[:1])
+        return _LinearFunction.apply(x, weight, bias, source, *tensors)
+
+
+class Conv1DKind(LinearKind):
+    """Conv1D of transformers: a linear layer with a transposed weight."""
+
+    def _weight(self) -> Tensor:
+        return self.weight.t()
+
+
+class ConvKind(LayerKind):
+    """nn.Conv1d, nn.Conv2d and nn.Conv3d."""
+
+    def _padding(self) -> Optional[List[int]]:
+        """On both sides of each axis; None if they differ, or if it is not of zeros."""
+        if self.padding_mode != "zeros":
+            return None
+        if self.padding == "valid":
+            return [0] * len(self.kernel_size)
+        if self.padding == "same":
+            total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size)]
+            return None if any(t % 2 for t in total) else [t // 2 for t in total]
+        return list(self.padding)
+
+    def _expected(self, x: Tensor) -> Tensor:
+        return self._conv_forward(x, self.weight, self.bias)
+
+    def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
+        padding = self._padding()
+        if padding is None or x.dim() != 2 + len(self.kernel_size):
+            return self._original(x)
+        weight, bias = self.weight, self.bias
+        if not weight.requires_grad:
+            return self._conv_forward(x, weight, bias)
+        source, tensors = self._kept(x, weight, False)
+        made.append(tensors[:1])
+        how = list(self.stride), padding, list(self.dilation), self.groups
+        return _ConvFunction.apply(x, weight, bias, how, source, layout_of(x), *tensors)
+
+
+class NormKind(Converted):
+    """The common part of norms: the normalised value is kept, and stands for what the norm wrote
+    in the layer that reads it."""
+
+    centred = True
+
+    def _eps(self, x: Tensor) -> float:
+        eps = getattr(self, "eps", getattr(self, "variance_epsilon", None))
+        return torch.finfo(x.dtype).eps if eps is None else eps
+
+    def _keep_normalised(self, n: Tensor) -> Kept:
+        if n.is_contiguous() and self._axis(n) == n.dim() - 1:
+            return keep_rows(self.keep, n, Shape.of(n), seed_of(n) if self.keep.draws else 0)
+        return keep_flat(self.keep, in_memory_order(n))
+
+    def _sides(self, x: Tensor) -> List[int]:
+        """The shape with which the weight is multiplied."""
+        sides = [1] * x.dim()
+        sides[self._axis(x)] = x.shape[self._axis(x)]
+        return sides
+
+    def _dims(self, x: Tensor) -> List[int]:
+        """The axes of which mean and variance are taken."""
+        return [self._axis(x)]
+
+    def _axis(self, x: Tensor) -> int:
+        return x.dim() - 1
+
+    def _expected(self, x: Tensor) -> Tensor:
+        wide, dims = x.float(), self._dims(x)
+        n = wide - wide.mean(dims, keepdim=True) if self.centred else wide
+        n = n * torch.rsqrt(n.square().mean(dims, keepdim=True) + self._eps(x))
+        for name, combine in ("weight", torch.mul), ("bias", torch.add):
+            parameter = getattr(self, name, None)
+            if parameter is not None:
+                n = combine(n, parameter.float().view(self._sides(x)))
+        return n
+
+    def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
+        weight, bias = getattr(self, "weight", None), getattr(self, "bias", None)
+        if not (x.requires_grad or weight is not None and weight.requires_grad):
+            return self._original(x)
+        y = _NormFunction.apply(x, weight, bias, self, made)
+        source, tensors, layout = made[-3:]
+        if weight is None:
+            sources.note(y, ALIKE, (source, tensors))
+        elif weight.dim() == 1:
+            own = (weight,) if bias is None else (weight, bias)
+            affine = Affine(source, layout, self._axis(x), bias is not None)
+            sources.note(y, ALIKE, (affine, (*tensors, *own)))
+        made.append(tensors)
+        return y
+
+
+class LayerNormKind(NormKind):
+    """nn.LayerNorm."""
+
+    def _dims(self, x: Tensor) -> List[int]:
+        return list(range(x.dim() - len(self.normalized_shape), x.dim()))
+
+    def _sides(self, x: Tensor) -> List[int]:
+        return [1] * (x.dim() - len(self.normalized_shape)) + list(self.normalized_shape)
+
+
+class ChannelNormKind(NormKind):
+    """LayerNorm2d of timm and torchvision: nn.LayerNorm along the channels of images."""
+
+    def _axis(self, x: Tensor) -> int:
+        return 1
+
+
+class RMSNormKind(NormKind):
+    """nn.RMSNorm, and those of transformers and timm."""
+
+    centred = False
+
+    def _dims(self, x: Tensor) -> List[int]:
+        dims = len(self.weight.shape) if getattr(self, "weight", None) is not None else len(
+            getattr(self, "normalized_shape", (0,)))
+        return list(range(x.dim() - dims, x.dim()))
+
+    def _sides(self, x: Tensor) -> List[int]:
+        dims = self._dims(x)
+        return [1] * dims[0] + list(x.shape[dims[0]:])
+
+
+class BatchNormKind(NormKind):
+    """nn.BatchNorm1d, nn.BatchNorm2d and nn.BatchNorm3d."""
+
+    def _axis(self, x: Tensor) -> int:
+        return 1
+
+    def _dims(self, x: Tensor) -> List[int]:
+        return [i for i in range(x.dim()) if i != 1]
+
+
+class ReLUKind(Converted):
+    """nn.ReLU: a bit an element."""
+
+    def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
+        if not x.requires_grad:
+            return self._original(x)
+        read = sources.find(x, ALIKE)
+        y = _ReLUFunction.apply(x, self, made)
+        source, tensors = made[-2:]
+        if read is not None:
+            sources.note(y, ALIKE, (Masked(read[0], source), (*read[1], *tensors)))
+        return y
+
+
+class ActivationKind(Converted):
+    """An activation function of one argument, such as nn.GELU: its derivative is kept."""
+
+    def _expected(self, x: Tensor) -> Tensor:  # the same of each element alone
+        return self._original(x.reshape(-1, 1).clone()).view(x.shape)
+
+    def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
+        if not x.requires_grad:
+            return self._original(x)
+        return _ActivationFunction.apply(x, self, made)
+
+
+class DropoutKind(Converted):
+    """nn.Dropout: a bit an element."""
+
+    def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
+        if not x.requires_grad or not 0 < self.p < 1 or self.inplace:
+            return self._original(x)
+        return _DropoutFunction.apply(x, self.p, made)
+
+
+class MaxPoolKind(Converted):
+    """nn.MaxPool2d: a byte for each element of the output."""
+
+    def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
+        stride = self.kernel_size if self.stride is None else self.stride
+        window = tuple((v, v) if isinstance(v, int) else tuple(v) for v in (
+            self.kernel_size, stride, self.padding, self.dilation))
+        if not x.requires_grad or self.return_indices or window[0][0] * window[0][1] > 256:
+            return self._original(x)
+        return _MaxPoolFunction.apply(x, window, self.ceil_mode, made)
