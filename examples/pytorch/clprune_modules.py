@@ -169,10 +169,11 @@ class _NormFunction(torch.autograd.Function):
         others = [i for i, side in enumerate(ctx.sides) if side == 1]
         if ctx.needs_input_grad[0]:
             g = dy if weight is None else dy * weight.float().view(ctx.sides)
-            # n = (x - mean) * rstd
-            dx = g - (g * n).mean(ctx.dims, keepdim=True) * n
+            # n = (x - mean) * rstd. The mean of n is 0, but for the rounding of codes.
+            slope = (g * n).mean(ctx.dims, keepdim=True)
+            dx = torch.addcmul(g, slope, n, value=-1)
             if ctx.centred:
-                dx -= g.mean(ctx.dims, keepdim=True)
+                dx -= dx.mean(ctx.dims, keepdim=True)
             dx = dx.mul_(rstd).to(ctx.dtype)
         if ctx.needs_input_grad[1]:  # y = w * n + b
             dw = (dy * n).sum(others).view(weight.shape)

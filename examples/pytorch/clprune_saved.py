@@ -18,6 +18,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import checkpoint as _checkpoint_module
 
 from clprune_library import Keep, Shape, _library
@@ -232,16 +233,38 @@ _TOP = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)  # 
 ALIKE = "values"
 
 
-def _region() -> Any:
-    """What saved tensors go through now: None, or a reference to the hooks of a checkpoint, ..."""
-    top = _TOP(True) if _TOP is not None else None
-    return None if top is None else weakref.ref(getattr(top[0], "__self__", top[0]))
+def _in_checkpoint() -> bool:
+    """Whether a part of torch.utils.checkpoint (use_reentrant=False) runs. It must save as many
+    tensors when it runs again, though what was kept meanwhile is gone: there nothing stands for
+    another tensor."""
+    if _TOP is None:
+        return True
+    top = _TOP(True)
+    return top is not None and getattr(top[0], "__module__", "") == _checkpoint_module.__name__
+
+
+class _Weak:
+    """A tensor as long as its memory is alive. Hooks of saved tensors may hold other objects of
+    the same memory, so a weak reference to the object alone would not do."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._object = weakref.ref(tensor)
+        self._parts = tensor.dtype, tensor.storage_offset(), tensor.size(), tensor.stride()
+        self.storage = StorageWeakRef(_storage(tensor))
+
+    def __call__(self) -> Optional[Tensor]:
+        tensor = self._object()
+        if tensor is None and self._parts[0] is torch.uint8:  # bytes, which have no gradient
+            storage = torch.UntypedStorage._new_with_weak_ptr(self.storage.cdata)
+            if storage is not None:
+                tensor = torch.empty(0, dtype=torch.uint8, device="cpu").set_(
+                    storage, *self._parts[1:])
+        return tensor
 
 
 class _Entry(NamedTuple):
     source: Source
-    tensors: Tuple["weakref.ref[Tensor]", ...]
-    region: Any
+    tensors: Tuple[_Weak, ...]
 
 
 class Sources:
@@ -270,30 +293,26 @@ class Sources:
     def find(self, x: Tensor, label: object) -> Optional[Kept]:
         """What is kept of x under a label."""
         found = self._place(x)
-        if found is None:
+        if found is None or label is ALIKE and _in_checkpoint():
             return None
         with self._lock:
             known = self._of.get(found[1].storage)
             entry = known[1].get((found[1], label)) if known and not known[0].expired() else None
-        # When a checkpoint runs its part again it must save as many tensors as before. What was kept
-        # outside of it is then gone, so it may not stand for others.
-        if entry is None or label is ALIKE and (_TOP is None or entry.region != _region()):
+        if entry is None:
             return None
         tensors = tuple(tensor() for tensor in entry.tensors)
         return (entry.source, tensors) if all(t is not None for t in tensors) else None
 
     def note(self, x: Tensor, label: object, kept: Kept) -> None:
         found = self._place(x)
-        if found is None:
+        if found is None or label is ALIKE and _in_checkpoint():
             return
         storage, place = found
         with self._lock:
             known = self._of.get(place.storage)
             if known is None or known[0].expired():
-                from torch.multiprocessing.reductions import StorageWeakRef
                 known = self._of[place.storage] = StorageWeakRef(storage), {}
-            known[1][place, label] = _Entry(
-                kept[0], tuple(weakref.ref(t) for t in kept[1]), _region())
+            known[1][place, label] = _Entry(kept[0], tuple(map(_Weak, kept[1])))
             if len(self._of) > self._purge_at:
                 self._of = {k: v for k, v in self._of.items() if not v[0].expired()}
                 self._purge_at = 64 + 2 * len(self._of)
