@@ -41,7 +41,7 @@ from clprune_kinds import (
 from clprune_library import (
     VALUES, Error, Keep, Shape, _Block, _Keep, _Library, _library, _Mat, _number, _Sizes)
 from clprune_modules import (
-    ActivationKind, Converted, ConvKind, LinearKind, NormKind, ReLUKind, not_compiled)
+    ActivationKind, Calls, Converted, ConvKind, LinearKind, NormKind, ReLUKind, some)
 from clprune_saved import MASK, compressed, plain_bytes, saved_bytes, storage_bytes
 
 __all__ = ["Error", "Keep", "Net", "compressed", "convert_", "register", "report", "saved_bytes",
@@ -70,6 +70,8 @@ def __getattr__(name: str) -> object:
 _KEEP_NOTHING = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Embedding, nn.EmbeddingBag, nn.AdaptiveAvgPool1d,
                  nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.ZeroPad2d, nn.ConstantPad2d, nn.PixelShuffle,
                  nn.PixelUnshuffle, nn.Upsample, nn.ChannelShuffle)
+# A user expects that these are converted.
+_EXPECTED = (nn.Linear, nn.Conv2d, nn.LayerNorm, nn.MultiheadAttention)
 _PRUNED = ("block", "criterion", "norm", "values")
 
 
@@ -86,14 +88,10 @@ class Summary:
         text = f"clprune: {len(self.converted)} of {total} modules converted"
         for reason in dict.fromkeys(self.left.values()):
             names = [name or "the model" for name, why in self.left.items() if why == reason]
-            text += f"\nleft: {_some(names)}: {reason}"
+            text += f"\nleft: {some(names)}: {reason}"
         if self.never_called:
-            text += f"\nnot called yet: {_some(self.never_called)}"
+            text += f"\nnot called yet: {some(self.never_called)}"
         return text
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _named(model: nn.Module) -> Dict[nn.Module, List[str]]:
@@ -144,6 +142,7 @@ def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: i
     slopes = linear if linear.form == "dense" else Keep(form="quantised", bits=gelu_bits)
 
     chosen, left = _choose(model, kinds, skip)
+    calls = Calls([names[0] for names, _ in chosen.values()])
     for module, (names, kind) in chosen.items():
         own = own_class(module)
         module.__class__ = converted_class(own, kind)
@@ -151,31 +150,10 @@ def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: i
                        images if issubclass(kind, (ConvKind, NormKind)) else
                        slopes if issubclass(kind, ActivationKind) else MASK)
         module.last = None
-        module.clprune_name, module.clprune_called = names[0], False
+        module.clprune_name, module.clprune_calls = names[0], calls
         module.clprune_unchecked = is_registered(own)
     model.__dict__["_clprune_left"] = left
-    if len(chosen) > 1 and _after_a_pass not in model._forward_hooks.values():
-        model.register_forward_hook(_after_a_pass)
     return model
-
-
-def _after_a_pass(model: nn.Module, inputs: Any, output: Any) -> None:
-    """A hook for the first forward pass in training: warns of modules that it did not call."""
-    if model.training:
-        _check_calls(model)
-
-
-@not_compiled
-def _check_calls(model: nn.Module) -> None:
-    for key, hook in list(model._forward_hooks.items()):
-        if hook is _after_a_pass:
-            del model._forward_hooks[key]
-    waiting = summary(model).never_called
-    if waiting:
-        warnings.warn(
-            f"clprune: the model did not call {len(waiting)} of its converted modules: "
-            f"{_some(waiting)}. It may compute F.linear(x, module.weight) itself: "
-            "clprune.compressed keeps as codes what that saves", stacklevel=3)
 
 
 def _choose(model: nn.Module, kinds: Optional[Sequence[type]], skip: Sequence[str]
@@ -190,39 +168,39 @@ def _choose(model: nn.Module, kinds: Optional[Sequence[type]], skip: Sequence[st
                       "matches", stacklevel=3)
     left: Dict[str, str] = {}
     found: Dict[nn.Module, Tuple[List[str], Optional[type]]] = {}  # in the model's order
-    attention = set()
+    inside: set = set()  # of modules that are seen as a whole
     for module, names in named.items():
-        own, reason = own_class(module), None
-        kind = kind_of(own)
-        skipping = [pattern for pattern in skip for name in names
-                    if fnmatch.fnmatchcase(name, pattern)]
-        if isinstance(module, nn.MultiheadAttention):
-            attention.update(module.modules())
-            reason = "nn.MultiheadAttention keeps its input, q, k and v itself"
-            if not skipping:
-                warnings.warn(
-                    f"clprune: {names[0] or 'the model'} is an nn.MultiheadAttention, which keeps "
-                    "its input, q, k and v itself; it is left alone", stacklevel=3)
-        elif module in attention:
+        if module in inside:
             continue
-        elif skipping:
-            reason = f"skip has {skipping[0]!r}"
-        elif isinstance(module, nn.modules.lazy.LazyModuleMixin):
-            reason = "its shape is not known before its first call"
+        if hasattr(module, "parametrizations"):
+            inside.update(module.parametrizations.modules())
+        own, name = own_class(module), names[0]
+        kind, leaf = kind_of(own), all(child in inside for child in module.children())
+        skipping = [pattern for pattern in skip
+                    if any(fnmatch.fnmatchcase(name, pattern) for name in names)]
+        reason = ""
+        if isinstance(module, nn.MultiheadAttention):
+            inside.update(module.modules())
+            reason = "nn.MultiheadAttention keeps its input, q, k and v itself"
         elif kinds is not None and not (
                 issubclass(own, tuple(kinds)) or kind is not None and kind[1] in kinds):
-            continue
-        elif kind is None and isinstance(module, (nn.Linear, nn.LayerNorm, nn.Conv2d, nn.ReLU, nn.GELU)):
+            reason = "it is none of `kinds`" if kind is not None or leaf and not isinstance(
+                module, _KEEP_NOTHING) else ""
+        elif isinstance(module, nn.modules.lazy.LazyModuleMixin):
+            reason = "its shape is not known before its first call"
+        elif kind is None and isinstance(module, _EXPECTED):
             reason = f"{own.__name__} has a forward pass of its own; see clprune.register"
-            warnings.warn(f"clprune: {names[0]} is a {own.__name__}, a class of its own; it is left "
-                          "alone", stacklevel=3)
-        elif kind is None and not list(module.children()) and not isinstance(module, _KEEP_NOTHING):
+        elif kind is None and leaf and not isinstance(module, _KEEP_NOTHING):
             reason = f"{own.__name__} is not known; see clprune.register"
-        if reason is not None and (kind is not None or not list(module.children())
-                                   or isinstance(module, nn.MultiheadAttention)):
-            left[names[0]] = reason
-        if reason is not None or kind is not None:
-            found[module] = names, kind[0] if reason is None and kind is not None else None
+        if reason and not skipping and isinstance(module, _EXPECTED) and kinds is None:
+            warnings.warn(f"clprune: {name or 'the model'} is left alone: {reason}", stacklevel=3)
+        if skipping and (kind is not None or reason):
+            reason = f"skip has {skipping[0]!r}"
+        if reason and (leaf or isinstance(module, nn.MultiheadAttention)):
+            left[name] = reason
+        elif kind is None:
+            continue
+        found[module] = names, None if reason else kind[0]
     order = list(found.items())
     for i, (module, (names, kind)) in enumerate(order):
         reader = next((other for other in order[i + 1:] if not isinstance(
@@ -239,9 +217,6 @@ def unconvert_(model: nn.Module) -> nn.Module:
         if isinstance(module, Converted):
             restore_class(module)
         module.__dict__.pop("_clprune_left", None)
-        for key, hook in list(module._forward_hooks.items()):
-            if hook is _after_a_pass:
-                del module._forward_hooks[key]
     return model
 
 
@@ -253,7 +228,7 @@ def summary(model: nn.Module) -> Summary:
             left[".".join(part for part in (name, inner) if part)] = reason
         if isinstance(module, Converted):
             converted.append(name)
-            if not module.clprune_called:
+            if module.clprune_name in module.clprune_calls.waiting:
                 waiting.append(name)
     if len(waiting) == len(converted):  # no step was made
         waiting = []
@@ -321,5 +296,5 @@ def report(model: nn.Module, *inputs: Any, **named: Any) -> str:
                 "its input is the model's, which the caller holds anyway" if address in held else "")
         lines.append(line(name, *module.last, note))
     if skipped:
-        lines.append(f"never called: {_some(skipped)}")
+        lines.append(f"never called: {some(skipped)}")
     return "\n".join([*lines, line("all that autograd saves", totals[1], totals[0])])

@@ -128,7 +128,7 @@ def own_class(module: nn.Module) -> Type[nn.Module]:
 
 def restore_class(module: nn.Module) -> None:
     module.__class__ = own_class(module)
-    for name in ("keep", "last", "warned", "clprune_name", "clprune_called", "clprune_unchecked"):
+    for name in ("keep", "last", "warned", "clprune_name", "clprune_calls", "clprune_unchecked"):
         module.__dict__.pop(name, None)
 
 

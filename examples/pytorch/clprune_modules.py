@@ -8,7 +8,6 @@ too, the output is that of its own code; what differs is what is kept for the ba
 
 from __future__ import annotations
 
-import copy
 import functools
 import warnings
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
@@ -89,8 +88,9 @@ class _LinearFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x: Tensor, weight: Tensor, bias: Optional[Tensor], source: Source,
-                *tensors: Tensor):
+                layout: Optional[Layout], *tensors: Tensor):
         ctx.source, ctx.rows, ctx.dtype = source, x.numel() // x.shape[-1], x.dtype
+        ctx.layout = layout  # None: the rows of x lie one after the other
         ctx.save_for_backward(weight, *tensors)
         return _own(F.linear(*_cast(_autocast_dtype(), x, weight, bias)))
 
@@ -103,10 +103,12 @@ class _LinearFunction(torch.autograd.Function):
         if ctx.needs_input_grad[0]:  # y = x * w^T
             dx = dy.matmul(weight.to(dy.dtype)).to(ctx.dtype)
         if ctx.needs_input_grad[1]:
-            dw = ctx.source.product_tn(tensors, rows.to(torch.float32).contiguous())
+            rows = rows.to(torch.float32).contiguous()
+            dw = (ctx.source.product_tn(tensors, rows) if ctx.layout is None else rows.t().mm(
+                ctx.layout.shape(ctx.source.restore(tensors)).reshape(ctx.rows, -1)))
         if ctx.needs_input_grad[2]:  # y = ... + 1 * b
             db = rows.sum(0)
-        return (dx, dw, db, None) + (None,) * len(tensors)
+        return (dx, dw, db, None, None) + (None,) * len(tensors)
 
 
 class _ConvFunction(torch.autograd.Function):
@@ -311,13 +313,45 @@ def _transformed() -> bool:
     return peek is not None and peek() is not None
 
 
+def some(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+class Calls:
+    """Which converted modules of a model were not called yet."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.waiting: Dict[str, None] = dict.fromkeys(names)
+        self.called: Dict[str, None] = {}
+        self.checked = False
+
+    def note(self, name: str) -> None:
+        if self.waiting.pop(name, self) is None:
+            self.called[name] = None
+
+    def check(self) -> None:
+        """In the first backward pass: warns of modules that were not called though others of the
+        same block were."""
+        if self.checked:
+            return
+        self.checked = True
+        blocks = {name.rsplit(".", i)[0] for name in self.called for i in range(1, name.count(".") + 1)}
+        missed = [name for name in self.waiting
+                  if name.count(".") > 1 and name.rsplit(".", 2)[0] in blocks]
+        if missed:
+            warnings.warn(
+                f"clprune: the model did not call {len(missed)} of its converted modules: "
+                f"{some(missed)}. It may compute F.linear(x, module.weight) itself: "
+                "clprune.compressed keeps as codes what that saves")
+
+
 class Converted:
     """The common part of converted modules: what comes before a module's own class."""
 
     keep: Keep
     last: Optional[Tuple[int, int]]  # bytes of the last input or output: dense, and as it was kept
     clprune_name: str  # in the model that was converted
-    clprune_called: bool
+    clprune_calls: Calls
     clprune_unchecked: bool  # of a registered class: whether its first call is still to come
     own_class: Type[nn.Module]  # of each class
 
@@ -331,18 +365,24 @@ class Converted:
 
     @not_compiled
     def _train(self, *args: Any, **kwargs: Any) -> Any:
-        self.clprune_called = True
+        calls = self.clprune_calls
+        calls.note(self.clprune_name)
         x = next(iter((*args, *kwargs.values())), None)
         if not torch.is_grad_enabled() or len(args) + len(kwargs) != 1 or not isinstance(x, Tensor) or not self._understands(x):
             return self._original(*args, **kwargs)
-        original = self._original
-        if not x.numel() or self.clprune_unchecked and not self._is_as_registered(x):
-            return original(x)
+        if not x.numel():
+            return self._original(x)
+        if self.clprune_unchecked and not self._is_as_registered(x):
+            y = self._original(x)
+            self._give_up()
+            return y
         made: List[Any] = []
         y = self._keep_and_run(x, made)
         if made:
             self.last = (x.numel() * x.element_size(), sum(
                 t.numel() * t.element_size() for t in made[-1]))
+            if not calls.checked and y.requires_grad:
+                y.register_hook(lambda _: calls.check())
         return y
 
     def _expected(self, x: Tensor) -> Tensor:
@@ -355,15 +395,15 @@ class Converted:
         with torch.no_grad():
             expected, got = self._expected(x), self._original(x)
         self.clprune_unchecked = False
-        if got.shape == expected.shape and torch.allclose(
-                got.float(), expected.float(), rtol=1e-2, atol=1e-3 * float(got.abs().max())):
-            return True
+        return got.shape == expected.shape and torch.allclose(
+            got.float(), expected.float(), rtol=1e-2, atol=1e-3 * float(got.abs().max()))
+
+    def _give_up(self) -> None:
         from clprune_kinds import restore_class
         name, own = self.clprune_name, self.own_class.__name__
         warnings.warn(f"clprune: {name or 'a module'} of class {own} computes something else than "
                       "what it was registered for; it is left alone")
         restore_class(self)
-        return False
 
     def _understands(self, x: Tensor) -> bool:
         """Whether x can be kept. If not, the module's own code runs, with a warning; a type that a
@@ -401,11 +441,8 @@ class Converted:
         return (new_converted, (self.own_class,), *super().__reduce_ex__(protocol)[2:])
 
     def __prepare_scriptable__(self) -> nn.Module:
-        """What torch.jit.script compiles: the module's own class."""
-        from clprune_kinds import restore_class
-        made = copy.copy(self)
-        restore_class(made)
-        return made
+        raise Error("clprune: torch.jit.script does not support converted modules; script "
+                    "clprune.unconvert_(copy.deepcopy(model))")
 
 
 _told: set = set()
@@ -421,24 +458,29 @@ def _describe(keep: Keep) -> str:
 class LayerKind(Converted):
     """The common part of layers with weights: the input is kept."""
 
-    def _kept(self, x: Tensor, weight: Tensor, rows: bool) -> Kept:
-        """What is kept of x: what is there already, else what `keep` says."""
+    def _kept(self, x: Tensor, weight: Tensor, rows: bool) -> Tuple[Source, Tuple[Tensor, ...], bool]:
+        """What is kept of x: what is there already, else what `keep` says; and whether those are
+        its rows, or else its elements in memory order."""
         keep, plain = self.keep, self.keep.form in ("dense", "quantised")
-        kept = sources.find(x, keep) if rows else None
-        kept = kept or (sources.find(x, ALIKE) if plain else None)
+        label = keep, x.shape, x.stride()
+        kept = sources.find(x, label) if rows else None
+        if kept is not None:
+            return (*kept, True)
+        kept = sources.find(x, ALIKE) if plain else None
         if kept is None and not _state.compressed and self._is_kept_anyway(x):
             kept = Raw(), (x,)
-        if kept is None:
-            if rows:
-                values = x.detach().to(torch.float32).contiguous()
-                kept = keep_rows(keep, values, Shape.of(x), seed_of(values, weight))
-                sources.note(x, keep, kept)
-            else:
-                values = in_memory_order(x)
-                kept = keep_flat(keep, values, seed_of(values, weight))
-            if plain and keep.bits >= 4:
-                sources.note(x, ALIKE, kept)
-        return kept
+        if kept is not None:
+            return (*kept, x.is_contiguous())
+        if rows:
+            values = x.detach().to(torch.float32).contiguous()
+            kept = keep_rows(keep, values, Shape.of(x), seed_of(values, weight))
+            sources.note(x, label, kept)
+        else:
+            values = in_memory_order(x)
+            kept = keep_flat(keep, values, seed_of(values, weight))
+        if plain and keep.bits >= 4 and (x.is_contiguous() or not rows):
+            sources.note(x, ALIKE, kept)
+        return (*kept, rows)
 
     def _is_kept_anyway(self, x: Tensor) -> bool:
         """Whether the operation that made x keeps it dense: then so does this module, which takes
@@ -468,9 +510,10 @@ class LinearKind(LayerKind):
         weight, bias = self._weight(), self.bias  # once: a parametrisation computes it
         if not weight.requires_grad:
             return F.linear(x, weight, bias)
-        source, tensors = self._kept(x, weight, True)
+        source, tensors, in_rows = self._kept(x, weight, True)
         made.append(tensors[:1])
-        return _LinearFunction.apply(x, weight, bias, source, *tensors)
+        layout = None if in_rows else layout_of(x)
+        return _LinearFunction.apply(x, weight, bias, source, layout, *tensors)
 
 
 class Conv1DKind(LinearKind):
@@ -504,7 +547,7 @@ class ConvKind(LayerKind):
         weight, bias = self.weight, self.bias
         if not weight.requires_grad:
             return self._conv_forward(x, weight, bias)
-        source, tensors = self._kept(x, weight, False)
+        source, tensors, _ = self._kept(x, weight, False)
         made.append(tensors[:1])
         how = list(self.stride), padding, list(self.dilation), self.groups
         return _ConvFunction.apply(x, weight, bias, how, source, layout_of(x), *tensors)

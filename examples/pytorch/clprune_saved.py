@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import threading
 import types
 import weakref
@@ -129,7 +130,7 @@ class Source:
         raise NotImplementedError
 
     def product_tn(self, tensors: Sequence[Tensor], dy: Tensor) -> Tensor:
-        """dy^T * x of x as a matrix with dy's rows. dy: float32, contiguous."""
+        """dy^T * x, of an x without gaps as a matrix of dy's rows. dy: float32, contiguous."""
         return dy.t() @ self.restore(tensors).view(dy.shape[0], -1)
 
 
@@ -141,16 +142,16 @@ class Raw(Source):
 
 
 class Codes(Source):
-    """A blob of the library."""
+    """A blob of the library. in_rows: of the rows of a matrix, not of elements in memory order."""
 
-    def __init__(self, keep: Keep, shape: Shape, numel: int) -> None:
-        self.keep, self.kept, self.numel = keep, shape, numel
+    def __init__(self, keep: Keep, shape: Shape, numel: int, in_rows: bool) -> None:
+        self.keep, self.kept, self.numel, self.in_rows = keep, shape, numel, in_rows
 
     def restore(self, tensors: Sequence[Tensor]) -> Tensor:
         return _library().restore(self.keep, self.kept, tensors[0])[:self.numel]
 
     def product_tn(self, tensors: Sequence[Tensor], dy: Tensor) -> Tensor:
-        if self.kept.batch * self.kept.rows != dy.shape[0]:
+        if not self.in_rows or self.kept.batch * self.kept.rows != dy.shape[0]:
             return super().product_tn(tensors, dy)
         return _library().product_tn(self.keep, self.kept, tensors[0], dy)
 
@@ -173,9 +174,10 @@ class Affine(Source):
         return flat
 
     def product_tn(self, tensors: Sequence[Tensor], dy: Tensor) -> Tensor:
-        if self.axis != len(self.layout.size) - 1 or self.layout.stride[self.axis] != 1:
-            return super().product_tn(tensors, dy)
         weight, *bias = (tensor.float() for tensor in tensors[-self.own:])
+        if self.layout.stride[self.axis] != 1 or (
+                math.prod(self.layout.size) != dy.shape[0] * weight.numel()):
+            return super().product_tn(tensors, dy)
         # dy^T * (x * diag(weight) + 1 * bias^T)
         dw = self.x.product_tn(tensors[:-self.own], dy).mul_(weight)
         for b in bias:
@@ -208,7 +210,7 @@ def flat_shape(numel: int) -> Shape:
 def keep_flat(keep: Keep, flat: Tensor, seed: Optional[int] = None) -> Kept:
     """Keeps elements in memory order. flat: float32, contiguous."""
     shape = flat_shape(flat.numel())
-    source = Codes(keep, shape, flat.numel())
+    source = Codes(keep, shape, flat.numel(), False)
     missing = shape.rows * shape.cols - flat.numel()
     if seed is None:
         seed = seed_of(flat) if keep.draws else 0
@@ -219,7 +221,7 @@ def keep_flat(keep: Keep, flat: Tensor, seed: Optional[int] = None) -> Kept:
 
 def keep_rows(keep: Keep, x: Tensor, shape: Shape, seed: int) -> Kept:
     """Keeps samples, for products with their rows. x: float32, contiguous."""
-    return Codes(keep, shape, x.numel()), (_library().store(keep, shape, x, seed),)
+    return Codes(keep, shape, x.numel(), True), (_library().store(keep, shape, x, seed),)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ def keep_rows(keep: Keep, x: Tensor, shape: Shape, seed: int) -> Kept:
 
 _TOP = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)  # since PyTorch 2.1
 
-# Label of what may stand for a tensor wherever it is read; other labels are the Keep of the bytes.
+# Label of what may stand for a tensor wherever it is read; others name what Keep made the bytes.
 ALIKE = "values"
 
 
