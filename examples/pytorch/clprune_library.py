@@ -214,10 +214,13 @@ _FUNCTIONS = {
 
 
 def _load() -> ctypes.CDLL:
-    """$CLPRUNE_LIBRARY, or the installed library of this module's version, or any that is found."""
+    """$CLPRUNE_LIBRARY, or the library that pip has installed with this module, or the installed one
+    of this module's version, or any that is found."""
     path = os.environ.get("CLPRUNE_LIBRARY")
+    name = "libclprune.so.0.1"
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clprune_files", name)
     try:
-        return ctypes.CDLL(path or "libclprune.so.0.1")
+        return ctypes.CDLL(path or (own if os.path.exists(own) else name))
     except OSError as error:
         found = None if path else ctypes.util.find_library("clprune")
         if found:

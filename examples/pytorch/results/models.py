@@ -2,19 +2,20 @@
 """Prints as CSV, for models of timm, torchvision and transformers: what a forward pass leaves in
 memory for the backward pass, how far the gradients are from PyTorch's, and the time of both passes.
 
-    models.py [--models NAME...] [--batch 4] [--rounds 5] [--threads 2] >models.csv
+    models.py [--models NAME...] [--batch 2] [--rounds 3] [--threads 1] >models.csv
     models.py --table models.csv     the table of README.md
 
 Each model is trained as PyTorch has it, after clprune.convert_, and that within clprune.compressed;
-each of these also under bf16 autocast, with torch.utils.checkpoint for each block, and with both.
+the first and last also under bf16 autocast, with torch.utils.checkpoint for each block, and with both.
 Weights and data are random, of a fixed seed; dropout and stochastic depth are on.
 
     mib          bytes of all storages that the forward pass made and that are alive after it, but
                  the loss: counted below autograd by a TorchDispatchMode, without clprune's help
-    hooks_mib    what saved_tensors_hooks of PyTorch see, for arms without `compressed`
+    hooks_mib    what saved_tensors_hooks of PyTorch see, in fp32 without `compressed`
     same_output  whether the output has the bits of PyTorch's in the same setting
     error        |g - g0| / |g0| of the gradient of all parameters, g0 PyTorch's in the same setting
-    ms, cpu_ms   medians of a forward and a backward pass: wall time, and CPU time of all threads
+    ms, cpu_ms   medians of a forward and a backward pass in fp32: wall time, and CPU time of all
+                 threads
 """
 
 import argparse
@@ -180,14 +181,14 @@ def run(model, x, labels, bf16, around):
         p.grad.flatten() for p in model.parameters() if p.grad is not None]).double()
 
 
-def count(model, x, labels, bf16, around):
-    """Bytes by Alive, and by Hooks where nothing else takes the hooks."""
+def count(model, x, labels, bf16, around, by_hooks):
+    """Bytes by Alive, and if `by_hooks` also by Hooks where nothing else takes the hooks."""
     held = [*model.parameters(), *model.buffers(), *tree_leaves(x), labels]
     with around(), Alive() as alive:
         loss = forward(model, x, labels, bf16)[1]
     made = alive.bytes_but([*held, loss])
     del loss
-    if around is not contextlib.nullcontext:
+    if not by_hooks or around is not contextlib.nullcontext:
         return made, None
     hooks = Hooks(held)
     with torch.autograd.graph.saved_tensors_hooks(hooks.pack, lambda x: x):
@@ -207,7 +208,7 @@ def measure(key, batch, rounds):
         bf16 = "bf16" in setting
         want = None
         for keep in ("pytorch", "dense", "convert", "compressed"):
-            if keep == "dense" and setting != "fp32":
+            if setting != "fp32" and keep in ("dense", "convert"):
                 continue
             model, around = copy.deepcopy(start), contextlib.nullcontext
             if keep != "pytorch":
@@ -224,9 +225,10 @@ def measure(key, batch, rounds):
                 row.update(same_output=torch.equal(y, want[0]),
                            error=f"{float((g - want[1]).norm() / want[1].norm()):.3g}")
             if keep != "dense":
-                made, hooks = count(model, x, labels, bf16, around)
+                made, hooks = count(model, x, labels, bf16, around, setting == "fp32")
                 row.update(mib=f"{made / 2**20:.3f}",
                            hooks_mib="" if hooks is None else f"{hooks / 2**20:.3f}")
+            if setting == "fp32" and keep != "dense":
                 timed.append((row, model, bf16, around, [], []))
             rows.append(row)
     for _ in range(rounds):  # in turns, so that drift of the machine affects all alike
@@ -284,9 +286,9 @@ def table(path):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="+", help="names; timm/resnet18 names one of two")
-    parser.add_argument("--batch", type=int, default=4, help="images; twice as many texts")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=2, help="images; twice as many texts")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--table", metavar="FILE")
     args = parser.parse_args()
     if args.table:
