@@ -202,6 +202,9 @@ def measure(key, batch, rounds):
     x, labels = inputs_of(name, batch)
     torch.manual_seed(0)
     start = make(name).train()
+    for p in start.parameters():  # heads of zeros would give zero gradients elsewhere
+        if p.dim() > 1 and not p.any():
+            torch.nn.init.normal_(p, std=0.02)
     compressed = functools.partial(clprune.compressed, bits=8)
     rows, timed = [], []
     for setting in "fp32", "bf16", "checkpoint", "bf16+checkpoint":
