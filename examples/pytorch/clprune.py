@@ -9,8 +9,8 @@
     loss.backward()
 
 A linear layer or convolution needs its input in the backward pass, for dw = dy^T * x alone. A
-converted one keeps codes of 4 bits, rounded so that the expected dw is the dense one. Norms keep the
-normalised value, which serves the next layer, too; ReLU, dropout and pooling a bit or a byte an
+converted one keeps codes of 4 bits, rounded so that the expected dw is the dense one. Norms keep
+the normalised value, which serves the next layer, too; ReLU, dropout and pooling a bit or a byte an
 element; other activation functions codes of their derivative. The forward pass is PyTorch's own.
 
 It calls the C library through ctypes: $CLPRUNE_LIBRARY, else the installed libclprune.so. See
@@ -67,9 +67,10 @@ def __getattr__(name: str) -> object:
 # ---------------------------------------------------------------------------------------------
 
 # They keep nothing that is worth a line of the summary.
-_KEEP_NOTHING = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Embedding, nn.EmbeddingBag, nn.AdaptiveAvgPool1d,
-                 nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.ZeroPad2d, nn.ConstantPad2d, nn.PixelShuffle,
-                 nn.PixelUnshuffle, nn.Upsample, nn.ChannelShuffle)
+_KEEP_NOTHING = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Embedding, nn.EmbeddingBag,
+                 nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.ZeroPad2d,
+                 nn.ConstantPad2d, nn.PixelShuffle, nn.PixelUnshuffle, nn.Upsample,
+                 nn.ChannelShuffle)
 # A user expects that these are converted.
 _EXPECTED = (nn.Linear, nn.Conv2d, nn.LayerNorm, nn.MultiheadAttention)
 _PRUNED = ("block", "criterion", "norm", "values")
@@ -110,8 +111,9 @@ def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: i
     kinds      classes whose modules are converted, as [nn.Linear]. None: linear layers,
                convolutions, LayerNorm, RMSNorm, BatchNorm, activation functions, Dropout and
                MaxPool2d, of torch.nn, and those of timm and transformers that compute the same
-    skip       names of modules that stay as they are, as model.named_modules() has them; "*" and
-               "?" match any characters. A name that matches none is a warning
+    skip       names of modules that stay as they are, with what is in them, as
+               model.named_modules() has them; "*" and "?" match any characters. A name that
+               matches none is a warning
     gelu_bits  of the derivatives of activation functions: 2, 4 or 8
     how        fields of Keep for the inputs of linear layers: form, bits, group, block, ... Without
                any, form="quantised", bits=4. Convolutions and norms keep them so, too, if the form
@@ -161,8 +163,12 @@ def _choose(model: nn.Module, kinds: Optional[Sequence[type]], skip: Sequence[st
     """The modules to convert, with their names and kinds, and the names of others, with the
     reasons. Warns of what its user may not expect."""
     named = _named(model)
-    unused = [pattern for pattern in skip if not any(
-        fnmatch.fnmatchcase(name, pattern) for names in named.values() for name in names)]
+
+    def matches(pattern: str, names: Sequence[str]) -> bool:  # a name, or that of a parent
+        return any(fnmatch.fnmatchcase(name[:end], pattern) for name in names
+                   for end in range(1, len(name) + 1) if name[end:end + 1] in ("", "."))
+
+    unused = [p for p in skip if not any(matches(p, names) for names in named.values())]
     if unused:
         warnings.warn(f"clprune: skip has {', '.join(map(repr, unused))}, which no module's name "
                       "matches", stacklevel=3)
@@ -176,8 +182,7 @@ def _choose(model: nn.Module, kinds: Optional[Sequence[type]], skip: Sequence[st
             inside.update(module.parametrizations.modules())
         own, name = own_class(module), names[0]
         kind, leaf = kind_of(own), all(child in inside for child in module.children())
-        skipping = [pattern for pattern in skip
-                    if any(fnmatch.fnmatchcase(name, pattern) for name in names)]
+        skipping = [pattern for pattern in skip if matches(pattern, names)]
         reason = ""
         if isinstance(module, nn.MultiheadAttention):
             inside.update(module.modules())
@@ -255,8 +260,8 @@ def report(model: nn.Module, *inputs: Any, **named: Any) -> str:
     """A table of what the converted modules of `model` keep, as text.
 
     Runs model(*inputs, **named) on a copy of the model as it is, then on one with all modules
-    PyTorch's own. The last line has what autograd saves in each, without parameters and inputs; in a
-    `with compressed()` block the first includes its codes. Layers that share an input have a line
+    PyTorch's own. The last line has what autograd saves in each, without parameters and inputs; in
+    a `with compressed()` block the first includes its codes. Layers that share an input have a line
     each, but keep it once.
     """
     seen: List[Tuple[str, nn.Module, Tensor]] = []
@@ -293,7 +298,8 @@ def report(model: nn.Module, *inputs: Any, **named: Any) -> str:
         address = storage_bytes(x)[0] if isinstance(
             module, (LinearKind, ConvKind)) and isinstance(x, Tensor) else None
         note = ("its input is kept dense by another operation too" if address in storages else
-                "its input is the model's, which the caller holds anyway" if address in held else "")
+                "its input is the model's, which the caller holds anyway" if address in held
+                else "")
         lines.append(line(name, *module.last, note))
     if skipped:
         lines.append(f"never called: {some(skipped)}")

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from typing import Dict, Optional, Tuple, Type
 
-import torch
 from torch import nn
 
 from clprune_modules import (
-    ActivationKind, BatchNormKind, ChannelNormKind, Conv1DKind, Converted, ConvKind, DropoutKind, LayerNormKind,
-    LinearKind, MaxPoolKind, ReLUKind, RMSNormKind)
+    ActivationKind, BatchNormKind, ChannelNormKind, Conv1DKind, Converted, ConvKind, DropoutKind,
+    LayerNormKind, LinearKind, MaxPoolKind, ReLUKind, RMSNormKind)
 
 Kind = Tuple[type, type]  # the kind, and the class of torch.nn that stands for it in `kinds`
 
 _LAYERS: Dict[type, type] = {
     nn.Linear: LinearKind, nn.Conv1d: ConvKind, nn.Conv2d: ConvKind, nn.Conv3d: ConvKind,
     nn.LayerNorm: LayerNormKind, nn.BatchNorm1d: BatchNormKind, nn.BatchNorm2d: BatchNormKind,
-    nn.BatchNorm3d: BatchNormKind, nn.ReLU: ReLUKind, nn.Dropout: DropoutKind, nn.MaxPool2d: MaxPoolKind}
+    nn.BatchNorm3d: BatchNormKind, nn.ReLU: ReLUKind, nn.Dropout: DropoutKind,
+    nn.MaxPool2d: MaxPoolKind}
 if hasattr(nn, "RMSNorm"):  # since PyTorch 2.4
     _LAYERS[nn.RMSNorm] = RMSNormKind
 _RMSNORM = getattr(nn, "RMSNorm", nn.LayerNorm)
 # Activation functions that keep their input; those that keep their output.
-_OF_INPUT = (nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish, nn.Hardsigmoid, nn.ReLU6, nn.Hardtanh, nn.ELU, nn.CELU,
-             nn.SELU, nn.LeakyReLU, nn.Softplus, nn.Softsign, nn.LogSigmoid)
+_OF_INPUT = (nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish, nn.Hardsigmoid, nn.ReLU6, nn.Hardtanh,
+             nn.ELU, nn.CELU, nn.SELU, nn.LeakyReLU, nn.Softplus, nn.Softsign, nn.LogSigmoid)
 _OF_OUTPUT = (nn.ReLU, nn.Sigmoid, nn.Tanh)
 
 # Classes of other packages, by module and name: importing them here would take seconds.
-_GELUS = ("GELUActivation", "NewGELUActivation", "GELUTanh", "PytorchGELUTanh", "FastGELUActivation",
-          "QuickGELUActivation", "AccurateGELUActivation", "ClippedGELUActivation", "GELU", "QuickGELU")
+_GELUS = ("GELUActivation", "NewGELUActivation", "GELUTanh", "PytorchGELUTanh",
+          "FastGELUActivation", "QuickGELUActivation", "AccurateGELUActivation",
+          "ClippedGELUActivation", "GELU", "QuickGELU")
 _SILUS = ("SiLUActivation", "Swish", "MishActivation", "Mish", "HardSwish", "HardMish")
 _NAMED: Dict[Tuple[str, str], Kind] = {
     **{(module, name): (ActivationKind, like)
@@ -75,7 +76,8 @@ def kind_of(cls: type) -> Optional[Kind]:
         kind = _known(base)
         if kind is not None:
             return kind if cls is base or cls.forward is base.forward else None
-    if cls.__module__.startswith("transformers.") and cls.__name__.endswith(("RMSNorm", "T5LayerNorm")):
+    if cls.__module__.startswith("transformers.") and cls.__name__.endswith(
+            ("RMSNorm", "T5LayerNorm")):
         return RMSNormKind, _RMSNORM
     return None
 

@@ -8,7 +8,6 @@ too, the output is that of its own code; what differs is what is kept for the ba
 
 from __future__ import annotations
 
-import functools
 import warnings
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
 
@@ -16,283 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from clprune_functions import (
+    ActivationFunction, ConvFunction, DropoutFunction, LinearFunction, MaxPoolFunction, NormFunction,
+    ReLUFunction, autocast_dtype, cast)
 from clprune_library import Error, Keep, Shape
 from clprune_saved import (
-    MASK, ALIKE, Affine, Codes, Kept, Layout, Masked, Raw, Source, _state, beneath_views, in_memory_order,
-    keep_flat, keep_rows, layout_of, seed_of, sources)
-
-
-# ---------------------------------------------------------------------------------------------
-# Functions
-# ---------------------------------------------------------------------------------------------
-
-
-class _Refusal(torch.autograd.Function):
-    """Gradients as they are, which raise an error when they are differentiated."""
-
-    @staticmethod
-    def forward(ctx, name: str, marker: Tensor, *gradients: Tensor):
-        ctx.name = name
-        return tuple(gradient.detach() for gradient in gradients)
-
-    @staticmethod
-    def backward(ctx, *_: Tensor):
-        raise Error(
-            f"{ctx.name} has no second derivatives (create_graph=True, as gradient penalties and "
-            "Hessians need): leave it out with `skip`, or clprune.unconvert_ the model")
-
-
-def _once(backward: Callable) -> Callable:
-    """A backward pass whose gradients cannot be differentiated again; trying it is an error."""
-
-    @functools.wraps(backward)
-    def differentiate(ctx, *dy: Tensor):
-        with torch.no_grad():
-            gradients = backward(ctx, *dy)
-        if not torch.is_grad_enabled():  # no create_graph
-            return gradients
-        with torch.no_grad():
-            marker = torch.zeros((), requires_grad=True)
-        made = [g for g in gradients if isinstance(g, Tensor)]
-        name = "clprune." + type(ctx).__name__[1:].replace("FunctionBackward", "")
-        with torch.enable_grad():
-            refused = iter(_Refusal.apply(name, marker, *made))
-        return tuple(next(refused) if isinstance(g, Tensor) else None for g in gradients)
-
-    return differentiate
-
-
-def _as_it_is(x: Tensor) -> Tensor:
-    return x
-
-
-def _own(y: Tensor) -> Tensor:
-    """y, as a tensor that is no view: in place operations may change it."""
-    return y.new_empty(0).set_(y) if y._is_view() else y
-
-
-def _autocast_dtype() -> Optional[torch.dtype]:
-    try:
-        return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-    except TypeError:  # before PyTorch 2.4
-        return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
-
-
-def _cast(dtype: Optional[torch.dtype], *tensors: Optional[Tensor]) -> Sequence[Optional[Tensor]]:
-    """The tensors as autocast casts them: parameters are kept as they are, and cast when used."""
-    return [t.to(dtype) if t is not None and dtype is not None else t for t in tensors]
-
-
-class _LinearFunction(torch.autograd.Function):
-    """y = x * w^T + b"""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor, bias: Optional[Tensor], source: Source,
-                layout: Optional[Layout], *tensors: Tensor):
-        ctx.source, ctx.rows, ctx.dtype = source, x.numel() // x.shape[-1], x.dtype
-        ctx.layout = layout  # None: the rows of x lie one after the other
-        ctx.save_for_backward(weight, *tensors)
-        return _own(F.linear(*_cast(_autocast_dtype(), x, weight, bias)))
-
-    @staticmethod
-    @_once
-    def backward(ctx, dy: Tensor):
-        weight, *tensors = ctx.saved_tensors
-        rows = dy.reshape(ctx.rows, dy.shape[-1])
-        dx = dw = db = None
-        if ctx.needs_input_grad[0]:  # y = x * w^T
-            dx = dy.matmul(weight.to(dy.dtype)).to(ctx.dtype)
-        if ctx.needs_input_grad[1]:
-            rows = rows.to(torch.float32).contiguous()
-            dw = (ctx.source.product_tn(tensors, rows) if ctx.layout is None else rows.t().mm(
-                ctx.layout.shape(ctx.source.restore(tensors)).reshape(ctx.rows, -1)))
-        if ctx.needs_input_grad[2]:  # y = ... + 1 * b
-            db = rows.sum(0)
-        return (dx, dw, db, None, None) + (None,) * len(tensors)
-
-
-class _ConvFunction(torch.autograd.Function):
-    """y = conv(x, w) + b"""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor, bias: Optional[Tensor], how: tuple,
-                source: Source, layout: Layout, *tensors: Tensor):
-        ctx.source, ctx.layout, ctx.how, ctx.dtype = source, layout, how, x.dtype
-        ctx.bias = None if bias is None else list(bias.shape)
-        ctx.save_for_backward(weight, *tensors)
-        stride, padding, dilation, groups = how
-        x, weight, bias = _cast(_autocast_dtype(), x, weight, bias)
-        return torch.convolution(x, weight, bias, stride, padding, dilation, False,
-                                 [0] * len(stride), groups)
-
-    @staticmethod
-    @_once
-    def backward(ctx, dy: Tensor):
-        weight, *tensors = ctx.saved_tensors
-        x = ctx.layout.shape(ctx.source.restore(tensors)).to(dy.dtype)
-        stride, padding, dilation, groups = ctx.how
-        dx, dw, db = torch.ops.aten.convolution_backward(
-            dy, x, weight.to(dy.dtype), ctx.bias, stride, padding, dilation, False,
-            [0] * len(stride), groups, list(ctx.needs_input_grad[:3]))
-        return (dx, dw, db, None, None, None) + (None,) * len(tensors)
-
-
-class _NormFunction(torch.autograd.Function):
-    """y = w * n + b of the normalised value n = (x - mean) / sqrt(var + eps), or x / sqrt(mean of
-    x^2 + eps)."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], module: Any,
-                made: List[Any]):
-        y = _own(module._original(x))
-        dims = module._dims(x)
-        wide = x.float()
-        if module.centred:
-            var, mean = torch.var_mean(wide, dims, unbiased=False, keepdim=True)
-        else:
-            var, mean = wide.square().mean(dims, keepdim=True), 0
-        rstd = torch.rsqrt_(var.add_(module._eps(x)))
-        n = torch.sub(wide, mean, out=torch.empty_like(y, dtype=torch.float32)).mul_(rstd)
-        source, tensors = module._keep_normalised(n)
-        made += [source, tensors, layout_of(n)]
-        ctx.source, ctx.layout, ctx.dims, ctx.centred = source, made[2], dims, module.centred
-        ctx.sides = module._sides(x)
-        ctx.dtype = x.dtype
-        ctx.save_for_backward(weight, rstd, *tensors)
-        return y
-
-    @staticmethod
-    @_once
-    def backward(ctx, dy: Tensor):
-        weight, rstd, *tensors = ctx.saved_tensors
-        n = ctx.layout.shape(ctx.source.restore(tensors))
-        dy = dy.float()
-        dx = dw = db = None
-        others = [i for i, side in enumerate(ctx.sides) if side == 1]
-        if ctx.needs_input_grad[0]:
-            g = dy if weight is None else dy * weight.float().view(ctx.sides)
-            # n = (x - mean) * rstd. The mean of n is 0, but for the rounding of codes.
-            slope = (g * n).mean(ctx.dims, keepdim=True)
-            dx = torch.addcmul(g, slope, n, value=-1)
-            if ctx.centred:
-                dx -= dx.mean(ctx.dims, keepdim=True)
-            dx = dx.mul_(rstd).to(ctx.dtype)
-        if ctx.needs_input_grad[1]:  # y = w * n + b
-            dw = (dy * n).sum(others).view(weight.shape)
-        if ctx.needs_input_grad[2]:
-            db = dy.sum(others).view(weight.shape)
-        return dx, dw, db, None, None
-
-
-class _ReLUFunction(torch.autograd.Function):
-    """y = x where x > 0, else 0"""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, module: Any, made: List[Any]):
-        y = module._original(x)
-        made += keep_flat(MASK, in_memory_order(y))
-        ctx.source, ctx.layout = made[0], layout_of(y)
-        ctx.save_for_backward(*made[1])
-        if y is x:
-            ctx.mark_dirty(x)
-        return y
-
-    @staticmethod
-    @_once
-    def backward(ctx, dy: Tensor):
-        mask = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors)).to(dy.dtype)
-        return torch.ops.aten.threshold_backward(dy, mask, 0), None, None
-
-
-class _ActivationFunction(torch.autograd.Function):
-    """y = f(x), element by element; its derivative is kept."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, module: Any, made: List[Any]):
-        # The hooks of the forward pass see only what is kept of it.
-        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(Tensor.detach, _as_it_is):
-            leaf = x.detach().requires_grad_()
-            y = module._original(leaf.clone() if getattr(module, "inplace", False) else leaf)
-            slope, = torch.autograd.grad(y, leaf, torch.ones_like(y))
-        y = _own(y.detach())
-        made += keep_flat(module.keep, in_memory_order(slope))
-        ctx.source, ctx.layout = made[0], layout_of(slope)
-        ctx.save_for_backward(*made[1])
-        if getattr(module, "inplace", False):
-            y = x.copy_(y)
-            ctx.mark_dirty(x)
-        return y
-
-    @staticmethod
-    @_once
-    def backward(ctx, dy: Tensor):  # y = f(x)
-        slope = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors))
-        return slope.mul_(dy).to(dy.dtype), None, None
-
-
-class _DropoutFunction(torch.autograd.Function):
-    """y = noise * x, where noise is 0 or 1 / (1 - p)"""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, p: float, made: List[Any]):
-        noise = F.dropout(torch.ones_like(x), p)  # draws what dropout of x draws
-        made += keep_flat(MASK, in_memory_order(noise))
-        ctx.source, ctx.layout, ctx.scale = made[0], layout_of(noise), float(noise.max())
-        ctx.save_for_backward(*made[1])
-        return noise.mul_(x)
-
-    @staticmethod
-    @_once
-    def backward(ctx, dy: Tensor):
-        noise = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors).mul_(ctx.scale))
-        return noise.to(dy.dtype) * dy, None, None
-
-
-class _MaxPoolFunction(torch.autograd.Function):
-    """y = the largest x of each window; its place in the window is kept as a byte."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, window: Tuple[Sequence[int], ...], ceil_mode: bool,
-                made: List[Any]):
-        ctx.window, ctx.ceil_mode, ctx.layout = window, ceil_mode, layout_of(x)
-        y, index = torch.ops.aten.max_pool2d_with_indices(x, *window, ceil_mode)
-        row = torch.div(index, x.shape[-1], rounding_mode="floor")
-        column = index.sub_(row * x.shape[-1])
-        top, left = _MaxPoolFunction._corners(window, y)
-        (_, width), _, _, (down, right) = window
-        place = row.sub_(top).div_(down, rounding_mode="floor").mul_(width).add_(
-            column.sub_(left).div_(right, rounding_mode="floor")).to(torch.uint8)
-        made.append((place,))
-        ctx.save_for_backward(place)
-        return y
-
-    @staticmethod
-    def _corners(window: Tuple[Sequence[int], ...], y: Tensor) -> Tuple[Tensor, Tensor]:
-        """Row and column of x where each window begins, for windows that y has."""
-        _, stride, padding, _ = window
-        rows, columns = torch.arange(y.shape[-2]), torch.arange(y.shape[-1])
-        return (rows * stride[0] - padding[0])[:, None], columns * stride[1] - padding[1]
-
-    @staticmethod
-    @_once
-    def backward(ctx, dy: Tensor):
-        place = ctx.saved_tensors[0].long()
-        (_, width), _, _, (down, right) = ctx.window
-        top, left = _MaxPoolFunction._corners(ctx.window, dy)
-        row = torch.div(place, width, rounding_mode="floor")
-        column = (place - row * width).mul_(right).add_(left)
-        index = row.mul_(down).add_(top).mul_(ctx.layout.size[-1]).add_(column)
-        like = dy.new_empty(()).expand(ctx.layout.size)  # read for its size
-        if ctx.layout.stride[-1] != 1:
-            like = dy.new_empty(ctx.layout.size).to(memory_format=torch.channels_last)
-        dx = torch.ops.aten.max_pool2d_with_indices_backward(
-            dy, like, *ctx.window, ctx.ceil_mode, index)
-        return dx, None, None, None
-
-
-# ---------------------------------------------------------------------------------------------
-# Kinds
-# ---------------------------------------------------------------------------------------------
+    ALIKE, Affine, Kept, Masked, Raw, Source, beneath_views, in_checkpoint, in_compressed,
+    in_memory_order, keep_flat, keep_rows, layout_of, seed_of, sources, transformed)
 
 
 def not_compiled(function: Callable) -> Callable:
@@ -305,12 +34,6 @@ def not_compiled(function: Callable) -> Callable:
                        "fullgraph=True is not supported; in eval() they compile")
     except TypeError:  # before PyTorch 2.7
         return disable(function)
-
-
-def _transformed() -> bool:
-    """Whether torch.func.grad, vmap or another transformation runs now."""
-    peek = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
-    return peek is not None and peek() is not None
 
 
 def some(names: Sequence[str]) -> str:
@@ -335,7 +58,8 @@ class Calls:
         if self.checked:
             return
         self.checked = True
-        blocks = {name.rsplit(".", i)[0] for name in self.called for i in range(1, name.count(".") + 1)}
+        blocks = {name.rsplit(".", i)[0] for name in self.called
+                  for i in range(1, name.count(".") + 1)}
         missed = [name for name in self.waiting
                   if name.count(".") > 1 and name.rsplit(".", 2)[0] in blocks]
         if missed:
@@ -368,10 +92,9 @@ class Converted:
         calls = self.clprune_calls
         calls.note(self.clprune_name)
         x = next(iter((*args, *kwargs.values())), None)
-        if not torch.is_grad_enabled() or len(args) + len(kwargs) != 1 or not isinstance(x, Tensor) or not self._understands(x):
+        one = len(args) + len(kwargs) == 1 and isinstance(x, Tensor)
+        if not (torch.is_grad_enabled() and one and x.numel() and self._understands(x)):
             return self._original(*args, **kwargs)
-        if not x.numel():
-            return self._original(x)
         if self.clprune_unchecked and not self._is_as_registered(x):
             y = self._original(x)
             self._give_up()
@@ -409,7 +132,7 @@ class Converted:
         """Whether x can be kept. If not, the module's own code runs, with a warning; a type that a
         whole model must not have is an error."""
         what = None
-        if _transformed():
+        if transformed():
             what = "transformations of torch.func"
         elif x.is_nested:
             what = "nested tensors"
@@ -458,7 +181,8 @@ def _describe(keep: Keep) -> str:
 class LayerKind(Converted):
     """The common part of layers with weights: the input is kept."""
 
-    def _kept(self, x: Tensor, weight: Tensor, rows: bool) -> Tuple[Source, Tuple[Tensor, ...], bool]:
+    def _kept(self, x: Tensor, weight: Tensor, rows: bool
+              ) -> Tuple[Source, Tuple[Tensor, ...], bool]:
         """What is kept of x: what is there already, else what `keep` says; and whether those are
         its rows, or else its elements in memory order."""
         keep, plain = self.keep, self.keep.form in ("dense", "quantised")
@@ -467,7 +191,7 @@ class LayerKind(Converted):
         if kept is not None:
             return (*kept, True)
         kept = sources.find(x, ALIKE) if plain else None
-        if kept is None and not _state.compressed and self._is_kept_anyway(x):
+        if kept is None and not in_compressed() and not in_checkpoint() and self._is_kept_anyway(x):
             kept = Raw(), (x,)
         if kept is not None:
             return (*kept, x.is_contiguous())
@@ -504,7 +228,7 @@ class LinearKind(LayerKind):
         return self.weight
 
     def _expected(self, x: Tensor) -> Tensor:
-        return F.linear(*_cast(_autocast_dtype(), x, self._weight(), self.bias))
+        return F.linear(*cast(autocast_dtype(), x, self._weight(), self.bias))
 
     def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
         weight, bias = self._weight(), self.bias  # once: a parametrisation computes it
@@ -513,7 +237,7 @@ class LinearKind(LayerKind):
         source, tensors, in_rows = self._kept(x, weight, True)
         made.append(tensors[:1])
         layout = None if in_rows else layout_of(x)
-        return _LinearFunction.apply(x, weight, bias, source, layout, *tensors)
+        return LinearFunction.apply(x, weight, bias, source, layout, *tensors)
 
 
 class Conv1DKind(LinearKind):
@@ -550,7 +274,7 @@ class ConvKind(LayerKind):
         source, tensors, _ = self._kept(x, weight, False)
         made.append(tensors[:1])
         how = list(self.stride), padding, list(self.dilation), self.groups
-        return _ConvFunction.apply(x, weight, bias, how, source, layout_of(x), *tensors)
+        return ConvFunction.apply(x, weight, bias, how, source, layout_of(x), *tensors)
 
 
 class NormKind(Converted):
@@ -595,7 +319,7 @@ class NormKind(Converted):
         weight, bias = getattr(self, "weight", None), getattr(self, "bias", None)
         if not (x.requires_grad or weight is not None and weight.requires_grad):
             return self._original(x)
-        y = _NormFunction.apply(x, weight, bias, self, made)
+        y = NormFunction.apply(x, weight, bias, self, made)
         source, tensors, layout = made[-3:]
         if weight is None:
             sources.note(y, ALIKE, (source, tensors))
@@ -656,7 +380,7 @@ class ReLUKind(Converted):
         if not x.requires_grad:
             return self._original(x)
         read = sources.find(x, ALIKE)
-        y = _ReLUFunction.apply(x, self, made)
+        y = ReLUFunction.apply(x, self, made)
         source, tensors = made[-2:]
         if read is not None:
             sources.note(y, ALIKE, (Masked(read[0], source), (*read[1], *tensors)))
@@ -672,7 +396,7 @@ class ActivationKind(Converted):
     def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
         if not x.requires_grad:
             return self._original(x)
-        return _ActivationFunction.apply(x, self, made)
+        return ActivationFunction.apply(x, self, made)
 
 
 class DropoutKind(Converted):
@@ -681,7 +405,7 @@ class DropoutKind(Converted):
     def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
         if not x.requires_grad or not 0 < self.p < 1 or self.inplace:
             return self._original(x)
-        return _DropoutFunction.apply(x, self.p, made)
+        return DropoutFunction.apply(x, self.p, made)
 
 
 class MaxPoolKind(Converted):
@@ -693,4 +417,4 @@ class MaxPoolKind(Converted):
             self.kernel_size, stride, self.padding, self.dilation))
         if not x.requires_grad or self.return_indices or window[0][0] * window[0][1] > 256:
             return self._original(x)
-        return _MaxPoolFunction.apply(x, window, self.ceil_mode, made)
+        return MaxPoolFunction.apply(x, window, self.ceil_mode, made)

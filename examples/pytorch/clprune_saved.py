@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
+import sys
 import threading
 import types
 import weakref
@@ -235,13 +236,11 @@ _TOP = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)  # 
 ALIKE = "values"
 
 
-def _in_checkpoint() -> bool:
+def in_checkpoint() -> bool:
     """Whether a part of torch.utils.checkpoint (use_reentrant=False) runs. It must save as many
     tensors when it runs again, though what was kept meanwhile is gone: there nothing stands for
-    another tensor."""
-    if _TOP is None:
-        return True
-    top = _TOP(True)
+    another tensor. Before PyTorch 2.1 this is not known, and False."""
+    top = _TOP(True) if _TOP is not None else None
     return top is not None and getattr(top[0], "__module__", "") == _checkpoint_module.__name__
 
 
@@ -295,7 +294,7 @@ class Sources:
     def find(self, x: Tensor, label: object) -> Optional[Kept]:
         """What is kept of x under a label."""
         found = self._place(x)
-        if found is None or label is ALIKE and _in_checkpoint():
+        if found is None or label is ALIKE and (_TOP is None or in_checkpoint()):
             return None
         with self._lock:
             known = self._of.get(found[1].storage)
@@ -307,13 +306,15 @@ class Sources:
 
     def note(self, x: Tensor, label: object, kept: Kept) -> None:
         found = self._place(x)
-        if found is None or label is ALIKE and _in_checkpoint():
+        if found is None or label is ALIKE and (_TOP is None or in_checkpoint()):
             return
         storage, place = found
         with self._lock:
             known = self._of.get(place.storage)
             if known is None or known[0].expired():
                 known = self._of[place.storage] = StorageWeakRef(storage), {}
+            for key in [key for key in known[1] if key[0].version != place.version]:
+                del known[1][key]
             known[1][place, label] = _Entry(kept[0], tuple(map(_Weak, kept[1])))
             if len(self._of) > self._purge_at:
                 self._of = {k: v for k, v in self._of.items() if not v[0].expired()}
@@ -392,7 +393,6 @@ def _parameter_of_cast(x: Tensor) -> Optional[Tensor]:
 
 def _saves_input_of_checkpoint() -> bool:
     """Whether torch.utils.checkpoint saves its arguments now."""
-    import sys
     frame: Optional[types.FrameType] = sys._getframe(2)
     for _ in range(6):
         if frame is None:
@@ -410,6 +410,16 @@ class _State(threading.local):
 
 
 _state = _State()
+
+
+def in_compressed() -> bool:
+    return bool(_state.compressed)
+
+
+def transformed() -> bool:
+    """Whether torch.func.grad, vmap or another transformation runs now."""
+    peek = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+    return peek is not None and peek() is not None
 
 
 class compressed:
@@ -456,8 +466,9 @@ class compressed:
         return packed
 
     def pack(self, x: Tensor) -> Any:
-        if x.layout is not torch.strided or x.device.type != "cpu" or x.dtype not in (
-                torch.float32, torch.bfloat16, torch.float16) or x.numel() < SMALL:
+        if (type(x) not in (Tensor, nn.Parameter) or x.layout is not torch.strided
+                or x.device.type != "cpu" or x.numel() < SMALL or transformed()
+                or x.dtype not in (torch.float32, torch.bfloat16, torch.float16)):
             return _left(x)
         base = x if x._base is None else x._base
         if base.is_leaf and base.requires_grad or not self.rest and not _saves_input_of_checkpoint():

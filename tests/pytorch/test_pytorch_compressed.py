@@ -18,7 +18,6 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.checkpoint import checkpoint
 
 import clprune
-import clprune_saved
 
 
 class Case(unittest.TestCase):
@@ -205,6 +204,15 @@ class Left(Case):
             self.assertTrue(torch.equal(torch.autograd.grad(y.sum(), x)[0], want))
 
 
+class Checkpointed(nn.Module):
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def forward(self, x):
+        return checkpoint(self.block, x, use_reentrant=False)
+
+
 class Checkpoints(Case):
     def test_inputs_are_codes(self):
         model, x = Attention(drop=0.1), torch.randn(4, 48, 64)
@@ -246,6 +254,22 @@ class Checkpoints(Case):
         want = step(model, x)
         got = step(model, x, clprune.compressed(rest=False))
         self.assertTrue(torch.equal(got[1], want[1]))
+
+    def test_a_block_saves_as_much_when_it_runs_again(self):
+        """Outside of the block in the backward pass nothing is compressed."""
+
+        class Block(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norm, self.a, self.b = nn.LayerNorm(64), nn.Linear(64, 64), nn.Linear(64, 64)
+
+            def forward(self, x):
+                return self.b(F.relu(self.a(self.norm(x))))
+
+        block, x = clprune.convert_(Block()), torch.randn(4, 48, 64)
+        for around in None, clprune.compressed():
+            got = step(torch.nn.Sequential(Checkpointed(block), Checkpointed(block)), x, around)
+            self.assertTrue(torch.isfinite(got[1]).all())
 
     def test_converted_blocks_that_share_what_they_keep(self):
         class Block(nn.Module):

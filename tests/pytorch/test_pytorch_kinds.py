@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils import parametrize
-from torch.utils.checkpoint import checkpoint
 
 import clprune
 import clprune_kinds
@@ -275,6 +274,9 @@ class Summaries(Case):
     def test_skip_patterns(self):
         with self.assertWarnsRegex(UserWarning, "'haed\\*', which no module"):
             clprune.convert_(nn.ModuleDict({"head": nn.Linear(4, 4)}), skip=["haed*"])
+        model = clprune.convert_(nn.ModuleDict({"head": nn.Sequential(nn.Linear(4, 4)),
+                                                "heads": nn.Linear(4, 4)}), skip=["head"])
+        self.assertEqual(clprune.summary(model).converted, ["heads"])
         layer = nn.Linear(4, 4)
         for skip in "encoder", "decoder":
             clprune.convert_(nn.ModuleDict({"encoder": layer, "decoder": layer}), skip=[skip])
