@@ -133,12 +133,10 @@ class NormFunction(torch.autograd.Function):
         y = _own(module._original(x))
         dims = module._dims(x)
         wide = x.float()
-        if module.centred:
-            var, mean = torch.var_mean(wide, dims, unbiased=False, keepdim=True)
-        else:
-            var, mean = wide.square().mean(dims, keepdim=True), 0
-        rstd = torch.rsqrt_(var.add_(module._eps(x)))
-        n = torch.sub(wide, mean, out=torch.empty_like(y, dtype=torch.float32)).mul_(rstd)
+        n = torch.empty_like(y, dtype=torch.float32)
+        torch.sub(wide, wide.mean(dims, keepdim=True) if module.centred else 0, out=n)
+        rstd = torch.rsqrt_(n.square().mean(dims, keepdim=True).add_(module._eps(x)))
+        n.mul_(rstd)
         source, tensors = module._keep_normalised(n)
         made += [source, tensors, layout_of(n)]
         ctx.source, ctx.layout, ctx.dims, ctx.centred = source, made[2], dims, module.centred
@@ -154,19 +152,27 @@ class NormFunction(torch.autograd.Function):
         n = ctx.layout.shape(ctx.source.restore(tensors))
         dy = dy.float()
         dx = dw = db = None
+        w = 1 if weight is None else weight.float().view(ctx.sides)
         others = [i for i, side in enumerate(ctx.sides) if side == 1]
+        of_n, of_1 = (dy * n).sum(others), dy.sum(others)  # y = w * n + b
         if ctx.needs_input_grad[0]:
-            g = dy if weight is None else dy * weight.float().view(ctx.sides)
             # n = (x - mean) * rstd. The mean of n is 0, but for the rounding of codes.
-            slope = (g * n).mean(ctx.dims, keepdim=True)
-            dx = torch.addcmul(g, slope, n, value=-1)
-            if ctx.centred:
-                dx -= dx.mean(ctx.dims, keepdim=True)
-            dx = dx.mul_(rstd).to(ctx.dtype)
-        if ctx.needs_input_grad[1]:  # y = w * n + b
-            dw = (dy * n).sum(others).view(weight.shape)
+            if others == ctx.dims:
+                count = n.numel() // of_n.numel()
+                slope = of_n.view(ctx.sides) / count
+                shift = slope * n.mean(ctx.dims, keepdim=True) - of_1.view(ctx.sides) / count
+                dx = torch.addcmul(dy, slope, n, value=-1).add_(shift).mul_(w * rstd)
+            else:
+                g = dy * w
+                dx = torch.addcmul(g, (g * n).mean(ctx.dims, keepdim=True), n, value=-1)
+                if ctx.centred:
+                    dx -= dx.mean(ctx.dims, keepdim=True)
+                dx.mul_(rstd)
+            dx = dx.to(ctx.dtype)
+        if ctx.needs_input_grad[1]:
+            dw = of_n.view(weight.shape)
         if ctx.needs_input_grad[2]:
-            db = dy.sum(others).view(weight.shape)
+            db = of_1.view(weight.shape)
         return dx, dw, db, None, None
 
 
