@@ -193,6 +193,7 @@ def count(model, x, labels, bf16, around, by_hooks):
     hooks = Hooks(held)
     with torch.autograd.graph.saved_tensors_hooks(hooks.pack, lambda x: x):
         loss = forward(model, x, labels, bf16)[1]
+    del loss
     return made, sum(hooks.seen.values())
 
 
@@ -256,34 +257,23 @@ def table(path):
     with open(path) as file:
         for row in csv.DictReader(file):
             found.setdefault((row["source"], row["model"]), {})[row["setting"], row["keep"]] = row
-    print("| model | PyTorch MiB | convert_ | compressed | bf16: PyTorch | compressed | checkpoint: "
-          "PyTorch | compressed | both: PyTorch | compressed | error | dense | time | CPU time |")
-    print("|---" * 14 + "|")
-    sums = {}
+    settings = "fp32", "bf16", "checkpoint", "bf16+checkpoint"
+    heads = ["model", "PyTorch", "`convert_`", "and `compressed`", "bf16", "kept so", "checkpoint",
+             "kept so", "both", "kept so", "error", "dense", "CPU time"]
+    lines, shares = [], []
     for (source, name), rows in found.items():
-        def mib(setting, keep="compressed"):
-            return float(rows[setting, keep]["mib"])
-
-        def share(value, of, label):
-            sums.setdefault(label, []).append(value / of)
-            return f"{100 * value / of:.0f} %"
-
-        def times(column):
-            return (f"x {float(rows['fp32', 'compressed'][column]) / float(rows['fp32', 'pytorch'][column]):.2f}"
-                    if rows["fp32", "compressed"].get(column) else "")
-
-        full = mib("fp32", "pytorch")
-        cells = [f"{name} ({source})", f"{full:.1f}", share(mib("fp32", "convert"), full, 0),
-                 share(mib("fp32"), full, 1)]
-        for i, setting in enumerate(("bf16", "checkpoint", "bf16+checkpoint")):
-            cells += [share(mib(setting, "pytorch"), full, 2 + 2 * i),
-                      share(mib(setting), full, 3 + 2 * i)]
-            sums.setdefault(-i, []).append(mib(setting) / mib(setting, "pytorch"))
-        cells += [f"{float(rows['fp32', 'compressed']['error']):.3f}", rows["fp32", "dense"]["error"],
-                  times("ms"), times("cpu_ms")]
-        print("| " + " | ".join(cells) + " |")
-    print("| mean | | " + " | ".join(
-        f"{100 * statistics.mean(sums[i]):.0f} %" for i in range(8)) + " | | | | |")
+        full = float(rows["fp32", "pytorch"]["mib"])
+        kept = [rows["fp32", "convert"]] + [
+            rows[setting, keep] for setting in settings for keep in ("pytorch", "compressed")][1:]
+        shares.append([100 * float(row["mib"]) / full for row in kept])
+        ours, theirs = rows["fp32", "compressed"], rows["fp32", "pytorch"]
+        lines.append([f"{name.split('_patch')[0]} ({source})", f"{full:.0f} MiB"] + [
+            f"{share:.0f} %" for share in shares[-1]] + [
+            f"{100 * float(ours['error']):.0f} %", f"{float(rows['fp32', 'dense']['error']):.0e}",
+            f"x {float(ours['cpu_ms']) / float(theirs['cpu_ms']):.2f}" if ours["cpu_ms"] else ""])
+    lines.append(["mean", ""] + [f"{statistics.mean(s):.0f} %" for s in zip(*shares)] + [""] * 3)
+    for line in heads, ["---"] * len(heads), *lines:
+        print("| " + " | ".join(line) + " |")
 
 
 def main():
