@@ -196,7 +196,8 @@ def _choose(model: nn.Module, kinds: Optional[Sequence[type]], skip: Sequence[st
         elif kind is None and isinstance(module, _EXPECTED):
             reason = f"{own.__name__} has a forward pass of its own; see clprune.register"
         elif kind is None and leaf and not isinstance(module, _KEEP_NOTHING):
-            reason = f"{own.__name__} is not known; see clprune.register"
+            reason = (f"{own.__name__} is not known (clprune.register); clprune.compressed keeps "
+                      "what it saves")
         if reason and not skipping and isinstance(module, _EXPECTED) and kinds is None:
             warnings.warn(f"clprune: {name or 'the model'} is left alone: {reason}", stacklevel=3)
         if skipping and (kind is not None or reason):

@@ -8,7 +8,8 @@
 # Exits with 77 without PyTorch.
 set -euo pipefail
 export LC_ALL=C # a decimal point in every locale
-unset CLPRUNE_LIBRARY CDPATH
+unset CDPATH # with it, cd prints, and may go elsewhere
+unset CLPRUNE_LIBRARY
 cd "$(dirname "$0")/../.."
 python=${CLPRUNE_PYTHON:-python3}
 packages=$("$python" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' 2>/dev/null) || {

@@ -258,7 +258,7 @@ class Summaries(Case):
         text = str(clprune.summary(model))
         self.assertEqual(text.splitlines()[0], "clprune: 2 of 4 modules converted")
         self.assertIn("left: b: skip has 'b'", text)
-        self.assertIn("left: c: GLU is not known", text)
+        self.assertIn("left: c: GLU is not known (clprune.register", text)
         self.assertEqual(clprune.summary(model).converted, ["a", "d.e"])
         with self.assertWarnsRegex(UserWarning, "Mine"):
             mine = clprune.convert_(Mine(4, 4))
