@@ -112,7 +112,7 @@ command_line() {
     export) [ "$2" = 'CLPRUNE_LIBRARY=$PWD/build/release/lib/libclprune.so' ] || fail "$from: no rule for: $*" ;;
     python3) exists "$2" ;;
     pip) exists "$3/pyproject.toml" ;;
-    import | ... | with | print\(clprune.* | clprune.* | net | loss | model.load_state_dict*) echo "$*" >>lines.py ;;
+    import | ... | with | print\(clprune.* | clprune.* | net | loss | loss.backward* | model.load_state_dict*) echo "$*" >>lines.py ;;
     *) fail "$from: no rule for: $*" ;;
     esac
 }
