@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-import clprune
-from clprune import Error
+from clprune import Error, own_class
 
 __all__ = ["Layer", "Param", "Program", "Value", "trace"]
 
@@ -730,7 +729,7 @@ def _attention(t: _Tracer, m: nn.MultiheadAttention, query: Value, key: Value, v
 
 def _known(module: nn.Module) -> Optional[Callable[..., Value]]:
     """What a module becomes as a whole."""
-    of = type(module)
+    of = own_class(module)
     if of.__name__ == "Attention" and of.__module__.startswith("timm."):
         return _timm_attention if hasattr(module, "qkv") and hasattr(module, "proj") else None
     return _MODULES.get(of)
@@ -760,9 +759,6 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.AdaptiveAvgPool2d: lambda t, m, x: t.adaptive_avg_pool2d(x, m.output_size),
     nn.Flatten: lambda t, m, x: t.reshape(x),
 }
-
-_MODULES.update({clprune.Linear: _MODULES[nn.Linear], clprune.ReLU: _MODULES[nn.ReLU],
-                 clprune.GELU: _MODULES[nn.GELU]})
 
 _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.linear: _Tracer.linear,

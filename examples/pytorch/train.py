@@ -2,8 +2,8 @@
 """Trains an MLP or a small vision transformer, as PyTorch has it or converted by clprune.
 
     train.py --model vit                          generated images
-    train.py --model vit --keep sampled           the same, activations kept pruned
-    train.py --model mlp --keep sampled --data cifar-10-batches-bin --epochs 5
+    train.py --model vit --keep compressed        the same, activations kept as codes
+    train.py --model mlp --keep quantised --data cifar-10-batches-bin --epochs 5
 
 Prints a line for each epoch, at the end what autograd saves between the forward and the backward
 pass, and with --json FILE appends all of it to FILE as one line.
@@ -12,13 +12,14 @@ pass, and with --json FILE appends all of it to FILE as one line.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import resource
 import signal
 import statistics
 import time
-from typing import IO, Dict, List, Optional, Tuple
+from typing import IO, ContextManager, Dict, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +36,7 @@ KEEPS: Dict[str, Optional[dict]] = {
     "sampled": dict(criterion="sampled"),
     "sampled-int8": dict(criterion="sampled", values="int8", gelu_bits=4),
     "quantised": dict(form="quantised", bits=4, gelu_bits=4),
+    "compressed": dict(form="quantised", bits=4),  # and in clprune.compressed
 }
 
 
@@ -166,9 +168,14 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
     return 100 * right / len(labels)
 
 
-def saved_mib(model: nn.Module, batch: Tensor, labels: Tensor) -> float:
+def around(keep: str) -> ContextManager:
+    """What the forward pass runs in."""
+    return clprune.compressed(bits=8) if keep == "compressed" else contextlib.nullcontext()
+
+
+def saved_mib(model: nn.Module, keep: str, batch: Tensor, labels: Tensor) -> float:
     """MiB that autograd saves for a batch, without parameters and the batch."""
-    with clprune.saved_bytes(model, batch, labels) as saved:
+    with clprune.saved_bytes(model, batch, labels) as saved, around(keep):
         loss = F.cross_entropy(model(batch), labels)
     loss.backward()
     model.zero_grad()
@@ -190,7 +197,8 @@ def train(args: argparse.Namespace, data: Tuple[Tensor, Tensor, Tensor, Tensor])
         for batch in order:
             x, y = to_floats(images[batch], flip=True), labels[batch]
             start = time.perf_counter()
-            loss = F.cross_entropy(model(x), y)
+            with around(args.keep):
+                loss = F.cross_entropy(model(x), y)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -203,10 +211,11 @@ def train(args: argparse.Namespace, data: Tuple[Tensor, Tensor, Tensor, Tensor])
               f"{losses[-1]:.4f}, accuracy {scores[-1]:.2f} %, step "
               f"{statistics.median(step_ms):.1f} ms", flush=True)
     x, y = to_floats(images[:args.batch_size]), labels[:args.batch_size]
-    kept = saved_mib(model, x, y)
+    kept = saved_mib(model, args.keep, x, y)
     print(f"autograd saves {kept:.2f} MiB for a batch of {args.batch_size}")
     if args.report:
-        print(clprune.report(model, x))
+        with around(args.keep):
+            print(clprune.summary(model), clprune.report(model, x), sep="\n")
     return dict(
         model=args.model, keep=args.keep, sparsity=args.sparsity, seed=args.seed,
         batch_size=args.batch_size, data="CIFAR-10" if args.data else "generated",

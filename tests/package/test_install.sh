@@ -88,8 +88,8 @@ soname=$(readelf -dW "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 
 readelf -dW "$library" | grep -q 'FLAGS_1.*NODELETE' || breach "dlclose unloads functions that drivers still call"
 
-grep -q "\"libclprune.so.$abi\"" "$source/examples/pytorch/clprune.py" ||
-    breach "clprune.py does not load libclprune.so.$abi"
+grep -q "\"libclprune.so.$abi\"" "$source/examples/pytorch/clprune_library.py" ||
+    breach "clprune_library.py does not load libclprune.so.$abi"
 
 cat "$source"/include/clprune/*.h | tr '\n' ' ' | sed 's/CLPRUNE_API/\n&/g' |
     sed -n 's/^CLPRUNE_API [^(]*[ *]\(clprune_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$folder/declared"

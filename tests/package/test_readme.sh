@@ -111,7 +111,8 @@ command_line() {
     cmake | sudo) ;; # cmake_names
     export) [ "$2" = 'CLPRUNE_LIBRARY=$PWD/build/release/lib/libclprune.so' ] || fail "$from: no rule for: $*" ;;
     python3) exists "$2" ;;
-    import | ... | print\(clprune.* | clprune.* | net | loss | model.load_state_dict*) echo "$*" >>lines.py ;;
+    pip) exists "$3/pyproject.toml" ;;
+    import | ... | with | print\(clprune.* | clprune.* | net | loss | loss.backward* | model.load_state_dict*) echo "$*" >>lines.py ;;
     *) fail "$from: no rule for: $*" ;;
     esac
 }

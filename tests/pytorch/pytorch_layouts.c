@@ -42,12 +42,6 @@ int main(void)
     MEMBER(clprune_mat, cols);
     MEMBER(clprune_mat, ld);
     MEMBER(clprune_mat, type);
-    STRUCTURE(clprune_grads);
-    MEMBER(clprune_grads, dx);
-    MEMBER(clprune_grads, dw);
-    MEMBER(clprune_grads, db);
-    MEMBER(clprune_grads, beta);
-    MEMBER(clprune_grads, dx_beta);
     STRUCTURE(clprune_net_value);
     MEMBER(clprune_net_value, net);
     MEMBER(clprune_net_value, id);

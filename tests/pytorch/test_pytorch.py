@@ -26,6 +26,7 @@ from torch.utils.checkpoint import checkpoint
 
 import clprune
 import clprune_net
+import clprune_saved
 
 
 def mlp(*sizes, activation=nn.ReLU):
@@ -71,7 +72,7 @@ class Layouts(Case):
     def test_structures_are_those_of_the_headers(self):
         text = subprocess.check_output([os.environ["CLPRUNE_LAYOUTS"]], text=True)
         structures = {"clprune_keep": clprune._Keep, "clprune_saved_sizes": clprune._Sizes,
-                      "clprune_mat": clprune._Mat, "clprune_grads": clprune._Grads,
+                      "clprune_mat": clprune._Mat,
                       "clprune_net_value": clprune_net._Handle,
                       "clprune_extent": clprune_net._Extent,
                       "clprune_net_attn": clprune_net._Attention,
@@ -140,11 +141,15 @@ class Gradients(Case):
     def test_sampled_is_unbiased(self):
         x = torch.randn(16, 6, 64) * torch.rand(16, 6, 1)
         for settings in (dict(criterion="sampled"), dict(criterion="random"),
-                         dict(form="quantised", bits=2)):
+                         dict(form="quantised", bits=2, sparsity=None)):
             layer = nn.Linear(64, 24)
             dense = gradients(layer, x)[1]
-            clprune.convert_(layer, 0.5, **settings)
-            draws = torch.stack([gradients(layer, x)[1] for _ in range(64)]).double()
+            clprune.convert_(layer, **{"sparsity": 0.5, **settings})
+            draws = []
+            for seed in range(64):
+                torch.manual_seed(seed)
+                draws.append(gradients(layer, x)[1])
+            draws = torch.stack(draws).double()
             mean = draws.mean(0)
             spread = ((draws - mean) ** 2).sum() / 63  # variance of a draw, over all elements
             bias = ((mean - dense.double()) ** 2).sum()
@@ -152,7 +157,7 @@ class Gradients(Case):
             self.assertLess(float(bias), 1.5 * float(spread) / 64, str(settings))
 
     def test_a_sample_keeps_at_least_one_block(self):
-        for features, settings in ((13, dict()), (32, dict(sparsity=0.8)),
+        for features, settings in ((13, dict(sparsity=0.7)), (32, dict(sparsity=0.8)),
                                    (16, dict(sparsity=0.5, criterion="random")),
                                    (32, dict(sparsity=0.9, criterion="largest"))):
             layer = nn.Linear(features, 8)
@@ -224,6 +229,7 @@ class Gradients(Case):
         model = clprune.convert_(mlp(64, 32, 10), criterion="largest")
         x = torch.randn(8, 64)
         want = gradients(model, x)
+        warnings.simplefilter("default", UserWarning)  # PyTorch hides one of its own
         self.assert_close(gradients(torch.compile(model, backend="eager"), x), want, 1e-6)
 
     def test_bfloat16(self):
@@ -271,14 +277,6 @@ class Gradients(Case):
         self.assert_close([p.grad for p in model.parameters()], [2 * g for g in once], 1e-6)
         with self.assertRaisesRegex(RuntimeError, "second time"):
             loss.backward()
-
-    def test_double_backward_is_refused(self):
-        for module in nn.Linear(16, 8), nn.ReLU(), nn.GELU():
-            clprune.convert_(module)
-            x = torch.randn(8, 16, requires_grad=True)
-            (dx,) = torch.autograd.grad(module(x).pow(2).sum(), x, create_graph=True)
-            with self.assertRaisesRegex(RuntimeError, "once_differentiable"):
-                dx.sum().backward()
 
     def test_a_weight_changed_after_the_forward_pass_is_noticed(self):
         layer = clprune.convert_(nn.Linear(16, 8))
@@ -366,8 +364,8 @@ class Bytes(Case):
         kept = []
         store = clprune._Library.store
 
-        def spy(library, keep, x, seed):
-            blob = store(library, keep, x, seed)
+        def spy(library, *arguments):
+            blob = store(library, *arguments)
             kept.append(weakref.ref(blob))
             return blob
 
@@ -389,7 +387,8 @@ class Bytes(Case):
         del y
         gc.collect()
         self.assertEqual([blob() for blob in kept], [None] * 3)
-        self.assertEqual(clprune._shared, {})
+        self.assertEqual([None for known in clprune_saved.sources._of.values()
+                          if not known[0].expired()], [])
 
     def test_layers_of_one_input_share_what_is_kept(self):
         q, k, v = (clprune.convert_(nn.Linear(64, 64), 0.5) for _ in range(3))
@@ -533,11 +532,6 @@ class Modules(Case):
         self.assertIs(type(model[1]), clprune.Linear)
         self.assertNotIsInstance(model[0].out_proj, clprune.Linear)
 
-        class Mine(nn.Linear):
-            pass
-
-        with self.assertWarnsRegex(UserWarning, "Mine"):
-            clprune.convert_(Mine(4, 4))
         layer = clprune.convert_(nn.Linear(16, 4))
         x = torch.randn(4, 4, 4, requires_grad=True)
         with self.assertWarnsRegex(UserWarning, "Relu"):

@@ -50,6 +50,12 @@ endif()
 if(CLPRUNE_SHARED)
     install(TARGETS clprune EXPORT clprune-shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         COMPONENT runtime NAMELINK_COMPONENT development)
+    # A Python wheel (examples/pytorch/pyproject.toml) has no symbolic links.
+    if(DEFINED SKBUILD)
+        set_target_properties(clprune PROPERTIES VERSION ${abi_version})
+        file(GLOB python_modules ${PROJECT_SOURCE_DIR}/examples/pytorch/clprune*.py)
+        install(FILES ${python_modules} DESTINATION ${SKBUILD_PLATLIB_DIR} COMPONENT python)
+    endif()
     install(EXPORT clprune-shared NAMESPACE clprune:: DESTINATION ${package_dir} COMPONENT development)
 endif()
 if(CLPRUNE_STATIC)
@@ -88,7 +94,10 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} 
 # The pages for users, in folders as here, so that the links from one to another work.
 foreach(page README.md SECURITY.md include/clprune/README.md tools/README.md examples/README.md examples/quickstart.c
         examples/mlp.c examples/digits.h examples/unet.c examples/rectangles.h examples/trainer/README.md examples/resmlp/README.md examples/resnet/README.md examples/gpt/README.md examples/bert/README.md examples/bert/tokens.py examples/pytorch/README.md
-        examples/pytorch/clprune.py examples/pytorch/clprune_net.py examples/pytorch/clprune_trace.py)
+        examples/pytorch/clprune.py examples/pytorch/clprune_functions.py examples/pytorch/clprune_kinds.py
+        examples/pytorch/clprune_library.py
+        examples/pytorch/clprune_modules.py examples/pytorch/clprune_net.py examples/pytorch/clprune_saved.py
+        examples/pytorch/clprune_trace.py)
     get_filename_component(folder ${page} DIRECTORY)
     install(FILES ${PROJECT_SOURCE_DIR}/${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT development)
 endforeach()

@@ -1,0 +1,282 @@
+"""Functions whose backward pass reads what is kept of a tensor instead of the tensor."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from clprune_library import Error
+from clprune_saved import MASK, Layout, Source, in_memory_order, keep_flat, layout_of
+
+
+class _Refusal(torch.autograd.Function):
+    """Gradients as they are, which raise an error when they are differentiated."""
+
+    @staticmethod
+    def forward(ctx, name: str, marker: Tensor, *gradients: Tensor):
+        ctx.name = name
+        return tuple(gradient.detach() for gradient in gradients)
+
+    @staticmethod
+    def backward(ctx, *_: Tensor):
+        raise Error(
+            f"{ctx.name} has no second derivatives (create_graph=True, as gradient penalties and "
+            "Hessians need): leave it out with `skip`, or clprune.unconvert_ the model")
+
+
+def _once(backward: Callable) -> Callable:
+    """A backward pass whose gradients cannot be differentiated again; trying it is an error."""
+
+    @functools.wraps(backward)
+    def differentiate(ctx, *dy: Tensor):
+        with torch.no_grad():
+            gradients = backward(ctx, *dy)
+        if not torch.is_grad_enabled():  # no create_graph
+            return gradients
+        with torch.no_grad():
+            marker = torch.zeros((), requires_grad=True)
+        made = [g for g in gradients if isinstance(g, Tensor)]
+        name = "clprune." + type(ctx).__name__.replace("FunctionBackward", "")
+        with torch.enable_grad():
+            refused = iter(_Refusal.apply(name, marker, *made))
+        return tuple(next(refused) if isinstance(g, Tensor) else None for g in gradients)
+
+    return differentiate
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    return x
+
+
+def _own(y: Tensor) -> Tensor:
+    """y, as a tensor that is no view: in place operations may change it."""
+    return y.new_empty(0).set_(y) if y._is_view() else y
+
+
+def autocast_dtype() -> Optional[torch.dtype]:
+    try:
+        return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+    except TypeError:  # before PyTorch 2.4
+        return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
+
+
+def cast(dtype: Optional[torch.dtype], *tensors: Optional[Tensor]) -> Sequence[Optional[Tensor]]:
+    """The tensors as autocast casts them: parameters are kept as they are, and cast when used."""
+    return [t.to(dtype) if t is not None and dtype is not None else t for t in tensors]
+
+
+class LinearFunction(torch.autograd.Function):
+    """y = x * w^T + b"""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Optional[Tensor], source: Source,
+                layout: Optional[Layout], *tensors: Tensor):
+        ctx.source, ctx.rows, ctx.dtype = source, x.numel() // x.shape[-1], x.dtype
+        ctx.layout = layout  # None: the rows of x lie one after the other
+        ctx.save_for_backward(weight, *tensors)
+        return _own(F.linear(*cast(autocast_dtype(), x, weight, bias)))
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        weight, *tensors = ctx.saved_tensors
+        rows = dy.reshape(ctx.rows, dy.shape[-1])
+        dx = dw = db = None
+        if ctx.needs_input_grad[0]:  # y = x * w^T
+            dx = dy.matmul(weight.to(dy.dtype)).to(ctx.dtype)
+        if ctx.needs_input_grad[1]:
+            rows = rows.to(torch.float32).contiguous()
+            dw = (ctx.source.product_tn(tensors, rows) if ctx.layout is None else rows.t().mm(
+                ctx.layout.shape(ctx.source.restore(tensors)).reshape(ctx.rows, -1)))
+        if ctx.needs_input_grad[2]:  # y = ... + 1 * b
+            db = rows.sum(0)
+        return (dx, dw, db, None, None) + (None,) * len(tensors)
+
+
+class ConvFunction(torch.autograd.Function):
+    """y = conv(x, w) + b"""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Optional[Tensor], how: tuple,
+                source: Source, layout: Layout, *tensors: Tensor):
+        ctx.source, ctx.layout, ctx.how, ctx.dtype = source, layout, how, x.dtype
+        ctx.bias = None if bias is None else list(bias.shape)
+        ctx.save_for_backward(weight, *tensors)
+        stride, padding, dilation, groups = how
+        x, weight, bias = cast(autocast_dtype(), x, weight, bias)
+        return torch.convolution(x, weight, bias, stride, padding, dilation, False,
+                                 [0] * len(stride), groups)
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        weight, *tensors = ctx.saved_tensors
+        x = ctx.layout.shape(ctx.source.restore(tensors)).to(dy.dtype)
+        stride, padding, dilation, groups = ctx.how
+        dx, dw, db = torch.ops.aten.convolution_backward(
+            dy, x, weight.to(dy.dtype), ctx.bias, stride, padding, dilation, False,
+            [0] * len(stride), groups, list(ctx.needs_input_grad[:3]))
+        return (dx, dw, db, None, None, None) + (None,) * len(tensors)
+
+
+class NormFunction(torch.autograd.Function):
+    """y = w * n + b of the normalised value n = (x - mean) / sqrt(var + eps), or x / sqrt(mean of
+    x^2 + eps)."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], module: Any,
+                made: List[Any]):
+        y = _own(module._original(x))
+        dims = module._dims(x)
+        wide = x.float()
+        n = torch.empty_like(y, dtype=torch.float32)
+        torch.sub(wide, wide.mean(dims, keepdim=True) if module.centred else 0, out=n)
+        rstd = torch.rsqrt_(n.square().mean(dims, keepdim=True).add_(module._eps(x)))
+        n.mul_(rstd)
+        source, tensors = module._keep_normalised(n)
+        made += [source, tensors, layout_of(n)]
+        ctx.source, ctx.layout, ctx.dims, ctx.centred = source, made[2], dims, module.centred
+        ctx.sides = module._sides(x)
+        ctx.dtype = x.dtype
+        ctx.save_for_backward(weight, rstd, *tensors)
+        return y
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        weight, rstd, *tensors = ctx.saved_tensors
+        n = ctx.layout.shape(ctx.source.restore(tensors))
+        dy = dy.float()
+        dx = dw = db = None
+        w = 1 if weight is None else weight.float().view(ctx.sides)
+        others = [i for i, side in enumerate(ctx.sides) if side == 1]
+        of_n, of_1 = (dy * n).sum(others), dy.sum(others)  # y = w * n + b
+        if ctx.needs_input_grad[0]:
+            # n = (x - mean) * rstd. The mean of n is 0, but for the rounding of codes.
+            if others == ctx.dims:
+                count = n.numel() // of_n.numel()
+                slope = of_n.view(ctx.sides) / count
+                shift = slope * n.mean(ctx.dims, keepdim=True) - of_1.view(ctx.sides) / count
+                dx = torch.addcmul(dy, slope, n, value=-1).add_(shift).mul_(w * rstd)
+            else:
+                g = dy * w
+                dx = torch.addcmul(g, (g * n).mean(ctx.dims, keepdim=True), n, value=-1)
+                if ctx.centred:
+                    dx -= dx.mean(ctx.dims, keepdim=True)
+                dx.mul_(rstd)
+            dx = dx.to(ctx.dtype)
+        if ctx.needs_input_grad[1]:
+            dw = of_n.view(weight.shape)
+        if ctx.needs_input_grad[2]:
+            db = of_1.view(weight.shape)
+        return dx, dw, db, None, None
+
+
+class ReLUFunction(torch.autograd.Function):
+    """y = x where x > 0, else 0"""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, module: Any, made: List[Any]):
+        y = module._original(x)
+        made += keep_flat(MASK, in_memory_order(y))
+        ctx.source, ctx.layout = made[0], layout_of(y)
+        ctx.save_for_backward(*made[1])
+        if y is x:
+            ctx.mark_dirty(x)
+        return y
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        mask = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors)).to(dy.dtype)
+        return torch.ops.aten.threshold_backward(dy, mask, 0), None, None
+
+
+class ActivationFunction(torch.autograd.Function):
+    """y = f(x), element by element; its derivative is kept."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, module: Any, made: List[Any]):
+        # The hooks of the forward pass see only what is kept of it.
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(Tensor.detach, _as_it_is):
+            leaf = x.detach().requires_grad_()
+            y = module._original(leaf.clone() if getattr(module, "inplace", False) else leaf)
+            slope, = torch.autograd.grad(y, leaf, torch.ones_like(y))
+        y = _own(y.detach())
+        made += keep_flat(module.keep, in_memory_order(slope))
+        ctx.source, ctx.layout = made[0], layout_of(slope)
+        ctx.save_for_backward(*made[1])
+        if getattr(module, "inplace", False):
+            y = x.copy_(y)
+            ctx.mark_dirty(x)
+        return y
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):  # y = f(x)
+        slope = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors))
+        return slope.mul_(dy).to(dy.dtype), None, None
+
+
+class DropoutFunction(torch.autograd.Function):
+    """y = noise * x, where noise is 0 or 1 / (1 - p)"""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, p: float, made: List[Any]):
+        noise = F.dropout(torch.ones_like(x), p)  # draws what dropout of x draws
+        made += keep_flat(MASK, in_memory_order(noise))
+        ctx.source, ctx.layout, ctx.scale = made[0], layout_of(noise), float(noise.max())
+        ctx.save_for_backward(*made[1])
+        return noise.mul_(x)
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        noise = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors).mul_(ctx.scale))
+        return noise.to(dy.dtype) * dy, None, None
+
+
+class MaxPoolFunction(torch.autograd.Function):
+    """y = the largest x of each window; its place in the window is kept as a byte."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, window: Tuple[Sequence[int], ...], ceil_mode: bool,
+                made: List[Any]):
+        ctx.window, ctx.ceil_mode, ctx.layout = window, ceil_mode, layout_of(x)
+        y, index = torch.ops.aten.max_pool2d_with_indices(x, *window, ceil_mode)
+        row = torch.div(index, x.shape[-1], rounding_mode="floor")
+        column = index.sub_(row * x.shape[-1])
+        top, left = MaxPoolFunction._corners(window, y)
+        (_, width), _, _, (down, right) = window
+        place = row.sub_(top).div_(down, rounding_mode="floor").mul_(width).add_(
+            column.sub_(left).div_(right, rounding_mode="floor")).to(torch.uint8)
+        made.append((place,))
+        ctx.save_for_backward(place)
+        return y
+
+    @staticmethod
+    def _corners(window: Tuple[Sequence[int], ...], y: Tensor) -> Tuple[Tensor, Tensor]:
+        """Row and column of x where each window begins, for windows that y has."""
+        _, stride, padding, _ = window
+        rows, columns = torch.arange(y.shape[-2]), torch.arange(y.shape[-1])
+        return (rows * stride[0] - padding[0])[:, None], columns * stride[1] - padding[1]
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        place = ctx.saved_tensors[0].long()
+        (_, width), _, _, (down, right) = ctx.window
+        top, left = MaxPoolFunction._corners(ctx.window, dy)
+        row = torch.div(place, width, rounding_mode="floor")
+        column = (place - row * width).mul_(right).add_(left)
+        index = row.mul_(down).add_(top).mul_(ctx.layout.size[-1]).add_(column)
+        like = dy.new_empty(()).expand(ctx.layout.size)  # read for its size
+        if ctx.layout.stride[-1] != 1:
+            like = dy.new_empty(ctx.layout.size).to(memory_format=torch.channels_last)
+        dx = torch.ops.aten.max_pool2d_with_indices_backward(
+            dy, like, *ctx.window, ctx.ceil_mode, index)
+        return dx, None, None, None

@@ -1,0 +1,140 @@
+"""Which classes of modules can be converted, and the classes that they get."""
+
+from __future__ import annotations
+
+from typing import Dict, Optional, Tuple, Type
+
+from torch import nn
+
+from clprune_modules import (
+    ActivationKind, BatchNormKind, ChannelNormKind, Conv1DKind, Converted, ConvKind, DropoutKind,
+    LayerNormKind, LinearKind, MaxPoolKind, ReLUKind, RMSNormKind)
+
+Kind = Tuple[type, type]  # the kind, and the class of torch.nn that stands for it in `kinds`
+
+_LAYERS: Dict[type, type] = {
+    nn.Linear: LinearKind, nn.Conv1d: ConvKind, nn.Conv2d: ConvKind, nn.Conv3d: ConvKind,
+    nn.LayerNorm: LayerNormKind, nn.BatchNorm1d: BatchNormKind, nn.BatchNorm2d: BatchNormKind,
+    nn.BatchNorm3d: BatchNormKind, nn.ReLU: ReLUKind, nn.Dropout: DropoutKind,
+    nn.MaxPool2d: MaxPoolKind}
+if hasattr(nn, "RMSNorm"):  # since PyTorch 2.4
+    _LAYERS[nn.RMSNorm] = RMSNormKind
+_RMSNORM = getattr(nn, "RMSNorm", nn.LayerNorm)
+# Activation functions that keep their input; those that keep their output.
+_OF_INPUT = (nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish, nn.Hardsigmoid, nn.ReLU6, nn.Hardtanh,
+             nn.ELU, nn.CELU, nn.SELU, nn.LeakyReLU, nn.Softplus, nn.Softsign, nn.LogSigmoid)
+_OF_OUTPUT = (nn.ReLU, nn.Sigmoid, nn.Tanh)
+
+# Classes of other packages, by module and name: importing them here would take seconds.
+_GELUS = ("GELUActivation", "NewGELUActivation", "GELUTanh", "PytorchGELUTanh",
+          "FastGELUActivation", "QuickGELUActivation", "AccurateGELUActivation",
+          "ClippedGELUActivation", "GELU", "QuickGELU")
+_SILUS = ("SiLUActivation", "Swish", "MishActivation", "Mish", "HardSwish", "HardMish")
+_NAMED: Dict[Tuple[str, str], Kind] = {
+    **{(module, name): (ActivationKind, like)
+       for module in ("transformers.activations", "timm.layers.activations")
+       for names, like in ((_GELUS, nn.GELU), (_SILUS, nn.SiLU)) for name in names},
+    ("transformers.pytorch_utils", "Conv1D"): (Conv1DKind, nn.Linear),
+    ("timm.layers.linear", "Linear"): (LinearKind, nn.Linear),
+    ("timm.layers.norm", "LayerNorm"): (LayerNormKind, nn.LayerNorm),
+    ("timm.layers.norm", "LayerNorm2d"): (ChannelNormKind, nn.LayerNorm),
+    ("torchvision.models.convnext", "LayerNorm2d"): (ChannelNormKind, nn.LayerNorm),
+    ("timm.layers.norm", "RmsNorm"): (RMSNormKind, _RMSNORM)}
+
+_registered: Dict[type, Kind] = {}
+
+
+def register(cls: Type[nn.Module], like: Type[nn.Module]) -> None:
+    """Makes a class of modules known to convert_: its forward pass takes one tensor and computes
+    what `like` does, from parameters of the same names.
+
+    like  nn.Linear, nn.Conv2d, nn.LayerNorm, nn.RMSNorm or nn.ReLU; nn.GELU stands for all functions
+          that are computed element by element
+
+    The first training call compares the output with what `like` computes; a module that differs is
+    left alone, with a warning.
+    """
+    kind = kind_of(like)
+    if kind is None or kind[0] in (DropoutKind, MaxPoolKind, BatchNormKind):
+        raise ValueError(f"like is {like.__name__}, expected nn.Linear, nn.Conv2d, nn.LayerNorm, "
+                         "nn.RMSNorm, nn.ReLU or nn.GELU")
+    _registered[cls] = kind
+
+
+def is_registered(cls: type) -> bool:
+    """Whether the first call of a module is compared: its class was registered, or its name alone
+    says what it is."""
+    return cls in _registered or kind_of(cls) is not None and kind_of(cls)[0] is RMSNormKind and (
+        cls is not _RMSNORM)
+
+
+def kind_of(cls: type) -> Optional[Kind]:
+    """How modules of a class are converted; None if they are not."""
+    if cls in _registered:
+        return _registered[cls]
+    for base in cls.__mro__:
+        kind = _known(base)
+        if kind is not None:
+            return kind if cls is base or cls.forward is base.forward else None
+    if cls.__module__.startswith("transformers.") and cls.__name__.endswith(
+            ("RMSNorm", "T5LayerNorm")):
+        return RMSNormKind, _RMSNORM
+    return None
+
+
+def _known(cls: type) -> Optional[Kind]:
+    if cls in _LAYERS:
+        return _LAYERS[cls], cls
+    if cls in _OF_INPUT or cls in _OF_OUTPUT:
+        return ActivationKind, cls
+    return _NAMED.get((cls.__module__, cls.__name__))
+
+
+def keeps_output(module: nn.Module) -> bool:
+    """Whether PyTorch's own code keeps its output, which the next layer may keep as well."""
+    return isinstance(module, _OF_OUTPUT)
+
+
+_classes: Dict[Tuple[type, type], type] = {}
+
+
+def converted_class(own: Type[nn.Module], kind: type) -> type:
+    """The class of a converted module: `kind` before its own class. A class that a parametrisation
+    has made stays on top, where torch.nn.utils.parametrize expects it."""
+    if (own, kind) not in _classes:
+        if _is_parametrized(own):
+            made = _with_base(own, converted_class(own.__bases__[0], kind))
+        else:
+            made = type(own.__name__, (kind, own), {"own_class": own, "__module__": "clprune"})
+        _classes[own, kind] = made
+    return _classes[own, kind]
+
+
+def _is_parametrized(cls: type) -> bool:
+    return cls.__name__.startswith("Parametrized") and len(cls.__bases__) == 1 and any(
+        isinstance(value, property) for value in vars(cls).values())
+
+
+def _with_base(cls: type, base: type) -> type:
+    return type(cls.__name__, (base,), {
+        name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")})
+
+
+def own_class(module: nn.Module) -> Type[nn.Module]:
+    """The class of a module without clprune's part, also where a parametrisation came later."""
+    cls = type(module)
+    if not issubclass(cls, Converted):
+        return cls
+    return _with_base(cls, cls.__bases__[0].own_class) if _is_parametrized(cls) else cls.own_class
+
+
+def restore_class(module: nn.Module) -> None:
+    module.__class__ = own_class(module)
+    for name in ("keep", "last", "warned", "clprune_name", "clprune_calls", "clprune_unchecked"):
+        module.__dict__.pop(name, None)
+
+
+def new_converted(own: Type[nn.Module]) -> nn.Module:
+    """An empty module of a converted class, for copies and pickles."""
+    cls = converted_class(own, kind_of(own)[0])
+    return cls.__new__(cls)
