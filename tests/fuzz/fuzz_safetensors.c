@@ -36,9 +36,9 @@ static void import_count(const char *path, bool right, int64_t want)
     static const trainer_model type = {.program = "fuzz", .weight = no_weight, .counts = one_count};
     int64_t value = BEFORE;
     trainer_count model = {"a", &value};
-    bool head_left;
+    weights_imported imported;
     fault f = {0};
-    FUZZ_CHECK(weights_import(&type, &model, NULL, path, &head_left, &f) == right);
+    FUZZ_CHECK(weights_import(&type, &model, NULL, path, &imported, &f) == right);
     FUZZ_CHECK(value == (right ? want : BEFORE));
     FUZZ_CHECK(right || (f.code == CODE_DATA && strstr(f.text, "tensor \"a\"") != NULL));
 }

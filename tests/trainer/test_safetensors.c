@@ -299,9 +299,9 @@ static void write_weights(const model_row *row, void *model, const char *path)
 
 static void read_weights(const model_row *row, void *model, const char *path, bool leaves_head)
 {
-    bool head_left;
-    TEST_GOOD(weights_import(row->type, model, test_context(), path, &head_left, &f));
-    assert_int_equal(head_left, leaves_head);
+    weights_imported imported;
+    TEST_GOOD(weights_import(row->type, model, test_context(), path, &imported, &f));
+    assert_int_equal(imported.head_left, leaves_head);
 }
 
 static float *values_of(const trainer_weight *w)
@@ -346,7 +346,7 @@ static void round_trip(void **state)
     const model_row *row = *state;
     const char *folder = test_folder(), *first = test_text("%s/1", folder),
                *second = test_text("%s/2", folder);
-    bool head_left;
+    weights_imported imported;
     void *a = make_model(row, 10, 1), *b = make_model(row, 10, 2);
     assert_false(same_weights(row, a, b, true));
     write_weights(row, a, first);
@@ -383,7 +383,7 @@ static void round_trip(void **state)
     unsigned char *file = test_file_read(first, &bytes);
     memset(file + bytes - 4, 0xff, 4); /* of the last tensor: a NaN */
     test_file_write(second, file, bytes);
-    TEST_REFUSED(weights_import(row->type, b, test_context(), second, &head_left, &f), CODE_DATA,
+    TEST_REFUSED(weights_import(row->type, b, test_context(), second, &imported, &f), CODE_DATA,
         "not finite");
     assert_true(same_weights(row, b, d, true));
 }
@@ -425,7 +425,7 @@ static void gpt_files(NO_ROW)
     enum { CONTEXT = 8, DIM = 128 };
     const char *folder = test_folder(), *first = test_text("%s/1", folder),
                *second = test_text("%s/2", folder), *third = test_text("%s/3", folder);
-    bool head_left;
+    weights_imported imported;
     void *a = make_model(&gpt, CONTEXT, 1), *b = make_model(&gpt, CONTEXT, 2);
     write_weights(&gpt, a, first);
     const safetensors *s = open_file(first);
@@ -456,7 +456,7 @@ static void gpt_files(NO_ROW)
     assert_true(gpt_model.weight(shorter, i, &w));
     assert_int_equal(w.mat.rows, CONTEXT - 3);
     assert_memory_equal(values_of(&w), have, (CONTEXT - 3) * DIM * sizeof *have);
-    TEST_REFUSED(weights_import(&gpt_model, longer, test_context(), first, &head_left, &f),
+    TEST_REFUSED(weights_import(&gpt_model, longer, test_context(), first, &imported, &f),
         CODE_DATA, "\"wpe.weight\" is 8 x 128, the model's 9 x 128");
 }
 
@@ -507,7 +507,7 @@ static void counts(NO_ROW)
     write_weights(row, a, from);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         fault f = {0};
-        bool head_left;
+        weights_imported imported;
         TEST_OK(row->type->init(b, 2));
         put_changed(from, path, i64, rows[i].to, rows[i].top);
         if (rows[i].part == NULL) {
@@ -517,7 +517,7 @@ static void counts(NO_ROW)
             assert_int_equal(*its[count - 1].value, 7 + count - 1);
             continue;
         }
-        const bool good = weights_import(row->type, b, test_context(), path, &head_left, &f);
+        const bool good = weights_import(row->type, b, test_context(), path, &imported, &f);
         test_says(f.text, name);
         test_refused(good, &f, CODE_DATA, rows[i].part);
         assert_true(same_weights(row, b, c, true));
