@@ -162,28 +162,6 @@ done:
     return good;
 }
 
-/* Says which classes have no training image: a label may be wrong, or a class was left out. */
-static void tell_empty(const char *dir, const idx *set, uint32_t count, uint32_t classes,
-    const dataset_options *options)
-{
-    bool has[256] = {false};
-    uint32_t empty = 0, first = 0;
-    char note[MESSAGE_SIZE];
-    for (uint32_t i = 0; i < count; ++i)
-        has[set->labels[DATASET_TRAIN][i]] = true;
-    for (uint32_t c = classes; c-- > 0;)
-        if (c >= sizeof has || !has[c]) {
-            first = c;
-            ++empty;
-        }
-    if (empty == 0 || options->hear == NULL)
-        return;
-    (void)snprintf(note, sizeof note,
-        "%s: %lu of %lu classes have no training image, %lu among them", dir, (unsigned long)empty,
-        (unsigned long)classes, (unsigned long)first);
-    options->hear(options->hear_user, note);
-}
-
 /* Mean and standard deviation of all training pixels / 255; a set of one grey keeps its scale. The
  * checksum tells MNIST from Fashion-MNIST. */
 static void measure(const idx *set, uint32_t count, dataset_source *source)
@@ -259,9 +237,12 @@ bool dataset_idx(const char *dir, const dataset_options *options, dataset_source
         destroy(set);
         return good;
     }
+    bool has[256] = {false};
+    for (uint32_t i = 0; i < source->count[DATASET_TRAIN]; ++i)
+        has[set->labels[DATASET_TRAIN][i]] = true;
     measure(set, source->count[DATASET_TRAIN], source);
     source->classes = options->classes != 0 ? options->classes : classes < 2 ? 2 : classes;
-    tell_empty(dir, set, source->count[DATASET_TRAIN], source->classes, options);
+    dataset_tell_empty(dir, options, options->classes != 0 ? options->classes : classes, has, 256);
     for (int split = 0; split < 2; ++split)
         if (limit[split] != 0 && limit[split] < source->count[split])
             source->count[split] = limit[split];

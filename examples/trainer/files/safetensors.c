@@ -189,12 +189,35 @@ static uint64_t little_endian(const unsigned char *bytes, unsigned count)
     return value;
 }
 
+/* What a file is that is no safetensors file, from its first 8 bytes. */
+static const char *kind_of(const unsigned char *prefix)
+{
+    static const struct {
+        const char *begin, *kind;
+    } kinds[] = {
+        {"PK\3\4", "a file of torch.save; save its weights with safetensors.torch.save_file"},
+        {"\x80\2", "a file of torch.save; save its weights with safetensors.torch.save_file"},
+        {"GGUF", "a GGUF file"}, {"\x89HDF", "an HDF5 file"},
+        {"version ", "a pointer of Git LFS; git lfs pull fetches the file"},
+        {"<!DOC", "a page of HTML, not the file itself"},
+        {"<html", "a page of HTML, not the file itself"},
+        {"{", "JSON; of a model in several files, only files of tensors can be read, and one at a "
+              "time"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
+        if (memcmp(prefix, kinds[i].begin, strlen(kinds[i].begin)) == 0)
+            return kinds[i].kind;
+    return NULL;
+}
+
 static bool read_header(const char *path, FILE *stream, uint64_t bytes, safetensors *s, fault *f)
 {
     unsigned char prefix[PREFIX];
     if (bytes < PREFIX || fread(prefix, 1, PREFIX, stream) != PREFIX)
         return fault_set(f, CODE_DATA, "%s: shorter than 8 bytes", path);
     const uint64_t length = little_endian(prefix, PREFIX);
+    const char *kind = kind_of(prefix);
+    if (length > bytes - PREFIX && kind != NULL)
+        return fault_set(f, CODE_DATA, "%s: no safetensors file, but %s", path, kind);
     if (length > MOST_HEADER || length > bytes - PREFIX)
         return fault_set(f, CODE_DATA,
             "%s: a header of %" PRIu64 " bytes, but the file has %" PRIu64

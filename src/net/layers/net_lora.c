@@ -59,6 +59,9 @@ void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float 
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net == NULL)
         return;
+    if (net->lora.pattern != NULL && !net->lora.used)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_lora: no linear layer since matches %s", net->lora.pattern);
     free(net->lora.pattern);
     net->lora = (clprune__net_lora){.rank = rank, .factor = rank > 0 ? alpha / (float)rank : 0};
     if (pattern == NULL || rank == 0)
@@ -79,6 +82,7 @@ static clprune_net_value adapt(
     if (net == NULL || y.id == 0 || net->lora.pattern == NULL ||
         fnmatch(net->lora.pattern, net->layers[y.id - 1].name, 0) != 0)
         return y;
+    net->lora.used = true;
     const clprune__net_shape shape = net->values[y.id - 1].shape;
     for (size_t i = 0; i < 3; ++i)
         if (snprintf(text[i], TEXT, "%s.lora_%s", name, suffixes[i]) >= TEXT) {
