@@ -201,8 +201,7 @@ static const char *kind_of(const unsigned char *prefix)
         {"version ", "a pointer of Git LFS; git lfs pull fetches the file"},
         {"<!DOC", "a page of HTML, not the file itself"},
         {"<html", "a page of HTML, not the file itself"},
-        {"{", "JSON; of a model in several files, only files of tensors can be read, and one at a "
-              "time"}};
+        {"{", "JSON; if it is the index of a model in several files, merge these into one"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
         if (memcmp(prefix, kinds[i].begin, strlen(kinds[i].begin)) == 0)
             return kinds[i].kind;
