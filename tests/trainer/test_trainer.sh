@@ -336,7 +336,7 @@ grey() {
     mkdir "$1"
     for split in train t10k; do
         { printf '\0\0\10\3\0\0\0\20\0\0\0\20\0\0\0\20' && head -c 4096 /dev/zero | tr '\0' "$2"; } >"$1/$split-images-idx3-ubyte"
-        { printf '\0\0\10\1\0\0\0\20' && head -c 16 /dev/zero; } >"$1/$split-labels-idx1-ubyte"
+        printf '\0\0\10\1\0\0\0\20\0\1\0\1\0\1\0\1\0\1\0\1\0\1\0\1' >"$1/$split-labels-idx1-ubyte"
     done
 }
 grey digits 1
@@ -650,8 +650,8 @@ expect 0 "" $tuned --schedule step --output-dir two
 expect 0 "" --resume one/last.ckpt --epochs 2
 without_time one/log.csv >have
 without_time two/log.csv | cmp -s - have || fail "a resumed fine-tuning gives other numbers: $(cat have)"
-expect 2 "train: --train: no parameter of the net being built matches nothing" $small --steps 1 --train head.*,nothing
-expect 2 "train: --lora: no linear layer since matches nothing" $small --steps 1 --lora 4:nothing
+expect 2 "--train: no parameter of the net being built matches nothing" $small --steps 1 --train head.*,nothing
+expect 2 "--lora: no linear layer since matches nothing" $small --steps 1 --lora 4:nothing
 expect 2 "--lora is not R\[:PATTERN\]" $small --steps 1 --lora 0
 expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
 
