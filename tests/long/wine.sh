@@ -2,11 +2,11 @@
 # Builds the library for Windows with mingw-w64, and runs it under wine, whose OpenCL.dll hands calls to the OpenCL
 # drivers of this machine.
 #
-#     tests/long/wine.sh [QUICKSTART]
+#     tests/long/wine.sh [QUICKSTART [CTEST_ARGUMENT...]]
 #
 # The DLL exports clprune_* only. An installed prefix has DLL, import library and static library, and serves a program
 # that is linked with either. QUICKSTART, the program built for this machine, prints what clprune-quickstart.exe prints.
-# The tests of the list for Windows in tests/CMakeLists.txt pass. Debian has no cmocka for mingw-w64: it is built from
+# The tests of the list for Windows in tests/CMakeLists.txt pass, or those that arguments choose: -R prune. Debian has no cmocka for mingw-w64: it is built from
 # Debian's sources, from the mirror that apt has on this machine, or deb.debian.org. Prints a line for each step, and ctest's
 # output. Exits with 77 without mingw-w64, wine or network.
 set -euo pipefail
@@ -14,6 +14,7 @@ export LC_ALL=C # a decimal point in every locale
 unset CDPATH # with it, cd prints, and may go elsewhere
 cd "$(dirname "$0")/../.."
 root=$PWD quickstart=${1:-}
+[ -z "$quickstart" ] || { quickstart=$(realpath "$quickstart") && shift; }
 compiler=x86_64-w64-mingw32-gcc-posix
 
 skip() {
@@ -107,7 +108,14 @@ wine "$folder/static/build/client.exe" | tr -d '\r' | cmp - "$folder/printed" ||
 [ -z "$quickstart" ] || cmp "$folder/expected" "$folder/printed" || fail "this machine's own program prints something else"
 echo "wine: $(sed -n 's/^chosen device *//p' "$folder/info"): $(cat "$folder/printed")"
 
+# The cache of programs on the disk: made by a first run, read by a second.
+for run in first second; do
+    CLPRUNE_CACHE_DIR=$folder/cache CLPRUNE_VERBOSE=1:$folder/$run wine "$folder/build/bin/clprune-quickstart.exe" >/dev/null
+done
+[ "$(ls "$folder/cache" | grep -c '^[0-9a-f]\{64\}\.bin$')" -gt 0 ] && grep -q ',build,' "$folder/first" &&
+    grep -q ',disk,' "$folder/second" && ! grep -q ',build,' "$folder/second" || fail "the second run does not read the cache"
+
 cd "$folder/build"
-ctest --output-on-failure | tee "$folder/log"
+ctest --output-on-failure "$@" | tee "$folder/log"
 passed=$(grep -c ' Passed ' "$folder/log" || true)
-[ "$passed" -ge 20 ] || fail "only $passed test programs passed"
+[ $# -gt 0 ] || [ "$passed" -ge 20 ] || fail "only $passed test programs passed"
