@@ -45,6 +45,7 @@ apt=(apt-get -q -o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sour
     tail -n 3 "$folder/log" >&2
     skip "no sources of cmocka for $release; check the network"
 }
+rm -f "$folder"/cmocka/*.asc
 tar -xf "$folder"/cmocka/*.orig.tar.* -C "$folder/cmocka" --strip-components=1
 
 cross=(-DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=$compiler -DCMAKE_RC_COMPILER=x86_64-w64-mingw32-windres)

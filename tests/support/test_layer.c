@@ -163,8 +163,7 @@ static void check_sum(const problem *p, size_t i, const way *w, const float *got
 {
     for (size_t k = 0; k < elements(p, i); k++) {
         const float old = w->old[i][k], value = p->first[i][k];
-        /* the product is exact; fmaf of mingw-w64 rounds it */
-        const float want = (float)((double)w->beta * (double)old + (double)value);
+        const float want = fmaf(w->beta, old, value);
         const float slack = 1e-4f * (fabsf(w->beta * old) + fabsf(value) + 10);
         if (is(p, i, LAYER_NEAR) ? !(fabsf(got[k] - want) <= slack) : got[k] != want)
             fail_msg("%s, %s, beta %g: element %zu is %.9g instead of %.9g", p->c->name,
