@@ -77,7 +77,7 @@ build "$root" "$folder/build" "${opencl[@]}" -DCLPRUNE_CLBLAST=OFF -DCLPRUNE_WER
 echo "wine: built with $($compiler --version | head -n 1)"
 
 exported=$(x86_64-w64-mingw32-objdump -p "$folder/build/bin/libclprune.dll" |
-    sed -n '/Ordinal\/Name/,/^$/s/^.*\] *//p' | awk '{ print $NF }')
+    sed -n '/Ordinal\/Name/,/^$/s/^[ \t]*\[ *[0-9].* //p')
 [ "$(echo "$exported" | grep -c '^clprune_')" -gt 200 ] || fail "the DLL exports too few functions"
 others=$(echo "$exported" | grep -v '^clprune_[a-z]' || true)
 [ -z "$others" ] || fail "the DLL exports" $others
