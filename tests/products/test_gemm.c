@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "ops/products/gemm_private.h"
 #include "support/test_folder.h"
 #include "support/test_objects.h"
 #include "support/test_product.h"
@@ -60,7 +61,7 @@ static void skip_where_clblast_fails(void)
     size_t most;
     TEST_CL(clGetDeviceInfo(clprune_context_device(test_context()), CL_DEVICE_MAX_WORK_GROUP_SIZE,
         sizeof most, &most, NULL));
-    if (most < 256)
+    if (most < 256 || !clprune__gemm_blast_built)
         skip();
 }
 
@@ -91,6 +92,8 @@ static void beyond_blast(NO_ROW)
         {16, 32, 64, C, (size_t)1 << 31, 1}, {1 << 16, 1 << 14, 512, NONE, 0, 0},
         {1 << 16, 1 << 14, 1 << 14, NONE, 0, 1}};
     skip_in_vector_family();
+    if (!clprune__gemm_blast_built)
+        skip();
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         clprune_device_info info = clprune_context_device_info(test_context());
         const clprune_context_options options = {.kernels = CLPRUNE_KERNELS_TILED};
@@ -103,7 +106,8 @@ static void beyond_blast(NO_ROW)
         for (int j = A; j < NONE; j++) {
             const size_t first = j == rows[i].moved ? rows[i].offset : 0;
             const clprune_mat whole = test_new_mat(dry, 1, first + sides[j][0] * sides[j][1]);
-            mats[j] = (clprune_mat){whole.buffer, first, sides[j][0], sides[j][1], sides[j][1], CLPRUNE_VALUES_FP32};
+            mats[j] = (clprune_mat){
+                whole.buffer, first, sides[j][0], sides[j][1], sides[j][1], CLPRUNE_VALUES_FP32};
         }
         TEST_OK(clprune_gemm(dry, false, false, 1, 0, mats[A], mats[B], mats[C], NULL));
         const uint64_t builds = clprune_context_cache_stats(dry).builds;
