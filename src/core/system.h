@@ -50,8 +50,8 @@ typedef struct clprune__file_facts {
     uint64_t bytes;
 } clprune__file_facts;
 
-/* Writes the user's folder for caches, without one of this library's own; false: the environment
- * names none, or it does not fit. */
+/* Writes the user's folder for caches, without one of this library's own, cut off at `size`; false:
+ * the environment names none. */
 bool clprune__system_cache_home(char *path, size_t size);
 
 /* What to say then. */

@@ -84,9 +84,11 @@ const char *const clprune__system_no_cache =
 bool clprune__system_cache_home(char *path, size_t size)
 {
     const char *cache_home = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache_home != NULL && cache_home[0] == '/')
-        return snprintf(path, size, "%s", cache_home) < (int)size;
-    return home != NULL && home[0] == '/' && snprintf(path, size, "%s/.cache", home) < (int)size;
+    const bool by_home = cache_home == NULL || cache_home[0] != '/';
+    if (by_home && (home == NULL || home[0] != '/'))
+        return false;
+    (void)snprintf(path, size, "%s%s", by_home ? home : cache_home, by_home ? "/.cache" : "");
+    return true;
 }
 
 static bool is_private(const struct stat *info)

@@ -114,7 +114,10 @@ const char *const clprune__system_no_cache =
 bool clprune__system_cache_home(char *path, size_t size)
 {
     const char *local = getenv("LOCALAPPDATA");
-    return local != NULL && local[0] != '\0' && snprintf(path, size, "%s", local) < (int)size;
+    if (local == NULL || local[0] == '\0')
+        return false;
+    (void)snprintf(path, size, "%s", local);
+    return true;
 }
 
 static bool is_separator(char c)
