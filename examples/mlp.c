@@ -100,7 +100,9 @@ static double run(const char *name, clprune_net_preset preset, const clprune_net
 
 int main(int count, char **arguments)
 {
+#ifdef SIGCHLD
     (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
+#endif
     if (count > 1 && !read_digits(arguments[1]))
         return 4;
     if (count == 1)

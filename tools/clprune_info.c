@@ -77,7 +77,9 @@ static void show_choices(const char *selection)
 {
     clprune_context *context;
     const clprune_context_options options = {.device = selection};
+#ifdef SIGCHLD
     (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
+#endif
     const clprune_status status = clprune_context_create(NULL, &options, &context);
     if (status != CLPRUNE_SUCCESS)
         tool_quit(status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN, "%s: %s",

@@ -3,10 +3,10 @@
 # tests on PoCL: 14 minutes on two cores, most of them for compiling kernels; a second run takes
 # half. Arguments go to ctest: tools/test.sh -L unit, tools/test.sh -R prune. Without any, all tests run
 # but the full sweeps over shapes, which compile for an hour (tools/test.sh -L slow), and the long ones
-# (tools/test.sh --long), which take hours and install lintian, doxygen, clang, abigail-tools, PyTorch, zsh,
-# fish, debootstrap and Oclgrind: packages, the reference, the README's installation, completion in zsh and fish,
-# fuzzing, killed processes, cold threads, the thread sanitizer, the ABI, PyTorch, every other OpenCL driver that
-# is installed, and, as root, those of Debian 13.
+# (tools/test.sh --long), which take hours and install lintian, doxygen, clang, abigail-tools, PyTorch, zsh, fish,
+# debootstrap, mingw-w64, wine, an ARM compiler, qemu and Oclgrind: packages, the reference, the README's installation,
+# completion in zsh and fish, fuzzing, killed processes, cold threads, the thread sanitizer, the ABI, PyTorch, every
+# other OpenCL driver that is installed, Windows under wine, ARM under qemu, and, as root, Debian 13.
 set -euo pipefail
 export LC_ALL=C # a decimal point in every locale
 unset CDPATH # with it, cd prints, and may go elsewhere
@@ -21,7 +21,7 @@ packages=() long='' duration="all three: 14 minutes on two cores, a second run h
 [ $# -gt 0 ] || set -- -LE 'slow|long'
 if [ "$1" = --long ]; then
     packages=(g++ lintian mandoc binutils dpkg-dev doxygen clang libclang-rt-dev abigail-tools python3-torch zsh fish
-        debootstrap)
+        debootstrap gcc-mingw-w64-x86-64 wine64 wine gcc-aarch64-linux-gnu qemu-user-static)
     long=1 duration="all of --long: hours"
     shift
     set -- -L long "$@"

@@ -130,7 +130,7 @@ typedef struct clprune_context_options {
     const char *cache_dir; /* folder of the program cache, no symbolic link, or "off"; default
                               $CLPRUNE_CACHE_DIR, else "off" on PoCL, which keeps compiled
                               kernels itself, else $XDG_CACHE_HOME/clprune, else
-                              $HOME/.cache/clprune */
+                              $HOME/.cache/clprune; on Windows %LOCALAPPDATA%/clprune */
     uint64_t mem_limit;    /* bytes of device memory the library may hold; default
                               $CLPRUNE_MEM_LIMIT (suffixes K, M, G), else the device's size */
     clprune_kernels kernels;

@@ -55,9 +55,10 @@ typedef struct clprune_net_desc {
     size_t batch; /* samples of a pass, at most */
     bool adds; /* backward passes can add to the gradients of earlier ones (clprune_net_data.add);
                   this takes a second buffer of gradients */
-    bool drops_grads;     /* gradients are workspace that is forgotten (clprune/plan.h) as soon as
-                             clprune_net_on_grads has told of them; not with adds */
-    bool shares_statistics; /* clprune_net_on_statistics; batch norms then keep what they need for it */
+    bool drops_grads;       /* gradients are workspace that is forgotten (clprune/plan.h) as soon as
+                               clprune_net_on_grads has told of them; not with adds */
+    bool shares_statistics; /* clprune_net_on_statistics; batch norms then keep what they need for
+                               it */
     uint64_t reserved[4];   /* zeros */
 } clprune_net_desc;
 
@@ -228,7 +229,8 @@ CLPRUNE_API void clprune_net_train_only(
 
 /* Gives later linear layers whose names match an adapter (LoRA, arXiv 2106.09685): their output
  * becomes x w^T + b + alpha / rank * (x A^T) B^T, with the parameters "NAME.lora_A.weight", rank x
- * in, and "NAME.lora_B.weight", out x rank, whose initial value is 0. NULL ends it. With
+ * in, and "NAME.lora_B.weight", out x rank, whose initial value is 0. NULL ends it, and fails if no
+ * layer matched. With
  * clprune_net_train_only and "*.lora_*" only adapters are trained. Where products may run again,
  * those of adapters of a rank up to 16 do so beside what extra_work allows. */
 CLPRUNE_API void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha);
@@ -388,22 +390,22 @@ CLPRUNE_API void clprune_net_set_seed(clprune_net *net, uint64_t seed);
 CLPRUNE_API void clprune_net_watch(
     clprune_net *net, void (*tell)(void *user, bool backward, const char *layer), void *user);
 
-/* Makes backward passes call `ready` as soon as gradients, those of a block, say, are complete, once
- * what computes them is enqueued. `grads` is a row that has them: a part of the buffer of all
+/* Makes backward passes call `ready` as soon as gradients, those of a block, say, are complete,
+ * once what computes them is enqueued. `grads` is a row that has them: a part of the buffer of all
  * gradients, each gradient in one part; or with desc.drops_grads a whole buffer, which is gone
  * after the call, so the call enqueues what reads it, such as clprune_optimizer_update. A failure
  * ends the pass with its status. NULL ends that. Not with desc.adds. */
 CLPRUNE_API void clprune_net_on_grads(
     clprune_net *net, clprune_status (*ready)(void *user, clprune_mat grads), void *user);
 
-/* Batch norms over the samples of several nets, such as those of processes that train one model. Both
- * functions are called, layer by layer in the same order on all nets, once what computes their
+/* Batch norms over the samples of several nets, such as those of processes that train one model.
+ * Both functions are called, layer by layer in the same order on all nets, once what computes their
  * matrices is enqueued, and enqueue, or wait and then write, what takes their place. A failure ends
  * the pass with its status. */
 typedef struct clprune_net_statistics {
-    /* In forward passes of training: the means and the sums of squared deviations from them of *rows
-     * rows, 1 x C each (clprune_batch_norm_moments), become those of all nets' rows, and *rows their
-     * number. */
+    /* In forward passes of training: the means and the sums of squared deviations from them of
+     * *rows rows, 1 x C each (clprune_batch_norm_moments), become those of all nets' rows, and
+     * *rows their number. */
     clprune_status (*moments)(void *user, clprune_mat mean, clprune_mat m2, size_t *rows);
     /* In backward passes: sums, 2 x C (clprune_batch_norm_backward_sums), become the sums over all
      * nets. The gradients of gamma and beta stay those of a net's own rows. */
@@ -418,8 +420,8 @@ CLPRUNE_API void clprune_net_on_statistics(
 /* Calls `visit` for each part of the gradients of which clprune_net_on_grads tells, in the order in
  * which it does, without a pass; a failure ends it with its status. Errors: INVALID_ARGUMENT (not
  * settled; drops_grads or adds). */
-CLPRUNE_API clprune_status clprune_net_visit_grads(const clprune_net *net,
-    clprune_status (*visit)(void *user, clprune_mat part), void *user);
+CLPRUNE_API clprune_status clprune_net_visit_grads(
+    const clprune_net *net, clprune_status (*visit)(void *user, clprune_mat part), void *user);
 
 /* Runs the layers. With `training`, keeps what the backward pass needs. */
 CLPRUNE_API clprune_status clprune_net_forward(

@@ -2,8 +2,8 @@
  *
  * Every sample keeps exactly desc.keep blocks. Blocks are ordered by norm; of equal norms the lower
  * block index comes first. NaN ranks above all norms, so it is kept and a diverging run stays
- * visible. Norms do not overflow: a block of b elements of 1e30 scores 1e30 * sqrt(b), and a norm
- * above FLT_MAX of finite elements counts as FLT_MAX. */
+ * visible (RANDOM reads no norms and may drop it). Norms do not overflow: a block of b elements of
+ * 1e30 scores 1e30 * sqrt(b), and a norm above FLT_MAX of finite elements counts as FLT_MAX. */
 #ifndef CLPRUNE_PRUNE_H
 #define CLPRUNE_PRUNE_H
 

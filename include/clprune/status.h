@@ -3,7 +3,9 @@
 #define CLPRUNE_STATUS_H
 
 /* Marks exported functions. */
-#if defined(CLPRUNE_BUILDING) && defined(__GNUC__)
+#if defined(CLPRUNE_BUILDING) && defined(_WIN32)
+#define CLPRUNE_API __declspec(dllexport)
+#elif defined(CLPRUNE_BUILDING) && defined(__GNUC__)
 #define CLPRUNE_API __attribute__((visibility("default")))
 #else
 #define CLPRUNE_API

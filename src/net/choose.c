@@ -8,9 +8,9 @@
  *     LEAST           joints: all between two of them is made again once, from the first */
 #include "net/choose.h"
 
-#include <fnmatch.h>
 #include <stdlib.h>
 
+#include "core/system.h"
 #include "net/cover.h"
 #include "net/graph.h"
 #include "net/price.h"
@@ -116,7 +116,7 @@ static clprune_status apply_rules(clprune_net *net, const clprune_net_keep *how)
         for (size_t v = 0; v < net->count; ++v) {
             clprune__net_value *value = &net->values[v];
             clprune_saved_sizes sizes;
-            if (!is_tensor(net, v) || fnmatch(rule->pattern, net->layers[v].name, 0) != 0)
+            if (!is_tensor(net, v) || !clprune__system_matches(rule->pattern, net->layers[v].name))
                 continue;
             found = true;
             value->ruled = true;

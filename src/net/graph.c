@@ -1,12 +1,12 @@
 /* Layers and values as they are added. */
 #include "net/graph.h"
 
-#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/system.h"
 #include "runtime/context/check.h"
 
 void clprune__net_wrong(clprune_net *net, clprune_status status, const char *format, ...)
@@ -186,7 +186,7 @@ size_t clprune__net_add_head(
 
 static bool matches(const char *pattern, const clprune__net_param *param)
 {
-    return pattern != NULL && fnmatch(pattern, param->name, 0) == 0;
+    return pattern != NULL && clprune__system_matches(pattern, param->name);
 }
 
 void clprune_net_freeze(clprune_net *net, const char *pattern)

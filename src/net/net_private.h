@@ -296,6 +296,7 @@ typedef enum clprune__net_phase {
 /* What clprune_net_lora asked for. */
 typedef struct clprune__net_lora {
     char *pattern; /* NULL: nothing */
+    bool used;     /* a layer has matched */
     size_t rank;
     float factor; /* alpha / rank */
 } clprune__net_lora;

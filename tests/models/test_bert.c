@@ -110,9 +110,9 @@ static void hidden_states(NO_ROW)
 
     clprune_net *net = encoder(&bert_archs[MINILM], CONTEXT, batch);
     const trainer_model type = {.weight = net_weight, .renames = bert_model.renames};
-    bool head_left;
+    weights_imported imported;
     fault f = {0};
-    if (!weights_import(&type, net, context, path[0], &head_left, &f))
+    if (!weights_import(&type, net, context, path[0], &imported, &f))
         fail_msg("%s", f.text);
     const float *got = states_of(net, CONTEXT, batch, tokens, lengths);
     double off = 0, largest = 0;

@@ -202,13 +202,13 @@ static void check_logits(void *model)
 static void imported(void **state)
 {
     const char *name = *state, *out = test_text("%s/out", test_folder());
-    bool head_left;
+    weights_imported imported;
     void *first = make_odd(), *second = make_odd();
-    TEST_GOOD(weights_import(&resmlp_model, first, test_context(), name, &head_left, &f));
-    assert_false(head_left);
+    TEST_GOOD(weights_import(&resmlp_model, first, test_context(), name, &imported, &f));
+    assert_false(imported.head_left);
     check_logits(first);
     TEST_GOOD(weights_export(&resmlp_model, first, test_context(), out, &f));
-    TEST_GOOD(weights_import(&resmlp_model, second, test_context(), out, &head_left, &f));
+    TEST_GOOD(weights_import(&resmlp_model, second, test_context(), out, &imported, &f));
     check_logits(second);
 }
 

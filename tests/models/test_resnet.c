@@ -489,9 +489,9 @@ static void export_to(void *model, const char *path)
 
 static void import_from(void *model, const char *path)
 {
-    bool head_left;
-    TEST_GOOD(weights_import(&resnet_model, model, test_context(), path, &head_left, &f));
-    assert_false(head_left);
+    weights_imported imported;
+    TEST_GOOD(weights_import(&resnet_model, model, test_context(), path, &imported, &f));
+    assert_false(imported.head_left);
 }
 
 /* A file of torchvision gives PyTorch's logits. Exported, it has the same bytes. A pass of training

@@ -100,6 +100,14 @@ cmp -s whole.st part.st || fail "a resumed run exports something else"
 run --resume part/last.ckpt --test-only --export same.st
 cmp -s whole.st same.st || fail "a test changes what is exported"
 run $small --import whole.st --test-only --export same.st
+
+# A batch norm over one value: a test runs, training names the batch, and a limit looks for a batch that runs.
+one="--arch resnet18 --image-size 32 --test-limit 1 --no-augment"
+refuse 2 "over 1 of 32-pixel images (--batch-size 4, --train-limit 5): the batch norm of layer4.0.bn1.weight needs at least 2" \
+    $one --train-limit 5 --batch-size 4 --plan
+run $one --train-limit 5 --activations dense --memory-limit 1G --plan
+run $one --train-limit 2 --batch-size 2 --epochs 1 --steps 1 --export one.st
+run $one --import one.st --batch-size 1 --test-only
 cmp -s whole.st same.st || fail "what is imported and exported is not the same"
 run $small --epochs 2 --output-dir whole --overwrite --import whole.st --export more.st
 [ "$(counts more.st)" = "12 21" ] || fail "counts of 6 steps more: $(counts more.st)"

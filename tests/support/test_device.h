@@ -37,6 +37,10 @@
 #include "support/linker_wrap.h"
 #include "support/test_memory.h"
 
+#ifdef _WIN32 /* mingw-w64's rounds the product */
+#define fmaf(a, b, c) ((float)((double)(a) * (double)(b) + (double)(c)))
+#endif
+
 /* The number of elements of an array. */
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 

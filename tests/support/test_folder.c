@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include "support/test_device.h"
+#ifdef _WIN32
+#include "support/test_windows.h"
+#endif
 
 /* The folders that exist; "": none. */
 enum { FOLDERS = 32 };

@@ -115,6 +115,24 @@ static void idx_images(NO_ROW)
     assert_int_equal(dataset_classes(data), 7);
 }
 
+static void hear(void *user, const char *note)
+{
+    char *heard = user;
+    (void)snprintf(heard, TEST_PATH, "%s", note);
+}
+
+/* Classes 4 to 6 have no image. */
+static void idx_empty_classes(NO_ROW)
+{
+    const char *folder = test_folder();
+    char heard[TEST_PATH] = "";
+    put_set(folder);
+    (void)open_well(folder, &(dataset_options){.hear = hear, .hear_user = heard});
+    assert_string_equal(heard, "");
+    (void)open_well(folder, &(dataset_options){.classes = 7, .hear = hear, .hear_user = heard});
+    test_says(heard, ": 3 of 7 classes have no training sample, 4 among them");
+}
+
 /* Which of two kinds is meant is not guessed; nor which of two sets of a kind a run had. */
 static void two_sets(NO_ROW)
 {
@@ -591,6 +609,7 @@ int main(void)
 {
     test_list list = {0};
     test_add(&list, idx_images, NULL, "IDX");
+    test_add(&list, idx_empty_classes, NULL, "IDX, classes without images");
     test_add(&list, two_sets, NULL, "two sets");
     for (size_t i = 0; i < COUNT_OF(idx_faults); i++)
         test_add(&list, idx_refused, &idx_faults[i], "IDX, refused: %s", idx_faults[i].what);

@@ -111,6 +111,8 @@ static const struct read_row {
         "activations=dense;schedule=step;milestones=0.5,0.75;", "largest", "dense"},
     {"of a lower --train-limit", "--train-limit 10", "activations=dense;train-limit=9;", "largest",
         "dense"},
+    {"of a warm-up that was cut off", "", "activations=dense;epochs=2;warmup-epochs=5;", "largest",
+        "dense"},
 };
 
 static const struct refused_row {
@@ -147,6 +149,8 @@ static const struct refused_row {
     {"of fewer --milestones", "--milestones 0.50",
         "activations=dense;schedule=step;milestones=0.5,0.75;",
         "--milestones 0.50: the run in c has 0.5,0.75"},
+    {"of a warm-up longer than --epochs", "--epochs 4",
+        "activations=dense;epochs=9;warmup-epochs=5;", "--warmup-epochs 5: more than --epochs, 4"},
     {"of a higher --train-limit", "--train-limit 8", "activations=dense;train-limit=9;",
         "--train-limit 8: the run in c has 9"},
     {"of a newer program", "", "activations=paper;rotation=on;",

@@ -39,13 +39,14 @@ static const fault_row headers[] = {
     {"{\"a\":" T("F32", "[1]", "[0,4]") ",\"a\":" T("F32", "[1]", "[0,4]") "}", 4, "no JSON"},
     {"{\"a\":1}", 0, "no object"},
     {"{\"a\":{}}", 0, "dtype"},
-    {"{\"a\":" T("F33", "[1]", "[0,4]") "}", 4, "dtype"},
+    {"{\"a\":" T("F4", "[2,8]", "[0,8]") "}", 8, NULL}, /* nobody reads it */
     {"{\"a\":" T("F32", "1", "[0,4]") "}", 4, "no list"},
     {"{\"a\":" T("F32", "[1.5]", "[0,4]") "}", 4, "no size"},
     {"{\"a\":" T("F32", "[-1]", "[0,4]") "}", 4, "no size"},
-    {"{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "8 dimensions"},
+    {"{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, NULL},
+    {"{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,-1]", "[0,4]") "}", 4, "no size"},
     {"{\"a\":" T("F32", "[4611686018427387904,4]", "[0,4]") "}", 4, "overflows"},
-    {"{\"a\":" T("F32", "[4611686018427387904]", "[0,0]") "}", 0, "overflows"},
+    {"{\"a\":" T("F32", "[4611686018427387904]", "[0,0]") "}", 0, "different sizes"},
     {"{\"a\":" T("F32", "[1]", "[0]") "}", 4, "pair"},
     {"{\"a\":" T("F32", "[1]", "[\"0\",4]") "}", 4, "pair"},
     {"{\"a\":" T("F32", "[1]", "[4,0]") "}", 4, "outside"},
@@ -214,7 +215,7 @@ static void types(NO_ROW)
     assert_true(values[0] == 1.5f);
     assert_null(safetensors_find(s, "hh"));
     TEST_REFUSED(
-        safetensors_read(s, safetensors_find(s, "i"), values, &f), CODE_DATA, "floating-point");
+        safetensors_read(s, safetensors_find(s, "i"), values, &f), CODE_DATA, "\"i\" is I16");
     int64_t wholes[2];
     TEST_GOOD(safetensors_read_i64(s, safetensors_find(s, "w"), wholes, &f));
     assert_true(wholes[0] == -2 && wholes[1] == 256);
@@ -234,6 +235,23 @@ static void types(NO_ROW)
     (void)alarm(60); /* it does not wait for a writer */
     refuse_file(fifo, "FIFO");
     (void)alarm(0);
+}
+
+/* What users take for such a file is named. */
+static void other_files(NO_ROW)
+{
+    static const char *const begins[][2] = {{"PK\3\4\24\0\0\10", "torch.save"},
+        {"\x80\2}q\0X\1\0", "torch.save"}, {"GGUF\3\0\0\0", "a GGUF file"},
+        {"\x89HDF\r\n\x1a\n", "an HDF5 file"}, {"version https://git-lfs", "Git LFS"},
+        {"<!DOCTYPE html>", "a page of HTML"}, {"{\"metadata\": {}}", "JSON"}};
+    const char *path = test_text("%s/w", test_folder());
+    for (size_t i = 0; i < COUNT_OF(begins); i++) {
+        char file[64] = "";
+        memcpy(file, begins[i][0], i < 4 ? 8 : strlen(begins[i][0]));
+        test_file_write(path, file, sizeof file);
+        refuse_file(path, test_text("no safetensors file, but %s", i == 0 ? "a file of" : ""));
+        refuse_file(path, begins[i][1]);
+    }
 }
 
 /* A header of 100 MB is read, a longer one is not. */
@@ -299,9 +317,9 @@ static void write_weights(const model_row *row, void *model, const char *path)
 
 static void read_weights(const model_row *row, void *model, const char *path, bool leaves_head)
 {
-    bool head_left;
-    TEST_GOOD(weights_import(row->type, model, test_context(), path, &head_left, &f));
-    assert_int_equal(head_left, leaves_head);
+    weights_imported imported;
+    TEST_GOOD(weights_import(row->type, model, test_context(), path, &imported, &f));
+    assert_int_equal(imported.head_left, leaves_head);
 }
 
 static float *values_of(const trainer_weight *w)
@@ -341,12 +359,68 @@ static void put_without_head(const model_row *row, void *model, const char *from
     test_file_write(to, file, bytes);
 }
 
+/* A copy of a file with `prefix` before each name and, with `twice`, all tensors again behind it.
+ */
+static void put_prefixed(const char *from, const char *prefix, const char *twice, const char *to)
+{
+    const safetensors *s = open_file(from);
+    size_t size;
+    const unsigned char *file = test_file_read(from, &size);
+    const uint64_t bytes = size - s->data, copies = twice != NULL ? 2 : 1;
+    const char *header = "";
+    for (uint64_t copy = 0; copy < copies; copy++)
+        for (size_t i = 0; i < s->count; i++) {
+            const safetensor *t = &s->tensors[i];
+            const char *shape = "";
+            for (size_t k = 0; k < t->rank; k++)
+                shape = test_text("%s%s%" PRIu64, shape, k > 0 ? "," : "", t->shape[k]);
+            header =
+                test_text("%s%s\"%s%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%" PRIu64
+                          ",%" PRIu64 "]}",
+                    header, header[0] != '\0' ? "," : "", copy > 0 ? twice : prefix, t->name,
+                    t->dtype, shape, t->from + copy * bytes, t->to + copy * bytes);
+        }
+    unsigned char *data = test_alloc((size_t)(copies * bytes));
+    for (uint64_t copy = 0; copy < copies; copy++)
+        memcpy(data + copy * bytes, file + s->data, (size_t)bytes);
+    put(to, test_text("{%s}", header), data, (size_t)(copies * bytes));
+}
+
+/* As torch.compile, DistributedDataParallel and Lightning write names. */
+static void prefixes(void **state)
+{
+    static const char *const known[] = {"_orig_mod.", "module._orig_mod.", "model."};
+    const model_row *row = *state;
+    const char *folder = test_folder(), *first = test_text("%s/1", folder),
+               *second = test_text("%s/2", folder);
+    void *a = make_model(row, 10, 1), *b = make_model(row, 10, 2);
+    weights_imported imported;
+    write_weights(row, a, first);
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        put_prefixed(first, known[i], NULL, second);
+        TEST_OK(row->type->init(b, 2));
+        TEST_GOOD(weights_import(row->type, b, test_context(), second, &imported, &f));
+        assert_string_equal(imported.prefix, known[i]);
+        assert_false(imported.head_left);
+        assert_true(same_weights(row, a, b, true));
+    }
+    put_prefixed(first, "", "ema.", second);
+    TEST_GOOD(weights_import(row->type, b, test_context(), second, &imported, &f));
+    assert_string_equal(imported.prefix, "");
+    put_prefixed(first, "model.", "ema.", second);
+    TEST_REFUSED(weights_import(row->type, b, test_context(), second, &imported, &f), CODE_DATA,
+        "\"model.\" or with \"ema.\"");
+    put_prefixed(first, "x", NULL, second); /* no name of a module */
+    TEST_REFUSED(weights_import(row->type, b, test_context(), second, &imported, &f), CODE_DATA,
+        "no tensor \"");
+}
+
 static void round_trip(void **state)
 {
     const model_row *row = *state;
     const char *folder = test_folder(), *first = test_text("%s/1", folder),
                *second = test_text("%s/2", folder);
-    bool head_left;
+    weights_imported imported;
     void *a = make_model(row, 10, 1), *b = make_model(row, 10, 2);
     assert_false(same_weights(row, a, b, true));
     write_weights(row, a, first);
@@ -383,7 +457,7 @@ static void round_trip(void **state)
     unsigned char *file = test_file_read(first, &bytes);
     memset(file + bytes - 4, 0xff, 4); /* of the last tensor: a NaN */
     test_file_write(second, file, bytes);
-    TEST_REFUSED(weights_import(row->type, b, test_context(), second, &head_left, &f), CODE_DATA,
+    TEST_REFUSED(weights_import(row->type, b, test_context(), second, &imported, &f), CODE_DATA,
         "not finite");
     assert_true(same_weights(row, b, d, true));
 }
@@ -425,7 +499,7 @@ static void gpt_files(NO_ROW)
     enum { CONTEXT = 8, DIM = 128 };
     const char *folder = test_folder(), *first = test_text("%s/1", folder),
                *second = test_text("%s/2", folder), *third = test_text("%s/3", folder);
-    bool head_left;
+    weights_imported imported;
     void *a = make_model(&gpt, CONTEXT, 1), *b = make_model(&gpt, CONTEXT, 2);
     write_weights(&gpt, a, first);
     const safetensors *s = open_file(first);
@@ -456,7 +530,7 @@ static void gpt_files(NO_ROW)
     assert_true(gpt_model.weight(shorter, i, &w));
     assert_int_equal(w.mat.rows, CONTEXT - 3);
     assert_memory_equal(values_of(&w), have, (CONTEXT - 3) * DIM * sizeof *have);
-    TEST_REFUSED(weights_import(&gpt_model, longer, test_context(), first, &head_left, &f),
+    TEST_REFUSED(weights_import(&gpt_model, longer, test_context(), first, &imported, &f),
         CODE_DATA, "\"wpe.weight\" is 8 x 128, the model's 9 x 128");
 }
 
@@ -507,7 +581,7 @@ static void counts(NO_ROW)
     write_weights(row, a, from);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         fault f = {0};
-        bool head_left;
+        weights_imported imported;
         TEST_OK(row->type->init(b, 2));
         put_changed(from, path, i64, rows[i].to, rows[i].top);
         if (rows[i].part == NULL) {
@@ -517,7 +591,7 @@ static void counts(NO_ROW)
             assert_int_equal(*its[count - 1].value, 7 + count - 1);
             continue;
         }
-        const bool good = weights_import(row->type, b, test_context(), path, &head_left, &f);
+        const bool good = weights_import(row->type, b, test_context(), path, &imported, &f);
         test_says(f.text, name);
         test_refused(good, &f, CODE_DATA, rows[i].part);
         assert_true(same_weights(row, b, c, true));
@@ -572,9 +646,12 @@ int main(void)
     test_add(&list, nesting, NULL, "nesting");
     test_add(&list, out_of_memory, NULL, "memory runs out while a header is made");
     test_add(&list, types, NULL, "types, and shorter files");
+    test_add(&list, other_files, NULL, "files of other kinds");
     test_add(&list, long_header, NULL, "a header above the limit");
     for (size_t i = 0; i < COUNT_OF(models); i++)
         test_add(&list, round_trip, &models[i], "%s", models[i].type->program);
+    for (size_t i = 0; i < COUNT_OF(models); i++)
+        test_add(&list, prefixes, &models[i], "names with a prefix, %s", models[i].type->program);
     test_add(&list, gpt_files, NULL, "files of GPT-2");
     test_add(&list, counts, NULL, "counts");
     test_add(&list, order_of_counts, NULL, "order of counts");

@@ -1,6 +1,7 @@
 /* Event files, read back by a reader that shares no code with the writer.
  *
- * Known checksums. Each scalar of each step is there; an unmeasured one is left out. */
+ * Known checksums. Each scalar of each step is there; an unmeasured one is left out. A resumed run
+ * begins with a START at its next step. */
 #include "support/test_fault.h"
 #include "support/test_folder.h"
 #include "trainer/report/tensorboard.h"
@@ -57,13 +58,13 @@ typedef struct scalar {
 
 enum { MOST = 64 };
 
-/* Reads an Event; its scalars go behind the `count` that are there. */
+/* Reads an Event; its scalars, or "start", go behind the `count` that are there. */
 static size_t read_event(
     const unsigned char *p, const unsigned char *end, scalar *scalars, size_t count, bool first)
 {
     uint64_t step = 0;
     double wall = 0;
-    bool version = false;
+    bool version = false, starts = false;
     while (p < end) {
         const uint64_t key = varint(&p);
         if (key == (1 << 3 | 1)) {
@@ -75,6 +76,9 @@ static size_t read_event(
             const uint64_t n = varint(&p);
             version = n == 13 && memcmp(p, "brain.Event:2", 13) == 0;
             p += n;
+        } else if (key == (7 << 3 | 2)) { /* SessionLog: status 1 */
+            assert_int_equal(varint(&p), 2);
+            starts = varint(&p) == (1 << 3 | 0) && varint(&p) == 1;
         } else {
             assert_int_equal(key, 5 << 3 | 2);
             const uint64_t length = varint(&p);
@@ -95,6 +99,10 @@ static size_t read_event(
     }
     assert_true(wall > 1.6e9);
     assert_int_equal(version, first);
+    if (starts) {
+        assert_true(count < MOST);
+        scalars[count++] = (scalar){step, "start", 0};
+    }
     return count;
 }
 
@@ -139,7 +147,7 @@ static void read_back(NO_ROW)
     char name[TEST_PATH];
     tensorboard board;
     scalar scalars[MOST];
-    TEST_GOOD(tensorboard_open(inner, &board, &f));
+    TEST_GOOD(tensorboard_open(inner, 0, &board, &f));
     const csv_row rows[2] = {{1, 391, 0.1, 1.5, 1.25, 42.5, 1000, 100.5, 30, 1e9, 2e9},
         {2, 300000000, 0.05, 0.75, (double)NAN, (double)NAN, 2000, 50, 60, 1e9, 2e9}};
     TEST_GOOD(tensorboard_add(&board, &rows[0], &f));
@@ -154,8 +162,26 @@ static void read_back(NO_ROW)
     assert_true(isnan(value_of(scalars, count, 300000000, "loss/test")));
     /* a file in the folder's place */
     test_file_write(file, "", 0);
-    TEST_REFUSED(tensorboard_open(file, &board, &f), CODE_DATA, "");
+    TEST_REFUSED(tensorboard_open(file, 0, &board, &f), CODE_DATA, "");
     tensorboard_close(&board);
+}
+
+/* A run that resumes after 782 steps takes back what a lost one wrote of later ones. */
+static void resumed(NO_ROW)
+{
+    const char *folder = test_folder();
+    const csv_row row = {3, 1173, 0.1, 1.5, 1.25, 42.5, 1000, 100.5, 30, 1e9, 2e9};
+    char name[TEST_PATH];
+    tensorboard board;
+    scalar scalars[MOST];
+    TEST_GOOD(tensorboard_open(folder, 782, &board, &f));
+    TEST_GOOD(tensorboard_add(&board, &row, &f));
+    tensorboard_close(&board);
+    assert_int_equal(test_folder_count(folder, name), 1);
+    const size_t count = read_file(test_text("%s/%s", folder, name), scalars);
+    assert_int_equal(count, 1 + 8);
+    assert_string_equal(scalars[0].tag, "start");
+    assert_int_equal(scalars[0].step, 783);
 }
 
 int main(void)
@@ -163,5 +189,6 @@ int main(void)
     test_list list = {0};
     test_add(&list, checksums, NULL, "checksums");
     test_add(&list, read_back, NULL, "read back");
+    test_add(&list, resumed, NULL, "a resumed run");
     return test_run_on_host("tensorboard", &list);
 }

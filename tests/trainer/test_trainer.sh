@@ -102,6 +102,10 @@ expect 2 "--seed: '99999999999999999999'" --seed 99999999999999999999
 for number in 1,5 nan inf 0x1p3 1e999 ' 1' '1 ' -1 ''; do
     expect 2 "--lr: '$number'" --lr "$number"
 done
+for option in clip-norm lr weight-decay; do
+    expect 2 "--$option: '1e-46' is not 0 or at least 1.18e-38" --$option 1e-46
+done
+expect 2 "--warmup-epochs 5: more than --epochs, 2" --epochs 2 --warmup-epochs 5
 expect 2 "--sparsity: '1.5'" --activations paper --sparsity 1.5
 expect 2 "--sparsity needs --activations paper" --sparsity 0.5
 expect 2 "--label-smoothing: '1'" --label-smoothing 1
@@ -332,7 +336,7 @@ grey() {
     mkdir "$1"
     for split in train t10k; do
         { printf '\0\0\10\3\0\0\0\20\0\0\0\20\0\0\0\20' && head -c 4096 /dev/zero | tr '\0' "$2"; } >"$1/$split-images-idx3-ubyte"
-        { printf '\0\0\10\1\0\0\0\20' && head -c 16 /dev/zero; } >"$1/$split-labels-idx1-ubyte"
+        printf '\0\0\10\1\0\0\0\20\0\1\0\1\0\1\0\1\0\1\0\1\0\1\0\1' >"$1/$split-labels-idx1-ubyte"
     done
 }
 grey digits 1
@@ -646,8 +650,8 @@ expect 0 "" $tuned --schedule step --output-dir two
 expect 0 "" --resume one/last.ckpt --epochs 2
 without_time one/log.csv >have
 without_time two/log.csv | cmp -s - have || fail "a resumed fine-tuning gives other numbers: $(cat have)"
-expect 2 "no parameter of the net being built matches nothing" $small --steps 1 --train nothing
-expect 2 "no parameter of the net being built matches \*.lora_\*" $small --steps 1 --lora 4:nothing
+expect 2 "--train: no parameter of the net being built matches nothing" $small --steps 1 --train head.*,nothing
+expect 2 "--lora: no linear layer since matches nothing" $small --steps 1 --lora 4:nothing
 expect 2 "--lora is not R\[:PATTERN\]" $small --steps 1 --lora 0
 expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
 

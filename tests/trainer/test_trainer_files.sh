@@ -159,7 +159,7 @@ expect 4 "cannot read empty: it is a folder, not a regular file$" --resume empty
 mkdir digits
 for split in train t10k; do
     { printf '\0\0\10\3\0\0\0\20\0\0\0\20\0\0\0\20' && head -c 4096 /dev/zero; } >digits/$split-images-idx3-ubyte
-    { printf '\0\0\10\1\0\0\0\20' && head -c 16 /dev/zero; } >digits/$split-labels-idx1-ubyte
+    printf '\0\0\10\1\0\0\0\20\0\1\0\1\0\1\0\1\0\1\0\1\0\1\0\1' >digits/$split-labels-idx1-ubyte
 done
 expect 0 "" --data digits --patch-size 8 --batch-size 16 --steps 1 --output-dir grey --quiet
 mkdir elsewhere

@@ -74,7 +74,9 @@ int main(int argc, char **argv)
     bench b = {.settings = &settings};
     const clprune_context_options options = {
         .device = settings.device, .precision = settings.precision};
+#ifdef SIGCHLD
     (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
+#endif
     CHECK(NULL, clprune_context_create(NULL, &options, &b.context));
     /* Only now: a run that cannot begin leaves an older file as it is. */
     const bool figures = strcmp(settings.ops[0], "figures") == 0;

@@ -13,7 +13,7 @@ endif()
 # page and completions for bash, zsh and fish, made from its --help.
 function(clprune_program name summary)
     if(CLPRUNE_SHARED)
-        set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib};${CMAKE_INSTALL_RPATH}")
+        set_target_properties(${name} PROPERTIES INSTALL_RPATH "${clprune_origin}/${bin_to_lib};${CMAKE_INSTALL_RPATH}")
     endif()
     if(CLPRUNE_INSTALL)
         install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
@@ -48,8 +48,11 @@ if(NOT CLPRUNE_INSTALL)
 endif()
 
 if(CLPRUNE_SHARED)
-    install(TARGETS clprune EXPORT clprune-shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        COMPONENT runtime NAMELINK_COMPONENT development)
+    # Windows: the DLL lies beside the programs, and what programs link is in an archive.
+    install(TARGETS clprune EXPORT clprune-shared
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
     # A Python wheel (examples/pytorch/pyproject.toml) has no symbolic links.
     if(DEFINED SKBUILD)
         set_target_properties(clprune PROPERTIES VERSION ${abi_version})
@@ -81,7 +84,13 @@ set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 if(IS_ABSOLUTE ${CMAKE_INSTALL_INCLUDEDIR})
     set(pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
 endif()
-set(pc_static_libs "-lclblast -lpthread -lm")
+set(pc_static_libs "-lpthread -lm")
+if(WIN32)
+    string(APPEND pc_static_libs " -lssp")
+endif()
+if(CLPRUNE_CLBLAST)
+    string(PREPEND pc_static_libs "-lclblast ")
+endif()
 set(pc_libs "-lclprune\nLibs.private: ${pc_static_libs}")
 if(NOT CLPRUNE_SHARED)
     set(pc_libs "-lclprune ${pc_static_libs}")

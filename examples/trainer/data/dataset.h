@@ -51,8 +51,8 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *     test_limit       likewise; generated: default 2000
  *     seed             of generated images; else ignored
  *     skip_broken      folders: an image that cannot be read is replaced by the next; else ignored
- *     hear             folders: told of files that are left out when the set is opened, of classes
- *                      without test images, and of each broken image once; default nobody
+ *     hear             told of files of folders that are left out when the set is opened, of
+ *                      classes without images, and of each broken image once; default nobody
  *
  *     context          T, 1 to 65536: the set is of tokens, and classes, which must be given, is
  * the vocabulary; limits count sequences. 0: of images

@@ -237,12 +237,16 @@ bool dataset_idx(const char *dir, const dataset_options *options, dataset_source
         destroy(set);
         return good;
     }
+    bool has[256] = {false};
+    for (uint32_t i = 0; i < source->count[DATASET_TRAIN]; ++i)
+        has[set->labels[DATASET_TRAIN][i]] = true;
     measure(set, source->count[DATASET_TRAIN], source);
+    source->classes = options->classes != 0 ? options->classes : classes < 2 ? 2 : classes;
+    dataset_tell_empty(dir, options, options->classes != 0 ? options->classes : classes, has, 256);
     for (int split = 0; split < 2; ++split)
         if (limit[split] != 0 && limit[split] < source->count[split])
             source->count[split] = limit[split];
     source->name = "IDX";
-    source->classes = options->classes != 0 ? options->classes : classes < 2 ? 2 : classes;
     source->image_size = set->side;
     source->keeps_sides = true;
     source->state = set;

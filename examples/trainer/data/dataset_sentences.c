@@ -78,6 +78,7 @@ typedef struct sentence_file {
     token_file file;
     uint64_t *starts; /* (count) */
     size_t count;
+    bool *has; /* (labels) whether a sentence has the label */
 } sentence_file;
 
 typedef struct sentences {
@@ -121,6 +122,7 @@ static void destroy(void *state)
     for (int i = 0; i < 2; ++i) {
         token_file_close(&s->files[i].file);
         free(s->files[i].starts);
+        free(s->files[i].has);
     }
     free(s);
 }
@@ -145,6 +147,7 @@ static bool check_sentence(
             "%s: sentence %zu has %" PRIu32 " tokens, expected 1 to %zu; --context N sets it",
             file->path, s->count, head[1], options->context);
     *end = start + 2 + head[1];
+    s->has[head[0]] = true;
     return *end <= file->count ||
            fault_set(f, CODE_DATA, "%s: it ends within sentence %zu", file->path, s->count);
 }
@@ -152,6 +155,9 @@ static bool check_sentence(
 static bool list_sentences(sentence_file *s, const dataset_options *options, fault *f)
 {
     size_t room = 0;
+    s->has = calloc(options->labels, sizeof *s->has);
+    if (s->has == NULL)
+        return dataset_no_memory(f, s->file.path);
     for (uint64_t start = 0, end = 0; start < s->file.count; start = end) {
         if (!check_sentence(s, options, start, &end, f))
             return false;
@@ -196,6 +202,8 @@ static bool open_files(const char *path, const dataset_options *options, sentenc
     for (int i = 0; i < 2; ++i)
         source->count[i] =
             limits[i] != 0 && limits[i] < counts[i] ? limits[i] : (uint32_t)counts[i];
+    dataset_tell_empty(
+        s->files[0].file.path, options, options->labels, s->files[0].has, options->labels);
     source->name = "sentences";
     source->checksum = fnv1a(FNV_START, checksums, sizeof checksums);
     return true;

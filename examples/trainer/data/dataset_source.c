@@ -2,6 +2,7 @@
 #include "trainer/data/dataset_source.h"
 
 #include <errno.h>
+#include <stdio.h>  /* snprintf */
 #include <stdlib.h> /* free */
 #include <string.h> /* strerror */
 #include <unistd.h> /* access */
@@ -9,6 +10,24 @@
 bool dataset_no_memory(fault *f, const char *path)
 {
     return fault_set(f, CODE_MEMORY, "%s: out of memory", path);
+}
+
+void dataset_tell_empty(const char *path, const dataset_options *options, uint32_t classes,
+    const bool *has, uint32_t known)
+{
+    char note[MESSAGE_SIZE];
+    uint32_t empty = 0, first = 0;
+    for (uint32_t c = classes; c-- > 0;)
+        if (c >= known || !has[c]) {
+            first = c;
+            ++empty;
+        }
+    if (empty == 0 || options->hear == NULL)
+        return;
+    (void)snprintf(note, sizeof note,
+        "%s: %lu of %lu classes have no training sample, %lu among them", path,
+        (unsigned long)empty, (unsigned long)classes, (unsigned long)first);
+    options->hear(options->hear_user, note);
 }
 
 bool dataset_search_file(dataset_search *search, char *path)

@@ -70,6 +70,11 @@ bool dataset_tokens(
 bool dataset_sentences(
     const char *path, const dataset_options *options, dataset_source *source, fault *f);
 
+/* Says which of `classes` classes no training sample has. has: for the first `known` of them; the
+ * others have none. */
+void dataset_tell_empty(const char *path, const dataset_options *options, uint32_t classes,
+    const bool *has, uint32_t known);
+
 /* Records CODE_MEMORY, "path: out of memory"; returns false. */
 bool dataset_no_memory(fault *f, const char *path);
 

@@ -13,28 +13,11 @@
 /* The reference reader's limit. */
 enum { MOST_HEADER = 100000000, PREFIX = 8 };
 
-/* A type but OTHER stands at its number. */
+/* In the order of safetensor_type. */
 static const struct {
     const char *name;
-    safetensor_type type;
     unsigned bytes;
-} types[] = {
-    [SAFETENSOR_F64] = {"F64", SAFETENSOR_F64, 8},
-    [SAFETENSOR_F32] = {"F32", SAFETENSOR_F32, 4},
-    [SAFETENSOR_F16] = {"F16", SAFETENSOR_F16, 2},
-    [SAFETENSOR_BF16] = {"BF16", SAFETENSOR_BF16, 2},
-    [SAFETENSOR_I64] = {"I64", SAFETENSOR_I64, 8},
-    {"U64", SAFETENSOR_OTHER, 8},
-    {"I32", SAFETENSOR_OTHER, 4},
-    {"U32", SAFETENSOR_OTHER, 4},
-    {"I16", SAFETENSOR_OTHER, 2},
-    {"U16", SAFETENSOR_OTHER, 2},
-    {"I8", SAFETENSOR_OTHER, 1},
-    {"U8", SAFETENSOR_OTHER, 1},
-    {"F8_E4M3", SAFETENSOR_OTHER, 1},
-    {"F8_E5M2", SAFETENSOR_OTHER, 1},
-    {"BOOL", SAFETENSOR_OTHER, 1},
-};
+} types[SAFETENSOR_OTHER] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8}};
 
 bool safetensors_readable(void)
 {
@@ -52,22 +35,25 @@ static bool to_count(const json_t *value, uint64_t *count)
 }
 
 /* Parses a tensor's shape; returns NULL or what is wrong with it. */
-static const char *parse_shape(const json_t *shape, unsigned bytes, safetensor *t)
+static const char *parse_shape(const json_t *shape, safetensor *t)
 {
     if (!json_is_array(shape))
         return "its shape is no list";
     t->rank = json_array_size(shape);
     if (t->rank > SAFETENSORS_RANK)
-        return "it has more than 8 dimensions";
+        t->type = SAFETENSOR_OTHER;
     t->count = 1;
     for (size_t i = 0; i < t->rank; ++i) {
-        if (!to_count(json_array_get(shape, i), &t->shape[i]))
+        uint64_t size;
+        if (!to_count(json_array_get(shape, i), &size))
             return "its shape has something that is no size";
-        if (t->shape[i] != 0 && t->count > UINT64_MAX / t->shape[i])
+        if (size != 0 && t->count > UINT64_MAX / size)
             return "its number of elements overflows 64 bits";
-        t->count *= t->shape[i];
+        t->count *= size;
+        if (i < SAFETENSORS_RANK)
+            t->shape[i] = size;
     }
-    return t->count > UINT64_MAX / bytes ? "its number of bytes overflows 64 bits" : NULL;
+    return NULL;
 }
 
 static const char *parse_tensor(const json_t *entry, uint64_t data_bytes, safetensor *t)
@@ -77,14 +63,13 @@ static const char *parse_tensor(const json_t *entry, uint64_t data_bytes, safete
     size_t type = 0;
     if (!json_is_object(entry))
         return "it is no object";
-    while (type < sizeof types / sizeof *types &&
-           (name == NULL || strcmp(types[type].name, name) != 0))
+    if (name == NULL)
+        return "it has no dtype";
+    while (type < SAFETENSOR_OTHER && strcmp(types[type].name, name) != 0)
         ++type;
-    if (type == sizeof types / sizeof *types)
-        return "its dtype is unknown";
-    t->type = types[type].type;
-    t->dtype = types[type].name;
-    const char *wrong = parse_shape(json_object_get(entry, "shape"), types[type].bytes, t);
+    t->type = (safetensor_type)type;
+    (void)snprintf(t->dtype, sizeof t->dtype, "%s", name);
+    const char *wrong = parse_shape(json_object_get(entry, "shape"), t);
     if (wrong != NULL)
         return wrong;
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
@@ -93,7 +78,8 @@ static const char *parse_tensor(const json_t *entry, uint64_t data_bytes, safete
         return "its data_offsets are no pair of offsets";
     if (t->from > t->to || t->to > data_bytes)
         return "its data lie outside of the file";
-    if (t->to - t->from != t->count * types[type].bytes)
+    if (t->type != SAFETENSOR_OTHER && (t->count > UINT64_MAX / types[type].bytes ||
+                                           t->to - t->from != t->count * types[type].bytes))
         return "its shape and its data have different sizes";
     return NULL;
 }
@@ -203,12 +189,34 @@ static uint64_t little_endian(const unsigned char *bytes, unsigned count)
     return value;
 }
 
+/* What a file is that is no safetensors file, from its first 8 bytes. */
+static const char *kind_of(const unsigned char *prefix)
+{
+    static const struct {
+        const char *begin, *kind;
+    } kinds[] = {
+        {"PK\3\4", "a file of torch.save; save its weights with safetensors.torch.save_file"},
+        {"\x80\2", "a file of torch.save; save its weights with safetensors.torch.save_file"},
+        {"GGUF", "a GGUF file"}, {"\x89HDF", "an HDF5 file"},
+        {"version ", "a pointer of Git LFS; git lfs pull fetches the file"},
+        {"<!DOC", "a page of HTML, not the file itself"},
+        {"<html", "a page of HTML, not the file itself"},
+        {"{", "JSON; if it is the index of a model in several files, merge these into one"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
+        if (memcmp(prefix, kinds[i].begin, strlen(kinds[i].begin)) == 0)
+            return kinds[i].kind;
+    return NULL;
+}
+
 static bool read_header(const char *path, FILE *stream, uint64_t bytes, safetensors *s, fault *f)
 {
     unsigned char prefix[PREFIX];
     if (bytes < PREFIX || fread(prefix, 1, PREFIX, stream) != PREFIX)
         return fault_set(f, CODE_DATA, "%s: shorter than 8 bytes", path);
     const uint64_t length = little_endian(prefix, PREFIX);
+    const char *kind = kind_of(prefix);
+    if (length > bytes - PREFIX && kind != NULL)
+        return fault_set(f, CODE_DATA, "%s: no safetensors file, but %s", path, kind);
     if (length > MOST_HEADER || length > bytes - PREFIX)
         return fault_set(f, CODE_DATA,
             "%s: a header of %" PRIu64 " bytes, but the file has %" PRIu64
@@ -308,8 +316,11 @@ bool safetensors_read(const safetensors *s, const safetensor *tensor, float *val
     const size_t each = tensor->count > 0 ? (size_t)(bytes / tensor->count) : 1;
     unsigned char part[4096];
     if (tensor->type >= SAFETENSOR_I64)
-        return fault_set(f, CODE_DATA, "%s: tensor \"%.100s\" has no floating-point type", s->path,
-            tensor->name);
+        return fault_set(f, CODE_DATA,
+            "%s: tensor \"%.100s\" is %s with %zu dimensions; expected F64, F32, F16 or BF16 with "
+            "at "
+            "most %d",
+            s->path, tensor->name, tensor->dtype, tensor->rank, SAFETENSORS_RANK);
     bool good = fseeko(s->stream, (off_t)(s->data + tensor->from), SEEK_SET) == 0;
     for (uint64_t done = 0; good && done < tensor->count;) {
         const uint64_t left = tensor->count - done;

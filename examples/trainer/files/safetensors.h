@@ -6,7 +6,8 @@
  *     the data; offsets count from its start, cover it whole and do not overlap
  *
  * Reading takes a build with jansson (safetensors_readable). A file is checked before a byte of its
- * data is used: sizes, names that appear twice, data types, offsets.
+ * data is used: sizes, names that appear twice, offsets. A tensor may have a type that is not known
+ * here, or many dimensions, as long as nobody reads it.
  */
 #ifndef TRAINER_SAFETENSORS_H
 #define TRAINER_SAFETENSORS_H
@@ -25,14 +26,14 @@ typedef enum safetensor_type {
     SAFETENSOR_F16,
     SAFETENSOR_BF16,
     SAFETENSOR_I64,
-    SAFETENSOR_OTHER /* another integer type, or a boolean one, of known size */
+    SAFETENSOR_OTHER /* any other type: never read */
 } safetensor_type;
 
 typedef struct safetensor {
     char *name;
-    const char *dtype; /* the type's name in the file; lives as long as the program */
+    char dtype[16]; /* the type's name in the file, cut off at 15 characters */
     safetensor_type type;
-    size_t rank;
+    size_t rank; /* above SAFETENSORS_RANK: type is OTHER, and shape is cut off */
     uint64_t shape[SAFETENSORS_RANK], count; /* elements */
     uint64_t from, to;                       /* bytes of the data */
 } safetensor;

@@ -7,7 +7,10 @@
 
 #include "trainer/files/safetensors.h"
 
-enum { NAME = sizeof(((trainer_weight *)NULL)->name) };
+enum {
+    NAME = sizeof(((trainer_weight *)NULL)->name),
+    PREFIX = sizeof(((weights_imported *)NULL)->prefix)
+};
 
 static uint64_t elements(const trainer_weight *w)
 {
@@ -84,15 +87,62 @@ void weights_other_name(const trainer_model *type, const char *name, char *other
     }
 }
 
+/* A file, the model whose weights it may have, and the prefix of its names. */
+typedef struct source {
+    const trainer_model *type;
+    safetensors file;
+    char prefix[PREFIX];
+} source;
+
 /* The tensor of this name, or of a name that another program uses for it. */
-static const safetensor *find(const trainer_model *type, const safetensors *file, const char *name)
+static const safetensor *find(const source *s, const char *name)
 {
-    const safetensor *found = safetensors_find(file, name);
-    char other[NAME + 32];
-    if (found != NULL || type->renames == NULL)
+    char other[PREFIX + NAME + 32];
+    const size_t before = strlen(s->prefix);
+    (void)snprintf(other, sizeof other, "%s%s", s->prefix, name);
+    const safetensor *found = safetensors_find(&s->file, other);
+    if (found != NULL || s->type->renames == NULL)
         return found;
-    weights_other_name(type, name, other, sizeof other);
-    return safetensors_find(file, other);
+    weights_other_name(s->type, name, other + before, sizeof other - before);
+    return safetensors_find(&s->file, other);
+}
+
+static bool finds_all(const source *s, const trainer_weight *weights, size_t count)
+{
+    size_t i = 0;
+    while (i < count && (weights[i].head || find(s, weights[i].name) != NULL))
+        ++i;
+    return i == count;
+}
+
+/* Finds what all names begin with, where they are not the model's: what stands before the name of
+ * its first weight. */
+static bool find_prefix(source *s, const trainer_weight *weights, size_t count, fault *f)
+{
+    char found[PREFIX] = "", other[NAME + 32] = "";
+    if (count == 0 || finds_all(s, weights, count))
+        return true;
+    weights_other_name(s->type, weights[0].name, other, sizeof other);
+    const char *const ends[] = {weights[0].name, other};
+    for (size_t i = 0; i < 2 * s->file.count; ++i) {
+        const char *name = s->file.tensors[i / 2].name, *end = ends[i % 2];
+        const size_t length = strlen(name), most = strlen(end);
+        const size_t before = length > most ? length - most : 0;
+        if (before == 0 || before >= PREFIX || name[before - 1] != '.' ||
+            strcmp(name + before, end) != 0)
+            continue;
+        (void)snprintf(s->prefix, PREFIX, "%.*s", (int)before, name);
+        if (!finds_all(s, weights, count) || strcmp(found, s->prefix) == 0)
+            continue;
+        if (found[0] != '\0')
+            return fault_set(f, CODE_DATA,
+                "%s: its names begin with \"%s\" or with \"%s\", and both have all weights; "
+                "expected one of them",
+                s->file.path, found, s->prefix);
+        memcpy(found, s->prefix, PREFIX);
+    }
+    memcpy(s->prefix, found, PREFIX);
+    return true;
 }
 
 static void shape_text(size_t rank, const uint64_t *shape, char *text, size_t size)
@@ -100,6 +150,10 @@ static void shape_text(size_t rank, const uint64_t *shape, char *text, size_t si
     text[0] = '\0';
     for (size_t i = 0; i < rank; ++i) {
         const size_t used = strlen(text);
+        if (i == SAFETENSORS_RANK) {
+            (void)snprintf(text + used, size - used, " x ...");
+            break;
+        }
         (void)snprintf(text + used, size - used, "%s%" PRIu64, i > 0 ? " x " : "", shape[i]);
     }
 }
@@ -108,6 +162,8 @@ static void shape_text(size_t rank, const uint64_t *shape, char *text, size_t si
 static bool same_shape(const trainer_weight *w, const safetensor *t)
 {
     size_t a = 0, b = 0;
+    if (t->rank > SAFETENSORS_RANK)
+        return false;
     for (;;) {
         while (a < w->rank && w->shape[a] == 1)
             ++a;
@@ -131,12 +187,12 @@ static bool is_longer(const trainer_weight *w, const safetensor *t)
 
 /* Finds a weight's tensor. True with *taken NULL: a head with another number of classes or without
  * a tensor, to be left as it is. */
-static bool match(const trainer_model *type, const safetensors *file, const trainer_weight *w,
-    const safetensor **taken, fault *f)
+static bool match(const source *s, const trainer_weight *w, const safetensor **taken, fault *f)
 {
+    const safetensors *file = &s->file;
     char here[128], there[128];
     uint64_t shape[4];
-    *taken = find(type, file, w->name);
+    *taken = find(s, w->name);
     if (*taken == NULL)
         return w->head ||
                fault_set(f, CODE_DATA, "%s: no tensor \"%s\"; is it of another architecture?",
@@ -170,10 +226,10 @@ static bool take(clprune_context *context, const safetensors *file, const traine
 }
 
 /* Reads a count; TRAINER_NO_COUNT where the file has none. */
-static bool read_count(
-    const trainer_model *type, const safetensors *file, const char *name, int64_t *value, fault *f)
+static bool read_count(const source *s, const char *name, int64_t *value, fault *f)
 {
-    const safetensor *t = find(type, file, name);
+    const safetensors *file = &s->file;
+    const safetensor *t = find(s, name);
     char shape[128];
     *value = TRAINER_NO_COUNT;
     if (t == NULL)
@@ -192,14 +248,13 @@ static bool read_count(
 }
 
 /* Checks the counts of a file, or also gives them to the model. */
-static bool take_counts(
-    const trainer_model *type, void *model, const safetensors *file, bool give, fault *f)
+static bool take_counts(const source *s, void *model, bool give, fault *f)
 {
     size_t count;
-    const trainer_count *counts = trainer_counts(type, model, &count);
+    const trainer_count *counts = trainer_counts(s->type, model, &count);
     for (size_t i = 0; i < count; ++i) {
         int64_t value;
-        if (!read_count(type, file, counts[i].name, &value, f))
+        if (!read_count(s, counts[i].name, &value, f))
             return false;
         if (give)
             *counts[i].value = value;
@@ -208,38 +263,41 @@ static bool take_counts(
 }
 
 bool weights_import(const trainer_model *type, void *model, clprune_context *context,
-    const char *path, bool *head_left, fault *f)
+    const char *path, weights_imported *imported, fault *f)
 {
-    safetensors file;
+    source s = {.type = type};
     size_t count;
-    *head_left = false;
+    *imported = (weights_imported){0};
     if (!has_weights(type, f))
         return false;
-    if (!safetensors_open(path, &file, f))
+    if (!safetensors_open(path, &s.file, f))
         return false;
     trainer_weight *weights = list(type, model, &count);
     uint64_t most = weights != NULL ? most_elements(weights, count) : 0;
+    bool good = weights == NULL || find_prefix(&s, weights, count, f);
+    memcpy(imported->prefix, s.prefix, PREFIX);
     for (size_t i = 0; weights != NULL && i < count; ++i) {
-        const safetensor *longer = weights[i].longer ? find(type, &file, weights[i].name) : NULL;
+        const safetensor *longer = weights[i].longer ? find(&s, weights[i].name) : NULL;
         if (longer != NULL && longer->count > most)
             most = longer->count;
     }
     float *values = malloc(2 * (size_t)most * sizeof *values);
-    bool good = (weights != NULL && values != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    good =
+        good && ((weights != NULL && values != NULL) || fault_set(f, CODE_MEMORY, "out of memory"));
     for (int changes = 0; changes < 2; ++changes) { /* first checks all, then changes them */
         for (size_t i = 0; good && i < count; ++i) {
             const safetensor *taken;
-            good = match(type, &file, &weights[i], &taken, f);
-            *head_left = *head_left || (good && taken == NULL);
+            good = match(&s, &weights[i], &taken, f);
+            imported->head_left = imported->head_left || (good && taken == NULL);
             if (good && taken != NULL)
-                good = take(
-                    changes ? context : NULL, &file, &weights[i], taken, values, values + most, f);
+                good = take(changes ? context : NULL, &s.file, &weights[i], taken, values,
+                    values + most, f);
         }
-        good = good && take_counts(type, model, &file, changes, f);
+        good = good && take_counts(&s, model, changes, f);
     }
     free(values);
     free(weights);
-    safetensors_close(&file);
+    safetensors_close(&s.file);
     return good;
 }
 

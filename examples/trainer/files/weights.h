@@ -18,13 +18,19 @@
 #include "trainer/base/fault.h"
 #include "trainer/model/trainer_model.h"
 
+/* What weights_import did beside taking the weights. */
+typedef struct weights_imported {
+    bool head_left;  /* at its values: the file's has another number of classes, or is not there */
+    char prefix[64]; /* "module.", "_orig_mod.": what all names begin with; "" without one */
+} weights_imported;
+
 /* Takes every weight of the model from a file, and its counts: a count that is not in the file is
- * TRAINER_NO_COUNT. Other tensors are ignored. The head keeps its values if the file's head has
- * another number of classes, or is not there: then *head_left is set. All tensors are checked
- * before anything is changed. Faults: CODE_DATA, CODE_MEMORY, CODE_USAGE (built without jansson).
- */
+ * TRAINER_NO_COUNT. Other tensors are ignored. If a weight but the head's is missing, names may
+ * have a prefix that ends with a dot; a file that has all weights with two prefixes is refused.
+ * All tensors are checked before anything is changed. Faults: CODE_DATA, CODE_MEMORY, CODE_USAGE
+ * (built without jansson). */
 bool weights_import(const trainer_model *type, void *model, clprune_context *context,
-    const char *path, bool *head_left, fault *f);
+    const char *path, weights_imported *imported, fault *f);
 
 /* Writes the counts that have a value, in I64, then every weight, in fp32, adapters merged into it;
  * each sorted by name.

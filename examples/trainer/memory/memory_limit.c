@@ -50,22 +50,34 @@ static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
     return true;
 }
 
+enum { REFUSED_MOST = 64 }; /* batches, one after the other */
+
 /* Finds the largest batch that fits by doubling, then bisection: memory grows with the batch. At
- * most 65536, or the number of training images. */
+ * most 65536, or the number of training images. Where the model refuses a batch, as batch norms do
+ * that are left with one value, the next one is tried. */
 static bool largest_batch(search *s, memory_plan *plan, bool *fits, fault *f)
 {
     options *o = s->in->options;
     const uint64_t most = o->train_limit < 65536 ? o->train_limit : 65536;
     uint64_t good = 0, bad = most + 1;
+    unsigned refused = 0;
     *fits = false;
     for (uint64_t batch = 1; good + 1 < bad;) {
         memory_plan found;
+        fault wrong = {0};
         o->batch_size = batch;
-        if (!try_plan(s, &found, fits, f)) {
+        const bool planned = try_plan(s, &found, fits, &wrong);
+        refused = planned ? 0 : refused + 1;
+        if (!planned && found.refused && refused < REFUSED_MOST && batch + 1 < bad) {
+            ++batch;
+            continue;
+        }
+        if (!planned && (!found.refused || s->bytes == 0)) {
+            *f = wrong;
             memory_plan_close(plan);
             return false;
         }
-        if (*fits) {
+        if (planned && *fits) {
             memory_plan_close(plan);
             *plan = found;
             good = batch;

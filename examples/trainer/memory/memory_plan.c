@@ -1,6 +1,7 @@
 /* Making a plan. */
 #include "trainer/memory/memory_plan.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,17 +30,29 @@ static void watch(void *user, const char *part)
     (void)snprintf(made->name, sizeof made->name, "%s", part);
 }
 
-static clprune_status enqueue_pass(dry_run *run, const session_pass *pass, fault *f)
+static bool enqueue_pass(dry_run *run, const session_pass *pass, fault *f)
 {
     session *s = &run->s;
-    TRY(session_enqueue_pass(s, pass, clprune_mat_rows(s->tally.loss, 0, pass->count),
-        clprune_mat_rows(s->tally.hit, 0, pass->count)));
-    return pass->last && !session_update(s, f) ? CLPRUNE_INVALID_ARGUMENT : CLPRUNE_SUCCESS;
+    const bool tokens = s->type->tokens;
+    char doing[160];
+    (void)snprintf(doing, sizeof doing,
+        "planning a pass over %zu of %zu-%s %s (--batch-size %" PRIu64 ", --train-limit %" PRIu64
+        ")",
+        pass->count, tokens ? s->sizes.context : s->sizes.image, tokens ? "token" : "pixel",
+        trainer_words_of(tokens).samples, s->options->batch_size, s->options->train_limit);
+    const clprune_status status =
+        session_enqueue_pass(s, pass, clprune_mat_rows(s->tally.loss, 0, pass->count),
+            clprune_mat_rows(s->tally.hit, 0, pass->count));
+    if (status == CLPRUNE_INVALID_ARGUMENT) {
+        run->plan->refused = true;
+        return fault_set(f, CODE_USAGE, "%s: %s", doing, fault_detail(s->context));
+    }
+    return fault_check(f, s->context, status, doing) && (!pass->last || session_update(s, f));
 }
 
 /* Enqueues the kinds of step of an epoch: one of a whole batch, if there is one, and the smaller
  * last one. */
-static clprune_status enqueue_steps(dry_run *run, fault *f)
+static bool enqueue_steps(dry_run *run, fault *f)
 {
     session *s = &run->s;
     const options *o = s->options;
@@ -51,7 +64,8 @@ static clprune_status enqueue_steps(dry_run *run, fault *f)
             const session_pass pass = session_pass_at(s, counts[i], p);
             if (pass.last && run->plan->commands == 0) /* of the first step */
                 session_watch(s, (trainer_watcher){watch, run});
-            TRY(enqueue_pass(run, &pass, f));
+            if (!enqueue_pass(run, &pass, f))
+                return false;
         }
         if (counts[i] > 0 && run->plan->commands == 0) {
             run->plan->commands = clprune_context_commands(s->context);
@@ -59,7 +73,7 @@ static clprune_status enqueue_steps(dry_run *run, fault *f)
             session_watch(s, (trainer_watcher){0});
         }
     }
-    return CLPRUNE_SUCCESS;
+    return true;
 }
 
 /* The same of tests, in passes. */
@@ -92,7 +106,9 @@ bool memory_plan_make(
            fault_check(f, run.s.context, clprune_plan_begin(run.s.context), "planning memory") &&
            session_create_model(&run.s, f);
     if (good) {
-        good = fault_check(f, run.s.context, enqueue_steps(&run, f), "planning memory") &&
+        const options *o = s->options;
+        const bool only_tests = o->test_only && !o->plan && o->gradient_check == 0;
+        good = (only_tests || enqueue_steps(&run, f)) &&
                fault_check(f, run.s.context, enqueue_tests(&run), "planning memory") &&
                fault_check(f, run.s.context, clprune_plan_create(run.s.context, &plan->plan),
                    "planning memory");
@@ -108,9 +124,10 @@ bool memory_plan_make(
 
 void memory_plan_close(memory_plan *plan)
 {
+    const bool refused = plan->refused;
     clprune_plan_destroy(plan->plan);
     free(plan->parts);
-    *plan = (memory_plan){0};
+    *plan = (memory_plan){.refused = refused};
 }
 
 uint64_t memory_plan_bytes(const memory_plan *plan)

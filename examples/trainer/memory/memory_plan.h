@@ -15,6 +15,7 @@ typedef struct memory_part {
 } memory_part;
 
 typedef struct memory_plan {
+    bool refused; /* making it failed: the model takes no pass over so few samples */
     clprune_plan *plan;
     clprune_plan_totals totals;
     uint64_t live[CLPRUNE_MEMORY_CATEGORIES]; /* bytes, without sharing of places */

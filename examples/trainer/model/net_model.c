@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/base/fault.h"
 #include "trainer/base/try.h"
 #include "trainer/model/net_presets.h"
 #include "trainer/model/net_tune.h"
@@ -73,6 +74,23 @@ static clprune_status make_net(const net_model_parts *parts, clprune_context *co
     return status;
 }
 
+/* The library's last error, with the option whose function failed in that one's place. */
+static const char *last_error(const clprune_context *context)
+{
+    static const char *const options[][2] = {
+        {"clprune_net_train_only", "--train"}, {"clprune_net_lora", "--lora"}};
+    static char text[sizeof wrong];
+    const char *detail = fault_detail(context);
+    for (size_t i = 0; i < sizeof options / sizeof *options; ++i) {
+        const size_t length = strlen(options[i][0]);
+        if (strncmp(detail, options[i][0], length) == 0) {
+            (void)snprintf(text, sizeof text, "%s%s", options[i][1], detail + length);
+            return text;
+        }
+    }
+    return detail;
+}
+
 /* Makes such a net in a context without a device, and calls `use`, which returns false if there is
  * no memory. NULL, or what is wrong, valid until the next call. */
 static const char *with_dry_net(const net_model_parts *parts, const trainer_sizes *sizes,
@@ -91,8 +109,7 @@ static const char *with_dry_net(const net_model_parts *parts, const trainer_size
     if (status == CLPRUNE_SUCCESS && !use(user, context, net))
         status = CLPRUNE_OUT_OF_HOST_MEMORY;
     if (text == NULL && status != CLPRUNE_SUCCESS)
-        text =
-            status == CLPRUNE_OUT_OF_HOST_MEMORY ? TRAINER_NO_MEMORY : clprune_last_error(context);
+        text = status == CLPRUNE_OUT_OF_HOST_MEMORY ? TRAINER_NO_MEMORY : last_error(context);
     if (text != NULL)
         (void)snprintf(wrong, sizeof wrong, "%s", text);
     clprune_net_destroy(net);

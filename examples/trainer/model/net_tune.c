@@ -34,8 +34,10 @@ const char *net_tune_build(
     if (sizes->lora != NULL)
         clprune_net_lora(net, pattern, rank, factor * (float)rank);
     parts->build(sizes, net);
-    if (sizes->lora != NULL)
+    if (sizes->lora != NULL) {
+        clprune_net_lora(net, NULL, 0, 0);
         patterns[count++] = "*.lora_*";
+    }
     if (sizes->train != NULL) {
         (void)snprintf(text, sizeof text, "%s", sizes->train);
         for (char *at = text; at != NULL; ++count) {

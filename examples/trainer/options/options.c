@@ -260,6 +260,15 @@ static bool check_together(const options *o, fault *f)
     return true;
 }
 
+/* Not of a checkpoint's two: earlier programs cut the warm-up off, as session.c still does. */
+static bool check_warmup(const options *o, fault *f)
+{
+    return (o->resume != NULL && !options_given(o, "epochs")) ||
+           o->warmup_epochs <= (double)o->epochs ||
+           fault_set(f, CODE_USAGE, "--warmup-epochs %g: more than --epochs, %" PRIu64,
+               o->warmup_epochs, o->epochs);
+}
+
 bool options_right_without(const options *o, const char *name)
 {
     options less = *o;
@@ -291,7 +300,7 @@ bool options_parse(const trainer_model *model, int argc, char **argv, options *o
         return false;
     if (o->help || o->version || o->list_devices)
         return true;
-    if (!check_together(o, f))
+    if (!check_together(o, f) || (o->resume == NULL && !check_warmup(o, f)))
         return false;
     fill_by_optimizer(o);
     if (o->resume == NULL && !chooses_preset(o))
@@ -516,5 +525,5 @@ bool options_restore(options *o, const char *text, size_t size, fault *f)
             return false;
     }
     options_settle(o);
-    return true;
+    return check_warmup(o, f);
 }

@@ -2,6 +2,7 @@
 #include "trainer/options/options_table.h"
 
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -86,7 +87,10 @@ static bool set_real(const option_row *row, const char *text, options *o, fault 
 {
     double value;
     char expected[96];
-    if (read_real(text, &value) && value >= row->low && value <= row->high) {
+    const bool read = read_real(text, &value);
+    if (read && value != 0 && fabs(value) < FLT_MIN)
+        return bad_value(row, text, "0 or at least 1.18e-38: it would be rounded to 0", f);
+    if (read && value >= row->low && value <= row->high) {
         *(double *)field(row, o) = value;
         return true;
     }

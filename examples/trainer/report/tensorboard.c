@@ -66,7 +66,8 @@ static void put_bytes(buffer *b, unsigned field, const void *bytes, size_t count
     put(b, bytes, count);
 }
 
-/* Event: double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5. */
+/* Event: double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5;
+ * SessionLog session_log = 7. SessionLog: SessionStatus status = 1; START is 1. */
 static buffer event(uint64_t step)
 {
     struct timespec now = {0};
@@ -118,7 +119,7 @@ static bool write_record(tensorboard *board, const buffer *data, fault *f)
     return fault_set(f, CODE_DATA, "cannot write %s: %s", board->path, strerror(errno));
 }
 
-bool tensorboard_open(const char *folder, tensorboard *board, fault *f)
+bool tensorboard_open(const char *folder, uint64_t steps, tensorboard *board, fault *f)
 {
     static const char version[] = "brain.Event:2";
     char host[256] = "localhost";
@@ -138,6 +139,11 @@ bool tensorboard_open(const char *folder, tensorboard *board, fault *f)
     buffer first = event(0);
     put_bytes(&first, 3, version, sizeof version - 1);
     good = good && write_record(board, &first, f);
+    if (steps > 0) {
+        buffer start = event(steps + 1);
+        put_bytes(&start, 7, (const unsigned char[]){1 << 3 | VARINT, 1}, 2);
+        good = good && write_record(board, &start, f);
+    }
     if (!good)
         tensorboard_close(board);
     return good;

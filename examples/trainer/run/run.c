@@ -18,9 +18,12 @@ static bool import_weights(training_run *r, fault *f)
     const char *path = s->options->import_file;
     if (path == NULL)
         return true;
-    if (!weights_import(s->type, s->model, s->context, path, &r->head_left, f))
+    if (!weights_import(s->type, s->model, s->context, path, &r->imported, f))
         return false;
-    if (r->head_left)
+    if (r->imported.prefix[0] != '\0')
+        (void)fprintf(stderr, "%s: note: \"%s\" before the names in %s is left out\n",
+            s->type->program, r->imported.prefix, path);
+    if (r->imported.head_left)
         (void)fprintf(stderr,
             "%s: note: the head in %s is not there or has another number of classes: the model's "
             "has its initial values\n",
@@ -72,7 +75,7 @@ static bool open_output(training_run *r, fault *f)
     bool good = !files || (csv != NULL && r->checkpoint_path != NULL) ||
                 fault_set(f, CODE_MEMORY, "out of memory");
     good = good && (!files || check_folder(r, csv, f)) &&
-           (o->tensorboard == NULL || tensorboard_open(o->tensorboard, &r->board, f));
+           (o->tensorboard == NULL || tensorboard_open(o->tensorboard, r->s.step, &r->board, f));
     r->log.tokens = r->board.tokens = r->s.type->tokens;
     if (good && files) {
         run_folder_clear(&r->folder, o);

@@ -15,6 +15,7 @@
 #ifndef TRAINER_RUN_H
 #define TRAINER_RUN_H
 
+#include "trainer/files/weights.h"
 #include "trainer/report/csv_log.h"
 #include "trainer/report/tensorboard.h"
 #include "trainer/session/session.h"
@@ -49,10 +50,10 @@ typedef struct training_run {
     double saved_at;       /* clock then, or at run_open */
     bool save_due;         /* after this step, for --checkpoint-minutes */
     uint64_t next_skipped; /* in the batches made for the next step */
-    bool head_left;        /* --import left the head at its initial values */
-    bool stop;             /* a rank has a signal: all stop */
-    bool agreed;           /* a fault that all ranks know */
-    run_pace pace;         /* of the present epoch, then of all ranks */
+    weights_imported imported;
+    bool stop;     /* a rank has a signal: all stop */
+    bool agreed;   /* a fault that all ranks know */
+    run_pace pace; /* of the present epoch, then of all ranks */
     progress progress;
 
     run_position at;

@@ -69,7 +69,7 @@ static void write_settings(json *j, const training_run *r)
     json_count(j, "seed", o->seed);
     json_text(j, "device", device);
     if (o->import_file != NULL && o->resume == NULL)
-        json_text(j, "imported_head", r->head_left ? "no" : "yes");
+        json_text(j, "imported_head", r->imported.head_left ? "no" : "yes");
     if (r->folder.path != NULL)
         json_text(j, "output_dir", r->folder.path);
 }

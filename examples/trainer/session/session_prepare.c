@@ -107,7 +107,8 @@ static bool choose_sizes(session *s, fault *f)
     for (size_t i = 0; i < s->type->extras_count; ++i)
         options_append(given, sizeof given, "%s--%s %" PRIu64, given[0] == '\0' ? "" : ", ",
             s->type->extras[i].name, s->sizes.extra[i]);
-    return fault_set(f, CODE_USAGE, "%s: %s", given, wrong);
+    return fault_set(f, CODE_USAGE, "%s%s%s", strncmp(wrong, "--", 2) == 0 ? "" : given,
+        strncmp(wrong, "--", 2) == 0 ? "" : ": ", wrong);
 }
 
 const char *session_arch_name(const session *s)

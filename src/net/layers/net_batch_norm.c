@@ -37,6 +37,11 @@ clprune_status clprune__net_measure(const clprune__net_call *call, const clprune
     *rows = x.rows;
     if (net->statistics.moments != NULL)
         TRY(net->statistics.moments(net->statistics.user, bn->mean, bn->inv, rows));
+    REQUIRE(*rows > 1, CLPRUNE_INVALID_ARGUMENT,
+        "the batch norm of %s needs at least 2 values a channel in training, and has %zu; take "
+        "larger "
+        "batches or images",
+        net->tensors[layer->param[GAMMA]].name, *rows);
     return clprune_batch_norm_statistics(
         context, *rows, layer->eps, bn->mean, bn->inv, bn->inv, &running, NULL);
 }

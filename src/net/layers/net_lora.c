@@ -1,10 +1,10 @@
 /* Linear layers with their adapters: y + s B^T with s = (alpha / rank) * x A^T, as layers of their
  * own. What they keep is x for the gradient of A, and s, which is narrow, for that of B. */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/system.h"
 #include "net/call.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
@@ -59,6 +59,9 @@ void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float 
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net == NULL)
         return;
+    if (net->lora.pattern != NULL && !net->lora.used)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_lora: no linear layer since matches %s", net->lora.pattern);
     free(net->lora.pattern);
     net->lora = (clprune__net_lora){.rank = rank, .factor = rank > 0 ? alpha / (float)rank : 0};
     if (pattern == NULL || rank == 0)
@@ -77,8 +80,9 @@ static clprune_net_value adapt(
     char text[3][TEXT];
     static const char *const suffixes[3] = {"A", "scale", "B"};
     if (net == NULL || y.id == 0 || net->lora.pattern == NULL ||
-        fnmatch(net->lora.pattern, net->layers[y.id - 1].name, 0) != 0)
+        !clprune__system_matches(net->lora.pattern, net->layers[y.id - 1].name))
         return y;
+    net->lora.used = true;
     const clprune__net_shape shape = net->values[y.id - 1].shape;
     for (size_t i = 0; i < 3; ++i)
         if (snprintf(text[i], TEXT, "%s.lora_%s", name, suffixes[i]) >= TEXT) {

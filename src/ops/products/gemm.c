@@ -28,6 +28,11 @@ clprune__gemm_engine clprune__gemm_choose(
  * fail. */
 enum { BLAST_GROUP = 256 };
 
+static clprune__gemm_engine own_engine(const clprune_context *context)
+{
+    return clprune__gemm_tiled_fits(context) ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_VECTOR;
+}
+
 /* Products of samples take the tiled kernel. CLBlast would multiply them one by one, each too small
  * for a GPU, and its batched products abort the process if a hidden temporary cannot be allocated.
  * `of_samples` decides, not the batch: a last sample that is multiplied alone then has the bits
@@ -42,6 +47,8 @@ static clprune__gemm_engine engine_of(const clprune_context *context, bool of_sa
     }
     if (engine == CLPRUNE__ENGINE_TILED && !clprune__gemm_tiled_fits(context))
         engine = CLPRUNE__ENGINE_BLAST;
+    if (engine == CLPRUNE__ENGINE_BLAST && !clprune__gemm_blast_built)
+        engine = own_engine(context);
     return engine;
 }
 
@@ -86,8 +93,7 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
     const bool empty = batch == 0 || m == 0 || n == 0;
     const bool scales = k == 0 || job->alpha == 0.0f; /* a and b are not read */
     clprune__gemm_engine engine = engine_of(context, job->of_samples);
-    const clprune__gemm_engine own =
-        clprune__gemm_tiled_fits(context) ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_VECTOR;
+    const clprune__gemm_engine own = own_engine(context);
     if (job->quantised_b != NULL && engine == CLPRUNE__ENGINE_BLAST) /* only our own read codes */
         engine = own;
     if (empty || scales || engine == CLPRUNE__ENGINE_BLAST)

@@ -14,6 +14,8 @@
 #include "runtime/launch/backend.h"
 #include "runtime/memory/ledger.h"
 
+const bool clprune__gemm_blast_built = true;
+
 /* CLBlast has global state: compiled programs, and a database of parameters that its first call
  * fills without a lock. So all calls of all contexts are serialised. */
 static pthread_mutex_t blast_mutex = PTHREAD_MUTEX_INITIALIZER;

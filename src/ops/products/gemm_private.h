@@ -106,6 +106,9 @@ bool clprune__gemm_bf16_at_once(const clprune_context *context, const clprune__g
 clprune_status clprune__gemm_tiled(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event);
 
+/* Whether the library was built with CLBlast (CLPRUNE_CLBLAST); without it nothing chooses it. */
+extern const bool clprune__gemm_blast_built;
+
 /* CLBlast, one product a sample: the engine of GPUs for single products. */
 clprune_status clprune__gemm_blast(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event);

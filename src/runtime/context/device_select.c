@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/system.h"
 #include "runtime/context/check.h"
 
 /* The ICD loader answers "no platform" with this code (cl_khr_icd). */
@@ -256,9 +257,8 @@ static answer fits(const found_device *found, const char *selection, bool *resul
 static clprune_status refuse_all(clprune_context *context, const device_table *table)
 {
     REQUIRE(table->platforms > 0, CLPRUNE_NO_DEVICE,
-        "no OpenCL device is installed: the loader knows no driver; install one, on Debian for "
-        "CPUs: pocl-opencl-icd; the loader reads its list from /etc/OpenCL/vendors or, if it is "
-        "set, $OCL_ICD_VENDORS");
+        "no OpenCL device is installed: the loader knows no driver; %s",
+        clprune__system_driver_advice);
     REQUIRE(false, CLPRUNE_NO_DEVICE,
         "no OpenCL device is available: %s; check the driver and its permissions; PoCL needs a "
         "folder that it can write: set POCL_CACHE_DIR, or HOME",

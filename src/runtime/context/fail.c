@@ -1,10 +1,10 @@
 #include "runtime/context/fail.h"
 
-#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/system.h"
 #include "runtime/context/context_private.h"
 #include "runtime/context/verbose.h"
 
@@ -30,16 +30,10 @@ static const char *base_name(const char *file)
     return slash != NULL ? slash + 1 : file;
 }
 
-/* Formats with a decimal point, also in a program with another locale. */
 static void format_text(char *text, size_t size, const char *format, va_list arguments)
 {
-    const locale_t point = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    const locale_t before = uselocale(point); /* 0, without memory, changes nothing */
-    if (vsnprintf(text, size, format, arguments) < 0)
+    if (clprune__system_format(text, size, format, arguments) < 0)
         text[0] = '\0';
-    (void)uselocale(before);
-    if (point != (locale_t)0)
-        freelocale(point);
 }
 
 clprune_status clprune__fail(clprune_context *context, clprune_status code, const char *file,

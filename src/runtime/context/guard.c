@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "core/system.h"
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/context/verbose.h"
@@ -28,7 +29,7 @@ static void after_fork_in_child(void)
 
 static void watch(void)
 {
-    watch_failed = pthread_atfork(NULL, NULL, after_fork_in_child);
+    watch_failed = clprune__system_watch_forks(after_fork_in_child);
 }
 
 static clprune_status watch_forks(void)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "clprune/version.h"
+#include "core/system.h"
 #include "runtime/context/context_private.h"
 
 enum { TEXT = CLPRUNE__VERBOSE_TEXT };
@@ -90,31 +91,31 @@ void clprune__verbose_command_note(
     list_kernel(verbose, command->name);
     if (!verbose->each_command)
         return;
-    flockfile(verbose->file);
+    clprune__system_lock(verbose->file);
     (void)fprintf(verbose->file, "clprune,command,%s,%s,", verbose->function, command->name);
     put_quoted(verbose->file, command->defines);
     const unsigned long long us = microseconds(command->ns);
     (void)fprintf(verbose->file, ",%s,%s,%llu.%03llu\n", command->size,
         source_name(command->source), us / 1000, us % 1000);
-    funlockfile(verbose->file);
+    clprune__system_unlock(verbose->file);
 }
 
 void clprune__verbose_error(clprune__verbose *verbose, clprune_status status, const char *text)
 {
     if (verbose->file == NULL) /* it could not be opened */
         return;
-    flockfile(verbose->file);
+    clprune__system_lock(verbose->file);
     (void)fprintf(
         verbose->file, "clprune,error,%s,%s,", verbose->function, clprune_status_name(status));
     put_quoted(verbose->file, text);
     (void)putc('\n', verbose->file);
-    funlockfile(verbose->file);
+    clprune__system_unlock(verbose->file);
 }
 
 void clprune__verbose_info(clprune__verbose *verbose, const clprune_context *context)
 {
     const clprune_device_info *facts = &context->facts;
-    flockfile(verbose->file);
+    clprune__system_lock(verbose->file);
     (void)fprintf(verbose->file, "clprune,info,%s,", clprune_version_string());
     put_quoted(verbose->file, facts->platform);
     (void)putc(',', verbose->file);
@@ -123,5 +124,5 @@ void clprune__verbose_info(clprune__verbose *verbose, const clprune_context *con
     put_quoted(verbose->file, facts->driver);
     (void)fprintf(
         verbose->file, ",%s\n", context->kernels == CLPRUNE_KERNELS_VECTOR ? "vector" : "tiled");
-    funlockfile(verbose->file);
+    clprune__system_unlock(verbose->file);
 }

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h> /* sysconf */
 
+#include "core/system.h"
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/backend.h"
@@ -15,10 +15,9 @@
 
 clprune_device_info clprune__dry_device(void)
 {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     clprune_device_info info = {.type = CL_DEVICE_TYPE_CPU,
         .local_memory = 1 << 19,
-        .compute_units = processors > 0 ? (uint32_t)processors : 1,
+        .compute_units = clprune__system_processors(),
         .vector_width = 16,
         .max_work_group = 4096};
     (void)snprintf(info.device, sizeof info.device, "assumed CPU");

@@ -1,13 +1,12 @@
 /* The backend of a verbose context: it hands each command to another backend, waits for it and
  * notes its time. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "core/system.h"
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/context/verbose.h"
@@ -161,25 +160,6 @@ static clprune_status run_read(clprune_context *context, const clprune__rect *re
     return CLPRUNE_SUCCESS;
 }
 
-/* O_NONBLOCK only while opening: a pipe without a reader is an error then, not a wait. */
-static FILE *open_to_append(const char *path)
-{
-    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-    const int descriptor = open(path, flags, 0666);
-    if (descriptor < 0)
-        return NULL;
-    const int status = fcntl(descriptor, F_GETFL);
-    if (status != -1)
-        (void)fcntl(descriptor, F_SETFL, status & ~O_NONBLOCK);
-    FILE *file = fdopen(descriptor, "a");
-    if (file == NULL) {
-        const int error = errno;
-        (void)close(descriptor);
-        errno = error;
-    }
-    return file;
-}
-
 static clprune_status check_value(clprune_context *context, const char *value)
 {
     REQUIRE((value[0] == '1' || value[0] == '2') &&
@@ -200,7 +180,7 @@ static clprune_status open_file(clprune_context *context, const char *value)
         made->verbose.file = stderr;
         return CLPRUNE_SUCCESS;
     }
-    made->verbose.file = open_to_append(value + 2);
+    made->verbose.file = clprune__system_append(value + 2);
     made->owns_file = made->verbose.file != NULL;
     REQUIRE(made->owns_file, CLPRUNE_INVALID_ARGUMENT,
         "CLPRUNE_VERBOSE: cannot append to %.200s: %s", value + 2, strerror(errno));

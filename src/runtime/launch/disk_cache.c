@@ -1,17 +1,14 @@
 #include "runtime/launch/disk_cache.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/sha256.h"
+#include "core/system.h"
 
 /* Layout of a cache file; numbers are little-endian. */
 #define MAGIC        "CLPRUNE1"
@@ -32,35 +29,10 @@ static void digest_of(const void *data, size_t size, unsigned char digest[CLPRUN
     clprune__sha256_end(&hash, digest);
 }
 
-/* Whether a file or folder is the user's own and nobody else may write it. */
-static int is_private(const struct stat *info)
-{
-    return info->st_uid == geteuid() && (info->st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-/* Creates `path` and its parents with mode 0700; existing folders stay as they are. */
-static int make_folders(char *path)
-{
-    for (char *p = path + 1;; p++) {
-        if (*p != '/' && *p != '\0')
-            continue;
-        const char end = *p;
-        *p = '\0';
-        const int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
-        *p = end;
-        if (failed)
-            return 0;
-        if (end == '\0')
-            return 1;
-    }
-}
-
 char *clprune__disk_folder(const char *dir, const char **reason)
 {
-    char path[PATH_BYTES];
+    char path[PATH_BYTES], home[PATH_BYTES];
     int length;
-    const char *cache_home = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
     *reason = NULL;
     if (dir == NULL || dir[0] == '\0')
         dir = getenv("CLPRUNE_CACHE_DIR");
@@ -68,31 +40,26 @@ char *clprune__disk_folder(const char *dir, const char **reason)
         return NULL;
     if (dir != NULL && dir[0] != '\0')
         length = snprintf(path, sizeof path, "%s", dir);
-    else if (cache_home != NULL && cache_home[0] == '/')
-        length = snprintf(path, sizeof path, "%s/clprune", cache_home);
-    else if (home != NULL && home[0] == '/')
-        length = snprintf(path, sizeof path, "%s/.cache/clprune", home);
+    else if (clprune__system_cache_home(home, sizeof home))
+        length = snprintf(path, sizeof path, "%s/clprune", home);
     else {
-        *reason = "neither CLPRUNE_CACHE_DIR nor XDG_CACHE_HOME nor HOME names a folder";
+        *reason = clprune__system_no_cache;
         return NULL;
     }
     if (length < 0 || (size_t)length >= sizeof path) {
         *reason = "the folder's name is too long";
         return NULL;
     }
-    /* Strips "/" and "/." at the end: lstat would follow "link/" and "link/.". */
-    while (length > 1 &&
-           (path[length - 1] == '/' || (path[length - 1] == '.' && path[length - 2] == '/')))
-        path[--length] = '\0';
-    struct stat info;
-    if (!make_folders(path))
+    static const char *const refused[] = {
+        [CLPRUNE__FOLDER_NONE] = "the folder's name is taken by a file or a link",
+        [CLPRUNE__FOLDER_SHARED] = "the folder belongs to another user or others may write it"};
+    if (!clprune__system_make_folders(path))
         *reason = "the folder cannot be created";
-    else if (lstat(path, &info) != 0 || !S_ISDIR(info.st_mode))
-        *reason = "the folder's name is taken by a file or a link";
-    else if (!is_private(&info))
-        *reason = "the folder belongs to another user or others may write it";
+    else
+        *reason = refused[clprune__system_folder_state(path)];
     if (*reason != NULL)
         return NULL;
+    length = (int)strlen(path);
     char *copy = malloc((size_t)length + 1);
     if (copy == NULL)
         *reason = "no host memory";
@@ -110,34 +77,6 @@ static int file_path(const char *folder, const char *key, char path[PATH_BYTES],
     clprune__sha256_hex(key_digest, hex);
     const int length = snprintf(path, PATH_BYTES, "%s/%s.bin", folder, hex);
     return length > 0 && length < PATH_BYTES;
-}
-
-static int read_all(int file, unsigned char *data, size_t size)
-{
-    while (size > 0) {
-        const ssize_t got = read(file, data, size);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return 0;
-        data += got;
-        size -= (size_t)got;
-    }
-    return 1;
-}
-
-static int write_all(int file, const unsigned char *data, size_t size)
-{
-    while (size > 0) {
-        const ssize_t put = write(file, data, size);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return 0;
-        data += put;
-        size -= (size_t)put;
-    }
-    return 1;
 }
 
 static uint64_t get_u64(const unsigned char *bytes)
@@ -158,23 +97,24 @@ static void put_u64(uint64_t value, unsigned char *bytes)
 static const char *load_file(int file, const unsigned char key_digest[CLPRUNE__SHA256_BYTES],
     unsigned char **payload, size_t *size)
 {
-    struct stat info;
+    clprune__file_facts facts;
     unsigned char header[HEADER_BYTES], digest[CLPRUNE__SHA256_BYTES];
-    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
+    if (!clprune__system_facts(file, &facts) || !facts.regular)
         return "a file is not a regular file";
-    if (!is_private(&info))
+    if (!facts.private)
         return "a file belongs to another user or others may write it";
-    if (!read_all(file, header, sizeof header) || memcmp(header, MAGIC, MAGIC_BYTES) != 0)
+    if (!clprune__system_read(file, header, sizeof header) ||
+        memcmp(header, MAGIC, MAGIC_BYTES) != 0)
         return "a file has no valid header";
     if (memcmp(header + KEY_AT, key_digest, CLPRUNE__SHA256_BYTES) != 0)
         return "a file belongs to another key";
     const uint64_t bytes = get_u64(header + SIZE_AT);
-    if (bytes == 0 || bytes > MAX_PAYLOAD || (uint64_t)info.st_size != HEADER_BYTES + bytes)
+    if (bytes == 0 || bytes > MAX_PAYLOAD || facts.bytes != HEADER_BYTES + bytes)
         return "a file has the wrong size";
     unsigned char *data = malloc((size_t)bytes);
     if (data == NULL)
         return "no host memory to load a file";
-    int good = read_all(file, data, (size_t)bytes);
+    bool good = clprune__system_read(file, data, (size_t)bytes);
     if (good) {
         digest_of(data, (size_t)bytes, digest);
         good = memcmp(digest, header + HASH_AT, CLPRUNE__SHA256_BYTES) == 0;
@@ -198,8 +138,7 @@ clprune__disk_result clprune__disk_load(
     *reason = NULL;
     if (!file_path(folder, key, path, key_digest))
         return CLPRUNE__DISK_MISS;
-    /* O_NONBLOCK: a FIFO in the file's place must not hang the program. */
-    const int file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    const int file = clprune__system_open_private(path);
     if (file < 0) {
         if (errno == ENOENT)
             return CLPRUNE__DISK_MISS;
@@ -208,8 +147,8 @@ clprune__disk_result clprune__disk_load(
     }
     *reason = load_file(file, key_digest, payload, size);
     if (*reason == NULL)
-        (void)futimens(file, NULL); /* used now */
-    (void)close(file);
+        clprune__system_used_now(file);
+    clprune__system_close(file);
     return *reason == NULL ? CLPRUNE__DISK_OK : CLPRUNE__DISK_REFUSED;
 }
 
@@ -225,19 +164,15 @@ clprune__disk_result clprune__disk_store(const char *folder, const char *key,
     put_u64(size, header + SIZE_AT);
     digest_of(payload, size, header + HASH_AT);
 
-    (void)snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    const int file = mkstemp(temporary); /* mode 0600 */
+    const int file = clprune__system_create_temporary(path, temporary, sizeof temporary);
     if (file < 0) {
         *reason = "a file cannot be created";
         return CLPRUNE__DISK_FAILED;
     }
-    int good = write_all(file, header, sizeof header) && write_all(file, payload, size) &&
-               fsync(file) == 0;
-    good = close(file) == 0 && good;
-    good = good && rename(temporary, path) == 0;
-    if (good)
+    const bool good = clprune__system_write(file, header, sizeof header) &&
+                      clprune__system_write(file, payload, size);
+    if (clprune__system_commit(file, good, temporary, path))
         return CLPRUNE__DISK_OK;
-    (void)unlink(temporary);
     *reason = "a file cannot be written";
     return CLPRUNE__DISK_FAILED;
 }
@@ -246,7 +181,7 @@ typedef enum name_kind { OTHER, BINARY, TEMPORARY } name_kind;
 
 enum { KEY_DIGITS = 2 * CLPRUNE__SHA256_BYTES, NAME_BYTES = KEY_DIGITS + sizeof ".bin" };
 
-/* "<64 digits>.bin", as file_path writes it, or with the six characters of mkstemp behind it. */
+/* "<64 digits>.bin", as file_path writes it, or with six characters and a dot behind it. */
 static name_kind kind_of(const char *name)
 {
     if (strspn(name, "0123456789abcdef") != KEY_DIGITS ||
@@ -262,35 +197,34 @@ static name_kind kind_of(const char *name)
 typedef struct binary {
     char name[NAME_BYTES];
     uint64_t bytes;
-    struct timespec used;
+    int64_t seconds, nanoseconds; /* when it was used */
 } binary;
 
 static int by_use(const void *a, const void *b)
 {
-    const struct timespec *x = &((const binary *)a)->used, *y = &((const binary *)b)->used;
-    if (x->tv_sec != y->tv_sec)
-        return x->tv_sec < y->tv_sec ? -1 : 1;
-    return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;
+    const binary *x = a, *y = b;
+    if (x->seconds != y->seconds)
+        return x->seconds < y->seconds ? -1 : 1;
+    return x->nanoseconds < y->nanoseconds ? -1 : x->nanoseconds > y->nanoseconds;
+}
+
+static bool is_ours(const char *name)
+{
+    return kind_of(name) != OTHER;
 }
 
 /* Lists the binaries of a folder and removes its stale temporaries; the caller frees *list. Without
  * memory the list ends early. */
-static size_t list_binaries(DIR *folder, binary **list)
+static size_t list_binaries(clprune__folder *folder, binary **list)
 {
     size_t count = 0, capacity = 0;
-    const time_t now = time(NULL);
-    const struct dirent *entry;
+    const int64_t now = (int64_t)time(NULL);
+    clprune__folder_entry entry;
     *list = NULL;
-    while ((entry = readdir(folder)) != NULL) {
-        struct stat info;
-        const name_kind kind = kind_of(entry->d_name);
-        if (kind == OTHER ||
-            fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
-            !S_ISREG(info.st_mode))
-            continue;
-        if (kind == TEMPORARY) {
-            if (now - info.st_mtim.tv_sec > CLPRUNE__DISK_STALE_S)
-                (void)unlinkat(dirfd(folder), entry->d_name, 0);
+    while (clprune__system_next_file(folder, is_ours, &entry)) {
+        if (kind_of(entry.name) == TEMPORARY) {
+            if (now - entry.seconds > CLPRUNE__DISK_STALE_S)
+                clprune__system_remove_file(folder, entry.name);
             continue;
         }
         if (count == capacity) {
@@ -301,9 +235,10 @@ static size_t list_binaries(DIR *folder, binary **list)
             *list = grown;
         }
         binary *found = &(*list)[count++];
-        memcpy(found->name, entry->d_name, NAME_BYTES);
-        found->bytes = (uint64_t)info.st_size;
-        found->used = info.st_mtim;
+        memcpy(found->name, entry.name, NAME_BYTES);
+        found->bytes = entry.bytes;
+        found->seconds = entry.seconds;
+        found->nanoseconds = entry.nanoseconds;
     }
     return count;
 }
@@ -312,7 +247,7 @@ static size_t list_binaries(DIR *folder, binary **list)
  * is built again. */
 void clprune__disk_tidy(const char *folder, uint64_t limit)
 {
-    DIR *open_folder = opendir(folder);
+    clprune__folder *open_folder = clprune__system_open_folder(folder);
     if (open_folder == NULL)
         return;
     binary *list;
@@ -323,9 +258,9 @@ void clprune__disk_tidy(const char *folder, uint64_t limit)
     if (bytes > limit)
         qsort(list, count, sizeof *list, by_use);
     for (size_t i = 0; i < count && bytes > limit; i++) {
-        (void)unlinkat(dirfd(open_folder), list[i].name, 0);
+        clprune__system_remove_file(open_folder, list[i].name);
         bytes -= list[i].bytes;
     }
     free(list);
-    (void)closedir(open_folder);
+    clprune__system_close_folder(open_folder);
 }

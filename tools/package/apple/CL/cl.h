@@ -1,0 +1,2 @@
+/* OpenCL's header where macOS has it. */
+#include <OpenCL/opencl.h>
