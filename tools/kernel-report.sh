@@ -61,9 +61,36 @@ tr '\n' ' ' <"$work/sources" | grep -o "$declaration *{[^}]*}" |
 [ "$(wc -l <"$work/kernels")" -eq "$(grep -c "$declaration" "$work/sources")" ] ||
     die "not every clprune__kernel_def in src/ could be read"
 
-# The tensor cores are NVIDIA's.
+# The define sets have the tiles of the row "gpu" in tuning.c; those of AMD and Intel have rows of their own, and
+# no tensor cores. As plan_tn_tiled and plan_nt_tiled choose them.
 grep -v '^#' "$root/tools/kernel-report/define-sets.txt" >"$work/all"
-if [ "$vendor" = nvidia ]; then cp "$work/all" "$work/sets"; else grep -v MMA_PTX=1 "$work/all" >"$work/sets"; fi
+if [ "$vendor" = nvidia ]; then
+    cp "$work/all" "$work/sets"
+else
+    tiles=$(sed -n "/ gpu_${vendor}_row(void)/,/^}/s/^ *row\.\([a-z_]*\)\.\([a-z_]*\) = \([0-9]*\);/\1_\2=\3/p" \
+        "$root/src/ops/device/tuning.c")
+    [ -n "$tiles" ] || die "no row gpu_${vendor}_row in src/ops/device/tuning.c"
+    # shellcheck disable=SC2046,SC2086 # words
+    awk $(printf ' -v %s' $tiles) '
+        function value(name) { return match($0, " " name "=[0-9]+") ? substr($0, RSTART + length(name) + 2) + 0 : 0 }
+        function put(name, new) { if (new != "") sub(" " name "=[0-9]+", " " name "=" new) }
+        function least(a, b) { return a < b ? a : b }
+        /MMA_PTX=1/ { next }
+        / ROWS=8/ { put("ROWS", gemm_tiled_rows) }
+        $1 == "bspmm_tn_tiled" {
+            put("SEG", tiled_tn_segment_rows)
+            if (tiled_tn_tile_columns != "") {
+                put("CT", least(value("CT"), tiled_tn_tile_columns))
+                put("SLOTS", 2 * value("BC") <= tiled_tn_tile_columns ? 2 : 1)
+            }
+        }
+        $1 == "bspmm_nt_tiled" {
+            put("SEG", tiled_nt_segment_rows)
+            if (tiled_nt_tile_columns != "")
+                put("CT", least(value("CT"), tiled_nt_tile_columns))
+        }
+        { print }' "$work/all" >"$work/sets"
+fi
 
 missing=''
 while read -r kernel _ _; do
@@ -81,16 +108,18 @@ done
 
 # --- the tools -----------------------------------------------------------------------------------
 
-# find_compiler COMMAND...: $clang, the oldest clang with which COMMAND compiles $work/probe.cl.
+# find_compiler LIST COMMAND...: $clang, the first clang of a list of versions with which COMMAND compiles
+# $work/probe.cl.
 find_compiler() {
     local compilers=() candidate
     if [ -n "${CLANG:-}" ]; then
         compilers=("$CLANG")
     else
-        for candidate in clang clang-{14..22}; do
+        for candidate in $1; do
             ! command -v "$candidate" >/dev/null || compilers+=("$candidate")
         done
     fi
+    shift
     [ ${#compilers[@]} -gt 0 ] || die "no clang >= 14; Debian: apt-get install clang-15 (set CLANG)"
     echo 'kernel void probe(global float *x) { size_t i = get_global_id(0); x[i] = fma(x[i], 2, 1); }' \
         >"$work/probe.cl"

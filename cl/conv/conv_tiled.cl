@@ -1,13 +1,13 @@
 /* Implicit product of a convolution for GPUs. conv_vector.cl has the formula and the arguments; here w is
  * not packed, and r counts the grid's pixels image by image, row by row.
  *
- * Group I * panels + J, panels = ceil(n / TILE), computes TILE grid pixels from I * TILE on, in TILE channels
+ * Group I * panels + J, panels = ceil(n / TILE), computes A_TILE grid pixels from I * A_TILE on, in TILE channels
  * from J * TILE on; one dimension, because some GPUs take at most 65535 groups along the others. gemm_tile.clh
  * has the tiles. The sum runs over the taps, and for each over the channels, DEPTH at a time. Both tiles are
  * double-buffered: while one is multiplied, the next is in flight to registers. Pixels outside of the image
  * and channels beyond the last are zeros.
  *
- * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. FV, WV 4: rows of `from` or of the weights of a tap begin
+ * Local memory: 2 * DEPTH * (A_TILE + TILE) * 4 bytes. FV, WV 4: rows of `from` or of the weights of a tap begin
  * at multiples of 16 bytes and have a multiple of 4 elements; else 1. BACK: 0 or 1. */
 #include "conv/gather.clh"
 #include "prelude/gemm_tile.clh"
@@ -32,7 +32,7 @@ static inline void advance(place *at, const uint k, const uint taps_x)
     }
 }
 
-/* Eight channels of the source pixel of this work-item's row. */
+/* Channels of the source pixel of this work-item's row. */
 #define READ_A(at)                                                                                 \
     do {                                                                                           \
         const uint i = (uint)(top + (int)at.y * tap_step_y);                                       \
@@ -40,17 +40,20 @@ static inline void advance(place *at, const uint k, const uint taps_x)
         const bool inside = i < source_height && j < source_width;                                 \
         const ulong pixel = (image * source_height + (inside ? i : 0)) * source_width + (inside ? j : 0); \
         global const float *row = ROW(from, pixel) + at.c;                                         \
-        a_read[0] = read_four(row, inside ? k - at.c : 0, FV);                                     \
-        a_read[1] = read_four(row + 4, inside && k > at.c + 4 ? k - at.c - 4 : 0, FV);             \
+        const uint there = inside ? k - at.c : 0;                                                  \
+        for (uint p = 0; p < READS_OF(A_TILE); p++) {                                              \
+            const uint c = ALONG(A_TILE, p);                                                       \
+            a_read[p] = read_four(row + c, there > c ? there - c : 0, FV);                         \
+        }                                                                                          \
     } while (0)
 
 #define TAP(at)                                                                                    \
     ((weight_y + at.y * weight_step_y) * kernel_width + weight_x + at.x * weight_step_x)
 #if BACK
 #define READ_B(at)                                                                                 \
-    for (uint i = 0; i < 2; i++) {                                                                 \
-        const uint c = at.c + get_local_id(0) / 16 + 4 * i;                                        \
-        const uint column = min(first_column + (uint)get_local_id(0) % 16 * 4, n);                 \
+    for (uint i = 0; i < READS_OF(TILE); i++) {                                                    \
+        const uint c = at.c + DOWN(TILE, i);                                                       \
+        const uint column = min(first_column + (uint)ACROSS(TILE), n);                             \
         b_read[i] = read_four(                                                                     \
             ROW(w, c) + (ulong)TAP(at) * n + column, c < k ? n - column : 0, WV);                  \
     }
@@ -70,8 +73,8 @@ static inline void advance(place *at, const uint k, const uint taps_x)
         advance(&next, k, taps_x);                                                              \
     } while (0)
 #define WRITE(t)                                                                                   \
-    write_part(true, a_tile + (t)*TILE_SIZE, a_read),                                              \
-        write_part(!BACK, b_tile + (t)*TILE_SIZE, b_read)
+    write_part(true, a_tile + (t)*SIZE_OF(A_TILE), A_TILE, a_read),                                \
+        write_part(!BACK, b_tile + (t)*SIZE_OF(TILE), TILE, b_read)
 
 KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, const uint taps,
     GATHER_PARAMETERS, const uint kernel_width, const uint weight_y, const uint weight_x,
@@ -80,10 +83,10 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
 {
     DECLARE_TILES
     const uint group = (uint)get_group_id(0), panels = (n + TILE - 1) / TILE;
-    const ulong first_row = (ulong)(group / panels) * TILE;
+    const ulong first_row = (ulong)(group / panels) * A_TILE;
     const uint first_column = group % panels * TILE;
     const uint y = get_local_id(0) / 8, x = get_local_id(0) % 8;
-    const ulong mine = min(first_row + get_local_id(0), rows_all - 1);
+    const ulong mine = min(first_row + MINE(A_TILE), rows_all - 1);
     const ulong image = mine / grid_width / grid_height;
     const int top = (int)((uint)(mine / grid_width % grid_height) * step_y) + first_y;
     const int left = (int)((uint)(mine % grid_width) * step_x) + first_x;
@@ -93,7 +96,7 @@ KERNEL_OF(LOCAL) conv_tiled(const ulong rows_all, const uint n, const uint k, co
     if (steps > 0) {
         SUM_TILES(0ul, steps, 1, y, x)
     }
-    UNROLLED(r, 8) {
+    UNROLLED(r, ROWS) {
         const ulong row = first_row + r / 4 * 32 + 4 * y + r % 4;
         if (row >= rows_all)
             continue;

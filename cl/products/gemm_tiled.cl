@@ -10,7 +10,7 @@
  *             |tile|   |      |  c   |      |           the results of each
  *             +----+   +------+------+------+
  *
- * Group (I * panels + J, 0, i), panels = ceil(n / TILE), computes the TILE x TILE results from row I * TILE
+ * Group (I * panels + J, 0, i), panels = ceil(n / TILE), computes the A_TILE x TILE results from row I * A_TILE
  * and column J * TILE of sample i; I and J share a dimension, because some GPUs take at most 65535 groups
  * along the second. Both tiles are double-buffered: while one is multiplied, the next is in flight to
  * registers. The inner sum runs in order. Tiles have zeros beyond the inner size, and zeros or repeated rows
@@ -18,7 +18,7 @@
  * column j, 2 adds bias[r] to row r of each sample, 0 nothing. With BITS and GROUP b is quantised
  * (quantise.clh), and stride_b counts its rows.
  *
- * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. AV, BV, CV 4: rows of that operand begin at multiples
+ * Local memory: 2 * DEPTH * (A_TILE + TILE) * 4 bytes. AV, BV, CV 4: rows of that operand begin at multiples
  * of 16 bytes and have a multiple of 4 elements; else 1. */
 #include "prelude/gemm_tile.clh"
 #include "prelude/quantise.clh"
@@ -27,20 +27,21 @@
 #error "gemm_tiled.cl needs TRANSPOSE_A, TRANSPOSE_B, BIAS, AV, BV and CV"
 #endif
 
-/* Reads a work-item's part of a tile, from k on: of an operand whose rows run `along` the inner size, eight
- * floats of row first + me; of one whose rows run across it, four of two rows, 16 work-items a row. */
-static inline void read_tile(const bool along, global const float *from, const ulong ld,
-    const ulong first, const ulong count, const ulong k, const ulong inner, const uint vector, float4 read[2])
+/* Reads a work-item's part of a tile `width` wide, from row k of the inner size and row or column `first` on. */
+static inline void read_tile(const bool along, const uint width, global const float *from, const ulong ld,
+    const ulong first, const ulong count, const ulong k, const ulong inner, const uint vector, float4 *read)
 {
     if (along) {
-        global const float *row = from + min(first + get_local_id(0), count - 1) * ld;
-        read[0] = read_four(row + k, inner - k, vector);
-        read[1] = read_four(row + k + 4, inner > k + 4 ? inner - k - 4 : 0, vector);
+        global const float *row = from + min(first + MINE(width), count - 1) * ld;
+        UNROLLED(i, READS_OF(width)) {
+            const ulong at = ALONG(width, i);
+            read[i] = read_four(row + k + at, inner - k > at ? inner - k - at : 0, vector);
+        }
         return;
     }
-    const ulong column = min(first + get_local_id(0) % 16 * 4, count);
-    UNROLLED(i, 2) {
-        const ulong row = k + get_local_id(0) / 16 + 4 * i;
+    const ulong column = min(first + ACROSS(width), count);
+    UNROLLED(i, READS_OF(width)) {
+        const ulong row = k + DOWN(width, i);
         read[i] = read_four(from + row * ld + column, row < inner ? count - column : 0, vector);
     }
 }
@@ -48,17 +49,19 @@ static inline void read_tile(const bool along, global const float *from, const u
 #ifdef BITS
 /* The same for a quantised operand. */
 static inline void read_codes(const bool along, const quantised b, const ulong first,
-    const ulong count, const ulong k, const ulong inner, float4 read[2])
+    const ulong count, const ulong k, const ulong inner, float4 *read)
 {
     if (along) {
-        const quantised row = quantised_rows(b, min(first + get_local_id(0), count - 1));
-        read[0] = dequantise_four(row.codes, row.groups, k, inner - k);
-        read[1] = dequantise_four(row.codes, row.groups, k + 4, inner > k + 4 ? inner - k - 4 : 0);
+        const quantised row = quantised_rows(b, min(first + MINE(TILE), count - 1));
+        UNROLLED(i, READS_OF(TILE)) {
+            const ulong at = ALONG(TILE, i);
+            read[i] = dequantise_four(row.codes, row.groups, k + at, inner - k > at ? inner - k - at : 0);
+        }
         return;
     }
-    const ulong column = first + get_local_id(0) % 16 * 4;
-    UNROLLED(i, 2) {
-        const ulong row = k + get_local_id(0) / 16 + 4 * i;
+    const ulong column = first + ACROSS(TILE);
+    UNROLLED(i, READS_OF(TILE)) {
+        const ulong row = k + DOWN(TILE, i);
         read[i] = dequantise_four(b.codes + row * b.ld, b.groups + row * b.groups_ld, column,
             row < inner && column < count ? count - column : 0);
     }
@@ -70,12 +73,12 @@ static inline void read_codes(const bool along, const quantised b, const ulong f
 #else
 #define GEMM_TILED gemm_tiled
 #define B_IN       MAT_IN_RESTRICT(b)
-#define READ_B(k)  read_tile(TRANSPOSE_B, b, b_ld, first_column, n, k, inner, BV, b_read)
+#define READ_B(k)  read_tile(TRANSPOSE_B, TILE, b, b_ld, first_column, n, k, inner, BV, b_read)
 #endif
-#define READ(k)  read_tile(!TRANSPOSE_A, a, a_ld, first_row, m, k, inner, AV, a_read), READ_B(k)
+#define READ(k)  read_tile(!TRANSPOSE_A, A_TILE, a, a_ld, first_row, m, k, inner, AV, a_read), READ_B(k)
 #define WRITE(t)                                                                                   \
-    write_part(!TRANSPOSE_A, a_tile + (t)*TILE_SIZE, a_read),                                      \
-        write_part(TRANSPOSE_B, b_tile + (t)*TILE_SIZE, b_read)
+    write_part(!TRANSPOSE_A, a_tile + (t)*SIZE_OF(A_TILE), A_TILE, a_read),                        \
+        write_part(TRANSPOSE_B, b_tile + (t)*SIZE_OF(TILE), TILE, b_read)
 
 /* to[0 .. 3] = old * to + sum + bias, of which the first `left` exist. old = 0 does not read `to`. */
 static inline void write_four(const float4 sum, const float old, const float4 bias,
@@ -100,7 +103,7 @@ KERNEL_OF(LOCAL) GEMM_TILED(const ulong m, const ulong n, const ulong inner, con
 {
     DECLARE_TILES
     const uint group = (uint)get_group_id(0), panels = (uint)((n + TILE - 1) / TILE);
-    const ulong first_row = (ulong)(group / panels) * TILE;
+    const ulong first_row = (ulong)(group / panels) * A_TILE;
     const ulong first_column = (ulong)(group % panels) * TILE;
     const uint y = get_local_id(0) / 8, x = get_local_id(0) % 8;
     global const float *a = a_buffer + a_offset + get_group_id(2) * stride_a;
@@ -111,7 +114,7 @@ KERNEL_OF(LOCAL) GEMM_TILED(const ulong m, const ulong n, const ulong inner, con
 #endif
     SUM_TILES(0, inner, DEPTH, y, x)
     global float *to = c_buffer + c_offset + get_group_id(2) * stride_c;
-    UNROLLED(r, 8) {
+    UNROLLED(r, ROWS) {
         const ulong row = first_row + r / 4 * 32 + 4 * y + r % 4;
         UNROLLED(h, 2) {
             const ulong column = first_column + 32 * h + 4 * x;

@@ -1,4 +1,4 @@
-# kernel-report.sh for AMD: clang >= 15 (Debian: clang-15) and rocm-device-libs. $CLANG and $ROCM_DEVICE_LIBS (the folder of
+# kernel-report.sh for AMD: clang (the newest one that is found; Debian: clang-19) and rocm-device-libs. $CLANG and $ROCM_DEVICE_LIBS (the folder of
 # ocml.bc) select other ones than those found. DEVICE: gfx803, gfx90a, gfx1030, ...
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of kernel-report.sh
 
@@ -27,8 +27,8 @@ set_up() {
     gfx103*) simd_waves=16 pool=(512 1024) unit=(8 16) ;;
     *) simd_waves=0 pool=(0 0) unit=(1 1) ;; # the occupancy stays unknown
     esac
-    find_compiler to_gcn "$work/probe.cl" "$work/probe.s" ||
-        die "no clang compiles OpenCL C for $device with $library (Debian: clang-15; set CLANG)"
+    find_compiler "$(echo clang-{22..15} clang)" to_gcn "$work/probe.cl" "$work/probe.s" ||
+        die "no clang compiles OpenCL C for $device with $library (Debian: clang-19; set CLANG)"
     version="$("$clang" --version | head -1)"
     most='the waves of a SIMD'
 }

@@ -46,7 +46,7 @@ set_up() {
         die "no libclc, which has OpenCL's functions; Debian: apt-get install libclc-15 (set LIBCLC to nvptx64--nvidiacl.bc)"
     [ -f "$library" ] || die "LIBCLC is $library, which is not there"
     # A clang reads a libclc of its own version or an older one.
-    find_compiler to_ptx "$work/probe.cl" "$work/probe.ptx" ||
+    find_compiler "$(echo clang-{14..22} clang)" to_ptx "$work/probe.cl" "$work/probe.ptx" ||
         die "no clang compiles OpenCL C with $library; clang must be as new as libclc (Debian: clang-15 and libclc-15; set CLANG)"
     "$ptxas" -arch="$device" -o "$work/probe.cubin" "$work/probe.ptx" 2>"$work/probe.log" || {
         head -3 "$work/probe.log" >&2

@@ -21,8 +21,8 @@ clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__c
     const size_t taps = conv->kernel.height * conv->kernel.width;
     const size_t parts = taps * clprune__ceil_div(conv->in, CLPRUNE__TILE);
     clprune__bspmm_plan sums = {.inner = taps * conv->in,
-        .panel = CLPRUNE__TILE,
-        .panels = clprune__ceil_div(conv->out, CLPRUNE__TILE),
+        .panel = clprune__tile_rows(context),
+        .panels = clprune__ceil_div(conv->out, clprune__tile_rows(context)),
         .groups = parts};
     sums.splits =
         clprune__tiled_splits(context, &sums, context->ops->tuning.tiled_tn.groups_per_unit,
@@ -39,6 +39,7 @@ clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__c
         &defines, "XV", from->q != NULL ? 4 : clprune__conv_row_vector(from->x, conv->in));
     clprune__define(&defines, "DYV", clprune__conv_row_vector(dy, conv->out));
     clprune__define(&defines, "POOLED", from->cell > 1);
+    clprune__tile_define(context, &defines);
     if (from->q != NULL)
         clprune__quantised_defines(from->q, &defines);
     clprune__launch launch;

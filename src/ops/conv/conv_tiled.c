@@ -12,12 +12,14 @@ clprune_status clprune__conv_gather_tiled(
     const size_t rows = job->batch * job->grid.height * job->grid.width;
     const size_t local = CLPRUNE__TILE_LOCAL;
     const size_t global = clprune__ceil_div(job->n, CLPRUNE__TILE) *
-                          clprune__ceil_div(rows, CLPRUNE__TILE) * CLPRUNE__TILE_LOCAL;
+                          clprune__ceil_div(rows, clprune__tile_rows(context)) *
+                          CLPRUNE__TILE_LOCAL;
     const bool bias = !clprune__is_absent(job->bias);
     clprune__defines defines = {0};
     clprune__define(&defines, "BACK", job->back);
     clprune__define(&defines, "FV", clprune__conv_row_vector(job->from, job->k));
     clprune__define(&defines, "WV", clprune__conv_row_vector(job->w, job->back ? job->n : job->k));
+    clprune__tile_define(context, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_tiled_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, rows);

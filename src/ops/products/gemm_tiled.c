@@ -23,8 +23,8 @@ static clprune_status launch_samples(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
     const size_t local[3] = {CLPRUNE__TILE_LOCAL, 1, 1};
-    const size_t tiles =
-        clprune__ceil_div(job->n, CLPRUNE__TILE) * clprune__ceil_div(job->m, CLPRUNE__TILE);
+    const size_t tiles = clprune__ceil_div(job->n, CLPRUNE__TILE) *
+                         clprune__ceil_div(job->m, clprune__tile_rows(context));
     const size_t global[3] = {tiles * CLPRUNE__TILE_LOCAL, 1, job->batch};
     const clprune__quantised *q = job->quantised_b;
     clprune__defines defines = {0};
@@ -34,6 +34,7 @@ static clprune_status launch_samples(
     clprune__define(&defines, "AV", row_vector(job->a, job->stride_a));
     clprune__define(&defines, "BV", q != NULL ? 4 : row_vector(job->b, job->stride_b));
     clprune__define(&defines, "CV", row_vector(job->c, job->stride_c));
+    clprune__tile_define(context, &defines);
     if (q != NULL)
         clprune__quantised_defines(q, &defines);
     clprune__launch launch;
