@@ -66,11 +66,11 @@ step() {
     124 | 137) result="stopped after its $limit s" ;;
     *) result="failed, exit status $code" ;;
     esac
-    printf '%-10s %s (%d s)\n' "$name" "$result" $((SECONDS - began)) >>report/summary.txt
+    printf '%-14s %s (%d s)\n' "$name" "$result" $((SECONDS - began)) >>report/summary.txt
     [ $code -eq 0 ]
 }
 
-version=$("$bin/clprune-info" --version | head -1)
+version=$("$bin/clprune-info" --version | awk '{ print "clprune", $NF; exit }')
 commit=$(git -C "$root" describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 printf '%s, commit %s, %s, %s minutes\n' "$version" "$commit" "$(date -u +%Y-%m-%d)" "$minutes" >report/summary.txt
 
@@ -85,7 +85,7 @@ if step info 5 "$bin/clprune-info" "${options[@]}"; then
         place=$("$bin/clprune-info" --list | awk -v chosen="$chosen" '
             /^[0-9]+:[0-9]+ / { place = $1; sub(/^[^ ]* */, ""); if ($0 == chosen) { print place; exit } }')
     export CLPRUNE_DEVICE=$place CLPRUNE_TEST_DEVICE=$place CLPRUNE_TEST_SMALL=1
-    printf '%-10s %s\n' device "$chosen" >>report/summary.txt
+    printf '%-14s %s\n' device "$chosen" >>report/summary.txt
 
     if [ -n "$tests" ]; then select=(-R "$tests"); else select=(-L kernel -LE 'slow|long|train'); fi
     step tests 40 ctest --test-dir "$build" "${select[@]}" --output-on-failure --timeout $((minutes * 6)) \
@@ -96,7 +96,7 @@ if step info 5 "$bin/clprune-info" "${options[@]}"; then
     step tune 20 "$bin/clprune-tune" --quick --time $((minutes * 3)) --output report/tuning.txt || true
     for activations in dense compact; do
         step "train-$activations" 7 "$bin/resmlp-train" --arch resmlp_tiny --activations $activations --epochs 1 \
-            --train-limit 2048 --test-limit 512 --seed 1 --output-dir "run-$activations" \
+            --train-limit 512 --test-limit 128 --seed 1 --output-dir "run-$activations" \
             --summary-json "report/train-$activations.json" || true
         [ ! -f "run-$activations/log.csv" ] || cp "run-$activations/log.csv" "report/train-$activations.csv"
     done

@@ -45,7 +45,7 @@ private() {
 }
 
 if [ $# -gt 1 ]; then
-    "$source/tools/device-report.sh" --build "$2" --minutes 3 --tests '^(test_matrix|test_support)$' --output "$folder/report" \
+    "$source/tools/device-report.sh" --build "$2" --minutes 10 --tests '^(test_matrix|test_support)$' --output "$folder/report" \
         >"$folder/out" 2>&1 || fails "the report: $(cat "$folder/out")"
     cat "$folder/report/summary.txt"
     for name in info tests train-dense train-compact commands; do
