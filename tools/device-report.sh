@@ -51,8 +51,9 @@ bin=$build/bin
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/report"
+mkdir -m 700 "$work/cache" # one step builds what the next one runs
 cd "$work"
-export CLPRUNE_CACHE_DIR=off
+export CLPRUNE_CACHE_DIR=$work/cache
 unset CLPRUNE_TUNING CLPRUNE_DEBUG CLPRUNE_PRECISION CLPRUNE_VERBOSE
 
 # step NAME PERCENT COMMAND...: its output is report/NAME.txt, its result a line of the summary.
