@@ -6,7 +6,7 @@
 #
 # --device TEXT   platform:device or part of a name, as clprune-info lists them; default $CLPRUNE_DEVICE, else
 #                 the first GPU, else the first device
-# --minutes N     for all after the build (30): 40 % for the tests, 20 % each for the others
+# --minutes N     for all after the build (30): 40 % for the tests, 10 to 15 % for each of the others
 # --tests REGEX   only these tests
 # --output DIR    a new folder (device-report)
 # --build DIR     a folder that is built, with tests; default build/release, which is built if need be
@@ -93,10 +93,10 @@ if step info 5 "$bin/clprune-info" "${options[@]}"; then
         --parallel "$(nproc)" || true
     sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: */    /p' report/tests.txt |
         grep -v ' Passed ' >>report/summary.txt || true
-    step bench 20 "$bin/clprune-bench" all --repeat 5 --json report/bench.jsonl || true
-    step tune 20 "$bin/clprune-tune" --quick --time $((minutes * 3)) --output report/tuning.txt || true
+    step bench 15 "$bin/clprune-bench" all --repeat 5 --json report/bench.jsonl || true
+    step tune 15 "$bin/clprune-tune" --quick --time $((minutes * 2)) --output report/tuning.txt || true
     for activations in dense compact; do
-        step "train-$activations" 7 "$bin/resmlp-train" --arch resmlp_tiny --activations $activations --epochs 1 \
+        step "train-$activations" 10 "$bin/resmlp-train" --arch resmlp_tiny --activations $activations --epochs 1 \
             --train-limit 512 --test-limit 128 --seed 1 --output-dir "run-$activations" \
             --summary-json "report/train-$activations.json" || true
         [ ! -f "run-$activations/log.csv" ] || cp "run-$activations/log.csv" "report/train-$activations.csv"

@@ -45,7 +45,7 @@ private() {
 }
 
 if [ $# -gt 1 ]; then
-    "$source/tools/device-report.sh" --build "$2" --minutes 10 --tests '^(test_matrix|test_support)$' --output "$folder/report" \
+    "$source/tools/device-report.sh" --build "$2" --minutes 20 --tests '^(test_matrix|test_support)$' --output "$folder/report" \
         >"$folder/out" 2>&1 || fails "the report: $(cat "$folder/out")"
     cat "$folder/report/summary.txt"
     for name in info tests train-dense train-compact commands; do
@@ -93,7 +93,7 @@ has summary.txt '^info *passed'
 has summary.txt '^tests *failed, exit status 8'
 has summary.txt 'test_bspmm .*Failed'
 has summary.txt '^bench *passed'
-has summary.txt '^tune *stopped after its 12 s'
+has summary.txt '^tune *stopped after its 9 s'
 has summary.txt '^train-compact *failed, exit status 7'
 has tests.txt '^1:0 '
 has tests.txt ' tests/sparse/test_bspmm.c:7$'

@@ -37,7 +37,7 @@ fi
 # fewer bytes.
 mkdir -p "$folder/tree"
 (cd "$source" && tar cf - cl src tools) | (cd "$folder/tree" && tar xf -)
-sed -i 's/UNROLLED(k, VW)/for (uint k = 0; k < VW; k++)/' "$folder/tree/cl/conv/conv_tap_sums.cl"
+sed -i 's/UNROLLED(k, VW)/for (uint k = 0; k < VW \&\& c + k < channels; k++)/' "$folder/tree/cl/conv/conv_tap_sums.cl"
 sed -i 's/row.gemm_tiled.rows = 4;/row.gemm_tiled.rows = 8;/' "$folder/tree/src/ops/device/tuning.c"
 sed -i 's/^\(gelu_code_forward,[^,]*,[0-9]*,[0-9]*\),[0-9]*,/\1,0,/' "$folder"/tree/tools/results/kernels-sm_*.csv
 ran=0
