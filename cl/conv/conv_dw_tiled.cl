@@ -34,29 +34,29 @@
 #if POOLED
 #define READ(from)                                                                                 \
     for (uint i = 0; i < READS_OF(A_TILE); i++) {                                                  \
-        const ulong r = (from) + DOWN(A_TILE, i);                                                  \
+        const ulong r = (from) + DOWN(A_TILE) + 4 * i, of_x = (from) + DOWN(TILE) + 4 * i;         \
         const bool there = r < last;                                                               \
-        const uint top = (uint)(r / cells_x % cells_y) * cell, left = (uint)(r % cells_x) * cell;      \
+        const uint top = (uint)(r / cells_x % cells_y) * cell, left = (uint)(r % cells_x) * cell;  \
         const uint2 rows = reaching(0, (int)height, stride_y, shift.y, (int)top,                   \
-            (int)min(top + cell, image_height));                                                     \
+            (int)min(top + cell, image_height));                                                   \
         const uint2 cols = reaching(                                                               \
-            0, (int)width, stride_x, shift.x, (int)left, (int)min(left + cell, image_width));          \
+            0, (int)width, stride_x, shift.x, (int)left, (int)min(left + cell, image_width));      \
         a_read[i] = (float4)(0.0f);                                                                \
-        for (uint u = rows.x; there && u < rows.y; u++)                                             \
-            for (uint v = cols.x; v < cols.y; v++)                                                  \
+        for (uint u = rows.x; there && u < rows.y; u++)                                            \
+            for (uint v = cols.x; v < cols.y; v++)                                                 \
                 a_read[i] += read_four(                                                            \
-                    ROW(dy, (r / cells_x / cells_y * height + u) * width + v) + output, \
+                    ROW(dy, (r / cells_x / cells_y * height + u) * width + v) + output,            \
                     outputs - output, DYV);                                                        \
+        b_read[i] = READ_X(of_x < last ? of_x : 0, channel, of_x < last ? channels - channel : 0); \
     }                                                                                              \
-    for (uint i = 0; i < READS_OF(TILE); i++) {                                                    \
-        const ulong r = (from) + DOWN(TILE, i);                                                    \
-        const bool there = r < last;                                                               \
-        b_read[i] = READ_X(there ? r : 0, channel, there ? channels - channel : 0);                \
+    for (uint i = READS_OF(A_TILE); i < READS_OF(TILE); i++) {                                     \
+        const ulong of_x = (from) + DOWN(TILE) + 4 * i;                                            \
+        b_read[i] = READ_X(of_x < last ? of_x : 0, channel, of_x < last ? channels - channel : 0); \
     }
 #else
 #define READ(from)                                                                                 \
     for (uint i = 0; i < READS_OF(TILE); i++) {                                                    \
-        const ulong r = (from) + DOWN(TILE, i), of_dy = (from) + DOWN(A_TILE, i);                  \
+        const ulong r = (from) + DOWN(TILE) + 4 * i, of_dy = (from) + DOWN(A_TILE) + 4 * i;        \
         const bool there = r < last, dy_there = of_dy < last;                                      \
         if (i < READS_OF(A_TILE))                                                                  \
             a_read[i] = read_four(                                                                 \

@@ -38,13 +38,12 @@ static inline void advance(place *at, const uint k, const uint taps_x)
         const uint i = (uint)(top + (int)at.y * tap_step_y);                                       \
         const uint j = (uint)(left + (int)at.x * tap_step_x);                                      \
         const bool inside = i < source_height && j < source_width;                                 \
-        const ulong pixel = (image * source_height + (inside ? i : 0)) * source_width + (inside ? j : 0); \
-        global const float *row = ROW(from, pixel) + at.c;                                         \
-        const uint there = inside ? k - at.c : 0;                                                  \
-        for (uint p = 0; p < READS_OF(A_TILE); p++) {                                              \
-            const uint c = ALONG(A_TILE, p);                                                       \
-            a_read[p] = read_four(row + c, there > c ? there - c : 0, FV);                         \
-        }                                                                                          \
+        const ulong pixel = (image * source_height + (inside ? i : 0)) * source_width + (inside ? j : 0);\
+        const uint c = at.c + ALONG(A_TILE);                                                       \
+        global const float *row = ROW(from, pixel) + c;                                            \
+        a_read[0] = read_four(row, inside && (A_TILE == LOCAL || k > c) ? k - c : 0, FV);          \
+        if (READS_OF(A_TILE) == 2)                                                                 \
+            a_read[1] = read_four(row + 4, inside && k > c + 4 ? k - c - 4 : 0, FV);               \
     } while (0)
 
 #define TAP(at)                                                                                    \
@@ -52,7 +51,7 @@ static inline void advance(place *at, const uint k, const uint taps_x)
 #if BACK
 #define READ_B(at)                                                                                 \
     for (uint i = 0; i < READS_OF(TILE); i++) {                                                    \
-        const uint c = at.c + DOWN(TILE, i);                                                       \
+        const uint c = at.c + DOWN(TILE) + 4 * i;                                                  \
         const uint column = min(first_column + (uint)ACROSS(TILE), n);                             \
         b_read[i] = read_four(                                                                     \
             ROW(w, c) + (ulong)TAP(at) * n + column, c < k ? n - column : 0, WV);                  \

@@ -33,15 +33,15 @@ static inline void read_tile(const bool along, const uint width, global const fl
 {
     if (along) {
         global const float *row = from + min(first + MINE(width), count - 1) * ld;
-        UNROLLED(i, READS_OF(width)) {
-            const ulong at = ALONG(width, i);
-            read[i] = read_four(row + k + at, inner - k > at ? inner - k - at : 0, vector);
-        }
+        const ulong at = k + ALONG(width);
+        read[0] = read_four(row + at, width == LOCAL ? inner - at : inner > at ? inner - at : 0, vector);
+        if (READS_OF(width) == 2)
+            read[1] = read_four(row + at + 4, inner > at + 4 ? inner - at - 4 : 0, vector);
         return;
     }
     const ulong column = min(first + ACROSS(width), count);
     UNROLLED(i, READS_OF(width)) {
-        const ulong row = k + DOWN(width, i);
+        const ulong row = k + DOWN(width) + 4 * i;
         read[i] = read_four(from + row * ld + column, row < inner ? count - column : 0, vector);
     }
 }
@@ -53,15 +53,13 @@ static inline void read_codes(const bool along, const quantised b, const ulong f
 {
     if (along) {
         const quantised row = quantised_rows(b, min(first + MINE(TILE), count - 1));
-        UNROLLED(i, READS_OF(TILE)) {
-            const ulong at = ALONG(TILE, i);
-            read[i] = dequantise_four(row.codes, row.groups, k + at, inner - k > at ? inner - k - at : 0);
-        }
+        read[0] = dequantise_four(row.codes, row.groups, k, inner - k);
+        read[1] = dequantise_four(row.codes, row.groups, k + 4, inner > k + 4 ? inner - k - 4 : 0);
         return;
     }
     const ulong column = first + ACROSS(TILE);
     UNROLLED(i, READS_OF(TILE)) {
-        const ulong row = k + DOWN(TILE, i);
+        const ulong row = k + DOWN(TILE) + 4 * i;
         read[i] = dequantise_four(b.codes + row * b.ld, b.groups + row * b.groups_ld, column,
             row < inner && column < count ? count - column : 0);
     }

@@ -67,9 +67,9 @@ mutant() {
 
 mutant test_matrix rowwise.clh 'FIRST_ROW + group_rows, rows' 'FIRST_ROW + group_rows - 1, rows'
 mutant test_gemm fill.cl 'factor * GET' 'GET'
-mutant test_gemm gemm_tiled.cl 'inner - k > at ? inner - k - at : 0' '4'
+mutant test_gemm gemm_tiled.cl 'inner > at + 4 ? inner - at - 4 : 0' '4'
 mutant test_tuning gemm_tile.clh 'rows[h] = a_row[8 * h + y]' 'rows[h] = a_row[8 + y]'
-mutant test_tuning gemm_tile.clh '(width) == LOCAL ? 0 : get_local_id(0) / (width)' '0'
+mutant test_tuning gemm_tile.clh '(width) == LOCAL ? 0 : get_local_id(0) / (width)*4' '0'
 mutant test_tuning gemm_tiled.c 'clprune__tile_rows(context)' 'CLPRUNE__TILE'
 mutant test_gemm gemm_tiled.cl 'row < inner ? count - column : 0' 'count - column'
 mutant test_gemm gemm_tiled.cl 'first_row + r / 4 * 32' 'first_row + r / 4 * 16'
