@@ -22,7 +22,18 @@
 #else
 #define SUM_OF(v, r, c, left) (v)
 #endif
-#define WRITE(v, r, c, left) store_part(SUM_OF(v, r, c, left), ROW(y, r) + (c), left)
+
+/* Columns at .. of row `row`: a block of `units` vectors, or with 0 the last left % 16, which are not rotated. */
+#define READ_BLOCK(at, units)                                                                      \
+    do {                                                                                           \
+        float16 v[(units) + ((units) == 0)];                                                       \
+        UNROLLED(k, (units) + ((units) == 0))                                                      \
+            v[k] = dequantise_unit(codes + WORDS((at) + 16 * k), group);                           \
+        ROTATE_BLOCK(v, units, true);                                                              \
+        UNROLLED(k, (units) + ((units) == 0))                                                      \
+            store_part(SUM_OF(v[k], row, c + (at) + 16 * k, (units) == 0 ? left % 16 : 16),        \
+                ROW(y, row) + c + (at) + 16 * k, (units) == 0 ? left % 16 : 16);                   \
+    } while (0)
 
 KERNEL_OF(LOCAL) dequantise_rotated(const ulong run, const ulong rows, const ulong cols,
     QUANTISED_IN(q), IF(ADD)(MAT_IN(x) COMMA MAT_IN(ls) COMMA) MAT_OUT(y))
@@ -36,19 +47,11 @@ KERNEL_OF(LOCAL) dequantise_rotated(const ulong run, const ulong rows, const ulo
         const uint group = GROUP_WORD(from.groups, c);
         global const uint *codes = from.codes + WORDS(c);
         if (left >= BLOCK) {
-            float16 v[BLOCK_UNITS];
-            UNROLLED(k, BLOCK_UNITS)
-                v[k] = dequantise_unit(codes + WORDS(16 * k), group);
-            rotate_block(v, true);
-            UNROLLED(k, BLOCK_UNITS)
-                WRITE(v[k], row, c + 16 * k, 16);
-        } else {
-            float16 v[BLOCK_UNITS];
-            for (uint k = 0; 16 * k < left; k++)
-                v[k] = dequantise_unit(codes + WORDS(16 * k), group);
-            rotate_rest(v, (uint)left, true);
-            for (uint k = 0; 16 * k < left; k++)
-                WRITE(v[k], row, c + 16 * k, left - 16 * k);
+            READ_BLOCK(0, BLOCK_UNITS);
+            continue;
         }
+        EACH_NARROWER(0, left, READ_BLOCK)
+        if (left % 16 != 0)
+            READ_BLOCK(left / 16 * 16, 0);
     }
 }

@@ -39,7 +39,7 @@ static inline uint code_whole(global const float *x, const uint position, const 
     UNROLLED(i, GROUP_UNITS)
         v[i] = to_rotate(LOAD16(x + 16 * i), &endless);
     UNROLLED(i, GROUP / BLOCK)
-        rotate_block(v + i * BLOCK_UNITS, false);
+        ROTATE_BLOCK(v + i * BLOCK_UNITS, BLOCK_UNITS, false);
     UNROLLED(i, GROUP_UNITS) {
         v[i] = bounded(v[i]);
         low = v[i] < low ? v[i] : low;
@@ -52,30 +52,60 @@ static inline uint code_whole(global const float *x, const uint position, const 
     return word;
 }
 
-/* The same of a group of `count` < GROUP columns. */
+/* Twice through a group of `count` < GROUP columns: `code` false for its least and largest value, true for its codes
+ * under them. */
+typedef struct rest {
+    global const float *x;
+    global uint *codes;
+    float16 low, high;
+    int16 endless;
+    float zero, inverse;
+    uint count, position, key, sample;
+} rest;
+
+/* Values or codes of columns at .. of the group, a vector that is rotated or the last count % 16 columns. */
+static inline void add_vector(rest *r, const bool code, float16 v, const uint at)
+{
+    const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    v = bounded(v);
+    if (!code) {
+        r->low = v < r->low ? v : r->low;
+        r->high = v > r->high ? v : r->high;
+        return;
+    }
+    const uint16 coded = codes_of(v, r->zero, r->inverse, r->position + at, r->key, r->sample);
+    store_unit(at + lane < r->count ? coded : (uint16)(0), r->codes + WORDS(at));
+}
+
+#define ADD_BLOCK(c, units)                                                                        \
+    do {                                                                                           \
+        float16 v[units];                                                                          \
+        UNROLLED(i, units)                                                                         \
+            v[i] = to_rotate(LOAD16(r->x + (c) + 16 * i), &r->endless);                            \
+        ROTATE_BLOCK(v, units, false);                                                             \
+        UNROLLED(i, units)                                                                         \
+            add_vector(r, code, v[i], (c) + 16 * i);                                               \
+    } while (0)
+
+static inline void add_blocks(rest *r, const bool code)
+{
+    const uint whole = r->count / BLOCK * BLOCK, last = r->count / 16 * 16;
+    for (uint c = 0; GROUP > BLOCK && c < whole; c += BLOCK)
+        ADD_BLOCK(c, BLOCK_UNITS);
+    EACH_NARROWER(whole, r->count - whole, ADD_BLOCK)
+    if (last < r->count)
+        add_vector(r, code, to_rotate(load_part(r->x + last, r->count - last, r->x[last]), &r->endless), last);
+}
+
+/* As code_whole, of a group of `count` < GROUP columns. */
 static inline uint code_rest(global const float *x, const uint count, const uint position,
     const uint key, const uint sample, global uint *codes)
 {
-    float16 v[GROUP_UNITS], low = INFINITY, high = -INFINITY;
-    int16 endless = 0;
-    const uint whole = count / BLOCK * BLOCK, units = (count + 15) / 16;
-    for (uint i = 0; i < units; i++)
-        v[i] = to_rotate(load_part(x + 16 * i, count - 16 * i, x[16 * i]), &endless);
-    for (uint c = 0; c < whole; c += BLOCK)
-        rotate_block(v + c / 16, false);
-    rotate_rest(v + whole / 16, count - whole, false);
-    for (uint i = 0; i < units; i++) {
-        v[i] = bounded(v[i]);
-        low = v[i] < low ? v[i] : low;
-        high = v[i] > high ? v[i] : high;
-    }
-    const uint word = any(endless) ? 0x7fc0u : group_word(least16(low), -least16(-high));
-    const float zero = ZERO_OF(word), inverse = inverse_of(word);
-    const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    for (uint i = 0; i < units; i++) {
-        const uint16 code = codes_of(v[i], zero, inverse, position + 16 * i, key, sample);
-        store_unit(16 * i + lane < count ? code : (uint16)(0), codes + WORDS(16 * i));
-    }
+    rest r = {x, codes, INFINITY, -INFINITY, 0, 0, 0, count, position, key, sample};
+    add_blocks(&r, false);
+    const uint word = any(r.endless) ? 0x7fc0u : group_word(least16(r.low), -least16(-r.high));
+    r.zero = ZERO_OF(word), r.inverse = inverse_of(word);
+    add_blocks(&r, true);
     return word;
 }
 

@@ -7,6 +7,16 @@
 #error "rotate.cl needs LOCAL and BACK"
 #endif
 
+#define ROTATE(c, units)                                                                           \
+    do {                                                                                           \
+        float16 v[units];                                                                          \
+        UNROLLED(k, units)                                                                         \
+            v[k] = LOAD16(at + (c) + 16 * k);                                                      \
+        ROTATE_BLOCK(v, units, BACK);                                                              \
+        UNROLLED(k, units)                                                                         \
+            STORE16(v[k], at + (c) + 16 * k);                                                      \
+    } while (0)
+
 KERNEL_OF(LOCAL) rotate_rows(const ulong run, const ulong rows, const ulong cols, MAT_OUT_RESTRICT(x))
 {
     const ulong spans = (cols + BLOCK - 1) / BLOCK;
@@ -15,20 +25,10 @@ KERNEL_OF(LOCAL) rotate_rows(const ulong run, const ulong rows, const ulong cols
     for (ulong i = get_local_id(0); i < count; i += LOCAL) {
         const ulong c = i % spans * BLOCK, left = cols - c;
         global float *at = ROW(x, first + i / spans) + c;
-        if (left >= BLOCK) {
-            float16 v[BLOCK_UNITS];
-            UNROLLED(k, BLOCK_UNITS)
-                v[k] = LOAD16(at + 16 * k);
-            rotate_block(v, BACK);
-            UNROLLED(k, BLOCK_UNITS)
-                STORE16(v[k], at + 16 * k);
-        } else {
-            float16 v[BLOCK_UNITS];
-            for (uint k = 0; 16 * k < left; k++)
-                v[k] = load_part(at + 16 * k, left - 16 * k, 0.0f);
-            rotate_rest(v, (uint)left, BACK);
-            for (uint k = 0; 16 * k < left; k++)
-                store_part(v[k], at + 16 * k, left - 16 * k);
+        if (left >= BLOCK)
+            ROTATE(0, BLOCK_UNITS);
+        else {
+            EACH_NARROWER(0, left, ROTATE)
         }
     }
 }

@@ -4,15 +4,15 @@
  *                                       dy[r][P * TILE + i] * x[source(r, t)][c]
  *
  * with source(r, t) as in conv_dw_vector.cl; r counts the result pixels of all images. Group
- * ((t * parts + G) * panels + P, split), parts = ceil(C / TILE) and panels = ceil(outputs / TILE), computes
- * the TILE outputs of panel P for tap t and the TILE channels from G * TILE on; gemm_tile.clh has the
+ * ((t * parts + G) * panels + P, split), parts = ceil(C / A_TILE) and panels = ceil(outputs / TILE), computes
+ * the TILE outputs of panel P for tap t and the A_TILE channels from G * A_TILE on; gemm_tile.clh has the
  * tiles. Split s takes pixels [s * run, (s + 1) * run).
  *
  * POOLED: x holds the means of cells of `cell` x `cell` source pixels, r counts the cells of all images,
  * and dy[r] is replaced by the sum of dy over the result pixels whose source under the tap is in the
  * cell. With BITS and GROUP x is quantised (quantise.clh).
  *
- * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. XV, DYV 4: rows of x or dy begin at multiples of 16 bytes
+ * Local memory: 2 * (TILE_SIZE(A_TILE) + TILE_SIZE(TILE)) * 16 bytes. XV, DYV 4: rows of x or dy begin at multiples of 16 bytes
  * and have a multiple of 4 elements; else 1. */
 #include "conv/layer.clh"
 #include "prelude/gemm_tile.clh"
@@ -34,8 +34,8 @@
 /* Rows of both operands run across the sum: a is x, b is dy. */
 #if POOLED
 #define READ(from)                                                                                 \
-    UNROLLED(i, READS) {                                                                           \
-        const ulong r = (from) + ACROSS_K(i);                                                      \
+    UNROLLED(i, READS(TILE)) {                                                                     \
+        const ulong r = (from) + ACROSS_K(TILE, i);                                                \
         const bool there = r < last;                                                               \
         const uint top = (uint)(r / cells_x % cells_y) * cell, left = (uint)(r % cells_x) * cell;  \
         const uint2 rows = reaching(0, (int)height, stride_y, shift.y, (int)top,                   \
@@ -48,14 +48,21 @@
                 b_read[i] += read_four(                                                            \
                     ROW(dy, (r / cells_x / cells_y * height + u) * width + v) + output,            \
                     outputs - output, DYV);                                                        \
-        a_read[i] = READ_X(there ? r : 0, channel, there ? channels - channel : 0);                \
+    }                                                                                              \
+    UNROLLED(i, READS(A_TILE)) {                                                                   \
+        const ulong r = (from) + ACROSS_K(A_TILE, i);                                              \
+        a_read[i] = READ_X(r < last ? r : 0, channel, r < last ? channels - channel : 0);          \
     }
 #else
 #define READ(from)                                                                                 \
-    UNROLLED(i, READS) {                                                                           \
-        const ulong r = (from) + ACROSS_K(i);                                                      \
+    UNROLLED(i, READS(TILE)) {                                                                     \
+        const ulong r = (from) + ACROSS_K(TILE, i);                                                \
         const bool there = r < last;                                                               \
         b_read[i] = read_four(ROW(dy, there ? r : 0) + output, there ? outputs - output : 0, DYV); \
+    }                                                                                              \
+    UNROLLED(i, READS(A_TILE)) {                                                                   \
+        const ulong r = (from) + ACROSS_K(A_TILE, i);                                              \
+        const bool there = r < last;                                                               \
         const int u = (int)((uint)(r / width % height) * stride_y) + shift.y;                      \
         const int v = (int)((uint)(r % width) * stride_x) + shift.x;                               \
         const bool inside = there && (uint)u < image_height && (uint)v < image_width;              \
@@ -70,12 +77,12 @@ KERNEL_OF(LOCAL) CONV_DW_TILED(const ulong batch, const uint channels, const uin
     REGION_OUT(float, partial))
 {
     DECLARE_TILES
-    const uint parts = (channels + TILE - 1) / TILE;
+    const uint parts = (channels + A_TILE - 1) / A_TILE;
     const uint panels = (outputs - 1) / TILE + 1;
     const uint panel = (uint)get_group_id(0) % panels, part = (uint)get_group_id(0) / panels;
-    const uint t = part / parts, first_channel = part % parts * TILE;
-    const uint channel = min(first_channel + ACROSS_X, channels);
-    const uint output = min(panel * TILE + ACROSS_X, outputs);
+    const uint t = part / parts, first_channel = part % parts * A_TILE;
+    const uint channel = min(first_channel + ACROSS_X(A_TILE), channels);
+    const uint output = min(panel * TILE + ACROSS_X(TILE), outputs);
     const layer a = LAYER;
     const int2 shift = shift_of(a, t);
 #ifdef BITS

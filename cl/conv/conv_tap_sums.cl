@@ -57,7 +57,8 @@ KERNEL_OF(LOCAL) conv_tap_sums(const ulong height, const ulong width, const ulon
                     sum[a * KW + b] += line[b];
     }
     global float *to = ROW(sums, n) + c * KH * KW;
-    for (uint t = 0; t < KH * KW; t++)
-        for (uint k = 0; k < VW && c + k < channels; k++)
-            to[k * KH * KW + t] = ((const float *)&sum[t])[k];
+    UNROLLED(t, KH * KW)
+        UNROLLED(k, VW) /* known indices, which keep the sums in registers */
+            if (c + k < channels)
+                to[k * KH * KW + t] = ((const float *)&sum[t])[k];
 }

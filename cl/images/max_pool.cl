@@ -147,13 +147,15 @@ KERNEL_OF(LOCAL) max_pool_backward(WINDOW, MAT_IN_RESTRICT(dy), MAT_IN_RESTRICT(
             const uint right = min(tap_x / stride_x + 1, out_width);
             FOR_LANE_VECTORS(c) {
                 vec sum = 0;
-                for (uint a = top; a < bottom; a++)
+                for (uint a = top; a < bottom; a++) {
+                    const ulong row = (image + a) * out_width + left;
+                    global const float *at = ROW(positions, row), *slope = ROW(dy, row) + c;
+                    int tap = (tap_y - a * stride_y) * taps_x + tap_x - left * stride_x;
                     for (uint b = left; b < right; b++) {
-                        const ulong row = (image + a) * out_width + b;
-                        const int tap = (tap_y - a * stride_y) * taps_x + tap_x - b * stride_x;
-                        const ivec at = load_positions(ROW(positions, row), c);
-                        sum += at == (ivec)(tap) ? GET(dy, row, c) : zero;
+                        sum += load_positions(at, c) == (ivec)(tap) ? load_part(slope, cols - c, 0) : zero;
+                        at += positions_ld, slope += dy_ld, tap -= stride_x;
                     }
+                }
                 PUT(sum, dx, line * width + j, c);
             }
         }

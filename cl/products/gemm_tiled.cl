@@ -10,7 +10,7 @@
  *             |tile|   |      |  c   |      |           results of each work-item
  *             +----+   +------+------+------+
  *
- * Group (I * panels + J, 0, i), panels = ceil(n / TILE), computes the TILE x TILE results from row I * TILE
+ * Group (I * panels + J, 0, i), panels = ceil(n / TILE), computes the A_TILE x TILE results from row I * A_TILE
  * and column J * TILE of sample i; I and J share a dimension, because some GPUs take at most 65535 groups
  * along the second. Both tiles are double-buffered: while one is multiplied, the next is in flight to
  * registers. The inner sum runs in order. Tiles have zeros beyond the inner size, and zeros or repeated rows
@@ -18,7 +18,7 @@
  * column j, 2 adds bias[r] to row r of each sample, 0 nothing. With BITS and GROUP b is quantised
  * (quantise.clh), and stride_b counts its rows.
  *
- * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. AV, BV, CV 4: rows of that operand begin at multiples
+ * Local memory: 2 * (TILE_SIZE(A_TILE) + TILE_SIZE(TILE)) * 16 bytes. AV, BV, CV 4: rows of that operand begin at multiples
  * of 16 bytes and have a multiple of 4 elements; else 1. */
 #include "prelude/gemm_tile.clh"
 #include "prelude/quantise.clh"
@@ -29,21 +29,21 @@
 
 /* Reads a work-item's part of a tile, from k on: of an operand whose rows run `along` the inner size, or
  * across it. `count`: its rows or columns. */
-static inline void read_tile(const bool along, global const float *from, const ulong ld, const ulong first,
-    const ulong count, const ulong k, const ulong inner, const uint vector, float4 read[READS])
+static inline void read_tile(const bool along, const uint width, global const float *from, const ulong ld,
+    const ulong first, const ulong count, const ulong k, const ulong inner, const uint vector, float4 *read)
 {
     if (along) {
-        UNROLLED(i, ALONG_ROWS)
-            UNROLLED(v, ALONG_VECTORS) {
-                const ulong at = k + ALONG_K(v);
-                read[i * ALONG_VECTORS + v] = read_four(
-                    from + min(first + ALONG_ROW(i), count - 1) * ld + at, LEFT(inner, at), vector);
+        UNROLLED(i, ALONG_ROWS(width))
+            UNROLLED(v, ALONG_VECTORS(width)) {
+                const ulong at = k + ALONG_K(width, v);
+                read[i * ALONG_VECTORS(width) + v] = read_four(
+                    from + min(first + ALONG_ROW(width, i), count - 1) * ld + at, LEFT(inner, at), vector);
             }
         return;
     }
-    const ulong column = min(first + ACROSS_X, count);
-    UNROLLED(i, READS) {
-        const ulong row = k + ACROSS_K(i);
+    const ulong column = min(first + ACROSS_X(width), count);
+    UNROLLED(i, READS(width)) {
+        const ulong row = k + ACROSS_K(width, i);
         read[i] = read_four(from + row * ld + column, row < inner ? count - column : 0, vector);
     }
 }
@@ -51,21 +51,21 @@ static inline void read_tile(const bool along, global const float *from, const u
 #ifdef BITS
 /* The same for a quantised operand. */
 static inline void read_codes(const bool along, const quantised b, const ulong first,
-    const ulong count, const ulong k, const ulong inner, float4 read[READS])
+    const ulong count, const ulong k, const ulong inner, float4 *read)
 {
     if (along) {
-        UNROLLED(i, ALONG_ROWS) {
-            const quantised row = quantised_rows(b, min(first + ALONG_ROW(i), count - 1));
-            UNROLLED(v, ALONG_VECTORS) {
-                const ulong at = k + ALONG_K(v);
-                read[i * ALONG_VECTORS + v] = dequantise_four(row.codes, row.groups, at, LEFT(inner, at));
+        UNROLLED(i, ALONG_ROWS(TILE)) {
+            const quantised row = quantised_rows(b, min(first + ALONG_ROW(TILE, i), count - 1));
+            UNROLLED(v, ALONG_VECTORS(TILE)) {
+                const ulong at = k + ALONG_K(TILE, v);
+                read[i * ALONG_VECTORS(TILE) + v] = dequantise_four(row.codes, row.groups, at, LEFT(inner, at));
             }
         }
         return;
     }
-    const ulong column = first + ACROSS_X;
-    UNROLLED(i, READS) {
-        const ulong row = k + ACROSS_K(i);
+    const ulong column = first + ACROSS_X(TILE);
+    UNROLLED(i, READS(TILE)) {
+        const ulong row = k + ACROSS_K(TILE, i);
         read[i] = dequantise_four(b.codes + row * b.ld, b.groups + row * b.groups_ld, column,
             row < inner && column < count ? count - column : 0);
     }
@@ -77,9 +77,9 @@ static inline void read_codes(const bool along, const quantised b, const ulong f
 #else
 #define GEMM_TILED gemm_tiled
 #define B_IN       MAT_IN_RESTRICT(b)
-#define READ_B(k)  read_tile(TRANSPOSE_B, b, b_ld, first_column, n, k, inner, BV, b_read)
+#define READ_B(k)  read_tile(TRANSPOSE_B, TILE, b, b_ld, first_column, n, k, inner, BV, b_read)
 #endif
-#define READ(k)  read_tile(!TRANSPOSE_A, a, a_ld, first_row, m, k, inner, AV, a_read), READ_B(k)
+#define READ(k)  read_tile(!TRANSPOSE_A, A_TILE, a, a_ld, first_row, m, k, inner, AV, a_read), READ_B(k)
 
 /* p[0 .. RESULT_WIDTH - 1], of which the first `left` exist. */
 static inline result_vector read_bias(global const float *p, const ulong left)
@@ -114,7 +114,7 @@ KERNEL_OF(LOCAL) GEMM_TILED(const ulong m, const ulong n, const ulong inner_most
 {
     DECLARE_TILES
     const uint group = (uint)get_group_id(0), panels = (uint)((n + TILE - 1) / TILE);
-    const ulong first_row = (ulong)(group / panels) * TILE;
+    const ulong first_row = (ulong)(group / panels) * A_TILE;
     const ulong first_column = (ulong)(group % panels) * TILE, sample = get_group_id(2);
     const ulong inner = sample + 1 < get_num_groups(2) ? inner_most : inner_last;
     global const float *a = a_buffer + a_offset + sample * stride_a;

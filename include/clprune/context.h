@@ -120,6 +120,7 @@ typedef enum clprune_precision {
  *         gemm=auto|vector|tiled|clblast  the engine of dense products, see gemm.h
  *         mma=auto|emulated               emulate tensor cores in OpenCL C, on any device
  *         bf16=auto|converted             do not use AVX512-BF16
+ *         row=auto|gpu|gpu-amd|gpu-intel  the built-in tile sizes of a GPU, on any device
  *         forget=keep|poison              see clprune_buffer_forget
  *         check=on|off                    skip the self-check of clprune_context_create */
 typedef struct clprune_context_options {

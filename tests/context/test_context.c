@@ -234,13 +234,15 @@ static void bad_debug(NO_ROW)
 {
     static const char *const words[] = {"kernels=both", "kernels", "kernels=", "=tiled", "tiled",
         "Kernels=tiled", "kernels=tiled ", "kernels=tiled, mma=auto", "gemm=tiled,,mma=auto",
-        "forget", "forget=vector", "kernels=clblast", "kernels=til", "kernels=tiledx"};
+        "row=gpu-nvidia", "forget", "forget=vector", "kernels=clblast", "kernels=til",
+        "kernels=tiledx"};
     for (size_t i = 0; i < COUNT_OF(words); i++) {
         test_debug(words[i]);
         test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_DEBUG has \"");
         test_says(clprune_last_error(NULL),
             "expected kernels=auto|vector|tiled, gemm=auto|vector|tiled|clblast, "
-            "mma=auto|emulated, bf16=auto|converted, forget=keep|poison or check=on|off");
+            "mma=auto|emulated, bf16=auto|converted, row=auto|gpu|gpu-amd|gpu-intel, "
+            "forget=keep|poison or check=on|off");
     }
 }
 

@@ -97,7 +97,12 @@ static void built_in_by_device(NO_ROW)
         {"GenuineIntel", "cpu-avx512", CL_DEVICE_TYPE_CPU, 16},
         {"AuthenticAMD", "cpu-avx512-amd", CL_DEVICE_TYPE_CPU, 16},
         {"AuthenticAMD", "cpu-avx2", CL_DEVICE_TYPE_CPU, 8},
-        {"AMD", "gpu", CL_DEVICE_TYPE_GPU, 16},
+        {"GenuineIntel", "cpu-avx2", CL_DEVICE_TYPE_CPU, 8},
+        {"Advanced Micro Devices, Inc.", "gpu-amd", CL_DEVICE_TYPE_GPU, 1},
+        {"AMD", "gpu-amd", CL_DEVICE_TYPE_GPU, 16},
+        {"Intel(R) Corporation", "gpu-intel", CL_DEVICE_TYPE_GPU, 1},
+        {"Intel", "gpu-intel", CL_DEVICE_TYPE_GPU, 4},
+        {"NVIDIA Corporation", "gpu", CL_DEVICE_TYPE_GPU, 1},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         clprune_device_info device = {.type = cases[i].type,
@@ -245,6 +250,8 @@ static const refusal refusals[] = {
     {"@gemm.panel_depth = 7\ngemm.panel_depth = 7\n", ":4: gemm.panel_depth: given twice"},
     {"@tiled_tn.panel = 40\n",
         "tiled_tn.panel: \"40\" is not a whole number from 16 to 256 and a multiple of 16"},
+    {"@gemm_tiled.rows = 6\n",
+        "gemm_tiled.rows: \"6\" is not a whole number from 4 to 8 and a multiple of 4"},
     {"@gemm.accumulators = 2\ngemm.tile_vectors = 3\n",
         ":2: gemm: tile_vectors exceeds accumulators"},
     {"@bspmm_tn.accumulators = 2\nbspmm_tn.tile_columns = 3\n",
@@ -318,6 +325,7 @@ static const char *const odd[] = {
     "bspmm_nt.segment_rows = 1\nbspmm_nt.ahead = 0\nbspmm_nt.groups = 1\n"
     "tiled_tn.panel = 16\ntiled_tn.tile_columns = 1\ntiled_tn.segment_rows = 1\n"
     "tiled_tn.groups_per_unit = 1\ntiled_nt.panel = 16\n"
+    "tiled_nt.tile_columns = 1\ntiled_nt.segment_rows = 1\n"
     "tiled_nt.groups_per_unit = 1\n",
     "@gemm.accumulators = 10\ngemm.packed_accumulators = 12\ngemm.tile_vectors = 2\n"
     "gemm.panel_depth = 7\ngemm.block_rows = 48\ngemm.packed_depth = 7\n"
@@ -328,6 +336,7 @@ static const char *const odd[] = {
     "bspmm_nt.segment_rows = 11\nbspmm_nt.ahead = 1\nbspmm_nt.groups = 256\n"
     "tiled_tn.panel = 48\ntiled_tn.tile_columns = 5\ntiled_tn.segment_rows = 37\n"
     "tiled_tn.groups_per_unit = 256\ntiled_nt.panel = 48\n"
+    "tiled_nt.tile_columns = 5\ntiled_nt.segment_rows = 11\n"
     "tiled_nt.groups_per_unit = 256\n",
     "@gemm.accumulators = 29\ngemm.packed_accumulators = 32\ngemm.tile_vectors = 8\n"
     "gemm.panel_depth = 4096\ngemm.block_rows = 4096\ngemm.packed_depth = 4096\n"
@@ -372,6 +381,26 @@ static void bspmm_under(
                        : clprune_bspmm_nt(context, 0.5f, -1, o.din.mat, &xs.bsr, o.out.mat, NULL));
     (void)operands_check(&o, 0.5f, -1, test_unpacked(&xs.bsr),
         test_text("block %zu x %zu\n%s", d.block.rows, d.block.cols, text));
+}
+
+/* The rows of GPUs, which no CPU takes unless it is asked to. Other tests run with them too, as
+ * test_NAME_ROW. */
+static void gpu_row(void **state)
+{
+    static const clprune_bsr_desc descs[] = {
+        {3, 45, 101, {1, 16}, 157}, {1, 257, 36, {1, 4}, 1000}};
+    if (clprune_context_kernels(test_context()) == CLPRUNE_KERNELS_VECTOR)
+        skip();
+    const char *row = *state;
+    test_debug(test_text("row=%s,gemm=tiled", row));
+    clprune_context *context = open_with("");
+    assert_string_equal(clprune_context_tuning_source(context), row);
+    for (int transposes = 0; transposes < 4; transposes++)
+        gemm_under(context, row, transposes & 1, transposes & 2);
+    for (size_t i = 0; i < COUNT_OF(descs); i++) {
+        bspmm_under(context, row, TN, descs[i]);
+        bspmm_under(context, row, NT, descs[i]);
+    }
 }
 
 /* The tiled family has CLBlast's, for which one case will do. */
@@ -419,6 +448,9 @@ int main(int argc, char **argv)
     test_list list = {0};
     test_add(&list, built_in, NULL, "the built-in row");
     test_add(&list, built_in_by_device, NULL, "the built-in row goes by the device");
+    static const char *const rows[] = {"gpu", "gpu-amd", "gpu-intel"};
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        test_add(&list, gpu_row, rows[i], "products with the row %s", rows[i]);
     test_add(&list, built_in_is_legal, NULL, "the built-in row is legal");
     test_add(&list, override, NULL, "the row for this device overrides");
     test_add(&list, not_for_this_device, NULL, "nothing for this device");

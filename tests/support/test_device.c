@@ -220,6 +220,15 @@ static int run_family(const char *group, const test_list *list, const clprune_de
            0;
 }
 
+/* Whether $CLPRUNE_TEST_DEVICE, "platform:device", names another one. */
+static bool is_left_out(const clprune_device_info *info)
+{
+    const char *only = getenv("CLPRUNE_TEST_DEVICE");
+    char place[32];
+    (void)snprintf(place, sizeof place, "%zu:%zu", info->platform_index, info->device_index);
+    return only != NULL && only[0] != '\0' && strcmp(only, place) != 0;
+}
+
 static int run_on_devices(const char *group, test_list *list, bool both_families)
 {
     clprune_device_info devices[MAX_DEVICES];
@@ -234,13 +243,22 @@ static int run_on_devices(const char *group, test_list *list, bool both_families
         fprintf(stderr, "%s: no OpenCL device\n", group);
         failed = is_set("CLPRUNE_TEST_SKIP_NO_DEVICE") ? TEST_SKIPPED : 1;
     }
+    size_t ran = 0;
     for (size_t i = 0; i < count && i < MAX_DEVICES; i++) {
+        if (is_left_out(&devices[i]))
+            continue;
+        ran++;
         if (!both_families) {
             failed += run_family(group, list, &devices[i], CLPRUNE_KERNELS_AUTO);
             continue;
         }
         failed += run_family(group, list, &devices[i], CLPRUNE_KERNELS_VECTOR);
         failed += run_family(group, list, &devices[i], CLPRUNE_KERNELS_TILED);
+    }
+    if (count > 0 && ran == 0) {
+        fprintf(stderr, "%s: no device is CLPRUNE_TEST_DEVICE=%s, expected platform:device\n",
+            group, getenv("CLPRUNE_TEST_DEVICE"));
+        failed = 1;
     }
     free_list(list);
     test_release(0);

@@ -20,13 +20,13 @@ clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__c
     const size_t pixels = conv->batch * grid.height * grid.width;
     const size_t taps = conv->kernel.height * conv->kernel.width;
     const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
-    const size_t parts = taps * clprune__ceil_div(conv->in, tile.side);
+    const size_t parts = taps * clprune__ceil_div(conv->in, tile.rows);
     clprune__bspmm_plan sums = {.inner = taps * conv->in,
-        .panel = tile.side,
-        .panels = clprune__ceil_div(conv->out, tile.side),
+        .panel = tile.cols,
+        .panels = clprune__ceil_div(conv->out, tile.cols),
         .groups = parts};
     sums.splits = clprune__tiled_splits(context, &sums,
-        context->ops->tuning.tiled_tn.groups_per_unit, clprune__ceil_div(pixels, 4 * tile.side));
+        context->ops->tuning.tiled_tn.groups_per_unit, clprune__ceil_div(pixels, 4 * tile.cols));
     const size_t run = clprune__ceil_div(pixels, sums.splits);
     sums.splits = clprune__ceil_div(pixels, run);
     const size_t local[2] = {tile.local, 1};

@@ -13,7 +13,7 @@ clprune_status clprune__conv_gather_tiled(
     const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
     const size_t local = tile.local;
     const size_t global =
-        clprune__ceil_div(job->n, tile.side) * clprune__ceil_div(rows, tile.side) * local;
+        clprune__ceil_div(job->n, tile.cols) * clprune__ceil_div(rows, tile.rows) * local;
     const bool bias = !clprune__is_absent(job->bias);
     clprune__defines defines = {0};
     clprune__gemm_tile_defines(context, &defines);

@@ -5,7 +5,7 @@
 
 #include "runtime/context/fail.h"
 
-enum { KERNELS, GEMM, MMA, BF16, FORGET, CHECK, WORDS, MOST_VALUES = 4 };
+enum { KERNELS, GEMM, MMA, BF16, ROW, FORGET, CHECK, WORDS, MOST_VALUES = 4 };
 
 /* The values are in the order of their enumerators. */
 static const struct {
@@ -15,6 +15,7 @@ static const struct {
     [GEMM] = {"gemm", {"auto", "vector", "tiled", "clblast"}},
     [MMA] = {"mma", {"auto", "emulated"}},
     [BF16] = {"bf16", {"auto", "converted"}},
+    [ROW] = {"row", {"auto", "gpu", "gpu-amd", "gpu-intel"}},
     [FORGET] = {"forget", {"keep", "poison"}},
     [CHECK] = {"check", {"on", "off"}},
 };
@@ -51,7 +52,8 @@ clprune_status clprune__switches_read(clprune__switches *switches)
         REQUIRE(read_word(text, length, chosen), CLPRUNE_INVALID_ARGUMENT,
             "CLPRUNE_DEBUG has \"%.*s\", expected kernels=auto|vector|tiled, "
             "gemm=auto|vector|tiled|clblast, mma=auto|emulated, bf16=auto|converted, "
-            "forget=keep|poison or check=on|off, separated by commas",
+            "row=auto|gpu|gpu-amd|gpu-intel, forget=keep|poison or check=on|off, separated by "
+            "commas",
             (int)(length < 100 ? length : 100), text);
         text += length;
         text += *text == ',';
@@ -60,6 +62,7 @@ clprune_status clprune__switches_read(clprune__switches *switches)
         .gemm = (clprune__gemm_switch)chosen[GEMM],
         .emulate_mma = chosen[MMA] != 0,
         .convert_bf16 = chosen[BF16] != 0,
+        .row = (clprune__tuning_row)chosen[ROW],
         .poison = chosen[FORGET] != 0,
         .skip_check = chosen[CHECK] != 0};
     return CLPRUNE_SUCCESS;

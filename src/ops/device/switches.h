@@ -1,11 +1,12 @@
 /* The switches for tests, $CLPRUNE_DEBUG: "kernels=tiled,gemm=clblast,mma=emulated,
- * bf16=converted,forget=poison,check=off". */
+ * bf16=converted,row=gpu-intel,forget=poison,check=off". */
 #ifndef CLPRUNE_OPS_SWITCHES_H
 #define CLPRUNE_OPS_SWITCHES_H
 
 #include <stdbool.h>
 
 #include "clprune/context.h"
+#include "ops/device/tuning.h"
 
 typedef enum clprune__gemm_switch {
     CLPRUNE__GEMM_AUTO,
@@ -19,6 +20,7 @@ typedef struct clprune__switches {
     clprune__gemm_switch gemm; /* gemm=auto, vector, tiled or clblast */
     bool emulate_mma;          /* mma=auto or emulated */
     bool convert_bf16;         /* bf16=auto or converted */
+    clprune__tuning_row row;   /* row=auto, gpu, gpu-amd or gpu-intel */
     bool poison;               /* forget=keep or poison */
     bool skip_check;           /* check=on or off */
 } clprune__switches;

@@ -12,8 +12,9 @@
  * CLBlast are not their engine. inner_run: CLBlast's kernel does not block the inner size, and a
  * long one would not fit the caches. */
 #define CPU_COMMON                                                                                 \
+    .gemm_tiled = {.rows = 8},                                                                     \
     .tiled_tn = {.panel = 128, .tile_columns = 16, .segment_rows = 32, .groups_per_unit = 2},      \
-    .tiled_nt = {.panel = 64, .groups_per_unit = 4},                                               \
+    .tiled_nt = {.panel = 64, .tile_columns = 16, .segment_rows = 16, .groups_per_unit = 4},       \
     .mma_tn = {.panel = 64, .tile_columns = 32, .segment_rows = 128, .groups_per_unit = 2},        \
     .mma_nt = {.panel = 64, .segment_rows = 32, .groups_per_unit = 4},                             \
     .clblast = {.inner_run = 512}
@@ -132,15 +133,66 @@ static clprune__tuning gpu_row(void)
     return row;
 }
 
-clprune_status clprune__tuning_open(clprune_context *context, clprune__tuning *tuning)
+/* The next two are from what compilers report (tools/kernel-report.sh), not measured.
+ *
+ * AMD: of 64 KiB of local memory, segments half as long leave room for three groups instead of one;
+ * with half of the columns, registers do too. */
+static clprune__tuning gpu_amd_row(void)
+{
+    clprune__tuning row = gpu_row();
+    (void)snprintf(row.source, sizeof row.source, "gpu-amd");
+    row.tiled_tn.tile_columns = 8;
+    row.tiled_tn.segment_rows = 16;
+    row.tiled_nt.tile_columns = 8;
+    row.tiled_nt.segment_rows = 8;
+    return row;
+}
+
+/* Intel: 128 registers of 32 bytes for 8 work-items or more; larger tiles go to memory. */
+static clprune__tuning gpu_intel_row(void)
+{
+    clprune__tuning row = gpu_row();
+    (void)snprintf(row.source, sizeof row.source, "gpu-intel");
+    row.gemm_tiled.rows = 4;
+    row.tiled_tn.tile_columns = 8;
+    row.tiled_nt.tile_columns = 8;
+    return row;
+}
+
+static clprune__tuning_row row_of(const clprune_context *context)
+{
+    const char *vendor = context->facts.vendor;
+    if (context->is_cpu)
+        return CLPRUNE__ROW_AUTO;
+    if (strstr(vendor, "Advanced Micro Devices") != NULL || strstr(vendor, "AMD") != NULL)
+        return CLPRUNE__ROW_GPU_AMD;
+    return strstr(vendor, "Intel") != NULL ? CLPRUNE__ROW_GPU_INTEL : CLPRUNE__ROW_GPU;
+}
+
+static clprune__tuning cpu_row(const clprune_context *context)
+{
+    if (context->facts.vector_width < 16)
+        return cpu_avx2;
+    return strstr(context->facts.vendor, "AMD") != NULL ? cpu_avx512_amd() : cpu_avx512;
+}
+
+clprune_status clprune__tuning_open(
+    clprune_context *context, clprune__tuning_row row, clprune__tuning *tuning)
 {
     const char *path = getenv("CLPRUNE_TUNING");
-    if (!context->is_cpu)
+    switch (row == CLPRUNE__ROW_AUTO ? row_of(context) : row) {
+    case CLPRUNE__ROW_GPU:
         *tuning = gpu_row();
-    else if (context->facts.vector_width < 16)
-        *tuning = cpu_avx2;
-    else
-        *tuning = strstr(context->facts.vendor, "AMD") != NULL ? cpu_avx512_amd() : cpu_avx512;
+        break;
+    case CLPRUNE__ROW_GPU_AMD:
+        *tuning = gpu_amd_row();
+        break;
+    case CLPRUNE__ROW_GPU_INTEL:
+        *tuning = gpu_intel_row();
+        break;
+    case CLPRUNE__ROW_AUTO:
+        *tuning = cpu_row(context);
+    }
     if (path != NULL && path[0] != '\0')
         TRY(clprune__tuning_read(context, path, tuning));
     return CLPRUNE_SUCCESS;

@@ -74,12 +74,18 @@ typedef struct clprune__tuning {
         uint32_t accumulators, tile_rows, chunk_columns, segment_rows, groups;
     } bspmm_nt_bf16;
 
+    /* gemm_tiled.cl, conv_tiled.cl and conv_dw_tiled.cl. rows: of a work-item's results, which have
+     * 8 columns. */
+    struct {
+        uint32_t rows;
+    } gemm_tiled;
+
     /* bspmm_tn_tiled.cl and bspmm_nt_tiled.cl. panel: outputs of a group. */
     struct {
         uint32_t panel, tile_columns, segment_rows, groups_per_unit;
     } tiled_tn;
     struct {
-        uint32_t panel, groups_per_unit;
+        uint32_t panel, tile_columns, segment_rows, groups_per_unit;
     } tiled_nt;
 
     /* bspmm_tn_mma.cl and bspmm_nt_mma.cl, likewise; tile_columns: a multiple of a matrix's 8. */
@@ -113,9 +119,17 @@ uint32_t *clprune__tuning_value(clprune__tuning *tuning, const clprune__tuning_e
  * NULL. */
 const char *clprune__tuning_conflict(const clprune_context *context, const clprune__tuning *tuning);
 
-/* The built-in row for the context's device, overridden by $CLPRUNE_TUNING. Errors:
- * INVALID_ARGUMENT (the file). */
-clprune_status clprune__tuning_open(clprune_context *context, clprune__tuning *tuning);
+/* Which built-in row: that of the context's device, or of a kind of GPU on any device. */
+typedef enum clprune__tuning_row {
+    CLPRUNE__ROW_AUTO,
+    CLPRUNE__ROW_GPU,
+    CLPRUNE__ROW_GPU_AMD,
+    CLPRUNE__ROW_GPU_INTEL
+} clprune__tuning_row;
+
+/* The built-in row, overridden by $CLPRUNE_TUNING. Errors: INVALID_ARGUMENT (the file). */
+clprune_status clprune__tuning_open(
+    clprune_context *context, clprune__tuning_row row, clprune__tuning *tuning);
 
 /* Overrides *tuning with the row for the context's device in a file, if there is one. */
 clprune_status clprune__tuning_read(

@@ -7,17 +7,27 @@
 /* gemm_tile_fma.clh, and gemm_tile_mma.clh in TF32 and bf16. On an H200 (25088 x 384 to 1536, bf16)
  * depths of 16 and 32 take the same time where groups fill the device, and 32 half of it where each
  * unit has one. */
-static const clprune__gemm_tile fma_tile = {.side = 64, .local = 64, .depth = 8},
-                                tf32_tile = {128, 256, 16, .mma = true, .words = 16, .resident = 2},
-                                bf16_tile = {128, 256, 32, .mma = true, .words = 16, .resident = 1};
+static const clprune__gemm_tile fma_tile = {64, 64, 64, 8},
+                                tf32_tile = {128, 128, 256, 16, .mma = true, .words = 16,
+                                    .resident = 2},
+                                bf16_tile = {
+                                    128, 128, 256, 32, .mma = true, .words = 16, .resident = 1};
 
 enum { WARP = 32, WARP_M_TILES = 4, WARP_N_TILES = 4, PAD = 4 };
 
 /* Bytes of local memory: both operands, double-buffered. */
 static size_t local_bytes(const clprune_context *context, const clprune__gemm_tile *tile)
 {
-    return 2 * 2 * tile->side * (tile->words + PAD) * sizeof(uint32_t) +
+    return 2 * (tile->rows + tile->cols) * (tile->words + PAD) * sizeof(uint32_t) +
            tile->local / WARP * clprune__mma_local(context, WARP_M_TILES, WARP_N_TILES);
+}
+
+/* A work-item has 8 columns and, by the tuning, 4 or 8 rows. */
+static clprune__gemm_tile fma_of(const clprune_context *context)
+{
+    clprune__gemm_tile tile = fma_tile;
+    tile.rows = 8 * context->ops->tuning.gemm_tiled.rows;
+    return tile;
 }
 
 clprune__gemm_tile clprune__gemm_tile_of(const clprune_context *context)
@@ -27,15 +37,17 @@ clprune__gemm_tile clprune__gemm_tile_of(const clprune_context *context)
     if (context->kernels == CLPRUNE_KERNELS_VECTOR || !clprune__uses_mma(context) ||
         context->facts.max_work_group < tile->local ||
         context->facts.local_memory < local_bytes(context, tile))
-        return fma_tile;
+        return fma_of(context);
     return *tile;
 }
 
 void clprune__gemm_tile_defines(const clprune_context *context, clprune__defines *defines)
 {
     const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
-    if (!tile.mma)
+    if (!tile.mma) {
+        clprune__define(defines, "ROWS", context->ops->tuning.gemm_tiled.rows);
         return;
+    }
     clprune__define(defines, "DEPTH", tile.depth);
     clprune__mma_defines(context, WARP_M_TILES, WARP_N_TILES, defines);
 }

@@ -8,7 +8,7 @@
 #include "runtime/launch/defines.h"
 
 typedef struct clprune__gemm_tile {
-    size_t side;            /* results of a group, in both directions */
+    size_t rows, cols;      /* results of a group */
     size_t local;           /* its work-items */
     size_t depth;           /* of the inner size, a step */
     bool mma;               /* on tensor cores; then: */

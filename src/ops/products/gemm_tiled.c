@@ -26,7 +26,7 @@ static clprune_status launch_samples(
     const clprune__gemm_tile tile = clprune__gemm_tile_of(context);
     const size_t local[3] = {tile.local, 1, 1};
     const size_t tiles =
-        clprune__ceil_div(job->n, tile.side) * clprune__ceil_div(job->m, tile.side);
+        clprune__ceil_div(job->n, tile.cols) * clprune__ceil_div(job->m, tile.rows);
     const size_t global[3] = {tiles * tile.local, 1, job->batch};
     const clprune__quantised *q = job->quantised_b;
     clprune__defines defines = {0};
@@ -57,7 +57,7 @@ static size_t parts_of(const clprune_context *context, const clprune__gemm_job *
         (job->quantised_b != NULL && job->transpose_b))
         return 1;
     const size_t tiles =
-        clprune__ceil_div(job->n, tile.side) * clprune__ceil_div(job->m, tile.side);
+        clprune__ceil_div(job->n, tile.cols) * clprune__ceil_div(job->m, tile.rows);
     const size_t wanted = tile.resident * context->facts.compute_units / tiles;
     const size_t fit = PARTS_BYTES / sizeof(float) / job->m / job->n;
     const size_t most = job->k / (LEAST_STEPS * tile.depth);

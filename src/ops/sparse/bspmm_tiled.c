@@ -10,9 +10,7 @@ static const clprune__kernel_def bspmm_tn_tiled_kernel = {
 static const clprune__kernel_def bspmm_nt_tiled_kernel = {
     "sparse/bspmm_nt_tiled.cl", "bspmm_nt_tiled"};
 
-/* Teams of a group, rows of a segment of nt and columns of a tile (at most), and tiles of a team of
- * tn where blocks are narrow. */
-enum { TILED_TEAMS = 8, NT_TILED_ROWS = 16, TILED_COLS = 16, TN_TILED_SLOTS = 2 };
+enum { TILED_TEAMS = 8 }; /* of a group */
 
 /* Chooses the panel and the teams, whose work-items hold four outputs each; fewer teams, or a panel
  * of 16, where the largest work-group is small. */
@@ -32,7 +30,8 @@ clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const
     clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc};
     plan.tile = clprune__tile_cols(bc, tuning->tiled_tn.tile_columns);
     choose_teams(context, &plan, tuning->tiled_tn.panel, TILED_TEAMS);
-    plan.slots = plan.tile < bc ? 1 : clprune__min(TN_TILED_SLOTS, TILED_COLS / bc);
+    /* two tiles a team where blocks are narrow */
+    plan.slots = 2 * bc <= tuning->tiled_tn.tile_columns ? 2 : 1;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     plan.groups = clprune__ceil_div(
         sizes->block_cols * clprune__ceil_div(bc, plan.tile), plan.teams * plan.slots);
@@ -65,18 +64,19 @@ clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprun
 clprune__bspmm_plan clprune__plan_nt_tiled(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
+    const clprune__tuning *tuning = &context->ops->tuning;
     (void)sizes;
     clprune__bspmm_plan plan = {.inner = xs->desc.rows};
-    plan.tile = clprune__largest_divisor(xs->desc.block.cols, TILED_COLS);
-    choose_teams(context, &plan, context->ops->tuning.tiled_nt.panel, TILED_TEAMS);
+    plan.tile = clprune__largest_divisor(xs->desc.block.cols, tuning->tiled_nt.tile_columns);
+    choose_teams(context, &plan, tuning->tiled_nt.panel, TILED_TEAMS);
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     const size_t fixed = 16 * plan.tile * (plan.lanes + 1) + 8 * plan.teams;
-    plan.segment = plan.segment_most =
-        clprune__fitting_rows(context, NT_TILED_ROWS, 16 * plan.teams * (plan.lanes + 1), fixed);
+    plan.segment = plan.segment_most = clprune__fitting_rows(
+        context, tuning->tiled_nt.segment_rows, 16 * plan.teams * (plan.lanes + 1), fixed);
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     plan.groups = clprune__ceil_div(plan.segments, plan.teams);
-    plan.splits = clprune__tiled_splits(
-        context, &plan, context->ops->tuning.tiled_nt.groups_per_unit, xs->desc.batch);
+    plan.splits =
+        clprune__tiled_splits(context, &plan, tuning->tiled_nt.groups_per_unit, xs->desc.batch);
     return plan;
 }
 
