@@ -15,7 +15,7 @@
  * Local memory: 2 * (TILE_SIZE(A_TILE) + TILE_SIZE(TILE)) * 16 bytes. XV, DYV 4: rows of x or dy begin at multiples of 16 bytes
  * and have a multiple of 4 elements; else 1. */
 #include "conv/layer.clh"
-#include "prelude/gemm_tile.clh"
+#include "tiles/gemm_tile.clh"
 #include "prelude/quantise.clh"
 #if !defined(XV) || !defined(DYV) || !defined(POOLED)
 #error "conv_dw_tiled.cl needs XV, DYV and POOLED"

@@ -10,7 +10,7 @@
  * Local memory: 2 * (TILE_SIZE(A_TILE) + TILE_SIZE(TILE)) * 16 bytes. FV, WV 4: rows of `from` or of the weights of a tap begin
  * at multiples of 16 bytes and have a multiple of 4 elements; else 1. BACK: 0 or 1. */
 #include "conv/gather.clh"
-#include "prelude/gemm_tile.clh"
+#include "tiles/gemm_tile.clh"
 #if !defined(BACK) || !defined(FV) || !defined(WV)
 #error "conv_tiled.cl needs BACK, FV and WV"
 #endif

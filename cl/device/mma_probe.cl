@@ -2,7 +2,7 @@
  * b: MMA_K x 8 N_TILES, then c: 16 M_TILES x 8 N_TILES. Lanes hold the fragments of mma.clh, which they read
  * from tiles in local memory as products do (mma_read.clh): a from a tile along the keys and b from one across
  * them, or, if swapped, the other way round. N_TILES 2. */
-#include "prelude/mma_read.clh"
+#include "tiles/mma_read.clh"
 #define ROWS    (16 * M_TILES)
 #define COLUMNS (8 * N_TILES)
 #define ALONG   (STEP_WORDS + 4)                  /* words from row to row of a tile */

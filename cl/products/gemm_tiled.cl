@@ -20,7 +20,7 @@
  *
  * Local memory: 2 * (TILE_SIZE(A_TILE) + TILE_SIZE(TILE)) * 16 bytes. AV, BV, CV 4: rows of that operand begin at multiples
  * of 16 bytes and have a multiple of 4 elements; else 1. */
-#include "prelude/gemm_tile.clh"
+#include "tiles/gemm_tile.clh"
 #include "prelude/quantise.clh"
 #if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS) || !defined(AV) || \
     !defined(BV) || !defined(CV)

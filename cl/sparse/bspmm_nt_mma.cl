@@ -27,7 +27,7 @@
  * Local memory: 4 * (TEAMS * SEG * SUM_PITCH + DEPTH * PANEL_WORDS + 32) + TEAMS * (16 * LIST + 8)
  * bytes, with DEPTH = CT rounded up to MMA_K; without PTX also the words of MMA_LOCAL in mma.clh.
  * N_TILES 1. CT: at most 2 * MMA_K, divides BC. DYV 4: as in bspmm_nt_tiled.cl. */
-#include "prelude/mma.clh"
+#include "tiles/mma.clh"
 #include "sparse/tiled_nt.clh"
 #include "sparse/mma_gather.clh"
 #if N_TILES != 1 || CT > 2 * MMA_K

@@ -27,7 +27,7 @@
  * words of MMA_LOCAL in mma.clh. PANEL: a multiple of 32. CT: 1 to 8 * N_TILES, at most BC; SLOTS 1
  * where CT < BC. LANES 32. DYV 4: rows of dy begin at multiples of 16 bytes and have a multiple of
  * 4 elements; else 1. */
-#include "prelude/mma.clh"
+#include "tiles/mma.clh"
 #include "sparse/tiled_tn.clh"
 #include "sparse/mma_gather.clh"
 #if CT > BC || CT > 8 * N_TILES || (CT < BC && SLOTS != 1)

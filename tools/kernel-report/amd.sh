@@ -1,6 +1,7 @@
 # kernel-report.sh for AMD: clang (the newest one that is found; Debian: clang-19) and rocm-device-libs. $CLANG and $ROCM_DEVICE_LIBS (the folder of
 # ocml.bc) select other ones than those found. DEVICE: gfx803, gfx90a, gfx1030, ...
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of kernel-report.sh
+export LC_ALL=C # a decimal point in every locale
 
 # to_gcn SOURCE ASSEMBLY DEFINE...: with the options of src/runtime/launch/program_cache.c.
 to_gcn() {

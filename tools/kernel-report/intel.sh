@@ -2,6 +2,7 @@
 # driver); $OCLOC selects another one. DEVICE: skl (gen9), tgllp (gen12), dg2 (Arc), as `ocloc compile --help` lists.
 # A hardware thread has 128 or 256 registers for `width` work-items; the column `registers` has the number of a thread.
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of kernel-report.sh
+export LC_ALL=C # a decimal point in every locale
 
 set_up() {
     ocloc=${OCLOC:-ocloc}

@@ -2,6 +2,7 @@
 # readelf reads the result. $CLANG, $LIBCLC (nvptx64--nvidiacl.bc) and $PTXAS select other ones than those found.
 # Own columns: bytes that spills store and load (they are also in scratch), of constants, 64-bit divisions.
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of kernel-report.sh
+export LC_ALL=C # a decimal point in every locale
 
 # to_ptx SOURCE PTX DEFINE...: with the options of src/runtime/launch/program_cache.c.
 to_ptx() {

@@ -60,6 +60,10 @@ void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job);
  * for the compiler fit. Few values, so that few programs are built. */
 size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width);
 
+/* sample_sum.c: dw = sum of `samples` products, rows of `products`, + beta * dw. */
+clprune_status clprune__sample_sum(clprune_context *context, float beta, size_t samples,
+    clprune_mat products, clprune_mat dw, cl_event *event);
+
 /* c = beta * c, the result of a product whose sum is empty. beta 0 does not read c. */
 clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event);
 
@@ -83,10 +87,6 @@ size_t clprune__gemm_block_rows(size_t most, size_t tile_rows, bool whole_vector
 clprune_status clprune__gemm_enqueue_panels(clprune_context *context,
     const clprune__kernel_def *kernel, const clprune__gemm_panels *plan, clprune__defines *defines,
     clprune__gemm_job *job, cl_event *event);
-
-/* dw = sum of `samples` products, rows of `products`, + beta * dw. */
-clprune_status clprune__gemm_add_up(clprune_context *context, float beta, size_t samples,
-    clprune_mat products, clprune_mat dw, cl_event *event);
 
 /* The engines. */
 

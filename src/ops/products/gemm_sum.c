@@ -2,43 +2,10 @@
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
-#include "runtime/launch/rowwise.h"
 #include "runtime/memory/scratch.h"
-
-static const clprune__kernel_def sample_sum_kernel = {"products/sample_sum.cl", "sample_sum"};
 
 /* Bytes of the products that are made before they are added up. */
 #define SIDE_BY_SIDE ((size_t)8 << 20)
-
-/* Columns of a work-group, and vectors of a sample that a work-item reads at once, on CPUs. */
-enum { CPU_CHUNK = 2048, CPU_STRIP = 4 };
-/* GPUs: a vector of 4 for each work-item. */
-enum { GPU_LOCAL = 64, GPU_VECTOR = 4 };
-
-clprune_status clprune__gemm_add_up(clprune_context *context, float beta, size_t samples,
-    clprune_mat products, clprune_mat dw, cl_event *event)
-{
-    if (dw.ld == dw.cols) /* one long row: fewer tails of vectors */
-        dw = (clprune_mat){dw.buffer, dw.offset, 1, products.cols, products.cols, dw.type};
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const size_t local = clprune__group_size(context, GPU_LOCAL);
-    const size_t chunk = vector ? CPU_CHUNK : local * GPU_VECTOR;
-    const size_t global = dw.rows * clprune__ceil_div(dw.cols, chunk) * local;
-    clprune__defines defines = {0};
-    clprune__define(&defines, "LOCAL", local);
-    clprune__define(&defines, "CHUNK", chunk);
-    clprune__define(&defines, "STRIP", vector ? CPU_STRIP : 1);
-    clprune__define(&defines, "VW", vector ? 16 : GPU_VECTOR);
-    clprune__define(&defines, "READ_DW", beta != 0.0f);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, &sample_sum_kernel, &defines, &launch));
-    launch.least_group = 1;
-    ARG_ULONGS(&launch, samples, dw.rows, dw.cols);
-    clprune__arg_float(&launch, beta);
-    clprune__arg_region(&launch, (clprune__region){products.buffer, products.offset});
-    clprune__arg_mat(&launch, dw);
-    return clprune__launch_enqueue(&launch, 1, &global, &local, event);
-}
 
 /* Fails unless the operands of dw = sum of dy_n * x_n^T have the sizes of `batch` samples and dw
  * lies apart from both. */
@@ -108,7 +75,7 @@ clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, floa
         }
         TRY(clprune__gemm(context, &job, run > 1 ? NULL : last));
         if (run > 1)
-            TRY(clprune__gemm_add_up(context, old, count, products, dw, last));
+            TRY(clprune__sample_sum(context, old, count, products, dw, last));
     }
     return CLPRUNE_SUCCESS;
 }

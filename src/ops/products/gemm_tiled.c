@@ -84,7 +84,7 @@ static clprune_status add_parts(
     part.c = (clprune_mat){products.buffer, products.offset, job->m, job->n, job->n, job->c.type};
     part.stride_c = results;
     TRY(launch_samples(context, &part, NULL));
-    return clprune__gemm_add_up(context, job->beta, count, products, job->c, event);
+    return clprune__sample_sum(context, job->beta, count, products, job->c, event);
 }
 
 clprune_status clprune__gemm_tiled(
