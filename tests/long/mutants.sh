@@ -29,6 +29,8 @@ mutant() {
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | column_sum.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
+    gemm_tile_mma.clh | mma_read.clh | attention_*mma.*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated" ;;
+    gemm_tiled.c) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=tf32 CLPRUNE_DEBUG=mma=emulated" ;; # sums in parts
     pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=converted" ;;
     *) all= ;;
     esac
@@ -67,14 +69,17 @@ mutant() {
 
 mutant test_matrix rowwise.clh 'FIRST_ROW + group_rows, rows' 'FIRST_ROW + group_rows - 1, rows'
 mutant test_gemm fill.cl 'factor * GET' 'GET'
-mutant test_gemm gemm_tiled.cl 'inner > at + 4 ? inner - at - 4 : 0' '4'
-mutant test_tuning gemm_tile.clh 'rows[h] = a_row[8 * h + y]' 'rows[h] = a_row[8 + y]'
-mutant test_tuning gemm_tile.clh '(width) == LOCAL ? 0 : get_local_id(0) / (width)*4' '0'
-mutant test_tuning gemm_tiled.c 'clprune__tile_rows(context)' 'CLPRUNE__TILE'
+mutant test_gemm gemm_tiled.cl 'LEFT(inner, at), vector' '4, vector'
+mutant test_tuning gemm_tile_fma.clh 'rows[h] = a_row[8 * h + y]' 'rows[h] = a_row[8 + y]'
+mutant test_tuning gemm_tile_fma.clh '(width) == LOCAL ? 0 : (uint)get_local_id(0) / (width)*4' '0'
+mutant test_tuning gemm_tile.c '8 * context->ops->tuning.gemm_tiled.rows' '64'
+mutant test_gemm gemm_tiled.c 'job->k - (count - 1) * run' 'run'
+mutant test_gemm gemm_tile_mma.clh 'warp % 4 * 32' 'warp % 2 * 32'
+mutant test_gemm mma_read.clh 'from[2 * pitch] << 16' 'from[pitch] << 16'
 mutant test_gemm gemm_tiled.cl 'row < inner ? count - column : 0' 'count - column'
-mutant test_gemm gemm_tiled.cl 'first_row + r / 4 * 32' 'first_row + r / 4 * 16'
-mutant test_gemm gemm_tiled.cl 'b_offset + get_group_id(2) * stride_b' 'b_offset + stride_b'
-mutant test_quantise gemm_tiled.cl 'get_group_id(2) * stride_b' 'stride_b'
+mutant test_gemm gemm_tile_fma.clh '(r) / 4 * 32' '(r) / 4 * 16'
+mutant test_gemm gemm_tiled.cl 'b_offset + sample * stride_b' 'b_offset + stride_b'
+mutant test_quantise gemm_tiled.cl 'QUANTISED(b, sample * stride_b)' 'QUANTISED(b, stride_b)'
 mutant test_conv2d conv_vector.cl 'j < g.source_width' 'j <= g.source_width'
 mutant test_conv2d gather.clh 'u * g.spread_y + g.shift_y) * g.result_width' 'u * g.spread_y) * g.result_width'
 mutant test_conv2d conv_vector.cl 'is_first ? beta : 1.0f' 'beta'
@@ -91,7 +96,7 @@ mutant test_conv2d conv_dw_pooled_vector.cl 'min(top + segment_height, grid.rows
 mutant test_conv2d conv_dw_pooled_vector.cl 'shift) / side + 1)' 'shift) / side)'
 mutant test_conv2d conv_dw_pooled_vector.cl 'grid.rows + down.x + y' 'grid.rows + y'
 mutant test_conv2d conv_dw_tiled.cl 'const bool there = r < last;' 'const bool there = true;'
-mutant test_conv2d conv_dw_tiled.cl 'first_channel + 32 * h' 'first_channel + 16 * h'
+mutant test_conv2d conv_dw_tiled.cl 'first_channel + RESULT_ROW(r)' 'first_channel + RESULT_ROW(0)'
 mutant test_conv2d conv_dw_tiled.cl 'reaching(0, (int)height' 'reaching(0, (int)height - 1'
 mutant test_conv2d conv_dw_tiled.cl 'x.groups + (pixel)*x.groups_ld' 'x.groups'
 mutant test_conv2d tiled_tn.clh 'from % stride == 0 &&' ''
@@ -242,7 +247,9 @@ mutant test_mma mma.clh '(bits + 0x1000u)' '(bits + 0x0fffu)'
 mutant test_mma mma.clh '(bits + 0x7fffu + (bits >> 16 & 1u))' '(bits + 0x8000u)'
 mutant test_mma mma.clh 'mma_round(low) | mma_round(high) << 16' 'mma_round(high) | mma_round(low) << 16'
 mutant test_mma mma.clh 'lane / 4, k, r / 2, 2)' 'lane / 4, k, r % 2, 2)'
-mutant test_mma mma_probe.cl '8 * MMA_K' '4 * MMA_K'
+mutant test_mma mma_probe.cl 'i % STEP_WORDS * PRECISION' '0'
+mutant test_attention attention_mma.clh 'other <= own_row' 'other < own_row + 2'
+mutant test_attention attention_backward_mma.cl 'other >= own_row' 'other > own_row'
 mutant test_mma mma_gather.clh '(d[0].zw, d[1].zw)' '(d[1].zw, d[0].zw)'
 mutant test_mma mma_gather.clh '(low.x, high.x, low.z, high.z)' '(low.x, low.z, high.x, high.z)'
 mutant test_mma tiled.clh '(uint2)(SEG, 0)' '(uint2)(0, 0)'
