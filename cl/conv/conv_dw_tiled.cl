@@ -12,8 +12,8 @@
  * and dy[r] is replaced by the sum of dy over the result pixels whose source under the tap is in the
  * cell. With BITS and GROUP x is quantised (quantise.clh).
  *
- * Local memory: 2 * (TILE_SIZE(A_TILE) + TILE_SIZE(TILE)) * 16 bytes. XV, DYV 4: rows of x or dy begin at multiples of 16 bytes
- * and have a multiple of 4 elements; else 1. */
+ * Local memory: 2 * (TILE_SIZE(A_TILE) + TILE_SIZE(TILE)) * 16 bytes. XV, DYV 4: rows of x or dy begin at
+ * multiples of 16 bytes and have a multiple of 4 elements; else 1. */
 #include "conv/layer.clh"
 #include "tiles/gemm_tile.clh"
 #include "prelude/quantise.clh"

@@ -7,8 +7,8 @@
  * double-buffered: while one is multiplied, the next is in flight to registers. Pixels outside of the image
  * and channels beyond the last are zeros.
  *
- * Local memory: 2 * (TILE_SIZE(A_TILE) + TILE_SIZE(TILE)) * 16 bytes. FV, WV 4: rows of `from` or of the weights of a tap begin
- * at multiples of 16 bytes and have a multiple of 4 elements; else 1. BACK: 0 or 1. */
+ * Local memory: 2 * (TILE_SIZE(A_TILE) + TILE_SIZE(TILE)) * 16 bytes. FV, WV 4: rows of `from` or of the
+ * weights of a tap begin at multiples of 16 bytes and have a multiple of 4 elements; else 1. BACK: 0 or 1. */
 #include "conv/gather.clh"
 #include "tiles/gemm_tile.clh"
 #if !defined(BACK) || !defined(FV) || !defined(WV)

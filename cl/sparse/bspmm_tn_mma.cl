@@ -37,15 +37,6 @@
 #define PITCH  (PANEL_WORDS + 8)
 #define PANELS ((SEG + 1) * PITCH) /* words of a segment's panel */
 
-static inline dy_word round_outputs(const float4 d)
-{
-#if PRECISION == 1
-    return (uint4)(mma_round(d.x), mma_round(d.y), mma_round(d.z), mma_round(d.w));
-#else
-    return (uint2)(mma_pack(d.x, d.y), mma_pack(d.z, d.w));
-#endif
-}
-
 /* The lane's entries of a step: the first word of their rows of dy, and N_TILES values of each. Padding
  * reads value row 0, columns beyond CT read the last one, and both are then set to 0: no branch comes
  * between the products. */
@@ -166,9 +157,9 @@ KERNEL_OF(LOCAL) bspmm_tn_mma(TN_PARAMETERS)
         if (step < steps) {
             UNROLLED(k, DY_READS)
                 if (me / QUADS + k * ROWS < segment && me < ROWS * QUADS)
-                    *(local dy_word *)((local uint *)dy_vectors[now] +
+                    *(local mma_four *)((local uint *)dy_vectors[now] +
                                        (me / QUADS + k * ROWS) * PITCH + me % QUADS * WORD) =
-                        round_outputs(dy_read[k]);
+                        mma_round_four(dy_read[k]);
             UNROLLED(i, SLOTS)
                 write_list(list[now][team * SLOTS + i], entry_read + i * LIST_READS, lane);
             x = values + sample * keep * BR * BC;

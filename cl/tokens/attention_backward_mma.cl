@@ -9,16 +9,7 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
     local uint4 k_tile[TILE_WORDS4], v_tile[TILE_WORDS4];
     MMA_LOCAL(WARPS)
     QUAD_LOCAL
-    WARP_OF(blocks, heads);
-    if (begin >= queries)
-        return;
-    local uint *words = mma_words + warp * MMA_WORDS;
-    const head_rows keys = HEAD_ROWS(k, sample, head / share);
-    const head_rows values = HEAD_ROWS(v, sample, head / share);
-    const uint some = KEYS_OF(sample);
-    const uint end = CAUSAL ? min(min(begin + 16 * WARPS, queries), some) : some;
-    const dropout z =
-        dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
+    QUERIES_OF_WARP;
     uint4 own_q[E_STEPS], own_dy[E_STEPS];
     load_fragments(own_q, HEAD_ROWS(q, sample, head), mine, queries, scale * LOG2_E);
     load_fragments(own_dy, SLOPE_ROWS(head), mine, queries, 1.0f);
@@ -42,8 +33,7 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
                 UNROLLED(j, TILE / 8)
                     slope += s[j].even * dp[j].even + s[j].odd * dp[j].odd;
             } else {
-                EACH_PRODUCT(s, row, key,
-                    value = other < some && (!CAUSAL || other <= own_row) ? value : -INFINITY;)
+                hide_keys(s, row, key, some);
                 UNROLLED(j, TILE / 8)
                     s[j] = powers_of_2(s[j] - log_of_mass.xxyy) * (dp[j] - slope.xxyy);
                 add_tile(sum, s, k_tile, words);

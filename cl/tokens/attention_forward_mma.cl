@@ -8,16 +8,7 @@ KERNEL_OF(LOCAL) attention_forward_mma(
     local uint4 k_tile[TILE_WORDS4], v_tile[TILE_WORDS4];
     MMA_LOCAL(WARPS)
     QUAD_LOCAL
-    WARP_OF(blocks, heads);
-    if (begin >= queries)
-        return;
-    local uint *words = mma_words + warp * MMA_WORDS;
-    const head_rows keys = HEAD_ROWS(k, sample, head / share);
-    const head_rows values = HEAD_ROWS(v, sample, head / share);
-    const uint some = KEYS_OF(sample);
-    const uint end = CAUSAL ? min(min(begin + 16 * WARPS, queries), some) : some;
-    const dropout z =
-        dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
+    QUERIES_OF_WARP;
     uint4 own[E_STEPS];
     load_fragments(own, HEAD_ROWS(q, sample, head), mine, queries, scale * LOG2_E);
     float4 sum[E / 8];

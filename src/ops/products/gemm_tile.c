@@ -8,17 +8,15 @@
  * depths of 16 and 32 take the same time where groups fill the device, and 32 half of it where each
  * unit has one. */
 static const clprune__gemm_tile fma_tile = {64, 64, 64, 8},
-                                tf32_tile = {128, 128, 256, 16, .mma = true, .words = 16,
-                                    .resident = 2},
-                                bf16_tile = {
-                                    128, 128, 256, 32, .mma = true, .words = 16, .resident = 1};
+                                tf32_tile = {128, 128, 256, 16, .mma = true, .resident = 2},
+                                bf16_tile = {128, 128, 256, 32, .mma = true, .resident = 1};
 
-enum { WARP = 32, WARP_M_TILES = 4, WARP_N_TILES = 4, PAD = 4 };
+enum { WARP = 32, WARP_M_TILES = 4, WARP_N_TILES = 4, ROW_WORDS = 16, PAD = 4 };
 
 /* Bytes of local memory: both operands, double-buffered. */
 static size_t local_bytes(const clprune_context *context, const clprune__gemm_tile *tile)
 {
-    return 2 * (tile->rows + tile->cols) * (tile->words + PAD) * sizeof(uint32_t) +
+    return 2 * (tile->rows + tile->cols) * (ROW_WORDS + PAD) * sizeof(uint32_t) +
            tile->local / WARP * clprune__mma_local(context, WARP_M_TILES, WARP_N_TILES);
 }
 

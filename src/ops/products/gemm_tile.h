@@ -8,11 +8,11 @@
 #include "runtime/launch/defines.h"
 
 typedef struct clprune__gemm_tile {
-    size_t rows, cols;      /* results of a group */
-    size_t local;           /* its work-items */
-    size_t depth;           /* of the inner size, a step */
-    bool mma;               /* on tensor cores; then: */
-    size_t words, resident; /* of a row along the inner size; groups that a unit holds at once */
+    size_t rows, cols; /* results of a group */
+    size_t local;      /* its work-items */
+    size_t depth;      /* of the inner size, a step */
+    bool mma;          /* on tensor cores */
+    size_t resident;   /* then: groups that a unit holds at once */
 } clprune__gemm_tile;
 
 /* The tile of a context: on tensor cores where its precision is below fp32 and its device allows
