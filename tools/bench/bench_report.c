@@ -80,6 +80,7 @@ void bench_report_json(FILE *stream, const bench *b, const bench_op *op, const b
     json_real(stream, "useful_gflops", gflops);
     json_real(stream, "peak_gflops", b->peak_gflops);
     json_real(stream, "peak_fraction", gflops / b->peak_gflops);
+    json_count(stream, "bytes", (size_t)result->bytes);
     json_real(stream, "gb_per_s", gb_per_s(result));
     json_real(stream, "forward_ms", forward_ms);
     json_real(stream, "forward_share", result->ms / forward_ms);
