@@ -86,7 +86,9 @@ find_package(clprune $version REQUIRED)
 END
 quietly cmake -S client -B client/build -DCMAKE_BUILD_TYPE=Release "-DCMAKE_PREFIX_PATH=$folder/found"
 IFS=. read -r major minor _ <<<"$version"
-for other in $major.$((minor + 1)) $((major + 1)).0; do
+others="$major.$((minor + 1)) $((major + 1)).0"
+[ "$major" -gt 0 ] || [ "$minor" = 0 ] || others="$others 0.$((minor - 1))"
+for other in $others; do
     sed -i "s/clprune [0-9.]*/clprune $other/" client/CMakeLists.txt
     if cmake -S client -B client/build >log 2>&1; then
         echo "failed: the package says that it is compatible with $other"
