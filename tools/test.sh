@@ -20,8 +20,8 @@ say() { echo "test.sh, after $((SECONDS / 60)):$(printf %02d $((SECONDS % 60))):
 packages=() long='' duration="all three: 14 minutes on two cores, a second run half"
 [ $# -gt 0 ] || set -- -LE 'slow|long'
 if [ "$1" = --long ]; then
-    packages=(g++ lintian mandoc binutils dpkg-dev doxygen clang libclang-rt-dev abigail-tools python3-torch zsh fish
-        debootstrap gcc-mingw-w64-x86-64 wine64 wine gcc-aarch64-linux-gnu qemu-user-static)
+    packages=(g++ lintian mandoc binutils dpkg-dev doxygen clang libclang-rt-dev abigail-tools
+        python3-venv python3-torch zsh fish debootstrap gcc-mingw-w64-x86-64 wine64 wine gcc-aarch64-linux-gnu qemu-user-static)
     long=1 duration="all of --long: hours"
     shift
     set -- -L long "$@"

@@ -91,6 +91,10 @@ readelf -dW "$library" | grep -q 'FLAGS_1.*NODELETE' || breach "dlclose unloads 
 grep -q "\"libclprune.so.$abi\"" "$source/examples/pytorch/clprune_library.py" ||
     breach "clprune_library.py does not load libclprune.so.$abi"
 
+[ "$(sed -n 's/^ *"version": "\(.*\)",$/\1/p' "$source/tools/package/vcpkg/clprune/vcpkg.json")" = \
+    "$(sed -n 's/^#define CLPRUNE_VERSION  *"\(.*\)"/\1/p' "$source/include/clprune/version.h")" ] ||
+    breach "the version in vcpkg.json is another one"
+
 cat "$source"/include/clprune/*.h | tr '\n' ' ' | sed 's/CLPRUNE_API/\n&/g' |
     sed -n 's/^CLPRUNE_API [^(]*[ *]\(clprune_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$folder/declared"
 nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | grep -v '^__' | sort -u >"$folder/exported"
