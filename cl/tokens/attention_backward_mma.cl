@@ -1,7 +1,7 @@
 /* attention_backward.cl on tensor cores: its formulas, with operands, probabilities and ds rounded to TF32 or bf16.
  * attention_mma.clh has the tiles. The first kernel goes along the keys twice: for log_mass and d, then for dq. Here
  * log_mass is log2 of the mass. */
-#include "tokens/attention_mma.clh"
+#include "tokens/attention_softmax_mma.clh"
 
 KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v),
     MAT_IN(dy), MAT_OUT(dq), MAT_OUT(d), MAT_OUT(log_mass))

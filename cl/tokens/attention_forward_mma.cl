@@ -1,6 +1,6 @@
 /* attention_forward.cl on tensor cores: operands and probabilities are rounded to TF32 or bf16, sums are fp32.
  * attention_mma.clh has the tiles. Group (sample * heads + head) * blocks + block takes 16 queries a warp. */
-#include "tokens/attention_mma.clh"
+#include "tokens/attention_softmax_mma.clh"
 
 KERNEL_OF(LOCAL) attention_forward_mma(
     ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_OUT(y))

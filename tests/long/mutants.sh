@@ -248,7 +248,7 @@ mutant test_mma mma.clh '(bits + 0x7fffu + (bits >> 16 & 1u))' '(bits + 0x8000u)
 mutant test_mma mma.clh 'mma_round(low) | mma_round(high) << 16' 'mma_round(high) | mma_round(low) << 16'
 mutant test_mma mma.clh 'lane / 4, k, r / 2, 2)' 'lane / 4, k, r % 2, 2)'
 mutant test_mma mma_probe.cl 'i % STEP_WORDS * PRECISION' '0'
-mutant test_attention attention_mma.clh 'other <= own_row' 'other < own_row + 2'
+mutant test_attention attention_softmax_mma.clh 'other <= own_row' 'other < own_row + 2'
 mutant test_attention attention_backward_mma.cl 'other >= own_row' 'other > own_row'
 mutant test_mma mma_gather.clh '(d[0].zw, d[1].zw)' '(d[1].zw, d[0].zw)'
 mutant test_mma mma_gather.clh '(low.x, high.x, low.z, high.z)' '(low.x, low.z, high.x, high.z)'
