@@ -147,10 +147,12 @@ else
     echo "no C++ compiler, or CL/opencl.hpp (opencl-clhpp-headers) is not installed: no C++ client"
 fi
 mkdir "$folder/package"
+older= # before 1.0 a minor version may break programs
+[ "$major" != 0 ] || [ "$minor" = 0 ] || older=$major.$((minor - 1))
 cat >"$folder/package/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.22)
 project(client LANGUAGES $languages)
-foreach(version IN ITEMS $major.$((minor + 1)) $((major + 1)).0)
+foreach(version IN ITEMS $older $major.$((minor + 1)) $((major + 1)).0)
     find_package(clprune \${version} QUIET)
     if(clprune_FOUND)
         message(FATAL_ERROR "the package says that it is compatible with \${version}")
