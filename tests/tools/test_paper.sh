@@ -74,9 +74,9 @@ trained fig7 fig8 fig9 fig10 fig11 table4 pool-cosines pool-epochs || {
 grep -qv -- '--extra 7' calls && fail "an option after -- does not come to all runs"
 [ "$(wc -l <calls)" = $((62 + 4 + 16 + 2 + 9)) ] || fail "$(wc -l <calls) runs"
 grep -q '^b128-s90,6,6.9$' out/fig7.csv && grep -q '^dense,1,1$' out/fig7.csv && [ "$(wc -l <out/fig7.csv)" = 43 ] || fail fig7
-grep -q '^16,70,53.31,-7.16,2$' out/fig8.csv && grep -q '^0,0,60.47,0,2$' out/fig8.csv && [ "$(wc -l <out/fig8.csv)" = 32 ] ||
+grep -q '^16,70,53.31,-7.16,2$' out/fig8.csv && grep -q '^0,0,60.47,0.00,2$' out/fig8.csv && [ "$(wc -l <out/fig8.csv)" = 32 ] ||
     fail fig8
-grep -q '^more-s80,2,2.8$' out/fig9.csv && [ "$(wc -l <out/fig9.csv)" = 25 ] || fail fig9
+grep -q '^tokens-s80,2,2.8$' out/fig9.csv && [ "$(wc -l <out/fig9.csv)" = 17 ] || fail fig9
 # the median of six epochs is the third
 same out/fig10.csv <<'CSV'
 batch,seconds,seconds_half_pruned

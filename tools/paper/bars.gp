@@ -12,6 +12,7 @@ set style data histograms
 set style fill solid 0.9 noborder
 set boxwidth 0.9
 set key top left
+set xtics rotate by -25
 set offsets 0, 0, graph 0.15, 0
 plot file every ::1 using 2:xtic(1) lc rgb '#1f77b4' title 'clprune', \
      file every ::1 using 3 lc rgb '#bbbbbb' title 'paper'

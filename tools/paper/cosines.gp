@@ -8,6 +8,7 @@ set grid ytics lc rgb '#dddddd'
 set yrange [*:1]
 set key bottom right
 set xtics rotate by -60
+set rmargin 8
 short(tensor) = tensor[1:strlen(tensor) - strlen('.weight')]
 plot name.'.csv' every ::1 using 0:2:xtic(short(strcol(1))) with linespoints lw 2 pt 7 title 'cells of 2 x 2', \
     '' every ::1 using 0:3 with linespoints lw 2 pt 7 title 'cells of 4 x 4'

@@ -10,7 +10,6 @@ set logscale xy
 set grid lc rgb '#dddddd'
 set key outside right
 levels = '0 0.2 0.4 0.6 0.8 1'
-plot for [i=1:6] name.'.csv' using 'block': \
-        (column('sparsity') == word(levels, i) + 0 ? column('overhead_percent') : NaN) \
-        with linespoints lw 2 pt 7 ps 0.7 lc i title 's = '.word(levels, i), \
-    name.'.csv' using 'block':'paper_percent' with points pt 2 ps 1.4 lc rgb 'black' title 'paper'
+row(s) = "< awk -F, '$2 == ".s." && $3 > 0' ".name.'.csv'
+plot for [i=1:6] row(word(levels, i)) using 1:3 with linespoints lw 2 pt 7 ps 0.7 lc i title 's = '.word(levels, i), \
+    name.'.csv' every ::1 using 1:4 with points pt 2 ps 1.4 lc rgb 'black' title 'paper'
