@@ -118,7 +118,8 @@ def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: i
     how        fields of Keep for the inputs of linear layers: form, bits, group, block, ... Without
                any, form="quantised", bits=4. Convolutions and norms keep them so, too, if the form
                is "quantised" or "dense", else as quantised with 4 bits. With "dense" nothing is
-               rounded, activation functions included: to compare gradients
+               rounded, activation functions included: to compare gradients. Norms and activation
+               functions then keep their input and run again in the backward pass
     sparsity   the share of blocks that form "pruned" drops; giving it or another field of "pruned"
                selects that form
 

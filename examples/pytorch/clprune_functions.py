@@ -77,6 +77,7 @@ class LinearFunction(torch.autograd.Function):
                 layout: Optional[Layout], *tensors: Tensor):
         ctx.source, ctx.rows, ctx.dtype = source, x.numel() // x.shape[-1], x.dtype
         ctx.layout = layout  # None: the rows of x lie one after the other
+        ctx.contiguous = x.is_contiguous()
         ctx.save_for_backward(weight, *tensors)
         return _own(F.linear(*cast(autocast_dtype(), x, weight, bias)))
 
@@ -93,7 +94,8 @@ class LinearFunction(torch.autograd.Function):
             dw = (ctx.source.product_tn(tensors, rows) if ctx.layout is None else rows.t().mm(
                 ctx.layout.shape(ctx.source.restore(tensors)).reshape(ctx.rows, -1)))
         if ctx.needs_input_grad[2]:  # y = ... + 1 * b
-            db = rows.sum(0)
+            dy = rows if ctx.contiguous else dy  # in the order of PyTorch's own sums
+            db = dy.sum(list(range(dy.dim() - 1)), dtype=torch.float32)
         return (dx, dw, db, None, None) + (None,) * len(tensors)
 
 
@@ -174,6 +176,65 @@ class NormFunction(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             db = of_1.view(weight.shape)
         return dx, dw, db, None, None
+
+
+class Again(Source):
+    """y = f(x) of a module whose input is kept: its own class runs again. Tensors: those of x, then
+    the parameters of `names`."""
+
+    def __init__(self, module: Any, names: Sequence[str], x: Tensor, source: Source) -> None:
+        self.own, self.names, self.x = module.own_class, names, source
+        self.parts = {**module.__dict__, "_buffers": module._buffers_again()}
+        self.layout, self.dtype, self.autocast = layout_of(x), x.dtype, autocast_dtype()
+
+    def split(self, tensors: Sequence[Tensor]) -> Tuple[Tensor, Sequence[Tensor]]:
+        """x and the parameters."""
+        count = len(tensors) - len(self.names)
+        x = self.layout.shape(self.x.restore(tensors[:count])).to(self.dtype)
+        return x, tensors[count:]
+
+    def run(self, x: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+        module, own = self.own.__new__(self.own), self.parts["_parameters"]
+        module.__dict__.update(
+            self.parts, _parameters={**own, **dict(zip(self.names, parameters))})
+        x = x.clone() if self.parts.get("inplace", False) else x
+        with torch.autocast("cpu", self.autocast or torch.bfloat16, cache_enabled=False,
+                            enabled=self.autocast is not None):
+            return self.own.forward(module, x)
+
+    def restore(self, tensors: Sequence[Tensor]) -> Tensor:
+        with torch.no_grad():
+            return in_memory_order(self.run(*self.split(tensors)))
+
+
+class AgainFunction(torch.autograd.Function):
+    """y = f(x) of form "dense": the backward pass is PyTorch's own, of f(x) run again, so gradients
+    have its bits."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, module: Any, names: Sequence[str], made: List[Any],
+                *parameters: Tensor):
+        source, tensors = keep_flat(module.keep, in_memory_order(x))
+        ctx.again = Again(module, names, x, source)
+        made += [ctx.again, (*tensors, *parameters), tensors]
+        ctx.save_for_backward(*tensors, *parameters)
+        y = module._original(x)
+        if y is x:
+            ctx.mark_dirty(x)
+            return y
+        return _own(y)
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        x, parameters = ctx.again.split(ctx.saved_tensors)
+        leaves = [leaf.detach() for leaf in (x, *parameters)]
+        needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[4:]]
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(Tensor.detach, _as_it_is):
+            wanted = [leaf.requires_grad_() for leaf, need in zip(leaves, needs) if need]
+            got = iter(torch.autograd.grad(ctx.again.run(leaves[0], leaves[1:]), wanted, dy))
+        gradients = [next(got) if need else None for need in needs]
+        return (gradients[0], None, None, None, *gradients[1:])
 
 
 class ReLUFunction(torch.autograd.Function):

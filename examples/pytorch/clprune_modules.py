@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clprune_functions import (
-    ActivationFunction, ConvFunction, DropoutFunction, LinearFunction, MaxPoolFunction, NormFunction,
+    ActivationFunction, AgainFunction, ConvFunction, DropoutFunction, LinearFunction, MaxPoolFunction, NormFunction,
     ReLUFunction, autocast_dtype, cast)
 from clprune_library import Error, Keep, Shape
 from clprune_saved import (
@@ -111,6 +111,10 @@ class Converted:
     def _expected(self, x: Tensor) -> Tensor:
         """What the module is taken to compute, by another way than its own code."""
         raise NotImplementedError
+
+    def _buffers_again(self) -> Dict[str, Optional[Tensor]]:
+        """The buffers with which `Again` runs the module's own code."""
+        return self._buffers
 
     def _is_as_registered(self, x: Tensor) -> bool:
         """Compares the first call of a class that was registered with what it is taken for. If they
@@ -319,6 +323,11 @@ class NormKind(Converted):
         weight, bias = getattr(self, "weight", None), getattr(self, "bias", None)
         if not (x.requires_grad or weight is not None and weight.requires_grad):
             return self._original(x)
+        names = [name for name in ("weight", "bias") if getattr(self, name, None) is not None]
+        if self.keep.form == "dense" and not hasattr(self, "parametrizations"):
+            y = AgainFunction.apply(x, self, names, made, *(getattr(self, name) for name in names))
+            sources.note(y, ALIKE, (made[0], made[1]))
+            return y
         y = NormFunction.apply(x, weight, bias, self, made)
         source, tensors, layout = made[-3:]
         if weight is None:
@@ -366,6 +375,9 @@ class RMSNormKind(NormKind):
 class BatchNormKind(NormKind):
     """nn.BatchNorm1d, nn.BatchNorm2d and nn.BatchNorm3d."""
 
+    def _buffers_again(self) -> Dict[str, Optional[Tensor]]:
+        return dict.fromkeys(self._buffers)  # the running statistics were updated already
+
     def _axis(self, x: Tensor) -> int:
         return 1
 
@@ -396,6 +408,8 @@ class ActivationKind(Converted):
     def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
         if not x.requires_grad:
             return self._original(x)
+        if self.keep.form == "dense":
+            return AgainFunction.apply(x, self, (), made)
         return ActivationFunction.apply(x, self, made)
 
 

@@ -54,6 +54,12 @@ class Case(unittest.TestCase):
             self.assertLessEqual(off, tolerance, f"gradient {i}")
 
 
+    def assert_same(self, got, want):
+        self.assertEqual(len(got), len(want))
+        for i, (g, w) in enumerate(zip(got, want)):
+            self.assertTrue(torch.equal(g, w), f"tensor {i}")
+
+
 IMAGES = (4, 3, 15, 17)
 TOKENS = (4, 7, 32)
 KINDS = {
@@ -77,11 +83,22 @@ KINDS = {
     "activations": ([nn.Linear(32, 16), nn.SiLU(), nn.Linear(16, 16), nn.Hardswish(),
                      nn.Linear(16, 16), nn.GELU("tanh"), nn.LeakyReLU(0.1, inplace=True),
                      nn.ReLU6(), nn.Mish(), nn.ELU()], TOKENS),
+    "mlp": ([nn.Linear(96, 64), nn.GELU(), nn.Linear(64, 96, bias=False)], (4, 200, 96)),
     "dropout": ([nn.Linear(32, 16), nn.Dropout(0.3), nn.Linear(16, 16), nn.Dropout(0.0)], TOKENS),
 }
 if hasattr(nn, "RMSNorm"):
     KINDS["rms_norm"] = ([nn.RMSNorm(32), nn.Linear(32, 8)], TOKENS)
     KINDS["rms_norm_of_two_axes"] = ([nn.RMSNorm((7, 32), eps=1e-5), nn.Linear(32, 8)], TOKENS)
+
+
+def kept_exactly(model):
+    """A converted copy that keeps what the codes are made of, normalised values and derivatives, but
+    without rounding: form "dense" keeps inputs of norms and activation functions instead."""
+    converted = clprune.convert_(copy.deepcopy(model), form="dense")
+    for module in converted.modules():
+        if isinstance(module, (clprune_modules.NormKind, clprune_modules.ActivationKind)):
+            module.keep = clprune.Keep(form="pruned", sparsity=0.0, criterion="largest")
+    return converted
 
 
 class Kinds(Case):
@@ -98,11 +115,17 @@ class Kinds(Case):
             with self.subTest(name):
                 converted = clprune.convert_(copy.deepcopy(model), form="dense")
                 got, want = run(converted, x), run(model, x)
-                self.assertTrue(torch.equal(got[0], want[0]))
-                self.assert_close(got[1], want[1], 3e-6)
-                for g, w in zip(got[2], want[2]):
-                    self.assertTrue(torch.equal(g, w))
+                for mine, theirs in zip(got, want):  # output, gradients, buffers
+                    self.assert_same(mine, theirs)
                 self.assertEqual(clprune.summary(converted).left, {})
+
+    def test_kept_exactly_they_have_them_but_for_rounding(self):
+        for name, model, x in self.models():
+            with self.subTest(name):
+                got, want = run(kept_exactly(model), x), run(model, x)
+                self.assert_same(got[0], want[0])
+                self.assert_close(got[1], want[1], 5e-6)
+                self.assert_same(got[2], want[2])
 
     def test_as_codes_they_are_near(self):
         for name, model, x in self.models():
@@ -177,13 +200,15 @@ class Kinds(Case):
         for view, features in ((lambda y: y.transpose(1, 2), 12), (lambda y: y.flatten(1), 144),
                                (lambda y: y.view(4, 6, 24), 24), (lambda y: y[:, :, ::2], 6),
                                (lambda y: y[:, :1].expand(4, 7, 12), 12)):
-            for form in "dense", "quantised":
-                model, x = Views(view, features), torch.randn(4, 12, 12)
-                converted = clprune.convert_(copy.deepcopy(model), form=form, bits=8)
+            model, x = Views(view, features), torch.randn(4, 12, 12)
+            for converted, tolerance in (
+                    (clprune.convert_(copy.deepcopy(model), form="dense"), 1e-6),
+                    (kept_exactly(model), 3e-6),
+                    (clprune.convert_(copy.deepcopy(model), bits=8), 0.05)):
                 for around in contextlib.nullcontext, clprune.compressed:
                     with around():
                         got = run(converted, x)
-                    self.assert_close(got[1], run(model, x)[1], 3e-6 if form == "dense" else 0.05)
+                    self.assert_close(got[1], run(model, x)[1], tolerance)
 
     def test_frozen_parameters(self):
         for name, model, x in self.models():
