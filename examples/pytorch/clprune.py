@@ -149,6 +149,7 @@ def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: i
     for module, (names, kind) in chosen.items():
         own = own_class(module)
         module.__class__ = converted_class(own, kind)
+        module.__dict__["__module__"] = own.__module__  # by which torch.fx knows modules of torch.nn
         module.keep = (linear if issubclass(kind, LinearKind) else
                        images if issubclass(kind, (ConvKind, NormKind)) else
                        slopes if issubclass(kind, ActivationKind) else MASK)

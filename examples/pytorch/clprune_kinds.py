@@ -51,8 +51,8 @@ def register(cls: Type[nn.Module], like: Type[nn.Module]) -> None:
     like  nn.Linear, nn.Conv2d, nn.LayerNorm, nn.RMSNorm or nn.ReLU; nn.GELU stands for all functions
           that are computed element by element
 
-    The first training call compares the output with what `like` computes; a module that differs is
-    left alone, with a warning.
+    The first training call compares the output with what `like` computes; a module that differs or
+    has other parameters, which would get no gradient, is left alone, with a warning.
     """
     kind = kind_of(like)
     if kind is None or kind[0] in (DropoutKind, MaxPoolKind, BatchNormKind):
@@ -130,7 +130,8 @@ def own_class(module: nn.Module) -> Type[nn.Module]:
 
 def restore_class(module: nn.Module) -> None:
     module.__class__ = own_class(module)
-    for name in ("keep", "last", "warned", "clprune_name", "clprune_calls", "clprune_unchecked"):
+    for name in ("keep", "last", "warned", "clprune_name", "clprune_calls", "clprune_unchecked",
+                 "__module__"):
         module.__dict__.pop(name, None)
 
 

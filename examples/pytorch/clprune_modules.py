@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from clprune_functions import (
     ActivationFunction, AgainFunction, ConvFunction, DropoutFunction, LinearFunction, MaxPoolFunction, NormFunction,
@@ -78,6 +79,7 @@ class Converted:
     clprune_calls: Calls
     clprune_unchecked: bool  # of a registered class: whether its first call is still to come
     own_class: Type[nn.Module]  # of each class
+    parameter_names: Tuple[str, ...] = ("weight", "bias")  # those that get a gradient
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if self.training:
@@ -92,12 +94,14 @@ class Converted:
         calls = self.clprune_calls
         calls.note(self.clprune_name)
         x = next(iter((*args, *kwargs.values())), None)
-        one = len(args) + len(kwargs) == 1 and isinstance(x, Tensor)
-        if not (torch.is_grad_enabled() and one and x.numel() and self._understands(x)):
+        one = len(args) + len(kwargs) == 1 and isinstance(x, Tensor) and x.is_floating_point()
+        if torch.jit.is_tracing() or not (
+                torch.is_grad_enabled() and one and x.numel() and self._understands(x)):
             return self._original(*args, **kwargs)
-        if self.clprune_unchecked and not self._is_as_registered(x):
+        problem = self._differs(x) if self.clprune_unchecked else ""
+        if problem:
             y = self._original(x)
-            self._give_up()
+            self._give_up(problem)
             return y
         made: List[Any] = []
         y = self._keep_and_run(x, made)
@@ -116,20 +120,25 @@ class Converted:
         """The buffers with which `Again` runs the module's own code."""
         return self._buffers
 
-    def _is_as_registered(self, x: Tensor) -> bool:
-        """Compares the first call of a class that was registered with what it is taken for. If they
-        differ the module runs its own code from now on."""
+    def _differs(self, x: Tensor) -> str:
+        """Compares the first call of a class that was registered with what it is taken for. Where they
+        differ, says how; the module runs its own code from now on."""
         with torch.no_grad():
             expected, got = self._expected(x), self._original(x)
         self.clprune_unchecked = False
-        return got.shape == expected.shape and torch.allclose(
-            got.float(), expected.float(), rtol=1e-2, atol=1e-3 * float(got.abs().max()))
+        if got.shape != expected.shape or not torch.allclose(
+                got.float(), expected.float(), rtol=1e-2, atol=1e-3 * float(got.abs().max())):
+            return "computes something else than what it was registered for"
+        known = {"parametrizations", *(name + end for name in self.parameter_names
+                                       for end in ("", "_g", "_v", "_orig"))}  # of torch.nn.utils
+        others = [name for name, p in self.named_parameters()
+                  if p.requires_grad and name.split(".")[0] not in known]
+        return f"has other parameters ({some(others)}), which would get no gradient" if others else ""
 
-    def _give_up(self) -> None:
+    def _give_up(self, problem: str) -> None:
         from clprune_kinds import restore_class
         name, own = self.clprune_name, self.own_class.__name__
-        warnings.warn(f"clprune: {name or 'a module'} of class {own} computes something else than "
-                      "what it was registered for; it is left alone")
+        warnings.warn(f"clprune: {name or 'a module'} of class {own} {problem}; it is left alone")
         restore_class(self)
 
     def _understands(self, x: Tensor) -> bool:
@@ -138,6 +147,8 @@ class Converted:
         what = None
         if transformed():
             what = "transformations of torch.func"
+        elif forward_ad._current_level >= 0:
+            what = "forward-mode differentiation"
         elif x.is_nested:
             what = "nested tensors"
         elif x.layout is not torch.strided:
@@ -158,7 +169,7 @@ class Converted:
             if problem:
                 raise TypeError(f"clprune.{self.own_class.__name__}: the input is {seen}, "
                                 f"expected {expected}")
-        return not torch.jit.is_tracing()
+        return True
 
     def extra_repr(self) -> str:
         return ", ".join(text for text in (super().extra_repr(), _describe(self.keep)) if text)
@@ -388,6 +399,8 @@ class BatchNormKind(NormKind):
 class ReLUKind(Converted):
     """nn.ReLU: a bit an element."""
 
+    parameter_names = ()
+
     def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
         if not x.requires_grad:
             return self._original(x)
@@ -401,6 +414,8 @@ class ReLUKind(Converted):
 
 class ActivationKind(Converted):
     """An activation function of one argument, such as nn.GELU: its derivative is kept."""
+
+    parameter_names = ()
 
     def _expected(self, x: Tensor) -> Tensor:  # the same of each element alone
         return self._original(x.reshape(-1, 1).clone()).view(x.shape)

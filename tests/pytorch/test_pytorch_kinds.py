@@ -367,6 +367,36 @@ class Classes(Case):
                 self.assert_close(got[1], want[1], 0)
                 self.assertIs(type(module), Root)
 
+    def test_registered_classes_with_parameters_that_would_get_no_gradient(self):
+        class Swish(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.beta = nn.Parameter(torch.ones(1))
+
+            def forward(self, x):
+                return x * torch.sigmoid(self.beta * x)
+
+        class LowRank(nn.Linear):  # at first it computes what nn.Linear does
+            def __init__(self):
+                super().__init__(8, 8)
+                self.a, self.b = nn.Linear(8, 2, bias=False), nn.Parameter(torch.zeros(8, 2))
+
+            def forward(self, x):
+                return F.linear(x, self.weight, self.bias) + self.a(x) @ self.b.t()
+
+        clprune.register(Swish, like=nn.GELU)
+        clprune.register(LowRank, like=nn.Linear)
+        for cls, name in (Swish, "beta"), (LowRank, r"b, a\.weight"):
+            model, x = cls(), torch.randn(4, 8)
+            converted = clprune.convert_(copy.deepcopy(model), form="dense")
+            with self.assertWarnsRegex(UserWarning, rf"other parameters \({name}\), which would get"):
+                got = run(converted, x)
+            self.assert_close(got[1], run(model, x)[1], 1e-6)
+            self.assertIs(type(converted), cls)
+        model = clprune.convert_(Swish().requires_grad_(False))
+        model(torch.randn(4, 8, requires_grad=True)).sum().backward()
+        self.assertIsInstance(model, clprune._Converted)
+
     def test_a_function_that_is_not_of_elements(self):
         class Soft(nn.Module):
             def forward(self, x):
@@ -528,6 +558,14 @@ class Refusals(Case):
             vmap(grad(lambda p, x: functional_call(m, p, (x[None],)).sum()), (None, 0))(
                 dict(m.named_parameters()), torch.randn(4, 32))
 
+        def forward_mode(m):
+            import torch.autograd.forward_ad as forward_ad
+            with forward_ad.dual_level():
+                x = forward_ad.make_dual(torch.randn(4, 32), torch.ones(4, 32))
+                got = forward_ad.unpack_dual(m(x)).tangent
+            self.assert_close([got], [m.weight.sum(1).expand(4, 4)], 1e-6)
+
+        yield "forward-mode differentiation", forward_mode
         yield "sparse", lambda m: m(torch.eye(32).to_sparse()).sum().backward()
         if hasattr(torch, "jagged"):
             yield "nested", nested
@@ -543,6 +581,37 @@ class Refusals(Case):
                 use(clprune.convert_(nn.Linear(32, 4)))
                 self.assertTrue([w for w in seen if "clprune: converted modules do not support"
                                  in str(w.message) and what in str(w.message)], what)
+
+    def test_inputs_that_have_no_gradient(self):
+        for x in torch.arange(-4, 4), torch.tensor([True, False]), torch.randn(4).to(torch.cfloat):
+            for module in nn.ReLU(), nn.Dropout(0.0), nn.Tanh():
+                results = []
+                for made in module, clprune.convert_(copy.deepcopy(module)):
+                    try:
+                        results.append(made(x))
+                    except RuntimeError as error:  # PyTorch's own
+                        results.append(str(error))
+                if isinstance(results[0], str):
+                    self.assertEqual(*results)
+                else:
+                    self.assertTrue(torch.equal(*results))
+
+    def test_traces_of_models_in_training(self):
+        model = clprune.convert_(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.SiLU(),
+                                               nn.Flatten(), nn.Linear(288, 8), nn.LayerNorm(8)))
+        x = torch.randn(4, 3, 8, 8)
+        graph = torch.fx.symbolic_trace(model)
+        self.assert_same(run(graph, x)[1], run(model, x)[1])
+        self.assertEqual(clprune.summary(graph).converted, clprune.summary(model).converted)
+        clprune.unconvert_(model)
+        self.assertEqual([key for m in model for key in vars(m) if "module__" in key], [])
+        model = clprune.convert_(nn.Sequential(nn.Linear(8, 8), nn.SiLU(), nn.LayerNorm(8)))
+        x = torch.randn(4, 8)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is deprecated
+            warnings.simplefilter("error", torch.jit.TracerWarning)
+            traced = torch.jit.trace(model, x)
+        self.assertTrue(torch.equal(traced(x), model(x)))
 
     def test_jit_and_compile(self):
         model = clprune.convert_(nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU())).eval()
