@@ -127,22 +127,23 @@ class ConvFunction(torch.autograd.Function):
 
 class NormFunction(torch.autograd.Function):
     """y = w * n + b of the normalised value n = (x - mean) / sqrt(var + eps), or x / sqrt(mean of
-    x^2 + eps)."""
+    x^2 + eps). Mean and variance are those of the axes `dims` of module._split(x)."""
 
     @staticmethod
     def forward(ctx, x: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], module: Any,
                 made: List[Any]):
         y = _own(module._original(x))
-        dims = module._dims(x)
-        wide = x.float()
+        dims, split = module._dims(x), module._split
+        wide = split(x.float())
         n = torch.empty_like(y, dtype=torch.float32)
-        torch.sub(wide, wide.mean(dims, keepdim=True) if module.centred else 0, out=n)
-        rstd = torch.rsqrt_(n.square().mean(dims, keepdim=True).add_(module._eps(x)))
-        n.mul_(rstd)
+        parts = split(n)  # a view
+        torch.sub(wide, wide.mean(dims, keepdim=True) if module.centred else 0, out=parts)
+        rstd = torch.rsqrt_(parts.square().mean(dims, keepdim=True).add_(module._eps(x)))
+        parts.mul_(rstd)
         source, tensors = module._keep_normalised(n)
         made += [source, tensors, layout_of(n)]
         ctx.source, ctx.layout, ctx.dims, ctx.centred = source, made[2], dims, module.centred
-        ctx.sides = module._sides(x)
+        ctx.sides, ctx.split = module._sides(x), split
         ctx.dtype = x.dtype
         ctx.save_for_backward(weight, rstd, *tensors)
         return y
@@ -165,11 +166,11 @@ class NormFunction(torch.autograd.Function):
                 shift = slope * n.mean(ctx.dims, keepdim=True) - of_1.view(ctx.sides) / count
                 dx = torch.addcmul(dy, slope, n, value=-1).add_(shift).mul_(w * rstd)
             else:
-                g = dy * w
+                g, n = ctx.split(dy * w), ctx.split(n)
                 dx = torch.addcmul(g, (g * n).mean(ctx.dims, keepdim=True), n, value=-1)
                 if ctx.centred:
                     dx -= dx.mean(ctx.dims, keepdim=True)
-                dx.mul_(rstd)
+                dx = dx.mul_(rstd).reshape(dy.shape)
             dx = dx.to(ctx.dtype)
         if ctx.needs_input_grad[1]:
             dw = of_n.view(weight.shape)
@@ -301,6 +302,13 @@ class DropoutFunction(torch.autograd.Function):
         return noise.to(dy.dtype) * dy, None, None
 
 
+def _sized(dy: Tensor, layout: Layout) -> Tensor:
+    """Stands for an image of which only the size and the memory format are read."""
+    if layout.stride[-1] != 1 and len(layout.size) == 4:
+        return dy.new_empty(layout.size).to(memory_format=torch.channels_last)
+    return dy.new_empty(()).expand(layout.size)
+
+
 class MaxPoolFunction(torch.autograd.Function):
     """y = the largest x of each window; its place in the window is kept as a byte."""
 
@@ -335,9 +343,21 @@ class MaxPoolFunction(torch.autograd.Function):
         row = torch.div(place, width, rounding_mode="floor")
         column = (place - row * width).mul_(right).add_(left)
         index = row.mul_(down).add_(top).mul_(ctx.layout.size[-1]).add_(column)
-        like = dy.new_empty(()).expand(ctx.layout.size)  # read for its size
-        if ctx.layout.stride[-1] != 1:
-            like = dy.new_empty(ctx.layout.size).to(memory_format=torch.channels_last)
         dx = torch.ops.aten.max_pool2d_with_indices_backward(
-            dy, like, *ctx.window, ctx.ceil_mode, index)
+            dy, _sized(dy, ctx.layout), *ctx.window, ctx.ceil_mode, index)
         return dx, None, None, None
+
+
+class AvgPoolFunction(torch.autograd.Function):
+    """y = the mean of x in each window: nothing is kept. PyTorch's own keeps x, and reads its size."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, module: Any, backward: Callable, how: tuple):
+        ctx.layout, ctx.dtype, ctx.backward_of, ctx.how = layout_of(x), x.dtype, backward, how
+        return _own(module._original(x))
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        dx = ctx.backward_of(dy, _sized(dy, ctx.layout), *ctx.how)
+        return dx.to(ctx.dtype), None, None, None

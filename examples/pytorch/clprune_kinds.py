@@ -7,16 +7,17 @@ from typing import Dict, Optional, Tuple, Type
 from torch import nn
 
 from clprune_modules import (
-    ActivationKind, BatchNormKind, ChannelNormKind, Conv1DKind, Converted, ConvKind, DropoutKind,
-    LayerNormKind, LinearKind, MaxPoolKind, ReLUKind, RMSNormKind)
+    ActivationKind, AvgPoolKind, BatchNormKind, ChannelNormKind, Conv1DKind, Converted, ConvKind,
+    DropoutKind, GroupNormKind, LayerNormKind, LinearKind, MaxPoolKind, ReLUKind, RMSNormKind)
 
 Kind = Tuple[type, type]  # the kind, and the class of torch.nn that stands for it in `kinds`
 
 _LAYERS: Dict[type, type] = {
     nn.Linear: LinearKind, nn.Conv1d: ConvKind, nn.Conv2d: ConvKind, nn.Conv3d: ConvKind,
     nn.LayerNorm: LayerNormKind, nn.BatchNorm1d: BatchNormKind, nn.BatchNorm2d: BatchNormKind,
-    nn.BatchNorm3d: BatchNormKind, nn.ReLU: ReLUKind, nn.Dropout: DropoutKind,
-    nn.MaxPool2d: MaxPoolKind}
+    nn.BatchNorm3d: BatchNormKind, nn.GroupNorm: GroupNormKind, nn.ReLU: ReLUKind,
+    nn.Dropout: DropoutKind, nn.MaxPool2d: MaxPoolKind, nn.AvgPool2d: AvgPoolKind,
+    nn.AdaptiveAvgPool2d: AvgPoolKind}
 if hasattr(nn, "RMSNorm"):  # since PyTorch 2.4
     _LAYERS[nn.RMSNorm] = RMSNormKind
 _RMSNORM = getattr(nn, "RMSNorm", nn.LayerNorm)
@@ -38,6 +39,8 @@ _NAMED: Dict[Tuple[str, str], Kind] = {
     ("timm.layers.linear", "Linear"): (LinearKind, nn.Linear),
     ("timm.layers.norm", "LayerNorm"): (LayerNormKind, nn.LayerNorm),
     ("timm.layers.norm", "LayerNorm2d"): (ChannelNormKind, nn.LayerNorm),
+    **{("timm.layers.norm", name): (GroupNormKind, nn.GroupNorm) for name in (
+        "GroupNorm", "GroupNorm1")},
     ("torchvision.models.convnext", "LayerNorm2d"): (ChannelNormKind, nn.LayerNorm),
     ("timm.layers.norm", "RmsNorm"): (RMSNormKind, _RMSNORM)}
 
@@ -55,7 +58,8 @@ def register(cls: Type[nn.Module], like: Type[nn.Module]) -> None:
     has other parameters, which would get no gradient, is left alone, with a warning.
     """
     kind = kind_of(like)
-    if kind is None or kind[0] in (DropoutKind, MaxPoolKind, BatchNormKind):
+    if kind is None or kind[0] in (
+            DropoutKind, MaxPoolKind, AvgPoolKind, BatchNormKind, GroupNormKind):
         raise ValueError(f"like is {like.__name__}, expected nn.Linear, nn.Conv2d, nn.LayerNorm, "
                          "nn.RMSNorm, nn.ReLU or nn.GELU")
     _registered[cls] = kind

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from clprune_functions import (
-    ActivationFunction, AgainFunction, ConvFunction, DropoutFunction, LinearFunction, MaxPoolFunction, NormFunction,
-    ReLUFunction, autocast_dtype, cast)
+    ActivationFunction, AgainFunction, AvgPoolFunction, ConvFunction, DropoutFunction,
+    LinearFunction, MaxPoolFunction, NormFunction, ReLUFunction, autocast_dtype, cast)
 from clprune_library import Error, Keep, Shape
 from clprune_saved import (
     ALIKE, Affine, Kept, Masked, Raw, Source, beneath_views, in_checkpoint, in_compressed,
@@ -80,6 +80,7 @@ class Converted:
     clprune_unchecked: bool  # of a registered class: whether its first call is still to come
     own_class: Type[nn.Module]  # of each class
     parameter_names: Tuple[str, ...] = ("weight", "bias")  # those that get a gradient
+    kept_as = ""  # for repr, where `keep` does not say it
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if self.training:
@@ -172,7 +173,8 @@ class Converted:
         return True
 
     def extra_repr(self) -> str:
-        return ", ".join(text for text in (super().extra_repr(), _describe(self.keep)) if text)
+        kept = self.kept_as or _describe(self.keep)
+        return ", ".join(text for text in (super().extra_repr(), kept) if text)
 
     def __reduce_ex__(self, protocol: Any) -> tuple:
         from clprune_kinds import new_converted
@@ -313,8 +315,12 @@ class NormKind(Converted):
         sides[self._axis(x)] = x.shape[self._axis(x)]
         return sides
 
+    def _split(self, x: Tensor) -> Tensor:
+        """A view of x with axes of their own for what is normalised together."""
+        return x
+
     def _dims(self, x: Tensor) -> List[int]:
-        """The axes of which mean and variance are taken."""
+        """The axes of _split(x) of which mean and variance are taken."""
         return [self._axis(x)]
 
     def _axis(self, x: Tensor) -> int:
@@ -396,6 +402,19 @@ class BatchNormKind(NormKind):
         return [i for i in range(x.dim()) if i != 1]
 
 
+class GroupNormKind(NormKind):
+    """nn.GroupNorm."""
+
+    def _axis(self, x: Tensor) -> int:
+        return 1
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(1, (self.num_groups, x.shape[1] // self.num_groups))
+
+    def _dims(self, x: Tensor) -> List[int]:
+        return list(range(2, x.dim() + 1))
+
+
 class ReLUKind(Converted):
     """nn.ReLU: a bit an element."""
 
@@ -440,6 +459,8 @@ class DropoutKind(Converted):
 class MaxPoolKind(Converted):
     """nn.MaxPool2d: a byte for each element of the output."""
 
+    kept_as = "keep=byte"
+
     def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
         stride = self.kernel_size if self.stride is None else self.stride
         window = tuple((v, v) if isinstance(v, int) else tuple(v) for v in (
@@ -447,3 +468,24 @@ class MaxPoolKind(Converted):
         if not x.requires_grad or self.return_indices or window[0][0] * window[0][1] > 256:
             return self._original(x)
         return MaxPoolFunction.apply(x, window, self.ceil_mode, made)
+
+
+class AvgPoolKind(Converted):
+    """nn.AvgPool2d and nn.AdaptiveAvgPool2d: nothing."""
+
+    kept_as = "keep=nothing"
+
+    def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
+        if not x.requires_grad:
+            return self._original(x)
+        backward, how = torch.ops.aten._adaptive_avg_pool2d_backward, ()
+        if hasattr(self, "kernel_size"):
+            stride = self.kernel_size if self.stride is None else self.stride
+            window = [[v, v] if isinstance(v, int) else list(v)
+                      for v in (self.kernel_size, stride, self.padding)]
+            backward, how = torch.ops.aten.avg_pool2d_backward, (
+                *window, self.ceil_mode, self.count_include_pad, self.divisor_override)
+        elif self.output_size in (1, (1, 1), [1, 1]):  # PyTorch's mean, which keeps nothing since 2.0
+            return self._original(x)
+        made.append(())
+        return AvgPoolFunction.apply(x, self, backward, how)
