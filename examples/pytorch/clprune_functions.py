@@ -38,7 +38,7 @@ def _once(backward: Callable) -> Callable:
         if not torch.is_grad_enabled():  # no create_graph
             return gradients
         with torch.no_grad():
-            marker = torch.zeros((), requires_grad=True)
+            marker = torch.zeros((), requires_grad=True, device="cpu")
         made = [g for g in gradients if isinstance(g, Tensor)]
         name = "clprune." + type(ctx).__name__.replace("FunctionBackward", "")
         with torch.enable_grad():
@@ -331,7 +331,7 @@ class MaxPoolFunction(torch.autograd.Function):
     def _corners(window: Tuple[Sequence[int], ...], y: Tensor) -> Tuple[Tensor, Tensor]:
         """Row and column of x where each window begins, for windows that y has."""
         _, stride, padding, _ = window
-        rows, columns = torch.arange(y.shape[-2]), torch.arange(y.shape[-1])
+        rows, columns = (torch.arange(size, device="cpu") for size in y.shape[-2:])
         return (rows * stride[0] - padding[0])[:, None], columns * stride[1] - padding[1]
 
     @staticmethod

@@ -109,7 +109,8 @@ def converted_class(own: Type[nn.Module], kind: type) -> type:
         if _is_parametrized(own):
             made = _with_base(own, converted_class(own.__bases__[0], kind))
         else:
-            made = type(own.__name__, (kind, own), {"own_class": own, "__module__": "clprune"})
+            made = type(own.__name__, (kind, own), {
+                "own_class": own, "clprune_kind": kind, "__module__": "clprune"})
         _classes[own, kind] = made
     return _classes[own, kind]
 
@@ -139,7 +140,7 @@ def restore_class(module: nn.Module) -> None:
         module.__dict__.pop(name, None)
 
 
-def new_converted(own: Type[nn.Module]) -> nn.Module:
+def new_converted(own: Type[nn.Module], kind: type) -> nn.Module:
     """An empty module of a converted class, for copies and pickles."""
-    cls = converted_class(own, kind_of(own)[0])
+    cls = converted_class(own, kind)
     return cls.__new__(cls)

@@ -78,7 +78,8 @@ class Converted:
     clprune_name: str  # in the model that was converted
     clprune_calls: Calls
     clprune_unchecked: bool  # of a registered class: whether its first call is still to come
-    own_class: Type[nn.Module]  # of each class
+    own_class: Type[nn.Module]  # of each class, and its kind, which is a class of this file
+    clprune_kind: type
     parameter_names: Tuple[str, ...] = ("weight", "bias")  # those that get a gradient
     kept_as = ""  # for repr, where `keep` does not say it
 
@@ -178,7 +179,7 @@ class Converted:
 
     def __reduce_ex__(self, protocol: Any) -> tuple:
         from clprune_kinds import new_converted
-        return (new_converted, (self.own_class,), *super().__reduce_ex__(protocol)[2:])
+        return (new_converted, (self.own_class, self.clprune_kind), *super().__reduce_ex__(protocol)[2:])
 
     def __prepare_scriptable__(self) -> nn.Module:
         raise Error("clprune: torch.jit.script does not support converted modules; script "

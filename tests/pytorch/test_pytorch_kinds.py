@@ -358,6 +358,11 @@ class Summaries(Case):
             self.assertRegex(text, "layer +0.001 +0.000")
 
 
+class Cube(nn.Module):
+    def forward(self, x):
+        return x ** 3
+
+
 class Classes(Case):
     def test_register(self):
         class Act(nn.Module):
@@ -532,6 +537,33 @@ class Classes(Case):
             self.assertEqual([type(m) for m in twin], [type(m) for m in model])
             self.assertTrue(torch.equal(run(twin, x)[0], run(copy.deepcopy(model), x)[0]))
             self.assertEqual(list(twin.state_dict()), list(model.state_dict()))
+
+    def test_a_pickle_of_a_registered_class(self):
+        """It can be read where the class was not registered."""
+        clprune.register(Cube, like=nn.GELU)
+        text = pickle.dumps(clprune.convert_(Cube()))
+        del clprune_kinds._registered[Cube]
+        twin = pickle.loads(text)
+        x = torch.randn(4, 8)
+        self.assertIsInstance(twin, clprune._Converted)
+        self.assert_close(run(twin, x)[1], run(Cube(), x)[1], 0.02)
+        self.assertIs(type(clprune.unconvert_(twin)), Cube)
+
+    @unittest.skipUnless(hasattr(torch, "set_default_device"), "PyTorch 2.0 has set_default_device")
+    def test_another_default_device(self):
+        for name, (layers, shape) in KINDS.items():
+            model, x = clprune.convert_(nn.Sequential(*copy.deepcopy(layers))), torch.randn(shape)
+            results = []
+            for device in "cpu", "meta":
+                torch.set_default_device(device)
+                try:
+                    torch.manual_seed(3)
+                    model.zero_grad()
+                    model(x).square().sum().backward()
+                finally:
+                    torch.set_default_device(None)
+                results.append([p.grad.clone() for p in model.parameters()])
+            self.assert_same(*results)
 
     def test_data_parallel(self):
         model = clprune.convert_(nn.Sequential(nn.Linear(8, 8), nn.SiLU()), form="dense")
