@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -50,6 +51,14 @@ def _once(backward: Callable) -> Callable:
 
 def _as_it_is(x: Tensor) -> Tensor:
     return x
+
+
+def _unseen() -> ContextManager:
+    """In it, hooks of saved tensors do not see what is saved."""
+    enabled = getattr(torch._C._autograd, "_saved_tensors_hooks_is_enabled", None)
+    if enabled is not None and not enabled():  # there are none, and setting some is an error
+        return contextlib.nullcontext()
+    return torch.autograd.graph.saved_tensors_hooks(Tensor.detach, _as_it_is)
 
 
 def _own(y: Tensor) -> Tensor:
@@ -231,7 +240,7 @@ class AgainFunction(torch.autograd.Function):
         x, parameters = ctx.again.split(ctx.saved_tensors)
         leaves = [leaf.detach() for leaf in (x, *parameters)]
         needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[4:]]
-        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(Tensor.detach, _as_it_is):
+        with torch.enable_grad(), _unseen():
             wanted = [leaf.requires_grad_() for leaf, need in zip(leaves, needs) if need]
             got = iter(torch.autograd.grad(ctx.again.run(leaves[0], leaves[1:]), wanted, dy))
         gradients = [next(got) if need else None for need in needs]
@@ -264,7 +273,7 @@ class ActivationFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, module: Any, made: List[Any]):
         # The hooks of the forward pass see only what is kept of it.
-        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(Tensor.detach, _as_it_is):
+        with torch.enable_grad(), _unseen():
             leaf = x.detach().requires_grad_()
             y = module._original(leaf.clone() if getattr(module, "inplace", False) else leaf)
             slope, = torch.autograd.grad(y, leaf, torch.ones_like(y))

@@ -149,7 +149,7 @@ class Converted:
         what = None
         if transformed():
             what = "transformations of torch.func"
-        elif forward_ad._current_level >= 0:
+        elif getattr(forward_ad, "_current_level", -1) >= 0:
             what = "forward-mode differentiation"
         elif x.is_nested:
             what = "nested tensors"

@@ -130,7 +130,8 @@ class Kinds(Case):
 
     def test_as_codes_they_have_no_bias_to_speak_of(self):
         """The mean of draws nears PyTorch's gradient as 1 / sqrt(draws)."""
-        for name in ("layer_norm", "group_norm", "batch_norm", "batch_norm_then_conv", "activations", "conv1d"):
+        for name in ("layer_norm", "group_norm", "batch_norm", "batch_norm_then_conv", "activations",
+                     "conv1d"):
             layers, shape = KINDS[name]
             model, x = nn.Sequential(*copy.deepcopy(layers)), torch.randn(shape)
             converted = clprune.convert_(copy.deepcopy(model), gelu_bits=4)
@@ -478,17 +479,18 @@ class Classes(Case):
             from transformers.pytorch_utils import Conv1D
         except ImportError:
             self.skipTest("there is no timm, or no transformers")
-        images = [nn.Conv2d(3, 8, 3), t.LayerNorm2d(8), t.GELU(), nn.Conv2d(8, 8, 1)]
+        images = [nn.Conv2d(3, 8, 3), t.LayerNorm2d(8), t.GELU(), nn.Conv2d(8, 8, 1),
+                  t.GroupNorm(8, num_groups=2), nn.Conv2d(8, 8, 1), t.GroupNorm1(8)]
         tokens = [LlamaRMSNorm(32), Conv1D(16, 32), a.NewGELUActivation(), T5LayerNorm(16),
                   nn.Linear(16, 16), a.GELUActivation(), t.RmsNorm(16), nn.Linear(16, 16),
                   a.QuickGELUActivation(), t.LayerNorm(16), nn.Linear(16, 16), a.GELUTanh()]
         for layers, x in (images, torch.randn(IMAGES)), (tokens, torch.randn(TOKENS)):
             model = nn.Sequential(*layers)
-            converted = clprune.convert_(copy.deepcopy(model), form="dense")
-            self.assertEqual(clprune.summary(converted).left, {})
-            got, want = run(converted, x), run(model, x)
-            self.assertTrue(torch.equal(got[0], want[0]))
-            self.assert_close(got[1], want[1], 5e-6)
+            for converted in clprune.convert_(copy.deepcopy(model), form="dense"), kept_exactly(model):
+                self.assertEqual(clprune.summary(converted).left, {})
+                got, want = run(converted, x), run(model, x)
+                self.assertTrue(torch.equal(got[0], want[0]))
+                self.assert_close(got[1], want[1], 5e-6)
 
     def test_parametrisations_before_and_after(self):
         spectral = nn.utils.parametrizations.spectral_norm
@@ -645,6 +647,15 @@ class Refusals(Case):
                 use(clprune.convert_(nn.Linear(32, 4)))
                 self.assertTrue([w for w in seen if "clprune: converted modules do not support"
                                  in str(w.message) and what in str(w.message)], what)
+
+    def test_hooks_of_saved_tensors_that_are_disabled(self):
+        from torch.autograd.graph import disable_saved_tensors_hooks
+        for form in "dense", "quantised":
+            model = clprune.convert_(nn.Sequential(nn.Linear(8, 8), nn.SiLU(), nn.LayerNorm(8)), form=form)
+            x = torch.randn(4, 8)
+            want = run(model, x)[1]
+            with disable_saved_tensors_hooks("disabled"):
+                self.assert_same(run(model, x)[1], want)
 
     def test_inputs_that_have_no_gradient(self):
         for x in torch.arange(-4, 4), torch.tensor([True, False]), torch.randn(4).to(torch.cfloat):
