@@ -42,6 +42,7 @@ class Case(pytorch_case.Case):
         super().assert_close(got, want, tolerance, least)
 
 
+torch.manual_seed(1)  # the layers below are the same in each run
 IMAGES = (4, 3, 15, 17)
 TOKENS = (4, 7, 32)
 KINDS = {
