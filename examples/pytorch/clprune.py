@@ -68,9 +68,8 @@ def __getattr__(name: str) -> object:
 
 # They keep nothing that is worth a line of the summary.
 _KEEP_NOTHING = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Embedding, nn.EmbeddingBag,
-                 nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.ZeroPad2d,
-                 nn.ConstantPad2d, nn.PixelShuffle, nn.PixelUnshuffle, nn.Upsample,
-                 nn.ChannelShuffle)
+                 nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool3d, nn.ZeroPad2d, nn.ConstantPad2d,
+                 nn.PixelShuffle, nn.PixelUnshuffle, nn.Upsample, nn.ChannelShuffle)
 # A user expects that these are converted.
 _EXPECTED = (nn.Linear, nn.Conv2d, nn.LayerNorm, nn.MultiheadAttention)
 _PRUNED = ("block", "criterion", "norm", "values")
@@ -109,8 +108,9 @@ def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: i
     """Converts modules of `model` in place and returns it; summary(model) says which.
 
     kinds      classes whose modules are converted, as [nn.Linear]. None: linear layers,
-               convolutions, LayerNorm, RMSNorm, BatchNorm, activation functions, Dropout and
-               MaxPool2d, of torch.nn, and those of timm and transformers that compute the same
+               convolutions, LayerNorm, RMSNorm, BatchNorm, GroupNorm, activation functions,
+               Dropout, MaxPool2d, AvgPool2d and AdaptiveAvgPool2d, of torch.nn, and those of timm
+               and transformers that compute the same
     skip       names of modules that stay as they are, with what is in them, as
                model.named_modules() has them; "*" and "?" match any characters. A name that
                matches none is a warning
@@ -118,7 +118,8 @@ def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: i
     how        fields of Keep for the inputs of linear layers: form, bits, group, block, ... Without
                any, form="quantised", bits=4. Convolutions and norms keep them so, too, if the form
                is "quantised" or "dense", else as quantised with 4 bits. With "dense" nothing is
-               rounded, activation functions included: to compare gradients
+               rounded, activation functions included: to compare gradients. Norms and activation
+               functions then keep their input and run again in the backward pass
     sparsity   the share of blocks that form "pruned" drops; giving it or another field of "pruned"
                selects that form
 
@@ -148,6 +149,7 @@ def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: i
     for module, (names, kind) in chosen.items():
         own = own_class(module)
         module.__class__ = converted_class(own, kind)
+        module.__dict__["__module__"] = own.__module__  # by which torch.fx knows modules of torch.nn
         module.keep = (linear if issubclass(kind, LinearKind) else
                        images if issubclass(kind, (ConvKind, NormKind)) else
                        slopes if issubclass(kind, ActivationKind) else MASK)

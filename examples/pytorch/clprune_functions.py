@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +39,7 @@ def _once(backward: Callable) -> Callable:
         if not torch.is_grad_enabled():  # no create_graph
             return gradients
         with torch.no_grad():
-            marker = torch.zeros((), requires_grad=True)
+            marker = torch.zeros((), requires_grad=True, device="cpu")
         made = [g for g in gradients if isinstance(g, Tensor)]
         name = "clprune." + type(ctx).__name__.replace("FunctionBackward", "")
         with torch.enable_grad():
@@ -50,6 +51,14 @@ def _once(backward: Callable) -> Callable:
 
 def _as_it_is(x: Tensor) -> Tensor:
     return x
+
+
+def _unseen() -> ContextManager:
+    """In it, hooks of saved tensors do not see what is saved."""
+    enabled = getattr(torch._C._autograd, "_saved_tensors_hooks_is_enabled", None)
+    if enabled is not None and not enabled():  # there are none, and setting some is an error
+        return contextlib.nullcontext()
+    return torch.autograd.graph.saved_tensors_hooks(Tensor.detach, _as_it_is)
 
 
 def _own(y: Tensor) -> Tensor:
@@ -77,6 +86,7 @@ class LinearFunction(torch.autograd.Function):
                 layout: Optional[Layout], *tensors: Tensor):
         ctx.source, ctx.rows, ctx.dtype = source, x.numel() // x.shape[-1], x.dtype
         ctx.layout = layout  # None: the rows of x lie one after the other
+        ctx.contiguous = x.is_contiguous()
         ctx.save_for_backward(weight, *tensors)
         return _own(F.linear(*cast(autocast_dtype(), x, weight, bias)))
 
@@ -93,7 +103,8 @@ class LinearFunction(torch.autograd.Function):
             dw = (ctx.source.product_tn(tensors, rows) if ctx.layout is None else rows.t().mm(
                 ctx.layout.shape(ctx.source.restore(tensors)).reshape(ctx.rows, -1)))
         if ctx.needs_input_grad[2]:  # y = ... + 1 * b
-            db = rows.sum(0)
+            dy = rows if ctx.contiguous else dy  # in the order of PyTorch's own sums
+            db = dy.sum(list(range(dy.dim() - 1)), dtype=torch.float32)
         return (dx, dw, db, None, None) + (None,) * len(tensors)
 
 
@@ -125,22 +136,23 @@ class ConvFunction(torch.autograd.Function):
 
 class NormFunction(torch.autograd.Function):
     """y = w * n + b of the normalised value n = (x - mean) / sqrt(var + eps), or x / sqrt(mean of
-    x^2 + eps)."""
+    x^2 + eps). Mean and variance are those of the axes `dims` of module._split(x)."""
 
     @staticmethod
     def forward(ctx, x: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], module: Any,
                 made: List[Any]):
         y = _own(module._original(x))
-        dims = module._dims(x)
-        wide = x.float()
+        dims, split = module._dims(x), module._split
+        wide = split(x.float())
         n = torch.empty_like(y, dtype=torch.float32)
-        torch.sub(wide, wide.mean(dims, keepdim=True) if module.centred else 0, out=n)
-        rstd = torch.rsqrt_(n.square().mean(dims, keepdim=True).add_(module._eps(x)))
-        n.mul_(rstd)
+        parts = split(n)  # a view
+        torch.sub(wide, wide.mean(dims, keepdim=True) if module.centred else 0, out=parts)
+        rstd = torch.rsqrt_(parts.square().mean(dims, keepdim=True).add_(module._eps(x)))
+        parts.mul_(rstd)
         source, tensors = module._keep_normalised(n)
         made += [source, tensors, layout_of(n)]
         ctx.source, ctx.layout, ctx.dims, ctx.centred = source, made[2], dims, module.centred
-        ctx.sides = module._sides(x)
+        ctx.sides, ctx.split = module._sides(x), split
         ctx.dtype = x.dtype
         ctx.save_for_backward(weight, rstd, *tensors)
         return y
@@ -163,17 +175,76 @@ class NormFunction(torch.autograd.Function):
                 shift = slope * n.mean(ctx.dims, keepdim=True) - of_1.view(ctx.sides) / count
                 dx = torch.addcmul(dy, slope, n, value=-1).add_(shift).mul_(w * rstd)
             else:
-                g = dy * w
+                g, n = ctx.split(dy * w), ctx.split(n)
                 dx = torch.addcmul(g, (g * n).mean(ctx.dims, keepdim=True), n, value=-1)
                 if ctx.centred:
                     dx -= dx.mean(ctx.dims, keepdim=True)
-                dx.mul_(rstd)
+                dx = dx.mul_(rstd).reshape(dy.shape)
             dx = dx.to(ctx.dtype)
         if ctx.needs_input_grad[1]:
             dw = of_n.view(weight.shape)
         if ctx.needs_input_grad[2]:
             db = of_1.view(weight.shape)
         return dx, dw, db, None, None
+
+
+class Again(Source):
+    """y = f(x) of a module whose input is kept: its own class runs again. Tensors: those of x, then
+    the parameters of `names`."""
+
+    def __init__(self, module: Any, names: Sequence[str], x: Tensor, source: Source) -> None:
+        self.own, self.names, self.x = module.own_class, names, source
+        self.parts = {**module.__dict__, "_buffers": module._buffers_again()}
+        self.layout, self.dtype, self.autocast = layout_of(x), x.dtype, autocast_dtype()
+
+    def split(self, tensors: Sequence[Tensor]) -> Tuple[Tensor, Sequence[Tensor]]:
+        """x and the parameters."""
+        count = len(tensors) - len(self.names)
+        x = self.layout.shape(self.x.restore(tensors[:count])).to(self.dtype)
+        return x, tensors[count:]
+
+    def run(self, x: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+        module, own = self.own.__new__(self.own), self.parts["_parameters"]
+        module.__dict__.update(
+            self.parts, _parameters={**own, **dict(zip(self.names, parameters))})
+        x = x.clone() if self.parts.get("inplace", False) else x
+        with torch.autocast("cpu", self.autocast or torch.bfloat16, cache_enabled=False,
+                            enabled=self.autocast is not None):
+            return self.own.forward(module, x)
+
+    def restore(self, tensors: Sequence[Tensor]) -> Tensor:
+        with torch.no_grad():
+            return in_memory_order(self.run(*self.split(tensors)))
+
+
+class AgainFunction(torch.autograd.Function):
+    """y = f(x) of form "dense": the backward pass is PyTorch's own, of f(x) run again, so gradients
+    have its bits."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, module: Any, names: Sequence[str], made: List[Any],
+                *parameters: Tensor):
+        source, tensors = keep_flat(module.keep, in_memory_order(x))
+        ctx.again = Again(module, names, x, source)
+        made += [ctx.again, (*tensors, *parameters), tensors]
+        ctx.save_for_backward(*tensors, *parameters)
+        y = module._original(x)
+        if y is x:
+            ctx.mark_dirty(x)
+            return y
+        return _own(y)
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        x, parameters = ctx.again.split(ctx.saved_tensors)
+        leaves = [leaf.detach() for leaf in (x, *parameters)]
+        needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[4:]]
+        with torch.enable_grad(), _unseen():
+            wanted = [leaf.requires_grad_() for leaf, need in zip(leaves, needs) if need]
+            got = iter(torch.autograd.grad(ctx.again.run(leaves[0], leaves[1:]), wanted, dy))
+        gradients = [next(got) if need else None for need in needs]
+        return (gradients[0], None, None, None, *gradients[1:])
 
 
 class ReLUFunction(torch.autograd.Function):
@@ -202,7 +273,7 @@ class ActivationFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, module: Any, made: List[Any]):
         # The hooks of the forward pass see only what is kept of it.
-        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(Tensor.detach, _as_it_is):
+        with torch.enable_grad(), _unseen():
             leaf = x.detach().requires_grad_()
             y = module._original(leaf.clone() if getattr(module, "inplace", False) else leaf)
             slope, = torch.autograd.grad(y, leaf, torch.ones_like(y))
@@ -240,6 +311,13 @@ class DropoutFunction(torch.autograd.Function):
         return noise.to(dy.dtype) * dy, None, None
 
 
+def _sized(dy: Tensor, layout: Layout) -> Tensor:
+    """Stands for an image of which only the size and the memory format are read."""
+    if layout.stride[-1] != 1 and len(layout.size) == 4:
+        return dy.new_empty(layout.size).to(memory_format=torch.channels_last)
+    return dy.new_empty(()).expand(layout.size)
+
+
 class MaxPoolFunction(torch.autograd.Function):
     """y = the largest x of each window; its place in the window is kept as a byte."""
 
@@ -262,7 +340,7 @@ class MaxPoolFunction(torch.autograd.Function):
     def _corners(window: Tuple[Sequence[int], ...], y: Tensor) -> Tuple[Tensor, Tensor]:
         """Row and column of x where each window begins, for windows that y has."""
         _, stride, padding, _ = window
-        rows, columns = torch.arange(y.shape[-2]), torch.arange(y.shape[-1])
+        rows, columns = (torch.arange(size, device="cpu") for size in y.shape[-2:])
         return (rows * stride[0] - padding[0])[:, None], columns * stride[1] - padding[1]
 
     @staticmethod
@@ -274,9 +352,21 @@ class MaxPoolFunction(torch.autograd.Function):
         row = torch.div(place, width, rounding_mode="floor")
         column = (place - row * width).mul_(right).add_(left)
         index = row.mul_(down).add_(top).mul_(ctx.layout.size[-1]).add_(column)
-        like = dy.new_empty(()).expand(ctx.layout.size)  # read for its size
-        if ctx.layout.stride[-1] != 1:
-            like = dy.new_empty(ctx.layout.size).to(memory_format=torch.channels_last)
         dx = torch.ops.aten.max_pool2d_with_indices_backward(
-            dy, like, *ctx.window, ctx.ceil_mode, index)
+            dy, _sized(dy, ctx.layout), *ctx.window, ctx.ceil_mode, index)
         return dx, None, None, None
+
+
+class AvgPoolFunction(torch.autograd.Function):
+    """y = the mean of x in each window: nothing is kept. PyTorch's own keeps x, and reads its size."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, module: Any, backward: Callable, how: tuple):
+        ctx.layout, ctx.dtype, ctx.backward_of, ctx.how = layout_of(x), x.dtype, backward, how
+        return _own(module._original(x))
+
+    @staticmethod
+    @_once
+    def backward(ctx, dy: Tensor):
+        dx = ctx.backward_of(dy, _sized(dy, ctx.layout), *ctx.how)
+        return dx.to(ctx.dtype), None, None, None

@@ -7,16 +7,17 @@ from typing import Dict, Optional, Tuple, Type
 from torch import nn
 
 from clprune_modules import (
-    ActivationKind, BatchNormKind, ChannelNormKind, Conv1DKind, Converted, ConvKind, DropoutKind,
-    LayerNormKind, LinearKind, MaxPoolKind, ReLUKind, RMSNormKind)
+    ActivationKind, AvgPoolKind, BatchNormKind, ChannelNormKind, Conv1DKind, Converted, ConvKind,
+    DropoutKind, GroupNormKind, LayerNormKind, LinearKind, MaxPoolKind, ReLUKind, RMSNormKind)
 
 Kind = Tuple[type, type]  # the kind, and the class of torch.nn that stands for it in `kinds`
 
 _LAYERS: Dict[type, type] = {
     nn.Linear: LinearKind, nn.Conv1d: ConvKind, nn.Conv2d: ConvKind, nn.Conv3d: ConvKind,
     nn.LayerNorm: LayerNormKind, nn.BatchNorm1d: BatchNormKind, nn.BatchNorm2d: BatchNormKind,
-    nn.BatchNorm3d: BatchNormKind, nn.ReLU: ReLUKind, nn.Dropout: DropoutKind,
-    nn.MaxPool2d: MaxPoolKind}
+    nn.BatchNorm3d: BatchNormKind, nn.GroupNorm: GroupNormKind, nn.ReLU: ReLUKind,
+    nn.Dropout: DropoutKind, nn.MaxPool2d: MaxPoolKind, nn.AvgPool2d: AvgPoolKind,
+    nn.AdaptiveAvgPool2d: AvgPoolKind}
 if hasattr(nn, "RMSNorm"):  # since PyTorch 2.4
     _LAYERS[nn.RMSNorm] = RMSNormKind
 _RMSNORM = getattr(nn, "RMSNorm", nn.LayerNorm)
@@ -38,6 +39,8 @@ _NAMED: Dict[Tuple[str, str], Kind] = {
     ("timm.layers.linear", "Linear"): (LinearKind, nn.Linear),
     ("timm.layers.norm", "LayerNorm"): (LayerNormKind, nn.LayerNorm),
     ("timm.layers.norm", "LayerNorm2d"): (ChannelNormKind, nn.LayerNorm),
+    **{("timm.layers.norm", name): (GroupNormKind, nn.GroupNorm) for name in (
+        "GroupNorm", "GroupNorm1")},
     ("torchvision.models.convnext", "LayerNorm2d"): (ChannelNormKind, nn.LayerNorm),
     ("timm.layers.norm", "RmsNorm"): (RMSNormKind, _RMSNORM)}
 
@@ -51,11 +54,12 @@ def register(cls: Type[nn.Module], like: Type[nn.Module]) -> None:
     like  nn.Linear, nn.Conv2d, nn.LayerNorm, nn.RMSNorm or nn.ReLU; nn.GELU stands for all functions
           that are computed element by element
 
-    The first training call compares the output with what `like` computes; a module that differs is
-    left alone, with a warning.
+    The first training call compares the output with what `like` computes; a module that differs or
+    has other parameters, which would get no gradient, is left alone, with a warning.
     """
     kind = kind_of(like)
-    if kind is None or kind[0] in (DropoutKind, MaxPoolKind, BatchNormKind):
+    if kind is None or kind[0] in (
+            DropoutKind, MaxPoolKind, AvgPoolKind, BatchNormKind, GroupNormKind):
         raise ValueError(f"like is {like.__name__}, expected nn.Linear, nn.Conv2d, nn.LayerNorm, "
                          "nn.RMSNorm, nn.ReLU or nn.GELU")
     _registered[cls] = kind
@@ -105,7 +109,8 @@ def converted_class(own: Type[nn.Module], kind: type) -> type:
         if _is_parametrized(own):
             made = _with_base(own, converted_class(own.__bases__[0], kind))
         else:
-            made = type(own.__name__, (kind, own), {"own_class": own, "__module__": "clprune"})
+            made = type(own.__name__, (kind, own), {
+                "own_class": own, "clprune_kind": kind, "__module__": "clprune"})
         _classes[own, kind] = made
     return _classes[own, kind]
 
@@ -130,11 +135,12 @@ def own_class(module: nn.Module) -> Type[nn.Module]:
 
 def restore_class(module: nn.Module) -> None:
     module.__class__ = own_class(module)
-    for name in ("keep", "last", "warned", "clprune_name", "clprune_calls", "clprune_unchecked"):
+    for name in ("keep", "last", "warned", "clprune_name", "clprune_calls", "clprune_unchecked",
+                 "__module__"):
         module.__dict__.pop(name, None)
 
 
-def new_converted(own: Type[nn.Module]) -> nn.Module:
+def new_converted(own: Type[nn.Module], kind: type) -> nn.Module:
     """An empty module of a converted class, for copies and pickles."""
-    cls = converted_class(own, kind_of(own)[0])
+    cls = converted_class(own, kind)
     return cls.__new__(cls)

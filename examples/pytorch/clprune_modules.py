@@ -14,10 +14,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from clprune_functions import (
-    ActivationFunction, ConvFunction, DropoutFunction, LinearFunction, MaxPoolFunction, NormFunction,
-    ReLUFunction, autocast_dtype, cast)
+    ActivationFunction, AgainFunction, AvgPoolFunction, ConvFunction, DropoutFunction,
+    LinearFunction, MaxPoolFunction, NormFunction, ReLUFunction, autocast_dtype, cast)
 from clprune_library import Error, Keep, Shape
 from clprune_saved import (
     ALIKE, Affine, Kept, Masked, Raw, Source, beneath_views, in_checkpoint, in_compressed,
@@ -77,7 +78,10 @@ class Converted:
     clprune_name: str  # in the model that was converted
     clprune_calls: Calls
     clprune_unchecked: bool  # of a registered class: whether its first call is still to come
-    own_class: Type[nn.Module]  # of each class
+    own_class: Type[nn.Module]  # of each class, and its kind, which is a class of this file
+    clprune_kind: type
+    parameter_names: Tuple[str, ...] = ("weight", "bias")  # those that get a gradient
+    kept_as = ""  # for repr, where `keep` does not say it
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if self.training:
@@ -92,12 +96,14 @@ class Converted:
         calls = self.clprune_calls
         calls.note(self.clprune_name)
         x = next(iter((*args, *kwargs.values())), None)
-        one = len(args) + len(kwargs) == 1 and isinstance(x, Tensor)
-        if not (torch.is_grad_enabled() and one and x.numel() and self._understands(x)):
+        one = len(args) + len(kwargs) == 1 and isinstance(x, Tensor) and x.is_floating_point()
+        if torch.jit.is_tracing() or not (
+                torch.is_grad_enabled() and one and x.numel() and self._understands(x)):
             return self._original(*args, **kwargs)
-        if self.clprune_unchecked and not self._is_as_registered(x):
+        problem = self._differs(x) if self.clprune_unchecked else ""
+        if problem:
             y = self._original(x)
-            self._give_up()
+            self._give_up(problem)
             return y
         made: List[Any] = []
         y = self._keep_and_run(x, made)
@@ -112,20 +118,29 @@ class Converted:
         """What the module is taken to compute, by another way than its own code."""
         raise NotImplementedError
 
-    def _is_as_registered(self, x: Tensor) -> bool:
-        """Compares the first call of a class that was registered with what it is taken for. If they
-        differ the module runs its own code from now on."""
+    def _buffers_again(self) -> Dict[str, Optional[Tensor]]:
+        """The buffers with which `Again` runs the module's own code."""
+        return self._buffers
+
+    def _differs(self, x: Tensor) -> str:
+        """Compares the first call of a class that was registered with what it is taken for. Where they
+        differ, says how; the module runs its own code from now on."""
         with torch.no_grad():
             expected, got = self._expected(x), self._original(x)
         self.clprune_unchecked = False
-        return got.shape == expected.shape and torch.allclose(
-            got.float(), expected.float(), rtol=1e-2, atol=1e-3 * float(got.abs().max()))
+        if got.shape != expected.shape or not torch.allclose(
+                got.float(), expected.float(), rtol=1e-2, atol=1e-3 * float(got.abs().max())):
+            return "computes something else than what it was registered for"
+        known = {"parametrizations", *(name + end for name in self.parameter_names
+                                       for end in ("", "_g", "_v", "_orig"))}  # of torch.nn.utils
+        others = [name for name, p in self.named_parameters()
+                  if p.requires_grad and name.split(".")[0] not in known]
+        return f"has other parameters ({some(others)}), which would get no gradient" if others else ""
 
-    def _give_up(self) -> None:
+    def _give_up(self, problem: str) -> None:
         from clprune_kinds import restore_class
         name, own = self.clprune_name, self.own_class.__name__
-        warnings.warn(f"clprune: {name or 'a module'} of class {own} computes something else than "
-                      "what it was registered for; it is left alone")
+        warnings.warn(f"clprune: {name or 'a module'} of class {own} {problem}; it is left alone")
         restore_class(self)
 
     def _understands(self, x: Tensor) -> bool:
@@ -134,6 +149,8 @@ class Converted:
         what = None
         if transformed():
             what = "transformations of torch.func"
+        elif getattr(forward_ad, "_current_level", -1) >= 0:
+            what = "forward-mode differentiation"
         elif x.is_nested:
             what = "nested tensors"
         elif x.layout is not torch.strided:
@@ -154,14 +171,15 @@ class Converted:
             if problem:
                 raise TypeError(f"clprune.{self.own_class.__name__}: the input is {seen}, "
                                 f"expected {expected}")
-        return not torch.jit.is_tracing()
+        return True
 
     def extra_repr(self) -> str:
-        return ", ".join(text for text in (super().extra_repr(), _describe(self.keep)) if text)
+        kept = self.kept_as or _describe(self.keep)
+        return ", ".join(text for text in (super().extra_repr(), kept) if text)
 
     def __reduce_ex__(self, protocol: Any) -> tuple:
         from clprune_kinds import new_converted
-        return (new_converted, (self.own_class,), *super().__reduce_ex__(protocol)[2:])
+        return (new_converted, (self.own_class, self.clprune_kind), *super().__reduce_ex__(protocol)[2:])
 
     def __prepare_scriptable__(self) -> nn.Module:
         raise Error("clprune: torch.jit.script does not support converted modules; script "
@@ -298,8 +316,12 @@ class NormKind(Converted):
         sides[self._axis(x)] = x.shape[self._axis(x)]
         return sides
 
+    def _split(self, x: Tensor) -> Tensor:
+        """A view of x with axes of their own for what is normalised together."""
+        return x
+
     def _dims(self, x: Tensor) -> List[int]:
-        """The axes of which mean and variance are taken."""
+        """The axes of _split(x) of which mean and variance are taken."""
         return [self._axis(x)]
 
     def _axis(self, x: Tensor) -> int:
@@ -319,6 +341,11 @@ class NormKind(Converted):
         weight, bias = getattr(self, "weight", None), getattr(self, "bias", None)
         if not (x.requires_grad or weight is not None and weight.requires_grad):
             return self._original(x)
+        names = [name for name in ("weight", "bias") if getattr(self, name, None) is not None]
+        if self.keep.form == "dense" and not hasattr(self, "parametrizations"):
+            y = AgainFunction.apply(x, self, names, made, *(getattr(self, name) for name in names))
+            sources.note(y, ALIKE, (made[0], made[1]))
+            return y
         y = NormFunction.apply(x, weight, bias, self, made)
         source, tensors, layout = made[-3:]
         if weight is None:
@@ -366,6 +393,9 @@ class RMSNormKind(NormKind):
 class BatchNormKind(NormKind):
     """nn.BatchNorm1d, nn.BatchNorm2d and nn.BatchNorm3d."""
 
+    def _buffers_again(self) -> Dict[str, Optional[Tensor]]:
+        return dict.fromkeys(self._buffers)  # the running statistics were updated already
+
     def _axis(self, x: Tensor) -> int:
         return 1
 
@@ -373,8 +403,23 @@ class BatchNormKind(NormKind):
         return [i for i in range(x.dim()) if i != 1]
 
 
+class GroupNormKind(NormKind):
+    """nn.GroupNorm."""
+
+    def _axis(self, x: Tensor) -> int:
+        return 1
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(1, (self.num_groups, x.shape[1] // self.num_groups))
+
+    def _dims(self, x: Tensor) -> List[int]:
+        return list(range(2, x.dim() + 1))
+
+
 class ReLUKind(Converted):
     """nn.ReLU: a bit an element."""
+
+    parameter_names = ()
 
     def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
         if not x.requires_grad:
@@ -390,12 +435,16 @@ class ReLUKind(Converted):
 class ActivationKind(Converted):
     """An activation function of one argument, such as nn.GELU: its derivative is kept."""
 
+    parameter_names = ()
+
     def _expected(self, x: Tensor) -> Tensor:  # the same of each element alone
         return self._original(x.reshape(-1, 1).clone()).view(x.shape)
 
     def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
         if not x.requires_grad:
             return self._original(x)
+        if self.keep.form == "dense":
+            return AgainFunction.apply(x, self, (), made)
         return ActivationFunction.apply(x, self, made)
 
 
@@ -411,6 +460,8 @@ class DropoutKind(Converted):
 class MaxPoolKind(Converted):
     """nn.MaxPool2d: a byte for each element of the output."""
 
+    kept_as = "keep=byte"
+
     def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
         stride = self.kernel_size if self.stride is None else self.stride
         window = tuple((v, v) if isinstance(v, int) else tuple(v) for v in (
@@ -418,3 +469,24 @@ class MaxPoolKind(Converted):
         if not x.requires_grad or self.return_indices or window[0][0] * window[0][1] > 256:
             return self._original(x)
         return MaxPoolFunction.apply(x, window, self.ceil_mode, made)
+
+
+class AvgPoolKind(Converted):
+    """nn.AvgPool2d and nn.AdaptiveAvgPool2d: nothing."""
+
+    kept_as = "keep=nothing"
+
+    def _keep_and_run(self, x: Tensor, made: List[Any]) -> Tensor:
+        if not x.requires_grad:
+            return self._original(x)
+        backward, how = torch.ops.aten._adaptive_avg_pool2d_backward, ()
+        if hasattr(self, "kernel_size"):
+            stride = self.kernel_size if self.stride is None else self.stride
+            window = [[v, v] if isinstance(v, int) else list(v)
+                      for v in (self.kernel_size, stride, self.padding)]
+            backward, how = torch.ops.aten.avg_pool2d_backward, (
+                *window, self.ceil_mode, self.count_include_pad, self.divisor_override)
+        elif self.output_size in (1, (1, 1), [1, 1]):  # PyTorch's mean, which keeps nothing since 2.0
+            return self._original(x)
+        made.append(())
+        return AvgPoolFunction.apply(x, self, backward, how)

@@ -152,7 +152,9 @@ class Codes(Source):
         return _library().restore(self.keep, self.kept, tensors[0])[:self.numel]
 
     def product_tn(self, tensors: Sequence[Tensor], dy: Tensor) -> Tensor:
-        if not self.in_rows or self.kept.batch * self.kept.rows != dy.shape[0]:
+        # PyTorch's product of dense values has the bits of its own gradients.
+        if (not self.in_rows or self.keep.form == "dense"
+                or self.kept.batch * self.kept.rows != dy.shape[0]):
             return super().product_tn(tensors, dy)
         return _library().product_tn(self.keep, self.kept, tensors[0], dy)
 

@@ -105,7 +105,7 @@ def build(model: str, keep: str, sparsity: float) -> nn.Module:
     # The first layer reads the batch, which the training loop holds anyway: pruning its input
     # would save nothing.
     if how is not None:
-        clprune.convert_(made, sparsity, skip=("1", "embed"), **how)
+        clprune.convert_(made, sparsity, skip=["1" if model == "mlp" else "embed"], **how)
     return made
 
 

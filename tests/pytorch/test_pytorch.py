@@ -15,14 +15,12 @@ import unittest
 import warnings
 import weakref
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-EXAMPLE = os.path.join(ROOT, "examples", "pytorch")
-sys.path.insert(0, EXAMPLE)
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+
+from pytorch_case import EXAMPLE, Case, error, loss_of
 
 import clprune
 import clprune_net
@@ -37,35 +35,11 @@ def mlp(*sizes, activation=nn.ReLU):
 
 
 def gradients(model, x, **backward):
-    """The gradients of x and of all parameters, of a loss that weighs all outputs differently."""
+    """The gradients of x and of all parameters."""
     model.zero_grad()
     x = x.clone().requires_grad_()
-    y = model(x)
-    weights = torch.linspace(-1, 1, y.numel(), dtype=torch.float32).view(y.shape)
-    (y.float() * weights + 0.1 * y.float() ** 2).sum().backward(**backward)
+    loss_of(model(x)).backward(**backward)
     return [x.grad] + [p.grad.clone() for p in model.parameters() if p.grad is not None]
-
-
-def error(got, want):
-    """||got - want|| / ||want||."""
-    return float((got.double() - want.double()).norm() / want.double().norm())
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        torch.manual_seed(1)
-        warnings.simplefilter("error", UserWarning)
-
-    def assert_close(self, got, want, tolerance):
-        self.assertEqual(len(got), len(want))
-        for i, (g, w) in enumerate(zip(got, want)):
-            self.assertEqual(g.dtype, w.dtype)
-            self.assertLessEqual(error(g, w), tolerance, f"gradient {i}")
-
-    def assert_same(self, got, want):
-        self.assertEqual(len(got), len(want))
-        for g, w in zip(got, want):
-            self.assertTrue(torch.equal(g, w))
 
 
 class Layouts(Case):
@@ -269,9 +243,7 @@ class Gradients(Case):
         x = torch.randn(8, 64)
         once = gradients(model, x)[1:]
         model.zero_grad()
-        y = model(x)
-        weights = torch.linspace(-1, 1, y.numel()).view(y.shape)
-        loss = (y * weights + 0.1 * y ** 2).sum()
+        loss = loss_of(model(x))
         loss.backward(retain_graph=True)
         loss.backward()
         self.assert_close([p.grad for p in model.parameters()], [2 * g for g in once], 1e-6)

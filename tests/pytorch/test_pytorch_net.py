@@ -2,16 +2,14 @@
 same loss, gradients, steps and outputs. CLPRUNE_LIBRARY is the library. Run by test_pytorch.sh."""
 
 import copy
-import os
 import sys
 import unittest
-
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-sys.path.insert(0, os.path.join(ROOT, "examples", "pytorch"))
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from pytorch_case import error
 
 import clprune
 
@@ -216,10 +214,6 @@ MODELS = {
 
 def labels(batch):
     return torch.randint(CLASSES, (batch,))
-
-
-def error(got, want):
-    return float((got.detach().double() - want.detach().double()).norm() / want.detach().double().norm().clamp(min=1e-6))
 
 
 def autograd(model, x, y, criterion=F.cross_entropy):

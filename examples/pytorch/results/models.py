@@ -2,7 +2,7 @@
 """Prints as CSV, for models of timm, torchvision and transformers: what a forward pass leaves in
 memory for the backward pass, how far the gradients are from PyTorch's, and the time of both passes.
 
-    models.py [--models NAME...] [--batch 2] [--rounds 3] [--threads 1] >models.csv
+    models.py [--models NAME...] [--keep NAME...] [--batch 2] [--rounds 3] [--threads 1] >models.csv
     models.py --table models.csv     the table of README.md
 
 Each model is trained as PyTorch has it, after clprune.convert_, and that within clprune.compressed;
@@ -197,7 +197,10 @@ def count(model, x, labels, bf16, around, by_hooks):
     return made, sum(hooks.seen.values())
 
 
-def measure(key, batch, rounds):
+KEEP = "dense", "convert", "compressed"
+
+
+def measure(key, batch, rounds, chosen):
     source, name = key
     make, block = MODELS[key]
     x, labels = inputs_of(name, batch)
@@ -211,9 +214,8 @@ def measure(key, batch, rounds):
     for setting in "fp32", "bf16", "checkpoint", "bf16+checkpoint":
         bf16 = "bf16" in setting
         want = None
-        for keep in ("pytorch", "dense", "convert", "compressed"):
-            if setting != "fp32" and keep in ("dense", "convert"):
-                continue
+        keeps = [keep for keep in (KEEP if setting == "fp32" else KEEP[2:]) if keep in chosen]
+        for keep in ["pytorch", *keeps] if keeps else []:
             model, around = copy.deepcopy(start), contextlib.nullcontext
             if keep != "pytorch":
                 clprune.convert_(model, **(dict(form="dense") if keep == "dense" else {}))
@@ -269,7 +271,8 @@ def table(path):
         ours, theirs = rows["fp32", "compressed"], rows["fp32", "pytorch"]
         lines.append([f"{name.split('_patch')[0]} ({source})", f"{full:.0f} MiB"] + [
             f"{share:.0f} %" for share in shares[-1]] + [
-            f"{100 * float(ours['error']):.0f} %", f"{float(rows['fp32', 'dense']['error']):.0e}",
+            f"{100 * float(ours['error']):.0f} %",
+            f"{float(rows['fp32', 'dense']['error']):.0e}".replace("0e+00", "0"),
             f"x {float(ours['cpu_ms']) / float(theirs['cpu_ms']):.2f}" if ours["cpu_ms"] else ""])
     lines.append(["mean", ""] + [f"{statistics.mean(s):.0f} %" for s in zip(*shares)] + [""] * 3)
     for line in heads, ["---"] * len(heads), *lines:
@@ -279,6 +282,8 @@ def table(path):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="+", help="names; timm/resnet18 names one of two")
+    parser.add_argument("--keep", nargs="+", choices=KEEP, default=KEEP,
+                        help="rows beside those of PyTorch")
     parser.add_argument("--batch", type=int, default=2, help="images; twice as many texts")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
@@ -294,7 +299,7 @@ def main():
     rows.writeheader()
     for key in MODELS:
         if not args.models or key[1] in args.models or "/".join(key) in args.models:
-            rows.writerows(measure(key, args.batch, args.rounds))
+            rows.writerows(measure(key, args.batch, args.rounds, args.keep))
             sys.stdout.flush()
 
 
