@@ -59,7 +59,7 @@ options=("$@") # of the trainers
 [ "$data" = generated ] || data=$(realpath -- "$data")
 
 if [ -z "$programs" ]; then
-    (cd "$here" && tools/install-packages.sh && cmake --preset release >/dev/null &&
+    (cd "$here" && tools/install-packages.sh libopenblas-dev && cmake --preset release >/dev/null &&
         cmake --build --preset release --parallel "$(nproc)" --target clprune-bench resmlp-train resnet-train)
     programs=$here/build/release/bin
 fi
