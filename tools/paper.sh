@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes figures and tables of two papers again, as CSV and PNG:
 #
-#     tools/paper.sh FIGURE... [--data DIR] [--full] [--output-dir DIR] [--programs DIR] [-- OPTION...]
+#     tools/paper.sh FIGURE... [--data DIR] [--full] [--output-dir OUT] [--programs DIR] [-- OPTION...]
 #
 # Of arXiv 2311.16883 (activations pruned in blocks):
 #     table1        memory of ResMLP-S12 by component         from the plan
@@ -19,7 +19,7 @@
 #     pool-epochs   accuracy over longer schedules            trained
 # `all` is all of them: 100 minutes on two cores beside other work.
 #
-# DIR is a folder as of the trainers' --data; without it, images are generated. The small setting trains resmlp_tiny with
+# --data is a folder as of the trainers'; without it, images are generated. The small setting trains resmlp_tiny with
 # patches of 8 on 10000 images for 6 epochs, for fig9 patches of 4 on 20000 for 4, and resnet20 on 25000 for 4.
 # --full is the papers' setting, for a GPU: ResMLP-S12 on CIFAR for 100 epochs, and with --data of ImageNet fig9,
 # pool-cosines and pool-epochs. OPTIONs of the trainer come last and win: -- --epochs 20 --precision bf16.
@@ -40,11 +40,12 @@ wrong() { echo "paper: $*" >&2; exit 2; }
 known="table1 table2 table3 fig4 fig5 fig7 fig8 fig9 fig10 fig11 table4 pool-memory pool-cosines pool-epochs"
 figures=() data=generated full='' out=paper programs=''
 while [ $# -gt 0 ]; do
+    case $1 in --data | --output-dir | --programs) [ -n "${2-}" ] || wrong "$1 needs a folder" ;; esac
     case $1 in
     -h | --help) usage; exit 0 ;;
-    --data) data=${2:?--data needs a folder}; shift ;;
-    --output-dir) out=${2:?--output-dir needs a folder}; shift ;;
-    --programs) programs=${2:?--programs needs a folder}; shift ;;
+    --data) data=$2; shift ;;
+    --output-dir) out=$2; shift ;;
+    --programs) programs=$2; shift ;;
     --full) full=yes ;;
     --) shift; break ;;
     all) read -r -a figures <<<"$known" ;;

@@ -131,4 +131,5 @@ refused 'no figure fig6; there are: table1 ' fig6
 refused 'no option --fast' fig7 --fast
 refused 'no folder nowhere' fig7 --data nowhere
 refused 'full needs --data' fig7 --full
+refused 'data needs a folder' fig7 --data ''
 [ $failures = 0 ]
