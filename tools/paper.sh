@@ -116,23 +116,24 @@ grid() {
     done
 }
 
-# planned NAME TRAINER OPTION...: bytes of a line of a plan
-planned() {
-    "$programs/$2" --plan --image-size 224 --classes 1000 --batch-size 32 --train-limit 32 --test-limit 32 "${@:3}" |
-        sed -n "s/^ *$1  *\([0-9]*\) .*/\1/p"
-}
+# plan TRAINER OPTION...; bytes_of NAME PLAN: those of a line
+plan() { "$programs/$1" --plan --image-size 224 --classes 1000 --batch-size 32 --train-limit 32 --test-limit 32 "${@:2}"; }
+bytes_of() { sed -n "s/^ *$1  *\([0-9]*\) .*/\1/p" <<<"$2"; }
 mib() { awk -v bytes="$1" 'BEGIN { printf "%.1f", bytes / 1048576 }'; }
 
 table1() {
-    local s12=(resmlp-train --arch resmlp_s12 --optimizer lamb --activations dense)
+    local plan component name paper
+    plan=$(plan resmlp-train --arch resmlp_s12 --optimizer lamb --activations dense)
     {
         echo "component,mib,paper_mib"
-        echo "input,$(mib "$(planned input "${s12[@]}")"),18.5"
-        echo "model,$(mib "$(planned parameters "${s12[@]}")"),59.6"
-        echo "gradients,$(mib "$(planned gradients "${s12[@]}")"),"
-        echo "optimizer,$(mib "$(planned optimizer "${s12[@]}")"),121.1"
-        echo "activations,$(mib "$(planned 'arena: the peak of both' "${s12[@]}")"),1599.2"
-        echo "total,$(mib "$(planned 'peak of everything' "${s12[@]}")"),1798.4"
+        while IFS=, read -r component name paper; do
+            echo "$component,$(mib "$(bytes_of "$name" "$plan")"),$paper"
+        done <<<"input,input,18.5
+model,parameters,59.6
+gradients,gradients,
+optimizer,optimizer,121.1
+activations,arena: the peak of both,1599.2
+total,peak of everything,1798.4"
     } >"$out/table1.csv"
     plot table1 bars "title='Memory of a step of ResMLP-S12, dense, 224 px, batch 32'; ylabel='MiB'"
 }
@@ -152,11 +153,13 @@ table2() {
 }
 
 table3() {
-    local s12=(resmlp-train --arch resmlp_s12 --optimizer lamb) dense saved s b paper
-    dense=$(planned 'saved activations' "${s12[@]}" --activations dense)
+    local s12=(resmlp-train --arch resmlp_s12 --optimizer lamb) plan dense saved s b paper
+    plan=$(plan "${s12[@]}" --activations dense)
+    dense=$(bytes_of 'saved activations' "$plan")
     echo "sparsity,block,saved_mib,less_mib,paper_less_mib" >"$out/table3.csv"
     while read -r s b paper; do
-        saved=$(planned 'saved activations' "${s12[@]}" --activations paper --sparsity "$s" --block "$b")
+        plan=$(plan "${s12[@]}" --activations paper --sparsity "$s" --block "$b")
+        saved=$(bytes_of 'saved activations' "$plan")
         echo "$s,$b,$(mib "$saved"),$(mib $((dense - saved))),$paper" >>"$out/table3.csv"
     done <<<"0.6 16 365.2
 0.6 32 384.2
@@ -192,16 +195,18 @@ fig8() {
 }
 
 fig9() {
-    local own
+    local own s
     if [ -n "$full" ]; then
         own=(--arch resmlp_s12 --epochs 100 --warmup-epochs 5)
     else
         own=(--arch resmlp_tiny --epochs 4 --train-limit 20000)
     fi
-    printf '%s\n' "options --batch-size 32" "seeds 1" "arm tokens-dense --activations dense" \
-        "arm tokens-s60 --activations paper --sparsity 0.6 --block 16" \
-        "arm tokens-s70 --activations paper --sparsity 0.7 --block 16" \
-        "arm tokens-s80 --activations paper --sparsity 0.8 --block 16" | study fig9 resmlp-train "${own[@]}" --optimizer lamb --data "$data"
+    {
+        printf '%s\n' "options --batch-size 32" "seeds 1" "arm tokens-dense --activations dense"
+        for s in 60 70 80; do
+            echo "arm tokens-s$s --activations paper --sparsity 0.$s --block 16"
+        done
+    } | study fig9 resmlp-train "${own[@]}" --optimizer lamb --data "$data"
     curves tokens-dense tokens-s60 tokens-s70 tokens-s80 >"$out/fig9.csv"
     plot fig9 curves "title='Training loss, b = 16'"
 }
@@ -255,13 +260,13 @@ table4() {
 }
 
 pool_memory() {
-    local form saved peak first_saved='' first_peak='' reported
+    local form plan saved peak first_saved='' first_peak='' reported
     echo "activations,saved_mib,activations_percent_less,peak_mib,peak_percent_less,paper_peak_percent_less" >"$out/pool-memory.csv"
     for form in "dense" "pooled --pool 2" "pooled --pool 4"; do
         # shellcheck disable=SC2086 # words
-        saved=$(planned 'saved activations' resnet-train --arch resnet18 --optimizer sgd --activations $form)
-        # shellcheck disable=SC2086
-        peak=$(planned 'peak of everything' resnet-train --arch resnet18 --optimizer sgd --activations $form)
+        plan=$(plan resnet-train --arch resnet18 --optimizer sgd --activations $form)
+        saved=$(bytes_of 'saved activations' "$plan")
+        peak=$(bytes_of 'peak of everything' "$plan")
         first_saved=${first_saved:-$saved} first_peak=${first_peak:-$peak}
         case $form in dense) reported= ;; *2) reported=29 ;; *4) reported=36 ;; esac
         awk -v form="${form/ --pool/}" -v s="$saved" -v s0="$first_saved" -v p="$peak" -v p0="$first_peak" -v r="$reported" \
@@ -281,8 +286,8 @@ fi
 
 # cosines CELL: of a run's weight gradients, tensor by tensor
 cosines() {
-    local steps=100 summary=$out/runs/cosines-$1.json
-    "$programs/resnet-train" "${resnet[@]}" --activations pooled --pool "$1" --steps $steps --gradient-check 4 --quiet \
+    local summary=$out/runs/cosines-$1.json
+    "$programs/resnet-train" "${resnet[@]}" --activations pooled --pool "$1" --steps 100 --gradient-check 4 --quiet \
         --output-dir "$out/runs/cosines-$1" --overwrite --summary-json "$summary" "${options[@]}" >&2
     awk '/"gradient_check"/ { inside = 1 }
         inside && /: \{/ { tensor = $1; gsub(/[":]/, "", tensor) }

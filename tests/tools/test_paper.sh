@@ -113,6 +113,7 @@ fi
 rm -rf out
 FAIL=16 trained fig9 fig7 && fail "a failed figure is no failure"
 grep -q '^paper: failed: fig9$' out.txt && [ -s out/fig7.csv ] || fail "a failed figure stops others"
+FAIL=0 trained table1 && fail "a plan that fails is no failure"
 rm -rf out
 INTERRUPT=16 trained fig9 fig7
 [ $? = 130 ] && [ ! -e out/fig7.csv ] || fail "Ctrl-C goes on"
