@@ -73,7 +73,7 @@ find "$doc" -name '*.md' | while read -r page; do
     grep -oE '\]\([^)#]+' "$page" | sed 's/^](//' | grep -v '^https\{0,1\}:' | while read -r link; do
         target=$(realpath -m --relative-to="$doc" "$(dirname "$page")/$link")
         case $target in
-        cl/* | src/* | tests/* | CONTRIBUTING.md | */results | */results/* | include/clprune/*.h | *.keep) ;;
+        cl/* | src/* | tests/* | CONTRIBUTING.md | */results | */results/* | tools/paper/* | include/clprune/*.h | *.keep) ;;
         *) [ -e "$doc/$target" ] || echo "$page: $link" ;;
         esac
     done
