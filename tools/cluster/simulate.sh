@@ -6,7 +6,8 @@
 #     simulate.sh --alone MIB RANKS GBITS               milliseconds of a sum of so many MiB, without a step
 #     simulate.sh --step MODEL STEP_MS RANKS GBITS      milliseconds of a step that takes STEP_MS on one rank
 #
-# PAYLOAD (0.94) is the part of a link's bits that carries gradients.
+# PAYLOAD (0.94) is the part of a link's bits that carries gradients. CORE (0): milliseconds of a core that a rank spends on each
+# MiB it sends and receives; where it has that core alone, --step adds them.
 # Writes simulated.csv and, with gnuplot, simulated.png. Efficiency is the time of a step on one rank by the time on many,
 # with the same batch on each. What a step takes on one rank was measured; a third of it is the forward pass, and the
 # rest is shared by layers as their multiplications are.
@@ -77,14 +78,14 @@ layers() {
     }'
 }
 
-# windows MODEL STEP_MS: as make_ranges does, whole layers up to 8 MiB or the first that passes it.
+# windows MODEL STEP_MS: as make_ranges does, whole layers up to half a MiB or the first that passes it.
 windows() {
     layers "$1" | awk -v step="$2" '
     { params[NR] = $1; work[NR] = $2; all += $2 }
     END {
         for (i = 1; i <= NR; ++i) {
             floats += params[i]; past += work[i]
-            if (floats >= 2 * 1024 * 1024 || i == NR) {
+            if (floats >= 128 * 1024 || i == NR) {
                 printf "%.3f %d\n", step / 3 + step * 2 / 3 * past / all, floats
                 floats = 0
             }
@@ -115,8 +116,11 @@ if [ "${1:-}" = --alone ]; then
     exit
 fi
 if [ "${1:-}" = --step ]; then
-    windows "$2" "$3" >"$work/windows"
-    simulate tree "$4" "$5" "$work/windows" "$3"
+    # Of a sum a rank sends and receives 2 (N - 1) / N.
+    step=$(layers "$2" | awk -v step="$3" -v n="$4" -v core="${CORE:-0}" \
+        '{ floats += $1 } END { print step + core * floats / 262144 * 2 * (n - 1) / n }')
+    windows "$2" "$step" >"$work/windows"
+    simulate tree "$4" "$5" "$work/windows" "$step"
     exit
 fi
 output=${1:?the folder for the results}

@@ -3,9 +3,10 @@
  * pass goes on.
  *
  * The model tells of parts of the gradients as soon as they are complete. Parts that lie one behind
- * the other make ranges, and ranges of about 8 MiB a window, which is mapped, behind the kernels
- * before it, through a queue of its own: on CPUs without a copy. The group's thread exchanges it
- * while the device works on. The ranges follow from the model alone, so all ranks have the same.
+ * the other make ranges, and ranges of about half a MiB a window, which is mapped, behind the
+ * kernels before it, through a queue of its own: on CPUs without a copy. The group's thread
+ * exchanges it while the device works on. Windows are small because nothing hides the last one. The
+ * ranges follow from the model alone, so all ranks have the same.
  */
 #ifndef TRAINER_GRADIENT_WINDOWS_H
 #define TRAINER_GRADIENT_WINDOWS_H
@@ -14,7 +15,7 @@
 #include "trainer/reduce/ranks.h"
 #include "trainer/session/gradient_sum.h"
 
-enum { GRADIENT_WINDOW = 2 << 20 }; /* floats */
+enum { GRADIENT_WINDOW = 1 << 17 }; /* floats */
 
 typedef struct gradient_windows {
     clprune_context *context; /* NULL: not open */
