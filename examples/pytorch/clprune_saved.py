@@ -10,6 +10,7 @@ a layer that reads what a norm wrote.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import hashlib
 import math
 import sys
@@ -350,7 +351,8 @@ class _Left(NamedTuple):
         return self.layout.shape(self.tensor.to(self.dtype))
 
 
-class _Coded(NamedTuple):
+@dataclasses.dataclass(eq=False)
+class _Coded:
     """A saved tensor as codes."""
 
     source: Source
@@ -358,8 +360,11 @@ class _Coded(NamedTuple):
     layout: Layout
     dtype: torch.dtype
     scale: Optional[float] = None  # of a tensor of 0 and one other value
+    left: Optional[_Left] = None  # in place of the codes
 
     def unpack(self) -> Tensor:
+        if self.left is not None:
+            return self.left.unpack()
         flat = self.source.restore(self.tensors)
         if self.scale is not None:
             flat = flat.mul_(self.scale)
@@ -393,6 +398,20 @@ def _parameter_of_cast(x: Tensor) -> Optional[Tensor]:
     return parameter
 
 
+_COMPARING = ("Amax", "Amin", "Aminmax", "MaxBackward1", "MinBackward1", "Median", "Nanmedian", "NormB",
+              "LinalgVectorNorm", "DistB", "Cdist", "ScatterReduce", "IndexReduce")
+
+
+def _compares(node: Any) -> bool:
+    """Whether the backward pass looks for the result in what it saved, as that of amax: without the
+    exact values it would find none, and divide 0 by 0."""
+    if not type(node).__name__.startswith(_COMPARING):
+        return False
+    order = getattr(node, "_saved_ord", getattr(node, "_saved_p", math.inf))
+    return order in (math.inf, -math.inf) and getattr(node, "_saved_reduce", "amax") in (
+        "amax", "amin")
+
+
 def _saves_input_of_checkpoint() -> bool:
     """Whether torch.utils.checkpoint saves its arguments now."""
     frame: Optional[types.FrameType] = sys._getframe(2)
@@ -409,6 +428,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.compressed: List["compressed"] = []
         self.counters: List["saved_bytes"] = []
+        self.latest: List[Tuple[Any, Any]] = []  # weak references
 
 
 _state = _State()
@@ -442,7 +462,8 @@ class compressed:
     and bfloat16; parameters, and what autocast has cast of them, which is cast again; tensors that
     need no gradient, as a batch and the statistics of a norm, but for those of zeros and one other
     value, as the masks of F.dropout: they take a bit an element, without an error; tensors of less
-    than 1024 elements; tensors with Inf or NaN.
+    than 1024 elements; tensors with Inf or NaN; what amax, amin, max(), min(), median() and the
+    infinity norm save, where they look for their result.
     """
 
     def __init__(self, bits: int = 8, rest: bool = True, *, group: int = 64) -> None:
@@ -468,6 +489,8 @@ class compressed:
         return packed
 
     def pack(self, x: Tensor) -> Any:
+        if _state.latest and _compares(x.grad_fn):
+            self._leave_operands(x.grad_fn)
         if (type(x) not in (Tensor, nn.Parameter) or x.layout is not torch.strided
                 or x.device.type != "cpu" or x.numel() < SMALL or transformed()
                 or x.dtype not in (torch.float32, torch.bfloat16, torch.float16)):
@@ -477,6 +500,8 @@ class compressed:
             return _left(x)
         if not x.requires_grad:
             return self._mask(x) or _left(x)
+        if _compares(x.grad_fn):
+            return _left(x)
         parameter = _parameter_of_cast(x)
         if parameter is not None:
             return _Left(parameter.detach().view(-1), parameter._version, x.dtype, layout_of(x))
@@ -489,7 +514,20 @@ class compressed:
                 return _left(x)
             kept = keep_flat(self.keep, flat)
             sources.note(x, ALIKE, kept)
-        return _Coded(*kept, layout_of(x), x.dtype)
+        packed = _Coded(*kept, layout_of(x), x.dtype)
+        _state.latest = [*_state.latest[-1:], (weakref.ref(x), weakref.ref(packed))]
+        return packed
+
+    def _leave_operands(self, node: Any) -> None:
+        """What `node` has saved just now stays as it is."""
+        above = [operand for operand, _ in node.next_functions]
+        for made, packed in _state.latest:
+            x, packed = made(), packed()
+            if x is not None and packed is not None and any(x.grad_fn is operand for operand in above):
+                packed.left, packed.tensors = _left(x), ()
+                for counter in _state.counters:
+                    counter.add(packed.left)
+        _state.latest = []
 
     def _mask(self, x: Tensor) -> Optional[_Coded]:
         """x as bits, if all its elements are 0 or one other, positive value."""
