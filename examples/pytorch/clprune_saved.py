@@ -389,7 +389,7 @@ def beneath_views(node: Any) -> Any:
 def _parameter_of_cast(x: Tensor) -> Optional[Tensor]:
     """The parameter that autocast has cast to x or to a tensor that x is a view of."""
     node = beneath_views(x.grad_fn)
-    if node is None or not type(node).__name__.startswith("ToCopy"):
+    if node is None or x._version or not type(node).__name__.startswith("ToCopy"):
         return None
     node = node.next_functions[0][0]
     parameter = getattr(node, "variable", None)  # of AccumulateGrad
@@ -505,8 +505,8 @@ class compressed:
         parameter = _parameter_of_cast(x)
         if parameter is not None:
             return _Left(parameter.detach().view(-1), parameter._version, x.dtype, layout_of(x))
-        if x.shape[-1:] == (1,):  # a statistic of rows
-            return _left(x)
+        if x.shape[-1:] == (1,) or x.output_nr and "Norm" in type(x.grad_fn).__name__:
+            return _left(x)  # a statistic of rows or of groups
         kept = sources.find(x, ALIKE)
         if kept is None:
             flat = in_memory_order(x)
