@@ -95,6 +95,10 @@ def _storage(x: Tensor) -> Any:
     return x.storage()._storage if hasattr(x.storage(), "_storage") else x.storage()  # before 2.0
 
 
+def _version_of(x: Tensor) -> int:
+    return -1 if x.is_inference() else x._version
+
+
 def storage_bytes(x: Tensor) -> Tuple[int, int]:
     """The address and the bytes of a tensor's storage."""
     storage = _storage(x)
@@ -254,10 +258,13 @@ class _Weak:
     def __init__(self, tensor: Tensor) -> None:
         self._object = weakref.ref(tensor)
         self._parts = tensor.dtype, tensor.storage_offset(), tensor.size(), tensor.stride()
+        self._version = _version_of(tensor)
         self.storage = StorageWeakRef(_storage(tensor))
 
     def __call__(self) -> Optional[Tensor]:
         tensor = self._object()
+        if tensor is not None and _version_of(tensor) != self._version:
+            return None  # a parameter that was changed
         if tensor is None and self._parts[0] is torch.uint8:  # bytes, which have no gradient
             storage = torch.UntypedStorage._new_with_weak_ptr(self.storage.cdata)
             if storage is not None:
@@ -269,6 +276,7 @@ class _Weak:
 class _Entry(NamedTuple):
     source: Source
     tensors: Tuple[_Weak, ...]
+    sample: Tensor
 
 
 class Sources:
@@ -294,6 +302,13 @@ class Sources:
         storage = _storage(x)
         return storage, Place(storage._cdata, x._version, x.storage_offset(), tuple(merged))
 
+    @staticmethod
+    def _sample(x: Tensor, place: Place) -> Tensor:
+        """Some elements: NumPy and `.data` change a tensor without a new version."""
+        span = 1 + sum(stride * (size - 1) for stride, size in place.axes)
+        step = -(-span // 64)
+        return x.detach().as_strided((-(-span // step),), (step,)).clone()
+
     def find(self, x: Tensor, label: object) -> Optional[Kept]:
         """What is kept of x under a label."""
         found = self._place(x)
@@ -302,7 +317,7 @@ class Sources:
         with self._lock:
             known = self._of.get(found[1].storage)
             entry = known[1].get((found[1], label)) if known and not known[0].expired() else None
-        if entry is None:
+        if entry is None or not torch.equal(self._sample(x, found[1]), entry.sample):
             return None
         tensors = tuple(tensor() for tensor in entry.tensors)
         return (entry.source, tensors) if all(t is not None for t in tensors) else None
@@ -318,7 +333,8 @@ class Sources:
                 known = self._of[place.storage] = StorageWeakRef(storage), {}
             for key in [key for key in known[1] if key[0].version != place.version]:
                 del known[1][key]
-            known[1][place, label] = _Entry(kept[0], tuple(map(_Weak, kept[1])))
+            known[1][place, label] = _Entry(
+                kept[0], tuple(map(_Weak, kept[1])), self._sample(x, place))
             if len(self._of) > self._purge_at:
                 self._of = {k: v for k, v in self._of.items() if not v[0].expired()}
                 self._purge_at = 64 + 2 * len(self._of)
@@ -372,7 +388,7 @@ class _Coded:
 
 
 def _left(x: Tensor) -> _Left:
-    return _Left(x.detach(), -1 if x.is_inference() else x._version)
+    return _Left(x.detach(), _version_of(x))
 
 
 _VIEWS = ("View", "Reshape", "Transpose", "Permute", "Expand", "Squeeze", "Unsqueeze", "Alias",
