@@ -227,6 +227,25 @@ class Kinds(Case):
                         got = run(converted, x)
                     self.assert_close(got[1], run(model, x)[1], tolerance)
 
+    def test_relu_of_an_expanded_tensor(self):
+        class Expanded(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norm, self.relu, self.layer = nn.LayerNorm(12), nn.ReLU(), nn.Linear(12, 5)
+
+            def forward(self, x):
+                return self.layer(self.relu(self.norm(x).expand(4, 7, 12)))
+
+        model, x = Expanded(), torch.randn(4, 1, 12)
+        self.assert_close(run(kept_exactly(model), x)[1], run(model, x)[1], 3e-6)
+
+    @unittest.skipUnless(hasattr(nn, "RMSNorm"), "PyTorch before 2.4 has no RMSNorm")
+    def test_eps_of_rms_norm(self):
+        """Without one PyTorch takes that of a type: of inputs this small it decides."""
+        for dtype in torch.float32, torch.bfloat16, torch.float16:
+            model, x = nn.RMSNorm(64).to(dtype), (0.01 * torch.randn(16, 64)).to(dtype)
+            self.assert_close(run(kept_exactly(model), x)[1], run(model, x)[1], 0.02)
+
     def test_frozen_parameters(self):
         for name, model, x in self.models():
             for p in model.parameters():
