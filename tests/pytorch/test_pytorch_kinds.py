@@ -454,6 +454,55 @@ class Classes(Case):
         model(torch.randn(4, 8, requires_grad=True)).sum().backward()
         self.assertIsInstance(model, clprune._Converted)
 
+    def test_registered_classes_that_are_built_otherwise(self):
+        class Transposed(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight, self.bias = nn.Parameter(torch.randn(8, 4)), None
+
+            def forward(self, x):
+                return x @ self.weight
+
+        class NoBias(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.randn(4, 8))
+
+            def forward(self, x):
+                return x @ self.weight.t()
+
+        class Pair(nn.Module):
+            def forward(self, x):
+                return x, 1
+
+        x = torch.randn(5, 8)
+        for cls, like in (Transposed, nn.Linear), (NoBias, nn.Linear), (Pair, nn.GELU):
+            clprune.register(cls, like=like)
+            module = clprune.convert_(cls())
+            with self.assertWarnsRegex(UserWarning, "computes something else"):
+                module(x)
+            self.assertIs(type(module), cls)
+
+    def test_a_registered_class_that_works_in_place(self):
+        class Square(nn.Module):
+            inplace = True
+
+            def forward(self, x):
+                return x.square_()
+
+        clprune.register(Square, like=nn.GELU)
+        x = torch.randn(4, 8)
+        got = run(clprune.convert_(Square(), form="dense"), x)
+        self.assertTrue(torch.equal(got[0], x.square()))  # not twice
+
+    def test_a_convolution_with_a_part_of_its_own(self):
+        class Standardised(nn.Conv2d):
+            def _conv_forward(self, x, weight, bias):
+                return super()._conv_forward(x, weight - weight.mean(), bias)
+
+        with self.assertWarnsRegex(UserWarning, "Standardised has a forward pass of its own"):
+            self.assertIs(type(clprune.convert_(Standardised(3, 4, 3))), Standardised)
+
     def test_a_function_that_is_not_of_elements(self):
         class Soft(nn.Module):
             def forward(self, x):
