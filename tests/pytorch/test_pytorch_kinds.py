@@ -343,6 +343,24 @@ class Summaries(Case):
             clprune.convert_(nn.ModuleDict({"encoder": layer, "decoder": layer}), skip=[skip])
             self.assertIs(type(layer), nn.Linear)
 
+    def test_skip_of_one_name(self):
+        model = clprune.convert_(nn.ModuleDict({"head": nn.Linear(4, 4), "body": nn.Linear(4, 4)}),
+                                 skip="head*")
+        self.assertEqual(clprune.summary(model).converted, ["body"])
+
+    def test_report_has_a_line_for_each_call(self):
+        class Twice(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(64, 64)
+
+            def forward(self, x):
+                return self.layer(self.layer(x * 1)[:8] * 1)
+
+        lines = clprune.report(clprune.convert_(Twice()), torch.randn(4096, 64)).splitlines()
+        self.assertEqual([line.split()[:2] for line in lines[1:3]],
+                         [["layer", "1.000"], ["layer", "0.002"]])
+
     def test_modules_that_are_never_called(self):
         class Block(nn.Module):
             def __init__(self):
