@@ -126,8 +126,6 @@ class Converted:
     def _differs(self, x: Tensor) -> str:
         """Compares the first call of a class that was registered with what it is taken for. Where they
         differ, says how; the module runs its own code from now on."""
-        with torch.no_grad():
-            expected, got = self._expected(x), self._original(x)
         self.clprune_unchecked = False
         with torch.no_grad():
             got = self._original(x.clone())  # it may work in place
