@@ -31,7 +31,7 @@ import copy
 import dataclasses
 import fnmatch
 import warnings
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, nn
@@ -103,8 +103,8 @@ def _named(model: nn.Module) -> Dict[nn.Module, List[str]]:
 
 
 def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: int = 8,
-             kinds: Optional[Sequence[type]] = None, skip: Sequence[str] = (),
-             **how: Any) -> nn.Module:
+             kinds: Optional[Sequence[type]] = None,
+             skip: Union[str, Sequence[str]] = (), **how: Any) -> nn.Module:
     """Converts modules of `model` in place and returns it; summary(model) says which.
 
     kinds      classes whose modules are converted, as [nn.Linear]. None: linear layers,
@@ -113,7 +113,7 @@ def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: i
                and transformers that compute the same
     skip       names of modules that stay as they are, with what is in them, as
                model.named_modules() has them; "*" and "?" match any characters. A name that
-               matches none is a warning
+               matches none is a warning. One name may be a string
     gelu_bits  of the derivatives of activation functions: 2, 4 or 8
     how        fields of Keep for the inputs of linear layers: form, bits, group, block, ... Without
                any, form="quantised", bits=4. Convolutions and norms keep them so, too, if the form
@@ -144,7 +144,7 @@ def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: i
     images = linear if plain else Keep(form="quantised", bits=4)
     slopes = linear if linear.form == "dense" else Keep(form="quantised", bits=gelu_bits)
 
-    chosen, left = _choose(model, kinds, skip)
+    chosen, left = _choose(model, kinds, [skip] if isinstance(skip, str) else skip)
     calls = Calls([names[0] for names, _ in chosen.values()])
     for module, (names, kind) in chosen.items():
         own = own_class(module)
@@ -267,7 +267,12 @@ def report(model: nn.Module, *inputs: Any, **named: Any) -> str:
     a `with compressed()` block the first includes its codes. Layers that share an input have a line
     each, but keep it once.
     """
-    seen: List[Tuple[str, nn.Module, Tensor]] = []
+    seen: List[Tuple[str, nn.Module, Tensor, Optional[Tuple[int, int]]]] = []
+
+    def note(name: str, module: nn.Module, args: tuple) -> None:
+        seen.append((name, module, args[0] if args else None, module.last))
+        module.last = None  # a module that is called again has a line for each call
+
     given = list(_tensors([inputs, named]))
     totals, skipped, storages = [], [], set()
     for back in False, True:
@@ -277,13 +282,13 @@ def report(model: nn.Module, *inputs: Any, **named: Any) -> str:
         for name, module in made.named_modules():
             if isinstance(module, Converted):
                 module.last = None
-                module.register_forward_hook(lambda module, args, _, name=name: seen.append(
-                    (name, module, args[0] if args else None)))
+                module.register_forward_hook(
+                    lambda module, args, _, name=name: note(name, module, args))
         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
             with (plain_bytes if back else saved_bytes)(made, *given) as saved:
                 held = made(*inputs, **named)
         if not back:
-            called = {name for name, module, _ in seen}
+            called = {name for name, *_ in seen}
             skipped = [name for name, module in made.named_modules()
                        if isinstance(module, Converted) and name not in called]
             storages = set(saved.storages)
@@ -295,15 +300,15 @@ def report(model: nn.Module, *inputs: Any, **named: Any) -> str:
 
     held = {storage_bytes(tensor)[0] for tensor in given}
     lines = [f"{'module':32} {'dense MiB':>10} {'kept MiB':>10}"]
-    for name, module, x in seen:
-        if module.last is None:  # nothing was kept
+    for name, module, x, last in seen:
+        if last is None:  # nothing was kept
             continue
         address = storage_bytes(x)[0] if isinstance(
             module, (LinearKind, ConvKind)) and isinstance(x, Tensor) else None
-        note = ("its input is kept dense by another operation too" if address in storages else
-                "its input is the model's, which the caller holds anyway" if address in held
-                else "")
-        lines.append(line(name, *module.last, note))
+        where = ("its input is kept dense by another operation too" if address in storages else
+                 "its input is the model's, which the caller holds anyway" if address in held
+                 else "")
+        lines.append(line(name, *last, where))
     if skipped:
         lines.append(f"never called: {some(skipped)}")
     return "\n".join([*lines, line("all that autograd saves", totals[1], totals[0])])

@@ -79,7 +79,9 @@ def kind_of(cls: type) -> Optional[Kind]:
     for base in cls.__mro__:
         kind = _known(base)
         if kind is not None:
-            return kind if cls is base or cls.forward is base.forward else None
+            same = all(getattr(cls, name, None) is getattr(base, name, None)
+                       for name in ("forward", "_conv_forward"))
+            return kind if same else None
     if cls.__module__.startswith("transformers.") and cls.__name__.endswith(
             ("RMSNorm", "T5LayerNorm")):
         return RMSNormKind, _RMSNORM

@@ -414,7 +414,7 @@ class Net:
             want = model.eval()(x.clone()).float()
         away = (self(x) - want).norm() / want.norm().clamp(min=1e-6)
         bf16 = self._run.call("context_precision", self._run.context) == PRECISIONS["bf16"]
-        if away > (0.1 if bf16 else 0.01):
+        if not away <= (0.1 if bf16 else 0.01):  # NaN, too
             self.close()
             raise Error(f"the net's output differs from the model's in inference by {away:.2g} of "
                         "its norm; does the model compute something else in training?")

@@ -10,6 +10,7 @@ a layer that reads what a norm wrote.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import hashlib
 import math
 import sys
@@ -92,6 +93,10 @@ def _storage(x: Tensor) -> Any:
     if hasattr(x, "untyped_storage"):
         return x.untyped_storage()
     return x.storage()._storage if hasattr(x.storage(), "_storage") else x.storage()  # before 2.0
+
+
+def _version_of(x: Tensor) -> int:
+    return -1 if x.is_inference() else x._version
 
 
 def storage_bytes(x: Tensor) -> Tuple[int, int]:
@@ -253,10 +258,13 @@ class _Weak:
     def __init__(self, tensor: Tensor) -> None:
         self._object = weakref.ref(tensor)
         self._parts = tensor.dtype, tensor.storage_offset(), tensor.size(), tensor.stride()
+        self._version = _version_of(tensor)
         self.storage = StorageWeakRef(_storage(tensor))
 
     def __call__(self) -> Optional[Tensor]:
         tensor = self._object()
+        if tensor is not None and _version_of(tensor) != self._version:
+            return None  # a parameter that was changed
         if tensor is None and self._parts[0] is torch.uint8:  # bytes, which have no gradient
             storage = torch.UntypedStorage._new_with_weak_ptr(self.storage.cdata)
             if storage is not None:
@@ -268,6 +276,7 @@ class _Weak:
 class _Entry(NamedTuple):
     source: Source
     tensors: Tuple[_Weak, ...]
+    sample: Tensor
 
 
 class Sources:
@@ -293,6 +302,13 @@ class Sources:
         storage = _storage(x)
         return storage, Place(storage._cdata, x._version, x.storage_offset(), tuple(merged))
 
+    @staticmethod
+    def _sample(x: Tensor, place: Place) -> Tensor:
+        """Some elements: NumPy and `.data` change a tensor without a new version."""
+        span = 1 + sum(stride * (size - 1) for stride, size in place.axes)
+        step = -(-span // 64)
+        return x.detach().as_strided((-(-span // step),), (step,)).clone()
+
     def find(self, x: Tensor, label: object) -> Optional[Kept]:
         """What is kept of x under a label."""
         found = self._place(x)
@@ -301,7 +317,7 @@ class Sources:
         with self._lock:
             known = self._of.get(found[1].storage)
             entry = known[1].get((found[1], label)) if known and not known[0].expired() else None
-        if entry is None:
+        if entry is None or not torch.equal(self._sample(x, found[1]), entry.sample):
             return None
         tensors = tuple(tensor() for tensor in entry.tensors)
         return (entry.source, tensors) if all(t is not None for t in tensors) else None
@@ -317,7 +333,8 @@ class Sources:
                 known = self._of[place.storage] = StorageWeakRef(storage), {}
             for key in [key for key in known[1] if key[0].version != place.version]:
                 del known[1][key]
-            known[1][place, label] = _Entry(kept[0], tuple(map(_Weak, kept[1])))
+            known[1][place, label] = _Entry(
+                kept[0], tuple(map(_Weak, kept[1])), self._sample(x, place))
             if len(self._of) > self._purge_at:
                 self._of = {k: v for k, v in self._of.items() if not v[0].expired()}
                 self._purge_at = 64 + 2 * len(self._of)
@@ -350,7 +367,8 @@ class _Left(NamedTuple):
         return self.layout.shape(self.tensor.to(self.dtype))
 
 
-class _Coded(NamedTuple):
+@dataclasses.dataclass(eq=False)
+class _Coded:
     """A saved tensor as codes."""
 
     source: Source
@@ -358,8 +376,11 @@ class _Coded(NamedTuple):
     layout: Layout
     dtype: torch.dtype
     scale: Optional[float] = None  # of a tensor of 0 and one other value
+    left: Optional[_Left] = None  # in place of the codes
 
     def unpack(self) -> Tensor:
+        if self.left is not None:
+            return self.left.unpack()
         flat = self.source.restore(self.tensors)
         if self.scale is not None:
             flat = flat.mul_(self.scale)
@@ -367,7 +388,7 @@ class _Coded(NamedTuple):
 
 
 def _left(x: Tensor) -> _Left:
-    return _Left(x.detach(), -1 if x.is_inference() else x._version)
+    return _Left(x.detach(), _version_of(x))
 
 
 _VIEWS = ("View", "Reshape", "Transpose", "Permute", "Expand", "Squeeze", "Unsqueeze", "Alias",
@@ -384,13 +405,27 @@ def beneath_views(node: Any) -> Any:
 def _parameter_of_cast(x: Tensor) -> Optional[Tensor]:
     """The parameter that autocast has cast to x or to a tensor that x is a view of."""
     node = beneath_views(x.grad_fn)
-    if node is None or not type(node).__name__.startswith("ToCopy"):
+    if node is None or x._version or not type(node).__name__.startswith("ToCopy"):
         return None
     node = node.next_functions[0][0]
     parameter = getattr(node, "variable", None)  # of AccumulateGrad
     if parameter is None or parameter.numel() != x.numel() or not parameter.is_contiguous():
         return None
     return parameter
+
+
+_COMPARING = ("Amax", "Amin", "Aminmax", "MaxBackward1", "MinBackward1", "Median", "Nanmedian", "NormB",
+              "LinalgVectorNorm", "DistB", "Cdist", "ScatterReduce", "IndexReduce")
+
+
+def _compares(node: Any) -> bool:
+    """Whether the backward pass looks for the result in what it saved, as that of amax: without the
+    exact values it would find none, and divide 0 by 0."""
+    if not type(node).__name__.startswith(_COMPARING):
+        return False
+    order = getattr(node, "_saved_ord", getattr(node, "_saved_p", math.inf))
+    return order in (math.inf, -math.inf) and getattr(node, "_saved_reduce", "amax") in (
+        "amax", "amin")
 
 
 def _saves_input_of_checkpoint() -> bool:
@@ -409,6 +444,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.compressed: List["compressed"] = []
         self.counters: List["saved_bytes"] = []
+        self.latest: List[Tuple[Any, Any]] = []  # weak references
 
 
 _state = _State()
@@ -442,7 +478,8 @@ class compressed:
     and bfloat16; parameters, and what autocast has cast of them, which is cast again; tensors that
     need no gradient, as a batch and the statistics of a norm, but for those of zeros and one other
     value, as the masks of F.dropout: they take a bit an element, without an error; tensors of less
-    than 1024 elements; tensors with Inf or NaN.
+    than 1024 elements; tensors with Inf or NaN; what amax, amin, max(), min(), median() and the
+    infinity norm save, where they look for their result.
     """
 
     def __init__(self, bits: int = 8, rest: bool = True, *, group: int = 64) -> None:
@@ -468,6 +505,8 @@ class compressed:
         return packed
 
     def pack(self, x: Tensor) -> Any:
+        if _state.latest and _compares(x.grad_fn):
+            self._leave_operands(x.grad_fn)
         if (type(x) not in (Tensor, nn.Parameter) or x.layout is not torch.strided
                 or x.device.type != "cpu" or x.numel() < SMALL or transformed()
                 or x.dtype not in (torch.float32, torch.bfloat16, torch.float16)):
@@ -477,11 +516,13 @@ class compressed:
             return _left(x)
         if not x.requires_grad:
             return self._mask(x) or _left(x)
+        if _compares(x.grad_fn):
+            return _left(x)
         parameter = _parameter_of_cast(x)
         if parameter is not None:
             return _Left(parameter.detach().view(-1), parameter._version, x.dtype, layout_of(x))
-        if x.shape[-1:] == (1,):  # a statistic of rows
-            return _left(x)
+        if x.shape[-1:] == (1,) or x.output_nr and "Norm" in type(x.grad_fn).__name__:
+            return _left(x)  # a statistic of rows or of groups
         kept = sources.find(x, ALIKE)
         if kept is None:
             flat = in_memory_order(x)
@@ -489,7 +530,20 @@ class compressed:
                 return _left(x)
             kept = keep_flat(self.keep, flat)
             sources.note(x, ALIKE, kept)
-        return _Coded(*kept, layout_of(x), x.dtype)
+        packed = _Coded(*kept, layout_of(x), x.dtype)
+        _state.latest = [*_state.latest[-1:], (weakref.ref(x), weakref.ref(packed))]
+        return packed
+
+    def _leave_operands(self, node: Any) -> None:
+        """What `node` has saved just now stays as it is."""
+        above = [operand for operand, _ in node.next_functions]
+        for made, packed in _state.latest:
+            x, packed = made(), packed()
+            if x is not None and packed is not None and any(x.grad_fn is operand for operand in above):
+                packed.left, packed.tensors = _left(x), ()
+                for counter in _state.counters:
+                    counter.add(packed.left)
+        _state.latest = []
 
     def _mask(self, x: Tensor) -> Optional[_Coded]:
         """x as bits, if all its elements are 0 or one other, positive value."""

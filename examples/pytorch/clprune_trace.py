@@ -694,6 +694,8 @@ def _layer_norm(t: _Tracer, m: nn.LayerNorm, x: Value) -> Value:
 
 def _of(t: _Tracer, name: str, module: nn.Module) -> List[Optional[_Constant]]:
     """Weight and bias of a linear layer inside of a module."""
+    if not {name for name, _ in module.named_parameters()} <= {"weight", "bias"}:
+        raise _NotSupported(f"the parameters of its {name} are computed from others")
     path = f"{t.node.target}.{name}"
     return [None if value is None else _Constant(f"{path}.{part}", value)
             for part, value in (("weight", module.weight), ("bias", module.bias))]
@@ -705,6 +707,9 @@ def _timm_attention(t: _Tracer, m: nn.Module, x: Value, *more: Any, **kwargs: An
         raise _NotSupported("attention with norms or gates inside")
     if any(value is not None and value is not False for value in (*more, *kwargs.values())):
         raise _NotSupported("attention with a mask")
+    others = [name for name, _ in m.named_parameters() if name.split(".")[0] not in ("qkv", "proj")]
+    if others:
+        raise _NotSupported(f"attention with parameters of its own: {', '.join(others)}")
     if m.qkv.weight.shape[0] != 3 * m.proj.weight.shape[1] or \
             abs(m.scale * (m.proj.weight.shape[1] // m.num_heads) ** 0.5 - 1) > 1e-6:
         raise _NotSupported("attention with a scale of its own")

@@ -398,6 +398,23 @@ class Bytes(Case):
         self.assertLess(error(layer.weight.grad[0], x.sum(0)), 1e-5)
         first.sum().backward()
 
+    def test_a_tensor_that_changed_without_a_new_version_shares_nothing(self):
+        layer = clprune.convert_(nn.Linear(64, 64), form="dense")
+        x = torch.randn(4, 64)
+        first = layer(x)  # its graph is alive
+        x.data.normal_()  # as NumPy changes an array
+        layer(x).sum().backward()
+        self.assertLess(error(layer.weight.grad[0], x.sum(0)), 1e-5)
+        del first
+
+    def test_a_norm_whose_weight_changed_shares_nothing(self):
+        norm, layer = clprune.convert_(nn.ModuleList([nn.LayerNorm(64), nn.Linear(64, 64)]), bits=8)
+        y = norm(torch.randn(4, 64))
+        with torch.no_grad():
+            norm.weight.mul_(3)
+        got, = torch.autograd.grad(layer(y).sum(), layer.weight)
+        self.assertLess(error(got[0], y.sum(0)), 0.02)
+
     def test_nothing_is_kept_outside_of_training(self):
         model = clprune.convert_(mlp(64, 64, 64))
         x = torch.randn(4, 64)

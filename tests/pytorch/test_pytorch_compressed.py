@@ -180,6 +180,36 @@ class Left(Case):
             (x * 1).masked_fill(mask, float("-inf")).log_softmax(-1)[:, 3].sum(), x)
         self.assertTrue(torch.equal(torch.autograd.grad(y[:, 3].sum(), x)[0], want))
 
+    def test_what_is_compared_with_the_result(self):
+        """The gradient goes to the elements that are the result: codes would have none."""
+        x, index = torch.randn(64, 32, 8, requires_grad=True), torch.randint(16, (64, 32, 8))
+        infinity = float("inf")
+        for f in (lambda h: h.amax(-1), lambda h: h.amin((0, 1)), lambda h: h.aminmax(dim=-1)[1],
+                  lambda h: (h - h.amax(-1, keepdim=True)).square(), lambda h: h.max(),
+                  lambda h: h.min(), lambda h: h.median(), lambda h: h.norm(infinity, -1),
+                  lambda h: torch.linalg.vector_norm(h, infinity), lambda h: torch.dist(h, 2 * h, infinity),
+                  lambda h: torch.zeros(16, 32, 8).scatter_reduce(0, index, h, "amax")):
+            want, = torch.autograd.grad(f(x * 1).sum(), x)
+            y = self.saved(lambda: f(x * 1).sum())
+            self.assertLess(error(torch.autograd.grad(y, x)[0], want), 0.6)
+        with clprune.saved_bytes(nn.Module(), x) as saved, clprune.compressed(bits=2):
+            y = (x * 1).norm(2, -1)  # this does not compare
+        self.assertLess(saved.total, 64 * 32 * 8)
+        y.sum().backward()
+
+    def test_statistics_of_groups(self):
+        x = torch.randn(64, 64, 4, 4, requires_grad=True)
+        y = self.saved(lambda: F.group_norm(x * 1, 32))
+        torch.testing.assert_close(y.grad_fn._saved_result1, x.detach().view(64, 32, -1).mean(-1))
+
+    def test_what_was_cast_and_changed(self):
+        w, x = nn.Parameter(torch.randn(64, 64)), torch.randn(32, 64, requires_grad=True)
+        h = w.to(torch.bfloat16)
+        with torch.no_grad():
+            h.zero_()
+        y = self.saved(lambda: (x * 1).bfloat16() @ h)
+        self.assertEqual(float(torch.autograd.grad(y.float().sum(), x)[0].abs().max()), 0)
+
     def test_masks_of_dropout_are_bits(self):
         x = torch.randn(64, 64, requires_grad=True)
         for p in 0.1, 0.5:

@@ -227,6 +227,25 @@ class Kinds(Case):
                         got = run(converted, x)
                     self.assert_close(got[1], run(model, x)[1], tolerance)
 
+    def test_relu_of_an_expanded_tensor(self):
+        class Expanded(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norm, self.relu, self.layer = nn.LayerNorm(12), nn.ReLU(), nn.Linear(12, 5)
+
+            def forward(self, x):
+                return self.layer(self.relu(self.norm(x).expand(4, 7, 12)))
+
+        model, x = Expanded(), torch.randn(4, 1, 12)
+        self.assert_close(run(kept_exactly(model), x)[1], run(model, x)[1], 3e-6)
+
+    @unittest.skipUnless(hasattr(nn, "RMSNorm"), "PyTorch before 2.4 has no RMSNorm")
+    def test_eps_of_rms_norm(self):
+        """Without one PyTorch takes that of a type: of inputs this small it decides."""
+        for dtype in torch.float32, torch.bfloat16, torch.float16:
+            model, x = nn.RMSNorm(64).to(dtype), (0.01 * torch.randn(16, 64)).to(dtype)
+            self.assert_close(run(kept_exactly(model), x)[1], run(model, x)[1], 0.02)
+
     def test_frozen_parameters(self):
         for name, model, x in self.models():
             for p in model.parameters():
@@ -323,6 +342,24 @@ class Summaries(Case):
         for skip in "encoder", "decoder":
             clprune.convert_(nn.ModuleDict({"encoder": layer, "decoder": layer}), skip=[skip])
             self.assertIs(type(layer), nn.Linear)
+
+    def test_skip_of_one_name(self):
+        model = clprune.convert_(nn.ModuleDict({"head": nn.Linear(4, 4), "body": nn.Linear(4, 4)}),
+                                 skip="head*")
+        self.assertEqual(clprune.summary(model).converted, ["body"])
+
+    def test_report_has_a_line_for_each_call(self):
+        class Twice(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(64, 64)
+
+            def forward(self, x):
+                return self.layer(self.layer(x * 1)[:8] * 1)
+
+        lines = clprune.report(clprune.convert_(Twice()), torch.randn(4096, 64)).splitlines()
+        self.assertEqual([line.split()[:2] for line in lines[1:3]],
+                         [["layer", "1.000"], ["layer", "0.002"]])
 
     def test_modules_that_are_never_called(self):
         class Block(nn.Module):
@@ -434,6 +471,55 @@ class Classes(Case):
         model = clprune.convert_(Swish().requires_grad_(False))
         model(torch.randn(4, 8, requires_grad=True)).sum().backward()
         self.assertIsInstance(model, clprune._Converted)
+
+    def test_registered_classes_that_are_built_otherwise(self):
+        class Transposed(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight, self.bias = nn.Parameter(torch.randn(8, 4)), None
+
+            def forward(self, x):
+                return x @ self.weight
+
+        class NoBias(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.randn(4, 8))
+
+            def forward(self, x):
+                return x @ self.weight.t()
+
+        class Pair(nn.Module):
+            def forward(self, x):
+                return x, 1
+
+        x = torch.randn(5, 8)
+        for cls, like in (Transposed, nn.Linear), (NoBias, nn.Linear), (Pair, nn.GELU):
+            clprune.register(cls, like=like)
+            module = clprune.convert_(cls())
+            with self.assertWarnsRegex(UserWarning, "computes something else"):
+                module(x)
+            self.assertIs(type(module), cls)
+
+    def test_a_registered_class_that_works_in_place(self):
+        class Square(nn.Module):
+            inplace = True
+
+            def forward(self, x):
+                return x.square_()
+
+        clprune.register(Square, like=nn.GELU)
+        x = torch.randn(4, 8)
+        got = run(clprune.convert_(Square(), form="dense"), x)
+        self.assertTrue(torch.equal(got[0], x.square()))  # not twice
+
+    def test_a_convolution_with_a_part_of_its_own(self):
+        class Standardised(nn.Conv2d):
+            def _conv_forward(self, x, weight, bias):
+                return super()._conv_forward(x, weight - weight.mean(), bias)
+
+        with self.assertWarnsRegex(UserWarning, "Standardised has a forward pass of its own"):
+            self.assertIs(type(clprune.convert_(Standardised(3, 4, 3))), Standardised)
 
     def test_a_function_that_is_not_of_elements(self):
         class Soft(nn.Module):

@@ -468,6 +468,37 @@ class Traps(Case):
         model = nn.Sequential(nn.Linear(8, 8), nn.utils.weight_norm(nn.Linear(8, CLASSES)))
         self.refused(model, torch.randn(4, 8), "1: it has hooks|its weight is computed")
 
+    def test_attention_with_other_parameters(self):
+        """At 0, as they begin, they change no output."""
+
+        class Attention(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.num_heads, self.scale = 2, 0.5
+                self.qkv, self.proj = nn.Linear(8, 24), nn.Linear(8, 8)
+                self.attn_drop, self.proj_drop = nn.Dropout(0.0), nn.Dropout(0.0)
+                self.positions = nn.Parameter(torch.zeros(2, 5, 5))
+
+            def forward(self, x):
+                q, k, v = self.qkv(x).view(-1, 5, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+                weights = (q @ k.transpose(2, 3) * self.scale + self.positions).softmax(-1)
+                return self.proj((weights @ v).transpose(1, 2).reshape(-1, 5, 8))
+
+        Attention.__module__ = "timm.models.beit"
+        x = torch.randn(4, 5, 8)
+        self.refused(nn.Sequential(Attention(), nn.Linear(8, CLASSES)), x,
+                     "0: attention with parameters of its own: positions")
+        if hasattr(nn.utils.parametrizations, "weight_norm"):
+            attention = nn.MultiheadAttention(8, 2, batch_first=True)
+            nn.utils.parametrizations.weight_norm(attention.out_proj)
+            self.refused(self.module(lambda m, x: m.a(x, x, x, need_weights=False)[0], a=attention), x,
+                         "a: the parameters of its out_proj are computed")
+
+    def test_values_that_are_no_numbers(self):
+        model = nn.Linear(8, CLASSES)
+        model.weight.data[0, 0] = float("nan")
+        self.refused(model, torch.randn(4, 8), "output differs from the model's .* by nan")
+
     def test_default_dtype(self):
         model, x = nn.Sequential(nn.Linear(8, CLASSES)), torch.randn(4, 8)
         net = clprune.Net(model, x)
