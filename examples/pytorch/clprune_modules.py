@@ -128,7 +128,9 @@ class Converted:
         differ, says how; the module runs its own code from now on."""
         self.clprune_unchecked = False
         with torch.no_grad():
-            got = self._original(x.clone())  # it may work in place
+            own = x.clone()
+            got = self._original(own)
+            self.inplace = got is own or getattr(self, "inplace", False)
             try:
                 expected = self._expected(x)
             except (AttributeError, RuntimeError, TypeError):  # no such parameter, or of another shape
