@@ -184,11 +184,16 @@ class Left(Case):
         """The gradient goes to the elements that are the result: codes would have none."""
         x, index = torch.randn(64, 32, 8, requires_grad=True), torch.randint(16, (64, 32, 8))
         infinity = float("inf")
-        for f in (lambda h: h.amax(-1), lambda h: h.amin((0, 1)), lambda h: h.aminmax(dim=-1)[1],
-                  lambda h: (h - h.amax(-1, keepdim=True)).square(), lambda h: h.max(),
-                  lambda h: h.min(), lambda h: h.median(), lambda h: h.norm(infinity, -1),
-                  lambda h: torch.linalg.vector_norm(h, infinity), lambda h: torch.dist(h, 2 * h, infinity),
-                  lambda h: torch.zeros(16, 32, 8).scatter_reduce(0, index, h, "amax")):
+        functions = [lambda h: h.amax(-1), lambda h: h.amin((0, 1)),
+                     lambda h: (h - h.amax(-1, keepdim=True)).square(), lambda h: h.max(),
+                     lambda h: h.min(), lambda h: h.median(), lambda h: h.norm(infinity, -1),
+                     lambda h: torch.linalg.vector_norm(h, infinity),
+                     lambda h: torch.dist(h, 2 * h, infinity)]
+        if torch.__version__ >= "2":
+            functions += [
+                lambda h: h.aminmax(dim=-1)[1],
+                lambda h: torch.zeros(16, 32, 8).scatter_reduce(0, index, h, "amax")]
+        for f in functions:
             want, = torch.autograd.grad(f(x * 1).sum(), x)
             y = self.saved(lambda: f(x * 1).sum())
             self.assertLess(error(torch.autograd.grad(y, x)[0], want), 0.6)
