@@ -316,6 +316,7 @@ struct clprune_net {
     size_t count;               /* of both */
     clprune__net_param *params;
     clprune_param *tensors; /* (params_count) values, and gradients of a pass */
+    clprune_mat all;        /* all values as a row */
     clprune_param *list;    /* (list_count) what clprune_net_params returns */
     size_t list_count;
     clprune_mat *dropped; /* (regions_count) gradients of a region, if desc.drops_grads */
