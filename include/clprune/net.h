@@ -236,7 +236,8 @@ CLPRUNE_API void clprune_net_train_only(
 CLPRUNE_API void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha);
 
 /* Makes parameter `name` the same as `other`, of the same shape: it has other's values, is not
- * among clprune_net_params, and its gradient is added to other's. */
+ * among clprune_net_params, and its gradient is added to other's. Several may be tied to one that
+ * is not tied itself. */
 CLPRUNE_API void clprune_net_tie(clprune_net *net, const char *name, const char *other);
 
 /* ---- what is kept ------------------------------------------------------------------------------

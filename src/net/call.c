@@ -116,9 +116,12 @@ clprune_mat clprune__net_temp(const clprune__net_call *call, size_t k)
 
 clprune_mat clprune__net_positions(const clprune__net_call *call, const clprune__net_layer *pool)
 {
-    const size_t rows = call->net->values[clprune__net_out(call->net, pool)].shape.rows;
-    if (!call->training ||
-        (call->step->act == CLPRUNE__NET_FORWARD && call->step->again != (pool->made_again > 0)))
+    const size_t out = clprune__net_out(call->net, pool);
+    const size_t rows = call->net->values[out].shape.rows;
+    const bool forward = call->step->act == CLPRUNE__NET_FORWARD;
+    const bool writes =
+        call->step->again ? clprune__net_is_in(call->region, out) : pool->made_again == 0;
+    if (!call->training || (forward && !writes))
         return CLPRUNE_NO_MAT;
     return clprune_mat_rows(
         pool->positions, pool->made_again > 0 ? 0 : call->first * rows, call->count * rows);

@@ -131,7 +131,8 @@ static clprune_status apply_rules(clprune_net *net, const clprune_net_keep *how)
             TRY(clprune__keep_restores(context, &rule->keep));
         }
         REQUIRE(found, CLPRUNE_INVALID_ARGUMENT,
-            "no tensor matches the rule %s; clprune_net_visit lists them", rule->pattern);
+            "no tensor matches the rule %s; clprune_net_visit lists those of a net without rules",
+            rule->pattern);
     }
     return CLPRUNE_SUCCESS;
 }
@@ -404,6 +405,8 @@ static clprune_status keep_least(clprune_net *net)
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
     const size_t count = list_limits(net, joints, limits);
     for (size_t i = 0; i < count; ++i) {
+        if (i > 0 && limits[i] == limits[i - 1]) /* blocks of one kind have equal spans */
+            continue;
         const double kept = keep_joints(net, joints, limits[i]);
         if (kept == before)
             continue;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checked.h"
 #include "core/system.h"
 #include "runtime/context/check.h"
 
@@ -133,6 +134,13 @@ static size_t add_param(
     clprune_net *net, const char *name, const char *suffix, clprune__net_param param)
 {
     const size_t size = strlen(name) + strlen(suffix) + 1;
+    size_t bytes = sizeof(float);
+    for (size_t i = 0; i < param.rank; ++i)
+        if (!clprune__mul(bytes, param.shape[i], &bytes)) {
+            clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW,
+                "the bytes of parameter %s%s overflow size_t", name, suffix);
+            return SIZE_MAX;
+        }
     param.name = malloc(size);
     if (param.name == NULL ||
         !grow((void **)&net->params, net->params_count, sizeof *net->params)) {
@@ -249,11 +257,16 @@ void clprune_net_tie(clprune_net *net, const char *name, const char *other)
     clprune__net_param *param = find_param(net, name), *of = find_param(net, other);
     if (param == NULL || of == NULL)
         return;
-    if (param == of || of->tied != 0 || param->tied != 0 || param->rank != of->rank ||
+    const size_t number = 1 + (size_t)(param - net->params);
+    bool again = of->tied != 0 || param->tied != 0;
+    for (size_t i = 0; i < net->params_count; ++i)
+        again = again || net->params[i].tied == number;
+    if (param == of || again || param->rank != of->rank ||
         memcmp(param->shape, of->shape, sizeof of->shape) != 0) {
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "clprune_net_tie: %s and %s have other shapes, or one of them is tied already", name,
-            other);
+            "clprune_net_tie: %s and %s have other shapes, or one of them is tied already, or "
+            "others are tied to %s; tie all to one that stays",
+            name, other, name);
         return;
     }
     param->tied = 1 + (size_t)(of - net->params);

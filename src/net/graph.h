@@ -55,6 +55,12 @@ static inline bool clprune__net_is_data(const clprune__net_layer *layer)
     return layer->kind->gives != CLPRUNE__NET_FLOATS;
 }
 
+/* Whether a layer is one of a region. */
+static inline bool clprune__net_is_in(const clprune__net_region *region, size_t layer)
+{
+    return layer >= region->first && layer <= region->last;
+}
+
 /* Value number of a layer's output. */
 static inline size_t clprune__net_out(const clprune_net *net, const clprune__net_layer *layer)
 {

@@ -218,7 +218,7 @@ void clprune_net_visit(
     const clprune_net *net, void (*visit)(void *user, const clprune_net_tensor *tensor), void *user)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    if (net == NULL || !net->settled || visit == NULL)
+    if (net == NULL || !net->settled || net->status != CLPRUNE_SUCCESS || visit == NULL)
         return;
     for (size_t i = 0; i < net->count; ++i) {
         const clprune__net_layer *layer = &net->layers[i];
@@ -254,7 +254,7 @@ clprune_status clprune_net_init(clprune_net *net, uint64_t seed)
 {
     ENTER(net != NULL ? net->context : NULL);
     clprune_context *context = net != NULL ? net->context : NULL;
-    REQUIRE(net != NULL && net->tensors != NULL, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(net != NULL && net->settled && net->status == CLPRUNE_SUCCESS, CLPRUNE_INVALID_ARGUMENT,
         "the net is NULL or not settled");
     for (size_t i = 0; i < net->params_count; ++i) {
         const clprune__net_param *param = &net->params[i];

@@ -64,17 +64,16 @@ typedef struct clprune__net_layer {
     char *name;
     size_t in[CLPRUNE__NET_INPUTS], ins; /* values; the output is the value of the same number */
     size_t param[CLPRUNE__NET_PARAMS], params;
-    size_t tile;      /* that runs it backward */
-    size_t tile_last; /* the last layer of the tile */
-    bool gone;        /* merged into another layer */
-    bool frozen;      /* it has parameters, and all are frozen */
-    bool adapter;     /* one of the two products of an adapter */
-    const char *norm; /* batch norm: the name of its states */
-    float eps;        /* of a normalisation */
-    size_t rows;      /* batch norm: of the statistics of the pass, all nets' */
-    size_t
-        made_again; /* samples at a time that the backward pass makes its output again; 0: never */
-    bool bias_sums; /* the tile behind this layer also computes its bias gradient */
+    size_t tile;       /* that runs it backward */
+    size_t tile_last;  /* the last layer of the tile */
+    bool gone;         /* merged into another layer */
+    bool frozen;       /* it has parameters, and all are frozen */
+    bool adapter;      /* one of the two products of an adapter */
+    const char *norm;  /* batch norm: the name of its states */
+    float eps;         /* of a normalisation */
+    size_t rows;       /* batch norm: of the statistics of the pass, all nets' */
+    size_t made_again; /* samples at a time that its region's backward pass makes again; 0: none */
+    bool bias_sums;    /* the tile behind this layer also computes its bias gradient */
     union {
         clprune_net_conv conv;
         clprune_max_pool_desc pool;
@@ -93,7 +92,7 @@ typedef struct clprune__net_layer {
     clprune_mat state[4]; /* batch norm: running mean and variance, mean, inv; a stem's convolution:
                              products */
     clprune_saved *mask;  /* ReLU's signs, if its way keeps them */
-    clprune_mat positions; /* of the max pool; made again with its output */
+    clprune_mat positions; /* of the max pool; made again with its output, if made_again */
 } clprune__net_layer;
 
 /* Where a matrix is. */
@@ -317,6 +316,7 @@ struct clprune_net {
     size_t count;               /* of both */
     clprune__net_param *params;
     clprune_param *tensors; /* (params_count) values, and gradients of a pass */
+    clprune_mat all;        /* all values as a row */
     clprune_param *list;    /* (list_count) what clprune_net_params returns */
     size_t list_count;
     clprune_mat *dropped; /* (regions_count) gradients of a region, if desc.drops_grads */
@@ -357,9 +357,10 @@ struct clprune__net_call {
     clprune_net *net;
     const clprune_net_data *data;
     const clprune__net_step *step;
-    const clprune__net_layer *layer; /* forward */
-    const clprune__net_tile *tile;   /* backward */
-    size_t first, count;             /* samples */
+    const clprune__net_layer *layer;   /* forward */
+    const clprune__net_tile *tile;     /* backward */
+    const clprune__net_region *region; /* that runs */
+    size_t first, count;               /* samples */
     bool training;
 };
 

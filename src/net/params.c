@@ -119,12 +119,11 @@ clprune_status clprune__net_params_create(clprune_net *net)
 {
     clprune_context *context = net->context;
     const size_t count = net->params_count;
-    clprune_mat values;
     net->tensors = calloc(count + 1, sizeof *net->tensors);
     net->list = calloc(count + 1, sizeof *net->list);
     REQUIRE(net->tensors != NULL && net->list != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for %zu parameters", count);
-    TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_PARAMETERS, .grads = false}, &values));
+    TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_PARAMETERS, .grads = false}, &net->all));
     TRY(create_grads(net));
     for (size_t i = 0; i < count; ++i)
         if (shares_grad(net, i) && !has_no_grad(net, &net->params[i]))
@@ -151,8 +150,7 @@ clprune_status clprune__net_params_create(clprune_net *net)
 void clprune__net_params_destroy(clprune_net *net)
 {
     clprune_context *context = net->context;
-    if (net->tensors != NULL && net->params_count > 0)
-        clprune_buffer_release(context, net->tensors[0].value.buffer);
+    clprune_buffer_release(context, net->all.buffer);
     clprune_buffer_release(context, net->grads.buffer);
     clprune_buffer_release(context, net->pass.buffer);
     for (size_t r = 0; net->dropped != NULL && r < net->regions_count; ++r)

@@ -82,7 +82,8 @@ clprune_status clprune__net_run(
         const clprune__net_step *step = &list->steps[i];
         tell(net, list, step);
         if (step->act == CLPRUNE__NET_LOOP) {
-            chunk = net->regions[step->id].chunk;
+            call.region = &net->regions[step->id];
+            chunk = call.region->chunk;
             loop = i;
             call.first = 0;
             call.count = chunk < data->batch ? chunk : data->batch;

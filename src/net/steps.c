@@ -568,12 +568,13 @@ clprune_status clprune__net_make_steps(clprune_net *net)
         TRY_DONE(make_list(&m, i, lists[i]));
         TRY_DONE(clprune__net_place_slots(net, m.list, m.sizes, m.slots));
     }
-    for (size_t i = 0, chunk = 0; i < net->backward.count; ++i) {
+    const clprune__net_region *region = NULL;
+    for (size_t i = 0; i < net->backward.count; ++i) {
         const clprune__net_step *step = &net->backward.steps[i];
         if (step->act == CLPRUNE__NET_LOOP)
-            chunk = net->regions[step->id].chunk;
-        if (step->act == CLPRUNE__NET_FORWARD)
-            net->layers[step->id].made_again = chunk;
+            region = &net->regions[step->id];
+        if (step->act == CLPRUNE__NET_FORWARD && clprune__net_is_in(region, step->id))
+            net->layers[step->id].made_again = region->chunk;
     }
 done:
     close_maker(&m);

@@ -123,6 +123,32 @@ static void chunks(void **state)
     }
 }
 
+/* A block with wide features behind a max pool. Its region works on chunks, and makes the pool's
+ * output again; the pool's own region reads the positions of the first pass. */
+static void add_pooled(clprune_net *net, const net_model *model)
+{
+    const clprune_net_conv conv = {.out = 8, .kernel = {3, 3}, .padding = {1, 1}, .bias = true};
+    const clprune_max_pool_desc pool = {.kernel = {2, 2}, .stride = {2, 2}};
+    clprune_net_value x = clprune_net_images(net, 3, model->cols, model->cols);
+    x = clprune_net_relu(net, "relu", clprune_net_conv2d(net, "conv", x, &conv));
+    x = clprune_net_max_pool(net, "pool", x, &pool);
+    clprune_net_value t = clprune_net_gelu(net, "gelu", clprune_net_linear(net, "fc1", x, 128));
+    x = clprune_net_add(net, "add", x, clprune_net_linear(net, "fc2", t, 8));
+    x = clprune_net_mean(net, "mean", x);
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "head", x, NET_CLASSES));
+}
+
+static void pooled_before_chunks(NO_ROW)
+{
+    static const net_model model = {"pooled", add_pooled, 0, 96, 0, 0, false, false, 0};
+    net_job dense = net_open(test_context(), &model, 9, NULL);
+    const float *want = net_step_grads(&dense);
+    for (size_t p = 2; p < COUNT_OF(all_presets); p++) {
+        net_job job = net_open_preset(&model, 9, all_presets[p], 8);
+        net_close(&job, "another preset", net_step_grads(&job), want, p == 2 ? 1e-5 : 2e-2);
+    }
+}
+
 /* scale: the gradients are those of scale * the sum of the losses. */
 static void scales(NO_ROW)
 {
@@ -391,6 +417,7 @@ int main(void)
     TEST_ADD_EACH(&list, smaller_batches, net_models, "smaller batches of %s");
     for (size_t i = COUNT_OF(gradient_rows) - 2; i < COUNT_OF(gradient_rows); i++)
         test_add(&list, chunks, &gradient_rows[i], "chunks of %s", gradient_rows[i].name);
+    test_add(&list, pooled_before_chunks, NULL, "a max pool before chunks");
     test_add(&list, scales, NULL, "scales");
     for (size_t i = 0; i < NET_MODELS; i++)
         if (!net_models[i].norm && !net_models[i].dropout)

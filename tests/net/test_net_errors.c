@@ -125,6 +125,13 @@ LAYER(attention_rate, clprune_net_attention(net, "bad", linear(net),
 LAYER(attention_null, clprune_net_attention(net, "bad", linear(net), NULL))
 LAYER(attention_heads,
     clprune_net_attention(net, "bad", linear(net), &(clprune_net_attn){.heads = 5, .kv_heads = 2}))
+LAYER(attention_many,
+    clprune_net_attention(net, "bad", linear(net),
+        &(clprune_net_attn){.heads = (SIZE_MAX / 2) + 1, .kv_heads = SIZE_MAX / 4 + 1}))
+LAYER(attention_too_many,
+    clprune_net_attention(net, "bad", linear(net), &(clprune_net_attn){.heads = SIZE_MAX / 3 + 1}))
+LAYER(attention_reserved, clprune_net_attention(net, "bad", linear(net),
+                              &(clprune_net_attn){.heads = 6, .kv_heads = 1, .reserved = {0, 1}}))
 LAYER(attention_queries, clprune_net_attention(net, "bad", linear(net),
                              &(clprune_net_attn){.heads = 6, .kv_heads = 1, .queries = 99}))
 LAYER(positions_none, clprune_net_positions_of(net, "bad", linear(net), 0, 4))
@@ -197,6 +204,14 @@ LAYER(head_name, const clprune_net_value x = linear(net); clprune_net_token_loss
       clprune_net_relu(net, "a", x))
 LAYER(head_tie, clprune_net_token_loss(net, "head", linear(net), 5);
       clprune_net_tie(net, "head.weight", "fc.weight"))
+LAYER(tie_on, clprune_net_value x = rows(net); x = clprune_net_linear(net, "a", x, 16);
+      x = clprune_net_linear(net, "b", x, 16); clprune_net_linear(net, "c", x, 16);
+      clprune_net_tie(net, "a.weight", "b.weight"); clprune_net_tie(net, "b.weight", "c.weight"))
+LAYER(tie_to_tied, clprune_net_value x = rows(net); x = clprune_net_linear(net, "a", x, 16);
+      x = clprune_net_linear(net, "b", x, 16); clprune_net_linear(net, "c", x, 16);
+      clprune_net_tie(net, "b.weight", "c.weight"); clprune_net_tie(net, "a.weight", "b.weight"))
+LAYER(weight_too_large,
+    clprune_net_linear(net, "bad", clprune_net_rows(net, 1, SIZE_MAX / 64), SIZE_MAX / 64))
 LAYER(two_losses, const clprune_net_value x = linear(net); clprune_net_mean_squared_error(net, x);
       clprune_net_mean_squared_error(net, x))
 LAYER(unread, const clprune_net_value x = linear(net);
@@ -275,6 +290,9 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(attention_rate, INVALID_ARGUMENT, "layer bad: its rate is 1"),
     ROW(attention_null, INVALID_SIZE, "layer bad: "),
     ROW(attention_heads, INVALID_SIZE, "layer bad: "),
+    ROW(attention_many, INVALID_SIZE, "layer bad: "),
+    ROW(attention_too_many, INVALID_SIZE, "layer bad: "),
+    ROW(attention_reserved, INVALID_ARGUMENT, "layer bad: a reserved field is not 0"),
     ROW(attention_queries, INVALID_SIZE, "layer bad: 99 queries, expected at most the 4 rows"),
     ROW(positions_none, INVALID_SIZE, "layer bad: 0 rows of a table of 4, expected a divisor"),
     ROW(positions_parts, INVALID_SIZE, "layer bad: 3 rows of a table of 4, expected a divisor"),
@@ -334,6 +352,9 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(head_twice, INVALID_ARGUMENT, "two losses"),
     ROW(head_name, INVALID_ARGUMENT, "two layers are called a"),
     ROW(head_tie, INVALID_ARGUMENT, "have other shapes"),
+    ROW(tie_on, INVALID_ARGUMENT, "others are tied to b.weight"),
+    ROW(tie_to_tied, INVALID_ARGUMENT, "one of them is tied already"),
+    ROW(weight_too_large, SIZE_OVERFLOW, "the bytes of parameter bad.weight"),
     ROW(two_losses, INVALID_ARGUMENT, "two losses"),
     ROW(unread, INVALID_ARGUMENT, "nothing reads the output of layer bad"),
     ROW(unread_norm, INVALID_ARGUMENT, "nothing reads the output of layer bad"),
@@ -424,6 +445,18 @@ static void add_mlp(clprune_net *net)
     clprune_net_mean_squared_error(net, x);
 }
 
+static void never(void *user, const clprune_net_tensor *tensor)
+{
+    (void)tensor;
+    fail_msg("%s", (const char *)user);
+}
+
+static void never_written(void *user, const char *text)
+{
+    (void)user;
+    fail_msg("a net that could not be settled is printed: %s", text);
+}
+
 static void bad_keep(void **state)
 {
     const keep_row *row = *state;
@@ -434,17 +467,14 @@ static void bad_keep(void **state)
     TEST_FAILS(clprune_net_settle(net, &row->keep), CLPRUNE_INVALID_ARGUMENT, row->part);
     TEST_FAILS(clprune_net_forward(net, &(clprune_net_data){.batch = 1}, true),
         CLPRUNE_INVALID_ARGUMENT, "not settled");
+    TEST_FAILS(clprune_net_print(net, CLPRUNE_NET_TABLE, never_written, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "not settled");
+    clprune_net_visit(net, never, "a net that could not be settled has tensors");
     test_end(net);
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, count);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
-
-static void never(void *user, const clprune_net_tensor *tensor)
-{
-    (void)tensor;
-    fail_msg("%s", (const char *)user);
-}
 
 static void creation(NO_ROW)
 {
@@ -548,6 +578,8 @@ static void bad_data(NO_ROW)
     data = job.data;
     data.rows = test_new_mat(job.context, data.rows.rows, data.rows.cols - 1);
     TEST_FAILS(clprune_net_forward(job.net, &data, true), CLPRUNE_INVALID_SIZE, NULL);
+    data.rows = clprune_mat_rows(job.data.rows, 0, job.data.rows.rows - 1);
+    TEST_FAILS(clprune_net_forward(job.net, &data, true), CLPRUNE_INVALID_SIZE, "data.rows has");
     data = job.data;
     data.targets = CLPRUNE_NO_MAT;
     TEST_OK(clprune_net_forward(job.net, &data, true));
@@ -613,6 +645,7 @@ static void budgets(void **state)
         TEST_FAILS_IN(small, clprune_net_settle(large, &keep), CLPRUNE_OUT_OF_DEVICE_MEMORY, NULL);
         TEST_FAILS_IN(small, clprune_net_forward(large, &(clprune_net_data){.batch = 1}, true),
             CLPRUNE_INVALID_ARGUMENT, "not settled");
+        TEST_FAILS_IN(small, clprune_net_init(large, 1), CLPRUNE_INVALID_ARGUMENT, "not settled");
         test_end(large);
         assert_int_equal(clprune_memory_query(small, CLPRUNE_MEMORY_TOTAL).live, live);
         test_end(small);
@@ -631,5 +664,7 @@ int main(void)
     test_add(&list, settled, NULL, "settled twice");
     test_add(&list, no_loss, NULL, "without a loss");
     TEST_ADD_EACH(&list, budgets, net_models, "a budget too small for %s");
+    test_add(
+        &list, budgets, &net_token_models[NET_TIED_BACK], "a budget too small for tied weights");
     return test_run_on_each_device("net_errors", &list);
 }

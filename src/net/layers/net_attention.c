@@ -1,4 +1,5 @@
 /* Attention over q, k and v, which lie side by side in one value. */
+#include "core/checked.h"
 #include "net/call.h"
 #include "net/layers/kinds.h"
 #include "runtime/context/check.h"
@@ -91,8 +92,10 @@ clprune_net_value clprune_net_attention(
             .queries = attn->queries > 0 ? attn->queries : shape.rows,
             .causal = attn->causal,
             .rate = attn->rate};
-    const size_t all = desc.heads + 2 * desc.kv_heads;
-    if (desc.heads == 0 || desc.heads % desc.kv_heads != 0 || shape.cols % all != 0) {
+    size_t all = 0;
+    const bool some = desc.heads > 0 && clprune__mul(desc.kv_heads, 2, &all) &&
+                      clprune__add(all, desc.heads, &all);
+    if (!some || desc.heads % desc.kv_heads != 0 || shape.cols % all != 0) {
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: %zu columns are not %zu heads of q and %zu each of k and v, or these do not "
             "divide those",
@@ -100,6 +103,10 @@ clprune_net_value clprune_net_attention(
         return (clprune_net_value){0};
     }
     desc.cols = shape.cols / all;
+    for (size_t i = 0; i < sizeof attn->reserved / sizeof *attn->reserved; ++i)
+        if (attn->reserved[i] != 0)
+            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+                "layer %s: a reserved field is not 0; zero-initialise clprune_net_attn", name);
     if (!(desc.rate >= 0 && desc.rate < 1))
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "layer %s: its rate is %g, expected 0 to below 1", name, (double)desc.rate);

@@ -37,9 +37,13 @@ clprune_net_value clprune_net_images(clprune_net *net, size_t channels, size_t h
 
 static clprune_status rows_forward(const clprune__net_call *call)
 {
-    const clprune_mat y = clprune__net_y(call);
-    return clprune_mat_copy(call->net->context,
-        clprune_mat_rows(call->data->rows, call->first * (y.rows / call->count), y.rows), y, NULL);
+    clprune_context *context = call->net->context;
+    const clprune_mat x = call->data->rows, y = clprune__net_y(call);
+    const size_t each = y.rows / call->count;
+    REQUIRE(x.rows >= call->data->batch * each, CLPRUNE_INVALID_SIZE,
+        "data.rows has %zu rows, expected %zu for each of %zu samples", x.rows, each,
+        call->data->batch);
+    return clprune_mat_copy(context, clprune_mat_rows(x, call->first * each, y.rows), y, NULL);
 }
 
 static const clprune__net_kind rows_kind = {.name = "rows", .forward = rows_forward};
