@@ -55,6 +55,12 @@ static inline bool clprune__net_is_data(const clprune__net_layer *layer)
     return layer->kind->gives != CLPRUNE__NET_FLOATS;
 }
 
+/* Whether clprune_net_settle has succeeded: `settled` is set before, against a second call. */
+static inline bool clprune__net_is_settled(const clprune_net *net)
+{
+    return net->settled && net->status == CLPRUNE_SUCCESS;
+}
+
 /* Whether a layer is one of a region. */
 static inline bool clprune__net_is_in(const clprune__net_region *region, size_t layer)
 {

@@ -218,7 +218,7 @@ void clprune_net_visit(
     const clprune_net *net, void (*visit)(void *user, const clprune_net_tensor *tensor), void *user)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    if (net == NULL || !net->settled || net->status != CLPRUNE_SUCCESS || visit == NULL)
+    if (net == NULL || !clprune__net_is_settled(net) || visit == NULL)
         return;
     for (size_t i = 0; i < net->count; ++i) {
         const clprune__net_layer *layer = &net->layers[i];
@@ -254,7 +254,7 @@ clprune_status clprune_net_init(clprune_net *net, uint64_t seed)
 {
     ENTER(net != NULL ? net->context : NULL);
     clprune_context *context = net != NULL ? net->context : NULL;
-    REQUIRE(net != NULL && net->settled && net->status == CLPRUNE_SUCCESS, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(net != NULL && clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT,
         "the net is NULL or not settled");
     for (size_t i = 0; i < net->params_count; ++i) {
         const clprune__net_param *param = &net->params[i];
@@ -291,8 +291,7 @@ static clprune_status check_data(const clprune_net *net, const clprune_net_data 
 {
     clprune_context *context = net != NULL ? net->context : NULL;
     REQUIRE(net != NULL && data != NULL, CLPRUNE_INVALID_ARGUMENT, "net or data is NULL");
-    REQUIRE(net->settled && net->status == CLPRUNE_SUCCESS, CLPRUNE_INVALID_ARGUMENT,
-        "the net is not settled");
+    REQUIRE(clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT, "the net is not settled");
     REQUIRE(data->batch > 0 && data->batch <= net->desc.batch, CLPRUNE_INVALID_SIZE,
         "the batch is %zu, expected 1 to %zu", data->batch, net->desc.batch);
     REQUIRE(!data->add || net->desc.adds, CLPRUNE_INVALID_ARGUMENT,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "net/graph.h"
 #include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
@@ -228,8 +229,7 @@ clprune_status clprune_net_visit_grads(
     clprune_context *context = net != NULL ? net->context : NULL;
     ENTER(context);
     REQUIRE(net != NULL && visit != NULL, CLPRUNE_INVALID_ARGUMENT, "net or visit is NULL");
-    REQUIRE(net->settled && net->status == CLPRUNE_SUCCESS, CLPRUNE_INVALID_ARGUMENT,
-        "the net is not settled");
+    REQUIRE(clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT, "the net is not settled");
     REQUIRE(!net->desc.drops_grads && !net->desc.adds, CLPRUNE_INVALID_ARGUMENT,
         "a net with drops_grads or adds does not tell of parts of its gradients");
     for (size_t r = net->regions_count; r-- > 0;)

@@ -96,8 +96,7 @@ clprune_status clprune_net_print(const clprune_net *net, clprune_net_format form
     ENTER(net != NULL ? net->context : NULL);
     clprune_context *context = net != NULL ? net->context : NULL;
     REQUIRE(net != NULL && write != NULL, CLPRUNE_INVALID_ARGUMENT, "net or write is NULL");
-    REQUIRE(net->settled && net->status == CLPRUNE_SUCCESS, CLPRUNE_INVALID_ARGUMENT,
-        "the net is not settled");
+    REQUIRE(clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT, "the net is not settled");
     REQUIRE(format == CLPRUNE_NET_TABLE || format == CLPRUNE_NET_DOT, CLPRUNE_INVALID_ARGUMENT,
         "format is %d, expected a clprune_net_format", (int)format);
     const printer p = {write, user};

@@ -1,6 +1,7 @@
 /* Runs the steps of a pass. */
 #include "clprune/add.h"
 #include "clprune/plan.h"
+#include "core/checked.h"
 #include "net/body.h"
 #include "net/call.h"
 #include "runtime/context/check.h"
@@ -77,23 +78,21 @@ clprune_status clprune__net_run(
 {
     clprune__net_call call = {
         .net = net, .data = data, .first = 0, .count = data->batch, .training = training};
-    size_t loop = 0, chunk = 0;
+    size_t loop = 0;
     for (size_t i = 0; i < list->count; ++i) {
         const clprune__net_step *step = &list->steps[i];
         tell(net, list, step);
         if (step->act == CLPRUNE__NET_LOOP) {
             call.region = &net->regions[step->id];
-            chunk = call.region->chunk;
             loop = i;
             call.first = 0;
-            call.count = chunk < data->batch ? chunk : data->batch;
+            call.count = clprune__min(call.region->chunk, data->batch);
             continue;
         }
         if (step->act == CLPRUNE__NET_END_LOOP) {
             call.first += call.count;
             if (call.first < data->batch) {
-                const size_t left = data->batch - call.first;
-                call.count = chunk < left ? chunk : left;
+                call.count = clprune__min(call.region->chunk, data->batch - call.first);
                 i = loop;
             } else {
                 call.first = 0;
