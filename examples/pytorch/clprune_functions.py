@@ -196,7 +196,6 @@ class Again(Source):
         self.own, self.names, self.x = module.own_class, names, source
         self.parts = {**module.__dict__, "_buffers": module._buffers_again()}
         self.layout, self.dtype, self.autocast = layout_of(x), x.dtype, autocast_dtype()
-        self.in_place = getattr(module, "inplace", False)
 
     def split(self, tensors: Sequence[Tensor]) -> Tuple[Tensor, Sequence[Tensor]]:
         """x and the parameters."""
@@ -208,7 +207,7 @@ class Again(Source):
         module, own = self.own.__new__(self.own), self.parts["_parameters"]
         module.__dict__.update(
             self.parts, _parameters={**own, **dict(zip(self.names, parameters))})
-        x = x.clone() if self.in_place else x
+        x = x.clone() if self.parts.get("inplace", False) else x
         with torch.autocast("cpu", self.autocast or torch.bfloat16, cache_enabled=False,
                             enabled=self.autocast is not None):
             return self.own.forward(module, x)
