@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SLOTS = 16, PIECE_FLOATS = 1 << 19, WIDTH_LEAST = 1 << 11, SLICE = 256, WINDOWS = 4096 };
+enum { SLOTS = 16, PIECE_FLOATS = 1 << 17, WIDTH_LEAST = 1 << 11, SLICE = 256, WINDOWS = 4096 };
 
 /* Bytes that reduce_tree adds up in a second: 28e9 of 2 ranks, 8e9 of 16 (one core of an EPYC). */
 static const double sum_rate = 8e9;

@@ -14,7 +14,7 @@
 #include "trainer/reduce/reduce_tree.h"
 
 enum {
-    PIECE_FLOATS = 1 << 19, /* 2 MiB of all slices together */
+    PIECE_FLOATS = 1 << 17, /* half a MiB of all slices together: those in flight stay in caches */
     WIDTH_LEAST = 1 << 11,  /* with many ranks */
     FAST_FLOATS = 1 << 28   /* of one MPI_Iallreduce */
 };
