@@ -10,6 +10,9 @@
  * powers of two. alone: tree with all windows ready at once, and no step around it. WINDOWS has a
  * line for each window: the ms of the step after which it is ready, and its floats. Rank 0 prints
  * the milliseconds of a step, the last one of STEPS.
+ *
+ * Pieces have 2 MiB, and there are a quarter as many messages: the trainer's, of half a MiB, change
+ * the first 35 rows of `tree` by 0.1 % at most.
  */
 #include <mpi.h>
 #include <smpi/smpi.h>
@@ -19,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SLOTS = 16, PIECE_FLOATS = 1 << 17, WIDTH_LEAST = 1 << 11, SLICE = 256, WINDOWS = 4096 };
+enum { SLOTS = 16, PIECE_FLOATS = 1 << 19, WIDTH_LEAST = 1 << 11, SLICE = 256, WINDOWS = 4096 };
 
 /* Bytes that reduce_tree adds up in a second: 28e9 of 2 ranks, 8e9 of 16 (one core of an EPYC). */
 static const double sum_rate = 8e9;
