@@ -14,7 +14,8 @@
 #include "trainer/reduce/reduce_tree.h"
 
 enum {
-    PIECE_FLOATS = 1 << 17, /* half a MiB of all slices together: those in flight stay in caches */
+    WIDTH_MOST = 1 << 16, /* 256 KiB a slice: what is in flight between two ranks stays in caches */
+    PIECE_FLOATS = 1 << 19, /* 2 MiB of all slices together */
     WIDTH_LEAST = 1 << 11,  /* with many ranks */
     FAST_FLOATS = 1 << 28   /* of one MPI_Iallreduce */
 };
@@ -27,7 +28,9 @@ static int other(const reduce_group *group, int r)
 bool windows_open(reduce_group *group)
 {
     const size_t ranks = (size_t)group->place.ranks, width = PIECE_FLOATS / ranks;
-    group->width = width > WIDTH_LEAST ? width - width % REDUCE_GROUP : WIDTH_LEAST;
+    group->width = width > WIDTH_MOST    ? WIDTH_MOST
+                   : width > WIDTH_LEAST ? width - width % REDUCE_GROUP
+                                         : WIDTH_LEAST;
     group->parts = malloc(ranks * sizeof *group->parts);
     group->decoded = malloc(ranks * DECODED * sizeof *group->decoded);
     bool all = group->parts != NULL && group->decoded != NULL;
