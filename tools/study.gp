@@ -11,11 +11,17 @@ set ylabel 'test top-1 (%)'
 stats 'runs.csv' every ::1 using ($7/1048576) nooutput
 if (STATS_min > 0 && STATS_max > 4 * STATS_min) { set logscale x 2; set xrange [STATS_min / 1.5:STATS_max * 1.5] }
 set offsets graph 0.05, graph 0.05, graph 0.08, graph 0.08
+stats 'runs.csv' every ::1 using 4 name 'TOP' nooutput
+if (exists('TOP_records') && TOP_records > 0 && TOP_max - TOP_min < 1) { # at least a point is shown
+    set offsets graph 0.05, graph 0.05, 0, 0
+    set yrange [(TOP_min + TOP_max - 1) / 2:(TOP_min + TOP_max + 1) / 2]
+}
 unset key
 plot for [i=1:words(arms)] 'runs.csv' every ::1 using \
     (strcol(1) eq word(arms, i) ? $7/1048576 : NaN):4 with points pt i ps 1.5 lw 2 lc i
 unset logscale x
 set xrange [*:*]
+set yrange [*:*]
 set offsets
 set key top right noenhanced
 set xlabel 'epoch'
