@@ -377,7 +377,8 @@ typedef struct clprune_net_data {
     float smoothing;     /* of labels, in [0, 1) */
     clprune_mat targets; /* for the mean squared error: shaped as the output */
     bool add;            /* gradients are added to those of the pass before, if desc.adds */
-    float scale;         /* gradients are those of scale * the sum of the losses; 0: 1 / batch */
+    float scale;         /* gradients are those of scale * the sum of the losses; 0: 1 / batch;
+                            finite, may be negative */
     cl_mem tokens;       /* batch * rows int32, of a net with clprune_net_tokens */
     cl_mem lengths; /* batch int32, or NULL: attention sees the first so many rows of each sample
                        (clprune/attention.h) */

@@ -296,6 +296,8 @@ static clprune_status check_data(const clprune_net *net, const clprune_net_data 
         "the batch is %zu, expected 1 to %zu", data->batch, net->desc.batch);
     REQUIRE(!data->add || net->desc.adds, CLPRUNE_INVALID_ARGUMENT,
         "data.add needs a net that was created with desc.adds");
+    REQUIRE(isfinite(data->scale), CLPRUNE_INVALID_ARGUMENT, "the scale is %g, expected a number",
+        (double)data->scale);
     REQUIRE(!loss || net->loss != CLPRUNE__NET_NO_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "the net has no loss");
     return CLPRUNE_SUCCESS;

@@ -149,17 +149,23 @@ static void pooled_before_chunks(NO_ROW)
     }
 }
 
-/* scale: the gradients are those of scale * the sum of the losses. */
+/* scale: the gradients are those of scale * the sum of the losses, also of a negative one. */
 static void scales(NO_ROW)
 {
     for (size_t m = 2; m < 4; m++) { /* cross-entropy, mean squared error */
         net_job job = net_open(test_context(), &net_models[m], BATCH, NULL);
         float *mean = net_step_grads(&job);
-        job.data.scale = 3.0f / BATCH;
-        const float *larger = net_step_grads(&job);
-        for (size_t i = 0; i < job.elements; i++)
-            mean[i] *= 3;
-        net_close(&job, "scale", larger, mean, 1e-5);
+        const float factors[] = {3, -1};
+        for (size_t k = 0; k < COUNT_OF(factors); k++) {
+            job.data.scale = factors[k] / BATCH;
+            const float *scaled = net_step_grads(&job);
+            for (size_t i = 0; i < job.elements; i++)
+                mean[i] *= k == 0 ? 3.0f : -1.0f / 3;
+            net_close(&job, "scale", scaled, mean, 1e-5);
+        }
+        job.data.scale = (float)NAN;
+        TEST_FAILS(clprune_net_forward(job.net, &job.data, true), CLPRUNE_INVALID_ARGUMENT,
+            "the scale is");
     }
 }
 

@@ -56,7 +56,7 @@ void clprune_net_token_loss(
 
 static float scale_of(const clprune_net_data *data)
 {
-    return data->scale > 0 ? data->scale : 1.0f / (float)data->batch;
+    return data->scale != 0 ? data->scale : 1.0f / (float)data->batch;
 }
 
 static clprune_mat log_p_of(const clprune_net *net, size_t batch)
