@@ -651,7 +651,7 @@ expect 0 "" --resume one/last.ckpt --epochs 2
 without_time one/log.csv >have
 without_time two/log.csv | cmp -s - have || fail "a resumed fine-tuning gives other numbers: $(cat have)"
 expect 2 "--train: no parameter of the net being built matches nothing" $small --steps 1 --train head.*,nothing
-expect 2 "--lora: no linear layer since matches nothing" $small --steps 1 --lora 4:nothing
+expect 2 "--lora: no linear layer matches nothing" $small --steps 1 --lora 4:nothing
 expect 2 "--lora is not R\[:PATTERN\]" $small --steps 1 --lora 0
 expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
 

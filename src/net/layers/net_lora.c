@@ -61,7 +61,7 @@ void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float 
         return;
     if (net->lora.pattern != NULL && !net->lora.used)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "clprune_net_lora: no linear layer since matches %s", net->lora.pattern);
+            "clprune_net_lora: no linear layer matches %s", net->lora.pattern);
     free(net->lora.pattern);
     net->lora = (clprune__net_lora){.rank = rank, .factor = rank > 0 ? alpha / (float)rank : 0};
     if (pattern == NULL || rank == 0)
