@@ -260,6 +260,17 @@ static bool check_together(const options *o, fault *f)
     return true;
 }
 
+/* Options of this process that need another one, which the run in the checkpoint lacks or has. */
+static bool check_restored(const options *o, fault *f)
+{
+    if (o->early_update && o->gradient_check > 0)
+        return fault_set(f, CODE_USAGE,
+            "--gradient-check does not go with --early-update, which the run in %s has", o->resume);
+    return o->adapters == NULL || o->lora != NULL ||
+           fault_set(
+               f, CODE_USAGE, "--adapters needs --lora, which the run in %s lacks", o->resume);
+}
+
 /* Not of a checkpoint's two: earlier programs cut the warm-up off, as session.c still does. */
 static bool check_warmup(const options *o, fault *f)
 {
@@ -386,14 +397,14 @@ bool options_save(const options *o, bool all, char **text, size_t *size, fault *
     return true;
 }
 
-/* The values that runs had before there was such an option; checkpoints of those programs do not
- * name it. */
+/* The values of runs whose checkpoints do not name the option: those of older programs had no such
+ * option. NULL: the run has none. */
 static const struct {
     const char *name, *value;
 } before[] = {{"criterion", "largest"}, {"centre", "no"}, {"values", "fp32"}, {"gelu-code", "2"},
     {"code-bits", "4"}, {"group", "64"}, {"rounding", "stochastic"}, {"rotate", "no"},
     {"pool", "2"}, {"store", "fp32"}, {"schedule", "cosine"}, {"milestones", "0.5,0.75"},
-    {"test-every", "1"}};
+    {"test-every", "1"}, {"train", NULL}, {"lora", NULL}};
 
 /* Whether a given --sparsity is without effect, as check_needs allows it to be: the run has 0. */
 static bool ignores_sparsity(const options *o, const option_row *row)
@@ -428,6 +439,8 @@ static bool restore_value(options *o, size_t index, const char *value, fault *f)
 {
     const option_row row = option_row_at(o->model, index);
     if (!o->given[index]) {
+        if (value == NULL)
+            return true;
         /* 0 is "not limited", which cannot be given on the command line */
         if (row.kind == OPTION_COUNT && row.low > 0 && strcmp(value, "0") == 0)
             return true;
@@ -440,10 +453,11 @@ static bool restore_value(options *o, size_t index, const char *value, fault *f)
     }
     char now[TEXT_MOST - 32];
     option_print(&row, o, now, sizeof now);
-    if (row.memory == OPTION_MATCH && strcmp(now, value) != 0 && !may_be_same(o, &row, value))
+    if (row.memory == OPTION_MATCH &&
+        (value == NULL || (strcmp(now, value) != 0 && !may_be_same(o, &row, value))))
         return fault_set(f, CODE_USAGE,
             "--%s %s: the run in %s has %s; leave it out, or train anew", row.name, now, o->resume,
-            value);
+            value == NULL ? "none" : value);
     return true;
 }
 
@@ -525,5 +539,5 @@ bool options_restore(options *o, const char *text, size_t size, fault *f)
             return false;
     }
     options_settle(o);
-    return check_warmup(o, f);
+    return check_restored(o, f) && check_warmup(o, f);
 }
