@@ -630,6 +630,13 @@ expect 2 "--keep-file with --memory-limit needs --activations" $small --memory-l
 printf 'blocks.0 x2 dense\nblocks.6 x2 dense\n' >beyond
 expect 4 "beyond:2: no tensor is at 'blocks.6'" $compact --keep-file beyond
 expect 0 "" $small --plan --activations compact-pruned --keep-file same
+# --help names the forms that a keep file can have.
+"$program" --help | tr -s '\n ' ' ' | sed 's/.*forms and their settings: //; s/ --.*//; s/([^)]*)//g; s/,//g' >forms
+for form in $(cat forms); do
+    echo "blocks.* mlp_channels.fc2 $form $([ "$form" != pruned ] || echo sparsity=0.5)" >helped
+    expect 0 "" $small --plan --keep-file helped
+done
+grep -q quantised forms || fail "--help has no forms: $(cat forms)"
 
 # ---- fine-tuning ---------------------------------------------------------------------------------
 # Frozen parameters keep their values, and take no optimizer memory; adapters merge into the weights.

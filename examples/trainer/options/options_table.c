@@ -159,8 +159,7 @@ static const option_row rows[] = {
         "'blocks.* TENSOR quantised bits=4'; later ones win; # begins a comment; the checkpoint "
         "keeps a copy; forms and their settings: dense, pruned (sparsity, block, norm, criterion, "
         "centre, values, indices), quantised (bits, group, rounding, rotate), pooled (cell), "
-        "recomputed, "
-        "mean, mask"),
+        "recomputed"),
     TEXT("train", OPTION_MATCH, train, "PATTERN[,PATTERN...]",
         "train only the parameters whose names match, such as 'head.*'; the others are frozen, and "
         "nothing is kept for their gradients"),
