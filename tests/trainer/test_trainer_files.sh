@@ -27,7 +27,7 @@ without_time() {
 
 # ---- signals -------------------------------------------------------------------------------------
 # Two signals at once are one. (timeout(1) sends its signal twice; equal ones may merge, so these differ.)
-"$program" $small --epochs 100000 --output-dir stopped --export stopped.st >out 2>err &
+"$program" ${small% --quiet} --lora 2 --epochs 100000 --output-dir stopped --export stopped.st --adapters stopped.peft >out 2>err &
 child=$!
 tries=0
 while [ "$(wc -l 2>/dev/null <stopped/log.csv || echo 0)" -lt 2 ] && [ $tries -lt 600 ]; do
@@ -40,7 +40,8 @@ wait $child
 got=$?
 [ $got = 130 ] || fail "exit code $got, not 130, after two signals: $(cat err)"
 [ ! -e stopped/run.lock ] || fail "two signals end a run before it has saved"
-[ ! -e stopped.st ] || fail "--export writes the weights of a run that is not at its end"
+[ ! -e stopped.st ] && [ ! -e stopped.peft ] || fail "weights are written of a run that is not at its end"
+[ "$(grep -c 'is not written before the end of the run$' out)" = 2 ] || fail "it does not say what is not written"
 rows=$(($(wc -l <stopped/log.csv) - 1))
 expect 0 "" --resume stopped/last.ckpt --epochs $((rows + 1)) --quiet
 [ "$(wc -l <stopped/log.csv)" = $((rows + 2)) ] || fail "no going on after two signals"
@@ -76,6 +77,20 @@ cmp -s copy first/last.ckpt && cmp -s other/last.ckpt copy || fail "another run'
 cksum first/* weights rules | cmp -s want - || fail "an output that is refused has replaced a file"
 rm first/auto.keep first/auto.csv
 expect 0 "" $small --steps 1 --export /dev/null --summary-json /dev/null
+
+# The files of --adapters likewise; what cannot be written is said before training.
+adapted="$small --lora 2 --adapters"
+echo mine >taken
+expect 4 "cannot make the folder taken: Not a directory" $adapted taken --epochs 1 --output-dir adapted
+mkdir -p blocked/adapter_config.json peft
+expect 4 "cannot write blocked/adapter_config.json: it is a folder" $adapted blocked --epochs 1 --output-dir adapted
+[ ! -e adapted ] || fail "a run trains before it says that its adapters cannot be written"
+expect 2 "--export peft/adapter_model.safetensors: it is the file of --adapters" \
+    $adapted peft --steps 1 --export peft/adapter_model.safetensors
+cp weights peft/adapter_model.safetensors
+expect 2 "--adapters ./peft/adapter_model.safetensors: it is the file of --import" \
+    $adapted ./peft --steps 1 --import peft/adapter_model.safetensors
+cmp -s weights peft/adapter_model.safetensors && [ "$(cat taken)" = mine ] || fail "--adapters has replaced a file"
 
 # An output that is a file of the data, also where a checkpoint alone says what that is.
 mkdir cif

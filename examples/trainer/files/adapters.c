@@ -3,11 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h> /* rmdir */
 
+#include "trainer/files/plain_file.h"
 #include "trainer/files/safetensors.h"
 #include "trainer/files/weights.h"
 
 enum { NAME = 192, PATH = 4096 };
+
+const char *const adapters_files[2] = {"adapter_model.safetensors", "adapter_config.json"};
 
 /* A or B of a module. */
 typedef struct tensor {
@@ -83,7 +87,7 @@ static bool put_tensors(clprune_context *context, const listing *l, const char *
     char path[PATH];
     atomic_file file = {0};
     safetensor *headers = calloc(l->count + 1, sizeof *headers);
-    (void)snprintf(path, sizeof path, "%s/adapter_model.safetensors", folder);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, adapters_files[0]);
     bool good = headers != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     for (size_t i = 0; good && i < l->count; ++i)
         headers[i] = (safetensor){.name = l->tensors[i].name,
@@ -108,7 +112,7 @@ static bool put_config(const trainer_model *type, const listing *l, const char *
     static const char start[] = "base_model.model.";
     char path[PATH];
     atomic_file file = {0};
-    (void)snprintf(path, sizeof path, "%s/adapter_config.json", folder);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, adapters_files[1]);
     if (!atomic_file_open(path, &file, f))
         return false;
     (void)fprintf(file.stream,
@@ -127,12 +131,34 @@ static bool put_config(const trainer_model *type, const listing *l, const char *
     return atomic_file_commit(&file, f);
 }
 
+static bool check_length(const char *folder, fault *f)
+{
+    return strlen(folder) <= PATH - 64 ||
+           fault_set(f, CODE_USAGE, "--adapters: the name is too long");
+}
+
+bool adapters_probe(const char *folder, fault *f)
+{
+    char path[PATH];
+    bool there;
+    if (!check_length(folder, f) || !plain_file_exists(folder, &there, f))
+        return false;
+    bool good = make_folder(folder, f);
+    for (size_t i = 0; good && i < 2; ++i) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, adapters_files[i]);
+        good = atomic_file_probe(path, f);
+    }
+    if (!there)
+        (void)rmdir(folder);
+    return good;
+}
+
 bool adapters_export(
     const trainer_model *type, void *model, clprune_context *context, const char *folder, fault *f)
 {
     listing l;
-    if (strlen(folder) > PATH - 64)
-        return fault_set(f, CODE_USAGE, "--adapters: the name is too long");
+    if (!check_length(folder, f))
+        return false;
     const bool good = list(type, model, &l, f) && make_folder(folder, f) &&
                       put_tensors(context, &l, folder, f) && put_config(type, &l, folder, f);
     free(l.tensors);

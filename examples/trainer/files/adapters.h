@@ -8,6 +8,13 @@
 #include "trainer/base/fault.h"
 #include "trainer/model/trainer_model.h"
 
+/* In its order, the model's file and the settings: names in the folder. */
+extern const char *const adapters_files[2];
+
+/* Whether the folder and both files could be written now; leaves everything as it is, but for
+ * folders above it. */
+bool adapters_probe(const char *folder, fault *f);
+
 /* Makes the folder, and writes both files. Modules have the names of timm, or of transformers'
  * models with a head. Faults: CODE_DATA, CODE_MEMORY. */
 bool adapters_export(

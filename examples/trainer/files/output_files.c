@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "trainer/files/adapters.h"
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/plain_file.h"
 
@@ -135,13 +136,21 @@ bool output_files_check_data(const options *o, fault *f)
 
 bool output_files_check(const options *o, const char *folder, fault *f)
 {
+    char *adapters[2] = {NULL, NULL};
+    bool good = true;
+    for (size_t i = 0; o->adapters != NULL && good && i < 2; ++i) {
+        adapters[i] = path_join(o->adapters, "", adapters_files[i]);
+        good = adapters[i] != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    }
     /* outputs first: each is compared with what comes after it */
     const named_file files[] = {{"export", o->export_file}, {"summary-json", o->summary_json},
-        {"plan-csv", o->plan_csv}, {"resume", o->resume}, {"import", o->import_file},
-        {"keep-file", o->keep_file}};
-    const size_t count = sizeof files / sizeof *files, outputs = 3;
-    for (size_t i = 0; i < outputs; ++i)
-        if (files[i].path != NULL && !check_one(&files[i], &files[i + 1], count - i - 1, folder, f))
-            return false;
-    return true;
+        {"plan-csv", o->plan_csv}, {"adapters", adapters[0]}, {"adapters", adapters[1]},
+        {"resume", o->resume}, {"import", o->import_file}, {"keep-file", o->keep_file}};
+    const size_t count = sizeof files / sizeof *files, outputs = 5;
+    for (size_t i = 0; good && i < outputs; ++i)
+        good =
+            files[i].path == NULL || check_one(&files[i], &files[i + 1], count - i - 1, folder, f);
+    free(adapters[0]);
+    free(adapters[1]);
+    return good;
 }

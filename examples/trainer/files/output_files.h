@@ -8,9 +8,9 @@
 
 #include "trainer/options/options.h"
 
-/* Fails (CODE_USAGE) if --export, --summary-json or --plan-csv names another one's file, the file
- * of --resume, --import or --keep-file, or a file of the run in `folder` (NULL: none). Call it
- * before options are restored: a checkpoint's --import is not read again. */
+/* Fails (CODE_USAGE) if --export, --summary-json, --plan-csv or --adapters names another one's
+ * file, the file of --resume, --import or --keep-file, or a file of the run in `folder` (NULL:
+ * none). Call it before options are restored: a checkpoint's --import is not read again. */
 bool output_files_check(const options *o, const char *folder, fault *f);
 
 /* Fails likewise if one of them names a file of the data set in --data. Call it after options are

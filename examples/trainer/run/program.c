@@ -201,6 +201,9 @@ static void say_end(training_run *r)
     if (is_stopped(r) && s->options->export_file != NULL)
         progress_say(&r->progress, "--export: %s is not written before the end of the run",
             s->options->export_file);
+    if (is_stopped(r) && s->options->adapters != NULL)
+        progress_say(&r->progress, "--adapters: %s is not written before the end of the run",
+            s->options->adapters);
     if (!run_is_stopped(r) && s->options->steps != 0 && s->steps_here > 0)
         progress_say(&r->progress, "step %llu: train loss %.4f, %.1f %s, %.1f ms/step",
             (unsigned long long)s->step, r->train_loss, session_speed(s, m),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "trainer/files/adapters.h"
 #include "trainer/files/atomic_file.h"
 #include "trainer/files/output_files.h"
 #include "trainer/files/plain_file.h"
@@ -132,6 +133,7 @@ bool run_open(options *o, training_run *r, fault *f)
     const bool good = output_files_check(o, r->folder.path, f) &&
                       (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
                       (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
+                      (o->adapters == NULL || adapters_probe(o->adapters, f)) &&
                       session_prepare(s, &c, f) && open_device(s, f) && use_plan(s, f) &&
                       session_create_feed(s, f) && session_create_model(s, f) &&
                       session_connect(s, f) && start(r, o->resume == NULL ? NULL : &c, f) &&
