@@ -108,6 +108,28 @@ for zero in "" --zero; do
     grep -q 'gemm temporary' out || [ "$planned" = "$taken" ] || fail "planned $planned bytes, taken $taken $zero"
 done
 
+# ---- a limit of memory ---------------------------------------------------------------------------
+# Of three micro-batches the second process has two, which take more memory: all take one choice.
+limited="--image-size 16 --patch-size 8 --train-limit 83 --test-limit 37 --epochs 1 --activations dense --micro-batches 3"
+# shellcheck disable=SC2086
+on 1 0 "$program" $limited --batch-size 16 --plan --processes 2
+needed=$(awk '/^peak of everything/ { print $(NF - 1) }' out)
+for zero in "--zero --clip-norm 1" ""; do
+    # shellcheck disable=SC2086
+    on 1 0 "$program" $limited --memory-limit "$needed" --plan --processes 2 $zero
+    grep '^memory limit' out >planned.limit
+    # shellcheck disable=SC2086
+    on 2 0 "$program" $limited --memory-limit "$needed" $zero --output-dir limited --overwrite
+    grep '^memory limit' out | cmp -s planned.limit - || fail "another choice than planned $zero: $(cat planned.limit out)"
+done
+# shellcheck disable=SC2086
+on 1 0 "$program" $limited --batch-size "$(sed 's/.*batch \([0-9]*\):.*/\1/' planned.limit)" --output-dir free
+paste -d, free/log.csv limited/log.csv | awk -F, 'NR > 1 && ($4 - $15 > 1e-5 || $15 - $4 > 1e-5) { exit 1 }' ||
+    fail "a chosen batch trains otherwise: $(cat free/log.csv limited/log.csv)"
+# shellcheck disable=SC2086
+on 2 5 "$program" $limited --memory-limit 10000
+[ "$(grep -c '^resmlp-train: ' err)" = 1 ] || fail "that nothing fits is not said once: $(cat err)"
+
 # ---- stopped, and resumed on another number ------------------------------------------------------
 for ranks in $(seq 1 "$most"); do
     rm -rf part

@@ -743,6 +743,7 @@ expect 0 "" $open --plan --activations dense --batch-size 3
 expect 0 "" $open --plan --memory-limit $(($(bytes 'peak of everything' 1 out) + 40000))
 grep -q "activations [a-z]*.*, batch [3-9]: " out || fail "a smaller batch than dense's: $(cat out)"
 expect 5 "activations dense, batch 1 take $one_image bytes, the least there is" $open --plan --code-bits 4 --memory-limit 10000
+expect 5 "batch 4 take [0-9]* bytes, the least there is" $open --plan --micro-batches 4 --memory-limit 10000
 for needs in "pruned --sparsity 0.9" "compact-pruned --sparsity 0.9 --values int8"; do
     expect 5 "batch 1 take [0-9]* bytes, the least with these options" $open --plan --activations $needs --memory-limit 10000
 done

@@ -53,16 +53,17 @@ static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
 enum { REFUSED_MOST = 64 }; /* batches, one after the other */
 
 /* Finds the largest batch that fits by doubling, then bisection: memory grows with the batch. At
- * most 65536, or the number of training images. Where the model refuses a batch, as batch norms do
- * that are left with one value, the next one is tried. */
+ * least a sample for each pass, at most 65536, or the number of training images. Where the model
+ * refuses a batch, as batch norms do that are left with one value, the next one is tried. */
 static bool largest_batch(search *s, memory_plan *plan, bool *fits, fault *f)
 {
     options *o = s->in->options;
     const uint64_t most = o->train_limit < 65536 ? o->train_limit : 65536;
-    uint64_t good = 0, bad = most + 1;
+    const uint64_t passes = options_passes(o), least = passes < most ? passes : most;
+    uint64_t good = least - 1, bad = most + 1;
     unsigned refused = 0;
     *fits = false;
-    for (uint64_t batch = 1; good + 1 < bad;) {
+    for (uint64_t batch = least; good + 1 < bad;) {
         memory_plan found;
         fault wrong = {0};
         o->batch_size = batch;
@@ -86,8 +87,8 @@ static bool largest_batch(search *s, memory_plan *plan, bool *fits, fault *f)
         }
         batch = bad <= most ? good + (bad - good) / 2 : 2 * good < most ? 2 * good : most;
     }
-    o->batch_size = good > 0 ? good : 1;
-    *fits = good > 0;
+    o->batch_size = good >= least ? good : least;
+    *fits = good >= least;
     return true;
 }
 

@@ -219,11 +219,13 @@ static void say_end(training_run *r)
     }
 }
 
-/* Adds to a fault of too little memory what takes less; a resumed run has no choice. */
+/* Adds to a fault of too little memory what takes less; a resumed run has no choice, and another
+ * rank's fault has no text here. */
 static void advise(const options *o, fault *f)
 {
     const keep_presets *presets = o->model->presets;
-    if (f->code != CODE_MEMORY || o->resume != NULL || strstr(f->text, "--memory-limit") != NULL)
+    if (f->code != CODE_MEMORY || f->text[0] == '\0' || o->resume != NULL ||
+        strstr(f->text, "--memory-limit") != NULL)
         return;
     options_append(f->text, sizeof f->text,
         "; a smaller --batch-size%s%s takes less, and --memory-limit BYTES chooses what fits",
@@ -246,10 +248,10 @@ static bool compare_and_summarise(training_run *r, gradient_check *check, fault 
 
 static bool train_or_test(options *o, fault *f)
 {
-    training_run r;
+    training_run r = {0};
     gradient_check check = {0};
     const bool opened = run_ranks_share(o, f) && run_open(o, &r, f);
-    if (!run_ranks_all(o, opened, f)) {
+    if ((!opened && r.agreed) || !run_ranks_all(o, opened, f)) {
         advise(o, f);
         if (opened)
             run_close(&r);

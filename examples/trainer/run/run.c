@@ -1,6 +1,7 @@
 /* Opening and closing a run. */
 #include "trainer/run/run.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "trainer/files/weights.h"
 #include "trainer/memory/auto_keep.h"
 #include "trainer/memory/memory_plan.h"
+#include "trainer/run/run_ranks.h"
 
 static bool import_weights(training_run *r, fault *f)
 {
@@ -100,12 +102,45 @@ static bool open_device(session *s, fault *f)
     return true;
 }
 
+/* Whether the ranks take one choice of --memory-limit. */
+static bool choose_together(const options *o)
+{
+    return o->memory_limit != 0 && ranks_many(&o->ranks);
+}
+
+/* Rank 0 chooses, for the rank that takes most. */
+static bool choose_for_all(
+    session *s, const clprune_device_info *device, memory_plan *plan, fault *f)
+{
+    options *o = s->options;
+    reduce_place *at = &o->ranks.at;
+    bool chosen = at->rank > 0;
+    *plan = (memory_plan){0};
+    if (at->rank == 0) {
+        at->rank = run_ranks_fullest(o);
+        chosen = memory_plan_choose(s, device, plan, f);
+        at->rank = 0;
+        memory_plan_close(plan);
+    }
+    if (!run_ranks_share_choice(o, chosen, f) || !memory_plan_make(s, device, plan, f))
+        return false;
+    if (memory_plan_bytes(plan) <= o->memory_limit)
+        return true;
+    (void)fault_set(f, CODE_MEMORY,
+        "--memory-limit %" PRIu64 ": what fits other ranks takes %" PRIu64
+        " bytes on rank %d; give a lower limit, or --batch-size and --activations",
+        o->memory_limit, memory_plan_bytes(plan), at->rank);
+    memory_plan_close(plan);
+    return false;
+}
+
 /* Plans the run and makes the arena for all that dies within a step. */
 static bool use_plan(session *s, fault *f)
 {
     const clprune_device_info device = clprune_context_device_info(s->context);
     memory_plan plan;
-    const bool good = memory_plan_choose(s, &device, &plan, f) &&
+    const bool good = (choose_together(s->options) ? choose_for_all(s, &device, &plan, f)
+                                                   : memory_plan_choose(s, &device, &plan, f)) &&
                       fault_check(f, s->context, clprune_context_use_plan(s->context, plan.plan),
                           "making the arena of activations and workspace");
     if (good && !s->options->test_only)
@@ -130,21 +165,27 @@ bool run_open(options *o, training_run *r, fault *f)
     if (!run_folder_open(o, &r->folder, f))
         return false;
     /* The folder is locked before the checkpoint is read, so no other run changes it. */
-    const bool good = output_files_check(o, r->folder.path, f) &&
-                      (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
-                      (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
-                      (o->adapters == NULL || adapters_probe(o->adapters, f)) &&
-                      session_prepare(s, &c, f) && open_device(s, f) && use_plan(s, f) &&
-                      session_create_feed(s, f) && session_create_model(s, f) &&
-                      session_connect(s, f) && start(r, o->resume == NULL ? NULL : &c, f) &&
-                      open_output(r, f);
+    bool good = output_files_check(o, r->folder.path, f) &&
+                (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
+                (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
+                (o->adapters == NULL || adapters_probe(o->adapters, f)) &&
+                session_prepare(s, &c, f) && open_device(s, f);
+    bool agreed = false;
+    if (choose_together(o)) { /* a rank that has failed would be waited for */
+        good = run_ranks_all(o, good, f);
+        agreed = !good;
+    }
+    good = good && use_plan(s, f) && session_create_feed(s, f) && session_create_model(s, f) &&
+           session_connect(s, f) && start(r, o->resume == NULL ? NULL : &c, f) && open_output(r, f);
     checkpoint_close(&c);
     /* The plan counts the programs of a step on a whole batch; this run's first step may be
      * smaller. */
     if (r->at.step_in_epoch > 0 && r->at.step_in_epoch + 1 >= s->steps_per_epoch)
         s->programs = 0;
-    if (!good)
+    if (!good) {
         run_close(r);
+        r->agreed = agreed;
+    }
     return good;
 }
 

@@ -72,7 +72,8 @@ typedef struct training_run {
 
 /* Makes and locks the output folder; checks that --summary-json, --export and --adapters can be
  * written; opens data, device, model; initialises parameters or takes them from --resume. On
- * failure *r needs no closing. A run that is open must not move. */
+ * failure *r needs no closing; r->agreed: all ranks know of it. A run that is open must not move.
+ */
 bool run_open(options *o, training_run *r, fault *f);
 void run_close(training_run *r);
 

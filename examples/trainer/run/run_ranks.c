@@ -25,15 +25,20 @@ static bool check_alone(const options *o, fault *f)
                started, o->model->program);
 }
 
-/* A plan of --processes: of the last one, which has as many passes as any, or with --zero of the
- * first, which has as much of the state. */
+int run_ranks_fullest(const options *o)
+{
+    const int ranks = o->ranks.at.ranks;
+    return o->zero && options_passes(o) % (size_t)ranks == 0 ? 0 : ranks - 1;
+}
+
+/* A plan of --processes. */
 static bool imagine(options *o, fault *f)
 {
     if (!o->ranks.call->close(o->ranks.group, f))
         return false;
     o->ranks.group = NULL;
     o->ranks.at.ranks = (int)o->processes;
-    o->ranks.at.rank = o->zero ? 0 : o->ranks.at.ranks - 1;
+    o->ranks.at.rank = run_ranks_fullest(o);
     return true;
 }
 
@@ -176,6 +181,51 @@ bool run_ranks_all(const options *o, bool good, fault *f)
     if (words[0] != mine)
         *f = (fault){.code = (int)words[1]};
     return false;
+}
+
+/* A choice as a message. */
+typedef struct choice {
+    uint64_t code; /* CODE_OK, or why there is none */
+    uint64_t activations, code_bits, batch_size;
+    uint64_t text; /* bytes of keep_text, its end among them; 0: there is none */
+} choice;
+
+/* Rank 0's keep_text to all, whose memory is there on all ranks or none takes part. */
+static bool share_text(options *o, size_t size, fault *f)
+{
+    const rank_group *r = &o->ranks;
+    if (r->at.rank > 0) {
+        free(o->keep_text);
+        o->keep_text = malloc(size);
+    }
+    uint32_t lacking = o->keep_text == NULL;
+    return r->call->agree(r->group, &lacking, 1, f) &&
+           (lacking == 0 || fault_set(f, CODE_MEMORY, "a rank is out of memory")) &&
+           r->call->broadcast(r->group, o->keep_text, size, f);
+}
+
+bool run_ranks_share_choice(options *o, bool chosen, fault *f)
+{
+    const rank_group *r = &o->ranks;
+    choice c = {.code = chosen ? CODE_OK : (uint64_t)f->code,
+        .activations = o->activations,
+        .code_bits = o->code_bits,
+        .batch_size = o->batch_size,
+        .text = o->keep_text != NULL ? strlen(o->keep_text) + 1 : 0};
+    fault lost = {0};
+    if (!r->call->broadcast(r->group, &c, sizeof c, &lost)) {
+        *f = lost;
+        return false;
+    }
+    if (c.code != CODE_OK) {
+        *f = r->at.rank == 0 ? *f : (fault){.code = (int)c.code};
+        return false;
+    }
+    o->activations = (size_t)c.activations;
+    o->code_bits = (size_t)c.code_bits;
+    o->batch_size = c.batch_size;
+    options_settle(o);
+    return c.text == 0 || share_text(o, (size_t)c.text, f);
 }
 
 void run_ranks_abort(const options *o, const fault *f)

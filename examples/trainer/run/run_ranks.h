@@ -19,6 +19,14 @@ bool run_ranks_pace(const options *o, run_pace *pace, fault *f);
  * and only that one keeps its text. */
 bool run_ranks_all(const options *o, bool good, fault *f);
 
+/* What --memory-limit chose on rank 0, to all. chosen: rank 0 has a choice; if not, the others fail
+ * with its code. */
+bool run_ranks_share_choice(options *o, bool chosen, fault *f);
+
+/* The rank whose plan is the largest, on equal devices: the last one, which has as many passes as
+ * any, or with --zero and as many on all of them the first, which has as much of the state. */
+int run_ranks_fullest(const options *o);
+
 /* Ends all processes after a fault that others do not know of; prints it. Does not return. */
 void run_ranks_abort(const options *o, const fault *f);
 

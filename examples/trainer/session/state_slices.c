@@ -101,7 +101,8 @@ bool state_slices_clip(
              "measuring gradients") &&
             fault_check(f, s->context, clprune_mat_read(s->context, s->norm, &norm),
                 "measuring gradients"));
-    good = good && (!ranks_many(r) || add_norms(r, norm, &all, f));
+    /* A plan is not connected: another rank may make other plans. */
+    good = good && (s->windows->queue == NULL || add_norms(r, norm, &all, f));
     if (!good || !(norm > 0) || !(all > (double)max_norm) || !isfinite(all))
         return good;
     const float own = (float)((double)norm * ((double)max_norm / all));
