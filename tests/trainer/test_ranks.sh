@@ -150,6 +150,26 @@ paste -d, normed/log.csv again/log.csv | awk -F, '
     NR > 1 && (off($4, $15) || off($5, $16)) { exit 1 }' ||
     fail "with batch norms a resumed run differs: $(cat normed/log.csv again/log.csv)"
 
+# So has one of --checkpoint-minutes, within an epoch: it has what a run has that ends there.
+if [ "$most" -gt 2 ]; then
+    long="$normed --train-limit 1000000 --epochs 1"
+    # shellcheck disable=SC2086
+    timeout 600 $start -n 2 "$resnet-mpi" $long --checkpoint-minutes 1 --quiet --output-dir minutes >out 2>err &
+    tries=0
+    until [ -e minutes/last.ckpt ] || [ $tries -gt 1200 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    cp minutes/last.ckpt minute.ckpt || fail "--checkpoint-minutes 1 writes no checkpoint: $(cat err)"
+    kill $!
+    wait $!
+    on 1 0 "$resnet" --resume minute.ckpt --test-only --export minute.st
+    step=$(sed -n 's/^going on after epoch 0, step //p' out)
+    # shellcheck disable=SC2086
+    on 2 0 "$resnet" $long --steps "$step" --export there.st
+    cmp -s minute.st there.st || fail "a checkpoint of --checkpoint-minutes lacks other processes' statistics (step $step)"
+fi
+
 # Batch norms over all images: as one process, and the last step's one image leaves a process without any.
 # shellcheck disable=SC2086
 on 1 0 "$resnet" $normed --epochs 1 --output-dir sync1
