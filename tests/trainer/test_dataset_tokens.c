@@ -201,6 +201,12 @@ static void wrong_files(NO_ROW)
     /* another magic number: its tokens are too high for GPT-2 */
     path = put_tokens(folder, "magic.bin", (uint32_t[]){20240521, 1, 200}, 2, 200, tokens);
     (void)expect_failure(path, &gpt2, CODE_DATA, path, "token 55433 at position 0");
+    for (uint32_t t = 0; t < 200; t++)
+        tokens[t] = t * 7919 % 50257;
+    path = put_tokens(folder, "wide.bin", NULL, 4, 200, tokens);
+    (void)expect_failure(path, &gpt2, CODE_DATA, path,
+        "every second number of 16 bits is 0, as in a file of uint32; a vocabulary of 50257 takes "
+        "uint16");
     path = make_folder_in(folder, "nothing");
     (void)expect_failure(path, &gpt2, CODE_DATA, path, "no tokens there: expected train.bin");
     (void)expect_failure(test_text("%s/no.txt", folder), &bytes, CODE_DATA, "no.txt", "No such");

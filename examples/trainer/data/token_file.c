@@ -180,12 +180,37 @@ static bool take_layout(token_file *file, uint64_t size, fault *f)
                file->path, size - file->data, file->width);
 }
 
+/* Numbers at even and at odd positions that are not 0. */
+typedef struct halves {
+    uint64_t numbers, even, odd;
+} halves;
+
+static void count_halves(const uint32_t *tokens, size_t count, halves *h)
+{
+    h->numbers += count;
+    for (size_t i = 0; i < count; ++i)
+        *(i % 2 == 0 ? &h->even : &h->odd) += tokens[i] != 0;
+}
+
+/* Tokens written as uint32 would be taken for twice as many, every second one a 0. */
+static bool check_width(const token_file *file, const halves *h, fault *f)
+{
+    const bool wide =
+        file->width == 2 && file->data == 0 && h->odd == 0 && h->even > h->numbers / 4;
+    return !wide || h->numbers < 4 ||
+           fault_set(f, CODE_DATA,
+               "%s: every second number of 16 bits is 0, as in a file of uint32; a vocabulary of "
+               "%" PRIu32 " takes uint16",
+               file->path, file->vocabulary);
+}
+
 /* Checks pieces that are spread over the file, all of it if it is small. */
 static bool check_pieces(const token_file *file, uint64_t *checksum, fault *f)
 {
     uint32_t tokens[PIECE / 4];
     const size_t most = sizeof tokens / sizeof *tokens;
     const uint64_t all = (file->count + most - 1) / most, taken = all < PIECES ? all : PIECES;
+    halves h = {0};
     *checksum = fnv1a(FNV_START, &file->count, sizeof file->count);
     for (uint64_t i = 0; i < taken; ++i) {
         const uint64_t first = i * all / taken * most;
@@ -194,8 +219,9 @@ static bool check_pieces(const token_file *file, uint64_t *checksum, fault *f)
         if (!token_file_read(file, first, count, tokens, f))
             return false;
         *checksum = fnv1a(*checksum, tokens, count * sizeof *tokens);
+        count_halves(tokens, count, &h);
     }
-    return true;
+    return check_width(file, &h, f);
 }
 
 bool token_file_open(
