@@ -1,6 +1,8 @@
 /* attention_backward.cl on tensor cores: its formulas, with operands, probabilities and ds rounded to TF32 or bf16.
  * attention_mma.clh has the tiles. The first kernel goes along the keys twice: for log_mass and d, then for dq. Here
- * log_mass is log2 of the mass. */
+ * log_mass is log2 of the mass. Both kernels round the same operands, k and scale * LOG2_E * q: probabilities are
+ * exp2(score - log_mass), so a difference of the scores, which grows with them, would be one of the probabilities. So
+ * sum_k has the factor LOG2_E, too. */
 #include "tokens/attention_softmax_mma.clh"
 
 KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v),
@@ -22,8 +24,8 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
     for (uint turn = 0; turn < 2; turn++) {
         for (uint key = 0; key < end; key += TILE) {
             float4 s[TILE / 8], dp[TILE / 8];
-            load_rows(k_tile, keys, key, min((uint)TILE, end - key));
-            load_rows(v_tile, values, key, min((uint)TILE, end - key));
+            load_rows(k_tile, keys, key, min((uint)TILE, end - key), 1.0f);
+            load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
             barrier(CLK_LOCAL_MEM_FENCE);
             dot_tile(s, own_q, k_tile, words);
             dot_tile(dp, own_dy, v_tile, words);
@@ -68,7 +70,7 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
     /* Rows beyond the length repeat its last key. Their sums count 0 times. */
     const uint some = KEYS_OF(sample), read = max(some, 1u), end = begin < some ? queries : 0;
     uint4 own_k[E_STEPS], own_v[E_STEPS];
-    load_fragments(own_k, HEAD_ROWS(k, sample, head), mine, read, scale * LOG2_E);
+    load_fragments(own_k, HEAD_ROWS(k, sample, head), mine, read, 1.0f);
     load_fragments(own_v, HEAD_ROWS(v, sample, head), mine, read, 1.0f);
     float4 sum_k[E / 8], sum_v[E / 8];
     UNROLLED(n, E / 8)
@@ -81,8 +83,8 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
         global const float *mean = ROW(d, sample * heads + h);
         for (uint query = CAUSAL ? begin : 0; query < end; query += TILE) {
             float4 p[TILE / 8], ds[TILE / 8];
-            load_rows(q_tile, q_rows, query, min((uint)TILE, end - query));
-            load_rows(dy_tile, dy_rows, query, min((uint)TILE, end - query));
+            load_rows(q_tile, q_rows, query, min((uint)TILE, end - query), scale * LOG2_E);
+            load_rows(dy_tile, dy_rows, query, min((uint)TILE, end - query), 1.0f);
             barrier(CLK_LOCAL_MEM_FENCE);
             dot_tile(p, own_k, q_tile, words);
             dot_tile(ds, own_v, dy_tile, words);
@@ -106,5 +108,5 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
     }
     const float2 counts = (float2)(row < some ? 1.0f : 0.0f, row + 8 < some ? 1.0f : 0.0f);
     store_rows(ROW(dv, sample * rows) + head * E, dv_ld, row, rows, sum_v, counts);
-    store_rows(ROW(dk, sample * rows) + head * E, dk_ld, row, rows, sum_k, scale * counts);
+    store_rows(ROW(dk, sample * rows) + head * E, dk_ld, row, rows, sum_k, LN_2 * counts);
 }

@@ -17,8 +17,8 @@ KERNEL_OF(LOCAL) attention_forward_mma(
         sum[n] = (float4)(0.0f);
     for (uint key = 0; key < end; key += TILE) {
         float4 s[TILE / 8];
-        load_rows(k_tile, keys, key, min((uint)TILE, end - key));
-        load_rows(v_tile, values, key, min((uint)TILE, end - key));
+        load_rows(k_tile, keys, key, min((uint)TILE, end - key), 1.0f);
+        load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
         barrier(CLK_LOCAL_MEM_FENCE);
         dot_tile(s, own, k_tile, words);
         const float2 factor = softmax_rows_add(&p, s, row, key, some, quad_part);

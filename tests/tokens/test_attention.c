@@ -223,6 +223,31 @@ static void far_scores(NO_ROW)
     }
 }
 
+/* Each query's own key takes nearly all, by scores of hundreds: dv is dy, also where k and q are
+ * rounded for tensor cores. So the probabilities of the backward pass's kernels agree. */
+static void own_keys(NO_ROW)
+{
+    enum { ROWS = 70, COLS = 32, COUNT = ROWS * COLS };
+    const clprune_attention_desc desc = {.rows = ROWS, .heads = 1, .cols = COLS};
+    const float *x = test_new_normal(3, COUNT), *noise = test_new_normal(4, COUNT),
+                *dy = test_new_normal(5, COUNT);
+    float *q = test_floats(COUNT), *k = test_floats(COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        q[i] = 6 * x[i];
+        k[i] = q[i] * (1 + 0.3f * noise[i]);
+    }
+    const test_mat mq = test_mat_make(ROWS, COLS, 0, q), mk = test_mat_make(ROWS, COLS, 0, k),
+                   mv = test_mat_make(ROWS, COLS, 0, x), mdy = test_mat_make(ROWS, COLS, 0, dy);
+    test_mat grads[3];
+    for (size_t i = 0; i < COUNT_OF(grads); i++)
+        grads[i] = test_mat_make(ROWS, COLS, 0, NULL);
+    TEST_OK(clprune_attention_backward(test_context(), &desc, 1, mq.mat, mk.mat, mv.mat, mdy.mat,
+        grads[0].mat, grads[1].mat, grads[2].mat, NULL));
+    const float *dv = test_mat_get(&grads[2], "dv");
+    for (size_t i = 0; i < COUNT; i++)
+        assert_true(fabsf(dv[i] - dy[i]) <= 0x1p-8f * fabsf(dy[i]) + 1e-4f);
+}
+
 /* Keys and values beyond a length are not read, and get gradients of 0; a sample without keys gives
  * zeros. With few rows, and with more than a group of the backward pass takes at once. */
 static void padding(NO_ROW)
@@ -357,6 +382,7 @@ int main(void)
     if (!test_small())
         test_add(&list, dropout, NULL, "dropout");
     test_add(&list, far_scores, NULL, "far scores");
+    test_add(&list, own_keys, NULL, "own keys");
     test_add(&list, padding, NULL, "padding");
     test_add(&list, bad_sizes, NULL, "bad sizes");
     return test_run_on_devices("attention", &list);
