@@ -176,11 +176,15 @@ static void wrong_later(NO_ROW)
     const char *folder = test_folder(), *path = put(folder, "a.bin", all, size);
     const dataset *data = open_well(path, &wanted);
     const uint32_t one = 1;
+    const uint16_t label = all[second], length = all[second + 1];
+    const uint16_t wrong[][2] = {{LABELS, length}, {label, 0}, {label, T + 1}};
     sentence s;
-    all[second + 1] = T + 1;
-    (void)put(folder, "a.bin", all, size);
-    (void)refuse_batch(data, DATASET_TRAIN, &one, 1, (uint8_t *)s.tokens, &s.label, CODE_DATA,
-        "a.bin: it has changed");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        memcpy(all + second, wrong[i], sizeof wrong[i]);
+        (void)put(folder, "a.bin", all, size);
+        (void)refuse_batch(data, DATASET_TRAIN, &one, 1, (uint8_t *)s.tokens, &s.label, CODE_DATA,
+            "a.bin: it has changed");
+    }
     assert_int_equal(truncate(path, (off_t)(2 * second + 2)), 0);
     (void)refuse_batch(data, DATASET_TRAIN, &one, 1, (uint8_t *)s.tokens, &s.label, CODE_DATA,
         "a.bin: it became shorter");

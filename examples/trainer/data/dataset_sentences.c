@@ -86,6 +86,7 @@ typedef struct sentences {
     const sentence_file *of[2]; /* by split */
     size_t first[2];            /* likewise: its first sentence there */
     size_t context;
+    uint32_t labels;
 } sentences;
 
 static bool fetch_sentence(const void *state, dataset_split split, uint32_t index,
@@ -99,7 +100,8 @@ static bool fetch_sentence(const void *state, dataset_split split, uint32_t inde
     (void)augment;
     if (!token_file_read(&from->file, start, 2, head, f))
         return false;
-    if (head[1] > s->context) /* checked when it was opened */
+    /* checked when it was opened */
+    if (head[0] >= s->labels || head[1] == 0 || head[1] > s->context)
         return fault_set(f, CODE_DATA, "%s: it has changed", from->file.path);
     for (size_t done = 0; done < s->context;) {
         const size_t left = done < head[1] ? head[1] - done : s->context - done;
@@ -216,6 +218,7 @@ static bool open_sentences(
     if (s == NULL)
         return dataset_no_memory(f, path);
     s->context = options->context;
+    s->labels = options->labels;
     if (!open_files(path, options, s, source, f)) {
         destroy(s);
         return false;
