@@ -79,15 +79,14 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
     GROUP_OF(blocks, heads / share);
     if (first >= rows)
         return;
-    /* Lanes beyond the length repeat its last key. Their sums count 0 times. */
+    /* Lanes beyond the length repeat its last key, and get sums of 0. */
     const uint some = KEYS_OF(sample), read = max(some, 1u), end = first < some ? queries : 0;
     load_own(own_k, HEAD_ROWS(k, sample, head), first, read, scale);
     load_own(own_v, HEAD_ROWS(v, sample, head), first, read, 1.0f);
-    vec sum_k[E][QV], sum_v[E][QV], one[QV], counts[QV];
+    vec sum_k[E][QV], sum_v[E][QV], one[QV], factor[QV];
     UNROLLED(i, QV) {
-        const vec none = 0;
         one[i] = 1;
-        counts[i] = LENGTHS ? lane_rows(first, i) < (ivec)((int)some) ? one[i] : none : one[i];
+        factor[i] = scale;
     }
     FOR_STEPS(e, E, 1)
         UNROLLED(i, QV) {
@@ -122,8 +121,14 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             add_rows(sum_k, one, ds, q_rows, query, count);
         }
     }
-    store_lanes(ROW(dv, sample * rows) + head * E, dv_ld, first, rows, sum_v, counts);
-    UNROLLED(i, QV)
-        counts[i] *= scale;
-    store_lanes(ROW(dk, sample * rows) + head * E, dk_ld, first, rows, sum_k, counts);
+#if LENGTHS
+    const vec none = 0; /* not a factor of 0: a sum may be NaN */
+    FOR_STEPS(e, E, 1)
+        UNROLLED(i, QV) {
+            sum_k[e][i] = lane_rows(first, i) < (ivec)((int)some) ? sum_k[e][i] : none;
+            sum_v[e][i] = lane_rows(first, i) < (ivec)((int)some) ? sum_v[e][i] : none;
+        }
+#endif
+    store_lanes(ROW(dv, sample * rows) + head * E, dv_ld, first, rows, sum_v, one);
+    store_lanes(ROW(dk, sample * rows) + head * E, dk_ld, first, rows, sum_k, factor);
 }

@@ -67,7 +67,7 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
     if (begin >= rows)
         return;
     local uint *words = mma_words + warp * MMA_WORDS;
-    /* Rows beyond the length repeat its last key. Their sums count 0 times. */
+    /* Rows beyond the length repeat its last key, and get sums of 0. */
     const uint some = KEYS_OF(sample), read = max(some, 1u), end = begin < some ? queries : 0;
     uint4 own_k[E_STEPS], own_v[E_STEPS];
     load_fragments(own_k, HEAD_ROWS(k, sample, head), mine, read, 1.0f);
@@ -106,7 +106,14 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
             barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
-    const float2 counts = (float2)(row < some ? 1.0f : 0.0f, row + 8 < some ? 1.0f : 0.0f);
-    store_rows(ROW(dv, sample * rows) + head * E, dv_ld, row, rows, sum_v, counts);
-    store_rows(ROW(dk, sample * rows) + head * E, dk_ld, row, rows, sum_k, LN_2 * counts);
+#if LENGTHS
+    UNROLLED(n, E / 8) { /* not a factor of 0: a sum may be NaN */
+        sum_k[n].lo = row < some ? sum_k[n].lo : (float2)(0.0f);
+        sum_v[n].lo = row < some ? sum_v[n].lo : (float2)(0.0f);
+        sum_k[n].hi = row + 8 < some ? sum_k[n].hi : (float2)(0.0f);
+        sum_v[n].hi = row + 8 < some ? sum_v[n].hi : (float2)(0.0f);
+    }
+#endif
+    store_rows(ROW(dv, sample * rows) + head * E, dv_ld, row, rows, sum_v, (float2)(1.0f));
+    store_rows(ROW(dk, sample * rows) + head * E, dk_ld, row, rows, sum_k, (float2)(LN_2));
 }

@@ -288,6 +288,37 @@ static void padding(NO_ROW)
     }
 }
 
+/* A NaN in a query reaches gradients of the keys that count, not those beyond the length, which
+ * may share a vector or a tile with them. */
+static void padding_and_nan(NO_ROW)
+{
+    enum { COLS = 16, LENGTH = 19 };
+    static const int32_t length = LENGTH;
+    static const size_t sizes[] = {37, 1100};
+    clprune_context *context = test_context();
+    for (size_t t = 0; t < COUNT_OF(sizes) - test_small(); t++) {
+        const size_t rows = sizes[t], count = rows * COLS;
+        const test_buf buffer = test_buf_make(sizeof length, &length);
+        const clprune_attention_desc desc = {
+            .rows = rows, .heads = 1, .cols = COLS, .lengths = buffer.buffer};
+        float *queries = test_new_normal(6, count);
+        queries[3 * COLS] = NAN;
+        const test_mat q = test_mat_make(rows, COLS, 0, queries),
+                       k = test_mat_make(rows, COLS, 0, test_new_normal(5, count)),
+                       dy = test_mat_make(rows, COLS, 0, test_new_normal(7, count));
+        test_mat grads[3];
+        for (size_t i = 0; i < 3; i++)
+            grads[i] = test_mat_make(rows, COLS, 0, NULL);
+        TEST_OK(clprune_attention_backward(context, &desc, 1, q.mat, k.mat, k.mat, dy.mat,
+            grads[0].mat, grads[1].mat, grads[2].mat, NULL));
+        for (size_t m = 1; m < 3; m++) {
+            const float *got = test_mat_get(&grads[m], m == 1 ? "dk" : "dv");
+            for (size_t i = 0; i < count; i++)
+                assert_true(i / COLS < LENGTH ? isnan(got[i]) : got[i] == 0);
+        }
+    }
+}
+
 static void bad_sizes(NO_ROW)
 {
     static const struct {
@@ -384,6 +415,7 @@ int main(void)
     test_add(&list, far_scores, NULL, "far scores");
     test_add(&list, own_keys, NULL, "own keys");
     test_add(&list, padding, NULL, "padding");
+    test_add(&list, padding_and_nan, NULL, "padding and NaN");
     test_add(&list, bad_sizes, NULL, "bad sizes");
     return test_run_on_devices("attention", &list);
 }
