@@ -125,8 +125,9 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
     const vec none = 0; /* not a factor of 0: a sum may be NaN */
     FOR_STEPS(e, E, 1)
         UNROLLED(i, QV) {
-            sum_k[e][i] = lane_rows(first, i) < (ivec)((int)some) ? sum_k[e][i] : none;
-            sum_v[e][i] = lane_rows(first, i) < (ivec)((int)some) ? sum_v[e][i] : none;
+            const ivec counts = lane_rows(first, i) < (ivec)((int)some);
+            sum_k[e][i] = counts ? sum_k[e][i] : none;
+            sum_v[e][i] = counts ? sum_v[e][i] : none;
         }
 #endif
     store_lanes(ROW(dv, sample * rows) + head * E, dv_ld, first, rows, sum_v, one);

@@ -185,6 +185,13 @@ static bool is_stopped(const training_run *r)
     return run_is_stopped(r) && !r->s.options->test_only && r->at.epoch < r->s.options->epochs;
 }
 
+static void say_unwritten(training_run *r, const char *option, const char *path)
+{
+    if (is_stopped(r) && path != NULL)
+        progress_say(
+            &r->progress, "--%s: %s is not written before the end of the run", option, path);
+}
+
 static void say_end(training_run *r)
 {
     session *s = &r->s;
@@ -198,12 +205,8 @@ static void say_end(training_run *r)
             (unsigned long long)s->step,
             r->saved ? "; go on with --resume " : "; no checkpoint was written",
             r->saved ? r->checkpoint_path : "");
-    if (is_stopped(r) && s->options->export_file != NULL)
-        progress_say(&r->progress, "--export: %s is not written before the end of the run",
-            s->options->export_file);
-    if (is_stopped(r) && s->options->adapters != NULL)
-        progress_say(&r->progress, "--adapters: %s is not written before the end of the run",
-            s->options->adapters);
+    say_unwritten(r, "export", s->options->export_file);
+    say_unwritten(r, "adapters", s->options->adapters);
     if (!run_is_stopped(r) && s->options->steps != 0 && s->steps_here > 0)
         progress_say(&r->progress, "step %llu: train loss %.4f, %.1f %s, %.1f ms/step",
             (unsigned long long)s->step, r->train_loss, session_speed(s, m),
