@@ -1,5 +1,5 @@
 /* Layer normalisation: statistics, y and gradients of all shapes, with and without gamma and beta;
- * kept statistics give the bits of y; large means, equal elements, NaN; slopes. */
+ * kept statistics give the bits of y; large means, equal elements, NaN, overflow; slopes. */
 #include "ref/layer_norm_ref.h"
 #include "support/test_layer.h"
 
@@ -306,6 +306,21 @@ static void equal_elements(void **state)
         assert_true(cols == 1 ? slope[i] == 0 : isfinite(slope[i]));
 }
 
+/* Squares that overflow make inv and xhat 0; a sum of a row that overflows makes the row NaN. */
+static void overflow(NO_ROW)
+{
+    static const float values[4 * 3] = {
+        1e20f, -1e20f, 0, 1e30f, -7e29f, 3e28f, 3e38f, 3e38f, -3e38f, 1, 2, 3};
+    test_mat x = test_mat_make(4, 3, 0, values), y = test_mat_make(4, 3, 0, NULL),
+             stats = test_mat_make(4, 2, 0, NULL);
+    TEST_OK(
+        clprune_layer_norm_forward(test_context(), eps, x.mat, NONE, NONE, y.mat, stats.mat, NULL));
+    const float *got = test_mat_get(&y, "y"), *kept = test_mat_get(&stats, "stats");
+    for (size_t i = 0; i < 4 * 3; i++)
+        assert_true(i < 6 ? got[i] == 0 : i < 9 ? isnan(got[i]) : fabsf(got[i]) < 2);
+    assert_true(kept[1] == 0 && kept[3] == 0 && isnan(kept[5]) && kept[7] > 1);
+}
+
 static void refusals(NO_ROW)
 {
     static const float epsilons[] = {0, -1e-5f, -INFINITY, NAN};
@@ -360,6 +375,7 @@ int main(void)
         test_add(&list, equal_elements, &widths[i], "equal elements, %zu features", widths[i]);
     }
     test_add(&list, nothing, NULL, "nothing to do");
+    test_add(&list, overflow, NULL, "overflow");
     test_add(&list, refusals, NULL, "refusals");
     test_add(&list, slopes, NULL, "slopes");
     return test_run_on_devices("layer_norm", &list);
