@@ -217,6 +217,25 @@ static void refused(NO_ROW)
 #undef BACKWARD
 }
 
+/* An x of bf16 cannot be stored as it is, and y is not written before that is found. */
+static void stored_bf16(NO_ROW)
+{
+    enum { TOKENS = 4, COLS = 16 };
+    static const clprune_keep keeps[] = {{.form = CLPRUNE_FORM_DENSE},
+        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f}, {.form = CLPRUNE_FORM_MEAN},
+        {.form = CLPRUNE_FORM_QUANTISED, .bits = 8}};
+    const test_mat y = test_mat_make(TOKENS, COLS, 0, test_new_normal(91, TOKENS * COLS));
+    clprune_mat x = test_mat_make(TOKENS, COLS, 0, test_new_normal(92, TOKENS * COLS)).mat;
+    x.type = CLPRUNE_VALUES_BF16;
+    for (size_t i = 0; i < COUNT_OF(keeps); i++) {
+        clprune_saved *saved = test_new_saved(test_context(), keeps[i], 2, 2, COLS);
+        TEST_FAILS(clprune_activation_forward(test_context(), CLPRUNE_ACTIVATION_GELU, 0, 2, x,
+                       CLPRUNE_NO_MAT, y.mat, saved, NULL),
+            CLPRUNE_INVALID_ARGUMENT, "x has elements of type");
+        TEST_UNCHANGED(&y);
+    }
+}
+
 /* Empty matrices without a buffer, such as wrapped ones, are neither absent nor the same matrix. */
 static void no_samples(NO_ROW)
 {
@@ -319,6 +338,7 @@ int main(void)
     test_list list = {0};
     TEST_ADD_EACH(&list, there_and_back, rows, "%s");
     test_add(&list, refused, NULL, "what is refused");
+    test_add(&list, stored_bf16, NULL, "an x of bf16 is not stored");
     test_add(&list, no_samples, NULL, "empty matrices without a buffer");
     test_add(&list, no_scratch, NULL, "no samples take no scratch");
     test_add(&list, own_memory, NULL, "the memory of a dense store");

@@ -69,7 +69,8 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
     TRY(check_activation(context, activation));
     if (saved != NULL) {
         TRY(check(context, activation, saved, range, &kept));
-        const clprune__operand both[] = {{"x", x, count * kept->rows, kept->cols, .bf16 = true},
+        const clprune__operand both[] = {
+            {"x", x, count * kept->rows, kept->cols, .bf16 = is_fused(kept)}, /* else stored */
             {"y", y, count * kept->rows, kept->cols, .bf16 = true}};
         TRY(clprune__check_operands(context, both, 2, 2));
         if (!clprune__is_absent(b))
