@@ -7,9 +7,9 @@
  * take samples [first, first + count). Storing a batch in parts gives the same bits as storing it
  * whole. Samples must be stored before they are read. After a reshape no sample is stored. A store
  * that fails leaves its samples unstored. PRUNED, MEAN, QUANTISED and POOLED stores refuse unstored
- * samples (INVALID_ARGUMENT). DENSE, GELU_CODE and MASK stores do not check: unstored samples are
- * undefined. Samples of a new store in the caller's buffer count as stored
- * (clprune_saved_create_in).
+ * samples (INVALID_ARGUMENT). Stores that are matrices do not check: DENSE, GELU_CODE, MASK, and
+ * QUANTISED of 16 bits with columns in multiples of 16. There, unstored samples are undefined.
+ * Samples of a new store in the caller's buffer count as stored (clprune_saved_create_in).
  *
  * Memory. A store is one blob of clprune_saved_sizes.bytes bytes. The library allocates it
  * (clprune_saved_create), or the caller lends a region of a buffer (clprune_saved_create_in). The

@@ -214,6 +214,19 @@ static void never_stored(void **state)
     TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x, NULL), bad, "sample 2 of saved");
 }
 
+/* With whole units of 16 columns codes of 16 bits are a matrix, which the caller may write. */
+static void never_stored_bf16(NO_ROW)
+{
+    const clprune_keep keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 16};
+    for (size_t cols = 15; cols <= 17; cols++) {
+        clprune_saved *saved = test_new_saved(test_context(), keep, 1, 2, cols);
+        const clprune_mat x = test_mat_make(2, cols, 0, NULL).mat;
+        assert_int_equal(clprune_saved_dense(saved, 0, 1).rows, cols == 16 ? 2 : 0);
+        assert_int_equal(clprune_saved_restore(saved, 0, 1, x, NULL),
+            cols == 16 ? CLPRUNE_SUCCESS : CLPRUNE_INVALID_ARGUMENT);
+    }
+}
+
 /* A forward pass that is refused leaves the store as it was, though x has another shape. */
 static void refused(void **state)
 {
@@ -491,6 +504,7 @@ int main(void)
         if (is_guarded(&rows[i]))
             test_add(&list, never_stored, &rows[i], "never stored: %s", rows[i].name);
     }
+    test_add(&list, never_stored_bf16, NULL, "never stored: columns of bf16");
     static const size_t cells[] = {0, 5};
     test_add(&list, large_sample, NULL, "a quantised sample of 2^32 elements");
     test_add(&list, centred, &cells[0], "centred");
