@@ -175,6 +175,9 @@ static void wrong_files(NO_ROW)
     (void)expect_failure(path, &bytes, CODE_DATA, path, "it is empty");
     path = put(folder, "empty.bin", "", 0);
     (void)expect_failure(path, &gpt2, CODE_DATA, path, "it is empty");
+    path = put(folder, "half.bin", tokens, 1);
+    (void)expect_failure(
+        path, &gpt2, CODE_DATA, path, "1 bytes are no whole number of tokens of 2 bytes");
     path = put(folder, "odd.bin", tokens, 301);
     (void)expect_failure(
         path, &gpt2, CODE_DATA, path, "301 bytes are no whole number of tokens of 2 bytes");

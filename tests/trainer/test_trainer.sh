@@ -658,6 +658,9 @@ expect 0 "" --resume one/last.ckpt --epochs 2
 without_time one/log.csv >have
 without_time two/log.csv | cmp -s - have || fail "a resumed fine-tuning gives other numbers: $(cat have)"
 expect 2 "--train: no parameter of the net being built matches nothing" $small --steps 1 --train head.*,nothing
+for patterns in head.*, ,head.* head.*,,norm.*; do
+    expect 2 "--train has an empty pattern" $small --steps 1 --train $patterns
+done
 expect 2 "--lora: no linear layer matches nothing" $small --steps 1 --lora 4:nothing
 expect 2 "--lora is not R\[:PATTERN\]" $small --steps 1 --lora 0
 expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
@@ -973,6 +976,7 @@ resumed 4 passes passes.log $passes
 expect 0 "" --resume part/last.ckpt --epochs 4 --micro-batches 2
 grep -q 'batch 32 in 2 micro-batches,' out || fail "a resumed run does not take --micro-batches: $(cat out)"
 expect 2 "--micro-batches: more than the 32 samples of a batch" $small --micro-batches 33 --steps 1
+expect 2 "--micro-batches: more than the 32 samples of a batch" --resume part/last.ckpt --micro-batches 33
 expect 2 "--optimizer adamw: the run in eight/last.ckpt has adamw8" --resume eight/last.ckpt --optimizer adamw
 expect 2 "--optimizer adamw8: the run in full/last.ckpt has adamw" --resume full/last.ckpt --optimizer adamw8
 expect 2 "--optimizer sgd8: the run in eight/last.ckpt has adamw8" --resume eight/last.ckpt --optimizer sgd8

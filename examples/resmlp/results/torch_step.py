@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """Times the training step of a model in PyTorch: the peer of our training programs' step.
 
-    torch_step.py [--arch resmlp_s12|...|resnet18|resnet50|vgg11|mixer_s16|deit_small|gpt_nano]
+    torch_step.py [--arch resmlp_s12|...|resnet18|resnet50|vgg11|mixer_s16|deit_small|gpt_nano|gpt2]
                   [--batch-size 32] [--steps 3] [--channels-last] [--bf16]
                   [--compile] [--checkpoint] [--device cpu] [--tf32]
 
-resnet50 and vgg11 are torchvision's, mixer_s16 and deit_small are timm's. gpt_nano is a GPT of bytes, as gpt-train has it:
-sequences of 256 tokens, scaled_dot_product_attention, the head tied to the embedding.
+resnet50 and vgg11 are torchvision's, mixer_s16 and deit_small are timm's. gpt_nano and gpt2 are as gpt-train has them:
+sequences of 256 or 1024 tokens, scaled_dot_product_attention, the head tied to the embedding.
 
 One step: forward, cross-entropy with label smoothing 0.1, backward, AdamW (CNNs: SGD with momentum). Random images of
 224 px; fp32, or with --bf16 under autocast. --checkpoint recomputes each block in the backward pass; a block of VGG ends
 with a pooling. Prints a line a step,
 then the median and the saved MiB as JSON. saved_mib counts each storage once that autograd saves, without parameters; it is
-left out with --compile. Needs PyTorch (Debian: python3-torch; --compile: 2.0 or later, from pip)."""
+left out with --compile. --steps 0 counts and times nothing. Needs PyTorch (Debian: python3-torch; --compile: 2.0 or later, from pip)."""
 import argparse
 import json
 import os
@@ -186,8 +186,8 @@ class GPTBlock(nn.Module):
         return x + self.mlp_proj(F.gelu(self.c_fc(self.ln_2(x)), approximate="tanh"))
 
 
-class GPTNano(nn.Module):
-    def __init__(self, dim=384, depth=6, heads=6, context=256, vocabulary=256):
+class GPT(nn.Module):
+    def __init__(self, dim, depth, heads, context, vocabulary):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(vocabulary, dim), nn.Embedding(context, dim)
         self.h = nn.ModuleList(GPTBlock(dim, heads) for _ in range(depth))
@@ -200,19 +200,23 @@ class GPTNano(nn.Module):
         return (self.ln_f(x) @ self.wte.weight.T).flatten(0, 1)
 
 
+GPTS = {  # dim, depth, heads, context, vocabulary
+    "gpt_nano": (384, 6, 6, 256, 256),
+    "gpt2": (768, 12, 12, 1024, 50257),
+}
 CNNS = {"resnet18": ResNet18, "resnet50": ResNet50, "vgg11": VGG11}
 
 
 def create(arch):
-    made = {**CNNS, "deit_small": DeiTSmall, "gpt_nano": GPTNano}
+    made = {**CNNS, "mixer_s16": MixerS16, "deit_small": DeiTSmall}
     if arch in made:
         return made[arch]()
-    return MixerS16() if arch == "mixer_s16" else ResMLP(*ARCHS[arch])
+    return GPT(*GPTS[arch]) if arch in GPTS else ResMLP(*ARCHS[arch])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--arch", choices=[*ARCHS, *CNNS, "mixer_s16", "deit_small", "gpt_nano"], default="resmlp_s12")
+    parser.add_argument("--arch", choices=[*ARCHS, *CNNS, "mixer_s16", "deit_small", *GPTS], default="resmlp_s12")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--steps", type=int, default=3, help="timed steps, after one untimed")
     parser.add_argument("--channels-last", action="store_true")
@@ -229,9 +233,10 @@ def main():
     torch.manual_seed(1)
     images = torch.randn(args.batch_size, 3, 224, 224, device=args.device)
     labels = torch.randint(0, 1000, (args.batch_size,), device=args.device)
-    if args.arch == "gpt_nano":
-        images = torch.randint(0, 256, (args.batch_size, 256), device=args.device)
-        labels = torch.randint(0, 256, (args.batch_size * 256,), device=args.device)
+    if args.arch in GPTS:
+        context, vocabulary = GPTS[args.arch][3:]
+        images = torch.randint(0, vocabulary, (args.batch_size, context), device=args.device)
+        labels = torch.randint(0, vocabulary, (args.batch_size * context,), device=args.device)
     model = create(args.arch).to(args.device)
     if args.channels_last:
         model, images = (each.to(memory_format=torch.channels_last) for each in (model, images))
@@ -271,8 +276,9 @@ def main():
             torch.cuda.synchronize()
         times.append(1e3 * (time.perf_counter() - start))
         print(f"step {step}: {times[-1]:.1f} ms", flush=True)
-    result = {"peer": f"PyTorch {torch.__version__}", **vars(args),
-              "step_ms": statistics.median(times[1:])}
+    result = {"peer": f"PyTorch {torch.__version__}", **vars(args)}
+    if args.steps > 0:
+        result["step_ms"] = statistics.median(times[1:])
     if not args.compile:
         result["saved_mib"] = sum(saved.values()) / 1048576
     print(json.dumps(result))

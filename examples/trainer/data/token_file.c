@@ -172,7 +172,7 @@ static bool take_layout(token_file *file, uint64_t size, fault *f)
             file->path, TOKEN_BYTES, file->vocabulary);
     }
     file->count = (size - file->data) / file->width;
-    if (file->count == 0)
+    if (size == file->data)
         return fault_set(f, CODE_DATA, "%s: it is empty", file->path);
     return (size - file->data) % file->width == 0 ||
            fault_set(f, CODE_DATA,

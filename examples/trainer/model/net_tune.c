@@ -43,6 +43,8 @@ const char *net_tune_build(
         for (char *at = text; at != NULL; ++count) {
             if (count == PATTERNS)
                 return "--train has more than 15 patterns";
+            if (*at == '\0' || *at == ',')
+                return "--train has an empty pattern";
             patterns[count] = at;
             at = strchr(at, ',');
             if (at != NULL)

@@ -213,6 +213,13 @@ static bool check_apart(const options *o, const char *with, const char *const *n
     return true;
 }
 
+static bool check_micro_batches(const options *o, fault *f)
+{
+    return o->micro_batches <= o->batch_size ||
+           fault_set(f, CODE_USAGE, "--micro-batches: more than the %" PRIu64 " samples of a batch",
+               o->batch_size);
+}
+
 /* Options that make sense only together. */
 static bool check_together(const options *o, fault *f)
 {
@@ -221,9 +228,8 @@ static bool check_together(const options *o, fault *f)
     static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE, "--gradient-check does not go with --early-update");
-    if (o->micro_batches > o->batch_size && o->resume == NULL)
-        return fault_set(f, CODE_USAGE,
-            "--micro-batches: more than the %" PRIu64 " samples of a batch", o->batch_size);
+    if (o->resume == NULL && !check_micro_batches(o, f))
+        return false;
     if (o->rotate != 0 && options_quantised_bits(o) == 16)
         return fault_set(f, CODE_USAGE, "--rotate yes does not go with --code-bits 16");
     if (o->adapters != NULL && o->lora == NULL && o->resume == NULL)
@@ -266,9 +272,10 @@ static bool check_restored(const options *o, fault *f)
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE,
             "--gradient-check does not go with --early-update, which the run in %s has", o->resume);
-    return o->adapters == NULL || o->lora != NULL ||
-           fault_set(
-               f, CODE_USAGE, "--adapters needs --lora, which the run in %s lacks", o->resume);
+    return check_micro_batches(o, f) &&
+           (o->adapters == NULL || o->lora != NULL ||
+               fault_set(
+                   f, CODE_USAGE, "--adapters needs --lora, which the run in %s lacks", o->resume));
 }
 
 /* Not of a checkpoint's two: earlier programs cut the warm-up off, as session.c still does. */
