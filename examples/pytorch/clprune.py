@@ -195,6 +195,9 @@ def _choose(model: nn.Module, kinds: Optional[Sequence[type]], skip: Sequence[st
                 module, _KEEP_NOTHING) else ""
         elif isinstance(module, nn.modules.lazy.LazyModuleMixin):
             reason = "its shape is not known before its first call"
+        elif kind is not None and not isinstance(module, Converted) and (
+                hasattr(module, "keep") or hasattr(module, "last")):
+            reason = "it has an attribute `keep` or `last` of its own"
         elif kind is None and isinstance(module, _EXPECTED):
             reason = f"{own.__name__} has a forward pass of its own; see clprune.register"
         elif kind is None and leaf and not isinstance(module, _KEEP_NOTHING):

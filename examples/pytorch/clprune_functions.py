@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clprune_library import Error
-from clprune_saved import MASK, Layout, Source, in_memory_order, keep_flat, layout_of
+from clprune_saved import MASK, Layout, Source, in_memory_order, is_batched, keep_flat, layout_of
 
 
 class _Refusal(torch.autograd.Function):
@@ -87,7 +87,7 @@ class LinearFunction(torch.autograd.Function):
         ctx.source, ctx.rows, ctx.dtype = source, x.numel() // x.shape[-1], x.dtype
         ctx.layout = layout  # None: the rows of x lie one after the other
         ctx.contiguous = x.is_contiguous()
-        ctx.save_for_backward(weight, *tensors)
+        ctx.save_for_backward(weight if ctx.needs_input_grad[0] else None, *tensors)
         return _own(F.linear(*cast(autocast_dtype(), x, weight, bias)))
 
     @staticmethod
@@ -103,7 +103,7 @@ class LinearFunction(torch.autograd.Function):
             dw = (ctx.source.product_tn(tensors, rows) if ctx.layout is None else rows.t().mm(
                 ctx.layout.shape(ctx.source.restore(tensors)).reshape(ctx.rows, -1)))
         if ctx.needs_input_grad[2]:  # y = ... + 1 * b
-            dy = rows if ctx.contiguous else dy  # in the order of PyTorch's own sums
+            dy = rows if ctx.contiguous or dy.dim() == 1 else dy  # in the order of PyTorch's own sums
             db = dy.sum(list(range(dy.dim() - 1)), dtype=torch.float32)
         return (dx, dw, db, None, None) + (None,) * len(tensors)
 
@@ -166,7 +166,9 @@ class NormFunction(torch.autograd.Function):
         dx = dw = db = None
         w = 1 if weight is None else weight.float().view(ctx.sides)
         others = [i for i, side in enumerate(ctx.sides) if side == 1]
-        of_n, of_1 = (dy * n).sum(others), dy.sum(others)  # y = w * n + b
+        of_n, of_1 = dy * n, dy  # y = w * n + b
+        if others:  # a sum over no axes is one over all
+            of_n, of_1 = of_n.sum(others), of_1.sum(others)
         if ctx.needs_input_grad[0]:
             # n = (x - mean) * rstd. The mean of n is 0, but for the rounding of codes.
             if others == ctx.dims:
@@ -194,7 +196,11 @@ class Again(Source):
 
     def __init__(self, module: Any, names: Sequence[str], x: Tensor, source: Source) -> None:
         self.own, self.names, self.x = module.own_class, names, source
-        self.parts = {**module.__dict__, "_buffers": module._buffers_again()}
+        # `sources` may outlive the model: no hooks, and no parameters but those that are not in `names`.
+        self.parts = {name: part for name, part in module.__dict__.items()
+                      if not name.endswith("_hooks")}
+        self.parts.update(_buffers=module._buffers_again(), _parameters={
+            name: p for name, p in module._parameters.items() if name not in names})
         self.layout, self.dtype, self.autocast = layout_of(x), x.dtype, autocast_dtype()
 
     def split(self, tensors: Sequence[Tensor]) -> Tuple[Tensor, Sequence[Tensor]]:
@@ -290,7 +296,8 @@ class ActivationFunction(torch.autograd.Function):
     @_once
     def backward(ctx, dy: Tensor):  # y = f(x)
         slope = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors))
-        return slope.mul_(dy).to(dy.dtype), None, None
+        dx = slope * dy if is_batched(dy) else slope.mul_(dy)
+        return dx.to(dy.dtype), None, None
 
 
 class DropoutFunction(torch.autograd.Function):

@@ -129,6 +129,14 @@ def seed_of(*tensors: Optional[Tensor]) -> int:
 # ---------------------------------------------------------------------------------------------
 
 
+def is_batched(x: Tensor) -> bool:
+    """Whether x stands for several (is_grads_batched, vectorize=True): it has no memory of its own."""
+    try:
+        return x.data_ptr() is None
+    except RuntimeError:
+        return True
+
+
 class Source:
     """How to restore a tensor, as float32 in memory order, from the tensors that are kept of it."""
 
@@ -158,7 +166,7 @@ class Codes(Source):
 
     def product_tn(self, tensors: Sequence[Tensor], dy: Tensor) -> Tensor:
         # PyTorch's product of dense values has the bits of its own gradients.
-        if (not self.in_rows or self.keep.form == "dense"
+        if (not self.in_rows or self.keep.form == "dense" or is_batched(dy)
                 or self.kept.batch * self.kept.rows != dy.shape[0]):
             return super().product_tn(tensors, dy)
         return _library().product_tn(self.keep, self.kept, tensors[0], dy)
@@ -409,7 +417,9 @@ def _parameter_of_cast(x: Tensor) -> Optional[Tensor]:
         return None
     node = node.next_functions[0][0]
     parameter = getattr(node, "variable", None)  # of AccumulateGrad
-    if parameter is None or parameter.numel() != x.numel() or not parameter.is_contiguous():
+    made = x if x._base is None else x._base  # by the cast, which may change the memory format
+    if parameter is None or parameter.numel() != x.numel() or not (
+            parameter.is_contiguous() and made.is_contiguous()):
         return None
     return parameter
 
@@ -550,7 +560,8 @@ class compressed:
         kept = sources.find(x, MASK)
         largest = float(x.max())
         if kept is None:
-            if not largest > 0 or float(x.min()) < 0 or not bool(((x == 0) | (x == largest)).all()):
+            if (not 0 < largest < math.inf or float(x.min()) < 0
+                    or not bool(((x == 0) | (x == largest)).all())):
                 return None
             kept = keep_flat(MASK, in_memory_order(x))
             sources.note(x, MASK, kept)

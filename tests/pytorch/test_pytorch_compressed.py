@@ -399,5 +399,29 @@ class Memory(Case):
         self.assertLess(error(*results), 0.05)
 
 
+class Formats(Case):
+    def test_a_parameter_cast_to_another_memory_format(self):
+        w = nn.Parameter(torch.randn(16, 16, 3, 3))
+        x = torch.randn(2, 16, 8, 8, requires_grad=True)
+
+        def gradient():
+            y = F.conv2d(x, w.to(memory_format=torch.channels_last))
+            return (y * torch.linspace(-1, 1, y.numel()).view(y.shape)).sum()
+
+        want, = torch.autograd.grad(gradient(), x)
+        with clprune.compressed(bits=16):
+            loss = gradient()
+        got, = torch.autograd.grad(loss, x)
+        self.assertLess(error(got, want), 0.02)
+
+    def test_zeros_and_infinities_are_no_mask(self):
+        x = torch.rand(64, 64).add(1).requires_grad_()
+        bound = torch.where(torch.rand(64, 64) < 0.5, 0.0, float("inf"))
+        with clprune.compressed():
+            y = torch.minimum(x, bound).sum()
+        y.backward()
+        self.assertTrue(torch.equal(x.grad, (bound > 2).float()))
+
+
 if __name__ == "__main__":
     unittest.main()

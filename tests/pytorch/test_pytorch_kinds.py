@@ -3,9 +3,11 @@ it must not break, against PyTorch itself. CLPRUNE_LIBRARY is the library. Run b
 
 import contextlib
 import copy
+import gc
 import pickle
 import unittest
 import warnings
+import weakref
 
 import torch
 import torch.nn.functional as F
@@ -817,6 +819,62 @@ class Draws(Case):
             layer.weight.mul_(1.001)  # the next step
         again = weight_gradient()
         self.assertGreater(float((again - first).norm() / first.norm()), 0.05)
+
+
+class Vectors(Case):
+    def test_an_input_without_a_batch(self):
+        model = nn.Sequential(nn.Linear(64, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 3))
+        for x in torch.randn(64), torch.randn(64, 2)[:, 0], torch.randn(1).expand(64):
+            want = torch.autograd.grad(loss_of(model(x)), list(model.parameters()))
+            for how, bound in (dict(form="dense"), 1e-5), (dict(bits=8), 0.05):
+                converted = clprune.convert_(copy.deepcopy(model), **how)
+                got = torch.autograd.grad(loss_of(converted(x)), list(converted.parameters()))
+                self.assert_close(got, want, bound)
+
+
+class Promises(Case):
+    def test_attributes_of_their_own_stay(self):
+        class Own(nn.Linear):
+            def __init__(self, *sizes):
+                super().__init__(*sizes)
+                self.register_buffer("last", torch.zeros(3))
+                self.keep = 0.9
+
+        model = nn.Sequential(Own(64, 64))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clprune.convert_(model)
+        self.assertEqual(model[0].keep, 0.9)
+        self.assertIn("0.last", model.state_dict())
+
+    def test_a_weight_that_backward_does_not_read_may_change(self):
+        layer = clprune.convert_(nn.Linear(64, 8))
+        y = layer(torch.ones(32, 64)).sum()
+        with torch.no_grad():
+            layer.weight.clamp_(-0.01, 0.01)
+        y.backward()
+        self.assertLess(float((layer.weight.grad - 32).abs().max()), 0.5)
+
+    def test_batched_gradients(self):
+        model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 3))
+        x = torch.randn(4, 64)
+        want = torch.autograd.functional.jacobian(model, x)
+        got = torch.autograd.functional.jacobian(clprune.convert_(model), x, vectorize=True)
+        self.assertLess(float((got - want).norm() / want.norm()), 0.02)
+
+    def test_a_deleted_model_is_freed(self):
+        class Held:
+            pass
+
+        model = nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 4))
+        held = Held()
+        model[1].register_forward_hook(lambda *_, held=held: None)
+        alive = weakref.ref(held), weakref.ref(model[1].weight)
+        clprune.convert_(model, form="dense")
+        model(torch.randn(8, 64)).sum().backward()
+        del model, held
+        gc.collect()
+        self.assertEqual([ref() for ref in alive], [None, None])
 
 
 if __name__ == "__main__":
