@@ -76,6 +76,13 @@ refuse 4 "--data: text: 540 tokens for training; a sequence of 600 and the next 
 printf '\1\0\1\1\1' >odd.bin
 refuse 4 "--data: odd.bin: 5 bytes are no whole number of tokens of 2 bytes" --data odd.bin --steps 1
 seq 400 600 | head -c 600 >other
+# A tensor of a type that is never read may be of any size.
+head='{"wte.weight":{"dtype":"F32","shape":[256,128],"data_offsets":[0,131072]},"wpe.weight":{"dtype":"I8","shape":[2305843009213693952],"data_offsets":[131072,131076]}}'
+{
+    printf "\\$(printf %o ${#head})\\0\\0\\0\\0\\0\\0\\0%s" "$head"
+    head -c 131076 /dev/zero
+} >huge.st
+refuse 4 "huge.st: tensor \"wpe.weight\" is 2305843009213693952, the model's" $small --data text --import huge.st --test-only
 refuse 2 "--data other: these sequences are not those of the run in whole/last.ckpt" --resume whole/last.ckpt --data other --epochs 3
 refuse 2 "--context 8: the run in whole/last.ckpt has 16" --resume whole/last.ckpt --context 8
 cp text train.txt

@@ -174,7 +174,7 @@ fi
 # shellcheck disable=SC2086
 on 1 0 "$resnet" $normed --epochs 1 --output-dir sync1
 # shellcheck disable=SC2086
-on 2 0 "$resnet" $normed --epochs 1 --sync-batch-norm --output-dir sync2
+on 2 0 "$resnet" $normed --epochs 1 --sync-batch-norm --gradient-check 1 --output-dir sync2
 paste -d, sync1/log.csv sync2/log.csv | awk -F, '
     function off(a, b) { return a - b > 1e-4 || b - a > 1e-4 }
     NR > 1 && (off($4, $15) || $5 - $16 > 0.01 || $16 - $5 > 0.01) { exit 1 }' ||

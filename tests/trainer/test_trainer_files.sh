@@ -64,6 +64,8 @@ for file in first/last.ckpt link; do
 done
 expect 2 "--export same: it is the file of --summary-json" $small --steps 1 --export same --summary-json ./same
 expect 2 "--export weights: it is the file of --import" $small --steps 1 --import weights --export weights
+expect 0 "" $small --epochs 1 --import weights --output-dir imported
+expect 2 "--export weights: it is the file of --import" --resume imported/last.ckpt --epochs 2 --export weights
 expect 2 "--plan-csv rules: it is the file of --keep-file" $small --plan --keep-file rules --plan-csv rules
 expect 2 "--plan-csv first/log.csv: $own log.csv" --resume first/last.ckpt --plan --plan-csv first/log.csv
 # Also of another run, and under another name.
@@ -143,6 +145,8 @@ cp -r replaced again
 cp -r replaced unsaved
 expect 0 "" $small --epochs 1 --output-dir unsaved --overwrite --checkpoint-every 0
 [ "$(ls unsaved)" = log.csv ] || fail "a run without checkpoints leaves the replaced run's: $(ls unsaved)"
+expect 0 "" $small --epochs 1 --output-dir clocked --checkpoint-every 0 --checkpoint-minutes 60
+[ -s clocked/last.ckpt ] || fail "a run with --checkpoint-minutes ends without a checkpoint: $(ls clocked)"
 cp first/last.ckpt replaced/last.ckpt.old
 echo 'blocks.0 x2 dense' >again/auto.keep
 expect 0 "" --resume replaced/last.ckpt --epochs 2 --quiet

@@ -125,6 +125,11 @@ bool output_files_check_data(const options *o, fault *f)
 {
     const named_file files[] = {
         {"export", o->export_file}, {"summary-json", o->summary_json}, {"plan-csv", o->plan_csv}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; ++i)
+        if (files[i].path != NULL && o->import_file != NULL && /* that of a resumed run */
+            same_place(files[i].path, o->import_file))
+            return fault_set(f, CODE_USAGE, "--%s %s: it is the file of --import; name another one",
+                files[i].option, files[i].path);
     if (strcmp(o->data, "generated") == 0)
         return true;
     for (size_t i = 0; i < sizeof files / sizeof *files; ++i)

@@ -278,7 +278,8 @@ bool weights_import(const trainer_model *type, void *model, clprune_context *con
     memcpy(imported->prefix, s.prefix, PREFIX);
     for (size_t i = 0; weights != NULL && i < count; ++i) {
         const safetensor *longer = weights[i].longer ? find(&s, weights[i].name) : NULL;
-        if (longer != NULL && longer->count > most)
+        /* the counts of other types are not checked against the data; match refuses them */
+        if (longer != NULL && longer->type < SAFETENSOR_I64 && longer->count > most)
             most = longer->count;
     }
     float *values = malloc(2 * (size_t)most * sizeof *values);

@@ -272,7 +272,8 @@ static bool check_restored(const options *o, fault *f)
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE,
             "--gradient-check does not go with --early-update, which the run in %s has", o->resume);
-    return check_micro_batches(o, f) &&
+    /* --memory-limit may have chosen a smaller batch */
+    return (!options_given(o, "micro-batches") || check_micro_batches(o, f)) &&
            (o->adapters == NULL || o->lora != NULL ||
                fault_set(
                    f, CODE_USAGE, "--adapters needs --lora, which the run in %s lacks", o->resume));

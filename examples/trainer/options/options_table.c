@@ -119,7 +119,8 @@ static const option_row rows[] = {
         "preset's",
         NEEDS_PRUNING_OR_FILE),
     CHOICE("values", OPTION_MATCH, values, options_values, "TYPE",
-        "number format of kept blocks: fp32 (the default), fp16 (up to 65504), bf16, or int8 with one "
+        "number format of kept blocks: fp32 (the default), fp16 (up to 65504), bf16, or int8 with "
+        "one "
         "scale per block",
         NEEDS_PRUNING),
     CHOICE("indices", OPTION_TAKE, indices, options_indices, "TYPE",
@@ -223,7 +224,7 @@ static const option_row rows[] = {
     COUNT("test-every", OPTION_TAKE, test_every, 0, 1000000,
         "epochs between tests; default 1; 0: only after the last epoch"),
     COUNT("checkpoint-every", OPTION_TAKE, checkpoint_every, 0, 1000000,
-        "epochs between checkpoints; default 1; 0: never"),
+        "epochs between checkpoints; default 1; 0: none, but for --checkpoint-minutes"),
     COUNT("checkpoint-minutes", OPTION_TAKE, checkpoint_minutes, 0, 100000,
         "also write a checkpoint after a step when the last one is so old; default 0: do not"),
     COUNT("processes", OPTION_PROCESS, processes, 1, 65536,

@@ -122,6 +122,12 @@ static bool has_checkpoint(const training_run *r)
            (!r->folder.has_replaced && access(r->checkpoint_path, F_OK) == 0);
 }
 
+/* Whether the run writes checkpoints: after epochs, or by the clock. */
+static bool saves(const options *o)
+{
+    return o->checkpoint_every != 0 || o->checkpoint_minutes != 0;
+}
+
 /* Data that cannot be read, output that cannot be written, or a lost rank end a run; the steps
  * before it are saved, as after a signal, unless that takes ranks that do not take part. */
 static bool save_what_was_done(training_run *r, fault *f)
@@ -129,7 +135,7 @@ static bool save_what_was_done(training_run *r, fault *f)
     const options *o = r->s.options;
     const bool lost = f->code == CODE_PEER, alone = r->s.slices.context != NULL && !r->agreed;
     fault unsaved = {0};
-    if ((f->code != CODE_DATA && !lost) || o->checkpoint_every == 0 || r->s.step == 0)
+    if ((f->code != CODE_DATA && !lost) || !saves(o) || r->s.step == 0)
         return false;
     const bool good = alone ? lost && has_checkpoint(r) : run_save(r, &unsaved);
     if (good && r->checkpoint_path != NULL)
@@ -164,14 +170,14 @@ static bool train(training_run *r, fault *f)
             return save_what_was_done(r, f);
         const bool last = r->at.epoch >= o->epochs;
         const bool due =
-            o->checkpoint_every != 0 && (last || r->at.epoch % o->checkpoint_every == 0);
+            last ? saves(o) : o->checkpoint_every != 0 && r->at.epoch % o->checkpoint_every == 0;
         if (due && !run_save(r, f))
             return false;
         if (!check_output(f))
             return save_what_was_done(r, f);
     }
     bool unsaved;
-    if (!find_unsaved(r, &unsaved, f) || (unsaved && o->checkpoint_every != 0 && !run_save(r, f)))
+    if (!find_unsaved(r, &unsaved, f) || (unsaved && saves(o) && !run_save(r, f)))
         return false;
     if (r->at.epoch >= o->epochs)
         run_folder_drop_replaced(&r->folder);

@@ -143,6 +143,8 @@ bool gradient_check_run(session *s, uint64_t epoch, gradient_check *check, fault
         draws > 1 ? malloc(elements.params * sizeof(double)) : NULL};
     check->sums = calloc(check->tensors, sizeof *check->sums);
     session exact = {0};
+    if (s->statistics.on) /* the other ranks take no part */
+        s->type->on_statistics(s->model, NULL);
     bool good = host.got != NULL && host.exact != NULL && check->sums != NULL &&
                 (draws == 1 || host.means != NULL);
     if (!good)
