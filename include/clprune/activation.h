@@ -1,7 +1,7 @@
 /* Activation functions y = f(x + b) whose backward pass reads a store (clprune/saved.h).
  *
  *     RELU   MASK keeps one bit per element (clprune/relu.h): dx = dy where x is positive or NaN,
- *            else 0. Other forms keep y; dx = dy where the restored y is positive.
+ *            else 0. Other forms keep y; dx = dy where the restored y is positive or NaN.
  *     GELU, GELU_TANH, SILU, TANH
  *            GELU_CODE keeps the derivative as codes (clprune/gelu_code.h). Other forms keep x + b;
  *            the derivative is computed from the restored x + b.

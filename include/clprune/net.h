@@ -384,7 +384,8 @@ typedef struct clprune_net_data {
                        (clprune/attention.h) */
 } clprune_net_data;
 
-/* The seed of all that the next forward pass draws: sampled blocks, stochastic rounding. */
+/* The seed of all that the next forward pass draws: sampled blocks, stochastic rounding, dropout.
+ */
 CLPRUNE_API void clprune_net_set_seed(clprune_net *net, uint64_t seed);
 
 /* Makes later passes tell `tell` which layer is about to run; backward passes name the last layer
@@ -441,9 +442,9 @@ CLPRUNE_API clprune_status clprune_net_logits(
     clprune_net *net, size_t batch, size_t row, clprune_mat logits);
 
 /* loss: batch x 1; hit: batch x 1 or CLPRUNE_NO_MAT, 1 where the prediction is right, or the share
- * of rows where it is. The loss of several rows is their mean. Rows whose label is CLPRUNE_IGNORED
- * do not count, and the others weigh the same in the whole batch, so the mean of the losses is
- * PyTorch's (clprune/token_loss.h). */
+ * of rows where it is; CLPRUNE_NO_MAT for the mean squared error. The loss of several rows is their
+ * mean. Rows whose label is CLPRUNE_IGNORED do not count, and the others weigh the same in the
+ * whole batch, so the mean of the losses is PyTorch's (clprune/token_loss.h). */
 CLPRUNE_API clprune_status clprune_net_loss(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
 

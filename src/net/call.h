@@ -15,7 +15,7 @@ static inline const clprune__net_layer *clprune__net_link(const clprune__net_cal
 static inline uint64_t clprune__net_layer_seed(
     const clprune_net *net, const clprune__net_layer *layer)
 {
-    return net->seed + UINT64_C(0x9e3779b97f4a7c15) * clprune__net_out(net, layer);
+    return net->drawn + UINT64_C(0x9e3779b97f4a7c15) * clprune__net_out(net, layer);
 }
 
 /* A value at a place. */

@@ -307,7 +307,10 @@ clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *dat
 {
     ENTER(net != NULL ? net->context : NULL);
     TRY(check_data(net, data, false));
+    if (training)
+        TRY(clprune__net_check_norms(net, data->batch));
     net->phase = CLPRUNE__NET_EMPTY; /* if it fails */
+    net->drawn = net->seed;
     TRY(clprune__net_run(net, training ? &net->forward : &net->inference, data, training));
     net->phase = training ? CLPRUNE__NET_TRAINED : CLPRUNE__NET_INFERRED;
     return CLPRUNE_SUCCESS;

@@ -334,6 +334,7 @@ struct clprune_net {
     char *head_name; /* of the token loss */
     clprune__net_phase phase;
     uint64_t seed;         /* of what the next forward pass draws */
+    uint64_t drawn;        /* of the last one, whose backward pass draws the same again */
     size_t products;       /* clprune_net_keep */
     bool small_products;   /* some small ones run again, too: price.c */
     bool adapter_products; /* so do those of adapters */

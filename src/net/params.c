@@ -167,8 +167,8 @@ static clprune_status add_tied(clprune_net *net, size_t region)
 {
     for (size_t i = 0; i < net->params_count; ++i) {
         const size_t other = net->params[i].tied;
-        if (other == 0 || net->tensors[i].grad.buffer == NULL || shares_grad(net, i) ||
-            (region != SIZE_MAX && region_of(net, other - 1) != region))
+        if (other == 0 || net->params[i].frozen || net->tensors[i].grad.buffer == NULL ||
+            shares_grad(net, i) || (region != SIZE_MAX && region_of(net, other - 1) != region))
             continue;
         const clprune_mat sum = net->tensors[other - 1].grad;
         TRY(clprune_add(net->context, 1.0f, sum, 1.0f, net->tensors[i].grad, sum, NULL));
@@ -210,7 +210,8 @@ static clprune_status each_part(const clprune_net *net, size_t region,
     const bundle complete = {CLPRUNE_MEMORY_GRADIENTS, true, region};
     clprune_mat part = clprune_mat_of(net->grads.buffer, 1, 0);
     for (size_t i = 0; i < net->params_count; ++i) {
-        if (!is_in(net, &complete, i))
+        /* a tied one's is a term of the other's, which is told of when it is complete */
+        if (!is_in(net, &complete, i) || net->params[i].tied != 0)
             continue;
         const size_t first = net->tensors[i].grad.offset;
         if (part.cols > 0 && first != part.offset + part.cols) {

@@ -217,6 +217,31 @@ static void refused(NO_ROW)
 #undef BACKWARD
 }
 
+/* dx over dy, in a buffer and a sub-buffer of it, has the bits of dx in place. */
+static void over_sub_buffer(void **state)
+{
+    const activation_row *r = *state;
+    clprune_context *context = test_context();
+    const size_t tokens = r->batch * r->rows, count = tokens * r->cols;
+    clprune_saved *saved = test_new_saved(context, r->keep, r->batch, r->rows, r->cols);
+    const float *values = test_new_normal(6, count);
+    const test_mat x = test_mat_make(tokens, r->cols, 0, test_new_normal(5, count));
+    const test_mat y = test_mat_make(tokens, r->cols, 0, NULL);
+    const test_mat in_place = test_mat_make(tokens, r->cols, 0, values);
+    const test_buf both = test_buf_make(count * sizeof(float), values);
+    const clprune_mat part = clprune_mat_of(both.buffer, tokens, r->cols);
+    clprune_mat whole = clprune_mat_of(both.whole, tokens, r->cols);
+    whole.offset = both.front / sizeof(float);
+    TEST_OK(clprune_activation_forward(
+        context, r->activation, 0, r->batch, x.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
+    TEST_OK(clprune_activation_backward(context, r->activation, 0, r->batch, saved, in_place.mat,
+        &(clprune_grads){.dx = in_place.mat}, NULL));
+    TEST_OK(clprune_activation_backward(
+        context, r->activation, 0, r->batch, saved, whole, &(clprune_grads){.dx = part}, NULL));
+    test_same_floats("dx", tokens, r->cols, test_buf_get(&both, "dx"),
+        test_mat_get(&in_place, "dx in place"), "%s", r->name);
+}
+
 /* An x of bf16 cannot be stored as it is, and y is not written before that is found. */
 static void stored_bf16(NO_ROW)
 {
@@ -338,6 +363,7 @@ int main(void)
     test_list list = {0};
     TEST_ADD_EACH(&list, there_and_back, rows, "%s");
     test_add(&list, refused, NULL, "what is refused");
+    TEST_ADD_EACH(&list, over_sub_buffer, rows, "over a sub-buffer: %s");
     test_add(&list, stored_bf16, NULL, "an x of bf16 is not stored");
     test_add(&list, no_samples, NULL, "empty matrices without a buffer");
     test_add(&list, no_scratch, NULL, "no samples take no scratch");

@@ -349,6 +349,52 @@ static void in_a_store(NO_ROW)
     assert_int_equal(clprune_saved_dense(ragged, 0, 1).rows, 0); /* its rows are padded */
 }
 
+/* An empty sum in bf16 is 0, and touches nothing else. */
+static void empty_sums(NO_ROW)
+{
+    enum { M = 5, N = 16, K = 32 };
+    clprune_context *context = test_context();
+    if (!clprune_linear_takes_bf16(context))
+        return;
+    float *zeros = test_alloc(M * N * sizeof *zeros);
+    memset(zeros, 0, M * N * sizeof *zeros);
+    const test_mat a = test_mat_make(M, K, 0, NULL), b = test_mat_make(N, K, 0, NULL);
+    const test_mat zero = test_mat_make(M, N, 0, zeros);
+    clprune_mat none_a = a.mat, none_b = b.mat;
+    none_a.cols = none_b.cols = 0;
+    for (size_t gap = 0; gap < 3; gap += 2) {
+        const narrow scaled = narrow_make(M, N, gap, NULL), empty = narrow_make(M, N, gap, NULL);
+        TEST_OK(clprune_gemm(context, false, true, 0, 0, a.mat, b.mat, scaled.mat, NULL));
+        check_rounded("alpha = 0", &scaled, &zero);
+        TEST_OK(clprune_gemm(context, false, true, 1, 0, none_a, none_b, empty.mat, NULL));
+        check_rounded("K = 0", &empty, &zero);
+    }
+}
+
+/* A y of bf16 whose rows are no whole units is refused before x is stored. */
+static void no_units(NO_ROW)
+{
+    enum { IN = 48, COLS = 24, OUT = 16 };
+    clprune_context *context = test_context();
+    if (!clprune_linear_takes_bf16(context))
+        return;
+    const clprune_linear_desc desc = {
+        .in = IN, .out = OUT, .axis = CLPRUNE_AXIS_ROWS, .keep = {.form = CLPRUNE_FORM_DENSE}};
+    clprune_linear *layer = test_new_linear(context, desc);
+    clprune_saved *saved = test_new_saved(context, desc.keep, 1, IN, COLS);
+    const test_mat x = test_mat_make(IN, COLS, 0, test_new_normal(81, IN * COLS)),
+                   w = test_mat_make(OUT, IN, 0, test_new_normal(82, OUT * IN));
+    const test_mat kept = test_mat_make(IN, COLS, 0, NULL);
+    float *old = test_new_normal(83, IN * COLS);
+    const test_mat before = test_mat_make(IN, COLS, 0, old);
+    const narrow y = narrow_make(OUT, COLS, 0, NULL);
+    TEST_OK(clprune_saved_store(saved, 0, 1, before.mat, NULL));
+    TEST_FAILS(clprune_linear_forward(layer, 1, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "y of bf16 has 24 columns");
+    TEST_OK(clprune_saved_restore(saved, 0, 1, kept.mat, NULL));
+    test_same_floats("kept", IN, COLS, test_mat_get(&kept, "kept"), old, "%s", "after a refusal");
+}
+
 /* Functions that do not take bf16 say so. */
 static void refused(NO_ROW)
 {
@@ -383,6 +429,8 @@ int main(void)
     TEST_ADD_EACH(&list, products, product_rows, "%s");
     test_add(&list, convolutions, NULL, "convolutions");
     test_add(&list, in_a_store, NULL, "a store of 16 bits");
+    test_add(&list, empty_sums, NULL, "empty sums");
+    test_add(&list, no_units, NULL, "columns that are no whole units");
     test_add(&list, refused, NULL, "refused");
     return test_run_on_devices("narrow", &list);
 }

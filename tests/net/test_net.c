@@ -267,6 +267,35 @@ static void running_statistics(NO_ROW)
                     state_of(&job, 1, "bn.running_var")[c] == 1);
 }
 
+static void add_norm_of_means(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    x = clprune_net_mean(net, "pool", clprune_net_batch_norm(net, "bn1", x));
+    x = clprune_net_linear(net, "head", clprune_net_batch_norm(net, "bn2", x), NET_CLASSES);
+    clprune_net_cross_entropy(net, x);
+}
+
+/* A single value a channel: refused before the statistics of an earlier layer move. */
+static void single_values(NO_ROW)
+{
+    static const net_model model = {
+        .name = "norms", .build = add_norm_of_means, .rows = 4, .cols = 8, .norm = true};
+    net_job job = net_open(test_context(), &model, BATCH, NULL);
+    size_t count;
+    const clprune_net_state *states = clprune_net_states(job.net, &count);
+    const clprune_mat mean = states[0].mat;
+    float *before = test_floats(mean.cols), *after = test_floats(mean.cols);
+    TEST_OK(clprune_mat_read(job.context, mean, before));
+    clprune_net_data data = job.data;
+    data.batch = 1;
+    data.rows = clprune_mat_rows(data.rows, 0, 4);
+    TEST_FAILS(clprune_net_forward(job.net, &data, true), CLPRUNE_INVALID_ARGUMENT,
+        "the batch norm of bn2.weight needs at least 2 values a channel");
+    TEST_OK(clprune_mat_read(job.context, mean, after));
+    test_same_floats("running mean", 1, mean.cols, after, before, "after a refusal");
+    TEST_OK(clprune_net_forward(job.net, &data, false));
+}
+
 static void add_no_loss(clprune_net *net, const net_model *model)
 {
     clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
@@ -414,6 +443,46 @@ static void seeds(void **state)
     clprune_net_set_seed(job.net, 5);
     test_same_floats("gradients", 1, job.elements, net_step_grads(&job), first, "the same seed");
     assert_memory_not_equal(other, first, job.elements * sizeof *other);
+    /* A pass under way keeps the seed of its forward pass. */
+    clprune_net_set_seed(job.net, 5);
+    (void)net_loss(&job, true);
+    clprune_net_set_seed(job.net, 6);
+    TEST_OK(clprune_net_backward(job.net, &job.data));
+    test_same_floats("gradients", 1, job.elements, net_grads(&job), first, "another seed between");
+}
+
+static void add_heads(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_images(net, 3, model->cols, model->cols);
+    x = clprune_net_conv2d(net, "c", x, &(clprune_net_conv){.out = 4, .kernel = {1, 1}});
+    const clprune_net_value means = clprune_net_mean(net, "m", x);
+    x = clprune_net_flatten(net, "f", x);
+    const clprune_net_value cls = clprune_net_linear(net, "cls", x, NET_CLASSES),
+                            mean = clprune_net_linear(net, "mean", means, NET_CLASSES),
+                            box = clprune_net_linear(net, "box", x, NET_CLASSES);
+    x = clprune_net_add(net, "sum", clprune_net_add(net, "two", cls, mean), box);
+    clprune_net_cross_entropy(net, x);
+}
+
+/* The weights of linear layers have the image that they read flattened, if they do. */
+static void flattened_images(NO_ROW)
+{
+    static const struct {
+        const char *name;
+        size_t side;
+    } wanted[] = {{"cls.weight", NET_SIDE}, {"box.weight", NET_SIDE}, {"mean.weight", 0}};
+    static const net_model model = {.name = "heads", .build = add_heads, .cols = NET_SIDE};
+    const net_job job = net_open(test_context(), &model, BATCH, NULL);
+    clprune_net_weight weight;
+    size_t found = 0;
+    for (size_t i = 0; clprune_net_weight_at(job.net, i, &weight); i++)
+        for (size_t k = 0; k < COUNT_OF(wanted); k++)
+            if (strcmp(weight.name, wanted[k].name) == 0) {
+                assert_int_equal(weight.image.height, wanted[k].side);
+                assert_int_equal(weight.image.width, wanted[k].side);
+                found++;
+            }
+    assert_int_equal(found, COUNT_OF(wanted));
 }
 
 int main(void)
@@ -430,10 +499,12 @@ int main(void)
             test_add(&list, inference, &net_models[i], "inference of %s", net_models[i].name);
     test_add(&list, dropout, NULL, "dropout");
     test_add(&list, running_statistics, NULL, "running statistics");
+    test_add(&list, single_values, NULL, "a single value a channel");
     test_add(&list, no_loss, NULL, "a net without loss");
     test_add(&list, last_value, NULL, "a loss of an activation");
     test_add(&list, pixels, NULL, "images as floats");
     test_add(&list, init, NULL, "initial parameters");
     TEST_ADD_EACH(&list, seeds, net_models, "seeds of %s");
+    test_add(&list, flattened_images, NULL, "images of flattened inputs");
     return test_run_on_devices("net", &list);
 }

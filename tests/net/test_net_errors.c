@@ -427,6 +427,10 @@ static const keep_row keep_rows[] = {{"preset 5", {.preset = (clprune_net_preset
         "rotate is set"},
     {"compact bits 3", {.preset = CLPRUNE_NET_COMPACT, .keep = {.bits = 3}}, "bits"},
     {"least bits 5", {.preset = CLPRUNE_NET_LEAST, .keep = {.bits = 5}}, "bits"},
+    {"compact form 99", {.preset = CLPRUNE_NET_COMPACT, .keep = {.form = (clprune_form)99}},
+        "form is 99"},
+    {"least form 99", {.preset = CLPRUNE_NET_LEAST, .keep = {.form = (clprune_form)99}},
+        "form is 99"},
     {"inputs mask", {.preset = CLPRUNE_NET_INPUTS, .keep = {.form = CLPRUNE_FORM_MASK}},
         "does not restore"},
     {"inputs gelu code",
@@ -587,6 +591,8 @@ static void bad_data(NO_ROW)
         clprune_net_loss(job.net, &data, job.loss, CLPRUNE_NO_MAT), CLPRUNE_INVALID_SIZE, NULL);
     TEST_FAILS(clprune_net_loss(job.net, &job.data, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT),
         CLPRUNE_INVALID_SIZE, "loss");
+    TEST_FAILS(clprune_net_loss(job.net, &job.data, job.loss, job.loss), CLPRUNE_INVALID_ARGUMENT,
+        "hit is given");
     clprune_net_visit(job.net, NULL, NULL);
     assert_null(clprune_net_output(job.net, BATCH + 1).buffer);
     test_same_floats("gradients", 1, job.elements, net_step_grads(&job), want, "after errors");

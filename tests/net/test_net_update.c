@@ -15,7 +15,7 @@ typedef struct update_row {
     const char *name;
 } update_row;
 
-/* The weight of a head that is tied to the first layer's, beside a frozen layer. */
+/* A weight that is tied to an earlier layer's, beside a frozen layer; or with that one frozen. */
 static void build_tied(clprune_net *net, const net_model *model)
 {
     clprune_net_value v = clprune_net_rows(net, model->rows, model->cols);
@@ -24,11 +24,13 @@ static void build_tied(clprune_net *net, const net_model *model)
     v = clprune_net_layer_norm(net, "norm", v);
     v = clprune_net_gelu(net, "act3", clprune_net_linear(net, "c", v, 70));
     clprune_net_tie(net, "c.weight", "b.weight");
-    clprune_net_freeze(net, "norm.*");
+    clprune_net_freeze(net, model->seed == 0 ? "norm.*" : "b.*");
     clprune_net_cross_entropy(net, clprune_net_linear(net, "head", v, NET_CLASSES));
 }
 
 static const net_model tied = {.name = "tied", .build = build_tied, .rows = 1, .cols = 20};
+static const net_model tied_frozen = {
+    .name = "tied, frozen", .build = build_tied, .rows = 1, .cols = 20, .seed = 1};
 
 /* The head of a large vocabulary, which shares its weight and gradient with the embedding; or the
  * embedding's with the head's, for another seed. */
@@ -87,6 +89,7 @@ static const update_row rows[] = {
         "wide mlp, least"},
     {&tied, {.preset = CLPRUNE_NET_DENSE}, 32, "tied, dense"},
     {&tied, {.preset = CLPRUNE_NET_EXACT}, 8, "tied, exact"},
+    {&tied_frozen, {.preset = CLPRUNE_NET_DENSE}, 32, "tied to a frozen one, dense"},
 };
 
 typedef struct updates {
@@ -213,6 +216,7 @@ static void told_of(void **state)
     const update_row *row = *state;
     net_job want = open_row(row, test_context(), false), job = open_row(row, test_context(), false);
     parts p = {.job = &job};
+    size_t told = 0, listed = 0;
     for (size_t i = 0; i < job.count; i++) {
         const clprune_mat grad = job.params[i].grad;
         const size_t end = grad.offset + grad.rows * grad.cols;
@@ -234,7 +238,12 @@ static void told_of(void **state)
             "%s", row->name);
         for (size_t k = 0; k < grad.rows * grad.cols; k++)
             assert_int_equal(p.told[grad.offset + k], 1);
+        listed += grad.rows * grad.cols;
     }
+    for (size_t i = 0; i < p.count; i++)
+        told += p.order[i].cols;
+    if (row->model != &tied)            /* its frozen norm is told of */
+        assert_int_equal(told, listed); /* nothing else: no terms of tied parameters */
     test_end(job.net);
     test_end(want.net);
 }

@@ -101,6 +101,22 @@ static void late_rows(NO_ROW)
                      (double)one[COLS / 2] * sin(t)) < 2e-6);
 }
 
+/* y over x, in a buffer and a sub-buffer of it. */
+static void over_sub_buffer(NO_ROW)
+{
+    enum { ROWS = 6, COLS = 9, COUNT = ROWS * COLS };
+    const float *values = test_new_normal(7, COUNT);
+    const test_mat x = test_mat_make(ROWS, COLS, 0, values), y = test_mat_make(ROWS, COLS, 0, NULL);
+    const test_buf both = test_buf_make(COUNT * sizeof(float), values);
+    clprune_mat whole = clprune_mat_of(both.whole, ROWS, COLS);
+    whole.offset = both.front / sizeof(float);
+    TEST_OK(clprune_rotary_forward(test_context(), 2, 2, 4, 1e4f, x.mat, y.mat, NULL));
+    TEST_OK(clprune_rotary_forward(
+        test_context(), 2, 2, 4, 1e4f, whole, clprune_mat_of(both.buffer, ROWS, COLS), NULL));
+    test_same_floats(
+        "y", ROWS, COLS, test_buf_get(&both, "y"), test_mat_get(&y, "y apart"), "a sub-buffer");
+}
+
 static void refused(NO_ROW)
 {
     test_mat x = test_mat_make(6, 9, 0, NULL), y = test_mat_make(6, 9, 0, NULL);
@@ -139,6 +155,7 @@ int main(void)
     }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, late_rows, NULL, "late rows");
+    test_add(&list, over_sub_buffer, NULL, "over a sub-buffer");
     test_add(&list, refused, NULL, "refused");
     return test_run_on_devices("rotary", &list);
 }

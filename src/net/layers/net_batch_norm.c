@@ -17,6 +17,25 @@ clprune_batch_norm clprune__net_norm(const clprune_net *net, const clprune__net_
         clprune__net_param_value(net, layer, BETA), layer->state[MEAN], layer->state[INV]};
 }
 
+static clprune_status check_rows(
+    const clprune_net *net, const clprune__net_layer *layer, size_t rows)
+{
+    clprune_context *context = net->context;
+    REQUIRE(rows > 1, CLPRUNE_INVALID_ARGUMENT,
+        "the batch norm of %s needs at least 2 values a channel in training, and has %zu; take "
+        "larger batches or images",
+        net->tensors[layer->param[GAMMA]].name, rows);
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_check_norms(const clprune_net *net, size_t batch)
+{
+    for (size_t i = 0; i < net->count && net->statistics.moments == NULL; ++i)
+        if (!net->layers[i].gone && net->layers[i].kind == &clprune__net_batch_norm_kind)
+            TRY(check_rows(net, &net->layers[i], batch * net->values[i].shape.rows));
+    return CLPRUNE_SUCCESS;
+}
+
 clprune_status clprune__net_measure(const clprune__net_call *call, const clprune__net_layer *layer,
     clprune_mat x, clprune_batch_norm *bn)
 {
@@ -37,11 +56,7 @@ clprune_status clprune__net_measure(const clprune__net_call *call, const clprune
     *rows = x.rows;
     if (net->statistics.moments != NULL)
         TRY(net->statistics.moments(net->statistics.user, bn->mean, bn->inv, rows));
-    REQUIRE(*rows > 1, CLPRUNE_INVALID_ARGUMENT,
-        "the batch norm of %s needs at least 2 values a channel in training, and has %zu; take "
-        "larger "
-        "batches or images",
-        net->tensors[layer->param[GAMMA]].name, *rows);
+    TRY(check_rows(net, layer, *rows));
     return clprune_batch_norm_statistics(
         context, *rows, layer->eps, bn->mean, bn->inv, bn->inv, &running, NULL);
 }

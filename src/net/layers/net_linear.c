@@ -137,7 +137,7 @@ static clprune_net_value add_linear(clprune_net *net, const clprune__net_kind *k
     layer->set.sizes[0] = in;
     layer->set.sizes[1] = out;
     clprune__net_param weight = {.rank = 2, .shape = {out, in}, .inputs = in, .decay = true};
-    const clprune__net_shape *image = rows ? NULL : flattened(net, x.id);
+    const clprune__net_shape *image = rows ? NULL : flattened(net, x.id - 1);
     if (image != NULL)
         weight.image = image->grid;
     clprune__net_add_param(net, ".weight", weight);

@@ -94,6 +94,8 @@ clprune_status clprune__net_loss_forward(
     if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
         return clprune_token_loss_forward(context, data->batch, data->smoothing, y, data->labels,
             log_p_of(net, data->batch), net->row_weight, loss, hit, NULL);
+    REQUIRE(clprune__is_absent(hit), CLPRUNE_INVALID_ARGUMENT,
+        "hit is given, but the mean squared error has none");
     return clprune_mean_squared_error_forward(context, data->batch, y, data->targets, loss, NULL);
 }
 

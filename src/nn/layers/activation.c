@@ -146,7 +146,9 @@ static clprune_status backward_rotated(clprune_context *context, clprune_activat
 {
     const bool again = !clprune__is_absent(y);
     const clprune_mat h = again ? y : dx;
-    if (clprune__same_mat(h, dy))
+    bool same;
+    TRY(clprune__is_in_place(context, h, dy, &same));
+    if (same)
         return backward_chunks(context, activation, range, beta, saved, dy, y, dx, db, event);
     TRY(clprune__saved_restore(saved, range.first, range.count, h, NULL));
     return clprune__gelu_backward(context, activation, beta, again, h, dy, y, dx, db, event);

@@ -16,9 +16,12 @@ clprune_status clprune_dropout(clprune_context *context, float rate, uint64_t se
     const clprune__operand operands[ALL] = {
         {"x", x, x.rows, x.cols}, {"y", y, x.rows, x.cols, .in_place = 1u << X}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
-    if (rate == 0)
-        return clprune__same_mat(x, y) ? clprune__empty_event(context, event)
-                                       : clprune__mat_copy(context, x, y, event);
+    if (rate == 0) {
+        bool same;
+        TRY(clprune__is_in_place(context, x, y, &same));
+        return same ? clprune__empty_event(context, event)
+                    : clprune__mat_copy(context, x, y, event);
+    }
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &dropout_kernel, &plan, &launch));

@@ -33,6 +33,8 @@ clprune_status clprune__keep_settle(
 clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep)
 {
     const clprune__form *form = clprune__form_of(keep->form);
+    REQUIRE(form != NULL, CLPRUNE_INVALID_ARGUMENT,
+        "form is %d, expected a clprune_form (clprune/keep.h)", (int)keep->form);
     REQUIRE(form->packing == NULL, CLPRUNE_INVALID_ARGUMENT,
         "form is %s, which does not restore a layer's input; it is for activations "
         "(clprune/activation.h)",

@@ -60,7 +60,9 @@ static clprune_status turn_checked(
     to.offset += turned;
     from.cols = to.cols = x.cols - turned;
     const bool some = x.rows > 0 && turned > 0;
-    if (!clprune__same_mat(x, y) && from.cols > 0)
+    bool same;
+    TRY(clprune__is_in_place(context, x, y, &same));
+    if (!same && from.cols > 0)
         TRY(clprune__mat_copy(context, from, to, some ? NULL : event));
     else if (!some)
         return clprune__empty_event(context, event);

@@ -107,7 +107,7 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
     TRY(clprune__gemm_check_samples(context, job));
     if (scales) {
         for (size_t i = 0; i < batch; i++) {
-            const clprune_mat ci = {c.buffer, c.offset + i * job->stride_c, m, n, c.ld};
+            const clprune_mat ci = {c.buffer, c.offset + i * job->stride_c, m, n, c.ld, c.type};
             TRY(clprune__scale(context, job->beta, ci, i + 1 == batch ? event : NULL));
         }
         return CLPRUNE_SUCCESS;

@@ -37,7 +37,10 @@ clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job 
     const clprune__operand out = {"c", c, m, n, .bf16 = bf16 && job->beta == 0.0f};
     TRY(clprune__check_operands(context, &in, 1, 1));
     TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));
-    return clprune__check_operands(context, &out, 1, 1);
+    TRY(clprune__check_operands(context, &out, 1, 1));
+    clprune__quantised unused;
+    return c.type == CLPRUNE_VALUES_BF16 ? clprune__quantised_view(context, "c", c, &unused)
+                                         : CLPRUNE_SUCCESS;
 }
 
 /* Checks that sample `batch - 1` of an operand still lies in its buffer. */
@@ -70,6 +73,9 @@ clprune_status clprune__gemm_check_samples(clprune_context *context, const clpru
 {
     const clprune_mat a = job->a, b = job->b, c = job->c;
     const size_t batch = job->batch, m = job->m, n = job->n;
+    REQUIRE(c.type != CLPRUNE_VALUES_BF16 || batch == 1 || job->stride_c % 2 == 0,
+        CLPRUNE_INVALID_ARGUMENT, "c of bf16 has a stride of %zu, expected a multiple of 2",
+        job->stride_c);
     TRY(check_last_sample(context, "a", a, batch, job->stride_a));
     if (job->quantised_b == NULL)
         TRY(check_last_sample(context, "b", b, batch, job->stride_b));

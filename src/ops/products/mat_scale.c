@@ -1,4 +1,5 @@
 /* Products whose sum is empty. */
+#include "ops/device/bf16.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/rowwise.h"
@@ -8,10 +9,9 @@ static const clprune__kernel_def mat_scale_kernel = {"products/fill.cl", "mat_sc
 
 clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event)
 {
-    if (beta == 0.0f) {
-        TRY(clprune__mat_fill(context, 0.0f, c, event));
-        return CLPRUNE_SUCCESS;
-    }
+    if (beta == 0.0f)
+        return clprune__mat_fill(
+            context, 0.0f, c.type == CLPRUNE_VALUES_BF16 ? clprune__words_of(c) : c, event);
     const clprune__rowwise plan = clprune__rowwise_plan(context, c.rows, c.cols);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &mat_scale_kernel, &plan, &launch));

@@ -188,6 +188,16 @@ bool clprune__same_mat(clprune_mat a, clprune_mat b)
            (a.ld == b.ld || a.rows == 1);
 }
 
+clprune_status clprune__is_in_place(
+    clprune_context *context, clprune_mat a, clprune_mat b, bool *same)
+{
+    window window_a, window_b;
+    TRY(window_of(context, a, &window_a));
+    TRY(window_of(context, b, &window_b));
+    *same = clprune__same_mat(window_a.mat, window_b.mat);
+    return CLPRUNE_SUCCESS;
+}
+
 clprune_status clprune__empty_event(clprune_context *context, cl_event *event)
 {
     return event != NULL ? context->backend->mark(context, event) : CLPRUNE_SUCCESS;

@@ -66,6 +66,10 @@ clprune_status clprune__check_reserved(
  * operations allow. */
 bool clprune__same_mat(clprune_mat a, clprune_mat b);
 
+/* Sets *same to that, also through sub-buffers of one buffer. */
+clprune_status clprune__is_in_place(
+    clprune_context *context, clprune_mat a, clprune_mat b, bool *same);
+
 /* Bytes of an element. */
 size_t clprune__element_bytes(clprune_mat mat);
 
