@@ -17,7 +17,7 @@
 #     pool-memory   peak memory of ResNet-18, cells of 2, 4   from the plan
 #     pool-cosines  cosine of gradients, layer by layer       trained
 #     pool-epochs   accuracy over longer schedules            trained
-# `all` is all of them: 100 minutes on two cores beside other work.
+# `all` is all of them: 65 minutes on two cores, the build of the release among them.
 #
 # --data is a folder as of the trainers'; without it, images are generated. The small setting trains resmlp_tiny with
 # patches of 8 on 10000 images for 6 epochs, for fig9 patches of 4 on 20000 for 4, and resnet20 on 25000 for 4.
