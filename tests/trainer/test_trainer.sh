@@ -977,8 +977,8 @@ expect 0 "" --resume part/last.ckpt --epochs 4 --micro-batches 2
 grep -q 'batch 32 in 2 micro-batches,' out || fail "a resumed run does not take --micro-batches: $(cat out)"
 expect 2 "--micro-batches: more than the 32 samples of a batch" $small --micro-batches 33 --steps 1
 expect 0 "" --image-size 16 --patch-size 8 --train-limit 10 --test-limit 4 --activations dense --memory-limit 1G \
-    --micro-batches 16 --epochs 1 --output-dir limited
-expect 0 "" --resume limited/last.ckpt --epochs 2
+    --micro-batches 16 --epochs 1 --output-dir fewer_samples
+expect 0 "" --resume fewer_samples/last.ckpt --epochs 2
 expect 2 "--micro-batches: more than the 32 samples of a batch" --resume part/last.ckpt --micro-batches 33
 expect 2 "--optimizer adamw: the run in eight/last.ckpt has adamw8" --resume eight/last.ckpt --optimizer adamw
 expect 2 "--optimizer adamw8: the run in full/last.ckpt has adamw" --resume full/last.ckpt --optimizer adamw8
