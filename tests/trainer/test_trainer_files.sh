@@ -92,6 +92,9 @@ expect 2 "--export peft/adapter_model.safetensors: it is the file of --adapters"
 cp weights peft/adapter_model.safetensors
 expect 2 "--adapters ./peft/adapter_model.safetensors: it is the file of --import" \
     $adapted ./peft --steps 1 --import peft/adapter_model.safetensors
+expect 0 "" $small --lora 2 --epochs 1 --import peft/adapter_model.safetensors --output-dir tuned
+expect 2 "--adapters ./peft/adapter_model.safetensors: it is the file of --import" \
+    --resume tuned/last.ckpt --epochs 2 --adapters ./peft
 cmp -s weights peft/adapter_model.safetensors && [ "$(cat taken)" = mine ] || fail "--adapters has replaced a file"
 
 # An output that is a file of the data, also where a checkpoint alone says what that is.

@@ -121,23 +121,6 @@ static bool is_data(const char *path, const char *data)
     free(folder);
     return found;
 }
-bool output_files_check_data(const options *o, fault *f)
-{
-    const named_file files[] = {
-        {"export", o->export_file}, {"summary-json", o->summary_json}, {"plan-csv", o->plan_csv}};
-    for (size_t i = 0; i < sizeof files / sizeof *files; ++i)
-        if (files[i].path != NULL && o->import_file != NULL && /* that of a resumed run */
-            same_place(files[i].path, o->import_file))
-            return fault_set(f, CODE_USAGE, "--%s %s: it is the file of --import; name another one",
-                files[i].option, files[i].path);
-    if (strcmp(o->data, "generated") == 0)
-        return true;
-    for (size_t i = 0; i < sizeof files / sizeof *files; ++i)
-        if (files[i].path != NULL && is_data(files[i].path, o->data))
-            return fault_set(f, CODE_USAGE, "--%s %s: it is a file of --data; name another file",
-                files[i].option, files[i].path);
-    return true;
-}
 
 bool output_files_check(const options *o, const char *folder, fault *f)
 {
@@ -158,4 +141,20 @@ bool output_files_check(const options *o, const char *folder, fault *f)
     free(adapters[0]);
     free(adapters[1]);
     return good;
+}
+
+bool output_files_check_data(const options *o, fault *f)
+{
+    const named_file files[] = {
+        {"export", o->export_file}, {"summary-json", o->summary_json}, {"plan-csv", o->plan_csv}};
+    /* only now is the import of a resumed run known */
+    if (o->resume != NULL && !output_files_check(o, NULL, f))
+        return false;
+    if (strcmp(o->data, "generated") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof files / sizeof *files; ++i)
+        if (files[i].path != NULL && is_data(files[i].path, o->data))
+            return fault_set(f, CODE_USAGE, "--%s %s: it is a file of --data; name another file",
+                files[i].option, files[i].path);
+    return true;
 }

@@ -120,8 +120,7 @@ static const option_row rows[] = {
         NEEDS_PRUNING_OR_FILE),
     CHOICE("values", OPTION_MATCH, values, options_values, "TYPE",
         "number format of kept blocks: fp32 (the default), fp16 (up to 65504), bf16, or int8 with "
-        "one "
-        "scale per block",
+        "one scale per block",
         NEEDS_PRUNING),
     CHOICE("indices", OPTION_TAKE, indices, options_indices, "TYPE",
         "index format of kept blocks: int32, bitmap, or smallest, the one with fewer bytes; the "
