@@ -64,7 +64,7 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
     FOR_STEPS(e, E, 1)
         UNROLLED(i, QV)
             weighted[e][i] = fma(-slope[i], plain[e][i], weighted[e][i]);
-    store_lanes(ROW(dq, sample * rows) + (ulong)head * E, dq_ld, first, queries, weighted, factor);
+    store_lanes(HEAD_AT(dq, sample * rows, head), dq_ld, first, queries, weighted, factor);
     for (uint i = 0; i < LANES && first + i < queries; i++) {
         AT(d, sample * heads + head, first + i) = ((float *)&slope[i / VW])[i % VW];
         AT(log_mass, sample * heads + head, first + i) = ((float *)&p.mass[i / VW])[i % VW];
@@ -130,6 +130,6 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             sum_v[e][i] = counts ? sum_v[e][i] : none;
         }
 #endif
-    store_lanes(ROW(dv, sample * rows) + (ulong)head * E, dv_ld, first, rows, sum_v, one);
-    store_lanes(ROW(dk, sample * rows) + (ulong)head * E, dk_ld, first, rows, sum_k, factor);
+    store_lanes(HEAD_AT(dv, sample * rows, head), dv_ld, first, rows, sum_v, one);
+    store_lanes(HEAD_AT(dk, sample * rows, head), dk_ld, first, rows, sum_k, factor);
 }

@@ -48,7 +48,7 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
             log_of_mass = p.most + log2(mass);
         }
     }
-    store_rows(ROW(dq, sample * rows) + (ulong)head * E, dq_ld, row, queries, sum, (float2)(scale));
+    store_rows(HEAD_AT(dq, sample * rows, head), dq_ld, row, queries, sum, (float2)(scale));
     if (lane % 4 == 0) {
         if (row < queries)
             AT(d, sample * heads + head, row) = slope.x, AT(log_mass, sample * heads + head, row) = log_of_mass.x;
@@ -114,6 +114,6 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
         sum_v[n].hi = row + 8 < some ? sum_v[n].hi : (float2)(0.0f);
     }
 #endif
-    store_rows(ROW(dv, sample * rows) + (ulong)head * E, dv_ld, row, rows, sum_v, (float2)(1.0f));
-    store_rows(ROW(dk, sample * rows) + (ulong)head * E, dk_ld, row, rows, sum_k, (float2)(LN_2));
+    store_rows(HEAD_AT(dv, sample * rows, head), dv_ld, row, rows, sum_v, (float2)(1.0f));
+    store_rows(HEAD_AT(dk, sample * rows, head), dk_ld, row, rows, sum_k, (float2)(LN_2));
 }

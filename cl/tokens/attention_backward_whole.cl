@@ -101,7 +101,7 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
     const uint head = (uint)(get_group_id(0) % (heads / share));
     const ulong sample = get_group_id(0) / (heads / share);
     const head_rows keys = HEAD_ROWS(k, sample, head), values = HEAD_ROWS(v, sample, head);
-    global float *to_k = ROW(dk, sample * rows) + (ulong)head * E, *to_v = ROW(dv, sample * rows) + (ulong)head * E;
+    global float *to_k = HEAD_AT(dk, sample * rows, head), *to_v = HEAD_AT(dv, sample * rows, head);
     const uint some = KEYS_OF(sample);
     vec factor[QV];
     UNROLLED(i, QV)
@@ -128,7 +128,7 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
                 UNROLLED(i, QV)
                     sum[e][i] = 0;
             add_rows(sum, factor, dp, keys, 0, count);
-            store_lanes(ROW(dq, sample * rows) + (ulong)h * E, dq_ld, first, queries, sum, factor);
+            store_lanes(HEAD_AT(dq, sample * rows, h), dq_ld, first, queries, sum, factor);
             add_lanes(to_v, dv_ld, s, lanes_dy, count);
             add_lanes(to_k, dk_ld, dp, lanes_q, count);
         }

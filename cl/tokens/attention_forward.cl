@@ -36,5 +36,5 @@ KERNEL_OF(LOCAL) attention_forward(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN
     softmax_end(&p, end);
     UNROLLED(i, QV)
         factor[i] = 1.0f / p.mass[i];
-    store_lanes(ROW(y, sample * queries) + (ulong)head * E, y_ld, first, queries, sum, factor);
+    store_lanes(HEAD_AT(y, sample * queries, head), y_ld, first, queries, sum, factor);
 }

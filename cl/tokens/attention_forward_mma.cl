@@ -29,5 +29,5 @@ KERNEL_OF(LOCAL) attention_forward_mma(
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     const float2 mass = softmax_rows_mass(&p, end, quad_part);
-    store_rows(ROW(y, sample * queries) + (ulong)head * E, y_ld, row, queries, sum, 1.0f / mass);
+    store_rows(HEAD_AT(y, sample * queries, head), y_ld, row, queries, sum, 1.0f / mass);
 }

@@ -132,9 +132,10 @@ def seed_of(*tensors: Optional[Tensor]) -> int:
 def is_batched(x: Tensor) -> bool:
     """Whether x stands for several (is_grads_batched, vectorize=True): it has no memory of its own."""
     try:
-        return x.data_ptr() is None
+        x.data_ptr()
     except RuntimeError:
         return True
+    return False
 
 
 class Source:

@@ -20,10 +20,9 @@ extern "C" {
  * PyTorch takes 1e-5.
  *
  * The variance is the mean of squared deviations from the mean, so a large mean does not harm it.
- * If all elements of a row are equal, xhat is 0. A NaN or an infinity makes its own row NaN and no
- * other, as does a sum of a row that overflows. Deviations beyond 1e19 overflow their square, and
- * inv and xhat are 0. No features give mean 0, variance 0.
- * Errors: INVALID_ARGUMENT (eps not above 0). */
+ * If all elements of a row are equal, xhat is 0. A NaN, an infinity or a sum that overflows makes
+ * its own row NaN and no other. Squares of deviations beyond 1e19 overflow; inv and xhat are then
+ * 0. No features give mean 0, variance 0. Errors: INVALID_ARGUMENT (eps not above 0). */
 CLPRUNE_API clprune_status clprune_layer_norm_forward(clprune_context *context, float eps,
     clprune_mat x, clprune_mat gamma, clprune_mat beta, clprune_mat y, clprune_mat stats,
     cl_event *event);

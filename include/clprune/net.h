@@ -384,8 +384,7 @@ typedef struct clprune_net_data {
                        (clprune/attention.h) */
 } clprune_net_data;
 
-/* The seed of all that the next forward pass draws: sampled blocks, stochastic rounding, dropout.
- */
+/* The seed of what the next forward pass draws: sampled blocks, stochastic rounding, dropout. */
 CLPRUNE_API void clprune_net_set_seed(clprune_net *net, uint64_t seed);
 
 /* Makes later passes tell `tell` which layer is about to run; backward passes name the last layer

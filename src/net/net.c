@@ -12,6 +12,7 @@
 #include "net/cover.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
+#include "net/layers/net_batch_norm.h"
 #include "net/layers/net_loss.h"
 #include "net/steps.h"
 #include "nn/store/form.h"

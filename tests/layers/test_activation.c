@@ -230,8 +230,7 @@ static void over_sub_buffer(void **state)
     const test_mat in_place = test_mat_make(tokens, r->cols, 0, values);
     const test_buf both = test_buf_make(count * sizeof(float), values);
     const clprune_mat part = clprune_mat_of(both.buffer, tokens, r->cols);
-    clprune_mat whole = clprune_mat_of(both.whole, tokens, r->cols);
-    whole.offset = both.front / sizeof(float);
+    const clprune_mat whole = test_buf_alias(&both, tokens, r->cols);
     TEST_OK(clprune_activation_forward(
         context, r->activation, 0, r->batch, x.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
     TEST_OK(clprune_activation_backward(context, r->activation, 0, r->batch, saved, in_place.mat,

@@ -127,6 +127,13 @@ test_buf test_buf_make(size_t bytes, const void *values)
     return b;
 }
 
+clprune_mat test_buf_alias(const test_buf *b, size_t rows, size_t cols)
+{
+    clprune_mat mat = clprune_mat_of(b->whole, rows, cols);
+    mat.offset = b->front / sizeof(float);
+    return mat;
+}
+
 static unsigned char *read_checked(const test_buf *b, bool inside_too, const char *what)
 {
     const size_t total = (b->bytes > 0 ? b->bytes : 1) + 2 * b->front;

@@ -45,6 +45,8 @@ typedef struct test_buf {
 
 /* `values` are written into it; NULL fills it with 0xA5. */
 test_buf test_buf_make(size_t bytes, const void *values);
+/* A matrix of all of it, in `whole`: the memory of one in `buffer`, through another handle. */
+clprune_mat test_buf_alias(const test_buf *b, size_t rows, size_t cols);
 void *test_buf_get(const test_buf *b, const char *what);
 void test_buf_unchanged(const test_buf *b, const char *what);
 

@@ -108,8 +108,7 @@ static void over_sub_buffer(NO_ROW)
     const float *values = test_new_normal(7, COUNT);
     const test_mat x = test_mat_make(ROWS, COLS, 0, values), y = test_mat_make(ROWS, COLS, 0, NULL);
     const test_buf both = test_buf_make(COUNT * sizeof(float), values);
-    clprune_mat whole = clprune_mat_of(both.whole, ROWS, COLS);
-    whole.offset = both.front / sizeof(float);
+    const clprune_mat whole = test_buf_alias(&both, ROWS, COLS);
     TEST_OK(clprune_rotary_forward(test_context(), 2, 2, 4, 1e4f, x.mat, y.mat, NULL));
     TEST_OK(clprune_rotary_forward(
         test_context(), 2, 2, 4, 1e4f, whole, clprune_mat_of(both.buffer, ROWS, COLS), NULL));

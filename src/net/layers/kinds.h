@@ -13,10 +13,6 @@ extern const clprune__net_kind clprune__net_pixels_kind, clprune__net_patches_ki
     clprune__net_flatten_kind, clprune__net_embedding_kind, clprune__net_attention_kind,
     clprune__net_adapter_kind;
 
-/* Fails where a batch norm would have a single value a channel in training, unless nets share their
- * statistics; before the pass, which changes running ones. */
-clprune_status clprune__net_check_norms(const clprune_net *net, size_t batch);
-
 /* gives_bf16 and takes_bf16 of kinds that write, and read all inputs, in bf16. */
 static inline bool clprune__net_gives_bf16(const clprune_net *net)
 {

@@ -110,9 +110,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
         {"w", w, desc->out, desc->in}, {"b", b, 1, desc->out, .optional = true},
         {"y", y, batch * s.y_rows, s.y_cols, .bf16 = clprune__gemm_reads_bf16(context)}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
-    clprune__quantised unused;
-    if (y.type == CLPRUNE_VALUES_BF16)
-        TRY(clprune__quantised_view(context, "y", y, &unused));
+    TRY(clprune__check_units(context, "y", y));
     if (saved != NULL)
         TRY(clprune__saved_fit(context, saved, batch, s.x_rows, s.x_cols, ALL, operands));
     if (features) {

@@ -16,13 +16,21 @@ const char *clprune_form_name(clprune_form form)
     return found != NULL ? found->name : "unknown";
 }
 
+static clprune_status find_form(
+    clprune_context *context, const clprune_keep *keep, const clprune__form **form)
+{
+    *form = clprune__form_of(keep->form);
+    REQUIRE(*form != NULL, CLPRUNE_INVALID_ARGUMENT,
+        "form is %d, expected a clprune_form (clprune/keep.h)", (int)keep->form);
+    return CLPRUNE_SUCCESS;
+}
+
 clprune_status clprune__keep_settle(
     clprune_context *context, const clprune_keep *keep, clprune_keep *settled)
 {
     REQUIRE(keep != NULL, CLPRUNE_INVALID_ARGUMENT, "keep is NULL");
-    const clprune__form *form = clprune__form_of(keep->form);
-    REQUIRE(form != NULL, CLPRUNE_INVALID_ARGUMENT,
-        "form is %d, expected a clprune_form (clprune/keep.h)", (int)keep->form);
+    const clprune__form *form;
+    TRY(find_form(context, keep, &form));
     TRY(clprune__check_reserved(context, "keep", keep->reserved, sizeof keep->reserved));
     *settled = *keep;
     if (form->settle != NULL)
@@ -32,9 +40,8 @@ clprune_status clprune__keep_settle(
 
 clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep)
 {
-    const clprune__form *form = clprune__form_of(keep->form);
-    REQUIRE(form != NULL, CLPRUNE_INVALID_ARGUMENT,
-        "form is %d, expected a clprune_form (clprune/keep.h)", (int)keep->form);
+    const clprune__form *form;
+    TRY(find_form(context, keep, &form));
     REQUIRE(form->packing == NULL, CLPRUNE_INVALID_ARGUMENT,
         "form is %s, which does not restore a layer's input; it is for activations "
         "(clprune/activation.h)",

@@ -74,13 +74,20 @@ clprune__quantised clprune__quantised_of(
     return q;
 }
 
-clprune_status clprune__quantised_view(
-    clprune_context *context, const char *name, clprune_mat mat, clprune__quantised *q)
+clprune_status clprune__check_units(clprune_context *context, const char *name, clprune_mat mat)
 {
-    REQUIRE(mat.cols % UNIT == 0 && mat.ld % 2 == 0 && mat.offset % 2 == 0,
+    REQUIRE(mat.type != CLPRUNE_VALUES_BF16 ||
+                (mat.cols % UNIT == 0 && mat.ld % 2 == 0 && mat.offset % 2 == 0),
         CLPRUNE_INVALID_ARGUMENT,
         "%s of bf16 has %zu columns, ld %zu and offset %zu, expected multiples of %d, 2 and 2",
         name, mat.cols, mat.ld, mat.offset, UNIT);
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__quantised_view(
+    clprune_context *context, const char *name, clprune_mat mat, clprune__quantised *q)
+{
+    TRY(clprune__check_units(context, name, mat));
     *q = (clprune__quantised){.desc = {.rows = mat.rows, .cols = mat.cols, .bits = BF16_BITS},
         .codes = clprune__words_of(mat),
         .groups = {mat.buffer, 0, mat.rows, 0, 0, CLPRUNE_VALUES_FP32}};

@@ -57,8 +57,11 @@ clprune_status clprune__quantised_words(
 clprune__quantised clprune__quantised_of(
     const clprune__quantised_desc *desc, cl_mem buffer, size_t offset);
 
-/* A matrix of bf16 as a quantised one of 16 bits. Fails unless its columns are whole units of 16, and
- * its rows begin at words. */
+/* Fails for a matrix of bf16 unless its columns are whole units of 16, and its rows begin at words.
+ */
+clprune_status clprune__check_units(clprune_context *context, const char *name, clprune_mat mat);
+
+/* A matrix of bf16 as a quantised one of 16 bits. Fails as clprune__check_units. */
 clprune_status clprune__quantised_view(
     clprune_context *context, const char *name, clprune_mat mat, clprune__quantised *q);
 

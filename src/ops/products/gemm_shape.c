@@ -38,9 +38,7 @@ clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job 
     TRY(clprune__check_operands(context, &in, 1, 1));
     TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));
     TRY(clprune__check_operands(context, &out, 1, 1));
-    clprune__quantised unused;
-    return c.type == CLPRUNE_VALUES_BF16 ? clprune__quantised_view(context, "c", c, &unused)
-                                         : CLPRUNE_SUCCESS;
+    return clprune__check_units(context, "c", c);
 }
 
 /* Checks that sample `batch - 1` of an operand still lies in its buffer. */
