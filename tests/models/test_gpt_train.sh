@@ -183,7 +183,8 @@ sentences() {
 sentences 2 >some.bin
 sentences 3 >three.bin # the classes of the run in sentences/last.ckpt
 run "$bert" --context 3 --data some.bin --epochs 1 --output-dir some
-grep -q '^data sentences, 18 train and 2 test sequences; ' out || fail "a file: $(cat out)"
+grep -q '^data sentences, 18 train and 2 test sequences; ' out &&
+    grep -q '^tests: one of each ten sentences, drawn over all of some.bin$' out || fail "a file: $(cat out)"
 refuse 4 "--data: some.bin: sentence 0 has 3 tokens, expected 1 to 2; --context N sets it" --context 2 --data some.bin --steps 1
 refuse 2 "--data three.bin: these sequences are sentences, not those of the run in sentences/last.ckpt" --resume sentences/last.ckpt \
     --data three.bin --epochs 3

@@ -118,19 +118,23 @@ static void idx_images(NO_ROW)
 static void hear(void *user, const char *note)
 {
     char *heard = user;
-    (void)snprintf(heard, TEST_PATH, "%s", note);
+    (void)snprintf(heard + strlen(heard), TEST_PATH - strlen(heard), "%s\n", note);
 }
 
-/* Classes 4 to 6 have no image. */
+/* Classes 4 to 6 have no image, and tests none of class 3. */
 static void idx_empty_classes(NO_ROW)
 {
     const char *folder = test_folder();
     char heard[TEST_PATH] = "";
     put_set(folder);
     (void)open_well(folder, &(dataset_options){.hear = hear, .hear_user = heard});
-    assert_string_equal(heard, "");
-    (void)open_well(folder, &(dataset_options){.classes = 7, .hear = hear, .hear_user = heard});
+    test_says(heard, ": 1 of 4 classes have no test sample, 3 among them");
+    assert_null(strstr(heard, "training"));
+    const dataset *data =
+        open_well(folder, &(dataset_options){.classes = 7, .hear = hear, .hear_user = heard});
     test_says(heard, ": 3 of 7 classes have no training sample, 4 among them");
+    test_says(heard, ": 4 of 7 classes have no test sample, 3 among them");
+    assert_string_equal(dataset_tests(data), path_in(folder, "t10k-images.idx3-ubyte"));
 }
 
 /* Which of two kinds is meant is not guessed; nor which of two sets of a kind a run had. */

@@ -1,5 +1,6 @@
-/* Sentences with a length and a label each: from files, generated. Tests are the last tenth, or a
- * file of their own. Each wrong file is named. */
+/* Sentences with a length and a label each: from files, generated. Tests are drawn over the file,
+ * or a file of their own; runs of earlier programs keep the last tenth. Each wrong file is named.
+ */
 #include <unistd.h>
 
 #include "support/test_dataset.h"
@@ -74,30 +75,154 @@ static void expect(const dataset *data, dataset_split split, size_t first)
     }
 }
 
+/* What earlier programs took: a run that has their checksum keeps it. */
 static void file_and_its_tenth(NO_ROW)
 {
     const char *path = put_some(test_folder(), "a.bin", 0, 57);
-    const dataset *data = open_well(path, &wanted);
+    dataset_options old = wanted;
+    old.resumed = UINT64_C(0x7404c7de6f3937ed);
+    const dataset *data = open_well(path, &old);
     const dataset_shape shape = dataset_sample(data);
     assert_int_equal(shape.bytes, (T + 1) * sizeof(int32_t));
     assert_int_equal(shape.labels, 1);
     assert_true(shape.tokens && shape.lengths);
     assert_string_equal(dataset_name(data), "sentences");
+    assert_string_equal(dataset_tests(data), test_text("the last tenth of %s", path));
     assert_false(dataset_is_text(data));
     assert_int_equal(dataset_count(data, DATASET_TRAIN), 52);
     assert_int_equal(dataset_count(data, DATASET_TEST), 5);
     expect(data, DATASET_TRAIN, 0);
     expect(data, DATASET_TEST, 52);
-    dataset_options few = wanted;
-    few.train_limit = 7;
-    few.test_limit = 2;
-    const dataset *part = open_well(path, &few);
+    assert_true(dataset_checksum(data) == old.resumed);
+    old.train_limit = 7;
+    old.test_limit = 2;
+    const dataset *part = open_well(path, &old);
     assert_int_equal(dataset_count(part, DATASET_TRAIN), 7);
     assert_int_equal(dataset_count(part, DATASET_TEST), 2);
+    expect(part, DATASET_TRAIN, 0);
     expect(part, DATASET_TEST, 52);
-    assert_true(dataset_checksum(part) == dataset_checksum(data));
+    assert_true(dataset_checksum(part) == old.resumed);
+    /* a new run, or one of other data, does not */
+    const uint64_t checksum = dataset_checksum(open_well(path, &wanted));
+    assert_true(checksum != old.resumed);
+    old.resumed++;
+    assert_true(dataset_checksum(open_well(path, &old)) == checksum);
+    old.resumed = checksum;
+    assert_true(dataset_checksum(open_well(path, &old)) == checksum);
     const char *other = put_some(test_folder(), "b.bin", 1, 57);
-    assert_true(dataset_checksum(open_well(other, &wanted)) != dataset_checksum(data));
+    assert_true(dataset_checksum(open_well(other, &wanted)) != checksum);
+}
+
+/* A file of `count` sentences, whose labels lie in it in an order. */
+typedef struct order {
+    const char *what;
+    size_t count, blocks[LABELS]; /* sentences of each label in succession; or */
+    size_t period, run;           /* runs of one label, in turn */
+    uint32_t train_limit, test_limit;
+    const char *note; /* NULL: training and tests have all labels */
+} order;
+
+static const order orders[] = {
+    {"sorted", 220, {100, 100, 20}},
+    {"sorted, evenly", 300, {100, 100, 100}},
+    {"sorted, the smallest first", 220, {20, 100, 100}},
+    {"sorted, the smallest in the middle", 220, {100, 20, 100}},
+    {"a label at the end alone", 1000, {500, 481, 19}},
+    {"sorted, of no whole tens", 237, {79, 79, 79}},
+    {"in turn", 300, .period = 3, .run = 1},
+    {"each five in turn", 300, .period = 3, .run = 5},
+    {"each ten in turn", 300, .period = 3, .run = 10},
+    {"each hundred in turn", 900, .period = 3, .run = 100},
+    {"with a period of ten", 500, .period = 10, .run = 1},
+    {"with a period of twenty", 1000, .period = 20, .run = 1},
+    {"sorted, few", 30, {10, 10, 10}},
+    {"sorted, limits", 900, {300, 300, 300}, .train_limit = 9, .test_limit = 9},
+    {"in turn, limits", 900, .period = 3, .run = 1, .train_limit = 27, .test_limit = 27},
+    {"limits above all", 220, {100, 100, 20}, .train_limit = 1000, .test_limit = 1000},
+    {"a label without tests", 101, {50, 50, 1}, .note = "1 of 3 classes have no test sample, 2"},
+    {"no sentence of a label", 100, {50, 50, 0},
+        .note = "1 of 3 classes have no training sample, 2"},
+    {"a limit below the classes", 300, {100, 100, 100}, .train_limit = 2,
+        .note = "1 of 3 classes have no training sample, "},
+};
+
+static uint16_t label_at(const order *o, size_t i)
+{
+    if (o->period > 0)
+        return (uint16_t)(i / o->run % o->period % LABELS);
+    return (uint16_t)(i < o->blocks[0] ? 0 : i < o->blocks[0] + o->blocks[1] ? 1 : 2);
+}
+
+static void hear(void *user, const char *note)
+{
+    char *heard = user;
+    (void)snprintf(heard + strlen(heard), TEST_PATH - strlen(heard), "%s\n", note);
+}
+
+/* Each sentence is in one split, once; each part of a tenth has one for tests; limits take some of
+ * the same; both splits have all labels, or a note says which they lack. */
+static void drawn_over_the_file(void **state)
+{
+    const order *o = *state;
+    char heard[TEST_PATH] = "";
+    dataset_options options = wanted;
+    options.hear = hear;
+    options.hear_user = heard;
+    uint16_t *all = test_alloc(3 * o->count * sizeof *all);
+    for (size_t i = 0; i < o->count; i++) {
+        all[3 * i] = label_at(o, i);
+        all[3 * i + 1] = 1;
+        all[3 * i + 2] = (uint16_t)i; /* says which one it is */
+    }
+    const char *path = put(test_folder(), "a.bin", all, 3 * o->count);
+    bool *tests = test_alloc(o->count), *seen = test_alloc(o->count);
+    memset(tests, 0, o->count);
+    memset(seen, 0, o->count);
+    const dataset *data = open_well(path, &wanted);
+    const size_t count = o->count / 10;
+    assert_int_equal(dataset_count(data, DATASET_TEST), count);
+    assert_int_equal(dataset_count(data, DATASET_TRAIN), o->count - count);
+    assert_string_equal(
+        dataset_tests(data), test_text("one of each ten sentences, drawn over all of %s", path));
+    for (int split = 0; split < 2; split++)
+        for (uint32_t i = 0; i < dataset_count(data, (dataset_split)split); i++) {
+            const sentence s = read_one(data, (dataset_split)split, i);
+            const size_t n = (size_t)s.tokens[0];
+            assert_false(seen[n]);
+            seen[n] = true;
+            tests[n] = split == DATASET_TEST;
+            assert_int_equal(s.label, label_at(o, n));
+            if (split == DATASET_TEST)
+                assert_in_range(n, i * o->count / count, (i + 1) * o->count / count - 1);
+        }
+    options.train_limit = o->train_limit;
+    options.test_limit = o->test_limit;
+    data = open_well(path, &options);
+    bool labels[2][LABELS] = {{false}};
+    int32_t last[2] = {-1, -1};
+    for (int split = 0; split < 2; split++)
+        for (uint32_t i = 0; i < dataset_count(data, (dataset_split)split); i++) {
+            const sentence s = read_one(data, (dataset_split)split, i);
+            assert_int_equal(tests[s.tokens[0]], split == DATASET_TEST);
+            assert_true(s.tokens[0] > last[split]); /* so none twice */
+            last[split] = s.tokens[0];
+            labels[split][s.label] = true;
+        }
+    const size_t expected[2] = {o->count - count, count};
+    const uint32_t limits[2] = {o->train_limit, o->test_limit};
+    bool lacks = false;
+    for (int split = 0; split < 2; split++) {
+        assert_int_equal(dataset_count(data, (dataset_split)split),
+            limits[split] != 0 && limits[split] < expected[split] ? limits[split]
+                                                                  : expected[split]);
+        for (int i = 0; i < LABELS; i++)
+            lacks = lacks || !labels[split][i];
+    }
+    assert_int_equal(lacks, o->note != NULL);
+    if (o->note != NULL)
+        test_says(heard, o->note);
+    else
+        assert_string_equal(heard, "");
 }
 
 static void file_for_tests(NO_ROW)
@@ -110,6 +235,7 @@ static void file_for_tests(NO_ROW)
     expect(data, DATASET_TRAIN, 0);
     assert_int_equal(dataset_count(data, DATASET_TEST), 2);
     expect(data, DATASET_TEST, 5);
+    assert_string_equal(dataset_tests(data), test_text("%s/val.bin", folder));
 }
 
 /* A sentence longer than what is read at once; numbers of 32 bits. */
@@ -173,7 +299,8 @@ static void wrong_later(NO_ROW)
 {
     size_t size, second = 2 + length_of(0);
     uint16_t *all = numbers(0, 20, &size);
-    const char *folder = test_folder(), *path = put(folder, "a.bin", all, size);
+    const char *folder = test_folder(), *path = put(folder, "train.bin", all, size);
+    (void)put_some(folder, "val.bin", 0, 1);
     const dataset *data = open_well(path, &wanted);
     const uint32_t one = 1;
     const uint16_t label = all[second], length = all[second + 1];
@@ -181,13 +308,13 @@ static void wrong_later(NO_ROW)
     sentence s;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         memcpy(all + second, wrong[i], sizeof wrong[i]);
-        (void)put(folder, "a.bin", all, size);
+        (void)put(folder, "train.bin", all, size);
         (void)refuse_batch(data, DATASET_TRAIN, &one, 1, (uint8_t *)s.tokens, &s.label, CODE_DATA,
-            "a.bin: it has changed");
+            "train.bin: it has changed");
     }
     assert_int_equal(truncate(path, (off_t)(2 * second + 2)), 0);
     (void)refuse_batch(data, DATASET_TRAIN, &one, 1, (uint8_t *)s.tokens, &s.label, CODE_DATA,
-        "a.bin: it became shorter");
+        "train.bin: it became shorter");
 }
 
 /* A class has words of its own; lengths are T / 4 to T. */
@@ -225,6 +352,8 @@ int main(void)
 {
     test_list list = {0};
     ADD(&list, file_and_its_tenth);
+    for (size_t i = 0; i < COUNT_OF(orders); i++)
+        test_add(&list, drawn_over_the_file, &orders[i], "%s", orders[i].what);
     ADD(&list, file_for_tests);
     ADD(&list, long_sentences);
     ADD(&list, wrong_files);

@@ -132,6 +132,11 @@ const char *dataset_name(const dataset *data)
     return data->source.name;
 }
 
+const char *dataset_tests(const dataset *data)
+{
+    return data->source.tests;
+}
+
 uint64_t dataset_checksum(const dataset *data)
 {
     return data->source.checksum;

@@ -46,8 +46,8 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *     classes          CIFAR: 10 or 100, as the files. IDX and folders: at least the files'.
  *                      Generated: 2 to 1250; default 10
  *     train_limit      CIFAR and IDX: at most so many, the first; default all. Folders: at most so
- *                      many, spread over all classes; default all. Generated: exactly so many;
- *                      default 8000
+ *                      many, spread over all classes; default all. Sentences: at most so many,
+ *                      drawn over all; default all. Generated: exactly so many; default 8000
  *     test_limit       likewise; generated: default 2000
  *     seed             of generated images; else ignored
  *     skip_broken      folders: an image that cannot be read is replaced by the next; else ignored
@@ -59,6 +59,8 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *     labels           of tokens: sequences are sentences, with a length up to T and one label
  * below this number. 0: with a label for each token
  *
+ *     resumed          the dataset_checksum of the run that goes on, whose tests are kept; 0: none
+ *
  * Limits end at 2^31 - 1.
  */
 typedef struct dataset_options {
@@ -66,6 +68,7 @@ typedef struct dataset_options {
     uint32_t classes;
     uint32_t train_limit, test_limit;
     uint64_t seed;
+    uint64_t resumed;
     size_t context;
     uint32_t labels;
     uint32_t usual_image_size;
@@ -132,6 +135,8 @@ typedef struct dataset_shape {
     bool lengths; /* a sentence's tokens, then zeros up to T, then how many tokens there are */
 } dataset_shape;
 dataset_shape dataset_sample(const dataset *data);
+/* Where tests come from: "DIR/val.bin", "the last tenth of FILE"; "" if they are generated. */
+const char *dataset_tests(const dataset *data);
 /* Whether the tokens are the bytes of a text. */
 bool dataset_is_text(const dataset *data);
 /* Tells sets of one name apart. IDX: of the training pixels and labels; CIFAR: likewise, up to the

@@ -243,6 +243,8 @@ bool dataset_cifar(
     }
     source->checksum = fnv1a(FNV_START, set->records[DATASET_TRAIN],
         source->count[DATASET_TRAIN] * (format->label_bytes + PIXELS));
+    (void)snprintf(source->tests, sizeof source->tests, "%s/%s%s", dir, place.folder,
+        format->files[DATASET_TEST][0]);
     source->name = format->name;
     source->classes = format->classes;
     source->image_size = SIDE;

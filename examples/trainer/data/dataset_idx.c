@@ -125,8 +125,8 @@ done:
 }
 
 /* Reads both files of a split; *classes grows to what its labels need. */
-static bool read_split(const char *dir, const char *folder, int split, idx *set, uint32_t *count,
-    uint32_t *classes, fault *f)
+static bool read_split(const char *dir, const char *folder, int split, idx *set,
+    dataset_source *source, uint32_t *classes, fault *f)
 {
     uint32_t shape[SIZES] = {0}, length[SIZES] = {0};
     char *image_path = find(dir, folder, images[split]),
@@ -152,7 +152,8 @@ static bool read_split(const char *dir, const char *folder, int split, idx *set,
             image_path, (unsigned long)shape[1], (unsigned long)shape[1], (unsigned long)set->side,
             (unsigned long)set->side);
     set->side = shape[1];
-    *count = shape[0];
+    source->count[split] = shape[0];
+    (void)snprintf(source->tests, sizeof source->tests, "%s", image_path); /* of the last split */
     for (uint32_t i = 0; good && i < length[0]; ++i)
         if (set->labels[split][i] >= *classes)
             *classes = set->labels[split][i] + 1u;
@@ -225,7 +226,7 @@ bool dataset_idx(const char *dir, const dataset_options *options, dataset_source
         return dataset_no_memory(f, dir);
     bool good = true;
     for (int split = 0; split < 2 && good; ++split)
-        good = read_split(dir, folders[place], split, set, &source->count[split], &classes, f);
+        good = read_split(dir, folders[place], split, set, source, &classes, f);
     if (good && options->image_size != 0 && options->image_size != set->side)
         good = fault_set(f, CODE_USAGE, "%s: its images are %lux%lu, not %lux%lu", dir,
             (unsigned long)set->side, (unsigned long)set->side, (unsigned long)options->image_size,
@@ -237,15 +238,17 @@ bool dataset_idx(const char *dir, const dataset_options *options, dataset_source
         destroy(set);
         return good;
     }
-    bool has[256] = {false};
-    for (uint32_t i = 0; i < source->count[DATASET_TRAIN]; ++i)
-        has[set->labels[DATASET_TRAIN][i]] = true;
     measure(set, source->count[DATASET_TRAIN], source);
     source->classes = options->classes != 0 ? options->classes : classes < 2 ? 2 : classes;
-    dataset_tell_empty(dir, options, options->classes != 0 ? options->classes : classes, has, 256);
-    for (int split = 0; split < 2; ++split)
+    for (int split = 0; split < 2; ++split) {
+        bool has[256] = {false};
+        for (uint32_t i = 0; i < source->count[split]; ++i)
+            has[set->labels[split][i]] = true;
+        dataset_tell_empty(dir, options, (dataset_split)split,
+            options->classes != 0 ? options->classes : classes, has, 256);
         if (limit[split] != 0 && limit[split] < source->count[split])
             source->count[split] = limit[split];
+    }
     source->name = "IDX";
     source->image_size = set->side;
     source->keeps_sides = true;

@@ -3,13 +3,16 @@
  *
  * A file NAME.bin has for each sentence three kinds of numbers, one behind the other, all as wide
  * as a token (token_file.h): its label, its number of tokens, 1 to T, and the tokens. All are below
- * the vocabulary. Its last tenth is for tests, unless there is a file with "val" in place of the
- * last "train" in its name.
+ * the vocabulary. Of each ten sentences one is drawn for tests, the same in all runs, unless there
+ * is a file for them (token_file_paths). A limit draws its sentences likewise, so that sorted files
+ * have all classes in training and tests. Earlier programs took the last tenth, and the first up to
+ * a limit: their runs go on with these.
  *
  * Generated sentences have T / 4 to T tokens. Each class has 8 words of its own; a token is one of
  * them with 1/4, else any.
  */
 #include <inttypes.h>
+#include <stdio.h> /* snprintf */
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,18 +76,29 @@ static bool open_generated(const dataset_options *options, dataset_source *sourc
 /* ---- files -------------------------------------------------------------------------------------
  */
 
-/* A file, and where its sentences begin. */
+/* A sentence: where it begins. */
+typedef struct sentence {
+    uint64_t start;
+    uint32_t label;
+} sentence;
+
+/* A file and its sentences. */
 typedef struct sentence_file {
     token_file file;
-    uint64_t *starts; /* (count) */
+    sentence *at; /* (count) */
     size_t count;
-    bool *has; /* (labels) whether a sentence has the label */
 } sentence_file;
 
+/* The sentences of a split. */
+typedef struct part {
+    const token_file *file;
+    sentence *at; /* (count), of the file */
+    size_t count;
+} part;
+
 typedef struct sentences {
-    sentence_file files[2];     /* the second one: for tests, or {0} */
-    const sentence_file *of[2]; /* by split */
-    size_t first[2];            /* likewise: its first sentence there */
+    sentence_file files[2]; /* the second one: for tests, or {0} */
+    part parts[2];          /* by split */
     size_t context;
     uint32_t labels;
 } sentences;
@@ -93,22 +107,22 @@ static bool fetch_sentence(const void *state, dataset_split split, uint32_t inde
     const augment_options *augment, uint8_t *inputs, int32_t *labels, fault *f)
 {
     const sentences *s = state;
-    const sentence_file *from = s->of[split];
-    const uint64_t start = from->starts[s->first[split] + index];
+    const token_file *from = s->parts[split].file;
+    const uint64_t start = s->parts[split].at[index].start;
     uint32_t head[2], tokens[1024];
     enum { PIECE = sizeof tokens / sizeof *tokens };
     (void)augment;
-    if (!token_file_read(&from->file, start, 2, head, f))
+    if (!token_file_read(from, start, 2, head, f))
         return false;
     /* checked when it was opened */
     if (head[0] >= s->labels || head[1] == 0 || head[1] > s->context)
-        return fault_set(f, CODE_DATA, "%s: it has changed", from->file.path);
+        return fault_set(f, CODE_DATA, "%s: it has changed", from->path);
     for (size_t done = 0; done < s->context;) {
         const size_t left = done < head[1] ? head[1] - done : s->context - done;
         const size_t now = left < PIECE ? left : PIECE;
         if (done >= head[1])
             memset(tokens, 0, now * sizeof *tokens);
-        else if (!token_file_read(&from->file, start + 2 + done, now, tokens, f))
+        else if (!token_file_read(from, start + 2 + done, now, tokens, f))
             return false;
         for (size_t i = 0; i < now; ++i, ++done)
             put(inputs, done, tokens[i]);
@@ -123,15 +137,14 @@ static void destroy(void *state)
     sentences *s = state;
     for (int i = 0; i < 2; ++i) {
         token_file_close(&s->files[i].file);
-        free(s->files[i].starts);
-        free(s->files[i].has);
+        free(s->files[i].at);
     }
     free(s);
 }
 
-/* Whether the sentence at `start` fits the options; *end: what is behind it. */
-static bool check_sentence(
-    const sentence_file *s, const dataset_options *options, uint64_t start, uint64_t *end, fault *f)
+/* Whether the sentence at `start` fits the options; its label; *end: what is behind it. */
+static bool check_sentence(const sentence_file *s, const dataset_options *options, uint64_t start,
+    uint32_t *label, uint64_t *end, fault *f)
 {
     const token_file *file = &s->file;
     uint32_t head[2];
@@ -149,7 +162,7 @@ static bool check_sentence(
             "%s: sentence %zu has %" PRIu32 " tokens, expected 1 to %zu; --context N sets it",
             file->path, s->count, head[1], options->context);
     *end = start + 2 + head[1];
-    s->has[head[0]] = true;
+    *label = head[0];
     return *end <= file->count ||
            fault_set(f, CODE_DATA, "%s: it ends within sentence %zu", file->path, s->count);
 }
@@ -157,22 +170,77 @@ static bool check_sentence(
 static bool list_sentences(sentence_file *s, const dataset_options *options, fault *f)
 {
     size_t room = 0;
-    s->has = calloc(options->labels, sizeof *s->has);
-    if (s->has == NULL)
-        return dataset_no_memory(f, s->file.path);
+    uint32_t label = 0;
     for (uint64_t start = 0, end = 0; start < s->file.count; start = end) {
-        if (!check_sentence(s, options, start, &end, f))
+        if (!check_sentence(s, options, start, &label, &end, f))
             return false;
         if (s->count == INT32_MAX)
             break;
         if (s->count == room) {
             room = room == 0 ? 1024 : 2 * room;
-            uint64_t *more = realloc(s->starts, room * sizeof *more);
+            sentence *more = realloc(s->at, room * sizeof *more);
             if (more == NULL)
                 return dataset_no_memory(f, s->file.path);
-            s->starts = more;
+            s->at = more;
         }
-        s->starts[s->count++] = start;
+        s->at[s->count++] = (sentence){start, label};
+    }
+    return true;
+}
+
+/* Draw i of `count` from `all`: one from each of `count` parts in succession. */
+static size_t drawn(size_t all, size_t count, size_t i)
+{
+    rng r = rng_open(0, RNG_DRAWN, (uint32_t)i, (uint32_t)count);
+    const uint64_t first = (uint64_t)i * all / count, end = (uint64_t)(i + 1) * all / count;
+    return (size_t)first + rng_below(&r, (uint32_t)(end - first));
+}
+
+/* Puts the sentences that are drawn for tests behind the others. */
+static bool put_tests_last(sentence_file *s, size_t tests, fault *f)
+{
+    size_t kept = 0, taken = 0;
+    sentence *last = malloc(tests * sizeof *last);
+    if (last == NULL)
+        return dataset_no_memory(f, s->file.path);
+    for (size_t i = 0; i < s->count; ++i)
+        if (taken < tests && i == drawn(s->count, tests, taken))
+            last[taken++] = s->at[i];
+        else
+            s->at[kept++] = s->at[i];
+    memcpy(s->at + kept, last, tests * sizeof *last);
+    free(last);
+    return true;
+}
+
+/* Says which labels a split lacks. */
+static bool tell_empty(const part *p, const dataset_options *options, dataset_split split, fault *f)
+{
+    bool *has = calloc(options->labels, sizeof *has);
+    if (has == NULL)
+        return dataset_no_memory(f, p->file->path);
+    for (size_t i = 0; i < p->count; ++i)
+        has[p->at[i].label] = true;
+    dataset_tell_empty(p->file->path, options, split, options->labels, has, options->labels);
+    free(has);
+    return true;
+}
+
+/* Takes the sentences up to the limits; `first`: the first ones, as earlier programs. */
+static bool use(
+    sentences *s, const dataset_options *options, bool first, dataset_source *source, fault *f)
+{
+    const uint32_t limits[2] = {options->train_limit, options->test_limit};
+    for (int i = 0; i < 2; ++i) {
+        part *p = &s->parts[i];
+        const size_t all = p->count;
+        if (limits[i] != 0 && limits[i] < all)
+            p->count = limits[i];
+        for (size_t k = 0; !first && p->count < all && k < p->count; ++k)
+            p->at[k] = p->at[drawn(all, p->count, k)];
+        source->count[i] = (uint32_t)p->count;
+        if (!tell_empty(p, options, (dataset_split)i, f))
+            return false;
     }
     return true;
 }
@@ -180,7 +248,6 @@ static bool list_sentences(sentence_file *s, const dataset_options *options, fau
 static bool open_files(const char *path, const dataset_options *options, sentences *s,
     dataset_source *source, fault *f)
 {
-    const uint32_t limits[2] = {options->train_limit, options->test_limit};
     uint64_t checksums[2] = {0};
     char *paths[2];
     bool good = token_file_paths(path, paths, f);
@@ -192,23 +259,29 @@ static bool open_files(const char *path, const dataset_options *options, sentenc
     free(paths[1]);
     if (!good)
         return false;
-    const size_t all = s->files[0].count, tests = split ? all / TENTH : s->files[1].count;
+    sentence_file *train = &s->files[0], *other = &s->files[1];
+    const size_t all = train->count, tests = split ? all / TENTH : other->count;
     if (tests == 0)
         return fault_set(f, CODE_DATA,
-            "%s: %zu sentences, expected at least %d: a tenth is for tests", s->files[0].file.path,
-            all, TENTH);
-    const size_t counts[2] = {split ? all - tests : all, tests};
-    s->of[DATASET_TRAIN] = &s->files[0];
-    s->of[DATASET_TEST] = &s->files[split ? 0 : 1];
-    s->first[DATASET_TEST] = split ? counts[0] : 0;
-    for (int i = 0; i < 2; ++i)
-        source->count[i] =
-            limits[i] != 0 && limits[i] < counts[i] ? limits[i] : (uint32_t)counts[i];
-    dataset_tell_empty(
-        s->files[0].file.path, options, options->labels, s->files[0].has, options->labels);
+            "%s: %zu sentences, expected at least %d: a tenth is for tests", train->file.path, all,
+            TENTH);
     source->name = "sentences";
     source->checksum = fnv1a(FNV_START, checksums, sizeof checksums);
-    return true;
+    const bool old = options->resumed == source->checksum;
+    if (!old) /* apart from a run with the last tenth */
+        source->checksum = fnv1a(source->checksum, "drawn", sizeof "drawn");
+    if (split && !old && !put_tests_last(train, tests, f))
+        return false;
+    const size_t kept = split ? all - tests : all;
+    s->parts[DATASET_TRAIN] = (part){&train->file, train->at, kept};
+    s->parts[DATASET_TEST] = split ? (part){&train->file, train->at + kept, tests}
+                                   : (part){&other->file, other->at, tests};
+    (void)snprintf(source->tests, sizeof source->tests, "%s%s",
+        !split ? ""
+        : old  ? "the last tenth of "
+               : "one of each ten sentences, drawn over all of ",
+        s->parts[DATASET_TEST].file->path);
+    return use(s, options, old, source, f);
 }
 
 static bool open_sentences(

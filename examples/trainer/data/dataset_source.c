@@ -12,8 +12,8 @@ bool dataset_no_memory(fault *f, const char *path)
     return fault_set(f, CODE_MEMORY, "%s: out of memory", path);
 }
 
-void dataset_tell_empty(const char *path, const dataset_options *options, uint32_t classes,
-    const bool *has, uint32_t known)
+void dataset_tell_empty(const char *path, const dataset_options *options, dataset_split split,
+    uint32_t classes, const bool *has, uint32_t known)
 {
     char note[MESSAGE_SIZE];
     uint32_t empty = 0, first = 0;
@@ -24,9 +24,9 @@ void dataset_tell_empty(const char *path, const dataset_options *options, uint32
         }
     if (empty == 0 || options->hear == NULL)
         return;
-    (void)snprintf(note, sizeof note,
-        "%s: %lu of %lu classes have no training sample, %lu among them", path,
-        (unsigned long)empty, (unsigned long)classes, (unsigned long)first);
+    (void)snprintf(note, sizeof note, "%s: %lu of %lu classes have no %s sample, %lu among them",
+        path, (unsigned long)empty, (unsigned long)classes,
+        split == DATASET_TRAIN ? "training" : "test", (unsigned long)first);
     options->hear(options->hear_user, note);
 }
 

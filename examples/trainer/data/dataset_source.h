@@ -13,12 +13,13 @@ typedef struct dataset_source {
     const char *name;
     uint32_t classes;
     uint32_t image_size;
-    size_t context;        /* of tokens: of a sequence; 0: samples are images */
-    bool sentences;        /* of tokens: with a length and one label */
-    uint32_t count[2];     /* by dataset_split */
-    uint64_t checksum;     /* see dataset_checksum */
-    uint64_t old_checksum; /* what earlier programs took for it; 0: the same */
-    uint64_t sizes;        /* see dataset_sizes */
+    size_t context;           /* of tokens: of a sequence; 0: samples are images */
+    bool sentences;           /* of tokens: with a length and one label */
+    uint32_t count[2];        /* by dataset_split */
+    char tests[MESSAGE_SIZE]; /* see dataset_tests */
+    uint64_t checksum;        /* see dataset_checksum */
+    uint64_t old_checksum;    /* what earlier programs took for it; 0: the same */
+    uint64_t sizes;           /* see dataset_sizes */
     double mean[DATASET_CHANNELS];
     double std[DATASET_CHANNELS];
 
@@ -70,10 +71,10 @@ bool dataset_tokens(
 bool dataset_sentences(
     const char *path, const dataset_options *options, dataset_source *source, fault *f);
 
-/* Says which of `classes` classes no training sample has. has: for the first `known` of them; the
- * others have none. */
-void dataset_tell_empty(const char *path, const dataset_options *options, uint32_t classes,
-    const bool *has, uint32_t known);
+/* Says which of `classes` classes no sample of the split has. has: for the first `known` of them;
+ * the others have none. */
+void dataset_tell_empty(const char *path, const dataset_options *options, dataset_split split,
+    uint32_t classes, const bool *has, uint32_t known);
 
 /* Records CODE_MEMORY, "path: out of memory"; returns false. */
 bool dataset_no_memory(fault *f, const char *path);

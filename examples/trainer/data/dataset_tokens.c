@@ -11,6 +11,7 @@
  * and 1/8. So the loss of a perfect model is 1.75 ln 2 = 1.2130 nats.
  */
 #include <inttypes.h>
+#include <stdio.h> /* snprintf */
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,6 +163,8 @@ static bool open_files(
         t->parts[DATASET_TRAIN] = (part){file, 0, file->count - tests};
         t->parts[DATASET_TEST] = split ? (part){file, file->count - tests, tests}
                                        : (part){&t->files[1], 0, t->files[1].count};
+        (void)snprintf(source->tests, sizeof source->tests, "%s%s",
+            split ? "the last tenth of " : "", t->parts[DATASET_TEST].file->path);
         source->name = file->width == 1 ? "text" : "tokens";
         source->checksum = fnv1a(FNV_START, checksums, sizeof checksums);
     }

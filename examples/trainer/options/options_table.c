@@ -81,7 +81,7 @@ static const option_row rows[] = {
     TEXT("data", OPTION_TAKE, data, "generated|FILE|DIR",
         "\"generated\" (the default); a file NAME.bin of labelled sentences, each its label, its "
         "number of tokens and the tokens; or a folder with train.bin. Tests are on the file with "
-        "val in place of train in its name, else on the last tenth",
+        "val in place of train in its name, else on one of each ten sentences, drawn over the file",
         NEEDS_NOTHING, OF_SENTENCES),
     FLAG("skip-broken", OPTION_TAKE, skip_broken,
         "replace a JPEG or PNG file that cannot be read by the next one; name and count them",

@@ -87,6 +87,8 @@ static void say_start(training_run *r)
         (unsigned)dataset_count(s->data, DATASET_TRAIN),
         (unsigned)dataset_count(s->data, DATASET_TEST), trainer_words_of(s->type->tokens).samples,
         device);
+    if (dataset_tests(s->data)[0] != '\0')
+        progress_say(&r->progress, "tests: %s", dataset_tests(s->data));
     if (options_passes(o) > 1)
         (void)snprintf(passes, sizeof passes, " in %zu micro-batches", options_passes(o));
     progress_say(&r->progress,

@@ -35,6 +35,8 @@ static void write_settings(json *j, const training_run *r)
     json_count(
         j, tokens ? "train_sequences" : "train_images", dataset_count(s->data, DATASET_TRAIN));
     json_count(j, tokens ? "test_sequences" : "test_images", dataset_count(s->data, DATASET_TEST));
+    if (dataset_tests(s->data)[0] != '\0')
+        json_text(j, "tests", dataset_tests(s->data));
     json_count(j, "epochs", o->epochs);
     json_count(j, "batch_size", o->batch_size);
     json_count(j, "micro_batches", o->micro_batches);

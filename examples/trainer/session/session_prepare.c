@@ -35,13 +35,19 @@ static void hear_data(void *user, const char *note)
     (void)fprintf(stderr, "%s: note: --data: %s\n", s->type->program, line);
 }
 
-/* Of images: files know their sizes; generated images can have those of the architecture. */
-static dataset_options data_wanted(session *s)
+/* Of images: files know their sizes; generated images can have those of the architecture. c: of the
+ * run that goes on, or {0}. */
+static dataset_options data_wanted(session *s, const checkpoint *c)
 {
+    fault unread = {0}; /* run_restore reads it again */
+    const uint64_t *resumed = s->options->resume != NULL
+                                  ? checkpoint_get(c, "checksum", CHECKPOINT_U64, 1, 1, &unread)
+                                  : NULL;
     const options *o = s->options;
     dataset_options wanted = {
         .train_limit = (uint32_t)o->train_limit,
         .test_limit = (uint32_t)o->test_limit,
+        .resumed = resumed != NULL ? *resumed : 0,
         .seed = 1, /* runs of different --seed see the same samples */
         .skip_broken = o->skip_broken,
         .processes = o->ranks.at.local_ranks,
@@ -63,10 +69,10 @@ static dataset_options data_wanted(session *s)
     return wanted;
 }
 
-static bool open_data(session *s, fault *f)
+static bool open_data(session *s, const checkpoint *c, fault *f)
 {
     options *o = s->options;
-    const dataset_options wanted = data_wanted(s);
+    const dataset_options wanted = data_wanted(s, c);
     fault wrong = {0};
     (void)dataset_open(o->data, &wanted, &s->data, &wrong);
     if (!feed_check(f, &wrong)) {
@@ -161,8 +167,8 @@ bool session_prepare(session *s, checkpoint *c, fault *f)
     s->type = o->model;
     s->streams = SESSION_STREAMS;
     return take_options(o, c, f) && output_files_check_data(o, f) && take_keep_file(o, c, f) &&
-           (s->type->tokens ? choose_sizes(s, f) && open_data(s, f)
-                            : open_data(s, f) && choose_sizes(s, f));
+           (s->type->tokens ? choose_sizes(s, f) && open_data(s, c, f)
+                            : open_data(s, c, f) && choose_sizes(s, f));
 }
 
 session session_beside(const session *s)
