@@ -4,7 +4,6 @@
 #include <CL/cl.h>
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,9 +76,6 @@ static void show_choices(const char *selection)
 {
     clprune_context *context;
     const clprune_context_options options = {.device = selection};
-#ifdef SIGCHLD
-    (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
-#endif
     const clprune_status status = clprune_context_create(NULL, &options, &context);
     if (status != CLPRUNE_SUCCESS)
         tool_quit(status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN, "%s: %s",
@@ -108,7 +104,7 @@ int main(int argc, char **argv)
     const char *selection = NULL;
     bool list_only = false;
     int option;
-    tool_name = "clprune-info";
+    tool_begin("clprune-info");
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         switch (option) {
         case 'd':

@@ -1,6 +1,7 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,6 +10,17 @@
 #include <unistd.h>
 
 const char *tool_name;
+
+void tool_begin(const char *name)
+{
+    tool_name = name;
+#ifdef SIGPIPE
+    (void)signal(SIGPIPE, SIG_DFL);
+#endif
+#ifdef SIGCHLD
+    (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
+#endif
+}
 
 _Noreturn void tool_quit(int code, const char *format, ...)
 {

@@ -16,7 +16,12 @@ enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 }; /* exit codes */
             tool_fail((context), status_);                                                         \
     } while (0)
 
-extern const char *tool_name; /* of the program, which sets it first, for messages */
+extern const char *tool_name; /* of the program, for messages */
+
+/* Call first: sets the name. A reader of the output that goes away, such as head, ends the program
+ * without a message; PoCL's linker can be waited for. Both also if the parent ignores the signal.
+ */
+void tool_begin(const char *name);
 
 /* Ends the program with a code and a message on stderr, a line that begins with its name. */
 _Noreturn void tool_quit(int code, const char *format, ...)

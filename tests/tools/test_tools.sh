@@ -47,6 +47,28 @@ for program in clprune-info clprune-bench clprune-tune; do
         fail "$program --version: $(cat "$folder/out" "$folder/err")"
 done
 
+# A reader that had enough is no fault: nothing is said, and the exit code is 0 or that of SIGPIPE, also where the parent
+# ignores that.
+readers=0
+mkfifo "$folder/reader"
+for signals in --default-signal=PIPE --ignore-signal=PIPE; do
+    for command in "clprune-info --help" "clprune-info --version" "clprune-info --list" clprune-info "clprune-bench --help" \
+        "clprune-bench --version" "clprune-tune --help" "clprune-tune --version" "resmlp-train --help" "resmlp-train --version" \
+        "resmlp-train --list-devices" "resmlp-train --plan --image-size 32" "resnet-train --help" "gpt-train --help" \
+        "bert-train --help" "mixer-train --help" "vgg-train --help" "vit-train --help" "vit-train-mpi --help" clprune-quickstart; do
+        [ -x "$programs/${command%% *}" ] || continue # a build without examples, or MPI
+        true <"$folder/reader" &
+        exec 9>"$folder/reader"
+        wait $!
+        env $signals "$programs/"$command >&9 2>"$folder/err"
+        code=$?
+        exec 9>&-
+        { [ $code = 0 ] || [ $code = 141 ]; } && [ ! -s "$folder/err" ] || [ $code = 3 ] ||
+            fail "$command, its reader gone ($signals): exit code $code, $(cat "$folder/err")"
+        readers=$((readers + 1))
+    done
+done
+
 refused 2 'unexpected argument "x"' clprune-info x
 refused 2 '--op: "foo" is not gemm, bspmm-tn, bspmm-nt, blast or all' clprune-tune --op foo
 refused 2 'unexpected argument "x"' clprune-tune x
@@ -122,14 +144,13 @@ echo before >"$folder/json"
 CLPRUNE_DEVICE=nosuch "$programs/clprune-bench" token_mean --json "$folder/json" >/dev/null 2>&1
 [ $? = 3 ] && [ "$(cat "$folder/json")" = before ] || fail "no device, and an older file of --json: $(cat "$folder/json")"
 
-# interrupted OUTPUT FILE: a search is stopped by a signal, which comes twice, as from timeout(1). What it found is in
-# FILE.
+# interrupted PATTERN OUTPUT: a search is stopped when it has said PATTERN, by a signal that comes twice, as from timeout(1).
 interrupted() {
     : >"$folder/err" # before the child does so: what an earlier one said is waited for below
-    "$programs/clprune-tune" --op bspmm-nt --quick --time 600 --output "$1" >"$folder/printed" 2>"$folder/err" &
+    "$programs/clprune-tune" --op bspmm-nt --quick --time 600 --output "$2" >"$folder/printed" 2>"$folder/err" &
     child=$!
     tries=0
-    until grep -q '^device ' "$folder/err" || [ $tries -ge 300 ]; do
+    until grep -q -e "$1" "$folder/err" || [ $tries -ge 1200 ]; do
         sleep 0.1
         tries=$((tries + 1))
     done
@@ -138,53 +159,54 @@ interrupted() {
     kill -s TERM $child 2>/dev/null
     wait $child
     [ $? = 143 ] || fail "clprune-tune does not end with 143 after SIGTERM: $(cat "$folder/err")"
-    head -n 1 "$2" 2>/dev/null | grep -qx 'clprune_tuning = 1' && tail -n 1 "$2" | grep -qx end &&
-        grep -q '_nt\.' "$2" && grep -q '^# bspmm-nt: the search was stopped by a signal' "$2" ||
+}
+# leaves FILE OUTPUT: a search that has timed a candidate is interrupted; what it found is in FILE, which the library reads.
+leaves() {
+    interrupted ' -> ' "$2"
+    head -n 1 "$1" 2>/dev/null | grep -qx 'clprune_tuning = 1' && tail -n 1 "$1" | grep -qx end &&
+        grep -q '_nt\.' "$1" && grep -q '^# bspmm-nt: the search was stopped by a signal' "$1" ||
         fail "an interrupted search leaves $(ls "$folder"): $(cat "$folder/err")"
+    CLPRUNE_TUNING=$1 "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$1" "$folder/out" ||
+        fail "the library does not read what an interrupted search wrote: $(cat "$folder/out")"
 }
 if "$programs/clprune-info" --list >/dev/null 2>&1; then
-    interrupted "$folder/row" "$folder/row"
+    # Where no candidate was timed there is no row, and an older one stays.
+    printf 'clprune_tuning = 1\nend\n' >"$folder/older"
+    cp "$folder/older" "$folder/copy"
+    interrupted '^device ' "$folder/older"
+    [ ! -s "$folder/printed" ] && grep -q 'no candidate was timed before the signal, so no row is written$' "$folder/err" &&
+        cmp -s "$folder/older" "$folder/copy" || fail "stopped before anything was timed: $(cat "$folder/printed" "$folder/err" "$folder/older")"
+    "$programs/clprune-tune" --op bspmm-nt --quick --time 0.001 --c --output "$folder/untimed" >"$folder/out" 2>"$folder/err"
+    [ $? = 1 ] && [ ! -s "$folder/out" ] && [ ! -e "$folder/untimed" ] &&
+        grep -q '^clprune-tune: no candidate was timed, so no row is written; give a longer --time$' "$folder/err" ||
+        fail "too short to time anything: $(cat "$folder/out" "$folder/err")"
+
     # Symbolic links stay.
-    : >"$folder/target"
-    ln -s target "$folder/link"
     ln -s /proc/self/fd/1 "$folder/standard"
-    interrupted "$folder/link" "$folder/target"
-    interrupted "$folder/standard" "$folder/printed"
-    [ -L "$folder/link" ] && [ -L "$folder/standard" ] || fail "--output replaces a link: $(ls -l "$folder")"
-    CLPRUNE_TUNING=$folder/row "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$folder/row" "$folder/out" ||
-        fail "the library does not read what an interrupted search wrote: $(cat "$folder/out")"
-    # A search that starts from a file keeps what that has of another operation.
-    sed '/^driver/a bspmm_tn.groups = 77' "$folder/row" >"$folder/tuned"
-    export CLPRUNE_TUNING="$folder/tuned"
-    interrupted "$folder/tuned" "$folder/tuned"
-    grep -q "^device .*, from $folder/tuned" "$folder/err" || fail "clprune-tune does not say where it starts: $(cat "$folder/err")"
-    unset CLPRUNE_TUNING
-    grep -qx 'bspmm_tn.groups = 77' "$folder/tuned" || fail "a search drops another operation: $(cat "$folder/tuned")"
-    # The row has the name that the library compares: cut to 127 bytes, without spaces at its ends; a later search
-    # replaces it.
-    if [ -n "$layer" ]; then
-        for name in "$(printf '%0200d' 0)" '  A device with spaces  '; do
-            export OPENCL_LAYERS="$layer" DEVICE_LAYER="name=$name"
-            rm -f "$folder/named"
-            interrupted "$folder/named" "$folder/named"
-            interrupted "$folder/named" "$folder/named"
-            CLPRUNE_TUNING=$folder/named "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$folder/named" "$folder/out" &&
-                [ "$(grep -c '^device' "$folder/named")" = 1 ] ||
-                fail "the library does not find the row of '$name': $(cat "$folder/out" "$folder/named")"
-            unset OPENCL_LAYERS DEVICE_LAYER
-        done
-    fi
-    # The rows of other devices stay, in front of this one's and behind it, this device's old one does not, and the
-    # library reads the file.
-    own=$(sed -n 's/^device = //p' "$folder/row")
+    leaves "$folder/printed" "$folder/standard"
+    # A search that starts from a file keeps what that has of another operation. The rows of other devices stay, in front
+    # of this one's and behind it, this device's old one does not.
+    sed '/^driver/a bspmm_tn.groups = 77' "$folder/printed" >"$folder/tuned"
+    own=$(sed -n 's/^device = //p' "$folder/printed")
     printf '%s\n' 'clprune_tuning = 1' 'device = Some GPU' 'driver = 1' 'bspmm_tn.groups = 33' "device = $own" 'bspmm_tn.groups = 55' \
         '# of the old row' ' device = Other GPU ' '  gemm.m = 44' '# of the other' end >"$folder/several"
-    interrupted "$folder/several" "$folder/several"
+    ln -s several "$folder/link"
+    export CLPRUNE_TUNING="$folder/tuned"
+    leaves "$folder/several" "$folder/link"
+    unset CLPRUNE_TUNING
+    [ -L "$folder/link" ] && [ -L "$folder/standard" ] || fail "--output replaces a link: $(ls -l "$folder")"
+    grep -q "^device .*, from $folder/tuned" "$folder/err" || fail "clprune-tune does not say where it starts: $(cat "$folder/err")"
+    grep -qx 'bspmm_tn.groups = 77' "$folder/several" || fail "a search drops another operation: $(cat "$folder/several")"
     printf '%s\n' 'device = Some GPU' 'driver = 1' 'bspmm_tn.groups = 33' ' device = Other GPU ' '  gemm.m = 44' '# of the other' end >"$folder/others"
     tail -n 7 "$folder/several" | cmp -s - "$folder/others" || fail "rows of other devices: $(cat "$folder/several")"
     grep -q -e 55 -e 'old row' "$folder/several" && fail "this device's old row stays: $(cat "$folder/several")"
-    CLPRUNE_TUNING=$folder/several "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$folder/several" "$folder/out" ||
-        fail "the library does not read rows of several devices: $(cat "$folder/out")"
+    # The row has the name that the library compares: cut to 127 bytes, without spaces at its ends.
+    if [ -n "$layer" ]; then
+        OPENCL_LAYERS=$layer DEVICE_LAYER="name=  $(printf '%0200d' 0)"
+        export OPENCL_LAYERS DEVICE_LAYER
+        leaves "$folder/named" "$folder/named"
+        unset OPENCL_LAYERS DEVICE_LAYER
+    fi
 fi
 
 # The quickstart says what failed in words, and the next step.

@@ -6,7 +6,6 @@
 #include "bench.h"
 
 #include <CL/cl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,14 +68,11 @@ static void run_selected(const bench *b)
 int main(int argc, char **argv)
 {
     bench_settings settings;
-    tool_name = "clprune-bench";
+    tool_begin("clprune-bench");
     bench_options_parse(argc, argv, &settings);
     bench b = {.settings = &settings};
     const clprune_context_options options = {
         .device = settings.device, .precision = settings.precision};
-#ifdef SIGCHLD
-    (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
-#endif
     CHECK(NULL, clprune_context_create(NULL, &options, &b.context));
     /* Only now: a run that cannot begin leaves an older file as it is. */
     const bool figures = strcmp(settings.ops[0], "figures") == 0;

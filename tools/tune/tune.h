@@ -33,7 +33,8 @@ typedef struct tune_op {
     const char *vector[3], *tiled[3]; /* sections, ended by NULL */
     const char *bf16[2];              /* vector kernels of bf16 */
     const char *mma[2];               /* tensor cores */
-    double speedup;                   /* over the built-in row; 0: not searched */
+    unsigned timed;                   /* candidates; 0: not searched */
+    double speedup;                   /* over the built-in row */
     bool cut;                         /* a signal ended its search: the speed-up is not measured */
 } tune_op;
 

@@ -243,15 +243,18 @@ static int run(tune *t, const arguments *a)
     make_temporary(t);
     open_device(t, a->device);
     const bool blast = uses_blast(t);
-    bool searched = false;
+    unsigned timed = 0;
     for (size_t i = 0; i < OPS && stop_signal() == 0; i++)
         if (is_asked_for(t, &t->ops[i], a->name, blast)) {
             tune_search(t, &t->ops[i]);
-            searched = true;
+            timed += t->ops[i].timed;
         }
-    if (!searched) {
-        fprintf(stderr, "clprune-tune: stopped by a signal before any search\n");
-        return 128 + stop_signal();
+    if (timed == 0) {
+        const int signal = stop_signal();
+        fprintf(stderr, "clprune-tune: no candidate was timed%s, so no row is written%s\n",
+            signal != 0 ? " before the signal" : "", signal != 0 ? "" : "; give a longer --time");
+        clprune_context_destroy(t->base);
+        return signal != 0 ? 128 + signal : EXIT_RUN;
     }
     const bool written = tune_write_output(t, a->output, false);
     if (!written && a->output != NULL) /* the search is not lost */
@@ -265,7 +268,7 @@ static int run(tune *t, const arguments *a)
 int main(int argc, char **argv)
 {
     arguments given = {.name = "all"};
-    tool_name = "clprune-tune";
+    tool_begin("clprune-tune");
     parse(argc, argv, &state, &given);
     return run(&state, &given);
 }

@@ -216,8 +216,10 @@ static bool try_row(search *s, const tune_row *row)
         describe(s, row, text);
         return false;
     }
-    s->timed++;
     verdict v = measure(s, rows, t->op->blast ? 3 : t->quick ? 5 : 7, HOPELESS);
+    if (stop_signal() != 0)
+        return false;
+    s->timed++;
     const bool again = v.ratio > s->win;
     if (again)
         v = measure(s, rows, t->op->blast ? 5 : t->quick ? 11 : 15, 0.0);
@@ -437,6 +439,7 @@ void tune_search(tune *t, tune_op *op)
             ;
     while (!op->blast && stop_signal() == 0 && tool_now() < s->end)
         (void)random_step(s);
+    op->timed = s->timed;
     finish_op(s, op);
     fprintf(stderr, "%s: %u candidates timed, %u wrong; ", op->name, s->timed, s->wrong);
     if (op->cut)

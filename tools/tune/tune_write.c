@@ -12,7 +12,7 @@ static bool is_written(const tune *t, const tune_row *row, const tune_op *op, si
     if (op != NULL)
         return tune_searches(t, op, parameter);
     for (size_t i = 0; i < OPS; i++)
-        if (t->ops[i].speedup > 0.0 && tune_searches(t, &t->ops[i], parameter))
+        if (t->ops[i].timed > 0 && tune_searches(t, &t->ops[i], parameter))
             return true;
     for (size_t i = 0; i < t->count; i++)
         if (strcmp(t->parameters[i].section, t->parameters[parameter].section) == 0 &&
@@ -30,9 +30,11 @@ void tune_write_file(
             fprintf(stream, "%s.%s = %u\n", t->parameters[i].section, t->parameters[i].key,
                 row->values[i]);
     for (size_t i = 0; op == NULL && i < OPS; i++)
-        if (t->ops[i].cut)
+        if (t->ops[i].timed == 0)
+            continue;
+        else if (t->ops[i].cut)
             fprintf(stream, "# %s: the search was stopped by a signal\n", t->ops[i].name);
-        else if (t->ops[i].speedup > 0.0)
+        else
             fprintf(stream, "# %s: %.3f times as fast as the built-in row\n", t->ops[i].name,
                 t->ops[i].speedup);
     fprintf(stream, "%send\n", others != NULL ? others : "");

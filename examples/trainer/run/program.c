@@ -105,11 +105,20 @@ static void say_start(training_run *r)
             (unsigned long long)o->epochs);
 }
 
+/* Whether the program only prints, so that a reader that had enough, such as head, is no fault. */
+static bool prints_only(const options *o)
+{
+    return o->help || o->version || o->list_devices || o->plan;
+}
+
 /* A disk that is full or a reader that went away. After a signal it does not matter: the terminal
  * may be closed. Writing to that fails a moment before its signal comes. */
-static bool check_output(fault *f)
+static bool check_output(const options *o, fault *f)
 {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    if (prints_only(o) && poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0)
         return true;
     if (stop_signal() == 0)
         (void)poll(NULL, 0, 100);
@@ -175,7 +184,7 @@ static bool train(training_run *r, fault *f)
             last ? saves(o) : o->checkpoint_every != 0 && r->at.epoch % o->checkpoint_every == 0;
         if (due && !run_save(r, f))
             return false;
-        if (!check_output(f))
+        if (!check_output(o, f))
             return save_what_was_done(r, f);
     }
     bool unsaved;
@@ -354,7 +363,7 @@ int program_main(const trainer_model *model, const reduce_functions *ranks, int 
     const bool joined = run_ranks_open(ranks, &o, &f); /* only then it is known who prints */
     if (parsed && joined)
         (void)act(&o, &f); /* failures are in f */
-    (void)check_output(&f);
+    (void)check_output(&o, &f);
     run_ranks_close(&o, &f);
     options_close(&o);
     if (f.code != CODE_OK && f.text[0] != '\0' &&
