@@ -58,6 +58,9 @@ mv "$folder/first" "$prefix"
 library=$(find "$prefix" -name libclprune.so)
 libdir=$(dirname "$library")
 programs="resmlp-train resnet-train mixer-train vgg-train vit-train gpt-train bert-train clprune-info clprune-bench clprune-tune"
+[ ! -e "$build/bin/resmlp-train-mpi" ] || for program in $programs; do
+    case $program in *-train) programs="$programs $program-mpi" ;; esac
+done
 wanted="include/clprune/clprune.h share/doc/clprune/LICENSE share/doc/clprune/README.md"
 for program in $programs; do
     wanted="$wanted bin/$program share/man/man1/$program.1 share/bash-completion/completions/$program

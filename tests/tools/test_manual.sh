@@ -2,7 +2,7 @@
 # The documents of a program list its options: --help, the man page and a table of a README. Prints what differs and
 # exits 1.
 #   test_manual.sh BIN_DIR MAN_DIR SOURCE_DIR PROGRAM...
-# Programs named *-train share the table under "### Options" of examples/trainer/README.md, where "`--option` (NAME)" is
+# Programs named *-train and *-train-mpi share the table under "### Options" of examples/trainer/README.md, where "`--option` (NAME)" is
 # an option of the program NAME only, or of those of "images" or "tokens"; the table of another is under "### Options of NAME" in tools/README.md.
 export LC_ALL=C # a decimal point in every locale
 bin=$1 man=$2 source=$3
@@ -21,12 +21,12 @@ for program in "$@"; do
         sort >"$folder/man"
     case $program in gpt-train) kind=texts ;; bert-train) kind=sentences ;; *) kind=images ;; esac
     case $program in
-    *-train) readme=examples/trainer/README.md heading='### Options' ;;
+    *-train | *-train-mpi) readme=examples/trainer/README.md heading='### Options' ;;
     *) readme=tools/README.md heading="### Options of $program" ;;
     esac
     awk -v heading="$heading" '/^#/ { under = $0 == heading } under' "$source/$readme" |
         sed -n 's/^| *\(`--[^|]*\)|.*|$/\1/p' |
-        sed "s/ ($program)//g; s/ (\([a-z]*, \)*$kind\(, [a-z]*\)*)//g; s/\`--[a-z-]*\` ([a-z, -]*)//g" | grep -o -e '--[a-z-]*' | sort >"$folder/readme"
+        sed "s/ (${program%-mpi})//g; s/ (\([a-z]*, \)*$kind\(, [a-z]*\)*)//g; s/\`--[a-z-]*\` ([a-z, -]*)//g" | grep -o -e '--[a-z-]*' | sort >"$folder/readme"
     for list in man readme; do
         diff "$folder/help" "$folder/$list" >"$folder/log" && continue
         [ $list = man ] || list="table under '$heading' of $readme"

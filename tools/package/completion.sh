@@ -1,13 +1,14 @@
 #!/bin/sh
 # Writes the completion of a program for bash, zsh and fish from its --help.
-#   completion.sh PROGRAM DIR
-# makes DIR/NAME.bash, DIR/_NAME and DIR/NAME.fish. --help must have the form that man_page.sh describes.
+#   completion.sh PROGRAM DIR NAME
+# makes DIR/NAME.bash, DIR/_NAME and DIR/NAME.fish. NAME may be that of another program whose --help says the
+# same. --help must have the form that man_page.sh describes.
 # An option whose value is a word (NAME, PRESET, TYPE, BITS, P, yes|no) is called with a wrong value; the
 # choices are those in the program's error message.
 export LC_ALL=C # a decimal point in every locale
 set -eu
-program=$1 dir=$2
-name=$(basename "$program")
+program=$1 dir=$2 name=$3
+own=$(basename "$program")
 part=$dir/$name.part.$$
 trap 'rm -rf "$part"' EXIT
 mkdir -p "$part/empty"
@@ -63,10 +64,10 @@ done <"$part/list" >"$part/options"
     exit 1
 }
 # Words that come before the options: clprune-bench has its operations there.
-operations=$(sed -n -e "s/^\(usage:\|      \) $name \([a-z][a-z]*\) .*/\2/p" \
+operations=$(sed -n -e "s/^\(usage:\|      \) $own \([a-z][a-z]*\) .*/\2/p" \
     -e '/^operations/,/^options/{/^  [a-z]/{s/^  //;s/  .*//;s/,//g;p;}}' "$part/help" | tr '\n' ' ')
 devices="clprune-info --list"
-grep -q -e '^  --list-devices ' "$part/help" && devices="$name --list-devices"
+grep -q -e '^  --list-devices ' "$part/help" && devices="$own --list-devices"
 name=$name operations=$operations devices=$devices awk -F "$tab" -v out="$part" '
 function quoted(text) { gsub(/\x27/, "\x27\\\x27\x27", text); return "\x27" text "\x27" }
 BEGIN {

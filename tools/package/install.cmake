@@ -9,14 +9,21 @@ if(CLPRUNE_DEB)
     set(zsh_folder vendor-completions)
 endif()
 
-# clprune_program(name summary): installs a program that finds the library of its own prefix, and its man
-# page and completions for bash, zsh and fish, made from its --help.
+# clprune_program(name summary [plain]): installs a program that finds the library of its own prefix, and its man
+# page and completions for bash, zsh and fish, made from its --help. A program of MPI is not run for that but `plain`, which
+# says the same; it is of the component mpi, which Debian packages leave out.
 function(clprune_program name summary)
+    set(plain ${name})
+    set(component tools)
+    if(ARGN)
+        set(plain ${ARGN})
+        set(component mpi)
+    endif()
     if(CLPRUNE_SHARED)
         set_target_properties(${name} PROPERTIES INSTALL_RPATH "${clprune_origin}/${bin_to_lib};${CMAKE_INSTALL_RPATH}")
     endif()
     if(CLPRUNE_INSTALL)
-        install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+        install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${component})
     endif()
     if(CMAKE_CROSSCOMPILING)
         return() # the program does not run here
@@ -24,21 +31,21 @@ function(clprune_program name summary)
     set(script ${PROJECT_SOURCE_DIR}/tools/package/man_page.sh)
     set(page ${PROJECT_BINARY_DIR}/man/${name}.1)
     add_custom_command(OUTPUT ${page}
-        COMMAND sh ${script} $<TARGET_FILE:${name}> "${summary}" ${PROJECT_VERSION} ${CLPRUNE_DATE} ${page}
-        DEPENDS ${name} ${script} COMMENT "Writing man/${name}.1" VERBATIM)
+        COMMAND sh ${script} $<TARGET_FILE:${plain}> "${summary}" ${PROJECT_VERSION} ${CLPRUNE_DATE} ${page}
+        DEPENDS ${plain} ${script} COMMENT "Writing man/${name}.1" VERBATIM)
     set(completion_script ${PROJECT_SOURCE_DIR}/tools/package/completion.sh)
     set(completion ${PROJECT_BINARY_DIR}/completion)
     add_custom_command(OUTPUT ${completion}/${name}.bash ${completion}/_${name} ${completion}/${name}.fish
-        COMMAND sh ${completion_script} $<TARGET_FILE:${name}> ${completion}
-        DEPENDS ${name} ${completion_script} COMMENT "Writing completion/${name}.*" VERBATIM)
+        COMMAND sh ${completion_script} $<TARGET_FILE:${plain}> ${completion} ${name}
+        DEPENDS ${plain} ${completion_script} COMMENT "Writing completion/${name}.*" VERBATIM)
     add_custom_target(${name}-man ALL DEPENDS ${page} ${completion}/${name}.bash)
     if(CLPRUNE_INSTALL)
-        install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
-        install(FILES ${completion}/${name}.bash COMPONENT tools
+        install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${component})
+        install(FILES ${completion}/${name}.bash COMPONENT ${component}
             DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ${name})
-        install(FILES ${completion}/_${name} COMPONENT tools
+        install(FILES ${completion}/_${name} COMPONENT ${component}
             DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh_folder})
-        install(FILES ${completion}/${name}.fish COMPONENT tools
+        install(FILES ${completion}/${name}.fish COMPONENT ${component}
             DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
     endif()
 endfunction()

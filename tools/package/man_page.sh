@@ -1,6 +1,7 @@
 #!/bin/sh
 # Writes the man page of a program from its --help.
-#   man_page.sh PROGRAM SUMMARY VERSION DATE OUTPUT
+#   man_page.sh PROGRAM SUMMARY VERSION DATE FOLDER/NAME.1
+# NAME may be that of another program whose --help says the same.
 # The form of --help: "usage: ..." and its further lines, indented by 7; "  --option VALUE   text" or
 # "  -o, --option   text", text continued in lines indented by 10 or more; text from column 0 on, where
 # "exit codes:" and "environment:" begin sections of their own; other indented lines are a table.
@@ -12,7 +13,7 @@ trap 'rm -f "$part" "$part.help"' EXIT
 mkdir -p "$(dirname "$output")"
 # The leak check of a sanitizer build needs ptrace, which is not allowed everywhere.
 ASAN_OPTIONS=detect_leaks=0 "$program" --help >"$part.help"
-name=$(basename "$program") summary=$summary version=$version date=$date awk '
+name=$(basename "$output" .1) own=$(basename "$program") summary=$summary version=$version date=$date awk '
 function roff(text) {
     gsub(/\\/, "\\e", text)
     gsub(/-/, "\\-", text)
@@ -30,6 +31,7 @@ BEGIN { section = "DESCRIPTION"; mode = "" }
 /^usage: / || (mode == "usage" && /^       /) {
     text = $0
     sub(/^(usage:)? +/, "", text)
+    sub("^" ENVIRON["own"], ENVIRON["name"], text)
     if (mode == "usage")
         add(".br")
     section = "SYNOPSIS"
