@@ -2,6 +2,7 @@
  *
  * Inputs and labels are the text, the labels one token later. Tests are the last tenth, or a file
  * of their own. Offsets of training follow from seed and epoch. Each wrong file is named. */
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,6 +120,71 @@ static void file_for_tests(NO_ROW)
     assert_int_equal(dataset_count(open_well(first, &bytes), DATASET_TEST), 29 / T);
     (void)put_text(folder, "train.bin", 100);
     (void)expect_failure(folder, &bytes, CODE_USAGE, folder, "train.bin and train.txt");
+}
+
+/* Which file of a folder is that for tests; `other` lies beside it, too. NULL: none. */
+static const struct {
+    const char *train, *tests, *other;
+} beside[] = {
+    {"train.txt", "val.txt", "val.bin"},
+    {"fineweb_train_000001.bin", "fineweb_val_000000.bin", "fineweb_val_000009.bin"},
+    {"fineweb_train_000103.bin", "fineweb_val_000000.bin", "fineweb_train_000000.bin"},
+    {"fineweb_train_000002.bin", "fineweb_val_000002.bin", "fineweb_val_000000.bin"},
+    {"tiny_shakespeare_train.bin", "tiny_shakespeare_val.bin", "tiny_shakespeare_test.bin"},
+    {"train_1.txt", NULL, "val_2.txt"}, /* of another fold */
+    {"wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens"},
+    {"train-v2.txt", "validation-v2.txt", "val.txt"},
+    {"train.txt", "val.txt", "valid.txt"},
+    {"train.txt", "valid.txt", "validation.txt"},
+    {"TRAIN.TXT", "VAL.TXT", "VAL"},
+    {"Train.txt", "Val.txt", "Val"},
+    {"train.BIN", "val.bin", "val.txt"},
+    {"train.bin", "val.BIN", "val"},
+    {"train.txt", "val.txt", "VAL.TXT"}, /* the same case comes first */
+    {"a.txt", NULL, "val.txt"},
+    {"train.txt", NULL, "other_val.txt"},
+};
+
+static void names_of_tests(NO_ROW)
+{
+    char text[200];
+    memset(text, 'a', sizeof text);
+    for (size_t i = 0; i < COUNT_OF(beside); i++) {
+        const char *folder = test_folder(), *name = beside[i].train;
+        const char *path = test_text("%s/%s", folder, name),
+                   *tests =
+                       test_text("%s/%s", folder, beside[i].tests == NULL ? "" : beside[i].tests),
+                   *last = test_text("the last tenth of %s", path);
+        const bool binary = strcasecmp(name + strlen(name) - 4, ".bin") == 0;
+        const dataset_options wanted = {.context = T, .classes = binary ? 50257 : 256};
+        text[0] = binary ? '\1' : 'a'; /* of no text */
+        (void)put(folder, name, text, sizeof text);
+        dataset_options resumed = wanted;
+        resumed.resumed = dataset_checksum(open_well(path, &wanted));
+        (void)put(folder, beside[i].other, text, sizeof text);
+        if (beside[i].tests != NULL)
+            (void)put(folder, beside[i].tests, text, sizeof text);
+        assert_string_equal(
+            dataset_tests(open_well(path, &wanted)), beside[i].tests == NULL ? last : tests);
+        /* a run that began without the file goes on without it */
+        const dataset *data = open_well(path, &resumed);
+        assert_string_equal(dataset_tests(data), last);
+        assert_true(dataset_checksum(data) == resumed.resumed);
+    }
+}
+
+/* A folder's file, whatever its case. */
+static void names_of_folders(NO_ROW)
+{
+    static const char *const names[] = {"train.txt", "train.TXT", "TRAIN.TXT", "Train.txt"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        const char *folder = test_folder();
+        (void)put_text(folder, names[i], 250);
+        assert_string_equal(dataset_tests(open_well(folder, &bytes)),
+            test_text("the last tenth of %s/%s", folder, names[i]));
+        (void)put_text(folder, "train.Bin", 250);
+        (void)expect_failure(folder, &bytes, CODE_USAGE, folder, "train.bin and train.txt");
+    }
 }
 
 /* Tokens in files, little endian: `width` bytes each after the header. */
@@ -303,6 +369,8 @@ int main(void)
     ADD(&list, text_and_its_tenth);
     ADD(&list, offsets);
     ADD(&list, file_for_tests);
+    ADD(&list, names_of_tests);
+    ADD(&list, names_of_folders);
     ADD(&list, files_of_tokens);
     ADD(&list, wrong_files);
     ADD(&list, wrong_later);

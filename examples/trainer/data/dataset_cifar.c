@@ -12,6 +12,7 @@
 #include <stdlib.h> /* malloc, free */
 #include <string.h> /* memcpy */
 
+#include "trainer/data/file_kind.h"
 #include "trainer/data/fnv.h"
 #include "trainer/files/plain_file.h"
 
@@ -107,9 +108,11 @@ static bool count_records(
     if (bytes == 0)
         return fault_set(f, CODE_DATA, "%s: is empty", path);
     if (bytes % record != 0)
-        return fault_set(f, CODE_DATA,
-            "%s: truncated or of another format: %llu bytes are no multiple of the record's %zu",
-            path, (unsigned long long)bytes, record);
+        return file_kind_check(path, FILE_KIND_OF_TEXT, "CIFAR's binary version", f) &&
+               fault_set(f, CODE_DATA,
+                   "%s: truncated or of another format: %llu bytes are no multiple of the record's "
+                   "%zu",
+                   path, (unsigned long long)bytes, record);
     if (bytes / record > INT32_MAX)
         return fault_set(
             f, CODE_DATA, "%s: %llu bytes are too many", path, (unsigned long long)bytes);

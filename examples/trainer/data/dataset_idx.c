@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h> /* access */
 
+#include "trainer/data/file_kind.h"
 #include "trainer/data/fnv.h"
 #include "trainer/files/plain_file.h"
 
@@ -92,12 +93,12 @@ static bool read_file(const char *path, uint32_t magic, unsigned sizes, uint32_t
     }
     if (big_endian(header) != magic) {
         const uint32_t found = big_endian(header);
-        const char *what = found >> 16 == 0x1f8b ? "; unpack it with gunzip"
-                           : found == LABELS     ? ": these are labels"
-                           : found == IMAGES     ? ": these are images"
-                                                 : "";
-        good = fault_set(f, CODE_DATA, "%s: begins with %08lx, expected %08lx%s", path,
-            (unsigned long)found, (unsigned long)magic, what);
+        const char *what = found == LABELS   ? ": these are labels"
+                           : found == IMAGES ? ": these are images"
+                                             : "";
+        good = (what[0] != '\0' || file_kind_check(path, FILE_KIND_OF_TEXT, "an IDX file", f)) &&
+               fault_set(f, CODE_DATA, "%s: begins with %08lx, expected %08lx%s", path,
+                   (unsigned long)found, (unsigned long)magic, what);
         goto done;
     }
     for (unsigned i = 0; i < sizes; ++i) {

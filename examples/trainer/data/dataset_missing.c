@@ -5,9 +5,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "trainer/data/file_kind.h"
 
 enum { NAME = 256 };
 
@@ -19,33 +20,17 @@ typedef struct contents {
     bool train, test;   /* a folder of that name, or val */
 } contents;
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t length = strlen(name), most = strlen(end);
-    return length > most && strcasecmp(name + length - most, end) == 0;
-}
-
 static bool has_images(const char *path)
 {
     bool found = false;
     DIR *dir = opendir(path);
     for (const struct dirent *entry; dir != NULL && !found && (entry = readdir(dir)) != NULL;)
-        found = ends_with(entry->d_name, ".jpg") || ends_with(entry->d_name, ".jpeg") ||
-                ends_with(entry->d_name, ".png");
+        found = file_kind_ends_with(entry->d_name, ".jpg") ||
+                file_kind_ends_with(entry->d_name, ".jpeg") ||
+                file_kind_ends_with(entry->d_name, ".png");
     if (dir != NULL)
         (void)closedir(dir);
     return found;
-}
-
-/* The command that unpacks a file; NULL: it is no archive. */
-static const char *unpacker(const char *name)
-{
-    static const char *const known[][2] = {{".tar.gz", "tar xf"}, {".tgz", "tar xf"},
-        {".tar", "tar xf"}, {".gz", "gunzip"}, {".zip", "unzip"}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
-        if (ends_with(name, known[i][0]))
-            return known[i][1];
-    return NULL;
 }
 
 static void keep_first(char kept[NAME], const char *name)
@@ -62,7 +47,7 @@ static void look_at(const char *dir, const char *name, contents *c)
     if (name[0] == '.' || length < 0 || (size_t)length >= sizeof path || stat(path, &info) != 0)
         return;
     if (!S_ISDIR(info.st_mode)) {
-        if (unpacker(name) != NULL)
+        if (file_kind_unpacker(name) != NULL)
             keep_first(c->archive, name);
         return;
     }
@@ -82,7 +67,8 @@ bool dataset_missing(const char *dir, fault *f)
     if (stat(dir, &info) != 0)
         return fault_set(f, CODE_DATA, "%s: %s", dir, strerror(errno));
     if (!S_ISDIR(info.st_mode))
-        return fault_set(f, CODE_DATA, "%s: is no folder; name the one that has the files", dir);
+        return file_kind_check(dir, FILE_KIND_OF_TEXT, "a folder of images", f) &&
+               fault_set(f, CODE_DATA, "%s: is no folder; name the one that has the files", dir);
     if (access(dir, R_OK | X_OK) != 0 || (folder = opendir(dir)) == NULL)
         return fault_set(f, CODE_DATA, "%s: %s", dir, strerror(errno));
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
@@ -100,7 +86,7 @@ bool dataset_missing(const char *dir, fault *f)
             "%s: %s is the version for Python; expected the binary version", dir, c.python);
     if (c.archive[0] != '\0')
         return fault_set(f, CODE_DATA, "%s: %s is packed; unpack it with %s", dir, c.archive,
-            unpacker(c.archive));
+            file_kind_unpacker(c.archive));
     return fault_set(f, CODE_DATA,
         "%s: no data set there: expected files of CIFAR-10 (data_batch_1.bin ...), CIFAR-100 "
         "(train.bin), or IDX (train-images-idx3-ubyte ...), or train/CLASS/*.jpg and "

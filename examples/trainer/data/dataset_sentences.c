@@ -4,7 +4,7 @@
  * A file NAME.bin has for each sentence three kinds of numbers, one behind the other, all as wide
  * as a token (token_file.h): its label, its number of tokens, 1 to T, and the tokens. All are below
  * the vocabulary. Of each ten sentences one is drawn for tests, the same in all runs, unless there
- * is a file for them (token_file_paths). A limit draws its sentences likewise, so that sorted files
+ * is a file for them (token_files_open). A limit draws its sentences likewise, so that sorted files
  * have all classes in training and tests. Earlier programs took the last tenth, and the first up to
  * a limit: their runs go on with these.
  *
@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "trainer/data/dataset_source.h"
-#include "trainer/data/fnv.h"
 #include "trainer/data/rng.h"
 #include "trainer/data/token_file.h"
 
@@ -248,15 +247,14 @@ static bool use(
 static bool open_files(const char *path, const dataset_options *options, sentences *s,
     dataset_source *source, fault *f)
 {
-    uint64_t checksums[2] = {0};
-    char *paths[2];
-    bool good = token_file_paths(path, paths, f);
-    for (int i = 0; good && i < 2 && paths[i] != NULL; ++i)
-        good = token_file_open(paths[i], options->classes, &s->files[i].file, &checksums[i], f) &&
-               list_sentences(&s->files[i], options, f);
-    const bool split = paths[1] == NULL;
-    free(paths[0]);
-    free(paths[1]);
+    token_file files[2];
+    bool good =
+        token_files_open(path, options->classes, options->resumed, files, &source->checksum, f);
+    const bool split = files[1].path == NULL;
+    for (int i = 0; i < 2; ++i) {
+        s->files[i].file = files[i];
+        good = good && (files[i].path == NULL || list_sentences(&s->files[i], options, f));
+    }
     if (!good)
         return false;
     sentence_file *train = &s->files[0], *other = &s->files[1];
@@ -266,10 +264,9 @@ static bool open_files(const char *path, const dataset_options *options, sentenc
             "%s: %zu sentences, expected at least %d: a tenth is for tests", train->file.path, all,
             TENTH);
     source->name = "sentences";
-    source->checksum = fnv1a(FNV_START, checksums, sizeof checksums);
     const bool old = options->resumed == source->checksum;
     if (!old) /* apart from a run with the last tenth */
-        source->checksum = fnv1a(source->checksum, "drawn", sizeof "drawn");
+        source->checksum = token_files_drawn(source->checksum);
     if (split && !old && !put_tests_last(train, tests, f))
         return false;
     const size_t kept = split ? all - tests : all;

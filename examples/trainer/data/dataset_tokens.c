@@ -2,7 +2,7 @@
  * dataset_tokens.c: sequences of tokens, each with the same text one token later as labels.
  *
  * A file, or train.bin, train.txt of a folder. Its last tenth is for tests, unless there is a file
- * with "val" in place of the last "train" in its name. A sequence has T tokens and needs the one
+ * for them (token_files_open). A sequence has T tokens and needs the one
  * after it. Sequence i of the tests begins at token i * T. In training all begin o tokens later, o
  * drawn below T for each epoch; the last one ends with the last token, so that all epochs have as
  * many.
@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "trainer/data/dataset_source.h"
-#include "trainer/data/fnv.h"
 #include "trainer/data/rng.h"
 #include "trainer/data/token_file.h"
 
@@ -147,18 +146,28 @@ static bool count_sequences(
     return true;
 }
 
+/* Says that a text may be none. */
+static void tell_zeros(const token_file *file, const dataset_options *options)
+{
+    char note[MESSAGE_SIZE];
+    if (file->width != 1 || file->zeros == 0 || options->hear == NULL)
+        return;
+    (void)snprintf(note, sizeof note,
+        "%s: %" PRIu64 " of its bytes are 0: it may be no text; tokens are in files whose names "
+        "end with .bin",
+        file->path, file->zeros);
+    options->hear(options->hear_user, note);
+}
+
 static bool open_files(
     const char *path, const dataset_options *options, text *t, dataset_source *source, fault *f)
 {
     const uint32_t limits[2] = {options->train_limit, options->test_limit};
-    uint64_t checksums[2] = {0};
-    char *paths[2];
-    bool good = token_file_paths(path, paths, f);
-    for (int i = 0; good && i < 2 && paths[i] != NULL; ++i)
-        good = token_file_open(paths[i], options->classes, &t->files[i], &checksums[i], f);
+    bool good =
+        token_files_open(path, options->classes, options->resumed, t->files, &source->checksum, f);
     if (good) {
         const token_file *file = &t->files[0];
-        const bool split = paths[1] == NULL;
+        const bool split = t->files[1].path == NULL;
         const uint64_t tests = split ? file->count / TENTH : 0;
         t->parts[DATASET_TRAIN] = (part){file, 0, file->count - tests};
         t->parts[DATASET_TEST] = split ? (part){file, file->count - tests, tests}
@@ -166,12 +175,11 @@ static bool open_files(
         (void)snprintf(source->tests, sizeof source->tests, "%s%s",
             split ? "the last tenth of " : "", t->parts[DATASET_TEST].file->path);
         source->name = file->width == 1 ? "text" : "tokens";
-        source->checksum = fnv1a(FNV_START, checksums, sizeof checksums);
     }
     for (int split = 0; good && split < 2; ++split)
         good = count_sequences(t, (dataset_split)split, limits[split], &source->count[split], f);
-    free(paths[0]);
-    free(paths[1]);
+    for (int i = 0; good && i < 2; ++i)
+        tell_zeros(&t->files[i], options);
     return good;
 }
 

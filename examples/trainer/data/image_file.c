@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/data/file_kind.h"
+
 #if TRAINER_IMAGES
 #include <png.h>
 #include <turbojpeg.h>
@@ -316,7 +318,13 @@ bool image_file_decode(const uint8_t *bytes, size_t count, image_choose_fn *choo
         if (good)
             window = choose(user, image.width, image.height);
     } else {
+        char kind[FILE_KIND_TEXT];
         *why = "neither JPEG nor PNG";
+        if (file_kind_say(bytes, count < FILE_KIND_BYTES ? count : FILE_KIND_BYTES,
+                FILE_KIND_OF_TEXT, "", "JPEG or PNG", kind)) {
+            (void)snprintf(message, 256, "%s", kind);
+            *why = message;
+        }
     }
     if (good && !resize(&image, window, size, mirror, pixels)) {
         *why = image_file_no_memory;

@@ -1,80 +1,162 @@
 #include "trainer/data/token_file.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h> /* pread */
 
+#include "trainer/data/file_kind.h"
 #include "trainer/data/fnv.h"
 #include "trainer/files/plain_file.h"
 
 enum { HEADER = 256 * 4, PIECE = 4096, PIECES = 4096 /* that are checked */ };
+
+/* Sets *found to "folder" + name, a file that is there, for the caller to free: of this name, else
+ * the first in the order of bytes that differs in the case of letters alone; else to NULL. folder:
+ * "", or ends with '/'. */
+static bool find_name(const char *folder, const char *name, char **found, fault *f)
+{
+    const size_t size = strlen(folder) + strlen(name) + 1;
+    char *path = malloc(size);
+    bool there = false;
+    *found = NULL;
+    if (path == NULL)
+        return fault_set(f, CODE_MEMORY, "%s%s: out of memory", folder, name);
+    (void)snprintf(path, size, "%s%s", folder, name);
+    bool good = plain_file_exists(path, &there, f);
+    DIR *dir = good && !there ? opendir(folder[0] == '\0' ? "." : folder) : NULL;
+    char *last = path + strlen(folder);
+    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
+        if (strcasecmp(entry->d_name, name) == 0 && (!there || strcmp(entry->d_name, last) < 0)) {
+            (void)snprintf(last, strlen(name) + 1, "%s", entry->d_name);
+            there = true;
+        }
+    if (dir != NULL)
+        (void)closedir(dir);
+    if (good && there)
+        *found = path;
+    else
+        free(path);
+    return good;
+}
 
 /* The file of a folder, else the path itself; for the caller to free. */
 static char *training_file(const char *path, fault *f)
 {
     static const char *const names[] = {"train.bin", "train.txt"};
     struct stat info;
-    char *found = NULL;
+    char *found[2] = {NULL, NULL};
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        found = strdup(path);
-        if (found == NULL)
+        found[0] = strdup(path);
+        if (found[0] == NULL)
             (void)fault_set(f, CODE_MEMORY, "%s: out of memory", path);
-        return found;
+        return found[0];
     }
-    for (size_t i = 0; i < 2; ++i) {
-        char *other = path_join(path, "", names[i]);
-        bool there = false;
-        if (other == NULL)
-            (void)fault_set(f, CODE_MEMORY, "%s: out of memory", path);
-        else if (plain_file_exists(other, &there, f) && there && found != NULL)
-            (void)fault_set(
-                f, CODE_USAGE, "%s: holds train.bin and train.txt; name the file", path);
-        if (there && found == NULL)
-            found = other;
-        else
-            free(other);
-    }
-    if (found == NULL)
-        (void)fault_set(
+    char *folder = path_join(path, "", "");
+    bool good = folder != NULL || fault_set(f, CODE_MEMORY, "%s: out of memory", path);
+    for (size_t i = 0; good && i < 2; ++i)
+        good = find_name(folder, names[i], &found[i], f);
+    free(folder);
+    if (good && found[0] != NULL && found[1] != NULL)
+        good = fault_set(f, CODE_USAGE, "%s: holds train.bin and train.txt; name the file", path);
+    if (good && found[0] == NULL && found[1] == NULL)
+        good = fault_set(
             f, CODE_DATA, "%s: no tokens there: expected train.bin or train.txt, or a file", path);
-    if (f->code == CODE_OK)
-        return found;
-    free(found);
+    char *file = found[0] != NULL ? found[0] : found[1];
+    if (good)
+        return file;
+    free(found[0]);
+    free(found[1]);
     return NULL;
+}
+
+/* The last "train" of a name, in capitals or not; NULL without one. */
+static const char *last_train(const char *name)
+{
+    const char *last = NULL;
+    for (const char *p = name; *p != '\0'; ++p)
+        if (strncasecmp(p, "train", strlen("train")) == 0)
+            last = p;
+    return last;
+}
+
+/* Turns the last number before the ending of a name to 0, as that of llm.c's file for tests. */
+static void clear_number(char *name)
+{
+    char *p = strrchr(name, '.');
+    if (p == NULL)
+        p = name + strlen(name);
+    while (p > name && !isdigit((unsigned char)p[-1]))
+        --p;
+    while (p > name && isdigit((unsigned char)p[-1]))
+        *--p = '0';
 }
 
 /* The file for tests beside a file: *found is NULL without one, else for the caller to free. */
 static bool test_file(const char *path, char **found, fault *f)
 {
-    const char *slash = strrchr(path, '/'), *last = NULL;
-    bool there;
+    static const char *const words[] = {"val", "valid", "validation"};
+    enum { WORDS = sizeof words / sizeof *words, LONGEST = sizeof "validation" };
+    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+    const char *last = last_train(name);
     *found = NULL;
-    for (const char *p = slash == NULL ? path : slash; (p = strstr(p, "train")) != NULL; ++p)
-        last = p;
     if (last == NULL)
         return true;
-    *found = malloc(strlen(path) + 1);
-    if (*found == NULL)
-        return fault_set(f, CODE_MEMORY, "%s: out of memory", path);
-    (void)snprintf(
-        *found, strlen(path) + 1, "%.*sval%s", (int)(last - path), path, last + strlen("train"));
-    const bool good = plain_file_exists(*found, &there, f);
-    if (good && there)
-        return true;
-    free(*found);
-    *found = NULL;
+    char *folder = strdup(path), *other = malloc(strlen(name) + LONGEST);
+    bool good =
+        (folder != NULL && other != NULL) || fault_set(f, CODE_MEMORY, "%s: out of memory", path);
+    if (folder != NULL)
+        folder[name - path] = '\0';
+    for (size_t i = 0; good && *found == NULL && i < 2 * WORDS; ++i) {
+        const int before = snprintf(
+            other, strlen(name) + LONGEST, "%.*s%s", (int)(last - name), name, words[i % WORDS]);
+        (void)snprintf(
+            other + before, strlen(name) + LONGEST - (size_t)before, "%s", last + strlen("train"));
+        if (i >= WORDS)
+            clear_number(other + before);
+        good = find_name(folder, other, found, f);
+    }
+    free(folder);
+    free(other);
     return good;
 }
 
-bool token_file_paths(const char *path, char *paths[2], fault *f)
+/* The files of --data: a file, or that of a folder; and that for tests, or NULL. */
+static bool find_files(const char *path, char *paths[2], fault *f)
 {
     paths[1] = NULL;
     paths[0] = training_file(path, f);
     return paths[0] != NULL && test_file(paths[0], &paths[1], f);
+}
+
+uint64_t token_files_drawn(uint64_t checksum)
+{
+    return fnv1a(checksum, "drawn", sizeof "drawn");
+}
+
+bool token_files_open(const char *path, uint32_t vocabulary, uint64_t resumed, token_file files[2],
+    uint64_t *checksum, fault *f)
+{
+    uint64_t checksums[2] = {0};
+    char *paths[2];
+    bool good = find_files(path, paths, f);
+    files[0] = files[1] = (token_file){0};
+    for (int i = 0; good && i < 2 && paths[i] != NULL; ++i) {
+        const uint64_t alone = fnv1a(FNV_START, checksums, sizeof checksums);
+        if (i == 1 && (resumed == alone || resumed == token_files_drawn(alone)))
+            break;
+        good = token_file_open(paths[i], vocabulary, &files[i], &checksums[i], f);
+    }
+    *checksum = fnv1a(FNV_START, checksums, sizeof checksums);
+    free(paths[0]);
+    free(paths[1]);
+    return good;
 }
 
 static uint32_t little_endian(const uint8_t *bytes, uint32_t width)
@@ -151,26 +233,22 @@ static bool take_header(token_file *file, uint64_t size, fault *f)
     return true;
 }
 
-static bool is_binary(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    return dot != NULL && strcmp(dot, ".bin") == 0;
-}
-
 /* Fills in width, data and count. */
 static bool take_layout(token_file *file, uint64_t size, fault *f)
 {
-    file->width = 1;
-    if (is_binary(file->path)) {
-        file->width = file->vocabulary > 1 << 16 ? 4 : 2;
-        if (!take_header(file, size, f))
-            return false;
-    } else if (file->vocabulary != TOKEN_BYTES) {
+    const bool binary = file_kind_ends_with(file->path, ".bin");
+    file->width = !binary ? 1 : file->vocabulary > 1 << 16 ? 4 : 2;
+    if (binary && !take_header(file, size, f))
+        return false;
+    if (file->data == 0 &&
+        !file_kind_check(file->path, binary ? FILE_KIND_OF_TOKENS : FILE_KIND_OF_TEXT,
+            binary ? "tokens" : "a text, or tokens in NAME.bin", f))
+        return false;
+    if (!binary && file->vocabulary != TOKEN_BYTES)
         return fault_set(f, CODE_USAGE,
             "%s: a text has a vocabulary of %d, its bytes; the model's has %" PRIu32
             "; tokens are in files whose names end with .bin",
             file->path, TOKEN_BYTES, file->vocabulary);
-    }
     file->count = (size - file->data) / file->width;
     if (size == file->data)
         return fault_set(f, CODE_DATA, "%s: it is empty", file->path);
@@ -192,20 +270,35 @@ static void count_halves(const uint32_t *tokens, size_t count, halves *h)
         *(i % 2 == 0 ? &h->even : &h->odd) += tokens[i] != 0;
 }
 
+/* Whether every second number is 0, of bytes nearly so: of numbers that are twice as wide. */
+static bool is_wider(const token_file *file, const halves *h)
+{
+    if (h->numbers < 4 || file->data != 0)
+        return false;
+    if (file->width == 1)
+        return (h->odd < h->even / 8 && h->even > h->numbers / 4) ||
+               (h->even < h->odd / 8 && h->odd > h->numbers / 4);
+    return file->width == 2 && h->odd == 0 && h->even > h->numbers / 4;
+}
+
 /* Tokens written as uint32 would be taken for twice as many, every second one a 0. */
 static bool check_width(const token_file *file, const halves *h, fault *f)
 {
-    const bool wide =
-        file->width == 2 && file->data == 0 && h->odd == 0 && h->even > h->numbers / 4;
-    return !wide || h->numbers < 4 ||
-           fault_set(f, CODE_DATA,
-               "%s: every second number of 16 bits is 0, as in a file of uint32; a vocabulary of "
-               "%" PRIu32 " takes uint16",
-               file->path, file->vocabulary);
+    if (!is_wider(file, h))
+        return true;
+    if (file->width == 1)
+        return fault_set(f, CODE_DATA,
+            "%s: every second byte is 0, as in a text in UTF-16, which iconv -f UTF-16 -t UTF-8 "
+            "converts, or in tokens, whose file's name ends with .bin",
+            file->path);
+    return fault_set(f, CODE_DATA,
+        "%s: every second number of 16 bits is 0, as in a file of uint32; a vocabulary of %" PRIu32
+        " takes uint16",
+        file->path, file->vocabulary);
 }
 
 /* Checks pieces that are spread over the file, all of it if it is small. */
-static bool check_pieces(const token_file *file, uint64_t *checksum, fault *f)
+static bool check_pieces(token_file *file, uint64_t *checksum, fault *f)
 {
     uint32_t tokens[PIECE / 4];
     const size_t most = sizeof tokens / sizeof *tokens;
@@ -221,6 +314,7 @@ static bool check_pieces(const token_file *file, uint64_t *checksum, fault *f)
         *checksum = fnv1a(*checksum, tokens, count * sizeof *tokens);
         count_halves(tokens, count, &h);
     }
+    file->zeros = h.numbers - h.even - h.odd;
     return check_width(file, &h, f);
 }
 

@@ -1,5 +1,6 @@
 /*
- * token_file.h: files of tokens. A name that ends with .bin is of tokens, in little endian:
+ * token_file.h: files of tokens. A name that ends with .bin, or .BIN, is of tokens, in little
+ * endian:
  *
  *     as llm.c writes them     256 int32, the first 20240520, version 1, number of tokens; then
  * uint16. 20240801, version 7: then uint32 others, as nanoGPT       uint16; uint32 where the
@@ -27,18 +28,30 @@ typedef struct token_file {
     uint32_t vocabulary; /* its tokens are below */
     uint64_t data;       /* where they begin */
     uint64_t count;      /* 1 or more */
+    uint64_t zeros;      /* tokens 0 among those that were checked */
 } token_file;
-
-/* The files of --data PATH: PATH, or train.bin or train.txt of a folder; and that for tests, with
- * "val" in place of the last "train" in its name, or NULL. Both are for the caller to free, also on
- * failure. */
-bool token_file_paths(const char *path, char *paths[2], fault *f);
 
 /* Opens and checks a file; of tokens up to 16 MiB of them, spread over the file. *checksum: of its
  * size and what was checked. On failure *file needs no closing. */
 bool token_file_open(
     const char *path, uint32_t vocabulary, token_file *file, uint64_t *checksum, fault *f);
 void token_file_close(token_file *file); /* accepts {0} */
+
+/*
+ * Opens the files of --data PATH: PATH, or train.bin or train.txt of a folder; and that for tests,
+ * else {0}: it has "val", "valid" or "validation" in place of the last "train" in its name, and the
+ * same number behind it or 0, as llm.c's train_000001.bin and val_000000.bin. Capitals are as good.
+ *
+ * resumed    the checksum of a run that goes on: if it had no file for tests, none is opened; 0
+ * *checksum  of both
+ *
+ * On failure the caller closes both.
+ */
+bool token_files_open(const char *path, uint32_t vocabulary, uint64_t resumed, token_file files[2],
+    uint64_t *checksum, fault *f);
+
+/* The checksum of a run whose sentences were drawn (dataset_sentences.c). */
+uint64_t token_files_drawn(uint64_t checksum);
 
 /* Reads tokens first ... first + count - 1, which are there, and checks them. */
 bool token_file_read(
