@@ -238,6 +238,54 @@ static void file_for_tests(NO_ROW)
     assert_string_equal(dataset_tests(data), test_text("%s/val.bin", folder));
 }
 
+/* What tokens.py says of the labels: the same in training and tests, or an error; a note where one
+ * has no such file. */
+static void numbers_of_labels(NO_ROW)
+{
+    static const struct {
+        const char *train, *tests; /* train.labels, val.labels; NULL: none */
+        const char *error, *note;
+    } rows[] = {
+        {"0\tbad\n1\tfine\n2\tgood\n", "0\tbad\n1\tfine\n2\tgood\n", NULL, NULL},
+        {NULL, NULL, NULL, NULL},
+        {"0\tbad\n1\tfine\n2\tgood\n", "0\tfine\n1\tgood\n", "val.bin: its .labels has other",
+            NULL},
+        {"0\tbad\n1\tfine\n2\tgood\n", "0\tbad\n1\tfine\n", "val.bin: its .labels has other", NULL},
+        {"0\tbad\n", "0\tbad\n1\tfine\n", "than that of", NULL},
+        {"0\tbad\n", "", "make it again with tokens.py", NULL},
+        {"0\tbad\n", NULL, NULL, "val.bin: it has no .labels, as"},
+        {NULL, "0\tbad\n", NULL, "train.bin: it has no .labels, as"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *folder = test_folder();
+        char heard[TEST_PATH] = "";
+        dataset_options options = wanted;
+        options.hear = hear;
+        options.hear_user = heard;
+        (void)put_some(folder, "train.bin", 0, 3);
+        (void)put_some(folder, "val.bin", 0, 3);
+        if (rows[i].train != NULL)
+            test_file_write(
+                test_text("%s/train.labels", folder), rows[i].train, strlen(rows[i].train));
+        if (rows[i].tests != NULL)
+            test_file_write(
+                test_text("%s/val.labels", folder), rows[i].tests, strlen(rows[i].tests));
+        if (rows[i].error != NULL)
+            (void)expect_failure(folder, &options, CODE_DATA, folder, rows[i].error);
+        else
+            (void)open_well(folder, &options);
+        if (rows[i].note != NULL)
+            test_says(heard, rows[i].note);
+        else
+            assert_string_equal(heard, "");
+    }
+    const char *folder = test_folder();
+    (void)put_some(folder, "train.bin", 0, 3);
+    (void)put_some(folder, "val.bin", 0, 3);
+    (void)make_folder_in(folder, "val.labels");
+    (void)expect_failure(folder, &wanted, CODE_DATA, "val.labels", "it is a folder");
+}
+
 /* A sentence longer than what is read at once; numbers of 32 bits. */
 static void long_sentences(NO_ROW)
 {
@@ -355,6 +403,7 @@ int main(void)
     for (size_t i = 0; i < COUNT_OF(orders); i++)
         test_add(&list, drawn_over_the_file, &orders[i], "%s", orders[i].what);
     ADD(&list, file_for_tests);
+    ADD(&list, numbers_of_labels);
     ADD(&list, long_sentences);
     ADD(&list, wrong_files);
     ADD(&list, wrong_later);

@@ -19,6 +19,7 @@
 #include "trainer/data/dataset_source.h"
 #include "trainer/data/rng.h"
 #include "trainer/data/token_file.h"
+#include "trainer/files/plain_file.h"
 
 enum { DEFAULT_TRAIN = 8000, DEFAULT_TEST = 2000, TENTH = 10, WORDS = 8 };
 
@@ -244,6 +245,60 @@ static bool use(
     return true;
 }
 
+/* The file NAME.labels beside NAME.bin, which has the numbers of its labels (tokens.py); NULL
+ * without one. */
+static FILE *open_labels(const token_file *file, fault *f)
+{
+    static const char ending[] = ".labels";
+    if (file->path == NULL || file->width == 1)
+        return NULL;
+    const size_t stem = strlen(file->path) - strlen(".bin");
+    const char *why;
+    char *name = malloc(stem + sizeof ending);
+    bool there = false;
+    FILE *stream = NULL;
+    if (name == NULL) {
+        (void)dataset_no_memory(f, file->path);
+        return NULL;
+    }
+    (void)snprintf(name, stem + sizeof ending, "%.*s%s", (int)stem, file->path, ending);
+    if (plain_file_exists(name, &there, f) && there) {
+        stream = plain_file_open(name, NULL, &why);
+        if (stream == NULL)
+            (void)fault_set(f, CODE_DATA, "%s: %s", name, why);
+    }
+    free(name);
+    return stream;
+}
+
+/* Fails where the labels of training and tests have different numbers. */
+static bool check_labels(const token_file files[2], const dataset_options *options, fault *f)
+{
+    char note[MESSAGE_SIZE];
+    FILE *train = open_labels(&files[0], f), *tests = open_labels(&files[1], f);
+    int a = 0, b = 0;
+    while (train != NULL && tests != NULL && a == b && a != EOF) {
+        a = getc(train);
+        b = getc(tests);
+    }
+    if (a != b)
+        (void)fault_set(f, CODE_DATA,
+            "%s: its .labels has other numbers for labels than that of %s; make it again with "
+            "tokens.py",
+            files[1].path, files[0].path);
+    if (files[1].path != NULL && (train == NULL) != (tests == NULL) && options->hear != NULL) {
+        (void)snprintf(note, sizeof note,
+            "%s: it has no .labels, as %s has: nothing says that their labels are the same",
+            files[train == NULL ? 0 : 1].path, files[train == NULL ? 1 : 0].path);
+        options->hear(options->hear_user, note);
+    }
+    if (train != NULL)
+        (void)fclose(train);
+    if (tests != NULL)
+        (void)fclose(tests);
+    return f->code == CODE_OK;
+}
+
 static bool open_files(const char *path, const dataset_options *options, sentences *s,
     dataset_source *source, fault *f)
 {
@@ -255,7 +310,7 @@ static bool open_files(const char *path, const dataset_options *options, sentenc
         s->files[i].file = files[i];
         good = good && (files[i].path == NULL || list_sentences(&s->files[i], options, f));
     }
-    if (!good)
+    if (!good || !check_labels(files, options, f))
         return false;
     sentence_file *train = &s->files[0], *other = &s->files[1];
     const size_t all = train->count, tests = split ? all / TENTH : other->count;

@@ -93,7 +93,8 @@ static bool is_of_data(const char *path)
     for (size_t i = 0; i < sizeof folders / sizeof *folders; ++i)
         images = images || strncmp(path, folders[i], strlen(folders[i])) == 0;
     return images || strstr(path, "-ubyte") != NULL || strstr(path, ".idx") != NULL ||
-           (dot != NULL && (strcasecmp(dot, ".bin") == 0 || strcasecmp(dot, ".txt") == 0));
+           (dot != NULL && (strcasecmp(dot, ".bin") == 0 || strcasecmp(dot, ".txt") == 0 ||
+                               strcmp(dot, ".labels") == 0));
 }
 
 static bool is_in(const char *path, const char *folder)
