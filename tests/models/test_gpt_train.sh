@@ -118,9 +118,10 @@ check "$gpt" --arch llama_micro --activations compact
 options="--image-size 16 --train-limit 10 --test-limit 6 --batch-size 4"
 check "$vit" --activations compact
 options="$small --data text"
-refuse 2 "--early-update does not go with --clip-norm; --clip-norm 0 turns it off" $options --steps 1 --early-update
+refuse 2 "--early-update does not go with --clip-norm; --clip-norm 0 turns it off" $options --steps 1 --early-update --clip-norm 1
 run "$gpt" $options --clip-norm 0 --epochs 1 --output-dir late --overwrite --export whole.st
-run "$gpt" $options --clip-norm 0 --epochs 1 --early-update --output-dir early --overwrite
+run "$gpt" $options --epochs 1 --early-update --output-dir early --overwrite
+grep -q '^--early-update: --clip-norm is 0, not 1$' out || fail "it does not say that nothing is clipped: $(cat out)"
 results late >want
 results early >got
 cmp -s want got || fail "--early-update has other results: $(cat want got)"

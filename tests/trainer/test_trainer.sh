@@ -260,12 +260,12 @@ else
     cp images/train/a/1.png images/val/b/1.png
     expect 0 "" --resume tested/last.ckpt --epochs 1 --quiet
     [ "$(sed -n 's/^1,2,.*/2 steps/p' tested/log.csv)" = "2 steps" ] || fail "no epoch after a broken test image: $(cat tested/log.csv)"
-    # The only step of the epoch is a first one; its time is better than none.
+    # The only step of the epoch is a first one, which is not timed.
     : >images/val/b/1.png
     expect 4 "go on with --resume short/last.ckpt" $two_steps --batch-size 2 --epochs 1 --output-dir short
     cp images/train/a/1.png images/val/b/1.png
     expect 0 "" --resume short/last.ckpt --quiet
-    grep -q nan short/log.csv && fail "an epoch without a time: $(cat short/log.csv)"
+    tail -n 1 short/log.csv | cut -d, -f7,8 | grep -qx , || fail "an epoch of a first step has a time: $(cat short/log.csv)"
     # A name of two lines is a note of one.
     touch "images/train/a/two
 lines.webp"
@@ -1013,8 +1013,53 @@ fi
 # It is not advised to take options that it cannot.
 CLPRUNE_MEM_LIMIT=3M expect 5 "memory" --resume one.ckpt
 ! grep -q 'takes less' err || fail "what a resumed run cannot take is advised: $(cat err)"
-expect 2 "--lr 0.5" --resume one.ckpt --lr 0.5
+# The first step of each size builds kernels: no report has its time.
+expect 0 "" $small --steps 1 --output-dir first --summary-json first.json
+grep -q '^step 1: train loss [0-9.]*$' out && grep -q '"step_ms": null' first.json && grep -q '"images_per_second": null' first.json ||
+    fail "the time of a first step: $(cat out first.json)"
+expect 0 "" $small --train-limit 40 --epochs 1 --output-dir first --overwrite # of 32 and 8
+tail -n 1 first/log.csv | cut -d, -f7,8 | grep -qx , && ! grep -q 'img/s\|nan' out || fail "the times of first steps: $(cat out first/log.csv)"
+expect 0 "" $small --steps 2
+grep -q '^step 2: train loss [0-9.]*, [0-9.]* img/s, [0-9.]* ms/step$' out || fail "no time of a second step: $(cat out)"
+# --epochs and options of the optimizer may change: a line says from what to what, also of the learning rate.
+changed() { # changed LINE ARGUMENTS...: the line, or none
+    want=$1
+    shift
+    expect 0 "" --resume changes/last.ckpt --steps 1 "$@"
+    [ "$(grep '^the run had' out)" = "${want:+the run had $want}" ] || fail "no line '$want' about $*: $(cat out)"
+}
+expect 0 "" $small --epochs 2 --steps 4 --output-dir changes # of 6
+rate="; the learning rate of the next step is"
+changed "" --epochs 2 --lr 2e-3 --clip-norm 0 --schedule cosine
+changed "--epochs 2 and goes on with --epochs 5$rate 0.00196593, not 0.0015" --epochs 5
+changed "--lr 0.002 and goes on with --lr 0.01$rate 0.0075, not 0.0015" --lr 0.01
+changed "--epochs 2 --lr 0.002 and goes on with --epochs 3 --lr 0.001$rate 0.000933013, not 0.0015" --lr 0.001 --epochs 3
+changed "--weight-decay 0.05 and goes on with --weight-decay 0" --weight-decay 0
+changed "--warmup-epochs 1 and goes on with --warmup-epochs 0$rate 0.0005, not 0.0015" --warmup-epochs 0
+changed "--schedule cosine and goes on with --schedule step$rate 0.0002, not 0.0015" --schedule step
+changed "--schedule cosine --milestones 0.5,0.75 and goes on with --schedule step --milestones 0.9$rate 0.002, not 0.0015" \
+    --schedule step --milestones 0.9
+changed "--label-smoothing 0.1 and goes on with --label-smoothing 0" --label-smoothing 0
+changed "--clip-norm 0 and goes on with --clip-norm 1" --clip-norm 1
+changed "" --lr 0.1 --test-only
+expect 0 "" $small --schedule step --warmup-epochs 0 --milestones 0.4 --epochs 2 --steps 1 --output-dir changes --overwrite
+changed "--epochs 2 and goes on with --epochs 3" --epochs 3 --milestones 0.40
+expect 2 "--milestones needs --schedule step, and the run in one.ckpt has cosine" --resume one.ckpt --milestones 0.5
+# What a changed run saves it goes on with.
+expect 0 "" --resume one.ckpt --lr 0.5 --epochs 2 --steps 1 --output-dir more
+expect 0 "" --resume more/last.ckpt
+grep -q 'lr 0.5,' out && ! grep -q '^the run had' out || fail "another --lr is not kept: $(cat out)"
 expect 2 "cifar" --resume one.ckpt --data cifar
+mkdir idx
+for part in train:120:80 t10k:50:40; do # name, number of images in octal and in decimal
+    name=idx/${part%%:*} count=${part##*:} octal=${part%:*}
+    { printf "\\0\\0\\10\\3\\0\\0\\0\\${octal#*:}\\0\\0\\0\\20\\0\\0\\0\\20" && head -c $((256 * count)) /dev/zero; } >"$name-images-idx3-ubyte"
+    { printf "\\0\\0\\10\\1\\0\\0\\0\\${octal#*:}" && yes 0123456789 | tr -d '\n' | tr 0123456789 '\0\1\2\3\4\5\6\7\10\11' | head -c "$count"; } >"$name-labels-idx1-ubyte"
+done
+expect 2 "not those of the run in one.ckpt; to train its weights on others, write them with --test-only --export FILE and begin with --import FILE" \
+    --resume one.ckpt --data idx --output-dir stage
+expect 0 "" --resume one.ckpt --test-only --export stage.st
+expect 0 "" --import stage.st --patch-size 8 --data idx --steps 1
 expect 2 "--sparsity 0.7" --resume one.ckpt --sparsity 0.7
 expect 2 "--criterion sampled" --resume one.ckpt --criterion sampled
 

@@ -272,6 +272,9 @@ static bool check_restored(const options *o, fault *f)
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE,
             "--gradient-check does not go with --early-update, which the run in %s has", o->resume);
+    if (options_given(o, "milestones") && o->schedule != OPTIONS_STEP)
+        return fault_set(f, CODE_USAGE,
+            "--milestones needs --schedule step, and the run in %s has cosine", o->resume);
     /* --memory-limit may have chosen a smaller batch */
     return (!options_given(o, "micro-batches") || check_micro_batches(o, f)) &&
            (o->adapters == NULL || o->lora != NULL ||
@@ -322,6 +325,8 @@ bool options_parse(const trainer_model *model, int argc, char **argv, options *o
     if (!check_together(o, f) || (o->resume == NULL && !check_warmup(o, f)))
         return false;
     fill_by_optimizer(o);
+    if (o->early_update && !options_given(o, "clip-norm"))
+        o->clip_norm = 0; /* a resumed run has its own */
     if (o->resume == NULL && !chooses_preset(o))
         options_settle(o);
     return choose_folder(o, f);
@@ -330,9 +335,11 @@ bool options_parse(const trainer_model *model, int argc, char **argv, options *o
 void options_close(options *o)
 {
     free(o->restored);
+    free(o->before);
     free(o->folder);
     free(o->keep_text);
     o->restored = NULL;
+    o->before = NULL;
     o->folder = NULL;
     o->keep_text = NULL;
 }
@@ -446,6 +453,9 @@ static bool may_be_same(options *o, const option_row *row, const char *value)
 static bool restore_value(options *o, size_t index, const char *value, fault *f)
 {
     const option_row row = option_row_at(o->model, index);
+    fault ignored = {0};
+    if (value != NULL && row.memory == OPTION_CHANGE)
+        (void)option_set(&row, value, o->before, &ignored);
     if (!o->given[index]) {
         if (value == NULL)
             return true;
@@ -528,13 +538,33 @@ static bool restore_one(
     return restore_value(o, index, value, f);
 }
 
+void options_changed(const options *o, char *was, char *now, size_t size)
+{
+    char values[2][TEXT_MOST - 32];
+    was[0] = now[0] = '\0';
+    for (size_t i = 0; o->before != NULL && i < option_rows_count(o->model); ++i) {
+        const option_row row = option_row_at(o->model, i);
+        if (row.memory != OPTION_CHANGE || !o->given[i])
+            continue;
+        option_print(&row, o->before, values[0], sizeof values[0]);
+        option_print(&row, o, values[1], sizeof values[1]);
+        if (strcmp(row.name, "milestones") == 0 ? same_milestones(values[0], values[1])
+                                                : strcmp(values[0], values[1]) == 0)
+            continue;
+        options_append(was, size, " --%s %s", row.name, values[0]);
+        options_append(now, size, " --%s %s", row.name, values[1]);
+    }
+}
+
 bool options_restore(options *o, const char *text, size_t size, fault *f)
 {
     if (size == 0 || text[size - 1] != '\0')
         return fault_set(f, CODE_DATA, "%s: its settings are not ended", o->resume);
     o->restored = malloc(size);
-    if (o->restored == NULL)
+    o->before = malloc(sizeof *o->before);
+    if (o->restored == NULL || o->before == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
+    *o->before = *o;
     memcpy(o->restored, text, size);
     bool seen[OPTIONS_MOST] = {false};
     for (const char *p = o->restored; p < o->restored + size; p += strlen(p) + 1)

@@ -37,7 +37,8 @@ typedef enum options_optimizer {
 } options_optimizer;
 
 /* Zero in a size or limit means that the architecture or the data decides. */
-typedef struct options {
+typedef struct options options;
+struct options {
     const trainer_model *model;
     size_t arch; /* position in model->archs */
     uint64_t image_size, classes;
@@ -103,9 +104,10 @@ typedef struct options {
     uint64_t run_images;      /* of a checkpoint with fewer than train_limit; else 0 */
     uint64_t given_limit;     /* train_limit beside run_images */
     char *restored;           /* memory of options restored from a checkpoint */
+    options *before;          /* those of the run in the checkpoint; NULL: a new run */
     char *folder;             /* memory of output_dir if it follows from resume */
     char *keep_text;          /* of keep_file, the checkpoint or auto_keep.h; NULL: no overrides */
-} options;
+};
 
 /* Fills *o from the command line, defaults included. Fails with CODE_USAGE and a line that names
  * the option. Strings point into argv. Call options_close in any case. */
@@ -117,7 +119,7 @@ options options_defaults(const trainer_model *model);
 /* The name of the preset in o->activations. */
 const char *options_preset(const options *o);
 
-/* Frees restored, folder and keep_text. */
+/* Frees restored, before, folder and keep_text. */
 void options_close(options *o);
 
 /* Settles what depends on the preset in o->activations: sparsity is 0 if it prunes nothing;
@@ -139,10 +141,16 @@ void options_print_help(const trainer_model *model, FILE *file);
 bool options_save(const options *o, bool all, char **text, size_t *size, fault *f);
 
 /* Restores options from a checkpoint unless they were given on the command line. A given option
- * must agree (CODE_USAGE), except those with OPTION_TAKE in options_table.c, such as --data and
- * --epochs. Options that an older program did not have get the values of its runs; unknown ones are
- * CODE_DATA. */
+ * must agree (CODE_USAGE), except those with OPTION_TAKE or OPTION_CHANGE in options_table.c, such
+ * as
+ * --data and --lr. Options that an older program did not have get the values of its runs; unknown
+ * ones are CODE_DATA. */
 bool options_restore(options *o, const char *text, size_t size, fault *f);
+
+/* Writes the options of the run in the checkpoint, with OPTION_CHANGE, that have another value now
+ * (" --lr 0.1") to `was`, and their values now to `now`, each of `size` bytes; "" where all are
+ * the same. */
+void options_changed(const options *o, char *was, char *now, size_t size);
 
 /* How a run keeps a tensor in a form. Settings that the form does not read are set, too.
  * keep_set_grids adds the grid. */

@@ -167,7 +167,7 @@ static const option_row rows[] = {
         "give linear layers whose names match, such as '*.attn.*' (default: all), adapters of rank "
         "R "
         "(LoRA, arXiv 2106.09685; alpha is 2 R); they and what --train names are trained"),
-    COUNT("epochs", OPTION_TAKE, epochs, 1, OPTIONS_EPOCHS_MOST, "default 10"),
+    COUNT("epochs", OPTION_CHANGE, epochs, 1, OPTIONS_EPOCHS_MOST, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     COUNT("micro-batches", OPTION_TAKE, micro_batches, 1, 65536,
         "passes of a step: activations are those of a part of the batch, and gradients are added "
@@ -176,26 +176,26 @@ static const option_row rows[] = {
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",
         "sgd (momentum 0.9), adamw (the default) or lamb; sgd8 and adamw8 are the same with 8-bit "
         "moments in tensors of at least 4096 elements"),
-    REAL("lr", OPTION_MATCH, lr, 0, 1e6,
+    REAL("lr", OPTION_CHANGE, lr, 0, 1e6,
         "highest learning rate; default: adamw 0.002, lamb 0.005, sgd 0.05"),
-    REAL("weight-decay", OPTION_MATCH, weight_decay, 0, 1e6,
+    REAL("weight-decay", OPTION_CHANGE, weight_decay, 0, 1e6,
         "on the weights of linear layers; default: adamw 0.05, lamb 0.2, sgd 0.0005"),
-    REAL("warmup-epochs", OPTION_MATCH, warmup_epochs, 0, 1000000,
+    REAL("warmup-epochs", OPTION_CHANGE, warmup_epochs, 0, 1000000,
         "linear warm-up; default 1, at most --epochs"),
-    CHOICE("schedule", OPTION_MATCH, schedule, options_schedules, "NAME",
+    CHOICE("schedule", OPTION_CHANGE, schedule, options_schedules, "NAME",
         "learning rate after the warm-up: cosine (the default), down to 0, or step, a tenth at "
         "each "
         "of --milestones"),
-    TEXT("milestones", OPTION_MATCH, milestones, "LIST",
+    TEXT("milestones", OPTION_CHANGE, milestones, "LIST",
         "with --schedule step: increasing fractions of all epochs; default 0.5,0.75"),
-    REAL("label-smoothing", OPTION_MATCH, label_smoothing, 0, LESS_THAN_ONE,
+    REAL("label-smoothing", OPTION_CHANGE, label_smoothing, 0, LESS_THAN_ONE,
         "0 to below 1; default 0.1"),
-    REAL("clip-norm", OPTION_MATCH, clip_norm, 0, 1e30,
+    REAL("clip-norm", OPTION_CHANGE, clip_norm, 0, 1e30,
         "clip the gradient's l2 norm; 0: off; default 0"),
     FLAG("early-update", OPTION_TAKE, early_update,
         "update the parameters of each part of the model in the backward pass, when their "
         "gradients are complete: the same results without memory for all gradients; not with lamb "
-        "or --clip-norm"),
+        "or --clip-norm, whose default is then 0"),
     FLAG("zero", OPTION_TAKE, zero,
         "of several processes: each has the optimizer's state for a part of the parameters "
         "(ZeRO-1, "

@@ -20,6 +20,7 @@ typedef enum option_memory {
     OPTION_PROCESS, /* not in the checkpoint, nor in the summary: it changes no result */
     OPTION_FORGET,  /* not in the checkpoint */
     OPTION_TAKE,    /* taken from the checkpoint unless given */
+    OPTION_CHANGE,  /* likewise; a line says that another value was given */
     OPTION_MATCH    /* taken from the checkpoint; another value is an error */
 } option_memory;
 

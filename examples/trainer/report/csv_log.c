@@ -16,15 +16,18 @@
 static const char *const headers[] = {HEADER("images_per_second"), HEADER("tokens_per_second")};
 enum { HEADER_SIZE = sizeof HEADER("images_per_second") };
 
-/* Nine digits distinguish all floats. A test that was not made gives empty fields. */
+/* Nine digits distinguish all floats. A test that was not made, and times of first steps alone,
+ * give empty fields. */
 static void print_row(FILE *stream, const csv_row *row)
 {
-    char test[64] = ",";
+    char test[64] = ",", times[64] = ",";
     if (!isnan(row->top1))
         (void)snprintf(test, sizeof test, "%.9g,%.9g", row->test_loss, row->top1);
-    (void)fprintf(stream, "%.0f,%.0f,%.9g,%.9g,%s,%.6g,%.6g,%.6g,%.0f,%.0f\n", row->epoch,
-        row->step, row->lr, row->train_loss, test, row->speed, row->step_ms, row->seconds,
-        row->saved_activation_bytes, row->peak_bytes);
+    if (!isnan(row->step_ms))
+        (void)snprintf(times, sizeof times, "%.6g,%.6g", row->speed, row->step_ms);
+    (void)fprintf(stream, "%.0f,%.0f,%.9g,%.9g,%s,%s,%.6g,%.0f,%.0f\n", row->epoch, row->step,
+        row->lr, row->train_loss, test, times, row->seconds, row->saved_activation_bytes,
+        row->peak_bytes);
 }
 
 static void print_log(FILE *stream, const csv_log *log)

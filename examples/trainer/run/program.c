@@ -23,6 +23,23 @@
 #include "trainer/run/sample.h"
 #include "trainer/run/summary.h"
 
+/* How --epochs and options of the optimizer change a resumed run. */
+static void say_changes(training_run *r)
+{
+    session *s = &r->s;
+    char before[1536], now[1536], rates[96] = "";
+    learning_rate rate;
+    fault ignored = {0};
+    options_changed(s->options, before, now, sizeof before);
+    if (before[0] == '\0' || !session_rate(s, s->options->before, &rate, &ignored))
+        return;
+    const double old = learning_rate_at(&rate, s->step), next = learning_rate_at(&s->rate, s->step);
+    if (old < next || old > next)
+        (void)snprintf(
+            rates, sizeof rates, "; the learning rate of the next step is %g, not %g", next, old);
+    progress_say(&r->progress, "the run had%s and goes on with%s%s", before, now, rates);
+}
+
 static void say_start(training_run *r)
 {
     session *s = &r->s;
@@ -95,11 +112,16 @@ static void say_start(training_run *r)
         "activations %s; %s, lr %g, weight decay %g, batch %llu%s, seed %llu", kept,
         options_optimizers[o->optimizer], o->lr, o->weight_decay, (unsigned long long)o->batch_size,
         passes, (unsigned long long)o->seed);
+    const double clip = options_defaults(o->model).clip_norm;
+    if (o->early_update && o->resume == NULL && !options_given(o, "clip-norm") && clip > 0)
+        progress_say(&r->progress, "--early-update: --clip-norm is 0, not %g", clip);
     if (r->folder.path != NULL)
         progress_say(&r->progress, "files in %s", r->folder.path);
     if (s->step > 0)
         progress_say(&r->progress, "going on after epoch %llu, step %llu",
             (unsigned long long)r->at.epoch, (unsigned long long)s->step);
+    if (!o->test_only)
+        say_changes(r);
     if (r->at.epoch >= o->epochs && !o->test_only)
         progress_say(&r->progress, "all %llu epochs are done; a higher --epochs goes on",
             (unsigned long long)o->epochs);
@@ -212,7 +234,6 @@ static void say_unwritten(training_run *r, const char *option, const char *path)
 static void say_end(training_run *r)
 {
     session *s = &r->s;
-    const meter *m = run_meter(r);
     if (r->at.skipped > 0)
         progress_say(&r->progress,
             "--skip-broken: images that could not be read were replaced %llu times",
@@ -224,10 +245,12 @@ static void say_end(training_run *r)
             r->saved ? r->checkpoint_path : "");
     say_unwritten(r, "export", s->options->export_file);
     say_unwritten(r, "adapters", s->options->adapters);
-    if (!run_is_stopped(r) && s->options->steps != 0 && s->steps_here > 0)
-        progress_say(&r->progress, "step %llu: train loss %.4f, %.1f %s, %.1f ms/step",
-            (unsigned long long)s->step, r->train_loss, session_speed(s, m),
-            trainer_words_of(s->type->tokens).speed, meter_step_ms(m));
+    if (!run_is_stopped(r) && s->options->steps != 0 && s->steps_here > 0) {
+        char speed[96];
+        run_speed_text(r, &r->all, ", ", speed, sizeof speed);
+        progress_say(&r->progress, "step %llu: train loss %.4f%s", (unsigned long long)s->step,
+            r->train_loss, speed);
+    }
     /* top1 may be older: of an epoch before the last step, or from before a signal ended the
      * test. */
     const bool tested =

@@ -200,8 +200,3 @@ void run_close(training_run *r)
     run_folder_close(&r->folder);
     *r = (training_run){0};
 }
-
-const meter *run_meter(const training_run *r)
-{
-    return r->all.steps > 0 ? &r->all : &r->first;
-}

@@ -61,9 +61,9 @@ typedef struct training_run {
     double mark;                     /* clock when the latest step was read back */
     double step_began;               /* clock then */
     bool timed_whole, timed_smaller; /* this process did a step of a whole batch, of fewer images */
-    meter first;                     /* the first step of each, which builds kernels */
-    meter epoch;                     /* the other steps of the latest epoch */
-    meter all;           /* all other steps; starts anew after the first of several epochs */
+    /* The first step of each builds kernels and is not timed. */
+    meter epoch;         /* of the latest epoch */
+    meter all;           /* starts anew after the first of several epochs */
     double test_seconds; /* of the latest test */
 
     /* results; NaN where there is none yet */
@@ -110,7 +110,8 @@ bool run_save(training_run *r, fault *f);
  * checkpoint. Checks all of it before anything of the model changes. */
 bool run_restore(training_run *r, const checkpoint *c, fault *f);
 
-/* The meter to report: `all`, or the first steps if there are no others. */
-const meter *run_meter(const training_run *r);
+/* "100.0 img/s, 80.0 ms/step" behind a gap, which may be ", "; "" where no step was timed. */
+void run_speed_text(
+    const training_run *r, const meter *m, const char *gap, char *text, size_t size);
 
 #endif

@@ -234,9 +234,7 @@ static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
 {
     const session *s = &r->s;
     const run_position *at = &r->at;
-    /* Of an epoch of first steps alone, their times are better than none. */
-    const bool whole = at->step_in_epoch == s->steps_per_epoch;
-    const meter *m = whole && r->epoch.steps == 0 ? &r->first : &r->epoch;
+    const meter *m = &r->epoch;
     const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, s->step,
         at->sums.samples, at->sums.hits, clprune_optimizer_steps(s->optimizer),
         session_peak_bytes(s), s->saved_activation_bytes, m->steps, m->samples, at->skipped};
@@ -319,18 +317,22 @@ static bool check_data(const session *s, const checkpoint *c, fault *f)
     const char *now = dataset_name(s->data);
     const char *samples = trainer_words_of(s->type->tokens).samples;
     const size_t size = strlen(now) + 1;
+    const char *next = s->options->test_only
+                           ? ""
+                           : "; to train its weights on others, write them with "
+                             "--test-only --export FILE and begin with --import FILE";
     if (record == NULL || record->type != CHECKPOINT_BYTES)
         return fault_set(f, CODE_DATA, "%s: a checkpoint without the name of its data", c->path);
     if (record->rows * record->cols != size || memcmp(record->data, now, size) != 0)
-        return fault_set(f, CODE_USAGE, "--data %s: these %s are %s, not those of the run in %s",
-            s->options->data, samples, now, c->path);
+        return fault_set(f, CODE_USAGE, "--data %s: these %s are %s, not those of the run in %s%s",
+            s->options->data, samples, now, c->path, next);
     uint64_t checksum = dataset_checksum(s->data);
     if (!take_number(c, "checksum", &checksum, f))
         return false;
     if (!dataset_has_checksum(s->data, checksum))
-        return fault_set(f, CODE_USAGE, "--data %s: these %s are not those of the run in %s%s",
+        return fault_set(f, CODE_USAGE, "--data %s: these %s are not those of the run in %s%s%s",
             s->options->data, samples, c->path,
-            options_given(s->options, "train-limit") ? ", or --train-limit is another" : "");
+            options_given(s->options, "train-limit") ? ", or --train-limit is another" : "", next);
     return check_sizes(s, c, f);
 }
 

@@ -69,9 +69,7 @@ static bool catch_up(training_run *r, uint64_t *steps, uint64_t *samples, bool b
         return false;
     const double now = clock_seconds(), taken = now - r->mark;
     r->mark = now;
-    if (builds) {
-        meter_add(&r->first, taken, *steps, *samples);
-    } else {
+    if (!builds) {
         meter_add(&r->epoch, taken, *steps, *samples);
         meter_add(&r->all, taken, *steps, *samples);
     }
@@ -370,10 +368,20 @@ void run_test_text(const training_run *r, const char *gap, char *text, size_t si
     options_append(text, size, "%stop-1 %.2f %%", gap, r->top1);
 }
 
+void run_speed_text(const training_run *r, const meter *m, const char *gap, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (m->steps > 0)
+        (void)snprintf(text, size, "%s%.1f %s%s%.1f ms/step", gap, session_speed(&r->s, m),
+            trainer_words_of(r->s.type->tokens).speed, gap, meter_step_ms(m));
+}
+
 bool run_finish_epoch(training_run *r, fault *f)
 {
     session *s = &r->s;
-    const meter *m = r->epoch.steps > 0 ? &r->epoch : run_meter(r);
+    const meter *m = r->epoch.steps > 0 ? &r->epoch : &r->all;
+    char speed[96];
+    run_speed_text(r, m, "  ", speed, sizeof speed);
     const bool tested = run_tests_at(r, r->at.epoch + 1);
     char test[160] = "";
     if (!tested)
@@ -404,9 +412,8 @@ bool run_finish_epoch(training_run *r, fault *f)
         (void)snprintf(pace, sizeof pace,
             "  ranks: %.1f ms, slowest %.1f (rank %d), then waiting %.1f", r->pace.median_ms,
             r->pace.slowest_ms, r->pace.slowest, r->pace.waited_ms);
-    progress_say(&r->progress,
-        "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f  %s%s%.1f %s  %.1f ms/step  %.0f s%s",
-        r->at.epoch, s->options->epochs, r->train_loss, test, tested ? "  " : "", row.speed,
-        trainer_words_of(s->type->tokens).speed, row.step_ms, row.seconds, pace);
+    progress_say(&r->progress, "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f%s%s%s  %.0f s%s",
+        r->at.epoch, s->options->epochs, r->train_loss, tested ? "  " : "", test, speed,
+        row.seconds, pace);
     return csv_log_add(&r->log, &row, f) && tensorboard_add(&r->board, &row, f);
 }

@@ -117,7 +117,7 @@ bool summary_write(const training_run *r, const gradient_check *check, fault *f)
         return true;
     if (!atomic_file_open(s->options->summary_json, &file, f))
         return false;
-    const meter *m = run_meter(r);
+    const meter *m = &r->all;
     json j = {.stream = file.stream};
     json_open(&j, NULL);
     write_settings(&j, r);

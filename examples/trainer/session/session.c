@@ -221,16 +221,22 @@ static bool create_optimizer(session *s, fault *f)
         "creating the optimizer");
 }
 
+bool session_rate(const session *s, const options *o, learning_rate *rate, fault *f)
+{
+    const uint64_t total = s->steps_per_epoch * o->epochs;
+    const double warmup = floor(o->warmup_epochs * (double)s->steps_per_epoch + 0.5);
+    /* longer than the run only in checkpoints of earlier programs */
+    *rate = (learning_rate){.schedule = {.base = o->lr,
+                                .warmup = warmup < (double)total ? (uint64_t)warmup : total,
+                                .total = total}};
+    return o->schedule == OPTIONS_COSINE || learning_rate_milestones(o->milestones, rate, f);
+}
+
 static bool plan_schedule(session *s, fault *f)
 {
     const options *o = s->options;
     s->steps_per_epoch = (o->train_limit + o->batch_size - 1) / o->batch_size;
-    const uint64_t total = s->steps_per_epoch * o->epochs;
-    const double warmup = floor(o->warmup_epochs * (double)s->steps_per_epoch + 0.5);
-    /* longer than the run only in checkpoints of earlier programs */
-    s->rate.schedule = (clprune_schedule){
-        .base = o->lr, .warmup = warmup < (double)total ? (uint64_t)warmup : total, .total = total};
-    return o->schedule == OPTIONS_COSINE || learning_rate_milestones(o->milestones, &s->rate, f);
+    return session_rate(s, o, &s->rate, f);
 }
 
 static const rank_group alone = RANKS_ALONE;

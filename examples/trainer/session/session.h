@@ -111,6 +111,9 @@ bool session_open_device(session *s, session *of, fault *f);
 bool session_create_feed(session *s, fault *f);
 bool session_create_model(session *s, fault *f);
 
+/* The learning rate of a run of these options in epochs of s->steps_per_epoch. */
+bool session_rate(const session *s, const options *o, learning_rate *rate, fault *f);
+
 /* Samples of part `index` of an epoch over `samples` that goes in parts of `batch`: the last one
  * may have fewer. */
 size_t session_count_at(uint64_t batch, uint64_t index, uint64_t samples);
