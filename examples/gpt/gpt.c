@@ -137,6 +137,10 @@ static size_t in_files(const trainer_sizes *sizes, trainer_weight *pieces)
 static const char *const renames[][2] = {{"wte.", "transformer.wte."}, {"wpe.", "transformer.wpe."},
     {"h.", "transformer.h."}, {"ln_f.", "transformer.ln_f."}, {"model.", ""}, {NULL, NULL}};
 
+/* Masks of GPT-2, and the frequencies of rotary positions. */
+static const char *const buffers[] = {
+    "*h.*.attn.bias", "*h.*.attn.masked_bias", "*.rotary_emb.*", NULL};
+
 static const char *settle(trainer_sizes *sizes)
 {
     const gpt_arch *usual = &archs[sizes->arch];
@@ -170,5 +174,6 @@ const trainer_model gpt_model = {
     .tokens = true,
     .defaults = defaults,
     .renames = renames,
+    .buffers = buffers,
     NET_MODEL_FUNCTIONS,
 };

@@ -38,7 +38,7 @@ static void import_count(const char *path, bool right, int64_t want)
     trainer_count model = {"a", &value};
     weights_imported imported;
     fault f = {0};
-    FUZZ_CHECK(weights_import(&type, &model, NULL, path, &imported, &f) == right);
+    FUZZ_CHECK(weights_import(&type, &model, NULL, path, 1, &imported, &f) == right);
     FUZZ_CHECK(value == (right ? want : BEFORE));
     FUZZ_CHECK(right || (f.code == CODE_DATA && strstr(f.text, "tensor \"a\"") != NULL));
 }

@@ -31,6 +31,13 @@ static bool net_weight(void *net, size_t index, trainer_weight *weight)
     return false;
 }
 
+/* Nothing is left that has no value. */
+static clprune_status net_init(void *net, uint64_t seed, const bool *given)
+{
+    (void)net, (void)seed, (void)given;
+    return CLPRUNE_SUCCESS;
+}
+
 TEST_UNDO(destroy_net, clprune_net_destroy(what))
 
 static clprune_net *encoder(const bert_arch *arch, size_t rows, size_t batch)
@@ -109,10 +116,11 @@ static void hidden_states(NO_ROW)
     assert_int_equal(batch, most);
 
     clprune_net *net = encoder(&bert_archs[MINILM], CONTEXT, batch);
-    const trainer_model type = {.weight = net_weight, .renames = bert_model.renames};
+    const trainer_model type = {
+        .init = net_init, .weight = net_weight, .renames = bert_model.renames};
     weights_imported imported;
     fault f = {0};
-    if (!weights_import(&type, net, context, path[0], &imported, &f))
+    if (!weights_import(&type, net, context, path[0], 1, &imported, &f))
         fail_msg("%s", f.text);
     const float *got = states_of(net, CONTEXT, batch, tokens, lengths);
     double off = 0, largest = 0;

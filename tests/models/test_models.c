@@ -132,7 +132,7 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
         f.least = fmax(f.least, 1e-4 * f.rows[i].numbers[1]);
     TEST_OK(c->type->create(c->type, test_context(), &sizes, &choice, c->batch, &f.model));
     test_later(destroy_model, NULL, f.model);
-    TEST_OK(c->type->init(f.model, 1));
+    TEST_OK(c->type->init(f.model, 1, NULL));
     fill(&f);
     return f;
 }

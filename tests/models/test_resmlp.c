@@ -137,7 +137,7 @@ static void initial_values(NO_ROW)
     trainer_weight w;
     TEST_OK(resmlp_model.create(&resmlp_model, test_context(), &sizes, &choice, 1, &model));
     test_later(destroy_model, NULL, model);
-    TEST_OK(resmlp_model.init(model, 5));
+    TEST_OK(resmlp_model.init(model, 5, NULL));
     for (size_t i = 0; resmlp_model.weight(model, i, &w); i++) {
         const size_t count = w.mat.rows * w.mat.cols;
         const double rms = golden_norm(count, read_mat(w.mat)) / sqrt((double)count);
@@ -204,11 +204,11 @@ static void imported(void **state)
     const char *name = *state, *out = test_text("%s/out", test_folder());
     weights_imported imported;
     void *first = make_odd(), *second = make_odd();
-    TEST_GOOD(weights_import(&resmlp_model, first, test_context(), name, &imported, &f));
+    TEST_GOOD(weights_import(&resmlp_model, first, test_context(), name, 1, &imported, &f));
     assert_false(imported.head_left);
     check_logits(first);
     TEST_GOOD(weights_export(&resmlp_model, first, test_context(), out, &f));
-    TEST_GOOD(weights_import(&resmlp_model, second, test_context(), out, &imported, &f));
+    TEST_GOOD(weights_import(&resmlp_model, second, test_context(), out, 1, &imported, &f));
     check_logits(second);
 }
 

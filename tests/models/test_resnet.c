@@ -120,7 +120,7 @@ static fixture make_with(
     test_later(destroy_model, NULL, made.model);
     made.params = resnet_model.params(made.model, &made.params_count);
     made.states = resnet_model.states(made.model, &made.states_count);
-    TEST_OK(resnet_model.init(made.model, 1));
+    TEST_OK(resnet_model.init(made.model, 1, NULL));
     fill_params(&made);
     return made;
 }
@@ -490,7 +490,7 @@ static void export_to(void *model, const char *path)
 static void import_from(void *model, const char *path)
 {
     weights_imported imported;
-    TEST_GOOD(weights_import(&resnet_model, model, test_context(), path, &imported, &f));
+    TEST_GOOD(weights_import(&resnet_model, model, test_context(), path, 1, &imported, &f));
     assert_false(imported.head_left);
 }
 
@@ -514,7 +514,7 @@ static void imported(NO_ROW)
     assert_null(type.settle(&type, &sizes));
     TEST_OK(type.create(&type, test_context(), &sizes, &(keep_choice){0}, BATCH, &model));
     test_later(destroy_model, NULL, model);
-    TEST_OK(resnet_model.init(model, 1));
+    TEST_OK(resnet_model.init(model, 1, NULL));
     const trainer_count *counts = resnet_model.counts(model, &count);
     assert_int_equal(count, UNITS);
     import_from(model, path);
@@ -539,7 +539,7 @@ static void imported(NO_ROW)
             model, &(clprune_net_data){.batch = BATCH, .images = images}, true));
     export_to(model, out);
     check_counts(model, out, want);
-    TEST_OK(resnet_model.init(model, 2)); /* counts from 0 */
+    TEST_OK(resnet_model.init(model, 2, NULL)); /* counts from 0 */
     TEST_OK(
         resnet_model.forward(model, &(clprune_net_data){.batch = BATCH, .images = images}, true));
     export_to(model, again);

@@ -86,9 +86,10 @@ static clprune_status create(const trainer_model *type, clprune_context *context
     return status;
 }
 
-static clprune_status init(void *model, uint64_t seed)
+static clprune_status init(void *model, uint64_t seed, const bool *given)
 {
     linear_model *m = model;
+    (void)given;
     const size_t count = m->classes * m->pixels;
     float *values = malloc(count * sizeof *values);
     assert_non_null(values);

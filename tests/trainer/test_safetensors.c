@@ -241,13 +241,14 @@ static void types(NO_ROW)
 static void other_files(NO_ROW)
 {
     static const char *const begins[][2] = {{"PK\3\4\24\0\0\10", "torch.save"},
-        {"\x80\2}q\0X\1\0", "torch.save"}, {"GGUF\3\0\0\0", "a GGUF file"},
-        {"\x89HDF\r\n\x1a\n", "an HDF5 file"}, {"version https://git-lfs", "Git LFS"},
-        {"<!DOCTYPE html>", "a page of HTML"}, {"{\"metadata\": {}}", "JSON"}};
+        {"\x80\2}q\0X\1\0", "torch.save"}, {"CLPRCKPT", "a checkpoint; --resume goes on"},
+        {"GGUF\3\0\0\0", "a GGUF file"}, {"\x89HDF\r\n\x1a\n", "an HDF5 file"},
+        {"version https://git-lfs", "Git LFS"}, {"<!DOCTYPE html>", "a page of HTML"},
+        {"{\"metadata\": {}}", "JSON"}};
     const char *path = test_text("%s/w", test_folder());
     for (size_t i = 0; i < COUNT_OF(begins); i++) {
         char file[64] = "";
-        memcpy(file, begins[i][0], i < 4 ? 8 : strlen(begins[i][0]));
+        memcpy(file, begins[i][0], i < 5 ? 8 : strlen(begins[i][0]));
         test_file_write(path, file, sizeof file);
         refuse_file(path, test_text("no safetensors file, but %s", i == 0 ? "a file of" : ""));
         refuse_file(path, begins[i][1]);
@@ -305,7 +306,7 @@ static void *make_model(const model_row *row, size_t classes, uint64_t seed)
     void *model;
     TEST_OK(row->type->create(row->type, test_context(), &sizes, &(keep_choice){0}, 2, &model));
     test_later(destroy_model, (void *)(uintptr_t)row, model);
-    TEST_OK(row->type->init(model, seed));
+    TEST_OK(row->type->init(model, seed, NULL));
     return model;
 }
 
@@ -318,7 +319,7 @@ static void write_weights(const model_row *row, void *model, const char *path)
 static void read_weights(const model_row *row, void *model, const char *path, bool leaves_head)
 {
     weights_imported imported;
-    TEST_GOOD(weights_import(row->type, model, test_context(), path, &imported, &f));
+    TEST_GOOD(weights_import(row->type, model, test_context(), path, 1, &imported, &f));
     assert_int_equal(imported.head_left, leaves_head);
 }
 
@@ -398,20 +399,20 @@ static void prefixes(void **state)
     write_weights(row, a, first);
     for (size_t i = 0; i < COUNT_OF(known); i++) {
         put_prefixed(first, known[i], NULL, second);
-        TEST_OK(row->type->init(b, 2));
-        TEST_GOOD(weights_import(row->type, b, test_context(), second, &imported, &f));
+        TEST_OK(row->type->init(b, 2, NULL));
+        TEST_GOOD(weights_import(row->type, b, test_context(), second, 1, &imported, &f));
         assert_string_equal(imported.prefix, known[i]);
         assert_false(imported.head_left);
         assert_true(same_weights(row, a, b, true));
     }
     put_prefixed(first, "", "ema.", second);
-    TEST_GOOD(weights_import(row->type, b, test_context(), second, &imported, &f));
+    TEST_GOOD(weights_import(row->type, b, test_context(), second, 1, &imported, &f));
     assert_string_equal(imported.prefix, "");
     put_prefixed(first, "model.", "ema.", second);
-    TEST_REFUSED(weights_import(row->type, b, test_context(), second, &imported, &f), CODE_DATA,
+    TEST_REFUSED(weights_import(row->type, b, test_context(), second, 1, &imported, &f), CODE_DATA,
         "\"model.\" or with \"ema.\"");
     put_prefixed(first, "x", NULL, second); /* no name of a module */
-    TEST_REFUSED(weights_import(row->type, b, test_context(), second, &imported, &f), CODE_DATA,
+    TEST_REFUSED(weights_import(row->type, b, test_context(), second, 1, &imported, &f), CODE_DATA,
         "no tensor \"");
 }
 
@@ -447,17 +448,17 @@ static void round_trip(void **state)
     void *c = make_model(row, 7, 4);
     read_weights(row, c, first, true);
     assert_true(same_weights(row, a, c, false));
-    TEST_OK(row->type->init(c, 6));
+    TEST_OK(row->type->init(c, 6, NULL));
     put_without_head(row, a, first, second);
     read_weights(row, c, second, true);
     assert_true(same_weights(row, a, c, false));
-    TEST_OK(row->type->init(b, 5));
+    TEST_OK(row->type->init(b, 5, NULL));
     void *d = make_model(row, 10, 5);
     size_t bytes;
     unsigned char *file = test_file_read(first, &bytes);
     memset(file + bytes - 4, 0xff, 4); /* of the last tensor: a NaN */
     test_file_write(second, file, bytes);
-    TEST_REFUSED(weights_import(row->type, b, test_context(), second, &imported, &f), CODE_DATA,
+    TEST_REFUSED(weights_import(row->type, b, test_context(), second, 1, &imported, &f), CODE_DATA,
         "not finite");
     assert_true(same_weights(row, b, d, true));
 }
@@ -530,7 +531,7 @@ static void gpt_files(NO_ROW)
     assert_true(gpt_model.weight(shorter, i, &w));
     assert_int_equal(w.mat.rows, CONTEXT - 3);
     assert_memory_equal(values_of(&w), have, (CONTEXT - 3) * DIM * sizeof *have);
-    TEST_REFUSED(weights_import(&gpt_model, longer, test_context(), first, &imported, &f),
+    TEST_REFUSED(weights_import(&gpt_model, longer, test_context(), first, 1, &imported, &f),
         CODE_DATA, "\"wpe.weight\" is 8 x 128, the model's 9 x 128");
 }
 
@@ -582,7 +583,7 @@ static void counts(NO_ROW)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         fault f = {0};
         weights_imported imported;
-        TEST_OK(row->type->init(b, 2));
+        TEST_OK(row->type->init(b, 2, NULL));
         put_changed(from, path, i64, rows[i].to, rows[i].top);
         if (rows[i].part == NULL) {
             const int64_t top = rows[i].top < 0 ? 0 : rows[i].top;
@@ -591,7 +592,7 @@ static void counts(NO_ROW)
             assert_int_equal(*its[count - 1].value, 7 + count - 1);
             continue;
         }
-        const bool good = weights_import(row->type, b, test_context(), path, &imported, &f);
+        const bool good = weights_import(row->type, b, test_context(), path, 1, &imported, &f);
         test_says(f.text, name);
         test_refused(good, &f, CODE_DATA, rows[i].part);
         assert_true(same_weights(row, b, c, true));

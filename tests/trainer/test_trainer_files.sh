@@ -51,6 +51,7 @@ expect 0 "" $small --epochs 1 --output-dir first --export weights
 touch first/auto.keep first/auto.csv
 echo 'blocks.0 x2 dense' >rules
 cksum first/* weights rules >want
+echo >short.st
 own="it is a run's own"
 for file in log.csv auto.keep auto.csv run.lock; do
     expect 2 "--export first/../first/$file: $own $file; name another file" \
@@ -64,6 +65,11 @@ for file in first/last.ckpt link; do
 done
 expect 2 "--export same: it is the file of --summary-json" $small --steps 1 --export same --summary-json ./same
 expect 2 "--export weights: it is the file of --import" $small --steps 1 --import weights --export weights
+# A file that is no file of weights is said before the data is opened.
+expect 4 "first/last.ckpt: no safetensors file, but a checkpoint; --resume" $small --data absent --import first/last.ckpt
+expect 4 "absent.st: No such file" $small --data absent --import absent.st
+expect 4 "first: .*" $small --data absent --import first
+expect 4 "short.st: shorter than 8 bytes" $small --data absent --import short.st
 expect 0 "" $small --epochs 1 --import weights --output-dir imported
 expect 2 "--export weights: it is the file of --import" --resume imported/last.ckpt --epochs 2 --export weights
 expect 2 "--plan-csv rules: it is the file of --keep-file" $small --plan --keep-file rules --plan-csv rules

@@ -7,7 +7,7 @@
 
 #include "trainer/files/plain_file.h"
 #include "trainer/files/safetensors.h"
-#include "trainer/files/weights.h"
+#include "trainer/files/weight_names.h"
 
 enum { NAME = 192, PATH = 4096 };
 

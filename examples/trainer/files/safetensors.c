@@ -197,6 +197,8 @@ static const char *kind_of(const unsigned char *prefix)
     } kinds[] = {
         {"PK\3\4", "a file of torch.save; save its weights with safetensors.torch.save_file"},
         {"\x80\2", "a file of torch.save; save its weights with safetensors.torch.save_file"},
+        {"CLPRCKPT",
+            "a checkpoint; --resume goes on with it, and writes its weights with --export"},
         {"GGUF", "a GGUF file"}, {"\x89HDF", "an HDF5 file"},
         {"version ", "a pointer of Git LFS; git lfs pull fetches the file"},
         {"<!DOC", "a page of HTML, not the file itself"},

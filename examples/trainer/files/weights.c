@@ -5,12 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/files/safetensors.h"
-
-enum {
-    NAME = sizeof(((trainer_weight *)NULL)->name),
-    PREFIX = sizeof(((weights_imported *)NULL)->prefix)
-};
+#include "trainer/files/weight_names.h"
 
 static uint64_t elements(const trainer_weight *w)
 {
@@ -74,77 +69,6 @@ static clprune_status reorder(const trainer_weight *w, bool to_model, const floa
                     : clprune_conv2d_weights_to_oihw(outputs, inputs, w->image, from, to);
 }
 
-void weights_other_name(const trainer_model *type, const char *name, char *other, size_t size)
-{
-    char before[NAME + 32];
-    (void)snprintf(other, size, "%s", name);
-    for (const char *const(*r)[2] = type->renames; r != NULL && (*r)[0] != NULL; ++r) {
-        (void)snprintf(before, sizeof before, "%s", other);
-        const char *at = strstr(before, (*r)[0]);
-        if (at != NULL)
-            (void)snprintf(
-                other, size, "%.*s%s%s", (int)(at - before), before, (*r)[1], at + strlen((*r)[0]));
-    }
-}
-
-/* A file, the model whose weights it may have, and the prefix of its names. */
-typedef struct source {
-    const trainer_model *type;
-    safetensors file;
-    char prefix[PREFIX];
-} source;
-
-/* The tensor of this name, or of a name that another program uses for it. */
-static const safetensor *find(const source *s, const char *name)
-{
-    char other[PREFIX + NAME + 32];
-    const size_t before = strlen(s->prefix);
-    (void)snprintf(other, sizeof other, "%s%s", s->prefix, name);
-    const safetensor *found = safetensors_find(&s->file, other);
-    if (found != NULL || s->type->renames == NULL)
-        return found;
-    weights_other_name(s->type, name, other + before, sizeof other - before);
-    return safetensors_find(&s->file, other);
-}
-
-static bool finds_all(const source *s, const trainer_weight *weights, size_t count)
-{
-    size_t i = 0;
-    while (i < count && (weights[i].head || find(s, weights[i].name) != NULL))
-        ++i;
-    return i == count;
-}
-
-/* Finds what all names begin with, where they are not the model's: what stands before the name of
- * its first weight. */
-static bool find_prefix(source *s, const trainer_weight *weights, size_t count, fault *f)
-{
-    char found[PREFIX] = "", other[NAME + 32] = "";
-    if (count == 0 || finds_all(s, weights, count))
-        return true;
-    weights_other_name(s->type, weights[0].name, other, sizeof other);
-    const char *const ends[] = {weights[0].name, other};
-    for (size_t i = 0; i < 2 * s->file.count; ++i) {
-        const char *name = s->file.tensors[i / 2].name, *end = ends[i % 2];
-        const size_t length = strlen(name), most = strlen(end);
-        const size_t before = length > most ? length - most : 0;
-        if (before == 0 || before >= PREFIX || name[before - 1] != '.' ||
-            strcmp(name + before, end) != 0)
-            continue;
-        (void)snprintf(s->prefix, PREFIX, "%.*s", (int)before, name);
-        if (!finds_all(s, weights, count) || strcmp(found, s->prefix) == 0)
-            continue;
-        if (found[0] != '\0')
-            return fault_set(f, CODE_DATA,
-                "%s: its names begin with \"%s\" or with \"%s\", and both have all weights; "
-                "expected one of them",
-                s->file.path, found, s->prefix);
-        memcpy(found, s->prefix, PREFIX);
-    }
-    memcpy(s->prefix, found, PREFIX);
-    return true;
-}
-
 static void shape_text(size_t rank, const uint64_t *shape, char *text, size_t size)
 {
     text[0] = '\0';
@@ -185,18 +109,32 @@ static bool is_longer(const trainer_weight *w, const safetensor *t)
     return longer;
 }
 
+/* A file, a model whose weights it may have, and room for two tensors of `most` elements. */
+typedef struct source {
+    const trainer_model *type;
+    void *model;
+    clprune_context *context;
+    trainer_weight *weights;
+    size_t count;
+    bool *given; /* (count) has a tensor */
+    weight_names names;
+    float *values, *more;
+} source;
+
 /* Finds a weight's tensor. True with *taken NULL: a head with another number of classes or without
  * a tensor, to be left as it is. */
-static bool match(const source *s, const trainer_weight *w, const safetensor **taken, fault *f)
+static bool match(source *s, const trainer_weight *w, const safetensor **taken, fault *f)
 {
-    const safetensors *file = &s->file;
+    const char *path = s->names.file.path;
     char here[128], there[128];
     uint64_t shape[4];
-    *taken = find(s, w->name);
+    *taken = weight_names_of(&s->names, w);
     if (*taken == NULL)
         return w->head ||
-               fault_set(f, CODE_DATA, "%s: no tensor \"%s\"; is it of another architecture?",
-                   file->path, w->name);
+               fault_set(f, CODE_DATA, "%s: no tensor \"%s\"; is it of another architecture?", path,
+                   w->name);
+    weight_role *role = &s->names.roles[*taken - s->names.file.tensors];
+    *role = w->head ? WEIGHT_HEAD : WEIGHT_READ;
     if (same_shape(w, *taken) || is_longer(w, *taken))
         return true;
     for (size_t i = 0; i < w->rank; ++i)
@@ -204,36 +142,59 @@ static bool match(const source *s, const trainer_weight *w, const safetensor **t
     shape_text(w->rank, shape, here, sizeof here);
     shape_text((*taken)->rank, (*taken)->shape, there, sizeof there);
     if (!w->head || (*taken)->rank != w->rank || (w->rank > 1 && (*taken)->shape[1] != w->shape[1]))
-        return fault_set(f, CODE_DATA, "%s: tensor \"%s\" is %s, the model's %s", file->path,
-            w->name, there, here);
+        return fault_set(
+            f, CODE_DATA, "%s: tensor \"%s\" is %s, the model's %s", path, w->name, there, here);
+    *role = WEIGHT_LEFT;
     *taken = NULL;
     return true;
 }
 
-static bool take(clprune_context *context, const safetensors *file, const trainer_weight *w,
-    const safetensor *from, float *values, float *ordered, fault *f)
+/* Reads a tensor, whose numbers must be finite. */
+static bool read_finite(const source *s, const safetensor *from, float *values, fault *f)
 {
-    if (!safetensors_read(file, from, values, f))
+    if (!safetensors_read(&s->names.file, from, values, f))
         return false;
     for (uint64_t i = 0; i < from->count; ++i)
         if (!isfinite(values[i]))
-            return fault_set(f, CODE_DATA, "%s: tensor \"%s\" has a value that is not finite",
-                file->path, w->name);
-    return context == NULL ||
-           (fault_check(f, NULL, reorder(w, true, values, ordered), "reordering weights") &&
-               fault_check(
-                   f, context, clprune_mat_write(context, w->mat, ordered), "writing weights"));
+            return fault_set(f, CODE_DATA, "%s: tensor \"%.100s\" has a value that is not finite",
+                s->names.file.path, from->name);
+    return true;
+}
+
+/* Whether the tensor of a weight's twin, if the file has both, is the same. */
+static bool check_twin(source *s, const trainer_weight *w, const safetensor *taken, fault *f)
+{
+    const safetensor *twin = weight_names_twin(&s->names, w);
+    if (twin == NULL || twin == taken)
+        return true;
+    s->names.roles[twin - s->names.file.tensors] = WEIGHT_HEAD;
+    bool same = same_shape(w, twin);
+    if (same && !read_finite(s, twin, s->more, f))
+        return false;
+    same = same && memcmp(s->values, s->more, (size_t)elements(w) * sizeof *s->values) == 0;
+    return same || fault_set(f, CODE_DATA,
+                       "%s: tensor \"%.100s\" is not \"%.100s\", to which the model ties it: it "
+                       "would compute something else",
+                       s->names.file.path, twin->name, taken->name);
+}
+
+static bool write_weight(const source *s, const trainer_weight *w, fault *f)
+{
+    return fault_check(f, NULL, reorder(w, true, s->values, s->more), "reordering weights") &&
+           fault_check(
+               f, s->context, clprune_mat_write(s->context, w->mat, s->more), "writing weights");
 }
 
 /* Reads a count; TRAINER_NO_COUNT where the file has none. */
 static bool read_count(const source *s, const char *name, int64_t *value, fault *f)
 {
-    const safetensors *file = &s->file;
-    const safetensor *t = find(s, name);
+    const safetensors *file = &s->names.file;
+    const safetensor *t = weight_names_find(&s->names, name);
     char shape[128];
     *value = TRAINER_NO_COUNT;
     if (t == NULL)
         return true;
+    s->names.roles[t - file->tensors] = WEIGHT_LEFT;
     if (t->type != SAFETENSOR_I64 || t->rank != 0) {
         shape_text(t->rank, t->shape, shape, sizeof shape);
         return fault_set(f, CODE_DATA,
@@ -248,10 +209,10 @@ static bool read_count(const source *s, const char *name, int64_t *value, fault 
 }
 
 /* Checks the counts of a file, or also gives them to the model. */
-static bool take_counts(const source *s, void *model, bool give, fault *f)
+static bool take_counts(const source *s, bool give, fault *f)
 {
     size_t count;
-    const trainer_count *counts = trainer_counts(s->type, model, &count);
+    const trainer_count *counts = trainer_counts(s->type, s->model, &count);
     for (size_t i = 0; i < count; ++i) {
         int64_t value;
         if (!read_count(s, counts[i].name, &value, f))
@@ -262,43 +223,69 @@ static bool take_counts(const source *s, void *model, bool give, fault *f)
     return true;
 }
 
-bool weights_import(const trainer_model *type, void *model, clprune_context *context,
-    const char *path, weights_imported *imported, fault *f)
+/* Checks the weights of a file, or also gives them to the model. */
+static bool take(source *s, bool give, fault *f)
 {
-    source s = {.type = type};
-    size_t count;
-    *imported = (weights_imported){0};
-    if (!has_weights(type, f))
-        return false;
-    if (!safetensors_open(path, &s.file, f))
-        return false;
-    trainer_weight *weights = list(type, model, &count);
-    uint64_t most = weights != NULL ? most_elements(weights, count) : 0;
-    bool good = weights == NULL || find_prefix(&s, weights, count, f);
-    memcpy(imported->prefix, s.prefix, PREFIX);
-    for (size_t i = 0; weights != NULL && i < count; ++i) {
-        const safetensor *longer = weights[i].longer ? find(&s, weights[i].name) : NULL;
+    for (size_t i = 0; i < s->count; ++i) {
+        const trainer_weight *w = &s->weights[i];
+        const safetensor *from;
+        if (!match(s, w, &from, f))
+            return false;
+        s->given[i] = from != NULL;
+        if (from != NULL && (!read_finite(s, from, s->values, f) ||
+                                !(give ? write_weight(s, w, f) : check_twin(s, w, from, f))))
+            return false;
+    }
+    return take_counts(s, give, f);
+}
+
+static bool make_room(source *s, fault *f)
+{
+    uint64_t most = most_elements(s->weights, s->count);
+    for (size_t i = 0; i < s->count; ++i) {
+        const trainer_weight *w = &s->weights[i];
+        const safetensor *longer = w->longer ? weight_names_find(&s->names, w->name) : NULL;
         /* the counts of other types are not checked against the data; match refuses them */
         if (longer != NULL && longer->type < SAFETENSOR_I64 && longer->count > most)
             most = longer->count;
     }
-    float *values = malloc(2 * (size_t)most * sizeof *values);
-    good =
-        good && ((weights != NULL && values != NULL) || fault_set(f, CODE_MEMORY, "out of memory"));
-    for (int changes = 0; changes < 2; ++changes) { /* first checks all, then changes them */
-        for (size_t i = 0; good && i < count; ++i) {
-            const safetensor *taken;
-            good = match(&s, &weights[i], &taken, f);
-            imported->head_left = imported->head_left || (good && taken == NULL);
-            if (good && taken != NULL)
-                good = take(changes ? context : NULL, &s.file, &weights[i], taken, values,
-                    values + most, f);
-        }
-        good = good && take_counts(&s, model, changes, f);
+    s->values = malloc(2 * (size_t)most * sizeof *s->values);
+    s->more = s->values != NULL ? s->values + most : NULL;
+    s->given = calloc(s->count + 1, sizeof *s->given);
+    return (s->values != NULL && s->given != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+}
+
+bool weights_probe(const char *path, fault *f)
+{
+    safetensors file;
+    const bool good = safetensors_open(path, &file, f);
+    safetensors_close(&file);
+    return good;
+}
+
+bool weights_import(const trainer_model *type, void *model, clprune_context *context,
+    const char *path, uint64_t seed, weights_imported *imported, fault *f)
+{
+    source s = {.type = type, .model = model, .context = context};
+    *imported = (weights_imported){0};
+    if (!has_weights(type, f))
+        return false;
+    s.weights = list(type, model, &s.count);
+    bool good = (s.weights != NULL || fault_set(f, CODE_MEMORY, "out of memory")) &&
+                weight_names_open(type, path, s.weights, s.count, &s.names, f) &&
+                make_room(&s, f) && take(&s, false, f) &&
+                weight_names_rest(&s.names, imported->unread, sizeof imported->unread, f);
+    if (good && s.count > 0) {
+        weight_names_before(&s.names, &s.weights[0], imported->prefix, sizeof imported->prefix);
+        good = fault_check(f, context, type->init(model, seed, s.given), "initialising the model");
     }
-    free(values);
-    free(weights);
-    safetensors_close(&s.file);
+    good = good && take(&s, true, f);
+    for (size_t i = 0; good && i < s.count; ++i)
+        imported->head_left = imported->head_left || !s.given[i];
+    free(s.values);
+    free(s.given);
+    free(s.weights);
+    weight_names_close(&s.names);
     return good;
 }
 

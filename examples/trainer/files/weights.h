@@ -20,25 +20,26 @@
 
 /* What weights_import did beside taking the weights. */
 typedef struct weights_imported {
-    bool head_left;  /* at its values: the file's has another number of classes, or is not there */
-    char prefix[64]; /* "module.", "_orig_mod.": what all names begin with; "" without one */
+    bool head_left;    /* the file's has another number of classes, or is not there */
+    char prefix[64];   /* "module.", "_orig_mod.": what all names begin with; "" without one */
+    char unread[1024]; /* names of tensors that were not read (weight_names.h); "" without */
 } weights_imported;
 
+/* Whether a file can be opened, and is one of safetensors. Faults as weights_import. */
+bool weights_probe(const char *path, fault *f);
+
 /* Takes every weight of the model from a file, and its counts: a count that is not in the file is
- * TRAINER_NO_COUNT. Other tensors are ignored. If a weight but the head's is missing, names may
- * have a prefix that ends with a dot; a file that has all weights with two prefixes is refused.
- * All tensors are checked before anything is changed. Faults: CODE_DATA, CODE_MEMORY, CODE_USAGE
- * (built without jansson). */
+ * TRAINER_NO_COUNT. What has no value there, a head or adapters, gets its initial value of `seed`.
+ * Names are found as weight_names.h says. Tensors that no weight takes are named, or refused where
+ * the model would compute something else with them. All tensors are checked before anything is
+ * changed. Faults: CODE_DATA, CODE_MEMORY, CODE_USAGE (built without jansson). */
 bool weights_import(const trainer_model *type, void *model, clprune_context *context,
-    const char *path, weights_imported *imported, fault *f);
+    const char *path, uint64_t seed, weights_imported *imported, fault *f);
 
 /* Writes the counts that have a value, in I64, then every weight, in fp32, adapters merged into it;
  * each sorted by name.
  * Importing such a file and exporting again gives the same bytes. */
 bool weights_export(
     const trainer_model *type, void *model, clprune_context *context, const char *path, fault *f);
-
-/* The name that another program uses for a weight (trainer_model.renames); the same without one. */
-void weights_other_name(const trainer_model *type, const char *name, char *other, size_t size);
 
 #endif

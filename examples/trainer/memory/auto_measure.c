@@ -114,7 +114,8 @@ bool auto_probe_open(session *run, auto_probe *probe, fault *f)
     dataset_shuffle(o->seed, 0, (uint32_t)o->train_limit, s->order);
     if (!session_open_device(s, run, f) || !session_create_feed(s, f) ||
         !session_create_model(s, f) ||
-        !fault_check(f, s->context, s->type->init(s->model, o->seed), "initialising the model"))
+        !fault_check(
+            f, s->context, s->type->init(s->model, o->seed, NULL), "initialising the model"))
         return false;
     probe->batches = s->steps_per_epoch < AUTO_BATCHES ? 1 : AUTO_BATCHES;
     return allocate(probe, f) && warm_up(s, f) &&

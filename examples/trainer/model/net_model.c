@@ -265,6 +265,13 @@ static clprune_status list_states(net_model *model)
     return CLPRUNE_SUCCESS;
 }
 
+/* Whether a weight of files is a parameter, or rows of it. */
+static bool is_of(const trainer_weight *weight, const clprune_mat *value)
+{
+    return weight->mat.buffer == value->buffer && weight->mat.offset >= value->offset &&
+           weight->mat.offset < value->offset + value->rows * value->ld;
+}
+
 static clprune_status list_weights(net_model *model)
 {
     clprune_net_weight found;
@@ -277,8 +284,14 @@ static clprune_status list_weights(net_model *model)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
     trainer_weight *next = model->weights;
     for (size_t i = 0; clprune_net_weight_at(model->net, i, &found); ++i) {
-        if (is_tied(model->net, i, &found.value) || net_tune_is_adapter(found.name))
+        if (net_tune_is_adapter(found.name))
             continue;
+        if (is_tied(model->net, i, &found.value)) {
+            for (trainer_weight *w = model->weights; w < next; ++w)
+                if (is_of(w, &found.value))
+                    (void)snprintf(w->twin, sizeof w->twin, "%s", found.name);
+            continue;
+        }
         *next = (trainer_weight){
             .rank = found.rank, .mat = found.value, .image = found.image, .head = found.output};
         memcpy(next->shape, found.shape, sizeof next->shape);
@@ -331,14 +344,27 @@ void net_model_destroy(void *of)
     free(model);
 }
 
-clprune_status net_model_init(void *of, uint64_t seed)
+/* Whether all pieces of a parameter are given. */
+static bool is_given(const net_model *model, const bool *given, const clprune_mat *value)
+{
+    bool all = given != NULL, any = false;
+    for (size_t i = 0; all && i < model->weights_count; ++i)
+        if (is_of(&model->weights[i], value)) {
+            any = true;
+            all = given[i];
+        }
+    return all && any;
+}
+
+clprune_status net_model_init(void *of, uint64_t seed, const bool *given)
 {
     net_model *model = of;
     clprune_net_weight weight;
-    TRY(clprune_net_init(model->net, seed)); /* of the states, too */
+    if (given == NULL)
+        TRY(clprune_net_init(model->net, seed)); /* of the states, too */
     for (size_t i = 0; clprune_net_weight_at(model->net, i, &weight); ++i) {
         const size_t count = weight.value.rows * weight.value.cols;
-        if (is_tied(model->net, i, &weight.value))
+        if (is_tied(model->net, i, &weight.value) || is_given(model, given, &weight.value))
             continue;
         rng r = rng_open(seed, RNG_INIT, (uint32_t)i, 0);
         float *values = malloc(count * sizeof *values);
@@ -352,7 +378,7 @@ clprune_status net_model_init(void *of, uint64_t seed)
         free(values);
         TRY(status);
     }
-    for (size_t i = 0; i < model->norms; ++i)
+    for (size_t i = 0; given == NULL && i < model->norms; ++i)
         model->batches[i] = 0;
     return CLPRUNE_SUCCESS;
 }

@@ -35,7 +35,7 @@ const char *net_model_list(const trainer_model *type, const trainer_sizes *sizes
 clprune_status net_model_create(const trainer_model *type, clprune_context *context,
     const trainer_sizes *sizes, const keep_choice *choice, size_t batch, void **model);
 void net_model_destroy(void *model);
-clprune_status net_model_init(void *model, uint64_t seed);
+clprune_status net_model_init(void *model, uint64_t seed, const bool *given);
 clprune_param *net_model_params(void *model, size_t *count);
 const trainer_state *net_model_states(void *model, size_t *count);
 const trainer_count *net_model_counts(void *model, size_t *count);

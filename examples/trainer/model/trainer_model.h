@@ -66,10 +66,11 @@ enum { TRAINER_NO_COUNT = -1 };
 /* A parameter, rows of it, or a state in files of other programs (weights.h): its name and shape
  * there. image: not {0, 0} where the model has channels last, see clprune_net_weight; else it is in
  * the file's order. transposed: mat is the transposed matrix. head: its first size is the number of
- * classes. longer: a file may have more rows, of which the first are taken. lora_a, lora_b: those
+ * classes. longer: a file may have more rows, of which the first are taken. twin: the name of a
+ * weight that is tied to it, whose values in a file must be the same; or "". lora_a, lora_b: those
  * of an adapter: files get mat + lora_factor * lora_b lora_a; or absent. */
 typedef struct trainer_weight {
-    char name[80];
+    char name[80], twin[80];
     size_t rank, shape[4];
     clprune_mat mat;
     clprune_extent image;
@@ -127,10 +128,11 @@ struct trainer_model {
         const trainer_sizes *sizes, const keep_choice *choice, size_t batch, void **model);
     void (*destroy)(void *model); /* accepts NULL */
 
-    /* Writes initial parameters and states: the same for the same seed on any device. Blocking.
-     * Should write from the host, without kernels: the announced number of kernels of the first
-     * step (progress.h) counts only passes and optimizer. */
-    clprune_status (*init)(void *model, uint64_t seed);
+    /* Writes initial parameters and states: the same for the same seed on any device. given: NULL,
+     * or of each weight of `weight` whether it has its value, which stays, as do states and counts
+     * then. Blocking. Should write from the host, without kernels: the announced number of kernels
+     * of the first step (progress.h) counts only passes and optimizer. */
+    clprune_status (*init)(void *model, uint64_t seed, const bool *given);
 
     /* Parameters, *count of them, which the model owns: one order for one architecture. */
     clprune_param *(*params)(void *model, size_t *count);
@@ -146,6 +148,9 @@ struct trainer_model {
     bool (*weight)(void *model, size_t index, trainer_weight *weight);
     /* Pairs: a part of a name, and that part in other programs; ends with NULL. NULL: none. */
     const char *const (*renames)[2];
+    /* Patterns of tensors in files that the model makes itself, such as masks; ends with NULL.
+     * NULL: none. */
+    const char *const *buffers;
 
     /* The seed of everything random in the next forward pass. */
     void (*set_seed)(void *model, uint64_t seed);

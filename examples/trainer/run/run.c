@@ -15,35 +15,37 @@
 #include "trainer/memory/memory_plan.h"
 #include "trainer/run/run_ranks.h"
 
-static bool import_weights(training_run *r, fault *f)
+/* Initial values, or those of --import. */
+static bool start_weights(training_run *r, fault *f)
 {
     session *s = &r->s;
-    const char *path = s->options->import_file;
-    if (path == NULL)
-        return true;
-    if (!weights_import(s->type, s->model, s->context, path, &r->imported, f))
+    const options *o = s->options;
+    const weights_imported *imported = &r->imported;
+    if (o->import_file == NULL)
+        return fault_check(
+            f, s->context, s->type->init(s->model, o->seed, NULL), "initialising the model");
+    if (!weights_import(s->type, s->model, s->context, o->import_file, o->seed, &r->imported, f))
         return false;
-    if (r->imported.prefix[0] != '\0')
+    if (imported->prefix[0] != '\0')
         (void)fprintf(stderr, "%s: note: \"%s\" before the names in %s is left out\n",
-            s->type->program, r->imported.prefix, path);
-    if (r->imported.head_left)
+            s->type->program, imported->prefix, o->import_file);
+    if (imported->head_left)
         (void)fprintf(stderr,
             "%s: note: the head in %s is not there or has another number of classes: the model's "
             "has its initial values\n",
-            s->type->program, path);
+            s->type->program, o->import_file);
+    if (imported->unread[0] != '\0')
+        (void)fprintf(stderr, "%s: note: of %s these are not read: %s\n", s->type->program,
+            o->import_file, imported->unread);
     return true;
 }
 
 static bool start(training_run *r, const checkpoint *c, fault *f)
 {
-    session *s = &r->s;
     if (c != NULL)
         return run_restore(r, c, f);
     r->at.sums = tally_zero;
-    return csv_log_open(&r->log, NULL, 0, f) &&
-           fault_check(f, s->context, s->type->init(s->model, s->options->seed),
-               "initialising the model") &&
-           import_weights(r, f);
+    return csv_log_open(&r->log, NULL, 0, f) && start_weights(r, f);
 }
 
 static bool check_log(const training_run *r, const char *csv, fault *f)
@@ -169,6 +171,7 @@ bool run_open(options *o, training_run *r, fault *f)
                 (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
                 (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
                 (o->adapters == NULL || adapters_probe(o->adapters, f)) &&
+                (o->import_file == NULL || weights_probe(o->import_file, f)) &&
                 session_prepare(s, &c, f) && open_device(s, f);
     bool agreed = false;
     if (choose_together(o)) { /* a rank that has failed would be waited for */
