@@ -62,7 +62,7 @@ _Pool = _structure("_MaxPoolDesc", kernel=_Extent, stride=_Extent, padding=_Exte
 _Attention = _structure("_NetAttn", heads=c_size_t, kv_heads=c_size_t, queries=c_size_t,
                         causal=c_bool, rate=c_float, reserved=c_uint64 * 4)
 _Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool, shares_statistics=c_bool,
-                   reserved=c_uint64 * 4)
+                   weights_of=c_void_p, reserved=c_uint64 * 3)
 _Rule = _structure("_NetRule", pattern=c_char_p, again=c_bool, keep=_Keep)
 _NetKeep = _structure(
     "_NetKeep", preset=c_int, keep=_Keep, gelu_bits=c_uint, products=c_size_t,

@@ -25,7 +25,14 @@
  *
  * Life. Layers are added, then the net is settled once, then it runs: one backward pass for each
  * forward pass in training. All device memory is taken when the net is settled. Passes enqueue and
- * return. */
+ * return. The context outlives its nets.
+ *
+ * Order. clprune_net_loss needs a forward pass before it, and clprune_net_backward a forward pass
+ * in training, then its loss, with nothing but refused calls between: a later forward pass, also
+ * for inference, takes the place of an earlier one, and a pass that failed, a backward pass and
+ * clprune_net_init end it. Each with the same batch. Else INVALID_ARGUMENT or INVALID_SIZE, and
+ * nothing changes. Except after a token loss in training, the loss may be computed again; the last
+ * one counts. */
 #ifndef CLPRUNE_NET_H
 #define CLPRUNE_NET_H
 
@@ -59,7 +66,10 @@ typedef struct clprune_net_desc {
                                clprune_net_on_grads has told of them; not with adds */
     bool shares_statistics; /* clprune_net_on_statistics; batch norms then keep what they need for
                                it */
-    uint64_t reserved[4];   /* zeros */
+    clprune_net *weights_of; /* a settled net of the context, or NULL: parameters and states are
+                                that net's, which has all of this one's names in the same shapes;
+                                gradients are not. Either may be destroyed first */
+    uint64_t reserved[3];    /* zeros */
 } clprune_net_desc;
 
 /* On failure *net is NULL. Errors: INVALID_ARGUMENT (batch 0), OUT_OF_HOST_MEMORY. */
@@ -213,8 +223,8 @@ CLPRUNE_API void clprune_net_mean_squared_error(clprune_net *net, clprune_net_va
  * vocabulary x cols (clprune_token_head). Logits never exist as a whole. clprune_net_output is x.
  *
  * After a forward pass in training, clprune_net_loss also computes the gradients of x, which take
- * its place, and of w: it must be called once, and with the data->scale of the backward pass. w may
- * be tied to an embedding's weight, or that to w; then both add to one gradient. */
+ * its place, and of w: once, and with the data->scale of the backward pass. w may be tied to an
+ * embedding's weight, or that to w; then both add to one gradient. */
 CLPRUNE_API void clprune_net_token_loss(
     clprune_net *net, const char *name, clprune_net_value x, size_t vocabulary);
 
@@ -326,7 +336,8 @@ CLPRUNE_API clprune_status clprune_net_print(const clprune_net *net, clprune_net
  */
 
 /* The parameters, in the order of the layers, *count of them: for clprune_optimizer_create. Owned
- * by the net. Weights of linear layers, convolutions, embeddings and token losses decay. */
+ * by the net. Without a loss their gradients are CLPRUNE_NO_MAT. Weights of linear layers,
+ * convolutions, embeddings and token losses decay. */
 CLPRUNE_API clprune_param *clprune_net_params(clprune_net *net, size_t *count);
 
 /* A parameter in files of other programs: its shape there, as PyTorch has it. A convolution's
@@ -360,14 +371,15 @@ CLPRUNE_API const clprune_net_state *clprune_net_states(const clprune_net *net, 
 
 /* Writes initial parameters and states: weights and biases uniform in +-1 / sqrt(inputs), scales 1,
  * shifts 0, ls 0.1, running means 0 and variances 1. The same for the same seed on any device.
- * Blocks. */
+ * Blocks. Without it the caller writes all parameters (clprune_net_weight_at): a net's first pass
+ * reads an element of each, and fails with INVALID_ARGUMENT if one was never written. */
 CLPRUNE_API clprune_status clprune_net_init(clprune_net *net, uint64_t seed);
 
 /* ---- passes ------------------------------------------------------------------------------------
  */
 
-/* The data of a step. Zero-initialise it. It must not change until the backward pass is enqueued.
- */
+/* The data of a step. Zero-initialise it. It must not change until the backward pass is enqueued,
+ * which fails if fields have. */
 typedef struct clprune_net_data {
     size_t batch;               /* samples, at most as in the desc */
     clprune_image_bytes images; /* of a net with clprune_net_images */
@@ -384,7 +396,8 @@ typedef struct clprune_net_data {
                        (clprune/attention.h) */
 } clprune_net_data;
 
-/* The seed of what the next forward pass draws: sampled blocks, stochastic rounding, dropout. */
+/* The seed of what the next forward pass in training draws: sampled blocks, stochastic rounding,
+ * dropout. The first one's is 0 unless set, and later ones' follow from the one before. */
 CLPRUNE_API void clprune_net_set_seed(clprune_net *net, uint64_t seed);
 
 /* Makes later passes tell `tell` which layer is about to run; backward passes name the last layer

@@ -21,21 +21,40 @@ static clprune_status create_mat(clprune_net *net, clprune_memory_category categ
     return clprune_mat_create(net->context, category, name, rows, cols, mat);
 }
 
+/* The state of the same name of desc.weights_of. */
+static clprune_status share_state(clprune_net *net, clprune_net_state *state, size_t cols)
+{
+    clprune_context *context = net->context;
+    const clprune_net *of = net->desc.weights_of;
+    for (size_t i = 0; i < of->states_count; ++i)
+        if (strcmp(of->states[i].name, state->name) == 0 && of->states[i].mat.cols == cols) {
+            state->mat = of->states[i].mat;
+            return CLPRUNE_SUCCESS;
+        }
+    return clprune__fail(context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
+        "the net of desc.weights_of has no state %s of %zu", state->name, cols);
+}
+
 /* Statistics of a batch norm; the running ones are states of the net. */
 static clprune_status create_states(clprune_net *net, clprune__net_layer *layer, size_t cols)
 {
     static const char *const names[] = {".running_mean", ".running_var", ".mean", ".inv"};
     clprune_context *context = net->context;
-    for (size_t i = 0; i < 4; ++i) {
-        TRY(create_mat(net, i < 2 ? CLPRUNE_MEMORY_PARAMETERS : CLPRUNE_MEMORY_WORKSPACE,
-            layer->norm, names[i], 1, cols, &layer->state[i]));
-        if (i >= 2)
-            continue;
+    for (size_t i = 2; i < 4; ++i)
+        TRY(create_mat(
+            net, CLPRUNE_MEMORY_WORKSPACE, layer->norm, names[i], 1, cols, &layer->state[i]));
+    for (size_t i = 0; i < 2; ++i) {
         const size_t size = strlen(layer->norm) + strlen(names[i]) + 1;
         char *name = malloc(size);
         REQUIRE(name != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a name");
         (void)snprintf(name, size, "%s%s", layer->norm, names[i]);
-        net->states[net->states_count++] = (clprune_net_state){name, layer->state[i]};
+        clprune_net_state *state = &net->states[net->states_count++];
+        state->name = name;
+        if (net->desc.weights_of != NULL)
+            TRY(share_state(net, state, cols));
+        else
+            TRY(clprune_mat_create(context, CLPRUNE_MEMORY_PARAMETERS, name, 1, cols, &state->mat));
+        layer->state[i] = state->mat;
     }
     return CLPRUNE_SUCCESS;
 }
@@ -127,7 +146,7 @@ clprune_status clprune__net_body_create(clprune_net *net)
                 context, &bf16, 1, 1, slot->elements, slot->buffer, 0, sizes.bytes, &slot->bf16));
     }
     net->kept_bytes = activations->live - before;
-    return clprune__net_reset_states(net);
+    return net->desc.weights_of != NULL ? CLPRUNE_SUCCESS : clprune__net_reset_states(net);
 }
 
 void clprune__net_body_destroy(clprune_net *net)
@@ -145,7 +164,7 @@ void clprune__net_body_destroy(clprune_net *net)
         clprune_saved_destroy(net->values[i].store);
         clprune_saved_destroy(layer->mask);
         clprune_buffer_release(context, layer->positions.buffer);
-        for (size_t k = 0; k < 4; ++k)
+        for (size_t k = net->desc.weights_of != NULL ? 2 : 0; k < 4; ++k)
             clprune_buffer_release(context, layer->state[k].buffer);
         if (layer->kind->destroy != NULL && !layer->gone)
             layer->kind->destroy(layer);

@@ -12,6 +12,9 @@ void clprune__net_body_destroy(clprune_net *net);
 clprune_status clprune__net_params_create(clprune_net *net);
 void clprune__net_params_destroy(clprune_net *net);
 
+/* Fails, before the first pass, if nobody has written a parameter. */
+clprune_status clprune__net_check_values(clprune_net *net);
+
 /* After a region of a backward pass: tells of gradients that are complete, and drops them. After a
  * pass: gradients of tied parameters go to those that they are tied to; the gradients of the pass
  * to all, which they are added to if `add`. */

@@ -93,8 +93,12 @@ void clprune__net_merge(clprune_net *net)
     for (size_t i = 0; i < net->count; ++i) {
         clprune__net_layer *layer = &net->layers[i];
         layer->frozen = layer->params > 0;
-        for (size_t k = 0; k < layer->params; ++k)
-            layer->frozen = layer->frozen && net->params[layer->param[k]].frozen;
+        for (size_t k = 0; k < layer->params; ++k) {
+            clprune__net_param *param = &net->params[layer->param[k]];
+            layer->frozen = layer->frozen && param->frozen;
+            if (!layer->gone)
+                param->layer = i; /* the one into which its own was merged, if that was */
+        }
         net->values[i].trained = layer->params > 0 && !layer->frozen;
         for (size_t k = 0; k < layer->ins; ++k)
             net->values[i].trained |= net->values[layer->in[k]].trained;

@@ -61,6 +61,15 @@ static inline bool clprune__net_is_settled(const clprune_net *net)
     return net->settled && net->status == CLPRUNE_SUCCESS;
 }
 
+/* splitmix64 */
+static inline uint64_t clprune__net_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
 /* Whether a layer is one of a region. */
 static inline bool clprune__net_is_in(const clprune__net_region *region, size_t layer)
 {

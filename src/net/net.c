@@ -6,14 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clprune/add.h"
 #include "net/body.h"
 #include "net/choose.h"
 #include "net/cover.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
-#include "net/layers/net_batch_norm.h"
-#include "net/layers/net_loss.h"
 #include "net/steps.h"
 #include "nn/store/form.h"
 #include "runtime/context/check.h"
@@ -29,6 +26,9 @@ clprune_status clprune_net_create(
         "desc has adds and drops_grads; gradients that are dropped cannot be added to");
     REQUIRE(desc->batch > 0, CLPRUNE_INVALID_ARGUMENT, "batch is 0, expected at least 1");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
+    clprune_net *of = desc->weights_of;
+    REQUIRE(of == NULL || (of->context == context && clprune__net_is_settled(of)),
+        CLPRUNE_INVALID_ARGUMENT, "desc.weights_of is not a settled net of this context");
     clprune_net *made = calloc(1, sizeof *made);
     if (made != NULL)
         made->error = calloc(1, CLPRUNE__NET_TEXT);
@@ -40,16 +40,16 @@ clprune_status clprune_net_create(
     made->context = context;
     made->desc = *desc;
     made->eps = 1e-5f;
+    made->seeded = true;
     made->serial = atomic_fetch_add(&serial, 1) + 1;
+    if (of != NULL)
+        of->sharers++;
     *net = made;
     return CLPRUNE_SUCCESS;
 }
 
-void clprune_net_destroy(clprune_net *net)
+static void destroy(clprune_net *net)
 {
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    if (net == NULL)
-        return;
     clprune__net_body_destroy(net);
     for (size_t i = 0; i < net->count; ++i)
         free(net->layers[i].name);
@@ -69,6 +69,21 @@ void clprune_net_destroy(clprune_net *net)
     free(net->head_name);
     free(net->error);
     free(net);
+}
+
+void clprune_net_destroy(clprune_net *net)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    while (net != NULL) {
+        clprune_net *of = net->desc.weights_of;
+        net->gone = true;
+        if (net->sharers > 0)
+            return;
+        destroy(net);
+        if (of != NULL)
+            of->sharers--;
+        net = of != NULL && of->gone ? of : NULL;
+    }
 }
 
 void clprune_net_part(clprune_net *net, const char *name)
@@ -242,21 +257,13 @@ void clprune_net_visit(
     }
 }
 
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 clprune_status clprune_net_init(clprune_net *net, uint64_t seed)
 {
     ENTER(net != NULL ? net->context : NULL);
     clprune_context *context = net != NULL ? net->context : NULL;
     REQUIRE(net != NULL && clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT,
         "the net is NULL or not settled");
+    net->phase = CLPRUNE__NET_EMPTY;
     for (size_t i = 0; i < net->params_count; ++i) {
         const clprune__net_param *param = &net->params[i];
         if (param->tied != 0)
@@ -267,85 +274,13 @@ clprune_status clprune_net_init(clprune_net *net, uint64_t seed)
         float *values = malloc(mat.rows * mat.cols * sizeof *values);
         REQUIRE(values != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s", param->name);
         for (size_t k = 0; k < mat.rows * mat.cols; ++k) {
-            const double uniform = (double)(next_random(&state) >> 11) * 0x1p-53;
+            const double uniform = (double)(clprune__net_random(&state) >> 11) * 0x1p-53;
             values[k] = param->inputs > 0 ? (float)((2 * uniform - 1) * bound) : param->value;
         }
         const clprune_status status = clprune_mat_write(context, mat, values);
         free(values);
         TRY(status);
     }
+    net->has_values = true;
     return clprune__net_reset_states(net);
-}
-
-void clprune_net_set_seed(clprune_net *net, uint64_t seed)
-{
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    if (net == NULL)
-        return;
-    net->seed = seed;
-    for (size_t i = 0; i < net->count; ++i)
-        clprune_saved_set_seed(net->values[i].store, seed + UINT64_C(0x9e3779b97f4a7c15) * i);
-}
-
-/* Fails unless a settled net can run `data`. */
-static clprune_status check_data(const clprune_net *net, const clprune_net_data *data, bool loss)
-{
-    clprune_context *context = net != NULL ? net->context : NULL;
-    REQUIRE(net != NULL && data != NULL, CLPRUNE_INVALID_ARGUMENT, "net or data is NULL");
-    REQUIRE(clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT, "the net is not settled");
-    REQUIRE(data->batch > 0 && data->batch <= net->desc.batch, CLPRUNE_INVALID_SIZE,
-        "the batch is %zu, expected 1 to %zu", data->batch, net->desc.batch);
-    REQUIRE(!data->add || net->desc.adds, CLPRUNE_INVALID_ARGUMENT,
-        "data.add needs a net that was created with desc.adds");
-    REQUIRE(isfinite(data->scale), CLPRUNE_INVALID_ARGUMENT, "the scale is %g, expected a number",
-        (double)data->scale);
-    REQUIRE(!loss || net->loss != CLPRUNE__NET_NO_LOSS, CLPRUNE_INVALID_ARGUMENT,
-        "the net has no loss");
-    return CLPRUNE_SUCCESS;
-}
-
-clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *data, bool training)
-{
-    ENTER(net != NULL ? net->context : NULL);
-    TRY(check_data(net, data, false));
-    if (training)
-        TRY(clprune__net_check_norms(net, data->batch));
-    net->phase = CLPRUNE__NET_EMPTY; /* if it fails */
-    net->drawn = net->seed;
-    TRY(clprune__net_run(net, training ? &net->forward : &net->inference, data, training));
-    net->phase = training ? CLPRUNE__NET_TRAINED : CLPRUNE__NET_INFERRED;
-    return CLPRUNE_SUCCESS;
-}
-
-clprune_mat clprune_net_output(const clprune_net *net, size_t batch)
-{
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return net != NULL && net->slots_count > 0 && batch <= net->desc.batch
-               ? clprune__net_output(net, batch)
-               : CLPRUNE_NO_MAT;
-}
-
-clprune_status clprune_net_loss(
-    clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
-{
-    ENTER(net != NULL ? net->context : NULL);
-    TRY(check_data(net, data, true));
-    return clprune__net_loss_forward(net, data, loss, hit);
-}
-
-clprune_status clprune_net_logits(clprune_net *net, size_t batch, size_t row, clprune_mat logits)
-{
-    ENTER(net != NULL ? net->context : NULL);
-    TRY(check_data(net, &(clprune_net_data){.batch = batch}, true));
-    return clprune__net_loss_logits(net, batch, row, logits);
-}
-
-clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *data)
-{
-    ENTER(net != NULL ? net->context : NULL);
-    TRY(check_data(net, data, true));
-    TRY(clprune__net_loss_backward(net, data));
-    net->phase = CLPRUNE__NET_EMPTY;
-    TRY(clprune__net_run(net, &net->backward, data, true));
-    return clprune__net_end_pass(net, data->add);
 }

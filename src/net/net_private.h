@@ -284,12 +284,12 @@ typedef enum clprune__net_loss {
     CLPRUNE__NET_SQUARED_ERROR
 } clprune__net_loss;
 
-/* What the output slot has. */
+/* How far passes have come, which is what the output slot has. */
 typedef enum clprune__net_phase {
     CLPRUNE__NET_EMPTY,
     CLPRUNE__NET_INFERRED, /* the output of a forward pass */
     CLPRUNE__NET_TRAINED,  /* the same, in training */
-    CLPRUNE__NET_GRADIENT  /* its gradient, from a token loss */
+    CLPRUNE__NET_HAS_LOSS  /* then the loss was computed, by a token loss in its place */
 } clprune__net_phase;
 
 /* What clprune_net_lora asked for. */
@@ -310,6 +310,8 @@ struct clprune_net {
     clprune_status status; /* the first error */
     char *error;
     bool settled;
+    size_t sharers; /* nets whose desc.weights_of this is */
+    bool gone;      /* destroyed, but for what sharers need */
 
     clprune__net_layer *layers;
     clprune__net_value *values; /* value i is the output of layer i; 0 is the input */
@@ -324,7 +326,8 @@ struct clprune_net {
     void *on_grads_user;
     clprune_net_statistics statistics;
     clprune_mat grads,
-        pass; /* all gradients of `list` as a row, and those of a pass, if desc.adds */
+        pass;           /* all gradients of `list` as a row, and those of a pass, if desc.adds */
+    clprune_mat unread; /* gradients of frozen parameters */
     clprune_net_state *states; /* likewise */
     size_t states_count;
     size_t params_count;
@@ -333,10 +336,13 @@ struct clprune_net {
     size_t head;     /* 1 + the parameter of a token loss, which no layer has; 0: none */
     char *head_name; /* of the token loss */
     clprune__net_phase phase;
-    uint64_t seed;         /* of what the next forward pass draws */
-    uint64_t drawn;        /* of the last one, whose backward pass draws the same again */
-    size_t products;       /* clprune_net_keep */
-    bool small_products;   /* some small ones run again, too: price.c */
+    clprune_net_data data; /* of the forward pass, and of the loss */
+    bool has_values;       /* each parameter has been written, as far as is known */
+    bool seeded;           /* `seed` is new: the next forward pass draws it */
+    uint64_t seed;         /* else what that draws follows from it */
+    uint64_t drawn;      /* by the last one in training, whose backward pass draws the same again */
+    size_t products;     /* clprune_net_keep */
+    bool small_products; /* some small ones run again, too: price.c */
     bool adapter_products; /* so do those of adapters */
     unsigned gelu_bits;    /* likewise; 0: GELU keeps no codes of its derivative */
     void (*tell)(void *user, bool backward, const char *layer);

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "net/graph.h"
 #include "net/layers/kinds.h"
@@ -21,11 +22,14 @@ static void matrix_sizes(const clprune__net_param *param, size_t *rows, size_t *
  * reads, since their passes compute several at once. */
 static bool has_no_grad(const clprune_net *net, const clprune__net_param *param)
 {
+    if (net->loss == CLPRUNE__NET_NO_LOSS)
+        return true;
     if (net->head > 0 && param == &net->params[net->head - 1])
         return param->frozen;
     const clprune__net_layer *layer = &net->layers[param->layer];
-    return layer->frozen && layer->kind != &clprune__net_batch_norm_kind &&
-           layer->kind != &clprune__net_layer_norm_kind;
+    const bool norm = layer->kind == &clprune__net_batch_norm_kind ||
+                      layer->kind == &clprune__net_layer_norm_kind;
+    return layer->frozen && !(norm && net->values[param->layer].trained);
 }
 
 /* Whether a tied parameter has no gradient of its own: a token loss and an embedding add to one. */
@@ -54,16 +58,19 @@ static size_t region_of(const clprune_net *net, size_t param)
 /* What lies in one buffer: an optimizer updates it in one launch. */
 typedef struct bundle {
     clprune_memory_category category;
-    bool grads;
-    size_t region; /* of the gradients; regions_count: of all */
+    enum { VALUES, GRADS, UNREAD } has; /* UNREAD: gradients of frozen parameters */
+    size_t region;                      /* of GRADS; regions_count: of all */
 } bundle;
 
 static bool is_in(const clprune_net *net, const bundle *b, size_t param)
 {
-    if (!b->grads)
+    if (b->has == VALUES)
         return net->params[param].tied == 0;
-    return !has_no_grad(net, &net->params[param]) && !shares_grad(net, param) &&
-           (b->region == net->regions_count || region_of(net, param) == b->region);
+    if (has_no_grad(net, &net->params[param]) || shares_grad(net, param) ||
+        net->params[param].frozen != (b->has == UNREAD))
+        return false;
+    return b->has == UNREAD || b->region == net->regions_count ||
+           region_of(net, param) == b->region;
 }
 
 /* *all: what was created, as a row. */
@@ -88,7 +95,8 @@ static clprune_status create_mats(clprune_net *net, const bundle *b, clprune_mat
     if (made > 0)
         TRY_DONE(clprune_mats_create(context, b->category, made, names, mats));
     for (size_t i = 0; i < made; ++i)
-        *(b->grads ? &net->tensors[which[i]].grad : &net->tensors[which[i]].value) = mats[i];
+        *(b->has == VALUES ? &net->tensors[which[i]].value : &net->tensors[which[i]].grad) =
+            mats[i];
     if (made > 0)
         *all = clprune_mat_of(mats[0].buffer, 1, 0);
     for (size_t i = 0; i < made; ++i) { /* the last one need not lie at the end */
@@ -102,17 +110,73 @@ done:
     return status;
 }
 
-/* Gradients in one buffer; or in one for each region, as workspace. */
+/* Gradients in one buffer; or in one for each region, as workspace, as are those that nobody reads.
+ */
 static clprune_status create_grads(clprune_net *net)
 {
     clprune_context *context = net->context;
+    TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_WORKSPACE, UNREAD, 0}, &net->unread));
     if (!net->desc.drops_grads)
         return create_mats(
-            net, &(bundle){CLPRUNE_MEMORY_GRADIENTS, true, net->regions_count}, &net->grads);
+            net, &(bundle){CLPRUNE_MEMORY_GRADIENTS, GRADS, net->regions_count}, &net->grads);
     net->dropped = calloc(net->regions_count + 1, sizeof *net->dropped);
     REQUIRE(net->dropped != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the gradients");
     for (size_t r = 0; r < net->regions_count; ++r)
-        TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_WORKSPACE, true, r}, &net->dropped[r]));
+        TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_WORKSPACE, GRADS, r}, &net->dropped[r]));
+    return CLPRUNE_SUCCESS;
+}
+
+/* A NaN that no arithmetic makes: the first element of a parameter that nobody has written. */
+static const uint32_t unwritten = UINT32_C(0x7fc1eaf5);
+
+static clprune_mat first_of(const clprune_net *net, size_t param)
+{
+    const clprune_mat value = net->tensors[param].value;
+    return (clprune_mat){value.buffer, value.offset, 1, 1, value.ld, value.type};
+}
+
+static clprune_status mark_values(clprune_net *net)
+{
+    float mark;
+    memcpy(&mark, &unwritten, sizeof mark);
+    for (size_t i = 0; i < net->params_count; ++i)
+        if (net->params[i].tied == 0)
+            TRY(clprune_mat_write(net->context, first_of(net, i), &mark));
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_check_values(clprune_net *net)
+{
+    clprune_context *context = net->context;
+    for (size_t i = 0; i < net->params_count && !net->has_values; ++i) {
+        float first;
+        TRY(clprune_mat_read(context, first_of(net, i), &first));
+        REQUIRE(memcmp(&first, &unwritten, sizeof first) != 0, CLPRUNE_INVALID_ARGUMENT,
+            "parameter %s has no values; call clprune_net_init, or write it, before the first pass",
+            net->params[i].name);
+    }
+    net->has_values = true;
+    return CLPRUNE_SUCCESS;
+}
+
+/* The values of desc.weights_of. */
+static clprune_status share_values(clprune_net *net)
+{
+    clprune_context *context = net->context;
+    const clprune_net *of = net->desc.weights_of;
+    for (size_t i = 0; i < net->params_count; ++i) {
+        const clprune__net_param *param = &net->params[i];
+        size_t k = 0;
+        while (k < of->params_count && strcmp(of->params[k].name, param->name) != 0)
+            ++k;
+        REQUIRE(k < of->params_count, CLPRUNE_INVALID_ARGUMENT,
+            "the net of desc.weights_of has no parameter %s", param->name);
+        REQUIRE(of->params[k].rank == param->rank &&
+                    memcmp(of->params[k].shape, param->shape, sizeof param->shape) == 0,
+            CLPRUNE_INVALID_SIZE, "parameter %s has another shape in the net of desc.weights_of",
+            param->name);
+        net->tensors[i].value = of->tensors[k].value;
+    }
     return CLPRUNE_SUCCESS;
 }
 
@@ -124,7 +188,12 @@ clprune_status clprune__net_params_create(clprune_net *net)
     net->list = calloc(count + 1, sizeof *net->list);
     REQUIRE(net->tensors != NULL && net->list != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for %zu parameters", count);
-    TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_PARAMETERS, .grads = false}, &net->all));
+    if (net->desc.weights_of != NULL) {
+        TRY(share_values(net));
+    } else {
+        TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_PARAMETERS, VALUES, 0}, &net->all));
+        TRY(mark_values(net));
+    }
     TRY(create_grads(net));
     for (size_t i = 0; i < count; ++i)
         if (shares_grad(net, i) && !has_no_grad(net, &net->params[i]))
@@ -143,7 +212,7 @@ clprune_status clprune__net_params_create(clprune_net *net)
     TRY(clprune_mat_create(
         context, CLPRUNE_MEMORY_GRADIENTS, "gradients of a pass", 1, net->grads.cols, &net->pass));
     for (size_t i = 0; i < count; ++i)
-        if (net->tensors[i].grad.buffer != NULL)
+        if (net->tensors[i].grad.buffer == net->grads.buffer)
             net->tensors[i].grad.buffer = net->pass.buffer;
     return CLPRUNE_SUCCESS;
 }
@@ -154,6 +223,7 @@ void clprune__net_params_destroy(clprune_net *net)
     clprune_buffer_release(context, net->all.buffer);
     clprune_buffer_release(context, net->grads.buffer);
     clprune_buffer_release(context, net->pass.buffer);
+    clprune_buffer_release(context, net->unread.buffer);
     for (size_t r = 0; net->dropped != NULL && r < net->regions_count; ++r)
         clprune_buffer_release(context, net->dropped[r].buffer);
     free(net->dropped);
@@ -207,7 +277,7 @@ static bool tells_grads(const clprune_net *net)
 static clprune_status each_part(const clprune_net *net, size_t region,
     clprune_status (*tell)(void *user, clprune_mat part), void *user)
 {
-    const bundle complete = {CLPRUNE_MEMORY_GRADIENTS, true, region};
+    const bundle complete = {CLPRUNE_MEMORY_GRADIENTS, GRADS, region};
     clprune_mat part = clprune_mat_of(net->grads.buffer, 1, 0);
     for (size_t i = 0; i < net->params_count; ++i) {
         /* a tied one's is a term of the other's, which is told of when it is complete */
@@ -254,6 +324,7 @@ static clprune_status drop_region(clprune_net *net, size_t region)
 
 clprune_status clprune__net_end_region(clprune_net *net, size_t region)
 {
+    TRY(clprune_buffer_forget(net->context, net->unread.buffer));
     if (net->desc.drops_grads)
         return drop_region(net, region);
     if (!tells_grads(net))

@@ -420,6 +420,7 @@ void net_step(net_job *job, size_t batch)
     if (job->model->target_cols > 0)
         data.targets = clprune_mat_rows(data.targets, 0, batch * job->model->target_rows);
     const clprune_mat loss = clprune_mat_rows(job->loss, 0, batch);
+    clprune_net_set_seed(job->net, job->seed);
     TEST_OK(clprune_net_forward(job->net, &data, true));
     TEST_OK(clprune_net_loss(job->net, &data, loss, CLPRUNE_NO_MAT));
     TEST_OK(clprune_net_backward(job->net, &data));
@@ -446,6 +447,7 @@ double net_loss(net_job *job, bool training)
     double sum = 0;
     const size_t mark = test_mark();
     float *losses = test_floats(job->data.batch);
+    clprune_net_set_seed(job->net, job->seed);
     TEST_OK(clprune_net_forward(job->net, &job->data, training));
     TEST_OK(clprune_net_loss(job->net, &job->data, job->loss, CLPRUNE_NO_MAT));
     TEST_OK(clprune_mat_read(job->context, job->loss, losses));

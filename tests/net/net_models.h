@@ -51,6 +51,7 @@ typedef struct net_job {
     clprune_param *params;
     size_t count;    /* of params */
     size_t elements; /* of all gradients */
+    uint64_t seed;   /* that net_step and net_loss set */
 } net_job;
 
 /* A settled net with parameters that are neither 0 nor 1; the end of the case destroys it. The

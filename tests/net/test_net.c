@@ -197,7 +197,7 @@ static void dropout(NO_ROW)
     float *inferred[2], *trained[2];
     net_job job = net_open(test_context(), &net_models[3], BATCH, NULL);
     for (uint64_t seed = 0; seed < 2; seed++) {
-        clprune_net_set_seed(job.net, seed);
+        job.seed = seed;
         (void)net_loss(&job, true);
         trained[seed] = net_output(&job, BATCH);
         (void)net_loss(&job, false);
@@ -436,15 +436,15 @@ static void seeds(void **state)
 {
     const clprune_net_keep keep = {.preset = CLPRUNE_NET_COMPACT};
     net_job job = net_open(test_context(), *state, BATCH, &keep);
-    clprune_net_set_seed(job.net, 5);
+    job.seed = 5;
     const float *first = net_step_grads(&job);
-    clprune_net_set_seed(job.net, 6);
+    job.seed = 6;
     const float *other = net_step_grads(&job);
-    clprune_net_set_seed(job.net, 5);
+    job.seed = 5;
     test_same_floats("gradients", 1, job.elements, net_step_grads(&job), first, "the same seed");
     assert_memory_not_equal(other, first, job.elements * sizeof *other);
     /* A pass under way keeps the seed of its forward pass. */
-    clprune_net_set_seed(job.net, 5);
+    job.seed = 5;
     (void)net_loss(&job, true);
     clprune_net_set_seed(job.net, 6);
     TEST_OK(clprune_net_backward(job.net, &job.data));

@@ -357,7 +357,7 @@ static void unbiased(void **state)
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         const size_t mark = test_mark();
         double *one = test_doubles(job.elements);
-        clprune_net_set_seed(job.net, seed);
+        job.seed = seed;
         const float *grads = net_step_grads(&job);
         for (size_t i = 0; i < job.elements; i++) {
             one[i] = (double)grads[i];

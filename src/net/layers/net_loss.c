@@ -68,20 +68,13 @@ static clprune_mat log_p_of(const clprune_net *net, size_t batch)
 static clprune_status token_loss(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
 {
-    clprune_context *context = net->context;
     const clprune_param *w = &net->tensors[net->head - 1];
     const clprune_mat x = clprune__net_output(net, data->batch);
     const bool training = net->phase == CLPRUNE__NET_TRAINED;
     const bool trained = net->values[net->output].trained;
-    REQUIRE(training || net->phase == CLPRUNE__NET_INFERRED, CLPRUNE_INVALID_ARGUMENT,
-        "the net has no output: a token loss needs a forward pass, and in training overwrites what "
-        "that computed");
-    TRY(clprune_token_head(context, data->batch, 0.0f, data->smoothing, scale_of(data), x, w->value,
-        data->labels, loss, hit, training && trained ? x : CLPRUNE_NO_MAT,
-        training ? w->grad : CLPRUNE_NO_MAT, NULL));
-    if (training)
-        net->phase = CLPRUNE__NET_GRADIENT;
-    return CLPRUNE_SUCCESS;
+    return clprune_token_head(net->context, data->batch, 0.0f, data->smoothing, scale_of(data), x,
+        w->value, data->labels, loss, hit, training && trained ? x : CLPRUNE_NO_MAT,
+        training ? w->grad : CLPRUNE_NO_MAT, NULL);
 }
 
 clprune_status clprune__net_loss_forward(
@@ -105,11 +98,8 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
-    if (net->loss == CLPRUNE__NET_TOKEN_LOSS) {
-        REQUIRE(net->phase == CLPRUNE__NET_GRADIENT, CLPRUNE_INVALID_ARGUMENT,
-            "a token loss needs clprune_net_loss after the forward pass in training");
+    if (net->loss == CLPRUNE__NET_TOKEN_LOSS)
         return CLPRUNE_SUCCESS;
-    }
     if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
         return clprune_token_loss_backward(context, data->smoothing, scale_of(data),
             net->row_weight, log_p_of(net, data->batch), data->labels, y, NULL);
@@ -122,10 +112,6 @@ clprune_status clprune__net_loss_logits(
 {
     clprune_context *context = net->context;
     const clprune__net_shape *shape = &net->values[net->output].shape;
-    REQUIRE(net->loss == CLPRUNE__NET_TOKEN_LOSS, CLPRUNE_INVALID_ARGUMENT,
-        "clprune_net_logits needs clprune_net_token_loss");
-    REQUIRE(net->phase == CLPRUNE__NET_INFERRED || net->phase == CLPRUNE__NET_TRAINED,
-        CLPRUNE_INVALID_ARGUMENT, "the net has no output: logits need a forward pass");
     REQUIRE(row < shape->rows, CLPRUNE_INVALID_SIZE, "row is %zu, expected less than %zu", row,
         shape->rows);
     const clprune_mat x = {

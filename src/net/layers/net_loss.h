@@ -16,7 +16,7 @@ clprune_status clprune__net_loss_forward(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
 clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_data *data);
 
-/* As clprune_net_logits, for a batch that fits the net. */
+/* As clprune_net_logits, in a net that has come so far. */
 clprune_status clprune__net_loss_logits(
     clprune_net *net, size_t batch, size_t row, clprune_mat logits);
 

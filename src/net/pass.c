@@ -1,0 +1,225 @@
+/* Passes of a net, and which may follow which. */
+#include <math.h>
+
+#include "core/checked.h"
+#include "net/body.h"
+#include "net/graph.h"
+#include "net/layers/net_batch_norm.h"
+#include "net/layers/net_loss.h"
+#include "runtime/context/check.h"
+
+void clprune_net_set_seed(clprune_net *net, uint64_t seed)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net == NULL)
+        return;
+    net->seed = seed;
+    net->seeded = true;
+}
+
+/* ---- checks ------------------------------------------------------------------------------------
+ */
+
+/* Fails unless a settled net can run `data`. */
+static clprune_status check_data(const clprune_net *net, const clprune_net_data *data, bool loss)
+{
+    clprune_context *context = net != NULL ? net->context : NULL;
+    REQUIRE(net != NULL && data != NULL, CLPRUNE_INVALID_ARGUMENT, "net or data is NULL");
+    REQUIRE(clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT, "the net is not settled");
+    REQUIRE(data->batch > 0 && data->batch <= net->desc.batch, CLPRUNE_INVALID_SIZE,
+        "the batch is %zu, expected 1 to %zu", data->batch, net->desc.batch);
+    REQUIRE(!data->add || net->desc.adds, CLPRUNE_INVALID_ARGUMENT,
+        "data.add needs a net that was created with desc.adds");
+    REQUIRE(isfinite(data->scale), CLPRUNE_INVALID_ARGUMENT, "the scale is %g, expected a number",
+        (double)data->scale);
+    REQUIRE(!loss || net->loss != CLPRUNE__NET_NO_LOSS, CLPRUNE_INVALID_ARGUMENT,
+        "the net has no loss");
+    return CLPRUNE_SUCCESS;
+}
+
+/* Fails unless data has the input of its batch: before the pass, which then changes nothing. */
+static clprune_status check_input(const clprune_net *net, const clprune_net_data *data)
+{
+    enum { LEVELS = 256 };
+    clprune_context *context = net->context;
+    const clprune__net_shape *shape = &net->values[0].shape;
+    const size_t rows = data->batch * shape->rows;
+    if (data->lengths != NULL)
+        TRY(clprune__check_buffer(
+            context, "data.lengths", data->lengths, data->batch, sizeof(cl_int)));
+    if (net->layers[0].kind->gives == CLPRUNE__NET_TOKENS) {
+        REQUIRE(data->tokens != NULL, CLPRUNE_INVALID_ARGUMENT, "data.tokens is NULL");
+        return clprune__check_buffer(context, "data.tokens", data->tokens, rows, sizeof(cl_int));
+    }
+    if (net->layers[0].kind->gives == CLPRUNE__NET_BYTES) {
+        const clprune_image_bytes *images = &data->images;
+        size_t end;
+        REQUIRE(images->buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "data.images has no buffer");
+        REQUIRE(clprune__add(images->offset, rows * shape->cols, &end), CLPRUNE_SIZE_OVERFLOW,
+            "data.images: offset + size overflows size_t");
+        TRY(clprune__check_buffer(context, "data.images", images->buffer, end, 1));
+        return clprune__check_mat(
+            context, "data.images.levels", images->levels, shape->cols, LEVELS);
+    }
+    const clprune_mat x = data->rows;
+    REQUIRE(x.rows >= rows && x.cols == shape->cols, CLPRUNE_INVALID_SIZE,
+        "data.rows has %zu rows of %zu, expected %zu rows of %zu for each of %zu samples", x.rows,
+        x.cols, shape->rows, shape->cols, data->batch);
+    return clprune__check_mat(context, "data.rows", x, x.rows, x.cols);
+}
+
+/* Fails unless the net has come to one of the phases in `allowed`, with as many samples. */
+static clprune_status check_phase(
+    const clprune_net *net, const char *function, unsigned allowed, const char *first, size_t batch)
+{
+    static const char *const phases[] = {
+        [CLPRUNE__NET_EMPTY] = "the net has no output: there was no forward pass, it failed, or a "
+                               "backward pass has used it",
+        [CLPRUNE__NET_INFERRED] = "the last forward pass was for inference",
+        [CLPRUNE__NET_TRAINED] = "the forward pass in training has no loss yet",
+        [CLPRUNE__NET_HAS_LOSS] = "the token loss has overwritten the output of the forward pass"};
+    clprune_context *context = net->context;
+    REQUIRE((allowed >> net->phase & 1) != 0, CLPRUNE_INVALID_ARGUMENT, "%s: %s; call %s first",
+        function, phases[net->phase], first);
+    REQUIRE(batch == net->data.batch, CLPRUNE_INVALID_SIZE,
+        "%s: the batch is %zu, expected %zu, as in clprune_net_forward", function, batch,
+        net->data.batch);
+    return CLPRUNE_SUCCESS;
+}
+
+static bool same(clprune_mat a, clprune_mat b)
+{
+    return a.buffer == b.buffer && a.offset == b.offset && a.rows == b.rows && a.cols == b.cols &&
+           a.ld == b.ld && a.type == b.type;
+}
+
+/* Fails if data has changed since the forward pass and the loss. */
+static clprune_status check_unchanged(const clprune_net *net, const clprune_net_data *data)
+{
+    const clprune_net_data *old = &net->data;
+    const struct {
+        const char *name;
+        bool same;
+    } fields[] = {
+        {"images", data->images.buffer == old->images.buffer &&
+                       data->images.offset == old->images.offset &&
+                       same(data->images.levels, old->images.levels)},
+        {"rows", same(data->rows, old->rows)},
+        {"tokens", data->tokens == old->tokens},
+        {"lengths", data->lengths == old->lengths},
+        {"labels", data->labels == old->labels},
+        {"smoothing", data->smoothing == old->smoothing},
+        {"targets", same(data->targets, old->targets)},
+        {"scale", data->scale == old->scale || net->loss != CLPRUNE__NET_TOKEN_LOSS},
+    };
+    clprune_context *context = net->context;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i)
+        REQUIRE(fields[i].same, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_backward: data.%s has changed since clprune_net_%s", fields[i].name,
+            i < 4 ? "forward" : "loss");
+    return CLPRUNE_SUCCESS;
+}
+
+/* ---- passes ------------------------------------------------------------------------------------
+ */
+
+/* Sets what the pass draws. */
+static void draw(clprune_net *net, uint64_t seed)
+{
+    net->drawn = seed;
+    for (size_t i = 0; i < net->count; ++i)
+        clprune_saved_set_seed(net->values[i].store, seed + UINT64_C(0x9e3779b97f4a7c15) * i);
+}
+
+clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *data, bool training)
+{
+    ENTER(net != NULL ? net->context : NULL);
+    TRY(check_data(net, data, false));
+    TRY(check_input(net, data));
+    if (training)
+        TRY(clprune__net_check_norms(net, data->batch));
+    TRY(clprune__net_check_values(net));
+    uint64_t seed = net->seed; /* unless it is new, the pass draws what follows from it */
+    net->phase = CLPRUNE__NET_EMPTY;
+    if (training)
+        draw(net, net->seeded ? seed : clprune__net_random(&seed));
+    TRY(clprune__net_run(net, training ? &net->forward : &net->inference, data, training));
+    if (training) {
+        net->seed = seed;
+        net->seeded = false;
+    }
+    net->data = *data;
+    net->phase = training ? CLPRUNE__NET_TRAINED : CLPRUNE__NET_INFERRED;
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_mat clprune_net_output(const clprune_net *net, size_t batch)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return net != NULL && net->slots_count > 0 && batch <= net->desc.batch
+               ? clprune__net_output(net, batch)
+               : CLPRUNE_NO_MAT;
+}
+
+enum { /* phases, as bits */
+    INFERRED = 1u << CLPRUNE__NET_INFERRED,
+    TRAINED = 1u << CLPRUNE__NET_TRAINED,
+    HAS_LOSS = 1u << CLPRUNE__NET_HAS_LOSS
+};
+
+/* Whether a function has failed before it began. */
+static bool is_refusal(clprune_status status)
+{
+    return status == CLPRUNE_INVALID_ARGUMENT || status == CLPRUNE_INVALID_SIZE ||
+           status == CLPRUNE_SIZE_OVERFLOW;
+}
+
+clprune_status clprune_net_loss(
+    clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
+{
+    ENTER(net != NULL ? net->context : NULL);
+    TRY(check_data(net, data, true));
+    TRY(check_phase(net, "clprune_net_loss",
+        net->loss == CLPRUNE__NET_TOKEN_LOSS ? INFERRED | TRAINED : INFERRED | TRAINED | HAS_LOSS,
+        "clprune_net_forward", data->batch));
+    const clprune_status status = clprune__net_loss_forward(net, data, loss, hit);
+    if (status != CLPRUNE_SUCCESS) {
+        if (!is_refusal(status))
+            net->phase = CLPRUNE__NET_EMPTY;
+        return status;
+    }
+    net->data.labels = data->labels;
+    net->data.smoothing = data->smoothing;
+    net->data.targets = data->targets;
+    net->data.scale = data->scale;
+    if (net->phase == CLPRUNE__NET_TRAINED)
+        net->phase = CLPRUNE__NET_HAS_LOSS;
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune_net_logits(clprune_net *net, size_t batch, size_t row, clprune_mat logits)
+{
+    ENTER(net != NULL ? net->context : NULL);
+    clprune_context *context = net != NULL ? net->context : NULL;
+    TRY(check_data(net, &(clprune_net_data){.batch = batch}, true));
+    REQUIRE(net->loss == CLPRUNE__NET_TOKEN_LOSS, CLPRUNE_INVALID_ARGUMENT,
+        "clprune_net_logits needs clprune_net_token_loss");
+    TRY(check_phase(net, "clprune_net_logits", INFERRED | TRAINED, "clprune_net_forward", batch));
+    return clprune__net_loss_logits(net, batch, row, logits);
+}
+
+clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *data)
+{
+    ENTER(net != NULL ? net->context : NULL);
+    TRY(check_data(net, data, true));
+    TRY(check_phase(net, "clprune_net_backward", HAS_LOSS,
+        net->phase == CLPRUNE__NET_TRAINED
+            ? "clprune_net_loss"
+            : "clprune_net_forward in training, then clprune_net_loss,",
+        data->batch));
+    TRY(check_unchanged(net, data));
+    net->phase = CLPRUNE__NET_EMPTY;
+    TRY(clprune__net_loss_backward(net, data));
+    TRY(clprune__net_run(net, &net->backward, data, true));
+    return clprune__net_end_pass(net, data->add);
+}
