@@ -262,6 +262,109 @@ static void no_codes(NO_ROW)
             option_row_at(&plain, i).name, option_row_at(&resmlp_model, i + (i >= left_out)).name);
 }
 
+/* The options that ranks of a run may have of their own; all others must agree. Of files, all ranks
+ * have one or none has. */
+static const char *const own[] = {"device", "peer-timeout", "output-dir", "overwrite", "export",
+    "adapters", "gradient-check", "gradient-draws", "sample", "plan-csv", "memory-report",
+    "tensorboard", "summary-json", "quiet"};
+static const char *const places[] = {"data", "keep-file", "resume", "import"};
+
+static bool is_among(const char *const *names, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; ++i)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* What ranks compare. */
+static char *compared(const options *o, size_t *size)
+{
+    char *text;
+    TEST_GOOD(options_of_ranks(o, &text, size, &f));
+    return text;
+}
+
+/* Whether a text has "--NAME=VALUE", with another value than the other text, and is else the same.
+ */
+static bool differ_in(const char *a, size_t a_size, const char *b, size_t b_size, const char *name)
+{
+    const char *x = a, *y = b;
+    size_t differences = 0;
+    for (; x < a + a_size && y < b + b_size; x += strlen(x) + 1, y += strlen(y) + 1)
+        if (strcmp(x, y) != 0) {
+            const size_t length = strlen(name);
+            assert_true(strncmp(x, "--", 2) == 0 && strncmp(x + 2, name, length) == 0);
+            assert_int_equal(x[2 + length], '=');
+            assert_int_equal(strncmp(x, y, 3 + length), 0);
+            ++differences;
+        }
+    assert_true(x == a + a_size && y == b + b_size);
+    assert_true(differences <= 1);
+    return differences == 1;
+}
+
+/* Sets an option to another value than it has. */
+static void change(const option_row *row, options *o)
+{
+    char before[8192] = "", text[64] = "";
+    const char *to = text;
+    fault f = {0};
+    if (option_is_set(row, o))
+        option_print(row, o, before, sizeof before);
+    for (size_t attempt = 0; attempt < 2 && (attempt == 0 || strcmp(before, to) == 0); ++attempt)
+        switch (row->kind) {
+        case OPTION_FLAG:
+            to = strcmp(before, "0") == 0 ? "1" : "0";
+            break;
+        case OPTION_TEXT:
+            to = attempt == 0 ? "one" : "another";
+            break;
+        case OPTION_CHOICE:
+            to = row->choices[attempt];
+            break;
+        case OPTION_BLOCK:
+            to = "4x4";
+            break;
+        default:
+            (void)snprintf(text, sizeof text, row->kind == OPTION_REAL ? "%.17g" : "%.0f",
+                attempt == 0 ? row->low : row->high);
+        }
+    test_good(option_set(row, to, o, &f), &f);
+}
+
+/* Each option of the table, changed on one rank. */
+static void ranks(NO_ROW)
+{
+    extern const trainer_model bert_model, gpt_model, resnet_model;
+    const trainer_model *const models[] = {&resmlp_model, &resnet_model, &gpt_model, &bert_model};
+    size_t seen = 0;
+    for (size_t m = 0; m < sizeof models / sizeof *models; ++m)
+        for (size_t i = 0; i < option_rows_count(models[m]); ++i) {
+            const option_row row = option_row_at(models[m], i);
+            const bool is_own = is_among(own, sizeof own / sizeof *own, row.name);
+            const bool is_place = is_among(places, sizeof places / sizeof *places, row.name);
+            options o = options_defaults(models[m]);
+            size_t before_size, after_size, again_size;
+            char *before = compared(&o, &before_size);
+            const bool was_set = option_is_set(&row, &o);
+            change(&row, &o);
+            char *after = compared(&o, &after_size);
+            const bool differs = differ_in(before, before_size, after, after_size, row.name);
+            assert_int_equal(differs, !is_own && !(is_place && was_set));
+            change(&row, &o);
+            char *again = compared(&o, &again_size);
+            if (is_place)
+                assert_false(differ_in(after, after_size, again, again_size, row.name));
+            seen += is_own || is_place;
+            free(before);
+            free(after);
+            free(again);
+        }
+    /* no name of the lists is left over: three models lack --sample */
+    assert_int_equal(seen, 4 * (sizeof own / sizeof *own + sizeof places / sizeof *places) - 3);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -271,5 +374,6 @@ int main(void)
     TEST_ADD_EACH(&list, refused, refused_rows, "a checkpoint %s");
     TEST_ADD_EACH(&list, criterion, criteria, "criterion: %s");
     test_add(&list, no_codes, NULL, "a model without codes");
+    test_add(&list, ranks, NULL, "options that ranks must have in common");
     return test_run_on_host("options", &list);
 }

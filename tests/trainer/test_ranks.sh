@@ -2,11 +2,11 @@
 # A run in several processes: it has the bits of one, stops, resumes on another number, and loses nothing when a
 # process is killed.
 #
-#     test_ranks.sh path/to/resmlp-train path/to/resnet-train path/to/mpirun [MOST]     MOST: processes (2)
+#     test_ranks.sh path/to/resmlp-train path/to/resnet-train path/to/resmlp-train-drift path/to/mpirun [MOST]
 #
-# NAME-train-mpi lies beside NAME-train. Exits with 77 where mpirun does not start two processes.
+# MOST: processes (2). NAME-train-mpi lies beside NAME-train; resmlp-train-drift is test_drift.c. Exits with 77 where mpirun does not start two processes.
 . "$(dirname "$0")/../support/program.sh"
-program=$(whole "$1") resnet=$(whole "$2") mpirun=$3 most=${4:-2}
+program=$(whole "$1") resnet=$(whole "$2") drift=$(whole "$3") mpirun=$4 most=${5:-2}
 cd "$folder" || exit 1
 need_device "$program"
 need_mpirun "$mpirun"
@@ -206,7 +206,17 @@ for how in "TERM mpirun" "KILL 1" "STOP 1"; do
         tries=$((tries + 1))
     done
     victim=$(rank_of 1)
-    [ "$how" != "TERM mpirun" ] || victim=$(pgrep -P $!) # of timeout
+    if [ "$how" = "TERM mpirun" ]; then
+        kill -USR1 "$victim" # all save, and go on
+        tries=0
+        rows=$(wc -l <lost/log.csv)
+        until { [ -e lost/last.ckpt ] && [ "$(wc -l <lost/log.csv)" -gt $((rows + 2)) ]; } || [ $tries -gt 600 ]; do
+            sleep 0.1
+            tries=$((tries + 1))
+        done
+        [ $tries -le 600 ] || fail "no checkpoint after SIGUSR1 of rank 1: $(cat err)"
+        victim=$(pgrep -P $!) # of timeout
+    fi
     kill "-${how%% *}" "$victim" || fail "$how: no process"
     before=$(date +%s)
     wait $!
@@ -224,6 +234,116 @@ for how in "TERM mpirun" "KILL 1" "STOP 1"; do
         fail "$how: no word of how to go on: $(cat err)"
     on 1 0 "$program" --resume lost/last.ckpt --steps 1
 done
+
+# ---- ranks that differ --------------------------------------------------------------------------
+# idx FOLDER TRAIN TEST: a set of 16 x 16 images in IDX files, of these bytes.
+idx() {
+    mkdir -p "$1"
+    for set in "train 83 $2" "t10k 37 $3"; do
+        # shellcheck disable=SC2086 # words
+        set -- "$1" $set
+        { printf '\000\000\010\003\000\000\000'; printf "\\$(printf %03o "$3")"; printf '\000\000\000\020\000\000\000\020'
+            head -c $(($3 * 256)) /dev/zero | tr '\000' "$4"; } >"$1/$2-images-idx3-ubyte"
+        { printf '\000\000\010\001\000\000\000'; printf "\\$(printf %03o "$3")"
+            head -c $(($3 / 2)) /dev/zero; head -c $(($3 - $3 / 2)) /dev/zero | tr '\000' '\001'; } >"$1/$2-labels-idx1-ubyte"
+    done
+}
+
+# apart CODE PATTERN [VARIABLE=VALUE] OPTION...: rank 1 has these, too: with code 2 both end at once, and one line has the
+# pattern.
+apart() {
+    code=$1 pattern=$2
+    shift 2
+    # shellcheck disable=SC2086
+    timeout 30 $start -n 1 "$program-mpi" $base --output-dir apart --overwrite : -n 1 env "$@" >out 2>err
+    got=$?
+    [ $got = "$code" ] || fail "ranks that differ: exit code $got, not $code: $*: $(cat err)"
+    lines=$(grep -c '^res[a-z]*-train: ' err)
+    if [ "$code" = 0 ]; then
+        [ "$lines" = 0 ] || fail "ranks may differ: $*: $(cat err)"
+    elif [ "$lines" != 1 ] || ! grep -q "^res[a-z]*-train: $pattern" err; then
+        fail "not one line with '$pattern': $*: $(cat err)"
+    fi
+}
+
+idx a a b
+idx b b b
+idx c a c
+cp -r a same
+base="--patch-size 8 --epochs 1 --batch-size 32 --data a"
+# shellcheck disable=SC2086
+on 2 0 "$program" $base --output-dir apart --export 1.st
+cp apart/last.ckpt 1.ckpt
+# shellcheck disable=SC2086
+on 2 0 "$program" $base --seed 2 --export 2.st --output-dir apart --overwrite
+cp 1.st copy.st
+echo 'blocks.* norm1 dense' >1.keep
+echo 'blocks.* norm2 dense' >2.keep
+echo 'blocks.* norm1 dense' >copy.keep
+rank1="rank 1 on [^ ]* has"
+apart 2 "$rank1 --lr 0.1, rank 0 has 0.002$" "$program-mpi" $base --lr 0.1
+apart 2 "$rank1 --zero 1, rank 0 has 0$" "$program-mpi" $base --zero
+apart 2 "$rank1 --help 1, rank 0 has 0$" "$program-mpi" --help
+apart 2 "$rank1 --resume a file, rank 0 has none$" "$program-mpi" --resume 1.ckpt
+apart 2 "unknown or ambiguous option '--nonsense'" "$program-mpi" --nonsense
+apart 2 "$rank1 program resnet-train .*, rank 0 has resmlp-train " "$resnet-mpi" --data a
+apart 2 "$rank1 --data with .* IDX .*, rank 0 has .* IDX " "$program-mpi" $base --data b
+apart 2 "$rank1 --data with .* IDX .*, rank 0 has .* IDX " "$program-mpi" $base --data c # other tests
+apart 2 "$rank1 precision .*CLPRUNE_PRECISION.* bf16, rank 0 has fp32$" CLPRUNE_PRECISION=bf16 "$program-mpi" $base
+apart 0 "" "$program-mpi" $base --data same --device 0:0 --output-dir elsewhere --quiet --peer-timeout 70 \
+    --export apart.st --summary-json apart.json --tensorboard board --memory-report --gradient-check 1 --warmup-epochs 1
+[ ! -e elsewhere ] && [ ! -e apart.st ] && [ ! -e board ] || fail "rank 1 writes files"
+base="$base --import 1.st"
+apart 2 "$rank1 parameters with checksum .*, rank 0 has checksum " "$program-mpi" $base --import 2.st
+apart 0 "" "$program-mpi" $base --import copy.st
+base="$base --keep-file 1.keep"
+apart 2 "$rank1 --keep-file with checksum .*, rank 0 has checksum " "$program-mpi" $base --keep-file 2.keep
+apart 0 "" "$program-mpi" $base --keep-file copy.keep
+# Every option of the program, if there is time: rank 1 has it, or has another value.
+if [ "$most" -gt 2 ]; then
+    base="--patch-size 8 --epochs 1 --batch-size 32 --data a"
+    # shellcheck disable=SC2086
+    "$program" --help | sed -n 's/^  --\([a-z-]*\) *\([^ ]*\) .*/\1 \2/p' >options
+    while read -r name value; do
+        code=2 word=$value
+        case $name in
+        device | peer-timeout | output-dir | overwrite | export | gradient-check | memory-report | tensorboard | summary-json | quiet) code=0 ;;
+        esac
+        case $name,$value in
+        peer-timeout,*) word=30 ;;
+        device,*) word=0:0 ;;
+        summary-json,* | export,*) word=apart.out ;;
+        output-dir,* | tensorboard,*) word=apart.dir ;;
+        *,N | *,X | *,BYTES) word=1 ;;
+        *,[A-Z]*) ;;
+        *) word= ;;
+        esac
+        # shellcheck disable=SC2086
+        apart $code "" "$program-mpi" $base "--$name" $word </dev/null
+    done <options
+fi
+
+# Parameters that drift apart, by a bit in a message of step 6: the checkpoint before is the last one. (Steps have 13 such
+# messages, and with --zero a checkpoint 28.)
+for zero in "" --zero; do
+    rm -rf drift
+    export DRIFT=70
+    [ -z "$zero" ] || DRIFT=98
+    # shellcheck disable=SC2086
+    timeout 60 $start -n 2 "$drift" $small $zero --output-dir drift --export drift.st >out 2>err
+    got=$?
+    [ $got = 1 ] && [ "$(grep -c '^resmlp-train: ' err)" = 1 ] &&
+        grep -q "^resmlp-train: $rank1 parameters with checksum .*, rank 0 has checksum .* after step 6: they have drifted apart, and are not saved$" err ||
+        fail "drift $zero: exit code $got: $(cat err)"
+    [ ! -e drift.st ] || fail "drift $zero: weights are exported"
+    on 1 0 "$program" --resume drift/last.ckpt --steps 1 --output-dir on --overwrite
+    grep -q '^going on after epoch 1, step 3$' out || fail "drift $zero: not the checkpoint before: $(cat out)"
+done
+# shellcheck disable=SC2086
+timeout 60 $start -n 2 "$drift" $small --checkpoint-every 0 --output-dir drift --overwrite --export drift.st >out 2>err &&
+    fail "drift without checkpoints: no error"
+[ ! -e drift.st ] || fail "drift without checkpoints: weights are exported"
+unset DRIFT
 
 # ---- mistakes ------------------------------------------------------------------------------------
 # shellcheck disable=SC2086

@@ -3,7 +3,7 @@
 #
 #     test_reduce.sh path/to/test_reduce_mpi path/to/mpirun [REPEATS]     REPEATS: all ways to lose a rank, so many times
 #
-# 1 to 4 ranks exchange windows, bytes, words. Then a rank is lost. With a deadline of 2 s all processes are gone 4 s
+# 1 to 4 ranks exchange windows, bytes, words; ranks whose calls differ say so. Then a rank is lost. With a deadline of 2 s all processes are gone 4 s
 # later; the survivors say which rank is missing and exit with code 7; rank 0 has had time to save. Hidden losses are
 # those that mpirun does not see, as of a host that is gone: a script stays in the process's place. A rank that is late by
 # more than the deadline is not lost, also if the others get a signal while they wait. Exits with 77 where mpirun does not
@@ -137,6 +137,21 @@ round() {
     hidden stop.hidden.1 1
     slow slow.0
 }
+
+# Rank 1 calls one function and the others another: each with the next of the list, or with REPEATS all pairs.
+calls=$("$program" calls)
+for a in $(seq 0 $((calls - 1))); do
+    for b in $(seq 0 $((calls - 1))); do
+        [ "$b" = $(((a + 1) % calls)) ] || { [ -n "$repeats" ] && [ "$a" != "$b" ]; } || continue
+        # shellcheck disable=SC2086 # words
+        timeout 20 $start -n 2 "$program" differ "$a" "$b" >"differ.$a.$b" 2>&1 &
+    done
+    [ $((a % 5)) != 4 ] || wait
+done
+wait
+for file in differ.*; do
+    [ "$(grep -c '^differs$' "$file")" = 2 ] || fail "calls $file: $(cat "$file")"
+done
 
 round
 while [ "${repeats:-1}" -gt 1 ]; do

@@ -11,6 +11,9 @@
  *                                     30 steps; in step 20 VICTIM's values come after 3 s. With
  *                                     `signal` for `slow` the other ranks then get SIGTERM
  *
+ *     test_reduce_mpi differ A B      rank 1 makes call number A of `calls`, the others B: a fault
+ *     test_reduce_mpi calls           prints the number of calls
+ *
  * Exits 0, 1 after a check that failed, or with the code of a fault. Files of FOLDER: pid.RANK;
  * died, milliseconds of the clock; saved, which rank 0 writes 0.3 s after a fault,
  * 1.5 s with abort.
@@ -497,8 +500,71 @@ static bool steps(int victim, const char *how, const char *folder)
     return good;
 }
 
+/* Calls that differ, and what the fault calls each. */
+static const struct call_row {
+    const char *says;
+    reduce_kind kind; /* of a window */
+    size_t count;     /* of values, bytes, or words */
+    enum { WINDOW, GATHER, BROADCAST, AGREE } what;
+    uint64_t draw;
+} calls[] = {
+    {"adds up 1000 values", REDUCE_SUM, 1000, WINDOW, 0},
+    {"adds up 1001 values", REDUCE_SUM, 1001, WINDOW, 0},
+    {"adds up 0 values", REDUCE_SUM, 0, WINDOW, 0},
+    {"adds up its part of 1000 values", REDUCE_SCATTER, 1000, WINDOW, 0},
+    {"gathers 1000 values", REDUCE_GATHER, 1000, WINDOW, 0},
+    {"adds up the codes of 1000 values", REDUCE_SUM_CODED, 1000, WINDOW, 1},
+    {"adds up the codes of 1000 values", REDUCE_SUM_CODED, 1000, WINDOW, 2},
+    {"adds up the codes of its part of 1000 values", REDUCE_SCATTER_CODED, 1000, WINDOW, 1},
+    {"gathers up to 1000 bytes", REDUCE_SUM, 1000, GATHER, 0},
+    {"gathers up to 1001 bytes", REDUCE_SUM, 1001, GATHER, 0},
+    {"takes 1000 bytes of rank 0", REDUCE_SUM, 1000, BROADCAST, 0},
+    {"takes 1001 bytes of rank 0", REDUCE_SUM, 1001, BROADCAST, 0},
+    {"takes a decision of 2 words", REDUCE_SUM, 2, AGREE, 0},
+    {"takes a decision of 3 words", REDUCE_SUM, 3, AGREE, 0},
+    {"takes a decision of 0 words", REDUCE_SUM, 0, AGREE, 0},
+};
+enum { CALLS = sizeof calls / sizeof *calls };
+
+static bool make(const struct call_row *row)
+{
+    static float values[1024];
+    static char all[1024];
+    uint32_t words[REDUCE_WORDS] = {0};
+    switch (row->what) {
+    case WINDOW:
+        reduce->draw(group, row->draw);
+        return reduce->begin(group, row->kind, NULL, values, row->count, &f) &&
+               reduce->finish(group, &f);
+    case GATHER:
+        return reduce->gather(group, values, 8, all, row->count, NULL, &f);
+    case BROADCAST:
+        return reduce->broadcast(group, all, row->count, &f);
+    default:
+        return reduce->agree(group, words, row->count, &f);
+    }
+}
+
+static void differ(int a, int b)
+{
+    const struct call_row *mine = &calls[place.rank == 1 ? a : b];
+    struct timespec before, now;
+    CHECK(a < CALLS && b < CALLS && make(&calls[8]));
+    (void)clock_gettime(CLOCK_MONOTONIC, &before);
+    CHECK(!make(mine) && f.code == CODE_PEER);
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    CHECK(now.tv_sec - before.tv_sec <= 4);
+    CHECK(strstr(f.text, calls[a].says) != NULL && strstr(f.text, calls[b].says) != NULL);
+    CHECK(strstr(f.text, "rank 1 on ") != NULL && strstr(f.text, "rank 0 on ") != NULL);
+    CHECK((strcmp(calls[a].says, calls[b].says) == 0) == (strstr(f.text, "other draws") != NULL));
+    (void)printf("differs\n");
+    end(CODE_OK);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "calls") == 0)
+        return printf("%d\n", CALLS) < 0;
     const bool loses = argc == 6 && strcmp(argv[1], "lose") == 0;
     const reduce_options options = {.peer_timeout = loses ? strtod(argv[4], NULL) : 20,
         .fast = argc == 2 && strcmp(argv[1], "fast") == 0};
@@ -510,6 +576,8 @@ int main(int argc, char **argv)
         fast();
     else if (good && argc == 2 && strcmp(argv[1], "coded") == 0)
         coded();
+    else if (good && argc == 4)
+        differ(atoi(argv[2]), atoi(argv[3]));
     else if (good)
         exchanges();
     if (good && reduce->close(group, &f))

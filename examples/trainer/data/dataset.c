@@ -1,6 +1,7 @@
 #include "trainer/data/dataset.h"
 
 #include "trainer/data/dataset_source.h"
+#include "trainer/data/fnv.h"
 #include "trainer/data/rng.h"
 
 #include <pthread.h>
@@ -152,6 +153,30 @@ bool dataset_has_checksum(const dataset *data, uint64_t checksum)
 uint64_t dataset_sizes(const dataset *data)
 {
     return data->source.sizes;
+}
+
+uint64_t dataset_tests_checksum(const dataset *data)
+{
+    const dataset_source *source = &data->source;
+    const uint32_t count = source->count[DATASET_TEST], most = source->fetch != NULL ? 64 : count;
+    const uint32_t some = count < most ? count : most;
+    const size_t bytes = dataset_sample(data).bytes;
+    uint64_t hash = FNV_START;
+    uint8_t *image = malloc(bytes);
+    for (uint32_t i = 0; image != NULL && source->checksum != 0 && source->context == 0 && i < some;
+         ++i) {
+        const uint32_t index = (uint32_t)((uint64_t)count * i / some);
+        int32_t label = -1; /* of a file that cannot be read */
+        fault unread = {0};
+        memset(image, 0, bytes);
+        if (source->fetch != NULL)
+            (void)source->fetch(source->state, DATASET_TEST, index, NULL, image, &label, &unread);
+        else
+            label = source->read(source->state, DATASET_TEST, index, image);
+        hash = fnv1a(fnv1a(hash, &label, sizeof label), image, unread.code == CODE_OK ? bytes : 0);
+    }
+    free(image);
+    return hash == FNV_START ? 0 : hash;
 }
 
 uint64_t dataset_skipped(const dataset *data)

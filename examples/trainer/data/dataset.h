@@ -148,6 +148,9 @@ bool dataset_has_checksum(const dataset *data, uint64_t checksum);
 /* Folders: a checksum of the sizes of the training files, of 65536 of them if there are more; else
  * 0. */
 uint64_t dataset_sizes(const dataset *data);
+/* Of the tests, where dataset_checksum has none of them: of IDX and CIFAR all, of folders 64
+ * images, spread over all; else 0. */
+uint64_t dataset_tests_checksum(const dataset *data);
 /* Of images, (3, 256): the value of each byte of each channel, (v / 255 - mean[c]) / std[c]. */
 const float *dataset_levels(const dataset *data);
 

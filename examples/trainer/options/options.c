@@ -389,26 +389,75 @@ void options_print_help(const trainer_model *model, FILE *file)
  * name gets another meaning (keep_renamed). A checkpoint without it has version 1. */
 enum { PRESETS = 2 };
 
-bool options_save(const options *o, bool all, char **text, size_t *size, fault *f)
+static bool for_checkpoint(const option_row *row, bool set)
 {
-    const size_t count = option_rows_count(o->model);
-    char *out = malloc((count + 1) * TEXT_MOST);
+    return row->memory != OPTION_PROCESS && row->memory != OPTION_FORGET && set;
+}
+
+static bool for_summary(const option_row *row, bool set)
+{
+    (void)set;
+    return row->memory != OPTION_PROCESS;
+}
+
+/* --resume, --memory-limit and --help decide on values of others, so they are told first. */
+static bool for_ranks(const option_row *row, bool set)
+{
+    (void)set;
+    return row->ranks != RANKS_OWN && !for_checkpoint(row, true);
+}
+
+static bool for_ranks_settled(const option_row *row, bool set)
+{
+    (void)set;
+    return row->ranks != RANKS_OWN && for_checkpoint(row, true);
+}
+
+/* Adds the options that a function takes to a text with room for all. */
+static size_t put_options(
+    const options *o, bool (*takes)(const option_row *, bool), const char *before, char *out)
+{
     size_t used = 0;
-    if (out == NULL)
-        return fault_set(f, CODE_MEMORY, "out of memory");
-    used += (size_t)snprintf(out, TEXT_MOST, "presets=%d", PRESETS) + 1;
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < option_rows_count(o->model); ++i) {
         const option_row row = option_row_at(o->model, i);
         const bool set = option_is_set(&row, o);
         char value[TEXT_MOST - 32] = "";
-        if (row.memory == OPTION_PROCESS || (!all && (row.memory == OPTION_FORGET || !set)))
+        if (!takes(&row, set))
             continue;
-        if (set)
+        if (set && before[0] != '\0' && row.ranks == RANKS_PLACE)
+            (void)strcpy(value, "a file");
+        else if (set)
             option_print(&row, o, value, sizeof value);
-        used += (size_t)snprintf(out + used, TEXT_MOST, "%s=%s", row.name, value) + 1;
+        used += (size_t)snprintf(out + used, TEXT_MOST, "%s%s=%s", before, row.name, value) + 1;
     }
-    *text = out;
-    *size = used;
+    return used;
+}
+
+static char *room_for_options(const options *o, fault *f)
+{
+    char *out = malloc((option_rows_count(o->model) + 1) * TEXT_MOST);
+    if (out == NULL)
+        (void)fault_set(f, CODE_MEMORY, "out of memory");
+    return out;
+}
+
+bool options_save(const options *o, bool all, char **text, size_t *size, fault *f)
+{
+    *text = room_for_options(o, f);
+    if (*text == NULL)
+        return false;
+    *size = (size_t)snprintf(*text, TEXT_MOST, "presets=%d", PRESETS) + 1;
+    *size += put_options(o, all ? for_summary : for_checkpoint, "", *text + *size);
+    return true;
+}
+
+bool options_of_ranks(const options *o, char **text, size_t *size, fault *f)
+{
+    *text = room_for_options(o, f);
+    if (*text == NULL)
+        return false;
+    *size = put_options(o, for_ranks, "--", *text);
+    *size += put_options(o, for_ranks_settled, "--", *text + *size);
     return true;
 }
 

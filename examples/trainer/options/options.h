@@ -140,6 +140,9 @@ void options_print_help(const trainer_model *model, FILE *file);
  * results, and empty values of options that are not set. */
 bool options_save(const options *o, bool all, char **text, size_t *size, fault *f);
 
+/* Likewise "--name=value" of those that all ranks of a run must have, also if they are not set. */
+bool options_of_ranks(const options *o, char **text, size_t *size, fault *f);
+
 /* Restores options from a checkpoint unless they were given on the command line. A given option
  * must agree (CODE_USAGE), except those with OPTION_TAKE or OPTION_CHANGE in options_table.c, such
  * as

@@ -23,8 +23,9 @@ const char *const options_schedules[] = {"cosine", "step", NULL};
 
 #define FIELD(name) offsetof(options, name)
 
-/* The last arguments are the text of --help and, optionally, the option's needs, and the programs
- * that have it. Images and tokens may have an option of the same name. */
+/* The last arguments are the text of --help and, optionally, the option's needs, the programs that
+ * have it, and whether ranks must agree: without it they must. Images and tokens may have an option
+ * of the same name. */
 #define FLAG(name, memory, field, ...)                                                             \
     {                                                                                              \
         name, OPTION_FLAG, memory, FIELD(field), 0, 1, NULL, NULL, __VA_ARGS__                     \
@@ -70,19 +71,19 @@ static const option_row rows[] = {
         "\"generated\" (the default), or a folder with CIFAR-10 or CIFAR-100, binary version, with "
         "IDX "
         "files (MNIST), or with train/CLASS/*.jpg and val/CLASS/*.jpg (ImageNet)",
-        NEEDS_NOTHING, OF_IMAGES),
+        NEEDS_NOTHING, OF_IMAGES, RANKS_PLACE),
     TEXT("data", OPTION_TAKE, data, "generated|FILE|DIR",
         "\"generated\" (the default); a text, whose bytes are the tokens, for models of 256; a "
         "file "
         "NAME.bin of tokens, as nanoGPT or llm.c write them; or a folder with train.bin or "
         "train.txt. Tests are on the file with val in place of train in its name, else on the last "
         "tenth",
-        NEEDS_NOTHING, OF_TEXTS),
+        NEEDS_NOTHING, OF_TEXTS, RANKS_PLACE),
     TEXT("data", OPTION_TAKE, data, "generated|FILE|DIR",
         "\"generated\" (the default); a file NAME.bin of labelled sentences, each its label, its "
         "number of tokens and the tokens; or a folder with train.bin. Tests are on the file with "
         "val in place of train in its name, else on one of each ten sentences, drawn over the file",
-        NEEDS_NOTHING, OF_SENTENCES),
+        NEEDS_NOTHING, OF_SENTENCES, RANKS_PLACE),
     FLAG("skip-broken", OPTION_TAKE, skip_broken,
         "replace a JPEG or PNG file that cannot be read by the next one; name and count them",
         NEEDS_NOTHING, OF_IMAGES),
@@ -159,7 +160,8 @@ static const option_row rows[] = {
         "'blocks.* TENSOR quantised bits=4'; later ones win; # begins a comment; the checkpoint "
         "keeps a copy; forms and their settings: dense, pruned (sparsity, block, norm, criterion, "
         "centre, values, indices), quantised (bits, group, rounding, rotate), pooled (cell), "
-        "recomputed"),
+        "recomputed",
+        NEEDS_NOTHING, OF_ALL, RANKS_PLACE),
     TEXT("train", OPTION_MATCH, train, "PATTERN[,PATTERN...]",
         "train only the parameters whose names match, such as 'head.*'; the others are frozen, and "
         "nothing is kept for their gradients"),
@@ -209,17 +211,20 @@ static const option_row rows[] = {
         "--micro-batches must be a multiple of the processes"),
     REAL("peer-timeout", OPTION_PROCESS, peer_timeout, 0.1, 86400,
         "of several processes (NAME-train-mpi): seconds after which one that shows no sign of life "
-        "ends the run; default 60"),
+        "ends the run; default 60",
+        NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     COUNT("seed", OPTION_MATCH, seed, 0, EXACT,
         "of parameters, order and augmentation, not of generated data; default 1"),
     TEXT("device", OPTION_FORGET, device, "DEVICE",
-        "platform:device or part of a name; default $CLPRUNE_DEVICE, else a GPU, else any device"),
+        "platform:device or part of a name; default $CLPRUNE_DEVICE, else a GPU, else any device",
+        NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     FLAG("list-devices", OPTION_PROCESS, list_devices, "print the OpenCL devices and exit"),
     TEXT("output-dir", OPTION_FORGET, output_dir, "DIR",
         "folder for log.csv and last.ckpt; default: the folder of --resume, else a new one, "
-        "runs/ARCH-DATE-TIME"),
+        "runs/ARCH-DATE-TIME",
+        NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     FLAG("overwrite", OPTION_PROCESS, overwrite,
-        "replace the files of an earlier run in --output-dir"),
+        "replace the files of an earlier run in --output-dir", NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     COUNT("test-every", OPTION_TAKE, test_every, 0, 1000000,
         "epochs between tests; default 1; 0: only after the last epoch"),
     COUNT("checkpoint-every", OPTION_TAKE, checkpoint_every, 0, 1000000,
@@ -230,32 +235,37 @@ static const option_row rows[] = {
         "with --plan: the memory of one of N processes (NAME-train-mpi)"),
     TEXT("resume", OPTION_FORGET, resume, "FILE",
         "continue from a checkpoint, with its options; gives the bits of an uninterrupted "
-        "run on the same device with the same driver, and says on stderr if they may be others"),
+        "run on the same device with the same driver, and says on stderr if they may be others",
+        NEEDS_NOTHING, OF_ALL, RANKS_PLACE),
     TEXT("import", OPTION_TAKE, import_file, "FILE",
         "begin with the weights of a safetensors file (timm's or torchvision's names); a head of "
         "another number of classes is left out",
-        NEEDS_NOTHING, OF_IMAGES),
+        NEEDS_NOTHING, OF_IMAGES, RANKS_PLACE),
     TEXT("import", OPTION_TAKE, import_file, "FILE",
         "begin with the weights of a safetensors file (the names of transformers)", NEEDS_NOTHING,
-        OF_TOKENS),
+        OF_TOKENS, RANKS_PLACE),
     TEXT("export", OPTION_FORGET, export_file, "FILE",
-        "at the end, write the weights to a safetensors file; not if a signal stops training"),
+        "at the end, write the weights to a safetensors file; not if a signal stops training",
+        NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     TEXT("adapters", OPTION_FORGET, adapters, "DIR",
-        "at the end, write the adapters as a folder that PEFT reads; needs --lora"),
+        "at the end, write the adapters as a folder that PEFT reads; needs --lora", NEEDS_NOTHING,
+        OF_ALL, RANKS_OWN),
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
         "stop after N steps; writes files only with --output-dir, and tests after the last step "
         "only with --test-limit"),
     COUNT("gradient-check", OPTION_FORGET, gradient_check, 1, 1000000,
-        "at the end, compare each gradient with a dense model's on N training batches"),
+        "at the end, compare each gradient with a dense model's on N training batches",
+        NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     COUNT("gradient-draws", OPTION_FORGET, gradient_draws, 1, 1000000,
         "with --gradient-check: repeat each batch with N seeds, and report bias and noise; default "
-        "1"),
+        "1",
+        NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     FLAG(
         "test-only", OPTION_FORGET, test_only, "test the weights of --resume or --import and exit"),
     COUNT("sample", OPTION_FORGET, sample, 1, 1000000,
         "at the end, write N tokens that follow the first ones of the tests, drawn as the model "
         "expects them",
-        NEEDS_NOTHING, OF_TEXTS),
+        NEEDS_NOTHING, OF_TEXTS, RANKS_OWN),
     BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
         "limit of device memory, such as 1500M (K, M or G): take the mildest preset that fits, or, "
         "with "
@@ -264,15 +274,18 @@ static const option_row rows[] = {
         "print the device memory of each part of a step and exit; needs no device, but for "
         "--activations auto"),
     TEXT("plan-csv", OPTION_PROCESS, plan_csv, "FILE",
-        "with --plan: write the live bytes at each command of a step, by tensor"),
+        "with --plan: write the live bytes at each command of a step, by tensor", NEEDS_NOTHING,
+        OF_ALL, RANKS_OWN),
     FLAG("memory-report", OPTION_PROCESS, memory_report,
-        "at the end, print the device memory of each tensor"),
+        "at the end, print the device memory of each tensor", NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     TEXT("tensorboard", OPTION_FORGET, tensorboard, "DIR",
-        "write the columns of log.csv as an event file for TensorBoard"),
-    TEXT(
-        "summary-json", OPTION_PROCESS, summary_json, "FILE", "write the results as a JSON object"),
+        "write the columns of log.csv as an event file for TensorBoard", NEEDS_NOTHING, OF_ALL,
+        RANKS_OWN),
+    TEXT("summary-json", OPTION_PROCESS, summary_json, "FILE", "write the results as a JSON object",
+        NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     FLAG("quiet", OPTION_PROCESS, quiet,
-        "print only errors, notes on stderr and the reports you asked for"),
+        "print only errors, notes on stderr and the reports you asked for", NEEDS_NOTHING, OF_ALL,
+        RANKS_OWN),
     FLAG("help", OPTION_PROCESS, help, "print this and exit"),
     FLAG("version", OPTION_PROCESS, version, "print the version and exit"),
 };

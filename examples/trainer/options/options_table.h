@@ -43,6 +43,13 @@ typedef enum option_samples {
     OF_TOKENS = OF_TEXTS | OF_SENTENCES
 } option_samples;
 
+/* Whether the ranks of a run may have other values. */
+typedef enum option_ranks {
+    RANKS_AGREE, /* no */
+    RANKS_PLACE, /* yes, of a file that has the same content; all have one, or none has */
+    RANKS_OWN    /* yes: what is read, written or shown, or rank 0 alone takes it */
+} option_ranks;
+
 struct option_row {
     const char *name;
     option_kind kind;
@@ -54,6 +61,7 @@ struct option_row {
     const char *help;
     option_needs needs;
     option_samples samples; /* of the program's model */
+    option_ranks ranks;
 };
 
 /* The options of a program: those of all models, with the model's own among the first. */

@@ -3,8 +3,9 @@
  * two implementations: reduce_alone, one process, or reduce_mpi, any number of them (library
  * clprune_reduce_mpi).
  *
- * All ranks call the same functions in the same order, each from one thread at a time. With MPI a
- * thread of the group's own makes every call of MPI; the others ask it and wait.
+ * All ranks begin the same windows in the same order, and make the same calls in the same order,
+ * each from one thread at a time: ranks that differ get a fault, CODE_PEER, which names both. With
+ * MPI a thread of the group's own makes every call of MPI; the others ask it and wait.
  *
  * A rank shows signs of life as long as its process runs, however long its own work takes. One that
  * shows none for peer_timeout seconds counts as dead: killed, stopped, unplugged. Then each call
@@ -26,7 +27,7 @@
 
 typedef struct reduce_group reduce_group;
 
-enum { REDUCE_HOST = 64, REDUCE_WORDS = 16 };
+enum { REDUCE_HOST = 64, REDUCE_WORDS = 6 };
 
 typedef struct reduce_options {
     double peer_timeout; /* seconds, above 0 */
@@ -80,16 +81,17 @@ typedef struct reduce_functions {
     /* The next three may be called while windows are in flight, and do not wait for them. */
 
     /* Bytes of different lengths, 0 included, from all ranks to all: rank 0's are the first in
-     * `all`, which has room for `most`; bytes_of_rank gets each rank's length, unless it is NULL. A
-     * fault, CODE_RUN, if they are more than `most` or INT_MAX. */
+     * `all`, which has room for `most`, equal on all ranks; bytes_of_rank gets each rank's length,
+     * unless it is NULL. A fault, CODE_RUN, if they are more than `most` or INT_MAX. */
     bool (*gather)(reduce_group *group, const void *mine, size_t bytes, void *all, size_t most,
         size_t *bytes_of_rank, fault *f);
 
-    /* Rank 0's data to all. */
+    /* Rank 0's data to all; bytes are equal on all ranks. */
     bool (*broadcast)(reduce_group *group, void *data, size_t bytes, fault *f);
 
     /* Each word becomes the largest one of all ranks: how the ranks take one decision. No rank
-     * returns before all have called: with count 0 it is a barrier. count <= REDUCE_WORDS. */
+     * returns before all have called: with count 0 it is a barrier. count <= REDUCE_WORDS, equal
+     * on all ranks. */
     bool (*agree)(reduce_group *group, uint32_t *words, size_t count, fault *f);
 
     /* Ends all processes with this exit code, without atexit handlers. The others see that this

@@ -23,8 +23,25 @@ typedef enum peer_word {
     PEER_SILENT  /* never sent */
 } peer_word;
 
+/* What a rank does next. A window and a call begin with an exchange of these, of one form for all
+ * kinds: so ranks that do different things notice it before their messages meet. */
+typedef struct reduce_header {
+    uint32_t kind, number; /* a reduce_kind or one of the next; of the windows, or of the calls */
+    uint64_t size;         /* values of a window, bytes, or words */
+    uint32_t words[REDUCE_WORDS];
+} reduce_header;
+
+enum {                                      /* what `words` has */
+    DOES_GATHER = REDUCE_SCATTER_CODED + 1, /* the most bytes; sizes may differ */
+    DOES_BROADCAST,
+    DOES_AGREE, /* words to decide on, which may differ; of a window, the key of its draws */
+    DOES_NOTHING
+};
+
 typedef struct peer_beat {
     int32_t word, number;
+    uint32_t windows, calls; /* that it has begun */
+    reduce_header waits;     /* for the others to do the same */
 } peer_beat;
 
 typedef struct peer {
@@ -43,6 +60,10 @@ typedef struct reduce_window {
     size_t count, from; /* columns of slices from `from` on are not begun */
     uint64_t key;       /* of its draws */
     int pieces;         /* in flight */
+
+    bool announced, alike; /* its header was sent; all ranks have the same window */
+    MPI_Request request;
+    reduce_header header, heads[]; /* (ranks) */
 } reduce_window;
 
 /* The same columns of each slice of a window. */
@@ -83,14 +104,15 @@ struct reduce_group {
     bool leaving;        /* a caller closes */
     bool aborting;       /* with `code` */
     int code;
-    int32_t operations;          /* begun: windows and calls */
+    int32_t operations; /* begun: windows, and parts of calls */
+    uint32_t windows_begun, calls_begun;
     reduce_window *first, **end; /* windows that are not complete; where the next one goes */
     reduce_call call;
     uint64_t draw, drawn;         /* the number to draw from, and windows since */
-    uint32_t words[REDUCE_WORDS]; /* that MPI may still write after a fault */
+    reduce_header header, *heads; /* of the call; (ranks) */
 
     /* Of the thread alone. */
-    MPI_Comm control, windows;
+    MPI_Comm control, announced, windows;
     char (*hosts)[REDUCE_HOST];
     double clock, last; /* seconds; reduce_thread.c tells how they differ */
     double next_beat;
@@ -119,6 +141,12 @@ void group_wait(reduce_group *group, pthread_cond_t *condition, double seconds);
 
 /* Whether the group has its fault. */
 bool group_failed(reduce_group *group);
+
+/* Whether all ranks begin the same; if not, the group's fault says who does what. */
+bool group_alike(reduce_group *group, const reduce_header *heads);
+
+/* The same of two ranks that wait for each other to do something else. Returns false. */
+bool group_crossed(reduce_group *group, const reduce_header *mine, int r, const reduce_header *its);
 
 /* ---- reduce_peers.c ---- */
 
@@ -149,6 +177,9 @@ static inline bool windows_are_coded(reduce_kind kind)
 {
     return kind == REDUCE_SUM_CODED || kind == REDUCE_SCATTER_CODED;
 }
+
+/* Sends the headers of windows that have begun. */
+void windows_announce(reduce_group *group);
 
 /* A turn. Returns whether a message arrived or a piece began. *exchanging: pieces are in flight. */
 bool windows_turn(reduce_group *group, bool *exchanging);

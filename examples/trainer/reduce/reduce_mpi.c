@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <stdio.h> /* snprintf */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h> /* _exit */
 
 #include "trainer/base/stop.h"
@@ -36,22 +37,27 @@ static bool wait_until(reduce_group *group, bool (*done)(const reduce_group *), 
     return done != NULL && done(group);
 }
 
-/* The same, with the fault of a wait that failed. Takes the lock. */
-static bool wait_for(reduce_group *group, bool (*done)(const reduce_group *), double patience,
-    const char *what, fault *f)
+/* Takes the fault of a wait that failed, with the lock held. Returns false. */
+static bool take_fault(reduce_group *group, const char *what, fault *f)
 {
     char place[REDUCE_HOST + 64] = "";
-    (void)pthread_mutex_lock(&group->lock);
-    group->waiting = true;
-    ask(group);
-    const bool there = wait_until(group, done, patience), failed = group->fault.code != CODE_OK;
-    group->waiting = false;
+    const bool failed = group->fault.code != CODE_OK;
     if (group->opened)
         (void)snprintf(place, sizeof place, "rank %d of %d on %s, ", group->place.rank,
             group->place.ranks, group->place.host);
-    if (!there)
-        (void)fault_set(f, failed ? group->fault.code : CODE_PEER, "%swaiting for %s: %s", place,
-            what, failed ? group->fault.text : "MPI does not return");
+    return fault_set(f, failed ? group->fault.code : CODE_PEER, "%swaiting for %s: %s", place, what,
+        failed ? group->fault.text : "MPI does not return");
+}
+
+/* The same as wait_until, with its fault. Takes the lock. */
+static bool wait_for(reduce_group *group, bool (*done)(const reduce_group *), double patience,
+    const char *what, fault *f)
+{
+    (void)pthread_mutex_lock(&group->lock);
+    group->waiting = true;
+    ask(group);
+    const bool there = wait_until(group, done, patience) || take_fault(group, what, f);
+    group->waiting = false;
     (void)pthread_mutex_unlock(&group->lock);
     return there;
 }
@@ -121,6 +127,7 @@ static bool mpi_close(reduce_group *group, fault *f)
     peers_close(group);
     windows_close(group);
     free(group->hosts);
+    free(group->heads);
     (void)pthread_cond_destroy(&group->asked);
     (void)pthread_cond_destroy(&group->answered);
     (void)pthread_mutex_destroy(&group->lock);
@@ -131,7 +138,8 @@ static bool mpi_close(reduce_group *group, fault *f)
 static bool mpi_begin(
     reduce_group *group, reduce_kind kind, cl_event ready, float *values, size_t count, fault *f)
 {
-    reduce_window *window = malloc(sizeof *window);
+    const size_t heads = (size_t)group->place.ranks * sizeof(reduce_header);
+    reduce_window *window = malloc(sizeof *window + heads);
     if (window == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory for a window of gradients");
     *window = (reduce_window){.kind = kind, .ready = ready, .values = values, .count = count};
@@ -142,9 +150,13 @@ static bool mpi_begin(
     (void)pthread_mutex_lock(&group->lock);
     window->key = reduce_key(group->draw, group->drawn);
     group->drawn += windows_are_coded(kind);
+    window->header =
+        (reduce_header){.kind = (uint32_t)kind, .number = group->windows_begun++, .size = count};
+    if (windows_are_coded(kind))
+        memcpy(window->header.words, &window->key, sizeof window->key);
+    ++group->operations;
     *group->end = window;
     group->end = &window->next;
-    ++group->operations;
     ask(group);
     (void)pthread_mutex_unlock(&group->lock);
     return true;
@@ -172,11 +184,29 @@ static bool call(reduce_group *group, reduce_call question, const char *what, fa
     return wait_for(group, has_no_call, patience_of(group), what, f);
 }
 
-static int post_sizes(reduce_group *group, MPI_Request *request)
+static int post_header(reduce_group *group, MPI_Request *request)
 {
-    const reduce_call *c = &group->call;
+    const int bytes = (int)sizeof group->header;
     return MPI_Iallgather(
-        c->from, 1, MPI_UINT64_T, c->to, 1, MPI_UINT64_T, group->control, request);
+        &group->header, bytes, MPI_BYTE, group->heads, bytes, MPI_BYTE, group->control, request);
+}
+
+/* Begins a call, which has the other ranks' headers then. */
+static bool begin_call(reduce_group *group, uint32_t kind, uint64_t size, const void *words,
+    size_t words_size, const char *what, fault *f)
+{
+    (void)pthread_mutex_lock(&group->lock);
+    group->header = (reduce_header){.kind = kind, .number = group->calls_begun++, .size = size};
+    if (words_size > 0)
+        memcpy(group->header.words, words, words_size);
+    (void)pthread_mutex_unlock(&group->lock);
+    if (!call(group, (reduce_call){.post = post_header}, what, f))
+        return false;
+    const bool alike = group_alike(group, group->heads);
+    (void)pthread_mutex_lock(&group->lock);
+    const bool good = alike || take_fault(group, what, f);
+    (void)pthread_mutex_unlock(&group->lock);
+    return good;
 }
 
 static int post_gather(reduce_group *group, MPI_Request *request)
@@ -191,31 +221,24 @@ static int post_broadcast(reduce_group *group, MPI_Request *request)
     return MPI_Ibcast(group->call.to, group->call.count, MPI_BYTE, 0, group->control, request);
 }
 
-static int post_agree(reduce_group *group, MPI_Request *request)
-{
-    const reduce_call *c = &group->call;
-    return c->count == 0 ? MPI_Ibarrier(group->control, request)
-                         : MPI_Iallreduce(MPI_IN_PLACE, c->to, c->count, MPI_UINT32_T, MPI_MAX,
-                               group->control, request);
-}
-
-static bool gather_all(reduce_group *group, const void *mine, void *all, size_t most,
-    size_t *bytes_of_rank, uint64_t *sizes, int *counts, fault *f)
+static bool gather_all(reduce_group *group, const void *mine, void *all, size_t most, size_t bytes,
+    size_t *bytes_of_rank, int *counts, fault *f)
 {
     static const char what[] = "bytes of all ranks";
     const int ranks = group->place.ranks;
+    const uint64_t room = most;
     uint64_t total = 0;
-    if (!call(
-            group, (reduce_call){.post = post_sizes, .from = &sizes[ranks], .to = sizes}, what, f))
+    if (!begin_call(group, DOES_GATHER, bytes, &room, sizeof room, what, f))
         return false;
     for (int r = 0; r < ranks; ++r) {
-        if (sizes[r] > INT_MAX - total || sizes[r] > most - total)
+        const uint64_t size = group->heads[r].size;
+        if (size > INT_MAX - total || size > most - total)
             return fault_set(f, CODE_RUN, "gathering more than %zu bytes, or 2 GiB", most);
-        counts[r] = (int)sizes[r];
+        counts[r] = (int)size;
         counts[ranks + r] = (int)total;
         if (bytes_of_rank != NULL)
-            bytes_of_rank[r] = (size_t)sizes[r];
-        total += sizes[r];
+            bytes_of_rank[r] = (size_t)size;
+        total += size;
     }
     return call(group,
         (reduce_call){.post = post_gather,
@@ -231,31 +254,27 @@ static bool mpi_gather(reduce_group *group, const void *mine, size_t bytes, void
     size_t *bytes_of_rank, fault *f)
 {
     const size_t ranks = (size_t)group->place.ranks;
-    uint64_t *sizes = malloc((ranks + 1) * sizeof *sizes);
     int *counts = malloc(2 * ranks * sizeof *counts);
-    if (sizes == NULL || counts == NULL) {
-        free(sizes);
-        free(counts);
+    if (counts == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory for %zu ranks", ranks);
-    }
-    sizes[ranks] = bytes;
-    const bool good = gather_all(group, mine, all, most, bytes_of_rank, sizes, counts, f);
-    if (good || !group_failed(group)) { /* else MPI may still read them */
-        free(sizes);
+    const bool good = gather_all(group, mine, all, most, bytes, bytes_of_rank, counts, f);
+    if (good || !group_failed(group)) /* else MPI may still read them */
         free(counts);
-    }
     return good;
 }
 
 static bool mpi_broadcast(reduce_group *group, void *data, size_t bytes, fault *f)
 {
+    static const char what[] = "rank 0's data";
     const size_t most = (size_t)1 << 30;
+    if (!begin_call(group, DOES_BROADCAST, bytes, NULL, 0, what, f))
+        return false;
     for (size_t from = 0; from < bytes; from += most)
         if (!call(group,
                 (reduce_call){.post = post_broadcast,
                     .to = (char *)data + from,
                     .count = (int)(bytes - from < most ? bytes - from : most)},
-                "rank 0's data", f))
+                what, f))
             return false;
     return true;
 }
@@ -264,13 +283,13 @@ static bool mpi_agree(reduce_group *group, uint32_t *words, size_t count, fault 
 {
     if (count > REDUCE_WORDS)
         return fault_set(f, CODE_RUN, "%zu words, not at most %d", count, REDUCE_WORDS);
-    for (size_t i = 0; i < count; ++i)
-        group->words[i] = words[i];
-    if (!call(group, (reduce_call){.post = post_agree, .to = group->words, .count = (int)count},
-            "a decision of all ranks", f))
+    if (!begin_call(
+            group, DOES_AGREE, count, words, count * sizeof *words, "a decision of all ranks", f))
         return false;
-    for (size_t i = 0; i < count; ++i)
-        words[i] = group->words[i];
+    for (int r = 0; r < group->place.ranks; ++r)
+        for (size_t i = 0; i < count; ++i)
+            if (group->heads[r].words[i] > words[i])
+                words[i] = group->heads[r].words[i];
     return true;
 }
 

@@ -9,7 +9,7 @@
 #include "trainer/base/stop.h"
 #include "trainer/reduce/reduce_group.h"
 
-enum { BEAT_TAG = 1, BEAT_INTS = 2 };
+enum { BEAT_TAG = 1 };
 
 static const double asks_every = 0.1, asks_patience = 0.3; /* seconds, after a signal */
 static const double grace = 0.2; /* seconds: a decision to abort may not have reached all */
@@ -17,7 +17,7 @@ static const double grace = 0.2; /* seconds: a decision to abort may not have re
 static bool expect_beat(reduce_group *group, int r)
 {
     return group_check(group,
-        MPI_Irecv(&group->peers[r].in, BEAT_INTS, MPI_INT32_T, r, BEAT_TAG, group->control,
+        MPI_Irecv(&group->peers[r].in, sizeof(peer_beat), MPI_BYTE, r, BEAT_TAG, group->control,
             &group->from_peers[r]),
         "expecting a sign of life");
 }
@@ -57,6 +57,35 @@ void peers_heard(reduce_group *group, int rank)
     group->peers[rank].heard = group->clock;
 }
 
+/* What this rank has begun, and waits for. */
+static peer_beat own_beat(reduce_group *group)
+{
+    peer_beat beat = {.waits = {.kind = DOES_NOTHING}};
+    (void)pthread_mutex_lock(&group->lock);
+    beat.windows = group->windows_begun;
+    beat.calls = group->calls_begun;
+    if (group->waiting && group->call.post != NULL)
+        beat.waits = group->header;
+    else if (group->waiting && group->first != NULL)
+        beat.waits = group->first->header;
+    (void)pthread_mutex_unlock(&group->lock);
+    return beat;
+}
+
+static bool waits_for_window(const peer_beat *beat)
+{
+    return beat->waits.kind < DOES_GATHER;
+}
+
+/* Whether one waits for a window that the other has not begun, and that one for a call that the
+ * first has not: both would wait without end. A beat may be old, but who waits so stays. */
+static bool are_crossed(const peer_beat *window, const peer_beat *call)
+{
+    return waits_for_window(window) && !waits_for_window(call) &&
+           call->waits.kind != DOES_NOTHING && call->windows <= window->waits.number &&
+           window->calls <= call->waits.number;
+}
+
 /* Sends r a beat unless the last one is still on its way. */
 static bool send_beat(reduce_group *group, int r, peer_word word, int32_t number)
 {
@@ -64,9 +93,11 @@ static bool send_beat(reduce_group *group, int r, peer_word word, int32_t number
     if (!group_check(group, MPI_Test(&group->to_peers[r], &sent, MPI_STATUS_IGNORE), "sending") ||
         !sent)
         return false;
-    group->peers[r].out = (peer_beat){(int32_t)word, number};
+    group->peers[r].out = own_beat(group);
+    group->peers[r].out.word = (int32_t)word;
+    group->peers[r].out.number = number;
     return group_check(group,
-        MPI_Isend(&group->peers[r].out, BEAT_INTS, MPI_INT32_T, r, BEAT_TAG, group->control,
+        MPI_Isend(&group->peers[r].out, sizeof(peer_beat), MPI_BYTE, r, BEAT_TAG, group->control,
             &group->to_peers[r]),
         "sending a sign of life");
 }
@@ -109,7 +140,12 @@ int32_t peers_culprit(const reduce_group *group)
 static bool take_beat(reduce_group *group, int r)
 {
     peer *from = &group->peers[r];
+    const peer_beat own = own_beat(group);
     peers_heard(group, r);
+    if (are_crossed(&own, &from->in) || are_crossed(&from->in, &own)) {
+        (void)send_beat(group, r, PEER_LIVES, 0); /* so that it sees the same */
+        return group_crossed(group, &own.waits, r, &from->in.waits);
+    }
     switch ((peer_word)from->in.word) {
     case PEER_ASKS:
         if (!from->told)

@@ -35,6 +35,7 @@ static bool open_mpi(reduce_group *group)
         return group_fail(group, CODE_RUN, "this MPI does not allow threads");
     if (!group_check(group, MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), doing) ||
         !group_check(group, MPI_Comm_dup(MPI_COMM_WORLD, &group->control), doing) ||
+        !group_check(group, MPI_Comm_dup(MPI_COMM_WORLD, &group->announced), doing) ||
         !group_check(group, MPI_Comm_dup(MPI_COMM_WORLD, &group->windows), doing) ||
         !group_check(group, MPI_Comm_rank(group->control, &place->rank), doing) ||
         !group_check(group, MPI_Comm_size(group->control, &place->ranks), doing) ||
@@ -50,7 +51,8 @@ static bool open_mpi(reduce_group *group)
     host[sizeof place->host - 1] = '\0';
     (void)strcpy(place->host, host);
     group->hosts = calloc((size_t)place->ranks, sizeof *group->hosts);
-    if (group->hosts == NULL)
+    group->heads = calloc((size_t)place->ranks, sizeof *group->heads);
+    if (group->hosts == NULL || group->heads == NULL)
         return group_fail(group, CODE_MEMORY, "out of memory for %d hosts", place->ranks);
     return group_check(group,
                MPI_Allgather(place->host, REDUCE_HOST, MPI_CHAR, group->hosts, REDUCE_HOST,
@@ -121,6 +123,8 @@ static void turns(reduce_group *group)
         (void)pthread_mutex_unlock(&group->lock);
 
         moved = peers_turn(group);
+        if (!failed && windows)
+            windows_announce(group);
         if (!failed && asked)
             moved = call_turn(group, &group->call) || moved;
         if (!failed && windows)

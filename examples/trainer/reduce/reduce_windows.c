@@ -211,6 +211,40 @@ static bool piece_turn(reduce_group *group, reduce_piece *piece)
     return true;
 }
 
+/* The first window whose header is not sent. */
+static reduce_window *to_announce(reduce_group *group)
+{
+    (void)pthread_mutex_lock(&group->lock);
+    reduce_window *window = group->first;
+    while (window != NULL && window->announced)
+        window = window->next;
+    (void)pthread_mutex_unlock(&group->lock);
+    return window;
+}
+
+void windows_announce(reduce_group *group)
+{
+    const int bytes = (int)sizeof(reduce_header);
+    for (reduce_window *w; (w = to_announce(group)) != NULL;) {
+        w->announced = true;
+        if (!group_check(group,
+                MPI_Iallgather(&w->header, bytes, MPI_BYTE, w->heads, bytes, MPI_BYTE,
+                    group->announced, &w->request),
+                "asking other ranks"))
+            return;
+    }
+}
+
+/* Whether it is known that all ranks have begun the same window. */
+static bool is_alike(reduce_group *group, reduce_window *window)
+{
+    int there = 0;
+    if (window->announced && !window->alike &&
+        group_check(group, MPI_Test(&window->request, &there, MPI_STATUS_IGNORE), "hearing ranks"))
+        window->alike = there && group_alike(group, window->heads);
+    return window->alike;
+}
+
 /* Whether a window's values are there; a status query alone is no synchronisation. */
 static bool is_ready(reduce_group *group, reduce_window *window)
 {
@@ -276,7 +310,7 @@ bool windows_turn(reduce_group *group, bool *exchanging)
     (void)pthread_mutex_lock(&group->lock);
     reduce_window *window = group->first;
     (void)pthread_mutex_unlock(&group->lock);
-    while (window != NULL && is_ready(group, window)) {
+    while (window != NULL && is_alike(group, window) && is_ready(group, window)) {
         while (begin_piece(group, window))
             moved = *exchanging = true;
         if (left_of(group, window) > 0)
@@ -293,5 +327,6 @@ bool windows_turn(reduce_group *group, bool *exchanging)
         (void)pthread_mutex_unlock(&group->lock);
         window = next;
     }
+    *exchanging = *exchanging || (window != NULL && !window->alike);
     return moved;
 }

@@ -204,13 +204,16 @@ static bool train(training_run *r, fault *f)
         const bool last = r->at.epoch >= o->epochs;
         const bool due =
             last ? saves(o) : o->checkpoint_every != 0 && r->at.epoch % o->checkpoint_every == 0;
+        if (due && !run_compare(r, f))
+            return save_what_was_done(r, f);
         if (due && !run_save(r, f))
             return false;
         if (!check_output(o, f))
             return save_what_was_done(r, f);
     }
     bool unsaved;
-    if (!find_unsaved(r, &unsaved, f) || (unsaved && saves(o) && !run_save(r, f)))
+    if (!run_compare(r, f) || !find_unsaved(r, &unsaved, f) ||
+        (unsaved && saves(o) && !run_save(r, f)))
         return false;
     if (r->at.epoch >= o->epochs)
         run_folder_drop_replaced(&r->folder);
@@ -384,13 +387,12 @@ int program_main(const trainer_model *model, const reduce_functions *ranks, int 
     stop_install();
     const bool parsed = options_parse(model, argc, argv, &o, &f);
     const bool joined = run_ranks_open(ranks, &o, &f); /* only then it is known who prints */
-    if (parsed && joined)
+    if (joined && run_ranks_agree(&o, parsed, &f))
         (void)act(&o, &f); /* failures are in f */
     (void)check_output(&o, &f);
     run_ranks_close(&o, &f);
     options_close(&o);
-    if (f.code != CODE_OK && f.text[0] != '\0' &&
-        (o.ranks.at.rank == 0 || (parsed && f.code != CODE_DIVERGED)))
+    if (f.code != CODE_OK && f.text[0] != '\0' && (o.ranks.at.rank == 0 || f.code != CODE_DIVERGED))
         (void)fprintf(stderr, "%s: %s\n", model->program, f.text);
     if (f.code == CODE_OK && stop_signal() != 0)
         return 128 + stop_signal();

@@ -179,7 +179,12 @@ bool run_open(options *o, training_run *r, fault *f)
         agreed = !good;
     }
     good = good && use_plan(s, f) && session_create_feed(s, f) && session_create_model(s, f) &&
-           session_connect(s, f) && start(r, o->resume == NULL ? NULL : &c, f) && open_output(r, f);
+           session_connect(s, f) && start(r, o->resume == NULL ? NULL : &c, f);
+    if (ranks_many(&o->ranks) && !agreed) { /* before files of an earlier run are replaced */
+        good = run_ranks_all(o, good, f) && run_compare_all(r, f);
+        agreed = !good;
+    }
+    good = good && open_output(r, f);
     checkpoint_close(&c);
     /* The plan counts the programs of a step on a whole batch; this run's first step may be
      * smaller. */

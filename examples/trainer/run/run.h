@@ -51,9 +51,11 @@ typedef struct training_run {
     bool save_due;         /* after this step, for --checkpoint-minutes */
     uint64_t next_skipped; /* in the batches made for the next step */
     weights_imported imported;
-    bool stop;     /* a rank has a signal: all stop */
-    bool agreed;   /* a fault that all ranks know */
-    run_pace pace; /* of the present epoch, then of all ranks */
+    bool stop;         /* a rank has a signal: all stop */
+    bool agreed;       /* a fault that all ranks know */
+    bool unequal;      /* ranks have devices whose results differ by rounding */
+    uint64_t compared; /* steps when all ranks had the same parameters */
+    run_pace pace;     /* of the present epoch, then of all ranks */
     progress progress;
 
     run_position at;
@@ -105,6 +107,16 @@ bool run_finish_epoch(training_run *r, fault *f);
 /* Writes a checkpoint, if there is a folder for it; with --zero all ranks call it. Refuses
  * parameters that are no numbers (CODE_DIVERGED): the last good checkpoint stays. */
 bool run_save(training_run *r, fault *f);
+
+/* With other ranks: before the first step, whether all have the same options, data, parameters and
+ * precision; and later, after the same step on all of them, the same parameters. Faults, of which
+ * all ranks know: CODE_USAGE, CODE_RUN. */
+bool run_compare_all(training_run *r, fault *f);
+bool run_compare(training_run *r, fault *f);
+
+/* Private to run*.c: what decides on the bits of results besides options, as a text. */
+enum { RUN_DEVICE_TEXT = 512 };
+bool run_device_text(const session *s, char text[RUN_DEVICE_TEXT], fault *f);
 
 /* Private to run*.c: restores parameters, moments, states, counts and position from an opened
  * checkpoint. Checks all of it before anything of the model changes. */

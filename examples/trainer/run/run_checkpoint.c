@@ -40,7 +40,7 @@
 enum { POSITION_NUMBERS = 11, SUM_NUMBERS = 4, RECORD_NAME = 96 };
 
 /* The record `device` without the tuning's source, and with it (PATH_MAX). */
-enum { DEVICE_TEXT = 512, DEVICE_RECORD = DEVICE_TEXT + 4096 };
+enum { DEVICE_TEXT = RUN_DEVICE_TEXT, DEVICE_RECORD = DEVICE_TEXT + 4096 };
 
 /* Older checkpoints have fewer numbers; the first programs, which did not time epochs, wrote this
  * many. */
@@ -228,6 +228,11 @@ static bool device_text(const session *s, bool old, char text[DEVICE_TEXT], faul
     if (!old)
         options_append(text, DEVICE_TEXT, ", tuning %016" PRIx64, hash);
     return true;
+}
+
+bool run_device_text(const session *s, char text[RUN_DEVICE_TEXT], fault *f)
+{
+    return device_text(s, false, text, f);
 }
 
 static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)

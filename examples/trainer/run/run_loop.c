@@ -273,7 +273,8 @@ bool run_epoch(training_run *r, fault *f)
                 !catch_up(r, &steps, &samples, builds, f))
                 return false;
             r->at.sums = s->tally.sums;
-            if (r->save_due && (!session_average_states(s, f) || !run_save(r, f)))
+            if (r->save_due &&
+                (!session_average_states(s, f) || !run_compare(r, f) || !run_save(r, f)))
                 return false;
         }
         if (builds || now - shown >= 0.5) {

@@ -1,5 +1,6 @@
 #include "trainer/run/run_ranks.h"
 
+#include <clprune/version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,6 +182,86 @@ bool run_ranks_all(const options *o, bool good, fault *f)
     if (words[0] != mine)
         *f = (fault){.code = (int)words[1]};
     return false;
+}
+
+/* "rank 1 on node2 has --lr 0.1, rank 0 has 0.01". Both texts end with NUL. */
+static void tell_difference(const options *o, const char *own, size_t own_size, const char *first,
+    size_t first_size, char words[MESSAGE_SIZE])
+{
+    const char *own_end = own + own_size, *first_end = first + first_size;
+    while (own < own_end && first < first_end && strcmp(own, first) == 0) {
+        own += strlen(own) + 1;
+        first += strlen(first) + 1;
+    }
+    own = own < own_end ? own : "";
+    first = first < first_end ? first : "";
+    const char *value = strchr(own, '='), *other = strchr(first, '=');
+    const int name = value != NULL ? (int)(value - own) : 0;
+    const bool named =
+        value != NULL && other == first + name && strncmp(own, first, (size_t)name) == 0;
+    value = named ? value + 1 : own;
+    other = named ? other + 1 : first;
+    (void)snprintf(words, MESSAGE_SIZE, "rank %d on %s has %.*s%s%s, rank 0 has %s",
+        o->ranks.at.rank, o->ranks.at.host, named ? name : 0, own, named ? " " : "",
+        value[0] != '\0' ? value : "none", other[0] != '\0' ? other : "none");
+}
+
+bool run_ranks_compare(
+    const options *o, const char *text, size_t size, int *other, char words[MESSAGE_SIZE], fault *f)
+{
+    const rank_group *r = &o->ranks;
+    uint64_t first_size = size;
+    *other = 0;
+    words[0] = '\0';
+    if (!r->call->broadcast(r->group, &first_size, sizeof first_size, f))
+        return false;
+    char *first = malloc((size_t)first_size + 1);
+    if (first != NULL && r->at.rank == 0)
+        memcpy(first, text, size);
+    if (!run_ranks_all(o, first != NULL || fault_set(f, CODE_MEMORY, "out of memory"), f)) {
+        free(first);
+        return false;
+    }
+    if (!r->call->broadcast(r->group, first, (size_t)first_size, f))
+        return false; /* MPI may still write there */
+    const bool differs = size != first_size || memcmp(text, first, size) != 0;
+    uint32_t word = differs ? (uint32_t)(r->at.ranks - r->at.rank) : 0;
+    const bool good = r->call->agree(r->group, &word, 1, f);
+    if (good && word != 0)
+        *other = r->at.ranks - (int)word;
+    if (good && differs && *other == r->at.rank)
+        tell_difference(o, text, size, first, (size_t)first_size, words);
+    free(first);
+    return good;
+}
+
+bool run_ranks_same(const options *o, const char *text, size_t size, fault *f)
+{
+    char words[MESSAGE_SIZE];
+    int other;
+    return run_ranks_compare(o, text, size, &other, words, f) &&
+           (other == 0 || fault_set(f, CODE_USAGE, "%s", words));
+}
+
+bool run_ranks_agree(const options *o, bool parsed, fault *f)
+{
+    char *settings = NULL, *text = NULL;
+    size_t size = 0, head = 0;
+    if (!ranks_many(&o->ranks))
+        return parsed;
+    bool good = parsed && options_of_ranks(o, &settings, &size, f);
+    if (good) {
+        text = malloc(size + 128);
+        good = text != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    }
+    if (good) {
+        head = (size_t)snprintf(text, 128, "program=%s %s", o->model->program, CLPRUNE_VERSION) + 1;
+        memcpy(text + head, settings, size);
+    }
+    good = run_ranks_all(o, good, f) && run_ranks_same(o, text, head + size, f);
+    free(settings);
+    free(text);
+    return good;
 }
 
 /* A choice as a message. */

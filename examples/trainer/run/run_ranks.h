@@ -19,6 +19,18 @@ bool run_ranks_pace(const options *o, run_pace *pace, fault *f);
  * and only that one keeps its text. */
 bool run_ranks_all(const options *o, bool good, fault *f);
 
+/* Whether all ranks read their command lines, and have the same options of those that must agree.
+ * If not, the lowest one keeps its text, as with run_ranks_all. */
+bool run_ranks_agree(const options *o, bool parsed, fault *f);
+
+/* Compares "name=value" strings, each ended by NUL, with rank 0's. *other: the lowest rank that has
+ * others, or 0; there `words` tell the first difference, else they are "". */
+bool run_ranks_compare(const options *o, const char *text, size_t size, int *other,
+    char words[MESSAGE_SIZE], fault *f);
+
+/* The same; a difference is a fault, CODE_USAGE. */
+bool run_ranks_same(const options *o, const char *text, size_t size, fault *f);
+
 /* What --memory-limit chose on rank 0, to all. chosen: rank 0 has a choice; if not, the others fail
  * with its code. */
 bool run_ranks_share_choice(options *o, bool chosen, fault *f);
