@@ -6,7 +6,8 @@
 #
 # Refused outputs: a file of the run, an input, a file in the folder of --data, another output. A log or lock of the
 # user's own stays. A replaced run's checkpoint stays until there is a new one. A stopped run exports nothing. Notes go
-# to stderr and into the summary. A closed terminal counts as a signal, but not under nohup.
+# to stderr and into the summary. A closed terminal counts as a signal, but not under nohup. A limit of the process is an
+# error, or ends it with a checkpoint.
 . "$(dirname "$0")/../support/program.sh"
 program=$(whole "$1") resnet=$(whole "$2")
 cd "$folder" || exit 1
@@ -45,6 +46,86 @@ got=$?
 rows=$(($(wc -l <stopped/log.csv) - 1))
 expect 0 "" --resume stopped/last.ckpt --epochs $((rows + 1)) --quiet
 [ "$(wc -l <stopped/log.csv)" = $((rows + 2)) ] || fail "no going on after two signals"
+
+# SIGUSR1 asks for a checkpoint of the step, and the run goes on; so does one without a folder.
+"$program" ${small% --quiet} --train-limit 160 --checkpoint-every 0 --epochs 100000 --output-dir asked >out 2>err &
+child=$!
+tries=0
+while [ "$(wc -l 2>/dev/null <asked/log.csv || echo 0)" -lt 2 ] && [ $tries -lt 600 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+[ ! -e asked/last.ckpt ] || fail "there is a checkpoint that nobody asked for"
+kill -s USR1 $child
+tries=0
+until grep -q '^SIGUSR1: last.ckpt is of step ' out || [ $tries -ge 600 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+cp asked/last.ckpt asked.ckpt
+rows=$(wc -l <asked/log.csv)
+until [ "$(wc -l <asked/log.csv)" -gt "$rows" ] || [ $tries -ge 600 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+[ $tries -lt 600 ] || fail "no checkpoint, or no step after it, after SIGUSR1: $(cat err)"
+kill -s XCPU $child
+wait $child
+got=$?
+[ $got = 152 ] || fail "exit code $got, not 152, after SIGXCPU: $(cat err)"
+"$program" --resume asked.ckpt --epochs 100000 --steps 1 >on 2>err
+grep -q ", $(sed -n 's/^SIGUSR1: last.ckpt is of //p' out)$" on || fail "not the step that was saved: $(cat on)"
+
+# ---- limits of the process -----------------------------------------------------------------------
+# A file beyond the limit of its size is an error, as on a full disk: in one line, and nothing half written stays. At the
+# limit of processor time a run saves.
+# limited BLOCKS FILE OPTION...: blocks of 512 bytes.
+limited() {
+    blocks=$1 file=$2
+    shift 2
+    [ "$(ulimit -f 4; ulimit -f)" = 4 ] || return 0
+    (ulimit -f "$blocks" && exec "$program" $small "$@" 2>&1 >/dev/null) | cat >err # the limit is not that of `err`
+    ours err
+    [ "$(wc -l <err)" = 1 ] && grep -q "cannot write $file[^ ]*: File too large$" err ||
+        fail "$file at the limit of a file's size: $(cat err)"
+    [ -z "$(ls -d "$file"* 2>/dev/null)" ] || fail "a part of $file is left: $(ls -d "$file"*)"
+}
+limited 4000 limit/last.ckpt --epochs 1 --output-dir limit
+[ "$(ls -A limit)" = log.csv ] || fail "the limit of a file's size leaves $(ls -A limit)"
+expect 0 "" $small --epochs 1 --output-dir limit --overwrite
+cp limit/last.ckpt before.ckpt
+(ulimit -f 4000 && "$program" --resume limit/last.ckpt --epochs 2 --quiet >/dev/null 2>&1)
+cmp -s limit/last.ckpt before.ckpt || fail "a checkpoint beyond the limit of a file's size replaces the one before"
+limited 4000 limit.st --steps 1 --export limit.st
+limited 4000 limit.peft/adapter_model.safetensors --steps 1 --lora 96 --adapters limit.peft
+# late FILE OPTION...: a limit of 2000 bytes for a run that works: PoCL and its linker write larger files, so none starts
+# with it.
+late() {
+    file=$1
+    shift
+    "$program" $small --epochs 100000 "$@" 2>err >/dev/null &
+    child=$!
+    tries=0
+    until [ "$(cat "$file"* 2>/dev/null | wc -c)" -gt 300 ] || [ $tries -gt 600 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    prlimit --pid $child --fsize=2000
+    wait $child
+    got=$?
+    ours err
+    [ $got = 4 ] && [ "$(wc -l <err)" = 1 ] && grep -q "cannot write $file[^ ]*: File too large" err ||
+        fail "exit code $got: $file at the limit of a file's size: $(cat err)"
+}
+if command -v prlimit >/dev/null; then
+    late limit2/log.csv --checkpoint-every 0 --output-dir limit2
+    late limit3/log.csv --checkpoint-every 100000 --output-dir limit3 # cannot save, either
+    [ "$(ls -A limit3)" = log.csv ] || fail "a log at its limit leaves $(ls -A limit3)"
+    late limit.board/events.out --steps 100000 --tensorboard limit.board
+fi
+(ulimit -St 4 && exec "$program" $small --epochs 100000 --output-dir time >out 2>err)
+got=$?
+[ $got = 152 ] && [ -s time/last.ckpt ] || fail "exit code $got, not 152, at the limit of processor time: $(cat err)"
 
 # ---- outputs that would replace another file -----------------------------------------------------
 expect 0 "" $small --epochs 1 --output-dir first --export weights

@@ -22,6 +22,7 @@ work=$(mktemp -d) || exit 1
 mkfifo "$work/err" || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'stopped=1; kill -TERM $child 2>/dev/null' INT TERM HUP # background jobs of a shell ignore SIGINT
+trap 'kill -USR1 $child 2>/dev/null' USR1
 
 state() {
     cksum "$folder/last.ckpt" 2>/dev/null
@@ -53,7 +54,7 @@ once() {
     "$@" 2>"$work/err" &
     child=$!
     (
-        trap '' INT TERM HUP
+        trap '' INT TERM HUP USR1
         watch $child <"$work/err"
     ) &
     wait $child
@@ -73,7 +74,7 @@ while :; do
         once "$@" --output-dir "$folder"
     fi
     case $stopped:$code in
-    1:* | 0:0 | 0:[2-6] | 0:129 | 0:130 | 0:143) exit $code ;;
+    1:* | 0:0 | 0:[2-6] | 0:129 | 0:130 | 0:143 | 0:152) exit $code ;;
     esac
     if [ $runs -ge "$times" ]; then
         echo "restart.sh: exit code $code, and it was run again $times times" >&2

@@ -12,6 +12,7 @@
 static atomic_int asked;
 static _Atomic int64_t asked_at; /* milliseconds */
 static atomic_bool held;
+static atomic_bool save_asked;
 static void (*before_end)(void);
 
 static _Noreturn void end(int number)
@@ -22,16 +23,20 @@ static _Noreturn void end(int number)
 }
 
 /* A second signal ends the program unless it comes within a second: timeout(1) sends its signal
- * twice at once. */
+ * twice at once. SIGXCPU comes again in each second of processor time. */
 static void ask(int number)
 {
     struct timespec now;
     int64_t first = 0;
+    if (number == SIGUSR1) {
+        atomic_store(&save_asked, true);
+        return;
+    }
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     const int64_t milliseconds = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     if (atomic_compare_exchange_strong(&asked_at, &first, milliseconds))
         atomic_store(&asked, number);
-    else if (milliseconds - first >= 1000)
+    else if (milliseconds - first >= 1000 && number != SIGXCPU)
         end(number);
 }
 
@@ -68,6 +73,7 @@ void stop_hold(bool hold)
  * build. */
 void stop_install(void)
 {
+    static const int asks[] = {SIGINT, SIGTERM, SIGXCPU, SIGUSR1};
     static sigset_t signals;
     struct sigaction action = {.sa_handler = ask, .sa_flags = SA_RESTART};
     struct sigaction hang_up;
@@ -76,12 +82,13 @@ void stop_install(void)
     /* A shell may have signals ignored for a background job; ignored ones would never become
      * pending. A hang-up is one of a terminal that is closed; nohup(1) has it ignored on purpose.
      */
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
-    (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
     (void)sigemptyset(&signals);
-    (void)sigaddset(&signals, SIGINT);
-    (void)sigaddset(&signals, SIGTERM);
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; ++i) {
+        (void)sigaction(asks[i], &action, NULL);
+        (void)sigaddset(&signals, asks[i]);
+    }
+    (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
+    (void)signal(SIGXFSZ, SIG_IGN); /* writing beyond a limit fails, as on a full disk */
     if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
         (void)sigaction(SIGHUP, &action, NULL);
         (void)sigaddset(&signals, SIGHUP);
@@ -96,4 +103,14 @@ void stop_install(void)
 int stop_signal(void)
 {
     return atomic_load(&asked);
+}
+
+bool stop_save_asked(void)
+{
+    return atomic_load(&save_asked);
+}
+
+void stop_save_begins(void)
+{
+    atomic_store(&save_asked, false);
 }

@@ -376,9 +376,10 @@ void options_print_help(const trainer_model *model, FILE *file)
     (void)fputs(
         "\nexit codes: 0 success, 1 failure at run time, 2 bad option or environment variable,\n"
         "3 no OpenCL device, 4 bad data or file, 5 out of memory, 6 diverged (the loss is\n"
-        "not finite), 7 another process of the run is lost. SIGINT, SIGTERM and SIGHUP finish\n"
-        "the step, save a checkpoint and exit with 130, 143 and 129; another signal, a second\n"
-        "or more later, quits at once.\n\n"
+        "not finite), 7 another process of the run is lost. SIGINT, SIGTERM, SIGHUP and\n"
+        "SIGXCPU finish the step, save a checkpoint and exit with 130, 143, 129 and 152;\n"
+        "another signal, a second or more later, quits at once. SIGUSR1 saves a checkpoint\n"
+        "after the step, and the run goes on.\n\n"
         "environment: CLPRUNE_DEVICE, CLPRUNE_MEM_LIMIT (bytes; K, M, G), CLPRUNE_CACHE_DIR,\n"
         "CLPRUNE_CACHE_LIMIT (bytes), CLPRUNE_TUNING (a file of clprune-tune),\n"
         "CLPRUNE_PRECISION (fp32, tf32, bf16), CLPRUNE_VERBOSE (1 or 2: calls on stderr)\n",

@@ -48,7 +48,8 @@ typedef struct training_run {
     char *checkpoint_path; /* NULL: none is written */
     bool saved;            /* this process wrote a checkpoint */
     double saved_at;       /* clock then, or at run_open */
-    bool save_due;         /* after this step, for --checkpoint-minutes */
+    bool save_due;         /* after this step, for --checkpoint-minutes or a signal */
+    bool save_asked;       /* by a signal */
     uint64_t next_skipped; /* in the batches made for the next step */
     weights_imported imported;
     bool stop;         /* a rank has a signal: all stop */

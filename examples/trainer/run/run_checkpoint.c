@@ -34,6 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/base/stop.h"
 #include "trainer/data/fnv.h"
 #include "trainer/files/checkpoint.h"
 
@@ -274,6 +275,7 @@ static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
 bool run_save(training_run *r, fault *f)
 {
     checkpoint_writer writer;
+    stop_save_begins();
     if (r->checkpoint_path == NULL)
         return r->s.slices.context == NULL || put_tensors(&r->s, NULL, f);
     if (!checkpoint_create(r->checkpoint_path, &writer, f))

@@ -148,14 +148,14 @@ static bool agree(training_run *r, bool *fed, fault *f)
     const rank_group *all = &r->s.options->ranks;
     const double minutes = (double)r->s.options->checkpoint_minutes;
     const bool late = minutes > 0 && clock_seconds() - r->saved_at >= 60 * minutes;
-    uint32_t words[] = {stop_signal() != 0, !*fed, late && all->at.rank == 0};
-    r->save_due = late;
+    uint32_t words[] = {stop_signal() != 0, !*fed, late && all->at.rank == 0, stop_save_asked()};
+    if (ranks_many(all) && !all->call->agree(all->group, words, 4, f))
+        return false;
+    r->save_asked = words[3] != 0;
+    r->save_due = words[2] != 0 || r->save_asked;
     if (!ranks_many(all))
         return true;
-    if (!all->call->agree(all->group, words, 3, f))
-        return false;
     r->stop = words[0] != 0;
-    r->save_due = words[2] != 0;
     if (words[1] != 0 && *fed)
         (void)fault_set(
             f, CODE_DATA, "%s", all->at.rank == 0 ? "a rank could not read its data" : "");
@@ -213,6 +213,18 @@ static bool end_epoch(training_run *r, fault *f)
     if (r->at.sums.samples > 0)
         r->train_loss = r->at.sums.loss / (double)r->at.sums.samples;
     return session_average_states(s, f) && run_ranks_pace(s->options, &r->pace, f);
+}
+
+/* A checkpoint within an epoch. */
+static bool save_within(training_run *r, fault *f)
+{
+    if (!session_average_states(&r->s, f) || !run_compare(r, f) || !run_save(r, f))
+        return false;
+    if (r->save_asked)
+        progress_say(&r->progress, "SIGUSR1: %s step %" PRIu64,
+            r->checkpoint_path != NULL ? "last.ckpt is of" : "no folder for a checkpoint of",
+            r->s.step);
+    return true;
 }
 
 bool run_epoch(training_run *r, fault *f)
@@ -273,8 +285,7 @@ bool run_epoch(training_run *r, fault *f)
                 !catch_up(r, &steps, &samples, builds, f))
                 return false;
             r->at.sums = s->tally.sums;
-            if (r->save_due &&
-                (!session_average_states(s, f) || !run_compare(r, f) || !run_save(r, f)))
+            if (r->save_due && !save_within(r, f))
                 return false;
         }
         if (builds || now - shown >= 0.5) {
