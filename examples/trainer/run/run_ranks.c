@@ -7,6 +7,8 @@
 #include <strings.h>
 #include <unistd.h> /* sysconf */
 
+#include "trainer/run/launcher.h"
+
 /* What rank 0 alone does. */
 static void follow(options *o)
 {
@@ -16,14 +18,37 @@ static void follow(options *o)
     o->quiet = true;
 }
 
-/* A program for one process under mpirun would run as many times, each in the others' files. */
-static bool check_alone(const options *o, fault *f)
+/* A process that is alone among others would run as many times, each in the others' files: of a
+ * program for one process, or of another MPI than the launcher's. */
+static bool check_alone(const options *o, bool mpi, int started, fault *f)
 {
-    const char *started = getenv("OMPI_COMM_WORLD_SIZE"); /* Open MPI; MPICH and others */
-    started = started != NULL ? started : getenv("PMI_SIZE");
-    return started == NULL || atoi(started) < 2 ||
-           fault_set(f, CODE_USAGE, "this is one of %s processes; the program for that is %s-mpi",
-               started, o->model->program);
+    return started < 2 || fault_set(f, CODE_USAGE,
+                              mpi ? "this is one of %d processes, but alone for the MPI of %s-mpi; "
+                                    "start it with the mpirun of that MPI"
+                                  : "this is one of %d processes; the program for that is %s-mpi",
+                              started, o->model->program);
+}
+
+/* The cores of this process, and its share of those that the processes of this host may take. */
+static void count_cores(const options *o, long *own, long *share)
+{
+    long allowed;
+    launcher_cores(own, &allowed);
+    if (allowed == 0)
+        *own = allowed = sysconf(_SC_NPROCESSORS_ONLN);
+    *share = allowed > o->ranks.at.local_ranks ? allowed / o->ranks.at.local_ranks : 1;
+}
+
+/* mpirun binds each process to a core unless it is told not to. */
+static void check_cores(const options *o)
+{
+    long own, share;
+    count_cores(o, &own, &share);
+    if (own < share && o->ranks.at.local_rank == 0)
+        (void)fprintf(stderr,
+            "%s: note: the launcher binds each process of %s to %ld of its %ld cores; mpirun "
+            "--bind-to none, or srun --cpu-bind=none, leaves it all\n",
+            o->model->program, o->ranks.at.host, own, share);
 }
 
 int run_ranks_fullest(const options *o)
@@ -45,12 +70,18 @@ static bool imagine(options *o, fault *f)
 
 bool run_ranks_open(const reduce_functions *call, options *o, fault *f)
 {
-    if (call == &reduce_alone && !check_alone(o, f))
+    const bool mpi = call != &reduce_alone;
+    const int started = launcher_processes();
+    if (!mpi && !check_alone(o, false, started, f))
         return false;
     const reduce_options wanted = {.peer_timeout = o->peer_timeout};
     if (!call->open(&wanted, &o->ranks.group, &o->ranks.at, f))
         return false;
     o->ranks.call = call;
+    if (o->ranks.at.ranks == 1 && !check_alone(o, true, started, f))
+        return false;
+    if (mpi && started > 0)
+        check_cores(o);
     if (o->ranks.at.rank > 0)
         follow(o);
     return o->ranks.at.ranks > 1 || !o->plan || o->processes < 2 || imagine(o, f);
@@ -121,12 +152,12 @@ static bool take_device(options *o, fault *f)
 
 bool run_ranks_share(options *o, fault *f)
 {
-    const int processes = o->ranks.at.local_ranks;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long own, share;
     char threads[24];
-    if (processes < 2)
+    if (o->ranks.at.local_ranks < 2)
         return true;
-    (void)snprintf(threads, sizeof threads, "%ld", cores > processes ? cores / processes : 1);
+    count_cores(o, &own, &share);
+    (void)snprintf(threads, sizeof threads, "%ld", own < share ? own : share);
     (void)setenv("POCL_MAX_PTHREAD_COUNT", threads, 0);
     return take_device(o, f);
 }
