@@ -148,9 +148,9 @@ static void other_kinds(NO_ROW)
         for (size_t k = 0; k < SIZE; k++)
             file[k] = (uint8_t)(k < b->at ? 'x' : (k * 2654435761u >> 24) % 196);
         memcpy(file + b->at, b->bytes, b->count);
-        const bool tokens = strcasecmp(b->name + strlen(b->name) - 4, ".bin") == 0;
-        const dataset_options wanted = {.context = T, .classes = tokens ? 50257 : 256};
         const char *path = put(folder, b->name, file, SIZE);
+        const bool tokens = strcasecmp(path + strlen(path) - 4, ".bin") == 0;
+        const dataset_options wanted = {.context = T, .classes = tokens ? 50257 : 256};
         if (b->said == NULL)
             (void)open_well(path, &wanted);
         else
