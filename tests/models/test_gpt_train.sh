@@ -86,7 +86,10 @@ refuse 4 "huge.st: tensor \"wpe.weight\" is 2305843009213693952, the model's" $s
 refuse 2 "--data other: these sequences are not those of the run in whole/last.ckpt" --resume whole/last.ckpt --data other --epochs 3
 refuse 2 "--context 8: the run in whole/last.ckpt has 16" --resume whole/last.ckpt --context 8
 cp text train.txt
+run "$gpt" $small --data train.txt --epochs 1 --output-dir alone
 cp text val.txt
+run "$gpt" --resume alone/last.ckpt --epochs 2 # with the tests that it began with
+grep -q '^tests: the last tenth of train.txt$' out || fail "a file for tests that came later: $(cat out)"
 for file in train.txt val.txt; do
     refuse 2 "--export $file: it is a file of --data; name another file" $small --data train.txt --steps 1 --export $file
 done

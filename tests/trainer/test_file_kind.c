@@ -262,6 +262,8 @@ static void others(NO_ROW)
         (void)put(inner, named[i][0], "", 0);
         (void)expect_failure(inner, NULL, CODE_DATA,
             test_text("%s is packed; unpack it with %s", named[i][0], named[i][1]), inner);
+        (void)expect_failure(inner, &bytes, CODE_DATA,
+            test_text("%s is packed; unpack it with %s", named[i][0], named[i][1]), inner);
     }
     const char *cifar = test_folder();
     (void)put(cifar, "data_batch_1.bin", BEGINS("\x1f\x8b\x08\x00"));

@@ -14,10 +14,9 @@ enum { NAME = 256 };
 
 /* What a folder has; of several, the first in the order of their bytes; "" without one. */
 typedef struct contents {
-    char archive[NAME]; /* a packed file */
-    char images[NAME];  /* a folder with images */
-    char python[NAME];  /* CIFAR's version for Python */
-    bool train, test;   /* a folder of that name, or val */
+    char images[NAME]; /* a folder with images */
+    char python[NAME]; /* CIFAR's version for Python */
+    bool train, test;  /* a folder of that name, or val */
 } contents;
 
 static bool has_images(const char *path)
@@ -46,11 +45,8 @@ static void look_at(const char *dir, const char *name, contents *c)
     const int length = snprintf(path, sizeof path, "%s/%s", dir, name);
     if (name[0] == '.' || length < 0 || (size_t)length >= sizeof path || stat(path, &info) != 0)
         return;
-    if (!S_ISDIR(info.st_mode)) {
-        if (file_kind_unpacker(name) != NULL)
-            keep_first(c->archive, name);
+    if (!S_ISDIR(info.st_mode))
         return;
-    }
     c->train = c->train || strcmp(name, "train") == 0;
     c->test = c->test || strcmp(name, "val") == 0 || strcmp(name, "test") == 0;
     if (strcmp(name, "cifar-10-batches-py") == 0 || strcmp(name, "cifar-100-python") == 0)
@@ -84,12 +80,11 @@ bool dataset_missing(const char *dir, fault *f)
     if (c.python[0] != '\0')
         return fault_set(f, CODE_DATA,
             "%s: %s is the version for Python; expected the binary version", dir, c.python);
-    if (c.archive[0] != '\0')
-        return fault_set(f, CODE_DATA, "%s: %s is packed; unpack it with %s", dir, c.archive,
-            file_kind_unpacker(c.archive));
-    return fault_set(f, CODE_DATA,
-        "%s: no data set there: expected files of CIFAR-10 (data_batch_1.bin ...), CIFAR-100 "
-        "(train.bin), or IDX (train-images-idx3-ubyte ...), or train/CLASS/*.jpg and "
-        "val/CLASS/*.jpg",
-        dir);
+    return file_kind_check_folder(dir, f) &&
+           fault_set(f, CODE_DATA,
+               "%s: no data set there: expected files of CIFAR-10 (data_batch_1.bin ...), "
+               "CIFAR-100 "
+               "(train.bin), or IDX (train-images-idx3-ubyte ...), or train/CLASS/*.jpg and "
+               "val/CLASS/*.jpg",
+               dir);
 }

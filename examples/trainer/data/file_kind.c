@@ -1,5 +1,6 @@
 #include "trainer/data/file_kind.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -124,7 +125,8 @@ bool file_kind_ends_with(const char *name, const char *end)
     return length > most && strcasecmp(name + length - most, end) == 0;
 }
 
-const char *file_kind_unpacker(const char *name)
+/* The command that unpacks a file of this name; NULL: it is no archive. */
+static const char *unpacker_of(const char *name)
 {
     for (size_t i = 0; i < sizeof endings / sizeof *endings; ++i)
         if (file_kind_ends_with(name, endings[i][0]))
@@ -182,7 +184,7 @@ bool file_kind_say(const uint8_t *bytes, size_t count, file_kind_use use, const 
     const char *expected, char said[FILE_KIND_TEXT])
 {
     const file_kind *kind = kinds, *end = kinds + sizeof kinds / sizeof *kinds;
-    const char *unpacker = file_kind_unpacker(name);
+    const char *unpacker = unpacker_of(name);
     char place[48], hex[2 * 10 + 1];
     while (kind < end && !fits(kind, bytes, count, use))
         ++kind;
@@ -220,4 +222,18 @@ bool file_kind_check(const char *path, file_kind_use use, const char *expected, 
         (void)close(descriptor);
     return count <= 0 || !file_kind_say(bytes, (size_t)count, use, path, expected, said) ||
            fault_set(f, CODE_DATA, "%s: %s", path, said);
+}
+
+bool file_kind_check_folder(const char *path, fault *f)
+{
+    char first[256] = "";
+    DIR *dir = opendir(path);
+    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
+        if (entry->d_name[0] != '.' && unpacker_of(entry->d_name) != NULL &&
+            (first[0] == '\0' || strcmp(entry->d_name, first) < 0))
+            (void)snprintf(first, sizeof first, "%s", entry->d_name);
+    if (dir != NULL)
+        (void)closedir(dir);
+    return first[0] == '\0' || fault_set(f, CODE_DATA, "%s: %s is packed; unpack it with %s", path,
+                                   first, unpacker_of(first));
 }

@@ -35,8 +35,9 @@ bool file_kind_say(const uint8_t *bytes, size_t count, file_kind_use use, const 
 /* Fails with that text, CODE_DATA, for a file; a file that cannot be read passes. */
 bool file_kind_check(const char *path, file_kind_use use, const char *expected, fault *f);
 
-/* The command that unpacks a file of this name; NULL: it is no archive. */
-const char *file_kind_unpacker(const char *name);
+/* Fails for a folder with a packed file, CODE_DATA: "DIR: train.txt.gz is packed; unpack it with
+ * gunzip", the first by its bytes. */
+bool file_kind_check_folder(const char *path, fault *f);
 
 /* Whether a name is longer than `end` and ends with it, in capitals or not. */
 bool file_kind_ends_with(const char *name, const char *end);

@@ -66,8 +66,9 @@ static char *training_file(const char *path, fault *f)
     if (good && found[0] != NULL && found[1] != NULL)
         good = fault_set(f, CODE_USAGE, "%s: holds train.bin and train.txt; name the file", path);
     if (good && found[0] == NULL && found[1] == NULL)
-        good = fault_set(
-            f, CODE_DATA, "%s: no tokens there: expected train.bin or train.txt, or a file", path);
+        good = file_kind_check_folder(path, f) &&
+               fault_set(f, CODE_DATA,
+                   "%s: no tokens there: expected train.bin or train.txt, or a file", path);
     char *file = found[0] != NULL ? found[0] : found[1];
     if (good)
         return file;
