@@ -178,20 +178,20 @@ done
 run "$bert" $options --epochs 1 --lora 2 --train 'classifier.*' --output-dir adapted --adapters adapters
 grep -q '^bert_micro, .* of them trained' out && grep -q '"task_type": null' adapters/adapter_config.json || fail "adapters: $(cat out)"
 
-# label below $1, length and tokens of 20 sentences, all as two bytes
+# label below $1, length and tokens of 40 sentences, all as two bytes
 sentences() {
-    for i in $(seq 20); do
+    for i in $(seq 40); do
         printf "\\$((i % $1))\\0\\3\\0\\1\\0\\$((i % 7))\\0\\2\\0"
     done
 }
 sentences 2 >some.bin
 sentences 3 >three.bin # the classes of the run in sentences/last.ckpt
 run "$bert" --context 3 --data some.bin --epochs 1 --output-dir some
-grep -q '^data sentences, 18 train and 2 test sequences; ' out &&
+grep -q '^data sentences, 36 train and 4 test sequences; ' out &&
     grep -q '^tests: one of each ten sentences, drawn over all of some.bin$' out || fail "a file: $(cat out)"
 refuse 4 "--data: some.bin: sentence 0 has 3 tokens, expected 1 to 2; --context N sets it" --context 2 --data some.bin --steps 1
 refuse 2 "--data three.bin: these sequences are sentences, not those of the run in sentences/last.ckpt" --resume sentences/last.ckpt \
-    --data three.bin --epochs 3
+    --data three.bin --epochs 3 --test-limit 4
 refuse 2 "--context 200, --classes 2: the context is longer than the architecture's positions" --context 200 --steps 1
 refuse 2 "unknown or ambiguous option '--sample'" --sample 3
 
