@@ -83,9 +83,16 @@ static clprune_status enqueue_tests(dry_run *run)
     const size_t pass = options_pass(s->options), images = (size_t)s->options->test_limit;
     const size_t counts[] = {images < pass ? 0 : pass, images % pass};
     for (int i = 0; i < 2; ++i)
-        if (counts[i] > 0)
+        if (counts[i] > 0) {
+            const bool first = run->plan->commands == 0; /* the run only tests */
+            if (first)
+                session_watch(s, (trainer_watcher){watch, run});
             TRY(session_enqueue_test(s, counts[i], clprune_mat_rows(s->tally.loss, 0, counts[i]),
                 clprune_mat_rows(s->tally.hit, 0, counts[i])));
+            if (first)
+                run->plan->commands = clprune_context_commands(s->context);
+            session_watch(s, (trainer_watcher){0});
+        }
     return CLPRUNE_SUCCESS;
 }
 
@@ -106,9 +113,8 @@ bool memory_plan_make(
            fault_check(f, run.s.context, clprune_plan_begin(run.s.context), "planning memory") &&
            session_create_model(&run.s, f);
     if (good) {
-        const options *o = s->options;
-        const bool only_tests = o->test_only && !o->plan && o->gradient_check == 0;
-        good = (only_tests || enqueue_steps(&run, f)) &&
+        plan->only_tests = session_only_tests(&run.s);
+        good = (plan->only_tests || enqueue_steps(&run, f)) &&
                fault_check(f, run.s.context, enqueue_tests(&run), "planning memory") &&
                fault_check(f, run.s.context, clprune_plan_create(run.s.context, &plan->plan),
                    "planning memory");

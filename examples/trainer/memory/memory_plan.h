@@ -15,11 +15,12 @@ typedef struct memory_part {
 } memory_part;
 
 typedef struct memory_plan {
-    bool refused; /* making it failed: the model takes no pass over so few samples */
+    bool only_tests; /* no step is planned but a test */
+    bool refused;    /* making it failed: the model takes no pass over so few samples */
     clprune_plan *plan;
     clprune_plan_totals totals;
     uint64_t live[CLPRUNE_MEMORY_CATEGORIES]; /* bytes, without sharing of places */
-    memory_part *parts;                       /* of the last pass of a step on a whole batch */
+    memory_part *parts; /* of the last pass of a step on a whole batch, or of a test */
     size_t parts_count, parts_room;
     uint64_t commands; /* of that step, which is the plan's first */
     uint64_t programs; /* that this step needs, without CLBlast's own */

@@ -114,8 +114,9 @@ static uint64_t part_end(const memory_plan *plan, size_t i)
 /* Prints a line for each part: the live bytes at the command that has most. */
 static void print_timeline(const memory_plan *plan, const timeline *line)
 {
-    (void)printf("\n%-22s %9s %12s %12s %12s %12s\n", "a training step, MiB", "commands",
-        "activations", "workspace", "borrowed", "together");
+    (void)printf("\n%-22s %9s %12s %12s %12s %12s\n",
+        plan->only_tests ? "a test, MiB" : "a training step, MiB", "commands", "activations",
+        "workspace", "borrowed", "together");
     for (size_t i = 0; i < plan->parts_count; ++i) {
         const uint64_t first = plan->parts[i].first, end = part_end(plan, i);
         uint64_t fullest = first, most = 0;

@@ -89,9 +89,15 @@ bool session_open_device(session *s, session *of, fault *f)
     return session_create_context(&wanted, &s->context, f) == CLPRUNE_SUCCESS;
 }
 
+bool session_only_tests(const session *s)
+{
+    const options *o = s->options;
+    return o->test_only && o->gradient_check == 0 && !s->keeps_grads && s->type->on_grads != NULL;
+}
+
 static bool updates_early(const session *s)
 {
-    return s->options->early_update && !s->keeps_grads;
+    return s->options->early_update && !s->keeps_grads && !session_only_tests(s);
 }
 
 static bool shares_statistics(const session *s)
@@ -147,16 +153,16 @@ static bool create_model(session *s, fault *f)
     keep_list rules = {0};
     keep_choice choice;
     bool good = choose(s, &choice, &rules, f);
-    choice.drops_grads = updates_early(s);
+    choice.drops_grads = updates_early(s) || session_only_tests(s);
     choice.shares_statistics = shares_statistics(s);
-    if (choice.drops_grads &&
+    if (updates_early(s) &&
         (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0 || options_passes(o) > 1))
         good = fault_set(f, CODE_USAGE, "--early-update does not go with %s",
             o->clip_norm > 0        ? "--clip-norm; --clip-norm 0 turns it off"
             : o->micro_batches > 1  ? "--micro-batches"
             : options_passes(o) > 1 ? "several processes"
                                     : "--optimizer lamb");
-    if (choice.drops_grads && s->type->on_grads == NULL)
+    if (updates_early(s) && s->type->on_grads == NULL)
         good = fault_set(f, CODE_USAGE, "this model has no --early-update");
     good = good &&
            fault_check(f, s->context,
@@ -164,9 +170,9 @@ static bool create_model(session *s, fault *f)
                "creating the model");
     if (good)
         s->params = s->type->params(s->model, &s->params_count);
+    const size_t passes = session_only_tests(s) ? 1 : session_passes(s);
     good = good && fault_check(f, s->context,
-                       gradient_sum_open(
-                           s->context, session_passes(s), s->params, s->params_count, &s->sum),
+                       gradient_sum_open(s->context, passes, s->params, s->params_count, &s->sum),
                        "making room for gradients");
     keep_list_close(&rules);
     return good;
@@ -176,7 +182,7 @@ static bool create_model(session *s, fault *f)
 static bool divide(session *s, fault *f)
 {
     const options *o = s->options;
-    if (o->ranks.at.ranks == 1 || s->keeps_grads)
+    if (o->ranks.at.ranks == 1 || s->keeps_grads || session_only_tests(s))
         return true;
     if (shares_statistics(s) && options_passes(o) % (size_t)o->ranks.at.ranks != 0)
         return fault_set(f, CODE_USAGE,
@@ -215,9 +221,10 @@ static bool create_optimizer(session *s, fault *f)
         .state_bits = o->optimizer >= OPTIONS_SGD8 ? 8 : 32,
     };
     const bool sliced = s->slices.context != NULL;
+    const size_t count = session_only_tests(s) ? 0 : sliced ? s->slices.count : s->params_count;
     return fault_check(f, s->context,
-        clprune_optimizer_create(s->context, &desc, sliced ? s->slices.count : s->params_count,
-            sliced ? s->slices.own : s->params, &s->optimizer),
+        clprune_optimizer_create(
+            s->context, &desc, count, sliced ? s->slices.own : s->params, &s->optimizer),
         "creating the optimizer");
 }
 
@@ -471,7 +478,7 @@ bool session_connect(session *s, fault *f)
         {REDUCE_SUM, REDUCE_SUM_CODED}, {REDUCE_SCATTER, REDUCE_SCATTER_CODED}};
     const rank_group *r = &s->options->ranks;
     const bool sliced = s->slices.context != NULL;
-    if (!ranks_many(r))
+    if (!ranks_many(r) || session_only_tests(s))
         return true;
     if (shares_statistics(s))
         shared_statistics_open(s->context, r, s->type, s->model, &s->statistics);
