@@ -158,9 +158,9 @@ typedef struct clprune_context_options {
  * own, whose results are compared with the host's. Some drivers compute NaN or wrong numbers
  * without an error; such a device is refused with UNSUPPORTED and a text that names it and its
  * driver.
- * Errors: NO_DEVICE, UNSUPPORTED, BUILD_FAILED (the self-check), INVALID_ARGUMENT (an out-of-order
- * queue, a bad option or tuning file), OPENCL_ERROR (also a query of the device that failed; the
- * text names it), OUT_OF_HOST_MEMORY, FORKED (see above). */
+ * Errors: NO_DEVICE, UNSUPPORTED, BUILD_FAILED (the self-check, or damaged files in PoCL's cache),
+ * INVALID_ARGUMENT (an out-of-order queue, a bad option or tuning file), OPENCL_ERROR (also a query
+ * of the device that failed; the text names it), OUT_OF_HOST_MEMORY, FORKED (see above). */
 CLPRUNE_API clprune_status clprune_context_create(
     cl_command_queue queue, const clprune_context_options *options, clprune_context **context);
 

@@ -80,6 +80,9 @@ bool clprune__system_write(int file, const void *data, size_t size);
  * a file there; else removes it. */
 bool clprune__system_commit(int file, bool good, const char *temporary, const char *name);
 
+/* When a file was modified, in seconds since 1970; false: there is none. */
+bool clprune__system_modified(const char *path, int64_t *seconds);
+
 /* A file in a folder. */
 typedef struct clprune__folder_entry {
     const char *name;
@@ -92,6 +95,9 @@ typedef struct clprune__folder clprune__folder;
 clprune__folder *clprune__system_open_folder(const char *path); /* NULL: errno says why */
 /* The next regular file whose name `wanted` accepts; false at the end. */
 bool clprune__system_next_file(
+    clprune__folder *folder, bool (*wanted)(const char *name), clprune__folder_entry *entry);
+/* The next folder in it, likewise. */
+bool clprune__system_next_folder(
     clprune__folder *folder, bool (*wanted)(const char *name), clprune__folder_entry *entry);
 void clprune__system_remove_file(clprune__folder *folder, const char *name);
 void clprune__system_close_folder(clprune__folder *folder);

@@ -204,21 +204,42 @@ clprune__folder *clprune__system_open_folder(const char *path)
     return (clprune__folder *)(void *)opendir(path);
 }
 
-bool clprune__system_next_file(
-    clprune__folder *folder, bool (*wanted)(const char *name), clprune__folder_entry *entry)
+bool clprune__system_modified(const char *path, int64_t *seconds)
+{
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return false;
+    *seconds = (int64_t)info.st_mtim.tv_sec;
+    return true;
+}
+
+static bool next_entry(clprune__folder *folder, mode_t kind, bool (*wanted)(const char *name),
+    clprune__folder_entry *entry)
 {
     const struct dirent *found;
     while ((found = readdir(handle(folder))) != NULL) {
         struct stat info;
         if (!wanted(found->d_name) ||
             fstatat(dirfd(handle(folder)), found->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
-            !S_ISREG(info.st_mode))
+            (info.st_mode & S_IFMT) != kind)
             continue;
         *entry = (clprune__folder_entry){found->d_name, (uint64_t)info.st_size,
             (int64_t)info.st_mtim.tv_sec, (int64_t)info.st_mtim.tv_nsec};
         return true;
     }
     return false;
+}
+
+bool clprune__system_next_file(
+    clprune__folder *folder, bool (*wanted)(const char *name), clprune__folder_entry *entry)
+{
+    return next_entry(folder, S_IFREG, wanted, entry);
+}
+
+bool clprune__system_next_folder(
+    clprune__folder *folder, bool (*wanted)(const char *name), clprune__folder_entry *entry)
+{
+    return next_entry(folder, S_IFDIR, wanted, entry);
 }
 
 void clprune__system_remove_file(clprune__folder *folder, const char *name)

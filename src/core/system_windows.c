@@ -269,14 +269,24 @@ clprune__folder *clprune__system_open_folder(const char *path)
     return NULL;
 }
 
-bool clprune__system_next_file(
-    clprune__folder *folder, bool (*wanted)(const char *name), clprune__folder_entry *entry)
+bool clprune__system_modified(const char *path, int64_t *seconds)
 {
-    static const DWORD others = FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT;
+    struct __stat64 info;
+    if (_stat64(path, &info) != 0)
+        return false;
+    *seconds = (int64_t)info.st_mtime;
+    return true;
+}
+
+/* kind: FILE_ATTRIBUTE_DIRECTORY, or 0 for files. */
+static bool next_entry(clprune__folder *folder, DWORD kind, bool (*wanted)(const char *name),
+    clprune__folder_entry *entry)
+{
+    static const DWORD kinds = FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT;
     bool taken = false;
     while (!taken && !folder->ended) {
         const WIN32_FIND_DATAA *found = &folder->found;
-        taken = (found->dwFileAttributes & others) == 0 && wanted(found->cFileName);
+        taken = (found->dwFileAttributes & kinds) == kind && wanted(found->cFileName);
         if (taken) { /* times count units of 100 ns since 1601 */
             const uint64_t time = (uint64_t)found->ftLastWriteTime.dwHighDateTime << 32 |
                                   found->ftLastWriteTime.dwLowDateTime;
@@ -288,6 +298,18 @@ bool clprune__system_next_file(
         folder->ended = FindNextFileA(folder->search, &folder->found) == 0;
     }
     return taken;
+}
+
+bool clprune__system_next_file(
+    clprune__folder *folder, bool (*wanted)(const char *name), clprune__folder_entry *entry)
+{
+    return next_entry(folder, 0, wanted, entry);
+}
+
+bool clprune__system_next_folder(
+    clprune__folder *folder, bool (*wanted)(const char *name), clprune__folder_entry *entry)
+{
+    return next_entry(folder, FILE_ATTRIBUTE_DIRECTORY, wanted, entry);
 }
 
 void clprune__system_remove_file(clprune__folder *folder, const char *name)

@@ -11,6 +11,7 @@
 #include "runtime/context/verbose.h"
 #include "runtime/launch/backend.h"
 #include "runtime/launch/disk_cache.h"
+#include "runtime/launch/pocl_cache.h"
 #include "runtime/launch/program_cache.h"
 #include "runtime/launch/record.h"
 #include "runtime/memory/arena.h"
@@ -236,6 +237,8 @@ clprune_status clprune__context_open(const clprune__context_setup *setup, clprun
         status = settle(made, setup);
     if (status == CLPRUNE_SUCCESS)
         status = clprune__verbose_open(made);
+    if (status == CLPRUNE_SUCCESS && !setup->dry)
+        status = clprune__pocl_cache_check(made);
     if (status == CLPRUNE_SUCCESS && !setup->dry)
         clprune__program_cache_open(made, options->cache_dir);
     if (status == CLPRUNE_SUCCESS) {

@@ -64,6 +64,11 @@ static clprune_status enumerate(clprune_context *context, device_table *table)
     cl_platform_id *platforms = NULL;
     cl_device_id *devices = NULL;
     *table = (device_table){.devices = NULL};
+    const char *pocl = getenv("POCL_CACHE_DIR");
+    REQUIRE_DONE(pocl == NULL || pocl[0] != '\0', CLPRUNE_INVALID_ARGUMENT,
+        "POCL_CACHE_DIR is empty, which ends a process where PoCL is installed; unset it, or name "
+        "a "
+        "folder");
 
     cl_uint platform_count = 0;
     const cl_int code = list_platforms(0, NULL, &platform_count);
