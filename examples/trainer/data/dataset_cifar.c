@@ -101,14 +101,14 @@ bool dataset_cifar_found(dataset_search *search)
     return find_places(search, &place) > 0;
 }
 
-/* Number of whole records in a file of `bytes`. */
+/* Number of whole records in an open file of `bytes`. */
 static bool count_records(
-    const char *path, uint64_t bytes, size_t record, uint32_t *count, fault *f)
+    const char *path, int descriptor, uint64_t bytes, size_t record, uint32_t *count, fault *f)
 {
     if (bytes == 0)
         return fault_set(f, CODE_DATA, "%s: is empty", path);
     if (bytes % record != 0)
-        return file_kind_check(path, FILE_KIND_OF_TEXT, "CIFAR's binary version", f) &&
+        return file_kind_check(path, descriptor, FILE_KIND_OF_TEXT, "CIFAR's binary version", f) &&
                fault_set(f, CODE_DATA,
                    "%s: truncated or of another format: %llu bytes are no multiple of the record's "
                    "%zu",
@@ -154,7 +154,7 @@ static bool append_file(cifar_place place, const char *file, uint32_t wanted, ui
         good = fault_set(f, CODE_DATA, "%s: %s", path, why);
         goto done;
     }
-    good = count_records(path, bytes, record, &here, f);
+    good = count_records(path, fileno(stream), bytes, record, &here, f);
     if (!good)
         goto done;
     if (here > wanted)

@@ -96,7 +96,8 @@ static bool read_file(const char *path, uint32_t magic, unsigned sizes, uint32_t
         const char *what = found == LABELS   ? ": these are labels"
                            : found == IMAGES ? ": these are images"
                                              : "";
-        good = (what[0] != '\0' || file_kind_check(path, FILE_KIND_OF_TEXT, "an IDX file", f)) &&
+        good = (what[0] != '\0' ||
+                   file_kind_check(path, fileno(stream), FILE_KIND_OF_TEXT, "an IDX file", f)) &&
                fault_set(f, CODE_DATA, "%s: begins with %08lx, expected %08lx%s", path,
                    (unsigned long)found, (unsigned long)magic, what);
         goto done;

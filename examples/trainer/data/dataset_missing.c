@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "trainer/data/file_kind.h"
+#include "trainer/files/plain_file.h"
 
 enum { NAME = 256 };
 
@@ -62,9 +63,16 @@ bool dataset_missing(const char *dir, fault *f)
     DIR *folder = NULL;
     if (stat(dir, &info) != 0)
         return fault_set(f, CODE_DATA, "%s: %s", dir, strerror(errno));
-    if (!S_ISDIR(info.st_mode))
-        return file_kind_check(dir, FILE_KIND_OF_TEXT, "a folder of images", f) &&
-               fault_set(f, CODE_DATA, "%s: is no folder; name the one that has the files", dir);
+    if (!S_ISDIR(info.st_mode)) {
+        const char *why;
+        uint64_t size;
+        const int descriptor = plain_file_descriptor(dir, &size, &why);
+        if (descriptor >= 0) {
+            (void)file_kind_check(dir, descriptor, FILE_KIND_OF_TEXT, "a folder of images", f);
+            (void)close(descriptor);
+        }
+        return fault_set(f, CODE_DATA, "%s: is no folder; name the one that has the files", dir);
+    }
     if (access(dir, R_OK | X_OK) != 0 || (folder = opendir(dir)) == NULL)
         return fault_set(f, CODE_DATA, "%s: %s", dir, strerror(errno));
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)

@@ -6,8 +6,6 @@
 #include <strings.h>
 #include <unistd.h> /* pread */
 
-#include "trainer/files/plain_file.h"
-
 /* When a magic number counts. */
 typedef enum file_kind_when {
     ALWAYS,
@@ -210,16 +208,12 @@ bool file_kind_say(const uint8_t *bytes, size_t count, file_kind_use use, const 
     return true;
 }
 
-bool file_kind_check(const char *path, file_kind_use use, const char *expected, fault *f)
+bool file_kind_check(
+    const char *path, int descriptor, file_kind_use use, const char *expected, fault *f)
 {
     uint8_t bytes[FILE_KIND_BYTES];
     char said[FILE_KIND_TEXT];
-    const char *why;
-    uint64_t size;
-    const int descriptor = plain_file_descriptor(path, &size, &why);
-    const ssize_t count = descriptor < 0 ? 0 : pread(descriptor, bytes, sizeof bytes, 0);
-    if (descriptor >= 0)
-        (void)close(descriptor);
+    const ssize_t count = pread(descriptor, bytes, sizeof bytes, 0);
     return count <= 0 || !file_kind_say(bytes, (size_t)count, use, path, expected, said) ||
            fault_set(f, CODE_DATA, "%s: %s", path, said);
 }

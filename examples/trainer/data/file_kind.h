@@ -32,8 +32,9 @@ typedef enum file_kind_use { FILE_KIND_OF_TEXT, FILE_KIND_OF_TOKENS } file_kind_
 bool file_kind_say(const uint8_t *bytes, size_t count, file_kind_use use, const char *name,
     const char *expected, char said[FILE_KIND_TEXT]);
 
-/* Fails with that text, CODE_DATA, for a file; a file that cannot be read passes. */
-bool file_kind_check(const char *path, file_kind_use use, const char *expected, fault *f);
+/* Fails with that text, CODE_DATA, for an open file; one that cannot be read passes. */
+bool file_kind_check(
+    const char *path, int descriptor, file_kind_use use, const char *expected, fault *f);
 
 /* Fails for a folder with a packed file, CODE_DATA: "DIR: train.txt.gz is packed; unpack it with
  * gunzip", the first by its bytes. */

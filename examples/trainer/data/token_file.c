@@ -241,9 +241,9 @@ static bool take_layout(token_file *file, uint64_t size, fault *f)
     file->width = !binary ? 1 : file->vocabulary > 1 << 16 ? 4 : 2;
     if (binary && !take_header(file, size, f))
         return false;
-    if (file->data == 0 &&
-        !file_kind_check(file->path, binary ? FILE_KIND_OF_TOKENS : FILE_KIND_OF_TEXT,
-            binary ? "tokens" : "a text, or tokens in NAME.bin", f))
+    if (file->data == 0 && !file_kind_check(file->path, file->descriptor,
+                               binary ? FILE_KIND_OF_TOKENS : FILE_KIND_OF_TEXT,
+                               binary ? "tokens" : "a text, or tokens in NAME.bin", f))
         return false;
     if (!binary && file->vocabulary != TOKEN_BYTES)
         return fault_set(f, CODE_USAGE,
