@@ -42,7 +42,7 @@ fi
 found=$PWD/build/fuzz/findings
 mkdir -p "$found" build/fuzz/logs build/fuzz/pocl
 export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$PWD/build/fuzz/pocl} CLPRUNE_CACHE_DIR=off UBSAN_OPTIONS=print_stacktrace=1
-export LSAN_OPTIONS=suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0
+export LSAN_OPTIONS="suppressions=\"$PWD/tests/support/lsan.supp\":print_suppressions=0"
 export ASAN_OPTIONS=quarantine_size_mb=16:malloc_context_size=4
 
 # sum_of LOG...: executions and seconds of runs. A log begins with the time of its start and was last

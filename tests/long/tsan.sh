@@ -51,7 +51,7 @@ CODE
     echo "tsan: this compiler has no thread sanitizer: $(head -1 "$folder/err")"
     exit 77
 }
-export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp exitcode=0 log_path=$folder/report halt_on_error=0"
+export TSAN_OPTIONS="suppressions=\"$PWD/tests/support/tsan.supp\" exitcode=0 log_path=$folder/report halt_on_error=0"
 TSAN_OPTIONS="exitcode=66" "$folder/race" 2>"$folder/planted" && { echo "tsan: a planted race was not found"; exit 1; }
 [ -n "$(ours "$folder/planted")" ] || { echo "tsan: a planted race is not called ours:" && cat "$folder/planted" && exit 1; }
 
