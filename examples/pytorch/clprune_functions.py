@@ -14,11 +14,23 @@ from clprune_library import Error
 from clprune_saved import MASK, Layout, Source, in_memory_order, is_batched, keep_flat, layout_of
 
 
-class _Refusal(torch.autograd.Function):
-    """Gradients as they are, which raise an error when they are differentiated."""
+class _Place(torch.autograd.Function):
+    """A tensor without elements that has x's place in the graph."""
 
     @staticmethod
-    def forward(ctx, name: str, marker: Tensor, *gradients: Tensor):
+    def forward(ctx, x: Tensor):
+        return x.new_empty(0)
+
+    @staticmethod
+    def backward(ctx, _: Tensor):
+        return None
+
+
+class _Refusal(torch.autograd.Function):
+    """Gradients as they are. Differentiating them by any of `sources` is an error."""
+
+    @staticmethod
+    def forward(ctx, name: str, gradients: Sequence[Tensor], *sources: Tensor):
         ctx.name = name
         return tuple(gradient.detach() for gradient in gradients)
 
@@ -29,24 +41,36 @@ class _Refusal(torch.autograd.Function):
             "Hessians need): leave it out with `skip`, or clprune.unconvert_ the model")
 
 
-def _once(backward: Callable) -> Callable:
-    """A backward pass whose gradients cannot be differentiated again; trying it is an error."""
+class Once(torch.autograd.Function):
+    """A function whose gradients cannot be differentiated again: trying it is an error. PyTorch passes over
+    what no wanted gradient depends on, so the error depends on all that the function's inputs do."""
 
-    @functools.wraps(backward)
-    def differentiate(ctx, *dy: Tensor):
-        with torch.no_grad():
-            gradients = backward(ctx, *dy)
-        if not torch.is_grad_enabled():  # no create_graph
-            return gradients
-        with torch.no_grad():
-            marker = torch.zeros((), requires_grad=True, device="cpu")
-        made = [g for g in gradients if isinstance(g, Tensor)]
-        name = "clprune." + type(ctx).__name__.replace("FunctionBackward", "")
-        with torch.enable_grad():
-            refused = iter(_Refusal.apply(name, marker, *made))
-        return tuple(next(refused) if isinstance(g, Tensor) else None for g in gradients)
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        forward, backward = cls.forward, cls.backward
 
-    return differentiate
+        @functools.wraps(forward)
+        def run(ctx, *args: Any):
+            *args, ctx.places = args
+            return forward(ctx, *args)
+
+        @functools.wraps(backward)
+        def differentiate(ctx, *dy: Tensor):
+            with torch.no_grad():
+                gradients = backward(ctx, *dy)
+            if torch.is_grad_enabled():  # create_graph
+                name = "clprune." + type(ctx).__name__.replace("FunctionBackward", "")
+                made = [g for g in gradients if g is not None]
+                refused = iter(_Refusal.apply(name, made, *ctx.places, *dy))
+                gradients = tuple(g if g is None else next(refused) for g in gradients)
+            return (*gradients, None)
+
+        cls.forward, cls.backward = staticmethod(run), staticmethod(differentiate)
+
+    @classmethod
+    def apply(cls, *args: Any):
+        return super().apply(*args, [
+            _Place.apply(x) for x in args if isinstance(x, Tensor) and x.requires_grad])
 
 
 def _as_it_is(x: Tensor) -> Tensor:
@@ -78,7 +102,7 @@ def cast(dtype: Optional[torch.dtype], *tensors: Optional[Tensor]) -> Sequence[O
     return [t.to(dtype) if t is not None and dtype is not None else t for t in tensors]
 
 
-class LinearFunction(torch.autograd.Function):
+class LinearFunction(Once):
     """y = x * w^T + b"""
 
     @staticmethod
@@ -91,7 +115,6 @@ class LinearFunction(torch.autograd.Function):
         return _own(F.linear(*cast(autocast_dtype(), x, weight, bias)))
 
     @staticmethod
-    @_once
     def backward(ctx, dy: Tensor):
         weight, *tensors = ctx.saved_tensors
         rows = dy.reshape(ctx.rows, dy.shape[-1])
@@ -108,7 +131,7 @@ class LinearFunction(torch.autograd.Function):
         return (dx, dw, db, None, None) + (None,) * len(tensors)
 
 
-class ConvFunction(torch.autograd.Function):
+class ConvFunction(Once):
     """y = conv(x, w) + b"""
 
     @staticmethod
@@ -123,7 +146,6 @@ class ConvFunction(torch.autograd.Function):
                                  [0] * len(stride), groups)
 
     @staticmethod
-    @_once
     def backward(ctx, dy: Tensor):
         weight, *tensors = ctx.saved_tensors
         x = ctx.layout.shape(ctx.source.restore(tensors)).to(dy.dtype)
@@ -134,7 +156,7 @@ class ConvFunction(torch.autograd.Function):
         return (dx, dw, db, None, None, None) + (None,) * len(tensors)
 
 
-class NormFunction(torch.autograd.Function):
+class NormFunction(Once):
     """y = w * n + b of the normalised value n = (x - mean) / sqrt(var + eps), or x / sqrt(mean of
     x^2 + eps). Mean and variance are those of the axes `dims` of module._split(x)."""
 
@@ -158,7 +180,6 @@ class NormFunction(torch.autograd.Function):
         return y
 
     @staticmethod
-    @_once
     def backward(ctx, dy: Tensor):
         weight, rstd, *tensors = ctx.saved_tensors
         n = ctx.layout.shape(ctx.source.restore(tensors))
@@ -223,7 +244,7 @@ class Again(Source):
             return in_memory_order(self.run(*self.split(tensors)))
 
 
-class AgainFunction(torch.autograd.Function):
+class AgainFunction(Once):
     """y = f(x) of form "dense": the backward pass is PyTorch's own, of f(x) run again, so gradients
     have its bits."""
 
@@ -241,11 +262,10 @@ class AgainFunction(torch.autograd.Function):
         return _own(y)
 
     @staticmethod
-    @_once
     def backward(ctx, dy: Tensor):
         x, parameters = ctx.again.split(ctx.saved_tensors)
         leaves = [leaf.detach() for leaf in (x, *parameters)]
-        needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[4:]]
+        needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[4:4 + len(parameters)]]
         with torch.enable_grad(), _unseen():
             wanted = [leaf.requires_grad_() for leaf, need in zip(leaves, needs) if need]
             got = iter(torch.autograd.grad(ctx.again.run(leaves[0], leaves[1:]), wanted, dy))
@@ -253,7 +273,7 @@ class AgainFunction(torch.autograd.Function):
         return (gradients[0], None, None, None, *gradients[1:])
 
 
-class ReLUFunction(torch.autograd.Function):
+class ReLUFunction(Once):
     """y = x where x > 0, else 0"""
 
     @staticmethod
@@ -267,13 +287,12 @@ class ReLUFunction(torch.autograd.Function):
         return y
 
     @staticmethod
-    @_once
     def backward(ctx, dy: Tensor):
         mask = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors)).to(dy.dtype)
         return torch.ops.aten.threshold_backward(dy, mask, 0), None, None
 
 
-class ActivationFunction(torch.autograd.Function):
+class ActivationFunction(Once):
     """y = f(x), element by element; its derivative is kept."""
 
     @staticmethod
@@ -293,14 +312,13 @@ class ActivationFunction(torch.autograd.Function):
         return y
 
     @staticmethod
-    @_once
     def backward(ctx, dy: Tensor):  # y = f(x)
         slope = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors))
         dx = slope * dy if is_batched(dy) else slope.mul_(dy)
         return dx.to(dy.dtype), None, None
 
 
-class DropoutFunction(torch.autograd.Function):
+class DropoutFunction(Once):
     """y = noise * x, where noise is 0 or 1 / (1 - p)"""
 
     @staticmethod
@@ -312,7 +330,6 @@ class DropoutFunction(torch.autograd.Function):
         return noise.mul_(x)
 
     @staticmethod
-    @_once
     def backward(ctx, dy: Tensor):
         noise = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors).mul_(ctx.scale))
         return noise.to(dy.dtype) * dy, None, None
@@ -325,7 +342,7 @@ def _sized(dy: Tensor, layout: Layout) -> Tensor:
     return dy.new_empty(()).expand(layout.size)
 
 
-class MaxPoolFunction(torch.autograd.Function):
+class MaxPoolFunction(Once):
     """y = the largest x of each window; its place in the window is kept as a byte."""
 
     @staticmethod
@@ -351,7 +368,6 @@ class MaxPoolFunction(torch.autograd.Function):
         return (rows * stride[0] - padding[0])[:, None], columns * stride[1] - padding[1]
 
     @staticmethod
-    @_once
     def backward(ctx, dy: Tensor):
         place = ctx.saved_tensors[0].long()
         (_, width), _, _, (down, right) = ctx.window
@@ -364,7 +380,7 @@ class MaxPoolFunction(torch.autograd.Function):
         return dx, None, None, None
 
 
-class AvgPoolFunction(torch.autograd.Function):
+class AvgPoolFunction(Once):
     """y = the mean of x in each window: nothing is kept. PyTorch's own keeps x, and reads its size."""
 
     @staticmethod
@@ -373,7 +389,6 @@ class AvgPoolFunction(torch.autograd.Function):
         return _own(module._original(x))
 
     @staticmethod
-    @_once
     def backward(ctx, dy: Tensor):
         dx = ctx.backward_of(dy, _sized(dy, ctx.layout), *ctx.how)
         return dx.to(ctx.dtype), None, None, None

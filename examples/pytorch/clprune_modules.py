@@ -77,7 +77,7 @@ class Converted:
     keep: Keep
     last: Optional[Tuple[int, int]]  # bytes of the last input or output: dense, and as it was kept
     clprune_name: str  # in the model that was converted
-    clprune_calls: Calls
+    clprune_calls: Optional[Calls] = None  # None: made by its class, as peft does; it runs its own code
     clprune_unchecked: bool  # of a registered class: whether its first call is still to come
     own_class: Type[nn.Module]  # of each class, and its kind, which is a class of this file
     clprune_kind: type
@@ -85,7 +85,7 @@ class Converted:
     kept_as = ""  # for repr, where `keep` does not say it
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        if self.training:
+        if self.training and self.clprune_calls is not None:
             return self._train(*args, **kwargs)
         return super().forward(*args, **kwargs)
 
@@ -182,6 +182,8 @@ class Converted:
         return True
 
     def extra_repr(self) -> str:
+        if self.clprune_calls is None:
+            return super().extra_repr()
         kept = self.kept_as or _describe(self.keep)
         return ", ".join(text for text in (super().extra_repr(), kept) if text)
 

@@ -672,12 +672,15 @@ class Refusals(Case):
                        nn.Conv2d(3, 3, 1), nn.Dropout(0.5), nn.MaxPool2d(2), nn.AvgPool2d(2)):
             clprune.convert_(module, form="dense")
             leaf = x.clone().requires_grad_()
-            # Differentiated where dy needs a gradient, and where it does not.
-            for y in (module(leaf * 1).pow(2), module(leaf * 1)):
-                dx, = torch.autograd.grad(y.sum(), leaf, create_graph=True)
-                self.assertTrue(dx.requires_grad)
-                with self.assertRaisesRegex(clprune.Error, "clprune.*no second derivatives"):
-                    dx.square().sum().backward()
+            inputs = [leaf, *module.parameters()]
+            for again in (lambda loss: loss.backward(), lambda loss: loss.backward(inputs=inputs),
+                          *(lambda loss, p=p: torch.autograd.grad(loss, p) for p in inputs)):
+                # Differentiated where dy needs a gradient, and where it does not.
+                for y in (module(leaf * 1).pow(2), module(leaf * 1)):
+                    dx, = torch.autograd.grad(y.sum(), leaf, create_graph=True)
+                    self.assertTrue(dx.requires_grad)
+                    with self.assertRaisesRegex(clprune.Error, "clprune.*no second derivatives"):
+                        again(dx.square().sum() + sum(p.sum() for p in inputs))
             dx, = torch.autograd.grad(module(leaf * 1).sum(), leaf)
             self.assertFalse(dx.requires_grad)
 
@@ -690,6 +693,36 @@ class Refusals(Case):
         clprune.unconvert_(critic)
         slope, = torch.autograd.grad(critic(x).sum(), x, create_graph=True)
         (critic(x).mean() + (slope.norm(dim=1) - 1).pow(2).mean()).backward()
+
+    def test_functions_of_second_derivatives(self):
+        model = clprune.convert_(nn.Sequential(nn.Linear(8, 8), nn.SiLU(), nn.Linear(8, 1)))
+        x, of = torch.randn(8), torch.autograd.functional
+
+        def value(a):
+            return model(a).sum()
+
+        def maml():
+            names, weights = zip(*model.named_parameters())
+            slopes = torch.autograd.grad(value(x) ** 2, weights, create_graph=True)
+            fast = {name: w - slope for name, w, slope in zip(names, weights, slopes)}
+            torch.autograd.grad(torch.func.functional_call(model, fast, (x,)).sum(), weights)
+
+        for second in (maml, lambda: of.hessian(value, x), lambda: of.hvp(value, x, x),
+                       lambda: of.vhp(value, x, x), lambda: of.hessian(value, x, vectorize=True),
+                       lambda: of.jacobian(lambda a: of.jacobian(value, a, create_graph=True), x)):
+            with self.assertRaisesRegex(clprune.Error, "no second derivatives"):
+                second()
+
+    def test_a_module_made_by_its_class(self):
+        """As peft does for adapters of convolutions."""
+        for module, args, x in ((nn.Conv2d(3, 8, 3), (3, 8, 3), torch.randn(1, 3, 8, 8)),
+                                (nn.Linear(4, 4), (4, 4), torch.randn(2, 4)),
+                                (nn.LayerNorm(4), (4,), torch.randn(2, 4)),
+                                (nn.GELU(), (), torch.randn(2, 4))):
+            made = type(clprune.convert_(module))(*args)
+            made.load_state_dict(module.state_dict())
+            self.assert_close([made(x).detach()], [module(x).detach()], 0)
+            self.assertIn(type(module).__name__, repr(made))
 
     def test_create_graph_without_a_second_pass(self):
         layer, plain = clprune.convert_(nn.Linear(8, 8), form="dense"), None
