@@ -5,7 +5,6 @@ package, else the installed libclprune.so.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import ctypes.util
 import dataclasses
@@ -13,7 +12,7 @@ import os
 import threading
 from ctypes import (
     POINTER, byref, c_bool, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p)
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -243,6 +242,7 @@ class _Library:
         self._functions: Dict[str, Callable] = {}
         self._checked: set = set()
         self._made: Optional[c_void_p] = None
+        self._open: Optional[Tuple[c_void_p, _Mat, Tensor]] = None  # a store, and its memory
         self.process = os.getpid()
         self.lock = threading.RLock()
         self.declare(_FUNCTIONS)
@@ -278,19 +278,6 @@ class _Library:
         raise Error(
             f"clprune_{name}: {self._functions['status_name'](result).decode()}: {text.decode()}")
 
-    @contextlib.contextmanager
-    def _wrapped(self, tensor: Tensor, rows: int, access: int) -> Iterator[_Mat]:
-        """A contiguous tensor as a matrix of `rows` rows of 4-byte elements. On CPU devices the
-        memory is the same, on others a copy."""
-        cols = tensor.numel() * tensor.element_size() // 4 // rows
-        mat = _Mat()
-        self.call("mat_wrap", self._context, tensor.data_ptr(), rows, cols, cols, access,
-                  byref(mat))
-        try:
-            yield mat
-        finally:
-            self.call("mat_unwrap", self._context, byref(mat))
-
     def _keep(self, keep: Keep, shape: Shape) -> _Keep:
         """keep.c for samples of a shape. Without any block the gradient would be zero."""
         c = keep.c
@@ -300,20 +287,35 @@ class _Library:
             c.sparsity = (blocks - 1) / blocks
         return c
 
-    @contextlib.contextmanager
-    def _store(self, keep: Keep, shape: Shape, blob: Tensor, access: int) -> Iterator[c_void_p]:
-        """A store of the library in the blob's memory."""
+    def _use(self, keep: Keep, shape: Shape, blob: Tensor, access: int,
+             use: Callable[[c_void_p], None]) -> None:
+        """Runs `use` on a store of the library in the blob's memory."""
         if blob.data_ptr() % 4:  # a hook of saved tensors may have moved it
             blob = blob.clone()
-        saved = c_void_p()
-        with self._wrapped(blob, 1, access) as room:
-            self.call("saved_create_in", self._context, byref(self._keep(keep, shape)),
-                      shape.batch, shape.rows, shape.cols, room.buffer, 4 * room.offset,
-                      blob.numel(), byref(saved))
+        with self.lock:
+            self._close()
+            self._open = saved, mat, _ = c_void_p(), _Mat(), blob
+            words = blob.numel() // 4
             try:
-                yield saved
+                self.call("mat_wrap", self._context, blob.data_ptr(), 1, words, words, access, byref(mat))
+                self.call("saved_create_in", self._context, byref(self._keep(keep, shape)),
+                          shape.batch, shape.rows, shape.cols, mat.buffer, 4 * mat.offset,
+                          blob.numel(), byref(saved))
+                use(saved)
             finally:
-                self.call("saved_destroy", saved)
+                self._close()
+
+    def _close(self) -> None:
+        """Gives back what `_use` has taken. A KeyboardInterrupt may come between any two lines of both: the next
+        call then does what is left."""
+        if self._open is None:
+            return
+        saved, mat, _ = self._open
+        made, saved.value = saved.value, None
+        self.call("saved_destroy", made)
+        if mat.buffer:
+            self.call("mat_unwrap", self._context, byref(mat))
+        self._open = None
 
     def sizes(self, keep: Keep, shape: Shape) -> _Sizes:
         """The bytes that a tensor of this shape takes in the form `keep`."""
@@ -325,25 +327,28 @@ class _Library:
     def store(self, keep: Keep, shape: Shape, x: Tensor, seed: int = 0) -> Tensor:
         """The kept form of x: a new tensor of bytes. x: float32, contiguous."""
         blob = torch.empty(self.sizes(keep, shape).bytes, dtype=torch.uint8, device="cpu")
-        with self.lock, self._store(keep, shape, blob, _WRITE) as saved:
+
+        def write(saved: c_void_p) -> None:
             self.call("saved_set_seed", saved, seed)
             self.call("saved_store_host", saved, 0, shape.batch, x.data_ptr(), shape.cols)
+
+        self._use(keep, shape, blob, _WRITE, write)
         return blob
 
     def product_tn(self, keep: Keep, shape: Shape, blob: Tensor, dy: Tensor) -> Tensor:
         """dw = dy^T * x of the kept x. dy: (batch * rows) x out, float32, contiguous."""
         out = dy.shape[1]
         dw = torch.empty(out, shape.cols, dtype=torch.float32, device="cpu")
-        with self.lock, self._store(keep, shape, blob, _READ) as saved:
-            self.call("saved_product_tn_host", saved, 0, shape.batch, out, 0.0, dy.data_ptr(), out,
-                      dw.data_ptr(), shape.cols)
+        self._use(keep, shape, blob, _READ, lambda saved: self.call(
+            "saved_product_tn_host", saved, 0, shape.batch, out, 0.0, dy.data_ptr(), out,
+            dw.data_ptr(), shape.cols))
         return dw
 
     def restore(self, keep: Keep, shape: Shape, blob: Tensor) -> Tensor:
         """The kept tensor: batch * rows * cols elements, float32. With MASK 1 or 0."""
         x = torch.empty(shape.batch * shape.rows, shape.cols, dtype=torch.float32, device="cpu")
-        with self.lock, self._store(keep, shape, blob, _READ) as saved:
-            self.call("saved_restore_host", saved, 0, shape.batch, x.data_ptr(), shape.cols)
+        self._use(keep, shape, blob, _READ, lambda saved: self.call(
+            "saved_restore_host", saved, 0, shape.batch, x.data_ptr(), shape.cols))
         return x.view(-1)
 
 

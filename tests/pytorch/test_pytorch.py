@@ -23,6 +23,7 @@ from torch.utils.checkpoint import checkpoint
 from pytorch_case import EXAMPLE, Case, error, loss_of
 
 import clprune
+import clprune_library
 import clprune_net
 import clprune_saved
 
@@ -622,7 +623,48 @@ def train(model, seed, steps=12):
     return [p.detach().clone() for p in model.parameters()]
 
 
+class Interrupted(BaseException):
+    pass
+
+
+def interrupted(call, at):
+    """Calls it with an exception at instruction `at` of clprune_library.py; whether it had so many."""
+    left = at
+
+    def trace(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename != clprune_library.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        left -= event == "opcode"
+        if left == 0:
+            raise Interrupted
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except Interrupted:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
 class Processes(Case):
+    def test_an_interrupt_at_any_point_leaves_nothing_behind(self):
+        library, keep = clprune_library._library(), clprune_library.Keep("quantised", bits=4)
+        shape, x, dy = clprune_library.Shape(4, 1, 64), torch.randn(4, 64), torch.ones(4, 16)
+        blob = library.store(keep, shape, x)
+        for call in (lambda: library.restore(keep, shape, library.store(keep, shape, x)),
+                     lambda: library.restore(keep, shape, blob),
+                     lambda: library.product_tn(keep, shape, blob, dy)):
+            want, at = call(), 1
+            while interrupted(call, at):
+                self.assert_same([call()], [want])
+                at += 1
+            self.assertGreater(at, 100)
+
     def test_two_training_threads(self):
         models = [clprune.convert_(mlp(64, 96, 10), criterion="largest") for _ in range(2)]
         want = [train(copy.deepcopy(model), seed) for seed, model in enumerate(models)]
