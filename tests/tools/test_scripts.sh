@@ -28,7 +28,7 @@ machine() {
         printf '#!/bin/sh\necho %s "$@" >>%s/calls\ncase "%s $1" in $FAIL) exit 1 ;; esac\n[ %s != sudo ] || "$@"\n' \
             "$command" "$folder" "$command" "$command" >"$folder/bin/$command"
     done
-    chmod +x "$folder"/bin/*
+    find "$folder/bin" -type f -exec chmod +x {} + # no links: those are the system's
     : >"$folder/calls"
 }
 
@@ -129,8 +129,8 @@ fi
 [ "$all" = 1 ] || demo none env OMP_NUM_THREADS="$all" taskset -c "$core"
 # So do the other scripts that decide on it.
 condition=$(grep 'export POCL_AFFINITY' "$source/tools/demo.sh")
-for script in $(grep -rl --include='*.sh' 'export POCL_AFFINITY' "$source/tools" "$source/examples"); do
-    grep -qxF "$condition" "$script" || {
+for script in $(cd "$source" && grep -rl --include='*.sh' 'export POCL_AFFINITY' tools examples); do
+    grep -qxF "$condition" "$source/$script" || {
         echo "FAILED: $script decides on POCL_AFFINITY in another way than tools/demo.sh"
         failures=$((failures + 1))
     }
