@@ -111,9 +111,9 @@ expect() {
     got=$?
     [ $got = "$code" ] || fail "exit code $got, expected $code: $*: $(cat out err)"
 }
-run="$study files/four.study ./trainer"
+run() { "$study" files/four.study ./trainer "$@"; }
 
-expect 0 $run all --data d
+expect 0 run all --data d
 cat >want <<'WANT'
 base 1
 better 1
@@ -139,7 +139,7 @@ cmp -s out <(printf '== base-1\n== better-1\n== base-3\n== better-3\n== once-3\n
 
 # What is finished is not made again.
 : >calls
-expect 0 $run all --data d
+expect 0 run all --data d
 [ ! -s calls ] || fail "finished runs are made again: $(cat calls)"
 cmp -s all/table.csv want || fail "the table of finished runs is: $(cat all/table.csv)"
 
@@ -154,14 +154,14 @@ expect 1 "$study" files/four.study - empty
 # A signal ends it, with a table; the next start makes the table anew, and continues that run from its checkpoint, and
 # only that one.
 echo 3 >interrupt
-expect 143 $run cut
+expect 143 run cut
 [ ! -e cut/base-3/summary.json ] || fail "half a run counts as finished"
 [ "$(cut -d, -f1-3 cut/table.csv | tail -n +2 | tr '\n' ' ')" = 'base,1,81.50 better,1,82.50 ' ] ||
     fail "the table of an interrupted study is: $(cat cut/table.csv)"
 mv cut/table.csv interrupted
 : >calls
 rm -f table
-expect 0 $run cut
+expect 0 run cut
 cmp -s table interrupted || fail "the table at a start is: $(cat table)"
 [ "$(grep -c -- '--resume cut/base-3/last.ckpt' calls)" = 1 ] && [ "$(grep -c -- '--resume' calls)" = 1 ] ||
     fail "after an interruption: $(cat calls)"
@@ -243,8 +243,8 @@ done
 # Runs of older checkouts have no study.options, and get none from a start whose options the trainer refuses to resume.
 rm cut/*/study.options cut/once-3/summary.json
 echo half >cut/once-3/last.ckpt
-expect 1 $run cut --data d --fail 2
-expect 0 $run cut --data d
+expect 1 run cut --data d --fail 2
+expect 0 run cut --data d
 # A run that never had a checkpoint may have any.
 printf 'arm bad --fail 6' >files/bad.study
 expect 1 "$study" files/bad.study ./trainer mended
@@ -253,12 +253,12 @@ expect 0 "$study" files/bad.study ./trainer mended
 
 # Two processes share the runs.
 : >calls
-$run shared >/dev/null 2>&1 &
-$run shared >/dev/null 2>&1
+run shared >/dev/null 2>&1 &
+run shared >/dev/null 2>&1
 wait
 sort calls | uniq -d | grep . && fail "a run is made twice"
 [ "$(wc -l <calls)" = 5 ] || fail "two processes make: $(cat calls)"
-expect 0 $run shared
+expect 0 run shared
 cmp -s shared/table.csv want || fail "the table of two processes is: $(cat shared/table.csv)"
 
 # Nor do two processes mix options: a run has some from its first moment on. Whether the lock is taken, a process asks
