@@ -314,7 +314,8 @@ if [ "$most" -gt 2 ]; then
         device,*) word=0:0 ;;
         summary-json,* | export,*) word=apart.out ;;
         output-dir,* | tensorboard,*) word=apart.dir ;;
-        *,N | *,X | *,BYTES) word=1 ;;
+        *,N | *,BYTES) word=2 ;;
+        *,X) word=0.3 ;;
         *,[A-Z]*) ;;
         *) word= ;;
         esac
