@@ -35,9 +35,8 @@ typedef enum clprune_optimizer_kind {
 typedef struct clprune_optimizer_desc {
     clprune_optimizer_kind kind;
     float momentum;     /* SGD; 0 keeps no state */
-    float beta1, beta2; /* ADAMW, LAMB; commonly 0.9 and 0.999 */
-    float eps;          /* commonly 1e-8 for ADAMW, 1e-6 for LAMB; with 0, elements whose
-                           gradients were all 0 become NaN, with LAMB their whole tensors */
+    float beta1, beta2; /* ADAMW, LAMB; both 0: 0.9 and 0.999, PyTorch's defaults */
+    float eps;          /* ADAMW, LAMB; 0: 1e-8, for LAMB 1e-6 */
     float weight_decay;
     unsigned state_bits;  /* SGD, ADAMW: bits of state: 0 or 32 for fp32, 8 for codes */
     uint64_t reserved[3]; /* zeros */

@@ -239,6 +239,21 @@ void clprune_net_train_only(clprune_net *net, const char *const *patterns, size_
     }
 }
 
+bool clprune__net_same_shape(const clprune__net_param *a, const clprune__net_param *b)
+{
+    return a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
+}
+
+const char *clprune__net_shape_text(const clprune__net_param *param, char text[64])
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < param->rank && length < 64; ++i)
+        length += (size_t)snprintf(
+            text + length, 64 - length, "%s%zu", i > 0 ? " x " : "", param->shape[i]);
+    return text;
+}
+
 static clprune__net_param *find_param(clprune_net *net, const char *name)
 {
     for (size_t i = 0; i < net->params_count && name != NULL && !net->settled; ++i)
@@ -257,17 +272,26 @@ void clprune_net_tie(clprune_net *net, const char *name, const char *other)
     clprune__net_param *param = find_param(net, name), *of = find_param(net, other);
     if (param == NULL || of == NULL)
         return;
+    char shape[64], other_shape[64];
     const size_t number = 1 + (size_t)(param - net->params);
-    bool again = of->tied != 0 || param->tied != 0;
-    for (size_t i = 0; i < net->params_count; ++i)
-        again = again || net->params[i].tied == number;
-    if (param == of || again || param->rank != of->rank ||
-        memcmp(param->shape, of->shape, sizeof of->shape) != 0) {
+    if (param == of)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "clprune_net_tie: %s and %s have other shapes, or one of them is tied already, or "
-            "others are tied to %s; tie all to one that stays",
-            name, other, name);
-        return;
-    }
+            "clprune_net_tie: %s is given twice, expected two parameters", name);
+    if (!clprune__net_same_shape(param, of))
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_tie: %s is %s, but %s is %s; expected one shape", name,
+            clprune__net_shape_text(param, shape), other, clprune__net_shape_text(of, other_shape));
+    if (param->tied != 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_tie: %s is tied to %s already", name, net->params[param->tied - 1].name);
+    if (of->tied != 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_tie: %s is tied to %s itself; tie %s to that", other,
+            net->params[of->tied - 1].name, name);
+    for (size_t i = 0; i < net->params_count; ++i)
+        if (net->params[i].tied == number)
+            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+                "clprune_net_tie: %s is tied to %s; tie both to %s", net->params[i].name, name,
+                other);
     param->tied = 1 + (size_t)(of - net->params);
 }

@@ -70,6 +70,14 @@ static inline uint64_t clprune__net_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
+bool clprune__net_same_shape(const clprune__net_param *a, const clprune__net_param *b);
+
+/* "10 x 32", in `text`. */
+const char *clprune__net_shape_text(const clprune__net_param *param, char text[64]);
+
+/* Fails unless a layer has matched what clprune_net_lora asked for. */
+void clprune__net_end_lora(clprune_net *net);
+
 /* Whether a layer is one of a region. */
 static inline bool clprune__net_is_in(const clprune__net_region *region, size_t layer)
 {

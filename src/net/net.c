@@ -102,9 +102,9 @@ void clprune_net_eps(clprune_net *net, float eps)
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net == NULL)
         return;
-    if (!(eps > 0))
-        clprune__net_wrong(
-            net, CLPRUNE_INVALID_ARGUMENT, "eps is %g, expected above 0", (double)eps);
+    if (!(eps > 0 && isfinite(eps)))
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "eps is %g, expected a finite number above 0", (double)eps);
     net->eps = eps;
 }
 
@@ -114,6 +114,7 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     clprune_context *context = net != NULL ? net->context : NULL;
     clprune_net_keep how = {.preset = CLPRUNE_NET_DENSE};
     REQUIRE(net != NULL, CLPRUNE_INVALID_ARGUMENT, "net is NULL");
+    clprune__net_end_lora(net);
     REQUIRE(net->status == CLPRUNE_SUCCESS, net->status, "%s", net->error);
     REQUIRE(!net->settled, CLPRUNE_INVALID_ARGUMENT, "the net is settled already");
     REQUIRE(net->count > 1, CLPRUNE_INVALID_ARGUMENT, "the net has no layers");
@@ -125,6 +126,8 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     REQUIRE(how.store == CLPRUNE_VALUES_FP32 || how.store == CLPRUNE_VALUES_BF16,
         CLPRUNE_INVALID_ARGUMENT, "store is %d, expected CLPRUNE_VALUES_FP32 or _BF16",
         (int)how.store);
+    REQUIRE(how.gelu_bits == 0 || how.gelu_bits == 2 || how.gelu_bits == 4 || how.gelu_bits == 8,
+        CLPRUNE_INVALID_ARGUMENT, "gelu_bits is %u, expected 0, 2, 4 or 8", how.gelu_bits);
     REQUIRE(how.rules != NULL || how.rules_count == 0, CLPRUNE_INVALID_ARGUMENT,
         "rules is NULL, but rules_count is %zu", how.rules_count);
     const bool prunes = how.keep.form == CLPRUNE_FORM_PRUNED;

@@ -164,6 +164,7 @@ static clprune_status share_values(clprune_net *net)
 {
     clprune_context *context = net->context;
     const clprune_net *of = net->desc.weights_of;
+    char shape[64], other[64];
     for (size_t i = 0; i < net->params_count; ++i) {
         const clprune__net_param *param = &net->params[i];
         size_t k = 0;
@@ -171,10 +172,9 @@ static clprune_status share_values(clprune_net *net)
             ++k;
         REQUIRE(k < of->params_count, CLPRUNE_INVALID_ARGUMENT,
             "the net of desc.weights_of has no parameter %s", param->name);
-        REQUIRE(of->params[k].rank == param->rank &&
-                    memcmp(of->params[k].shape, param->shape, sizeof param->shape) == 0,
-            CLPRUNE_INVALID_SIZE, "parameter %s has another shape in the net of desc.weights_of",
-            param->name);
+        REQUIRE(clprune__net_same_shape(&of->params[k], param), CLPRUNE_INVALID_SIZE,
+            "parameter %s is %s, but %s in the net of desc.weights_of", param->name,
+            clprune__net_shape_text(param, shape), clprune__net_shape_text(&of->params[k], other));
         net->tensors[i].value = of->tensors[k].value;
     }
     return CLPRUNE_SUCCESS;

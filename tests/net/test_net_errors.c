@@ -351,9 +351,9 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(head_taken, INVALID_ARGUMENT, "two layers are called fc"),
     ROW(head_twice, INVALID_ARGUMENT, "two losses"),
     ROW(head_name, INVALID_ARGUMENT, "two layers are called a"),
-    ROW(head_tie, INVALID_ARGUMENT, "have other shapes"),
-    ROW(tie_on, INVALID_ARGUMENT, "others are tied to b.weight"),
-    ROW(tie_to_tied, INVALID_ARGUMENT, "one of them is tied already"),
+    ROW(head_tie, INVALID_ARGUMENT, "head.weight is 5 x 8, but fc.weight is 8 x 16;"),
+    ROW(tie_on, INVALID_ARGUMENT, "a.weight is tied to b.weight; tie both to c.weight"),
+    ROW(tie_to_tied, INVALID_ARGUMENT, "b.weight is tied to c.weight itself"),
     ROW(weight_too_large, SIZE_OVERFLOW, "the bytes of parameter bad.weight"),
     ROW(two_losses, INVALID_ARGUMENT, "two losses"),
     ROW(unread, INVALID_ARGUMENT, "nothing reads the output of layer bad"),
@@ -439,6 +439,7 @@ static const keep_row keep_rows[] = {{"preset 5", {.preset = (clprune_net_preset
     {"inputs sparsity",
         {.preset = CLPRUNE_NET_INPUTS, .keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 2}},
         "sparsity"},
+    {"gelu bits", {.preset = CLPRUNE_NET_DENSE, .gelu_bits = 3}, "gelu_bits is 3"},
     {"inputs form", {.preset = CLPRUNE_NET_INPUTS, .keep = {.form = (clprune_form)7}}, "form"}};
 
 static void add_mlp(clprune_net *net)

@@ -148,6 +148,81 @@ static void late(void **state)
     assert_int_equal(clprune_net_output(net, BATCH).cols, 3);
 }
 
+/* ---- numbers that are none ---------------------------------------------------------------------
+ */
+
+/* What a net of two linear layers, a and b, of 16 features, is asked for before or behind them. */
+typedef struct number {
+    const char *name;
+    void (*before)(clprune_net *net);
+    clprune_net_value (*behind)(clprune_net *net, clprune_net_value x);
+    float value;
+    const char *text;
+} number;
+
+static float value_of_case;
+
+#define BEFORE(name, ...)                                                                          \
+    static void name(clprune_net *net)                                                             \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
+#define BEHIND(name, ...)                                                                          \
+    static clprune_net_value name(clprune_net *net, clprune_net_value x)                           \
+    {                                                                                              \
+        return __VA_ARGS__;                                                                        \
+    }
+BEFORE(set_eps, clprune_net_eps(net, value_of_case))
+BEFORE(set_alpha, clprune_net_lora(net, "*", 2, value_of_case))
+BEFORE(set_rank_0, clprune_net_lora(net, "*", 0, value_of_case))
+BEFORE(set_none, clprune_net_lora(net, "c*", 2, value_of_case))
+BEFORE(set_two, clprune_net_lora(net, "c*", 2, 1); clprune_net_lora(net, "*", 2, value_of_case))
+BEHIND(add_scale_of, clprune_net_scale(net, "bad", x, value_of_case))
+BEHIND(add_dropout_of, clprune_net_dropout(net, "bad", x, value_of_case))
+BEHIND(add_rotary_of, clprune_net_rotary(net, "bad", x, 2, 1, value_of_case))
+BEHIND(add_attention_of, clprune_net_attention(net, "bad", x,
+                             &(clprune_net_attn){.heads = 2, .kv_heads = 1, .rate = value_of_case}))
+BEHIND(tie_itself, (clprune_net_tie(net, "a.weight", "a.weight"), x))
+BEHIND(tie_shapes, (clprune_net_tie(net, "a.weight", "a.bias"), x))
+BEHIND(tie_twice,
+    (clprune_net_tie(net, "a.weight", "b.weight"), clprune_net_tie(net, "a.weight", "b.weight"), x))
+
+#define RATES(name, add, text)                                                                     \
+    {name " of NaN", NULL, add, NAN, text}, {name " of infinity", NULL, add, INFINITY, text},      \
+    {                                                                                              \
+        name " of -infinity", NULL, add, -INFINITY, text                                           \
+    }
+
+static const number numbers[] = {RATES("a scale", add_scale_of, "layer bad: its factor is"),
+    RATES("a rate", add_dropout_of, "layer bad: its rate is"),
+    RATES("a rate of attention", add_attention_of, "layer bad: its rate is"),
+    RATES("a theta", add_rotary_of, "layer bad: its theta is"),
+    {"an eps of 0", set_eps, NULL, 0, "eps is 0"}, {"an eps of NaN", set_eps, NULL, NAN, "eps is"},
+    {"an eps of infinity", set_eps, NULL, INFINITY, "eps is inf"},
+    {"an alpha of NaN", set_alpha, NULL, NAN, "alpha"},
+    {"an alpha of infinity", set_alpha, NULL, INFINITY, "alpha inf"},
+    {"a rank of 0", set_rank_0, NULL, 1, "rank is 0"},
+    {"no layer to adapt", set_none, NULL, 1, "no linear layer matches c*"},
+    {"no layer to adapt, then some", set_two, NULL, 1, "no linear layer matches c*"},
+    {"tied to itself", NULL, tie_itself, 0, "a.weight is given twice"},
+    {"tied to another shape", NULL, tie_shapes, 0, "a.weight is 16 x 16, but a.bias is 16;"},
+    {"tied twice", NULL, tie_twice, 0, "a.weight is tied to b.weight already"}};
+
+static void bad_number(void **state)
+{
+    const number *n = *state;
+    clprune_net *net = new_net();
+    value_of_case = n->value;
+    if (n->before != NULL)
+        n->before(net);
+    clprune_net_value x = clprune_net_linear(net, "a", clprune_net_rows(net, 1, 16), 16);
+    x = clprune_net_linear(net, "b", x, 16);
+    if (n->behind != NULL)
+        x = n->behind(net, x);
+    clprune_net_mean_squared_error(net, x);
+    TEST_FAILS(clprune_net_settle(net, NULL), CLPRUNE_INVALID_ARGUMENT, n->text);
+}
+
 int main(void)
 {
     static row rows[COUNT_OF(kinds)][FAULTS];
@@ -158,5 +233,6 @@ int main(void)
             test_add(&list, bad, &rows[k][f], "%s: %s", kinds[k].name, faults[f].what);
         }
     TEST_ADD_EACH(&list, late, kinds, "%s in a settled net");
+    TEST_ADD_EACH(&list, bad_number, numbers, "%s");
     return test_run_on_each_device("net_kinds", &list);
 }

@@ -533,7 +533,7 @@ static void build_part(clprune_net *net, const net_model *model)
 /* Nets without a loss book no gradients; those that cannot share fail with what lacks. */
 static void parts(NO_ROW)
 {
-    static const char *const texts[] = {NULL, "parameter a.weight has another shape",
+    static const char *const texts[] = {NULL, "parameter a.weight is 17 x 16, but 16 x 16 in",
         "no parameter other.weight", "no parameter z.weight"};
     machine m = new_machine(&models[0], NULL);
     const uint64_t grads = live(CLPRUNE_MEMORY_GRADIENTS);

@@ -167,6 +167,28 @@ static void sgd_start(NO_ROW)
     layer_check("parameter", &value, want, bound, "first step");
 }
 
+/* Zeros are PyTorch's defaults: the same bits as with these. */
+static void zeros(NO_ROW)
+{
+    static const clprune_optimizer_kind kinds[] = {
+        CLPRUNE_OPTIMIZER_ADAMW, CLPRUNE_OPTIMIZER_ADAMW, CLPRUNE_OPTIMIZER_LAMB};
+    const float p[4] = {1, -2, 3, 0}, g[4] = {0.5f, 0, -1e-9f, 0};
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        float got[4], want[4];
+        const clprune_optimizer_desc none = {.kind = kinds[i], .state_bits = i == 1 ? 8 : 0},
+                                     set = {.kind = kinds[i],
+                                         .beta1 = 0.9f,
+                                         .beta2 = 0.999f,
+                                         .eps = kinds[i] == CLPRUNE_OPTIMIZER_LAMB ? 1e-6f : 1e-8f,
+                                         .state_bits = none.state_bits};
+        one_step(&none, 4, p, g, 0.25f, got);
+        one_step(&set, 4, p, g, 0.25f, want);
+        test_same_floats("parameter", 1, 4, got, want, "zeros");
+        for (size_t k = 0; k < 4; k++)
+            assert_true(isfinite(got[k]));
+    }
+}
+
 /* The trust ratio is 1 where |p| or |r| is 0. */
 static void lamb_zero_norms(NO_ROW)
 {
@@ -393,6 +415,7 @@ int main(void)
             }
     test_add(&list, sgd_start, NULL, "the first step of SGD");
     test_add(&list, lamb_zero_norms, NULL, "zero norms in LAMB");
+    test_add(&list, zeros, NULL, "zeros");
     test_add(&list, lamb_huge, NULL, "huge norms in LAMB");
     TEST_ADD_EACH(&list, clip, clip_cases, "clip: %s");
     test_add(&list, no_parameters, NULL, "no parameters");

@@ -1,5 +1,7 @@
 /* Optimizers whose state is 8-bit codes: levels, codes and scales against the reference, means of
  * many steps, steps, windows, small parameters, checkpoints, NaN, repeatability. */
+#include <float.h>
+
 #include "ref/moment_code_ref.h"
 #include "ref/optimizer_ref.h"
 #include "support/test_layer.h"
@@ -134,8 +136,11 @@ static void signed_levels(NO_ROW)
 static void unsigned_levels(NO_ROW)
 {
     enum { COUNT = 4096 };
-    clprune_optimizer_desc desc = {
-        .kind = CLPRUNE_OPTIMIZER_ADAMW, .beta1 = 0.5f, .beta2 = 0.5f, .state_bits = 8};
+    clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_ADAMW,
+        .beta1 = 0.5f,
+        .beta2 = 0.5f,
+        .eps = 1e-30f,
+        .state_bits = 8};
     float *zeros = test_floats(COUNT);
     test_mat value = test_mat_make(1, COUNT, 0, zeros), grad = test_mat_make(1, COUNT, 0, zeros);
     const clprune_param param = {"w", value.mat, grad.mat, true};
@@ -176,7 +181,7 @@ static void encoded(void **state)
         g[i] *= 1e-21f;
     g[768] = -10; /* the largest of its block */
     clprune_optimizer_desc descs[2] = {{.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 0.5f},
-        {.kind = CLPRUNE_OPTIMIZER_ADAMW, .eps = 1e-8f}};
+        {.kind = CLPRUNE_OPTIMIZER_ADAMW, .beta2 = FLT_MIN}}; /* both 0: defaults */
     for (size_t d = 0; d < 2; d++) {
         descs[d].state_bits = 8;
         test_mat value = test_mat_make(1, COUNT, 0, p), grad = test_mat_make(1, COUNT, 0, g);

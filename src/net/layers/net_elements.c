@@ -2,6 +2,9 @@
  * flatten. */
 #include "clprune/add.h"
 #include "clprune/dropout.h"
+
+#include <math.h>
+
 #include "net/call.h"
 #include "net/layers/kinds.h"
 #include "runtime/context/check.h"
@@ -79,6 +82,10 @@ clprune_net_value clprune_net_scale(
     clprune_net *net, const char *name, clprune_net_value x, float factor)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net != NULL && !isfinite(factor))
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: its factor is %g, expected a finite number", name != NULL ? name : "(NULL)",
+            (double)factor);
     return add_layer(net, &scale_kind, name, x, factor);
 }
 

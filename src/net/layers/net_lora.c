@@ -1,5 +1,6 @@
 /* Linear layers with their adapters: y + s B^T with s = (alpha / rank) * x A^T, as layers of their
  * own. What they keep is x for the gradient of A, and s, which is narrow, for that of B. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,18 +55,30 @@ const clprune__net_way clprune__net_lora_ways[] = {
     {.name = NULL},
 };
 
+void clprune__net_end_lora(clprune_net *net)
+{
+    if (net->lora.pattern != NULL && !net->lora.used)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_lora: no linear layer matches %s", net->lora.pattern);
+}
+
 void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net == NULL)
         return;
-    if (net->lora.pattern != NULL && !net->lora.used)
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "clprune_net_lora: no linear layer matches %s", net->lora.pattern);
+    clprune__net_end_lora(net);
     free(net->lora.pattern);
-    net->lora = (clprune__net_lora){.rank = rank, .factor = rank > 0 ? alpha / (float)rank : 0};
-    if (pattern == NULL || rank == 0)
+    net->lora = (clprune__net_lora){.rank = rank};
+    if (pattern == NULL)
         return;
+    if (rank == 0 || !isfinite(alpha)) {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_lora: rank is %zu and alpha %g, expected at least 1 and a finite number",
+            rank, (double)alpha);
+        return;
+    }
+    net->lora.factor = alpha / (float)rank;
     net->lora.pattern = strdup(pattern);
     if (net->lora.pattern == NULL)
         clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s", pattern);

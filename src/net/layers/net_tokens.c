@@ -5,6 +5,8 @@
 #include "clprune/rotary.h"
 #include "clprune/swiglu.h"
 
+#include <math.h>
+
 #include "core/checked.h"
 #include "net/call.h"
 #include "net/layers/kinds.h"
@@ -266,9 +268,9 @@ clprune_net_value clprune_net_rotary(clprune_net *net, const char *name, clprune
             "layer %s: its input has %zu columns, expected those of %zu heads and twice %zu, of an "
             "even number each",
             name, shape.cols, heads, kv_heads);
-    if (!(theta > 1))
+    if (!(theta > 1 && isfinite(theta)))
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "layer %s: its theta is %g, expected above 1", name, (double)theta);
+            "layer %s: its theta is %g, expected a finite number above 1", name, (double)theta);
     clprune__net_layer *layer = clprune__net_add(net, &rotary_kind, name, &qkv, 1, shape);
     if (layer != NULL)
         layer->set.rotary = (clprune__net_rotary){heads + kv_heads, shape.cols / all, theta};

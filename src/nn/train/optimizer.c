@@ -69,6 +69,18 @@ static clprune_status check_desc(clprune_context *context, const clprune_optimiz
     return CLPRUNE_SUCCESS;
 }
 
+/* The values that zeros stand for. */
+static clprune_optimizer_desc with_defaults(clprune_optimizer_desc desc)
+{
+    if (desc.beta1 == 0 && desc.beta2 == 0) {
+        desc.beta1 = 0.9f;
+        desc.beta2 = 0.999f;
+    }
+    if (desc.eps == 0)
+        desc.eps = desc.kind == CLPRUNE_OPTIMIZER_LAMB ? 1e-6f : 1e-8f;
+    return desc;
+}
+
 /* What a parameter is called in messages. */
 typedef struct param_names {
     char value[48], grad[48];
@@ -294,7 +306,7 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     made = calloc(1, sizeof *made);
     REQUIRE_DONE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the optimizer");
     made->context = context;
-    made->desc = *desc;
+    made->desc = with_defaults(*desc);
     made->slots = slots_of(desc);
     const bool coded = desc->state_bits == 8 && made->slots > 0;
     made->plan = plan_flat(context, made->slots > 0, coded);
