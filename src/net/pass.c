@@ -32,6 +32,8 @@ static clprune_status check_data(const clprune_net *net, const clprune_net_data 
         "data.add needs a net that was created with desc.adds");
     REQUIRE(isfinite(data->scale), CLPRUNE_INVALID_ARGUMENT, "the scale is %g, expected a number",
         (double)data->scale);
+    REQUIRE(data->smoothing >= 0 && data->smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
+        "smoothing is %g, expected a value in [0, 1)", (double)data->smoothing);
     REQUIRE(!loss || net->loss != CLPRUNE__NET_NO_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "the net has no loss");
     return CLPRUNE_SUCCESS;
