@@ -47,8 +47,8 @@ static void forward(clprune_net *net, const clprune_net_data *data, size_t batch
     int32_t labels[BATCH];
     digits_at(batch * BATCH, BATCH, pixels, labels);
     check(clprune_mat_write(context, data->rows, pixels));
-    const cl_int code = clEnqueueWriteBuffer(clprune_context_queue(context), data->labels, CL_TRUE,
-        0, sizeof labels, labels, 0, NULL, NULL);
+    const cl_int code = clEnqueueWriteBuffer(clprune_context_queue(context), data->labels.buffer,
+        CL_TRUE, 0, sizeof labels, labels, 0, NULL, NULL);
     check(code == CL_SUCCESS ? CLPRUNE_SUCCESS : CLPRUNE_OPENCL_ERROR);
     clprune_net_set_seed(net, batch); /* of the rounding to codes */
     check(clprune_net_forward(net, data, learns));
@@ -111,7 +111,7 @@ int main(int count, char **arguments)
     const clprune_mat labels = create("labels", BATCH, 1); /* int32 instead of floats */
     const clprune_mat results[2] = {create("loss", BATCH, 1), create("hit", BATCH, 1)};
     const clprune_net_data data = {
-        .batch = BATCH, .rows = create("digits", BATCH, PIXELS), .labels = labels.buffer};
+        .batch = BATCH, .rows = create("digits", BATCH, PIXELS), .labels = {labels.buffer, 0}};
     const double dense = run("dense", CLPRUNE_NET_DENSE, &data, results);
     const double compact = run("compact", CLPRUNE_NET_COMPACT, &data, results);
     printf("kept of a batch: dense %.0f bytes, compact %.0f (%.1f %%)\n", dense, compact,

@@ -38,8 +38,8 @@ __all__ = ["Net"]
 PRESETS = {"dense": 0, "exact": 2, "compact": 3, "least": 4}  # 1, inputs: a Keep
 OPTIMIZERS = {"sgd": (0, 0), "sgd8": (0, 8), "adamw": (1, 0), "adamw8": (1, 8), "lamb": (2, 0)}
 PRECISIONS = {"fp32": 1, "tf32": 2, "bf16": 3}
-CATEGORIES = ("input", "parameters", "gradients", "optimizer", "activations", "workspace", "arena",
-              "total")
+CATEGORIES = {"input": 0, "parameters": 1, "gradients": 2, "optimizer": 3, "activations": 4,
+              "workspace": 5, "arena": 6, "total": 255}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -70,11 +70,12 @@ _NetKeep = _structure(
 _Weight = _structure(
     "_NetWeight", name=c_char_p, rank=c_size_t, shape=c_size_t * 4, inputs=c_size_t, image=_Extent,
     output=c_bool, value=_Mat, reserved=c_uint64 * 2)
-_State = _structure("_NetState", name=c_char_p, mat=_Mat)
+_State = _structure("_NetState", name=c_char_p, mat=_Mat, reserved=c_uint64 * 2)
+_Ints = _structure("_Ints", buffer=c_void_p, offset=c_size_t)
 _Bytes = _structure("_ImageBytes", buffer=c_void_p, offset=c_size_t, levels=_Mat)
 _Data = _structure(
-    "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=c_void_p, smoothing=c_float,
-    targets=_Mat, add=c_bool, scale=c_float, tokens=c_void_p, lengths=c_void_p)
+    "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=_Ints, smoothing=c_float,
+    targets=_Mat, add=c_bool, scale=c_float, tokens=_Ints, lengths=_Ints, reserved=c_uint64 * 4)
 _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
                      reserved=c_uint64 * 2)
 _Optimizer = _structure(
@@ -236,7 +237,7 @@ class _Run:
 
     def _input(self, name: str, rows: int, cols: int) -> "_Mat":
         mat = _Mat()
-        self.call("mat_create", self.context, CATEGORIES.index("input"), name.encode(), rows, cols,
+        self.call("mat_create", self.context, CATEGORIES["input"], name.encode(), rows, cols,
                   byref(mat))
         return mat
 
@@ -256,7 +257,7 @@ class _Run:
         if self.settings.loss == "mse":
             data.targets = _first_rows(self.y, batch * self.out_rows)
         else:
-            data.labels, data.smoothing = self.y.buffer, self.settings.smoothing
+            data.labels.buffer, data.smoothing = self.y.buffer, self.settings.smoothing
         return data
 
     def forward(self, batch: int, training: bool) -> None:
@@ -523,7 +524,7 @@ class Net:
         run = self._run
         with self._lock:
             return {name: int(run.call("memory_query", run.context, number).live)
-                    for number, name in enumerate(CATEGORIES)}
+                    for name, number in CATEGORIES.items()}
 
     def __str__(self) -> str:
         """A table of the net's tensors: which are kept, how, and how the others are made again."""

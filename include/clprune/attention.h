@@ -31,7 +31,7 @@ typedef struct clprune_attention_desc {
     uint64_t seed; /* of dropout: another one for each step and layer, the same in both passes */
     size_t first;  /* number of the first sample, for dropout and lengths: samples in several calls
                       are as in one */
-    cl_mem lengths; /* int32, first + batch of them, or NULL: of sample n of the call only the first
+    clprune_ints lengths; /* first + batch of them, or none: of sample n of the call only the first
                        lengths[first + n] keys count, as if it had no others; queries stay. Above
                        rows means rows; 0 and below mean no keys, y and gradients of 0 */
     uint64_t reserved[3]; /* zeros */

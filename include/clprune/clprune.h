@@ -37,10 +37,10 @@
  * `beta`, the factor of old gradients; where beta is a matrix it is called old_sums. Sizes and
  * offsets are in elements unless a name says bytes. Strings are copied. Options and descriptions
  * end in `reserved` fields, which must be zero. Zero-initialise such a struct, then set the fields
- * you need. Plain values (clprune_mat, clprune_extent, clprune_block, clprune_bsr_offsets,
- * clprune_image_bytes, clprune_allocator), groups of matrices (clprune_grads, clprune_affine,
- * clprune_layer_norm, clprune_batch_norm and others) and structs that only return results have
- * none.
+ * you need. Plain values (clprune_mat, clprune_ints, clprune_extent, clprune_block,
+ * clprune_bsr_offsets, clprune_image_bytes, clprune_allocator), groups of matrices (clprune_grads,
+ * clprune_affine, clprune_layer_norm, clprune_batch_norm and others) and structs that only return
+ * results have none.
  *
  * Order. Operations enqueue on the context's in-order queue and return. If `event` is not NULL, it
  * receives an event of the last command, which the caller releases; it is valid only after success.

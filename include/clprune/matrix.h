@@ -41,6 +41,12 @@ typedef struct clprune_mat {
     clprune_value_type type; /* FP32, or BF16 for the operands of a function that takes it */
 } clprune_mat;
 
+/* A window of int32 elements in a device buffer: labels, tokens, lengths. Not owned. */
+typedef struct clprune_ints {
+    cl_mem buffer; /* NULL: none */
+    size_t offset; /* elements; any */
+} clprune_ints;
+
 /* The absent matrix, for optional arguments; its rows (clprune_mat_rows) are absent, too. A matrix
  * with columns is not, even without a buffer: its size is checked. */
 #ifdef __cplusplus

@@ -27,8 +27,8 @@ typedef enum clprune_memory_category {
 #define CLPRUNE_MEMORY_ENUM(name, number, text) name = number,
     CLPRUNE_MEMORY_CATEGORY_LIST(CLPRUNE_MEMORY_ENUM)
 #undef CLPRUNE_MEMORY_ENUM
-        CLPRUNE_MEMORY_CATEGORIES = 7,               /* the number of categories */
-    CLPRUNE_MEMORY_TOTAL = CLPRUNE_MEMORY_CATEGORIES /* all categories, for clprune_memory_query */
+        CLPRUNE_MEMORY_CATEGORIES = 7, /* their number; it grows with the list */
+    CLPRUNE_MEMORY_TOTAL = 255         /* all categories, for clprune_memory_query */
 } clprune_memory_category;
 
 /* "input", "parameters", ..., "total"; "unknown" outside the list. */

@@ -366,6 +366,7 @@ CLPRUNE_API bool clprune_net_weight_at(
 typedef struct clprune_net_state {
     const char *name;
     clprune_mat mat;
+    uint64_t reserved[2]; /* zeros */
 } clprune_net_state;
 CLPRUNE_API const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *count);
 
@@ -378,22 +379,23 @@ CLPRUNE_API clprune_status clprune_net_init(clprune_net *net, uint64_t seed);
 /* ---- passes ------------------------------------------------------------------------------------
  */
 
-/* The data of a step. Zero-initialise it. It must not change until the backward pass is enqueued,
- * which fails if fields have. */
+/* The data of a step. Zero-initialise it, then set the fields that you need. It must not change
+ * until the backward pass is enqueued, which fails if fields have. */
 typedef struct clprune_net_data {
     size_t batch;               /* samples, at most as in the desc */
     clprune_image_bytes images; /* of a net with clprune_net_images */
     clprune_mat rows;           /* of a net with clprune_net_rows or _pixels */
-    cl_mem labels; /* batch * rows int32, for the cross-entropy, or CLPRUNE_IGNORED: the rows of its
+    clprune_ints labels; /* batch * rows, for the cross-entropy, or CLPRUNE_IGNORED: the rows of its
                       logits, or of clprune_net_token_loss' x */
     float smoothing;     /* of labels, in [0, 1) */
     clprune_mat targets; /* for the mean squared error: shaped as the output */
     bool add;            /* gradients are added to those of the pass before, if desc.adds */
     float scale;         /* gradients are those of scale * the sum of the losses; 0: 1 / batch;
                             finite, may be negative */
-    cl_mem tokens;       /* batch * rows int32, of a net with clprune_net_tokens */
-    cl_mem lengths; /* batch int32, or NULL: attention sees the first so many rows of each sample
+    clprune_ints tokens; /* batch * rows, of a net with clprune_net_tokens */
+    clprune_ints lengths; /* batch, or none: attention sees the first so many rows of each sample
                        (clprune/attention.h) */
+    uint64_t reserved[4]; /* zeros */
 } clprune_net_data;
 
 /* The seed of what the next forward pass in training draws: sampled blocks, stochastic rounding,

@@ -16,18 +16,18 @@ extern "C" {
  * So their means over the batch are means over all rows that count, as PyTorch's. Without ignored
  * labels they are also the means over each sample's rows.
  *
- * logits, log_p: M x classes, may be the same matrix; labels: M int32; weight: 1 x 1; loss, hit:
+ * logits, log_p: M x classes, may be the same matrix; labels: M; weight: 1 x 1; loss, hit:
  * batch x 1; hit may be CLPRUNE_NO_MAT. No output may overlap labels. Takes 8 bytes of scratch a
  * row. Errors: INVALID_SIZE (M is no multiple of batch). */
 CLPRUNE_API clprune_status clprune_token_loss_forward(clprune_context *context, size_t batch,
-    float smoothing, clprune_mat logits, cl_mem labels, clprune_mat log_p, clprune_mat weight,
+    float smoothing, clprune_mat logits, clprune_ints labels, clprune_mat log_p, clprune_mat weight,
     clprune_mat loss, clprune_mat hit, cl_event *event);
 
 /* dlogits[r][k] = scale * weight * (exp(log_p[r][k]) - q[k]), the gradient of scale * sum_n
  * loss[n]; 0 in rows whose label is CLPRUNE_IGNORED or out of range. For the mean over all rows
  * that count take scale = 1 / batch. dlogits may be log_p. */
 CLPRUNE_API clprune_status clprune_token_loss_backward(clprune_context *context, float smoothing,
-    float scale, clprune_mat weight, clprune_mat log_p, cl_mem labels, clprune_mat dlogits,
+    float scale, clprune_mat weight, clprune_mat log_p, clprune_ints labels, clprune_mat dlogits,
     cl_event *event);
 
 /* A linear layer without bias, the loss of its output, and their gradients in one: for large
@@ -37,8 +37,8 @@ CLPRUNE_API clprune_status clprune_token_loss_backward(clprune_context *context,
  *     dx = dlogits w, dw = dlogits^T x + beta * dw, with dlogits as above
  * x, dx: M x d; w, dw: vocabulary x d; dx may be x. hit, dx and dw may be CLPRUNE_NO_MAT. */
 CLPRUNE_API clprune_status clprune_token_head(clprune_context *context, size_t batch, float beta,
-    float smoothing, float scale, clprune_mat x, clprune_mat w, cl_mem labels, clprune_mat loss,
-    clprune_mat hit, clprune_mat dx, clprune_mat dw, cl_event *event);
+    float smoothing, float scale, clprune_mat x, clprune_mat w, clprune_ints labels,
+    clprune_mat loss, clprune_mat hit, clprune_mat dx, clprune_mat dw, cl_event *event);
 
 #ifdef __cplusplus
 }

@@ -26,6 +26,7 @@ static clprune_status check_data(const clprune_net *net, const clprune_net_data 
     clprune_context *context = net != NULL ? net->context : NULL;
     REQUIRE(net != NULL && data != NULL, CLPRUNE_INVALID_ARGUMENT, "net or data is NULL");
     REQUIRE(clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT, "the net is not settled");
+    TRY(clprune__check_reserved(context, "data", data->reserved, sizeof data->reserved));
     REQUIRE(data->batch > 0 && data->batch <= net->desc.batch, CLPRUNE_INVALID_SIZE,
         "the batch is %zu, expected 1 to %zu", data->batch, net->desc.batch);
     REQUIRE(!data->add || net->desc.adds, CLPRUNE_INVALID_ARGUMENT,
@@ -46,13 +47,11 @@ static clprune_status check_input(const clprune_net *net, const clprune_net_data
     clprune_context *context = net->context;
     const clprune__net_shape *shape = &net->values[0].shape;
     const size_t rows = data->batch * shape->rows;
-    if (data->lengths != NULL)
-        TRY(clprune__check_buffer(
-            context, "data.lengths", data->lengths, data->batch, sizeof(cl_int)));
-    if (net->layers[0].kind->gives == CLPRUNE__NET_TOKENS) {
-        REQUIRE(data->tokens != NULL, CLPRUNE_INVALID_ARGUMENT, "data.tokens is NULL");
-        return clprune__check_buffer(context, "data.tokens", data->tokens, rows, sizeof(cl_int));
-    }
+    clprune_mat row;
+    if (data->lengths.buffer != NULL)
+        TRY(clprune__check_ints(context, "data.lengths", data->lengths, data->batch, &row));
+    if (net->layers[0].kind->gives == CLPRUNE__NET_TOKENS)
+        return clprune__check_ints(context, "data.tokens", data->tokens, rows, &row);
     if (net->layers[0].kind->gives == CLPRUNE__NET_BYTES) {
         const clprune_image_bytes *images = &data->images;
         size_t end;
@@ -95,6 +94,11 @@ static bool same(clprune_mat a, clprune_mat b)
            a.ld == b.ld && a.type == b.type;
 }
 
+static bool same_ints(clprune_ints a, clprune_ints b)
+{
+    return a.buffer == b.buffer && a.offset == b.offset;
+}
+
 /* Fails if data has changed since the forward pass and the loss. */
 static clprune_status check_unchanged(const clprune_net *net, const clprune_net_data *data)
 {
@@ -107,9 +111,9 @@ static clprune_status check_unchanged(const clprune_net *net, const clprune_net_
                        data->images.offset == old->images.offset &&
                        same(data->images.levels, old->images.levels)},
         {"rows", same(data->rows, old->rows)},
-        {"tokens", data->tokens == old->tokens},
-        {"lengths", data->lengths == old->lengths},
-        {"labels", data->labels == old->labels},
+        {"tokens", same_ints(data->tokens, old->tokens)},
+        {"lengths", same_ints(data->lengths, old->lengths)},
+        {"labels", same_ints(data->labels, old->labels)},
         {"smoothing", data->smoothing == old->smoothing},
         {"targets", same(data->targets, old->targets)},
         {"scale", data->scale == old->scale || net->loss != CLPRUNE__NET_TOKEN_LOSS},

@@ -77,20 +77,21 @@ SCALAR(keep_sparsity, query(pruned(value)))
 SCALAR(layer_sparsity, linear(pruned(value), CLPRUNE_AXIS_FEATURES))
 SCALAR(conv_sparsity, conv(pruned(value)))
 
-SCALAR(smoothing_forward, clprune_cross_entropy_forward(context, value, mats[0], mats[1].buffer,
-                              mats[2], clprune_mat_of(mats[3].buffer, 2, 1), CLPRUNE_NO_MAT, NULL))
+#define INTS(i) ((clprune_ints){mats[i].buffer, mats[i].offset})
+SCALAR(smoothing_forward, clprune_cross_entropy_forward(context, value, mats[0], INTS(1), mats[2],
+                              clprune_mat_of(mats[3].buffer, 2, 1), CLPRUNE_NO_MAT, NULL))
 SCALAR(smoothing_backward,
-    clprune_cross_entropy_backward(context, value, 1, mats[0], mats[1].buffer, mats[2], NULL))
+    clprune_cross_entropy_backward(context, value, 1, mats[0], INTS(1), mats[2], NULL))
 SCALAR(rms_eps, clprune_rms_norm_forward(
                     context, value, mats[0], CLPRUNE_NO_MAT, mats[1], CLPRUNE_NO_MAT, NULL))
-SCALAR(smoothing_tokens, clprune_token_loss_forward(context, 2, value, mats[0], mats[1].buffer,
-                             mats[2], clprune_mat_of(mats[3].buffer, 1, 1),
+SCALAR(smoothing_tokens, clprune_token_loss_forward(context, 2, value, mats[0], INTS(1), mats[2],
+                             clprune_mat_of(mats[3].buffer, 1, 1),
                              clprune_mat_of(mats[4].buffer, 2, 1), CLPRUNE_NO_MAT, NULL))
 SCALAR(smoothing_tokens_back,
-    clprune_token_loss_backward(context, value, 1, clprune_mat_of(mats[3].buffer, 1, 1), mats[0],
-        mats[1].buffer, mats[2], NULL))
+    clprune_token_loss_backward(
+        context, value, 1, clprune_mat_of(mats[3].buffer, 1, 1), mats[0], INTS(1), mats[2], NULL))
 SCALAR(smoothing_head,
-    clprune_token_head(context, 2, 0, value, 1, mats[0], mats[1], mats[2].buffer,
+    clprune_token_head(context, 2, 0, value, 1, mats[0], mats[1], INTS(2),
         clprune_mat_of(mats[3].buffer, 2, 1), CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL))
 SCALAR(dropout_rate, clprune_dropout(context, value, 7, 0, mats[0], mats[1], NULL))
 SCALAR(bn_eps, clprune_batch_norm_inverse(context, value, clprune_mat_of(mats[0].buffer, 1, 4),

@@ -73,7 +73,7 @@ static inline void write_labels(fixture *f, uint32_t step, bool training)
     for (uint32_t i = 0; i < f->data.batch; i++)
         labels[i] =
             (int32_t)(training ? golden_train_label(i, step, classes) : golden_label(i, classes));
-    golden_buffer_write(f->data.labels, f->data.batch * sizeof *labels, labels);
+    golden_buffer_write(f->data.labels.buffer, f->data.batch * sizeof *labels, labels);
 }
 
 /* Names of merged layers stay those of their parameters. */
@@ -111,7 +111,7 @@ static inline fixture make_fixture(
         .classes = row->classes,
         .data = {.batch = batch,
             .images = golden_images_make(batch * pixels),
-            .labels = test_new_mat(context, batch, 1).buffer,
+            .labels = {test_new_mat(context, batch, 1).buffer, 0},
             .smoothing = smoothing},
         .loss = test_new_mat(context, batch, 1),
         .hit = test_new_mat(context, batch, 1)};

@@ -45,8 +45,8 @@ static clprune_status call_forward(const layer_call *c)
 {
     const shape *s = c->shape;
     const test_buf labels = test_buf_make(s->batch * sizeof(int32_t), labels_of(s));
-    const clprune_status status = clprune_cross_entropy_forward(
-        c->context, s->smoothing, c->m[0], labels.buffer, c->m[1], c->m[2], c->m[3], c->event);
+    const clprune_status status = clprune_cross_entropy_forward(c->context, s->smoothing, c->m[0],
+        test_buf_ints(&labels), c->m[1], c->m[2], c->m[3], c->event);
     test_buf_unchanged(&labels, "labels");
     return status;
 }
@@ -70,7 +70,7 @@ static clprune_status call_backward(const layer_call *c)
     const shape *s = c->shape;
     const test_buf labels = test_buf_make(s->batch * sizeof(int32_t), labels_of(s));
     const clprune_status status = clprune_cross_entropy_backward(
-        c->context, s->smoothing, SCALE, c->m[0], labels.buffer, c->m[2], c->event);
+        c->context, s->smoothing, SCALE, c->m[0], test_buf_ints(&labels), c->m[2], c->event);
     test_buf_unchanged(&labels, "labels");
     return status;
 }

@@ -54,8 +54,8 @@ static const float *states_of(
     clprune_net *net, size_t rows, size_t batch, const int32_t *tokens, const int32_t *lengths)
 {
     const clprune_net_data data = {.batch = batch,
-        .tokens = test_buf_make(batch * rows * sizeof *tokens, tokens).buffer,
-        .lengths = test_buf_make(batch * sizeof *lengths, lengths).buffer};
+        .tokens = {test_buf_make(batch * rows * sizeof *tokens, tokens).buffer, 0},
+        .lengths = {test_buf_make(batch * sizeof *lengths, lengths).buffer, 0}};
     TEST_OK(clprune_net_forward(net, &data, false));
     return read_mat(clprune_net_output(net, batch));
 }

@@ -37,7 +37,7 @@ typedef struct fixture {
     void *model;
     clprune_net_data input;
     clprune_mat loss, hit;
-    cl_mem labels;
+    clprune_ints labels;
 } fixture;
 
 TEST_UNDO(destroy_model, net_model_destroy(what))
@@ -121,11 +121,11 @@ static fixture make(const golden_case *c, const char *preset, unsigned bits)
             TEST_GOLDEN "/golden_models.safetensors", c->name, c->parameters, 3 + SAMPLES),
         .loss = test_new_mat(test_context(), c->batch, 1),
         .hit = test_new_mat(test_context(), c->batch, 1),
-        .labels = test_new_mat(test_context(), c->batch, c->image).buffer};
+        .labels = {test_new_mat(test_context(), c->batch, c->image).buffer, 0}};
     if (c->type->tokens)
-        f.input.tokens = test_new_mat(test_context(), c->batch, c->image).buffer;
+        f.input.tokens.buffer = test_new_mat(test_context(), c->batch, c->image).buffer;
     if (c->type->labelled)
-        f.input.lengths = test_new_mat(test_context(), c->batch, 1).buffer;
+        f.input.lengths.buffer = test_new_mat(test_context(), c->batch, 1).buffer;
     if (!c->type->tokens)
         f.input.images = golden_images_make(c->batch * 3 * c->image * c->image);
     for (size_t i = 0; i < c->parameters; i++)
@@ -144,7 +144,7 @@ static void write_images(const fixture *f, uint64_t seed, uint32_t step)
     golden_images_write(&f->input.images, c->batch * 3 * c->image * c->image, seed);
     for (uint32_t i = 0; i < c->batch; i++)
         labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
-    golden_buffer_write(f->labels, c->batch * sizeof *labels, labels);
+    golden_buffer_write(f->labels.buffer, c->batch * sizeof *labels, labels);
 }
 
 /* Bytes as tokens, with a label for each sample, and a length. */
@@ -161,9 +161,9 @@ static void write_sentences(const fixture *f, uint64_t seed, uint32_t step)
         labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
         lengths[i] = (int32_t)(1 + 10 * i % c->image);
     }
-    golden_buffer_write(f->input.tokens, count * sizeof *tokens, tokens);
-    golden_buffer_write(f->labels, c->batch * sizeof *labels, labels);
-    golden_buffer_write(f->input.lengths, c->batch * sizeof *lengths, lengths);
+    golden_buffer_write(f->input.tokens.buffer, count * sizeof *tokens, tokens);
+    golden_buffer_write(f->labels.buffer, c->batch * sizeof *labels, labels);
+    golden_buffer_write(f->input.lengths.buffer, c->batch * sizeof *lengths, lengths);
 }
 
 /* Bytes as tokens; the label of each is the next one. */
@@ -178,8 +178,8 @@ static void write_tokens(const fixture *f, uint64_t seed)
         tokens[i] = text[i / context * (context + 1) + i % context];
         labels[i] = text[i / context * (context + 1) + i % context + 1];
     }
-    golden_buffer_write(f->input.tokens, batch * context * sizeof *tokens, tokens);
-    golden_buffer_write(f->labels, batch * context * sizeof *labels, labels);
+    golden_buffer_write(f->input.tokens.buffer, batch * context * sizeof *tokens, tokens);
+    golden_buffer_write(f->labels.buffer, batch * context * sizeof *labels, labels);
 }
 
 /* A pass of training, forward and backward; returns the loss. */

@@ -43,7 +43,7 @@ typedef struct fixture {
     size_t batch;
     clprune_image_bytes images;
     clprune_mat loss, hit;
-    cl_mem labels;
+    clprune_ints labels;
 } fixture;
 
 TEST_UNDO(destroy_model, resnet_model.destroy(what))
@@ -63,7 +63,7 @@ static void write_batch(fixture *f, const golden_resnet_case *c, uint64_t seed, 
     golden_images_write(&f->images, c->batch * 3 * c->image * c->image, seed);
     for (uint32_t i = 0; i < c->batch; i++)
         labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
-    golden_buffer_write(f->labels, c->batch * sizeof *labels, labels);
+    golden_buffer_write(f->labels.buffer, c->batch * sizeof *labels, labels);
 }
 
 /* Whether parameter i is a convolution's weight, of *kernel taps and *in channels. */
@@ -110,7 +110,7 @@ static fixture make_with(
         .images = golden_images_make(c->batch * 3 * c->image * c->image),
         .loss = test_new_mat(test_context(), c->batch, 1),
         .hit = test_new_mat(test_context(), c->batch, 1),
-        .labels = test_new_mat(test_context(), c->batch, 1).buffer};
+        .labels = {test_new_mat(test_context(), c->batch, 1).buffer, 0}};
     const options o = options_defaults(&resnet_model);
     assert_null(resnet_model.list(&resnet_model, &sizes, &(keep_choice){0}, c->batch, &rules));
     TEST_GOOD(keep_file_apply(text, "rules", &o, &rules, &f));

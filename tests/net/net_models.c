@@ -322,17 +322,19 @@ static clprune_image_bytes new_images(clprune_context *context, size_t batch, si
         test_new_mat_of(context, "levels", 3, 256, levels[0])};
 }
 
-/* Small numbers, some twice. */
-static cl_mem new_ints(
+/* Small numbers, some twice, behind others that are out of range. */
+static clprune_ints new_ints(
     clprune_context *context, const char *name, size_t count, uint32_t below, uint64_t seed)
 {
-    int32_t *values = test_alloc(count * sizeof *values);
+    const size_t all = count + NET_BEFORE;
+    int32_t *values = test_alloc(all * sizeof *values), *own = values + NET_BEFORE;
     test_rng rng = {seed};
+    memset(values, 0xff, all * sizeof *values);
     for (size_t i = 0; i < count; i++)
-        values[i] = (int32_t)test_rng_below(&rng, below);
+        own[i] = (int32_t)test_rng_below(&rng, below);
     for (size_t i = 5; i < count && below == NET_VOCABULARY && seed == 12; i += 7)
-        values[i] = CLPRUNE_IGNORED;
-    return new_bytes(context, name, count * sizeof *values, values);
+        own[i] = CLPRUNE_IGNORED;
+    return (clprune_ints){new_bytes(context, name, all * sizeof *values, values), NET_BEFORE};
 }
 
 static void add_data(net_job *job, size_t batch)

@@ -9,6 +9,7 @@
 
 /* Images of 3 channels, rows of floats, or tokens; classes, or targets. */
 enum { NET_SIDE = 12, NET_CLASSES = 10, NET_VOCABULARY = 37 };
+enum { NET_BEFORE = 3 }; /* ints before the windows of labels, tokens and lengths */
 
 typedef struct net_model net_model;
 struct net_model {

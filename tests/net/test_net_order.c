@@ -65,7 +65,7 @@ static machine new_machine(const net_model *model, const clprune_net_keep *keep)
                 to->targets =
                     clprune_mat_rows(l == 0 ? data.targets : targets, 0, to->batch * ROWS);
             else
-                to->labels = l == 0 ? data.labels : other.buffer;
+                to->labels = l == 0 ? data.labels : (clprune_ints){other.buffer, 0};
         }
     return m;
 }
@@ -229,9 +229,12 @@ SPOIL(no_rows, data->rows = CLPRUNE_NO_MAT)
 SPOIL(fewer_rows, data->rows.rows--)
 SPOIL(fewer_cols, data->rows.cols--)
 SPOIL(short_rows, data->rows.offset = data->rows.ld)
-SPOIL(lengths, data->lengths = m->job.loss.buffer)
-SPOIL(labels, data->labels = data->rows.buffer)
-SPOIL(no_labels, data->labels = NULL)
+SPOIL(lengths, data->lengths.buffer = m->job.loss.buffer)
+SPOIL(labels, data->labels.buffer = data->rows.buffer)
+SPOIL(later_labels, data->labels.offset--)
+SPOIL(later_lengths, data->lengths = (clprune_ints){m->job.loss.buffer, SIZE_MAX})
+SPOIL(no_labels, data->labels.buffer = NULL)
+SPOIL(reserved, data->reserved[3] = 1)
 SPOIL(smoothing, data->smoothing = 0.5f)
 SPOIL(all_smoothing, data->smoothing = 1)
 SPOIL(targets, data->targets = m->data[0][1].targets)
@@ -262,6 +265,12 @@ static const wrong_row wrongs[] = {
     {"no rows", spoil_no_rows, BACKWARD, ALL, "data.rows has changed since clprune_net_forward"},
     {"lengths", spoil_lengths, BACKWARD, ALL, "data.lengths has changed"},
     {"other labels", spoil_labels, BACKWARD, CE | TOKEN, "data.labels has changed"},
+    {"labels from another one on", spoil_later_labels, BACKWARD, CE | TOKEN,
+        "data.labels has changed"},
+    {"lengths behind the buffer", spoil_later_lengths, TRAIN, ALL, "data.lengths"},
+    {"a reserved field", spoil_reserved, TRAIN, ALL, "data.reserved"},
+    {"a reserved field", spoil_reserved, LOSS, ALL, "data.reserved"},
+    {"a reserved field", spoil_reserved, BACKWARD, ALL, "data.reserved"},
     {"no labels", spoil_no_labels, LOSS, CE, "labels"},
     {"no labels", spoil_no_labels, BACKWARD, CE | TOKEN, "data.labels has changed"},
     {"other smoothing", spoil_smoothing, BACKWARD, CE | TOKEN, "data.smoothing has changed"},

@@ -93,8 +93,9 @@ static void take_second_half(const net_job *whole, const net_job *half)
     const size_t labels = HALF * sizeof(int32_t);
     TEST_CL(clEnqueueCopyBuffer(queue, whole->data.images.buffer, half->data.images.buffer, bytes,
         0, bytes, 0, NULL, NULL));
-    TEST_CL(clEnqueueCopyBuffer(
-        queue, whole->data.labels, half->data.labels, labels, 0, labels, 0, NULL, NULL));
+    const size_t own = NET_BEFORE * sizeof(int32_t);
+    TEST_CL(clEnqueueCopyBuffer(queue, whole->data.labels.buffer, half->data.labels.buffer,
+        own + labels, own, labels, 0, NULL, NULL));
 }
 
 static void near(const char *what, size_t count, const float *got, const float *want, double bound)

@@ -198,13 +198,14 @@ static void chunks(NO_ROW)
 static void losses(NO_ROW)
 {
     enum { V = NET_VOCABULARY };
-    int32_t labels[BATCH * ROWS];
+    int32_t all[NET_BEFORE + BATCH * ROWS];
+    const int32_t *const labels = all + NET_BEFORE;
     float z[ROWS][BATCH * V], loss[2][BATCH], hit[2][BATCH];
     net_job job = net_open(test_context(), &net_token_models[NET_HEAD], BATCH, NULL);
     const clprune_mat logits = test_new_mat(job.context, BATCH, V),
                       hits = test_new_mat(job.context, BATCH, 1);
-    TEST_OK(clprune_mat_read(
-        job.context, clprune_mat_of(job.data.labels, 1, BATCH * ROWS), (float *)(void *)labels));
+    TEST_OK(clprune_mat_read(job.context, clprune_mat_of(job.data.labels.buffer, 1, COUNT_OF(all)),
+        (float *)(void *)all));
     job.data.smoothing = 0;
     for (int training = 0; training < 2; training++) {
         TEST_OK(clprune_net_forward(job.net, &job.data, training != 0));

@@ -55,7 +55,7 @@ static int readme(uint64_t seed, size_t steps)
     }
     for (size_t i = 0; i < 3 * 256; ++i)
         values[i] = (float)(i % 256) / 64 - 2;
-    const cl_mem labels = filled(classes, sizeof classes);
+    const clprune_ints labels = {filled(classes, sizeof classes), 0};
     const clprune_image_bytes images = {
         filled(pixels, sizeof pixels), 0, clprune_mat_of(filled(values, sizeof values), 3, 256)};
     const clprune_mat loss = clprune_mat_of(filled(values, BATCH * 4), BATCH, 1);

@@ -101,6 +101,10 @@ int main(void)
     STRUCTURE(clprune_net_state);
     MEMBER(clprune_net_state, name);
     MEMBER(clprune_net_state, mat);
+    MEMBER(clprune_net_state, reserved);
+    STRUCTURE(clprune_ints);
+    MEMBER(clprune_ints, buffer);
+    MEMBER(clprune_ints, offset);
     STRUCTURE(clprune_image_bytes);
     MEMBER(clprune_image_bytes, buffer);
     MEMBER(clprune_image_bytes, offset);
@@ -116,6 +120,7 @@ int main(void)
     MEMBER(clprune_net_data, scale);
     MEMBER(clprune_net_data, tokens);
     MEMBER(clprune_net_data, lengths);
+    MEMBER(clprune_net_data, reserved);
     STRUCTURE(clprune_param);
     MEMBER(clprune_param, name);
     MEMBER(clprune_param, value);

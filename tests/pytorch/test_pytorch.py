@@ -58,6 +58,7 @@ class Layouts(Case):
                       "clprune_net_keep": clprune_net._NetKeep,
                       "clprune_net_weight": clprune_net._Weight,
                       "clprune_net_state": clprune_net._State,
+                      "clprune_ints": clprune_net._Ints,
                       "clprune_image_bytes": clprune_net._Bytes,
                       "clprune_net_data": clprune_net._Data,
                       "clprune_param": clprune_net._ParamOf,

@@ -519,7 +519,8 @@ static clprune_status pass_over(void *user, clprune_mat part)
 static clprune_status call_tokens(clprune_context *c)
 {
     static const float zeros[ROWS] = {0};
-    const clprune_net_data data = {.batch = BATCH, .tokens = y.buffer, .labels = y.buffer};
+    const clprune_net_data data = {
+        .batch = BATCH, .tokens = {y.buffer, 0}, .labels = {y.buffer, 0}};
     const clprune_mat loss = clprune_mat_of(b.buffer, BATCH, 1);
     clprune_status status =
         fault_checked(clprune_net_create(c, &(clprune_net_desc){.batch = BATCH}, &net), &net);

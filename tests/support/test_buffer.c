@@ -149,6 +149,11 @@ static unsigned char *read_checked(const test_buf *b, bool inside_too, const cha
     return now;
 }
 
+clprune_ints test_buf_ints(const test_buf *b)
+{
+    return (clprune_ints){b->whole, b->front / sizeof(int32_t)};
+}
+
 void *test_buf_get(const test_buf *b, const char *what)
 {
     unsigned char *now = read_checked(b, false, what);

@@ -47,6 +47,8 @@ typedef struct test_buf {
 test_buf test_buf_make(size_t bytes, const void *values);
 /* A matrix of all of it, in `whole`: the memory of one in `buffer`, through another handle. */
 clprune_mat test_buf_alias(const test_buf *b, size_t rows, size_t cols);
+/* All of it as a window of `whole`, which begins behind the canaries. */
+clprune_ints test_buf_ints(const test_buf *b);
 void *test_buf_get(const test_buf *b, const char *what);
 void test_buf_unchanged(const test_buf *b, const char *what);
 

@@ -118,8 +118,8 @@ CALL(layer_norm_add, clprune_layer_norm_backward(CONTEXT, 1, 1, m[0], m[1], m[2]
 CALL(layer_norm_frozen,
     clprune_layer_norm_backward(CONTEXT, 0, 0, m[0], m[1], m[2], m[3], m[4], NULL, EVENT))
 static const clprune_attention_desc attention_desc = {.rows = TOKENS, .heads = 1, .cols = COLS};
-CALL(attention, clprune_attention_forward(
-                    CONTEXT, &attention_desc, BATCH, m[0], m[1], m[2], m[3], EVENT))
+CALL(attention,
+    clprune_attention_forward(CONTEXT, &attention_desc, BATCH, m[0], m[1], m[2], m[3], EVENT))
 CALL(attention_back, clprune_attention_backward(CONTEXT, &attention_desc, BATCH, m[0], m[1], m[2],
                          m[3], m[4], m[5], m[6], EVENT))
 CALL(relu, clprune__relu_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
@@ -143,22 +143,23 @@ CALL(swiglu, clprune_swiglu_forward(CONTEXT, m[0], m[1], EVENT))
 CALL(swiglu_back, clprune_swiglu_backward(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(rotary, clprune_rotary_forward(CONTEXT, BATCH, 2, 8, 1e4f, m[0], m[1], EVENT))
 CALL(rotary_back, clprune_rotary_backward(CONTEXT, BATCH, 2, 8, 1e4f, m[0], m[1], EVENT))
-CALL(embedding, clprune_embedding_forward(CONTEXT, 0, m[0].buffer, m[1], m[2], EVENT))
-CALL(embedding_back, clprune_embedding_backward(CONTEXT, 1, 0, m[0].buffer, m[1], m[2], EVENT))
+#define INTS(i) ((clprune_ints){m[i].buffer, m[i].offset})
+CALL(embedding, clprune_embedding_forward(CONTEXT, INTS(0), m[1], m[2], EVENT))
+CALL(embedding_back, clprune_embedding_backward(CONTEXT, 1, INTS(0), m[1], m[2], EVENT))
 CALL(positions, clprune_positions_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
 CALL(positions_back, clprune_positions_backward(CONTEXT, BATCH, 1, m[0], m[1], EVENT))
-CALL(token_loss, clprune_token_loss_forward(
-                     CONTEXT, BATCH, 0.1f, m[0], m[1].buffer, m[2], m[3], m[4], m[5], EVENT))
+CALL(token_loss,
+    clprune_token_loss_forward(CONTEXT, BATCH, 0.1f, m[0], INTS(1), m[2], m[3], m[4], m[5], EVENT))
 CALL(token_loss_back,
-    clprune_token_loss_backward(CONTEXT, 0.1f, 1, m[0], m[1], m[2].buffer, m[3], EVENT))
-CALL(token_head, clprune_token_head(CONTEXT, BATCH, 1, 0.1f, 1, m[0], m[1], m[2].buffer, m[3], m[4],
+    clprune_token_loss_backward(CONTEXT, 0.1f, 1, m[0], m[1], INTS(2), m[3], EVENT))
+CALL(token_head, clprune_token_head(CONTEXT, BATCH, 1, 0.1f, 1, m[0], m[1], INTS(2), m[3], m[4],
                      m[5], m[6], EVENT))
 CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(cross_entropy,
-    clprune_cross_entropy_forward(CONTEXT, 0.1f, m[0], m[1].buffer, m[2], m[3], m[4], EVENT))
+    clprune_cross_entropy_forward(CONTEXT, 0.1f, m[0], INTS(1), m[2], m[3], m[4], EVENT))
 CALL(cross_entropy_back,
-    clprune_cross_entropy_backward(CONTEXT, 0.1f, 1, m[0], m[1].buffer, m[2], EVENT))
+    clprune_cross_entropy_backward(CONTEXT, 0.1f, 1, m[0], INTS(1), m[2], EVENT))
 CALL(squared_error, clprune_mean_squared_error_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
 CALL(squared_error_back,
     clprune_mean_squared_error_backward(CONTEXT, BATCH, 1, m[0], m[1], m[2], EVENT))

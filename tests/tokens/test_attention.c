@@ -20,8 +20,8 @@ LAYER_SIZE(size_k, shape, s->ref.batch * s->ref.rows, s->ref.kv_heads * s->ref.c
 static clprune_attention_desc desc_of(const shape *s)
 {
     const size_t bytes = (s->ref.first + s->ref.batch) * sizeof(int32_t);
-    const cl_mem lengths =
-        s->ref.lengths != NULL ? test_buf_make(bytes, s->ref.lengths).buffer : NULL;
+    const test_buf lengths =
+        s->ref.lengths != NULL ? test_buf_make(bytes, s->ref.lengths) : (test_buf){.whole = NULL};
     return (clprune_attention_desc){.rows = s->ref.rows,
         .heads = s->ref.heads,
         .kv_heads = s->ref.kv_heads == s->ref.heads ? 0 : s->ref.kv_heads,
@@ -30,7 +30,7 @@ static clprune_attention_desc desc_of(const shape *s)
         .rate = (float)s->ref.rate,
         .seed = s->ref.seed,
         .first = s->ref.first,
-        .lengths = lengths,
+        .lengths = test_buf_ints(&lengths),
         .causal = s->ref.causal};
 }
 
@@ -260,7 +260,7 @@ static void padding(NO_ROW)
         const size_t rows = sizes[t], count = BATCH * rows * WIDTH;
         const test_buf buffer = test_buf_make(sizeof lengths, lengths);
         const clprune_attention_desc desc = {
-            .rows = rows, .heads = HEADS, .cols = COLS, .lengths = buffer.buffer};
+            .rows = rows, .heads = HEADS, .cols = COLS, .lengths = test_buf_ints(&buffer)};
         float *keys = test_new_normal(5, count);
         for (size_t i = 0; i < count; i++)
             if (i / WIDTH % rows >= (size_t)lengths[i / WIDTH / rows])
@@ -300,7 +300,7 @@ static void padding_and_nan(NO_ROW)
         const size_t rows = sizes[t], count = rows * COLS;
         const test_buf buffer = test_buf_make(sizeof length, &length);
         const clprune_attention_desc desc = {
-            .rows = rows, .heads = 1, .cols = COLS, .lengths = buffer.buffer};
+            .rows = rows, .heads = 1, .cols = COLS, .lengths = test_buf_ints(&buffer)};
         float *queries = test_new_normal(6, count);
         queries[3 * COLS] = NAN;
         const test_mat q = test_mat_make(rows, COLS, 0, queries),
@@ -356,7 +356,7 @@ static void bad_sizes(NO_ROW)
     }
     const test_buf few = test_buf_make(5 * sizeof(int32_t), NULL);
     const clprune_attention_desc more = {
-        .rows = 1, .heads = 1, .cols = 1, .first = 3, .lengths = few.buffer};
+        .rows = 1, .heads = 1, .cols = 1, .first = 3, .lengths = {few.buffer, 0}};
     const test_mat m = test_mat_make(3, 1, 0, test_new_normal(1, 3)),
                    y = test_mat_make(3, 1, 0, NULL);
     assert_int_equal(clprune_attention_forward(context, &more, 3, m.mat, m.mat, m.mat, y.mat, NULL),

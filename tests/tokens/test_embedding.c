@@ -37,8 +37,8 @@ static clprune_status call_forward(const layer_call *c)
 {
     const shape *s = c->shape;
     const test_buf tokens = test_buf_make((s->rows + BEFORE) * sizeof(int32_t), tokens_of(s));
-    const clprune_status status =
-        clprune_embedding_forward(c->context, BEFORE, tokens.buffer, c->m[0], c->m[1], c->event);
+    const clprune_status status = clprune_embedding_forward(
+        c->context, (clprune_ints){tokens.buffer, BEFORE}, c->m[0], c->m[1], c->event);
     test_buf_unchanged(&tokens, "tokens");
     return status;
 }
@@ -63,7 +63,7 @@ static clprune_status call_backward(const layer_call *c)
     const shape *s = c->shape;
     const test_buf tokens = test_buf_make((s->rows + BEFORE) * sizeof(int32_t), tokens_of(s));
     const clprune_status status = clprune_embedding_backward(
-        c->context, c->beta, BEFORE, tokens.buffer, c->m[0], c->m[1], c->event);
+        c->context, c->beta, (clprune_ints){tokens.buffer, BEFORE}, c->m[0], c->m[1], c->event);
     test_buf_unchanged(&tokens, "tokens");
     return status;
 }
@@ -106,8 +106,10 @@ static void no_vocabulary(NO_ROW)
     const test_buf tokens = test_buf_make(sizeof token, &token);
     test_mat none = test_mat_make(0, 4, 0, NULL),
              y = test_mat_make(1, 4, 0, layer_same_values(4, 1));
-    TEST_OK(clprune_embedding_backward(test_context(), 1, 0, tokens.buffer, y.mat, none.mat, NULL));
-    TEST_OK(clprune_embedding_forward(test_context(), 0, tokens.buffer, none.mat, y.mat, NULL));
+    TEST_OK(clprune_embedding_backward(
+        test_context(), 1, test_buf_ints(&tokens), y.mat, none.mat, NULL));
+    TEST_OK(
+        clprune_embedding_forward(test_context(), test_buf_ints(&tokens), none.mat, y.mat, NULL));
     const float *row = test_mat_get(&y, "y");
     for (size_t c = 0; c < 4; c++)
         assert_true(isnan(row[c]));
@@ -122,8 +124,9 @@ static void rows_behind(NO_ROW)
     test_mat y = test_mat_make(4, 4, 0, NULL),
              dy = test_mat_make(4, 4, 0, layer_same_values(16, 5));
     const clprune_mat table = clprune_mat_rows(all.mat, 0, 2);
-    TEST_OK(clprune_embedding_forward(test_context(), 0, tokens.buffer, table, y.mat, NULL));
-    TEST_OK(clprune_embedding_backward(test_context(), 1, 0, tokens.buffer, dy.mat, table, NULL));
+    TEST_OK(clprune_embedding_forward(test_context(), test_buf_ints(&tokens), table, y.mat, NULL));
+    TEST_OK(
+        clprune_embedding_backward(test_context(), 1, test_buf_ints(&tokens), dy.mat, table, NULL));
     const float *rows = test_mat_get(&y, "y"), *sums = test_mat_get(&all, "table");
     for (size_t i = 0; i < 16; i++)
         assert_true(i / 4 == 2 ? rows[i] == 1 : isnan(rows[i]));
@@ -136,12 +139,14 @@ static void refused(NO_ROW)
     const int32_t zeros[4] = {0};
     const test_buf tokens = test_buf_make(sizeof zeros, zeros);
     test_mat w = test_mat_make(5, 4, 0, NULL), y = test_mat_make(3, 4, 0, NULL);
-    TEST_FAILS(clprune_embedding_forward(test_context(), 2, tokens.buffer, w.mat, y.mat, NULL),
+    TEST_FAILS(clprune_embedding_forward(
+                   test_context(), (clprune_ints){tokens.buffer, 2}, w.mat, y.mat, NULL),
         CLPRUNE_INVALID_SIZE, "tokens");
-    TEST_FAILS(clprune_embedding_backward(test_context(), 0, 2, tokens.buffer, y.mat, w.mat, NULL),
+    TEST_FAILS(clprune_embedding_backward(
+                   test_context(), 0, (clprune_ints){tokens.buffer, 2}, y.mat, w.mat, NULL),
         CLPRUNE_INVALID_SIZE, "tokens");
-    TEST_FAILS(
-        clprune_embedding_forward(test_context(), SIZE_MAX, tokens.buffer, w.mat, y.mat, NULL),
+    TEST_FAILS(clprune_embedding_forward(
+                   test_context(), (clprune_ints){tokens.buffer, SIZE_MAX}, w.mat, y.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, "tokens");
     TEST_UNCHANGED(&w, &y);
 }

@@ -55,7 +55,7 @@ static clprune_status call_forward(const layer_call *c)
     const shape *s = c->shape;
     const test_buf labels = test_buf_make(rows_of(s) * sizeof(int32_t), labels_of(s));
     const clprune_status status = clprune_token_loss_forward(c->context, s->batch, s->smoothing,
-        c->m[0], labels.buffer, c->m[1], c->m[2], c->m[3], c->m[4], c->event);
+        c->m[0], test_buf_ints(&labels), c->m[1], c->m[2], c->m[3], c->m[4], c->event);
     test_buf_unchanged(&labels, "labels");
     return status;
 }
@@ -86,8 +86,8 @@ static clprune_status call_backward(const layer_call *c)
 {
     const shape *s = c->shape;
     const test_buf labels = test_buf_make(rows_of(s) * sizeof(int32_t), labels_of(s));
-    const clprune_status status = clprune_token_loss_backward(
-        c->context, s->smoothing, SCALE, c->m[0], c->m[1], labels.buffer, c->m[3], c->event);
+    const clprune_status status = clprune_token_loss_backward(c->context, s->smoothing, SCALE,
+        c->m[0], c->m[1], test_buf_ints(&labels), c->m[3], c->event);
     test_buf_unchanged(&labels, "labels");
     return status;
 }
@@ -116,7 +116,7 @@ static clprune_status call_head(const layer_call *c)
     const clprune_mat *m = c->m;
     const test_buf labels = test_buf_make(rows_of(s) * sizeof(int32_t), labels_of(s));
     const clprune_status status = clprune_token_head(c->context, s->batch, c->beta, s->smoothing,
-        SCALE, m[0], m[1], labels.buffer, m[2], m[3], m[4], m[5], c->event);
+        SCALE, m[0], m[1], test_buf_ints(&labels), m[2], m[3], m[4], m[5], c->event);
     test_buf_unchanged(&labels, "labels");
     return status;
 }
@@ -161,20 +161,21 @@ static void refused(NO_ROW)
     const test_buf labels = test_buf_make(sizeof zeros, zeros);
     test_mat z = test_mat_make(4, 5, 0, NULL), one = test_mat_make(1, 1, 0, NULL),
              loss = test_mat_make(3, 1, 0, NULL), w = test_mat_make(6, 5, 0, NULL);
-    TEST_FAILS(clprune_token_loss_forward(test_context(), 3, 0, z.mat, labels.buffer, z.mat,
-                   one.mat, loss.mat, CLPRUNE_NO_MAT, NULL),
+    TEST_FAILS(clprune_token_loss_forward(test_context(), 3, 0, z.mat, test_buf_ints(&labels),
+                   z.mat, one.mat, loss.mat, CLPRUNE_NO_MAT, NULL),
         CLPRUNE_INVALID_SIZE, "4 rows");
-    TEST_FAILS(clprune_token_loss_forward(test_context(), 0, 0, z.mat, labels.buffer, z.mat,
-                   one.mat, loss.mat, CLPRUNE_NO_MAT, NULL),
+    TEST_FAILS(clprune_token_loss_forward(test_context(), 0, 0, z.mat, test_buf_ints(&labels),
+                   z.mat, one.mat, loss.mat, CLPRUNE_NO_MAT, NULL),
         CLPRUNE_INVALID_SIZE, "4 rows");
-    TEST_FAILS(clprune_token_loss_forward(test_context(), 2, 1, z.mat, labels.buffer, z.mat,
-                   one.mat, loss.mat, CLPRUNE_NO_MAT, NULL),
+    TEST_FAILS(clprune_token_loss_forward(test_context(), 2, 1, z.mat, test_buf_ints(&labels),
+                   z.mat, one.mat, loss.mat, CLPRUNE_NO_MAT, NULL),
         CLPRUNE_INVALID_ARGUMENT, "smoothing is 1");
-    TEST_FAILS(clprune_token_head(test_context(), 3, 0, 0, 1, z.mat, w.mat, labels.buffer, loss.mat,
-                   CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
-        CLPRUNE_INVALID_SIZE, "4 rows");
-    TEST_FAILS(clprune_token_head(test_context(), 2, 0, NAN, 1, z.mat, w.mat, labels.buffer,
+    TEST_FAILS(clprune_token_head(test_context(), 3, 0, 0, 1, z.mat, w.mat, test_buf_ints(&labels),
                    loss.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
+        CLPRUNE_INVALID_SIZE, "4 rows");
+    TEST_FAILS(
+        clprune_token_head(test_context(), 2, 0, NAN, 1, z.mat, w.mat, test_buf_ints(&labels),
+            loss.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
         CLPRUNE_INVALID_ARGUMENT, "smoothing is nan");
     TEST_UNCHANGED(&z, &one, &loss, &w);
 }

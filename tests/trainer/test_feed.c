@@ -85,8 +85,9 @@ static void lengths_apart(NO_ROW)
         cl_mem from;
         size_t bytes;
         void *to;
-    } rows[] = {{feed.tokens, sizeof tokens, tokens}, {feed.lengths, sizeof lengths, lengths},
-        {feed.labels, sizeof labels, labels}};
+    } rows[] = {{feed.tokens.buffer, sizeof tokens, tokens},
+        {feed.lengths.buffer, sizeof lengths, lengths},
+        {feed.labels.buffer, sizeof labels, labels}};
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         TEST_CL(clEnqueueReadBuffer(clprune_context_queue(test_context()), rows[i].from, CL_TRUE, 0,
             rows[i].bytes, rows[i].to, 0, NULL, NULL));

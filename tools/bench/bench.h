@@ -92,7 +92,7 @@ typedef struct bench_job {
     clprune_saved *saved, *dense_saved;
     clprune_optimizer *optimizer;
     clprune_patch_embed_desc patch;
-    cl_mem labels;
+    clprune_ints labels;
     double kept;  /* fraction of the blocks that is multiplied */
     double flops; /* useful operations; 0: not a product */
     double bytes; /* least bytes to be read and written; 0: bound by compute */

@@ -158,14 +158,14 @@ static void prepare_cross_entropy(bench_job *job)
     bench_tensor_create(job, "loss", batch, 1, &job->t);
     bench_tensor_create(job, "dlogits", batch, classes, &job->dx);
     CHECK(job->context, clprune_buffer_create(job->context, CLPRUNE_MEMORY_INPUT, "labels",
-                            batch * sizeof(int32_t), &job->labels));
+                            batch * sizeof(int32_t), &job->labels.buffer));
     int32_t *labels = malloc(batch * sizeof *labels);
     if (labels == NULL)
         tool_quit(EXIT_RUN, "no host memory for %zu labels", batch);
     for (size_t n = 0; n < batch; n++)
         labels[n] = (int32_t)(n * 7919 % classes);
-    const cl_int error = clEnqueueWriteBuffer(clprune_context_queue(job->context), job->labels,
-        CL_TRUE, 0, batch * sizeof *labels, labels, 0, NULL, NULL);
+    const cl_int error = clEnqueueWriteBuffer(clprune_context_queue(job->context),
+        job->labels.buffer, CL_TRUE, 0, batch * sizeof *labels, labels, 0, NULL, NULL);
     free(labels);
     if (error != CL_SUCCESS)
         tool_quit(EXIT_RUN, "OpenCL error %d while writing labels", error);

@@ -92,7 +92,7 @@ void bench_job_release(bench_job *job)
     clprune_conv2d_destroy(job->conv);
     bench_conv_peer_destroy(job->conv_peer);
     clprune_optimizer_destroy(job->optimizer);
-    clprune_buffer_release(job->context, job->labels);
+    clprune_buffer_release(job->context, job->labels.buffer);
 }
 
 /* Waits until the process is idle, at most 0.1 s: after a call, the threads of a BLAS spin for some

@@ -38,11 +38,11 @@ static bool open_tokens(batch_feed *feed, fault *f)
     clprune_context *context = feed->context;
     return fault_check(f, context,
                clprune_buffer_create(
-                   context, input, "tokens", feed->batch * sent_bytes(feed), &feed->tokens),
+                   context, input, "tokens", feed->batch * sent_bytes(feed), &feed->tokens.buffer),
                "making room for tokens") &&
            (!feed->sample.lengths || fault_check(f, context,
                                          clprune_buffer_create(context, input, "lengths",
-                                             feed->batch * sizeof(int32_t), &feed->lengths),
+                                             feed->batch * sizeof(int32_t), &feed->lengths.buffer),
                                          "making room for lengths"));
 }
 
@@ -55,7 +55,7 @@ bool feed_open(
     const bool inputs = sample.tokens ? open_tokens(feed, f) : open_images(feed, f);
     if (inputs && fault_check(f, context,
                       clprune_buffer_create(context, input, "labels",
-                          batch * sample.labels * sizeof(int32_t), &feed->labels),
+                          batch * sample.labels * sizeof(int32_t), &feed->labels.buffer),
                       "making room for labels"))
         return true;
     feed_close(feed);
@@ -114,9 +114,9 @@ void feed_close(batch_feed *feed)
     }
     clprune_buffer_release(feed->context, feed->images.buffer);
     clprune_buffer_release(feed->context, feed->images.levels.buffer);
-    clprune_buffer_release(feed->context, feed->tokens);
-    clprune_buffer_release(feed->context, feed->lengths);
-    clprune_buffer_release(feed->context, feed->labels);
+    clprune_buffer_release(feed->context, feed->tokens.buffer);
+    clprune_buffer_release(feed->context, feed->lengths.buffer);
+    clprune_buffer_release(feed->context, feed->labels.buffer);
     *feed = (batch_feed){0};
 }
 
@@ -164,11 +164,11 @@ bool feed_send(batch_feed *feed, fault *f)
     struct feed_slot *slot = &feed->slot[feed->next];
     const dataset_shape *sample = &feed->sample;
     feed->next ^= 1;
-    return send(feed, slot, sample->tokens ? feed->tokens : feed->images.buffer, sent_bytes(feed),
-               slot->inputs, "sending samples to the device", f) &&
-           (!sample->lengths || send(feed, slot, feed->lengths, sizeof(int32_t), slot->lengths,
-                                    "sending lengths to the device", f)) &&
-           send(feed, slot, feed->labels, sample->labels * sizeof(int32_t), slot->labels,
+    return send(feed, slot, sample->tokens ? feed->tokens.buffer : feed->images.buffer,
+               sent_bytes(feed), slot->inputs, "sending samples to the device", f) &&
+           (!sample->lengths || send(feed, slot, feed->lengths.buffer, sizeof(int32_t),
+                                    slot->lengths, "sending lengths to the device", f)) &&
+           send(feed, slot, feed->labels.buffer, sample->labels * sizeof(int32_t), slot->labels,
                "sending labels to the device", f);
 }
 

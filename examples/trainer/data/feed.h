@@ -20,9 +20,9 @@ typedef struct batch_feed {
     size_t batch;
     dataset_shape sample;
     clprune_image_bytes images; /* batch of them, on the device, and the data set's levels */
-    cl_mem tokens;              /* in place of images: int32, batch * T of them */
-    cl_mem lengths;             /* of sentences: int32, batch of them; else NULL */
-    cl_mem labels;              /* int32, batch of them, or batch * T */
+    clprune_ints tokens;        /* in place of images: batch * T of them */
+    clprune_ints lengths;       /* of sentences: batch of them; else none */
+    clprune_ints labels;        /* batch of them, or batch * T */
     struct feed_slot {
         uint8_t *inputs; /* read by the device until `done` */
         int32_t *labels, *lengths;

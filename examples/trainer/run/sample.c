@@ -37,8 +37,9 @@ static bool look(const sampler *w, size_t count, fault *f)
 {
     const session *s = w->s;
     const size_t seen = count < w->context ? count : w->context;
-    const cl_int sent = clEnqueueWriteBuffer(clprune_context_queue(s->context), s->feed.tokens,
-        CL_TRUE, 0, seen * sizeof *w->tokens, w->tokens + count - seen, 0, NULL, NULL);
+    const cl_int sent =
+        clEnqueueWriteBuffer(clprune_context_queue(s->context), s->feed.tokens.buffer, CL_TRUE, 0,
+            seen * sizeof *w->tokens, w->tokens + count - seen, 0, NULL, NULL);
     return fault_check_cl(f, sent, "sending tokens to the device") &&
            fault_check(f, s->context, infer(w, seen - 1), "--sample");
 }

@@ -312,8 +312,8 @@ static clprune_status without_samples(session *s, clprune_mat loss, clprune_mat 
     const cl_int zero = 0;
     if (!s->statistics.on)
         return CLPRUNE_SUCCESS;
-    const cl_int code = clEnqueueFillBuffer(clprune_context_queue(s->context), data.labels, &zero,
-        sizeof zero, 0, s->feed.sample.labels * sizeof zero, 0, NULL, NULL);
+    const cl_int code = clEnqueueFillBuffer(clprune_context_queue(s->context), data.labels.buffer,
+        &zero, sizeof zero, 0, s->feed.sample.labels * sizeof zero, 0, NULL, NULL);
     if (code != CL_SUCCESS)
         return CLPRUNE_OPENCL_ERROR;
     s->statistics.empty = true;

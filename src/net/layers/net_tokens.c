@@ -15,15 +15,17 @@
 /* ---- embedding ---------------------------------------------------------------------------------
  */
 
-/* The first token of the call. */
-static size_t first_of(const clprune__net_call *call)
+/* The tokens of the call. */
+static clprune_ints tokens_of(const clprune__net_call *call)
 {
-    return call->first * call->net->values[0].shape.rows;
+    clprune_ints tokens = call->data->tokens;
+    tokens.offset += call->first * call->net->values[0].shape.rows;
+    return tokens;
 }
 
 static clprune_status embedding_forward(const clprune__net_call *call)
 {
-    return clprune_embedding_forward(call->net->context, first_of(call), call->data->tokens,
+    return clprune_embedding_forward(call->net->context, tokens_of(call),
         clprune__net_param_value(call->net, call->layer, 0), clprune__net_y(call), NULL);
 }
 
@@ -44,8 +46,8 @@ static clprune_status embedding_backward(const clprune__net_call *call)
 {
     const clprune_mat dw = clprune__net_grad(call, clprune__net_link(call, 0), 0);
     const float beta = has_begun(call->net, dw) ? 1.0f : clprune__net_beta(call);
-    return clprune_embedding_backward(call->net->context, beta, first_of(call), call->data->tokens,
-        clprune__net_dy(call), dw, NULL);
+    return clprune_embedding_backward(
+        call->net->context, beta, tokens_of(call), clprune__net_dy(call), dw, NULL);
 }
 
 clprune_net_value clprune_net_embedding(

@@ -21,25 +21,18 @@ static float target_off(float smoothing, size_t classes)
     return classes > 0 ? (float)((double)smoothing / (double)classes) : 0;
 }
 
-/* Checks smoothing and the labels; *mat: these, as a row. An int32 is as wide as a float. */
-static clprune_status check_labels(clprune_context *context, float smoothing,
-    clprune__region labels, size_t batch, clprune_mat *mat)
+/* Checks smoothing and the labels; *mat: these, as a row. */
+static clprune_status check_labels(
+    clprune_context *context, float smoothing, clprune_ints labels, size_t batch, clprune_mat *mat)
 {
-    size_t count;
     REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
         "smoothing is %g, expected a value in [0, 1)", (double)smoothing);
-    REQUIRE(clprune__add(labels.offset, batch, &count), CLPRUNE_SIZE_OVERFLOW,
-        "%zu labels from %zu on overflow size_t", batch, labels.offset);
-    TRY(clprune__check_buffer(
-        context, "labels", labels.buffer, batch > 0 ? count : 0, sizeof(cl_int)));
-    *mat = clprune_mat_of(labels.buffer, 1, batch);
-    mat->offset = labels.offset;
-    return CLPRUNE_SUCCESS;
+    return clprune__check_ints(context, "labels", labels, batch, mat);
 }
 
 clprune_status clprune__cross_entropy_forward(clprune_context *context, float smoothing,
-    clprune_mat logits, clprune__region labels, clprune_mat log_p, clprune_mat loss,
-    clprune_mat hit, cl_event *event)
+    clprune_mat logits, clprune_ints labels, clprune_mat log_p, clprune_mat loss, clprune_mat hit,
+    cl_event *event)
 {
     const size_t batch = logits.rows, classes = logits.cols;
     const bool has_hit = !clprune__is_absent(hit);
@@ -56,22 +49,22 @@ clprune_status clprune__cross_entropy_forward(clprune_context *context, float sm
     ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes));
     clprune__arg_uint(&launch, has_hit);
     clprune__arg_mat(&launch, logits);
-    clprune__arg_region(&launch, labels);
+    clprune__arg_ints(&launch, labels);
     ARG_MATS(&launch, log_p, loss, hit);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
 clprune_status clprune_cross_entropy_forward(clprune_context *context, float smoothing,
-    clprune_mat logits, cl_mem labels, clprune_mat log_p, clprune_mat loss, clprune_mat hit,
+    clprune_mat logits, clprune_ints labels, clprune_mat log_p, clprune_mat loss, clprune_mat hit,
     cl_event *event)
 {
     ENTER(context);
     return clprune__cross_entropy_forward(
-        context, smoothing, logits, (clprune__region){labels, 0}, log_p, loss, hit, event);
+        context, smoothing, logits, labels, log_p, loss, hit, event);
 }
 
 clprune_status clprune__cross_entropy_backward(clprune_context *context, float smoothing,
-    float scale, clprune_mat weight, clprune_mat log_p, clprune__region labels, clprune_mat dlogits,
+    float scale, clprune_mat weight, clprune_mat log_p, clprune_ints labels, clprune_mat dlogits,
     cl_event *event)
 {
     const size_t batch = log_p.rows, classes = log_p.cols;
@@ -89,15 +82,15 @@ clprune_status clprune__cross_entropy_backward(clprune_context *context, float s
     ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes), scale);
     clprune__arg_uint(&launch, has_weight);
     ARG_MATS(&launch, has_weight ? weight : log_p, log_p); /* without it it is not touched */
-    clprune__arg_region(&launch, labels);
+    clprune__arg_ints(&launch, labels);
     clprune__arg_mat(&launch, dlogits);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
 clprune_status clprune_cross_entropy_backward(clprune_context *context, float smoothing,
-    float scale, clprune_mat log_p, cl_mem labels, clprune_mat dlogits, cl_event *event)
+    float scale, clprune_mat log_p, clprune_ints labels, clprune_mat dlogits, cl_event *event)
 {
     ENTER(context);
-    return clprune__cross_entropy_backward(context, smoothing, scale, CLPRUNE_NO_MAT, log_p,
-        (clprune__region){labels, 0}, dlogits, event);
+    return clprune__cross_entropy_backward(
+        context, smoothing, scale, CLPRUNE_NO_MAT, log_p, labels, dlogits, event);
 }

@@ -38,7 +38,7 @@ typedef struct plan {
     float scale, kept_scale;
     uint64_t seed, first;
     uint32_t threshold; /* of 32 random bits: below it a probability is dropped */
-    cl_mem lengths;     /* NULL: none */
+    clprune_ints lengths;
     bool mma;
     clprune__defines defines;
 } plan;
@@ -72,13 +72,16 @@ static clprune_status check_desc(clprune_context *context, const clprune_attenti
     return CLPRUNE_SUCCESS;
 }
 
-/* As an operand: an int32 is as wide as a float. */
-static clprune__operand lengths_of(const clprune_attention_desc *desc, size_t batch)
+/* As an operand. */
+static clprune_status check_lengths(clprune_context *context, const clprune_attention_desc *desc,
+    size_t batch, clprune__operand *operand)
 {
+    clprune_mat mat = CLPRUNE_NO_MAT;
     const size_t count = desc->first + batch;
-    const clprune_mat none = CLPRUNE_NO_MAT, mat = clprune_mat_of(desc->lengths, 1, count);
-    return (clprune__operand){
-        "lengths", desc->lengths != NULL ? mat : none, 1, count, .optional = true};
+    if (desc->lengths.buffer != NULL)
+        TRY(clprune__check_ints(context, "lengths", desc->lengths, count, &mat));
+    *operand = (clprune__operand){"lengths", mat, 1, count, .optional = true};
+    return CLPRUNE_SUCCESS;
 }
 
 /* The largest of 8, 4, 2 and 1 that divides n. */
@@ -162,7 +165,7 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
     clprune__define(&p.defines, "ET", power_in(desc->cols));
     clprune__define(&p.defines, "CAUSAL", desc->causal);
     clprune__define(&p.defines, "DROP", desc->rate > 0);
-    clprune__define(&p.defines, "LENGTHS", desc->lengths != NULL);
+    clprune__define(&p.defines, "LENGTHS", desc->lengths.buffer != NULL);
     if (mma > 0)
         clprune__mma_defines(context, 1, 2, &p.defines);
     return p;
@@ -192,7 +195,10 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     ARG_ULONGS(launch, p->seed, p->first);
     clprune__arg_uint(launch, p->threshold);
     clprune__arg_float(launch, p->kept_scale);
-    clprune__arg_mem(launch, p->lengths != NULL ? p->lengths : q.buffer);
+    if (p->lengths.buffer != NULL)
+        clprune__arg_ints(launch, p->lengths);
+    else
+        clprune__arg_ints(launch, (clprune_ints){q.buffer, 0});
     return CLPRUNE_SUCCESS;
 }
 
@@ -214,11 +220,13 @@ clprune_status clprune_attention_forward(clprune_context *context,
     ENTER(context);
     clprune_attention_desc d;
     size_t rows;
+    clprune__operand lengths;
     TRY(check_desc(context, desc, batch, &d, &rows));
+    TRY(check_lengths(context, &d, batch, &lengths));
     enum { Q, K, V, LENGTHS, Y, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
-        {"v", v, rows, kv_cols}, lengths_of(&d, batch), {"y", y, batch * d.queries, cols}};
+        {"v", v, rows, kv_cols}, lengths, {"y", y, batch * d.queries, cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     plan p = make_plan(context, &d, 1, 0, mma_rows(context, &d));
     define_quads(&p, LENGTHS, operands);
@@ -237,11 +245,13 @@ clprune_status clprune_attention_backward(clprune_context *context,
     SCRATCH_SCOPE(context);
     clprune_attention_desc d;
     size_t rows;
+    clprune__operand lengths;
     TRY(check_desc(context, desc, batch, &d, &rows));
+    TRY(check_lengths(context, &d, batch, &lengths));
     enum { Q, K, V, DY, LENGTHS, DQ, DK, DV, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
-        {"v", v, rows, kv_cols}, {"dy", dy, batch * d.queries, cols}, lengths_of(&d, batch),
+        {"v", v, rows, kv_cols}, {"dy", dy, batch * d.queries, cols}, lengths,
         {"dq", dq, rows, cols}, {"dk", dk, rows, kv_cols}, {"dv", dv, rows, kv_cols}};
     TRY(clprune__check_operands(context, operands, DQ, ALL));
     if (rows == 0)

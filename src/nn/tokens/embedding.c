@@ -16,26 +16,12 @@ static const clprune__kernel_def embedding_backward_kernel = {
 /* Work-items of a group of links. */
 #define LINKS_LOCAL 64
 
-/* Checks the tokens first to first + rows - 1; *mat: these, as a row. An int32 is as wide as a
- * float. */
-static clprune_status check_tokens(
-    clprune_context *context, size_t first, cl_mem tokens, size_t rows, clprune_mat *mat)
-{
-    size_t count;
-    REQUIRE(clprune__add(first, rows, &count), CLPRUNE_SIZE_OVERFLOW,
-        "%zu tokens from %zu on overflow size_t", rows, first);
-    TRY(clprune__check_buffer(context, "tokens", tokens, rows > 0 ? count : 0, sizeof(cl_int)));
-    *mat = clprune_mat_of(tokens, 1, rows);
-    mat->offset = first;
-    return CLPRUNE_SUCCESS;
-}
-
-clprune_status clprune_embedding_forward(clprune_context *context, size_t first, cl_mem tokens,
+clprune_status clprune_embedding_forward(clprune_context *context, clprune_ints tokens,
     clprune_mat weight, clprune_mat y, cl_event *event)
 {
     ENTER(context);
     clprune_mat all;
-    TRY(check_tokens(context, first, tokens, y.rows, &all));
+    TRY(clprune__check_ints(context, "tokens", tokens, y.rows, &all));
     enum { TOKENS, WEIGHT, Y, ALL };
     const clprune__operand operands[ALL] = {{"tokens", all, 1, y.rows},
         {"weight", weight, weight.rows, weight.cols}, {"y", y, y.rows, weight.cols}};
@@ -44,13 +30,13 @@ clprune_status clprune_embedding_forward(clprune_context *context, size_t first,
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &embedding_forward_kernel, &plan, &launch));
     clprune__arg_ulong(&launch, weight.rows);
-    clprune__arg_region(&launch, (clprune__region){tokens, first});
+    clprune__arg_ints(&launch, tokens);
     ARG_MATS(&launch, weight, y);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
 static clprune_status find_links(
-    clprune_context *context, size_t rows, clprune__region tokens, clprune__region links)
+    clprune_context *context, size_t rows, clprune_ints tokens, clprune__region links)
 {
     const size_t local = clprune__group_size(context, LINKS_LOCAL);
     const size_t global = clprune__round_up(rows, local);
@@ -61,19 +47,19 @@ static clprune_status find_links(
     TRY(clprune__launch_begin(context, &embedding_links_kernel, &defines, &launch));
     launch.least_group = 1;
     clprune__arg_ulong(&launch, rows);
-    clprune__arg_region(&launch, tokens);
+    clprune__arg_ints(&launch, tokens);
     clprune__arg_region(&launch, links);
     return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
 
 /* Forward: y[r] = weight[tokens[r]]. Rows with one token are linked, so that each is read once. */
-clprune_status clprune_embedding_backward(clprune_context *context, float beta, size_t first,
-    cl_mem tokens, clprune_mat dy, clprune_mat dweight, cl_event *event)
+clprune_status clprune_embedding_backward(clprune_context *context, float beta, clprune_ints tokens,
+    clprune_mat dy, clprune_mat dweight, cl_event *event)
 {
     ENTER(context);
     SCRATCH_SCOPE(context);
     clprune_mat all;
-    TRY(check_tokens(context, first, tokens, dy.rows, &all));
+    TRY(clprune__check_ints(context, "tokens", tokens, dy.rows, &all));
     enum { TOKENS, DY, DWEIGHT, ALL };
     const clprune__operand operands[ALL] = {{"tokens", all, 1, dy.rows},
         {"dy", dy, dy.rows, dweight.cols}, {"dweight", dweight, dweight.rows, dweight.cols}};
@@ -83,15 +69,14 @@ clprune_status clprune_embedding_backward(clprune_context *context, float beta, 
         TRY(clprune__scale(context, beta, dweight, sums ? NULL : event));
     if (!sums)
         return beta != 1.0f ? CLPRUNE_SUCCESS : clprune__empty_event(context, event);
-    const clprune__region ids = {tokens, first};
     clprune__region links;
     TRY(clprune__scratch_array(context, dy.rows, sizeof(cl_long), &links));
-    TRY(find_links(context, dy.rows, ids, links));
+    TRY(find_links(context, dy.rows, tokens, links));
     const clprune__rowwise plan = clprune__rowwise_plan(context, dy.rows, dy.cols);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &embedding_backward_kernel, &plan, &launch));
     clprune__arg_ulong(&launch, dweight.rows);
-    clprune__arg_region(&launch, ids);
+    clprune__arg_ints(&launch, tokens);
     clprune__arg_region(&launch, links);
     ARG_MATS(&launch, dy, dweight);
     return clprune__rowwise_end(&launch, &plan, event);

@@ -19,7 +19,7 @@ static const clprune__kernel_def token_loss_sums_kernel = {
 
 /* weight = batch / count of the labels that are not ignored. One group, of few work-items. */
 static clprune_status find_weight(
-    clprune_context *context, size_t batch, size_t rows, clprune__region labels, clprune_mat weight)
+    clprune_context *context, size_t batch, size_t rows, clprune_ints labels, clprune_mat weight)
 {
     clprune__rowwise plan = clprune__team_plan(context, 1, 1);
     plan.global = plan.local;
@@ -27,7 +27,7 @@ static clprune_status find_weight(
     TRY(clprune__launch_begin(context, &token_loss_weight_kernel, &plan.defines, &launch));
     launch.least_group = plan.team;
     ARG_ULONGS(&launch, batch, rows);
-    clprune__arg_region(&launch, labels);
+    clprune__arg_ints(&launch, labels);
     clprune__arg_mat(&launch, weight);
     return clprune__rowwise_end(&launch, &plan, NULL);
 }
@@ -54,8 +54,10 @@ static clprune_status take_losses(
     TRY(clprune__scratch_mat(context, rows, 1, &l->loss));
     if (has_hit)
         TRY(clprune__scratch_mat(context, rows, 1, &l->hit));
-    l->sample_loss = (clprune_mat){l->loss.buffer, l->loss.offset, batch, each, each, CLPRUNE_VALUES_FP32};
-    l->sample_hit = (clprune_mat){l->hit.buffer, l->hit.offset, batch, each, each, CLPRUNE_VALUES_FP32};
+    l->sample_loss =
+        (clprune_mat){l->loss.buffer, l->loss.offset, batch, each, each, CLPRUNE_VALUES_FP32};
+    l->sample_hit =
+        (clprune_mat){l->hit.buffer, l->hit.offset, batch, each, each, CLPRUNE_VALUES_FP32};
     return CLPRUNE_SUCCESS;
 }
 
@@ -70,13 +72,11 @@ static clprune_status sum_losses(clprune_context *context, const row_losses *l, 
 
 /* Checks that `rows` are those of `batch` samples, and their labels; *mat: these, as a row. */
 static clprune_status check_rows(
-    clprune_context *context, size_t batch, size_t rows, cl_mem labels, clprune_mat *mat)
+    clprune_context *context, size_t batch, size_t rows, clprune_ints labels, clprune_mat *mat)
 {
     REQUIRE(batch > 0 ? rows % batch == 0 : rows == 0, CLPRUNE_INVALID_SIZE,
         "%zu rows are no multiple of the batch, %zu", rows, batch);
-    TRY(clprune__check_buffer(context, "labels", labels, rows, sizeof(cl_int)));
-    *mat = clprune_mat_of(labels, 1, rows);
-    return CLPRUNE_SUCCESS;
+    return clprune__check_ints(context, "labels", labels, rows, mat);
 }
 
 static clprune_status check_smoothing(clprune_context *context, float smoothing)
@@ -87,13 +87,12 @@ static clprune_status check_smoothing(clprune_context *context, float smoothing)
 }
 
 clprune_status clprune_token_loss_forward(clprune_context *context, size_t batch, float smoothing,
-    clprune_mat logits, cl_mem labels, clprune_mat log_p, clprune_mat weight, clprune_mat loss,
-    clprune_mat hit, cl_event *event)
+    clprune_mat logits, clprune_ints labels, clprune_mat log_p, clprune_mat weight,
+    clprune_mat loss, clprune_mat hit, cl_event *event)
 {
     ENTER(context);
     SCRATCH_SCOPE(context);
     const size_t rows = logits.rows, classes = logits.cols;
-    const clprune__region at = {labels, 0};
     clprune_mat all;
     row_losses l;
     TRY(check_smoothing(context, smoothing));
@@ -104,21 +103,23 @@ clprune_status clprune_token_loss_forward(clprune_context *context, size_t batch
         {"weight", weight, 1, 1}, {"loss", loss, batch, 1},
         {"hit", hit, batch, 1, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOG_P, ALL));
-    TRY(find_weight(context, batch, rows, at, weight));
+    TRY(find_weight(context, batch, rows, labels, weight));
     if (batch == 0)
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, !clprune__is_absent(hit), &l));
-    TRY(clprune__cross_entropy_forward(context, smoothing, logits, at, log_p, l.loss, l.hit, NULL));
+    TRY(clprune__cross_entropy_forward(
+        context, smoothing, logits, labels, log_p, l.loss, l.hit, NULL));
     return sum_losses(context, &l, weight, loss, hit, event);
 }
 
 clprune_status clprune_token_loss_backward(clprune_context *context, float smoothing, float scale,
-    clprune_mat weight, clprune_mat log_p, cl_mem labels, clprune_mat dlogits, cl_event *event)
+    clprune_mat weight, clprune_mat log_p, clprune_ints labels, clprune_mat dlogits,
+    cl_event *event)
 {
     ENTER(context);
     TRY(clprune__check_mat(context, "weight", weight, 1, 1));
     return clprune__cross_entropy_backward(
-        context, smoothing, scale, weight, log_p, (clprune__region){labels, 0}, dlogits, event);
+        context, smoothing, scale, weight, log_p, labels, dlogits, event);
 }
 
 /* ---- head --------------------------------------------------------------------------------------
@@ -128,14 +129,14 @@ clprune_status clprune_token_loss_backward(clprune_context *context, float smoot
 typedef struct head {
     float beta, smoothing, scale;
     clprune_mat x, w, weight, dx, dw;
-    cl_mem labels;
+    clprune_ints labels;
     const row_losses *losses;
 } head;
 
 /* Rows first to first + z.rows - 1, whose logits are z. dx may be x: it comes last. */
 static clprune_status run_rows(clprune_context *context, const head *h, size_t first, clprune_mat z)
 {
-    const clprune__region labels = {h->labels, first};
+    const clprune_ints labels = {h->labels.buffer, h->labels.offset + first};
     const clprune_mat x = clprune_mat_rows(h->x, first, z.rows);
     const clprune_mat hit = h->losses->hit;
     TRY(clprune__gemm_single(context, false, true, 1.0f, 0.0f, x, h->w, z, NULL));
@@ -162,8 +163,8 @@ static size_t rows_at_once(size_t rows, size_t vocabulary)
 }
 
 clprune_status clprune_token_head(clprune_context *context, size_t batch, float beta,
-    float smoothing, float scale, clprune_mat x, clprune_mat w, cl_mem labels, clprune_mat loss,
-    clprune_mat hit, clprune_mat dx, clprune_mat dw, cl_event *event)
+    float smoothing, float scale, clprune_mat x, clprune_mat w, clprune_ints labels,
+    clprune_mat loss, clprune_mat hit, clprune_mat dx, clprune_mat dw, cl_event *event)
 {
     ENTER(context);
     SCRATCH_SCOPE(context);
@@ -187,7 +188,7 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, has_hit, &l));
     TRY(clprune__scratch_mat(context, 1, 1, &h.weight));
-    TRY(find_weight(context, batch, rows, (clprune__region){labels, 0}, h.weight));
+    TRY(find_weight(context, batch, rows, labels, h.weight));
     const size_t most = rows_at_once(rows, vocabulary);
     TRY(clprune__scratch_mat(context, most, vocabulary, &z));
     for (size_t first = 0; first < rows; first += most)

@@ -63,6 +63,18 @@ clprune_status clprune__check_buffer(
     return CLPRUNE_SUCCESS;
 }
 
+clprune_status clprune__check_ints(
+    clprune_context *context, const char *name, clprune_ints ints, size_t count, clprune_mat *mat)
+{
+    size_t end;
+    REQUIRE(clprune__add(ints.offset, count, &end), CLPRUNE_SIZE_OVERFLOW,
+        "%s: %zu elements from %zu on overflow size_t", name, count, ints.offset);
+    TRY(clprune__check_buffer(context, name, ints.buffer, count > 0 ? end : 0, sizeof(int32_t)));
+    *mat = clprune_mat_of(ints.buffer, 1, count);
+    mat->offset = ints.offset;
+    return CLPRUNE_SUCCESS;
+}
+
 /* Translates a region of a sub-buffer to its parent buffer; other regions stay. */
 static clprune_status locate(clprune_context *context, clprune__bytes region, clprune__bytes *found)
 {

@@ -17,6 +17,11 @@ clprune_status clprune__check_mat(
 clprune_status clprune__check_buffer(
     clprune_context *context, const char *name, cl_mem buffer, size_t count, size_t size);
 
+/* Fails unless `ints` has `count` elements from its offset on. *mat: these, as a row, because an
+ * int32 is as wide as a float. */
+clprune_status clprune__check_ints(
+    clprune_context *context, const char *name, clprune_ints ints, size_t count, clprune_mat *mat);
+
 /* Fails where two non-empty matrices may share an element, in one buffer or in sub-buffers of one.
  * They are apart if one ends before the other begins, or if both have the same ld and their columns
  * are disjoint: two windows of one matrix, side by side. Both have passed clprune__check_mat. */

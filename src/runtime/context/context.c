@@ -207,7 +207,7 @@ static clprune_context *allocate(void)
     if (made == NULL)
         return NULL;
     made->context.ledger = &made->ledger;
-    made->context.total = &made->ledger.usage[CLPRUNE_MEMORY_TOTAL];
+    made->context.total = &made->ledger.total;
     made->context.scratch = &made->scratch;
     made->context.arena = &made->arena;
     made->context.cache = &made->cache;

@@ -60,6 +60,11 @@ void clprune__arg_region(clprune__launch *launch, clprune__region region)
     clprune__arg_mem(launch, region.buffer);
 }
 
+void clprune__arg_ints(clprune__launch *launch, clprune_ints ints)
+{
+    clprune__arg_region(launch, (clprune__region){ints.buffer, ints.offset});
+}
+
 clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensions,
     const size_t *global, const size_t *local, cl_event *event)
 {

@@ -53,6 +53,7 @@ clprune_status clprune__launch_begin(clprune_context *context, const clprune__ke
 void clprune__arg_mat(clprune__launch *launch, clprune_mat mat);
 /* Two kernel parameters: ulong offset, buffer. */
 void clprune__arg_region(clprune__launch *launch, clprune__region region);
+void clprune__arg_ints(clprune__launch *launch, clprune_ints ints); /* likewise */
 void clprune__arg_mem(clprune__launch *launch, cl_mem buffer);
 void clprune__arg_ulong(clprune__launch *launch, size_t value);
 void clprune__arg_uint(clprune__launch *launch, uint32_t value);

@@ -17,6 +17,8 @@ const char *clprune_memory_category_name(clprune_memory_category category)
         return text;
         CLPRUNE_MEMORY_CATEGORY_LIST(CATEGORY_NAME)
 #undef CATEGORY_NAME
+    case CLPRUNE_MEMORY_CATEGORIES:
+        break;
     case CLPRUNE_MEMORY_TOTAL:
         return "total";
     }
@@ -83,7 +85,7 @@ static clprune_status check_budget(
     clprune_context *context, const char *name, size_t count, size_t bytes)
 {
     const uint64_t limit = context->ledger->limit;
-    const uint64_t live = context->ledger->usage[CLPRUNE_MEMORY_TOTAL].live;
+    const uint64_t live = context->ledger->total.live;
     REQUIRE(live <= limit && bytes <= limit - live, CLPRUNE_OUT_OF_DEVICE_MEMORY,
         "%s%s needs %zu bytes of device memory, but %llu of %llu bytes are in use; %s", name,
         count > 1 ? " and the matrices in its buffer" : "", bytes, (unsigned long long)live,
@@ -118,7 +120,7 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     }
     const char *first = parts[0].name;
     clprune__ledger *ledger = context->ledger;
-    clprune_memory_usage *total = &ledger->usage[CLPRUNE_MEMORY_TOTAL];
+    clprune_memory_usage *total = &ledger->total;
     entries = make_entries(category, count, parts);
     REQUIRE_DONE(entries != NULL && reserve(ledger, count), CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory to book %s", first);
@@ -200,7 +202,7 @@ void clprune__buffer_release(clprune_context *context, cl_mem buffer)
         unbook(&ledger->usage[entry.category], entry.bytes);
         placed = entry.placed;
         if (!placed)
-            unbook(&ledger->usage[CLPRUNE_MEMORY_TOTAL], entry.bytes);
+            unbook(&ledger->total, entry.bytes);
         free(entry.name);
         free(entry.spans);
     }
@@ -222,7 +224,9 @@ clprune_memory_usage clprune_memory_query(
     const clprune_context *context, clprune_memory_category category)
 {
     ENTER_QUIETLY(context);
-    if (context == NULL || (unsigned)category > CLPRUNE_MEMORY_TOTAL)
+    if (context != NULL && category == CLPRUNE_MEMORY_TOTAL)
+        return context->ledger->total;
+    if (context == NULL || (unsigned)category >= CLPRUNE_MEMORY_CATEGORIES)
         return (clprune_memory_usage){0};
     return context->ledger->usage[category];
 }
@@ -230,8 +234,11 @@ clprune_memory_usage clprune_memory_query(
 void clprune_memory_reset_peak(clprune_context *context)
 {
     ENTER_QUIETLY(context);
-    for (int i = 0; context != NULL && i <= CLPRUNE_MEMORY_TOTAL; i++)
+    if (context == NULL)
+        return;
+    for (int i = 0; i < CLPRUNE_MEMORY_CATEGORIES; i++)
         context->ledger->usage[i].peak = context->ledger->usage[i].live;
+    context->ledger->total.peak = context->ledger->total.live;
 }
 
 void clprune_memory_visit(const clprune_context *context,

@@ -23,9 +23,9 @@ typedef struct clprune__ledger_entry {
 typedef struct clprune__ledger {
     clprune__ledger_entry *entries; /* in order of creation */
     size_t count, capacity;
-    uint64_t created;                                          /* entries there ever were */
-    clprune_memory_usage usage[CLPRUNE_MEMORY_CATEGORIES + 1]; /* the last one is the total */
-    uint64_t limit;                                            /* bytes; the budget */
+    uint64_t created; /* entries there ever were */
+    clprune_memory_usage usage[CLPRUNE_MEMORY_CATEGORIES], total;
+    uint64_t limit; /* bytes; the budget */
 } clprune__ledger;
 
 /* A part of a shared buffer, booked under its own name. */
