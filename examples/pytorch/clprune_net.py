@@ -75,7 +75,8 @@ _Ints = _structure("_Ints", buffer=c_void_p, offset=c_size_t)
 _Bytes = _structure("_ImageBytes", buffer=c_void_p, offset=c_size_t, levels=_Mat)
 _Data = _structure(
     "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=_Ints, smoothing=c_float,
-    targets=_Mat, add=c_bool, scale=c_float, tokens=_Ints, lengths=_Ints, reserved=c_uint64 * 4)
+    targets=_Mat, add=c_bool, scale=c_float, tokens=_Ints, lengths=_Ints,
+    output_grad=_Mat, event=c_void_p, reserved=c_uint64 * 4)
 _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
                      reserved=c_uint64 * 2)
 _Optimizer = _structure(
@@ -117,6 +118,7 @@ _FUNCTIONS_OF_NETS = {
     "net_create": ("status", [c_void_p, POINTER(_Desc), POINTER(c_void_p)]),
     "net_destroy": (None, [c_void_p]),
     "net_eps": (None, [c_void_p, c_float]),
+    "net_momentum": (None, [c_void_p, c_float]),
     "net_pixels": (_Handle, [c_void_p, c_size_t, c_size_t, c_size_t]),
     "net_rows": (_Handle, [c_void_p, c_size_t, c_size_t]),
     "net_conv2d": (_Handle, [c_void_p, c_char_p, _Handle, POINTER(_Conv)]),
@@ -224,6 +226,7 @@ class _Run:
         for layer in program.layers:
             if layer.eps > 0:
                 self.call("net_eps", self.net, layer.eps)
+            self.call("net_momentum", self.net, layer.momentum)
             name = () if layer.name is None else (layer.name.encode(),)
             inputs = [values[i] for i in layer.inputs]
             values.append(self.call(f"net_{layer.function}", self.net, *name, *inputs,

@@ -37,6 +37,7 @@ class Layer:
     inputs: Tuple[int, ...]
     more: tuple = ()
     eps: float = 0.0
+    momentum: float = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -280,8 +281,9 @@ class _Tracer(fx.Interpreter):
     # ---- layers
 
     def _add(self, function: str, name: Optional[str], inputs: Tuple[int, ...], more: tuple,
-             axes: Tuple[str, ...], sizes: Dict[str, int], eps: float = 0.0) -> Value:
-        self.program.layers.append(Layer(function, name, inputs, more, eps))
+             axes: Tuple[str, ...], sizes: Dict[str, int], eps: float = 0.0,
+             momentum: float = 0.1) -> Value:
+        self.program.layers.append(Layer(function, name, inputs, more, eps, momentum))
         value = Value(len(self.program.layers) - 1, tuple(axes), dict(sizes))
         if function not in ("pixels", "rows") and value.shape != tuple(self.result.shape[1:]):
             raise _NotSupported(f"its result is {tuple(self.result.shape)}, and {value.shape} a "
@@ -417,13 +419,13 @@ class _Tracer(fx.Interpreter):
             raise _NotSupported("a batch norm that uses running statistics in training")
         if x.axes[0] != "C":
             raise _NotSupported("a batch norm over dimension 1, which is not the features")
-        if mean is None or momentum is None or abs(momentum - 0.1) > 1e-9:
-            raise _NotSupported("a batch norm without running statistics, or whose momentum is not "
-                                "0.1, is not supported")
+        if mean is None or momentum is None:
+            raise _NotSupported("a batch norm without running statistics or momentum is not "
+                                "supported")
         if any(state.theirs == mean.name for state in self.program.states):
             raise _NotSupported("a batch norm that runs twice")
         name = self._layer_of(weight or mean)
-        value = self._add("batch_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
+        value = self._add("batch_norm", name, (x.layer,), (), x.axes, x.sizes, eps, momentum)
         self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **_FLOATS))
         self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"], **_FLOATS))
         for ours, constant in (("running_mean", mean), ("running_var", var)):

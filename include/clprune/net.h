@@ -84,6 +84,10 @@ CLPRUNE_API void clprune_net_part(clprune_net *net, const char *name);
 /* What later normalisations add to variances, above 0. Unless set: 1e-5, PyTorch's default. */
 CLPRUNE_API void clprune_net_eps(clprune_net *net, float eps);
 
+/* By how much later batch norms move their running statistics to those of a pass, in [0, 1]:
+ * running = (1 - momentum) * running + momentum * new. Unless set: 0.1, PyTorch's default. */
+CLPRUNE_API void clprune_net_momentum(clprune_net *net, float momentum);
+
 /* The input of the net. A net has one.
  *     images  batch x (channels * height * width) bytes, planes (NCHW): clprune_image_bytes
  *     rows    (batch * rows) x cols floats
@@ -228,6 +232,10 @@ CLPRUNE_API void clprune_net_mean_squared_error(clprune_net *net, clprune_net_va
 CLPRUNE_API void clprune_net_token_loss(
     clprune_net *net, const char *name, clprune_net_value x, size_t vocabulary);
 
+/* A loss of the caller's own, of y: clprune_net_backward, after a forward pass in training, takes
+ * its gradient by y from data->output_grad. There is no clprune_net_loss. */
+CLPRUNE_API void clprune_net_custom_loss(clprune_net *net, clprune_net_value y);
+
 /* Parameters whose names match the pattern of a shell get no gradient, and are not among
  * clprune_net_params; what only their gradients need is not kept. Layers come first: later ones are
  * not frozen. */
@@ -359,6 +367,9 @@ typedef struct clprune_net_weight {
  * Returns false, and zeros, past the last one. */
 CLPRUNE_API bool clprune_net_weight_at(
     const clprune_net *net, size_t index, clprune_net_weight *weight);
+/* The same by name: false, and zeros, if there is none. */
+CLPRUNE_API bool clprune_net_weight_of(
+    const clprune_net *net, const char *name, clprune_net_weight *weight);
 
 /* State that is no parameter: running means and variances of batch norms, "NAME.running_mean" and
  * "NAME.running_var", 1 x C each. Forward passes in training update them. *count of them, owned by
@@ -375,6 +386,12 @@ CLPRUNE_API const clprune_net_state *clprune_net_states(const clprune_net *net, 
  * Blocks. Without it the caller writes all parameters (clprune_net_weight_at): a net's first pass
  * reads an element of each, and fails with INVALID_ARGUMENT if one was never written. */
 CLPRUNE_API clprune_status clprune_net_init(clprune_net *net, uint64_t seed);
+/* The same, but each parameter, in the order of clprune_net_weight_at and without tied ones, first
+ * goes through `fill`: values are the rows * cols floats of weight->value, row by row, in which it
+ * changes what it wants. A failure ends the call with its status. */
+CLPRUNE_API clprune_status clprune_net_init_with(clprune_net *net, uint64_t seed,
+    clprune_status (*fill)(void *user, const clprune_net_weight *weight, float *values),
+    void *user);
 
 /* ---- passes ------------------------------------------------------------------------------------
  */
@@ -391,11 +408,18 @@ typedef struct clprune_net_data {
     clprune_mat targets; /* for the mean squared error: shaped as the output */
     bool add;            /* gradients are added to those of the pass before, if desc.adds */
     float scale;         /* gradients are those of scale * the sum of the losses; 0: 1 / batch;
-                            finite, may be negative */
+                            finite, may be negative. For the mean over several passes (add): 1 /
+                            samples of all; with CLPRUNE_IGNORED: labels of the pass that count /
+                            those of all passes / batch */
     clprune_ints tokens; /* batch * rows, of a net with clprune_net_tokens */
-    clprune_ints lengths; /* batch, or none: attention sees the first so many rows of each sample
-                       (clprune/attention.h) */
-    uint64_t reserved[4]; /* zeros */
+    clprune_ints lengths;    /* batch, or none: attention sees the first so many rows of each sample
+                          (clprune/attention.h) */
+    clprune_mat output_grad; /* for clprune_net_custom_loss, in clprune_net_backward: shaped as the
+                                output, or the matrix of clprune_net_output, written in its place.
+                                Taken as it is: scale does not apply */
+    cl_event *event;         /* NULL, or where each pass puts an event of its last command, which
+                                the caller releases; valid only after success */
+    uint64_t reserved[4];    /* zeros */
 } clprune_net_data;
 
 /* The seed of what the next forward pass in training draws: sampled blocks, stochastic rounding,
@@ -463,7 +487,7 @@ CLPRUNE_API clprune_status clprune_net_loss(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
 
 /* Writes the gradient of the loss to each parameter's grad, after clprune_net_loss: of its mean
- * over the batch, unless data->scale is set. */
+ * over the batch, unless data->scale is set; or of the caller's loss. */
 CLPRUNE_API clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *data);
 
 #ifdef __cplusplus

@@ -25,7 +25,8 @@ CLPRUNE_API clprune_status clprune_token_loss_forward(clprune_context *context, 
 
 /* dlogits[r][k] = scale * weight * (exp(log_p[r][k]) - q[k]), the gradient of scale * sum_n
  * loss[n]; 0 in rows whose label is CLPRUNE_IGNORED or out of range. For the mean over all rows
- * that count take scale = 1 / batch. dlogits may be log_p. */
+ * that count take scale = 1 / batch; for that over several calls whose gradients are added, scale =
+ * labels of the call that count / those of all calls / batch. dlogits may be log_p. */
 CLPRUNE_API clprune_status clprune_token_loss_backward(clprune_context *context, float smoothing,
     float scale, clprune_mat weight, clprune_mat log_p, clprune_ints labels, clprune_mat dlogits,
     cl_event *event);

@@ -40,6 +40,7 @@ clprune_status clprune_net_create(
     made->context = context;
     made->desc = *desc;
     made->eps = 1e-5f;
+    made->momentum = 0.1f;
     made->seeded = true;
     made->serial = atomic_fetch_add(&serial, 1) + 1;
     if (of != NULL)
@@ -106,6 +107,17 @@ void clprune_net_eps(clprune_net *net, float eps)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "eps is %g, expected a finite number above 0", (double)eps);
     net->eps = eps;
+}
+
+void clprune_net_momentum(clprune_net *net, float momentum)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net == NULL)
+        return;
+    if (!(momentum >= 0 && momentum <= 1))
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "momentum is %g, expected a value in [0, 1]", (double)momentum);
+    net->momentum = momentum;
 }
 
 clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep)
@@ -186,9 +198,8 @@ static size_t output_layer(const clprune_net *net)
     return last->kind == &clprune__net_adapter_kind ? last->in[0] : net->output;
 }
 
-bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_weight *weight)
+static bool weight_at(const clprune_net *net, size_t index, clprune_net_weight *weight)
 {
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (weight == NULL)
         return false;
     *weight = (clprune_net_weight){.name = NULL};
@@ -203,6 +214,22 @@ bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_wei
         .value = net->tensors[index].value};
     memcpy(weight->shape, param->shape, sizeof weight->shape);
     return true;
+}
+
+bool clprune_net_weight_at(const clprune_net *net, size_t index, clprune_net_weight *weight)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return weight_at(net, index, weight);
+}
+
+bool clprune_net_weight_of(const clprune_net *net, const char *name, clprune_net_weight *weight)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    size_t i = 0;
+    while (net != NULL && name != NULL && i < net->params_count &&
+           strcmp(net->params[i].name, name) != 0)
+        ++i;
+    return weight_at(name != NULL ? net : NULL, i, weight);
 }
 
 void clprune_net_on_grads(
@@ -260,9 +287,10 @@ void clprune_net_visit(
     }
 }
 
-clprune_status clprune_net_init(clprune_net *net, uint64_t seed)
+typedef clprune_status fill_function(void *user, const clprune_net_weight *weight, float *values);
+
+static clprune_status init(clprune_net *net, uint64_t seed, fill_function *fill, void *user)
 {
-    ENTER(net != NULL ? net->context : NULL);
     clprune_context *context = net != NULL ? net->context : NULL;
     REQUIRE(net != NULL && clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT,
         "the net is NULL or not settled");
@@ -280,10 +308,30 @@ clprune_status clprune_net_init(clprune_net *net, uint64_t seed)
             const double uniform = (double)(clprune__net_random(&state) >> 11) * 0x1p-53;
             values[k] = param->inputs > 0 ? (float)((2 * uniform - 1) * bound) : param->value;
         }
-        const clprune_status status = clprune_mat_write(context, mat, values);
+        clprune_net_weight weight;
+        clprune_status status = CLPRUNE_SUCCESS;
+        if (fill != NULL && weight_at(net, i, &weight))
+            status = fill(user, &weight, values);
+        if (status == CLPRUNE_SUCCESS)
+            status = clprune_mat_write(context, mat, values);
         free(values);
         TRY(status);
     }
     net->has_values = true;
     return clprune__net_reset_states(net);
+}
+
+clprune_status clprune_net_init(clprune_net *net, uint64_t seed)
+{
+    ENTER(net != NULL ? net->context : NULL);
+    return init(net, seed, NULL, NULL);
+}
+
+clprune_status clprune_net_init_with(
+    clprune_net *net, uint64_t seed, fill_function *fill, void *user)
+{
+    ENTER(net != NULL ? net->context : NULL);
+    clprune_context *context = net != NULL ? net->context : NULL;
+    REQUIRE(fill != NULL, CLPRUNE_INVALID_ARGUMENT, "fill is NULL");
+    return init(net, seed, fill, user);
 }

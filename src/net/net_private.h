@@ -71,6 +71,7 @@ typedef struct clprune__net_layer {
     bool adapter;      /* one of the two products of an adapter */
     const char *norm;  /* batch norm: the name of its states */
     float eps;         /* of a normalisation */
+    float momentum;    /* batch norm */
     size_t rows;       /* batch norm: of the statistics of the pass, all nets' */
     size_t made_again; /* samples at a time that its region's backward pass makes again; 0: none */
     bool bias_sums;    /* the tile behind this layer also computes its bias gradient */
@@ -281,7 +282,8 @@ typedef enum clprune__net_loss {
     CLPRUNE__NET_NO_LOSS,
     CLPRUNE__NET_CROSS_ENTROPY,
     CLPRUNE__NET_TOKEN_LOSS,
-    CLPRUNE__NET_SQUARED_ERROR
+    CLPRUNE__NET_SQUARED_ERROR,
+    CLPRUNE__NET_CUSTOM_LOSS
 } clprune__net_loss;
 
 /* How far passes have come, which is what the output slot has. */
@@ -306,7 +308,7 @@ struct clprune_net {
     uint32_t serial;
     char *part;
     clprune__net_lora lora;
-    float eps;             /* of the next normalisation */
+    float eps, momentum;   /* of the next normalisation */
     clprune_status status; /* the first error */
     char *error;
     bool settled;

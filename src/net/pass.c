@@ -119,10 +119,23 @@ static clprune_status check_unchanged(const clprune_net *net, const clprune_net_
         {"scale", data->scale == old->scale || net->loss != CLPRUNE__NET_TOKEN_LOSS},
     };
     clprune_context *context = net->context;
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i)
+    const size_t read = net->loss == CLPRUNE__NET_CUSTOM_LOSS ? 4 : sizeof fields / sizeof *fields;
+    for (size_t i = 0; i < read; ++i)
         REQUIRE(fields[i].same, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_backward: data.%s has changed since clprune_net_%s", fields[i].name,
             i < 4 ? "forward" : "loss");
+    return CLPRUNE_SUCCESS;
+}
+
+/* Fails unless data has the gradient of the output, if the loss is the caller's. */
+static clprune_status check_output_grad(const clprune_net *net, const clprune_net_data *data)
+{
+    clprune_context *context = net->context;
+    const clprune_mat y = clprune__net_output(net, data->batch);
+    if (net->loss == CLPRUNE__NET_CUSTOM_LOSS)
+        return clprune__check_mat(context, "data.output_grad", data->output_grad, y.rows, y.cols);
+    REQUIRE(clprune__is_absent(data->output_grad), CLPRUNE_INVALID_ARGUMENT,
+        "data.output_grad is given, but the net has a loss; expected clprune_net_custom_loss");
     return CLPRUNE_SUCCESS;
 }
 
@@ -156,7 +169,7 @@ clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *dat
     }
     net->data = *data;
     net->phase = training ? CLPRUNE__NET_TRAINED : CLPRUNE__NET_INFERRED;
-    return CLPRUNE_SUCCESS;
+    return clprune__empty_event(net->context, data->event);
 }
 
 clprune_mat clprune_net_output(const clprune_net *net, size_t batch)
@@ -200,7 +213,7 @@ clprune_status clprune_net_loss(
     net->data.scale = data->scale;
     if (net->phase == CLPRUNE__NET_TRAINED)
         net->phase = CLPRUNE__NET_HAS_LOSS;
-    return CLPRUNE_SUCCESS;
+    return clprune__empty_event(net->context, data->event);
 }
 
 clprune_status clprune_net_logits(clprune_net *net, size_t batch, size_t row, clprune_mat logits)
@@ -218,14 +231,18 @@ clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *da
 {
     ENTER(net != NULL ? net->context : NULL);
     TRY(check_data(net, data, true));
-    TRY(check_phase(net, "clprune_net_backward", HAS_LOSS,
-        net->phase == CLPRUNE__NET_TRAINED
+    const bool custom = net->loss == CLPRUNE__NET_CUSTOM_LOSS;
+    TRY(check_phase(net, "clprune_net_backward", custom ? TRAINED : HAS_LOSS,
+        custom ? "clprune_net_forward in training"
+        : net->phase == CLPRUNE__NET_TRAINED
             ? "clprune_net_loss"
             : "clprune_net_forward in training, then clprune_net_loss,",
         data->batch));
     TRY(check_unchanged(net, data));
+    TRY(check_output_grad(net, data));
     net->phase = CLPRUNE__NET_EMPTY;
     TRY(clprune__net_loss_backward(net, data));
     TRY(clprune__net_run(net, &net->backward, data, true));
-    return clprune__net_end_pass(net, data->add);
+    TRY(clprune__net_end_pass(net, data->add));
+    return clprune__empty_event(net->context, data->event);
 }

@@ -94,6 +94,13 @@ LAYER(upsample_0, clprune_net_upsample(net, "bad", clprune_net_pixels(net, 3, 4,
 LAYER(upsample_too_large,
     clprune_net_upsample(net, "bad", clprune_net_pixels(net, 3, 4, 4), SIZE_MAX / 2))
 LAYER(zero_patches, clprune_net_patch_embed(net, "bad", zero, 2, 4))
+LAYER(momentum_low, clprune_net_momentum(net, -0.1f); linear(net))
+LAYER(momentum_high, clprune_net_momentum(net, 1.1f); linear(net))
+LAYER(momentum_nan, clprune_net_momentum(net, NAN); linear(net))
+LAYER(zero_custom, linear(net); clprune_net_custom_loss(net, zero))
+LAYER(custom_of_input, clprune_net_custom_loss(net, rows(net)))
+LAYER(custom_and_squares, const clprune_net_value x = linear(net); clprune_net_custom_loss(net, x);
+      clprune_net_mean_squared_error(net, x))
 LAYER(zero_loss, linear(net); clprune_net_cross_entropy(net, zero))
 LAYER(zero_squares, linear(net); clprune_net_mean_squared_error(net, zero))
 LAYER(other_value, linear(net); clprune_net_relu(net, "bad", rows(other)))
@@ -299,6 +306,12 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(positions_table, INVALID_SIZE, "layer bad: 4 rows of a table of 3"),
     ROW(positions_large, SIZE_OVERFLOW, "layer bad: a table of "),
     ROW(rate_nan, INVALID_ARGUMENT, "layer bad: its rate is nan"),
+    ROW(momentum_low, INVALID_ARGUMENT, "momentum is -0.1, expected a value in [0, 1]"),
+    ROW(momentum_high, INVALID_ARGUMENT, "momentum is 1.1"),
+    ROW(momentum_nan, INVALID_ARGUMENT, "momentum is nan"),
+    ROW(zero_custom, INVALID_ARGUMENT, "custom_loss"),
+    ROW(custom_of_input, INVALID_ARGUMENT, "custom_loss: its value is the input"),
+    ROW(custom_and_squares, INVALID_ARGUMENT, "the net has two losses"),
     ROW(conv_null, INVALID_ARGUMENT, "layer bad has no outputs"),
     ROW(conv_no_outputs, INVALID_ARGUMENT, "layer bad has no outputs"),
     ROW(conv_no_kernel, INVALID_SIZE, "layer bad: "), ROW(conv_large, INVALID_SIZE, "layer bad: "),

@@ -232,8 +232,9 @@ SPOIL(short_rows, data->rows.offset = data->rows.ld)
 SPOIL(lengths, data->lengths.buffer = m->job.loss.buffer)
 SPOIL(labels, data->labels.buffer = data->rows.buffer)
 SPOIL(later_labels, data->labels.offset--)
-SPOIL(later_lengths, data->lengths = (clprune_ints){m->job.loss.buffer, SIZE_MAX})
+SPOIL(later_lengths, data->lengths = (clprune_ints){m->job.loss.buffer, 1})
 SPOIL(no_labels, data->labels.buffer = NULL)
+SPOIL(output_grad, data->output_grad = m->job.loss)
 SPOIL(reserved, data->reserved[3] = 1)
 SPOIL(smoothing, data->smoothing = 0.5f)
 SPOIL(all_smoothing, data->smoothing = 1)
@@ -268,6 +269,7 @@ static const wrong_row wrongs[] = {
     {"labels from another one on", spoil_later_labels, BACKWARD, CE | TOKEN,
         "data.labels has changed"},
     {"lengths behind the buffer", spoil_later_lengths, TRAIN, ALL, "data.lengths"},
+    {"a gradient of the output", spoil_output_grad, BACKWARD, ALL, "data.output_grad is given"},
     {"a reserved field", spoil_reserved, TRAIN, ALL, "data.reserved"},
     {"a reserved field", spoil_reserved, LOSS, ALL, "data.reserved"},
     {"a reserved field", spoil_reserved, BACKWARD, ALL, "data.reserved"},

@@ -355,6 +355,55 @@ static void weights(NO_ROW)
             assert_true(job.params[i].decay && job.params[i].value.rows == NET_VOCABULARY);
 }
 
+/* Samples of a batch in passes whose gradients are added, beside one pass. Of sample 0 two labels
+ * count, of sample 1 none. */
+static void passes(void **state)
+{
+    static const size_t splits[][BATCH + 1] = {
+        {2, 3}, {1, 4}, {4, 1}, {1, 1, 3}, {3, 1, 1}, {1, 1, 1, 1, 1}};
+    const net_model *model = *state;
+    const clprune_net_desc adds = {.batch = BATCH, .adds = true};
+    const size_t rows = model->rows, labels = model->target_rows > 0 ? model->target_rows : 1;
+    int32_t all[NET_BEFORE + BATCH * ROWS], *own = all + NET_BEFORE;
+    net_job whole = net_open(test_context(), model, BATCH, NULL),
+            parts = net_open_desc(test_context(), model, &adds, NULL);
+    const clprune_mat mat =
+        clprune_mat_of(whole.data.labels.buffer, 1, NET_BEFORE + BATCH * labels);
+    TEST_OK(clprune_mat_read(whole.context, mat, (float *)(void *)all));
+    for (size_t i = labels > 1 ? 2 : 1; i < 2 * labels; i++)
+        own[i] = CLPRUNE_IGNORED;
+    TEST_OK(clprune_mat_write(whole.context, mat, (const float *)(const void *)all));
+    parts.data = whole.data;
+    const float *want = net_step_grads(&whole);
+    size_t count = 0;
+    for (size_t i = 0; i < BATCH * labels; i++)
+        count += own[i] != CLPRUNE_IGNORED;
+    for (size_t s = 0; s < COUNT_OF(splits); s++)
+        for (int by_samples = 0; by_samples < 2; by_samples++) {
+            const clprune_net_data data = parts.data;
+            size_t first = 0;
+            for (const size_t *n = splits[s]; *n > 0; first += *n++) {
+                size_t counts = 0;
+                for (size_t i = first * labels; i < (first + *n) * labels; i++)
+                    counts += own[i] != CLPRUNE_IGNORED;
+                parts.data.labels.offset = data.labels.offset + first * labels;
+                parts.data.tokens.offset = data.tokens.offset + first * rows;
+                parts.data.lengths.offset = data.lengths.offset + first;
+                parts.data.add = first > 0;
+                parts.data.scale =
+                    by_samples ? 1.0f / BATCH : (float)counts / (float)count / (float)*n;
+                net_step(&parts, *n);
+            }
+            parts.data = data;
+            size_t param;
+            const float *got = net_grads(&parts);
+            if (!by_samples)
+                net_close(&parts, "passes", got, want, 1e-5);
+            else /* each pass by its own labels */
+                assert_true(net_worst(&parts, got, want, &param) > 0.1);
+        }
+}
+
 /* Fewer samples, and in chunks. */
 static void smaller_batches(void **state)
 {
@@ -375,6 +424,10 @@ int main(void)
     test_list list = {0};
     TEST_ADD_EACH(&list, gradients, net_token_models, "gradients of %s");
     TEST_ADD_EACH(&list, smaller_batches, net_token_models, "smaller batches of %s");
+    static const size_t added[] = {NET_HEAD, NET_TIED, NET_LOGITS, NET_LLAMA, NET_BERT};
+    for (size_t i = 0; i < COUNT_OF(added); i++)
+        test_add(&list, passes, &net_token_models[added[i]], "ignored labels in passes of %s",
+            net_token_models[added[i]].name);
     for (size_t i = 0; i < COUNT_OF(tied_models); i++)
         test_add(&list, tied, &tied_models[i], "gradients of a %s", tied_models[i]->name);
     test_add(&list, chunks, NULL, "chunks of samples");

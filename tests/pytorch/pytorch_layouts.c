@@ -120,6 +120,8 @@ int main(void)
     MEMBER(clprune_net_data, scale);
     MEMBER(clprune_net_data, tokens);
     MEMBER(clprune_net_data, lengths);
+    MEMBER(clprune_net_data, output_grad);
+    MEMBER(clprune_net_data, event);
     MEMBER(clprune_net_data, reserved);
     STRUCTURE(clprune_param);
     MEMBER(clprune_param, name);

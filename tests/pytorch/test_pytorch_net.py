@@ -32,7 +32,7 @@ class Residual(nn.Module):
         self.bn1 = nn.BatchNorm2d(out)
         self.relu = nn.ReLU(inplace=True)
         self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(out)
+        self.bn2 = nn.BatchNorm2d(out, momentum=0.3)
         self.downsample = nn.Sequential(nn.Conv2d(channels, out, 1, stride), nn.BatchNorm2d(out))
 
     def forward(self, x):
@@ -151,7 +151,7 @@ class Shared(nn.Module):
     def __init__(self):
         super().__init__()
         self.first, self.again = nn.Linear(20, 32), nn.Linear(32, 32)
-        self.bn = nn.BatchNorm1d(32)
+        self.bn = nn.BatchNorm1d(32, momentum=0.03)
         self.head = nn.Linear(32, CLASSES)
 
     def forward(self, x):

@@ -9,8 +9,6 @@
 enum { GAMMA, BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, MEAN, INV };
 
-static const float momentum = 0.1f; /* PyTorch's default */
-
 clprune_batch_norm clprune__net_norm(const clprune_net *net, const clprune__net_layer *layer)
 {
     return (clprune_batch_norm){clprune__net_param_value(net, layer, GAMMA),
@@ -49,7 +47,7 @@ clprune_status clprune__net_measure(const clprune__net_call *call, const clprune
             context, layer->eps, layer->state[RUNNING_VAR], bn->inv, NULL);
     }
     const clprune_batch_norm_running running = {
-        momentum, layer->state[RUNNING_MEAN], layer->state[RUNNING_VAR]};
+        layer->momentum, layer->state[RUNNING_MEAN], layer->state[RUNNING_VAR]};
     clprune_net *net = call->net;
     size_t *rows = &net->layers[layer - net->layers].rows;
     TRY(clprune_batch_norm_moments(context, 0, x, bn->mean, bn->inv, NULL));
@@ -259,6 +257,7 @@ clprune_net_value clprune_net_batch_norm(clprune_net *net, const char *name, clp
         return (clprune_net_value){0};
     layer->norm = layer->name;
     layer->eps = net->eps;
+    layer->momentum = net->momentum;
     clprune__net_add_param(
         net, ".weight", (clprune__net_param){.rank = 1, .shape = {c}, .value = 1});
     clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {c}});

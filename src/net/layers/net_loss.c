@@ -1,4 +1,5 @@
-/* Losses: softmax cross-entropy, also of a large vocabulary, and the mean squared error. */
+/* Losses: softmax cross-entropy, also of a large vocabulary, the mean squared error, the caller's.
+ */
 #include "net/layers/net_loss.h"
 
 #include "clprune/gemm.h"
@@ -31,6 +32,12 @@ void clprune_net_mean_squared_error(clprune_net *net, clprune_net_value y)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     set_loss(net, CLPRUNE__NET_SQUARED_ERROR, "mean_squared_error", y);
+}
+
+void clprune_net_custom_loss(clprune_net *net, clprune_net_value y)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    set_loss(net, CLPRUNE__NET_CUSTOM_LOSS, "custom_loss", y);
 }
 
 void clprune_net_token_loss(
@@ -82,6 +89,9 @@ clprune_status clprune__net_loss_forward(
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
+    REQUIRE(net->loss != CLPRUNE__NET_CUSTOM_LOSS, CLPRUNE_INVALID_ARGUMENT,
+        "the loss is the caller's (clprune_net_custom_loss); call clprune_net_backward with "
+        "data.output_grad");
     if (net->loss == CLPRUNE__NET_TOKEN_LOSS)
         return token_loss(net, data, loss, hit);
     if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
@@ -98,6 +108,10 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
+    if (net->loss == CLPRUNE__NET_CUSTOM_LOSS)
+        return clprune__same_mat(data->output_grad, y)
+                   ? CLPRUNE_SUCCESS
+                   : clprune_mat_copy(context, data->output_grad, y, NULL);
     if (net->loss == CLPRUNE__NET_TOKEN_LOSS)
         return CLPRUNE_SUCCESS;
     if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
