@@ -8,63 +8,219 @@
 #include "trainer/files/plain_file.h"
 #include "trainer/files/safetensors.h"
 #include "trainer/files/weight_names.h"
+#include "trainer/files/weights.h"
 
 enum { NAME = 192, PATH = 4096 };
 
 const char *const adapters_files[2] = {"adapter_model.safetensors", "adapter_config.json"};
 
-/* A or B of a module. */
+/* A or B of an adapter; or a weight, with its adapter merged into it; or a count. */
 typedef struct tensor {
     char name[NAME];
     clprune_mat mat;
+    const trainer_weight *weight;
+    const int64_t *count;
 } tensor;
 
 typedef struct listing {
-    tensor *tensors; /* (count) sorted by name */
-    size_t count, rank;
+    const trainer_model *type;
+    trainer_weight *weights; /* (weights_count) */
+    bool *changed;           /* (weights_count) the base has another value, or none */
+    size_t weights_count;
+    const trainer_count *counts; /* (counts_count) of the model */
+    size_t counts_count;
+    tensor *tensors; /* (count) */
+    size_t count;
+    char (*saved)[NAME]; /* (saved_count) modules that are there as a whole */
+    size_t saved_count;
+    bool biases; /* of modules that are not */
+    size_t rank;
     float factor;
     bool transposed; /* weights of the base model are in x out */
 } listing;
 
+/* Counts first, each by name. */
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const tensor *)a)->name, ((const tensor *)b)->name);
+    const tensor *left = a, *right = b;
+    if ((left->count == NULL) != (right->count == NULL))
+        return left->count == NULL ? 1 : -1;
+    return strcmp(left->name, right->name);
 }
 
-/* The module of a weight in a model with a head, as PEFT calls it: without ".weight". Names of
- * GPT2Model get a prefix in GPT2LMHeadModel, those of LlamaForCausalLM have it. */
-static void module_of(const trainer_model *type, const char *weight, char *name, size_t size)
+/* The bytes of a weight's name that are its module's. */
+static size_t module_length(const char *weight)
+{
+    const char *end = strrchr(weight, '.');
+    return end != NULL ? (size_t)(end - weight) : 0;
+}
+
+/* The name of a weight in a model with a head, which PEFT adapts: tokens' models get a prefix
+ * there, or have it. */
+static void name_in_model(const trainer_model *type, const char *weight, char *name, size_t size)
 {
     char other[128];
     weights_other_name(type, weight, other, sizeof other);
-    const char *used = type->tokens && strlen(other) > strlen(weight) ? other : weight;
-    const char *end = strrchr(used, '.');
-    (void)snprintf(name, size, "%.*s", (int)(end - used), used);
+    (void)snprintf(
+        name, size, "%s", type->tokens && strlen(other) > strlen(weight) ? other : weight);
 }
 
-static bool list(const trainer_model *type, void *model, listing *l, fault *f)
+/* Adds a tensor named as the weight `of`, with `end` in place of what is behind the module's name,
+ * if it is not NULL. */
+static tensor *add(listing *l, const char *of, const char *end)
+{
+    char name[128];
+    tensor *t = &l->tensors[l->count++];
+    name_in_model(l->type, of, name, sizeof name);
+    (void)snprintf(t->name, NAME, "base_model.model.%.*s%s",
+        end != NULL ? (int)module_length(name) : (int)strlen(name), name, end != NULL ? end : "");
+    return t;
+}
+
+static bool in_module(const char *weight, const char *module, size_t length)
+{
+    return module_length(weight) == length && strncmp(weight, module, length) == 0;
+}
+
+/* Whether PEFT can save a module as a whole: it has no modules, and no other has a name that ends
+ * with its name, which PEFT would save, too. */
+static bool is_whole(const listing *l, const char *module, size_t length)
+{
+    for (size_t i = 0; i < l->weights_count; ++i) {
+        const char *name = l->weights[i].name;
+        const size_t most = module_length(name);
+        if (most > length && ((strncmp(name, module, length) == 0 && name[length] == '.') ||
+                                 strncmp(name + most - length, module, length) == 0))
+            return false;
+    }
+    return length > 0;
+}
+
+static void save_name(listing *l, const char *weight)
+{
+    char name[128];
+    name_in_model(l->type, weight, name, sizeof name);
+    (void)snprintf(l->saved[l->saved_count++], NAME, "%.*s", (int)module_length(name), name);
+}
+
+/* Adds all tensors of the module of weight `first`. */
+static void add_whole(listing *l, size_t first)
+{
+    const char *module = l->weights[first].name;
+    const size_t length = module_length(module);
+    save_name(l, module);
+    for (size_t i = first; i < l->weights_count; ++i) {
+        const trainer_weight *w = &l->weights[i];
+        if (!in_module(w->name, module, length))
+            continue;
+        add(l, w->name, NULL)->weight = w;
+        if (w->twin[0] == '\0')
+            continue;
+        add(l, w->twin, NULL)->weight = w;
+        save_name(l, w->twin);
+    }
+    for (size_t i = 0; i < l->counts_count; ++i)
+        if (in_module(l->counts[i].name, module, length) && *l->counts[i].value != TRAINER_NO_COUNT)
+            add(l, l->counts[i].name, NULL)->count = l->counts[i].value;
+}
+
+/* Adds what differs from the base in the module of weight `first`: the whole module, or its bias
+ * and its adapter; of what is no such module, single tensors. */
+static void add_module(listing *l, size_t first)
+{
+    const char *module = l->weights[first].name;
+    const size_t length = module_length(module);
+    bool other = false;
+    for (size_t i = first; i < l->weights_count; ++i)
+        other = other || (l->changed[i] && in_module(l->weights[i].name, module, length) &&
+                             strcmp(l->weights[i].name + length, ".bias") != 0);
+    const bool whole = is_whole(l, module, length);
+    if (other && whole) {
+        add_whole(l, first);
+        return;
+    }
+    for (size_t i = first; i < l->weights_count; ++i) {
+        const trainer_weight *w = &l->weights[i];
+        const bool bias = strcmp(w->name + length, ".bias") == 0;
+        if (!in_module(w->name, module, length))
+            continue;
+        if (l->changed[i]) {
+            const bool inner = !other && l->weights[first].lora_a.rows > 0;
+            add(l, w->name, inner ? ".base_layer.bias" : NULL)->weight = w;
+            l->biases = l->biases || bias;
+        } else if (w->lora_a.rows > 0 && !other) {
+            add(l, w->name, ".lora_A.weight")->mat = w->lora_a;
+            add(l, w->name, ".lora_B.weight")->mat = w->lora_b;
+            l->rank = w->lora_a.rows;
+            l->factor = w->lora_factor;
+            l->transposed = w->transposed;
+        }
+    }
+}
+
+/* Whether a weight is trained, or a running statistic. */
+static bool is_changed(const trainer_model *type, void *model, const trainer_weight *w)
+{
+    size_t count;
+    const clprune_param *params = type->params(model, &count);
+    for (size_t i = 0; i < count; ++i) {
+        const clprune_mat *value = &params[i].value;
+        if (value->buffer == w->mat.buffer && w->mat.offset >= value->offset &&
+            w->mat.offset < value->offset + value->rows * value->ld)
+            return true;
+    }
+    return strncmp(w->name + module_length(w->name), ".running_", 9) == 0;
+}
+
+/* Compares the weights with those of the base: a head that it lacks is a change; rows of a weight
+ * that it has more of have no place in the adapters. */
+static void compare_base(listing *l, const char *path, char *missing, size_t size)
+{
+    weight_names base;
+    fault unread = {0};
+    const bool opened = path != NULL && weight_names_open(l->type, path, l->weights,
+                                            l->weights_count, &base, &unread);
+    for (size_t i = 0; i < l->weights_count; ++i) {
+        const trainer_weight *w = &l->weights[i];
+        const safetensor *t = opened ? weight_names_of(&base, w) : NULL;
+        const bool same = t != NULL && t->count == weights_elements(w);
+        l->changed[i] = l->changed[i] || (w->head && path != NULL && !same);
+        if (!w->longer || t == NULL || same || !l->changed[i])
+            continue;
+        l->changed[i] = false;
+        (void)snprintf(missing, size, "\"%s\" is not there: its base has more rows", w->name);
+    }
+    if (opened)
+        weight_names_close(&base);
+}
+
+static bool list(const trainer_model *type, void *model, const char *base, listing *l,
+    char *missing, size_t size, fault *f)
 {
     trainer_weight w;
-    size_t weights = 0;
-    while (type->weight(model, weights, &w))
-        ++weights;
-    *l = (listing){.tensors = calloc(2 * weights + 1, sizeof *l->tensors)};
-    if (l->tensors == NULL)
+    *l = (listing){.type = type};
+    while (type->weight(model, l->weights_count, &w))
+        ++l->weights_count;
+    const size_t count = l->weights_count;
+    l->counts = trainer_counts(type, model, &l->counts_count);
+    l->weights = calloc(count + 1, sizeof *l->weights);
+    l->changed = calloc(count + 1, sizeof *l->changed);
+    l->tensors = calloc(2 * count + l->counts_count + 1, sizeof *l->tensors);
+    l->saved = calloc(2 * count + 1, sizeof *l->saved);
+    if (l->weights == NULL || l->changed == NULL || l->tensors == NULL || l->saved == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    for (size_t i = 0; type->weight(model, i, &w); ++i) {
-        char module[128];
-        if (w.lora_a.rows == 0)
-            continue;
-        module_of(type, w.name, module, sizeof module);
-        for (int k = 0; k < 2; ++k) {
-            tensor *t = &l->tensors[l->count++];
-            (void)snprintf(
-                t->name, NAME, "base_model.model.%s.lora_%c.weight", module, k == 0 ? 'A' : 'B');
-            t->mat = k == 0 ? w.lora_a : w.lora_b;
-        }
-        l->rank = w.lora_a.rows;
-        l->factor = w.lora_factor;
-        l->transposed = w.transposed;
+    for (size_t i = 0; i < count; ++i) {
+        (void)type->weight(model, i, &l->weights[i]);
+        l->changed[i] = is_changed(type, model, &l->weights[i]);
+    }
+    compare_base(l, base, missing, size);
+    for (size_t i = 0; i < count; ++i) {
+        const char *module = l->weights[i].name;
+        size_t k = 0;
+        while (!in_module(l->weights[k].name, module, module_length(module)))
+            ++k;
+        if (k == i)
+            add_module(l, i);
     }
     qsort(l->tensors, l->count, sizeof *l->tensors, by_name);
     return true;
@@ -82,6 +238,26 @@ static bool put_mat(clprune_context *context, clprune_mat mat, atomic_file *file
     return good;
 }
 
+static safetensor header_of(tensor *t)
+{
+    safetensor header = {.name = t->name, .type = SAFETENSOR_F32};
+    if (t->count != NULL) {
+        header.type = SAFETENSOR_I64;
+        header.count = 1;
+    } else if (t->weight != NULL) {
+        header.rank = t->weight->rank;
+        header.count = weights_elements(t->weight);
+        for (size_t k = 0; k < header.rank; ++k)
+            header.shape[k] = t->weight->shape[k];
+    } else {
+        header.rank = 2;
+        header.shape[0] = t->mat.rows;
+        header.shape[1] = t->mat.cols;
+        header.count = t->mat.rows * t->mat.cols;
+    }
+    return header;
+}
+
 static bool put_tensors(clprune_context *context, const listing *l, const char *folder, fault *f)
 {
     char path[PATH];
@@ -90,15 +266,17 @@ static bool put_tensors(clprune_context *context, const listing *l, const char *
     (void)snprintf(path, sizeof path, "%s/%s", folder, adapters_files[0]);
     bool good = headers != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     for (size_t i = 0; good && i < l->count; ++i)
-        headers[i] = (safetensor){.name = l->tensors[i].name,
-            .type = SAFETENSOR_F32,
-            .rank = 2,
-            .shape = {l->tensors[i].mat.rows, l->tensors[i].mat.cols},
-            .count = l->tensors[i].mat.rows * l->tensors[i].mat.cols};
+        headers[i] = header_of(&l->tensors[i]);
     good = good && atomic_file_open(path, &file, f) &&
            safetensors_put_header(&file, l->count, headers, f);
-    for (size_t i = 0; good && i < l->count; ++i)
-        good = put_mat(context, l->tensors[i].mat, &file, f);
+    for (size_t i = 0; good && i < l->count; ++i) {
+        const tensor *t = &l->tensors[i];
+        if (t->count != NULL)
+            safetensors_put_i64(&file, *t->count);
+        else
+            good = t->weight != NULL ? weights_put(context, t->weight, &file, f)
+                                     : put_mat(context, t->mat, &file, f);
+    }
     free(headers);
     if (good)
         return atomic_file_commit(&file, f);
@@ -109,7 +287,8 @@ static bool put_tensors(clprune_context *context, const listing *l, const char *
 /* Whole names of modules, so that no other layer gets an adapter. */
 static bool put_config(const trainer_model *type, const listing *l, const char *folder, fault *f)
 {
-    static const char start[] = "base_model.model.";
+    static const char start[] = "base_model.model.", adapter[] = ".lora_A.weight";
+    const char *between = "";
     char path[PATH];
     atomic_file file = {0};
     (void)snprintf(path, sizeof path, "%s/%s", folder, adapters_files[1]);
@@ -118,16 +297,24 @@ static bool put_config(const trainer_model *type, const listing *l, const char *
     (void)fprintf(file.stream,
         "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": %s,\n  \"base_model_name_or_path\": "
         "null,\n"
-        "  \"r\": %zu,\n  \"lora_alpha\": %g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n"
-        "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"target_modules\": [",
-        trainer_predicts_tokens(type) ? "\"CAUSAL_LM\"" : "null", l->rank,
-        (double)l->factor * (double)l->rank, l->transposed ? "true" : "false");
-    for (size_t i = 0; i < l->count; i += 2) {
+        "  \"r\": %zu,\n  \"lora_alpha\": %g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"%s\",\n"
+        "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": ",
+        trainer_predicts_tokens(type) ? "\"CAUSAL_LM\"" : "null", l->rank > 0 ? l->rank : 1,
+        (double)l->factor * (double)l->rank, l->biases ? "all" : "none",
+        l->transposed ? "true" : "false");
+    for (size_t i = 0; i < l->saved_count; ++i)
+        (void)fprintf(file.stream, "%s\n    \"%s\"", i > 0 ? "," : "[", l->saved[i]);
+    (void)fprintf(file.stream, "%s,\n  \"target_modules\": %s",
+        l->saved_count > 0 ? "\n  ]" : "null", l->rank > 0 ? "[" : "\"dummy-target-modules\"");
+    for (size_t i = 0; i < l->count; ++i) {
         const char *name = l->tensors[i].name + sizeof start - 1;
-        (void)fprintf(file.stream, "%s\n    \"%.*s\"", i > 0 ? "," : "",
-            (int)(strstr(name, ".lora_") - name), name);
+        const size_t length = strlen(name) - (sizeof adapter - 1);
+        if (l->tensors[i].mat.rows == 0 || strcmp(name + length, adapter) != 0)
+            continue;
+        (void)fprintf(file.stream, "%s\n    \"%.*s\"", between, (int)length, name);
+        between = ",";
     }
-    (void)fputs("\n  ]\n}\n", file.stream);
+    (void)fprintf(file.stream, "%s\n}\n", l->rank > 0 ? "\n  ]" : "");
     return atomic_file_commit(&file, f);
 }
 
@@ -153,14 +340,20 @@ bool adapters_probe(const char *folder, fault *f)
     return good;
 }
 
-bool adapters_export(
-    const trainer_model *type, void *model, clprune_context *context, const char *folder, fault *f)
+bool adapters_export(const trainer_model *type, void *model, clprune_context *context,
+    const char *base, const char *folder, char *missing, size_t size, fault *f)
 {
     listing l;
+    missing[0] = '\0';
+    if (base == NULL)
+        (void)snprintf(missing, size, "their base, the initial weights, is in no file");
     if (!check_length(folder, f))
         return false;
-    const bool good = list(type, model, &l, f) && make_folder(folder, f) &&
+    const bool good = list(type, model, base, &l, missing, size, f) && make_folder(folder, f) &&
                       put_tensors(context, &l, folder, f) && put_config(type, &l, folder, f);
+    free(l.weights);
+    free(l.changed);
     free(l.tensors);
+    free(l.saved);
     return good;
 }

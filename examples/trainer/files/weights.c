@@ -7,7 +7,7 @@
 
 #include "trainer/files/weight_names.h"
 
-static uint64_t elements(const trainer_weight *w)
+uint64_t weights_elements(const trainer_weight *w)
 {
     uint64_t count = 1;
     for (size_t i = 0; i < w->rank; ++i)
@@ -38,8 +38,8 @@ static uint64_t most_elements(const trainer_weight *weights, size_t count)
 {
     uint64_t most = 1;
     for (size_t i = 0; i < count; ++i)
-        if (elements(&weights[i]) > most)
-            most = elements(&weights[i]);
+        if (weights_elements(&weights[i]) > most)
+            most = weights_elements(&weights[i]);
     return most;
 }
 
@@ -61,10 +61,10 @@ static clprune_status reorder(const trainer_weight *w, bool to_model, const floa
         return CLPRUNE_SUCCESS;
     }
     if (pixels == 0) {
-        memcpy(to, from, (size_t)elements(w) * sizeof *to);
+        memcpy(to, from, (size_t)weights_elements(w) * sizeof *to);
         return CLPRUNE_SUCCESS;
     }
-    const size_t inputs = (size_t)elements(w) / outputs / pixels;
+    const size_t inputs = (size_t)weights_elements(w) / outputs / pixels;
     return to_model ? clprune_conv2d_weights_from_oihw(outputs, inputs, w->image, from, to)
                     : clprune_conv2d_weights_to_oihw(outputs, inputs, w->image, from, to);
 }
@@ -171,7 +171,7 @@ static bool check_twin(source *s, const trainer_weight *w, const safetensor *tak
     bool same = same_shape(w, twin);
     if (same && !read_finite(s, twin, s->more, f))
         return false;
-    same = same && memcmp(s->values, s->more, (size_t)elements(w) * sizeof *s->values) == 0;
+    same = same && memcmp(s->values, s->more, (size_t)weights_elements(w) * sizeof *s->values) == 0;
     return same || fault_set(f, CODE_DATA,
                        "%s: tensor \"%.100s\" is not \"%.100s\", to which the model ties it: it "
                        "would compute something else",
@@ -344,8 +344,18 @@ static bool put_values(clprune_context *context, const trainer_weight *w, float 
         !merge_adapter(context, w, values, f) ||
         !fault_check(f, NULL, reorder(w, false, values, ordered), "reordering weights"))
         return false;
-    safetensors_put_f32(file, (size_t)elements(w), ordered);
+    safetensors_put_f32(file, (size_t)weights_elements(w), ordered);
     return true;
+}
+
+bool weights_put(clprune_context *context, const trainer_weight *w, atomic_file *file, fault *f)
+{
+    const size_t count = (size_t)weights_elements(w);
+    float *values = malloc(2 * count * sizeof *values);
+    const bool good = (values != NULL || fault_set(f, CODE_MEMORY, "out of memory")) &&
+                      put_values(context, w, values, values + count, file, f);
+    free(values);
+    return good;
 }
 
 bool weights_export(
@@ -371,7 +381,7 @@ bool weights_export(
         *t = (safetensor){.name = weights[i].name,
             .type = SAFETENSOR_F32,
             .rank = weights[i].rank,
-            .count = elements(&weights[i])};
+            .count = weights_elements(&weights[i])};
         for (size_t k = 0; k < weights[i].rank; ++k)
             t->shape[k] = weights[i].shape[k];
     }

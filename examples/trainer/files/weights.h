@@ -16,6 +16,7 @@
 #define TRAINER_WEIGHTS_H
 
 #include "trainer/base/fault.h"
+#include "trainer/files/atomic_file.h"
 #include "trainer/model/trainer_model.h"
 
 /* What weights_import did beside taking the weights. */
@@ -41,5 +42,9 @@ bool weights_import(const trainer_model *type, void *model, clprune_context *con
  * Importing such a file and exporting again gives the same bytes. */
 bool weights_export(
     const trainer_model *type, void *model, clprune_context *context, const char *path, fault *f);
+
+/* Writes the elements of one weight so. */
+bool weights_put(clprune_context *context, const trainer_weight *w, atomic_file *file, fault *f);
+uint64_t weights_elements(const trainer_weight *w);
 
 #endif

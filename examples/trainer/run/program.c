@@ -292,6 +292,20 @@ static bool compare_and_summarise(training_run *r, gradient_check *check, fault 
     return summary_write(r, check, compared ? f : &unwritten) && compared;
 }
 
+static bool write_adapters(training_run *r, fault *f)
+{
+    const session *s = &r->s;
+    const options *o = s->options;
+    char missing[256];
+    if (!adapters_export(
+            s->type, s->model, s->context, o->import_file, o->adapters, missing, sizeof missing, f))
+        return false;
+    if (missing[0] != '\0')
+        (void)fprintf(stderr, "%s: note: --adapters %s: %s; --export writes the whole model\n",
+            s->type->program, o->adapters, missing);
+    return true;
+}
+
 static bool train_or_test(options *o, fault *f)
 {
     training_run r = {0};
@@ -317,7 +331,7 @@ static bool train_or_test(options *o, fault *f)
         if (o->export_file != NULL && !is_stopped(&r))
             good = good && weights_export(r.s.type, r.s.model, r.s.context, o->export_file, f);
         if (o->adapters != NULL && !is_stopped(&r))
-            good = good && adapters_export(r.s.type, r.s.model, r.s.context, o->adapters, f);
+            good = good && write_adapters(&r, f);
         if (!is_stopped(&r))
             good = good && sample_print(&r.s, f);
         good = good && compare_and_summarise(&r, &check, f);
