@@ -26,11 +26,15 @@ const bert_arch bert_archs[] = {
     {768, 12, 12, 3072, 512, 30522},
 };
 
+/* The parts of attention.self.qkv. */
+static const char *const qkv[] = {"query", "key", "value"};
+
 static clprune_net_value add_block(
     clprune_net *net, const bert_arch *a, clprune_net_value x, bool first_only)
 {
     const clprune_net_attn attn = {.heads = a->heads, .queries = first_only ? 1 : 0};
-    clprune_net_value t = clprune_net_linear(net, "attention.self.qkv", x, 3 * a->dim);
+    const clprune_net_linear_part parts[] = {{qkv[0], a->dim}, {qkv[1], a->dim}, {qkv[2], a->dim}};
+    clprune_net_value t = clprune_net_linears(net, "attention.self.qkv", x, parts, 3, true);
     t = clprune_net_attention(net, "attention.self", t, &attn);
     t = clprune_net_linear(net, "attention.output.dense", t, a->dim);
     if (first_only)
@@ -84,9 +88,8 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
 
 static size_t in_files(const trainer_sizes *sizes, trainer_weight *pieces)
 {
-    static const char *const parts[] = {"query", "key", "value"};
     const size_t dim = bert_archs[sizes->arch].dim;
-    return net_split(pieces, "qkv", (size_t[]){dim, dim, dim}, parts, 3);
+    return net_split(pieces, "qkv", (size_t[]){dim, dim, dim}, qkv, 3);
 }
 
 /* The names of BertModel. */

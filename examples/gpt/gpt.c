@@ -55,18 +55,25 @@ static clprune_net_value add_gpt2(clprune_net *net, const gpt_arch *a, clprune_n
     return clprune_net_add(net, "sum2", x, t);
 }
 
+/* The parts of qkv and of gate_up. */
+static const char *const qkv[] = {"q_proj", "k_proj", "v_proj"};
+static const char *const gate_up[] = {"gate_proj", "up_proj"};
+
 static clprune_net_value add_llama(clprune_net *net, const gpt_arch *a, clprune_net_value x)
 {
     const clprune_net_attn attn = {.heads = a->heads, .kv_heads = a->kv_heads, .causal = true};
     const size_t head = a->dim / a->heads;
+    const size_t kv = a->kv_heads * head;
+    const clprune_net_linear_part heads[] = {{qkv[0], a->dim}, {qkv[1], kv}, {qkv[2], kv}},
+                                  halves[] = {{gate_up[0], a->hidden}, {gate_up[1], a->hidden}};
     clprune_net_value t = clprune_net_rms_norm(net, "input_layernorm", x);
-    t = clprune_net_project(net, "self_attn.qkv", t, (a->heads + 2 * a->kv_heads) * head);
+    t = clprune_net_linears(net, "self_attn.qkv", t, heads, 3, false);
     t = clprune_net_rotary(net, "self_attn.rotary", t, a->heads, a->kv_heads, a->theta);
     t = clprune_net_attention(net, "self_attn", t, &attn);
     t = clprune_net_project(net, "self_attn.o_proj", t, a->dim);
     x = clprune_net_add(net, "sum1", x, t);
     t = clprune_net_rms_norm(net, "post_attention_layernorm", x);
-    t = clprune_net_project(net, "mlp.gate_up", t, 2 * a->hidden);
+    t = clprune_net_linears(net, "mlp.gate_up", t, halves, 2, false);
     t = clprune_net_swiglu(net, "mlp.act", t);
     t = clprune_net_project(net, "mlp.down_proj", t, a->dim);
     return clprune_net_add(net, "sum2", x, t);
@@ -115,8 +122,6 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
 /* transformers has the four matrices of a block of GPT-2 as in x out. */
 static size_t in_files(const trainer_sizes *sizes, trainer_weight *pieces)
 {
-    static const char *const qkv[] = {"q_proj", "k_proj", "v_proj"};
-    static const char *const gate_up[] = {"gate_proj", "up_proj"};
     const gpt_arch *a = &archs[sizes->arch];
     const size_t q = a->dim, kv = a->kv_heads * (a->dim / a->heads), rows = pieces->shape[0];
     size_t count = net_split(pieces, "qkv", (size_t[]){q, kv, kv}, qkv, 3);

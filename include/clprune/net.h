@@ -151,6 +151,19 @@ CLPRUNE_API clprune_net_value clprune_net_linear(
     clprune_net *net, const char *name, clprune_net_value x, size_t out);
 CLPRUNE_API clprune_net_value clprune_net_project(
     clprune_net *net, const char *name, clprune_net_value x, size_t out);
+
+/* One of several linear layers in one. `name` stands in place of the last word of theirs. */
+typedef struct clprune_net_linear_part {
+    const char *name;
+    size_t out;
+} clprune_net_linear_part;
+
+/* Several linear layers of one input as one product: y has the outputs of the `count` parts beside
+ * each other, and the parameters "NAME.weight" and, with a bias, "NAME.bias" their rows below each
+ * other. Adapters are each part's own: those of "attn.qkv" with the part "q" are
+ * "attn.q.lora_A.weight" and "attn.q.lora_B.weight". */
+CLPRUNE_API clprune_net_value clprune_net_linears(clprune_net *net, const char *name,
+    clprune_net_value x, const clprune_net_linear_part *parts, size_t count, bool bias);
 CLPRUNE_API clprune_net_value clprune_net_linear_rows(
     clprune_net *net, const char *name, clprune_net_value x, size_t out);
 
@@ -247,10 +260,10 @@ CLPRUNE_API void clprune_net_train_only(
 
 /* Gives later linear layers whose names match an adapter (LoRA, arXiv 2106.09685): their output
  * becomes x w^T + b + alpha / rank * (x A^T) B^T, with the parameters "NAME.lora_A.weight", rank x
- * in, and "NAME.lora_B.weight", out x rank, whose initial value is 0. NULL ends it, and fails if no
- * layer matched. With
- * clprune_net_train_only and "*.lora_*" only adapters are trained. Where products may run again,
- * those of adapters of a rank up to 16 do so beside what extra_work allows. */
+ * in, and "NAME.lora_B.weight", out x rank, whose initial value is 0. Parts of clprune_net_linears
+ * match by their own names, or all by their layer's. NULL ends it, and fails if no layer matched.
+ * With clprune_net_train_only and "*.lora_*" only adapters are trained. Where products may run
+ * again, those of adapters of a rank up to 16 do so beside what extra_work allows. */
 CLPRUNE_API void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha);
 
 /* Makes parameter `name` the same as `other`, of the same shape: it has other's values, is not

@@ -191,11 +191,13 @@ const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *coun
     return net != NULL ? net->states : NULL;
 }
 
-/* The layer that makes the output; below its adapter, if it has one. */
+/* The layer that makes the output; below its adapters, if it has some. */
 static size_t output_layer(const clprune_net *net)
 {
-    const clprune__net_layer *last = &net->layers[net->output];
-    return last->kind == &clprune__net_adapter_kind ? last->in[0] : net->output;
+    size_t layer = net->output;
+    while (net->layers[layer].kind == &clprune__net_adapter_kind)
+        layer = net->layers[layer].in[0];
+    return layer;
 }
 
 static bool weight_at(const clprune_net *net, size_t index, clprune_net_weight *weight)

@@ -175,7 +175,7 @@ for adapters in "" "--lora 2"; do
     "$bert" $options --classes 5 $adapters --import whole.st --test-only >out 2>err || fail "other classes $adapters: $(cat err)"
     grep -q "^bert-train: note: the head in whole.st is not there or has another number of classes" err || fail "no note: $(cat err)"
 done
-run "$bert" $options --epochs 1 --lora 2 --train 'classifier.*' --output-dir adapted --adapters adapters
+run "$bert" $options --import whole.st --epochs 1 --lora 2 --train 'classifier.*' --output-dir adapted --adapters adapters
 grep -q '^bert_micro, .* of them trained' out && grep -q '"task_type": null' adapters/adapter_config.json || fail "adapters: $(cat out)"
 
 # label below $1, length and tokens of 40 sentences, all as two bytes

@@ -103,6 +103,13 @@ static void save_name(listing *l, const char *weight)
     (void)snprintf(l->saved[l->saved_count++], NAME, "%.*s", (int)module_length(name), name);
 }
 
+static void add_counts(listing *l, const char *module, size_t length)
+{
+    for (size_t i = 0; i < l->counts_count; ++i)
+        if (in_module(l->counts[i].name, module, length) && *l->counts[i].value != TRAINER_NO_COUNT)
+            add(l, l->counts[i].name, NULL)->count = l->counts[i].value;
+}
+
 /* Adds all tensors of the module of weight `first`. */
 static void add_whole(listing *l, size_t first)
 {
@@ -119,9 +126,6 @@ static void add_whole(listing *l, size_t first)
         add(l, w->twin, NULL)->weight = w;
         save_name(l, w->twin);
     }
-    for (size_t i = 0; i < l->counts_count; ++i)
-        if (in_module(l->counts[i].name, module, length) && *l->counts[i].value != TRAINER_NO_COUNT)
-            add(l, l->counts[i].name, NULL)->count = l->counts[i].value;
 }
 
 /* Adds what differs from the base in the module of weight `first`: the whole module, or its bias
@@ -134,8 +138,9 @@ static void add_module(listing *l, size_t first)
     for (size_t i = first; i < l->weights_count; ++i)
         other = other || (l->changed[i] && in_module(l->weights[i].name, module, length) &&
                              strcmp(l->weights[i].name + length, ".bias") != 0);
-    const bool whole = is_whole(l, module, length);
-    if (other && whole) {
+    if (other)
+        add_counts(l, module, length);
+    if (other && is_whole(l, module, length)) {
         add_whole(l, first);
         return;
     }

@@ -84,11 +84,9 @@ void net_tune_attach(const clprune_net *net, const trainer_sizes *sizes,
 {
     if (sizes->lora == NULL || base->rank != 2)
         return;
-    const clprune_mat a = find(net, base->name, "A"), b = find(net, base->name, "B");
-    for (size_t i = 0; i < count && a.rows > 0; ++i) {
-        const size_t first = (pieces[i].mat.offset - base->value.offset) / base->value.ld;
-        pieces[i].lora_a = a;
-        pieces[i].lora_b = clprune_mat_rows(b, first, pieces[i].mat.rows);
+    for (size_t i = 0; i < count; ++i) {
+        pieces[i].lora_a = find(net, pieces[i].name, "A");
+        pieces[i].lora_b = find(net, pieces[i].name, "B");
         pieces[i].lora_factor = factor;
     }
 }

@@ -5,12 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checked.h"
 #include "core/system.h"
 #include "net/call.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
 #include "net/layers/net_linear.h"
 #include "runtime/context/check.h"
+
+/* The columns of the output that an adapter adds to. */
+static clprune_mat window(const clprune__net_layer *layer, clprune_mat y)
+{
+    y.offset += layer->set.sizes[0];
+    y.cols = layer->set.sizes[1];
+    return y;
+}
 
 /* Adds s B^T to y, in place if nothing else reads that. */
 static clprune_status adapter_forward(const clprune__net_call *call)
@@ -20,13 +29,14 @@ static clprune_status adapter_forward(const clprune__net_call *call)
     if (from.buffer != to.buffer || from.offset != to.offset)
         TRY(clprune_mat_copy(context, from, to, NULL));
     return clprune_gemm(context, false, true, 1.0f, 1.0f, clprune__net_x(call, 1),
-        clprune__net_param_value(call->net, call->layer, 0), to, NULL);
+        clprune__net_param_value(call->net, call->layer, 0), window(call->layer, to), NULL);
 }
 
 static double adapter_work(const clprune_net *net, const clprune__net_layer *layer)
 {
     const clprune__net_shape *y = clprune__net_in_shape(net, layer, 0);
-    return (double)y->rows * (double)y->cols * (double)clprune__net_in_shape(net, layer, 1)->cols;
+    return (double)y->rows * (double)layer->set.sizes[1] *
+           (double)clprune__net_in_shape(net, layer, 1)->cols;
 }
 
 const clprune__net_kind clprune__net_adapter_kind = {
@@ -36,7 +46,7 @@ const clprune__net_kind clprune__net_adapter_kind = {
 static clprune_status adapter_backward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = clprune__net_link(call, 0);
-    const clprune_mat dout = clprune__net_dy(call), ds = clprune__net_dx(call, 1);
+    const clprune_mat dout = window(layer, clprune__net_dy(call)), ds = clprune__net_dx(call, 1);
     TRY(clprune__net_product(
         call, 0, false, clprune__net_beta(call), dout, clprune__net_grad(call, layer, 0)));
     if (ds.rows == 0)
@@ -84,18 +94,14 @@ void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float 
         clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s", pattern);
 }
 
-/* The output of linear layer `name`, y from x, with an adapter if clprune_net_lora asked for one.
- */
-static clprune_net_value adapt(
-    clprune_net *net, const char *name, clprune_net_value x, clprune_net_value y)
+enum { TEXT = 256 };
+
+/* y with an adapter of linear layer `name`, which reads x and has `out` columns from `first` on. */
+static clprune_net_value adapt(clprune_net *net, const char *name, clprune_net_value x,
+    clprune_net_value y, size_t first, size_t out)
 {
-    enum { TEXT = 256 };
     char text[3][TEXT];
     static const char *const suffixes[3] = {"A", "scale", "B"};
-    if (net == NULL || y.id == 0 || net->lora.pattern == NULL ||
-        !clprune__system_matches(net->lora.pattern, net->layers[y.id - 1].name))
-        return y;
-    net->lora.used = true;
     const clprune__net_shape shape = net->values[y.id - 1].shape;
     for (size_t i = 0; i < 3; ++i)
         if (snprintf(text[i], TEXT, "%s.lora_%s", name, suffixes[i]) >= TEXT) {
@@ -110,22 +116,83 @@ static clprune_net_value adapt(
     if (a.id == 0 || clprune__net_add(net, &clprune__net_adapter_kind, text[2],
                          (const clprune_net_value[]){y, a}, 2, shape) == NULL)
         return (clprune_net_value){0};
-    net->layers[net->count - 1].adapter = true;
+    clprune__net_layer *layer = &net->layers[net->count - 1];
+    layer->adapter = true;
+    layer->set.sizes[0] = first;
+    layer->set.sizes[1] = out;
     clprune__net_add_param(net, ".weight", /* begins as 0, so that the model begins as it was */
-        (clprune__net_param){.rank = 2, .shape = {shape.cols, net->lora.rank}, .decay = true});
+        (clprune__net_param){.rank = 2, .shape = {out, net->lora.rank}, .decay = true});
     return clprune__net_last(net);
+}
+
+/* The name of a part: that of its layer with another last word. False: it is too long. */
+static bool part_name(const char *layer, const char *part, char text[TEXT])
+{
+    const char *dot = strrchr(layer, '.');
+    const int stem = dot != NULL ? (int)(dot - layer) + 1 : 0;
+    return snprintf(text, TEXT, "%.*s%s", stem, layer, part) < TEXT;
+}
+
+/* Adds a linear layer, and the adapters that clprune_net_lora asked for: its own, or those of its
+ * parts. */
+static clprune_net_value add_adapted(clprune_net *net, const char *name, clprune_net_value x,
+    size_t out, bool bias, const clprune_net_linear_part *parts, size_t count)
+{
+    const clprune_net_linear_part self = {.out = out};
+    clprune_net_value y = clprune__net_add_linear(net, name, x, out, bias);
+    if (net == NULL || y.id == 0 || net->lora.pattern == NULL)
+        return y;
+    char short_name[TEXT], whole[TEXT];
+    const size_t layer = y.id - 1;
+    const bool all = clprune__system_matches(net->lora.pattern, net->layers[layer].name);
+    if (parts == NULL)
+        count = 1;
+    for (size_t i = 0, first = 0; i < count && y.id != 0; ++i) {
+        const clprune_net_linear_part *part = parts != NULL ? &parts[i] : &self;
+        const bool named = part->name != NULL;
+        if (named && (!part_name(name, part->name, short_name) ||
+                         !part_name(net->layers[layer].name, part->name, whole))) {
+            clprune__net_wrong(
+                net, CLPRUNE_INVALID_ARGUMENT, "layer %s: its name is too long to adapt", name);
+            return y;
+        }
+        if (all || (named && clprune__system_matches(net->lora.pattern, whole))) {
+            net->lora.used = true;
+            y = adapt(net, named ? short_name : name, x, y, first, part->out);
+        }
+        first += part->out;
+    }
+    return y;
 }
 
 clprune_net_value clprune_net_linear(
     clprune_net *net, const char *name, clprune_net_value x, size_t out)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return adapt(net, name, x, clprune__net_add_linear(net, name, x, out, true));
+    return add_adapted(net, name, x, out, true, NULL, 0);
 }
 
 clprune_net_value clprune_net_project(
     clprune_net *net, const char *name, clprune_net_value x, size_t out)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return adapt(net, name, x, clprune__net_add_linear(net, name, x, out, false));
+    return add_adapted(net, name, x, out, false, NULL, 0);
+}
+
+clprune_net_value clprune_net_linears(clprune_net *net, const char *name, clprune_net_value x,
+    const clprune_net_linear_part *parts, size_t count, bool bias)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    size_t out = 0;
+    bool good = parts != NULL && count > 0;
+    for (size_t i = 0; good && i < count; ++i)
+        good = parts[i].name != NULL && parts[i].name[0] != '\0' && parts[i].out > 0 &&
+               clprune__add(out, parts[i].out, &out);
+    if (!good) {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: each of its parts needs a name and outputs, and there must be one",
+            name != NULL ? name : "(NULL)");
+        return (clprune_net_value){0};
+    }
+    return add_adapted(net, name, x, out, bias, parts, count);
 }
