@@ -54,6 +54,7 @@ static void merge_relu(clprune_net *net, clprune__net_layer *relu)
     relu->set.relu = true;
     relu->norm = norm->norm;
     relu->eps = norm->eps;
+    relu->momentum = norm->momentum;
     norm->gone = true;
     if (sum != NULL)
         sum->gone = true;

@@ -251,7 +251,7 @@ static void events(void **state)
 /* ---- momenta ---------------------------------------------------------------------------------
  */
 
-/* Two batch norms; < 0: not set. */
+/* Two batch norms, one with a ReLU; < 0: not set. */
 static const float momenta[][2] = {{-1, -1}, {0.3f, -1}, {-1, 0.3f}, {0, 1}, {1, 0.01f}};
 
 static const float *chosen;
@@ -264,6 +264,8 @@ static void build_norms(clprune_net *net, const net_model *model)
         if (chosen[i] >= 0)
             clprune_net_momentum(net, chosen[i]);
         x = clprune_net_batch_norm(net, i == 0 ? "bn1" : "bn2", x);
+        if (i == 0) /* merged with the norm */
+            x = clprune_net_relu(net, "relu", x);
         x = clprune_net_linear(net, i == 0 ? "fc1" : "fc2", x, COLS);
     }
     clprune_net_mean_squared_error(net, x);
