@@ -8,12 +8,15 @@
  *     LEAST           joints: all between two of them is made again once, from the first */
 #include "net/choose.h"
 
+#include <math.h>
 #include <stdlib.h>
 
+#include "core/checked.h"
 #include "core/system.h"
 #include "net/cover.h"
 #include "net/graph.h"
 #include "net/price.h"
+#include "net/regions.h"
 #include "net/steps.h"
 #include "nn/store/form.h"
 #include "runtime/context/check.h"
@@ -143,179 +146,172 @@ static clprune_status apply_rules(clprune_net *net, const clprune_net_keep *how)
 /* Of a step's multiplications, those of small products that may run again. */
 static const double small_share = 0.04;
 
-/* Whether a change that was made is cheaper than `least`, which it then becomes. */
-static bool is_cheaper(const clprune_net *net, size_t *made, double *least)
+enum { CHANGES = 9, LIMITS = 1 << 16, TRIALS = 96 }; /* changes at a time; of LEAST */
+
+/* Changes the choice if that is cheaper. */
+static bool take_cheaper(
+    clprune__net_pricer *pricer, const size_t *values, size_t count, double most_small)
 {
-    const clprune__net_price now = clprune__net_price_of(net, NULL, made);
-    if (!now.possible || now.work > 0 || now.bytes >= *least ||
-        now.small_work > small_share * clprune__net_step_work(net))
+    const clprune__net_price now = clprune__net_price_with(pricer, values, count);
+    if (!now.possible || now.work > 0 || now.small_work > most_small ||
+        clprune__net_price_bytes(pricer->net, &now) >=
+            clprune__net_price_bytes(pricer->net, &pricer->price))
         return false;
-    *least = now.bytes;
+    clprune__net_price_take(pricer, values, count, &now);
     return true;
 }
 
-/* Keeps v in place of the values that its users make from it. */
-static bool replace_users(clprune_net *net, size_t v, size_t *made, double *least)
+/* v, and the kept values that its users make from it. */
+static size_t list_users(const clprune_net *net, size_t v, size_t *values)
 {
-    size_t users[8], count = 0;
-    for (size_t i = v + 1; i < net->count && count < 8; ++i)
+    size_t count = 0;
+    values[count++] = v;
+    for (size_t i = v + 1; i <= net->values[v].last_user && count < CHANGES; ++i)
         for (size_t k = 0; k < net->layers[i].ins; ++k)
             if (net->layers[i].in[k] == v && net->values[i].kept && !net->values[i].ruled &&
-                count < 8)
-                users[count++] = i;
-    if (count == 0)
-        return false;
-    net->values[v].kept = true;
-    for (size_t i = 0; i < count; ++i)
-        net->values[users[i]].kept = false;
-    if (is_cheaper(net, made, least))
-        return true;
-    net->values[v].kept = false;
-    for (size_t i = 0; i < count; ++i)
-        net->values[users[i]].kept = true;
-    return false;
+                values[count - 1] != i && count < CHANGES)
+                values[count++] = i;
+    return count;
 }
 
 /* Drops a kept value, keeps another, or one in place of others, as long as that is cheaper. */
 static clprune_status keep_without_products(clprune_net *net)
 {
-    clprune_context *context = net->context;
-    size_t *made = calloc(net->count, sizeof *made);
-    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    double least = clprune__net_price_of(net, NULL, made).bytes;
+    clprune_status status = CLPRUNE_SUCCESS;
+    const double most_small = small_share * clprune__net_step_work(net);
+    clprune__net_pricer pricer;
+    TRY_DONE(clprune__net_pricer_open(&pricer, net, false));
     for (bool changed = true; changed;) {
         changed = false;
         for (size_t v = net->count; v-- > 0;) {
-            clprune__net_value *value = &net->values[v];
-            if (net->layers[v].gone || net->layers[v].kind->forward == NULL || value->ruled)
+            size_t values[CHANGES];
+            if (!is_tensor(net, v) || net->values[v].ruled)
                 continue;
-            value->kept = !value->kept;
-            if (is_cheaper(net, made, &least)) {
+            if (take_cheaper(&pricer, &v, 1, most_small)) {
                 changed = true;
                 continue;
             }
-            value->kept = !value->kept;
-            if (!value->kept && replace_users(net, v, made, &least))
+            const size_t count = net->values[v].kept ? 1 : list_users(net, v, values);
+            if (count > 1 && take_cheaper(&pricer, values, count, most_small))
                 changed = true;
         }
     }
-    free(made);
-    return CLPRUNE_SUCCESS;
+done:
+    clprune__net_pricer_close(&pricer);
+    return status;
 }
 
 /* ---- with some products ------------------------------------------------------------------------
  */
 
-/* The values at which a region may end. Returns how many there are. */
-static size_t find_joints(const clprune_net *net, bool *joints)
-{
-    size_t count = 0;
-    for (size_t i = 1; i <= net->output; ++i) {
-        joints[i] = clprune__net_is_joint(net, i) && !clprune__net_cuts_tile(net, i) &&
-                    net->layers[i].kind->forward != NULL;
-        count += joints[i];
-    }
-    return count;
-}
-
-/* Regions end at kept joints. */
-static bool is_not_kept(const clprune_net *net, size_t joint)
-{
-    return !net->values[joint].kept;
-}
-
 /* The value whose absence saves the most bytes for each multiplication that runs again, within
- * `most` multiplications; net->count: none. *now becomes the price without it. */
-static size_t best_to_drop(
-    clprune_net *net, const bool *joints, size_t *made, double most, clprune__net_price *now)
+ * `most` multiplications; net->count: none. *before: of clprune__net_price_without. */
+static size_t best_to_drop(clprune__net_pricer *pricer, double most, size_t *before)
 {
-    clprune__net_price after = *now;
-    size_t best = net->count;
+    const clprune_net *net = pricer->net;
+    const double now = clprune__net_price_bytes(net, &pricer->price);
+    size_t best = net->count, joint = 0;
     double gain = 0;
     for (size_t v = 0; v < net->count; ++v) {
-        clprune__net_value *value = &net->values[v];
-        if (!value->kept || value->ruled)
+        const size_t border = joint;
+        if (!net->values[v].kept)
             continue;
-        value->kept = false;
-        const clprune__net_price p = clprune__net_price_of(net, joints, made);
-        value->kept = true;
-        const double bytes = now->bytes - p.bytes, work = p.work - now->work;
+        joint = pricer->joints[v] ? v + 1 : joint;
+        if (net->values[v].ruled)
+            continue;
+        const clprune__net_price p = clprune__net_price_without(pricer, v, border, false);
+        const double bytes = now - clprune__net_price_bytes(net, &p),
+                     work = p.work - pricer->price.work;
         if (!p.possible || p.work > most || bytes <= 0 || bytes <= gain * work)
             continue;
         gain = work > 0 ? bytes / work : bytes;
         best = v;
-        after = p;
+        *before = border;
     }
-    *now = after;
     return best;
 }
 
 static clprune_status run_products_again(clprune_net *net, double share)
 {
-    clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
-    size_t *made = calloc(net->count, sizeof *made);
-    bool *joints = calloc(net->count, sizeof *joints);
-    REQUIRE_DONE(made != NULL && joints != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
-        "no memory for the plan of the net");
-    (void)find_joints(net, joints);
     const double most = share * clprune__net_step_work(net);
-    clprune__net_price now = clprune__net_price_of(net, joints, made);
-    for (size_t v; (v = best_to_drop(net, joints, made, most, &now)) < net->count;)
-        net->values[v].kept = false;
+    clprune__net_pricer pricer;
+    size_t before = 0;
+    TRY_DONE(clprune__net_pricer_open(&pricer, net, true));
+    for (size_t v; (v = best_to_drop(&pricer, most, &before)) < net->count;)
+        (void)clprune__net_price_without(&pricer, v, before, true);
 done:
-    free(made);
-    free(joints);
+    clprune__net_pricer_close(&pricer);
     return status;
+}
+
+static void find_joints(const clprune_net *net, bool *joints)
+{
+    clprune__net_list_joints(net, joints);
+    for (size_t i = 0; i < net->count; ++i)
+        joints[i] = joints[i] && i > 0 && i <= net->output && is_tensor(net, i);
 }
 
 /* ---- least -------------------------------------------------------------------------------------
  */
 
-/* Bytes of what is made again between two joints, in chunks of 8 MiB. It orders spans;
+/* What is made again between two joints. */
+typedef struct span {
+    double elements, largest;
+    bool whole;
+} span;
+
+static void add_layer(const clprune_net *net, span *s, size_t i)
+{
+    const clprune__net_layer *layer = &net->layers[i];
+    if (layer->gone || layer->kind->forward == NULL)
+        return;
+    s->whole = s->whole || layer->kind->whole;
+    if (clprune__net_fused(net, i) != NULL && layer->tile_last != i)
+        return;
+    const double each = (double)clprune__net_elements(&net->values[i]);
+    s->elements += each;
+    s->largest = each > s->largest ? each : s->largest;
+}
+
+/* Bytes of a span that ends at joint `last`, in chunks of 8 MiB. It orders spans;
  * clprune__net_backward_bytes measures. */
-static double span_bytes(const clprune_net *net, size_t first, size_t last)
+static double span_bytes(const clprune_net *net, const span *s, size_t last)
 {
     const double batch = (double)net->desc.batch, room = 1u << 21;
-    double elements = 0, largest = 0;
-    bool whole = false;
-    for (size_t i = first; i <= last; ++i) {
-        const double each = (double)clprune__net_elements(&net->values[i]);
-        const clprune__net_layer *layer = &net->layers[i];
-        const bool inside =
-            layer->tile != SIZE_MAX && net->tiles[layer->tile].way->fused && layer->tile_last != i;
-        if (layer->gone || layer->kind->forward == NULL)
-            continue;
-        whole = whole || layer->kind->whole;
-        if (i == last || inside)
-            continue;
-        elements += each;
-        largest = each > largest ? each : largest;
-    }
-    double chunk = largest > 0 ? room / largest : batch;
-    if (whole || chunk > batch)
+    double chunk = s->largest > 0 ? room / s->largest : batch;
+    if (s->whole || net->layers[last].kind->whole || chunk > batch)
         chunk = batch;
-    return 4 * elements * (chunk < 1 ? 1 : chunk);
+    return 4 * s->elements * (chunk < 1 ? 1 : chunk);
 }
 
 /* Keeps joints so that no span between two has more than `most` bytes. Returns the bytes of kept
- * joints. */
-static double keep_joints(clprune_net *net, const bool *joints, double most)
+ * joints. *longest: the most bytes of a span that was not cut: any limit from this up to `most`
+ * keeps the same joints. */
+static double keep_joints(clprune_net *net, const bool *joints, double most, double *longest)
 {
     size_t first = 0, joint = 0; /* of the span; the last joint in it */
     double kept = 0;
+    span s = {0};
+    *longest = 0;
     for (size_t i = 0; i < net->count; ++i)
         net->values[i].kept = net->values[i].ruled && net->values[i].kept;
     for (size_t i = 1; i <= net->output; ++i) {
-        if (!joints[i])
-            continue;
-        if (joint > first && span_bytes(net, first + 1, i) > most &&
-            (!net->values[joint].ruled || net->values[joint].kept)) {
-            net->values[joint].kept = true;
-            kept += (double)clprune__net_bytes(net, joint);
-            first = joint;
+        if (joints[i] && joint > first && (!net->values[joint].ruled || net->values[joint].kept)) {
+            const double bytes = span_bytes(net, &s, i);
+            if (bytes > most) {
+                net->values[joint].kept = true;
+                kept += (double)clprune__net_bytes(net, joint);
+                first = joint;
+                s = (span){0};
+                for (size_t k = first + 1; k < i; ++k)
+                    add_layer(net, &s, k);
+            } else if (bytes > *longest) {
+                *longest = bytes;
+            }
         }
-        joint = i;
+        joint = joints[i] ? i : joint;
+        add_layer(net, &s, i);
     }
     return kept;
 }
@@ -337,39 +333,24 @@ static void keep_sooner(clprune_net *net, const bool *joints)
     }
 }
 
-static int descending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
-
-/* Limits for spans: the bytes of each. Returns how many there are. */
-static size_t list_limits(const clprune_net *net, const bool *joints, double *limits)
-{
-    size_t count = 0;
-    for (size_t i = 1; i <= net->output; ++i)
-        for (size_t back = 0; back < i && joints[i]; ++back)
-            if (back == 0 || joints[back])
-                limits[count++] = span_bytes(net, back + 1, i);
-    qsort(limits, count, sizeof *limits, descending);
-    return count;
-}
-
 /* Joints that were tried: what they keep, what a step takes in all and what it runs again. */
 typedef struct trial {
     double limit, kept, bytes, work;
     bool sooner;
 } trial;
 
-static clprune_status try_joints(clprune_net *net, const bool *joints, size_t *made, trial *t)
+static clprune_status try_joints(clprune_net *net, trial *t)
 {
-    for (size_t i = 0; i < net->count; ++i)
-        if (net->values[i].kept)
-            t->kept += (double)clprune__net_bytes(net, i);
-    TRY(clprune__net_cut(net, true, is_not_kept));
-    TRY(clprune__net_backward_bytes(net, &t->bytes));
-    t->work = clprune__net_price_of(net, joints, made).work;
-    return CLPRUNE_SUCCESS;
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__net_pricer pricer;
+    TRY_DONE(clprune__net_pricer_open(&pricer, net, true));
+    t->kept = pricer.price.kept;
+    t->work = pricer.price.work;
+    TRY_DONE(clprune__net_cut(net, true, true));
+    TRY_DONE(clprune__net_backward_bytes(net, &t->bytes));
+done:
+    clprune__net_pricer_close(&pricer);
+    return status;
 }
 
 /* The trial that needs the least memory, or one with less work for at most 15 % more, kept and in
@@ -394,37 +375,36 @@ static clprune_status keep_least(clprune_net *net)
 {
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
-    double before = -1;
-    size_t tried = 0;
+    double before = -1, limit = HUGE_VAL, longest = 1;
+    size_t limits_count = 0, tried = 0;
     bool *joints = calloc(net->count, sizeof *joints);
-    size_t *made = calloc(net->count, sizeof *made);
-    const size_t most = joints == NULL ? 0 : find_joints(net, joints) + 1;
-    double *limits = calloc(most * most + 1, sizeof *limits);
-    trial *trials = calloc(2 * most * most + 1, sizeof *trials);
-    REQUIRE_DONE(joints != NULL && made != NULL && limits != NULL && trials != NULL,
-        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    const size_t count = list_limits(net, joints, limits);
-    for (size_t i = 0; i < count; ++i) {
-        if (i > 0 && limits[i] == limits[i - 1]) /* blocks of one kind have equal spans */
-            continue;
-        const double kept = keep_joints(net, joints, limits[i]);
-        if (kept == before)
-            continue;
+    double *limits = calloc(LIMITS, sizeof *limits);
+    trial *trials = calloc(TRIALS, 2 * sizeof *trials);
+    REQUIRE_DONE(joints != NULL && limits != NULL && trials != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for the plan of the net");
+    find_joints(net, joints);
+    for (; longest > 0 && limits_count < LIMITS; limit = nextafter(longest, 0)) {
+        const double kept = keep_joints(net, joints, limit, &longest);
+        if (kept != before)
+            limits[limits_count++] = limit;
         before = kept;
+    }
+    const size_t step = clprune__ceil_div(limits_count, TRIALS);
+    for (size_t i = 0; i < limits_count; i += step) {
+        (void)keep_joints(net, joints, limits[i], &longest);
         trials[tried].limit = trials[tried + 1].limit = limits[i];
         trials[tried + 1].sooner = true;
-        TRY_DONE(try_joints(net, joints, made, &trials[tried]));
+        TRY_DONE(try_joints(net, &trials[tried]));
         keep_sooner(net, joints);
-        TRY_DONE(try_joints(net, joints, made, &trials[tried + 1]));
+        TRY_DONE(try_joints(net, &trials[tried + 1]));
         tried += 2;
     }
     const trial best = best_of(trials, tried);
-    (void)keep_joints(net, joints, best.limit);
+    (void)keep_joints(net, joints, best.limit, &longest);
     if (best.sooner)
         keep_sooner(net, joints);
 done:
     free(joints);
-    free(made);
     free(limits);
     free(trials);
     return status;
@@ -466,12 +446,12 @@ clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how
     } else if (how->preset == CLPRUNE_NET_LEAST) {
         TRY_DONE(keep_least(net));
     } else if (how->preset == CLPRUNE_NET_EXACT || how->preset == CLPRUNE_NET_COMPACT) {
-        TRY_DONE(clprune__net_cut(net, false, NULL));
+        TRY_DONE(clprune__net_cut(net, false, false));
         TRY_DONE(keep_without_products(net));
         if (how->extra_work > 0)
             TRY_DONE(run_products_again(net, 0.01 * (double)how->extra_work));
     }
-    TRY_DONE(clprune__net_cut(net, how->preset >= CLPRUNE_NET_EXACT, merges ? is_not_kept : NULL));
+    TRY_DONE(clprune__net_cut(net, how->preset >= CLPRUNE_NET_EXACT, merges));
 done:
     free(uses);
     return status;

@@ -14,10 +14,12 @@
 static void count_users(clprune_net *net)
 {
     for (size_t i = 0; i < net->count; ++i)
-        net->values[i].users = 0;
+        net->values[i].users = net->values[i].last_user = 0;
     for (size_t i = 0; i < net->count; ++i)
-        for (size_t k = 0; k < net->layers[i].ins && !net->layers[i].gone; ++k)
+        for (size_t k = 0; k < net->layers[i].ins && !net->layers[i].gone; ++k) {
             net->values[net->layers[i].in[k]].users++;
+            net->values[net->layers[i].in[k]].last_user = i;
+        }
     net->values[net->output].users++; /* the loss */
 }
 
@@ -33,7 +35,7 @@ static clprune__net_layer *lone_maker(
 }
 
 /* relu(bn(x)), or relu(bn(x) + r) with r on either side, becomes one batch norm in relu's place. */
-static void merge_relu(clprune_net *net, clprune__net_layer *relu)
+static bool merge_relu(clprune_net *net, clprune__net_layer *relu)
 {
     const clprune__net_kind *norm_kind = &clprune__net_batch_norm_kind;
     clprune__net_layer *norm = lone_maker(net, relu->in[0], norm_kind);
@@ -44,7 +46,7 @@ static void merge_relu(clprune_net *net, clprune__net_layer *relu)
         residual = sum->in[1 - k];
     }
     if (norm == NULL || norm->ins > 1 || norm->set.relu)
-        return;
+        return false;
     relu->kind = norm_kind;
     relu->in[0] = norm->in[0];
     relu->in[1] = residual;
@@ -58,14 +60,17 @@ static void merge_relu(clprune_net *net, clprune__net_layer *relu)
     norm->gone = true;
     if (sum != NULL)
         sum->gone = true;
+    return true;
 }
 
 /* mean(affine(x)) = affine(mean(x)) */
-static void merge_mean(clprune_net *net, clprune__net_layer *mean)
+static bool merge_mean(clprune_net *net, clprune__net_layer *mean)
 {
-    clprune__net_layer *affine = lone_maker(net, mean->in[0], &clprune__net_affine_kind);
+    clprune__net_layer *affine = mean->kind == &clprune__net_mean_kind
+                                     ? lone_maker(net, mean->in[0], &clprune__net_affine_kind)
+                                     : NULL;
     if (affine == NULL)
-        return;
+        return false;
     const clprune__net_kind *kind = mean->kind;
     mean->kind = affine->kind;
     memcpy(mean->param, affine->param, sizeof affine->param);
@@ -76,18 +81,16 @@ static void merge_mean(clprune_net *net, clprune__net_layer *mean)
     char *name = mean->name;
     mean->name = affine->name;
     affine->name = name;
+    return true;
 }
 
 void clprune__net_merge(clprune_net *net)
 {
-    for (size_t i = 1; i < net->count; ++i) {
-        count_users(net);
-        if (net->layers[i].kind == &clprune__net_relu_kind)
-            merge_relu(net, &net->layers[i]);
-        else if (net->layers[i].kind == &clprune__net_mean_kind)
-            merge_mean(net, &net->layers[i]);
-    }
     count_users(net);
+    for (size_t i = 1; i < net->count; ++i)
+        if (net->layers[i].kind == &clprune__net_relu_kind ? merge_relu(net, &net->layers[i])
+                                                           : merge_mean(net, &net->layers[i]))
+            count_users(net);
     for (size_t i = 0; i < net->params_count; ++i)
         if (net->params[i].tied != 0 && net->params[net->params[i].tied - 1].frozen)
             net->params[i].frozen = true;
@@ -104,21 +107,6 @@ void clprune__net_merge(clprune_net *net)
         for (size_t k = 0; k < layer->ins; ++k)
             net->values[i].trained |= net->values[layer->in[k]].trained;
     }
-}
-
-const clprune__net_tile *clprune__net_fused(const clprune_net *net, size_t layer)
-{
-    const size_t tile = net->layers[layer].tile;
-    return tile != SIZE_MAX && net->tiles[tile].way->fused ? &net->tiles[tile] : NULL;
-}
-
-bool clprune__net_is_joint(const clprune_net *net, size_t value)
-{
-    for (size_t i = value + 1; i < net->count; ++i)
-        for (size_t k = 0; k < net->layers[i].ins && !net->layers[i].gone; ++k)
-            if (net->layers[i].in[k] < value)
-                return false;
-    return !net->layers[value].gone;
 }
 
 /* ---- tiles -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-/* Merges layers, chooses a way for each, and cuts the net into regions. */
+/* Merges layers and chooses a way for each. */
 #ifndef CLPRUNE_NET_COVER_H
 #define CLPRUNE_NET_COVER_H
 
@@ -19,9 +19,10 @@ void clprune__net_merge(clprune_net *net);
 clprune_status clprune__net_cover(clprune_net *net, const clprune__net_policy *policy);
 
 /* The tile whose fused pass makes a layer's output; NULL: the layer makes it alone. */
-const clprune__net_tile *clprune__net_fused(const clprune_net *net, size_t layer);
-
-/* Whether all paths from the input to the loss go through a value: a part of the net ends here. */
-bool clprune__net_is_joint(const clprune_net *net, size_t value);
+static inline const clprune__net_tile *clprune__net_fused(const clprune_net *net, size_t layer)
+{
+    const size_t tile = net->layers[layer].tile;
+    return tile != SIZE_MAX && net->tiles[tile].way->fused ? &net->tiles[tile] : NULL;
+}
 
 #endif

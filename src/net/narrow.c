@@ -17,7 +17,7 @@ static bool is_passed_on(const clprune_net *net, size_t v, bool products)
     if (v == net->output || clprune__net_fused(net, v) != NULL || maker->gives_bf16 == NULL ||
         !maker->gives_bf16(net))
         return false;
-    for (size_t i = v + 1; i < net->count; ++i) {
+    for (size_t i = v + 1; i <= net->values[v].last_user; ++i) {
         const clprune__net_layer *layer = &net->layers[i];
         for (size_t k = 0; k < layer->ins && !layer->gone; ++k)
             if (layer->in[k] == v &&
@@ -34,17 +34,26 @@ bool clprune__net_goes_to_store(const clprune_net *net, size_t v)
     return clprune__net_is_bf16(&net->values[v]) && is_passed_on(net, v, false);
 }
 
+/* Whether a tile reads v not only in products. */
+static bool reads_dense(const clprune_net *net, size_t tile, size_t v)
+{
+    const clprune__net_way *way = tile != SIZE_MAX ? net->tiles[tile].way : NULL;
+    for (size_t k = 0; way != NULL && k < way->needs_count; ++k)
+        if (clprune__net_is_needed(net, &net->tiles[tile], k) &&
+            clprune__net_needed(net, &net->tiles[tile], k) == v &&
+            way->needs[k].how != CLPRUNE__NET_PRODUCT)
+            return true;
+    return false;
+}
+
 bool clprune__net_is_for_products(const clprune_net *net, size_t v)
 {
     const clprune__net_value *value = &net->values[v];
     if (value->kept || value->shape.cols % 16 != 0 || net->layers[v].kind->work != NULL ||
         !is_passed_on(net, v, true))
         return false;
-    for (size_t t = 0; t < net->tiles_count; ++t)
-        for (size_t k = 0; k < net->tiles[t].way->needs_count; ++k)
-            if (clprune__net_is_needed(net, &net->tiles[t], k) &&
-                clprune__net_needed(net, &net->tiles[t], k) == v &&
-                net->tiles[t].way->needs[k].how != CLPRUNE__NET_PRODUCT)
-                return false;
+    for (size_t i = v; i == v || i <= net->values[v].last_user; ++i)
+        if (reads_dense(net, net->layers[i].tile, v))
+            return false;
     return true;
 }

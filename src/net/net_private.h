@@ -42,13 +42,14 @@ typedef struct clprune__net_shape {
 
 typedef struct clprune__net_value {
     clprune__net_shape shape;
-    size_t maker; /* the layer whose output it is */
-    size_t users; /* how many inputs of layers it is */
-    bool trained; /* it has a gradient: a parameter comes before it */
-    bool needed;  /* by the backward pass */
-    bool product; /* only by products */
-    bool ruled;   /* the caller decided `kept` and `keep` */
-    bool kept;    /* it has a store */
+    size_t maker;     /* the layer whose output it is */
+    size_t users;     /* how many inputs of layers it is */
+    size_t last_user; /* the last of these layers; 0: none */
+    bool trained;     /* it has a gradient: a parameter comes before it */
+    bool needed;      /* by the backward pass */
+    bool product;     /* only by products */
+    bool ruled;       /* the caller decided `kept` and `keep` */
+    bool kept;        /* it has a store */
     clprune_keep keep;
     clprune_saved *store;
 } clprune__net_value;

@@ -1,22 +1,18 @@
 /* Counts what a backward pass makes again from what is kept. */
 #include "net/price.h"
 
+#include <stdlib.h>
+
+#include "net/cover.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
+#include "net/regions.h"
 #include "net/steps.h"
+#include "runtime/context/check.h"
 
 /* Making an element again costs as much as keeping this many bytes. So a chain of layers is not
  * made again from the far end for each of its values. */
 static const double byte_per_element = 0.05;
-
-/* What a choice costs in the backward pass. */
-typedef struct cost {
-    const clprune_net *net;
-    size_t *made;    /* (count) the region that makes a value again, + 1 */
-    size_t region;   /* that is counted */
-    double elements; /* made again or restored, per sample */
-    clprune__net_price price;
-} cost;
 
 /* A product of so few multiplications an element takes about as long as a pass over memory. One of
  * an adapter counts as such a pass if it has at most so many an element of its input or output. */
@@ -35,83 +31,263 @@ static double work_of(const clprune_net *net, const clprune__net_layer *layer)
 
 /* Counts the multiplications of making a value again, for one of `most` elements. A small product
  * of more elements than that takes more memory, while it is there, than is saved. */
-static void count_work(cost *c, size_t v, size_t most)
+static void count_work(clprune__net_pricer *p, clprune__net_price *price, size_t v, size_t most)
 {
-    const clprune_net *net = c->net;
-    const clprune__net_layer *layer = &net->layers[v];
-    const size_t tile = layer->tile;
-    if (tile != SIZE_MAX && net->tiles[tile].way->fused)
-        layer = &net->layers[net->tiles[tile].layers[0]];
-    const double work = work_of(net, layer);
+    const clprune_net *net = p->net;
+    const clprune__net_tile *fused = clprune__net_fused(net, v);
+    const double work = work_of(net, &net->layers[fused != NULL ? fused->layers[0] : v]);
     const size_t elements = clprune__net_elements(&net->values[v]);
-    if (work <= (double)net->products * (double)elements)
+    if (net->values[v].ruled || work <= (double)net->products * (double)elements)
         return;
     if (net->small_products && elements <= most && work <= SMALL_PRODUCT * (double)elements)
-        c->price.small_work += work;
+        price->small_work += work;
     else
-        c->price.work += work;
+        price->work += work;
 }
 
-/* Counts what it takes to have a value in the region, for one of `most` elements. */
-static void count_making(cost *c, size_t v, bool product, size_t most)
+/* What a value is made from. Returns how many there are. */
+static size_t inputs_of(const clprune_net *net, size_t v, const size_t **in)
 {
-    const clprune_net *net = c->net;
-    const clprune__net_layer *layer = &net->layers[v];
+    const clprune__net_tile *fused = clprune__net_fused(net, v);
+    *in = fused != NULL ? fused->ends : net->layers[v].in;
+    return fused != NULL ? fused->ends_count : net->layers[v].ins;
+}
+
+/* Whether a value is read where it is kept, or is data. */
+static bool is_there(const clprune_net *net, size_t v, bool product)
+{
     const clprune__net_value *value = &net->values[v];
-    const size_t tile = layer->tile;
-    if (clprune__net_is_data(layer) || c->made[v] == c->region + 1 ||
-        (value->kept && (product || value->keep.form == CLPRUNE_FORM_DENSE)))
-        return;
-    c->made[v] = c->region + 1;
-    c->elements += (double)clprune__net_elements(value);
-    if (value->kept)
-        return;
-    const bool fused = tile != SIZE_MAX && net->tiles[tile].way->fused;
-    const size_t *in = fused ? net->tiles[tile].ends : layer->in;
-    const size_t ins = fused ? net->tiles[tile].ends_count : layer->ins;
-    if (layer->kind->forward == NULL)
-        c->price.possible = false;
-    if (!value->ruled)
-        count_work(c, v, most);
-    for (size_t k = 0; k < ins && c->price.possible; ++k)
-        count_making(c, in[k], false, most);
+    return clprune__net_is_data(&net->layers[v]) ||
+           (value->kept && (product || value->keep.form == CLPRUNE_FORM_DENSE));
 }
 
-/* The last layer of the region that layer `first` begins. */
-static size_t region_end(const clprune_net *net, size_t first, const bool *joints)
+double clprune__net_price_bytes(const clprune_net *net, const clprune__net_price *price)
 {
-    size_t last = first;
-    for (size_t r = 0; joints == NULL && r < net->regions_count; ++r)
-        if (net->regions[r].last >= first)
-            return net->regions[r].last;
-    while (last + 1 < net->count && !(joints[last] && net->values[last].kept))
-        ++last;
-    return last;
+    return price->kept + byte_per_element * price->elements * (double)net->desc.batch;
 }
 
-clprune__net_price clprune__net_price_of(const clprune_net *net, const bool *joints, size_t *made)
+static size_t out_of(const clprune_net *net, size_t tile)
 {
-    cost c = {.net = net, .made = made, .price = {.possible = true}};
-    size_t last = region_end(net, 0, joints);
-    for (size_t i = 0; i < net->count; ++i) {
-        made[i] = 0;
-        if (net->values[i].kept)
-            c.price.bytes += (double)clprune__net_bytes(net, i);
+    return net->tiles[tile].layers[net->tiles[tile].count - 1];
+}
+
+/* The first tile that ends at layer `first` or later. */
+static size_t tile_from(const clprune_net *net, size_t first)
+{
+    size_t low = 0, high = net->tiles_count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (out_of(net, middle) < first)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    for (size_t t = 0; t < net->tiles_count && c.price.possible; ++t) {
+    return low;
+}
+
+/* ---- with the present regions ------------------------------------------------------------------
+ */
+
+/* Counts what it takes to have a value in the region that p->mark stands for, for one of `most`
+ * elements. */
+static void count_making(
+    clprune__net_pricer *p, clprune__net_price *price, size_t v, bool product, size_t most)
+{
+    const clprune_net *net = p->net;
+    const size_t *in;
+    if (p->made[v] == p->mark || is_there(net, v, product))
+        return;
+    p->made[v] = p->mark;
+    price->elements += (double)clprune__net_elements(&net->values[v]);
+    if (net->values[v].kept)
+        return;
+    if (net->layers[v].kind->forward == NULL)
+        price->possible = false;
+    count_work(p, price, v, most);
+    const size_t ins = inputs_of(net, v, &in);
+    for (size_t k = 0; k < ins && price->possible; ++k)
+        count_making(p, price, in[k], false, most);
+}
+
+/* Of the regions of layers `first` to `last`. */
+static clprune__net_price price_of_span(clprune__net_pricer *p, size_t first, size_t last)
+{
+    const clprune_net *net = p->net;
+    clprune__net_price price = {.possible = true};
+    size_t end = 0; /* of the region that is counted, + 1 */
+    for (size_t i = first; i <= last; ++i)
+        price.kept += net->values[i].kept ? p->bytes[i] : 0;
+    for (size_t t = tile_from(net, first);
+         t < net->tiles_count && out_of(net, t) <= last && price.possible; ++t) {
         const clprune__net_tile *tile = &net->tiles[t];
-        const size_t out = tile->layers[tile->count - 1];
-        for (; out > last; last = region_end(net, last + 1, joints))
-            c.region++;
-        for (size_t k = 0; k < tile->way->needs_count && net->values[out].trained; ++k) {
+        if (out_of(net, t) >= end) {
+            end = clprune__net_region_of(net, out_of(net, t))->last + 1;
+            p->mark++;
+        }
+        for (size_t k = 0; k < tile->way->needs_count && net->values[out_of(net, t)].trained; ++k) {
             const size_t v = clprune__net_needed(net, tile, k);
             if (clprune__net_is_needed(net, tile, k))
-                count_making(&c, v, tile->way->needs[k].how == CLPRUNE__NET_PRODUCT,
+                count_making(p, &price, v, tile->way->needs[k].how == CLPRUNE__NET_PRODUCT,
                     clprune__net_elements(&net->values[v]));
         }
     }
-    c.price.bytes += byte_per_element * c.elements * (double)net->desc.batch;
-    return c.price;
+    return price;
+}
+
+/* Regions read values before them, up to a kept joint: a change is seen by its own region and those
+ * behind it up to such a joint. */
+clprune__net_price clprune__net_price_with(
+    clprune__net_pricer *p, const size_t *values, size_t count)
+{
+    clprune_net *net = p->net;
+    const size_t first = clprune__net_region_of(net, values[0])->first;
+    size_t last = values[count - 1];
+    do
+        ++last;
+    while (last < net->count && !(p->joints[last] && net->values[last].kept));
+    last -= last == net->count;
+    clprune__net_price price = p->price;
+    if (p->first != first || p->last != last)
+        p->span = price_of_span(p, first, last);
+    for (size_t i = 0; i < count; ++i)
+        net->values[values[i]].kept = !net->values[values[i]].kept;
+    const clprune__net_price after = price_of_span(p, first, last);
+    for (size_t i = 0; i < count; ++i)
+        net->values[values[i]].kept = !net->values[values[i]].kept;
+    p->first = first;
+    p->last = last;
+    price.kept += after.kept - p->span.kept;
+    price.elements += after.elements - p->span.elements;
+    price.work += after.work - p->span.work;
+    price.small_work += after.small_work - p->span.small_work;
+    price.possible = after.possible;
+    return price;
+}
+
+void clprune__net_price_take(
+    clprune__net_pricer *p, const size_t *values, size_t count, const clprune__net_price *price)
+{
+    for (size_t i = 0; i < count; ++i)
+        p->net->values[values[i]].kept = !p->net->values[values[i]].kept;
+    p->price = *price;
+    p->last = 0;
+}
+
+/* ---- with regions that end at kept joints ------------------------------------------------------
+ */
+
+/* What a value is for the backward pass of a region. A joint has a mark for the region that it ends
+ * and one for the next region. */
+enum { WANTED = 1, MADE = 2 };
+
+static void set_mark(clprune__net_pricer *p, size_t at, unsigned char mark)
+{
+    if (p->marks[at] == mark)
+        return;
+    p->undo[p->changes++] = 4 * at + p->marks[at];
+    p->marks[at] = mark;
+}
+
+/* Counts what it takes to have a value in a region that begins behind value before - 1. */
+static void count_wanted(
+    clprune__net_pricer *p, clprune__net_price *price, size_t v, size_t before, bool product)
+{
+    const clprune_net *net = p->net;
+    const size_t at = 2 * v + (v + 1 == before), *in;
+    set_mark(p, at, p->marks[at] | WANTED);
+    if ((p->marks[at] & MADE) != 0 || is_there(net, v, product))
+        return;
+    set_mark(p, at, WANTED | MADE);
+    price->elements += (double)clprune__net_elements(&net->values[v]);
+    if (net->values[v].kept)
+        return;
+    if (net->layers[v].kind->forward == NULL)
+        price->possible = false;
+    count_work(p, price, v, 0);
+    const size_t ins = inputs_of(net, v, &in);
+    for (size_t k = 0; k < ins && price->possible; ++k)
+        count_wanted(p, price, in[k], before, false);
+}
+
+clprune__net_price clprune__net_price_without(
+    clprune__net_pricer *p, size_t v, size_t before, bool takes)
+{
+    clprune__net_price price = p->price;
+    unsigned char marks = 0;
+    price.kept -= p->bytes[v];
+    p->net->values[v].kept = false;
+    p->changes = 0;
+    for (size_t at = 2 * v; at < 2 * v + 2; ++at) { /* the regions before and behind become one */
+        marks |= p->marks[at];
+        if ((p->marks[at] & MADE) != 0)
+            price.elements -= (double)clprune__net_elements(&p->net->values[v]);
+        set_mark(p, at, 0);
+    }
+    if (marks != 0)
+        count_wanted(p, &price, v, before, false);
+    if (takes) {
+        p->price = price;
+        return price;
+    }
+    p->net->values[v].kept = true;
+    while (p->changes-- > 0)
+        p->marks[p->undo[p->changes] / 4] = p->undo[p->changes] % 4;
+    return price;
+}
+
+/* Of the whole net. */
+static void count_regions(clprune__net_pricer *p)
+{
+    const clprune_net *net = p->net;
+    size_t before = 0, joint = 0; /* joints up to this one were looked at */
+    p->price.possible = true;
+    for (size_t i = 0; i < net->count; ++i)
+        p->price.kept += net->values[i].kept ? p->bytes[i] : 0;
+    for (size_t t = 0; t < net->tiles_count; ++t) {
+        const clprune__net_tile *tile = &net->tiles[t];
+        for (; joint < out_of(net, t); ++joint)
+            if (p->joints[joint] && net->values[joint].kept)
+                before = joint + 1;
+        for (size_t k = 0; k < tile->way->needs_count && net->values[out_of(net, t)].trained; ++k)
+            if (clprune__net_is_needed(net, tile, k)) {
+                p->changes = 0;
+                count_wanted(p, &p->price, clprune__net_needed(net, tile, k), before,
+                    tile->way->needs[k].how == CLPRUNE__NET_PRODUCT);
+            }
+    }
+}
+
+clprune_status clprune__net_pricer_open(clprune__net_pricer *p, clprune_net *net, bool at_kept)
+{
+    clprune_context *context = net->context;
+    *p = (clprune__net_pricer){.net = net,
+        .joints = calloc(net->count, sizeof *p->joints),
+        .bytes = calloc(net->count, sizeof *p->bytes),
+        .made = calloc(net->count, sizeof *p->made),
+        .marks = calloc(net->count, 2 * sizeof *p->marks),
+        .undo = calloc(net->count, 4 * sizeof *p->undo)};
+    REQUIRE(p->joints != NULL && p->bytes != NULL && p->made != NULL && p->marks != NULL &&
+                p->undo != NULL,
+        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
+    clprune__net_list_joints(net, p->joints);
+    for (size_t i = 0; i < net->count; ++i) {
+        p->bytes[i] = (double)clprune__net_bytes(net, i);
+        p->joints[i] = p->joints[i] && i > 0 && i <= net->output && net->layers[i].kind->forward;
+    }
+    if (at_kept)
+        count_regions(p);
+    else
+        p->price = price_of_span(p, 0, net->count - 1);
+    return CLPRUNE_SUCCESS;
+}
+
+void clprune__net_pricer_close(clprune__net_pricer *p)
+{
+    free(p->joints);
+    free(p->bytes);
+    free(p->made);
+    free(p->marks);
+    free(p->undo);
 }
 
 /* A product forward, and one for each gradient: its input's, and its weight's or its other input's;

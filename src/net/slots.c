@@ -23,9 +23,12 @@ clprune_status clprune__net_push(
     return CLPRUNE_SUCCESS;
 }
 
-/* The life of a virtual slot: its first and last step, and the slot that it gets. */
+/* The life of a virtual slot: its first and last step, the samples that a chunk has there, the slot
+ * that it gets, and the next ones with the same first and last step. */
 typedef struct life {
-    size_t first, last, slot;
+    size_t first, last, samples, slot;
+    size_t begin, end; /* of the loops of several turns that the first and last step are in */
+    size_t next_first, next_last;
     bool used, whole;
 } life;
 
@@ -45,49 +48,56 @@ static void list_places(clprune__net_step *step, clprune__net_place *places[PLAC
 }
 
 /* What is whole lives through the loops that use it: each turn reads or writes a part. */
-static void stretch(
-    const clprune_net *net, const clprune__net_steps *list, life *lives, size_t count)
-{
-    size_t loop = 0;
-    for (size_t i = 0; i < list->count; ++i) {
-        if (list->steps[i].act == CLPRUNE__NET_LOOP)
-            loop = i;
-        if (list->steps[i].act != CLPRUNE__NET_END_LOOP ||
-            net->regions[list->steps[loop].id].chunk == net->desc.batch) /* one turn */
-            continue;
-        for (size_t k = 0; k < count; ++k) {
-            if (!lives[k].used || !lives[k].whole)
-                continue;
-            if (lives[k].first > loop && lives[k].first < i)
-                lives[k].first = loop;
-            if (lives[k].last > loop && lives[k].last < i)
-                lives[k].last = i;
-        }
-    }
-}
-
-static void find_lives(const clprune__net_steps *list, life *lives)
+static void find_lives(const clprune_net *net, clprune__net_steps *list, life *lives, size_t count)
 {
     clprune__net_place *places[PLACES];
+    size_t loop = SIZE_MAX, samples = net->desc.batch; /* SIZE_MAX: in none of several turns */
     for (size_t i = 0; i < list->count; ++i) {
+        if (list->steps[i].act == CLPRUNE__NET_LOOP) {
+            samples = net->regions[list->steps[i].id].chunk;
+            loop = samples != net->desc.batch ? i : SIZE_MAX;
+        } else if (list->steps[i].act == CLPRUNE__NET_END_LOOP) {
+            loop = SIZE_MAX;
+        }
         list_places(&list->steps[i], places);
         for (size_t k = 0; k < PLACES; ++k) {
             if (places[k]->at != CLPRUNE__NET_SLOT)
                 continue;
             life *l = &lives[places[k]->id];
-            if (!l->used)
+            if (!l->used) {
                 l->first = i;
+                l->begin = loop < i ? loop : i;
+                l->samples = samples;
+            }
             l->used = true;
             l->whole = l->whole || places[k]->whole;
             l->last = i;
         }
     }
+    loop = SIZE_MAX;
+    for (size_t i = list->count; i-- > 0;) {
+        if (list->steps[i].act == CLPRUNE__NET_END_LOOP &&
+            net->regions[list->steps[i].id].chunk != net->desc.batch)
+            loop = i;
+        else if (list->steps[i].act == CLPRUNE__NET_LOOP)
+            loop = SIZE_MAX;
+        list_places(&list->steps[i], places);
+        for (size_t k = 0; k < PLACES; ++k)
+            if (places[k]->at == CLPRUNE__NET_SLOT && lives[places[k]->id].last == i)
+                lives[places[k]->id].end = loop != SIZE_MAX ? loop : i;
+    }
+    for (size_t k = 0; k < count; ++k) {
+        if (!lives[k].used || !lives[k].whole)
+            continue;
+        lives[k].first = lives[k].begin;
+        lives[k].last = lives[k].end;
+    }
 }
 
-static void rename_slot(clprune__net_steps *list, size_t from, size_t old, size_t new)
+static void rename_slot(clprune__net_steps *list, size_t from, size_t to, size_t old, size_t new)
 {
     clprune__net_place *places[PLACES];
-    for (size_t i = from; i < list->count; ++i) {
+    for (size_t i = from; i <= to; ++i) {
         list_places(&list->steps[i], places);
         for (size_t k = 0; k < PLACES; ++k)
             if (places[k]->at == CLPRUNE__NET_SLOT && places[k]->id == old)
@@ -112,46 +122,48 @@ static void write_over_inputs(
             from->rows * from->cols != to->rows * to->cols)
             continue;
         const size_t old = out.id;
+        rename_slot(list, i, lives[old].last, old, in.id);
         lives[in.id].last = lives[old].last;
         lives[old].used = false;
-        rename_slot(list, i, old, in.id);
     }
 }
 
 static void settle_lives(const clprune_net *net, clprune__net_steps *list,
     const clprune__net_size *sizes, size_t count, life *lives)
 {
-    find_lives(list, lives);
-    stretch(net, list, lives, count);
+    find_lives(net, list, lives, count);
     write_over_inputs(net, list, sizes, lives);
 }
 
-/* Elements of a slot, in a region that works on `samples` at a time. */
-static size_t slot_elements(
-    const clprune_net *net, const clprune__net_size *size, const life *l, size_t samples)
+static size_t slot_elements(const clprune_net *net, const clprune__net_size *size, const life *l)
 {
     const size_t each = size->rows * size->cols;
-    return size->in_all ? each : each * (l->whole ? net->desc.batch : samples);
+    return size->in_all ? each : each * (l->whole ? net->desc.batch : l->samples);
+}
+
+/* ends[v]: behind the last step that reads the store of value v. */
+static void find_reads(const clprune__net_steps *list, size_t *ends)
+{
+    for (size_t i = 0; i < list->count; ++i) {
+        const clprune__net_step *step = &list->steps[i];
+        if (step->act == CLPRUNE__NET_RESTORE)
+            ends[step->id] = i + 1;
+        for (size_t k = 0; k < CLPRUNE__NET_ENDS; ++k)
+            if (step->in[k].at == CLPRUNE__NET_STORE)
+                ends[step->in[k].id] = i + 1;
+    }
 }
 
 /* Whether what a backward step needs is read later. */
-static void mark_last(clprune__net_steps *list, const life *lives)
+static void mark_last(clprune__net_steps *list, const life *lives, const size_t *ends)
 {
     for (size_t i = 0; i < list->count; ++i)
         for (size_t k = 0; k < CLPRUNE__NET_NEEDS && list->steps[i].act == CLPRUNE__NET_BACKWARD;
              ++k) {
             const clprune__net_place place = list->steps[i].in[k];
-            bool last = place.at == CLPRUNE__NET_STORE;
-            if (place.at == CLPRUNE__NET_SLOT)
-                last = lives[place.id].last == i;
-            for (size_t j = i + 1; j < list->count && place.at == CLPRUNE__NET_STORE; ++j)
-                for (size_t m = 0; m < CLPRUNE__NET_ENDS; ++m)
-                    if ((list->steps[j].in[m].at == CLPRUNE__NET_STORE &&
-                            list->steps[j].in[m].id == place.id) ||
-                        (list->steps[j].act == CLPRUNE__NET_RESTORE &&
-                            list->steps[j].id == place.id))
-                        last = false;
-            list->steps[i].last[k] = last;
+            list->steps[i].last[k] = place.at == CLPRUNE__NET_STORE  ? ends[place.id] == i + 1
+                                     : place.at == CLPRUNE__NET_SLOT ? lives[place.id].last == i
+                                                                     : false;
         }
 }
 
@@ -181,27 +193,6 @@ size_t clprune__net_bytes(const clprune_net *net, size_t v)
     return sizes.bytes;
 }
 
-/* Kept values, until the last step that reads them: change[i] is for step i. */
-static void count_kept(const clprune_net *net, const clprune__net_steps *backward, double *change)
-{
-    for (size_t v = 0; v < net->count; ++v) {
-        size_t end = 0;
-        if (!net->values[v].kept)
-            continue;
-        const double bytes = (double)clprune__net_bytes(net, v);
-        for (size_t i = 0; i < backward->count; ++i) {
-            const clprune__net_step *step = &backward->steps[i];
-            bool reads = step->act == CLPRUNE__NET_RESTORE && step->id == v;
-            for (size_t k = 0; k < CLPRUNE__NET_ENDS; ++k)
-                reads = reads || (step->in[k].at == CLPRUNE__NET_STORE && step->in[k].id == v);
-            if (reads)
-                end = i + 1;
-        }
-        change[0] += bytes;
-        change[end] -= bytes;
-    }
-}
-
 /* What a backward step reads for signs alone is dead before the step writes dx. */
 static void end_signs_early(const clprune_net *net, const clprune__net_steps *list, life *lives)
 {
@@ -225,29 +216,33 @@ clprune_status clprune__net_most_bytes(const clprune_net *net, clprune__net_step
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
     life *lives = calloc(count + 1, sizeof *lives);
+    size_t *ends = calloc(net->count, sizeof *ends);
     double live = 0, *change = calloc(list->count + 1, sizeof *change);
-    size_t samples = net->desc.batch;
-    REQUIRE_DONE(lives != NULL && change != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+    REQUIRE_DONE(lives != NULL && ends != NULL && change != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for %zu slots", count);
     settle_lives(net, list, sizes, count, lives);
     end_signs_early(net, list, lives);
-    count_kept(net, list, change);
+    find_reads(list, ends);
+    for (size_t v = 0; v < net->count; ++v) {
+        const double bytes = net->values[v].kept ? (double)clprune__net_bytes(net, v) : 0;
+        change[0] += bytes;
+        change[ends[v]] -= bytes;
+    }
+    for (size_t k = 0; k < count; ++k) {
+        if (!lives[k].used)
+            continue;
+        const double bytes = 4 * (double)slot_elements(net, &sizes[k], &lives[k]);
+        change[lives[k].first] += bytes;
+        change[lives[k].last + 1] -= bytes;
+    }
     *most = 0;
     for (size_t i = 0; i < list->count; ++i) {
-        if (list->steps[i].act == CLPRUNE__NET_LOOP)
-            samples = net->regions[list->steps[i].id].chunk;
-        for (size_t k = 0; k < count; ++k) {
-            if (!lives[k].used || lives[k].first != i)
-                continue;
-            const double bytes = 4 * (double)slot_elements(net, &sizes[k], &lives[k], samples);
-            change[i] += bytes;
-            change[lives[k].last + 1] -= bytes;
-        }
         live += change[i];
         *most = live > *most ? live : *most;
     }
 done:
     free(lives);
+    free(ends);
     free(change);
     return status;
 }
@@ -256,9 +251,10 @@ static clprune_status take_slot(clprune_net *net, size_t elements, bool *busy, s
 {
     clprune_context *context = net->context;
     const bool shares = !clprune__memory_is_planned(context);
-    for (*slot = 0; *slot < net->slots_count; ++*slot)
-        if (shares && !busy[*slot] && net->slots[*slot].elements == elements)
+    for (*slot = 0; shares && *slot < net->slots_count; ++*slot)
+        if (!busy[*slot] && net->slots[*slot].elements == elements)
             return CLPRUNE_SUCCESS;
+    *slot = net->slots_count;
     clprune__net_slot *larger = realloc(net->slots, (net->slots_count + 1) * sizeof *net->slots);
     REQUIRE(larger != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the slots of the net");
     net->slots = larger;
@@ -269,6 +265,20 @@ static clprune_status take_slot(clprune_net *net, size_t elements, bool *busy, s
     return CLPRUNE_SUCCESS;
 }
 
+/* Chains the lives of each first step and of each last one; steps[i], steps[count + i]: the first
+ * of the chain; 0: none. */
+static void chain_lives(life *lives, size_t lives_count, size_t *steps, size_t count)
+{
+    for (size_t k = lives_count; k-- > 1;) {
+        if (!lives[k].used)
+            continue;
+        lives[k].next_first = steps[lives[k].first];
+        steps[lives[k].first] = k;
+        lives[k].next_last = steps[count + lives[k].last];
+        steps[count + lives[k].last] = k;
+    }
+}
+
 clprune_status clprune__net_place_slots(
     clprune_net *net, clprune__net_steps *list, const clprune__net_size *sizes, size_t count)
 {
@@ -277,35 +287,34 @@ clprune_status clprune__net_place_slots(
     clprune__net_steps placed = {0};
     life *lives = calloc(count + 1, sizeof *lives);
     bool *busy = calloc(net->slots_count + count + 1, sizeof *busy);
-    REQUIRE_DONE(lives != NULL && busy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
-        "no memory for %zu slots", count);
+    size_t *ends = calloc(net->count, sizeof *ends);
+    size_t *chains = calloc(2 * list->count + 1, sizeof *chains);
+    REQUIRE_DONE(lives != NULL && busy != NULL && ends != NULL && chains != NULL,
+        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu slots", count);
     settle_lives(net, list, sizes, count, lives);
-    mark_last(list, lives);
+    find_reads(list, ends);
+    mark_last(list, lives, ends);
     drop_spares(net, list, lives);
+    chain_lives(lives, count, chains, list->count);
     busy[0] = true; /* the output */
-    size_t samples = net->desc.batch;
     for (size_t i = 0; i < list->count; ++i) {
         clprune__net_step step = list->steps[i];
         clprune__net_place *places[PLACES];
-        if (step.act == CLPRUNE__NET_LOOP)
-            samples = net->regions[step.id].chunk;
-        for (size_t k = 1; k < count; ++k)
-            if (lives[k].used && lives[k].first == i) {
-                TRY_DONE(take_slot(
-                    net, slot_elements(net, &sizes[k], &lives[k], samples), busy, &lives[k].slot));
-                busy[lives[k].slot] = true;
-            }
+        for (size_t k = chains[i]; k != 0; k = lives[k].next_first) {
+            TRY_DONE(
+                take_slot(net, slot_elements(net, &sizes[k], &lives[k]), busy, &lives[k].slot));
+            busy[lives[k].slot] = true;
+        }
         list_places(&step, places);
         for (size_t k = 0; k < PLACES; ++k)
             if (places[k]->at == CLPRUNE__NET_SLOT)
                 places[k]->id = lives[places[k]->id].slot;
         TRY_DONE(clprune__net_push(net, &placed, &step));
-        for (size_t k = 1; k < count; ++k)
-            if (lives[k].used && lives[k].last == i) {
-                busy[lives[k].slot] = false;
-                TRY_DONE(clprune__net_push(net, &placed,
-                    &(clprune__net_step){.act = CLPRUNE__NET_FORGET, .id = lives[k].slot}));
-            }
+        for (size_t k = chains[list->count + i]; k != 0; k = lives[k].next_last) {
+            busy[lives[k].slot] = false;
+            TRY_DONE(clprune__net_push(net, &placed,
+                &(clprune__net_step){.act = CLPRUNE__NET_FORGET, .id = lives[k].slot}));
+        }
     }
     free(list->steps);
     *list = placed;
@@ -314,5 +323,7 @@ done:
     free(placed.steps);
     free(lives);
     free(busy);
+    free(ends);
+    free(chains);
     return status;
 }

@@ -4,11 +4,11 @@
 
 #include <stdlib.h>
 
-#include "core/checked.h"
 #include "net/cover.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
 #include "net/narrow.h"
+#include "net/regions.h"
 #include "runtime/context/check.h"
 
 typedef clprune__net_place place;
@@ -21,10 +21,12 @@ typedef struct maker {
     clprune__net_steps *list;
     clprune__net_size *sizes; /* of the virtual slots; 0 is the output' */
     size_t slots, room;
-    place *at;    /* forward: where a value is; backward: where it is made again */
-    place *grad;  /* where its gradient is */
-    size_t *left; /* forward: users that have not run */
-    bool *border; /* values that regions pass on to others */
+    place *at;      /* forward: where a value is; backward: where it is made again ... */
+    size_t *made;   /* ... and for which region, + 1 */
+    place *grad;    /* where its gradient is; set by set_grad */
+    size_t *owners; /* (slots) how many values have their gradient there */
+    size_t *left;   /* forward: users that have not run */
+    bool *border;   /* values that regions pass on to others */
     const clprune__net_region *region;
     clprune_status status;
 } maker;
@@ -40,16 +42,19 @@ static place new_slot(maker *m, clprune__net_size size, bool whole)
     if (m->slots == m->room) {
         const size_t room = 2 * m->room + 16;
         clprune__net_size *larger = realloc(m->sizes, room * sizeof *larger);
-        if (larger == NULL) {
+        size_t *more = realloc(m->owners, room * sizeof *more);
+        m->sizes = larger != NULL ? larger : m->sizes;
+        m->owners = more != NULL ? more : m->owners;
+        if (larger == NULL || more == NULL) {
             if (m->status == CLPRUNE_SUCCESS)
                 m->status = clprune__fail(m->net->context, CLPRUNE_OUT_OF_HOST_MEMORY, __FILE__,
                     __LINE__, "no memory for %zu slots", room);
             return nowhere;
         }
-        m->sizes = larger;
         m->room = room;
     }
     m->sizes[m->slots] = size;
+    m->owners[m->slots] = 0;
     return (place){CLPRUNE__NET_SLOT, m->slots++, whole, false};
 }
 
@@ -121,13 +126,12 @@ static bool stores_input(const maker *m, const clprune__net_layer *layer)
 /* Whether the first reader of a value stores it; a fused pass does not. */
 static bool is_stored_later(const clprune_net *net, size_t value)
 {
-    for (size_t r = 0; r < net->regions_count; ++r)
-        for (size_t i = net->regions[r].first; i <= net->regions[r].last; ++i)
-            for (size_t k = 0; k < net->layers[i].ins && i > value; ++k)
-                if (!net->layers[i].gone && net->layers[i].in[k] == value)
-                    return net->layers[i].kind->stores && k == 0 &&
-                           clprune__net_fused(net, i) == NULL &&
-                           net->regions[r].chunk == net->desc.batch;
+    for (size_t i = value + 1; i <= net->values[value].last_user; ++i)
+        for (size_t k = 0; k < net->layers[i].ins; ++k)
+            if (!net->layers[i].gone && net->layers[i].in[k] == value)
+                return net->layers[i].kind->stores && k == 0 &&
+                       clprune__net_fused(net, i) == NULL &&
+                       clprune__net_region_of(net, i)->chunk == net->desc.batch;
     return false;
 }
 
@@ -198,6 +202,11 @@ static clprune__net_how how_of(const clprune_net *net, size_t v, size_t k)
                : CLPRUNE__NET_DENSE;
 }
 
+static size_t region_number(const maker *m)
+{
+    return (size_t)(m->region - m->net->regions);
+}
+
 /* A value for the backward pass: read from its store, restored, or made again. */
 static place obtain(maker *m, size_t v, clprune__net_how how)
 {
@@ -208,8 +217,9 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
                        (how == CLPRUNE__NET_NARROW && clprune__net_is_bf16(value));
     if (is_dense(value) || (value->kept && (how == CLPRUNE__NET_PRODUCT || codes)))
         return (place){CLPRUNE__NET_STORE, v, true, false};
-    if (m->at[v].at != CLPRUNE__NET_NOWHERE)
+    if (m->made[v] == region_number(m) + 1)
         return m->at[v];
+    m->made[v] = region_number(m) + 1;
     if (value->kept) {
         const place out = slot_for(m, v, false);
         push(m, &(clprune__net_step){.act = CLPRUNE__NET_RESTORE, .id = v, .out = out});
@@ -235,10 +245,16 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
 /* How many values have their gradient at a place. */
 static size_t owners(const maker *m, place p)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < m->net->count; ++i)
-        count += p.at == CLPRUNE__NET_SLOT && same_place(m->grad[i], p);
-    return count;
+    return p.at == CLPRUNE__NET_SLOT ? m->owners[p.id] : 0;
+}
+
+static place set_grad(maker *m, size_t v, place p)
+{
+    if (m->grad[v].at == CLPRUNE__NET_SLOT)
+        m->owners[m->grad[v].id]--;
+    if (p.at == CLPRUNE__NET_SLOT)
+        m->owners[p.id]++;
+    return m->grad[v] = p;
 }
 
 /* A copy of a gradient of value v, at a slot of its own. */
@@ -253,7 +269,7 @@ static place copy_of(maker *m, size_t v, place from, bool whole)
 static void own_grad(maker *m, size_t v, place read)
 {
     if (owners(m, m->grad[v]) > 1 || same_place(m->grad[v], read))
-        m->grad[v] = copy_of(m, v, m->grad[v], m->border[v]);
+        (void)set_grad(m, v, copy_of(m, v, m->grad[v], m->border[v]));
 }
 
 /* Adds what is at a place to v's gradient, or makes it v's gradient. */
@@ -261,7 +277,7 @@ static void add_grad(maker *m, size_t v, place from)
 {
     const bool whole = m->border[v] || m->region->chunk == m->net->desc.batch;
     if (m->grad[v].at == CLPRUNE__NET_NOWHERE) {
-        m->grad[v] = from.whole || !whole ? from : copy_of(m, v, from, whole);
+        (void)set_grad(m, v, from.whole || !whole ? from : copy_of(m, v, from, whole));
         return;
     }
     own_grad(m, v, from);
@@ -290,8 +306,8 @@ static place target_of(maker *m, const clprune__net_tile *tile, size_t k, place 
                           values[out].shape.rows * values[out].shape.cols &&
                       (dy.whole || !whole);
     if (tile->way->ends[k].flow == CLPRUNE__NET_OVER && dy_is_free && fits && dy.id != 0)
-        return m->grad[v] = dy;
-    return m->grad[v] = slot_for(m, v, m->border[v]);
+        return set_grad(m, v, dy);
+    return set_grad(m, v, slot_for(m, v, m->border[v]));
 }
 
 /* Whether the way runs without the gradient of end k: a product of its own, which may also add. */
@@ -310,7 +326,7 @@ static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_
     for (size_t k = 0; k < tile->way->needs_count; ++k)
         if (clprune__net_is_needed(net, tile, k))
             step->in[k] = obtain(m, clprune__net_needed(net, tile, k), tile->way->needs[k].how);
-    m->grad[out] = nowhere;
+    (void)set_grad(m, out, nowhere);
     for (size_t k = 0; k < tile->ends_count; ++k) {
         const clprune__net_flow flow = tile->way->ends[k].flow;
         if (flow == CLPRUNE__NET_INTO && (owners(m, dy) > 0 || dy.id == 0))
@@ -342,41 +358,40 @@ static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_
     }
 }
 
-static void backward_region(maker *m, size_t r, clprune__net_step *steps)
+static size_t out_of(const clprune__net_tile *tile)
+{
+    return tile->layers[tile->count - 1];
+}
+
+/* Of tiles [begin, end). */
+static void backward_region(maker *m, size_t r, clprune__net_step *steps, size_t begin, size_t end)
 {
     const clprune_net *net = m->net;
     m->region = &net->regions[r];
-    for (size_t i = 0; i < net->count; ++i)
-        m->at[i] = nowhere;
-    for (size_t t = net->tiles_count; t-- > 0;) {
+    for (size_t t = end; t-- > begin;) {
         const clprune__net_tile *tile = &net->tiles[t];
-        const size_t out = tile->layers[tile->count - 1];
         steps[t] = (clprune__net_step){.act = CLPRUNE__NET_BEGIN, .id = t};
-        if (out < m->region->first || out > m->region->last || !net->values[out].trained)
+        if (!net->values[out_of(tile)].trained)
             continue;
         take_temps(m, tile, CLPRUNE__NET_OF_REGION, &steps[t]);
         if (tile->way->begin != NULL)
             push(m, &steps[t]);
     }
     push(m, &(clprune__net_step){.act = CLPRUNE__NET_LOOP, .id = r});
-    for (size_t t = net->tiles_count; t-- > 0;) {
-        const size_t out = net->tiles[t].layers[net->tiles[t].count - 1];
-        if (out >= m->region->first && out <= m->region->last && net->values[out].trained)
+    for (size_t t = end; t-- > begin;)
+        if (net->values[out_of(&net->tiles[t])].trained)
             backward_tile(m, &net->tiles[t], &steps[t]);
-    }
     push(m, &(clprune__net_step){.act = CLPRUNE__NET_END_LOOP, .id = r});
-    for (size_t t = net->tiles_count; t-- > 0;) {
-        const size_t out = net->tiles[t].layers[net->tiles[t].count - 1];
-        if (out < m->region->first || out > m->region->last || net->tiles[t].way->end == NULL ||
-            !net->values[out].trained)
+    for (size_t t = end; t-- > begin;) {
+        clprune__net_step step = {.act = CLPRUNE__NET_END, .id = t};
+        if (net->tiles[t].way->end == NULL || !net->values[out_of(&net->tiles[t])].trained)
             continue;
-        clprune__net_step end = {.act = CLPRUNE__NET_END, .id = t};
         for (size_t k = 0; k < CLPRUNE__NET_TEMPS; ++k)
             if (steps[t].temp_size[k].life == CLPRUNE__NET_OF_REGION) {
-                end.temp[k] = steps[t].temp[k];
-                end.temp_size[k] = steps[t].temp_size[k];
+                step.temp[k] = steps[t].temp[k];
+                step.temp_size[k] = steps[t].temp_size[k];
             }
-        push(m, &end);
+        push(m, &step);
     }
     push(m, &(clprune__net_step){.act = CLPRUNE__NET_DONE, .id = r});
 }
@@ -384,120 +399,31 @@ static void backward_region(maker *m, size_t r, clprune__net_step *steps)
 static void make_backward(maker *m)
 {
     const clprune_net *net = m->net;
-    clprune__net_step *steps = calloc(net->tiles_count + 1, sizeof *steps);
+    size_t end = net->tiles_count;
+    clprune__net_step *steps = calloc(end + 1, sizeof *steps);
     if (steps == NULL) {
         m->status = CLPRUNE_OUT_OF_HOST_MEMORY;
         return;
     }
-    for (size_t i = 0; i < net->count; ++i)
-        m->grad[i] = nowhere;
-    m->grad[net->output] = (place){CLPRUNE__NET_SLOT, 0, true, false};
-    for (size_t r = net->regions_count; r-- > 0;)
-        backward_region(m, r, steps);
+    (void)set_grad(m, net->output, (place){CLPRUNE__NET_SLOT, 0, true, false});
+    for (size_t r = net->regions_count; r-- > 0;) {
+        size_t begin = end;
+        while (begin > 0 && out_of(&net->tiles[begin - 1]) >= net->regions[r].first)
+            --begin;
+        backward_region(m, r, steps, begin, end);
+        end = begin;
+    }
     free(steps);
 }
 
-/* ---- regions -----------------------------------------------------------------------------------
+/* ---- lists -------------------------------------------------------------------------------------
  */
-
-/* The values that a region passes on. */
-static void find_borders(const clprune_net *net, bool *border)
-{
-    for (size_t r = 0; r < net->regions_count; ++r)
-        for (size_t i = net->regions[r].first; i <= net->regions[r].last; ++i)
-            for (size_t k = 0; k < net->layers[i].ins && !net->layers[i].gone; ++k)
-                if (net->layers[i].in[k] < net->regions[r].first)
-                    border[net->layers[i].in[k]] = true;
-    border[net->output] = true;
-}
-
-bool clprune__net_cuts_tile(const clprune_net *net, size_t joint)
-{
-    for (size_t t = 0; t < net->tiles_count; ++t)
-        if (net->tiles[t].layers[0] <= joint &&
-            net->tiles[t].layers[net->tiles[t].count - 1] > joint)
-            return true;
-    return false;
-}
-
-/* The elements of a layer's largest parameter in a product. */
-static size_t weight_of(const clprune_net *net, size_t layer)
-{
-    size_t most = 0;
-    for (size_t k = 0; k < net->layers[layer].params && net->layers[layer].kind->work != NULL;
-         ++k) {
-        const size_t elements =
-            clprune__net_param_elements(&net->params[net->layers[layer].param[k]]);
-        most = elements > most ? elements : most;
-    }
-    return most;
-}
-
-/* Samples whose largest tensor fits the largest of 8 MiB, the border of the region (with joints
- * inside not), and its largest weights: in smaller chunks, starting kernels, or reading the weights
- * again, would take longer than the work on the samples. Up to a quarter more without joints
- * inside, if that saves a chunk; then chunks of equal size. All samples if a layer needs them, or
- * no tensor in the region needs a slot. */
-static size_t chunk_of(
-    const clprune_net *net, const clprune__net_region *region, const bool *border, bool joints)
-{
-    const size_t batch = net->desc.batch;
-    size_t least = (size_t)1 << 21, largest = 0, weights = 0;
-    for (size_t i = region->first; i <= region->last; ++i) {
-        const clprune__net_value *value = &net->values[i];
-        const size_t elements = value->shape.rows * value->shape.cols;
-        if (net->layers[i].gone || net->layers[i].kind->forward == NULL)
-            continue;
-        if (net->layers[i].kind->whole)
-            return batch;
-        const size_t weight = weight_of(net, i);
-        weights = weight > weights ? weight : weights;
-        if (border[i])
-            least = joints || least > batch * elements ? least : batch * elements;
-        else if (!is_dense(value) && elements > largest)
-            largest = elements;
-    }
-    if (largest == 0)
-        return batch;
-    least = weights > least ? weights : least;
-    const size_t chunk = least / largest > 0 ? least / largest : 1;
-    const size_t most = joints ? chunk : chunk + chunk / 4;
-    return clprune__ceil_div(batch, clprune__ceil_div(batch, most));
-}
-
-clprune_status clprune__net_cut(
-    clprune_net *net, bool chunks, bool (*inside)(const clprune_net *net, size_t joint))
-{
-    clprune_context *context = net->context;
-    free(net->regions);
-    net->regions = calloc(net->count, sizeof *net->regions);
-    bool *border = calloc(net->count, sizeof *border);
-    net->regions_count = 0;
-    if (net->regions == NULL || border == NULL) {
-        free(border);
-        return clprune__fail(
-            context, CLPRUNE_OUT_OF_HOST_MEMORY, __FILE__, __LINE__, "no memory for the regions");
-    }
-    size_t first = 0;
-    for (size_t i = 0; i < net->count; ++i) {
-        const bool joint = i + 1 == net->count || (i > 0 && clprune__net_is_joint(net, i) &&
-                                                      !clprune__net_cuts_tile(net, i) &&
-                                                      !(inside != NULL && inside(net, i)));
-        if (!joint)
-            continue;
-        net->regions[net->regions_count++] = (clprune__net_region){first, i, net->desc.batch};
-        first = i + 1;
-    }
-    find_borders(net, border);
-    for (size_t r = 0; chunks && r < net->regions_count; ++r)
-        net->regions[r].chunk = chunk_of(net, &net->regions[r], border, inside != NULL);
-    free(border);
-    return CLPRUNE_SUCCESS;
-}
 
 static void close_maker(maker *m)
 {
     free(m->at);
+    free(m->made);
+    free(m->owners);
     free(m->grad);
     free(m->left);
     free(m->border);
@@ -509,15 +435,17 @@ static clprune_status open_maker(clprune_net *net, maker *m)
     clprune_context *context = net->context;
     *m = (maker){.net = net,
         .at = calloc(net->count, sizeof *m->at),
+        .made = calloc(net->count, sizeof *m->made),
         .grad = calloc(net->count, sizeof *m->grad),
         .left = calloc(net->count, sizeof *m->left),
         .border = calloc(net->count, sizeof *m->border)};
-    if (m->at == NULL || m->grad == NULL || m->left == NULL || m->border == NULL) {
+    if (m->at == NULL || m->made == NULL || m->grad == NULL || m->left == NULL ||
+        m->border == NULL) {
         close_maker(m);
         return clprune__fail(context, CLPRUNE_OUT_OF_HOST_MEMORY, __FILE__, __LINE__,
             "no memory for the steps of the net");
     }
-    find_borders(net, m->border);
+    clprune__net_find_borders(net, m->border);
     return CLPRUNE_SUCCESS;
 }
 

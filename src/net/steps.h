@@ -4,15 +4,6 @@
 
 #include "net/net_private.h"
 
-/* Cuts the net at its joints into regions, so that no tile is cut. chunks: regions may work on a
- * few samples at a time. inside: whether a joint is inside a region; NULL: never. Errors:
- * OUT_OF_HOST_MEMORY. */
-clprune_status clprune__net_cut(
-    clprune_net *net, bool chunks, bool (*inside)(const clprune_net *net, size_t joint));
-
-/* Whether a tile has layers on both sides of a joint. */
-bool clprune__net_cuts_tile(const clprune_net *net, size_t joint);
-
 /* net->forward, inference and backward, whose places name slots: net->slots. Errors:
  * OUT_OF_HOST_MEMORY. */
 clprune_status clprune__net_make_steps(clprune_net *net);

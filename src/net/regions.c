@@ -1,0 +1,117 @@
+/* Parts of the net between joints, and how many samples each works on. */
+#include "net/regions.h"
+
+#include <stdlib.h>
+
+#include "core/checked.h"
+#include "net/graph.h"
+#include "runtime/context/check.h"
+
+void clprune__net_list_joints(const clprune_net *net, bool *joints)
+{
+    size_t first = SIZE_MAX; /* that later layers read */
+    for (size_t i = net->count; i-- > 0;) {
+        joints[i] = first >= i && !net->layers[i].gone;
+        for (size_t k = 0; k < net->layers[i].ins && !net->layers[i].gone; ++k)
+            first = net->layers[i].in[k] < first ? net->layers[i].in[k] : first;
+    }
+    for (size_t t = 0; t < net->tiles_count; ++t)
+        for (size_t i = net->tiles[t].layers[0]; i < net->tiles[t].layers[net->tiles[t].count - 1];
+             ++i)
+            joints[i] = false;
+}
+
+void clprune__net_find_borders(const clprune_net *net, bool *border)
+{
+    for (size_t r = 0; r < net->regions_count; ++r)
+        for (size_t i = net->regions[r].first; i <= net->regions[r].last; ++i)
+            for (size_t k = 0; k < net->layers[i].ins && !net->layers[i].gone; ++k)
+                if (net->layers[i].in[k] < net->regions[r].first)
+                    border[net->layers[i].in[k]] = true;
+    border[net->output] = true;
+}
+
+const clprune__net_region *clprune__net_region_of(const clprune_net *net, size_t layer)
+{
+    size_t first = 0, last = net->regions_count - 1;
+    while (first < last) {
+        const size_t middle = (first + last) / 2;
+        if (net->regions[middle].last < layer)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return &net->regions[first];
+}
+
+/* The elements of a layer's largest parameter in a product. */
+static size_t weight_of(const clprune_net *net, size_t layer)
+{
+    size_t most = 0;
+    for (size_t k = 0; k < net->layers[layer].params && net->layers[layer].kind->work != NULL;
+         ++k) {
+        const size_t elements =
+            clprune__net_param_elements(&net->params[net->layers[layer].param[k]]);
+        most = elements > most ? elements : most;
+    }
+    return most;
+}
+
+/* Samples whose largest tensor fits the largest of 8 MiB, the border of the region (with joints
+ * inside not), and its largest weights: in smaller chunks, starting kernels, or reading the weights
+ * again, would take longer than the work on the samples. Up to a quarter more without joints
+ * inside, if that saves a chunk; then chunks of equal size. All samples if a layer needs them, or
+ * no tensor in the region needs a slot. */
+static size_t chunk_of(
+    const clprune_net *net, const clprune__net_region *region, const bool *border, bool joints)
+{
+    const size_t batch = net->desc.batch;
+    size_t least = (size_t)1 << 21, largest = 0, weights = 0;
+    for (size_t i = region->first; i <= region->last; ++i) {
+        const clprune__net_value *value = &net->values[i];
+        const size_t elements = value->shape.rows * value->shape.cols;
+        if (net->layers[i].gone || net->layers[i].kind->forward == NULL)
+            continue;
+        if (net->layers[i].kind->whole)
+            return batch;
+        const size_t weight = weight_of(net, i);
+        weights = weight > weights ? weight : weights;
+        if (border[i])
+            least = joints || least > batch * elements ? least : batch * elements;
+        else if (!(value->kept && value->keep.form == CLPRUNE_FORM_DENSE) && elements > largest)
+            largest = elements;
+    }
+    if (largest == 0)
+        return batch;
+    least = weights > least ? weights : least;
+    const size_t chunk = least / largest > 0 ? least / largest : 1;
+    const size_t most = joints ? chunk : chunk + chunk / 4;
+    return clprune__ceil_div(batch, clprune__ceil_div(batch, most));
+}
+
+clprune_status clprune__net_cut(clprune_net *net, bool chunks, bool at_kept)
+{
+    clprune_context *context = net->context;
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t first = 0;
+    bool *joints = calloc(net->count, sizeof *joints), *border = calloc(net->count, sizeof *border);
+    free(net->regions);
+    net->regions = calloc(net->count, sizeof *net->regions);
+    net->regions_count = 0;
+    REQUIRE_DONE(net->regions != NULL && joints != NULL && border != NULL,
+        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the regions");
+    clprune__net_list_joints(net, joints);
+    for (size_t i = 0; i < net->count; ++i) {
+        if (i + 1 < net->count && !(i > 0 && joints[i] && (!at_kept || net->values[i].kept)))
+            continue;
+        net->regions[net->regions_count++] = (clprune__net_region){first, i, net->desc.batch};
+        first = i + 1;
+    }
+    clprune__net_find_borders(net, border);
+    for (size_t r = 0; chunks && r < net->regions_count; ++r)
+        net->regions[r].chunk = chunk_of(net, &net->regions[r], border, at_kept);
+done:
+    free(joints);
+    free(border);
+    return status;
+}
