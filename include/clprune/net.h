@@ -284,7 +284,8 @@ typedef enum clprune_net_preset {
     CLPRUNE_NET_COMPACT = 3, /* such tensors as codes of `keep.bits` bits, sums of a residual path
                                 in at least 8. Products of at most 64 multiplications an element run
                                 again, up to 4 % of a step's, without extra_work and PRUNED */
-    CLPRUNE_NET_LEAST = 4    /* inputs of blocks as codes; all else is made again from them */
+    CLPRUNE_NET_LEAST = 4    /* inputs of blocks as codes; all else is made again from them. What
+                                COMPACT keeps, unless this keeps no more and takes less in all */
 } clprune_net_preset;
 
 /* What the caller decides for some tensors: those whose names match. The last rule that matches
@@ -307,7 +308,9 @@ typedef struct clprune_net_keep {
                         run again */
     unsigned
         extra_work; /* EXACT, COMPACT: beside these, products of at most so many percent of a step's
-                       multiplications run again, those that save the most bytes for it */
+                       multiplications run again, those that save the most bytes for it: of
+                       1, 2, 4, 8, 12, 16, 20, 25, 33, 50 and 100 % up to that, what takes the
+                       least memory in all. More work never takes more */
     clprune_value_type store; /* BF16: all that would be kept dense, except vectors and images of at
                                  most 3 channels, is QUANTISED with 16 bits, and each ReLU behind
                                  which signs are needed keeps a bit an element. Where all layers

@@ -6,6 +6,7 @@
 
 #include "net/graph.h"
 #include "net/layers/kinds.h"
+#include "net/steps.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
 #include "runtime/memory/ledger.h"
@@ -84,10 +85,9 @@ static clprune_status create_layer(clprune_net *net, size_t i)
     if (tile != NULL && tile->way->create != NULL && layer->tile_last == i)
         TRY(tile->way->create(net, tile->layers));
     if (tile != NULL && tile->way->keeps_mask && tile->layers[0] == i) {
-        const bool gelu = clprune__net_acts_as(layer->kind, &clprune__net_gelu_kind);
-        const clprune_keep keep = {
-            .form = gelu ? CLPRUNE_FORM_GELU_CODE : CLPRUNE_FORM_MASK, .bits = net->gelu_bits};
-        (void)snprintf(name, sizeof name, "%s.%s", layer->name, gelu ? "codes" : "signs");
+        const clprune_keep keep = clprune__net_mask_keep(net, i);
+        (void)snprintf(name, sizeof name, "%s.%s", layer->name,
+            keep.form == CLPRUNE_FORM_GELU_CODE ? "codes" : "signs");
         TRY(clprune_saved_create(
             net->context, name, &keep, batch, shape->rows, shape->cols, &layer->mask));
     }

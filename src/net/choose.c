@@ -146,7 +146,7 @@ static clprune_status apply_rules(clprune_net *net, const clprune_net_keep *how)
 /* Of a step's multiplications, those of small products that may run again. */
 static const double small_share = 0.04;
 
-enum { CHANGES = 9, LIMITS = 1 << 16, TRIALS = 96 }; /* changes at a time; of LEAST */
+enum { CHANGES = 9, LIMITS = 1 << 16, TRIALS = 64 }; /* changes at a time; of LEAST */
 
 /* Changes the choice if that is cheaper. */
 static bool take_cheaper(
@@ -335,7 +335,8 @@ static void keep_sooner(clprune_net *net, const bool *joints)
 
 /* Joints that were tried: what they keep, what a step takes in all and what it runs again. */
 typedef struct trial {
-    double limit, kept, bytes, work;
+    clprune__net_room room;
+    double limit, kept, work;
     bool sooner;
 } trial;
 
@@ -347,10 +348,17 @@ static clprune_status try_joints(clprune_net *net, trial *t)
     t->kept = pricer.price.kept;
     t->work = pricer.price.work;
     TRY_DONE(clprune__net_cut(net, true, true));
-    TRY_DONE(clprune__net_backward_bytes(net, &t->bytes));
+    TRY_DONE(clprune__net_find_room(net, &t->room));
 done:
     clprune__net_pricer_close(&pricer);
     return status;
+}
+
+/* Whether a plan takes the place of another that runs less again: it keeps no more, and takes 5 %
+ * less in all. What operations borrow, which is not counted, is less than that. */
+static bool is_worth_it(const clprune__net_room *room, const clprune__net_room *other)
+{
+    return room->kept <= other->kept && room->total < 0.95 * other->total;
 }
 
 /* The trial that needs the least memory, or one with less work for at most 15 % more, kept and in
@@ -360,18 +368,19 @@ static trial best_of(const trial *trials, size_t count)
     static const double worth = 1.15;
     trial least = trials[0];
     for (size_t i = 1; i < count; ++i)
-        if (!trials[i].sooner && trials[i].bytes < least.bytes)
+        if (!trials[i].sooner && trials[i].room.backward < least.room.backward)
             least = trials[i];
     trial best = least;
     for (size_t i = 0; i < count; ++i)
-        if (trials[i].bytes <= worth * least.bytes && trials[i].kept <= worth * least.kept &&
-            trials[i].work < best.work)
+        if (trials[i].room.backward <= worth * least.room.backward &&
+            trials[i].kept <= worth * least.kept && trials[i].work < best.work)
             best = trials[i];
     return best;
 }
 
-/* Takes joints whose step needs about the least memory, by the limit of the spans between them. */
-static clprune_status keep_least(clprune_net *net)
+/* Takes joints whose step needs about the least memory, by the limit of the spans between them, of
+ * those that need no more than `most`. *found: there are such joints. */
+static clprune_status keep_least(clprune_net *net, const clprune__net_room *most, bool *found)
 {
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
@@ -392,13 +401,17 @@ static clprune_status keep_least(clprune_net *net)
     const size_t step = clprune__ceil_div(limits_count, TRIALS);
     for (size_t i = 0; i < limits_count; i += step) {
         (void)keep_joints(net, joints, limits[i], &longest);
-        trials[tried].limit = trials[tried + 1].limit = limits[i];
-        trials[tried + 1].sooner = true;
-        TRY_DONE(try_joints(net, &trials[tried]));
-        keep_sooner(net, joints);
-        TRY_DONE(try_joints(net, &trials[tried + 1]));
-        tried += 2;
+        for (int sooner = 0; sooner < 2; ++sooner) {
+            trials[tried] = (trial){.limit = limits[i], .sooner = sooner};
+            if (sooner)
+                keep_sooner(net, joints);
+            TRY_DONE(try_joints(net, &trials[tried]));
+            tried += is_worth_it(&trials[tried].room, most);
+        }
     }
+    *found = tried > 0;
+    if (tried == 0)
+        goto done;
     const trial best = best_of(trials, tried);
     (void)keep_joints(net, joints, best.limit, &longest);
     if (best.sooner)
@@ -410,7 +423,16 @@ done:
     return status;
 }
 
-clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how)
+/* ---- the presets -------------------------------------------------------------------------------
+ */
+
+/* A plan: a preset, and how much work it may run again, in percent of a step's. */
+typedef struct plan {
+    clprune_net_preset preset;
+    unsigned work;
+} plan;
+
+static clprune_status start(clprune_net *net, const clprune_net_keep *how, plan p)
 {
     static const clprune__net_policy policies[] = {
         [CLPRUNE_NET_DENSE] = {0, CLPRUNE__NET_SIGNS_AGAIN},
@@ -421,38 +443,124 @@ clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how
     };
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
+    const bool prunes = how->keep.form == CLPRUNE_FORM_PRUNED;
     use *uses = calloc(net->count, sizeof *uses);
-    const bool merges = how->preset == CLPRUNE_NET_LEAST ||
-                        (how->preset >= CLPRUNE_NET_EXACT && how->extra_work > 0);
     REQUIRE_DONE(uses != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    clprune__net_policy policy = policies[how->preset];
+    clprune__net_policy policy = policies[p.preset];
     if (how->store == CLPRUNE_VALUES_BF16) { /* signs of what is rounded may be others */
         policy.level = policy.level > 1 ? policy.level : 1;
         policy.signs = CLPRUNE__NET_SIGNS_KEPT;
     }
+    net->gelu_bits = 0;
+    if (p.preset == CLPRUNE_NET_COMPACT && prunes)
+        net->gelu_bits = how->gelu_bits > 0 ? how->gelu_bits : 2;
+    net->small_products = p.preset == CLPRUNE_NET_COMPACT && !prunes && p.work == 0;
+    net->adapter_products = net->small_products || p.work > 0;
     TRY_DONE(clprune__net_cover(net, &policy));
     find_uses(net, uses);
+    clprune_net_keep keep = *how;
+    keep.preset = p.preset;
     for (size_t i = 0; i < net->count; ++i) {
-        net->values[i].keep = form_of(net, i, how, &uses[i]);
+        net->values[i].keep = form_of(net, i, &keep, &uses[i]);
         net->values[i].needed = uses[i].needed;
         net->values[i].product = uses[i].product;
         /* as autograd, which reads the sign of the sum itself */
-        net->values[i].kept = uses[i].needed && !(uses[i].sign && how->preset < CLPRUNE_NET_EXACT);
+        net->values[i].kept = uses[i].needed && !(uses[i].sign && p.preset < CLPRUNE_NET_EXACT);
     }
     TRY_DONE(apply_rules(net, how));
-    if (net->loss == CLPRUNE__NET_NO_LOSS) {
-        for (size_t i = 0; i < net->count; ++i)
-            net->values[i].kept = false;
-    } else if (how->preset == CLPRUNE_NET_LEAST) {
-        TRY_DONE(keep_least(net));
-    } else if (how->preset == CLPRUNE_NET_EXACT || how->preset == CLPRUNE_NET_COMPACT) {
-        TRY_DONE(clprune__net_cut(net, false, false));
-        TRY_DONE(keep_without_products(net));
-        if (how->extra_work > 0)
-            TRY_DONE(run_products_again(net, 0.01 * (double)how->extra_work));
-    }
-    TRY_DONE(clprune__net_cut(net, how->preset >= CLPRUNE_NET_EXACT, merges));
+    for (size_t i = 0; i < net->count && net->loss == CLPRUNE__NET_NO_LOSS; ++i)
+        net->values[i].kept = false;
 done:
     free(uses);
     return status;
+}
+
+/* All but LEAST. room: what it takes. */
+static clprune_status make_plan(
+    clprune_net *net, const clprune_net_keep *how, plan p, clprune__net_room *room)
+{
+    TRY(start(net, how, p));
+    if (p.preset >= CLPRUNE_NET_EXACT && net->loss != CLPRUNE__NET_NO_LOSS) {
+        TRY(clprune__net_cut(net, false, false));
+        TRY(keep_without_products(net));
+        if (p.work > 0)
+            TRY(run_products_again(net, 0.01 * (double)p.work));
+    }
+    TRY(clprune__net_cut(net, p.preset >= CLPRUNE_NET_EXACT, p.work > 0));
+    return room != NULL ? clprune__net_find_room(net, room) : CLPRUNE_SUCCESS;
+}
+
+static clprune_status make_least(
+    clprune_net *net, const clprune_net_keep *how, const clprune__net_room *most, bool *found)
+{
+    TRY(start(net, how, (plan){.preset = CLPRUNE_NET_LEAST}));
+    TRY(keep_least(net, most, found));
+    return clprune__net_cut(net, true, true);
+}
+
+/* What extra_work is rounded down to, so that what one of them takes is also tried with more. */
+static const unsigned shares[] = {1, 2, 4, 8, 12, 16, 20, 25, 33, 50, 100};
+
+/* Tries more work, from the same choice without products. *last: what was tried last. */
+static clprune_status run_more(
+    clprune_net *net, const clprune_net_keep *how, plan *best, clprune__net_room *least, plan *last)
+{
+    clprune_context *context = net->context;
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__net_room room;
+    bool *kept = calloc(net->count, sizeof *kept);
+    REQUIRE_DONE(kept != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
+    TRY_DONE(start(net, how, (plan){how->preset, 1}));
+    TRY_DONE(clprune__net_cut(net, false, false));
+    TRY_DONE(keep_without_products(net));
+    for (size_t v = 0; v < net->count; ++v)
+        kept[v] = net->values[v].kept;
+    for (size_t i = 0; i < sizeof shares / sizeof *shares && shares[i] <= how->extra_work; ++i) {
+        for (size_t v = 0; v < net->count; ++v)
+            net->values[v].kept = kept[v];
+        *last = (plan){how->preset, shares[i]};
+        TRY_DONE(run_products_again(net, 0.01 * (double)shares[i]));
+        TRY_DONE(clprune__net_cut(net, true, true));
+        TRY_DONE(clprune__net_find_room(net, &room));
+        if (is_worth_it(&room, least)) {
+            *best = *last;
+            *least = room;
+        }
+    }
+done:
+    free(kept);
+    return status;
+}
+
+/* A plan with more work, or of a stricter preset, takes the place of another only if it keeps no
+ * more, and, if it runs more again, takes less in all. */
+clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how)
+{
+    const clprune_net_preset preset = how->preset;
+    const bool prunes = how->keep.form == CLPRUNE_FORM_PRUNED && preset >= CLPRUNE_NET_COMPACT;
+    plan best = {.preset = preset};
+    clprune__net_room least, room;
+    bool found = false;
+    if (preset < CLPRUNE_NET_EXACT || net->loss == CLPRUNE__NET_NO_LOSS)
+        return make_plan(net, how, best, NULL);
+    if (preset == CLPRUNE_NET_LEAST)
+        best.preset = CLPRUNE_NET_COMPACT;
+    plan last = best;
+    TRY(make_plan(net, how, best, &least));
+    if (!prunes && preset >= CLPRUNE_NET_COMPACT) {
+        last = (plan){.preset = CLPRUNE_NET_EXACT};
+        TRY(make_plan(net, how, last, &room));
+        if (room.kept < least.kept) { /* codes of few elements take more than these */
+            best = last;
+            least = room;
+        }
+    }
+    if (preset == CLPRUNE_NET_LEAST) {
+        TRY(make_least(net, how, &least, &found));
+        return found ? CLPRUNE_SUCCESS : make_plan(net, how, best, NULL);
+    }
+    if (how->extra_work > 0)
+        TRY(run_more(net, how, &best, &least, &last));
+    return last.preset == best.preset && last.work == best.work ? CLPRUNE_SUCCESS
+                                                                : make_plan(net, how, best, NULL);
 }

@@ -152,11 +152,7 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
         TRY(clprune__keep_settle(context, &checked, &checked));
         TRY(clprune__keep_restores(context, &how.keep));
     }
-    if (how.preset == CLPRUNE_NET_COMPACT && prunes)
-        net->gelu_bits = how.gelu_bits > 0 ? how.gelu_bits : 2;
     net->products = how.products;
-    net->small_products = how.preset == CLPRUNE_NET_COMPACT && !prunes && how.extra_work == 0;
-    net->adapter_products = net->small_products || how.extra_work > 0;
     if (net->loss == CLPRUNE__NET_NO_LOSS)
         net->output = net->count - 1;
     clprune__net_merge(net);

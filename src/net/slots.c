@@ -1,9 +1,11 @@
-/* Slots for the tensors of a list of steps. Without a plan (clprune/plan.h), two that are not live
- * at once share one, if they have the same size; a plan finds better places. */
+/* Slots for the tensors of a list of steps. Without a plan (clprune/plan.h), those that are not
+ * live at once share one; a plan finds better places. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/graph.h"
+#include "net/layers/kinds.h"
 #include "net/steps.h"
 #include "runtime/context/check.h"
 #include "runtime/memory/plan_private.h"
@@ -210,8 +212,75 @@ static void end_signs_early(const clprune_net *net, const clprune__net_steps *li
     }
 }
 
+clprune_keep clprune__net_mask_keep(const clprune_net *net, size_t v)
+{
+    const bool gelu = clprune__net_acts_as(net->layers[v].kind, &clprune__net_gelu_kind);
+    return (clprune_keep){
+        .form = gelu ? CLPRUNE_FORM_GELU_CODE : CLPRUNE_FORM_MASK, .bits = net->gelu_bits};
+}
+
+static double mask_bytes(const clprune_net *net, size_t v)
+{
+    const size_t tile = net->layers[v].tile;
+    const clprune__net_shape *shape = &net->values[v].shape;
+    const clprune_keep keep = clprune__net_mask_keep(net, v);
+    clprune_saved_sizes sizes;
+    if (tile == SIZE_MAX || !net->tiles[tile].way->keeps_mask || net->tiles[tile].layers[0] != v)
+        return 0;
+    (void)clprune_saved_size_query(&keep, net->desc.batch, shape->rows, shape->cols, &sizes);
+    return (double)sizes.bytes;
+}
+
+/* Of a max pool. */
+static double position_bytes(const clprune_net *net, size_t v)
+{
+    const clprune__net_shape *shape = &net->values[v].shape;
+    const size_t again = net->layers[v].made_again;
+    clprune_max_pool_sizes sizes;
+    if (net->layers[v].kind != &clprune__net_max_pool_kind)
+        return 0;
+    (void)clprune_max_pool_size_query(
+        (again > 0 ? again : net->desc.batch) * shape->rows, shape->cols, &sizes);
+    return (double)(sizes.rows * sizes.cols * sizeof(float));
+}
+
+double clprune__net_beside(const clprune_net *net, size_t v, bool again)
+{
+    return (again ? 0 : mask_bytes(net, v)) +
+           (again == (net->layers[v].made_again > 0) ? position_bytes(net, v) : 0);
+}
+
+/* What stores add at a step, and signs and positions beside them; change has one step more than the
+ * list. Of a forward list: from the step that writes them; of a backward one: to the last that
+ * reads them. */
+static void count_stores(const clprune_net *net, const clprune__net_steps *list, const size_t *ends,
+    bool backward, double *change)
+{
+    for (size_t v = 0; backward && v < net->count; ++v) {
+        const double bytes = net->values[v].kept ? (double)clprune__net_bytes(net, v) : 0;
+        change[0] += bytes + clprune__net_beside(net, v, false);
+        change[ends[v]] -= bytes;
+    }
+    for (size_t i = 0; i < list->count; ++i) {
+        const clprune__net_step *step = &list->steps[i];
+        if (step->act == CLPRUNE__NET_FORWARD)
+            change[i] += clprune__net_beside(net, step->id, backward);
+        if (step->act == CLPRUNE__NET_FORWARD && !backward && step->out.at == CLPRUNE__NET_STORE)
+            change[i] += (double)clprune__net_bytes(net, step->out.id);
+        if (step->act == CLPRUNE__NET_KEEP)
+            change[i] += (double)clprune__net_bytes(net, step->id);
+        if (step->stores)
+            change[i] += (double)clprune__net_bytes(net, net->layers[step->id].in[0]);
+        for (size_t k = 0; step->act == CLPRUNE__NET_BACKWARD && k < net->tiles[step->id].count;
+             ++k) {
+            const size_t v = net->tiles[step->id].layers[k];
+            change[i + 1] -= mask_bytes(net, v) + position_bytes(net, v);
+        }
+    }
+}
+
 clprune_status clprune__net_most_bytes(const clprune_net *net, clprune__net_steps *list,
-    const clprune__net_size *sizes, size_t count, double *most)
+    const clprune__net_size *sizes, size_t count, bool backward, double *most)
 {
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
@@ -223,11 +292,7 @@ clprune_status clprune__net_most_bytes(const clprune_net *net, clprune__net_step
     settle_lives(net, list, sizes, count, lives);
     end_signs_early(net, list, lives);
     find_reads(list, ends);
-    for (size_t v = 0; v < net->count; ++v) {
-        const double bytes = net->values[v].kept ? (double)clprune__net_bytes(net, v) : 0;
-        change[0] += bytes;
-        change[ends[v]] -= bytes;
-    }
+    count_stores(net, list, ends, backward, change);
     for (size_t k = 0; k < count; ++k) {
         if (!lives[k].used)
             continue;
@@ -247,13 +312,30 @@ done:
     return status;
 }
 
+/* A slot that is free: the smallest one that is large enough, else the largest one, which grows.
+ * SIZE_MAX: none. */
+static size_t free_slot(const clprune_net *net, size_t elements, const bool *busy)
+{
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < net->slots_count; ++i) {
+        const size_t now = net->slots[i].elements,
+                     then = best != SIZE_MAX ? net->slots[best].elements : 0;
+        if (!busy[i] &&
+            (best == SIZE_MAX || (now >= elements ? now < then || then < elements : now > then)))
+            best = i;
+    }
+    return best;
+}
+
 static clprune_status take_slot(clprune_net *net, size_t elements, bool *busy, size_t *slot)
 {
     clprune_context *context = net->context;
-    const bool shares = !clprune__memory_is_planned(context);
-    for (*slot = 0; shares && *slot < net->slots_count; ++*slot)
-        if (!busy[*slot] && net->slots[*slot].elements == elements)
-            return CLPRUNE_SUCCESS;
+    *slot = clprune__memory_is_planned(context) ? SIZE_MAX : free_slot(net, elements, busy);
+    if (*slot != SIZE_MAX) {
+        if (net->slots[*slot].elements < elements)
+            net->slots[*slot].elements = elements;
+        return CLPRUNE_SUCCESS;
+    }
     *slot = net->slots_count;
     clprune__net_slot *larger = realloc(net->slots, (net->slots_count + 1) * sizeof *net->slots);
     REQUIRE(larger != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the slots of the net");

@@ -10,6 +10,7 @@
 #include "net/narrow.h"
 #include "net/regions.h"
 #include "runtime/context/check.h"
+#include "runtime/memory/plan_private.h"
 
 typedef clprune__net_place place;
 
@@ -449,7 +450,7 @@ static clprune_status open_maker(clprune_net *net, maker *m)
     return CLPRUNE_SUCCESS;
 }
 
-typedef enum kind_of_pass { TRAINING, INFERENCE, BACKWARD, PASSES } kind_of_pass;
+typedef enum kind_of_pass { BACKWARD, TRAINING, INFERENCE, PASSES } kind_of_pass;
 
 static clprune_status make_list(maker *m, kind_of_pass pass, clprune__net_steps *list)
 {
@@ -465,45 +466,82 @@ static clprune_status make_list(maker *m, kind_of_pass pass, clprune__net_steps 
     return m->status;
 }
 
-clprune_status clprune__net_backward_bytes(clprune_net *net, double *most)
+/* Which max pools make their positions again, with their output. */
+static void mark_made_again(clprune_net *net, const clprune__net_steps *backward)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune__net_steps list = {0};
-    maker m;
-    TRY(open_maker(net, &m));
-    TRY_DONE(make_list(&m, BACKWARD, &list));
-    TRY_DONE(clprune__net_most_bytes(net, &list, m.sizes, m.slots, most));
-done:
-    free(list.steps);
-    close_maker(&m);
-    return status;
+    const clprune__net_region *region = NULL;
+    for (size_t i = 0; i < net->count; ++i)
+        net->layers[i].made_again = 0;
+    for (size_t i = 0; i < backward->count; ++i) {
+        const clprune__net_step *step = &backward->steps[i];
+        if (step->act == CLPRUNE__NET_LOOP)
+            region = &net->regions[step->id];
+        if (step->act == CLPRUNE__NET_FORWARD && clprune__net_is_in(region, step->id))
+            net->layers[step->id].made_again = region->chunk;
+    }
 }
 
-clprune_status clprune__net_make_steps(clprune_net *net)
+static clprune_status add_output_slot(clprune_net *net)
 {
-    clprune__net_steps *const lists[PASSES] = {&net->forward, &net->inference, &net->backward};
     clprune_context *context = net->context;
-    clprune_status status = CLPRUNE_SUCCESS;
-    maker m;
     const clprune__net_shape *output = &net->values[net->output].shape;
     net->slots = calloc(1, sizeof *net->slots);
     REQUIRE(net->slots != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the steps of the net");
     net->slots[0] = (clprune__net_slot){
         .elements = net->desc.batch * output->rows * output->cols, .name = "output"};
     net->slots_count = 1;
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_find_room(clprune_net *net, clprune__net_room *room)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__net_steps list = {0};
+    double apart = 0, most[PASSES] = {0};
+    maker m;
+    *room = (clprune__net_room){0};
+    TRY(open_maker(net, &m));
+    TRY_DONE(add_output_slot(net));
+    for (kind_of_pass i = 0; i < PASSES; ++i) {
+        list.count = 0;
+        TRY_DONE(make_list(&m, i, &list));
+        if (i == BACKWARD)
+            mark_made_again(net, &list);
+        TRY_DONE(clprune__net_most_bytes(net, &list, m.sizes, m.slots, i == BACKWARD, &most[i]));
+        TRY_DONE(clprune__net_place_slots(net, &list, m.sizes, m.slots));
+    }
+    for (size_t v = 0; v < net->count; ++v) {
+        room->kept += net->values[v].kept ? (double)clprune__net_bytes(net, v) : 0;
+        room->kept += clprune__net_beside(net, v, false);
+        apart += clprune__net_beside(net, v, true);
+    }
+    for (size_t i = 0; i < net->slots_count; ++i)
+        apart += 4 * (double)net->slots[i].elements;
+    room->backward = most[BACKWARD];
+    room->total = !clprune__memory_is_planned(net->context) ? room->kept + apart
+                  : most[BACKWARD] > most[TRAINING]         ? most[BACKWARD]
+                                                            : most[TRAINING];
+done:
+    free(list.steps);
+    free(net->slots);
+    net->slots = NULL;
+    net->slots_count = 0;
+    close_maker(&m);
+    return status;
+}
+
+clprune_status clprune__net_make_steps(clprune_net *net)
+{
+    clprune__net_steps *const lists[PASSES] = {&net->backward, &net->forward, &net->inference};
+    clprune_status status = CLPRUNE_SUCCESS;
+    maker m;
+    TRY(add_output_slot(net));
     TRY(open_maker(net, &m));
     for (kind_of_pass i = 0; i < PASSES; ++i) {
         TRY_DONE(make_list(&m, i, lists[i]));
         TRY_DONE(clprune__net_place_slots(net, m.list, m.sizes, m.slots));
     }
-    const clprune__net_region *region = NULL;
-    for (size_t i = 0; i < net->backward.count; ++i) {
-        const clprune__net_step *step = &net->backward.steps[i];
-        if (step->act == CLPRUNE__NET_LOOP)
-            region = &net->regions[step->id];
-        if (step->act == CLPRUNE__NET_FORWARD && clprune__net_is_in(region, step->id))
-            net->layers[step->id].made_again = region->chunk;
-    }
+    mark_made_again(net, &net->backward);
 done:
     close_maker(&m);
     return status;

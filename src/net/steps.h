@@ -16,13 +16,26 @@ clprune_status clprune__net_place_slots(
 /* Bytes of a value in its form, for the whole batch. */
 size_t clprune__net_bytes(const clprune_net *net, size_t value);
 
-/* The most bytes that slots and kept values take at once in a backward pass. Errors:
- * OUT_OF_HOST_MEMORY. */
-clprune_status clprune__net_most_bytes(const clprune_net *net, clprune__net_steps *backward,
-    const clprune__net_size *sizes, size_t count, double *most);
+/* Bytes of the signs, codes of a derivative and positions that layer v keeps, or of positions that
+ * it makes `again`; the form of the former. */
+double clprune__net_beside(const clprune_net *net, size_t v, bool again);
+clprune_keep clprune__net_mask_keep(const clprune_net *net, size_t v);
 
-/* The same for the present choice and regions. */
-clprune_status clprune__net_backward_bytes(clprune_net *net, double *most);
+/* The most bytes that slots, kept values and what is beside them take at once in a pass. Errors:
+ * OUT_OF_HOST_MEMORY. */
+clprune_status clprune__net_most_bytes(const clprune_net *net, clprune__net_steps *list,
+    const clprune__net_size *sizes, size_t count, bool backward, double *most);
+
+/* The bytes of a plan. */
+typedef struct clprune__net_room {
+    double kept;     /* values, and what is beside them */
+    double backward; /* the most of a backward pass */
+    double total;    /* of kept values and slots: in an arena (clprune/plan.h) the most of a step,
+                        else all side by side */
+} clprune__net_room;
+
+/* Of the present choice and regions. Errors: OUT_OF_HOST_MEMORY. */
+clprune_status clprune__net_find_room(clprune_net *net, clprune__net_room *room);
 
 clprune_status clprune__net_push(
     clprune_net *net, clprune__net_steps *list, const clprune__net_step *step);

@@ -1,0 +1,192 @@
+/* What presets keep and take in dry contexts: a stricter preset keeps no more, more work takes no
+ * more, least takes no more than compact, and plans of long nets are made in time. */
+#include "net/net_models.h"
+
+#include <time.h>
+
+enum { DEPTHS = 2, ACTIVATIONS = 4, LONG = 2000 };
+
+typedef struct shape {
+    const char *name;
+    clprune_net_value (*add)(clprune_net *net, clprune_net_value x, size_t i, unsigned activation);
+    bool images;
+    size_t layers; /* of a part */
+} shape;
+
+static clprune_net_value act(clprune_net *net, clprune_net_value x, unsigned activation)
+{
+    switch (activation) {
+    case 0:
+        return clprune_net_relu(net, "act", x);
+    case 1:
+        return clprune_net_gelu(net, "act", x);
+    case 2:
+        return clprune_net_silu(net, "act", x);
+    default:
+        return clprune_net_tanh(net, "act", x);
+    }
+}
+
+static clprune_net_value conv(clprune_net *net, const char *name, clprune_net_value x)
+{
+    return clprune_net_conv2d(
+        net, name, x, &(clprune_net_conv){.out = 16, .kernel = {3, 3}, .padding = {1, 1}});
+}
+
+static clprune_net_value conv_norm(
+    clprune_net *net, clprune_net_value x, size_t i, unsigned activation)
+{
+    (void)i;
+    return act(net, clprune_net_batch_norm(net, "bn", conv(net, "conv", x)), activation);
+}
+
+static clprune_net_value conv_pool(
+    clprune_net *net, clprune_net_value x, size_t i, unsigned activation)
+{
+    x = conv(net, "conv", x);
+    if (i < 3)
+        x = clprune_net_max_pool(net, "pool", x, &(clprune_max_pool_desc){.kernel = {2, 2}});
+    return act(net, clprune_net_batch_norm(net, "bn", x), activation);
+}
+
+static clprune_net_value conv_alone(
+    clprune_net *net, clprune_net_value x, size_t i, unsigned activation)
+{
+    (void)i;
+    return act(net, conv(net, "conv", x), activation);
+}
+
+static clprune_net_value residual(
+    clprune_net *net, clprune_net_value x, size_t i, unsigned activation)
+{
+    clprune_net_value t = conv_norm(net, x, i, activation);
+    t = clprune_net_batch_norm(net, "bn2", conv(net, "conv2", t));
+    return clprune_net_relu(net, "out", clprune_net_add(net, "add", x, t));
+}
+
+static clprune_net_value linear(
+    clprune_net *net, clprune_net_value x, size_t i, unsigned activation)
+{
+    return act(net, clprune_net_linear(net, "fc", x, 16 * (1 + i * 7919 % 5)), activation);
+}
+
+static clprune_net_value block(clprune_net *net, clprune_net_value x, size_t i, unsigned activation)
+{
+    clprune_net_value t = clprune_net_layer_norm(net, "ln", x);
+    (void)i;
+    t = act(net, clprune_net_linear(net, "fc1", t, 64), activation);
+    return clprune_net_add(net, "add", x, clprune_net_linear(net, "fc2", t, 16));
+}
+
+static const shape shapes[] = {{"conv, batch norm", conv_norm, true, 3},
+    {"conv, pool, batch norm", conv_pool, true, 3}, {"conv", conv_alone, true, 2},
+    {"residual", residual, true, 7}, {"linear", linear, false, 2}, {"block", block, false, 5}};
+
+static clprune_context *settle(const shape *s, size_t parts, unsigned activation,
+    const clprune_net_keep *keep, clprune_net **net, double *seconds)
+{
+    clprune_context *dry = NULL;
+    char part[24];
+    TEST_OK(clprune_context_create_dry(NULL, NULL, &dry));
+    TEST_OK(clprune_net_create(dry, &(clprune_net_desc){.batch = 8}, net));
+    clprune_net_value x =
+        s->images ? clprune_net_pixels(*net, 16, 16, 16) : clprune_net_rows(*net, 16, 16);
+    for (size_t i = 0; i < parts; i++) {
+        (void)snprintf(part, sizeof part, "b%zu", i);
+        clprune_net_part(*net, part);
+        x = s->add(*net, x, i, activation);
+    }
+    clprune_net_part(*net, NULL);
+    x = clprune_net_linear(*net, "head", clprune_net_mean(*net, "mean", x), NET_CLASSES);
+    clprune_net_cross_entropy(*net, x);
+    const clock_t began = clock();
+    TEST_OK(clprune_net_settle(*net, keep));
+    *seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
+    return dry;
+}
+
+typedef struct bytes {
+    uint64_t kept, total;
+} bytes;
+
+static bytes bytes_of(
+    const shape *s, size_t parts, unsigned activation, clprune_net_preset preset, unsigned work)
+{
+    clprune_net *net = NULL;
+    double seconds;
+    const clprune_net_keep keep = {.preset = preset, .extra_work = work};
+    clprune_context *dry = settle(s, parts, activation, &keep, &net, &seconds);
+    const bytes found = {clprune_memory_query(dry, CLPRUNE_MEMORY_ACTIVATIONS).live,
+        clprune_memory_query(dry, CLPRUNE_MEMORY_TOTAL).live};
+    clprune_net_destroy(net);
+    clprune_context_destroy(dry);
+    return found;
+}
+
+static void no_more(const char *what, const char *name, uint64_t now, uint64_t before)
+{
+    if (now > before)
+        fail_msg("%s: %s is %llu bytes, above %llu", name, what, (unsigned long long)now,
+            (unsigned long long)before);
+}
+
+static void stricter_presets(void **state)
+{
+    static const clprune_net_preset presets[] = {
+        CLPRUNE_NET_DENSE, CLPRUNE_NET_EXACT, CLPRUNE_NET_COMPACT, CLPRUNE_NET_LEAST};
+    static const unsigned works[] = {4, 10, 12, 25, 50, 100};
+    const shape *s = *state;
+    for (unsigned a = 0; a < ACTIVATIONS; a++)
+        for (size_t parts = 4; parts <= 4 * DEPTHS; parts += 4) {
+            bytes before = {UINT64_MAX, UINT64_MAX};
+            for (size_t p = 0; p < COUNT_OF(presets); p++) {
+                const bytes now = bytes_of(s, parts, a, presets[p], 0);
+                no_more("kept", s->name, now.kept, before.kept);
+                if (presets[p] == CLPRUNE_NET_LEAST)
+                    no_more("the total of least", s->name, now.total, before.total);
+                before = now;
+                bytes less = now;
+                for (size_t w = 0; w < COUNT_OF(works) && (p == 1 || p == 2); w++) {
+                    const bytes more = bytes_of(s, parts, a, presets[p], works[w]);
+                    no_more("kept with more work", s->name, more.kept, less.kept);
+                    no_more("the total with more work", s->name, more.total, less.total);
+                    less = more;
+                }
+            }
+        }
+}
+
+/* 15 to 67 s with a plan whose time is cubic. */
+static void long_nets(void **state)
+{
+#ifdef __SANITIZE_ADDRESS__
+    const double most = 20;
+#else
+    const double most = 2;
+#endif
+    static const clprune_net_keep keeps[] = {{.preset = CLPRUNE_NET_EXACT, .extra_work = 100},
+        {.preset = CLPRUNE_NET_COMPACT}, {.preset = CLPRUNE_NET_LEAST}};
+    const shape *s = *state;
+    for (size_t i = 0; i < COUNT_OF(keeps); i++) {
+        clprune_net *net = NULL;
+        double seconds;
+        clprune_context *dry = settle(s, LONG / s->layers, 1, &keeps[i], &net, &seconds);
+        clprune_net_destroy(net);
+        clprune_context_destroy(dry);
+        if (seconds > most)
+            fail_msg("%s, preset %d: a plan of %d layers took %.2f s of %.0f", s->name,
+                (int)keeps[i].preset, LONG, seconds, most);
+    }
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        test_add(&list, stricter_presets, (void *)(uintptr_t)&shapes[i], "%s: presets, work",
+            shapes[i].name);
+        if (shapes[i].add != conv_pool)
+            test_add(&list, long_nets, (void *)(uintptr_t)&shapes[i], "%s: long", shapes[i].name);
+    }
+    return test_run_on_host("net_plan", &list);
+}
