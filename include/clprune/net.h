@@ -66,6 +66,8 @@ typedef struct clprune_net_desc {
                                clprune_net_on_grads has told of them; not with adds */
     bool shares_statistics; /* clprune_net_on_statistics; batch norms then keep what they need for
                                it */
+    bool infers; /* no forward pass is in training: nothing is kept, and parameters have no
+                    gradients, as in a net without a loss; not with the three above */
     clprune_net *weights_of; /* a settled net of the context, or NULL: parameters and states are
                                 that net's, which has all of this one's names in the same shapes;
                                 gradients are not. Either may be destroyed first */

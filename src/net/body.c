@@ -74,7 +74,7 @@ static clprune_status create_layer(clprune_net *net, size_t i)
         TRY(layer->kind->create(net->context, layer));
     if (layer->kind == &clprune__net_batch_norm_kind)
         TRY(create_states(net, layer, shape->cols));
-    if (layer->kind == &clprune__net_max_pool_kind) {
+    if (layer->kind == &clprune__net_max_pool_kind && !net->desc.infers) {
         clprune_max_pool_sizes sizes;
         const size_t again = layer->made_again;
         TRY(clprune_max_pool_size_query(
@@ -84,7 +84,7 @@ static clprune_status create_layer(clprune_net *net, size_t i)
     }
     if (tile != NULL && tile->way->create != NULL && layer->tile_last == i)
         TRY(tile->way->create(net, tile->layers));
-    if (tile != NULL && tile->way->keeps_mask && tile->layers[0] == i) {
+    if (tile != NULL && tile->way->keeps_mask && tile->layers[0] == i && !net->desc.infers) {
         const clprune_keep keep = clprune__net_mask_keep(net, i);
         (void)snprintf(name, sizeof name, "%s.%s", layer->name,
             keep.form == CLPRUNE_FORM_GELU_CODE ? "codes" : "signs");

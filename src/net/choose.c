@@ -468,7 +468,7 @@ static clprune_status start(clprune_net *net, const clprune_net_keep *how, plan 
         net->values[i].kept = uses[i].needed && !(uses[i].sign && p.preset < CLPRUNE_NET_EXACT);
     }
     TRY_DONE(apply_rules(net, how));
-    for (size_t i = 0; i < net->count && net->loss == CLPRUNE__NET_NO_LOSS; ++i)
+    for (size_t i = 0; i < net->count && clprune__net_infers(net); ++i)
         net->values[i].kept = false;
 done:
     free(uses);
@@ -480,7 +480,7 @@ static clprune_status make_plan(
     clprune_net *net, const clprune_net_keep *how, plan p, clprune__net_room *room)
 {
     TRY(start(net, how, p));
-    if (p.preset >= CLPRUNE_NET_EXACT && net->loss != CLPRUNE__NET_NO_LOSS) {
+    if (p.preset >= CLPRUNE_NET_EXACT && !clprune__net_infers(net)) {
         TRY(clprune__net_cut(net, false, false));
         TRY(keep_without_products(net));
         if (p.work > 0)
@@ -541,7 +541,7 @@ clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how
     plan best = {.preset = preset};
     clprune__net_room least, room;
     bool found = false;
-    if (preset < CLPRUNE_NET_EXACT || net->loss == CLPRUNE__NET_NO_LOSS)
+    if (preset < CLPRUNE_NET_EXACT || clprune__net_infers(net))
         return make_plan(net, how, best, NULL);
     if (preset == CLPRUNE_NET_LEAST)
         best.preset = CLPRUNE_NET_COMPACT;

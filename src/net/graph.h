@@ -55,6 +55,12 @@ static inline bool clprune__net_is_data(const clprune__net_layer *layer)
     return layer->kind->gives != CLPRUNE__NET_FLOATS;
 }
 
+/* Whether the net has no backward pass. */
+static inline bool clprune__net_infers(const clprune_net *net)
+{
+    return net->desc.infers || net->loss == CLPRUNE__NET_NO_LOSS;
+}
+
 /* Whether clprune_net_settle has succeeded: `settled` is set before, against a second call. */
 static inline bool clprune__net_is_settled(const clprune_net *net)
 {

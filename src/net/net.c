@@ -24,6 +24,9 @@ clprune_status clprune_net_create(
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
     REQUIRE(!desc->adds || !desc->drops_grads, CLPRUNE_INVALID_ARGUMENT,
         "desc has adds and drops_grads; gradients that are dropped cannot be added to");
+    REQUIRE(!desc->infers || !(desc->adds || desc->drops_grads || desc->shares_statistics),
+        CLPRUNE_INVALID_ARGUMENT,
+        "desc has infers and adds, drops_grads or shares_statistics, which are of training");
     REQUIRE(desc->batch > 0, CLPRUNE_INVALID_ARGUMENT, "batch is 0, expected at least 1");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     clprune_net *of = desc->weights_of;

@@ -22,7 +22,7 @@ static void matrix_sizes(const clprune__net_param *param, size_t *rows, size_t *
  * reads, since their passes compute several at once. */
 static bool has_no_grad(const clprune_net *net, const clprune__net_param *param)
 {
-    if (net->loss == CLPRUNE__NET_NO_LOSS)
+    if (clprune__net_infers(net))
         return true;
     if (net->head > 0 && param == &net->params[net->head - 1])
         return param->frozen;

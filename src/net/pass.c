@@ -155,6 +155,9 @@ clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *dat
     ENTER(net != NULL ? net->context : NULL);
     TRY(check_data(net, data, false));
     TRY(check_input(net, data));
+    clprune_context *context = net->context;
+    REQUIRE(!training || !net->desc.infers, CLPRUNE_INVALID_ARGUMENT,
+        "clprune_net_forward: a net with desc.infers has no pass in training");
     if (training)
         TRY(clprune__net_check_norms(net, data->batch));
     TRY(clprune__net_check_values(net));

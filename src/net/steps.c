@@ -461,7 +461,7 @@ static clprune_status make_list(maker *m, kind_of_pass pass, clprune__net_steps 
         m, (clprune__net_size){output->rows, output->cols, false, CLPRUNE__NET_OF_CALL}, true);
     if (pass != BACKWARD)
         make_forward(m, pass == TRAINING);
-    else if (m->net->loss != CLPRUNE__NET_NO_LOSS)
+    else if (!clprune__net_infers(m->net))
         make_backward(m);
     return m->status;
 }
@@ -538,6 +538,8 @@ clprune_status clprune__net_make_steps(clprune_net *net)
     TRY(add_output_slot(net));
     TRY(open_maker(net, &m));
     for (kind_of_pass i = 0; i < PASSES; ++i) {
+        if (net->desc.infers && i == TRAINING)
+            continue;
         TRY_DONE(make_list(&m, i, lists[i]));
         TRY_DONE(clprune__net_place_slots(net, m.list, m.sizes, m.slots));
     }

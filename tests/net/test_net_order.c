@@ -576,6 +576,49 @@ static void parts(NO_ROW)
         CLPRUNE_INVALID_ARGUMENT, "desc.weights_of");
 }
 
+/* A net that only infers books no gradients and keeps nothing but what its loss takes, with the
+ * outputs and losses of one that also trains. */
+static void inference(void **state)
+{
+    const order_row *row = *state;
+    machine m = new_machine(row->model, &row->keep);
+    const uint64_t kept = live(CLPRUNE_MEMORY_ACTIVATIONS), grads = live(CLPRUNE_MEMORY_GRADIENTS);
+    const clprune_net_desc desc = {.batch = BATCH, .infers = true, .weights_of = m.job.net};
+    clprune_net *net = new_net(test_context(), &desc, row->model);
+    TEST_OK(clprune_net_settle(net, &row->keep));
+    assert_int_equal(live(CLPRUNE_MEMORY_GRADIENTS), grads);
+    const uint64_t log_p =
+        row->model->seed == 0 ? BATCH * ROWS * NET_VOCABULARY * sizeof(float) : 0;
+    assert_int_equal(live(CLPRUNE_MEMORY_ACTIVATIONS), kept + log_p);
+    size_t count;
+    const clprune_param *params = clprune_net_params(net, &count);
+    assert_true(count > 0);
+    for (size_t i = 0; i < count; i++)
+        assert_null(params[i].grad.buffer);
+    const clprune_net_data *data = &m.data[0][0];
+    float *want = test_floats(BATCH), *got = test_floats(BATCH);
+    TEST_OK(clprune_net_forward(m.job.net, data, false));
+    const float *output = net_output(&m.job, BATCH);
+    TEST_OK(clprune_net_loss(m.job.net, data, losses(&m), CLPRUNE_NO_MAT));
+    TEST_OK(clprune_mat_read(test_context(), losses(&m), want));
+    TEST_OK(clprune_net_forward(net, data, false));
+    TEST_FAILS(clprune_net_forward(net, data, true), CLPRUNE_INVALID_ARGUMENT, "desc.infers");
+    const clprune_mat y = clprune_net_output(net, BATCH);
+    float *all = test_floats(y.rows * y.cols);
+    TEST_OK(clprune_mat_read(test_context(), y, all));
+    test_same_floats("output", y.rows, y.cols, all, output, "inference");
+    TEST_OK(clprune_net_loss(net, data, losses(&m), CLPRUNE_NO_MAT));
+    TEST_OK(clprune_mat_read(test_context(), losses(&m), got));
+    test_same_floats("loss", BATCH, 1, got, want, "inference");
+    TEST_FAILS(clprune_net_backward(net, data), CLPRUNE_INVALID_ARGUMENT, "for inference");
+    const clprune_net_desc refused[] = {{.batch = 1, .infers = true, .adds = true},
+        {.batch = 1, .infers = true, .drops_grads = true},
+        {.batch = 1, .infers = true, .shares_statistics = true}};
+    for (size_t i = 0; i < COUNT_OF(refused); i++)
+        TEST_FAILS(clprune_net_create(test_context(), &refused[i], &net), CLPRUNE_INVALID_ARGUMENT,
+            "desc has infers");
+}
+
 int main(void)
 {
     static const clprune_net_keep keeps[] = {{.preset = CLPRUNE_NET_DENSE},
@@ -588,6 +631,8 @@ int main(void)
         for (size_t k = 0; k < COUNT_OF(keeps); k++) {
             rows[i][k] = (order_row){&models[i], keeps[k]};
             test_add(&list, orders, &rows[i][k], "orders of %s, preset %zu", models[i].name, k);
+            test_add(
+                &list, inference, &rows[i][k], "inference of %s, preset %zu", models[i].name, k);
         }
     TEST_ADD_EACH(&list, refusals, models, "refusals of %s");
     TEST_ADD_EACH(&list, failed_pass, models, "a failed pass of %s");

@@ -1075,6 +1075,17 @@ grep -q '"activations": "paper"' resumed.json || fail "sampled blocks of paper a
 expect 2 "--activations pruned: the run in largest/last.ckpt has paper" \
     --resume largest/last.ckpt --activations pruned
 
+# A test books no gradients, no optimizer's state and nothing for a backward pass; it takes what --plan says.
+for kept in whole eight parts tuned; do
+    expect 0 "" --test-only --resume $kept/last.ckpt --memory-report
+    mv out tested.out
+    for what in gradients optimizer; do
+        [ "$(bytes $what 1 tested.out)" = 0 ] || fail "a test of $kept has $what: $(cat tested.out)"
+    done
+    expect 0 "" --test-only --resume $kept/last.ckpt --plan
+    grep -q '^a test, MiB ' out && [ "$(bytes 'peak of everything' 1 out)" = "$(sed -n 's/^total  *[0-9]*  *\([0-9]*\) .*/\1/p' tested.out)" ] ||
+        fail "a test of $kept takes other memory than is planned: $(cat out tested.out)"
+done
 expect 0 "" --test-only --resume whole/last.ckpt --summary-json test.json
 grep -q "\"test_loss\": $(tail -n 1 whole/log.csv | cut -d, -f5)," test.json ||
     fail "--test-only gives another loss than the run"

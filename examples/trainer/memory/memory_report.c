@@ -153,7 +153,8 @@ static bool add_up(const session *s, const keep_list *list, kept_bytes *bytes, f
     keep_list dense = {0};
     bool good = session_list(s, 0, &dense, f);
     uint64_t elements = s->sizes.fixed; /* of a sample */
-    bytes->of[CLPRUNE_FORM_DENSE] = options_pass(s->options) * elements * sizeof(float);
+    if (!session_only_tests(s))
+        bytes->of[CLPRUNE_FORM_DENSE] = options_pass(s->options) * elements * sizeof(float);
     for (size_t i = 0; i < dense.count; ++i)
         if (!dense.tensors[i].rule.recomputed)
             elements += dense.tensors[i].shape.rows * dense.tensors[i].shape.cols;

@@ -62,7 +62,8 @@ static clprune_status make_net(const net_model_parts *parts, clprune_context *co
         status = clprune_net_create(context,
             &(clprune_net_desc){.batch = batch,
                 .drops_grads = choice->drops_grads,
-                .shares_statistics = choice->shares_statistics},
+                .shares_statistics = choice->shares_statistics,
+                .infers = choice->infers},
             net);
     if (status == CLPRUNE_SUCCESS) {
         keep.rules = given.rules;

@@ -58,6 +58,7 @@ typedef struct keep_choice {
     const keep_list *list;  /* NULL: all is the preset's */
     bool drops_grads;       /* clprune_net_desc */
     bool shares_statistics; /* likewise */
+    bool infers;            /* likewise */
 } keep_choice;
 
 #endif

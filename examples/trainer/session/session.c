@@ -130,7 +130,8 @@ static bool choose(const session *s, keep_choice *choice, keep_list *list, fault
     const char *source = o->keep_file != NULL ? o->keep_file
                          : o->resume != NULL  ? o->resume
                                               : "activations auto";
-    *choice = (keep_choice){.preset = o->activations, .how = options_how(o)};
+    *choice = (keep_choice){
+        .preset = o->activations, .how = options_how(o), .infers = session_only_tests(s)};
     if (o->keep_text == NULL)
         return true;
     choice->list = list;
@@ -153,7 +154,7 @@ static bool create_model(session *s, fault *f)
     keep_list rules = {0};
     keep_choice choice;
     bool good = choose(s, &choice, &rules, f);
-    choice.drops_grads = updates_early(s) || session_only_tests(s);
+    choice.drops_grads = updates_early(s);
     choice.shares_statistics = shares_statistics(s);
     if (updates_early(s) &&
         (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0 || options_passes(o) > 1))
