@@ -61,7 +61,7 @@ _Pool = _structure("_MaxPoolDesc", kernel=_Extent, stride=_Extent, padding=_Exte
                    reserved=c_uint64 * 4)
 _Attention = _structure("_NetAttn", heads=c_size_t, kv_heads=c_size_t, queries=c_size_t,
                         causal=c_bool, rate=c_float, reserved=c_uint64 * 4)
-_Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool, shares_statistics=c_bool,
+_Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool, shares_statistics=c_bool, infers=c_bool,
                    weights_of=c_void_p, reserved=c_uint64 * 3)
 _Rule = _structure("_NetRule", pattern=c_char_p, again=c_bool, keep=_Keep)
 _NetKeep = _structure(
