@@ -80,6 +80,9 @@ bool clprune__system_write(int file, const void *data, size_t size);
  * a file there; else removes it. */
 bool clprune__system_commit(int file, bool good, const char *temporary, const char *name);
 
+/* The most bytes that the stack of the first thread may have; SIZE_MAX: no limit is known. */
+size_t clprune__system_stack_limit(void);
+
 /* When a file was modified, in seconds since 1970; false: there is none. */
 bool clprune__system_modified(const char *path, int64_t *seconds);
 

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -202,6 +203,14 @@ static DIR *handle(clprune__folder *folder)
 clprune__folder *clprune__system_open_folder(const char *path)
 {
     return (clprune__folder *)(void *)opendir(path);
+}
+
+size_t clprune__system_stack_limit(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < SIZE_MAX
+               ? (size_t)limit.rlim_cur
+               : SIZE_MAX;
 }
 
 bool clprune__system_modified(const char *path, int64_t *seconds)

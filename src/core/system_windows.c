@@ -269,6 +269,11 @@ clprune__folder *clprune__system_open_folder(const char *path)
     return NULL;
 }
 
+size_t clprune__system_stack_limit(void)
+{
+    return SIZE_MAX;
+}
+
 bool clprune__system_modified(const char *path, int64_t *seconds)
 {
     struct __stat64 info;

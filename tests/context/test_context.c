@@ -2,6 +2,9 @@
 #include <ctype.h>
 #include <locale.h>
 #include <pthread.h>
+#ifndef _WIN32
+#include <sys/resource.h>
+#endif
 
 #include "support/test.h"
 
@@ -35,6 +38,21 @@ static void out_of_order_queue(NO_ROW)
     test_open_fails(queue, NULL, CLPRUNE_INVALID_ARGUMENT, "out-of-order");
     assert_int_equal(test_references(queue), before);
 }
+
+#ifndef _WIN32
+/* PoCL crashes where it lists its devices. */
+static void small_stack(NO_ROW)
+{
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_STACK, &before), 0);
+    small = before;
+    small.rlim_cur = 127 * 1024;
+    assert_int_equal(setrlimit(RLIMIT_STACK, &small), 0);
+    test_open_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT,
+        "the stack may have 127 KiB, with which drivers crash, expected at least 128; ulimit -s");
+    assert_int_equal(setrlimit(RLIMIT_STACK, &before), 0);
+}
+#endif
 
 /* Creation with a selection; true if it is on the device under test. */
 static bool selects(const char *selection)
@@ -424,6 +442,9 @@ int main(void)
     unsetenv("CLPRUNE_MEM_LIMIT");
     test_list list = {0};
     test_add(&list, callers_queue, NULL, "the caller's queue is used, retained and given back");
+#ifndef _WIN32
+    test_add(&list, small_stack, NULL, "a stack that is too small is refused");
+#endif
     test_add(&list, out_of_order_queue, NULL, "an out-of-order queue is refused");
     test_add(&list, selection_in_any_locale, NULL, "selection by name in any locale");
     test_add(&list, selection_by_index_and_name, NULL, "selection by index, name, environment");

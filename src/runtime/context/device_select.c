@@ -56,6 +56,8 @@ static cl_int platform_name(cl_platform_id platform, size_t size, char *name)
     return code;
 }
 
+enum { LEAST_STACK = 128 * 1024 }; /* PoCL 3.1 needs 96 KiB to list devices, and 128 for kernels */
+
 /* Lists the devices of all platforms; the caller frees table->devices. A platform that fails is
  * passed over, since another one may serve: an installed driver may lack its hardware. */
 static clprune_status enumerate(clprune_context *context, device_table *table)
@@ -64,11 +66,15 @@ static clprune_status enumerate(clprune_context *context, device_table *table)
     cl_platform_id *platforms = NULL;
     cl_device_id *devices = NULL;
     *table = (device_table){.devices = NULL};
+    const size_t stack = clprune__system_stack_limit();
+    REQUIRE_DONE(stack >= LEAST_STACK, CLPRUNE_INVALID_ARGUMENT,
+        "the stack may have %zu KiB, with which drivers crash, expected at least %d; ulimit -s "
+        "sets it",
+        stack / 1024, LEAST_STACK / 1024);
     const char *pocl = getenv("POCL_CACHE_DIR");
     REQUIRE_DONE(pocl == NULL || pocl[0] != '\0', CLPRUNE_INVALID_ARGUMENT,
         "POCL_CACHE_DIR is empty, which ends a process where PoCL is installed; unset it, or name "
-        "a "
-        "folder");
+        "a folder");
 
     cl_uint platform_count = 0;
     const cl_int code = list_platforms(0, NULL, &platform_count);
