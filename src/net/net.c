@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "net/body.h"
-#include "net/choose.h"
-#include "net/cover.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
-#include "net/steps.h"
+#include "net/plan/choose.h"
+#include "net/plan/cover.h"
+#include "net/plan/steps.h"
 #include "nn/store/form.h"
 #include "runtime/context/check.h"
 

@@ -5,7 +5,7 @@
 #include "clprune/net.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
-#include "net/steps.h"
+#include "net/plan/steps.h"
 #include "runtime/context/check.h"
 
 typedef struct printer {

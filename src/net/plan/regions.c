@@ -1,5 +1,5 @@
 /* Parts of the net between joints, and how many samples each works on. */
-#include "net/regions.h"
+#include "net/plan/regions.h"
 
 #include <stdlib.h>
 

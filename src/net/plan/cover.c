@@ -1,5 +1,5 @@
 /* Ways for layers. Chains come first in the lists, so the longest way that fits is taken. */
-#include "net/cover.h"
+#include "net/plan/cover.h"
 
 #include <stdlib.h>
 #include <string.h>

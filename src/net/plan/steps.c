@@ -1,14 +1,14 @@
 /* The passes, step by step. Tensors get virtual slots, each made once; slots.c gives them memory.
  */
-#include "net/steps.h"
+#include "net/plan/steps.h"
 
 #include <stdlib.h>
 
-#include "net/cover.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
-#include "net/narrow.h"
-#include "net/regions.h"
+#include "net/plan/cover.h"
+#include "net/plan/narrow.h"
+#include "net/plan/regions.h"
 #include "runtime/context/check.h"
 #include "runtime/memory/plan_private.h"
 

@@ -1,13 +1,13 @@
 /* Counts what a backward pass makes again from what is kept. */
-#include "net/price.h"
+#include "net/plan/price.h"
 
 #include <stdlib.h>
 
-#include "net/cover.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
-#include "net/regions.h"
-#include "net/steps.h"
+#include "net/plan/cover.h"
+#include "net/plan/regions.h"
+#include "net/plan/steps.h"
 #include "runtime/context/check.h"
 
 /* Making an element again costs as much as keeping this many bytes. So a chain of layers is not

@@ -1,7 +1,7 @@
-#include "net/narrow.h"
+#include "net/plan/narrow.h"
 
-#include "net/cover.h"
 #include "net/graph.h"
+#include "net/plan/cover.h"
 
 bool clprune__net_is_bf16(const clprune__net_value *value)
 {

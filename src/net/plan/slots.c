@@ -6,7 +6,7 @@
 
 #include "net/graph.h"
 #include "net/layers/kinds.h"
-#include "net/steps.h"
+#include "net/plan/steps.h"
 #include "runtime/context/check.h"
 #include "runtime/memory/plan_private.h"
 

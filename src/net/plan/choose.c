@@ -6,18 +6,18 @@
  *                     cheap, and another is kept in its place if that saves bytes. Then products,
  *                     too, within `extra_work`: those first that save the most bytes for their work
  *     LEAST           joints: all between two of them is made again once, from the first */
-#include "net/choose.h"
+#include "net/plan/choose.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "core/checked.h"
 #include "core/system.h"
-#include "net/cover.h"
 #include "net/graph.h"
-#include "net/price.h"
-#include "net/regions.h"
-#include "net/steps.h"
+#include "net/plan/cover.h"
+#include "net/plan/price.h"
+#include "net/plan/regions.h"
+#include "net/plan/steps.h"
 #include "nn/store/form.h"
 #include "runtime/context/check.h"
 
