@@ -141,11 +141,11 @@ done
 : >"$RUNS"
 : >"$folder/calls"
 touch "$folder/checkout/demo/accuracy.png"
-(cd "$folder/call" && PATH="$folder/bin:$PATH" FAIL=none ../checkout/tools/demo.sh --block 4x4 --lr 1 --val=fp16 \
-    --steps 2 --nor l1 --group=32 --rou nearest) >"$folder/out" 2>&1 && [ "$(wc -l <"$RUNS")" = 3 ] &&
-    grep -q -- ' --lr 1 --steps 2 --activations pruned .* --block 16 --block 4x4 --val=fp16 --nor l1$' "$RUNS" &&
-    grep -q -- ' --lr 1 --steps 2 --activations compact --code-bits 4 --group=32 --rou nearest$' "$RUNS" &&
-    grep -q -- ' --lr 1 --steps 2 --activations dense$' "$RUNS" &&
+(cd "$folder/call" && PATH="$folder/bin:$PATH" FAIL=none ../checkout/tools/demo.sh --block 4x4 --lr 1 --normalise half --val=fp16 \
+    --steps 2 --norm l1 --group=32 --rou nearest) >"$folder/out" 2>&1 && [ "$(wc -l <"$RUNS")" = 3 ] &&
+    grep -q -- ' --lr 1 --normalise half --steps 2 --activations pruned .* --block 16 --block 4x4 --val=fp16 --norm l1$' "$RUNS" &&
+    grep -q -- ' --lr 1 --normalise half --steps 2 --activations compact --code-bits 4 --group=32 --rou nearest$' "$RUNS" &&
+    grep -q -- ' --lr 1 --normalise half --steps 2 --activations dense$' "$RUNS" &&
     [ "$(grep -cE '^(dense|pruned-50|compact),,' "$folder/checkout/demo/table.csv")" = 3 ] &&
     ! grep -q '^gnuplot' "$folder/calls" &&
     grep -q 'no demo/accuracy.png: no epoch ended with a test$' "$folder/out" && [ ! -e "$folder/checkout/demo/accuracy.png" ] || {

@@ -2,7 +2,8 @@
  *
  * Each folder without a set is told what it lacks. Empty classes, and classes that cannot be looked
  * at, are refused. Left-out files and folders, missing classes and broken images are noted once.
- * Checksums, also of earlier programs. The count of threads that decode or generate. */
+ * Checksums, also of earlier programs. The count of threads that decode or generate. Levels of each
+ * kind of set, images and others, by each choice. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -320,11 +321,107 @@ static void generating_threads(NO_ROW)
     }
 }
 
+/* ---- levels ---------------------------------------------------------------------------------- */
+
+static const char *generated(void)
+{
+    return "generated";
+}
+
+/* Two images of 2 x 2 for training: half the pixels 51, half 153. */
+static const char *put_grey(void)
+{
+    const char *folder = test_folder();
+    static const uint8_t pixels[] = {51, 51, 153, 153, 51, 153, 51, 153}, labels[] = {0, 1};
+    const uint32_t size[] = {2, 2, 2};
+    put_idx(folder, "train-images-idx3-ubyte", 0x803, 3, size, pixels, sizeof pixels);
+    put_idx(folder, "train-labels-idx1-ubyte", 0x801, 1, size, labels, sizeof labels);
+    put_idx(folder, "t10k-images-idx3-ubyte", 0x803, 3, size, pixels, sizeof pixels);
+    put_idx(folder, "t10k-labels-idx1-ubyte", 0x801, 1, size, labels, sizeof labels);
+    return folder;
+}
+
+static const char *put_records(size_t label_bytes, const char *const *names)
+{
+    static uint8_t record[2 + PIXELS];
+    const char *folder = test_folder();
+    for (size_t i = 0; i < PIXELS; i++)
+        record[label_bytes + i] = (uint8_t)(7 * i);
+    for (; *names != NULL; names++)
+        test_file_write(test_text("%s/%s", folder, *names), record, label_bytes + PIXELS);
+    return folder;
+}
+
+static const char *put_cifar10(void)
+{
+    static const char *const names[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+        "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin", NULL};
+    return put_records(1, names);
+}
+
+static const char *put_cifar100(void)
+{
+    static const char *const names[] = {"train.bin", "test.bin", NULL};
+    return put_records(2, names);
+}
+
+#define IMAGENET                                                                                   \
+    {                                                                                              \
+        {0.485, 0.456, 0.406},                                                                     \
+        {                                                                                          \
+            0.229, 0.224, 0.225                                                                    \
+        }                                                                                          \
+    }
+
+static const struct levels_row {
+    const char *name;
+    const char *(*put)(void);
+    double own[2][3]; /* mean, deviation */
+} levels_rows[] = {
+    {"generated", generated, {{0.5, 0.5, 0.5}, {0.1, 0.1, 0.1}}},
+    {"IDX", put_grey, {{0.4, 0.4, 0.4}, {0.2, 0.2, 0.2}}},
+    {"CIFAR-10", put_cifar10, {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}}},
+    {"CIFAR-100", put_cifar100, {{0.5071, 0.4865, 0.4409}, {0.2673, 0.2564, 0.2762}}},
+#if TRAINER_IMAGES
+    {"folder", put_images, IMAGENET},
+#endif
+};
+
+/* The choice is of levels alone: bytes and checksums are the same. */
+static void levels(void **state)
+{
+    const struct levels_row *row = *state;
+    static const double imagenet[2][3] = IMAGENET, half[2][3] = {{.5, .5, .5}, {.5, .5, .5}};
+    const double(*const wants[])[3] = {
+        [DATASET_BY_DATA] = row->own, [DATASET_BY_IMAGENET] = imagenet, [DATASET_BY_HALF] = half};
+    const char *source = row->put();
+    const dataset *plain = open_well(source, NULL);
+    const size_t bytes = dataset_sample(plain).bytes;
+    uint8_t *images[2] = {test_alloc(bytes), test_alloc(bytes)};
+    const uint32_t first = 0;
+    int32_t label;
+    assert_string_equal(dataset_name(plain), row->name);
+    read_batch(plain, DATASET_TRAIN, &first, 1, NULL, images[0], &label);
+    for (int by = DATASET_BY_DATA; by <= DATASET_BY_HALF; by++) {
+        const dataset *data =
+            open_well(source, &(dataset_options){.normalise = (dataset_normalise)by});
+        for (size_t i = 0; i < DATASET_CHANNELS * DATASET_LEVELS; i++) {
+            const size_t c = i / DATASET_LEVELS, v = i % DATASET_LEVELS;
+            assert_near(dataset_levels(data)[i],
+                ((double)v / 255 - wants[by][0][c]) / wants[by][1][c], 1e-5, "level");
+        }
+        read_batch(data, DATASET_TRAIN, &first, 1, NULL, images[1], &label);
+        assert_memory_equal(images[0], images[1], bytes);
+        assert_true(dataset_checksum(data) == dataset_checksum(plain));
+    }
+}
+
 int main(void)
 {
     test_list list = {0};
     test_add(&list, no_set, NULL, "folders without a set");
     test_add(&list, generating_threads, NULL, "generating threads");
+    TEST_ADD_EACH(&list, levels, levels_rows, "levels: %s");
 #if TRAINER_IMAGES
     test_add(&list, classes, NULL, "classes without images");
     test_add(&list, lost_class, NULL, "a class that cannot be looked at");

@@ -5,6 +5,7 @@
 #include "resmlp_model.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
+#include "trainer/data/dataset.h"
 #include "trainer/options/options.h"
 #include "trainer/options/options_table.h"
 
@@ -142,6 +143,10 @@ static const struct refused_row {
         "--rotate yes: the run in c has no"},
     {"before --store, given otherwise", "--store bf16", "activations=paper;",
         "--store bf16: the run in c has fp32"},
+    {"before --normalise, given otherwise", "--normalise half", "activations=dense;",
+        "--normalise half: the run in c has data"},
+    {"of --normalise, given otherwise", "--normalise imagenet", "activations=dense;normalise=half;",
+        "--normalise imagenet: the run in c has half"},
     {"before --pool, given otherwise", "--pool 3", "activations=paper;",
         "--pool 3: the run in c has 2"},
     {"of paper, another --sparsity", "--activations paper --sparsity=0.7",
@@ -182,6 +187,26 @@ static void refused(void **state)
     options *o = test_alloc(sizeof *o);
     TEST_REFUSED(make_options(row->arguments, row->settings, o, &f),
         unknown ? CODE_DATA : CODE_USAGE, row->message);
+}
+
+/* Of a run, and of one that goes on. */
+static const struct normalise_row {
+    const char *name, *arguments, *settings;
+    dataset_normalise want;
+} normalise_rows[] = {
+    {"by default", "", NULL, DATASET_BY_DATA},
+    {"imagenet", "--normalise imagenet", NULL, DATASET_BY_IMAGENET},
+    {"half", "--normalise half", NULL, DATASET_BY_HALF},
+    {"before --normalise", "", "activations=dense;", DATASET_BY_DATA},
+    {"before --normalise, given as it was", "--normalise data", "activations=dense;",
+        DATASET_BY_DATA},
+    {"a checkpoint", "", "activations=dense;normalise=half;", DATASET_BY_HALF},
+};
+
+static void normalise(void **state)
+{
+    const struct normalise_row *row = *state;
+    assert_int_equal(good_options(row->arguments, row->settings)->normalise, row->want);
 }
 
 /* What a preset and --criterion say together. */
@@ -372,6 +397,7 @@ int main(void)
     TEST_ADD_EACH(&list, indices, rows, "indices: %s");
     TEST_ADD_EACH(&list, read_settings, read_rows, "a checkpoint %s");
     TEST_ADD_EACH(&list, refused, refused_rows, "a checkpoint %s");
+    TEST_ADD_EACH(&list, normalise, normalise_rows, "normalise: %s");
     TEST_ADD_EACH(&list, criterion, criteria, "criterion: %s");
     test_add(&list, no_codes, NULL, "a model without codes");
     test_add(&list, ranks, NULL, "options that ranks must have in common");

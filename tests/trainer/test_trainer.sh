@@ -73,7 +73,7 @@ without_time() {
 
 # ---- the command line ----------------------------------------------------------------------------
 expect 0 "" --help
-for option in arch image-size patch-size classes data train-limit test-limit no-augment \
+for option in arch image-size patch-size classes data train-limit test-limit no-augment normalise \
     activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding rotate store pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
     label-smoothing clip-norm seed device list-devices test-every output-dir checkpoint-every resume \
     gradient-check gradient-draws early-update micro-batches zero reduce-bits sync-batch-norm peer-timeout checkpoint-minutes processes plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
@@ -584,11 +584,12 @@ for arguments in dense exact exact-tokens "paper --sparsity 0.5" "pruned --spars
 done
 
 # Each of these options changes what a run computes, and no two alike.
-for option in "" --no-augment "--weight-decay 0.5" "--label-smoothing 0" "--clip-norm 0.01" "--norm l1" "--norm max"; do
+for option in "" --no-augment "--weight-decay 0.5" "--label-smoothing 0" "--clip-norm 0.01" "--norm l1" "--norm max" "--normalise imagenet" "--normalise half"; do
     expect 0 "" $pruned --optimizer sgd --lr 0.05 --epochs 1 --output-dir option --overwrite $option
     echo "$(results option | sed 1d) $option"
 done >options
-[ "$(grep -o '^1,3,[0-9.]*,[0-9.]*,[0-9.]*' options | sort -u | wc -l)" = 7 ] || fail "options that change nothing: $(cat options)"
+[ "$(grep -o '^1,3,[0-9.]*,[0-9.]*,[0-9.]*' options | sort -u | wc -l)" = 9 ] || fail "options that change nothing: $(cat options)"
+grep -q '^data generated, 80 train and 40 test images, --normalise half; device ' out || fail "it does not say how it normalises: $(cat out)"
 
 # ---- overrides for single blocks -----------------------------------------------------------------
 cat >rules <<'RULES'

@@ -101,6 +101,10 @@ bool dataset_open(const char *source, const dataset_options *options, dataset **
         free(data);
         return false;
     }
+    if (options->normalise == DATASET_BY_IMAGENET)
+        dataset_by_imagenet(&data->source);
+    for (int c = 0; options->normalise == DATASET_BY_HALF && c < DATASET_CHANNELS; ++c)
+        data->source.mean[c] = data->source.std[c] = 0.5;
     for (int c = 0; options->context == 0 && c < DATASET_CHANNELS; ++c)
         for (int v = 0; v < DATASET_LEVELS; ++v)
             data->levels[c * DATASET_LEVELS + v] =

@@ -35,6 +35,13 @@ enum { DATASET_CHANNELS = 3, DATASET_LEVELS = 256 };
 
 typedef enum dataset_split { DATASET_TRAIN = 0, DATASET_TEST = 1 } dataset_split;
 
+/* The mean and the deviation that dataset_levels takes. */
+typedef enum dataset_normalise {
+    DATASET_BY_DATA,     /* the set's own; of folders ImageNet's */
+    DATASET_BY_IMAGENET, /* ImageNet's */
+    DATASET_BY_HALF      /* 0.5 and 0.5: levels from -1 to 1 */
+} dataset_normalise;
+
 /* Hears a line that is no failure. Calls come from any thread, one at a time. */
 typedef void dataset_hear_fn(void *user, const char *note);
 
@@ -50,6 +57,7 @@ typedef void dataset_hear_fn(void *user, const char *note);
  *                      drawn over all; default all. Generated: exactly so many; default 8000
  *     test_limit       likewise; generated: default 2000
  *     seed             of generated images; else ignored
+ *     normalise        of images: the mean and the deviation; default the set's own
  *     skip_broken      folders: an image that cannot be read is replaced by the next; else ignored
  *     hear             told of files of folders that are left out when the set is opened, of
  *                      classes without images, and of each broken image once; default nobody
@@ -72,6 +80,7 @@ typedef struct dataset_options {
     size_t context;
     uint32_t labels;
     uint32_t usual_image_size;
+    dataset_normalise normalise;
     bool skip_broken;
     int processes; /* that share the cores; 0: one */
     dataset_hear_fn *hear;

@@ -458,10 +458,7 @@ bool dataset_folder(
         source->count[i] = set->count[i] = limit[i] != 0 && limit[i] < count ? limit[i] : count;
     }
     sum_up(set, source);
-    /* of ImageNet, as torchvision has them */
-    const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
-    memcpy(source->mean, mean, sizeof mean);
-    memcpy(source->std, std, sizeof std);
+    dataset_by_imagenet(source);
     (void)snprintf(source->tests, sizeof source->tests, "%s", set->split[DATASET_TEST].folder);
     source->name = "folder";
     source->classes = options->classes != 0 ? options->classes : (uint32_t)classes;

@@ -12,6 +12,13 @@ bool dataset_no_memory(fault *f, const char *path)
     return fault_set(f, CODE_MEMORY, "%s: out of memory", path);
 }
 
+void dataset_by_imagenet(dataset_source *source)
+{
+    const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
+    memcpy(source->mean, mean, sizeof mean);
+    memcpy(source->std, std, sizeof std);
+}
+
 void dataset_tell_empty(const char *path, const dataset_options *options, dataset_split split,
     uint32_t classes, const bool *has, uint32_t known)
 {

@@ -36,6 +36,9 @@ typedef struct dataset_source {
     void (*destroy)(void *state);
 } dataset_source;
 
+/* Sets mean and std to those of ImageNet, as torchvision has them. */
+void dataset_by_imagenet(dataset_source *source);
+
 /* A search for files in `dir`. error: 0, or the errno of the first question without an answer; what
  * was found, or was not, is worth nothing then. */
 typedef struct dataset_search {

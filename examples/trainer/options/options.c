@@ -469,7 +469,7 @@ static const struct {
 } before[] = {{"criterion", "largest"}, {"centre", "no"}, {"values", "fp32"}, {"gelu-code", "2"},
     {"code-bits", "4"}, {"group", "64"}, {"rounding", "stochastic"}, {"rotate", "no"},
     {"pool", "2"}, {"store", "fp32"}, {"schedule", "cosine"}, {"milestones", "0.5,0.75"},
-    {"test-every", "1"}, {"train", NULL}, {"lora", NULL}};
+    {"test-every", "1"}, {"train", NULL}, {"lora", NULL}, {"normalise", "data"}};
 
 /* Whether a given --sparsity is without effect, as check_needs allows it to be: the run has 0. */
 static bool ignores_sparsity(const options *o, const option_row *row)

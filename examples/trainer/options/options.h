@@ -16,7 +16,7 @@
 #include "trainer/reduce/ranks.h"
 
 enum {
-    OPTIONS_MOST = 80, /* at most this many options */
+    OPTIONS_MOST = 88, /* at most this many options */
     OPTIONS_EPOCHS_MOST = 1000000
 };
 
@@ -46,6 +46,7 @@ struct options {
     const char *data;
     uint64_t train_limit, test_limit;
     bool no_augment;
+    size_t normalise; /* dataset_normalise */
 
     size_t activations; /* position in model->keep->preset_names */
     double sparsity;
@@ -188,6 +189,7 @@ void options_block_text(clprune_block block, char *text, size_t size);
 MESSAGE_PRINTF(3, 4)
 void options_append(char *text, size_t size, const char *format, ...);
 
+extern const char *const options_normalise[];   /* by dataset_normalise */
 extern const char *const options_norms[];       /* by clprune_norm */
 extern const char *const options_criteria[];    /* by clprune_criterion */
 extern const char *const options_centres[];     /* by clprune_centre */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const options_normalise[] = {"data", "imagenet", "half", NULL};
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
 const char *const options_criteria[] = {"largest", "sampled", "random", NULL};
 const char *const options_centres[] = {"no", "yes", "cells", NULL};
@@ -94,6 +95,11 @@ static const option_row rows[] = {
         "number of test images; default: all, or 2000 generated ones", NEEDS_NOTHING, OF_IMAGES),
     FLAG("no-augment", OPTION_MATCH, no_augment, "no random crop and mirror", NEEDS_NOTHING,
         OF_IMAGES),
+    CHOICE("normalise", OPTION_MATCH, normalise, options_normalise, "NAME",
+        "mean and deviation that images are normalised with: data (the default), the data's, or "
+        "ImageNet's for folders of train/CLASS/*.jpg; imagenet; or half, 0.5 and 0.5, as timm's "
+        "ViTs (augreg) and Mixers were trained with",
+        NEEDS_NOTHING, OF_IMAGES),
     COUNT("train-limit", OPTION_MATCH, train_limit, 1, 2147483647,
         "number of training sequences; default: all, or 8000 generated ones", NEEDS_NOTHING,
         OF_TOKENS),

@@ -100,10 +100,11 @@ static void say_start(training_run *r)
     progress_say(&r->progress, "%s, %llu parameters%s%s%s, %s%zu%s", session_arch_name(s),
         (unsigned long long)s->sizes.parameters, trained, image, extras,
         s->type->tokens ? "vocabulary " : "", s->sizes.classes, s->type->tokens ? "" : " classes");
-    progress_say(&r->progress, "data %s, %u train and %u test %s; device %s", dataset_name(s->data),
-        (unsigned)dataset_count(s->data, DATASET_TRAIN),
+    progress_say(&r->progress, "data %s, %u train and %u test %s%s%s; device %s",
+        dataset_name(s->data), (unsigned)dataset_count(s->data, DATASET_TRAIN),
         (unsigned)dataset_count(s->data, DATASET_TEST), trainer_words_of(s->type->tokens).samples,
-        device);
+        o->normalise != DATASET_BY_DATA ? ", --normalise " : "",
+        o->normalise != DATASET_BY_DATA ? options_normalise[o->normalise] : "", device);
     if (dataset_tests(s->data)[0] != '\0')
         progress_say(&r->progress, "tests: %s", dataset_tests(s->data));
     if (options_passes(o) > 1)

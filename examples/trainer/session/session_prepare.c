@@ -50,6 +50,7 @@ static dataset_options data_wanted(session *s, const checkpoint *c)
         .resumed = resumed != NULL ? *resumed : 0,
         .seed = 1, /* runs of different --seed see the same samples */
         .skip_broken = o->skip_broken,
+        .normalise = (dataset_normalise)o->normalise,
         .processes = o->ranks.at.local_ranks,
         .hear = hear_data,
         .hear_user = s,
