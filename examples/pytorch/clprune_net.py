@@ -38,8 +38,8 @@ __all__ = ["Net"]
 PRESETS = {"dense": 0, "exact": 2, "compact": 3, "least": 4}  # 1, inputs: a Keep
 OPTIMIZERS = {"sgd": (0, 0), "sgd8": (0, 8), "adamw": (1, 0), "adamw8": (1, 8), "lamb": (2, 0)}
 PRECISIONS = {"fp32": 1, "tf32": 2, "bf16": 3}
-CATEGORIES = {"input": 0, "parameters": 1, "gradients": 2, "optimizer": 3, "activations": 4,
-              "workspace": 5, "arena": 6, "total": 255}
+CATEGORIES = {"total": 255, "input": 0, "parameters": 1, "gradients": 2, "optimizer": 3,
+              "activations": 4, "workspace": 5, "arena": 6}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -530,7 +530,7 @@ class Net:
                     for name, number in CATEGORIES.items()}
 
     def __str__(self) -> str:
-        """A table of the net's tensors: which are kept, how, and how the others are made again."""
+        """All device memory, and a table of the net's tensors: which are kept, how, and how the others are made again."""
         lines: List[str] = []
         run = self._run
         with self._lock:

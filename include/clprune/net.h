@@ -308,11 +308,10 @@ typedef struct clprune_net_keep {
     unsigned gelu_bits; /* COMPACT with PRUNED: bits of GELU's derivative (0: 2) */
     size_t products; /* EXACT, COMPACT: products of at most so many multiplications an element may
                         run again */
-    unsigned
-        extra_work; /* EXACT, COMPACT: beside these, products of at most so many percent of a step's
-                       multiplications run again, those that save the most bytes for it: of
-                       1, 2, 4, 8, 12, 16, 20, 25, 33, 50 and 100 % up to that, what takes the
-                       least memory in all. More work never takes more */
+    unsigned extra_work; /* EXACT, COMPACT: beside these, products of at most so many percent of a
+                            step's multiplications run again, those that save the most bytes for it:
+                            of 1, 2, 4, 8, 12, 16, 20, 25, 33, 50 and 100 % up to that, what takes
+                            the least memory in all. More work never takes more */
     clprune_value_type store; /* BF16: all that would be kept dense, except vectors and images of at
                                  most 3 channels, is QUANTISED with 16 bits, and each ReLU behind
                                  which signs are needed keeps a bit an element. Where all layers
@@ -354,7 +353,8 @@ CLPRUNE_API void clprune_net_visit(const clprune_net *net,
 /* How clprune_net_print writes: a table of all tensors, or a graph for the program dot. */
 typedef enum clprune_net_format { CLPRUNE_NET_TABLE = 0, CLPRUNE_NET_DOT = 1 } clprune_net_format;
 
-/* Hands what was chosen to `write`, line by line. Errors: INVALID_ARGUMENT (not settled). */
+/* Hands what was chosen to `write`, line by line; a table begins with all device memory of the
+ * context (clprune_memory_query). Errors: INVALID_ARGUMENT (not settled). */
 CLPRUNE_API clprune_status clprune_net_print(const clprune_net *net, clprune_net_format format,
     void (*write)(void *user, const char *text), void *user);
 

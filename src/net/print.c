@@ -53,7 +53,10 @@ static const char *way_of(const clprune_net *net, size_t i)
 
 static void print_table(const clprune_net *net, const printer *p)
 {
+    const clprune_memory_usage total = clprune_memory_query(net->context, CLPRUNE_MEMORY_TOTAL);
     uint64_t all = 0;
+    say(p, "%-32s %12s  %-12s %10.1f  KiB, at most\n", "all memory of the context", "", "",
+        (double)total.peak / 1024);
     say(p, "%-32s %12s  %-12s %10s  %s\n", "tensor", "shape", "kept", "KiB", "backward");
     for (size_t i = 0; i < net->count; ++i) {
         const clprune__net_value *value = &net->values[i];
@@ -69,7 +72,8 @@ static void print_table(const clprune_net *net, const printer *p)
     }
     say(p, "%-32s %12s  %-12s %10.1f\n", "signs, positions, statistics", "", "",
         (double)(net->kept_bytes - all) / 1024);
-    say(p, "%-32s %12s  %-12s %10.1f\n", "all", "", "", (double)net->kept_bytes / 1024);
+    say(p, "%-32s %12s  %-12s %10.1f\n", "all that is kept", "", "",
+        (double)net->kept_bytes / 1024);
 }
 
 static void print_dot(const clprune_net *net, const printer *p)

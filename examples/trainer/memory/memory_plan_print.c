@@ -141,6 +141,7 @@ static void print_totals(const memory_plan *plan)
 {
     const clprune_plan_totals *totals = &plan->totals;
     (void)printf("%-46s %22s %10s\n", "planned device memory", "bytes", "MiB");
+    memory_print_line("peak of everything", memory_plan_bytes(plan));
     for (int i = 0; i < CLPRUNE_MEMORY_CATEGORIES; ++i)
         if (i != CLPRUNE_MEMORY_ACTIVATIONS && i != CLPRUNE_MEMORY_ARENA &&
             i != CLPRUNE_MEMORY_WORKSPACE)
@@ -150,7 +151,6 @@ static void print_totals(const memory_plan *plan)
     memory_print_line("activations and workspace, side by side", totals->buffer_bytes);
     memory_print_line("  live at once, at most", totals->live_bytes);
     memory_print_line("  arena: the peak of both", totals->arena_bytes);
-    memory_print_line("peak of everything", memory_plan_bytes(plan));
 }
 
 /* A tensor's name, and its category where another tensor has the same name. */

@@ -85,9 +85,9 @@ static void print_categories(const session *s)
 {
     (void)printf("\n%-46s %6s %15s %10s %15s %10s\n", "device memory", "count", "live bytes", "MiB",
         "peak bytes", "MiB");
-    for (int i = 0; i <= CLPRUNE_MEMORY_CATEGORIES; ++i) {
+    for (int i = -1; i < CLPRUNE_MEMORY_CATEGORIES; ++i) { /* the total first */
         const clprune_memory_category category =
-            i < CLPRUNE_MEMORY_CATEGORIES ? (clprune_memory_category)i : CLPRUNE_MEMORY_TOTAL;
+            i >= 0 ? (clprune_memory_category)i : CLPRUNE_MEMORY_TOTAL;
         const clprune_memory_usage usage = clprune_memory_query(s->context, category);
         const uint64_t peak = category == CLPRUNE_MEMORY_TOTAL ? session_peak_bytes(s) : usage.peak;
         (void)printf("%-46s %6" PRIu64 " %15" PRIu64 " %10.2f %15" PRIu64 " %10.2f\n",
