@@ -30,6 +30,7 @@
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
  *   net.h                   a whole model from layers; the library decides what is kept
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
+ *   net_file.h              a net and its optimizer to and from a safetensors file
  *
  * Rules for all functions.
  *
@@ -93,6 +94,7 @@
 #include "clprune/mean_squared_error.h"
 #include "clprune/memory.h"
 #include "clprune/net.h"
+#include "clprune/net_file.h"
 #include "clprune/optimizer.h"
 #include "clprune/patch_embed.h"
 #include "clprune/plan.h"

@@ -30,9 +30,9 @@
  * Order. clprune_net_loss needs a forward pass before it, and clprune_net_backward a forward pass
  * in training, then its loss, with nothing but refused calls between: a later forward pass, also
  * for inference, takes the place of an earlier one, and a pass that failed, a backward pass and
- * clprune_net_init end it. Each with the same batch. Else INVALID_ARGUMENT or INVALID_SIZE, and
- * nothing changes. Except after a token loss in training, the loss may be computed again; the last
- * one counts. */
+ * clprune_net_init or _load end it. Each with the same batch. Else INVALID_ARGUMENT or
+ * INVALID_SIZE, and nothing changes. Except after a token loss in training, the loss may be
+ * computed again; the last one counts. */
 #ifndef CLPRUNE_NET_H
 #define CLPRUNE_NET_H
 

@@ -27,6 +27,9 @@ int clprune__system_format(char *text, size_t size, const char *format, va_list 
 /* Whether a text matches a pattern of a shell: *, ?, [a-z], [!a-z] and \. */
 bool clprune__system_matches(const char *pattern, const char *text);
 
+/* Opens any file to read its bytes, without waiting for a FIFO's writer; -1: errno says why. */
+int clprune__system_open_file(const char *path);
+
 /* Opens a file to append lines, without waiting for a pipe's reader; NULL: errno says why. */
 FILE *clprune__system_append(const char *path);
 

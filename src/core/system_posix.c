@@ -49,6 +49,11 @@ bool clprune__system_matches(const char *pattern, const char *text)
 }
 
 /* O_NONBLOCK only while opening: a pipe without a reader is an error then, not a wait. */
+int clprune__system_open_file(const char *path)
+{
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
 FILE *clprune__system_append(const char *path)
 {
     const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;

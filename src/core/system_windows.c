@@ -91,6 +91,11 @@ bool clprune__system_matches(const char *pattern, const char *text)
     }
 }
 
+int clprune__system_open_file(const char *path)
+{
+    return _open(path, _O_RDONLY | _O_BINARY | _O_NOINHERIT);
+}
+
 FILE *clprune__system_append(const char *path)
 {
     return fopen(path, "a");

@@ -1,5 +1,6 @@
 /* Cases for the functions that create objects, move data and wait. */
 #include "support/fault_case.h"
+#include "support/test_folder.h"
 #include "support/test_objects.h"
 
 enum { BATCH = 2, TOKENS = 4, ROWS = BATCH * TOKENS, COLS = 24, OUT = 8, MOST = ROWS * COLS };
@@ -540,6 +541,55 @@ static clprune_status call_tokens(clprune_context *c)
     return status;
 }
 
+static const char *file_folder;
+
+static void open_file(clprune_context *c, const void *row)
+{
+    open_mats(c, row);
+    file_folder = test_folder();
+}
+
+static void undo_file(clprune_context *c)
+{
+    undo_created(c);
+    undo_net(c);
+    assert_true(test_folder_count(file_folder, NULL) <= 1); /* no temporary file */
+}
+
+static clprune_status clear(void *user, const clprune_net_weight *weight, float *values)
+{
+    (void)user;
+    memset(values, 0, weight->value.rows * weight->value.cols * sizeof *values);
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status call_net_file(clprune_context *c)
+{
+    const clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_ADAMW};
+    const char *path = test_text("%s/net", file_folder);
+    size_t count = 0;
+    clprune_status status =
+        fault_checked(clprune_net_create(c, &(clprune_net_desc){.batch = BATCH}, &net), &net);
+    clprune_net_mean_squared_error(
+        net, clprune_net_linear(net, "head", clprune_net_rows(net, TOKENS, COLS), OUT));
+    THEN(clprune_net_settle(net, NULL));
+    THEN(clprune_net_init(net, 1));
+    const clprune_param *params = clprune_net_params(net, &count);
+    THEN(fault_checked(clprune_optimizer_create(c, &desc, count, params, &optimizer), &optimizer));
+    THEN(clprune_net_save(net, optimizer, path));
+    THEN(clprune_net_init_with(net, 2, clear, NULL));
+    THEN(clprune_net_load(net, optimizer, path));
+    return status;
+}
+
+static void result_of_net_file(clprune_context *c, fault_bytes *to)
+{
+    size_t count;
+    const clprune_param *params = clprune_net_params(net, &count);
+    for (size_t i = 0; i < count; i++)
+        fault_add_mat(to, c, params[i].value);
+}
+
 static void result_of_net(clprune_context *c, fault_bytes *to)
 {
     size_t count;
@@ -560,6 +610,12 @@ static const fault_case cases[] = {{.name = "net",
         .call = call_tokens,
         .result = result_of_net,
         .undo = undo_net},
+    {.name = "net in a file",
+        .open = open_file,
+        .prepare = prepare_mats,
+        .call = call_net_file,
+        .result = result_of_net_file,
+        .undo = undo_file},
     {.name = "buffer", .call = call_buffer, .undo = undo_created},
     {.name = "large buffer", .call = call_large_buffer, .undo = undo_created},
     {.name = "matrix", .call = call_mat_create, .undo = undo_created},
