@@ -459,6 +459,8 @@ static clprune_status make_list(maker *m, kind_of_pass pass, clprune__net_steps 
     m->slots = 0;
     (void)new_slot(
         m, (clprune__net_size){output->rows, output->cols, false, CLPRUNE__NET_OF_CALL}, true);
+    if (m->status != CLPRUNE_SUCCESS)
+        return m->status; /* there is no slot for the output */
     if (pass != BACKWARD)
         make_forward(m, pass == TRAINING);
     else if (!clprune__net_infers(m->net))
