@@ -541,19 +541,36 @@ static clprune_status call_tokens(clprune_context *c)
     return status;
 }
 
-static const char *file_folder;
+/* A folder that is no block of memory. */
+static char file_folder[TEST_PATH], file_path[TEST_PATH + 8];
+static clprune_context *file_context;
 
 static void open_file(clprune_context *c, const void *row)
 {
+    const char *tmp = getenv("TMPDIR");
     open_mats(c, row);
-    file_folder = test_folder();
+    file_context = c;
+    (void)snprintf(
+        file_folder, sizeof file_folder, "%s/clprune.XXXXXX", tmp != NULL ? tmp : "/tmp");
+    assert_non_null(mkdtemp(file_folder));
+    (void)snprintf(file_path, sizeof file_path, "%s/net", file_folder);
+}
+
+static void close_file(clprune_context *c)
+{
+    (void)c;
+    test_folder_remove(file_folder);
+}
+
+static const char *text_of_file(void)
+{
+    return clprune_last_error(file_context);
 }
 
 static void undo_file(clprune_context *c)
 {
     undo_created(c);
     undo_net(c);
-    assert_true(test_folder_count(file_folder, NULL) <= 1); /* no temporary file */
 }
 
 static clprune_status clear(void *user, const clprune_net_weight *weight, float *values)
@@ -566,7 +583,6 @@ static clprune_status clear(void *user, const clprune_net_weight *weight, float 
 static clprune_status call_net_file(clprune_context *c)
 {
     const clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_ADAMW};
-    const char *path = test_text("%s/net", file_folder);
     size_t count = 0;
     clprune_status status =
         fault_checked(clprune_net_create(c, &(clprune_net_desc){.batch = BATCH}, &net), &net);
@@ -576,9 +592,9 @@ static clprune_status call_net_file(clprune_context *c)
     THEN(clprune_net_init(net, 1));
     const clprune_param *params = clprune_net_params(net, &count);
     THEN(fault_checked(clprune_optimizer_create(c, &desc, count, params, &optimizer), &optimizer));
-    THEN(clprune_net_save(net, optimizer, path));
+    THEN(clprune_net_save(net, optimizer, file_path));
     THEN(clprune_net_init_with(net, 2, clear, NULL));
-    THEN(clprune_net_load(net, optimizer, path));
+    THEN(clprune_net_load(net, optimizer, file_path));
     return status;
 }
 
@@ -615,7 +631,9 @@ static const fault_case cases[] = {{.name = "net",
         .prepare = prepare_mats,
         .call = call_net_file,
         .result = result_of_net_file,
-        .undo = undo_file},
+        .undo = undo_file,
+        .close = close_file,
+        .text = text_of_file},
     {.name = "buffer", .call = call_buffer, .undo = undo_created},
     {.name = "large buffer", .call = call_large_buffer, .undo = undo_created},
     {.name = "matrix", .call = call_mat_create, .undo = undo_created},
