@@ -316,7 +316,10 @@ typedef struct clprune_net_keep {
                                  most 3 channels, is QUANTISED with 16 bits, and each ReLU behind
                                  which signs are needed keeps a bit an element. Where all layers
                                  that touch it can, its layer writes it in bf16, and others read it
-                                 so. FP32: dense */
+                                 so. A max pool keeps its positions rather than make them again
+                                 from bf16: with the same forward pass, gradients of random nets
+                                 differ from dense ones by at most 0.5 %, with batch norms 2.5 %
+                                 (test_net_pools). FP32: dense */
     const clprune_net_rule *rules;
     size_t rules_count;
     uint64_t reserved[4]; /* zeros */

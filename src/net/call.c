@@ -119,8 +119,9 @@ clprune_mat clprune__net_positions(const clprune__net_call *call, const clprune_
     const size_t out = clprune__net_out(call->net, pool);
     const size_t rows = call->net->values[out].shape.rows;
     const bool forward = call->step->act == CLPRUNE__NET_FORWARD;
-    const bool writes =
-        call->step->again ? clprune__net_is_in(call->region, out) : pool->made_again == 0;
+    const bool writes = pool->made_again == 0
+                            ? !call->step->again
+                            : call->step->again && clprune__net_is_in(call->region, out);
     if (!call->training || (forward && !writes))
         return CLPRUNE_NO_MAT;
     return clprune_mat_rows(

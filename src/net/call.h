@@ -55,8 +55,8 @@ float clprune__net_dx_beta(const clprune__net_call *call, size_t k);
 clprune_mat clprune__net_temp(const clprune__net_call *call, size_t k);
 
 /* A max pool's positions; absent where they are not needed: in inference, in the first pass if the
- * backward pass of the pool's region makes them again, and where another region makes its output
- * again, maybe in other chunks. */
+ * backward pass of the pool's region makes them again, and where its output is made again without
+ * them, or by another region, maybe in other chunks. */
 clprune_mat clprune__net_positions(const clprune__net_call *call, const clprune__net_layer *pool);
 
 /* Parameter k of a layer, its gradient, and the factor of its old gradient. */

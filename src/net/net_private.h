@@ -50,6 +50,7 @@ typedef struct clprune__net_value {
     bool product;     /* only by products */
     bool ruled;       /* the caller decided `kept` and `keep` */
     bool kept;        /* it has a store */
+    bool rounded;     /* to bf16 where it is kept, or made again from such values */
     clprune_keep keep;
     clprune_saved *store;
 } clprune__net_value;
@@ -74,7 +75,8 @@ typedef struct clprune__net_layer {
     float eps;         /* of a normalisation */
     float momentum;    /* batch norm */
     size_t rows;       /* batch norm: of the statistics of the pass, all nets' */
-    size_t made_again; /* samples at a time that its region's backward pass makes again; 0: none */
+    size_t made_again; /* max pool: samples at a time whose positions its region's backward pass
+                          makes again; 0: none */
     bool bias_sums;    /* the tile behind this layer also computes its bias gradient */
     union {
         clprune_net_conv conv;

@@ -468,17 +468,26 @@ static clprune_status make_list(maker *m, kind_of_pass pass, clprune__net_steps 
     return m->status;
 }
 
-/* Which max pools make their positions again, with their output. */
+/* Which max pools make their positions again, with their output. Those that would do it from values
+ * rounded to bf16, where a window may have another maximum, keep those of the forward pass. */
 static void mark_made_again(clprune_net *net, const clprune__net_steps *backward)
 {
     const clprune__net_region *region = NULL;
-    for (size_t i = 0; i < net->count; ++i)
+    for (size_t i = 0; i < net->count; ++i) {
+        clprune__net_value *value = &net->values[i];
+        const clprune__net_layer *layer = &net->layers[i];
+        value->rounded =
+            value->kept && value->keep.form == CLPRUNE_FORM_QUANTISED && value->keep.bits == 16;
+        for (size_t k = 0; k < layer->ins && !value->kept; ++k)
+            value->rounded = value->rounded || net->values[layer->in[k]].rounded;
         net->layers[i].made_again = 0;
+    }
     for (size_t i = 0; i < backward->count; ++i) {
         const clprune__net_step *step = &backward->steps[i];
         if (step->act == CLPRUNE__NET_LOOP)
             region = &net->regions[step->id];
-        if (step->act == CLPRUNE__NET_FORWARD && clprune__net_is_in(region, step->id))
+        if (step->act == CLPRUNE__NET_FORWARD && clprune__net_is_in(region, step->id) &&
+            !net->values[step->id].rounded)
             net->layers[step->id].made_again = region->chunk;
     }
 }
