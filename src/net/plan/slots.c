@@ -8,7 +8,6 @@
 #include "net/layers/kinds.h"
 #include "net/plan/steps.h"
 #include "runtime/context/check.h"
-#include "runtime/memory/plan_private.h"
 
 clprune_status clprune__net_push(
     clprune_net *net, clprune__net_steps *list, const clprune__net_step *step)
@@ -327,10 +326,11 @@ static size_t free_slot(const clprune_net *net, size_t elements, const bool *bus
     return best;
 }
 
-static clprune_status take_slot(clprune_net *net, size_t elements, bool *busy, size_t *slot)
+static clprune_status take_slot(
+    clprune_net *net, bool shares, size_t elements, bool *busy, size_t *slot)
 {
     clprune_context *context = net->context;
-    *slot = clprune__memory_is_planned(context) ? SIZE_MAX : free_slot(net, elements, busy);
+    *slot = shares ? free_slot(net, elements, busy) : SIZE_MAX;
     if (*slot != SIZE_MAX) {
         if (net->slots[*slot].elements < elements)
             net->slots[*slot].elements = elements;
@@ -361,8 +361,8 @@ static void chain_lives(life *lives, size_t lives_count, size_t *steps, size_t c
     }
 }
 
-clprune_status clprune__net_place_slots(
-    clprune_net *net, clprune__net_steps *list, const clprune__net_size *sizes, size_t count)
+clprune_status clprune__net_place_slots(clprune_net *net, clprune__net_steps *list,
+    const clprune__net_size *sizes, size_t count, bool shares)
 {
     clprune_context *context = net->context;
     clprune_status status = CLPRUNE_SUCCESS;
@@ -383,8 +383,8 @@ clprune_status clprune__net_place_slots(
         clprune__net_step step = list->steps[i];
         clprune__net_place *places[PLACES];
         for (size_t k = chains[i]; k != 0; k = lives[k].next_first) {
-            TRY_DONE(
-                take_slot(net, slot_elements(net, &sizes[k], &lives[k]), busy, &lives[k].slot));
+            TRY_DONE(take_slot(
+                net, shares, slot_elements(net, &sizes[k], &lives[k]), busy, &lives[k].slot));
             busy[lives[k].slot] = true;
         }
         list_places(&step, places);

@@ -519,7 +519,7 @@ clprune_status clprune__net_find_room(clprune_net *net, clprune__net_room *room)
         if (i == BACKWARD)
             mark_made_again(net, &list);
         TRY_DONE(clprune__net_most_bytes(net, &list, m.sizes, m.slots, i == BACKWARD, &most[i]));
-        TRY_DONE(clprune__net_place_slots(net, &list, m.sizes, m.slots));
+        TRY_DONE(clprune__net_place_slots(net, &list, m.sizes, m.slots, true));
     }
     for (size_t v = 0; v < net->count; ++v) {
         room->kept += net->values[v].kept ? (double)clprune__net_bytes(net, v) : 0;
@@ -529,9 +529,10 @@ clprune_status clprune__net_find_room(clprune_net *net, clprune__net_room *room)
     for (size_t i = 0; i < net->slots_count; ++i)
         apart += 4 * (double)net->slots[i].elements;
     room->backward = most[BACKWARD];
-    room->total = !clprune__memory_is_planned(net->context) ? room->kept + apart
-                  : most[BACKWARD] > most[TRAINING]         ? most[BACKWARD]
-                                                            : most[TRAINING];
+    room->apart = room->kept + apart;
+    room->arena = most[BACKWARD] > most[TRAINING] ? most[BACKWARD] : most[TRAINING];
+    if (room->arena > room->apart) /* lives of slots in regions are not known exactly */
+        room->arena = room->apart;
 done:
     free(list.steps);
     free(net->slots);
@@ -552,7 +553,8 @@ clprune_status clprune__net_make_steps(clprune_net *net)
         if (net->desc.infers && i == TRAINING)
             continue;
         TRY_DONE(make_list(&m, i, lists[i]));
-        TRY_DONE(clprune__net_place_slots(net, m.list, m.sizes, m.slots));
+        TRY_DONE(clprune__net_place_slots(
+            net, m.list, m.sizes, m.slots, !clprune__memory_is_planned(net->context)));
     }
     mark_made_again(net, &net->backward);
 done:

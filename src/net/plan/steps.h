@@ -10,8 +10,8 @@ clprune_status clprune__net_make_steps(clprune_net *net);
 
 /* A list of steps whose slots are virtual, each made once: sizes[id] says how large it is. Gives
  * them slots of the net, and adds steps that forget what is dead. The first `fixed` keep theirs. */
-clprune_status clprune__net_place_slots(
-    clprune_net *net, clprune__net_steps *list, const clprune__net_size *sizes, size_t count);
+clprune_status clprune__net_place_slots(clprune_net *net, clprune__net_steps *list,
+    const clprune__net_size *sizes, size_t count, bool shares);
 
 /* Bytes of a value in its form, for the whole batch. */
 size_t clprune__net_bytes(const clprune_net *net, size_t value);
@@ -30,8 +30,8 @@ clprune_status clprune__net_most_bytes(const clprune_net *net, clprune__net_step
 typedef struct clprune__net_room {
     double kept;     /* values, and what is beside them */
     double backward; /* the most of a backward pass */
-    double total;    /* of kept values and slots: in an arena (clprune/plan.h) the most of a step,
-                        else all side by side */
+    double arena;    /* the most of kept values and slots in a step: with clprune/plan.h */
+    double apart;    /* all of them side by side: without */
 } clprune__net_room;
 
 /* Of the present choice and regions. Errors: OUT_OF_HOST_MEMORY. */
