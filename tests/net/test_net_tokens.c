@@ -188,7 +188,7 @@ static void chunks(NO_ROW)
     net_job least = net_open_preset(&wide, SAMPLES, CLPRUNE_NET_LEAST, 8),
             exact = net_open_preset(&wide, SAMPLES, CLPRUNE_NET_EXACT, 8);
     net_close(&exact, "exact", net_step_grads(&exact), want, 1e-5);
-    net_close(&least, "least", net_step_grads(&least), want, 1e-5);
+    net_close(&least, "least", net_step_grads(&least), want, 2e-2); /* COMPACT's codes */
     assert_true(test_live(test_context(), CLPRUNE_MEMORY_WORKSPACE) > 0);
 }
 
