@@ -11,8 +11,6 @@
 # where none is given. Label long: a read-only clone built in another folder, hardened; a build without libturbojpeg,
 # libpng, jansson and MPI; exported symbols are the functions of the headers; soname, rpath, hardening, man pages.
 export LC_ALL=C # a decimal point in every locale
-# LLVM gives threads of MPI's device list signal stacks, which the address sanitizer takes for its own.
-export ASAN_OPTIONS="${ASAN_OPTIONS:-}:use_sigaltstack=0"
 source=$1 build=$2 cc=$3 cxx=$4 flags=$5
 folder=$(mktemp -d) || exit 2
 trap 'chmod -R u+w "$folder"; rm -rf "$folder"' EXIT

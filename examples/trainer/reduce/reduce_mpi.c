@@ -103,6 +103,9 @@ static bool mpi_open(
     (void)pthread_cond_init(&g->asked, &monotonic);
     (void)pthread_cond_init(&g->answered, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
+    /* MPI's list of devices starts OpenCL's drivers in its thread, and LLVM's stack for signals
+     * does not outlive that; MPI here exchanges memory of the host alone. */
+    (void)setenv("HWLOC_COMPONENTS", "-opencl", 0);
     if (pthread_create(&g->thread, NULL, reduce_thread, g) != 0) {
         free(g);
         return fault_set(f, CODE_RUN, "cannot start a thread for MPI");
