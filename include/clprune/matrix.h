@@ -82,8 +82,9 @@ CLPRUNE_API clprune_status clprune_mat_create(clprune_context *context,
 CLPRUNE_API clprune_status clprune_mats_create(clprune_context *context,
     clprune_memory_category category, size_t count, const char *const *names, clprune_mat *mats);
 
-/* Copies a dense host array of rows * cols floats to a matrix, or a matrix to such an array. Blocks
- * until the copy, and all work enqueued before it, is done; then the host may use the array again.
+/* Copies a dense host array of rows * cols floats to a matrix, or a matrix to such an array, also
+ * one of bf16. Blocks until the copy, and all work enqueued before it, is done; then the host may
+ * use the array again.
  * Errors: INVALID_ARGUMENT, INVALID_SIZE, OPENCL_ERROR. */
 CLPRUNE_API clprune_status clprune_mat_write(
     clprune_context *context, clprune_mat mat, const float *host);

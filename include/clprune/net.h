@@ -452,6 +452,12 @@ CLPRUNE_API void clprune_net_set_seed(clprune_net *net, uint64_t seed);
 CLPRUNE_API void clprune_net_watch(
     clprune_net *net, void (*tell)(void *user, bool backward, const char *layer), void *user);
 
+/* Makes later passes look at each number that a layer reads or writes, parameters and their
+ * gradients included: a pass fails with NOT_FINITE at the first NaN or infinity, and the last error
+ * names layer, pass and tensor, how many there are, and where the first one is. It reads all of it
+ * to the host, so such a pass takes many times as long. */
+CLPRUNE_API void clprune_net_check_finite(clprune_net *net, bool check);
+
 /* Makes backward passes call `ready` as soon as gradients, those of a block, say, are complete,
  * once what computes them is enqueued. `grads` is a row that has them: a part of the buffer of all
  * gradients, each gradient in one part; or with desc.drops_grads a whole buffer, which is gone

@@ -23,6 +23,7 @@ extern "C" {
     X(CLPRUNE_INVALID_SIZE, 11, "a matrix or buffer does not have the size the operation needs")   \
     X(CLPRUNE_SIZE_OVERFLOW, 12, "a size does not fit the integer type that must carry it")        \
     X(CLPRUNE_INVALID_BSR, 13, "the indices of a BSR matrix break the format's rules")             \
+    X(CLPRUNE_NOT_FINITE, 14, "a computed value is NaN or infinite")                               \
     X(CLPRUNE_OUT_OF_HOST_MEMORY, 20, "the host is out of memory")                                 \
     X(CLPRUNE_OUT_OF_DEVICE_MEMORY, 21, "the device is out of memory or the budget is used up")    \
     X(CLPRUNE_NO_DEVICE, 30, "no OpenCL device fits the selection")                                \

@@ -24,6 +24,14 @@ clprune_status clprune__net_end_pass(clprune_net *net, bool add);
 /* Running means 0, variances 1; from the host, without a kernel. */
 clprune_status clprune__net_reset_states(clprune_net *net);
 
+/* After a step: fails if what it wrote has a number that is not finite; before a layer of a forward
+ * pass, if its parameters have. Errors: NOT_FINITE, OUT_OF_HOST_MEMORY, OPENCL_ERROR. */
+clprune_status clprune__net_check_written(const clprune__net_call *call);
+clprune_status clprune__net_check_params(const clprune__net_call *call);
+
+/* The same of the gradient of the output, by the loss. */
+clprune_status clprune__net_check_loss(clprune_net *net, size_t batch);
+
 /* Runs a list of steps. */
 clprune_status clprune__net_run(
     clprune_net *net, const clprune__net_steps *list, const clprune_net_data *data, bool training);

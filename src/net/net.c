@@ -261,6 +261,13 @@ void clprune_net_watch(
     net->tell_user = user;
 }
 
+void clprune_net_check_finite(clprune_net *net, bool check)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (net != NULL)
+        net->checks_finite = check;
+}
+
 void clprune_net_visit(
     const clprune_net *net, void (*visit)(void *user, const clprune_net_tensor *tensor), void *user)
 {

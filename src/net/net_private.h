@@ -352,6 +352,7 @@ struct clprune_net {
     unsigned gelu_bits;    /* likewise; 0: GELU keeps no codes of its derivative */
     void (*tell)(void *user, bool backward, const char *layer);
     void *tell_user;
+    bool checks_finite;
 
     clprune__net_tile *tiles; /* in the order of their last layers */
     size_t tiles_count;

@@ -245,6 +245,8 @@ clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *da
     TRY(check_output_grad(net, data));
     net->phase = CLPRUNE__NET_EMPTY;
     TRY(clprune__net_loss_backward(net, data));
+    if (net->checks_finite)
+        TRY(clprune__net_check_loss(net, data->batch));
     TRY(clprune__net_run(net, &net->backward, data, true));
     TRY(clprune__net_end_pass(net, data->add));
     return clprune__empty_event(net->context, data->event);

@@ -101,7 +101,11 @@ clprune_status clprune__net_run(
             continue;
         }
         call.step = step;
+        if (net->checks_finite)
+            TRY(clprune__net_check_params(&call));
         TRY(run_step(&call));
+        if (net->checks_finite)
+            TRY(clprune__net_check_written(&call));
     }
     return CLPRUNE_SUCCESS;
 }

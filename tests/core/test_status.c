@@ -39,6 +39,7 @@ static void values_stay(NO_ROW)
     assert_int_equal(CLPRUNE_INVALID_SIZE, 11);
     assert_int_equal(CLPRUNE_SIZE_OVERFLOW, 12);
     assert_int_equal(CLPRUNE_INVALID_BSR, 13);
+    assert_int_equal(CLPRUNE_NOT_FINITE, 14);
     assert_int_equal(CLPRUNE_OUT_OF_HOST_MEMORY, 20);
     assert_int_equal(CLPRUNE_OUT_OF_DEVICE_MEMORY, 21);
     assert_int_equal(CLPRUNE_NO_DEVICE, 30);
@@ -52,7 +53,7 @@ static void values_stay(NO_ROW)
 
 static void unknown_status(NO_ROW)
 {
-    static const int strange[] = {-1, 1, 9, 14, 51, 1000};
+    static const int strange[] = {-1, 1, 9, 15, 51, 1000};
     for (size_t i = 0; i < COUNT_OF(strange); i++) {
         const clprune_status status = (clprune_status)strange[i];
         assert_string_equal(clprune_status_name(status), "CLPRUNE_UNKNOWN_STATUS");

@@ -1214,6 +1214,12 @@ resumed 4 stepped want $stepped
 # ---- divergence ----------------------------------------------------------------------------------
 expect 6 "diverged" $small --optimizer sgd --lr 1e6 --epochs 3 --output-dir diverged
 [ ! -e diverged/last.ckpt ] || fail "a run that diverges writes a checkpoint"
+step=$(sed -n 's/.*the loss of step \([0-9]*\) is no finite.*/\1/p' err)
+[ -n "$step" ] || fail "it names no step: $(cat err)"
+# The first number that is not finite is in the forward pass of that step, or in the passes before.
+expect 6 "diverged: step [0-9]*: .* pass of layer .* not finite" $small --optimizer sgd --lr 1e6 --epochs 3 --check-finite 1
+found=$(sed -n 's/.*diverged: step \([0-9]*\): .*/\1/p' err)
+[ "${found:-0}" = "$step" ] || [ "${found:-0}" = $((step - 1)) ] || fail "step $found, not $step: $(cat err)"
 
 # ---- signals -------------------------------------------------------------------------------------
 # stop SIGNAL CODE options...: stops a long run in its course.

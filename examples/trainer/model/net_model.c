@@ -492,6 +492,11 @@ void net_model_watch(void *of, trainer_watcher watcher)
     clprune_net_watch(model->net, watcher.tell != NULL ? tell : NULL, model);
 }
 
+void net_model_check_finite(void *of, bool check)
+{
+    clprune_net_check_finite(((net_model *)of)->net, check);
+}
+
 clprune_mat net_model_output(const void *model, size_t batch)
 {
     return clprune_net_output(((const net_model *)model)->net, batch);

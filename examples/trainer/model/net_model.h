@@ -52,6 +52,7 @@ void net_model_on_statistics(void *model, const clprune_net_statistics *statisti
 clprune_status net_model_visit_grads(
     void *model, clprune_status (*visit)(void *user, clprune_mat part), void *user);
 void net_model_watch(void *model, trainer_watcher watcher);
+void net_model_check_finite(void *model, bool check);
 
 /* The logits of the latest forward pass. */
 clprune_mat net_model_output(const void *model, size_t batch);
@@ -63,6 +64,7 @@ clprune_mat net_model_output(const void *model, size_t batch);
     .weight = net_model_weight, .set_seed = net_model_set_seed, .forward = net_model_forward,      \
     .loss = net_model_loss, .backward = net_model_backward, .logits = net_model_logits,            \
     .on_grads = net_model_on_grads, .visit_grads = net_model_visit_grads,                          \
-    .on_statistics = net_model_on_statistics, .watch = net_model_watch
+    .on_statistics = net_model_on_statistics, .watch = net_model_watch,                            \
+    .check_finite = net_model_check_finite
 
 #endif

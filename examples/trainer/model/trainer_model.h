@@ -186,6 +186,9 @@ struct trainer_model {
 
     /* Makes the passes tell `watcher` at the start of each part. */
     void (*watch)(void *model, trainer_watcher watcher);
+
+    /* clprune_net_check_finite. NULL: no --check-finite. */
+    void (*check_finite)(void *model, bool check);
 };
 
 /* Whether the loss is that of tokens, so that e to it is a perplexity. */

@@ -90,6 +90,7 @@ struct options {
     uint64_t test_every;         /* epochs; 0: only after the last */
     const char *resume;
     uint64_t steps;           /* 0: all epochs */
+    uint64_t check_finite;    /* steps; 0: none */
     uint64_t gradient_check;  /* batches; 0: none */
     uint64_t gradient_draws;  /* per batch */
     uint64_t sample;          /* tokens; 0: none */

@@ -259,6 +259,10 @@ static const option_row rows[] = {
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
         "stop after N steps; writes files only with --output-dir, and tests after the last step "
         "only with --test-limit"),
+    COUNT("check-finite", OPTION_FORGET, check_finite, 1, EXACT,
+        "in each N-th step, look at all that layers read and write, and stop at the first NaN or "
+        "infinity with the names of layer and tensor; such a step is slow",
+        NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     COUNT("gradient-check", OPTION_FORGET, gradient_check, 1, 1000000,
         "at the end, compare each gradient with a dense model's on N training batches",
         NEEDS_NOTHING, OF_ALL, RANKS_OWN),

@@ -48,8 +48,13 @@ void tally_close(tally *t)
 void tally_reset(tally *t, tally_sums sums, size_t parts)
 {
     t->parts = parts;
-    t->used = 0;
+    t->used = t->read = t->bad = 0;
     t->sums = sums;
+}
+
+size_t tally_bad_group(const tally *t)
+{
+    return t->bad > 0 ? (t->bad - 1) / t->parts + 1 : 0;
 }
 
 bool tally_next(tally *t, size_t count, clprune_mat *loss, clprune_mat *hit, fault *f)
@@ -69,16 +74,20 @@ void tally_drop(tally *t, size_t count)
 }
 
 /* hit: the fraction of the sample's labels. */
-static void add_batch(
-    tally_sums *sums, const float *loss, const float *hit, size_t count, size_t labels)
+static void add_batch(tally *t, const float *loss, const float *hit, size_t count)
 {
+    tally_sums *sums = &t->sums;
     double sum = 0;
+    ++t->read;
     for (size_t i = 0; i < count; ++i) {
-        sums->finite = sums->finite && isfinite(loss[i]);
+        if (!isfinite(loss[i])) {
+            sums->finite = false;
+            t->bad = t->bad > 0 ? t->bad : t->read;
+        }
         sums->loss += (double)loss[i];
         sum += (double)loss[i];
         if (hit[i] > 0) /* a NaN is not */
-            sums->hits += (uint64_t)((double)hit[i] * (double)labels + 0.5);
+            sums->hits += (uint64_t)((double)hit[i] * (double)t->labels + 0.5);
     }
     sums->samples += count;
     if (count > 0)
@@ -110,7 +119,7 @@ static void add_packed(tally *t, const char **at, float *host)
     size_t count;
     memcpy(&count, *at, sizeof count);
     memcpy(host, *at + sizeof count, 2 * count * sizeof(float));
-    add_batch(&t->sums, host, host + count, count, t->labels);
+    add_batch(t, host, host + count, count);
     *at += message_bytes(count);
 }
 
@@ -156,7 +165,7 @@ bool tally_read(tally *t, fault *f)
             clprune_mat_read(t->context, clprune_mat_rows(t->hit, 0, rows), hit), "reading hits"))
         return false;
     for (size_t i = 0; i < t->used && !ranks_many(t->ranks); ++i)
-        add_batch(&t->sums, loss + i * t->batch, hit + i * t->batch, t->count[i], t->labels);
+        add_batch(t, loss + i * t->batch, hit + i * t->batch, t->count[i]);
     if (ranks_many(t->ranks) && !add_all(t, loss, hit, f))
         return false;
     t->used = 0;

@@ -31,6 +31,7 @@ typedef struct tally {
     clprune_mat loss, hit; /* (slots * batch) x 1 */
     float *host;           /* (2, slots * batch) */
     size_t *count;         /* (slots) */
+    size_t read, bad;      /* batches since tally_reset; 1 + the first whose loss is not finite */
     tally_sums sums;
 } tally;
 
@@ -43,6 +44,9 @@ void tally_close(tally *t); /* accepts {0} */
  * `parts`, of which each rank has those from ranks_first on. */
 void tally_reset(tally *t, tally_sums sums, size_t parts);
 extern const tally_sums tally_zero;
+
+/* 1 + the group of the first loss that is not finite since tally_reset; 0: none. */
+size_t tally_bad_group(const tally *t);
 
 /* Rows for the next batch of `count` samples, with other ranks possibly 0. Reads back first if all
  * slots are in use. */

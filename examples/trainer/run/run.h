@@ -60,6 +60,7 @@ typedef struct training_run {
     progress progress;
 
     run_position at;
+    uint64_t read_from;              /* steps before those whose losses are in the tally */
     double began;                    /* clock at run_open */
     double mark;                     /* clock when the latest step was read back */
     double step_began;               /* clock then */

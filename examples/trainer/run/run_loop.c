@@ -76,9 +76,9 @@ static bool catch_up(training_run *r, uint64_t *steps, uint64_t *samples, bool b
     *steps = *samples = 0;
     if (!s->tally.sums.finite)
         return fault_set(f, CODE_DIVERGED,
-            "diverged: the loss is no finite number (epoch %" PRIu64 ", by step %" PRIu64
-            "); try a lower --lr, or --clip-norm 1",
-            r->at.epoch + 1, s->step);
+            "diverged: the loss of step %" PRIu64 " is no finite number (epoch %" PRIu64
+            "); try a lower --lr, or --clip-norm 1; --check-finite 1 finds the layer",
+            r->read_from + tally_bad_group(&s->tally), r->at.epoch + 1);
     return true;
 }
 
@@ -123,6 +123,9 @@ static bool enqueue_pass(training_run *r, size_t index, bool fed, fault *f)
         *f = s->windows.fault;
     if (s->statistics.fault.code != CODE_OK)
         *f = s->statistics.fault;
+    if (status == CLPRUNE_NOT_FINITE) /* of several ranks this one alone knows */
+        return fault_set(f, ranks_many(&s->options->ranks) ? CODE_RUN : CODE_DIVERGED,
+            "diverged: step %" PRIu64 ": %s", s->step + 1, fault_detail(s->context));
     return fault_check(f, s->context, status, "training") &&
            fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "training");
 }
@@ -241,6 +244,7 @@ bool run_epoch(training_run *r, fault *f)
 
     dataset_shuffle(o->seed, (uint32_t)r->at.epoch, (uint32_t)o->train_limit, s->order);
     tally_reset(&s->tally, r->at.sums, options_passes(o));
+    r->read_from = s->step;
     r->mark = shown;
     while (r->at.step_in_epoch < s->steps_per_epoch && !run_must_stop(r)) {
         const size_t count = train_count(r);

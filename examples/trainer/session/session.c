@@ -371,6 +371,8 @@ clprune_status session_enqueue_pass(
 {
     clprune_net_data data = session_data(s, pass->count, pass->of);
     data.smoothing = (float)s->options->label_smoothing;
+    if (s->options->check_finite > 0 && s->type->check_finite != NULL)
+        s->type->check_finite(s->model, (s->step + 1) % s->options->check_finite == 0);
     TRY(forward(s, &data, pass->draw, loss, hit));
     if (pass->count == 0)
         TRY(without_samples(s, loss, hit));

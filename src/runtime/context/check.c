@@ -47,6 +47,12 @@ clprune_status clprune__check_mat(
     return check_mat(context, name, mat, rows, cols, false);
 }
 
+clprune_status clprune__check_mat_bf16(
+    clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols)
+{
+    return check_mat(context, name, mat, rows, cols, true);
+}
+
 clprune_status clprune__check_buffer(
     clprune_context *context, const char *name, cl_mem buffer, size_t count, size_t size)
 {

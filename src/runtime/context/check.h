@@ -13,6 +13,10 @@
 clprune_status clprune__check_mat(
     clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols);
 
+/* The same; elements of bf16 will do. */
+clprune_status clprune__check_mat_bf16(
+    clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols);
+
 /* Fails unless `buffer` holds at least count * size bytes; a count of 0 accepts NULL. */
 clprune_status clprune__check_buffer(
     clprune_context *context, const char *name, cl_mem buffer, size_t count, size_t size);

@@ -1,6 +1,7 @@
 #include "runtime/memory/matrix_private.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/checked.h"
 #include "runtime/context/check.h"
@@ -79,7 +80,7 @@ clprune_status clprune_mats_create(clprune_context *context, clprune_memory_cate
 
 static clprune__rect rect_of(clprune_mat mat)
 {
-    const size_t bytes = sizeof(float);
+    const size_t bytes = mat.type == CLPRUNE_VALUES_BF16 ? sizeof(cl_ushort) : sizeof(float);
     return (clprune__rect){
         mat.buffer, mat.offset * bytes, mat.rows, mat.cols * bytes, mat.ld * bytes};
 }
@@ -102,12 +103,21 @@ clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, cons
 
 clprune_status clprune__mat_read(clprune_context *context, clprune_mat mat, float *host)
 {
-    TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
-    if (mat.rows == 0 || mat.cols == 0)
+    const size_t count = mat.rows * mat.cols;
+    const bool narrow = mat.type == CLPRUNE_VALUES_BF16;
+    TRY(clprune__check_mat_bf16(context, "mat", mat, mat.rows, mat.cols));
+    if (count == 0)
         return CLPRUNE_SUCCESS;
     REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
     const clprune__rect rect = rect_of(mat);
-    return context->backend->read(context, &rect, host);
+    uint16_t *halves = (uint16_t *)(void *)host + (narrow ? count : 0); /* behind the floats that
+                                                                           they become */
+    TRY(context->backend->read(context, &rect, halves));
+    for (size_t i = 0; narrow && i < count; ++i) {
+        const uint32_t bits = (uint32_t)halves[i] << 16;
+        memcpy(host + i, &bits, sizeof bits);
+    }
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host)

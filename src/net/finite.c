@@ -1,0 +1,148 @@
+/* Looks for numbers that are not finite in what the steps of a pass read and write. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "net/body.h"
+#include "net/call.h"
+#include "net/graph.h"
+#include "net/layers/net_loss.h"
+#include "runtime/context/check.h"
+
+/* A matrix of a step, and what the message calls it. */
+typedef struct tensor {
+    const char *pass, *layer, *what, *of;
+    clprune_mat mat;
+    size_t first, rows; /* sample of its first row, rows of a sample; 0: a parameter */
+} tensor;
+
+static clprune_status check(const clprune_net *net, const tensor *t)
+{
+    clprune_context *context = net->context;
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t cols = t->mat.cols, count = t->mat.rows * cols;
+    size_t bad = 0, at = 0;
+    if (count == 0)
+        return CLPRUNE_SUCCESS;
+    float *values = malloc(count * sizeof *values);
+    REQUIRE(values != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu values", count);
+    TRY_DONE(clprune_mat_read(context, t->mat, values));
+    for (size_t i = count; i-- > 0;)
+        if (!isfinite(values[i])) {
+            ++bad;
+            at = i;
+        }
+    const size_t row = at / cols, rows = t->rows > 0 ? t->rows : t->mat.rows;
+    REQUIRE_DONE(bad == 0, CLPRUNE_NOT_FINITE,
+        "%s of layer %s: %s%s has %zu of %zu numbers that are not finite; the first is %g in "
+        "sample %zu, row %zu, column %zu",
+        t->pass, t->layer, t->what, t->of, bad, count, (double)values[at], t->first + row / rows,
+        row % rows, at % cols);
+done:
+    free(values);
+    return status;
+}
+
+static clprune_status check_value(
+    const clprune__net_call *call, const tensor *t, clprune__net_place place, size_t value)
+{
+    tensor all = *t;
+    all.mat = clprune__net_at(call, place, value);
+    all.first = call->first;
+    all.rows = call->net->values[value].shape.rows;
+    return check(call->net, &all);
+}
+
+static clprune_status check_params_of(const clprune_net *net, const clprune__net_layer *layer)
+{
+    for (size_t k = 0; k < layer->params; ++k)
+        TRY(check(net,
+            &(tensor){"forward pass", layer->name, "parameter ", net->tensors[layer->param[k]].name,
+                net->tensors[layer->param[k]].value, 0, 0}));
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_check_params(const clprune__net_call *call)
+{
+    const clprune_net *net = call->net;
+    if (call->step->act != CLPRUNE__NET_FORWARD)
+        return CLPRUNE_SUCCESS;
+    const clprune__net_layer *layer = &net->layers[call->step->id];
+    const clprune__net_tile *tile = layer->tile != SIZE_MAX ? &net->tiles[layer->tile] : NULL;
+    if (tile == NULL || !tile->way->fused)
+        return check_params_of(net, layer);
+    for (size_t i = 0; i < tile->count; ++i) /* the last layer runs them all */
+        TRY(check_params_of(net, &net->layers[tile->layers[i]]));
+    return CLPRUNE_SUCCESS;
+}
+
+/* Of parameters that are trained. */
+static clprune_status check_grads(const clprune_net *net, const clprune__net_tile *tile)
+{
+    for (size_t i = 0; i < tile->count; ++i) {
+        const clprune__net_layer *layer = &net->layers[tile->layers[i]];
+        for (size_t k = 0; k < layer->params; ++k) {
+            const size_t param = layer->param[k];
+            if (!net->params[param].frozen)
+                TRY(check(net, &(tensor){"backward pass", layer->name, "the gradient of ",
+                                   net->params[param].name, net->tensors[param].grad, 0, 0}));
+        }
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status check_backward(const clprune__net_call *call)
+{
+    const clprune_net *net = call->net;
+    const clprune__net_tile *tile = &net->tiles[call->step->id];
+    tensor t = {.pass = "backward pass",
+        .layer = net->layers[tile->layers[0]].name,
+        .what = "the gradient of its input "};
+    for (size_t k = 0; k < tile->ends_count; ++k) {
+        const bool into = tile->way->ends[k].flow == CLPRUNE__NET_INTO;
+        t.of = net->layers[tile->ends[k]].name;
+        if (net->values[tile->ends[k]].trained)
+            TRY(check_value(call, &t, into ? call->step->out : call->step->dx[k], tile->ends[k]));
+    }
+    return tile->way->end == NULL ? check_grads(net, tile) : CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__net_check_written(const clprune__net_call *call)
+{
+    const clprune_net *net = call->net;
+    const clprune__net_step *step = call->step;
+    tensor t = {.what = "its output"};
+    t.of = "";
+    switch (step->act) {
+    case CLPRUNE__NET_FORWARD:
+        t.pass = step->again ? "second forward pass" : "forward pass";
+        break;
+    case CLPRUNE__NET_RESTORE:
+        t.pass = "backward pass";
+        t.what = "its output, read from what was kept,";
+        break;
+    case CLPRUNE__NET_BACKWARD:
+        return check_backward(call);
+    case CLPRUNE__NET_END:
+        return check_grads(net, &net->tiles[step->id]);
+    default:
+        return CLPRUNE_SUCCESS;
+    }
+    t.layer = net->layers[step->id].name;
+    return check_value(call, &t, step->out, step->id);
+}
+
+clprune_status clprune__net_check_loss(clprune_net *net, size_t batch)
+{
+    const size_t out = net->output, head = net->head;
+    if (head > 0) {
+        tensor t = {.pass = "loss", .layer = net->layers[out].name, .what = "parameter "};
+        t.of = net->params[head - 1].name;
+        t.mat = net->tensors[head - 1].value;
+        TRY(check(net, &t));
+        t.what = "the gradient of ";
+        t.mat = net->params[head - 1].frozen ? CLPRUNE_NO_MAT : net->tensors[head - 1].grad;
+        TRY(check(net, &t));
+    }
+    return check(net, &(tensor){"loss", net->layers[out].name, "the gradient of its output", "",
+                          clprune__net_output(net, batch), 0, net->values[out].shape.rows});
+}
