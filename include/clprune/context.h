@@ -122,6 +122,7 @@ typedef enum clprune_precision {
  *         bf16=auto|converted             do not use AVX512-BF16
  *         row=auto|gpu|gpu-amd|gpu-intel  the built-in tile sizes of a GPU, on any device
  *         forget=keep|poison              see clprune_buffer_forget
+ *         arena=on|off                    give each buffer of a plan an OpenCL buffer of its own
  *         check=on|off                    skip the self-check of clprune_context_create */
 typedef struct clprune_context_options {
     const char *device;    /* "platform:device" (indices) or part of a device or platform name, any

@@ -65,10 +65,11 @@ CLPRUNE_API clprune_status clprune_buffer_forget(clprune_context *context, cl_me
 /* A plan: the places of the planned buffers in one arena. The caller destroys it. */
 typedef struct clprune_plan clprune_plan;
 
-/* Activations and workspace buffers that are created in the dry context after this call are
- * planned, except those with the category, name and size of a buffer that was created before the
- * call or is released after it: a place is found by these three. Another plan needs another dry
- * context. Errors: INVALID_ARGUMENT (the context is not dry, or this was called before). */
+/* Activations and workspace buffers that are created in the dry context after this call, other than
+ * by clprune_buffer_create, are planned, except those with the category, name and size of a buffer
+ * that was created before the call or is released after it: a place is found by these three.
+ * Another plan needs another dry context. Errors: INVALID_ARGUMENT (the context is not dry, or this
+ * was called before). */
 CLPRUNE_API clprune_status clprune_plan_begin(clprune_context *dry);
 
 /* Ends a step: the contents of all planned buffers are no longer needed. In contexts that are not
@@ -124,15 +125,23 @@ CLPRUNE_API uint64_t clprune_plan_scratch(const clprune_plan *plan, uint64_t com
 
 /* Creates the arena, booked as CLPRUNE_MEMORY_ARENA: one buffer, or several if the largest buffer
  * of the plan's device (max_allocation) is smaller than the arena. A buffer created later with the
- * category, name and size of a planned one becomes an OpenCL sub-buffer of the arena until it is
- * released; each place is used once. It counts in its category; the total counts the arena instead.
- * The plan may be destroyed afterwards. A context has at most one arena, which it keeps. With
- * `plan` NULL, buffers created later are not placed in it. Errors: INVALID_ARGUMENT (the context is
- * dry, or has an arena already, or has another setup than the plan's dry context: the text says
- * what differs), OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY, UNSUPPORTED (the device needs a larger
- * alignment than the plan's 1024 bytes, or the arena more than 64 buffers). */
+ * category, name and size of a planned one, but by clprune_buffer_create, lies in the arena until
+ * it is released; each place is used once. It counts in its category; the total counts the arena
+ * instead. Its cl_mem is a handle for calls of this library: for your own OpenCL commands, ask
+ * clprune_buffer_window. The plan may be destroyed afterwards. A context has at most one arena,
+ * which it keeps. With `plan` NULL, buffers created later are not placed in it. Errors:
+ * INVALID_ARGUMENT (the context is dry, or has an arena already, or has another setup than the
+ * plan's dry context: the text says what differs), OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY,
+ * UNSUPPORTED (the arena needs more than 64 buffers). */
 CLPRUNE_API clprune_status clprune_context_use_plan(
     clprune_context *context, const clprune_plan *plan);
+
+/* Where a buffer lies for OpenCL: *whole is an OpenCL buffer, *origin the byte of it where the
+ * buffer begins. For a buffer outside of an arena, that is the buffer itself and 0. Other buffers
+ * lie in *whole, too: use no byte beyond this one's. Errors: INVALID_ARGUMENT (buffer is NULL, or
+ * of another OpenCL context). */
+CLPRUNE_API clprune_status clprune_buffer_window(
+    clprune_context *context, cl_mem buffer, cl_mem *whole, size_t *origin);
 
 #ifdef __cplusplus
 }

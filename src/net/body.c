@@ -137,7 +137,7 @@ clprune_status clprune__net_body_create(clprune_net *net)
         clprune__net_slot *slot = &net->slots[i];
         clprune_saved_sizes sizes;
         TRY(clprune_saved_size_query(&dense, 1, 1, slot->elements, &sizes));
-        TRY(clprune_buffer_create(
+        TRY(clprune__buffer_create(
             context, CLPRUNE_MEMORY_WORKSPACE, slot->name, sizes.bytes, &slot->buffer));
         TRY(clprune_saved_create_in(
             context, &dense, 1, 1, slot->elements, slot->buffer, 0, sizes.bytes, &slot->view));

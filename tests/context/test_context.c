@@ -260,7 +260,7 @@ static void bad_debug(NO_ROW)
         test_says(clprune_last_error(NULL),
             "expected kernels=auto|vector|tiled, gemm=auto|vector|tiled|clblast, "
             "mma=auto|emulated, bf16=auto|converted, row=auto|gpu|gpu-amd|gpu-intel, "
-            "forget=keep|poison or check=on|off");
+            "forget=keep|poison, arena=on|off or check=on|off");
     }
 }
 

@@ -118,6 +118,7 @@ static int use_parents_objects(void *what)
     REFUSED(clprune_mat_fill(w->safe, 1, w->x, NULL));
     CHECK(strstr(clprune_last_error(w->safe), "after fork") != NULL);
     REFUSED(clprune_buffer_forget(w->dry, NULL));
+    REFUSED(clprune_buffer_window(w->dry, NULL, NULL, NULL));
     /* What only looks at the host's memory works. */
     CHECK(clprune_memory_query(w->context, CLPRUNE_MEMORY_INPUT).live > 0);
     CHECK(clprune_context_kernels(w->context) != CLPRUNE_KERNELS_AUTO);

@@ -72,6 +72,8 @@ static void buffers(void **state)
     const clprune_mat own = test_new_mat(context, TOKENS, COLS);
     const clprune_mat foreign = test_new_mat(other, TOKENS, COLS);
     clprune_saved *saved = NULL;
+    cl_mem whole;
+    size_t origin;
     if (which == SAME_QUEUE) {
         TEST_OK(clprune_mat_fill(context, 1, foreign, NULL));
         TEST_OK(clprune_mat_copy(context, foreign, own, NULL));
@@ -83,6 +85,7 @@ static void buffers(void **state)
         TEST_FAILS(clprune_mat_copy(context, foreign, own, NULL), bad, part);
         TEST_FAILS(clprune_mat_fill(context, 1, foreign, NULL), bad, part);
         TEST_FAILS(clprune_buffer_forget(context, foreign.buffer), bad, part);
+        TEST_FAILS(clprune_buffer_window(context, foreign.buffer, &whole, &origin), bad, part);
         TEST_FAILS(clprune_saved_create_in(context, &keep, BATCH, ROWS, COLS, foreign.buffer, 0,
                        TOKENS * COLS * sizeof(float), &saved),
             bad, part);

@@ -124,7 +124,8 @@ static void chain_result(const chain *c, float *dw)
 }
 
 /* The planned program gives the same bits, in the bytes that were planned, with smaller batches in
- * between, with what is forgotten poisoned, and in sub-buffers of an allocator. */
+ * between, with what is forgotten poisoned, in sub-buffers of an allocator, and without an arena.
+ */
 static void arena(void **state)
 {
     enum { RESULTS = LAYERS * COLS * COLS };
@@ -160,24 +161,25 @@ static void arena(void **state)
     assert_int_equal(clprune_memory_query(plain, CLPRUNE_MEMORY_ARENA).count, 0);
     test_end(plain);
 
-    for (int run = 0; run < 3; run++) {
-        const bool poison = run == 1;
-        test_debug(poison ? "forget=poison" : "forget=keep");
+    static const char *const words[] = {"arena=on", "forget=poison", "forget=keep", "arena=off"};
+    for (int run = 0; run < 4; run++) {
+        const bool apart = run == 1 || run == 3; /* nothing shares a place then */
+        test_debug(words[run]);
         clprune_context *planned = run == 2 ? open_pool() : open_real();
         TEST_OK(clprune_context_use_plan(planned, plan));
         c = chain_make(planned, false);
         chain_input(&c);
-        const uint64_t bytes = poison ? 0 : totals.arena_bytes; /* nothing shares a place then */
+        const uint64_t bytes = apart ? 0 : totals.arena_bytes;
         assert_int_equal(test_live(planned, CLPRUNE_MEMORY_ARENA), bytes);
         assert_int_equal(clprune_memory_query(planned, CLPRUNE_MEMORY_ARENA).count,
-            poison ? 0 : 1 + slab_of(totals.arena_bytes - 1));
+            apart ? 0 : 1 + slab_of(totals.arena_bytes - 1));
         assert_int_equal(test_live(planned, CLPRUNE_MEMORY_ACTIVATIONS), kept);
         for (size_t i = 0; i < 5; i++)
             chain_step(&c, batches[i]);
         chain_result(&c, got);
         assert_memory_equal(got, expected, sizeof expected);
         /* CLBlast's temporary is the one thing that cannot be planned. */
-        if (clprune_context_kernels(planned) == CLPRUNE_KERNELS_VECTOR && !poison)
+        if (clprune_context_kernels(planned) == CLPRUNE_KERNELS_VECTOR && !apart)
             assert_int_equal(clprune_memory_query(planned, CLPRUNE_MEMORY_TOTAL).peak,
                 totals.arena_bytes + totals.other_bytes);
         for (size_t i = 0; i < LAYERS; i++) {

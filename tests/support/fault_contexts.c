@@ -37,6 +37,8 @@ static void undo_second(clprune_context *c)
 static clprune_status use_context(clprune_context *c)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    cl_mem whole;
+    size_t origin;
     memset(host, 0, sizeof host);
     memset(made, 0, sizeof made);
     THEN(clprune_mat_create(c, CLPRUNE_MEMORY_INPUT, "a", 6, 6, &made[0]));
@@ -44,6 +46,7 @@ static clprune_status use_context(clprune_context *c)
     THEN(clprune_mat_write(c, made[0], fault_some(3)));
     THEN(clprune_gemm(c, false, true, 1, 0, made[0], made[0], made[1], NULL));
     THEN(clprune_buffer_forget(c, made[0].buffer));
+    THEN(clprune_buffer_window(c, made[1].buffer, &whole, &origin));
     THEN(clprune_mat_read(c, made[1], host));
     return status;
 }

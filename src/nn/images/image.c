@@ -5,6 +5,7 @@
 #include "runtime/context/context_private.h"
 #include "runtime/context/verbose.h"
 #include "runtime/launch/rowwise.h"
+#include "runtime/memory/arena.h"
 
 static const clprune__kernel_def image_channels_last_kernel = {
     "images/image.cl", "image_channels_last"};
@@ -24,7 +25,8 @@ clprune_status clprune__check_image_bytes(clprune_context *context, clprune_imag
         TRY(clprune__check_buffer(context, "images", images.buffer, end, 1));
         if (context->verbose != NULL)
             clprune__verbose_operand(context->verbose, "images",
-                (clprune_mat){images.buffer, images.offset, batch, size, size, CLPRUNE_VALUES_FP32});
+                (clprune_mat){
+                    images.buffer, images.offset, batch, size, size, CLPRUNE_VALUES_FP32});
     }
     return clprune__check_mat(context, "images.levels", images.levels, channels, LEVELS);
 }
@@ -39,8 +41,9 @@ clprune_status clprune__check_image_apart(clprune_context *context, const char *
 
 void clprune__arg_image_bytes(clprune__launch *launch, clprune_image_bytes images)
 {
-    clprune__arg_mem(launch, images.buffer);
-    clprune__arg_ulong(launch, images.offset);
+    const clprune__window window = clprune__window_of(images.buffer);
+    clprune__arg_mem(launch, window.whole);
+    clprune__arg_ulong(launch, images.offset + window.origin);
     clprune__arg_mat(launch, images.levels);
 }
 

@@ -90,8 +90,7 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
     else
         TRY(clprune__gelu_forward(context, activation, x, b, y, last));
     if (saved != NULL && !fused)
-        TRY(clprune__saved_store(
-            saved, first, count, (clprune__region){NULL, 0}, relu ? y : x, event));
+        TRY(clprune__saved_store(saved, first, count, (clprune__region){0}, relu ? y : x, event));
     return CLPRUNE_SUCCESS;
 }
 

@@ -168,7 +168,7 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
         TRY(clprune__saved_fit(
             context, saved, batch, image.height * image.width, desc->in, ALL, operands));
         if (stores)
-            TRY(clprune__saved_store(saved, 0, batch, (clprune__region){NULL, 0}, x, NULL));
+            TRY(clprune__saved_store(saved, 0, batch, (clprune__region){0}, x, NULL));
     }
     if (batch == 0)
         TRY(clprune__empty_event(context, event));

@@ -221,7 +221,7 @@ static clprune_status scores(
         return CLPRUNE_SUCCESS;
     clprune_mat floats;
     TRY(clprune__scratch_mat(context, batch, blocks, &floats));
-    wanted->to = (clprune__region){floats.buffer, floats.offset};
+    wanted->to = (clprune__region){floats.buffer, floats.offset, sizeof(float)};
     return CLPRUNE_SUCCESS;
 }
 

@@ -398,7 +398,7 @@ clprune_status clprune_saved_store(
     clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
 {
     ENTER(clprune__saved_context(saved));
-    return clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, x, event);
+    return clprune__saved_store(saved, first, count, (clprune__region){0}, x, event);
 }
 
 clprune_status clprune__saved_restore(

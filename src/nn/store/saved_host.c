@@ -51,7 +51,7 @@ clprune_status clprune_saved_store_host(
     size_t rows, cols;
     TRY_DONE(measure(context, saved, first, count, &rows, &cols));
     TRY_DONE(clprune__mat_wrap(context, readable(x), rows, cols, x_ld, CLPRUNE_ACCESS_READ, &mat));
-    TRY_DONE(clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, mat, NULL));
+    TRY_DONE(clprune__saved_store(saved, first, count, (clprune__region){0}, mat, NULL));
 done:
     return unwrap(context, &mat, status);
 }

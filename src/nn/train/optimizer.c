@@ -241,11 +241,11 @@ static table_row row_of(const clprune_optimizer *optimizer, const clprune__tenso
         .partial = optimizer->groups,
         .count = t->count,
         .cols = dense ? t->count : value.cols,
-        .value = value.offset,
+        .value = clprune__mat_in_window(value).offset,
         .value_gap = dense ? 0 : value.ld - value.cols,
-        .grad = grad.offset,
+        .grad = clprune__mat_in_window(grad).offset,
         .grad_gap = dense ? 0 : grad.ld - grad.cols,
-        .state = t->state[0].offset,
+        .state = clprune__mat_in_window(t->state[0]).offset,
         .flags = (t->param.decay ? ROW_DECAYED : 0) | (t->coded ? ROW_CODED : 0)};
 }
 

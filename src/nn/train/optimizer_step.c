@@ -4,6 +4,7 @@
 #include "nn/train/optimizer_private.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/launch.h"
+#include "runtime/memory/arena.h"
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def sgd_kernel = {"train/optimizer.cl", "sgd"};
@@ -23,6 +24,13 @@ static clprune_status begin(const clprune_optimizer *optimizer, const clprune__k
     clprune__arg_mem(launch, optimizer->table);
     ARG_ULONGS(launch, b->first_row, b->rows);
     return CLPRUNE_SUCCESS;
+}
+
+/* Buffers of a bundle; the table has their offsets. */
+static void arg_buffers(clprune__launch *launch, size_t count, const cl_mem *buffers)
+{
+    for (size_t i = 0; i < count; i++)
+        clprune__arg_mem(launch, clprune__window_of(buffers[i]).whole);
 }
 
 static clprune_status enqueue(
@@ -47,7 +55,7 @@ static clprune_status step_sgd(
     TRY(begin(optimizer, &sgd_kernel, b, &launch));
     ARG_FLOATS(&launch, lr, desc->momentum, desc->weight_decay);
     clprune__arg_uint(&launch, draw_number(optimizer));
-    ARG_MEMS(&launch, b->grad, b->value, b->state[0]);
+    arg_buffers(&launch, 3, (cl_mem[]){b->grad, b->value, b->state[0]});
     return enqueue(optimizer, b, &launch);
 }
 
@@ -84,7 +92,7 @@ static clprune_status step_adamw(
     arg_moments(&launch, m);
     clprune__arg_float(&launch, desc->eps);
     clprune__arg_uint(&launch, draw_number(optimizer));
-    ARG_MEMS(&launch, b->grad, b->value, b->state[0], b->state[1]);
+    arg_buffers(&launch, 4, (cl_mem[]){b->grad, b->value, b->state[0], b->state[1]});
     return enqueue(optimizer, b, &launch);
 }
 
@@ -96,7 +104,7 @@ static clprune_status lamb_moments(const clprune_optimizer *optimizer, const mom
     clprune__arg_float(&launch, optimizer->desc.weight_decay);
     arg_moments(&launch, m);
     clprune__arg_float(&launch, optimizer->desc.eps);
-    ARG_MEMS(&launch, b->grad, b->value, b->state[0], b->state[1]);
+    arg_buffers(&launch, 4, (cl_mem[]){b->grad, b->value, b->state[0], b->state[1]});
     clprune__arg_mat(&launch, partial);
     return enqueue(optimizer, b, &launch);
 }
@@ -109,7 +117,7 @@ static clprune_status lamb_apply(const clprune_optimizer *optimizer, const momen
     ARG_FLOATS(
         &launch, lr, optimizer->desc.weight_decay, m->m_scale, m->v_scale, optimizer->desc.eps);
     clprune__arg_mat(&launch, ratio);
-    ARG_MEMS(&launch, b->state[0], b->state[1], b->value);
+    arg_buffers(&launch, 3, (cl_mem[]){b->state[0], b->state[1], b->value});
     return enqueue(optimizer, b, &launch);
 }
 
@@ -194,7 +202,7 @@ static clprune_status sum_squares(
 {
     clprune__launch launch;
     TRY(begin(optimizer, &square_sum_kernel, b, &launch));
-    clprune__arg_mem(&launch, b->grad);
+    arg_buffers(&launch, 1, &b->grad);
     clprune__arg_mat(&launch, partial);
     return enqueue(optimizer, b, &launch);
 }
@@ -205,7 +213,7 @@ static clprune_status scale_gradients(
     clprune__launch launch;
     TRY(begin(optimizer, &scale_kernel, b, &launch));
     clprune__arg_mat(&launch, factor);
-    clprune__arg_mem(&launch, b->grad);
+    arg_buffers(&launch, 1, &b->grad);
     return enqueue(optimizer, b, &launch);
 }
 

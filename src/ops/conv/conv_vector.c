@@ -42,7 +42,7 @@ clprune_status clprune__conv_round_source(clprune_context *context, clprune_mat 
     clprune__arg_uint(&launch, (uint32_t)from->cols);
     clprune__arg_ulong(&launch, run);
     clprune__arg_mat(&launch, *from);
-    clprune__arg_region(&launch, (clprune__region){pairs.buffer, pairs.offset});
+    clprune__arg_region(&launch, (clprune__region){pairs.buffer, pairs.offset, sizeof(float)});
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
     *from = pairs;
     return CLPRUNE_SUCCESS;

@@ -48,6 +48,8 @@ static clprune_status open_ops(clprune_context *context, const clprune_context_o
     context->ops = calloc(1, sizeof *context->ops);
     REQUIRE(context->ops != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
     context->ops->gemm_engine = clprune__gemm_choose(context, switches->gemm);
+    if (context->ops->gemm_engine != CLPRUNE__ENGINE_VECTOR && clprune__gemm_blast_built)
+        context->most_slab = CLPRUNE__BLAST_BYTES;
     context->ops->mma_emulated = switches->emulate_mma;
     if (!switches->skip_check)
         TRY(clprune__self_check(context));
@@ -78,6 +80,7 @@ static clprune_status create(
     setup.options = options;
     setup.kernels = options->kernels != CLPRUNE_KERNELS_AUTO ? options->kernels : switches.kernels;
     setup.poison = switches.poison;
+    setup.is_apart = switches.is_apart;
     TRY_DONE(clprune__context_open(&setup, &made));
     status = open_ops(made, options, &switches);
     if (status == CLPRUNE_SUCCESS && options->thread_safe != 0)

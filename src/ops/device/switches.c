@@ -5,7 +5,7 @@
 
 #include "runtime/context/fail.h"
 
-enum { KERNELS, GEMM, MMA, BF16, ROW, FORGET, CHECK, WORDS, MOST_VALUES = 4 };
+enum { KERNELS, GEMM, MMA, BF16, ROW, FORGET, ARENA, CHECK, WORDS, MOST_VALUES = 4 };
 
 /* The values are in the order of their enumerators. */
 static const struct {
@@ -17,6 +17,7 @@ static const struct {
     [BF16] = {"bf16", {"auto", "converted"}},
     [ROW] = {"row", {"auto", "gpu", "gpu-amd", "gpu-intel"}},
     [FORGET] = {"forget", {"keep", "poison"}},
+    [ARENA] = {"arena", {"on", "off"}},
     [CHECK] = {"check", {"on", "off"}},
 };
 
@@ -52,8 +53,8 @@ clprune_status clprune__switches_read(clprune__switches *switches)
         REQUIRE(read_word(text, length, chosen), CLPRUNE_INVALID_ARGUMENT,
             "CLPRUNE_DEBUG has \"%.*s\", expected kernels=auto|vector|tiled, "
             "gemm=auto|vector|tiled|clblast, mma=auto|emulated, bf16=auto|converted, "
-            "row=auto|gpu|gpu-amd|gpu-intel, forget=keep|poison or check=on|off, separated by "
-            "commas",
+            "row=auto|gpu|gpu-amd|gpu-intel, forget=keep|poison, arena=on|off or check=on|off, "
+            "separated by commas",
             (int)(length < 100 ? length : 100), text);
         text += length;
         text += *text == ',';
@@ -64,6 +65,7 @@ clprune_status clprune__switches_read(clprune__switches *switches)
         .convert_bf16 = chosen[BF16] != 0,
         .row = (clprune__tuning_row)chosen[ROW],
         .poison = chosen[FORGET] != 0,
+        .is_apart = chosen[ARENA] != 0,
         .skip_check = chosen[CHECK] != 0};
     return CLPRUNE_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /* The switches for tests, $CLPRUNE_DEBUG: "kernels=tiled,gemm=clblast,mma=emulated,
- * bf16=converted,row=gpu-intel,forget=poison,check=off". */
+ * bf16=converted,row=gpu-intel,forget=poison,arena=off,check=off". */
 #ifndef CLPRUNE_OPS_SWITCHES_H
 #define CLPRUNE_OPS_SWITCHES_H
 
@@ -22,6 +22,7 @@ typedef struct clprune__switches {
     bool convert_bf16;         /* bf16=auto or converted */
     clprune__tuning_row row;   /* row=auto, gpu, gpu-amd or gpu-intel */
     bool poison;               /* forget=keep or poison */
+    bool is_apart;             /* arena=on or off */
     bool skip_check;           /* check=on or off */
 } clprune__switches;
 

@@ -9,8 +9,8 @@
 
 #include "clprune/memory.h"
 #include "core/checked.h"
+#include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
-#include "runtime/context/fail.h"
 #include "runtime/launch/backend.h"
 #include "runtime/memory/ledger.h"
 
@@ -135,7 +135,7 @@ static clprune_status grow_temporary(clprune_context *context, size_t bytes)
     clprune__buffer_release(context, ops->blast_temp);
     ops->blast_temp = NULL;
     ops->blast_temp_bytes = 0;
-    TRY(clprune__buffer_create(
+    TRY(clprune__buffer_create_own(
         context, CLPRUNE_MEMORY_WORKSPACE, "gemm temporary", bytes, &ops->blast_temp));
     ops->blast_temp_bytes = bytes;
     return CLPRUNE_SUCCESS;
@@ -178,10 +178,18 @@ static clprune_status multiply(clprune_context *context, const clprune__gemm_job
     return CLPRUNE_SUCCESS;
 }
 
-/* The product of each sample, its inner size cut into runs. */
+/* The product of each sample, its inner size cut into runs. Operands of a plan lie in the slab. */
 static clprune_status enqueue(clprune_context *context, const void *of, cl_event *event)
 {
-    const clprune__gemm_job *job = of;
+    clprune__gemm_job placed = *(const clprune__gemm_job *)of;
+    const clprune__gemm_job *job = &placed;
+    placed.a = clprune__mat_in_window(placed.a);
+    placed.b = clprune__mat_in_window(placed.b);
+    placed.c = clprune__mat_in_window(placed.c);
+    REQUIRE(clprune__gemm_blast_reaches(context, job), CLPRUNE_UNSUPPORTED,
+        "the plan's arena has buffers of more than %llu bytes, which CLBlast cannot index; "
+        "CLPRUNE_DEBUG=arena=off runs without",
+        (unsigned long long)CLPRUNE__BLAST_BYTES);
     TRY(blast_prepare(context));
     const size_t inner_run = context->ops->tuning.clblast.inner_run;
     const size_t run = inner_run > 0 ? inner_run : job->k;
@@ -215,7 +223,9 @@ static size_t blast_tile(const clprune_context *context)
     return tile;
 }
 
-/* Whether the indices of all elements of an operand in its buffer are below 2^31. */
+/* Whether the indices of all elements of an operand in its buffer are below 2^31. A buffer with a
+ * place in an arena counts as one of its own, as in the dry context that made the plan; its slab is
+ * no larger than CLPRUNE__BLAST_BYTES. */
 static bool ends_early(clprune_mat mat, size_t batch, size_t stride)
 {
     return mat.offset + (batch - 1) * stride + (mat.rows - 1) * mat.ld + mat.cols <= INT_MAX;

@@ -113,7 +113,10 @@ extern const bool clprune__gemm_blast_built;
 clprune_status clprune__gemm_blast(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event);
 
-/* Whether CLBlast's indices, which are ints, reach all elements. */
+/* Bytes of a buffer that CLBlast's indices, which are ints, reach. */
+#define CLPRUNE__BLAST_BYTES ((uint64_t)INT32_MAX * sizeof(float))
+
+/* Whether they reach all elements. */
 bool clprune__gemm_blast_reaches(const clprune_context *context, const clprune__gemm_job *job);
 
 /* Releases what CLBlast holds for a context whose commands have finished. */

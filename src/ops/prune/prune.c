@@ -27,7 +27,7 @@ clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
     TRY(clprune__check_buffer(context, "scores", scores, blocks, sizeof(float)));
     TRY(clprune__check_bytes_apart(context, "scores", written, "x", clprune__bytes_of(x)));
     return clprune__prune_score(
-        context, norm, desc, &sizes, x, NULL, (clprune__region){scores, 0}, event);
+        context, norm, desc, &sizes, x, NULL, (clprune__region){scores, 0, sizeof(float)}, event);
 }
 
 clprune_status clprune_prune_select(clprune_context *context, size_t batch, size_t blocks,
@@ -44,8 +44,9 @@ clprune_status clprune_prune_select(clprune_context *context, size_t batch, size
     TRY(clprune__check_buffer(context, "mask", mask, count, 1));
     TRY(clprune__check_bytes_apart(context, "mask", (clprune__bytes){mask, 0, count}, "scores",
         (clprune__bytes){scores, 0, count * sizeof(float)}));
-    return clprune__prune_select(context, batch, blocks, keep, (clprune__region){scores, 0},
-        (clprune__region){mask, 0}, (clprune__region){NULL, 0}, event);
+    return clprune__prune_select(context, batch, blocks, keep,
+        (clprune__region){scores, 0, sizeof(float)}, (clprune__region){mask, 0, 1},
+        (clprune__region){0}, event);
 }
 
 clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
@@ -54,8 +55,8 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
 {
     clprune_bsr_sizes sizes;
     SCRATCH_SCOPE(context);
-    clprune__region priorities, mask = {NULL, 0}, thresholds = {NULL, 0};
-    const clprune__region none = {NULL, 0};
+    clprune__region priorities, mask = {0}, thresholds = {0};
+    const clprune__region none = {0};
     const clprune__criterion *rule = clprune__criterion_of(criterion);
     TRY(clprune__check_bsr_dense(context, bsr, "x", x, &sizes));
     REQUIRE(
@@ -93,5 +94,5 @@ clprune_status clprune_prune(clprune_context *context, clprune_norm norm,
 {
     ENTER(context);
     return clprune__prune(
-        context, norm, criterion, seed, (clprune__region){NULL, 0}, x, NULL, bsr, event);
+        context, norm, criterion, seed, (clprune__region){0}, x, NULL, bsr, event);
 }

@@ -156,7 +156,7 @@ clprune_status clprune_bsr_pack(
         TRY(clprune__check_bsr_apart(context, "mask", (clprune__bytes){mask, 0, blocks}, bsr));
     }
     return clprune__bsr_pack(
-        context, x, NULL, (clprune__region){mask, 0}, NULL, bsr, &sizes, event);
+        context, x, NULL, (clprune__region){mask, 0, 1}, NULL, bsr, &sizes, event);
 }
 
 clprune_status clprune__bsr_unpack(

@@ -35,9 +35,9 @@ static clprune_status place_index(clprune_context *context, const clprune_bsr *b
     const clprune_bsr_sizes *sizes, clprune__index *index)
 {
     const size_t rows = sizes->block_rows + 1, keep = bsr->desc.keep;
-    index->crow =
-        (clprune__region){bsr->crow, bsr->offset.crow / sizeof(int32_t) + bsr->first * rows};
-    index->col = (clprune__region){bsr->col, bsr->offset.col / sizeof(int32_t) + bsr->first * keep};
+    const size_t size = sizeof(int32_t);
+    index->crow = (clprune__region){bsr->crow, bsr->offset.crow / size + bsr->first * rows, size};
+    index->col = (clprune__region){bsr->col, bsr->offset.col / size + bsr->first * keep, size};
     if (sizes->index_type == CLPRUNE_INDEX_BITMAP) {
         TRY(take_ints(context, bsr, rows, &index->crow));
         TRY(take_ints(context, bsr, keep, &index->col));
@@ -67,12 +67,12 @@ static clprune_status make_index(clprune_context *context, int from, clprune__re
     return clprune__launch_enqueue(&launch, 1, &global, &local, NULL);
 }
 
-static const clprune__region none = {NULL, 0};
+static const clprune__region none = {0};
 
 static clprune__region bitmap_of(const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
 {
     return (clprune__region){
-        bsr->bitmap, bsr->offset.bitmap + bsr->first * clprune__bitmap_bytes(sizes->blocks)};
+        bsr->bitmap, bsr->offset.bitmap + bsr->first * clprune__bitmap_bytes(sizes->blocks), 1};
 }
 
 clprune_status clprune__bsr_write_index(clprune_context *context, clprune__region mask,

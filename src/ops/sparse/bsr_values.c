@@ -15,14 +15,15 @@ clprune__region clprune__bsr_values_region(const clprune_bsr *bsr)
     const clprune_bsr_desc *desc = &bsr->desc;
     const size_t before =
         bsr->first * desc->keep * clprune__block_values(desc->value_type, desc->block);
-    return (clprune__region){
-        bsr->values, bsr->offset.values / clprune__value_bytes(desc->value_type) + before};
+    const size_t size = clprune__value_bytes(desc->value_type);
+    return (clprune__region){bsr->values, bsr->offset.values / size + before, size};
 }
 
 clprune__region clprune__bsr_scales_region(const clprune_bsr *bsr)
 {
+    const size_t size = sizeof(uint16_t);
     return (clprune__region){
-        bsr->scales, bsr->offset.scales / sizeof(uint16_t) + bsr->first * bsr->desc.keep};
+        bsr->scales, bsr->offset.scales / size + bsr->first * bsr->desc.keep, size};
 }
 
 size_t clprune__row_vector(size_t cols)

@@ -4,6 +4,7 @@
 #include "runtime/context/context_private.h"
 #include "runtime/context/verbose.h"
 #include "runtime/launch/backend.h"
+#include "runtime/memory/arena.h"
 
 /* One past the last element of a non-empty matrix; false where it does not fit a size_t. */
 static bool mat_end(clprune_mat mat, size_t *end)
@@ -16,6 +17,14 @@ static bool mat_end(clprune_mat mat, size_t *end)
 size_t clprune__element_bytes(clprune_mat mat)
 {
     return mat.type == CLPRUNE_VALUES_BF16 ? 2 : sizeof(float);
+}
+
+clprune_mat clprune__mat_in_window(clprune_mat mat)
+{
+    const clprune__window window = clprune__window_of(mat.buffer);
+    mat.buffer = window.whole;
+    mat.offset += window.origin / clprune__element_bytes(mat);
+    return mat;
 }
 
 static clprune_status check_mat(clprune_context *context, const char *name, clprune_mat mat,

@@ -82,6 +82,9 @@ clprune_status clprune__is_in_place(
 /* Bytes of an element. */
 size_t clprune__element_bytes(clprune_mat mat);
 
+/* The matrix in its OpenCL buffer: with a place in an arena, in the slab. */
+clprune_mat clprune__mat_in_window(clprune_mat mat);
+
 /* For operations with nothing to do: sets *event, if event is not NULL, to an event that completes
  * with all commands so far. */
 clprune_status clprune__empty_event(clprune_context *context, cl_event *event);

@@ -229,6 +229,7 @@ clprune_status clprune__context_open(const clprune__context_setup *setup, clprun
     made->log = options->log;
     made->log_user = options->log_user;
     made->poison = setup->poison && !setup->dry;
+    made->is_apart = made->poison || setup->is_apart;
     status = clprune__guard_open(made);
     if (status == CLPRUNE_SUCCESS)
         status =

@@ -12,7 +12,7 @@ typedef struct clprune__context_setup {
     bool dry;                          /* no device is opened */
     const clprune_device_info *device; /* what a dry context assumes; NULL: this machine's CPU */
     clprune_kernels kernels;           /* AUTO: by the device, see clprune_kernels */
-    bool poison;
+    bool poison, is_apart;             /* context_private.h */
     const clprune_context_options *options;
 } clprune__context_setup;
 

@@ -19,8 +19,9 @@ struct clprune_context {
     clprune_kernels kernels;   /* VECTOR or TILED */
     clprune_device_info facts; /* read once */
     bool is_cpu;
-    bool poison; /* forgotten buffers and fresh scratch become NaN */
-    bool quiet;  /* failures of an attempt: neither logged nor the last error */
+    bool poison;   /* forgotten buffers and fresh scratch become NaN */
+    bool is_apart; /* buffers of a plan lie apart, each in an OpenCL buffer of its own */
+    bool quiet;    /* failures of an attempt: neither logged nor the last error */
     clprune_allocator allocator;
     clprune_log_fn log;
     void *log_user;
@@ -32,6 +33,7 @@ struct clprune_context {
     struct clprune__program_cache *cache;
     struct clprune__record *record;   /* of a dry context; NULL: commands run */
     struct clprune__ops *ops;         /* state of src/ops, which opens and closes it */
+    uint64_t most_slab;               /* bytes of a slab that src/ops can index; 0: any */
     const char *setup;                /* text of src/ops; where it is equal, calls enqueue the same
                                          commands, with the same scratch */
     struct clprune__wrap *wraps;      /* host memory */

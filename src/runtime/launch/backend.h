@@ -62,8 +62,8 @@ typedef struct clprune__backend {
     clprune_status (*size)(
         clprune_context *context, const char *name, cl_mem buffer, size_t *bytes);
     /* Sets *whole to the parent of a sub-buffer and *origin to the byte where it begins there; for
-     * other buffers, to the buffer itself and 0. Places of the arena count as buffers of their
-     * own. */
+     * other buffers, to the buffer itself and 0. Places of the arena are buffers of their
+     * own: those that share memory never live at once. */
     clprune_status (*locate)(
         clprune_context *context, cl_mem buffer, cl_mem *whole, size_t *origin);
     /* The contents of a buffer do not matter any more. */

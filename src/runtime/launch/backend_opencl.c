@@ -138,8 +138,9 @@ static clprune_status enqueue_foreign(
 static clprune_status enqueue_fill(clprune_context *context, const void *pattern,
     size_t pattern_bytes, cl_mem buffer, size_t offset, size_t bytes, cl_event *event)
 {
-    TRY_CL(clEnqueueFillBuffer(
-        context->queue, buffer, pattern, pattern_bytes, offset, bytes, 0, NULL, event));
+    const clprune__window window = clprune__window_of(buffer);
+    TRY_CL(clEnqueueFillBuffer(context->queue, window.whole, pattern, pattern_bytes,
+        window.origin + offset, bytes, 0, NULL, event));
     return CLPRUNE_SUCCESS;
 }
 
@@ -154,13 +155,14 @@ static const size_t host_origin[3] = {0, 0, 0};
 static clprune_status write_rect(
     clprune_context *context, const clprune__rect *rect, const void *host)
 {
-    const size_t size[3] = {rect->row_bytes, rect->rows, 1};
+    const clprune__window window = clprune__window_of(rect->buffer);
+    const size_t size[3] = {rect->row_bytes, rect->rows, 1}, at = window.origin + rect->offset;
     if (is_run(rect)) {
-        TRY_CL(clEnqueueWriteBuffer(context->queue, rect->buffer, CL_TRUE, rect->offset,
+        TRY_CL(clEnqueueWriteBuffer(context->queue, window.whole, CL_TRUE, at,
             rect->rows * rect->row_bytes, host, 0, NULL, NULL));
     } else {
-        const size_t origin[3] = {rect->offset % rect->pitch, rect->offset / rect->pitch, 0};
-        TRY_CL(clEnqueueWriteBufferRect(context->queue, rect->buffer, CL_TRUE, origin, host_origin,
+        const size_t origin[3] = {at % rect->pitch, at / rect->pitch, 0};
+        TRY_CL(clEnqueueWriteBufferRect(context->queue, window.whole, CL_TRUE, origin, host_origin,
             size, rect->pitch, 0, rect->row_bytes, 0, host, 0, NULL, NULL));
     }
     return CLPRUNE_SUCCESS;
@@ -168,13 +170,14 @@ static clprune_status write_rect(
 
 static clprune_status read_rect(clprune_context *context, const clprune__rect *rect, void *host)
 {
-    const size_t size[3] = {rect->row_bytes, rect->rows, 1};
+    const clprune__window window = clprune__window_of(rect->buffer);
+    const size_t size[3] = {rect->row_bytes, rect->rows, 1}, at = window.origin + rect->offset;
     if (is_run(rect)) {
-        TRY_CL(clEnqueueReadBuffer(context->queue, rect->buffer, CL_TRUE, rect->offset,
+        TRY_CL(clEnqueueReadBuffer(context->queue, window.whole, CL_TRUE, at,
             rect->rows * rect->row_bytes, host, 0, NULL, NULL));
     } else {
-        const size_t origin[3] = {rect->offset % rect->pitch, rect->offset / rect->pitch, 0};
-        TRY_CL(clEnqueueReadBufferRect(context->queue, rect->buffer, CL_TRUE, origin, host_origin,
+        const size_t origin[3] = {at % rect->pitch, at / rect->pitch, 0};
+        TRY_CL(clEnqueueReadBufferRect(context->queue, window.whole, CL_TRUE, origin, host_origin,
             size, rect->pitch, 0, rect->row_bytes, 0, host, 0, NULL, NULL));
     }
     return CLPRUNE_SUCCESS;
@@ -218,9 +221,12 @@ static clprune_status buffer_size(
     cl_mem_object_type type;
     REQUIRE(!clprune__is_dry_buffer(buffer), CLPRUNE_INVALID_ARGUMENT,
         "%s was created in a dry context, which has no device memory", name);
-    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof(cl_context), &owner, NULL));
+    const clprune__window window = clprune__window_of(buffer);
+    TRY_CL(clGetMemObjectInfo(window.whole, CL_MEM_CONTEXT, sizeof(cl_context), &owner, NULL));
     REQUIRE(owner == context->cl, CLPRUNE_INVALID_ARGUMENT, "%s belongs to another OpenCL context",
         name);
+    if (clprune__is_place(buffer, bytes))
+        return CLPRUNE_SUCCESS;
     TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_TYPE, sizeof type, &type, NULL));
     REQUIRE(type == CL_MEM_OBJECT_BUFFER, CLPRUNE_INVALID_ARGUMENT,
         "%s is an OpenCL memory object of type 0x%x, expected a buffer; copy images to a buffer "
@@ -233,19 +239,19 @@ static clprune_status buffer_size(
 static clprune_status locate(clprune_context *context, cl_mem buffer, cl_mem *whole, size_t *origin)
 {
     cl_mem parent = NULL;
+    size_t bytes;
     *whole = buffer;
     *origin = 0;
     REQUIRE(!clprune__is_dry_buffer(buffer), CLPRUNE_INVALID_ARGUMENT,
         "a buffer was created in a dry context, which has no device memory");
+    if (clprune__is_place(buffer, &bytes))
+        return CLPRUNE_SUCCESS;
     TRY_CL(clGetMemObjectInfo(
         buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), (void *)&parent, NULL));
     if (parent == NULL)
         return CLPRUNE_SUCCESS;
     size_t offset;
     TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_OFFSET, sizeof offset, &offset, NULL));
-    /* Places of the arena are buffers of their own: those that share memory never live at once. */
-    if (clprune__arena_owns(context, parent, offset))
-        return CLPRUNE_SUCCESS;
     *whole = parent;
     *origin = offset;
     return CLPRUNE_SUCCESS;

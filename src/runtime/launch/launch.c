@@ -4,6 +4,7 @@
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
 #include "runtime/launch/backend.h"
+#include "runtime/memory/arena.h"
 
 clprune_status clprune__launch_begin(clprune_context *context, const clprune__kernel_def *def,
     const clprune__defines *defines, clprune__launch *launch)
@@ -12,6 +13,7 @@ clprune_status clprune__launch_begin(clprune_context *context, const clprune__ke
     launch->def = def;
     launch->kernel = NULL;
     launch->least_group = 0;
+    launch->lost = false;
     launch->arguments_count = launch->buffers_count = 0;
     REQUIRE(!defines->overflow, CLPRUNE_INTERNAL_ERROR, "the defines of kernel %s overflow: %s",
         def->entry, defines->text);
@@ -30,6 +32,7 @@ void clprune__arg_mem(clprune__launch *launch, cl_mem buffer)
     if (launch->buffers_count < CLPRUNE__LAUNCH_BUFFERS)
         launch->buffers[launch->buffers_count] = buffer;
     launch->buffers_count++;
+    launch->lost = launch->lost || clprune__window_of(buffer).whole != buffer;
     *next_argument(launch) = (clprune__argument){sizeof buffer, {.buffer = buffer}};
 }
 
@@ -50,19 +53,22 @@ void clprune__arg_float(clprune__launch *launch, float value)
 
 void clprune__arg_mat(clprune__launch *launch, clprune_mat mat)
 {
-    clprune__arg_mem(launch, mat.buffer);
-    ARG_ULONGS(launch, mat.offset, mat.ld);
+    const clprune_mat in = clprune__mat_in_window(mat);
+    clprune__arg_mem(launch, in.buffer);
+    ARG_ULONGS(launch, in.offset, in.ld);
 }
 
 void clprune__arg_region(clprune__launch *launch, clprune__region region)
 {
-    clprune__arg_ulong(launch, region.offset);
-    clprune__arg_mem(launch, region.buffer);
+    const clprune__window window = clprune__window_of(region.buffer);
+    const size_t origin = window.origin > 0 ? window.origin / region.size : 0;
+    clprune__arg_ulong(launch, region.offset + origin);
+    clprune__arg_mem(launch, window.whole);
 }
 
 void clprune__arg_ints(clprune__launch *launch, clprune_ints ints)
 {
-    clprune__arg_region(launch, (clprune__region){ints.buffer, ints.offset});
+    clprune__arg_region(launch, (clprune__region){ints.buffer, ints.offset, sizeof(int32_t)});
 }
 
 clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensions,
@@ -74,6 +80,8 @@ clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensio
                 launch->buffers_count <= CLPRUNE__LAUNCH_BUFFERS,
         CLPRUNE_INTERNAL_ERROR, "kernel %s has %zu arguments, %zu of them buffers", name,
         launch->arguments_count, launch->buffers_count);
+    REQUIRE(!launch->lost, CLPRUNE_INTERNAL_ERROR,
+        "kernel %s has a buffer of an arena without its offset", name);
     bool empty = false;
     for (cl_uint i = 0; i < dimensions; i++) {
         REQUIRE(local[i] > 0 && global[i] % local[i] == 0, CLPRUNE_INTERNAL_ERROR,

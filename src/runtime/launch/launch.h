@@ -11,6 +11,8 @@
 #ifndef CLPRUNE_RUNTIME_LAUNCH_H
 #define CLPRUNE_RUNTIME_LAUNCH_H
 
+#include <stdbool.h>
+
 #include "clprune/matrix.h"
 #include "runtime/launch/defines.h"
 #include "runtime/launch/program_cache.h"
@@ -35,15 +37,16 @@ typedef struct clprune__launch {
      * work-items, a multiple of this, are tried. Set after begin, for kernels that take their group
      * size from the define LOCAL alone. */
     size_t least_group;
+    bool lost; /* the offset of a window was lost */
     size_t arguments_count, buffers_count;
     clprune__argument arguments[CLPRUNE__LAUNCH_ARGUMENTS];
     cl_mem buffers[CLPRUNE__LAUNCH_BUFFERS]; /* among the arguments */
 } clprune__launch;
 
-/* The start of an array in a buffer; the offset counts its elements. */
+/* The start of an array in a buffer; the offset counts its elements, of `size` bytes. */
 typedef struct clprune__region {
     cl_mem buffer; /* NULL: none */
-    size_t offset;
+    size_t offset, size;
 } clprune__region;
 
 clprune_status clprune__launch_begin(clprune_context *context, const clprune__kernel_def *def,
@@ -54,6 +57,8 @@ void clprune__arg_mat(clprune__launch *launch, clprune_mat mat);
 /* Two kernel parameters: ulong offset, buffer. */
 void clprune__arg_region(clprune__launch *launch, clprune__region region);
 void clprune__arg_ints(clprune__launch *launch, clprune_ints ints); /* likewise */
+/* Buffers from byte 0 on. For one in an arena, it is the caller who adds the offset of its window
+ * (arena.h), and gives window.whole. */
 void clprune__arg_mem(clprune__launch *launch, cl_mem buffer);
 void clprune__arg_ulong(clprune__launch *launch, size_t value);
 void clprune__arg_uint(clprune__launch *launch, uint32_t value);

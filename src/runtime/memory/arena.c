@@ -6,6 +6,16 @@
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 
+/* What the cl_mem of a place points to. As a dry buffer's, it begins with an address that no
+ * driver's object begins with. */
+typedef struct handle {
+    const void *mark;
+    clprune__window window;
+    size_t bytes;
+} handle;
+
+static const char mark_of_place;
+
 clprune_status clprune__arena_take(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer, bool *planned)
 {
@@ -20,29 +30,38 @@ clprune_status clprune__arena_take(clprune_context *context, clprune_memory_cate
     *planned = place != NULL;
     if (place == NULL)
         return CLPRUNE_SUCCESS;
-    if (arena->slabs_count == 0) { /* poison mode: the buffer lies elsewhere */
-        place->taken = true;
-        return CLPRUNE_SUCCESS;
+    if (arena->slabs_count > 0) { /* else the buffer lies elsewhere */
+        handle *made = malloc(sizeof *made);
+        REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the place of %s", name);
+        *made = (handle){&mark_of_place,
+            {arena->slabs[place->offset / arena->slab_bytes],
+                (size_t)(place->offset % arena->slab_bytes)},
+            bytes};
+        *buffer = (cl_mem)made;
     }
-    const clprune__slab *slab = &arena->slabs[place->offset / arena->slab_bytes];
-    const cl_buffer_region region = {
-        slab->origin + (size_t)(place->offset % arena->slab_bytes), bytes > 0 ? bytes : 1};
-    cl_int code;
-    *buffer = clCreateSubBuffer(slab->whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-    TRY_CODE("clCreateSubBuffer", code);
     place->taken = true;
     return CLPRUNE_SUCCESS;
 }
 
-bool clprune__arena_owns(const clprune_context *context, cl_mem whole, size_t origin)
+void clprune__arena_free(cl_mem buffer)
 {
-    const clprune__arena *arena = context->arena;
-    for (size_t i = 0; i < arena->slabs_count; i++) {
-        const clprune__slab *slab = &arena->slabs[i];
-        if (whole == slab->whole && origin >= slab->origin && origin - slab->origin < slab->bytes)
-            return true;
-    }
-    return false;
+    free(buffer);
+}
+
+bool clprune__is_place(cl_mem buffer, size_t *bytes)
+{
+    const handle *place = (const handle *)buffer;
+    if (buffer == NULL || place->mark != &mark_of_place)
+        return false;
+    *bytes = place->bytes;
+    return true;
+}
+
+clprune__window clprune__window_of(cl_mem buffer)
+{
+    size_t bytes;
+    return clprune__is_place(buffer, &bytes) ? ((const handle *)buffer)->window
+                                             : (clprune__window){buffer, 0};
 }
 
 void clprune__arena_close(clprune_context *context)

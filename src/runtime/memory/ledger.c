@@ -96,9 +96,8 @@ static clprune_status check_budget(
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status clprune__buffer_create_shared(clprune_context *context,
-    clprune_memory_category category, size_t count, const clprune__ledger_part *parts,
-    cl_mem *buffer)
+static clprune_status create(clprune_context *context, clprune_memory_category category,
+    size_t count, const clprune__ledger_part *parts, bool is_own, cl_mem *buffer)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     /* Added to the ledger at the end: the allocator and the log are the caller's, and may create
@@ -125,7 +124,8 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     REQUIRE_DONE(entries != NULL && reserve(ledger, count), CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory to book %s", first);
     /* From here on nothing fails that has a place. */
-    TRY_DONE(clprune__arena_take(context, category, first, bytes, &place, &planned));
+    if (!is_own)
+        TRY_DONE(clprune__arena_take(context, category, first, bytes, &place, &planned));
     if (place == NULL)
         TRY_DONE(check_budget(context, first, count, bytes));
     cl_int code = CL_SUCCESS;
@@ -156,6 +156,7 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
         entry->buffer = *buffer;
         entry->placed = place != NULL;
         entry->planned = planned;
+        entry->is_own = is_own;
         entry->number = ledger->created++;
         book(&ledger->usage[category], entry->bytes);
         if (place == NULL)
@@ -164,25 +165,36 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     place = made = NULL;
 done:
     free_entries(entries, count);
-    if (place != NULL)
-        (void)clReleaseMemObject(place);
+    clprune__arena_free(place);
     if (made != NULL)
         context->allocator.release(context->allocator.user, made);
     return status;
 }
 
+clprune_status clprune__buffer_create_shared(clprune_context *context,
+    clprune_memory_category category, size_t count, const clprune__ledger_part *parts,
+    cl_mem *buffer)
+{
+    return create(context, category, count, parts, false, buffer);
+}
+
 clprune_status clprune__buffer_create(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer)
 {
-    const clprune__ledger_part part = {name, bytes};
-    return clprune__buffer_create_shared(context, category, 1, &part, buffer);
+    return create(context, category, 1, &(clprune__ledger_part){name, bytes}, false, buffer);
+}
+
+clprune_status clprune__buffer_create_own(clprune_context *context,
+    clprune_memory_category category, const char *name, size_t bytes, cl_mem *buffer)
+{
+    return create(context, category, 1, &(clprune__ledger_part){name, bytes}, true, buffer);
 }
 
 clprune_status clprune_buffer_create(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer)
 {
     ENTER_CREATE(context, buffer);
-    return clprune__buffer_create(context, category, name, bytes, buffer);
+    return clprune__buffer_create_own(context, category, name, bytes, buffer);
 }
 
 void clprune__buffer_release(clprune_context *context, cl_mem buffer)
@@ -209,7 +221,7 @@ void clprune__buffer_release(clprune_context *context, cl_mem buffer)
     const bool known = kept < ledger->count;
     ledger->count = kept;
     if (placed)
-        (void)clReleaseMemObject(buffer);
+        clprune__arena_free(buffer);
     else if (known)
         context->allocator.release(context->allocator.user, buffer);
 }

@@ -12,7 +12,8 @@ typedef struct clprune__ledger_entry {
     uint64_t bytes;
     clprune_memory_category category;
     bool placed;     /* in the arena, so it is no part of the total */
-    bool planned;    /* the plan in use has a place for it, taken or not (poison mode) */
+    bool planned;    /* the plan in use has a place for it, which it has unless is_apart */
+    bool is_own;     /* no plan gives it a place */
     uint64_t number; /* in order of creation, from 0 on */
     /* Of dry contexts: the ranges of commands in which the contents matter. */
     clprune_plan_span *spans;
@@ -34,12 +35,15 @@ typedef struct clprune__ledger_part {
     size_t bytes;
 } clprune__ledger_part;
 
-/* As clprune_buffer_create and clprune_buffer_release, within a call. */
+/* As clprune_buffer_create and clprune_buffer_release, within a call; the first one takes the
+ * buffer's place in a plan, if there is one. */
 clprune_status clprune__buffer_create(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer);
+clprune_status clprune__buffer_create_own(clprune_context *context,
+    clprune_memory_category category, const char *name, size_t bytes, cl_mem *buffer);
 void clprune__buffer_release(clprune_context *context, cl_mem buffer);
 
-/* As clprune_buffer_create: one buffer for `count` >= 1 parts, each booked as an entry of its
+/* As clprune__buffer_create: one buffer for `count` >= 1 parts, each booked as an entry of its
  * own. */
 clprune_status clprune__buffer_create_shared(clprune_context *context,
     clprune_memory_category category, size_t count, const clprune__ledger_part *parts,

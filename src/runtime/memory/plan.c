@@ -26,6 +26,20 @@ clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer)
     return CLPRUNE_SUCCESS;
 }
 
+clprune_status clprune_buffer_window(
+    clprune_context *context, cl_mem buffer, cl_mem *whole, size_t *origin)
+{
+    ENTER_CONTEXT(context);
+    size_t bytes;
+    REQUIRE(buffer != NULL && whole != NULL && origin != NULL, CLPRUNE_INVALID_ARGUMENT,
+        "buffer, whole or origin is NULL");
+    TRY(context->backend->size(context, "buffer", buffer, &bytes));
+    const clprune__window window = clprune__window_of(buffer);
+    *whole = window.whole;
+    *origin = window.origin;
+    return CLPRUNE_SUCCESS;
+}
+
 bool clprune__memory_is_planned(const clprune_context *context)
 {
     return context->record != NULL ? context->record->begun : context->arena->places != NULL;
@@ -67,7 +81,8 @@ static bool is_planned(const clprune_context *context, const clprune_plan *plan,
     const clprune__label label = {entry->category, entry->name, bytes};
     const bool dies = entry->category == CLPRUNE_MEMORY_ACTIVATIONS ||
                       entry->category == CLPRUNE_MEMORY_WORKSPACE;
-    return dies && bytes <= plan->slab_bytes && entry->number >= context->record->planned_from &&
+    return dies && !entry->is_own && bytes <= plan->slab_bytes &&
+           entry->number >= context->record->planned_from &&
            !clprune__scratch_owns(context, entry->buffer) &&
            !clprune__record_has_label(context->record, label);
 }
@@ -107,11 +122,14 @@ static clprune_status copy_entry(clprune_context *context, const clprune__ledger
     return CLPRUNE_SUCCESS;
 }
 
-/* Slabs are as large as the device's largest buffer. Scratch lies in the first one. */
+/* Slabs are as large as the device's largest buffer, and what src/ops can index if scratch fits
+ * that. Scratch lies in the first one. */
 static clprune_status choose_slab(clprune_context *context, clprune_plan *plan)
 {
     const uint64_t largest = context->facts.max_allocation; /* 0: not known */
     plan->slab_bytes = largest < CLPRUNE__ARENA_ALIGN ? UINT64_MAX : largest;
+    if (context->most_slab < plan->slab_bytes && context->most_slab > plan->totals.scratch_bytes)
+        plan->slab_bytes = context->most_slab;
     plan->slab_bytes -= plan->slab_bytes % CLPRUNE__ARENA_ALIGN;
     REQUIRE(plan->totals.scratch_bytes <= plan->slab_bytes, CLPRUNE_OUT_OF_DEVICE_MEMORY,
         "operations borrow %llu bytes of scratch at once, but the device's largest buffer has %llu "

@@ -35,24 +35,6 @@ static clprune_status check_setup(clprune_context *context, const clprune_plan *
     return CLPRUNE_SUCCESS;
 }
 
-/* Adds a slab to the arena. The allocator may return a sub-buffer, which has no sub-buffers of its
- * own. */
-static clprune_status add_slab(clprune_context *context, size_t bytes)
-{
-    clprune__arena *arena = context->arena;
-    clprune__slab *slab = &arena->slabs[arena->slabs_count];
-    TRY(clprune__buffer_create(context, CLPRUNE_MEMORY_ARENA, "arena", bytes, &slab->buffer));
-    arena->slabs_count++;
-    cl_mem parent = NULL;
-    TRY_CL(clGetMemObjectInfo(
-        slab->buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), (void *)&parent, NULL));
-    TRY_CL(
-        clGetMemObjectInfo(slab->buffer, CL_MEM_OFFSET, sizeof slab->origin, &slab->origin, NULL));
-    slab->whole = parent != NULL ? parent : slab->buffer;
-    slab->bytes = bytes;
-    return CLPRUNE_SUCCESS;
-}
-
 static clprune_status create_slabs(clprune_context *context, const clprune_plan *plan)
 {
     const uint64_t bytes = plan->totals.arena_bytes;
@@ -61,10 +43,15 @@ static clprune_status create_slabs(clprune_context *context, const clprune_plan 
         "the plan needs %llu bytes in buffers of at most %llu, which are more than %d; run without "
         "a plan",
         (unsigned long long)bytes, (unsigned long long)plan->slab_bytes, CLPRUNE__ARENA_SLABS);
-    context->arena->slab_bytes = plan->slab_bytes;
-    for (uint64_t at = 0; at < bytes; at += plan->slab_bytes)
-        TRY(add_slab(
-            context, (size_t)(bytes - at < plan->slab_bytes ? bytes - at : plan->slab_bytes)));
+    clprune__arena *arena = context->arena;
+    arena->slab_bytes = plan->slab_bytes;
+    for (uint64_t at = 0; at < bytes; at += plan->slab_bytes) {
+        const uint64_t rest = bytes - at;
+        TRY(clprune__buffer_create(context, CLPRUNE_MEMORY_ARENA, "arena",
+            (size_t)(rest < plan->slab_bytes ? rest : plan->slab_bytes),
+            &arena->slabs[arena->slabs_count]));
+        arena->slabs_count++;
+    }
     return CLPRUNE_SUCCESS;
 }
 
@@ -82,17 +69,11 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
     clprune__arena *arena = context->arena;
     REQUIRE_DONE(!arena->used, CLPRUNE_INVALID_ARGUMENT, "the context has an arena already");
     TRY_DONE(check_setup(context, plan));
-    cl_uint align;
-    TRY_CL_DONE(clGetDeviceInfo(
-        context->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof align, &align, NULL));
-    REQUIRE_DONE(CLPRUNE__ARENA_ALIGN * 8 % align == 0, CLPRUNE_UNSUPPORTED,
-        "the device aligns sub-buffers to %u bits, the plan to %u; run without a plan", align,
-        (unsigned)CLPRUNE__ARENA_ALIGN * 8);
     const clprune_plan_totals *totals = &plan->totals;
     clprune__scratch_close(context); /* what larger operations have left, beside the arena */
     arena->used = true;
     began = true;
-    if (!context->poison)
+    if (!context->is_apart)
         TRY_DONE(create_slabs(context, plan));
     arena->places = calloc(plan->count + 1, sizeof *arena->places);
     REQUIRE_DONE(
@@ -108,7 +89,7 @@ done:
     if (status != CLPRUNE_SUCCESS && began) {
         clprune__arena_close(context);
         for (size_t i = 0; i < context->arena->slabs_count; i++)
-            clprune__buffer_release(context, context->arena->slabs[i].buffer);
+            clprune__buffer_release(context, context->arena->slabs[i]);
         *context->arena = (clprune__arena){0};
     }
     return status;

@@ -187,6 +187,7 @@ clprune_status clprune__scratch_array(
         "%zu elements of scratch of %zu bytes overflow size_t", count, size);
     TRY(clprune__scratch_take(context, bytes, &array->buffer, &array->offset));
     array->offset /= size;
+    array->size = size;
     return CLPRUNE_SUCCESS;
 }
 
@@ -194,7 +195,7 @@ clprune_status clprune__scratch_mat(
     clprune_context *context, size_t rows, size_t cols, clprune_mat *mat)
 {
     size_t count;
-    clprune__region array = {NULL, 0};
+    clprune__region array = {0};
     *mat = CLPRUNE_NO_MAT;
     REQUIRE(clprune__mul(rows, cols, &count), CLPRUNE_SIZE_OVERFLOW,
         "a %zu x %zu scratch matrix overflows size_t", rows, cols);
