@@ -46,7 +46,7 @@ unset CLPRUNE_DEBUG CLPRUNE_PRECISION CLPRUNE_VERBOSE CLPRUNE_TUNING
 jobs=$(nproc) && [ "$jobs" -le 8 ] || jobs=8
 
 # What runs: a model of each training program, as PROGRAM ARCH. The modes: a name, and what it sets.
-models=(resmlp:resmlp_tiny mixer:mixer_tiny vit:vit_cifar_small resnet:resnet20 resnet:resnet18_cifar vgg:vgg11_bn_cifar
+models=(resmlp:resmlp_tiny mixer:mixer_tiny vit:vit_cifar_small resnet:resnet20 vgg:vgg11_bn_cifar
     gpt:gpt_micro gpt:llama_micro bert:bert_micro)
 emulated=mma=emulated real=''
 [ -z "$small" ] || emulated=kernels=tiled,mma=emulated real=kernels=tiled
@@ -89,7 +89,7 @@ run_model() {
     local mode=$1 program=${2%%:*} arch=${2#*:} debug precision
     shift 2
     mode "$mode"
-    env ${debug:+CLPRUNE_DEBUG=$debug} "$bin/$program-train" --arch "$arch" --precision $precision --seed 1 --batch-size 8 --quiet "$@"
+    env ${debug:+CLPRUNE_DEBUG=$debug} "$bin/$program-train" --arch "$arch" --precision $precision --seed 1 --batch-size 4 --quiet "$@"
 }
 export -f run_model mode item left
 export bin output work emulated real small began minutes share
@@ -239,6 +239,9 @@ for file in "$work"/got/*; do
     [ -z "$first" ] || echo "$mode ${name#*.} $first (see $(kernels_of "${name#*.}" "${first%%:*}"))" >>"$off"
 done
 any() { grep -q "$1" "$2"; }
+right() { ! any "^$1 " "$off" && ls "$work/got/$1".* >/dev/null 2>&1; } # MODE: it ran, and nothing is off
+good() { grep "^$1" "$work/ends" | grep -c ': 0$'; }
+done_of() { grep "^$1" "$work/ends" | grep -vc ': no time$'; }
 ends_badly() { grep "^$1" "$work/ends" | grep -v ': \(0\|3\|77\|no time\)$'; }
 {
     echo "# $(sed -n 's/^chosen device *//p' "$work/info.out"), $(date -u +%Y-%m-%d), commit $(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)"
@@ -248,11 +251,11 @@ ends_badly() { grep "^$1" "$work/ends" | grep -v ': \(0\|3\|77\|no time\)$'; }
     grep '^probe' "$work/ends" | while IFS=: read -r name code; do
         echo "| $name | $(case ${code# } in 0) echo yes ;; 3) echo refused ;; 1) echo "**wrong**" ;; 124 | 137) echo "**hangs**" ;; *) echo "**crashes, $code**" ;; esac): $(tail -n 1 "$work/$name.out") |"
     done
-    echo "| tests | $(grep '^test' "$work/ends" | grep -c ': 0$') of $(grep -c '^test' "$work/ends") passed; $(ends_badly test | tr '\n' ';') |"
-    echo "| norms of gradients | $(grep '^norms' "$work/ends" | grep -c ': 0$') of $(grep -c '^norms' "$work/ends") runs; off: $(grep -vc '\.\(sgd\|adamw\) ' "$off") |"
-    echo "| losses after 20 steps | $(grep '^losses' "$work/ends" | grep -c ': 0$') of $(grep -c '^losses' "$work/ends") runs; off: $(grep -c '\.\(sgd\|adamw\) ' "$off") |"
+    echo "| tests | $(good test) of $(done_of test) passed; $(ends_badly test | tr '\n' ';') |"
+    echo "| norms of gradients | $(good norms) of $(done_of norms) runs; off: $(grep -vc '\.\(sgd\|adamw\) ' "$off") |"
+    echo "| losses after 20 steps | $(good losses) of $(done_of losses) runs; off: $(grep -c '\.\(sgd\|adamw\) ' "$off") |"
     for arm in default arena=off forget=poison gemm=tiled asan; do
-        grep -q "^crash-$arm" "$work/ends" && echo "| three steps, $arm | $(grep "^crash-$arm" "$work/ends" | grep -c ': 0$') of $(grep -c "^crash-$arm" "$work/ends") ended well |"
+        grep -q "^crash-$arm" "$work/ends" && echo "| three steps, $arm | $(good "crash-$arm") of $(done_of "crash-$arm") ended well |"
     done
     for json in "$work"/time-*.json; do
         [ -f "$json" ] && echo "| $(basename "$json" .json) | $(awk '/"step_ms"/ { gsub(/[",]/, ""); print $2 " ms" }' "$json") |"
@@ -267,13 +270,13 @@ ends_badly() { grep "^$1" "$work/ends" | grep -v ': \(0\|3\|77\|no time\)$'; }
     echo
     {
         any '^fp32 ' "$off" && echo "- fp32 is off: a kernel of the tiled family, or its shape; see the kernels named above and tests.txt."
-        any '^bf16 ' "$off" && ! any '^bf16-emulated ' "$off" && echo "- Real tensor cores are off, emulated ones are not: the PTX path, or the driver's compiler."
-        any '^bf16-emulated ' "$off" && ! any '^fp32 ' "$off" && echo "- bf16 is off also in emulation, fp32 is right: rounding, or the shape of the tensor-core kernels."
-        any '^fp32-clblast ' "$off" && ! any '^fp32 ' "$off" && echo "- Only CLBlast's products are off."
-        any '^fp32-poison ' "$off" && ! any '^fp32 ' "$off" && echo "- Only the poisoned run is off: something reads memory that nobody wrote."
-        any '^fp32 ' "$off" && ! any '^fp32-apart ' "$off" && echo "- Right with arena=off: places of the arena overlap while both are used."
-        [ -n "$(ends_badly 'crash-default')" ] && [ -z "$(ends_badly 'crash-arena=off')" ] && echo "- Crashes end with arena=off: the arena, or the driver's windows of it."
-        [ -n "$(ends_badly 'crash-default')" ] && [ -z "$(ends_badly 'crash-gemm=tiled')" ] && echo "- Crashes end without CLBlast."
+        any '^bf16 ' "$off" && right bf16-emulated && echo "- Real tensor cores are off, emulated ones are not: the PTX path, or the driver's compiler."
+        any '^bf16-emulated ' "$off" && right fp32 && echo "- bf16 is off also in emulation, fp32 is right: rounding, or the shape of the tensor-core kernels."
+        any '^fp32-clblast ' "$off" && right fp32 && echo "- Only CLBlast's products are off."
+        any '^fp32-poison ' "$off" && right fp32 && echo "- Only the poisoned run is off: something reads memory that nobody wrote."
+        any '^fp32 ' "$off" && right fp32-apart && echo "- Right with arena=off: places of the arena overlap while both are used."
+        [ -n "$(ends_badly 'crash-default')" ] && [ -z "$(ends_badly 'crash-arena=off')" ] && [ "$(done_of 'crash-arena=off')" -gt 0 ] && echo "- Crashes end with arena=off: the arena, or the driver's windows of it."
+        [ -n "$(ends_badly 'crash-default')" ] && [ -z "$(ends_badly 'crash-gemm=tiled')" ] && [ "$(done_of 'crash-gemm=tiled')" -gt 0 ] && echo "- Crashes end without CLBlast."
         [ -n "$(ends_badly crash)" ] && echo "- Some runs crash or hang: crashes.txt has their stacks."
         [ -n "$(ends_badly probe)" ] && echo "- The driver itself fails a probe, without this library."
         [ -n "$(ends_badly test)" ] && echo "- Tests failed: $(ends_badly test | cut -d: -f1 | tr '\n' ' ')"
