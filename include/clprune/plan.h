@@ -56,9 +56,9 @@ CLPRUNE_API uint64_t clprune_context_commands(const clprune_context *context);
 
 /* Declares that a buffer's contents are no longer needed: the next command that uses it must write
  * each element before reading it. In a dry context this ends the buffer's life; in others it is a
- * no-op. With CLPRUNE_DEBUG=forget=poison it fills the buffer with NaN instead, also scratch when
- * it is borrowed, and no buffers share a place: a read of forgotten contents then shows. Accepts
- * NULL. Errors: INVALID_ARGUMENT (a buffer of another OpenCL context, or one that the dry context
+ * no-op. With CLPRUNE_DEBUG=forget=poison it fills the buffer with NaN instead, also buffers when
+ * they are created and scratch when it is borrowed, on the context's queue, and no buffers share a
+ * place: a read of what was not written then shows. Accepts NULL. Errors: INVALID_ARGUMENT (a buffer of another OpenCL context, or one that the dry context
  * did not create). */
 CLPRUNE_API clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer);
 

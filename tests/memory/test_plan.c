@@ -134,6 +134,62 @@ static void random_lives(void **state)
     largest = 0;
 }
 
+/* Memory from malloc full of 2: what a driver might hand out. */
+static cl_mem allocate_twos(void *user, cl_context cl, size_t bytes, cl_int *error)
+{
+    const float two = 2;
+    *(size_t *)user += 1;
+    float *host = test_alloc(bytes + sizeof *host);
+    for (size_t i = 0; i <= bytes / sizeof *host; i++)
+        host[i] = two;
+    return clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, host, error);
+}
+
+static void release_twos(void *user, cl_mem buffer)
+{
+    (void)user;
+    clReleaseMemObject(buffer);
+}
+
+/* Everything that creates buffers: each is NaN in all whole floats, or as the driver made it. */
+static void check_fresh(clprune_context *context, cl_mem buffer, bool on)
+{
+    size_t bytes;
+    TEST_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
+    float *values = test_alloc(bytes + sizeof *values);
+    TEST_CL(clEnqueueReadBuffer(
+        clprune_context_queue(context), buffer, true, 0, bytes, values, 0, NULL, NULL));
+    for (size_t i = 0; i < bytes / sizeof *values; i++)
+        assert_true(on ? values[i] != values[i] : values[i] == 2.0f);
+}
+
+static void fresh(NO_ROW)
+{
+    for (int on = 0; on < 2; on++) {
+        size_t made = 0;
+        test_debug(on ? "forget=poison" : "forget=keep");
+        clprune_context *context =
+            test_open((clprune_context_options){.allocator = {allocate_twos, release_twos, &made}});
+        const size_t opened = made;
+        static const size_t bytes[] = {1, 3, 4, 7, 64, 4097, (size_t)5 << 20};
+        for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
+            cl_mem buffer;
+            TEST_OK(clprune_buffer_create(
+                context, CLPRUNE_MEMORY_ACTIVATIONS, "buffer", bytes[i], &buffer));
+            check_fresh(context, buffer, on);
+            clprune_buffer_release(context, buffer);
+        }
+        check_fresh(context, create(context, "mat", 3, 5).buffer, on);
+        const clprune_bsr_desc shape = {1, 4, 16, {1, 4}, 3};
+        clprune_bsr bsr;
+        TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_INPUT, "bsr", &shape, &bsr));
+        check_fresh(context, bsr.values, on);
+        check_fresh(context, bsr.col, on);
+        clprune_bsr_destroy(context, &bsr);
+        assert_true(made > opened + 8);
+    }
+}
+
 /* A forgotten buffer is NaN where that is asked for, and only there. */
 static void poison(NO_ROW)
 {
@@ -335,6 +391,7 @@ int main(void)
     for (size_t i = 0; i < 4; i++)
         test_add(&list, random_lives, &seeds[i], "random lives %u", (unsigned)seeds[i]);
     test_add(&list, half_noted, NULL, "a command that is half noted");
+    test_add(&list, fresh, NULL, "new buffers are NaN on request");
     test_add(&list, poison, NULL, "forgotten is NaN on request");
     test_add(&list, ignored_options, NULL, "options that a dry context ignores");
     test_add(&list, dry_budget, NULL, "the budget of a dry context");

@@ -19,7 +19,7 @@ struct clprune_context {
     clprune_kernels kernels;   /* VECTOR or TILED */
     clprune_device_info facts; /* read once */
     bool is_cpu;
-    bool poison;   /* forgotten buffers and fresh scratch become NaN */
+    bool poison;   /* forgotten and new buffers, and borrowed scratch, become NaN */
     bool is_apart; /* buffers of a plan lie apart, each in an OpenCL buffer of its own */
     bool quiet;    /* failures of an attempt: neither logged nor the last error */
     clprune_allocator allocator;

@@ -8,6 +8,7 @@
 #include "runtime/context/context_private.h"
 #include "runtime/launch/backend.h"
 #include "runtime/memory/arena.h"
+#include "runtime/memory/transfer.h"
 
 const char *clprune_memory_category_name(clprune_memory_category category)
 {
@@ -148,6 +149,8 @@ static clprune_status create(clprune_context *context, clprune_memory_category c
     if (place == NULL) /* the allocator may have created buffers of this context */
         TRY_DONE(check_budget(context, first, count, bytes));
     REQUIRE_DONE(reserve(ledger, count), CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to book %s", first);
+    if (context->poison && made != NULL)
+        TRY_DONE(clprune__transfer_poison(context, made, 0, bytes));
     *buffer = place != NULL ? place : made;
     for (size_t i = 0; i < count; i++) {
         clprune__ledger_entry *entry = &ledger->entries[ledger->count++];
