@@ -123,6 +123,11 @@ typedef enum clprune_precision {
  *         row=auto|gpu|gpu-amd|gpu-intel  the built-in tile sizes of a GPU, on any device
  *         forget=keep|poison              see clprune_buffer_forget
  *         arena=on|off                    give each buffer of a plan an OpenCL buffer of its own
+ *         order=plain|reversed|mixed      the work-items of a group trade their ids: the same bits,
+ *                                         unless a barrier is missing on a device that runs them
+ *                                         in the order of their ids. Not in kernels of inline PTX
+ *         units=1 to 99999                the number of compute units, by which sums are split;
+ *                                         device_info says it, too
  *         check=on|off                    skip the self-check of clprune_context_create */
 typedef struct clprune_context_options {
     const char *device;    /* "platform:device" (indices) or part of a device or platform name, any
@@ -177,15 +182,17 @@ CLPRUNE_API cl_device_id clprune_context_device(const clprune_context *context);
 /* Makes all commands enqueued later on the context wait for `count` events; the host does not wait.
  * This serves as the wait list of the next call. The events may come from any queue of the same
  * OpenCL context, or be user events. The caller keeps them and may release them right after the
- * call. Complete user events without an error: PoCL 3.1 aborts the process otherwise. A no-op in a
- * dry context. Errors: INVALID_ARGUMENT (no events, a NULL event, an event of another OpenCL
+ * call. Complete user events without an error: PoCL 3.1 aborts the process otherwise. In OpenCL
+ * nothing but events may be released while a user event is pending that commands wait for: set it
+ * before a call that creates, destroys or finishes, or that has new shapes. A no-op in a dry
+ * context. Errors: INVALID_ARGUMENT (no events, a NULL event, an event of another OpenCL
  * context), SIZE_OVERFLOW, OPENCL_ERROR. */
 CLPRUNE_API clprune_status clprune_context_wait(
     clprune_context *context, size_t count, const cl_event *events);
 
 /* Switches the context to `queue`, which must be in-order and of the same OpenCL context and
- * device. `queue` is retained and the previous queue released; to return to the previous queue
- * later, hold a reference of your own. The first command on `queue` waits for all work on the
+ * device. `queue` is retained, and the previous queue is released by clprune_context_finish or when
+ * the context is destroyed; to return to it after that, hold a reference of your own. The first command on `queue` waits for all work on the
  * previous queue, so results are the same as with one queue; the host does not wait. Order your own
  * commands with events and clprune_context_wait. Errors: INVALID_ARGUMENT, OPENCL_ERROR. */
 CLPRUNE_API clprune_status clprune_context_set_queue(

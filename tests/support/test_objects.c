@@ -130,13 +130,6 @@ cl_event test_new_event(clprune_context *context)
     return event;
 }
 
-cl_uint test_references(cl_command_queue queue)
-{
-    cl_uint count = 0;
-    TEST_CL(clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof count, &count, NULL));
-    return count;
-}
-
 uint64_t test_live(const clprune_context *context, clprune_memory_category category)
 {
     return clprune_memory_query(context, category).live;

@@ -34,9 +34,6 @@ clprune_saved *test_own_saved(clprune_context *context, clprune_saved *saved);
 cl_command_queue test_new_queue(clprune_context *context, cl_command_queue_properties properties);
 cl_event test_new_event(clprune_context *context);
 
-/* How often a queue is retained. */
-cl_uint test_references(cl_command_queue queue);
-
 /* The ledger's bytes. */
 uint64_t test_live(const clprune_context *context, clprune_memory_category category);
 

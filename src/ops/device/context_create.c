@@ -81,6 +81,8 @@ static clprune_status create(
     setup.kernels = options->kernels != CLPRUNE_KERNELS_AUTO ? options->kernels : switches.kernels;
     setup.poison = switches.poison;
     setup.is_apart = switches.is_apart;
+    setup.order = switches.order;
+    setup.units = switches.units;
     TRY_DONE(clprune__context_open(&setup, &made));
     status = open_ops(made, options, &switches);
     if (status == CLPRUNE_SUCCESS && options->thread_safe != 0)

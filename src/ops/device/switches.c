@@ -5,7 +5,7 @@
 
 #include "runtime/context/fail.h"
 
-enum { KERNELS, GEMM, MMA, BF16, ROW, FORGET, ARENA, CHECK, WORDS, MOST_VALUES = 4 };
+enum { KERNELS, GEMM, MMA, BF16, ROW, FORGET, ARENA, ORDER, CHECK, WORDS, MOST_VALUES = 4 };
 
 /* The values are in the order of their enumerators. */
 static const struct {
@@ -18,6 +18,7 @@ static const struct {
     [ROW] = {"row", {"auto", "gpu", "gpu-amd", "gpu-intel"}},
     [FORGET] = {"forget", {"keep", "poison"}},
     [ARENA] = {"arena", {"on", "off"}},
+    [ORDER] = {"order", {"plain", "reversed", "mixed"}},
     [CHECK] = {"check", {"on", "off"}},
 };
 
@@ -26,13 +27,29 @@ static bool equals(const char *text, size_t length, const char *name)
     return name != NULL && strlen(name) == length && strncmp(text, name, length) == 0;
 }
 
-/* Reads "key=value" into `chosen`; false for an unknown key or value. */
-static bool read_word(const char *text, size_t length, int chosen[WORDS])
+/* Reads a number from 1 to 99999; false for anything else. */
+static bool read_units(const char *text, size_t length, uint32_t *units)
+{
+    uint32_t value = 0;
+    for (size_t i = 0; i < length && length <= 5; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        value = 10 * value + (uint32_t)(text[i] - '0');
+    }
+    if (value > 0)
+        *units = value;
+    return value > 0;
+}
+
+/* Reads "key=value" into `chosen` or *units; false for an unknown key or value. */
+static bool read_word(const char *text, size_t length, int chosen[WORDS], uint32_t *units)
 {
     const char *sign = memchr(text, '=', length);
     if (sign == NULL)
         return false;
     const size_t key = (size_t)(sign - text);
+    if (equals(text, key, "units"))
+        return read_units(sign + 1, length - key - 1, units);
     for (int w = 0; w < WORDS; w++)
         for (int v = 0; v < MOST_VALUES; v++)
             if (equals(text, key, words[w].key) &&
@@ -47,14 +64,15 @@ clprune_status clprune__switches_read(clprune__switches *switches)
 {
     clprune_context *context = NULL;
     int chosen[WORDS] = {0};
+    uint32_t units = 0;
     const char *text = getenv("CLPRUNE_DEBUG");
     while (text != NULL && text[0] != '\0') {
         const size_t length = strcspn(text, ",");
-        REQUIRE(read_word(text, length, chosen), CLPRUNE_INVALID_ARGUMENT,
+        REQUIRE(read_word(text, length, chosen, &units), CLPRUNE_INVALID_ARGUMENT,
             "CLPRUNE_DEBUG has \"%.*s\", expected kernels=auto|vector|tiled, "
             "gemm=auto|vector|tiled|clblast, mma=auto|emulated, bf16=auto|converted, "
-            "row=auto|gpu|gpu-amd|gpu-intel, forget=keep|poison, arena=on|off or check=on|off, "
-            "separated by commas",
+            "row=auto|gpu|gpu-amd|gpu-intel, forget=keep|poison, arena=on|off, "
+            "order=plain|reversed|mixed, units=1 to 99999 or check=on|off, separated by commas",
             (int)(length < 100 ? length : 100), text);
         text += length;
         text += *text == ',';
@@ -66,6 +84,8 @@ clprune_status clprune__switches_read(clprune__switches *switches)
         .row = (clprune__tuning_row)chosen[ROW],
         .poison = chosen[FORGET] != 0,
         .is_apart = chosen[ARENA] != 0,
+        .order = (clprune__order)chosen[ORDER],
+        .units = units,
         .skip_check = chosen[CHECK] != 0};
     return CLPRUNE_SUCCESS;
 }

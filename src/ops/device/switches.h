@@ -1,5 +1,5 @@
 /* The switches for tests, $CLPRUNE_DEBUG: "kernels=tiled,gemm=clblast,mma=emulated,
- * bf16=converted,row=gpu-intel,forget=poison,arena=off,check=off". */
+ * bf16=converted,row=gpu-intel,forget=poison,arena=off,order=reversed,units=132,check=off". */
 #ifndef CLPRUNE_OPS_SWITCHES_H
 #define CLPRUNE_OPS_SWITCHES_H
 
@@ -7,6 +7,7 @@
 
 #include "clprune/context.h"
 #include "ops/device/tuning.h"
+#include "runtime/launch/program_cache.h"
 
 typedef enum clprune__gemm_switch {
     CLPRUNE__GEMM_AUTO,
@@ -23,6 +24,8 @@ typedef struct clprune__switches {
     clprune__tuning_row row;   /* row=auto, gpu, gpu-amd or gpu-intel */
     bool poison;               /* forget=keep or poison */
     bool is_apart;             /* arena=on or off */
+    clprune__order order;      /* order=plain, reversed or mixed */
+    uint32_t units;            /* units=N; 0: the device's */
     bool skip_check;           /* check=on or off */
 } clprune__switches;
 

@@ -157,6 +157,8 @@ static clprune_kernels family_of(const clprune_context *context)
 /* Sets the kernel family and the limits, which follow from the device's facts and the options. */
 static clprune_status settle(clprune_context *context, const clprune__context_setup *setup)
 {
+    if (setup->units > 0)
+        context->facts.compute_units = setup->units;
     context->is_cpu = (context->facts.type & CL_DEVICE_TYPE_CPU) != 0;
     context->kernels = setup->kernels;
     if (context->kernels == CLPRUNE_KERNELS_AUTO)
@@ -230,6 +232,7 @@ clprune_status clprune__context_open(const clprune__context_setup *setup, clprun
     made->log_user = options->log_user;
     made->poison = setup->poison && !setup->dry;
     made->is_apart = made->poison || setup->is_apart;
+    made->cache->order = setup->order;
     status = clprune__guard_open(made);
     if (status == CLPRUNE_SUCCESS)
         status =
@@ -264,6 +267,7 @@ void clprune__context_close(clprune_context *context)
     clprune__ledger_close(context);
     clprune__program_cache_close(context);
     clprune__record_close(context);
+    clprune__former_queues_release(context);
     if (context->queue != NULL)
         (void)clReleaseCommandQueue(context->queue);
     if (context->cl != NULL)
@@ -302,5 +306,7 @@ clprune_kernels clprune_context_kernels(const clprune_context *context)
 clprune_status clprune_context_finish(clprune_context *context)
 {
     ENTER_CONTEXT(context);
-    return context->backend->finish(context);
+    TRY(context->backend->finish(context));
+    clprune__former_queues_release(context);
+    return CLPRUNE_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "clprune/context.h"
+#include "runtime/launch/program_cache.h"
 
 /* What a context is opened with. */
 typedef struct clprune__context_setup {
@@ -13,6 +14,8 @@ typedef struct clprune__context_setup {
     const clprune_device_info *device; /* what a dry context assumes; NULL: this machine's CPU */
     clprune_kernels kernels;           /* AUTO: by the device, see clprune_kernels */
     bool poison, is_apart;             /* context_private.h */
+    clprune__order order;
+    uint32_t units; /* compute units that the device is said to have; 0: its own number */
     const clprune_context_options *options;
 } clprune__context_setup;
 

@@ -14,6 +14,8 @@ struct clprune_context {
     cl_context cl;
     cl_device_id device;
     cl_command_queue queue;
+    cl_command_queue *former; /* queues before that, each once, retained until `finish`; malloced */
+    size_t former_count;
 
     const struct clprune__backend *backend;
     clprune_kernels kernels;   /* VECTOR or TILED */

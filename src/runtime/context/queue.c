@@ -1,5 +1,7 @@
 #include "runtime/context/queue.h"
 
+#include <stdlib.h>
+
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
 #include "runtime/launch/backend.h"
@@ -43,6 +45,38 @@ done:
     return status;
 }
 
+/* Makes `queue`, which is another one, the context's. Releases none: a user event may be pending.
+ */
+static clprune_status change(clprune_context *context, cl_command_queue queue)
+{
+    const size_t count = context->former_count;
+    cl_command_queue *former =
+        realloc(context->former, (count + 1) * sizeof(cl_command_queue)); /* freed by finish */
+    REQUIRE(former != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of %zu queues",
+        count + 1);
+    context->former = former;
+    size_t i = 0;
+    while (i < count && former[i] != queue)
+        i++;
+    TRY(wait_for_queue(context, context->queue, queue));
+    if (i == count) {
+        TRY_CL(clRetainCommandQueue(queue));
+        context->former_count++;
+    }
+    former[i] = context->queue;
+    context->queue = queue;
+    return CLPRUNE_SUCCESS;
+}
+
+void clprune__former_queues_release(clprune_context *context)
+{
+    for (size_t i = 0; i < context->former_count; i++)
+        (void)clReleaseCommandQueue(context->former[i]);
+    free(context->former);
+    context->former = NULL;
+    context->former_count = 0;
+}
+
 clprune_status clprune_context_set_queue(clprune_context *context, cl_command_queue queue)
 {
     ENTER_CONTEXT(context);
@@ -58,11 +92,7 @@ clprune_status clprune_context_set_queue(clprune_context *context, cl_command_qu
         cl == context->cl, CLPRUNE_INVALID_ARGUMENT, "the queue belongs to another OpenCL context");
     REQUIRE(
         device == context->device, CLPRUNE_INVALID_ARGUMENT, "the queue belongs to another device");
-    TRY(wait_for_queue(context, context->queue, queue));
-    TRY_CL(clRetainCommandQueue(queue));
-    (void)clReleaseCommandQueue(context->queue);
-    context->queue = queue;
-    return CLPRUNE_SUCCESS;
+    return change(context, queue);
 }
 
 clprune_status clprune__own_queue_begin(clprune_context *context, clprune__own_queue *own)

@@ -11,6 +11,9 @@ struct clprune__backend;
 clprune_status clprune__queue_facts(
     clprune_context *context, cl_command_queue queue, cl_device_id *device, cl_context *cl);
 
+/* Releases the queues that the context had before its own, whose commands have ended. */
+void clprune__former_queues_release(clprune_context *context);
+
 /* Commands go to a queue of the library's own, and print nothing in verbose mode, until
  * clprune__own_queue_end: a check that waits for its results then does not wait for what the caller
  * has enqueued before. Errors: OPENCL_ERROR, OUT_OF_HOST_MEMORY. */

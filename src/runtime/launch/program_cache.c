@@ -15,6 +15,8 @@
 /* Raise it when cached binaries of unchanged sources are no longer valid. */
 #define CACHE_FORMAT 2
 
+static const char *const order_defines[] = {"", " -DORDER=1", " -DORDER=2"};
+
 /* FNV-1a, for the lookup in memory only. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
@@ -215,7 +217,8 @@ static clprune_status compile(clprune_context *context, const char *key, const c
     const char *const divide = (floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
                                    ? "-cl-fp32-correctly-rounded-divide-sqrt "
                                    : "";
-    const int length = snprintf(options, sizeof options, "-cl-std=CL1.2 -w %s%s", divide, defines);
+    const int length = snprintf(options, sizeof options, "-cl-std=CL1.2 -w %s%s%s", divide, defines,
+        order_defines[context->cache->order]);
     REQUIRE_DONE(length > 0 && (size_t)length < sizeof options, CLPRUNE_INTERNAL_ERROR,
         "the defines of %s are too long", key);
     code = clBuildProgram(*program, 1, &context->device, options, NULL, NULL);
@@ -291,11 +294,12 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__program_cache *cache = context->cache;
     const uint64_t hash = hash_key(def->file, defines);
-    const size_t key_size = strlen(def->file) + strlen(defines) + 2;
+    const char *order = order_defines[cache->order];
+    const size_t key_size = strlen(def->file) + strlen(defines) + strlen(order) + 2;
     char *key = malloc(key_size);
     REQUIRE_DONE(key != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for a program key of %zu bytes", key_size);
-    (void)snprintf(key, key_size, "%s %s", def->file, defines);
+    (void)snprintf(key, key_size, "%s %s%s", def->file, defines, order);
     for (size_t i = 0; i < cache->programs_count; i++)
         if (cache->programs[i].hash == hash && strcmp(cache->programs[i].key, key) == 0) {
             *program = cache->programs[i].program;

@@ -41,14 +41,23 @@ typedef struct clprune__kernel_entry {
     clprune__kernel *kernel;
 } clprune__kernel_entry;
 
+/* In what order the ids of a group's work-items count: in what order PoCL runs them. common.clh has
+ * the orders, by these numbers. */
+typedef enum clprune__order {
+    CLPRUNE__ORDER_PLAIN,
+    CLPRUNE__ORDER_REVERSED,
+    CLPRUNE__ORDER_MIXED
+} clprune__order;
+
 typedef struct clprune__program_cache {
     clprune__program *programs;
     size_t programs_count, programs_capacity;
     clprune__kernel_entry *kernels;
     size_t kernels_count, kernels_capacity;
     clprune_cache_stats stats;
-    char *dir;           /* NULL: no disk layer */
-    uint64_t disk_limit; /* bytes; set before the cache is opened */
+    clprune__order order; /* of all programs; set before the first */
+    char *dir;            /* NULL: no disk layer */
+    uint64_t disk_limit;  /* bytes; set before the cache is opened */
     char
         *device_key; /* name, vendor, driver and versions: the part of a file's key that is fixed */
 } clprune__program_cache;
