@@ -4,7 +4,7 @@
 
 static const function *f;
 static clprune_mat mats[MOST];
-static float values[MOST][BATCH * PIXELS * COLS];
+static float values[MOST][2 * BATCH * PIXELS * COLS];
 
 static void open_function(clprune_context *c, const void *row)
 {

@@ -669,7 +669,7 @@ static bool is_named(const operand *o, const char *name)
 static void fill_operand(const operand *o, unsigned salt, float *to)
 {
     const size_t count = elements_of(o);
-    int32_t words[BATCH * PIXELS * COLS];
+    int32_t words[2 * BATCH * PIXELS * COLS];
     uint8_t *bytes = (uint8_t *)words;
     bool is_words = true;
     memset(words, 0, sizeof words);
