@@ -4,7 +4,7 @@
 #   tests/long/mutants.sh [FOLDER [FILE [OLD]]]   FOLDER (default: a new temporary one) holds the copy and
 #                                            its build; FILE: the bugs of one file only; OLD: only
 #                                            the one that replaces this
-# A missing barrier that PoCL's order of work-items hides is for oclgrind.sh to find.
+# A missing barrier that no order of work-items shows is for oclgrind.sh to find.
 # Exits 0 if every bug was caught, 2 if a test fails without one. Lists of shapes are short (CLPRUNE_TEST_SMALL).
 export LC_ALL=C # a decimal point in every locale
 unset CDPATH # with it, cd prints, and may go elsewhere
@@ -415,4 +415,9 @@ mutant test_swiglu swiglu.cl 'PUT(d * b * slope' 'PUT(d * slope'
 mutant test_rotary rotary.cl 'left % 2 == 1' 'left > 0'
 mutant test_rotary rotary.cl 'BACK ? -turned : turned' 'turned'
 mutant test_rotary rotary.cl 'GET(table, r % tokens, c)' 'GET(table, r / tokens, c)'
+# Missing barriers, which show when work-items run in another order.
+for file in batch_norm_statistics.cl bspmm_lists.cl bspmm_nt_tiled.cl bspmm_tn_tiled.cl bsr_index.cl column_sum.cl nn.clh; do
+    mutant test_order "$file" 'barrier(CLK_LOCAL_MEM_FENCE);' ';'
+done
+mutant test_order rowwise.clh 'barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)' ''
 exit "$missed"
