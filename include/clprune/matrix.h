@@ -85,7 +85,8 @@ CLPRUNE_API clprune_status clprune_mats_create(clprune_context *context,
 /* Copies a dense host array of rows * cols floats to a matrix, or a matrix to such an array, also
  * one of bf16. Blocks until the copy, and all work enqueued before it, is done; then the host may
  * use the array again.
- * Errors: INVALID_ARGUMENT, INVALID_SIZE, OPENCL_ERROR. */
+ * Errors: INVALID_ARGUMENT, INVALID_SIZE, OPENCL_ERROR; a read after a pass of a net also fails for
+ * what clprune_net_data says. */
 CLPRUNE_API clprune_status clprune_mat_write(
     clprune_context *context, clprune_mat mat, const float *host);
 CLPRUNE_API clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host);

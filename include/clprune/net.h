@@ -109,8 +109,8 @@ CLPRUNE_API clprune_net_value clprune_net_tokens(clprune_net *net, size_t rows);
 CLPRUNE_API clprune_net_value clprune_net_patch_embed(
     clprune_net *net, const char *name, clprune_net_value images, size_t patch, size_t out);
 
-/* Each token's row of "NAME.weight", vocabulary x cols (clprune/embedding.h): rows = tokens. A
- * token outside [0, vocabulary) makes its row NaN. */
+/* Each token's row of "NAME.weight", vocabulary x cols (clprune/embedding.h): rows = tokens, in [0,
+ * vocabulary): clprune_net_data. */
 CLPRUNE_API clprune_net_value clprune_net_embedding(
     clprune_net *net, const char *name, clprune_net_value tokens, size_t vocabulary, size_t cols);
 
@@ -418,7 +418,12 @@ CLPRUNE_API clprune_status clprune_net_init_with(clprune_net *net, uint64_t seed
  */
 
 /* The data of a step. Zero-initialise it, then set the fields that you need. It must not change
- * until the backward pass is enqueued, which fails if fields have. */
+ * until the backward pass is enqueued, which fails if fields have.
+ *
+ * Passes do not wait for labels and tokens, which the device alone reads. If one is out of range,
+ * loss and gradients are NaN, and the next clprune_mat_read of the context, such as that of the
+ * loss, fails with INVALID_ARGUMENT and a text that has its number and value; a backward pass after
+ * that is refused. */
 typedef struct clprune_net_data {
     size_t batch;               /* samples, at most as in the desc */
     clprune_image_bytes images; /* of a net with clprune_net_images */

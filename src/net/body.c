@@ -145,6 +145,7 @@ clprune_status clprune__net_body_create(clprune_net *net)
             TRY(clprune_saved_create_in(
                 context, &bf16, 1, 1, slot->elements, slot->buffer, 0, sizes.bytes, &slot->bf16));
     }
+    TRY(clprune__net_ranges_create(net));
     net->kept_bytes = activations->live - before;
     return net->desc.weights_of != NULL ? CLPRUNE_SUCCESS : clprune__net_reset_states(net);
 }
@@ -152,6 +153,7 @@ clprune_status clprune__net_body_create(clprune_net *net)
 void clprune__net_body_destroy(clprune_net *net)
 {
     clprune_context *context = net->context;
+    clprune__net_ranges_destroy(net);
     for (size_t i = 0; i < net->slots_count; ++i) {
         clprune_saved_destroy(net->slots[i].view);
         clprune_saved_destroy(net->slots[i].bf16);

@@ -32,6 +32,13 @@ clprune_status clprune__net_check_params(const clprune__net_call *call);
 /* The same of the gradient of the output, by the loss. */
 clprune_status clprune__net_check_loss(clprune_net *net, size_t batch);
 
+/* What finds labels and tokens out of range; both checks enqueue, and a later clprune_mat_read
+ * fails. Labels: after the loss was computed. */
+clprune_status clprune__net_ranges_create(clprune_net *net);
+void clprune__net_ranges_destroy(clprune_net *net);
+clprune_status clprune__net_check_tokens(clprune_net *net, const clprune_net_data *data);
+clprune_status clprune__net_check_labels(clprune_net *net, const clprune_net_data *data);
+
 /* Runs a list of steps. */
 clprune_status clprune__net_run(
     clprune_net *net, const clprune__net_steps *list, const clprune_net_data *data, bool training);

@@ -20,6 +20,7 @@
 #include "clprune/conv2d.h"
 #include "clprune/net.h"
 #include "clprune/patch_embed.h"
+#include "runtime/context/context_private.h"
 
 enum {
     CLPRUNE__NET_INPUTS = 2, /* of a layer, at most */
@@ -361,6 +362,8 @@ struct clprune_net {
     clprune__net_slot *slots;
     size_t slots_count;
     clprune__net_steps forward, inference, backward;
+    clprune_mat ranges; /* of labels, then tokens: what int_range.h records; an element apart */
+    clprune__watch watch;
     clprune_mat log_p, row_weight; /* of a cross-entropy: clprune/token_loss.h */
     uint64_t kept_bytes;           /* booked under activations */
 };

@@ -165,6 +165,7 @@ clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *dat
     net->phase = CLPRUNE__NET_EMPTY;
     if (training)
         draw(net, net->seeded ? seed : clprune__net_random(&seed));
+    TRY(clprune__net_check_tokens(net, data));
     TRY(clprune__net_run(net, training ? &net->forward : &net->inference, data, training));
     if (training) {
         net->seed = seed;
@@ -204,7 +205,9 @@ clprune_status clprune_net_loss(
     TRY(check_phase(net, "clprune_net_loss",
         net->loss == CLPRUNE__NET_TOKEN_LOSS ? INFERRED | TRAINED : INFERRED | TRAINED | HAS_LOSS,
         "clprune_net_forward", data->batch));
-    const clprune_status status = clprune__net_loss_forward(net, data, loss, hit);
+    clprune_status status = clprune__net_loss_forward(net, data, loss, hit);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune__net_check_labels(net, data);
     if (status != CLPRUNE_SUCCESS) {
         if (!is_refusal(status))
             net->phase = CLPRUNE__NET_EMPTY;

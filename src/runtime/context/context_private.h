@@ -9,6 +9,14 @@
 
 #define CLPRUNE__ERROR_TEXT 16384
 
+/* What a blocking read looks at first: whether earlier commands met something wrong. */
+typedef struct clprune__watch {
+    struct clprune__watch *next;
+    bool pending; /* a command that may have met it was enqueued since the last look */
+    clprune_status (*look)(void *user);
+    void *user;
+} clprune__watch;
+
 struct clprune_context {
     /* NULL in dry contexts. */
     cl_context cl;
@@ -39,6 +47,7 @@ struct clprune_context {
     const char *setup;                /* text of src/ops; where it is equal, calls enqueue the same
                                          commands, with the same scratch */
     struct clprune__wrap *wraps;      /* host memory */
+    clprune__watch *watches;          /* of nets */
     struct clprune__lock *lock;       /* NULL: not thread-safe */
     struct clprune__verbose *verbose; /* NULL: CLPRUNE_VERBOSE is off */
     unsigned generation;              /* of the process, see guard.c */
