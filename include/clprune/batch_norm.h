@@ -158,6 +158,7 @@ typedef struct clprune_batch_norm_products {
     clprune_mat dz_sum;    /* 1 x C, the sum of dz, which is the gradient of beta */
 } clprune_batch_norm_products;
 
+/* dw and dgamma from these products. */
 CLPRUNE_API clprune_status clprune_batch_norm_backward_product(clprune_context *context,
     size_t rows, float beta, const clprune_batch_norm *bn, const clprune_batch_norm_products *in,
     clprune_mat dw, clprune_mat dgamma, cl_event *event);

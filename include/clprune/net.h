@@ -178,7 +178,6 @@ CLPRUNE_API clprune_net_value clprune_net_affine(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_layer_norm(
     clprune_net *net, const char *name, clprune_net_value x);
-
 CLPRUNE_API clprune_net_value clprune_net_rms_norm(
     clprune_net *net, const char *name, clprune_net_value x);
 
@@ -217,6 +216,7 @@ typedef struct clprune_net_attn {
     float rate;     /* of dropout of the probabilities in training; the mask is drawn again */
     uint64_t reserved[4]; /* zeros */
 } clprune_net_attn;
+/* The attention of qkv. */
 CLPRUNE_API clprune_net_value clprune_net_attention(
     clprune_net *net, const char *name, clprune_net_value qkv, const clprune_net_attn *attn);
 /* The mean of each sample's rows: global average pooling. */
@@ -253,7 +253,7 @@ CLPRUNE_API void clprune_net_custom_loss(clprune_net *net, clprune_net_value y);
 
 /* Parameters whose names match the pattern of a shell get no gradient, and are not among
  * clprune_net_params; what only their gradients need is not kept. Layers come first: later ones are
- * not frozen. */
+ * not frozen. Tied ones (clprune_net_tie) match under any of their names, here and below. */
 CLPRUNE_API void clprune_net_freeze(clprune_net *net, const char *pattern);
 
 /* Freezes the parameters whose names match none of the patterns: for fine-tuning. */
@@ -276,7 +276,8 @@ CLPRUNE_API void clprune_net_tie(clprune_net *net, const char *name, const char 
 /* ---- what is kept ------------------------------------------------------------------------------
  */
 
-/* What the planner may do. */
+/* What the planner may do. Of DENSE, EXACT, COMPACT without PRUNED, and LEAST none keeps or takes
+ * more than those before it: where its own plan would, it has theirs. */
 typedef enum clprune_net_preset {
     CLPRUNE_NET_DENSE = 0,   /* keep what autograd keeps */
     CLPRUNE_NET_INPUTS = 1,  /* the same, but inputs of linear layers and convolutions in the form
@@ -301,10 +302,10 @@ typedef struct clprune_net_rule {
 /* Zero-initialise, then set the fields that you need. */
 typedef struct clprune_net_keep {
     clprune_net_preset preset;
-    clprune_keep keep;  /* INPUTS: the form. COMPACT, LEAST: PRUNED, or else bits (0: 4), group,
-                           rounding and rotate of codes; inputs of activations and batch norms, and
-                           outputs of ReLU, are rotated only by rules. PRUNED at sparsity 0 in fp32
-                           is DENSE */
+    clprune_keep keep;  /* INPUTS: the form. COMPACT, LEAST: PRUNED, or zeros or QUANTISED with bits
+                           (0: 4), group,  rounding and rotate of codes; inputs of activations and
+                           batch norms, and  outputs of ReLU, are rotated only by rules. PRUNED at
+                           sparsity 0 in fp32  is DENSE */
     unsigned gelu_bits; /* COMPACT with PRUNED: bits of GELU's derivative (0: 2) */
     size_t products; /* EXACT, COMPACT: products of at most so many multiplications an element may
                         run again */
@@ -400,6 +401,7 @@ typedef struct clprune_net_state {
     clprune_mat mat;
     uint64_t reserved[2]; /* zeros */
 } clprune_net_state;
+/* The states of a net. */
 CLPRUNE_API const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *count);
 
 /* Writes initial parameters and states: weights and biases uniform in +-1 / sqrt(inputs), scales 1,
@@ -509,7 +511,7 @@ CLPRUNE_API clprune_mat clprune_net_output(const clprune_net *net, size_t batch)
  * forward pass of as many samples. Errors: INVALID_ARGUMENT (another loss, or the output has been
  * overwritten), INVALID_SIZE. */
 CLPRUNE_API clprune_status clprune_net_logits(
-    clprune_net *net, size_t batch, size_t row, clprune_mat logits);
+    clprune_net *net, size_t batch, size_t row, clprune_mat logits, cl_event *event);
 
 /* loss: batch x 1; hit: batch x 1 or CLPRUNE_NO_MAT, 1 where the prediction is right, or the share
  * of rows where it is; CLPRUNE_NO_MAT for the mean squared error. The loss of several rows is their

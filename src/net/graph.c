@@ -197,6 +197,20 @@ static bool matches(const char *pattern, const clprune__net_param *param)
     return pattern != NULL && clprune__system_matches(pattern, param->name);
 }
 
+/* Gives tied parameters, which are one under several names, the same: `frozen` if one of them is.
+ */
+static void agree(clprune_net *net, bool frozen)
+{
+    for (int all = 0; all < 2; ++all)
+        for (size_t i = 0; i < net->params_count; ++i) {
+            clprune__net_param *param = &net->params[i];
+            if (param->tied != 0 && all)
+                param->frozen = net->params[param->tied - 1].frozen;
+            else if (param->tied != 0 && param->frozen == frozen)
+                net->params[param->tied - 1].frozen = frozen;
+        }
+}
+
 void clprune_net_freeze(clprune_net *net, const char *pattern)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
@@ -206,6 +220,7 @@ void clprune_net_freeze(clprune_net *net, const char *pattern)
     for (size_t i = 0; i < net->params_count && !net->settled; ++i)
         if (matches(pattern, &net->params[i]))
             net->params[i].frozen = found = true;
+    agree(net, true);
     if (!found)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_freeze: no parameter of the net being built matches %s",
@@ -237,6 +252,7 @@ void clprune_net_train_only(clprune_net *net, const char *const *patterns, size_
             trained = trained || matches(patterns[k], &net->params[i]);
         net->params[i].frozen = net->params[i].frozen || !trained;
     }
+    agree(net, false);
 }
 
 bool clprune__net_same_shape(const clprune__net_param *a, const clprune__net_param *b)
@@ -288,6 +304,10 @@ void clprune_net_tie(clprune_net *net, const char *name, const char *other)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_tie: %s is tied to %s itself; tie %s to that", other,
             net->params[of->tied - 1].name, name);
+    if (param->frozen != of->frozen)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_tie: %s is frozen and %s is not; tie them before one is frozen",
+            param->frozen ? name : other, param->frozen ? other : name);
     for (size_t i = 0; i < net->params_count; ++i)
         if (net->params[i].tied == number)
             clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,

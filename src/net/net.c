@@ -146,6 +146,11 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     REQUIRE(how.rules != NULL || how.rules_count == 0, CLPRUNE_INVALID_ARGUMENT,
         "rules is NULL, but rules_count is %zu", how.rules_count);
     const bool prunes = how.keep.form == CLPRUNE_FORM_PRUNED;
+    REQUIRE(how.preset < CLPRUNE_NET_COMPACT || prunes || how.keep.form == CLPRUNE_FORM_DENSE ||
+                how.keep.form == CLPRUNE_FORM_QUANTISED,
+        CLPRUNE_INVALID_ARGUMENT,
+        "keep.form is %d, expected zeros, CLPRUNE_FORM_QUANTISED or _PRUNED with COMPACT and LEAST",
+        (int)how.keep.form);
     if (how.keep.bits == 0)
         how.keep.bits = 4;
     clprune_keep checked = how.keep;

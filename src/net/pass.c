@@ -222,7 +222,8 @@ clprune_status clprune_net_loss(
     return clprune__empty_event(net->context, data->event);
 }
 
-clprune_status clprune_net_logits(clprune_net *net, size_t batch, size_t row, clprune_mat logits)
+clprune_status clprune_net_logits(
+    clprune_net *net, size_t batch, size_t row, clprune_mat logits, cl_event *event)
 {
     ENTER(net != NULL ? net->context : NULL);
     clprune_context *context = net != NULL ? net->context : NULL;
@@ -230,7 +231,7 @@ clprune_status clprune_net_logits(clprune_net *net, size_t batch, size_t row, cl
     REQUIRE(net->loss == CLPRUNE__NET_TOKEN_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "clprune_net_logits needs clprune_net_token_loss");
     TRY(check_phase(net, "clprune_net_logits", INFERRED | TRAINED, "clprune_net_forward", batch));
-    return clprune__net_loss_logits(net, batch, row, logits);
+    return clprune__net_loss_logits(net, batch, row, logits, event);
 }
 
 clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *data)

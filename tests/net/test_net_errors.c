@@ -211,6 +211,9 @@ LAYER(head_name, const clprune_net_value x = linear(net); clprune_net_token_loss
       clprune_net_relu(net, "a", x))
 LAYER(head_tie, clprune_net_token_loss(net, "head", linear(net), 5);
       clprune_net_tie(net, "head.weight", "fc.weight"))
+LAYER(tie_frozen, clprune_net_value x = clprune_net_linear(net, "a", rows(net), 16);
+      (void)clprune_net_linear(net, "b", x, 16); clprune_net_freeze(net, "a.weight");
+      clprune_net_tie(net, "b.weight", "a.weight"))
 LAYER(tie_on, clprune_net_value x = rows(net); x = clprune_net_linear(net, "a", x, 16);
       x = clprune_net_linear(net, "b", x, 16); clprune_net_linear(net, "c", x, 16);
       clprune_net_tie(net, "a.weight", "b.weight"); clprune_net_tie(net, "b.weight", "c.weight"))
@@ -365,6 +368,7 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(head_twice, INVALID_ARGUMENT, "two losses"),
     ROW(head_name, INVALID_ARGUMENT, "two layers are called a"),
     ROW(head_tie, INVALID_ARGUMENT, "head.weight is 5 x 8, but fc.weight is 8 x 16;"),
+    ROW(tie_frozen, INVALID_ARGUMENT, "a.weight is frozen and b.weight is not;"),
     ROW(tie_on, INVALID_ARGUMENT, "a.weight is tied to b.weight; tie both to c.weight"),
     ROW(tie_to_tied, INVALID_ARGUMENT, "b.weight is tied to c.weight itself"),
     ROW(weight_too_large, SIZE_OVERFLOW, "the bytes of parameter bad.weight"),
@@ -436,6 +440,14 @@ static const keep_row keep_rows[] = {{"preset 5", {.preset = (clprune_net_preset
     {"reserved of a form", {RULE(9)}, "rule fc1 for tensor fc1: "},
     {"group", {RULE(10)}, "rule fc1 for tensor fc1: "},
     {"rotated bf16", {RULE(11)}, "rotate is set"},
+#define FORM(preset_name, form_name)                                                               \
+    {                                                                                              \
+#preset_name ", " #form_name, {.preset = CLPRUNE_NET_##preset_name,                        \
+                                      .keep = {.form = CLPRUNE_FORM_##form_name } },               \
+                                          "keep.form is"                                           \
+    }
+    FORM(COMPACT, POOLED), FORM(COMPACT, MEAN), FORM(COMPACT, MASK), FORM(COMPACT, GELU_CODE),
+    FORM(LEAST, POOLED), FORM(LEAST, MEAN), FORM(LEAST, MASK), FORM(LEAST, GELU_CODE),
     {"compact, rotated bf16", {.preset = CLPRUNE_NET_COMPACT, .keep = {.bits = 16, .rotate = true}},
         "rotate is set"},
     {"compact bits 3", {.preset = CLPRUNE_NET_COMPACT, .keep = {.bits = 3}}, "bits"},

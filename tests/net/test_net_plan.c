@@ -82,6 +82,37 @@ static const shape shapes[] = {{"conv, batch norm", conv_norm, true, 3},
     {"conv, pool, batch norm", conv_pool, true, 3}, {"conv", conv_alone, true, 2},
     {"residual", residual, true, 7}, {"linear", linear, false, 2}, {"block", block, false, 5}};
 
+/* Small nets of 2 to 9 random layers; i: their number. Some add what a layer has to what came one
+ * or two layers before it. */
+static clprune_net_value drawn(clprune_net *net, clprune_net_value x, size_t i, unsigned side)
+{
+    test_rng rng = {i};
+    clprune_net_value values[10] = {x};
+    size_t cols[10] = {4};
+    const size_t layers = 2 + test_rng_below(&rng, 8);
+    for (size_t k = 1; k <= layers; k++) {
+        const unsigned kind = (unsigned)test_rng_below(&rng, side > 0 ? 9 : 8);
+        const size_t out = (size_t)4 << test_rng_below(&rng, 4);
+        char part[24];
+        (void)snprintf(part, sizeof part, "l%zu", k);
+        clprune_net_part(net, part);
+        cols[k] = kind < 3 ? out : cols[k - 1];
+        x = values[k - 1];
+        x = kind >= 3 && kind < 7 ? act(net, x, kind - 3)
+            : kind == 7           ? side > 0 ? clprune_net_batch_norm(net, "n", x)
+                                             : clprune_net_layer_norm(net, "n", x)
+                      : kind == 8 ? clprune_net_affine(net, "a", x)
+            : side > 0            ? clprune_net_conv2d(net, "w", x,
+                                        &(clprune_net_conv){.out = out, .kernel = {3, 3}, .padding = {1, 1}})
+                                  : clprune_net_linear(net, "w", x, out);
+        const size_t other = k - 1 - (k > 1 ? test_rng_below(&rng, 2) : 0);
+        if (cols[other] == cols[k] && test_rng_below(&rng, 3) == 0)
+            x = clprune_net_add(net, "add", x, values[other]);
+        values[k] = x;
+    }
+    return x;
+}
+
 static clprune_context *settle(const shape *s, size_t parts, unsigned activation,
     const clprune_net_keep *keep, clprune_net **net, double *seconds)
 {
@@ -130,10 +161,11 @@ static void no_more(const char *what, const char *name, uint64_t now, uint64_t b
             (unsigned long long)before);
 }
 
+static const clprune_net_preset presets[] = {
+    CLPRUNE_NET_DENSE, CLPRUNE_NET_EXACT, CLPRUNE_NET_COMPACT, CLPRUNE_NET_LEAST};
+
 static void stricter_presets(void **state)
 {
-    static const clprune_net_preset presets[] = {
-        CLPRUNE_NET_DENSE, CLPRUNE_NET_EXACT, CLPRUNE_NET_COMPACT, CLPRUNE_NET_LEAST};
     static const unsigned works[] = {4, 10, 12, 25, 50, 100};
     const shape *s = *state;
     for (unsigned a = 0; a < ACTIVATIONS; a++)
@@ -142,8 +174,7 @@ static void stricter_presets(void **state)
             for (size_t p = 0; p < COUNT_OF(presets); p++) {
                 const bytes now = bytes_of(s, parts, a, presets[p], 0);
                 no_more("kept", s->name, now.kept, before.kept);
-                if (presets[p] == CLPRUNE_NET_LEAST)
-                    no_more("the total of least", s->name, now.total, before.total);
+                no_more("the total", s->name, now.total, before.total);
                 before = now;
                 bytes less = now;
                 for (size_t w = 0; w < COUNT_OF(works) && (p == 1 || p == 2); w++) {
@@ -154,6 +185,37 @@ static void stricter_presets(void **state)
                 }
             }
         }
+}
+
+static void random_nets(void **state)
+{
+    enum { NETS = 150 };
+    const bool images = *(const bool *)*state;
+    for (size_t i = 0; i < NETS; i++) {
+        bytes before = {UINT64_MAX, UINT64_MAX};
+        char name[24];
+        (void)snprintf(name, sizeof name, "net %zu", i);
+        for (size_t p = 0; p < COUNT_OF(presets); p++) {
+            clprune_context *dry = NULL;
+            clprune_net *net = NULL;
+            TEST_OK(clprune_context_create_dry(NULL, NULL, &dry));
+            TEST_OK(clprune_net_create(dry, &(clprune_net_desc){.batch = 1 + i % 7}, &net));
+            clprune_net_value x = images ? clprune_net_pixels(net, 4, 4 + i % 5, 4)
+                                         : clprune_net_rows(net, 1 + i % 9, 4);
+            x = drawn(net, x, i, images ? 4 : 0);
+            clprune_net_part(net, NULL);
+            clprune_net_cross_entropy(
+                net, clprune_net_linear(net, "head", clprune_net_mean(net, "mean", x), 8));
+            TEST_OK(clprune_net_settle(net, &(clprune_net_keep){.preset = presets[p]}));
+            const bytes now = {clprune_memory_query(dry, CLPRUNE_MEMORY_ACTIVATIONS).live,
+                clprune_memory_query(dry, CLPRUNE_MEMORY_TOTAL).live};
+            no_more("kept", name, now.kept, before.kept);
+            no_more("the total", name, now.total, before.total);
+            before = now;
+            clprune_net_destroy(net);
+            clprune_context_destroy(dry);
+        }
+    }
 }
 
 /* 15 to 67 s with a plan whose time is cubic. */
@@ -181,7 +243,10 @@ static void long_nets(void **state)
 
 int main(void)
 {
+    static const bool kinds[] = {false, true};
     test_list list = {0};
+    test_add(&list, random_nets, (void *)(uintptr_t)&kinds[0], "random nets of rows");
+    test_add(&list, random_nets, (void *)(uintptr_t)&kinds[1], "random nets of images");
     for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         test_add(&list, stricter_presets, (void *)(uintptr_t)&shapes[i], "%s: presets, work",
             shapes[i].name);

@@ -110,6 +110,14 @@ static void range(void **state)
     if (!row->tokens)
         right[2] = CLPRUNE_IGNORED;
     move(row, &job, true, right);
+    clprune_net_data data = job.data;
+    *(row->tokens ? &data.tokens : &data.labels) = (clprune_ints){NULL, 0};
+    clprune_status status = clprune_net_forward(job.net, &data, true);
+    if (!row->tokens)
+        status = clprune_net_loss(job.net, &data, job.loss, CLPRUNE_NO_MAT);
+    assert_int_equal(status, CLPRUNE_INVALID_ARGUMENT);
+    test_says(clprune_last_error(test_context()),
+        row->tokens ? "data.tokens is NULL" : "data.labels is NULL");
     pass(&job, true);
     TEST_OK(clprune_net_backward(job.net, &job.data));
     const float *want = net_grads(&job);

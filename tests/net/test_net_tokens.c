@@ -102,38 +102,82 @@ static void tied(void **state)
         model->name);
 }
 
-/* Frozen: the embedding's part of the gradient, the head's, or none. */
+/* Three layers of one weight. */
+static void build_three(clprune_net *net, const net_model *model)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    clprune_net_value x = clprune_net_rows(net, model->rows, model->cols);
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        x = clprune_net_gelu(
+            net, names[i], clprune_net_linear(net, (const char *[]){"al", "bl", "cl"}[i], x, 16));
+    clprune_net_mean_squared_error(net, x);
+    clprune_net_tie(net, "bl.weight", "al.weight");
+    clprune_net_tie(net, "cl.weight", "al.weight");
+}
+
+static const net_model three = {"three", build_three, 4, 16, 4, 16, false, false, 0};
+
+/* What is frozen, or with `only` alone trained; a tied weight is one under all its names. */
+static const struct {
+    const net_model *model;
+    const char *pattern;
+    bool only;
+    size_t count; /* without `only`: of the frozen ones */
+} freezes[] = {{&net_token_models[NET_HEAD], "wte.weight", false, 1},
+    {&net_token_models[NET_HEAD], "head.weight", false, 1},
+    {&net_token_models[NET_HEAD], "*", false, SIZE_MAX},
+    {&net_token_models[NET_TIED], "wte.weight", false, 1},
+    {&net_token_models[NET_TIED], "head.weight", false, 1},
+    {&net_token_models[NET_TIED], "wte.weight", true, 1},
+    {&net_token_models[NET_TIED], "head.weight", true, 1},
+    {&net_token_models[NET_TIED_BACK], "wte.weight", false, 1},
+    {&net_token_models[NET_TIED_BACK], "head.weight", false, 1},
+    {&net_token_models[NET_TIED_BACK], "wte.weight", true, 1},
+    {&net_token_models[NET_TIED_BACK], "head.weight", true, 1}, {&three, "al.weight", false, 1},
+    {&three, "bl.weight", false, 1}, {&three, "cl.weight", false, 1},
+    {&three, "al.weight", true, 1}, {&three, "bl.weight", true, 1}, {&three, "cl.weight", true, 1},
+    {&three, "?l.weight", true, 1}};
+
 static void frozen(NO_ROW)
 {
-    static const char *const patterns[] = {"wte.weight", "head.weight", "*"};
-    net_job all = net_open(test_context(), &net_token_models[NET_HEAD], BATCH, NULL);
-    net_step(&all, BATCH);
-    for (size_t i = 0; i < COUNT_OF(patterns); i++) {
-        net_model model = net_token_models[NET_HEAD];
-        net_job job = {.context = test_context(), .model = &model, .data = all.data};
-        (void)i;
+    for (size_t i = 0; i < COUNT_OF(freezes); i++) {
+        const size_t start = test_mark();
+        const net_model *model = freezes[i].model;
+        const char *pattern = freezes[i].pattern;
+        net_job all = net_open(test_context(), model, BATCH, NULL);
+        net_job job = {.context = test_context(), .model = model, .data = all.data};
         clprune_net *net;
+        net_step(&all, BATCH);
         TEST_OK(clprune_net_create(test_context(), &(clprune_net_desc){.batch = BATCH}, &net));
-        model.build(net, &model);
-        clprune_net_freeze(net, patterns[i]);
+        model->build(net, model);
+        if (freezes[i].only)
+            clprune_net_train_only(net, &pattern, 1);
+        else
+            clprune_net_freeze(net, pattern);
         TEST_OK(clprune_net_settle(net, NULL));
         TEST_OK(clprune_net_init(net, 7));
         job.net = net;
         job.loss = all.loss;
         job.params = clprune_net_params(net, &job.count);
-        assert_int_equal(job.count, i == 2 ? 0 : all.count - 1);
-        for (size_t p = 0; p < job.count; p++)
-            copy_param(&all, job.params[p].name, &job, job.params[p].name);
+        assert_int_equal(job.count, freezes[i].only                ? freezes[i].count
+                                    : freezes[i].count == SIZE_MAX ? 0
+                                                                   : all.count - freezes[i].count);
+        clprune_net_weight to, from;
+        for (size_t p = 0; clprune_net_weight_at(net, p, &to); p++) {
+            assert_true(clprune_net_weight_at(all.net, p, &from));
+            TEST_OK(clprune_mat_copy(test_context(), from.value, to.value, NULL));
+        }
         net_step(&job, BATCH);
         for (size_t p = 0; p < job.count; p++) {
             const clprune_mat grad = job.params[p].grad;
             const size_t mark = test_mark();
             test_same_floats(job.params[p].name, grad.rows, grad.cols,
                 grad_of(&job, job.params[p].name), grad_of(&all, job.params[p].name),
-                "%s is frozen", patterns[i]);
+                "%s is frozen", pattern);
             test_release(mark);
         }
         clprune_net_destroy(net);
+        test_release(start);
     }
 }
 
@@ -210,7 +254,7 @@ static void losses(NO_ROW)
     for (int training = 0; training < 2; training++) {
         TEST_OK(clprune_net_forward(job.net, &job.data, training != 0));
         for (size_t r = 0; r < ROWS; r++) {
-            TEST_OK(clprune_net_logits(job.net, BATCH, r, logits));
+            TEST_OK(clprune_net_logits(job.net, BATCH, r, logits, NULL));
             TEST_OK(clprune_mat_read(job.context, logits, z[r]));
         }
         TEST_OK(clprune_net_loss(job.net, &job.data, job.loss, hits));
@@ -287,25 +331,28 @@ static void order(NO_ROW)
     const clprune_mat logits = test_new_mat(job.context, BATCH, NET_VOCABULARY);
     clprune_net *net = job.net;
     TEST_FAILS(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT), bad, "forward pass");
-    TEST_FAILS(clprune_net_logits(net, BATCH, 0, logits), bad, "forward pass");
+    TEST_FAILS(clprune_net_logits(net, BATCH, 0, logits, NULL), bad, "forward pass");
     TEST_OK(clprune_net_forward(net, &job.data, true));
     TEST_FAILS(clprune_net_backward(net, &job.data), bad, "clprune_net_loss");
-    TEST_OK(clprune_net_logits(net, BATCH, 0, logits));
+    TEST_OK(clprune_net_logits(net, BATCH, 0, logits, NULL));
     TEST_OK(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT));
     TEST_FAILS(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT), bad, "forward pass");
-    TEST_FAILS(clprune_net_logits(net, BATCH, 0, logits), bad, "forward pass");
+    TEST_FAILS(clprune_net_logits(net, BATCH, 0, logits, NULL), bad, "forward pass");
     TEST_OK(clprune_net_backward(net, &job.data));
     TEST_FAILS(clprune_net_backward(net, &job.data), bad, "clprune_net_loss");
     TEST_OK(clprune_net_forward(net, &job.data, false));
     TEST_OK(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT));
     TEST_OK(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT));
     TEST_FAILS(clprune_net_backward(net, &job.data), bad, "in training");
-    TEST_FAILS(clprune_net_logits(net, BATCH, ROWS, logits), CLPRUNE_INVALID_SIZE, "row is 9");
-    TEST_FAILS(clprune_net_logits(net, BATCH + 1, 0, logits), CLPRUNE_INVALID_SIZE, "batch is 6");
-    TEST_FAILS(clprune_net_logits(net, 1, 0, logits), CLPRUNE_INVALID_SIZE, "");
-    assert_int_equal(clprune_net_logits(NULL, 1, 0, logits), bad);
+    TEST_FAILS(
+        clprune_net_logits(net, BATCH, ROWS, logits, NULL), CLPRUNE_INVALID_SIZE, "row is 9");
+    TEST_FAILS(
+        clprune_net_logits(net, BATCH + 1, 0, logits, NULL), CLPRUNE_INVALID_SIZE, "batch is 6");
+    TEST_FAILS(clprune_net_logits(net, 1, 0, logits, NULL), CLPRUNE_INVALID_SIZE, "");
+    assert_int_equal(clprune_net_logits(NULL, 1, 0, logits, NULL), bad);
     TEST_OK(clprune_net_forward(other.net, &other.data, false));
-    TEST_FAILS(clprune_net_logits(other.net, BATCH, 0, logits), bad, "clprune_net_token_loss");
+    TEST_FAILS(
+        clprune_net_logits(other.net, BATCH, 0, logits, NULL), bad, "clprune_net_token_loss");
 }
 
 /* Queries and keys turned by their positions. */

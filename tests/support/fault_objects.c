@@ -533,7 +533,7 @@ static clprune_status call_tokens(clprune_context *c)
     THEN(clprune_net_settle(net, NULL));
     THEN(clprune_net_init(net, 1));
     THEN(clprune_net_forward(net, &data, false));
-    THEN(clprune_net_logits(net, BATCH, 1, clprune_mat_of(out.buffer, BATCH, OUT)));
+    THEN(clprune_net_logits(net, BATCH, 1, clprune_mat_of(out.buffer, BATCH, OUT), NULL));
     THEN(clprune_net_forward(net, &data, true));
     THEN(clprune_net_loss(net, &data, loss, CLPRUNE_NO_MAT));
     THEN(clprune_net_backward(net, &data));

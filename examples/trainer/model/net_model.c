@@ -452,7 +452,7 @@ clprune_status net_model_backward(void *of, const clprune_net_data *data)
 
 clprune_status net_model_logits(void *of, size_t batch, size_t row, clprune_mat logits)
 {
-    return clprune_net_logits(((net_model *)of)->net, batch, row, logits);
+    return clprune_net_logits(((net_model *)of)->net, batch, row, logits, NULL);
 }
 
 /* Tells where the pass is: "forward blocks.3", "backward head". */

@@ -89,9 +89,14 @@ clprune_status clprune__net_loss_forward(
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
+    clprune_mat labels;
     REQUIRE(net->loss != CLPRUNE__NET_CUSTOM_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "the loss is the caller's (clprune_net_custom_loss); call clprune_net_backward with "
         "data.output_grad");
+    if (net->loss == CLPRUNE__NET_SQUARED_ERROR)
+        TRY(clprune__check_mat(context, "data.targets", data->targets, y.rows, y.cols));
+    else
+        TRY(clprune__check_ints(context, "data.labels", data->labels, y.rows, &labels));
     if (net->loss == CLPRUNE__NET_TOKEN_LOSS)
         return token_loss(net, data, loss, hit);
     if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
@@ -122,7 +127,7 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
 }
 
 clprune_status clprune__net_loss_logits(
-    clprune_net *net, size_t batch, size_t row, clprune_mat logits)
+    clprune_net *net, size_t batch, size_t row, clprune_mat logits, cl_event *event)
 {
     clprune_context *context = net->context;
     const clprune__net_shape *shape = &net->values[net->output].shape;
@@ -131,5 +136,5 @@ clprune_status clprune__net_loss_logits(
     const clprune_mat x = {
         net->slots[0].buffer, row * shape->cols, batch, shape->cols, shape->rows * shape->cols};
     return clprune_gemm(
-        context, false, true, 1.0f, 0.0f, x, net->tensors[net->head - 1].value, logits, NULL);
+        context, false, true, 1.0f, 0.0f, x, net->tensors[net->head - 1].value, logits, event);
 }

@@ -18,6 +18,6 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
 
 /* As clprune_net_logits, in a net that has come so far. */
 clprune_status clprune__net_loss_logits(
-    clprune_net *net, size_t batch, size_t row, clprune_mat logits);
+    clprune_net *net, size_t batch, size_t row, clprune_mat logits, cl_event *event);
 
 #endif

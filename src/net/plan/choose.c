@@ -363,6 +363,11 @@ static bool is_worth_it(const clprune__net_room *room, const clprune__net_room *
            room->apart < 0.95 * other->apart;
 }
 
+static bool takes_no_more(const clprune__net_room *room, const clprune__net_room *other)
+{
+    return room->kept <= other->kept && room->arena <= other->arena && room->apart <= other->apart;
+}
+
 /* The trial that needs the least memory, or one with less work for at most 15 % more, kept and in
  * all. One that is sooner may keep less, but only for more work. */
 static trial best_of(const trial *trials, size_t count)
@@ -534,25 +539,24 @@ done:
     return status;
 }
 
-/* A plan with more work, or of a stricter preset, takes the place of another only if it keeps no
- * more, and, if it runs more again, takes less in all. */
+/* A plan of a stricter preset takes the place of a looser one's only if it neither keeps nor takes
+ * more; one of LEAST or with more work only if it keeps no more and takes less in all. */
 clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how)
 {
     const clprune_net_preset preset = how->preset;
     const bool prunes = how->keep.form == CLPRUNE_FORM_PRUNED && preset >= CLPRUNE_NET_COMPACT;
-    plan best = {.preset = preset};
-    clprune__net_room least, room;
+    plan best = {.preset = preset}, last = {.preset = CLPRUNE_NET_DENSE};
+    clprune__net_room least = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL}, room;
     bool found = false;
     if (preset < CLPRUNE_NET_EXACT || clprune__net_infers(net))
         return make_plan(net, how, best, NULL);
-    if (preset == CLPRUNE_NET_LEAST)
-        best.preset = CLPRUNE_NET_COMPACT;
-    plan last = best;
-    TRY(make_plan(net, how, best, &least));
-    if (!prunes && preset >= CLPRUNE_NET_COMPACT) {
-        last = (plan){.preset = CLPRUNE_NET_EXACT};
+    const clprune_net_preset strictest = preset == CLPRUNE_NET_LEAST ? CLPRUNE_NET_COMPACT : preset;
+    for (clprune_net_preset p = prunes ? strictest : CLPRUNE_NET_DENSE; p <= strictest; ++p) {
+        if (p == CLPRUNE_NET_INPUTS)
+            continue;
+        last = (plan){.preset = p};
         TRY(make_plan(net, how, last, &room));
-        if (room.kept < least.kept) { /* codes of few elements take more than these */
+        if (takes_no_more(&room, &least)) {
             best = last;
             least = room;
         }
