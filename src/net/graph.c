@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "core/safetensors.h"
 #include "core/system.h"
 #include "runtime/context/check.h"
 
@@ -260,14 +261,12 @@ bool clprune__net_same_shape(const clprune__net_param *a, const clprune__net_par
     return a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
 
-const char *clprune__net_shape_text(const clprune__net_param *param, char text[64])
+const char *clprune__net_shape_text(const clprune__net_param *param, char text[128])
 {
-    size_t length = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < param->rank && length < 64; ++i)
-        length += (size_t)snprintf(
-            text + length, 64 - length, "%s%zu", i > 0 ? " x " : "", param->shape[i]);
-    return text;
+    uint64_t shape[4];
+    for (size_t i = 0; i < param->rank; ++i)
+        shape[i] = param->shape[i];
+    return clprune__safetensor_shape(param->rank, shape, text);
 }
 
 static clprune__net_param *find_param(clprune_net *net, const char *name)
@@ -288,7 +287,7 @@ void clprune_net_tie(clprune_net *net, const char *name, const char *other)
     clprune__net_param *param = find_param(net, name), *of = find_param(net, other);
     if (param == NULL || of == NULL)
         return;
-    char shape[64], other_shape[64];
+    char shape[128], other_shape[128];
     const size_t number = 1 + (size_t)(param - net->params);
     if (param == of)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,

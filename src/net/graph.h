@@ -79,7 +79,7 @@ static inline uint64_t clprune__net_random(uint64_t *state)
 bool clprune__net_same_shape(const clprune__net_param *a, const clprune__net_param *b);
 
 /* "10 x 32", in `text`. */
-const char *clprune__net_shape_text(const clprune__net_param *param, char text[64]);
+const char *clprune__net_shape_text(const clprune__net_param *param, char text[128]);
 
 /* Fails unless a layer has matched what clprune_net_lora asked for. */
 void clprune__net_end_lora(clprune_net *net);

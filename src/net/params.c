@@ -164,7 +164,7 @@ static clprune_status share_values(clprune_net *net)
 {
     clprune_context *context = net->context;
     const clprune_net *of = net->desc.weights_of;
-    char shape[64], other[64];
+    char shape[128], other[128];
     for (size_t i = 0; i < net->params_count; ++i) {
         const clprune__net_param *param = &net->params[i];
         size_t k = 0;
