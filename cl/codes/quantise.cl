@@ -1,8 +1,7 @@
 /* Quantised matrices, from x: codes, groups = x. quantise.clh has the layout, src/ops/codes/quantise_private.h the
  * rounding, dequantise.cl the way back.
  *
- * In a group, zero is the least value rounded down to bf16, and scale * LEVELS reaches the largest,
- * scale rounded up to bf16. The code of x is q = (x - zero) / scale, rounded to the nearest integer, or
+ * What a code of a group is read as lies between the group's least and largest value (encode.clh). The code of x is q = (x - zero) / scale, rounded to the nearest integer, or
  * with STOCHASTIC 1 to one of its two neighbours: up where u < q - floor(q), with u in [0, 1) a hash
  * of seed, sample and position in the sample (draw.clh). There are `sample_rows` rows in a sample; row
  * 0 of x is the first row of sample `first_sample`.
@@ -40,7 +39,7 @@ static inline uint word_of(global const float *x, const ulong first, const ulong
             high = limited > high ? limited : high;
         }
     }
-    return any(endless) ? 0x7fc0u : group_word(least16(low), -least16(-high));
+    return any(endless) ? NOT_FINITE : group_word(least16(low), -least16(-high));
 }
 
 /* The word of a whole group, which begins at x, if bounded() changes none of its values; else lanes of *changed
@@ -57,34 +56,49 @@ static inline uint word_of_whole(global const float *x, int16 *changed)
     return group_word(least16(low), -least16(-high));
 }
 
+/* The first code that the group of columns [first, last) of row x uses. */
+static inline float first_of(global const float *x, const ulong first, const ulong last,
+    const uint word, const float inverse)
+{
+    if (!zero_is_below(word))
+        return 0.0f;
+    float16 low = INFINITY;
+    for (ulong c = first; c < last; c += 16) {
+        const float16 v = bounded(load_unit(x + c, last - c));
+        low = v < low ? v : low;
+    }
+    return first_code(word, least16(low), inverse);
+}
+
 /* The codes of that group. position: the index of x[0] in its sample. */
 static inline void code_group(global const float *x, const ulong first, const ulong last,
     const ulong position, const uint key, const uint sample, const uint word, global uint *codes)
 {
     const float zero = ZERO_OF(word), inverse = inverse_of(word);
+    const float least = first_of(x, first, last, word, inverse);
     const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     UNROLLED(i, GROUP / 16) {
         const ulong c = first + 16 * i;
         if (c < last) {
             const float16 v = bounded(load_unit(x + c, last - c));
-            float16 q = (v - zero) * inverse;
-            q = q > 0.0f ? q : (float16)(0.0f); /* NaN too */
-            q = q < (float)LEVELS ? q : (float16)((float)LEVELS);
-            const uint16 code = rounded(q, (uint)(position + c), key, sample);
+            const uint16 code =
+                rounded(in_codes(v, zero, inverse, least), (uint)(position + c), key, sample);
             const uint left = (uint)min((ulong)16, last - c);
             store_unit(lane < left ? code : (uint16)(0), codes + WORDS(c));
         }
     }
 }
 
-/* The codes of a whole group, which begins at x, if bounded() changes none of its values; then q is never below 0
- * or above LEVELS. position: the index of its first value. */
+/* The codes of a whole group, which begins at x, if bounded() changes none of its values. position: the index of its
+ * first value. */
 static inline void code_whole_group(global const float *x, const uint position, const uint key,
     const uint sample, const uint word, global uint *codes)
 {
     const float zero = ZERO_OF(word), inverse = inverse_of(word);
+    const float least = first_of(x, 0, GROUP, word, inverse);
     UNROLLED(i, GROUP / 16)
-        store_unit(rounded((LOAD16(x + 16 * i) - zero) * inverse, position + 16 * i, key, sample),
+        store_unit(rounded(in_codes(LOAD16(x + 16 * i), zero, inverse, least), position + 16 * i,
+                       key, sample),
             codes + WORDS(16 * i));
 }
 

@@ -23,13 +23,6 @@ static inline float16 to_rotate(float16 x, int16 *endless)
     return x > -MOST_ROTATED ? x : (float16)(-MOST_ROTATED);
 }
 
-static inline uint16 codes_of(const float16 v, const float zero, const float inverse,
-    const uint position, const uint key, const uint sample)
-{
-    float16 q = (v - zero) * inverse;
-    return rounded(q < (float)LEVELS ? q : (float16)((float)LEVELS), position, key, sample);
-}
-
 /* The word and the codes of a whole group, which begins at x. position: the index of its first value. */
 static inline uint code_whole(global const float *x, const uint position, const uint key,
     const uint sample, global uint *codes)
@@ -45,10 +38,13 @@ static inline uint code_whole(global const float *x, const uint position, const 
         low = v[i] < low ? v[i] : low;
         high = v[i] > high ? v[i] : high;
     }
-    const uint word = any(endless) ? 0x7fc0u : group_word(least16(low), -least16(-high));
+    const float least = least16(low);
+    const uint word = any(endless) ? NOT_FINITE : group_word(least, -least16(-high));
     const float zero = ZERO_OF(word), inverse = inverse_of(word);
+    const float from = zero_is_below(word) ? first_code(word, least, inverse) : 0.0f;
     UNROLLED(i, GROUP_UNITS)
-        store_unit(codes_of(v[i], zero, inverse, position + 16 * i, key, sample), codes + WORDS(16 * i));
+        store_unit(rounded(in_codes(v[i], zero, inverse, from), position + 16 * i, key, sample),
+            codes + WORDS(16 * i));
     return word;
 }
 
@@ -59,7 +55,7 @@ typedef struct rest {
     global uint *codes;
     float16 low, high;
     int16 endless;
-    float zero, inverse;
+    float zero, inverse, least;
     uint count, position, key, sample;
 } rest;
 
@@ -73,7 +69,8 @@ static inline void add_vector(rest *r, const bool code, float16 v, const uint at
         r->high = v > r->high ? v : r->high;
         return;
     }
-    const uint16 coded = codes_of(v, r->zero, r->inverse, r->position + at, r->key, r->sample);
+    const uint16 coded = rounded(
+        in_codes(v, r->zero, r->inverse, r->least), r->position + at, r->key, r->sample);
     store_unit(at + lane < r->count ? coded : (uint16)(0), r->codes + WORDS(at));
 }
 
@@ -101,10 +98,11 @@ static inline void add_blocks(rest *r, const bool code)
 static inline uint code_rest(global const float *x, const uint count, const uint position,
     const uint key, const uint sample, global uint *codes)
 {
-    rest r = {x, codes, INFINITY, -INFINITY, 0, 0, 0, count, position, key, sample};
+    rest r = {x, codes, INFINITY, -INFINITY, 0, 0, 0, 0, count, position, key, sample};
     add_blocks(&r, false);
-    const uint word = any(r.endless) ? 0x7fc0u : group_word(least16(r.low), -least16(-r.high));
+    const uint word = any(r.endless) ? NOT_FINITE : group_word(least16(r.low), -least16(-r.high));
     r.zero = ZERO_OF(word), r.inverse = inverse_of(word);
+    r.least = zero_is_below(word) ? first_code(word, least16(r.low), r.inverse) : 0.0f;
     add_blocks(&r, true);
     return word;
 }

@@ -52,16 +52,21 @@ typedef enum clprune_centre {
 } clprune_centre;
 
 /* QUANTISED, 2 to 8 bits. A group is 1 x `group` columns of a row; the last group of a row may be
- * shorter. An element is zero + scale * code with its group's zero and scale. zero is the group's
- * least value, rounded down to bf16. scale is (largest - zero) / (2^bits - 1), rounded up to bf16
- * (by at most a factor of 1 + 2^-7). Apart from fp32 rounding, the error of an element is at most
- * scale / 2 (nearest) or below scale (stochastic). Magnitudes below 2^-100 count as 0, finite ones
+ * shorter. An element is zero + scale * code with its group's zero and scale. zero is a bf16
+ * next to the group's least value: above it, if that is less than a step away, else below. scale is
+ * span / (2^bits - 1), where span is largest - zero, rounded down to 9 significant bits. No element
+ * is read as less than the group's least value or more than its largest, except in groups that no
+ * code lies in, as of equal values: those are up to 2^-15 of the value too small. Apart from fp32
+ * rounding, the error of an element between two codes in use is at most scale / 2 (nearest) or
+ * below scale (stochastic, unbiased); an element beyond the first or the last one takes that, at
+ * most a step away. Magnitudes below 2^-100 count as 0, finite ones
  * above 2^126 as 2^126. A NaN or Inf makes its whole group read as NaN. Both products read the
  * codes without a dense copy. A sample has fewer than 2^32 elements: SIZE_OVERFLOW. Layout, in
  * 32-bit words:
  *
  *     codes   [batch * rows][ceil(cols / 16) * bits / 2]   code c starts at bit c * bits of its row
- *     groups  [batch * rows][ceil(cols / group)]           scale in the lower 16 bits, zero above
+ *     groups  [batch * rows][ceil(cols / group)]           span in the lower 16 bits, 8 of exponent
+ *                                                         and 8 of mantissa, zero above
  *
  * With `rotate`, rows are multiplied by an orthogonal matrix before they are coded, and what is
  * read by its transpose: a column of large values, which takes most of the range of its group, is

@@ -1,6 +1,7 @@
 #include "ref/quantise_ref.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "ref/gelu_code_ref.h"
 
@@ -17,15 +18,46 @@ double quantise_ref_bounded(float x)
     return isfinite(x) && size > 0x1p126 ? copysign(0x1p126, (double)x) : (double)x;
 }
 
-/* x rounded to 8 significant bits, down or up. */
-static double to_bf16(double x, bool up)
+/* x rounded to `bits` significant bits, down or up. */
+static double to_bits(double x, int bits, bool up)
 {
     if (x == 0)
         return 0;
     int exponent;
-    const double fraction = frexp(x, &exponent); /* 8 bits: multiples of 2^-8 */
-    const double scaled = ldexp(fraction, 8);
-    return ldexp(up ? ceil(scaled) : floor(scaled), exponent - 8);
+    const double scaled = ldexp(frexp(x, &exponent), bits);
+    return ldexp(up ? ceil(scaled) : floor(scaled), exponent - bits);
+}
+
+/* a - b, rounded down to 9 significant bits. */
+static double span_of(double a, double b)
+{
+    const double d = a - b, part = d - a, rest = (a - (d - part)) - (b + part),
+                 span = to_bits(d, 9, false);
+    return rest < 0 && span == d ? to_bits(nextafter(d, 0), 9, false) : span;
+}
+
+static float as_float(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* One step of a span: 1 / (2^bits - 1), rounded down. */
+static float step_of(unsigned bits)
+{
+    const double exact = 1.0 / ((1 << bits) - 1);
+    return (double)(float)exact > exact ? nextafterf((float)exact, 0) : (float)exact;
+}
+
+float quantise_ref_scale(unsigned bits, uint32_t word)
+{
+    return as_float(word << 16 >> 1) * step_of(bits);
+}
+
+float quantise_ref_zero(uint32_t word)
+{
+    return as_float(word & 0xffff0000u);
 }
 
 quantise_ref_group quantise_ref_of(unsigned bits, size_t count, const float *x)
@@ -39,14 +71,15 @@ quantise_ref_group quantise_ref_of(unsigned bits, size_t count, const float *x)
     }
     if (!g.finite)
         return g;
-    g.zero = to_bf16(low, false);
-    const double scale = (high - g.zero) / ((1 << bits) - 1) * (1 + 0x1p-21);
-    g.scale = to_bf16(scale * (1 - 0x1p-22), true);
-    g.other_scale = to_bf16(scale * (1 + 0x1p-22), true);
+    const unsigned last = (1u << bits) - 1;
+    const double above = to_bits(low, 8, true);
+    g.zero = (above - low) * last <= high - low ? above : to_bits(low, 8, false);
+    g.scale = (double)((float)span_of(high, g.zero) * step_of(bits));
     if (g.scale < 0x1p-120)
         g.scale = 0;
-    if (g.other_scale < 0x1p-120)
-        g.other_scale = 0;
+    g.low = low, g.high = high;
+    while (g.first < last && g.scale > 0 && fma(g.first, g.scale, g.zero) < low)
+        g.first++;
     return g;
 }
 

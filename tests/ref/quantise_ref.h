@@ -9,12 +9,18 @@
 /* Code c of a row of words, its bits read one by one. */
 unsigned quantise_ref_code(const uint32_t *row, unsigned bits, size_t c);
 
-/* The expected scale and zero of a group. Rounding in fp32 may give either of two scales. If not
- * finite, the scale must be NaN. */
+/* The expected zero and scale of a group, its least and largest value as the kernels clamp them,
+ * and the first code that is read as no less than the least one, or else the last. If not finite,
+ * the scale must be NaN. */
 typedef struct quantise_ref_group {
     bool finite;
-    double zero, scale, other_scale;
+    double zero, scale, low, high;
+    unsigned first;
 } quantise_ref_group;
+
+/* The scale and the zero that a word of a group stands for. */
+float quantise_ref_scale(unsigned bits, uint32_t word);
+float quantise_ref_zero(uint32_t word);
 
 quantise_ref_group quantise_ref_of(unsigned bits, size_t count, const float *x);
 

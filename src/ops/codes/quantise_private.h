@@ -22,22 +22,25 @@ typedef struct clprune__quantised_desc {
  *
  *     codes   rows x 16-code units of bits / 2 words; code i of a unit starts at bit i * bits,
  *             counted from bit 0 of its first word; a row is padded to whole units with codes of 0
- *     groups  rows x ceil(cols / group): scale in the lower 16 bits, zero in the upper, both bf16
+ *     groups  rows x ceil(cols / group): span in the lower 16 bits, 8 of exponent and 8 of mantissa
+ *             of an fp32; zero in the upper, bf16
  *
  * Quantising a group: magnitudes below 2^-100 count as 0, finite ones above 2^126 as 2^126. zero =
- * the least value, rounded down to bf16. scale = (the largest value - zero) / (2^bits - 1) * (1 +
- * 2^-21), rounded up to bf16; below 2^-120 it is 0. So all values lie between zero and zero +
- * (2^bits - 1) * scale. With q = (x - zero) / scale, the code is the nearest integer, ties to even,
- * or at random floor(q) or floor(q) + 1, the latter with probability q - floor(q), which is
- * unbiased. If no magnitude was changed and e = 2^-14 * scale + 2^-23 * max(|x|, |zero|),
+ * the least value `low`, rounded up to bf16 if (zero - low) * (2^bits - 1) <= high - low, else
+ * rounded down. span = the largest value `high` - zero, rounded down to 9 bits. scale = span * (1 /
+ * (2^bits - 1), rounded down); below 2^-120 it is 0. The codes in use are those from the first that
+ * is read as no less than `low` on, or the last if there is none. None is read as more than `high`.
+ * With q = (x - zero) / scale, limited to the codes in use, the code is the nearest integer, ties to
+ * even, or at random floor(q) or floor(q) + 1, the latter with probability q - floor(q), which is
+ * unbiased. If no magnitude was changed, no limit met and e = 2^-14 * scale + 2^-23 * max(|x|, |zero|),
  *
  *     nearest     |read - x| <= scale / 2 + e
  *     stochastic  |read - x| <  scale + e,  and the mean over seeds is x +- e
  *
  * A group with an Inf or a NaN reads as NaN throughout. With 16 bits an element is x rounded to the
  * nearest bf16, ties to even, as products of bf16 round it on CPUs: magnitudes below 2^-126 are 0.
- * Equal values need not be kept exactly: the
- * step of a group grows with |zero|, up to |zero| * 2^-7 / (2^bits - 1).
+ * At a limit |read - x| <= max(scale, (high - low) / (2^bits - 1)) + e. Equal values need not be kept
+ * exactly: they are read as up to 2^-15 of them too small.
  *
  * If `rotated`, all this holds of x R in place of x, with magnitudes of x above 2^118 taken for
  * 2^118. Reading gives q R^T, which is linear in q, so unbiased where q is; its errors have the
