@@ -17,6 +17,7 @@ used.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import os
@@ -25,7 +26,7 @@ import weakref
 from ctypes import (
     POINTER, byref, c_bool, c_char, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64,
     c_void_p)
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, nn
@@ -172,6 +173,12 @@ class _Settings:
     loss: str
     smoothing: float
     optimizer: "_Optimizer"
+
+
+def _uncompiled(method: Callable) -> Callable:
+    """Compiled code calls the method as it is: torch.compile would trace through addresses."""
+    disable = getattr(getattr(torch, "compiler", None), "disable", None)  # since PyTorch 2.1
+    return disable(method) if disable is not None else method
 
 
 class _Run:
@@ -382,6 +389,7 @@ class Net:
 
     # ---- training
 
+    @_uncompiled
     def step(self, x: Tensor, y: Tensor) -> float:
         """Trains on a batch and returns its mean loss. y: labels (N,), or for "mse" targets of the
         output's shape. A batch may have fewer samples than the example."""
@@ -390,6 +398,7 @@ class Net:
             self._run.update(self.lr)
             return self._end(loss, True)
 
+    @_uncompiled
     def gradients(self, x: Tensor, y: Tensor) -> Tuple[float, Dict[str, Tensor]]:
         """The mean loss of a batch and its gradients, by the model's names, without a step.
         Running statistics move, as in every forward pass in training."""
@@ -400,6 +409,7 @@ class Net:
                      for param, _ in self._run.params if param.ours in trained}
             return self._end(loss, False), grads
 
+    @_uncompiled
     def __call__(self, x: Tensor) -> Tensor:
         """The model's output in inference."""
         with self._lock:
@@ -463,11 +473,11 @@ class Net:
             raise ValueError(f"labels are {int(y.min())} to {int(y.max())}, expected 0 to "
                              f"{classes - 1}")
         mat = run.y
-        labels = y.to("cpu", torch.int32).contiguous()
-        run.call("mat_write", run.context, _Mat(mat.buffer, 0, 1, batch, batch), labels.data_ptr())
+        self._write(_Mat(mat.buffer, 0, 1, batch, batch), y.to("cpu", torch.int32))
 
     # ---- tensors
 
+    @_uncompiled
     def state_dict(self) -> Dict[str, Tensor]:
         """Parameters and running statistics, as the model's state_dict has them. Tensors that the
         model does not use have the values that they had."""
@@ -481,6 +491,7 @@ class Net:
                     state[name] += self._passes
         return state
 
+    @_uncompiled
     def load_state_dict(self, state: Dict[str, Tensor]) -> None:
         """Takes the values of `state`; names that the net does not have are ignored. The
         optimizer's state stays."""
@@ -505,14 +516,18 @@ class Net:
 
     def _read_mat(self, mat: "_Mat") -> Tensor:
         values = torch.empty(mat.rows, mat.cols, dtype=torch.float32, device="cpu")
-        self._run.call("mat_read", self._run.context, mat, values.data_ptr())
+        with _memory_of(values) as address:
+            self._run.call("mat_read", self._run.context, mat, address)
         return values
 
     def _write_mat(self, mat: "_Mat", values: Tensor) -> None:
-        values = values.detach().to("cpu", torch.float32).contiguous()
         if values.numel() != mat.rows * mat.cols:
             raise ValueError(f"{values.numel()} values for {mat.rows} x {mat.cols}")
-        self._run.call("mat_write", self._run.context, mat, values.data_ptr())
+        self._write(mat, values.detach().to("cpu", torch.float32))
+
+    def _write(self, mat: "_Mat", values: Tensor) -> None:
+        with _memory_of(values.contiguous()) as address:
+            self._run.call("mat_write", self._run.context, mat, address)
 
     # ---- memory
 
@@ -521,6 +536,7 @@ class Net:
         """Bytes that are kept from the forward pass to the backward pass."""
         return self.memory()["activations"]
 
+    @_uncompiled
     def memory(self) -> Dict[str, int]:
         """Bytes on the device, by category. The arena holds activations and workspace, which share
         places; "total" counts it in their place."""
@@ -538,10 +554,18 @@ class Net:
                      None)
         return "".join(lines).rstrip("\n")
 
+    @_uncompiled
     def close(self) -> None:
         """Releases all that the net holds on the device; it cannot be used afterwards."""
         with self._lock:
             self._closer()
+
+
+@contextlib.contextmanager
+def _memory_of(x: Tensor) -> Iterator[int]:
+    """The address of x, which lives as long as the block."""
+    yield x.data_ptr()
+    del x
 
 
 def _names(model: nn.Module, mine: Sequence[Optional[str]]) -> Dict[str, Any]:

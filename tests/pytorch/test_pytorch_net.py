@@ -256,6 +256,24 @@ class Case(unittest.TestCase):
             self.assertLessEqual(away / (float(w.double().norm()) + 0.01 * whole), bound, name)
 
 
+class Compiled(Case):
+    def test_methods_run_as_they_are(self):
+        """Compiled code once freed a tensor before the library had read its memory."""
+        x, y = torch.randn(8, 3, 8, 8), torch.randint(4, (8,))
+        def make():
+            torch.manual_seed(2)
+            return clprune.Net(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
+                                             nn.Flatten(), nn.Linear(4, 4)), x, keep="exact")
+        for name, arguments in (("step", (x, y)), ("gradients", (x, y)), ("__call__", (x,)),
+                                ("state_dict", ())):
+            plain, net = make(), make()
+            want = getattr(plain, name)(*arguments)
+            got = torch.compile(getattr(net, name), backend="eager")(*arguments)
+            torch.testing.assert_close(got, want, rtol=0, atol=0)
+        temporary = torch.compile(lambda a, b: net.step(a * 2, b + 0), backend="eager")
+        self.assertEqual(temporary(x, y), plain.step(x * 2, y))
+
+
 class Values(Case):
     def test_gradients_are_those_of_autograd(self):
         for name in MODELS:
