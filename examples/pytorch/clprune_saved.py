@@ -9,6 +9,7 @@ a layer that reads what a norm wrote.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import hashlib
@@ -17,11 +18,12 @@ import sys
 import threading
 import types
 import weakref
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils import checkpoint as _checkpoint_module
 
 from clprune_library import Keep, Shape, _library
@@ -384,15 +386,22 @@ class _Coded:
     tensors: Tuple[Tensor, ...]
     layout: Layout
     dtype: torch.dtype
-    scale: Optional[float] = None  # of a tensor of 0 and one other value
+    scale: Optional[float] = None  # of a tensor of two values, `least` and scale above it
+    least: float = 0.0
     left: Optional[_Left] = None  # in place of the codes
 
+    def leave(self, x: Tensor) -> None:
+        if self.left is None:
+            self.left, self.tensors = _left(x), ()
+
     def unpack(self) -> Tensor:
+        if _state.met is not None:
+            _state.met.append(self)
         if self.left is not None:
             return self.left.unpack()
         flat = self.source.restore(self.tensors)
         if self.scale is not None:
-            flat = flat.mul_(self.scale)
+            flat = flat.mul_(self.scale).add_(self.least)
         return self.layout.shape(flat.to(self.dtype))
 
 
@@ -425,18 +434,279 @@ def _parameter_of_cast(x: Tensor) -> Optional[Tensor]:
     return parameter
 
 
-_COMPARING = ("Amax", "Amin", "Aminmax", "MaxBackward1", "MinBackward1", "Median", "Nanmedian", "NormB",
-              "LinalgVectorNorm", "DistB", "Cdist", "ScatterReduce", "IndexReduce")
+# Operations whose backward pass is linear in what they save: the error of the codes is that of the gradient.
+_LINEAR = frozenset((
+    "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "addr", "linear", "convolution",
+    "_convolution", "mkldnn_linear", "mkldnn_convolution", "mul", "addcmul", "lerp", "linalg_cross",
+    "native_dropout", "embedding", "_trilinear", "view", "clone", "nll_loss_forward"))
+
+# The largest error of a gradient, relative to its norm, where an operation is not linear in codes of so many bits.
+_LIMITS = {2: 1.2, 4: 0.25, 8: 0.02, 16: 0.02}
 
 
-def _compares(node: Any) -> bool:
-    """Whether the backward pass looks for the result in what it saved, as that of amax: without the
-    exact values it would find none, and divide 0 by 0."""
-    if not type(node).__name__.startswith(_COMPARING):
-        return False
-    order = getattr(node, "_saved_ord", getattr(node, "_saved_p", math.inf))
-    return order in (math.inf, -math.inf) and getattr(node, "_saved_reduce", "amax") in (
-        "amax", "amin")
+def _pieces(name: str, x: Tensor, args: Sequence[Any]) -> Optional[Tuple[Tensor, float, float]]:
+    """Of an operation whose slope at x is one of two: where it is that of `high`, `low` and `high`, which
+    the backward pass takes for x."""
+    if name == "relu":
+        return x > 0, 0.0, 1.0
+    if name in ("leaky_relu", "abs"):
+        return None if name == "abs" and bool((x == 0).any()) else (x > 0, -1.0, 1.0)
+    if name == "threshold":
+        return x > args[1], args[1], args[1] + 1 + abs(args[1])
+    if name == "hardtanh":
+        least, most = (*args[1:], *(-1.0, 1.0)[len(args) - 1:])
+        return (x > least) & (x < most), most, (least + most) / 2
+    if name == "hardsigmoid":
+        return (x > -3) & (x < 3), 3.0, 0.0
+    if name in ("hardshrink", "softshrink"):
+        most = args[1] if len(args) > 1 else 0.5
+        return abs(x) > most, 0.0, 2 * most + 1
+    if name in ("clamp", "clamp_min", "clamp_max"):
+        bounds = [None, *args[1:]] if name == "clamp_max" else [*args[1:], None]
+        least, most = (math.copysign(math.inf, i - 1) if bound is None else bound
+                       for i, bound in enumerate((*bounds, None)[:2]))
+        if not all(isinstance(bound, (int, float)) for bound in (least, most)):
+            return None
+        if bool(((x == least) | (x == most)).any()):
+            return None
+        if math.isfinite(least) and math.isfinite(most):
+            return (x > least) & (x < most), most + 1 + abs(most), (least + most) / 2
+        end, away = (least, 1) if math.isfinite(least) else (most, -1)
+        return (x > least) & (x < most), end - away * (1 + abs(end)), end + away * (1 + abs(end))
+    return None
+
+
+def _noise(like: Tensor) -> Tensor:
+    """A gradient to try: normal values, without PyTorch's generator."""
+    if _state.noise is None:
+        _state.noise = torch.randn(4099, generator=torch.Generator().manual_seed(5))
+    count = like.numel()
+    return _state.noise.repeat(-(-count // 4099))[:count].view(like.shape).to(like.dtype)
+
+
+def _apart(got: Tensor, want: Tensor) -> float:
+    """The error of a gradient, relative to its norm, or of the roots of its magnitudes, which the largest
+    values do not hide. Infinite where one is not finite."""
+    got, want = got.float(), want.float()
+    off = (got - want).abs_()
+    error = float(off.norm()) / max(float(want.norm()), 1e-30) if float(off.max()) else 0.0
+    if not error < math.inf:
+        return math.inf
+    roots = float(off.sqrt_().sum()) / max(float(want.abs().sqrt_().sum()), 1e-30)
+    return max(error, roots ** 2 if error else 0.0)
+
+
+def _slope(want: Tensor, dy: Tensor) -> Optional[Tensor]:
+    """The magnitude of the slope of a function of one element that rises or falls everywhere, as sigmoid."""
+    if want.shape != dy.shape:
+        return None
+    slope = want.float() / dy
+    return None if bool((slope > 0).any()) and bool((slope < 0).any()) else slope.abs_()
+
+
+def _slope_apart(got: Tensor, want: Tensor, slope: Tensor, dy: Tensor) -> float:
+    """The relative error of such a slope, down to a thousandth of the largest. A gradient like 1 / slope,
+    as that of a logarithm of it, makes it the error of the product."""
+    least = max(1e-3 * float(slope.max()), 1e-30)
+    off = (got.float() - want.float()).div_(slope.clamp(min=least))
+    return float(off.norm()) / float(dy.norm())
+
+
+_ELEMENTS = frozenset(("mul", "pow", "square", "exp", "sigmoid", "div", "addcmul", "tanh", "_softmax", "sin"))
+_OF_ELEMENTS = ("Mul", "Addcmul", "Tanh", "Softmax", "Sin", "Clamp", "Pow", "Add", "Sub", "Neg", "Exp", "Abs", "Sigmoid", "Div", *_VIEWS)
+
+
+def _leave_above(node: Any, depth: int = 4) -> None:
+    """Leaves what operations of elements above have saved, as that of z * z in log(z * z + eps): the gradient
+    that comes to them is largest where their own is smallest, and would magnify the error there."""
+    if node is None or not depth or not type(node).__name__.startswith(_OF_ELEMENTS):
+        return
+    met, _state.met = _state.met, []
+    try:
+        for name in ("_saved_self", "_saved_other", "_saved_exponent", "_saved_result"):
+            getattr(node, name, None)
+        for saving in _state.recent:
+            if any(saving.packed is packed for packed in _state.met):
+                saving.packed.leave(saving.x)
+                saving.settle()
+    finally:
+        _state.met = met
+    for above, _ in node.next_functions:
+        _leave_above(above, depth - 1)
+
+
+@dataclasses.dataclass(eq=False)
+class _Saving:
+    """A tensor that autograd has saved as codes, and who counts it when it is settled."""
+
+    x: Tensor
+    node: Any  # that made x
+    packed: "_Coded"
+    counters: List["saved_bytes"]
+
+    def settle(self) -> None:
+        for counter in self.counters:
+            counter.add(self.packed.left or self.packed)
+
+
+class _Call:
+    """An operation with what it has saved: its operands before, and results after it has run."""
+
+    def __init__(self, function: Any, args: tuple, kwargs: dict, savings: List[_Saving]) -> None:
+        self.function, self.args, self.kwargs, self.savings = function, args, kwargs, savings
+        self.name = function._schema.name.partition("::")[2]
+        self.in_place = function._schema.is_mutable
+        self.name = self.name[:-1] if self.in_place and self.name.endswith("_") else self.name
+        self.results: List[Tuple[int, torch.Size]] = []
+        self.steep = False  # whether its slope is far larger at some elements
+
+    def made(self, x: Tensor) -> bool:
+        return (x.data_ptr(), x.shape) in self.results
+
+    def settle(self, bits: int) -> None:
+        """Leaves what it saved as it is, unless its gradient survives the codes."""
+        savings, self.savings = self.savings, []
+        if savings and self.name not in _LINEAR:
+            rest = [saving for saving in savings if not self._as_pieces(saving)]
+            survives = not rest or self._survives(rest, _LIMITS[bits])
+            for saving in rest:
+                if not survives:
+                    saving.packed.leave(saving.x)
+                if not survives or self.steep:
+                    nodes = saving.node.next_functions if self.made(saving.x) else ((saving.node, 0),)
+                    for node, _ in nodes:
+                        _leave_above(node)
+        if savings and self.name in _ELEMENTS:
+            _state.recent = [*_state.recent, *savings][-4:]
+        for saving in savings:
+            if saving not in _state.savings:
+                saving.settle()
+
+    def _as_pieces(self, saving: _Saving) -> bool:
+        """Keeps a bit in place of the codes, if that is all that is read."""
+        x = saving.x
+        if self.made(x) != (self.name == "relu") and not self.in_place:
+            return False
+        pieces = _pieces(self.name, x, self.args)
+        if pieces is None:
+            return False
+        chosen, low, high = pieces
+        flat = in_memory_order(chosen.to(torch.float32))
+        kept = keep_flat(MASK, flat)
+        packed = saving.packed
+        packed.source, packed.tensors = kept
+        packed.layout, packed.scale, packed.least = layout_of(x), high - low, low
+        return True
+
+    def _survives(self, savings: List[_Saving], limit: float) -> bool:
+        if self.name.startswith("_scaled_dot_product"):
+            return self._logits_survive(savings, limit)
+        if torch.Tag.nondeterministic_seeded in self.function.tags or self.in_place and any(
+                self.made(saving.x) for saving in savings):
+            return False
+        try:
+            return self._gradients_survive(savings, limit)
+        except (RuntimeError, NotImplementedError, AttributeError, TypeError):
+            return False  # it cannot run again
+
+    def _gradients_survive(self, savings: List[_Saving], limit: float) -> bool:
+        """Runs the operation again, and its backward pass with the values and with the codes."""
+        function, args, kwargs = self.function, list(self.args), self.kwargs
+        if self.in_place:  # it saved a copy of what it changed
+            name, overload = self.name, function._overloadname
+            function = getattr(getattr(torch.ops.aten, name), overload)
+            args[0] = savings[0].x.detach().requires_grad_()
+        leaves: List[Tensor] = []
+
+        def leaf(x: Any) -> Any:
+            if isinstance(x, Tensor) and x.is_floating_point():
+                needs = x.requires_grad
+                x = x.detach()
+                if needs:
+                    leaves.append(x.requires_grad_())
+            elif isinstance(x, (list, tuple)):
+                x = type(x)(map(leaf, x))
+            return x
+
+        again: Dict[Tuple[int, torch.Size], _Coded] = {
+            (saving.x.data_ptr(), saving.x.shape): saving.packed for saving in savings}
+        decoded = [False]
+        results = [saving for saving in savings if self.made(saving.x)]
+
+        def pack(x: Tensor) -> Any:
+            coded = again.get((x.data_ptr(), x.shape))
+            if coded is None and x.grad_fn is not None:  # a result
+                coded = next((saving.packed for saving in results if saving.x.shape == x.shape), None)
+            return x.detach(), coded
+
+        def unpack(saved: Any) -> Tensor:
+            x, coded = saved
+            return coded.unpack() if decoded[0] and coded is not None else x
+
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            out = function(*map(leaf, args), **kwargs)
+            outs = [y for y in (out if isinstance(out, (tuple, list)) else [out])
+                    if isinstance(y, Tensor) and y.requires_grad]
+            if not leaves or not outs:
+                return True
+            dy = [_noise(y) for y in outs]
+            grads = []
+            for decoded[0] in (False, True):
+                grads.append(torch.autograd.grad(outs, leaves, dy, retain_graph=not decoded[0],
+                                                 allow_unused=True))
+        survives = True
+        for want, got in zip(*grads):
+            slope = _slope(want, dy[0]) if len(outs) == 1 and want is not None else None
+            survives = survives and (want is None or got is not None and _apart(got, want) <= limit and (
+                slope is None or _slope_apart(got, want, slope, dy[0]) <= limit))
+            self.steep = self.steep or slope is not None and (
+                float(slope.max()) > 100 * float(slope.sqrt().mean()) ** 2)
+        return survives
+
+    def _logits_survive(self, savings: List[_Saving], limit: float) -> bool:
+        """Attention computes its weights again, so an error of logits is a relative one of weights."""
+        q, k = self.args[:2]
+        scale = self.kwargs.get("scale") or q.shape[-1] ** -0.5
+        coded = {(saving.x.data_ptr(), saving.x.shape): saving.packed.unpack().float()
+                 for saving in savings}
+        size, off = [], []
+        for x in (q, k):
+            wide = x.detach().float()
+            size.append(wide.square().sum((-2, -1)) / x.shape[-2])
+            other = coded.get((x.data_ptr(), x.shape))
+            off.append(torch.zeros_like(size[-1]) if other is None else
+                       (other - wide).square().sum((-2, -1)) / x.shape[-2])
+        if q.shape[:-2] != k.shape[:-2]:  # grouped queries
+            size, off = [x.max() for x in size], [x.max() for x in off]
+        error = (off[0] * size[1] + off[1] * size[0]) / q.shape[-1]
+        return float(error.max()) ** 0.5 * scale <= 1.5 * limit
+
+
+class _Watch(TorchDispatchMode):
+    """Tells what an operation is from which autograd saves something."""
+
+    def __init__(self, owner: "compressed") -> None:
+        super().__init__()
+        self.owner = owner
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (),
+                           kwargs: Optional[dict] = None) -> Any:
+        kwargs = kwargs or {}
+        if (_state.busy or getattr(function, "is_view", False) or not _state.compressed
+                or _state.compressed[-1] is not self.owner):
+            return function(*args, **kwargs)
+        savings, _state.savings = _state.savings, []
+        if _state.call is not None and _state.call.savings:
+            _state.calls.append(_state.call)  # here autograd does not run; the next pack settles it
+        call = _Call(function, args, kwargs, savings)
+        out = function(*args, **kwargs)
+        if savings or call.name not in _LINEAR:
+            call.results = [(y.data_ptr(), y.shape) for y in (out if isinstance(out, (tuple, list)) else [out])
+                            if isinstance(y, Tensor) and y.layout is torch.strided and y.device.type == "cpu"]
+            _state.call = call
+        else:
+            _state.call = None
+        return out
 
 
 def _saves_input_of_checkpoint() -> bool:
@@ -455,7 +725,13 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.compressed: List["compressed"] = []
         self.counters: List["saved_bytes"] = []
-        self.latest: List[Tuple[Any, Any]] = []  # weak references
+        self.savings: List[_Saving] = []  # of an operation that has not run yet
+        self.call: Optional[_Call] = None  # the latest, which may save results
+        self.calls: List[_Call] = []  # those before, about which nothing is decided
+        self.recent: List[_Saving] = []  # of operations of elements, with their values
+        self.met: Optional[List[_Coded]] = None  # collects what is unpacked
+        self.busy = False  # while `compressed` itself computes
+        self.noise: Optional[Tensor] = None
 
 
 _state = _State()
@@ -483,14 +759,16 @@ class compressed:
 
     The gradient stays unbiased where an operation's backward pass is linear in what it saved: matrix
     products, convolutions, products of elements. It is not where it uses it otherwise, as softmax,
-    log_softmax and what a checkpoint computes again; the error is that of the rounded values.
+    log_softmax and what a checkpoint computes again. Of any operation that is not linear the backward
+    pass is tried with the codes: where their error in its gradient is above 2 % (4 bits: 25 %)
+    of its norm, as of a logarithm, a quotient or attention with large logits, it keeps what it saved as
+    it is. Of ReLU and others with two slopes a bit an element is kept, without an error.
 
     Left as they are: tensors on other devices than the CPU and of other types than float32, float16
     and bfloat16; parameters, and what autocast has cast of them, which is cast again; tensors that
     need no gradient, as a batch and the statistics of a norm, but for those of zeros and one other
     value, as the masks of F.dropout: they take a bit an element, without an error; tensors of less
-    than 1024 elements; tensors with Inf or NaN; what amax, amin, max(), min(), median() and the
-    infinity norm save, where they look for their result.
+    than 1024 elements; tensors with Inf or NaN.
     """
 
     def __init__(self, bits: int = 8, rest: bool = True, *, group: int = 64) -> None:
@@ -499,25 +777,68 @@ class compressed:
         self._hooks: List[Any] = []
 
     def __enter__(self) -> "compressed":
-        hooks = torch.autograd.graph.saved_tensors_hooks(self._pack_and_count, _unpack)
+        hooks = torch.autograd.graph.saved_tensors_hooks(
+            lambda x: self.pack_for(x, _state.counters), _unpack)
         hooks.__enter__()
-        self._hooks.append(hooks)
+        watch = _Watch(self)
+        watch.__enter__()
+        self._hooks.append((hooks, watch))
         _state.compressed.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.settle(True)
         _state.compressed.pop()
-        self._hooks.pop().__exit__(*error)
+        hooks, watch = self._hooks.pop()
+        watch.__exit__(*error)
+        hooks.__exit__(*error)
 
-    def _pack_and_count(self, x: Tensor) -> Any:
-        packed = self.pack(x)
-        for counter in _state.counters:
-            counter.add(packed)
+    def settle(self, all_of_them: bool = False) -> None:
+        """Decides about what the latest operations have saved."""
+        calls, _state.calls = _state.calls, []
+        if all_of_them and _state.call is not None:
+            calls.append(_state.call)
+            _state.call = None
+        if calls:
+            with self._apart():
+                for call in calls:
+                    call.settle(self.keep.bits)
+        if all_of_them:
+            _state.recent = []
+            savings, _state.savings = _state.savings, []
+            for saving in savings:
+                saving.settle()
+
+    @contextlib.contextmanager
+    def _apart(self) -> Iterator[None]:
+        """What `compressed` itself computes is not watched."""
+        busy, _state.busy = _state.busy, True
+        try:
+            with _disable_current_modes():
+                yield
+        finally:
+            _state.busy = busy
+
+    def pack_for(self, x: Tensor, counters: Sequence["saved_bytes"]) -> Any:
+        """What is kept of x; the counters count it as soon as that is decided."""
+        made = _state.call is not None and _state.call.made(x)
+        if not made and _state.call is not None:
+            _state.calls.append(_state.call)
+            _state.call = None
+        self.settle()
+        with self._apart():
+            packed, detached = self.pack(x), x.detach()
+        if not isinstance(packed, _Coded) or packed.scale is not None:
+            for counter in counters:
+                counter.add(packed)
+            return packed
+        saving = _Saving(detached, x.grad_fn, packed, list(counters))
+        if made:  # or an operand of the next operation
+            _state.call.savings.append(saving)
+        _state.savings.append(saving)
         return packed
 
     def pack(self, x: Tensor) -> Any:
-        if _state.latest and _compares(x.grad_fn):
-            self._leave_operands(x.grad_fn)
         if (type(x) not in (Tensor, nn.Parameter) or x.layout is not torch.strided
                 or x.device.type != "cpu" or x.numel() < SMALL or transformed()
                 or x.dtype not in (torch.float32, torch.bfloat16, torch.float16)):
@@ -527,8 +848,6 @@ class compressed:
             return _left(x)
         if not x.requires_grad:
             return self._mask(x) or _left(x)
-        if _compares(x.grad_fn):
-            return _left(x)
         parameter = _parameter_of_cast(x)
         if parameter is not None:
             return _Left(parameter.detach().view(-1), parameter._version, x.dtype, layout_of(x))
@@ -541,20 +860,7 @@ class compressed:
                 return _left(x)
             kept = keep_flat(self.keep, flat)
             sources.note(x, ALIKE, kept)
-        packed = _Coded(*kept, layout_of(x), x.dtype)
-        _state.latest = [*_state.latest[-1:], (weakref.ref(x), weakref.ref(packed))]
-        return packed
-
-    def _leave_operands(self, node: Any) -> None:
-        """What `node` has saved just now stays as it is."""
-        above = [operand for operand, _ in node.next_functions]
-        for made, packed in _state.latest:
-            x, packed = made(), packed()
-            if x is not None and packed is not None and any(x.grad_fn is operand for operand in above):
-                packed.left, packed.tensors = _left(x), ()
-                for counter in _state.counters:
-                    counter.add(packed.left)
-        _state.latest = []
+        return _Coded(*kept, layout_of(x), x.dtype)
 
     def _mask(self, x: Tensor) -> Optional[_Coded]:
         """x as bits, if all its elements are 0 or one other, positive value."""
@@ -602,7 +908,9 @@ class saved_bytes:
                     self.storages[address] = size
 
     def _pack(self, x: Tensor) -> Any:
-        packed = _state.compressed[-1].pack(x) if _state.compressed else _left(x)
+        if _state.compressed:
+            return _state.compressed[-1].pack_for(x, [self])
+        packed = _left(x)
         self.add(packed)
         return packed
 
@@ -612,6 +920,8 @@ class saved_bytes:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if _state.compressed:
+            _state.compressed[-1].settle(True)
         self._hooks.__exit__(*error)
         _state.counters.remove(self)
 
