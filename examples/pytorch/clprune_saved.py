@@ -568,7 +568,7 @@ class _Call:
         savings, self.savings = self.savings, []
         if savings and self.name not in _LINEAR:
             rest = [saving for saving in savings if not self._as_pieces(saving)]
-            survives = not rest or self._survives(rest, _LIMITS[bits])
+            survives = not rest or self._survives(rest, bits)
             for saving in rest:
                 if not survives:
                     saving.packed.leave(saving.x)
@@ -598,9 +598,15 @@ class _Call:
         packed.layout, packed.scale, packed.least = layout_of(x), high - low, low
         return True
 
-    def _survives(self, savings: List[_Saving], limit: float) -> bool:
+    def _survives(self, savings: List[_Saving], bits: int) -> bool:
+        limit, levels = _LIMITS[bits], 2 ** bits - 1
         if self.name.startswith("_scaled_dot_product"):
-            return self._logits_survive(savings, limit)
+            return self._logits_survive(savings, limit, levels)
+        if self.name == "native_layer_norm":
+            return True  # relative to the range of its rows
+        if self.name in ("gelu", "silu", "mish") and (  # the second derivative is at most 1.2
+                float(savings[0].x.abs().max()) <= limit * levels):
+            return True
         if torch.Tag.nondeterministic_seeded in self.function.tags or self.in_place and any(
                 self.made(saving.x) for saving in savings):
             return False
@@ -663,19 +669,18 @@ class _Call:
                 float(slope.max()) > 100 * float(slope.sqrt().mean()) ** 2)
         return survives
 
-    def _logits_survive(self, savings: List[_Saving], limit: float) -> bool:
+    def _logits_survive(self, savings: List[_Saving], limit: float, levels: int) -> bool:
         """Attention computes its weights again, so an error of logits is a relative one of weights."""
         q, k = self.args[:2]
         scale = self.kwargs.get("scale") or q.shape[-1] ** -0.5
-        coded = {(saving.x.data_ptr(), saving.x.shape): saving.packed.unpack().float()
-                 for saving in savings}
+        coded = {(saving.x.data_ptr(), saving.x.shape) for saving in savings}
         size, off = [], []
-        for x in (q, k):
-            wide = x.detach().float()
-            size.append(wide.square().sum((-2, -1)) / x.shape[-2])
-            other = coded.get((x.data_ptr(), x.shape))
-            off.append(torch.zeros_like(size[-1]) if other is None else
-                       (other - wide).square().sum((-2, -1)) / x.shape[-2])
+        for x in (q, k):  # a code is off by step / sqrt(6), and a step at most the range of a row / levels
+            x = x.detach()
+            size.append(x.float().square().sum((-2, -1)) / x.shape[-2])
+            least, most = x.aminmax(dim=-1)
+            spread = (most - least).float().square().mean(-1) * (x.shape[-1] / 6 / levels ** 2)
+            off.append(spread if (x.data_ptr(), x.shape) in coded else torch.zeros_like(spread))
         if q.shape[:-2] != k.shape[:-2]:  # grouped queries
             size, off = [x.max() for x in size], [x.max() for x in off]
         error = (off[0] * size[1] + off[1] * size[0]) / q.shape[-1]
