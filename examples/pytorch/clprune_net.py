@@ -352,7 +352,9 @@ class Net:
 
     Parameters with requires_grad=False are frozen. Normalisations and dropout work as in training
     in `step`, and as in inference when the net is called, whatever the modes of `model`. The net's
-    output for the example is compared with the model's; if they differ, that is an Error.
+    output for the example is compared with the model's; if they differ, that is an Error. What happens
+    to `model` later has no effect: hooks of modules and parameters do not run, and requires_grad_,
+    parametrisations and other modules in place of its own need a new Net.
     """
 
     def __init__(self, model: nn.Module, example: Tensor, *,

@@ -441,7 +441,7 @@ _LINEAR = frozenset((
     "native_dropout", "embedding", "_trilinear", "view", "clone", "nll_loss_forward"))
 
 # The largest error of a gradient, relative to its norm, where an operation is not linear in codes of so many bits.
-_LIMITS = {2: 1.2, 4: 0.25, 8: 0.02, 16: 0.02}
+_LIMITS = {2: 0.9, 4: 0.25, 8: 0.02, 16: 0.02}
 
 
 def _pieces(name: str, x: Tensor, args: Sequence[Any]) -> Optional[Tuple[Tensor, float, float]]:
@@ -687,6 +687,32 @@ class _Call:
         return float(error.max()) ** 0.5 * scale <= 1.5 * limit
 
 
+class _Uncompiled:
+    """While any thread is in it, compiled models run uncompiled: what compiled code saves is not seen
+    as tensors of operations. Since PyTorch 2.6."""
+
+    def __init__(self) -> None:
+        self._lock, self._count, self._stance = threading.Lock(), 0, None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._count += 1
+            stance = getattr(getattr(torch, "compiler", None), "set_stance", None)
+            if self._count == 1 and stance is not None:
+                self._stance = stance("force_eager")
+                self._stance.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0 and self._stance is not None:
+                self._stance.__exit__(None, None, None)
+                self._stance = None
+
+
+_uncompiled = _Uncompiled()
+
+
 class _Watch(TorchDispatchMode):
     """Tells what an operation is from which autograd saves something."""
 
@@ -773,7 +799,8 @@ class compressed:
     and bfloat16; parameters, and what autocast has cast of them, which is cast again; tensors that
     need no gradient, as a batch and the statistics of a norm, but for those of zeros and one other
     value, as the masks of F.dropout: they take a bit an element, without an error; tensors of less
-    than 1024 elements; tensors with Inf or NaN.
+    than 1024 elements; tensors with Inf or NaN. Within it compiled
+    models run uncompiled (PyTorch 2.6 or later; before, all that they save stays).
     """
 
     def __init__(self, bits: int = 8, rest: bool = True, *, group: int = 64) -> None:
@@ -787,6 +814,7 @@ class compressed:
         hooks.__enter__()
         watch = _Watch(self)
         watch.__enter__()
+        _uncompiled.__enter__()
         self._hooks.append((hooks, watch))
         _state.compressed.append(self)
         return self
@@ -795,6 +823,7 @@ class compressed:
         self.settle(True)
         _state.compressed.pop()
         hooks, watch = self._hooks.pop()
+        _uncompiled.__exit__(*error)
         watch.__exit__(*error)
         hooks.__exit__(*error)
 

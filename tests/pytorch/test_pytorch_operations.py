@@ -127,6 +127,16 @@ class Operations(Case):
             got, = torch.autograd.grad(y.sum(), x)
             self.assertTrue(torch.equal(got, torch.autograd.grad(EXACT[name](x).sum(), x)[0]), name)
 
+    @unittest.skipUnless(hasattr(getattr(torch, "compiler", None), "set_stance"), "PyTorch 2.6")
+    def test_compiled_models_save_codes_too(self):
+        model, x = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64)), torch.randn(64, 64)
+        kept = []
+        for run in (model, torch.compile(model, backend="aot_eager")):
+            with clprune.saved_bytes(model, x) as saved, clprune.compressed():
+                run(x).sum().backward()
+            kept.append(saved.total)
+        self.assertEqual(*kept)
+
 
 if __name__ == "__main__":
     unittest.main()
