@@ -1,0 +1,136 @@
+#include "trainer/run/run_position.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+
+#include "trainer/report/csv_log.h"
+
+/* No run has more bytes or samples (csv_log.h), or seconds: 30,000 years. */
+#define MOST_COUNT   (UINT64_C(1) << 53)
+#define MOST_SECONDS 1e12
+
+/* A number of a position, and the range that it can have in a run. */
+typedef struct expectation {
+    const char *name;
+    uint64_t value, low, high;
+} expectation;
+
+static bool check_position(
+    const session *s, const checkpoint *c, const uint64_t position[POSITION_NUMBERS], fault *f)
+{
+    const options *o = s->options;
+    const uint64_t epoch = position[0], done = position[1];
+    const uint64_t seen =
+        done * o->batch_size < o->train_limit ? done * o->batch_size : o->train_limit;
+    const uint64_t step = epoch * s->steps_per_epoch + done, timed = position[8];
+    const uint64_t room = timed < done ? timed * o->batch_size : seen; /* in the timed steps */
+    /* The order matters: later limits are computed from numbers that passed. */
+    const expectation numbers[] = {
+        {"epochs done", epoch, 0, OPTIONS_EPOCHS_MOST},
+        {"step in the epoch", done, 0, s->steps_per_epoch},
+        {"step", position[2], step, step},
+        {"samples seen in the epoch", position[3], seen, seen},
+        {"hits in the epoch", position[4], 0, seen * dataset_sample(s->data).labels},
+        {"steps of the optimizer", position[5], step, step},
+        {"peak bytes", position[6], 0, MOST_COUNT},
+        {"saved activation bytes", position[7], 0, MOST_COUNT},
+        {"steps timed in the epoch", timed, 0, done},
+        {"samples timed in the epoch", position[9], timed, room},
+        {"images replaced", position[10], 0, MOST_COUNT},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
+        const expectation *n = &numbers[i];
+        char low[32] = "";
+        if (n->low != n->high)
+            (void)snprintf(low, sizeof low, "%" PRIu64 " to ", n->low);
+        if (n->value < n->low || n->value > n->high)
+            return fault_set(f, CODE_DATA,
+                "%s: not a position of this run: %s: %" PRIu64 ", not %s%" PRIu64, c->path, n->name,
+                n->value, low, n->high);
+    }
+    return true;
+}
+
+/* NaN is not. */
+static bool is_within(double value, double most)
+{
+    return value >= 0 && value <= most;
+}
+
+static bool check_sums(const checkpoint *c, const uint64_t position[POSITION_NUMBERS],
+    const double sums[SUM_NUMBERS], fault *f)
+{
+    /* the loss of a sample is a float */
+    const struct {
+        const char *name;
+        double most;
+    } numbers[SUM_NUMBERS] = {
+        {"the loss summed in the epoch", FLT_MAX * (double)position[3]},
+        {"the seconds of the run", MOST_SECONDS},
+        {"the seconds of the epoch", position[8] > 0 ? MOST_SECONDS : 0},
+        {"the seconds of processors", MOST_SECONDS},
+    };
+    for (size_t i = 0; i < SUM_NUMBERS; ++i)
+        if (!is_within(sums[i], numbers[i].most))
+            return fault_set(f, CODE_DATA, "%s: not a position of this run: %s: %g, not 0 to %g",
+                c->path, numbers[i].name, sums[i], numbers[i].most);
+    return true;
+}
+
+/* Whether a row's times and bytes are numbers that a run can have; its speed is NaN if no step was
+ * timed. */
+static bool is_measured(const csv_row *row)
+{
+    const double most = (double)MOST_COUNT;
+    const bool timed = !isnan(row->step_ms);
+    const bool fast =
+        isnan(row->speed) ? !(row->step_ms > 0) : timed && is_within(row->speed, most);
+    return fast && (!timed || is_within(row->step_ms, 1e3 * MOST_SECONDS)) &&
+           is_within(row->seconds, MOST_SECONDS) && is_within(row->saved_activation_bytes, most) &&
+           is_within(row->peak_bytes, most);
+}
+
+/* A row for each finished epoch. */
+static bool check_log(const session *s, const checkpoint *c, uint64_t epochs, fault *f)
+{
+    const checkpoint_record *log = checkpoint_find(c, "log");
+    if (log == NULL || log->type != CHECKPOINT_F64 || log->cols != CSV_COLUMNS)
+        return fault_set(f, CODE_DATA, "%s: a checkpoint without its log", c->path);
+    if (log->rows != epochs)
+        return fault_set(f, CODE_DATA,
+            "%s: its log has %" PRIu64 " rows, not one for each of %" PRIu64 " epochs", c->path,
+            log->rows, epochs);
+    const csv_row *rows = log->data;
+    for (uint64_t i = 0; i < epochs; ++i) {
+        const double late_epoch = rows[i].epoch - (double)(i + 1);
+        const double late = rows[i].step - (double)((i + 1) * s->steps_per_epoch);
+        const bool good = fabs(late_epoch) < 0.5 && fabs(late) < 0.5 && isfinite(rows[i].lr) &&
+                          isfinite(rows[i].train_loss) && !isinf(rows[i].test_loss) &&
+                          !isinf(rows[i].top1) && isnan(rows[i].test_loss) == isnan(rows[i].top1) &&
+                          is_measured(&rows[i]);
+        if (!good)
+            return fault_set(f, CODE_DATA,
+                "%s: row %" PRIu64 " of its log is not that of epoch %" PRIu64, c->path, i + 1,
+                i + 1);
+    }
+    return true;
+}
+
+/* --epochs may be changed, but not to less than the current epoch. */
+static bool check_epochs(const session *s, const checkpoint *c, const uint64_t *position, fault *f)
+{
+    const uint64_t begun = position[0] + (position[1] > 0);
+    if (s->options->test_only || begun <= s->options->epochs)
+        return true;
+    return fault_set(f, options_given(s->options, "epochs") ? CODE_USAGE : CODE_DATA,
+        "--epochs %" PRIu64 ": the run in %s is in epoch %" PRIu64 " already", s->options->epochs,
+        c->path, begun);
+}
+
+bool run_check_position(const session *s, const checkpoint *c,
+    const uint64_t position[POSITION_NUMBERS], const double sums[SUM_NUMBERS], fault *f)
+{
+    return check_position(s, c, position, f) && check_sums(c, position, sums, f) &&
+           check_log(s, c, position[0], f) && check_epochs(s, c, position, f);
+}
