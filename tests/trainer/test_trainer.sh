@@ -1121,7 +1121,7 @@ expect 4 "bent.ckpt.*checksum" --resume bent.ckpt
 echo 'blocks.* gelu pruned sparsity=0.5' >alone
 once="--image-size 16 --patch-size 8 --train-limit 4 --test-limit 2 --batch-size 2 --epochs 1 \
     --optimizer sgd --lr 0.1 --activations dense --keep-file alone"
-export CLPRUNE_DEBUG=mma=emulated
+export CLPRUNE_DEBUG=mma=emulated,forget=poison,units=132
 for precision in fp32 tf32; do
     expect 0 "" $once --precision $precision --output-dir $precision --summary-json $precision.json
     grep -q "\"precision\": \"$precision\"" $precision.json ||
