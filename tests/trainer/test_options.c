@@ -290,8 +290,8 @@ static void no_codes(NO_ROW)
 /* The options that ranks of a run may have of their own; all others must agree. Of files, all ranks
  * have one or none has. */
 static const char *const own[] = {"device", "peer-timeout", "output-dir", "overwrite", "export",
-    "adapters", "gradient-check", "gradient-draws", "sample", "plan-csv", "memory-report",
-    "tensorboard", "summary-json", "quiet"};
+    "adapters", "check-finite", "gradient-check", "gradient-draws", "sample", "plan-csv",
+    "memory-report", "tensorboard", "summary-json", "quiet"};
 static const char *const places[] = {"data", "keep-file", "resume", "import"};
 
 static bool is_among(const char *const *names, size_t count, const char *name)
