@@ -151,6 +151,8 @@ bool options_of_ranks(const options *o, char **text, size_t *size, fault *f);
  * --data and --lr. Options that an older program did not have get the values of its runs; unknown
  * ones are CODE_DATA. */
 bool options_restore(options *o, const char *text, size_t size, fault *f);
+/* Its last part: fails (CODE_USAGE) where options of this process do not go with the run's. */
+bool options_check_restored(const options *o, fault *f);
 
 /* Writes the options of the run in the checkpoint, with OPTION_CHANGE, that have another value now
  * (" --lr 0.1") to `was`, and their values now to `now`, each of `size` bytes; "" where all are
