@@ -144,6 +144,7 @@ typedef struct clprune_net_conv {
     bool bias;
     uint64_t reserved[4]; /* zeros */
 } clprune_net_conv;
+/* A convolution. */
 CLPRUNE_API clprune_net_value clprune_net_conv2d(
     clprune_net *net, const char *name, clprune_net_value x, const clprune_net_conv *conv);
 

@@ -349,7 +349,10 @@ static void order(NO_ROW)
     TEST_FAILS(clprune_net_logits(net, BATCH, 0, logits, NULL), bad, "forward pass");
     TEST_OK(clprune_net_forward(net, &job.data, true));
     TEST_FAILS(clprune_net_backward(net, &job.data), bad, "clprune_net_loss");
-    TEST_OK(clprune_net_logits(net, BATCH, 0, logits, NULL));
+    cl_event event = NULL;
+    TEST_OK(clprune_net_logits(net, BATCH, 0, logits, &event));
+    TEST_CL(clWaitForEvents(1, &event));
+    TEST_CL(clReleaseEvent(event));
     TEST_OK(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT));
     TEST_FAILS(clprune_net_loss(net, &job.data, job.loss, CLPRUNE_NO_MAT), bad, "forward pass");
     TEST_FAILS(clprune_net_logits(net, BATCH, 0, logits, NULL), bad, "forward pass");
