@@ -256,6 +256,26 @@ class Case(unittest.TestCase):
             self.assertLessEqual(away / (float(w.double().norm()) + 0.01 * whole), bound, name)
 
 
+class Small(Case):
+    def test_no_batch_size_magnifies_the_error_through_batch_norms(self):
+        """Compact and least at 4 bits, down to the 2 values a channel that a batch norm needs."""
+        torch.manual_seed(3)
+        blocks = [nn.Sequential(nn.Conv2d(16, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+                  for _ in range(3)]
+        model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *blocks, nn.Flatten(), nn.Linear(16, 4))
+        x, y = torch.randn(8, 3, 8, 8), torch.randint(4, (8,))
+        for keep in ("compact", "least"):
+            net = clprune.Net(model, x, keep=keep)
+            for batch in (2, 3, 5, 8):
+                whole = copy.deepcopy(model).train()
+                F.cross_entropy(whole(x[:batch]), y[:batch]).backward()
+                _, got = net.gradients(x[:batch], y[:batch])
+                flat = [torch.cat([grads[name].flatten() for name, _ in whole.named_parameters()])
+                        for grads in (got, {name: p.grad for name, p in whole.named_parameters()})]
+                self.assertLess(error(*flat), 0.6, (keep, batch))
+            net.close()
+
+
 class Compiled(Case):
     def test_methods_run_as_they_are(self):
         """Compiled code once freed a tensor before the library had read its memory."""
