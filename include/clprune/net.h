@@ -277,8 +277,8 @@ CLPRUNE_API void clprune_net_tie(clprune_net *net, const char *name, const char 
 /* ---- what is kept ------------------------------------------------------------------------------
  */
 
-/* What the planner may do. Of DENSE, EXACT, COMPACT without PRUNED, and LEAST none keeps or takes
- * more than those before it: where its own plan would, it has theirs. */
+/* What the planner may do. Without rules, of DENSE, EXACT, COMPACT without PRUNED, and LEAST none
+ * keeps or takes more than those before it: where its own plan would, it has theirs. */
 typedef enum clprune_net_preset {
     CLPRUNE_NET_DENSE = 0,   /* keep what autograd keeps */
     CLPRUNE_NET_INPUTS = 1,  /* the same, but inputs of linear layers and convolutions in the form

@@ -551,7 +551,9 @@ clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *how
     if (preset < CLPRUNE_NET_EXACT || clprune__net_infers(net))
         return make_plan(net, how, best, NULL);
     const clprune_net_preset strictest = preset == CLPRUNE_NET_LEAST ? CLPRUNE_NET_COMPACT : preset;
-    for (clprune_net_preset p = prunes ? strictest : CLPRUNE_NET_DENSE; p <= strictest; ++p) {
+    const bool ruled = how->rules_count > 0; /* the caller decides, and ways are the preset's */
+    for (clprune_net_preset p = prunes || ruled ? strictest : CLPRUNE_NET_DENSE; p <= strictest;
+         ++p) {
         if (p == CLPRUNE_NET_INPUTS)
             continue;
         last = (plan){.preset = p};
