@@ -123,7 +123,8 @@ clprune_status clprune__mat_read(clprune_context *context, clprune_mat mat, floa
 clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host)
 {
     ENTER(context);
-    for (clprune__watch *watch = context->watches; watch != NULL; watch = watch->next)
+    for (clprune__watch *watch = context != NULL ? context->watches : NULL; watch != NULL;
+         watch = watch->next)
         if (watch->pending) {
             watch->pending = false;
             TRY(watch->look(watch->user));
