@@ -235,8 +235,8 @@ for option in da de sk ex ad memory-r ten q imp k ste test-o cla train- test-l; 
     [ "$("$real" --help | grep -c "^  --${option%?}")" != 1 ] || fail "$real takes --${option%?} for --$option, study.sh does not"
     grep -q -- "\(--\|[(|]\)$option[])|*' ]" "$study" || fail "study.sh does not take --$option"
 done
-# --ch is --checkpoint-every or --checkpoint-minutes, which both may differ.
-[ "$("$real" --help | grep -c '^  --ch')" = 2 ] || fail "study.sh takes --ch for two options, of which $real has others"
+# --ch is --checkpoint-every, --checkpoint-minutes or --check-finite, which all may differ.
+[ "$("$real" --help | grep -c '^  --ch')" = 3 ] || fail "study.sh takes --ch for three options, of which $real has others"
 for option in ac sp ou su ex ten li res test-o ver bl cr ce po va in co gro rot rou; do
     [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "demo.sh takes --$option for one option, of which $real has others"
 done
