@@ -192,9 +192,10 @@ CLPRUNE_API clprune_status clprune_context_wait(
 
 /* Switches the context to `queue`, which must be in-order and of the same OpenCL context and
  * device. `queue` is retained, and the previous queue is released by clprune_context_finish or when
- * the context is destroyed; to return to it after that, hold a reference of your own. The first command on `queue` waits for all work on the
- * previous queue, so results are the same as with one queue; the host does not wait. Order your own
- * commands with events and clprune_context_wait. Errors: INVALID_ARGUMENT, OPENCL_ERROR. */
+ * the context is destroyed; to return to it after that, hold a reference of your own. The first
+ * command on `queue` waits for all work on the previous queue, so results are the same as with one
+ * queue; the host does not wait. Order your own commands with events and clprune_context_wait.
+ * Errors: INVALID_ARGUMENT, OPENCL_ERROR. */
 CLPRUNE_API clprune_status clprune_context_set_queue(
     clprune_context *context, cl_command_queue queue);
 

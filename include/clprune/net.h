@@ -304,9 +304,9 @@ typedef struct clprune_net_rule {
 typedef struct clprune_net_keep {
     clprune_net_preset preset;
     clprune_keep keep;  /* INPUTS: the form. COMPACT, LEAST: PRUNED, or zeros or QUANTISED with bits
-                           (0: 4), group,  rounding and rotate of codes; inputs of activations and
-                           batch norms, and  outputs of ReLU, are rotated only by rules. PRUNED at
-                           sparsity 0 in fp32  is DENSE */
+                           (0: 4), group, rounding and rotate of codes; inputs of activations and
+                           batch norms, and outputs of ReLU, are rotated only by rules. PRUNED at
+                           sparsity 0 in fp32 is DENSE */
     unsigned gelu_bits; /* COMPACT with PRUNED: bits of GELU's derivative (0: 2) */
     size_t products; /* EXACT, COMPACT: products of at most so many multiplications an element may
                         run again */

@@ -52,12 +52,30 @@ static clprune_status check_value(
     return check(call->net, &all);
 }
 
-static clprune_status check_params_of(const clprune_net *net, const clprune__net_layer *layer)
+/* The value of a parameter, or its gradient if it is trained. */
+static clprune_status check_param(
+    const clprune_net *net, const char *pass, const char *layer, size_t param, bool grad)
+{
+    const clprune_param *of = &net->tensors[param];
+    if (grad && net->params[param].frozen)
+        return CLPRUNE_SUCCESS;
+    return check(net, &(tensor){pass, layer, grad ? "the gradient of " : "parameter ", of->name,
+                          grad ? of->grad : of->value, 0, 0});
+}
+
+static clprune_status check_layer(
+    const clprune_net *net, const clprune__net_layer *layer, bool grads)
 {
     for (size_t k = 0; k < layer->params; ++k)
-        TRY(check(net,
-            &(tensor){"forward pass", layer->name, "parameter ", net->tensors[layer->param[k]].name,
-                net->tensors[layer->param[k]].value, 0, 0}));
+        TRY(check_param(
+            net, grads ? "backward pass" : "forward pass", layer->name, layer->param[k], grads));
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status check_tile(const clprune_net *net, const clprune__net_tile *tile, bool grads)
+{
+    for (size_t i = 0; i < tile->count; ++i)
+        TRY(check_layer(net, &net->layers[tile->layers[i]], grads));
     return CLPRUNE_SUCCESS;
 }
 
@@ -68,26 +86,8 @@ clprune_status clprune__net_check_params(const clprune__net_call *call)
         return CLPRUNE_SUCCESS;
     const clprune__net_layer *layer = &net->layers[call->step->id];
     const clprune__net_tile *tile = layer->tile != SIZE_MAX ? &net->tiles[layer->tile] : NULL;
-    if (tile == NULL || !tile->way->fused)
-        return check_params_of(net, layer);
-    for (size_t i = 0; i < tile->count; ++i) /* the last layer runs them all */
-        TRY(check_params_of(net, &net->layers[tile->layers[i]]));
-    return CLPRUNE_SUCCESS;
-}
-
-/* Of parameters that are trained. */
-static clprune_status check_grads(const clprune_net *net, const clprune__net_tile *tile)
-{
-    for (size_t i = 0; i < tile->count; ++i) {
-        const clprune__net_layer *layer = &net->layers[tile->layers[i]];
-        for (size_t k = 0; k < layer->params; ++k) {
-            const size_t param = layer->param[k];
-            if (!net->params[param].frozen)
-                TRY(check(net, &(tensor){"backward pass", layer->name, "the gradient of ",
-                                   net->params[param].name, net->tensors[param].grad, 0, 0}));
-        }
-    }
-    return CLPRUNE_SUCCESS;
+    const bool fused = tile != NULL && tile->way->fused; /* the last layer runs them all */
+    return fused ? check_tile(net, tile, false) : check_layer(net, layer, false);
 }
 
 static clprune_status check_backward(const clprune__net_call *call)
@@ -103,7 +103,7 @@ static clprune_status check_backward(const clprune__net_call *call)
         if (net->values[tile->ends[k]].trained)
             TRY(check_value(call, &t, into ? call->step->out : call->step->dx[k], tile->ends[k]));
     }
-    return tile->way->end == NULL ? check_grads(net, tile) : CLPRUNE_SUCCESS;
+    return tile->way->end == NULL ? check_tile(net, tile, true) : CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__net_check_written(const clprune__net_call *call)
@@ -123,7 +123,7 @@ clprune_status clprune__net_check_written(const clprune__net_call *call)
     case CLPRUNE__NET_BACKWARD:
         return check_backward(call);
     case CLPRUNE__NET_END:
-        return check_grads(net, &net->tiles[step->id]);
+        return check_tile(net, &net->tiles[step->id], true);
     default:
         return CLPRUNE_SUCCESS;
     }
@@ -134,15 +134,8 @@ clprune_status clprune__net_check_written(const clprune__net_call *call)
 clprune_status clprune__net_check_loss(clprune_net *net, size_t batch)
 {
     const size_t out = net->output, head = net->head;
-    if (head > 0) {
-        tensor t = {.pass = "loss", .layer = net->layers[out].name, .what = "parameter "};
-        t.of = net->params[head - 1].name;
-        t.mat = net->tensors[head - 1].value;
-        TRY(check(net, &t));
-        t.what = "the gradient of ";
-        t.mat = net->params[head - 1].frozen ? CLPRUNE_NO_MAT : net->tensors[head - 1].grad;
-        TRY(check(net, &t));
-    }
+    for (int grad = 0; head > 0 && grad < 2; ++grad)
+        TRY(check_param(net, "loss", net->layers[out].name, head - 1, grad != 0));
     return check(net, &(tensor){"loss", net->layers[out].name, "the gradient of its output", "",
                           clprune__net_output(net, batch), 0, net->values[out].shape.rows});
 }
