@@ -193,7 +193,8 @@ class _Tracer(fx.Interpreter):
         result = super().run_node(n)
         if _is_attention(self, n):  # with its weights, which the model must not use
             result = result[0]
-        if isinstance(result, Tensor) or n.op == "output":
+        several = isinstance(result, (tuple, list)) and any(isinstance(part, Tensor) for part in result)
+        if isinstance(result, Tensor) or several or n.op == "output":
             try:
                 self.noted[n] = self._note(n, result)
             except _NotSupported as why:
@@ -227,10 +228,10 @@ class _Tracer(fx.Interpreter):
         if not any(isinstance(a, (Value, _Failed)) for a in given):
             reshapes = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand)
             return _Constant(given[0].name if len(given) == 1 and reshapes else None, result)
+        self.node, self.result = n, result
         known = self._handler(n)
         if any(isinstance(a, _Failed) for a in given):
             return _Failed()
-        self.node, self.result = n, result
         value = known(*args, **kwargs)
         if self._in_place(n):
             self._change(n, result, given[0], value)
@@ -268,7 +269,7 @@ class _Tracer(fx.Interpreter):
                 raise _NotSupported("it has hooks, which may compute anything")
             return lambda *args, **kwargs: handler(self, module, *args, **kwargs)
         handler = _listed(n)
-        if handler is None:
+        if handler is None or not isinstance(self.result, Tensor):
             raise _NotSupported(f"{getattr(n.target, '__name__', n.target)} is not supported")
         return lambda *args, **kwargs: handler(self, *args, **kwargs)
 
