@@ -813,7 +813,8 @@ class compressed:
     log_softmax and what a checkpoint computes again. Of any operation that is not linear the backward
     pass is tried with the codes: where their error in its gradient is above 2 % (4 bits: 25 %)
     of its norm, as of a logarithm, a quotient or attention with large logits, it keeps what it saved as
-    it is. Of ReLU and others with two slopes a bit an element is kept, without an error.
+    it is. Of ReLU and others with two slopes a bit an element is kept, without an error. What an
+    autograd.Function of yours saves is not tried: its backward pass should be linear in it.
 
     Left as they are: tensors on other devices than the CPU and of other types than float32, float16
     and bfloat16; parameters, and what autocast has cast of them, which is cast again; tensors that
