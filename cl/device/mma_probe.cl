@@ -35,26 +35,28 @@ KERNEL_OF(32) mma_probe(global float *data, const uint swapped)
 {
     local uint4 a_vectors[ROWS * ALONG / 4], b_vectors[ROWS * ALONG / 4];
     local uint *a_tile = (local uint *)a_vectors, *b_tile = (local uint *)b_vectors;
-    MMA_LOCAL(1)
     const uint lane = get_local_id(0), g = lane / 4, t = lane % 4;
     global float *b_from = data + ROWS * MMA_K, *c = b_from + MMA_K * COLUMNS;
-    uint4 a[M_TILES];
-    uint2 b[N_TILES];
+    uint4 a[M_TILES * A_LANES];
+    uint2 b[N_TILES * B_LANES];
     float4 sum[M_TILES * N_TILES];
     fill_tile(a_tile, data, ROWS, MMA_K, 1, !swapped);
     fill_tile(b_tile, b_from, COLUMNS, 1, COLUMNS, swapped);
     barrier(CLK_LOCAL_MEM_FENCE);
     UNROLLED(i, M_TILES)
-        a[i] = swapped ? read_across(a_tile, ACROSS(ROWS), 16 * i, 0, false)
-                       : read_along(a_tile, ALONG, 16 * i, 0, false);
-    const uint4 two = swapped ? read_along(b_tile, ALONG, 0, 0, true)
-                              : read_across(b_tile, ACROSS(COLUMNS), 0, 0, true);
-    b[0] = two.lo, b[1] = two.hi;
+        FOR_MMA(u, A_LANES)
+            a[i * A_LANES + u] = swapped ? read_across(A_LANE(lane, u), a_tile, ACROSS(ROWS), 16 * i, 0, false)
+                                         : read_along(A_LANE(lane, u), a_tile, ALONG, 16 * i, 0, false);
+    FOR_MMA(u, B_LANES) {
+        const uint4 two = swapped ? read_along(B_LANE(lane, u), b_tile, ALONG, 0, 0, true)
+                                  : read_across(B_LANE(lane, u), b_tile, ACROSS(COLUMNS), 0, 0, true);
+        b[u] = two.lo, b[B_LANES + u] = two.hi;
+    }
     UNROLLED(i, M_TILES * N_TILES) {
         global const float *x = c + (16 * (i / N_TILES) + g) * COLUMNS + 8 * (i % N_TILES) + 2 * t;
         sum[i] = (float4)(x[0], x[1], x[8 * COLUMNS], x[8 * COLUMNS + 1]);
     }
-    mma_tiles(sum, a, b, lane, mma_words);
+    mma_tiles(sum, a, b);
     UNROLLED(i, M_TILES * N_TILES) {
         global float *to = c + (16 * (i / N_TILES) + g) * COLUMNS + 8 * (i % N_TILES) + 2 * t;
         to[0] = sum[i].x, to[1] = sum[i].y, to[8 * COLUMNS] = sum[i].z, to[8 * COLUMNS + 1] = sum[i].w;

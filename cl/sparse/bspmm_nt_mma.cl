@@ -25,8 +25,7 @@
  * (mma_gather.clh). Rows of sums lie SUM_PITCH floats apart, 8 modulo 32, as in bspmm_tn_mma.cl.
  *
  * Local memory: 4 * (TEAMS * SEG * SUM_PITCH + DEPTH * PANEL_WORDS + 32) + TEAMS * (16 * LIST + 8)
- * bytes, with DEPTH = CT rounded up to MMA_K; without PTX also the words of MMA_LOCAL in mma.clh.
- * N_TILES 1. CT: at most 2 * MMA_K, divides BC. DYV 4: as in bspmm_nt_tiled.cl. */
+ * bytes, with DEPTH = CT rounded up to MMA_K. N_TILES 1. CT: at most 2 * MMA_K, divides BC. DYV 4: as in bspmm_nt_tiled.cl. */
 #include "tiles/mma.clh"
 #include "sparse/tiled_nt.clh"
 #include "sparse/mma_gather.clh"
@@ -66,13 +65,21 @@ static inline uint2 round_step(const float *value)
 #endif
 }
 
-/* sums += the products of `count` entries; words: of mma_tiles. */
+/* The values of eight entries. */
+static inline void read_entries(
+    local const uint2 *list, global const float *x, const uint lane, float *value)
+{
+    FOR_MMA(u, B_LANES)
+        read_values(list[B_LANE(lane, u) / 4], x, B_LANE(lane, u) % 4, value + u * EACH);
+}
+
+/* sums += the products of `count` entries. */
 static inline void multiply(local const uint2 *list, const uint count, const uint4 *a,
-    global const float *x, const uint lane, local uint *words, local float *sums)
+    global const float *x, const uint lane, local float *sums)
 {
     const uint g = lane / 4, t = lane % 4;
-    float value[EACH];
-    read_values(list[g], x, t, value);
+    float value[EACH * B_LANES];
+    read_entries(list, x, lane, value);
 #pragma nounroll
     for (uint e = 0; e < count; e += 8) {
         /* The lane's two columns of the product belong to two entries. */
@@ -80,7 +87,7 @@ static inline void multiply(local const uint2 *list, const uint count, const uin
         local float *even = sums + row * SUM_PITCH + 4 * g;
         local float *odd = sums + next_row * SUM_PITCH + 4 * g;
         float4 sum[M_TILES];
-        uint2 b[STEPS];
+        uint2 b[STEPS * B_LANES];
 #pragma unroll
         for (uint i = 0; i < M_TILES; i += 2) {
             const float4 p = row < SEG ? *(local const float4 *)(even + 16 * i) : (float4)(0.0f);
@@ -90,10 +97,11 @@ static inline void multiply(local const uint2 *list, const uint count, const uin
             sum[i + 1] = (float4)(p.z, q.z, p.w, q.w);
         }
         UNROLLED(s, STEPS)
-            b[s] = round_step(value + MMA_EACH * s);
-        read_values(list[min(e + 8, (uint)LIST - 8) + g], x, t, value);
+            FOR_MMA(u, B_LANES)
+                b[s * B_LANES + u] = round_step(value + u * EACH + MMA_EACH * s);
+        read_entries(list + min(e + 8, (uint)LIST - 8), x, lane, value);
         UNROLLED(s, STEPS)
-            mma_tiles(sum, a + s * M_TILES, b + s, lane, words);
+            mma_tiles(sum, a + s * M_TILES * A_LANES, b + s * B_LANES);
 #pragma unroll
         for (uint i = 0; i < M_TILES; i += 2) {
             const float4 low = sum[i], high = sum[i + 1];
@@ -123,7 +131,6 @@ KERNEL_OF(LOCAL) bspmm_nt_mma(NT_PARAMETERS)
     local uint4 dy_vectors[(DEPTH * PANEL_WORDS + 32) / 4];
     local uint2 list[2][TEAMS][LIST];
     local uint count[2][TEAMS];
-    MMA_LOCAL(TEAMS)
     const uint me = get_local_id(0) % LOCAL, lane = me % LANES, team = me / LANES;
     const ulong split = get_group_id(1), splits = get_num_groups(1);
     const uint first_output = GROUP_PANEL * PANEL;
@@ -143,7 +150,7 @@ KERNEL_OF(LOCAL) bspmm_nt_mma(NT_PARAMETERS)
     for (uint c = CT; c < DEPTH; c++)
         for (uint i = me; i < PANEL_WORDS; i += LOCAL)
             dy_tile[COLUMN(c) + i] = 0;
-    uint4 a[STEPS * M_TILES];
+    uint4 a[STEPS * M_TILES * A_LANES];
     values += values_offset;
     global const float *x = values; /* of the run that is multiplied */
 
@@ -165,8 +172,7 @@ KERNEL_OF(LOCAL) bspmm_nt_mma(NT_PARAMETERS)
                 segment < segments && step + 1 < steps);
         }
         if (step > 0)
-            multiply(list[1 - now][team], mma_count(count[1 - now], team, TEAMS), a, x, lane,
-                mma_words + team * MMA_WORDS, sums);
+            multiply(list[1 - now][team], count[1 - now][team], a, x, lane, sums);
         if (step < steps) {
             x = x_read;
             write_list(list[now][team], entry_read, lane);
@@ -177,12 +183,13 @@ KERNEL_OF(LOCAL) bspmm_nt_mma(NT_PARAMETERS)
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        UNROLLED(s, STEPS) {
-            uint row[MMA_EACH];
-            UNROLLED(i, MMA_EACH)
-                row[i] = COLUMN(EACH * (lane % 4) + MMA_EACH * s + i);
-            gather(dy_tile, row, lane, a + s * M_TILES);
-        }
+        UNROLLED(s, STEPS)
+            FOR_MMA(t, A_LANES) {
+                uint row[MMA_EACH];
+                UNROLLED(i, MMA_EACH)
+                    row[i] = COLUMN(EACH * (A_LANE(lane, t) % 4) + MMA_EACH * s + i);
+                gather(dy_tile, row, A_LANE(lane, t), a + s * M_TILES * A_LANES + t);
+            }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     partial += NT_PARTIAL + (ulong)segment * SEG * PANEL;

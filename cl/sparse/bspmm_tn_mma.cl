@@ -23,10 +23,9 @@
  * successive entries in a dense list. With random rows the worst bank serves 2.1 accesses on average
  * (1 in 24 of 256 cases, 2 in 180, 3 in 48, 4 in 4).
  *
- * Local memory: 8 * (SEG + 1) * PITCH + TEAMS * SLOTS * (16 * LIST + 8) bytes; without PTX also the
- * words of MMA_LOCAL in mma.clh. PANEL: a multiple of 32. CT: 1 to 8 * N_TILES, at most BC; SLOTS 1
- * where CT < BC. LANES 32. DYV 4: rows of dy begin at multiples of 16 bytes and have a multiple of
- * 4 elements; else 1. */
+ * Local memory: 8 * (SEG + 1) * PITCH + TEAMS * SLOTS * (16 * LIST + 8) bytes. PANEL: a multiple of 32. CT: 1 to
+ * 8 * N_TILES, at most BC; SLOTS 1 where CT < BC. LANES 32. DYV 4: rows of dy begin at multiples of 16 bytes and
+ * have a multiple of 4 elements; else 1. */
 #include "tiles/mma.clh"
 #include "sparse/tiled_tn.clh"
 #include "sparse/mma_gather.clh"
@@ -37,11 +36,17 @@
 #define PITCH  (PANEL_WORDS + 8)
 #define PANELS ((SEG + 1) * PITCH) /* words of a segment's panel */
 
-/* The lane's entries of a step: the first word of their rows of dy, and N_TILES values of each. Padding
- * reads value row 0, columns beyond CT read the last one, and both are then set to 0: no branch comes
- * between the products. */
-static inline void read_entries(local const uint2 *list, global const float *x, const uint lane,
-    uint *row, float *value)
+/* The first words of the rows of dy of a lane's entries of a step. */
+static inline void read_rows(local const uint2 *list, const uint lane, uint *row)
+{
+    UNROLLED(i, MMA_EACH)
+        row[i] = list[MMA_KEY(i, lane % 4)].x * PITCH;
+}
+
+/* N_TILES values of each of these entries. Padding reads value row 0, columns beyond CT read the last one, and
+ * both are then set to 0: no branch comes between the products. */
+static inline void read_values(
+    local const uint2 *list, global const float *x, const uint lane, float *value)
 {
     const uint column = lane / 4 * N_TILES;
     UNROLLED(i, MMA_EACH) {
@@ -49,7 +54,6 @@ static inline void read_entries(local const uint2 *list, global const float *x, 
         const bool there = entry.x < SEG;
         global const float *from = x + (ulong)entry.y * BC;
         float *to = value + i * N_TILES;
-        row[i] = entry.x * PITCH;
 #if N_TILES == 2 && CT == 16 && XV == 4
         const float2 v = *(global const float2 *)(from + column);
         to[0] = there ? v.x : 0.0f, to[1] = there ? v.y : 0.0f;
@@ -66,32 +70,43 @@ static inline void read_entries(local const uint2 *list, global const float *x, 
     }
 }
 
+static inline void read_entries(
+    local const uint2 *list, global const float *x, const uint lane, uint *row, float *value)
+{
+    FOR_MMA(t, A_LANES)
+        read_rows(list, A_LANE(lane, t), row + t * MMA_EACH);
+    FOR_MMA(u, B_LANES)
+        read_values(list, x, B_LANE(lane, u), value + u * (MMA_EACH * N_TILES));
+}
+
 static inline void round_values(const float *value, uint2 *b)
 {
     UNROLLED(j, N_TILES)
 #if PRECISION == 1
-        b[j] = (uint2)(mma_round(value[j]), mma_round(value[N_TILES + j]));
+        b[j * B_LANES] = (uint2)(mma_round(value[j]), mma_round(value[N_TILES + j]));
 #else
-        b[j] = (uint2)(mma_pack(value[j], value[N_TILES + j]),
+        b[j * B_LANES] = (uint2)(mma_pack(value[j], value[N_TILES + j]),
             mma_pack(value[2 * N_TILES + j], value[3 * N_TILES + j]));
 #endif
 }
 
-/* sum += the products of `count` entries; words: of mma_tiles. */
+/* sum += the products of `count` entries. */
 static inline void multiply(local const uint2 *list, const uint count, local const uint *panel,
-    global const float *x, const uint lane, local uint *words, float4 *sum)
+    global const float *x, const uint lane, float4 *sum)
 {
-    uint row[MMA_EACH];
-    float value[MMA_EACH * N_TILES];
+    uint row[MMA_EACH * A_LANES];
+    float value[MMA_EACH * N_TILES * B_LANES];
     read_entries(list, x, lane, row, value);
 #pragma nounroll
     for (uint e = MMA_K; e < count + MMA_K; e += MMA_K) {
-        uint4 a[M_TILES];
-        uint2 b[N_TILES];
-        gather(panel, row, lane, a);
-        round_values(value, b);
+        uint4 a[M_TILES * A_LANES];
+        uint2 b[N_TILES * B_LANES];
+        FOR_MMA(t, A_LANES)
+            gather(panel, row + t * MMA_EACH, A_LANE(lane, t), a + t);
+        FOR_MMA(u, B_LANES)
+            round_values(value + u * (MMA_EACH * N_TILES), b + u);
         read_entries(list + min(e, (uint)(LIST - MMA_K)), x, lane, row, value);
-        mma_tiles(sum, a, b, lane, words);
+        mma_tiles(sum, a, b);
     }
 }
 
@@ -100,7 +115,6 @@ KERNEL_OF(LOCAL) bspmm_tn_mma(TN_PARAMETERS)
     local uint4 dy_vectors[2][PANELS / 4]; /* as vectors, for their alignment */
     local uint2 list[2][TEAMS * SLOTS][LIST];
     local uint count[2][TEAMS * SLOTS];
-    MMA_LOCAL(TEAMS)
     const uint me = get_local_id(0), lane = me % LANES, team = me / LANES;
     const ulong split = get_group_id(1), splits = get_num_groups(1);
     uint n = (uint)(split * batch / splits), s = 0; /* the segment that is read */
@@ -150,10 +164,8 @@ KERNEL_OF(LOCAL) bspmm_tn_mma(TN_PARAMETERS)
         }
         if (step > 0)
             UNROLLED(i, SLOTS)
-                multiply(list[1 - now][team * SLOTS + i],
-                    mma_count(count[1 - now], team * SLOTS + i, TEAMS * SLOTS),
-                    (local const uint *)dy_vectors[1 - now], x + offset, lane,
-                    mma_words + team * MMA_WORDS, sum + i * M_TILES * N_TILES);
+                multiply(list[1 - now][team * SLOTS + i], count[1 - now][team * SLOTS + i],
+                    (local const uint *)dy_vectors[1 - now], x + offset, lane, sum + i * M_TILES * N_TILES);
         if (step < steps) {
             UNROLLED(k, DY_READS)
                 if (me / QUADS + k * ROWS < segment && me < ROWS * QUADS)

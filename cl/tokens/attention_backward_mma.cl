@@ -9,10 +9,9 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
     MAT_IN(dy), MAT_OUT(dq), MAT_OUT(d), MAT_OUT(log_mass))
 {
     local uint4 k_tile[TILE_WORDS4], v_tile[TILE_WORDS4];
-    MMA_LOCAL(WARPS)
-    QUAD_LOCAL
+    LANES_LOCAL
     QUERIES_OF_WARP;
-    uint4 own_q[E_STEPS], own_dy[E_STEPS];
+    uint4 own_q[FRAGMENTS], own_dy[FRAGMENTS];
     load_fragments(own_q, HEAD_ROWS(q, sample, head), mine, queries, scale * LOG2_E);
     load_fragments(own_dy, SLOPE_ROWS(head), mine, queries, 1.0f);
     softmax_rows p = softmax_rows_start();
@@ -27,24 +26,24 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
             load_rows(k_tile, keys, key, min((uint)TILE, end - key), 1.0f);
             load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
             barrier(CLK_LOCAL_MEM_FENCE);
-            dot_tile(s, own_q, k_tile, words);
-            dot_tile(dp, own_dy, v_tile, words);
+            dot_tile(s, own_q, k_tile);
+            dot_tile(dp, own_dy, v_tile);
             drop_tile(z, dp, row, key, true);
             if (turn == 0) {
-                slope *= softmax_rows_add(&p, s, row, key, some, quad_part);
+                slope *= softmax_rows_add(&p, s, row, key, some, lanes);
                 UNROLLED(j, TILE / 8)
                     slope += s[j].even * dp[j].even + s[j].odd * dp[j].odd;
             } else {
                 hide_keys(s, row, key, some);
                 UNROLLED(j, TILE / 8)
                     s[j] = powers_of_2(s[j] - log_of_mass.xxyy) * (dp[j] - slope.xxyy);
-                add_tile(sum, s, k_tile, words);
+                add_tile(sum, s, k_tile, lanes);
             }
             barrier(CLK_LOCAL_MEM_FENCE);
         }
         if (turn == 0) {
-            mass = softmax_rows_mass(&p, end, quad_part);
-            slope = (float2)(quad_join(quad_part, slope.x, false), quad_join(quad_part, slope.y, false)) / mass;
+            mass = softmax_rows_mass(&p, end, lanes);
+            slope = (float2)(quad_join(lanes, slope.x, false), quad_join(lanes, slope.y, false)) / mass;
             log_of_mass = p.most + log2(mass);
         }
     }
@@ -62,14 +61,13 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
     MAT_IN(dy), MAT_IN(d), MAT_IN(log_mass), MAT_OUT(dk), MAT_OUT(dv))
 {
     local uint4 q_tile[TILE_WORDS4], dy_tile[TILE_WORDS4];
-    MMA_LOCAL(WARPS)
+    LANES_LOCAL
     WARP_OF(blocks, heads / share);
     if (begin >= rows)
         return;
-    local uint *words = mma_words + warp * MMA_WORDS;
     /* Rows beyond the length repeat its last key, and get sums of 0. */
     const uint some = KEYS_OF(sample), read = max(some, 1u), end = begin < some ? queries : 0;
-    uint4 own_k[E_STEPS], own_v[E_STEPS];
+    uint4 own_k[FRAGMENTS], own_v[FRAGMENTS];
     load_fragments(own_k, HEAD_ROWS(k, sample, head), mine, read, 1.0f);
     load_fragments(own_v, HEAD_ROWS(v, sample, head), mine, read, 1.0f);
     float4 sum_k[E / 8], sum_v[E / 8];
@@ -86,8 +84,8 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
             load_rows(q_tile, q_rows, query, min((uint)TILE, end - query), scale * LOG2_E);
             load_rows(dy_tile, dy_rows, query, min((uint)TILE, end - query), 1.0f);
             barrier(CLK_LOCAL_MEM_FENCE);
-            dot_tile(p, own_k, q_tile, words);
-            dot_tile(ds, own_v, dy_tile, words);
+            dot_tile(p, own_k, q_tile);
+            dot_tile(ds, own_v, dy_tile);
             drop_tile(z, ds, row, query, false);
             UNROLLED(j, TILE / 8) {
                 const uint first = query + 8 * j + lane % 4 * 2;
@@ -101,8 +99,8 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
             UNROLLED(j, TILE / 8)
                 ds[j] *= p[j];
             drop_tile(z, p, row, query, false);
-            add_tile(sum_v, p, dy_tile, words);
-            add_tile(sum_k, ds, q_tile, words);
+            add_tile(sum_v, p, dy_tile, lanes);
+            add_tile(sum_k, ds, q_tile, lanes);
             barrier(CLK_LOCAL_MEM_FENCE);
         }
     }

@@ -6,10 +6,9 @@ KERNEL_OF(LOCAL) attention_forward_mma(
     ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN(v), MAT_OUT(y))
 {
     local uint4 k_tile[TILE_WORDS4], v_tile[TILE_WORDS4];
-    MMA_LOCAL(WARPS)
-    QUAD_LOCAL
+    LANES_LOCAL
     QUERIES_OF_WARP;
-    uint4 own[E_STEPS];
+    uint4 own[FRAGMENTS];
     load_fragments(own, HEAD_ROWS(q, sample, head), mine, queries, scale * LOG2_E);
     float4 sum[E / 8];
     softmax_rows p = softmax_rows_start();
@@ -20,14 +19,14 @@ KERNEL_OF(LOCAL) attention_forward_mma(
         load_rows(k_tile, keys, key, min((uint)TILE, end - key), 1.0f);
         load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
         barrier(CLK_LOCAL_MEM_FENCE);
-        dot_tile(s, own, k_tile, words);
-        const float2 factor = softmax_rows_add(&p, s, row, key, some, quad_part);
+        dot_tile(s, own, k_tile);
+        const float2 factor = softmax_rows_add(&p, s, row, key, some, lanes);
         UNROLLED(n, E / 8)
             sum[n] *= factor.xxyy;
         drop_tile(z, s, row, key, true);
-        add_tile(sum, s, v_tile, words);
+        add_tile(sum, s, v_tile, lanes);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    const float2 mass = softmax_rows_mass(&p, end, quad_part);
+    const float2 mass = softmax_rows_mass(&p, end, lanes);
     store_rows(HEAD_AT(y, sample * queries, head), y_ld, row, queries, sum, 1.0f / mass);
 }

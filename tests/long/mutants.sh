@@ -29,7 +29,7 @@ mutant() {
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | column_sum.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
-    gemm_tile_mma.clh | mma_read.clh | attention_*mma.*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated" ;;
+    gemm_tile_mma.clh | mma_read.clh | attention_*mma.*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=reversed" ;;
     gemm_tiled.c) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=tf32 CLPRUNE_DEBUG=mma=emulated" ;; # sums in parts
     pairs.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=bf16=converted" ;;
     *) all= ;;
@@ -231,8 +231,7 @@ mutant test_rotate rotate.clh '(left) / (32 * (units)) * (32 * (units))' '0'
 mutant test_rotate rotate.clh '(minus ? -norm : norm)' 'norm'
 mutant test_rotate rotate.cl 'ROTATE_BLOCK(v, units, BACK)' 'ROTATE_BLOCK(v, units, false)'
 mutant test_rotate quantise_rotated.cl 'row % sample_rows * cols + c' 'row % sample_rows * cols'
-mutant test_rotate quantise_rotated.cl 'any(endless) ? NOT_FINITE : covering_word(least' 'covering_word(least'
-mutant test_rotate quantise_rotated.cl ' + 0x7fffu) \&' ') \&'
+mutant test_rotate quantise_rotated.cl 'any(endless) ? NOT_FINITE : group_word(least' 'group_word(least'
 mutant test_rotate quantise_rotated.cl 'x = x < MOST_ROTATED ? x' 'x = x < INFINITY ? x'
 mutant test_rotate quantise_rotated.cl 'at + lane < r->count ? coded' 'true ? coded'
 mutant test_rotate dequantise_rotated.cl 'ROTATE_BLOCK(v, units, true)' 'ROTATE_BLOCK(v, units, false)'
@@ -249,7 +248,7 @@ mutant test_mma mma.clh '(i) % 2 + 8 * ((i) / 2)' '(i) % 2 + 4 * ((i) / 2)'
 mutant test_mma mma.clh '(bits + 0x1000u)' '(bits + 0x0fffu)'
 mutant test_mma mma.clh '(bits + 0x7fffu + (bits >> 16 & 1u))' '(bits + 0x8000u)'
 mutant test_mma mma.clh 'mma_round(low) | mma_round(high) << 16' 'mma_round(high) | mma_round(low) << 16'
-mutant test_mma mma.clh 'lane / 4, k, r / 2, 2)' 'lane / 4, k, r % 2, 2)'
+mutant test_mma mma.clh 'rows, 4, k, r / 2, 2)' 'rows, 4, k, r % 2, 2)'
 mutant test_mma mma_probe.cl 'i % STEP_WORDS * PRECISION' '0'
 mutant test_attention attention_softmax_mma.clh 'other <= own_row' 'other < own_row + 2'
 mutant test_attention attention_backward_mma.cl 'other >= own_row' 'other > own_row'
@@ -267,7 +266,7 @@ mutant test_mma tiled_nt.clh 'segments * (block_cols + 1) - block_cols' 'segment
 mutant test_mma bspmm_nt_mma.cl 'EACH * t + v < CT ?' 'true ?'
 mutant test_mma bspmm_nt_mma.cl 'list[e + 2 * t + 1].x' 'list[e + 2 * t].x'
 mutant test_mma bspmm_nt_mma.cl '(p.z, q.z, p.w, q.w)' '(p.z, p.w, q.z, q.w)'
-mutant test_mma bspmm_nt_mma.cl 'EACH * (lane % 4) + MMA_EACH * s' 'EACH * (lane % 4) + MMA_EACH * (STEPS - 1 - s)'
+mutant test_mma bspmm_nt_mma.cl '% 4) + MMA_EACH * s' '% 4) + MMA_EACH * (STEPS - 1 - s)'
 mutant test_mma bspmm_nt_mma.cl 'min(e + 8, (uint)LIST - 8)' 'e'
 mutant test_relu relu_mask.clh '(c + left + 31) / 32 * 4' '(c + left) / 32 * 4'
 mutant test_relu relu.cl 'in += GET(b, 0, c);' ';'
@@ -422,5 +421,7 @@ mutant test_rotary rotary.cl 'GET(table, r % tokens, c)' 'GET(table, r / tokens,
 for file in batch_norm_statistics.cl bspmm_lists.cl bspmm_nt_tiled.cl bspmm_tn_tiled.cl bsr_index.cl column_sum.cl nn.clh; do
     mutant test_order "$file" 'barrier(CLK_LOCAL_MEM_FENCE);' ';'
 done
+mutant test_gemm gemm_tile.clh '        barrier(CLK_LOCAL_MEM_FENCE);' ''
+mutant test_attention attention_forward_mma.cl 'barrier(CLK_LOCAL_MEM_FENCE);' ''
 mutant test_order rowwise.clh 'barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)' ''
 exit "$missed"

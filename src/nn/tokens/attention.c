@@ -121,9 +121,8 @@ static size_t mma_rows(const clprune_context *context, const clprune_attention_d
         context->facts.max_work_group < MMA_LOCAL)
         return 0;
     const size_t rows = desc->cols > FEW ? 32 : 64, words = bf16 ? desc->cols / 2 : desc->cols;
-    const size_t emulation = context->ops->mma_emulated ? MMA_LOCAL * sizeof(float) : 0;
-    const size_t bytes = 2 * rows * (words + PAD) * sizeof(cl_uint) +
-                         MMA_LOCAL / 32 * clprune__mma_local(context, 1, 2) + emulation;
+    const size_t exchanged = context->ops->mma_emulated ? 5 * MMA_LOCAL : 0;
+    const size_t bytes = (2 * rows * (words + PAD) + exchanged) * sizeof(cl_uint);
     return bytes <= context->facts.local_memory ? rows : 0;
 }
 

@@ -44,11 +44,6 @@ void clprune__mma_defines(
     clprune__define(defines, "MMA_PTX", !context->ops->mma_emulated);
 }
 
-size_t clprune__mma_local(const clprune_context *context, size_t m_tiles, size_t n_tiles)
-{
-    return context->ops->mma_emulated ? WARP * (4 * m_tiles + 2 * n_tiles) * sizeof(cl_uint) : 0;
-}
-
 /* The major number of NVIDIA's compute capability, 0 for other devices. */
 static clprune_status compute_capability(clprune_context *context, cl_uint *major)
 {

@@ -26,7 +26,4 @@ void clprune__mma_defines(
 /* The k of one matrix instruction: 8 (TF32) or 16 (bf16). */
 size_t clprune__mma_depth(const clprune_context *context);
 
-/* Bytes of local memory that mma.clh takes for a warp. */
-size_t clprune__mma_local(const clprune_context *context, size_t m_tiles, size_t n_tiles);
-
 #endif

@@ -11,13 +11,12 @@ static const clprune__gemm_tile fma_tile = {64, 64, 64, 8},
                                 tf32_tile = {128, 128, 256, 16, .mma = true, .resident = 2},
                                 bf16_tile = {128, 128, 256, 32, .mma = true, .resident = 1};
 
-enum { WARP = 32, WARP_M_TILES = 4, WARP_N_TILES = 4, ROW_WORDS = 16, PAD = 4 };
+enum { WARP_M_TILES = 4, WARP_N_TILES = 4, ROW_WORDS = 16, PAD = 4 };
 
 /* Bytes of local memory: both operands, double-buffered. */
-static size_t local_bytes(const clprune_context *context, const clprune__gemm_tile *tile)
+static size_t local_bytes(const clprune__gemm_tile *tile)
 {
-    return 2 * (tile->rows + tile->cols) * (ROW_WORDS + PAD) * sizeof(uint32_t) +
-           tile->local / WARP * clprune__mma_local(context, WARP_M_TILES, WARP_N_TILES);
+    return 2 * (tile->rows + tile->cols) * (ROW_WORDS + PAD) * sizeof(uint32_t);
 }
 
 /* A work-item has 8 columns and, by the tuning, 4 or 8 rows. */
@@ -34,7 +33,7 @@ clprune__gemm_tile clprune__gemm_tile_of(const clprune_context *context)
     const clprune__gemm_tile *tile = bf16 ? &bf16_tile : &tf32_tile;
     if (context->kernels == CLPRUNE_KERNELS_VECTOR || !clprune__uses_mma(context) ||
         context->facts.max_work_group < tile->local ||
-        context->facts.local_memory < local_bytes(context, tile))
+        context->facts.local_memory < local_bytes(tile))
         return fma_of(context);
     return *tile;
 }

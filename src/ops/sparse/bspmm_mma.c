@@ -53,8 +53,7 @@ clprune__bspmm_plan clprune__plan_tn_mma(const clprune_context *context, const c
         clprune__tiled_splits(context, &plan, tuning->mma_tn.groups_per_unit, xs->desc.batch);
     const size_t lists = plan.teams * plan.slots;
     const size_t panel_row = 2 * (panel_words(context, plan.panel) + 8) * sizeof(cl_uint);
-    const size_t fixed = panel_row + 16 * lists * clprune__mma_depth(context) +
-                         plan.teams * clprune__mma_local(context, m_tiles(&plan), n_tiles(&plan));
+    const size_t fixed = panel_row + 16 * lists * clprune__mma_depth(context);
     plan.segment_most =
         clprune__fitting_rows(context, tuning->mma_tn.segment_rows, panel_row + 16 * lists, fixed);
     plan.segments = clprune__ceil_div(rows, plan.segment_most);
@@ -98,8 +97,7 @@ clprune__bspmm_plan clprune__plan_nt_mma(const clprune_context *context, const c
     plan.teams = warps(context, NT_WARPS);
     const size_t words =
         clprune__round_up(plan.tile, depth) * panel_words(context, plan.panel) + 32;
-    const size_t fixed = 4 * words + plan.teams * (8 + 16 * depth) +
-                         plan.teams * clprune__mma_local(context, m_tiles(&plan), 1);
+    const size_t fixed = 4 * words + plan.teams * (8 + 16 * depth);
     plan.segment = plan.segment_most = clprune__fitting_rows(
         context, tuning->mma_nt.segment_rows, plan.teams * (4 * (plan.panel + 8) + 16), fixed);
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
