@@ -23,6 +23,15 @@ static inline float16 to_rotate(float16 x, int16 *endless)
     return x > -MOST_ROTATED ? x : (float16)(-MOST_ROTATED);
 }
 
+/* The word of a group of finite values from `low` to `high`, whose codes reach all of them: zero is `low` rounded down,
+ * and the span is rounded up. What is read is rotated back, so that a range of it would bound nothing. */
+static inline uint covering_word(const float low, const float high)
+{
+    const uint bits = as_uint(low), zero = (low < 0.0f ? bits + 0xffffu : bits) & 0xffff0000u;
+    const uint span = (as_uint(high - as_float(zero)) + 0x7fffu) & 0xffff8000u;
+    return as_float(span) * ONE_STEP < LEAST_SCALE ? zero : zero | span >> 15;
+}
+
 /* The word and the codes of a whole group, which begins at x. position: the index of its first value. */
 static inline uint code_whole(global const float *x, const uint position, const uint key,
     const uint sample, global uint *codes)
@@ -38,12 +47,10 @@ static inline uint code_whole(global const float *x, const uint position, const 
         low = v[i] < low ? v[i] : low;
         high = v[i] > high ? v[i] : high;
     }
-    const float least = least16(low);
-    const uint word = any(endless) ? NOT_FINITE : group_word(least, -least16(-high));
+    const uint word = any(endless) ? NOT_FINITE : covering_word(least16(low), -least16(-high));
     const float zero = ZERO_OF(word), inverse = inverse_of(word);
-    const float from = zero_is_below(word) ? first_code(word, least, inverse) : 0.0f;
     UNROLLED(i, GROUP_UNITS)
-        store_unit(rounded(in_codes(v[i], zero, inverse, from), position + 16 * i, key, sample),
+        store_unit(rounded(in_codes(v[i], zero, inverse, 0.0f), position + 16 * i, key, sample),
             codes + WORDS(16 * i));
     return word;
 }
@@ -55,7 +62,7 @@ typedef struct rest {
     global uint *codes;
     float16 low, high;
     int16 endless;
-    float zero, inverse, least;
+    float zero, inverse;
     uint count, position, key, sample;
 } rest;
 
@@ -70,7 +77,7 @@ static inline void add_vector(rest *r, const bool code, float16 v, const uint at
         return;
     }
     const uint16 coded = rounded(
-        in_codes(v, r->zero, r->inverse, r->least), r->position + at, r->key, r->sample);
+        in_codes(v, r->zero, r->inverse, 0.0f), r->position + at, r->key, r->sample);
     store_unit(at + lane < r->count ? coded : (uint16)(0), r->codes + WORDS(at));
 }
 
@@ -98,11 +105,10 @@ static inline void add_blocks(rest *r, const bool code)
 static inline uint code_rest(global const float *x, const uint count, const uint position,
     const uint key, const uint sample, global uint *codes)
 {
-    rest r = {x, codes, INFINITY, -INFINITY, 0, 0, 0, 0, count, position, key, sample};
+    rest r = {x, codes, INFINITY, -INFINITY, 0, 0, 0, count, position, key, sample};
     add_blocks(&r, false);
-    const uint word = any(r.endless) ? NOT_FINITE : group_word(least16(r.low), -least16(-r.high));
+    const uint word = any(r.endless) ? NOT_FINITE : covering_word(least16(r.low), -least16(-r.high));
     r.zero = ZERO_OF(word), r.inverse = inverse_of(word);
-    r.least = zero_is_below(word) ? first_code(word, least16(r.low), r.inverse) : 0.0f;
     add_blocks(&r, true);
     return word;
 }

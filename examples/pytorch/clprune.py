@@ -44,7 +44,7 @@ from clprune_modules import (
     ActivationKind, Calls, Converted, ConvKind, LinearKind, NormKind, ReLUKind, some)
 from clprune_saved import MASK, compressed, plain_bytes, saved_bytes, storage_bytes
 
-__all__ = ["Error", "Keep", "Net", "compressed", "convert_", "register", "report", "saved_bytes",
+__all__ = ["Error", "Keep", "Net", "NetModule", "compressed", "convert_", "register", "report", "saved_bytes",
            "summary", "unconvert_"]
 
 # The classes of converted modules that have these classes of PyTorch.
@@ -55,10 +55,13 @@ _Converted = Converted
 
 
 def __getattr__(name: str) -> object:
-    """Net, which is in a file of its own."""
+    """Net and NetModule, which are in files of their own."""
     if name == "Net":
         from clprune_net import Net
         return Net
+    if name == "NetModule":
+        from clprune_net_module import NetModule
+        return NetModule
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -69,7 +72,8 @@ def __getattr__(name: str) -> object:
 # They keep nothing that is worth a line of the summary.
 _KEEP_NOTHING = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Embedding, nn.EmbeddingBag,
                  nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool3d, nn.ZeroPad2d, nn.ConstantPad2d,
-                 nn.PixelShuffle, nn.PixelUnshuffle, nn.Upsample, nn.ChannelShuffle)
+                 nn.PixelShuffle, nn.PixelUnshuffle, nn.Upsample, nn.ChannelShuffle, nn.Sequential,
+                 nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 # A user expects that these are converted.
 _EXPECTED = (nn.Linear, nn.Conv2d, nn.LayerNorm, nn.MultiheadAttention)
 _PRUNED = ("block", "criterion", "norm", "values")
@@ -145,7 +149,7 @@ def convert_(model: nn.Module, sparsity: Optional[float] = None, *, gelu_bits: i
     slopes = linear if linear.form == "dense" else Keep(form="quantised", bits=gelu_bits)
 
     chosen, left = _choose(model, kinds, [skip] if isinstance(skip, str) else skip)
-    calls = Calls([names[0] for names, _ in chosen.values()])
+    calls = Calls({names[0]: bool([*module.parameters()]) for module, (names, _) in chosen.items()})
     for module, (names, kind) in chosen.items():
         own = own_class(module)
         module.__class__ = converted_class(own, kind)

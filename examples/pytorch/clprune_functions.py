@@ -30,20 +30,22 @@ class _Refusal(torch.autograd.Function):
     """Gradients as they are. Differentiating them by any of `sources` is an error."""
 
     @staticmethod
-    def forward(ctx, name: str, gradients: Sequence[Tensor], *sources: Tensor):
-        ctx.name = name
+    def forward(ctx, name: str, advice: str, gradients: Sequence[Tensor], *sources: Tensor):
+        ctx.name, ctx.advice = name, advice
         return tuple(gradient.detach() for gradient in gradients)
 
     @staticmethod
     def backward(ctx, *_: Tensor):
         raise Error(
             f"{ctx.name} has no second derivatives (create_graph=True, as gradient penalties and "
-            "Hessians need): leave it out with `skip`, or clprune.unconvert_ the model")
+            f"Hessians need): {ctx.advice}")
 
 
 class Once(torch.autograd.Function):
     """A function whose gradients cannot be differentiated again: trying it is an error. PyTorch passes over
     what no wanted gradient depends on, so the error depends on all that the function's inputs do."""
+
+    advice = "leave it out with `skip`, or clprune.unconvert_ the model"
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -61,7 +63,7 @@ class Once(torch.autograd.Function):
             if torch.is_grad_enabled():  # create_graph
                 name = "clprune." + type(ctx).__name__.replace("FunctionBackward", "")
                 made = [g for g in gradients if g is not None]
-                refused = iter(_Refusal.apply(name, made, *ctx.places, *dy))
+                refused = iter(_Refusal.apply(name, cls.advice, made, *ctx.places, *dy))
                 gradients = tuple(g if g is None else next(refused) for g in gradients)
             return (*gradients, None)
 

@@ -38,32 +38,36 @@ def not_compiled(function: Callable) -> Callable:
         return disable(function)
 
 
+# Before PyTorch 2.1 it is not known, and True.
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: True)
+
+
 def some(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 class Calls:
-    """Which converted modules of a model were not called yet."""
+    """Which converted modules of a model were not called yet, and whether they have weights."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.waiting: Dict[str, None] = dict.fromkeys(names)
+    def __init__(self, waiting: Dict[str, bool]) -> None:
+        self.waiting = waiting
         self.called: Dict[str, None] = {}
         self.checked = False
 
     def note(self, name: str) -> None:
-        if self.waiting.pop(name, self) is None:
+        if self.waiting.pop(name, None) is not None:
             self.called[name] = None
 
     def check(self) -> None:
-        """In the first backward pass: warns of modules that were not called though others of the
-        same block were."""
+        """In the first backward pass: warns of modules with weights that were not called though others
+        of the same block were."""
         if self.checked:
             return
         self.checked = True
         blocks = {name.rsplit(".", i)[0] for name in self.called
                   for i in range(1, name.count(".") + 1)}
-        missed = [name for name in self.waiting
-                  if name.count(".") > 1 and name.rsplit(".", 2)[0] in blocks]
+        missed = [name for name, weighs in self.waiting.items()
+                  if weighs and name.count(".") > 1 and name.rsplit(".", 2)[0] in blocks]
         if missed:
             warnings.warn(
                 f"clprune: the model did not call {len(missed)} of its converted modules: "
@@ -87,6 +91,8 @@ class Converted:
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if self.training and self.clprune_calls is not None:
             return self._train(*args, **kwargs)
+        if self.clprune_calls is not None and not _is_compiling():  # as a frozen batch norm in training
+            self.clprune_calls.note(self.clprune_name)
         return super().forward(*args, **kwargs)
 
     def _original(self, *args: Any, **kwargs: Any) -> Any:

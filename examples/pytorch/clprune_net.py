@@ -20,8 +20,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import io
 import os
 import threading
+import warnings
 import weakref
 from ctypes import (
     POINTER, byref, c_bool, c_char, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64,
@@ -31,8 +33,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import torch
 from torch import Tensor, nn
 
-from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number
-from clprune_trace import Attention, Conv, Param, Pool, Program, Value, modes_restored, trace
+from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number, own_class
+from clprune_trace import Attention, Conv, Param, Pool, Program, Value, hooks_of, modes_restored, trace
 
 __all__ = ["Net"]
 
@@ -116,6 +118,10 @@ _FUNCTIONS_OF_NETS = {
                                     POINTER(c_void_p)]),
     "optimizer_destroy": (None, [c_void_p]),
     "optimizer_step": ("status", [c_void_p, c_float, c_void_p]),
+    "optimizer_set_steps": (None, [c_void_p, c_uint64]),
+    "optimizer_slots": (c_size_t, [c_void_p]),
+    "optimizer_state": (_Mat, [c_void_p, c_size_t, c_size_t]),
+    "optimizer_codes": (None, [c_void_p, c_size_t, c_size_t, POINTER(_Mat), POINTER(_Mat)]),
     "net_create": ("status", [c_void_p, POINTER(_Desc), POINTER(c_void_p)]),
     "net_destroy": (None, [c_void_p]),
     "net_eps": (None, [c_void_p, c_float]),
@@ -147,6 +153,7 @@ _FUNCTIONS_OF_NETS = {
     "net_flatten": (_Handle, [c_void_p, c_char_p, _Handle]),
     "net_cross_entropy": (None, [c_void_p, _Handle]),
     "net_mean_squared_error": (None, [c_void_p, _Handle]),
+    "net_custom_loss": (None, [c_void_p, _Handle]),
     "net_freeze": (None, [c_void_p, c_char_p]),
     "net_tie": (None, [c_void_p, c_char_p, c_char_p]),
     "net_settle": ("status", [c_void_p, POINTER(_NetKeep)]),
@@ -170,9 +177,9 @@ _FUNCTIONS_OF_NETS = {
 class _Settings:
     batch: int
     keep: "_NetKeep"
-    loss: str
+    loss: Optional[str]  # None: the caller's
     smoothing: float
-    optimizer: "_Optimizer"
+    optimizer: Optional["_Optimizer"]
 
 
 def _uncompiled(method: Callable) -> Callable:
@@ -213,7 +220,7 @@ class _Run:
         if self.settings.loss == "mse":
             cols = out.size(out.axes[0]) if flat else out.sizes["C"]
             self.y = self._input("y", batch * self.out_rows, cols)
-        else:
+        elif self.settings.loss is not None:
             self.y = self._input("labels", 1, batch)  # int32
         if planned:
             self.call("plan_begin", self.context)
@@ -224,7 +231,7 @@ class _Run:
         count = c_size_t()
         params = self.call("net_params", self.net, byref(count))
         self.trained = [(params[i].name.decode(), params[i].grad) for i in range(count.value)]
-        if self.trained:
+        if self.trained and self.settings.optimizer is not None:
             self.call("optimizer_create", self.context, byref(self.settings.optimizer),
                       count.value, params, byref(self.optimizer))
 
@@ -238,7 +245,8 @@ class _Run:
             inputs = [values[i] for i in layer.inputs]
             values.append(self.call(f"net_{layer.function}", self.net, *name, *inputs,
                                     *map(_to_c, layer.more)))
-        ends = {"cross_entropy": "net_cross_entropy", "mse": "net_mean_squared_error"}
+        ends = {"cross_entropy": "net_cross_entropy", "mse": "net_mean_squared_error",
+                None: "net_custom_loss"}
         self.call(ends[self.settings.loss], self.net, values[program.output.layer])
         for name, other in program.ties:
             self.call("net_tie", self.net, name.encode(), other.encode())
@@ -266,6 +274,8 @@ class _Run:
         data = _Data(batch=batch, rows=_first_rows(self.x, batch * self.rows))
         if self.settings.loss == "mse":
             data.targets = _first_rows(self.y, batch * self.out_rows)
+        elif self.settings.loss is None:  # written in the output's place
+            data.output_grad = self.output(batch)
         else:
             data.labels.buffer, data.smoothing = self.y.buffer, self.settings.smoothing
         return data
@@ -273,12 +283,29 @@ class _Run:
     def forward(self, batch: int, training: bool) -> None:
         self.call("net_forward", self.net, byref(self.data(batch)), training)
 
+    def output(self, batch: int) -> "_Mat":
+        return self.call("net_output", self.net, batch)
+
     def backward(self, batch: int) -> "_Mat":
-        """The loss and the gradients; returns the samples' losses."""
+        """The loss, unless it is the caller's, and the gradients; returns the samples' losses."""
         loss, data = _first_rows(self.loss, batch), self.data(batch)
-        self.call("net_loss", self.net, byref(data), loss, _Mat())
+        if self.settings.loss is not None:
+            self.call("net_loss", self.net, byref(data), loss, _Mat())
         self.call("net_backward", self.net, byref(data))
         return loss
+
+    def state(self, index: int) -> Dict[str, "_Mat"]:
+        """The optimizer's state of a trained parameter. Names are those of net_file.h."""
+        mats: Dict[str, _Mat] = {}
+        slots = self.call("optimizer_slots", self.optimizer) if self.optimizer else 0
+        for slot, name in enumerate(("v",) if slots == 1 else ("m", "v")[:slots]):
+            mat, codes, scales = self.call("optimizer_state", self.optimizer, index, slot), _Mat(), _Mat()
+            if mat.buffer:
+                mats[name] = mat
+                continue
+            self.call("optimizer_codes", self.optimizer, index, slot, byref(codes), byref(scales))
+            mats[name + ".codes"], mats[name + ".scales"] = codes, scales
+        return mats
 
     def update(self, lr: float) -> None:
         if self.optimizer:
@@ -340,10 +367,11 @@ class Net:
     store      "bf16" keeps in bf16 what `keep` keeps dense, in half the bytes; or "fp32"
     rules      pairs of a pattern of layers' names and a Keep, or None to make that tensor again; the
                last one that matches wins
-    loss       "cross_entropy" of (N, classes), or "mse"
+    loss       "cross_entropy" of (N, classes), or "mse"; or a function of PyTorch of the output and
+               y, such as F.l1_loss, that returns one number; None for `forward` and `backward` alone
     smoothing  of labels, for the cross-entropy
     optimizer  "sgd", "adamw", "lamb", or with state of 8 bits "sgd8", "adamw8". Weight decay is for
-               weights alone, not for biases and normalisations
+               weights alone, not for biases and normalisations. None: no `step`, and no state
     lr         the learning rate; set net.lr for later steps
     device     part of a device's or platform's name, or "platform:device" with numbers; else
                $CLPRUNE_DEVICE, else the first GPU, else the first device
@@ -353,75 +381,180 @@ class Net:
     Parameters with requires_grad=False are frozen. Normalisations and dropout work as in training
     in `step`, and as in inference when the net is called, whatever the modes of `model`. The net's
     output for the example is compared with the model's; if they differ, that is an Error. What happens
-    to `model` later has no effect: hooks of modules and parameters do not run, and requires_grad_,
-    parametrisations and other modules in place of its own need a new Net.
+    to `model` later has no effect: requires_grad_, hooks and other modules in place of its own need
+    a new Net, and `step` warns of them. NetModule is the same as an nn.Module, for PyTorch's own
+    optimizers.
+
+    deepcopy and pickle take all that a run needs with them, so its next step has the same bits; so do
+    state_dict() and optimizer_state() in a new Net.
     """
 
     def __init__(self, model: nn.Module, example: Tensor, *,
                  keep: Union[str, Keep] = "compact", bits: int = 4, store: str = "fp32",
-                 rules: Sequence[Tuple[str, Optional[Keep]]] = (), loss: str = "cross_entropy",
-                 smoothing: float = 0.0, optimizer: str = "adamw", lr: float = 1e-3,
+                 rules: Sequence[Tuple[str, Optional[Keep]]] = (),
+                 loss: Union[str, Callable[[Tensor, Any], Tensor], None] = "cross_entropy",
+                 smoothing: float = 0.0, optimizer: Optional[str] = "adamw", lr: float = 1e-3,
                  momentum: float = 0.9, betas: Tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0.0, device: Optional[str] = None,
                  precision: Optional[str] = None, seed: int = 0) -> None:
-        if loss not in ("cross_entropy", "mse"):
-            raise ValueError(f"loss is {loss!r}, expected cross_entropy or mse")
+        if loss not in ("cross_entropy", "mse", None) and not callable(loss):
+            raise ValueError(f"loss is {loss!r}, expected cross_entropy, mse, a function or None")
         if (not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1
                 or example.dtype != torch.float32):
             raise ValueError("the example is no batch of the model's input in float32")
-        kind, state_bits = _number(OPTIMIZERS, "optimizer", optimizer)
-        self.lr, self.seed, self.steps = lr, seed, 0
-        self._lock = threading.RLock()
-        self._program = trace(model, example)
-        out = self._program.output
-        if loss == "cross_entropy" and out.axes != ("C",):
-            raise Error(f"the output of a sample is {out.shape}, expected classes for the "
-                        "cross-entropy")
-        settings = _Settings(
-            example.shape[0], _net_keep(keep, bits, store, rules), loss, smoothing,
-            _Optimizer(kind=kind, momentum=momentum, beta1=betas[0], beta2=betas[1], eps=eps,
-                       weight_decay=weight_decay, state_bits=state_bits))
-        self._run = _open(self._program, settings, device,
-                          _number(PRECISIONS, "precision", precision) if precision else 0)
-        self._closer = weakref.finalize(self, self._run.close)
-        self._passes = 0  # since the state was loaded
+        if optimizer is not None:
+            _number(OPTIMIZERS, "optimizer", optimizer)
+        hooked = [] if optimizer is None else [
+            name for name, p in model.named_parameters() if hooks_of(p)]
+        if hooked:
+            raise Error(f"{hooked[0]} has hooks, which a Net does not run; a NetModule does")
+        program = trace(model, example)
+        if loss == "cross_entropy" and program.output.axes != ("C",):
+            raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
+                        "the cross-entropy")
+        self._make(program, example.shape[0], dict(
+            keep=keep, bits=bits, store=store, rules=tuple(rules), loss=loss, smoothing=smoothing,
+            optimizer=optimizer, momentum=momentum, betas=tuple(betas), eps=eps,
+            weight_decay=weight_decay, device=device, precision=precision))
+        self.lr, self.seed = lr, seed
         self._names = _names(model, [param.theirs for param, _ in self._run.params])
+        self._model, self._structure = weakref.ref(model), structure_of(model)
         self.load_state_dict(model.state_dict())
         self._compare(model, example[:2])
+
+    def _make(self, program: Program, batch: int, how: Dict[str, Any]) -> None:
+        """The net without values. how: the arguments that make it."""
+        optimizer = None
+        if how["optimizer"] is not None:
+            kind, state_bits = OPTIMIZERS[how["optimizer"]]
+            optimizer = _Optimizer(
+                kind=kind, momentum=how["momentum"], beta1=how["betas"][0], beta2=how["betas"][1],
+                eps=how["eps"], weight_decay=how["weight_decay"], state_bits=state_bits)
+        settings = _Settings(
+            batch, _net_keep(how["keep"], how["bits"], how["store"], how["rules"]),
+            how["loss"] if isinstance(how["loss"], str) else None, how["smoothing"], optimizer)
+        precision = how["precision"]
+        self._lock, self._program, self._how = threading.RLock(), program, how
+        self._model, self._structure = lambda: None, {}
+        self.lr, self.seed, self.steps, self._names = 0.0, 0, 0, {}
+        self._passes = 0  # since the state was loaded
+        self._current: Optional[object] = None  # of the pass whose backward pass may follow
+        self._run = _open(program, settings, how["device"],
+                          _number(PRECISIONS, "precision", precision) if precision else 0)
+        self._closer = weakref.finalize(self, self._run.close)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        file = io.BytesIO()  # torch.multiprocessing would need tensors for longer than they live here
+        torch.save((self._program, self._run.settings.batch, self._names, self.state_dict(),
+                    self.optimizer_state()), file)
+        return dict(how=self._how, saved=file.getvalue())
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        program, batch, names, values, optimizer = torch.load(
+            io.BytesIO(state["saved"]), weights_only=False)
+        self._make(program, batch, state["how"])
+        self._names = names
+        self.load_state_dict(values)
+        self.load_optimizer_state(optimizer)
 
     # ---- training
 
     @_uncompiled
-    def step(self, x: Tensor, y: Tensor) -> float:
+    def step(self, x: Tensor, y: Any) -> float:
         """Trains on a batch and returns its mean loss. y: labels (N,), or for "mse" targets of the
-        output's shape. A batch may have fewer samples than the example."""
+        output's shape; any other loss takes what it is. A batch may have fewer samples than the
+        example."""
         with self._lock:
+            if self._run.settings.optimizer is None:
+                raise Error("the net has no optimizer; expected another than optimizer=None")
             loss = self._pass(x, y)
             self._run.update(self.lr)
             return self._end(loss, True)
 
     @_uncompiled
-    def gradients(self, x: Tensor, y: Tensor) -> Tuple[float, Dict[str, Tensor]]:
+    def gradients(self, x: Tensor, y: Any) -> Tuple[float, Dict[str, Tensor]]:
         """The mean loss of a batch and its gradients, by the model's names, without a step.
         Running statistics move, as in every forward pass in training."""
         with self._lock:
             loss = self._pass(x, y)
-            trained = dict(self._run.trained)
-            grads = {param.theirs: self._read(param, trained[param.ours])
-                     for param, _ in self._run.params if param.ours in trained}
+            grads = self._read_gradients()
             return self._end(loss, False), grads
+
+    @_uncompiled
+    def forward(self, x: Tensor) -> Tensor:
+        """The model's output in training, for `backward`. Running statistics move."""
+        with self._lock:
+            self._warn()
+            return self._run_forward(x, self.seed * 2**32 + self.steps)
+
+    @_uncompiled
+    def backward(self, dy: Tensor) -> Dict[str, Tensor]:
+        """After `forward`: the gradients, by the model's names, of a loss whose gradient by the
+        output is dy. The net keeps one pass, so each forward pass has one backward pass, before the
+        next pass."""
+        with self._lock:
+            self._run_backward(dy)
+            grads = self._read_gradients()
+            self._run.call("plan_end_step", self._run.context)
+            return grads
 
     @_uncompiled
     def __call__(self, x: Tensor) -> Tensor:
         """The model's output in inference."""
         with self._lock:
             self._write_input(x)
-            batch, out = x.shape[0], self._program.output
-            self._run.forward(batch, False)
-            values = self._read_mat(self._run.call("net_output", self._run.net, batch))
+            self._current = None
+            self._run.forward(x.shape[0], False)
+            y = self._output(x.shape[0])
             self._run.call("plan_end_step", self._run.context)
-        values = values.view(batch, *(out.sizes[axis] for axis in out.stored))
-        return _from_stored(values, out)
+        return y
+
+    def _run_forward(self, x: Tensor, seed: int) -> Tensor:
+        """The output of a forward pass in training that draws by the seed."""
+        self._write_input(x)
+        self._forward(x.shape[0], seed)
+        return self._output(x.shape[0])
+
+    def _run_backward(self, dy: Tensor) -> None:
+        run, out = self._run, self._program.output
+        if run.settings.loss is not None:
+            raise Error(f"backward: the net has the loss {run.settings.loss}; expected a function or None")
+        if self._current is None:
+            raise Error("backward: call forward first; a net keeps one pass, and each has one backward pass")
+        batch = self._batch
+        if tuple(dy.shape) != (batch, *out.shape):
+            raise ValueError(f"the gradient is {tuple(dy.shape)}, expected {(batch, *out.shape)}, "
+                             "as the output")
+        self._current = None
+        self._write_mat(run.output(batch), _to_stored(dy, out))
+        run.backward(batch)
+
+    def _read_gradients(self, wanted: Callable[[str], bool] = lambda name: True) -> Dict[str, Tensor]:
+        """The gradients of the last backward pass, by the model's names."""
+        trained = dict(self._run.trained)
+        return {param.theirs: self._read(param, trained[param.ours])
+                for param, _ in self._run.params if param.ours in trained and wanted(param.theirs)}
+
+    def _forward(self, batch: int, seed: int) -> None:
+        self._passes += 1
+        self._current, self._batch = None, batch
+        self._run.call("net_set_seed", self._run.net, seed % 2**64)
+        self._run.forward(batch, True)
+        self._current = object()
+
+    def _output(self, batch: int) -> Tensor:
+        out = self._program.output
+        values = self._read_mat(self._run.output(batch))
+        return _from_stored(values.view(batch, *(out.sizes[axis] for axis in out.stored)), out)
+
+    def _warn(self) -> None:
+        """Of what has become of the model: once each."""
+        model = self._model()
+        found = changes(self._structure, structure_of(model)) if model is not None else []
+        if found:
+            self._structure = structure_of(model)
+            warnings.warn(f"clprune: the model has changed since the Net was made of it: {found[0]}; "
+                          "the net trains it as it was")
 
     def _compare(self, model: nn.Module, x: Tensor) -> None:
         """Fails if the model infers otherwise than the net: then something was not converted
@@ -435,18 +568,29 @@ class Net:
             raise Error(f"the net's output differs from the model's in inference by {away:.2g} of "
                         "its norm; does the model compute something else in training?")
 
-    def _pass(self, x: Tensor, y: Tensor) -> "_Mat":
+    def _pass(self, x: Tensor, y: Any) -> Union[float, "_Mat"]:
+        loss, seed = self._how["loss"], self.seed * 2**32 + self.steps
+        if loss is None:
+            raise Error("the net has no loss; call forward and backward, or expected another than loss=None")
+        self._warn()
         self._write_input(x)
-        self._write_target(x.shape[0], y)
-        self._passes += 1
-        self._run.call("net_set_seed", self._run.net, self.seed * 2**32 + self.steps)
-        self._run.forward(x.shape[0], True)
-        return self._run.backward(x.shape[0])
+        if not callable(loss):
+            self._write_target(x.shape[0], y)
+            self._forward(x.shape[0], seed)
+            self._current = None
+            return self._run.backward(x.shape[0])
+        self._forward(x.shape[0], seed)
+        output = self._output(x.shape[0]).requires_grad_()
+        with torch.enable_grad():
+            value = loss(output, y)
+            dy, = torch.autograd.grad(value, output)
+        self._run_backward(dy)
+        return float(value.detach())
 
-    def _end(self, loss: "_Mat", counts: bool) -> float:
+    def _end(self, loss: Union[float, "_Mat"], counts: bool) -> float:
         self.steps += counts
         self._run.call("plan_end_step", self._run.context)
-        return float(self._read_mat(loss).double().mean())
+        return loss if isinstance(loss, float) else float(self._read_mat(loss).double().mean())
 
     def _write_input(self, x: Tensor) -> None:
         first = self._program.layers[0]
@@ -496,7 +640,7 @@ class Net:
     @_uncompiled
     def load_state_dict(self, state: Dict[str, Tensor]) -> None:
         """Takes the values of `state`; names that the net does not have are ignored. The
-        optimizer's state stays."""
+        optimizer's state stays: load_optimizer_state."""
         missing = [param.theirs for param, _ in self._run.params
                    if param.theirs is not None and param.theirs not in state]
         if missing:
@@ -506,12 +650,63 @@ class Net:
                 if name in state and not isinstance(source, str):
                     self._names[name] = state[name].detach().cpu().clone()
             self._passes = 0
-            for param, mat in self._run.params:
-                value = param.value if param.theirs is None else state[param.theirs]
-                if tuple(value.shape) != param.shape:
-                    raise ValueError(f"{param.theirs} is {tuple(value.shape)}, expected "
-                                     f"{param.shape}")
-                self._write_mat(mat, param.to_net(value))
+            self._write_values(state)
+
+    def _write_values(self, values: Dict[str, Tensor]) -> None:
+        self._current = None
+        for param, mat in self._run.params:
+            value = param.value if param.theirs is None else values[param.theirs]
+            if tuple(value.shape) != param.shape:
+                raise ValueError(f"{param.theirs} is {tuple(value.shape)}, expected {param.shape}")
+            self._write_mat(mat, param.to_net(value))
+
+    @_uncompiled
+    def optimizer_state(self) -> Dict[str, Any]:
+        """What a resumed run needs beside state_dict(): the number of steps, the seed, the learning
+        rate, and the optimizer's state by the model's names."""
+        with self._lock:
+            state = {param.theirs: {name: self._read_state(param, mat, name)
+                                    for name, mat in self._run.state(index).items()}
+                     for index, param in self._trained()}
+        return dict(optimizer=self._how["optimizer"], steps=self.steps, seed=self.seed, lr=self.lr,
+                    state=state)
+
+    @_uncompiled
+    def load_optimizer_state(self, state: Dict[str, Any]) -> None:
+        """Takes what optimizer_state() of a net of the same model and optimizer has returned."""
+        if state["optimizer"] != self._how["optimizer"]:
+            raise ValueError(f"the state is of the optimizer {state['optimizer']}, expected "
+                             f"{self._how['optimizer']}")
+        with self._lock:
+            writes = []
+            for index, param in self._trained():
+                values = state["state"].get(param.theirs, {})
+                for name, mat in self._run.state(index).items():
+                    like = self._read_state(param, mat, name)
+                    value = values.get(name)
+                    if value is None or value.shape != like.shape or value.dtype != like.dtype:
+                        raise ValueError(
+                            f"the state {name} of {param.theirs} is "
+                            f"{'missing' if value is None else f'{value.dtype} of {tuple(value.shape)}'}, "
+                            f"expected {like.dtype} of {tuple(like.shape)}")
+                    plain = name in ("m", "v")
+                    writes.append((mat, param.to_net(value) if plain else value.view(torch.float32)))
+            for mat, value in writes:
+                self._write_mat(mat, value)
+            self.steps, self.seed, self.lr = state["steps"], state["seed"], state["lr"]
+            if self._run.optimizer:
+                self._run.call("optimizer_set_steps", self._run.optimizer, self.steps)
+
+    def _trained(self) -> List[Tuple[int, Param]]:
+        """Parameters with their numbers in the optimizer."""
+        numbers = {ours: index for index, (ours, _) in enumerate(self._run.trained)}
+        return [(numbers[param.ours], param) for param, _ in self._run.params if param.ours in numbers]
+
+    def _read_state(self, param: Param, mat: "_Mat", name: str) -> Tensor:
+        if name in ("m", "v"):
+            return self._read(param, mat)
+        values = self._read_mat(mat).view(-1)
+        return values.view(torch.uint8) if name.endswith(".codes") else values
 
     def _read(self, param: Param, mat: "_Mat") -> Tensor:
         return param.from_net(self._read_mat(mat))
@@ -577,6 +772,41 @@ def _names(model: nn.Module, mine: Sequence[Optional[str]]) -> Dict[str, Any]:
     first = {id(state[name]): name for name in mine if name in state}
     return {name: first.get(id(tensor), tensor.detach().cpu().clone())
             for name, tensor in state.items()}
+
+
+def structure_of(model: nn.Module, training: bool = True) -> Dict[str, tuple]:
+    """What of a model makes its net: of modules class, settings and hooks, of parameters the shape and,
+    with `training`, whether they are trained, and hooks."""
+    found: Dict[str, tuple] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        settings = {key: value for key, value in (
+            (key, getattr(module, key, None)) for key in getattr(module, "__constants__", ()))
+            if isinstance(value, (int, float, str, tuple))}
+        found[name] = own_class(module).__qualname__, settings, hooks_of(module)
+    for name, p in model.named_parameters(remove_duplicate=False):
+        found["." + name] = tuple(p.shape), *((p.requires_grad, hooks_of(p)) if training else ())
+    return found
+
+
+def changes(before: Dict[str, tuple], after: Dict[str, tuple]) -> List[str]:
+    """Texts of what differs."""
+    texts = []
+    for key in dict.fromkeys((*before, *after)):
+        old, new = before.get(key), after.get(key)
+        if old == new:
+            continue
+        name, whats = key.lstrip(".") or "the model", (
+            ("shape", "requires_grad", "hooks") if key.startswith(".") else ("class", "settings", "hooks"))
+        if old is None or new is None:
+            texts.append(f"{name} is {'new' if old is None else 'gone'}")
+            continue
+        for what, was, now in zip(whats, old, new):
+            if isinstance(was, dict) and isinstance(now, dict):
+                texts += [f"{key} of {name} is {now.get(key)}, and was {value}"
+                          for key, value in was.items() if now.get(key) != value]
+            elif was != now:
+                texts.append(f"{what} of {name} is {now}, and was {was}")
+    return texts
 
 
 def _net_keep(keep: Union[str, Keep], bits: int, store: str,

@@ -444,6 +444,10 @@ _LINEAR = frozenset((
 _LIMITS = {2: 0.9, 4: 0.25, 8: 0.02, 16: 0.02}
 
 
+_TWO_SLOPES = frozenset(("relu", "leaky_relu", "abs", "threshold", "hardtanh", "hardsigmoid", "hardshrink",
+                         "softshrink", "clamp", "clamp_min", "clamp_max"))
+
+
 def _pieces(name: str, x: Tensor, args: Sequence[Any]) -> Optional[Tuple[Tensor, float, float]]:
     """Of an operation whose slope at x is one of two: where it is that of `high`, `low` and `high`, which
     the backward pass takes for x."""
@@ -543,6 +547,7 @@ class _Saving:
     node: Any  # that made x
     packed: "_Coded"
     counters: List["saved_bytes"]
+    is_argument: bool = False  # of a checkpoint
 
     def settle(self) -> None:
         for counter in self.counters:
@@ -558,6 +563,8 @@ class _Call:
         self.in_place = function._schema.is_mutable
         self.name = self.name[:-1] if self.in_place and self.name.endswith("_") else self.name
         self.results: List[Tuple[int, torch.Size]] = []
+        self.has_saved = False  # its result, before any other operation does
+        self.own: Optional[_Saving] = None  # of this, if as codes
         self.steep = False  # whether its slope is far larger at some elements
 
     def made(self, x: Tensor) -> bool:
@@ -567,7 +574,8 @@ class _Call:
         """Leaves what it saved as it is, unless its gradient survives the codes."""
         savings, self.savings = self.savings, []
         if savings and self.name not in _LINEAR:
-            rest = [saving for saving in savings if not self._as_pieces(saving)]
+            own = self._saved_itself(savings)
+            rest = [saving for saving in savings if saving is not own or not self._as_pieces(saving)]
             survives = not rest or self._survives(rest, bits)
             for saving in rest:
                 if not survives:
@@ -582,11 +590,23 @@ class _Call:
             if saving not in _state.savings:
                 saving.settle()
 
+    def saves_result(self, node: Any) -> bool:
+        """Whether an operation of two slopes, which has made `node`, saves its result."""
+        return self.name in _TWO_SLOPES and hasattr(type(node), "_saved_result")
+
+    def _saved_itself(self, savings: List[_Saving]) -> Optional[_Saving]:
+        """What an operation of two slopes has saved: its result, or what it has read, which is the last one of
+        those that others have saved of that."""
+        if self.name not in _TWO_SLOPES or self.has_saved or not self.args[0].requires_grad:
+            return self.own
+        x = self.args[0]
+        return next((saving for saving in savings[::-1] if not self.made(saving.x) and not saving.is_argument and (
+            type(saving.node).__name__.startswith("Clone") if self.in_place else
+            saving.x.data_ptr() == x.data_ptr() and saving.x.shape == x.shape)), None)
+
     def _as_pieces(self, saving: _Saving) -> bool:
         """Keeps a bit in place of the codes, if that is all that is read."""
         x = saving.x
-        if self.made(x) != (self.name == "relu") and not self.in_place:
-            return False
         pieces = _pieces(self.name, x, self.args)
         if pieces is None:
             return False
@@ -793,7 +813,8 @@ class compressed:
     log_softmax and what a checkpoint computes again. Of any operation that is not linear the backward
     pass is tried with the codes: where their error in its gradient is above 2 % (4 bits: 25 %)
     of its norm, as of a logarithm, a quotient or attention with large logits, it keeps what it saved as
-    it is. Of ReLU and others with two slopes a bit an element is kept, without an error.
+    it is. Of ReLU and others with two slopes a bit an element is kept, without an error. What an
+    autograd.Function of yours saves is not tried: its backward pass should be linear in it.
 
     Left as they are: tensors on other devices than the CPU and of other types than float32, float16
     and bfloat16; parameters, and what autocast has cast of them, which is cast again; tensors that
@@ -855,9 +876,14 @@ class compressed:
 
     def pack_for(self, x: Tensor, counters: Sequence["saved_bytes"]) -> Any:
         """What is kept of x; the counters count it as soon as that is decided."""
-        made = _state.call is not None and _state.call.made(x)
-        if not made and _state.call is not None:
-            _state.calls.append(_state.call)
+        call = _state.call
+        made = call is not None and call.made(x)
+        result = made and call.saves_result(x.grad_fn)
+        first = result and not call.has_saved
+        if result:
+            call.has_saved = True
+        if not made and call is not None:
+            _state.calls.append(call)
             _state.call = None
         self.settle()
         with self._apart():
@@ -867,9 +893,13 @@ class compressed:
                 counter.add(packed)
             return packed
         saving = _Saving(detached, x.grad_fn, packed, list(counters))
-        if made:  # or an operand of the next operation
-            _state.call.savings.append(saving)
-        _state.savings.append(saving)
+        if first:
+            call.own = saving
+        else:  # it is, or may be, an operand of the next operation, or an argument of a checkpoint
+            saving.is_argument = _saves_input_of_checkpoint()
+            _state.savings.append(saving)
+        if first or made and not result:
+            call.savings.append(saving)
         return packed
 
     def pack(self, x: Tensor) -> Any:

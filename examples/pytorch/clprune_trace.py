@@ -155,6 +155,13 @@ class _Failed:
     """The value of an operation that is not supported."""
 
 
+def hooks_of(x: Union[Tensor, nn.Module]) -> int:
+    """How many hooks a parameter or a module has that may compute something."""
+    return sum(len(getattr(x, name, None) or ()) for name in (
+        "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
+        "_post_accumulate_grad_hooks"))
+
+
 def _pair(value: Union[int, Sequence[int]]) -> Tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[-1])
 
@@ -186,7 +193,8 @@ class _Tracer(fx.Interpreter):
         result = super().run_node(n)
         if _is_attention(self, n):  # with its weights, which the model must not use
             result = result[0]
-        if isinstance(result, Tensor) or n.op == "output":
+        several = isinstance(result, (tuple, list)) and any(isinstance(part, Tensor) for part in result)
+        if isinstance(result, Tensor) or several or n.op == "output":
             try:
                 self.noted[n] = self._note(n, result)
             except _NotSupported as why:
@@ -220,10 +228,10 @@ class _Tracer(fx.Interpreter):
         if not any(isinstance(a, (Value, _Failed)) for a in given):
             reshapes = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand)
             return _Constant(given[0].name if len(given) == 1 and reshapes else None, result)
+        self.node, self.result = n, result
         known = self._handler(n)
         if any(isinstance(a, _Failed) for a in given):
             return _Failed()
-        self.node, self.result = n, result
         value = known(*args, **kwargs)
         if self._in_place(n):
             self._change(n, result, given[0], value)
@@ -257,11 +265,11 @@ class _Tracer(fx.Interpreter):
             handler = _known(module)
             if handler is None:
                 raise _NotSupported(f"{type(module).__name__} is not supported")
-            if any(part._forward_hooks or part._forward_pre_hooks for part in module.modules()):
+            if any(map(hooks_of, module.modules())):
                 raise _NotSupported("it has hooks, which may compute anything")
             return lambda *args, **kwargs: handler(self, module, *args, **kwargs)
         handler = _listed(n)
-        if handler is None:
+        if handler is None or not isinstance(self.result, Tensor):
             raise _NotSupported(f"{getattr(n.target, '__name__', n.target)} is not supported")
         return lambda *args, **kwargs: handler(self, *args, **kwargs)
 
@@ -832,6 +840,12 @@ def trace(model: nn.Module, example: Tensor) -> Program:
     """The program of a model. The model is as before: its modes, its running statistics."""
     if int(torch.__version__.split(".")[0]) < 2:
         raise Error(f"clprune.Net needs PyTorch 2.0 or later, this is {torch.__version__}")
+    for kind, attribute in (("DataParallel", "module"), ("OptimizedModule", "_orig_mod")):
+        if type(model).__name__.endswith(kind) and hasattr(model, attribute):
+            raise Error(f"the model is in a {type(model).__name__}; expected the model itself, its .{attribute}")
+    for name, module in model.named_modules():
+        if module._backward_hooks or module._backward_pre_hooks or not name and hooks_of(module):
+            raise Error(f"{name or 'the model'} has hooks, which a net does not run")
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     try:
         with modes_restored(model), torch.no_grad(), torch.random.fork_rng(devices=[]):

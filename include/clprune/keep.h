@@ -72,11 +72,13 @@ typedef enum clprune_centre {
  * read by its transpose: a column of large values, which takes most of the range of its group, is
  * spread over its block and no longer harms the others. Blocks have the width of the largest power
  * of two that divides `group`; the rest of a row has narrower ones, down to 16 columns, and up to
- * 15 columns that stay as they are. Each is signs, then a normalised Hadamard matrix. Unbiased as
- * without. The bound of an element's error does not hold; the sum of squares of a block's errors is
- * that of its codes. Magnitudes above 2^118 count as 2^118. Product tn reads the codes as they are
- * and rotates dw, with beta the old one, too: it is rounded relative to its blocks, and a NaN or an
- * infinity there fills its block. What else reads a store restores it first.
+ * 15 columns that stay as they are. Each is signs, then a normalised Hadamard matrix. zero is then
+ * rounded down and the span up, so that the codes reach all values and each element is unbiased;
+ * it may be read out of its group's range. The bound of an element's error does not hold; the sum
+ * of squares of a block's errors is that of its codes. Magnitudes above 2^118 count as 2^118.
+ * Product tn reads the codes as they are and rotates dw, with beta the old one, too: it is rounded
+ * relative to its blocks, and a NaN or an infinity there fills its block. What else reads a store
+ * restores it first.
  *
  * With 16 bits an element is x rounded to the nearest bf16, ties to even; magnitudes below 2^-126
  * are 0, and NaN stays NaN. There are codes only: group and rounding are not read, and `rotate` is

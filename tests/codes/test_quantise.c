@@ -118,7 +118,7 @@ static seen check(const quantised *q, const uint64_t *draw)
             const float *x = q->x + i * r->cols + first;
             const uint32_t word = words[r->batch * r->rows * ld + i * groups + g];
             const float scale = quantise_ref_scale(r->bits, word), zero = quantise_ref_zero(word);
-            const quantise_ref_group want = quantise_ref_of(r->bits, count, x);
+            const quantise_ref_group want = quantise_ref_of(r->bits, false, count, x);
             if (want.finite ? (double)scale != want.scale || (double)zero != want.zero
                             : !isnan(scale))
                 fail_msg("row %zu, group %zu: scale %g, zero %g, expected %g, %g", i, g,

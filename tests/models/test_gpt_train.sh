@@ -83,7 +83,8 @@ head='{"wte.weight":{"dtype":"F32","shape":[256,128],"data_offsets":[0,131072]},
     head -c 131076 /dev/zero
 } >huge.st
 refuse 4 "huge.st: tensor \"wpe.weight\" is 2305843009213693952, the model's" $small --data text --import huge.st --test-only
-refuse 2 "--data other: these sequences are not those of the run in whole/last.ckpt" --resume whole/last.ckpt --data other --epochs 3
+run "$gpt" --resume whole/last.ckpt --data other --epochs 3 --output-dir stage
+grep -q '^data changed: epoch [0-9]* begins with [0-9]* sequences in place of ' out || fail "a stage of another text: $(cat out)"
 refuse 2 "--context 8: the run in whole/last.ckpt has 16" --resume whole/last.ckpt --context 8
 cp text train.txt
 run "$gpt" $small --data train.txt --epochs 1 --output-dir alone
@@ -190,8 +191,8 @@ run "$bert" --context 3 --data some.bin --epochs 1 --output-dir some
 grep -q '^data sentences, 36 train and 4 test sequences; ' out &&
     grep -q '^tests: one of each ten sentences, drawn over all of some.bin$' out || fail "a file: $(cat out)"
 refuse 4 "--data: some.bin: sentence 0 has 3 tokens, expected 1 to 2; --context N sets it" --context 2 --data some.bin --steps 1
-refuse 2 "--data three.bin: these sequences are sentences, not those of the run in sentences/last.ckpt" --resume sentences/last.ckpt \
-    --data three.bin --epochs 3 --test-limit 4
+run "$bert" --resume sentences/last.ckpt --data three.bin --epochs 3 --test-limit 4 --output-dir stages
+grep -q '^data changed: epoch [0-9]* begins with 36 sequences in place of ' out || fail "a stage of other sentences: $(cat out)"
 refuse 2 "--context 200, --classes 2: the context is longer than the architecture's positions" --context 200 --steps 1
 refuse 2 "unknown or ambiguous option '--sample'" --sample 3
 

@@ -1,6 +1,7 @@
 """Tests of clprune.compressed: what autograd saves, kept as codes. CLPRUNE_LIBRARY is the library.
 Run by test_pytorch.sh."""
 
+import contextlib
 import copy
 import threading
 import unittest
@@ -271,6 +272,24 @@ class Checkpoints(Case):
                         self.assertLess(after.total, 0.4 * before.total)
             clprune.unconvert_(model)
             del y
+
+    def test_an_input_that_an_operation_of_two_slopes_reads(self):
+        """Checkpoints once got its bits in place of their input."""
+        for name, slopes in {"leaky_relu": lambda x: F.leaky_relu(x, 0.1), "relu6": F.relu6, "relu": F.relu,
+                             "clamp": lambda x: x.clamp(-1, 2), "abs": torch.abs}.items():
+            def block(x):
+                return (slopes(x) @ x.t()) @ x
+
+            z, grads = 3 * torch.randn(32, 64), []
+            for reentrant, rest in ((None, None), (True, True), (True, False), (False, True), (False, False)):
+                leaf = z.clone().requires_grad_()
+                with contextlib.nullcontext() if rest is None else clprune.compressed(bits=8, rest=rest):
+                    x = leaf * 1
+                    y = block(x) if rest is None else checkpoint(block, x, use_reentrant=reentrant)
+                    (y.square().sum() + slopes(x).sum()).backward()
+                grads.append(leaf.grad)
+            for got in grads[1:]:
+                self.assertLess(error(got, grads[0]), 0.1, name)
 
     def test_rest_false_leaves_all_else(self):
         model, x = Attention(), torch.randn(4, 48, 64)

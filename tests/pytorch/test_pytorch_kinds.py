@@ -382,6 +382,25 @@ class Summaries(Case):
         alone = clprune.convert_(nn.Sequential(Block(), nn.Linear(8, 8)))
         alone[1](x).sum().backward()  # a part of a model may be used alone
 
+    def test_modules_that_need_no_call(self):
+        """Frozen norms, and dropout whose rate attention reads: a warning would be an error here."""
+        class Block(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.parts = nn.ModuleDict({
+                    "fc": nn.Linear(8, 8), "norm": nn.BatchNorm1d(8), "frozen": nn.LayerNorm(8),
+                    "drop": nn.Dropout(0.1), "act": nn.GELU(), "pool": nn.MaxPool2d(2)})
+
+            def forward(self, x):
+                parts = self.parts
+                return F.dropout(parts["frozen"](parts["norm"](parts["fc"](x))), parts["drop"].p)
+
+        model = clprune.convert_(nn.Sequential(Block(), nn.Linear(8, 8)))
+        for name in "norm", "frozen":
+            model[0].parts[name].eval().requires_grad_(False)
+        model(torch.randn(4, 8)).sum().backward()
+        self.assertEqual(clprune.summary(model).never_called, [f"0.parts.{n}" for n in ("drop", "act", "pool")])
+
     def test_report_takes_what_the_model_takes(self):
         class Model(nn.Module):
             def __init__(self):

@@ -84,6 +84,45 @@ CODED = {  # an error like that of the codes
 }
 
 
+class Twice(torch.autograd.Function):
+    """Saves its input, and its result, which the next operation reads."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = 2 * x
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, y = ctx.saved_tensors
+        return (x + 3 * y) * dy
+
+
+# What keeps bits of what it makes or reads, and who else reads that: both save the same tensor.
+PIECES = {name: EXACT[name] for name in (
+    "relu", "relu_", "relu6", "leaky_relu", "leaky_relu_", "hardtanh", "hardsigmoid", "hardshrink", "clamp", "abs")}
+PIECES.update({"threshold_": lambda z: F.threshold(z * 1, 0.5, 9.0, inplace=True), "clamp_": lambda z: (z * 1).clamp_(-1, 2),
+               "hardtanh_": lambda z: F.hardtanh(z * 1, -2, 3, inplace=True)})
+
+
+def shares(read):
+    """The operation's result, its input and both are read."""
+    def together(*results):
+        return torch.cat([y.flatten() for y in results])
+
+    return [lambda p, z: read(p(z), z), lambda p, z: together(p(z), read(z, z)),
+            lambda p, z: (lambda y: together(read(y, z), read(z, z), y))(p(z)),
+            lambda p, z: read(p(z).transpose(0, 1), z.transpose(0, 1)),
+            lambda p, z: together(p(Twice.apply(z)), read(p(z), z))]
+
+
+READERS = {
+    "conv2d": lambda y, z: F.conv2d(y[None, None], z[:3, :3][None, None]), "mm": lambda y, z: y @ z.t(),
+    "mul": lambda y, z: y * z.flip(0), "layer_norm": lambda y, z: F.layer_norm(y, (y.shape[1],)), "leaky_relu": lambda y, z: F.leaky_relu(y, 0.2), "Twice": lambda y, z: Twice.apply(y),
+    "conv1d": lambda y, z: F.conv1d(y[None], z[:4, :3][:, None].expand(-1, y.shape[0], -1))}
+
+
 def gradient(f, seed, bits=None):
     """Of f with a weight for each output, and what was saved."""
     z = (3 * torch.randn(SIZE, generator=torch.Generator().manual_seed(9))).requires_grad_()
@@ -117,6 +156,17 @@ class Operations(Case):
 
     def test_coded(self):
         self.check(CODED, {8: 0.04, 4: 0.4})
+
+    def test_others_that_read_what_bits_are_kept_of(self):
+        """A convolution behind F.relu once got the bits in place of its input."""
+        table = {f"{name}, {reader}, {i}": lambda z, p=p, share=share: share(p, z) for name, p in PIECES.items()
+                 for reader, read in READERS.items() for i, share in enumerate(shares(read))}
+        bad = []
+        for name, f in table.items():
+            want = gradient(f, 0)
+            got = error(gradient(f, 0, 8), want)
+            bad += [] if got <= 0.06 else [f"{name}: {got:.3g}"]
+        self.assertEqual((len(table), bad), (455, []))
 
     def test_slopes_of_two_values_take_a_bit(self):
         for name in ("relu", "leaky_relu", "relu6", "hardtanh", "hardsigmoid", "hardshrink", "clamp"):

@@ -60,7 +60,7 @@ float quantise_ref_zero(uint32_t word)
     return as_float(word & 0xffff0000u);
 }
 
-quantise_ref_group quantise_ref_of(unsigned bits, size_t count, const float *x)
+quantise_ref_group quantise_ref_of(unsigned bits, bool rotated, size_t count, const float *x)
 {
     quantise_ref_group g = {.finite = true};
     double low = INFINITY, high = -INFINITY;
@@ -73,12 +73,14 @@ quantise_ref_group quantise_ref_of(unsigned bits, size_t count, const float *x)
         return g;
     const unsigned last = (1u << bits) - 1;
     const double above = to_bits(low, 8, true);
-    g.zero = (above - low) * last <= high - low ? above : to_bits(low, 8, false);
-    g.scale = (double)((float)span_of(high, g.zero) * step_of(bits));
+    g.zero = !rotated && (above - low) * last <= high - low ? above : to_bits(low, 8, false);
+    const double span =
+        rotated ? to_bits((double)((float)high - (float)g.zero), 9, true) : span_of(high, g.zero);
+    g.scale = (double)((float)span * step_of(bits));
     if (g.scale < 0x1p-120)
         g.scale = 0;
     g.low = low, g.high = high;
-    while (g.first < last && g.scale > 0 && fma(g.first, g.scale, g.zero) < low)
+    while (!rotated && g.first < last && g.scale > 0 && fma(g.first, g.scale, g.zero) < low)
         g.first++;
     return g;
 }

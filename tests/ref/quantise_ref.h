@@ -22,7 +22,8 @@ typedef struct quantise_ref_group {
 float quantise_ref_scale(unsigned bits, uint32_t word);
 float quantise_ref_zero(uint32_t word);
 
-quantise_ref_group quantise_ref_of(unsigned bits, size_t count, const float *x);
+/* rotated: of values that were rotated. */
+quantise_ref_group quantise_ref_of(unsigned bits, bool rotated, size_t count, const float *x);
 
 /* x as the kernels clamp it: tiny magnitudes are 0, huge finite ones 2^126. */
 double quantise_ref_bounded(float x);

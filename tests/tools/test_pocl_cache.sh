@@ -1,10 +1,12 @@
 #!/bin/sh
 # A damaged cache of PoCL, which would end the process, is an error that names the folder to remove: programs and kernels
-# that are empty, cut off, of another kind or zeros from some place on, wherever the folder is. What is missing is built again.
+# that are empty, cut off, of another kind or zeros from some place on, wherever the folder is. What is missing is built again,
+# and what cannot be opened or read is not damaged: clprune-info-faults (support/fault_host.h) lets each call on files fail.
 #
-#     test_pocl_cache.sh folder/of/the/programs
+#     test_pocl_cache.sh folder/of/the/programs clprune-info-faults
 . "$(dirname "$0")/../support/program.sh"
 program=$(whole "$1")/clprune-info
+faults=$(whole "$2")
 cd "$folder" || exit 1
 "$program" --list >list 2>&1 || no_device
 sed -n 2p list | grep -q 'Portable Computing Language' || exit 77
@@ -53,6 +55,31 @@ for kind in '*.so' program.bc; do
     ends 0 ""
 done
 [ $rows = 14 ] || fail "$rows kinds of damage"
+
+# Each call on files fails once: no good file is damaged. A damaged file of an old program that could not be opened or
+# read is found by the next start.
+for old in "" old; do
+    i=0
+    while [ $i -lt 1000 ]; do
+        i=$((i + 1))
+        kept
+        rm -f own/pocl-checked* report
+        if [ -n "$old" ]; then
+            cp -R "$(find pocl -name '*.so' | head -n 1 | cut -d/ -f1,2)" pocl/ZZ
+            find pocl/ZZ -name '*.so' -exec truncate -s 0 {} +
+            find pocl/ZZ -name last_accessed -exec touch -d '1 hour ago' {} +
+        fi
+        FAULT_HOST=files:$i FAULT_REPORT="$folder/report" "$faults" >out 2>err
+        case_of="empty, when call $i on files had failed: $(cat report)"
+        if ! grep -q 'PoCL would end' err; then
+            [ -z "$old" ] || ! grep -q 'failed \(open\|read\|fstat\|opendir\),' report || ends 1 "PoCL would end .*/ZZ/"
+        elif ! grep -q 'PoCL would end .*/ZZ/' err; then
+            fail "call $i on files makes good files damaged: $(cat err report)"
+        fi
+        grep -q 'failed none' report && break
+    done
+    [ $i -gt 20 ] && [ $i -lt 1000 ] || fail "$i calls on files"
+done
 
 # Removing the folder is enough; each place of it is found; with the folder of this library's cache or without.
 case_of=removed

@@ -138,6 +138,22 @@ for ranks in $(seq 1 "$most"); do
     on "$ranks" 0 "$program" --resume part/last.ckpt --export part.st
     same one part
 done
+# Likewise in a second stage, of 40 other images.
+mkdir other
+for part in train t10k; do
+    { printf '\0\0\10\3\0\0\0\50\0\0\0\20\0\0\0\20' && seq 10000 | head -c 10240; } >other/$part-images-idx3-ubyte
+    { printf '\0\0\10\1\0\0\0\50' && yes 0123456789 | tr -d '\n' | tr 0123456789 '\0\1\2\3\4\5\6\7\10\11' | head -c 40; } >other/$part-labels-idx1-ubyte
+done
+# shellcheck disable=SC2086
+on 2 0 "$program" $drawn --steps 4 --output-dir first
+on 1 0 "$program" --resume first/last.ckpt --data other --output-dir staged --export staged.st
+for ranks in $(seq 1 "$most"); do
+    rm -rf part
+    on 2 0 "$program" --resume first/last.ckpt --data other --steps 1 --output-dir part
+    on "$ranks" 0 "$program" --resume part/last.ckpt --export part.st
+    same staged part
+done
+[ "$(cut -d, -f2 staged/log.csv | tr '\n' ' ')" = "step 3 6 8 " ] || fail "a stage has other steps: $(cat staged/log.csv)"
 # Means and variances are those of a process's own images; a checkpoint has the mean over the processes.
 normed="--arch resnet20 --image-size 16 --optimizer sgd --lr 0.01 --train-limit 61 --test-limit 20 --batch-size 20 --epochs 2"
 # shellcheck disable=SC2086

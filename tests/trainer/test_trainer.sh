@@ -190,7 +190,9 @@ head -c 6146 /dev/zero >cifar/data_batch_3.bin
 expect 0 "" --arch resmlp_tiny --data cifar --patch-size 16 --steps 1
 [ ! -e runs ] || fail "a run of --steps leaves files"
 expect 0 "" --data cifar --patch-size 16 --train-limit 4 --batch-size 4 --steps 1 --output-dir ten
-expect 2 "--data cifar: these images are not those of .*, or --train-limit is another" --resume ten/last.ckpt --train-limit 100
+for data in "" "--data cifar"; do
+    expect 2 "--train-limit 100: the run in ten/last.ckpt has 4" --resume ten/last.ckpt --train-limit 100 $data
+done
 head -c 6146 /dev/zero | tr '\0' '\1' >cifar/data_batch_2.bin
 expect 2 "--data cifar: these images are not those of the run in ten/last.ckpt" --resume ten/last.ckpt
 # The first epoch is tested; nothing is said of a test after the last step.
@@ -342,7 +344,8 @@ grey() {
 grey digits 1
 grey fashion 2
 expect 0 "" --data digits --patch-size 8 --batch-size 8 --epochs 2 --steps 1 --train-limit 12 --output-dir grey
-expect 2 "--data fashion: these images are not those of the run in grey/last.ckpt" --resume grey/last.ckpt --data fashion
+expect 0 "" --resume grey/last.ckpt --data fashion --output-dir stage
+grep -q '^data changed: epoch 1 begins with 16 images in place of 12$' out || fail "a stage is not told: $(cat out)"
 mv digits moved
 expect 0 "" --resume grey/last.ckpt --data moved --test-limit 8
 # A limit above the number of images is none.
@@ -352,7 +355,11 @@ expect 0 "" $limit 100 --resume limit/last.ckpt --steps 1
 expect 0 "" $limit 12 --steps 1 --overwrite
 expect 2 "--train-limit 100: the run in limit/last.ckpt has 12" $limit 100 --resume limit/last.ckpt
 expect 2 "--train-limit 100: the run in limit/last.ckpt has 12" $limit 100 --resume limit/last.ckpt --plan
-expect 2 "--data fashion: these images are not those" $limit 100 --resume limit/last.ckpt --data fashion
+expect 0 "" $limit 100 --resume limit/last.ckpt --data fashion --output-dir stages
+grep -q '^data changed: epoch 1 begins with 16 images in place of 12$' out || fail "a stage with --train-limit: $(cat out)"
+mv moved away && mv fashion moved # other images at the same place are no stage
+expect 2 "--data moved: these images are not those of the run in limit/last.ckpt; give --data to go on with others" --resume limit/last.ckpt
+mv away moved
 
 # ---- output --------------------------------------------------------------------------------------
 expect 0 "" $pruned --epochs 3 --output-dir whole --summary-json whole.json --memory-report --export whole.st
@@ -1057,8 +1064,8 @@ for part in train:120:80 t10k:50:40; do # name, number of images in octal and in
     { printf "\\0\\0\\10\\3\\0\\0\\0\\${octal#*:}\\0\\0\\0\\20\\0\\0\\0\\20" && head -c $((256 * count)) /dev/zero; } >"$name-images-idx3-ubyte"
     { printf "\\0\\0\\10\\1\\0\\0\\0\\${octal#*:}" && yes 0123456789 | tr -d '\n' | tr 0123456789 '\0\1\2\3\4\5\6\7\10\11' | head -c "$count"; } >"$name-labels-idx1-ubyte"
 done
-expect 2 "not those of the run in one.ckpt; to train its weights on others, write them with --test-only --export FILE and begin with --import FILE" \
-    --resume one.ckpt --data idx --output-dir stage
+expect 0 "" --resume one.ckpt --data idx --epochs 2 --output-dir staged
+grep -q '^data changed: epoch 2 begins with 80 images in place of 80$' out || fail "a stage is not told: $(cat out)"
 expect 0 "" --resume one.ckpt --test-only --export stage.st
 expect 0 "" --import stage.st --patch-size 8 --data idx --steps 1
 expect 2 "--sparsity 0.7" --resume one.ckpt --sparsity 0.7

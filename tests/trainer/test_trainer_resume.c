@@ -365,6 +365,217 @@ static void streams(NO_ROW)
         "--resume %s --steps 1", with_record(last, "streams", 1, &(uint64_t){3}));
 }
 
+/* A folder of `count` images of `side` x `side` pixels, and 8 for tests, of classes 0 to most. */
+static const char *make_images(
+    const char *parent, const char *name, uint32_t count, uint32_t side, uint8_t most)
+{
+    enum { COUNT = 64, BYTES = COUNT * 16 * 16 };
+    const char *folder = make_folder_in(parent, name);
+    uint8_t pixels[BYTES], labels[COUNT];
+    for (size_t i = 0; i < BYTES; i++)
+        pixels[i] = (uint8_t)(i * 2654435761u * ((uint8_t)name[0] + count) >> 24);
+    for (size_t i = 0; i < COUNT; i++)
+        labels[i] = (uint8_t)(i % (most + 1u));
+    for (int test = 0; test < 2; test++) {
+        const uint32_t sizes[] = {test ? 8 : count, side, side};
+        put_idx(folder, test ? "t10k-images-idx3-ubyte" : "train-images-idx3-ubyte", 0x803, 3,
+            sizes, pixels, (size_t)sizes[0] * side * side);
+        put_idx(folder, test ? "t10k-labels-idx1-ubyte" : "train-labels-idx1-ubyte", 0x801, 1,
+            sizes, labels, sizes[0]);
+    }
+    return folder;
+}
+
+/* Parameters, moments, states, position, stages and the log without times and bytes. */
+static void same_run(const char *got, const char *want)
+{
+    const checkpoint *c = test_checkpoint(got), *of = test_checkpoint(want);
+    assert_int_equal(c->count, of->count);
+    for (size_t i = 0; i < c->count; i++) {
+        const checkpoint_record *a = &c->records[i], *b = test_record(of, a->name);
+        size_t size = (size_t)(a->rows * a->cols) * (a->type == CHECKPOINT_F32 ? 4 : 8);
+        if (strcmp(a->name, "sums") == 0 || a->type == CHECKPOINT_BYTES)
+            continue;
+        if (strcmp(a->name, "position") == 0)
+            size = 6 * sizeof(uint64_t);
+        assert_true(a->rows == b->rows && a->cols == b->cols);
+        for (uint64_t k = 0; strcmp(a->name, "log") == 0 && k < a->rows; k++)
+            assert_memory_equal((const csv_row *)a->data + k, (const csv_row *)b->data + k,
+                offsetof(csv_row, speed));
+        if (strcmp(a->name, "log") != 0 && memcmp(a->data, b->data, size) != 0)
+            fail_msg("'%s' of %s differs from %s", a->name, got, want);
+    }
+}
+
+static void check_stages(const char *path, size_t count, const run_stage *want)
+{
+    const checkpoint_record *record = test_record(test_checkpoint(path), "stages");
+    assert_int_equal(record->rows, count);
+    assert_memory_equal(record->data, want, count * sizeof *want);
+}
+
+/* The steps in the log, and the learning rates of the last stage: those of a run whose epochs all
+ * have its steps. */
+static void check_rates(const char *path, size_t count, const run_stage *stages, uint64_t epochs)
+{
+    const csv_row *rows = test_record(test_checkpoint(path), "log")->data;
+    for (uint64_t i = 0, at = 0; i < epochs; i++) {
+        while (at + 1 < count && stages[at + 1].epoch <= i)
+            at++;
+        const uint64_t each = (stages[at].samples + 7) / 8;
+        const clprune_schedule schedule = {.base = 0.1, .warmup = each, .total = epochs * each};
+        const double lr = clprune_schedule_lr(&schedule, (i + 1) * each - 1);
+        assert_true((uint64_t)rows[i].step == stages[at].step + (i + 1 - stages[at].epoch) * each);
+        assert_true(at + 1 < count || fabs(rows[i].lr - lr) <= 1e-15);
+    }
+}
+
+/* Stages: a run of 24 images in steps of 8 goes on with others, which begin an epoch. A stopped
+ * second stage goes on to the bits of one that was not; a third one follows. */
+static void stages(NO_ROW)
+{
+    static const struct {
+        const char *before;   /* how the first stage ends, of 5 epochs in all */
+        uint64_t epoch, step; /* where the second one begins */
+        const char *data, *more;
+        uint64_t samples;
+    } rows[] = {
+        {"--steps 3", 0, 3, "b", "", 16}, /* at the end of an epoch: its test was not made */
+        {"--steps 4", 1, 4, "b", "", 16}, /* within the second epoch, which begins anew */
+        {"--steps 2", 0, 2, "b", "", 16}, /* within the first one */
+        {"--steps 7", 2, 7, "b", "--micro-batches 2", 16},
+        {"--steps 4", 1, 4, "b", "--train-limit 13", 13},
+        {"--steps 4", 1, 4, "large", "", 40}, /* more than the run's limit */
+        {"--steps 6", 1, 6, "generated", "--train-limit 16 --test-limit 8", 16},
+        {"--epochs 2", 2, 6, "b", "", 16}, /* all of its epochs */
+    };
+    const char *top = test_folder();
+    const char *a = make_images(top, "a", 24, 16, 3);
+    (void)make_images(top, "b", 16, 16, 3);
+    (void)make_images(top, "large", 40, 16, 2);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *folder = test_text("%s/%zu", top, i), *last = test_text("%s/last.ckpt", folder);
+        const char *data = strcmp(rows[i].data, "generated") == 0
+                               ? rows[i].data
+                               : test_text("%s/%s", top, rows[i].data);
+        const uint64_t each = (rows[i].samples + 7) / 8;
+        const run_stage want[] = {{0, 0, 24}, {rows[i].epoch, rows[i].step, rows[i].samples},
+            {5, rows[i].step + (5 - rows[i].epoch) * each, 24}};
+        test_run_whole(&linear_with_state,
+            "--data %s --classes 4 --batch-size 8 --optimizer sgd --lr 0.1 --epochs 5 %s "
+            "--output-dir %s",
+            a, rows[i].before, folder);
+        test_run_whole(&linear_with_state,
+            "--resume %s --data %s --epochs 5 %s --output-dir %s/whole", last, data, rows[i].more,
+            folder);
+        const char *whole = test_text("%s/whole/last.ckpt", folder);
+        check_stages(whole, 2, want);
+        check_rates(whole, 2, want, 5);
+        for (uint64_t steps = 1; steps <= each; steps += each - 1) {
+            const char *part = test_text("%s/%u/last.ckpt", folder, (unsigned)steps);
+            test_run_whole(&linear_with_state,
+                "--resume %s --data %s --epochs 5 %s --steps %u --output-dir %s/%u", last, data,
+                rows[i].more, (unsigned)steps, folder, (unsigned)steps);
+            check_stages(part, 2, want);
+            if (steps > 1) /* the same data again are no stage */
+                test_run_whole(&linear_with_state, "--resume %s --data %s", part, data);
+            else
+                test_run_whole(&linear_with_state, "--resume %s", part);
+            same_run(part, whole);
+        }
+        test_run_whole(&linear_with_state, "--resume %s --data %s --epochs 6", whole, a);
+        check_stages(whole, 3, want);
+        check_rates(whole, 3, want, 6);
+    }
+    /* A stage of no steps is none; neither the first nor a later one. */
+    const char *none = test_text("%s/none", top), *last = test_text("%s/last.ckpt", none);
+    training_run *run = test_run_open(&linear_with_state,
+        "--data %s --classes 4 --batch-size 8 --epochs 2 --output-dir %s", a, none);
+    TEST_GOOD(run_save(run, &f));
+    test_end(run);
+    test_run_whole(
+        &linear_with_state, "--resume %s --data %s/b --steps 2 --output-dir %s", last, top, none);
+    assert_null(checkpoint_find(test_checkpoint(last), "stages"));
+    run = test_run_open(&linear_with_state, "--resume %s --data %s", last, a);
+    TEST_GOOD(run_save(run, &f));
+    test_end(run);
+    check_stages(last, 2, (run_stage[]){{0, 0, 16}, {0, 2, 24}});
+    test_run_whole(&linear_with_state, "--resume %s --data %s/large --steps 1 --output-dir %s",
+        last, top, none);
+    check_stages(last, 2, (run_stage[]){{0, 0, 16}, {0, 2, 40}});
+}
+
+/* What no stage can be: other sizes, more classes, no data, data that changed by themselves; and
+ * stages that no run could have written. */
+static void other_stages(NO_ROW)
+{
+    const char *top = test_folder(), *last = test_text("%s/last.ckpt", top);
+    const char *a = make_images(top, "a", 24, 16, 3);
+    (void)make_images(top, "b", 16, 16, 3);
+    (void)make_images(top, "small", 16, 8, 3);
+    (void)make_images(top, "more", 16, 16, 5);
+    static const struct {
+        const char *given;
+        int code;
+        const char *said;
+    } rows[] = {
+        {"--data %s/small", CODE_USAGE, "its images are 8x8, not 16x16"},
+        {"--data %s/more", CODE_USAGE, "its labels have 6 classes, not 4"},
+        {"--data %s/none", CODE_DATA, "none"},
+        {"--data %s/b --image-size 8", CODE_USAGE, "--image-size 8: the run in"},
+        {"--data %s/b --batch-size 4", CODE_USAGE, "--batch-size 4: the run in"},
+        {"--data %s/b --epochs 1", CODE_USAGE, "--epochs 1: the run in"},
+        {"--data %s/a --train-limit 8", CODE_USAGE, "--train-limit 8: the run in"},
+        {"--output-dir %s --train-limit 8", CODE_USAGE, "--train-limit 8: the run in"},
+    };
+    const struct {
+        uint64_t rows;
+        run_stage stages[3];
+    } wrong[] = {
+        {1, {{0, 0, 24}}}, /* not the samples of the options */
+        {2, {{0, 0, 24}, {2, 4, 16}}},
+        {2, {{0, 1, 24}, {1, 4, 16}}},
+        {2, {{1, 0, 24}, {1, 4, 16}}},
+        {2, {{0, 0, 0}, {1, 4, 16}}},
+        {2, {{0, 0, UINT64_MAX}, {1, 4, 16}}},
+        {2, {{0, 0, 24}, {0, 4, 16}}},
+        {2, {{0, 0, 24}, {1, 2, 16}}},
+        {2, {{0, 0, 24}, {1, 7, 16}}},
+        {2, {{0, 0, 24}, {UINT64_MAX, 4, 16}}},
+        {3, {{0, 0, 24}, {0, 0, 24}, {1, 4, 16}}},
+        {3, {{0, 0, 24}, {1, 4, 16}, {0, 4, 16}}},
+    };
+    test_run_whole(&linear_with_state,
+        "--data %s --classes 4 --batch-size 8 --epochs 3 --steps 4 --output-dir %s", a, top);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char given[512];
+        (void)snprintf(given, sizeof given, "%.*s%s%s", (int)strcspn(rows[i].given, "%"),
+            rows[i].given, top, strchr(rows[i].given, '%') + 2);
+        test_run_refused(
+            &linear_with_state, rows[i].code, rows[i].said, "--resume %s %s", last, given);
+    }
+    test_run_whole(
+        &linear_with_state, "--resume %s --data %s/b --steps 3 --output-dir %s", last, top, top);
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        test_run_refused(&linear_with_state, CODE_DATA, "stage", "--resume %s --test-only",
+            with_record(last, "stages", wrong[i].rows, wrong[i].stages));
+    for (int none = 0; none < 2; none++) {
+        checkpoint_record wide = *test_record(test_checkpoint(last), "stages");
+        wide.rows *= none ? 0 : STAGE_NUMBERS;
+        wide.cols = none ? STAGE_NUMBERS : 1;
+        test_run_refused(&linear_with_state, CODE_DATA, "its stages are no rows of three numbers",
+            "--resume %s --test-only", changed(last, &wide, false));
+    }
+    test_run_refused(&linear_with_state, CODE_DATA, "step: ", "--resume %s --test-only",
+        with_record(last, "stages", 2, NULL));
+    /* The data of --resume alone must be the run's. */
+    test_file_write(test_text("%s/b/train-labels-idx1-ubyte", top),
+        "\0\0\10\1\0\0\0\20\3\2\1\0\3\2\1\0\3\2\1\0\3\2\1\0", 24);
+    test_run_refused(
+        &linear_with_state, CODE_USAGE, "; give --data to go on with others", "--resume %s", last);
+    test_run_whole(&linear_with_state, "--resume %s --data %s/b", last, top);
+}
+
 /* Earlier programs wrote another checksum of IDX files: of bytes, sum and sum of squares. */
 static void old_checksum_of_idx(NO_ROW)
 {
@@ -399,6 +610,8 @@ int main(void)
     test_add(&list, nonsense_in_a_checkpoint, NULL, "nonsense in a checkpoint");
     test_add(&list, other_devices, NULL, "a checkpoint on other devices");
     test_add(&list, other_tuning, NULL, "a checkpoint under other tuning");
+    test_add(&list, stages, NULL, "stages");
+    test_add(&list, other_stages, NULL, "what no stage can be");
     test_add(&list, old_checksum_of_idx, NULL, "the checksum of earlier programs");
     return test_run_on_each_device("trainer_resume", &list);
 }

@@ -103,8 +103,8 @@ struct options {
     bool list_devices, plan, test_only, memory_report, quiet, help, version;
 
     bool given[OPTIONS_MOST]; /* on the command line, by option_row_at's index */
-    uint64_t run_images;      /* of a checkpoint with fewer than train_limit; else 0 */
-    uint64_t given_limit;     /* train_limit beside run_images */
+    uint64_t run_images;      /* train_limit of the run in the checkpoint; 0: a new run */
+    uint64_t given_limits[2]; /* train_limit and test_limit of the command line; 0: not given */
     char *restored;           /* memory of options restored from a checkpoint */
     options *before;          /* those of the run in the checkpoint; NULL: a new run */
     char *folder;             /* memory of output_dir if it follows from resume */

@@ -112,16 +112,15 @@ static bool same_milestones(const char *a, const char *b)
 }
 
 /* Whether a given value that is written otherwise than the run's may be the same. A --train-limit
- * may exceed the images, whose number the checkpoint has: o->run_images is left to compare. */
-static bool may_be_same(options *o, const option_row *row, const char *value)
+ * may exceed the images, whose number the checkpoint has, or be of other --data:
+ * session_check_limit compares. */
+static bool may_be_same(const options *o, const option_row *row, const char *value)
 {
     if (strcmp(row->name, "milestones") == 0)
         return same_milestones(o->milestones, value);
     if (strcmp(row->name, "train-limit") != 0)
         return ignores_sparsity(o, row);
-    o->run_images = strtoull(value, NULL, 10);
-    o->given_limit = o->train_limit;
-    return o->run_images > 0 && o->run_images < o->train_limit;
+    return o->run_images > 0 && (o->run_images < o->train_limit || options_given(o, "data"));
 }
 
 static bool restore_value(options *o, size_t index, const char *value, fault *f)
@@ -240,6 +239,10 @@ bool options_restore(options *o, const char *text, size_t size, fault *f)
         return fault_set(f, CODE_MEMORY, "out of memory");
     *o->before = *o;
     memcpy(o->restored, text, size);
+    const char *images = setting_of(o->restored, size, "train-limit");
+    o->run_images = images != NULL ? strtoull(images, NULL, 10) : 0;
+    o->given_limits[0] = options_given(o, "train-limit") ? o->train_limit : 0;
+    o->given_limits[1] = options_given(o, "test-limit") ? o->test_limit : 0;
     bool seen[OPTIONS_MOST] = {false};
     for (const char *p = o->restored; p < o->restored + size; p += strlen(p) + 1)
         if (!restore_one(o, o->restored, size, p, seen, f))

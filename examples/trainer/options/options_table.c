@@ -241,7 +241,9 @@ static const option_row rows[] = {
         "with --plan: the memory of one of N processes (NAME-train-mpi)"),
     TEXT("resume", OPTION_FORGET, resume, "FILE",
         "continue from a checkpoint, with its options; gives the bits of an uninterrupted "
-        "run on the same device with the same driver, and says on stderr if they may be others",
+        "run on the same device with the same driver, and says on stderr if they may be others; "
+        "with --data of other samples of the same size and classes the next epoch has those, as "
+        "has an unfinished one anew, and the learning rate goes on by epochs, whatever their steps",
         NEEDS_NOTHING, OF_ALL, RANKS_PLACE),
     TEXT("import", OPTION_TAKE, import_file, "FILE",
         "begin with the weights of a safetensors file (timm's or torchvision's names); a head of "

@@ -23,17 +23,22 @@
 #include "trainer/run/sample.h"
 #include "trainer/run/summary.h"
 
-/* How --epochs and options of the optimizer change a resumed run. */
+/* How --data, --epochs and options of the optimizer change a resumed run. */
 static void say_changes(training_run *r)
 {
     session *s = &r->s;
+    if (s->other_data)
+        progress_say(&r->progress, "data changed: epoch %llu begins with %llu %s in place of %llu",
+            (unsigned long long)r->at.epoch + 1, (unsigned long long)s->options->train_limit,
+            trainer_words_of(s->type->tokens).samples, (unsigned long long)s->options->run_images);
     char before[1536], now[1536], rates[96] = "";
     learning_rate rate;
     fault ignored = {0};
     options_changed(s->options, before, now, sizeof before);
     if (before[0] == '\0' || !session_rate(s, s->options->before, &rate, &ignored))
         return;
-    const double old = learning_rate_at(&rate, s->step), next = learning_rate_at(&s->rate, s->step);
+    const uint64_t step = session_rate_step(s);
+    const double old = learning_rate_at(&rate, step), next = learning_rate_at(&s->rate, step);
     if (old < next || old > next)
         (void)snprintf(
             rates, sizeof rates, "; the learning rate of the next step is %g, not %g", next, old);

@@ -45,6 +45,9 @@ static bool start(training_run *r, const checkpoint *c, fault *f)
     if (c != NULL)
         return run_restore(r, c, f);
     r->at.sums = tally_zero;
+    if (!run_take_stages(&r->s, NULL, &r->stages, f))
+        return false;
+    run_begin_stage(&r->s, 0, &r->stages);
     return csv_log_open(&r->log, NULL, 0, f) && start_weights(r, f);
 }
 
@@ -205,6 +208,7 @@ void run_close(training_run *r)
     auto_keep_close(r->s.automatic);
     session_close(&r->s);
     free(r->checkpoint_path);
+    free(r->stages.list);
     run_folder_close(&r->folder);
     *r = (training_run){0};
 }

@@ -18,6 +18,7 @@
 #include "trainer/files/weights.h"
 #include "trainer/report/csv_log.h"
 #include "trainer/report/tensorboard.h"
+#include "trainer/run/run_position.h"
 #include "trainer/session/session.h"
 
 /* The position of a run, besides session.step; a resumed run continues it. */
@@ -60,6 +61,7 @@ typedef struct training_run {
     progress progress;
 
     run_position at;
+    run_stages stages;
     uint64_t read_from;              /* steps before those whose losses are in the tally */
     double began;                    /* clock at run_open */
     double mark;                     /* clock when the latest step was read back */

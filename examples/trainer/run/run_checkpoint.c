@@ -15,6 +15,8 @@
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
  *                           samples that were timed in the epoch, broken images that were
  *                           replaced
+ *     stages                for each stage (run_position.h) epochs and steps done before it, and
+ *                           the samples of an epoch; only if there are several
  *     sums                  loss summed in the epoch, seconds, seconds that were timed in the
  *                           epoch, CPU seconds
  *     log                   the rows of log.csv so far
@@ -261,6 +263,9 @@ static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
     checkpoint_put(writer, "device", CHECKPOINT_BYTES, 1, strlen(device) + 1, device);
     checkpoint_put(writer, "streams", CHECKPOINT_U64, 1, 1, &s->streams);
     checkpoint_put(writer, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, position);
+    if (r->stages.count > 1)
+        checkpoint_put(
+            writer, "stages", CHECKPOINT_U64, r->stages.count, STAGE_NUMBERS, r->stages.list);
     checkpoint_put(writer, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, sums);
     checkpoint_put(
         writer, "log", CHECKPOINT_F64, r->log.count, CSV_COLUMNS, (const double *)r->log.rows);
@@ -313,29 +318,23 @@ static bool check_sizes(const session *s, const checkpoint *c, fault *f)
     return true;
 }
 
-/* The data set must be the run's, also with --test-only. */
+/* The data set must be the run's, unless --data is given. */
 static bool check_data(const session *s, const checkpoint *c, fault *f)
 {
     const checkpoint_record *record = checkpoint_find(c, "dataset");
-    const char *now = dataset_name(s->data);
-    const char *samples = trainer_words_of(s->type->tokens).samples;
-    const size_t size = strlen(now) + 1;
-    const char *next = s->options->test_only
-                           ? ""
-                           : "; to train its weights on others, write them with "
-                             "--test-only --export FILE and begin with --import FILE";
     if (record == NULL || record->type != CHECKPOINT_BYTES)
         return fault_set(f, CODE_DATA, "%s: a checkpoint without the name of its data", c->path);
-    if (record->rows * record->cols != size || memcmp(record->data, now, size) != 0)
-        return fault_set(f, CODE_USAGE, "--data %s: these %s are %s, not those of the run in %s%s",
-            s->options->data, samples, now, c->path, next);
-    uint64_t checksum = dataset_checksum(s->data);
+    uint64_t checksum;
     if (!take_number(c, "checksum", &checksum, f))
         return false;
-    if (!dataset_has_checksum(s->data, checksum))
-        return fault_set(f, CODE_USAGE, "--data %s: these %s are not those of the run in %s%s%s",
-            s->options->data, samples, c->path,
-            options_given(s->options, "train-limit") ? ", or --train-limit is another" : "", next);
+    if (s->other_data)
+        return true;
+    if (options_given(s->options, "train-limit") && !session_check_limit(s, f))
+        return false;
+    if (!session_has_data(s->data, c))
+        return fault_set(f, CODE_USAGE,
+            "--data %s: these %s are not those of the run in %s; give --data to go on with others",
+            s->options->data, trainer_words_of(s->type->tokens).samples, c->path);
     return check_sizes(s, c, f);
 }
 
@@ -391,7 +390,7 @@ static void mark(const checkpoint *c, bool *known, const char *name)
 static bool check_records(const session *s, const checkpoint *c, fault *f)
 {
     static const char *const names[] = {"options", "keep", "dataset", "checksum", "sizes", "device",
-        "streams", "position", "sums", "log"};
+        "streams", "position", "stages", "sums", "log"};
     size_t count, first = 0;
     const trainer_count *counts = trainer_counts(s->type, s->model, &count);
     bool *known = calloc(c->count + 1, sizeof *known);
@@ -479,12 +478,20 @@ bool run_restore(training_run *r, const checkpoint *c, fault *f)
             c, "position", CHECKPOINT_U64, POSITION_NUMBERS, FIRST_POSITION_NUMBERS, position, f) ||
         !take_numbers(c, "sums", CHECKPOINT_F64, SUM_NUMBERS, FIRST_SUM_NUMBERS, sums, f))
         return false;
-    /* run_check_position comes after check_data: the limits of a position depend on the data. */
     if (!take_streams(s, c, f) || !check_records(s, c, f) || !check_data(s, c, f) ||
-        !session_check_limit(s, f) || !run_check_position(s, c, position, sums, f) ||
-        !take_tensors(s, c, false, f) || !take_counts(s, c, false, f) || !check_device(s, c, f))
+        !session_check_limit(s, f) || !run_take_stages(s, c, &r->stages, f) ||
+        !run_check_position(s, c, &r->stages, position, sums, f) || !take_tensors(s, c, false, f) ||
+        !take_counts(s, c, false, f) || !check_device(s, c, f))
         return false;
     const checkpoint_record *log = checkpoint_find(c, "log");
+    s->step = position[2];
+    if (s->other_data) { /* the epoch begins anew */
+        run_begin_stage(s, position[0], &r->stages);
+        position[1] = position[3] = position[4] = position[8] = position[9] = 0;
+        sums[0] = sums[2] = 0;
+    }
+    s->stage_epoch = r->stages.list[r->stages.count - 1].epoch;
+    s->stage_step = r->stages.list[r->stages.count - 1].step;
 
     r->at = (run_position){
         .epoch = position[0],
@@ -498,7 +505,6 @@ bool run_restore(training_run *r, const checkpoint *c, fault *f)
         .cpu_seconds = sums[3],
         .skipped = position[10],
     };
-    s->step = position[2];
     s->earlier_peak = position[6];
     s->saved_activation_bytes = position[7];
     r->epoch = (meter){.seconds = sums[2], .steps = position[8], .samples = position[9]};

@@ -39,7 +39,7 @@ static void show(training_run *r)
     const options *o = s->options;
     /* without the first steps, which build the kernels */
     const meter *m = r->epoch.steps > 0 ? &r->epoch : &r->all;
-    uint64_t steps_left = s->steps_per_epoch * o->epochs - s->step;
+    uint64_t steps_left = s->steps_per_epoch * o->epochs - session_rate_step(s);
     if (o->steps != 0 && o->steps - s->steps_here < steps_left)
         steps_left = o->steps - s->steps_here;
     const uint64_t tests_left =
@@ -407,7 +407,7 @@ bool run_finish_epoch(training_run *r, fault *f)
     const csv_row row = {
         .epoch = (double)(r->at.epoch + 1),
         .step = (double)s->step,
-        .lr = learning_rate_at(&s->rate, s->step - 1),
+        .lr = learning_rate_at(&s->rate, session_rate_step(s) - 1),
         .train_loss = r->train_loss,
         .test_loss = r->test_loss,
         .top1 = r->top1,

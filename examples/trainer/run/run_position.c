@@ -3,6 +3,8 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "trainer/report/csv_log.h"
 
@@ -16,19 +18,73 @@ typedef struct expectation {
     uint64_t value, low, high;
 } expectation;
 
-static bool check_position(
-    const session *s, const checkpoint *c, const uint64_t position[POSITION_NUMBERS], fault *f)
+/* Steps of an epoch. */
+static uint64_t steps_of(const session *s, const run_stage *stage)
 {
-    const options *o = s->options;
+    const uint64_t batch = s->options->batch_size;
+    return (stage->samples + batch - 1) / batch;
+}
+
+/* Steps done after `epochs` epochs and `done` steps. */
+static uint64_t steps_at(const session *s, const run_stage *stage, uint64_t epochs, uint64_t done)
+{
+    return stage->step + (epochs - stage->epoch) * steps_of(s, stage) + done;
+}
+
+/* Whether a stage can come after `last`, in its epoch or a later one. */
+static bool follows(const session *s, const run_stage *last, const run_stage *stage)
+{
+    return stage->epoch >= last->epoch && stage->epoch <= OPTIONS_EPOCHS_MOST &&
+           stage->step > last->step && stage->step >= steps_at(s, last, stage->epoch, 0) &&
+           stage->step <= steps_at(s, last, stage->epoch, steps_of(s, last));
+}
+
+bool run_take_stages(const session *s, const checkpoint *c, run_stages *stages, fault *f)
+{
+    const checkpoint_record *record = c != NULL ? checkpoint_find(c, "stages") : NULL;
+    const run_stage only = {0, 0, s->options->run_images};
+    const size_t count = c == NULL ? 0 : record == NULL ? 1 : (size_t)record->rows;
+    if (record != NULL &&
+        (record->type != CHECKPOINT_U64 || record->cols != STAGE_NUMBERS || record->rows == 0))
+        return fault_set(f, CODE_DATA, "%s: its stages are no rows of three numbers", c->path);
+    stages->list = calloc(count + 1, sizeof *stages->list);
+    if (stages->list == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    memcpy(stages->list, record != NULL ? record->data : &only, count * sizeof only);
+    for (stages->count = 0; stages->count < count; ++stages->count) {
+        const run_stage *stage = &stages->list[stages->count];
+        const bool good = stages->count > 0 ? follows(s, stage - 1, stage)
+                                            : stage->epoch == 0 && stage->step == 0;
+        if (!good || stage->samples == 0 || stage->samples > INT32_MAX)
+            return fault_set(
+                f, CODE_DATA, "%s: stage %zu of it is none of a run", c->path, stages->count + 1);
+    }
+    if (count > 0 && stages->list[count - 1].samples != only.samples)
+        return fault_set(f, CODE_DATA,
+            "%s: its last stage has %" PRIu64 " samples, its --train-limit is %" PRIu64, c->path,
+            stages->list[count - 1].samples, only.samples);
+    return true;
+}
+
+void run_begin_stage(session *s, uint64_t epoch, run_stages *stages)
+{
+    if (stages->count > 0 && stages->list[stages->count - 1].step == s->step)
+        --stages->count;
+    stages->list[stages->count++] = (run_stage){epoch, s->step, s->options->train_limit};
+}
+
+static bool check_position(const session *s, const checkpoint *c, const run_stage *stage,
+    const uint64_t position[POSITION_NUMBERS], fault *f)
+{
+    const uint64_t batch = s->options->batch_size;
     const uint64_t epoch = position[0], done = position[1];
-    const uint64_t seen =
-        done * o->batch_size < o->train_limit ? done * o->batch_size : o->train_limit;
-    const uint64_t step = epoch * s->steps_per_epoch + done, timed = position[8];
-    const uint64_t room = timed < done ? timed * o->batch_size : seen; /* in the timed steps */
+    const uint64_t seen = done * batch < stage->samples ? done * batch : stage->samples;
+    const uint64_t step = steps_at(s, stage, epoch, done), timed = position[8];
+    const uint64_t room = timed < done ? timed * batch : seen; /* in the timed steps */
     /* The order matters: later limits are computed from numbers that passed. */
     const expectation numbers[] = {
-        {"epochs done", epoch, 0, OPTIONS_EPOCHS_MOST},
-        {"step in the epoch", done, 0, s->steps_per_epoch},
+        {"epochs done", epoch, stage->epoch, OPTIONS_EPOCHS_MOST},
+        {"step in the epoch", done, 0, steps_of(s, stage)},
         {"step", position[2], step, step},
         {"samples seen in the epoch", position[3], seen, seen},
         {"hits in the epoch", position[4], 0, seen * dataset_sample(s->data).labels},
@@ -92,8 +148,10 @@ static bool is_measured(const csv_row *row)
 }
 
 /* A row for each finished epoch. */
-static bool check_log(const session *s, const checkpoint *c, uint64_t epochs, fault *f)
+static bool check_log(
+    const session *s, const checkpoint *c, const run_stages *stages, uint64_t epochs, fault *f)
 {
+    size_t at = 0;
     const checkpoint_record *log = checkpoint_find(c, "log");
     if (log == NULL || log->type != CHECKPOINT_F64 || log->cols != CSV_COLUMNS)
         return fault_set(f, CODE_DATA, "%s: a checkpoint without its log", c->path);
@@ -103,8 +161,10 @@ static bool check_log(const session *s, const checkpoint *c, uint64_t epochs, fa
             log->rows, epochs);
     const csv_row *rows = log->data;
     for (uint64_t i = 0; i < epochs; ++i) {
+        while (at + 1 < stages->count && stages->list[at + 1].epoch <= i)
+            ++at;
         const double late_epoch = rows[i].epoch - (double)(i + 1);
-        const double late = rows[i].step - (double)((i + 1) * s->steps_per_epoch);
+        const double late = rows[i].step - (double)steps_at(s, &stages->list[at], i + 1, 0);
         const bool good = fabs(late_epoch) < 0.5 && fabs(late) < 0.5 && isfinite(rows[i].lr) &&
                           isfinite(rows[i].train_loss) && !isinf(rows[i].test_loss) &&
                           !isinf(rows[i].top1) && isnan(rows[i].test_loss) == isnan(rows[i].top1) &&
@@ -128,9 +188,10 @@ static bool check_epochs(const session *s, const checkpoint *c, const uint64_t *
         c->path, begun);
 }
 
-bool run_check_position(const session *s, const checkpoint *c,
+bool run_check_position(const session *s, const checkpoint *c, const run_stages *stages,
     const uint64_t position[POSITION_NUMBERS], const double sums[SUM_NUMBERS], fault *f)
 {
-    return check_position(s, c, position, f) && check_sums(c, position, sums, f) &&
-           check_log(s, c, position[0], f) && check_epochs(s, c, position, f);
+    return check_position(s, c, &stages->list[stages->count - 1], position, f) &&
+           check_sums(c, position, sums, f) && check_log(s, c, stages, position[0], f) &&
+           check_epochs(s, c, position, f);
 }

@@ -278,9 +278,14 @@ clprune_net_data session_data(const session *s, size_t count, size_t of)
         .scale = 1.0f / (float)of};
 }
 
+uint64_t session_rate_step(const session *s)
+{
+    return s->stage_epoch * s->steps_per_epoch + (s->step - s->stage_step);
+}
+
 static float rate_of_step(const session *s)
 {
-    return (float)learning_rate_at(&s->rate, s->step);
+    return (float)learning_rate_at(&s->rate, session_rate_step(s));
 }
 
 /* A part of an optimizer's step. */

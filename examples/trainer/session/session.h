@@ -43,6 +43,7 @@ typedef struct session {
     run_folder *folder; /* not owned: likewise; undone if a signal ends the program untrained */
     bool beside;        /* data and order belong to another session */
     dataset *data;
+    bool other_data; /* not those of the run that goes on: a stage begins (run_position.h) */
     uint32_t *order; /* of samples in an epoch, train or test; has room for the longer one */
     const trainer_model *type;
     trainer_sizes sizes;
@@ -65,12 +66,13 @@ typedef struct session {
 
     uint64_t streams; /* SESSION_STREAMS, or those of a run of an older program */
     uint64_t steps_per_epoch;
-    uint64_t step;                   /* optimisation steps done */
-    uint64_t steps_here;             /* done by this process */
-    uint64_t earlier_peak;           /* bytes reached before this process began */
-    uint64_t built;                  /* kernels built so far */
-    uint64_t programs;               /* in the context after the first step; 0: not known */
-    uint64_t saved_activation_bytes; /* live at the end of a forward pass */
+    uint64_t stage_epoch, stage_step; /* epochs and steps done before the stage */
+    uint64_t step;                    /* optimisation steps done */
+    uint64_t steps_here;              /* done by this process */
+    uint64_t earlier_peak;            /* bytes reached before this process began */
+    uint64_t built;                   /* kernels built so far */
+    uint64_t programs;                /* in the context after the first step; 0: not known */
+    uint64_t saved_activation_bytes;  /* live at the end of a forward pass */
 } session;
 
 /* Takes options and overrides from the checkpoint of --resume, opens the data, settles the sizes;
@@ -83,7 +85,10 @@ session session_beside(const session *s);
 /* Closes what is open. Accepts {0}. */
 void session_close(session *s);
 
-/* Fails if a given --train-limit is not that of the resumed run. */
+/* Whether samples are those of the run in a checkpoint. */
+bool session_has_data(const dataset *data, const checkpoint *c);
+
+/* Fails if a given --train-limit is not that of the resumed run, of the same data. */
 bool session_check_limit(const session *s, fault *f);
 
 /* The tensors of the run's model, as preset `preset` with the run's settings keeps them, but in
@@ -114,8 +119,10 @@ bool session_only_tests(const session *s);
 bool session_create_feed(session *s, fault *f);
 bool session_create_model(session *s, fault *f);
 
-/* The learning rate of a run of these options in epochs of s->steps_per_epoch. */
+/* The learning rate of a run of these options in epochs of s->steps_per_epoch, and the step in it
+ * that comes next: epochs of earlier stages count as many steps as those of this one. */
 bool session_rate(const session *s, const options *o, learning_rate *rate, fault *f);
+uint64_t session_rate_step(const session *s);
 
 /* Samples of part `index` of an epoch over `samples` that goes in parts of `batch`: the last one
  * may have fewer. */

@@ -13,11 +13,12 @@
 bool session_check_limit(const session *s, fault *f)
 {
     const options *o = s->options;
-    return o->run_images == 0 || o->run_images == o->train_limit ||
+    return s->other_data || o->run_images == 0 || o->run_images == o->train_limit ||
            fault_set(f, CODE_USAGE,
                "--train-limit %" PRIu64 ": the run in %s has %" PRIu64
                "; leave it out, or train anew",
-               o->given_limit, o->resume, o->run_images);
+               o->given_limits[0] != 0 ? o->given_limits[0] : o->train_limit, o->resume,
+               o->run_images);
 }
 
 static void hear_data(void *user, const char *note)
@@ -47,7 +48,7 @@ static dataset_options data_wanted(session *s, const checkpoint *c)
     dataset_options wanted = {
         .train_limit = (uint32_t)o->train_limit,
         .test_limit = (uint32_t)o->test_limit,
-        .resumed = resumed != NULL ? *resumed : 0,
+        .resumed = resumed != NULL && !s->other_data ? *resumed : 0,
         .seed = 1, /* runs of different --seed see the same samples */
         .skip_broken = o->skip_broken,
         .normalise = (dataset_normalise)o->normalise,
@@ -70,9 +71,44 @@ static dataset_options data_wanted(session *s, const checkpoint *c)
     return wanted;
 }
 
+bool session_has_data(const dataset *data, const checkpoint *c)
+{
+    fault unread = {0};
+    const char *now = dataset_name(data);
+    const checkpoint_record *name = checkpoint_find(c, "dataset");
+    const uint64_t *checksum = checkpoint_get(c, "checksum", CHECKPOINT_U64, 1, 1, &unread);
+    return name != NULL && name->type == CHECKPOINT_BYTES &&
+           name->rows * name->cols == strlen(now) + 1 &&
+           memcmp(name->data, now, strlen(now) + 1) == 0 &&
+           (checksum == NULL || dataset_has_checksum(data, *checksum));
+}
+
+/* Whether --data names other samples than those of the run that goes on, which are looked at with
+ * its limit. */
+static bool names_other_data(session *s, const checkpoint *c)
+{
+    const options *o = s->options;
+    dataset_options wanted = data_wanted(s, c);
+    dataset *data;
+    fault unopened = {0}; /* open_data says why */
+    wanted.train_limit = (uint32_t)o->run_images;
+    wanted.hear = NULL;
+    if (o->resume == NULL || !options_given(o, "data") ||
+        !dataset_open(o->data, &wanted, &data, &unopened))
+        return false;
+    const bool other = !session_has_data(data, c);
+    dataset_close(data);
+    return other;
+}
+
 static bool open_data(session *s, const checkpoint *c, fault *f)
 {
     options *o = s->options;
+    s->other_data = names_other_data(s, c);
+    if (s->other_data) {
+        o->train_limit = o->given_limits[0];
+        o->test_limit = o->given_limits[1];
+    }
     const dataset_options wanted = data_wanted(s, c);
     fault wrong = {0};
     (void)dataset_open(o->data, &wanted, &s->data, &wrong);

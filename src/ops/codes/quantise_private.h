@@ -30,21 +30,24 @@ typedef struct clprune__quantised_desc {
  * rounded down. span = the largest value `high` - zero, rounded down to 9 bits. scale = span * (1 /
  * (2^bits - 1), rounded down); below 2^-120 it is 0. The codes in use are those from the first that
  * is read as no less than `low` on, or the last if there is none. None is read as more than `high`.
- * With q = (x - zero) / scale, limited to the codes in use, the code is the nearest integer, ties to
- * even, or at random floor(q) or floor(q) + 1, the latter with probability q - floor(q), which is
- * unbiased. If no magnitude was changed, no limit met and e = 2^-14 * scale + 2^-23 * max(|x|, |zero|),
+ * With q = (x - zero) / scale, limited to the codes in use, the code is the nearest integer, ties
+ * to even, or at random floor(q) or floor(q) + 1, the latter with probability q - floor(q), which
+ * is unbiased. If no magnitude was changed, no limit met and e = 2^-14 * scale + 2^-23 * max(|x|,
+ * |zero|),
  *
  *     nearest     |read - x| <= scale / 2 + e
  *     stochastic  |read - x| <  scale + e,  and the mean over seeds is x +- e
  *
  * A group with an Inf or a NaN reads as NaN throughout. With 16 bits an element is x rounded to the
  * nearest bf16, ties to even, as products of bf16 round it on CPUs: magnitudes below 2^-126 are 0.
- * At a limit |read - x| <= max(scale, (high - low) / (2^bits - 1)) + e. Equal values need not be kept
- * exactly: they are read as up to 2^-15 of them too small.
+ * At a limit |read - x| <= max(scale, (high - low) / (2^bits - 1)) + e. Equal values need not be
+ * kept exactly: they are read as up to 2^-15 of them too small.
  *
- * If `rotated`, all this holds of x R in place of x, with magnitudes of x above 2^118 taken for
- * 2^118. Reading gives q R^T, which is linear in q, so unbiased where q is; its errors have the
- * same sum of squares as those of q. An Inf or a NaN in x makes its group read as NaN. */
+ * If `rotated`, all this holds of x R in place of x, but zero is always rounded down and the span
+ * up, so that all values lie between the first code, 0, and the last; and magnitudes of x above
+ * 2^118 are taken for 2^118. Reading gives q R^T, which is linear in q, so unbiased where q is; its
+ * errors have the same sum of squares as those of q. An Inf or a NaN in x makes its group read as
+ * NaN. */
 typedef struct clprune__quantised {
     clprune__quantised_desc desc;
     clprune_mat codes, groups;

@@ -17,6 +17,7 @@ enum { PATH_BYTES = 4096, MOST_BYTES = 64 << 20, SLACK_S = 2 };
 typedef struct walk {
     char path[PATH_BYTES]; /* of the folder being read; in the end of the damaged file */
     int64_t since;         /* seconds since 1970 */
+    bool unread;           /* not all could be read */
 } walk;
 
 static uint64_t number_at(const unsigned char *data, size_t at, size_t bytes)
@@ -92,19 +93,27 @@ static bool is_checked(const char *name)
            strncmp(name, "temp", 4) != 0;
 }
 
-static bool is_whole(const char *path, const clprune__folder_entry *entry)
+/* False only if bytes that were read are wrong: another process may replace or remove a file. The
+ * size is that of the open file, since entry->bytes may be another one's. */
+static bool is_whole(walk *w, const clprune__folder_entry *entry)
 {
-    bool good = false;
-    const int file = clprune__system_open_private(path);
-    unsigned char *data = entry->bytes <= MOST_BYTES ? malloc((size_t)entry->bytes + 1) : NULL;
-    if (file >= 0 && data != NULL && clprune__system_read(file, data, (size_t)entry->bytes))
-        good = ends_with(entry->name, ".so") ? is_library(data, (size_t)entry->bytes)
-                                             : is_bitcode(data, (size_t)entry->bytes);
-    else if (file >= 0) /* too large, or it was replaced meanwhile */
-        good = entry->bytes > 0;
+    clprune__file_facts facts;
+    bool good = true, read = false;
+    unsigned char *data = NULL;
+    const int file = clprune__system_open_private(w->path);
+    if (file >= 0 && clprune__system_facts(file, &facts)) {
+        const size_t size = facts.bytes <= MOST_BYTES ? (size_t)facts.bytes : 0;
+        read = facts.bytes > MOST_BYTES;
+        data = read ? NULL : malloc(size + 1);
+        if (data != NULL && clprune__system_read(file, data, size)) {
+            read = true;
+            good = ends_with(entry->name, ".so") ? is_library(data, size) : is_bitcode(data, size);
+        }
+    }
     if (file >= 0)
         clprune__system_close(file);
     free(data);
+    w->unread = w->unread || !read;
     return good;
 }
 
@@ -131,6 +140,13 @@ static bool is_recent(walk *w)
     return !known || used >= w->since;
 }
 
+static clprune__folder *open_folder(walk *w)
+{
+    clprune__folder *folder = clprune__system_open_folder(w->path);
+    w->unread = w->unread || folder == NULL;
+    return folder;
+}
+
 /* Whether all files of a folder `depth` levels below PoCL's are whole; if not, w->path is that of
  * the damaged one. */
 static bool check_folder(walk *w, int depth)
@@ -139,17 +155,17 @@ static bool check_folder(walk *w, int depth)
     bool good = true;
     if (depth == 2 && !is_recent(w))
         return true;
-    clprune__folder *folder = clprune__system_open_folder(w->path);
+    clprune__folder *folder = open_folder(w);
     if (folder == NULL)
         return true;
     while (good && depth >= 2 && clprune__system_next_file(folder, is_checked, &entry)) {
         const size_t length = enter(w, entry.name);
-        good = is_whole(w->path, &entry);
+        good = is_whole(w, &entry);
         if (good)
             w->path[length] = '\0';
     }
     clprune__system_close_folder(folder);
-    folder = good && depth < 4 ? clprune__system_open_folder(w->path) : NULL;
+    folder = good && depth < 4 ? open_folder(w) : NULL;
     while (folder != NULL && good && clprune__system_next_folder(folder, any_name, &entry)) {
         const size_t length = enter(w, entry.name);
         good = check_folder(w, depth + 1);
@@ -209,7 +225,7 @@ clprune_status clprune__pocl_cache_check(clprune_context *context)
         stamp != NULL ? clprune__system_create_temporary(stamp, temporary, sizeof temporary) : -1;
     const bool good = check_folder(&w, 0);
     if (file >= 0)
-        (void)clprune__system_commit(file, good, temporary, stamp);
+        (void)clprune__system_commit(file, good && !w.unread, temporary, stamp);
     REQUIRE(good, CLPRUNE_BUILD_FAILED,
         "PoCL would end the process at %s, which a power cut or a full disk has damaged; remove "
         "the "

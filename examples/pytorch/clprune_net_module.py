@@ -1,0 +1,159 @@
+"""NetModule: a model whose training passes run as a net of clprune, as an nn.Module."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from clprune import Error, Keep
+from clprune_functions import Once
+from clprune_net import Net, _uncompiled, changes, structure_of
+from clprune_saved import is_batched, transformed
+
+__all__ = ["NetModule"]
+
+
+class NetFunction(Once):
+    """y = net(x). What the backward pass reads is in the net, which keeps one pass: if another came
+    since, this one runs again."""
+
+    advice = "train the model itself for them"
+
+    @staticmethod
+    def forward(ctx, x: Tensor, module: "NetModule", seed: int, *tensors: Tensor):
+        ctx.module, ctx.seed = module, seed
+        with module.net._lock:
+            y = module._run(x, tensors, seed, True)
+            ctx.mine = module.net._current
+        ctx.save_for_backward(x, *tensors)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy: Tensor):
+        if is_batched(dy):
+            raise Error("a net has no batched gradients (is_grads_batched, vectorize=True)")
+        net, names = ctx.module.net, ctx.module._names()
+        needed = {name for name, need in zip(names, ctx.needs_input_grad[3:]) if need}
+        with net._lock:
+            if net._current is None or net._current is not ctx.mine:
+                x, *tensors = ctx.saved_tensors
+                ctx.module._run(x, tensors, ctx.seed, False)
+            net._run_backward(dy)
+            grads = net._read_gradients(needed.__contains__)
+            net._run.call("plan_end_step", net._run.context)
+        for name in sorted(needed - set(grads)):
+            raise Error(f"{name} was frozen when the NetModule was made of the model; make a new one")
+        return None, None, None, *map(grads.get, names)
+
+
+class NetModule(nn.Module):
+    """`model` as an nn.Module whose passes in training run as a net; see Net for the arguments.
+
+        module = clprune.NetModule(model, images, keep="compact")
+        optimizer = torch.optim.AdamW(module.parameters())
+        loss = criterion(module(images), labels)
+        loss.backward()
+
+    Parameters, buffers and their names are the model's own, so any loss and optimizer, clipping,
+    schedules, accumulation, state_dict, hooks of parameters, deepcopy, pickle and DDP work as for the
+    model. module.net is the Net. In eval() the model's own code runs, and so it does, with a warning,
+    where a net cannot: where the input needs a gradient, and in transformations of torch.func.
+
+    The net keeps one pass. If another pass came before the backward pass, as with two inputs of one
+    loss, the first runs again, with the same draws. Seeds come from PyTorch's generator. An Error:
+    second derivatives, and a model that changed since, as by a hook of a module in it, another module
+    in its place, a parameter that is trained and was frozen, or a part in eval() alone.
+    """
+
+    def __init__(self, model: nn.Module, example: Tensor, *, keep: Union[str, Keep] = "compact",
+                 bits: int = 4, store: str = "fp32",
+                 rules: Sequence[Tuple[str, Optional[Keep]]] = (), device: Optional[str] = None,
+                 precision: Optional[str] = None) -> None:
+        super().__init__()
+        net = Net(model, example, keep=keep, bits=bits, store=store, rules=rules, loss=None,
+                  optimizer=None, device=device, precision=precision)
+        self.__dict__.update(
+            _parameters=model._parameters, _buffers=model._buffers, _modules=model._modules,
+            _non_persistent_buffers_set=model._non_persistent_buffers_set, training=model.training,
+            _own=model, _net=net, _parts=(net._program, example.shape[0], net._how),
+            _structure=structure_of(model, False), _told=set(), _lock=threading.RLock())
+
+    @property
+    def net(self) -> Net:
+        """The net; a copy of the module makes its own when it first trains."""
+        with self._lock:
+            if self._net is None:
+                self.__dict__["_net"] = net = Net.__new__(Net)
+                net._make(*self._parts)
+            return self._net
+
+    def __getattr__(self, name: str) -> Any:
+        """What the model has besides, such as methods."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.__dict__["_own"], name)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_net": None, "_lock": None}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
+
+    def train(self, mode: bool = True) -> "NetModule":
+        self._own.training = mode
+        return super().train(mode)
+
+    @_uncompiled
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self._runs_itself(x):
+            return self._own(x)
+        self._check()
+        seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_())
+        tensors = self._tensors()
+        return NetFunction.apply(x, self, seed, *(tensors[name] for name in self._names()))
+
+    def _names(self) -> List[str]:
+        return [param.theirs for param in self._parts[0].params if param.theirs is not None]
+
+    def _tensors(self) -> Dict[str, Tensor]:
+        return {**dict(self._own.named_buffers(remove_duplicate=False)),
+                **dict(self._own.named_parameters(remove_duplicate=False))}
+
+    def _run(self, x: Tensor, parameters: Sequence[Tensor], seed: int, first: bool) -> Tensor:
+        """A forward pass in training; the first one moves running statistics."""
+        net, tensors = self.net, self._tensors()
+        net._write_values({**tensors, **dict(zip(self._names(), parameters))})
+        y = net._run_forward(x, seed).to(x.device)
+        if first:
+            for param, mat in net._run.params[len(net._program.params):]:
+                tensors[param.theirs].copy_(net._read(param, mat))
+            for name in net._program.counters:
+                if name in tensors:
+                    tensors[name].add_(1)
+        return y
+
+    def _runs_itself(self, x: Any) -> bool:
+        """Whether the model's own code runs. Warns once of each reason."""
+        reason = None
+        if transformed() or getattr(forward_ad, "_current_level", -1) >= 0:
+            reason = "nets have no transformations of torch.func"
+        elif isinstance(x, Tensor) and x.requires_grad and torch.is_grad_enabled():
+            reason = "the input needs a gradient, which nets do not compute"
+        if reason is not None and reason not in self._told:
+            self._told.add(reason)
+            warnings.warn(f"clprune: {reason}; PyTorch's own code runs")
+        return reason is not None or torch.jit.is_tracing()
+
+    def _check(self) -> None:
+        found = changes(self._structure, structure_of(self._own, False))
+        found += [f"{name} is in eval() alone, and a net trains all modules"
+                  for name, module in self._own.named_modules() if not module.training]
+        if found:
+            raise Error(f"the model has changed since the NetModule was made of it: {found[0]}; make a "
+                        "new one")
