@@ -34,7 +34,8 @@ layers="test_add test_affine test_bias test_cross_entropy test_dropout test_gelu
     test_patch_embed test_token_mean test_token_mix test_upsample test_batch_norm test_batch_norm_product
     test_batch_norm_statistics test_attention test_embedding test_positions test_rotary test_rms_norm test_swiglu
     test_token_loss test_narrow"
-tests=${*:-"$operations $layers"}
+tests=${*:-"$operations $layers test_mma"}
+debug=
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
 
@@ -44,7 +45,7 @@ grind() {
     options=$2
     shift 2
     # shellcheck disable=SC2086 # the options are several words
-    CLPRUNE_TEST_SMALL=1 CLPRUNE_CACHE_DIR=off CLPRUNE_DEBUG=check=off oclgrind $options --max-errors 1000 \
+    CLPRUNE_TEST_SMALL=1 CLPRUNE_CACHE_DIR=off CLPRUNE_DEBUG="check=off${debug:+,$debug}" oclgrind $options --max-errors 1000 \
         --num-threads 1 --log "$log" "$@"
 }
 
@@ -79,10 +80,11 @@ check() {
 
 unoptimised="--build-options -cl-opt-disable"
 for test in $tests; do
+    [ "$test" != test_mma ] || continue
     for family in vector tiled; do
         plain=
         case $test,$family in
-        test_max_pool,* | test_prune,* | test_prune_sampled,* | test_saved,* | test_linear,* | test_plan_arena,*) plain=$unoptimised ;;
+        test_gemm,tiled | test_max_pool,* | test_prune,* | test_prune_sampled,* | test_saved,* | test_linear,* | test_plan_arena,*) plain=$unoptimised ;;
         test_gelu_code,* | test_rotate,* | test_bsr_index,vector) plain=$unoptimised ;;
         test_bsr,vector | test_bsr_values,*) plain=$unoptimised ;;
         test_batch_norm*,* | test_conv2d,tiled) plain=$unoptimised ;;
@@ -130,4 +132,16 @@ for test in $tests; do
         CLPRUNE_TEST_CASES=$cases check "$test" $family uninitialized "--uninitialized $unoptimised" $part
     done
 done
+# Emulated tensor cores, with the barriers of real ones alone: a case of each loop, as one takes minutes.
+debug=mma=emulated
+while read -r test precision options cases; do
+    case " $(echo $tests) " in *" $test "*) ;; *) continue ;; esac
+    [ "$options" = optimised ] && options= || options=$unoptimised
+    CLPRUNE_PRECISION=$precision CLPRUNE_TEST_CASES=$cases check "$test" tiled "emulated $precision, $cases" \
+        "--data-races --check-api --local-mem-size 65536 $options" </dev/null
+done <<END
+test_mma bf16 optimised bf16 emulated: tn 1x16
+test_mma bf16 optimised bf16 emulated: nt 1x16
+test_gemm bf16 unoptimised tiled: M 65, N 63
+END
 exit "$failed"
