@@ -422,6 +422,7 @@ mutant test_rotary rotary.cl 'GET(table, r % tokens, c)' 'GET(table, r / tokens,
 for file in batch_norm_statistics.cl bspmm_lists.cl bspmm_nt_tiled.cl bspmm_tn_tiled.cl bsr_index.cl column_sum.cl nn.clh; do
     mutant test_order "$file" 'barrier(CLK_LOCAL_MEM_FENCE);' ';'
 done
+mutant test_mma bspmm_tn_mma.cl 'barrier(CLK_LOCAL_MEM_FENCE);' ''
 mutant test_gemm gemm_tile.clh '        barrier(CLK_LOCAL_MEM_FENCE);' ''
 mutant test_attention attention_forward_mma.cl 'barrier(CLK_LOCAL_MEM_FENCE);' ''
 mutant test_order rowwise.clh 'barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)' ''
