@@ -73,6 +73,7 @@ int main(void)
     MEMBER(clprune_net_desc, adds);
     MEMBER(clprune_net_desc, drops_grads);
     MEMBER(clprune_net_desc, shares_statistics);
+    MEMBER(clprune_net_desc, infers);
     MEMBER(clprune_net_desc, weights_of);
     MEMBER(clprune_net_desc, reserved);
     STRUCTURE(clprune_net_rule);
