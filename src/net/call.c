@@ -9,17 +9,17 @@ static clprune_mat mat_at(
 {
     const clprune_net *net = call->net;
     if (place.at == CLPRUNE__NET_STORE)
-        return clprune_saved_dense(net->values[place.id].store, call->first, call->count);
+        return clprune_saved_dense(net->body.stores[place.id], call->first, call->count);
     if (place.at == CLPRUNE__NET_NOWHERE)
         return CLPRUNE_NO_MAT;
     const size_t first = place.whole ? call->first * rows * cols : 0;
-    return (clprune_mat){net->slots[place.id].buffer, first, call->count * rows, cols, cols,
+    return (clprune_mat){net->body.spaces[place.id].buffer, first, call->count * rows, cols, cols,
         place.bf16 ? CLPRUNE_VALUES_BF16 : CLPRUNE_VALUES_FP32};
 }
 
 clprune_mat clprune__net_at(const clprune__net_call *call, clprune__net_place place, size_t value)
 {
-    const clprune__net_shape *shape = &call->net->values[value].shape;
+    const clprune__net_shape *shape = &call->net->graph.values[value].shape;
     return mat_at(call, place, shape->rows, shape->cols);
 }
 
@@ -30,13 +30,13 @@ clprune_mat clprune__net_x(const clprune__net_call *call, size_t k)
 
 clprune_mat clprune__net_y(const clprune__net_call *call)
 {
-    return clprune__net_at(call, call->step->out, clprune__net_out(call->net, call->layer));
+    return clprune__net_at(call, call->step->out, clprune__net_out(&call->net->graph, call->layer));
 }
 
 clprune_mat clprune__net_operand(const clprune__net_call *call, size_t need)
 {
     const clprune_mat mat = clprune__net_at(
-        call, call->step->in[need], clprune__net_needed(call->net, call->tile, need));
+        call, call->step->in[need], clprune__net_needed(&call->net->graph, call->tile, need));
     const bool narrow = call->tile->way->needs[need].how == CLPRUNE__NET_NARROW;
     return mat.type == CLPRUNE_VALUES_FP32 || narrow ? mat : CLPRUNE_NO_MAT;
 }
@@ -44,23 +44,24 @@ clprune_mat clprune__net_operand(const clprune__net_call *call, size_t need)
 clprune_status clprune__net_view(const clprune__net_call *call, clprune__net_place place,
     size_t value, clprune_saved **store, size_t *first)
 {
-    const clprune__net_shape *shape = &call->net->values[value].shape;
+    const clprune__net_shape *shape = &call->net->graph.values[value].shape;
     *first = call->first;
     if (place.at == CLPRUNE__NET_STORE) {
-        *store = call->net->values[place.id].store;
+        *store = call->net->body.stores[place.id];
         return CLPRUNE_SUCCESS;
     }
     if (!place.whole)
         *first = 0;
-    *store = place.bf16 ? call->net->slots[place.id].bf16 : call->net->slots[place.id].view;
+    *store =
+        place.bf16 ? call->net->body.spaces[place.id].bf16 : call->net->body.spaces[place.id].view;
     return clprune_saved_reshape(*store, *first + call->count, shape->rows, shape->cols);
 }
 
 clprune_status clprune__net_source(
     const clprune__net_call *call, size_t need, clprune_saved **store, size_t *first)
 {
-    return clprune__net_view(
-        call, call->step->in[need], clprune__net_needed(call->net, call->tile, need), store, first);
+    return clprune__net_view(call, call->step->in[need],
+        clprune__net_needed(&call->net->graph, call->tile, need), store, first);
 }
 
 clprune_status clprune__net_product(
@@ -110,32 +111,33 @@ clprune_mat clprune__net_temp(const clprune__net_call *call, size_t k)
     const clprune__net_place place = call->step->temp[k];
     const clprune__net_size size = call->step->temp_size[k];
     if (place.at == CLPRUNE__NET_SLOT && size.in_all)
-        return clprune_mat_of(call->net->slots[place.id].buffer, size.rows, size.cols);
+        return clprune_mat_of(call->net->body.spaces[place.id].buffer, size.rows, size.cols);
     return mat_at(call, place, size.rows, size.cols);
 }
 
 clprune_mat clprune__net_positions(const clprune__net_call *call, const clprune__net_layer *pool)
 {
-    const size_t out = clprune__net_out(call->net, pool);
-    const size_t rows = call->net->values[out].shape.rows;
+    const size_t out = clprune__net_out(&call->net->graph, pool);
+    const size_t rows = call->net->graph.values[out].shape.rows;
     const bool forward = call->step->act == CLPRUNE__NET_FORWARD;
-    const bool writes = pool->made_again == 0
+    const bool writes = clprune__net_role_of(call->net, pool)->made_again == 0
                             ? !call->step->again
                             : call->step->again && clprune__net_is_in(call->region, out);
     if (!call->training || (forward && !writes))
         return CLPRUNE_NO_MAT;
-    return clprune_mat_rows(
-        pool->positions, pool->made_again > 0 ? 0 : call->first * rows, call->count * rows);
+    return clprune_mat_rows(clprune__net_unit_of(call->net, pool)->positions,
+        clprune__net_role_of(call->net, pool)->made_again > 0 ? 0 : call->first * rows,
+        call->count * rows);
 }
 
 clprune_mat clprune__net_param_value(
     const clprune_net *net, const clprune__net_layer *layer, size_t k)
 {
-    return k < layer->params ? net->tensors[layer->param[k]].value : CLPRUNE_NO_MAT;
+    return k < layer->params ? net->body.tensors[layer->param[k]].value : CLPRUNE_NO_MAT;
 }
 
 clprune_mat clprune__net_grad(
     const clprune__net_call *call, const clprune__net_layer *layer, size_t k)
 {
-    return k < layer->params ? call->net->tensors[layer->param[k]].grad : CLPRUNE_NO_MAT;
+    return k < layer->params ? call->net->body.tensors[layer->param[k]].grad : CLPRUNE_NO_MAT;
 }

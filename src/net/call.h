@@ -8,14 +8,26 @@
 /* Layer k of a tile. */
 static inline const clprune__net_layer *clprune__net_link(const clprune__net_call *call, size_t k)
 {
-    return &call->net->layers[call->tile->layers[k]];
+    return &call->net->graph.layers[call->tile->layers[k]];
+}
+
+/* A layer's objects and memory, and what the plan decided of it. */
+static inline clprune__net_unit *clprune__net_unit_of(
+    const clprune_net *net, const clprune__net_layer *layer)
+{
+    return &net->body.units[clprune__net_out(&net->graph, layer)];
+}
+static inline const clprune__net_role *clprune__net_role_of(
+    const clprune_net *net, const clprune__net_layer *layer)
+{
+    return &net->plan.layers[clprune__net_out(&net->graph, layer)];
 }
 
 /* The seed of a layer's random draws, which its output's number tells apart. */
 static inline uint64_t clprune__net_layer_seed(
     const clprune_net *net, const clprune__net_layer *layer)
 {
-    return net->drawn + UINT64_C(0x9e3779b97f4a7c15) * clprune__net_out(net, layer);
+    return net->at.drawn + UINT64_C(0x9e3779b97f4a7c15) * clprune__net_out(&net->graph, layer);
 }
 
 /* A value at a place. */

@@ -6,6 +6,7 @@
 #include "net/call.h"
 #include "net/graph.h"
 #include "net/layers/net_loss.h"
+#include "net/plan/cover.h"
 #include "runtime/context/check.h"
 
 /* A matrix of a step, and what the message calls it. */
@@ -48,7 +49,7 @@ static clprune_status check_value(
     tensor all = *t;
     all.mat = clprune__net_at(call, place, value);
     all.first = call->first;
-    all.rows = call->net->values[value].shape.rows;
+    all.rows = call->net->graph.values[value].shape.rows;
     return check(call->net, &all);
 }
 
@@ -56,8 +57,8 @@ static clprune_status check_value(
 static clprune_status check_param(
     const clprune_net *net, const char *pass, const char *layer, size_t param, bool grad)
 {
-    const clprune_param *of = &net->tensors[param];
-    if (grad && net->params[param].frozen)
+    const clprune_param *of = &net->body.tensors[param];
+    if (grad && net->graph.params[param].frozen)
         return CLPRUNE_SUCCESS;
     return check(net, &(tensor){pass, layer, grad ? "the gradient of " : "parameter ", of->name,
                           grad ? of->grad : of->value, 0, 0});
@@ -75,7 +76,7 @@ static clprune_status check_layer(
 static clprune_status check_tile(const clprune_net *net, const clprune__net_tile *tile, bool grads)
 {
     for (size_t i = 0; i < tile->count; ++i)
-        TRY(check_layer(net, &net->layers[tile->layers[i]], grads));
+        TRY(check_layer(net, &net->graph.layers[tile->layers[i]], grads));
     return CLPRUNE_SUCCESS;
 }
 
@@ -84,23 +85,22 @@ clprune_status clprune__net_check_params(const clprune__net_call *call)
     const clprune_net *net = call->net;
     if (call->step->act != CLPRUNE__NET_FORWARD)
         return CLPRUNE_SUCCESS;
-    const clprune__net_layer *layer = &net->layers[call->step->id];
-    const clprune__net_tile *tile = layer->tile != SIZE_MAX ? &net->tiles[layer->tile] : NULL;
-    const bool fused = tile != NULL && tile->way->fused; /* the last layer runs them all */
-    return fused ? check_tile(net, tile, false) : check_layer(net, layer, false);
+    const clprune__net_tile *fused = clprune__net_fused(&net->plan, call->step->id);
+    return fused != NULL ? check_tile(net, fused, false) /* the last layer runs them all */
+                         : check_layer(net, &net->graph.layers[call->step->id], false);
 }
 
 static clprune_status check_backward(const clprune__net_call *call)
 {
     const clprune_net *net = call->net;
-    const clprune__net_tile *tile = &net->tiles[call->step->id];
+    const clprune__net_tile *tile = &net->plan.tiles[call->step->id];
     tensor t = {.pass = "backward pass",
-        .layer = net->layers[tile->layers[0]].name,
+        .layer = net->graph.layers[tile->layers[0]].name,
         .what = "the gradient of its input "};
     for (size_t k = 0; k < tile->ends_count; ++k) {
         const bool into = tile->way->ends[k].flow == CLPRUNE__NET_INTO;
-        t.of = net->layers[tile->ends[k]].name;
-        if (net->values[tile->ends[k]].trained)
+        t.of = net->graph.layers[tile->ends[k]].name;
+        if (net->graph.values[tile->ends[k]].trained)
             TRY(check_value(call, &t, into ? call->step->out : call->step->dx[k], tile->ends[k]));
     }
     return tile->way->end == NULL ? check_tile(net, tile, true) : CLPRUNE_SUCCESS;
@@ -123,19 +123,20 @@ clprune_status clprune__net_check_written(const clprune__net_call *call)
     case CLPRUNE__NET_BACKWARD:
         return check_backward(call);
     case CLPRUNE__NET_END:
-        return check_tile(net, &net->tiles[step->id], true);
+        return check_tile(net, &net->plan.tiles[step->id], true);
     default:
         return CLPRUNE_SUCCESS;
     }
-    t.layer = net->layers[step->id].name;
+    t.layer = net->graph.layers[step->id].name;
     return check_value(call, &t, step->out, step->id);
 }
 
 clprune_status clprune__net_check_loss(clprune_net *net, size_t batch)
 {
-    const size_t out = net->output, head = net->head;
+    const size_t out = net->graph.output, head = net->graph.head;
     for (int grad = 0; head > 0 && grad < 2; ++grad)
-        TRY(check_param(net, "loss", net->layers[out].name, head - 1, grad != 0));
-    return check(net, &(tensor){"loss", net->layers[out].name, "the gradient of its output", "",
-                          clprune__net_output(net, batch), 0, net->values[out].shape.rows});
+        TRY(check_param(net, "loss", net->graph.layers[out].name, head - 1, grad != 0));
+    return check(
+        net, &(tensor){"loss", net->graph.layers[out].name, "the gradient of its output", "",
+                 clprune__net_output(net, batch), 0, net->graph.values[out].shape.rows});
 }

@@ -27,19 +27,19 @@ const clprune__net_value *clprune__net_read(
 {
     if (net == NULL || net->status != CLPRUNE_SUCCESS || net->settled)
         return NULL;
-    if (value.net != net->serial || value.id == 0 || value.id > net->count) {
+    if (value.net != net->serial || value.id == 0 || value.id > net->graph.count) {
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "layer %s: its input is no value of this net", name != NULL ? name : "(NULL)");
         return NULL;
     }
-    return &net->values[value.id - 1];
+    return &net->graph.values[value.id - 1];
 }
 
 clprune_net_value clprune__net_last(const clprune_net *net)
 {
     if (net == NULL || net->status != CLPRUNE_SUCCESS || net->settled)
         return (clprune_net_value){0};
-    return (clprune_net_value){net->serial, (uint32_t)net->count};
+    return (clprune_net_value){net->serial, (uint32_t)net->graph.count};
 }
 
 /* Room for one more element; a power of two elements are allocated. */
@@ -65,10 +65,10 @@ static char *join(const char *part, const char *name)
 
 static bool is_taken(const clprune_net *net, const char *name)
 {
-    for (size_t i = 0; i < net->count; ++i)
-        if (strcmp(net->layers[i].name, name) == 0)
+    for (size_t i = 0; i < net->graph.count; ++i)
+        if (strcmp(net->graph.layers[i].name, name) == 0)
             return true;
-    return net->head_name != NULL && strcmp(net->head_name, name) == 0;
+    return net->graph.head_name != NULL && strcmp(net->graph.head_name, name) == 0;
 }
 
 /* Whether a kind of layer reads what its input gives: the data of a step needs a layer for it. */
@@ -101,17 +101,22 @@ clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *
         return NULL;
     }
     for (size_t i = 0; i < ins; ++i)
-        if (!check_reads(net, kind, name, net->layers[in[i].id - 1].kind->gives))
+        if (!check_reads(net, kind, name, net->graph.layers[in[i].id - 1].kind->gives))
             return NULL;
-    if (shape.cols > 0 && shape.rows > SIZE_MAX / sizeof(float) / net->desc.batch / shape.cols) {
+    if (shape.cols > 0 &&
+        shape.rows > SIZE_MAX / sizeof(float) / net->graph.desc.batch / shape.cols) {
         clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW,
-            "layer %s: %zu samples of %zu x %zu are too large", name, net->desc.batch, shape.rows,
-            shape.cols);
+            "layer %s: %zu samples of %zu x %zu are too large", name, net->graph.desc.batch,
+            shape.rows, shape.cols);
         return NULL;
     }
-    char *full = join(net->part, name);
-    if (full == NULL || !grow((void **)&net->layers, net->count, sizeof *net->layers) ||
-        !grow((void **)&net->values, net->count, sizeof *net->values)) {
+    char *full = join(net->draft.part, name);
+    clprune__net_graph *graph = &net->graph;
+    const bool grown = grow((void **)&net->draft.layers, graph->count, sizeof *graph->layers) &&
+                       grow((void **)&net->draft.values, graph->count, sizeof *graph->values);
+    graph->layers = net->draft.layers;
+    graph->values = net->draft.values;
+    if (full == NULL || !grown) {
         clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for layer %s", name);
         free(full);
         return NULL;
@@ -121,12 +126,12 @@ clprune__net_layer *clprune__net_add(clprune_net *net, const clprune__net_kind *
         free(full);
         return NULL;
     }
-    clprune__net_layer *layer = &net->layers[net->count];
+    clprune__net_layer *layer = &net->draft.layers[graph->count];
     *layer = (clprune__net_layer){.kind = kind, .name = full, .ins = ins};
-    net->values[net->count] = (clprune__net_value){.shape = shape};
+    net->draft.values[graph->count] = (clprune__net_value){.shape = shape};
     for (size_t i = 0; i < ins; ++i)
         layer->in[i] = in[i].id - 1;
-    net->count++;
+    graph->count++;
     return layer;
 }
 
@@ -143,24 +148,26 @@ static size_t add_param(
             return SIZE_MAX;
         }
     param.name = malloc(size);
-    if (param.name == NULL ||
-        !grow((void **)&net->params, net->params_count, sizeof *net->params)) {
+    const bool grown =
+        grow((void **)&net->draft.params, net->graph.params_count, sizeof *net->graph.params);
+    net->graph.params = net->draft.params;
+    if (param.name == NULL || !grown) {
         clprune__net_wrong(
             net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a parameter of %s", name);
         free(param.name);
         return SIZE_MAX;
     }
     (void)snprintf(param.name, size, "%s%s", name, suffix);
-    net->params[net->params_count] = param;
-    return net->params_count++;
+    net->draft.params[net->graph.params_count] = param;
+    return net->graph.params_count++;
 }
 
 void clprune__net_add_param(clprune_net *net, const char *suffix, clprune__net_param param)
 {
     if (net->status != CLPRUNE_SUCCESS)
         return;
-    clprune__net_layer *layer = &net->layers[net->count - 1];
-    param.layer = net->count - 1;
+    clprune__net_layer *layer = &net->draft.layers[net->graph.count - 1];
+    param.layer = net->graph.count - 1;
     const size_t added = add_param(net, layer->name, suffix, param);
     if (added != SIZE_MAX)
         layer->param[layer->params++] = added;
@@ -175,7 +182,7 @@ size_t clprune__net_add_head(
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "a token loss has no name");
         return SIZE_MAX;
     }
-    char *full = join(net->part, name);
+    char *full = join(net->draft.part, name);
     if (full == NULL) {
         clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for token loss %s", name);
         return SIZE_MAX;
@@ -185,7 +192,7 @@ size_t clprune__net_add_head(
         free(full);
         return SIZE_MAX;
     }
-    net->head_name = full;
+    net->graph.head_name = full;
     param.layer = layer;
     return add_param(net, full, ".weight", param);
 }
@@ -203,12 +210,12 @@ static bool matches(const char *pattern, const clprune__net_param *param)
 static void agree(clprune_net *net, bool frozen)
 {
     for (int all = 0; all < 2; ++all)
-        for (size_t i = 0; i < net->params_count; ++i) {
-            clprune__net_param *param = &net->params[i];
+        for (size_t i = 0; i < net->graph.params_count; ++i) {
+            clprune__net_param *param = &net->draft.params[i];
             if (param->tied != 0 && all)
-                param->frozen = net->params[param->tied - 1].frozen;
+                param->frozen = net->graph.params[param->tied - 1].frozen;
             else if (param->tied != 0 && param->frozen == frozen)
-                net->params[param->tied - 1].frozen = frozen;
+                net->draft.params[param->tied - 1].frozen = frozen;
         }
 }
 
@@ -218,9 +225,9 @@ void clprune_net_freeze(clprune_net *net, const char *pattern)
     bool found = false;
     if (net == NULL || net->status != CLPRUNE_SUCCESS)
         return;
-    for (size_t i = 0; i < net->params_count && !net->settled; ++i)
-        if (matches(pattern, &net->params[i]))
-            net->params[i].frozen = found = true;
+    for (size_t i = 0; i < net->graph.params_count && !net->settled; ++i)
+        if (matches(pattern, &net->graph.params[i]))
+            net->draft.params[i].frozen = found = true;
     agree(net, true);
     if (!found)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
@@ -236,8 +243,8 @@ void clprune_net_train_only(clprune_net *net, const char *const *patterns, size_
     bool found = patterns != NULL && count > 0 && !net->settled;
     for (size_t k = 0; k < count && found; ++k) {
         found = false;
-        for (size_t i = 0; i < net->params_count; ++i)
-            found = found || matches(patterns[k], &net->params[i]);
+        for (size_t i = 0; i < net->graph.params_count; ++i)
+            found = found || matches(patterns[k], &net->graph.params[i]);
         if (!found)
             clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
                 "clprune_net_train_only: no parameter of the net being built matches %s",
@@ -247,11 +254,11 @@ void clprune_net_train_only(clprune_net *net, const char *const *patterns, size_
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "clprune_net_train_only: no patterns");
         return;
     }
-    for (size_t i = 0; i < net->params_count; ++i) {
+    for (size_t i = 0; i < net->graph.params_count; ++i) {
         bool trained = false;
         for (size_t k = 0; k < count; ++k)
-            trained = trained || matches(patterns[k], &net->params[i]);
-        net->params[i].frozen = net->params[i].frozen || !trained;
+            trained = trained || matches(patterns[k], &net->graph.params[i]);
+        net->draft.params[i].frozen = net->graph.params[i].frozen || !trained;
     }
     agree(net, false);
 }
@@ -271,9 +278,9 @@ const char *clprune__net_shape_text(const clprune__net_param *param, char text[1
 
 static clprune__net_param *find_param(clprune_net *net, const char *name)
 {
-    for (size_t i = 0; i < net->params_count && name != NULL && !net->settled; ++i)
-        if (strcmp(net->params[i].name, name) == 0)
-            return &net->params[i];
+    for (size_t i = 0; i < net->graph.params_count && name != NULL && !net->settled; ++i)
+        if (strcmp(net->graph.params[i].name, name) == 0)
+            return &net->draft.params[i];
     clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
         "clprune_net_tie: the net being built has no parameter %s", name != NULL ? name : "(NULL)");
     return NULL;
@@ -288,7 +295,7 @@ void clprune_net_tie(clprune_net *net, const char *name, const char *other)
     if (param == NULL || of == NULL)
         return;
     char shape[128], other_shape[128];
-    const size_t number = 1 + (size_t)(param - net->params);
+    const size_t number = 1 + (size_t)(param - net->graph.params);
     if (param == of)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_tie: %s is given twice, expected two parameters", name);
@@ -298,19 +305,20 @@ void clprune_net_tie(clprune_net *net, const char *name, const char *other)
             clprune__net_shape_text(param, shape), other, clprune__net_shape_text(of, other_shape));
     if (param->tied != 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "clprune_net_tie: %s is tied to %s already", name, net->params[param->tied - 1].name);
+            "clprune_net_tie: %s is tied to %s already", name,
+            net->graph.params[param->tied - 1].name);
     if (of->tied != 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_tie: %s is tied to %s itself; tie %s to that", other,
-            net->params[of->tied - 1].name, name);
+            net->graph.params[of->tied - 1].name, name);
     if (param->frozen != of->frozen)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_tie: %s is frozen and %s is not; tie them before one is frozen",
             param->frozen ? name : other, param->frozen ? other : name);
-    for (size_t i = 0; i < net->params_count; ++i)
-        if (net->params[i].tied == number)
+    for (size_t i = 0; i < net->graph.params_count; ++i)
+        if (net->graph.params[i].tied == number)
             clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-                "clprune_net_tie: %s is tied to %s; tie both to %s", net->params[i].name, name,
-                other);
-    param->tied = 1 + (size_t)(of - net->params);
+                "clprune_net_tie: %s is tied to %s; tie both to %s", net->graph.params[i].name,
+                name, other);
+    param->tied = 1 + (size_t)(of - net->graph.params);
 }

@@ -30,16 +30,16 @@ size_t clprune__net_add_head(
     clprune_net *net, const char *name, size_t layer, clprune__net_param param);
 
 /* The maker of a layer's input k. */
-static inline clprune__net_layer *clprune__net_before(
-    const clprune_net *net, const clprune__net_layer *layer, size_t k)
+static inline const clprune__net_layer *clprune__net_before(
+    const clprune__net_graph *graph, const clprune__net_layer *layer, size_t k)
 {
-    return &net->layers[layer->in[k]];
+    return &graph->layers[layer->in[k]];
 }
 
 static inline const clprune__net_shape *clprune__net_in_shape(
-    const clprune_net *net, const clprune__net_layer *layer, size_t k)
+    const clprune__net_graph *graph, const clprune__net_layer *layer, size_t k)
 {
-    return &net->values[layer->in[k]].shape;
+    return &graph->values[layer->in[k]].shape;
 }
 
 /* Whether a kind runs in the ways of another. */
@@ -49,6 +49,14 @@ static inline bool clprune__net_acts_as(
     return kind == other || kind->as == other;
 }
 
+/* Whether a value has one user, and a maker that runs as this kind. */
+static inline bool clprune__net_is_lone(
+    const clprune__net_graph *graph, size_t value, const clprune__net_kind *kind)
+{
+    return clprune__net_acts_as(graph->layers[value].kind, kind) &&
+           graph->values[value].users == 1 && value != graph->output;
+}
+
 /* Whether a layer stands for data of a step, which passes read where it is. */
 static inline bool clprune__net_is_data(const clprune__net_layer *layer)
 {
@@ -56,9 +64,9 @@ static inline bool clprune__net_is_data(const clprune__net_layer *layer)
 }
 
 /* Whether the net has no backward pass. */
-static inline bool clprune__net_infers(const clprune_net *net)
+static inline bool clprune__net_infers(const clprune__net_graph *graph)
 {
-    return net->desc.infers || net->loss == CLPRUNE__NET_NO_LOSS;
+    return graph->desc.infers || graph->loss == CLPRUNE__NET_NO_LOSS;
 }
 
 /* Whether clprune_net_settle has succeeded: `settled` is set before, against a second call. */
@@ -91,26 +99,27 @@ static inline bool clprune__net_is_in(const clprune__net_region *region, size_t 
 }
 
 /* Value number of a layer's output. */
-static inline size_t clprune__net_out(const clprune_net *net, const clprune__net_layer *layer)
+static inline size_t clprune__net_out(
+    const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
-    return (size_t)(layer - net->layers);
+    return (size_t)(layer - graph->layers);
 }
 
 /* Whether a tile reads what its way's need k names: not for gradients of frozen parameters. */
 static inline bool clprune__net_is_needed(
-    const clprune_net *net, const clprune__net_tile *tile, size_t k)
+    const clprune__net_graph *graph, const clprune__net_tile *tile, size_t k)
 {
     const clprune__net_need *need = &tile->way->needs[k];
-    return !need->params || !net->layers[tile->layers[need->layer]].frozen;
+    return !need->params || !graph->layers[tile->layers[need->layer]].frozen;
 }
 
 /* The value that need k of a tile's way is. */
 static inline size_t clprune__net_needed(
-    const clprune_net *net, const clprune__net_tile *tile, size_t k)
+    const clprune__net_graph *graph, const clprune__net_tile *tile, size_t k)
 {
     const clprune__net_need *need = &tile->way->needs[k];
     const size_t layer = tile->layers[need->layer];
-    return need->in < 0 ? layer : net->layers[layer].in[need->in];
+    return need->in < 0 ? layer : graph->layers[layer].in[need->in];
 }
 
 #endif

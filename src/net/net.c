@@ -12,6 +12,7 @@
 #include "net/plan/choose.h"
 #include "net/plan/cover.h"
 #include "net/plan/steps.h"
+#include "net/rewrite/merge.h"
 #include "nn/store/form.h"
 #include "runtime/context/check.h"
 
@@ -41,10 +42,12 @@ clprune_status clprune_net_create(
             context, CLPRUNE_OUT_OF_HOST_MEMORY, __FILE__, __LINE__, "no memory for the net");
     }
     made->context = context;
-    made->desc = *desc;
-    made->eps = 1e-5f;
-    made->momentum = 0.1f;
-    made->seeded = true;
+    made->plan.graph = &made->graph;
+    made->graph.context = context;
+    made->graph.desc = *desc;
+    made->draft.eps = 1e-5f;
+    made->draft.momentum = 0.1f;
+    made->at.seeded = true;
     made->serial = atomic_fetch_add(&serial, 1) + 1;
     if (of != NULL)
         of->sharers++;
@@ -55,22 +58,24 @@ clprune_status clprune_net_create(
 static void destroy(clprune_net *net)
 {
     clprune__net_body_destroy(net);
-    for (size_t i = 0; i < net->count; ++i)
-        free(net->layers[i].name);
-    for (size_t i = 0; i < net->params_count; ++i)
-        free(net->params[i].name);
-    free(net->forward.steps);
-    free(net->inference.steps);
-    free(net->backward.steps);
-    free(net->slots);
-    free(net->regions);
-    free(net->tiles);
-    free(net->params);
-    free(net->values);
-    free(net->layers);
-    free(net->part);
-    free(net->lora.pattern);
-    free(net->head_name);
+    for (size_t i = 0; i < net->graph.count; ++i)
+        free(net->graph.layers[i].name);
+    for (size_t i = 0; i < net->graph.params_count; ++i)
+        free(net->graph.params[i].name);
+    free(net->plan.forward.steps);
+    free(net->plan.inference.steps);
+    free(net->plan.backward.steps);
+    free(net->plan.slots);
+    free(net->plan.regions);
+    free(net->plan.tiles);
+    free(net->plan.layers);
+    free(net->plan.values);
+    free(net->draft.params);
+    free(net->draft.values);
+    free(net->draft.layers);
+    free(net->draft.part);
+    free(net->draft.lora.pattern);
+    free(net->graph.head_name);
     free(net->error);
     free(net);
 }
@@ -79,7 +84,7 @@ void clprune_net_destroy(clprune_net *net)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     while (net != NULL) {
-        clprune_net *of = net->desc.weights_of;
+        clprune_net *of = net->graph.desc.weights_of;
         net->gone = true;
         if (net->sharers > 0)
             return;
@@ -95,9 +100,9 @@ void clprune_net_part(clprune_net *net, const char *name)
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net == NULL)
         return;
-    free(net->part);
-    net->part = name != NULL ? strdup(name) : NULL;
-    if (name != NULL && net->part == NULL)
+    free(net->draft.part);
+    net->draft.part = name != NULL ? strdup(name) : NULL;
+    if (name != NULL && net->draft.part == NULL)
         clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for part %s", name);
 }
 
@@ -109,7 +114,7 @@ void clprune_net_eps(clprune_net *net, float eps)
     if (!(eps > 0 && isfinite(eps)))
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "eps is %g, expected a finite number above 0", (double)eps);
-    net->eps = eps;
+    net->draft.eps = eps;
 }
 
 void clprune_net_momentum(clprune_net *net, float momentum)
@@ -120,7 +125,7 @@ void clprune_net_momentum(clprune_net *net, float momentum)
     if (!(momentum >= 0 && momentum <= 1))
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "momentum is %g, expected a value in [0, 1]", (double)momentum);
-    net->momentum = momentum;
+    net->draft.momentum = momentum;
 }
 
 clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep)
@@ -132,7 +137,7 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     clprune__net_end_lora(net);
     REQUIRE(net->status == CLPRUNE_SUCCESS, net->status, "%s", net->error);
     REQUIRE(!net->settled, CLPRUNE_INVALID_ARGUMENT, "the net is settled already");
-    REQUIRE(net->count > 1, CLPRUNE_INVALID_ARGUMENT, "the net has no layers");
+    REQUIRE(net->graph.count > 1, CLPRUNE_INVALID_ARGUMENT, "the net has no layers");
     if (keep != NULL)
         how = *keep;
     REQUIRE(how.preset >= CLPRUNE_NET_DENSE && how.preset <= CLPRUNE_NET_LEAST,
@@ -160,20 +165,21 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
         TRY(clprune__keep_settle(context, &checked, &checked));
         TRY(clprune__keep_restores(context, &how.keep));
     }
-    net->products = how.products;
-    if (net->loss == CLPRUNE__NET_NO_LOSS)
-        net->output = net->count - 1;
+    net->plan.products = how.products;
+    if (net->graph.loss == CLPRUNE__NET_NO_LOSS)
+        net->graph.output = net->graph.count - 1;
     clprune__net_merge(net);
-    for (size_t i = 1; i < net->count && net->loss != CLPRUNE__NET_NO_LOSS; ++i)
-        if (net->values[i].users == 0 && !net->layers[i].gone)
+    for (size_t i = 1; i < net->graph.count && net->graph.loss != CLPRUNE__NET_NO_LOSS; ++i)
+        if (net->graph.values[i].users == 0 && !net->graph.layers[i].gone)
             clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-                "nothing reads the output of layer %s, nor does the loss", net->layers[i].name);
+                "nothing reads the output of layer %s, nor does the loss",
+                net->graph.layers[i].name);
     REQUIRE(net->status == CLPRUNE_SUCCESS, net->status, "%s", net->error);
     clprune__net_wrong(
         net, CLPRUNE_INVALID_ARGUMENT, "the net could not be settled"); /* until it is */
     net->settled = true;
-    TRY(clprune__net_choose(net, &how));
-    TRY(clprune__net_make_steps(net));
+    TRY(clprune__net_choose(&net->plan, &how));
+    TRY(clprune__net_make_steps(&net->plan));
     TRY(clprune__net_body_create(net));
     net->status = CLPRUNE_SUCCESS;
     return CLPRUNE_SUCCESS;
@@ -183,24 +189,24 @@ clprune_param *clprune_net_params(clprune_net *net, size_t *count)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (count != NULL)
-        *count = net != NULL ? net->list_count : 0;
-    return net != NULL ? net->list : NULL;
+        *count = net != NULL ? net->body.list_count : 0;
+    return net != NULL ? net->body.list : NULL;
 }
 
 const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *count)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (count != NULL)
-        *count = net != NULL ? net->states_count : 0;
-    return net != NULL ? net->states : NULL;
+        *count = net != NULL ? net->body.states_count : 0;
+    return net != NULL ? net->body.states : NULL;
 }
 
 /* The layer that makes the output; below its adapters, if it has some. */
 static size_t output_layer(const clprune_net *net)
 {
-    size_t layer = net->output;
-    while (net->layers[layer].kind == &clprune__net_adapter_kind)
-        layer = net->layers[layer].in[0];
+    size_t layer = net->graph.output;
+    while (net->graph.layers[layer].kind == &clprune__net_adapter_kind)
+        layer = net->graph.layers[layer].in[0];
     return layer;
 }
 
@@ -209,15 +215,16 @@ static bool weight_at(const clprune_net *net, size_t index, clprune_net_weight *
     if (weight == NULL)
         return false;
     *weight = (clprune_net_weight){.name = NULL};
-    if (net == NULL || net->tensors == NULL || index >= net->params_count)
+    if (net == NULL || net->body.tensors == NULL || index >= net->graph.params_count)
         return false;
-    const clprune__net_param *param = &net->params[index];
+    const clprune__net_param *param = &net->graph.params[index];
     *weight = (clprune_net_weight){.name = param->name,
         .rank = param->rank,
         .inputs = param->inputs,
         .image = param->image,
-        .output = net->head > 0 ? index == net->head - 1 : param->layer == output_layer(net),
-        .value = net->tensors[index].value};
+        .output =
+            net->graph.head > 0 ? index == net->graph.head - 1 : param->layer == output_layer(net),
+        .value = net->body.tensors[index].value};
     memcpy(weight->shape, param->shape, sizeof weight->shape);
     return true;
 }
@@ -232,8 +239,8 @@ bool clprune_net_weight_of(const clprune_net *net, const char *name, clprune_net
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     size_t i = 0;
-    while (net != NULL && name != NULL && i < net->params_count &&
-           strcmp(net->params[i].name, name) != 0)
+    while (net != NULL && name != NULL && i < net->graph.params_count &&
+           strcmp(net->graph.params[i].name, name) != 0)
         ++i;
     return weight_at(name != NULL ? net : NULL, i, weight);
 }
@@ -244,16 +251,16 @@ void clprune_net_on_grads(
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net == NULL)
         return;
-    net->on_grads = ready;
-    net->on_grads_user = user;
+    net->at.on_grads = ready;
+    net->at.on_grads_user = user;
 }
 
 void clprune_net_on_statistics(clprune_net *net, const clprune_net_statistics *statistics)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    if (net == NULL || !net->desc.shares_statistics)
+    if (net == NULL || !net->graph.desc.shares_statistics)
         return;
-    net->statistics = statistics != NULL ? *statistics : (clprune_net_statistics){0};
+    net->at.statistics = statistics != NULL ? *statistics : (clprune_net_statistics){0};
 }
 
 void clprune_net_watch(
@@ -262,15 +269,15 @@ void clprune_net_watch(
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net == NULL)
         return;
-    net->tell = tell;
-    net->tell_user = user;
+    net->at.tell = tell;
+    net->at.tell_user = user;
 }
 
 void clprune_net_check_finite(clprune_net *net, bool check)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net != NULL)
-        net->checks_finite = check;
+        net->at.checks_finite = check;
 }
 
 void clprune_net_visit(
@@ -279,23 +286,25 @@ void clprune_net_visit(
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net == NULL || !clprune__net_is_settled(net) || visit == NULL)
         return;
-    for (size_t i = 0; i < net->count; ++i) {
-        const clprune__net_layer *layer = &net->layers[i];
-        const clprune__net_value *value = &net->values[i];
+    for (size_t i = 0; i < net->graph.count; ++i) {
+        const clprune__net_layer *layer = &net->graph.layers[i];
+        const clprune__net_shape *shape = &net->graph.values[i].shape;
+        const clprune__net_choice *value = &net->plan.values[i];
+        const clprune__net_tile *tile = clprune__net_tile_of(&net->plan, i);
         if (layer->gone || layer->kind->forward == NULL)
             continue;
         const clprune_net_tensor tensor = {.name = layer->name,
             .layer = layer->kind->name,
-            .way = layer->tile != SIZE_MAX ? net->tiles[layer->tile].way->name : "",
-            .rows = value->shape.rows,
-            .cols = value->shape.cols,
-            .grid = value->shape.grid,
+            .way = tile != NULL ? tile->way->name : "",
+            .rows = shape->rows,
+            .cols = shape->cols,
+            .grid = shape->grid,
             .needed = value->needed,
             .product = value->product,
             .kept = value->kept,
             .keep = value->keep,
-            .bytes = value->kept ? clprune__net_bytes(net, i) : 0,
-            .work = layer->kind->work != NULL ? layer->kind->work(net, layer) : 0};
+            .bytes = value->kept ? clprune__net_bytes(&net->plan, i) : 0,
+            .work = layer->kind->work != NULL ? layer->kind->work(&net->graph, layer) : 0};
         visit(user, &tensor);
     }
 }
@@ -307,12 +316,12 @@ static clprune_status init(clprune_net *net, uint64_t seed, fill_function *fill,
     clprune_context *context = net != NULL ? net->context : NULL;
     REQUIRE(net != NULL && clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT,
         "the net is NULL or not settled");
-    net->phase = CLPRUNE__NET_EMPTY;
-    for (size_t i = 0; i < net->params_count; ++i) {
-        const clprune__net_param *param = &net->params[i];
+    net->at.phase = CLPRUNE__NET_EMPTY;
+    for (size_t i = 0; i < net->graph.params_count; ++i) {
+        const clprune__net_param *param = &net->graph.params[i];
         if (param->tied != 0)
             continue;
-        const clprune_mat mat = net->tensors[i].value;
+        const clprune_mat mat = net->body.tensors[i].value;
         const double bound = param->inputs > 0 ? 1 / sqrt((double)param->inputs) : 0;
         uint64_t state = seed + i * UINT64_C(0xd1342543de82ef95);
         float *values = malloc(mat.rows * mat.cols * sizeof *values);
@@ -330,7 +339,7 @@ static clprune_status init(clprune_net *net, uint64_t seed, fill_function *fill,
         free(values);
         TRY(status);
     }
-    net->has_values = true;
+    net->at.has_values = true;
     return clprune__net_reset_states(net);
 }
 

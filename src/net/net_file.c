@@ -60,13 +60,13 @@ static clprune_status add(
 /* Parameter `index` in the shape and order of files. */
 static item item_of(const clprune_net *net, size_t index, clprune_mat mat)
 {
-    const clprune__net_param *param = &net->params[index];
+    const clprune__net_param *param = &net->graph.params[index];
     item made = {.rank = param->rank, .image = param->image, .mat = mat};
     for (size_t k = 0; k < param->rank; ++k)
         made.shape[k] = param->shape[k];
-    for (size_t k = 0; k < net->params_count; ++k)
-        if (net->params[k].tied == index + 1)
-            made.alias = net->params[k].name;
+    for (size_t k = 0; k < net->graph.params_count; ++k)
+        if (net->graph.params[k].tied == index + 1)
+            made.alias = net->graph.params[k].name;
     return made;
 }
 
@@ -87,14 +87,14 @@ static clprune_status add_state(
     clprune_context *context = all->context;
     const bool one = optimizer->slots == 1;
     size_t i = 0;
-    while (i < net->params_count &&
-           (net->params[i].tied != 0 ||
-               !clprune__same_mat(net->tensors[i].value, optimizer->tensors[tensor].param.value)))
+    while (i < net->graph.params_count &&
+           (net->graph.params[i].tied != 0 || !clprune__same_mat(net->body.tensors[i].value,
+                                                  optimizer->tensors[tensor].param.value)))
         ++i;
-    REQUIRE(i < net->params_count, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(i < net->graph.params_count, CLPRUNE_INVALID_ARGUMENT,
         "tensor %zu of the optimizer is no parameter of the net; take one over clprune_net_params",
         tensor);
-    const char *name = net->params[i].name;
+    const char *name = net->graph.params[i].name;
     for (size_t slot = 0; slot < optimizer->slots; ++slot) {
         clprune_mat code, scale;
         const clprune_mat state = clprune_optimizer_state(optimizer, tensor, slot);
@@ -125,13 +125,15 @@ static clprune_status open_items(
 {
     clprune_context *context = all->context;
     const size_t state = optimizer != NULL ? optimizer->count * optimizer->slots * 2 : 0;
-    all->list = calloc(net->params_count + net->states_count + state + 1, sizeof *all->list);
+    all->list =
+        calloc(net->graph.params_count + net->body.states_count + state + 1, sizeof *all->list);
     REQUIRE(all->list != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the list of tensors");
-    for (size_t i = 0; i < net->params_count; ++i)
-        if (net->params[i].tied == 0)
-            TRY(add(all, item_of(net, i, net->tensors[i].value), "", net->params[i].name, ""));
-    for (size_t i = 0; i < net->states_count; ++i)
-        TRY(add(all, row_of(net->states[i].mat, false), "", net->states[i].name, ""));
+    for (size_t i = 0; i < net->graph.params_count; ++i)
+        if (net->graph.params[i].tied == 0)
+            TRY(add(all, item_of(net, i, net->body.tensors[i].value), "", net->graph.params[i].name,
+                ""));
+    for (size_t i = 0; i < net->body.states_count; ++i)
+        TRY(add(all, row_of(net->body.states[i].mat, false), "", net->body.states[i].name, ""));
     for (size_t i = 0; optimizer != NULL && i < optimizer->count; ++i)
         TRY(add_state(all, net, optimizer, i));
     qsort(all->list, all->count, sizeof *all->list, by_order);
@@ -450,10 +452,10 @@ static clprune_status load(items *all, source *s, clprune_net *net, clprune_opti
     for (size_t i = 0; i < all->count; ++i)
         TRY(match(context, s, &all->list[i]));
     TRY(read_data(context, s));
-    net->phase = CLPRUNE__NET_EMPTY;
+    net->at.phase = CLPRUNE__NET_EMPTY;
     for (size_t i = 0; i < all->count; ++i)
         TRY(write_item(all, &all->list[i], s->data));
-    net->has_values = true;
+    net->at.has_values = true;
     clprune_optimizer_set_steps(optimizer, s->steps);
     return CLPRUNE_SUCCESS;
 }

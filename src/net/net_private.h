@@ -35,6 +35,9 @@ enum {
 typedef struct clprune__net_kind clprune__net_kind;
 typedef struct clprune__net_way clprune__net_way;
 typedef struct clprune__net_call clprune__net_call;
+typedef struct clprune__net_graph clprune__net_graph;
+typedef struct clprune__net_plan clprune__net_plan;
+typedef struct clprune__net_unit clprune__net_unit;
 
 typedef struct clprune__net_shape {
     size_t rows, cols;
@@ -43,17 +46,9 @@ typedef struct clprune__net_shape {
 
 typedef struct clprune__net_value {
     clprune__net_shape shape;
-    size_t maker;     /* the layer whose output it is */
     size_t users;     /* how many inputs of layers it is */
     size_t last_user; /* the last of these layers; 0: none */
     bool trained;     /* it has a gradient: a parameter comes before it */
-    bool needed;      /* by the backward pass */
-    bool product;     /* only by products */
-    bool ruled;       /* the caller decided `kept` and `keep` */
-    bool kept;        /* it has a store */
-    bool rounded;     /* to bf16 where it is kept, or made again from such values */
-    clprune_keep keep;
-    clprune_saved *store;
 } clprune__net_value;
 
 /* Rotary positions: the heads that are turned, their columns. */
@@ -67,18 +62,12 @@ typedef struct clprune__net_layer {
     char *name;
     size_t in[CLPRUNE__NET_INPUTS], ins; /* values; the output is the value of the same number */
     size_t param[CLPRUNE__NET_PARAMS], params;
-    size_t tile;       /* that runs it backward */
-    size_t tile_last;  /* the last layer of the tile */
-    bool gone;         /* merged into another layer */
-    bool frozen;       /* it has parameters, and all are frozen */
-    bool adapter;      /* one of the two products of an adapter */
-    const char *norm;  /* batch norm: the name of its states */
-    float eps;         /* of a normalisation */
-    float momentum;    /* batch norm */
-    size_t rows;       /* batch norm: of the statistics of the pass, all nets' */
-    size_t made_again; /* max pool: samples at a time whose positions its region's backward pass
-                          makes again; 0: none */
-    bool bias_sums;    /* the tile behind this layer also computes its bias gradient */
+    bool gone;        /* merged into another layer */
+    bool frozen;      /* it has parameters, and all are frozen */
+    bool adapter;     /* one of the two products of an adapter */
+    const char *norm; /* batch norm: the name of its states */
+    float eps;        /* of a normalisation */
+    float momentum;   /* batch norm */
     union {
         clprune_net_conv conv;
         clprune_max_pool_desc pool;
@@ -90,14 +79,6 @@ typedef struct clprune__net_layer {
         clprune__net_rotary rotary;
         float factor; /* scale; dropout: its rate */
     } set;
-    union {
-        clprune_linear *linear;
-        clprune_conv2d *conv;
-    } op;
-    clprune_mat state[4]; /* batch norm: running mean and variance, mean, inv; a stem's convolution:
-                             products */
-    clprune_saved *mask;  /* ReLU's signs, if its way keeps them */
-    clprune_mat positions; /* of the max pool; made again with its output, if made_again */
 } clprune__net_layer;
 
 /* Where a matrix is. */
@@ -128,15 +109,6 @@ typedef struct clprune__net_size {
     bool spare; /* of a temporary: not needed where the first need is dense and read last */
 } clprune__net_size;
 
-/* A buffer for tensors that are live one after the other. */
-typedef struct clprune__net_slot {
-    size_t elements;
-    char name[64];
-    cl_mem buffer;
-    clprune_saved *view; /* the buffer as a dense store; ... */
-    clprune_saved *bf16; /* ... or one of bf16; NULL unless products read it */
-} clprune__net_slot;
-
 /* ---- kinds and ways ----------------------------------------------------------------------------
  */
 
@@ -149,13 +121,16 @@ struct clprune__net_kind {
     bool over;      /* y may take the place of the first input */
     bool stream;    /* y is the sum of a residual path */
     unsigned codes; /* bit k: made again, it also reads input k QUANTISED in its store */
-    bool (*gives_bf16)(const clprune_net *net); /* its forward pass writes y in bf16; NULL: never */
+    bool (*gives_bf16)(
+        const clprune__net_graph *graph); /* its forward pass writes y in bf16; NULL: never */
     /* Whether its forward pass reads input k in bf16; NULL: none. */
-    bool (*takes_bf16)(const clprune_net *net, const clprune__net_layer *layer, size_t k);
+    bool (*takes_bf16)(const clprune__net_graph *graph, const clprune__net_layer *layer, size_t k);
     /* Multiplications per sample of a forward pass that is a product; NULL: none. */
-    double (*work)(const clprune_net *net, const clprune__net_layer *layer);
-    clprune_status (*create)(clprune_context *context, clprune__net_layer *layer); /* may be NULL */
-    void (*destroy)(clprune__net_layer *layer);                                    /* may be NULL */
+    double (*work)(const clprune__net_graph *graph, const clprune__net_layer *layer);
+    /* The object of a layer; both may be NULL. */
+    clprune_status (*create)(
+        const clprune__net_graph *graph, const clprune__net_layer *layer, clprune__net_unit *unit);
+    void (*destroy)(clprune__net_unit *unit);
     /* y of the samples of the call, from call->in. */
     clprune_status (*forward)(const clprune__net_call *call);
 };
@@ -202,8 +177,8 @@ struct clprune__net_way {
     unsigned sums;             /* k + 1: the way can sum the gradient of input k of its first layer,
                                   for the bias of the linear layer that made it */
     bool fused;                /* forward: the last layer's forward does the whole chain */
-    bool (*fits)(const clprune_net *net, const size_t *layers); /* NULL: always */
-    clprune__net_size (*temp)(const clprune_net *net, const size_t *layers, size_t index);
+    bool (*fits)(const clprune__net_graph *graph, const size_t *layers); /* NULL: always */
+    clprune__net_size (*temp)(const clprune__net_plan *plan, const size_t *layers, size_t index);
     clprune_status (*create)(clprune_net *net, const size_t *layers); /* states; NULL: none */
     clprune_status (*forward)(const clprune__net_call *call);         /* of a fused chain */
     clprune_status (*begin)(const clprune__net_call *call);           /* before the first samples */
@@ -306,66 +281,148 @@ typedef struct clprune__net_lora {
     float factor; /* alpha / rank */
 } clprune__net_lora;
 
-struct clprune_net {
+/* What a net computes. Layers, values and parameters are written through the draft alone. */
+struct clprune__net_graph {
     clprune_context *context;
     clprune_net_desc desc;
-    uint32_t serial;
-    char *part;
-    clprune__net_lora lora;
-    float eps, momentum;   /* of the next normalisation */
-    clprune_status status; /* the first error */
-    char *error;
-    bool settled;
-    size_t sharers; /* nets whose desc.weights_of this is */
-    bool gone;      /* destroyed, but for what sharers need */
-
-    clprune__net_layer *layers;
-    clprune__net_value *values; /* value i is the output of layer i; 0 is the input */
-    size_t count;               /* of both */
-    clprune__net_param *params;
-    clprune_param *tensors; /* (params_count) values, and gradients of a pass */
-    clprune_mat all;        /* all values as a row */
-    clprune_param *list;    /* (list_count) what clprune_net_params returns */
-    size_t list_count;
-    clprune_mat *dropped; /* (regions_count) gradients of a region, if desc.drops_grads */
-    clprune_status (*on_grads)(void *user, clprune_mat grads);
-    void *on_grads_user;
-    clprune_net_statistics statistics;
-    clprune_mat grads,
-        pass;           /* all gradients of `list` as a row, and those of a pass, if desc.adds */
-    clprune_mat unread; /* gradients of frozen parameters */
-    clprune_net_state *states; /* likewise */
-    size_t states_count;
+    const clprune__net_layer *layers;
+    const clprune__net_value *values; /* value i is the output of layer i; 0 is the input */
+    size_t count;                     /* of both */
+    const clprune__net_param *params;
     size_t params_count;
     size_t output; /* the last layer */
     clprune__net_loss loss;
     size_t head;     /* 1 + the parameter of a token loss, which no layer has; 0: none */
     char *head_name; /* of the token loss */
-    clprune__net_phase phase;
-    clprune_net_data data; /* of the forward pass, and of the loss */
-    bool has_values;       /* each parameter has been written, as far as is known */
-    bool seeded;           /* `seed` is new: the next forward pass draws it */
-    uint64_t seed;         /* else what that draws follows from it */
-    uint64_t drawn;      /* by the last one in training, whose backward pass draws the same again */
-    size_t products;     /* clprune_net_keep */
-    bool small_products; /* some small ones run again, too: price.c */
-    bool adapter_products; /* so do those of adapters */
-    unsigned gelu_bits;    /* likewise; 0: GELU keeps no codes of its derivative */
-    void (*tell)(void *user, bool backward, const char *layer);
-    void *tell_user;
-    bool checks_finite;
+};
 
-    clprune__net_tile *tiles; /* in the order of their last layers */
+/* The same, while layers are added and merged; and what the next layers get. */
+typedef struct clprune__net_draft {
+    clprune__net_layer *layers;
+    clprune__net_value *values;
+    clprune__net_param *params;
+    char *part;
+    clprune__net_lora lora;
+    float eps, momentum; /* of normalisations */
+} clprune__net_draft;
+
+/* ---- plan --------------------------------------------------------------------------------------
+ */
+
+/* What the plan decides of a value. */
+typedef struct clprune__net_choice {
+    bool needed;  /* by the backward pass */
+    bool product; /* only by products */
+    bool ruled;   /* the caller decided `kept` and `keep` */
+    bool kept;    /* it has a store */
+    bool rounded; /* to bf16 where it is kept, or made again from such values */
+    clprune_keep keep;
+} clprune__net_choice;
+
+/* What it decides of a layer. */
+typedef struct clprune__net_role {
+    size_t tile;       /* that runs it backward; SIZE_MAX: none */
+    size_t tile_last;  /* the last layer of the tile */
+    size_t made_again; /* max pool: samples at a time whose positions its region's backward pass
+                          makes again; 0: none */
+    bool bias_sums;    /* the tile behind this layer also computes its bias gradient */
+} clprune__net_role;
+
+/* A buffer for tensors that are live one after the other. */
+typedef struct clprune__net_slot {
+    size_t elements;
+    char name[64];
+} clprune__net_slot;
+
+struct clprune__net_plan {
+    const clprune__net_graph *graph;
+    clprune__net_choice *values; /* (graph->count) */
+    clprune__net_role *layers;   /* likewise */
+    clprune__net_tile *tiles;    /* in the order of their last layers */
     size_t tiles_count;
     clprune__net_region *regions;
     size_t regions_count;
     clprune__net_slot *slots;
     size_t slots_count;
     clprune__net_steps forward, inference, backward;
+    size_t products;       /* clprune_net_keep */
+    bool small_products;   /* some small ones run again, too: price.c */
+    bool adapter_products; /* so do those of adapters */
+    unsigned gelu_bits;    /* of the codes of GELU's derivative; 0: none are kept */
+};
+
+/* ---- memory ------------------------------------------------------------------------------------
+ */
+
+/* What a layer has on the device, beside its parameters. */
+struct clprune__net_unit {
+    union {
+        clprune_linear *linear;
+        clprune_conv2d *conv;
+    } op;
+    clprune_mat state[4];  /* batch norm: running mean and variance, mean, inv; a stem's
+                              convolution: products */
+    clprune_saved *mask;   /* ReLU's signs, if its way keeps them */
+    clprune_mat positions; /* of the max pool; made again with its output, if made_again */
+    size_t rows;           /* batch norm: of the statistics of the pass, all nets' */
+};
+
+/* A slot's memory. */
+typedef struct clprune__net_space {
+    cl_mem buffer;
+    clprune_saved *view; /* the buffer as a dense store; ... */
+    clprune_saved *bf16; /* ... or one of bf16; NULL unless products read it */
+} clprune__net_space;
+
+typedef struct clprune__net_body {
+    clprune__net_unit *units;   /* (graph.count) of the layers */
+    clprune_saved **stores;     /* (graph.count) of values that are kept */
+    clprune__net_space *spaces; /* (plan.slots_count) */
+    clprune_param *tensors;     /* (params_count) values, and gradients of a pass */
+    clprune_mat all;            /* all values as a row */
+    clprune_param *list;        /* (list_count) what clprune_net_params returns */
+    size_t list_count;
+    clprune_mat *dropped; /* (regions_count) gradients of a region, if desc.drops_grads */
+    clprune_mat grads,
+        pass;           /* all gradients of `list` as a row, and those of a pass, if desc.adds */
+    clprune_mat unread; /* gradients of frozen parameters */
+    clprune_net_state *states; /* likewise */
+    size_t states_count;
     clprune_mat ranges; /* of labels, then tokens: what int_range.h records; an element apart */
     clprune__watch watch;
     clprune_mat log_p, row_weight; /* of a cross-entropy: clprune/token_loss.h */
     uint64_t kept_bytes;           /* booked under activations */
+} clprune__net_body;
+
+/* How far passes have come, and who is told of them. */
+typedef struct clprune__net_progress {
+    clprune__net_phase phase;
+    clprune_net_data data; /* of the forward pass, and of the loss */
+    bool has_values;       /* each parameter has been written, as far as is known */
+    bool seeded;           /* `seed` is new: the next forward pass draws it */
+    uint64_t seed;         /* else what that draws follows from it */
+    uint64_t drawn; /* by the last one in training, whose backward pass draws the same again */
+    clprune_status (*on_grads)(void *user, clprune_mat grads);
+    void *on_grads_user;
+    clprune_net_statistics statistics;
+    void (*tell)(void *user, bool backward, const char *layer);
+    void *tell_user;
+    bool checks_finite;
+} clprune__net_progress;
+
+struct clprune_net {
+    clprune_context *context;
+    uint32_t serial;
+    clprune_status status; /* the first error */
+    char *error;
+    bool settled;
+    size_t sharers; /* nets whose desc.weights_of this is */
+    bool gone;      /* destroyed, but for what sharers need */
+    clprune__net_draft draft;
+    clprune__net_graph graph;
+    clprune__net_plan plan;
+    clprune__net_body body;
+    clprune__net_progress at;
 };
 
 /* One call of a layer's or way's function. */

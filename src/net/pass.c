@@ -13,8 +13,8 @@ void clprune_net_set_seed(clprune_net *net, uint64_t seed)
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     if (net == NULL)
         return;
-    net->seed = seed;
-    net->seeded = true;
+    net->at.seed = seed;
+    net->at.seeded = true;
 }
 
 /* ---- checks ------------------------------------------------------------------------------------
@@ -27,15 +27,15 @@ static clprune_status check_data(const clprune_net *net, const clprune_net_data 
     REQUIRE(net != NULL && data != NULL, CLPRUNE_INVALID_ARGUMENT, "net or data is NULL");
     REQUIRE(clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT, "the net is not settled");
     TRY(clprune__check_reserved(context, "data", data->reserved, sizeof data->reserved));
-    REQUIRE(data->batch > 0 && data->batch <= net->desc.batch, CLPRUNE_INVALID_SIZE,
-        "the batch is %zu, expected 1 to %zu", data->batch, net->desc.batch);
-    REQUIRE(!data->add || net->desc.adds, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(data->batch > 0 && data->batch <= net->graph.desc.batch, CLPRUNE_INVALID_SIZE,
+        "the batch is %zu, expected 1 to %zu", data->batch, net->graph.desc.batch);
+    REQUIRE(!data->add || net->graph.desc.adds, CLPRUNE_INVALID_ARGUMENT,
         "data.add needs a net that was created with desc.adds");
     REQUIRE(isfinite(data->scale), CLPRUNE_INVALID_ARGUMENT, "the scale is %g, expected a number",
         (double)data->scale);
     REQUIRE(data->smoothing >= 0 && data->smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
         "smoothing is %g, expected a value in [0, 1)", (double)data->smoothing);
-    REQUIRE(!loss || net->loss != CLPRUNE__NET_NO_LOSS, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(!loss || net->graph.loss != CLPRUNE__NET_NO_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "the net has no loss");
     return CLPRUNE_SUCCESS;
 }
@@ -45,14 +45,14 @@ static clprune_status check_input(const clprune_net *net, const clprune_net_data
 {
     enum { LEVELS = 256 };
     clprune_context *context = net->context;
-    const clprune__net_shape *shape = &net->values[0].shape;
+    const clprune__net_shape *shape = &net->graph.values[0].shape;
     const size_t rows = data->batch * shape->rows;
     clprune_mat row;
     if (data->lengths.buffer != NULL)
         TRY(clprune__check_ints(context, "data.lengths", data->lengths, data->batch, &row));
-    if (net->layers[0].kind->gives == CLPRUNE__NET_TOKENS)
+    if (net->graph.layers[0].kind->gives == CLPRUNE__NET_TOKENS)
         return clprune__check_ints(context, "data.tokens", data->tokens, rows, &row);
-    if (net->layers[0].kind->gives == CLPRUNE__NET_BYTES) {
+    if (net->graph.layers[0].kind->gives == CLPRUNE__NET_BYTES) {
         const clprune_image_bytes *images = &data->images;
         size_t end;
         REQUIRE(images->buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "data.images has no buffer");
@@ -80,11 +80,11 @@ static clprune_status check_phase(
         [CLPRUNE__NET_TRAINED] = "the forward pass in training has no loss yet",
         [CLPRUNE__NET_HAS_LOSS] = "the token loss has overwritten the output of the forward pass"};
     clprune_context *context = net->context;
-    REQUIRE((allowed >> net->phase & 1) != 0, CLPRUNE_INVALID_ARGUMENT, "%s: %s; call %s first",
-        function, phases[net->phase], first);
-    REQUIRE(batch == net->data.batch, CLPRUNE_INVALID_SIZE,
+    REQUIRE((allowed >> net->at.phase & 1) != 0, CLPRUNE_INVALID_ARGUMENT, "%s: %s; call %s first",
+        function, phases[net->at.phase], first);
+    REQUIRE(batch == net->at.data.batch, CLPRUNE_INVALID_SIZE,
         "%s: the batch is %zu, expected %zu, as in clprune_net_forward", function, batch,
-        net->data.batch);
+        net->at.data.batch);
     return CLPRUNE_SUCCESS;
 }
 
@@ -102,7 +102,7 @@ static bool same_ints(clprune_ints a, clprune_ints b)
 /* Fails if data has changed since the forward pass and the loss. */
 static clprune_status check_unchanged(const clprune_net *net, const clprune_net_data *data)
 {
-    const clprune_net_data *old = &net->data;
+    const clprune_net_data *old = &net->at.data;
     const struct {
         const char *name;
         bool same;
@@ -116,10 +116,11 @@ static clprune_status check_unchanged(const clprune_net *net, const clprune_net_
         {"labels", same_ints(data->labels, old->labels)},
         {"smoothing", data->smoothing == old->smoothing},
         {"targets", same(data->targets, old->targets)},
-        {"scale", data->scale == old->scale || net->loss != CLPRUNE__NET_TOKEN_LOSS},
+        {"scale", data->scale == old->scale || net->graph.loss != CLPRUNE__NET_TOKEN_LOSS},
     };
     clprune_context *context = net->context;
-    const size_t read = net->loss == CLPRUNE__NET_CUSTOM_LOSS ? 4 : sizeof fields / sizeof *fields;
+    const size_t read =
+        net->graph.loss == CLPRUNE__NET_CUSTOM_LOSS ? 4 : sizeof fields / sizeof *fields;
     for (size_t i = 0; i < read; ++i)
         REQUIRE(fields[i].same, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_backward: data.%s has changed since clprune_net_%s", fields[i].name,
@@ -132,7 +133,7 @@ static clprune_status check_output_grad(const clprune_net *net, const clprune_ne
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
-    if (net->loss == CLPRUNE__NET_CUSTOM_LOSS)
+    if (net->graph.loss == CLPRUNE__NET_CUSTOM_LOSS)
         return clprune__check_mat(context, "data.output_grad", data->output_grad, y.rows, y.cols);
     REQUIRE(clprune__is_absent(data->output_grad), CLPRUNE_INVALID_ARGUMENT,
         "data.output_grad is given, but the net has a loss; expected clprune_net_custom_loss");
@@ -145,9 +146,9 @@ static clprune_status check_output_grad(const clprune_net *net, const clprune_ne
 /* Sets what the pass draws. */
 static void draw(clprune_net *net, uint64_t seed)
 {
-    net->drawn = seed;
-    for (size_t i = 0; i < net->count; ++i)
-        clprune_saved_set_seed(net->values[i].store, seed + UINT64_C(0x9e3779b97f4a7c15) * i);
+    net->at.drawn = seed;
+    for (size_t i = 0; i < net->graph.count; ++i)
+        clprune_saved_set_seed(net->body.stores[i], seed + UINT64_C(0x9e3779b97f4a7c15) * i);
 }
 
 clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *data, bool training)
@@ -156,30 +157,31 @@ clprune_status clprune_net_forward(clprune_net *net, const clprune_net_data *dat
     TRY(check_data(net, data, false));
     TRY(check_input(net, data));
     clprune_context *context = net->context;
-    REQUIRE(!training || !net->desc.infers, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(!training || !net->graph.desc.infers, CLPRUNE_INVALID_ARGUMENT,
         "clprune_net_forward: a net with desc.infers has no pass in training");
     if (training)
         TRY(clprune__net_check_norms(net, data->batch));
     TRY(clprune__net_check_values(net));
-    uint64_t seed = net->seed; /* unless it is new, the pass draws what follows from it */
-    net->phase = CLPRUNE__NET_EMPTY;
+    uint64_t seed = net->at.seed; /* unless it is new, the pass draws what follows from it */
+    net->at.phase = CLPRUNE__NET_EMPTY;
     if (training)
-        draw(net, net->seeded ? seed : clprune__net_random(&seed));
+        draw(net, net->at.seeded ? seed : clprune__net_random(&seed));
     TRY(clprune__net_check_tokens(net, data));
-    TRY(clprune__net_run(net, training ? &net->forward : &net->inference, data, training));
+    TRY(clprune__net_run(
+        net, training ? &net->plan.forward : &net->plan.inference, data, training));
     if (training) {
-        net->seed = seed;
-        net->seeded = false;
+        net->at.seed = seed;
+        net->at.seeded = false;
     }
-    net->data = *data;
-    net->phase = training ? CLPRUNE__NET_TRAINED : CLPRUNE__NET_INFERRED;
+    net->at.data = *data;
+    net->at.phase = training ? CLPRUNE__NET_TRAINED : CLPRUNE__NET_INFERRED;
     return clprune__empty_event(net->context, data->event);
 }
 
 clprune_mat clprune_net_output(const clprune_net *net, size_t batch)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return net != NULL && net->slots_count > 0 && batch <= net->desc.batch
+    return net != NULL && net->plan.slots_count > 0 && batch <= net->graph.desc.batch
                ? clprune__net_output(net, batch)
                : CLPRUNE_NO_MAT;
 }
@@ -203,22 +205,23 @@ clprune_status clprune_net_loss(
     ENTER(net != NULL ? net->context : NULL);
     TRY(check_data(net, data, true));
     TRY(check_phase(net, "clprune_net_loss",
-        net->loss == CLPRUNE__NET_TOKEN_LOSS ? INFERRED | TRAINED : INFERRED | TRAINED | HAS_LOSS,
+        net->graph.loss == CLPRUNE__NET_TOKEN_LOSS ? INFERRED | TRAINED
+                                                   : INFERRED | TRAINED | HAS_LOSS,
         "clprune_net_forward", data->batch));
     clprune_status status = clprune__net_loss_forward(net, data, loss, hit);
     if (status == CLPRUNE_SUCCESS)
         status = clprune__net_check_labels(net, data);
     if (status != CLPRUNE_SUCCESS) {
         if (!is_refusal(status))
-            net->phase = CLPRUNE__NET_EMPTY;
+            net->at.phase = CLPRUNE__NET_EMPTY;
         return status;
     }
-    net->data.labels = data->labels;
-    net->data.smoothing = data->smoothing;
-    net->data.targets = data->targets;
-    net->data.scale = data->scale;
-    if (net->phase == CLPRUNE__NET_TRAINED)
-        net->phase = CLPRUNE__NET_HAS_LOSS;
+    net->at.data.labels = data->labels;
+    net->at.data.smoothing = data->smoothing;
+    net->at.data.targets = data->targets;
+    net->at.data.scale = data->scale;
+    if (net->at.phase == CLPRUNE__NET_TRAINED)
+        net->at.phase = CLPRUNE__NET_HAS_LOSS;
     return clprune__empty_event(net->context, data->event);
 }
 
@@ -228,7 +231,7 @@ clprune_status clprune_net_logits(
     ENTER(net != NULL ? net->context : NULL);
     clprune_context *context = net != NULL ? net->context : NULL;
     TRY(check_data(net, &(clprune_net_data){.batch = batch}, true));
-    REQUIRE(net->loss == CLPRUNE__NET_TOKEN_LOSS, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(net->graph.loss == CLPRUNE__NET_TOKEN_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "clprune_net_logits needs clprune_net_token_loss");
     TRY(check_phase(net, "clprune_net_logits", INFERRED | TRAINED, "clprune_net_forward", batch));
     return clprune__net_loss_logits(net, batch, row, logits, event);
@@ -238,20 +241,20 @@ clprune_status clprune_net_backward(clprune_net *net, const clprune_net_data *da
 {
     ENTER(net != NULL ? net->context : NULL);
     TRY(check_data(net, data, true));
-    const bool custom = net->loss == CLPRUNE__NET_CUSTOM_LOSS;
+    const bool custom = net->graph.loss == CLPRUNE__NET_CUSTOM_LOSS;
     TRY(check_phase(net, "clprune_net_backward", custom ? TRAINED : HAS_LOSS,
         custom ? "clprune_net_forward in training"
-        : net->phase == CLPRUNE__NET_TRAINED
+        : net->at.phase == CLPRUNE__NET_TRAINED
             ? "clprune_net_loss"
             : "clprune_net_forward in training, then clprune_net_loss,",
         data->batch));
     TRY(check_unchanged(net, data));
     TRY(check_output_grad(net, data));
-    net->phase = CLPRUNE__NET_EMPTY;
+    net->at.phase = CLPRUNE__NET_EMPTY;
     TRY(clprune__net_loss_backward(net, data));
-    if (net->checks_finite)
+    if (net->at.checks_finite)
         TRY(clprune__net_check_loss(net, data->batch));
-    TRY(clprune__net_run(net, &net->backward, data, true));
+    TRY(clprune__net_run(net, &net->plan.backward, data, true));
     TRY(clprune__net_end_pass(net, data->add));
     return clprune__empty_event(net->context, data->event);
 }

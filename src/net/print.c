@@ -5,6 +5,7 @@
 #include "clprune/net.h"
 #include "net/graph.h"
 #include "net/layers/kinds.h"
+#include "net/plan/cover.h"
 #include "net/plan/steps.h"
 #include "runtime/context/check.h"
 
@@ -27,7 +28,7 @@ static void say(const printer *p, const char *format, ...)
 }
 
 /* "quantised, 4 bits", "again", "-": not needed. */
-static void describe(const clprune__net_value *value, char *text, size_t size)
+static void describe(const clprune__net_choice *value, char *text, size_t size)
 {
     const clprune_keep *keep = &value->keep;
     if (!value->kept)
@@ -42,13 +43,13 @@ static void describe(const clprune__net_value *value, char *text, size_t size)
 
 static bool is_shown(const clprune_net *net, size_t i)
 {
-    return !net->layers[i].gone && net->layers[i].kind->forward != NULL;
+    return !net->graph.layers[i].gone && net->graph.layers[i].kind->forward != NULL;
 }
 
 static const char *way_of(const clprune_net *net, size_t i)
 {
-    const size_t tile = net->layers[i].tile;
-    return tile != SIZE_MAX ? net->tiles[tile].way->name : "input";
+    const clprune__net_tile *tile = clprune__net_tile_of(&net->plan, i);
+    return tile != NULL ? tile->way->name : "input";
 }
 
 static void print_table(const clprune_net *net, const printer *p)
@@ -58,38 +59,39 @@ static void print_table(const clprune_net *net, const printer *p)
     say(p, "%-32s %12s  %-12s %10.1f  KiB, at most\n", "all memory of the context", "", "",
         (double)total.peak / 1024);
     say(p, "%-32s %12s  %-12s %10s  %s\n", "tensor", "shape", "kept", "KiB", "backward");
-    for (size_t i = 0; i < net->count; ++i) {
-        const clprune__net_value *value = &net->values[i];
+    for (size_t i = 0; i < net->graph.count; ++i) {
+        const clprune__net_shape *size = &net->graph.values[i].shape;
+        const clprune__net_choice *value = &net->plan.values[i];
         char shape[48], form[48];
         if (!is_shown(net, i))
             continue;
-        const uint64_t bytes = value->kept ? clprune__net_bytes(net, i) : 0;
+        const uint64_t bytes = value->kept ? clprune__net_bytes(&net->plan, i) : 0;
         all += bytes;
         describe(value, form, sizeof form);
-        (void)snprintf(shape, sizeof shape, "%zu x %zu", value->shape.rows, value->shape.cols);
-        say(p, "%-32s %12s  %-12s %10.1f  %s\n", net->layers[i].name, shape, form,
+        (void)snprintf(shape, sizeof shape, "%zu x %zu", size->rows, size->cols);
+        say(p, "%-32s %12s  %-12s %10.1f  %s\n", net->graph.layers[i].name, shape, form,
             (double)bytes / 1024, way_of(net, i));
     }
     say(p, "%-32s %12s  %-12s %10.1f\n", "signs, positions, statistics", "", "",
-        (double)(net->kept_bytes - all) / 1024);
+        (double)(net->body.kept_bytes - all) / 1024);
     say(p, "%-32s %12s  %-12s %10.1f\n", "all that is kept", "", "",
-        (double)net->kept_bytes / 1024);
+        (double)net->body.kept_bytes / 1024);
 }
 
 static void print_dot(const clprune_net *net, const printer *p)
 {
     say(p, "digraph net {\n  node [shape=box, style=filled, fillcolor=white];\n");
-    for (size_t i = 0; i < net->count; ++i) {
+    for (size_t i = 0; i < net->graph.count; ++i) {
         char form[48];
         if (!is_shown(net, i))
             continue;
-        describe(&net->values[i], form, sizeof form);
-        say(p, "  n%zu [label=\"%s\\n%zu x %zu, %s\"%s];\n", i, net->layers[i].name,
-            net->values[i].shape.rows, net->values[i].shape.cols, form,
-            net->values[i].kept ? ", fillcolor=lightblue" : "");
-        for (size_t k = 0; k < net->layers[i].ins; ++k)
-            if (is_shown(net, net->layers[i].in[k]))
-                say(p, "  n%zu -> n%zu;\n", net->layers[i].in[k], i);
+        describe(&net->plan.values[i], form, sizeof form);
+        say(p, "  n%zu [label=\"%s\\n%zu x %zu, %s\"%s];\n", i, net->graph.layers[i].name,
+            net->graph.values[i].shape.rows, net->graph.values[i].shape.cols, form,
+            net->plan.values[i].kept ? ", fillcolor=lightblue" : "");
+        for (size_t k = 0; k < net->graph.layers[i].ins; ++k)
+            if (is_shown(net, net->graph.layers[i].in[k]))
+                say(p, "  n%zu -> n%zu;\n", net->graph.layers[i].in[k], i);
     }
     say(p, "}\n");
 }

@@ -4,12 +4,13 @@
 #include "core/checked.h"
 #include "net/body.h"
 #include "net/call.h"
+#include "net/plan/cover.h"
 #include "runtime/context/check.h"
 
 static clprune_status run_tile(clprune__net_call *call)
 {
-    const clprune__net_way *way = call->net->tiles[call->step->id].way;
-    call->tile = &call->net->tiles[call->step->id];
+    const clprune__net_way *way = call->net->plan.tiles[call->step->id].way;
+    call->tile = &call->net->plan.tiles[call->step->id];
     switch (call->step->act) {
     case CLPRUNE__NET_BEGIN:
         return way->begin(call);
@@ -23,24 +24,23 @@ static clprune_status run_tile(clprune__net_call *call)
 static clprune_status run_layer(clprune__net_call *call)
 {
     const clprune_net *net = call->net;
-    call->layer = &net->layers[call->step->id];
-    const size_t tile = call->layer->tile;
-    if (tile != SIZE_MAX && net->tiles[tile].way->fused)
-        return net->tiles[tile].way->forward(call);
-    return call->layer->kind->forward(call);
+    call->layer = &net->graph.layers[call->step->id];
+    const clprune__net_tile *fused = clprune__net_fused(&net->plan, call->step->id);
+    return fused != NULL ? fused->way->forward(call) : call->layer->kind->forward(call);
 }
 
 /* Tells who watches that a layer runs, or backward a region, by its last layer. */
 static void tell(
     const clprune_net *net, const clprune__net_steps *list, const clprune__net_step *step)
 {
-    const bool backward = list == &net->backward;
-    if (net->tell == NULL)
+    const bool backward = list == &net->plan.backward;
+    if (net->at.tell == NULL)
         return;
     if (!backward && step->act == CLPRUNE__NET_FORWARD)
-        net->tell(net->tell_user, false, net->layers[step->id].name);
+        net->at.tell(net->at.tell_user, false, net->graph.layers[step->id].name);
     else if (backward && step->act == CLPRUNE__NET_LOOP)
-        net->tell(net->tell_user, true, net->layers[net->regions[step->id].last].name);
+        net->at.tell(
+            net->at.tell_user, true, net->graph.layers[net->plan.regions[step->id].last].name);
 }
 
 static clprune_status run_step(clprune__net_call *call)
@@ -51,10 +51,10 @@ static clprune_status run_step(clprune__net_call *call)
     case CLPRUNE__NET_FORWARD:
         return run_layer(call);
     case CLPRUNE__NET_KEEP:
-        return clprune_saved_store(net->values[step->id].store, call->first, call->count,
+        return clprune_saved_store(net->body.stores[step->id], call->first, call->count,
             clprune__net_at(call, step->out, step->id), NULL);
     case CLPRUNE__NET_RESTORE:
-        return clprune_saved_restore(net->values[step->id].store, call->first, call->count,
+        return clprune_saved_restore(net->body.stores[step->id], call->first, call->count,
             clprune__net_at(call, step->out, step->id), NULL);
     case CLPRUNE__NET_SUM: {
         const clprune_mat sum = clprune__net_at(call, step->out, step->id);
@@ -67,7 +67,7 @@ static clprune_status run_step(clprune__net_call *call)
     case CLPRUNE__NET_DONE:
         return clprune__net_end_region(net, step->id);
     case CLPRUNE__NET_FORGET:
-        return clprune_buffer_forget(net->context, net->slots[step->id].buffer);
+        return clprune_buffer_forget(net->context, net->body.spaces[step->id].buffer);
     default:
         return run_tile(call);
     }
@@ -83,7 +83,7 @@ clprune_status clprune__net_run(
         const clprune__net_step *step = &list->steps[i];
         tell(net, list, step);
         if (step->act == CLPRUNE__NET_LOOP) {
-            call.region = &net->regions[step->id];
+            call.region = &net->plan.regions[step->id];
             loop = i;
             call.first = 0;
             call.count = clprune__min(call.region->chunk, data->batch);
@@ -101,10 +101,10 @@ clprune_status clprune__net_run(
             continue;
         }
         call.step = step;
-        if (net->checks_finite)
+        if (net->at.checks_finite)
             TRY(clprune__net_check_params(&call));
         TRY(run_step(&call));
-        if (net->checks_finite)
+        if (net->at.checks_finite)
             TRY(clprune__net_check_written(&call));
     }
     return CLPRUNE_SUCCESS;

@@ -14,15 +14,15 @@ extern const clprune__net_kind clprune__net_pixels_kind, clprune__net_patches_ki
     clprune__net_adapter_kind;
 
 /* gives_bf16 and takes_bf16 of kinds that write, and read all inputs, in bf16. */
-static inline bool clprune__net_gives_bf16(const clprune_net *net)
+static inline bool clprune__net_gives_bf16(const clprune__net_graph *graph)
 {
-    (void)net;
+    (void)graph;
     return true;
 }
 static inline bool clprune__net_takes_bf16(
-    const clprune_net *net, const clprune__net_layer *layer, size_t k)
+    const clprune__net_graph *graph, const clprune__net_layer *layer, size_t k)
 {
-    (void)net;
+    (void)graph;
     (void)layer;
     (void)k;
     return true;
@@ -30,9 +30,9 @@ static inline bool clprune__net_takes_bf16(
 
 /* The same of kinds that read what they add, their second input, in bf16. */
 static inline bool clprune__net_adds_bf16(
-    const clprune_net *net, const clprune__net_layer *layer, size_t k)
+    const clprune__net_graph *graph, const clprune__net_layer *layer, size_t k)
 {
-    (void)net;
+    (void)graph;
     (void)layer;
     return k == 1;
 }

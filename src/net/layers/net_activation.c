@@ -7,7 +7,9 @@
 
 static clprune_status gelu_forward(const clprune__net_call *call)
 {
-    clprune_saved *codes = call->training && !call->step->again ? call->layer->mask : NULL;
+    clprune_saved *codes = call->training && !call->step->again
+                               ? clprune__net_unit_of(call->net, call->layer)->mask
+                               : NULL;
     return clprune_activation_forward(call->net->context, call->layer->set.activation, call->first,
         call->count, clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), codes, NULL);
 }
@@ -37,14 +39,14 @@ static const clprune__net_kind tanh_kind = {.name = "tanh",
 static clprune_mat sums_of(const clprune__net_call *call)
 {
     const clprune__net_layer *before =
-        clprune__net_before(call->net, clprune__net_link(call, 0), 0);
+        clprune__net_before(&call->net->graph, clprune__net_link(call, 0), 0);
     return call->tile->bias_sums ? clprune__net_grad(call, before, 1) : CLPRUNE_NO_MAT;
 }
 
 /* y = f(x), from x or from codes of the derivative at x */
 static clprune_status gelu_backward(const clprune__net_call *call)
 {
-    clprune_saved *store = clprune__net_link(call, 0)->mask;
+    clprune_saved *store = clprune__net_unit_of(call->net, clprune__net_link(call, 0))->mask;
     size_t first = call->first;
     if (store == NULL)
         TRY(clprune__net_source(call, 0, &store, &first));
@@ -58,7 +60,8 @@ static clprune_status gelu_backward(const clprune__net_call *call)
 
 static clprune_status relu_forward(const clprune__net_call *call)
 {
-    clprune_saved *mask = call->training ? call->layer->mask : NULL;
+    clprune_saved *mask =
+        call->training ? clprune__net_unit_of(call->net, call->layer)->mask : NULL;
     if (mask != NULL && call->step->again) /* the signs of the first time: linear in x, unbiased */
         return clprune_activation_backward(call->net->context, CLPRUNE_ACTIVATION_RELU, call->first,
             call->count, mask, clprune__net_x(call, 0),
@@ -73,7 +76,7 @@ const clprune__net_kind clprune__net_relu_kind = {
 /* y = max(x, 0), from y or from the signs of x */
 static clprune_status relu_backward(const clprune__net_call *call)
 {
-    clprune_saved *store = clprune__net_link(call, 0)->mask;
+    clprune_saved *store = clprune__net_unit_of(call->net, clprune__net_link(call, 0))->mask;
     size_t first = call->first;
     if (store == NULL)
         TRY(clprune__net_source(call, 0, &store, &first));

@@ -44,11 +44,11 @@ static clprune_status attention_forward(const clprune__net_call *call)
 }
 
 /* Scores, and sums of values. */
-static double attention_work(const clprune_net *net, const clprune__net_layer *layer)
+static double attention_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
     const clprune_attention_desc *desc = &layer->set.attention;
     const double queries = (double)desc->queries, rows = (double)desc->rows;
-    (void)net;
+    (void)graph;
     return queries * (desc->causal ? queries + 1 : 2 * rows) * (double)(desc->heads * desc->cols);
 }
 

@@ -12,7 +12,8 @@ enum { RUNNING_MEAN, RUNNING_VAR, MEAN, INV };
 clprune_batch_norm clprune__net_norm(const clprune_net *net, const clprune__net_layer *layer)
 {
     return (clprune_batch_norm){clprune__net_param_value(net, layer, GAMMA),
-        clprune__net_param_value(net, layer, BETA), layer->state[MEAN], layer->state[INV]};
+        clprune__net_param_value(net, layer, BETA), clprune__net_unit_of(net, layer)->state[MEAN],
+        clprune__net_unit_of(net, layer)->state[INV]};
 }
 
 static clprune_status check_rows(
@@ -22,47 +23,49 @@ static clprune_status check_rows(
     REQUIRE(rows > 1, CLPRUNE_INVALID_ARGUMENT,
         "the batch norm of %s needs at least 2 values a channel in training, and has %zu; take "
         "larger batches or images",
-        net->tensors[layer->param[GAMMA]].name, rows);
+        net->body.tensors[layer->param[GAMMA]].name, rows);
     return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__net_check_norms(const clprune_net *net, size_t batch)
 {
-    for (size_t i = 0; i < net->count && net->statistics.moments == NULL; ++i)
-        if (!net->layers[i].gone && net->layers[i].kind == &clprune__net_batch_norm_kind)
-            TRY(check_rows(net, &net->layers[i], batch * net->values[i].shape.rows));
+    for (size_t i = 0; i < net->graph.count && net->at.statistics.moments == NULL; ++i)
+        if (!net->graph.layers[i].gone &&
+            net->graph.layers[i].kind == &clprune__net_batch_norm_kind)
+            TRY(check_rows(net, &net->graph.layers[i], batch * net->graph.values[i].shape.rows));
     return CLPRUNE_SUCCESS;
 }
 
 clprune_status clprune__net_measure(const clprune__net_call *call, const clprune__net_layer *layer,
     clprune_mat x, clprune_batch_norm *bn)
 {
-    clprune_context *context = call->net->context;
-    *bn = clprune__net_norm(call->net, layer);
+    const clprune_net *net = call->net;
+    clprune_context *context = net->context;
+    clprune__net_unit *unit = clprune__net_unit_of(net, layer);
+    *bn = clprune__net_norm(net, layer);
     if (call->step->again)
         return CLPRUNE_SUCCESS;
     if (!call->training) {
-        bn->mean = layer->state[RUNNING_MEAN];
+        bn->mean = unit->state[RUNNING_MEAN];
         return clprune_batch_norm_inverse(
-            context, layer->eps, layer->state[RUNNING_VAR], bn->inv, NULL);
+            context, layer->eps, unit->state[RUNNING_VAR], bn->inv, NULL);
     }
     const clprune_batch_norm_running running = {
-        layer->momentum, layer->state[RUNNING_MEAN], layer->state[RUNNING_VAR]};
-    clprune_net *net = call->net;
-    size_t *rows = &net->layers[layer - net->layers].rows;
+        layer->momentum, unit->state[RUNNING_MEAN], unit->state[RUNNING_VAR]};
+    const clprune_net_statistics *shared = &net->at.statistics;
     TRY(clprune_batch_norm_moments(context, 0, x, bn->mean, bn->inv, NULL));
-    *rows = x.rows;
-    if (net->statistics.moments != NULL)
-        TRY(net->statistics.moments(net->statistics.user, bn->mean, bn->inv, rows));
-    TRY(check_rows(net, layer, *rows));
+    unit->rows = x.rows;
+    if (shared->moments != NULL)
+        TRY(shared->moments(shared->user, bn->mean, bn->inv, &unit->rows));
+    TRY(check_rows(net, layer, unit->rows));
     return clprune_batch_norm_statistics(
-        context, *rows, layer->eps, bn->mean, bn->inv, bn->inv, &running, NULL);
+        context, unit->rows, layer->eps, bn->mean, bn->inv, bn->inv, &running, NULL);
 }
 
 /* The sums of a backward pass, over all nets. */
 static clprune_status share_sums(const clprune__net_call *call, clprune_mat sums)
 {
-    const clprune_net_statistics *shared = &call->net->statistics;
+    const clprune_net_statistics *shared = &call->net->at.statistics;
     return shared->sums != NULL ? shared->sums(shared->user, sums) : CLPRUNE_SUCCESS;
 }
 
@@ -89,8 +92,10 @@ static clprune_status norm_forward(const clprune__net_call *call)
     const clprune__net_layer *layer = call->layer;
     const clprune_mat y = clprune__net_y(call);
     const clprune_mat residual = layer->ins > 1 ? clprune__net_x(call, 1) : CLPRUNE_NO_MAT;
-    const clprune_mat mask =
-        call->training ? clprune_saved_mask(layer->mask, call->first, call->count) : CLPRUNE_NO_MAT;
+    const clprune_mat mask = call->training
+                                 ? clprune_saved_mask(clprune__net_unit_of(call->net, layer)->mask,
+                                       call->first, call->count)
+                                 : CLPRUNE_NO_MAT;
     clprune_mat x;
     clprune__quantised room;
     const clprune__quantised *codes;
@@ -131,14 +136,18 @@ static clprune_status norm_backward(const clprune__net_call *call)
     const clprune__quantised *codes;
     TRY(find_x(call, call->step->in[0], layer->in[0], &x, &room, &codes));
     const clprune_batch_norm_in in = {&bn, relu, x, dy,
-        relu ? clprune_saved_mask(layer->mask, call->first, call->count) : none,
-        apart && layer->mask == NULL ? clprune__net_operand(call, 1) : none};
+        relu ? clprune_saved_mask(
+                   clprune__net_unit_of(call->net, layer)->mask, call->first, call->count)
+             : none,
+        apart && clprune__net_unit_of(call->net, layer)->mask == NULL
+            ? clprune__net_operand(call, 1)
+            : none};
     const clprune_batch_norm_in past_relu = {.bn = &bn, .x = x, .dy = dy};
     TRY(clprune__batch_norm_backward_sums(context, 0.0f, 0.0f, &in, codes, apart ? dy : none, sums,
         clprune__net_grad(call, layer, GAMMA), clprune__net_grad(call, layer, BETA), NULL));
     TRY(share_sums(call, sums));
-    return clprune__batch_norm_backward_input(context, layer->rows, apart ? &past_relu : &in, codes,
-        sums, clprune__net_dx(call, 0), NULL);
+    return clprune__batch_norm_backward_input(context, clprune__net_unit_of(call->net, layer)->rows,
+        apart ? &past_relu : &in, codes, sums, clprune__net_dx(call, 0), NULL);
 }
 
 /* ---- with the max pool behind ReLU, one pass: the positions of the pool have ReLU's signs ------
@@ -147,15 +156,15 @@ static clprune_status norm_backward(const clprune__net_call *call)
 static clprune_status pooled_forward(const clprune__net_call *call)
 {
     const clprune_net *net = call->net;
-    const clprune__net_tile *tile = &net->tiles[call->layer->tile];
-    const clprune__net_layer *norm = &net->layers[tile->layers[0]];
+    const clprune__net_tile *tile = &net->plan.tiles[clprune__net_role_of(net, call->layer)->tile];
+    const clprune__net_layer *norm = &net->graph.layers[tile->layers[0]];
     clprune__net_call of_norm = *call;
     clprune_batch_norm bn;
     of_norm.layer = norm;
     const clprune_mat x = clprune__net_x(&of_norm, 0);
     TRY(clprune__net_measure(call, norm, x, &bn));
     return clprune_max_pool_norm_forward(net->context, &call->layer->set.pool, &bn, call->count,
-        clprune__net_in_shape(net, norm, 0)->grid, x, clprune__net_y(call),
+        clprune__net_in_shape(&net->graph, norm, 0)->grid, x, clprune__net_y(call),
         clprune__net_positions(call, call->layer), NULL);
 }
 
@@ -173,38 +182,40 @@ static clprune_status pooled_backward(const clprune__net_call *call)
     TRY(find_x(call, call->step->in[0], norm->in[0], &x, &room, &codes));
     const clprune_batch_norm_in in = {.bn = &bn, .x = x, .dy = dx};
     TRY(clprune_max_pool_backward(context, &pool->set.pool, call->count,
-        clprune__net_in_shape(call->net, norm, 0)->grid, dy, clprune__net_positions(call, pool), dx,
-        NULL));
+        clprune__net_in_shape(&call->net->graph, norm, 0)->grid, dy,
+        clprune__net_positions(call, pool), dx, NULL));
     TRY(clprune__batch_norm_backward_sums(context, 0.0f, 0.0f, &in, codes, CLPRUNE_NO_MAT, sums,
         clprune__net_grad(call, norm, GAMMA), clprune__net_grad(call, norm, BETA), NULL));
     TRY(share_sums(call, sums));
-    return clprune__batch_norm_backward_input(context, norm->rows, &in, codes, sums, dx, NULL);
+    return clprune__batch_norm_backward_input(
+        context, clprune__net_unit_of(call->net, norm)->rows, &in, codes, sums, dx, NULL);
 }
 
-static clprune__net_size sums_temp(const clprune_net *net, const size_t *layers, size_t index)
+static clprune__net_size sums_temp(
+    const clprune__net_plan *plan, const size_t *layers, size_t index)
 {
-    return index == 0 ? (clprune__net_size){2, net->values[layers[0]].shape.cols, true,
+    return index == 0 ? (clprune__net_size){2, plan->graph->values[layers[0]].shape.cols, true,
                             CLPRUNE__NET_OF_CALL}
                       : (clprune__net_size){.rows = 0};
 }
 
-static bool plain(const clprune_net *net, const size_t *layers)
+static bool plain(const clprune__net_graph *graph, const size_t *layers)
 {
-    return !net->layers[layers[0]].set.relu;
+    return !graph->layers[layers[0]].set.relu;
 }
-static bool relu_alone(const clprune_net *net, const size_t *layers)
+static bool relu_alone(const clprune__net_graph *graph, const size_t *layers)
 {
-    return net->layers[layers[0]].set.relu && net->layers[layers[0]].ins == 1;
+    return graph->layers[layers[0]].set.relu && graph->layers[layers[0]].ins == 1;
 }
-static bool relu_of_sum(const clprune_net *net, const size_t *layers)
+static bool relu_of_sum(const clprune__net_graph *graph, const size_t *layers)
 {
-    return net->layers[layers[0]].set.relu && net->layers[layers[0]].ins == 2;
+    return graph->layers[layers[0]].set.relu && graph->layers[layers[0]].ins == 2;
 }
 /* Positions of 4 bits, one of them for "ReLU passed nothing". */
-static bool pool_fits(const clprune_net *net, const size_t *layers)
+static bool pool_fits(const clprune__net_graph *graph, const size_t *layers)
 {
-    const clprune_extent kernel = net->layers[layers[1]].set.pool.kernel;
-    return relu_alone(net, layers) && kernel.height * kernel.width < 16;
+    const clprune_extent kernel = graph->layers[layers[1]].set.pool.kernel;
+    return relu_alone(graph, layers) && kernel.height * kernel.width < 16;
 }
 
 #define NORM .chain = {&clprune__net_batch_norm_kind}, .temp = sums_temp, .backward = norm_backward
@@ -256,8 +267,8 @@ clprune_net_value clprune_net_batch_norm(clprune_net *net, const char *name, clp
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->norm = layer->name;
-    layer->eps = net->eps;
-    layer->momentum = net->momentum;
+    layer->eps = net->draft.eps;
+    layer->momentum = net->draft.momentum;
     clprune__net_add_param(
         net, ".weight", (clprune__net_param){.rank = 1, .shape = {c}, .value = 1});
     clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {c}});

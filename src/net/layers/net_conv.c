@@ -16,41 +16,44 @@ static clprune_conv2d_desc desc_of(const clprune_net_conv *conv, size_t in)
         .dilation = conv->dilation};
 }
 
-static clprune_status conv_create(clprune_context *context, clprune__net_layer *layer)
+static clprune_status conv_create(
+    const clprune__net_graph *graph, const clprune__net_layer *layer, clprune__net_unit *unit)
 {
-    const clprune_conv2d_desc desc = desc_of(&layer->set.conv, layer->set.conv.reserved[0]);
-    return clprune_conv2d_create(context, &desc, &layer->op.conv);
+    const clprune_conv2d_desc desc =
+        desc_of(&layer->set.conv, clprune__net_in_shape(graph, layer, 0)->cols);
+    return clprune_conv2d_create(graph->context, &desc, &unit->op.conv);
 }
 
-static void conv_destroy(clprune__net_layer *layer)
+static void conv_destroy(clprune__net_unit *unit)
 {
-    clprune_conv2d_destroy(layer->op.conv);
+    clprune_conv2d_destroy(unit->op.conv);
 }
 
 static clprune_status conv_forward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = call->layer;
-    return clprune_conv2d_forward(layer->op.conv, call->count,
-        clprune__net_in_shape(call->net, layer, 0)->grid, clprune__net_x(call, 0),
+    return clprune_conv2d_forward(clprune__net_unit_of(call->net, layer)->op.conv, call->count,
+        clprune__net_in_shape(&call->net->graph, layer, 0)->grid, clprune__net_x(call, 0),
         clprune__net_param_value(call->net, layer, WEIGHT),
         clprune__net_param_value(call->net, layer, BIAS), clprune__net_y(call),
-        call->step->stores ? call->net->values[layer->in[0]].store : NULL, NULL);
+        call->step->stores ? call->net->body.stores[layer->in[0]] : NULL, NULL);
 }
 
-static double conv_work(const clprune_net *net, const clprune__net_layer *layer)
+static double conv_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
     const clprune_net_conv *conv = &layer->set.conv;
-    const clprune__net_shape *y = &net->values[clprune__net_out(net, layer)].shape;
+    const clprune__net_shape *y = &graph->values[clprune__net_out(graph, layer)].shape;
     return (double)y->rows * (double)y->cols *
-           (double)(clprune__net_in_shape(net, layer, 0)->cols * conv->kernel.height *
+           (double)(clprune__net_in_shape(graph, layer, 0)->cols * conv->kernel.height *
                     conv->kernel.width);
 }
 
-static bool conv_takes_bf16(const clprune_net *net, const clprune__net_layer *layer, size_t k)
+static bool conv_takes_bf16(
+    const clprune__net_graph *graph, const clprune__net_layer *layer, size_t k)
 {
-    const clprune__net_shape *x = clprune__net_in_shape(net, layer, k);
+    const clprune__net_shape *x = clprune__net_in_shape(graph, layer, k);
     const clprune_conv2d_desc desc = desc_of(&layer->set.conv, x->cols);
-    return clprune_conv2d_takes_bf16(net->context, &desc, x->grid);
+    return clprune_conv2d_takes_bf16(graph->context, &desc, x->grid);
 }
 
 const clprune__net_kind clprune__net_conv_kind = {.name = "conv2d",
@@ -69,8 +72,9 @@ static clprune_status conv_backward(const clprune__net_call *call)
     size_t first = 0;
     if (!layer->frozen)
         TRY(clprune__net_source(call, 0, &store, &first));
-    return clprune__conv2d_backward(layer->op.conv, (clprune__range){first, call->count},
-        clprune__net_in_shape(call->net, layer, 0)->grid, store, clprune__net_dy(call),
+    return clprune__conv2d_backward(clprune__net_unit_of(call->net, layer)->op.conv,
+        (clprune__range){first, call->count},
+        clprune__net_in_shape(&call->net->graph, layer, 0)->grid, store, clprune__net_dy(call),
         clprune__net_param_value(call->net, layer, WEIGHT),
         &(clprune_grads){.dx = clprune__net_dx(call, 0),
             .dw = clprune__net_grad(call, layer, WEIGHT),
@@ -93,15 +97,16 @@ const clprune__net_way clprune__net_conv_ways[] = {
 /* Images are read channels last: the bytes of the input become a value first. */
 static clprune_net_value pixels(clprune_net *net, clprune_net_value x)
 {
-    if (net->layers[x.id - 1].kind->gives != CLPRUNE__NET_BYTES)
+    if (net->graph.layers[x.id - 1].kind->gives != CLPRUNE__NET_BYTES)
         return x;
-    for (size_t i = 1; i < net->count; ++i)
-        if (net->layers[i].kind == &clprune__net_pixels_kind)
+    for (size_t i = 1; i < net->graph.count; ++i)
+        if (net->graph.layers[i].kind == &clprune__net_pixels_kind)
             return (clprune_net_value){net->serial, (uint32_t)i + 1};
-    char *part = net->part;
-    net->part = NULL;
-    (void)clprune__net_add(net, &clprune__net_pixels_kind, "image", &x, 1, net->values[0].shape);
-    net->part = part;
+    char *part = net->draft.part;
+    net->draft.part = NULL;
+    (void)clprune__net_add(
+        net, &clprune__net_pixels_kind, "image", &x, 1, net->graph.values[0].shape);
+    net->draft.part = part;
     return clprune__net_last(net);
 }
 
@@ -137,7 +142,6 @@ clprune_net_value clprune_net_conv2d(
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->set.conv = *conv;
-    layer->set.conv.reserved[0] = in.cols;
     const size_t inputs = in.cols * conv->kernel.height * conv->kernel.width;
     clprune__net_add_param(net, ".weight",
         (clprune__net_param){.rank = 4,

@@ -28,7 +28,7 @@ static clprune_net_value add_layer(clprune_net *net, const clprune__net_kind *ki
 static clprune_status drop(
     const clprune__net_call *call, const clprune__net_layer *layer, clprune_mat x, clprune_mat y)
 {
-    const size_t rows = clprune__net_in_shape(call->net, layer, 0)->rows;
+    const size_t rows = clprune__net_in_shape(&call->net->graph, layer, 0)->rows;
     const uint64_t seed = clprune__net_layer_seed(call->net, layer);
     return clprune_dropout(call->net->context, call->training ? layer->set.factor : 0.0f, seed,
         call->first * rows, x, y, NULL);

@@ -70,8 +70,9 @@ static clprune_status linear_chunk(const clprune__net_call *call)
     const clprune_mat dw = clprune__net_grad(call, p.linear, WEIGHT);
     const float beta = clprune__net_beta(call);
     /* y = ... + b */
-    if (!p.linear->bias_sums)
-        TRY(clprune_linear_backward(p.linear->op.linear, call->count, NULL, dy, CLPRUNE_NO_MAT,
+    if (!clprune__net_role_of(call->net, p.linear)->bias_sums)
+        TRY(clprune_linear_backward(clprune__net_unit_of(call->net, p.linear)->op.linear,
+            call->count, NULL, dy, CLPRUNE_NO_MAT,
             &(clprune_grads){.db = clprune__net_grad(call, p.linear, BIAS), .beta = beta}, NULL));
     if (p.gelu == NULL) { /* y = t W^T */
         TRY(clprune__net_product(call, 0, false, beta, dy, dw));
@@ -86,7 +87,7 @@ static clprune_status linear_chunk(const clprune__net_call *call)
     const clprune_mat h = clprune__net_operand(call, 0);
     const clprune_mat sums =
         call->tile->bias_sums
-            ? clprune__net_grad(call, clprune__net_before(call->net, p.gelu, 0), BIAS)
+            ? clprune__net_grad(call, clprune__net_before(&call->net->graph, p.gelu, 0), BIAS)
             : CLPRUNE_NO_MAT;
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, p.scaled, dx, NULL));
     clprune_mat g = h;
@@ -113,25 +114,28 @@ static clprune_status linear_end(const clprune__net_call *call)
         clprune__net_grad(call, p.linear, WEIGHT), clprune__net_grad(call, p.linear, BIAS), NULL);
 }
 
-static clprune__net_size scaled_size(const clprune_net *net, const clprune__net_layer *linear)
+static clprune__net_size scaled_size(const clprune__net_layer *linear)
 {
-    (void)net;
     return (clprune__net_size){
         linear->set.sizes[1], linear->set.sizes[0], true, CLPRUNE__NET_OF_REGION};
 }
 
-static clprune__net_size scale_temp(const clprune_net *net, const size_t *layers, size_t index)
+static clprune__net_size scale_temp(
+    const clprune__net_plan *plan, const size_t *layers, size_t index)
 {
-    return index == 0 ? scaled_size(net, &net->layers[layers[0]]) : (clprune__net_size){.rows = 0};
+    return index == 0 ? scaled_size(&plan->graph->layers[layers[0]])
+                      : (clprune__net_size){.rows = 0};
 }
 
 /* GELU's output, unless it takes the place of a dense h */
-static clprune__net_size gelu_temp(const clprune_net *net, const size_t *layers, size_t index)
+static clprune__net_size gelu_temp(
+    const clprune__net_plan *plan, const size_t *layers, size_t index)
 {
-    const clprune__net_value *g = &net->values[layers[0]];
-    const clprune__net_layer *linear = &net->layers[layers[1]];
-    if (index == 0 && net->layers[linear->tile_last].kind == &clprune__net_layerscale_kind)
-        return scaled_size(net, linear);
+    const clprune__net_value *g = &plan->graph->values[layers[0]];
+    const clprune__net_layer *linear = &plan->graph->layers[layers[1]];
+    if (index == 0 && plan->graph->layers[plan->layers[layers[1]].tile_last].kind ==
+                          &clprune__net_layerscale_kind)
+        return scaled_size(linear);
     return index == 1 ? (clprune__net_size){g->shape.rows, g->shape.cols, false,
                             CLPRUNE__NET_OF_CALL, true}
                       : (clprune__net_size){.rows = 0};
@@ -158,8 +162,9 @@ static clprune_status affine_chunk(const clprune__net_call *call)
     const clprune_mat dy = clprune__net_dy(call), dx = clprune__net_dx(call, 0);
     const clprune_mat x = clprune__net_operand(call, 0), centre = clprune__net_temp(call, 1);
     const float beta = clprune__net_beta(call);
-    if (!linear->bias_sums)
-        TRY(clprune_linear_backward(linear->op.linear, call->count, NULL, dy, CLPRUNE_NO_MAT,
+    if (!clprune__net_role_of(call->net, linear)->bias_sums)
+        TRY(clprune_linear_backward(clprune__net_unit_of(call->net, linear)->op.linear, call->count,
+            NULL, dy, CLPRUNE_NO_MAT,
             &(clprune_grads){.db = clprune__net_grad(call, linear, BIAS), .beta = beta}, NULL));
     if (x.rows > 0 && call->step->last[0]) { /* the mean of a sample */
         if (call->first == 0)
@@ -189,11 +194,12 @@ static clprune_status affine_end(const clprune__net_call *call)
         NULL);
 }
 
-static clprune__net_size affine_temp(const clprune_net *net, const size_t *layers, size_t index)
+static clprune__net_size affine_temp(
+    const clprune__net_plan *plan, const size_t *layers, size_t index)
 {
-    const clprune__net_layer *linear = &net->layers[layers[1]];
+    const clprune__net_layer *linear = &plan->graph->layers[layers[1]];
     if (index == 0)
-        return scaled_size(net, linear);
+        return scaled_size(linear);
     return index == 1 ? (clprune__net_size){1, linear->set.sizes[0], true, CLPRUNE__NET_OF_REGION}
                       : (clprune__net_size){.rows = 0};
 }
@@ -221,41 +227,41 @@ static clprune_status mix_chunk(const clprune__net_call *call)
         &grads, NULL);
 }
 
-static clprune__net_size mix_temp(const clprune_net *net, const size_t *layers, size_t index)
+static clprune__net_size mix_temp(const clprune__net_plan *plan, const size_t *layers, size_t index)
 {
-    const clprune__net_shape *shape = &net->values[layers[0]].shape;
+    const clprune__net_shape *shape = &plan->graph->values[layers[0]].shape;
     return index == 0 ? (clprune__net_size){shape->rows, shape->cols, false, CLPRUNE__NET_OF_CALL}
                       : (clprune__net_size){.rows = 0};
 }
 
 /* Whether a linear layer has a bias, whose gradient these identities need. */
-static bool has_bias(const clprune_net *net, size_t linear)
+static bool has_bias(const clprune__net_graph *graph, size_t linear)
 {
-    return net->layers[linear].params > BIAS;
+    return graph->layers[linear].params > BIAS;
 }
 
-static bool affine_fits(const clprune_net *net, const size_t *layers)
+static bool affine_fits(const clprune__net_graph *graph, const size_t *layers)
 {
-    return has_bias(net, layers[1]);
+    return has_bias(graph, layers[1]);
 }
 
 /* One x goes to both, and W is square. */
-static bool mix_fits(const clprune_net *net, const size_t *layers)
+static bool mix_fits(const clprune__net_graph *graph, const size_t *layers)
 {
-    const clprune__net_layer *scale = &net->layers[layers[2]];
-    return has_bias(net, layers[1]) && scale->in[0] == net->layers[layers[0]].in[0] &&
+    const clprune__net_layer *scale = &graph->layers[layers[2]];
+    return has_bias(graph, layers[1]) && scale->in[0] == graph->layers[layers[0]].in[0] &&
            scale->in[1] == layers[1];
 }
 
 /* t, the linear layer's output, is the scaled one. */
-static bool scale_fits(const clprune_net *net, const size_t *layers)
+static bool scale_fits(const clprune__net_graph *graph, const size_t *layers)
 {
-    return has_bias(net, layers[0]) && net->layers[layers[1]].in[1] == layers[0];
+    return has_bias(graph, layers[0]) && graph->layers[layers[1]].in[1] == layers[0];
 }
 
-static bool gelu_scale_fits(const clprune_net *net, const size_t *layers)
+static bool gelu_scale_fits(const clprune__net_graph *graph, const size_t *layers)
 {
-    return has_bias(net, layers[1]) && net->layers[layers[2]].in[1] == layers[1];
+    return has_bias(graph, layers[1]) && graph->layers[layers[2]].in[1] == layers[1];
 }
 
 const clprune__net_way clprune__net_identities[] = {

@@ -11,14 +11,14 @@ static clprune_net_value add_input(
 {
     if (net == NULL)
         return (clprune_net_value){0};
-    if (net->count > 0)
+    if (net->graph.count > 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "a net has one input, before its layers");
     if (shape.rows == 0 || shape.cols == 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE, "the input has a size of 0");
-    char *part = net->part;
-    net->part = NULL;
+    char *part = net->draft.part;
+    net->draft.part = NULL;
     (void)clprune__net_add(net, kind, name, NULL, 0, shape);
-    net->part = part;
+    net->draft.part = part;
     return clprune__net_last(net);
 }
 
@@ -80,7 +80,7 @@ clprune_net_value clprune_net_tokens(clprune_net *net, size_t rows)
 
 static clprune_image_bytes images_from(const clprune__net_call *call)
 {
-    const clprune__net_shape *shape = &call->net->values[0].shape;
+    const clprune__net_shape *shape = &call->net->graph.values[0].shape;
     clprune_image_bytes images = call->data->images;
     images.offset += call->first * shape->rows * shape->cols;
     return images;
@@ -88,7 +88,7 @@ static clprune_image_bytes images_from(const clprune__net_call *call)
 
 static clprune_status pixels_forward(const clprune__net_call *call)
 {
-    const clprune__net_shape *shape = &call->net->values[0].shape;
+    const clprune__net_shape *shape = &call->net->graph.values[0].shape;
     return clprune_image_bytes_channels_last(call->net->context, call->count, shape->cols,
         shape->grid, images_from(call), clprune__net_y(call), NULL);
 }
@@ -119,10 +119,10 @@ static clprune_status patches_backward(const clprune__net_call *call)
         NULL);
 }
 
-static double patches_work(const clprune_net *net, const clprune__net_layer *layer)
+static double patches_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
     const clprune_patch_embed_desc *desc = &layer->set.patches;
-    return (double)net->values[clprune__net_out(net, layer)].shape.rows * (double)desc->out *
+    return (double)graph->values[clprune__net_out(graph, layer)].shape.rows * (double)desc->out *
            (double)(desc->channels * desc->patch * desc->patch);
 }
 

@@ -12,14 +12,16 @@ enum { GAMMA, BETA };
 
 static clprune_mat stats_of(const clprune__net_call *call, const clprune__net_layer *layer)
 {
-    const size_t rows = clprune__net_in_shape(call->net, layer, 0)->rows;
-    return clprune_mat_rows(layer->state[0], call->first * rows, call->count * rows);
+    const size_t rows = clprune__net_in_shape(&call->net->graph, layer, 0)->rows;
+    return clprune_mat_rows(
+        clprune__net_unit_of(call->net, layer)->state[0], call->first * rows, call->count * rows);
 }
 
 static clprune_status create_stats(clprune_net *net, size_t layer, const char *name, size_t cols)
 {
     return clprune_mat_create(net->context, CLPRUNE_MEMORY_ACTIVATIONS, name,
-        net->desc.batch * net->values[layer].shape.rows, cols, &net->layers[layer].state[0]);
+        net->graph.desc.batch * net->graph.values[layer].shape.rows, cols,
+        &net->body.units[layer].state[0]);
 }
 
 static clprune_status norm_forward(const clprune__net_call *call)
@@ -126,7 +128,7 @@ static clprune_net_value add_norm(clprune_net *net, const clprune__net_kind *kin
     clprune__net_layer *layer = clprune__net_add(net, kind, name, &x, 1, in->shape);
     if (layer == NULL)
         return (clprune_net_value){0};
-    layer->eps = net->eps;
+    layer->eps = net->draft.eps;
     clprune__net_add_param(
         net, ".weight", (clprune__net_param){.rank = 1, .shape = {d}, .value = 1});
     if (shifted)

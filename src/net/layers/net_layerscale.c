@@ -11,8 +11,8 @@
 /* Whether the second input is read from its store, as codes. */
 static bool reads_codes(const clprune__net_call *call)
 {
-    const clprune__net_value *value = &call->net->values[call->layer->in[1]];
-    return call->step->in[1].at == CLPRUNE__NET_STORE && value->keep.form == CLPRUNE_FORM_QUANTISED;
+    return call->step->in[1].at == CLPRUNE__NET_STORE &&
+           call->net->plan.values[call->layer->in[1]].keep.form == CLPRUNE_FORM_QUANTISED;
 }
 
 /* y = x + ls * t, or without ls x + t, with the codes of t. */
@@ -47,7 +47,7 @@ static clprune_status layerscale_backward(const clprune__net_call *call)
     const clprune__net_layer *layer = clprune__net_link(call, 0);
     clprune_layerscale_grads grads = {.dls = clprune__net_grad(call, layer, 0)};
     if (call->tile->bias_sums) {
-        const clprune__net_layer *linear = clprune__net_before(call->net, layer, 1);
+        const clprune__net_layer *linear = clprune__net_before(&call->net->graph, layer, 1);
         const clprune_mat db = clprune__net_grad(call, linear, 1);
         if (linear->kind == &clprune__net_linear_kind)
             grads.db = db;

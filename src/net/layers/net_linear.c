@@ -12,44 +12,46 @@ static bool over_rows(const clprune__net_layer *layer)
     return layer->kind == &clprune__net_linear_rows_kind;
 }
 
-static clprune_status linear_create(clprune_context *context, clprune__net_layer *layer)
+static clprune_status linear_create(
+    const clprune__net_graph *graph, const clprune__net_layer *layer, clprune__net_unit *unit)
 {
     const clprune_linear_desc desc = {.in = layer->set.sizes[0],
         .out = layer->set.sizes[1],
         .axis = over_rows(layer) ? CLPRUNE_AXIS_ROWS : CLPRUNE_AXIS_FEATURES};
-    return clprune_linear_create(context, &desc, &layer->op.linear);
+    return clprune_linear_create(graph->context, &desc, &unit->op.linear);
 }
 
-static void linear_destroy(clprune__net_layer *layer)
+static void linear_destroy(clprune__net_unit *unit)
 {
-    clprune_linear_destroy(layer->op.linear);
+    clprune_linear_destroy(unit->op.linear);
 }
 
 static clprune_status linear_forward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = call->layer;
-    return clprune_linear_forward(layer->op.linear, call->count, clprune__net_x(call, 0),
-        clprune__net_param_value(call->net, layer, WEIGHT),
+    return clprune_linear_forward(clprune__net_unit_of(call->net, layer)->op.linear, call->count,
+        clprune__net_x(call, 0), clprune__net_param_value(call->net, layer, WEIGHT),
         clprune__net_param_value(call->net, layer, BIAS), clprune__net_y(call),
-        call->step->stores ? call->net->values[layer->in[0]].store : NULL, NULL);
+        call->step->stores ? call->net->body.stores[layer->in[0]] : NULL, NULL);
 }
 
-static double linear_work(const clprune_net *net, const clprune__net_layer *layer)
+static double linear_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
-    const clprune__net_shape *x = clprune__net_in_shape(net, layer, 0);
+    const clprune__net_shape *x = clprune__net_in_shape(graph, layer, 0);
     return (double)x->rows * (double)x->cols * (double)layer->set.sizes[1];
 }
 
-static bool linear_gives_bf16(const clprune_net *net)
+static bool linear_gives_bf16(const clprune__net_graph *graph)
 {
-    return clprune_linear_takes_bf16(net->context);
+    return clprune_linear_takes_bf16(graph->context);
 }
 
-static bool linear_takes_bf16(const clprune_net *net, const clprune__net_layer *layer, size_t k)
+static bool linear_takes_bf16(
+    const clprune__net_graph *graph, const clprune__net_layer *layer, size_t k)
 {
     (void)layer;
     (void)k;
-    return clprune_linear_takes_bf16(net->context);
+    return clprune_linear_takes_bf16(graph->context);
 }
 
 const clprune__net_kind clprune__net_linear_kind = {.name = "linear",
@@ -76,13 +78,15 @@ static clprune_status linear_backward(const clprune__net_call *call)
     const clprune_mat dy = clprune__net_dy(call);
     const float beta = clprune__net_beta(call);
     const clprune_grads grads = {.dx = clprune__net_dx(call, 0),
-        .db = layer->bias_sums ? CLPRUNE_NO_MAT : clprune__net_grad(call, layer, BIAS),
+        .db = clprune__net_role_of(call->net, layer)->bias_sums
+                  ? CLPRUNE_NO_MAT
+                  : clprune__net_grad(call, layer, BIAS),
         .beta = beta,
         .dx_beta = clprune__net_dx_beta(call, 0)};
     TRY(clprune__net_product(
         call, 0, over_rows(layer), beta, dy, clprune__net_grad(call, layer, WEIGHT)));
-    return clprune_linear_backward(layer->op.linear, call->count, NULL, dy,
-        clprune__net_param_value(call->net, layer, WEIGHT), &grads, NULL);
+    return clprune_linear_backward(clprune__net_unit_of(call->net, layer)->op.linear, call->count,
+        NULL, dy, clprune__net_param_value(call->net, layer, WEIGHT), &grads, NULL);
 }
 
 const clprune__net_way clprune__net_linear_ways[] = {
@@ -104,15 +108,15 @@ const clprune__net_way clprune__net_linear_ways[] = {
 /* The image that a layer with one row per sample reads flattened. NULL: none. */
 static const clprune__net_shape *flattened(const clprune_net *net, size_t v)
 {
-    const clprune__net_layer *layer = &net->layers[v];
+    const clprune__net_layer *layer = &net->graph.layers[v];
     while (layer->kind != &clprune__net_flatten_kind && layer->ins == 1 && layer->params == 0 &&
-           net->values[v].shape.rows == 1) {
+           net->graph.values[v].shape.rows == 1) {
         v = layer->in[0];
-        layer = &net->layers[v];
+        layer = &net->graph.layers[v];
     }
     if (layer->kind != &clprune__net_flatten_kind)
         return NULL;
-    const clprune__net_shape *image = clprune__net_in_shape(net, layer, 0);
+    const clprune__net_shape *image = clprune__net_in_shape(&net->graph, layer, 0);
     return image->grid.height > 0 ? image : NULL;
 }
 

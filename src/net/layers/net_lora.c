@@ -32,11 +32,11 @@ static clprune_status adapter_forward(const clprune__net_call *call)
         clprune__net_param_value(call->net, call->layer, 0), window(call->layer, to), NULL);
 }
 
-static double adapter_work(const clprune_net *net, const clprune__net_layer *layer)
+static double adapter_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
-    const clprune__net_shape *y = clprune__net_in_shape(net, layer, 0);
+    const clprune__net_shape *y = clprune__net_in_shape(graph, layer, 0);
     return (double)y->rows * (double)layer->set.sizes[1] *
-           (double)clprune__net_in_shape(net, layer, 1)->cols;
+           (double)clprune__net_in_shape(graph, layer, 1)->cols;
 }
 
 const clprune__net_kind clprune__net_adapter_kind = {
@@ -67,9 +67,9 @@ const clprune__net_way clprune__net_lora_ways[] = {
 
 void clprune__net_end_lora(clprune_net *net)
 {
-    if (net->lora.pattern != NULL && !net->lora.used)
+    if (net->draft.lora.pattern != NULL && !net->draft.lora.used)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "clprune_net_lora: no linear layer matches %s", net->lora.pattern);
+            "clprune_net_lora: no linear layer matches %s", net->draft.lora.pattern);
 }
 
 void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float alpha)
@@ -78,8 +78,8 @@ void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float 
     if (net == NULL)
         return;
     clprune__net_end_lora(net);
-    free(net->lora.pattern);
-    net->lora = (clprune__net_lora){.rank = rank};
+    free(net->draft.lora.pattern);
+    net->draft.lora = (clprune__net_lora){.rank = rank};
     if (pattern == NULL)
         return;
     if (rank == 0 || !isfinite(alpha)) {
@@ -88,9 +88,9 @@ void clprune_net_lora(clprune_net *net, const char *pattern, size_t rank, float 
             rank, (double)alpha);
         return;
     }
-    net->lora.factor = alpha / (float)rank;
-    net->lora.pattern = strdup(pattern);
-    if (net->lora.pattern == NULL)
+    net->draft.lora.factor = alpha / (float)rank;
+    net->draft.lora.pattern = strdup(pattern);
+    if (net->draft.lora.pattern == NULL)
         clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s", pattern);
 }
 
@@ -102,26 +102,26 @@ static clprune_net_value adapt(clprune_net *net, const char *name, clprune_net_v
 {
     char text[3][TEXT];
     static const char *const suffixes[3] = {"A", "scale", "B"};
-    const clprune__net_shape shape = net->values[y.id - 1].shape;
+    const clprune__net_shape shape = net->graph.values[y.id - 1].shape;
     for (size_t i = 0; i < 3; ++i)
         if (snprintf(text[i], TEXT, "%s.lora_%s", name, suffixes[i]) >= TEXT) {
             clprune__net_wrong(
                 net, CLPRUNE_INVALID_ARGUMENT, "layer %s: its name is too long to adapt", name);
             return y;
         }
-    clprune_net_value a = clprune__net_add_linear(net, text[0], x, net->lora.rank, false);
+    clprune_net_value a = clprune__net_add_linear(net, text[0], x, net->draft.lora.rank, false);
     if (a.id != 0)
-        net->layers[a.id - 1].adapter = true;
-    a = clprune_net_scale(net, text[1], a, net->lora.factor);
+        net->draft.layers[a.id - 1].adapter = true;
+    a = clprune_net_scale(net, text[1], a, net->draft.lora.factor);
     if (a.id == 0 || clprune__net_add(net, &clprune__net_adapter_kind, text[2],
                          (const clprune_net_value[]){y, a}, 2, shape) == NULL)
         return (clprune_net_value){0};
-    clprune__net_layer *layer = &net->layers[net->count - 1];
+    clprune__net_layer *layer = &net->draft.layers[net->graph.count - 1];
     layer->adapter = true;
     layer->set.sizes[0] = first;
     layer->set.sizes[1] = out;
     clprune__net_add_param(net, ".weight", /* begins as 0, so that the model begins as it was */
-        (clprune__net_param){.rank = 2, .shape = {out, net->lora.rank}, .decay = true});
+        (clprune__net_param){.rank = 2, .shape = {out, net->draft.lora.rank}, .decay = true});
     return clprune__net_last(net);
 }
 
@@ -140,24 +140,25 @@ static clprune_net_value add_adapted(clprune_net *net, const char *name, clprune
 {
     const clprune_net_linear_part self = {.out = out};
     clprune_net_value y = clprune__net_add_linear(net, name, x, out, bias);
-    if (net == NULL || y.id == 0 || net->lora.pattern == NULL)
+    if (net == NULL || y.id == 0 || net->draft.lora.pattern == NULL)
         return y;
     char short_name[TEXT], whole[TEXT];
     const size_t layer = y.id - 1;
-    const bool all = clprune__system_matches(net->lora.pattern, net->layers[layer].name);
+    const bool all =
+        clprune__system_matches(net->draft.lora.pattern, net->graph.layers[layer].name);
     if (parts == NULL)
         count = 1;
     for (size_t i = 0, first = 0; i < count && y.id != 0; ++i) {
         const clprune_net_linear_part *part = parts != NULL ? &parts[i] : &self;
         const bool named = part->name != NULL;
         if (named && (!part_name(name, part->name, short_name) ||
-                         !part_name(net->layers[layer].name, part->name, whole))) {
+                         !part_name(net->graph.layers[layer].name, part->name, whole))) {
             clprune__net_wrong(
                 net, CLPRUNE_INVALID_ARGUMENT, "layer %s: its name is too long to adapt", name);
             return y;
         }
-        if (all || (named && clprune__system_matches(net->lora.pattern, whole))) {
-            net->lora.used = true;
+        if (all || (named && clprune__system_matches(net->draft.lora.pattern, whole))) {
+            net->draft.lora.used = true;
             y = adapt(net, named ? short_name : name, x, y, first, part->out);
         }
         first += part->out;

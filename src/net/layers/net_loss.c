@@ -14,12 +14,12 @@ static void set_loss(
     const clprune__net_value *y = clprune__net_read(net, name, value);
     if (y == NULL)
         return;
-    if (net->loss != CLPRUNE__NET_NO_LOSS)
+    if (net->graph.loss != CLPRUNE__NET_NO_LOSS)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "the net has two losses, expected one");
-    if (net->layers[value.id - 1].ins == 0)
+    if (net->graph.layers[value.id - 1].ins == 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "%s: its value is the input", name);
-    net->loss = loss;
-    net->output = value.id - 1;
+    net->graph.loss = loss;
+    net->graph.output = value.id - 1;
 }
 
 void clprune_net_cross_entropy(clprune_net *net, clprune_net_value logits)
@@ -58,7 +58,7 @@ void clprune_net_token_loss(
         (clprune__net_param){
             .rank = 2, .shape = {vocabulary, cols}, .inputs = cols, .decay = true});
     if (head != SIZE_MAX)
-        net->head = head + 1;
+        net->graph.head = head + 1;
 }
 
 static float scale_of(const clprune_net_data *data)
@@ -68,17 +68,18 @@ static float scale_of(const clprune_net_data *data)
 
 static clprune_mat log_p_of(const clprune_net *net, size_t batch)
 {
-    return clprune_mat_rows(net->log_p, 0, batch * net->values[net->output].shape.rows);
+    return clprune_mat_rows(
+        net->body.log_p, 0, batch * net->graph.values[net->graph.output].shape.rows);
 }
 
 /* In training also the gradients of x and w. */
 static clprune_status token_loss(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
 {
-    const clprune_param *w = &net->tensors[net->head - 1];
+    const clprune_param *w = &net->body.tensors[net->graph.head - 1];
     const clprune_mat x = clprune__net_output(net, data->batch);
-    const bool training = net->phase == CLPRUNE__NET_TRAINED;
-    const bool trained = net->values[net->output].trained;
+    const bool training = net->at.phase == CLPRUNE__NET_TRAINED;
+    const bool trained = net->graph.values[net->graph.output].trained;
     return clprune_token_head(net->context, data->batch, 0.0f, data->smoothing, scale_of(data), x,
         w->value, data->labels, loss, hit, training && trained ? x : CLPRUNE_NO_MAT,
         training ? w->grad : CLPRUNE_NO_MAT, NULL);
@@ -90,18 +91,18 @@ clprune_status clprune__net_loss_forward(
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
     clprune_mat labels;
-    REQUIRE(net->loss != CLPRUNE__NET_CUSTOM_LOSS, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(net->graph.loss != CLPRUNE__NET_CUSTOM_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "the loss is the caller's (clprune_net_custom_loss); call clprune_net_backward with "
         "data.output_grad");
-    if (net->loss == CLPRUNE__NET_SQUARED_ERROR)
+    if (net->graph.loss == CLPRUNE__NET_SQUARED_ERROR)
         TRY(clprune__check_mat(context, "data.targets", data->targets, y.rows, y.cols));
     else
         TRY(clprune__check_ints(context, "data.labels", data->labels, y.rows, &labels));
-    if (net->loss == CLPRUNE__NET_TOKEN_LOSS)
+    if (net->graph.loss == CLPRUNE__NET_TOKEN_LOSS)
         return token_loss(net, data, loss, hit);
-    if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
+    if (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY)
         return clprune_token_loss_forward(context, data->batch, data->smoothing, y, data->labels,
-            log_p_of(net, data->batch), net->row_weight, loss, hit, NULL);
+            log_p_of(net, data->batch), net->body.row_weight, loss, hit, NULL);
     REQUIRE(clprune__is_absent(hit), CLPRUNE_INVALID_ARGUMENT,
         "hit is given, but the mean squared error has none");
     return clprune_mean_squared_error_forward(context, data->batch, y, data->targets, loss, NULL);
@@ -113,15 +114,15 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
-    if (net->loss == CLPRUNE__NET_CUSTOM_LOSS)
+    if (net->graph.loss == CLPRUNE__NET_CUSTOM_LOSS)
         return clprune__same_mat(data->output_grad, y)
                    ? CLPRUNE_SUCCESS
                    : clprune_mat_copy(context, data->output_grad, y, NULL);
-    if (net->loss == CLPRUNE__NET_TOKEN_LOSS)
+    if (net->graph.loss == CLPRUNE__NET_TOKEN_LOSS)
         return CLPRUNE_SUCCESS;
-    if (net->loss == CLPRUNE__NET_CROSS_ENTROPY)
+    if (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY)
         return clprune_token_loss_backward(context, data->smoothing, scale_of(data),
-            net->row_weight, log_p_of(net, data->batch), data->labels, y, NULL);
+            net->body.row_weight, log_p_of(net, data->batch), data->labels, y, NULL);
     return clprune_mean_squared_error_backward(
         context, data->batch, scale_of(data), y, data->targets, y, NULL);
 }
@@ -130,11 +131,11 @@ clprune_status clprune__net_loss_logits(
     clprune_net *net, size_t batch, size_t row, clprune_mat logits, cl_event *event)
 {
     clprune_context *context = net->context;
-    const clprune__net_shape *shape = &net->values[net->output].shape;
+    const clprune__net_shape *shape = &net->graph.values[net->graph.output].shape;
     REQUIRE(row < shape->rows, CLPRUNE_INVALID_SIZE, "row is %zu, expected less than %zu", row,
         shape->rows);
-    const clprune_mat x = {
-        net->slots[0].buffer, row * shape->cols, batch, shape->cols, shape->rows * shape->cols};
-    return clprune_gemm(
-        context, false, true, 1.0f, 0.0f, x, net->tensors[net->head - 1].value, logits, event);
+    const clprune_mat x = {net->body.spaces[0].buffer, row * shape->cols, batch, shape->cols,
+        shape->rows * shape->cols};
+    return clprune_gemm(context, false, true, 1.0f, 0.0f, x,
+        net->body.tensors[net->graph.head - 1].value, logits, event);
 }

@@ -7,8 +7,8 @@
 /* The last layer's output, of `batch` samples. */
 static inline clprune_mat clprune__net_output(const clprune_net *net, size_t batch)
 {
-    const clprune__net_shape *shape = &net->values[net->output].shape;
-    return clprune_mat_of(net->slots[0].buffer, batch * shape->rows, shape->cols);
+    const clprune__net_shape *shape = &net->graph.values[net->graph.output].shape;
+    return clprune_mat_of(net->body.spaces[0].buffer, batch * shape->rows, shape->cols);
 }
 
 /* As clprune_net_loss; then the gradient of the output, in its place. */

@@ -11,7 +11,7 @@ static clprune_status max_pool_forward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = call->layer;
     return clprune_max_pool_forward(call->net->context, &layer->set.pool, call->count,
-        clprune__net_in_shape(call->net, layer, 0)->grid, clprune__net_x(call, 0),
+        clprune__net_in_shape(&call->net->graph, layer, 0)->grid, clprune__net_x(call, 0),
         clprune__net_y(call), clprune__net_positions(call, layer), NULL);
 }
 
@@ -22,7 +22,7 @@ static clprune_status max_pool_backward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = clprune__net_link(call, 0);
     return clprune_max_pool_backward(call->net->context, &layer->set.pool, call->count,
-        clprune__net_in_shape(call->net, layer, 0)->grid, clprune__net_dy(call),
+        clprune__net_in_shape(&call->net->graph, layer, 0)->grid, clprune__net_dy(call),
         clprune__net_positions(call, layer), clprune__net_dx(call, 0), NULL);
 }
 
@@ -61,7 +61,7 @@ static clprune_extent factor_of(const clprune__net_layer *layer)
 static clprune_status upsample_forward(const clprune__net_call *call)
 {
     return clprune_upsample_forward(call->net->context, factor_of(call->layer), call->count,
-        clprune__net_in_shape(call->net, call->layer, 0)->grid, clprune__net_x(call, 0),
+        clprune__net_in_shape(&call->net->graph, call->layer, 0)->grid, clprune__net_x(call, 0),
         clprune__net_y(call), NULL);
 }
 
@@ -71,7 +71,7 @@ static clprune_status upsample_backward(const clprune__net_call *call)
 {
     const clprune__net_layer *layer = clprune__net_link(call, 0);
     return clprune_upsample_backward(call->net->context, factor_of(layer), call->count,
-        clprune__net_in_shape(call->net, layer, 0)->grid, clprune__net_dy(call),
+        clprune__net_in_shape(&call->net->graph, layer, 0)->grid, clprune__net_dy(call),
         clprune__net_dx(call, 0), NULL);
 }
 
@@ -104,7 +104,7 @@ clprune_net_value clprune_net_upsample(
 static clprune_status mean_forward(const clprune__net_call *call)
 {
     return clprune_token_mean_forward(call->net->context, call->count,
-        clprune__net_in_shape(call->net, call->layer, 0)->rows, clprune__net_x(call, 0),
+        clprune__net_in_shape(&call->net->graph, call->layer, 0)->rows, clprune__net_x(call, 0),
         clprune__net_y(call), NULL);
 }
 
@@ -113,7 +113,7 @@ const clprune__net_kind clprune__net_mean_kind = {.name = "mean", .forward = mea
 static clprune_status mean_backward(const clprune__net_call *call)
 {
     return clprune_token_mean_backward(call->net->context, call->count,
-        clprune__net_in_shape(call->net, clprune__net_link(call, 0), 0)->rows,
+        clprune__net_in_shape(&call->net->graph, clprune__net_link(call, 0), 0)->rows,
         clprune__net_dy(call), clprune__net_dx(call, 0), NULL);
 }
 

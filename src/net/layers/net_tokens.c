@@ -19,7 +19,7 @@
 static clprune_ints tokens_of(const clprune__net_call *call)
 {
     clprune_ints tokens = call->data->tokens;
-    tokens.offset += call->first * call->net->values[0].shape.rows;
+    tokens.offset += call->first * call->net->graph.values[0].shape.rows;
     return tokens;
 }
 
@@ -35,9 +35,9 @@ const clprune__net_kind clprune__net_embedding_kind = {
 /* Whether the token loss has written to a gradient. */
 static bool has_begun(const clprune_net *net, clprune_mat grad)
 {
-    if (net->head == 0)
+    if (net->graph.head == 0)
         return false;
-    const clprune_mat head = net->tensors[net->head - 1].grad;
+    const clprune_mat head = net->body.tensors[net->graph.head - 1].grad;
     return head.buffer == grad.buffer && head.offset == grad.offset;
 }
 

@@ -6,6 +6,6 @@
 
 /* Chooses ways, kept values and regions. keep has defaults filled in. Errors: INVALID_ARGUMENT (a
  * rule), OUT_OF_HOST_MEMORY. */
-clprune_status clprune__net_choose(clprune_net *net, const clprune_net_keep *keep);
+clprune_status clprune__net_choose(clprune__net_plan *plan, const clprune_net_keep *keep);
 
 #endif

@@ -5,13 +5,13 @@
 #include "net/net_private.h"
 
 /* Whether a value is kept as a matrix of bf16: clprune_saved_dense. */
-bool clprune__net_is_bf16(const clprune__net_value *value);
+bool clprune__net_is_bf16(const clprune__net_plan *plan, size_t v);
 
 /* Whether the forward pass writes such a value to its store, where others read it. */
-bool clprune__net_goes_to_store(const clprune_net *net, size_t v);
+bool clprune__net_goes_to_store(const clprune__net_plan *plan, size_t v);
 
 /* Whether a value that is not kept may have a slot of bf16: only products read it, which round it
  * to bf16 anyway. */
-bool clprune__net_is_for_products(const clprune_net *net, size_t v);
+bool clprune__net_is_for_products(const clprune__net_plan *plan, size_t v);
 
 #endif

@@ -19,12 +19,13 @@ static const double byte_per_element = 0.05;
 enum { SMALL_PRODUCT = 64, ADAPTER_PRODUCT = 16 };
 
 /* Multiplications of a forward pass that count as a product. */
-static double work_of(const clprune_net *net, const clprune__net_layer *layer)
+static double work_of(const clprune__net_plan *plan, const clprune__net_layer *layer)
 {
-    const size_t y = clprune__net_elements(&net->values[clprune__net_out(net, layer)]);
-    const size_t x = clprune__net_elements(&net->values[layer->in[0]]);
-    const double work = layer->kind->work != NULL ? layer->kind->work(net, layer) : 0;
-    const bool passes = layer->adapter && net->adapter_products &&
+    const size_t y =
+        clprune__net_elements(&plan->graph->values[clprune__net_out(plan->graph, layer)]);
+    const size_t x = clprune__net_elements(&plan->graph->values[layer->in[0]]);
+    const double work = layer->kind->work != NULL ? layer->kind->work(plan->graph, layer) : 0;
+    const bool passes = layer->adapter && plan->adapter_products &&
                         work <= ADAPTER_PRODUCT * (double)(x > y ? x : y);
     return passes ? 0 : work;
 }
@@ -33,51 +34,43 @@ static double work_of(const clprune_net *net, const clprune__net_layer *layer)
  * of more elements than that takes more memory, while it is there, than is saved. */
 static void count_work(clprune__net_pricer *p, clprune__net_price *price, size_t v, size_t most)
 {
-    const clprune_net *net = p->net;
-    const clprune__net_tile *fused = clprune__net_fused(net, v);
-    const double work = work_of(net, &net->layers[fused != NULL ? fused->layers[0] : v]);
-    const size_t elements = clprune__net_elements(&net->values[v]);
-    if (net->values[v].ruled || work <= (double)net->products * (double)elements)
+    const clprune__net_plan *plan = p->plan;
+    const clprune__net_tile *fused = clprune__net_fused(plan, v);
+    const double work = work_of(plan, &plan->graph->layers[fused != NULL ? fused->layers[0] : v]);
+    const size_t elements = clprune__net_elements(&plan->graph->values[v]);
+    if (plan->values[v].ruled || work <= (double)plan->products * (double)elements)
         return;
-    if (net->small_products && elements <= most && work <= SMALL_PRODUCT * (double)elements)
+    if (plan->small_products && elements <= most && work <= SMALL_PRODUCT * (double)elements)
         price->small_work += work;
     else
         price->work += work;
 }
 
-/* What a value is made from. Returns how many there are. */
-static size_t inputs_of(const clprune_net *net, size_t v, const size_t **in)
-{
-    const clprune__net_tile *fused = clprune__net_fused(net, v);
-    *in = fused != NULL ? fused->ends : net->layers[v].in;
-    return fused != NULL ? fused->ends_count : net->layers[v].ins;
-}
-
 /* Whether a value is read where it is kept, or is data. */
-static bool is_there(const clprune_net *net, size_t v, bool product)
+static bool is_there(const clprune__net_plan *plan, size_t v, bool product)
 {
-    const clprune__net_value *value = &net->values[v];
-    return clprune__net_is_data(&net->layers[v]) ||
+    const clprune__net_choice *value = &plan->values[v];
+    return clprune__net_is_data(&plan->graph->layers[v]) ||
            (value->kept && (product || value->keep.form == CLPRUNE_FORM_DENSE));
 }
 
-double clprune__net_price_bytes(const clprune_net *net, const clprune__net_price *price)
+double clprune__net_price_bytes(const clprune__net_plan *plan, const clprune__net_price *price)
 {
-    return price->kept + byte_per_element * price->elements * (double)net->desc.batch;
+    return price->kept + byte_per_element * price->elements * (double)plan->graph->desc.batch;
 }
 
-static size_t out_of(const clprune_net *net, size_t tile)
+static size_t out_of(const clprune__net_plan *plan, size_t tile)
 {
-    return net->tiles[tile].layers[net->tiles[tile].count - 1];
+    return plan->tiles[tile].layers[plan->tiles[tile].count - 1];
 }
 
 /* The first tile that ends at layer `first` or later. */
-static size_t tile_from(const clprune_net *net, size_t first)
+static size_t tile_from(const clprune__net_plan *plan, size_t first)
 {
-    size_t low = 0, high = net->tiles_count;
+    size_t low = 0, high = plan->tiles_count;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        if (out_of(net, middle) < first)
+        if (out_of(plan, middle) < first)
             low = middle + 1;
         else
             high = middle;
@@ -93,18 +86,18 @@ static size_t tile_from(const clprune_net *net, size_t first)
 static void count_making(
     clprune__net_pricer *p, clprune__net_price *price, size_t v, bool product, size_t most)
 {
-    const clprune_net *net = p->net;
+    const clprune__net_plan *plan = p->plan;
     const size_t *in;
-    if (p->made[v] == p->mark || is_there(net, v, product))
+    if (p->made[v] == p->mark || is_there(plan, v, product))
         return;
     p->made[v] = p->mark;
-    price->elements += (double)clprune__net_elements(&net->values[v]);
-    if (net->values[v].kept)
+    price->elements += (double)clprune__net_elements(&plan->graph->values[v]);
+    if (plan->values[v].kept)
         return;
-    if (net->layers[v].kind->forward == NULL)
+    if (plan->graph->layers[v].kind->forward == NULL)
         price->possible = false;
     count_work(p, price, v, most);
-    const size_t ins = inputs_of(net, v, &in);
+    const size_t ins = clprune__net_inputs(plan, v, &in);
     for (size_t k = 0; k < ins && price->possible; ++k)
         count_making(p, price, in[k], false, most);
 }
@@ -112,23 +105,24 @@ static void count_making(
 /* Of the regions of layers `first` to `last`. */
 static clprune__net_price price_of_span(clprune__net_pricer *p, size_t first, size_t last)
 {
-    const clprune_net *net = p->net;
+    const clprune__net_plan *plan = p->plan;
     clprune__net_price price = {.possible = true};
     size_t end = 0; /* of the region that is counted, + 1 */
     for (size_t i = first; i <= last; ++i)
-        price.kept += net->values[i].kept ? p->bytes[i] : 0;
-    for (size_t t = tile_from(net, first);
-         t < net->tiles_count && out_of(net, t) <= last && price.possible; ++t) {
-        const clprune__net_tile *tile = &net->tiles[t];
-        if (out_of(net, t) >= end) {
-            end = clprune__net_region_of(net, out_of(net, t))->last + 1;
+        price.kept += plan->values[i].kept ? p->bytes[i] : 0;
+    for (size_t t = tile_from(plan, first);
+         t < plan->tiles_count && out_of(plan, t) <= last && price.possible; ++t) {
+        const clprune__net_tile *tile = &plan->tiles[t];
+        if (out_of(plan, t) >= end) {
+            end = clprune__net_region_of(plan, out_of(plan, t))->last + 1;
             p->mark++;
         }
-        for (size_t k = 0; k < tile->way->needs_count && net->values[out_of(net, t)].trained; ++k) {
-            const size_t v = clprune__net_needed(net, tile, k);
-            if (clprune__net_is_needed(net, tile, k))
+        for (size_t k = 0;
+             k < tile->way->needs_count && plan->graph->values[out_of(plan, t)].trained; ++k) {
+            const size_t v = clprune__net_needed(plan->graph, tile, k);
+            if (clprune__net_is_needed(plan->graph, tile, k))
                 count_making(p, &price, v, tile->way->needs[k].how == CLPRUNE__NET_PRODUCT,
-                    clprune__net_elements(&net->values[v]));
+                    clprune__net_elements(&plan->graph->values[v]));
         }
     }
     return price;
@@ -139,21 +133,21 @@ static clprune__net_price price_of_span(clprune__net_pricer *p, size_t first, si
 clprune__net_price clprune__net_price_with(
     clprune__net_pricer *p, const size_t *values, size_t count)
 {
-    clprune_net *net = p->net;
-    const size_t first = clprune__net_region_of(net, values[0])->first;
+    clprune__net_plan *plan = p->plan;
+    const size_t first = clprune__net_region_of(plan, values[0])->first;
     size_t last = values[count - 1];
     do
         ++last;
-    while (last < net->count && !(p->joints[last] && net->values[last].kept));
-    last -= last == net->count;
+    while (last < plan->graph->count && !(p->joints[last] && plan->values[last].kept));
+    last -= last == plan->graph->count;
     clprune__net_price price = p->price;
     if (p->first != first || p->last != last)
         p->span = price_of_span(p, first, last);
     for (size_t i = 0; i < count; ++i)
-        net->values[values[i]].kept = !net->values[values[i]].kept;
+        plan->values[values[i]].kept = !plan->values[values[i]].kept;
     const clprune__net_price after = price_of_span(p, first, last);
     for (size_t i = 0; i < count; ++i)
-        net->values[values[i]].kept = !net->values[values[i]].kept;
+        plan->values[values[i]].kept = !plan->values[values[i]].kept;
     p->first = first;
     p->last = last;
     price.kept += after.kept - p->span.kept;
@@ -168,7 +162,7 @@ void clprune__net_price_take(
     clprune__net_pricer *p, const size_t *values, size_t count, const clprune__net_price *price)
 {
     for (size_t i = 0; i < count; ++i)
-        p->net->values[values[i]].kept = !p->net->values[values[i]].kept;
+        p->plan->values[values[i]].kept = !p->plan->values[values[i]].kept;
     p->price = *price;
     p->last = 0;
 }
@@ -192,19 +186,19 @@ static void set_mark(clprune__net_pricer *p, size_t at, unsigned char mark)
 static void count_wanted(
     clprune__net_pricer *p, clprune__net_price *price, size_t v, size_t before, bool product)
 {
-    const clprune_net *net = p->net;
+    const clprune__net_plan *plan = p->plan;
     const size_t at = 2 * v + (v + 1 == before), *in;
     set_mark(p, at, p->marks[at] | WANTED);
-    if ((p->marks[at] & MADE) != 0 || is_there(net, v, product))
+    if ((p->marks[at] & MADE) != 0 || is_there(plan, v, product))
         return;
     set_mark(p, at, WANTED | MADE);
-    price->elements += (double)clprune__net_elements(&net->values[v]);
-    if (net->values[v].kept)
+    price->elements += (double)clprune__net_elements(&plan->graph->values[v]);
+    if (plan->values[v].kept)
         return;
-    if (net->layers[v].kind->forward == NULL)
+    if (plan->graph->layers[v].kind->forward == NULL)
         price->possible = false;
     count_work(p, price, v, 0);
-    const size_t ins = inputs_of(net, v, &in);
+    const size_t ins = clprune__net_inputs(plan, v, &in);
     for (size_t k = 0; k < ins && price->possible; ++k)
         count_wanted(p, price, in[k], before, false);
 }
@@ -215,12 +209,12 @@ clprune__net_price clprune__net_price_without(
     clprune__net_price price = p->price;
     unsigned char marks = 0;
     price.kept -= p->bytes[v];
-    p->net->values[v].kept = false;
+    p->plan->values[v].kept = false;
     p->changes = 0;
     for (size_t at = 2 * v; at < 2 * v + 2; ++at) { /* the regions before and behind become one */
         marks |= p->marks[at];
         if ((p->marks[at] & MADE) != 0)
-            price.elements -= (double)clprune__net_elements(&p->net->values[v]);
+            price.elements -= (double)clprune__net_elements(&p->plan->graph->values[v]);
         set_mark(p, at, 0);
     }
     if (marks != 0)
@@ -229,7 +223,7 @@ clprune__net_price clprune__net_price_without(
         p->price = price;
         return price;
     }
-    p->net->values[v].kept = true;
+    p->plan->values[v].kept = true;
     while (p->changes-- > 0)
         p->marks[p->undo[p->changes] / 4] = p->undo[p->changes] % 4;
     return price;
@@ -238,46 +232,49 @@ clprune__net_price clprune__net_price_without(
 /* Of the whole net. */
 static void count_regions(clprune__net_pricer *p)
 {
-    const clprune_net *net = p->net;
+    const clprune__net_plan *plan = p->plan;
     size_t before = 0, joint = 0; /* joints up to this one were looked at */
     p->price.possible = true;
-    for (size_t i = 0; i < net->count; ++i)
-        p->price.kept += net->values[i].kept ? p->bytes[i] : 0;
-    for (size_t t = 0; t < net->tiles_count; ++t) {
-        const clprune__net_tile *tile = &net->tiles[t];
-        for (; joint < out_of(net, t); ++joint)
-            if (p->joints[joint] && net->values[joint].kept)
+    for (size_t i = 0; i < plan->graph->count; ++i)
+        p->price.kept += plan->values[i].kept ? p->bytes[i] : 0;
+    for (size_t t = 0; t < plan->tiles_count; ++t) {
+        const clprune__net_tile *tile = &plan->tiles[t];
+        for (; joint < out_of(plan, t); ++joint)
+            if (p->joints[joint] && plan->values[joint].kept)
                 before = joint + 1;
-        for (size_t k = 0; k < tile->way->needs_count && net->values[out_of(net, t)].trained; ++k)
-            if (clprune__net_is_needed(net, tile, k)) {
+        for (size_t k = 0;
+             k < tile->way->needs_count && plan->graph->values[out_of(plan, t)].trained; ++k)
+            if (clprune__net_is_needed(plan->graph, tile, k)) {
                 p->changes = 0;
-                count_wanted(p, &p->price, clprune__net_needed(net, tile, k), before,
+                count_wanted(p, &p->price, clprune__net_needed(plan->graph, tile, k), before,
                     tile->way->needs[k].how == CLPRUNE__NET_PRODUCT);
             }
     }
 }
 
-clprune_status clprune__net_pricer_open(clprune__net_pricer *p, clprune_net *net, bool at_kept)
+clprune_status clprune__net_pricer_open(
+    clprune__net_pricer *p, clprune__net_plan *plan, bool at_kept)
 {
-    clprune_context *context = net->context;
-    *p = (clprune__net_pricer){.net = net,
-        .joints = calloc(net->count, sizeof *p->joints),
-        .bytes = calloc(net->count, sizeof *p->bytes),
-        .made = calloc(net->count, sizeof *p->made),
-        .marks = calloc(net->count, 2 * sizeof *p->marks),
-        .undo = calloc(net->count, 4 * sizeof *p->undo)};
+    clprune_context *context = plan->graph->context;
+    *p = (clprune__net_pricer){.plan = plan,
+        .joints = calloc(plan->graph->count, sizeof *p->joints),
+        .bytes = calloc(plan->graph->count, sizeof *p->bytes),
+        .made = calloc(plan->graph->count, sizeof *p->made),
+        .marks = calloc(plan->graph->count, 2 * sizeof *p->marks),
+        .undo = calloc(plan->graph->count, 4 * sizeof *p->undo)};
     REQUIRE(p->joints != NULL && p->bytes != NULL && p->made != NULL && p->marks != NULL &&
                 p->undo != NULL,
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    clprune__net_list_joints(net, p->joints);
-    for (size_t i = 0; i < net->count; ++i) {
-        p->bytes[i] = (double)clprune__net_bytes(net, i);
-        p->joints[i] = p->joints[i] && i > 0 && i <= net->output && net->layers[i].kind->forward;
+    clprune__net_list_joints(plan, p->joints);
+    for (size_t i = 0; i < plan->graph->count; ++i) {
+        p->bytes[i] = (double)clprune__net_bytes(plan, i);
+        p->joints[i] = p->joints[i] && i > 0 && i <= plan->graph->output &&
+                       plan->graph->layers[i].kind->forward;
     }
     if (at_kept)
         count_regions(p);
     else
-        p->price = price_of_span(p, 0, net->count - 1);
+        p->price = price_of_span(p, 0, plan->graph->count - 1);
     return CLPRUNE_SUCCESS;
 }
 
@@ -292,11 +289,11 @@ void clprune__net_pricer_close(clprune__net_pricer *p)
 
 /* A product forward, and one for each gradient: its input's, and its weight's or its other input's;
  * also of frozen weights, so that with them no more is kept. */
-double clprune__net_step_work(const clprune_net *net)
+double clprune__net_step_work(const clprune__net_plan *plan)
 {
     double work = 0;
-    for (size_t i = 0; i < net->count; ++i)
-        if (!net->layers[i].gone)
-            work += 3 * work_of(net, &net->layers[i]);
+    for (size_t i = 0; i < plan->graph->count; ++i)
+        if (!plan->graph->layers[i].gone)
+            work += 3 * work_of(plan, &plan->graph->layers[i]);
     return work;
 }

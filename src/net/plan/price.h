@@ -9,18 +9,18 @@ typedef struct clprune__net_price {
     double kept;       /* bytes */
     double elements;   /* made again or restored, per sample */
     double work;       /* multiplications per sample of products that run again, without those of at
-                          most net->products an element ... */
-    double small_work; /* ... and those of small ones, if net->small_products */
+                          most plan->products an element ... */
+    double small_work; /* ... and those of small ones, if plan->small_products */
     bool possible;     /* all can be made again */
 } clprune__net_price;
 
 /* Kept bytes, and what making elements again costs in place of bytes. */
-double clprune__net_price_bytes(const clprune_net *net, const clprune__net_price *price);
+double clprune__net_price_bytes(const clprune__net_plan *plan, const clprune__net_price *price);
 
 /* The price of the present choice, and of changes of it. A change costs as much time as the part
  * of the net between the kept joints around it is long. */
 typedef struct clprune__net_pricer {
-    clprune_net *net;
+    clprune__net_plan *plan;
     bool *joints;             /* (count) */
     double *bytes;            /* (count) of a value in its form */
     clprune__net_price price; /* of the present choice */
@@ -34,7 +34,7 @@ typedef struct clprune__net_pricer {
 /* at_kept: regions end at kept joints; else they are the present ones. Call _close in any case.
  * Errors: OUT_OF_HOST_MEMORY. */
 clprune_status clprune__net_pricer_open(
-    clprune__net_pricer *pricer, clprune_net *net, bool at_kept);
+    clprune__net_pricer *pricer, clprune__net_plan *plan, bool at_kept);
 void clprune__net_pricer_close(clprune__net_pricer *pricer);
 
 /* The price with each of `values`, in ascending order, kept if it is not, and not if it is. With
@@ -57,6 +57,6 @@ static inline size_t clprune__net_elements(const clprune__net_value *value)
 }
 
 /* Multiplications per sample of the products of a training step, those of gradients included. */
-double clprune__net_step_work(const clprune_net *net);
+double clprune__net_step_work(const clprune__net_plan *plan);
 
 #endif

@@ -7,51 +7,52 @@
 #include "net/graph.h"
 #include "runtime/context/check.h"
 
-void clprune__net_list_joints(const clprune_net *net, bool *joints)
+void clprune__net_list_joints(const clprune__net_plan *plan, bool *joints)
 {
     size_t first = SIZE_MAX; /* that later layers read */
-    for (size_t i = net->count; i-- > 0;) {
-        joints[i] = first >= i && !net->layers[i].gone;
-        for (size_t k = 0; k < net->layers[i].ins && !net->layers[i].gone; ++k)
-            first = net->layers[i].in[k] < first ? net->layers[i].in[k] : first;
+    for (size_t i = plan->graph->count; i-- > 0;) {
+        joints[i] = first >= i && !plan->graph->layers[i].gone;
+        for (size_t k = 0; k < plan->graph->layers[i].ins && !plan->graph->layers[i].gone; ++k)
+            first = plan->graph->layers[i].in[k] < first ? plan->graph->layers[i].in[k] : first;
     }
-    for (size_t t = 0; t < net->tiles_count; ++t)
-        for (size_t i = net->tiles[t].layers[0]; i < net->tiles[t].layers[net->tiles[t].count - 1];
-             ++i)
+    for (size_t t = 0; t < plan->tiles_count; ++t)
+        for (size_t i = plan->tiles[t].layers[0];
+             i < plan->tiles[t].layers[plan->tiles[t].count - 1]; ++i)
             joints[i] = false;
 }
 
-void clprune__net_find_borders(const clprune_net *net, bool *border)
+void clprune__net_find_borders(const clprune__net_plan *plan, bool *border)
 {
-    for (size_t r = 0; r < net->regions_count; ++r)
-        for (size_t i = net->regions[r].first; i <= net->regions[r].last; ++i)
-            for (size_t k = 0; k < net->layers[i].ins && !net->layers[i].gone; ++k)
-                if (net->layers[i].in[k] < net->regions[r].first)
-                    border[net->layers[i].in[k]] = true;
-    border[net->output] = true;
+    for (size_t r = 0; r < plan->regions_count; ++r)
+        for (size_t i = plan->regions[r].first; i <= plan->regions[r].last; ++i)
+            for (size_t k = 0; k < plan->graph->layers[i].ins && !plan->graph->layers[i].gone; ++k)
+                if (plan->graph->layers[i].in[k] < plan->regions[r].first)
+                    border[plan->graph->layers[i].in[k]] = true;
+    border[plan->graph->output] = true;
 }
 
-const clprune__net_region *clprune__net_region_of(const clprune_net *net, size_t layer)
+const clprune__net_region *clprune__net_region_of(const clprune__net_plan *plan, size_t layer)
 {
-    size_t first = 0, last = net->regions_count - 1;
+    size_t first = 0, last = plan->regions_count - 1;
     while (first < last) {
         const size_t middle = (first + last) / 2;
-        if (net->regions[middle].last < layer)
+        if (plan->regions[middle].last < layer)
             first = middle + 1;
         else
             last = middle;
     }
-    return &net->regions[first];
+    return &plan->regions[first];
 }
 
 /* The elements of a layer's largest parameter in a product. */
-static size_t weight_of(const clprune_net *net, size_t layer)
+static size_t weight_of(const clprune__net_plan *plan, size_t layer)
 {
     size_t most = 0;
-    for (size_t k = 0; k < net->layers[layer].params && net->layers[layer].kind->work != NULL;
+    for (size_t k = 0;
+         k < plan->graph->layers[layer].params && plan->graph->layers[layer].kind->work != NULL;
          ++k) {
         const size_t elements =
-            clprune__net_param_elements(&net->params[net->layers[layer].param[k]]);
+            clprune__net_param_elements(&plan->graph->params[plan->graph->layers[layer].param[k]]);
         most = elements > most ? elements : most;
     }
     return most;
@@ -62,23 +63,24 @@ static size_t weight_of(const clprune_net *net, size_t layer)
  * again, would take longer than the work on the samples. Up to a quarter more without joints
  * inside, if that saves a chunk; then chunks of equal size. All samples if a layer needs them, or
  * no tensor in the region needs a slot. */
-static size_t chunk_of(
-    const clprune_net *net, const clprune__net_region *region, const bool *border, bool joints)
+static size_t chunk_of(const clprune__net_plan *plan, const clprune__net_region *region,
+    const bool *border, bool joints)
 {
-    const size_t batch = net->desc.batch;
+    const size_t batch = plan->graph->desc.batch;
     size_t least = (size_t)1 << 21, largest = 0, weights = 0;
     for (size_t i = region->first; i <= region->last; ++i) {
-        const clprune__net_value *value = &net->values[i];
+        const clprune__net_value *value = &plan->graph->values[i];
         const size_t elements = value->shape.rows * value->shape.cols;
-        if (net->layers[i].gone || net->layers[i].kind->forward == NULL)
+        if (plan->graph->layers[i].gone || plan->graph->layers[i].kind->forward == NULL)
             continue;
-        if (net->layers[i].kind->whole)
+        if (plan->graph->layers[i].kind->whole)
             return batch;
-        const size_t weight = weight_of(net, i);
+        const size_t weight = weight_of(plan, i);
         weights = weight > weights ? weight : weights;
         if (border[i])
             least = joints || least > batch * elements ? least : batch * elements;
-        else if (!(value->kept && value->keep.form == CLPRUNE_FORM_DENSE) && elements > largest)
+        else if (!(plan->values[i].kept && plan->values[i].keep.form == CLPRUNE_FORM_DENSE) &&
+                 elements > largest)
             largest = elements;
     }
     if (largest == 0)
@@ -89,27 +91,30 @@ static size_t chunk_of(
     return clprune__ceil_div(batch, clprune__ceil_div(batch, most));
 }
 
-clprune_status clprune__net_cut(clprune_net *net, bool chunks, bool at_kept)
+clprune_status clprune__net_cut(clprune__net_plan *plan, bool chunks, bool at_kept)
 {
-    clprune_context *context = net->context;
+    clprune_context *context = plan->graph->context;
     clprune_status status = CLPRUNE_SUCCESS;
     size_t first = 0;
-    bool *joints = calloc(net->count, sizeof *joints), *border = calloc(net->count, sizeof *border);
-    free(net->regions);
-    net->regions = calloc(net->count, sizeof *net->regions);
-    net->regions_count = 0;
-    REQUIRE_DONE(net->regions != NULL && joints != NULL && border != NULL,
+    bool *joints = calloc(plan->graph->count, sizeof *joints),
+         *border = calloc(plan->graph->count, sizeof *border);
+    free(plan->regions);
+    plan->regions = calloc(plan->graph->count, sizeof *plan->regions);
+    plan->regions_count = 0;
+    REQUIRE_DONE(plan->regions != NULL && joints != NULL && border != NULL,
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the regions");
-    clprune__net_list_joints(net, joints);
-    for (size_t i = 0; i < net->count; ++i) {
-        if (i + 1 < net->count && !(i > 0 && joints[i] && (!at_kept || net->values[i].kept)))
+    clprune__net_list_joints(plan, joints);
+    for (size_t i = 0; i < plan->graph->count; ++i) {
+        if (i + 1 < plan->graph->count &&
+            !(i > 0 && joints[i] && (!at_kept || plan->values[i].kept)))
             continue;
-        net->regions[net->regions_count++] = (clprune__net_region){first, i, net->desc.batch};
+        plan->regions[plan->regions_count++] =
+            (clprune__net_region){first, i, plan->graph->desc.batch};
         first = i + 1;
     }
-    clprune__net_find_borders(net, border);
-    for (size_t r = 0; chunks && r < net->regions_count; ++r)
-        net->regions[r].chunk = chunk_of(net, &net->regions[r], border, at_kept);
+    clprune__net_find_borders(plan, border);
+    for (size_t r = 0; chunks && r < plan->regions_count; ++r)
+        plan->regions[r].chunk = chunk_of(plan, &plan->regions[r], border, at_kept);
 done:
     free(joints);
     free(border);

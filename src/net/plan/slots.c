@@ -6,13 +6,14 @@
 
 #include "net/graph.h"
 #include "net/layers/kinds.h"
+#include "net/plan/cover.h"
 #include "net/plan/steps.h"
 #include "runtime/context/check.h"
 
 clprune_status clprune__net_push(
-    clprune_net *net, clprune__net_steps *list, const clprune__net_step *step)
+    clprune__net_plan *plan, clprune__net_steps *list, const clprune__net_step *step)
 {
-    clprune_context *context = net->context;
+    clprune_context *context = plan->graph->context;
     if (list->count == list->room) {
         const size_t room = list->room > 0 ? 2 * list->room : 64;
         clprune__net_step *larger = realloc(list->steps, room * sizeof *larger);
@@ -49,14 +50,16 @@ static void list_places(clprune__net_step *step, clprune__net_place *places[PLAC
 }
 
 /* What is whole lives through the loops that use it: each turn reads or writes a part. */
-static void find_lives(const clprune_net *net, clprune__net_steps *list, life *lives, size_t count)
+static void find_lives(
+    const clprune__net_plan *plan, clprune__net_steps *list, life *lives, size_t count)
 {
     clprune__net_place *places[PLACES];
-    size_t loop = SIZE_MAX, samples = net->desc.batch; /* SIZE_MAX: in none of several turns */
+    size_t loop = SIZE_MAX,
+           samples = plan->graph->desc.batch; /* SIZE_MAX: in none of several turns */
     for (size_t i = 0; i < list->count; ++i) {
         if (list->steps[i].act == CLPRUNE__NET_LOOP) {
-            samples = net->regions[list->steps[i].id].chunk;
-            loop = samples != net->desc.batch ? i : SIZE_MAX;
+            samples = plan->regions[list->steps[i].id].chunk;
+            loop = samples != plan->graph->desc.batch ? i : SIZE_MAX;
         } else if (list->steps[i].act == CLPRUNE__NET_END_LOOP) {
             loop = SIZE_MAX;
         }
@@ -78,7 +81,7 @@ static void find_lives(const clprune_net *net, clprune__net_steps *list, life *l
     loop = SIZE_MAX;
     for (size_t i = list->count; i-- > 0;) {
         if (list->steps[i].act == CLPRUNE__NET_END_LOOP &&
-            net->regions[list->steps[i].id].chunk != net->desc.batch)
+            plan->regions[list->steps[i].id].chunk != plan->graph->desc.batch)
             loop = i;
         else if (list->steps[i].act == CLPRUNE__NET_LOOP)
             loop = SIZE_MAX;
@@ -108,14 +111,14 @@ static void rename_slot(clprune__net_steps *list, size_t from, size_t to, size_t
 
 /* What is made again from an input that nothing reads afterwards takes its place, if the layer can
  * write over it. */
-static void write_over_inputs(
-    const clprune_net *net, clprune__net_steps *list, const clprune__net_size *sizes, life *lives)
+static void write_over_inputs(const clprune__net_plan *plan, clprune__net_steps *list,
+    const clprune__net_size *sizes, life *lives)
 {
     for (size_t i = 0; i < list->count; ++i) {
         const clprune__net_step *step = &list->steps[i];
         const clprune__net_place in = step->in[0], out = step->out;
         if (step->act != CLPRUNE__NET_FORWARD || !step->again || in.at != CLPRUNE__NET_SLOT ||
-            !net->layers[step->id].kind->over || step->temp[0].at != CLPRUNE__NET_NOWHERE)
+            !plan->graph->layers[step->id].kind->over || step->temp[0].at != CLPRUNE__NET_NOWHERE)
             continue;
         const clprune__net_size *from = &sizes[in.id], *to = &sizes[out.id];
         if (in.id == 0 || lives[in.id].last != i || lives[out.id].first != i ||
@@ -129,17 +132,18 @@ static void write_over_inputs(
     }
 }
 
-static void settle_lives(const clprune_net *net, clprune__net_steps *list,
+static void settle_lives(const clprune__net_plan *plan, clprune__net_steps *list,
     const clprune__net_size *sizes, size_t count, life *lives)
 {
-    find_lives(net, list, lives, count);
-    write_over_inputs(net, list, sizes, lives);
+    find_lives(plan, list, lives, count);
+    write_over_inputs(plan, list, sizes, lives);
 }
 
-static size_t slot_elements(const clprune_net *net, const clprune__net_size *size, const life *l)
+static size_t slot_elements(
+    const clprune__net_plan *plan, const clprune__net_size *size, const life *l)
 {
     const size_t each = size->rows * size->cols;
-    return size->in_all ? each : each * (l->whole ? net->desc.batch : l->samples);
+    return size->in_all ? each : each * (l->whole ? plan->graph->desc.batch : l->samples);
 }
 
 /* ends[v]: behind the last step that reads the store of value v. */
@@ -169,13 +173,13 @@ static void mark_last(clprune__net_steps *list, const life *lives, const size_t 
 }
 
 /* A spare temporary needs no slot where the step may write over what it needs. */
-static void drop_spares(const clprune_net *net, clprune__net_steps *list, life *lives)
+static void drop_spares(const clprune__net_plan *plan, clprune__net_steps *list, life *lives)
 {
     for (size_t i = 0; i < list->count; ++i) {
         clprune__net_step *step = &list->steps[i];
         const bool dense = step->in[0].at == CLPRUNE__NET_SLOT ||
                            (step->in[0].at == CLPRUNE__NET_STORE &&
-                               net->values[step->in[0].id].keep.form == CLPRUNE_FORM_DENSE);
+                               plan->values[step->in[0].id].keep.form == CLPRUNE_FORM_DENSE);
         for (size_t k = 0; k < CLPRUNE__NET_TEMPS; ++k)
             if (step->temp_size[k].spare && step->temp[k].at == CLPRUNE__NET_SLOT &&
                 step->last[0] && dense) {
@@ -185,23 +189,24 @@ static void drop_spares(const clprune_net *net, clprune__net_steps *list, life *
     }
 }
 
-size_t clprune__net_bytes(const clprune_net *net, size_t v)
+size_t clprune__net_bytes(const clprune__net_plan *plan, size_t v)
 {
-    const clprune__net_value *value = &net->values[v];
+    const clprune__net_shape *shape = &plan->graph->values[v].shape;
     clprune_saved_sizes sizes;
     (void)clprune_saved_size_query(
-        &value->keep, net->desc.batch, value->shape.rows, value->shape.cols, &sizes);
+        &plan->values[v].keep, plan->graph->desc.batch, shape->rows, shape->cols, &sizes);
     return sizes.bytes;
 }
 
 /* What a backward step reads for signs alone is dead before the step writes dx. */
-static void end_signs_early(const clprune_net *net, const clprune__net_steps *list, life *lives)
+static void end_signs_early(
+    const clprune__net_plan *plan, const clprune__net_steps *list, life *lives)
 {
     for (size_t i = 0; i < list->count; ++i) {
         const clprune__net_step *step = &list->steps[i];
         if (step->act != CLPRUNE__NET_BACKWARD)
             continue;
-        const clprune__net_way *way = net->tiles[step->id].way;
+        const clprune__net_way *way = plan->tiles[step->id].way;
         for (size_t k = 0; k < way->needs_count; ++k) {
             const clprune__net_place in = step->in[k];
             if (way->needs[k].how == CLPRUNE__NET_SIGN && in.at == CLPRUNE__NET_SLOT &&
@@ -211,91 +216,92 @@ static void end_signs_early(const clprune_net *net, const clprune__net_steps *li
     }
 }
 
-clprune_keep clprune__net_mask_keep(const clprune_net *net, size_t v)
+clprune_keep clprune__net_mask_keep(const clprune__net_plan *plan, size_t v)
 {
-    const bool gelu = clprune__net_acts_as(net->layers[v].kind, &clprune__net_gelu_kind);
+    const bool gelu = clprune__net_acts_as(plan->graph->layers[v].kind, &clprune__net_gelu_kind);
     return (clprune_keep){
-        .form = gelu ? CLPRUNE_FORM_GELU_CODE : CLPRUNE_FORM_MASK, .bits = net->gelu_bits};
+        .form = gelu ? CLPRUNE_FORM_GELU_CODE : CLPRUNE_FORM_MASK, .bits = plan->gelu_bits};
 }
 
-static double mask_bytes(const clprune_net *net, size_t v)
+static double mask_bytes(const clprune__net_plan *plan, size_t v)
 {
-    const size_t tile = net->layers[v].tile;
-    const clprune__net_shape *shape = &net->values[v].shape;
-    const clprune_keep keep = clprune__net_mask_keep(net, v);
+    const clprune__net_tile *tile = clprune__net_tile_of(plan, v);
+    const clprune__net_shape *shape = &plan->graph->values[v].shape;
+    const clprune_keep keep = clprune__net_mask_keep(plan, v);
     clprune_saved_sizes sizes;
-    if (tile == SIZE_MAX || !net->tiles[tile].way->keeps_mask || net->tiles[tile].layers[0] != v)
+    if (tile == NULL || !tile->way->keeps_mask || tile->layers[0] != v)
         return 0;
-    (void)clprune_saved_size_query(&keep, net->desc.batch, shape->rows, shape->cols, &sizes);
+    (void)clprune_saved_size_query(
+        &keep, plan->graph->desc.batch, shape->rows, shape->cols, &sizes);
     return (double)sizes.bytes;
 }
 
 /* Of a max pool. */
-static double position_bytes(const clprune_net *net, size_t v)
+static double position_bytes(const clprune__net_plan *plan, size_t v)
 {
-    const clprune__net_shape *shape = &net->values[v].shape;
-    const size_t again = net->layers[v].made_again;
+    const clprune__net_shape *shape = &plan->graph->values[v].shape;
+    const size_t again = plan->layers[v].made_again;
     clprune_max_pool_sizes sizes;
-    if (net->layers[v].kind != &clprune__net_max_pool_kind)
+    if (plan->graph->layers[v].kind != &clprune__net_max_pool_kind)
         return 0;
     (void)clprune_max_pool_size_query(
-        (again > 0 ? again : net->desc.batch) * shape->rows, shape->cols, &sizes);
+        (again > 0 ? again : plan->graph->desc.batch) * shape->rows, shape->cols, &sizes);
     return (double)(sizes.rows * sizes.cols * sizeof(float));
 }
 
-double clprune__net_beside(const clprune_net *net, size_t v, bool again)
+double clprune__net_beside(const clprune__net_plan *plan, size_t v, bool again)
 {
-    return (again ? 0 : mask_bytes(net, v)) +
-           (again == (net->layers[v].made_again > 0) ? position_bytes(net, v) : 0);
+    return (again ? 0 : mask_bytes(plan, v)) +
+           (again == (plan->layers[v].made_again > 0) ? position_bytes(plan, v) : 0);
 }
 
 /* What stores add at a step, and signs and positions beside them; change has one step more than the
  * list. Of a forward list: from the step that writes them; of a backward one: to the last that
  * reads them. */
-static void count_stores(const clprune_net *net, const clprune__net_steps *list, const size_t *ends,
-    bool backward, double *change)
+static void count_stores(const clprune__net_plan *plan, const clprune__net_steps *list,
+    const size_t *ends, bool backward, double *change)
 {
-    for (size_t v = 0; backward && v < net->count; ++v) {
-        const double bytes = net->values[v].kept ? (double)clprune__net_bytes(net, v) : 0;
-        change[0] += bytes + clprune__net_beside(net, v, false);
+    for (size_t v = 0; backward && v < plan->graph->count; ++v) {
+        const double bytes = plan->values[v].kept ? (double)clprune__net_bytes(plan, v) : 0;
+        change[0] += bytes + clprune__net_beside(plan, v, false);
         change[ends[v]] -= bytes;
     }
     for (size_t i = 0; i < list->count; ++i) {
         const clprune__net_step *step = &list->steps[i];
         if (step->act == CLPRUNE__NET_FORWARD)
-            change[i] += clprune__net_beside(net, step->id, backward);
+            change[i] += clprune__net_beside(plan, step->id, backward);
         if (step->act == CLPRUNE__NET_FORWARD && !backward && step->out.at == CLPRUNE__NET_STORE)
-            change[i] += (double)clprune__net_bytes(net, step->out.id);
+            change[i] += (double)clprune__net_bytes(plan, step->out.id);
         if (step->act == CLPRUNE__NET_KEEP)
-            change[i] += (double)clprune__net_bytes(net, step->id);
+            change[i] += (double)clprune__net_bytes(plan, step->id);
         if (step->stores)
-            change[i] += (double)clprune__net_bytes(net, net->layers[step->id].in[0]);
-        for (size_t k = 0; step->act == CLPRUNE__NET_BACKWARD && k < net->tiles[step->id].count;
+            change[i] += (double)clprune__net_bytes(plan, plan->graph->layers[step->id].in[0]);
+        for (size_t k = 0; step->act == CLPRUNE__NET_BACKWARD && k < plan->tiles[step->id].count;
              ++k) {
-            const size_t v = net->tiles[step->id].layers[k];
-            change[i + 1] -= mask_bytes(net, v) + position_bytes(net, v);
+            const size_t v = plan->tiles[step->id].layers[k];
+            change[i + 1] -= mask_bytes(plan, v) + position_bytes(plan, v);
         }
     }
 }
 
-clprune_status clprune__net_most_bytes(const clprune_net *net, clprune__net_steps *list,
+clprune_status clprune__net_most_bytes(const clprune__net_plan *plan, clprune__net_steps *list,
     const clprune__net_size *sizes, size_t count, bool backward, double *most)
 {
-    clprune_context *context = net->context;
+    clprune_context *context = plan->graph->context;
     clprune_status status = CLPRUNE_SUCCESS;
     life *lives = calloc(count + 1, sizeof *lives);
-    size_t *ends = calloc(net->count, sizeof *ends);
+    size_t *ends = calloc(plan->graph->count, sizeof *ends);
     double live = 0, *change = calloc(list->count + 1, sizeof *change);
     REQUIRE_DONE(lives != NULL && ends != NULL && change != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for %zu slots", count);
-    settle_lives(net, list, sizes, count, lives);
-    end_signs_early(net, list, lives);
+    settle_lives(plan, list, sizes, count, lives);
+    end_signs_early(plan, list, lives);
     find_reads(list, ends);
-    count_stores(net, list, ends, backward, change);
+    count_stores(plan, list, ends, backward, change);
     for (size_t k = 0; k < count; ++k) {
         if (!lives[k].used)
             continue;
-        const double bytes = 4 * (double)slot_elements(net, &sizes[k], &lives[k]);
+        const double bytes = 4 * (double)slot_elements(plan, &sizes[k], &lives[k]);
         change[lives[k].first] += bytes;
         change[lives[k].last + 1] -= bytes;
     }
@@ -313,12 +319,12 @@ done:
 
 /* A slot that is free: the smallest one that is large enough, else the largest one, which grows.
  * SIZE_MAX: none. */
-static size_t free_slot(const clprune_net *net, size_t elements, const bool *busy)
+static size_t free_slot(const clprune__net_plan *plan, size_t elements, const bool *busy)
 {
     size_t best = SIZE_MAX;
-    for (size_t i = 0; i < net->slots_count; ++i) {
-        const size_t now = net->slots[i].elements,
-                     then = best != SIZE_MAX ? net->slots[best].elements : 0;
+    for (size_t i = 0; i < plan->slots_count; ++i) {
+        const size_t now = plan->slots[i].elements,
+                     then = best != SIZE_MAX ? plan->slots[best].elements : 0;
         if (!busy[i] &&
             (best == SIZE_MAX || (now >= elements ? now < then || then < elements : now > then)))
             best = i;
@@ -327,23 +333,23 @@ static size_t free_slot(const clprune_net *net, size_t elements, const bool *bus
 }
 
 static clprune_status take_slot(
-    clprune_net *net, bool shares, size_t elements, bool *busy, size_t *slot)
+    clprune__net_plan *plan, bool shares, size_t elements, bool *busy, size_t *slot)
 {
-    clprune_context *context = net->context;
-    *slot = shares ? free_slot(net, elements, busy) : SIZE_MAX;
+    clprune_context *context = plan->graph->context;
+    *slot = shares ? free_slot(plan, elements, busy) : SIZE_MAX;
     if (*slot != SIZE_MAX) {
-        if (net->slots[*slot].elements < elements)
-            net->slots[*slot].elements = elements;
+        if (plan->slots[*slot].elements < elements)
+            plan->slots[*slot].elements = elements;
         return CLPRUNE_SUCCESS;
     }
-    *slot = net->slots_count;
-    clprune__net_slot *larger = realloc(net->slots, (net->slots_count + 1) * sizeof *net->slots);
+    *slot = plan->slots_count;
+    clprune__net_slot *larger = realloc(plan->slots, (plan->slots_count + 1) * sizeof *plan->slots);
     REQUIRE(larger != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the slots of the net");
-    net->slots = larger;
-    net->slots[net->slots_count] = (clprune__net_slot){.elements = elements};
-    (void)snprintf(
-        net->slots[net->slots_count].name, sizeof net->slots->name, "slot %zu", net->slots_count);
-    net->slots_count++;
+    plan->slots = larger;
+    plan->slots[plan->slots_count] = (clprune__net_slot){.elements = elements};
+    (void)snprintf(plan->slots[plan->slots_count].name, sizeof plan->slots->name, "slot %zu",
+        plan->slots_count);
+    plan->slots_count++;
     return CLPRUNE_SUCCESS;
 }
 
@@ -361,22 +367,22 @@ static void chain_lives(life *lives, size_t lives_count, size_t *steps, size_t c
     }
 }
 
-clprune_status clprune__net_place_slots(clprune_net *net, clprune__net_steps *list,
+clprune_status clprune__net_place_slots(clprune__net_plan *plan, clprune__net_steps *list,
     const clprune__net_size *sizes, size_t count, bool shares)
 {
-    clprune_context *context = net->context;
+    clprune_context *context = plan->graph->context;
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__net_steps placed = {0};
     life *lives = calloc(count + 1, sizeof *lives);
-    bool *busy = calloc(net->slots_count + count + 1, sizeof *busy);
-    size_t *ends = calloc(net->count, sizeof *ends);
+    bool *busy = calloc(plan->slots_count + count + 1, sizeof *busy);
+    size_t *ends = calloc(plan->graph->count, sizeof *ends);
     size_t *chains = calloc(2 * list->count + 1, sizeof *chains);
     REQUIRE_DONE(lives != NULL && busy != NULL && ends != NULL && chains != NULL,
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu slots", count);
-    settle_lives(net, list, sizes, count, lives);
+    settle_lives(plan, list, sizes, count, lives);
     find_reads(list, ends);
     mark_last(list, lives, ends);
-    drop_spares(net, list, lives);
+    drop_spares(plan, list, lives);
     chain_lives(lives, count, chains, list->count);
     busy[0] = true; /* the output */
     for (size_t i = 0; i < list->count; ++i) {
@@ -384,17 +390,17 @@ clprune_status clprune__net_place_slots(clprune_net *net, clprune__net_steps *li
         clprune__net_place *places[PLACES];
         for (size_t k = chains[i]; k != 0; k = lives[k].next_first) {
             TRY_DONE(take_slot(
-                net, shares, slot_elements(net, &sizes[k], &lives[k]), busy, &lives[k].slot));
+                plan, shares, slot_elements(plan, &sizes[k], &lives[k]), busy, &lives[k].slot));
             busy[lives[k].slot] = true;
         }
         list_places(&step, places);
         for (size_t k = 0; k < PLACES; ++k)
             if (places[k]->at == CLPRUNE__NET_SLOT)
                 places[k]->id = lives[places[k]->id].slot;
-        TRY_DONE(clprune__net_push(net, &placed, &step));
+        TRY_DONE(clprune__net_push(plan, &placed, &step));
         for (size_t k = chains[list->count + i]; k != 0; k = lives[k].next_last) {
             busy[lives[k].slot] = false;
-            TRY_DONE(clprune__net_push(net, &placed,
+            TRY_DONE(clprune__net_push(plan, &placed,
                 &(clprune__net_step){.act = CLPRUNE__NET_FORGET, .id = lives[k].slot}));
         }
     }

@@ -18,7 +18,7 @@ static const place nowhere = {CLPRUNE__NET_NOWHERE, 0, false, false};
 
 /* A list in the making. */
 typedef struct maker {
-    clprune_net *net;
+    clprune__net_plan *plan;
     clprune__net_steps *list;
     clprune__net_size *sizes; /* of the virtual slots; 0 is the output' */
     size_t slots, room;
@@ -35,7 +35,7 @@ typedef struct maker {
 static void push(maker *m, const clprune__net_step *step)
 {
     if (m->status == CLPRUNE_SUCCESS)
-        m->status = clprune__net_push(m->net, m->list, step);
+        m->status = clprune__net_push(m->plan, m->list, step);
 }
 
 static place new_slot(maker *m, clprune__net_size size, bool whole)
@@ -48,8 +48,8 @@ static place new_slot(maker *m, clprune__net_size size, bool whole)
         m->owners = more != NULL ? more : m->owners;
         if (larger == NULL || more == NULL) {
             if (m->status == CLPRUNE_SUCCESS)
-                m->status = clprune__fail(m->net->context, CLPRUNE_OUT_OF_HOST_MEMORY, __FILE__,
-                    __LINE__, "no memory for %zu slots", room);
+                m->status = clprune__fail(m->plan->graph->context, CLPRUNE_OUT_OF_HOST_MEMORY,
+                    __FILE__, __LINE__, "no memory for %zu slots", room);
             return nowhere;
         }
         m->room = room;
@@ -62,14 +62,14 @@ static place new_slot(maker *m, clprune__net_size size, bool whole)
 /* A slot for a value: of all samples if another region reads it, or the region is not cut. */
 static place slot_for(maker *m, size_t value, bool whole)
 {
-    const clprune__net_shape *shape = &m->net->values[value].shape;
+    const clprune__net_shape *shape = &m->plan->graph->values[value].shape;
     return new_slot(m, (clprune__net_size){shape->rows, shape->cols, false, CLPRUNE__NET_OF_CALL},
-        whole || m->region->chunk == m->net->desc.batch);
+        whole || m->region->chunk == m->plan->graph->desc.batch);
 }
 
-static bool is_dense(const clprune__net_value *value)
+static bool is_dense(const clprune__net_choice *choice)
 {
-    return value->kept && value->keep.form == CLPRUNE_FORM_DENSE;
+    return choice->kept && choice->keep.form == CLPRUNE_FORM_DENSE;
 }
 
 static bool same_place(place a, place b)
@@ -80,11 +80,12 @@ static bool same_place(place a, place b)
 static void take_temps(maker *m, const clprune__net_tile *tile, int life, clprune__net_step *step)
 {
     for (size_t k = 0; k < CLPRUNE__NET_TEMPS && tile->way->temp != NULL; ++k) {
-        const clprune__net_size size = tile->way->temp(m->net, tile->layers, k);
+        const clprune__net_size size = tile->way->temp(m->plan, tile->layers, k);
         if (size.cols == 0 || (int)size.life != life)
             continue;
         step->temp_size[k] = size;
-        step->temp[k] = new_slot(m, size, size.in_all || m->region->chunk == m->net->desc.batch);
+        step->temp[k] =
+            new_slot(m, size, size.in_all || m->region->chunk == m->plan->graph->desc.batch);
     }
 }
 
@@ -94,10 +95,10 @@ static void take_temps(maker *m, const clprune__net_tile *tile, int life, clprun
 /* Whether a layer may write over its input: a slot that nothing reads afterwards. */
 static bool writes_over(const maker *m, const clprune__net_layer *layer, size_t out, place in)
 {
-    const clprune__net_value *values = m->net->values;
+    const clprune__net_value *values = m->plan->graph->values;
     return layer->kind->over && in.at == CLPRUNE__NET_SLOT && in.id != 0 &&
            m->left[layer->in[0]] == 1 &&
-           (in.whole || !(m->border[out] || m->region->chunk == m->net->desc.batch)) &&
+           (in.whole || !(m->border[out] || m->region->chunk == m->plan->graph->desc.batch)) &&
            values[layer->in[0]].shape.rows * values[layer->in[0]].shape.cols ==
                values[out].shape.rows * values[out].shape.cols;
 }
@@ -105,12 +106,12 @@ static bool writes_over(const maker *m, const clprune__net_layer *layer, size_t 
 /* A slot that a forward pass fills. */
 static place slot_of_output(maker *m, size_t v, bool whole)
 {
-    const clprune__net_shape *shape = &m->net->values[v].shape;
-    if (!clprune__net_is_for_products(m->net, v))
+    const clprune__net_shape *shape = &m->plan->graph->values[v].shape;
+    if (!clprune__net_is_for_products(m->plan, v))
         return slot_for(m, v, whole);
     place slot =
         new_slot(m, (clprune__net_size){shape->rows, shape->cols / 2, false, CLPRUNE__NET_OF_CALL},
-            whole || m->region->chunk == m->net->desc.batch);
+            whole || m->region->chunk == m->plan->graph->desc.batch);
     slot.bf16 = true;
     return slot;
 }
@@ -118,43 +119,44 @@ static place slot_of_output(maker *m, size_t v, bool whole)
 /* Whether the layer stores its input: the first layer that reads it, all samples at once. */
 static bool stores_input(const maker *m, const clprune__net_layer *layer)
 {
-    const clprune__net_value *x = &m->net->values[layer->in[0]];
-    return layer->kind->stores && x->kept && !is_dense(x) && m->left[layer->in[0]] == x->users &&
-           m->region->chunk == m->net->desc.batch &&
-           !clprune__net_goes_to_store(m->net, layer->in[0]);
+    const clprune__net_choice *x = &m->plan->values[layer->in[0]];
+    return layer->kind->stores && x->kept && !is_dense(x) &&
+           m->left[layer->in[0]] == m->plan->graph->values[layer->in[0]].users &&
+           m->region->chunk == m->plan->graph->desc.batch &&
+           !clprune__net_goes_to_store(m->plan, layer->in[0]);
 }
 
 /* Whether the first reader of a value stores it; a fused pass does not. */
-static bool is_stored_later(const clprune_net *net, size_t value)
+static bool is_stored_later(const clprune__net_plan *plan, size_t value)
 {
-    for (size_t i = value + 1; i <= net->values[value].last_user; ++i)
-        for (size_t k = 0; k < net->layers[i].ins; ++k)
-            if (!net->layers[i].gone && net->layers[i].in[k] == value)
-                return net->layers[i].kind->stores && k == 0 &&
-                       clprune__net_fused(net, i) == NULL &&
-                       clprune__net_region_of(net, i)->chunk == net->desc.batch;
+    for (size_t i = value + 1; i <= plan->graph->values[value].last_user; ++i)
+        for (size_t k = 0; k < plan->graph->layers[i].ins; ++k)
+            if (!plan->graph->layers[i].gone && plan->graph->layers[i].in[k] == value)
+                return plan->graph->layers[i].kind->stores && k == 0 &&
+                       clprune__net_fused(plan, i) == NULL &&
+                       clprune__net_region_of(plan, i)->chunk == plan->graph->desc.batch;
     return false;
 }
 
 static void forward_layer(maker *m, size_t i, bool training)
 {
-    const clprune_net *net = m->net;
-    const clprune__net_layer *layer = &net->layers[i];
-    const clprune__net_value *value = &net->values[i];
-    const clprune__net_tile *fused = clprune__net_fused(net, i);
+    const clprune__net_plan *plan = m->plan;
+    const clprune__net_layer *layer = &plan->graph->layers[i];
+    const clprune__net_choice *value = &plan->values[i];
+    const clprune__net_tile *fused = clprune__net_fused(plan, i);
     clprune__net_step step = {.act = CLPRUNE__NET_FORWARD, .id = i};
-    if (fused != NULL && layer->tile_last != i)
+    const size_t *in;
+    if (fused != NULL && plan->layers[i].tile_last != i)
         return;
-    const size_t *in = fused != NULL ? fused->ends : layer->in;
-    const size_t ins = fused != NULL ? fused->ends_count : layer->ins;
+    const size_t ins = clprune__net_inputs(plan, i, &in);
     for (size_t k = 0; k < ins; ++k)
         step.in[k] = m->at[in[k]];
-    if (i == net->output)
+    if (i == plan->graph->output)
         step.out = (place){CLPRUNE__NET_SLOT, 0, true, false};
-    else if (training && (is_dense(value) || clprune__net_goes_to_store(net, i)))
+    else if (training && (is_dense(value) || clprune__net_goes_to_store(plan, i)))
         step.out = (place){CLPRUNE__NET_STORE, i, true, false};
     else if (fused == NULL && writes_over(m, layer, i, step.in[0]) &&
-             !clprune__net_is_for_products(net, i))
+             !clprune__net_is_for_products(plan, i))
         step.out = step.in[0];
     else
         step.out = slot_of_output(m, i, m->border[i]);
@@ -167,8 +169,8 @@ static void forward_layer(maker *m, size_t i, bool training)
     m->at[i] = step.out;
     /* the loss overwrites the output */
     const bool in_store =
-        (is_dense(value) && i != net->output) || clprune__net_goes_to_store(net, i);
-    if (training && value->kept && !in_store && !is_stored_later(net, i))
+        (is_dense(value) && i != plan->graph->output) || clprune__net_goes_to_store(plan, i);
+    if (training && value->kept && !in_store && !is_stored_later(plan, i))
         push(m, &(clprune__net_step){.act = CLPRUNE__NET_KEEP, .id = i, .out = step.out});
     for (size_t k = 0; k < ins; ++k)
         m->left[in[k]]--;
@@ -176,14 +178,14 @@ static void forward_layer(maker *m, size_t i, bool training)
 
 static void make_forward(maker *m, bool training)
 {
-    const clprune_net *net = m->net;
-    for (size_t i = 0; i < net->count; ++i)
-        m->left[i] = net->values[i].users;
-    for (size_t r = 0; r < net->regions_count; ++r) {
-        m->region = &net->regions[r];
+    const clprune__net_plan *plan = m->plan;
+    for (size_t i = 0; i < plan->graph->count; ++i)
+        m->left[i] = plan->graph->values[i].users;
+    for (size_t r = 0; r < plan->regions_count; ++r) {
+        m->region = &plan->regions[r];
         push(m, &(clprune__net_step){.act = CLPRUNE__NET_LOOP, .id = r});
         for (size_t i = m->region->first; i <= m->region->last; ++i)
-            if (!net->layers[i].gone && net->layers[i].kind->forward != NULL)
+            if (!plan->graph->layers[i].gone && plan->graph->layers[i].kind->forward != NULL)
                 forward_layer(m, i, training);
         push(m, &(clprune__net_step){.act = CLPRUNE__NET_END_LOOP, .id = r});
     }
@@ -193,29 +195,29 @@ static void make_forward(maker *m, bool training)
  */
 
 /* How a layer that runs again reads its input k. */
-static clprune__net_how how_of(const clprune_net *net, size_t v, size_t k)
+static clprune__net_how how_of(const clprune__net_plan *plan, size_t v, size_t k)
 {
-    const clprune__net_layer *layer = &net->layers[v];
+    const clprune__net_layer *layer = &plan->graph->layers[v];
     if (layer->kind->codes >> k & 1)
         return CLPRUNE__NET_CODES;
-    return layer->kind->takes_bf16 != NULL && layer->kind->takes_bf16(net, layer, k)
+    return layer->kind->takes_bf16 != NULL && layer->kind->takes_bf16(plan->graph, layer, k)
                ? CLPRUNE__NET_NARROW
                : CLPRUNE__NET_DENSE;
 }
 
 static size_t region_number(const maker *m)
 {
-    return (size_t)(m->region - m->net->regions);
+    return (size_t)(m->region - m->plan->regions);
 }
 
 /* A value for the backward pass: read from its store, restored, or made again. */
 static place obtain(maker *m, size_t v, clprune__net_how how)
 {
-    const clprune_net *net = m->net;
-    const clprune__net_value *value = &net->values[v];
+    const clprune__net_plan *plan = m->plan;
+    const clprune__net_choice *value = &plan->values[v];
     const bool codes = (how == CLPRUNE__NET_CODES && value->keep.form == CLPRUNE_FORM_QUANTISED &&
                            !value->keep.rotate) ||
-                       (how == CLPRUNE__NET_NARROW && clprune__net_is_bf16(value));
+                       (how == CLPRUNE__NET_NARROW && clprune__net_is_bf16(plan, v));
     if (is_dense(value) || (value->kept && (how == CLPRUNE__NET_PRODUCT || codes)))
         return (place){CLPRUNE__NET_STORE, v, true, false};
     if (m->made[v] == region_number(m) + 1)
@@ -226,16 +228,16 @@ static place obtain(maker *m, size_t v, clprune__net_how how)
         push(m, &(clprune__net_step){.act = CLPRUNE__NET_RESTORE, .id = v, .out = out});
         return m->at[v] = out;
     }
-    const clprune__net_tile *fused = clprune__net_fused(net, v);
-    const size_t *in = fused != NULL ? fused->ends : net->layers[v].in;
-    const size_t ins = fused != NULL ? fused->ends_count : net->layers[v].ins;
+    const clprune__net_tile *fused = clprune__net_fused(plan, v);
+    const size_t *in, ins = clprune__net_inputs(plan, v, &in);
     clprune__net_step step = {.act = CLPRUNE__NET_FORWARD, .id = v, .again = true};
     /* what is made again first: until it is done, restored inputs would take memory */
     for (int kept = 0; kept < 2; ++kept)
         for (size_t k = 0; k < ins; ++k)
-            if (net->values[in[k]].kept == kept && !clprune__net_is_data(&net->layers[in[k]]))
+            if (plan->values[in[k]].kept == kept &&
+                !clprune__net_is_data(&plan->graph->layers[in[k]]))
                 step.in[k] =
-                    obtain(m, in[k], fused == NULL ? how_of(net, v, k) : CLPRUNE__NET_DENSE);
+                    obtain(m, in[k], fused == NULL ? how_of(plan, v, k) : CLPRUNE__NET_DENSE);
     if (fused != NULL)
         take_temps(m, fused, CLPRUNE__NET_OF_FORWARD, &step);
     step.out = slot_of_output(m, v, false);
@@ -276,7 +278,7 @@ static void own_grad(maker *m, size_t v, place read)
 /* Adds what is at a place to v's gradient, or makes it v's gradient. */
 static void add_grad(maker *m, size_t v, place from)
 {
-    const bool whole = m->border[v] || m->region->chunk == m->net->desc.batch;
+    const bool whole = m->border[v] || m->region->chunk == m->plan->graph->desc.batch;
     if (m->grad[v].at == CLPRUNE__NET_NOWHERE) {
         (void)set_grad(m, v, from.whole || !whole ? from : copy_of(m, v, from, whole));
         return;
@@ -291,8 +293,8 @@ static place target_of(maker *m, const clprune__net_tile *tile, size_t k, place 
     bool *adds, bool *late)
 {
     const size_t v = tile->ends[k], out = tile->layers[tile->count - 1];
-    const clprune__net_value *values = m->net->values;
-    const bool whole = m->border[v] || m->region->chunk == m->net->desc.batch;
+    const clprune__net_value *values = m->plan->graph->values;
+    const bool whole = m->border[v] || m->region->chunk == m->plan->graph->desc.batch;
     *adds = *late = false;
     if (m->grad[v].at != CLPRUNE__NET_NOWHERE) {
         if (tile->way->ends[k].adds) {
@@ -320,13 +322,14 @@ static bool can_omit(const clprune__net_tile *tile, size_t k)
 /* step: has the temporaries that live through the region. */
 static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_step *step)
 {
-    const clprune_net *net = m->net;
+    const clprune__net_plan *plan = m->plan;
     const size_t out = tile->layers[tile->count - 1];
     bool late[CLPRUNE__NET_ENDS] = {false}, pass = false;
     place dy = m->grad[out];
     for (size_t k = 0; k < tile->way->needs_count; ++k)
-        if (clprune__net_is_needed(net, tile, k))
-            step->in[k] = obtain(m, clprune__net_needed(net, tile, k), tile->way->needs[k].how);
+        if (clprune__net_is_needed(plan->graph, tile, k))
+            step->in[k] =
+                obtain(m, clprune__net_needed(plan->graph, tile, k), tile->way->needs[k].how);
     (void)set_grad(m, out, nowhere);
     for (size_t k = 0; k < tile->ends_count; ++k) {
         const clprune__net_flow flow = tile->way->ends[k].flow;
@@ -339,7 +342,7 @@ static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_
         const clprune__net_flow flow = tile->way->ends[k].flow;
         if (flow != CLPRUNE__NET_APART && flow != CLPRUNE__NET_OVER)
             continue;
-        if (net->values[tile->ends[k]].trained)
+        if (plan->graph->values[tile->ends[k]].trained)
             step->dx[k] = target_of(m, tile, k, dy, dy_is_free, &step->adds[k], &late[k]);
         else if (!can_omit(tile, k))
             step->dx[k] = slot_for(m, tile->ends[k], false);
@@ -350,7 +353,7 @@ static void backward_tile(maker *m, const clprune__net_tile *tile, clprune__net_
     push(m, step);
     for (size_t k = 0; k < tile->ends_count; ++k) {
         const clprune__net_flow flow = tile->way->ends[k].flow;
-        if (!net->values[tile->ends[k]].trained)
+        if (!plan->graph->values[tile->ends[k]].trained)
             continue;
         if (flow == CLPRUNE__NET_INTO || flow == CLPRUNE__NET_PASS)
             add_grad(m, tile->ends[k], dy);
@@ -367,12 +370,12 @@ static size_t out_of(const clprune__net_tile *tile)
 /* Of tiles [begin, end). */
 static void backward_region(maker *m, size_t r, clprune__net_step *steps, size_t begin, size_t end)
 {
-    const clprune_net *net = m->net;
-    m->region = &net->regions[r];
+    const clprune__net_plan *plan = m->plan;
+    m->region = &plan->regions[r];
     for (size_t t = end; t-- > begin;) {
-        const clprune__net_tile *tile = &net->tiles[t];
+        const clprune__net_tile *tile = &plan->tiles[t];
         steps[t] = (clprune__net_step){.act = CLPRUNE__NET_BEGIN, .id = t};
-        if (!net->values[out_of(tile)].trained)
+        if (!plan->graph->values[out_of(tile)].trained)
             continue;
         take_temps(m, tile, CLPRUNE__NET_OF_REGION, &steps[t]);
         if (tile->way->begin != NULL)
@@ -380,12 +383,13 @@ static void backward_region(maker *m, size_t r, clprune__net_step *steps, size_t
     }
     push(m, &(clprune__net_step){.act = CLPRUNE__NET_LOOP, .id = r});
     for (size_t t = end; t-- > begin;)
-        if (net->values[out_of(&net->tiles[t])].trained)
-            backward_tile(m, &net->tiles[t], &steps[t]);
+        if (plan->graph->values[out_of(&plan->tiles[t])].trained)
+            backward_tile(m, &plan->tiles[t], &steps[t]);
     push(m, &(clprune__net_step){.act = CLPRUNE__NET_END_LOOP, .id = r});
     for (size_t t = end; t-- > begin;) {
         clprune__net_step step = {.act = CLPRUNE__NET_END, .id = t};
-        if (net->tiles[t].way->end == NULL || !net->values[out_of(&net->tiles[t])].trained)
+        if (plan->tiles[t].way->end == NULL ||
+            !plan->graph->values[out_of(&plan->tiles[t])].trained)
             continue;
         for (size_t k = 0; k < CLPRUNE__NET_TEMPS; ++k)
             if (steps[t].temp_size[k].life == CLPRUNE__NET_OF_REGION) {
@@ -399,17 +403,17 @@ static void backward_region(maker *m, size_t r, clprune__net_step *steps, size_t
 
 static void make_backward(maker *m)
 {
-    const clprune_net *net = m->net;
-    size_t end = net->tiles_count;
+    const clprune__net_plan *plan = m->plan;
+    size_t end = plan->tiles_count;
     clprune__net_step *steps = calloc(end + 1, sizeof *steps);
     if (steps == NULL) {
         m->status = CLPRUNE_OUT_OF_HOST_MEMORY;
         return;
     }
-    (void)set_grad(m, net->output, (place){CLPRUNE__NET_SLOT, 0, true, false});
-    for (size_t r = net->regions_count; r-- > 0;) {
+    (void)set_grad(m, plan->graph->output, (place){CLPRUNE__NET_SLOT, 0, true, false});
+    for (size_t r = plan->regions_count; r-- > 0;) {
         size_t begin = end;
-        while (begin > 0 && out_of(&net->tiles[begin - 1]) >= net->regions[r].first)
+        while (begin > 0 && out_of(&plan->tiles[begin - 1]) >= plan->regions[r].first)
             --begin;
         backward_region(m, r, steps, begin, end);
         end = begin;
@@ -431,22 +435,22 @@ static void close_maker(maker *m)
     free(m->sizes);
 }
 
-static clprune_status open_maker(clprune_net *net, maker *m)
+static clprune_status open_maker(clprune__net_plan *plan, maker *m)
 {
-    clprune_context *context = net->context;
-    *m = (maker){.net = net,
-        .at = calloc(net->count, sizeof *m->at),
-        .made = calloc(net->count, sizeof *m->made),
-        .grad = calloc(net->count, sizeof *m->grad),
-        .left = calloc(net->count, sizeof *m->left),
-        .border = calloc(net->count, sizeof *m->border)};
+    clprune_context *context = plan->graph->context;
+    *m = (maker){.plan = plan,
+        .at = calloc(plan->graph->count, sizeof *m->at),
+        .made = calloc(plan->graph->count, sizeof *m->made),
+        .grad = calloc(plan->graph->count, sizeof *m->grad),
+        .left = calloc(plan->graph->count, sizeof *m->left),
+        .border = calloc(plan->graph->count, sizeof *m->border)};
     if (m->at == NULL || m->made == NULL || m->grad == NULL || m->left == NULL ||
         m->border == NULL) {
         close_maker(m);
         return clprune__fail(context, CLPRUNE_OUT_OF_HOST_MEMORY, __FILE__, __LINE__,
             "no memory for the steps of the net");
     }
-    clprune__net_find_borders(net, m->border);
+    clprune__net_find_borders(plan, m->border);
     return CLPRUNE_SUCCESS;
 }
 
@@ -454,7 +458,7 @@ typedef enum kind_of_pass { BACKWARD, TRAINING, INFERENCE, PASSES } kind_of_pass
 
 static clprune_status make_list(maker *m, kind_of_pass pass, clprune__net_steps *list)
 {
-    const clprune__net_shape *output = &m->net->values[m->net->output].shape;
+    const clprune__net_shape *output = &m->plan->graph->values[m->plan->graph->output].shape;
     m->list = list;
     m->slots = 0;
     (void)new_slot(
@@ -463,71 +467,71 @@ static clprune_status make_list(maker *m, kind_of_pass pass, clprune__net_steps 
         return m->status; /* there is no slot for the output */
     if (pass != BACKWARD)
         make_forward(m, pass == TRAINING);
-    else if (!clprune__net_infers(m->net))
+    else if (!clprune__net_infers(m->plan->graph))
         make_backward(m);
     return m->status;
 }
 
 /* Which max pools make their positions again, with their output. Those that would do it from values
  * rounded to bf16, where a window may have another maximum, keep those of the forward pass. */
-static void mark_made_again(clprune_net *net, const clprune__net_steps *backward)
+static void mark_made_again(clprune__net_plan *plan, const clprune__net_steps *backward)
 {
     const clprune__net_region *region = NULL;
-    for (size_t i = 0; i < net->count; ++i) {
-        clprune__net_value *value = &net->values[i];
-        const clprune__net_layer *layer = &net->layers[i];
+    for (size_t i = 0; i < plan->graph->count; ++i) {
+        clprune__net_choice *value = &plan->values[i];
+        const clprune__net_layer *layer = &plan->graph->layers[i];
         value->rounded =
             value->kept && value->keep.form == CLPRUNE_FORM_QUANTISED && value->keep.bits == 16;
         for (size_t k = 0; k < layer->ins && !value->kept; ++k)
-            value->rounded = value->rounded || net->values[layer->in[k]].rounded;
-        net->layers[i].made_again = 0;
+            value->rounded = value->rounded || plan->values[layer->in[k]].rounded;
+        plan->layers[i].made_again = 0;
     }
     for (size_t i = 0; i < backward->count; ++i) {
         const clprune__net_step *step = &backward->steps[i];
         if (step->act == CLPRUNE__NET_LOOP)
-            region = &net->regions[step->id];
+            region = &plan->regions[step->id];
         if (step->act == CLPRUNE__NET_FORWARD && clprune__net_is_in(region, step->id) &&
-            !net->values[step->id].rounded)
-            net->layers[step->id].made_again = region->chunk;
+            !plan->values[step->id].rounded)
+            plan->layers[step->id].made_again = region->chunk;
     }
 }
 
-static clprune_status add_output_slot(clprune_net *net)
+static clprune_status add_output_slot(clprune__net_plan *plan)
 {
-    clprune_context *context = net->context;
-    const clprune__net_shape *output = &net->values[net->output].shape;
-    net->slots = calloc(1, sizeof *net->slots);
-    REQUIRE(net->slots != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the steps of the net");
-    net->slots[0] = (clprune__net_slot){
-        .elements = net->desc.batch * output->rows * output->cols, .name = "output"};
-    net->slots_count = 1;
+    clprune_context *context = plan->graph->context;
+    const clprune__net_shape *output = &plan->graph->values[plan->graph->output].shape;
+    plan->slots = calloc(1, sizeof *plan->slots);
+    REQUIRE(plan->slots != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the steps of the net");
+    plan->slots[0] = (clprune__net_slot){
+        .elements = plan->graph->desc.batch * output->rows * output->cols, .name = "output"};
+    plan->slots_count = 1;
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status clprune__net_find_room(clprune_net *net, clprune__net_room *room)
+clprune_status clprune__net_find_room(clprune__net_plan *plan, clprune__net_room *room)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__net_steps list = {0};
     double apart = 0, most[PASSES] = {0};
     maker m;
     *room = (clprune__net_room){0};
-    TRY(open_maker(net, &m));
-    TRY_DONE(add_output_slot(net));
+    TRY(open_maker(plan, &m));
+    TRY_DONE(add_output_slot(plan));
     for (kind_of_pass i = 0; i < PASSES; ++i) {
         list.count = 0;
         TRY_DONE(make_list(&m, i, &list));
         if (i == BACKWARD)
-            mark_made_again(net, &list);
-        TRY_DONE(clprune__net_most_bytes(net, &list, m.sizes, m.slots, i == BACKWARD, &most[i]));
-        TRY_DONE(clprune__net_place_slots(net, &list, m.sizes, m.slots, true));
+            mark_made_again(plan, &list);
+        TRY_DONE(clprune__net_most_bytes(plan, &list, m.sizes, m.slots, i == BACKWARD, &most[i]));
+        TRY_DONE(clprune__net_place_slots(plan, &list, m.sizes, m.slots, true));
     }
-    for (size_t v = 0; v < net->count; ++v) {
-        room->kept += net->values[v].kept ? (double)clprune__net_bytes(net, v) : 0;
-        room->kept += clprune__net_beside(net, v, false);
-        apart += clprune__net_beside(net, v, true);
+    for (size_t v = 0; v < plan->graph->count; ++v) {
+        room->kept += plan->values[v].kept ? (double)clprune__net_bytes(plan, v) : 0;
+        room->kept += clprune__net_beside(plan, v, false);
+        apart += clprune__net_beside(plan, v, true);
     }
-    for (size_t i = 0; i < net->slots_count; ++i)
-        apart += 4 * (double)net->slots[i].elements;
+    for (size_t i = 0; i < plan->slots_count; ++i)
+        apart += 4 * (double)plan->slots[i].elements;
     room->backward = most[BACKWARD];
     room->apart = room->kept + apart;
     room->arena = most[BACKWARD] > most[TRAINING] ? most[BACKWARD] : most[TRAINING];
@@ -535,28 +539,28 @@ clprune_status clprune__net_find_room(clprune_net *net, clprune__net_room *room)
         room->arena = room->apart;
 done:
     free(list.steps);
-    free(net->slots);
-    net->slots = NULL;
-    net->slots_count = 0;
+    free(plan->slots);
+    plan->slots = NULL;
+    plan->slots_count = 0;
     close_maker(&m);
     return status;
 }
 
-clprune_status clprune__net_make_steps(clprune_net *net)
+clprune_status clprune__net_make_steps(clprune__net_plan *plan)
 {
-    clprune__net_steps *const lists[PASSES] = {&net->backward, &net->forward, &net->inference};
+    clprune__net_steps *const lists[PASSES] = {&plan->backward, &plan->forward, &plan->inference};
     clprune_status status = CLPRUNE_SUCCESS;
     maker m;
-    TRY(add_output_slot(net));
-    TRY(open_maker(net, &m));
+    TRY(add_output_slot(plan));
+    TRY(open_maker(plan, &m));
     for (kind_of_pass i = 0; i < PASSES; ++i) {
-        if (net->desc.infers && i == TRAINING)
+        if (plan->graph->desc.infers && i == TRAINING)
             continue;
         TRY_DONE(make_list(&m, i, lists[i]));
         TRY_DONE(clprune__net_place_slots(
-            net, m.list, m.sizes, m.slots, !clprune__memory_is_planned(net->context)));
+            plan, m.list, m.sizes, m.slots, !clprune__memory_is_planned(plan->graph->context)));
     }
-    mark_made_again(net, &net->backward);
+    mark_made_again(plan, &plan->backward);
 done:
     close_maker(&m);
     return status;
