@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "net/graph.h"
-#include "net/layers/kinds.h"
 #include "net/plan/cover.h"
 #include "net/plan/steps.h"
 #include "runtime/context/check.h"
@@ -76,13 +75,12 @@ static clprune_status create_layer(clprune_net *net, size_t i)
         return CLPRUNE_SUCCESS;
     if (layer->kind->create != NULL)
         TRY(layer->kind->create(&net->graph, layer, unit));
-    if (layer->kind == &clprune__net_batch_norm_kind)
+    if (layer->kind->statistics)
         TRY(create_states(net, layer, unit, shape->cols));
-    if (layer->kind == &clprune__net_max_pool_kind && !net->graph.desc.infers) {
+    if (layer->kind->positions != NULL && !net->graph.desc.infers) {
         clprune_max_pool_sizes sizes;
         const size_t again = net->plan.layers[i].made_again;
-        TRY(clprune_max_pool_size_query(
-            (again > 0 ? again : batch) * shape->rows, shape->cols, &sizes));
+        TRY(clprune__net_positions_query(&net->plan, i, &sizes));
         TRY(create_mat(net, again > 0 ? CLPRUNE_MEMORY_WORKSPACE : CLPRUNE_MEMORY_ACTIVATIONS,
             layer->name, ".positions", sizes.rows, sizes.cols, &unit->positions));
     }

@@ -112,19 +112,38 @@ typedef struct clprune__net_size {
 /* ---- kinds and ways ----------------------------------------------------------------------------
  */
 
+/* Of ReLU: of what it reads. */
+typedef enum clprune__net_signs {
+    CLPRUNE__NET_NO_SIGNS,
+    CLPRUNE__NET_SIGNS_OF_NORM,
+    CLPRUNE__NET_SIGNS_OF_SUM /* of a residual path, or of any other value */
+} clprune__net_signs;
+
 struct clprune__net_kind {
     const char *name;
     clprune__net_content gives, reads; /* of y, which no pass makes unless it has floats; of x */
     const clprune__net_kind *as;       /* runs in the ways of this kind; NULL: in its own */
     bool whole;                        /* a pass needs all samples of the batch at once */
-    bool stores;    /* its forward pass stores its input, faster than a pass of its own */
-    bool over;      /* y may take the place of the first input */
-    bool stream;    /* y is the sum of a residual path */
-    unsigned codes; /* bit k: made again, it also reads input k QUANTISED in its store */
+    bool stores;       /* its forward pass stores its input, faster than a pass of its own */
+    bool over;         /* y may take the place of the first input */
+    bool stream;       /* y is the sum of a residual path */
+    bool inert;        /* it prepares data: nothing runs backward */
+    bool can_freeze;   /* it has ways of its own for parameters that are all frozen */
+    bool joint_grads;  /* gradients of its parameters come with dx, also of frozen ones */
+    bool adds_grads;   /* it adds to the gradient of its parameter */
+    bool statistics;   /* it has a running mean and variance, which are states of the net */
+    clprune_form mask; /* what it keeps in ways with keeps_mask: GELU_CODE, or else signs */
+    unsigned codes;    /* bit k: made again, it also reads input k QUANTISED in its store */
     bool (*gives_bf16)(
         const clprune__net_graph *graph); /* its forward pass writes y in bf16; NULL: never */
     /* Whether its forward pass reads input k in bf16; NULL: none. */
     bool (*takes_bf16)(const clprune__net_graph *graph, const clprune__net_layer *layer, size_t k);
+    /* The signs that its backward pass reads; NULL: none. */
+    clprune__net_signs (*signs)(const clprune__net_layer *layer);
+    /* The matrix that the forward pass of so many samples writes beside y, for the backward pass;
+     * NULL: none. */
+    clprune_status (*positions)(
+        size_t samples, const clprune__net_shape *shape, clprune_max_pool_sizes *sizes);
     /* Multiplications per sample of a forward pass that is a product; NULL: none. */
     double (*work)(const clprune__net_graph *graph, const clprune__net_layer *layer);
     /* The object of a layer; both may be NULL. */
@@ -175,8 +194,9 @@ struct clprune__net_way {
     } ends[CLPRUNE__NET_ENDS]; /* the inputs of the chain from outside, layer by layer */
     bool keeps_mask;           /* the first layer keeps signs, GELU codes of its derivative */
     unsigned sums;             /* k + 1: the way can sum the gradient of input k of its first layer,
-                                  for the bias of the linear layer that made it */
-    bool fused;                /* forward: the last layer's forward does the whole chain */
+                                  for the bias of the layer that made it ... */
+    const clprune__net_kind *sums_for[2]; /* ... if it is of such a kind */
+    bool fused; /* forward: the last layer's forward does the whole chain */
     bool (*fits)(const clprune__net_graph *graph, const size_t *layers); /* NULL: always */
     clprune__net_size (*temp)(const clprune__net_plan *plan, const size_t *layers, size_t index);
     clprune_status (*create)(clprune_net *net, const size_t *layers); /* states; NULL: none */
@@ -185,6 +205,9 @@ struct clprune__net_way {
     clprune_status (*backward)(const clprune__net_call *call);
     clprune_status (*end)(const clprune__net_call *call); /* after the last samples */
 };
+
+/* All ways, in lists that a way without a name ends; NULL ends them. layers/kinds.c */
+extern const clprune__net_way *const clprune__net_ways[];
 
 /* ---- steps -------------------------------------------------------------------------------------
  */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "net/graph.h"
-#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 /* A parameter as a matrix: the first size by the others; of one that counts, a row. */
@@ -27,9 +26,7 @@ static bool has_no_grad(const clprune_net *net, const clprune__net_param *param)
     if (net->graph.head > 0 && param == &net->graph.params[net->graph.head - 1])
         return param->frozen;
     const clprune__net_layer *layer = &net->graph.layers[param->layer];
-    const bool norm = layer->kind == &clprune__net_batch_norm_kind ||
-                      layer->kind == &clprune__net_layer_norm_kind;
-    return layer->frozen && !(norm && net->graph.values[param->layer].trained);
+    return layer->frozen && !(layer->kind->joint_grads && net->graph.values[param->layer].trained);
 }
 
 /* Whether a tied parameter has no gradient of its own: a token loss and an embedding add to one. */
@@ -39,7 +36,7 @@ static bool shares_grad(const clprune_net *net, size_t param)
     if (other == 0 || (head != other && head != param + 1))
         return false;
     const size_t layer = net->graph.params[head == other ? param : other - 1].layer;
-    return net->graph.layers[layer].kind == &clprune__net_embedding_kind;
+    return net->graph.layers[layer].kind->adds_grads;
 }
 
 /* The region whose backward pass completes a parameter's gradient: its layer's, or an earlier one

@@ -4,7 +4,6 @@
 
 #include "clprune/net.h"
 #include "net/graph.h"
-#include "net/layers/kinds.h"
 #include "net/plan/cover.h"
 #include "net/plan/steps.h"
 #include "runtime/context/check.h"

@@ -16,6 +16,7 @@ static clprune_status gelu_forward(const clprune__net_call *call)
 
 const clprune__net_kind clprune__net_gelu_kind = {.name = "gelu",
     .over = true,
+    .mask = CLPRUNE_FORM_GELU_CODE,
     .gives_bf16 = clprune__net_gives_bf16,
     .takes_bf16 = clprune__net_takes_bf16,
     .forward = gelu_forward};
@@ -70,8 +71,14 @@ static clprune_status relu_forward(const clprune__net_call *call)
         call->count, clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), mask, NULL);
 }
 
+static clprune__net_signs relu_signs(const clprune__net_layer *layer)
+{
+    (void)layer;
+    return CLPRUNE__NET_SIGNS_OF_SUM;
+}
+
 const clprune__net_kind clprune__net_relu_kind = {
-    .name = "relu", .over = true, .forward = relu_forward};
+    .name = "relu", .over = true, .signs = relu_signs, .forward = relu_forward};
 
 /* y = max(x, 0), from y or from the signs of x */
 static clprune_status relu_backward(const clprune__net_call *call)
@@ -94,6 +101,7 @@ const clprune__net_way clprune__net_activation_ways[] = {
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, false}},
         .sums = 1,
+        .sums_for = {&clprune__net_linear_kind},
         .backward = gelu_backward},
     {.name = "gelu, codes",
         .chain = {&clprune__net_gelu_kind},
@@ -101,6 +109,7 @@ const clprune__net_way clprune__net_activation_ways[] = {
         .level = 1,
         .ends = {{CLPRUNE__NET_OVER, false}},
         .sums = 1,
+        .sums_for = {&clprune__net_linear_kind},
         .backward = gelu_backward},
     {.name = "relu",
         .chain = {&clprune__net_relu_kind},
@@ -108,6 +117,7 @@ const clprune__net_way clprune__net_activation_ways[] = {
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_OVER, false}},
         .sums = 1,
+        .sums_for = {&clprune__net_linear_kind},
         .backward = relu_backward},
     {.name = "relu, signs",
         .chain = {&clprune__net_relu_kind},
@@ -115,6 +125,7 @@ const clprune__net_way clprune__net_activation_ways[] = {
         .level = 1,
         .ends = {{CLPRUNE__NET_OVER, false}},
         .sums = 1,
+        .sums_for = {&clprune__net_linear_kind},
         .backward = relu_backward},
     {.name = NULL},
 };

@@ -16,6 +16,7 @@ static clprune_status affine_forward(const clprune__net_call *call)
 }
 
 const clprune__net_kind clprune__net_affine_kind = {.name = "affine",
+    .can_freeze = true,
     .over = true,
     .gives_bf16 = clprune__net_gives_bf16,
     .takes_bf16 = clprune__net_takes_bf16,

@@ -112,8 +112,18 @@ static clprune_status norm_forward(const clprune__net_call *call)
         call->net->context, &bn, layer->set.relu, x, residual, y, mask, NULL);
 }
 
+static clprune__net_signs norm_signs(const clprune__net_layer *layer)
+{
+    if (!layer->set.relu)
+        return CLPRUNE__NET_NO_SIGNS;
+    return layer->ins > 1 ? CLPRUNE__NET_SIGNS_OF_SUM : CLPRUNE__NET_SIGNS_OF_NORM;
+}
+
 const clprune__net_kind clprune__net_batch_norm_kind = {.name = "batch_norm",
     .whole = true,
+    .joint_grads = true,
+    .statistics = true,
+    .signs = norm_signs,
     .over = true,
     .codes = 1u << 0,
     .gives_bf16 = clprune__net_gives_bf16,

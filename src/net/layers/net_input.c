@@ -94,7 +94,7 @@ static clprune_status pixels_forward(const clprune__net_call *call)
 }
 
 const clprune__net_kind clprune__net_pixels_kind = {
-    .name = "pixels", .reads = CLPRUNE__NET_BYTES, .forward = pixels_forward};
+    .name = "pixels", .reads = CLPRUNE__NET_BYTES, .inert = true, .forward = pixels_forward};
 
 /* ---- patches -----------------------------------------------------------------------------------
  */

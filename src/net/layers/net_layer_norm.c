@@ -38,6 +38,7 @@ static clprune_status norm_forward(const clprune__net_call *call)
 }
 
 const clprune__net_kind clprune__net_layer_norm_kind = {.name = "layer_norm",
+    .joint_grads = true,
     .over = true,
     .gives_bf16 = clprune__net_gives_bf16,
     .takes_bf16 = clprune__net_takes_bf16,

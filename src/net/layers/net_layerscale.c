@@ -35,6 +35,7 @@ static clprune_status layerscale_forward(const clprune__net_call *call)
 }
 
 const clprune__net_kind clprune__net_layerscale_kind = {.name = "layerscale",
+    .can_freeze = true,
     .over = true,
     .stream = true,
     .codes = 1u << 1,
@@ -82,6 +83,7 @@ const clprune__net_way clprune__net_layerscale_ways[] = {
         .needs_count = 1,
         .ends = {{CLPRUNE__NET_PASS, false}, {CLPRUNE__NET_APART, false}},
         .sums = 2,
+        .sums_for = {&clprune__net_linear_kind, &clprune__net_linear_rows_kind},
         .backward = layerscale_backward},
     {.name = NULL},
 };

@@ -15,8 +15,14 @@ static clprune_status max_pool_forward(const clprune__net_call *call)
         clprune__net_y(call), clprune__net_positions(call, layer), NULL);
 }
 
+static clprune_status max_pool_positions(
+    size_t samples, const clprune__net_shape *shape, clprune_max_pool_sizes *sizes)
+{
+    return clprune_max_pool_size_query(samples * shape->rows, shape->cols, sizes);
+}
+
 const clprune__net_kind clprune__net_max_pool_kind = {
-    .name = "max_pool", .forward = max_pool_forward};
+    .name = "max_pool", .positions = max_pool_positions, .forward = max_pool_forward};
 
 static clprune_status max_pool_backward(const clprune__net_call *call)
 {

@@ -29,8 +29,10 @@ static clprune_status embedding_forward(const clprune__net_call *call)
         clprune__net_param_value(call->net, call->layer, 0), clprune__net_y(call), NULL);
 }
 
-const clprune__net_kind clprune__net_embedding_kind = {
-    .name = "embedding", .reads = CLPRUNE__NET_TOKENS, .forward = embedding_forward};
+const clprune__net_kind clprune__net_embedding_kind = {.name = "embedding",
+    .reads = CLPRUNE__NET_TOKENS,
+    .adds_grads = true,
+    .forward = embedding_forward};
 
 /* Whether the token loss has written to a gradient. */
 static bool has_begun(const clprune_net *net, clprune_mat grad)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "net/graph.h"
-#include "net/layers/kinds.h"
 #include "runtime/context/check.h"
 
 /* Whether a way ends at layer `last`; fills in its layers. */
@@ -31,13 +30,6 @@ static bool way_ends_at(const clprune__net_plan *plan, const clprune__net_way *w
     return way->fits == NULL || way->fits(plan->graph, layers);
 }
 
-/* Whether the kind of a way has another way for frozen parameters. */
-static bool has_frozen_way(const clprune__net_way *way)
-{
-    return way->chain[0] == &clprune__net_affine_kind ||
-           way->chain[0] == &clprune__net_layerscale_kind;
-}
-
 /* Whether an identity would compute gradients that are not wanted. */
 static bool has_frozen(const clprune__net_plan *plan, const size_t *layers, size_t count)
 {
@@ -48,45 +40,33 @@ static bool has_frozen(const clprune__net_plan *plan, const size_t *layers, size
     return false;
 }
 
-/* Whether a way has a GELU: with kept codes of the derivative, GELU runs alone. */
-static bool reads_gelu(const clprune__net_way *way)
-{
-    return way->chain[0] == &clprune__net_gelu_kind;
-}
-
 static bool allows(const clprune__net_policy *policy, const clprune__net_plan *plan,
     const clprune__net_way *way, size_t first)
 {
     const clprune__net_layer *layer = &plan->graph->layers[first];
-    const bool relu = layer->kind == &clprune__net_relu_kind;
-    const bool signs = relu || (layer->kind == &clprune__net_batch_norm_kind && layer->set.relu);
-    if (way->level > policy->level || way->frozen != (layer->frozen && has_frozen_way(way)))
+    const clprune__net_kind *kind = layer->kind->as != NULL ? layer->kind->as : layer->kind;
+    const clprune__net_signs signs =
+        kind->signs != NULL ? kind->signs(layer) : CLPRUNE__NET_NO_SIGNS;
+    if (way->level > policy->level || way->frozen != (layer->frozen && kind->can_freeze))
         return false;
-    if (plan->gelu_bits > 0 && reads_gelu(way))
-        return way->keeps_mask;
-    if (clprune__net_acts_as(layer->kind, &clprune__net_gelu_kind))
-        return !way->keeps_mask;
-    if (!signs || way->fused)
+    if (kind->mask == CLPRUNE_FORM_GELU_CODE) /* with codes it runs alone */
+        return way->keeps_mask == (plan->gelu_bits > 0);
+    if (signs == CLPRUNE__NET_NO_SIGNS || way->fused)
         return true;
-    const bool keeps = policy->signs == CLPRUNE__NET_SIGNS_KEPT ||
-                       (policy->signs == CLPRUNE__NET_SIGNS_OF_SUMS && (relu || layer->ins > 1));
+    const bool keeps =
+        policy->signs == CLPRUNE__NET_SIGNS_KEPT ||
+        (policy->signs == CLPRUNE__NET_SIGNS_OF_SUMS && signs == CLPRUNE__NET_SIGNS_OF_SUM);
     return way->keeps_mask == keeps;
 }
 
 static const clprune__net_way *find_way(const clprune__net_plan *plan,
     const clprune__net_policy *policy, size_t last, size_t *layers, size_t *count)
 {
-    const clprune__net_way *const lists[] = {clprune__net_identities, clprune__net_stem_ways,
-        clprune__net_input_ways, clprune__net_linear_ways, clprune__net_affine_ways,
-        clprune__net_layerscale_ways, clprune__net_activation_ways, clprune__net_pool_ways,
-        clprune__net_batch_norm_ways, clprune__net_conv_ways, clprune__net_add_ways,
-        clprune__net_element_ways, clprune__net_layer_norm_ways, clprune__net_attention_ways,
-        clprune__net_token_ways, clprune__net_lora_ways};
     const clprune__net_way *best = NULL;
     size_t found[CLPRUNE__NET_CHAIN], length;
     *count = 0;
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; ++i)
-        for (const clprune__net_way *way = lists[i]; way->name != NULL; ++way)
+    for (size_t i = 0; clprune__net_ways[i] != NULL; ++i)
+        for (const clprune__net_way *way = clprune__net_ways[i]; way->name != NULL; ++way)
             if (way_ends_at(plan, way, last, found, &length) &&
                 allows(policy, plan, way, found[0]) &&
                 !(way->level == 2 && has_frozen(plan, found, length)) &&
@@ -101,7 +81,7 @@ static const clprune__net_way *find_way(const clprune__net_plan *plan,
 /* Whether a layer computes something that runs backward. */
 static bool runs(const clprune__net_layer *layer)
 {
-    return !layer->gone && layer->ins > 0 && layer->kind != &clprune__net_pixels_kind;
+    return !layer->gone && layer->ins > 0 && !layer->kind->inert;
 }
 
 static void list_ends(const clprune__net_plan *plan, clprune__net_tile *tile)
@@ -117,15 +97,13 @@ static void list_ends(const clprune__net_plan *plan, clprune__net_tile *tile)
 /* The tile sums its input's gradient, which is the bias gradient of the layer that made it. */
 static void take_bias(clprune__net_plan *plan, clprune__net_tile *tile)
 {
-    const clprune__net_layer *first = &plan->graph->layers[tile->layers[0]];
-    if (tile->way->sums == 0)
+    const clprune__net_way *way = tile->way;
+    if (way->sums == 0)
         return;
-    const size_t value = first->in[tile->way->sums - 1];
-    const clprune__net_layer *linear = &plan->graph->layers[value];
-    const bool rows = linear->kind == &clprune__net_linear_rows_kind;
-    if ((linear->kind != &clprune__net_linear_kind &&
-            !(rows && first->kind == &clprune__net_layerscale_kind)) ||
-        plan->graph->values[value].users > 1 || linear->params < 2)
+    const size_t value = plan->graph->layers[tile->layers[0]].in[way->sums - 1];
+    const clprune__net_layer *maker = &plan->graph->layers[value];
+    if ((maker->kind != way->sums_for[0] && maker->kind != way->sums_for[1]) ||
+        plan->graph->values[value].users > 1 || maker->params < 2)
         return;
     tile->bias_sums = true;
     plan->layers[value].bias_sums = true;

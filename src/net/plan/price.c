@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "net/graph.h"
-#include "net/layers/kinds.h"
 #include "net/plan/cover.h"
 #include "net/plan/regions.h"
 #include "net/plan/steps.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "net/graph.h"
-#include "net/layers/kinds.h"
 #include "net/plan/cover.h"
 #include "net/plan/steps.h"
 #include "runtime/context/check.h"
@@ -218,9 +217,10 @@ static void end_signs_early(
 
 clprune_keep clprune__net_mask_keep(const clprune__net_plan *plan, size_t v)
 {
-    const bool gelu = clprune__net_acts_as(plan->graph->layers[v].kind, &clprune__net_gelu_kind);
-    return (clprune_keep){
-        .form = gelu ? CLPRUNE_FORM_GELU_CODE : CLPRUNE_FORM_MASK, .bits = plan->gelu_bits};
+    const clprune__net_kind *kind = plan->graph->layers[v].kind;
+    kind = kind->as != NULL ? kind->as : kind;
+    return (clprune_keep){.form = kind->mask != CLPRUNE_FORM_DENSE ? kind->mask : CLPRUNE_FORM_MASK,
+        .bits = plan->gelu_bits};
 }
 
 static double mask_bytes(const clprune__net_plan *plan, size_t v)
@@ -236,16 +236,20 @@ static double mask_bytes(const clprune__net_plan *plan, size_t v)
     return (double)sizes.bytes;
 }
 
-/* Of a max pool. */
+clprune_status clprune__net_positions_query(
+    const clprune__net_plan *plan, size_t v, clprune_max_pool_sizes *sizes)
+{
+    const size_t again = plan->layers[v].made_again;
+    return plan->graph->layers[v].kind->positions(
+        again > 0 ? again : plan->graph->desc.batch, &plan->graph->values[v].shape, sizes);
+}
+
 static double position_bytes(const clprune__net_plan *plan, size_t v)
 {
-    const clprune__net_shape *shape = &plan->graph->values[v].shape;
-    const size_t again = plan->layers[v].made_again;
     clprune_max_pool_sizes sizes;
-    if (plan->graph->layers[v].kind != &clprune__net_max_pool_kind)
+    if (plan->graph->layers[v].kind->positions == NULL)
         return 0;
-    (void)clprune_max_pool_size_query(
-        (again > 0 ? again : plan->graph->desc.batch) * shape->rows, shape->cols, &sizes);
+    (void)clprune__net_positions_query(plan, v, &sizes);
     return (double)(sizes.rows * sizes.cols * sizeof(float));
 }
 

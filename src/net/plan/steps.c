@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "net/graph.h"
-#include "net/layers/kinds.h"
 #include "net/plan/cover.h"
 #include "net/plan/narrow.h"
 #include "net/plan/regions.h"

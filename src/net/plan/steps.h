@@ -19,6 +19,9 @@ size_t clprune__net_bytes(const clprune__net_plan *plan, size_t value);
 /* Bytes of the signs, codes of a derivative and positions that layer v keeps, or of positions that
  * it makes `again`; the form of the former. */
 double clprune__net_beside(const clprune__net_plan *plan, size_t v, bool again);
+/* The matrix of positions, of layer v, whose kind has some. */
+clprune_status clprune__net_positions_query(
+    const clprune__net_plan *plan, size_t v, clprune_max_pool_sizes *sizes);
 clprune_keep clprune__net_mask_keep(const clprune__net_plan *plan, size_t v);
 
 /* The most bytes that slots, kept values and what is beside them take at once in a pass. Errors:
