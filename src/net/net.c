@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/body.h"
-#include "net/graph.h"
-#include "net/layers/kinds.h"
+#include "net/build/add.h"
+#include "net/kinds/kinds.h"
+#include "net/net_private.h"
 #include "net/plan/choose.h"
 #include "net/plan/cover.h"
 #include "net/plan/steps.h"
 #include "net/rewrite/merge.h"
+#include "net/run/body.h"
 #include "nn/store/form.h"
 #include "runtime/context/check.h"
 

@@ -2,10 +2,11 @@
 #include <math.h>
 
 #include "core/checked.h"
-#include "net/body.h"
-#include "net/graph.h"
-#include "net/layers/net_batch_norm.h"
-#include "net/layers/net_loss.h"
+#include "net/build/add.h"
+#include "net/kinds/net_batch_norm.h"
+#include "net/kinds/net_loss.h"
+#include "net/net_private.h"
+#include "net/run/body.h"
 #include "runtime/context/check.h"
 
 void clprune_net_set_seed(clprune_net *net, uint64_t seed)

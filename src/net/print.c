@@ -3,7 +3,8 @@
 #include <stdio.h>
 
 #include "clprune/net.h"
-#include "net/graph.h"
+#include "net/build/add.h"
+#include "net/net_private.h"
 #include "net/plan/cover.h"
 #include "net/plan/steps.h"
 #include "runtime/context/check.h"

@@ -4,7 +4,7 @@
 # core <- runtime <- ops <- nn <- net; examples and tools see public headers only; CLBlast is included by
 # src/ops/products/gemm*.c alone. Within src/ no includes run in a circle, where x.h and x.c are one; nor do calls
 # between files of src, examples or tools, by the symbols of the object files in BUILD_DIR. A folder has at most 25
-# entries. Only a context's parts know whether it is dry; nothing calls setlocale; kernels have no
+# entries. In src/net the plan and what runs know no kind of layer. Only a context's parts know whether it is dry; nothing calls setlocale; kernels have no
 # variadic macros, which NVIDIA's compiler refuses. Prints each breach and exits 1 if there is one.
 export LC_ALL=C # a decimal point in every locale
 root=$1
@@ -132,6 +132,17 @@ check_rooms() {
     done
 }
 
+# Within src/net: the graph knows nothing of the net, the plan knows the graph alone, and neither it nor what runs
+# knows a kind of layer.
+check_net() {
+    for line in $(grep -nE '#include "net/(net_private|plan|run|kinds|rewrite)' src/net/build/*.h | cut -d: -f1,2) \
+        $(grep -nE '#include "net/(net_private|run|kinds|rewrite)' src/net/plan/*.[ch] | cut -d: -f1,2) \
+        $(grep -nE '#include "net/(kinds|rewrite)|clprune__net_[a-z_]+_kind\>' src/net/plan/*.[ch] src/net/run/*.[ch] |
+            cut -d: -f1,2); do
+        breach "$line reads what is above its room"
+    done
+}
+
 # Whether a context is dry, its backend knows, and the record of its commands; nobody asks else.
 check_dry() {
     for file in $(grep -lE 'clprune__dry_backend|context->record' -r src | sort); do
@@ -167,6 +178,7 @@ check_calls '/clprune_objects\.dir/src/' .
 [ ! -d "$build/examples" ] || check_calls '/examples/.*\.dir/' examples
 [ ! -d "$build/tools" ] || check_calls '/tools/.*\.dir/' tools
 check_rooms
+[ ! -d src/net ] || check_net
 check_dry
 check_locale
 
@@ -215,10 +227,12 @@ if [ -z "$CLPRUNE_LAYERS_SELF" ]; then
     echo 'void down(void); void up(void) { down(); }' >"$folder/src/core/up.c"
     echo 'void up(void); void down(void) { up(); }' >"$folder/src/core/down.c"
     for name in up down; do "$cc" -c "$folder/src/core/$name.c" -o "$objects/$name.c.o" || exit 2; done
+    mkdir -p "$folder/src/net/plan"
+    echo 'extern int clprune__net_relu_kind;' >"$folder/src/net/plan/bad.c"
     (cd "$folder/src/full" && touch $(seq 26))
     CLPRUNE_LAYERS_SELF=1 sh "$0" "$folder" "$folder/build" true >"$folder/told" 2>/dev/null
-    told=$(grep -cE 'full has 26|calls in .*: src/core/down -> src/core/up;src/core/up -> src/core/down|bad\.c includes|worse\.c names amodel|three\.c asks|locale.c calls setlocale|circle: .*one -> .*three -> .*two -> ' "$folder/told")
-    [ "$told" -eq 10 ] || breach "the check noticed $told of 10 planted breaches"
+    told=$(grep -cE 'full has 26|calls in .*: src/core/down -> src/core/up;src/core/up -> src/core/down|bad\.c includes|worse\.c names amodel|three\.c asks|locale.c calls setlocale|plan/bad.c:1 reads|circle: .*one -> .*three -> .*two -> ' "$folder/told")
+    [ "$told" -eq 11 ] || breach "the check noticed $told of 11 planted breaches"
 fi
 
 echo "$found files, $breaches breaches"

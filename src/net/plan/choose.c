@@ -13,7 +13,6 @@
 
 #include "core/checked.h"
 #include "core/system.h"
-#include "net/graph.h"
 #include "net/plan/cover.h"
 #include "net/plan/price.h"
 #include "net/plan/regions.h"

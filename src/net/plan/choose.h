@@ -2,7 +2,7 @@
 #ifndef CLPRUNE_NET_CHOOSE_H
 #define CLPRUNE_NET_CHOOSE_H
 
-#include "net/net_private.h"
+#include "net/plan/plan.h"
 
 /* Chooses ways, kept values and regions. keep has defaults filled in. Errors: INVALID_ARGUMENT (a
  * rule), OUT_OF_HOST_MEMORY. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/graph.h"
 #include "runtime/context/check.h"
 
 /* Whether a way ends at layer `last`; fills in its layers. */
@@ -47,7 +46,7 @@ static bool allows(const clprune__net_policy *policy, const clprune__net_plan *p
     const clprune__net_kind *kind = layer->kind->as != NULL ? layer->kind->as : layer->kind;
     const clprune__net_signs signs =
         kind->signs != NULL ? kind->signs(layer) : CLPRUNE__NET_NO_SIGNS;
-    if (way->level > policy->level || way->frozen != (layer->frozen && kind->can_freeze))
+    if (way->level > policy->level || way->frozen != (layer->frozen && kind->grads.frozen))
         return false;
     if (kind->mask == CLPRUNE_FORM_GELU_CODE) /* with codes it runs alone */
         return way->keeps_mask == (plan->gelu_bits > 0);
@@ -81,7 +80,7 @@ static const clprune__net_way *find_way(const clprune__net_plan *plan,
 /* Whether a layer computes something that runs backward. */
 static bool runs(const clprune__net_layer *layer)
 {
-    return !layer->gone && layer->ins > 0 && !layer->kind->inert;
+    return !layer->gone && layer->ins > 0 && !layer->kind->grads.none;
 }
 
 static void list_ends(const clprune__net_plan *plan, clprune__net_tile *tile)

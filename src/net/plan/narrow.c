@@ -1,6 +1,5 @@
 #include "net/plan/narrow.h"
 
-#include "net/graph.h"
 #include "net/plan/cover.h"
 
 bool clprune__net_is_bf16(const clprune__net_plan *plan, size_t v)

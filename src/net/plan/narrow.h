@@ -2,7 +2,7 @@
 #ifndef CLPRUNE_NET_NARROW_H
 #define CLPRUNE_NET_NARROW_H
 
-#include "net/net_private.h"
+#include "net/plan/plan.h"
 
 /* Whether a value is kept as a matrix of bf16: clprune_saved_dense. */
 bool clprune__net_is_bf16(const clprune__net_plan *plan, size_t v);

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "net/graph.h"
 #include "net/plan/cover.h"
 #include "net/plan/regions.h"
 #include "net/plan/steps.h"

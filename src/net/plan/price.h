@@ -2,7 +2,7 @@
 #ifndef CLPRUNE_NET_PRICE_H
 #define CLPRUNE_NET_PRICE_H
 
-#include "net/net_private.h"
+#include "net/plan/plan.h"
 
 /* All but `possible` are whole numbers, so that a sum does not depend on the order of its terms. */
 typedef struct clprune__net_price {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "core/checked.h"
-#include "net/graph.h"
 #include "runtime/context/check.h"
 
 void clprune__net_list_joints(const clprune__net_plan *plan, bool *joints)

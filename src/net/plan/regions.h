@@ -2,7 +2,7 @@
 #ifndef CLPRUNE_NET_REGIONS_H
 #define CLPRUNE_NET_REGIONS_H
 
-#include "net/net_private.h"
+#include "net/plan/plan.h"
 
 /* joints[i]: all paths from the input to the loss go through value i, and no tile has layers on
  * both sides of it. A part of the net ends here. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/graph.h"
 #include "net/plan/cover.h"
 #include "net/plan/steps.h"
 #include "runtime/context/check.h"

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "net/graph.h"
 #include "net/plan/cover.h"
 #include "net/plan/narrow.h"
 #include "net/plan/regions.h"

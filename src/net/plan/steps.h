@@ -2,7 +2,7 @@
 #ifndef CLPRUNE_NET_STEPS_H
 #define CLPRUNE_NET_STEPS_H
 
-#include "net/net_private.h"
+#include "net/plan/plan.h"
 
 /* plan->forward, inference and backward, whose places name slots: plan->slots. Errors:
  * OUT_OF_HOST_MEMORY. */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "net/graph.h"
-#include "net/layers/kinds.h"
+#include "net/kinds/kinds.h"
+#include "net/net_private.h"
 
 static void count_users(clprune_net *net)
 {

@@ -1,0 +1,149 @@
+/* What a net computes: layers, values and parameters. Everyone reads them; they are written while
+ * the caller adds layers and while layers are merged (add.h). */
+#ifndef CLPRUNE_NET_GRAPH_H
+#define CLPRUNE_NET_GRAPH_H
+
+#include "clprune/activation.h"
+#include "clprune/attention.h"
+#include "clprune/conv2d.h"
+#include "clprune/patch_embed.h"
+#include "net/build/kind.h"
+
+struct clprune__net_shape {
+    size_t rows, cols;
+    clprune_extent grid; /* of images; {0, 0}: none */
+};
+
+typedef struct clprune__net_value {
+    clprune__net_shape shape;
+    size_t users;     /* how many inputs of layers it is */
+    size_t last_user; /* the last of these layers; 0: none */
+    bool trained;     /* it has a gradient: a parameter comes before it */
+} clprune__net_value;
+
+/* Rotary positions: the heads that are turned, their columns. */
+typedef struct clprune__net_rotary {
+    size_t heads, head_cols;
+    float theta;
+} clprune__net_rotary;
+
+struct clprune__net_layer {
+    const clprune__net_kind *kind;
+    char *name;
+    size_t in[CLPRUNE__NET_INPUTS], ins; /* values; the output is the value of the same number */
+    size_t param[CLPRUNE__NET_PARAMS], params;
+    bool gone;        /* merged into another layer */
+    bool frozen;      /* it has parameters, and all are frozen */
+    bool adapter;     /* one of the two products of an adapter */
+    const char *norm; /* batch norm: the name of its states */
+    float eps;        /* of a normalisation */
+    float momentum;   /* batch norm */
+    union {
+        clprune_net_conv conv;
+        clprune_max_pool_desc pool;
+        clprune_patch_embed_desc patches;
+        clprune_attention_desc attention;
+        size_t sizes[2];               /* linear: inputs, outputs */
+        bool relu;                     /* batch norm: followed by ReLU */
+        clprune_activation activation; /* gelu and those that run as it */
+        clprune__net_rotary rotary;
+        float factor; /* scale; dropout: its rate */
+    } set;
+};
+
+typedef struct clprune__net_param {
+    char *name;
+    size_t layer;
+    size_t rank, shape[4]; /* in files of other programs */
+    size_t inputs;         /* of a weight or bias: for initial values; 0: `value` */
+    float value;
+    bool decay;
+    clprune_extent image; /* clprune_net_weight */
+    bool frozen;
+    size_t tied; /* 1 + the parameter that it is; 0: none */
+} clprune__net_param;
+
+static inline size_t clprune__net_param_elements(const clprune__net_param *param)
+{
+    size_t elements = 1;
+    for (size_t i = 0; i < param->rank; ++i)
+        elements *= param->shape[i];
+    return elements;
+}
+
+typedef enum clprune__net_loss {
+    CLPRUNE__NET_NO_LOSS,
+    CLPRUNE__NET_CROSS_ENTROPY,
+    CLPRUNE__NET_TOKEN_LOSS,
+    CLPRUNE__NET_SQUARED_ERROR,
+    CLPRUNE__NET_CUSTOM_LOSS
+} clprune__net_loss;
+
+/* What a net computes. Layers, values and parameters are written through the draft alone. */
+struct clprune__net_graph {
+    clprune_context *context;
+    clprune_net_desc desc;
+    const clprune__net_layer *layers;
+    const clprune__net_value *values; /* value i is the output of layer i; 0 is the input */
+    size_t count;                     /* of both */
+    const clprune__net_param *params;
+    size_t params_count;
+    size_t output; /* the last layer */
+    clprune__net_loss loss;
+    size_t head;     /* 1 + the parameter of a token loss, which no layer has; 0: none */
+    char *head_name; /* of the token loss */
+};
+
+/* The maker of a layer's input k. */
+static inline const clprune__net_layer *clprune__net_before(
+    const clprune__net_graph *graph, const clprune__net_layer *layer, size_t k)
+{
+    return &graph->layers[layer->in[k]];
+}
+
+static inline const clprune__net_shape *clprune__net_in_shape(
+    const clprune__net_graph *graph, const clprune__net_layer *layer, size_t k)
+{
+    return &graph->values[layer->in[k]].shape;
+}
+
+/* Whether a kind runs in the ways of another. */
+static inline bool clprune__net_acts_as(
+    const clprune__net_kind *kind, const clprune__net_kind *other)
+{
+    return kind == other || kind->as == other;
+}
+
+/* Whether a value has one user, and a maker that runs as this kind. */
+static inline bool clprune__net_is_lone(
+    const clprune__net_graph *graph, size_t value, const clprune__net_kind *kind)
+{
+    return clprune__net_acts_as(graph->layers[value].kind, kind) &&
+           graph->values[value].users == 1 && value != graph->output;
+}
+
+/* Whether a layer stands for data of a step, which passes read where it is. */
+static inline bool clprune__net_is_data(const clprune__net_layer *layer)
+{
+    return layer->kind->gives != CLPRUNE__NET_FLOATS;
+}
+
+/* Whether the net has no backward pass. */
+static inline bool clprune__net_infers(const clprune__net_graph *graph)
+{
+    return graph->desc.infers || graph->loss == CLPRUNE__NET_NO_LOSS;
+}
+
+/* Value number of a layer's output. */
+static inline size_t clprune__net_out(
+    const clprune__net_graph *graph, const clprune__net_layer *layer)
+{
+    return (size_t)(layer - graph->layers);
+}
+
+bool clprune__net_same_shape(const clprune__net_param *a, const clprune__net_param *b);
+
+/* "10 x 32", in `text`. */
+const char *clprune__net_shape_text(const clprune__net_param *param, char text[128]);
+
+#endif

@@ -1,0 +1,172 @@
+/* The input of a net: rows of floats, tokens, or images of bytes, which convolutions read channels
+ * last and patch embeddings patch by patch. */
+#include "net/build/add.h"
+#include "net/kinds/kinds.h"
+#include "net/run/call.h"
+#include "runtime/context/check.h"
+
+static const clprune__net_kind images_kind = {.name = "input", .gives = CLPRUNE__NET_BYTES};
+
+static clprune_net_value add_input(
+    clprune_net *net, const clprune__net_kind *kind, const char *name, clprune__net_shape shape)
+{
+    if (net == NULL)
+        return (clprune_net_value){0};
+    if (net->graph.count > 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "a net has one input, before its layers");
+    if (shape.rows == 0 || shape.cols == 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE, "the input has a size of 0");
+    char *part = net->draft.part;
+    net->draft.part = NULL;
+    (void)clprune__net_add(net, kind, name, NULL, 0, shape);
+    net->draft.part = part;
+    return clprune__net_last(net);
+}
+
+clprune_net_value clprune_net_images(clprune_net *net, size_t channels, size_t height, size_t width)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (width > 0 && height > SIZE_MAX / width)
+        clprune__net_wrong(
+            net, CLPRUNE_SIZE_OVERFLOW, "images of %zu x %zu are too large", height, width);
+    return add_input(net, &images_kind, "images",
+        (clprune__net_shape){height * width, channels, {height, width}});
+}
+
+/* ---- rows of floats: copied, so that they are kept and made again like any value ---------------
+ */
+
+static clprune_status rows_forward(const clprune__net_call *call)
+{
+    clprune_context *context = call->net->context;
+    const clprune_mat x = call->data->rows, y = clprune__net_y(call);
+    const size_t each = y.rows / call->count;
+    REQUIRE(x.rows >= call->data->batch * each, CLPRUNE_INVALID_SIZE,
+        "data.rows has %zu rows, expected %zu for each of %zu samples", x.rows, each,
+        call->data->batch);
+    return clprune_mat_copy(context, clprune_mat_rows(x, call->first * each, y.rows), y, NULL);
+}
+
+static const clprune__net_kind rows_kind = {.name = "rows", .forward = rows_forward};
+
+clprune_net_value clprune_net_rows(clprune_net *net, size_t rows, size_t cols)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_input(net, &rows_kind, "rows", (clprune__net_shape){rows, cols, {0, 0}});
+}
+
+clprune_net_value clprune_net_pixels(clprune_net *net, size_t channels, size_t height, size_t width)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    if (width > 0 && height > SIZE_MAX / width)
+        clprune__net_wrong(
+            net, CLPRUNE_SIZE_OVERFLOW, "pixels of %zu x %zu are too large", height, width);
+    return add_input(
+        net, &rows_kind, "pixels", (clprune__net_shape){height * width, channels, {height, width}});
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------
+ */
+
+static const clprune__net_kind tokens_kind = {.name = "tokens", .gives = CLPRUNE__NET_TOKENS};
+
+clprune_net_value clprune_net_tokens(clprune_net *net, size_t rows)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_input(net, &tokens_kind, "tokens", (clprune__net_shape){rows, 1, {0, 0}});
+}
+
+/* ---- pixels, channels last ---------------------------------------------------------------------
+ */
+
+static clprune_image_bytes images_from(const clprune__net_call *call)
+{
+    const clprune__net_shape *shape = &call->net->graph.values[0].shape;
+    clprune_image_bytes images = call->data->images;
+    images.offset += call->first * shape->rows * shape->cols;
+    return images;
+}
+
+static clprune_status pixels_forward(const clprune__net_call *call)
+{
+    const clprune__net_shape *shape = &call->net->graph.values[0].shape;
+    return clprune_image_bytes_channels_last(call->net->context, call->count, shape->cols,
+        shape->grid, images_from(call), clprune__net_y(call), NULL);
+}
+
+const clprune__net_kind clprune__net_pixels_kind = {.name = "pixels",
+    .reads = CLPRUNE__NET_BYTES,
+    .grads = {.none = true},
+    .forward = pixels_forward};
+
+/* ---- patches -----------------------------------------------------------------------------------
+ */
+
+static clprune_status patches_forward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = call->layer;
+    return clprune_patch_embed_forward_bytes(call->net->context, &layer->set.patches, call->count,
+        images_from(call), clprune__net_param_value(call->net, layer, 0),
+        clprune__net_param_value(call->net, layer, 1), clprune__net_y(call), NULL);
+}
+
+/* y = cut(images) w^T + b */
+static clprune_status patches_backward(const clprune__net_call *call)
+{
+    const clprune__net_layer *layer = clprune__net_link(call, 0);
+    return clprune_patch_embed_backward_bytes(call->net->context, &layer->set.patches, call->count,
+        images_from(call), clprune__net_dy(call),
+        &(clprune_grads){.dw = clprune__net_grad(call, layer, 0),
+            .db = clprune__net_grad(call, layer, 1),
+            .beta = clprune__net_beta(call)},
+        NULL);
+}
+
+static double patches_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
+{
+    const clprune_patch_embed_desc *desc = &layer->set.patches;
+    return (double)graph->values[clprune__net_out(graph, layer)].shape.rows * (double)desc->out *
+           (double)(desc->channels * desc->patch * desc->patch);
+}
+
+const clprune__net_kind clprune__net_patches_kind = {.name = "patch_embed",
+    .reads = CLPRUNE__NET_BYTES,
+    .forward = patches_forward,
+    .work = patches_work};
+
+const clprune__net_way clprune__net_input_ways[] = {
+    {.name = "patches",
+        .chain = {&clprune__net_patches_kind},
+        .backward = patches_backward,
+        .ends = {{.flow = CLPRUNE__NET_NONE}}},
+    {.name = NULL},
+};
+
+clprune_net_value clprune_net_patch_embed(
+    clprune_net *net, const char *name, clprune_net_value images, size_t patch, size_t out)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *x = clprune__net_read(net, name, images);
+    if (x == NULL)
+        return (clprune_net_value){0};
+    const clprune__net_shape in = x->shape;
+    if (out == 0 || patch == 0 || in.grid.height % patch != 0 || in.grid.width % patch != 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
+            "layer %s: %zu features of patches of %zu x %zu pixels do not fit images of %zu x %zu",
+            name, out, patch, patch, in.grid.height, in.grid.width);
+    const clprune_extent grid = {
+        patch ? in.grid.height / patch : 0, patch ? in.grid.width / patch : 0};
+    clprune__net_layer *layer = clprune__net_add(net, &clprune__net_patches_kind, name, &images, 1,
+        (clprune__net_shape){grid.height * grid.width, out, grid});
+    if (layer == NULL)
+        return (clprune_net_value){0};
+    layer->set.patches =
+        (clprune_patch_embed_desc){in.cols, in.grid.height, in.grid.width, patch, out, {0}};
+    const size_t inputs = in.cols * patch * patch;
+    clprune__net_add_param(net, ".weight",
+        (clprune__net_param){
+            .rank = 4, .shape = {out, in.cols, patch, patch}, .inputs = inputs, .decay = true});
+    clprune__net_add_param(
+        net, ".bias", (clprune__net_param){.rank = 1, .shape = {out}, .inputs = inputs});
+    return clprune__net_last(net);
+}

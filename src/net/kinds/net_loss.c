@@ -1,0 +1,143 @@
+/* Losses: softmax cross-entropy, also of a large vocabulary, the mean squared error, the caller's.
+ */
+#include "net/kinds/net_loss.h"
+#include "net/run/call.h"
+
+#include "clprune/gemm.h"
+#include "clprune/mean_squared_error.h"
+#include "clprune/token_loss.h"
+#include "net/build/add.h"
+#include "net/net_private.h"
+#include "runtime/context/check.h"
+
+static void set_loss(
+    clprune_net *net, clprune__net_loss loss, const char *name, clprune_net_value value)
+{
+    const clprune__net_value *y = clprune__net_read(net, name, value);
+    if (y == NULL)
+        return;
+    if (net->graph.loss != CLPRUNE__NET_NO_LOSS)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "the net has two losses, expected one");
+    if (net->graph.layers[value.id - 1].ins == 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "%s: its value is the input", name);
+    net->graph.loss = loss;
+    net->graph.output = value.id - 1;
+}
+
+void clprune_net_cross_entropy(clprune_net *net, clprune_net_value logits)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    set_loss(net, CLPRUNE__NET_CROSS_ENTROPY, "cross_entropy", logits);
+}
+
+void clprune_net_mean_squared_error(clprune_net *net, clprune_net_value y)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    set_loss(net, CLPRUNE__NET_SQUARED_ERROR, "mean_squared_error", y);
+}
+
+void clprune_net_custom_loss(clprune_net *net, clprune_net_value y)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    set_loss(net, CLPRUNE__NET_CUSTOM_LOSS, "custom_loss", y);
+}
+
+void clprune_net_token_loss(
+    clprune_net *net, const char *name, clprune_net_value x, size_t vocabulary)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    const clprune__net_value *value = clprune__net_read(net, name, x);
+    if (value == NULL)
+        return;
+    const size_t cols = value->shape.cols;
+    if (vocabulary == 0)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE, "%s: its vocabulary is 0", name);
+    else if (vocabulary > SIZE_MAX / sizeof(float) / cols)
+        clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW, "%s: a weight of %zu x %zu is too large",
+            name, vocabulary, cols);
+    set_loss(net, CLPRUNE__NET_TOKEN_LOSS, name, x);
+    const size_t head = clprune__net_add_head(net, name, x.id - 1,
+        (clprune__net_param){
+            .rank = 2, .shape = {vocabulary, cols}, .inputs = cols, .decay = true});
+    if (head != SIZE_MAX)
+        net->graph.head = head + 1;
+}
+
+static float scale_of(const clprune_net_data *data)
+{
+    return data->scale != 0 ? data->scale : 1.0f / (float)data->batch;
+}
+
+static clprune_mat log_p_of(const clprune_net *net, size_t batch)
+{
+    return clprune_mat_rows(
+        net->body.log_p, 0, batch * net->graph.values[net->graph.output].shape.rows);
+}
+
+/* In training also the gradients of x and w. */
+static clprune_status token_loss(
+    clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
+{
+    const clprune_param *w = &net->body.tensors[net->graph.head - 1];
+    const clprune_mat x = clprune__net_output(net, data->batch);
+    const bool training = net->at.phase == CLPRUNE__NET_TRAINED;
+    const bool trained = net->graph.values[net->graph.output].trained;
+    return clprune_token_head(net->context, data->batch, 0.0f, data->smoothing, scale_of(data), x,
+        w->value, data->labels, loss, hit, training && trained ? x : CLPRUNE_NO_MAT,
+        training ? w->grad : CLPRUNE_NO_MAT, NULL);
+}
+
+clprune_status clprune__net_loss_forward(
+    clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
+{
+    clprune_context *context = net->context;
+    const clprune_mat y = clprune__net_output(net, data->batch);
+    clprune_mat labels;
+    REQUIRE(net->graph.loss != CLPRUNE__NET_CUSTOM_LOSS, CLPRUNE_INVALID_ARGUMENT,
+        "the loss is the caller's (clprune_net_custom_loss); call clprune_net_backward with "
+        "data.output_grad");
+    if (net->graph.loss == CLPRUNE__NET_SQUARED_ERROR)
+        TRY(clprune__check_mat(context, "data.targets", data->targets, y.rows, y.cols));
+    else
+        TRY(clprune__check_ints(context, "data.labels", data->labels, y.rows, &labels));
+    if (net->graph.loss == CLPRUNE__NET_TOKEN_LOSS)
+        return token_loss(net, data, loss, hit);
+    if (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY)
+        return clprune_token_loss_forward(context, data->batch, data->smoothing, y, data->labels,
+            log_p_of(net, data->batch), net->body.row_weight, loss, hit, NULL);
+    REQUIRE(clprune__is_absent(hit), CLPRUNE_INVALID_ARGUMENT,
+        "hit is given, but the mean squared error has none");
+    return clprune_mean_squared_error_forward(context, data->batch, y, data->targets, loss, NULL);
+}
+
+/* loss = mean over the samples of -sum_k q_k log_softmax(logits)_k, or of the mean of
+ * (y - target)^2 */
+clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_data *data)
+{
+    clprune_context *context = net->context;
+    const clprune_mat y = clprune__net_output(net, data->batch);
+    if (net->graph.loss == CLPRUNE__NET_CUSTOM_LOSS)
+        return clprune__same_mat(data->output_grad, y)
+                   ? CLPRUNE_SUCCESS
+                   : clprune_mat_copy(context, data->output_grad, y, NULL);
+    if (net->graph.loss == CLPRUNE__NET_TOKEN_LOSS)
+        return CLPRUNE_SUCCESS;
+    if (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY)
+        return clprune_token_loss_backward(context, data->smoothing, scale_of(data),
+            net->body.row_weight, log_p_of(net, data->batch), data->labels, y, NULL);
+    return clprune_mean_squared_error_backward(
+        context, data->batch, scale_of(data), y, data->targets, y, NULL);
+}
+
+clprune_status clprune__net_loss_logits(
+    clprune_net *net, size_t batch, size_t row, clprune_mat logits, cl_event *event)
+{
+    clprune_context *context = net->context;
+    const clprune__net_shape *shape = &net->graph.values[net->graph.output].shape;
+    REQUIRE(row < shape->rows, CLPRUNE_INVALID_SIZE, "row is %zu, expected less than %zu", row,
+        shape->rows);
+    const clprune_mat x = {net->body.spaces[0].buffer, row * shape->cols, batch, shape->cols,
+        shape->rows * shape->cols};
+    return clprune_gemm(context, false, true, 1.0f, 0.0f, x,
+        net->body.tensors[net->graph.head - 1].value, logits, event);
+}

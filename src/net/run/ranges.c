@@ -1,0 +1,107 @@
+/* Labels and tokens out of range: a kernel notes the first one, the next blocking read fails. */
+#include "clprune/cross_entropy.h"
+#include "core/checked.h"
+#include "net/build/add.h"
+#include "net/net_private.h"
+#include "net/run/body.h"
+#include "net/run/call.h"
+#include "nn/tokens/int_range.h"
+#include "runtime/context/check.h"
+#include "runtime/memory/transfer.h"
+
+enum { LABELS = 0, TOKENS = 2, SPARE = 4, INTS = 5 }; /* elements of net->body.ranges */
+
+/* Labels below it have a class; tokens a row in each embedding. */
+static size_t limit_of(const clprune_net *net, size_t what)
+{
+    size_t limit = SIZE_MAX;
+    if (what == LABELS)
+        return net->graph.head > 0 ? net->graph.params[net->graph.head - 1].shape[0]
+                                   : net->graph.values[net->graph.output].shape.cols;
+    for (size_t i = 1; i < net->graph.count; ++i)
+        if (net->graph.layers[i].kind->reads == CLPRUNE__NET_TOKENS)
+            limit = clprune__min(limit, net->graph.params[net->graph.layers[i].param[0]].shape[0]);
+    return limit;
+}
+
+static clprune_status look(void *user)
+{
+    static const int32_t none[INTS];
+    clprune_net *net = user;
+    clprune_context *context = net->context;
+    int32_t found[INTS];
+    TRY(clprune__transfer_read(context, net->body.ranges.buffer, 0, sizeof found, found));
+    const size_t what = found[TOKENS] != 0 ? TOKENS : LABELS;
+    if (found[what] == 0)
+        return CLPRUNE_SUCCESS;
+    TRY(clprune__transfer_write(context, none, net->body.ranges.buffer, 0, sizeof none));
+    net->at.phase = CLPRUNE__NET_EMPTY;
+    return clprune__fail(context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
+        "a pass of the net met data.%s[%d] = %d, expected 0 to %zu%s; its results are no numbers",
+        what == LABELS ? "labels" : "tokens", found[what] - 1, found[what + 1],
+        limit_of(net, what) - 1, what == LABELS ? ", or CLPRUNE_IGNORED (-100)" : "");
+}
+
+clprune_status clprune__net_ranges_create(clprune_net *net)
+{
+    static const float none[INTS];
+    clprune_context *context = net->context;
+    if (net->graph.loss != CLPRUNE__NET_CROSS_ENTROPY &&
+        net->graph.loss != CLPRUNE__NET_TOKEN_LOSS &&
+        net->graph.layers[0].kind->gives != CLPRUNE__NET_TOKENS)
+        return CLPRUNE_SUCCESS;
+    TRY(clprune_mat_create(
+        context, CLPRUNE_MEMORY_INPUT, "labels out of range", 1, INTS, &net->body.ranges));
+    net->body.watch = (clprune__watch){context->watches, false, look, net};
+    context->watches = &net->body.watch;
+    return clprune_mat_write(context, net->body.ranges, none);
+}
+
+void clprune__net_ranges_destroy(clprune_net *net)
+{
+    clprune__watch **at = &net->context->watches;
+    while (*at != NULL && *at != &net->body.watch)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = net->body.watch.next;
+    clprune_buffer_release(net->context, net->body.ranges.buffer);
+}
+
+static clprune_status find(clprune_net *net, size_t what, size_t rows, int32_t ignored,
+    clprune_ints ints, clprune_mat poison)
+{
+    net->body.watch.pending = true;
+    return clprune__int_range(net->context, rows, limit_of(net, what), ignored, ints,
+        (clprune_ints){net->body.ranges.buffer, what}, poison);
+}
+
+/* An element of a matrix that lies apart from the records. */
+static clprune_mat first_of(clprune_mat mat, size_t offset)
+{
+    return (clprune_mat){mat.buffer, mat.offset + offset, 1, 1, 1, CLPRUNE_VALUES_FP32};
+}
+
+clprune_status clprune__net_check_tokens(clprune_net *net, const clprune_net_data *data)
+{
+    const size_t rows = data->batch * net->graph.values[0].shape.rows;
+    return net->graph.layers[0].kind->gives != CLPRUNE__NET_TOKENS
+               ? CLPRUNE_SUCCESS
+               : find(net, TOKENS, rows, 0, data->tokens, first_of(net->body.ranges, SPARE));
+}
+
+/* Gradients of rows with such labels are 0. So that the others do not train on, poison goes to the
+ * weight of all rows, or to one element of the gradients that a token loss has made. */
+clprune_status clprune__net_check_labels(clprune_net *net, const clprune_net_data *data)
+{
+    const clprune_mat x = clprune__net_output(net, data->batch);
+    clprune_mat poison = net->body.row_weight;
+    if (net->graph.loss == CLPRUNE__NET_SQUARED_ERROR)
+        return CLPRUNE_SUCCESS;
+    if (net->graph.loss == CLPRUNE__NET_TOKEN_LOSS) {
+        const clprune_mat dw = net->body.tensors[net->graph.head - 1].grad;
+        poison = net->at.phase != CLPRUNE__NET_TRAINED ? first_of(net->body.ranges, SPARE)
+                 : dw.buffer != NULL                   ? first_of(dw, 0)
+                                                       : first_of(x, 0);
+    }
+    return find(net, LABELS, x.rows, CLPRUNE_IGNORED, data->labels, poison);
+}
