@@ -10,7 +10,7 @@
 #include "core/checked.h"
 #include "core/safetensors.h"
 #include "core/system.h"
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/net_private.h"
 #include "net/run/body.h"
 #include "nn/train/optimizer_private.h"

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "core/checked.h"
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/kinds/net_batch_norm.h"
 #include "net/kinds/net_loss.h"
 #include "net/net_private.h"

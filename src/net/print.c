@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "clprune/net.h"
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/net_private.h"
 #include "net/plan/cover.h"
 #include "net/plan/steps.h"

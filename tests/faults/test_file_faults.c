@@ -13,7 +13,7 @@
 #include "support/test_folder.h"
 #include "trainer/files/atomic_file.h"
 #include "trainer/files/plain_file.h"
-#include "trainer/files/safetensors.h"
+#include "trainer/files/safetensors_file.h"
 #include "trainer/report/csv_log.h"
 
 /* Whether a call failed; none does any more. */

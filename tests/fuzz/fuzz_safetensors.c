@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "trainer/files/safetensors.h"
+#include "trainer/files/safetensors_file.h"
 #include "trainer/files/weights.h"
 
 enum { PREFIX = 8, BEFORE = 7 };

@@ -6,7 +6,7 @@
 #include "golden/golden_model.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
-#include "trainer/files/safetensors.h"
+#include "trainer/files/safetensors_file.h"
 #include "trainer/files/weights.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include "support/test_compare.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
-#include "trainer/files/safetensors.h"
+#include "trainer/files/safetensors_file.h"
 #include "trainer/files/weights.h"
 #include "trainer/options/keep_file.h"
 

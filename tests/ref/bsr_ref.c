@@ -1,6 +1,6 @@
 #include "ref/bsr_ref.h"
 
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 bsr_ref bsr_ref_make(size_t batch, size_t rows, size_t cols, size_t br, size_t bc, size_t keep)
 {

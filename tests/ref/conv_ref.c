@@ -1,6 +1,6 @@
 #include "ref/conv_ref.h"
 
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 void conv_ref_settle(conv_ref *r)
 {

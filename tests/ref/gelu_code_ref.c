@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 double gelu_code_ref_slope(double h)
 {

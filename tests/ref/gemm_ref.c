@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 gemm_ref gemm_ref_begin(size_t m, size_t n)
 {

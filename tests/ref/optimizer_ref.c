@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 #define U 0x1p-24
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 size_t *pool_ref_cells(size_t height, size_t width, size_t cell, size_t *cells)
 {

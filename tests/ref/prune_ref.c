@@ -5,7 +5,7 @@
 
 #include "ref/bsr_ref.h"
 #include "ref/quantise_ref.h"
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 static double block_norm(
     prune_ref_norm norm, size_t height, size_t width, size_t ld, const float *block)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 /* n = alpha * x + beta and t = w n + b 1^T of each sample. */
 static void branch(const token_mix_ref *in, double *n, double *t)

@@ -2,7 +2,7 @@
 
 #include "ref/gemm_ref.h"
 #include "support/test_folder.h"
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 #define MAX_DEVICES 16
 

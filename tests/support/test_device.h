@@ -35,7 +35,7 @@
 
 #include "clprune/clprune.h"
 #include "support/linker_wrap.h"
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 #ifdef _WIN32 /* mingw-w64's rounds the product */
 #define fmaf(a, b, c) ((float)((double)(a) * (double)(b) + (double)(c)))

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 uint64_t test_rng_next(test_rng *rng)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 #include "support/test_rng.h"
 
 enum { STEPS = 5, BLOCK = 8 };

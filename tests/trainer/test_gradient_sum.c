@@ -2,7 +2,7 @@
  * them, and the memory that this takes. */
 #include "support/test_compare.h"
 #include "support/test_device.h"
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 #include "support/test_rng.h"
 #include "trainer/session/gradient_sum.h"
 

@@ -10,7 +10,7 @@
 #include "resnet_model.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
-#include "trainer/files/safetensors.h"
+#include "trainer/files/safetensors_file.h"
 #include "trainer/files/weights.h"
 #include <inttypes.h>
 #include <sys/stat.h>

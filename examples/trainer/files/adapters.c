@@ -6,7 +6,7 @@
 #include <unistd.h> /* rmdir */
 
 #include "trainer/files/plain_file.h"
-#include "trainer/files/safetensors.h"
+#include "trainer/files/safetensors_file.h"
 #include "trainer/files/weight_names.h"
 #include "trainer/files/weights.h"
 

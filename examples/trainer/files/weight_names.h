@@ -8,7 +8,7 @@
 #ifndef TRAINER_WEIGHT_NAMES_H
 #define TRAINER_WEIGHT_NAMES_H
 
-#include "trainer/files/safetensors.h"
+#include "trainer/files/safetensors_file.h"
 #include "trainer/model/trainer_model.h"
 
 enum { WEIGHT_NAMES_PREFIX = 64 };

@@ -3,7 +3,7 @@
 
 #include "core/safetensors.h"
 #include "core/system.h"
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/net_private.h"
 #include "runtime/context/check.h"
 

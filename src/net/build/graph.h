@@ -1,5 +1,5 @@
 /* What a net computes: layers, values and parameters. Everyone reads them; they are written while
- * the caller adds layers and while layers are merged (add.h). */
+ * the caller adds layers and while layers are merged (append.h). */
 #ifndef CLPRUNE_NET_GRAPH_H
 #define CLPRUNE_NET_GRAPH_H
 

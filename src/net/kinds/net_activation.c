@@ -1,7 +1,7 @@
 /* GELU, also by tanh, SiLU, tanh, and ReLU. */
 #include "clprune/activation.h"
 
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "runtime/context/check.h"

@@ -1,6 +1,6 @@
 /* Attention over q, k and v, which lie side by side in one value. */
 #include "core/checked.h"
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "runtime/context/check.h"

@@ -1,6 +1,6 @@
 /* Batch norm, with the residual and ReLU that follow it in the same pass. */
 #include "net/kinds/net_batch_norm.h"
-#include "net/build/add.h"
+#include "net/build/append.h"
 
 #include "net/kinds/kinds.h"
 #include "nn/norm/batch_norm_private.h"

@@ -1,5 +1,5 @@
 /* Convolutions. */
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "nn/layers/conv2d_private.h"

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "runtime/context/check.h"

@@ -1,6 +1,6 @@
 /* The input of a net: rows of floats, tokens, or images of bytes, which convolutions read channels
  * last and patch embeddings patch by patch. */
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "runtime/context/check.h"

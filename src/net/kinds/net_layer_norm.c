@@ -4,7 +4,7 @@
 
 #include "clprune/rms_norm.h"
 
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "runtime/context/check.h"

@@ -3,7 +3,7 @@
 #include "clprune/affine.h"
 #include "clprune/layerscale.h"
 
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "nn/store/saved_private.h"

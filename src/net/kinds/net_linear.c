@@ -1,6 +1,6 @@
 /* Linear layers over features and over rows. */
 #include "net/kinds/net_linear.h"
-#include "net/build/add.h"
+#include "net/build/append.h"
 
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"

@@ -7,7 +7,7 @@
 
 #include "core/checked.h"
 #include "core/system.h"
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/kinds/net_linear.h"
 #include "net/net_private.h"

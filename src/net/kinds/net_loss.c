@@ -6,7 +6,7 @@
 #include "clprune/gemm.h"
 #include "clprune/mean_squared_error.h"
 #include "clprune/token_loss.h"
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/net_private.h"
 #include "runtime/context/check.h"
 

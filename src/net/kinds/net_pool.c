@@ -3,7 +3,7 @@
 #include "clprune/upsample.h"
 
 #include "core/checked.h"
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "runtime/context/check.h"

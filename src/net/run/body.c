@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/net_private.h"
 #include "net/plan/cover.h"
 #include "net/plan/steps.h"

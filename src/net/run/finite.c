@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/net_private.h"
 #include "net/plan/cover.h"
 #include "net/run/body.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/net_private.h"
 #include "runtime/context/check.h"
 

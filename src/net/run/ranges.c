@@ -1,7 +1,7 @@
 /* Labels and tokens out of range: a kernel notes the first one, the next blocking read fails. */
 #include "clprune/cross_entropy.h"
 #include "core/checked.h"
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/net_private.h"
 #include "net/run/body.h"
 #include "net/run/call.h"

@@ -1,5 +1,5 @@
 /* Layers and values as they are added. */
-#include "net/build/add.h"
+#include "net/build/append.h"
 #include "net/net_private.h"
 
 #include <stdarg.h>

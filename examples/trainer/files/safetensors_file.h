@@ -9,8 +9,8 @@
  * data is used: sizes, names that appear twice, offsets. A tensor may have a type that is not known
  * here, or many dimensions, as long as nobody reads it.
  */
-#ifndef TRAINER_SAFETENSORS_H
-#define TRAINER_SAFETENSORS_H
+#ifndef TRAINER_SAFETENSORS_FILE_H
+#define TRAINER_SAFETENSORS_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>

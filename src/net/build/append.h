@@ -1,6 +1,6 @@
 /* What the public functions of kinds add layers and parameters with. */
-#ifndef CLPRUNE_NET_ADD_H
-#define CLPRUNE_NET_ADD_H
+#ifndef CLPRUNE_NET_APPEND_H
+#define CLPRUNE_NET_APPEND_H
 
 #include "net/build/graph.h"
 

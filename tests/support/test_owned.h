@@ -9,8 +9,8 @@
  *         test_release(mark);
  *     }
  */
-#ifndef CLPRUNE_TEST_MEMORY_H
-#define CLPRUNE_TEST_MEMORY_H
+#ifndef CLPRUNE_TEST_OWNED_H
+#define CLPRUNE_TEST_OWNED_H
 
 #include <CL/cl.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "support/test_memory.h"
+#include "support/test_owned.h"
 
 #include <pthread.h>
 #include <stdlib.h>

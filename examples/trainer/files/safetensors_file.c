@@ -1,4 +1,4 @@
-#include "trainer/files/safetensors.h"
+#include "trainer/files/safetensors_file.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
