@@ -109,7 +109,7 @@ new_compact="--activations $(compact_of "$new") --sparsity 0.5"
 cat >rules <<'RULES'
 blocks.* gelu pruned sparsity=0.75 values=int8
 blocks.0 x2   dense
-blocks.2 fc1  code bits=8
+blocks.2 fc1  quantised bits=8
 blocks.3 norm2 dense
 blocks.3 fc1 dense
 blocks.3 gelu pruned sparsity=0.5 block=4x4
