@@ -10,6 +10,7 @@
 #include "runtime/context/queue.h"
 #include "runtime/context/verbose.h"
 #include "runtime/launch/backend.h"
+#include "runtime/launch/compiler_memory.h"
 #include "runtime/launch/disk_cache.h"
 #include "runtime/launch/pocl_cache.h"
 #include "runtime/launch/program_cache.h"
@@ -246,6 +247,8 @@ clprune_status clprune__context_open(const clprune__context_setup *setup, clprun
     if (status == CLPRUNE_SUCCESS && !setup->dry)
         clprune__program_cache_open(made, options->cache_dir);
     if (status == CLPRUNE_SUCCESS) {
+        if (!setup->dry)
+            clprune__compiler_memory_return();
         *out = made;
         return status;
     }

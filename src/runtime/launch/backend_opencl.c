@@ -7,7 +7,9 @@
 
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
+#include "runtime/launch/compiler_memory.h"
 #include "runtime/launch/launch.h"
+#include "runtime/launch/program_cache.h"
 #include "runtime/memory/transfer.h"
 
 /* One attempt at a launch: with the kernel and work-group asked for, or with smaller ones. */
@@ -168,6 +170,14 @@ static clprune_status write_rect(
     return CLPRUNE_SUCCESS;
 }
 
+/* Once all commands have run: the driver's compiler has, too. */
+static void return_memory(clprune_context *context)
+{
+    if (context->cache->is_fresh)
+        clprune__compiler_memory_return();
+    context->cache->is_fresh = false;
+}
+
 static clprune_status read_rect(clprune_context *context, const clprune__rect *rect, void *host)
 {
     const clprune__window window = clprune__window_of(rect->buffer);
@@ -180,6 +190,7 @@ static clprune_status read_rect(clprune_context *context, const clprune__rect *r
         TRY_CL(clEnqueueReadBufferRect(context->queue, window.whole, CL_TRUE, origin, host_origin,
             size, rect->pitch, 0, rect->row_bytes, 0, host, 0, NULL, NULL));
     }
+    return_memory(context);
     return CLPRUNE_SUCCESS;
 }
 
@@ -211,6 +222,7 @@ static clprune_status wait_for(clprune_context *context, size_t count, const cl_
 static clprune_status finish(clprune_context *context)
 {
     TRY_CL(clFinish(context->queue));
+    return_memory(context);
     return CLPRUNE_SUCCESS;
 }
 

@@ -5,6 +5,8 @@
 #ifndef CLPRUNE_RUNTIME_PROGRAM_CACHE_H
 #define CLPRUNE_RUNTIME_PROGRAM_CACHE_H
 
+#include <stdbool.h>
+
 #include <CL/cl.h>
 
 #include "clprune/context.h"
@@ -55,6 +57,7 @@ typedef struct clprune__program_cache {
     clprune__kernel_entry *kernels;
     size_t kernels_count, kernels_capacity;
     clprune_cache_stats stats;
+    bool is_fresh;        /* a kernel was made, and the queue not finished since */
     clprune__order order; /* of all programs; set before the first */
     char *dir;            /* NULL: no disk layer */
     uint64_t disk_limit;  /* bytes; set before the cache is opened */

@@ -1,0 +1,56 @@
+#ifdef __linux__
+#define _GNU_SOURCE /* dl_iterate_phdr, madvise */
+#include <link.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+#include "runtime/launch/compiler_memory.h"
+
+#if defined(__linux__) && defined(__GLIBC__)
+
+static bool is_compiler(const char *path)
+{
+    static const char *const names[] = {"LLVM", "clang", "pocl"};
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strstr(name, names[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* Drops the pages of segments that are never written; the next access reads them from the file. */
+static int drop_pages(struct dl_phdr_info *library, size_t size, void *user)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    (void)size;
+    (void)user;
+    for (size_t i = 0; is_compiler(library->dlpi_name) && i < library->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &library->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD || (segment->p_flags & PF_W) != 0)
+            continue;
+        const uintptr_t first = (library->dlpi_addr + segment->p_vaddr) / page * page;
+        const uintptr_t last =
+            (library->dlpi_addr + segment->p_vaddr + segment->p_filesz) / page * page;
+        (void)madvise((void *)first, last - first, MADV_DONTNEED);
+    }
+    return 0;
+}
+
+void clprune__compiler_memory_return(void)
+{
+    (void)dl_iterate_phdr(drop_pages, NULL);
+    (void)malloc_trim(0);
+}
+
+#else
+
+void clprune__compiler_memory_return(void)
+{
+}
+
+#endif

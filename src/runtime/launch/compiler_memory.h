@@ -1,0 +1,10 @@
+/* Memory that a driver's compiler has taken in this process. */
+#ifndef CLPRUNE_RUNTIME_COMPILER_MEMORY_H
+#define CLPRUNE_RUNTIME_COMPILER_MEMORY_H
+
+/* Gives back what the compiler will read again if it runs again: pages of LLVM's and PoCL's code,
+ * 60 MiB after a context is opened, and freed heap. Linux with glibc; elsewhere a no-op. Any thread
+ * may call it at any time. */
+void clprune__compiler_memory_return(void);
+
+#endif
