@@ -39,7 +39,8 @@ from torch import Tensor, nn
 from clprune_kinds import (
     converted_class, is_registered, keeps_output, kind_of, own_class, register, restore_class)
 from clprune_library import (
-    VALUES, Error, Keep, Shape, _Block, _Keep, _Library, _library, _Mat, _number, _Sizes)
+    VALUES, Error, Keep, Shape, _Block, _Keep, _Library, _library, _Mat, _number, _Sizes,
+    process_memory)
 from clprune_modules import (
     ActivationKind, Calls, Converted, ConvKind, LinearKind, NormKind, ReLUKind, some)
 from clprune_saved import MASK, compressed, plain_bytes, saved_bytes, storage_bytes
@@ -272,7 +273,7 @@ def report(model: nn.Module, *inputs: Any, **named: Any) -> str:
     Runs model(*inputs, **named) on a copy of the model as it is, then on one with all modules
     PyTorch's own. The last line has what autograd saves in each, without parameters and inputs; in
     a `with compressed()` block the first includes its codes. Layers that share an input have a line
-    each, but keep it once.
+    each, but keep it once. Below it, on Linux, is the memory of the whole process.
     """
     seen: List[Tuple[str, nn.Module, Tensor, Optional[Tuple[int, int]]]] = []
 
@@ -318,4 +319,9 @@ def report(model: nn.Module, *inputs: Any, **named: Any) -> str:
         lines.append(line(name, *last, where))
     if skipped:
         lines.append(f"never called: {some(skipped)}")
-    return "\n".join([*lines, line("all that autograd saves", totals[1], totals[0])])
+    lines.append(line("all that autograd saves", totals[1], totals[0]))
+    process = process_memory()
+    if process:
+        lines.append("the process has {process:.0f} MiB, and at its peak had {process_peak:.0f}".format(
+            **{name: size / 2**20 for name, size in process.items()}))
+    return "\n".join(lines)

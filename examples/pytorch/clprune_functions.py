@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clprune_library import Error
-from clprune_saved import MASK, Layout, Source, in_memory_order, is_batched, keep_flat, layout_of
+from clprune_saved import (
+    MASK, Layout, Part, Source, in_memory_order, is_batched, keep_flat, layout_of)
 
 
 class _Place(torch.autograd.Function):
@@ -92,6 +93,30 @@ def _own(y: Tensor) -> Tensor:
     return y.new_empty(0).set_(y) if y._is_view() else y
 
 
+def _whole(part: Tensor, size: int, axis: int = 0, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Room for a tensor of `size` along an axis, in the memory format of a part of it."""
+    shape, inner = list(part.shape), part.numel() // part.shape[axis]
+    shape[axis] = size
+    stride = [inner if i == axis else stride for i, stride in enumerate(part.stride())]
+    if any(part.shape[i] > 1 and stride[i] > inner for i in range(part.dim())):
+        return part.new_empty(shape, dtype=dtype)
+    return part.new_empty_strided(shape, stride, dtype=dtype)
+
+
+def _by_parts(dy: Tensor, layout: Layout, use: Callable[[Tensor, Part], Tensor]) -> Tensor:
+    """What `use` makes of the parts of dy, in dy's type."""
+    parts = [layout.whole()] if is_batched(dy) else layout.parts()
+    dx = None
+    for part in parts:
+        made = use(part.of(dy), part)
+        if len(parts) == 1:
+            return made.to(dy.dtype)
+        if dx is None:
+            dx = _whole(made, dy.shape[part.axis], part.axis, dy.dtype)
+        part.of(dx).copy_(made)
+    return dx
+
+
 def autocast_dtype() -> Optional[torch.dtype]:
     try:
         return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
@@ -150,11 +175,28 @@ class ConvFunction(Once):
     @staticmethod
     def backward(ctx, dy: Tensor):
         weight, *tensors = ctx.saved_tensors
-        x = ctx.layout.shape(ctx.source.restore(tensors)).to(dy.dtype)
-        stride, padding, dilation, groups = ctx.how
-        dx, dw, db = torch.ops.aten.convolution_backward(
-            dy, x, weight.to(dy.dtype), ctx.bias, stride, padding, dilation, False,
-            [0] * len(stride), groups, list(ctx.needs_input_grad[:3]))
+        weight, (stride, padding, dilation, groups) = weight.to(dy.dtype), ctx.how
+
+        def backward(dy: Tensor, part: Part) -> Sequence[Optional[Tensor]]:
+            x = ctx.source.part(tensors, part.start, part.stop)
+            return torch.ops.aten.convolution_backward(
+                dy, part.layout.shape(x).to(dy.dtype), weight, ctx.bias, stride, padding, dilation, False,
+                [0] * len(stride), groups, list(ctx.needs_input_grad[:3]))
+
+        parts = ctx.layout.parts(0)
+        if len(parts) == 1 or not ctx.source.coded or is_batched(dy):
+            dx, dw, db = backward(dy, ctx.layout.whole())
+        else:
+            dx = None
+            sums: List[Any] = [None, None]
+            for part in parts:
+                of_x, *others = backward(part.of(dy), part)
+                if of_x is not None:
+                    dx = _whole(of_x, dy.shape[0]) if dx is None else dx
+                    part.of(dx).copy_(of_x)
+                sums = [more if more is None else more.float() if sum is None else sum.add_(more)
+                        for sum, more in zip(sums, others)]
+            dw, db = sums
         return (dx, dw, db, None, None, None) + (None,) * len(tensors)
 
 
@@ -167,45 +209,91 @@ class NormFunction(Once):
                 made: List[Any]):
         y = _own(module._original(x))
         dims, split = module._dims(x), module._split
-        wide = split(x.float())
-        n = torch.empty_like(y, dtype=torch.float32)
-        parts = split(n)  # a view
-        torch.sub(wide, wide.mean(dims, keepdim=True) if module.centred else 0, out=parts)
-        rstd = torch.rsqrt_(parts.square().mean(dims, keepdim=True).add_(module._eps(x)))
-        parts.mul_(rstd)
-        source, tensors = module._keep_normalised(n)
-        made += [source, tensors, layout_of(n)]
-        ctx.source, ctx.layout, ctx.dims, ctx.centred = source, made[2], dims, module.centred
-        ctx.sides, ctx.split = module._sides(x), split
-        ctx.dtype = x.dtype
-        ctx.save_for_backward(weight, rstd, *tensors)
+        ctx.dims, ctx.sides, ctx.split, ctx.centred = dims, module._sides(x), split, module.centred
+        ctx.layout, ctx.dtype = layout_of(torch.empty_like(y, device="meta")), x.dtype
+        parts = NormFunction._parts(ctx)
+        mean = 0 if not module.centred or 0 not in dims else (
+            split(x).mean(dims, keepdim=True, dtype=torch.float32))
+
+        def shifted(part: Part) -> Tensor:
+            wide = split(part.of(x).float())
+            return wide - (wide.mean(dims, keepdim=True) if module.centred and 0 not in dims else mean)
+
+        def rstd_of(square: Tensor) -> Tensor:
+            return torch.rsqrt_(square.add_(module._eps(x)))
+
+        def normalised(part: Part) -> Tensor:
+            n = shifted(part)
+            if 0 not in dims:
+                rstds.append(rstd_of(n.square().mean(dims, keepdim=True)))
+            return n.mul_(rstds[-1]).reshape(part.layout.size)
+
+        rstds: List[Tensor] = []
+        if 0 in dims:
+            square = sum(shifted(part).square_().sum(dims, keepdim=True) for part in parts)
+            rstds.append(rstd_of(square.div_(split(x).numel() // square.numel())))
+        ctx.source, tensors = module.keep_normalised(x, ctx.layout, parts, normalised)
+        made += [ctx.source, tensors, ctx.layout]
+        ctx.save_for_backward(weight, torch.cat(rstds) if len(rstds) > 1 else rstds[0], *tensors)
         return y
+
+    @staticmethod
+    def _parts(ctx) -> List[Part]:
+        others = [i for i, side in enumerate(ctx.sides) if side == 1]
+        apart = others[:1] == [0] and (0 not in ctx.dims or others == ctx.dims)
+        return ctx.layout.parts(0) if apart else [ctx.layout.whole()]
 
     @staticmethod
     def backward(ctx, dy: Tensor):
         weight, rstd, *tensors = ctx.saved_tensors
-        n = ctx.layout.shape(ctx.source.restore(tensors))
-        dy = dy.float()
+        parts = [ctx.layout.whole()] if is_batched(dy) else NormFunction._parts(ctx)
+        # In float32 the parts of dx take the places of those of n.
+        n = ctx.source.restore(tensors) if dy.dtype == ctx.dtype == torch.float32 or len(parts) == 1 else None
         dx = dw = db = None
+        if ctx.needs_input_grad[0] and len(parts) > 1:
+            dx = ctx.layout.shape(n if n is not None else torch.empty(
+                parts[-1].stop, dtype=ctx.dtype, device="cpu"))
         w = 1 if weight is None else weight.float().view(ctx.sides)
         others = [i for i, side in enumerate(ctx.sides) if side == 1]
-        of_n, of_1 = dy * n, dy  # y = w * n + b
-        if others:  # a sum over no axes is one over all
-            of_n, of_1 = of_n.sum(others), of_1.sum(others)
-        if ctx.needs_input_grad[0]:
-            # n = (x - mean) * rstd. The mean of n is 0, but for the rounding of codes.
+
+        def read(part: Part) -> Tuple[Tensor, Tensor]:
+            flat = ctx.source.part(tensors, part.start, part.stop) if n is None else n[part.start:part.stop]
+            return part.of(dy).float(), part.layout.shape(flat)
+
+        def total(x: Tensor) -> Tensor:
+            return x.sum(others) if others else x  # a sum over no axes is one over all
+
+        def of_rows(part: Part, dy: Tensor, n: Tensor) -> Tensor:
+            g, n = ctx.split(dy * w), ctx.split(n)
+            dx = torch.addcmul(g, (g * n).mean(ctx.dims, keepdim=True), n, value=-1)
+            if ctx.centred:
+                dx -= dx.mean(ctx.dims, keepdim=True)
+            return dx.mul_(part.of(rstd)).reshape(dy.shape)
+
+        def put(part: Part, values: Tensor) -> Tensor:
+            if dx is None:
+                return values.to(ctx.dtype)
+            part.of(dx).copy_(values)
+            return dx
+
+        # n = (x - mean) * rstd. The mean of n is 0, but for the rounding of codes.
+        of_n: Any = 0
+        of_1: Any = 0
+        of_mean: Any = 0
+        for part in parts:
+            g, p = read(part)
+            of_n, of_1 = of_n + total(g * p), of_1 + total(g)  # y = w * n + b
             if others == ctx.dims:
-                count = n.numel() // of_n.numel()
-                slope = of_n.view(ctx.sides) / count
-                shift = slope * n.mean(ctx.dims, keepdim=True) - of_1.view(ctx.sides) / count
-                dx = torch.addcmul(dy, slope, n, value=-1).add_(shift).mul_(w * rstd)
-            else:
-                g, n = ctx.split(dy * w), ctx.split(n)
-                dx = torch.addcmul(g, (g * n).mean(ctx.dims, keepdim=True), n, value=-1)
-                if ctx.centred:
-                    dx -= dx.mean(ctx.dims, keepdim=True)
-                dx = dx.mul_(rstd).reshape(dy.shape)
-            dx = dx.to(ctx.dtype)
+                of_mean = of_mean + p.sum(ctx.dims, keepdim=True)
+            elif ctx.needs_input_grad[0]:
+                dx = put(part, of_rows(part, g, p))
+        if ctx.needs_input_grad[0] and others == ctx.dims:
+            count = dy.numel() // of_n.numel()
+            slope, shift = of_n.view(ctx.sides) / count, of_1.view(ctx.sides) / count
+            shift, scale = slope * of_mean / count - shift, w * rstd
+            for part in parts:
+                g, p = read(part)
+                dx = put(part, torch.addcmul(g, slope, p, value=-1).add_(shift).mul_(scale))
         if ctx.needs_input_grad[1]:
             dw = of_n.view(weight.shape)
         if ctx.needs_input_grad[2]:
@@ -253,7 +341,7 @@ class AgainFunction(Once):
     @staticmethod
     def forward(ctx, x: Tensor, module: Any, names: Sequence[str], made: List[Any],
                 *parameters: Tensor):
-        source, tensors = keep_flat(module.keep, in_memory_order(x))
+        source, tensors = keep_flat(module.keep, x)
         ctx.again = Again(module, names, x, source)
         made += [ctx.again, (*tensors, *parameters), tensors]
         ctx.save_for_backward(*tensors, *parameters)
@@ -281,7 +369,7 @@ class ReLUFunction(Once):
     @staticmethod
     def forward(ctx, x: Tensor, module: Any, made: List[Any]):
         y = module._original(x)
-        made += keep_flat(MASK, in_memory_order(y))
+        made += keep_flat(MASK, y)
         ctx.source, ctx.layout = made[0], layout_of(y)
         ctx.save_for_backward(*made[1])
         if y is x:
@@ -290,8 +378,13 @@ class ReLUFunction(Once):
 
     @staticmethod
     def backward(ctx, dy: Tensor):
-        mask = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors)).to(dy.dtype)
-        return torch.ops.aten.threshold_backward(dy, mask, 0), None, None
+        tensors = ctx.saved_tensors
+
+        def of_part(dy: Tensor, part: Part) -> Tensor:
+            mask = part.layout.shape(ctx.source.part(tensors, part.start, part.stop)).to(dy.dtype)
+            return torch.ops.aten.threshold_backward(dy, mask, 0)
+
+        return _by_parts(dy, ctx.layout, of_part), None, None
 
 
 class ActivationFunction(Once):
@@ -299,25 +392,34 @@ class ActivationFunction(Once):
 
     @staticmethod
     def forward(ctx, x: Tensor, module: Any, made: List[Any]):
-        # The hooks of the forward pass see only what is kept of it.
-        with torch.enable_grad(), _unseen():
-            leaf = x.detach().requires_grad_()
-            y = module._original(leaf.clone() if getattr(module, "inplace", False) else leaf)
-            slope, = torch.autograd.grad(y, leaf, torch.ones_like(y))
-        y = _own(y.detach())
-        made += keep_flat(module.keep, in_memory_order(slope))
-        ctx.source, ctx.layout = made[0], layout_of(slope)
+        in_place = getattr(module, "inplace", False)
+        layout = layout_of(torch.empty_like(x, device="meta"))
+
+        def slope(part: Part) -> Tensor:
+            # The hooks of the forward pass see only what is kept of it.
+            with torch.enable_grad(), _unseen():
+                leaf = part.of(x).detach().requires_grad_()
+                y = module._original(leaf.clone() if in_place else leaf)
+                return torch.autograd.grad(y, leaf, torch.ones_like(y))[0]
+
+        made += keep_flat(module.keep, x, layout=layout, make=slope)
+        ctx.source, ctx.layout = made[0], layout
         ctx.save_for_backward(*made[1])
-        if getattr(module, "inplace", False):
-            y = x.copy_(y)
+        y = module._original(x)
+        if y is x:
             ctx.mark_dirty(x)
-        return y
+            return y
+        return _own(y)
 
     @staticmethod
     def backward(ctx, dy: Tensor):  # y = f(x)
-        slope = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors))
-        dx = slope * dy if is_batched(dy) else slope.mul_(dy)
-        return dx.to(dy.dtype), None, None
+        tensors = ctx.saved_tensors
+
+        def of_part(dy: Tensor, part: Part) -> Tensor:
+            slope = part.layout.shape(ctx.source.part(tensors, part.start, part.stop))
+            return slope * dy if is_batched(dy) else slope.mul_(dy)
+
+        return _by_parts(dy, ctx.layout, of_part), None, None
 
 
 class DropoutFunction(Once):
@@ -326,15 +428,20 @@ class DropoutFunction(Once):
     @staticmethod
     def forward(ctx, x: Tensor, p: float, made: List[Any]):
         noise = F.dropout(torch.ones_like(x), p)  # draws what dropout of x draws
-        made += keep_flat(MASK, in_memory_order(noise))
+        made += keep_flat(MASK, noise)
         ctx.source, ctx.layout, ctx.scale = made[0], layout_of(noise), float(noise.max())
         ctx.save_for_backward(*made[1])
         return noise.mul_(x)
 
     @staticmethod
     def backward(ctx, dy: Tensor):
-        noise = ctx.layout.shape(ctx.source.restore(ctx.saved_tensors).mul_(ctx.scale))
-        return noise.to(dy.dtype) * dy, None, None
+        tensors = ctx.saved_tensors
+
+        def of_part(dy: Tensor, part: Part) -> Tensor:
+            noise = ctx.source.part(tensors, part.start, part.stop).mul_(ctx.scale)
+            return part.layout.shape(noise).to(dy.dtype) * dy
+
+        return _by_parts(dy, ctx.layout, of_part), None, None
 
 
 def _sized(dy: Tensor, layout: Layout) -> Tensor:
@@ -351,13 +458,19 @@ class MaxPoolFunction(Once):
     def forward(ctx, x: Tensor, window: Tuple[Sequence[int], ...], ceil_mode: bool,
                 made: List[Any]):
         ctx.window, ctx.ceil_mode, ctx.layout = window, ceil_mode, layout_of(x)
-        y, index = torch.ops.aten.max_pool2d_with_indices(x, *window, ceil_mode)
-        row = torch.div(index, x.shape[-1], rounding_mode="floor")
-        column = index.sub_(row * x.shape[-1])
-        top, left = MaxPoolFunction._corners(window, y)
         (_, width), _, _, (down, right) = window
-        place = row.sub_(top).div_(down, rounding_mode="floor").mul_(width).add_(
-            column.sub_(left).div_(right, rounding_mode="floor")).to(torch.uint8)
+        y = place = None
+        for part in ctx.layout.parts(0):
+            of_y, index = torch.ops.aten.max_pool2d_with_indices(part.of(x), *window, ceil_mode)
+            row = torch.div(index, x.shape[-1], rounding_mode="floor")
+            column = index.sub_(row * x.shape[-1])
+            top, left = MaxPoolFunction._corners(window, of_y)
+            of_place = row.sub_(top).div_(down, rounding_mode="floor").mul_(width).add_(
+                column.sub_(left).div_(right, rounding_mode="floor"))
+            if y is None:
+                y, place = _whole(of_y, x.shape[0]), _whole(of_y, x.shape[0], dtype=torch.uint8)
+            part.of(y).copy_(of_y)
+            part.of(place).copy_(of_place)
         made.append((place,))
         ctx.save_for_backward(place)
         return y
@@ -371,14 +484,22 @@ class MaxPoolFunction(Once):
 
     @staticmethod
     def backward(ctx, dy: Tensor):
-        place = ctx.saved_tensors[0].long()
+        places, = ctx.saved_tensors
         (_, width), _, _, (down, right) = ctx.window
         top, left = MaxPoolFunction._corners(ctx.window, dy)
-        row = torch.div(place, width, rounding_mode="floor")
-        column = (place - row * width).mul_(right).add_(left)
-        index = row.mul_(down).add_(top).mul_(ctx.layout.size[-1]).add_(column)
-        dx = torch.ops.aten.max_pool2d_with_indices_backward(
-            dy, _sized(dy, ctx.layout), *ctx.window, ctx.ceil_mode, index)
+        dx = None
+        parts = [ctx.layout.whole()] if is_batched(dy) else ctx.layout.parts(0)
+        for part in parts:
+            place = part.of(places).long()
+            row = torch.div(place, width, rounding_mode="floor")
+            column = (place - row * width).mul_(right).add_(left)
+            index = row.mul_(down).add_(top).mul_(ctx.layout.size[-1]).add_(column)
+            of_x = torch.ops.aten.max_pool2d_with_indices_backward(
+                part.of(dy), _sized(dy, part.layout), *ctx.window, ctx.ceil_mode, index)
+            if len(parts) == 1:
+                return of_x, None, None, None
+            dx = _whole(of_x, dy.shape[0]) if dx is None else dx
+            part.of(dx).copy_(of_x)
         return dx, None, None, None
 
 

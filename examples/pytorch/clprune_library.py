@@ -9,10 +9,11 @@ import ctypes
 import ctypes.util
 import dataclasses
 import os
+import sys
 import threading
 from ctypes import (
     POINTER, byref, c_bool, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p)
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -188,6 +189,7 @@ class _Mat(ctypes.Structure):
 
 _SMALLEST = 3  # CLPRUNE_INDEX_SMALLEST
 _READ, _WRITE = 1, 2  # clprune_access
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _LEAST_MAPPED = -1, -3, 1 << 18  # of malloc.h; bytes
 
 # name: (result, arguments); a "status" is checked, and becomes an Error.
 _FUNCTIONS = {
@@ -229,10 +231,33 @@ def _load() -> ctypes.CDLL:
             "the path of libclprune.so") from None
 
 
+def process_memory() -> Dict[str, int]:
+    """Bytes of this process in memory: "process" now and "process_peak". Empty where Linux does not tell."""
+    names = {"VmRSS:": "process", "VmHWM:": "process_peak"}
+    try:
+        with open("/proc/self/status") as file:
+            lines = [line.split() for line in file if line.startswith(tuple(names))]
+    except OSError:
+        return {}
+    return {names[name]: 1024 * int(kib) for name, kib, *_ in lines}
+
+
+def _return_freed_memory() -> None:
+    """Makes glibc give freed tensors back. By default it keeps blocks of up to 32 MiB, and as they are freed
+    in another order than they were made, a process holds several times what it uses."""
+    if "MALLOC_MMAP_THRESHOLD_" in os.environ or "malloc" in os.environ.get("GLIBC_TUNABLES", ""):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LEAST_MAPPED)
+        mallopt(_M_TRIM_THRESHOLD, _LEAST_MAPPED)
+
+
 class _Library:
     """The C library, and a context of it on the default device."""
 
     def __init__(self) -> None:
+        _return_freed_memory()
         self._dll = _load()
         self._dll.clprune_version.restype = c_uint32
         version = self._dll.clprune_version()
@@ -324,13 +349,18 @@ class _Library:
                   shape.cols, byref(sizes))
         return sizes
 
-    def store(self, keep: Keep, shape: Shape, x: Tensor, seed: int = 0) -> Tensor:
-        """The kept form of x: a new tensor of bytes. x: float32, contiguous."""
+    def store(self, keep: Keep, shape: Shape, samples: Iterable[Tensor], seed: int = 0) -> Tensor:
+        """The kept form of samples, which come some at a time: a new tensor of bytes. They are float32,
+        contiguous."""
         blob = torch.empty(self.sizes(keep, shape).bytes, dtype=torch.uint8, device="cpu")
 
         def write(saved: c_void_p) -> None:
             self.call("saved_set_seed", saved, seed)
-            self.call("saved_store_host", saved, 0, shape.batch, x.data_ptr(), shape.cols)
+            first = 0
+            for x in samples:
+                count = x.numel() // max(shape.rows * shape.cols, 1)
+                self.call("saved_store_host", saved, first, count, x.data_ptr(), shape.cols)
+                first += count
 
         self._use(keep, shape, blob, _WRITE, write)
         return blob
@@ -344,11 +374,13 @@ class _Library:
             dw.data_ptr(), shape.cols))
         return dw
 
-    def restore(self, keep: Keep, shape: Shape, blob: Tensor) -> Tensor:
-        """The kept tensor: batch * rows * cols elements, float32. With MASK 1 or 0."""
-        x = torch.empty(shape.batch * shape.rows, shape.cols, dtype=torch.float32, device="cpu")
+    def restore(self, keep: Keep, shape: Shape, blob: Tensor, first: int = 0,
+                count: Optional[int] = None) -> Tensor:
+        """The elements of `count` kept samples, or of all, float32. With MASK 1 or 0."""
+        count = shape.batch - first if count is None else count
+        x = torch.empty(count * shape.rows, shape.cols, dtype=torch.float32, device="cpu")
         self._use(keep, shape, blob, _READ, lambda saved: self.call(
-            "saved_restore_host", saved, 0, shape.batch, x.data_ptr(), shape.cols))
+            "saved_restore_host", saved, first, count, x.data_ptr(), shape.cols))
         return x.view(-1)
 
 

@@ -20,10 +20,10 @@ from torch.autograd import forward_ad
 from clprune_functions import (
     ActivationFunction, AgainFunction, AvgPoolFunction, ConvFunction, DropoutFunction,
     LinearFunction, MaxPoolFunction, NormFunction, ReLUFunction, autocast_dtype, cast)
-from clprune_library import Error, Keep, Shape
+from clprune_library import Error, Keep
 from clprune_saved import (
-    ALIKE, Affine, Kept, Masked, Raw, Source, beneath_views, in_checkpoint, in_compressed,
-    in_memory_order, keep_flat, keep_rows, layout_of, seed_of, sources, transformed)
+    ALIKE, Affine, Kept, Layout, Masked, Part, Raw, Source, beneath_views, in_checkpoint,
+    in_compressed, keep_flat, keep_rows, layout_of, seed_of, sources, transformed)
 
 
 def not_compiled(function: Callable) -> Callable:
@@ -230,12 +230,10 @@ class LayerKind(Converted):
         if kept is not None:
             return (*kept, x.is_contiguous())
         if rows:
-            values = x.detach().to(torch.float32).contiguous()
-            kept = keep_rows(keep, values, Shape.of(x), seed_of(values, weight))
+            kept = keep_rows(keep, x, seed_of(x, weight))
             sources.note(x, label, kept)
         else:
-            values = in_memory_order(x)
-            kept = keep_flat(keep, values, seed_of(values, weight))
+            kept = keep_flat(keep, x, seed_of(x, weight))
         if plain and keep.bits >= 4 and (x.is_contiguous() or not rows):
             sources.note(x, ALIKE, kept)
         return (*kept, rows)
@@ -331,10 +329,13 @@ class NormKind(Converted):
         eps = getattr(self, "eps", getattr(self, "variance_epsilon", None))
         return _default_eps(x.dtype) if eps is None else eps
 
-    def _keep_normalised(self, n: Tensor) -> Kept:
-        if n.is_contiguous() and self._axis(n) == n.dim() - 1:
-            return keep_rows(self.keep, n, Shape.of(n), seed_of(n) if self.keep.draws else 0)
-        return keep_flat(self.keep, in_memory_order(n))
+    def keep_normalised(self, x: Tensor, layout: Layout, parts: List[Part],
+                        make: Callable[[Part], Tensor]) -> Kept:
+        """Keeps what `make` makes of x, part by part."""
+        in_rows = self._axis(x) == x.dim() - 1 and layout == layout_of(
+            torch.empty(x.shape, device="meta"))
+        seed = seed_of(x) if self.keep.draws else 0
+        return (keep_rows if in_rows else keep_flat)(self.keep, x, seed, layout, parts, make)
 
     def _sides(self, x: Tensor) -> List[int]:
         """The shape with which the weight is multiplied."""

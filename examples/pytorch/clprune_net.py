@@ -33,7 +33,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import torch
 from torch import Tensor, nn
 
-from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number, own_class
+from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number, own_class, process_memory
 from clprune_trace import Attention, Conv, Param, Pool, Program, Value, hooks_of, modes_restored, trace
 
 __all__ = ["Net"]
@@ -736,11 +736,12 @@ class Net:
     @_uncompiled
     def memory(self) -> Dict[str, int]:
         """Bytes on the device, by category. The arena holds activations and workspace, which share
-        places; "total" counts it in their place."""
+        places; "total" counts it in their place. On Linux also those of the process: "process" now, and
+        "process_peak"."""
         run = self._run
         with self._lock:
-            return {name: int(run.call("memory_query", run.context, number).live)
-                    for name, number in CATEGORIES.items()}
+            return {**{name: int(run.call("memory_query", run.context, number).live)
+                       for name, number in CATEGORIES.items()}, **process_memory()}
 
     def __str__(self) -> str:
         """All device memory, and a table of the net's tensors: which are kept, how, and how the others are made again."""

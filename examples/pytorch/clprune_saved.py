@@ -18,7 +18,7 @@ import sys
 import threading
 import types
 import weakref
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,7 @@ from torch.utils import checkpoint as _checkpoint_module
 from clprune_library import Keep, Shape, _library
 
 SMALL = 1024  # elements; `compressed` leaves smaller tensors alone
+PART = 1 << 19  # elements that are coded, or decoded and used, at a time
 MASK = Keep(form="mask")
 
 
@@ -46,6 +47,65 @@ class Layout(NamedTuple):
     def shape(self, flat: Tensor) -> Tensor:
         """The tensor of elements in memory order."""
         return flat.as_strided(self.size, self.stride)
+
+    def _outer(self) -> Tuple[int, int, int]:
+        """The outermost axis in memory, its stride and its size."""
+        axis = max(range(len(self.size)), default=0,
+                   key=lambda i: self.stride[i] if self.size[i] > 1 else 0)
+        if not self.size or self.size[axis] < 2 or not self.stride[axis]:
+            return 0, int(0 not in self.size), 1
+        return axis, self.stride[axis], self.size[axis]
+
+    def _part(self, first: int, last: int) -> "Part":
+        axis, step, size = self._outer()
+        if last - first == size:
+            return Part(self, axis, 0, 0, step * size)
+        sizes = (*self.size[:axis], last - first, *self.size[axis + 1:])
+        return Part(self._replace(size=sizes), axis, first, step * first, step * last)
+
+    def whole(self) -> "Part":
+        return self._part(0, self._outer()[2])
+
+    def covering(self, start: int, stop: int) -> "Part":
+        """The smallest part with elements start to stop."""
+        _, step, _ = self._outer()
+        return self._part(start // step, -(-stop // step))
+
+    def parts(self, axis: Optional[int] = None) -> List["Part"]:
+        """Parts of about PART elements along the outermost axis, which begin at samples of flat_shape; a
+        single one if `axis` is another."""
+        outer, step, size = self._outer()
+        if step * size <= PART or axis not in (None, outer):
+            return [self.whole()]
+        cols = flat_shape(step * size).cols
+        unit = cols // math.gcd(cols, step)
+        count = max(PART // (unit * step), 1) * unit
+        return [self._part(first, min(first + count, size)) for first in range(0, size, count)]
+
+
+class Part(NamedTuple):
+    """Some of a tensor: its layout, its first index along `axis`, its range of elements in memory order."""
+
+    layout: Layout
+    axis: int
+    first: int
+    start: int
+    stop: int
+
+    def of(self, x: Tensor) -> Tensor:
+        """That part of a tensor of the whole's size, or of size 1 along the axis."""
+        if self.layout.size and x.dim() and x.shape[self.axis] > self.layout.size[self.axis]:
+            return x.narrow(self.axis, self.first, self.layout.size[self.axis])
+        return x
+
+    def flat(self, x: Tensor) -> Tensor:
+        """The elements of a tensor of this part's size in its memory order, as float32 without gaps."""
+        if all(size == 1 or stride == own for size, stride, own in zip(
+                self.layout.size, x.stride(), self.layout.stride)):
+            return in_memory_order(x)
+        flat = torch.empty(self.stop - self.start, dtype=torch.float32, device="cpu")
+        self.layout.shape(flat).copy_(x)
+        return flat
 
 
 class Place(NamedTuple):
@@ -118,8 +178,10 @@ def seed_of(*tensors: Optional[Tensor]) -> int:
             continue
         tensor = tensor.detach()
         if tensor.dtype != torch.uint8:
-            flat = tensor.as_strided((tensor.numel(),), (1,)) if tensor.is_contiguous() else (
-                tensor.reshape(-1))
+            axes = _axes(tensor)
+            count = math.prod(size for _, size, _ in axes) if axes else 0  # distinct elements
+            dense = axes and axes[0][0] * axes[0][1] == count
+            flat = tensor.as_strided((count,), (1,)) if dense else tensor.reshape(-1)
             tensor = flat[::max(1, flat.numel() // 64)].to(torch.float32).contiguous()
         digest.update(ctypes.string_at(
             tensor.data_ptr(), tensor.numel() * tensor.element_size()))
@@ -143,8 +205,14 @@ def is_batched(x: Tensor) -> bool:
 class Source:
     """How to restore a tensor, as float32 in memory order, from the tensors that are kept of it."""
 
+    coded = False  # whether what it restores is rounded
+
     def restore(self, tensors: Sequence[Tensor]) -> Tensor:
         raise NotImplementedError
+
+    def part(self, tensors: Sequence[Tensor], start: int, stop: int) -> Tensor:
+        """Elements start to stop of it."""
+        return self.restore(tensors)[start:stop]
 
     def product_tn(self, tensors: Sequence[Tensor], dy: Tensor) -> Tensor:
         """dy^T * x, of an x without gaps as a matrix of dy's rows. dy: float32, contiguous."""
@@ -163,9 +231,16 @@ class Codes(Source):
 
     def __init__(self, keep: Keep, shape: Shape, numel: int, in_rows: bool) -> None:
         self.keep, self.kept, self.numel, self.in_rows = keep, shape, numel, in_rows
+        self.coded = keep.form != "dense"
 
     def restore(self, tensors: Sequence[Tensor]) -> Tensor:
-        return _library().restore(self.keep, self.kept, tensors[0])[:self.numel]
+        return self.part(tensors, 0, self.numel)
+
+    def part(self, tensors: Sequence[Tensor], start: int, stop: int) -> Tensor:
+        size = max(self.kept.rows * self.kept.cols, 1)  # of a sample
+        first, last = start // size, -(-stop // size)
+        flat = _library().restore(self.keep, self.kept, tensors[0], first, last - first)
+        return flat[start - first * size:stop - first * size]
 
     def product_tn(self, tensors: Sequence[Tensor], dy: Tensor) -> Tensor:
         # PyTorch's product of dense values has the bits of its own gradients.
@@ -181,16 +256,21 @@ class Affine(Source):
 
     def __init__(self, x: Source, layout: Layout, axis: int, biased: bool) -> None:
         self.x, self.layout, self.axis, self.own = x, layout, axis, 1 + biased
+        self.coded = x.coded
 
     def restore(self, tensors: Sequence[Tensor]) -> Tensor:
-        flat = self.x.restore(tensors[:-self.own])
-        y, sides = self.layout.shape(flat), [1] * len(self.layout.size)
+        return self.part(tensors, 0, math.prod(self.layout.size))
+
+    def part(self, tensors: Sequence[Tensor], start: int, stop: int) -> Tensor:
+        part, sides = self.layout.covering(start, stop), [1] * len(self.layout.size)
+        flat = self.x.part(tensors[:-self.own], part.start, part.stop)
+        y = part.layout.shape(flat)
         sides[self.axis] = -1
-        weight, *bias = (tensor.view(sides) for tensor in tensors[-self.own:])
+        weight, *bias = (part.of(tensor.view(sides)) for tensor in tensors[-self.own:])
         y.mul_(weight)
         for b in bias:
             y.add_(b)
-        return flat
+        return flat[start - part.start:stop - part.start]
 
     def product_tn(self, tensors: Sequence[Tensor], dy: Tensor) -> Tensor:
         weight, *bias = (tensor.float() for tensor in tensors[-self.own:])
@@ -208,39 +288,59 @@ class Masked(Source):
     """y = x where y is positive, else 0, of a kept x: what ReLU wrote. The last tensor is the mask."""
 
     def __init__(self, x: Source, mask: Codes) -> None:
-        self.x, self.mask = x, mask
+        self.x, self.mask, self.coded = x, mask, x.coded
 
     def restore(self, tensors: Sequence[Tensor]) -> Tensor:
-        return self.x.restore(tensors[:-1]).mul_(self.mask.restore(tensors[-1:]))
+        return self.part(tensors, 0, self.mask.numel)
+
+    def part(self, tensors: Sequence[Tensor], start: int, stop: int) -> Tensor:
+        return self.x.part(tensors[:-1], start, stop).mul_(self.mask.part(tensors[-1:], start, stop))
 
 
 Kept = Tuple[Source, Tuple[Tensor, ...]]
 
 
 def flat_shape(numel: int) -> Shape:
-    """Rows for elements without a shape of their own: a multiple of 64 of them, so that no group of
+    """Samples for elements without a shape of their own: a multiple of 64 of them, so that no group of
     codes is cut."""
     cols = 1024
     while cols > 64 and numel % cols:
         cols //= 2
-    return Shape(1, -(-numel // cols), cols)
+    return Shape(-(-numel // cols), 1, cols)
 
 
-def keep_flat(keep: Keep, flat: Tensor, seed: Optional[int] = None) -> Kept:
-    """Keeps elements in memory order. flat: float32, contiguous."""
-    shape = flat_shape(flat.numel())
-    source = Codes(keep, shape, flat.numel(), False)
-    missing = shape.rows * shape.cols - flat.numel()
+def keep_flat(keep: Keep, x: Tensor, seed: Optional[int] = None, layout: Optional[Layout] = None,
+              parts: Optional[List[Part]] = None, make: Optional[Callable[[Part], Tensor]] = None) -> Kept:
+    """Keeps the distinct elements of x in memory order; or in the order of `layout`, what `make` makes of
+    its parts."""
+    if layout is None:
+        layout = layout_of(x)
+        x = x.detach() if _axes(x) is not None else x.detach().contiguous()
+    numel = layout.whole().stop
+    shape = flat_shape(numel)
     if seed is None:
-        seed = seed_of(flat) if keep.draws else 0
-    if missing:  # the last value again: it widens no group
-        flat = torch.cat([flat, flat[-1:].expand(missing)])
-    return source, (_library().store(keep, shape, flat, seed),)
+        seed = seed_of(x) if keep.draws else 0
+
+    def samples() -> Iterator[Tensor]:
+        for part in parts or layout.parts():
+            flat = part.flat(make(part)) if make else in_memory_order(part.of(x))
+            missing = -flat.numel() % shape.cols
+            if missing:  # the last value again: it widens no group
+                flat = torch.cat([flat, flat[-1:].expand(missing)])
+            yield flat
+
+    return Codes(keep, shape, numel, False), (_library().store(keep, shape, samples(), seed),)
 
 
-def keep_rows(keep: Keep, x: Tensor, shape: Shape, seed: int) -> Kept:
-    """Keeps samples, for products with their rows. x: float32, contiguous."""
-    return Codes(keep, shape, x.numel(), True), (_library().store(keep, shape, x, seed),)
+def keep_rows(keep: Keep, x: Tensor, seed: int, layout: Optional[Layout] = None,
+              parts: Optional[List[Part]] = None, make: Optional[Callable[[Part], Tensor]] = None) -> Kept:
+    """Keeps samples, for products with their rows: those of x, or of what `make` makes of its parts."""
+    layout, x = layout or layout_of(torch.empty(x.shape, device="meta")), x.detach()
+    parts = parts or layout.parts(0)
+    if parts[0].axis > max(x.dim() - 3, 0):  # within a sample
+        parts = [layout.whole()]
+    flats = (part.flat(make(part) if make else part.of(x)) for part in parts)
+    return Codes(keep, Shape.of(x), x.numel(), True), (_library().store(keep, Shape.of(x), flats, seed),)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -399,10 +499,16 @@ class _Coded:
             _state.met.append(self)
         if self.left is not None:
             return self.left.unpack()
-        flat = self.source.restore(self.tensors)
-        if self.scale is not None:
-            flat = flat.mul_(self.scale).add_(self.least)
-        return self.layout.shape(flat.to(self.dtype))
+        parts = [self.layout.whole()] if self.dtype is torch.float32 else self.layout.parts()
+        whole = torch.empty(0 if len(parts) == 1 else parts[-1].stop, dtype=self.dtype, device="cpu")
+        for part in parts:
+            flat = self.source.part(self.tensors, part.start, part.stop)
+            if self.scale is not None:
+                flat = flat.mul_(self.scale).add_(self.least)
+            if len(parts) == 1:
+                return self.layout.shape(flat.to(self.dtype))
+            whole[part.start:part.stop] = flat
+        return self.layout.shape(whole)
 
 
 def _left(x: Tensor) -> _Left:
@@ -611,8 +717,7 @@ class _Call:
         if pieces is None:
             return False
         chosen, low, high = pieces
-        flat = in_memory_order(chosen.to(torch.float32))
-        kept = keep_flat(MASK, flat)
+        kept = keep_flat(MASK, chosen)
         packed = saving.packed
         packed.source, packed.tensors = kept
         packed.layout, packed.scale, packed.least = layout_of(x), high - low, low
@@ -919,10 +1024,9 @@ class compressed:
             return _left(x)  # a statistic of rows or of groups
         kept = sources.find(x, ALIKE)
         if kept is None:
-            flat = in_memory_order(x)
-            if not bool(torch.isfinite(flat.sum())):
+            if not bool(torch.isfinite(x.sum(dtype=torch.float32))):
                 return _left(x)
-            kept = keep_flat(self.keep, flat)
+            kept = keep_flat(self.keep, x)
             sources.note(x, ALIKE, kept)
         return _Coded(*kept, layout_of(x), x.dtype)
 
@@ -934,7 +1038,7 @@ class compressed:
             if (not 0 < largest < math.inf or float(x.min()) < 0
                     or not bool(((x == 0) | (x == largest)).all())):
                 return None
-            kept = keep_flat(MASK, in_memory_order(x))
+            kept = keep_flat(MASK, x)
             sources.note(x, MASK, kept)
         return _Coded(*kept, layout_of(x), x.dtype, largest)
 

@@ -438,7 +438,8 @@ class Bytes(Case):
         state = {name: value.clone() for name, value in model.state_dict().items()}
         text = clprune.report(model, torch.randn(4, 8, 64))
         self.assertIn("all that autograd saves", text)
-        self.assertEqual(len(text.splitlines()), 5)
+        self.assertEqual(len(text.splitlines()), 6)
+        self.assertRegex(text, r"the process has \d+ MiB, and at its peak had \d+$")
         for name, value in model.state_dict().items():
             self.assertTrue(torch.equal(value, state[name]))
         generator = torch.get_rng_state()
@@ -661,12 +662,63 @@ def interrupted(call, at):
     return False
 
 
+_STEPS = """
+import sys
+import torch
+from torch import nn
+sys.path.insert(0, {example!r})
+import clprune
+
+def kib(name):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(name))
+
+layers = []
+for width in 3, 32, 32:
+    layers += [nn.Conv2d(width, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU()]
+model = nn.Sequential(*layers, nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)).train()
+x, y = torch.randn(16, 3, 96, 96), torch.arange(16) % 10
+before = kib("VmRSS")
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")
+way, net = {way!r}, None
+if way == "net":
+    net = clprune.Net(model, x, keep="compact")
+elif way == "convert":
+    clprune.convert_(model)
+for _ in range(3):
+    if net is not None:
+        net.step(x, y)
+        continue
+    loss = nn.functional.cross_entropy(model(x), y)
+    model.zero_grad()
+    loss.backward()
+print((kib("VmHWM") - before) // 1024, net.memory()["total"] >> 20 if net is not None else 0)
+"""
+
+
+class Peaks(Case):
+    def peak(self, way, **environment):
+        """MiB that three steps take in a process of their own, and of them the net's."""
+        names = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_"))}
+        text = subprocess.check_output(
+            [sys.executable, "-c", _STEPS.format(example=EXAMPLE, way=way)], env={**names, **environment}, text=True)
+        return [int(number) for number in text.split()]
+
+    @unittest.skipUnless(sys.platform == "linux" and os.access("/proc/self/clear_refs", os.W_OK), "needs clear_refs")
+    def test_a_process_takes_little_more_than_what_is_kept(self):
+        pytorch, _ = self.peak("pytorch", MALLOC_MMAP_THRESHOLD_="262144")
+        converted, _ = self.peak("convert")
+        net, own = self.peak("net")
+        print(pytorch, converted, net, own)
+
+
 class Processes(Case):
     def test_an_interrupt_at_any_point_leaves_nothing_behind(self):
         library, keep = clprune_library._library(), clprune_library.Keep("quantised", bits=4)
         shape, x, dy = clprune_library.Shape(4, 1, 64), torch.randn(4, 64), torch.ones(4, 16)
-        blob = library.store(keep, shape, x)
-        for call in (lambda: library.restore(keep, shape, library.store(keep, shape, x)),
+        blob = library.store(keep, shape, [x])
+        for call in (lambda: library.restore(keep, shape, library.store(keep, shape, [x])),
                      lambda: library.restore(keep, shape, blob),
                      lambda: library.product_tn(keep, shape, blob, dy)):
             want, at = call(), 1

@@ -624,6 +624,8 @@ class Life(Case):
             memory[c] for c in ("input", "parameters", "gradients", "optimizer", "arena")))
         self.assertLess(memory["arena"], memory["activations"] + memory["workspace"])
         self.assertGreater(net.saved_bytes, 0)
+        self.assertGreaterEqual(memory["process_peak"], memory["process"])
+        self.assertGreater(memory["process"], memory["total"])
 
 
 class Errors(Case):

@@ -15,7 +15,7 @@
 
 static bool is_compiler(const char *path)
 {
-    static const char *const names[] = {"LLVM", "clang", "pocl"};
+    static const char *const names[] = {"LLVM", "clang", "pocl", "z3", "clblast"};
     const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strstr(name, names[i]) != NULL)
