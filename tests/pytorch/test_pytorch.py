@@ -699,7 +699,7 @@ print((kib("VmHWM") - before) // 1024, net.memory()["total"] >> 20 if net is not
 
 class Peaks(Case):
     def peak(self, way, **environment):
-        """MiB that three steps take in a process of their own, and of them the net's."""
+        """MiB that three steps take in a process of their own, and of them those that the net books."""
         names = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_"))}
         text = subprocess.check_output(
             [sys.executable, "-c", _STEPS.format(example=EXAMPLE, way=way)], env={**names, **environment}, text=True)
@@ -710,7 +710,8 @@ class Peaks(Case):
         pytorch, _ = self.peak("pytorch", MALLOC_MMAP_THRESHOLD_="262144")
         converted, _ = self.peak("convert")
         net, own = self.peak("net")
-        print(pytorch, converted, net, own)
+        self.assertLess(converted, 0.75 * pytorch)
+        self.assertLess(net - own, 70)
 
 
 class Processes(Case):
