@@ -15,6 +15,7 @@ that itself, and PyTorch takes up to twice as much without. "deleted": `del mode
 import argparse
 import contextlib
 import csv
+import gc
 import json
 import os
 import subprocess
@@ -56,6 +57,7 @@ def measure(model, way, batch, threads):
         net = clprune.Net(made, x, keep=way.split()[1].rstrip(","), optimizer="sgd", momentum=0.0)
         if "deleted" in way:
             del made
+            gc.collect()
         for _ in range(STEPS):
             net.step(x, y)
     else:
