@@ -8,7 +8,6 @@
 #include "core/sha256.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
-#include "runtime/launch/compiler_memory.h"
 #include "runtime/launch/defines.h"
 #include "runtime/launch/disk_cache.h"
 #include "runtime/launch/kernel_source.h"
@@ -389,8 +388,7 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
     clprune__kernel *made = NULL;
     TRY(kernel_make(context, def, defines, &made));
     cache->kernels[cache->kernels_count++] = (clprune__kernel_entry){hash, made};
-    cache->is_fresh = true; /* PoCL compiles a kernel again when it is first enqueued, or later */
-    clprune__compiler_memory_return();
+    cache->is_fresh = true;
     *kernel = made;
     return CLPRUNE_SUCCESS;
 }
