@@ -359,7 +359,7 @@ expect 0 "" $limit 100 --resume limit/last.ckpt --data fashion --output-dir stag
 grep -q '^data changed: epoch 1 begins with 16 images in place of 12$' out || fail "a stage with --train-limit: $(cat out)"
 mv moved away && mv fashion moved # other images at the same place are no stage
 expect 2 "--data moved: these images are not those of the run in limit/last.ckpt; give --data to go on with others" --resume limit/last.ckpt
-mv away moved
+mv moved fashion && mv away moved
 
 # ---- output --------------------------------------------------------------------------------------
 expect 0 "" $pruned --epochs 3 --output-dir whole --summary-json whole.json --memory-report --export whole.st
