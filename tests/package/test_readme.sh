@@ -114,7 +114,7 @@ command_line() {
     pip) exists "$3/pyproject.toml" ;;
     vcpkg) exists "${4#*=}/$3/portfile.cmake" ;; # test_vcpkg.sh and test_conan.sh run the recipes
     conan) exists "$3/conanfile.py" ;;
-    import | ... | with | print\(clprune.* | clprune.* | net | loss | loss.backward* | model.load_state_dict*) echo "$*" >>lines.py ;;
+    import | ... | with | module | print\(clprune.* | clprune.* | net | loss | loss.backward* | model.load_state_dict*) echo "$*" >>lines.py ;;
     *) fail "$from: no rule for: $*" ;;
     esac
 }

@@ -30,6 +30,12 @@ typedef struct maker {
     clprune_status status;
 } maker;
 
+static clprune_status no_memory(const clprune__net_plan *plan)
+{
+    return clprune__fail(plan->graph->context, CLPRUNE_OUT_OF_HOST_MEMORY, __FILE__, __LINE__,
+        "no memory for the steps of the net");
+}
+
 static void push(maker *m, const clprune__net_step *step)
 {
     if (m->status == CLPRUNE_SUCCESS)
@@ -46,8 +52,7 @@ static place new_slot(maker *m, clprune__net_size size, bool whole)
         m->owners = more != NULL ? more : m->owners;
         if (larger == NULL || more == NULL) {
             if (m->status == CLPRUNE_SUCCESS)
-                m->status = clprune__fail(m->plan->graph->context, CLPRUNE_OUT_OF_HOST_MEMORY,
-                    __FILE__, __LINE__, "no memory for %zu slots", room);
+                m->status = no_memory(m->plan);
             return nowhere;
         }
         m->room = room;
@@ -405,7 +410,7 @@ static void make_backward(maker *m)
     size_t end = plan->tiles_count;
     clprune__net_step *steps = calloc(end + 1, sizeof *steps);
     if (steps == NULL) {
-        m->status = CLPRUNE_OUT_OF_HOST_MEMORY;
+        m->status = no_memory(plan);
         return;
     }
     (void)set_grad(m, plan->graph->output, (place){CLPRUNE__NET_SLOT, 0, true, false});
@@ -435,7 +440,6 @@ static void close_maker(maker *m)
 
 static clprune_status open_maker(clprune__net_plan *plan, maker *m)
 {
-    clprune_context *context = plan->graph->context;
     *m = (maker){.plan = plan,
         .at = calloc(plan->graph->count, sizeof *m->at),
         .made = calloc(plan->graph->count, sizeof *m->made),
@@ -445,8 +449,7 @@ static clprune_status open_maker(clprune__net_plan *plan, maker *m)
     if (m->at == NULL || m->made == NULL || m->grad == NULL || m->left == NULL ||
         m->border == NULL) {
         close_maker(m);
-        return clprune__fail(context, CLPRUNE_OUT_OF_HOST_MEMORY, __FILE__, __LINE__,
-            "no memory for the steps of the net");
+        return no_memory(plan);
     }
     clprune__net_find_borders(plan, m->border);
     return CLPRUNE_SUCCESS;
