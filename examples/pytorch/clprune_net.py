@@ -97,6 +97,7 @@ _Device = _structure(
     reserved=c_uint64 * 4)
 _Usage = _structure("_MemoryUsage", live=c_uint64, peak=c_uint64, count=c_uint64)
 _Write = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+_Ready = ctypes.CFUNCTYPE(c_int, c_void_p, _Mat)
 
 _FUNCTIONS_OF_NETS = {
     "context_create_dry": ("status", [POINTER(_Device), POINTER(_Options), POINTER(c_void_p)]),
@@ -118,6 +119,7 @@ _FUNCTIONS_OF_NETS = {
                                     POINTER(c_void_p)]),
     "optimizer_destroy": (None, [c_void_p]),
     "optimizer_step": ("status", [c_void_p, c_float, c_void_p]),
+    "optimizer_update": ("status", [c_void_p, c_void_p, c_float, c_void_p]),
     "optimizer_set_steps": (None, [c_void_p, c_uint64]),
     "optimizer_slots": (c_size_t, [c_void_p]),
     "optimizer_state": (_Mat, [c_void_p, c_size_t, c_size_t]),
@@ -162,6 +164,7 @@ _FUNCTIONS_OF_NETS = {
     "net_weight_at": (c_bool, [c_void_p, c_size_t, POINTER(_Weight)]),
     "net_states": (POINTER(_State), [c_void_p, POINTER(c_size_t)]),
     "net_set_seed": (None, [c_void_p, c_uint64]),
+    "net_on_grads": (None, [c_void_p, _Ready, c_void_p]),
     "net_forward": ("status", [c_void_p, POINTER(_Data), c_bool]),
     "net_output": (_Mat, [c_void_p, c_size_t]),
     "net_loss": ("status", [c_void_p, POINTER(_Data), _Mat, _Mat]),
@@ -195,6 +198,8 @@ class _Run:
     def __init__(self, context: c_void_p, program: Program, settings: _Settings,
                  planned: bool) -> None:
         self.context, self.settings = context, settings
+        # LAMB's ratios need all gradients
+        self.drops_grads = settings.optimizer is None or settings.optimizer.kind != OPTIMIZERS["lamb"][0]
         self.net, self.optimizer = c_void_p(), c_void_p()
         self.process, self.closed = os.getpid(), False
         try:
@@ -224,7 +229,8 @@ class _Run:
             self.y = self._input("labels", 1, batch)  # int32
         if planned:
             self.call("plan_begin", self.context)
-        self.call("net_create", self.context, byref(_Desc(batch=batch)), byref(self.net))
+        self.call("net_create", self.context, byref(_Desc(batch=batch, drops_grads=self.drops_grads)),
+                  byref(self.net))
         self._add_layers(program)
         self.call("net_settle", self.net, byref(self.settings.keep))
         self.params = self._tensors(program)
@@ -286,12 +292,39 @@ class _Run:
     def output(self, batch: int) -> "_Mat":
         return self.call("net_output", self.net, batch)
 
-    def backward(self, batch: int) -> "_Mat":
-        """The loss, unless it is the caller's, and the gradients; returns the samples' losses."""
+    def backward(self, batch: int, use: Callable[[int], None]) -> "_Mat":
+        """The loss, unless it is the caller's, and the gradients; returns the samples' losses. Calls `use`
+        for each buffer of gradients once they are complete; then they are gone, if drops_grads."""
         loss, data = _first_rows(self.loss, batch), self.data(batch)
+        buffers = dict.fromkeys(grad.buffer for _, grad in self.trained)
+        failed: List[BaseException] = []
+
+        def ready(_: Any, grads: "_Mat") -> int:
+            try:
+                use(grads.buffer)
+                del buffers[grads.buffer]
+                return 0
+            except BaseException as error:  # of KeyboardInterrupt, too, ctypes would only print a text
+                failed.append(error)
+                return 1
+
         if self.settings.loss is not None:
             self.call("net_loss", self.net, byref(data), loss, _Mat())
-        self.call("net_backward", self.net, byref(data))
+        if not self.drops_grads:
+            self.call("net_backward", self.net, byref(data))
+            for buffer in buffers:
+                use(buffer)
+            return loss
+        function = _Ready(ready)
+        self.call("net_on_grads", self.net, function, None)
+        try:
+            self.call("net_backward", self.net, byref(data))
+        except Error as error:
+            raise failed[0] if failed else error from None
+        finally:
+            self.call("net_on_grads", self.net, _Ready(), None)
+        if buffers:  # before `ready` could catch it
+            raise KeyboardInterrupt
         return loss
 
     def state(self, index: int) -> Dict[str, "_Mat"]:
@@ -307,16 +340,23 @@ class _Run:
             mats[name + ".codes"], mats[name + ".scales"] = codes, scales
         return mats
 
-    def update(self, lr: float) -> None:
-        if self.optimizer:
+    def update(self, grads: int, lr: float) -> None:
+        """Of the parameters whose gradients lie in the buffer."""
+        if self.drops_grads:
+            self.call("optimizer_update", self.optimizer, grads, lr, None)
+        else:
             self.call("optimizer_step", self.optimizer, lr, None)
 
     def plan(self, batch: int) -> None:
         """In a dry context: notes what a step and an inference of so many samples enqueue."""
+        def use(grads: int) -> None:
+            if self.optimizer:
+                self.update(grads, 0.0)
+            self.call("mat_read", self.context, _Mat(grads, 0, 1, 1, 1), byref(c_float()))
+
         try:
             self.forward(batch, True)
-            self.backward(batch)
-            self.update(0.0)
+            self.backward(batch, use)
         except Error:  # a batch norm needs two rows; the step will say so
             if batch == self.settings.batch:
                 raise
@@ -467,8 +507,9 @@ class Net:
         with self._lock:
             if self._run.settings.optimizer is None:
                 raise Error("the net has no optimizer; expected another than optimizer=None")
-            loss = self._pass(x, y)
-            self._run.update(self.lr)
+            if self._run.optimizer:
+                self._run.call("optimizer_set_steps", self._run.optimizer, self.steps)
+            loss = self._pass(x, y, lambda buffer: self._run.update(buffer, self.lr))
             return self._end(loss, True)
 
     @_uncompiled
@@ -476,9 +517,9 @@ class Net:
         """The mean loss of a batch and its gradients, by the model's names, without a step.
         Running statistics move, as in every forward pass in training."""
         with self._lock:
-            loss = self._pass(x, y)
-            grads = self._read_gradients()
-            return self._end(loss, False), grads
+            grads: Dict[str, Tensor] = {}
+            loss = self._pass(x, y, self._reader(grads))
+            return self._end(loss, False), self._sorted(grads)
 
     @_uncompiled
     def forward(self, x: Tensor) -> Tensor:
@@ -493,10 +534,10 @@ class Net:
         output is dy. The net keeps one pass, so each forward pass has one backward pass, before the
         next pass."""
         with self._lock:
-            self._run_backward(dy)
-            grads = self._read_gradients()
+            grads: Dict[str, Tensor] = {}
+            self._run_backward(dy, self._reader(grads))
             self._run.call("plan_end_step", self._run.context)
-            return grads
+            return self._sorted(grads)
 
     @_uncompiled
     def __call__(self, x: Tensor) -> Tensor:
@@ -515,7 +556,7 @@ class Net:
         self._forward(x.shape[0], seed)
         return self._output(x.shape[0])
 
-    def _run_backward(self, dy: Tensor) -> None:
+    def _run_backward(self, dy: Tensor, use: Callable[[int], None]) -> None:
         run, out = self._run, self._program.output
         if run.settings.loss is not None:
             raise Error(f"backward: the net has the loss {run.settings.loss}; expected a function or None")
@@ -527,13 +568,24 @@ class Net:
                              "as the output")
         self._current = None
         self._write_mat(run.output(batch), _to_stored(dy, out))
-        run.backward(batch)
+        run.backward(batch, use)
 
-    def _read_gradients(self, wanted: Callable[[str], bool] = lambda name: True) -> Dict[str, Tensor]:
-        """The gradients of the last backward pass, by the model's names."""
+    def _reader(self, grads: Dict[str, Tensor],
+                wanted: Callable[[str], bool] = lambda name: True) -> Callable[[int], None]:
+        """What a backward pass calls to read gradients, by the model's names."""
         trained = dict(self._run.trained)
-        return {param.theirs: self._read(param, trained[param.ours])
-                for param, _ in self._run.params if param.ours in trained and wanted(param.theirs)}
+        params = [(param, trained[param.ours]) for param, _ in self._run.params
+                  if param.ours in trained and wanted(param.theirs)]
+
+        def read(buffer: int) -> None:
+            for param, mat in params:
+                if mat.buffer == buffer:
+                    grads[param.theirs] = self._read(param, mat)
+        return read
+
+    def _sorted(self, grads: Dict[str, Tensor]) -> Dict[str, Tensor]:
+        return {param.theirs: grads[param.theirs] for param, _ in self._run.params
+                if param.theirs in grads}
 
     def _forward(self, batch: int, seed: int) -> None:
         self._passes += 1
@@ -568,7 +620,7 @@ class Net:
             raise Error(f"the net's output differs from the model's in inference by {away:.2g} of "
                         "its norm; does the model compute something else in training?")
 
-    def _pass(self, x: Tensor, y: Any) -> Union[float, "_Mat"]:
+    def _pass(self, x: Tensor, y: Any, use: Callable[[int], None]) -> Union[float, "_Mat"]:
         loss, seed = self._how["loss"], self.seed * 2**32 + self.steps
         if loss is None:
             raise Error("the net has no loss; call forward and backward, or expected another than loss=None")
@@ -578,13 +630,13 @@ class Net:
             self._write_target(x.shape[0], y)
             self._forward(x.shape[0], seed)
             self._current = None
-            return self._run.backward(x.shape[0])
+            return self._run.backward(x.shape[0], use)
         self._forward(x.shape[0], seed)
         output = self._output(x.shape[0]).requires_grad_()
         with torch.enable_grad():
             value = loss(output, y)
             dy, = torch.autograd.grad(value, output)
-        self._run_backward(dy)
+        self._run_backward(dy, use)
         return float(value.detach())
 
     def _end(self, loss: Union[float, "_Mat"], counts: bool) -> float:

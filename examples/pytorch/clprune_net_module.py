@@ -43,8 +43,8 @@ class NetFunction(Once):
             if net._current is None or net._current is not ctx.mine:
                 x, *tensors = ctx.saved_tensors
                 ctx.module._run(x, tensors, ctx.seed, False)
-            net._run_backward(dy)
-            grads = net._read_gradients(needed.__contains__)
+            grads: Dict[str, Tensor] = {}
+            net._run_backward(dy, net._reader(grads, needed.__contains__))
             net._run.call("plan_end_step", net._run.context)
         for name in sorted(needed - set(grads)):
             raise Error(f"{name} was frozen when the NetModule was made of the model; make a new one")

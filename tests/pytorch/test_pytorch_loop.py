@@ -162,6 +162,45 @@ class Resumed(Case):
                 self.assert_state(after["state"][name], values)
 
 
+class Gradients(Case):
+    def test_they_are_dropped_part_by_part_once_each_has_moved_its_parameters(self):
+        tied = vectors_net()
+        tied[0].bias = tied[1].bias
+        for model in images_net(), tied:
+            x, y = batch_of(model)
+            for optimizer, drops in ("sgd", True), ("adamw8", True), ("lamb", False), (None, True):
+                net = clprune.Net(model, x, keep="exact", optimizer=optimizer, momentum=0.0, lr=0.25)
+                self.assertEqual(net.memory()["gradients"] == 0, drops, optimizer)
+                if optimizer == "sgd":
+                    before, (_, grads) = net.state_dict(), net.gradients(x, y)
+                    self.assertEqual(list(grads), list(dict(model.named_parameters())))
+                    net.step(x, y)
+                    after = net.state_dict()
+                    self.assert_state({name: after[name] for name in grads},
+                                      {name: before[name] - 0.25 * grad for name, grad in grads.items()}, 1e-6)
+                net.close()
+
+    def test_an_interrupt_between_two_parts_ends_the_step(self):
+        model = images_net()
+        x, y = batch_of(model)
+        net = clprune.Net(model, x)
+        update, calls = net._run.update, []
+
+        def interrupts(*arguments):
+            calls.append(arguments)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            update(*arguments)
+
+        net._run.update = interrupts
+        with self.assertRaises(KeyboardInterrupt):
+            net.step(x, y)
+        self.assertEqual((len(calls), net.steps), (2, 0))
+        net._run.update = update
+        self.assertGreater(net.step(x, y), 0)
+        self.assertEqual(net.steps, 1)
+
+
 class Losses(Case):
     def test_any_loss(self):
         """Functions of PyTorch, and forward and backward with a gradient."""
