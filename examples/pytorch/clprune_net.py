@@ -26,7 +26,7 @@ import threading
 import warnings
 import weakref
 from ctypes import (
-    POINTER, byref, c_bool, c_char, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64,
+    POINTER, byref, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64,
     c_void_p)
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -39,7 +39,6 @@ from clprune_trace import Attention, Conv, Param, Pool, Program, Value, hooks_of
 __all__ = ["Net"]
 
 PRESETS = {"dense": 0, "exact": 2, "compact": 3, "least": 4}  # 1, inputs: a Keep
-OPTIMIZERS = {"sgd": (0, 0), "sgd8": (0, 8), "adamw": (1, 0), "adamw8": (1, 8), "lamb": (2, 0)}
 PRECISIONS = {"fp32": 1, "tf32": 2, "bf16": 3}
 CATEGORIES = {"total": 255, "input": 0, "parameters": 1, "gradients": 2, "optimizer": 3,
               "activations": 4, "workspace": 5, "arena": 6}
@@ -85,6 +84,9 @@ _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_
 _Optimizer = _structure(
     "_OptimizerDesc", kind=c_int, momentum=c_float, beta1=c_float, beta2=c_float, eps=c_float,
     weight_decay=c_float, state_bits=c_uint, reserved=c_uint64 * 3)
+_OptimizerInfo = _structure(
+    "_OptimizerInfo", name=c_char_p, slots=c_char_p, desc=_Optimizer, lr=c_double,
+    weight_decay=c_double, in_parts=c_bool, reserved=c_uint64 * 4)
 _Options = _structure(
     "_ContextOptions", device=c_char_p, cache_dir=c_char_p, mem_limit=c_uint64, kernels=c_int,
     allocator=c_void_p * 3, log=c_void_p, log_user=c_void_p, precision=c_int,
@@ -115,6 +117,7 @@ _FUNCTIONS_OF_NETS = {
     "mat_create": ("status", [c_void_p, c_int, c_char_p, c_size_t, c_size_t, POINTER(_Mat)]),
     "mat_write": ("status", [c_void_p, _Mat, c_void_p]),
     "mat_read": ("status", [c_void_p, _Mat, c_void_p]),
+    "optimizer_describe": (_OptimizerInfo, [c_size_t]),
     "optimizer_create": ("status", [c_void_p, POINTER(_Optimizer), c_size_t, c_void_p,
                                     POINTER(c_void_p)]),
     "optimizer_destroy": (None, [c_void_p]),
@@ -183,12 +186,22 @@ class _Settings:
     loss: Optional[str]  # None: the caller's
     smoothing: float
     optimizer: Optional["_Optimizer"]
+    slots: str = ""  # of its state, a letter each
 
 
 def _uncompiled(method: Callable) -> Callable:
     """Compiled code calls the method as it is: torch.compile would trace through addresses."""
     disable = getattr(getattr(torch, "compiler", None), "disable", None)  # since PyTorch 2.1
     return disable(method) if disable is not None else method
+
+
+def optimizers() -> Dict[str, "_OptimizerInfo"]:
+    """What the library has, by name."""
+    library, found = _library(), {}
+    library.declare(_FUNCTIONS_OF_NETS)
+    while (info := library.call("optimizer_describe", len(found))).name is not None:
+        found[info.name.decode()] = info
+    return found
 
 
 class _Run:
@@ -331,7 +344,7 @@ class _Run:
         """The optimizer's state of a trained parameter. Names are those of net_file.h."""
         mats: Dict[str, _Mat] = {}
         slots = self.call("optimizer_slots", self.optimizer) if self.optimizer else 0
-        for slot, name in enumerate(("v",) if slots == 1 else ("m", "v")[:slots]):
+        for slot, name in enumerate(self.settings.slots[:slots]):
             mat, codes, scales = self.call("optimizer_state", self.optimizer, index, slot), _Mat(), _Mat()
             if mat.buffer:
                 mats[name] = mat
@@ -410,9 +423,11 @@ class Net:
     loss       "cross_entropy" of (N, classes), or "mse"; or a function of PyTorch of the output and
                y, such as F.l1_loss, that returns one number; None for `forward` and `backward` alone
     smoothing  of labels, for the cross-entropy
-    optimizer  "sgd", "adamw", "lamb", or with state of 8 bits "sgd8", "adamw8". Weight decay is for
-               weights alone, not for biases and normalisations. None: no `step`, and no state
+    optimizer  "adamw", "sgd" or another of clprune_net.optimizers(); of those with an 8, such as
+               "adamw8", the state has 8 bits. Weight decay is for weights alone, not for biases and
+               normalisations. None: no `step`, and no state
     lr         the learning rate; set net.lr for later steps
+    betas      None: the optimizer's usual ones, 0.9 and 0.999 of "adamw"
     device     part of a device's or platform's name, or "platform:device" with numbers; else
                $CLPRUNE_DEVICE, else the first GPU, else the first device
     precision  "fp32" or "bf16" of products; else $CLPRUNE_PRECISION, else fp32
@@ -434,7 +449,7 @@ class Net:
                  rules: Sequence[Tuple[str, Optional[Keep]]] = (),
                  loss: Union[str, Callable[[Tensor, Any], Tensor], None] = "cross_entropy",
                  smoothing: float = 0.0, optimizer: Optional[str] = "adamw", lr: float = 1e-3,
-                 momentum: float = 0.9, betas: Tuple[float, float] = (0.9, 0.999),
+                 momentum: float = 0.9, betas: Optional[Tuple[float, float]] = None,
                  eps: float = 1e-8, weight_decay: float = 0.0, device: Optional[str] = None,
                  precision: Optional[str] = None, seed: int = 0) -> None:
         if loss not in ("cross_entropy", "mse", None) and not callable(loss):
@@ -443,7 +458,7 @@ class Net:
                 or example.dtype != torch.float32):
             raise ValueError("the example is no batch of the model's input in float32")
         if optimizer is not None:
-            _number(OPTIMIZERS, "optimizer", optimizer)
+            _number(optimizers(), "optimizer", optimizer)
         hooked = [] if optimizer is None else [
             name for name, p in model.named_parameters() if hooks_of(p)]
         if hooked:
@@ -454,7 +469,7 @@ class Net:
                         "the cross-entropy")
         self._make(program, example.shape[0], dict(
             keep=keep, bits=bits, store=store, rules=tuple(rules), loss=loss, smoothing=smoothing,
-            optimizer=optimizer, momentum=momentum, betas=tuple(betas), eps=eps,
+            optimizer=optimizer, momentum=momentum, betas=betas and tuple(betas), eps=eps,
             weight_decay=weight_decay, device=device, precision=precision))
         self.lr, self.seed = lr, seed
         self._names = _names(model, [param.theirs for param, _ in self._run.params])
@@ -464,15 +479,16 @@ class Net:
 
     def _make(self, program: Program, batch: int, how: Dict[str, Any]) -> None:
         """The net without values. how: the arguments that make it."""
-        optimizer = None
+        optimizer, slots = None, ""
         if how["optimizer"] is not None:
-            kind, state_bits = OPTIMIZERS[how["optimizer"]]
-            optimizer = _Optimizer(
-                kind=kind, momentum=how["momentum"], beta1=how["betas"][0], beta2=how["betas"][1],
-                eps=how["eps"], weight_decay=how["weight_decay"], state_bits=state_bits)
+            info = optimizers()[how["optimizer"]]
+            optimizer, slots = info.desc, info.slots.decode()
+            optimizer.momentum, optimizer.weight_decay = how["momentum"], how["weight_decay"]
+            optimizer.beta1, optimizer.beta2 = how["betas"] or (optimizer.beta1, optimizer.beta2)
+            optimizer.eps = how["eps"]
         settings = _Settings(
             batch, _net_keep(how["keep"], how["bits"], how["store"], how["rules"]),
-            how["loss"] if isinstance(how["loss"], str) else None, how["smoothing"], optimizer)
+            how["loss"] if isinstance(how["loss"], str) else None, how["smoothing"], optimizer, slots)
         precision = how["precision"]
         self._lock, self._program, self._how = threading.RLock(), program, how
         self._model, self._structure = lambda: None, {}
@@ -741,7 +757,7 @@ class Net:
                             f"the state {name} of {param.theirs} is "
                             f"{'missing' if value is None else f'{value.dtype} of {tuple(value.shape)}'}, "
                             f"expected {like.dtype} of {tuple(like.shape)}")
-                    plain = name in ("m", "v")
+                    plain = len(name) == 1
                     writes.append((mat, param.to_net(value) if plain else value.view(torch.float32)))
             for mat, value in writes:
                 self._write_mat(mat, value)

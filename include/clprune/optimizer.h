@@ -38,9 +38,23 @@ typedef struct clprune_optimizer_desc {
     float beta1, beta2; /* ADAMW, LAMB; both 0: 0.9 and 0.999, PyTorch's defaults */
     float eps;          /* ADAMW, LAMB; 0: 1e-8, for LAMB 1e-6 */
     float weight_decay;
-    unsigned state_bits;  /* SGD, ADAMW: bits of state: 0 or 32 for fp32, 8 for codes */
+    unsigned state_bits;  /* 0 or 32 for state in fp32; 8 for codes, which LAMB does not take */
     uint64_t reserved[3]; /* zeros */
 } clprune_optimizer_desc;
+
+/* An optimizer by name, as options, files and other languages call it. */
+typedef struct clprune_optimizer_info {
+    const char *name;  /* "adamw"; with state of 8 bits "adamw8". Static */
+    const char *slots; /* a letter for each slot of the state, as files call it: "mv". Static */
+    /* kind, state_bits, and the usual momentum, betas and eps: 0 for those that the kind lacks */
+    clprune_optimizer_desc desc;
+    double lr, weight_decay; /* to begin with, for a model of images from scratch */
+    bool in_parts;           /* clprune_optimizer_update takes it */
+    uint64_t reserved[4];
+} clprune_optimizer_info;
+
+/* The i-th optimizer from 0; behind the last one all fields are 0, name is NULL. */
+CLPRUNE_API clprune_optimizer_info clprune_optimizer_describe(size_t i);
 
 /* 8-bit state is block-wise dynamic tree quantisation (2110.02861). 256 consecutive elements of a
  * parameter share a scale, their largest magnitude, and each has a code: one of 255 levels from -1
@@ -91,7 +105,7 @@ CLPRUNE_API clprune_status clprune_optimizer_clip(
     clprune_optimizer *optimizer, float max_norm, clprune_mat norm, cl_event *event);
 
 /* For checkpoints: the number of steps taken, and the state tensors ("slots") of each parameter:
- * 0 for SGD without momentum, 1 with it (v), 2 for ADAMW and LAMB (m, v). A state matrix has the
+ * those of clprune_optimizer_info, none for SGD without momentum. A state matrix has the
  * shape of the parameter, lies in a buffer of the optimizer, and may be read and written;
  * CLPRUNE_NO_MAT if there is no such parameter or slot, or if its state has 8 bits. */
 CLPRUNE_API uint64_t clprune_optimizer_steps(const clprune_optimizer *optimizer);

@@ -82,11 +82,7 @@ static item row_of(clprune_mat mat, bool codes)
 static clprune_status add_state(
     items *all, const clprune_net *net, const clprune_optimizer *optimizer, size_t tensor)
 {
-    static const char *const sgd[] = {".v"}, *const moments[] = {".m", ".v"};
-    static const char *const scales[] = {".m.scales", ".v.scales"}, *const codes[] = {
-                                                                        ".m.codes", ".v.codes"};
     clprune_context *context = all->context;
-    const bool one = optimizer->slots == 1;
     size_t i = 0;
     while (i < net->graph.params_count &&
            (net->graph.params[i].tied != 0 || !clprune__same_mat(net->body.tensors[i].value,
@@ -97,17 +93,19 @@ static clprune_status add_state(
         tensor);
     const char *name = net->graph.params[i].name;
     for (size_t slot = 0; slot < optimizer->slots; ++slot) {
+        char after[] = ".x", codes[] = ".x.codes", scales[] = ".x.scales";
+        after[1] = codes[1] = scales[1] = optimizer->row->usual.slots[slot];
         clprune_mat code, scale;
         const clprune_mat state = clprune_optimizer_state(optimizer, tensor, slot);
         clprune_optimizer_codes(optimizer, tensor, slot, &code, &scale);
         if (code.buffer == NULL) {
             item made = item_of(net, i, state);
             made.alias = NULL;
-            TRY(add(all, made, "optimizer.", name, (one ? sgd : moments)[slot]));
+            TRY(add(all, made, "optimizer.", name, after));
             continue;
         }
-        TRY(add(all, row_of(code, true), "optimizer.", name, codes[slot + one]));
-        TRY(add(all, row_of(scale, false), "optimizer.", name, scales[slot + one]));
+        TRY(add(all, row_of(code, true), "optimizer.", name, codes));
+        TRY(add(all, row_of(scale, false), "optimizer.", name, scales));
     }
     return CLPRUNE_SUCCESS;
 }
@@ -173,8 +171,7 @@ static clprune_status reorder(items *all, const item *i, bool to_net)
 /* "adamw", or with 8-bit state "adamw8". */
 static const char *kind_of(const clprune_optimizer *optimizer)
 {
-    static const char *const names[2][3] = {{"sgd", "adamw", "lamb"}, {"sgd8", "adamw8", "lamb8"}};
-    return names[optimizer->desc.state_bits == 8][optimizer->desc.kind];
+    return clprune__optimizer_name(optimizer->row, optimizer->desc.state_bits);
 }
 
 static clprune_status check(clprune_context *context, const clprune_net *net, const char *path)

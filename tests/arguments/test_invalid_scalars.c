@@ -139,25 +139,33 @@ static clprune_status optimise(clprune_optimizer_desc desc,
 static const clprune_optimizer_desc adam = {
     .kind = CLPRUNE_OPTIMIZER_ADAMW, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f};
 
-static clprune_status adaptive(
-    clprune_optimizer_kind kind, float beta1, float beta2, float eps, float decay)
+/* The usual descriptions of all optimizers with another value of one setting, of those that have
+ * it: the status that all had. */
+static clprune_status each_optimizer(size_t field, float value)
 {
-    return optimise((clprune_optimizer_desc){kind, .beta1 = beta1, .beta2 = beta2, .eps = eps,
-                        .weight_decay = decay},
-        step, 0.1f);
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t seen = 0;
+    for (size_t i = 0; clprune_optimizer_describe(i).name != NULL; i++) {
+        clprune_optimizer_desc desc = clprune_optimizer_describe(i).desc;
+        float *setting = (float *)(void *)((char *)&desc + field);
+        if (*setting == 0 && field != offsetof(clprune_optimizer_desc, weight_decay))
+            continue;
+        *setting = value;
+        const clprune_status own = optimise(desc, step, 0.1f);
+        assert_true(seen++ == 0 || own == status);
+        status = own;
+    }
+    return status;
 }
 
-#define ADAPTIVE(prefix, kind)                                                                     \
-    SCALAR(prefix##_beta1, adaptive(kind, value, 0.99f, 1e-8f, 0))                                 \
-    SCALAR(prefix##_beta2, adaptive(kind, 0.9f, value, 1e-8f, 0))                                  \
-    SCALAR(prefix##_eps, adaptive(kind, 0.9f, 0.99f, value, 0))                                    \
-    SCALAR(prefix##_weight_decay, adaptive(kind, 0.9f, 0.99f, 1e-8f, value))
-ADAPTIVE(adam, CLPRUNE_OPTIMIZER_ADAMW)
-ADAPTIVE(lamb, CLPRUNE_OPTIMIZER_LAMB)
+#define SETTING(field)                                                                             \
+    SCALAR(optimizer_##field, each_optimizer(offsetof(clprune_optimizer_desc, field), value))
+SETTING(momentum)
+SETTING(beta1)
+SETTING(beta2)
+SETTING(eps)
+SETTING(weight_decay)
 
-SCALAR(sgd_momentum,
-    optimise(
-        (clprune_optimizer_desc){.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = value}, step, 0.1f))
 SCALAR(step_lr, optimise(adam, step, value))
 SCALAR(clip_norm, optimise(adam, clip, value))
 
@@ -176,15 +184,11 @@ static const scalar scalars[] = {
     {"momentum of batch_norm_statistics", bn_momentum, 0, 1, false, false},
     {"eps of rms_norm_forward", rms_eps, 0, INFINITY, true, false},
     {"eps of layer_norm_forward", ln_eps, 0, INFINITY, true, false},
-    {"beta1 of ADAMW", adam_beta1, 0, 1, false, true},
-    {"beta2 of ADAMW", adam_beta2, 0, 1, false, true},
-    {"eps of ADAMW", adam_eps, 0, INFINITY, false, true},
-    {"weight_decay of ADAMW", adam_weight_decay, 0, INFINITY, false, true},
-    {"beta1 of LAMB", lamb_beta1, 0, 1, false, true},
-    {"beta2 of LAMB", lamb_beta2, 0, 1, false, true},
-    {"eps of LAMB", lamb_eps, 0, INFINITY, false, true},
-    {"weight_decay of LAMB", lamb_weight_decay, 0, INFINITY, false, true},
-    {"momentum of SGD", sgd_momentum, 0, INFINITY, false, true},
+    {"momentum of optimizers", optimizer_momentum, 0, INFINITY, false, true},
+    {"beta1 of optimizers", optimizer_beta1, 0, 1, false, true},
+    {"beta2 of optimizers", optimizer_beta2, 0, 1, false, true},
+    {"eps of optimizers", optimizer_eps, 0, INFINITY, false, true},
+    {"weight_decay of optimizers", optimizer_weight_decay, 0, INFINITY, false, true},
     {"lr", step_lr, 0, INFINITY, false, true},
     {"max_norm", clip_norm, 0, INFINITY, true, false},
 };
@@ -269,7 +273,17 @@ INTEGER(layer_axis, linear((clprune_keep){0}, (clprune_axis)value))
 
 INTEGER(activation_kind, clprune_activation_forward(context, (clprune_activation)value, 0, 2,
                              mats[0], CLPRUNE_NO_MAT, mats[1], NULL, NULL))
-INTEGER(optimizer_kind, adaptive((clprune_optimizer_kind)value, 0.9f, 0.99f, 1e-8f, 0))
+/* From 1 on: the kinds behind the last one. */
+static clprune_status optimizer_from(int value)
+{
+    unsigned last = 0;
+    while (clprune_optimizer_describe(last + 1).desc.state_bits == 32)
+        last++;
+    const int kind = value > 0 ? (int)((unsigned)value + last) : value;
+    return optimise((clprune_optimizer_desc){(clprune_optimizer_kind)kind}, step, 0.1f);
+}
+
+INTEGER(optimizer_kind, optimizer_from(value))
 INTEGER(state_bits, optimise((clprune_optimizer_desc){.state_bits = (unsigned)value}, step, 0.1f))
 
 static clprune_status wrap_access(int value)
@@ -314,7 +328,7 @@ static const integer integers[] = {
     {"criterion of prune", prune_criterion, 0, 2, 0},
     {"axis", layer_axis, 0, 1, 0},
     {"activation", activation_kind, 0, 4, 0},
-    {"kind of optimizer", optimizer_kind, 0, 2, 0},
+    {"kind of optimizer", optimizer_kind, 0, 0, 0},
     {"state_bits", state_bits, 0, 8, 0xfeu}, /* 0 and 8; 32 is not among the values */
     {"access", wrap_access, 1, 3, 0},
     {"category", category, 0, CLPRUNE_MEMORY_CATEGORIES - 1, 0},

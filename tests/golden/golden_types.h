@@ -73,7 +73,7 @@ typedef struct golden_tensor {
 
 /* An optimizer and its settings; a field that the optimizer does not have is 0. */
 typedef struct golden_optim_run {
-    const char *name; /* "sgd", "adamw" or "lamb" */
+    const char *name; /* as clprune_optimizer_info has it */
     double lr, weight_decay, momentum, beta1, beta2, eps;
     uint32_t first, tensors; /* rows in golden_optim_tensors */
 } golden_optim_run;

@@ -412,24 +412,22 @@ class Lamb(torch.optim.Optimizer):
 
 
 OPTIM_TENSORS = [(7, 1.0), (64, 1.0), (130, 1.0), (5, 0.0)]  # size, scale of the start
-OPTIMIZERS = {  # lr, weight_decay, momentum, beta1, beta2, eps
-    "sgd": (0.05, 0.01, 0.9, 0.0, 0.0, 0.0),
-    "adamw": (0.05, 0.05, 0.0, 0.9, 0.999, 1e-8),
-    "lamb": (0.05, 0.2, 0.0, 0.9, 0.999, 1e-6),
+OPTIMIZERS = {  # in the order of clprune_optimizer_kind: class, lr, weight_decay, momentum, beta1, beta2, eps
+    "sgd": (torch.optim.SGD, 0.05, 0.01, 0.9, 0.0, 0.0, 0.0),
+    "adamw": (torch.optim.AdamW, 0.05, 0.05, 0.0, 0.9, 0.999, 1e-8),
+    "lamb": (Lamb, 0.05, 0.2, 0.0, 0.9, 0.999, 1e-6),
 }
 
 
 def make_optim():
     runs, rows = [], []
-    for name, settings in OPTIMIZERS.items():
+    for name, (make, *settings) in OPTIMIZERS.items():
         lr, decay, momentum, beta1, beta2, eps = settings
         params = [torch.from_numpy(fill_uniform(0.0, scale, 3000 + i, n)).double().requires_grad_()
                   for i, (n, scale) in enumerate(OPTIM_TENSORS)]
-        if name == "sgd":
-            optimizer = torch.optim.SGD(params, lr=lr, momentum=momentum, weight_decay=decay)
-        else:
-            make = torch.optim.AdamW if name == "adamw" else Lamb
-            optimizer = make(params, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=decay)
+        given = dict(momentum=momentum, betas=(beta1, beta2), eps=eps)
+        own = {key: given[key] for key in given if any(value != 0 for value in np.ravel(given[key]))}
+        optimizer = make(params, lr=lr, weight_decay=decay, **own)
         for t in range(OPTIM_STEPS):
             for i, p in enumerate(params):
                 p.grad = torch.from_numpy(values(3100 + 10 * t + i, p.numel())).double()

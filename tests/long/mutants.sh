@@ -364,7 +364,7 @@ mutant test_optimizer_codes moment_codes.clh 'block + BLOCK <= last' 'block + BL
 mutant test_optimizer_codes moment_codes.clh 'p[i + k + (i + k) / cols * gap] : 0' 'p[i + k + row * gap] : 0'
 mutant test_optimizer_codes moment_codes.clh 'p[i + k + (i + k) / cols * gap] = ' 'p[i + k + row * gap] = '
 mutant test_optimizer_codes moment_codes.clh 'team_max(part, as_float(min(bits, 0x7f800000)))' 'as_float(min(bits, 0x7f800000))'
-mutant test_optimizer_codes optimizer.cl 'if (get_local_id(0) == 0)' 'if (get_local_id(0) == 1)'
+mutant test_optimizer_codes sgd.cl 'if (get_local_id(0) == 0)' 'if (get_local_id(0) == 1)'
 mutant test_patch_embed patch_embed.cl 'line % PATCH) * width' 'line / PATCH) * width'
 mutant test_bias row_sum.cl 'own += GET(x, r, c);' 'own = GET(x, r, c);'
 mutant test_forms sample_sum.cl 'READ_DW ? fma(beta, AT(dw, row, c), sum) : sum' 'sum'

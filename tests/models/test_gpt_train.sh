@@ -37,8 +37,8 @@ for option in image-size classes skip-broken; do
     refuse 2 "unknown or ambiguous option '--$option'" --$option 1
 done
 tr -s ' \n' ' ' <help >words
-for words in "highest learning rate; default: adamw 0.001, lamb 0.005, sgd 0.05" "--batch-size N default 16" \
-    "0: off; default 1" "linear warm-up; default 0.1, at most --epochs" "default: adamw 0.1, lamb 0.2"; do
+for words in "highest learning rate; default: sgd 0.05, adamw 0.001, lamb 0.005" "--batch-size N default 16" \
+    "0: off; default 1" "linear warm-up; default 0.1, at most --epochs" "default: sgd 0.0005, adamw 0.1, lamb 0.2"; do
     grep -qF -- "$words" words || fail "--help does not say '$words'"
 done
 run "$vit" --help

@@ -298,7 +298,7 @@ static void refused(NO_ROW)
     lamb.kind = CLPRUNE_OPTIMIZER_LAMB;
     clprune_optimizer *whole = test_new_optimizer(test_context(), lamb, job.count, job.params);
     TEST_FAILS(clprune_optimizer_update(whole, job.params[0].grad.buffer, rate, NULL),
-        CLPRUNE_INVALID_ARGUMENT, "LAMB");
+        CLPRUNE_INVALID_ARGUMENT, "lamb");
     TEST_FAILS(clprune_optimizer_update(adamw, job.params[0].grad.buffer, -1, NULL),
         CLPRUNE_INVALID_ARGUMENT, "lr is -1");
     test_end(whole);

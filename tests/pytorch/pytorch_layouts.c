@@ -139,6 +139,14 @@ int main(void)
     MEMBER(clprune_optimizer_desc, weight_decay);
     MEMBER(clprune_optimizer_desc, state_bits);
     MEMBER(clprune_optimizer_desc, reserved);
+    STRUCTURE(clprune_optimizer_info);
+    MEMBER(clprune_optimizer_info, name);
+    MEMBER(clprune_optimizer_info, slots);
+    MEMBER(clprune_optimizer_info, desc);
+    MEMBER(clprune_optimizer_info, lr);
+    MEMBER(clprune_optimizer_info, weight_decay);
+    MEMBER(clprune_optimizer_info, in_parts);
+    MEMBER(clprune_optimizer_info, reserved);
     STRUCTURE(clprune_context_options);
     MEMBER(clprune_context_options, device);
     MEMBER(clprune_context_options, cache_dir);

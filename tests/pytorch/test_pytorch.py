@@ -65,6 +65,7 @@ class Layouts(Case):
                       "clprune_net_data": clprune_net._Data,
                       "clprune_param": clprune_net._ParamOf,
                       "clprune_optimizer_desc": clprune_net._Optimizer,
+                      "clprune_optimizer_info": clprune_net._OptimizerInfo,
                       "clprune_context_options": clprune_net._Options,
                       "clprune_device_info": clprune_net._Device,
                       "clprune_memory_usage": clprune_net._Usage}

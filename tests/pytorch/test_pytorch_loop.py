@@ -106,9 +106,8 @@ class Resumed(Case):
         dropped = vectors_net(0.2)
         for model, keep, optimizer, how, ways in (
                 (dropped, "exact", "sgd", {}, (file, through_a_new_net)),
-                (dropped, "compact", "adamw", {}, (file, copied)),
-                (dropped, "least", "lamb", {}, (file,)), (dropped, "compact", "sgd8", {}, (file, pickled)),
-                (dropped, "least", "adamw8", {}, (file, copied)),
+                (dropped, "compact", "adamw", {}, (file, pickled)),
+                *((dropped, "least", name, {}, (file, copied)) for name in clprune_net.optimizers()),
                 (images_net(), "compact", "adamw", {}, (file, pickled)),
                 (frozen, "exact", "sgd", dict(momentum=0.0), (file,)), (tied, "compact", "adamw", {}, (file,)),
                 (vectors_net(), "least", "adamw8", dict(loss=nn.CrossEntropyLoss(label_smoothing=0.1)),

@@ -1,5 +1,6 @@
 #include "ref/optimizer_ref.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "support/test_owned.h"
@@ -99,10 +100,10 @@ void optimizer_ref_step(const clprune_optimizer_desc *desc, uint64_t t, double l
     const optimizer_ref *tensor)
 {
     const double wd = decay ? (double)desc->weight_decay : 0;
-    if (desc->kind == CLPRUNE_OPTIMIZER_SGD)
-        sgd(desc, t, lr, wd, tensor);
-    else if (desc->kind == CLPRUNE_OPTIMIZER_ADAMW)
-        adamw(desc, t, lr, wd, tensor);
-    else
-        lamb(desc, t, lr, wd, tensor);
+    static void (*const steps[])(const clprune_optimizer_desc *desc, uint64_t t, double lr,
+        double wd, const optimizer_ref *x) = {[CLPRUNE_OPTIMIZER_SGD] = sgd,
+        [CLPRUNE_OPTIMIZER_ADAMW] = adamw,
+        [CLPRUNE_OPTIMIZER_LAMB] = lamb};
+    assert((size_t)desc->kind < sizeof steps / sizeof *steps);
+    steps[desc->kind](desc, t, lr, wd, tensor);
 }

@@ -97,6 +97,18 @@ clprune_optimizer_desc test_optimizer_desc(clprune_optimizer_kind kind)
         .weight_decay = 0.1f};
 }
 
+void test_add_optimizers(
+    test_list *list, unsigned state_bits, CMUnitTestFunction run, const char *what)
+{
+    static clprune_optimizer_info rows[32];
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        rows[i] = clprune_optimizer_describe(i);
+        const bool fits = state_bits == 0 || rows[i].desc.state_bits == state_bits;
+        if (rows[i].name != NULL && fits)
+            test_add(list, run, &rows[i], "%s: %s", what, rows[i].name);
+    }
+}
+
 clprune_plan *test_new_plan(clprune_context *dry)
 {
     clprune_plan *plan = NULL;

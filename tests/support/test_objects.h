@@ -19,6 +19,10 @@ clprune_optimizer *test_new_optimizer(clprune_context *context, clprune_optimize
     size_t count, const clprune_param *params);
 /* With settings that are neither 0 nor 1, and the same as AdamW's for all kinds. */
 clprune_optimizer_desc test_optimizer_desc(clprune_optimizer_kind kind);
+/* Adds `run` for each optimizer whose state has so many bits (0: any); *state points to its
+ * clprune_optimizer_info. */
+void test_add_optimizers(
+    test_list *list, unsigned state_bits, CMUnitTestFunction run, const char *what);
 /* The plan of a dry context; it does not go with the context. */
 clprune_plan *test_new_plan(clprune_context *dry);
 

@@ -63,7 +63,7 @@ done
 
 offers "dense " resmlp-train --activations de
 offers "dense " resmlp-train --activations = de
-offers "sgd adamw lamb sgd8 adamw8 " resnet-train --lr 0.1 --optimizer ""
+offers "sgd sgd8 " resnet-train --lr 0.1 --optimizer sg
 offers "" resmlp-train --epochs ""
 offers "a file a folder " resmlp-train --resume "a "
 offers "a folder " resmlp-train --output-dir "a "

@@ -1,20 +1,24 @@
 /* Optimizers: PyTorch's values, one step against the reference over all sizes, special cases of the
  * formulas, clipping, repeatability, invalid arguments. */
+#include <assert.h>
+
 #include "golden/golden_types.h"
 #include "ref/optimizer_ref.h"
 #include "support/test_layer.h"
 
 #include "golden/golden_optim.inc"
 
-static const char *const kind_names[] = {"SGD", "AdamW", "LAMB"};
-
 /* --- PyTorch's values --- */
 
-static clprune_optimizer_kind kind_of(const char *name)
+/* The optimizer of this name; one without a name if there is none. */
+static clprune_optimizer_info named(const char *name)
 {
-    return strcmp(name, "sgd") == 0     ? CLPRUNE_OPTIMIZER_SGD
-           : strcmp(name, "adamw") == 0 ? CLPRUNE_OPTIMIZER_ADAMW
-                                        : CLPRUNE_OPTIMIZER_LAMB;
+    size_t i = 0;
+    clprune_optimizer_info info;
+    do
+        info = clprune_optimizer_describe(i++);
+    while (info.name != NULL && strcmp(info.name, name) != 0);
+    return info;
 }
 
 static void golden_check(const golden_optim_tensor *want, const float *p)
@@ -41,9 +45,12 @@ static void golden(void **state)
 {
     const golden_optim_run *run = *state;
     enum { TENSORS = 4 };
+    const clprune_optimizer_info of = named(run->name);
     assert_int_equal(run->tensors, TENSORS);
+    assert_non_null(of.name);
+    assert_int_equal(of.desc.kind, run - golden_optim_runs); /* enumerators stay */
     const golden_optim_tensor *tensors = &golden_optim_tensors[run->first];
-    const clprune_optimizer_desc desc = {.kind = kind_of(run->name),
+    const clprune_optimizer_desc desc = {.kind = of.desc.kind,
         .momentum = (float)run->momentum,
         .beta1 = (float)run->beta1,
         .beta2 = (float)run->beta2,
@@ -82,7 +89,7 @@ static void golden(void **state)
 /* --- One step against the reference --- */
 
 typedef struct step_case {
-    clprune_optimizer_kind kind;
+    clprune_optimizer_info of;
     size_t rows, cols;
     bool decay, momentum;
     uint64_t t;
@@ -104,7 +111,8 @@ static void step(void **state)
     clprune_context *context = test_context();
     const size_t count = s->rows * s->cols;
     const float lr = 0.05f;
-    clprune_optimizer_desc desc = test_optimizer_desc(s->kind);
+    clprune_optimizer_desc desc = test_optimizer_desc(s->of.desc.kind);
+    const bool none = s->of.desc.momentum != 0 && !s->momentum;
     if (!s->momentum)
         desc.momentum = 0;
     float *g = test_new_normal(71, count), *p = test_new_normal(72, count);
@@ -119,21 +127,20 @@ static void step(void **state)
         param.value = run == 0 ? value.mat : again.mat;
         clprune_optimizer *optimizer = test_new_optimizer(context, desc, 1, &param);
         const size_t slots = clprune_optimizer_slots(optimizer);
-        assert_int_equal(slots, s->kind == CLPRUNE_OPTIMIZER_SGD ? (s->momentum ? 1 : 0) : 2);
-        if (slots > 0)
-            TEST_OK(
-                clprune_mat_write(context, clprune_optimizer_state(optimizer, 0, slots - 1), v));
-        if (slots > 1)
-            TEST_OK(clprune_mat_write(context, clprune_optimizer_state(optimizer, 0, 0), m));
+        assert_int_equal(slots, none ? 0 : strlen(s->of.slots));
+        for (size_t slot = 0; slot < slots; slot++)
+            TEST_OK(clprune_mat_write(context, clprune_optimizer_state(optimizer, 0, slot),
+                s->of.slots[slot] == 'm' ? m : v));
         clprune_optimizer_set_steps(optimizer, s->t - 1);
         TEST_EVENT(clprune_optimizer_step(optimizer, lr, &event));
         assert_int_equal(clprune_optimizer_steps(optimizer), s->t);
-        if (slots > 0)
-            state_check(optimizer, slots - 1, count, ref.v, ref.v_bound);
-        if (slots > 1)
-            state_check(optimizer, 0, count, ref.m, ref.m_bound);
+        for (size_t slot = 0; slot < slots; slot++)
+            if (s->of.slots[slot] == 'm')
+                state_check(optimizer, slot, count, ref.m, ref.m_bound);
+            else
+                state_check(optimizer, slot, count, ref.v, ref.v_bound);
     }
-    layer_check("parameter", &value, ref.p, ref.p_bound, kind_names[s->kind]);
+    layer_check("parameter", &value, ref.p, ref.p_bound, s->of.name);
     layer_same("parameter", &value, &again);
     test_mat_unchanged(&grad, "gradient");
 }
@@ -167,26 +174,31 @@ static void sgd_start(NO_ROW)
     layer_check("parameter", &value, want, bound, "first step");
 }
 
-/* Zeros are PyTorch's defaults: the same bits as with these. */
-static void zeros(NO_ROW)
+/* Zeros are the usual settings: the same bits as with these. */
+static void zeros(void **state)
 {
-    static const clprune_optimizer_kind kinds[] = {
-        CLPRUNE_OPTIMIZER_ADAMW, CLPRUNE_OPTIMIZER_ADAMW, CLPRUNE_OPTIMIZER_LAMB};
+    const clprune_optimizer_info *of = *state;
     const float p[4] = {1, -2, 3, 0}, g[4] = {0.5f, 0, -1e-9f, 0};
-    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
-        float got[4], want[4];
-        const clprune_optimizer_desc none = {.kind = kinds[i], .state_bits = i == 1 ? 8 : 0},
-                                     set = {.kind = kinds[i],
-                                         .beta1 = 0.9f,
-                                         .beta2 = 0.999f,
-                                         .eps = kinds[i] == CLPRUNE_OPTIMIZER_LAMB ? 1e-6f : 1e-8f,
-                                         .state_bits = none.state_bits};
-        one_step(&none, 4, p, g, 0.25f, got);
-        one_step(&set, 4, p, g, 0.25f, want);
-        test_same_floats("parameter", 1, 4, got, want, "zeros");
-        for (size_t k = 0; k < 4; k++)
-            assert_true(isfinite(got[k]));
-    }
+    float got[4], want[4];
+    const clprune_optimizer_desc none = {
+        .kind = of->desc.kind, .momentum = of->desc.momentum, .state_bits = of->desc.state_bits};
+    one_step(&none, 4, p, g, 0.25f, got);
+    one_step(&of->desc, 4, p, g, 0.25f, want);
+    test_same_floats("parameter", 1, 4, got, want, "zeros");
+    for (size_t k = 0; k < 4; k++)
+        assert_true(isfinite(got[k]));
+}
+
+/* PyTorch's defaults; test_optimizer_codes.c has names of 8 bits. */
+static void usual(NO_ROW)
+{
+    const clprune_optimizer_desc adamw = named("adamw").desc, lamb = named("lamb").desc;
+    assert_true(adamw.beta1 == 0.9f && adamw.beta2 == 0.999f && adamw.eps == 1e-8f);
+    assert_true(lamb.beta1 == 0.9f && lamb.beta2 == 0.999f && lamb.eps == 1e-6f);
+    assert_true(named("sgd").desc.momentum == 0.9f && named("sgd").desc.state_bits == 32);
+    assert_true(named("adamw8").desc.state_bits == 8 && named("adamw8").in_parts);
+    assert_true(!named("lamb").in_parts && named("lamb8").name == NULL);
+    assert_null(clprune_optimizer_describe(SIZE_MAX).name);
 }
 
 /* The trust ratio is 1 where |p| or |r| is 0. */
@@ -337,7 +349,7 @@ static void invalid_desc(void)
         REFUSED(LAMB, eps, bad_sizes[i], "eps");
         REFUSED(LAMB, weight_decay, bad_sizes[i], "weight_decay");
     }
-    REFUSED(SGD, kind, (clprune_optimizer_kind)3, "kind");
+    REFUSED(SGD, kind, (clprune_optimizer_kind)99, "kind");
     REFUSED(SGD, reserved[2], 1, "desc.reserved");
 #undef REFUSED
 }
@@ -396,26 +408,28 @@ int main(void)
     static const size_t shapes[][2] = {{1, 1}, {3, 1}, {1, 4}, {1, 15}, {4, 4}, {1, 17}, {8, 25},
         {1, 2047}, {32, 64}, {1, 2049}, {128, 128}, {1, 50001}, {0, 3}};
     enum { SHAPES = COUNT_OF(shapes) };
-    static step_case steps[SHAPES * 8];
-    static const clprune_optimizer_kind kinds[] = {
-        CLPRUNE_OPTIMIZER_SGD, CLPRUNE_OPTIMIZER_ADAMW, CLPRUNE_OPTIMIZER_LAMB};
+    static step_case steps[SHAPES * 2 * 32];
     test_list list = {0};
     for (size_t i = 0; i < (size_t)golden_optim_runs_count; i++)
         test_add(&list, golden, &golden_optim_runs[i], "PyTorch's %s", golden_optim_runs[i].name);
     size_t count = 0;
-    for (size_t i = 0; i < SHAPES; i++)
-        for (size_t k = 0; k < 4; k++)
-            for (int decay = 0; decay < 2; decay++) {
-                const clprune_optimizer_kind kind = kinds[k % 3];
-                steps[count] = (step_case){
-                    kind, shapes[i][0], shapes[i][1], decay != 0, k == 0, 1 + (i + k) % 3};
-                test_add(&list, step, &steps[count++], "%s%s, %zu x %zu%s", kind_names[kind],
-                    k == 3 ? " without momentum" : "", shapes[i][0], shapes[i][1],
-                    decay ? ", decay" : "");
-            }
+    for (size_t k = 0; clprune_optimizer_describe(k).name != NULL; k++)
+        for (size_t i = 0; i < 4 * SHAPES; i++) {
+            const clprune_optimizer_info of = clprune_optimizer_describe(k);
+            const size_t *shape = shapes[i / 4];
+            const bool decay = i % 2 != 0, momentum = i % 4 < 2;
+            if (of.desc.state_bits == 8 || (!momentum && of.desc.momentum == 0))
+                continue;
+            assert(count < COUNT_OF(steps));
+            steps[count] =
+                (step_case){of, shape[0], shape[1], decay, momentum, 1 + (i / 4 + k) % 3};
+            test_add(&list, step, &steps[count++], "%s%s, %zu x %zu%s", of.name,
+                momentum ? "" : " without momentum", shape[0], shape[1], decay ? ", decay" : "");
+        }
     test_add(&list, sgd_start, NULL, "the first step of SGD");
     test_add(&list, lamb_zero_norms, NULL, "zero norms in LAMB");
-    test_add(&list, zeros, NULL, "zeros");
+    test_add_optimizers(&list, 0, zeros, "zeros");
+    test_add(&list, usual, NULL, "usual settings");
     test_add(&list, lamb_huge, NULL, "huge norms in LAMB");
     TEST_ADD_EACH(&list, clip, clip_cases, "clip: %s");
     test_add(&list, no_parameters, NULL, "no parameters");

@@ -1,5 +1,7 @@
 /* Optimizers over many tensors: windows with random strides in randomly shared buffers, one launch
  * per pair of buffers, no allocation and no waiting in a step. */
+#include <assert.h>
+
 #include "ref/optimizer_ref.h"
 #include "support/test_layer.h"
 
@@ -121,33 +123,18 @@ static const size_t sizes[][2] = {{1, 1}, {3, 5}, {0, 7}, {7, 17}, {1, 384}, {33
 enum { SIZES = COUNT_OF(sizes), TENSORS = 3 * SIZES, VALUES = 3, GRADS = 2 };
 
 typedef struct many_case {
-    clprune_optimizer_kind kind;
+    const char *name;
+    clprune_optimizer_info of;
     float momentum;
     size_t gap; /* between the rows, of every second tensor */
     float clip; /* of the norm; 0: no clipping */
-    const char *name;
-    unsigned state_bits;
 } many_case;
-
-static const many_case many_cases[] = {
-    {CLPRUNE_OPTIMIZER_SGD, 0, 0, 0, "SGD without momentum"},
-    {CLPRUNE_OPTIMIZER_SGD, 0.9f, 3, 0, "SGD, strides"},
-    {CLPRUNE_OPTIMIZER_ADAMW, 0, 0, 0, "AdamW"},
-    {CLPRUNE_OPTIMIZER_ADAMW, 0, 3, 0, "AdamW, strides"},
-    {CLPRUNE_OPTIMIZER_LAMB, 0, 0, 0, "LAMB"},
-    {CLPRUNE_OPTIMIZER_LAMB, 0, 3, 0, "LAMB, strides"},
-    {CLPRUNE_OPTIMIZER_SGD, 0, 0, 0.25f, "SGD, clipped"},
-    {CLPRUNE_OPTIMIZER_ADAMW, 0, 3, 0.25f, "AdamW, strides, clipped"},
-    {CLPRUNE_OPTIMIZER_SGD, 0.9f, 3, 0, "SGD of 8 bits, strides", 8},
-    {CLPRUNE_OPTIMIZER_ADAMW, 0, 3, 0, "AdamW of 8 bits, strides", 8},
-    {CLPRUNE_OPTIMIZER_ADAMW, 0, 0, 0.25f, "AdamW of 8 bits, clipped", 8},
-};
 
 static clprune_optimizer_desc desc_of(const many_case *s)
 {
-    clprune_optimizer_desc desc = test_optimizer_desc(s->kind);
+    clprune_optimizer_desc desc = test_optimizer_desc(s->of.desc.kind);
     desc.momentum = s->momentum;
-    desc.state_bits = s->state_bits;
+    desc.state_bits = s->of.desc.state_bits;
     return desc;
 }
 
@@ -327,18 +314,31 @@ static void few_launches(void **state)
         const size_t pairs = cases[i][1];
         size_t step, clip;
         count_calls(&desc, cases[i][0], pairs, &step, &clip);
-        assert_int_equal(step, s->kind == CLPRUNE_OPTIMIZER_LAMB ? 2 * pairs + 1 : pairs);
+        assert_int_equal(step, s->of.in_parts ? pairs : 2 * pairs + 1);
         assert_int_equal(clip, 2 * pairs + 2);
     }
 }
 
 int main(void)
 {
+    static many_case cases[2 * 32 + 2];
+    size_t count = 0;
     test_list list = {0};
-    TEST_ADD_EACH(&list, many_tensors, many_cases, "many tensors: %s");
-    test_add(&list, few_launches, &many_cases[1], "launches of SGD");
-    test_add(&list, few_launches, &many_cases[2], "launches of AdamW");
-    test_add(&list, few_launches, &many_cases[4], "launches of LAMB");
-    test_add(&list, few_launches, &many_cases[9], "launches of AdamW of 8 bits");
+    for (size_t i = 0; clprune_optimizer_describe(i).name != NULL; i++) {
+        const clprune_optimizer_info of = clprune_optimizer_describe(i);
+        assert(count + 2 <= COUNT_OF(cases));
+        const many_case *strided = &cases[count], *clipped = &cases[count + 1];
+        cases[count++] = (many_case){of.name, of, 0.9f, 3, 0};
+        cases[count++] = (many_case){of.name, of, 0.9f, i % 2 == 0 ? 0 : 3, 0.25f};
+        test_add(&list, many_tensors, strided, "many tensors: %s, strides", of.name);
+        test_add(&list, many_tensors, clipped, "many tensors: %s, clipped", of.name);
+        test_add(&list, few_launches, strided, "launches of %s", of.name);
+        if (of.desc.momentum == 0 || of.desc.state_bits == 8)
+            continue;
+        assert(count < COUNT_OF(cases));
+        cases[count] = (many_case){of.name, of, 0, 0, 0};
+        test_add(
+            &list, many_tensors, &cases[count++], "many tensors: %s without momentum", of.name);
+    }
     return test_run_on_devices("optimizer_many", &list);
 }

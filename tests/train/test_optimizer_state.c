@@ -16,7 +16,7 @@ static void run_steps(
 static void checkpoint(void **state)
 {
     const clprune_optimizer_desc desc =
-        test_optimizer_desc(*(const clprune_optimizer_kind *)*state);
+        test_optimizer_desc(((const clprune_optimizer_info *)*state)->desc.kind);
     clprune_context *context = test_context();
     enum { COUNT = 77 };
     float *p = test_new_normal(91, COUNT), saved[COUNT];
@@ -101,12 +101,8 @@ static void over_budget(NO_ROW)
 
 int main(void)
 {
-    static const clprune_optimizer_kind kinds[] = {
-        CLPRUNE_OPTIMIZER_SGD, CLPRUNE_OPTIMIZER_ADAMW, CLPRUNE_OPTIMIZER_LAMB};
-    static const char *const names[] = {"SGD", "AdamW", "LAMB"};
     test_list list = {0};
-    for (size_t k = 0; k < 3; k++)
-        test_add(&list, checkpoint, &kinds[k], "checkpoint of %s", names[k]);
+    test_add_optimizers(&list, 32, checkpoint, "checkpoint");
     test_add(&list, ledger, NULL, "names and bytes in the ledger");
     test_add(&list, over_budget, NULL, "over the budget");
     return test_run_on_devices("optimizer state", &list);

@@ -113,9 +113,11 @@ struct bench_op {
 };
 
 /* Tables, each ended by a name of NULL, and all operations in the order of `all`. */
-enum { BENCH_TABLES = 6 };
+enum { BENCH_TABLES = 7, BENCH_OPTIMIZERS = 32 };
 extern const bench_op bench_products[], bench_forms[], bench_pruning[], bench_layers[],
     bench_images[], bench_convs[];
+extern bench_op bench_optimizers[BENCH_OPTIMIZERS];
+void bench_list_optimizers(void); /* fills the table of optimizers; first of all */
 extern const bench_op *const bench_tables[BENCH_TABLES];
 /* Whether an operation has this name (any has "all"), this form. */
 bool bench_has_name(const bench_op *op, const char *name);

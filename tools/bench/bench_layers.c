@@ -187,18 +187,10 @@ static clprune_status cross_entropy_backward(bench_job *job)
 static void prepare_optimizer(bench_job *job)
 {
     const size_t in = job->shape.in, out = job->shape.out;
-    clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_LAMB,
-        .momentum = 0.9f,
-        .beta1 = 0.9f,
-        .beta2 = 0.999f,
-        .eps = 1e-6f,
-        .weight_decay = 0.05f};
-    const char *form = job->op->form;
-    if (strncmp(form, "sgd", 3) == 0)
-        desc.kind = CLPRUNE_OPTIMIZER_SGD;
-    else if (strncmp(form, "adamw", 5) == 0)
-        desc.kind = CLPRUNE_OPTIMIZER_ADAMW;
-    desc.state_bits = form[strlen(form) - 1] == '8' ? 8 : 32;
+    const clprune_optimizer_info info =
+        clprune_optimizer_describe((size_t)(job->op - bench_optimizers));
+    clprune_optimizer_desc desc = info.desc;
+    desc.weight_decay = 0.05f;
     bench_tensor_create(job, "w", out, in, &job->w);
     bench_tensor_create(job, "b", 1, out, &job->b);
     bench_tensor_create(job, "dw", out, in, &job->dw);
@@ -207,7 +199,7 @@ static void prepare_optimizer(bench_job *job)
         {"w", job->w.mat, job->dw.mat, true}, {"b", job->b.mat, job->db.mat, false}};
     CHECK(job->context, clprune_optimizer_create(job->context, &desc, 2, params, &job->optimizer));
     /* p and g are read, p is written, and each slot both. */
-    const double slots = desc.kind == CLPRUNE_OPTIMIZER_SGD ? 1 : 2;
+    const double slots = (double)strlen(info.slots);
     const double state = desc.state_bits / 32.0 * 2 * slots;
     job->bytes = (3 + state) * floats(out, in) + (3 + 2 * slots) * floats(1, out);
 }
@@ -224,10 +216,6 @@ enum { IN = 1u << AXIS_IN, OUT = 1u << AXIS_OUT, BATCH = 1u << AXIS_BATCH };
     {                                                                                              \
 #name, "backward", axes, prepare_##name, name##_backward, NULL, NULL, false                \
     }
-#define OPTIMIZER(form)                                                                            \
-    {                                                                                              \
-        "optimizer", form, IN | OUT, prepare_optimizer, optimizer_step, NULL, NULL, false          \
-    }
 
 const bench_op bench_layers[] = {
     LAYER(gelu, X_AXES),
@@ -236,10 +224,17 @@ const bench_op bench_layers[] = {
     LAYER(patch_embed, ROWS_AXES | OUT),
     LAYER(token_mean, X_AXES),
     LAYER(cross_entropy, BATCH | OUT),
-    OPTIMIZER("sgd"),
-    OPTIMIZER("adamw"),
-    OPTIMIZER("lamb"),
-    OPTIMIZER("sgd8"),
-    OPTIMIZER("adamw8"),
     {0},
 };
+
+bench_op bench_optimizers[BENCH_OPTIMIZERS];
+
+void bench_list_optimizers(void)
+{
+    for (size_t i = 0; i + 1 < BENCH_OPTIMIZERS && clprune_optimizer_describe(i).name != NULL; i++)
+        bench_optimizers[i] = (bench_op){.name = "optimizer",
+            .form = clprune_optimizer_describe(i).name,
+            .axes = IN | OUT,
+            .prepare = prepare_optimizer,
+            .ours = optimizer_step};
+}

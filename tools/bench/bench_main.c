@@ -69,6 +69,7 @@ int main(int argc, char **argv)
 {
     bench_settings settings;
     tool_begin("clprune-bench");
+    bench_list_optimizers();
     bench_options_parse(argc, argv, &settings);
     bench b = {.settings = &settings};
     const clprune_context_options options = {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-const bench_op *const bench_tables[BENCH_TABLES] = {
-    bench_products, bench_forms, bench_pruning, bench_layers, bench_images, bench_convs};
+const bench_op *const bench_tables[BENCH_TABLES] = {bench_products, bench_forms, bench_pruning,
+    bench_layers, bench_optimizers, bench_images, bench_convs};
 
 bool bench_has_name(const bench_op *op, const char *name)
 {

@@ -45,7 +45,6 @@ static const options defaults = {
     .micro_batches = 1,
     .ranks = RANKS_ALONE,
     .peer_timeout = 60,
-    .optimizer = OPTIONS_ADAMW,
     .warmup_epochs = 1,
     .milestones = "0.5,0.75",
     .label_smoothing = 0.1,
@@ -59,6 +58,8 @@ options options_defaults(const trainer_model *model)
     options o = defaults;
     o.model = model;
     o.arch = model->arch;
+    while (strcmp(options_optimizers()[o.optimizer], OPTIONS_OPTIMIZER) != 0)
+        o.optimizer++;
     for (const char *const(*d)[2] = model->defaults; d != NULL && (*d)[0] != NULL; ++d) {
         const option_row row = option_row_at(model, index_named(&o, (*d)[0]));
         fault ignored = {0};
@@ -67,17 +68,17 @@ options options_defaults(const trainer_model *model)
     return o;
 }
 
-/* Default learning rate and weight decay of each optimizer; LAMB's as in arXiv 2105.03404. */
+/* The optimizer's learning rate and weight decay, or those that the model has for the default
+ * optimizer. */
 static void fill_by_optimizer(options *o)
 {
-    static const double lr[] = {0.05, 0.002, 0.005, 0.05, 0.002};
-    static const double decay[] = {0.0005, 0.05, 0.2, 0.0005, 0.05};
-    const bool adamw = o->optimizer == OPTIONS_ADAMW || o->optimizer == OPTIONS_ADAMW8;
-    if (!options_given(o, "lr") && !(adamw && option_own_default(o->model, "lr") != NULL))
-        o->lr = lr[o->optimizer];
+    const clprune_optimizer_info info = clprune_optimizer_describe(o->optimizer);
+    const bool own = strncmp(info.name, OPTIONS_OPTIMIZER, strlen(OPTIONS_OPTIMIZER)) == 0;
+    if (!options_given(o, "lr") && !(own && option_own_default(o->model, "lr") != NULL))
+        o->lr = info.lr;
     if (!options_given(o, "weight-decay") &&
-        !(adamw && option_own_default(o->model, "weight-decay") != NULL))
-        o->weight_decay = decay[o->optimizer];
+        !(own && option_own_default(o->model, "weight-decay") != NULL))
+        o->weight_decay = info.weight_decay;
 }
 
 void options_settle(options *o)

@@ -28,13 +28,6 @@ enum {
 typedef struct option_row option_row;
 
 typedef enum options_schedule { OPTIONS_COSINE, OPTIONS_STEP } options_schedule;
-typedef enum options_optimizer {
-    OPTIONS_SGD,
-    OPTIONS_ADAMW,
-    OPTIONS_LAMB,
-    OPTIONS_SGD8,
-    OPTIONS_ADAMW8
-} options_optimizer;
 
 /* Zero in a size or limit means that the architecture or the data decides. */
 typedef struct options options;
@@ -68,7 +61,7 @@ struct options {
     bool skip_broken;
 
     uint64_t epochs, batch_size, micro_batches;
-    size_t optimizer; /* options_optimizer */
+    size_t optimizer; /* of clprune_optimizer_describe */
     double lr, weight_decay;
     double warmup_epochs, label_smoothing;
     size_t schedule;        /* options_schedule */
@@ -206,7 +199,7 @@ extern const char *const options_roundings[];   /* by clprune_rounding */
 extern const char *const options_rotate[];      /* no, yes */
 extern const char *const options_reduce_bits[]; /* 32, 8 */
 extern const char *const options_stores[];      /* fp32, bf16 */
-extern const char *const options_optimizers[];  /* by options_optimizer */
+const char *const *options_optimizers(void);    /* by clprune_optimizer_describe */
 extern const char *const options_schedules[];   /* by options_schedule */
 
 #endif

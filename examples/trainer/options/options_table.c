@@ -19,8 +19,15 @@ const char *const options_roundings[] = {"stochastic", "nearest", NULL};
 const char *const options_rotate[] = {"no", "yes", NULL};
 const char *const options_reduce_bits[] = {"32", "8", NULL};
 const char *const options_stores[] = {"fp32", "bf16", NULL};
-const char *const options_optimizers[] = {"sgd", "adamw", "lamb", "sgd8", "adamw8", NULL};
 const char *const options_schedules[] = {"cosine", "step", NULL};
+
+const char *const *options_optimizers(void)
+{
+    static const char *names[OPTIONS_MOST];
+    for (size_t i = 0; i + 1 < OPTIONS_MOST; ++i)
+        names[i] = clprune_optimizer_describe(i).name;
+    return names;
+}
 
 #define FIELD(name) offsetof(options, name)
 
@@ -181,13 +188,11 @@ static const option_row rows[] = {
         "passes of a step: activations are those of a part of the batch, and gradients are added "
         "up "
         "(batch norms see a part each); default 1"),
-    CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",
-        "sgd (momentum 0.9), adamw (the default) or lamb; sgd8 and adamw8 are the same with 8-bit "
-        "moments in tensors of at least 4096 elements"),
-    REAL("lr", OPTION_CHANGE, lr, 0, 1e6,
-        "highest learning rate; default: adamw 0.002, lamb 0.005, sgd 0.05"),
+    CHOICE("optimizer", OPTION_MATCH, optimizer, NULL, "NAME",
+        "with an 8 at the end, of 8-bit moments in tensors of at least 4096 elements"),
+    REAL("lr", OPTION_CHANGE, lr, 0, 1e6, "highest learning rate; default:"),
     REAL("weight-decay", OPTION_CHANGE, weight_decay, 0, 1e6,
-        "on the weights of linear layers; default: adamw 0.05, lamb 0.2, sgd 0.0005"),
+        "on the weights of linear layers; default:"),
     REAL("warmup-epochs", OPTION_CHANGE, warmup_epochs, 0, 1000000,
         "linear warm-up; default 1, at most --epochs"),
     CHOICE("schedule", OPTION_CHANGE, schedule, options_schedules, "NAME",
@@ -207,7 +212,7 @@ static const option_row rows[] = {
     FLAG("zero", OPTION_TAKE, zero,
         "of several processes: each has the optimizer's state for a part of the parameters "
         "(ZeRO-1, "
-        "arXiv 1910.02054); sgd and adamw"),
+        "arXiv 1910.02054); not with lamb or 8-bit moments"),
     CHOICE("reduce-bits", OPTION_TAKE, reduce_bits, options_reduce_bits, "BITS",
         "of several processes: 8 exchanges gradients as 8-bit codes, unbiased, in 26 % of the "
         "bytes; default 32"),
@@ -351,6 +356,8 @@ option_row option_row_at(const trainer_model *model, size_t index)
         row.choices = model->archs;
     if (row.offset == FIELD(activations))
         row.choices = model->presets->names;
+    if (row.offset == FIELD(optimizer))
+        row.choices = options_optimizers();
     return row;
 }
 
@@ -438,18 +445,41 @@ static void put_own_default(
     options_append(text, size, "%s%s", own, rest);
 }
 
+/* " sgd 0.05, adamw 0.002": the learning rate, or the weight decay, of each optimizer. */
+static void append_defaults(bool lr, char *text, size_t size)
+{
+    clprune_optimizer_info info;
+    for (size_t i = 0; info = clprune_optimizer_describe(i), info.name != NULL; ++i)
+        if (info.desc.state_bits != 8)
+            options_append(text, size, "%s %s %g", i == 0 ? "" : ",", info.name,
+                lr ? info.lr : info.weight_decay);
+}
+
+/* "a, b (the default) or c" */
+static void append_choices(const char *const *choices, const char *usual, char *text, size_t size)
+{
+    for (size_t i = 0; choices[i] != NULL; ++i)
+        options_append(text, size, "%s%s%s",
+            i == 0                   ? ""
+            : choices[i + 1] == NULL ? " or "
+                                     : ", ",
+            choices[i], strcmp(choices[i], usual) == 0 ? " (the default)" : "");
+}
+
 void option_help(const trainer_model *model, const option_row *row, char *text, size_t size)
 {
     char needed[320];
     (void)snprintf(text, size, "%s", row->help == NULL ? "" : row->help);
+    if (row->offset == FIELD(lr) || row->offset == FIELD(weight_decay))
+        append_defaults(row->offset == FIELD(lr), text, size);
     put_own_default(model, row, text, size);
     if (row->offset == FIELD(arch))
-        for (size_t i = 0; model->archs[i] != NULL; ++i)
-            options_append(text, size, "%s%s%s",
-                i == 0                        ? ""
-                : model->archs[i + 1] == NULL ? " or "
-                                              : ", ",
-                model->archs[i], i == model->arch ? " (the default)" : "");
+        append_choices(row->choices, model->archs[model->arch], text, size);
+    if (row->offset == FIELD(optimizer)) {
+        text[0] = '\0';
+        append_choices(row->choices, OPTIONS_OPTIMIZER, text, size);
+        options_append(text, size, "; %s", row->help);
+    }
     if (row->offset == FIELD(activations))
         for (size_t i = 0; model->presets->names[i] != NULL; ++i)
             options_append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ", model->presets->names[i],

@@ -50,6 +50,8 @@ typedef enum option_ranks {
     RANKS_OWN    /* yes: what is read, written or shown, or rank 0 alone takes it */
 } option_ranks;
 
+#define OPTIONS_OPTIMIZER "adamw" /* the default, to which models' own defaults belong */
+
 struct option_row {
     const char *name;
     option_kind kind;

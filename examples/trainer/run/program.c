@@ -116,8 +116,8 @@ static void say_start(training_run *r)
         (void)snprintf(passes, sizeof passes, " in %zu micro-batches", options_passes(o));
     progress_say(&r->progress,
         "activations %s; %s, lr %g, weight decay %g, batch %llu%s, seed %llu", kept,
-        options_optimizers[o->optimizer], o->lr, o->weight_decay, (unsigned long long)o->batch_size,
-        passes, (unsigned long long)o->seed);
+        options_optimizers()[o->optimizer], o->lr, o->weight_decay,
+        (unsigned long long)o->batch_size, passes, (unsigned long long)o->seed);
     const double clip = options_defaults(o->model).clip_norm;
     if (o->early_update && o->resume == NULL && !options_given(o, "clip-norm") && clip > 0)
         progress_say(&r->progress, "--early-update: --clip-norm is 0, not %g", clip);

@@ -62,7 +62,7 @@ static void write_settings(json *j, const training_run *r)
         json_count(j, "pool", o->pool);
     if (o->keep_text != NULL)
         json_text(j, "keep_file", o->keep_text);
-    json_text(j, "optimizer", options_optimizers[o->optimizer]);
+    json_text(j, "optimizer", options_optimizers()[o->optimizer]);
     json_real(j, "lr", o->lr);
     json_text(j, "schedule", options_schedules[o->schedule]);
     if (o->schedule == OPTIONS_STEP)

@@ -156,13 +156,14 @@ static bool create_model(session *s, fault *f)
     bool good = choose(s, &choice, &rules, f);
     choice.drops_grads = updates_early(s);
     choice.shares_statistics = shares_statistics(s);
-    if (updates_early(s) &&
-        (o->optimizer == OPTIONS_LAMB || o->clip_norm > 0 || options_passes(o) > 1))
-        good = fault_set(f, CODE_USAGE, "--early-update does not go with %s",
+    const clprune_optimizer_info optimizer = clprune_optimizer_describe(o->optimizer);
+    if (updates_early(s) && (!optimizer.in_parts || o->clip_norm > 0 || options_passes(o) > 1))
+        good = fault_set(f, CODE_USAGE, "--early-update does not go with %s%s",
             o->clip_norm > 0        ? "--clip-norm; --clip-norm 0 turns it off"
             : o->micro_batches > 1  ? "--micro-batches"
             : options_passes(o) > 1 ? "several processes"
-                                    : "--optimizer lamb");
+                                    : "--optimizer ",
+            o->clip_norm > 0 || options_passes(o) > 1 ? "" : optimizer.name);
     if (updates_early(s) && s->type->on_grads == NULL)
         good = fault_set(f, CODE_USAGE, "this model has no --early-update");
     good = good &&
@@ -189,9 +190,9 @@ static bool divide(session *s, fault *f)
         return fault_set(f, CODE_USAGE,
             "--sync-batch-norm: %zu micro-batches are no multiple of %d processes",
             options_passes(o), o->ranks.at.ranks);
-    if (o->zero && (o->optimizer == OPTIONS_LAMB || o->optimizer >= OPTIONS_SGD8))
-        return fault_set(
-            f, CODE_USAGE, "--zero does not go with --optimizer lamb, sgd8 and adamw8");
+    const clprune_optimizer_info optimizer = clprune_optimizer_describe(o->optimizer);
+    if (o->zero && (!optimizer.in_parts || optimizer.desc.state_bits == 8))
+        return fault_set(f, CODE_USAGE, "--zero does not go with --optimizer %s", optimizer.name);
     return fault_check(f, s->context,
                gradient_windows_open(
                    s->context, &o->ranks, &s->sum, s->type, s->model, &s->windows),
@@ -204,23 +205,9 @@ static bool divide(session *s, fault *f)
 
 static bool create_optimizer(session *s, fault *f)
 {
-    static const clprune_optimizer_kind kinds[] = {
-        [OPTIONS_SGD] = CLPRUNE_OPTIMIZER_SGD,
-        [OPTIONS_ADAMW] = CLPRUNE_OPTIMIZER_ADAMW,
-        [OPTIONS_LAMB] = CLPRUNE_OPTIMIZER_LAMB,
-        [OPTIONS_SGD8] = CLPRUNE_OPTIMIZER_SGD,
-        [OPTIONS_ADAMW8] = CLPRUNE_OPTIMIZER_ADAMW,
-    };
     const options *o = s->options;
-    const clprune_optimizer_desc desc = {
-        .kind = kinds[o->optimizer],
-        .momentum = 0.9f,
-        .beta1 = 0.9f,
-        .beta2 = 0.999f,
-        .eps = o->optimizer == OPTIONS_LAMB ? 1e-6f : 1e-8f,
-        .weight_decay = (float)o->weight_decay,
-        .state_bits = o->optimizer >= OPTIONS_SGD8 ? 8 : 32,
-    };
+    clprune_optimizer_desc desc = clprune_optimizer_describe(o->optimizer).desc;
+    desc.weight_decay = (float)o->weight_decay;
     const bool sliced = s->slices.context != NULL;
     const size_t count = session_only_tests(s) ? 0 : sliced ? s->slices.count : s->params_count;
     return fault_check(f, s->context,

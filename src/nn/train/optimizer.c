@@ -31,11 +31,21 @@ typedef struct table_row {
 
 enum { ROW_DECAYED = 1, ROW_CODED = 2 };
 
-static size_t slots_of(const clprune_optimizer_desc *desc)
+static size_t slots_of(const clprune__optimizer_row *row, const clprune_optimizer_desc *desc)
 {
-    if (desc->kind == CLPRUNE_OPTIMIZER_SGD)
-        return desc->momentum != 0 ? 1 : 0;
-    return 2;
+    const bool none = row->usual.desc.momentum != 0 && desc->momentum == 0;
+    return none ? 0 : strlen(row->usual.slots);
+}
+
+/* Whether a kind has a setting, and this is no legal value of it. */
+static bool is_bad_beta(float usual, float value)
+{
+    return usual != 0 && !(value >= 0 && value < 1);
+}
+
+static bool is_bad_size(float usual, float value)
+{
+    return usual != 0 && !(isfinite(value) && value >= 0);
 }
 
 static clprune_status check_desc(clprune_context *context, const clprune_optimizer_desc *desc)
@@ -46,38 +56,33 @@ static clprune_status check_desc(clprune_context *context, const clprune_optimiz
         "weight_decay is %g, expected a finite value >= 0", (double)desc->weight_decay);
     REQUIRE(desc->state_bits == 0 || desc->state_bits == 8 || desc->state_bits == 32,
         CLPRUNE_INVALID_ARGUMENT, "state_bits is %u, expected 0, 8 or 32", desc->state_bits);
-    REQUIRE(desc->state_bits != 8 || desc->kind != CLPRUNE_OPTIMIZER_LAMB, CLPRUNE_INVALID_ARGUMENT,
-        "state_bits is 8, expected 0 or 32 for LAMB; SGD and ADAMW take 8");
-    switch (desc->kind) {
-    case CLPRUNE_OPTIMIZER_SGD:
-        REQUIRE(isfinite(desc->momentum) && desc->momentum >= 0, CLPRUNE_INVALID_ARGUMENT,
-            "momentum is %g, expected a finite value >= 0", (double)desc->momentum);
-        break;
-    case CLPRUNE_OPTIMIZER_ADAMW:
-    case CLPRUNE_OPTIMIZER_LAMB:
-        REQUIRE(desc->beta1 >= 0 && desc->beta1 < 1, CLPRUNE_INVALID_ARGUMENT,
-            "beta1 is %g, expected a value in [0, 1)", (double)desc->beta1);
-        REQUIRE(desc->beta2 >= 0 && desc->beta2 < 1, CLPRUNE_INVALID_ARGUMENT,
-            "beta2 is %g, expected a value in [0, 1)", (double)desc->beta2);
-        REQUIRE(isfinite(desc->eps) && desc->eps >= 0, CLPRUNE_INVALID_ARGUMENT,
-            "eps is %g, expected a finite value >= 0", (double)desc->eps);
-        break;
-    default:
-        REQUIRE(false, CLPRUNE_INVALID_ARGUMENT, "kind is %d, expected a clprune_optimizer_kind",
-            (int)desc->kind);
-    }
+    const clprune__optimizer_row *row = clprune__optimizer_row_of(desc->kind);
+    REQUIRE(row != NULL, CLPRUNE_INVALID_ARGUMENT, "kind is %d, expected a clprune_optimizer_kind",
+        (int)desc->kind);
+    REQUIRE(desc->state_bits != 8 || row->takes_codes, CLPRUNE_INVALID_ARGUMENT,
+        "state_bits is 8, expected 0 or 32 for %s", row->usual.name);
+    const clprune_optimizer_desc *usual = &row->usual.desc;
+    REQUIRE(!is_bad_size(usual->momentum, desc->momentum), CLPRUNE_INVALID_ARGUMENT,
+        "momentum is %g, expected a finite value >= 0", (double)desc->momentum);
+    REQUIRE(!is_bad_beta(usual->beta1, desc->beta1), CLPRUNE_INVALID_ARGUMENT,
+        "beta1 is %g, expected a value in [0, 1)", (double)desc->beta1);
+    REQUIRE(!is_bad_beta(usual->beta2, desc->beta2), CLPRUNE_INVALID_ARGUMENT,
+        "beta2 is %g, expected a value in [0, 1)", (double)desc->beta2);
+    REQUIRE(!is_bad_size(usual->eps, desc->eps), CLPRUNE_INVALID_ARGUMENT,
+        "eps is %g, expected a finite value >= 0", (double)desc->eps);
     return CLPRUNE_SUCCESS;
 }
 
 /* The values that zeros stand for. */
-static clprune_optimizer_desc with_defaults(clprune_optimizer_desc desc)
+static clprune_optimizer_desc with_defaults(
+    const clprune__optimizer_row *row, clprune_optimizer_desc desc)
 {
     if (desc.beta1 == 0 && desc.beta2 == 0) {
-        desc.beta1 = 0.9f;
-        desc.beta2 = 0.999f;
+        desc.beta1 = row->usual.desc.beta1;
+        desc.beta2 = row->usual.desc.beta2;
     }
     if (desc.eps == 0)
-        desc.eps = desc.kind == CLPRUNE_OPTIMIZER_LAMB ? 1e-6f : 1e-8f;
+        desc.eps = row->usual.desc.eps;
     return desc;
 }
 
@@ -173,7 +178,7 @@ static char *state_name(const clprune_optimizer *optimizer, size_t i, size_t slo
     const size_t size = strlen(base) + sizeof ".m";
     char *name = malloc(size);
     if (name != NULL)
-        (void)snprintf(name, size, "%s.%c", base, slot + 1 == optimizer->slots ? 'v' : 'm');
+        (void)snprintf(name, size, "%s.%c", base, optimizer->row->usual.slots[slot]);
     return name;
 }
 
@@ -306,8 +311,9 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     made = calloc(1, sizeof *made);
     REQUIRE_DONE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the optimizer");
     made->context = context;
-    made->desc = with_defaults(*desc);
-    made->slots = slots_of(desc);
+    made->row = clprune__optimizer_row_of(desc->kind);
+    made->desc = with_defaults(made->row, *desc);
+    made->slots = slots_of(made->row, desc);
     const bool coded = desc->state_bits == 8 && made->slots > 0;
     made->plan = plan_flat(context, made->slots > 0, coded);
     if (count > 0) {
