@@ -24,18 +24,21 @@ typedef struct clprune_param {
  *   ADAMW  p -= lr * wd * p; m, v = Adam moments of g;
  *          p -= lr * m^ / (sqrt(v^) + eps), ^ = bias-corrected                      (1711.05101)
  *   LAMB   r = m^ / (sqrt(v^) + eps) + wd * p; p -= lr * |p|/|r| * r; the ratio is 1
- *          if either norm is 0                                         (1904.00962, Algorithm 2) */
+ *          if either norm is 0                                         (1904.00962, Algorithm 2)
+ *   LION   p -= lr * wd * p; p -= lr * sign(beta1 * m + (1 - beta1) * g);
+ *          m = beta2 * m + (1 - beta2) * g; the sign of NaN is NaN                  (2302.06675) */
 typedef enum clprune_optimizer_kind {
     CLPRUNE_OPTIMIZER_SGD = 0,
     CLPRUNE_OPTIMIZER_ADAMW = 1,
-    CLPRUNE_OPTIMIZER_LAMB = 2
+    CLPRUNE_OPTIMIZER_LAMB = 2,
+    CLPRUNE_OPTIMIZER_LION = 3
 } clprune_optimizer_kind;
 
 /* Zero-initialise, then set the fields of your kind; the others are ignored. */
 typedef struct clprune_optimizer_desc {
     clprune_optimizer_kind kind;
     float momentum;     /* SGD; 0 keeps no state */
-    float beta1, beta2; /* ADAMW, LAMB; both 0: 0.9 and 0.999, PyTorch's defaults */
+    float beta1, beta2; /* all but SGD; both 0: 0.9 and 0.999, PyTorch's defaults, or LION's 0.99 */
     float eps;          /* ADAMW, LAMB; 0: 1e-8, for LAMB 1e-6 */
     float weight_decay;
     unsigned state_bits;  /* 0 or 32 for state in fp32; 8 for codes, which LAMB does not take */

@@ -411,11 +411,29 @@ class Lamb(torch.optim.Optimizer):
                 p -= group["lr"] * trust * r
 
 
+class Lion(torch.optim.Optimizer):
+    """Algorithm 2 of arXiv:2302.06675."""
+
+    def __init__(self, params, **settings):
+        super().__init__(params, settings)
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                update = (beta1 * m + (1 - beta1) * p.grad).sign()
+                p -= group["lr"] * (update + group["weight_decay"] * p)
+                self.state[p]["m"] = beta2 * m + (1 - beta2) * p.grad
+
+
 OPTIM_TENSORS = [(7, 1.0), (64, 1.0), (130, 1.0), (5, 0.0)]  # size, scale of the start
 OPTIMIZERS = {  # in the order of clprune_optimizer_kind: class, lr, weight_decay, momentum, beta1, beta2, eps
     "sgd": (torch.optim.SGD, 0.05, 0.01, 0.9, 0.0, 0.0, 0.0),
     "adamw": (torch.optim.AdamW, 0.05, 0.05, 0.0, 0.9, 0.999, 1e-8),
     "lamb": (Lamb, 0.05, 0.2, 0.0, 0.9, 0.999, 1e-6),
+    "lion": (Lion, 0.005, 0.5, 0.0, 0.9, 0.99, 0.0),
 }
 
 

@@ -96,6 +96,23 @@ static void lamb(
     }
 }
 
+static void lion(
+    const clprune_optimizer_desc *desc, uint64_t t, double lr, double wd, const optimizer_ref *x)
+{
+    const double b1 = (double)desc->beta1, b2 = (double)desc->beta2;
+    (void)t;
+    for (size_t i = 0; i < x->count; i++) {
+        const double before = x->p[i], g = x->g[i], m = x->m[i], c = b1 * m + (1 - b1) * g;
+        const double sign = c > 0 ? 1 : c < 0 ? -1 : c; /* NaN stays */
+        /* So near 0 that fp32, or codes, may have the other sign, or none. */
+        const bool unsure = c != 0 && fabs(c) <= 200 * U * (fabs(b1 * m) + fabs((1 - b1) * g));
+        x->p[i] = before - lr * wd * before - lr * sign;
+        x->p_bound[i] = 4 * U * (fabs(before) + lr) + (unsure ? 2 * lr : 0);
+        x->m[i] = b2 * m + (1 - b2) * g;
+        x->m_bound[i] = 4 * U * (fabs(b2 * m) + fabs((1 - b2) * g));
+    }
+}
+
 void optimizer_ref_step(const clprune_optimizer_desc *desc, uint64_t t, double lr, int decay,
     const optimizer_ref *tensor)
 {
@@ -103,7 +120,8 @@ void optimizer_ref_step(const clprune_optimizer_desc *desc, uint64_t t, double l
     static void (*const steps[])(const clprune_optimizer_desc *desc, uint64_t t, double lr,
         double wd, const optimizer_ref *x) = {[CLPRUNE_OPTIMIZER_SGD] = sgd,
         [CLPRUNE_OPTIMIZER_ADAMW] = adamw,
-        [CLPRUNE_OPTIMIZER_LAMB] = lamb};
+        [CLPRUNE_OPTIMIZER_LAMB] = lamb,
+        [CLPRUNE_OPTIMIZER_LION] = lion};
     assert((size_t)desc->kind < sizeof steps / sizeof *steps);
     steps[desc->kind](desc, t, lr, wd, tensor);
 }

@@ -43,7 +43,8 @@ typedef struct clprune__optimizer_row {
 #define CLPRUNE__OPTIMIZERS(OPTIMIZER)                                                             \
     OPTIMIZER(sgd)                                                                                 \
     OPTIMIZER(adamw)                                                                               \
-    OPTIMIZER(lamb)
+    OPTIMIZER(lamb)                                                                                \
+    OPTIMIZER(lion)
 
 #define CLPRUNE__DECLARE_OPTIMIZER(name)                                                           \
     extern const clprune__optimizer_row clprune__optimizer_##name;
