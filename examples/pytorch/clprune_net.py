@@ -187,6 +187,7 @@ class _Settings:
     smoothing: float
     optimizer: Optional["_Optimizer"]
     slots: str = ""  # of its state, a letter each
+    in_parts: bool = True  # it updates parts of the parameters alone
 
 
 def _uncompiled(method: Callable) -> Callable:
@@ -212,7 +213,7 @@ class _Run:
                  planned: bool) -> None:
         self.context, self.settings = context, settings
         # LAMB's ratios need all gradients
-        self.drops_grads = settings.optimizer is None or settings.optimizer.kind != OPTIMIZERS["lamb"][0]
+        self.drops_grads = settings.optimizer is None or settings.in_parts
         self.net, self.optimizer = c_void_p(), c_void_p()
         self.process, self.closed = os.getpid(), False
         try:
@@ -479,16 +480,17 @@ class Net:
 
     def _make(self, program: Program, batch: int, how: Dict[str, Any]) -> None:
         """The net without values. how: the arguments that make it."""
-        optimizer, slots = None, ""
+        optimizer, slots, in_parts = None, "", True
         if how["optimizer"] is not None:
             info = optimizers()[how["optimizer"]]
-            optimizer, slots = info.desc, info.slots.decode()
+            optimizer, slots, in_parts = info.desc, info.slots.decode(), info.in_parts
             optimizer.momentum, optimizer.weight_decay = how["momentum"], how["weight_decay"]
             optimizer.beta1, optimizer.beta2 = how["betas"] or (optimizer.beta1, optimizer.beta2)
             optimizer.eps = how["eps"]
         settings = _Settings(
             batch, _net_keep(how["keep"], how["bits"], how["store"], how["rules"]),
-            how["loss"] if isinstance(how["loss"], str) else None, how["smoothing"], optimizer, slots)
+            how["loss"] if isinstance(how["loss"], str) else None, how["smoothing"], optimizer, slots,
+            in_parts)
         precision = how["precision"]
         self._lock, self._program, self._how = threading.RLock(), program, how
         self._model, self._structure = lambda: None, {}
