@@ -131,31 +131,6 @@ _FUNCTIONS_OF_NETS = {
     "net_destroy": (None, [c_void_p]),
     "net_eps": (None, [c_void_p, c_float]),
     "net_momentum": (None, [c_void_p, c_float]),
-    "net_pixels": (_Handle, [c_void_p, c_size_t, c_size_t, c_size_t]),
-    "net_rows": (_Handle, [c_void_p, c_size_t, c_size_t]),
-    "net_conv2d": (_Handle, [c_void_p, c_char_p, _Handle, POINTER(_Conv)]),
-    "net_linear": (_Handle, [c_void_p, c_char_p, _Handle, c_size_t]),
-    "net_linear_rows": (_Handle, [c_void_p, c_char_p, _Handle, c_size_t]),
-    "net_batch_norm": (_Handle, [c_void_p, c_char_p, _Handle]),
-    "net_affine": (_Handle, [c_void_p, c_char_p, _Handle]),
-    "net_layer_norm": (_Handle, [c_void_p, c_char_p, _Handle]),
-    "net_layerscale": (_Handle, [c_void_p, c_char_p, _Handle, _Handle]),
-    "net_gelu": (_Handle, [c_void_p, c_char_p, _Handle]),
-    "net_gelu_tanh": (_Handle, [c_void_p, c_char_p, _Handle]),
-    "net_silu": (_Handle, [c_void_p, c_char_p, _Handle]),
-    "net_tanh": (_Handle, [c_void_p, c_char_p, _Handle]),
-    "net_attention": (_Handle, [c_void_p, c_char_p, _Handle, POINTER(_Attention)]),
-    "net_positions": (_Handle, [c_void_p, c_char_p, _Handle]),
-    "net_class_token": (_Handle, [c_void_p, c_char_p, _Handle]),
-    "net_row": (_Handle, [c_void_p, c_char_p, _Handle, c_size_t]),
-    "net_relu": (_Handle, [c_void_p, c_char_p, _Handle]),
-    "net_add": (_Handle, [c_void_p, c_char_p, _Handle, _Handle]),
-    "net_max_pool": (_Handle, [c_void_p, c_char_p, _Handle, POINTER(_Pool)]),
-    "net_upsample": (_Handle, [c_void_p, c_char_p, _Handle, c_size_t]),
-    "net_mean": (_Handle, [c_void_p, c_char_p, _Handle]),
-    "net_dropout": (_Handle, [c_void_p, c_char_p, _Handle, c_float]),
-    "net_scale": (_Handle, [c_void_p, c_char_p, _Handle, c_float]),
-    "net_flatten": (_Handle, [c_void_p, c_char_p, _Handle]),
     "net_cross_entropy": (None, [c_void_p, _Handle]),
     "net_mean_squared_error": (None, [c_void_p, _Handle]),
     "net_custom_loss": (None, [c_void_p, _Handle]),
@@ -263,6 +238,7 @@ class _Run:
             self.call("net_momentum", self.net, layer.momentum)
             name = () if layer.name is None else (layer.name.encode(),)
             inputs = [values[i] for i in layer.inputs]
+            _library().declare({f"net_{layer.function}": (_Handle, None)})
             values.append(self.call(f"net_{layer.function}", self.net, *name, *inputs,
                                     *map(_to_c, layer.more)))
         ends = {"cross_entropy": "net_cross_entropy", "mse": "net_mean_squared_error",
@@ -393,9 +369,9 @@ def _to_c(value: Any) -> Any:
     if isinstance(value, (Attention, Conv, Pool)):
         fields = dataclasses.asdict(value)
         structure = {Attention: _Attention, Conv: _Conv, Pool: _Pool}[type(value)]
-        return structure(**{name: _Extent(*field) if isinstance(field, tuple) else field
-                            for name, field in fields.items()})
-    return value
+        return byref(structure(**{name: _Extent(*field) if isinstance(field, tuple) else field
+                                  for name, field in fields.items()}))
+    return c_float(value) if isinstance(value, float) else c_size_t(value)
 
 
 def _copy(mat: "_Mat") -> "_Mat":

@@ -1,5 +1,6 @@
 /* Gradients of which clprune_net_on_grads tells: those of all parameters that are trained, written,
  * and no others, whatever is frozen and merged. */
+#include "net/net_kinds.h"
 #include "net/net_models.h"
 
 enum { BATCH = 3, ROWS = 4, COLS = 16, NAMES = 24 };
@@ -8,14 +9,11 @@ enum { BATCH = 3, ROWS = 4, COLS = 16, NAMES = 24 };
 static size_t frozen_at;
 static bool frozen_before;
 
-typedef struct kind {
-    const char *name;
-    clprune_net_value (*add)(clprune_net *net, clprune_net_value x);
-} kind;
-
-#define KIND(name, ...)                                                                            \
-    static clprune_net_value name(clprune_net *net, clprune_net_value x)                           \
+/* What is added beside the layers of kinds[]. */
+#define KIND(chain, ...)                                                                           \
+    static clprune_net_value chain(clprune_net *net, const char *name, clprune_net_value x)        \
     {                                                                                              \
+        (void)name;                                                                                \
         return __VA_ARGS__;                                                                        \
     }
 static const clprune_net_conv conv = {
@@ -26,10 +24,7 @@ KIND(affine_mean, clprune_net_mean(net, "m", clprune_net_affine(net, "n", x)))
 KIND(affine_gelu, clprune_net_gelu(net, "g", clprune_net_affine(net, "n", x)))
 KIND(affine_rows, clprune_net_linear_rows(net, "mix", clprune_net_affine(net, "n", x), ROWS))
 KIND(affine_linear, clprune_net_linear(net, "l", clprune_net_affine(net, "n", x), COLS))
-KIND(layer_norm, clprune_net_layer_norm(net, "n", x))
 KIND(layer_norm_linear, clprune_net_linear(net, "l", clprune_net_layer_norm(net, "n", x), COLS))
-KIND(rms_norm, clprune_net_rms_norm(net, "n", x))
-KIND(norm, clprune_net_batch_norm(net, "n", x))
 KIND(norm_relu, clprune_net_relu(net, "r", clprune_net_batch_norm(net, "n", x)))
 KIND(norm_add_relu,
     clprune_net_relu(net, "r", clprune_net_add(net, "s", clprune_net_batch_norm(net, "n", x), x)))
@@ -37,7 +32,6 @@ KIND(gelu_scale, clprune_net_layerscale(net, "n", x,
                      clprune_net_linear(net, "t", clprune_net_gelu(net, "g", x), COLS)))
 KIND(affine_scale, clprune_net_layerscale(net, "n", x,
                        clprune_net_linear(net, "t", clprune_net_affine(net, "f", x), COLS)))
-KIND(positions, clprune_net_positions(net, "n", x))
 KIND(positions_of, clprune_net_positions_of(net, "n", x, 2, 5))
 KIND(rows_scale, clprune_net_layerscale(net, "n", x, clprune_net_linear_rows(net, "t", x, ROWS)))
 KIND(class_token, clprune_net_row(net, "r", clprune_net_class_token(net, "n", x), 0))
@@ -46,7 +40,6 @@ KIND(conv_norm_relu, clprune_net_relu(net, "r",
 KIND(
     attention, clprune_net_attention(net, "at", clprune_net_linear(net, "qkv", x, 3 * COLS), &attn))
 KIND(swiglu, clprune_net_swiglu(net, "sw", clprune_net_linear(net, "l", x, 2 * COLS)))
-KIND(project, clprune_net_project(net, "p", x, COLS))
 KIND(tied,
     (x = clprune_net_linear(net, "l", x, COLS), clprune_net_tie(net, "l.weight", "a.weight"), x))
 
@@ -54,11 +47,10 @@ KIND(tied,
     {                                                                                              \
 #kind, kind                                                                                \
     }
-static const kind kinds[] = {NAMED(affine_mean), NAMED(affine_gelu), NAMED(affine_rows),
-    NAMED(affine_linear), NAMED(layer_norm), NAMED(layer_norm_linear), NAMED(rms_norm), NAMED(norm),
-    NAMED(norm_relu), NAMED(norm_add_relu), NAMED(gelu_scale), NAMED(affine_scale),
-    NAMED(positions), NAMED(positions_of), NAMED(rows_scale), NAMED(class_token),
-    NAMED(conv_norm_relu), NAMED(attention), NAMED(swiglu), NAMED(project), NAMED(tied)};
+static const net_kind chains[] = {NAMED(affine_mean), NAMED(affine_gelu), NAMED(affine_rows),
+    NAMED(affine_linear), NAMED(layer_norm_linear), NAMED(norm_relu), NAMED(norm_add_relu),
+    NAMED(gelu_scale), NAMED(affine_scale), NAMED(positions_of), NAMED(rows_scale),
+    NAMED(class_token), NAMED(conv_norm_relu), NAMED(attention), NAMED(swiglu), NAMED(tied)};
 
 /* A kind of layer between linear ones; model->seed: its number. */
 static void build(clprune_net *net, const net_model *model)
@@ -66,7 +58,10 @@ static void build(clprune_net *net, const net_model *model)
     char names[NAMES][64];
     size_t count = 0;
     clprune_net_value x = clprune_net_pixels(net, COLS, 2, ROWS / 2);
-    x = kinds[model->seed].add(net, clprune_net_linear(net, "a", x, COLS));
+    x = clprune_net_linear(net, "a", x, COLS);
+    x = (model->seed < COUNT_OF(kinds) ? &kinds[model->seed]
+                                       : &chains[model->seed - COUNT_OF(kinds)])
+            ->add(net, "n", x);
     x = clprune_net_mean(net, "mean", clprune_net_linear(net, "b", x, NET_CLASSES));
     clprune_net_cross_entropy(net, x);
     clprune_net *whole = NULL; /* for the names */
@@ -143,9 +138,12 @@ static void freezes(void **state)
 {
     static const clprune_net_preset presets[] = {
         CLPRUNE_NET_DENSE, CLPRUNE_NET_EXACT, CLPRUNE_NET_COMPACT, CLPRUNE_NET_LEAST};
-    const kind *of = *state;
+    const net_kind *of = *state;
+    const size_t number = of >= chains && of < chains + COUNT_OF(chains)
+                              ? COUNT_OF(kinds) + (size_t)(of - chains)
+                              : (size_t)(of - kinds);
     const net_model model = {
-        .name = of->name, .build = build, ROWS, COLS, 0, 0, true, false, (uint64_t)(of - kinds)};
+        .name = of->name, .build = build, ROWS, COLS, 0, 0, true, false, number};
     clprune_net_weight weight;
     size_t count = 0;
     frozen_at = SIZE_MAX;
@@ -187,5 +185,6 @@ int main(void)
 {
     test_list list = {0};
     TEST_ADD_EACH(&list, freezes, kinds, "%s, frozen");
+    TEST_ADD_EACH(&list, freezes, chains, "%s, frozen");
     return test_run_on_each_device("net_grads", &list);
 }

@@ -1,5 +1,6 @@
 /* Each kind of layer with each fault that a call of any kind may have: a text that names the layer,
  * no value, and a net that cannot be settled; or, once it is settled, a net as before. */
+#include "net/net_kinds.h"
 #include "net/net_models.h"
 
 enum { BATCH = 2 };
@@ -13,66 +14,6 @@ static clprune_net *new_net(void)
     test_later(destroy_net, test_context(), net);
     return net;
 }
-
-/* ---- kinds ----------------------------------------------------------------------------------- */
-
-/* The function add_NAME: a layer called `name` that reads x, an image of 4 x 4 pixels. */
-#define KIND(kind, ...)                                                                            \
-    static clprune_net_value add_##kind(clprune_net *net, const char *name, clprune_net_value x)   \
-    {                                                                                              \
-        return clprune_net_##kind(net, name, __VA_ARGS__);                                         \
-    }
-
-static const clprune_net_conv conv = {.out = 8, .kernel = {3, 3}, .padding = {1, 1}};
-static const clprune_max_pool_desc pool = {.kernel = {2, 2}};
-
-static const clprune_net_attn attn = {.heads = 6, .kv_heads = 1};
-
-KIND(linear, x, 8)
-KIND(project, x, 8)
-KIND(linear_rows, x, 8)
-KIND(conv2d, x, &conv)
-KIND(batch_norm, x)
-KIND(affine, x)
-KIND(layer_norm, x)
-KIND(layerscale, x, x)
-KIND(gelu, x)
-KIND(gelu_tanh, x)
-KIND(silu, x)
-KIND(tanh, x)
-KIND(swiglu, x)
-KIND(rms_norm, x)
-KIND(rotary, x, 2, 1, 1e4f)
-KIND(relu, x)
-KIND(add, x, x)
-KIND(max_pool, x, &pool)
-KIND(upsample, x, 2)
-KIND(mean, x)
-KIND(dropout, x, 0.5f)
-KIND(scale, x, 2)
-KIND(flatten, x)
-KIND(attention, x, &attn)
-KIND(positions, x)
-KIND(positions_of, x, 1, 3)
-KIND(class_token, x)
-KIND(row, x, 0)
-
-typedef struct kind {
-    const char *name;
-    clprune_net_value (*add)(clprune_net *net, const char *name, clprune_net_value x);
-} kind;
-
-#define NAMED(kind)                                                                                \
-    {                                                                                              \
-#kind, add_##kind                                                                          \
-    }
-
-static const kind kinds[] = {NAMED(linear), NAMED(project), NAMED(linear_rows), NAMED(conv2d),
-    NAMED(batch_norm), NAMED(affine), NAMED(layer_norm), NAMED(layerscale), NAMED(gelu),
-    NAMED(gelu_tanh), NAMED(silu), NAMED(tanh), NAMED(swiglu), NAMED(rms_norm), NAMED(rotary),
-    NAMED(relu), NAMED(add), NAMED(max_pool), NAMED(upsample), NAMED(mean), NAMED(dropout),
-    NAMED(scale), NAMED(flatten), NAMED(attention), NAMED(positions), NAMED(positions_of),
-    NAMED(class_token), NAMED(row)};
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
@@ -98,7 +39,7 @@ static const struct {
     {"an earlier error", "a layer of kind relu has no name"}};
 
 typedef struct row {
-    const kind *of;
+    const net_kind *of;
     fault fault;
 } row;
 
@@ -134,7 +75,7 @@ static void bad(void **state)
 /* A layer that comes late is no layer: the net runs as before. */
 static void late(void **state)
 {
-    const kind *of = *state;
+    const net_kind *of = *state;
     clprune_net *net = new_net();
     const clprune_net_value x = clprune_net_gelu(net, "first", clprune_net_pixels(net, 8, 4, 4));
     const clprune_net_value y = clprune_net_linear(net, "last", x, 3);

@@ -1,5 +1,5 @@
-/* All kinds of layers, and the list of all ways. A new kind is one file net_NAME.c, and a line in
- * each of the two lists. */
+/* Kinds of layers that other files name, and the list of all ways. A new kind is one file
+ * net_NAME.c, and a line of the list. */
 #ifndef CLPRUNE_NET_KINDS_H
 #define CLPRUNE_NET_KINDS_H
 
@@ -37,12 +37,26 @@ static inline bool clprune__net_adds_bf16(
     return k == 1;
 }
 
-/* The ways of a file; a way of length 0 ends them. */
-extern const clprune__net_way clprune__net_identities[], clprune__net_input_ways[],
-    clprune__net_linear_ways[], clprune__net_stem_ways[], clprune__net_affine_ways[],
-    clprune__net_layerscale_ways[], clprune__net_activation_ways[], clprune__net_batch_norm_ways[],
-    clprune__net_conv_ways[], clprune__net_pool_ways[], clprune__net_add_ways[],
-    clprune__net_element_ways[], clprune__net_layer_norm_ways[], clprune__net_token_ways[],
-    clprune__net_attention_ways[], clprune__net_lora_ways[];
+/* The ways of each file, in the order in which they are tried; a way without a name ends a list. */
+#define CLPRUNE__NET_WAYS(WAYS)                                                                    \
+    WAYS(identities)                                                                               \
+    WAYS(stem_ways)                                                                                \
+    WAYS(input_ways)                                                                               \
+    WAYS(linear_ways)                                                                              \
+    WAYS(affine_ways)                                                                              \
+    WAYS(layerscale_ways)                                                                          \
+    WAYS(activation_ways)                                                                          \
+    WAYS(pool_ways)                                                                                \
+    WAYS(batch_norm_ways)                                                                          \
+    WAYS(conv_ways)                                                                                \
+    WAYS(add_ways)                                                                                 \
+    WAYS(element_ways)                                                                             \
+    WAYS(layer_norm_ways)                                                                          \
+    WAYS(attention_ways)                                                                           \
+    WAYS(token_ways)                                                                               \
+    WAYS(lora_ways)
+
+#define CLPRUNE__DECLARE_WAYS(name) extern const clprune__net_way clprune__net_##name[];
+CLPRUNE__NET_WAYS(CLPRUNE__DECLARE_WAYS)
 
 #endif

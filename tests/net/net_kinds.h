@@ -1,0 +1,57 @@
+/* A layer of each kind, for tests of what all kinds have in common. */
+#ifndef CLPRUNE_TEST_NET_KINDS_H
+#define CLPRUNE_TEST_NET_KINDS_H
+
+#include "clprune/net.h"
+
+static const clprune_net_conv kind_conv = {.out = 8, .kernel = {3, 3}, .padding = {1, 1}};
+static const clprune_max_pool_desc kind_pool = {.kernel = {2, 2}};
+static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
+
+/* clprune_net_NAME(net, name, ...); x is an image of even sides of 8 features, or a multiple. */
+#define NET_KINDS(KIND)                                                                            \
+    KIND(linear, x, 8)                                                                             \
+    KIND(project, x, 8)                                                                            \
+    KIND(linear_rows, x, 8)                                                                        \
+    KIND(conv2d, x, &kind_conv)                                                                    \
+    KIND(batch_norm, x)                                                                            \
+    KIND(affine, x)                                                                                \
+    KIND(layer_norm, x)                                                                            \
+    KIND(layerscale, x, x)                                                                         \
+    KIND(gelu, x)                                                                                  \
+    KIND(gelu_tanh, x)                                                                             \
+    KIND(silu, x)                                                                                  \
+    KIND(tanh, x)                                                                                  \
+    KIND(swiglu, x)                                                                                \
+    KIND(rms_norm, x)                                                                              \
+    KIND(rotary, x, 2, 1, 1e4f)                                                                    \
+    KIND(relu, x)                                                                                  \
+    KIND(add, x, x)                                                                                \
+    KIND(max_pool, x, &kind_pool)                                                                  \
+    KIND(upsample, x, 2)                                                                           \
+    KIND(mean, x)                                                                                  \
+    KIND(dropout, x, 0.5f)                                                                         \
+    KIND(scale, x, 2)                                                                              \
+    KIND(flatten, x)                                                                               \
+    KIND(attention, x, &kind_attn)                                                                 \
+    KIND(positions, x)                                                                             \
+    KIND(positions_of, x, 1, 3)                                                                    \
+    KIND(class_token, x)                                                                           \
+    KIND(row, x, 0)
+
+typedef struct net_kind {
+    const char *name;
+    clprune_net_value (*add)(clprune_net *net, const char *name, clprune_net_value x);
+} net_kind;
+
+#define NET_KIND_ADD(kind, ...)                                                                    \
+    static clprune_net_value add_##kind(clprune_net *net, const char *name, clprune_net_value x)   \
+    {                                                                                              \
+        return clprune_net_##kind(net, name, __VA_ARGS__);                                         \
+    }
+NET_KINDS(NET_KIND_ADD)
+
+#define NET_KIND_ROW(kind, ...) {#kind, add_##kind},
+static const net_kind kinds[] = {NET_KINDS(NET_KIND_ROW)};
+
+#endif
