@@ -23,6 +23,7 @@
  *   dropout.h               dropout that keeps no mask
  *   mean_squared_error.h    the loss of regressions
  *   layer_norm.h            normalisation of rows, as transformers use it
+ *   group_norm.h            normalisation of samples over groups of features
  *   attention.h             attention, whose scores are never in memory
  *   embedding.h positions.h rotary.h   tokens: rows of a table, learned and rotary positions
  *   token_loss.h            the loss of each token, also of a large vocabulary
@@ -86,6 +87,7 @@
 #include "clprune/grads.h"
 #include "clprune/image.h"
 #include "clprune/keep.h"
+#include "clprune/group_norm.h"
 #include "clprune/layer_norm.h"
 #include "clprune/layerscale.h"
 #include "clprune/linear.h"

@@ -117,6 +117,16 @@ CALL(layer_norm_add, clprune_layer_norm_backward(CONTEXT, 1, 1, m[0], m[1], m[2]
                          &(clprune_layer_norm){.gamma = m[5], .beta = m[6]}, EVENT))
 CALL(layer_norm_frozen,
     clprune_layer_norm_backward(CONTEXT, 0, 0, m[0], m[1], m[2], m[3], m[4], NULL, EVENT))
+CALL(group_norm,
+    clprune_group_norm_forward(CONTEXT, BATCH, 3, 1e-5f, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(group_norm_apply,
+    clprune_group_norm_apply(CONTEXT, BATCH, 3, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(group_norm_back, clprune_group_norm_backward(CONTEXT, BATCH, 3, 1, 0, m[0], m[1], m[2], m[3],
+                          m[4], &(clprune_group_norm){.gamma = m[5], .beta = m[6]}, EVENT))
+CALL(group_norm_add, clprune_group_norm_backward(CONTEXT, BATCH, 3, 1, 1, m[0], m[1], m[2], m[3],
+                         m[4], &(clprune_group_norm){.gamma = m[5], .beta = m[6]}, EVENT))
+CALL(group_norm_frozen,
+    clprune_group_norm_backward(CONTEXT, BATCH, 3, 0, 0, m[0], m[1], m[2], m[3], m[4], NULL, EVENT))
 static const clprune_attention_desc attention_desc = {.rows = TOKENS, .heads = 1, .cols = COLS};
 CALL(attention,
     clprune_attention_forward(CONTEXT, &attention_desc, BATCH, m[0], m[1], m[2], m[3], EVENT))
@@ -438,6 +448,22 @@ static const function functions[] = {
             {"dx", ROWS, COLS, OUTPUT | OPTIONAL}, {"dgamma", OUT_VECTOR}, {"dbeta", OUT_VECTOR}}},
     {"layer_norm_backward, frozen", call_layer_norm_frozen,
         {{"x", ROWS, COLS, FREE}, {"stats", ROWS, 2}, {"gamma", 1, COLS, OPTIONAL}, {"dy", WHOLE},
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL, 1 << 3}}},
+    {"group_norm_forward", call_group_norm,
+        {{"x", ROWS, COLS, FREE}, {"gamma", VECTOR}, {"beta", VECTOR}, {"y", RESULT(1)},
+            {"stats", BATCH, 6, OUTPUT | OPTIONAL}}},
+    {"group_norm_apply", call_group_norm_apply,
+        {{"x", ROWS, COLS, FREE}, {"stats", BATCH, 6}, {"gamma", VECTOR}, {"beta", VECTOR},
+            {"y", RESULT(1)}}},
+    {"group_norm_backward", call_group_norm_back,
+        {{"x", ROWS, COLS, FREE}, {"stats", BATCH, 6}, {"gamma", VECTOR}, {"dy", WHOLE},
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL, 1 << 3}, {"dgamma", OUT_VECTOR},
+            {"dbeta", OUT_VECTOR}}},
+    {"group_norm_backward, added", call_group_norm_add,
+        {{"x", ROWS, COLS, FREE}, {"stats", BATCH, 6}, {"gamma", VECTOR}, {"dy", WHOLE},
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL}, {"dgamma", OUT_VECTOR}, {"dbeta", OUT_VECTOR}}},
+    {"group_norm_backward, frozen", call_group_norm_frozen,
+        {{"x", ROWS, COLS, FREE}, {"stats", BATCH, 6}, {"gamma", 1, COLS, OPTIONAL}, {"dy", WHOLE},
             {"dx", ROWS, COLS, OUTPUT | OPTIONAL, 1 << 3}}},
     {"attention_forward", call_attention,
         {{"q", WHOLE}, {"k", WHOLE}, {"v", WHOLE}, {"y", RESULT(0)}}},
