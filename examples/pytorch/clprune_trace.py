@@ -454,6 +454,17 @@ class _Tracer(fx.Interpreter):
         self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"], **_FLOATS))
         return value
 
+    def group_norm(self, x: Value, groups: int, weight: Optional[_Constant] = None,
+                   bias: Optional[_Constant] = None, eps: float = 1e-5) -> Value:
+        x = self._use(x)
+        if x.axes[0] != "C":
+            raise _NotSupported("a group norm over dimension 1, which is not the features")
+        name = self._layer_of(weight)
+        value = self._add("group_norm", name, (x.layer,), (groups,), x.axes, x.sizes, eps)
+        self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **_FLOATS))
+        self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"], **_FLOATS))
+        return value
+
     def attention(self, x: Value, qkv: Sequence[Optional[_Constant]],
                   proj: Sequence[Optional[_Constant]], heads: int, rate: float) -> Value:
         """Self-attention with its linear layers: (weight, bias) each."""
@@ -702,6 +713,10 @@ def _layer_norm(t: _Tracer, m: nn.LayerNorm, x: Value) -> Value:
     return t.layer_norm(x, m.normalized_shape, *_constants(m, t, "weight", "bias"), m.eps)
 
 
+def _group_norm(t: _Tracer, m: nn.GroupNorm, x: Value) -> Value:
+    return t.group_norm(x, m.num_groups, *_constants(m, t, "weight", "bias"), m.eps)
+
+
 def _of(t: _Tracer, name: str, module: nn.Module) -> List[Optional[_Constant]]:
     """Weight and bias of a linear layer inside of a module."""
     if not {name for name, _ in module.named_parameters()} <= {"weight", "bias"}:
@@ -761,6 +776,7 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm,
     nn.LayerNorm: _layer_norm,
+    nn.GroupNorm: _group_norm,
     nn.Identity: lambda t, m, x: t.same(x),
     nn.ReLU: lambda t, m, x: t.relu(x),
     nn.GELU: lambda t, m, x: t.gelu(x, m.approximate),
@@ -781,6 +797,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.conv2d: _Tracer.conv2d,
     F.batch_norm: _Tracer.batch_norm,
     F.layer_norm: _Tracer.layer_norm,
+    F.group_norm: _Tracer.group_norm,
     F.relu: _Tracer.relu,
     F.relu_: _Tracer.relu,
     torch.relu: _Tracer.relu,

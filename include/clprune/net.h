@@ -172,7 +172,7 @@ CLPRUNE_API clprune_net_value clprune_net_linear_rows(
 
 /* Normalisations: batch norm over all rows, with running statistics; alpha * x + beta per feature
  * ("NAME.alpha", "NAME.beta"); layer norm over each row's features; RMS norm likewise, without mean
- * and bias. */
+ * and bias; group norm over a sample's rows and `groups` parts of the features (group_norm.h). */
 CLPRUNE_API clprune_net_value clprune_net_batch_norm(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_affine(
@@ -181,6 +181,8 @@ CLPRUNE_API clprune_net_value clprune_net_layer_norm(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_rms_norm(
     clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_group_norm(
+    clprune_net *net, const char *name, clprune_net_value x, size_t groups);
 
 /* x + ls * t, ls per feature: one parameter, called `name`. */
 CLPRUNE_API clprune_net_value clprune_net_layerscale(

@@ -17,6 +17,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
     KIND(batch_norm, x)                                                                            \
     KIND(affine, x)                                                                                \
     KIND(layer_norm, x)                                                                            \
+    KIND(group_norm, x, 4)                                                                         \
     KIND(layerscale, x, x)                                                                         \
     KIND(gelu, x)                                                                                  \
     KIND(gelu_tanh, x)                                                                             \

@@ -198,6 +198,8 @@ LAYER(rotary_theta, clprune_net_rotary(net, "bad", rows(net), 2, 1, 1))
 LAYER(zero_swiglu, clprune_net_swiglu(net, "bad", zero))
 LAYER(swiglu_odd, clprune_net_swiglu(net, "bad", clprune_net_linear(net, "fc", rows(net), 7)))
 LAYER(zero_rms, clprune_net_rms_norm(net, "bad", zero))
+LAYER(no_groups, clprune_net_group_norm(net, "bad", rows(net), 0))
+LAYER(other_groups, clprune_net_group_norm(net, "bad", rows(net), 3))
 LAYER(head_of_0, clprune_net_token_loss(net, "bad", linear(net), 0))
 LAYER(head_too_large, clprune_net_token_loss(net, "bad", linear(net), SIZE_MAX / 8))
 LAYER(head_of_zero, linear(net); clprune_net_token_loss(net, "bad", zero, 5))
@@ -358,6 +360,9 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(zero_swiglu, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(swiglu_odd, INVALID_SIZE, "layer bad: its input has 7 columns"),
     ROW(zero_rms, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(no_groups, INVALID_SIZE,
+        "layer bad: it has 0 groups, expected a divisor of the 16 features"),
+    ROW(other_groups, INVALID_SIZE, "layer bad: it has 3 groups"),
     ROW(head_of_0, INVALID_SIZE, "bad: its vocabulary is 0"),
     ROW(head_too_large, SIZE_OVERFLOW, "bad: a weight of "),
     ROW(head_of_zero, INVALID_ARGUMENT, "layer bad: its input is no value"),

@@ -56,6 +56,14 @@ def vgg():
         nn.Linear(24 * 6, 32), nn.ReLU(True), nn.Dropout(0.0), nn.Linear(32, CLASSES))
 
 
+def group_norms():
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.GroupNorm(4, 16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 24, 3, padding=1), nn.GroupNorm(1, 24, eps=1e-3), nn.SiLU(), nn.Conv2d(24, 20, 1),
+        nn.GroupNorm(20, 20, affine=False), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(20, 30),
+        nn.GroupNorm(5, 30), nn.Linear(30, CLASSES))
+
+
 class Mixer(nn.Module):
     """MLP-Mixer with a shape read in forward, as timm writes it."""
 
@@ -199,6 +207,7 @@ def images(batch, height=8, width=12):
 MODELS = {
     "resnet": (resnet, lambda n: images(n, 16, 16)),
     "vgg": (vgg, images),
+    "group norms": (group_norms, images),
     "mixer": (Mixer, images),
     "mixer without biases": (lambda: Mixer(False), images),
     "resmlp": (ResMLP, images),
@@ -233,7 +242,7 @@ class Case(unittest.TestCase):
         make, inputs = MODELS[name]
         model = make()
         for module in model.modules():  # neither 0 nor 1, which hide faults
-            if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm)):
+            if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm)):
                 for parameter in module.parameters():
                     parameter.data += 0.3 * torch.randn_like(parameter)
         return model, inputs
@@ -680,6 +689,8 @@ class Errors(Case):
                  {"pool": nn.AdaptiveAvgPool2d(2)}),
                 (lambda m, x: m.norm(x), "norm: a layer norm over dimension -1, which is not the f",
                  {"norm": nn.LayerNorm(12)}),
+                (lambda m, x: m.norm(x.permute(0, 2, 3, 1)), "norm: a group norm over dimension 1, which is not the f",
+                 {"norm": nn.GroupNorm(4, 8)}),
                 (lambda m, x: m.fc(x), "fc: a linear layer over a dimension that is neither",
                  {"fc": nn.Linear(12, 5)}),
                 (lambda m, x: F.conv2d(x, 2 * m.conv.weight), "conv2d: its parameters are computed",

@@ -52,6 +52,7 @@ static inline bool clprune__net_adds_bf16(
     WAYS(add_ways)                                                                                 \
     WAYS(element_ways)                                                                             \
     WAYS(layer_norm_ways)                                                                          \
+    WAYS(group_norm_ways)                                                                          \
     WAYS(attention_ways)                                                                           \
     WAYS(token_ways)                                                                               \
     WAYS(lora_ways)
