@@ -35,9 +35,8 @@ typedef enum clprune_activation {
 /* y = f(x + b) for samples [first, first + count), and stores in `saved` what dx needs. x, y:
  * (count * rows) x cols; y may be x, except for GELU with a store other than GELU_CODE, which keeps
  * x + b. b: 1 x cols, must not overlap other arguments, or CLPRUNE_NO_MAT; use it after a linear
- * layer without its bias, see clprune_linear_fuses_bias. GELU with a b overwrites x by x + b,
- * except with GELU_CODE; otherwise x is unchanged unless it is y. saved: NULL for inference, which
- * reads neither first nor count. x and y must not overlap the store; with a DENSE store, x (GELU)
+ * layer without its bias. GELU with a b overwrites x by x + b, except with GELU_CODE; otherwise x is
+ * unchanged unless it is y. saved: NULL for inference, which reads neither first nor count. x and y must not overlap the store; with a DENSE store, x (GELU)
  * or y (RELU) may be the memory of these samples (clprune_saved_target). Except for RELU y may be
  * of bf16, and so may x without b if it is not stored. Errors: INVALID_ARGUMENT (GELU with MASK,
  * RELU with GELU_CODE, y = x where the store keeps x + b), and as clprune_saved_store. */

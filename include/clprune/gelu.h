@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 /* g = h * Phi(h). With b, h becomes h + b first, in the same pass over memory, with the same bits
- * as in two passes. Use b after a linear layer without its bias, see clprune_linear_fuses_bias. h,
- * g: M x d; g may be h. b: 1 x d, must not overlap h or g; with CLPRUNE_NO_MAT h is unchanged and
+ * as in two passes. Use b after a linear layer without its bias. h, g: M x d; g may
+ * be h. b: 1 x d, must not overlap h or g; with CLPRUNE_NO_MAT h is unchanged and
  * may be of bf16. So may g. */
 CLPRUNE_API clprune_status clprune_gelu_forward(
     clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event);
@@ -21,11 +21,6 @@ CLPRUNE_API clprune_status clprune_gelu_forward(
  * must not overlap the others; CLPRUNE_NO_MAT skips it. Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_gelu_backward(clprune_context *context, float beta,
     clprune_mat h, clprune_mat dg, clprune_mat dh, clprune_mat db, cl_event *event);
-
-/* As clprune_gelu_backward, for callers that did not keep g: also recomputes g = h * Phi(h) in the
- * same pass over memory, with the same bits as clprune_gelu_forward. g may be h, dh may be dg. */
-CLPRUNE_API clprune_status clprune_gelu_backward_recompute(clprune_context *context, float beta,
-    clprune_mat h, clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
-/* Layouts of images. Programs load images as planes (NCHW), of floats or of bytes; convolutions
- * take channels last. */
+/* Layouts of images. Programs load images as planes (NCHW) of bytes; convolutions take channels
+ * last. */
 #ifndef CLPRUNE_IMAGE_H
 #define CLPRUNE_IMAGE_H
 
@@ -25,14 +25,9 @@ typedef struct clprune_image_bytes {
     clprune_mat levels;
 } clprune_image_bytes;
 
-/* y[(n * height + i) * width + j][c] = images[n][(c * height + i) * width + j]. images: batch x
- * (channels * height * width); y: (batch * height * width) x channels; no overlap. Errors:
+/* y[(n * height + i) * width + j][c] = the value of pixel (i, j) of channel c of image n. y: (batch
+ * * height * width) x channels; it overlaps neither the bytes nor the levels. Errors:
  * INVALID_ARGUMENT, INVALID_SIZE, SIZE_OVERFLOW. */
-CLPRUNE_API clprune_status clprune_image_channels_last(clprune_context *context, size_t batch,
-    size_t channels, clprune_extent image, clprune_mat images, clprune_mat y, cl_event *event);
-
-/* The same from bytes: y has the values of the pixels. y overlaps neither the bytes nor the levels.
- */
 CLPRUNE_API clprune_status clprune_image_bytes_channels_last(clprune_context *context, size_t batch,
     size_t channels, clprune_extent image, clprune_image_bytes images, clprune_mat y,
     cl_event *event);

@@ -49,13 +49,6 @@ CLPRUNE_API void clprune_linear_destroy(clprune_linear *layer); /* accepts NULL 
 CLPRUNE_API clprune_status clprune_linear_saved_create(
     clprune_linear *layer, size_t batch, size_t size, const char *name, clprune_saved **saved);
 
-/* Whether clprune_linear_forward adds the bias inside its product, at no cost. True for our own
- * kernels (CPUs, and ROWS on GPUs); false for CLBlast, which needs another pass over y; false for
- * NULL. If false for FEATURES and the next operation can add a bias (clprune_gelu_forward,
- * clprune_activation_forward), pass b to that operation and CLPRUNE_NO_MAT here: the same bits with
- * one pass less. Those operations add a value to each column, ROWS one to each row. */
-CLPRUNE_API bool clprune_linear_fuses_bias(const clprune_linear *layer);
-
 /* Whether clprune_linear_forward also takes an x of bf16 (clprune_mat.type), and gives y in it: on
  * CPUs, if products round their operands to it (clprune_context_precision). x in bf16 gives the
  * bits of the same x in fp32; it is not stored, `saved` is NULL. Both need columns in multiples of

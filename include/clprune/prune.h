@@ -56,19 +56,6 @@ CLPRUNE_API clprune_status clprune_prune(clprune_context *context, clprune_norm 
     clprune_criterion criterion, uint64_t seed, clprune_mat x, const clprune_bsr *bsr,
     cl_event *event);
 
-/* The steps of clprune_prune, for callers with their own scores or selection. */
-
-/* scores[n * blocks + i] = norm of block i of sample n; fp32, batch * blocks elements. Must not
- * overlap x. */
-CLPRUNE_API clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
-    const clprune_bsr_desc *desc, clprune_mat x, cl_mem scores, cl_event *event);
-
-/* mask[n * blocks + i] = 1 for the `keep` highest of the `blocks` scores of each of `batch`
- * samples, else 0. scores: fp32, ordered with their sign: -1 < 0 < 1 < Inf < NaN of either sign.
- * mask: batch * blocks bytes, must not overlap scores. */
-CLPRUNE_API clprune_status clprune_prune_select(clprune_context *context, size_t batch,
-    size_t blocks, size_t keep, cl_mem scores, cl_mem mask, cl_event *event);
-
 #ifdef __cplusplus
 }
 #endif

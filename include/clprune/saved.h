@@ -121,11 +121,10 @@ CLPRUNE_API void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed);
 
 /* Views of samples [first, first + count), clipped to the samples of the store: the matrix of a
  * DENSE store, or of a QUANTISED one of 16 bits with columns in multiples of 16, in bf16; the BSR
- * matrix of PRUNED, the codes of GELU_CODE, the bits of MASK. For a store of another form, the
- * matrix has no rows and the BSR matrix no samples. */
+ * matrix of PRUNED, the bits of MASK. For a store of another form, the matrix has no rows and the
+ * BSR matrix no samples. */
 CLPRUNE_API clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t first, size_t count);
 CLPRUNE_API clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t first, size_t count);
-CLPRUNE_API clprune_mat clprune_saved_codes(const clprune_saved *saved, size_t first, size_t count);
 CLPRUNE_API clprune_mat clprune_saved_mask(const clprune_saved *saved, size_t first, size_t count);
 
 #ifdef __cplusplus

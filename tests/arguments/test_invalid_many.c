@@ -264,17 +264,10 @@ static void break_others(setting *s)
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
     if (has_operand(f, "crow"))
         break_bsr(s);
-    if (f->call == call_select) {
-        WITH(bsr.desc.keep = BLOCKS + 1, bad, "keep");
-        WITH(batch++, size, "scores");
-        WITH(batch = SIZE_MAX / 2, CLPRUNE_SIZE_OVERFLOW, "");
-    }
-    if (f->call == call_prune || f->call == call_prune_largest || f->call == call_score) {
+    if (f->call == call_prune || f->call == call_prune_largest) {
         WITH(norm = (clprune_norm)3, bad, "norm");
         WITH(norm = (clprune_norm)-1, bad, "norm");
     }
-    if (f->call == call_score)
-        WITH(no_bsr = true, bad, "desc");
     if (f->call == call_gemm_batched) {
         WITH(strides[2]--, bad, "stride_c"); /* samples of c overlap */
         WITH(strides[0]++, size, "a");       /* beyond the buffers */

@@ -258,8 +258,6 @@ static const clprune_bsr_desc blocks = {1, 2, 4, {1, 4}, 1};
 
 INTEGER(desc_type, sizes((clprune_value_type)value, CLPRUNE_INDEX_INT32))
 INTEGER(desc_index, sizes(CLPRUNE_VALUES_FP32, (clprune_index_type)value))
-INTEGER(score_norm,
-    clprune_prune_score(context, (clprune_norm)value, &blocks, mats[0], mats[1].buffer, NULL))
 
 static clprune_status prune(clprune_norm norm, clprune_criterion criterion)
 {
@@ -323,7 +321,6 @@ static const integer integers[] = {
     {"bits of quantised codes", quantised_bits, 2, 16, 1u << 3 | 7u << 5 | 127u << 9},
     {"value_type", desc_type, 0, 4, 0},
     {"index_type", desc_index, 0, 3, 1u << 1},
-    {"norm of prune_score", score_norm, 0, 2, 0},
     {"norm of prune", prune_norm, 0, 2, 0},
     {"criterion of prune", prune_criterion, 0, 2, 0},
     {"axis", layer_axis, 0, 1, 0},

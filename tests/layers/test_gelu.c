@@ -1,5 +1,6 @@
 /* GELU: forward with a bias, backward with its gradient, both recomputed; accuracy over the whole
  * line, special values. */
+#include "nn/layers/activation_private.h"
 #include "ref/gelu_ref.h"
 #include "support/test_layer.h"
 
@@ -37,8 +38,8 @@ static const layer_case backward = {"backward",
         {"db", LAYER_OUT | LAYER_SUM | LAYER_OPTIONAL, layer_row}},
     call_backward, ref_backward, NULL};
 
-LAYER_CALL(recompute,
-    clprune_gelu_backward_recompute(c->context, c->beta, m[0], m[1], m[2], m[3], m[4], c->event))
+LAYER_CALL(recompute, clprune__gelu_backward(c->context, CLPRUNE_ACTIVATION_GELU, c->beta, true,
+                          m[0], m[1], m[2], m[3], m[4], c->event))
 
 static void ref_recompute(const layer_data *d)
 {
@@ -69,8 +70,8 @@ static void same_passes(void **state)
         dh[i] = test_mat_make(s->rows, s->cols, s->gap + 1 - i, NULL);
         db[i] = test_mat_make(1, s->cols, i, NULL);
     }
-    TEST_OK(clprune_gelu_backward_recompute(
-        context, 0, h.mat, dg.mat, g[0].mat, dh[0].mat, db[0].mat, NULL));
+    TEST_OK(clprune__gelu_backward(context, CLPRUNE_ACTIVATION_GELU, 0, true, h.mat, dg.mat,
+        g[0].mat, dh[0].mat, db[0].mat, NULL));
     TEST_OK(clprune_gelu_forward(context, h.mat, none, g[1].mat, NULL));
     TEST_OK(clprune_gelu_backward(context, 0, h.mat, dg.mat, dh[1].mat, db[1].mat, NULL));
     layer_same("g", &g[0], &g[1]);

@@ -4,6 +4,7 @@
 #include "support/test.h"
 #include "support/test_plan.h"
 
+#include "ops/prune/prune_private.h"
 #include "runtime/memory/scratch.h"
 
 enum { MATS = 24, RESULTS = 1 << 16 };
@@ -107,8 +108,12 @@ static void scores(stage *s)
     const clprune_mat x = mat(s, 48, 48, 1), to = mat(s, 3, 48, 0), mask = mat(s, 3, 12, 0),
                       y = mat(s, 48, 48, 0);
     clprune_bsr xs;
-    TEST_OK(clprune_prune_score(s->context, CLPRUNE_NORM_L1, desc, x, to.buffer, NULL));
-    TEST_OK(clprune_prune_select(s->context, 3, 48, 20, to.buffer, mask.buffer, NULL));
+    clprune_bsr_sizes sizes;
+    const clprune__region scores = {to.buffer, 0, sizeof(float)};
+    TEST_OK(clprune_bsr_size_query(desc, &sizes));
+    TEST_OK(clprune__prune_score(s->context, CLPRUNE_NORM_L1, desc, &sizes, x, NULL, scores, NULL));
+    TEST_OK(clprune__prune_select(s->context, 3, 48, 20, scores,
+        (clprune__region){mask.buffer, 0, 1}, (clprune__region){0}, NULL));
     TEST_OK(clprune_bsr_create(s->context, CLPRUNE_MEMORY_WORKSPACE, "bsr", desc, &xs));
     TEST_OK(clprune_bsr_pack(s->context, x, mask.buffer, &xs, NULL));
     TEST_OK(clprune_bsr_unpack(s->context, &xs, y, NULL));

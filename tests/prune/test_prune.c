@@ -4,6 +4,7 @@
  * input gives the same bits twice. */
 #include <float.h>
 
+#include "ops/prune/prune_private.h"
 #include "ref/prune_ref.h"
 #include "support/test_index.h"
 #include "support/test_shapes.h"
@@ -23,7 +24,10 @@ static bool flushes_denormals(void)
 static float *scores_of(clprune_norm norm, const clprune_bsr_desc *d, const test_mat *x)
 {
     test_buf scores = test_buf_make(d->batch * bsr_ref_of(*d).blocks * sizeof(float), NULL);
-    TEST_EVENT(clprune_prune_score(test_context(), norm, d, x->mat, scores.buffer, &event));
+    clprune_bsr_sizes sizes;
+    TEST_OK(clprune_bsr_size_query(d, &sizes));
+    TEST_EVENT(clprune__prune_score(test_context(), norm, d, &sizes, x->mat, NULL,
+        (clprune__region){scores.buffer, 0, sizeof(float)}, &event));
     return test_buf_get(&scores, "scores");
 }
 
@@ -32,7 +36,9 @@ static unsigned char *selection_of(size_t batch, size_t blocks, size_t keep, con
 {
     test_buf in = test_buf_make(batch * blocks * sizeof *scores, scores);
     test_buf out = test_buf_make(batch * blocks, NULL);
-    TEST_OK(clprune_prune_select(test_context(), batch, blocks, keep, in.buffer, out.buffer, NULL));
+    TEST_OK(clprune__prune_select(test_context(), batch, blocks, keep,
+        (clprune__region){in.buffer, 0, sizeof(float)}, (clprune__region){out.buffer, 0, 1},
+        (clprune__region){0}, NULL));
     test_buf_unchanged(&in, "scores");
     return test_buf_get(&out, "mask");
 }

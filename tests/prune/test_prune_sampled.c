@@ -5,6 +5,7 @@
  * 6). Without the weights it is not. */
 #include <float.h>
 
+#include "ops/prune/prune_private.h"
 #include "ref/prune_ref.h"
 #include "ref/quantise_ref.h"
 #include "support/test_index.h"
@@ -50,7 +51,10 @@ static void check(clprune_norm norm, uint64_t seed, const clprune_bsr_desc *d, c
     const size_t total = d->batch * d->keep * elements;
     test_mat dx = test_mat_make(d->batch * d->rows, d->cols, 1, x);
     test_buf dscores = test_buf_make(count * sizeof(float), NULL);
-    TEST_OK(clprune_prune_score(test_context(), norm, d, dx.mat, dscores.buffer, NULL));
+    clprune_bsr_sizes sizes;
+    TEST_OK(clprune_bsr_size_query(d, &sizes));
+    TEST_OK(clprune__prune_score(test_context(), norm, d, &sizes, dx.mat, NULL,
+        (clprune__region){dscores.buffer, 0, sizeof(float)}, NULL));
     float *own = test_buf_get(&dscores, "scores");
     if (scores == NULL)
         scores = own;

@@ -28,7 +28,7 @@ static struct arguments {
     clprune_linear *linear, *token;
     clprune_conv2d *conv;
     clprune_saved *saved;
-    size_t batch, blocks, strides[3];
+    size_t batch, strides[3];
     clprune_norm norm;
     clprune_bsr bsr; /* its buffers are operands */
     bool no_bsr;
@@ -136,7 +136,8 @@ CALL(relu, clprune__relu_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
 CALL(relu_back, clprune__relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(gelu_back, clprune_gelu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
-CALL(gelu_again, clprune_gelu_backward_recompute(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(gelu_again, clprune__gelu_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 1, true, m[0], m[1], m[2],
+                     m[3], m[4], EVENT))
 CALL(gelu_code,
     clprune__gelu_code_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 4, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu_code_back, clprune__gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], EVENT))
@@ -176,7 +177,6 @@ CALL(squared_error_back,
 CALL(patch, clprune_patch_embed_forward(CONTEXT, &patches, BATCH, m[0], m[1], m[2], m[3], EVENT))
 CALL(patch_back, clprune_patch_embed_backward(
                      CONTEXT, &patches, BATCH, m[0], m[1], m[2], grads_of(m + 3), EVENT))
-CALL(channels_last, clprune_image_channels_last(CONTEXT, BATCH, CHANNELS, image, m[0], m[1], EVENT))
 CALL(channels_last_bytes, clprune_image_bytes_channels_last(CONTEXT, BATCH, CHANNELS, image,
                               (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], EVENT))
 CALL(patch_bytes, clprune_patch_embed_forward_bytes(CONTEXT, &patches, BATCH,
@@ -243,10 +243,6 @@ CALL(prune_largest,
 CALL(bspmm_tn, clprune_bspmm_tn(CONTEXT, 1, 1, m[0], bsr_of(m + 1), m[4], EVENT))
 CALL(bspmm_nt, clprune_bspmm_nt(CONTEXT, 1, 1, m[0], bsr_of(m + 1), m[4], EVENT))
 CALL(bspmm_nn, clprune_bspmm_nn(CONTEXT, 1, 1, bsr_of(m + 1), m[0], m[4], EVENT))
-CALL(score, clprune_prune_score(
-                CONTEXT, with.norm, with.no_bsr ? NULL : &with.bsr.desc, m[0], m[1].buffer, EVENT))
-CALL(select, clprune_prune_select(CONTEXT, with.batch, with.blocks, with.bsr.desc.keep, m[0].buffer,
-                 m[1].buffer, EVENT))
 CALL(max_pool_norm,
     clprune_max_pool_norm_forward(CONTEXT, &pool, bn_of(m), BATCH, image, m[4], m[5], m[6], EVENT))
 CALL(batch_norm, clprune_batch_norm_forward(CONTEXT, bn_of(m), true, m[4], m[5], m[6], m[7], EVENT))
@@ -551,8 +547,6 @@ static const function functions[] = {
         {{"images", BATCH, CHANNELS *PIXELS}, {"dy", BATCH *PIXELS / 4, OUT},
             {"w", OUT, CHANNELS * 4}, {"dx", BATCH, CHANNELS *PIXELS, OUTPUT | OPTIONAL},
             {"dw", OUT, CHANNELS * 4, OUTPUT | OPTIONAL}, {"db", 1, OUT, OUTPUT | OPTIONAL}}},
-    {"image_channels_last", call_channels_last,
-        {{"images", BATCH, CHANNELS *PIXELS}, {"y", BATCH *PIXELS, CHANNELS, OUTPUT}}},
     {"image_bytes_channels_last", call_channels_last_bytes,
         {BYTES, {"y", BATCH *PIXELS, CHANNELS, OUTPUT}}},
     {"patch_embed_forward_bytes", call_patch_bytes,
@@ -667,9 +661,6 @@ static const function functions[] = {
     {"bspmm_nt", call_bspmm_nt,
         {{"dy", BATCH *OUT, COLS}, BSR(0), {"dw", OUT, TOKENS, OUTPUT | FREE_ROWS}}},
     {"bspmm_nn", call_bspmm_nn, {{"w", COLS, OUT, FREE_COLS}, BSR(0), {"y", ROWS, OUT, OUTPUT}}},
-    {"prune_score", call_score, {{"x", WHOLE}, {"scores", 1, ROWS *COLS / 4, OUTPUT | BUFFER}}},
-    {"prune_select", call_select,
-        {{"scores", 1, ROWS *COLS / 4, BUFFER}, {"mask", 1, MASK, OUTPUT | BUFFER}}},
 };
 
 static size_t count_of(const function *f)
@@ -767,7 +758,6 @@ static void open_arguments(clprune_context *in, const function *f)
     with.conv =
         test_new_conv2d(in, (clprune_conv2d_desc){.in = CHANNELS, .out = OUT, .kernel = {2, 2}});
     with.batch = BATCH;
-    with.blocks = BLOCKS;
     with.strides[0] = TOKENS * COLS;
     with.strides[1] = OUT * COLS;
     with.strides[2] = TOKENS * OUT;

@@ -8,7 +8,7 @@
 #include "ops/codes/quantise_private.h"
 
 /* y = max(x, 0); -0 gives 0, NaN gives NaN. With b, x + b takes the place of x; use b after a
- * linear layer without its bias, see clprune_linear_fuses_bias. x, y: M x d; y may be x, otherwise
+ * linear layer without its bias. x, y: M x d; y may be x, otherwise
  * x is unchanged. b: 1 x d, or CLPRUNE_NO_MAT. mask: M x sizes.cols, or CLPRUNE_NO_MAT for
  * inference; a bit is set where the input is positive or NaN. b and mask must not overlap other
  * arguments. */

@@ -104,11 +104,3 @@ clprune_status clprune_gelu_backward(clprune_context *context, float beta, clpru
     return clprune__gelu_backward(
         context, CLPRUNE_ACTIVATION_GELU, beta, false, h, dg, CLPRUNE_NO_MAT, dh, db, event);
 }
-
-clprune_status clprune_gelu_backward_recompute(clprune_context *context, float beta, clprune_mat h,
-    clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
-{
-    ENTER(context);
-    return clprune__gelu_backward(
-        context, CLPRUNE_ACTIVATION_GELU, beta, true, h, dg, g, dh, db, event);
-}

@@ -53,13 +53,6 @@ clprune_status clprune_linear_saved_create(
         features ? size : desc->in, features ? desc->in : size, saved);
 }
 
-bool clprune_linear_fuses_bias(const clprune_linear *layer)
-{
-    ENTER_QUIETLY(layer != NULL ? layer->context : NULL);
-    return layer != NULL &&
-           clprune__gemm_fuses_bias(layer->context, layer->desc.axis == CLPRUNE_AXIS_ROWS);
-}
-
 bool clprune_linear_takes_bf16(const clprune_context *context)
 {
     ENTER_QUIETLY(context);

@@ -338,12 +338,6 @@ clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t first, size_t c
     return clprune_bsr_samples(&bsr, first, count);
 }
 
-clprune_mat clprune_saved_codes(const clprune_saved *saved, size_t first, size_t count)
-{
-    ENTER_QUIETLY(clprune__saved_context(saved));
-    return view(saved, &clprune__form_gelu_code, first, count);
-}
-
 clprune_mat clprune_saved_mask(const clprune_saved *saved, size_t first, size_t count)
 {
     ENTER_QUIETLY(clprune__saved_context(saved));

@@ -21,7 +21,7 @@ typedef enum clprune__gemm_bias {
 } clprune__gemm_bias;
 
 /* Norms of the 1 x `width` blocks of a's rows: block i of row r at r * ceil(k / width) + i, the
- * same bits as those of clprune_prune_score. */
+ * same bits as those of clprune__prune_score. */
 typedef struct clprune__gemm_scores {
     clprune__region to; /* buffer NULL: none are wanted */
     size_t width;

@@ -1,4 +1,4 @@
-/* Pruning: its steps one by one, and as a whole. */
+/* Pruning as a whole. */
 #include "clprune/prune.h"
 
 #include <limits.h>
@@ -11,42 +11,6 @@
 static bool is_norm(clprune_norm norm)
 {
     return norm == CLPRUNE_NORM_L2 || norm == CLPRUNE_NORM_L1 || norm == CLPRUNE_NORM_MAX;
-}
-
-clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
-    const clprune_bsr_desc *desc, clprune_mat x, cl_mem scores, cl_event *event)
-{
-    ENTER_CONTEXT(context);
-    clprune_bsr_sizes sizes;
-    REQUIRE(
-        is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d, expected a clprune_norm", (int)norm);
-    TRY(clprune__check_bsr_desc(context, desc, &sizes));
-    TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
-    const size_t blocks = desc->batch * sizes.blocks;
-    const clprune__bytes written = {scores, 0, blocks * sizeof(float)};
-    TRY(clprune__check_buffer(context, "scores", scores, blocks, sizeof(float)));
-    TRY(clprune__check_bytes_apart(context, "scores", written, "x", clprune__bytes_of(x)));
-    return clprune__prune_score(
-        context, norm, desc, &sizes, x, NULL, (clprune__region){scores, 0, sizeof(float)}, event);
-}
-
-clprune_status clprune_prune_select(clprune_context *context, size_t batch, size_t blocks,
-    size_t keep, cl_mem scores, cl_mem mask, cl_event *event)
-{
-    ENTER_CONTEXT(context);
-    size_t count;
-    REQUIRE(blocks <= INT_MAX && clprune__mul(batch, blocks, &count), CLPRUNE_SIZE_OVERFLOW,
-        "%zu samples of %zu blocks, expected at most 2^31 - 1 blocks and SIZE_MAX in all", batch,
-        blocks);
-    REQUIRE(keep <= blocks, CLPRUNE_INVALID_ARGUMENT,
-        "keep is %zu, expected at most the %zu blocks", keep, blocks);
-    TRY(clprune__check_buffer(context, "scores", scores, count, sizeof(float)));
-    TRY(clprune__check_buffer(context, "mask", mask, count, 1));
-    TRY(clprune__check_bytes_apart(context, "mask", (clprune__bytes){mask, 0, count}, "scores",
-        (clprune__bytes){scores, 0, count * sizeof(float)}));
-    return clprune__prune_select(context, batch, blocks, keep,
-        (clprune__region){scores, 0, sizeof(float)}, (clprune__region){mask, 0, 1},
-        (clprune__region){0}, event);
 }
 
 clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
