@@ -15,7 +15,7 @@ enum { HEADER = 16, TRAILER = 24, BLOCKS = 3 };
 static void repair(uint8_t *file, size_t size)
 {
     static const uint8_t magic[8] = {'C', 'L', 'P', 'R', 'C', 'K', 'P', 'T'};
-    const uint32_t version = 1, order = 0x01020304, mark = 0xFFFFFFFF;
+    const uint32_t version = 2, order = 0x01020304, mark = 0xFFFFFFFF;
     const uint64_t bytes = size;
     uint64_t hash = UINT64_C(0xCBF29CE484222325);
     memcpy(file, magic, sizeof magic);

@@ -84,13 +84,14 @@ run() {
     fi
 }
 
-# resume NAME "OPTIONS": both go on from a checkpoint that OLD wrote within an epoch.
+# resume NAME "OPTIONS": both go on from a checkpoint that they wrote within an epoch.
 resume() {
     name=$1
-    rm -rf part a b
-    if ! "$old" $small --quiet --epochs 2 --steps 2 --output-dir part $2 ||
-        ! "$old" --quiet --resume part/last.ckpt --output-dir a ||
-        ! "$new" --quiet --resume part/last.ckpt --output-dir b; then
+    rm -rf part_a part_b a b
+    if ! "$old" $small --quiet --epochs 2 --steps 2 --output-dir part_a $2 ||
+        ! "$new" $small --quiet --epochs 2 --steps 2 --output-dir part_b $2 ||
+        ! "$old" --quiet --resume part_a/last.ckpt --output-dir a ||
+        ! "$new" --quiet --resume part_b/last.ckpt --output-dir b; then
         echo "$name: failed"
         differences=$((differences + 1))
     else

@@ -116,14 +116,14 @@ static void every_flipped_bit(NO_ROW)
 static void other_version(NO_ROW)
 {
     const char *path = write_small();
-    const uint32_t version = 2;
+    const uint32_t version = 1;
     checkpoint c;
     size_t size;
     unsigned char *bytes = test_file_read(path, &size);
     memcpy(bytes + 8, &version, sizeof version);
     test_file_write(path, bytes, size);
     TEST_REFUSED(checkpoint_open(path, &c, &f), CODE_DATA,
-        "a checkpoint of format 2; this program reads format 1");
+        "a checkpoint of format 1; this program reads format 2");
 }
 
 static void no_file_or_no_regular_one(NO_ROW)

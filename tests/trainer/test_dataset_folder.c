@@ -250,12 +250,6 @@ static void long_paths(NO_ROW)
     expect_note(&heard, 0, "it is empty, or larger than 2 GiB; the next image takes its place");
 }
 
-/* What earlier programs took for the checksum: the number of files, and the classes. */
-static uint64_t old_checksum(uint64_t files, const char *all, size_t size)
-{
-    return fnv1a(fnv1a(FNV_START, &files, sizeof files), all, size);
-}
-
 /* Another name is another set, another size of a file is not; val does not count. */
 static void checksums(NO_ROW)
 {
@@ -263,9 +257,6 @@ static void checksums(NO_ROW)
     notes heard;
     const dataset *data = open_heard(folder, false, &heard);
     const uint64_t checksum = dataset_checksum(data), sizes = dataset_sizes(data);
-    assert_true(dataset_has_checksum(data, checksum));
-    assert_true(dataset_has_checksum(data, old_checksum(4, "a\0b", 4)));
-    assert_false(dataset_has_checksum(data, old_checksum(5, "a\0b", 4)));
     put(folder, "train/b/2.png", 20);
     put(folder, "val/b/2.png", 20);
     data = open_heard(folder, false, &heard);

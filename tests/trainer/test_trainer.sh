@@ -3,7 +3,7 @@
 #
 #     test_trainer.sh path/to/resmlp-train
 #
-# Resuming gives the same bits with each criterion. Checkpoints of older programs resume as they ran; newer ones are
+# Resuming gives the same bits with each criterion. Checkpoints of newer programs are
 # refused by name. A broken image costs no step. One signal ends a run, also while kernels are built; a reader that does
 # not read holds up neither a run nor a report. A second run in a folder is refused, as is a new one where a run's files
 # are; the lock ends with its process; FIFOs and folders in place of files are refused at once; a copy of a checkpoint

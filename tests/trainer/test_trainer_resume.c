@@ -1,5 +1,5 @@
-/* Runs that go on: what a checkpoint has of the run, what is refused, and what older programs
- * wrote. With the model of support/linear_model.h. */
+/* Runs that go on: what a checkpoint has of the run, and what is refused. With the model of
+ * support/linear_model.h. */
 #include <unistd.h>
 
 #include "support/linear_model.h"
@@ -64,8 +64,7 @@ static const char *stopped_run(void)
     return test_text("%s/last.ckpt", folder);
 }
 
-/* A count goes on from what the checkpoint has, up to the largest; without one there is none, as in
- * checkpoints of older programs. */
+/* A count goes on from what the checkpoint has, up to the largest; without one there is none. */
 static void counts_go_on(NO_ROW)
 {
     static const struct {
@@ -115,7 +114,7 @@ static void other_records(NO_ROW)
     }
 }
 
-/* Images that were replaced count over all processes of a run; older checkpoints have no count. A
+/* Images that were replaced count over all processes of a run. A
  * finished epoch has no loss left. */
 static void skipped_goes_on(NO_ROW)
 {
@@ -305,14 +304,12 @@ static void write_tuning(const char *path, int depth)
     test_file_write(path, text, strlen(text));
 }
 
-/* The tuning is compared by its parameters, not by the name of the file, however long. The record
- * of an older program has only the name. */
+/* The tuning is compared by its parameters, not by the name of the file, however long. */
 static void other_tuning(NO_ROW)
 {
     enum { LONG = 700 };
     static const char tiled[] = "kernels=tiled", note[] = "note: ";
     const char *folder = test_folder(), *moved = test_text("%s/moved", folder);
-    const clprune_device_info info = clprune_context_device_info(test_context());
     char *path = test_text("%s/%0*d/tuning", folder, LONG, 0);
     for (size_t i = 0; i < LONG; i++)
         path[strlen(folder) + 1 + i] = "/."[i % 2];
@@ -328,19 +325,9 @@ static void other_tuning(NO_ROW)
     test_environment("CLPRUNE_TUNING", moved);
     say_nothing(tiled, last);
     test_says(say_resumed(tiled, with_record(last, "device", 1, device)), note);
-    /* the record of older programs */
-    for (uint32_t more = 0; more < 2; more++) {
-        const size_t size = (size_t)test_record(test_checkpoint(last), "device")->cols;
-        char *old = test_alloc(size);
-        (void)snprintf(old, size, "tiled kernels on %s, driver %s, tuning %s, compute units: %u",
-            info.device, info.driver, moved, (unsigned)(info.compute_units + more));
-        const char *said = say_resumed(tiled, with_record(last, "device", 1, old));
-        assert_int_equal(strstr(said, note) != NULL, more);
-    }
 }
 
-/* Steps draw from a stream that no initial parameter was drawn from; runs that began before that
- * was so go on with the stream that they had. */
+/* Steps draw from a stream that no initial parameter was drawn from, also in a run that goes on. */
 static void streams(NO_ROW)
 {
     const char *folder = test_folder(), *last = test_text("%s/last.ckpt", folder);
@@ -352,17 +339,10 @@ static void streams(NO_ROW)
         for (uint32_t tensor = 0; tensor < 300; tensor++)
             assert_true(((linear_model *)run->s.model)->seeds[i] != seed_from(RNG_INIT, 1, tensor));
     test_end(run);
-    static const rng_domain domains[] = {
-        RNG_INIT, RNG_INIT, RNG_PRUNE}; /* by streams; 0: no record */
-    for (uint64_t i = 0; i < 3; i++) {
-        const char *old = with_record(last, "streams", 1, i > 0 ? &i : NULL);
-        run = test_run_open(&linear_with_state, "--resume %s --steps 2", old);
-        test_run_train(run);
-        check_seeds(run, domains[i], 2);
-        test_end(run);
-    }
-    test_run_refused(&linear_with_state, CODE_DATA, "random streams, 3, are unknown",
-        "--resume %s --steps 1", with_record(last, "streams", 1, &(uint64_t){3}));
+    run = test_run_open(&linear_with_state, "--resume %s --steps 2", last);
+    test_run_train(run);
+    check_seeds(run, RNG_PRUNE, 2);
+    test_end(run);
 }
 
 /* A folder of `count` images of `side` x `side` pixels, and 8 for tests, of classes 0 to most. */
@@ -576,30 +556,6 @@ static void other_stages(NO_ROW)
     test_run_whole(&linear_with_state, "--resume %s --data %s/b", last, top);
 }
 
-/* Earlier programs wrote another checksum of IDX files: of bytes, sum and sum of squares. */
-static void old_checksum_of_idx(NO_ROW)
-{
-    const char *folder = test_folder(), *last = test_text("%s/last.ckpt", folder);
-    uint64_t checksum = UINT64_C(0xbab6bb71e6259f55); /* of 4096 ones */
-    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-    static const uint32_t sizes[] = {16, 16, 16};
-    uint8_t ones[16 * 256];
-    const uint8_t zeros[16] = {0};
-    memset(ones, 1, sizeof ones);
-    for (int i = 0; i < 4; i += 2) {
-        put_idx(folder, names[i], 0x803, 3, sizes, ones, sizeof ones);
-        put_idx(folder, names[i + 1], 0x801, 1, sizes, zeros, sizeof zeros);
-    }
-    test_run_whole(&linear_with_state,
-        "--data %s --classes 4 --batch-size 8 --epochs 1 --output-dir %s", folder, folder);
-    test_end(test_run_open(&linear_with_state, "--resume %s --test-only",
-        with_record(last, "checksum", 1, &checksum)));
-    checksum++;
-    test_run_refused(&linear_with_state, CODE_USAGE, "these images are not those of the run in",
-        "--resume %s --test-only", with_record(last, "checksum", 1, &checksum));
-}
-
 int main(void)
 {
     test_list list = {0};
@@ -612,6 +568,5 @@ int main(void)
     test_add(&list, other_tuning, NULL, "a checkpoint under other tuning");
     test_add(&list, stages, NULL, "stages");
     test_add(&list, other_stages, NULL, "what no stage can be");
-    test_add(&list, old_checksum_of_idx, NULL, "the checksum of earlier programs");
     return test_run_on_each_device("trainer_resume", &list);
 }

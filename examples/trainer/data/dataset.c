@@ -147,13 +147,6 @@ uint64_t dataset_checksum(const dataset *data)
     return data->source.checksum;
 }
 
-bool dataset_has_checksum(const dataset *data, uint64_t checksum)
-{
-    const dataset_source *source = &data->source;
-    return checksum == source->checksum ||
-           (source->old_checksum != 0 && checksum == source->old_checksum);
-}
-
 uint64_t dataset_sizes(const dataset *data)
 {
     return data->source.sizes;

@@ -151,9 +151,6 @@ bool dataset_is_text(const dataset *data);
 /* Tells sets of one name apart. IDX: of the training pixels and labels; CIFAR: likewise, up to the
  * limit; folders: of the names of all training files; generated: 0. */
 uint64_t dataset_checksum(const dataset *data);
-/* Whether a checkpoint with this checksum is of these images: earlier programs summed up IDX files
- * and folders in another way. */
-bool dataset_has_checksum(const dataset *data, uint64_t checksum);
 /* Folders: a checksum of the sizes of the training files, of 65536 of them if there are more; else
  * 0. */
 uint64_t dataset_sizes(const dataset *data);

@@ -400,7 +400,6 @@ static void sum_up(const folder_set *set, dataset_source *source)
         const char *name = set->classes.at[i];
         hash = fnv1a(hash, name, strlen(name) + 1);
     }
-    source->old_checksum = hash;
     for (size_t i = 0; i < count; ++i) {
         const char *name = train->files.at[i];
         hash = fnv1a(hash, name, strlen(name) + 1);

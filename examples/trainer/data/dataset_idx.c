@@ -176,7 +176,6 @@ static void measure(const idx *set, uint32_t count, dataset_source *source)
         sum += v;
         squares += v * v;
     }
-    source->old_checksum = fnv1a(FNV_START, (uint64_t[]){bytes, sum, squares}, 3 * sizeof sum);
     source->checksum = fnv1a(FNV_START, set->pixels[DATASET_TRAIN], bytes);
     source->checksum = fnv1a(source->checksum, set->labels[DATASET_TRAIN], count);
     const double mean = (double)sum / (double)bytes / 255;

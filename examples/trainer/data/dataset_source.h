@@ -18,7 +18,6 @@ typedef struct dataset_source {
     uint32_t count[2];        /* by dataset_split */
     char tests[MESSAGE_SIZE]; /* see dataset_tests */
     uint64_t checksum;        /* see dataset_checksum */
-    uint64_t old_checksum;    /* what earlier programs took for it; 0: the same */
     uint64_t sizes;           /* see dataset_sizes */
     double mean[DATASET_CHANNELS];
     double std[DATASET_CHANNELS];

@@ -26,7 +26,7 @@ typedef struct file_trailer {
 } file_trailer;
 
 static const file_header expected = {
-    {'C', 'L', 'P', 'R', 'C', 'K', 'P', 'T'}, 1, UINT32_C(0x01020304)};
+    {'C', 'L', 'P', 'R', 'C', 'K', 'P', 'T'}, 2, UINT32_C(0x01020304)};
 
 enum { NAME_MOST = 255 };
 static const uint32_t trailer_mark = UINT32_C(0xFFFFFFFF);

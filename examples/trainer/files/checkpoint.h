@@ -1,7 +1,7 @@
 /*
  * checkpoint.h: a file of named arrays, checked to the last bit.
  *
- *     header     "CLPRCKPT"; uint32 version = 1; uint32 0x01020304 (byte order)
+ *     header     "CLPRCKPT"; uint32 version = 2; uint32 0x01020304 (byte order)
  *     records    uint32 length of the name; uint32 type; uint64 rows; uint64 cols;
  *                name and zeros up to a multiple of 8; rows * cols elements and zeros likewise
  *     trailer    uint32 0xFFFFFFFF; uint32 records; uint64 size of the file;

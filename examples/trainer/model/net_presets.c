@@ -78,17 +78,8 @@ static const keep_preset rows[] = {
 static const keep_rung ladder[] = {{"dense", 0}, {"exact", 0}, {"exact-tokens", 0}, {"compact", 8},
     {"compact", 4}, {"least", 8}, {"least", 4}};
 
-/* Before preset pruned existed, preset paper had --criterion, sampled by default; programs of
- * version 2 have always had both. compact pruned before it quantised. */
-static const keep_renamed renamed[] = {
-    {"paper", "sampled", "pruned", 1}, {"compact", NULL, "compact-pruned", 1}};
-
-const keep_presets net_presets = {.names = names,
-    .rows = rows,
-    .ladder = ladder,
-    .rungs = sizeof ladder / sizeof *ladder,
-    .renamed = renamed,
-    .renamed_count = sizeof renamed / sizeof *renamed};
+const keep_presets net_presets = {
+    .names = names, .rows = rows, .ladder = ladder, .rungs = sizeof ladder / sizeof *ladder};
 
 clprune_net_keep net_preset_keep(size_t preset, const keep_how *how)
 {

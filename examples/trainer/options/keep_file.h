@@ -16,7 +16,7 @@
  * for pruned; bits (--code-bits), group, rounding and rotate for quantised; cell (--pool) for
  * pooled, and for pruned with centre=cells. A setting that a line leaves out has the run's option;
  * without a sparsity, all blocks are kept in values that are not fp32. Later lines win. A comment
- * starts with #. indices=int16, of older files, is read as bitmap.
+ * starts with #.
  */
 #ifndef TRAINER_KEEP_FILE_H
 #define TRAINER_KEEP_FILE_H

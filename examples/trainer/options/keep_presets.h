@@ -31,13 +31,6 @@ typedef struct keep_preset {
     const char *const *frames;
 } keep_preset;
 
-/* A preset name with another meaning today: `before` is read as `now` in checkpoints with a setting
- * `presets` (options.c) of at most `presets` and this criterion (NULL: any). */
-typedef struct keep_renamed {
-    const char *before, *criterion, *now;
-    unsigned presets;
-} keep_renamed;
-
 /* A rung of --memory-limit's ladder: a preset, and --code-bits if it quantises. */
 typedef struct keep_rung {
     const char *preset;
@@ -51,8 +44,6 @@ typedef struct keep_presets {
                                  for batches of a few images; none: --memory-limit chooses only the
                                  batch */
     size_t rungs;
-    const keep_renamed *renamed; /* (renamed_count) */
-    size_t renamed_count;
 } keep_presets;
 
 /* Letters of keep_preset.uses: --sparsity, --gelu-code, --code-bits, --pool. */

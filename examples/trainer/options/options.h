@@ -141,7 +141,7 @@ bool options_of_ranks(const options *o, char **text, size_t *size, fault *f);
 /* Restores options from a checkpoint unless they were given on the command line. A given option
  * must agree (CODE_USAGE), except those with OPTION_TAKE or OPTION_CHANGE in options_table.c, such
  * as
- * --data and --lr. Options that an older program did not have get the values of its runs; unknown
+ * --data and --lr. Unknown
  * ones are CODE_DATA. */
 bool options_restore(options *o, const char *text, size_t size, fault *f);
 /* Its last part: fails (CODE_USAGE) where options of this process do not go with the run's. */

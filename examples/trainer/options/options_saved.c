@@ -10,10 +10,6 @@
 
 enum { TEXT_MOST = 4096 + 64 }; /* of one "name=value" string: PATH_MAX and a name */
 
-/* The setting `presets` of a checkpoint is the version of the presets' meanings. It grows when a
- * name gets another meaning (keep_renamed). A checkpoint without it has version 1. */
-enum { PRESETS = 2 };
-
 static bool for_checkpoint(const option_row *row, bool set)
 {
     return row->memory != OPTION_PROCESS && row->memory != OPTION_FORGET && set;
@@ -71,8 +67,7 @@ bool options_save(const options *o, bool all, char **text, size_t *size, fault *
     *text = room_for_options(o, f);
     if (*text == NULL)
         return false;
-    *size = (size_t)snprintf(*text, TEXT_MOST, "presets=%d", PRESETS) + 1;
-    *size += put_options(o, all ? for_summary : for_checkpoint, "", *text + *size);
+    *size = put_options(o, all ? for_summary : for_checkpoint, "", *text);
     return true;
 }
 
@@ -86,14 +81,8 @@ bool options_of_ranks(const options *o, char **text, size_t *size, fault *f)
     return true;
 }
 
-/* The values of runs whose checkpoints do not name the option: those of older programs had no such
- * option. NULL: the run has none. */
-static const struct {
-    const char *name, *value;
-} before[] = {{"criterion", "largest"}, {"centre", "no"}, {"values", "fp32"}, {"gelu-code", "2"},
-    {"code-bits", "4"}, {"group", "64"}, {"rounding", "stochastic"}, {"rotate", "no"},
-    {"pool", "2"}, {"store", "fp32"}, {"schedule", "cosine"}, {"milestones", "0.5,0.75"},
-    {"test-every", "1"}, {"train", NULL}, {"lora", NULL}, {"normalise", "data"}};
+/* Options that a run may lack, and then its checkpoint. */
+static const char *const lacking[] = {"train", "lora"};
 
 /* Whether a given --sparsity is without effect, as check_needs allows it to be: the run has 0. */
 static bool ignores_sparsity(const options *o, const option_row *row)
@@ -162,53 +151,18 @@ static const char *setting_of(const char *text, size_t size, const char *name)
     return NULL;
 }
 
-/* Today's name of a checkpoint's preset. */
-static const char *preset_now(const options *o, const char *text, size_t size, const char *preset)
-{
-    const keep_presets *presets = o->model->presets;
-    const char *criterion = setting_of(text, size, "criterion");
-    const char *number = setting_of(text, size, "presets");
-    const unsigned long version = number == NULL ? 1 : strtoul(number, NULL, 10);
-    for (size_t i = 0; i < presets->renamed_count; ++i) {
-        const keep_renamed *row = &presets->renamed[i];
-        if (version <= row->presets && strcmp(preset, row->before) == 0 &&
-            (row->criterion == NULL ||
-                (criterion != NULL && strcmp(criterion, row->criterion) == 0)))
-            return row->now;
-    }
-    return preset;
-}
-
-/* Fails if the version of the presets is unknown. */
-static bool check_presets(const options *o, const char *number, fault *f)
-{
-    char *end;
-    const unsigned long presets = strtoul(number, &end, 10);
-    if (number[0] >= '0' && number[0] <= '9' && *end == '\0' && presets > 0 && presets <= PRESETS)
-        return true;
-    return fault_set(f, CODE_DATA,
-        "%s: the setting 'presets=%s' is unknown; a newer %s may have written it", o->resume,
-        number, o->model->program);
-}
-
-static bool restore_one(
-    options *o, const char *text, size_t size, const char *setting, bool *seen, fault *f)
+static bool restore_one(options *o, const char *setting, bool *seen, fault *f)
 {
     const char *value = strchr(setting, '=');
     if (value == NULL)
         return fault_set(f, CODE_DATA, "%s: '%s' is no setting", o->resume, setting);
-    if (strncmp(setting, "presets=", 8) == 0)
-        return check_presets(o, value + 1, f);
     const size_t index = option_index(o->model, setting, (size_t)(value - setting));
     if (index == option_rows_count(o->model))
         return fault_set(f, CODE_DATA,
             "%s: the setting '%s' is unknown; a newer %s may have written it", o->resume, setting,
             o->model->program);
     seen[index] = true;
-    ++value;
-    if (strncmp(setting, "activations=", 12) == 0)
-        value = preset_now(o, text, size, value);
-    return restore_value(o, index, value, f);
+    return restore_value(o, index, value + 1, f);
 }
 
 void options_changed(const options *o, char *was, char *now, size_t size)
@@ -245,12 +199,12 @@ bool options_restore(options *o, const char *text, size_t size, fault *f)
     o->given_limits[1] = options_given(o, "test-limit") ? o->test_limit : 0;
     bool seen[OPTIONS_MOST] = {false};
     for (const char *p = o->restored; p < o->restored + size; p += strlen(p) + 1)
-        if (!restore_one(o, o->restored, size, p, seen, f))
+        if (!restore_one(o, p, seen, f))
             return false;
-    for (size_t i = 0; i < sizeof before / sizeof *before; ++i) {
-        const size_t index = option_index(o->model, before[i].name, strlen(before[i].name));
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; ++i) {
+        const size_t index = option_index(o->model, lacking[i], strlen(lacking[i]));
         if (index < option_rows_count(o->model) && !seen[index] &&
-            !restore_value(o, index, before[i].value, f))
+            !restore_value(o, index, NULL, f))
             return false;
     }
     options_settle(o);

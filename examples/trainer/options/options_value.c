@@ -98,18 +98,9 @@ static bool set_real(const option_row *row, const char *text, options *o, fault 
     return bad_value(row, text, expected, f);
 }
 
-/* Removed choices and the present ones with the same results. Checkpoints and keep files may still
- * name the removed ones. */
-static const struct {
-    const char *option, *before, *now;
-} renamed[] = {{"indices", "int16", "bitmap"}};
-
 static bool set_choice(const option_row *row, const char *text, options *o, fault *f)
 {
     char expected[256] = "one of";
-    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; ++i)
-        if (strcmp(row->name, renamed[i].option) == 0 && strcmp(text, renamed[i].before) == 0)
-            text = renamed[i].now;
     for (size_t i = 0; row->choices[i] != NULL; ++i) {
         if (strcmp(text, row->choices[i]) == 0) {
             *(size_t *)field(row, o) = i;

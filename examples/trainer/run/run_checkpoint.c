@@ -9,8 +9,7 @@
  *     sizes                 a checksum of the sizes of its files, if it is a folder of images
  *     device                what decides on the bits of results besides the settings, as a text:
  *                           kernels, device, driver, compute units, a hash of the tuning parameters
- *                           and, for reading, their source; without it: not known
- *     streams               the random streams of the run (session.h); without it: 1
+ *                           and, for reading, their source
  *     position              epoch, step in the epoch, step, samples and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
  *                           samples that were timed in the epoch, broken images that were
@@ -26,7 +25,7 @@
  *     scales0/NAME, codes0/NAME, scales1/NAME, codes1/NAME
  *                           or in 8 bits (optimizer.h)
  *     model/NAME            each state of the model that is not a parameter
- *     count/NAME            each count of the model, unless it has none; older programs wrote none
+ *     count/NAME            each count of the model, unless it has none
  */
 #include "trainer/run/run.h"
 
@@ -44,10 +43,6 @@ enum { RECORD_NAME = 96 };
 
 /* The record `device` without the tuning's source, and with it (PATH_MAX). */
 enum { DEVICE_TEXT = RUN_DEVICE_TEXT, DEVICE_RECORD = DEVICE_TEXT + 4096 };
-
-/* Older checkpoints have fewer numbers; the first programs, which did not time epochs, wrote this
- * many. */
-enum { FIRST_POSITION_NUMBERS = 7, FIRST_SUM_NUMBERS = 2 };
 
 /* A tensor of a run, and its record; a tensor without rows and buffer has none. */
 typedef struct run_tensor {
@@ -208,9 +203,8 @@ static bool tuning_hash(const session *s, uint64_t *hash, fault *f)
 }
 
 /* The tiled kernels and those of tensor cores split sums by the number of compute units; the other
- * vector kernels do not. `old`: the record of older programs, which had the name of the tuning in
- * place of a hash. */
-static bool device_text(const session *s, bool old, char text[DEVICE_TEXT], fault *f)
+ * vector kernels do not. */
+bool run_device_text(const session *s, char text[RUN_DEVICE_TEXT], fault *f)
 {
     const clprune_device_info device = clprune_context_device_info(s->context);
     const bool tiled = clprune_context_kernels(s->context) == CLPRUNE_KERNELS_TILED;
@@ -220,18 +214,10 @@ static bool device_text(const session *s, bool old, char text[DEVICE_TEXT], faul
         return false;
     (void)snprintf(text, DEVICE_TEXT, "%s kernels on %s, driver %s", tiled ? "tiled" : "vector",
         device.device, device.driver);
-    if (old)
-        options_append(text, DEVICE_TEXT, ", tuning %s", clprune_context_tuning_source(s->context));
-    if (tiled || (rounds && !old))
+    if (tiled || rounds)
         options_append(text, DEVICE_TEXT, ", compute units: %" PRIu32, device.compute_units);
-    if (!old)
-        options_append(text, DEVICE_TEXT, ", tuning %016" PRIx64, hash);
+    options_append(text, DEVICE_TEXT, ", tuning %016" PRIx64, hash);
     return true;
-}
-
-bool run_device_text(const session *s, char text[RUN_DEVICE_TEXT], fault *f)
-{
-    return device_text(s, false, text, f);
 }
 
 static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
@@ -248,7 +234,7 @@ static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
     const uint64_t checksum = dataset_checksum(s->data), sizes = dataset_sizes(s->data);
     char *text, device[DEVICE_RECORD];
     size_t size;
-    if (!device_text(s, false, device, f) || !options_save(s->options, false, &text, &size, f))
+    if (!run_device_text(s, device, f) || !options_save(s->options, false, &text, &size, f))
         return false;
     options_append(device, sizeof device, " (%s)", clprune_context_tuning_source(s->context));
     checkpoint_put(writer, "options", CHECKPOINT_BYTES, 1, size, text);
@@ -261,7 +247,6 @@ static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
     if (sizes != 0)
         checkpoint_put(writer, "sizes", CHECKPOINT_U64, 1, 1, &sizes);
     checkpoint_put(writer, "device", CHECKPOINT_BYTES, 1, strlen(device) + 1, device);
-    checkpoint_put(writer, "streams", CHECKPOINT_U64, 1, 1, &s->streams);
     checkpoint_put(writer, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, position);
     if (r->stages.count > 1)
         checkpoint_put(
@@ -293,7 +278,7 @@ bool run_save(training_run *r, fault *f)
     return r->saved = true;
 }
 
-/* Reads a number; without a record, of no need or of an older program, it stays. */
+/* Reads a number; without a record it stays. */
 static bool take_number(const checkpoint *c, const char *name, uint64_t *value, fault *f)
 {
     if (checkpoint_find(c, name) == NULL)
@@ -390,7 +375,7 @@ static void mark(const checkpoint *c, bool *known, const char *name)
 static bool check_records(const session *s, const checkpoint *c, fault *f)
 {
     static const char *const names[] = {"options", "keep", "dataset", "checksum", "sizes", "device",
-        "streams", "position", "stages", "sums", "log"};
+        "position", "stages", "sums", "log"};
     size_t count, first = 0;
     const trainer_count *counts = trainer_counts(s->type, s->model, &count);
     bool *known = calloc(c->count + 1, sizeof *known);
@@ -420,34 +405,21 @@ static bool check_records(const session *s, const checkpoint *c, fault *f)
         c->path, record->name, s->type->program);
 }
 
-static bool take_streams(session *s, const checkpoint *c, fault *f)
-{
-    s->streams = 1;
-    if (!take_number(c, "streams", &s->streams, f))
-        return false;
-    return (s->streams >= 1 && s->streams <= SESSION_STREAMS) ||
-           fault_set(f, CODE_DATA,
-               "%s: its random streams, %" PRIu64 ", are unknown; a newer %s may "
-               "have written it",
-               c->path, s->streams, s->type->program);
-}
-
 /* Says on stderr if a run goes on where results have other bits; that is no fault. */
 static bool check_device(const session *s, const checkpoint *c, fault *f)
 {
     const checkpoint_record *record = checkpoint_find(c, "device");
-    char now[DEVICE_TEXT], old[DEVICE_TEXT];
-    if (record == NULL || s->options->test_only) /* an older program; nothing goes on */
+    char now[DEVICE_TEXT];
+    if (s->options->test_only) /* nothing goes on */
         return true;
-    const char *before = record->data;
-    const uint64_t size = record->rows * record->cols;
-    if (record->type != CHECKPOINT_BYTES || size == 0 || before[size - 1] != '\0')
+    const char *before = record != NULL ? record->data : "";
+    const uint64_t size = record != NULL ? record->rows * record->cols : 0;
+    if (size == 0 || record->type != CHECKPOINT_BYTES || before[size - 1] != '\0')
         return fault_set(f, CODE_DATA, "%s: its device is no text", c->path);
-    if (!device_text(s, false, now, f) || !device_text(s, true, old, f))
+    if (!run_device_text(s, now, f))
         return false;
     const size_t length = strlen(now);
-    const bool same = strncmp(before, now, length) == 0 && before[length] == ' ';
-    if (!same && strcmp(before, old) != 0)
+    if (strncmp(before, now, length) != 0 || before[length] != ' ')
         (void)fprintf(stderr,
             "%s: note: the run in %s had %s; it goes on with %s (%s), so its bits may differ from "
             "an uninterrupted run's\n",
@@ -455,31 +427,21 @@ static bool check_device(const session *s, const checkpoint *c, fault *f)
     return true;
 }
 
-/* Reads a record of `count` numbers of 8 bytes. A record of an older program may have fewer, at
- * least `first`; the rest of `numbers` is left as it is. */
-static bool take_numbers(const checkpoint *c, const char *name, checkpoint_type type,
-    uint64_t count, uint64_t first, void *numbers, fault *f)
-{
-    const checkpoint_record *record = checkpoint_find(c, name);
-    const uint64_t cols = record != NULL ? record->cols : count;
-    const uint64_t has = cols >= first && cols < count ? cols : count;
-    const void *data = checkpoint_get(c, name, type, 1, has, f);
-    if (data != NULL)
-        memcpy(numbers, data, (size_t)has * 8);
-    return data != NULL;
-}
-
 bool run_restore(training_run *r, const checkpoint *c, fault *f)
 {
     session *s = &r->s;
-    uint64_t position[POSITION_NUMBERS] = {0};
-    double sums[SUM_NUMBERS] = {0};
-    if (!take_numbers(
-            c, "position", CHECKPOINT_U64, POSITION_NUMBERS, FIRST_POSITION_NUMBERS, position, f) ||
-        !take_numbers(c, "sums", CHECKPOINT_F64, SUM_NUMBERS, FIRST_SUM_NUMBERS, sums, f))
+    uint64_t position[POSITION_NUMBERS];
+    double sums[SUM_NUMBERS];
+    const void *numbers = checkpoint_get(c, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, f),
+               *reals = numbers == NULL
+                            ? NULL
+                            : checkpoint_get(c, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, f);
+    if (reals == NULL)
         return false;
-    if (!take_streams(s, c, f) || !check_records(s, c, f) || !check_data(s, c, f) ||
-        !session_check_limit(s, f) || !run_take_stages(s, c, &r->stages, f) ||
+    memcpy(position, numbers, sizeof position);
+    memcpy(sums, reals, sizeof sums);
+    if (!check_records(s, c, f) || !check_data(s, c, f) || !session_check_limit(s, f) ||
+        !run_take_stages(s, c, &r->stages, f) ||
         !run_check_position(s, c, &r->stages, position, sums, f) || !take_tensors(s, c, false, f) ||
         !take_counts(s, c, false, f) || !check_device(s, c, f))
         return false;

@@ -323,8 +323,7 @@ static clprune_status without_samples(session *s, clprune_mat loss, clprune_mat 
 /* The seed of a pass: the draws of a step's passes follow each other. */
 static uint64_t seed_of(const session *s, size_t draw)
 {
-    const rng_domain domain = s->streams == 1 ? RNG_INIT : RNG_PRUNE;
-    rng r = rng_open(s->options->seed, domain, (uint32_t)s->step, (uint32_t)(s->step >> 32));
+    rng r = rng_open(s->options->seed, RNG_PRUNE, (uint32_t)s->step, (uint32_t)(s->step >> 32));
     for (size_t i = 0; i < 2 * draw; ++i)
         (void)rng_next(&r);
     const uint64_t high = rng_next(&r);

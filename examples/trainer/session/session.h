@@ -32,11 +32,6 @@
 #include "trainer/session/shared_statistics.h"
 #include "trainer/session/state_slices.h"
 
-/* The random streams of a run; a resumed run keeps those that it began with.
- *     1   sampled pruning at step i and the initial values of tensor i shared one stream
- *     2   each has its own: rng.h */
-enum { SESSION_STREAMS = 2 };
-
 typedef struct session {
     options *options;   /* not owned; session_prepare fills in the sizes that were not given */
     progress *shown;    /* not owned: of the run */
@@ -64,7 +59,6 @@ typedef struct session {
     batch_feed feed;
     tally tally;
 
-    uint64_t streams; /* SESSION_STREAMS, or those of a run of an older program */
     uint64_t steps_per_epoch;
     uint64_t stage_epoch, stage_step; /* epochs and steps done before the stage */
     uint64_t step;                    /* optimisation steps done */

@@ -80,7 +80,7 @@ bool session_has_data(const dataset *data, const checkpoint *c)
     return name != NULL && name->type == CHECKPOINT_BYTES &&
            name->rows * name->cols == strlen(now) + 1 &&
            memcmp(name->data, now, strlen(now) + 1) == 0 &&
-           (checksum == NULL || dataset_has_checksum(data, *checksum));
+           (checksum == NULL || *checksum == dataset_checksum(data));
 }
 
 /* Whether --data names other samples than those of the run that goes on, which are looked at with
@@ -202,7 +202,6 @@ bool session_prepare(session *s, checkpoint *c, fault *f)
 {
     options *o = s->options;
     s->type = o->model;
-    s->streams = SESSION_STREAMS;
     return take_options(o, c, f) && output_files_check_data(o, f) && take_keep_file(o, c, f) &&
            (s->type->tokens ? choose_sizes(s, f) && open_data(s, c, f)
                             : open_data(s, c, f) && choose_sizes(s, f));
@@ -217,6 +216,5 @@ session session_beside(const session *s)
         .data = s->data,
         .order = s->order,
         .type = s->type,
-        .sizes = s->sizes,
-        .streams = SESSION_STREAMS};
+        .sizes = s->sizes};
 }
