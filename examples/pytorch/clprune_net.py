@@ -40,6 +40,7 @@ __all__ = ["Net"]
 
 PRESETS = {"dense": 0, "exact": 2, "compact": 3, "least": 4}  # 1, inputs: a Keep
 PRECISIONS = {"fp32": 1, "tf32": 2, "bf16": 3}
+_PART_BYTES = 2**20
 CATEGORIES = {"total": 255, "input": 0, "parameters": 1, "gradients": 2, "optimizer": 3,
               "activations": 4, "workspace": 5, "arena": 6}
 
@@ -118,6 +119,8 @@ _FUNCTIONS_OF_NETS = {
     "mat_write": ("status", [c_void_p, _Mat, c_void_p]),
     "mat_read": ("status", [c_void_p, _Mat, c_void_p]),
     "optimizer_describe": (_OptimizerInfo, [c_size_t]),
+    "mat_sync_to_host": ("status", [c_void_p, _Mat]),
+    "mat_sync_to_device": ("status", [c_void_p, _Mat]),
     "optimizer_create": ("status", [c_void_p, POINTER(_Optimizer), c_size_t, c_void_p,
                                     POINTER(c_void_p)]),
     "optimizer_destroy": (None, [c_void_p]),
@@ -141,6 +144,7 @@ _FUNCTIONS_OF_NETS = {
     "net_params": (POINTER(_ParamOf), [c_void_p, POINTER(c_size_t)]),
     "net_weight_at": (c_bool, [c_void_p, c_size_t, POINTER(_Weight)]),
     "net_states": (POINTER(_State), [c_void_p, POINTER(c_size_t)]),
+    "net_use_value": ("status", [c_void_p, c_char_p, _Mat]),
     "net_set_seed": (None, [c_void_p, c_uint64]),
     "net_on_grads": (None, [c_void_p, _Ready, c_void_p]),
     "net_forward": ("status", [c_void_p, POINTER(_Data), c_bool]),
@@ -185,8 +189,9 @@ class _Run:
     nothing runs. context: closed with it."""
 
     def __init__(self, context: c_void_p, program: Program, settings: _Settings,
-                 planned: bool) -> None:
+                 memory: Dict[str, Tensor], planned: bool) -> None:
         self.context, self.settings = context, settings
+        self.memory, self.lent = memory, []  # memory: of the model, by its names; not copied
         # LAMB's ratios need all gradients
         self.drops_grads = settings.optimizer is None or settings.in_parts
         self.net, self.optimizer = c_void_p(), c_void_p()
@@ -222,13 +227,23 @@ class _Run:
                   byref(self.net))
         self._add_layers(program)
         self.call("net_settle", self.net, byref(self.settings.keep))
-        self.params = self._tensors(program)
+        self.params = [(param, self._borrow(param, mat) if param.theirs in self.memory else mat)
+                       for param, mat in self._tensors(program)]
         count = c_size_t()
         params = self.call("net_params", self.net, byref(count))
         self.trained = [(params[i].name.decode(), params[i].grad) for i in range(count.value)]
         if self.trained and self.settings.optimizer is not None:
             self.call("optimizer_create", self.context, byref(self.settings.optimizer),
                       count.value, params, byref(self.optimizer))
+
+    def _borrow(self, param: Param, mat: "_Mat") -> "_Mat":
+        """The model's memory in place of the net's."""
+        wrapped, memory = _Mat(), self.memory[param.theirs]
+        self.call("mat_wrap", self.context, memory.data_ptr(), mat.rows, mat.cols, mat.cols, 3,
+                  byref(wrapped))
+        self.lent.append(wrapped)
+        self.call("net_use_value", self.net, param.ours.encode(), wrapped)
+        return wrapped
 
     def _add_layers(self, program: Program) -> None:
         values: List[Any] = []
@@ -361,6 +376,8 @@ class _Run:
         library = _library()
         library.call("optimizer_destroy", self.optimizer)
         library.call("net_destroy", self.net)
+        for mat in self.lent:
+            library.call("mat_unwrap", self.context, byref(mat), context=self.context)
         library.call("context_destroy", self.context)
 
 
@@ -381,6 +398,99 @@ def _copy(mat: "_Mat") -> "_Mat":
 def _first_rows(mat: "_Mat", rows: int) -> "_Mat":
     """The first elements of a dense matrix, as `rows` rows."""
     return _Mat(mat.buffer, mat.offset, rows, mat.cols, mat.ld)
+
+
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+class Shared:
+    """Tensors of a model that are a net's, too: in place where they can be, else copied. Fails if the model
+    has other ones since.
+
+    memory  of the model's names: tensors of 32-bit floats in the net's order, at aligned addresses
+    """
+
+    ALIGN = 64  # CLPRUNE_WRAP_ALIGN
+
+    def __init__(self, model: nn.Module, program: Program) -> None:
+        self.model, self.tensors = weakref.ref(model), _tensors_of(model)
+        self.memory: Dict[str, Tensor] = {}
+        self.moved: List[Tensor] = []
+        for param in (*program.params, *program.states):
+            tensor = self.tensors.get(param.theirs)
+            if tensor is None or (tensor.dtype, tensor.device.type, tensor.layout) != (
+                    torch.float32, "cpu", torch.strided) or tensor.numel() == 0:
+                continue
+            values = param.to_net(tensor.detach())
+            if not values.is_contiguous() or values.data_ptr() != tensor.data_ptr():
+                if param.split != param.shape:  # no view of the net's order has this shape
+                    continue
+                values = values.contiguous()
+                tensor.data = values.permute([param.order.index(axis) for axis in range(values.dim())])
+                self.moved.append(tensor)
+            elif values.data_ptr() % self.ALIGN:
+                tensor.data = values = values.clone()
+            self.memory[param.theirs] = values
+        self.versions = {name: -1 for name in self.tensors}
+
+    def changed(self, param: Param) -> Optional[Tensor]:
+        """A copied tensor if it has new values; fails if one in place has other memory."""
+        name = param.theirs
+        if name is None:
+            return None
+        tensor, memory = self.tensors[name], self.memory.get(name)
+        if memory is not None and (tensor.data_ptr() != memory.data_ptr()
+                                   or tensor.untyped_storage().nbytes() < 4 * memory.numel()
+                                   or tuple(tensor.shape) != param.shape or tensor.dtype != memory.dtype
+                                   or param.to_net(tensor.detach()).stride() != memory.stride()):
+            raise Error(f"{name} has other memory than when the Net was made; with shares=True expected new "
+                        "values in it, as by copy_ or load_state_dict, or a new Net")
+        return tensor if memory is None and _version(tensor) != self.versions[name] else None
+
+    def check(self) -> None:
+        """Fails if the model has another tensor under a name."""
+        model = self.model()
+        now = self.tensors if model is None else _tensors_of(model)
+        for name in self.memory:
+            if now.get(name) is not self.tensors[name]:
+                raise Error(f"{name} is another tensor than when the Net was made, which has shares=True; "
+                            "expected new values in it, as by copy_ or load_state_dict, or a new Net")
+
+    def changes(self, param: Param, read: Callable[[], Tensor]) -> None:
+        """A tensor has new values: in place, or as `read` returns them."""
+        if param.theirs is None:
+            return
+        tensor = self.tensors[param.theirs]
+        if param.theirs in self.memory:
+            if not tensor.is_inference() and hasattr(torch.autograd.graph, "increment_version"):
+                torch.autograd.graph.increment_version(tensor)
+            return
+        with torch.no_grad():
+            tensor.copy_(read())
+        self.versions[param.theirs] = _version(tensor)
+
+    def count(self, counters: Sequence[str]) -> None:
+        """Of a forward pass in training: num_batches_tracked."""
+        for name in counters:
+            if self.tensors.get(name) is not None:
+                self.tensors[name].add_(1)
+
+    def take(self, name: str, value: Tensor) -> None:
+        """A value of a tensor that the net does not have."""
+        if name in self.tensors:
+            with torch.no_grad():
+                self.tensors[name].copy_(value)
+
+    def undo(self) -> None:
+        """Weights of convolutions in PyTorch's order again."""
+        for tensor in self.moved:
+            tensor.data = tensor.data.contiguous()
+
+
+def _tensors_of(model: nn.Module) -> Dict[str, Tensor]:
+    return {**dict(model.named_parameters(remove_duplicate=False)),
+            **dict(model.named_buffers(remove_duplicate=False))}
 
 
 class Net:
@@ -405,6 +515,8 @@ class Net:
                normalisations. None: no `step`, and no state
     lr         the learning rate; set net.lr for later steps
     betas      None: the optimizer's usual ones, 0.9 and 0.999 of "adamw"
+    shares     the net uses the memory of the model's parameters and running statistics, in place of a
+               copy: after a step the model has the new values
     device     part of a device's or platform's name, or "platform:device" with numbers; else
                $CLPRUNE_DEVICE, else the first GPU, else the first device
     precision  "fp32" or "bf16" of products; else $CLPRUNE_PRECISION, else fp32
@@ -418,7 +530,12 @@ class Net:
     optimizers.
 
     deepcopy and pickle take all that a run needs with them, so its next step has the same bits; so do
-    state_dict() and optimizer_state() in a new Net.
+    state_dict() and optimizer_state() in a new Net. Copies do not share.
+
+    With `shares` weights of convolutions become channels last in the model, which PyTorch computes with as
+    well. What the net cannot use in place, such as a weight behind a flattened image, or one that is not
+    float32 on the CPU, is copied after each step. Change values in place, as load_state_dict and copy_ do:
+    new memory (`p.data =`, to(), another parameter) is an Error in the next call. On GPUs all is copied.
     """
 
     def __init__(self, model: nn.Module, example: Tensor, *,
@@ -427,8 +544,9 @@ class Net:
                  loss: Union[str, Callable[[Tensor, Any], Tensor], None] = "cross_entropy",
                  smoothing: float = 0.0, optimizer: Optional[str] = "adamw", lr: float = 1e-3,
                  momentum: float = 0.9, betas: Optional[Tuple[float, float]] = None,
-                 eps: float = 1e-8, weight_decay: float = 0.0, device: Optional[str] = None,
-                 precision: Optional[str] = None, seed: int = 0) -> None:
+                 eps: float = 1e-8, weight_decay: float = 0.0, shares: bool = False,
+                 device: Optional[str] = None, precision: Optional[str] = None,
+                 seed: int = 0) -> None:
         if loss not in ("cross_entropy", "mse", None) and not callable(loss):
             raise ValueError(f"loss is {loss!r}, expected cross_entropy, mse, a function or None")
         if (not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1
@@ -444,17 +562,19 @@ class Net:
         if loss == "cross_entropy" and program.output.axes != ("C",):
             raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
                         "the cross-entropy")
-        self._make(program, example.shape[0], dict(
-            keep=keep, bits=bits, store=store, rules=tuple(rules), loss=loss, smoothing=smoothing,
-            optimizer=optimizer, momentum=momentum, betas=betas and tuple(betas), eps=eps,
-            weight_decay=weight_decay, device=device, precision=precision))
+        how = dict(keep=keep, bits=bits, store=store, rules=tuple(rules), loss=loss, smoothing=smoothing,
+                   optimizer=optimizer, momentum=momentum, betas=betas and tuple(betas), eps=eps,
+                   weight_decay=weight_decay, device=device, precision=precision)
+        shared = Shared(model, program) if shares else None
+        self._make(program, example.shape[0], how, shared)
         self.lr, self.seed = lr, seed
         self._names = _names(model, [param.theirs for param, _ in self._run.params])
         self._model, self._structure = weakref.ref(model), structure_of(model)
         self.load_state_dict(model.state_dict())
         self._compare(model, example[:2])
 
-    def _make(self, program: Program, batch: int, how: Dict[str, Any]) -> None:
+    def _make(self, program: Program, batch: int, how: Dict[str, Any],
+              shared: Optional[Shared] = None) -> None:
         """The net without values. how: the arguments that make it."""
         optimizer, slots, in_parts = None, "", True
         if how["optimizer"] is not None:
@@ -473,7 +593,8 @@ class Net:
         self.lr, self.seed, self.steps, self._names = 0.0, 0, 0, {}
         self._passes = 0  # since the state was loaded
         self._current: Optional[object] = None  # of the pass whose backward pass may follow
-        self._run = _open(program, settings, how["device"],
+        self._shared, self._working = shared, 0
+        self._run = _open(program, settings, shared.memory if shared is not None else {}, how["device"],
                           _number(PRECISIONS, "precision", precision) if precision else 0)
         self._closer = weakref.finalize(self, self._run.close)
 
@@ -498,7 +619,7 @@ class Net:
         """Trains on a batch and returns its mean loss. y: labels (N,), or for "mse" targets of the
         output's shape; any other loss takes what it is. A batch may have fewer samples than the
         example."""
-        with self._lock:
+        with self._work(True):
             if self._run.settings.optimizer is None:
                 raise Error("the net has no optimizer; expected another than optimizer=None")
             if self._run.optimizer:
@@ -510,7 +631,7 @@ class Net:
     def gradients(self, x: Tensor, y: Any) -> Tuple[float, Dict[str, Tensor]]:
         """The mean loss of a batch and its gradients, by the model's names, without a step.
         Running statistics move, as in every forward pass in training."""
-        with self._lock:
+        with self._work(True):
             grads: Dict[str, Tensor] = {}
             loss = self._pass(x, y, self._reader(grads))
             return self._end(loss, False), self._sorted(grads)
@@ -518,7 +639,7 @@ class Net:
     @_uncompiled
     def forward(self, x: Tensor) -> Tensor:
         """The model's output in training, for `backward`. Running statistics move."""
-        with self._lock:
+        with self._work(True):
             self._warn()
             return self._run_forward(x, self.seed * 2**32 + self.steps)
 
@@ -527,7 +648,7 @@ class Net:
         """After `forward`: the gradients, by the model's names, of a loss whose gradient by the
         output is dy. The net keeps one pass, so each forward pass has one backward pass, before the
         next pass."""
-        with self._lock:
+        with self._work(False):
             grads: Dict[str, Tensor] = {}
             self._run_backward(dy, self._reader(grads))
             self._run.call("plan_end_step", self._run.context)
@@ -536,7 +657,7 @@ class Net:
     @_uncompiled
     def __call__(self, x: Tensor) -> Tensor:
         """The model's output in inference."""
-        with self._lock:
+        with self._work(False):
             self._write_input(x)
             self._current = None
             self._run.forward(x.shape[0], False)
@@ -583,6 +704,8 @@ class Net:
 
     def _forward(self, batch: int, seed: int) -> None:
         self._passes += 1
+        if self._shared is not None:
+            self._shared.count(self._program.counters)
         self._current, self._batch = None, batch
         self._run.call("net_set_seed", self._run.net, seed % 2**64)
         self._run.forward(batch, True)
@@ -605,8 +728,16 @@ class Net:
     def _compare(self, model: nn.Module, x: Tensor) -> None:
         """Fails if the model infers otherwise than the net: then something was not converted
         right, such as code that does something else in training."""
-        with modes_restored(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
-            want = model.eval()(x.clone()).float()
+        try:
+            with modes_restored(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
+                want = model.eval()(x.clone()).float()
+        except RuntimeError as error:
+            self.close()
+            if self._shared is None or not self._shared.moved:
+                raise
+            self._shared.undo()
+            raise Error("the model does not run with weights of convolutions in channels last, as shares=True "
+                        f"has them: {error}") from error
         away = (self(x) - want).norm() / want.norm().clamp(min=1e-6)
         bf16 = self._run.call("context_precision", self._run.context) == PRECISIONS["bf16"]
         if not away <= (0.1 if bf16 else 0.01):  # NaN, too
@@ -667,13 +798,38 @@ class Net:
         mat = run.y
         self._write(_Mat(mat.buffer, 0, 1, batch, batch), y.to("cpu", torch.int32))
 
+    @contextlib.contextmanager
+    def _work(self, writes: bool) -> Iterator[None]:
+        """The lock, while which memory of the model is the device's. writes: its values change."""
+        with self._lock:
+            run, outer = self._run, self._working == 0 and self._shared is not None
+            if outer and not run.closed:
+                self._shared.check()
+                for param, mat in run.params:
+                    value = self._shared.changed(param)
+                    if value is not None:
+                        self._write_mat(mat, param.to_net(value))
+                for mat in run.lent:
+                    run.call("mat_sync_to_device", run.context, mat)
+            self._working += 1
+            try:
+                yield
+            finally:
+                self._working -= 1
+                if outer and not run.closed:
+                    for mat in run.lent:
+                        run.call("mat_sync_to_host", run.context, mat)
+                    if writes:
+                        for param, mat in run.params:
+                            self._shared.changes(param, lambda: self._read(param, mat))
+
     # ---- tensors
 
     @_uncompiled
     def state_dict(self) -> Dict[str, Tensor]:
         """Parameters and running statistics, as the model's state_dict has them. Tensors that the
         model does not use have the values that they had."""
-        with self._lock:
+        with self._work(False):
             mine = {param.theirs: self._read(param, mat) for param, mat in self._run.params
                     if param.theirs is not None}
             state = {name: mine[source] if isinstance(source, str) else source.clone()
@@ -691,10 +847,12 @@ class Net:
                    if param.theirs is not None and param.theirs not in state]
         if missing:
             raise ValueError(f"no value for {', '.join(missing)}")
-        with self._lock:
+        with self._work(True):
             for name, source in self._names.items():
                 if name in state and not isinstance(source, str):
                     self._names[name] = state[name].detach().cpu().clone()
+                    if self._shared is not None:
+                        self._shared.take(name, state[name])
             self._passes = 0
             self._write_values(state)
 
@@ -702,6 +860,9 @@ class Net:
         self._current = None
         for param, mat in self._run.params:
             value = param.value if param.theirs is None else values[param.theirs]
+            memory = self._run.memory.get(param.theirs)
+            if memory is not None and value.data_ptr() == memory.data_ptr():
+                continue
             if tuple(value.shape) != param.shape:
                 raise ValueError(f"{param.theirs} is {tuple(value.shape)}, expected {param.shape}")
             self._write_mat(mat, param.to_net(value))
@@ -766,7 +927,16 @@ class Net:
     def _write_mat(self, mat: "_Mat", values: Tensor) -> None:
         if values.numel() != mat.rows * mat.cols:
             raise ValueError(f"{values.numel()} values for {mat.rows} x {mat.cols}")
-        self._write(mat, values.detach().to("cpu", torch.float32))
+        values, count = values.detach(), values.shape[0]
+        if values.is_contiguous() or mat.rows % count:
+            self._write(mat, values.to("cpu", torch.float32))
+            return
+        rows = mat.rows // count  # copies in the net's order, by parts
+        step = max(_PART_BYTES // (4 * rows * mat.cols), 1)
+        for first in range(0, count, step):
+            part = values[first:first + step].to("cpu", torch.float32)
+            self._write(_Mat(mat.buffer, mat.offset + first * rows * mat.ld, part.shape[0] * rows, mat.cols,
+                             mat.ld), part)
 
     def _write(self, mat: "_Mat", values: Tensor) -> None:
         with _memory_of(values.contiguous()) as address:
@@ -888,7 +1058,8 @@ def _from_stored(values: Tensor, out: Value) -> Tensor:
     return values.reshape(values.shape[0], *out.shape).contiguous()
 
 
-def _open(program: Program, settings: _Settings, device: Optional[str], precision: int) -> _Run:
+def _open(program: Program, settings: _Settings, memory: Dict[str, Tensor], device: Optional[str],
+          precision: int) -> _Run:
     """The net in a context of its own. A dry run of all kinds of steps plans its memory first."""
     library = _library()
     library.declare(_FUNCTIONS_OF_NETS)
@@ -900,7 +1071,7 @@ def _open(program: Program, settings: _Settings, device: Optional[str], precisio
         same = _Options(kernels=library.call("context_kernels", context),
                         precision=library.call("context_precision", context))
         library.call("context_create_dry", byref(info), byref(same), byref(dry))
-        run = _Run(dry, program, settings, True)
+        run = _Run(dry, program, settings, memory, True)
         try:
             for batch in range(settings.batch, 0, -1):
                 run.plan(batch)
@@ -913,4 +1084,4 @@ def _open(program: Program, settings: _Settings, device: Optional[str], precisio
         raise
     finally:
         library.call("plan_destroy", plan)
-    return _Run(context, program, settings, False)
+    return _Run(context, program, settings, memory, False)

@@ -407,6 +407,16 @@ typedef struct clprune_net_state {
 /* The states of a net. */
 CLPRUNE_API const clprune_net_state *clprune_net_states(const clprune_net *net, size_t *count);
 
+/* Makes parameter or state `name`, with all that are tied to it, the caller's matrix in place of
+ * the net's own, with the values that it has: as large as clprune_net_weight.value or
+ * clprune_net_state.mat, apart from all others, such as wrapped memory (clprune/wrap.h), which must
+ * belong to the device in each call that reads or writes it. It outlives the net. The net's memory
+ * goes once no parameter is in it. Before clprune_optimizer_create, which copies
+ * clprune_net_params. Ends a pass, as clprune_net_init does. Errors: INVALID_ARGUMENT (not settled,
+ * no such name, a net of or with desc.weights_of, overlap), INVALID_SIZE. */
+CLPRUNE_API clprune_status clprune_net_use_value(
+    clprune_net *net, const char *name, clprune_mat value);
+
 /* Writes initial parameters and states: weights and biases uniform in +-1 / sqrt(inputs), scales 1,
  * shifts 0, ls 0.1, running means 0 and variances 1. The same for the same seed on any device.
  * Blocks. Without it the caller writes all parameters (clprune_net_weight_at): a net's first pass

@@ -2,8 +2,10 @@
 same loss, gradients, steps and outputs. CLPRUNE_LIBRARY is the library. Run by test_pytorch.sh."""
 
 import copy
+import gc
 import sys
 import unittest
+import unittest.mock
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +14,7 @@ from torch import nn
 from pytorch_case import error
 
 import clprune
+import clprune_net
 
 if int(torch.__version__.split(".")[0]) < 2:
     print("skipped: clprune.Net needs PyTorch 2.0", file=sys.stderr)
@@ -612,6 +615,17 @@ class Life(Case):
         with self.assertRaisesRegex(ValueError, r"head.bias is \(3,\), expected \(10,\)"):
             net.load_state_dict({**model.state_dict(), "head.bias": torch.zeros(3)})
 
+    def test_inputs_are_written_by_parts(self):
+        model, inputs = self.made("resnet")
+        x, y = inputs(5), labels(5)
+        net = clprune.Net(model, x, keep="exact")
+        out = net(x)
+        with unittest.mock.patch.object(clprune_net, "_PART_BYTES", 2 * 3 * 16 * 16 * 4):
+            self.assertTrue(torch.equal(net(x), out))
+            self.assertTrue(torch.equal(net(x[1:4]), out[1:4]))
+            loss, _ = net.gradients(x, y)
+        self.assertEqual(net.gradients(x, y)[0], loss)
+
     def test_closed(self):
         model, inputs = self.made("mlp")
         x = inputs(4)
@@ -635,6 +649,125 @@ class Life(Case):
         self.assertGreater(net.saved_bytes, 0)
         self.assertGreaterEqual(memory["process_peak"], memory["process"])
         self.assertGreater(memory["process"], memory["total"])
+
+
+class Shares(Case):
+    """Nets in the memory of a model (shares=True)."""
+
+    def test_the_model_has_the_bits_of_a_net_of_a_copy_after_each_step(self):
+        for name in "resnet", "vgg", "vit", "shared", "resmlp":
+            with self.subTest(name):
+                model, inputs = self.made(name)
+                x, y = inputs(6), labels(6)
+                apart, own = copy.deepcopy(model), sum(p.numel() for p in model.parameters())
+                net = clprune.Net(model, x, keep="exact", shares=True, lr=1e-2)
+                other = clprune.Net(apart, x, keep="exact", lr=1e-2)
+                copied = 0 if name != "vgg" else own  # a weight behind an image of 2 x 3 pixels
+                self.assertEqual(net.memory()["parameters"], 4 * copied)
+                for step in range(3):
+                    self.assertEqual(net.step(x, y), other.step(x, y))
+                    state = model.state_dict()
+                    for key, value in other.state_dict().items():
+                        self.assertTrue(torch.equal(state[key], value), key)
+                    for key, value in net.state_dict().items():
+                        self.assertTrue(torch.equal(state[key], value), key)
+                    self.assertLess(error(model.eval()(x), net(x)), 1e-5)
+                before = copy.deepcopy(model.state_dict())
+                net.close()
+                other.close()
+                for key, value in model.state_dict().items():
+                    self.assertTrue(torch.equal(value, before[key]), key)
+                autograd(model, x, y)  # it still trains
+
+    def test_values_that_others_write(self):
+        model, inputs = self.made("vgg")
+        x, y = inputs(6), labels(6)
+        net = clprune.Net(model, x, keep="exact", shares=True)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(0.9)
+        self.assertLess(error(net(x), model.eval()(x)), 1e-5)
+        model.load_state_dict({name: 0.8 * value for name, value in model.state_dict().items()})
+        self.assertLess(error(net(x), model.eval()(x)), 1e-5)
+        self.assert_alike(net, model, x, y)
+        net.load_state_dict({name: 0.7 * value for name, value in model.state_dict().items()})
+        self.assertLess(error(net(x), model.eval()(x)), 1e-5)
+        pending, version = model(x).sum(), model[0].weight._version
+        net.step(x, y)
+        self.assertGreater(model[0].weight._version, version)
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            pending.backward()
+        again = copy.deepcopy(net)
+        self.assertTrue(torch.equal(again(x), net(x)))
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        again.step(x, y)  # a copy is alone
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, before[name]), name)
+
+    def test_memory_that_is_not_the_same_any_more(self):
+        def resized(model):
+            model[0].weight.untyped_storage().resize_(0)
+
+        def replaced(model):
+            model[0].weight = nn.Parameter(model[0].weight.detach().clone())
+
+        def moved(model):
+            model[0].weight.data = model[0].weight.data.clone()
+
+        def transposed(model):
+            model[0].weight.data = model[0].weight.data.t()
+
+        for change in resized, replaced, moved, transposed, lambda model: model.double():
+            model = nn.Sequential(nn.Linear(20, 20), nn.ReLU(), nn.Linear(20, CLASSES))
+            x, y = torch.randn(4, 20), labels(4)
+            net = clprune.Net(model, x, shares=True)
+            net.step(x, y)
+            change(model)
+            for call in (lambda: net.step(x, y)), (lambda: net(x)), net.state_dict:
+                with self.assertRaisesRegex(clprune.Error, "0.weight .*shares=True"):
+                    call()
+            net.close()
+
+    def test_odd_memory(self):
+        """Not aligned, not contiguous; a net outlives the model."""
+        x, y = torch.randn(4, 20), labels(4)
+        model = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(),
+                              nn.Linear(32, CLASSES))
+        model[0].weight.data = torch.randn(20, 32).t()
+        model[2].weight.data = torch.randn(32 * 32 + 1)[1:].view(32, 32) * 0.2
+        net = clprune.Net(model, x, keep="exact", shares=True, optimizer="sgd", momentum=0.0, lr=0.1)
+        want = copy.deepcopy(model)
+        for _ in range(3):
+            loss, grads = autograd(want, x, y)
+            with torch.no_grad():
+                for name, parameter in want.named_parameters():
+                    parameter -= 0.1 * grads[name]
+            self.assertLess(abs(net.step(x, y) - loss), 1e-5)
+        for name, value in want.state_dict().items():
+            self.assertLess(error(model.state_dict()[name], value), 1e-5)
+        out = net(x)
+        del model
+        gc.collect()
+        self.assertTrue(torch.equal(net(x), out))
+        net.step(x, y)
+
+    def test_a_model_that_needs_its_weights_in_order(self):
+        class Views(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.head = nn.Conv2d(3, 8, 3), nn.Linear(8, CLASSES)
+
+            def forward(self, x):
+                x = self.conv(x)
+                if not isinstance(x, torch.fx.Proxy):
+                    x.view(x.shape[0], -1)
+                return self.head(x.mean((2, 3)))
+
+        model = Views()
+        with self.assertRaisesRegex(clprune.Error, "channels last, as shares=True has them: .*view"):
+            clprune.Net(model, images(4), shares=True)
+        self.assertTrue(model.conv.weight.is_contiguous())
+        clprune.Net(model, images(4)).close()
 
 
 class Errors(Case):

@@ -177,7 +177,8 @@ void clprune__net_body_destroy(clprune_net *net)
         clprune_saved_destroy(unit->mask);
         clprune_buffer_release(context, unit->positions.buffer);
         for (size_t k = net->graph.desc.weights_of != NULL ? 2 : 0; k < 4; ++k)
-            clprune_buffer_release(context, unit->state[k].buffer);
+            if (k >= 2 || !unit->lent[k])
+                clprune_buffer_release(context, unit->state[k].buffer);
         if (layer->kind->destroy != NULL && !layer->gone)
             layer->kind->destroy(unit);
     }

@@ -216,6 +216,89 @@ clprune_status clprune__net_params_create(clprune_net *net)
     return CLPRUNE_SUCCESS;
 }
 
+/* ---- memory of the caller ----------------------------------------------------------------------
+ */
+
+/* Fails unless `value` is of a size and apart from all parameters and states but the one called
+ * `name`. */
+static clprune_status check_value(
+    clprune_net *net, const char *name, clprune_mat old, clprune_mat value)
+{
+    clprune_context *context = net->context;
+    TRY(clprune__check_mat(context, name, value, old.rows, old.cols));
+    for (size_t i = 0; i < net->graph.params_count; ++i)
+        if (net->graph.params[i].tied == 0 && strcmp(net->graph.params[i].name, name) != 0)
+            TRY(clprune__check_apart(
+                context, name, value, net->graph.params[i].name, net->body.tensors[i].value));
+    for (size_t i = 0; i < net->body.states_count; ++i)
+        if (strcmp(net->body.states[i].name, name) != 0)
+            TRY(clprune__check_apart(
+                context, name, value, net->body.states[i].name, net->body.states[i].mat));
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status use_param(clprune_net *net, size_t param, clprune_mat value)
+{
+    clprune_context *context = net->context;
+    const clprune__net_param *params = net->graph.params;
+    if (params[param].tied != 0)
+        param = params[param].tied - 1;
+    TRY(check_value(net, params[param].name, net->body.tensors[param].value, value));
+    bool own = false;
+    for (size_t i = 0; i < net->graph.params_count; ++i) {
+        if (i == param || params[i].tied == param + 1)
+            net->body.tensors[i].value = value;
+        own |= net->body.tensors[i].value.buffer == net->body.all.buffer;
+    }
+    for (size_t i = 0; i < net->body.list_count; ++i)
+        if (net->body.list[i].name == params[param].name)
+            net->body.list[i].value = value;
+    if (!own) {
+        clprune_buffer_release(context, net->body.all.buffer);
+        net->body.all = CLPRUNE_NO_MAT;
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status use_state(clprune_net *net, clprune_net_state *state, clprune_mat value)
+{
+    TRY(check_value(net, state->name, state->mat, value));
+    for (size_t i = 0; i < net->graph.count; ++i)
+        for (size_t k = 0; k < 2; ++k) {
+            clprune__net_unit *unit = &net->body.units[i];
+            if (state->mat.buffer == NULL || unit->state[k].buffer != state->mat.buffer)
+                continue;
+            if (!unit->lent[k])
+                clprune_buffer_release(net->context, unit->state[k].buffer);
+            unit->lent[k] = true;
+            unit->state[k] = state->mat = value;
+            return CLPRUNE_SUCCESS;
+        }
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune_net_use_value(clprune_net *net, const char *name, clprune_mat value)
+{
+    clprune_context *context = net != NULL ? net->context : NULL;
+    ENTER(context);
+    REQUIRE(net != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "net or name is NULL");
+    REQUIRE(clprune__net_is_settled(net), CLPRUNE_INVALID_ARGUMENT, "the net is not settled");
+    REQUIRE(net->graph.desc.weights_of == NULL && net->sharers == 0, CLPRUNE_INVALID_ARGUMENT,
+        "the net shares its parameters with another one (desc.weights_of)");
+    size_t i = 0, k = 0;
+    while (i < net->graph.params_count && strcmp(net->graph.params[i].name, name) != 0)
+        ++i;
+    while (k < net->body.states_count && strcmp(net->body.states[k].name, name) != 0)
+        ++k;
+    REQUIRE(i < net->graph.params_count || k < net->body.states_count, CLPRUNE_INVALID_ARGUMENT,
+        "the net has no parameter or state %s", name);
+    TRY(i < net->graph.params_count ? use_param(net, i, value)
+                                    : use_state(net, &net->body.states[k], value));
+    net->at.phase = CLPRUNE__NET_EMPTY;
+    net->at.has_values = false;
+    return CLPRUNE_SUCCESS;
+}
+
 void clprune__net_params_destroy(clprune_net *net)
 {
     clprune_context *context = net->context;

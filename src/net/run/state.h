@@ -17,6 +17,7 @@ struct clprune__net_unit {
     } op;
     clprune_mat state[4];  /* batch norm: running mean and variance, mean, inv; a stem's
                               convolution: products */
+    bool lent[2];          /* running mean, variance: the caller's (clprune_net_use_value) */
     clprune_saved *mask;   /* ReLU's signs, if its way keeps them */
     clprune_mat positions; /* of the max pool; made again with its output, if made_again */
     size_t rows;           /* batch norm: of the statistics of the pass, all nets' */
