@@ -361,7 +361,9 @@ CLPRUNE_API void clprune_net_visit(const clprune_net *net,
 typedef enum clprune_net_format { CLPRUNE_NET_TABLE = 0, CLPRUNE_NET_DOT = 1 } clprune_net_format;
 
 /* Hands what was chosen to `write`, line by line; a table begins with all device memory of the
- * context (clprune_memory_query). Errors: INVALID_ARGUMENT (not settled). */
+ * context (clprune_memory_query), and says of each tensor why it is kept or made again: which
+ * layers' gradients read it, and what is made again from it. Errors: INVALID_ARGUMENT (not
+ * settled). */
 CLPRUNE_API clprune_status clprune_net_print(const clprune_net *net, clprune_net_format format,
     void (*write)(void *user, const char *text), void *user);
 

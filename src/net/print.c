@@ -52,25 +52,86 @@ static const char *way_of(const clprune_net *net, size_t i)
     return tile != NULL ? tile->way->name : "input";
 }
 
+/* ---- why ---------------------------------------------------------------------------------------
+ */
+
+typedef struct reason {
+    char *text;
+    size_t size, used;
+    const char *next; /* what comes before the next name */
+} reason;
+
+static void name_one(reason *r, const char *name)
+{
+    if (r->used >= r->size)
+        return;
+    const int more = snprintf(r->text + r->used, r->size - r->used, "%s%s", r->next, name);
+    r->used += more > 0 ? (size_t)more : 0;
+    r->next = ", ";
+}
+
+static bool is_input(const clprune__net_layer *layer, size_t v)
+{
+    for (size_t k = 0; k < layer->ins; ++k)
+        if (layer->in[k] == v)
+            return true;
+    return false;
+}
+
+static bool needs(const clprune_net *net, const clprune__net_tile *tile, size_t v)
+{
+    if (!net->graph.values[tile->layers[tile->count - 1]].trained)
+        return false;
+    for (size_t k = 0; k < tile->way->needs_count; ++k)
+        if (clprune__net_is_needed(&net->graph, tile, k) &&
+            clprune__net_needed(&net->graph, tile, k) == v)
+            return true;
+    return false;
+}
+
+static bool runs_again(const clprune__net_steps *backward, size_t layer)
+{
+    for (size_t i = 0; i < backward->count; ++i)
+        if (backward->steps[i].act == CLPRUNE__NET_FORWARD && backward->steps[i].id == layer)
+            return true;
+    return false;
+}
+
+/* What reads value v in the backward pass: "gradients of fc1; makes gelu1 again". */
+static void explain(const clprune_net *net, size_t v, char *text, size_t size)
+{
+    reason r = {.text = text, .size = size, .next = "gradients of "};
+    text[0] = '\0';
+    for (size_t t = 0; t < net->plan.tiles_count; ++t)
+        for (size_t i = 0; needs(net, &net->plan.tiles[t], v) && i < net->plan.tiles[t].count; ++i)
+            name_one(&r, net->graph.layers[net->plan.tiles[t].layers[i]].name);
+    r.next = r.used > 0 ? "; makes again " : "makes again ";
+    for (size_t i = v + 1; i < net->graph.count; ++i)
+        if (is_input(&net->graph.layers[i], v) && runs_again(&net->plan.backward, i))
+            name_one(&r, net->graph.layers[i].name);
+}
+
 static void print_table(const clprune_net *net, const printer *p)
 {
     const clprune_memory_usage total = clprune_memory_query(net->context, CLPRUNE_MEMORY_TOTAL);
     uint64_t all = 0;
     say(p, "%-32s %12s  %-12s %10.1f  KiB, at most\n", "all memory of the context", "", "",
         (double)total.peak / 1024);
-    say(p, "%-32s %12s  %-12s %10s  %s\n", "tensor", "shape", "kept", "KiB", "backward");
+    say(p, "%-32s %12s  %-12s %10s  %-28s %s\n", "tensor", "shape", "kept", "KiB", "backward",
+        "what reads it then");
     for (size_t i = 0; i < net->graph.count; ++i) {
         const clprune__net_shape *size = &net->graph.values[i].shape;
         const clprune__net_choice *value = &net->plan.values[i];
-        char shape[48], form[48];
+        char shape[48], form[48], why[512];
         if (!is_shown(net, i))
             continue;
         const uint64_t bytes = value->kept ? clprune__net_bytes(&net->plan, i) : 0;
         all += bytes;
         describe(value, form, sizeof form);
         (void)snprintf(shape, sizeof shape, "%zu x %zu", size->rows, size->cols);
-        say(p, "%-32s %12s  %-12s %10.1f  %s\n", net->graph.layers[i].name, shape, form,
-            (double)bytes / 1024, way_of(net, i));
+        explain(net, i, why, sizeof why);
+        say(p, "%-32s %12s  %-12s %10.1f  %-28s %s\n", net->graph.layers[i].name, shape, form,
+            (double)bytes / 1024, way_of(net, i), why);
     }
     say(p, "%-32s %12s  %-12s %10.1f\n", "signs, positions, statistics", "", "",
         (double)(net->body.kept_bytes - all) / 1024);

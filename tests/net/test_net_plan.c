@@ -241,6 +241,49 @@ static void long_nets(void **state)
     }
 }
 
+/* ---- what a table says ------------------------------------------------------------------------
+ */
+
+/* A line of clprune_net_print by the name at its beginning. */
+typedef struct wanted {
+    const char *begins, *ends;
+    unsigned found;
+} wanted;
+
+static void find_lines(void *user, const char *text)
+{
+    wanted *want = user;
+    for (; want->begins != NULL; want++)
+        if (strncmp(text, want->begins, strlen(want->begins)) == 0) {
+            want->found++;
+            if (strstr(text, want->ends) == NULL)
+                fail_msg("expected '%s' in: %s", want->ends, text);
+        }
+}
+
+/* The gradient of ln reads fc1, and ln is made again from it for the gradient of fc2's weight. */
+static void reasons(NO_ROW)
+{
+    wanted want[] = {{"fc1 ", "gradients of ln; makes again ln\n", 0},
+        {"ln ", "gradients of fc2\n", 0}, {"fc2 ", " linear", 0}, {NULL, NULL, 0}};
+    clprune_context *context = NULL;
+    clprune_net *net;
+    assert_int_equal(clprune_context_create_dry(NULL, NULL, &context), CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clprune_net_create(context, &(clprune_net_desc){.batch = 4}, &net), CLPRUNE_SUCCESS);
+    clprune_net_value v = clprune_net_linear(net, "fc1", clprune_net_rows(net, 8, 16), 32);
+    v = clprune_net_linear(net, "fc2", clprune_net_layer_norm(net, "ln", v), 16);
+    clprune_net_cross_entropy(
+        net, clprune_net_linear(net, "head", clprune_net_mean(net, "m", v), 10));
+    assert_int_equal(
+        clprune_net_settle(net, &(clprune_net_keep){.preset = CLPRUNE_NET_EXACT}), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_net_print(net, CLPRUNE_NET_TABLE, find_lines, want), CLPRUNE_SUCCESS);
+    for (size_t i = 0; want[i].begins != NULL; i++)
+        assert_int_equal(want[i].found, 1);
+    clprune_net_destroy(net);
+    clprune_context_destroy(context);
+}
+
 int main(void)
 {
     static const bool kinds[] = {false, true};
@@ -253,5 +296,6 @@ int main(void)
         if (shapes[i].add != conv_pool)
             test_add(&list, long_nets, (void *)(uintptr_t)&shapes[i], "%s: long", shapes[i].name);
     }
+    test_add(&list, reasons, NULL, "why a tensor is kept");
     return test_run_on_host("net_plan", &list);
 }

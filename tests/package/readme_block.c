@@ -1,5 +1,5 @@
 /*
- * The C block of README.md as a program: test_readme.sh writes the block to block.inc. Here is what
+ * The C blocks of README.md as a program: test_readme.sh writes them to block.inc. Here is what
  * the text takes for granted: a queue, images, labels and results of the caller. The loss must fall
  * and the table must have every tensor.
  *

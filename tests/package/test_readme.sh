@@ -131,7 +131,6 @@ library=$(find "$folder/prefix" -name libclprune.so)
 
 c_block() {
     cp "$source/tests/package/readme_block.c" app.c
-    cp "$1" block.inc
     # shellcheck disable=SC2086 # words
     $cc $flags -std=c11 -DCL_TARGET_OPENCL_VERSION=120 -Wall -Wextra -Werror -Wno-missing-field-initializers \
         -I"$folder/prefix/include" app.c -o app -L"${library%/*}" "-Wl,-rpath,${library%/*}" -lclprune -lOpenCL \
@@ -160,7 +159,8 @@ for block in "$folder"/blocks/*[0-9]; do
     file=${from%%:*} language=${from##* }
     checked=$((checked + 1))
     if [ "$language" = c ]; then
-        c_block "$block"
+        cat "$block" >>block.inc # parts of one program
+        c_from=$from
         continue
     elif [ "$language" != indented ]; then
         fail "$from: no rule for the language $language"
@@ -200,6 +200,8 @@ for block in "$folder"/blocks/*[0-9]; do
         ;;
     esac
 done
+from=${c_from:-README.md, which has no C}
+c_block
 for name in $(grep -o 'clprune\.[A-Za-z_]*' lines.py | sort -u); do
     grep -Eqs "^(def|class) ${name#*.}[(:]" "$source"/examples/pytorch/clprune*.py ||
         fail "the Python modules have no ${name#*.}"
