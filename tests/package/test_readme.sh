@@ -154,13 +154,16 @@ consumers() {
     bash -e pkg-config.sh >log 2>&1 && ./a.out version | cmp -s - version || fail "$from: pkg-config: $(cat log)"
 }
 
+for block in "$folder"/blocks/*[0-9]; do # those of C are parts of one program
+    case $(cat "$block.from") in *' c') cat "$block" >>block.inc ;; esac
+done
+from='the blocks of C'
+c_block
 for block in "$folder"/blocks/*[0-9]; do
     from=$(cat "$block.from")
     file=${from%%:*} language=${from##* }
     checked=$((checked + 1))
     if [ "$language" = c ]; then
-        cat "$block" >>block.inc # parts of one program
-        c_from=$from
         continue
     elif [ "$language" != indented ]; then
         fail "$from: no rule for the language $language"
@@ -200,8 +203,6 @@ for block in "$folder"/blocks/*[0-9]; do
         ;;
     esac
 done
-from=${c_from:-README.md, which has no C}
-c_block
 for name in $(grep -o 'clprune\.[A-Za-z_]*' lines.py | sort -u); do
     grep -Eqs "^(def|class) ${name#*.}[(:]" "$source"/examples/pytorch/clprune*.py ||
         fail "the Python modules have no ${name#*.}"
