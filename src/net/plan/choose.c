@@ -20,6 +20,24 @@
 #include "nn/store/form.h"
 #include "runtime/context/check.h"
 
+/* A preset: a row of numbers. */
+typedef struct preset_row {
+    clprune__net_policy policy;
+    enum { KEEPS_DENSE, KEEPS_INPUTS, KEEPS_ALL } form; /* what is kept in the caller's form */
+    bool makes_again; /* what follows from kept values without a product is not kept */
+    bool small_share; /* small products run again, up to small_share of a step's; not if pruned */
+    bool raises_bits; /* codes have at least the bits that ways and residual paths need */
+    bool gelu_codes;  /* if pruned: GELU's derivative is kept as codes */
+} preset_row;
+
+static const preset_row presets[] = {
+    [CLPRUNE_NET_DENSE] = {{0, CLPRUNE__NET_SIGNS_AGAIN}, KEEPS_DENSE},
+    [CLPRUNE_NET_INPUTS] = {{1, CLPRUNE__NET_SIGNS_OF_SUMS}, KEEPS_INPUTS},
+    [CLPRUNE_NET_EXACT] = {{2, CLPRUNE__NET_SIGNS_AGAIN}, KEEPS_DENSE, .makes_again = true},
+    [CLPRUNE_NET_COMPACT] = {{2, CLPRUNE__NET_SIGNS_KEPT}, KEEPS_ALL, true, true, true, true},
+    [CLPRUNE_NET_LEAST] = {{2, CLPRUNE__NET_SIGNS_AGAIN}, KEEPS_ALL, .makes_again = true},
+};
+
 /* How a value is needed by the backward pass. */
 typedef struct use {
     bool needed;
@@ -73,8 +91,8 @@ static clprune_keep form_of(
     const clprune__net_value *value = &plan->graph->values[v];
     clprune_keep keep = how->keep;
     keep.rotate = keep.rotate && !u->function;
-    const bool dense = how->preset == CLPRUNE_NET_DENSE || how->preset == CLPRUNE_NET_EXACT ||
-                       (how->preset == CLPRUNE_NET_INPUTS && !u->product) ||
+    const preset_row *row = &presets[how->preset];
+    const bool dense = row->form == KEEPS_DENSE || (row->form == KEEPS_INPUTS && !u->product) ||
                        (keep.form == CLPRUNE_FORM_PRUNED && !(keep.sparsity > 0) &&
                            keep.value_type == CLPRUNE_VALUES_FP32);
     bool vectors = true; /* all values have one row */
@@ -87,14 +105,14 @@ static clprune_keep form_of(
         return how->store == CLPRUNE_VALUES_BF16
                    ? (clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = 16}
                    : (clprune_keep){.form = CLPRUNE_FORM_DENSE};
-    if (how->preset == CLPRUNE_NET_INPUTS || keep.form == CLPRUNE_FORM_PRUNED) {
+    if (row->form == KEEPS_INPUTS || keep.form == CLPRUNE_FORM_PRUNED) {
         keep.grid_height = (unsigned)value->shape.grid.height;
         keep.grid_width = (unsigned)value->shape.grid.width;
         return keep;
     }
     keep.form = CLPRUNE_FORM_QUANTISED;
     const unsigned bits = plan->graph->layers[v].kind->stream ? 8 : u->bits;
-    if (how->preset == CLPRUNE_NET_COMPACT && keep.bits < bits)
+    if (row->raises_bits && keep.bits < bits)
         keep.bits = bits;
     return keep;
 }
@@ -444,27 +462,21 @@ typedef struct attempt {
 
 static clprune_status start(clprune__net_plan *plan, const clprune_net_keep *how, attempt p)
 {
-    static const clprune__net_policy policies[] = {
-        [CLPRUNE_NET_DENSE] = {0, CLPRUNE__NET_SIGNS_AGAIN},
-        [CLPRUNE_NET_INPUTS] = {1, CLPRUNE__NET_SIGNS_OF_SUMS},
-        [CLPRUNE_NET_EXACT] = {2, CLPRUNE__NET_SIGNS_AGAIN},
-        [CLPRUNE_NET_COMPACT] = {2, CLPRUNE__NET_SIGNS_KEPT},
-        [CLPRUNE_NET_LEAST] = {2, CLPRUNE__NET_SIGNS_AGAIN},
-    };
+    const preset_row *row = &presets[p.preset];
     clprune_context *context = plan->graph->context;
     clprune_status status = CLPRUNE_SUCCESS;
     const bool prunes = how->keep.form == CLPRUNE_FORM_PRUNED;
     use *uses = calloc(plan->graph->count, sizeof *uses);
     REQUIRE_DONE(uses != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the plan of the net");
-    clprune__net_policy policy = policies[p.preset];
+    clprune__net_policy policy = row->policy;
     if (how->store == CLPRUNE_VALUES_BF16) { /* signs of what is rounded may be others */
         policy.level = policy.level > 1 ? policy.level : 1;
         policy.signs = CLPRUNE__NET_SIGNS_KEPT;
     }
     plan->gelu_bits = 0;
-    if (p.preset == CLPRUNE_NET_COMPACT && prunes)
+    if (row->gelu_codes && prunes)
         plan->gelu_bits = how->gelu_bits > 0 ? how->gelu_bits : 2;
-    plan->small_products = p.preset == CLPRUNE_NET_COMPACT && !prunes && p.work == 0;
+    plan->small_products = row->small_share && !prunes && p.work == 0;
     plan->adapter_products = plan->small_products || p.work > 0;
     TRY_DONE(clprune__net_cover(plan, &policy));
     find_uses(plan, uses);
@@ -475,7 +487,7 @@ static clprune_status start(clprune__net_plan *plan, const clprune_net_keep *how
         plan->values[i].needed = uses[i].needed;
         plan->values[i].product = uses[i].product;
         /* as autograd, which reads the sign of the sum itself */
-        plan->values[i].kept = uses[i].needed && !(uses[i].sign && p.preset < CLPRUNE_NET_EXACT);
+        plan->values[i].kept = uses[i].needed && (row->makes_again || !uses[i].sign);
     }
     TRY_DONE(apply_rules(plan, how));
     for (size_t i = 0; i < plan->graph->count && clprune__net_infers(plan->graph); ++i)
@@ -489,14 +501,15 @@ done:
 static clprune_status make_plan(
     clprune__net_plan *plan, const clprune_net_keep *how, attempt p, clprune__net_room *room)
 {
+    const bool again = presets[p.preset].makes_again;
     TRY(start(plan, how, p));
-    if (p.preset >= CLPRUNE_NET_EXACT && !clprune__net_infers(plan->graph)) {
+    if (again && !clprune__net_infers(plan->graph)) {
         TRY(clprune__net_cut(plan, false, false));
         TRY(keep_without_products(plan));
         if (p.work > 0)
             TRY(run_products_again(plan, 0.01 * (double)p.work));
     }
-    TRY(clprune__net_cut(plan, p.preset >= CLPRUNE_NET_EXACT, p.work > 0));
+    TRY(clprune__net_cut(plan, again, p.work > 0));
     return room != NULL ? clprune__net_find_room(plan, room) : CLPRUNE_SUCCESS;
 }
 
@@ -547,7 +560,7 @@ done:
 clprune_status clprune__net_choose(clprune__net_plan *plan, const clprune_net_keep *how)
 {
     const clprune_net_preset preset = how->preset;
-    const bool prunes = how->keep.form == CLPRUNE_FORM_PRUNED && preset >= CLPRUNE_NET_COMPACT;
+    const bool prunes = how->keep.form == CLPRUNE_FORM_PRUNED && presets[preset].form == KEEPS_ALL;
     attempt best = {.preset = preset}, last = {.preset = CLPRUNE_NET_DENSE};
     clprune__net_room least = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL}, room;
     bool found = false;
@@ -556,7 +569,7 @@ clprune_status clprune__net_choose(clprune__net_plan *plan, const clprune_net_ke
     plan->layers = calloc(plan->graph->count, sizeof *plan->layers);
     REQUIRE(plan->values != NULL && plan->layers != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for the plan of the net");
-    if (preset < CLPRUNE_NET_EXACT || clprune__net_infers(plan->graph))
+    if (!presets[preset].makes_again || clprune__net_infers(plan->graph))
         return make_plan(plan, how, best, NULL);
     const clprune_net_preset strictest = preset == CLPRUNE_NET_LEAST ? CLPRUNE_NET_COMPACT : preset;
     const bool ruled = how->rules_count > 0; /* the caller decides, and ways are the preset's */
