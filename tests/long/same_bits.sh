@@ -115,8 +115,8 @@ blocks.3 norm2 dense
 blocks.3 fc1 dense
 blocks.3 gelu pruned sparsity=0.5 block=4x4
 blocks.3 fc2 dense
-blocks.4 x pruned sparsity=0.25
-last     x    dense
+blocks.3 ls2 pruned sparsity=0.25
+blocks.5 ls2 dense
 RULES
 
 # Sampled blocks of runs that NEW begins are drawn from another stream than OLD's, so these runs go on

@@ -207,6 +207,7 @@ static void refused(NO_ROW)
         {DENSE, "block.0 ls2 dense", "rules:1: no tensor is at 'block.0'; there are net, blocks.0"},
         {DENSE, "#\nblocks.6 ls2 dense", "rules:2: no tensor is at 'blocks.6'"},
         {DENSE, "blocks.0 n1 dense", "rules:1: blocks.0 has the tensors norm1, linear_tokens, ls1"},
+        {DENSE, "blocks.5 n1 dense", "rules:1: blocks.5 has the tensors norm1, linear_tokens, ls1"},
         {DENSE, "blocks.0 ls2 Dense",
             "rules:1: dense, pruned, quantised, pooled or recomputed is expected, not 'Dense'"},
         {DENSE, "blocks.0 ls2 pruned", "rules:1: pruned needs sparsity=X"},

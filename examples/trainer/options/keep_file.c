@@ -136,15 +136,22 @@ static bool names(const line *l, const options *o, const keep_tensor *tensor, bo
     return here && fnmatch(word, tensor->name, 0) == 0;
 }
 
+/* The place of a tensor, or with `at` its name, if its place is one that a line names; else "". */
+static const char *listed(const line *l, const keep_tensor *tensor, bool at)
+{
+    if (!at)
+        return tensor->place;
+    return fnmatch(l->words[0], tensor->place, 0) == 0 ? tensor->name : "";
+}
+
 /* Lists the places of a model, or with `at` the tensors of the places that a line names. */
 static void list_names(const line *l, const keep_list *list, bool at, char *text, size_t size)
 {
     for (size_t i = 0, shown = 0; i < list->count; ++i) {
-        const keep_tensor *tensor = &list->tensors[i];
-        const char *word = at ? tensor->name : tensor->place;
-        bool said = at && fnmatch(l->words[0], tensor->place, 0) != 0;
+        const char *word = listed(l, &list->tensors[i], at);
+        bool said = word[0] == '\0';
         for (size_t k = 0; k < i && !said; ++k)
-            said = strcmp(at ? list->tensors[k].name : list->tensors[k].place, word) == 0;
+            said = strcmp(listed(l, &list->tensors[k], at), word) == 0;
         if (said)
             continue;
         if (shown == 12) {
