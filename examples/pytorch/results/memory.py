@@ -7,7 +7,7 @@
 Each row is of a process of its own, of two steps. Images have 224 px, texts 128 tokens, two for each of
 `batch`. All run with MALLOC_MMAP_THRESHOLD_=262144, with which glibc gives freed tensors back: clprune sets
 that itself, and PyTorch takes up to twice as much without. "shared": shares=True. Run it twice: the first run
-compiles kernels, for which the compiler takes up to 120 MiB more.
+compiles kernels, for which the compiler takes up to 160 MiB more.
 
     peak_mib        peak (the kernel's VmHWM) above what the process has with the model and a batch
     process_mib     peak of the whole process, with libraries and model
