@@ -808,7 +808,7 @@ class Processes(Case):
         layer = clprune.convert_(nn.Linear(64, 64))
         data = torch.utils.data.TensorDataset(torch.randn(32, 64))
         loader = torch.utils.data.DataLoader(data, batch_size=8, num_workers=2)
-        for _ in range(1 if way == "pytorch" else 2):
+        for _ in range(2):
             for (x,) in loader:
                 layer(x).sum().backward()
 
