@@ -502,6 +502,7 @@ static clprune_status call_net(clprune_context *c)
     v = clprune_net_gelu(net, "gelu", clprune_net_linear(net, "hidden", v, COLS));
     clprune_net_mean_squared_error(net, clprune_net_linear(net, "head", v, OUT));
     THEN(clprune_net_settle(net, &keep));
+    THEN(clprune_net_use_value(net, "head.bias", clprune_mat_of(dw.buffer, 1, OUT)));
     THEN(clprune_net_init(net, 1));
     THEN(clprune_net_print(net, CLPRUNE_NET_TABLE, nothing_to_say, NULL));
     THEN(clprune_net_forward(net, &data, true));
