@@ -102,9 +102,12 @@ static void explain(const clprune_net *net, size_t v, char *text, size_t size)
 {
     reason r = {.text = text, .size = size, .next = "gradients of "};
     text[0] = '\0';
-    for (size_t t = 0; t < net->plan.tiles_count; ++t)
-        for (size_t i = 0; needs(net, &net->plan.tiles[t], v) && i < net->plan.tiles[t].count; ++i)
-            name_one(&r, net->graph.layers[net->plan.tiles[t].layers[i]].name);
+    for (size_t t = 0; t < net->plan.tiles_count; ++t) {
+        const clprune__net_tile *tile = &net->plan.tiles[t];
+        const size_t count = needs(net, tile, v) ? tile->count : 0;
+        for (size_t i = 0; i < count; ++i)
+            name_one(&r, net->graph.layers[tile->layers[i]].name);
+    }
     r.next = r.used > 0 ? "; makes again " : "makes again ";
     for (size_t i = v + 1; i < net->graph.count; ++i)
         if (is_input(&net->graph.layers[i], v) && runs_again(&net->plan.backward, i))

@@ -163,9 +163,8 @@ for block in "$folder"/blocks/*[0-9]; do
     from=$(cat "$block.from")
     file=${from%%:*} language=${from##* }
     checked=$((checked + 1))
-    if [ "$language" = c ]; then
-        continue
-    elif [ "$language" != indented ]; then
+    [ "$language" != c ] || continue
+    if [ "$language" != indented ]; then
         fail "$from: no rule for the language $language"
         continue
     fi

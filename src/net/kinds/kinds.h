@@ -37,6 +37,11 @@ static inline bool clprune__net_adds_bf16(
     return k == 1;
 }
 
+/* Adds a norm of x with ".weight" of ones and, if `shifted`, ".bias" of zeros, and the draft's eps;
+ * NULL after an error. */
+clprune__net_layer *clprune__net_add_norm(clprune_net *net, const clprune__net_kind *kind,
+    const char *name, clprune_net_value x, bool shifted);
+
 /* The ways of each file, in the order in which they are tried; a way without a name ends a list. */
 #define CLPRUNE__NET_WAYS(WAYS)                                                                    \
     WAYS(identities)                                                                               \

@@ -76,13 +76,9 @@ clprune_net_value clprune_net_group_norm(
     if (groups == 0 || d % groups != 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: it has %zu groups, expected a divisor of the %zu features", name, groups, d);
-    clprune__net_layer *layer = clprune__net_add(net, &group_norm_kind, name, &x, 1, in->shape);
+    clprune__net_layer *layer = clprune__net_add_norm(net, &group_norm_kind, name, x, true);
     if (layer == NULL)
         return (clprune_net_value){0};
-    layer->eps = net->draft.eps;
     layer->set.sizes[0] = groups;
-    clprune__net_add_param(
-        net, ".weight", (clprune__net_param){.rank = 1, .shape = {d}, .value = 1});
-    clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {d}});
     return clprune__net_last(net);
 }

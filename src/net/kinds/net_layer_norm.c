@@ -120,22 +120,29 @@ const clprune__net_way clprune__net_layer_norm_ways[] = {
     {.name = NULL},
 };
 
-static clprune_net_value add_norm(clprune_net *net, const clprune__net_kind *kind, const char *name,
-    clprune_net_value x, bool shifted)
+clprune__net_layer *clprune__net_add_norm(clprune_net *net, const clprune__net_kind *kind,
+    const char *name, clprune_net_value x, bool shifted)
 {
     const clprune__net_value *in = clprune__net_read(net, name, x);
     if (in == NULL)
-        return (clprune_net_value){0};
+        return NULL;
     const size_t d = in->shape.cols;
     clprune__net_layer *layer = clprune__net_add(net, kind, name, &x, 1, in->shape);
     if (layer == NULL)
-        return (clprune_net_value){0};
+        return NULL;
     layer->eps = net->draft.eps;
     clprune__net_add_param(
         net, ".weight", (clprune__net_param){.rank = 1, .shape = {d}, .value = 1});
     if (shifted)
         clprune__net_add_param(net, ".bias", (clprune__net_param){.rank = 1, .shape = {d}});
-    return clprune__net_last(net);
+    return layer;
+}
+
+static clprune_net_value add_norm(clprune_net *net, const clprune__net_kind *kind, const char *name,
+    clprune_net_value x, bool shifted)
+{
+    const clprune__net_layer *layer = clprune__net_add_norm(net, kind, name, x, shifted);
+    return layer != NULL ? clprune__net_last(net) : (clprune_net_value){0};
 }
 
 clprune_net_value clprune_net_layer_norm(clprune_net *net, const char *name, clprune_net_value x)
