@@ -47,6 +47,7 @@ class Conv:
     stride: Tuple[int, int]
     padding: Tuple[int, int]
     dilation: Tuple[int, int]
+    groups: int
     bias: bool
 
 
@@ -402,15 +403,13 @@ class _Tracer(fx.Interpreter):
         x = self._use(x)
         if x.axes != ("C", "H", "W"):
             raise _NotSupported("a convolution of a tensor that is not an image")
-        if groups != 1:
-            raise _NotSupported(f"a convolution with {groups} groups is not supported")
         if isinstance(padding, str):
             if padding != "valid":
                 raise _NotSupported(f"padding {padding!r} is not supported; give numbers")
             padding = 0
         name, (out, channels, *kernel) = self._layer_of(weight), weight.value.shape
         conv = Conv(out, tuple(kernel), _pair(stride), _pair(padding), _pair(dilation),
-                    bias is not None)
+                    groups, bias is not None)
         sizes = {"C": out, "H": self.result.shape[2], "W": self.result.shape[3]}
         value = self._add("conv2d", name, (x.layer,), (conv,), x.axes, sizes)
         self._param(f"{name}.weight", weight, split=(out, channels, *kernel),

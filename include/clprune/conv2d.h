@@ -15,7 +15,13 @@
  *                                          j * stride + b * dilation - padding, c]
  *
  * where pixels outside of the image are 0, and each axis has its own stride, padding, dilation. No
- * image is unfolded in memory (no im2col buffer). */
+ * image is unfolded in memory (no im2col buffer).
+ *
+ * With groups, group g of the outputs reads group g of the channels alone, and `in` above, of
+ * weights and sums, is in / groups: w is out x (kernel.height * kernel.width * in / groups).
+ * Depthwise convolutions (groups = in = out) of at most 64 taps, 16 a row, stride and dilation at
+ * most 4 along a row, have kernels of their own, which always compute in fp32; other groups run one
+ * after the other. dw of groups is from restored images, unless the store is DENSE. */
 #ifndef CLPRUNE_CONV2D_H
 #define CLPRUNE_CONV2D_H
 
@@ -43,7 +49,7 @@ typedef struct clprune_conv2d_desc {
     clprune_extent stride;   /* {0, 0} means {1, 1} */
     clprune_extent padding;  /* zeros at each of the two ends of an axis */
     clprune_extent dilation; /* {0, 0} means {1, 1} */
-    size_t groups;           /* 0 or 1; others are refused: INVALID_ARGUMENT */
+    size_t groups;           /* a divisor of in and out; 0 means 1 */
     clprune_keep keep;       /* of the input; zeros: a dense layer */
     uint64_t reserved[4];    /* zeros */
 } clprune_conv2d_desc;
@@ -77,7 +83,7 @@ CLPRUNE_API bool clprune_conv2d_takes_bf16(
 /* Computes y for `batch` images and stores x in `saved`.
  *
  *     x: (batch * image.height * image.width) x in
- *     w: out x (kernel.height * kernel.width * in)
+ *     w: out x (kernel.height * kernel.width * in / groups)
  *     b: 1 x out, or CLPRUNE_NO_MAT
  *     y: (batch * output.height * output.width) x out
  *
@@ -110,7 +116,8 @@ CLPRUNE_API clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t
     clprune_extent image, const clprune_saved *saved, clprune_mat dy, clprune_mat w,
     const clprune_grads *grads, cl_event *event);
 
-/* Converts weights in host memory from PyTorch's order, out x in x height x width, and back.
+/* Converts weights in host memory from PyTorch's order, out x in x height x width, and back; in: of
+ * a group.
  * The arrays have out * in * kernel.height * kernel.width floats and must not overlap. Errors:
  * INVALID_ARGUMENT (NULL), SIZE_OVERFLOW. */
 CLPRUNE_API clprune_status clprune_conv2d_weights_from_oihw(

@@ -141,6 +141,7 @@ CLPRUNE_API clprune_net_value clprune_net_rotary(clprune_net *net, const char *n
 typedef struct clprune_net_conv {
     size_t out;
     clprune_extent kernel, stride, padding, dilation;
+    size_t groups; /* 0: 1; as many as x has features: depthwise */
     bool bias;
     uint64_t reserved[4]; /* zeros */
 } clprune_net_conv;

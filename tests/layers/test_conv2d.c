@@ -29,6 +29,8 @@ static const conv_row rows[] = {
     {"taps that share cells", {2, 16, 20, 12, 20, {7, 5}, {4, 6}, {3, 4}, {2, 1}, 0, 0}, true},
     {"stride far above the image",
         {2, 3, 20, 3, 4, {2, 2}, {1 << 28, 1 << 28}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"depthwise 3x3", {2, 40, 40, 6, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0, 40}, true},
+    {"4 groups", {2, 8, 12, 6, 5, {3, 3}, {1, 2}, {1, 1}, {1, 1}, 0, 0, 4}, true},
     /* what the forms do not depend on */
     {"few channels, many pixels", {6, 3, 20, 200, 330, {1, 2}, {2, 3}, {0, 1}, {1, 1}, 0, 0}, true},
     {"3x3 no padding, many outputs", {3, 16, 100, 5, 4, {3, 3}, {1, 1}, {0, 0}, {1, 1}, 0, 0},
@@ -47,8 +49,22 @@ static const conv_row rows[] = {
     {"3x3 stride 2, many images", {18, 20, 24, 5, 6, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, true},
     {"more channels than a strip is deep", {1, 700, 16, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
         true},
+    {"depthwise 3x3 stride 2", {2, 72, 72, 7, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0, 72}, false},
+    {"depthwise 5x5 stride 2", {3, 16, 16, 12, 13, {5, 5}, {2, 2}, {2, 2}, {1, 1}, 0, 0, 16}, true},
+    {"depthwise 7x7", {2, 20, 20, 7, 7, {7, 7}, {1, 1}, {3, 3}, {1, 1}, 0, 0, 20}, true},
+    {"depthwise, wide lines", {2, 64, 64, 9, 200, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0, 64}, true},
+    {"depthwise, few channels", {2, 3, 3, 5, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0, 3}, true},
+    {"depthwise, uneven", {2, 17, 17, 11, 9, {2, 3}, {3, 2}, {1, 2}, {2, 3}, 0, 0, 17}, true},
+    {"depthwise, stride above kernel", {1, 65, 65, 7, 9, {1, 2}, {3, 4}, {0, 0}, {1, 1}, 0, 0, 65},
+        true},
+    {"depthwise, padding above kernel", {1, 4, 4, 2, 3, {2, 2}, {1, 1}, {3, 5}, {1, 1}, 0, 0, 4},
+        true},
+    {"depthwise, far taps", {1, 3, 3, 6, 30, {3, 3}, {1, 1}, {1, 6}, {1, 9}, 0, 0, 3}, true},
+    {"depthwise, two outputs a channel", {2, 6, 12, 5, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0, 6},
+        true},
+    {"groups 1x1", {2, 32, 48, 5, 4, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0, 0, 2}, true},
 };
-enum { FORM_ROWS = 11 };
+enum { FORM_ROWS = 13 };
 
 /* Whether a row is for slow simulators, too. */
 static bool is_wanted(const conv_ref *r)
@@ -63,7 +79,8 @@ static clprune_conv2d_desc describe(const conv_ref *r)
         .kernel = {r->kernel[0], r->kernel[1]},
         .stride = {r->stride[0], r->stride[1]},
         .padding = {r->padding[0], r->padding[1]},
-        .dilation = {r->dilation[0], r->dilation[1]}};
+        .dilation = {r->dilation[0], r->dilation[1]},
+        .groups = r->groups};
 }
 
 static void check(const char *what, const test_mat *m, gemm_ref ref, const char *name)
@@ -85,11 +102,12 @@ static tensors make(const conv_row *row, clprune_keep keep)
 {
     conv_ref r = row->r;
     conv_ref_settle(&r);
+    r.fp32 = r.groups == r.in && r.out == r.in && r.dilation[1] <= 4;
     clprune_conv2d_desc desc = describe(&r);
     desc.keep = keep;
     const size_t pixels = r.batch * r.height * r.width,
                  results = r.batch * r.out_height * r.out_width,
-                 inner = r.kernel[0] * r.kernel[1] * r.in;
+                 inner = r.kernel[0] * r.kernel[1] * (r.in / (r.groups > 0 ? r.groups : 1));
     tensors t = {.r = r,
         .image = {r.height, r.width},
         .layer = test_new_conv2d(test_context(), desc),
@@ -267,7 +285,9 @@ static void invalid_descriptions(NO_ROW)
         clprune_status status;
         const char *text;
     } refused[] = {
-        {{.in = 4, .out = 4, .kernel = {3, 3}, .groups = 2}, {5, 5}, bad, "grouped convolutions"},
+        {{.in = 4, .out = 4, .kernel = {3, 3}, .groups = 3}, {5, 5}, bad,
+            "groups is 3, expected a divisor of the 4 input and the 4 output channels"},
+        {{.in = 4, .out = 6, .kernel = {3, 3}, .groups = 4}, {5, 5}, bad, "the 6 output channels"},
         {{.in = 4, .out = 4, .kernel = {3, 3}, .stride = {0, 1}}, {5, 5}, bad, "stride 0 x 1"},
         {{.in = 4, .out = 4, .kernel = {3, 0}}, {5, 5}, bad, "3 x 0 taps"},
         {{.in = 4, .out = 4, .kernel = {3, 3}, .dilation = {1, 0}}, {5, 5}, bad, "dilation 1 x 0"},

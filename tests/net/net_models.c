@@ -67,6 +67,31 @@ static void build_resnet(clprune_net *net, const net_model *model)
     clprune_net_cross_entropy(net, clprune_net_linear(net, "fc", x, NET_CLASSES));
 }
 
+/* Depthwise convolutions between 1 x 1 ones, and groups. */
+static void build_mobilenet(clprune_net *net, const net_model *model)
+{
+    clprune_net_value x = clprune_net_images(net, 3, model->cols, model->cols);
+    x = clprune_net_relu(
+        net, "relu", clprune_net_batch_norm(net, "bn", conv(net, "conv", x, 16, 3, 1)));
+    for (unsigned i = 1; i <= 2; i++) {
+        const clprune_net_conv depthwise = {.out = 24,
+            .kernel = {2 * i + 1, 2 * i + 1},
+            .stride = {i, i},
+            .padding = {i, i},
+            .groups = i == 1 ? 24 : 6,
+            .bias = i == 2};
+        clprune_net_part(net, numbered("block", i));
+        clprune_net_value t = clprune_net_batch_norm(net, "bn1", conv(net, "conv1", x, 24, 1, 1));
+        t = clprune_net_conv2d(net, "conv2", clprune_net_relu(net, "relu1", t), &depthwise);
+        t = clprune_net_relu(net, "relu2", clprune_net_batch_norm(net, "bn2", t));
+        t = clprune_net_batch_norm(net, "bn3", conv(net, "conv3", t, 16, 1, 1));
+        x = i == 1 ? clprune_net_add(net, "add", x, t) : t;
+    }
+    clprune_net_part(net, NULL);
+    x = clprune_net_mean(net, "avgpool", x);
+    clprune_net_cross_entropy(net, clprune_net_linear(net, "fc", x, NET_CLASSES));
+}
+
 static void add_vgg(clprune_net *net, size_t side, size_t width)
 {
     clprune_net_value x = clprune_net_images(net, 3, side, side);
@@ -182,6 +207,7 @@ const net_model net_models[NET_MODELS] = {
     {"mlp", build_mlp, 9, 32, 1, 8, false, true, 0},
     {"unet", build_unet, 8, 32, 8, 8, false, false, 0},
     {"transformer", build_transformer, 11, 16, 11, 8, false, true, 0},
+    {"mobilenet", build_mobilenet, 0, NET_SIDE, 0, 0, true, false, 0},
 };
 const net_model net_wide_mlp = {"wide mlp", build_wide_mlp, 1024, 16, 1, 8, false, true, 0};
 const net_model net_wide_vgg = {"wide vgg", build_wide_vgg, 0, 96, 0, 0, false, false, 0};

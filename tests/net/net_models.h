@@ -22,8 +22,8 @@ struct net_model {
     uint64_t seed;                   /* for `build` */
 };
 
-/* ResMLP, ResNet, VGG, an MLP with dropout, a U with skips, a transformer. */
-enum { NET_MODELS = 6 };
+/* ResMLP, ResNet, VGG, an MLP with dropout, a U with skips, a transformer, a MobileNet. */
+enum { NET_MODELS = 7 };
 extern const net_model net_models[NET_MODELS];
 /* A ViT, GPTs with a token loss, whose weight may be tied to the embedding's, or that to it, or
  * with a loss of logits, and a Llama; without attention. A BERT, whose samples have lengths. */

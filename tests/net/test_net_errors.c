@@ -152,6 +152,8 @@ LAYER(conv_no_kernel, conv(net, images(net), (clprune_net_conv){.out = 4}))
 LAYER(conv_large, conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {9, 9}}))
 LAYER(conv_dilated,
     conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .dilation = {4, 4}}))
+LAYER(conv_groups,
+    conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .groups = 2}))
 LAYER(conv_reserved,
     conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .reserved = {0, 1}}))
 LAYER(conv_reserved_0,
@@ -321,6 +323,7 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(conv_no_outputs, INVALID_ARGUMENT, "layer bad has no outputs"),
     ROW(conv_no_kernel, INVALID_SIZE, "layer bad: "), ROW(conv_large, INVALID_SIZE, "layer bad: "),
     ROW(conv_dilated, INVALID_SIZE, "layer bad: "),
+    ROW(conv_groups, INVALID_SIZE, "groups is 2, expected a divisor of the 3 input"),
     ROW(conv_reserved, INVALID_ARGUMENT, "reserved"),
     ROW(conv_reserved_0, INVALID_ARGUMENT, "reserved"),
     ROW(conv_rows, INVALID_ARGUMENT, "layer bad: its input is not an image"),

@@ -18,6 +18,8 @@ static bool frozen_before;
     }
 static const clprune_net_conv conv = {
     .out = COLS, .kernel = {2, 2}, .padding = {1, 1}, .bias = true};
+static const clprune_net_conv depthwise = {
+    .out = COLS, .kernel = {3, 3}, .padding = {1, 1}, .groups = COLS};
 static const clprune_net_attn attn = {.heads = 2};
 
 KIND(affine_mean, clprune_net_mean(net, "m", clprune_net_affine(net, "n", x)))
@@ -37,6 +39,7 @@ KIND(rows_scale, clprune_net_layerscale(net, "n", x, clprune_net_linear_rows(net
 KIND(class_token, clprune_net_row(net, "r", clprune_net_class_token(net, "n", x), 0))
 KIND(conv_norm_relu, clprune_net_relu(net, "r",
                          clprune_net_batch_norm(net, "n", clprune_net_conv2d(net, "c", x, &conv))))
+KIND(depthwise_norm, clprune_net_batch_norm(net, "n", clprune_net_conv2d(net, "c", x, &depthwise)))
 KIND(
     attention, clprune_net_attention(net, "at", clprune_net_linear(net, "qkv", x, 3 * COLS), &attn))
 KIND(swiglu, clprune_net_swiglu(net, "sw", clprune_net_linear(net, "l", x, 2 * COLS)))
@@ -50,7 +53,8 @@ KIND(tied,
 static const net_kind chains[] = {NAMED(affine_mean), NAMED(affine_gelu), NAMED(affine_rows),
     NAMED(affine_linear), NAMED(layer_norm_linear), NAMED(norm_relu), NAMED(norm_add_relu),
     NAMED(gelu_scale), NAMED(affine_scale), NAMED(positions_of), NAMED(rows_scale),
-    NAMED(class_token), NAMED(conv_norm_relu), NAMED(attention), NAMED(swiglu), NAMED(tied)};
+    NAMED(class_token), NAMED(conv_norm_relu), NAMED(depthwise_norm), NAMED(attention),
+    NAMED(swiglu), NAMED(tied)};
 
 /* A kind of layer between linear ones; model->seed: its number. */
 static void build(clprune_net *net, const net_model *model)

@@ -73,6 +73,9 @@ static drawn add_conv(graph *g, const drawn *x)
         .kernel = {kernel, kernel},
         .stride = {halve ? 2 : 1, halve ? 2 : 1},
         .padding = {kernel / 2, kernel / 2},
+        .groups = test_rng_below(&g->rng, 3) > 0 ? 1
+                  : made.cols == x->cols         ? made.cols
+                                                 : 2,
         .bias = test_rng_below(&g->rng, 2)};
     if (halve)
         made.side /= 2;

@@ -67,6 +67,16 @@ def group_norms():
         nn.GroupNorm(5, 30), nn.Linear(30, CLASSES))
 
 
+def depthwise():
+    """Depthwise convolutions, with two outputs a channel, and groups."""
+    return nn.Sequential(
+        nn.Conv2d(3, 24, 1), nn.BatchNorm2d(24), nn.ReLU(),
+        nn.Conv2d(24, 24, 3, 1, 1, groups=24, bias=False), nn.BatchNorm2d(24), nn.ReLU(),
+        nn.Conv2d(24, 24, 5, 2, 2, groups=24), nn.GELU(), nn.Conv2d(24, 48, 3, padding=1, groups=24),
+        nn.ReLU(), nn.Conv2d(48, 32, 3, padding=1, groups=4), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(32, CLASSES))
+
+
 class Mixer(nn.Module):
     """MLP-Mixer with a shape read in forward, as timm writes it."""
 
@@ -211,6 +221,7 @@ MODELS = {
     "resnet": (resnet, lambda n: images(n, 16, 16)),
     "vgg": (vgg, images),
     "group norms": (group_norms, images),
+    "depthwise": (depthwise, images),
     "mixer": (Mixer, images),
     "mixer without biases": (lambda: Mixer(False), images),
     "resmlp": (ResMLP, images),
@@ -806,8 +817,6 @@ class Errors(Case):
                 (lambda m, x: (m.head(x), x), "the output is not one tensor", {})):
             self.refused(forward, text, **modules)
         for forward, text, modules in (
-                (lambda m, x: m.conv(x), "conv: a convolution with 3 groups is not supported",
-                 {"conv": nn.Conv2d(3, 3, 3, groups=3)}),
                 (lambda m, x: m.conv(x), "conv: padding_mode 'reflect' is not supported",
                  {"conv": nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect")}),
                 (lambda m, x: m.bn(x), "bn: a batch norm without running statistics",

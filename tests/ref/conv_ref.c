@@ -46,23 +46,62 @@ static size_t results(const conv_ref *r)
     return r->batch * r->out_height * r->out_width;
 }
 
+/* Element of w without groups that element e of w is. */
+static size_t spread(const conv_ref *r, size_t e)
+{
+    const size_t taps = r->kernel[0] * r->kernel[1], groups = r->groups > 0 ? r->groups : 1;
+    const size_t in = r->in / groups, o = e / (taps * in), t = e / in % taps, c = e % in;
+    return (o * taps + t) * r->in + o / (r->out / groups) * in + c;
+}
+
+static size_t weights(const conv_ref *r)
+{
+    return r->out * r->kernel[0] * r->kernel[1] * (r->in / (r->groups > 0 ? r->groups : 1));
+}
+
+static const float *without_groups(const conv_ref *r, const float *w)
+{
+    float *to = test_alloc(r->out * r->kernel[0] * r->kernel[1] * r->in * sizeof *to);
+    for (size_t e = 0; e < weights(r); e++)
+        to[spread(r, e)] = w[e];
+    return to;
+}
+
+static float (*begin_operands(const conv_ref *r))(float)
+{
+    float (*const operand)(float) = gemm_ref_operand;
+    if (r->fp32)
+        gemm_ref_operand = NULL;
+    return operand;
+}
+
 gemm_ref conv_ref_forward(const conv_ref *r, const float *x, const float *w, const float *b)
 {
+    float (*const operand)(float) = begin_operands(r);
     gemm_ref ref = gemm_ref_begin(results(r), r->out);
     float *unfolded = unfold(r, x);
-    gemm_ref_add(&ref, false, true, r->kernel[0] * r->kernel[1] * r->in, unfolded, w);
+    gemm_ref_add(
+        &ref, false, true, r->kernel[0] * r->kernel[1] * r->in, unfolded, without_groups(r, w));
     if (b != NULL)
         gemm_ref_add_row(&ref, b);
     gemm_ref_end(&ref, 1.0f, 0.0f, NULL);
+    gemm_ref_operand = operand;
     return ref;
 }
 
 gemm_ref conv_ref_dw(const conv_ref *r, const float *dy, const float *x)
 {
+    float (*const operand)(float) = begin_operands(r);
     gemm_ref ref = gemm_ref_begin(r->out, r->kernel[0] * r->kernel[1] * r->in);
     float *unfolded = unfold(r, x);
     gemm_ref_add(&ref, true, false, results(r), dy, unfolded);
     gemm_ref_end(&ref, 1.0f, 0.0f, NULL);
+    gemm_ref_operand = operand;
+    ref.n = weights(r) / r->out;
+    for (size_t e = 0; e < weights(r); e++) { /* spread(e) >= e */
+        ref.want[e] = ref.want[spread(r, e)];
+        ref.bound[e] = ref.bound[spread(r, e)];
+    }
     return ref;
 }
 
@@ -81,8 +120,9 @@ gemm_ref conv_ref_dx(
     const size_t taps = r->kernel[0] * r->kernel[1];
     gemm_ref ref = gemm_ref_begin(r->batch * r->height * r->width, r->in);
     size_t row = 0;
+    float (*const operand)(float) = begin_operands(r);
     dy = gemm_ref_operands(dy, results(r) * r->out);
-    w = gemm_ref_operands(w, r->out * taps * r->in);
+    w = gemm_ref_operands(without_groups(r, w), r->out * taps * r->in);
     for (size_t n = 0; n < r->batch; n++)
         for (size_t i = 0; i < r->out_height; i++)
             for (size_t j = 0; j < r->out_width; j++, row++)
@@ -96,5 +136,6 @@ gemm_ref conv_ref_dx(
                 }
     ref.terms = taps * r->out;
     gemm_ref_end(&ref, 1.0f, beta, old);
+    gemm_ref_operand = operand;
     return ref;
 }

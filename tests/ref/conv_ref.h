@@ -1,7 +1,10 @@
 /* Reference of convolutions: unfolded images and plain loops in double, from the formulas of
- * clprune/conv2d.h. Results as in gemm_ref; images are channels last, dense. */
+ * clprune/conv2d.h; with groups, of weights that are 0 between them. Results as in gemm_ref; images
+ * are channels last, dense. */
 #ifndef CLPRUNE_CONV_REF_H
 #define CLPRUNE_CONV_REF_H
+
+#include <stdbool.h>
 
 #include "ref/gemm_ref.h"
 
@@ -10,6 +13,8 @@ typedef struct conv_ref {
     size_t height, width;                                 /* of x */
     size_t kernel[2], stride[2], padding[2], dilation[2]; /* vertical, horizontal */
     size_t out_height, out_width;                         /* of y; conv_ref_settle fills them in */
+    size_t groups;                                        /* 0: 1 */
+    bool fp32;                                            /* operands are not rounded */
 } conv_ref;
 
 void conv_ref_settle(conv_ref *r);

@@ -7,6 +7,13 @@
 
 enum { WEIGHT, BIAS };
 
+/* Inputs of a result. */
+static size_t fan_in(const clprune_net_conv *conv, size_t in)
+{
+    const size_t groups = conv->groups > 0 ? conv->groups : 1;
+    return in / groups * conv->kernel.height * conv->kernel.width;
+}
+
 static clprune_conv2d_desc desc_of(const clprune_net_conv *conv, size_t in)
 {
     return (clprune_conv2d_desc){.in = in,
@@ -14,7 +21,8 @@ static clprune_conv2d_desc desc_of(const clprune_net_conv *conv, size_t in)
         .kernel = conv->kernel,
         .stride = conv->stride,
         .padding = conv->padding,
-        .dilation = conv->dilation};
+        .dilation = conv->dilation,
+        .groups = conv->groups};
 }
 
 static clprune_status conv_create(
@@ -42,11 +50,9 @@ static clprune_status conv_forward(const clprune__net_call *call)
 
 static double conv_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
-    const clprune_net_conv *conv = &layer->set.conv;
     const clprune__net_shape *y = &graph->values[clprune__net_out(graph, layer)].shape;
     return (double)y->rows * (double)y->cols *
-           (double)(clprune__net_in_shape(graph, layer, 0)->cols * conv->kernel.height *
-                    conv->kernel.width);
+           (double)fan_in(&layer->set.conv, clprune__net_in_shape(graph, layer, 0)->cols);
 }
 
 static bool conv_takes_bf16(
@@ -143,10 +149,11 @@ clprune_net_value clprune_net_conv2d(
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->set.conv = *conv;
-    const size_t inputs = in.cols * conv->kernel.height * conv->kernel.width;
+    const size_t inputs = fan_in(conv, in.cols);
     clprune__net_add_param(net, ".weight",
         (clprune__net_param){.rank = 4,
-            .shape = {conv->out, in.cols, conv->kernel.height, conv->kernel.width},
+            .shape = {conv->out, inputs / (conv->kernel.height * conv->kernel.width),
+                conv->kernel.height, conv->kernel.width},
             .inputs = inputs,
             .decay = true,
             .image = conv->kernel});

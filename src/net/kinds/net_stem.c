@@ -145,7 +145,7 @@ static bool stem_fits(const clprune__net_graph *graph, const size_t *layers)
     const clprune__net_layer *norm = &graph->layers[layers[NORM]];
     const clprune_extent kernel = graph->layers[layers[POOL]].set.pool.kernel;
     return !graph->desc.shares_statistics && !graph->values[conv->in[0]].trained &&
-           conv->params == 1 && norm->set.relu && norm->ins == 1 &&
+           conv->params == 1 && conv->set.conv.groups <= 1 && norm->set.relu && norm->ins == 1 &&
            kernel.height * kernel.width < 16;
 }
 

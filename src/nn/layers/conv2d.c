@@ -23,13 +23,15 @@ static clprune_extent or_ones(clprune_extent e)
 static clprune_status check_desc(clprune_context *context, const clprune_conv2d_desc *desc)
 {
     size_t taps;
-    REQUIRE(desc->groups <= 1, CLPRUNE_INVALID_ARGUMENT,
-        "groups is %zu, expected 0 or 1: grouped convolutions are not supported", desc->groups);
     REQUIRE(desc->in > 0 && desc->out > 0, CLPRUNE_INVALID_ARGUMENT,
         "%zu input and %zu output channels, expected at least 1", desc->in, desc->out);
     REQUIRE(desc->kernel.height > 0 && desc->kernel.width > 0, CLPRUNE_INVALID_ARGUMENT,
         "a kernel of %zu x %zu taps, expected at least 1 x 1", desc->kernel.height,
         desc->kernel.width);
+    const size_t groups = clprune__max(desc->groups, 1);
+    REQUIRE(desc->in % groups == 0 && desc->out % groups == 0, CLPRUNE_INVALID_ARGUMENT,
+        "groups is %zu, expected a divisor of the %zu input and the %zu output channels", groups,
+        desc->in, desc->out);
     const clprune_extent stride = or_ones(desc->stride), dilation = or_ones(desc->dilation);
     REQUIRE(stride.height > 0 && stride.width > 0 && dilation.height > 0 && dilation.width > 0,
         CLPRUNE_INVALID_ARGUMENT, "stride %zu x %zu, dilation %zu x %zu: an axis is 0",
@@ -52,7 +54,8 @@ static clprune_status settle(clprune_context *context, const clprune_conv2d_desc
         .kernel = desc->kernel,
         .stride = or_ones(desc->stride),
         .padding = desc->padding,
-        .dilation = or_ones(desc->dilation)};
+        .dilation = or_ones(desc->dilation),
+        .groups = clprune__max(desc->groups, 1)};
     REQUIRE(clprune__conv_in_range(conv), CLPRUNE_SIZE_OVERFLOW,
         "image %zu x %zu, stride %zu x %zu, padding %zu x %zu, or taps that reach further: a side "
         "is more than %zu",
@@ -66,6 +69,12 @@ static clprune_status settle(clprune_context *context, const clprune_conv2d_desc
         CLPRUNE_SIZE_OVERFLOW, "the pixels of %zu images of %zu x %zu overflow size_t", batch,
         image.height, image.width);
     return CLPRUNE_SUCCESS;
+}
+
+/* Columns of w. */
+static size_t inner_of(const clprune__conv *conv)
+{
+    return conv->kernel.height * conv->kernel.width * (conv->in / conv->groups);
 }
 
 clprune_extent clprune_conv2d_output(const clprune_conv2d_desc *desc, clprune_extent image)
@@ -161,8 +170,8 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
     const bool stores = saved != NULL && batch > 0; /* an empty batch does not change the store */
     const clprune__operand operands[ALL] = {
         {"x", x, x_rows, desc->in, .bf16 = !stores && takes_bf16(context, &conv)},
-        {"w", w, desc->out, conv.kernel.height * conv.kernel.width * desc->in},
-        {"b", b, 1, desc->out, .optional = true}, {"y", y, y_rows, desc->out}};
+        {"w", w, desc->out, inner_of(&conv)}, {"b", b, 1, desc->out, .optional = true},
+        {"y", y, y_rows, desc->out}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     if (saved != NULL) {
         TRY(clprune__saved_fit(
@@ -204,7 +213,7 @@ clprune_status clprune__conv2d_backward(clprune_conv2d *layer, clprune__range ra
     const bool want_dx = !clprune__is_absent(dx), want_dw = !clprune__is_absent(dw),
                want_db = !clprune__is_absent(db);
     TRY(settle(context, desc, batch, image, &conv, &x_rows, &y_rows));
-    const size_t inner = conv.kernel.height * conv.kernel.width * desc->in;
+    const size_t inner = inner_of(&conv);
     enum { DY, W, DX, DW, DB, ALL };
     const clprune__operand operands[ALL] = {{"dy", dy, y_rows, desc->out},
         {"w", w, desc->out, inner, .optional = !want_dx},

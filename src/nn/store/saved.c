@@ -478,9 +478,9 @@ clprune_status clprune__saved_product_conv(const clprune_saved *saved, size_t fi
     const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     const clprune__range range = {first, conv->batch};
-    if (saved->kept.form->product_conv == NULL)
+    const clprune__form *form = saved->kept.form;
+    if (form->product_conv == NULL || (conv->groups > 1 && form != &clprune__form_dense))
         return clprune__restored_product_conv(
             saved->context, &saved->kept, range, conv, beta, dy, dw, event);
-    return saved->kept.form->product_conv(
-        saved->context, &saved->kept, range, conv, beta, dy, dw, event);
+    return form->product_conv(saved->context, &saved->kept, range, conv, beta, dy, dw, event);
 }

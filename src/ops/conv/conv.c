@@ -18,13 +18,38 @@ static clprune_status gather(
                                               : clprune__conv_gather_vector(context, job, event);
 }
 
+/* Each group is a convolution of its own, of columns of x to columns of y, with rows of w. */
+static clprune__conv one_group(const clprune__conv *conv, size_t groups)
+{
+    clprune__conv one = *conv;
+    one.in /= groups;
+    one.out /= groups;
+    one.groups = 1;
+    return one;
+}
+
+static clprune_mat columns(clprune_mat mat, size_t g, size_t count)
+{
+    if (clprune__is_absent(mat))
+        return mat;
+    mat.offset += g * count;
+    mat.cols = count;
+    return mat;
+}
+
+static clprune_mat rows(clprune_mat mat, size_t g, size_t count)
+{
+    return clprune_mat_rows(mat, g * count, count);
+}
+
 bool clprune__conv_forward_reads_bf16(const clprune_context *context, const clprune__conv *conv)
 {
     const clprune__conv_gather job = clprune__conv_forward_job(conv);
-    return conv->in % 2 == 0 && (conv->batch == 0 || clprune__conv_takes_pairs(context, &job));
+    return conv->groups <= 1 && conv->in % 2 == 0 &&
+           (conv->batch == 0 || clprune__conv_takes_pairs(context, &job));
 }
 
-clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
+static clprune_status forward_one(clprune_context *context, const clprune__conv *conv,
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event)
 {
     clprune__conv_gather job = clprune__conv_forward_job(conv);
@@ -41,7 +66,20 @@ clprune_status clprune__conv_forward(clprune_context *context, const clprune__co
     return gather(context, &job, event);
 }
 
-clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,
+clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
+    clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event)
+{
+    if (clprune__conv_is_depthwise(conv))
+        return clprune__conv_depthwise_forward(context, conv, x, w, b, y, event);
+    const size_t groups = clprune__max(conv->groups, 1);
+    const clprune__conv one = one_group(conv, groups);
+    for (size_t g = 0; g < groups; g++)
+        TRY(forward_one(context, &one, columns(x, g, one.in), rows(w, g, one.out),
+            columns(b, g, one.out), columns(y, g, one.out), g + 1 == groups ? event : NULL));
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status dx_one(clprune_context *context, const clprune__conv *conv, float beta,
     clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event)
 {
     /* One launch for each phase (y, x) of the strides: the same taps reach all its pixels. dy is
@@ -71,6 +109,19 @@ clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *c
     return CLPRUNE_SUCCESS;
 }
 
+clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,
+    clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event)
+{
+    if (clprune__conv_is_depthwise(conv))
+        return clprune__conv_depthwise_dx(context, conv, beta, dy, w, dx, event);
+    const size_t groups = clprune__max(conv->groups, 1);
+    const clprune__conv one = one_group(conv, groups);
+    for (size_t g = 0; g < groups; g++)
+        TRY(dx_one(context, &one, beta, columns(dy, g, one.out), rows(w, g, one.out),
+            columns(dx, g, one.in), g + 1 == groups ? event : NULL));
+    return CLPRUNE_SUCCESS;
+}
+
 static clprune_status dw_from(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
@@ -82,8 +133,16 @@ static clprune_status dw_from(clprune_context *context, const clprune__conv *con
 clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *conv, float beta,
     clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    const clprune__conv_source from = {.x = x, .cell = 1};
-    return dw_from(context, conv, &from, beta, dy, dw, event);
+    if (clprune__conv_is_depthwise(conv))
+        return clprune__conv_depthwise_dw(context, conv, beta, x, dy, dw, event);
+    const size_t groups = clprune__max(conv->groups, 1);
+    const clprune__conv one = one_group(conv, groups);
+    for (size_t g = 0; g < groups; g++) {
+        const clprune__conv_source from = {.x = columns(x, g, one.in), .cell = 1};
+        TRY(dw_from(context, &one, &from, beta, columns(dy, g, one.out), rows(dw, g, one.out),
+            g + 1 == groups ? event : NULL));
+    }
+    return CLPRUNE_SUCCESS;
 }
 
 bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell)

@@ -14,6 +14,7 @@
 typedef struct clprune__conv {
     size_t batch, in, out;
     clprune_extent image, output, kernel, stride, padding, dilation;
+    size_t groups; /* 0 or 1: one */
 } clprune__conv;
 
 /* The largest side of an image, its padding, a stride and the reach of a kernel's taps. */
@@ -178,7 +179,17 @@ bool clprune__conv_sums_taps(const clprune__conv *conv);
 clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__conv *conv,
     float beta, clprune_mat m, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* Roof: conv.c. */
+/* conv_depthwise.cl: groups of one channel with a few near taps, on every device. As the functions
+ * of the roof. */
+bool clprune__conv_is_depthwise(const clprune__conv *conv);
+clprune_status clprune__conv_depthwise_forward(clprune_context *context, const clprune__conv *conv,
+    clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event);
+clprune_status clprune__conv_depthwise_dx(clprune_context *context, const clprune__conv *conv,
+    float beta, clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event);
+clprune_status clprune__conv_depthwise_dw(clprune_context *context, const clprune__conv *conv,
+    float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* Roof: conv.c. Only forward, dx, and dw from dense images take groups. */
 
 /* y = x * w + b; b may be CLPRUNE_NO_MAT. */
 clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,

@@ -52,7 +52,7 @@ bool clprune__conv_settle(clprune__conv *conv)
 
 bool clprune__conv_is_linear(const clprune__conv *c)
 {
-    return c->kernel.height == 1 && c->kernel.width == 1 && c->stride.height == 1 &&
+    return c->groups <= 1 && c->kernel.height == 1 && c->kernel.width == 1 && c->stride.height == 1 &&
            c->stride.width == 1 && c->padding.height == 0 && c->padding.width == 0;
 }
 
