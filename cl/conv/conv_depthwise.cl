@@ -82,8 +82,9 @@ typedef float local_vec;
 
 INLINED void load_weights(global const float *w, const ulong ld, const ulong channels, local float *weights)
 {
-    for (uint i = get_local_id(0); i < TAPS * CHUNK; i += LOCAL)
-        weights[i] = i % CHUNK < channels ? w[i % CHUNK * ld + i / CHUNK] : 0.0f;
+    for (uint c = get_local_id(0); c < channels; c += LOCAL)
+        for (uint t = 0; t < TAPS; t++)
+            weights[t * CHUNK + c] = w[c * ld + t];
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
@@ -117,6 +118,9 @@ KERNEL_OF(LOCAL) conv_depthwise_forward(DEPTHWISE_SIZES, MAT_IN_RESTRICT(x), MAT
                     vec tap[TAPS_X];
                     UNROLLED(b, TAPS_X)
                         tap[b] = WEIGHT(a * TAPS_X + b, c);
+                    if (LOCAL == 1 && a >= TAPS_Y - stride_y) /* no line before this one read it */
+                        UNROLLED(q, PIXELS * STRIDE)
+                            PREFETCH(from + (left + (int)(q + SOURCE_PIXELS)) * (long)x_ld);
                     UNROLLED(q, SOURCE_PIXELS)
                         if (left + (int)q >= 0 && left + (int)q < width) {
                             const vec v = load_part(from + (left + (int)q) * (long)x_ld, there, 0);
@@ -165,6 +169,9 @@ KERNEL_OF(LOCAL) conv_depthwise_input(DEPTHWISE_SIZES, const float beta, MAT_IN_
                     vec tap[TAPS_X];
                     UNROLLED(b, TAPS_X)
                         tap[b] = WEIGHT(a * TAPS_X + b, c);
+                    if (LOCAL == 1 && a < stride_y)
+                        UNROLLED(q, PIXELS / STRIDE)
+                            PREFETCH(from + (left + (int)(q + RESULT_PIXELS)) * (long)dy_ld);
                     UNROLLED(q, RESULT_PIXELS)
                         if (left + (int)q >= 0 && left + (int)q < out_width) {
                             const vec v = load_part(from + (left + (int)q) * (long)dy_ld, there, 0);
@@ -205,6 +212,10 @@ KERNEL_OF(LOCAL) conv_depthwise_weights(DEPTHWISE_SIZES, MAT_IN_RESTRICT(x), MAT
         FOR_CHANNELS(k, c) {
             const ulong there = channels - c;
             global const float *slope = ROW(dy, line * out_width) + first + c;
+            /* the next vector of the same pixels, behind the last one the first of the next line */
+            const bool more = k + VW < channels;
+            const long ahead_x = more ? VW : stride_y * width * (long)x_ld - (long)c;
+            const long ahead_dy = more ? VW : out_width * (long)dy_ld - (long)c;
             for (int a = 0; a < TAPS_Y; a++) {
                 const int row = top + a * reach_y;
                 if (row < 0 || row >= height)
@@ -215,6 +226,12 @@ KERNEL_OF(LOCAL) conv_depthwise_weights(DEPTHWISE_SIZES, MAT_IN_RESTRICT(x), MAT
                     sum[b] = sums[k / VW / LANES][a * TAPS_X + b];
                 for (int j = 0; j < out_width; j += PIXELS) {
                     const int left = j * STRIDE - PAD;
+                    if (LOCAL == 1 && a == 0)
+                        UNROLLED(i, PIXELS)
+                            PREFETCH_FAR(slope + (j + (int)i) * (long)dy_ld + ahead_dy);
+                    if (LOCAL == 1 && a >= TAPS_Y - stride_y)
+                        UNROLLED(q, PIXELS * STRIDE)
+                            PREFETCH_FAR(from + (left + (int)q) * (long)x_ld + ahead_x);
                     vec d[PIXELS];
                     UNROLLED(i, PIXELS)
                         d[i] = j + (int)i < out_width ? load_part(slope + (j + i) * dy_ld, there, 0)

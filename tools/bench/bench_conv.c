@@ -71,21 +71,24 @@ static void prepare(bench_job *job)
 {
     const bench_shape *s = &job->shape;
     const char *form = job->op->form;
+    const bool depthwise = strcmp(job->op->name, "depthwise") == 0;
+    const size_t out = depthwise ? s->in : s->out, groups = depthwise ? s->in : 1;
     clprune_conv2d_desc desc = {.in = s->in,
-        .out = s->out,
+        .out = out,
+        .groups = groups,
         .kernel = square(s->kernel),
         .stride = square(s->stride),
         .padding = square(s->kernel / 2)};
     const clprune_extent image = image_of(job), output = clprune_conv2d_output(&desc, image);
-    const size_t inner = s->kernel * s->kernel * s->in,
+    const size_t inner = s->kernel * s->kernel * s->in / groups,
                  results = s->batch * output.height * output.width;
     bench_tensor_create(job, "x", s->batch * image.height * image.width, s->in, &job->x);
-    bench_tensor_create(job, "w", s->out, inner, &job->w);
-    bench_tensor_create(job, "y", results, s->out, &job->y);
-    bench_tensor_create(job, "dy", results, s->out, &job->dy);
+    bench_tensor_create(job, "w", out, inner, &job->w);
+    bench_tensor_create(job, "y", results, out, &job->y);
+    bench_tensor_create(job, "dy", results, out, &job->dy);
     bench_tensor_create(job, "dx", s->batch * image.height * image.width, s->in, &job->dx);
-    bench_tensor_create(job, "dw", s->out, inner, &job->dw);
-    job->flops = 2.0 * (double)results * (double)inner * (double)s->out;
+    bench_tensor_create(job, "dw", out, inner, &job->dw);
+    job->flops = 2.0 * (double)results * (double)inner * (double)out;
     clprune_conv2d_destroy(create_layer(job, &desc, &job->dense_saved));
     desc.keep = keep_of(job);
     job->conv = create_layer(job, &desc, &job->saved);
@@ -136,8 +139,9 @@ static void peer(bench_job *job)
 }
 
 enum {
-    CONV_AXES = 1u << AXIS_BATCH | 1u << AXIS_IN | 1u << AXIS_OUT | 1u << AXIS_IMAGE |
-                1u << AXIS_KERNEL | 1u << AXIS_STRIDE,
+    DEPTHWISE_AXES =
+        1u << AXIS_BATCH | 1u << AXIS_IN | 1u << AXIS_IMAGE | 1u << AXIS_KERNEL | 1u << AXIS_STRIDE,
+    CONV_AXES = DEPTHWISE_AXES | 1u << AXIS_OUT,
     PRUNED_AXES = CONV_AXES | BLOCK_AXES
 };
 
@@ -150,5 +154,9 @@ const bench_op bench_convs[] = {
     {"conv", "pooled-2", CONV_AXES, prepare, dw, dense_dw, peer, false, bench_conv_peer_name},
     {"conv", "pooled-4", CONV_AXES, prepare, dw, dense_dw, peer, false, bench_conv_peer_name},
     {"conv", "quantised-4", CONV_AXES, prepare, dw, dense_dw, peer, false, bench_conv_peer_name},
+    {"depthwise", "forward", DEPTHWISE_AXES, prepare, forward, NULL, peer, false,
+        bench_conv_peer_name},
+    {"depthwise", "dx", DEPTHWISE_AXES, prepare, dx, NULL, peer, false, bench_conv_peer_name},
+    {"depthwise", "dw", DEPTHWISE_AXES, prepare, dw, NULL, peer, false, bench_conv_peer_name},
     {0},
 };

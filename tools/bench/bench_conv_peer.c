@@ -42,10 +42,10 @@ typedef const dnnl_memory_desc_t *const_desc;
 #define DESC(d)         (&(d))
 #endif
 
-static dnnl_memory_desc_t describe(const dnnl_dims_t dims, dnnl_format_tag_t tag)
+static dnnl_memory_desc_t describe(int rank, const dnnl_dims_t dims, dnnl_format_tag_t tag)
 {
     dnnl_memory_desc_t desc;
-    DNNL(describe_by_tag(&desc, 4, dims, dnnl_f32, tag));
+    DNNL(describe_by_tag(&desc, rank, dims, dnnl_f32, tag));
     return desc;
 }
 
@@ -105,16 +105,17 @@ struct bench_conv_peer *bench_conv_peer_create(const bench_job *job, bench_conv_
     const dnnl_dims_t padding = {(dnnl_dim_t)desc->padding.height, (dnnl_dim_t)desc->padding.width};
     const dnnl_dims_t src = {batch, in, (dnnl_dim_t)image.height, (dnnl_dim_t)image.width};
     const dnnl_dims_t dst = {batch, out, (dnnl_dim_t)output.height, (dnnl_dim_t)output.width};
-    const dnnl_dims_t weights = {
-        out, in, (dnnl_dim_t)desc->kernel.height, (dnnl_dim_t)desc->kernel.width};
+    const dnnl_dim_t groups = (dnnl_dim_t)desc->groups, height = (dnnl_dim_t)desc->kernel.height,
+                     width = (dnnl_dim_t)desc->kernel.width;
+    const dnnl_dims_t weights = {groups, out / groups, in / groups, height, width};
     struct bench_conv_peer *p = calloc(1, sizeof *p);
     if (p == NULL)
         return NULL;
     DNNL(dnnl_engine_create(&p->engine, dnnl_cpu, 0));
     DNNL(dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags));
-    dnnl_memory_desc_t d[TENSORS] = {[SRC] = describe(src, dnnl_nhwc),
-        [WEIGHTS] = describe(weights, dnnl_format_tag_any),
-        [DST] = describe(dst, dnnl_nhwc)};
+    dnnl_memory_desc_t d[TENSORS] = {[SRC] = describe(4, src, dnnl_nhwc),
+        [WEIGHTS] = describe(5, weights, dnnl_format_tag_any),
+        [DST] = describe(4, dst, dnnl_nhwc)};
     const dnnl_primitive_desc_t chosen = choose(p, pass, d, stride, padding);
     const bool dx = pass == BENCH_CONV_DX, dw = pass == BENCH_CONV_DW;
     const int names[TENSORS] = {dx ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC,

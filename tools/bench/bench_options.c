@@ -35,6 +35,7 @@ static void usage(FILE *stream)
           "  conv          forward, dx, dw, and dw from an input kept as pruned, pooled-2,\n"
           "                pooled-4, quantised-4; dense_ms is dw from a dense store;\n"
           "                forward-bf16: from an x of bf16 where --precision takes it\n"
+          "  depthwise     forward, dx, dw: a convolution of I groups\n"
           "  all           all of them\n",
         stream);
     fputs("options; those with a * take lists and ranges (4,16,64 or first:last:step), and the\n"

@@ -112,8 +112,8 @@ static void table_row(const bench *b, const bench_op *op, const bench_result *re
     static bool started;
     const bench_shape *shape = &result->shape;
     if (!started) {
-        printf("device %s, FMA peak %.1f GF/s, peer %s, products in %s\n",
-            b->device, b->peak_gflops, result->peer != NULL ? result->peer : "none",
+        printf("device %s, FMA peak %.1f GF/s, peer %s, products in %s\n", b->device,
+            b->peak_gflops, result->peer != NULL ? result->peer : "none",
             clprune_precision_name(clprune_context_precision(b->context)));
         printf("%-13s %-13s %5s %6s %5s %5s %5s %5s %9s %17s %7s %6s %6s %9s %6s %9s %6s\n", "op",
             "form", "batch", "tokens", "in", "out", "block", "spars", "ms", "quartiles", "GF/s",

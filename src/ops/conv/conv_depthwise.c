@@ -15,13 +15,16 @@ static const clprune__kernel_def finish_kernel = {
     "conv/conv_depthwise.cl", "conv_depthwise_finish"};
 
 enum {
-    MOST_TAPS = 64,     /* in local memory, and sums of a work-item */
-    MOST_ACROSS = 16,   /* of a row, in registers; also the most pixels of padding */
-    MOST_STEP = 4,      /* stride and dilation, which loops are unrolled for */
-    CHUNK = 64,         /* channels of a group, at most */
-    CPU_WORK = 1 << 19, /* multiply-adds of a group */
+    MOST_TAPS = 64,      /* in local memory, and sums of a work-item */
+    MOST_ACROSS = 16,    /* of a row, in registers; also the most pixels of padding */
+    MOST_CHANNELS = 512, /* of a group */
+    MOST_STEP = 4,       /* stride and dilation, which loops are unrolled for */
+    CPU_WEIGHTS = 3136,  /* of a group: what leaves room in the nearest cache */
+    GPU_CHUNK = 64,      /* channels of a group, at most */
+    CPU_WORK = 1 << 20,  /* multiply-adds of a group */
     GPU_WORK = 1 << 15,
-    SPLITS = 64 /* of the sums of dw, at most */
+    CPU_GROUPS = 16, /* if there are lines for as many */
+    SPLITS = 64      /* of the sums of dw, at most */
 };
 
 bool clprune__conv_is_depthwise(const clprune__conv *conv)
@@ -51,11 +54,12 @@ static size_t block_of(size_t width, size_t step)
     return best;
 }
 
-/* Channels of a group; the last group has none too few for a vector, if that is possible. */
-static size_t chunk_of(size_t channels, size_t most, size_t width)
+/* Channels of a group, about equal for all; none has too few for a vector, if that is possible. */
+static size_t chunk_of(size_t channels, size_t most, size_t vector)
 {
-    for (size_t chunk = most; chunk > width; chunk -= width / 2)
-        if (channels % chunk == 0 || channels % chunk >= width)
+    const size_t even = clprune__ceil_div(channels, clprune__ceil_div(channels, most));
+    for (size_t chunk = clprune__round_up(even, vector); chunk > vector; chunk -= vector / 2)
+        if (channels % chunk == 0 || channels % chunk >= vector)
             return chunk;
     return most;
 }
@@ -73,22 +77,28 @@ static job plan_job(const clprune_context *context, const clprune__conv *conv, s
 {
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     job j = {.vector = sums && !vector ? 1 : clprune__vector_width(context), .lines = lines};
-    size_t most = CHUNK;
+    const size_t taps = conv->kernel.height * conv->kernel.width;
+    size_t most;
     j.lanes = j.slices = 1;
-    if (!vector) {
-        size_t local = clprune__group_size(context, 128);
-        for (j.lanes = 1; j.lanes * 2 <= clprune__min(local, CHUNK / j.vector);)
+    if (vector) {
+        most = clprune__min(CPU_WEIGHTS / taps, MOST_CHANNELS) / j.vector * j.vector;
+        j.chunk = chunk_of(conv->in, most, j.vector);
+    } else {
+        const size_t local = clprune__group_size(context, 128);
+        while (j.lanes * 2 <= clprune__min(local, GPU_CHUNK / j.vector))
             j.lanes *= 2;
         j.slices = sums ? 1 : local / j.lanes;
-        most = j.lanes * j.vector;
+        j.chunk = most = j.lanes * j.vector;
     }
-    j.chunk = vector ? chunk_of(conv->in, most, j.vector) : most;
     j.chunks = clprune__ceil_div(conv->in, j.chunk);
-    const size_t taps = conv->kernel.height * conv->kernel.width;
-    const size_t work = width * j.chunk * taps, least = vector ? CPU_WORK : GPU_WORK;
-    j.group_lines = clprune__max(1, clprune__min(lines, least / work));
+    const size_t work = width * j.chunk * taps;
+    size_t group_lines = clprune__max(1, (vector ? CPU_WORK : GPU_WORK) / work);
+    if (vector)
+        group_lines = clprune__min(group_lines, clprune__ceil_div(lines * j.chunks, CPU_GROUPS));
     if (sums)
-        j.group_lines = clprune__max(j.group_lines, clprune__ceil_div(lines, SPLITS));
+        group_lines = clprune__max(group_lines, clprune__ceil_div(lines, SPLITS));
+    j.splits = clprune__ceil_div(lines, group_lines);
+    j.group_lines = clprune__ceil_div(lines, j.splits);
     j.splits = clprune__ceil_div(lines, j.group_lines);
     clprune__define(&j.defines, "LOCAL", j.lanes * j.slices);
     clprune__define(&j.defines, "LANES", j.lanes);
