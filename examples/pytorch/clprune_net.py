@@ -41,6 +41,7 @@ __all__ = ["Net"]
 PRESETS = {"dense": 0, "exact": 2, "compact": 3, "least": 4}  # 1, inputs: a Keep
 PRECISIONS = {"fp32": 1, "tf32": 2, "bf16": 3}
 _PART_BYTES = 2**20
+_ALIGN = 64  # CLPRUNE_WRAP_ALIGN
 CATEGORIES = {"total": 255, "input": 0, "parameters": 1, "gradients": 2, "optimizer": 3,
               "activations": 4, "workspace": 5, "arena": 6}
 
@@ -195,6 +196,9 @@ class _Run:
         # LAMB's ratios need all gradients
         self.drops_grads = settings.optimizer is None or settings.in_parts
         self.net, self.optimizer = c_void_p(), c_void_p()
+        # on CPUs the input is the caller's: its matrix, tensor and version
+        self.in_place = not planned and bool(_library().call("context_device_info", context).type & 2)
+        self.input: Optional[Tuple[_Mat, Tensor, int]] = None
         self.process, self.closed = os.getpid(), False
         try:
             self._open(program, planned)
@@ -213,8 +217,11 @@ class _Run:
         rows, cols = (first.more if first.function == "rows"
                       else (first.more[1] * first.more[2], first.more[0]))
         flat = len(out.axes) == 1  # one row a sample
-        self.rows, self.out_rows = rows, 1 if flat else out.size(out.rows)
-        self.x = self._input("x", batch * rows, cols)
+        self.out_rows = 1 if flat else out.size(out.rows)
+        self.planes = first.function == "pixels"
+        self.rows = 1 if self.planes else rows
+        if not self.in_place:
+            self.x = self._input("x", batch * self.rows, rows * cols // self.rows)
         self.loss = self._input("loss", batch, 1)
         if self.settings.loss == "mse":
             cols = out.size(out.axes[0]) if flat else out.sizes["C"]
@@ -281,8 +288,34 @@ class _Run:
             mats[states[i].name.decode()] = _copy(states[i].mat)
         return [(param, mats[param.ours]) for param in (*program.params, *program.states)]
 
+    def take(self, x: Tensor) -> None:
+        """Makes x the input of the next pass, which reads its memory until `give_back`, or a copy's if that is
+        not of float32, aligned, and in order: of images channels first or last."""
+        self.give_back()
+        x = x.detach().to("cpu", torch.float32)
+        shape = x.shape[0] * self.rows, x[0].numel() // self.rows
+        last = x.permute(0, 2, 3, 1) if self.planes else x
+        if not x.is_contiguous() and last.is_contiguous():
+            shape = x.numel() // x.shape[1], x.shape[1]
+        else:
+            x = x.contiguous()
+        x = x.clone() if x.data_ptr() % _ALIGN else x
+        self.input = _Mat(), x, _version(x)
+        self.call("mat_wrap", self.context, x.data_ptr(), *shape, shape[1], 1, byref(self.input[0]))
+
+    def end(self) -> None:
+        """Of a pass that has no more to do."""
+        self.call("plan_end_step", self.context)
+        self.give_back()
+
+    def give_back(self) -> None:
+        if self.input is not None:
+            self.call("mat_unwrap", self.context, byref(self.input[0]))
+            self.input = None
+
     def data(self, batch: int) -> "_Data":
-        data = _Data(batch=batch, rows=_first_rows(self.x, batch * self.rows))
+        data = _Data(batch=batch,
+                     rows=self.input[0] if self.in_place else _first_rows(self.x, batch * self.rows))
         if self.settings.loss == "mse":
             data.targets = _first_rows(self.y, batch * self.out_rows)
         elif self.settings.loss is None:  # written in the output's place
@@ -376,7 +409,7 @@ class _Run:
         library = _library()
         library.call("optimizer_destroy", self.optimizer)
         library.call("net_destroy", self.net)
-        for mat in self.lent:
+        for mat in (*self.lent, *(self.input or ())[:1]):
             library.call("mat_unwrap", self.context, byref(mat), context=self.context)
         library.call("context_destroy", self.context)
 
@@ -411,8 +444,6 @@ class Shared:
     memory  of the model's names: tensors of 32-bit floats in the net's order, at aligned addresses
     """
 
-    ALIGN = 64  # CLPRUNE_WRAP_ALIGN
-
     def __init__(self, model: nn.Module, program: Program) -> None:
         self.model, self.tensors = weakref.ref(model), _tensors_of(model)
         self.memory: Dict[str, Tensor] = {}
@@ -429,7 +460,7 @@ class Shared:
                 values = values.contiguous()
                 tensor.data = values.permute([param.order.index(axis) for axis in range(values.dim())])
                 self.moved.append(tensor)
-            elif values.data_ptr() % self.ALIGN:
+            elif values.data_ptr() % _ALIGN:
                 tensor.data = values = values.clone()
             self.memory[param.theirs] = values
         self.versions = {name: -1 for name in self.tensors}
@@ -504,6 +535,7 @@ class Net:
                the same gradients; "compact", the same as codes; "least", inputs of blocks as
                codes. Or a Keep: inputs of linear layers and convolutions in that form
     bits       compact, least: of the codes: 2, 4, 8, or 16 for bf16
+    extra_work exact, compact: percent of a step's multiplications that may run again, so that less is kept
     store      "bf16" keeps in bf16 what `keep` keeps dense, in half the bytes; or "fp32"
     rules      pairs of a pattern of layers' names and a Keep, or None to make that tensor again; the
                last one that matches wins
@@ -532,6 +564,10 @@ class Net:
     deepcopy and pickle take all that a run needs with them, so its next step has the same bits; so do
     state_dict() and optimizer_state() in a new Net. Copies do not share.
 
+    On CPUs a pass reads x where it is, if it is float32 on the CPU, aligned to 64 bytes as PyTorch's tensors
+    are, and contiguous or channels last; else a copy. So x must stay as it is until the pass is done: after
+    `forward` until `backward`, which is an Error where x has changed in place.
+
     With `shares` weights of convolutions become channels last in the model, which PyTorch computes with as
     well. What the net cannot use in place, such as a weight behind a flattened image, or one that is not
     float32 on the CPU, is copied after each step. Change values in place, as load_state_dict and copy_ do:
@@ -539,7 +575,7 @@ class Net:
     """
 
     def __init__(self, model: nn.Module, example: Tensor, *,
-                 keep: Union[str, Keep] = "compact", bits: int = 4, store: str = "fp32",
+                 keep: Union[str, Keep] = "compact", bits: int = 4, extra_work: int = 0, store: str = "fp32",
                  rules: Sequence[Tuple[str, Optional[Keep]]] = (),
                  loss: Union[str, Callable[[Tensor, Any], Tensor], None] = "cross_entropy",
                  smoothing: float = 0.0, optimizer: Optional[str] = "adamw", lr: float = 1e-3,
@@ -562,9 +598,9 @@ class Net:
         if loss == "cross_entropy" and program.output.axes != ("C",):
             raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
                         "the cross-entropy")
-        how = dict(keep=keep, bits=bits, store=store, rules=tuple(rules), loss=loss, smoothing=smoothing,
-                   optimizer=optimizer, momentum=momentum, betas=betas and tuple(betas), eps=eps,
-                   weight_decay=weight_decay, device=device, precision=precision)
+        how = dict(keep=keep, bits=bits, extra_work=extra_work, store=store, rules=tuple(rules), loss=loss,
+                   smoothing=smoothing, optimizer=optimizer, momentum=momentum, betas=betas and tuple(betas),
+                   eps=eps, weight_decay=weight_decay, device=device, precision=precision)
         shared = Shared(model, program) if shares else None
         self._make(program, example.shape[0], how, shared)
         self.lr, self.seed = lr, seed
@@ -584,7 +620,7 @@ class Net:
             optimizer.beta1, optimizer.beta2 = how["betas"] or (optimizer.beta1, optimizer.beta2)
             optimizer.eps = how["eps"]
         settings = _Settings(
-            batch, _net_keep(how["keep"], how["bits"], how["store"], how["rules"]),
+            batch, _net_keep(how["keep"], how["bits"], how["extra_work"], how["store"], how["rules"]),
             how["loss"] if isinstance(how["loss"], str) else None, how["smoothing"], optimizer, slots,
             in_parts)
         precision = how["precision"]
@@ -625,7 +661,8 @@ class Net:
             if self._run.optimizer:
                 self._run.call("optimizer_set_steps", self._run.optimizer, self.steps)
             loss = self._pass(x, y, lambda buffer: self._run.update(buffer, self.lr))
-            return self._end(loss, True)
+            self.steps += 1
+            return loss
 
     @_uncompiled
     def gradients(self, x: Tensor, y: Any) -> Tuple[float, Dict[str, Tensor]]:
@@ -633,8 +670,7 @@ class Net:
         Running statistics move, as in every forward pass in training."""
         with self._work(True):
             grads: Dict[str, Tensor] = {}
-            loss = self._pass(x, y, self._reader(grads))
-            return self._end(loss, False), self._sorted(grads)
+            return self._pass(x, y, self._reader(grads)), self._sorted(grads)
 
     @_uncompiled
     def forward(self, x: Tensor) -> Tensor:
@@ -651,7 +687,6 @@ class Net:
         with self._work(False):
             grads: Dict[str, Tensor] = {}
             self._run_backward(dy, self._reader(grads))
-            self._run.call("plan_end_step", self._run.context)
             return self._sorted(grads)
 
     @_uncompiled
@@ -662,7 +697,7 @@ class Net:
             self._current = None
             self._run.forward(x.shape[0], False)
             y = self._output(x.shape[0])
-            self._run.call("plan_end_step", self._run.context)
+            self._run.end()
         return y
 
     def _run_forward(self, x: Tensor, seed: int) -> Tensor:
@@ -681,9 +716,12 @@ class Net:
         if tuple(dy.shape) != (batch, *out.shape):
             raise ValueError(f"the gradient is {tuple(dy.shape)}, expected {(batch, *out.shape)}, "
                              "as the output")
+        if run.input is not None and _version(run.input[1]) != run.input[2]:
+            raise Error("backward: the input was changed in place since forward; the net reads it again")
         self._current = None
         self._write_mat(run.output(batch), _to_stored(dy, out))
         run.backward(batch, use)
+        run.end()
 
     def _reader(self, grads: Dict[str, Tensor],
                 wanted: Callable[[str], bool] = lambda name: True) -> Callable[[int], None]:
@@ -745,7 +783,7 @@ class Net:
             raise Error(f"the net's output differs from the model's in inference by {away:.2g} of "
                         "its norm; does the model compute something else in training?")
 
-    def _pass(self, x: Tensor, y: Any, use: Callable[[int], None]) -> Union[float, "_Mat"]:
+    def _pass(self, x: Tensor, y: Any, use: Callable[[int], None]) -> float:
         loss, seed = self._how["loss"], self.seed * 2**32 + self.steps
         if loss is None:
             raise Error("the net has no loss; call forward and backward, or expected another than loss=None")
@@ -755,7 +793,9 @@ class Net:
             self._write_target(x.shape[0], y)
             self._forward(x.shape[0], seed)
             self._current = None
-            return self._run.backward(x.shape[0], use)
+            losses = self._run.backward(x.shape[0], use)
+            self._run.end()
+            return float(self._read_mat(losses).double().mean())
         self._forward(x.shape[0], seed)
         output = self._output(x.shape[0]).requires_grad_()
         with torch.enable_grad():
@@ -763,11 +803,6 @@ class Net:
             dy, = torch.autograd.grad(value, output)
         self._run_backward(dy, use)
         return float(value.detach())
-
-    def _end(self, loss: Union[float, "_Mat"], counts: bool) -> float:
-        self.steps += counts
-        self._run.call("plan_end_step", self._run.context)
-        return loss if isinstance(loss, float) else float(self._read_mat(loss).double().mean())
 
     def _write_input(self, x: Tensor) -> None:
         first = self._program.layers[0]
@@ -777,9 +812,10 @@ class Net:
             raise ValueError(f"the input is {tuple(x.shape)}, expected "
                              f"(N, {', '.join(map(str, shape))}) with N from 1 to "
                              f"{self._run.settings.batch}")
-        if first.function == "pixels":
-            x = x.permute(0, 2, 3, 1)
-        self._write_mat(_first_rows(self._run.x, x.shape[0] * self._run.rows), x)
+        if self._run.in_place:
+            self._run.take(x)
+        else:
+            self._write_mat(_first_rows(self._run.x, x.shape[0] * self._run.rows), x)
 
     def _write_target(self, batch: int, y: Tensor) -> None:
         run, out = self._run, self._program.output
@@ -1026,13 +1062,13 @@ def changes(before: Dict[str, tuple], after: Dict[str, tuple]) -> List[str]:
     return texts
 
 
-def _net_keep(keep: Union[str, Keep], bits: int, store: str,
+def _net_keep(keep: Union[str, Keep], bits: int, extra_work: int, store: str,
               rules: Sequence[Tuple[str, Optional[Keep]]]) -> "_NetKeep":
     if isinstance(keep, Keep):
         c = _NetKeep(preset=1, keep=keep.c)
     else:
         c = _NetKeep(preset=_number(PRESETS, "keep", keep), keep=_Keep(bits=bits))
-    c.store = _number(VALUES, "store", store)
+    c.extra_work, c.store = extra_work, _number(VALUES, "store", store)
     c.rules = (_Rule * len(rules))(*(
         _Rule(pattern.encode(), how is None, _Keep() if how is None else how.c)
         for pattern, how in rules))

@@ -45,7 +45,6 @@ class NetFunction(Once):
                 ctx.module._run(x, tensors, ctx.seed, False)
             grads: Dict[str, Tensor] = {}
             net._run_backward(dy, net._reader(grads, needed.__contains__))
-            net._run.call("plan_end_step", net._run.context)
         for name in sorted(needed - set(grads)):
             raise Error(f"{name} was frozen when the NetModule was made of the model; make a new one")
         return None, None, None, *map(grads.get, names)
@@ -71,12 +70,12 @@ class NetModule(nn.Module):
     """
 
     def __init__(self, model: nn.Module, example: Tensor, *, keep: Union[str, Keep] = "compact",
-                 bits: int = 4, store: str = "fp32",
+                 bits: int = 4, extra_work: int = 0, store: str = "fp32",
                  rules: Sequence[Tuple[str, Optional[Keep]]] = (), device: Optional[str] = None,
                  precision: Optional[str] = None) -> None:
         super().__init__()
-        net = Net(model, example, keep=keep, bits=bits, store=store, rules=rules, loss=None,
-                  optimizer=None, device=device, precision=precision)
+        net = Net(model, example, keep=keep, bits=bits, extra_work=extra_work, store=store, rules=rules,
+                  loss=None, optimizer=None, device=device, precision=precision)
         self.__dict__.update(
             _parameters=model._parameters, _buffers=model._buffers, _modules=model._modules,
             _non_persistent_buffers_set=model._non_persistent_buffers_set, training=model.training,

@@ -64,7 +64,9 @@ static clprune_status check_input(const clprune_net *net, const clprune_net_data
             context, "data.images.levels", images->levels, shape->cols, LEVELS);
     }
     const clprune_mat x = data->rows;
-    REQUIRE(x.rows >= rows && x.cols == shape->cols, CLPRUNE_INVALID_SIZE,
+    const bool planes = shape->grid.height > 0 && x.cols == shape->rows * shape->cols;
+    REQUIRE(planes ? x.rows >= data->batch : x.rows >= rows && x.cols == shape->cols,
+        CLPRUNE_INVALID_SIZE,
         "data.rows has %zu rows of %zu, expected %zu rows of %zu for each of %zu samples", x.rows,
         x.cols, shape->rows, shape->cols, data->batch);
     return clprune__check_mat(context, "data.rows", x, x.rows, x.cols);

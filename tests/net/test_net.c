@@ -332,17 +332,29 @@ static void add_images(clprune_net *net, const net_model *model)
     clprune_net_cross_entropy(net, clprune_net_linear(net, "fc", x, NET_CLASSES));
 }
 
-/* Images as floats, channels last, give the gradients of the same images as bytes. */
+/* Images as floats, channels last or first, give the gradients of the same images as bytes. */
 static void pixels(NO_ROW)
 {
+    enum { PIXELS = NET_SIDE * NET_SIDE };
     static const net_model models[] = {{"images", add_images, 0, NET_SIDE, 0, 0, false, false, 0},
-        {"pixels", add_images, NET_SIDE * NET_SIDE, 3, 0, 0, false, false, 0}};
+        {"pixels", add_images, PIXELS, 3, 0, 0, false, false, 0},
+        {"planes", add_images, 1, PIXELS * 3, 0, 0, false, false, 0}};
     net_job bytes = net_open(test_context(), &models[0], BATCH, NULL),
-            floats = net_open(test_context(), &models[1], BATCH, NULL);
+            floats = net_open(test_context(), &models[1], BATCH, NULL),
+            planes = net_open(test_context(), &models[2], BATCH, NULL);
     TEST_OK(clprune_image_bytes_channels_last(bytes.context, BATCH, 3,
         (clprune_extent){NET_SIDE, NET_SIDE}, bytes.data.images, floats.data.rows, NULL));
     const float *want = net_step_grads(&bytes);
     test_same_floats("gradients", 1, bytes.elements, net_step_grads(&floats), want, "pixels");
+    float last[BATCH * PIXELS * 3], first[BATCH * PIXELS * 3];
+    TEST_OK(clprune_mat_read(floats.context, floats.data.rows, last));
+    for (size_t i = 0; i < COUNT_OF(last); ++i)
+        first[(i / 3 / PIXELS * 3 + i % 3) * PIXELS + i / 3 % PIXELS] = last[i];
+    TEST_OK(clprune_mat_write(planes.context, planes.data.rows, first));
+    test_same_floats("gradients", 1, bytes.elements, net_step_grads(&planes), want, "planes");
+    planes.data.rows.rows--;
+    TEST_FAILS(
+        clprune_net_forward(planes.net, &planes.data, true), CLPRUNE_INVALID_SIZE, "data.rows has");
 }
 
 /* The loss reads a value that its layer's backward pass reads, too. */

@@ -352,6 +352,15 @@ class Values(Case):
             self.assertLess(bf16, exact)
             self.assertLess(coded[-1], dense / 2)
 
+    def test_extra_work(self):
+        model, x, y = nn.Sequential(*(ViTBlock(nn.GELU()) for _ in range(4))), *torch.randn(2, 64, 16, 32)
+        _, expected = autograd(copy.deepcopy(model), x, y, F.mse_loss)
+        nets = [clprune.Net(model, x, loss="mse", extra_work=percent) for percent in (0, 33)]
+        self.assertLess(nets[1].saved_bytes, 0.6 * nets[0].saved_bytes)
+        grads = nets[1].gradients(x, y)[1]
+        self.assertLess(error(*(torch.cat([values[n].flatten() for n in expected])
+                                for values in (grads, expected))), 0.3)
+
     def test_steps_are_those_of_pytorch(self):
         for name, kind in (("resnet", "sgd"), ("mixer", "adamw"), ("shared", "sgd")):
             with self.subTest(name):
@@ -626,16 +635,50 @@ class Life(Case):
         with self.assertRaisesRegex(ValueError, r"head.bias is \(3,\), expected \(10,\)"):
             net.load_state_dict({**model.state_dict(), "head.bias": torch.zeros(3)})
 
-    def test_inputs_are_written_by_parts(self):
+    def test_inputs_are_read_in_place(self):
+        for name in "resnet", "mixer", "mlp":
+            model, inputs = self.made(name)
+            x, y = inputs(5), labels(5)
+            net = clprune.Net(model, x, keep="exact")
+            self.assertLess(net.memory()["input"], x.nbytes)
+            loss = net.gradients(x, y)[0]
+            apart = torch.cat((x.new_zeros(1), x.flatten()))[1:].view(x.shape)  # not aligned
+            ways = dict(same=x, apart=apart, mixed=torch.stack((x, x), -1)[..., 0], numbers=x.double(),
+                        leaf=x.clone().requires_grad_())
+            if x.dim() == 4:
+                ways["last"] = x.to(memory_format=torch.channels_last)
+                ways["turned"] = x.transpose(2, 3).contiguous().transpose(2, 3)
+            for way, other in ways.items():
+                with self.subTest(name, way=way):
+                    copy, out = other.detach().clone(), net(x)
+                    with unittest.mock.patch.object(net._run, "call", wraps=net._run.call) as call:
+                        self.assertTrue(torch.equal(net(other), out))
+                        self.assertTrue(torch.equal(net(other[1:4]), out[1:4]))
+                        self.assertEqual(net.gradients(other, y)[0], loss)
+                    read = [c.args[2] for c in call.mock_calls if c.args[0] == "mat_wrap"]
+                    self.assertEqual(read[0] == read[2] == other.data_ptr(),
+                                     way in ("same", "leaf", "last"))
+                    self.assertIsNone(net._run.input)
+                    self.assertTrue(torch.equal(other, copy))
+            want = net.gradients(x[:4], y[:4])[0]
+            x[4] = 0
+            self.assertEqual(net.gradients(x[:4], y[:4])[0], want)
+            x[0] = 0
+            self.assertNotEqual(net.gradients(x[:4], y[:4])[0], want)
+
+    def test_an_input_that_changes_before_the_backward_pass(self):
         model, inputs = self.made("resnet")
-        x, y = inputs(5), labels(5)
-        net = clprune.Net(model, x, keep="exact")
-        out = net(x)
-        with unittest.mock.patch.object(clprune_net, "_PART_BYTES", 2 * 3 * 16 * 16 * 4):
-            self.assertTrue(torch.equal(net(x), out))
-            self.assertTrue(torch.equal(net(x[1:4]), out[1:4]))
-            loss, _ = net.gradients(x, y)
-        self.assertEqual(net.gradients(x, y)[0], loss)
+        x = inputs(4)
+        net = clprune.Net(model, x, loss=None, keep="exact")
+        dy = torch.ones_like(net.forward(x))
+        x[0, 0, 0, 0] += 1
+        with self.assertRaisesRegex(clprune.Error, "the input was changed in place since forward"):
+            net.backward(dy)
+        net.forward(x)
+        net.backward(dy)
+        loss = clprune.Net(model, x, loss=lambda out, _: (x.add_(1), out.sum())[1])
+        with self.assertRaisesRegex(clprune.Error, "the input was changed in place"):
+            loss.step(x, None)
 
     def test_closed(self):
         model, inputs = self.made("mlp")

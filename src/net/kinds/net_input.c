@@ -3,6 +3,7 @@
 #include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
+#include "nn/images/image_private.h"
 #include "runtime/context/check.h"
 
 static const clprune__net_kind images_kind = {.name = "input", .gives = CLPRUNE__NET_BYTES};
@@ -40,11 +41,10 @@ static clprune_status rows_forward(const clprune__net_call *call)
 {
     clprune_context *context = call->net->context;
     const clprune_mat x = call->data->rows, y = clprune__net_y(call);
-    const size_t each = y.rows / call->count;
-    REQUIRE(x.rows >= call->data->batch * each, CLPRUNE_INVALID_SIZE,
-        "data.rows has %zu rows, expected %zu for each of %zu samples", x.rows, each,
-        call->data->batch);
-    return clprune_mat_copy(context, clprune_mat_rows(x, call->first * each, y.rows), y, NULL);
+    const size_t each = x.cols == y.cols ? y.rows / call->count : 1; /* 1: planes */
+    const clprune_mat part = clprune_mat_rows(x, call->first * each, call->count * each);
+    return x.cols == y.cols ? clprune_mat_copy(context, part, y, NULL)
+                            : clprune__image_channels_last(context, part, y, NULL);
 }
 
 static const clprune__net_kind rows_kind = {.name = "rows", .forward = rows_forward};

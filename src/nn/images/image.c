@@ -7,8 +7,8 @@
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/arena.h"
 
-static const clprune__kernel_def image_bytes_channels_last_kernel = {
-    "images/image.cl", "image_bytes_channels_last"};
+static const clprune__kernel_def bytes_kernel = {"images/image.cl", "image_bytes_channels_last"};
+static const clprune__kernel_def planes_kernel = {"images/image.cl", "image_channels_last"};
 
 clprune_status clprune__check_image_bytes(clprune_context *context, clprune_image_bytes images,
     size_t batch, size_t channels, size_t size)
@@ -45,6 +45,26 @@ void clprune__arg_image_bytes(clprune__launch *launch, clprune_image_bytes image
     clprune__arg_mat(launch, images.levels);
 }
 
+/* From bytes, or from x where they are NULL. */
+static clprune_status channels_last(clprune_context *context, size_t pixels,
+    const clprune_image_bytes *bytes, clprune_mat x, clprune_mat y, cl_event *event)
+{
+    const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", plan.local);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(
+        context, bytes != NULL ? &bytes_kernel : &planes_kernel, &defines, &launch));
+    launch.least_group = 1;
+    ARG_ULONGS(&launch, y.rows, plan.group_rows, pixels, y.cols);
+    if (bytes != NULL)
+        clprune__arg_image_bytes(&launch, *bytes);
+    else
+        clprune__arg_mat(&launch, x);
+    clprune__arg_mat(&launch, y);
+    return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
+}
+
 clprune_status clprune_image_bytes_channels_last(clprune_context *context, size_t batch,
     size_t channels, clprune_extent image, clprune_image_bytes images, clprune_mat y,
     cl_event *event)
@@ -61,14 +81,11 @@ clprune_status clprune_image_bytes_channels_last(clprune_context *context, size_
     TRY(clprune__check_image_bytes(context, images, batch, channels, size));
     TRY(clprune__check_mat(context, "y", y, rows, channels));
     TRY(clprune__check_image_apart(context, "y", y, images, all));
-    const clprune__rowwise plan = clprune__rowwise_plan(context, rows, channels);
-    clprune__defines defines = {0};
-    clprune__define(&defines, "LOCAL", plan.local);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, &image_bytes_channels_last_kernel, &defines, &launch));
-    launch.least_group = 1;
-    ARG_ULONGS(&launch, rows, plan.group_rows, pixels, channels);
-    clprune__arg_image_bytes(&launch, images);
-    clprune__arg_mat(&launch, y);
-    return clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event);
+    return channels_last(context, pixels, &images, CLPRUNE_NO_MAT, y, event);
+}
+
+clprune_status clprune__image_channels_last(
+    clprune_context *context, clprune_mat x, clprune_mat y, cl_event *event)
+{
+    return channels_last(context, y.rows / x.rows, NULL, x, y, event);
 }

@@ -1,4 +1,5 @@
-/* Images of bytes as operands of the layers that read them; messages call them "images". */
+/* Images of bytes as operands of the layers that read them; messages call them "images". Images of
+ * floats. */
 #ifndef CLPRUNE_NN_IMAGE_PRIVATE_H
 #define CLPRUNE_NN_IMAGE_PRIVATE_H
 
@@ -17,5 +18,10 @@ clprune_status clprune__check_image_apart(clprune_context *context, const char *
 
 /* The kernel parameter IMAGE_BYTES(name) of image_bytes.clh. */
 void clprune__arg_image_bytes(clprune__launch *launch, clprune_image_bytes images);
+
+/* y[n * pixels + p][c] = x[n][c * pixels + p], for images of y.rows / x.rows pixels of y.cols
+ * channels; both have passed their checks. */
+clprune_status clprune__image_channels_last(
+    clprune_context *context, clprune_mat x, clprune_mat y, cl_event *event);
 
 #endif
