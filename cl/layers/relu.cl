@@ -1,13 +1,13 @@
-/* ReLU, y = max(x, 0), with one bit an element kept for its gradient.
+/* ReLU, y = max(x, 0), or with SIX ReLU6, y = min(max(x, 0), 6), with one bit an element kept for its gradient.
  *
  *     forward    y[r][c]  = x <= 0 ? 0 : x, so NaN stays NaN
- *                with KEEP bit c of row r of the mask = !(x <= 0)
+ *                with KEEP bit c of row r of the mask = !(x <= 0), with SIX and !(x >= 6)
  *     backward   dx[r][c] = bit c of row r ? dy[r][c] : 0
  *                sum 0 of the columns, with SUMS = 1: dx[r][c]
  *     with       x = x[r][c];  with BIAS x[r][c] + b[c]; x in memory is unchanged
  *
  * Row-wise, see rowwise.clh; relu_mask.clh has the mask. y may be x; dx may be dy. No local memory.
- * BIAS, KEEP, SUMS: 0 or 1. */
+ * BIAS, KEEP, SIX, SUMS: 0 or 1. */
 #include "prelude/rowwise.clh"
 #include "prelude/relu_mask.clh"
 #if VW != 16 && VW != 8
@@ -20,6 +20,14 @@
 #ifndef KEEP
 #define KEEP 0 /* 0: mask is not touched */
 #endif
+#ifndef SIX
+#define SIX 0
+#endif
+#if SIX
+#define SIX_OF(v, above) (in >= top ? (above) : (v))
+#else
+#define SIX_OF(v, above) (v)
+#endif
 
 KERNEL_OF(LOCAL) relu_forward(ROWWISE_SIZES, MAT_IN(b), MAT_IN(x), MAT_OUT(y), MAT_OUT(mask))
 {
@@ -28,9 +36,10 @@ KERNEL_OF(LOCAL) relu_forward(ROWWISE_SIZES, MAT_IN(b), MAT_IN(x), MAT_OUT(y), M
             vec in = GET(x, r, c);
             if (BIAS)
                 in += GET(b, 0, c);
+            const vec zero = 0, top = 6;
             if (KEEP)
-                mask_store(in, ROW(mask, r), c, cols - c);
-            PUT(relu_of(in), y, r, c);
+                mask_store(SIX_OF(in, zero), ROW(mask, r), c, cols - c);
+            PUT(SIX_OF(relu_of(in), top), y, r, c);
         }
 }
 

@@ -401,6 +401,8 @@ class _Tracer(fx.Interpreter):
     def conv2d(self, x: Value, weight: _Constant, bias: Optional[_Constant] = None, stride=1,
                padding=0, dilation=1, groups: int = 1) -> Value:
         x = self._use(x)
+        if x.axes == ("C", "", "") and tuple(weight.value.shape[2:]) == (1, 1) and groups == 1:
+            return self._linear_of_pixel(x, weight, bias)
         if x.axes != ("C", "H", "W"):
             raise _NotSupported("a convolution of a tensor that is not an image")
         if isinstance(padding, str):
@@ -416,6 +418,14 @@ class _Tracer(fx.Interpreter):
                     order=(0, 2, 3, 1))
         if bias is not None:
             self._param(f"{name}.bias", bias)
+        return value
+
+    def _linear_of_pixel(self, x: Value, weight: _Constant, bias: Optional[_Constant]) -> Value:
+        """A 1 x 1 convolution of a pooled image."""
+        name, (out, channels, *_) = self._layer_of(weight), weight.value.shape
+        value = self._add("linear", name, (x.layer,), (out,), x.axes, {"C": out})
+        self._param(f"{name}.weight", weight, split=(out, channels), order=(0, 1))
+        self._param(f"{name}.bias", bias, torch.zeros(out, **_FLOATS))
         return value
 
     def batch_norm(self, x: Value, mean: Optional[_Constant], var: Optional[_Constant],
@@ -532,6 +542,29 @@ class _Tracer(fx.Interpreter):
     def relu(self, x: Value, inplace: bool = False) -> Value:
         return self._elementwise("relu", x)
 
+    def relu6(self, x: Value, inplace: bool = False) -> Value:
+        return self._elementwise("relu6", x)
+
+    def hardtanh(self, x: Value, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+                 ) -> Value:
+        if (min_val, max_val) != (0, 6):
+            raise _NotSupported(f"hardtanh from {min_val} to {max_val}, only from 0 to 6, ReLU6")
+        return self._elementwise("relu6", x)
+
+    def sigmoid(self, x: Value) -> Value:
+        return self._elementwise("sigmoid", x)
+
+    def hard_sigmoid(self, x: Value, inplace: bool = False) -> Value:
+        return self._elementwise("hard_sigmoid", x)
+
+    def hard_swish(self, x: Value, inplace: bool = False) -> Value:
+        return self._elementwise("hard_swish", x)
+
+    def stochastic_depth(self, x: Value, p: float, mode: str, training: bool = True) -> Value:
+        if p > 0 and training:
+            raise _NotSupported(f"stochastic depth of {p} is not supported, only of 0")
+        return x
+
     def gelu(self, x: Value, approximate: str = "none") -> Value:
         return self._elementwise("gelu_tanh" if approximate == "tanh" else "gelu", x)
 
@@ -618,11 +651,22 @@ class _Tracer(fx.Interpreter):
             a, b = b, a
         if isinstance(b, (int, float)):
             return self._elementwise("scale", a, float(b))
+        if isinstance(b, Value):
+            return self._gate(self._use(a), self._use(b))
         if not isinstance(b, _Constant):
             raise _NotSupported("a product of two tensors is not supported")
         a = self._use(a)
         self._per_feature(b, a)
         return dataclasses.replace(a, factor=b)
+
+    def _gate(self, x: Value, g: Value) -> Value:
+        """The features of each sample times numbers of its own, which have one row."""
+        if x.rows == "":
+            x, g = g, x
+        if g.rows != "" or g.axes != tuple("C" if group == "C" else "" for group in x.axes):
+            raise _NotSupported("a product of two tensors is not supported, unless one of them has "
+                                "a value for each feature of a sample")
+        return self._add("gate", self._name(), (x.layer, g.layer), (), x.axes, x.sizes)
 
     def div(self, a: Any, b: Any) -> Value:
         if not isinstance(b, (int, float)):
@@ -781,6 +825,11 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.GELU: lambda t, m, x: t.gelu(x, m.approximate),
     nn.SiLU: lambda t, m, x: t.silu(x),
     nn.Tanh: lambda t, m, x: t.tanh(x),
+    nn.ReLU6: lambda t, m, x: t.relu6(x),
+    nn.Hardtanh: lambda t, m, x: t.hardtanh(x, m.min_val, m.max_val),
+    nn.Sigmoid: lambda t, m, x: t.sigmoid(x),
+    nn.Hardsigmoid: lambda t, m, x: t.hard_sigmoid(x),
+    nn.Hardswish: lambda t, m, x: t.hard_swish(x),
     nn.MultiheadAttention: _attention,
     nn.Dropout: lambda t, m, x: t.dropout(x, m.p),
     nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,
@@ -804,6 +853,12 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.gelu: _Tracer.gelu,
     F.silu: _Tracer.silu,
     torch.tanh: _Tracer.tanh,
+    F.relu6: _Tracer.relu6,
+    F.hardtanh: _Tracer.hardtanh,
+    torch.sigmoid: _Tracer.sigmoid,
+    F.sigmoid: _Tracer.sigmoid,
+    F.hardsigmoid: _Tracer.hard_sigmoid,
+    F.hardswish: _Tracer.hard_swish,
     torch.cat: _Tracer.cat,
     operator.getitem: _Tracer.getitem,
     F.dropout: _Tracer.dropout,
@@ -830,6 +885,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
 _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
     "add_": _Tracer.add, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
+    "sigmoid": _Tracer.sigmoid,
     "flatten": _Tracer.reshape, "reshape": _Tracer.reshape, "view": _Tracer.reshape,
     "squeeze": _Tracer.reshape, "unsqueeze": _Tracer.reshape, "permute": _Tracer.permute,
     "transpose": _Tracer.transpose, "expand": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
@@ -838,6 +894,8 @@ _METHODS: Dict[str, Callable[..., Value]] = {
 
 def _listed(n: fx.Node) -> Optional[Callable[..., Value]]:
     """What a function or method of tensors becomes."""
+    if getattr(n.target, "__module__", "").startswith("torchvision.ops."):
+        return {"stochastic_depth": _Tracer.stochastic_depth}.get(n.target.__name__)
     return (_METHODS if n.op == "call_method" else _FUNCTIONS).get(n.target)
 
 

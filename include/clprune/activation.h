@@ -2,11 +2,15 @@
  *
  *     RELU   MASK keeps one bit per element (clprune/relu.h): dx = dy where x is positive or NaN,
  *            else 0. Other forms keep y; dx = dy where the restored y is positive or NaN.
+ *            RELU6 likewise, where it is below 6, too.
  *     GELU, GELU_TANH, SILU, TANH
  *            GELU_CODE keeps the derivative as codes (clprune/gelu_code.h). Other forms keep x + b;
  *            the derivative is computed from the restored x + b.
  *
- * Below, GELU also stands for GELU_TANH, SILU and TANH.
+ *     HARD_SIGMOID, HARD_SWISH, SIGMOID
+ *            the same without GELU_CODE, whose levels are not those of their derivatives.
+ *
+ * Below, GELU also stands for all but RELU and RELU6, and RELU for RELU6.
  *
  * The backward pass reads DENSE, MASK and GELU_CODE in place, QUANTISED except for RELU, and
  * restores other forms to scratch, a few samples at a time. With a lossy form, dx has the error of
@@ -28,18 +32,23 @@ typedef enum clprune_activation {
     /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))): GELU as GPT-2 has it. It differs
        from GELU by 4.7e-4 at most. */
     CLPRUNE_ACTIVATION_GELU_TANH = 2,
-    CLPRUNE_ACTIVATION_SILU = 3, /* x / (1 + exp(-x)), or swish (arXiv 1710.05941) */
-    CLPRUNE_ACTIVATION_TANH = 4  /* tanh(x) */
+    CLPRUNE_ACTIVATION_SILU = 3,         /* x / (1 + exp(-x)), or swish (arXiv 1710.05941) */
+    CLPRUNE_ACTIVATION_TANH = 4,         /* tanh(x) */
+    CLPRUNE_ACTIVATION_RELU6 = 5,        /* min(max(x, 0), 6) */
+    CLPRUNE_ACTIVATION_HARD_SIGMOID = 6, /* min(max(x + 3, 0), 6) / 6 */
+    CLPRUNE_ACTIVATION_HARD_SWISH = 7,   /* x * hard sigmoid of x (arXiv 1905.02244) */
+    CLPRUNE_ACTIVATION_SIGMOID = 8       /* 1 / (1 + exp(-x)) */
 } clprune_activation;
 
 /* y = f(x + b) for samples [first, first + count), and stores in `saved` what dx needs. x, y:
  * (count * rows) x cols; y may be x, except for GELU with a store other than GELU_CODE, which keeps
  * x + b. b: 1 x cols, must not overlap other arguments, or CLPRUNE_NO_MAT; use it after a linear
- * layer without its bias. GELU with a b overwrites x by x + b, except with GELU_CODE; otherwise x is
- * unchanged unless it is y. saved: NULL for inference, which reads neither first nor count. x and y must not overlap the store; with a DENSE store, x (GELU)
- * or y (RELU) may be the memory of these samples (clprune_saved_target). Except for RELU y may be
- * of bf16, and so may x without b if it is not stored. Errors: INVALID_ARGUMENT (GELU with MASK,
- * RELU with GELU_CODE, y = x where the store keeps x + b), and as clprune_saved_store. */
+ * layer without its bias. GELU with a b overwrites x by x + b, except with GELU_CODE; otherwise x
+ * is unchanged unless it is y. saved: NULL for inference, which reads neither first nor count. x
+ * and y must not overlap the store; with a DENSE store, x (GELU) or y (RELU) may be the memory of
+ * these samples (clprune_saved_target). Except for RELU y may be of bf16, and so may x without b if
+ * it is not stored. Errors: INVALID_ARGUMENT (GELU with MASK, RELU and the last three with
+ * GELU_CODE, y = x where the store keeps x + b), and as clprune_saved_store. */
 CLPRUNE_API clprune_status clprune_activation_forward(clprune_context *context,
     clprune_activation activation, size_t first, size_t count, clprune_mat x, clprune_mat b,
     clprune_mat y, clprune_saved *saved, cl_event *event);

@@ -24,6 +24,7 @@
  *   mean_squared_error.h    the loss of regressions
  *   layer_norm.h            normalisation of rows, as transformers use it
  *   group_norm.h            normalisation of samples over groups of features
+ *   gate.h                  features of a sample times numbers: squeeze-and-excitation
  *   attention.h             attention, whose scores are never in memory
  *   embedding.h positions.h rotary.h   tokens: rows of a table, learned and rotary positions
  *   token_loss.h            the loss of each token, also of a large vocabulary
@@ -81,6 +82,7 @@
 #include "clprune/cross_entropy.h"
 #include "clprune/dropout.h"
 #include "clprune/embedding.h"
+#include "clprune/gate.h"
 #include "clprune/gelu.h"
 #include "clprune/gelu_code.h"
 #include "clprune/gemm.h"

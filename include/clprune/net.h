@@ -200,11 +200,23 @@ CLPRUNE_API clprune_net_value clprune_net_silu(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_tanh(
     clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_sigmoid(
+    clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_hard_sigmoid(
+    clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_hard_swish(
+    clprune_net *net, const char *name, clprune_net_value x);
 /* silu(a) * b of the two halves [a | b] of x's columns (clprune/swiglu.h). */
 CLPRUNE_API clprune_net_value clprune_net_swiglu(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_relu(
     clprune_net *net, const char *name, clprune_net_value x);
+CLPRUNE_API clprune_net_value clprune_net_relu6(
+    clprune_net *net, const char *name, clprune_net_value x);
+/* x * g, with g of one row a sample and as many columns as x (clprune/gate.h): the gates of
+ * squeeze-and-excitation. */
+CLPRUNE_API clprune_net_value clprune_net_gate(
+    clprune_net *net, const char *name, clprune_net_value x, clprune_net_value g);
 CLPRUNE_API clprune_net_value clprune_net_add(
     clprune_net *net, const char *name, clprune_net_value a, clprune_net_value b);
 CLPRUNE_API clprune_net_value clprune_net_max_pool(

@@ -51,6 +51,11 @@ static const activation_row rows[] = {
         41},
     {"relu, quantised", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, 3, 7,
         41},
+    {"relu6, mask", CLPRUNE_ACTIVATION_RELU6, {.form = CLPRUNE_FORM_MASK}, 3, 7, 41},
+    {"relu6, dense", CLPRUNE_ACTIVATION_RELU6, {.form = CLPRUNE_FORM_DENSE}, 3, 7, 41},
+    {"hard swish, quantised", CLPRUNE_ACTIVATION_HARD_SWISH,
+        {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}, 3, 7, 41},
+    {"sigmoid, dense", CLPRUNE_ACTIVATION_SIGMOID, {.form = CLPRUNE_FORM_DENSE}, 3, 7, 41},
     {"gelu, mean", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_MEAN}, 3, 7, 41},
     {"relu, dense, several chunks", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_DENSE}, 5, 400,
         2000},
@@ -71,8 +76,9 @@ static float *derivative(const activation_row *r, const clprune_saved *saved)
         return values;
     for (size_t i = 0; i < tokens * r->cols; i++) {
         const double h = (double)values[i];
-        double slope = h > 0;
-        if (r->activation != CLPRUNE_ACTIVATION_RELU)
+        const bool six = r->activation == CLPRUNE_ACTIVATION_RELU6;
+        double slope = h > 0 && !(six && h >= 6);
+        if (r->activation != CLPRUNE_ACTIVATION_RELU && !six)
             (void)activation_ref(r->activation, h, &slope);
         values[i] = (float)slope;
     }
@@ -115,9 +121,12 @@ static void there_and_back(void **state)
     const activation_row *r = *state;
     clprune_context *context = test_context();
     const size_t tokens = r->batch * r->rows, count = tokens * r->cols;
-    const bool relu = r->activation == CLPRUNE_ACTIVATION_RELU;
+    const bool six = r->activation == CLPRUNE_ACTIVATION_RELU6;
+    const bool relu = r->activation == CLPRUNE_ACTIVATION_RELU || six;
     clprune_saved *saved = test_new_saved(context, r->keep, r->batch, r->rows, r->cols);
     float *x = test_new_normal(3, count), *b = test_new_normal(4, r->cols);
+    for (size_t i = 0; i < count && six; i++)
+        x[i] *= 5;
     float *dy = test_new_normal(5, count), *old = test_new_normal(6, r->cols);
     test_mat mx = test_mat_make(tokens, r->cols, 1, x), mb = test_mat_make(1, r->cols, 0, b);
     test_mat my = test_mat_make(tokens, r->cols, 2, NULL);
@@ -140,7 +149,8 @@ static void there_and_back(void **state)
     for (size_t i = 0; i < count; i++) {
         const double h = (double)x[i] + (double)b[i % r->cols];
         double slope_of_h = 0;
-        const double want = relu ? fmax(h, 0) : activation_ref(r->activation, h, &slope_of_h);
+        const double want = relu ? fmin(fmax(h, 0), six ? 6 : INFINITY)
+                                 : activation_ref(r->activation, h, &slope_of_h);
         if (r->keep.form == CLPRUNE_FORM_GELU_CODE && !relu)
             code_error = fmax(code_error, fabs((double)slope[i] - slope_of_h));
         if (!(fabs((double)y[i] - want) <= 1e-6 * (1 + fabs(want))))
@@ -266,7 +276,7 @@ static void no_samples(NO_ROW)
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const clprune_mat empty = clprune_mat_of(NULL, 0, 9), none = CLPRUNE_NO_MAT;
     clprune_saved *saved = test_new_saved(test_context(), dense, 2, 3, 9);
-    for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_TANH; f++)
+    for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_SIGMOID; f++)
         for (size_t first = 0; first < 2; first++)
             TEST_OK(clprune_activation_forward(
                 test_context(), (clprune_activation)f, first, 0, empty, none, empty, saved, NULL));
@@ -323,7 +333,7 @@ static void own_memory(NO_ROW)
     TEST_FAILS(clprune_activation_forward(context, relu, 0, COUNT, other.mat,
                    clprune_mat_rows(next, 0, 1), out.mat, saved, NULL),
         bad, "b overlaps saved");
-    for (int f = relu; f <= (int)CLPRUNE_ACTIVATION_TANH; f++) {
+    for (int f = relu; f <= (int)CLPRUNE_ACTIVATION_SIGMOID; f++) {
         TEST_FAILS(BACKWARD((clprune_activation)f, next, none), bad, "dx overlaps saved");
         TEST_FAILS(BACKWARD((clprune_activation)f, dx, clprune_mat_rows(next, 0, 1)), bad,
             "db overlaps saved");

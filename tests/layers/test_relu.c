@@ -1,4 +1,5 @@
-/* ReLU: forward with a bias and its mask, backward with the bias's gradient, special values. */
+/* ReLU and ReLU6: forward with a bias and its mask, backward with the bias's gradient, special
+ * values. */
 #include "nn/layers/activation_private.h"
 #include "support/test_layer.h"
 
@@ -20,18 +21,46 @@ static void with_zeros(const void *shape, size_t count, float *values)
         values[i] = i % 2 == 0 ? 0.0f : -0.0f;
 }
 
-LAYER_CALL(forward, clprune__relu_forward(c->context, m[0], m[1], m[2], m[3], c->event))
+LAYER_CALL(forward,
+    clprune__relu_forward(c->context, CLPRUNE_ACTIVATION_RELU, m[0], m[1], m[2], m[3], c->event))
 
-static void ref_forward(const layer_data *d)
+static void ref_capped(const layer_data *d, double top)
 {
     for (size_t i = 0; i < d->count; i++) {
         const size_t r = i / d->cols, c = i % d->cols;
         const double x = d->in[i] + (d[1].in != NULL ? d[1].in[c] : 0);
-        d[2].want[i] = x > 0 ? x : 0;
+        d[2].want[i] = x > 0 ? fmin(x, top) : 0;
         d[2].bound[i] = d[1].in != NULL ? test_bound(0, 0, x) : 0;
-        d[3].want[r * d[3].cols + c / 32] += x > 0 ? ldexp(1, (int)(c % 32)) : 0;
+        d[3].want[r * d[3].cols + c / 32] += x > 0 && x < top ? ldexp(1, (int)(c % 32)) : 0;
     }
 }
+
+static void ref_forward(const layer_data *d)
+{
+    ref_capped(d, INFINITY);
+}
+
+static void ref_forward_6(const layer_data *d)
+{
+    ref_capped(d, 6);
+}
+
+LAYER_CALL(forward_6,
+    clprune__relu_forward(c->context, CLPRUNE_ACTIVATION_RELU6, m[0], m[1], m[2], m[3], c->event))
+
+static void with_borders(const void *shape, size_t count, float *values)
+{
+    (void)shape;
+    for (size_t i = 3; i < count; i += 7)
+        values[i] = i % 2 == 0 ? 0.0f : 6.0f;
+}
+
+static const layer_case forward_6 = {"forward of relu6",
+    {{"x", LAYER_IN, layer_all, .low = -4, .high = 10, .change = with_borders},
+        {"b", LAYER_IN | LAYER_OPTIONAL | LAYER_ADDED, layer_row},
+        {"y", LAYER_OUT, layer_all, .over = 1 << 0},
+        {"mask", LAYER_OUT | LAYER_OPTIONAL | LAYER_BITS, size_mask}},
+    call_forward_6, ref_forward_6, NULL};
 
 static const layer_case forward = {"forward",
     {{"x", LAYER_IN, layer_all, .change = with_zeros},
@@ -81,7 +110,8 @@ static void special_values(NO_ROW)
         bad[i] = i % 2 == 0 ? NAN : INFINITY;
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat mask = test_mat_make(1, 1, 0, NULL), dy = test_mat_make(1, COUNT, 0, bad);
-    TEST_OK(clprune__relu_forward(test_context(), in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
+    TEST_OK(clprune__relu_forward(
+        test_context(), CLPRUNE_ACTIVATION_RELU, in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
     const float *y = test_mat_get(&out, "y"), *bits = test_mat_get(&mask, "mask");
     assert_true(isnan(y[0]) && isnan(y[1]) && isinf(y[2]));
     for (size_t i = 2; i < COUNT; i++) {
@@ -120,6 +150,7 @@ int main(void)
 {
     test_list list = {0};
     layer_add(&list, &forward);
+    layer_add(&list, &forward_6);
     layer_add(&list, &backward);
     test_add(&list, special_values, NULL, "special values, forward and backward");
     test_add(&list, slopes, NULL, "slopes");

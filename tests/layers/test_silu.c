@@ -1,6 +1,6 @@
-/* GELU by tanh, SiLU, and tanh: forward with a bias, backward with its gradient, both recomputed;
- * accuracy over the whole line, special values, slopes. What they share with GELU, such as stores,
- * is in test_activation.c. */
+/* GELU by tanh, SiLU, tanh, sigmoid, and the hard ones: forward with a bias, backward with its
+ * gradient, both recomputed; accuracy over the whole line, special values, slopes. What they share
+ * with GELU, such as stores, is in test_activation.c. */
 #include "nn/layers/activation_private.h"
 #include "ref/gelu_ref.h"
 #include "support/test_layer.h"
@@ -107,7 +107,8 @@ static void special_values(void **state)
 {
     const clprune_activation f = *(const clprune_activation *)*state;
     static const float h[] = {INFINITY, -INFINITY, NAN, -NAN, 0.0f, -0.0f, 1e30f, -1e30f, 1e-45f,
-        -1e-45f, 3.4e38f, -3.4e38f, 15.0f, -15.0f, 15.1f, -15.1f, 105.0f, -105.0f, 106, -106, 1.0f};
+        -1e-45f, 3.4e38f, -3.4e38f, 3.0f, -3.0f, 15.0f, -15.0f, 15.1f, -15.1f, 105.0f, -105.0f, 106,
+        -106, 1.0f};
     enum { COUNT = COUNT_OF(h) };
     compare(f, COUNT, h, "special values");
     for (size_t i = 0; i < COUNT; i++) {
@@ -117,10 +118,22 @@ static void special_values(void **state)
     }
 }
 
-enum { KINDS = 3 };
+enum { KINDS = 6 };
 
-static const clprune_activation kinds[KINDS] = {
-    CLPRUNE_ACTIVATION_GELU_TANH, CLPRUNE_ACTIVATION_SILU, CLPRUNE_ACTIVATION_TANH};
+static const clprune_activation kinds[KINDS] = {CLPRUNE_ACTIVATION_GELU_TANH,
+    CLPRUNE_ACTIVATION_SILU, CLPRUNE_ACTIVATION_TANH, CLPRUNE_ACTIVATION_HARD_SIGMOID,
+    CLPRUNE_ACTIVATION_HARD_SWISH, CLPRUNE_ACTIVATION_SIGMOID};
+
+/* Further from -3 and 3 than the steps reach. */
+static void off_corners(const void *of, size_t count, float *values)
+{
+    const shape *s = of;
+    const bool hard =
+        s->f == CLPRUNE_ACTIVATION_HARD_SIGMOID || s->f == CLPRUNE_ACTIVATION_HARD_SWISH;
+    for (size_t i = 0; i < count && hard; i++)
+        if (fabsf(fabsf(values[i]) - 3) < 0.02f)
+            values[i] *= 1.02f;
+}
 
 static void slopes(void **state)
 {
@@ -128,14 +141,19 @@ static void slopes(void **state)
     const layer_steps steps = {1e-4, 1e-7, 1e-2, 1e-3, 1e-6};
     layer_case biased = forward;
     biased.operands[1].change = layer_zeros;
-    layer_slopes_of(&biased, &backward, &few, steps);
-    layer_slopes_of(&biased, &recompute, &few, steps);
+    layer_case cases[] = {backward, recompute};
+    biased.operands[0].change = off_corners;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        cases[i].operands[0].change = off_corners;
+        layer_slopes_of(&biased, &cases[i], &few, steps);
+    }
 }
 
 int main(void)
 {
     static const layer_case *const cases[] = {&forward, &backward, &recompute};
-    static const char *const names[KINDS] = {"gelu tanh", "silu", "tanh"};
+    static const char *const names[KINDS] = {
+        "gelu tanh", "silu", "tanh", "hard sigmoid", "hard swish", "sigmoid"};
     static shape shapes[KINDS * LAYER_SHAPES];
     test_list list = {0};
     for (size_t i = 0; i < KINDS * LAYER_SHAPES; i++) {

@@ -22,6 +22,10 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
     KIND(gelu, x)                                                                                  \
     KIND(gelu_tanh, x)                                                                             \
     KIND(silu, x)                                                                                  \
+    KIND(sigmoid, x)                                                                               \
+    KIND(hard_sigmoid, x)                                                                          \
+    KIND(hard_swish, x)                                                                            \
+    KIND(relu6, x)                                                                                 \
     KIND(tanh, x)                                                                                  \
     KIND(swiglu, x)                                                                                \
     KIND(rms_norm, x)                                                                              \

@@ -67,7 +67,7 @@ static void build_resnet(clprune_net *net, const net_model *model)
     clprune_net_cross_entropy(net, clprune_net_linear(net, "fc", x, NET_CLASSES));
 }
 
-/* Depthwise convolutions between 1 x 1 ones, and groups. */
+/* Depthwise convolutions between 1 x 1 ones, groups, and squeeze-and-excitation. */
 static void build_mobilenet(clprune_net *net, const net_model *model)
 {
     clprune_net_value x = clprune_net_images(net, 3, model->cols, model->cols);
@@ -83,7 +83,14 @@ static void build_mobilenet(clprune_net *net, const net_model *model)
         clprune_net_part(net, numbered("block", i));
         clprune_net_value t = clprune_net_batch_norm(net, "bn1", conv(net, "conv1", x, 24, 1, 1));
         t = clprune_net_conv2d(net, "conv2", clprune_net_relu(net, "relu1", t), &depthwise);
-        t = clprune_net_relu(net, "relu2", clprune_net_batch_norm(net, "bn2", t));
+        t = clprune_net_batch_norm(net, "bn2", t);
+        t = i == 1 ? clprune_net_relu6(net, "relu2", t) : clprune_net_hard_swish(net, "swish", t);
+        if (i == 2) {
+            clprune_net_value g =
+                clprune_net_linear(net, "fc1", clprune_net_mean(net, "pool", t), 8);
+            g = clprune_net_linear(net, "fc2", clprune_net_silu(net, "silu", g), 24);
+            t = clprune_net_gate(net, "gate", t, clprune_net_sigmoid(net, "sigmoid", g));
+        }
         t = clprune_net_batch_norm(net, "bn3", conv(net, "conv3", t, 16, 1, 1));
         x = i == 1 ? clprune_net_add(net, "add", x, t) : t;
     }

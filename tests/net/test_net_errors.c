@@ -152,6 +152,14 @@ LAYER(conv_no_kernel, conv(net, images(net), (clprune_net_conv){.out = 4}))
 LAYER(conv_large, conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {9, 9}}))
 LAYER(conv_dilated,
     conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .dilation = {4, 4}}))
+static clprune_net_value gate(clprune_net *net, bool rows)
+{
+    const clprune_net_value x = good_conv(net);
+    return clprune_net_gate(
+        net, "bad", x, rows ? x : clprune_net_linear(net, "l", clprune_net_mean(net, "m", x), 4));
+}
+LAYER(gate_rows, gate(net, true))
+LAYER(gate_cols, gate(net, false))
 LAYER(conv_groups,
     conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .groups = 2}))
 LAYER(conv_reserved,
@@ -323,6 +331,8 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(conv_no_outputs, INVALID_ARGUMENT, "layer bad has no outputs"),
     ROW(conv_no_kernel, INVALID_SIZE, "layer bad: "), ROW(conv_large, INVALID_SIZE, "layer bad: "),
     ROW(conv_dilated, INVALID_SIZE, "layer bad: "),
+    ROW(gate_rows, INVALID_SIZE, "x 16, expected 1 x 16"),
+    ROW(gate_cols, INVALID_SIZE, "layer bad: its gates are 1 x 4, expected 1 x 16"),
     ROW(conv_groups, INVALID_SIZE, "groups is 2, expected a divisor of the 3 input"),
     ROW(conv_reserved, INVALID_ARGUMENT, "reserved"),
     ROW(conv_reserved_0, INVALID_ARGUMENT, "reserved"),

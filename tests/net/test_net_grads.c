@@ -39,6 +39,11 @@ KIND(rows_scale, clprune_net_layerscale(net, "n", x, clprune_net_linear_rows(net
 KIND(class_token, clprune_net_row(net, "r", clprune_net_class_token(net, "n", x), 0))
 KIND(conv_norm_relu, clprune_net_relu(net, "r",
                          clprune_net_batch_norm(net, "n", clprune_net_conv2d(net, "c", x, &conv))))
+KIND(squeeze, clprune_net_gate(net, "gate", x,
+                  clprune_net_hard_sigmoid(net, "hs",
+                      clprune_net_linear(net, "l", clprune_net_mean(net, "m", x), COLS))))
+KIND(gated_sum, clprune_net_add(net, "s", clprune_net_relu6(net, "r", x),
+                    clprune_net_gate(net, "gate", x, clprune_net_mean(net, "m", x))))
 KIND(depthwise_norm, clprune_net_batch_norm(net, "n", clprune_net_conv2d(net, "c", x, &depthwise)))
 KIND(
     attention, clprune_net_attention(net, "at", clprune_net_linear(net, "qkv", x, 3 * COLS), &attn))
@@ -53,8 +58,8 @@ KIND(tied,
 static const net_kind chains[] = {NAMED(affine_mean), NAMED(affine_gelu), NAMED(affine_rows),
     NAMED(affine_linear), NAMED(layer_norm_linear), NAMED(norm_relu), NAMED(norm_add_relu),
     NAMED(gelu_scale), NAMED(affine_scale), NAMED(positions_of), NAMED(rows_scale),
-    NAMED(class_token), NAMED(conv_norm_relu), NAMED(depthwise_norm), NAMED(attention),
-    NAMED(swiglu), NAMED(tied)};
+    NAMED(class_token), NAMED(conv_norm_relu), NAMED(depthwise_norm), NAMED(squeeze),
+    NAMED(gated_sum), NAMED(attention), NAMED(swiglu), NAMED(tied)};
 
 /* A kind of layer between linear ones; model->seed: its number. */
 static void build(clprune_net *net, const net_model *model)

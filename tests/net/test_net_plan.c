@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-enum { DEPTHS = 2, ACTIVATIONS = 4, LONG = 2000 };
+enum { DEPTHS = 2, ACTIVATIONS = 6, LONG = 2000 };
 
 typedef struct shape {
     const char *name;
@@ -22,6 +22,10 @@ static clprune_net_value act(clprune_net *net, clprune_net_value x, unsigned act
         return clprune_net_gelu(net, "act", x);
     case 2:
         return clprune_net_silu(net, "act", x);
+    case 3:
+        return clprune_net_relu6(net, "act", x);
+    case 4:
+        return clprune_net_hard_swish(net, "act", x);
     default:
         return clprune_net_tanh(net, "act", x);
     }

@@ -67,6 +67,26 @@ def group_norms():
         nn.GroupNorm(5, 30), nn.Linear(30, CLASSES))
 
 
+class Excitation(nn.Module):
+    """Squeeze-and-excitation as torchvision has it: 1 x 1 convolutions of pooled images."""
+
+    def __init__(self, channels, gate):
+        super().__init__()
+        self.pool, self.gate, self.act = nn.AdaptiveAvgPool2d(1), gate, nn.SiLU()
+        self.fc1, self.fc2 = nn.Conv2d(channels, 8, 1), nn.Conv2d(8, channels, 1, bias=False)
+
+    def forward(self, x):
+        return self.gate(self.fc2(self.act(self.fc1(self.pool(x))))) * x
+
+
+def mobilenet():
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16, momentum=0.01), nn.Hardswish(),
+        nn.Conv2d(16, 16, 5, 2, 2, groups=16), nn.ReLU6(), Excitation(16, nn.Hardsigmoid()),
+        nn.Conv2d(16, 24, 1), nn.BatchNorm2d(24), nn.Hardtanh(0, 6), Excitation(24, nn.Sigmoid()),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, CLASSES))
+
+
 def depthwise():
     """Depthwise convolutions, with two outputs a channel, and groups."""
     return nn.Sequential(
@@ -222,6 +242,7 @@ MODELS = {
     "vgg": (vgg, images),
     "group norms": (group_norms, images),
     "depthwise": (depthwise, images),
+    "mobilenet": (mobilenet, images),
     "mixer": (Mixer, images),
     "mixer without biases": (lambda: Mixer(False), images),
     "resmlp": (ResMLP, images),
@@ -456,6 +477,35 @@ class Values(Case):
                 x, y = images(2, side, side), labels(2)
                 net = clprune.Net(model, x, keep="exact")
                 self.assert_alike(net, model, x, y, loss=1e-4, grads=1e-3)
+                net.close()
+
+    def test_depthwise_packages(self):
+        """Gradients, and the losses of three steps. MobileNet V2 magnifies the last bits of a step: in the third
+        one PyTorch's own losses in two layouts differ by 1e-3."""
+        try:
+            import torchvision
+        except ImportError:
+            self.skipTest("there is no torchvision")
+        for name in "mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "convnext_tiny":
+            with self.subTest(name):
+                torch.manual_seed(1)
+                model = getattr(torchvision.models, name)(num_classes=CLASSES)
+                for module in model.modules():  # nothing is drawn
+                    if isinstance(module, (nn.Dropout, torchvision.ops.StochasticDepth)):
+                        module.p = 0.0
+                x, y = images(8, 64, 64), labels(8)
+                net = clprune.Net(model, x, keep="exact", optimizer="sgd", lr=1e-4, momentum=0.0)
+                chaotic = name == "mobilenet_v2"
+                model = copy.deepcopy(model).to(torch.float64 if chaotic else torch.float32).train()
+                x, mine = x.to(next(model.parameters()).dtype), x
+                self.assert_grads(net.gradients(mine, y)[1], autograd(copy.deepcopy(model), x, y)[1], 2e-3)
+                optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+                for _ in range(2 if chaotic else 3):
+                    loss = F.cross_entropy(model(x), y)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    self.assertLess(abs(net.step(mine, y) - loss.item()), 1e-4)
                 net.close()
 
 
@@ -842,14 +892,14 @@ class Errors(Case):
         for forward, text, modules in (
                 (lambda m, x: m.head(m.act(x)), "\n    act: Mish is not supported",
                  {"act": nn.Mish()}),
-                (lambda m, x: m.head(torch.sigmoid(x)), r"\n    sigmoid: sigmoid is not", {}),
+                (lambda m, x: m.head(torch.erf(x)), r"\n    erf: erf is not", {}),
                 (lambda m, x: m.head(x + 1), "add: an addition needs two tensors", {}),
                 (lambda m, x: m.head(x + m.p), "add: p of .* added to a tensor of",
                  {"p": nn.Parameter(torch.zeros(20))}),
                 (lambda m, x: m.head(torch.cat([x[:, :10], x[:, 10:]], 1)), "getitem: \\[\\(slice", {}),
                 (lambda m, x: m.head(torch.cat([x], 1)), "\n    cat: torch.cat is supported for a cl",
                  {}),
-                (lambda m, x: m.head(x * x), "mul: a product of two tensors", {}),
+                (lambda m, x: m.head(x * x.sum(1, keepdim=True)), "sum_1: sum is not", {}),
                 (lambda m, x: m.head(x[:, :20]), "getitem: .* is supported as \\[:, row\\]", {}),
                 (lambda m, x: m.head(x.t().t()), "t: t is not supported", {}),
                 (lambda m, x: m.head(x).chunk(2, 1)[0], "\n    chunk: chunk is not supported$", {}),
@@ -860,6 +910,8 @@ class Errors(Case):
                 (lambda m, x: (m.head(x), x), "the output is not one tensor", {})):
             self.refused(forward, text, **modules)
         for forward, text, modules in (
+                (lambda m, x: m.conv(x * x), "mul: a product of two tensors is not supported, unless",
+                 {"conv": nn.Conv2d(3, 3, 3)}),
                 (lambda m, x: m.conv(x), "conv: padding_mode 'reflect' is not supported",
                  {"conv": nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect")}),
                 (lambda m, x: m.bn(x), "bn: a batch norm without running statistics",
@@ -900,8 +952,8 @@ class Errors(Case):
                      "torch.fx cannot trace the model: TraceError")
 
     def test_many_are_listed(self):
-        model = nn.Sequential(*[nn.Sigmoid() for _ in range(14)])
-        with self.assertRaisesRegex(clprune.Error, "(?s)\n    0: Sigmoid.*\n    9: Sig.*and 4 more"):
+        model = nn.Sequential(*[nn.Mish() for _ in range(14)])
+        with self.assertRaisesRegex(clprune.Error, "(?s)\n    0: Mish.*\n    9: Mish.*and 4 more"):
             clprune.Net(model, torch.randn(4, 20))
 
     def test_arguments(self):

@@ -43,6 +43,19 @@ double activation_ref(clprune_activation f, double h, double *slope)
         *slope = 1 / (cosh(h) * cosh(h));
         return tanh(h);
     }
+    if (f == CLPRUNE_ACTIVATION_HARD_SIGMOID || f == CLPRUNE_ACTIVATION_HARD_SWISH) {
+        const bool swish = f == CLPRUNE_ACTIVATION_HARD_SWISH;
+        *slope = fabs(h) < 3         ? swish ? h / 3 + 0.5 : 1.0 / 6
+                 : isnan(h) && swish ? h
+                                     : swish && h > 0;
+        if (h <= -3)
+            return swish ? -0.0 : 0;
+        return h >= 3 ? (swish ? h : 1) : (h + 3) / 6 * (swish ? h : 1);
+    }
+    if (f == CLPRUNE_ACTIVATION_SIGMOID) {
+        *slope = 1 / (1 + exp(-h)) / (1 + exp(h));
+        return 1 / (1 + exp(-h));
+    }
     if (isinf(h)) {
         *slope = h > 0;
         return h > 0 ? h : -0.0;
@@ -67,6 +80,8 @@ void activation_ref_forward(
         g[i] = activation_ref(f, h[i], &slope);
         /* 4 * 2^-24 of h, and of tails that are 0 in fp32 */
         bound[i] = isinf(h[i]) ? 0 : 4 * 0x1p-24 * fabs(h[i]) + 16 * SMALLEST;
+        if (f >= CLPRUNE_ACTIVATION_HARD_SIGMOID && f != CLPRUNE_ACTIVATION_HARD_SWISH)
+            bound[i] += 4 * 0x1p-24; /* of 1 */
     }
 }
 

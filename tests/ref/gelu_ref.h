@@ -9,7 +9,7 @@
 void gelu_ref_forward(size_t count, const double *h, double *g, double *bound);
 void gelu_ref_backward(size_t count, const double *h, const double *dg, double *dh, double *bound);
 
-/* The same of any activation but ReLU; and both of one number, in double. */
+/* The same of any activation but ReLU and ReLU6; and both of one number, in double. */
 void activation_ref_forward(
     clprune_activation f, size_t count, const double *h, double *g, double *bound);
 void activation_ref_backward(clprune_activation f, size_t count, const double *h, const double *dg,

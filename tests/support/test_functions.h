@@ -132,7 +132,7 @@ CALL(attention,
     clprune_attention_forward(CONTEXT, &attention_desc, BATCH, m[0], m[1], m[2], m[3], EVENT))
 CALL(attention_back, clprune_attention_backward(CONTEXT, &attention_desc, BATCH, m[0], m[1], m[2],
                          m[3], m[4], m[5], m[6], EVENT))
-CALL(relu, clprune__relu_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
+CALL(relu, clprune__relu_forward(CONTEXT, CLPRUNE_ACTIVATION_RELU, m[0], m[1], m[2], m[3], EVENT))
 CALL(relu_back, clprune__relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(gelu_back, clprune_gelu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
@@ -166,6 +166,9 @@ CALL(token_loss_back,
 CALL(token_head, clprune_token_head(CONTEXT, BATCH, 1, 0.1f, 1, m[0], m[1], INTS(2), m[3], m[4],
                      m[5], m[6], EVENT))
 CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
+CALL(gate, clprune_gate_forward(CONTEXT, BATCH, m[0], m[1], m[2], EVENT))
+CALL(gate_back, clprune_gate_backward(CONTEXT, BATCH, 0, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(gate_add, clprune_gate_backward(CONTEXT, BATCH, 1, m[0], m[1], m[2], m[3], m[4], EVENT))
 CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(cross_entropy,
     clprune_cross_entropy_forward(CONTEXT, 0.1f, m[0], INTS(1), m[2], m[3], m[4], EVENT))
@@ -527,6 +530,13 @@ static const function functions[] = {
         {{"x", ROWS, OUT, FREE}, {"w", COLS, OUT, FREE_ROWS}, {"labels", 1, ROWS, BUFFER},
             {"loss", BATCH, 1, OUTPUT}, {"hit", BATCH, 1, OUTPUT | OPTIONAL},
             {"dx", ROWS, OUT, OUTPUT | OPTIONAL, 1}, {"dw", COLS, OUT, OUTPUT | OPTIONAL}}},
+    {"gate_forward", call_gate, {{"x", ROWS, COLS, FREE}, {"g", BATCH, COLS}, {"y", RESULT(1)}}},
+    {"gate_backward", call_gate_back,
+        {{"x", WHOLE}, {"g", BATCH, COLS}, {"dy", ROWS, COLS, FREE},
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL, 1 << 2}, {"dg", BATCH, COLS, OUTPUT | OPTIONAL}}},
+    {"gate_backward, added", call_gate_add,
+        {{"x", WHOLE}, {"g", BATCH, COLS}, {"dy", ROWS, COLS, FREE},
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL}, {"dg", BATCH, COLS, OUTPUT | OPTIONAL}}},
     {"token_mean_forward", call_token_mean,
         {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
     {"token_mean_backward", call_token_mean_back,

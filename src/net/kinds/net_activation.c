@@ -1,4 +1,4 @@
-/* GELU, also by tanh, SiLU, tanh, and ReLU. */
+/* GELU, also by tanh, SiLU, tanh; sigmoid, hard sigmoid, hard swish; ReLU and ReLU6. */
 #include "clprune/activation.h"
 
 #include "net/build/append.h"
@@ -37,6 +37,17 @@ static const clprune__net_kind tanh_kind = {.name = "tanh",
     .over = true,
     .gives_bf16 = clprune__net_gives_bf16,
     .forward = gelu_forward};
+
+/* Those whose derivative has no codes: their backward pass reads x. */
+static const clprune__net_kind hard_swish_kind = {.name = "hard swish",
+    .over = true,
+    .gives_bf16 = clprune__net_gives_bf16,
+    .takes_bf16 = clprune__net_takes_bf16,
+    .forward = gelu_forward};
+static const clprune__net_kind hard_sigmoid_kind = {
+    .name = "hard sigmoid", .as = &hard_swish_kind, .over = true, .forward = gelu_forward};
+static const clprune__net_kind sigmoid_kind = {
+    .name = "sigmoid", .as = &hard_swish_kind, .over = true, .forward = gelu_forward};
 
 static clprune_mat sums_of(const clprune__net_call *call)
 {
@@ -81,15 +92,31 @@ static clprune__net_signs relu_signs(const clprune__net_layer *layer)
 const clprune__net_kind clprune__net_relu_kind = {
     .name = "relu", .over = true, .signs = relu_signs, .forward = relu_forward};
 
-/* y = max(x, 0), from y or from the signs of x */
+/* Made again, it is that of the restored x: the bits do not tell 0 from 6. */
+static clprune_status relu6_forward(const clprune__net_call *call)
+{
+    clprune_saved *mask = call->training && !call->step->again
+                              ? clprune__net_unit_of(call->net, call->layer)->mask
+                              : NULL;
+    return clprune_activation_forward(call->net->context, CLPRUNE_ACTIVATION_RELU6, call->first,
+        call->count, clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), mask, NULL);
+}
+
+static const clprune__net_kind relu6_kind = {
+    .name = "relu6", .over = true, .signs = relu_signs, .forward = relu6_forward};
+
+/* y = max(x, 0), at most 6 of ReLU6, from y or from the signs of x */
 static clprune_status relu_backward(const clprune__net_call *call)
 {
+    const clprune_activation activation = clprune__net_link(call, 0)->kind == &relu6_kind
+                                              ? CLPRUNE_ACTIVATION_RELU6
+                                              : CLPRUNE_ACTIVATION_RELU;
     clprune_saved *store = clprune__net_unit_of(call->net, clprune__net_link(call, 0))->mask;
     size_t first = call->first;
     if (store == NULL)
         TRY(clprune__net_source(call, 0, &store, &first));
-    return clprune_activation_backward(call->net->context, CLPRUNE_ACTIVATION_RELU, first,
-        call->count, store, clprune__net_dy(call),
+    return clprune_activation_backward(call->net->context, activation, first, call->count, store,
+        clprune__net_dy(call),
         &(clprune_grads){
             .dx = clprune__net_dx(call, 0), .db = sums_of(call), .beta = clprune__net_beta(call)},
         NULL);
@@ -128,6 +155,30 @@ const clprune__net_way clprune__net_activation_ways[] = {
         .sums = 1,
         .sums_for = {&clprune__net_linear_kind},
         .backward = relu_backward},
+    {.name = "relu6",
+        .chain = {&relu6_kind},
+        .needs = {{0, -1, CLPRUNE__NET_SIGN, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}},
+        .sums = 1,
+        .sums_for = {&clprune__net_linear_kind},
+        .backward = relu_backward},
+    {.name = "relu6, signs",
+        .chain = {&relu6_kind},
+        .keeps_mask = true,
+        .level = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}},
+        .sums = 1,
+        .sums_for = {&clprune__net_linear_kind},
+        .backward = relu_backward},
+    {.name = "hard swish",
+        .chain = {&hard_swish_kind},
+        .needs = {{0, 0, CLPRUNE__NET_CODES, false}},
+        .needs_count = 1,
+        .ends = {{CLPRUNE__NET_OVER, false}},
+        .sums = 1,
+        .sums_for = {&clprune__net_linear_kind},
+        .backward = gelu_backward},
     {.name = NULL},
 };
 
@@ -165,6 +216,30 @@ clprune_net_value clprune_net_tanh(clprune_net *net, const char *name, clprune_n
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     return add_activation(net, &tanh_kind, CLPRUNE_ACTIVATION_TANH, name, x);
+}
+
+clprune_net_value clprune_net_sigmoid(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_activation(net, &sigmoid_kind, CLPRUNE_ACTIVATION_SIGMOID, name, x);
+}
+
+clprune_net_value clprune_net_hard_sigmoid(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_activation(net, &hard_sigmoid_kind, CLPRUNE_ACTIVATION_HARD_SIGMOID, name, x);
+}
+
+clprune_net_value clprune_net_hard_swish(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_activation(net, &hard_swish_kind, CLPRUNE_ACTIVATION_HARD_SWISH, name, x);
+}
+
+clprune_net_value clprune_net_relu6(clprune_net *net, const char *name, clprune_net_value x)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_activation(net, &relu6_kind, CLPRUNE_ACTIVATION_RELU6, name, x);
 }
 
 clprune_net_value clprune_net_relu(clprune_net *net, const char *name, clprune_net_value x)

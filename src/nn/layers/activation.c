@@ -6,6 +6,18 @@
 #include "runtime/context/check.h"
 #include "runtime/memory/scratch.h"
 
+/* ReLU and ReLU6, whose stores keep y. */
+static bool is_relu(clprune_activation f)
+{
+    return f == CLPRUNE_ACTIVATION_RELU || f == CLPRUNE_ACTIVATION_RELU6;
+}
+
+/* Whether the levels of GELU_CODE are for its derivative. */
+static bool has_codes(clprune_activation f)
+{
+    return f >= CLPRUNE_ACTIVATION_GELU && f <= CLPRUNE_ACTIVATION_TANH;
+}
+
 /* Fails unless the store holds the samples of `range`, and if its form keeps the derivative of the
  * other activation. */
 static clprune_status check(clprune_context *context, clprune_activation activation,
@@ -13,8 +25,9 @@ static clprune_status check(clprune_context *context, clprune_activation activat
 {
     TRY(clprune__saved_check_range(context, saved, range));
     *kept = clprune__saved_kept(saved);
-    REQUIRE((*kept)->keep.form != (activation == CLPRUNE_ACTIVATION_RELU ? CLPRUNE_FORM_GELU_CODE
-                                                                         : CLPRUNE_FORM_MASK),
+    const clprune_form form = (*kept)->keep.form;
+    REQUIRE((form != CLPRUNE_FORM_GELU_CODE || has_codes(activation)) &&
+                (form != CLPRUNE_FORM_MASK || is_relu(activation)),
         CLPRUNE_INVALID_ARGUMENT,
         "saved has form %s, which keeps the derivative of another activation", (*kept)->form->name);
     return CLPRUNE_SUCCESS;
@@ -22,7 +35,7 @@ static clprune_status check(clprune_context *context, clprune_activation activat
 
 static clprune_status check_activation(clprune_context *context, clprune_activation activation)
 {
-    REQUIRE(activation >= CLPRUNE_ACTIVATION_RELU && activation <= CLPRUNE_ACTIVATION_TANH,
+    REQUIRE(activation >= CLPRUNE_ACTIVATION_RELU && activation <= CLPRUNE_ACTIVATION_SIGMOID,
         CLPRUNE_INVALID_ARGUMENT, "activation is %d, expected a clprune_activation",
         (int)activation);
     return CLPRUNE_SUCCESS;
@@ -76,14 +89,14 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
         if (!clprune__is_absent(b))
             TRY(clprune__check_mat(context, "b", b, 1, kept->cols));
     }
-    const bool relu = activation == CLPRUNE_ACTIVATION_RELU;
+    const bool relu = is_relu(activation);
     const bool fused = saved != NULL && is_fused(kept);
     if (saved != NULL)
         TRY(check_memory(context, relu, saved, range, x, b, y));
     const clprune_mat packed = fused ? kept->form->mat(kept, range) : CLPRUNE_NO_MAT;
     cl_event *last = saved == NULL || fused ? event : NULL;
     if (relu)
-        TRY(clprune__relu_forward(context, x, b, y, packed, last));
+        TRY(clprune__relu_forward(context, activation, x, b, y, packed, last));
     else if (fused)
         TRY(clprune__gelu_code_forward(
             context, activation, kept->keep.bits, x, b, y, packed, last));
@@ -95,8 +108,9 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
 }
 
 /* The backward pass of ReLU from y, which is written once more, to `again`; that may be y. */
-static clprune_status backward_relu(clprune_context *context, float beta, clprune_mat y,
-    clprune_mat again, clprune_mat dy, clprune_mat dx, clprune_mat db, cl_event *event)
+static clprune_status backward_relu(clprune_context *context, clprune_activation f, float beta,
+    clprune_mat y, clprune_mat again, clprune_mat dy, clprune_mat dx, clprune_mat db,
+    cl_event *event)
 {
     SCRATCH_SCOPE(context);
     clprune_relu_mask_sizes sizes;
@@ -104,7 +118,7 @@ static clprune_status backward_relu(clprune_context *context, float beta, clprun
     const clprune_status status = clprune_relu_mask_size_query(y.rows, y.cols, &sizes);
     REQUIRE(status == CLPRUNE_SUCCESS, status, "%s", clprune_last_error(NULL));
     TRY(clprune__scratch_mat(context, y.rows, sizes.cols, &bits));
-    TRY(clprune__relu_forward(context, y, CLPRUNE_NO_MAT, again, bits, NULL));
+    TRY(clprune__relu_forward(context, f, y, CLPRUNE_NO_MAT, again, bits, NULL));
     return clprune__relu_backward(context, beta, dy, bits, dx, db, event);
 }
 
@@ -129,8 +143,9 @@ static clprune_status backward_chunks(clprune_context *context, clprune_activati
         const float part_beta = chunks.before == 0 ? beta : 1.0f;
         cl_event *last = chunks.last ? event : NULL;
         TRY(clprune__saved_restore(saved, first, count, kept, NULL)); /* DENSE: a no-op */
-        if (activation == CLPRUNE_ACTIVATION_RELU)
-            TRY(backward_relu(context, part_beta, kept, room, part_dy, part_dx, db, last));
+        if (is_relu(activation))
+            TRY(backward_relu(
+                context, activation, part_beta, kept, room, part_dy, part_dx, db, last));
         else
             TRY(clprune__gelu_backward(context, activation, part_beta, again, kept, part_dy,
                 again ? room : CLPRUNE_NO_MAT, part_dx, db, last));
@@ -187,7 +202,7 @@ static clprune_status backward(clprune_context *context, clprune_activation acti
     if (form == CLPRUNE_FORM_MASK)
         return clprune__relu_backward(
             context, beta, dy, kept->form->mat(kept, range), dx, db, event);
-    const bool codes = form == CLPRUNE_FORM_QUANTISED && activation != CLPRUNE_ACTIVATION_RELU;
+    const bool codes = form == CLPRUNE_FORM_QUANTISED && !is_relu(activation);
     if (codes && kept->keep.rotate)
         return backward_rotated(context, activation, range, beta, saved, dy, y, dx, db, event);
     if (codes) {
@@ -195,7 +210,7 @@ static clprune_status backward(clprune_context *context, clprune_activation acti
         return clprune__gelu_backward_quantised(
             context, activation, beta, &h, dy, y, dx, db, event);
     }
-    if (form == CLPRUNE_FORM_DENSE && activation != CLPRUNE_ACTIVATION_RELU && again == NULL)
+    if (form == CLPRUNE_FORM_DENSE && !is_relu(activation) && again == NULL)
         return clprune__gelu_backward(context, activation, beta, false,
             kept->form->mat(kept, range), dy, CLPRUNE_NO_MAT, dx, db, event);
     return backward_chunks(context, activation, range, beta, saved, dy, y, dx, db, event);

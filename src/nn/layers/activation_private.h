@@ -7,13 +7,13 @@
 #include "clprune/relu.h"
 #include "ops/codes/quantise_private.h"
 
-/* y = max(x, 0); -0 gives 0, NaN gives NaN. With b, x + b takes the place of x; use b after a
+/* y = max(x, 0), with RELU6 at most 6; -0 gives 0, NaN gives NaN. With b, x + b takes the place of x; use b after a
  * linear layer without its bias. x, y: M x d; y may be x, otherwise
  * x is unchanged. b: 1 x d, or CLPRUNE_NO_MAT. mask: M x sizes.cols, or CLPRUNE_NO_MAT for
- * inference; a bit is set where the input is positive or NaN. b and mask must not overlap other
+ * inference; a bit is set where the input is positive (of RELU6 and below 6) or NaN. b and mask must not overlap other
  * arguments. */
-clprune_status clprune__relu_forward(clprune_context *context, clprune_mat x, clprune_mat b,
-    clprune_mat y, clprune_mat mask, cl_event *event);
+clprune_status clprune__relu_forward(clprune_context *context, clprune_activation f, clprune_mat x,
+    clprune_mat b, clprune_mat y, clprune_mat mask, cl_event *event);
 
 /* dx = dy where the mask's bit is set, else 0 (also at x = 0). The same pass over memory computes
  * db[c] = sum_r dx[r][c] + beta * db[c], the bias gradient of the layer that made x. beta = 0 never
@@ -24,7 +24,7 @@ clprune_status clprune__relu_backward(clprune_context *context, float beta, clpr
     clprune_mat mask, clprune_mat dx, clprune_mat db, cl_event *event);
 
 /* As clprune_gelu_forward, and clprune_gelu_backward or, with `again`, _recompute; of GELU, or of
- * another activation than ReLU in its place. */
+ * another activation than ReLU and ReLU6 in its place. */
 clprune_status clprune__gelu_forward(clprune_context *context, clprune_activation f, clprune_mat h,
     clprune_mat b, clprune_mat g, cl_event *event);
 clprune_status clprune__gelu_backward(clprune_context *context, clprune_activation f, float beta,

@@ -36,8 +36,8 @@ static clprune__rowwise plan_bytes(
     return clprune__sums_plan_of(context, rows, cols, sums, 1, 0, width);
 }
 
-clprune_status clprune__relu_forward(clprune_context *context, clprune_mat x, clprune_mat b,
-    clprune_mat y, clprune_mat mask, cl_event *event)
+clprune_status clprune__relu_forward(clprune_context *context, clprune_activation f, clprune_mat x,
+    clprune_mat b, clprune_mat y, clprune_mat mask, cl_event *event)
 {
     const bool bias = !clprune__is_absent(b), keep = !clprune__is_absent(mask);
     clprune_relu_mask_sizes sizes;
@@ -51,11 +51,13 @@ clprune_status clprune__relu_forward(clprune_context *context, clprune_mat x, cl
     clprune__rowwise plan = plan_bytes(context, x.rows, x.cols, 0);
     clprune__define(&plan.defines, "BIAS", bias);
     clprune__define(&plan.defines, "KEEP", keep);
+    if (f == CLPRUNE_ACTIVATION_RELU6)
+        clprune__define(&plan.defines, "SIX", 1);
     const clprune_mat mats[ALL] = {bias ? b : x, x, y, keep ? mask : y}; /* else not touched */
     return clprune__rowwise_run(context, &relu_forward_kernel, &plan, ALL, mats, event);
 }
 
-/* Forward: y = max(x, 0). */
+/* Forward: y = max(x, 0), or at most 6. */
 clprune_status clprune__relu_backward(clprune_context *context, float beta, clprune_mat dy,
     clprune_mat mask, clprune_mat dx, clprune_mat db, cl_event *event)
 {
