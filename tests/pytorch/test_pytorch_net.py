@@ -81,9 +81,9 @@ class Excitation(nn.Module):
 
 def mobilenet():
     return nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16, momentum=0.01), nn.Hardswish(),
+        nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16, momentum=0.01), nn.Hardswish(),
         nn.Conv2d(16, 16, 5, 2, 2, groups=16), nn.ReLU6(), Excitation(16, nn.Hardsigmoid()),
-        nn.Conv2d(16, 24, 1), nn.BatchNorm2d(24), nn.Hardtanh(0, 6), Excitation(24, nn.Sigmoid()),
+        nn.Conv2d(16, 24, 1, bias=False), nn.BatchNorm2d(24), nn.Hardtanh(0, 6), Excitation(24, nn.Sigmoid()),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, CLASSES))
 
 
