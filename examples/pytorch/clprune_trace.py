@@ -561,9 +561,11 @@ class _Tracer(fx.Interpreter):
         return self._elementwise("hard_swish", x)
 
     def stochastic_depth(self, x: Value, p: float, mode: str, training: bool = True) -> Value:
-        if p > 0 and training:
-            raise _NotSupported(f"stochastic depth of {p} is not supported, only of 0")
-        return x
+        if p <= 0 or not training:
+            return x
+        if mode != "row" or p >= 1:
+            raise _NotSupported(f"stochastic depth of {p} and mode {mode!r}, only below 1 and of rows")
+        return self._elementwise("drop_path", x, float(p))
 
     def gelu(self, x: Value, approximate: str = "none") -> Value:
         return self._elementwise("gelu_tanh" if approximate == "tanh" else "gelu", x)
@@ -800,11 +802,19 @@ def _attention(t: _Tracer, m: nn.MultiheadAttention, query: Value, key: Value, v
     return t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, m.dropout)
 
 
+def _timm_drop_path(t: _Tracer, m: nn.Module, x: Value) -> Value:
+    if not m.scale_by_keep:
+        raise _NotSupported("stochastic depth without a scale")
+    return t.stochastic_depth(x, m.drop_prob or 0.0, "row")
+
+
 def _known(module: nn.Module) -> Optional[Callable[..., Value]]:
     """What a module becomes as a whole."""
     of = own_class(module)
     if of.__name__ == "Attention" and of.__module__.startswith("timm."):
         return _timm_attention if hasattr(module, "qkv") and hasattr(module, "proj") else None
+    if of.__name__ == "DropPath" and of.__module__.startswith("timm."):
+        return _timm_drop_path
     return _MODULES.get(of)
 
 

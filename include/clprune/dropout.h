@@ -23,6 +23,12 @@ extern "C" {
 CLPRUNE_API clprune_status clprune_dropout(clprune_context *context, float rate, uint64_t seed,
     uint64_t first_row, clprune_mat x, clprune_mat y, cl_event *event);
 
+/* Stochastic depth (arXiv 1603.09382): as clprune_dropout, but whole samples are kept or dropped.
+ * x has the rows of `batch` samples, which divides them; m of sample n is a hash of seed and first
+ * + n. Errors: also INVALID_SIZE. */
+CLPRUNE_API clprune_status clprune_drop_path(clprune_context *context, float rate, uint64_t seed,
+    size_t batch, uint64_t first, clprune_mat x, clprune_mat y, cl_event *event);
+
 #ifdef __cplusplus
 }
 #endif

@@ -249,6 +249,9 @@ CLPRUNE_API clprune_net_value clprune_net_scale(
     clprune_net *net, const char *name, clprune_net_value x, float factor);
 CLPRUNE_API clprune_net_value clprune_net_flatten(
     clprune_net *net, const char *name, clprune_net_value x);
+/* Dropout with one m for each sample: stochastic depth (clprune_drop_path). */
+CLPRUNE_API clprune_net_value clprune_net_drop_path(
+    clprune_net *net, const char *name, clprune_net_value x, float rate);
 
 /* The loss: softmax cross-entropy of the logits, with a label for each row (clprune/token_loss.h),
  * or the mean squared error of y (clprune/mean_squared_error.h). A net has one loss; a net without

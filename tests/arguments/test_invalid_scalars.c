@@ -93,6 +93,7 @@ SCALAR(smoothing_tokens_back,
 SCALAR(smoothing_head,
     clprune_token_head(context, 2, 0, value, 1, mats[0], mats[1], INTS(2),
         clprune_mat_of(mats[3].buffer, 2, 1), CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL))
+SCALAR(drop_path_rate, clprune_drop_path(context, value, 7, 1, 0, mats[0], mats[1], NULL))
 SCALAR(dropout_rate, clprune_dropout(context, value, 7, 0, mats[0], mats[1], NULL))
 SCALAR(bn_eps, clprune_batch_norm_inverse(context, value, clprune_mat_of(mats[0].buffer, 1, 4),
                    clprune_mat_of(mats[1].buffer, 1, 4), NULL))
@@ -179,6 +180,7 @@ static const scalar scalars[] = {
     {"smoothing of tokens, backward", smoothing_tokens_back, 0, 1, false, true},
     {"smoothing of a head", smoothing_head, 0, 1, false, true},
     {"rate", dropout_rate, 0, 1, false, true},
+    {"rate", drop_path_rate, 0, 1, false, true},
     {"eps of batch_norm_inverse", bn_eps, 0, INFINITY, true, false},
     {"eps of batch_norm_statistics", bn_statistics_eps, 0, INFINITY, true, false},
     {"momentum of batch_norm_statistics", bn_momentum, 0, 1, false, false},
@@ -324,7 +326,7 @@ static const integer integers[] = {
     {"norm of prune", prune_norm, 0, 2, 0},
     {"criterion of prune", prune_criterion, 0, 2, 0},
     {"axis", layer_axis, 0, 1, 0},
-    {"activation", activation_kind, 0, 4, 0},
+    {"activation", activation_kind, 0, 8, 0},
     {"kind of optimizer", optimizer_kind, 0, 0, 0},
     {"state_bits", state_bits, 0, 8, 0xfeu}, /* 0 and 8; 32 is not among the values */
     {"access", wrap_access, 1, 3, 0},

@@ -136,6 +136,28 @@ static void parts(NO_ROW)
     }
 }
 
+/* Samples of drop_path are whole, their mask is that of a column, in parts as in one call. */
+static void paths(NO_ROW)
+{
+    enum { BATCH = 50, EACH = 3, WIDTH = 21, FIRST = 9 };
+    const float *x = test_new_normal(5, (size_t)BATCH * EACH * WIDTH);
+    const float *mask = drop(0.3f, 77, FIRST, BATCH, 1, NULL);
+    const test_mat in = test_mat_make(BATCH * EACH, WIDTH, 1, x),
+                   out = test_mat_make(BATCH * EACH, WIDTH, 3, NULL);
+    static const size_t ends[] = {0, 1, 20, BATCH};
+    for (size_t k = 0; k + 1 < COUNT_OF(ends); k++) {
+        const size_t count = ends[k + 1] - ends[k];
+        TEST_OK(clprune_drop_path(test_context(), 0.3f, 77, count, FIRST + ends[k],
+            clprune_mat_rows(in.mat, ends[k] * EACH, count * EACH),
+            clprune_mat_rows(out.mat, ends[k] * EACH, count * EACH), NULL));
+    }
+    const float *y = test_mat_get(&out, "y");
+    for (size_t i = 0; i < (size_t)BATCH * EACH * WIDTH; i++)
+        assert_true(y[i] == mask[i / WIDTH / EACH] * x[i]);
+    TEST_FAILS(clprune_drop_path(test_context(), 0.3f, 77, 7, 0, in.mat, out.mat, NULL),
+        CLPRUNE_INVALID_SIZE, "x has 150 rows, expected a multiple of batch, 7");
+}
+
 /* The row whose stream of random bits with `seed` is that of row 0 with seed 42. */
 static uint64_t row_of_same_stream(uint64_t seed)
 {
@@ -241,6 +263,7 @@ int main(void)
                     s->cols, s->gap, (double)ways[k].rate);
         }
     test_add(&list, slopes, NULL, "slopes");
+    test_add(&list, paths, NULL, "whole samples");
     test_add(&list, parts, NULL, "parts and the whole");
     if (!test_small()) {
         test_add(&list, statistics, NULL, "statistics of the mask");

@@ -36,6 +36,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
     KIND(upsample, x, 2)                                                                           \
     KIND(mean, x)                                                                                  \
     KIND(dropout, x, 0.5f)                                                                         \
+    KIND(drop_path, x, 0.5f)                                                                       \
     KIND(scale, x, 2)                                                                              \
     KIND(flatten, x)                                                                               \
     KIND(attention, x, &kind_attn)                                                                 \

@@ -74,25 +74,28 @@ static void build_mobilenet(clprune_net *net, const net_model *model)
     x = clprune_net_relu(
         net, "relu", clprune_net_batch_norm(net, "bn", conv(net, "conv", x, 16, 3, 1)));
     for (unsigned i = 1; i <= 2; i++) {
-        const clprune_net_conv depthwise = {.out = 24,
+        const clprune_net_conv depthwise = {.out = 32,
             .kernel = {2 * i + 1, 2 * i + 1},
             .stride = {i, i},
             .padding = {i, i},
-            .groups = i == 1 ? 24 : 6,
+            .groups = i == 1 ? 32 : 8,
             .bias = i == 2};
         clprune_net_part(net, numbered("block", i));
-        clprune_net_value t = clprune_net_batch_norm(net, "bn1", conv(net, "conv1", x, 24, 1, 1));
+        clprune_net_value t = clprune_net_batch_norm(net, "bn1", conv(net, "conv1", x, 32, 1, 1));
         t = clprune_net_conv2d(net, "conv2", clprune_net_relu(net, "relu1", t), &depthwise);
         t = clprune_net_batch_norm(net, "bn2", t);
-        t = i == 1 ? clprune_net_relu6(net, "relu2", t) : clprune_net_hard_swish(net, "swish", t);
-        if (i == 2) {
+        if (i == 1) {
+            t = clprune_net_relu6(net, "relu2", t);
+        } else { /* between the corners of hard swish, where its slope would jump with rounding */
+            t = clprune_net_hard_swish(net, "swish", clprune_net_scale(net, "scale", t, 0.5f));
             clprune_net_value g =
                 clprune_net_linear(net, "fc1", clprune_net_mean(net, "pool", t), 8);
-            g = clprune_net_linear(net, "fc2", clprune_net_silu(net, "silu", g), 24);
+            g = clprune_net_linear(net, "fc2", clprune_net_silu(net, "silu", g), 32);
             t = clprune_net_gate(net, "gate", t, clprune_net_sigmoid(net, "sigmoid", g));
         }
         t = clprune_net_batch_norm(net, "bn3", conv(net, "conv3", t, 16, 1, 1));
-        x = i == 1 ? clprune_net_add(net, "add", x, t) : t;
+        x = i == 1 ? clprune_net_add(net, "add", x, clprune_net_drop_path(net, "path", t, 0.4f))
+                   : t;
     }
     clprune_net_part(net, NULL);
     x = clprune_net_mean(net, "avgpool", x);
@@ -214,7 +217,7 @@ const net_model net_models[NET_MODELS] = {
     {"mlp", build_mlp, 9, 32, 1, 8, false, true, 0},
     {"unet", build_unet, 8, 32, 8, 8, false, false, 0},
     {"transformer", build_transformer, 11, 16, 11, 8, false, true, 0},
-    {"mobilenet", build_mobilenet, 0, NET_SIDE, 0, 0, true, false, 0},
+    {"mobilenet", build_mobilenet, 0, NET_SIDE, 0, 0, true, true, 0},
 };
 const net_model net_wide_mlp = {"wide mlp", build_wide_mlp, 1024, 16, 1, 8, false, true, 0};
 const net_model net_wide_vgg = {"wide vgg", build_wide_vgg, 0, 96, 0, 0, false, false, 0};

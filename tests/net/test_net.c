@@ -21,7 +21,7 @@ static const gradient_row gradient_rows[] = {
     {&net_models[3], BATCH, 1.5e-2, 1e-2, 1e-2, 0.25, "mlp"},
     {&net_models[4], BATCH, 3e-2, 1.2e-2, 1.5e-2, 1e-2, "unet"},
     {&net_models[5], BATCH, 3e-2, 1.2e-2, 1.5e-2, 1e-2, "transformer"},
-    {&net_models[6], BATCH, 2.5e-2, 1e-2, 0.16, 0.25, "mobilenet"},
+    {&net_models[6], BATCH, 6e-2, 1e-2, 3e-2, 0.25, "mobilenet"},
     {&net_products, BATCH, 6e-3, 1e-2, 1e-2, 0.1, "products"},
     {&net_wide_mlp, 6, 2e-2, 6e-3, 1e-3, 1.5e-2, "wide mlp"},
     {&net_wide_vgg, 9, 3e-3, 5e-4, 5e-4, 3e-2, "wide vgg"},

@@ -143,6 +143,7 @@ CALL(gelu_code,
 CALL(gelu_code_back, clprune__gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(add, clprune_add(CONTEXT, 2, m[0], -1, m[1], m[2], EVENT))
 CALL(dropout, clprune_dropout(CONTEXT, 0.5f, 7, 3, m[0], m[1], EVENT))
+CALL(drop_path, clprune_drop_path(CONTEXT, 0.5f, 7, BATCH, 3, m[0], m[1], EVENT))
 CALL(dropout_none, clprune_dropout(CONTEXT, 0, 7, 3, m[0], m[1], EVENT))
 CALL(rms_norm, clprune_rms_norm_forward(CONTEXT, 1e-5f, m[0], m[1], m[2], m[3], EVENT))
 CALL(rms_norm_apply, clprune_rms_norm_apply(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
@@ -491,6 +492,7 @@ static const function functions[] = {
             {"db", 1, COLS, OUTPUT | OPTIONAL}}},
     {"add", call_add, {{"a", ROWS, COLS, FREE}, {"b", ROWS, COLS, OPTIONAL}, {"y", RESULT(3)}}},
     {"dropout", call_dropout, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
+    {"drop_path", call_drop_path, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
     {"dropout, rate 0", call_dropout_none, {{"x", ROWS, COLS, FREE}, {"y", RESULT(1)}}},
     {"rms_norm_forward", call_rms_norm,
         {{"x", ROWS, COLS, FREE}, {"gamma", 1, COLS, OPTIONAL}, {"y", RESULT(1)},

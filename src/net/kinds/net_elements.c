@@ -1,5 +1,5 @@
-/* Layers that work element by element and need nothing for their backward pass: dropout, scale,
- * flatten. */
+/* Layers that work element by element and need nothing for their backward pass: dropout, also of
+ * whole samples, scale, flatten. */
 #include "clprune/add.h"
 #include "clprune/dropout.h"
 
@@ -49,15 +49,50 @@ static clprune_status dropout_backward(const clprune__net_call *call)
     return drop(call, clprune__net_link(call, 0), clprune__net_dy(call), clprune__net_dx(call, 0));
 }
 
-clprune_net_value clprune_net_dropout(
-    clprune_net *net, const char *name, clprune_net_value x, float rate)
+/* The same of whole samples. */
+static clprune_status drop_path(
+    const clprune__net_call *call, const clprune__net_layer *layer, clprune_mat x, clprune_mat y)
 {
-    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return clprune_drop_path(call->net->context, call->training ? layer->set.factor : 0.0f,
+        clprune__net_layer_seed(call->net, layer), call->count, call->first, x, y, NULL);
+}
+
+static clprune_status drop_path_forward(const clprune__net_call *call)
+{
+    return drop_path(call, call->layer, clprune__net_x(call, 0), clprune__net_y(call));
+}
+
+static const clprune__net_kind drop_path_kind = {
+    .name = "drop path", .over = true, .forward = drop_path_forward};
+
+static clprune_status drop_path_backward(const clprune__net_call *call)
+{
+    return drop_path(
+        call, clprune__net_link(call, 0), clprune__net_dy(call), clprune__net_dx(call, 0));
+}
+
+static clprune_net_value add_drop(clprune_net *net, const clprune__net_kind *kind, const char *name,
+    clprune_net_value x, float rate)
+{
     if (net != NULL && !(rate >= 0 && rate < 1))
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "layer %s: its rate is %g, expected 0 to below 1", name != NULL ? name : "(NULL)",
             (double)rate);
-    return add_layer(net, &dropout_kind, name, x, rate);
+    return add_layer(net, kind, name, x, rate);
+}
+
+clprune_net_value clprune_net_dropout(
+    clprune_net *net, const char *name, clprune_net_value x, float rate)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_drop(net, &dropout_kind, name, x, rate);
+}
+
+clprune_net_value clprune_net_drop_path(
+    clprune_net *net, const char *name, clprune_net_value x, float rate)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    return add_drop(net, &drop_path_kind, name, x, rate);
 }
 
 /* ---- scale -------------------------------------------------------------------------------------
@@ -130,6 +165,10 @@ const clprune__net_way clprune__net_element_ways[] = {
         .chain = {&dropout_kind},
         .ends = {{CLPRUNE__NET_OVER, false}},
         .backward = dropout_backward},
+    {.name = "drop path",
+        .chain = {&drop_path_kind},
+        .ends = {{CLPRUNE__NET_OVER, false}},
+        .backward = drop_path_backward},
     {.name = "scale",
         .chain = {&scale_kind},
         .ends = {{CLPRUNE__NET_OVER, false}},

@@ -6,10 +6,10 @@
 
 static const clprune__kernel_def dropout_kernel = {"layers/dropout.cl", "dropout"};
 
-clprune_status clprune_dropout(clprune_context *context, float rate, uint64_t seed,
-    uint64_t first_row, clprune_mat x, clprune_mat y, cl_event *event)
+/* Drops elements or, with `each`, samples of so many rows. */
+static clprune_status drop(clprune_context *context, float rate, uint64_t seed, uint64_t first,
+    size_t each, clprune_mat x, clprune_mat y, cl_event *event)
 {
-    ENTER(context);
     REQUIRE(rate >= 0 && rate < 1, CLPRUNE_INVALID_ARGUMENT,
         "rate is %g, expected a value in [0, 1)", (double)rate);
     enum { X, Y, ALL };
@@ -22,12 +22,30 @@ clprune_status clprune_dropout(clprune_context *context, float rate, uint64_t se
         return same ? clprune__empty_event(context, event)
                     : clprune__mat_copy(context, x, y, event);
     }
-    const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
+    clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
+    if (each > 0)
+        clprune__define(&plan.defines, "PATH", 1);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &dropout_kernel, &plan, &launch));
-    ARG_ULONGS(&launch, seed, first_row);
+    ARG_ULONGS(&launch, seed, first, each);
     clprune__arg_uint(&launch, (uint32_t)((double)rate * 0x1p32));
     clprune__arg_float(&launch, (float)(1 / (1 - (double)rate)));
     ARG_MATS(&launch, x, y);
     return clprune__rowwise_end(&launch, &plan, event);
+}
+
+clprune_status clprune_dropout(clprune_context *context, float rate, uint64_t seed,
+    uint64_t first_row, clprune_mat x, clprune_mat y, cl_event *event)
+{
+    ENTER(context);
+    return drop(context, rate, seed, first_row, 0, x, y, event);
+}
+
+clprune_status clprune_drop_path(clprune_context *context, float rate, uint64_t seed, size_t batch,
+    uint64_t first, clprune_mat x, clprune_mat y, cl_event *event)
+{
+    ENTER(context);
+    REQUIRE(batch > 0 ? x.rows % batch == 0 : x.rows == 0, CLPRUNE_INVALID_SIZE,
+        "x has %zu rows, expected a multiple of batch, %zu", x.rows, batch);
+    return drop(context, rate, seed, first, batch > 0 ? x.rows / batch : 0, x, y, event);
 }
