@@ -58,9 +58,9 @@ struct clprune__net_kind {
     clprune__net_content gives, reads; /* of y, which no pass makes unless it has floats; of x */
     const clprune__net_kind *as;       /* runs in the ways of this kind; NULL: in its own */
     bool whole;                        /* a pass needs all samples of the batch at once */
-    bool stores; /* its forward pass stores its input, faster than a pass of its own */
-    bool over;   /* y may take the place of the first input */
-    bool stream; /* y is the sum of a residual path */
+    bool stores;            /* its forward pass stores its input, faster than a pass of its own */
+    bool over, over_second; /* y may take the place of the first or second input */
+    bool stream;            /* y is the sum of a residual path */
     struct {
         bool none;   /* it prepares data: nothing runs backward */
         bool joint;  /* those of its parameters come with dx, also of frozen ones */

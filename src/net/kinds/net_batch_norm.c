@@ -37,13 +37,26 @@ clprune_status clprune__net_check_norms(const clprune_net *net, size_t batch)
     return CLPRUNE_SUCCESS;
 }
 
+bool clprune__net_measures(const clprune__net_call *call)
+{
+    return call->training && !call->step->again;
+}
+
 clprune_status clprune__net_measure(const clprune__net_call *call, const clprune__net_layer *layer,
     clprune_mat x, clprune_batch_norm *bn)
+{
+    *bn = clprune__net_norm(call->net, layer);
+    if (clprune__net_measures(call))
+        TRY(clprune_batch_norm_moments(call->net->context, 0, x, bn->mean, bn->inv, NULL));
+    return clprune__net_end_measure(call, layer, x.rows, bn);
+}
+
+clprune_status clprune__net_end_measure(const clprune__net_call *call,
+    const clprune__net_layer *layer, size_t rows, clprune_batch_norm *bn)
 {
     const clprune_net *net = call->net;
     clprune_context *context = net->context;
     clprune__net_unit *unit = clprune__net_unit_of(net, layer);
-    *bn = clprune__net_norm(net, layer);
     if (call->step->again)
         return CLPRUNE_SUCCESS;
     if (!call->training) {
@@ -54,8 +67,7 @@ clprune_status clprune__net_measure(const clprune__net_call *call, const clprune
     const clprune_batch_norm_running running = {
         layer->momentum, unit->state[RUNNING_MEAN], unit->state[RUNNING_VAR]};
     const clprune_net_statistics *shared = &net->at.statistics;
-    TRY(clprune_batch_norm_moments(context, 0, x, bn->mean, bn->inv, NULL));
-    unit->rows = x.rows;
+    unit->rows = rows;
     if (shared->moments != NULL)
         TRY(shared->moments(shared->user, bn->mean, bn->inv, &unit->rows));
     TRY(check_rows(net, layer, unit->rows));
@@ -125,6 +137,7 @@ const clprune__net_kind clprune__net_batch_norm_kind = {.name = "batch_norm",
     .grads = {.joint = true},
     .signs = norm_signs,
     .over = true,
+    .over_second = true,
     .codes = 1u << 0,
     .gives_bf16 = clprune__net_gives_bf16,
     .takes_bf16 = clprune__net_adds_bf16,

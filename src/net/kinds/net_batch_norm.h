@@ -10,6 +10,11 @@ clprune_batch_norm clprune__net_norm(const clprune_net *net, const clprune__net_
 /* The statistics that x is normalised with: its own in training, else the running ones. */
 clprune_status clprune__net_measure(const clprune__net_call *call, const clprune__net_layer *layer,
     clprune_mat x, clprune_batch_norm *bn);
+/* Whether they are measured; and the same in two parts: after clprune__net_norm and, if they are
+ * measured, clprune_batch_norm_moments of all `rows` rows to bn->mean and bn->inv. */
+bool clprune__net_measures(const clprune__net_call *call);
+clprune_status clprune__net_end_measure(const clprune__net_call *call,
+    const clprune__net_layer *layer, size_t rows, clprune_batch_norm *bn);
 
 /* Fails where a batch norm would have a single value a channel in training, unless nets share their
  * statistics; before the pass, which changes running ones. */

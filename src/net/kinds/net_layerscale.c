@@ -129,6 +129,7 @@ static clprune_status add_forward(const clprune__net_call *call)
 
 const clprune__net_kind clprune__net_add_kind = {.name = "add",
     .over = true,
+    .over_second = true,
     .stream = true,
     .codes = 1u << 1,
     .takes_bf16 = clprune__net_adds_bf16,

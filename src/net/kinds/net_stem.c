@@ -3,6 +3,7 @@
  * output"). The forward pass makes conv^T * patches, and ones^T * patches from the mean image with
  * the number of samples in place of ones. */
 #include "clprune/token_mean.h"
+#include "core/checked.h"
 #include "net/kinds/kinds.h"
 #include "net/kinds/net_batch_norm.h"
 #include "nn/layers/conv2d_private.h"
@@ -13,8 +14,7 @@ enum { OUTPUT, ONES, MEAN_IMAGE, DZ };    /* temporaries */
 enum { CONV_PRODUCT, PATCH_SUMS };        /* states of the convolution */
 enum { WEIGHT = 0, GAMMA = 0, BETA = 1 }; /* parameters */
 
-/* Images at a time in the backward pass, so that dz is smaller than the peak of the forward pass.
- */
+/* Images at a time: the convolution's output of all would be the peak of the step. */
 static size_t part_of(const clprune__net_graph *graph)
 {
     return (graph->desc.batch + 1) / 2;
@@ -29,18 +29,43 @@ static clprune_status product(const clprune_net *net, const clprune__net_layer *
         clprune__net_param_value(net, conv, WEIGHT), grads, NULL);
 }
 
-static clprune_status make_products(
-    const clprune__net_call *call, const clprune__net_layer *conv, clprune_mat image, clprune_mat y)
+/* Of some of the call's images: the convolution's output in its temporary. */
+static clprune_status convolve(const clprune__net_call *call, const clprune__net_layer *conv,
+    clprune__range part, clprune_mat *y)
+{
+    const clprune_net *net = call->net;
+    const clprune__net_shape *shape = clprune__net_in_shape(&net->graph, conv, 0);
+    const size_t rows = net->graph.values[clprune__net_out(&net->graph, conv)].shape.rows;
+    const clprune_mat image = clprune__net_at(call, call->step->in[0], conv->in[0]);
+    *y = clprune_mat_rows(clprune__net_temp(call, OUTPUT), 0, part.count * rows);
+    return clprune_conv2d_forward(clprune__net_unit_of(net, conv)->op.conv, part.count, shape->grid,
+        clprune_mat_rows(image, part.first * shape->rows, part.count * shape->rows),
+        clprune__net_param_value(net, conv, WEIGHT), CLPRUNE_NO_MAT, *y, NULL, NULL);
+}
+
+/* Adds y of some images to conv^T * patches and the moments. */
+static clprune_status measure(const clprune__net_call *call, const clprune__net_layer *conv,
+    const clprune_batch_norm *bn, clprune__range part, clprune_mat y)
+{
+    const clprune_net *net = call->net;
+    clprune_saved *store;
+    size_t first;
+    TRY(clprune__net_view(call, call->step->in[0], conv->in[0], &store, &first));
+    TRY(product(net, conv, (clprune__range){first + part.first, part.count}, store, y,
+        &(clprune_grads){.dw = clprune__net_unit_of(net, conv)->state[CONV_PRODUCT],
+            .beta = part.first == 0 ? 0.0f : 1.0f}));
+    return clprune_batch_norm_moments(
+        net->context, part.first * (y.rows / part.count), y, bn->mean, bn->inv, NULL);
+}
+
+static clprune_status sum_patches(const clprune__net_call *call, const clprune__net_layer *conv)
 {
     const clprune_net *net = call->net;
     const clprune__net_shape *shape = clprune__net_in_shape(&net->graph, conv, 0);
     const size_t elements = shape->rows * shape->cols;
     const clprune_mat ones = clprune__net_temp(call, ONES);
-    clprune_saved *store, *mean_store = net->body.spaces[call->step->temp[MEAN_IMAGE].id].view;
-    size_t first;
-    TRY(clprune__net_view(call, call->step->in[0], conv->in[0], &store, &first));
-    TRY(product(net, conv, (clprune__range){first, call->count}, store, y,
-        &(clprune_grads){.dw = clprune__net_unit_of(net, conv)->state[CONV_PRODUCT]}));
+    const clprune_mat image = clprune__net_at(call, call->step->in[0], conv->in[0]);
+    clprune_saved *mean_store = net->body.spaces[call->step->temp[MEAN_IMAGE].id].view;
     /* image and mean as one row per image */
     TRY(clprune_token_mean_forward(net->context, 1, call->count,
         (clprune_mat){image.buffer, image.offset, call->count, elements, elements, image.type},
@@ -51,24 +76,43 @@ static clprune_status make_products(
         &(clprune_grads){.dw = clprune__net_unit_of(net, conv)->state[PATCH_SUMS]});
 }
 
+/* In training parts run twice, but for the last: for the moments, and once these are known. */
 static clprune_status stem_forward(const clprune__net_call *call)
 {
     const clprune_net *net = call->net;
     const clprune__net_tile *tile = &net->plan.tiles[clprune__net_role_of(net, call->layer)->tile];
     const clprune__net_layer *conv = &net->graph.layers[tile->layers[CONV]];
     const clprune__net_layer *norm = &net->graph.layers[tile->layers[NORM]];
-    const clprune_mat y = clprune__net_temp(call, OUTPUT);
-    const clprune_mat image = clprune__net_at(call, call->step->in[0], conv->in[0]);
-    clprune_batch_norm bn;
-    TRY(clprune_conv2d_forward(clprune__net_unit_of(net, conv)->op.conv, call->count,
-        clprune__net_in_shape(&net->graph, conv, 0)->grid, image,
-        clprune__net_param_value(net, conv, WEIGHT), CLPRUNE_NO_MAT, y, NULL, NULL));
-    if (call->training && !call->step->again)
-        TRY(make_products(call, conv, image, y));
-    TRY(clprune__net_measure(call, norm, y, &bn));
-    return clprune_max_pool_norm_forward(net->context, &call->layer->set.pool, &bn, call->count,
-        clprune__net_in_shape(&net->graph, norm, 0)->grid, y, clprune__net_y(call),
-        clprune__net_positions(call, call->layer), NULL);
+    const clprune_extent grid = clprune__net_in_shape(&net->graph, norm, 0)->grid;
+    const clprune_mat out = clprune__net_y(call),
+                      positions = clprune__net_positions(call, call->layer);
+    const size_t each = out.rows / call->count, most = part_of(&net->graph);
+    clprune_batch_norm bn = clprune__net_norm(net, norm);
+    clprune__range part = {0, 0};
+    clprune_mat y = CLPRUNE_NO_MAT;
+    while (clprune__net_measures(call) && part.first + part.count < call->count) {
+        part.first += part.count;
+        part.count = clprune__min(most, call->count - part.first);
+        TRY(convolve(call, conv, part, &y));
+        TRY(measure(call, conv, &bn, part, y));
+    }
+    if (clprune__net_measures(call))
+        TRY(sum_patches(call, conv));
+    TRY(clprune__net_end_measure(call, norm, call->count * grid.height * grid.width, &bn));
+    for (size_t left = call->count; left > 0; left = part.first) {
+        if (y.rows == 0 || left < call->count) {
+            part.first = (left - 1) / most * most;
+            part.count = left - part.first;
+            TRY(convolve(call, conv, part, &y));
+        }
+        TRY(clprune_max_pool_norm_forward(net->context, &call->layer->set.pool, &bn, part.count,
+            grid, y, clprune_mat_rows(out, part.first * each, part.count * each),
+            clprune__is_absent(positions)
+                ? positions
+                : clprune_mat_rows(positions, part.first * each, part.count * each),
+            NULL));
+    }
+    return CLPRUNE_SUCCESS;
 }
 
 /* Adds the products of dz, some images at a time, and combines them with those of the forward pass.
@@ -115,7 +159,8 @@ static clprune__net_size stem_temp(
     const clprune__net_shape *y = &plan->graph->values[layers[CONV]].shape;
     switch (index) {
     case OUTPUT:
-        return (clprune__net_size){y->rows, y->cols, false, CLPRUNE__NET_OF_FORWARD};
+        return (clprune__net_size){
+            part_of(plan->graph) * y->rows, y->cols, true, CLPRUNE__NET_OF_FORWARD};
     case ONES:
         return (clprune__net_size){y->rows, y->cols, true, CLPRUNE__NET_OF_TRAINING};
     case MEAN_IMAGE:

@@ -114,19 +114,22 @@ static void write_over_inputs(const clprune__net_plan *plan, clprune__net_steps 
 {
     for (size_t i = 0; i < list->count; ++i) {
         const clprune__net_step *step = &list->steps[i];
-        const clprune__net_place in = step->in[0], out = step->out;
-        if (step->act != CLPRUNE__NET_FORWARD || !step->again || in.at != CLPRUNE__NET_SLOT ||
-            !plan->graph->layers[step->id].kind->over || step->temp[0].at != CLPRUNE__NET_NOWHERE)
+        if (step->act != CLPRUNE__NET_FORWARD || !step->again ||
+            step->temp[0].at != CLPRUNE__NET_NOWHERE)
             continue;
-        const clprune__net_size *from = &sizes[in.id], *to = &sizes[out.id];
-        if (in.id == 0 || lives[in.id].last != i || lives[out.id].first != i ||
-            in.whole != out.whole || from->in_all != to->in_all ||
-            from->rows * from->cols != to->rows * to->cols)
-            continue;
-        const size_t old = out.id;
-        rename_slot(list, i, lives[old].last, old, in.id);
-        lives[in.id].last = lives[old].last;
-        lives[old].used = false;
+        const clprune__net_kind *kind = plan->graph->layers[step->id].kind;
+        for (size_t k = 0; k < CLPRUNE__NET_INPUTS; ++k) {
+            const clprune__net_place in = step->in[k], out = step->out;
+            const clprune__net_size *from = &sizes[in.id], *to = &sizes[out.id];
+            if (!(k == 0 ? kind->over : kind->over_second) || in.at != CLPRUNE__NET_SLOT ||
+                in.id == 0 || in.id == out.id || lives[in.id].last != i ||
+                lives[out.id].first != i || in.whole != out.whole || from->in_all != to->in_all ||
+                from->rows * from->cols != to->rows * to->cols)
+                continue;
+            rename_slot(list, i, lives[out.id].last, out.id, in.id);
+            lives[in.id].last = lives[out.id].last;
+            lives[out.id].used = false;
+        }
     }
 }
 

@@ -95,14 +95,15 @@ static void take_temps(maker *m, const clprune__net_tile *tile, int life, clprun
 /* ---- forward -----------------------------------------------------------------------------------
  */
 
-/* Whether a layer may write over its input: a slot that nothing reads afterwards. */
-static bool writes_over(const maker *m, const clprune__net_layer *layer, size_t out, place in)
+/* Whether a layer may write over its input k: a slot that nothing reads afterwards. */
+static bool writes_over(
+    const maker *m, const clprune__net_layer *layer, size_t k, size_t out, place in)
 {
     const clprune__net_value *values = m->plan->graph->values;
-    return layer->kind->over && in.at == CLPRUNE__NET_SLOT && in.id != 0 &&
-           m->left[layer->in[0]] == 1 &&
+    return (k == 0 ? layer->kind->over : layer->kind->over_second && !in.bf16) &&
+           in.at == CLPRUNE__NET_SLOT && in.id != 0 && m->left[layer->in[k]] == 1 &&
            (in.whole || !(m->border[out] || m->region->chunk == m->plan->graph->desc.batch)) &&
-           values[layer->in[0]].shape.rows * values[layer->in[0]].shape.cols ==
+           values[layer->in[k]].shape.rows * values[layer->in[k]].shape.cols ==
                values[out].shape.rows * values[out].shape.cols;
 }
 
@@ -152,15 +153,17 @@ static void forward_layer(maker *m, size_t i, bool training)
     if (fused != NULL && plan->layers[i].tile_last != i)
         return;
     const size_t ins = clprune__net_inputs(plan, i, &in);
+    size_t over = 0;
     for (size_t k = 0; k < ins; ++k)
         step.in[k] = m->at[in[k]];
+    while (over < layer->ins && !writes_over(m, layer, over, i, step.in[over]))
+        over++;
     if (i == plan->graph->output)
         step.out = (place){CLPRUNE__NET_SLOT, 0, true, false};
     else if (training && (is_dense(value) || clprune__net_goes_to_store(plan, i)))
         step.out = (place){CLPRUNE__NET_STORE, i, true, false};
-    else if (fused == NULL && writes_over(m, layer, i, step.in[0]) &&
-             !clprune__net_is_for_products(plan, i))
-        step.out = step.in[0];
+    else if (fused == NULL && over < layer->ins && !clprune__net_is_for_products(plan, i))
+        step.out = step.in[over];
     else
         step.out = slot_of_output(m, i, m->border[i]);
     if (fused != NULL)

@@ -41,13 +41,22 @@ static int drop_pages(struct dl_phdr_info *library, size_t size, void *user)
     return 0;
 }
 
-void clprune__compiler_memory_return(void)
+void clprune__compiler_pages_drop(void)
 {
     (void)dl_iterate_phdr(drop_pages, NULL);
+}
+
+void clprune__compiler_memory_return(void)
+{
+    clprune__compiler_pages_drop();
     (void)malloc_trim(0);
 }
 
 #else
+
+void clprune__compiler_pages_drop(void)
+{
+}
 
 void clprune__compiler_memory_return(void)
 {

@@ -8,6 +8,7 @@
 #include "core/sha256.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
+#include "runtime/launch/compiler_memory.h"
 #include "runtime/launch/defines.h"
 #include "runtime/launch/disk_cache.h"
 #include "runtime/launch/kernel_source.h"
@@ -389,6 +390,7 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
     TRY(kernel_make(context, def, defines, &made));
     cache->kernels[cache->kernels_count++] = (clprune__kernel_entry){hash, made};
     cache->is_fresh = true;
+    clprune__compiler_pages_drop(); /* those of the first step's peak */
     *kernel = made;
     return CLPRUNE_SUCCESS;
 }
