@@ -406,9 +406,10 @@ class _Tracer(fx.Interpreter):
         if x.axes != ("C", "H", "W"):
             raise _NotSupported("a convolution of a tensor that is not an image")
         if isinstance(padding, str):
-            if padding != "valid":
-                raise _NotSupported(f"padding {padding!r} is not supported; give numbers")
-            padding = 0
+            reach = [d * (k - 1) for d, k in zip(_pair(dilation), weight.value.shape[2:])]
+            if padding == "same" and any(r % 2 for r in reach):
+                raise _NotSupported("padding 'same' of an even kernel, which is not the same on both sides")
+            padding = 0 if padding == "valid" else tuple(r // 2 for r in reach)
         name, (out, channels, *kernel) = self._layer_of(weight), weight.value.shape
         conv = Conv(out, tuple(kernel), _pair(stride), _pair(padding), _pair(dilation),
                     groups, bias is not None)
@@ -589,6 +590,30 @@ class _Tracer(fx.Interpreter):
         pool = Pool(kernel, _pair(stride) if stride else kernel, _pair(padding))
         sizes = {"C": x.sizes["C"], "H": self.result.shape[2], "W": self.result.shape[3]}
         return self._add("max_pool", self._name(), (x.layer,), (pool,), x.axes, sizes)
+
+    def avg_pool2d(self, x: Value, kernel_size, stride=None, padding=0, ceil_mode: bool = False,
+                   count_include_pad: bool = True, divisor_override: Optional[int] = None) -> Value:
+        """A depthwise convolution with equal weights that are not trained."""
+        x = self._use(x)
+        kernel, padding = _pair(kernel_size), _pair(padding)
+        if x.axes != ("C", "H", "W"):
+            raise _NotSupported("average pooling of a tensor that is not an image")
+        if kernel == (x.sizes["H"], x.sizes["W"]) and padding == (0, 0) and not divisor_override:
+            return self._mean(x, ("C", "", ""))
+        if padding != (0, 0) and not count_include_pad or max(kernel) > 8:
+            raise _NotSupported("average pooling needs count_include_pad=True and at most 8 x 8 pixels")
+        steps, sides = _pair(stride) if stride else kernel, tuple(self.result.shape[2:])
+        if sides != tuple((x.sizes[axis] + 2 * p - k) // s + 1
+                          for axis, p, k, s in zip("HW", padding, kernel, steps)):
+            raise _NotSupported(f"average pooling to {sides} by ceil_mode, with parts of windows")
+        name, channels = self._name(), x.sizes["C"]
+        conv = Conv(channels, kernel, steps, padding, (1, 1), channels, False)
+        sizes = {"C": channels, "H": sides[0], "W": sides[1]}
+        value = self._add("conv2d", name, (x.layer,), (conv,), x.axes, sizes)
+        shape = (channels, 1, *kernel)
+        weight = torch.full(shape, 1 / (divisor_override or kernel[0] * kernel[1]), **_FLOATS)
+        self._param(f"{name}.weight", None, weight, split=shape, order=(0, 2, 3, 1))
+        return value
 
     def upsample(self, x: Value, size=None, scale_factor=None, mode: str = "nearest", *_: Any,
                  **__: Any) -> Value:
@@ -844,6 +869,8 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Dropout: lambda t, m, x: t.dropout(x, m.p),
     nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,
                                                m.ceil_mode, m.return_indices),
+    nn.AvgPool2d: lambda t, m, x: t.avg_pool2d(x, m.kernel_size, m.stride, m.padding, m.ceil_mode,
+                                               m.count_include_pad, m.divisor_override),
     nn.Upsample: lambda t, m, x: t.upsample(x, mode=m.mode),
     nn.AdaptiveAvgPool2d: lambda t, m, x: t.adaptive_avg_pool2d(x, m.output_size),
     nn.Flatten: lambda t, m, x: t.reshape(x),
@@ -873,6 +900,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     operator.getitem: _Tracer.getitem,
     F.dropout: _Tracer.dropout,
     F.max_pool2d: _Tracer.max_pool2d,
+    F.avg_pool2d: _Tracer.avg_pool2d,
     F.interpolate: _Tracer.upsample,
     F.adaptive_avg_pool2d: _Tracer.adaptive_avg_pool2d,
     torch.mean: _Tracer.mean,

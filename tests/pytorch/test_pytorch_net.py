@@ -92,7 +92,8 @@ def depthwise():
     return nn.Sequential(
         nn.Conv2d(3, 24, 1), nn.BatchNorm2d(24), nn.ReLU(),
         nn.Conv2d(24, 24, 3, 1, 1, groups=24, bias=False), nn.BatchNorm2d(24), nn.ReLU(),
-        nn.Conv2d(24, 24, 5, 2, 2, groups=24), nn.GELU(), nn.Conv2d(24, 48, 3, padding=1, groups=24),
+        nn.AvgPool2d(3, 1, 1), nn.Conv2d(24, 24, 5, 2, 2, groups=24), nn.AvgPool2d(2, ceil_mode=True), nn.GELU(),
+        nn.Conv2d(24, 48, 3, padding="same", groups=24),
         nn.ReLU(), nn.Conv2d(48, 32, 3, padding=1, groups=4), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
         nn.Linear(32, CLASSES))
 
@@ -912,6 +913,12 @@ class Errors(Case):
         for forward, text, modules in (
                 (lambda m, x: m.conv(x * x), "mul: a product of two tensors is not supported, unless",
                  {"conv": nn.Conv2d(3, 3, 3)}),
+                (lambda m, x: m.conv(x), "conv: padding 'same' of an even kernel",
+                 {"conv": nn.Conv2d(3, 3, 2, padding="same")}),
+                (lambda m, x: m.pool(x), "pool: average pooling needs count_include_pad=True",
+                 {"pool": nn.AvgPool2d(3, 1, 1, count_include_pad=False)}),
+                (lambda m, x: m.pool(x), r"pool: average pooling to \(3, 4\) by ceil_mode",
+                 {"pool": nn.AvgPool2d(3, ceil_mode=True)}),
                 (lambda m, x: m.conv(x), "conv: padding_mode 'reflect' is not supported",
                  {"conv": nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect")}),
                 (lambda m, x: m.bn(x), "bn: a batch norm without running statistics",
