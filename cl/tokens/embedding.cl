@@ -7,8 +7,17 @@
  *
  * Row-wise, see rowwise.clh. Links: a work-item takes one row, and reads later tokens in vectors until it
  * finds its own. Backward: the group of the first row with a token goes along the links; the others do
- * nothing, nor does one whose token is outside [0, vocabulary). No local memory. VW: 4 or 16. */
-#include "prelude/rowwise.clh"
+ * nothing, nor does one whose token is outside [0, vocabulary). With BITS weight is of codes. No local memory.
+ * VW: 4 or 16. */
+#include "prelude/quantised_part.clh"
+
+#ifdef BITS
+#define TABLE_IN              QUANTISED_IN(weight)
+#define GET_TABLE(weight, r, c) GET_QUANTISED(weight, r, c)
+#else
+#define TABLE_IN              MAT_IN_RESTRICT(weight)
+#define GET_TABLE(weight, r, c) GET(weight, r, c)
+#endif
 
 static inline bool is_legal(const int token, const ulong vocabulary)
 {
@@ -16,7 +25,7 @@ static inline bool is_legal(const int token, const ulong vocabulary)
 }
 
 KERNEL_OF(LOCAL) embedding_forward(ROWWISE_SIZES, const ulong vocabulary, REGION_IN(int, tokens),
-    MAT_IN_RESTRICT(weight), MAT_OUT_RESTRICT(y))
+    TABLE_IN, MAT_OUT_RESTRICT(y))
 {
     FOR_ROWS(r) {
         const int token = tokens[tokens_offset + r];
@@ -24,7 +33,7 @@ KERNEL_OF(LOCAL) embedding_forward(ROWWISE_SIZES, const ulong vocabulary, REGION
         FOR_VECTORS(c) {
             vec value = NAN;
             if (legal)
-                value = GET(weight, token, c);
+                value = GET_TABLE(weight, token, c);
             PUT(value, y, r, c);
         }
     }

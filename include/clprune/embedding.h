@@ -8,9 +8,9 @@
 extern "C" {
 #endif
 
-/* y[r] = weight[tokens[r]]. weight: vocabulary x d; y: M x d; tokens: M. A token outside [0,
- * vocabulary) makes its row NaN; nothing outside of weight is read. y must not overlap tokens or
- * weight. */
+/* y[r] = weight[tokens[r]]. weight: vocabulary x d, also of bf16 or codes; y: M x d; tokens: M. A
+ * token outside [0, vocabulary) makes its row NaN; nothing outside of weight is read. y must not
+ * overlap tokens or weight. */
 CLPRUNE_API clprune_status clprune_embedding_forward(clprune_context *context, clprune_ints tokens,
     clprune_mat weight, clprune_mat y, cl_event *event);
 

@@ -24,8 +24,8 @@ extern "C" {
 /* c = alpha * op(a) * op(b) + beta * c, with op(a): M x K, op(b): K x N, c: M x N; op transposes if
  * its flag is set. Sizes of zero behave as in BLAS: K = 0 scales c by beta, M = 0 or N = 0 is a
  * no-op. alpha = 0 never reads a and b, beta = 0 never reads c. c must not overlap a or b.
- * Where clprune_linear_takes_bf16 is true, a may be of bf16 unless it is transposed, and with beta 0
- * c may be, in columns of multiples of 16.
+ * Where clprune_linear_takes_bf16 is true, a may be of bf16 unless it is transposed, and with beta
+ * 0 c may be, in columns of multiples of 16. b may be of bf16 or codes (clprune/matrix.h).
  * CLBlast's temporary buffer belongs to the context and is booked under workspace.
  * Errors: INVALID_SIZE, INVALID_ARGUMENT, CLBLAST_ERROR, OUT_OF_DEVICE_MEMORY. */
 CLPRUNE_API clprune_status clprune_gemm(clprune_context *context, bool transpose_a,

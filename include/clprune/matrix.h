@@ -1,4 +1,4 @@
-/* A matrix: a row-major window of fp32 or bf16 elements in a device buffer.
+/* A matrix: a row-major window of fp32 or bf16 elements in a device buffer, or of codes.
  *
  * Letters in all headers: n sample, p tokens (rows of one sample), d features, o outputs, M rows,
  * N columns, K inner size, BR x BC block, keep = kept blocks of a sample. A batch of samples is one
@@ -12,13 +12,15 @@
 extern "C" {
 #endif
 
-/* Number formats of values; clprune/bsr.h says how they are rounded. */
+/* Number formats of values; clprune/bsr.h says how they are rounded, those of a matrix below. */
 typedef enum clprune_value_type {
     CLPRUNE_VALUES_FP32 = 0,
     CLPRUNE_VALUES_FP16 = 1,
     CLPRUNE_VALUES_BF16 = 2,
     CLPRUNE_VALUES_INT8 = 3,
-    CLPRUNE_VALUES_INT4 = 4
+    CLPRUNE_VALUES_INT4 = 4,
+    CLPRUNE_VALUES_CODES8 = 5,
+    CLPRUNE_VALUES_CODES4 = 6
 } clprune_value_type;
 
 /* Element (r, c) is buffer[offset + r * ld + c]. Offsets, sizes and strides are in elements.
@@ -32,13 +34,20 @@ typedef enum clprune_value_type {
  * Elements are fp32. Elements of BF16, two bytes each, are for what lies between a layer and a
  * product that rounds its operands to bf16: functions that take or give such a matrix say so, and
  * others refuse it, INVALID_ARGUMENT. On the way in magnitudes below 2^-126 become 0, others are
- * rounded to the nearest, ties to even. */
+ * rounded to the nearest, ties to even.
+ *
+ * CODES8 and CODES4 are for frozen weights: clprune_gemm takes such a b, clprune_linear and
+ * clprune_token_head a w, clprune_embedding_forward a table, none with a dense copy. A row is words
+ * of 4 bytes: the codes of its elements, 16 in 2 or 4 words, then a word for each 64 columns, with
+ * the scale and zero of CLPRUNE_FORM_QUANTISED, rounded to the nearest (clprune/keep.h). `offset`
+ * and `ld` count these words. */
 typedef struct clprune_mat {
     cl_mem buffer;
     size_t offset;
     size_t rows, cols;
     size_t ld;               /* >= cols; elements from one row to the next */
-    clprune_value_type type; /* FP32, or BF16 for the operands of a function that takes it */
+    clprune_value_type type; /* FP32, or for the operands of a function that takes it BF16, CODES8
+                                or CODES4 */
 } clprune_mat;
 
 /* A window of int32 elements in a device buffer: labels, tokens, lengths. Not owned. */
@@ -70,10 +79,26 @@ static inline clprune_mat clprune_mat_rows(clprune_mat mat, size_t first, size_t
     return mat;
 }
 
+/* The words of 4 bytes of a whole matrix of bf16 or codes, as floats, to copy them bit by bit. It
+ * is one of clprune_mat_create_as, of bf16 with an even number of columns. */
+static inline clprune_mat clprune_mat_words(clprune_mat mat)
+{
+    const size_t part = mat.type == CLPRUNE_VALUES_BF16 ? 2 : 1;
+    mat.offset /= part;
+    mat.cols = mat.ld = mat.ld / part;
+    mat.type = CLPRUNE_VALUES_FP32;
+    return mat;
+}
+
 /* Creates a dense rows x cols matrix in a buffer of its own; release it with
  * clprune_buffer_release(context, mat->buffer). Errors as clprune_buffer_create, SIZE_OVERFLOW. */
 CLPRUNE_API clprune_status clprune_mat_create(clprune_context *context,
     clprune_memory_category category, const char *name, size_t rows, size_t cols, clprune_mat *mat);
+
+/* The same with elements of another type: FP32, BF16, CODES8 or CODES4, else INVALID_ARGUMENT. */
+CLPRUNE_API clprune_status clprune_mat_create_as(clprune_context *context,
+    clprune_memory_category category, const char *name, clprune_value_type type, size_t rows,
+    size_t cols, clprune_mat *mat);
 
 /* Creates `count` dense matrices in one buffer, so that one launch can use them all. On entry
  * mats[i] has its rows and cols; on return it is the matrix. Each is booked under its own name,
@@ -83,10 +108,10 @@ CLPRUNE_API clprune_status clprune_mats_create(clprune_context *context,
     clprune_memory_category category, size_t count, const char *const *names, clprune_mat *mats);
 
 /* Copies a dense host array of rows * cols floats to a matrix, or a matrix to such an array, also
- * one of bf16. Blocks until the copy, and all work enqueued before it, is done; then the host may
- * use the array again.
- * Errors: INVALID_ARGUMENT, INVALID_SIZE, OPENCL_ERROR; a read after a pass of a net also fails for
- * what clprune_net_data says. */
+ * one of bf16 or of codes; a write then takes up to 1 MiB of scratch. Blocks until the copy, and
+ * all work enqueued before it, is done; then the host may use the array again. Errors:
+ * INVALID_ARGUMENT, INVALID_SIZE, OPENCL_ERROR; a read after a pass of a net also fails for what
+ * clprune_net_data says. */
 CLPRUNE_API clprune_status clprune_mat_write(
     clprune_context *context, clprune_mat mat, const float *host);
 CLPRUNE_API clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host);

@@ -281,6 +281,15 @@ CLPRUNE_API void clprune_net_freeze(clprune_net *net, const char *pattern);
 CLPRUNE_API void clprune_net_train_only(
     clprune_net *net, const char *const *patterns, size_t count);
 
+/* Stores frozen weights whose names match as BF16, CODES8 or CODES4 (clprune/matrix.h) in place of
+ * floats: those of linear layers over features, of embeddings and of a token loss. Passes read them
+ * as they are. Others that match stay floats, as do those whose columns are no multiple of 16 with
+ * BF16. After clprune_net_freeze or _train_only, and after clprune_net_tie; a later call wins.
+ * clprune_mat_write rounds what is written to such a weight; clprune_net_save writes its bits,
+ * which clprune_net_load reads, or floats in their place. */
+CLPRUNE_API void clprune_net_store_frozen(
+    clprune_net *net, const char *pattern, clprune_value_type type);
+
 /* Gives later linear layers whose names match an adapter (LoRA, arXiv 2106.09685): their output
  * becomes x w^T + b + alpha / rank * (x A^T) B^T, with the parameters "NAME.lora_A.weight", rank x
  * in, and "NAME.lora_B.weight", out x rank, whose initial value is 0. Parts of clprune_net_linears

@@ -27,6 +27,7 @@ typedef struct item {
     clprune_extent image; /* clprune_net_weight */
     bool codes;           /* U8, four in an element of mat; else F32 */
     clprune_mat mat;
+    size_t stored; /* 1 + a parameter of bf16 or codes, whose words mat has; 0: none */
     const clprune__safetensor *from; /* of the file that is read */
 } item;
 
@@ -71,12 +72,35 @@ static item item_of(const clprune_net *net, size_t index, clprune_mat mat)
     return made;
 }
 
+static const char *stored_suffix(clprune_value_type type)
+{
+    return type == CLPRUNE_VALUES_BF16     ? ".bf16"
+           : type == CLPRUNE_VALUES_CODES8 ? ".codes8"
+                                           : ".codes4";
+}
+
 static item row_of(clprune_mat mat, bool codes)
 {
     return (item){.rank = 1,
         .shape = {mat.rows * mat.cols * (codes ? sizeof(float) : 1)},
         .codes = codes,
         .mat = mat};
+}
+
+/* A parameter; the words of one that is no floats, as "NAME.bf16" or "NAME.codes4". */
+static clprune_status add_param(items *all, const clprune_net *net, size_t index)
+{
+    const clprune_mat *value = &net->body.tensors[index].value;
+    const char *name = net->graph.params[index].name;
+    item made = item_of(net, index, *value);
+    if (value->type == CLPRUNE_VALUES_FP32)
+        return add(all, made, "", name, "");
+    const clprune_mat words = clprune_mat_words(*value);
+    made = row_of(
+        (clprune_mat){words.buffer, words.offset, 1, words.rows * words.ld, words.rows * words.ld},
+        true);
+    made.stored = index + 1;
+    return add(all, made, "", name, stored_suffix(value->type));
 }
 
 static clprune_status add_state(
@@ -129,16 +153,19 @@ static clprune_status open_items(
     REQUIRE(all->list != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the list of tensors");
     for (size_t i = 0; i < net->graph.params_count; ++i)
         if (net->graph.params[i].tied == 0)
-            TRY(add(all, item_of(net, i, net->body.tensors[i].value), "", net->graph.params[i].name,
-                ""));
+            TRY(add_param(all, net, i));
     for (size_t i = 0; i < net->body.states_count; ++i)
         TRY(add(all, row_of(net->body.states[i].mat, false), "", net->body.states[i].name, ""));
     for (size_t i = 0; optimizer != NULL && i < optimizer->count; ++i)
         TRY(add_state(all, net, optimizer, i));
     qsort(all->list, all->count, sizeof *all->list, by_order);
     size_t most = 1, bytes;
-    for (size_t i = 0; i < all->count; ++i)
-        most = clprune__max(most, words_of(&all->list[i]));
+    for (size_t i = 0; i < all->count; ++i) {
+        const size_t stored = all->list[i].stored; /* may be read from floats */
+        most = clprune__max(most, stored > 0
+                                      ? clprune__net_param_elements(&net->graph.params[stored - 1])
+                                      : words_of(&all->list[i]));
+    }
     if (clprune__mul(most, 2 * sizeof *all->values, &bytes))
         all->values = malloc(bytes);
     REQUIRE(all->values != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
@@ -353,8 +380,21 @@ static bool same_shape(const item *i, const clprune__safetensor *t)
     }
 }
 
-static clprune_status match(clprune_context *context, source *s, item *i)
+/* Turns the words of a weight that is no floats into its values, which are rounded when they are
+ * written. */
+static void take_floats(const clprune_net *net, item *i)
 {
+    const size_t index = i->stored - 1;
+    item floats = item_of(net, index, net->body.tensors[index].value);
+    floats.name = i->name;
+    floats.name[strlen(net->graph.params[index].name)] = '\0';
+    *i = floats;
+}
+
+static clprune_status match(clprune_context *context, const clprune_net *net, source *s, item *i)
+{
+    if (i->stored > 0 && clprune__safetensors_find(&s->header, i->name) == NULL)
+        take_floats(net, i);
     char want[128], seen[128];
     const char *types = i->codes ? "U8" : "F32, F16 or BF16";
     const clprune__safetensor *t = clprune__safetensors_find(&s->header, i->name);
@@ -448,7 +488,7 @@ static clprune_status load(items *all, source *s, clprune_net *net, clprune_opti
     if (optimizer != NULL)
         TRY(match_optimizer(context, s, optimizer));
     for (size_t i = 0; i < all->count; ++i)
-        TRY(match(context, s, &all->list[i]));
+        TRY(match(context, net, s, &all->list[i]));
     TRY(read_data(context, s));
     net->at.phase = CLPRUNE__NET_EMPTY;
     for (size_t i = 0; i < all->count; ++i)

@@ -86,6 +86,18 @@ static clprune_status call_mat_create(clprune_context *c)
         &made[0].buffer);
 }
 
+/* Written and read in pieces. */
+static clprune_status call_codes(clprune_context *c)
+{
+    float values[7 * 5];
+    clprune_status status = fault_checked(clprune_mat_create_as(c, CLPRUNE_MEMORY_PARAMETERS,
+                                              "codes", CLPRUNE_VALUES_CODES4, 7, 5, &made[0]),
+        &made[0].buffer);
+    THEN(clprune_mat_write(c, made[0], fault_some(9)));
+    THEN(clprune_mat_read(c, made[0], values));
+    return status;
+}
+
 static clprune_status call_mats_create(clprune_context *c)
 {
     static const char *const names[] = {"a", "b", "c"};
@@ -501,6 +513,8 @@ static clprune_status call_net(clprune_context *c)
     clprune_net_value v = clprune_net_rows(net, TOKENS, COLS);
     v = clprune_net_gelu(net, "gelu", clprune_net_linear(net, "hidden", v, COLS));
     clprune_net_mean_squared_error(net, clprune_net_linear(net, "head", v, OUT));
+    clprune_net_freeze(net, "hidden.weight");
+    clprune_net_store_frozen(net, "hidden.*", CLPRUNE_VALUES_CODES8);
     THEN(clprune_net_settle(net, &keep));
     THEN(clprune_net_use_value(net, "head.bias", clprune_mat_of(dw.buffer, 1, OUT)));
     THEN(clprune_net_init(net, 1));
@@ -638,6 +652,7 @@ static const fault_case cases[] = {{.name = "net",
     {.name = "buffer", .call = call_buffer, .undo = undo_created},
     {.name = "large buffer", .call = call_large_buffer, .undo = undo_created},
     {.name = "matrix", .call = call_mat_create, .undo = undo_created},
+    {.name = "codes", .call = call_codes, .undo = undo_created},
     {.name = "matrices", .call = call_mats_create, .undo = undo_created},
     MATS("transfers", call_transfers, result_of_transfers),
     {.name = "queues",

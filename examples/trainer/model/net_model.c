@@ -256,7 +256,10 @@ static clprune_status list_states(net_model *model)
     model->states_count = count;
     for (size_t i = 0; clprune_net_weight_at(model->net, i, &weight); ++i)
         if (!is_tied(model->net, i, &weight.value) && is_frozen(model->net, weight.value))
-            model->states[model->states_count++] = (trainer_state){weight.name, weight.value};
+            model->states[model->states_count++] =
+                weight.value.type == CLPRUNE_VALUES_FP32
+                    ? (trainer_state){weight.name, weight.value}
+                    : (trainer_state){weight.name, clprune_mat_words(weight.value), true};
     for (size_t i = 0; i < model->norms; ++i) {
         const char *name = states[2 * i].name;
         (void)snprintf(model->counts[i].name, sizeof model->counts[i].name,

@@ -53,6 +53,8 @@ const char *net_tune_build(
     }
     if (count > 0)
         clprune_net_train_only(net, patterns, count);
+    if (sizes->base != CLPRUNE_VALUES_FP32)
+        clprune_net_store_frozen(net, "*", sizes->base);
     return NULL;
 }
 

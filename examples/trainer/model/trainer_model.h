@@ -37,6 +37,7 @@ typedef struct trainer_sizes {
     uint64_t extra[TRAINER_EXTRAS]; /* values of the extras; 0: the architecture's */
     const char *train;              /* patterns of parameters, with commas; NULL: all are trained */
     const char *lora;               /* R[:PATTERN]; NULL: no adapters */
+    clprune_value_type base;        /* of frozen weights (clprune_net_store_frozen) */
     /* filled in by settle */
     size_t context;      /* tokens of a sample; 0: samples are images */
     size_t labels;       /* of labelled sequences: their classes */
@@ -45,11 +46,13 @@ typedef struct trainer_sizes {
     uint64_t fixed; /* elements per sample that are kept dense beside its tensors (keep_list.h) */
 } trainer_sizes;
 
-/* State that is no parameter, such as running statistics: checkpoints have it. Its name is unique
- * among the model's states and shorter than 80 bytes. */
+/* State that is not trained, such as running statistics and frozen parameters: checkpoints have it.
+ * Its name is unique among the model's states and shorter than 80 bytes. words: mat has words of
+ * other types, to be copied bit by bit. */
 typedef struct trainer_state {
     const char *name;
     clprune_mat mat;
+    bool words;
 } trainer_state;
 
 /* A whole number, 0 or more, that the forward passes of training count: checkpoints have it, and

@@ -88,6 +88,7 @@ struct options {
     uint64_t gradient_draws;  /* per batch */
     uint64_t sample;          /* tokens; 0: none */
     const char *train, *lora; /* NULL: all is trained; no adapters */
+    size_t base_bits;         /* position in options_base_bits */
     const char *import_file, *export_file, *adapters;
     const char *tensorboard;
     const char *summary_json;
@@ -199,6 +200,7 @@ extern const char *const options_roundings[];   /* by clprune_rounding */
 extern const char *const options_rotate[];      /* no, yes */
 extern const char *const options_reduce_bits[]; /* 32, 8 */
 extern const char *const options_stores[];      /* fp32, bf16 */
+extern const char *const options_base_bits[];   /* 32, 16, 8, 4 */
 const char *const *options_optimizers(void);    /* by clprune_optimizer_describe */
 extern const char *const options_schedules[];   /* by options_schedule */
 

@@ -19,6 +19,7 @@ const char *const options_roundings[] = {"stochastic", "nearest", NULL};
 const char *const options_rotate[] = {"no", "yes", NULL};
 const char *const options_reduce_bits[] = {"32", "8", NULL};
 const char *const options_stores[] = {"fp32", "bf16", NULL};
+const char *const options_base_bits[] = {"32", "16", "8", "4", NULL};
 const char *const options_schedules[] = {"cosine", "step", NULL};
 
 const char *const *options_optimizers(void)
@@ -182,6 +183,10 @@ static const option_row rows[] = {
         "give linear layers whose names match, such as '*.attn.*' (default: all), adapters of rank "
         "R "
         "(LoRA, arXiv 2106.09685; alpha is 2 R); they and what --train names are trained"),
+    CHOICE("base-bits", OPTION_MATCH, base_bits, options_base_bits, "N",
+        "bits of frozen weights of linear layers, embeddings and heads: 32 (the default), 16 "
+        "(bf16), "
+        "or codes of 8 or 4 with a scale and a zero for 64 inputs; needs --lora or --train"),
     COUNT("epochs", OPTION_CHANGE, epochs, 1, OPTIONS_EPOCHS_MOST, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     COUNT("micro-batches", OPTION_TAKE, micro_batches, 1, 65536,

@@ -100,7 +100,7 @@ static run_tensor tensor_at(const session *s, size_t index)
     if (index < learned)
         return learned_at(s, index / s->params_count, index % s->params_count);
     const trainer_state *state = trainer_states(s->type, s->model, &states) + index - learned;
-    run_tensor t = {.mat = state->mat, .type = CHECKPOINT_F32};
+    run_tensor t = {.mat = state->mat, .type = state->words ? CHECKPOINT_BYTES : CHECKPOINT_F32};
     (void)snprintf(t.name, sizeof t.name, "model/%s", state->name);
     return t;
 }

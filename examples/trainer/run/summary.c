@@ -57,6 +57,7 @@ static void write_settings(json *j, const training_run *r)
         json_text(j, "rotate", options_rotate[o->rotate]);
     }
     json_text(j, "store", options_stores[o->store]);
+    json_text(j, "base_bits", options_base_bits[o->base_bits]);
     if (keep_preset_has(s->type->presets, o->activations, KEEP_POOLED) ||
         o->centre == CLPRUNE_CENTRE_CELLS)
         json_count(j, "pool", o->pool);

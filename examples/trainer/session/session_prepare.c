@@ -129,6 +129,10 @@ static bool open_data(session *s, const checkpoint *c, fault *f)
     return s->order != NULL || fault_set(f, CODE_MEMORY, "no memory for %zu indices", most);
 }
 
+/* Of options_base_bits. */
+static const clprune_value_type base_types[] = {
+    CLPRUNE_VALUES_FP32, CLPRUNE_VALUES_BF16, CLPRUNE_VALUES_CODES8, CLPRUNE_VALUES_CODES4};
+
 static bool choose_sizes(session *s, fault *f)
 {
     options *o = s->options;
@@ -137,7 +141,8 @@ static bool choose_sizes(session *s, fault *f)
         .image = (size_t)o->image_size,
         .classes = (size_t)o->classes,
         .train = o->train,
-        .lora = o->lora};
+        .lora = o->lora,
+        .base = base_types[o->base_bits]};
     memcpy(s->sizes.extra, o->extra, sizeof s->sizes.extra);
     const char *wrong = s->type->settle(s->type, &s->sizes);
     memcpy(o->extra, s->sizes.extra, sizeof s->sizes.extra);

@@ -70,6 +70,46 @@ void clprune_net_train_only(clprune_net *net, const char *const *patterns, size_
     agree(net, false);
 }
 
+/* Whether all passes that read a parameter, also under the names of those that are tied to it, take
+ * it as bf16 or codes. */
+static bool can_be_coded(const clprune_net *net, size_t index)
+{
+    for (size_t i = 0; i < net->graph.params_count; ++i) {
+        const clprune__net_param *param = &net->graph.params[i];
+        const clprune__net_layer *layer = &net->graph.layers[param->layer];
+        if ((i == index || param->tied == index + 1) && i + 1 != net->graph.head &&
+            !(layer->kind->coded && layer->param[0] == i))
+            return false;
+    }
+    return true;
+}
+
+void clprune_net_store_frozen(clprune_net *net, const char *pattern, clprune_value_type type)
+{
+    ENTER_QUIETLY(net != NULL ? net->context : NULL);
+    bool found = false;
+    if (net == NULL || net->status != CLPRUNE_SUCCESS)
+        return;
+    if (type != CLPRUNE_VALUES_FP32 && type != CLPRUNE_VALUES_BF16 &&
+        type != CLPRUNE_VALUES_CODES8 && type != CLPRUNE_VALUES_CODES4)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_store_frozen: type %d, expected FP32, BF16, CODES8 or CODES4", (int)type);
+    for (size_t i = 0; i < net->graph.params_count && !net->settled; ++i) {
+        const clprune__net_param *param = &net->graph.params[i];
+        const size_t of = param->tied != 0 ? param->tied - 1 : i;
+        if (!matches(pattern, param) || !param->frozen || !can_be_coded(net, of) ||
+            (type == CLPRUNE_VALUES_BF16 && param->shape[1] % 16 != 0))
+            continue;
+        net->draft.params[of].stored = type;
+        found = true;
+    }
+    if (!found)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_store_frozen: no frozen weight of a linear layer over features, an "
+            "embedding or a token loss matches %s",
+            pattern != NULL ? pattern : "(NULL)");
+}
+
 bool clprune__net_same_shape(const clprune__net_param *a, const clprune__net_param *b)
 {
     return a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
@@ -118,6 +158,11 @@ void clprune_net_tie(clprune_net *net, const char *name, const char *other)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_tie: %s is tied to %s itself; tie %s to that", other,
             net->graph.params[of->tied - 1].name, name);
+    if (param->stored != CLPRUNE_VALUES_FP32 || of->stored != CLPRUNE_VALUES_FP32)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "clprune_net_tie: %s or %s is stored as bf16 or codes; tie them before "
+            "clprune_net_store_frozen",
+            name, other);
     if (param->frozen != of->frozen)
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_tie: %s is frozen and %s is not; tie them before one is frozen",

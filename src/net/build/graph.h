@@ -61,6 +61,7 @@ typedef struct clprune__net_param {
     clprune_extent image; /* clprune_net_weight */
     bool frozen;
     size_t tied; /* 1 + the parameter that it is; 0: none */
+    clprune_value_type stored; /* if it is frozen: BF16 or codes; not of a tied one */
 } clprune__net_param;
 
 static inline size_t clprune__net_param_elements(const clprune__net_param *param)

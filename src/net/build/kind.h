@@ -69,6 +69,7 @@ struct clprune__net_kind {
     } grads;
     clprune_form mask; /* what it keeps in ways with keeps_mask: GELU_CODE, or else signs */
     unsigned codes;    /* bit k: made again, it also reads input k QUANTISED in its store */
+    bool coded;        /* its passes read its first parameter, frozen, as bf16 or codes */
     bool (*gives_bf16)(
         const clprune__net_graph *graph); /* its forward pass writes y in bf16; NULL: never */
     /* Whether its forward pass reads input k in bf16; NULL: none. */

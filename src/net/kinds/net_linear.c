@@ -57,6 +57,7 @@ static bool linear_takes_bf16(
 
 const clprune__net_kind clprune__net_linear_kind = {.name = "linear",
     .stores = true,
+    .coded = true,
     .gives_bf16 = linear_gives_bf16,
     .takes_bf16 = linear_takes_bf16,
     .create = linear_create,

@@ -32,6 +32,7 @@ static clprune_status embedding_forward(const clprune__net_call *call)
 
 const clprune__net_kind clprune__net_embedding_kind = {.name = "embedding",
     .reads = CLPRUNE__NET_TOKENS,
+    .coded = true,
     .grads = {.adds = true},
     .forward = embedding_forward};
 

@@ -87,6 +87,9 @@ void clprune__net_merge(clprune_net *net)
         if (net->graph.params[i].tied != 0 &&
             net->graph.params[net->graph.params[i].tied - 1].frozen)
             net->draft.params[i].frozen = true;
+    for (size_t i = 0; i < net->graph.params_count; ++i) /* another one that is tied may train it */
+        if (!net->graph.params[i].frozen)
+            net->draft.params[i].stored = CLPRUNE_VALUES_FP32;
     for (size_t i = 0; i < net->graph.count; ++i) {
         clprune__net_layer *layer = &net->draft.layers[i];
         layer->frozen = layer->params > 0;

@@ -63,7 +63,8 @@ typedef struct bundle {
 static bool is_in(const clprune_net *net, const bundle *b, size_t param)
 {
     if (b->has == VALUES)
-        return net->graph.params[param].tied == 0;
+        return net->graph.params[param].tied == 0 &&
+               net->graph.params[param].stored == CLPRUNE_VALUES_FP32;
     if (has_no_grad(net, &net->graph.params[param]) || shares_grad(net, param) ||
         net->graph.params[param].frozen != (b->has == UNREAD))
         return false;
@@ -127,10 +128,28 @@ static clprune_status create_grads(clprune_net *net)
 /* A NaN that no arithmetic makes: the first element of a parameter that nobody has written. */
 static const uint32_t unwritten = UINT32_C(0x7fc1eaf5);
 
+/* Of codes the last word of a row, which has a group's zero. */
 static clprune_mat first_of(const clprune_net *net, size_t param)
 {
     const clprune_mat value = net->body.tensors[param].value;
-    return (clprune_mat){value.buffer, value.offset, 1, 1, value.ld, value.type};
+    const clprune_mat words = clprune_mat_words(value);
+    const size_t last = clprune__code_bits(value) > 0 ? words.cols - 1 : 0;
+    return (clprune_mat){words.buffer, words.offset + last, 1, 1, 1, CLPRUNE_VALUES_FP32};
+}
+
+/* Frozen weights that are no floats, each in a buffer of its own. */
+static clprune_status create_stored(clprune_net *net)
+{
+    for (size_t i = 0; i < net->graph.params_count; ++i) {
+        const clprune__net_param *param = &net->graph.params[i];
+        size_t rows, cols;
+        if (param->tied != 0 || param->stored == CLPRUNE_VALUES_FP32)
+            continue;
+        matrix_sizes(param, &rows, &cols);
+        TRY(clprune_mat_create_as(net->context, CLPRUNE_MEMORY_PARAMETERS, param->name,
+            param->stored, rows, cols, &net->body.tensors[i].value));
+    }
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status mark_values(clprune_net *net)
@@ -175,6 +194,11 @@ static clprune_status share_values(clprune_net *net)
             clprune__net_shape_text(param, shape),
             clprune__net_shape_text(&of->graph.params[k], other));
         net->body.tensors[i].value = of->body.tensors[k].value;
+        REQUIRE(net->body.tensors[i].value.type == CLPRUNE_VALUES_FP32 || param->frozen ||
+                    clprune__net_infers(&net->graph),
+            CLPRUNE_INVALID_ARGUMENT,
+            "parameter %s is no floats in the net of desc.weights_of, expected a frozen one",
+            param->name);
     }
     return CLPRUNE_SUCCESS;
 }
@@ -191,6 +215,7 @@ clprune_status clprune__net_params_create(clprune_net *net)
         TRY(share_values(net));
     } else {
         TRY(create_mats(net, &(bundle){CLPRUNE_MEMORY_PARAMETERS, VALUES, 0}, &net->body.all));
+        TRY(create_stored(net));
         TRY(mark_values(net));
     }
     TRY(create_grads(net));
@@ -243,6 +268,8 @@ static clprune_status use_param(clprune_net *net, size_t param, clprune_mat valu
     const clprune__net_param *params = net->graph.params;
     if (params[param].tied != 0)
         param = params[param].tied - 1;
+    REQUIRE(params[param].stored == CLPRUNE_VALUES_FP32, CLPRUNE_INVALID_ARGUMENT,
+        "parameter %s is stored as bf16 or codes (clprune_net_store_frozen)", params[param].name);
     TRY(check_value(net, params[param].name, net->body.tensors[param].value, value));
     bool own = false;
     for (size_t i = 0; i < net->graph.params_count; ++i) {
@@ -302,6 +329,10 @@ clprune_status clprune_net_use_value(clprune_net *net, const char *name, clprune
 void clprune__net_params_destroy(clprune_net *net)
 {
     clprune_context *context = net->context;
+    for (size_t i = 0; net->body.tensors != NULL && i < net->graph.params_count; ++i)
+        if (net->graph.params[i].tied == 0 && net->graph.desc.weights_of == NULL &&
+            net->graph.params[i].stored != CLPRUNE_VALUES_FP32)
+            clprune_buffer_release(context, net->body.tensors[i].value.buffer);
     clprune_buffer_release(context, net->body.all.buffer);
     clprune_buffer_release(context, net->body.grads.buffer);
     clprune_buffer_release(context, net->body.pass.buffer);

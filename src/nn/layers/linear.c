@@ -100,7 +100,8 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     enum { X, W, B, Y, ALL };
     const clprune__operand operands[ALL] = {
         {"x", x, batch * s.x_rows, s.x_cols, .bf16 = !stores && clprune__gemm_reads_bf16(context)},
-        {"w", w, desc->out, desc->in}, {"b", b, 1, desc->out, .optional = true},
+        {"w", w, desc->out, desc->in, .bf16 = features, .codes = features},
+        {"b", b, 1, desc->out, .optional = true},
         {"y", y, batch * s.y_rows, s.y_cols, .bf16 = clprune__gemm_reads_bf16(context)}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     TRY(clprune__check_units(context, "y", y));
@@ -154,7 +155,7 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
     TRY(size_samples(layer, batch, "dy", dy, &s));
     enum { DY, W, DX, DW, DB, ALL };
     const clprune__operand operands[ALL] = {{"dy", dy, batch * s.y_rows, s.y_cols},
-        {"w", w, desc->out, desc->in, .optional = !want_dx},
+        {"w", w, desc->out, desc->in, .optional = !want_dx, .bf16 = features, .codes = features},
         {"dx", dx, batch * s.x_rows, s.x_cols, .optional = true},
         {"dw", dw, desc->out, desc->in, .optional = true},
         {"db", db, 1, desc->out, .optional = true}};

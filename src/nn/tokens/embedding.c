@@ -24,14 +24,25 @@ clprune_status clprune_embedding_forward(clprune_context *context, clprune_ints 
     TRY(clprune__check_ints(context, "tokens", tokens, y.rows, &all));
     enum { TOKENS, WEIGHT, Y, ALL };
     const clprune__operand operands[ALL] = {{"tokens", all, 1, y.rows},
-        {"weight", weight, weight.rows, weight.cols}, {"y", y, y.rows, weight.cols}};
+        {"weight", weight, weight.rows, weight.cols, .bf16 = true, .codes = true},
+        {"y", y, y.rows, weight.cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
-    const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
+    clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
+    clprune__quantised codes;
+    const bool coded = weight.type != CLPRUNE_VALUES_FP32;
+    if (coded) {
+        TRY(clprune__quantised_view(context, "weight", weight, &codes));
+        clprune__quantised_defines(&codes, &plan.defines);
+    }
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &embedding_forward_kernel, &plan, &launch));
     clprune__arg_ulong(&launch, weight.rows);
     clprune__arg_ints(&launch, tokens);
-    ARG_MATS(&launch, weight, y);
+    if (coded)
+        clprune__arg_quantised(&launch, &codes);
+    else
+        clprune__arg_mat(&launch, weight);
+    clprune__arg_mat(&launch, y);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 

@@ -175,9 +175,9 @@ clprune_status clprune_token_head(clprune_context *context, size_t batch, float 
     TRY(check_smoothing(context, smoothing));
     TRY(check_rows(context, batch, rows, labels, &all));
     enum { X, W, LABELS, LOSS, HIT, DX, DW, ALL };
-    const clprune__operand operands[ALL] = {{"x", x, rows, cols}, {"w", w, vocabulary, cols},
-        {"labels", all, 1, rows}, {"loss", loss, batch, 1},
-        {"hit", hit, batch, 1, .optional = true},
+    const clprune__operand operands[ALL] = {{"x", x, rows, cols},
+        {"w", w, vocabulary, cols, .bf16 = true, .codes = true}, {"labels", all, 1, rows},
+        {"loss", loss, batch, 1}, {"hit", hit, batch, 1, .optional = true},
         {"dx", dx, rows, cols, .optional = true, .in_place = 1u << X},
         {"dw", dw, vocabulary, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOSS, ALL));

@@ -87,6 +87,16 @@ clprune_status clprune__check_units(clprune_context *context, const char *name, 
 clprune_status clprune__quantised_view(
     clprune_context *context, const char *name, clprune_mat mat, clprune__quantised *q)
 {
+    const unsigned bits = clprune__code_bits(mat);
+    if (bits > 0) {
+        const clprune__quantised_desc desc = {mat.rows, mat.cols, bits, CLPRUNE__CODES_GROUP};
+        *q = (clprune__quantised){.desc = desc, .codes = mat, .groups = mat};
+        q->codes.cols = code_words(&desc);
+        q->groups.cols = group_words(&desc);
+        q->groups.offset += q->codes.cols;
+        q->codes.type = q->groups.type = CLPRUNE_VALUES_FP32;
+        return CLPRUNE_SUCCESS;
+    }
     TRY(clprune__check_units(context, name, mat));
     *q = (clprune__quantised){.desc = {.rows = mat.rows, .cols = mat.cols, .bits = BF16_BITS},
         .codes = clprune__words_of(mat),

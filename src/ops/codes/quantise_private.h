@@ -67,7 +67,8 @@ clprune__quantised clprune__quantised_of(
  */
 clprune_status clprune__check_units(clprune_context *context, const char *name, clprune_mat mat);
 
-/* A matrix of bf16 as a quantised one of 16 bits. Fails as clprune__check_units. */
+/* A matrix of bf16 as a quantised one of 16 bits, one of codes as what it is. Fails as
+ * clprune__check_units. */
 clprune_status clprune__quantised_view(
     clprune_context *context, const char *name, clprune_mat mat, clprune__quantised *q);
 

@@ -38,6 +38,7 @@ typedef struct clprune__gemm_job {
     clprune_mat a, b, c;
     size_t stride_a, stride_b, stride_c;
     const clprune__quantised *quantised_b; /* NULL, or b: samples one below the other */
+    clprune__quantised codes_b;            /* that of a b of bf16 or codes; set by settle */
     clprune__gemm_bias bias;
     clprune_mat bias_values; /* 1 x n or 1 x m */
     clprune__gemm_scores scores;
@@ -46,7 +47,7 @@ typedef struct clprune__gemm_job {
 /* Floor: gemm_shape.c and mat_scale.c. */
 
 /* Checks the sizes of a, b and c, and their types (bf16: clprune__gemm_reads_bf16), and fills in m,
- * n, k and the stride of a quantised b. */
+ * n, k and the stride of a quantised b, which a b of bf16 or codes becomes. */
 clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job *job, bool bf16);
 
 /* Fails unless all samples of a settled job, none of whose sizes is 0, lie in their buffers, and

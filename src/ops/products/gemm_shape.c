@@ -10,12 +10,18 @@
 static clprune_status check_b(
     clprune_context *context, clprune__gemm_job *job, size_t rows, size_t cols)
 {
-    const clprune__quantised *q = job->quantised_b;
     size_t all_rows;
-    if (q == NULL) {
-        TRY(clprune__check_mat(context, "b", job->b, rows, cols));
-        return CLPRUNE_SUCCESS;
+    if (job->quantised_b == NULL) {
+        TRY(clprune__check_mat_any(context, "b", job->b, rows, cols));
+        if (job->b.type == CLPRUNE_VALUES_FP32)
+            return CLPRUNE_SUCCESS;
+        REQUIRE(job->batch == 1, CLPRUNE_INVALID_ARGUMENT,
+            "b has elements of type %d, expected fp32 for the samples of a batch",
+            (int)job->b.type);
+        TRY(clprune__quantised_view(context, "b", job->b, &job->codes_b));
+        job->quantised_b = &job->codes_b;
     }
+    const clprune__quantised *q = job->quantised_b;
     TRY(clprune__check_quantised(context, "b", q));
     REQUIRE(clprune__mul(job->batch, rows, &all_rows), CLPRUNE_SIZE_OVERFLOW,
         "b: the rows of %zu samples overflow size_t", job->batch);

@@ -6,6 +6,22 @@
 #include "runtime/launch/backend.h"
 #include "runtime/memory/arena.h"
 
+unsigned clprune__code_bits(clprune_mat mat)
+{
+    return mat.type == CLPRUNE_VALUES_CODES8 ? 8 : mat.type == CLPRUNE_VALUES_CODES4 ? 4 : 0;
+}
+
+clprune_mat clprune__mat_units(clprune_mat mat)
+{
+    const size_t bits = clprune__code_bits(mat);
+    if (bits == 0)
+        return mat;
+    mat.cols = clprune__ceil_div(mat.cols, 16) * (bits / 2) +
+               clprune__ceil_div(mat.cols, CLPRUNE__CODES_GROUP);
+    mat.type = CLPRUNE_VALUES_FP32;
+    return mat;
+}
+
 /* One past the last element of a non-empty matrix; false where it does not fit a size_t. */
 static bool mat_end(clprune_mat mat, size_t *end)
 {
@@ -27,23 +43,28 @@ clprune_mat clprune__mat_in_window(clprune_mat mat)
     return mat;
 }
 
-static clprune_status check_mat(clprune_context *context, const char *name, clprune_mat mat,
-    size_t rows, size_t cols, bool bf16)
+static clprune_status check_mat(clprune_context *context, const clprune__operand *operand)
 {
+    const char *name = operand->name;
+    const clprune_mat mat = operand->mat, units = clprune__mat_units(mat);
+    const size_t rows = operand->rows, cols = operand->cols;
+    const bool bf16 = operand->bf16, codes = operand->codes;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(mat.rows == rows && mat.cols == cols, CLPRUNE_INVALID_SIZE,
         "%s is %zu x %zu, expected %zu x %zu", name, mat.rows, mat.cols, rows, cols);
-    REQUIRE(mat.type == CLPRUNE_VALUES_FP32 || (bf16 && mat.type == CLPRUNE_VALUES_BF16),
-        CLPRUNE_INVALID_ARGUMENT, "%s has elements of type %d, expected fp32%s", name,
-        (int)mat.type, bf16 ? " or bf16" : "");
+    REQUIRE(mat.type == CLPRUNE_VALUES_FP32 || (bf16 && mat.type == CLPRUNE_VALUES_BF16) ||
+                (codes && clprune__code_bits(mat) > 0),
+        CLPRUNE_INVALID_ARGUMENT, "%s has elements of type %d, expected fp32%s%s", name,
+        (int)mat.type, bf16 ? " or bf16" : "", codes ? " or codes" : "");
     if (rows == 0 || cols == 0)
         return CLPRUNE_SUCCESS;
     REQUIRE(mat.buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "%s has no buffer", name);
-    REQUIRE(mat.ld >= cols, CLPRUNE_INVALID_SIZE,
-        "%s has ld %zu, expected at least its %zu columns", name, mat.ld, cols);
+    REQUIRE(mat.ld >= units.cols, CLPRUNE_INVALID_SIZE,
+        "%s has ld %zu, expected at least its %zu %s", name, mat.ld, units.cols,
+        clprune__code_bits(mat) > 0 ? "words" : "columns");
     size_t end;
-    REQUIRE(
-        mat_end(mat, &end), CLPRUNE_SIZE_OVERFLOW, "%s: offset + rows * ld overflows size_t", name);
+    REQUIRE(mat_end(units, &end), CLPRUNE_SIZE_OVERFLOW, "%s: offset + rows * ld overflows size_t",
+        name);
     TRY(clprune__check_buffer(context, name, mat.buffer, end, clprune__element_bytes(mat)));
     if (context->verbose != NULL)
         clprune__verbose_operand(context->verbose, name, mat);
@@ -53,13 +74,20 @@ static clprune_status check_mat(clprune_context *context, const char *name, clpr
 clprune_status clprune__check_mat(
     clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols)
 {
-    return check_mat(context, name, mat, rows, cols, false);
+    return check_mat(context, &(clprune__operand){name, mat, rows, cols});
 }
 
 clprune_status clprune__check_mat_bf16(
     clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols)
 {
-    return check_mat(context, name, mat, rows, cols, true);
+    return check_mat(context, &(clprune__operand){name, mat, rows, cols, .bf16 = true});
+}
+
+clprune_status clprune__check_mat_any(
+    clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols)
+{
+    return check_mat(
+        context, &(clprune__operand){name, mat, rows, cols, .bf16 = true, .codes = true});
 }
 
 clprune_status clprune__check_buffer(
@@ -106,9 +134,9 @@ clprune__bytes clprune__bytes_of(clprune_mat mat)
 {
     if (mat.buffer == NULL || mat.rows == 0 || mat.cols == 0)
         return (clprune__bytes){NULL, 0, 0};
-    const size_t bytes = clprune__element_bytes(mat);
+    const size_t bytes = clprune__element_bytes(mat), cols = clprune__mat_units(mat).cols;
     return (clprune__bytes){
-        mat.buffer, mat.offset * bytes, ((mat.rows - 1) * mat.ld + mat.cols) * bytes};
+        mat.buffer, mat.offset * bytes, ((mat.rows - 1) * mat.ld + cols) * bytes};
 }
 
 static bool meet(clprune__bytes a, clprune__bytes b)
@@ -140,7 +168,7 @@ typedef struct window {
 static clprune_status window_of(clprune_context *context, clprune_mat mat, window *found)
 {
     TRY(locate(context, clprune__bytes_of(mat), &found->bytes));
-    found->mat = mat;
+    found->mat = clprune__mat_units(mat);
     found->mat.buffer = found->bytes.buffer;
     found->mat.offset = found->bytes.begin / clprune__element_bytes(mat);
     return CLPRUNE_SUCCESS;
@@ -157,7 +185,8 @@ static clprune_status check_windows(clprune_context *context, const char *name_a
 clprune_status clprune__check_apart(
     clprune_context *context, const char *name_a, clprune_mat a, const char *name_b, clprune_mat b)
 {
-    window window_a = {a, clprune__bytes_of(a)}, window_b = {b, clprune__bytes_of(b)};
+    window window_a = {clprune__mat_units(a), clprune__bytes_of(a)},
+           window_b = {clprune__mat_units(b), clprune__bytes_of(b)};
     if (a.buffer != b.buffer) {
         TRY(window_of(context, a, &window_a));
         TRY(window_of(context, b, &window_b));
@@ -183,7 +212,7 @@ clprune_status clprune__check_operands(
     REQUIRE(count <= CLPRUNE__OPERANDS, CLPRUNE_INTERNAL_ERROR, "%zu operands", count);
     for (size_t i = 0; i < count; i++)
         if (!p[i].optional || !clprune__is_absent(p[i].mat))
-            TRY(check_mat(context, p[i].name, p[i].mat, p[i].rows, p[i].cols, p[i].bf16));
+            TRY(check_mat(context, &p[i]));
     for (size_t i = 0; i < count; i++)
         TRY(window_of(context, p[i].mat, &windows[i]));
     for (size_t i = inputs; i < count; i++)

@@ -13,8 +13,10 @@
 clprune_status clprune__check_mat(
     clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols);
 
-/* The same; elements of bf16 will do. */
+/* The same; elements of bf16 will do, or any of bf16 and codes. */
 clprune_status clprune__check_mat_bf16(
+    clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols);
+clprune_status clprune__check_mat_any(
     clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols);
 
 /* Fails unless `buffer` holds at least count * size bytes; a count of 0 accepts NULL. */
@@ -54,7 +56,7 @@ typedef struct clprune__operand {
     clprune_mat mat;
     size_t rows, cols;
     bool optional;     /* CLPRUNE_NO_MAT is accepted */
-    bool bf16;         /* elements of bf16 are accepted */
+    bool bf16, codes;  /* elements of bf16, codes of 4 or 8 bits are accepted */
     unsigned in_place; /* bit i: it may alias operand i, element for element */
 } clprune__operand;
 
@@ -79,7 +81,16 @@ bool clprune__same_mat(clprune_mat a, clprune_mat b);
 clprune_status clprune__is_in_place(
     clprune_context *context, clprune_mat a, clprune_mat b, bool *same);
 
-/* Bytes of an element. */
+/* Columns of a matrix of codes that share a word of scale and zero. */
+enum { CLPRUNE__CODES_GROUP = 64 };
+
+/* Bits of its codes; 0: it has none. */
+unsigned clprune__code_bits(clprune_mat mat);
+
+/* The matrix in the units of its offset and ld, as floats or bf16: of codes, its words. */
+clprune_mat clprune__mat_units(clprune_mat mat);
+
+/* Bytes of such a unit. */
 size_t clprune__element_bytes(clprune_mat mat);
 
 /* The matrix in its OpenCL buffer: with a place in an arena, in the slab. */

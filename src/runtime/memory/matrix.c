@@ -14,18 +14,38 @@
 static const clprune__kernel_def mat_copy_kernel = {"products/fill.cl", "mat_copy"};
 static const clprune__kernel_def fill_kernel = {"products/fill.cl", "fill"};
 
+static clprune_status create(clprune_context *context, clprune_memory_category category,
+    const char *name, clprune_value_type type, size_t rows, size_t cols, clprune_mat *mat)
+{
+    REQUIRE(mat != NULL, CLPRUNE_INVALID_ARGUMENT, "mat is NULL");
+    clprune_mat made = {NULL, 0, rows, cols, cols, type};
+    REQUIRE(
+        type == CLPRUNE_VALUES_FP32 || type == CLPRUNE_VALUES_BF16 || clprune__code_bits(made) > 0,
+        CLPRUNE_INVALID_ARGUMENT, "a matrix of type %d, expected FP32, BF16, CODES8 or CODES4",
+        (int)type);
+    REQUIRE(cols <= SIZE_MAX / sizeof(float), CLPRUNE_SIZE_OVERFLOW,
+        "the bytes of a row of %zu columns overflow size_t", cols);
+    made.ld = clprune__mat_units(made).cols;
+    size_t bytes;
+    REQUIRE(clprune__mul3(rows, made.ld, clprune__element_bytes(made), &bytes),
+        CLPRUNE_SIZE_OVERFLOW, "the bytes of a %zu x %zu matrix overflow size_t", rows, cols);
+    TRY(clprune__buffer_create(context, category, name, bytes, &made.buffer));
+    *mat = made;
+    return CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune_mat_create_as(clprune_context *context, clprune_memory_category category,
+    const char *name, clprune_value_type type, size_t rows, size_t cols, clprune_mat *mat)
+{
+    ENTER_CREATE(context, mat);
+    return create(context, category, name, type, rows, cols, mat);
+}
+
 clprune_status clprune_mat_create(clprune_context *context, clprune_memory_category category,
     const char *name, size_t rows, size_t cols, clprune_mat *mat)
 {
     ENTER_CREATE(context, mat);
-    REQUIRE(mat != NULL, CLPRUNE_INVALID_ARGUMENT, "mat is NULL");
-    size_t bytes;
-    REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW,
-        "the bytes of a %zu x %zu matrix overflow size_t", rows, cols);
-    cl_mem buffer;
-    TRY(clprune__buffer_create(context, category, name, bytes, &buffer));
-    *mat = clprune_mat_of(buffer, rows, cols);
-    return CLPRUNE_SUCCESS;
+    return create(context, category, name, CLPRUNE_VALUES_FP32, rows, cols, mat);
 }
 
 /* Floats of a cache line: matrices that start on one have aligned vectors of any width. */
@@ -95,12 +115,6 @@ clprune_status clprune__mat_write(clprune_context *context, clprune_mat mat, con
     return context->backend->write(context, &rect, host);
 }
 
-clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, const float *host)
-{
-    ENTER(context);
-    return clprune__mat_write(context, mat, host);
-}
-
 clprune_status clprune__mat_read(clprune_context *context, clprune_mat mat, float *host)
 {
     const size_t count = mat.rows * mat.cols;
@@ -118,18 +132,6 @@ clprune_status clprune__mat_read(clprune_context *context, clprune_mat mat, floa
         memcpy(host + i, &bits, sizeof bits);
     }
     return CLPRUNE_SUCCESS;
-}
-
-clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host)
-{
-    ENTER(context);
-    for (clprune__watch *watch = context != NULL ? context->watches : NULL; watch != NULL;
-         watch = watch->next)
-        if (watch->pending) {
-            watch->pending = false;
-            TRY(watch->look(watch->user));
-        }
-    return clprune__mat_read(context, mat, host);
 }
 
 /* A kernel: clEnqueueCopyBufferRect needs equal pitches within one buffer, and crashes on
