@@ -103,6 +103,7 @@ static const char *settle(trainer_sizes *sizes)
         sizes->extra[CLASSES] = 2;
     sizes->context = (size_t)sizes->extra[CONTEXT];
     sizes->labels = (size_t)sizes->extra[CLASSES];
+    sizes->tables[0] = "bert.embeddings.word_embeddings.weight";
     if (sizes->context > usual->positions)
         return "the context is longer than the architecture's positions";
     return NULL;

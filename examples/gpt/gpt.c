@@ -24,20 +24,23 @@ typedef struct gpt_arch {
     size_t dim, depth, heads, context, vocabulary;
     size_t kv_heads, hidden; /* of Llama; else 0 */
     float theta;
+    bool untied; /* the head has a weight of its own */
 } gpt_arch;
 
 static const char *const names[] = {"gpt_micro", "gpt_mini", "gpt_nano", "gpt2", "gpt2_medium",
-    "gpt2_large", "gpt2_xl", "llama_micro", "smollm2_135m", NULL};
+    "gpt2_large", "gpt2_xl", "llama_micro", "smollm2_135m", "tinyllama_1b", "llama2_7b", NULL};
 static const gpt_arch archs[] = {
-    {128, 4, 4, 128, 256, 0, 0, 0},
-    {192, 6, 6, 256, 256, 0, 0, 0},
-    {384, 6, 6, 256, 256, 0, 0, 0},
-    {768, 12, 12, 1024, 50257, 0, 0, 0},
-    {1024, 24, 16, 1024, 50257, 0, 0, 0},
-    {1280, 36, 20, 1024, 50257, 0, 0, 0},
-    {1600, 48, 25, 1024, 50257, 0, 0, 0},
-    {128, 4, 4, 128, 256, 2, 344, 1e4f},
-    {576, 30, 9, 2048, 49152, 3, 1536, 1e5f},
+    {128, 4, 4, 128, 256, 0, 0, 0, false},
+    {192, 6, 6, 256, 256, 0, 0, 0, false},
+    {384, 6, 6, 256, 256, 0, 0, 0, false},
+    {768, 12, 12, 1024, 50257, 0, 0, 0, false},
+    {1024, 24, 16, 1024, 50257, 0, 0, 0, false},
+    {1280, 36, 20, 1024, 50257, 0, 0, 0, false},
+    {1600, 48, 25, 1024, 50257, 0, 0, 0, false},
+    {128, 4, 4, 128, 256, 2, 344, 1e4f, false},
+    {576, 30, 9, 2048, 49152, 3, 1536, 1e5f, false},
+    {2048, 22, 32, 2048, 32000, 4, 5632, 1e4f, true},
+    {4096, 32, 32, 4096, 32000, 32, 11008, 1e4f, true},
 };
 
 static clprune_net_value add_gpt2(clprune_net *net, const gpt_arch *a, clprune_net_value x)
@@ -96,7 +99,8 @@ static void build(const trainer_sizes *sizes, clprune_net *net)
     clprune_net_part(net, NULL);
     x = llama ? clprune_net_rms_norm(net, "model.norm", x) : clprune_net_layer_norm(net, "ln_f", x);
     clprune_net_token_loss(net, "lm_head", x, sizes->classes);
-    clprune_net_tie(net, "lm_head.weight", llama ? "model.embed_tokens.weight" : "wte.weight");
+    if (!a->untied)
+        clprune_net_tie(net, "lm_head.weight", llama ? "model.embed_tokens.weight" : "wte.weight");
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -151,6 +155,8 @@ static const char *settle(trainer_sizes *sizes)
     const gpt_arch *usual = &archs[sizes->arch];
     net_model_usual(sizes, 0, usual->vocabulary, usual->context);
     sizes->context = (size_t)sizes->extra[0];
+    sizes->tables[0] = usual->hidden > 0 ? "model.embed_tokens.weight" : "wte.weight";
+    sizes->tables[1] = "lm_head.weight";
     return NULL;
 }
 

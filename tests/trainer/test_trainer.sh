@@ -665,6 +665,18 @@ expect 0 "" $tuned --schedule step --output-dir two
 expect 0 "" --resume one/last.ckpt --epochs 2
 without_time one/log.csv >have
 without_time two/log.csv | cmp -s - have || fail "a resumed fine-tuning gives other numbers: $(cat have)"
+# The same with frozen weights as codes, of which a checkpoint has the bits.
+expect 0 "" $tuned --epochs 1 --base-bits 4 --schedule step --output-dir one --overwrite
+expect 0 "" $tuned --base-bits 4 --schedule step --output-dir two --overwrite
+expect 0 "" --resume one/last.ckpt --epochs 2
+without_time one/log.csv >coded
+without_time two/log.csv | cmp -s - coded || fail "a resumed fine-tuning of codes gives other numbers: $(cat coded)"
+cmp -s have coded && fail "codes of 4 bits give the numbers of floats"
+expect 0 "" $small --import base.st --lora 4 --base-bits 4 --test-only --export coded.st
+grep "^test loss" out >have
+expect 0 "" $small --import coded.st --test-only
+grep "^test loss" out | cmp -s - have || fail "codes have another loss than their values: $(cat have out)"
+expect 2 "--base-bits needs --lora or --train" $small --steps 1 --base-bits 4
 expect 2 "--train: no parameter of the net being built matches nothing" $small --steps 1 --train head.*,nothing
 for patterns in head.*, ,head.* head.*,,norm.*; do
     expect 2 "--train has an empty pattern" $small --steps 1 --train $patterns
@@ -677,7 +689,7 @@ expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
 for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
     "--activations exact-tokens --optimizer adamw8" "--activations quantised" "--activations pooled" "--activations compact" "--activations pruned --sparsity 0.5 --micro-batches 3" \
     "--store bf16" "--activations exact --store bf16" \
-    "--activations exact-plus --train *.mlp_channels.*" "--activations compact-plus --lora 4" \
+    "--activations exact-plus --train *.mlp_channels.*" "--activations compact-plus --lora 4" "--activations least --lora 4 --base-bits 4" \
     "--optimizer lamb --clip-norm 1 --activations compact-pruned --sparsity 0.7 --values int8"; do
     expect 0 "" $small --plan $arguments
     cp out plan

@@ -1,5 +1,6 @@
 #include "trainer/model/net_tune.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,13 @@ const char *net_tune_build(
         clprune_net_train_only(net, patterns, count);
     if (sizes->base != CLPRUNE_VALUES_FP32)
         clprune_net_store_frozen(net, "*", sizes->base);
+    for (size_t k = 0; k < 2 && sizes->base == CLPRUNE_VALUES_CODES4; ++k) {
+        bool frozen = sizes->tables[k] != NULL;
+        for (size_t i = 0; i < count && frozen; ++i)
+            frozen = fnmatch(patterns[i], sizes->tables[k], 0) != 0;
+        if (frozen) /* there 4 bits cost most */
+            clprune_net_store_frozen(net, sizes->tables[k], CLPRUNE_VALUES_CODES8);
+    }
     return NULL;
 }
 

@@ -39,10 +39,11 @@ typedef struct trainer_sizes {
     const char *lora;               /* R[:PATTERN]; NULL: no adapters */
     clprune_value_type base;        /* of frozen weights (clprune_net_store_frozen) */
     /* filled in by settle */
-    size_t context;      /* tokens of a sample; 0: samples are images */
-    size_t labels;       /* of labelled sequences: their classes */
-    uint64_t parameters; /* elements */
-    uint64_t trained;    /* of them, adapters included */
+    size_t context;        /* tokens of a sample; 0: samples are images */
+    size_t labels;         /* of labelled sequences: their classes */
+    const char *tables[2]; /* the weights of an embedding of tokens and of a head; NULL: none */
+    uint64_t parameters;   /* elements */
+    uint64_t trained;      /* of them, adapters included */
     uint64_t fixed; /* elements per sample that are kept dense beside its tensors (keep_list.h) */
 } trainer_sizes;
 

@@ -186,7 +186,9 @@ static const option_row rows[] = {
     CHOICE("base-bits", OPTION_MATCH, base_bits, options_base_bits, "N",
         "bits of frozen weights of linear layers, embeddings and heads: 32 (the default), 16 "
         "(bf16), "
-        "or codes of 8 or 4 with a scale and a zero for 64 inputs; needs --lora or --train"),
+        "or codes of 8 or 4 with a scale and a zero for 64 inputs; with 4, embeddings of tokens "
+        "have "
+        "8; needs --lora or --train"),
     COUNT("epochs", OPTION_CHANGE, epochs, 1, OPTIONS_EPOCHS_MOST, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     COUNT("micro-batches", OPTION_TAKE, micro_batches, 1, 65536,
