@@ -17,31 +17,35 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gpt_config.h"
 #include "trainer/model/net_model.h"
 #include "trainer/model/net_split.h"
 
-typedef struct gpt_arch {
-    size_t dim, depth, heads, context, vocabulary;
-    size_t kv_heads, hidden; /* of Llama; else 0 */
-    float theta;
-    bool untied; /* the head has a weight of its own */
-} gpt_arch;
-
 static const char *const names[] = {"gpt_micro", "gpt_mini", "gpt_nano", "gpt2", "gpt2_medium",
-    "gpt2_large", "gpt2_xl", "llama_micro", "smollm2_135m", "tinyllama_1b", "llama2_7b", NULL};
+    "gpt2_large", "gpt2_xl", "llama_micro", "smollm2_135m", "tinyllama_1b", "llama2_7b", "folder",
+    NULL};
 static const gpt_arch archs[] = {
-    {128, 4, 4, 128, 256, 0, 0, 0, false},
-    {192, 6, 6, 256, 256, 0, 0, 0, false},
-    {384, 6, 6, 256, 256, 0, 0, 0, false},
-    {768, 12, 12, 1024, 50257, 0, 0, 0, false},
-    {1024, 24, 16, 1024, 50257, 0, 0, 0, false},
-    {1280, 36, 20, 1024, 50257, 0, 0, 0, false},
-    {1600, 48, 25, 1024, 50257, 0, 0, 0, false},
-    {128, 4, 4, 128, 256, 2, 344, 1e4f, false},
-    {576, 30, 9, 2048, 49152, 3, 1536, 1e5f, false},
+    {128, 4, 4, 128, 256, 0, 0, 0},
+    {192, 6, 6, 256, 256, 0, 0, 0},
+    {384, 6, 6, 256, 256, 0, 0, 0},
+    {768, 12, 12, 1024, 50257, 0, 0, 0},
+    {1024, 24, 16, 1024, 50257, 0, 0, 0},
+    {1280, 36, 20, 1024, 50257, 0, 0, 0},
+    {1600, 48, 25, 1024, 50257, 0, 0, 0},
+    {128, 4, 4, 128, 256, 2, 344, 1e4f},
+    {576, 30, 9, 2048, 49152, 3, 1536, 1e5f},
     {2048, 22, 32, 2048, 32000, 4, 5632, 1e4f, true},
     {4096, 32, 32, 4096, 32000, 32, 11008, 1e4f, true},
 };
+
+/* --arch folder: of --model, which a process has once. */
+enum { FOLDER = sizeof archs / sizeof *archs };
+static gpt_arch of_folder;
+
+static const gpt_arch *arch_of(const trainer_sizes *sizes)
+{
+    return sizes->arch == FOLDER ? &of_folder : &archs[sizes->arch];
+}
 
 static clprune_net_value add_gpt2(clprune_net *net, const gpt_arch *a, clprune_net_value x)
 {
@@ -70,10 +74,11 @@ static clprune_net_value add_llama(clprune_net *net, const gpt_arch *a, clprune_
     const clprune_net_linear_part heads[] = {{qkv[0], a->dim}, {qkv[1], kv}, {qkv[2], kv}},
                                   halves[] = {{gate_up[0], a->hidden}, {gate_up[1], a->hidden}};
     clprune_net_value t = clprune_net_rms_norm(net, "input_layernorm", x);
-    t = clprune_net_linears(net, "self_attn.qkv", t, heads, 3, false);
+    t = clprune_net_linears(net, "self_attn.qkv", t, heads, 3, a->qkv_bias);
     t = clprune_net_rotary(net, "self_attn.rotary", t, a->heads, a->kv_heads, a->theta);
     t = clprune_net_attention(net, "self_attn", t, &attn);
-    t = clprune_net_project(net, "self_attn.o_proj", t, a->dim);
+    t = a->out_bias ? clprune_net_linear(net, "self_attn.o_proj", t, a->dim)
+                    : clprune_net_project(net, "self_attn.o_proj", t, a->dim);
     x = clprune_net_add(net, "sum1", x, t);
     t = clprune_net_rms_norm(net, "post_attention_layernorm", x);
     t = clprune_net_linears(net, "mlp.gate_up", t, halves, 2, false);
@@ -84,9 +89,11 @@ static clprune_net_value add_llama(clprune_net *net, const gpt_arch *a, clprune_
 
 static void build(const trainer_sizes *sizes, clprune_net *net)
 {
-    const gpt_arch *a = &archs[sizes->arch];
+    const gpt_arch *a = arch_of(sizes);
     const bool llama = a->hidden > 0;
     clprune_net_value x = clprune_net_tokens(net, sizes->context);
+    if (a->eps > 0)
+        clprune_net_eps(net, a->eps);
     x = clprune_net_embedding(net, llama ? "model.embed_tokens" : "wte", x, sizes->classes, a->dim);
     if (!llama)
         x = clprune_net_positions(net, "wpe.weight", x);
@@ -114,7 +121,7 @@ static bool ends_with(const char *name, const char *end)
 static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight *weight)
 {
     static const char *const ends[] = {"c_proj.weight", "o_proj.weight", "down_proj.weight"};
-    const double branches = 2.0 * (double)archs[sizes->arch].depth;
+    const double branches = 2.0 * (double)arch_of(sizes)->depth;
     if (weight->rank == 1)
         return weight->inputs == 0 && ends_with(weight->name, ".weight") ? 1 : 0;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; ++i)
@@ -126,7 +133,7 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
 /* transformers has the four matrices of a block of GPT-2 as in x out. */
 static size_t in_files(const trainer_sizes *sizes, trainer_weight *pieces)
 {
-    const gpt_arch *a = &archs[sizes->arch];
+    const gpt_arch *a = arch_of(sizes);
     const size_t q = a->dim, kv = a->kv_heads * (a->dim / a->heads), rows = pieces->shape[0];
     size_t count = net_split(pieces, "qkv", (size_t[]){q, kv, kv}, qkv, 3);
     if (count == 1)
@@ -152,7 +159,13 @@ static const char *const buffers[] = {
 
 static const char *settle(trainer_sizes *sizes)
 {
-    const gpt_arch *usual = &archs[sizes->arch];
+    const char *text = NULL;
+    if (sizes->arch == FOLDER)
+        text = sizes->folder == NULL ? "--arch folder needs --model DIR"
+                                     : gpt_config_read(sizes->folder, &of_folder);
+    if (text != NULL)
+        return text;
+    const gpt_arch *usual = arch_of(sizes);
     net_model_usual(sizes, 0, usual->vocabulary, usual->context);
     sizes->context = (size_t)sizes->extra[0];
     sizes->tables[0] = usual->hidden > 0 ? "model.embed_tokens.weight" : "wte.weight";

@@ -108,8 +108,8 @@ CLPRUNE_API clprune_status clprune_mats_create(clprune_context *context,
     clprune_memory_category category, size_t count, const char *const *names, clprune_mat *mats);
 
 /* Copies a dense host array of rows * cols floats to a matrix, or a matrix to such an array, also
- * one of bf16 or of codes; a write then takes up to 1 MiB of scratch. Blocks until the copy, and
- * all work enqueued before it, is done; then the host may use the array again. Errors:
+ * one of bf16 or of codes; either then takes 256 KiB of scratch, or a row. Blocks until the copy,
+ * and all work enqueued before it, is done; then the host may use the array again. Errors:
  * INVALID_ARGUMENT, INVALID_SIZE, OPENCL_ERROR; a read after a pass of a net also fails for what
  * clprune_net_data says. */
 CLPRUNE_API clprune_status clprune_mat_write(

@@ -59,14 +59,14 @@ void fuzz_target(fuzz_input in)
     free(file);
     if (!safetensors_open(path, &s, &f)) {
         FUZZ_CHECK(f.code == (safetensors_readable() ? CODE_DATA : CODE_USAGE) || whole < PREFIX);
-        FUZZ_CHECK(s.tensors == NULL && s.stream == NULL);
+        FUZZ_CHECK(s.tensors == NULL && s.parts == NULL);
         FUZZ_CHECK(f.text[0] != '\0');
         return;
     }
     uint64_t at = 0;
     for (size_t i = 0; i < s.count; ++i) {
         const safetensor *t = &s.tensors[i];
-        FUZZ_CHECK(t->from == at && t->to >= t->from && s.data + t->to <= whole);
+        FUZZ_CHECK(t->from == at && t->to >= t->from && s.parts[0].data + t->to <= whole);
         FUZZ_CHECK(t->type == SAFETENSOR_OTHER ||
                    (t->rank <= SAFETENSORS_RANK && t->count <= t->to - t->from));
         FUZZ_CHECK(safetensors_find(&s, t->name) != NULL);

@@ -669,12 +669,12 @@ without_time two/log.csv | cmp -s - have || fail "a resumed fine-tuning gives ot
 expect 0 "" $tuned --epochs 1 --base-bits 4 --schedule step --output-dir one --overwrite
 expect 0 "" $tuned --base-bits 4 --schedule step --output-dir two --overwrite
 expect 0 "" --resume one/last.ckpt --epochs 2
-without_time one/log.csv >coded
-without_time two/log.csv | cmp -s - coded || fail "a resumed fine-tuning of codes gives other numbers: $(cat coded)"
-cmp -s have coded && fail "codes of 4 bits give the numbers of floats"
-expect 0 "" $small --import base.st --lora 4 --base-bits 4 --test-only --export coded.st
+without_time one/log.csv >frozen4
+without_time two/log.csv | cmp -s - frozen4 || fail "a resumed fine-tuning of codes gives other numbers: $(cat frozen4)"
+cmp -s have frozen4 && fail "codes of 4 bits give the numbers of floats"
+expect 0 "" $small --import base.st --lora 4 --base-bits 4 --test-only --export frozen4.st
 grep "^test loss" out >have
-expect 0 "" $small --import coded.st --test-only
+expect 0 "" $small --import frozen4.st --test-only
 grep "^test loss" out | cmp -s - have || fail "codes have another loss than their values: $(cat have out)"
 expect 2 "--base-bits needs --lora or --train" $small --steps 1 --base-bits 4
 expect 2 "--train: no parameter of the net being built matches nothing" $small --steps 1 --train head.*,nothing

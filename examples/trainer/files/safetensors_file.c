@@ -203,14 +203,15 @@ static const char *kind_of(const unsigned char *prefix)
         {"version ", "a pointer of Git LFS; git lfs pull fetches the file"},
         {"<!DOC", "a page of HTML, not the file itself"},
         {"<html", "a page of HTML, not the file itself"},
-        {"{", "JSON; if it is the index of a model in several files, merge these into one"}};
+        {"{", "JSON; the index of a model in several files is called NAME.safetensors.index.json"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
         if (memcmp(prefix, kinds[i].begin, strlen(kinds[i].begin)) == 0)
             return kinds[i].kind;
     return NULL;
 }
 
-static bool read_header(const char *path, FILE *stream, uint64_t bytes, safetensors *s, fault *f)
+static bool read_header(
+    const char *path, FILE *stream, uint64_t bytes, safetensors *s, uint64_t *data, fault *f)
 {
     unsigned char prefix[PREFIX];
     if (bytes < PREFIX || fread(prefix, 1, PREFIX, stream) != PREFIX)
@@ -231,25 +232,170 @@ static bool read_header(const char *path, FILE *stream, uint64_t bytes, safetens
                 fault_set(f, CODE_DATA, "%s: cannot be read", path);
     good = good && safetensors_parse(path, header, (size_t)length, bytes - PREFIX - length, s, f);
     free(header);
-    s->data = PREFIX + length;
+    *data = PREFIX + length;
     return good;
 }
 
-bool safetensors_open(const char *path, safetensors *s, fault *f)
+static bool open_file(const char *path, safetensors *s, fault *f)
 {
+    uint64_t bytes = 0;
+    const char *why;
+    safetensors_part part = {0};
+    *s = (safetensors){0};
+    part.stream = plain_file_open(path, &bytes, &why);
+    if (part.stream == NULL)
+        return fault_set(f, CODE_DATA, "%s: %s", path, why);
+    bool good = read_header(path, part.stream, bytes, s, &part.data, f);
+    s->parts = malloc(sizeof *s->parts);
+    s->path = strdup(path);
+    if (s->parts != NULL)
+        s->parts[s->parts_count++] = part;
+    else
+        (void)fclose(part.stream);
+    good = good &&
+           ((s->path != NULL && s->parts != NULL) || fault_set(f, CODE_MEMORY, "out of memory"));
+    if (!good)
+        safetensors_close(s);
+    return good;
+}
+
+/* ---- several files -----------------------------------------------------------------------------
+ */
+#if TRAINER_JANSSON
+
+/* Moves the tensors of `more`, one file, to the end of s. */
+static bool take_part(safetensors *s, safetensors *more, fault *f)
+{
+    safetensor *tensors = realloc(s->tensors, (s->count + more->count + 1) * sizeof *tensors);
+    if (tensors != NULL)
+        s->tensors = tensors;
+    safetensors_part *parts = realloc(s->parts, (s->parts_count + 1) * sizeof *parts);
+    if (parts != NULL)
+        s->parts = parts;
+    if (tensors == NULL || parts == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    for (size_t i = 0; i < more->count; ++i) {
+        tensors[s->count] = more->tensors[i];
+        tensors[s->count++].part = s->parts_count;
+        more->tensors[i].name = NULL;
+    }
+    parts[s->parts_count++] = more->parts[0];
+    more->parts_count = 0;
+    return true;
+}
+
+/* Checks that each tensor of an index is in the file that it names, and no other tensor in any. */
+static bool check_map(const json_t *map, const char *const *files, const safetensors *s, fault *f)
+{
+    for (size_t i = 0; i < s->count; ++i) {
+        const safetensor *t = &s->tensors[i];
+        const char *file = json_string_value(json_object_get(map, t->name));
+        if (file == NULL || strcmp(file, files[t->part]) != 0)
+            return fault_set(f, CODE_DATA,
+                "%s: tensor \"%.100s\" is in %.100s, but the index has %s%.100s", s->path, t->name,
+                files[t->part], file != NULL ? "it in " : "no such tensor",
+                file != NULL ? file : "");
+    }
+    return s->count == json_object_size(map) ||
+           fault_set(f, CODE_DATA, "%s: it names %zu tensors, its files have %zu", s->path,
+               json_object_size(map), s->count);
+}
+
+static bool open_files(json_t *map, const char **files, safetensors *s, fault *f)
+{
+    const char *name;
+    json_t *entry;
+    size_t count = 0;
+    char *folder = folder_of(s->path);
+    bool good = folder != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    json_object_foreach(map, name, entry)
+    {
+        const char *file = json_string_value(entry);
+        size_t known = 0;
+        while (file != NULL && known < count && strcmp(files[known], file) != 0)
+            ++known;
+        if (!good || (file != NULL && known < count))
+            continue;
+        if (file == NULL || strchr(file, '/') != NULL) {
+            good = fault_set(f, CODE_DATA,
+                "%s: tensor \"%.100s\" has no file in the folder of the index", s->path, name);
+            continue;
+        }
+        files[count++] = file;
+        safetensors more = {0};
+        char *path = path_join(folder, "", file);
+        good = (path != NULL || fault_set(f, CODE_MEMORY, "out of memory")) &&
+               open_file(path, &more, f) && take_part(s, &more, f);
+        safetensors_close(&more);
+        free(path);
+    }
+    free(folder);
+    return good && check_map(map, files, s, f);
+}
+
+static bool open_index(const char *path, safetensors *s, fault *f)
+{
+    json_error_t error;
     uint64_t bytes = 0;
     const char *why;
     *s = (safetensors){0};
     FILE *stream = plain_file_open(path, &bytes, &why);
     if (stream == NULL)
         return fault_set(f, CODE_DATA, "%s: %s", path, why);
-    bool good = read_header(path, stream, bytes, s, f);
-    s->stream = stream;
+    json_starved = false;
+    json_set_alloc_funcs(json_allocate, json_free);
+    json_t *root = json_loadf(stream, JSON_REJECT_DUPLICATES, &error);
+    json_t *map = json_object_get(root, "weight_map");
+    const size_t most = json_object_size(map);
+    const char **files = calloc(most + 1, sizeof *files);
     s->path = strdup(path);
-    good = good && (s->path != NULL || fault_set(f, CODE_MEMORY, "out of memory"));
+    (void)fclose(stream);
+    bool good = (!json_starved && files != NULL && s->path != NULL) ||
+                fault_set(f, CODE_MEMORY, "%s: no memory for the index", path);
+    if (good && most == 0)
+        good = fault_set(f, CODE_DATA, "%s: no index of safetensors files: %s", path,
+            root == NULL ? error.text : "it has no weight_map");
+    good = good && open_files(map, files, s, f);
+    free(files);
+    json_decref(root);
     if (!good)
         safetensors_close(s);
     return good;
+}
+
+#else
+
+static bool open_index(const char *path, safetensors *s, fault *f)
+{
+    return safetensors_parse(path, "", 0, 0, s, f);
+}
+
+#endif
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t length = strlen(text), most = strlen(end);
+    return length >= most && strcmp(text + length - most, end) == 0;
+}
+
+bool safetensors_open(const char *path, safetensors *s, fault *f)
+{
+    static const char one[] = "model.safetensors", index[] = ".index.json";
+    struct stat about;
+    *s = (safetensors){0};
+    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
+        return ends_with(path, index) ? open_index(path, s, f) : open_file(path, s, f);
+    char name[sizeof one + sizeof index];
+    (void)snprintf(name, sizeof name, "%s%s", one, index);
+    char *single = path_join(path, "", one), *several = path_join(path, "", name);
+    bool there = false;
+    const bool good =
+        (single != NULL && several != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    const bool opened = good && plain_file_exists(several, &there, f) &&
+                        (there ? open_index(several, s, f) : open_file(single, s, f));
+    free(single);
+    free(several);
+    return opened;
 }
 
 void safetensors_close(safetensors *s)
@@ -258,8 +404,9 @@ void safetensors_close(safetensors *s)
         free(s->tensors[i].name);
     free(s->tensors);
     free(s->path);
-    if (s->stream != NULL)
-        (void)fclose(s->stream);
+    for (size_t i = 0; i < s->parts_count; ++i)
+        (void)fclose(s->parts[i].stream);
+    free(s->parts);
     *s = (safetensors){0};
 }
 
@@ -269,6 +416,11 @@ const safetensor *safetensors_find(const safetensors *s, const char *name)
         if (strcmp(s->tensors[i].name, name) == 0)
             return &s->tensors[i];
     return NULL;
+}
+
+static const safetensors_part *part_of(const safetensors *s, const safetensor *tensor)
+{
+    return &s->parts[tensor->part];
 }
 
 /* fp16 as fp32, exactly. */
@@ -323,11 +475,12 @@ bool safetensors_read(const safetensors *s, const safetensor *tensor, float *val
             "at "
             "most %d",
             s->path, tensor->name, tensor->dtype, tensor->rank, SAFETENSORS_RANK);
-    bool good = fseeko(s->stream, (off_t)(s->data + tensor->from), SEEK_SET) == 0;
+    bool good = fseeko(part_of(s, tensor)->stream, (off_t)(part_of(s, tensor)->data + tensor->from),
+                    SEEK_SET) == 0;
     for (uint64_t done = 0; good && done < tensor->count;) {
         const uint64_t left = tensor->count - done;
         const size_t run = left < sizeof part / each ? (size_t)left : sizeof part / each;
-        good = fread(part, each, run, s->stream) == run;
+        good = fread(part, each, run, part_of(s, tensor)->stream) == run;
         for (size_t i = 0; good && i < run; ++i)
             values[done + i] = element(tensor->type, part + i * each);
         done += run;
@@ -341,9 +494,10 @@ bool safetensors_read_i64(const safetensors *s, const safetensor *tensor, int64_
     if (tensor->type != SAFETENSOR_I64)
         return fault_set(f, CODE_DATA, "%s: tensor \"%.100s\" is %s, not I64", s->path,
             tensor->name, tensor->dtype);
-    bool good = fseeko(s->stream, (off_t)(s->data + tensor->from), SEEK_SET) == 0;
+    bool good = fseeko(part_of(s, tensor)->stream, (off_t)(part_of(s, tensor)->data + tensor->from),
+                    SEEK_SET) == 0;
     for (uint64_t i = 0; good && i < tensor->count; ++i) {
-        good = fread(bytes, sizeof bytes, 1, s->stream) == 1;
+        good = fread(bytes, sizeof bytes, 1, part_of(s, tensor)->stream) == 1;
         const uint64_t bits = good ? little_endian(bytes, sizeof bytes) : 0;
         memcpy(&values[i], &bits, sizeof bits);
     }

@@ -5,6 +5,9 @@
  *         {"name": {"dtype": "F32", "shape": [64, 3], "data_offsets": [from, to]}, ...}
  *     the data; offsets count from its start, cover it whole and do not overlap
  *
+ * A large model lies in several files, which an index names, NAME.safetensors.index.json:
+ *     {"weight_map": {"name": "model-00001-of-00002.safetensors", ...}}
+ *
  * Reading takes a build with jansson (safetensors_readable). A file is checked before a byte of its
  * data is used: sizes, names that appear twice, offsets. A tensor may have a type that is not known
  * here, or many dimensions, as long as nobody reads it.
@@ -36,20 +39,28 @@ typedef struct safetensor {
     size_t rank; /* above SAFETENSORS_RANK: type is OTHER, and shape is cut off */
     uint64_t shape[SAFETENSORS_RANK], count; /* elements */
     uint64_t from, to;                       /* bytes of the data */
+    size_t part;                             /* the file that has it */
 } safetensor;
 
-typedef struct safetensors {
-    char *path;
+/* A file, and where its data begin. */
+typedef struct safetensors_part {
     FILE *stream;
-    uint64_t data; /* where it begins in the file */
+    uint64_t data;
+} safetensors_part;
+
+typedef struct safetensors {
+    char *path; /* of the file, or of the index */
+    safetensors_part *parts;
+    size_t parts_count;
     size_t count;
-    safetensor *tensors; /* in the order of their data */
+    safetensor *tensors; /* in the order of their data, part by part */
 } safetensors;
 
 /* Whether this build reads such files. */
 bool safetensors_readable(void);
 
-/* Opens and checks a file. Faults: CODE_DATA, CODE_MEMORY; *s then needs no closing. */
+/* Opens and checks a file; or all of an index; or in a folder model.safetensors or its index.
+ * Faults: CODE_DATA, CODE_MEMORY; *s then needs no closing. */
 bool safetensors_open(const char *path, safetensors *s, fault *f);
 void safetensors_close(safetensors *s); /* accepts {0} */
 

@@ -35,6 +35,7 @@ typedef struct trainer_sizes {
     size_t image;                   /* pixels per side; 0: the architecture's, or none */
     size_t classes;                 /* 0: the architecture's; of tokens: the vocabulary */
     uint64_t extra[TRAINER_EXTRAS]; /* values of the extras; 0: the architecture's */
+    const char *folder;             /* of transformers' config.json; NULL: none */
     const char *train;              /* patterns of parameters, with commas; NULL: all are trained */
     const char *lora;               /* R[:PATTERN]; NULL: no adapters */
     clprune_value_type base;        /* of frozen weights (clprune_net_store_frozen) */

@@ -320,6 +320,18 @@ static bool choose_folder(options *o, fault *f)
     return true;
 }
 
+/* --model: the last architecture, and what --import begins with. */
+static bool take_folder(options *o, fault *f)
+{
+    if (options_given(o, "arch"))
+        return fault_set(f, CODE_USAGE, "--model does not go with --arch");
+    while (o->model->archs[o->arch + 1] != NULL)
+        ++o->arch;
+    if (o->import_file == NULL && o->resume == NULL)
+        o->import_file = o->model_folder;
+    return true;
+}
+
 bool options_parse(const trainer_model *model, int argc, char **argv, options *o, fault *f)
 {
     *o = options_defaults(model);
@@ -327,6 +339,8 @@ bool options_parse(const trainer_model *model, int argc, char **argv, options *o
         return false;
     if (o->help || o->version || o->list_devices)
         return true;
+    if (o->model_folder != NULL && !take_folder(o, f))
+        return false;
     if (!check_together(o, f) || (o->resume == NULL && !check_warmup(o, f)))
         return false;
     fill_by_optimizer(o);

@@ -82,7 +82,7 @@ bool options_of_ranks(const options *o, char **text, size_t *size, fault *f)
 }
 
 /* Options that a run may lack, and then its checkpoint. */
-static const char *const lacking[] = {"train", "lora", "base-bits"};
+static const char *const lacking[] = {"model", "train", "lora", "base-bits"};
 
 /* Whether a given --sparsity is without effect, as check_needs allows it to be: the run has 0. */
 static bool ignores_sparsity(const options *o, const option_row *row)

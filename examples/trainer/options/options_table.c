@@ -72,6 +72,11 @@ const char *const *options_optimizers(void)
 /* The model's own options come after the second row. */
 static const option_row rows[] = {
     CHOICE("arch", OPTION_MATCH, arch, NULL, "NAME", NULL),
+    TEXT("model", OPTION_MATCH, model_folder, "DIR",
+        "a folder of transformers, in place of --arch: sizes from its config.json, of a Llama, "
+        "Mistral, "
+        "Qwen2 or GPT-2, and unless --import names others the weights of its safetensors files",
+        NEEDS_NOTHING, OF_TEXTS, RANKS_PLACE),
     COUNT("image-size", OPTION_MATCH, image_size, 1, 4096,
         "pixels per side; default: the architecture's, or the data's", NEEDS_NOTHING, OF_IMAGES),
     COUNT("classes", OPTION_MATCH, classes, 1, 1048576,
@@ -258,12 +263,16 @@ static const option_row rows[] = {
         "has an unfinished one anew, and the learning rate goes on by epochs, whatever their steps",
         NEEDS_NOTHING, OF_ALL, RANKS_PLACE),
     TEXT("import", OPTION_TAKE, import_file, "FILE",
-        "begin with the weights of a safetensors file (timm's or torchvision's names); a head of "
+        "begin with the weights of a safetensors file, of the index of several, or of a folder "
+        "with either "
+        "(timm's or torchvision's names); a head of "
         "another number of classes is left out",
         NEEDS_NOTHING, OF_IMAGES, RANKS_PLACE),
     TEXT("import", OPTION_TAKE, import_file, "FILE",
-        "begin with the weights of a safetensors file (the names of transformers)", NEEDS_NOTHING,
-        OF_TOKENS, RANKS_PLACE),
+        "begin with the weights of a safetensors file, of the index of several, or of a folder "
+        "with either "
+        "(the names of transformers)",
+        NEEDS_NOTHING, OF_TOKENS, RANKS_PLACE),
     TEXT("export", OPTION_FORGET, export_file, "FILE",
         "at the end, write the weights to a safetensors file; not if a signal stops training",
         NEEDS_NOTHING, OF_ALL, RANKS_OWN),

@@ -140,6 +140,7 @@ static bool choose_sizes(session *s, fault *f)
     s->sizes = (trainer_sizes){.arch = o->arch,
         .image = (size_t)o->image_size,
         .classes = (size_t)o->classes,
+        .folder = o->model_folder,
         .train = o->train,
         .lora = o->lora,
         .base = base_types[o->base_bits]};
@@ -155,6 +156,8 @@ static bool choose_sizes(session *s, fault *f)
     for (size_t i = 0; i < s->type->extras_count; ++i)
         options_append(given, sizeof given, "%s--%s %" PRIu64, given[0] == '\0' ? "" : ", ",
             s->type->extras[i].name, s->sizes.extra[i]);
+    if (o->model_folder != NULL)
+        return fault_set(f, CODE_DATA, "--model: %s", wrong);
     return fault_set(f, CODE_USAGE, "%s%s%s", strncmp(wrong, "--", 2) == 0 ? "" : given,
         strncmp(wrong, "--", 2) == 0 ? "" : ": ", wrong);
 }

@@ -6,14 +6,6 @@
 #include "runtime/memory/matrix_private.h"
 #include "runtime/memory/scratch.h"
 
-/* Elements that are coded at a time, but at least a row. */
-enum { ELEMENTS = 1 << 18 };
-
-static size_t rows_at_once(clprune_mat mat)
-{
-    return clprune__min(mat.rows, clprune__max(1, ELEMENTS / clprune__max(1, mat.cols)));
-}
-
 /* Between the host and a matrix of bf16 or codes; `from` NULL: to `to`. */
 static clprune_status move(clprune_context *context, clprune_mat mat, const float *from, float *to)
 {
@@ -24,7 +16,7 @@ static clprune_status move(clprune_context *context, clprune_mat mat, const floa
         "host is NULL");
     TRY(clprune__check_mat_any(context, "mat", mat, mat.rows, mat.cols));
     TRY(clprune__quantised_view(context, "mat", mat, &q));
-    const size_t most = rows_at_once(mat);
+    const size_t most = clprune__rows_coded(mat);
     TRY(clprune__scratch_mat(context, most, mat.cols, &dense));
     for (size_t first = 0; first < mat.rows; first += most) {
         const size_t rows = clprune__min(most, mat.rows - first);

@@ -10,9 +10,16 @@
 #include "runtime/launch/launch.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/ledger.h"
+#include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def mat_copy_kernel = {"products/fill.cl", "mat_copy"};
 static const clprune__kernel_def fill_kernel = {"products/fill.cl", "fill"};
+
+size_t clprune__rows_coded(clprune_mat mat)
+{
+    enum { ELEMENTS = 1 << 16 };
+    return clprune__min(mat.rows, clprune__max(1, ELEMENTS / clprune__max(1, mat.cols)));
+}
 
 static clprune_status create(clprune_context *context, clprune_memory_category category,
     const char *name, clprune_value_type type, size_t rows, size_t cols, clprune_mat *mat)
@@ -29,6 +36,11 @@ static clprune_status create(clprune_context *context, clprune_memory_category c
     size_t bytes;
     REQUIRE(clprune__mul3(rows, made.ld, clprune__element_bytes(made), &bytes),
         CLPRUNE_SIZE_OVERFLOW, "the bytes of a %zu x %zu matrix overflow size_t", rows, cols);
+    if (type != CLPRUNE_VALUES_FP32) { /* what a write borrows: plans then have it */
+        SCRATCH_SCOPE(context);
+        clprune_mat piece;
+        TRY(clprune__scratch_mat(context, clprune__rows_coded(made), cols, &piece));
+    }
     TRY(clprune__buffer_create(context, category, name, bytes, &made.buffer));
     *mat = made;
     return CLPRUNE_SUCCESS;

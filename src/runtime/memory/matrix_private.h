@@ -8,6 +8,9 @@
 clprune_status clprune__mats_create(clprune_context *context, clprune_memory_category category,
     size_t count, const char *const *names, clprune_mat *mats);
 
+/* The rows of a matrix of bf16 or codes that are coded at a time: 256 KiB of floats, at least one. */
+size_t clprune__rows_coded(clprune_mat mat);
+
 clprune_status clprune__mat_write(clprune_context *context, clprune_mat mat, const float *host);
 clprune_status clprune__mat_read(clprune_context *context, clprune_mat mat, float *host);
 clprune_status clprune__mat_copy(

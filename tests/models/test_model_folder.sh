@@ -1,0 +1,71 @@
+#!/bin/sh
+# gpt-train --model: a folder as transformers writes it gives the model that --arch names; weights in one file and in several;
+# each refusal of a config.json that this program would compute as another model, or cannot read. Beside transformers:
+# tests/long/model_folders.sh.
+#
+#     test_model_folder.sh path/to/gpt-train
+. "$(dirname "$0")/../support/program.sh"
+gpt=$(whole "$1")
+cd "$folder" || exit 1
+need_device "$gpt"
+seq 1000 | head -c 600 >text
+small="--context 16 --data text --train-limit 10 --test-limit 3 --batch-size 4"
+
+run() {
+    ends 0 "" "$gpt" "$@"
+}
+
+# llama_micro's and gpt_micro's config.json, and then weights.
+mkdir llama gpt2
+cat >llama/config.json <<END
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 128, "num_hidden_layers": 4,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 344, "vocab_size": 256, "hidden_act": "silu",
+ "max_position_embeddings": 128, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "rope_scaling": null,
+ "tie_word_embeddings": true, "attention_bias": false, "mlp_bias": false}
+END
+echo '{"model_type": "gpt2", "n_embd": 128, "n_layer": 4, "n_head": 4, "n_positions": 128, "vocab_size": 256}' >gpt2/config.json
+for model in llama gpt2; do
+    run --arch $(echo $model | sed 's/gpt2/gpt/')_micro $small --seed 3 --steps 1 --test-limit 3 --export $model/model.safetensors
+    run --arch $(echo $model | sed 's/gpt2/gpt/')_micro $small --import $model/model.safetensors --test-only
+    grep '^test loss' out >want
+    run --model $model $small --test-only --export again.st
+    grep '^test loss' out | cmp -s want - || fail "$model: the folder has $(grep '^test loss' out), not $(cat want)"
+    cmp -s again.st $model/model.safetensors || fail "$model: the folder is exported as another"
+done
+tuned="--model llama $small --epochs 2 --lora 2 --base-bits 8"
+run $tuned --output-dir whole
+run $tuned --steps 4 --output-dir part
+run --resume part/last.ckpt
+cut -d, -f1-5 whole/log.csv >have
+cut -d, -f1-5 part/log.csv | cmp -s - have || fail "a resumed run of a folder gives another log"
+grep -q '^folder, ' out || fail "it does not say that the model is a folder's: $(cat out)"
+
+# with TEXT PATTERN [CODE]: llama's config.json after a change is refused.
+with() {
+    rm -rf bad && mkdir bad
+    sed "$1" llama/config.json >bad/config.json
+    ends "${3:-4}" "gpt-train: --model: bad/config.json: .*$2" "$gpt" --model bad $small --plan
+}
+with 's/"llama"/"phi3"/' "model_type is phi3, expected llama, mistral, qwen2 or gpt2"
+with 's/"llama"/7/' "model_type is no text"
+with 's/{/[/' "no JSON object"
+with 's/"silu"/"gelu"/' "hidden_act is gelu, expected silu"
+with 's/"rope_scaling": null/"rope_scaling": {"rope_type": "llama3", "factor": 8}/' "rope_type is llama3, expected default"
+with 's/"mlp_bias": false/"mlp_bias": true/' "mlp_bias is not false"
+with 's/"hidden_size": 128, //' "hidden_size is no whole number"
+with 's/"vocab_size": 256/"vocab_size": 0/' "vocab_size is no whole number"
+with 's/"vocab_size": 256/"vocab_size": 1e9/' "vocab_size is no whole number"
+with 's/"vocab_size": 256/"vocab_size": "256"/' "vocab_size is no whole number"
+with 's/"hidden_size": 128/"hidden_size": 126/' "head_dim is no whole number"
+with 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' "3 of keys"
+with 's/"attention_bias"/"head_dim": 64, "attention_bias"/' "heads of 64"
+with 's/1e-05/0/' "norms add 0"
+with 's/10000.0/0.5/' "theta 0.5"
+ends 4 "gpt-train: --model: none/config.json: No such file" "$gpt" --model none $small --plan
+ends 2 "gpt-train: --model does not go with --arch" "$gpt" --model llama --arch gpt_micro $small --plan
+ends 2 "gpt-train: --arch folder needs --model DIR" "$gpt" --arch folder $small --plan
+rm llama/model.safetensors
+ends 4 "gpt-train: llama/model.safetensors: No such file" "$gpt" --model llama $small --test-only
+run --model llama $small --plan
+
+[ $failures = 0 ] || exit 1
