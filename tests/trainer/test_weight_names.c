@@ -139,7 +139,7 @@ static void put_file(const trainer_model *type, const safetensors *s, const nami
             entry(e != NULL ? e->name : renamed(type, t, form), e != NULL ? e->dtype : t->dtype,
                 shape, bytes, end));
         if (from != NULL)
-            memcpy(data + bytes, file + s->data + from->from, (size_t)(end - bytes));
+            memcpy(data + bytes, file + s->parts[0].data + from->from, (size_t)(end - bytes));
         bytes = end;
     }
     const uint64_t length = strlen(header) + 1;

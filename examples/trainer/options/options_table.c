@@ -73,9 +73,8 @@ const char *const *options_optimizers(void)
 static const option_row rows[] = {
     CHOICE("arch", OPTION_MATCH, arch, NULL, "NAME", NULL),
     TEXT("model", OPTION_MATCH, model_folder, "DIR",
-        "a folder of transformers, in place of --arch: sizes from its config.json, of a Llama, "
-        "Mistral, "
-        "Qwen2 or GPT-2, and unless --import names others the weights of its safetensors files",
+        "a folder of transformers, in place of --arch: the sizes of its config.json, if it is of a "
+        "kind that the program has, and unless --import names others the weights beside it",
         NEEDS_NOTHING, OF_TEXTS, RANKS_PLACE),
     COUNT("image-size", OPTION_MATCH, image_size, 1, 4096,
         "pixels per side; default: the architecture's, or the data's", NEEDS_NOTHING, OF_IMAGES),
