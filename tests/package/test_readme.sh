@@ -127,7 +127,7 @@ done
 echo '{"model_type": "gpt2", "vocab_size": 65536, "n_layer": 1, "n_embd": 64, "n_head": 4}' >DIR/config.json
 cmake --install "$build" --prefix "$folder/prefix" >log 2>&1 || fail "cmake --install: $(tail -n 3 log)"
 seq 10000 >book.txt
-head -c 20000 /dev/zero >tokens.bin
+head -c 60000 /dev/zero >tokens.bin
 printf '\0\0\1\0\1\0%.0s' $(seq 20) >sentences.bin # of one token each
 library=$(find "$folder/prefix" -name libclprune.so)
 
