@@ -16,8 +16,8 @@
  *
  * LOCAL: LANES * SLICES; weights need one slice. VW: 1, 4 or 16. CHUNK: the largest chunk, a multiple of VW. PIXELS: of
  * input a multiple of STRIDE. TAPS_Y, TAPS_X, STRIDE, REACH (dilation), PAD: small, since loops over them are unrolled.
- * BIAS, READ_DX: 0 or 1. */
-#include "prelude/rowwise.clh"
+ * BIAS, READ_DX: 0 or 1. Forward x is a source of narrow.clh. */
+#include "prelude/narrow.clh"
 #if !defined(TAPS_Y) || !defined(TAPS_X) || !defined(CHUNK) || !defined(PIXELS)
 #error "conv_depthwise.cl needs TAPS_Y, TAPS_X, CHUNK and PIXELS"
 #endif
@@ -94,7 +94,15 @@ INLINED void load_weights(global const float *w, const ulong ld, const ulong cha
     ((q) >= (b)*REACH && ((q) - (b)*REACH) % STRIDE == 0 && ((q) - (b)*REACH) / STRIDE < PIXELS)
 #define SERVED(q, b)   (((q) - (b)*REACH) / STRIDE)
 
-KERNEL_OF(LOCAL) conv_depthwise_forward(DEPTHWISE_SIZES, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(w),
+#if BF16_IN
+typedef ushort source;
+#define LOAD_SOURCE(p, left) load_narrow(p, left, 0)
+#else
+typedef float source;
+#define LOAD_SOURCE(p, left) load_part(p, left, 0)
+#endif
+
+KERNEL_OF(LOCAL) conv_depthwise_forward(DEPTHWISE_SIZES, MAT_SOURCE(x), MAT_IN_RESTRICT(w),
     MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(y))
 {
     LOCAL_FLOATS(weights, TAPS * CHUNK);
@@ -114,7 +122,7 @@ KERNEL_OF(LOCAL) conv_depthwise_forward(DEPTHWISE_SIZES, MAT_IN_RESTRICT(x), MAT
                     const int row = top + a * reach_y;
                     if (row < 0 || row >= height)
                         continue;
-                    global const float *from = ROW(x, (image + row) * width) + first + c;
+                    global const source *from = ROW(x, (image + row) * width) + first + c;
                     vec tap[TAPS_X];
                     UNROLLED(b, TAPS_X)
                         tap[b] = WEIGHT(a * TAPS_X + b, c);
@@ -123,7 +131,7 @@ KERNEL_OF(LOCAL) conv_depthwise_forward(DEPTHWISE_SIZES, MAT_IN_RESTRICT(x), MAT
                             PREFETCH(from + (left + (int)(q + SOURCE_PIXELS)) * (long)x_ld);
                     UNROLLED(q, SOURCE_PIXELS)
                         if (left + (int)q >= 0 && left + (int)q < width) {
-                            const vec v = load_part(from + (left + (int)q) * (long)x_ld, there, 0);
+                            const vec v = LOAD_SOURCE(from + (left + (int)q) * (long)x_ld, there);
                             UNROLLED(b, TAPS_X)
                                 if (SERVES(q, b))
                                     sum[SERVED(q, b)] = fma(v, tap[b], sum[SERVED(q, b)]);

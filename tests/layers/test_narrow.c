@@ -292,12 +292,16 @@ static void convolutions(NO_ROW)
         {{.in = 33, .out = 20, .kernel = {1, 1}}, true}, /* a product of matrices */
         {{.in = 17, .out = 20, .kernel = {3, 3}}, false},
         {{.in = 4, .out = 20, .kernel = {3, 3}}, false},
+        {{.in = 40, .out = 40, .kernel = {3, 3}, .padding = {1, 1}, .groups = 40}, true},
+        {{.in = 7, .out = 7, .kernel = {3, 3}, .stride = {2, 2}, .groups = 7}, true},
+        {{.in = 32, .out = 32, .kernel = {3, 3}, .groups = 2}, false},
     };
     for (size_t r = 0; r < COUNT_OF(rows); r++) {
         const clprune_conv2d_desc *desc = &rows[r].desc;
         const clprune_extent out = clprune_conv2d_output(desc, image);
         const size_t x_rows = 2 * image.height * image.width, y_rows = 2 * out.height * out.width;
-        const size_t inner = desc->kernel.height * desc->kernel.width * desc->in;
+        const size_t inner = desc->kernel.height * desc->kernel.width * desc->in /
+                             (desc->groups > 0 ? desc->groups : 1);
         float *x = rounded(values_of(51, x_rows * desc->in), x_rows * desc->in);
         test_mat wide = test_mat_make(x_rows, desc->in, 0, x), y[2];
         test_mat w = test_mat_make(desc->out, inner, 0, test_new_normal(52, desc->out * inner));

@@ -3,6 +3,7 @@
 
 #include "core/checked.h"
 #include "ops/device/bf16.h"
+#include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
@@ -45,6 +46,8 @@ static clprune_mat rows(clprune_mat mat, size_t g, size_t count)
 bool clprune__conv_forward_reads_bf16(const clprune_context *context, const clprune__conv *conv)
 {
     const clprune__conv_gather job = clprune__conv_forward_job(conv);
+    if (clprune__conv_is_depthwise(conv))
+        return context->ops->pairs != CLPRUNE__PAIRS_NONE && clprune__conv_uses_vectors(context);
     return conv->groups <= 1 && conv->in % 2 == 0 &&
            (conv->batch == 0 || clprune__conv_takes_pairs(context, &job));
 }

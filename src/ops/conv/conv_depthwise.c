@@ -1,6 +1,7 @@
 /* Depthwise convolutions: conv_depthwise.cl. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
+#include "ops/device/bf16.h"
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/rowwise.h"
@@ -138,6 +139,7 @@ clprune_status clprune__conv_depthwise_forward(clprune_context *context, const c
     job j =
         plan_job(context, conv, conv->batch * conv->output.height, conv->output.width, 1, false);
     clprune__define(&j.defines, "BIAS", bias);
+    clprune__narrow_define(context, x, y, &j.defines);
     clprune__launch launch;
     TRY(begin(context, &forward_kernel, conv, &j, &launch));
     ARG_MATS(&launch, x, w, bias ? b : w, y);

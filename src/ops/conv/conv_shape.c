@@ -52,8 +52,9 @@ bool clprune__conv_settle(clprune__conv *conv)
 
 bool clprune__conv_is_linear(const clprune__conv *c)
 {
-    return c->groups <= 1 && c->kernel.height == 1 && c->kernel.width == 1 && c->stride.height == 1 &&
-           c->stride.width == 1 && c->padding.height == 0 && c->padding.width == 0;
+    return c->groups <= 1 && c->kernel.height == 1 && c->kernel.width == 1 &&
+           c->stride.height == 1 && c->stride.width == 1 && c->padding.height == 0 &&
+           c->padding.width == 0;
 }
 
 clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell)
