@@ -480,6 +480,31 @@ class Values(Case):
                 self.assert_alike(net, model, x, y, loss=1e-4, grads=1e-3)
                 net.close()
 
+    def test_stochastic_depth(self):
+        """It drops samples in training, others each step, and none in inference."""
+        try:
+            from torchvision.ops import StochasticDepth
+            from timm.layers import DropPath
+        except ImportError:
+            self.skipTest("there is no torchvision, or no timm")
+        for drop in StochasticDepth(0.5, "row"), DropPath(0.5):
+            model = nn.Sequential(nn.Flatten(), nn.Linear(288, 16), drop, nn.Linear(16, CLASSES))
+            x, y = images(64), labels(64)
+            net = clprune.Net(model, x, lr=0.0)
+            first = net.forward(x)
+            net.step(x, y)
+            second = net.forward(x)
+            bias = model[3].bias.detach()
+            dropped = (first - bias).abs().amax(1) < 1e-6
+            self.assertTrue(10 < int(dropped.sum()) < 54)
+            self.assertFalse(torch.equal(first, second))
+            kept = 2 * (model.eval()(x) - bias) + bias
+            self.assertLess(error(first[~dropped], kept[~dropped]), 1e-5)
+            self.assertLess(error(net(x), model(x)), 1e-5)
+            net.close()
+        self.assertRaisesRegex(clprune.Error, "stochastic depth of 0.5 and mode 'batch'", clprune.Net,
+                               nn.Sequential(nn.Flatten(), StochasticDepth(0.5, "batch"), nn.Linear(288, 4)), x)
+
     def test_depthwise_packages(self):
         """Gradients, and the losses of three steps. MobileNet V2 magnifies the last bits of a step: in the third
         one PyTorch's own losses in two layouts differ by 1e-3."""
