@@ -6,8 +6,8 @@
 
 Each row is of a process of its own, of two steps. Images have 224 px, texts 128 tokens, two for each of
 `batch`. All run with MALLOC_MMAP_THRESHOLD_=262144, with which glibc gives freed tensors back: clprune sets
-that itself, and PyTorch takes up to twice as much without. "shared": shares=True. Run it twice: the first run
-compiles kernels, for which the compiler takes up to 160 MiB more.
+that itself, and PyTorch takes up to twice as much without. "shared": shares=True; "work": also
+extra_work=33. Run it twice: the first run compiles kernels, for which the compiler takes up to 160 MiB more.
 
     peak_mib        peak (the kernel's VmHWM) above what the process has with the model and a batch
     process_mib     peak of the whole process, with libraries and model
@@ -27,7 +27,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 MODELS = {"vit_tiny": ("timm", "vit_tiny_patch16_224"), "resnet18": ("torchvision", "resnet18"),
           "BERT": ("transformers", "BERT")}
 WAYS = ("PyTorch", "bf16", "checkpoint", "bf16 + checkpoint", "convert_", "convert_ + compressed",
-        "bf16 + checkpoint + convert_ + compressed", "Net compact", "Net least", "Net compact, shared", "Net least, shared")
+        "bf16 + checkpoint + convert_ + compressed", "Net compact", "Net least", "Net compact, shared",
+        "Net least, shared", "Net compact, shared, work")
 COLUMNS = ("model", "batch", "way", "peak_mib", "process_mib")
 STEPS = 2
 
@@ -55,7 +56,7 @@ def measure(model, way, batch, threads):
         file.write("5")
     if way.startswith("Net"):
         net = clprune.Net(made, x, keep=way.split()[1].rstrip(","), optimizer="sgd", momentum=0.0,
-                          shares="shared" in way)
+                          shares="shared" in way, extra_work=33 if "work" in way else 0)
         for _ in range(STEPS):
             net.step(x, y)
     else:
