@@ -72,7 +72,7 @@ script() {
 # options COMMAND...: the program takes them. --help stops it where files or a device would be needed.
 trainer() {
     last=--plan
-    case "$*" in *--help*) last='' ;; *--resume* | *--import* | *--sample* | *--tensorboard* | *auto*) last=--help ;; esac
+    case "$*" in *--help*) last='' ;; *--resume* | *--import* | *--adapters* | *--sample* | *--tensorboard* | *auto*) last=--help ;; esac
     # shellcheck disable=SC2086 # a word or none
     "$@" $last --output-dir out >out.txt 2>err || fail "$from: $*: $(tail -n 3 err)"
     case $last in --plan) grep -q 'MiB' out.txt || fail "$from: $*: no plan" ;; esac

@@ -1,7 +1,8 @@
 /* Sequences of tokens: from texts, from files of tokens as nanoGPT and llm.c write them, generated.
  *
  * Inputs and labels are the text, the labels one token later. Tests are the last tenth, or a file
- * of their own. Offsets of training follow from seed and epoch. Each wrong file is named. */
+ * of their own. What a mask leaves out is no label. Offsets of training follow from seed and epoch.
+ * Each wrong file is named. */
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -232,6 +233,35 @@ static void files_of_tokens(NO_ROW)
     }
 }
 
+/* A token that the mask leaves out is no label, but an input; the mask is part of the checksum. */
+static void masks(NO_ROW)
+{
+    enum { COUNT = 200 };
+    uint32_t tokens[COUNT];
+    uint8_t mask[COUNT];
+    const char *folder = test_folder();
+    const dataset_options gpt2 = {.context = T, .classes = 50257};
+    for (uint32_t i = 0; i < COUNT; i++) {
+        tokens[i] = i * 31 % 50257;
+        mask[i] = i % 3 == 0 ? 0 : (uint8_t)i;
+    }
+    const char *path = put_tokens(folder, "a.bin", NULL, 2, COUNT, tokens);
+    const uint64_t without = dataset_checksum(open_well(path, &gpt2));
+    (void)put(folder, "a.mask", mask, COUNT);
+    const dataset *data = open_well(path, &gpt2);
+    assert_true(dataset_checksum(data) != without);
+    const sequences s = read_first(data, DATASET_TRAIN, 22, NULL);
+    for (size_t i = 0; i < (size_t)22 * T; i++) {
+        assert_int_equal(s.inputs[i / T][i % T], tokens[i]);
+        assert_int_equal(s.labels[i / T][i % T], (i + 1) % 3 == 0 ? -100 : (int32_t)tokens[i + 1]);
+    }
+    (void)put(folder, "a.mask", mask, COUNT - 1);
+    (void)expect_failure(path, &gpt2, CODE_DATA, "a.mask", "199 bytes, but");
+    assert_int_equal(unlink(test_text("%s/a.mask", folder)), 0);
+    assert_int_equal(mkfifo(test_text("%s/a.mask", folder), 0600), 0);
+    (void)expect_failure(path, &gpt2, CODE_DATA, "a.mask", "FIFO");
+}
+
 static void wrong_files(NO_ROW)
 {
     const char *folder = test_folder();
@@ -372,6 +402,7 @@ int main(void)
     ADD(&list, names_of_tests);
     ADD(&list, names_of_folders);
     ADD(&list, files_of_tokens);
+    ADD(&list, masks);
     ADD(&list, wrong_files);
     ADD(&list, wrong_later);
     ADD(&list, generated);

@@ -3,9 +3,9 @@
  *
  * A file, or train.bin, train.txt of a folder. Its last tenth is for tests, unless there is a file
  * for them (token_files_open). A sequence has T tokens and needs the one
- * after it. Sequence i of the tests begins at token i * T. In training all begin o tokens later, o
- * drawn below T for each epoch; the last one ends with the last token, so that all epochs have as
- * many.
+ * after it. Labels of tokens that a mask leaves out are CLPRUNE_IGNORED. Sequence i of the tests
+ * begins at token i * T. In training all begin o tokens later, o drawn below T for each epoch; the
+ * last one ends with the last token, so that all epochs have as many.
  *
  * Generated tokens are a chain: each token has four successors, which follow it with 1/2, 1/4, 1/8
  * and 1/8. So the loss of a perfect model is 1.75 ln 2 = 1.2130 nats.
@@ -15,19 +15,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clprune/cross_entropy.h"
 #include "trainer/data/dataset_source.h"
 #include "trainer/data/rng.h"
 #include "trainer/data/token_file.h"
 
 enum { DEFAULT_TRAIN = 8000, DEFAULT_TEST = 2000, TENTH = 10 };
 
-/* Writes inputs and labels: token i of a sequence is input i and label i - 1. */
-static void put(uint32_t token, size_t i, size_t context, int32_t *inputs, int32_t *labels)
+/* Writes inputs and labels: token i of a sequence is input i and, if it is to be learnt, label
+ * i - 1. */
+static void put(
+    uint32_t token, bool learnt, size_t i, size_t context, int32_t *inputs, int32_t *labels)
 {
     if (i < context)
         inputs[i] = (int32_t)token;
     if (i > 0)
-        labels[i - 1] = (int32_t)token;
+        labels[i - 1] = learnt ? (int32_t)token : CLPRUNE_IGNORED;
 }
 
 /* ---- generated ---------------------------------------------------------------------------------
@@ -58,7 +61,7 @@ static bool fetch_generated(const void *state, dataset_split split, uint32_t ind
     (void)augment;
     (void)f;
     for (size_t i = 0; i <= c->context; ++i) {
-        put(token, i, c->context, (int32_t *)(void *)inputs, labels);
+        put(token, true, i, c->context, (int32_t *)(void *)inputs, labels);
         token = successor(c, token, rng_next(&r));
     }
     return true;
@@ -105,6 +108,7 @@ static bool fetch_sequence(const void *state, dataset_split split, uint32_t inde
     uint64_t start = (uint64_t)index * context;
     uint32_t tokens[1024];
     enum { PIECE = sizeof tokens / sizeof *tokens };
+    uint8_t mask[PIECE];
     if (augment != NULL) {
         rng r = rng_open(augment->seed, RNG_OFFSET, augment->epoch, 0);
         start += rng_below(&r, (uint32_t)context);
@@ -113,10 +117,12 @@ static bool fetch_sequence(const void *state, dataset_split split, uint32_t inde
     }
     for (size_t done = 0; done <= context;) {
         const size_t now = context + 1 - done < PIECE ? context + 1 - done : PIECE;
-        if (!token_file_read(p->file, p->first + start + done, now, tokens, f))
+        const uint64_t first = p->first + start + done;
+        if (!token_file_read(p->file, first, now, tokens, f) ||
+            !token_file_read_mask(p->file, first, now, mask, f))
             return false;
         for (size_t i = 0; i < now; ++i, ++done)
-            put(tokens[i], done, context, (int32_t *)(void *)inputs, labels);
+            put(tokens[i], mask[i] != 0, done, context, (int32_t *)(void *)inputs, labels);
     }
     return true;
 }

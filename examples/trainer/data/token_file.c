@@ -168,10 +168,12 @@ static uint32_t little_endian(const uint8_t *bytes, uint32_t width)
     return value;
 }
 
-static bool read_bytes(const token_file *file, uint64_t at, size_t size, uint8_t *bytes, fault *f)
+/* descriptor: of the file, or of its mask. */
+static bool read_bytes(
+    const token_file *file, int descriptor, uint64_t at, size_t size, uint8_t *bytes, fault *f)
 {
     for (size_t done = 0; done < size;) {
-        const ssize_t got = pread(file->descriptor, bytes + done, size - done, (off_t)(at + done));
+        const ssize_t got = pread(descriptor, bytes + done, size - done, (off_t)(at + done));
         if (got == 0)
             return fault_set(f, CODE_DATA, "%s: it became shorter", file->path);
         if (got < 0 && errno != EINTR)
@@ -188,8 +190,8 @@ bool token_file_read(
     const size_t most = PIECE / file->width;
     for (size_t done = 0; done < count;) {
         const size_t now = count - done < most ? count - done : most;
-        if (!read_bytes(
-                file, file->data + (first + done) * file->width, now * file->width, bytes, f))
+        if (!read_bytes(file, file->descriptor, file->data + (first + done) * file->width,
+                now * file->width, bytes, f))
             return false;
         for (size_t i = 0; i < now; ++i, ++done) {
             tokens[done] = little_endian(bytes + i * file->width, file->width);
@@ -213,7 +215,7 @@ static bool take_header(token_file *file, uint64_t size, fault *f)
     uint8_t bytes[3 * 4];
     if (size < HEADER)
         return true;
-    if (!read_bytes(file, 0, sizeof bytes, bytes, f))
+    if (!read_bytes(file, file->descriptor, 0, sizeof bytes, bytes, f))
         return false;
     for (size_t i = 0; i < sizeof headers / sizeof *headers; ++i) {
         if (little_endian(bytes, 4) != headers[i].magic)
@@ -319,18 +321,60 @@ static bool check_pieces(token_file *file, uint64_t *checksum, fault *f)
     return check_width(file, &h, f);
 }
 
+bool token_file_read_mask(
+    const token_file *file, uint64_t first, size_t count, uint8_t *mask, fault *f)
+{
+    if (file->mask >= 0)
+        return read_bytes(file, file->mask, first, count, mask, f);
+    memset(mask, 1, count);
+    return true;
+}
+
+/* Opens NAME.mask, if it is there, and adds it to the checksum. */
+static bool take_mask(token_file *file, uint64_t *checksum, fault *f)
+{
+    const size_t stem = strlen(file->path) - strlen(".bin");
+    char *path = malloc(stem + sizeof ".mask");
+    const char *why;
+    uint64_t size;
+    bool there = false;
+    if (path == NULL)
+        return fault_set(f, CODE_MEMORY, "%s: out of memory", file->path);
+    (void)snprintf(path, stem + sizeof ".mask", "%.*s.mask", (int)stem, file->path);
+    bool good = plain_file_exists(path, &there, f);
+    if (good && there) {
+        file->mask = plain_file_descriptor(path, &size, &why);
+        good = file->mask >= 0 ? size == file->count ||
+                                     fault_set(f, CODE_DATA,
+                                         "%s: %" PRIu64 " bytes, but %s has %" PRIu64 " tokens",
+                                         path, size, file->path, file->count)
+                               : fault_set(f, CODE_DATA, "%s: %s", path, why);
+    }
+    uint8_t bytes[PIECE];
+    for (uint64_t i = 0; good && there && i < file->count; i += sizeof bytes) {
+        const uint64_t left = file->count - i;
+        const size_t now = left < sizeof bytes ? (size_t)left : sizeof bytes;
+        good = token_file_read_mask(file, i, now, bytes, f);
+        *checksum = fnv1a(*checksum, bytes, now);
+    }
+    free(path);
+    return good;
+}
+
 bool token_file_open(
     const char *path, uint32_t vocabulary, token_file *file, uint64_t *checksum, fault *f)
 {
     const char *why;
     uint64_t size;
-    *file = (token_file){.descriptor = -1, .vocabulary = vocabulary, .path = strdup(path)};
+    *file =
+        (token_file){.descriptor = -1, .mask = -1, .vocabulary = vocabulary, .path = strdup(path)};
     bool good = file->path != NULL || fault_set(f, CODE_MEMORY, "%s: out of memory", path);
     if (good) {
         file->descriptor = plain_file_descriptor(path, &size, &why);
         good = file->descriptor >= 0 || fault_set(f, CODE_DATA, "%s: %s", path, why);
     }
-    good = good && take_layout(file, size, f) && check_pieces(file, checksum, f);
+    good = good && take_layout(file, size, f) && check_pieces(file, checksum, f) &&
+           (!file_kind_ends_with(path, ".bin") || take_mask(file, checksum, f));
     if (!good)
         token_file_close(file);
     return good;
@@ -340,6 +384,8 @@ void token_file_close(token_file *file)
 {
     if (file->path != NULL && file->descriptor >= 0)
         (void)close(file->descriptor);
+    if (file->path != NULL && file->mask >= 0)
+        (void)close(file->mask);
     free(file->path);
     *file = (token_file){0};
 }

@@ -6,7 +6,8 @@
  * uint16. 20240801, version 7: then uint32 others, as nanoGPT       uint16; uint32 where the
  * vocabulary needs it
  *
- * Any other file is a text, whose bytes are the tokens.
+ * Any other file is a text, whose bytes are the tokens. Beside NAME.bin may lie NAME.mask, a byte
+ * for each token: 0 where it is given, and not to be learnt.
  *
  * A file stays open and is read as it is asked for, by any thread. Faults name it: CODE_DATA,
  * CODE_MEMORY.
@@ -23,12 +24,12 @@ enum { TOKEN_BYTES = 256 /* the vocabulary of a text */ };
 
 typedef struct token_file {
     char *path;
-    int descriptor;
-    uint32_t width;      /* bytes of a token: 1, 2 or 4 */
-    uint32_t vocabulary; /* its tokens are below */
-    uint64_t data;       /* where they begin */
-    uint64_t count;      /* 1 or more */
-    uint64_t zeros;      /* tokens 0 among those that were checked */
+    int descriptor, mask; /* mask: -1, or of NAME.mask */
+    uint32_t width;       /* bytes of a token: 1, 2 or 4 */
+    uint32_t vocabulary;  /* its tokens are below */
+    uint64_t data;        /* where they begin */
+    uint64_t count;       /* 1 or more */
+    uint64_t zeros;       /* tokens 0 among those that were checked */
 } token_file;
 
 /* Opens and checks a file; of tokens up to 16 MiB of them, spread over the file. *checksum: of its
@@ -52,6 +53,10 @@ bool token_files_open(const char *path, uint32_t vocabulary, uint64_t resumed, t
 
 /* The checksum of a run whose sentences were drawn (dataset_sentences.c). */
 uint64_t token_files_drawn(uint64_t checksum);
+
+/* Reads the mask of tokens first ... first + count - 1, which are there; 1 without one. */
+bool token_file_read_mask(
+    const token_file *file, uint64_t first, size_t count, uint8_t *mask, fault *f);
 
 /* Reads tokens first ... first + count - 1, which are there, and checks them. */
 bool token_file_read(
