@@ -185,7 +185,7 @@ static void refused(NO_ROW)
     assert_null(made.buffer);
     TEST_FAILS(clprune_mat_create_as(
                    context, CLPRUNE_MEMORY_INPUT, "m", CLPRUNE_VALUES_CODES4, 2, SIZE_MAX, &made),
-        CLPRUNE_SIZE_OVERFLOW, "columns");
+        CLPRUNE_SIZE_OVERFLOW, "overflow");
     TEST_FAILS(clprune_mat_create_as(context, CLPRUNE_MEMORY_INPUT, "m", CLPRUNE_VALUES_CODES4,
                    SIZE_MAX / 8, 64, &made),
         CLPRUNE_SIZE_OVERFLOW, "x 64");

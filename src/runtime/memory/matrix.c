@@ -30,11 +30,10 @@ static clprune_status create(clprune_context *context, clprune_memory_category c
         type == CLPRUNE_VALUES_FP32 || type == CLPRUNE_VALUES_BF16 || clprune__code_bits(made) > 0,
         CLPRUNE_INVALID_ARGUMENT, "a matrix of type %d, expected FP32, BF16, CODES8 or CODES4",
         (int)type);
-    REQUIRE(cols <= SIZE_MAX / sizeof(float), CLPRUNE_SIZE_OVERFLOW,
-        "the bytes of a row of %zu columns overflow size_t", cols);
     made.ld = clprune__mat_units(made).cols;
     size_t bytes;
-    REQUIRE(clprune__mul3(rows, made.ld, clprune__element_bytes(made), &bytes),
+    REQUIRE((rows == 0 || cols <= SIZE_MAX / sizeof(float)) &&
+                clprune__mul3(rows, made.ld, clprune__element_bytes(made), &bytes),
         CLPRUNE_SIZE_OVERFLOW, "the bytes of a %zu x %zu matrix overflow size_t", rows, cols);
     if (type != CLPRUNE_VALUES_FP32) { /* what a write borrows: plans then have it */
         SCRATCH_SCOPE(context);
