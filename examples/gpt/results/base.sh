@@ -2,6 +2,8 @@
 # Planned bytes of a step of fine-tuning, by the bits of the frozen weights:
 #
 #     base.sh BIN >base.csv
+export LC_ALL=C # a decimal point in every locale
+unset CDPATH
 set -euo pipefail
 bin=${1:?usage: base.sh BIN}
 echo "arch,base_bits,parameters,everything"
