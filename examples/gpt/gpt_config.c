@@ -34,7 +34,7 @@ static const struct {
     {"scale_attn_weights", 1, true}, {"scale_attn_by_inverse_layer_idx", 0, true},
     {"reorder_and_upcast_attn", 0, true}, {"add_cross_attention", 0, true}};
 
-static char wrong[512];
+static char wrong[512], what[256]; /* what: behind the file's name */
 
 /* A whole number from 1 to 2^24. */
 static bool take_size(const json_file *c, const char *name, double usual, size_t *size)
@@ -43,7 +43,7 @@ static bool take_size(const json_file *c, const char *name, double usual, size_t
     const bool good = value >= 1 && value <= 0x1p24 && value == floor(value);
     *size = good ? (size_t)value : 0;
     if (!good)
-        (void)snprintf(wrong, sizeof wrong, "its %s is no whole number from 1 to 16777216", name);
+        (void)snprintf(what, sizeof what, "its %s is no whole number from 1 to 16777216", name);
     return good;
 }
 
@@ -52,7 +52,7 @@ static bool is_plain(const json_file *c, bool gpt2)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
         const char *text = json_file_text(c, texts[i].name, texts[i].usual);
         if (texts[i].gpt2 == gpt2 && (text == NULL || strcmp(text, texts[i].want) != 0)) {
-            (void)snprintf(wrong, sizeof wrong, "its %s is %.60s, expected %s", texts[i].name,
+            (void)snprintf(what, sizeof what, "its %s is %.60s, expected %s", texts[i].name,
                 text != NULL ? text : "no text", texts[i].want);
             return false;
         }
@@ -60,7 +60,7 @@ static bool is_plain(const json_file *c, bool gpt2)
     for (size_t i = 0; i < sizeof flags / sizeof *flags; ++i)
         if (flags[i].gpt2 == gpt2 &&
             json_file_number(c, flags[i].name, flags[i].want) != flags[i].want) {
-            (void)snprintf(wrong, sizeof wrong, "its %s is not %s", flags[i].name,
+            (void)snprintf(what, sizeof what, "its %s is not %s", flags[i].name,
                 flags[i].want != 0 ? "true" : "false");
             return false;
         }
@@ -74,7 +74,7 @@ static bool take_gpt2(const json_file *c, gpt_arch *a)
         return false;
     if (json_file_number(c, "n_inner", 4.0 * (double)a->dim) == 4.0 * (double)a->dim)
         return true;
-    (void)snprintf(wrong, sizeof wrong, "its n_inner is not 4 n_embd");
+    (void)snprintf(what, sizeof what, "its n_inner is not 4 n_embd");
     return false;
 }
 
@@ -99,7 +99,7 @@ static bool take_llama(const json_file *c, const kind_row *kind, gpt_arch *a)
     a->qkv_bias = a->out_bias || kind->qkv_bias == 1;
     if (head * a->heads == a->dim && a->heads % a->kv_heads == 0 && head % 2 == 0 && theta > 1)
         return true;
-    (void)snprintf(wrong, sizeof wrong,
+    (void)snprintf(what, sizeof what,
         "it has %zu heads of %zu, %zu of keys, and theta %g, which do not go with a width of %zu",
         a->heads, head, a->kv_heads, theta, a->dim);
     return false;
@@ -112,7 +112,7 @@ static bool take(const json_file *c, gpt_arch *a)
     while (k < sizeof kinds / sizeof *kinds && (type == NULL || strcmp(kinds[k].type, type) != 0))
         ++k;
     if (k == sizeof kinds / sizeof *kinds) {
-        (void)snprintf(wrong, sizeof wrong,
+        (void)snprintf(what, sizeof what,
             "its model_type is %.60s, expected llama, mistral, qwen2 or gpt2",
             type != NULL ? type : "no text");
         return false;
@@ -127,7 +127,7 @@ static bool take(const json_file *c, gpt_arch *a)
         return false;
     if (eps > 0 && eps < 1 && a->dim % a->heads == 0)
         return true;
-    (void)snprintf(wrong, sizeof wrong, "it has %zu heads for a width of %zu, and norms add %g",
+    (void)snprintf(what, sizeof what, "it has %zu heads for a width of %zu, and norms add %g",
         a->heads, a->dim, eps);
     return false;
 }
@@ -141,11 +141,8 @@ const char *gpt_config_read(const char *folder, gpt_arch *arch)
     bool good = file != NULL && take(file, &made);
     if (file == NULL)
         (void)snprintf(wrong, sizeof wrong, "%.500s", path != NULL ? f.text : "out of memory");
-    else if (!good) {
-        char what[sizeof wrong];
-        memcpy(what, wrong, sizeof what);
-        (void)snprintf(wrong, sizeof wrong, "%.250s: %.250s", path, what);
-    }
+    else if (!good)
+        (void)snprintf(wrong, sizeof wrong, "%.250s: %s", path, what);
     json_file_close(file);
     free(path);
     if (good)

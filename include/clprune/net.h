@@ -93,9 +93,8 @@ CLPRUNE_API void clprune_net_momentum(clprune_net *net, float momentum);
 /* The input of the net. A net has one.
  *     images  batch x (channels * height * width) bytes, planes (NCHW): clprune_image_bytes
  *     rows    (batch * rows) x cols floats
- *     pixels  (batch * height * width) x channels floats, channels last (NHWC); or batch x
- * (channels
- *             * height * width), planes (NCHW)
+ *     pixels  (batch * height * width) x channels floats, channels last (NHWC),
+ *             or batch x (channels * height * width), planes (NCHW)
  *     tokens  batch * rows int32, which only embeddings read */
 CLPRUNE_API clprune_net_value clprune_net_images(
     clprune_net *net, size_t channels, size_t height, size_t width);

@@ -147,8 +147,16 @@ static clprune_net *new_net(void)
     return net;
 }
 
-static void settle_fails(clprune_net *net, const char *text)
+/* What is frozen, then stored; `tie`: the other weight becomes the first. */
+static void fails(
+    const char *frozen, const char *pattern, clprune_value_type type, bool tie, const char *text)
 {
+    clprune_net *net = new_net();
+    if (frozen != NULL)
+        clprune_net_freeze(net, frozen);
+    clprune_net_store_frozen(net, pattern, type);
+    if (tie)
+        clprune_net_tie(net, "b.weight", "a.weight");
     TEST_FAILS(clprune_net_settle(net, NULL), CLPRUNE_INVALID_ARGUMENT, text);
     clprune_net_destroy(net);
 }
@@ -156,30 +164,12 @@ static void settle_fails(clprune_net *net, const char *text)
 static void refused(NO_ROW)
 {
     const clprune_value_type codes = CLPRUNE_VALUES_CODES8;
-    clprune_net *net = new_net();
-    clprune_net_store_frozen(net, "a.*", codes);
-    settle_fails(net, "no frozen weight");
-    net = new_net();
-    clprune_net_freeze(net, "a.*");
-    clprune_net_store_frozen(net, NULL, codes);
-    settle_fails(net, "(NULL)");
-    net = new_net();
-    clprune_net_freeze(net, "a.*");
-    clprune_net_store_frozen(net, "a.bias", codes);
-    settle_fails(net, "a.bias");
-    net = new_net();
-    clprune_net_freeze(net, "a.*");
-    clprune_net_store_frozen(net, "a.*", CLPRUNE_VALUES_BF16); /* 20 columns */
-    settle_fails(net, "no frozen weight");
-    net = new_net();
-    clprune_net_freeze(net, "a.*");
-    clprune_net_store_frozen(net, "a.*", CLPRUNE_VALUES_INT4);
-    settle_fails(net, "type 4");
-    net = new_net();
-    clprune_net_freeze(net, "*");
-    clprune_net_store_frozen(net, "a.*", codes);
-    clprune_net_tie(net, "b.weight", "a.weight");
-    settle_fails(net, "before clprune_net_store_frozen");
+    fails(NULL, "a.*", codes, false, "no frozen weight");
+    fails("a.*", NULL, codes, false, "(NULL)");
+    fails("a.*", "a.bias", codes, false, "a.bias");
+    fails("a.*", "a.*", CLPRUNE_VALUES_BF16, false, "no frozen weight"); /* 20 columns */
+    fails("a.*", "a.*", CLPRUNE_VALUES_INT4, false, "type 4");
+    fails("*", "a.*", codes, true, "before clprune_net_store_frozen");
     clprune_net_store_frozen(NULL, "*", codes);
     net_job job = net_open(test_context(), &stored[0], BATCH, NULL);
     const clprune_mat mat = test_new_mat(test_context(), WIDTH, 64);

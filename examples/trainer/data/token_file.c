@@ -300,27 +300,6 @@ static bool check_width(const token_file *file, const halves *h, fault *f)
         file->path, file->vocabulary);
 }
 
-/* Checks pieces that are spread over the file, all of it if it is small. */
-static bool check_pieces(token_file *file, uint64_t *checksum, fault *f)
-{
-    uint32_t tokens[PIECE / 4];
-    const size_t most = sizeof tokens / sizeof *tokens;
-    const uint64_t all = (file->count + most - 1) / most, taken = all < PIECES ? all : PIECES;
-    halves h = {0};
-    *checksum = fnv1a(FNV_START, &file->count, sizeof file->count);
-    for (uint64_t i = 0; i < taken; ++i) {
-        const uint64_t first = i * all / taken * most;
-        const uint64_t left = file->count - first;
-        const size_t count = left < most ? (size_t)left : most;
-        if (!token_file_read(file, first, count, tokens, f))
-            return false;
-        *checksum = fnv1a(*checksum, tokens, count * sizeof *tokens);
-        count_halves(tokens, count, &h);
-    }
-    file->zeros = h.numbers - h.even - h.odd;
-    return check_width(file, &h, f);
-}
-
 bool token_file_read_mask(
     const token_file *file, uint64_t first, size_t count, uint8_t *mask, fault *f)
 {
@@ -330,8 +309,33 @@ bool token_file_read_mask(
     return true;
 }
 
-/* Opens NAME.mask, if it is there, and adds it to the checksum. */
-static bool take_mask(token_file *file, uint64_t *checksum, fault *f)
+/* Checks pieces that are spread over the file, all of it if it is small. */
+static bool check_pieces(token_file *file, uint64_t *checksum, fault *f)
+{
+    uint32_t tokens[PIECE / 4];
+    uint8_t mask[sizeof tokens / sizeof *tokens];
+    const size_t most = sizeof tokens / sizeof *tokens;
+    const uint64_t all = (file->count + most - 1) / most, taken = all < PIECES ? all : PIECES;
+    halves h = {0};
+    *checksum = fnv1a(FNV_START, &file->count, sizeof file->count);
+    for (uint64_t i = 0; i < taken; ++i) {
+        const uint64_t first = i * all / taken * most;
+        const uint64_t left = file->count - first;
+        const size_t count = left < most ? (size_t)left : most;
+        if (!token_file_read(file, first, count, tokens, f) ||
+            (file->mask >= 0 && !token_file_read_mask(file, first, count, mask, f)))
+            return false;
+        *checksum = fnv1a(*checksum, tokens, count * sizeof *tokens);
+        if (file->mask >= 0)
+            *checksum = fnv1a(*checksum, mask, count);
+        count_halves(tokens, count, &h);
+    }
+    file->zeros = h.numbers - h.even - h.odd;
+    return check_width(file, &h, f);
+}
+
+/* Opens NAME.mask, if it is there. */
+static bool take_mask(token_file *file, fault *f)
 {
     const size_t stem = strlen(file->path) - strlen(".bin");
     char *path = malloc(stem + sizeof ".mask");
@@ -350,13 +354,6 @@ static bool take_mask(token_file *file, uint64_t *checksum, fault *f)
                                          path, size, file->path, file->count)
                                : fault_set(f, CODE_DATA, "%s: %s", path, why);
     }
-    uint8_t bytes[PIECE];
-    for (uint64_t i = 0; good && there && i < file->count; i += sizeof bytes) {
-        const uint64_t left = file->count - i;
-        const size_t now = left < sizeof bytes ? (size_t)left : sizeof bytes;
-        good = token_file_read_mask(file, i, now, bytes, f);
-        *checksum = fnv1a(*checksum, bytes, now);
-    }
     free(path);
     return good;
 }
@@ -373,8 +370,9 @@ bool token_file_open(
         file->descriptor = plain_file_descriptor(path, &size, &why);
         good = file->descriptor >= 0 || fault_set(f, CODE_DATA, "%s: %s", path, why);
     }
-    good = good && take_layout(file, size, f) && check_pieces(file, checksum, f) &&
-           (!file_kind_ends_with(path, ".bin") || take_mask(file, checksum, f));
+    good = good && take_layout(file, size, f) &&
+           (!file_kind_ends_with(path, ".bin") || take_mask(file, f)) &&
+           check_pieces(file, checksum, f);
     if (!good)
         token_file_close(file);
     return good;

@@ -4,40 +4,79 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/files/json_load.h"
 #include "trainer/files/plain_file.h"
 
 #if TRAINER_JANSSON
-#include <jansson.h>
+
+enum { MOST = 1 << 24 }; /* bytes */
+
+/* Jansson tells a failed allocation as a syntax error, or without a text. */
+static bool has_starved;
+
+static void *allocate(size_t bytes)
+{
+    void *block = malloc(bytes);
+    has_starved = has_starved || block == NULL;
+    return block;
+}
+
+static void release(void *block)
+{
+    free(block);
+}
+
+json_t *json_load_text(const char *text, size_t length, json_error_t *error, bool *starved)
+{
+    has_starved = false;
+    json_set_alloc_funcs(allocate, release);
+    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, error);
+    *starved = has_starved;
+    if (*starved) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+bool json_load_path(const char *path, int most, json_t **root, json_error_t *error, fault *f)
+{
+    uint64_t bytes = 0;
+    const char *why;
+    bool starved = false;
+    *root = NULL;
+    FILE *stream = plain_file_open(path, &bytes, &why);
+    if (stream == NULL)
+        return fault_set(f, CODE_DATA, "%s: %s", path, why);
+    char *text = bytes <= (uint64_t)most ? malloc((size_t)bytes + 1) : NULL;
+    const bool read = text != NULL && fread(text, 1, (size_t)bytes, stream) == bytes;
+    (void)fclose(stream);
+    if (read)
+        *root = json_load_text(text, (size_t)bytes, error, &starved);
+    free(text);
+    if (bytes > (uint64_t)most)
+        return fault_set(f, CODE_DATA, "%s: more than %d bytes", path, most);
+    if (text == NULL || starved)
+        return fault_set(f, CODE_MEMORY, "%s: no memory for it", path);
+    return read || fault_set(f, CODE_DATA, "%s: cannot be read", path);
+}
 
 struct json_file {
     json_t *root;
 };
 
-enum { MOST = 1 << 24 }; /* bytes */
-
 json_file *json_file_open(const char *path, fault *f)
 {
     json_error_t error;
-    uint64_t bytes = 0;
-    const char *why;
-    FILE *stream = plain_file_open(path, &bytes, &why);
-    if (stream == NULL) {
-        (void)fault_set(f, CODE_DATA, "%s: %s", path, why);
-        return NULL;
-    }
     json_file *file = calloc(1, sizeof *file);
-    if (file != NULL && bytes <= MOST)
-        file->root = json_loadf(stream, JSON_REJECT_DUPLICATES, &error);
-    (void)fclose(stream);
     if (file == NULL)
         (void)fault_set(f, CODE_MEMORY, "out of memory");
-    else if (bytes > MOST)
-        (void)fault_set(f, CODE_DATA, "%s: more than %d bytes", path, MOST);
-    else if (!json_is_object(file->root))
+    else if (json_load_path(path, MOST, &file->root, &error, f)) {
+        if (json_is_object(file->root))
+            return file;
         (void)fault_set(f, CODE_DATA, "%s: no JSON object%s%s", path,
             file->root == NULL ? ": " : "", file->root == NULL ? error.text : "");
-    else
-        return file;
+    }
     json_file_close(file);
     return NULL;
 }

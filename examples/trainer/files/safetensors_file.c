@@ -4,11 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/files/json_load.h"
 #include "trainer/files/plain_file.h"
-
-#if TRAINER_JANSSON
-#include <jansson.h>
-#endif
 
 /* The reference reader's limit. */
 enum { MOST_HEADER = 100000000, PREFIX = 8 };
@@ -127,35 +124,17 @@ static bool take_tensors(
                path, end, data_bytes);
 }
 
-/* Jansson tells a failed allocation as a syntax error, or without a text. */
-static bool json_starved;
-
-static void *json_allocate(size_t bytes)
-{
-    void *block = malloc(bytes);
-    json_starved = json_starved || block == NULL;
-    return block;
-}
-
-static void json_free(void *block)
-{
-    free(block);
-}
-
 bool safetensors_parse(const char *path, const char *header, size_t length, uint64_t data_bytes,
     safetensors *s, fault *f)
 {
     json_error_t error;
+    bool starved;
     *s = (safetensors){0};
-    json_starved = false;
-    json_set_alloc_funcs(json_allocate, json_free);
     if (length == 0 || header[0] != '{')
         return fault_set(f, CODE_DATA, "%s: its header does not begin with {", path);
-    json_t *root = json_loadb(header, length, JSON_REJECT_DUPLICATES, &error);
-    if (json_starved) {
-        json_decref(root);
+    json_t *root = json_load_text(header, length, &error, &starved);
+    if (starved)
         return fault_set(f, CODE_MEMORY, "%s: no memory for its header", path);
-    }
     if (root == NULL)
         return fault_set(f, CODE_DATA, "%s: its header is no JSON: %s (byte %d)", path, error.text,
             error.position);
@@ -336,21 +315,15 @@ static bool open_files(json_t *map, const char **files, safetensors *s, fault *f
 static bool open_index(const char *path, safetensors *s, fault *f)
 {
     json_error_t error;
-    uint64_t bytes = 0;
-    const char *why;
+    json_t *root;
     *s = (safetensors){0};
-    FILE *stream = plain_file_open(path, &bytes, &why);
-    if (stream == NULL)
-        return fault_set(f, CODE_DATA, "%s: %s", path, why);
-    json_starved = false;
-    json_set_alloc_funcs(json_allocate, json_free);
-    json_t *root = json_loadf(stream, JSON_REJECT_DUPLICATES, &error);
+    if (!json_load_path(path, MOST_HEADER, &root, &error, f))
+        return false;
     json_t *map = json_object_get(root, "weight_map");
     const size_t most = json_object_size(map);
     const char **files = calloc(most + 1, sizeof *files);
     s->path = strdup(path);
-    (void)fclose(stream);
-    bool good = (!json_starved && files != NULL && s->path != NULL) ||
+    bool good = (files != NULL && s->path != NULL) ||
                 fault_set(f, CODE_MEMORY, "%s: no memory for the index", path);
     if (good && most == 0)
         good = fault_set(f, CODE_DATA, "%s: no index of safetensors files: %s", path,

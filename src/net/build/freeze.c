@@ -90,8 +90,7 @@ void clprune_net_store_frozen(clprune_net *net, const char *pattern, clprune_val
     bool found = false;
     if (net == NULL || net->status != CLPRUNE_SUCCESS)
         return;
-    if (type != CLPRUNE_VALUES_FP32 && type != CLPRUNE_VALUES_BF16 &&
-        type != CLPRUNE_VALUES_CODES8 && type != CLPRUNE_VALUES_CODES4)
+    if (!clprune__is_mat_type(type))
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "clprune_net_store_frozen: type %d, expected FP32, BF16, CODES8 or CODES4", (int)type);
     for (size_t i = 0; i < net->graph.params_count && !net->settled; ++i) {

@@ -122,6 +122,22 @@ static clprune_status relu_backward(const clprune__net_call *call)
         NULL);
 }
 
+/* From y, or from the signs that are kept. */
+#define RELU_WAYS(title, kind)                                                                     \
+    {.name = title,                                                                                \
+        .chain = {kind},                                                                           \
+        .needs = {{0, -1, CLPRUNE__NET_SIGN, false}},                                              \
+        .needs_count = 1,                                                                          \
+        .ends = {{CLPRUNE__NET_OVER, false}},                                                      \
+        .sums = 1,                                                                                 \
+        .sums_for = {&clprune__net_linear_kind},                                                   \
+        .backward = relu_backward},                                                                \
+    {                                                                                              \
+        .name = title ", signs", .chain = {kind}, .keeps_mask = true, .level = 1,                  \
+        .ends = {{CLPRUNE__NET_OVER, false}}, .sums = 1, .sums_for = {&clprune__net_linear_kind},  \
+        .backward = relu_backward                                                                  \
+    }
+
 const clprune__net_way clprune__net_activation_ways[] = {
     {.name = "gelu",
         .chain = {&clprune__net_gelu_kind},
@@ -139,38 +155,8 @@ const clprune__net_way clprune__net_activation_ways[] = {
         .sums = 1,
         .sums_for = {&clprune__net_linear_kind},
         .backward = gelu_backward},
-    {.name = "relu",
-        .chain = {&clprune__net_relu_kind},
-        .needs = {{0, -1, CLPRUNE__NET_SIGN, false}},
-        .needs_count = 1,
-        .ends = {{CLPRUNE__NET_OVER, false}},
-        .sums = 1,
-        .sums_for = {&clprune__net_linear_kind},
-        .backward = relu_backward},
-    {.name = "relu, signs",
-        .chain = {&clprune__net_relu_kind},
-        .keeps_mask = true,
-        .level = 1,
-        .ends = {{CLPRUNE__NET_OVER, false}},
-        .sums = 1,
-        .sums_for = {&clprune__net_linear_kind},
-        .backward = relu_backward},
-    {.name = "relu6",
-        .chain = {&relu6_kind},
-        .needs = {{0, -1, CLPRUNE__NET_SIGN, false}},
-        .needs_count = 1,
-        .ends = {{CLPRUNE__NET_OVER, false}},
-        .sums = 1,
-        .sums_for = {&clprune__net_linear_kind},
-        .backward = relu_backward},
-    {.name = "relu6, signs",
-        .chain = {&relu6_kind},
-        .keeps_mask = true,
-        .level = 1,
-        .ends = {{CLPRUNE__NET_OVER, false}},
-        .sums = 1,
-        .sums_for = {&clprune__net_linear_kind},
-        .backward = relu_backward},
+    RELU_WAYS("relu", &clprune__net_relu_kind),
+    RELU_WAYS("relu6", &relu6_kind),
     {.name = "hard swish",
         .chain = {&hard_swish_kind},
         .needs = {{0, 0, CLPRUNE__NET_CODES, false}},

@@ -8,18 +8,11 @@
 static const clprune__kernel_def gate_forward_kernel = {"images/gate.cl", "gate_forward"};
 static const clprune__kernel_def gate_backward_kernel = {"images/gate.cl", "gate_backward"};
 
-static clprune_status check_batch(clprune_context *context, size_t batch, clprune_mat x)
-{
-    REQUIRE(batch > 0 ? x.rows % batch == 0 : x.rows == 0, CLPRUNE_INVALID_SIZE,
-        "x has %zu rows, expected a multiple of batch, %zu", x.rows, batch);
-    return CLPRUNE_SUCCESS;
-}
-
 clprune_status clprune_gate_forward(clprune_context *context, size_t batch, clprune_mat x,
     clprune_mat g, clprune_mat y, cl_event *event)
 {
     ENTER(context);
-    TRY(check_batch(context, batch, x));
+    TRY(clprune__check_batch(context, batch, x));
     enum { X, G, Y, ALL };
     const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"g", g, batch, x.cols},
         {"y", y, x.rows, x.cols, .in_place = 1u << X}};
@@ -41,7 +34,7 @@ clprune_status clprune_gate_backward(clprune_context *context, size_t batch, flo
     const bool give_dx = !clprune__is_absent(dx), give_dg = !clprune__is_absent(dg);
     const bool read_dx = give_dx && dx_beta != 0.0f;
     const size_t rows = dy.rows, cols = dy.cols;
-    TRY(check_batch(context, batch, dy));
+    TRY(clprune__check_batch(context, batch, dy));
     enum { X, G, DY, DX, DG, ALL };
     const clprune__operand operands[ALL] = {{"x", x, rows, cols, .optional = !give_dg},
         {"g", g, batch, cols, .optional = !give_dx}, {"dy", dy, rows, cols},

@@ -7,11 +7,11 @@
 #include "clprune/relu.h"
 #include "ops/codes/quantise_private.h"
 
-/* y = max(x, 0), with RELU6 at most 6; -0 gives 0, NaN gives NaN. With b, x + b takes the place of x; use b after a
- * linear layer without its bias. x, y: M x d; y may be x, otherwise
- * x is unchanged. b: 1 x d, or CLPRUNE_NO_MAT. mask: M x sizes.cols, or CLPRUNE_NO_MAT for
- * inference; a bit is set where the input is positive (of RELU6 and below 6) or NaN. b and mask must not overlap other
- * arguments. */
+/* y = max(x, 0), with RELU6 at most 6; -0 gives 0, NaN gives NaN. With b, x + b takes the place of
+ * x; use b after a linear layer without its bias. x, y: M x d; y may be x, otherwise x is
+ * unchanged. b: 1 x d, or CLPRUNE_NO_MAT. mask: M x sizes.cols, or CLPRUNE_NO_MAT for inference; a
+ * bit is set where the input is positive (of RELU6 and below 6) or NaN. b and mask must not overlap
+ * other arguments. */
 clprune_status clprune__relu_forward(clprune_context *context, clprune_activation f, clprune_mat x,
     clprune_mat b, clprune_mat y, clprune_mat mask, cl_event *event);
 

@@ -45,7 +45,6 @@ clprune_status clprune_drop_path(clprune_context *context, float rate, uint64_t 
     uint64_t first, clprune_mat x, clprune_mat y, cl_event *event)
 {
     ENTER(context);
-    REQUIRE(batch > 0 ? x.rows % batch == 0 : x.rows == 0, CLPRUNE_INVALID_SIZE,
-        "x has %zu rows, expected a multiple of batch, %zu", x.rows, batch);
+    TRY(clprune__check_batch(context, batch, x));
     return drop(context, rate, seed, first, batch > 0 ? x.rows / batch : 0, x, y, event);
 }

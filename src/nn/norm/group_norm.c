@@ -16,9 +16,7 @@ static clprune_status check_sizes(
 {
     REQUIRE(groups > 0 && x.cols % groups == 0, CLPRUNE_INVALID_SIZE,
         "x has %zu columns, expected a multiple of groups, %zu", x.cols, groups);
-    REQUIRE(batch > 0 ? x.rows % batch == 0 : x.rows == 0, CLPRUNE_INVALID_SIZE,
-        "x has %zu rows, expected a multiple of batch, %zu", x.rows, batch);
-    return CLPRUNE_SUCCESS;
+    return clprune__check_batch(context, batch, x);
 }
 
 /* A work-group for each sample; *slices: of its rows. */

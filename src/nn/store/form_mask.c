@@ -17,7 +17,8 @@ static clprune_status forward(clprune_context *context, unsigned bits, clprune_m
     clprune_mat packed, cl_event *event)
 {
     (void)bits;
-    return clprune__relu_forward(context, CLPRUNE_ACTIVATION_RELU, x, CLPRUNE_NO_MAT, y, packed, event);
+    return clprune__relu_forward(
+        context, CLPRUNE_ACTIVATION_RELU, x, CLPRUNE_NO_MAT, y, packed, event);
 }
 
 static clprune_status backward(

@@ -222,6 +222,19 @@ clprune_status clprune__check_operands(
     return CLPRUNE_SUCCESS;
 }
 
+clprune_status clprune__check_batch(clprune_context *context, size_t batch, clprune_mat x)
+{
+    REQUIRE(batch > 0 ? x.rows % batch == 0 : x.rows == 0, CLPRUNE_INVALID_SIZE,
+        "x has %zu rows, expected a multiple of batch, %zu", x.rows, batch);
+    return CLPRUNE_SUCCESS;
+}
+
+bool clprune__is_mat_type(clprune_value_type type)
+{
+    return type == CLPRUNE_VALUES_FP32 || type == CLPRUNE_VALUES_BF16 ||
+           type == CLPRUNE_VALUES_CODES8 || type == CLPRUNE_VALUES_CODES4;
+}
+
 clprune_status clprune__check_reserved(
     clprune_context *context, const char *name, const void *reserved, size_t bytes)
 {

@@ -68,6 +68,12 @@ enum { CLPRUNE__OPERANDS = 16 }; /* at most */
 clprune_status clprune__check_operands(
     clprune_context *context, const clprune__operand *operands, size_t inputs, size_t count);
 
+/* Fails unless the rows of x are those of `batch` samples; without samples there are none. */
+clprune_status clprune__check_batch(clprune_context *context, size_t batch, clprune_mat x);
+
+/* Whether matrices may have elements of a type: FP32, BF16, CODES8 or CODES4. */
+bool clprune__is_mat_type(clprune_value_type type);
+
 /* Fails unless all `bytes` of a struct's reserved fields are zero. `name` names the struct in the
  * message. */
 clprune_status clprune__check_reserved(
