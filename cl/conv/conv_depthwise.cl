@@ -1,75 +1,16 @@
-/* Depthwise convolutions of channels-last images: result channel c has the taps of source channel c alone.
- *
- * Pixel (i, j) of image n is row (n * height + i) * width + j; x has height x width pixels, y out_height x
- * out_width. w[c][a * TAPS_X + b], x(n, p, q) outside of the image counts as nothing:
+/* Depthwise convolutions and their gradient of x. w[c][a * TAPS_X + b], x(n, p, q) outside of the image counts as
+ * nothing; images, lines and groups: conv_depthwise.clh.
  *
  *     forward    y(n, i, j) = b + sum over a, b of w[a, b] * x(n, i * stride_y + a * reach_y - pad_y, j * STRIDE
  *                + b * REACH - PAD)
  *     input      dx(n, p, q) = sum of w[a, b] * dy(n, i, j) over the taps that reach (p, q), + beta * dx with READ_DX
- *     weights    partial[s * TAPS + a * TAPS_X + b][c] = sum of dy(n, i, j) * x(under the tap) over the lines of split s
- *     finish     dw[c][t] = sum over s of partial[s * TAPS + t][c] + beta * dw
  *
- * A line is a row of pixels of the image that is written, in weights of y. Group s * chunks + k takes the channels
- * [k * chunk, (k + 1) * chunk) of the lines [s * group_lines, (s + 1) * group_lines). Its LANES work-items that share a pixel have
- * a vector of VW channels each, in turn; the SLICES take blocks of PIXELS neighbouring pixels of a line in turn. Of a
- * line of the source, each pixel is loaded once for a block. Local memory: the weights of the chunk, tap by tap.
- *
- * LOCAL: LANES * SLICES; weights need one slice. VW: 1, 4 or 16. CHUNK: the largest chunk, a multiple of VW. PIXELS: of
- * input a multiple of STRIDE. TAPS_Y, TAPS_X, STRIDE, REACH (dilation), PAD: small, since loops over them are unrolled.
- * BIAS, READ_DX: 0 or 1. Forward x is a source of narrow.clh. */
-#include "prelude/narrow.clh"
-#if !defined(TAPS_Y) || !defined(TAPS_X) || !defined(CHUNK) || !defined(PIXELS)
-#error "conv_depthwise.cl needs TAPS_Y, TAPS_X, CHUNK and PIXELS"
-#endif
-#ifndef STRIDE
-#define STRIDE 1
-#endif
-#ifndef REACH
-#define REACH 1
-#endif
-#ifndef PAD
-#define PAD 0
-#endif
-#ifndef LANES
-#define LANES 1
-#endif
+ * Local memory: the weights of the chunk, tap by tap. PIXELS: of input a multiple of STRIDE. BIAS: 0 or 1. Forward x
+ * is a source of narrow.clh. */
+#include "conv/conv_depthwise.clh"
 #ifndef BIAS
 #define BIAS 0
 #endif
-#ifndef READ_DX
-#define READ_DX 0
-#endif
-#define TAPS   (TAPS_Y * TAPS_X)
-#define SLICES (LOCAL / LANES)
-
-#define DEPTHWISE_SIZES                                                                            \
-    const ulong lines, const ulong cols, const ulong chunks, const ulong chunk,                    \
-        const ulong group_lines, const int height, const int width, const int out_height, const int out_width,              \
-        const int stride_y, const int reach_y, const int pad_y
-#define DEPTHWISE_SLICE ((int)get_local_id(0) / LANES)
-
-/* The group's channels: the first one, and how many. */
-#define FIRST_CHANNEL (get_group_id(0) % chunks * chunk)
-#define CHANNELS      min(chunk, cols - FIRST_CHANNEL)
-
-#define SPLIT (get_group_id(0) / chunks)
-#define FOR_GROUP_LINES(line)                                                                      \
-    for (ulong line = SPLIT * group_lines,                                               \
-               last_line = min(line + group_lines, lines);                                         \
-         line < last_line; line++)
-#define FOR_BLOCKS(j, all)                                                                         \
-    for (int j = DEPTHWISE_SLICE * PIXELS; j < (all); j += SLICES * PIXELS)
-
-/* Vectors at c of the group's channels. A single lane moves its last vector back to whole channels, so some are
- * computed twice. */
-#define FOR_CHANNELS(k, c)                                                                         \
-    for (ulong k = (get_local_id(0) % LANES) * VW, c = last_vector(k, channels); k < channels;     \
-         k += LANES * VW, c = last_vector(k, channels))
-
-static inline ulong last_vector(const ulong k, const ulong channels)
-{
-    return LOCAL == 1 && channels >= VW ? min(k, channels - VW) : k;
-}
 
 #if VW == 16
 typedef float16 __attribute__((aligned(4))) local_vec;
@@ -87,12 +28,6 @@ INLINED void load_weights(global const float *w, const ulong ld, const ulong cha
             weights[t * CHUNK + c] = w[c * ld + t];
     barrier(CLK_LOCAL_MEM_FENCE);
 }
-
-/* Pixel q of a source line serves result pixel (q - b * REACH) / STRIDE by tap b, if that is whole. */
-#define SOURCE_PIXELS  ((PIXELS - 1) * STRIDE + (TAPS_X - 1) * REACH + 1)
-#define SERVES(q, b)                                                                               \
-    ((q) >= (b)*REACH && ((q) - (b)*REACH) % STRIDE == 0 && ((q) - (b)*REACH) / STRIDE < PIXELS)
-#define SERVED(q, b)   (((q) - (b)*REACH) / STRIDE)
 
 #if BF16_IN
 typedef ushort source;
@@ -202,82 +137,5 @@ KERNEL_OF(LOCAL) conv_depthwise_input(DEPTHWISE_SIZES, const float beta, MAT_IN_
                     }
             }
         }
-    }
-}
-
-/* Forward: y(j) = sum over b of w[b] * x(j * STRIDE + b * REACH - PAD). */
-KERNEL_OF(LOCAL) conv_depthwise_weights(DEPTHWISE_SIZES, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(dy),
-    MAT_OUT_RESTRICT(partial))
-{
-    const ulong first = FIRST_CHANNEL, channels = CHANNELS;
-    vec sums[CHUNK / VW / LANES][TAPS];
-    for (uint i = 0; i < CHUNK / VW / LANES; i++)
-        for (uint t = 0; t < TAPS; t++)
-            sums[i][t] = 0;
-    FOR_GROUP_LINES(line) {
-        const int top = (int)(line % out_height) * stride_y - pad_y;
-        const ulong image = line / out_height * height;
-        FOR_CHANNELS(k, c) {
-            const ulong there = channels - c;
-            global const float *slope = ROW(dy, line * out_width) + first + c;
-            /* the next vector of the same pixels, behind the last one the first of the next line */
-            const bool more = k + VW < channels;
-            const long ahead_x = more ? VW : stride_y * width * (long)x_ld - (long)c;
-            const long ahead_dy = more ? VW : out_width * (long)dy_ld - (long)c;
-            for (int a = 0; a < TAPS_Y; a++) {
-                const int row = top + a * reach_y;
-                if (row < 0 || row >= height)
-                    continue;
-                global const float *from = ROW(x, (image + row) * width) + first + c;
-                vec sum[TAPS_X];
-                UNROLLED(b, TAPS_X)
-                    sum[b] = sums[k / VW / LANES][a * TAPS_X + b];
-                for (int j = 0; j < out_width; j += PIXELS) {
-                    const int left = j * STRIDE - PAD;
-                    if (LOCAL == 1 && a == 0)
-                        UNROLLED(i, PIXELS)
-                            PREFETCH_FAR(slope + (j + (int)i) * (long)dy_ld + ahead_dy);
-                    if (LOCAL == 1 && a >= TAPS_Y - stride_y)
-                        UNROLLED(q, PIXELS * STRIDE)
-                            PREFETCH_FAR(from + (left + (int)q) * (long)x_ld + ahead_x);
-                    vec d[PIXELS];
-                    UNROLLED(i, PIXELS)
-                        d[i] = j + (int)i < out_width ? load_part(slope + (j + i) * dy_ld, there, 0)
-                                                      : (vec)(0.0f);
-                    UNROLLED(q, SOURCE_PIXELS)
-                        if (left + (int)q >= 0 && left + (int)q < width) {
-                            const vec v = load_part(from + (left + (int)q) * (long)x_ld, there, 0);
-                            UNROLLED(b, TAPS_X)
-                                if (SERVES(q, b))
-                                    sum[b] = fma(v, d[SERVED(q, b)], sum[b]);
-                        }
-                }
-                UNROLLED(b, TAPS_X)
-                    sums[k / VW / LANES][a * TAPS_X + b] = sum[b];
-            }
-        }
-    }
-    FOR_CHANNELS(k, c)
-        for (uint t = 0; t < TAPS; t++)
-            store_part(sums[k / VW / LANES][t], ROW(partial, SPLIT * TAPS + t) + first + c,
-                channels - c);
-}
-
-/* Group k takes the channels [k * LOCAL * VW, (k + 1) * LOCAL * VW). */
-KERNEL_OF(LOCAL) conv_depthwise_finish(const ulong cols, const ulong splits, const float beta,
-    MAT_IN_RESTRICT(partial), MAT_OUT_RESTRICT(dw))
-{
-    const ulong c = (get_group_id(0) * LOCAL + get_local_id(0)) * VW;
-    for (uint t = 0; c < cols && t < TAPS; t++) {
-        vec sum = 0;
-        for (ulong s = 0; s < splits; s++)
-            sum += GET(partial, s * TAPS + t, c);
-        float part[VW];
-        TO_ARRAY(sum, part);
-        for (uint i = 0; i < VW; i++)
-            if (c + i < cols) {
-                global float *to = ROW(dw, c + i) + t;
-                *to = READ_DX ? fma(beta, *to, part[i]) : part[i];
-            }
     }
 }

@@ -26,7 +26,7 @@ mutant() {
     [ -z "$only_old" ] || [ "$only_old" = "$3" ] || return
     file=$(cd "$root" && find cl src/ops -name "$2")
     case $2 in
-    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise.* | column_sum.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
+    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     gemm_tile_mma.clh | mma_read.clh | attention_*mma.*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=reversed" ;;
@@ -71,8 +71,8 @@ mutant test_matrix rowwise.clh 'FIRST_ROW + group_rows, rows' 'FIRST_ROW + group
 mutant test_gemm fill.cl 'factor * GET' 'GET'
 mutant test_conv2d conv_depthwise.cl 'done ? old : v' 'v'
 mutant test_conv2d conv_depthwise.cl 'row * stride_y != down' 'false'
-mutant test_conv2d conv_depthwise.cl 'i < CHUNK / VW / LANES' 'i < 1'
-mutant test_conv2d conv_depthwise.cl 's < splits' 's < 1'
+mutant test_conv2d conv_depthwise_dw.cl 'i < CHUNK / VW / LANES' 'i < 1'
+mutant test_conv2d conv_depthwise_dw.cl 's < splits' 's < 1'
 mutant test_conv2d conv_depthwise.cl 'c < channels; c += LOCAL' 'c + 1 < channels; c += LOCAL'
 mutant test_conv2d conv_depthwise.c 'READ_DX", beta != 0.0f' 'READ_DX", beta > 1.0f'
 mutant test_gate gate.cl 'GET(partial, own, c)' '(vec)(0.0f)'

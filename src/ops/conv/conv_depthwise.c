@@ -1,4 +1,4 @@
-/* Depthwise convolutions: conv_depthwise.cl. */
+/* Depthwise convolutions: conv_depthwise.cl, conv_depthwise_dw.cl. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
 #include "ops/device/bf16.h"
@@ -11,9 +11,9 @@ static const clprune__kernel_def forward_kernel = {
     "conv/conv_depthwise.cl", "conv_depthwise_forward"};
 static const clprune__kernel_def input_kernel = {"conv/conv_depthwise.cl", "conv_depthwise_input"};
 static const clprune__kernel_def weights_kernel = {
-    "conv/conv_depthwise.cl", "conv_depthwise_weights"};
+    "conv/conv_depthwise_dw.cl", "conv_depthwise_weights"};
 static const clprune__kernel_def finish_kernel = {
-    "conv/conv_depthwise.cl", "conv_depthwise_finish"};
+    "conv/conv_depthwise_dw.cl", "conv_depthwise_finish"};
 
 enum {
     MOST_TAPS = 64,      /* in local memory, and sums of a work-item */

@@ -179,8 +179,8 @@ bool clprune__conv_sums_taps(const clprune__conv *conv);
 clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__conv *conv,
     float beta, clprune_mat m, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* conv_depthwise.cl: groups of one channel with a few near taps, on every device. As the functions
- * of the roof. */
+/* conv_depthwise.cl, conv_depthwise_dw.cl: groups of one channel with a few near taps, on every
+ * device. As the functions of the roof. */
 bool clprune__conv_is_depthwise(const clprune__conv *conv);
 clprune_status clprune__conv_depthwise_forward(clprune_context *context, const clprune__conv *conv,
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event);
