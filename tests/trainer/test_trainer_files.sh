@@ -149,7 +149,7 @@ expect 2 "--export weights: it is the file of --import" $small --steps 1 --impor
 # A file that is no file of weights is said before the data is opened.
 expect 4 "first/last.ckpt: no safetensors file, but a checkpoint; --resume" $small --data absent --import first/last.ckpt
 expect 4 "absent.st: No such file" $small --data absent --import absent.st
-expect 4 "first: .*" $small --data absent --import first
+expect 4 "first/model.safetensors: No such file" $small --data absent --import first
 expect 4 "short.st: shorter than 8 bytes" $small --data absent --import short.st
 expect 0 "" $small --epochs 1 --import weights --output-dir imported
 expect 2 "--export weights: it is the file of --import" --resume imported/last.ckpt --epochs 2 --export weights
