@@ -5,7 +5,8 @@
  *                with SUMS = 1 partial[ROW_SLICES * n + slice][c] = sum of dy * x over a slice's rows
  *
  * The forward pass is row-wise, see rowwise.clh. Backward a work-group takes a sample: its rows are those of a group in
- * rowwise.clh, with lanes and slices. No local memory. y may be x, and dx may be dy. GIVE_DX, READ_DX, SUMS: 0 or 1;
+ * rowwise.clh, with lanes and slices. gate_rows_backward is the same for samples of one row, row-wise, where sums have
+ * one term; partial is dg. No local memory. y may be x, and dx may be dy. GIVE_DX, READ_DX, SUMS: 0 or 1;
  * what is not made or read is not touched. */
 #include "prelude/rowwise.clh"
 #ifndef GIVE_DX
@@ -14,6 +15,10 @@
 #ifndef READ_DX
 #define READ_DX 0
 #endif
+
+/* dx[r][c] = gradient + dx_beta * dx[r][c] */
+#define PUT_DX(gradient)                                                                           \
+    PUT(READ_DX ? fma((vec)(dx_beta), GET(dx, r, c), gradient) : (gradient), dx, r, c)
 
 KERNEL_OF(LOCAL) gate_forward(ROWWISE_SIZES, const ulong sample_rows, MAT_IN(x), MAT_IN(g), MAT_OUT(y))
 {
@@ -38,14 +43,23 @@ KERNEL_OF(LOCAL) gate_backward(LANE_SIZES, const float dx_beta, MAT_IN(x), MAT_I
                 const vec d = GET(dy, r, c);
                 if (SUMS)
                     sum = fma(d, GET(x, r, c), sum);
-                if (GIVE_DX) {
-                    vec gradient = d * gate;
-                    if (READ_DX)
-                        gradient = fma((vec)(dx_beta), GET(dx, r, c), gradient);
-                    PUT(gradient, dx, r, c);
-                }
+                if (GIVE_DX)
+                    PUT_DX(d * gate);
             }
             if (SUMS)
                 PUT(sum, partial, own, c);
+        }
+}
+
+KERNEL_OF(LOCAL) gate_rows_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MAT_IN(g), MAT_IN(dy),
+    MAT_OUT(dx), MAT_OUT(partial))
+{
+    FOR_ROWS(r)
+        FOR_VECTORS(c) {
+            const vec d = GET(dy, r, c);
+            if (SUMS)
+                PUT(d * GET(x, r, c), partial, r, c);
+            if (GIVE_DX)
+                PUT_DX(d * GET(g, r, c));
         }
 }

@@ -35,7 +35,7 @@ import torch
 from torch import Tensor, nn
 
 from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number, own_class, process_memory
-from clprune_trace import Attention, Conv, Param, Pool, Program, Value, hooks_of, modes_restored, trace
+from clprune_trace import Attention, Axis, Conv, Param, Pool, Program, Value, hooks_of, modes_restored, trace
 
 __all__ = ["Net"]
 
@@ -62,7 +62,7 @@ _Extent = _structure("_Extent", height=c_size_t, width=c_size_t)
 _Conv = _structure(
     "_NetConv", out=c_size_t, kernel=_Extent, stride=_Extent, padding=_Extent, dilation=_Extent,
     groups=c_size_t, bias=c_bool, reserved=c_uint64 * 4)
-_Pool = _structure("_MaxPoolDesc", kernel=_Extent, stride=_Extent, padding=_Extent,
+_Pool = _structure("_MaxPoolDesc", kernel=_Extent, stride=_Extent, padding=_Extent, ceil=c_bool,
                    reserved=c_uint64 * 4)
 _Attention = _structure("_NetAttn", heads=c_size_t, kv_heads=c_size_t, queries=c_size_t,
                         causal=c_bool, rate=c_float, reserved=c_uint64 * 4)
@@ -429,6 +429,8 @@ def _to_c(value: Any) -> Any:
         structure = {Attention: _Attention, Conv: _Conv, Pool: _Pool}[type(value)]
         return byref(structure(**{name: _Extent(*field) if isinstance(field, tuple) else field
                                   for name, field in fields.items()}))
+    if isinstance(value, Axis):
+        return c_int(value)
     return c_float(value) if isinstance(value, float) else c_size_t(value)
 
 

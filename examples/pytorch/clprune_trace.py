@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import math
 import operator
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
@@ -56,6 +57,14 @@ class Pool:
     kernel: Tuple[int, int]
     stride: Tuple[int, int]
     padding: Tuple[int, int]
+    ceil: bool
+
+
+class Axis(enum.IntEnum):
+    """clprune_axis."""
+
+    FEATURES = 0
+    ROWS = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +128,9 @@ class Value:
            ("CHW",) is a flattened image, "" has size 1
     factor set if the value is still to be multiplied by a parameter: a following addition makes
            both a LayerScale
+
+    Features that a reshape has split in two have the axes g and k instead of C: joined as kg they
+    are shuffled.
     """
 
     layer: int
@@ -156,6 +168,15 @@ class _Failed:
     """The value of an operation that is not supported."""
 
 
+@dataclasses.dataclass(frozen=True)
+class _Parts:
+    """Parts of a value along a dimension, of which those that are used become layers."""
+
+    of: Value
+    dim: int
+    sizes: Tuple[int, ...]
+
+
 def hooks_of(x: Union[Tensor, nn.Module]) -> int:
     """How many hooks a parameter or a module has that may compute something."""
     return sum(len(getattr(x, name, None) or ()) for name in (
@@ -187,6 +208,7 @@ class _Tracer(fx.Interpreter):
         self.state = set(model.state_dict())
         self.named = dict(model.named_parameters())
         self.batch = 0
+        self.joined: Dict[tuple, int] = {}  # layers of an axis, and the layer that has them all
 
     # ---- the graph
 
@@ -221,12 +243,14 @@ class _Tracer(fx.Interpreter):
             return _Constant(str(n.target), result)
         given = [self.noted[i] for i in n.all_input_nodes if i in self.noted]
         if n.op == "output":
+            if isinstance(args[0], Value) and "g" in "".join(args[0].axes):
+                raise _NotSupported("the output has its features in two dimensions")
             if isinstance(args[0], Value):
                 self.program.output = self._whole(args[0])
             elif not isinstance(args[0], _Failed):
                 raise _NotSupported("the output is not one tensor of the model's operations")
             return args[0]
-        if not any(isinstance(a, (Value, _Failed)) for a in given):
+        if not any(isinstance(a, (Value, _Failed, _Parts)) for a in given):
             reshapes = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand)
             return _Constant(given[0].name if len(given) == 1 and reshapes else None, result)
         self.node, self.result = n, result
@@ -242,11 +266,13 @@ class _Tracer(fx.Interpreter):
         """An operation in place: nodes of the same tensor have the new value."""
         memory = result.untyped_storage().data_ptr()
         for other, tensor in self.env.items():
+            parts = isinstance(self.noted.get(other), _Parts)
+            tensor = tensor[0] if parts else tensor
             if not isinstance(tensor, Tensor) or other is n or other not in self.noted:
                 continue
             if tensor.untyped_storage().data_ptr() != memory:
                 continue
-            if self.noted[other] != old:
+            if parts or self.noted[other] != old:
                 raise _NotSupported("it changes a tensor in place of which there is another view")
             self.noted[other] = new
 
@@ -270,7 +296,7 @@ class _Tracer(fx.Interpreter):
                 raise _NotSupported("it has hooks, which may compute anything")
             return lambda *args, **kwargs: handler(self, module, *args, **kwargs)
         handler = _listed(n)
-        if handler is None or not isinstance(self.result, Tensor):
+        if handler is None or not (isinstance(self.result, Tensor) or handler in _IN_PARTS):
             raise _NotSupported(f"{getattr(n.target, '__name__', n.target)} is not supported")
         return lambda *args, **kwargs: handler(self, *args, **kwargs)
 
@@ -509,11 +535,48 @@ class _Tracer(fx.Interpreter):
         return value
 
     def cat(self, tensors: Sequence[Any], dim: int = 0) -> Value:
-        """A class token before the rows."""
-        if len(tensors) != 2 or not isinstance(tensors[0], _Constant) or dim != 1:
-            raise _NotSupported("torch.cat is supported for a class token before the rows")
-        token, x = tensors[0], self._use(tensors[1])
-        if len(x.axes) != 2 or x.axes[1] != "C" or token.value.shape[1:] != (1, x.sizes["C"]):
+        """Features or rows behind each other, two values at a time; a list that begins as an earlier one did goes
+        on from there, as DenseNet's do."""
+        if isinstance(tensors, _Parts):
+            tensors = [self._part(tensors, i) for i in range(len(tensors.sizes))]
+        if len(tensors) == 2 and isinstance(tensors[0], _Constant):
+            return self._class_token(tensors[0], self._use(tensors[1]), dim)
+        values = [self._use(x) for x in tensors]
+        axis, group = self._axis(values[0], dim % (1 + len(values[0].axes)), "torch.cat")
+        at = values[0].axes.index(group)
+        whole = values[0]
+        for x in values[1:]:
+            others = [(y.shape[:at], y.shape[at + 1:], self._axis(y, 1 + at, "torch.cat")[0]) if len(y.axes) > at
+                      else None for y in (values[0], x)]
+            if others[0] != others[1] or x.axes.index("C") != values[0].axes.index("C"):
+                raise _NotSupported("torch.cat of tensors that are laid out differently")
+        layers = tuple(x.layer for x in values)
+        done = max((i for i in range(2, 1 + len(layers)) if (axis, layers[:i]) in self.joined), default=1)
+        layer, size = self.joined.get((axis, layers[:done]), layers[0]), sum(x.shape[at] for x in values)
+        for i in range(done, len(layers)):
+            self.program.layers.append(Layer("concat", self._name(), (layer, layers[i]), (axis,)))
+            layer = len(self.program.layers) - 1
+            self.joined[axis, layers[:i + 1]] = layer
+        return self._resized(whole, layer, at, axis, size)
+
+    def _axis(self, x: Value, dim: int, what: str) -> Tuple[Axis, str]:
+        """The axis of the net's value that a dimension of the tensor is."""
+        group = x.axes[dim - 1] if dim > 0 else ""
+        if group == "C":
+            return Axis.FEATURES, group
+        if group != "" and group == x.rows and "C" in x.axes:
+            return Axis.ROWS, group
+        raise _NotSupported(f"{what} along dimension {dim}, which is neither the features nor all rows")
+
+    def _resized(self, x: Value, layer: int, at: int, axis: Axis, size: int) -> Value:
+        """x with another size of an axis, as a layer gives it."""
+        if axis == Axis.FEATURES:
+            return Value(layer, x.axes, {**x.sizes, "C": size})
+        return Value(layer, (*x.axes[:at], "T", *x.axes[at + 1:]), {"T": size, "C": x.sizes["C"]})
+
+    def _class_token(self, token: _Constant, x: Value, dim: int) -> Value:
+        """A parameter as a row before the rows."""
+        if dim != 1 or len(x.axes) != 2 or x.axes[1] != "C" or token.value.shape[1:] != (1, x.sizes["C"]):
             raise _NotSupported("a class token is 1 x 1 x features, before rows of features")
         name = self._name(token.name or self.node.name)
         value = self._add("class_token", name, (x.layer,), (), ("T", "C"),
@@ -521,17 +584,46 @@ class _Tracer(fx.Interpreter):
         self._param(name, token)
         return value
 
-    def getitem(self, x: Value, at: Any) -> Value:
-        """One row of each sample; the output of an attention module."""
+    def split(self, x: Value, _: Any = None, dim: int = 0, **__: Any) -> _Parts:
+        """Also chunks: the sizes are those of the results."""
+        dim %= 1 + len(x.axes)
+        return _Parts(self._use(x), dim, tuple(part.shape[dim] for part in self.result))
+
+    def _part(self, parts: _Parts, i: int) -> Value:
+        i %= len(parts.sizes)
+        return self._slice(parts.of, parts.dim, sum(parts.sizes[:i]), parts.sizes[i])
+
+    def _slice(self, x: Value, dim: int, first: int, count: int) -> Value:
+        x = self._use(x)
+        axis, _ = self._axis(x, dim, "a part")
+        if count == x.shape[dim - 1]:
+            return x
+        self.program.layers.append(Layer("slice", self._name(), (x.layer,), (axis, first, count)))
+        return self._resized(x, len(self.program.layers) - 1, dim - 1, axis, count)
+
+    def getitem(self, x: Any, at: Any) -> Value:
+        """A part along one dimension, one row of each sample, or the output of an attention module."""
+        if isinstance(x, _Parts):
+            return self._part(x, at)
         if at == 0:
             return x
         x = self._use(x)
-        whole = isinstance(at, tuple) and len(at) == 2 and at[0] == slice(None)
-        if not whole or not isinstance(at[1], int) or len(x.axes) != 2 or x.axes[1] != "C":
-            raise _NotSupported(f"[{at}] is supported as [:, row] of (N, T, C)")
-        rows = x.size(x.axes[0])
-        return self._add("row", self._name(), (x.layer,), (at[1] % rows,), ("C",),
-                         {"C": x.sizes["C"]})
+        index = list(at) if isinstance(at, tuple) else [at]
+        if Ellipsis in index:
+            here = index.index(Ellipsis)
+            index[here:here + 1] = [slice(None)] * (2 + len(x.axes) - len(index))
+        sizes = (self.batch, *x.shape)
+        parts = [(dim, *i.indices(size)) if isinstance(i, slice) else (dim, i, i, 0)
+                 for dim, (i, size) in enumerate(zip(index, sizes))
+                 if i != slice(None) and (not isinstance(i, slice) or i.indices(size) != (0, size, 1))]
+        if not parts:
+            return x
+        (dim, first, end, step), *others = parts
+        if not others and step == 0 and dim == 1 and isinstance(first, int) and len(x.axes) == 2 and x.axes[1] == "C":
+            return self._add("row", self._name(), (x.layer,), (first % sizes[1],), ("C",), {"C": x.sizes["C"]})
+        if others or step != 1 or dim == 0:
+            raise _NotSupported(f"[{at}] is supported as a part along one dimension, or [:, row] of (N, T, C)")
+        return self._slice(x, dim, first, end - first)
 
     def expand(self, x: Value, *_: Any) -> Value:
         raise _NotSupported("expand is supported for parameters")
@@ -551,6 +643,12 @@ class _Tracer(fx.Interpreter):
         if (min_val, max_val) != (0, 6):
             raise _NotSupported(f"hardtanh from {min_val} to {max_val}, only from 0 to 6, ReLU6")
         return self._elementwise("relu6", x)
+
+    def leaky_relu(self, x: Value, negative_slope: float = 0.01, inplace: bool = False) -> Value:
+        """slope * x + (1 - slope) * relu(x)"""
+        x = self._use(x)
+        steep = self._elementwise("scale", self.relu(x), 1 - negative_slope)
+        return self.add(self._elementwise("scale", x, float(negative_slope)), steep)
 
     def sigmoid(self, x: Value) -> Value:
         return self._elementwise("sigmoid", x)
@@ -584,10 +682,10 @@ class _Tracer(fx.Interpreter):
     def max_pool2d(self, x: Value, kernel_size, stride=None, padding=0, dilation=1,
                    ceil_mode: bool = False, return_indices: bool = False) -> Value:
         x = self._use(x)
-        if x.axes != ("C", "H", "W") or _pair(dilation) != (1, 1) or ceil_mode or return_indices:
-            raise _NotSupported("max pooling needs an image, dilation 1 and ceil_mode=False")
+        if x.axes != ("C", "H", "W") or _pair(dilation) != (1, 1) or return_indices:
+            raise _NotSupported("max pooling needs an image, dilation 1 and no indices")
         kernel = _pair(kernel_size)
-        pool = Pool(kernel, _pair(stride) if stride else kernel, _pair(padding))
+        pool = Pool(kernel, _pair(stride) if stride else kernel, _pair(padding), ceil_mode)
         sizes = {"C": x.sizes["C"], "H": self.result.shape[2], "W": self.result.shape[3]}
         return self._add("max_pool", self._name(), (x.layer,), (pool,), x.axes, sizes)
 
@@ -673,6 +771,11 @@ class _Tracer(fx.Interpreter):
         self._param(name, b.factor)
         return value
 
+    def sub(self, a: Any, b: Any, alpha: float = 1) -> Value:
+        if not isinstance(a, Value) or not isinstance(b, Value) or alpha != 1:
+            raise _NotSupported("a subtraction needs two tensors of the model's operations")
+        return self.add(a, self._elementwise("scale", b, -1.0))
+
     def mul(self, a: Any, b: Any, out: None = None) -> Value:
         if not isinstance(a, Value):
             a, b = b, a
@@ -687,12 +790,14 @@ class _Tracer(fx.Interpreter):
         return dataclasses.replace(a, factor=b)
 
     def _gate(self, x: Value, g: Value) -> Value:
-        """The features of each sample times numbers of its own, which have one row."""
+        """A product of two tensors; or the features of each sample times numbers of its own, which have one row."""
+        if x.layout == g.layout:
+            return self._add("gate", self._name(), (x.layer, g.layer), (), x.axes, x.sizes)
         if x.rows == "":
             x, g = g, x
         if g.rows != "" or g.axes != tuple("C" if group == "C" else "" for group in x.axes):
-            raise _NotSupported("a product of two tensors is not supported, unless one of them has "
-                                "a value for each feature of a sample")
+            raise _NotSupported("a product of two tensors is not supported, unless they have the same shape, or "
+                                "one of them has a value for each feature of a sample")
         return self._add("gate", self._name(), (x.layer, g.layer), (), x.axes, x.sizes)
 
     def div(self, a: Any, b: Any) -> Value:
@@ -729,6 +834,10 @@ class _Tracer(fx.Interpreter):
         axes = []
         for size in shape:
             group = ""
+            if left and left[0] == "C" and size < x.sizes["C"] and x.sizes["C"] % size == 0 and size > 1 \
+                    and len(x.axes) > 1:
+                left[:1] = ["g", "k"]
+                x = dataclasses.replace(x, sizes={**x.sizes, "g": size, "k": x.sizes["C"] // size})
             while left and x.size(group) < size:
                 group += left.pop(0)
             axes.append(group)
@@ -740,7 +849,19 @@ class _Tracer(fx.Interpreter):
         if value.shape != shape or self.result.shape[0] != self.batch:
             raise _NotSupported(f"a tensor of (N, {', '.join(map(str, x.shape))}) as "
                                 f"{tuple(self.result.shape)}")
-        return self._whole(value)
+        return self._whole(self._joined_features(value))
+
+    def _joined_features(self, x: Value) -> Value:
+        """Features in one dimension again that a reshape had split in two; in the other order they are shuffled."""
+        for order in ("gk", "kg"):
+            if order not in x.axes:
+                continue
+            sizes = {axis: size for axis, size in x.sizes.items() if axis not in "gk"}
+            axes = tuple("C" if group == order else group for group in x.axes)
+            if order == "kg":
+                return self._add("shuffle", self._name(), (x.layer,), (x.sizes["g"],), axes, sizes)
+            return dataclasses.replace(x, axes=axes, sizes=sizes)
+        return x
 
     def _whole(self, x: Value) -> Value:
         """x; if it has one dimension of several axes, the net's value gets one row, too."""
@@ -862,6 +983,7 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Tanh: lambda t, m, x: t.tanh(x),
     nn.ReLU6: lambda t, m, x: t.relu6(x),
     nn.Hardtanh: lambda t, m, x: t.hardtanh(x, m.min_val, m.max_val),
+    nn.LeakyReLU: lambda t, m, x: t.leaky_relu(x, m.negative_slope),
     nn.Sigmoid: lambda t, m, x: t.sigmoid(x),
     nn.Hardsigmoid: lambda t, m, x: t.hard_sigmoid(x),
     nn.Hardswish: lambda t, m, x: t.hard_swish(x),
@@ -892,11 +1014,17 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.tanh: _Tracer.tanh,
     F.relu6: _Tracer.relu6,
     F.hardtanh: _Tracer.hardtanh,
+    F.leaky_relu: _Tracer.leaky_relu,
+    torch.sub: _Tracer.sub,
+    operator.sub: _Tracer.sub,
     torch.sigmoid: _Tracer.sigmoid,
     F.sigmoid: _Tracer.sigmoid,
     F.hardsigmoid: _Tracer.hard_sigmoid,
     F.hardswish: _Tracer.hard_swish,
     torch.cat: _Tracer.cat,
+    torch.concat: _Tracer.cat,
+    torch.split: _Tracer.split,
+    torch.chunk: _Tracer.split,
     operator.getitem: _Tracer.getitem,
     F.dropout: _Tracer.dropout,
     F.max_pool2d: _Tracer.max_pool2d,
@@ -922,12 +1050,14 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
 
 _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
-    "add_": _Tracer.add, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
-    "sigmoid": _Tracer.sigmoid,
+    "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
+    "sigmoid": _Tracer.sigmoid, "split": _Tracer.split, "chunk": _Tracer.split,
     "flatten": _Tracer.reshape, "reshape": _Tracer.reshape, "view": _Tracer.reshape,
     "squeeze": _Tracer.reshape, "unsqueeze": _Tracer.reshape, "permute": _Tracer.permute,
     "transpose": _Tracer.transpose, "expand": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
 }
+
+_IN_PARTS = (_Tracer.split,)  # whose result is several tensors
 
 
 def _listed(n: fx.Node) -> Optional[Callable[..., Value]]:

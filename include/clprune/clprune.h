@@ -24,7 +24,8 @@
  *   mean_squared_error.h    the loss of regressions
  *   layer_norm.h            normalisation of rows, as transformers use it
  *   group_norm.h            normalisation of samples over groups of features
- *   gate.h                  features of a sample times numbers: squeeze-and-excitation
+ *   gate.h shuffle.h        features of a sample times numbers: squeeze-and-excitation; features of
+ *                           groups in turn
  *   attention.h             attention, whose scores are never in memory
  *   embedding.h positions.h rotary.h   tokens: rows of a table, learned and rotary positions
  *   token_loss.h            the loss of each token, also of a large vocabulary
@@ -110,6 +111,7 @@
 #include "clprune/saved.h"
 #include "clprune/saved_host.h"
 #include "clprune/schedule.h"
+#include "clprune/shuffle.h"
 #include "clprune/status.h"
 #include "clprune/swiglu.h"
 #include "clprune/token_loss.h"

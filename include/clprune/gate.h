@@ -2,7 +2,8 @@
  * (arXiv 1709.01507).
  *
  *     y[n * rows + r][c] = x[n * rows + r][c] * g[n][c]        rows of each of the `batch` samples
- */
+ *
+ * With as many samples as rows it is the product of two matrices, element by element. */
 #ifndef CLPRUNE_GATE_H
 #define CLPRUNE_GATE_H
 
@@ -12,8 +13,8 @@
 extern "C" {
 #endif
 
-/* x, y: M x d of `batch` samples, which divides M; y may be x. g: batch x d. Errors:
- * INVALID_ARGUMENT, INVALID_SIZE. */
+/* x, y: M x d of `batch` samples, which divides M; y may be x, or g if batch is M. g: batch x d.
+ * Errors: INVALID_ARGUMENT, INVALID_SIZE. */
 CLPRUNE_API clprune_status clprune_gate_forward(clprune_context *context, size_t batch,
     clprune_mat x, clprune_mat g, clprune_mat y, cl_event *event);
 

@@ -25,12 +25,13 @@ typedef struct clprune_max_pool_desc {
     clprune_extent kernel;  /* taps */
     clprune_extent stride;  /* {0, 0} means the kernel's size */
     clprune_extent padding; /* at each of the two ends of an axis; at most half of the kernel */
-    uint64_t reserved[4];   /* zeros */
+    bool ceil; /* a last window may begin in the image and end behind its padding */
+    uint64_t reserved[4]; /* zeros */
 } clprune_max_pool_desc;
 
 /* The size of y's images, (image + 2 * padding - kernel) / stride + 1 along each axis, rounded
- * down; {0, 0} if the kernel is larger than the padded image, or for bad arguments;
- * clprune_last_error(NULL) has the reason. */
+ * down, or with `ceil` up unless no tap of the last window is inside; {0, 0} if the kernel is
+ * larger than the padded image, or for bad arguments; clprune_last_error(NULL) has the reason. */
 CLPRUNE_API clprune_extent clprune_max_pool_output(
     const clprune_max_pool_desc *desc, clprune_extent image);
 

@@ -213,11 +213,22 @@ CLPRUNE_API clprune_net_value clprune_net_relu(
 CLPRUNE_API clprune_net_value clprune_net_relu6(
     clprune_net *net, const char *name, clprune_net_value x);
 /* x * g, with g of one row a sample and as many columns as x (clprune/gate.h): the gates of
- * squeeze-and-excitation. */
+ * squeeze-and-excitation; or with g of x's rows and columns, which may be x: a product. */
 CLPRUNE_API clprune_net_value clprune_net_gate(
     clprune_net *net, const char *name, clprune_net_value x, clprune_net_value g);
 CLPRUNE_API clprune_net_value clprune_net_add(
     clprune_net *net, const char *name, clprune_net_value a, clprune_net_value b);
+/* a and b in one: the features of b behind those of a, in rows of the same sample
+ * (CLPRUNE_AXIS_FEATURES), or the rows of b behind those of a (CLPRUNE_AXIS_ROWS), which are then
+ * no image. And `count` of x's features or rows from `first` on. Neither keeps anything. */
+CLPRUNE_API clprune_net_value clprune_net_concat(clprune_net *net, const char *name,
+    clprune_net_value a, clprune_net_value b, clprune_axis axis);
+CLPRUNE_API clprune_net_value clprune_net_slice(clprune_net *net, const char *name,
+    clprune_net_value x, clprune_axis axis, size_t first, size_t count);
+/* Feature c of each of `groups` equal parts of the features, part by part, then c + 1
+ * (clprune/shuffle.h). */
+CLPRUNE_API clprune_net_value clprune_net_shuffle(
+    clprune_net *net, const char *name, clprune_net_value x, size_t groups);
 CLPRUNE_API clprune_net_value clprune_net_max_pool(
     clprune_net *net, const char *name, clprune_net_value x, const clprune_max_pool_desc *desc);
 /* Each pixel becomes factor x factor equal ones (clprune/upsample.h). */

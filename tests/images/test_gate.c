@@ -10,7 +10,7 @@ typedef struct shape {
 
 static const shape shapes[] = {{1, 1, 1, 0}, {3, 1, 16, 0}, {1, 7, 15, 1}, {2, 9, 17, 0},
     {5, 196, 20, 2}, {4, 64, 128, 0}, {3, 5, 4, 0}, {2, 3, 3, 5}, {2, 5, 530, 3}, {2, 3, 2100, 0},
-    {0, 5, 8, 0}, {3, 5, 0, 0}, {0, 0, 0, 0}, {2, 0, 5, 1}};
+    {300, 1, 40, 1}, {0, 5, 8, 0}, {3, 5, 0, 0}, {0, 0, 0, 0}, {2, 0, 5, 1}};
 
 LAYER_SIZE(size_rows, shape, s->batch * s->rows, s->cols, s->gap)
 LAYER_SIZE(size_gates, shape, s->batch, s->cols, s->gap)
@@ -101,6 +101,24 @@ static void sizes(NO_ROW)
     TEST_OK(clprune_gate_backward(test_context(), 3, 0, none, g.mat, y.mat, x.mat, none, NULL));
 }
 
+/* Samples of one row: y in the place of either factor, which may be one matrix. */
+static void places(NO_ROW)
+{
+    enum { ROWS = 9, COLS = 21 };
+    const float *values = test_new_normal(1, ROWS * COLS),
+                *others = test_new_normal(2, ROWS * COLS);
+    for (int both = 0; both < 2; both++) {
+        test_mat x = test_mat_make(ROWS, COLS, 1, values);
+        test_mat g = test_mat_make(ROWS, COLS, 1, others);
+        const clprune_mat y = both ? x.mat : g.mat;
+        float *got = test_floats(ROWS * COLS);
+        TEST_OK(clprune_gate_forward(test_context(), ROWS, x.mat, both ? x.mat : g.mat, y, NULL));
+        TEST_OK(clprune_mat_read(test_context(), y, got));
+        for (size_t i = 0; i < ROWS * COLS; i++)
+            assert_true(got[i] == values[i] * (both ? values : others)[i]);
+    }
+}
+
 int main(void)
 {
     static const layer_case *const cases[] = {&forward, &backward, &added};
@@ -113,5 +131,6 @@ int main(void)
     }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, sizes, NULL, "sizes");
+    test_add(&list, places, NULL, "places");
     return test_run_on_devices("gate", &list);
 }

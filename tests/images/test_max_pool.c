@@ -9,25 +9,21 @@
 typedef struct shape {
     clprune_extent kernel, stride, padding, image;
     size_t batch, cols, gap;
+    bool ceil;
 } shape;
 
 /* ResNet's window first; then others with every border, gaps between windows, windows that share
  * pixels, and the most taps that 4 bits hold. */
 static const shape shapes[] = {
-    {{3, 3}, {2, 2}, {1, 1}, {8, 8}, 2, 64, 0},
-    {{3, 3}, {2, 2}, {1, 1}, {7, 9}, 3, 17, 2},
-    {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 2, 5, 0},
-    {{3, 3}, {2, 2}, {1, 1}, {33, 40}, 2, 20, 1},
-    {{2, 2}, {0, 0}, {0, 0}, {6, 5}, 2, 16, 0},
-    {{3, 2}, {1, 2}, {1, 0}, {5, 7}, 1, 3, 1},
-    {{2, 3}, {3, 4}, {1, 1}, {11, 13}, 2, 33, 0},
-    {{4, 4}, {1, 1}, {2, 2}, {6, 6}, 1, 15, 0},
-    {{1, 16}, {1, 3}, {0, 8}, {2, 40}, 1, 4, 3},
-    {{16, 1}, {2, 1}, {3, 0}, {30, 2}, 1, 8, 0},
-    {{1, 1}, {2, 2}, {0, 0}, {5, 5}, 2, 100, 0},
-    {{3, 3}, {2, 2}, {1, 1}, {5, 5}, 2, 530, 1},
-    {{3, 3}, {2, 2}, {1, 1}, {4, 4}, 0, 8, 0},
-    {{3, 3}, {2, 2}, {1, 1}, {4, 4}, 2, 0, 0},
+    {{3, 3}, {2, 2}, {1, 1}, {8, 8}, 2, 64, 0}, {{3, 3}, {2, 2}, {1, 1}, {7, 9}, 3, 17, 2},
+    {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 2, 5, 0}, {{3, 3}, {2, 2}, {1, 1}, {33, 40}, 2, 20, 1},
+    {{2, 2}, {0, 0}, {0, 0}, {6, 5}, 2, 16, 0}, {{3, 2}, {1, 2}, {1, 0}, {5, 7}, 1, 3, 1},
+    {{2, 3}, {3, 4}, {1, 1}, {11, 13}, 2, 33, 0}, {{4, 4}, {1, 1}, {2, 2}, {6, 6}, 1, 15, 0},
+    {{1, 16}, {1, 3}, {0, 8}, {2, 40}, 1, 4, 3}, {{16, 1}, {2, 1}, {3, 0}, {30, 2}, 1, 8, 0},
+    {{1, 1}, {2, 2}, {0, 0}, {5, 5}, 2, 100, 0}, {{3, 3}, {2, 2}, {1, 1}, {5, 5}, 2, 530, 1},
+    {{3, 3}, {2, 2}, {1, 1}, {4, 4}, 0, 8, 0}, {{3, 3}, {2, 2}, {1, 1}, {4, 4}, 2, 0, 0},
+    {{3, 3}, {2, 2}, {0, 0}, {8, 13}, 2, 17, 1, .ceil = true}, /* one side has one window more */
+    {{2, 3}, {3, 3}, {1, 0}, {5, 7}, 2, 16, 0, .ceil = true},  /* one would begin in the padding */
 };
 
 static const shape wide = {{5, 4}, {2, 2}, {2, 2}, {9, 8}, 1, 6, 0};
@@ -40,9 +36,20 @@ typedef struct problem {
     clprune_max_pool_sizes sizes;
 } problem;
 
+/* Windows along a side: those that end in the padding, or with `ceil` one more that begins in the
+ * image. */
+static size_t windows(size_t image, size_t kernel, size_t stride, size_t padding, bool ceil)
+{
+    size_t count = 0, begin = 0; /* in the padded image */
+    for (; begin + kernel <= image + 2 * padding; begin += stride)
+        count++;
+    const bool whole = begin - stride + kernel == image + 2 * padding;
+    return count + (ceil && !whole && begin < image + padding);
+}
+
 static problem problem_of(const shape *s)
 {
-    problem p = {.given = {s->kernel, s->stride, s->padding, {0}},
+    problem p = {.given = {s->kernel, s->stride, s->padding, s->ceil, {0}},
         .image = s->image,
         .batch = s->batch,
         .cols = s->cols};
@@ -50,10 +57,10 @@ static problem problem_of(const shape *s)
     if (s->stride.height == 0)
         p.desc.stride = s->kernel;
     p.output = clprune_max_pool_output(&p.given, s->image);
-    assert_int_equal(p.output.height,
-        (s->image.height + 2 * s->padding.height - s->kernel.height) / p.desc.stride.height + 1);
+    assert_int_equal(p.output.height, windows(s->image.height, s->kernel.height,
+                                          p.desc.stride.height, s->padding.height, s->ceil));
     assert_int_equal(p.output.width,
-        (s->image.width + 2 * s->padding.width - s->kernel.width) / p.desc.stride.width + 1);
+        windows(s->image.width, s->kernel.width, p.desc.stride.width, s->padding.width, s->ceil));
     p.in = s->batch * s->image.height * s->image.width;
     p.out = s->batch * p.output.height * p.output.width;
     TEST_OK(clprune_max_pool_size_query(p.out, s->cols, &p.sizes));
@@ -241,7 +248,7 @@ static void invalid(NO_ROW)
 {
     clprune_context *context = test_context();
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
-    const clprune_max_pool_desc good = {{3, 3}, {2, 2}, {1, 1}, {0}};
+    const clprune_max_pool_desc good = {{3, 3}, {2, 2}, {1, 1}, false, {0}};
     const clprune_extent image = {4, 6};
     test_mat mx = test_mat_make(48, 6, 0, NULL), my = test_mat_make(12, 6, 0, NULL);
     test_mat mp = test_mat_make(12, 2, 0, NULL);
@@ -253,14 +260,14 @@ static void invalid(NO_ROW)
         clprune_max_pool_desc desc;
         clprune_extent image;
         const char *text;
-    } refused[] = {{{{0, 3}, {2, 2}, {0, 1}, {0}}, {4, 6}, "kernel is 0 x 3"},
-        {{{3, 3}, {0, 2}, {1, 1}, {0}}, {4, 6}, "stride is 0 x 2"},
-        {{{3, 3}, {2, 2}, {1, 2}, {0}}, {4, 6}, "padding is 1 x 2"},
-        {{{3, 3}, {2, 2}, {1, 1}, {0}}, {0, 6}, "image is 0 x 6"},
-        {{{7, 3}, {2, 2}, {1, 1}, {0}}, {4, 6}, "larger than the padded image"},
-        {{{3, 3}, {2, 2}, {1, 1}, {0, 1}}, {4, 6}, "reserved"},
-        {{{3, 6}, {2, 1}, {1, 0}, {0}}, {4, 6}, "at most 16 taps"},
-        {{{SIZE_MAX, 1}, {2, 2}, {SIZE_MAX / 2, 0}, {0}}, {4, 6}, "larger than"}};
+    } refused[] = {{{{0, 3}, {2, 2}, {0, 1}, false, {0}}, {4, 6}, "kernel is 0 x 3"},
+        {{{3, 3}, {0, 2}, {1, 1}, false, {0}}, {4, 6}, "stride is 0 x 2"},
+        {{{3, 3}, {2, 2}, {1, 2}, false, {0}}, {4, 6}, "padding is 1 x 2"},
+        {{{3, 3}, {2, 2}, {1, 1}, false, {0}}, {0, 6}, "image is 0 x 6"},
+        {{{7, 3}, {2, 2}, {1, 1}, false, {0}}, {4, 6}, "larger than the padded image"},
+        {{{3, 3}, {2, 2}, {1, 1}, false, {0, 1}}, {4, 6}, "reserved"},
+        {{{3, 6}, {2, 1}, {1, 0}, false, {0}}, {4, 6}, "at most 16 taps"},
+        {{{SIZE_MAX, 1}, {2, 2}, {SIZE_MAX / 2, 0}, false, {0}}, {4, 6}, "larger than"}};
     for (size_t i = 0; i < COUNT_OF(refused); i++) {
         const clprune_max_pool_desc *d = &refused[i].desc;
         TEST_FAILS(FORWARD(context, d, 2, refused[i].image, x, y, p), bad, refused[i].text);
@@ -282,7 +289,7 @@ static void invalid(NO_ROW)
 #define NORM_FORWARD(...) clprune_max_pool_norm_forward(__VA_ARGS__, &event)
     const clprune_mat channel = {mx.mat.buffer, mx.mat.offset, 1, 6, 6};
     const clprune_batch_norm bn = {channel, channel, channel, channel};
-    const clprune_max_pool_desc taps16 = {{4, 4}, {2, 2}, {1, 1}, {0}};
+    const clprune_max_pool_desc taps16 = {{4, 4}, {2, 2}, {1, 1}, false, {0}};
     TEST_FAILS(NORM_FORWARD(context, &good, NULL, 2, image, x, y, p), bad, "bn is NULL");
     TEST_FAILS(NORM_FORWARD(context, &taps16, &bn, 2, image, x, y, p), bad, "at most 15 taps");
     assert_null(event);

@@ -20,11 +20,11 @@ only=${2:-}
 only_old=${3:-}
 missed=0 sound=
 
-# mutant TEST FILE OLD NEW: replaces the first OLD (a fixed string) of FILE, anywhere in cl/ or src/ops/, by NEW.
+# mutant TEST FILE OLD NEW: replaces the first OLD (a fixed string) of FILE, anywhere in cl/ or src/, by NEW.
 mutant() {
     [ -z "$only" ] || [ "$only" = "$2" ] || return
     [ -z "$only_old" ] || [ "$only_old" = "$3" ] || return
-    file=$(cd "$root" && find cl src/ops -name "$2")
+    file=$(cd "$root" && find cl src -name "$2")
     case $2 in
     conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
@@ -78,6 +78,16 @@ mutant test_conv2d conv_depthwise.c 'READ_DX", beta != 0.0f' 'READ_DX", beta > 1
 mutant test_gate gate.cl 'GET(partial, own, c)' '(vec)(0.0f)'
 mutant test_gate gate.cl 'GET(g, r / sample_rows' 'GET(g, 0'
 mutant test_gate gate.c 'slices * batch, cols' 'batch, cols'
+mutant test_gate gate.cl 'PUT(d * GET(x, r, c), partial' 'PUT(d * GET(g, r, c), partial'
+mutant test_gate gate.c 'const bool apart = batch == rows' 'const bool apart = true'
+mutant test_shuffle shuffle.cl 'j = get_local_id(0)' 'j = 0 * get_local_id(0)'
+mutant test_shuffle shuffle.cl 'groups < size ? j : i' 'groups <= size ? j : i'
+mutant test_net_random net_concat.c 'first += x.cols' 'first += 0'
+mutant test_net_random net_concat.c 'first += cols' 'first += 1'
+mutant test_net_random net_concat.c 'return beta == 0' 'return beta != 2'
+mutant test_net_random net_concat.c 'if (beta == 0)' 'if (beta == 2)'
+mutant test_net_concat net_concat.c 'layer->set.part.first * step' 'layer->set.part.first + 0 * step'
+mutant test_max_pool max_pool.c 'output * stride < image + padding' 'output * stride <= image + padding'
 mutant test_dropout dropout.cl 'PATH ? r / each' 'PATH ? r'
 mutant test_relu relu.cl 'in >= top ? (above)' 'in > top ? (above)'
 mutant test_silu activation.clh 'h <= (vec)(-3.0f) ? zero' 'h < (vec)(-3.0f) ? zero'

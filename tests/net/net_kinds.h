@@ -32,6 +32,10 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
     KIND(rotary, x, 2, 1, 1e4f)                                                                    \
     KIND(relu, x)                                                                                  \
     KIND(add, x, x)                                                                                \
+    KIND(gate, x, x)                                                                               \
+    KIND(concat, x, x, CLPRUNE_AXIS_FEATURES)                                                      \
+    KIND(slice, x, CLPRUNE_AXIS_ROWS, 1, 2)                                                        \
+    KIND(shuffle, x, 4)                                                                            \
     KIND(max_pool, x, &kind_pool)                                                                  \
     KIND(upsample, x, 2)                                                                           \
     KIND(mean, x)                                                                                  \

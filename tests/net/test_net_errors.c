@@ -155,11 +155,35 @@ LAYER(conv_dilated,
 static clprune_net_value gate(clprune_net *net, bool rows)
 {
     const clprune_net_value x = good_conv(net);
-    return clprune_net_gate(
-        net, "bad", x, rows ? x : clprune_net_linear(net, "l", clprune_net_mean(net, "m", x), 4));
+    return clprune_net_gate(net, "bad", x,
+        rows ? clprune_net_slice(net, "s", x, CLPRUNE_AXIS_ROWS, 0, 2)
+             : clprune_net_linear(net, "l", clprune_net_mean(net, "m", x), 4));
 }
 LAYER(gate_rows, gate(net, true))
 LAYER(gate_cols, gate(net, false))
+static clprune_net_value concat(
+    clprune_net *net, clprune_net_value a, size_t height, clprune_axis axis)
+{
+    const clprune_net_conv desc = {.out = 4, .kernel = {height, 1}, .stride = {height, 1}};
+    return clprune_net_concat(net, "bad", a, clprune_net_conv2d(net, "c", a, &desc), axis);
+}
+LAYER(concat_rows, concat(net, good_conv(net), 2, CLPRUNE_AXIS_FEATURES))
+LAYER(concat_cols, concat(net, good_conv(net), 1, CLPRUNE_AXIS_ROWS))
+LAYER(concat_axis, concat(net, good_conv(net), 1, (clprune_axis)3))
+/* 2 x 3 and 3 x 2 pixels. */
+static clprune_net_value concat_images_of(clprune_net *net)
+{
+    const clprune_net_value x = clprune_net_pixels(net, 4, 4, 3);
+    const clprune_net_conv wide = {.out = 4, .kernel = {2, 1}, .stride = {2, 1}};
+    const clprune_net_conv tall = {.out = 4, .kernel = {2, 2}};
+    return clprune_net_concat(net, "bad", clprune_net_conv2d(net, "a", x, &wide),
+        clprune_net_conv2d(net, "b", x, &tall), CLPRUNE_AXIS_FEATURES);
+}
+LAYER(concat_images, concat_images_of(net))
+LAYER(slice_none, clprune_net_slice(net, "bad", rows(net), CLPRUNE_AXIS_FEATURES, 0, 0))
+LAYER(slice_late, clprune_net_slice(net, "bad", rows(net), CLPRUNE_AXIS_FEATURES, SIZE_MAX, 1))
+LAYER(slice_axis, clprune_net_slice(net, "bad", rows(net), (clprune_axis)2, 0, 1))
+LAYER(shuffle_groups, clprune_net_shuffle(net, "bad", good_conv(net), 3))
 LAYER(conv_groups,
     conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .groups = 2}))
 LAYER(conv_reserved,
@@ -331,8 +355,16 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(conv_no_outputs, INVALID_ARGUMENT, "layer bad has no outputs"),
     ROW(conv_no_kernel, INVALID_SIZE, "layer bad: "), ROW(conv_large, INVALID_SIZE, "layer bad: "),
     ROW(conv_dilated, INVALID_SIZE, "layer bad: "),
-    ROW(gate_rows, INVALID_SIZE, "x 16, expected 1 x 16"),
+    ROW(gate_rows, INVALID_SIZE, "layer bad: its gates are 2 x 16, expected 1 x 16 or "),
     ROW(gate_cols, INVALID_SIZE, "layer bad: its gates are 1 x 4, expected 1 x 16"),
+    ROW(concat_images, INVALID_SIZE, "layer bad: its inputs are images of 2 x 3 and 3 x 2"),
+    ROW(concat_rows, INVALID_SIZE, "expected equal rows"),
+    ROW(concat_cols, INVALID_SIZE, "x 16 and "),
+    ROW(concat_axis, INVALID_ARGUMENT, "its axis is 3"),
+    ROW(slice_none, INVALID_SIZE, "layer bad: 0 columns from 0, expected at least 1 of 0 to "),
+    ROW(slice_late, INVALID_SIZE, "layer bad: 1 columns from "),
+    ROW(slice_axis, INVALID_ARGUMENT, "layer bad: its axis is 2"),
+    ROW(shuffle_groups, INVALID_SIZE, "layer bad: 3 groups of 16 columns"),
     ROW(conv_groups, INVALID_SIZE, "groups is 2, expected a divisor of the 3 input"),
     ROW(conv_reserved, INVALID_ARGUMENT, "reserved"),
     ROW(conv_reserved_0, INVALID_ARGUMENT, "reserved"),

@@ -117,6 +117,35 @@ static drawn add_linear(graph *g, const drawn *x)
     return made;
 }
 
+/* Two values of a shape in one, or a part of one. */
+static drawn add_part(graph *g, drawn *x, drawn **y)
+{
+    drawn made = *x;
+    clprune_net *net = g->net;
+    if (x->side == 0 && test_rng_below(&g->rng, 2)) {
+        *y = draw_like(g, x);
+        made.rows = 2 * x->rows;
+        made.value = clprune_net_concat(
+            net, note(g, "concat_rows", x, *y), x->value, (*y)->value, CLPRUNE_AXIS_ROWS);
+        drawn *both = keep_value(g, x, *y, made);
+        *y = NULL;
+        both->used = true;
+        made.rows = x->rows;
+        made.value = clprune_net_slice(
+            net, note(g, "slice_rows", both, NULL), both->value, CLPRUNE_AXIS_ROWS, 1, made.rows);
+    } else if (x->cols < 32) {
+        *y = draw_like(g, x);
+        made.cols = 2 * x->cols;
+        made.value = clprune_net_concat(
+            net, note(g, "concat", x, *y), x->value, (*y)->value, CLPRUNE_AXIS_FEATURES);
+    } else {
+        made.cols = 16;
+        made.value = clprune_net_slice(net, note(g, "slice", x, NULL), x->value,
+            CLPRUNE_AXIS_FEATURES, test_rng_below(&g->rng, 2) ? 16 : 5, 16);
+    }
+    return made;
+}
+
 /* A residual block: x + ls * f(x), or of another value in place of the first x. */
 static void add_block(graph *g)
 {
@@ -155,7 +184,7 @@ static void add_layer(graph *g)
     drawn *x = draw(g), *y = NULL, made = *x;
     clprune_net *net = g->net;
     made.used = false;
-    switch (test_rng_below(&g->rng, 14)) {
+    switch (test_rng_below(&g->rng, 16)) {
     case 0:
         made.value = clprune_net_affine(net, note(g, "affine", x, NULL), x->value);
         break;
@@ -202,6 +231,12 @@ static void add_layer(graph *g)
         add_block(g);
         return;
     case 11:
+        made = add_part(g, x, &y);
+        break;
+    case 12:
+        made.value = clprune_net_shuffle(net, note(g, "shuffle", x, NULL), x->value, 4);
+        break;
+    case 13:
         if (x->side >= 4 && !g->smooth) {
             made = add_pool(g, x);
             break;

@@ -98,6 +98,53 @@ def depthwise():
         nn.Linear(32, CLASSES))
 
 
+class Shuffled(nn.Module):
+    """ShuffleNet's two units: halves of the features, one of which stays, joined and shuffled."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+                                  nn.MaxPool2d(3, 2, ceil_mode=True))
+        self.branch = nn.Sequential(nn.Conv2d(8, 8, 1), nn.BatchNorm2d(8), nn.ReLU(),
+                                  nn.Conv2d(8, 8, 3, 1, 1, groups=8), nn.BatchNorm2d(8))
+        self.left, self.right = nn.Conv2d(16, 10, 3, 2, 1), nn.Conv2d(16, 20, 3, 2, 1)
+        self.head = nn.Linear(15, CLASSES)
+
+    def shuffle(self, x, groups):
+        n, c, h, w = x.shape
+        return x.view(n, groups, c // groups, h, w).transpose(1, 2).contiguous().view(n, -1, h, w)
+
+    def forward(self, x):
+        first, second = self.stem(x).chunk(2, dim=1)
+        x = self.shuffle(torch.cat((first, self.branch(second)), dim=1), 2)
+        x = F.relu(self.shuffle(torch.cat((self.left(x), self.right(x)), 1), 3))
+        return self.head((x[:, :15] * 0.5 + x[:, 15:]).mean([2, 3]))
+
+
+class Dense(nn.Module):
+    """DenseNet's lists, which grow; rows without a class token, and rows of two images."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 12, 3, 2, 1)
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.BatchNorm2d(12 + 8 * i), nn.ReLU(), nn.Conv2d(12 + 8 * i, 8, 3, 1, 1, bias=False))
+            for i in range(3))
+        self.token = nn.Parameter(torch.randn(1, 1, 36))
+        self.mix, self.head = nn.Linear(36, 36), nn.Linear(36, CLASSES)
+
+    def forward(self, x):
+        parts = [self.stem(x)]
+        for layer in self.layers:
+            parts.append(layer(torch.cat(parts, 1)))
+        image = torch.cat(parts, 1)
+        small = F.max_pool2d(image, 2, ceil_mode=True).flatten(2).transpose(1, 2)
+        rows = torch.cat((small, image.flatten(2).transpose(1, 2)), dim=1)
+        rows = self.mix(torch.cat((self.token.expand(x.size(0), -1, -1), rows), 1))
+        a, b = torch.split(rows[:, 1:], [20, rows.shape[1] - 21], 1)
+        return self.head(F.gelu(torch.concat([b, a], -2)).mean(1) + rows[:, 0])
+
+
 class Mixer(nn.Module):
     """MLP-Mixer with a shape read in forward, as timm writes it."""
 
@@ -244,6 +291,8 @@ MODELS = {
     "group norms": (group_norms, images),
     "depthwise": (depthwise, images),
     "mobilenet": (mobilenet, images),
+    "shuffled": (Shuffled, images),
+    "dense": (Dense, images),
     "mixer": (Mixer, images),
     "mixer without biases": (lambda: Mixer(False), images),
     "resmlp": (ResMLP, images),

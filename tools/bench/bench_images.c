@@ -81,7 +81,7 @@ static clprune_status norm_input(bench_job *job)
 
 /* ---- max pooling; t: positions ---- */
 
-static const clprune_max_pool_desc pool = {{3, 3}, {2, 2}, {1, 1}, {0}};
+static const clprune_max_pool_desc pool = {{3, 3}, {2, 2}, {1, 1}, false, {0}};
 
 static void prepare_pool(bench_job *job)
 {

@@ -21,6 +21,12 @@ typedef struct clprune__net_value {
     bool trained;     /* it has a gradient: a parameter comes before it */
 } clprune__net_value;
 
+/* A part of a value, or of its axis. */
+typedef struct clprune__net_part {
+    clprune_axis axis;
+    size_t first;
+} clprune__net_part;
+
 /* Rotary positions: the heads that are turned, their columns. */
 typedef struct clprune__net_rotary {
     size_t heads, head_cols;
@@ -43,11 +49,12 @@ struct clprune__net_layer {
         clprune_max_pool_desc pool;
         clprune_patch_embed_desc patches;
         clprune_attention_desc attention;
-        size_t sizes[2];               /* linear: inputs, outputs */
+        size_t sizes[2];               /* linear: inputs, outputs; upsample, shuffle: one number */
         bool relu;                     /* batch norm: followed by ReLU */
         clprune_activation activation; /* gelu and those that run as it */
         clprune__net_rotary rotary;
-        float factor; /* scale; dropout: its rate */
+        clprune__net_part part; /* concat, slice */
+        float factor;           /* scale; dropout: its rate */
     } set;
 };
 
@@ -60,7 +67,7 @@ typedef struct clprune__net_param {
     bool decay;
     clprune_extent image; /* clprune_net_weight */
     bool frozen;
-    size_t tied; /* 1 + the parameter that it is; 0: none */
+    size_t tied;               /* 1 + the parameter that it is; 0: none */
     clprune_value_type stored; /* if it is frozen: BF16 or codes; not of a tied one */
 } clprune__net_param;
 

@@ -57,6 +57,7 @@ clprune__net_layer *clprune__net_add_norm(clprune_net *net, const clprune__net_k
     WAYS(add_ways)                                                                                 \
     WAYS(element_ways)                                                                             \
     WAYS(gate_ways)                                                                                \
+    WAYS(concat_ways)                                                                              \
     WAYS(layer_norm_ways)                                                                          \
     WAYS(group_norm_ways)                                                                          \
     WAYS(attention_ways)                                                                           \

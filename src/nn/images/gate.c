@@ -7,6 +7,8 @@
 
 static const clprune__kernel_def gate_forward_kernel = {"images/gate.cl", "gate_forward"};
 static const clprune__kernel_def gate_backward_kernel = {"images/gate.cl", "gate_backward"};
+static const clprune__kernel_def gate_rows_backward_kernel = {
+    "images/gate.cl", "gate_rows_backward"};
 
 clprune_status clprune_gate_forward(clprune_context *context, size_t batch, clprune_mat x,
     clprune_mat g, clprune_mat y, cl_event *event)
@@ -14,8 +16,9 @@ clprune_status clprune_gate_forward(clprune_context *context, size_t batch, clpr
     ENTER(context);
     TRY(clprune__check_batch(context, batch, x));
     enum { X, G, Y, ALL };
+    const unsigned places = batch == x.rows ? 1u << X | 1u << G : 1u << X;
     const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"g", g, batch, x.cols},
-        {"y", y, x.rows, x.cols, .in_place = 1u << X}};
+        {"y", y, x.rows, x.cols, .in_place = places}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__launch launch;
@@ -45,20 +48,28 @@ clprune_status clprune_gate_backward(clprune_context *context, size_t batch, flo
         return clprune__empty_event(context, event);
     if (rows == 0 && give_dg) /* sums of nothing */
         return clprune__token_sum(context, batch, 0, 1.0f, dy, dg, event);
-    clprune__rowwise plan =
-        clprune__lanes_plan(context, rows, cols, give_dg ? 1 : 0, clprune__vector_width(context));
-    plan.groups = batch;
-    plan.group_rows = batch > 0 ? rows / batch : 0;
-    plan.global = rows > 0 && cols > 0 ? batch * plan.local : 0;
+    const bool apart = batch == rows; /* samples of one row */
+    clprune__rowwise plan = apart ? clprune__rowwise_plan(context, rows, cols)
+                                  : clprune__lanes_plan(context, rows, cols, give_dg ? 1 : 0,
+                                        clprune__vector_width(context));
+    if (apart) {
+        clprune__define(&plan.defines, "SUMS", give_dg);
+    } else {
+        plan.groups = batch;
+        plan.group_rows = batch > 0 ? rows / batch : 0;
+        plan.global = rows > 0 && cols > 0 ? batch * plan.local : 0;
+    }
     clprune__define(&plan.defines, "GIVE_DX", give_dx);
     clprune__define(&plan.defines, "READ_DX", read_dx);
-    const size_t slices = plan.local / plan.lanes;
+    const size_t slices = apart ? 1 : plan.local / plan.lanes;
     clprune_mat partial = give_dg ? dg : dy; /* without sums not touched */
     if (give_dg && slices > 1)
         TRY(clprune__scratch_mat(context, slices * batch, cols, &partial));
     clprune__launch launch;
-    TRY(clprune__rowwise_begin(context, &gate_backward_kernel, &plan, &launch));
-    launch.least_group = 0; /* `partial` has rows for all slices */
+    TRY(clprune__rowwise_begin(
+        context, apart ? &gate_rows_backward_kernel : &gate_backward_kernel, &plan, &launch));
+    if (!apart)
+        launch.least_group = 0; /* `partial` has rows for all slices */
     clprune__arg_float(&launch, dx_beta);
     ARG_MATS(&launch, give_dg ? x : dy, give_dx ? g : dy, dy, give_dx ? dx : dy, partial);
     const bool more = give_dg && slices > 1;

@@ -22,13 +22,15 @@ typedef struct window {
 } window;
 
 /* The size of y along one axis; 0 if no window fits. */
-static size_t output_of(size_t image, size_t kernel, size_t stride, size_t padding)
+static size_t output_of(size_t image, size_t kernel, size_t stride, size_t padding, bool ceil)
 {
     size_t padded;
     if (image == 0 || !clprune__mul(padding, 2, &padded) || !clprune__add(padded, image, &padded) ||
         padded < kernel)
         return 0;
-    return (padded - kernel) / stride + 1;
+    const size_t output = (padded - kernel) / stride + 1;
+    /* one more window, which ends behind the padding, if it begins before the image's end */
+    return output + (ceil && (padded - kernel) % stride != 0 && output * stride < image + padding);
 }
 
 static clprune_extent stride_of(const clprune_max_pool_desc *desc)
@@ -56,8 +58,8 @@ static clprune_status settle(
     REQUIRE(image.height > 0 && image.width > 0, CLPRUNE_INVALID_ARGUMENT,
         "image is %zu x %zu, expected at least 1 x 1", image.height, image.width);
     const clprune_extent output = {
-        output_of(image.height, kernel.height, stride.height, padding.height),
-        output_of(image.width, kernel.width, stride.width, padding.width)};
+        output_of(image.height, kernel.height, stride.height, padding.height, desc->ceil),
+        output_of(image.width, kernel.width, stride.width, padding.width, desc->ceil)};
     REQUIRE(output.height > 0 && output.width > 0, CLPRUNE_INVALID_ARGUMENT,
         "the kernel, %zu x %zu, is larger than the padded image, %zu x %zu and %zu x %zu",
         kernel.height, kernel.width, image.height, image.width, padding.height, padding.width);

@@ -1,0 +1,98 @@
+/* What layers that copy give: values in one, parts of a value, shuffled features. (That their
+ * gradients belong to it is a matter of test_net_random.) */
+#include "net/net_models.h"
+
+enum { BATCH = 3, ROWS = 4, COLS = 6, MOST = 2 * ROWS * COLS };
+
+static clprune_net_value twice(clprune_net *net, clprune_net_value x)
+{
+    return clprune_net_scale(net, "twice", x, 2);
+}
+
+#define VALUE(name, ...)                                                                           \
+    static clprune_net_value name(clprune_net *net, clprune_net_value x)                           \
+    {                                                                                              \
+        return __VA_ARGS__;                                                                        \
+    }
+VALUE(join_features, clprune_net_concat(net, "y", x, twice(net, x), CLPRUNE_AXIS_FEATURES))
+VALUE(join_rows, clprune_net_concat(net, "y", x, twice(net, x), CLPRUNE_AXIS_ROWS))
+VALUE(some_features, clprune_net_slice(net, "y", x, CLPRUNE_AXIS_FEATURES, 2, 3))
+VALUE(some_rows, clprune_net_slice(net, "y", x, CLPRUNE_AXIS_ROWS, 1, 2))
+VALUE(shuffled, clprune_net_shuffle(net, "y", x, 2))
+
+/* Element (r, c) of y, of a sample x. */
+static float joined_features(const float *x, size_t r, size_t c)
+{
+    return c < COLS ? x[r * COLS + c] : 2 * x[r * COLS + c - COLS];
+}
+static float joined_rows(const float *x, size_t r, size_t c)
+{
+    return r < ROWS ? x[r * COLS + c] : 2 * x[(r - ROWS) * COLS + c];
+}
+static float of_features(const float *x, size_t r, size_t c)
+{
+    return x[r * COLS + c + 2];
+}
+static float of_rows(const float *x, size_t r, size_t c)
+{
+    return x[(r + 1) * COLS + c];
+}
+static float of_parts(const float *x, size_t r, size_t c)
+{
+    return x[r * COLS + c % 2 * (COLS / 2) + c / 2];
+}
+
+typedef struct row {
+    const char *name;
+    clprune_net_value (*add)(clprune_net *net, clprune_net_value x);
+    float (*want)(const float *x, size_t r, size_t c);
+    size_t rows, cols; /* of y */
+} row;
+
+static const row rows[] = {{"features in one", join_features, joined_features, ROWS, 2 * COLS},
+    {"rows in one", join_rows, joined_rows, 2 * ROWS, COLS},
+    {"some features", some_features, of_features, ROWS, 3},
+    {"some rows", some_rows, of_rows, 2, COLS}, {"shuffled", shuffled, of_parts, ROWS, COLS}};
+
+TEST_UNDO(destroy_net, clprune_net_destroy(what))
+
+static void values(void **state)
+{
+    const row *r = *state;
+    const float *x = test_new_normal(1, BATCH * ROWS * COLS);
+    clprune_net *net;
+    TEST_OK(clprune_net_create(
+        test_context(), &(clprune_net_desc){.batch = BATCH, .infers = true}, &net));
+    test_later(destroy_net, test_context(), net);
+    clprune_net_value y = clprune_net_linear(net, "in", clprune_net_rows(net, ROWS, COLS), COLS);
+    (void)r->add(net, y);
+    TEST_OK(clprune_net_settle(net, NULL));
+    clprune_net_weight weight; /* the identity: y is made of what a layer has made */
+    for (size_t i = 0; clprune_net_weight_at(net, i, &weight); i++) {
+        float *identity = test_floats(COLS * COLS);
+        for (size_t k = 0; k < COLS * COLS; k++)
+            identity[k] = i == 0 && k % (COLS + 1) == 0 ? 1.0f : 0.0f;
+        TEST_OK(clprune_mat_write(test_context(), weight.value, identity));
+    }
+    const clprune_net_data data = {
+        .batch = BATCH, .rows = test_new_mat_of(test_context(), "x", BATCH * ROWS, COLS, x)};
+    TEST_OK(clprune_net_forward(net, &data, false));
+    const clprune_mat out = clprune_net_output(net, BATCH);
+    assert_int_equal(out.rows, BATCH * r->rows);
+    assert_int_equal(out.cols, r->cols);
+    float *got = test_floats(BATCH * MOST);
+    TEST_OK(clprune_mat_read(test_context(), out, got));
+    for (size_t i = 0; i < out.rows * out.cols; i++) {
+        const size_t line = i / out.cols, sample = line / r->rows;
+        const float want = r->want(x + sample * ROWS * COLS, line % r->rows, i % out.cols);
+        if (got[i] != want)
+            fail_msg("element %zu is %g, expected %g", i, (double)got[i], (double)want);
+    }
+}
+
+int main(void)
+{
+    test_list list = {0};
+    TEST_ADD_EACH(&list, values, rows, "%s");
+    return test_run_on_each_device("net_concat", &list);
+}
