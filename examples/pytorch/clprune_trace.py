@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from clprune import Error, own_class
+from clprune_views import (Constant, Heads, NotSupported, Scores, Value, View, hides_later, permuted, picked, reshaped, settled,
+                           view_of)
 
 __all__ = ["Layer", "Param", "Program", "Value", "trace"]
 
@@ -22,10 +24,6 @@ __all__ = ["Layer", "Param", "Program", "Value", "trace"]
 
 
 _FLOATS = {"dtype": torch.float32, "device": "cpu"}
-
-
-class _NotSupported(Exception):
-    """An operation that a net does not have; the text says what it is."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +69,7 @@ class Axis(enum.IntEnum):
 class Attention:
     heads: int
     rate: float
+    causal: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,61 +106,7 @@ class Program:
     counters: List[str] = dataclasses.field(default_factory=list)  # num_batches_tracked
     frozen: List[str] = dataclasses.field(default_factory=list)
     ties: List[Tuple[str, str]] = dataclasses.field(default_factory=list)
-    output: Optional["Value"] = None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Constant:
-    """A parameter or buffer of the model, perhaps of another shape; without a name, a tensor that
-    the model computes from some, which cannot be trained."""
-
-    name: Optional[str]
-    value: Tensor
-
-
-@dataclasses.dataclass(frozen=True)
-class Value:
-    """What a layer computes, and how the tensor of PyTorch lays it out.
-
-    axes   a string for each dimension after the batch. Letters are axes of the net's value: C, its
-           features; H and W, or T, its rows. ("C", "H", "W") is an image, ("T", "C") are tokens,
-           ("CHW",) is a flattened image, "" has size 1
-    factor set if the value is still to be multiplied by a parameter: a following addition makes
-           both a LayerScale
-
-    Features that a reshape has split in two have the axes g and k instead of C: joined as kg they
-    are shuffled.
-    """
-
-    layer: int
-    axes: Tuple[str, ...]
-    sizes: Dict[str, int]
-    factor: Optional[_Constant] = None
-
-    @property
-    def rows(self) -> str:
-        return "".join(axis for axis in "HWT" if axis in self.sizes)
-
-    def size(self, group: str) -> int:
-        return math.prod(self.sizes[axis] for axis in group)
-
-    @property
-    def shape(self) -> Tuple[int, ...]:
-        return tuple(self.size(group) for group in self.axes)
-
-    @property
-    def layout(self) -> tuple:
-        """Values of the same layout can be added."""
-        rows = self.rows
-        return self.shape, tuple(
-            "T" if rows and group == rows else
-            (group, *(self.sizes[axis] for axis in group)) if len(group) > 1 else group
-            for group in self.axes)
-
-    @property
-    def stored(self) -> str:
-        """The axes as they are in memory."""
-        return self.rows + "C"
+    output: Optional[Value] = None
 
 
 class _Failed:
@@ -172,9 +117,9 @@ class _Failed:
 class _Parts:
     """Parts of a value along a dimension, of which those that are used become layers."""
 
-    of: Value
+    of: Union[Value, View]
     dim: int
-    sizes: Tuple[int, ...]
+    sizes: Optional[Tuple[int, ...]] = None  # None: one each, without the dimension
 
 
 def hooks_of(x: Union[Tensor, nn.Module]) -> int:
@@ -188,8 +133,87 @@ def _pair(value: Union[int, Sequence[int]]) -> Tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[-1])
 
 
+class _Proxy(fx.Proxy):
+    """What a model's code sees of a tensor or a size. Where Python wants to know a size, it is that of the example."""
+
+    @property
+    def known(self) -> Any:
+        return self.tracer.known[self.node]
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.known, name)
+        if callable(value):
+            return super().__getattr__(name)
+        if isinstance(value, (Tensor, torch.Size)):  # of other samples, others
+            return self.tracer.create_proxy("call_function", getattr, (self, name), {})
+        return value
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def __index__(self) -> int:
+        return operator.index(self.known)
+
+    def __int__(self) -> int:
+        return int(self.known)
+
+    def __float__(self) -> float:
+        return float(self.known)
+
+
 class _Graph(fx.Tracer):
-    """Does not look into modules that clprune.convert_ has changed."""
+    """Runs each operation with an example, for conditions and loops that depend on sizes. Does not look into modules that
+    clprune.convert_ has changed."""
+
+    proxy_buffer_attributes = True  # a mask may be cut to a size that is known later
+
+    def __init__(self, example: Tensor) -> None:
+        super().__init__()
+        self.example = example
+        self.known: Dict[fx.Node, Any] = {}
+        self.runs = False  # an operation, in which nothing is traced
+        self.failed: Optional[Exception] = None
+
+    def proxy(self, node: fx.Node) -> _Proxy:
+        return _Proxy(node, self)
+
+    def create_proxy(self, kind: str, target: Any, args: tuple, kwargs: Dict[str, Any], *more: Any, **others: Any) -> Any:
+        made = super().create_proxy(kind, target, args, kwargs, *more, **others)
+        args, kwargs = fx.node.map_aggregate((args, kwargs), lambda a: a.known if isinstance(a, fx.Proxy) else a)
+        self.runs = True
+        try:
+            self.known[made.node] = self._run(kind, target, args, kwargs)
+        except Exception as error:
+            self.failed = error
+            raise
+        finally:
+            self.runs = False
+        return made
+
+    def _run(self, kind: str, target: Any, args: tuple, kwargs: Dict[str, Any]) -> Any:
+        if kind == "placeholder":
+            return self.example if not self.known else (args or (None,))[0]
+        if kind == "get_attr":
+            return operator.attrgetter(target)(self.root)
+        if kind == "call_module":
+            return self.root.get_submodule(target)(*args, **kwargs)
+        if kind == "call_method":
+            return getattr(args[0], target)(*args[1:], **kwargs)
+        return target(*args, **kwargs) if kind == "call_function" else None
+
+    def call_module(self, m: nn.Module, forward: Callable[..., Any], args: tuple, kwargs: Dict[str, Any]) -> Any:
+        return forward(*args, **kwargs) if self.runs else super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: Dict[str, Any]) -> Any:
+        return attr_val if self.runs else super().getattr(attr, attr_val, parameter_proxy_cache)
+
+    def to_bool(self, obj: Any) -> bool:
+        if isinstance(obj.known, Tensor) and obj.known.numel() != 0:
+            return super().to_bool(obj)  # what depends on numbers is no graph
+        return bool(obj.known)
+
+    def iter(self, obj: Any) -> Iterator[Any]:
+        return (obj[i] for i in range(len(obj.known)))
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
         return _known(module) is not None or super().is_leaf_module(module, name)
@@ -220,7 +244,7 @@ class _Tracer(fx.Interpreter):
         if isinstance(result, Tensor) or several or n.op == "output":
             try:
                 self.noted[n] = self._note(n, result)
-            except _NotSupported as why:
+            except NotSupported as why:
                 self.failed.append(f"{self._where(n)}: {why}")
                 self.noted[n] = _Failed()
             except (AttributeError, IndexError, KeyError, TypeError) as why:  # odd arguments
@@ -240,19 +264,17 @@ class _Tracer(fx.Interpreter):
         if n.op == "placeholder":
             return self._input(n, result)
         if n.op == "get_attr":
-            return _Constant(str(n.target), result)
+            return Constant(str(n.target), result)
         given = [self.noted[i] for i in n.all_input_nodes if i in self.noted]
         if n.op == "output":
-            if isinstance(args[0], Value) and "g" in "".join(args[0].axes):
-                raise _NotSupported("the output has its features in two dimensions")
-            if isinstance(args[0], Value):
+            if isinstance(args[0], (Value, View)):
                 self.program.output = self._whole(args[0])
             elif not isinstance(args[0], _Failed):
-                raise _NotSupported("the output is not one tensor of the model's operations")
+                raise NotSupported("the output is not one tensor of the model's operations")
             return args[0]
-        if not any(isinstance(a, (Value, _Failed, _Parts)) for a in given):
+        if not any(isinstance(a, (Value, View, Scores, _Failed, _Parts)) for a in given):
             reshapes = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand)
-            return _Constant(given[0].name if len(given) == 1 and reshapes else None, result)
+            return Constant(given[0].name if len(given) == 1 and reshapes else None, result)
         self.node, self.result = n, result
         known = self._handler(n)
         if any(isinstance(a, _Failed) for a in given):
@@ -273,7 +295,7 @@ class _Tracer(fx.Interpreter):
             if tensor.untyped_storage().data_ptr() != memory:
                 continue
             if parts or self.noted[other] != old:
-                raise _NotSupported("it changes a tensor in place of which there is another view")
+                raise NotSupported("it changes a tensor in place of which there is another view")
             self.noted[other] = new
 
     def _argument(self, n: fx.Node) -> Any:
@@ -291,21 +313,21 @@ class _Tracer(fx.Interpreter):
             module = self.fetch_attr(str(n.target))
             handler = _known(module)
             if handler is None:
-                raise _NotSupported(f"{type(module).__name__} is not supported")
+                raise NotSupported(f"{type(module).__name__} is not supported")
             if any(map(hooks_of, module.modules())):
-                raise _NotSupported("it has hooks, which may compute anything")
+                raise NotSupported("it has hooks, which may compute anything")
             return lambda *args, **kwargs: handler(self, module, *args, **kwargs)
         handler = _listed(n)
         if handler is None or not (isinstance(self.result, Tensor) or handler in _IN_PARTS):
-            raise _NotSupported(f"{getattr(n.target, '__name__', n.target)} is not supported")
+            raise NotSupported(f"{getattr(n.target, '__name__', n.target)} is not supported")
         return lambda *args, **kwargs: handler(self, *args, **kwargs)
 
     def _input(self, n: fx.Node, x: Tensor) -> Value:
         if self.program.layers:
-            raise _NotSupported("a second input is not supported")
+            raise NotSupported("a second input is not supported")
         self.batch, shape = x.shape[0] if x.dim() > 0 else 0, tuple(x.shape[1:])
         if x.dtype != torch.float32 or not 1 <= len(shape) <= 3:
-            raise _NotSupported(f"the input is {x.dtype} of {tuple(x.shape)}, expected float32 of "
+            raise NotSupported(f"the input is {x.dtype} of {tuple(x.shape)}, expected float32 of "
                                 "(N, C, H, W), (N, T, C) or (N, C)")
         axes = {1: ("C",), 2: ("T", "C"), 3: ("C", "H", "W")}[len(shape)]
         sizes = dict(zip(axes, shape))
@@ -321,7 +343,7 @@ class _Tracer(fx.Interpreter):
         self.program.layers.append(Layer(function, name, inputs, more, eps, momentum))
         value = Value(len(self.program.layers) - 1, tuple(axes), dict(sizes))
         if function not in ("pixels", "rows") and value.shape != tuple(self.result.shape[1:]):
-            raise _NotSupported(f"its result is {tuple(self.result.shape)}, and {value.shape} a "
+            raise NotSupported(f"its result is {tuple(self.result.shape)}, and {value.shape} a "
                                 "sample as a layer of a net")
         return value
 
@@ -335,12 +357,12 @@ class _Tracer(fx.Interpreter):
         self.names.add(name)
         return name
 
-    def _layer_of(self, weight: Optional[_Constant]) -> str:
+    def _layer_of(self, weight: Optional[Constant]) -> str:
         if weight is None or weight.name is None or self.node.op == "call_module":
             return self._name()
         return self._name(weight.name.rpartition(".")[0] or weight.name)
 
-    def _param(self, ours: str, constant: Optional[_Constant], value: Optional[Tensor] = None,
+    def _param(self, ours: str, constant: Optional[Constant], value: Optional[Tensor] = None,
                split: Tuple[int, ...] = (), order: Tuple[int, ...] = ()) -> None:
         """A parameter of the last layer. constant: None for one that always has `value`."""
         if constant is not None and constant.name is not None and constant.name not in self.state:
@@ -350,12 +372,12 @@ class _Tracer(fx.Interpreter):
             self.program.frozen.append(ours)
             return
         if constant.name is None:
-            raise _NotSupported("its parameters are computed from others")
+            raise NotSupported("its parameters are computed from others")
         tensor = self.named.get(constant.name, constant.value)
         if id(tensor) in self.first:
             other, *as_there = self.first[id(tensor)]
             if as_there != [split, order]:
-                raise _NotSupported(f"{constant.name} has two uses that order its elements "
+                raise NotSupported(f"{constant.name} has two uses that order its elements "
                                     "differently")
             self.program.ties.append((ours, other))
             return
@@ -364,13 +386,47 @@ class _Tracer(fx.Interpreter):
         if not tensor.requires_grad:
             self.program.frozen.append(ours)
 
-    def _use(self, x: Value) -> Value:
+    def _view(self, x: Union[Value, View]) -> View:
+        return x if isinstance(x, View) else view_of(self._use(x), self.batch)
+
+    def _plain(self, x: View) -> Union[Value, View]:
+        """The value that a view is, if that needs no layer."""
+        try:
+            axes, groups = settled(x)
+        except NotSupported:
+            return x
+        return x if groups > 1 or x.picked or x.scale != 1 else self._value(x, x.layer, axes)
+
+    def _value(self, x: View, layer: int, axes: Sequence[str]) -> Value:
+        return Value(layer, tuple(axes), {**{axis: x.sizes[axis] for axis in x.rows}, "C": x.size(x.left)})
+
+    def _settle(self, x: View) -> Value:
+        axes, groups = settled(x)
+        layer = self._part_of(x)
+        if groups > 1:
+            layer = self._push("shuffle", (layer,), groups)
+        if x.scale != 1:
+            layer = self._push("scale", (layer,), x.scale)
+        return self._value(x, layer, axes)
+
+    def _part_of(self, x: View) -> int:
+        """The layer that has the features of a view, and no others."""
+        count = x.size(x.left)
+        return self._push("slice", (x.layer,), Axis.FEATURES, x.first, count) if x.picked else x.layer
+
+    def _push(self, function: str, inputs: Tuple[int, ...], *more: Any) -> int:
+        self.program.layers.append(Layer(function, self._name(), inputs, more))
+        return len(self.program.layers) - 1
+
+    def _use(self, x: Any) -> Value:
         """x, multiplied by its factor if it has one."""
+        if isinstance(x, View):
+            return self._settle(x)
         if not isinstance(x, Value):
-            raise _NotSupported("an argument is a parameter or a number where a tensor is expected")
+            raise NotSupported("an argument is a parameter or a number where a tensor is expected")
         return x if x.factor is None else self._affine(x.factor, None, x)
 
-    def _affine(self, alpha: Optional[_Constant], beta: Optional[_Constant], x: Value) -> Value:
+    def _affine(self, alpha: Optional[Constant], beta: Optional[Constant], x: Value) -> Value:
         plain = dataclasses.replace(x, factor=None)
         for constant in (alpha, beta):
             if constant is not None:
@@ -382,23 +438,24 @@ class _Tracer(fx.Interpreter):
         self._param(f"{name}.beta", beta, torch.zeros(features, **_FLOATS))
         return dataclasses.replace(plain, layer=len(self.program.layers) - 1)
 
-    def _per_feature(self, constant: _Constant, x: Value) -> None:
+    def _per_feature(self, constant: Constant, x: Value) -> None:
         """Fails unless the constant, as it is broadcast to x, has a value for each feature."""
         shape = (1,) * (1 + len(x.axes) - constant.value.dim()) + tuple(constant.value.shape)
         want = (1, *(x.sizes["C"] if group == "C" else 1 for group in x.axes))
         if "C" not in x.axes or shape != want:
-            raise _NotSupported(
+            raise NotSupported(
                 f"{constant.name} of {tuple(constant.value.shape)} with a tensor of "
-                f"(N, {', '.join(map(str, x.shape))}): a parameter needs one value per feature")
+                f"(N, {', '.join(map(str, x.shape))}): a parameter needs one value per feature, or per "
+                "row and feature")
 
     def _features_last(self, x: Value, what: str) -> None:
         if x.axes[-1] != "C":
-            raise _NotSupported(f"{what} over dimension -1, which is not the features")
+            raise NotSupported(f"{what} over dimension -1, which is not the features")
 
     def same(self, x: Value, *_: Any, **__: Any) -> Value:
         return x
 
-    def linear(self, x: Value, weight: _Constant, bias: Optional[_Constant] = None) -> Value:
+    def linear(self, x: Value, weight: Constant, bias: Optional[Constant] = None) -> Value:
         x = self._use(x)
         name, out = self._layer_of(weight), weight.value.shape[0]
         split: Tuple[int, ...] = ()
@@ -418,23 +475,23 @@ class _Tracer(fx.Interpreter):
             axes = (*x.axes[:-1], "T")
             value = self._add("linear_rows", name, (x.layer,), (out,), axes, sizes)
         else:
-            raise _NotSupported("a linear layer over a dimension that is neither the features nor "
+            raise NotSupported("a linear layer over a dimension that is neither the features nor "
                                 "all rows")
         self._param(f"{name}.weight", weight, split=split, order=order)
         self._param(f"{name}.bias", bias, torch.zeros(out, **_FLOATS))
         return value
 
-    def conv2d(self, x: Value, weight: _Constant, bias: Optional[_Constant] = None, stride=1,
+    def conv2d(self, x: Value, weight: Constant, bias: Optional[Constant] = None, stride=1,
                padding=0, dilation=1, groups: int = 1) -> Value:
         x = self._use(x)
         if x.axes == ("C", "", "") and tuple(weight.value.shape[2:]) == (1, 1) and groups == 1:
             return self._linear_of_pixel(x, weight, bias)
         if x.axes != ("C", "H", "W"):
-            raise _NotSupported("a convolution of a tensor that is not an image")
+            raise NotSupported("a convolution of a tensor that is not an image")
         if isinstance(padding, str):
             reach = [d * (k - 1) for d, k in zip(_pair(dilation), weight.value.shape[2:])]
             if padding == "same" and any(r % 2 for r in reach):
-                raise _NotSupported("padding 'same' of an even kernel, which is not the same on both sides")
+                raise NotSupported("padding 'same' of an even kernel, which is not the same on both sides")
             padding = 0 if padding == "valid" else tuple(r // 2 for r in reach)
         name, (out, channels, *kernel) = self._layer_of(weight), weight.value.shape
         conv = Conv(out, tuple(kernel), _pair(stride), _pair(padding), _pair(dilation),
@@ -447,7 +504,7 @@ class _Tracer(fx.Interpreter):
             self._param(f"{name}.bias", bias)
         return value
 
-    def _linear_of_pixel(self, x: Value, weight: _Constant, bias: Optional[_Constant]) -> Value:
+    def _linear_of_pixel(self, x: Value, weight: Constant, bias: Optional[Constant]) -> Value:
         """A 1 x 1 convolution of a pooled image."""
         name, (out, channels, *_) = self._layer_of(weight), weight.value.shape
         value = self._add("linear", name, (x.layer,), (out,), x.axes, {"C": out})
@@ -455,19 +512,19 @@ class _Tracer(fx.Interpreter):
         self._param(f"{name}.bias", bias, torch.zeros(out, **_FLOATS))
         return value
 
-    def batch_norm(self, x: Value, mean: Optional[_Constant], var: Optional[_Constant],
-                   weight: Optional[_Constant] = None, bias: Optional[_Constant] = None,
+    def batch_norm(self, x: Value, mean: Optional[Constant], var: Optional[Constant],
+                   weight: Optional[Constant] = None, bias: Optional[Constant] = None,
                    training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Value:
         x = self._use(x)
         if not training:
-            raise _NotSupported("a batch norm that uses running statistics in training")
+            raise NotSupported("a batch norm that uses running statistics in training")
         if x.axes[0] != "C":
-            raise _NotSupported("a batch norm over dimension 1, which is not the features")
+            raise NotSupported("a batch norm over dimension 1, which is not the features")
         if mean is None or momentum is None:
-            raise _NotSupported("a batch norm without running statistics or momentum is not "
+            raise NotSupported("a batch norm without running statistics or momentum is not "
                                 "supported")
         if any(state.theirs == mean.name for state in self.program.states):
-            raise _NotSupported("a batch norm that runs twice")
+            raise NotSupported("a batch norm that runs twice")
         name = self._layer_of(weight or mean)
         value = self._add("batch_norm", name, (x.layer,), (), x.axes, x.sizes, eps, momentum)
         self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **_FLOATS))
@@ -478,36 +535,37 @@ class _Tracer(fx.Interpreter):
         self.program.counters.append(mean.name.rpartition(".")[0] + ".num_batches_tracked")
         return value
 
-    def layer_norm(self, x: Value, shape: Sequence[int], weight: Optional[_Constant] = None,
-                   bias: Optional[_Constant] = None, eps: float = 1e-5) -> Value:
+    def layer_norm(self, x: Value, shape: Sequence[int], weight: Optional[Constant] = None,
+                   bias: Optional[Constant] = None, eps: float = 1e-5) -> Value:
         x = self._use(x)
         self._features_last(x, "a layer norm")
         if len(shape) != 1:
-            raise _NotSupported("a layer norm over several dimensions")
+            raise NotSupported("a layer norm over several dimensions")
         name = self._layer_of(weight)
         value = self._add("layer_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
         self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **_FLOATS))
         self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"], **_FLOATS))
         return value
 
-    def group_norm(self, x: Value, groups: int, weight: Optional[_Constant] = None,
-                   bias: Optional[_Constant] = None, eps: float = 1e-5) -> Value:
+    def group_norm(self, x: Value, groups: int, weight: Optional[Constant] = None,
+                   bias: Optional[Constant] = None, eps: float = 1e-5) -> Value:
         x = self._use(x)
         if x.axes[0] != "C":
-            raise _NotSupported("a group norm over dimension 1, which is not the features")
+            raise NotSupported("a group norm over dimension 1, which is not the features")
         name = self._layer_of(weight)
         value = self._add("group_norm", name, (x.layer,), (groups,), x.axes, x.sizes, eps)
         self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **_FLOATS))
         self._param(f"{name}.bias", bias, torch.zeros(x.sizes["C"], **_FLOATS))
         return value
 
-    def attention(self, x: Value, qkv: Sequence[Optional[_Constant]],
-                  proj: Sequence[Optional[_Constant]], heads: int, rate: float) -> Value:
+    def attention(self, x: Value, qkv: Sequence[Optional[Constant]],
+                  proj: Sequence[Optional[Constant]], heads: int, rate: float,
+                  causal: bool = False) -> Value:
         """Self-attention with its linear layers: (weight, bias) each."""
         x = self._use(x)
         self._features_last(x, "attention")
         if len(x.axes) != 2:
-            raise _NotSupported("attention over a tensor that is not (N, T, C)")
+            raise NotSupported("attention over a tensor that is not (N, T, C)")
         base, layers = self._name(), self.program.layers
         for name, (weight, bias) in (("qkv", qkv), ("proj", proj)):
             full, out = self._name(f"{base}.{name}"), weight.value.shape[0]
@@ -517,21 +575,24 @@ class _Tracer(fx.Interpreter):
             self._param(f"{full}.bias", bias, torch.zeros(out, **_FLOATS))
             if name == "qkv":
                 layers.append(Layer("attention", self._name(f"{base}.core"), (x.layer,),
-                                    (Attention(heads, rate),)))
+                                    (Attention(heads, rate, causal),)))
                 x = dataclasses.replace(x, layer=len(layers) - 1,
                                         sizes={**x.sizes, "C": out // 3})
         return x
 
-    def _positions(self, x: Value, constant: _Constant) -> Value:
-        """x + a parameter with a value for each row and feature."""
-        if len(x.axes) != 2 or x.axes[1] != "C" or tuple(constant.value.shape) != (1, *x.shape):
-            raise _NotSupported(
-                f"{constant.name} of {tuple(constant.value.shape)} added to a tensor of "
-                f"(N, {', '.join(map(str, x.shape))}): a parameter needs a value per row and "
-                "feature")
+    def _positions(self, x: Value, constant: Constant) -> Value:
+        """x + a parameter with a value for each row and feature, or for each feature."""
+        shape, axes = tuple(constant.value.shape), "".join(x.axes)
+        if shape not in (x.shape, (1, *x.shape)):
+            return self._affine(None, constant, x)
+        if sorted(axes) != sorted(x.stored):
+            raise NotSupported(f"{constant.name} of {shape} added to a tensor that is laid out differently")
         name = self._name(constant.name or self.node.name)
         value = self._add("positions", name, (x.layer,), (), x.axes, x.sizes)
-        self._param(name, constant)
+        order = tuple(axes.index(axis) for axis in x.stored)
+        in_order = order == tuple(range(len(axes)))
+        self._param(name, constant, split=() if in_order else tuple(x.sizes[axis] for axis in axes),
+                    order=() if in_order else order)
         return value
 
     def cat(self, tensors: Sequence[Any], dim: int = 0) -> Value:
@@ -539,7 +600,7 @@ class _Tracer(fx.Interpreter):
         on from there, as DenseNet's do."""
         if isinstance(tensors, _Parts):
             tensors = [self._part(tensors, i) for i in range(len(tensors.sizes))]
-        if len(tensors) == 2 and isinstance(tensors[0], _Constant):
+        if len(tensors) == 2 and isinstance(tensors[0], Constant):
             return self._class_token(tensors[0], self._use(tensors[1]), dim)
         values = [self._use(x) for x in tensors]
         axis, group = self._axis(values[0], dim % (1 + len(values[0].axes)), "torch.cat")
@@ -549,13 +610,12 @@ class _Tracer(fx.Interpreter):
             others = [(y.shape[:at], y.shape[at + 1:], self._axis(y, 1 + at, "torch.cat")[0]) if len(y.axes) > at
                       else None for y in (values[0], x)]
             if others[0] != others[1] or x.axes.index("C") != values[0].axes.index("C"):
-                raise _NotSupported("torch.cat of tensors that are laid out differently")
+                raise NotSupported("torch.cat of tensors that are laid out differently")
         layers = tuple(x.layer for x in values)
         done = max((i for i in range(2, 1 + len(layers)) if (axis, layers[:i]) in self.joined), default=1)
         layer, size = self.joined.get((axis, layers[:done]), layers[0]), sum(x.shape[at] for x in values)
         for i in range(done, len(layers)):
-            self.program.layers.append(Layer("concat", self._name(), (layer, layers[i]), (axis,)))
-            layer = len(self.program.layers) - 1
+            layer = self._push("concat", (layer, layers[i]), axis)
             self.joined[axis, layers[:i + 1]] = layer
         return self._resized(whole, layer, at, axis, size)
 
@@ -566,7 +626,7 @@ class _Tracer(fx.Interpreter):
             return Axis.FEATURES, group
         if group != "" and group == x.rows and "C" in x.axes:
             return Axis.ROWS, group
-        raise _NotSupported(f"{what} along dimension {dim}, which is neither the features nor all rows")
+        raise NotSupported(f"{what} along dimension {dim}, which is neither the features nor all rows")
 
     def _resized(self, x: Value, layer: int, at: int, axis: Axis, size: int) -> Value:
         """x with another size of an axis, as a layer gives it."""
@@ -574,10 +634,10 @@ class _Tracer(fx.Interpreter):
             return Value(layer, x.axes, {**x.sizes, "C": size})
         return Value(layer, (*x.axes[:at], "T", *x.axes[at + 1:]), {"T": size, "C": x.sizes["C"]})
 
-    def _class_token(self, token: _Constant, x: Value, dim: int) -> Value:
+    def _class_token(self, token: Constant, x: Value, dim: int) -> Value:
         """A parameter as a row before the rows."""
         if dim != 1 or len(x.axes) != 2 or x.axes[1] != "C" or token.value.shape[1:] != (1, x.sizes["C"]):
-            raise _NotSupported("a class token is 1 x 1 x features, before rows of features")
+            raise NotSupported("a class token is 1 x 1 x features, before rows of features")
         name = self._name(token.name or self.node.name)
         value = self._add("class_token", name, (x.layer,), (), ("T", "C"),
                           {"T": x.size(x.axes[0]) + 1, "C": x.sizes["C"]})
@@ -586,10 +646,17 @@ class _Tracer(fx.Interpreter):
 
     def split(self, x: Value, _: Any = None, dim: int = 0, **__: Any) -> _Parts:
         """Also chunks: the sizes are those of the results."""
+        x = self._use(x)
         dim %= 1 + len(x.axes)
-        return _Parts(self._use(x), dim, tuple(part.shape[dim] for part in self.result))
+        return _Parts(x, dim, tuple(part.shape[dim] for part in self.result))
 
-    def _part(self, parts: _Parts, i: int) -> Value:
+    def unbind(self, x: Any, dim: int = 0) -> _Parts:
+        x = self._view(x)
+        return _Parts(x, dim % len(x.groups))
+
+    def _part(self, parts: _Parts, i: int) -> Union[Value, View]:
+        if parts.sizes is None:
+            return self._plain(picked(parts.of, parts.dim, i))
         i %= len(parts.sizes)
         return self._slice(parts.of, parts.dim, sum(parts.sizes[:i]), parts.sizes[i])
 
@@ -598,15 +665,28 @@ class _Tracer(fx.Interpreter):
         axis, _ = self._axis(x, dim, "a part")
         if count == x.shape[dim - 1]:
             return x
-        self.program.layers.append(Layer("slice", self._name(), (x.layer,), (axis, first, count)))
-        return self._resized(x, len(self.program.layers) - 1, dim - 1, axis, count)
+        return self._resized(x, self._push("slice", (x.layer,), axis, first, count), dim - 1, axis, count)
 
-    def getitem(self, x: Any, at: Any) -> Value:
+    def _index(self, x: View, at: Sequence[Any]) -> Union[Value, View]:
+        """One of the first parts of the features."""
+        dim = 0
+        for index in at:
+            if isinstance(index, int):
+                x = picked(x, dim, index)
+            elif index == slice(None):
+                dim += 1
+            else:
+                raise NotSupported(f"[{at}] of a tensor whose features are in several dimensions")
+        return self._plain(x)
+
+    def getitem(self, x: Any, at: Any) -> Union[Value, View]:
         """A part along one dimension, one row of each sample, or the output of an attention module."""
         if isinstance(x, _Parts):
             return self._part(x, at)
-        if at == 0:
+        if isinstance(self.env[self.node.args[0]], tuple):
             return x
+        if isinstance(x, View):
+            return self._index(x, at if isinstance(at, tuple) else (at,))
         x = self._use(x)
         index = list(at) if isinstance(at, tuple) else [at]
         if Ellipsis in index:
@@ -622,11 +702,11 @@ class _Tracer(fx.Interpreter):
         if not others and step == 0 and dim == 1 and isinstance(first, int) and len(x.axes) == 2 and x.axes[1] == "C":
             return self._add("row", self._name(), (x.layer,), (first % sizes[1],), ("C",), {"C": x.sizes["C"]})
         if others or step != 1 or dim == 0:
-            raise _NotSupported(f"[{at}] is supported as a part along one dimension, or [:, row] of (N, T, C)")
+            raise NotSupported(f"[{at}] is supported as a part along one dimension, or [:, row] of (N, T, C)")
         return self._slice(x, dim, first, end - first)
 
     def expand(self, x: Value, *_: Any) -> Value:
-        raise _NotSupported("expand is supported for parameters")
+        raise NotSupported("expand is supported for parameters")
 
     def _elementwise(self, function: str, x: Value, *more: Any) -> Value:
         x = self._use(x)
@@ -641,7 +721,7 @@ class _Tracer(fx.Interpreter):
     def hardtanh(self, x: Value, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
                  ) -> Value:
         if (min_val, max_val) != (0, 6):
-            raise _NotSupported(f"hardtanh from {min_val} to {max_val}, only from 0 to 6, ReLU6")
+            raise NotSupported(f"hardtanh from {min_val} to {max_val}, only from 0 to 6, ReLU6")
         return self._elementwise("relu6", x)
 
     def leaky_relu(self, x: Value, negative_slope: float = 0.01, inplace: bool = False) -> Value:
@@ -663,7 +743,7 @@ class _Tracer(fx.Interpreter):
         if p <= 0 or not training:
             return x
         if mode != "row" or p >= 1:
-            raise _NotSupported(f"stochastic depth of {p} and mode {mode!r}, only below 1 and of rows")
+            raise NotSupported(f"stochastic depth of {p} and mode {mode!r}, only below 1 and of rows")
         return self._elementwise("drop_path", x, float(p))
 
     def gelu(self, x: Value, approximate: str = "none") -> Value:
@@ -677,13 +757,15 @@ class _Tracer(fx.Interpreter):
 
     def dropout(self, x: Value, p: float = 0.5, training: bool = True, inplace: bool = False
                 ) -> Value:
+        if isinstance(x, Scores) and p > 0 and training:
+            return dataclasses.replace(x, rate=p)
         return self._elementwise("dropout", x, p) if p > 0 and training else x
 
     def max_pool2d(self, x: Value, kernel_size, stride=None, padding=0, dilation=1,
                    ceil_mode: bool = False, return_indices: bool = False) -> Value:
         x = self._use(x)
         if x.axes != ("C", "H", "W") or _pair(dilation) != (1, 1) or return_indices:
-            raise _NotSupported("max pooling needs an image, dilation 1 and no indices")
+            raise NotSupported("max pooling needs an image, dilation 1 and no indices")
         kernel = _pair(kernel_size)
         pool = Pool(kernel, _pair(stride) if stride else kernel, _pair(padding), ceil_mode)
         sizes = {"C": x.sizes["C"], "H": self.result.shape[2], "W": self.result.shape[3]}
@@ -695,15 +777,15 @@ class _Tracer(fx.Interpreter):
         x = self._use(x)
         kernel, padding = _pair(kernel_size), _pair(padding)
         if x.axes != ("C", "H", "W"):
-            raise _NotSupported("average pooling of a tensor that is not an image")
+            raise NotSupported("average pooling of a tensor that is not an image")
         if kernel == (x.sizes["H"], x.sizes["W"]) and padding == (0, 0) and not divisor_override:
             return self._mean(x, ("C", "", ""))
         if padding != (0, 0) and not count_include_pad or max(kernel) > 8:
-            raise _NotSupported("average pooling needs count_include_pad=True and at most 8 x 8 pixels")
+            raise NotSupported("average pooling needs count_include_pad=True and at most 8 x 8 pixels")
         steps, sides = _pair(stride) if stride else kernel, tuple(self.result.shape[2:])
         if sides != tuple((x.sizes[axis] + 2 * p - k) // s + 1
                           for axis, p, k, s in zip("HW", padding, kernel, steps)):
-            raise _NotSupported(f"average pooling to {sides} by ceil_mode, with parts of windows")
+            raise NotSupported(f"average pooling to {sides} by ceil_mode, with parts of windows")
         name, channels = self._name(), x.sizes["C"]
         conv = Conv(channels, kernel, steps, padding, (1, 1), channels, False)
         sizes = {"C": channels, "H": sides[0], "W": sides[1]}
@@ -718,10 +800,10 @@ class _Tracer(fx.Interpreter):
         x = self._use(x)
         sides = tuple(self.result.shape[2:])
         if x.axes != ("C", "H", "W") or mode != "nearest":
-            raise _NotSupported("upsampling needs an image and mode='nearest'")
+            raise NotSupported("upsampling needs an image and mode='nearest'")
         factor = sides[0] // x.sizes["H"]
         if sides != (factor * x.sizes["H"], factor * x.sizes["W"]):
-            raise _NotSupported(f"upsampling to {sides} is not by a whole factor")
+            raise NotSupported(f"upsampling to {sides} is not by a whole factor")
         sizes = {"C": x.sizes["C"], "H": sides[0], "W": sides[1]}
         return self._add("upsample", self._name(), (x.layer,), (factor,), x.axes, sizes)
 
@@ -729,7 +811,7 @@ class _Tracer(fx.Interpreter):
         x = self._use(x)
         sides = tuple(self.result.shape[2:])
         if x.axes != ("C", "H", "W") or sides not in ((1, 1), (x.sizes["H"], x.sizes["W"])):
-            raise _NotSupported(f"average pooling to {sides} is not supported, only to (1, 1)")
+            raise NotSupported(f"average pooling to {sides} is not supported, only to (1, 1)")
         return x if sides != (1, 1) else self._mean(x, ("C", "", ""))
 
     def mean(self, x: Value, dim=None, keepdim: bool = False, **more: Any) -> Value:
@@ -739,7 +821,7 @@ class _Tracer(fx.Interpreter):
         dims = sorted(d % rank for d in dims)
         over = "".join(x.axes[d - 1] for d in dims if d > 0)
         if not dims or 0 in dims or sorted(over) != sorted(x.rows) or "C" not in x.axes or more:
-            raise _NotSupported("a mean over other dimensions than all rows of a sample")
+            raise NotSupported("a mean over other dimensions than all rows of a sample")
         return self._mean(x, [group if group == "C" else ""
                               for d, group in enumerate(x.axes, 1) if keepdim or d not in dims])
 
@@ -750,14 +832,19 @@ class _Tracer(fx.Interpreter):
         return self._add("mean", self._name(), (x.layer,), (), axes, sizes)
 
     def add(self, a: Any, b: Any, alpha: float = 1, out: None = None) -> Value:
-        if isinstance(a, _Constant):
+        if isinstance(a, (Constant, int, float)):
             a, b = b, a
-        if isinstance(b, _Constant) and alpha == 1:
+        if isinstance(a, Scores):
+            return self._hide_later(a, b.value if isinstance(b, Constant) and alpha == 1 else None)
+        if isinstance(b, (int, float)) and b == 0:
+            return a
+        a, b = (self._use(x) if isinstance(x, View) else x for x in (a, b))
+        if isinstance(b, Constant) and alpha == 1:
             return self._positions(self._use(a), b)
         if alpha != 1 or not isinstance(a, Value) or not isinstance(b, Value):
-            raise _NotSupported("an addition needs two tensors of the model's operations")
+            raise NotSupported("an addition needs two tensors of the model's operations")
         if a.layout != b.layout:
-            raise _NotSupported(f"an addition of (N, {', '.join(map(str, a.shape))}) and "
+            raise NotSupported(f"an addition of (N, {', '.join(map(str, a.shape))}) and "
                                 f"(N, {', '.join(map(str, b.shape))}), which are laid out "
                                 "differently")
         if b.factor is None and a.factor is not None:
@@ -772,19 +859,22 @@ class _Tracer(fx.Interpreter):
         return value
 
     def sub(self, a: Any, b: Any, alpha: float = 1) -> Value:
-        if not isinstance(a, Value) or not isinstance(b, Value) or alpha != 1:
-            raise _NotSupported("a subtraction needs two tensors of the model's operations")
+        if not isinstance(a, (Value, View)) or not isinstance(b, (Value, View)) or alpha != 1:
+            raise NotSupported("a subtraction needs two tensors of the model's operations")
         return self.add(a, self._elementwise("scale", b, -1.0))
 
     def mul(self, a: Any, b: Any, out: None = None) -> Value:
-        if not isinstance(a, Value):
+        if not isinstance(a, (Value, View, Scores)):
             a, b = b, a
+        if isinstance(a, (View, Scores)) and isinstance(b, (int, float)):
+            return dataclasses.replace(a, scale=a.scale * b)
+        a, b = (self._use(x) if isinstance(x, View) else x for x in (a, b))
         if isinstance(b, (int, float)):
             return self._elementwise("scale", a, float(b))
         if isinstance(b, Value):
             return self._gate(self._use(a), self._use(b))
-        if not isinstance(b, _Constant):
-            raise _NotSupported("a product of two tensors is not supported")
+        if not isinstance(b, Constant):
+            raise NotSupported("a product of two tensors is not supported")
         a = self._use(a)
         self._per_feature(b, a)
         return dataclasses.replace(a, factor=b)
@@ -796,48 +886,56 @@ class _Tracer(fx.Interpreter):
         if x.rows == "":
             x, g = g, x
         if g.rows != "" or g.axes != tuple("C" if group == "C" else "" for group in x.axes):
-            raise _NotSupported("a product of two tensors is not supported, unless they have the same shape, or "
+            raise NotSupported("a product of two tensors is not supported, unless they have the same shape, or "
                                 "one of them has a value for each feature of a sample")
         return self._add("gate", self._name(), (x.layer, g.layer), (), x.axes, x.sizes)
 
     def div(self, a: Any, b: Any) -> Value:
         if not isinstance(b, (int, float)):
-            raise _NotSupported("a division by a tensor is not supported")
-        return self._elementwise("scale", a, 1 / b)
+            raise NotSupported("a division by a tensor is not supported")
+        return self.mul(a, 1 / b)
 
     def addcmul(self, beta: Any, a: Any, b: Any, value: float = 1) -> Value:
         if not isinstance(b, Value):
             a, b = b, a
-        if value != 1 or not isinstance(beta, _Constant) or not isinstance(a, _Constant):
-            raise _NotSupported("addcmul needs a parameter + a parameter * a tensor")
+        if value != 1 or not isinstance(beta, Constant) or not isinstance(a, Constant):
+            raise NotSupported("addcmul needs a parameter + a parameter * a tensor")
         return self._affine(a, beta, self._use(b))
 
     # ---- shapes
 
-    def permute(self, x: Value, *dims: Any) -> Value:
-        dims = [d % (1 + len(x.axes)) for d in (dims[0] if isinstance(dims[0], (tuple, list))
-                                                else dims)]
-        if dims[0] != 0:
-            raise _NotSupported("the batch must stay the first dimension")
-        return dataclasses.replace(self._use(x), axes=tuple(x.axes[d - 1] for d in dims[1:]))
+    def permute(self, x: Any, *dims: Any) -> Union[Value, View]:
+        x = x if isinstance(x, View) else self._use(x)
+        rank = len(x.groups) if isinstance(x, View) else 1 + len(x.axes)
+        dims = [d % rank for d in (dims[0] if isinstance(dims[0], (tuple, list)) else dims)]
+        if isinstance(x, View) or dims[0] != 0:
+            return self._plain(permuted(self._view(x), dims))
+        return dataclasses.replace(x, axes=tuple(x.axes[d - 1] for d in dims[1:]))
 
-    def transpose(self, x: Value, dim0: int, dim1: int) -> Value:
-        dims = list(range(1 + len(x.axes)))
+    def transpose(self, x: Any, dim0: int, dim1: int) -> Union[Value, View]:
+        dims = list(range(self.result.dim()))
         dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
         return self.permute(x, dims)
 
-    def reshape(self, x: Value, *_: Any, **__: Any) -> Value:
-        """Joins and splits dimensions: the axes one by one, dealt out again by the sizes."""
+    def reshape(self, x: Any, *_: Any, **__: Any) -> Union[Value, View]:
+        """Joins and splits dimensions."""
+        if isinstance(x, View):
+            return self._plain(reshaped(x, self.result.shape))
         x = self._use(x)
+        try:
+            return self._dealt(x)
+        except NotSupported:
+            if len(x.axes) == 1 and x.rows != "":
+                raise
+            return self._plain(reshaped(self._view(x), self.result.shape))
+
+    def _dealt(self, x: Value) -> Value:
+        """The axes one by one, dealt out again by the sizes."""
         shape = tuple(self.result.shape[1:])
         left = [axis for group in x.axes for axis in group]
         axes = []
         for size in shape:
             group = ""
-            if left and left[0] == "C" and size < x.sizes["C"] and x.sizes["C"] % size == 0 and size > 1 \
-                    and len(x.axes) > 1:
-                left[:1] = ["g", "k"]
-                x = dataclasses.replace(x, sizes={**x.sizes, "g": size, "k": x.sizes["C"] // size})
             while left and x.size(group) < size:
                 group += left.pop(0)
             axes.append(group)
@@ -845,25 +943,13 @@ class _Tracer(fx.Interpreter):
             axes[-1] += "".join(left)
         value = dataclasses.replace(x, axes=tuple(axes))
         if len(x.axes) == 1 and x.rows != "" and value.axes != x.axes:
-            raise _NotSupported("a flattened tensor cannot be split again")
+            raise NotSupported("a flattened tensor cannot be split again")
         if value.shape != shape or self.result.shape[0] != self.batch:
-            raise _NotSupported(f"a tensor of (N, {', '.join(map(str, x.shape))}) as "
-                                f"{tuple(self.result.shape)}")
-        return self._whole(self._joined_features(value))
+            raise NotSupported(f"a tensor of (N, {', '.join(map(str, x.shape))}) as "
+                               f"{tuple(self.result.shape)}")
+        return self._whole(value)
 
-    def _joined_features(self, x: Value) -> Value:
-        """Features in one dimension again that a reshape had split in two; in the other order they are shuffled."""
-        for order in ("gk", "kg"):
-            if order not in x.axes:
-                continue
-            sizes = {axis: size for axis, size in x.sizes.items() if axis not in "gk"}
-            axes = tuple("C" if group == order else group for group in x.axes)
-            if order == "kg":
-                return self._add("shuffle", self._name(), (x.layer,), (x.sizes["g"],), axes, sizes)
-            return dataclasses.replace(x, axes=axes, sizes=sizes)
-        return x
-
-    def _whole(self, x: Value) -> Value:
+    def _whole(self, x: Union[Value, View]) -> Value:
         """x; if it has one dimension of several axes, the net's value gets one row, too."""
         x = self._use(x)
         if len(x.axes) != 1 or x.rows == "" or self.program.layers[x.layer].function == "flatten":
@@ -874,13 +960,67 @@ class _Tracer(fx.Interpreter):
         return dataclasses.replace(x, layer=len(self.program.layers) - 1)
 
 
-def _constants(module: nn.Module, trace: _Tracer, *names: str) -> List[Optional[_Constant]]:
+    # ---- attention from its operations
+
+    def matmul(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Scores):
+            return self._attend(a, Heads.of(self._view(b)))
+        return Scores.of(Heads.of(self._view(a)), Heads.of(self._view(b), True), 1.0)
+
+    def softmax(self, x: Any, dim: Optional[int] = None, **_: Any) -> Scores:
+        if not isinstance(x, Scores) or dim is None or dim % self.result.dim() != self.result.dim() - 1:
+            raise NotSupported("softmax is supported over the scores of attention")
+        return dataclasses.replace(x, soft=True)
+
+    def masked_fill(self, x: Any, mask: Any, value: float) -> Scores:
+        if not isinstance(x, Scores) or not isinstance(mask, Constant) or value > -1e4:
+            raise NotSupported("masked_fill is supported for scores of attention, with -inf")
+        return self._hide_later(x, ~mask.value.bool())
+
+    def _hide_later(self, x: Scores, mask: Optional[Tensor]) -> Scores:
+        if x.soft or mask is None or not hides_later(mask, self.result.shape[-1]):
+            raise NotSupported("a mask of attention that is not causal")
+        return dataclasses.replace(x, causal=True)
+
+    def scaled_dot_product_attention(
+            self, q: Any, k: Any, v: Any, attn_mask: Optional[Constant] = None, dropout_p: float = 0.0,
+            is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Union[Value, View]:
+        of = [Heads.of(self._view(x)) for x in (q, k, v)]
+        scores = Scores.of(of[0], of[1], of[0].features ** -0.5 if scale is None else scale)
+        if attn_mask is not None and not (isinstance(attn_mask, Constant) and
+                                          hides_later(attn_mask.value, self.result.shape[-2])):
+            raise NotSupported("a mask of attention that is not causal")
+        return self._attend(dataclasses.replace(scores, causal=is_causal or attn_mask is not None, soft=True,
+                                                rate=dropout_p), of[2])
+
+    def _attend(self, scores: Scores, v: Heads) -> Union[Value, View]:
+        if not scores.soft or not v.like(scores.q):
+            raise NotSupported("a product with scores that is not attention's")
+        q, of = scores.q, (scores.q, scores.k, v)
+        scale = scores.scale * v.view.scale * q.features ** 0.5
+        if v.view.scale != 1:
+            raise NotSupported("values of attention that are scaled")
+        beside = all(x.view.layer == q.view.layer and x.view.first == i * q.all for i, x in enumerate(of))
+        if beside and q.view.size(q.view.features) == 3 * q.all and abs(scale - 1) < 1e-6:
+            layer = q.view.layer
+        else:
+            layers = [self._part_of(x.view) for x in of]
+            if abs(scale - 1) >= 1e-6:
+                layers[0] = self._push("scale", (layers[0],), scale)
+            layer = layers[0]
+            for other in layers[1:]:
+                layer = self._push("concat", (layer, other), Axis.FEATURES)
+        layer = self._push("attention", (layer,), Attention(q.count, scores.rate, scores.causal))
+        return self._plain(dataclasses.replace(q.view, layer=layer, features=q.view.left, picked=(), scale=1.0))
+
+
+def _constants(module: nn.Module, trace: _Tracer, *names: str) -> List[Optional[Constant]]:
     prefix = str(trace.node.target)
     values = [getattr(module, name, None) for name in names]
     for name, value in zip(names, values):
         if value is not None and name not in module._parameters and name not in module._buffers:
-            raise _NotSupported(f"its {name} is computed from other parameters")
-    return [None if value is None else _Constant(f"{prefix}.{name}", value)
+            raise NotSupported(f"its {name} is computed from other parameters")
+    return [None if value is None else Constant(f"{prefix}.{name}", value)
             for name, value in zip(names, values)]
 
 
@@ -890,7 +1030,7 @@ def _linear(t: _Tracer, m: nn.Linear, x: Value) -> Value:
 
 def _conv2d(t: _Tracer, m: nn.Conv2d, x: Value) -> Value:
     if m.padding_mode != "zeros":
-        raise _NotSupported(f"padding_mode {m.padding_mode!r} is not supported")
+        raise NotSupported(f"padding_mode {m.padding_mode!r} is not supported")
     return t.conv2d(x, *_constants(m, t, "weight", "bias"), m.stride, m.padding, m.dilation,
                     m.groups)
 
@@ -908,49 +1048,53 @@ def _group_norm(t: _Tracer, m: nn.GroupNorm, x: Value) -> Value:
     return t.group_norm(x, m.num_groups, *_constants(m, t, "weight", "bias"), m.eps)
 
 
-def _of(t: _Tracer, name: str, module: nn.Module) -> List[Optional[_Constant]]:
+def _of(t: _Tracer, name: str, module: nn.Module) -> List[Optional[Constant]]:
     """Weight and bias of a linear layer inside of a module."""
     if not {name for name, _ in module.named_parameters()} <= {"weight", "bias"}:
-        raise _NotSupported(f"the parameters of its {name} are computed from others")
+        raise NotSupported(f"the parameters of its {name} are computed from others")
     path = f"{t.node.target}.{name}"
-    return [None if value is None else _Constant(f"{path}.{part}", value)
+    return [None if value is None else Constant(f"{path}.{part}", value)
             for part, value in (("weight", module.weight), ("bias", module.bias))]
 
 
 def _timm_attention(t: _Tracer, m: nn.Module, x: Value, *more: Any, **kwargs: Any) -> Value:
     parts = [getattr(m, name, nn.Identity()) for name in ("q_norm", "k_norm", "norm")]
     if not all(isinstance(part, nn.Identity) for part in parts) or getattr(m, "gate", None):
-        raise _NotSupported("attention with norms or gates inside")
+        raise NotSupported("attention with norms or gates inside")
     if any(value is not None and value is not False for value in (*more, *kwargs.values())):
-        raise _NotSupported("attention with a mask")
+        raise NotSupported("attention with a mask")
     others = [name for name, _ in m.named_parameters() if name.split(".")[0] not in ("qkv", "proj")]
     if others:
-        raise _NotSupported(f"attention with parameters of its own: {', '.join(others)}")
+        raise NotSupported(f"attention with parameters of its own: {', '.join(others)}")
     if m.qkv.weight.shape[0] != 3 * m.proj.weight.shape[1] or \
             abs(m.scale * (m.proj.weight.shape[1] // m.num_heads) ** 0.5 - 1) > 1e-6:
-        raise _NotSupported("attention with a scale of its own")
+        raise NotSupported("attention with a scale of its own")
     y = t.attention(x, _of(t, "qkv", m.qkv), _of(t, "proj", m.proj), m.num_heads,
                     float(getattr(m.attn_drop, "p", m.attn_drop)))
     return t.dropout(y, m.proj_drop.p)
 
 
 def _attention(t: _Tracer, m: nn.MultiheadAttention, query: Value, key: Value, value: Value,
-               key_padding_mask: None = None, need_weights: bool = True, attn_mask: None = None,
+               key_padding_mask: None = None, need_weights: bool = True, attn_mask: Optional[Constant] = None,
                average_attn_weights: bool = True, is_causal: bool = False) -> Value:
     if not m.batch_first or m.in_proj_weight is None or m.bias_k is not None or m.add_zero_attn:
-        raise _NotSupported("nn.MultiheadAttention needs batch_first=True, and keys and values as "
+        raise NotSupported("nn.MultiheadAttention needs batch_first=True, and keys and values as "
                             "wide as queries, without bias_kv or zeros")
-    if key is not query or value is not query or key_padding_mask is not None \
-            or attn_mask is not None or is_causal or need_weights:
-        raise _NotSupported("nn.MultiheadAttention needs query, key and value to be the same "
-                            "tensor, no masks, and need_weights=False")
+    if key is not query or value is not query or key_padding_mask is not None or need_weights:
+        raise NotSupported("nn.MultiheadAttention needs query, key and value to be the same "
+                           "tensor, no padding, and need_weights=False")
+    if attn_mask is not None:
+        seen = attn_mask.value if attn_mask.value.is_floating_point() else ~attn_mask.value
+        if not hides_later(seen, query.size(query.rows)):
+            raise NotSupported("a mask of attention that is not causal")
     qkv = _constants(m, t, "in_proj_weight", "in_proj_bias")
-    return t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, m.dropout)
+    return t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, m.dropout,
+                       attn_mask is not None)
 
 
 def _timm_drop_path(t: _Tracer, m: nn.Module, x: Value) -> Value:
     if not m.scale_by_keep:
-        raise _NotSupported("stochastic depth without a scale")
+        raise NotSupported("stochastic depth without a scale")
     return t.stochastic_depth(x, m.drop_prob or 0.0, "row")
 
 
@@ -988,6 +1132,7 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Hardsigmoid: lambda t, m, x: t.hard_sigmoid(x),
     nn.Hardswish: lambda t, m, x: t.hard_swish(x),
     nn.MultiheadAttention: _attention,
+    nn.Softmax: lambda t, m, x: t.softmax(x, m.dim),
     nn.Dropout: lambda t, m, x: t.dropout(x, m.p),
     nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,
                                                m.ceil_mode, m.return_indices),
@@ -1024,6 +1169,13 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.cat: _Tracer.cat,
     torch.concat: _Tracer.cat,
     torch.split: _Tracer.split,
+    torch.unbind: _Tracer.unbind,
+    torch.matmul: _Tracer.matmul,
+    torch.bmm: _Tracer.matmul,
+    operator.matmul: _Tracer.matmul,
+    torch.softmax: _Tracer.softmax,
+    F.softmax: _Tracer.softmax,
+    F.scaled_dot_product_attention: _Tracer.scaled_dot_product_attention,
     torch.chunk: _Tracer.split,
     operator.getitem: _Tracer.getitem,
     F.dropout: _Tracer.dropout,
@@ -1052,12 +1204,14 @@ _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
     "sigmoid": _Tracer.sigmoid, "split": _Tracer.split, "chunk": _Tracer.split,
+    "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "softmax": _Tracer.softmax,
+    "masked_fill": _Tracer.masked_fill, 
     "flatten": _Tracer.reshape, "reshape": _Tracer.reshape, "view": _Tracer.reshape,
     "squeeze": _Tracer.reshape, "unsqueeze": _Tracer.reshape, "permute": _Tracer.permute,
     "transpose": _Tracer.transpose, "expand": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
 }
 
-_IN_PARTS = (_Tracer.split,)  # whose result is several tensors
+_IN_PARTS = (_Tracer.split, _Tracer.unbind)  # whose result is several tensors
 
 
 def _listed(n: fx.Node) -> Optional[Callable[..., Value]]:
@@ -1091,7 +1245,7 @@ def trace(model: nn.Module, example: Tensor) -> Program:
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     try:
         with modes_restored(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
-            traced = _graph_of(model.train())
+            traced = _graph_of(model.train(), example[torch.arange(2) % example.shape[0]])
             program = _program_of(model, traced, example, 2)
             other = _program_of(model, traced, example, 3)
     finally:
@@ -1102,10 +1256,17 @@ def trace(model: nn.Module, example: Tensor) -> Program:
     return program
 
 
-def _graph_of(model: nn.Module) -> fx.GraphModule:
+def _fails(samples: int, error: Exception) -> Error:
+    return Error(f"the model fails with {samples} samples: {(str(error) or type(error).__name__).splitlines()[0]}")
+
+
+def _graph_of(model: nn.Module, example: Tensor) -> fx.GraphModule:
+    graph = _Graph(example)
     try:
-        return fx.GraphModule(model, _Graph().trace(model))
+        return fx.GraphModule(model, graph.trace(model))
     except Exception as error:  # whatever the model's code raises when it is given proxies
+        if error is graph.failed:
+            raise _fails(2, error) from error
         raise Error(f"torch.fx cannot trace the model: {type(error).__name__}: {error}") from error
 
 
@@ -1115,8 +1276,7 @@ def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, sampl
     try:
         tracer.run(example[torch.arange(samples) % example.shape[0]])
     except Exception as error:  # of the model's own code
-        raise Error(f"the model fails with {samples} samples: {str(error).splitlines()[0]}") \
-            from error
+        raise _fails(samples, error) from error
     if tracer.failed:
         more = [f"and {len(tracer.failed) - 10} more"] if len(tracer.failed) > 10 else []
         raise Error("\n    ".join(["the model cannot be converted:", *tracer.failed[:10], *more]))

@@ -2,7 +2,9 @@
 same loss, gradients, steps and outputs. CLPRUNE_LIBRARY is the library. Run by test_pytorch.sh."""
 
 import copy
+import functools
 import gc
+import math
 import sys
 import unittest
 import unittest.mock
@@ -249,6 +251,63 @@ class Shared(nn.Module):
         return self.head(self.again(x) + x)
 
 
+class Attention(nn.Module):
+    """Self-attention as models write it, `how`, among rows."""
+
+    def __init__(self, how, mask=None):
+        super().__init__()
+        self.how, self.heads = how, 3
+        self.stem = nn.Linear(10, 24)
+        self.shift = nn.Parameter(torch.randn(24))
+        self.qkv = nn.Linear(24, 72) if how in (Attention.permuted, Attention.indexed, Attention.causal) \
+            else nn.ModuleList(nn.Linear(24, 24) for _ in range(3))
+        self.proj, self.head = nn.Linear(24, 24), nn.Linear(24, CLASSES)
+        self.register_buffer("mask", torch.ones(9, 9).tril().view(1, 1, 9, 9), persistent=False)
+
+    def forward(self, x):
+        x = self.stem(x)
+        if x.shape[1] % 7 == 0:  # a condition on sizes
+            x = x + self.proj(self.how(self, x, *x.shape))
+        return self.head((x + self.shift).mean(1))
+
+    def parts(self, x, n, t):
+        """q, k and v of (N, heads, T, 8), by layers of their own."""
+        return [part(x).view(n, t, self.heads, 8).transpose(1, 2) for part in self.qkv]
+
+    def permuted(self, x, n, t, c):
+        q, k, v = self.qkv(x).reshape(n, t, 3, self.heads, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, t, c)
+
+    def indexed(self, x, n, t, c):
+        qkv = self.qkv(x).reshape(n, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        weights = ((qkv[0] * 8 ** -0.5) @ qkv[1].transpose(-2, -1)).softmax(dim=-1)
+        return (F.dropout(weights, 0.0) @ qkv[2]).transpose(1, 2).reshape(n, t, c)
+
+    def causal(self, x, n, t, c):
+        q, k, v = (part.view(n, t, self.heads, 8).transpose(1, 2) for part in self.qkv(x).split(c, dim=2))
+        scores = (q @ k.transpose(-2, -1)) * (1 / math.sqrt(k.size(-1)))
+        weights = F.softmax(scores.masked_fill(self.mask[:, :, :t, :t] == 0, float("-inf")), dim=-1)
+        return (weights @ v).transpose(1, 2).contiguous().view(n, t, c)
+
+    def apart(self, x, n, t, c):
+        q, k, v = self.parts(x, n, t)
+        hidden = torch.full((t, t), float("-inf")).triu(1)
+        scores = torch.matmul(q, k.transpose(2, 3)) / 2 + hidden  # a scale of its own
+        return torch.matmul(scores.softmax(-1), v).transpose(1, 2).flatten(2)
+
+    def flag(self, x, n, t, c):
+        return F.scaled_dot_product_attention(*self.parts(x, n, t), is_causal=True, scale=0.7).transpose(1, 2).flatten(2)
+
+    def batched(self, x, n, t, c):
+        q, k, v = (part.reshape(n * self.heads, t, 8) for part in self.parts(x, n, t))
+        weights = torch.softmax(torch.bmm(q, k.transpose(1, 2)) / 8 ** 0.5, -1)
+        return torch.bmm(weights, v).view(n, self.heads, t, 8).transpose(1, 2).reshape(n, t, c)
+
+    def single(self, x, n, t, c):
+        q, k, v = (part(x) for part in self.qkv)
+        return (q @ k.transpose(1, 2) / c ** 0.5).softmax(-1) @ v
+
+
 class ViTBlock(nn.Module):
     def __init__(self, act):
         super().__init__()
@@ -300,6 +359,9 @@ MODELS = {
     "unet": (UNet, images),
     "vit": (ViT, images),
     "shared": (Shared, lambda n: torch.randn(n, 20)),
+    **{f"attention, {how.__name__}": (functools.partial(Attention, how), lambda n: torch.randn(n, 7, 10)) for how in (
+        Attention.permuted, Attention.indexed, Attention.causal, Attention.apart, Attention.flag, Attention.batched,
+        Attention.single)},
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),
                                   nn.Linear(16, CLASSES)),
             lambda n: torch.randn(n, 20)),
@@ -959,7 +1021,7 @@ class Errors(Case):
                     setattr(self, name, module)
 
         Model.forward = forward
-        with self.assertRaisesRegex(clprune.Error, text):
+        with self.subTest(text), self.assertRaisesRegex(clprune.Error, text):
             clprune.Net(Model(), torch.randn(4, 20) if x is None else x)
 
     def test_operations_that_a_net_does_not_have(self):
@@ -969,24 +1031,29 @@ class Errors(Case):
                  {"act": nn.Mish()}),
                 (lambda m, x: m.head(torch.erf(x)), r"\n    erf: erf is not", {}),
                 (lambda m, x: m.head(x + 1), "add: an addition needs two tensors", {}),
-                (lambda m, x: m.head(x + m.p), "add: p of .* added to a tensor of",
-                 {"p": nn.Parameter(torch.zeros(20))}),
-                (lambda m, x: m.head(torch.cat([x[:, :10], x[:, 10:]], 1)), "getitem: \\[\\(slice", {}),
-                (lambda m, x: m.head(torch.cat([x], 1)), "\n    cat: torch.cat is supported for a cl",
-                 {}),
+                (lambda m, x: m.head(x + m.p), "add: p of .* a parameter needs one value per feature, or",
+                 {"p": nn.Parameter(torch.zeros(1))}),
+                (lambda m, x: m.head(torch.cat([x[:2], x[2:]], 0)), "getitem.*: \\[slice.*part along one dim", {}),
+                (lambda m, x: m.head(x[:, ::2].repeat(1, 2)), "getitem: \\[\\(slice", {}),
+                (lambda m, x: m.head(torch.cat([x, x], 0)), "\n    cat: torch.cat along dimension 0, which is neither", {}),
+                (lambda m, x: x.view(-1, 4, 5).transpose(1, 2)[:, 1], "\n    getitem: an index into dimension 1", {}),
+                (lambda m, x: m.head(x.view(-1, 2, 2, 5).transpose(1, 3).reshape(-1, 20)),
+                 "parts of the features in other dimensions", {}),
+                (lambda m, x: x @ x.t(), "t: t is not supported", {}),
+                (lambda m, x: m.head(x.softmax(-1)), "softmax: softmax is supported over the scores", {}),
+                (lambda m, x: x.view(-1, 4, 5) @ x.view(-1, 5, 4), "matmul: a product of two tensors that are not queries", {}),
                 (lambda m, x: m.head(x * x.sum(1, keepdim=True)), "sum_1: sum is not", {}),
-                (lambda m, x: m.head(x[:, :20]), "getitem: .* is supported as \\[:, row\\]", {}),
                 (lambda m, x: m.head(x.t().t()), "t: t is not supported", {}),
-                (lambda m, x: m.head(x).chunk(2, 1)[0], "\n    chunk: chunk is not supported$", {}),
-                (lambda m, x: torch.split(m.head(x), 5, 1)[0], "\n    split: split is not supported$", {}),
                 (lambda m, x: m.head(x).max(1)[0], "\n    max_1: max is not supported$", {}),
-                (lambda m, x: m.head(x.transpose(0, 1).permute(1, 0)), "the batch must stay the f",
-                 {}),
+                (lambda m, x: m.head(x).transpose(0, 1), "parts of the features in other dimensions", {}),
                 (lambda m, x: (m.head(x), x), "the output is not one tensor", {})):
             self.refused(forward, text, **modules)
         for forward, text, modules in (
-                (lambda m, x: m.conv(x * x), "mul: a product of two tensors is not supported, unless",
+                (lambda m, x: m.conv(x * x.mean(1, keepdim=True)), "mean: a mean over other dimensions",
                  {"conv": nn.Conv2d(3, 3, 3)}),
+                (lambda m, x: x.flatten(2) * x.transpose(2, 3).flatten(2), "mul: a product of two tensors is not supported, unless", {}),
+                (lambda m, x: torch.cat([x, x], 2), "cat: torch.cat along dimension 2", {}),
+                (lambda m, x: x.chunk(2, 3)[0].mean((2, 3)), "getitem: a part along dimension 3", {}),
                 (lambda m, x: m.conv(x), "conv: padding 'same' of an even kernel",
                  {"conv": nn.Conv2d(3, 3, 2, padding="same")}),
                 (lambda m, x: m.pool(x), "pool: average pooling needs count_include_pad=True",
@@ -1026,9 +1093,17 @@ class Errors(Case):
                 ({"batch_first": True}, {}, "m: nn.MultiheadAttention needs query, key"),
                 ({}, {"need_weights": False}, "m: nn.MultiheadAttention needs batch_first=True"),
                 ({"batch_first": True}, {"need_weights": False, "attn_mask": torch.zeros(5, 5)},
-                 "m: nn.MultiheadAttention needs query, key")):
+                 "m: a mask of attention that is not causal")):
             self.refused((lambda kwargs: lambda m, x: m.m(x, x, x, **kwargs)[0].mean(1))(more),
                          text, rows, m=nn.MultiheadAttention(8, 2, **how))
+        for forward, text in (
+                (lambda m, x: F.scaled_dot_product_attention(x, x[:, :3], x[:, :3]), "others than the rows of the sample"),
+                (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=torch.ones(5, 5).bool()), "not causal"),
+                (lambda m, x: ((x @ x.transpose(1, 2)).softmax(1) @ x), "softmax: softmax is supported over the scores"),
+                (lambda m, x: (x @ x.transpose(1, 2)) @ x, "matmul_1: a product with scores that is not attention's"),
+                (lambda m, x: (x @ x.transpose(1, 2) + torch.eye(5)).softmax(-1) @ x, "add: a mask of attention that is not"),
+                (lambda m, x: x @ x.transpose(1, 2), "the output is not one tensor")):
+            self.refused(forward, text, rows)
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
                      "torch.fx cannot trace the model: TraceError")
 

@@ -1,0 +1,243 @@
+"""Tensors of a traced model by the axes of the net's values: Value, what a layer computes; View, such a value whose samples,
+rows and parts of features are dimensions in any order; Heads and Scores, of attention. Nothing here adds a layer."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import string
+from typing import Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["Constant", "Heads", "NotSupported", "Scores", "Value", "View", "hides_later", "permuted", "picked", "reshaped",
+           "settled", "view_of"]
+
+
+class NotSupported(Exception):
+    """An operation that a net does not have; the text says what it is."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    """A parameter or buffer of the model, perhaps of another shape; without a name, a tensor that
+    the model computes from some, which cannot be trained."""
+
+    name: Optional[str]
+    value: Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """What a layer computes, and how the tensor of PyTorch lays it out.
+
+    axes   a string for each dimension after the batch. Letters are axes of the net's value: C, its
+           features; H and W, or T, its rows. ("C", "H", "W") is an image, ("T", "C") are tokens,
+           ("CHW",) is a flattened image, "" has size 1
+    factor set if the value is still to be multiplied by a parameter: a following addition makes
+           both a LayerScale
+    """
+
+    layer: int
+    axes: Tuple[str, ...]
+    sizes: Dict[str, int]
+    factor: Optional[Constant] = None
+
+    @property
+    def rows(self) -> str:
+        return "".join(axis for axis in "HWT" if axis in self.sizes)
+
+    def size(self, group: str) -> int:
+        return math.prod(self.sizes[axis] for axis in group)
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        return tuple(self.size(group) for group in self.axes)
+
+    @property
+    def layout(self) -> tuple:
+        """Values of the same layout can be added."""
+        rows = self.rows
+        return self.shape, tuple(
+            "T" if rows and group == rows else
+            (group, *(self.sizes[axis] for axis in group)) if len(group) > 1 else group
+            for group in self.axes)
+
+    @property
+    def stored(self) -> str:
+        """The axes as they are in memory."""
+        return self.rows + "C"
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """A value whose dimensions are in any order.
+
+    groups    the axes of each dimension: N, the samples; H, W, T, rows; those of `features`
+    features  the axes of the features in the order of memory: "C", or lower case, parts of it
+    picked    the indices in the first of them, which are no dimensions any more
+    scale     what it is still to be multiplied by
+    """
+
+    layer: int
+    groups: Tuple[str, ...]
+    sizes: Dict[str, int]
+    features: str
+    picked: Tuple[int, ...] = ()
+    scale: float = 1.0
+
+    def size(self, group: str) -> int:
+        return math.prod(self.sizes[axis] for axis in group)
+
+    @property
+    def left(self) -> str:
+        """The features that dimensions have."""
+        return self.features[len(self.picked):]
+
+    @property
+    def first(self) -> int:
+        """The first of its features in the value."""
+        first = 0
+        for axis, index in zip(self.features, (*self.picked, *[0] * len(self.left))):
+            first = first * self.sizes[axis] + index
+        return first
+
+    @property
+    def rows(self) -> str:
+        return "".join(axis for axis in "HWT" if axis in self.sizes)
+
+
+def view_of(x: Value, batch: int) -> View:
+    return View(x.layer, ("N", *x.axes), {**x.sizes, "N": batch}, "C")
+
+
+def permuted(x: View, dims: Sequence[int]) -> View:
+    return dataclasses.replace(x, groups=tuple(x.groups[d] for d in dims))
+
+
+def picked(x: View, dim: int, index: int) -> View:
+    """x[..., index, ...]: of the first axis of its features."""
+    axis = x.groups[dim]
+    if len(axis) != 1 or axis != x.left[:1] or len(x.left) == 1:
+        raise NotSupported(f"an index into dimension {dim}, which is not the first part of the features")
+    groups = (*x.groups[:dim], *x.groups[dim + 1:])
+    return dataclasses.replace(x, groups=groups, picked=(*x.picked, index % x.sizes[axis]))
+
+
+def reshaped(x: View, shape: Sequence[int]) -> View:
+    """The axes one by one, dealt out again by the sizes; those of features are split where it must be."""
+    left, sizes, features, groups = list("".join(x.groups)), dict(x.sizes), x.features, []
+    letters = (letter for letter in string.ascii_lowercase if letter not in sizes)
+    whole = NotSupported(f"a tensor of {tuple(map(x.size, x.groups))} as {tuple(shape)}")
+
+    def total(group: str) -> int:
+        return math.prod(sizes[axis] for axis in group)
+
+    for size in shape:
+        group = ""
+        if size == 1 and left and sizes[left[0]] == 1:
+            group = left.pop(0)
+        while total(group) < size:
+            if not left:
+                raise whole
+            axis, most = left[0], size // total(group)
+            if sizes[axis] > most:
+                if axis not in x.left and axis.isupper() or sizes[axis] % most != 0:
+                    raise whole
+                outer, inner = next(letters), next(letters)
+                sizes[outer], sizes[inner] = most, sizes[axis] // most
+                features = features.replace(axis, outer + inner)
+                left[:1] = [outer, inner]
+            group += left.pop(0)
+        if total(group) != size:
+            raise whole
+        groups.append(group)
+    if left and (total("".join(left)) != 1 or not groups):
+        raise whole
+    if left:
+        groups[-1] += "".join(left)
+    return dataclasses.replace(x, groups=tuple(groups), sizes=sizes, features=features)
+
+
+def settled(x: View) -> Tuple[Tuple[str, ...], int]:
+    """The axes of the value that a view is, and the groups by which its features are shuffled; 1: they are in order."""
+    orders = [(x.left, 1)] + ([(x.left[::-1], x.sizes[x.left[0]])] if len(x.left) == 2 else [])
+    for order, groups in orders:
+        axes = tuple(group.replace(order, "C") for group in x.groups)
+        rest = "".join(axes[1:])
+        if axes[0] == "N" and rest.count("C") == 1 and all(axis in "CHWT" for axis in rest):
+            return axes[1:], groups
+    raise NotSupported(f"a tensor of {tuple(map(x.size, x.groups))} with parts of the features in other dimensions")
+
+
+# ---------------------------------------------------------------------------------------------
+# Attention
+# ---------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Heads:
+    """Queries, keys or values: a view whose last two dimensions are all rows and the features of a head."""
+
+    view: View
+    count: int
+    features: int
+
+    @staticmethod
+    def of(x: View, transposed: bool = False) -> "Heads":
+        """transposed: its last two dimensions are the other way round."""
+        if len(x.groups) < 3:
+            raise NotSupported("a product of matrices that are not those of samples")
+        if transposed:
+            x = permuted(x, [*range(len(x.groups) - 2), len(x.groups) - 1, len(x.groups) - 2])
+        *outer, rows, features = x.groups
+        left = x.left if len(x.left) == 2 else f"-{x.left}"
+        if "".join(outer) != "N" + left[0].strip("-") or rows != x.rows or rows == "" or features != left[1:]:
+            raise NotSupported("a product of two tensors that are not queries, keys or values of heads")
+        return Heads(x, x.sizes.get(left[0], 1), x.sizes[features])
+
+    @property
+    def all(self) -> int:
+        return self.count * self.features
+
+    @property
+    def whole(self) -> bool:
+        """Whether the layer has no others."""
+        return self.view.size(self.view.features) == self.all
+
+    def like(self, other: "Heads") -> bool:
+        return (self.count, self.features, self.view.size(self.view.rows)) == \
+            (other.count, other.features, other.view.size(other.view.rows))
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Products of queries and keys, and then the probabilities."""
+
+    q: Heads
+    k: Heads
+    scale: float
+    causal: bool = False
+    soft: bool = False
+    rate: float = 0.0
+
+    @staticmethod
+    def of(q: Heads, k: Heads, scale: float) -> "Scores":
+        if not q.like(k):
+            raise NotSupported("attention to others than the rows of the sample, or with fewer keys than queries")
+        return Scores(q, k, scale * q.view.scale * k.view.scale)
+
+    @property
+    def pieces(self) -> List[Heads]:
+        return [self.q, self.k]
+
+
+def hides_later(mask: Tensor, rows: int) -> bool:
+    """Whether a mask, of truth where rows are seen or of numbers that are added, hides what comes after each row alone."""
+    if mask.numel() != rows * rows:
+        return False
+    mask, seen = mask.reshape(rows, rows), torch.ones(rows, rows, dtype=torch.bool).tril()
+    if mask.dtype == torch.bool:
+        return bool(torch.equal(mask, seen))
+    return bool((mask[seen] == 0).all()) and bool((mask[~seen] <= -1e4).all())
