@@ -61,7 +61,7 @@ _Handle = _structure("_Handle", net=c_uint32, id=c_uint32)
 _Extent = _structure("_Extent", height=c_size_t, width=c_size_t)
 _Conv = _structure(
     "_NetConv", out=c_size_t, kernel=_Extent, stride=_Extent, padding=_Extent, dilation=_Extent,
-    groups=c_size_t, bias=c_bool, reserved=c_uint64 * 4)
+    groups=c_size_t, bias=c_bool, output_padding=_Extent, reserved=c_uint64 * 4)
 _Pool = _structure("_MaxPoolDesc", kernel=_Extent, stride=_Extent, padding=_Extent, ceil=c_bool,
                    reserved=c_uint64 * 4)
 _Attention = _structure("_NetAttn", heads=c_size_t, kv_heads=c_size_t, queries=c_size_t,

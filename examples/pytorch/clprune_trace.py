@@ -48,6 +48,7 @@ class Conv:
     dilation: Tuple[int, int]
     groups: int
     bias: bool
+    output_padding: Tuple[int, int] = (0, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -500,6 +501,21 @@ class _Tracer(fx.Interpreter):
         value = self._add("conv2d", name, (x.layer,), (conv,), x.axes, sizes)
         self._param(f"{name}.weight", weight, split=(out, channels, *kernel),
                     order=(0, 2, 3, 1))
+        if bias is not None:
+            self._param(f"{name}.bias", bias)
+        return value
+
+    def conv_transpose2d(self, x: Value, weight: Constant, bias: Optional[Constant] = None, stride=1, padding=0,
+                         output_padding=0, groups: int = 1, dilation=1) -> Value:
+        x = self._use(x)
+        if x.axes != ("C", "H", "W"):
+            raise NotSupported("a transposed convolution of a tensor that is not an image")
+        name, (channels, out, *kernel) = self._layer_of(weight), weight.value.shape
+        conv = Conv(out * groups, tuple(kernel), _pair(stride), _pair(padding), _pair(dilation), groups, bias is not None,
+                    _pair(output_padding))
+        sizes = {"C": out * groups, "H": self.result.shape[2], "W": self.result.shape[3]}
+        value = self._add("conv_transpose2d", name, (x.layer,), (conv,), x.axes, sizes)
+        self._param(f"{name}.weight", weight, split=(channels, out, *kernel), order=(0, 2, 3, 1))
         if bias is not None:
             self._param(f"{name}.bias", bias)
         return value
@@ -1035,6 +1051,11 @@ def _conv2d(t: _Tracer, m: nn.Conv2d, x: Value) -> Value:
                     m.groups)
 
 
+def _conv_transpose2d(t: _Tracer, m: nn.ConvTranspose2d, x: Value) -> Value:
+    return t.conv_transpose2d(x, *_constants(m, t, "weight", "bias"), m.stride, m.padding, m.output_padding, m.groups,
+                              m.dilation)
+
+
 def _batch_norm(t: _Tracer, m: nn.BatchNorm2d, x: Value) -> Value:
     constants = _constants(m, t, "running_mean", "running_var", "weight", "bias")
     return t.batch_norm(x, *constants, True, m.momentum, m.eps)
@@ -1116,6 +1137,7 @@ def _is_attention(t: _Tracer, n: fx.Node) -> bool:
 _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Linear: _linear,
     nn.Conv2d: _conv2d,
+    nn.ConvTranspose2d: _conv_transpose2d,
     nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm,
     nn.LayerNorm: _layer_norm,
@@ -1147,6 +1169,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.linear: _Tracer.linear,
     F.conv2d: _Tracer.conv2d,
     torch.conv2d: _Tracer.conv2d,
+    F.conv_transpose2d: _Tracer.conv_transpose2d,
     F.batch_norm: _Tracer.batch_norm,
     F.layer_norm: _Tracer.layer_norm,
     F.group_norm: _Tracer.group_norm,

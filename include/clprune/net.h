@@ -144,10 +144,16 @@ typedef struct clprune_net_conv {
     clprune_extent kernel, stride, padding, dilation;
     size_t groups; /* 0: 1; as many as x has features: depthwise */
     bool bias;
-    uint64_t reserved[4]; /* zeros */
+    clprune_extent output_padding; /* of transposed ones: below the stride */
+    uint64_t reserved[4];          /* zeros */
 } clprune_net_conv;
 /* A convolution. */
 CLPRUNE_API clprune_net_value clprune_net_conv2d(
+    clprune_net *net, const char *name, clprune_net_value x, const clprune_net_conv *conv);
+/* A transposed one, the gradient of a convolution: images become (side - 1) * stride - 2 * padding +
+ * dilation * (kernel - 1) + output_padding + 1 along each axis. The weight is x's features x
+ * (height * width * out / groups), in PyTorch in x out / groups x height x width. */
+CLPRUNE_API clprune_net_value clprune_net_conv_transpose2d(
     clprune_net *net, const char *name, clprune_net_value x, const clprune_net_conv *conv);
 
 /* y = x w^T + b on each row; without b (project); or on each column, which mixes rows

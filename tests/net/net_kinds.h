@@ -5,6 +5,12 @@
 #include "clprune/net.h"
 
 static const clprune_net_conv kind_conv = {.out = 8, .kernel = {3, 3}, .padding = {1, 1}};
+static const clprune_net_conv kind_transposed = {.out = 8,
+    .kernel = {3, 3},
+    .stride = {2, 1},
+    .padding = {1, 1},
+    .bias = true,
+    .output_padding = {1, 0}};
 static const clprune_max_pool_desc kind_pool = {.kernel = {2, 2}};
 static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
 
@@ -14,6 +20,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
     KIND(project, x, 8)                                                                            \
     KIND(linear_rows, x, 8)                                                                        \
     KIND(conv2d, x, &kind_conv)                                                                    \
+    KIND(conv_transpose2d, x, &kind_transposed)                                                    \
     KIND(batch_norm, x)                                                                            \
     KIND(affine, x)                                                                                \
     KIND(layer_norm, x)                                                                            \

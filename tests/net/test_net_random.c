@@ -117,6 +117,26 @@ static drawn add_linear(graph *g, const drawn *x)
     return made;
 }
 
+/* Back to twice as many pixels, or as many. */
+static drawn add_transposed(graph *g, const drawn *x)
+{
+    drawn made = *x;
+    const bool twice = x->side < NET_SIDE / 2;
+    const clprune_net_conv conv = {.out = 16,
+        .kernel = {3, 3},
+        .stride = {twice ? 2 : 1, twice ? 2 : 1},
+        .padding = {1, 1},
+        .groups = test_rng_below(&g->rng, 2) + 1,
+        .bias = test_rng_below(&g->rng, 2),
+        .output_padding = {twice, twice}};
+    made.cols = 16;
+    made.side *= twice ? 2 : 1;
+    made.rows = made.side * made.side;
+    made.value =
+        clprune_net_conv_transpose2d(g->net, note(g, "conv_transpose2d", x, NULL), x->value, &conv);
+    return made;
+}
+
 /* Two values of a shape in one, or a part of one. */
 static drawn add_part(graph *g, drawn *x, drawn **y)
 {
@@ -242,7 +262,9 @@ static void add_layer(graph *g)
             break;
         } /* fall through */
     default:
-        made = x->side > 0 ? add_conv(g, x) : add_linear(g, x);
+        made = x->side == 0                      ? add_linear(g, x)
+               : test_rng_below(&g->rng, 5) == 0 ? add_transposed(g, x)
+                                                 : add_conv(g, x);
     }
     made.used = false;
     (void)keep_value(g, x, y, made);

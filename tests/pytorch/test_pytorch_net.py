@@ -227,13 +227,16 @@ class UNet(nn.Module):
         self.down = nn.Conv2d(3, 8, 3, padding=1)
         self.middle = nn.Conv2d(8, 8, 3, padding=1)
         self.larger = nn.Upsample(scale_factor=2)
-        self.head = nn.Linear(8, CLASSES)
+        self.up = nn.ConvTranspose2d(8, 12, 3, (2, 1), 1, output_padding=(1, 0), groups=2)
+        self.last = nn.ConvTranspose2d(20, 6, 2, 2, bias=False)
+        self.head = nn.Linear(6, CLASSES)
 
     def forward(self, x):
         x = F.relu(self.down(x))
         small = F.relu(self.middle(F.max_pool2d(x, 2)))
         smaller = F.interpolate(F.max_pool2d(small, 2), scale_factor=2)
-        return self.head((x + self.larger(small + smaller)).mean((2, 3)))
+        x = torch.cat([x + self.larger(small + smaller), self.up(F.max_pool2d(x, (2, 1)))], dim=1)
+        return self.head(self.last(x).mean((2, 3)))
 
 
 class Shared(nn.Module):

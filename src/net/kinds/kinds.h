@@ -54,6 +54,7 @@ clprune__net_layer *clprune__net_add_norm(clprune_net *net, const clprune__net_k
     WAYS(pool_ways)                                                                                \
     WAYS(batch_norm_ways)                                                                          \
     WAYS(conv_ways)                                                                                \
+    WAYS(conv_transpose_ways)                                                                      \
     WAYS(add_ways)                                                                                 \
     WAYS(element_ways)                                                                             \
     WAYS(gate_ways)                                                                                \
