@@ -215,20 +215,21 @@ class _Run:
     def _open(self, program: Program, planned: bool) -> None:
         batch, out = self.settings.batch, program.output
         first = program.layers[0]
-        rows, cols = (first.more if first.function == "rows"
+        self.tokens = first.function == "tokens"
+        rows, cols = ((first.more[0], 1) if self.tokens else first.more if first.function == "rows"
                       else (first.more[1] * first.more[2], first.more[0]))
         flat = len(out.axes) == 1  # one row a sample
         self.out_rows = 1 if flat else out.size(out.rows)
         self.planes = first.function == "pixels"
         self.rows = 1 if self.planes else rows
-        if not self.in_place:
+        if not self.in_place or self.tokens:  # int32
             self.x = self._input("x", batch * self.rows, rows * cols // self.rows)
         self.loss = self._input("loss", batch, 1)
         if self.settings.loss == "mse":
             cols = out.size(out.axes[0]) if flat else out.sizes["C"]
             self.y = self._input("y", batch * self.out_rows, cols)
         elif self.settings.loss is not None:
-            self.y = self._input("labels", 1, batch)  # int32
+            self.y = self._input("labels", 1, batch * self.out_rows)  # int32
         if planned:
             self.call("plan_begin", self.context)
         self.call("net_create", self.context, byref(_Desc(batch=batch, drops_grads=self.drops_grads)),
@@ -315,8 +316,11 @@ class _Run:
             self.input = None
 
     def data(self, batch: int) -> "_Data":
-        data = _Data(batch=batch,
-                     rows=self.input[0] if self.in_place else _first_rows(self.x, batch * self.rows))
+        data = _Data(batch=batch)
+        if self.tokens:
+            data.tokens.buffer = self.x.buffer
+        else:
+            data.rows = self.input[0] if self.in_place else _first_rows(self.x, batch * self.rows)
         if self.settings.loss == "mse":
             data.targets = _first_rows(self.y, batch * self.out_rows)
         elif self.settings.loss is None:  # written in the output's place
@@ -537,10 +541,10 @@ def _tensors_of(model: nn.Module) -> Dict[str, Tensor]:
 class Net:
     """A PyTorch model that trains as a net of clprune.
 
-    model      an nn.Module that torch.fx can trace, with one input and one output; it is copied,
-               and not changed
-    example    a batch of its input, float32: (N, C, H, W), (N, T, C) or (N, C). N is the largest
-               batch
+    model      an nn.Module with one input and one output, traced by torch.fx with the example, whose sizes its code sees;
+               it is copied, and not changed
+    example    a batch of its input, float32: (N, C, H, W), (N, T, C) or (N, C), or tokens, integers:
+               (N, T). N is the largest batch
     keep       what is kept for the backward pass: "dense", as autograd keeps it; "exact", less, for
                the same gradients; "compact", the same as codes; "least", inputs of blocks as
                codes. Or a Keep: inputs of linear layers and convolutions in that form
@@ -549,7 +553,8 @@ class Net:
     store      "bf16" keeps in bf16 what `keep` keeps dense, in half the bytes; or "fp32"
     rules      pairs of a pattern of layers' names and a Keep, or None to make that tensor again; the
                last one that matches wins
-    loss       "cross_entropy" of (N, classes), or "mse"; or a function of PyTorch of the output and
+    loss       "cross_entropy" of (N, classes), (N, T, classes) or (N, classes, H, W), of whose labels, an
+               integer for each row, those of -100 do not count; or "mse"; or a function of PyTorch of the output and
                y, such as F.l1_loss, that returns one number; None for `forward` and `backward` alone
     smoothing  of labels, for the cross-entropy
     optimizer  "adamw", "sgd" or another of clprune_net.optimizers(); of those with an 8, such as
@@ -596,8 +601,8 @@ class Net:
         if loss not in ("cross_entropy", "mse", None) and not callable(loss):
             raise ValueError(f"loss is {loss!r}, expected cross_entropy, mse, a function or None")
         if (not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1
-                or example.dtype != torch.float32):
-            raise ValueError("the example is no batch of the model's input in float32")
+                or example.dtype not in (torch.float32, torch.int64, torch.int32)):
+            raise ValueError("the example is no batch of the model's input in float32, or of tokens")
         if optimizer is not None:
             _number(optimizers(), "optimizer", optimizer)
         hooked = [] if optimizer is None else [
@@ -606,7 +611,7 @@ class Net:
             raise Error(f"{hooked[0]} has hooks, which a Net does not run; a NetModule does")
         _load_driver()
         program = trace(model, example)
-        if loss == "cross_entropy" and program.output.axes != ("C",):
+        if loss == "cross_entropy" and "C" not in program.output.axes:
             raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
                         "the cross-entropy")
         how = dict(keep=keep, bits=bits, extra_work=extra_work, store=store, rules=tuple(rules), loss=loss,
@@ -704,7 +709,7 @@ class Net:
     def __call__(self, x: Tensor) -> Tensor:
         """The model's output in inference."""
         with self._work(False):
-            self._write_input(x)
+            self._write_input(x, False)
             self._current = None
             self._run.forward(x.shape[0], False)
             y = self._output(x.shape[0])
@@ -815,15 +820,22 @@ class Net:
         self._run_backward(dy, use)
         return float(value.detach())
 
-    def _write_input(self, x: Tensor) -> None:
+    def _write_input(self, x: Tensor, training: bool = True) -> None:
         first = self._program.layers[0]
-        shape = first.more if first.function == "pixels" else (
+        shape = first.more if first.function in ("pixels", "tokens") else (
             first.more if first.more[0] > 1 or x.dim() > 2 else first.more[1:])
+        if self._run.tokens == x.is_floating_point():
+            raise ValueError(f"the input is {x.dtype}, expected {'integers' if self._run.tokens else 'float32'}")
         if tuple(x.shape[1:]) != tuple(shape) or not 1 <= x.shape[0] <= self._run.settings.batch:
             raise ValueError(f"the input is {tuple(x.shape)}, expected "
                              f"(N, {', '.join(map(str, shape))}) with N from 1 to "
                              f"{self._run.settings.batch}")
-        if self._run.in_place:
+        if self._run.tokens:
+            padding = self._program.padding
+            if training and padding is not None and bool((x == padding).any()):
+                raise ValueError(f"the tokens have {padding}, padding_idx of an embedding, whose row the net would train")
+            self._write_ints(self._run.x, x)
+        elif self._run.in_place:
             self._run.take(x)
         else:
             self._write_mat(_first_rows(self._run.x, x.shape[0] * self._run.rows), x)
@@ -835,15 +847,17 @@ class Net:
                 raise ValueError(f"the target is {tuple(y.shape)}, expected {(batch, *out.shape)}")
             self._write_mat(_first_rows(run.y, batch * run.out_rows), _to_stored(y, out))
             return
-        if tuple(y.shape) != (batch,) or y.is_floating_point():
-            raise ValueError(f"the labels are {y.dtype} of {tuple(y.shape)}, expected integers of "
-                             f"({batch},)")
-        classes = out.sizes["C"]
-        if int(y.min()) < 0 or int(y.max()) >= classes:
+        want = (batch, *(out.size(group) for group in out.axes if group != "C"))
+        if tuple(y.shape) != want or y.is_floating_point():
+            raise ValueError(f"the labels are {y.dtype} of {tuple(y.shape)}, expected integers of {want}")
+        classes, least = out.sizes["C"], -100 if len(want) > 1 else 0  # PyTorch's ignore_index
+        if ((y < 0) & (y != least)).any() or int(y.max()) >= classes:
             raise ValueError(f"labels are {int(y.min())} to {int(y.max())}, expected 0 to "
                              f"{classes - 1}")
-        mat = run.y
-        self._write(_Mat(mat.buffer, 0, 1, batch, batch), y.to("cpu", torch.int32))
+        self._write_ints(run.y, y)
+
+    def _write_ints(self, mat: "_Mat", values: Tensor) -> None:
+        self._write(_Mat(mat.buffer, 0, 1, values.numel(), values.numel()), values.to("cpu", torch.int32))
 
     @contextlib.contextmanager
     def _work(self, writes: bool) -> Iterator[None]:

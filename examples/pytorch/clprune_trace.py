@@ -6,8 +6,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
+import functools
 import math
 import operator
+import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -16,7 +18,7 @@ from torch import Tensor, fx, nn
 
 from clprune import Error, own_class
 from clprune_views import (Constant, Heads, NotSupported, Scores, Value, View, hides_later, permuted, picked, reshaped, settled,
-                           view_of)
+                           theta_of, view_of)
 
 __all__ = ["Layer", "Param", "Program", "Value", "trace"]
 
@@ -71,6 +73,7 @@ class Attention:
     heads: int
     rate: float
     causal: bool
+    kv_heads: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +110,7 @@ class Program:
     counters: List[str] = dataclasses.field(default_factory=list)  # num_batches_tracked
     frozen: List[str] = dataclasses.field(default_factory=list)
     ties: List[Tuple[str, str]] = dataclasses.field(default_factory=list)
+    padding: Optional[int] = None  # a token whose embedding is not trained
     output: Optional[Value] = None
 
 
@@ -203,7 +207,12 @@ class _Graph(fx.Tracer):
         return target(*args, **kwargs) if kind == "call_function" else None
 
     def call_module(self, m: nn.Module, forward: Callable[..., Any], args: tuple, kwargs: Dict[str, Any]) -> Any:
-        return forward(*args, **kwargs) if self.runs else super().call_module(m, forward, args, kwargs)
+        try:
+            return forward(*args, **kwargs) if self.runs else super().call_module(m, forward, args, kwargs)
+        except NameError:  # it is no part of the model: what it calls is
+            if any(m is part for part in self.root.modules()):
+                raise
+            return forward(*args, **kwargs)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: Dict[str, Any]) -> Any:
         return attr_val if self.runs else super().getattr(attr, attr_val, parameter_proxy_cache)
@@ -231,7 +240,8 @@ class _Tracer(fx.Interpreter):
         self.names: set = set()
         self.first: Dict[int, tuple] = {}  # of a parameter's id: the net's name, split, order
         self.state = set(model.state_dict())
-        self.named = dict(model.named_parameters())
+        self.named = dict(model.named_parameters(remove_duplicate=False))
+        self.names_of = {id(tensor): name for name, tensor in model.named_parameters()}  # the first of each
         self.batch = 0
         self.joined: Dict[tuple, int] = {}  # layers of an axis, and the layer that has them all
 
@@ -273,9 +283,8 @@ class _Tracer(fx.Interpreter):
             elif not isinstance(args[0], _Failed):
                 raise NotSupported("the output is not one tensor of the model's operations")
             return args[0]
-        if not any(isinstance(a, (Value, View, Scores, _Failed, _Parts)) for a in given):
-            reshapes = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand)
-            return Constant(given[0].name if len(given) == 1 and reshapes else None, result)
+        if not any(isinstance(a, (Value, View, Scores, _Failed, _Parts, tuple)) for a in given):
+            return self._constant(n, given, args, kwargs, result)
         self.node, self.result = n, result
         known = self._handler(n)
         if any(isinstance(a, _Failed) for a in given):
@@ -284,6 +293,22 @@ class _Tracer(fx.Interpreter):
         if self._in_place(n):
             self._change(n, result, given[0], value)
         return value
+
+    def _constant(self, n: fx.Node, given: List[Any], args: tuple, kwargs: Dict[str, Any], result: Tensor) -> Constant:
+        """What an operation without values of the net gives."""
+        copies = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand, _Tracer.to)
+        if len(given) == 1 and copies and result.dtype == given[0].value.dtype:
+            return dataclasses.replace(given[0], value=result)
+        module = self.fetch_attr(str(n.target)) if n.op == "call_module" else None
+        if type(module) is nn.Embedding:
+            args = (*args, Constant(f"{n.target}.weight", module.weight))
+        elif n.target is not F.embedding:
+            return Constant(None, result)
+        indices, table = args[:2]
+        ids = indices.value.reshape(-1, indices.value.shape[-1])
+        if table.name is None or table.value.dim() != 2 or not bool((ids == ids[0]).all()):
+            return Constant(None, result)
+        return Constant(table.name, result, tuple(ids[0].tolist()))
 
     def _change(self, n: fx.Node, result: Tensor, old: Any, new: Value) -> None:
         """An operation in place: nodes of the same tensor have the new value."""
@@ -327,6 +352,8 @@ class _Tracer(fx.Interpreter):
         if self.program.layers:
             raise NotSupported("a second input is not supported")
         self.batch, shape = x.shape[0] if x.dim() > 0 else 0, tuple(x.shape[1:])
+        if x.dtype in (torch.int64, torch.int32) and len(shape) == 1:
+            return self._add("tokens", None, (), shape, ("T",), {"T": shape[0]})
         if x.dtype != torch.float32 or not 1 <= len(shape) <= 3:
             raise NotSupported(f"the input is {x.dtype} of {tuple(x.shape)}, expected float32 of "
                                 "(N, C, H, W), (N, T, C) or (N, C)")
@@ -343,7 +370,7 @@ class _Tracer(fx.Interpreter):
              momentum: float = 0.1) -> Value:
         self.program.layers.append(Layer(function, name, inputs, more, eps, momentum))
         value = Value(len(self.program.layers) - 1, tuple(axes), dict(sizes))
-        if function not in ("pixels", "rows") and value.shape != tuple(self.result.shape[1:]):
+        if function not in ("pixels", "rows", "tokens") and value.shape != tuple(self.result.shape[1:]):
             raise NotSupported(f"its result is {tuple(self.result.shape)}, and {value.shape} a "
                                 "sample as a layer of a net")
         return value
@@ -383,7 +410,8 @@ class _Tracer(fx.Interpreter):
             self.program.ties.append((ours, other))
             return
         self.first[id(tensor)] = (ours, split, order)
-        self.program.params.append(Param(ours, constant.name, tuple(tensor.shape), split, order))
+        self.program.params.append(Param(ours, self.names_of.get(id(tensor), constant.name), tuple(tensor.shape), split,
+                                         order))
         if not tensor.requires_grad:
             self.program.frozen.append(ours)
 
@@ -423,6 +451,8 @@ class _Tracer(fx.Interpreter):
         """x, multiplied by its factor if it has one."""
         if isinstance(x, View):
             return self._settle(x)
+        if isinstance(x, Value) and "C" not in x.sizes:
+            raise NotSupported("an operation on the tokens other than an embedding")
         if not isinstance(x, Value):
             raise NotSupported("an argument is a parameter or a number where a tensor is expected")
         return x if x.factor is None else self._affine(x.factor, None, x)
@@ -456,9 +486,10 @@ class _Tracer(fx.Interpreter):
     def same(self, x: Value, *_: Any, **__: Any) -> Value:
         return x
 
-    def linear(self, x: Value, weight: Constant, bias: Optional[Constant] = None) -> Value:
+    def linear(self, x: Value, weight: Constant, bias: Optional[Constant] = None, transposed: bool = False) -> Value:
+        """transposed: the weight is in x out."""
         x = self._use(x)
-        name, out = self._layer_of(weight), weight.value.shape[0]
+        name, out = self._layer_of(weight), weight.value.shape[1 if transposed else 0]
         split: Tuple[int, ...] = ()
         order: Tuple[int, ...] = ()
         group = x.axes[-1]
@@ -478,6 +509,10 @@ class _Tracer(fx.Interpreter):
         else:
             raise NotSupported("a linear layer over a dimension that is neither the features nor "
                                 "all rows")
+        if transposed:
+            if split:
+                raise NotSupported("a transposed linear layer of a flattened image")
+            split, order = tuple(weight.value.shape), (1, 0)
         self._param(f"{name}.weight", weight, split=split, order=order)
         self._param(f"{name}.bias", bias, torch.zeros(out, **_FLOATS))
         return value
@@ -551,6 +586,17 @@ class _Tracer(fx.Interpreter):
         self.program.counters.append(mean.name.rpartition(".")[0] + ".num_batches_tracked")
         return value
 
+    def embedding(self, x: Any, weight: Constant, padding_idx: Optional[int] = None, max_norm: Optional[float] = None,
+                  norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Value:
+        if not isinstance(x, Value) or "C" in x.sizes or max_norm is not None or scale_grad_by_freq or sparse:
+            raise NotSupported("an embedding of others than the tokens, or with more than a table")
+        if padding_idx is not None:
+            self.program.padding = padding_idx % weight.value.shape[0]
+        name, (vocabulary, features) = self._layer_of(weight), weight.value.shape
+        value = self._add("embedding", name, (x.layer,), (vocabulary, features), ("T", "C"), {**x.sizes, "C": features})
+        self._param(f"{name}.weight", weight)
+        return value
+
     def layer_norm(self, x: Value, shape: Sequence[int], weight: Optional[Constant] = None,
                    bias: Optional[Constant] = None, eps: float = 1e-5) -> Value:
         x = self._use(x)
@@ -599,6 +645,8 @@ class _Tracer(fx.Interpreter):
     def _positions(self, x: Value, constant: Constant) -> Value:
         """x + a parameter with a value for each row and feature, or for each feature."""
         shape, axes = tuple(constant.value.shape), "".join(x.axes)
+        if constant.rows is not None:
+            return self._rows_of(x, constant)
         if shape not in (x.shape, (1, *x.shape)):
             return self._affine(None, constant, x)
         if sorted(axes) != sorted(x.stored):
@@ -609,6 +657,18 @@ class _Tracer(fx.Interpreter):
         in_order = order == tuple(range(len(axes)))
         self._param(name, constant, split=() if in_order else tuple(x.sizes[axis] for axis in axes),
                     order=() if in_order else order)
+        return value
+
+    def _rows_of(self, x: Value, constant: Constant) -> Value:
+        """x + the first rows of a table, one for each row, or the first one for all."""
+        rows, table = len(constant.rows), self.named[constant.name]
+        count = 1 if set(constant.rows) == {0} else rows
+        if x.axes != ("T", "C") or rows not in (1, x.sizes["T"]) or table.shape[1] != x.sizes["C"] \
+                or constant.rows != (tuple(range(rows)) if count > 1 else (0,) * rows):
+            raise NotSupported(f"rows of {constant.name} other than the first, one for each row of the tensor")
+        name = self._name(constant.name)
+        value = self._add("positions_of", name, (x.layer,), (count, table.shape[0]), x.axes, x.sizes)
+        self._param(name, Constant(constant.name, table))
         return value
 
     def cat(self, tensors: Sequence[Any], dim: int = 0) -> Value:
@@ -699,6 +759,8 @@ class _Tracer(fx.Interpreter):
         """A part along one dimension, one row of each sample, or the output of an attention module."""
         if isinstance(x, _Parts):
             return self._part(x, at)
+        if isinstance(x, tuple):
+            return x[at]
         if isinstance(self.env[self.node.args[0]], tuple):
             return x
         if isinstance(x, View):
@@ -937,6 +999,8 @@ class _Tracer(fx.Interpreter):
         """Joins and splits dimensions."""
         if isinstance(x, View):
             return self._plain(reshaped(x, self.result.shape))
+        if isinstance(x, Value) and self.result.shape == (self.batch, *x.shape):
+            return x
         x = self._use(x)
         try:
             return self._dealt(x)
@@ -1010,14 +1074,15 @@ class _Tracer(fx.Interpreter):
                                                 rate=dropout_p), of[2])
 
     def _attend(self, scores: Scores, v: Heads) -> Union[Value, View]:
-        if not scores.soft or not v.like(scores.q):
+        q, k, of = scores.q, scores.k, (scores.q, scores.k, v)
+        if not scores.soft or not v.serves(q) or v.count != k.count or v.view.theta > 0:
             raise NotSupported("a product with scores that is not attention's")
-        q, of = scores.q, (scores.q, scores.k, v)
         scale = scores.scale * v.view.scale * q.features ** 0.5
         if v.view.scale != 1:
             raise NotSupported("values of attention that are scaled")
-        beside = all(x.view.layer == q.view.layer and x.view.first == i * q.all for i, x in enumerate(of))
-        if beside and q.view.size(q.view.features) == 3 * q.all and abs(scale - 1) < 1e-6:
+        beside = all(x.view.layer == q.view.layer and x.view.first == first
+                     for x, first in zip(of, (0, q.all, q.all + k.all)))
+        if beside and q.view.size(q.view.features) == q.all + 2 * k.all and abs(scale - 1) < 1e-6:
             layer = q.view.layer
         else:
             layers = [self._part_of(x.view) for x in of]
@@ -1026,8 +1091,33 @@ class _Tracer(fx.Interpreter):
             layer = layers[0]
             for other in layers[1:]:
                 layer = self._push("concat", (layer, other), Axis.FEATURES)
-        layer = self._push("attention", (layer,), Attention(q.count, scores.rate, scores.causal))
-        return self._plain(dataclasses.replace(q.view, layer=layer, features=q.view.left, picked=(), scale=1.0))
+        if q.view.theta > 0:
+            layer = self._push("rotary", (layer,), q.count, k.count, q.view.theta)
+        layer = self._push("attention", (layer,), Attention(q.count, scores.rate, scores.causal, k.count))
+        return self._plain(dataclasses.replace(q.view, layer=layer, features=q.view.left, picked=(), scale=1.0, theta=0.0))
+
+    def rotary(self, q: Any, k: Any, cos: Constant, sin: Constant, *_: Any, **__: Any) -> Tuple[View, View]:
+        """apply_rotary_pos_emb of transformers."""
+        theta, of = theta_of(cos.value, sin.value), [Heads.of(self._view(x)) for x in (q, k)]
+        if cos.value.shape[-1] != of[0].features:
+            raise NotSupported("rotary positions of some features of a head")
+        return tuple(dataclasses.replace(x.view, theta=theta) for x in of)
+
+    def repeat_kv(self, x: Any, repeats: int) -> View:
+        return dataclasses.replace(self._view(x), repeats=repeats)
+
+    def rms_norm(self, x: Value, weight: Optional[Constant], eps: float) -> Value:
+        x = self._use(x)
+        self._features_last(x, "an RMS norm")
+        name = self._layer_of(weight)
+        value = self._add("rms_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
+        self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **_FLOATS))
+        return value
+
+    def to(self, x: Any, *_: Any, **__: Any) -> Any:
+        if self.result.dtype != torch.float32:
+            raise NotSupported(f"a conversion to {self.result.dtype}")
+        return x
 
 
 def _constants(module: nn.Module, trace: _Tracer, *names: str) -> List[Optional[Constant]]:
@@ -1059,6 +1149,11 @@ def _conv_transpose2d(t: _Tracer, m: nn.ConvTranspose2d, x: Value) -> Value:
 def _batch_norm(t: _Tracer, m: nn.BatchNorm2d, x: Value) -> Value:
     constants = _constants(m, t, "running_mean", "running_var", "weight", "bias")
     return t.batch_norm(x, *constants, True, m.momentum, m.eps)
+
+
+def _embedding(t: _Tracer, m: nn.Embedding, x: Any) -> Value:
+    return t.embedding(x, *_constants(m, t, "weight"), m.padding_idx, m.max_norm, m.norm_type, m.scale_grad_by_freq,
+                       m.sparse)
 
 
 def _layer_norm(t: _Tracer, m: nn.LayerNorm, x: Value) -> Value:
@@ -1119,6 +1214,29 @@ def _timm_drop_path(t: _Tracer, m: nn.Module, x: Value) -> Value:
     return t.stochastic_depth(x, m.drop_prob or 0.0, "row")
 
 
+def _transposed_linear(t: _Tracer, m: nn.Module, x: Value) -> Value:
+    """Conv1D of transformers: a linear layer whose weight is in x out."""
+    weight, bias = _constants(m, t, "weight", "bias")
+    return t.linear(x, weight, bias, True)
+
+
+def _rms_norm(t: _Tracer, m: nn.Module, x: Value) -> Value:
+    eps = getattr(m, "variance_epsilon", None)
+    if eps is None:  # nn.RMSNorm
+        eps = torch.finfo(torch.float32).eps if m.eps is None else m.eps
+        if len(m.normalized_shape) != 1:
+            raise NotSupported("an RMS norm over several dimensions")
+    return t.rms_norm(x, *_constants(m, t, "weight"), eps)
+
+
+_OF_TRANSFORMERS = {  # classes by name
+    "Conv1D": _transposed_linear,
+    "NewGELUActivation": lambda t, m, x: t.gelu(x, "tanh"),
+    "GELUTanh": lambda t, m, x: t.gelu(x, "tanh"),
+    "SiLUActivation": lambda t, m, x: t.silu(x),
+}
+
+
 def _known(module: nn.Module) -> Optional[Callable[..., Value]]:
     """What a module becomes as a whole."""
     of = own_class(module)
@@ -1126,6 +1244,12 @@ def _known(module: nn.Module) -> Optional[Callable[..., Value]]:
         return _timm_attention if hasattr(module, "qkv") and hasattr(module, "proj") else None
     if of.__name__ == "DropPath" and of.__module__.startswith("timm."):
         return _timm_drop_path
+    if of.__module__.startswith("transformers."):
+        if of.__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon"):
+            return _rms_norm
+        return _OF_TRANSFORMERS.get(of.__name__)
+    if of.__name__ == "RMSNorm" and of.__module__.startswith("torch."):  # since PyTorch 2.4
+        return _rms_norm
     return _MODULES.get(of)
 
 
@@ -1140,6 +1264,7 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.ConvTranspose2d: _conv_transpose2d,
     nn.BatchNorm1d: _batch_norm,
     nn.BatchNorm2d: _batch_norm,
+    nn.Embedding: _embedding,
     nn.LayerNorm: _layer_norm,
     nn.GroupNorm: _group_norm,
     nn.Identity: lambda t, m, x: t.same(x),
@@ -1171,6 +1296,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.conv2d: _Tracer.conv2d,
     F.conv_transpose2d: _Tracer.conv_transpose2d,
     F.batch_norm: _Tracer.batch_norm,
+    F.embedding: _Tracer.embedding,
     F.layer_norm: _Tracer.layer_norm,
     F.group_norm: _Tracer.group_norm,
     F.relu: _Tracer.relu,
@@ -1228,17 +1354,20 @@ _METHODS: Dict[str, Callable[..., Value]] = {
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
     "sigmoid": _Tracer.sigmoid, "split": _Tracer.split, "chunk": _Tracer.split,
     "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "softmax": _Tracer.softmax,
-    "masked_fill": _Tracer.masked_fill, 
+    "masked_fill": _Tracer.masked_fill, "to": _Tracer.to, "float": _Tracer.to, "type": _Tracer.to, "type_as": _Tracer.to,
+    
     "flatten": _Tracer.reshape, "reshape": _Tracer.reshape, "view": _Tracer.reshape,
     "squeeze": _Tracer.reshape, "unsqueeze": _Tracer.reshape, "permute": _Tracer.permute,
     "transpose": _Tracer.transpose, "expand": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
 }
 
-_IN_PARTS = (_Tracer.split, _Tracer.unbind)  # whose result is several tensors
+_IN_PARTS = (_Tracer.split, _Tracer.unbind, _Tracer.rotary)  # whose result is several tensors
 
 
 def _listed(n: fx.Node) -> Optional[Callable[..., Value]]:
     """What a function or method of tensors becomes."""
+    if getattr(n.target, "__module__", "").startswith("transformers."):
+        return {"apply_rotary_pos_emb": _Tracer.rotary, "repeat_kv": _Tracer.repeat_kv}.get(n.target.__name__)
     if getattr(n.target, "__module__", "").startswith("torchvision.ops."):
         return {"stochastic_depth": _Tracer.stochastic_depth}.get(n.target.__name__)
     return (_METHODS if n.op == "call_method" else _FUNCTIONS).get(n.target)
@@ -1279,6 +1408,36 @@ def trace(model: nn.Module, example: Tensor) -> Program:
     return program
 
 
+@contextlib.contextmanager
+def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
+    """While it is traced, a call of these functions is a node: of PyTorch, those that only sizes tell to be traced; of
+    transformers, those that are known as a whole."""
+    places = {sys.modules.get(type(module).__module__) for module in model.modules()
+              if type(module).__module__.startswith("transformers.")}
+    places.add(sys.modules.get("transformers.integrations.sdpa_attention"))
+    functions = [(torch, name) for name in ("ones", "zeros", "full", "empty")]
+    functions += [(place, name) for place in places for name in ("apply_rotary_pos_emb", "repeat_kv") if hasattr(place, name)]
+
+    def node_of(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found: List[fx.Proxy] = []
+            fx.node.map_aggregate((args, kwargs), lambda a: found.append(a) if isinstance(a, fx.Proxy) else None)
+            if graph.runs or not found:
+                return function(*args, **kwargs)
+            return graph.create_proxy("call_function", function, args, kwargs)
+        return call
+
+    originals = [(place, name, getattr(place, name)) for place, name in functions]
+    for place, name, function in originals:
+        setattr(place, name, node_of(function))
+    try:
+        yield
+    finally:
+        for place, name, function in originals:
+            setattr(place, name, function)
+
+
 def _fails(samples: int, error: Exception) -> Error:
     return Error(f"the model fails with {samples} samples: {(str(error) or type(error).__name__).splitlines()[0]}")
 
@@ -1286,7 +1445,8 @@ def _fails(samples: int, error: Exception) -> Error:
 def _graph_of(model: nn.Module, example: Tensor) -> fx.GraphModule:
     graph = _Graph(example)
     try:
-        return fx.GraphModule(model, graph.trace(model))
+        with _recorded(graph, model):
+            return fx.GraphModule(model, graph.trace(model))
     except Exception as error:  # whatever the model's code raises when it is given proxies
         if error is graph.failed:
             raise _fails(2, error) from error

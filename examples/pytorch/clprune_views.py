@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 __all__ = ["Constant", "Heads", "NotSupported", "Scores", "Value", "View", "hides_later", "permuted", "picked", "reshaped",
-           "settled", "view_of"]
+           "settled", "theta_of", "view_of"]
 
 
 class NotSupported(Exception):
@@ -26,6 +26,7 @@ class Constant:
 
     name: Optional[str]
     value: Tensor
+    rows: Optional[Tuple[int, ...]] = None  # those of the parameter that it has, as an embedding picks them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +79,8 @@ class View:
     features  the axes of the features in the order of memory: "C", or lower case, parts of it
     picked    the indices in the first of them, which are no dimensions any more
     scale     what it is still to be multiplied by
+    theta     of rotary positions that are still to be applied, to heads of attention; 0: none
+    repeats   how often each head of keys and values is used
     """
 
     layer: int
@@ -86,6 +89,8 @@ class View:
     features: str
     picked: Tuple[int, ...] = ()
     scale: float = 1.0
+    theta: float = 0.0
+    repeats: int = 1
 
     def size(self, group: str) -> int:
         return math.prod(self.sizes[axis] for axis in group)
@@ -162,6 +167,8 @@ def reshaped(x: View, shape: Sequence[int]) -> View:
 
 def settled(x: View) -> Tuple[Tuple[str, ...], int]:
     """The axes of the value that a view is, and the groups by which its features are shuffled; 1: they are in order."""
+    if x.theta > 0 or x.repeats > 1:
+        raise NotSupported("rotary positions or repeated heads in another place than attention")
     orders = [(x.left, 1)] + ([(x.left[::-1], x.sizes[x.left[0]])] if len(x.left) == 2 else [])
     for order, groups in orders:
         axes = tuple(group.replace(order, "C") for group in x.groups)
@@ -206,9 +213,10 @@ class Heads:
         """Whether the layer has no others."""
         return self.view.size(self.view.features) == self.all
 
-    def like(self, other: "Heads") -> bool:
-        return (self.count, self.features, self.view.size(self.view.rows)) == \
-            (other.count, other.features, other.view.size(other.view.rows))
+    def serves(self, q: "Heads") -> bool:
+        """Whether these are keys or values for such queries."""
+        return q.count % self.count == 0 and self.view.repeats in (1, q.count // self.count) and \
+            (q.features, q.view.size(q.view.rows)) == (self.features, self.view.size(self.view.rows))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,20 +232,31 @@ class Scores:
 
     @staticmethod
     def of(q: Heads, k: Heads, scale: float) -> "Scores":
-        if not q.like(k):
+        if not k.serves(q) or q.view.theta != k.view.theta:
             raise NotSupported("attention to others than the rows of the sample, or with fewer keys than queries")
         return Scores(q, k, scale * q.view.scale * k.view.scale)
-
-    @property
-    def pieces(self) -> List[Heads]:
-        return [self.q, self.k]
 
 
 def hides_later(mask: Tensor, rows: int) -> bool:
     """Whether a mask, of truth where rows are seen or of numbers that are added, hides what comes after each row alone."""
-    if mask.numel() != rows * rows:
+    if mask.shape[-2:] != (rows, rows) or not bool((mask.reshape(-1, rows, rows) == mask.reshape(-1, rows, rows)[0]).all()):
         return False
-    mask, seen = mask.reshape(rows, rows), torch.ones(rows, rows, dtype=torch.bool).tril()
+    mask, seen = mask.reshape(-1, rows, rows)[0], torch.ones(rows, rows, dtype=torch.bool).tril()
     if mask.dtype == torch.bool:
         return bool(torch.equal(mask, seen))
     return bool((mask[seen] == 0).all()) and bool((mask[~seen] <= -1e4).all())
+
+
+def theta_of(cos: Tensor, sin: Tensor) -> float:
+    """Theta of a table of rotary positions, (..., rows, features of a head); clprune/rotary.h."""
+    cos, sin = (x.reshape(-1, *x.shape[-2:]).double() for x in (cos, sin))
+    rows, features = cos.shape[1:]
+    half = features // 2
+    if rows > 1 and half > 1:
+        found = float(torch.atan2(sin[0, 1, 1], cos[0, 1, 1])) ** -half
+        for theta in (float(f"{found:.3g}"), found):
+            turns = torch.arange(rows).double()[:, None] * theta ** (-torch.arange(half).double() / half)
+            turns = torch.cat([turns, turns], 1)
+            if theta > 1 and all(bool((x - want).abs().max() < 1e-4) for x, want in ((cos, turns.cos()), (sin, turns.sin()))):
+                return theta
+    raise NotSupported("rotary positions other than those of Llama, of all features of a head")

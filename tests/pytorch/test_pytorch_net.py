@@ -311,6 +311,24 @@ class Attention(nn.Module):
         return (q @ k.transpose(1, 2) / c ** 0.5).softmax(-1) @ v
 
 
+class GPT(nn.Module):
+    """Tokens, a table of more positions than are used, a head tied to the tokens' table, a logit for each row."""
+
+    def __init__(self):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(30, 24), nn.Embedding(20, 24)
+        self.norm, self.attention = nn.LayerNorm(24), Attention(Attention.causal)
+        self.rms = nn.RMSNorm(24, 1e-5) if hasattr(nn, "RMSNorm") else nn.Identity()
+        self.head = nn.Linear(24, 30, bias=False)
+        self.head.weight = self.wte.weight
+
+    def forward(self, ids):
+        n, t = ids.size()
+        x = self.wte(ids) + self.wpe(torch.arange(0, t, dtype=torch.long, device=ids.device))
+        x = x + self.attention.proj(self.attention.causal(self.norm(x), n, t, 24))
+        return self.head(self.rms(x))
+
+
 class ViTBlock(nn.Module):
     def __init__(self, act):
         super().__init__()
@@ -401,7 +419,7 @@ class Case(unittest.TestCase):
         """The net has the loss and the gradients of the model, which may be one in double."""
         got, found = net.gradients(x, y)
         dtype = next(model.parameters()).dtype
-        want, expected = autograd(model, x.to(dtype), y, criterion)
+        want, expected = autograd(model, x.to(dtype) if x.is_floating_point() else x, y, criterion)
         self.assertLess(abs(got - want), loss)
         self.assert_grads(found, expected, grads)
 
@@ -463,6 +481,69 @@ class Values(Case):
                 for n in 6, 4:  # then a smaller batch
                     self.assert_alike(net, model.double(), x[:n], y[:n])
                 net.close()
+
+    def test_tokens(self):
+        """A loss of each row, of which some do not count; pixels likewise."""
+        ids, targets = torch.randint(30, (5, 7)), torch.randint(30, (5, 7))
+        targets[1, 3:] = targets[0] = -100
+        conv = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 6, 1))
+        pixels = torch.randint(6, (5, 8, 12))
+        pixels[2, :3] = -100
+        for model, x, y in ((GPT(), ids, targets), (conv, images(5), pixels)):
+            for keep in "dense", "exact":
+                net = clprune.Net(model, x, keep=keep)
+                self.assert_alike(net, copy.deepcopy(model).double(), x, y, lambda out, y: F.cross_entropy(
+                    (out.movedim(-1, 1) if y is targets else out), y))
+                net.close()
+        net = clprune.Net(GPT(), ids)
+        for data, text in (((ids, targets[:, :4]), "expected integers of .5, 7."), ((ids, targets - 1), "labels are -101"),
+                           ((ids + 0.5, targets), "the input is torch.float32"), ((ids[:, :3], targets), "the input is .5, 3.")):
+            with self.assertRaisesRegex(ValueError, text):
+                net.step(*data)
+        with self.assertRaisesRegex(clprune.Error, "token"):
+            net.step(ids + 30, targets)
+        padded = nn.Sequential(nn.Embedding(30, 8, padding_idx=3), nn.Linear(8, 4))
+        net = clprune.Net(padded, ids.clamp(min=4))
+        net(ids.clamp(min=3))
+        with self.assertRaisesRegex(ValueError, "the tokens have 3, padding_idx"):
+            net.step(ids.clamp(min=3), targets.clamp(max=3))
+
+    def test_transformers(self):
+        """Models of transformers, which take tokens, with masks, rotary positions and shared keys."""
+        try:
+            import transformers
+        except ImportError:
+            self.skipTest("transformers is not installed")
+        small = dict(vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48,
+                     max_position_embeddings=32)
+        dry = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+
+        class Logits(nn.Module):
+            def __init__(self, model):
+                super().__init__()
+                self.model = model
+
+            def forward(self, ids):
+                return self.model(ids).logits
+
+        for name, config in (
+                ("LlamaForCausalLM", transformers.LlamaConfig(**small)),
+                ("Qwen2ForCausalLM", transformers.Qwen2Config(**small, num_key_value_heads=2)),
+                ("BertForMaskedLM", transformers.BertConfig(**small, **dry)),
+                ("BertForSequenceClassification", transformers.BertConfig(**small, **dry)),
+                ("GPT2LMHeadModel", transformers.GPT2Config(
+                    vocab_size=60, n_embd=32, n_layer=1, n_head=4, n_positions=32, resid_pdrop=0.0, embd_pdrop=0.0,
+                    attn_pdrop=0.0, bos_token_id=1, eos_token_id=1))):
+            config.use_cache = False
+            for attention in "sdpa", "eager":
+                with self.subTest(name, attention=attention):
+                    model = Logits(getattr(transformers, name)._from_config(config, attn_implementation=attention))
+                    for parameter in model.parameters():
+                        parameter.data += 0.1 * torch.randn_like(parameter)
+                    x = torch.randint(3, 60, (4, 7))
+                    net = clprune.Net(model, x, keep="exact", loss=lambda out, _: out.square().mean())
+                    self.assert_alike(net, model, x, None, lambda out, _: out.square().mean(), grads=2e-5)
+                    net.close()
 
     def test_presets(self):
         """Dense and exact have the gradients of PyTorch, codes nearly; less and less is kept."""
@@ -1088,7 +1169,7 @@ class Errors(Case):
                 (lambda m, x: x.mean(2), "mean: a mean over other dimensions", {}),
                 (lambda m, x: x.flatten(2) + x.permute(0, 1, 3, 2).flatten(2), "laid out differ",
                  {}),
-                (lambda m, x: m.conv(x), "the output of a sample is \\(5, 8, 12\\), expected clas",
+                (lambda m, x: m.conv(x).flatten(1), "the output of a sample is \\(480,\\), expected clas",
                  {"conv": nn.Conv2d(3, 5, 1)})):
             self.refused(forward, text, x, **modules)
         rows = torch.randn(4, 5, 8)
