@@ -240,6 +240,18 @@ CLPRUNE_API clprune_net_value clprune_net_max_pool(
 /* Each pixel becomes factor x factor equal ones (clprune/upsample.h). */
 CLPRUNE_API clprune_net_value clprune_net_upsample(
     clprune_net *net, const char *name, clprune_net_value x, size_t factor);
+/* A sparse matrix by which images change along an axis: pixel i of y is the sum of weight[k] times
+ * pixel from[k] of x over first[i] <= k < first[i + 1]; first[0] is 0. */
+typedef struct clprune_net_axis {
+    size_t out;            /* pixels of y */
+    const uint32_t *first; /* out + 1, ascending */
+    const uint32_t *from;  /* first[out] */
+    const float *weight;   /* first[out] */
+} clprune_net_axis;
+/* Images by a matrix along each axis: interpolation to any size, means of windows, padding, crops,
+ * mirrored and rolled images. The matrices are copied. Nothing is kept. */
+CLPRUNE_API clprune_net_value clprune_net_resample(clprune_net *net, const char *name,
+    clprune_net_value x, const clprune_net_axis *height, const clprune_net_axis *width);
 /* Attention over a sample's rows (clprune/attention.h), or as many of them as data->lengths says.
  * qkv: `heads` heads of q, then `kv_heads` of k and as many of v, all equally wide; y has the
  * columns of q. Zero-initialise, then set the fields that you need. */

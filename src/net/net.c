@@ -59,8 +59,10 @@ clprune_status clprune_net_create(
 static void destroy(clprune_net *net)
 {
     clprune__net_body_destroy(net);
-    for (size_t i = 0; i < net->graph.count; ++i)
+    for (size_t i = 0; i < net->graph.count; ++i) {
         free(net->graph.layers[i].name);
+        free(net->graph.layers[i].table);
+    }
     for (size_t i = 0; i < net->graph.params_count; ++i)
         free(net->graph.params[i].name);
     free(net->plan.forward.steps);

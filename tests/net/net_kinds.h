@@ -11,6 +11,11 @@ static const clprune_net_conv kind_transposed = {.out = 8,
     .padding = {1, 1},
     .bias = true,
     .output_padding = {1, 0}};
+/* A pixel of zeros, a mean, a pixel. */
+static const clprune_net_axis kind_axis = {.out = 3,
+    .first = (const uint32_t[]){0, 0, 2, 3},
+    .from = (const uint32_t[]){0, 1, 0},
+    .weight = (const float[]){0.5f, 0.5f, 1}};
 static const clprune_max_pool_desc kind_pool = {.kernel = {2, 2}};
 static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
 
@@ -42,6 +47,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
     KIND(gate, x, x)                                                                               \
     KIND(concat, x, x, CLPRUNE_AXIS_FEATURES)                                                      \
     KIND(slice, x, CLPRUNE_AXIS_ROWS, 1, 2)                                                        \
+    KIND(resample, x, &kind_axis, &kind_axis)                                                      \
     KIND(shuffle, x, 4)                                                                            \
     KIND(max_pool, x, &kind_pool)                                                                  \
     KIND(upsample, x, 2)                                                                           \

@@ -1,5 +1,5 @@
-/* What layers that copy give: values in one, parts of a value, shuffled features. (That their
- * gradients belong to it is a matter of test_net_random.) */
+/* What layers that copy or add up give: values in one, parts of a value, shuffled features, images
+ * by matrices. (That their gradients belong to it is a matter of test_net_random.) */
 #include "net/net_models.h"
 
 enum { BATCH = 3, ROWS = 4, COLS = 6, MOST = 2 * ROWS * COLS };
@@ -42,6 +42,22 @@ static float of_parts(const float *x, size_t r, size_t c)
     return x[r * COLS + c % 2 * (COLS / 2) + c / 2];
 }
 
+/* 2 x 2 pixels of 6 features become 3 x 1: twice the sum of a column, nothing, the other pixel of
+ * it. */
+static clprune_net_value resampled(clprune_net *net, clprune_net_value x)
+{
+    const clprune_net_axis tall = {
+        3, (const uint32_t[]){0, 2, 2, 3}, (const uint32_t[]){0, 1, 1}, (const float[]){2, 2, 1}};
+    const clprune_net_axis wide = {
+        1, (const uint32_t[]){0, 1}, (const uint32_t[]){1}, (const float[]){1}};
+    return clprune_net_resample(net, "y", x, &tall, &wide);
+}
+static float of_pixels(const float *x, size_t r, size_t c)
+{
+    const float top = x[COLS + c], below = x[3 * COLS + c];
+    return r == 0 ? 2 * top + 2 * below : r == 1 ? 0 : below;
+}
+
 typedef struct row {
     const char *name;
     clprune_net_value (*add)(clprune_net *net, clprune_net_value x);
@@ -52,7 +68,8 @@ typedef struct row {
 static const row rows[] = {{"features in one", join_features, joined_features, ROWS, 2 * COLS},
     {"rows in one", join_rows, joined_rows, 2 * ROWS, COLS},
     {"some features", some_features, of_features, ROWS, 3},
-    {"some rows", some_rows, of_rows, 2, COLS}, {"shuffled", shuffled, of_parts, ROWS, COLS}};
+    {"some rows", some_rows, of_rows, 2, COLS}, {"shuffled", shuffled, of_parts, ROWS, COLS},
+    {"resampled", resampled, of_pixels, 3, COLS}};
 
 TEST_UNDO(destroy_net, clprune_net_destroy(what))
 
@@ -64,7 +81,7 @@ static void values(void **state)
     TEST_OK(clprune_net_create(
         test_context(), &(clprune_net_desc){.batch = BATCH, .infers = true}, &net));
     test_later(destroy_net, test_context(), net);
-    clprune_net_value y = clprune_net_linear(net, "in", clprune_net_rows(net, ROWS, COLS), COLS);
+    clprune_net_value y = clprune_net_linear(net, "in", clprune_net_pixels(net, COLS, 2, 2), COLS);
     (void)r->add(net, y);
     TEST_OK(clprune_net_settle(net, NULL));
     clprune_net_weight weight; /* the identity: y is made of what a layer has made */

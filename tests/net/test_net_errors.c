@@ -180,6 +180,17 @@ static clprune_net_value concat_images_of(clprune_net *net)
         clprune_net_conv2d(net, "b", x, &tall), CLPRUNE_AXIS_FEATURES);
 }
 LAYER(concat_images, concat_images_of(net))
+static clprune_net_value resample(clprune_net *net, uint32_t second, uint32_t from, float weight)
+{
+    const clprune_net_axis one = {
+        1, (const uint32_t[]){0, second}, (const uint32_t[]){from, 0}, (const float[]){weight, 1}};
+    return clprune_net_resample(net, "bad", clprune_net_pixels(net, 4, 4, 3), &one, &one);
+}
+LAYER(resample_rows, clprune_net_resample(net, "bad", rows(net), NULL, NULL))
+LAYER(resample_null, clprune_net_resample(net, "bad", good_conv(net), NULL, NULL))
+LAYER(resample_entries, resample(net, INT32_MAX, 0, 1))
+LAYER(resample_pixel, resample(net, 1, 3, 1))
+LAYER(resample_weight, resample(net, 2, 0, NAN))
 LAYER(slice_none, clprune_net_slice(net, "bad", rows(net), CLPRUNE_AXIS_FEATURES, 0, 0))
 LAYER(slice_late, clprune_net_slice(net, "bad", rows(net), CLPRUNE_AXIS_FEATURES, SIZE_MAX, 1))
 LAYER(slice_axis, clprune_net_slice(net, "bad", rows(net), (clprune_axis)2, 0, 1))
@@ -361,6 +372,12 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(concat_rows, INVALID_SIZE, "expected equal rows"),
     ROW(concat_cols, INVALID_SIZE, "x 16 and "),
     ROW(concat_axis, INVALID_ARGUMENT, "its axis is 3"),
+    ROW(resample_rows, INVALID_SIZE, "layer bad: its input is not an image"),
+    ROW(resample_null, INVALID_ARGUMENT, "layer bad: its height has no rows"),
+    ROW(resample_entries, INVALID_ARGUMENT, "entries of row 0 of its height are 0 to 2147483647"),
+    ROW(resample_pixel, INVALID_ARGUMENT,
+        "its width is 1 of pixel 3, expected a finite number of 0 to 2"),
+    ROW(resample_weight, INVALID_ARGUMENT, "its height is nan of pixel 0"),
     ROW(slice_none, INVALID_SIZE, "layer bad: 0 columns from 0, expected at least 1 of 0 to "),
     ROW(slice_late, INVALID_SIZE, "layer bad: 1 columns from "),
     ROW(slice_axis, INVALID_ARGUMENT, "layer bad: its axis is 2"),

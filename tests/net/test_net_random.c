@@ -137,6 +137,30 @@ static drawn add_transposed(graph *g, const drawn *x)
     return made;
 }
 
+/* As many pixels, each a sum of up to three: also none of some. */
+static drawn add_resampled(graph *g, const drawn *x)
+{
+    enum { SIDE = NET_SIDE, ENTRIES = 3 * SIDE };
+    uint32_t first[2][SIDE + 1], from[2][ENTRIES];
+    float weight[2][ENTRIES];
+    clprune_net_axis axes[2];
+    drawn made = *x;
+    for (size_t k = 0; k < 2; k++) {
+        first[k][0] = 0;
+        for (size_t i = 0; i < x->side; i++) {
+            first[k][i + 1] = first[k][i] + (uint32_t)test_rng_below(&g->rng, 4);
+            for (size_t e = first[k][i]; e < first[k][i + 1]; e++) {
+                from[k][e] = (uint32_t)test_rng_below(&g->rng, x->side);
+                weight[k][e] = test_rng_uniform(&g->rng, -1, 1);
+            }
+        }
+        axes[k] = (clprune_net_axis){x->side, first[k], from[k], weight[k]};
+    }
+    made.value =
+        clprune_net_resample(g->net, note(g, "resample", x, NULL), x->value, &axes[0], &axes[1]);
+    return made;
+}
+
 /* Two values of a shape in one, or a part of one. */
 static drawn add_part(graph *g, drawn *x, drawn **y)
 {
@@ -251,7 +275,8 @@ static void add_layer(graph *g)
         add_block(g);
         return;
     case 11:
-        made = add_part(g, x, &y);
+        made = x->side > 0 && test_rng_below(&g->rng, 3) == 0 ? add_resampled(g, x)
+                                                              : add_part(g, x, &y);
         break;
     case 12:
         made.value = clprune_net_shuffle(net, note(g, "shuffle", x, NULL), x->value, 4);

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 import clprune
 from clprune_trace import trace
 
-BATCH, CLASSES = 4, 10
+BATCH, CLASSES, SIDE = 4, 10, 128
 MODELS = {
     "torchvision": """alexnet vgg11_bn resnet18 resnext50_32x4d densenet121 googlenet inception_v3 squeezenet1_0
         squeezenet1_1 mobilenet_v2 mobilenet_v3_small shufflenet_v2_x1_0 mnasnet1_0 efficientnet_b0 efficientnet_v2_s
@@ -40,7 +40,7 @@ MODELS = {
 
 
 def create(library, name):
-    """A model without random draws, and its images."""
+    """A model without random draws, and its images: of SIDE pixels, or of the model's own where it wants those."""
     torch.manual_seed(0)
     side = 224
     if library == "timm":
@@ -60,7 +60,12 @@ def create(library, name):
         for rate in ("p", "drop_prob", "dropout"):
             if isinstance(getattr(module, rate, None), float):
                 setattr(module, rate, 0.0)
-    return model, torch.randn(BATCH, 3, side, side)
+    try:
+        x = torch.randn(BATCH, 3, SIDE, SIDE)
+        trace(model, x)
+    except clprune.Error:
+        x = torch.randn(BATCH, 3, side, side)
+    return model, x
 
 
 def losses_of(model, x, y, steps):

@@ -42,6 +42,7 @@ struct clprune__net_layer {
     bool frozen;      /* it has parameters, and all are frozen */
     bool adapter;     /* one of the two products of an adapter */
     const char *norm; /* batch norm: the name of its states */
+    float *table;     /* resample: its matrices; owned */
     float eps;        /* of a normalisation */
     float momentum;   /* batch norm */
     union {
@@ -54,7 +55,10 @@ struct clprune__net_layer {
         clprune_activation activation; /* gelu and those that run as it */
         clprune__net_rotary rotary;
         clprune__net_part part; /* concat, slice */
-        float factor;           /* scale; dropout: its rate */
+        struct {
+            size_t at[4], words; /* of `table` */
+        } table;
+        float factor; /* scale; dropout: its rate */
     } set;
 };
 
