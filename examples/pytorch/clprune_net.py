@@ -35,6 +35,7 @@ import torch
 from torch import Tensor, nn
 
 from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number, own_class, process_memory
+from clprune_views import Matrix
 from clprune_trace import Attention, Axis, Conv, Param, Pool, Program, Value, hooks_of, modes_restored, trace
 
 __all__ = ["Net"]
@@ -64,6 +65,8 @@ _Conv = _structure(
     groups=c_size_t, bias=c_bool, output_padding=_Extent, reserved=c_uint64 * 4)
 _Pool = _structure("_MaxPoolDesc", kernel=_Extent, stride=_Extent, padding=_Extent, ceil=c_bool,
                    reserved=c_uint64 * 4)
+_AxisMatrix = _structure("_NetAxis", out=c_size_t, first=POINTER(c_uint32), of=POINTER(c_uint32),
+                         weight=POINTER(c_float))
 _Attention = _structure("_NetAttn", heads=c_size_t, kv_heads=c_size_t, queries=c_size_t,
                         causal=c_bool, rate=c_float, reserved=c_uint64 * 4)
 _Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool, shares_statistics=c_bool, infers=c_bool,
@@ -433,6 +436,10 @@ def _to_c(value: Any) -> Any:
         structure = {Attention: _Attention, Conv: _Conv, Pool: _Pool}[type(value)]
         return byref(structure(**{name: _Extent(*field) if isinstance(field, tuple) else field
                                   for name, field in fields.items()}))
+    if isinstance(value, Matrix):
+        entries = len(value.of)
+        return byref(_AxisMatrix(value.out, (c_uint32 * (1 + value.out))(*value.first), (c_uint32 * entries)(*value.of),
+                                 (c_float * entries)(*value.weight)))
     if isinstance(value, Axis):
         return c_int(value)
     return c_float(value) if isinstance(value, float) else c_size_t(value)

@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from clprune import Error, own_class
-from clprune_views import (Constant, Heads, NotSupported, Scores, Value, View, hides_later, permuted, picked, reshaped, settled,
+from clprune_views import (Constant, Heads, NotSupported, Scores, Value, View, hides_later, matrices_of,
+                           permuted, picked, reshaped, settled,
                            theta_of, view_of)
 
 __all__ = ["Layer", "Param", "Program", "Value", "trace"]
@@ -526,8 +527,9 @@ class _Tracer(fx.Interpreter):
             raise NotSupported("a convolution of a tensor that is not an image")
         if isinstance(padding, str):
             reach = [d * (k - 1) for d, k in zip(_pair(dilation), weight.value.shape[2:])]
-            if padding == "same" and any(r % 2 for r in reach):
-                raise NotSupported("padding 'same' of an even kernel, which is not the same on both sides")
+            if padding == "same" and any(r % 2 for r in reach):  # one more at the end
+                x = self._resampled(x, lambda t: F.pad(t, [side for r in reversed(reach) for side in (r // 2, r - r // 2)]))
+                padding = "valid"
             padding = 0 if padding == "valid" else tuple(r // 2 for r in reach)
         name, (out, channels, *kernel) = self._layer_of(weight), weight.value.shape
         conv = Conv(out, tuple(kernel), _pair(stride), _pair(padding), _pair(dilation),
@@ -738,6 +740,8 @@ class _Tracer(fx.Interpreter):
 
     def _slice(self, x: Value, dim: int, first: int, count: int) -> Value:
         x = self._use(x)
+        if x.axes == ("C", "H", "W") and dim > 1:
+            return self._resampled(x, lambda t: t.narrow(dim, first, count))
         axis, _ = self._axis(x, dim, "a part")
         if count == x.shape[dim - 1]:
             return x
@@ -776,6 +780,8 @@ class _Tracer(fx.Interpreter):
                  if i != slice(None) and (not isinstance(i, slice) or i.indices(size) != (0, size, 1))]
         if not parts:
             return x
+        if x.axes == ("C", "H", "W") and all(part[0] > 1 and isinstance(index[part[0]], slice) for part in parts):
+            return self._resampled(x, lambda t: t[tuple(index)])
         (dim, first, end, step), *others = parts
         if not others and step == 0 and dim == 1 and isinstance(first, int) and len(x.axes) == 2 and x.axes[1] == "C":
             return self._add("row", self._name(), (x.layer,), (first % sizes[1],), ("C",), {"C": x.sizes["C"]})
@@ -858,12 +864,12 @@ class _Tracer(fx.Interpreter):
             raise NotSupported("average pooling of a tensor that is not an image")
         if kernel == (x.sizes["H"], x.sizes["W"]) and padding == (0, 0) and not divisor_override:
             return self._mean(x, ("C", "", ""))
-        if padding != (0, 0) and not count_include_pad or max(kernel) > 8:
-            raise NotSupported("average pooling needs count_include_pad=True and at most 8 x 8 pixels")
         steps, sides = _pair(stride) if stride else kernel, tuple(self.result.shape[2:])
-        if sides != tuple((x.sizes[axis] + 2 * p - k) // s + 1
-                          for axis, p, k, s in zip("HW", padding, kernel, steps)):
-            raise NotSupported(f"average pooling to {sides} by ceil_mode, with parts of windows")
+        whole = sides == tuple((x.sizes[axis] + 2 * p - k) // s + 1
+                               for axis, p, k, s in zip("HW", padding, kernel, steps))
+        if not whole or padding != (0, 0) and not count_include_pad or max(kernel) > 8:
+            return self._resampled(x, lambda t: F.avg_pool2d(t, kernel, steps, padding, ceil_mode, count_include_pad,
+                                                             divisor_override))
         name, channels = self._name(), x.sizes["C"]
         conv = Conv(channels, kernel, steps, padding, (1, 1), channels, False)
         sizes = {"C": channels, "H": sides[0], "W": sides[1]}
@@ -873,23 +879,52 @@ class _Tracer(fx.Interpreter):
         self._param(f"{name}.weight", None, weight, split=shape, order=(0, 2, 3, 1))
         return value
 
-    def upsample(self, x: Value, size=None, scale_factor=None, mode: str = "nearest", *_: Any,
-                 **__: Any) -> Value:
+    def _resampled(self, x: Any, change: Callable[[Tensor], Tensor]) -> Value:
+        """A linear function of each axis of an image, whose matrices are found by trial."""
+        x = self._use(x)
+        if x.axes != ("C", "H", "W"):
+            raise NotSupported("a change of images of a tensor that is not an image")
+        sides = change(torch.zeros(1, 1, x.sizes["H"], x.sizes["W"])).shape[2:]
+        layer = self._push("resample", (x.layer,), *matrices_of(change, x.sizes["H"], x.sizes["W"]))
+        return Value(layer, x.axes, {"C": x.sizes["C"], "H": sides[0], "W": sides[1]})
+
+    def pad(self, x: Any, pad: Sequence[int], mode: str = "constant", value: Optional[float] = None) -> Value:
+        if not any(pad):
+            return x
+        if len(pad) > 4 and any(pad[4:]):
+            raise NotSupported("padding of other axes than those of an image")
+        return self._resampled(x, lambda t: F.pad(t, list(pad[:4]), mode, value))
+
+    def roll(self, x: Any, shifts: Any, dims: Any = None) -> Value:
+        if any(d % self.result.dim() < 2 for d in ((dims,) if isinstance(dims, int) else dims or (0,))):
+            raise NotSupported("roll of other axes than those of an image")
+        return self._resampled(x, lambda t: torch.roll(t, shifts, dims))
+
+    def flip(self, x: Any, *dims: Any) -> Value:
+        dims = dims[0] if isinstance(dims[0], (tuple, list)) else dims
+        if any(d % self.result.dim() < 2 for d in dims):
+            raise NotSupported("flip of other axes than those of an image")
+        return self._resampled(x, lambda t: torch.flip(t, dims))
+
+    def upsample(self, x: Value, size=None, scale_factor=None, mode: str = "nearest", *more: Any,
+                 **others: Any) -> Value:
         x = self._use(x)
         sides = tuple(self.result.shape[2:])
-        if x.axes != ("C", "H", "W") or mode != "nearest":
-            raise NotSupported("upsampling needs an image and mode='nearest'")
+        if x.axes != ("C", "H", "W"):
+            raise NotSupported("upsampling needs an image")
         factor = sides[0] // x.sizes["H"]
-        if sides != (factor * x.sizes["H"], factor * x.sizes["W"]):
-            raise NotSupported(f"upsampling to {sides} is not by a whole factor")
+        if mode != "nearest" or sides != (factor * x.sizes["H"], factor * x.sizes["W"]):
+            return self._resampled(x, lambda t: F.interpolate(t, size, scale_factor, mode, *more, **others))
         sizes = {"C": x.sizes["C"], "H": sides[0], "W": sides[1]}
         return self._add("upsample", self._name(), (x.layer,), (factor,), x.axes, sizes)
 
     def adaptive_avg_pool2d(self, x: Value, output_size) -> Value:
         x = self._use(x)
         sides = tuple(self.result.shape[2:])
-        if x.axes != ("C", "H", "W") or sides not in ((1, 1), (x.sizes["H"], x.sizes["W"])):
-            raise NotSupported(f"average pooling to {sides} is not supported, only to (1, 1)")
+        if x.axes == ("C", "H", "W") and sides not in ((1, 1), (x.sizes["H"], x.sizes["W"])):
+            return self._resampled(x, lambda t: F.adaptive_avg_pool2d(t, output_size))
+        if x.axes != ("C", "H", "W"):
+            raise NotSupported("average pooling of a tensor that is not an image")
         return x if sides != (1, 1) else self._mean(x, ("C", "", ""))
 
     def mean(self, x: Value, dim=None, keepdim: bool = False, **more: Any) -> Value:
@@ -1135,9 +1170,10 @@ def _linear(t: _Tracer, m: nn.Linear, x: Value) -> Value:
 
 
 def _conv2d(t: _Tracer, m: nn.Conv2d, x: Value) -> Value:
+    padding = m.padding
     if m.padding_mode != "zeros":
-        raise NotSupported(f"padding_mode {m.padding_mode!r} is not supported")
-    return t.conv2d(x, *_constants(m, t, "weight", "bias"), m.stride, m.padding, m.dilation,
+        x, padding = t.pad(x, m._reversed_padding_repeated_twice, m.padding_mode), 0
+    return t.conv2d(x, *_constants(m, t, "weight", "bias"), m.stride, padding, m.dilation,
                     m.groups)
 
 
@@ -1285,7 +1321,9 @@ _MODULES: Dict[type, Callable[..., Value]] = {
                                                m.ceil_mode, m.return_indices),
     nn.AvgPool2d: lambda t, m, x: t.avg_pool2d(x, m.kernel_size, m.stride, m.padding, m.ceil_mode,
                                                m.count_include_pad, m.divisor_override),
-    nn.Upsample: lambda t, m, x: t.upsample(x, mode=m.mode),
+    nn.Upsample: lambda t, m, x: t.upsample(x, m.size, m.scale_factor, m.mode, m.align_corners, m.recompute_scale_factor),
+    **{pad: lambda t, m, x, mode=mode: t.pad(x, m.padding, mode) for pad, mode in (
+        (nn.ZeroPad2d, "constant"), (nn.ReflectionPad2d, "reflect"), (nn.ReplicationPad2d, "replicate"))},
     nn.AdaptiveAvgPool2d: lambda t, m, x: t.adaptive_avg_pool2d(x, m.output_size),
     nn.Flatten: lambda t, m, x: t.reshape(x),
 }
@@ -1315,6 +1353,9 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.sigmoid: _Tracer.sigmoid,
     F.hardsigmoid: _Tracer.hard_sigmoid,
     F.hardswish: _Tracer.hard_swish,
+    F.pad: _Tracer.pad,
+    torch.roll: _Tracer.roll,
+    torch.flip: _Tracer.flip,
     torch.cat: _Tracer.cat,
     torch.concat: _Tracer.cat,
     torch.split: _Tracer.split,
@@ -1352,7 +1393,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
 _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
-    "sigmoid": _Tracer.sigmoid, "split": _Tracer.split, "chunk": _Tracer.split,
+    "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip, "split": _Tracer.split, "chunk": _Tracer.split,
     "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "softmax": _Tracer.softmax,
     "masked_fill": _Tracer.masked_fill, "to": _Tracer.to, "float": _Tracer.to, "type": _Tracer.to, "type_as": _Tracer.to,
     

@@ -1,17 +1,18 @@
 """Tensors of a traced model by the axes of the net's values: Value, what a layer computes; View, such a value whose samples,
-rows and parts of features are dimensions in any order; Heads and Scores, of attention. Nothing here adds a layer."""
+rows and parts of features are dimensions in any order; Heads and Scores, of attention; Matrix, of an image's axis. Nothing
+here adds a layer."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import string
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["Constant", "Heads", "NotSupported", "Scores", "Value", "View", "hides_later", "permuted", "picked", "reshaped",
+__all__ = ["Constant", "Heads", "Matrix", "NotSupported", "Scores", "Value", "View", "hides_later", "matrices_of", "permuted", "picked", "reshaped",
            "settled", "theta_of", "view_of"]
 
 
@@ -260,3 +261,45 @@ def theta_of(cos: Tensor, sin: Tensor) -> float:
             if theta > 1 and all(bool((x - want).abs().max() < 1e-4) for x, want in ((cos, turns.cos()), (sin, turns.sin()))):
                 return theta
     raise NotSupported("rotary positions other than those of Llama, of all features of a head")
+
+
+# ---------------------------------------------------------------------------------------------
+# Images of other sizes
+# ---------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Matrix:
+    """clprune_net_axis: row i has the entries first[i] to first[i + 1]."""
+
+    out: int
+    first: Tuple[int, ...]
+    of: Tuple[int, ...]
+    weight: Tuple[float, ...]
+
+    @staticmethod
+    def of_dense(dense: Tensor) -> "Matrix":
+        rows, columns = torch.nonzero(dense.abs() > 1e-9, as_tuple=True)
+        first = torch.zeros(1 + len(dense), dtype=torch.int64)
+        first[1:] = torch.bincount(rows, minlength=len(dense)).cumsum(0)
+        return Matrix(len(dense), tuple(first.tolist()), tuple(columns.tolist()), tuple(dense[rows, columns].tolist()))
+
+
+def matrices_of(change: Callable[[Tensor], Tensor], height: int, width: int) -> Tuple[Matrix, Matrix]:
+    """The matrices A and B of a function that makes A x B^T of each image x, from what it makes of lines."""
+    def changed(images: Tensor) -> Tensor:
+        return change(images[:, None])[:, 0].double()
+
+    plain = changed(torch.ones(1, height, width))[0]
+    top, left = divmod(int(plain.abs().argmax()), plain.shape[1])
+    if plain[top, left] == 0 or bool(changed(torch.zeros(1, height, width)).any()):
+        raise NotSupported("a change of images that is not linear")
+    tall = [changed(torch.eye(height)[part, :, None].expand(-1, -1, width).contiguous())[:, :, left]
+            for part in torch.arange(height).split(32)]
+    wide = [changed(torch.eye(width)[part, None, :].expand(-1, height, -1).contiguous())[:, top]
+            for part in torch.arange(width).split(32)]
+    a, b = torch.cat(tall).t() / plain[top, left], torch.cat(wide).t()
+    image = torch.rand(1, height, width, generator=torch.Generator().manual_seed(0))
+    if not torch.allclose(changed(image)[0], a @ image[0].double() @ b.t(), atol=1e-5):
+        raise NotSupported("a change of images that is not one of each axis")
+    return Matrix.of_dense(a), Matrix.of_dense(b)

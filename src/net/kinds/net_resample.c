@@ -17,7 +17,7 @@ enum { TALL, WIDE, BACK_TALL, BACK_WIDE }; /* matrices of the table */
 static clprune_status resample_create(
     const clprune__net_graph *graph, const clprune__net_layer *layer, clprune__net_unit *unit)
 {
-    TRY(clprune_mat_create(graph->context, CLPRUNE_MEMORY_WORKSPACE, layer->name, 1,
+    TRY(clprune_mat_create(graph->context, CLPRUNE_MEMORY_PARAMETERS, layer->name, 1,
         layer->set.table.words, &unit->state[TABLE]));
     return clprune_mat_write(graph->context, unit->state[TABLE], layer->table);
 }
