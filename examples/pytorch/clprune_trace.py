@@ -6,17 +6,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
-import functools
-import math
 import operator
-import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from clprune import Error, own_class
+from clprune import Error
+from clprune_graph import fails, graph_of
+from clprune_known import known
 from clprune_views import (Constant, Heads, NotSupported, Scores, Value, View, hides_later, matrices_of,
                            permuted, picked, reshaped, settled,
                            theta_of, view_of)
@@ -139,97 +138,6 @@ def _pair(value: Union[int, Sequence[int]]) -> Tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[-1])
 
 
-class _Proxy(fx.Proxy):
-    """What a model's code sees of a tensor or a size. Where Python wants to know a size, it is that of the example."""
-
-    @property
-    def known(self) -> Any:
-        return self.tracer.known[self.node]
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self.known, name)
-        if callable(value):
-            return super().__getattr__(name)
-        if isinstance(value, (Tensor, torch.Size)):  # of other samples, others
-            return self.tracer.create_proxy("call_function", getattr, (self, name), {})
-        return value
-
-    def __len__(self) -> int:
-        return len(self.known)
-
-    def __index__(self) -> int:
-        return operator.index(self.known)
-
-    def __int__(self) -> int:
-        return int(self.known)
-
-    def __float__(self) -> float:
-        return float(self.known)
-
-
-class _Graph(fx.Tracer):
-    """Runs each operation with an example, for conditions and loops that depend on sizes. Does not look into modules that
-    clprune.convert_ has changed."""
-
-    proxy_buffer_attributes = True  # a mask may be cut to a size that is known later
-
-    def __init__(self, example: Tensor) -> None:
-        super().__init__()
-        self.example = example
-        self.known: Dict[fx.Node, Any] = {}
-        self.runs = False  # an operation, in which nothing is traced
-        self.failed: Optional[Exception] = None
-
-    def proxy(self, node: fx.Node) -> _Proxy:
-        return _Proxy(node, self)
-
-    def create_proxy(self, kind: str, target: Any, args: tuple, kwargs: Dict[str, Any], *more: Any, **others: Any) -> Any:
-        made = super().create_proxy(kind, target, args, kwargs, *more, **others)
-        args, kwargs = fx.node.map_aggregate((args, kwargs), lambda a: a.known if isinstance(a, fx.Proxy) else a)
-        self.runs = True
-        try:
-            self.known[made.node] = self._run(kind, target, args, kwargs)
-        except Exception as error:
-            self.failed = error
-            raise
-        finally:
-            self.runs = False
-        return made
-
-    def _run(self, kind: str, target: Any, args: tuple, kwargs: Dict[str, Any]) -> Any:
-        if kind == "placeholder":
-            return self.example if not self.known else (args or (None,))[0]
-        if kind == "get_attr":
-            return operator.attrgetter(target)(self.root)
-        if kind == "call_module":
-            return self.root.get_submodule(target)(*args, **kwargs)
-        if kind == "call_method":
-            return getattr(args[0], target)(*args[1:], **kwargs)
-        return target(*args, **kwargs) if kind == "call_function" else None
-
-    def call_module(self, m: nn.Module, forward: Callable[..., Any], args: tuple, kwargs: Dict[str, Any]) -> Any:
-        try:
-            return forward(*args, **kwargs) if self.runs else super().call_module(m, forward, args, kwargs)
-        except NameError:  # it is no part of the model: what it calls is
-            if any(m is part for part in self.root.modules()):
-                raise
-            return forward(*args, **kwargs)
-
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: Dict[str, Any]) -> Any:
-        return attr_val if self.runs else super().getattr(attr, attr_val, parameter_proxy_cache)
-
-    def to_bool(self, obj: Any) -> bool:
-        if isinstance(obj.known, Tensor) and obj.known.numel() != 0:
-            return super().to_bool(obj)  # what depends on numbers is no graph
-        return bool(obj.known)
-
-    def iter(self, obj: Any) -> Iterator[Any]:
-        return (obj[i] for i in range(len(obj.known)))
-
-    def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        return _known(module) is not None or super().is_leaf_module(module, name)
-
-
 class _Tracer(fx.Interpreter):
     """Runs a traced model on an example and notes the layer that each operation becomes."""
 
@@ -287,10 +195,10 @@ class _Tracer(fx.Interpreter):
         if not any(isinstance(a, (Value, View, Scores, _Failed, _Parts, tuple)) for a in given):
             return self._constant(n, given, args, kwargs, result)
         self.node, self.result = n, result
-        known = self._handler(n)
+        handler = self._handler(n)
         if any(isinstance(a, _Failed) for a in given):
             return _Failed()
-        value = known(*args, **kwargs)
+        value = handler(*args, **kwargs)
         if self._in_place(n):
             self._change(n, result, given[0], value)
         return value
@@ -338,7 +246,7 @@ class _Tracer(fx.Interpreter):
     def _handler(self, n: fx.Node) -> Callable[..., Value]:
         if n.op == "call_module":
             module = self.fetch_attr(str(n.target))
-            handler = _known(module)
+            handler = known(module)
             if handler is None:
                 raise NotSupported(f"{type(module).__name__} is not supported")
             if any(map(hooks_of, module.modules())):
@@ -1155,178 +1063,10 @@ class _Tracer(fx.Interpreter):
         return x
 
 
-def _constants(module: nn.Module, trace: _Tracer, *names: str) -> List[Optional[Constant]]:
-    prefix = str(trace.node.target)
-    values = [getattr(module, name, None) for name in names]
-    for name, value in zip(names, values):
-        if value is not None and name not in module._parameters and name not in module._buffers:
-            raise NotSupported(f"its {name} is computed from other parameters")
-    return [None if value is None else Constant(f"{prefix}.{name}", value)
-            for name, value in zip(names, values)]
-
-
-def _linear(t: _Tracer, m: nn.Linear, x: Value) -> Value:
-    return t.linear(x, *_constants(m, t, "weight", "bias"))
-
-
-def _conv2d(t: _Tracer, m: nn.Conv2d, x: Value) -> Value:
-    padding = m.padding
-    if m.padding_mode != "zeros":
-        x, padding = t.pad(x, m._reversed_padding_repeated_twice, m.padding_mode), 0
-    return t.conv2d(x, *_constants(m, t, "weight", "bias"), m.stride, padding, m.dilation,
-                    m.groups)
-
-
-def _conv_transpose2d(t: _Tracer, m: nn.ConvTranspose2d, x: Value) -> Value:
-    return t.conv_transpose2d(x, *_constants(m, t, "weight", "bias"), m.stride, m.padding, m.output_padding, m.groups,
-                              m.dilation)
-
-
-def _batch_norm(t: _Tracer, m: nn.BatchNorm2d, x: Value) -> Value:
-    constants = _constants(m, t, "running_mean", "running_var", "weight", "bias")
-    return t.batch_norm(x, *constants, True, m.momentum, m.eps)
-
-
-def _embedding(t: _Tracer, m: nn.Embedding, x: Any) -> Value:
-    return t.embedding(x, *_constants(m, t, "weight"), m.padding_idx, m.max_norm, m.norm_type, m.scale_grad_by_freq,
-                       m.sparse)
-
-
-def _layer_norm(t: _Tracer, m: nn.LayerNorm, x: Value) -> Value:
-    return t.layer_norm(x, m.normalized_shape, *_constants(m, t, "weight", "bias"), m.eps)
-
-
-def _group_norm(t: _Tracer, m: nn.GroupNorm, x: Value) -> Value:
-    return t.group_norm(x, m.num_groups, *_constants(m, t, "weight", "bias"), m.eps)
-
-
-def _of(t: _Tracer, name: str, module: nn.Module) -> List[Optional[Constant]]:
-    """Weight and bias of a linear layer inside of a module."""
-    if not {name for name, _ in module.named_parameters()} <= {"weight", "bias"}:
-        raise NotSupported(f"the parameters of its {name} are computed from others")
-    path = f"{t.node.target}.{name}"
-    return [None if value is None else Constant(f"{path}.{part}", value)
-            for part, value in (("weight", module.weight), ("bias", module.bias))]
-
-
-def _timm_attention(t: _Tracer, m: nn.Module, x: Value, *more: Any, **kwargs: Any) -> Value:
-    parts = [getattr(m, name, nn.Identity()) for name in ("q_norm", "k_norm", "norm")]
-    if not all(isinstance(part, nn.Identity) for part in parts) or getattr(m, "gate", None):
-        raise NotSupported("attention with norms or gates inside")
-    if any(value is not None and value is not False for value in (*more, *kwargs.values())):
-        raise NotSupported("attention with a mask")
-    others = [name for name, _ in m.named_parameters() if name.split(".")[0] not in ("qkv", "proj")]
-    if others:
-        raise NotSupported(f"attention with parameters of its own: {', '.join(others)}")
-    if m.qkv.weight.shape[0] != 3 * m.proj.weight.shape[1] or \
-            abs(m.scale * (m.proj.weight.shape[1] // m.num_heads) ** 0.5 - 1) > 1e-6:
-        raise NotSupported("attention with a scale of its own")
-    y = t.attention(x, _of(t, "qkv", m.qkv), _of(t, "proj", m.proj), m.num_heads,
-                    float(getattr(m.attn_drop, "p", m.attn_drop)))
-    return t.dropout(y, m.proj_drop.p)
-
-
-def _attention(t: _Tracer, m: nn.MultiheadAttention, query: Value, key: Value, value: Value,
-               key_padding_mask: None = None, need_weights: bool = True, attn_mask: Optional[Constant] = None,
-               average_attn_weights: bool = True, is_causal: bool = False) -> Value:
-    if not m.batch_first or m.in_proj_weight is None or m.bias_k is not None or m.add_zero_attn:
-        raise NotSupported("nn.MultiheadAttention needs batch_first=True, and keys and values as "
-                            "wide as queries, without bias_kv or zeros")
-    if key is not query or value is not query or key_padding_mask is not None or need_weights:
-        raise NotSupported("nn.MultiheadAttention needs query, key and value to be the same "
-                           "tensor, no padding, and need_weights=False")
-    if attn_mask is not None:
-        seen = attn_mask.value if attn_mask.value.is_floating_point() else ~attn_mask.value
-        if not hides_later(seen, query.size(query.rows)):
-            raise NotSupported("a mask of attention that is not causal")
-    qkv = _constants(m, t, "in_proj_weight", "in_proj_bias")
-    return t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, m.dropout,
-                       attn_mask is not None)
-
-
-def _timm_drop_path(t: _Tracer, m: nn.Module, x: Value) -> Value:
-    if not m.scale_by_keep:
-        raise NotSupported("stochastic depth without a scale")
-    return t.stochastic_depth(x, m.drop_prob or 0.0, "row")
-
-
-def _transposed_linear(t: _Tracer, m: nn.Module, x: Value) -> Value:
-    """Conv1D of transformers: a linear layer whose weight is in x out."""
-    weight, bias = _constants(m, t, "weight", "bias")
-    return t.linear(x, weight, bias, True)
-
-
-def _rms_norm(t: _Tracer, m: nn.Module, x: Value) -> Value:
-    eps = getattr(m, "variance_epsilon", None)
-    if eps is None:  # nn.RMSNorm
-        eps = torch.finfo(torch.float32).eps if m.eps is None else m.eps
-        if len(m.normalized_shape) != 1:
-            raise NotSupported("an RMS norm over several dimensions")
-    return t.rms_norm(x, *_constants(m, t, "weight"), eps)
-
-
-_OF_TRANSFORMERS = {  # classes by name
-    "Conv1D": _transposed_linear,
-    "NewGELUActivation": lambda t, m, x: t.gelu(x, "tanh"),
-    "GELUTanh": lambda t, m, x: t.gelu(x, "tanh"),
-    "SiLUActivation": lambda t, m, x: t.silu(x),
-}
-
-
-def _known(module: nn.Module) -> Optional[Callable[..., Value]]:
-    """What a module becomes as a whole."""
-    of = own_class(module)
-    if of.__name__ == "Attention" and of.__module__.startswith("timm."):
-        return _timm_attention if hasattr(module, "qkv") and hasattr(module, "proj") else None
-    if of.__name__ == "DropPath" and of.__module__.startswith("timm."):
-        return _timm_drop_path
-    if of.__module__.startswith("transformers."):
-        if of.__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon"):
-            return _rms_norm
-        return _OF_TRANSFORMERS.get(of.__name__)
-    if of.__name__ == "RMSNorm" and of.__module__.startswith("torch."):  # since PyTorch 2.4
-        return _rms_norm
-    return _MODULES.get(of)
-
-
 def _is_attention(t: _Tracer, n: fx.Node) -> bool:
     return n.op == "call_module" and \
         isinstance(t.fetch_attr(str(n.target)), nn.MultiheadAttention)
 
-
-_MODULES: Dict[type, Callable[..., Value]] = {
-    nn.Linear: _linear,
-    nn.Conv2d: _conv2d,
-    nn.ConvTranspose2d: _conv_transpose2d,
-    nn.BatchNorm1d: _batch_norm,
-    nn.BatchNorm2d: _batch_norm,
-    nn.Embedding: _embedding,
-    nn.LayerNorm: _layer_norm,
-    nn.GroupNorm: _group_norm,
-    nn.Identity: lambda t, m, x: t.same(x),
-    nn.ReLU: lambda t, m, x: t.relu(x),
-    nn.GELU: lambda t, m, x: t.gelu(x, m.approximate),
-    nn.SiLU: lambda t, m, x: t.silu(x),
-    nn.Tanh: lambda t, m, x: t.tanh(x),
-    nn.ReLU6: lambda t, m, x: t.relu6(x),
-    nn.Hardtanh: lambda t, m, x: t.hardtanh(x, m.min_val, m.max_val),
-    nn.LeakyReLU: lambda t, m, x: t.leaky_relu(x, m.negative_slope),
-    nn.Sigmoid: lambda t, m, x: t.sigmoid(x),
-    nn.Hardsigmoid: lambda t, m, x: t.hard_sigmoid(x),
-    nn.Hardswish: lambda t, m, x: t.hard_swish(x),
-    nn.MultiheadAttention: _attention,
-    nn.Softmax: lambda t, m, x: t.softmax(x, m.dim),
-    nn.Dropout: lambda t, m, x: t.dropout(x, m.p),
-    nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,
-                                               m.ceil_mode, m.return_indices),
-    nn.AvgPool2d: lambda t, m, x: t.avg_pool2d(x, m.kernel_size, m.stride, m.padding, m.ceil_mode,
-                                               m.count_include_pad, m.divisor_override),
-    nn.Upsample: lambda t, m, x: t.upsample(x, m.size, m.scale_factor, m.mode, m.align_corners, m.recompute_scale_factor),
-    **{pad: lambda t, m, x, mode=mode: t.pad(x, m.padding, mode) for pad, mode in (
-        (nn.ZeroPad2d, "constant"), (nn.ReflectionPad2d, "reflect"), (nn.ReplicationPad2d, "replicate"))},
-    nn.AdaptiveAvgPool2d: lambda t, m, x: t.adaptive_avg_pool2d(x, m.output_size),
-    nn.Flatten: lambda t, m, x: t.reshape(x),
-}
 
 _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     F.linear: _Tracer.linear,
@@ -1438,7 +1178,7 @@ def trace(model: nn.Module, example: Tensor) -> Program:
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     try:
         with modes_restored(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
-            traced = _graph_of(model.train(), example[torch.arange(2) % example.shape[0]])
+            traced = graph_of(model.train(), example[torch.arange(2) % example.shape[0]], known)
             program = _program_of(model, traced, example, 2)
             other = _program_of(model, traced, example, 3)
     finally:
@@ -1449,58 +1189,13 @@ def trace(model: nn.Module, example: Tensor) -> Program:
     return program
 
 
-@contextlib.contextmanager
-def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
-    """While it is traced, a call of these functions is a node: of PyTorch, those that only sizes tell to be traced; of
-    transformers, those that are known as a whole."""
-    places = {sys.modules.get(type(module).__module__) for module in model.modules()
-              if type(module).__module__.startswith("transformers.")}
-    places.add(sys.modules.get("transformers.integrations.sdpa_attention"))
-    functions = [(torch, name) for name in ("ones", "zeros", "full", "empty")]
-    functions += [(place, name) for place in places for name in ("apply_rotary_pos_emb", "repeat_kv") if hasattr(place, name)]
-
-    def node_of(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            found: List[fx.Proxy] = []
-            fx.node.map_aggregate((args, kwargs), lambda a: found.append(a) if isinstance(a, fx.Proxy) else None)
-            if graph.runs or not found:
-                return function(*args, **kwargs)
-            return graph.create_proxy("call_function", function, args, kwargs)
-        return call
-
-    originals = [(place, name, getattr(place, name)) for place, name in functions]
-    for place, name, function in originals:
-        setattr(place, name, node_of(function))
-    try:
-        yield
-    finally:
-        for place, name, function in originals:
-            setattr(place, name, function)
-
-
-def _fails(samples: int, error: Exception) -> Error:
-    return Error(f"the model fails with {samples} samples: {(str(error) or type(error).__name__).splitlines()[0]}")
-
-
-def _graph_of(model: nn.Module, example: Tensor) -> fx.GraphModule:
-    graph = _Graph(example)
-    try:
-        with _recorded(graph, model):
-            return fx.GraphModule(model, graph.trace(model))
-    except Exception as error:  # whatever the model's code raises when it is given proxies
-        if error is graph.failed:
-            raise _fails(2, error) from error
-        raise Error(f"torch.fx cannot trace the model: {type(error).__name__}: {error}") from error
-
-
 def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, samples: int
                 ) -> Program:
     tracer = _Tracer(model, traced)
     try:
         tracer.run(example[torch.arange(samples) % example.shape[0]])
     except Exception as error:  # of the model's own code
-        raise _fails(samples, error) from error
+        raise fails(samples, error) from error
     if tracer.failed:
         more = [f"and {len(tracer.failed) - 10} more"] if len(tracer.failed) > 10 else []
         raise Error("\n    ".join(["the model cannot be converted:", *tracer.failed[:10], *more]))

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Prints as CSV which models of torchvision and timm clprune.Net takes, in a line each: the layers of the net, the losses of
-three steps beside PyTorch's (SGD, `exact`, random weights and images, batch 4, no dropout), what is kept; or what stops it.
+"""Prints as CSV which models of torchvision and timm clprune.Net takes, in a line each: the layers of the net, its gradient and
+the losses of three steps beside PyTorch's (SGD with a rate of .001, `exact`, random weights and images, batch 4, no dropout), what is
+kept; or what stops it.
 
-    converts.py [--models timm/resnet18 ...] [--losses 3] >converts.csv
+    converts.py [--models timm/resnet18 ...] [--no-steps] >converts.csv
 
-    worst       the largest difference of a loss from PyTorch's, relative to it
-    noise       the same of PyTorch from itself with channels last: what rounding alone makes of such a model
+    losses      the largest difference of a loss from PyTorch's, relative to it
+    gradient    |g - g64| / |g64| of the gradient of all parameters, g64 PyTorch's in double precision
+    pytorch     the same of PyTorch in single precision: what rounding alone makes of such a model
     *_mib       what `exact` and `compact` keep for the backward pass
 """
 
@@ -24,7 +26,7 @@ import torch.nn.functional as F
 import clprune
 from clprune_trace import trace
 
-BATCH, CLASSES, SIDE = 4, 10, 128
+BATCH, CLASSES, SIDE, STEPS, RATE = 4, 10, 128, 3, 1e-3
 MODELS = {
     "torchvision": """alexnet vgg11_bn resnet18 resnext50_32x4d densenet121 googlenet inception_v3 squeezenet1_0
         squeezenet1_1 mobilenet_v2 mobilenet_v3_small shufflenet_v2_x1_0 mnasnet1_0 efficientnet_b0 efficientnet_v2_s
@@ -68,20 +70,24 @@ def create(library, name):
     return model, x
 
 
-def losses_of(model, x, y, steps):
-    """PyTorch's."""
-    model, losses = copy.deepcopy(model).train(), []
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+def train(model, x, y, steps, dtype=torch.float32):
+    """The losses of PyTorch, and the gradient of the first step."""
+    model, losses, gradient = copy.deepcopy(model).to(dtype).train(), [], None
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     for _ in range(steps):
         optimizer.zero_grad()
-        losses.append(F.cross_entropy(model(x), y))
+        losses.append(F.cross_entropy(model(x.to(dtype)), y))
         losses[-1].backward()
+        if gradient is None:
+            gradient = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
         optimizer.step()
-    return [float(loss) for loss in losses]
+    return [loss.item() for loss in losses], gradient
 
 
-def worst(got, want):
-    return max(abs(a / b - 1) for a, b in zip(got, want))
+def away(got, want):
+    """|got - want| / |want|"""
+    flat = [torch.cat([g[name].double().flatten() for name in want]) for g in (got, want)]
+    return f"{float((flat[0] - flat[1]).norm() / flat[1].norm()):.1e}"
 
 
 def measure(library, name, steps):
@@ -89,15 +95,17 @@ def measure(library, name, steps):
     try:
         model, x = create(library, name)
         row["layers"] = len(trace(model, x).layers)
-        if steps == 0:
+        if not steps:
             return row
         y = torch.arange(BATCH) % CLASSES
-        want = losses_of(model, x, y, steps)
-        row["loss"] = f"{want[0]:.5f}"
-        row["noise"] = f"{worst(losses_of(model.to(memory_format=torch.channels_last), x, y, steps), want):.1e}"
-        model.to(memory_format=torch.contiguous_format)
-        net = clprune.Net(model, x, keep="exact", optimizer="sgd", lr=0.01, momentum=0, weight_decay=0)
-        row["worst"] = f"{worst([net.step(x, y) for _ in range(steps)], want):.1e}"
+        want, gradient = train(model, x, y, STEPS)
+        _, exact = train(model, x, y, 1, torch.float64)
+        row["loss"], row["pytorch"] = f"{want[0]:.5f}", away(gradient, exact)
+        net = clprune.Net(model, x, keep="exact", optimizer="sgd", lr=RATE, momentum=0, weight_decay=0)
+        state = net.state_dict()
+        row["gradient"] = away(net.gradients(x, y)[1], exact)
+        net.load_state_dict(state)
+        row["losses"] = f"{max(abs(net.step(x, y) / loss - 1) for loss in want):.1e}"
         row["exact_mib"] = f"{net.saved_bytes / 2 ** 20:.1f}"
         net.close()
         row["compact_mib"] = f"{clprune.Net(model, x, keep='compact').saved_bytes / 2 ** 20:.1f}"
@@ -109,13 +117,13 @@ def measure(library, name, steps):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="*", default=[f"{library}/{name}" for library in MODELS for name in MODELS[library].split()])
-    parser.add_argument("--losses", type=int, default=3)
+    parser.add_argument("--no-steps", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    table = csv.DictWriter(sys.stdout, ["library", "model", "layers", "loss", "worst", "noise", "exact_mib", "compact_mib", "why"])
+    table = csv.DictWriter(sys.stdout, ["library", "model", "layers", "loss", "losses", "gradient", "pytorch", "exact_mib", "compact_mib", "why"])
     table.writeheader()
     for name in options.models:
-        table.writerow(measure(*name.split("/"), options.losses))
+        table.writerow(measure(*name.split("/"), not options.no_steps))
         sys.stdout.flush()
 
 
