@@ -143,6 +143,7 @@ _FUNCTIONS_OF_NETS = {
     "net_mean_squared_error": (None, [c_void_p, _Handle]),
     "net_custom_loss": (None, [c_void_p, _Handle]),
     "net_freeze": (None, [c_void_p, c_char_p]),
+    "net_store_frozen": (None, [c_void_p, c_char_p, c_int]),
     "net_tie": (None, [c_void_p, c_char_p, c_char_p]),
     "net_settle": ("status", [c_void_p, POINTER(_NetKeep)]),
     "net_print": ("status", [c_void_p, c_int, _Write, c_void_p]),
@@ -172,6 +173,7 @@ class _Settings:
     optimizer: Optional["_Optimizer"]
     slots: str = ""  # of its state, a letter each
     in_parts: bool = True  # it updates parts of the parameters alone
+    base_bits: int = 0
 
 
 def _uncompiled(method: Callable) -> Callable:
@@ -275,6 +277,20 @@ class _Run:
             self.call("net_tie", self.net, name.encode(), other.encode())
         for name in program.frozen:
             self.call("net_freeze", self.net, name.encode())
+        if self.settings.base_bits:
+            self._store_frozen(program)
+
+    def _store_frozen(self, program: Program) -> None:
+        """Frozen weights as codes; those of 4 bits have 8 in embeddings and in the last layer, as in the trainers."""
+        types = {16: 2, 8: 5, 4: 6}  # clprune_value_type
+        last = program.layers[program.output.layer]
+        frozen = set(program.frozen)
+        for layer in program.layers:
+            name = f"{layer.name}.weight"
+            if layer.function not in ("linear", "embedding") or name not in frozen:
+                continue
+            careful = self.settings.base_bits == 4 and (layer.function == "embedding" or layer is last)
+            self.call("net_store_frozen", self.net, name.encode(), types[8 if careful else self.settings.base_bits])
 
     def _input(self, name: str, rows: int, cols: int) -> "_Mat":
         mat = _Mat()
@@ -446,7 +462,7 @@ def _to_c(value: Any) -> Any:
 
 
 def _copy(mat: "_Mat") -> "_Mat":
-    return _Mat(mat.buffer, mat.offset, mat.rows, mat.cols, mat.ld)
+    return _Mat(mat.buffer, mat.offset, mat.rows, mat.cols, mat.ld, mat.type)
 
 
 def _first_rows(mat: "_Mat", rows: int) -> "_Mat":
@@ -571,6 +587,10 @@ class Net:
     betas      None: the optimizer's usual ones, 0.9 and 0.999 of "adamw"
     shares     the net uses the memory of the model's parameters and running statistics, in place of a
                copy: after a step the model has the new values
+    base_bits  4, 8 or 16: frozen weights of linear layers and embeddings are stored as codes, or bf16, which
+               passes read as they are (with 4 bits, those of embeddings and of the last layer have 8): for
+               adapters of a large model. state_dict() has the values of the codes, which a new Net may round
+               again. Not with shares
     device     part of a device's or platform's name, or "platform:device" with numbers; else
                $CLPRUNE_DEVICE, else the first GPU, else the first device
     precision  "fp32" or "bf16" of products; else $CLPRUNE_PRECISION, else fp32
@@ -602,11 +622,13 @@ class Net:
                  loss: Union[str, Callable[[Tensor, Any], Tensor], None] = "cross_entropy",
                  smoothing: float = 0.0, optimizer: Optional[str] = "adamw", lr: float = 1e-3,
                  momentum: float = 0.9, betas: Optional[Tuple[float, float]] = None,
-                 eps: float = 1e-8, weight_decay: float = 0.0, shares: bool = False,
+                 eps: float = 1e-8, weight_decay: float = 0.0, shares: bool = False, base_bits: int = 0,
                  device: Optional[str] = None, precision: Optional[str] = None,
                  seed: int = 0) -> None:
         if loss not in ("cross_entropy", "mse", None) and not callable(loss):
             raise ValueError(f"loss is {loss!r}, expected cross_entropy, mse, a function or None")
+        if base_bits not in (0, 4, 8, 16) or base_bits and shares:
+            raise ValueError(f"base_bits is {base_bits}, expected 0, 4, 8 or 16, and 0 with shares")
         if (not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1
                 or example.dtype not in (torch.float32, torch.int64, torch.int32)):
             raise ValueError("the example is no batch of the model's input in float32, or of tokens")
@@ -623,7 +645,7 @@ class Net:
                         "the cross-entropy")
         how = dict(keep=keep, bits=bits, extra_work=extra_work, store=store, rules=tuple(rules), loss=loss,
                    smoothing=smoothing, optimizer=optimizer, momentum=momentum, betas=betas and tuple(betas),
-                   eps=eps, weight_decay=weight_decay, device=device, precision=precision)
+                   eps=eps, weight_decay=weight_decay, base_bits=base_bits, device=device, precision=precision)
         shared = Shared(model, program) if shares else None
         self._make(program, example.shape[0], how, shared)
         self.lr, self.seed = lr, seed
@@ -645,7 +667,7 @@ class Net:
         settings = _Settings(
             batch, _net_keep(how["keep"], how["bits"], how["extra_work"], how["store"], how["rules"]),
             how["loss"] if isinstance(how["loss"], str) else None, how["smoothing"], optimizer, slots,
-            in_parts)
+            in_parts, how.get("base_bits", 0))
         precision = how["precision"]
         self._lock, self._program, self._how = threading.RLock(), program, how
         self._model, self._structure = lambda: None, {}
@@ -801,7 +823,8 @@ class Net:
                         f"has them: {error}") from error
         away = (self(x) - want).norm() / want.norm().clamp(min=1e-6)
         bf16 = self._run.call("context_precision", self._run.context) == PRECISIONS["bf16"]
-        if not away <= (0.1 if bf16 else 0.01):  # NaN, too
+        bound = {0: 0.1 if bf16 else 0.01, 16: 0.1, 8: 0.2, 4: 1.0}[self._run.settings.base_bits]
+        if not away <= bound:  # NaN, too
             self.close()
             raise Error(f"the net's output differs from the model's in inference by {away:.2g} of "
                         "its norm; does the model compute something else in training?")
@@ -1004,7 +1027,7 @@ class Net:
         for first in range(0, count, step):
             part = values[first:first + step].to("cpu", torch.float32)
             self._write(_Mat(mat.buffer, mat.offset + first * rows * mat.ld, part.shape[0] * rows, mat.cols,
-                             mat.ld), part)
+                             mat.ld, mat.type), part)
 
     def _write(self, mat: "_Mat", values: Tensor) -> None:
         with _memory_of(values.contiguous()) as address:

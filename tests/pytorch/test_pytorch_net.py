@@ -565,6 +565,38 @@ class Values(Case):
                     net = clprune.Net(model, x, keep="exact", loss=lambda out, _: out.square().mean())
                     self.assert_alike(net, model, x, None, lambda out, _: out.square().mean(), grads=2e-5)
                     net.close()
+        try:
+            import peft
+        except ImportError:
+            return
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**small, use_cache=False))
+        model = Logits(peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "down_proj"])))
+        for name, parameter in model.named_parameters():
+            parameter.data += 0.1 * torch.randn_like(parameter)
+        net = clprune.Net(model, x, keep="exact", loss=lambda out, _: out.square().mean())
+        self.assert_alike(net, model, x, None, lambda out, _: out.square().mean(), grads=2e-5)
+
+    def test_frozen_weights_as_codes(self):
+        """Losses and gradients are those of a model that has the values of the codes."""
+        model = nn.Sequential(nn.Embedding(30, 64), nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64), nn.LayerNorm(64),
+                              nn.Linear(64, 30))
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad = name.startswith("4.")
+        x, y, taken = torch.randint(30, (4, 7)), torch.randint(30, (4, 7)), []
+        for bits in 0, 16, 8, 4:
+            with self.subTest(bits):
+                net = clprune.Net(model, x, keep="exact", base_bits=bits)
+                there = copy.deepcopy(model)
+                there.load_state_dict(net.state_dict())
+                away = error(there[1].weight.data.flatten(), model[1].weight.data.flatten())
+                self.assertLess(away, {0: 1e-9, 16: 0.003, 8: 0.01, 4: 0.12}[bits])
+                self.assertGreaterEqual(away, {0: 0, 16: 0.001, 8: 0.002, 4: 0.03}[bits])
+                self.assert_alike(net, there, x, y, lambda out, y: F.cross_entropy(out.movedim(-1, 1), y))
+                taken.append(net.memory()["parameters"])
+        self.assertEqual(sorted(taken, reverse=True), taken)
+        for how in dict(base_bits=3), dict(base_bits=4, shares=True):
+            with self.assertRaisesRegex(ValueError, "base_bits is [34], expected 0, 4, 8 or 16"):
+                clprune.Net(model, x, **how)
 
     def test_presets(self):
         """Dense and exact have the gradients of PyTorch, codes nearly; less and less is kept."""
