@@ -1,5 +1,6 @@
 /* Convolutions. */
-#include "net/build/append.h"
+#include "net/kinds/images/net_conv.h"
+
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "nn/layers/conv2d_private.h"
@@ -7,22 +8,64 @@
 
 enum { WEIGHT, BIAS };
 
-/* Inputs of a result. */
-static size_t fan_in(const clprune_net_conv *conv, size_t in)
-{
-    const size_t groups = conv->groups > 0 ? conv->groups : 1;
-    return in / groups * conv->kernel.height * conv->kernel.width;
-}
-
-static clprune_conv2d_desc desc_of(const clprune_net_conv *conv, size_t in)
+clprune_conv2d_desc clprune__net_conv_desc(const clprune_net_conv *conv, size_t in, size_t out)
 {
     return (clprune_conv2d_desc){.in = in,
-        .out = conv->out,
+        .out = out,
         .kernel = conv->kernel,
         .stride = conv->stride,
         .padding = conv->padding,
         .dilation = conv->dilation,
         .groups = conv->groups};
+}
+
+void clprune__net_conv_destroy(clprune__net_unit *unit)
+{
+    clprune_conv2d_destroy(unit->op.conv);
+}
+
+size_t clprune__net_conv_inner(const clprune_net_conv *conv, size_t features)
+{
+    const size_t groups = conv->groups > 0 ? conv->groups : 1;
+    return features / groups * conv->kernel.height * conv->kernel.width;
+}
+
+bool clprune__net_conv_check(
+    clprune_net *net, const char *name, const clprune__net_shape *in, const clprune_net_conv *conv)
+{
+    if (conv == NULL || conv->out == 0 || in->grid.height == 0) {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            conv == NULL || conv->out == 0 ? "layer %s has no outputs"
+                                           : "layer %s: its input is not an image",
+            name);
+        return false;
+    }
+    for (size_t i = 0; i < sizeof conv->reserved / sizeof *conv->reserved; ++i)
+        if (conv->reserved[i] != 0)
+            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+                "layer %s: a reserved field is not 0; zero-initialise clprune_net_conv", name);
+    return true;
+}
+
+void clprune__net_conv_params(
+    clprune_net *net, const clprune_net_conv *conv, size_t rows, size_t inner)
+{
+    clprune__net_add_param(net, ".weight",
+        (clprune__net_param){.rank = 4,
+            .shape = {rows, inner / (conv->kernel.height * conv->kernel.width), conv->kernel.height,
+                conv->kernel.width},
+            .inputs = inner,
+            .decay = true,
+            .image = conv->kernel});
+    if (conv->bias)
+        clprune__net_add_param(
+            net, ".bias", (clprune__net_param){.rank = 1, .shape = {conv->out}, .inputs = inner});
+}
+
+/* Of a layer on such an input. */
+static clprune_conv2d_desc desc_of(const clprune_net_conv *conv, size_t in)
+{
+    return clprune__net_conv_desc(conv, in, conv->out);
 }
 
 static clprune_status conv_create(
@@ -31,11 +74,6 @@ static clprune_status conv_create(
     const clprune_conv2d_desc desc =
         desc_of(&layer->set.conv, clprune__net_in_shape(graph, layer, 0)->cols);
     return clprune_conv2d_create(graph->context, &desc, &unit->op.conv);
-}
-
-static void conv_destroy(clprune__net_unit *unit)
-{
-    clprune_conv2d_destroy(unit->op.conv);
 }
 
 static clprune_status conv_forward(const clprune__net_call *call)
@@ -52,7 +90,8 @@ static double conv_work(const clprune__net_graph *graph, const clprune__net_laye
 {
     const clprune__net_shape *y = &graph->values[clprune__net_out(graph, layer)].shape;
     return (double)y->rows * (double)y->cols *
-           (double)fan_in(&layer->set.conv, clprune__net_in_shape(graph, layer, 0)->cols);
+           (double)clprune__net_conv_inner(
+               &layer->set.conv, clprune__net_in_shape(graph, layer, 0)->cols);
 }
 
 static bool conv_takes_bf16(
@@ -67,7 +106,7 @@ const clprune__net_kind clprune__net_conv_kind = {.name = "conv2d",
     .stores = true,
     .takes_bf16 = conv_takes_bf16,
     .create = conv_create,
-    .destroy = conv_destroy,
+    .destroy = clprune__net_conv_destroy,
     .forward = conv_forward,
     .work = conv_work};
 
@@ -128,17 +167,8 @@ clprune_net_value clprune_net_conv2d(
     if (value == NULL)
         return (clprune_net_value){0};
     const clprune__net_shape in = value->shape;
-    if (conv == NULL || conv->out == 0 || in.grid.height == 0) {
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            conv == NULL || conv->out == 0 ? "layer %s has no outputs"
-                                           : "layer %s: its input is not an image",
-            name);
+    if (!clprune__net_conv_check(net, name, &in, conv))
         return (clprune_net_value){0};
-    }
-    for (size_t i = 0; i < sizeof conv->reserved / sizeof *conv->reserved; ++i)
-        if (conv->reserved[i] != 0)
-            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-                "layer %s: a reserved field is not 0; zero-initialise clprune_net_conv", name);
     const clprune_conv2d_desc desc = desc_of(conv, in.cols);
     const clprune_extent grid = clprune_conv2d_output(&desc, in.grid);
     if (grid.height == 0)
@@ -149,16 +179,6 @@ clprune_net_value clprune_net_conv2d(
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->set.conv = *conv;
-    const size_t inputs = fan_in(conv, in.cols);
-    clprune__net_add_param(net, ".weight",
-        (clprune__net_param){.rank = 4,
-            .shape = {conv->out, inputs / (conv->kernel.height * conv->kernel.width),
-                conv->kernel.height, conv->kernel.width},
-            .inputs = inputs,
-            .decay = true,
-            .image = conv->kernel});
-    if (conv->bias)
-        clprune__net_add_param(
-            net, ".bias", (clprune__net_param){.rank = 1, .shape = {conv->out}, .inputs = inputs});
+    clprune__net_conv_params(net, conv, conv->out, clprune__net_conv_inner(conv, in.cols));
     return clprune__net_last(net);
 }

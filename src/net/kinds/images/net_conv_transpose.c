@@ -2,7 +2,7 @@
  * this one's the other way round. */
 #include "clprune/positions.h"
 #include "core/checked.h"
-#include "net/build/append.h"
+#include "net/kinds/images/net_conv.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
 #include "nn/layers/conv2d_private.h"
@@ -13,13 +13,7 @@ enum { WEIGHT, BIAS };
 /* The convolution that this one is the gradient of; in: features of x. */
 static clprune_conv2d_desc desc_of(const clprune_net_conv *conv, size_t in)
 {
-    return (clprune_conv2d_desc){.in = conv->out,
-        .out = in,
-        .kernel = conv->kernel,
-        .stride = conv->stride,
-        .padding = conv->padding,
-        .dilation = conv->dilation,
-        .groups = conv->groups};
+    return clprune__net_conv_desc(conv, conv->out, in);
 }
 
 static clprune_status transpose_create(
@@ -28,11 +22,6 @@ static clprune_status transpose_create(
     const clprune_conv2d_desc desc =
         desc_of(&layer->set.conv, clprune__net_in_shape(graph, layer, 0)->cols);
     return clprune_conv2d_create(graph->context, &desc, &unit->op.conv);
-}
-
-static void transpose_destroy(clprune__net_unit *unit)
-{
-    clprune_conv2d_destroy(unit->op.conv);
 }
 
 /* The images of y. */
@@ -54,22 +43,16 @@ static clprune_status transpose_forward(const clprune__net_call *call)
                : clprune_positions_forward(call->net->context, y.rows, y, bias, y, NULL);
 }
 
-/* Results that a number of x is in. */
-static size_t taps_of(const clprune_net_conv *conv)
-{
-    const size_t groups = conv->groups > 0 ? conv->groups : 1;
-    return conv->out / groups * conv->kernel.height * conv->kernel.width;
-}
-
 static double transpose_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
     const clprune__net_shape *x = clprune__net_in_shape(graph, layer, 0);
-    return (double)x->rows * (double)x->cols * (double)taps_of(&layer->set.conv);
+    return (double)x->rows * (double)x->cols *
+           (double)clprune__net_conv_inner(&layer->set.conv, layer->set.conv.out);
 }
 
 static const clprune__net_kind transpose_kind = {.name = "conv transpose2d",
     .create = transpose_create,
-    .destroy = transpose_destroy,
+    .destroy = clprune__net_conv_destroy,
     .forward = transpose_forward,
     .work = transpose_work};
 
@@ -132,17 +115,8 @@ clprune_net_value clprune_net_conv_transpose2d(
     if (value == NULL)
         return (clprune_net_value){0};
     const clprune__net_shape in = value->shape;
-    if (conv == NULL || conv->out == 0 || in.grid.height == 0) {
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            conv == NULL || conv->out == 0 ? "layer %s has no outputs"
-                                           : "layer %s: its input is not an image",
-            name);
+    if (!clprune__net_conv_check(net, name, &in, conv))
         return (clprune_net_value){0};
-    }
-    if (clprune__check_reserved(NULL, "conv", conv->reserved, sizeof conv->reserved) !=
-        CLPRUNE_SUCCESS)
-        clprune__net_wrong(
-            net, CLPRUNE_INVALID_ARGUMENT, "layer %s: %s", name, clprune_last_error(NULL));
     const clprune_extent grid = {
         side_of(in.grid.height, conv->kernel.height, conv->stride.height, conv->padding.height,
             conv->dilation.height, conv->output_padding.height),
@@ -168,16 +142,6 @@ clprune_net_value clprune_net_conv_transpose2d(
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->set.conv = *conv;
-    const size_t inputs = taps_of(conv);
-    clprune__net_add_param(net, ".weight",
-        (clprune__net_param){.rank = 4,
-            .shape = {in.cols, inputs / (conv->kernel.height * conv->kernel.width),
-                conv->kernel.height, conv->kernel.width},
-            .inputs = inputs,
-            .decay = true,
-            .image = conv->kernel});
-    if (conv->bias)
-        clprune__net_add_param(
-            net, ".bias", (clprune__net_param){.rank = 1, .shape = {conv->out}, .inputs = inputs});
+    clprune__net_conv_params(net, conv, in.cols, clprune__net_conv_inner(conv, conv->out));
     return clprune__net_last(net);
 }
