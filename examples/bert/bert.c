@@ -55,8 +55,8 @@ clprune_net_value bert_encode(
     clprune_net_part(net, "bert.embeddings");
     clprune_net_value x = clprune_net_tokens(net, context);
     x = clprune_net_embedding(net, "word_embeddings", x, arch->vocabulary, arch->dim);
-    x = clprune_net_positions_of(net, "token_type_embeddings.weight", x, 1, TOKEN_TYPES);
-    x = clprune_net_positions_of(net, "position_embeddings.weight", x, context, arch->positions);
+    x = clprune_net_positions_of(net, "token_type_embeddings.weight", x, 0, 1, TOKEN_TYPES);
+    x = clprune_net_positions_of(net, "position_embeddings.weight", x, 0, context, arch->positions);
     x = clprune_net_layer_norm(net, "LayerNorm", x);
     for (size_t i = 0; i < arch->depth; ++i) {
         char part[48];

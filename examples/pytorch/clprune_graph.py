@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
+import random
 import sys
+import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
@@ -13,7 +15,11 @@ from torch import Tensor, fx, nn
 
 from clprune import Error
 
-__all__ = ["fails", "graph_of"]
+__all__ = ["fails", "graph_of", "unchanged"]
+
+
+# Arguments of these types torch.fx leaves as they are.
+_WHOLE = {of: type(f"_{of.__name__}", (of,), {}) for of in (dict, list, tuple)}
 
 
 class _Proxy(fx.Proxy):
@@ -25,6 +31,8 @@ class _Proxy(fx.Proxy):
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.known, name)
+        if name in ("register_hook", "retain_grad", "requires_grad_", "backward"):
+            raise Error(f"{self.node.name}: {name} of a tensor is not supported")
         if callable(value):
             return super().__getattr__(name)
         if isinstance(value, (Tensor, torch.Size)):  # of other samples, others
@@ -34,14 +42,19 @@ class _Proxy(fx.Proxy):
     def __len__(self) -> int:
         return len(self.known)
 
+    def number(self) -> Any:
+        if isinstance(self.known, Tensor):
+            raise Error("the model's code asks for a number in a tensor, which changes from step to step")
+        return self.known
+
     def __index__(self) -> int:
-        return operator.index(self.known)
+        return operator.index(self.number())
 
     def __int__(self) -> int:
-        return int(self.known)
+        return int(self.number())
 
     def __float__(self) -> float:
-        return float(self.known)
+        return float(self.number())
 
 
 class _Graph(fx.Tracer):
@@ -56,14 +69,26 @@ class _Graph(fx.Tracer):
         self.known: Dict[fx.Node, Any] = {}
         self.runs = False  # an operation, in which nothing is traced
         self.failed: Optional[Exception] = None
+        self.thread = threading.get_ident()  # others run the model as it is
 
     def proxy(self, node: fx.Node) -> _Proxy:
         return _Proxy(node, self)
 
     def create_proxy(self, kind: str, target: Any, args: tuple, kwargs: Dict[str, Any], *more: Any, **others: Any) -> Any:
+        if kind == "placeholder" and self.known:  # an argument that is not given
+            if not args and not target.startswith("*"):
+                raise Error(f"the model needs a second input, {target}")
+            value = {} if target.startswith("**") else args[0] if args else ()
+            return _WHOLE[type(value)](value) if type(value) in _WHOLE else value
         made = super().create_proxy(kind, target, args, kwargs, *more, **others)
+        given: List[Tensor] = []
         args, kwargs = fx.node.map_aggregate((args, kwargs), lambda a: a.known if isinstance(a, fx.Proxy) else a)
-        self.runs = True
+        fx.node.map_aggregate((args, kwargs), lambda a: given.append(a) if isinstance(a, Tensor) else None)
+        if kind == "call_module":
+            given += self.root.get_submodule(target).parameters()
+        if not torch.is_grad_enabled() and any(a.requires_grad for a in given):
+            raise Error(f"{made.node.name}: the model computes without gradients, as in torch.no_grad()")
+        drawn, self.runs = torch.get_rng_state(), True
         try:
             self.known[made.node] = self._run(kind, target, args, kwargs)
         except Exception as error:
@@ -71,11 +96,12 @@ class _Graph(fx.Tracer):
             raise
         finally:
             self.runs = False
+            torch.set_rng_state(drawn)
         return made
 
     def _run(self, kind: str, target: Any, args: tuple, kwargs: Dict[str, Any]) -> Any:
         if kind == "placeholder":
-            return self.example if not self.known else (args or (None,))[0]
+            return self.example
         if kind == "get_attr":
             return operator.attrgetter(target)(self.root)
         if kind == "call_module":
@@ -86,14 +112,14 @@ class _Graph(fx.Tracer):
 
     def call_module(self, m: nn.Module, forward: Callable[..., Any], args: tuple, kwargs: Dict[str, Any]) -> Any:
         try:
-            return forward(*args, **kwargs) if self.runs else super().call_module(m, forward, args, kwargs)
+            return forward(*args, **kwargs) if self.runs or threading.get_ident() != self.thread else super().call_module(m, forward, args, kwargs)
         except NameError:  # it is no part of the model: what it calls is
             if any(m is part for part in self.root.modules()):
                 raise
             return forward(*args, **kwargs)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: Dict[str, Any]) -> Any:
-        return attr_val if self.runs else super().getattr(attr, attr_val, parameter_proxy_cache)
+        return attr_val if self.runs or threading.get_ident() != self.thread else super().getattr(attr, attr_val, parameter_proxy_cache)
 
     def to_bool(self, obj: Any) -> bool:
         if isinstance(obj.known, Tensor) and obj.known.numel() != 0:
@@ -111,11 +137,12 @@ class _Graph(fx.Tracer):
 def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
     """While it is traced, a call of these functions is a node: of PyTorch, those that only sizes tell to be traced; of
     transformers, those that are known as a whole."""
-    places = {sys.modules.get(type(module).__module__) for module in model.modules()
-              if type(module).__module__.startswith("transformers.")}
-    places.add(sys.modules.get("transformers.integrations.sdpa_attention"))
+    types = {type(module) for module in model.modules() if type(module).__module__.startswith("transformers.")}
+    places = {sys.modules.get(of.__module__) for of in types} | {sys.modules.get("transformers.integrations.sdpa_attention")}
+    places |= {base for of in types for base in of.__mro__}
+    known = ("apply_rotary_pos_emb", "repeat_kv", "create_position_ids_from_input_ids")
     functions = [(torch, name) for name in ("ones", "zeros", "full", "empty")]
-    functions += [(place, name) for place in places for name in ("apply_rotary_pos_emb", "repeat_kv") if hasattr(place, name)]
+    functions += [(place, name) for place in places if place is not None for name in known if name in vars(place)]
 
     def node_of(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -127,14 +154,53 @@ def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
             return graph.create_proxy("call_function", function, args, kwargs)
         return call
 
-    originals = [(place, name, getattr(place, name)) for place, name in functions]
+    def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
+        found: List[fx.Proxy] = []
+        fx.node.map_aggregate((args, kwargs), lambda a: found.append(a) if isinstance(a, fx.Proxy) else None)
+        if found:
+            raise Error(f"{cls.__name__} has a backward pass of its own, an autograd.Function")
+        return applied.__get__(None, cls)(*args, **kwargs)
+
+    originals = [(place, name, vars(place)[name]) for place, name in functions]
+    applied = vars(torch.autograd.Function)["apply"]
     for place, name, function in originals:
-        setattr(place, name, node_of(function))
+        node = node_of(getattr(place, name))
+        setattr(place, name, staticmethod(node) if isinstance(function, staticmethod) else node)
+    torch.autograd.Function.apply = classmethod(apply)
     try:
         yield
     finally:
+        torch.autograd.Function.apply = applied
         for place, name, function in originals:
             setattr(place, name, function)
+
+
+def _drawn() -> tuple:
+    """How far generators of random numbers are."""
+    return torch.get_rng_state().numpy().tobytes(), random.getstate()
+
+
+@contextlib.contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """For code that runs the model: modes, attributes and buffers are as before."""
+    modules = list(model.modules())
+    modes = {module: module.training for module in modules}
+    attributes = [dict(vars(module)) for module in modules]
+    parts = [{name: dict(vars(module)[name]) for name in ("_parameters", "_buffers", "_modules")} for module in modules]
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        for module, its, inner in zip(modules, attributes, parts):
+            vars(module).clear()
+            vars(module).update(its)
+            for name, values in inner.items():
+                vars(module)[name].clear()
+                vars(module)[name].update(values)
+            module.training = modes[module]
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
 
 
 def fails(samples: int, error: Exception) -> Error:
@@ -146,7 +212,13 @@ def graph_of(model: nn.Module, example: Tensor, known: Callable[[nn.Module], Any
     graph = _Graph(example, known)
     try:
         with _recorded(graph, model):
-            return fx.GraphModule(model, graph.trace(model))
+            drawn = _drawn()
+            traced = fx.GraphModule(model, graph.trace(model))
+        if _drawn() != drawn:
+            raise Error("the model draws random numbers itself, which a net does not")
+        return traced
+    except Error:
+        raise
     except Exception as error:  # whatever the model's code raises when it is given proxies
         if error is graph.failed:
             raise fails(2, error) from error

@@ -42,7 +42,7 @@ def _conv_transpose2d(t: Any, m: nn.ConvTranspose2d, x: Value) -> Value:
 
 def _batch_norm(t: Any, m: nn.BatchNorm2d, x: Value) -> Value:
     constants = _constants(m, t, "running_mean", "running_var", "weight", "bias")
-    return t.batch_norm(x, *constants, True, m.momentum, m.eps)
+    return t.batch_norm(x, *constants, m.training, m.momentum, m.eps)
 
 
 def _embedding(t: Any, m: nn.Embedding, x: Any) -> Value:
@@ -80,8 +80,8 @@ def _timm_attention(t: Any, m: nn.Module, x: Value, *more: Any, **kwargs: Any) -
             abs(m.scale * (m.proj.weight.shape[1] // m.num_heads) ** 0.5 - 1) > 1e-6:
         raise NotSupported("attention with a scale of its own")
     y = t.attention(x, _of(t, "qkv", m.qkv), _of(t, "proj", m.proj), m.num_heads,
-                    float(getattr(m.attn_drop, "p", m.attn_drop)))
-    return t.dropout(y, m.proj_drop.p)
+                    float(getattr(m.attn_drop, "p", m.attn_drop)) if m.training else 0.0)
+    return t.dropout(y, m.proj_drop.p, m.proj_drop.training)
 
 
 def _attention(t: Any, m: nn.MultiheadAttention, query: Value, key: Value, value: Value,
@@ -98,14 +98,14 @@ def _attention(t: Any, m: nn.MultiheadAttention, query: Value, key: Value, value
         if not hides_later(seen, query.size(query.rows)):
             raise NotSupported("a mask of attention that is not causal")
     qkv = _constants(m, t, "in_proj_weight", "in_proj_bias")
-    return t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, m.dropout,
+    return t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, m.dropout if m.training else 0.0,
                        attn_mask is not None)
 
 
 def _timm_drop_path(t: Any, m: nn.Module, x: Value) -> Value:
     if not m.scale_by_keep:
         raise NotSupported("stochastic depth without a scale")
-    return t.stochastic_depth(x, m.drop_prob or 0.0, "row")
+    return t.stochastic_depth(x, m.drop_prob or 0.0, "row", m.training)
 
 
 def _transposed_linear(t: Any, m: nn.Module, x: Value) -> Value:
@@ -169,7 +169,7 @@ _MODULES: Dict[type, Callable[..., Value]] = {
     nn.Hardswish: lambda t, m, x: t.hard_swish(x),
     nn.MultiheadAttention: _attention,
     nn.Softmax: lambda t, m, x: t.softmax(x, m.dim),
-    nn.Dropout: lambda t, m, x: t.dropout(x, m.p),
+    nn.Dropout: lambda t, m, x: t.dropout(x, m.p, m.training),
     nn.MaxPool2d: lambda t, m, x: t.max_pool2d(x, m.kernel_size, m.stride, m.padding, m.dilation,
                                                m.ceil_mode, m.return_indices),
     nn.AvgPool2d: lambda t, m, x: t.avg_pool2d(x, m.kernel_size, m.stride, m.padding, m.ceil_mode,

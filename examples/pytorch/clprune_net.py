@@ -18,10 +18,12 @@ used.
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import dataclasses
 import functools
 import io
+import math
 import os
 import threading
 import warnings
@@ -35,8 +37,9 @@ import torch
 from torch import Tensor, nn
 
 from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number, own_class, process_memory
+from clprune_graph import unchanged
 from clprune_views import Matrix
-from clprune_trace import Attention, Axis, Conv, Param, Pool, Program, Value, hooks_of, modes_restored, trace
+from clprune_trace import Attention, Axis, Conv, Param, Pool, Program, Value, hooks_of, trace
 
 __all__ = ["Net"]
 
@@ -284,10 +287,12 @@ class _Run:
         """Frozen weights as codes; those of 4 bits have 8 in embeddings and in the last layer, as in the trainers."""
         types = {16: 2, 8: 5, 4: 6}  # clprune_value_type
         last = program.layers[program.output.layer]
-        frozen = set(program.frozen)
+        frozen, shapes = set(program.frozen), {param.ours: param.shape for param in program.params}
         for layer in program.layers:
             name = f"{layer.name}.weight"
             if layer.function not in ("linear", "embedding") or name not in frozen:
+                continue
+            if self.settings.base_bits == 16 and math.prod(shapes[name]) // layer.more[0] % 16 != 0:
                 continue
             careful = self.settings.base_bits == 4 and (layer.function == "embedding" or layer is last)
             self.call("net_store_frozen", self.net, name.encode(), types[8 if careful else self.settings.base_bits])
@@ -812,7 +817,10 @@ class Net:
         """Fails if the model infers otherwise than the net: then something was not converted
         right, such as code that does something else in training."""
         try:
-            with modes_restored(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
+            if self._run.settings.base_bits:  # with the values of the codes
+                model = copy.deepcopy(model)
+                model.load_state_dict(self.state_dict(), strict=False)
+            with unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
                 want = model.eval()(x.clone()).float()
         except RuntimeError as error:
             self.close()
@@ -823,8 +831,7 @@ class Net:
                         f"has them: {error}") from error
         away = (self(x) - want).norm() / want.norm().clamp(min=1e-6)
         bf16 = self._run.call("context_precision", self._run.context) == PRECISIONS["bf16"]
-        bound = {0: 0.1 if bf16 else 0.01, 16: 0.1, 8: 0.2, 4: 1.0}[self._run.settings.base_bits]
-        if not away <= bound:  # NaN, too
+        if not away <= (0.1 if bf16 else 0.01):  # NaN, too
             self.close()
             raise Error(f"the net's output differs from the model's in inference by {away:.2g} of "
                         "its norm; does the model compute something else in training?")
@@ -861,9 +868,11 @@ class Net:
                              f"(N, {', '.join(map(str, shape))}) with N from 1 to "
                              f"{self._run.settings.batch}")
         if self._run.tokens:
-            padding = self._program.padding
-            if training and padding is not None and bool((x == padding).any()):
-                raise ValueError(f"the tokens have {padding}, padding_idx of an embedding, whose row the net would train")
+            for padding in self._program.paddings if training or self._program.pads_positions else ():
+                if not bool((x == padding).any()):
+                    continue
+                raise ValueError(f"the tokens have {padding}, padding_idx of an embedding, whose row the net would train"
+                                 + (", and which shifts positions" if self._program.pads_positions else ""))
             self._write_ints(self._run.x, x)
         elif self._run.in_place:
             self._run.take(x)
@@ -884,7 +893,9 @@ class Net:
         if ((y < 0) & (y != least)).any() or int(y.max()) >= classes:
             raise ValueError(f"labels are {int(y.min())} to {int(y.max())}, expected 0 to "
                              f"{classes - 1}")
-        self._write_ints(run.y, y)
+        letters = "".join(group for group in out.axes if group != "C")
+        y = y.reshape(batch, *(out.sizes[axis] for axis in letters))
+        self._write_ints(run.y, y.permute(0, *(1 + letters.index(axis) for axis in out.rows)))
 
     def _write_ints(self, mat: "_Mat", values: Tensor) -> None:
         self._write(_Mat(mat.buffer, 0, 1, values.numel(), values.numel()), values.to("cpu", torch.int32))

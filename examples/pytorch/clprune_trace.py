@@ -3,18 +3,18 @@ that runs nothing. trace() returns the program; clprune_net.py makes a net of it
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
 import operator
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+import threading
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from clprune import Error
-from clprune_graph import fails, graph_of
+from clprune_graph import fails, graph_of, unchanged
 from clprune_known import known
 from clprune_views import (Constant, Heads, NotSupported, Scores, Value, View, hides_later, matrices_of,
                            permuted, picked, reshaped, settled,
@@ -25,6 +25,7 @@ __all__ = ["Layer", "Param", "Program", "Value", "trace"]
 # ---------------------------------------------------------------------------------------------
 
 
+_TRACING = threading.RLock()  # torch.fx patches nn.Module
 _FLOATS = {"dtype": torch.float32, "device": "cpu"}
 
 
@@ -110,7 +111,8 @@ class Program:
     counters: List[str] = dataclasses.field(default_factory=list)  # num_batches_tracked
     frozen: List[str] = dataclasses.field(default_factory=list)
     ties: List[Tuple[str, str]] = dataclasses.field(default_factory=list)
-    padding: Optional[int] = None  # a token whose embedding is not trained
+    paddings: List[int] = dataclasses.field(default_factory=list)  # tokens whose embeddings are not trained
+    pads_positions: bool = False  # and that shift the positions of others
     output: Optional[Value] = None
 
 
@@ -157,7 +159,10 @@ class _Tracer(fx.Interpreter):
     # ---- the graph
 
     def run_node(self, n: fx.Node) -> Any:
+        tensors = {i: self.env[i] for i in n.all_input_nodes if isinstance(self.env.get(i), Tensor)}
+        versions = {i: tensor._version for i, tensor in tensors.items()}
         result = super().run_node(n)
+        self.changed = [i for i, tensor in tensors.items() if tensor._version != versions[i]]
         if _is_attention(self, n):  # with its weights, which the model must not use
             result = result[0]
         several = isinstance(result, (tuple, list)) and any(isinstance(part, Tensor) for part in result)
@@ -199,21 +204,39 @@ class _Tracer(fx.Interpreter):
         if any(isinstance(a, _Failed) for a in given):
             return _Failed()
         value = handler(*args, **kwargs)
-        if self._in_place(n):
+        if n.all_input_nodes[0] in self.changed:
             self._change(n, result, given[0], value)
         return value
 
     def _constant(self, n: fx.Node, given: List[Any], args: tuple, kwargs: Dict[str, Any], result: Tensor) -> Constant:
         """What an operation without values of the net gives."""
+        for i in self.changed:
+            memory = self.env[i].untyped_storage().data_ptr()
+            if any(p.untyped_storage().data_ptr() == memory for p in self.named.values()):
+                raise NotSupported("a parameter is changed in place")
+            for other, noted in self.noted.items():
+                if isinstance(noted, Constant) and noted.value.untyped_storage().data_ptr() == memory:
+                    self.noted[other] = Constant(None, noted.value)
+        if self.changed:
+            return Constant(None, result)
         copies = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand, _Tracer.to)
         if len(given) == 1 and copies and result.dtype == given[0].value.dtype:
             return dataclasses.replace(given[0], value=result)
         module = self.fetch_attr(str(n.target)) if n.op == "call_module" else None
         if type(module) is nn.Embedding:
+            if hooks_of(module):
+                raise NotSupported("it has hooks, which may compute anything")
+            more = [module.padding_idx, module.max_norm, module.scale_grad_by_freq, module.sparse]
             args = (*args, Constant(f"{n.target}.weight", module.weight))
-        elif n.target is not F.embedding:
+        elif n.target is F.embedding:
+            named = dict(zip(("", "", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse"), args), **kwargs)
+            args = args if len(args) > 1 else (*args, kwargs["weight"])
+            more = [named.get(name) for name in ("padding_idx", "max_norm", "scale_grad_by_freq", "sparse")]
+        else:
             return Constant(None, result)
         indices, table = args[:2]
+        if any(more[1:]) or more[0] is not None and bool((indices.value == more[0]).any()):
+            raise NotSupported("an embedding with more than a table, or of its row of padding")
         ids = indices.value.reshape(-1, indices.value.shape[-1])
         if table.name is None or table.value.dim() != 2 or not bool((ids == ids[0]).all()):
             return Constant(None, result)
@@ -236,12 +259,6 @@ class _Tracer(fx.Interpreter):
     def _argument(self, n: fx.Node) -> Any:
         """What is noted of a tensor; another value, such as a size, as it is."""
         return self.noted[n] if n in self.noted else self.env[n]
-
-    def _in_place(self, n: fx.Node) -> bool:
-        if n.op == "call_module":
-            return getattr(self.fetch_attr(str(n.target)), "inplace", False)
-        name = n.target if n.op == "call_method" else getattr(n.target, "__name__", "")
-        return n.kwargs.get("inplace", False) or name in ("iadd", "imul", "add_", "mul_", "relu_")
 
     def _handler(self, n: fx.Node) -> Callable[..., Value]:
         if n.op == "call_module":
@@ -302,7 +319,8 @@ class _Tracer(fx.Interpreter):
     def _param(self, ours: str, constant: Optional[Constant], value: Optional[Tensor] = None,
                split: Tuple[int, ...] = (), order: Tuple[int, ...] = ()) -> None:
         """A parameter of the last layer. constant: None for one that always has `value`."""
-        if constant is not None and constant.name is not None and constant.name not in self.state:
+        if constant is not None and constant.name is not None and constant.name not in self.state \
+                and constant.name not in self.named:
             constant, value = None, constant.value
         if constant is None:
             self.program.params.append(Param(ours, None, tuple(value.shape), split, order, value))
@@ -311,6 +329,8 @@ class _Tracer(fx.Interpreter):
         if constant.name is None:
             raise NotSupported("its parameters are computed from others")
         tensor = self.named.get(constant.name, constant.value)
+        if constant.rows is not None or constant.value.numel() not in (tensor.numel(), tensor.numel() * self.batch):
+            raise NotSupported(f"a part of {constant.name}, or one that is repeated")
         if id(tensor) in self.first:
             other, *as_there = self.first[id(tensor)]
             if as_there != [split, order]:
@@ -501,11 +521,19 @@ class _Tracer(fx.Interpreter):
         if not isinstance(x, Value) or "C" in x.sizes or max_norm is not None or scale_grad_by_freq or sparse:
             raise NotSupported("an embedding of others than the tokens, or with more than a table")
         if padding_idx is not None:
-            self.program.padding = padding_idx % weight.value.shape[0]
+            self.program.paddings.append(padding_idx % weight.value.shape[0])
         name, (vocabulary, features) = self._layer_of(weight), weight.value.shape
         value = self._add("embedding", name, (x.layer,), (vocabulary, features), ("T", "C"), {**x.sizes, "C": features})
         self._param(f"{name}.weight", weight)
         return value
+
+    def position_ids(self, ids: Any, padding: int, past: int = 0) -> Constant:
+        """RoBERTa's, of tokens without padding: those behind the index of padding."""
+        if not isinstance(ids, Value) or past != 0:
+            raise NotSupported("positions of others than the tokens")
+        self.program.paddings.append(padding)
+        self.program.pads_positions = True
+        return Constant(None, torch.arange(padding + 1, padding + 1 + ids.sizes["T"]).expand(self.batch, -1))
 
     def layer_norm(self, x: Value, shape: Sequence[int], weight: Optional[Constant] = None,
                    bias: Optional[Constant] = None, eps: float = 1e-5) -> Value:
@@ -570,14 +598,14 @@ class _Tracer(fx.Interpreter):
         return value
 
     def _rows_of(self, x: Value, constant: Constant) -> Value:
-        """x + the first rows of a table, one for each row, or the first one for all."""
-        rows, table = len(constant.rows), self.named[constant.name]
-        count = 1 if set(constant.rows) == {0} else rows
+        """x + rows of a table, one for each row, or one for all."""
+        rows, first, table = len(constant.rows), constant.rows[0], self.named[constant.name]
+        count = 1 if set(constant.rows) == {first} else rows
         if x.axes != ("T", "C") or rows not in (1, x.sizes["T"]) or table.shape[1] != x.sizes["C"] \
-                or constant.rows != (tuple(range(rows)) if count > 1 else (0,) * rows):
-            raise NotSupported(f"rows of {constant.name} other than the first, one for each row of the tensor")
+                or count > 1 and constant.rows != tuple(range(first, first + rows)):
+            raise NotSupported(f"rows of {constant.name} other than one behind the other, for each row of the tensor")
         name = self._name(constant.name)
-        value = self._add("positions_of", name, (x.layer,), (count, table.shape[0]), x.axes, x.sizes)
+        value = self._add("positions_of", name, (x.layer,), (first, count, table.shape[0]), x.axes, x.sizes)
         self._param(name, Constant(constant.name, table))
         return value
 
@@ -679,6 +707,10 @@ class _Tracer(fx.Interpreter):
             return self._index(x, at if isinstance(at, tuple) else (at,))
         x = self._use(x)
         index = list(at) if isinstance(at, tuple) else [at]
+        if None in index:
+            if any(i is not None and i is not Ellipsis and i != slice(None) for i in index):
+                raise NotSupported(f"[{at}] of parts and new dimensions at once")
+            return self.reshape(x)
         if Ellipsis in index:
             here = index.index(Ellipsis)
             index[here:here + 1] = [slice(None)] * (2 + len(x.axes) - len(index))
@@ -750,8 +782,10 @@ class _Tracer(fx.Interpreter):
     def dropout(self, x: Value, p: float = 0.5, training: bool = True, inplace: bool = False
                 ) -> Value:
         if isinstance(x, Scores) and p > 0 and training:
-            return dataclasses.replace(x, rate=p)
-        return self._elementwise("dropout", x, p) if p > 0 and training else x
+            if not x.soft or x.rate > 0:
+                raise NotSupported("dropout in attention other than one of the probabilities")
+            return dataclasses.replace(x, rate=float(p))
+        return self._elementwise("dropout", x, float(p)) if p > 0 and training else x
 
     def max_pool2d(self, x: Value, kernel_size, stride=None, padding=0, dilation=1,
                    ceil_mode: bool = False, return_indices: bool = False) -> Value:
@@ -887,6 +921,8 @@ class _Tracer(fx.Interpreter):
     def mul(self, a: Any, b: Any, out: None = None) -> Value:
         if not isinstance(a, (Value, View, Scores)):
             a, b = b, a
+        if isinstance(a, Scores) and (a.soft or a.rate > 0):
+            raise NotSupported("probabilities of attention that are scaled")
         if isinstance(a, (View, Scores)) and isinstance(b, (int, float)):
             return dataclasses.replace(a, scale=a.scale * b)
         a, b = (self._use(x) if isinstance(x, View) else x for x in (a, b))
@@ -1044,6 +1080,11 @@ class _Tracer(fx.Interpreter):
         theta, of = theta_of(cos.value, sin.value), [Heads.of(self._view(x)) for x in (q, k)]
         if cos.value.shape[-1] != of[0].features:
             raise NotSupported("rotary positions of some features of a head")
+        for node, turned in zip(self.node.args, self.result):  # others of this name pair neighbours
+            first, second = self.env[node].chunk(2, -1)
+            want = self.env[node] * cos.value.unsqueeze(1) + torch.cat([-second, first], -1) * sin.value.unsqueeze(1)
+            if turned.shape != want.shape or not torch.allclose(turned, want, atol=1e-4):
+                raise NotSupported("rotary positions other than Llama's")
         return tuple(dataclasses.replace(x.view, theta=theta) for x in of)
 
     def repeat_kv(self, x: Any, repeats: int) -> View:
@@ -1148,21 +1189,11 @@ _IN_PARTS = (_Tracer.split, _Tracer.unbind, _Tracer.rotary)  # whose result is s
 def _listed(n: fx.Node) -> Optional[Callable[..., Value]]:
     """What a function or method of tensors becomes."""
     if getattr(n.target, "__module__", "").startswith("transformers."):
-        return {"apply_rotary_pos_emb": _Tracer.rotary, "repeat_kv": _Tracer.repeat_kv}.get(n.target.__name__)
+        return {"apply_rotary_pos_emb": _Tracer.rotary, "repeat_kv": _Tracer.repeat_kv,
+                "create_position_ids_from_input_ids": _Tracer.position_ids}.get(n.target.__name__)
     if getattr(n.target, "__module__", "").startswith("torchvision.ops."):
         return {"stochastic_depth": _Tracer.stochastic_depth}.get(n.target.__name__)
     return (_METHODS if n.op == "call_method" else _FUNCTIONS).get(n.target)
-
-
-@contextlib.contextmanager
-def modes_restored(model: nn.Module) -> Iterator[None]:
-    """For code that changes between training and inference."""
-    modes = {module: module.training for module in model.modules()}
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
 
 
 def trace(model: nn.Module, example: Tensor) -> Program:
@@ -1175,15 +1206,11 @@ def trace(model: nn.Module, example: Tensor) -> Program:
     for name, module in model.named_modules():
         if module._backward_hooks or module._backward_pre_hooks or not name and hooks_of(module):
             raise Error(f"{name or 'the model'} has hooks, which a net does not run")
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    try:
-        with modes_restored(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
-            traced = graph_of(model.train(), example[torch.arange(2) % example.shape[0]], known)
-            program = _program_of(model, traced, example, 2)
-            other = _program_of(model, traced, example, 3)
-    finally:
-        for name, buffer in model.named_buffers():
-            buffer.copy_(buffers[name])
+    # with gradients, as in training: code may ask for them
+    with _TRACING, unchanged(model), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        traced = graph_of(model.train(), example[torch.arange(2) % example.shape[0]], known)
+        program = _program_of(model, traced, example, 2)
+        other = _program_of(model, traced, example, 3)
     if program.layers != other.layers or program.ties != other.ties:
         raise Error("the model's layers depend on the number of samples")
     return program

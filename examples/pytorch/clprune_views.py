@@ -148,6 +148,8 @@ def reshaped(x: View, shape: Sequence[int]) -> View:
             if not left:
                 raise whole
             axis, most = left[0], size // total(group)
+            if most == 1:
+                raise whole
             if sizes[axis] > most:
                 if axis not in x.left and axis.isupper() or sizes[axis] % most != 0:
                     raise whole

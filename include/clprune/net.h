@@ -119,11 +119,11 @@ CLPRUNE_API clprune_net_value clprune_net_embedding(
  * `name`. */
 CLPRUNE_API clprune_net_value clprune_net_positions(
     clprune_net *net, const char *name, clprune_net_value x);
-/* The same with the first `rows` rows of a parameter of table x cols, again and again; rows divides
- * x's. Other rows of it have a gradient of 0. A longer table is for shorter samples; the first of
+/* The same with `rows` rows, from `first` on, of a parameter of table x cols, again and again; rows
+ * divides x's. Other rows of it have a gradient of 0. A longer table is for shorter samples; one of
  * its rows alone, `rows` 1, is what a token type adds where all tokens have the same. */
-CLPRUNE_API clprune_net_value clprune_net_positions_of(
-    clprune_net *net, const char *name, clprune_net_value x, size_t rows, size_t table);
+CLPRUNE_API clprune_net_value clprune_net_positions_of(clprune_net *net, const char *name,
+    clprune_net_value x, size_t first, size_t rows, size_t table);
 
 /* x with one more row: row 0 of each sample is the parameter called `name`, 1 x cols, and the
  * others are x's. Row `row` of each sample, as a value of one row. */

@@ -58,7 +58,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
     KIND(flatten, x)                                                                               \
     KIND(attention, x, &kind_attn)                                                                 \
     KIND(positions, x)                                                                             \
-    KIND(positions_of, x, 1, 3)                                                                    \
+    KIND(positions_of, x, 0, 1, 3)                                                                 \
     KIND(class_token, x)                                                                           \
     KIND(row, x, 0)
 

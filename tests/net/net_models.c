@@ -300,8 +300,8 @@ static void build_bert(clprune_net *net, const net_model *model)
 {
     clprune_net_value x = clprune_net_tokens(net, model->rows);
     x = clprune_net_embedding(net, "word", x, NET_VOCABULARY, COLS);
-    x = clprune_net_positions_of(net, "type", x, 1, 2);
-    x = clprune_net_positions_of(net, "position", x, model->rows, model->rows + 3);
+    x = clprune_net_positions_of(net, "type", x, 0, 1, 2);
+    x = clprune_net_positions_of(net, "position", x, 2, model->rows, model->rows + 3);
     x = clprune_net_layer_norm(net, "norm", x);
     for (unsigned i = 0; i < 2; i++) {
         const clprune_net_attn attn = {.heads = 4, .kv_heads = 2, .queries = i};

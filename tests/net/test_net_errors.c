@@ -141,10 +141,11 @@ LAYER(attention_reserved, clprune_net_attention(net, "bad", linear(net),
                               &(clprune_net_attn){.heads = 6, .kv_heads = 1, .reserved = {0, 1}}))
 LAYER(attention_queries, clprune_net_attention(net, "bad", linear(net),
                              &(clprune_net_attn){.heads = 6, .kv_heads = 1, .queries = 99}))
-LAYER(positions_none, clprune_net_positions_of(net, "bad", linear(net), 0, 4))
-LAYER(positions_parts, clprune_net_positions_of(net, "bad", linear(net), 3, 4))
-LAYER(positions_table, clprune_net_positions_of(net, "bad", linear(net), 4, 3))
-LAYER(positions_large, clprune_net_positions_of(net, "bad", linear(net), 1, SIZE_MAX / 4))
+LAYER(positions_none, clprune_net_positions_of(net, "bad", linear(net), 0, 0, 4))
+LAYER(positions_parts, clprune_net_positions_of(net, "bad", linear(net), 0, 3, 4))
+LAYER(positions_table, clprune_net_positions_of(net, "bad", linear(net), 0, 4, 3))
+LAYER(positions_behind, clprune_net_positions_of(net, "bad", linear(net), 2, 4, 5))
+LAYER(positions_large, clprune_net_positions_of(net, "bad", linear(net), 0, 1, SIZE_MAX / 4))
 LAYER(rate_nan, clprune_net_dropout(net, "bad", linear(net), NAN))
 LAYER(conv_null, clprune_net_conv2d(net, "bad", images(net), NULL))
 LAYER(conv_no_outputs, conv(net, images(net), (clprune_net_conv){.kernel = {3, 3}}))
@@ -351,9 +352,10 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(attention_too_many, INVALID_SIZE, "layer bad: "),
     ROW(attention_reserved, INVALID_ARGUMENT, "layer bad: a reserved field is not 0"),
     ROW(attention_queries, INVALID_SIZE, "layer bad: 99 queries, expected at most the 4 rows"),
-    ROW(positions_none, INVALID_SIZE, "layer bad: 0 rows of a table of 4, expected a divisor"),
-    ROW(positions_parts, INVALID_SIZE, "layer bad: 3 rows of a table of 4, expected a divisor"),
-    ROW(positions_table, INVALID_SIZE, "layer bad: 4 rows of a table of 3"),
+    ROW(positions_none, INVALID_SIZE, "layer bad: 0 rows from 0 of a table of 4, expected a divisor"),
+    ROW(positions_parts, INVALID_SIZE, "layer bad: 3 rows from 0 of a table of 4, expected a divisor"),
+    ROW(positions_behind, INVALID_SIZE, "layer bad: 4 rows from 2 of a table of 5"),
+    ROW(positions_table, INVALID_SIZE, "layer bad: 4 rows from 0 of a table of 3"),
     ROW(positions_large, SIZE_OVERFLOW, "layer bad: a table of "),
     ROW(rate_nan, INVALID_ARGUMENT, "layer bad: its rate is nan"),
     ROW(momentum_low, INVALID_ARGUMENT, "momentum is -0.1, expected a value in [0, 1]"),

@@ -34,7 +34,7 @@ KIND(gelu_scale, clprune_net_layerscale(net, "n", x,
                      clprune_net_linear(net, "t", clprune_net_gelu(net, "g", x), COLS)))
 KIND(affine_scale, clprune_net_layerscale(net, "n", x,
                        clprune_net_linear(net, "t", clprune_net_affine(net, "f", x), COLS)))
-KIND(positions_of, clprune_net_positions_of(net, "n", x, 2, 5))
+KIND(positions_of, clprune_net_positions_of(net, "n", x, 1, 2, 5))
 KIND(rows_scale, clprune_net_layerscale(net, "n", x, clprune_net_linear_rows(net, "t", x, ROWS)))
 KIND(class_token, clprune_net_row(net, "r", clprune_net_class_token(net, "n", x), 0))
 KIND(conv_norm_relu, clprune_net_relu(net, "r",

@@ -210,7 +210,7 @@ static void build_wide_bert(clprune_net *net, const net_model *model)
     const clprune_net_attn attn = {.heads = 2};
     clprune_net_value x = clprune_net_tokens(net, model->rows);
     x = clprune_net_embedding(net, "word", x, NET_VOCABULARY, 16);
-    x = clprune_net_positions_of(net, "type", x, 1, 2);
+    x = clprune_net_positions_of(net, "type", x, 0, 1, 2);
     clprune_net_value t = clprune_net_linear(net, "wide", x, 8192);
     t = clprune_net_linear(net, "qkv", clprune_net_gelu(net, "gelu", t), 48);
     x = clprune_net_add(net, "sum", x, clprune_net_attention(net, "attn", t, &attn));

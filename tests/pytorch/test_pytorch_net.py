@@ -551,6 +551,7 @@ class Values(Case):
                 ("LlamaForCausalLM", transformers.LlamaConfig(**small)),
                 ("Qwen2ForCausalLM", transformers.Qwen2Config(**small, num_key_value_heads=2)),
                 ("BertForMaskedLM", transformers.BertConfig(**small, **dry)),
+                ("RobertaForMaskedLM", transformers.RobertaConfig(**small, **dry)),
                 ("BertForSequenceClassification", transformers.BertConfig(**small, **dry)),
                 ("GPT2LMHeadModel", transformers.GPT2Config(
                     vocab_size=60, n_embd=32, n_layer=1, n_head=4, n_positions=32, resid_pdrop=0.0, embd_pdrop=0.0,
@@ -1231,6 +1232,95 @@ class Errors(Case):
             self.refused(forward, text, rows)
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
                      "torch.fx cannot trace the model: TraceError")
+
+    def test_what_only_training_would_show(self):
+        """Outputs in inference do not tell these from what a net would train."""
+        class Reversed(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, dy):
+                return -dy
+
+        def without_gradients(m, x):
+            with torch.no_grad():
+                x = m.fc(x)
+            return m.head(x)
+
+        def hooked(m, x):
+            x = m.fc(x)
+            if x.requires_grad:
+                x.register_hook(lambda dy: dy * 0.1)
+            return m.head(x)
+
+        def dropped(m, x):
+            weight = m.fc.weight.clone()
+            F.dropout(weight, 0.5, m.training, True)
+            return m.head(F.linear(x, weight))
+
+        def clamped(m, x):
+            m.fc.weight.data.clamp_(-0.1, 0.1)
+            return m.head(m.fc(x))
+
+        def placed(m, x):
+            return m.head(x + m.table(torch.arange(20).remainder(1)))
+
+        def layer_dropped(m, x):
+            return m.head(x if m.training and float(torch.rand(())) < 0.0 else m.fc(x))
+
+        fc = nn.Linear(20, 20)
+        for forward, text, modules in (
+                (without_gradients, "the model computes without gradients", {"fc": fc}),
+                (hooked, "register_hook of a tensor is not supported", {"fc": fc}),
+                (lambda m, x: m.head(Reversed.apply(m.fc(x))), "Reversed has a backward pass of its own", {"fc": fc}),
+                (dropped, "parameters are computed from others", {"fc": fc}),
+                (clamped, "parameter is changed in place|computed from others|not supported", {"fc": fc}),
+                (layer_dropped, "the model draws random numbers itself", {"fc": fc}),
+                (lambda m, x: m.head(x * float(m.fc.weight.detach().sum())), "asks for a number in a tensor|detach", {"fc": fc}),
+                (lambda m, x, other: m.head(x), "needs a second input, other", {})):
+            self.refused(forward, text, **modules)
+        rows = torch.randn(4, 5, 8)
+        for forward, text, modules in (
+                (lambda m, x: x + m.table(torch.arange(5)), "its row of padding", {"table": nn.Embedding(5, 8, padding_idx=0)}),
+                (lambda m, x: x + m.table(torch.arange(5)), "more than a table", {"table": nn.Embedding(5, 8, max_norm=1.0)}),
+                (lambda m, x: F.dropout(x @ x.transpose(1, 2), 0.5).softmax(-1) @ x, "other than one of the probab", {}),
+                (lambda m, x: (x @ x.transpose(1, 2)).softmax(-1) * 1.004 @ x, "probabilities of attention that are scaled", {})):
+            self.refused(forward, text, rows, **modules)
+
+    def test_modes_and_state_of_the_model(self):
+        """Modules that stay in inference in training; arguments that are not given; a model as before."""
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.drop, self.mask = nn.Conv2d(3, 6, 3, padding=1), nn.Dropout(0.9), None
+                self.register_buffer("calls", torch.zeros(()))
+
+            def train(self, mode=True):
+                super().train(mode)
+                self.drop.eval()
+                return self
+
+            def forward(self, x, scale=None, *rest, **more):
+                self.calls += 1
+                if self.mask is None:
+                    self.mask = torch.full((x.shape[2], x.shape[3]), 2.0)
+                if scale is not None:
+                    x = x * scale
+                self.last = self.drop(self.conv(x)).transpose(2, 3)
+                return self.last
+
+        model, x, y = Model(), images(4), torch.randint(6, (4, 12, 8))
+        before = dict(vars(model))
+        net = clprune.Net(model, x, keep="exact")
+        self.assertEqual(dict(vars(model)), before)
+        self.assertEqual(float(model.calls), 0)
+        self.assert_alike(net, copy.deepcopy(model).double(), x, y)
+        with self.assertRaisesRegex(clprune.Error, "running statistics in training"):
+            bn = nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6))
+            bn.train = lambda mode=True: (nn.Module.train(bn, mode), bn[1].eval())[0]
+            clprune.Net(bn, x, loss="mse")
 
     def test_many_are_listed(self):
         model = nn.Sequential(*[nn.Mish() for _ in range(14)])

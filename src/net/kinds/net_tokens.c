@@ -81,11 +81,11 @@ clprune_net_value clprune_net_embedding(
 
 static clprune_status positions_forward(const clprune__net_call *call)
 {
-    const size_t rows = call->layer->set.sizes[0];
+    const size_t rows = call->layer->set.sizes[0], first = call->layer->set.sizes[1];
     const clprune_mat p = clprune__net_param_value(call->net, call->layer, 0);
     const clprune_mat x = clprune__net_x(call, 0);
     return clprune_positions_forward(call->net->context, x.rows / rows, x,
-        clprune_mat_rows(p, 0, rows), clprune__net_y(call), NULL);
+        clprune_mat_rows(p, first, rows), clprune__net_y(call), NULL);
 }
 
 static const clprune__net_kind positions_kind = {
@@ -95,29 +95,33 @@ static const clprune__net_kind positions_kind = {
 static clprune_status positions_backward(const clprune__net_call *call)
 {
     clprune_context *context = call->net->context;
-    const size_t rows = clprune__net_link(call, 0)->set.sizes[0];
+    const size_t *sizes = clprune__net_link(call, 0)->set.sizes, rows = sizes[0], first = sizes[1];
     const clprune_mat dp = clprune__net_grad(call, clprune__net_link(call, 0), 0);
     const clprune_mat dy = clprune__net_dy(call);
     if (dp.rows == 0)
         return CLPRUNE_SUCCESS;
-    if (dp.rows > rows && clprune__net_beta(call) == 0)
-        TRY(clprune_mat_fill(context, 0.0f, clprune_mat_rows(dp, rows, dp.rows - rows), NULL));
-    return clprune_positions_backward(
-        context, dy.rows / rows, clprune__net_beta(call), dy, clprune_mat_rows(dp, 0, rows), NULL);
+    if (dp.rows > rows && clprune__net_beta(call) == 0) {
+        const size_t behind = first + rows;
+        TRY(clprune_mat_fill(context, 0.0f, clprune_mat_rows(dp, 0, first), NULL));
+        TRY(clprune_mat_fill(context, 0.0f, clprune_mat_rows(dp, behind, dp.rows - behind), NULL));
+    }
+    return clprune_positions_backward(context, dy.rows / rows, clprune__net_beta(call), dy,
+        clprune_mat_rows(dp, first, rows), NULL);
 }
 
-static clprune_net_value add_positions(
-    clprune_net *net, const char *name, clprune_net_value x, size_t rows, size_t table)
+static clprune_net_value add_positions(clprune_net *net, const char *name, clprune_net_value x,
+    size_t first, size_t rows, size_t table)
 {
     const clprune__net_value *in = clprune__net_read(net, name, x);
     if (in == NULL)
         return (clprune_net_value){0};
     const clprune__net_shape shape = in->shape;
-    if (rows == 0 || shape.rows % rows != 0 || table < rows)
+    if (rows == 0 || shape.rows % rows != 0 || table < rows || first > table - rows)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
-            "layer %s: %zu rows of a table of %zu, expected a divisor of the %zu rows of a sample, "
-            "and at most the table's",
-            name, rows, table, shape.rows);
+            "layer %s: %zu rows from %zu of a table of %zu, expected a divisor of the %zu rows of "
+            "a "
+            "sample, and at most the table's",
+            name, rows, first, table, shape.rows);
     else if (table > SIZE_MAX / sizeof(float) / shape.cols)
         clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW,
             "layer %s: a table of %zu x %zu is too large", name, table, shape.cols);
@@ -125,6 +129,7 @@ static clprune_net_value add_positions(
     if (layer == NULL)
         return (clprune_net_value){0};
     layer->set.sizes[0] = rows;
+    layer->set.sizes[1] = first;
     clprune__net_add_param(net, "",
         (clprune__net_param){.rank = 2, .shape = {table, shape.cols}, .inputs = shape.cols});
     return clprune__net_last(net);
@@ -135,14 +140,14 @@ clprune_net_value clprune_net_positions(clprune_net *net, const char *name, clpr
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     const clprune__net_value *in = clprune__net_read(net, name, x);
     return in == NULL ? (clprune_net_value){0}
-                      : add_positions(net, name, x, in->shape.rows, in->shape.rows);
+                      : add_positions(net, name, x, 0, in->shape.rows, in->shape.rows);
 }
 
-clprune_net_value clprune_net_positions_of(
-    clprune_net *net, const char *name, clprune_net_value x, size_t rows, size_t table)
+clprune_net_value clprune_net_positions_of(clprune_net *net, const char *name, clprune_net_value x,
+    size_t first, size_t rows, size_t table)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
-    return add_positions(net, name, x, rows, table);
+    return add_positions(net, name, x, first, rows, table);
 }
 
 /* ---- class token, row: copies of rows of samples -----------------------------------------------
