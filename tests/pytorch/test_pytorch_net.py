@@ -349,6 +349,20 @@ class GPT(nn.Module):
         return self.head(self.rms(x))
 
 
+class Gains(nn.Module):
+    """One parameter as a scale of features, as a LayerScale and as the weight of a norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.gain, self.shift = nn.Linear(20, 6), nn.Parameter(torch.randn(6)), nn.Parameter(torch.randn(6))
+        self.head = nn.Linear(6, CLASSES)
+
+    def forward(self, x):
+        x = self.first(x)
+        y = F.relu(x * self.gain) * 0.5
+        return self.head(F.layer_norm(y + x * self.gain, (6,), self.gain, self.shift))
+
+
 class ViTBlock(nn.Module):
     def __init__(self, act):
         super().__init__()
@@ -400,6 +414,7 @@ MODELS = {
     "unet": (UNet, images),
     "resampled": (Resampled, images),
     "vit": (ViT, images),
+    "gains": (Gains, lambda n: torch.randn(n, 20)),
     "shared": (Shared, lambda n: torch.randn(n, 20)),
     **{f"attention, {how.__name__}": (functools.partial(Attention, how), lambda n: torch.randn(n, 7, 10)) for how in (
         Attention.permuted, Attention.indexed, Attention.causal, Attention.apart, Attention.flag, Attention.batched,

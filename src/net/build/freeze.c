@@ -109,9 +109,20 @@ void clprune_net_store_frozen(clprune_net *net, const char *pattern, clprune_val
             pattern != NULL ? pattern : "(NULL)");
 }
 
+/* The first axis that is not 1: scales of features are 1 x 1 x C in some layers, C in others. */
+static size_t first_axis(const clprune__net_param *param)
+{
+    size_t axis = 0;
+    while (axis + 1 < param->rank && param->shape[axis] == 1)
+        axis++;
+    return axis;
+}
+
 bool clprune__net_same_shape(const clprune__net_param *a, const clprune__net_param *b)
 {
-    return a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
+    const size_t first = first_axis(a), other = first_axis(b), rank = a->rank - first;
+    return rank == b->rank - other &&
+           memcmp(a->shape + first, b->shape + other, rank * sizeof a->shape[0]) == 0;
 }
 
 const char *clprune__net_shape_text(const clprune__net_param *param, char text[128])
