@@ -112,14 +112,20 @@ class _Graph(fx.Tracer):
 
     def call_module(self, m: nn.Module, forward: Callable[..., Any], args: tuple, kwargs: Dict[str, Any]) -> Any:
         try:
-            return forward(*args, **kwargs) if self.runs or threading.get_ident() != self.thread else super().call_module(m, forward, args, kwargs)
+            if self.passes():
+                return forward(*args, **kwargs)
+            return super().call_module(m, forward, args, kwargs)
         except NameError:  # it is no part of the model: what it calls is
             if any(m is part for part in self.root.modules()):
                 raise
             return forward(*args, **kwargs)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: Dict[str, Any]) -> Any:
-        return attr_val if self.runs or threading.get_ident() != self.thread else super().getattr(attr, attr_val, parameter_proxy_cache)
+        return attr_val if self.passes() else super().getattr(attr, attr_val, parameter_proxy_cache)
+
+    def passes(self) -> bool:
+        """Whether modules are called as they are: by an operation that runs, or by another thread."""
+        return self.runs or threading.get_ident() != self.thread
 
     def to_bool(self, obj: Any) -> bool:
         if isinstance(obj.known, Tensor) and obj.known.numel() != 0:

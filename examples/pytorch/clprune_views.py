@@ -12,8 +12,8 @@ from typing import Callable, Dict, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["Constant", "Heads", "Matrix", "NotSupported", "Scores", "Value", "View", "hides_later", "matrices_of", "permuted", "picked", "reshaped",
-           "settled", "theta_of", "view_of"]
+__all__ = ["Constant", "Heads", "Matrix", "NotSupported", "Scores", "Value", "View", "hides_later", "matrices_of",
+           "permuted", "picked", "reshaped", "settled", "theta_of", "view_of"]
 
 
 class NotSupported(Exception):
