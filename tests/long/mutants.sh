@@ -26,7 +26,7 @@ mutant() {
     [ -z "$only_old" ] || [ "$only_old" = "$3" ] || return
     file=$(cd "$root" && find cl src -name "$2")
     case $2 in
-    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
+    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl | conv_dw_tiled.cl | conv_dw_pruned_vector.cl | conv_dw_pooled_vector.cl | conv_depthwise* | column_sum.cl | net_resample.c) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large ones take several parts
     conv_dw_bf16_vector.cl | bspmm_pairs.cl | bspmm_index_pairs.cl | bspmm_index_words.cl) all="env -u CLPRUNE_TEST_SMALL CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     bspmm_nn_vector.cl | *_bf16* | *pairs.cl | pair_rows.clh) all="env CLPRUNE_TEST_KERNELS=vector CLPRUNE_PRECISION=bf16" ;;
     gemm_tile_mma.clh | mma_read.clh | attention_*mma.*) all="env CLPRUNE_TEST_KERNELS=tiled CLPRUNE_PRECISION=bf16 CLPRUNE_DEBUG=mma=emulated,order=reversed" ;;
@@ -90,9 +90,7 @@ mutant test_net_concat net_concat.c 'layer->set.part.first * step' 'layer->set.p
 mutant test_net_concat resample.cl 'i = r / width % height' 'i = r / width'
 mutant test_net_concat resample.cl 'across[width + 1 + b]' 'across[width + b]'
 mutant test_net_random net_resample.c 'words[i] = words[i - 1]' 'words[i] = words[i]'
-mutant test_net_random net_resample.c 'put_int(&from[at], row)' 'put_int(\&from[at], 0)'
-mutant test_net_random net_conv_transpose.c '.beta = clprune__net_beta(call)}, NULL));' '.beta = 0}, NULL));'
-mutant test_net_random net_conv_transpose.c 'clprune__net_beta(call), dy, db' '0, dy, db'
+mutant test_net_random net_resample.c 'put_int(&from[at], row)' 'put_int(&from[at], 0)'
 mutant test_max_pool max_pool.c 'output * stride < image + padding' 'output * stride <= image + padding'
 mutant test_dropout dropout.cl 'PATH ? r / each' 'PATH ? r'
 mutant test_relu relu.cl 'in >= top ? (above)' 'in > top ? (above)'

@@ -49,12 +49,12 @@ static clprune_net_value resampled(clprune_net *net, clprune_net_value x)
     const clprune_net_axis tall = {
         3, (const uint32_t[]){0, 2, 2, 3}, (const uint32_t[]){0, 1, 1}, (const float[]){2, 2, 1}};
     const clprune_net_axis wide = {
-        1, (const uint32_t[]){0, 1}, (const uint32_t[]){1}, (const float[]){1}};
+        1, (const uint32_t[]){0, 1}, (const uint32_t[]){0}, (const float[]){1}};
     return clprune_net_resample(net, "y", x, &tall, &wide);
 }
 static float of_pixels(const float *x, size_t r, size_t c)
 {
-    const float top = x[COLS + c], below = x[3 * COLS + c];
+    const float top = x[c], below = x[2 * COLS + c];
     return r == 0 ? 2 * top + 2 * below : r == 1 ? 0 : below;
 }
 

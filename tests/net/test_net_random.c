@@ -275,8 +275,8 @@ static void add_layer(graph *g)
         add_block(g);
         return;
     case 11:
-        made = x->side > 0 && test_rng_below(&g->rng, 3) == 0 ? add_resampled(g, x)
-                                                              : add_part(g, x, &y);
+        made = x->side > 0 && test_rng_below(&g->rng, 3) > 0 ? add_resampled(g, x)
+                                                             : add_part(g, x, &y);
         break;
     case 12:
         made.value = clprune_net_shuffle(net, note(g, "shuffle", x, NULL), x->value, 4);
