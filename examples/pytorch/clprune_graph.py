@@ -22,6 +22,13 @@ __all__ = ["fails", "graph_of", "unchanged"]
 _WHOLE = {of: type(f"_{of.__name__}", (of,), {}) for of in (dict, list, tuple)}
 
 
+def _all_of(kind: type, *arguments: Any) -> list:
+    """What is of a type in arguments of a call."""
+    found: List[Any] = []
+    fx.node.map_aggregate(arguments, lambda a: found.append(a) if isinstance(a, kind) else None)
+    return found
+
+
 class _Proxy(fx.Proxy):
     """What a model's code sees of a tensor or a size. Where Python wants to know a size, it is that of the example."""
 
@@ -81,9 +88,8 @@ class _Graph(fx.Tracer):
             value = {} if target.startswith("**") else args[0] if args else ()
             return _WHOLE[type(value)](value) if type(value) in _WHOLE else value
         made = super().create_proxy(kind, target, args, kwargs, *more, **others)
-        given: List[Tensor] = []
         args, kwargs = fx.node.map_aggregate((args, kwargs), lambda a: a.known if isinstance(a, fx.Proxy) else a)
-        fx.node.map_aggregate((args, kwargs), lambda a: given.append(a) if isinstance(a, Tensor) else None)
+        given = _all_of(Tensor, args, kwargs)
         if kind == "call_module":
             given += self.root.get_submodule(target).parameters()
         if not torch.is_grad_enabled() and any(a.requires_grad for a in given):
@@ -153,17 +159,13 @@ def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
     def node_of(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            found: List[fx.Proxy] = []
-            fx.node.map_aggregate((args, kwargs), lambda a: found.append(a) if isinstance(a, fx.Proxy) else None)
-            if graph.runs or not found:
+            if graph.runs or not _all_of(fx.Proxy, args, kwargs):
                 return function(*args, **kwargs)
             return graph.create_proxy("call_function", function, args, kwargs)
         return call
 
     def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
-        found: List[fx.Proxy] = []
-        fx.node.map_aggregate((args, kwargs), lambda a: found.append(a) if isinstance(a, fx.Proxy) else None)
-        if found:
+        if _all_of(fx.Proxy, args, kwargs):
             raise Error(f"{cls.__name__} has a backward pass of its own, an autograd.Function")
         return applied.__get__(None, cls)(*args, **kwargs)
 
@@ -190,7 +192,6 @@ def _drawn() -> tuple:
 def unchanged(model: nn.Module) -> Iterator[None]:
     """For code that runs the model: modes, attributes and buffers are as before."""
     modules = list(model.modules())
-    modes = {module: module.training for module in modules}
     attributes = [dict(vars(module)) for module in modules]
     parts = [{name: dict(vars(module)[name]) for name in ("_parameters", "_buffers", "_modules")} for module in modules]
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
@@ -203,7 +204,6 @@ def unchanged(model: nn.Module) -> Iterator[None]:
             for name, values in inner.items():
                 vars(module)[name].clear()
                 vars(module)[name].update(values)
-            module.training = modes[module]
         with torch.no_grad():
             for buffer, value in buffers:
                 buffer.copy_(value)

@@ -1015,9 +1015,7 @@ class _Tracer(fx.Interpreter):
             return x
         if x.size(x.rows) == 1:
             return dataclasses.replace(x, axes=("C",), sizes={"C": x.sizes["C"]})
-        self.program.layers.append(Layer("flatten", self._name(), (x.layer,)))
-        return dataclasses.replace(x, layer=len(self.program.layers) - 1)
-
+        return dataclasses.replace(x, layer=self._push("flatten", (x.layer,)))
 
     # ---- attention from its operations
 
@@ -1056,9 +1054,9 @@ class _Tracer(fx.Interpreter):
         q, k, of = scores.q, scores.k, (scores.q, scores.k, v)
         if not scores.soft or not v.serves(q) or v.count != k.count or v.view.theta > 0:
             raise NotSupported("a product with scores that is not attention's")
-        scale = scores.scale * v.view.scale * q.features ** 0.5
         if v.view.scale != 1:
             raise NotSupported("values of attention that are scaled")
+        scale = scores.scale * q.features ** 0.5
         beside = all(x.view.layer == q.view.layer and x.view.first == first
                      for x, first in zip(of, (0, q.all, q.all + k.all)))
         if beside and q.view.size(q.view.features) == q.all + 2 * k.all and abs(scale - 1) < 1e-6:

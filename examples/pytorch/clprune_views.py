@@ -211,11 +211,6 @@ class Heads:
     def all(self) -> int:
         return self.count * self.features
 
-    @property
-    def whole(self) -> bool:
-        """Whether the layer has no others."""
-        return self.view.size(self.view.features) == self.all
-
     def serves(self, q: "Heads") -> bool:
         """Whether these are keys or values for such queries."""
         return q.count % self.count == 0 and self.view.repeats in (1, q.count // self.count) and \
@@ -242,9 +237,12 @@ class Scores:
 
 def hides_later(mask: Tensor, rows: int) -> bool:
     """Whether a mask, of truth where rows are seen or of numbers that are added, hides what comes after each row alone."""
-    if mask.shape[-2:] != (rows, rows) or not bool((mask.reshape(-1, rows, rows) == mask.reshape(-1, rows, rows)[0]).all()):
+    if mask.shape[-2:] != (rows, rows):
         return False
-    mask, seen = mask.reshape(-1, rows, rows)[0], torch.ones(rows, rows, dtype=torch.bool).tril()
+    masks, seen = mask.reshape(-1, rows, rows), torch.ones(rows, rows, dtype=torch.bool).tril()
+    mask = masks[0]
+    if not bool((masks == mask).all()):
+        return False
     if mask.dtype == torch.bool:
         return bool(torch.equal(mask, seen))
     return bool((mask[seen] == 0).all()) and bool((mask[~seen] <= -1e4).all())
