@@ -32,9 +32,7 @@ def _all_of(kind: type, *arguments: Any) -> list:
 class _Proxy(fx.Proxy):
     """What a model's code sees of a tensor or a size. Where Python wants to know a size, it is that of the example."""
 
-    @property
-    def known(self) -> Any:
-        return self.tracer.known[self.node]
+    known: Any = None  # what the operation gives with the example
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.known, name)
@@ -73,7 +71,7 @@ class _Graph(fx.Tracer):
     def __init__(self, example: Tensor, known: Callable[[nn.Module], Any]) -> None:
         super().__init__()
         self.example, self.whole = example, known
-        self.known: Dict[fx.Node, Any] = {}
+        self.began = False
         self.runs = False  # an operation, in which nothing is traced
         self.failed: Optional[Exception] = None
         self.thread = threading.get_ident()  # others run the model as it is
@@ -82,7 +80,7 @@ class _Graph(fx.Tracer):
         return _Proxy(node, self)
 
     def create_proxy(self, kind: str, target: Any, args: tuple, kwargs: Dict[str, Any], *more: Any, **others: Any) -> Any:
-        if kind == "placeholder" and self.known:  # an argument that is not given
+        if kind == "placeholder" and self.began:  # an argument that is not given
             if not args and not target.startswith("*"):
                 raise Error(f"the model needs a second input, {target}")
             value = {} if target.startswith("**") else args[0] if args else ()
@@ -94,9 +92,9 @@ class _Graph(fx.Tracer):
             given += self.root.get_submodule(target).parameters()
         if not torch.is_grad_enabled() and any(a.requires_grad for a in given):
             raise Error(f"{made.node.name}: the model computes without gradients, as in torch.no_grad()")
-        drawn, self.runs = torch.get_rng_state(), True
+        drawn, self.began, self.runs = torch.get_rng_state(), True, True
         try:
-            self.known[made.node] = self._run(kind, target, args, kwargs)
+            made.known = self._run(kind, target, args, kwargs)
         except Exception as error:
             self.failed = error
             raise

@@ -1204,8 +1204,9 @@ def trace(model: nn.Module, example: Tensor) -> Program:
     for name, module in model.named_modules():
         if module._backward_hooks or module._backward_pre_hooks or not name and hooks_of(module):
             raise Error(f"{name or 'the model'} has hooks, which a net does not run")
-    # with gradients, as in training: code may ask for them
-    with _TRACING, unchanged(model), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+    # with gradients, as in training, for which code may ask; but nothing is kept for a backward pass
+    nothing = torch.autograd.graph.saved_tensors_hooks(lambda tensor: None, lambda none: none)
+    with _TRACING, unchanged(model), torch.enable_grad(), nothing, torch.random.fork_rng(devices=[]):
         traced = graph_of(model.train(), example[torch.arange(2) % example.shape[0]], known)
         program = _program_of(model, traced, example, 2)
         other = _program_of(model, traced, example, 3)
