@@ -8,15 +8,17 @@ import operator
 import random
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import torch
 from torch import Tensor, fx, nn
 
 from clprune import Error
 
-__all__ = ["fails", "graph_of", "unchanged"]
+__all__ = ["MASKS", "fails", "graph_of", "unchanged"]
 
+
+MASKS = ("create_causal_mask", "create_bidirectional_mask")  # functions of transformers
 
 # Arguments of these types torch.fx leaves as they are.
 _WHOLE = {of: type(f"_{of.__name__}", (of,), {}) for of in (dict, list, tuple)}
@@ -68,10 +70,9 @@ class _Graph(fx.Tracer):
 
     proxy_buffer_attributes = True  # a mask may be cut to a size that is known later
 
-    def __init__(self, example: Tensor, known: Callable[[nn.Module], Any]) -> None:
+    def __init__(self, examples: Sequence[Tensor], known: Callable[[nn.Module], Any]) -> None:
         super().__init__()
-        self.example, self.whole = example, known
-        self.began = False
+        self.examples, self.whole = list(examples), known
         self.runs = False  # an operation, in which nothing is traced
         self.failed: Optional[Exception] = None
         self.thread = threading.get_ident()  # others run the model as it is
@@ -80,9 +81,9 @@ class _Graph(fx.Tracer):
         return _Proxy(node, self)
 
     def create_proxy(self, kind: str, target: Any, args: tuple, kwargs: Dict[str, Any], *more: Any, **others: Any) -> Any:
-        if kind == "placeholder" and self.began:  # an argument that is not given
+        if kind == "placeholder" and not self.examples:  # an argument that is not given
             if not args and not target.startswith("*"):
-                raise Error(f"the model needs a second input, {target}")
+                raise Error(f"the model needs another input, {target}")
             value = {} if target.startswith("**") else args[0] if args else ()
             return _WHOLE[type(value)](value) if type(value) in _WHOLE else value
         made = super().create_proxy(kind, target, args, kwargs, *more, **others)
@@ -92,7 +93,7 @@ class _Graph(fx.Tracer):
             given += self.root.get_submodule(target).parameters()
         if not torch.is_grad_enabled() and any(a.requires_grad for a in given):
             raise Error(f"{made.node.name}: the model computes without gradients, as in torch.no_grad()")
-        drawn, self.began, self.runs = torch.get_rng_state(), True, True
+        drawn, self.runs = torch.get_rng_state(), True
         try:
             made.known = self._run(kind, target, args, kwargs)
         except Exception as error:
@@ -105,7 +106,7 @@ class _Graph(fx.Tracer):
 
     def _run(self, kind: str, target: Any, args: tuple, kwargs: Dict[str, Any]) -> Any:
         if kind == "placeholder":
-            return self.example
+            return self.examples.pop(0)
         if kind == "get_attr":
             return operator.attrgetter(target)(self.root)
         if kind == "call_module":
@@ -150,7 +151,7 @@ def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
     types = {type(module) for module in model.modules() if type(module).__module__.startswith("transformers.")}
     places = {sys.modules.get(of.__module__) for of in types} | {sys.modules.get("transformers.integrations.sdpa_attention")}
     places |= {base for of in types for base in of.__mro__}
-    known = ("apply_rotary_pos_emb", "repeat_kv", "create_position_ids_from_input_ids")
+    known = ("apply_rotary_pos_emb", "repeat_kv", "create_position_ids_from_input_ids", *MASKS)
     functions = [(torch, name) for name in ("ones", "zeros", "full", "empty")]
     functions += [(place, name) for place in places if place is not None for name in known if name in vars(place)]
 
@@ -159,7 +160,19 @@ def _recorded(graph: _Graph, model: nn.Module) -> Iterator[None]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if graph.runs or not _all_of(fx.Proxy, args, kwargs):
                 return function(*args, **kwargs)
-            return graph.create_proxy("call_function", function, args, kwargs)
+            if function.__name__ not in MASKS:
+                return graph.create_proxy("call_function", function, args, kwargs)
+            if not isinstance(kwargs.get("attention_mask"), fx.Proxy):
+                return function(*args, **kwargs)
+            proxies = {name: value for name, value in kwargs.items() if isinstance(value, fx.Proxy)}
+            others = {name: value for name, value in kwargs.items() if name not in proxies}
+            # caches are empty now; later they have what the trace put there
+            others.update(dict.fromkeys({"cache", "past_key_values"} & set(others)))
+
+            @functools.wraps(function)
+            def of_mask(**kwargs: Any) -> Any:  # a configuration can be no argument of a node
+                return function(*args, **others, **kwargs)
+            return graph.create_proxy("call_function", of_mask, (), proxies)
         return call
 
     def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
@@ -204,16 +217,17 @@ def unchanged(model: nn.Module) -> Iterator[None]:
                 vars(module)[name].update(values)
         with torch.no_grad():
             for buffer, value in buffers:
-                buffer.copy_(value)
+                if not torch.equal(buffer, value):  # a write would stop an earlier graph's backward pass
+                    buffer.copy_(value)
 
 
 def fails(samples: int, error: Exception) -> Error:
     return Error(f"the model fails with {samples} samples: {(str(error) or type(error).__name__).splitlines()[0]}")
 
 
-def graph_of(model: nn.Module, example: Tensor, known: Callable[[nn.Module], Any]) -> fx.GraphModule:
-    """known: what a module becomes as a whole; None for those whose operations are nodes."""
-    graph = _Graph(example, known)
+def graph_of(model: nn.Module, examples: Sequence[Tensor], known: Callable[[nn.Module], Any]) -> fx.GraphModule:
+    """examples: of the first inputs. known: what a module becomes as a whole; None for those whose operations are nodes."""
+    graph = _Graph(examples, known)
     try:
         with _recorded(graph, model):
             drawn = _drawn()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Callable, Dict, List, Optional
 
 import torch
 from torch import nn
 
 from clprune import own_class
-from clprune_views import Constant, NotSupported, Value, hides_later
+from clprune_views import Constant, NotSupported, Value
 
 __all__ = ["known"]
 
@@ -85,21 +86,22 @@ def _timm_attention(t: Any, m: nn.Module, x: Value, *more: Any, **kwargs: Any) -
 
 
 def _attention(t: Any, m: nn.MultiheadAttention, query: Value, key: Value, value: Value,
-               key_padding_mask: None = None, need_weights: bool = True, attn_mask: Optional[Constant] = None,
+               key_padding_mask: Optional[Constant] = None, need_weights: bool = True, attn_mask: Optional[Constant] = None,
                average_attn_weights: bool = True, is_causal: bool = False) -> Value:
     if not m.batch_first or m.in_proj_weight is None or m.bias_k is not None or m.add_zero_attn:
         raise NotSupported("nn.MultiheadAttention needs batch_first=True, and keys and values as "
                             "wide as queries, without bias_kv or zeros")
-    if key is not query or value is not query or key_padding_mask is not None or need_weights:
-        raise NotSupported("nn.MultiheadAttention needs query, key and value to be the same "
-                           "tensor, no padding, and need_weights=False")
-    if attn_mask is not None:
-        seen = attn_mask.value if attn_mask.value.is_floating_point() else ~attn_mask.value
-        if not hides_later(seen, query.size(query.rows)):
-            raise NotSupported("a mask of attention that is not causal")
+    if key is not query or value is not query or need_weights:
+        raise NotSupported("nn.MultiheadAttention needs query, key and value to be the same tensor, and need_weights=False")
+    causal = False
+    for mask, of_keys in ((attn_mask, False), (key_padding_mask, True)):
+        if mask is not None:
+            seen = mask.value if mask.value.is_floating_point() else ~mask.value
+            seen = seen[:, None, None] if of_keys else seen
+            causal = t.hides(dataclasses.replace(mask, value=seen), query.size(query.rows)) or causal
     qkv = _constants(m, t, "in_proj_weight", "in_proj_bias")
     return t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, m.dropout if m.training else 0.0,
-                       attn_mask is not None)
+                       causal)
 
 
 def _timm_drop_path(t: Any, m: nn.Module, x: Value) -> Value:

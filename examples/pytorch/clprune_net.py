@@ -38,6 +38,7 @@ from torch import Tensor, nn
 
 from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number, own_class, process_memory
 from clprune_graph import unchanged
+from clprune_inputs import Input, lengths_of, model_of, parts_of
 from clprune_views import Matrix
 from clprune_trace import Attention, Axis, Conv, Param, Pool, Program, Value, hooks_of, trace
 
@@ -232,6 +233,7 @@ class _Run:
         self.rows = 1 if self.planes else rows
         if not self.in_place or self.tokens:  # int32
             self.x = self._input("x", batch * self.rows, rows * cols // self.rows)
+        self.lengths = self._input("lengths", 1, batch) if program.lengths else None  # int32
         self.loss = self._input("loss", batch, 1)
         if self.settings.loss == "mse":
             cols = out.size(out.axes[0]) if flat else out.sizes["C"]
@@ -345,6 +347,8 @@ class _Run:
             data.tokens.buffer = self.x.buffer
         else:
             data.rows = self.input[0] if self.in_place else _first_rows(self.x, batch * self.rows)
+        if self.lengths is not None:
+            data.lengths.buffer = self.lengths.buffer
         if self.settings.loss == "mse":
             data.targets = _first_rows(self.y, batch * self.out_rows)
         elif self.settings.loss is None:  # written in the output's place
@@ -569,10 +573,13 @@ def _tensors_of(model: nn.Module) -> Dict[str, Tensor]:
 class Net:
     """A PyTorch model that trains as a net of clprune.
 
-    model      an nn.Module with one input and one output, traced by torch.fx with the example, whose sizes its code sees;
-               it is copied, and not changed
+    model      an nn.Module with one output, of one input or of that and a mask, traced by torch.fx with the
+               example, whose sizes its code sees; it is copied, and not changed
     example    a batch of its input, float32: (N, C, H, W), (N, T, C) or (N, C), or tokens, integers:
-               (N, T). N is the largest batch
+               (N, T). N is the largest batch. For a model with padding a pair (input, mask), as then in each
+               call: the mask (N, T) has 1 in a sample's first rows, which count, and 0 behind them, and the
+               model gives it, or what it computes of it, to attention alone. Or what a tokenizer gives, for a
+               model of transformers: a dict of input_ids, and attention_mask, whose output has logits
     keep       what is kept for the backward pass: "dense", as autograd keeps it; "exact", less, for
                the same gradients; "compact", the same as codes; "least", inputs of blocks as
                codes. Or a Keep: inputs of linear layers and convolutions in that form
@@ -621,7 +628,7 @@ class Net:
     new memory (`p.data =`, to(), another parameter) is an Error in the next call. On GPUs all is copied.
     """
 
-    def __init__(self, model: nn.Module, example: Tensor, *,
+    def __init__(self, model: nn.Module, example: Input, *,
                  keep: Union[str, Keep] = "compact", bits: int = 4, extra_work: int = 0, store: str = "fp32",
                  rules: Sequence[Tuple[str, Optional[Keep]]] = (),
                  loss: Union[str, Callable[[Tensor, Any], Tensor], None] = "cross_entropy",
@@ -634,6 +641,8 @@ class Net:
             raise ValueError(f"loss is {loss!r}, expected cross_entropy, mse, a function or None")
         if base_bits not in (0, 4, 8, 16) or base_bits and shares:
             raise ValueError(f"base_bits is {base_bits}, expected 0, 4, 8 or 16, and 0 with shares")
+        whole = model_of(model, example)
+        example, mask = parts_of(example)
         if (not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1
                 or example.dtype not in (torch.float32, torch.int64, torch.int32)):
             raise ValueError("the example is no batch of the model's input in float32, or of tokens")
@@ -644,7 +653,9 @@ class Net:
         if hooked:
             raise Error(f"{hooked[0]} has hooks, which a Net does not run; a NetModule does")
         _load_driver()
-        program = trace(model, example)
+        if mask is not None:
+            lengths_of(mask, example)
+        program = trace(whole, example, mask)
         if loss == "cross_entropy" and "C" not in program.output.axes:
             raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
                         "the cross-entropy")
@@ -657,7 +668,7 @@ class Net:
         self._names = _names(model, [param.theirs for param, _ in self._run.params])
         self._model, self._structure = weakref.ref(model), structure_of(model)
         self.load_state_dict(model.state_dict())
-        self._compare(model, example[:2])
+        self._compare(whole, example[:2] if mask is None else (example[:2], mask[:2]))
 
     def _make(self, program: Program, batch: int, how: Dict[str, Any],
               shared: Optional[Shared] = None) -> None:
@@ -678,6 +689,7 @@ class Net:
         self._model, self._structure = lambda: None, {}
         self.lr, self.seed, self.steps, self._names = 0.0, 0, 0, {}
         self._passes = 0  # since the state was loaded
+        self._padded: Optional[Tensor] = None  # of the current pass: rows of tokens that are padding
         self._current: Optional[object] = None  # of the pass whose backward pass may follow
         self._shared, self._working = shared, 0
         self._run = _open(program, settings, shared.memory if shared is not None else {}, how["device"],
@@ -701,7 +713,7 @@ class Net:
     # ---- training
 
     @_uncompiled
-    def step(self, x: Tensor, y: Any) -> float:
+    def step(self, x: Input, y: Any) -> float:
         """Trains on a batch and returns its mean loss. y: labels (N,), or for "mse" targets of the
         output's shape; any other loss takes what it is. A batch may have fewer samples than the
         example."""
@@ -715,7 +727,7 @@ class Net:
             return loss
 
     @_uncompiled
-    def gradients(self, x: Tensor, y: Any) -> Tuple[float, Dict[str, Tensor]]:
+    def gradients(self, x: Input, y: Any) -> Tuple[float, Dict[str, Tensor]]:
         """The mean loss of a batch and its gradients, by the model's names, without a step.
         Running statistics move, as in every forward pass in training."""
         with self._work(True):
@@ -723,7 +735,7 @@ class Net:
             return self._pass(x, y, self._reader(grads)), self._sorted(grads)
 
     @_uncompiled
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Input) -> Tensor:
         """The model's output in training, for `backward`. Running statistics move."""
         with self._work(True):
             self._warn()
@@ -740,21 +752,21 @@ class Net:
             return self._sorted(grads)
 
     @_uncompiled
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Input) -> Tensor:
         """The model's output in inference."""
         with self._work(False):
-            self._write_input(x, False)
+            batch = self._write_input(x, False)
             self._current = None
-            self._run.forward(x.shape[0], False)
-            y = self._output(x.shape[0])
+            self._run.forward(batch, False)
+            y = self._output(batch)
             self._run.end()
         return y
 
-    def _run_forward(self, x: Tensor, seed: int) -> Tensor:
+    def _run_forward(self, x: Input, seed: int) -> Tensor:
         """The output of a forward pass in training that draws by the seed."""
-        self._write_input(x)
-        self._forward(x.shape[0], seed)
-        return self._output(x.shape[0])
+        batch = self._write_input(x)
+        self._forward(batch, seed)
+        return self._output(batch)
 
     def _run_backward(self, dy: Tensor, use: Callable[[int], None]) -> None:
         run, out = self._run, self._program.output
@@ -813,7 +825,7 @@ class Net:
             warnings.warn(f"clprune: the model has changed since the Net was made of it: {found[0]}; "
                           "the net trains it as it was")
 
-    def _compare(self, model: nn.Module, x: Tensor) -> None:
+    def _compare(self, model: nn.Module, x: Input) -> None:
         """Fails if the model infers otherwise than the net: then something was not converted
         right, such as code that does something else in training."""
         try:
@@ -821,7 +833,7 @@ class Net:
                 model = copy.deepcopy(model)
                 model.load_state_dict(self.state_dict(), strict=False)
             with unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
-                want = model.eval()(x.clone()).float()
+                want = model.eval()(*(part.clone() for part in parts_of(x) if part is not None)).float()
         except RuntimeError as error:
             self.close()
             if self._shared is None or not self._shared.moved:
@@ -836,28 +848,33 @@ class Net:
             raise Error(f"the net's output differs from the model's in inference by {away:.2g} of "
                         "its norm; does the model compute something else in training?")
 
-    def _pass(self, x: Tensor, y: Any, use: Callable[[int], None]) -> float:
+    def _pass(self, x: Input, y: Any, use: Callable[[int], None]) -> float:
         loss, seed = self._how["loss"], self.seed * 2**32 + self.steps
         if loss is None:
             raise Error("the net has no loss; call forward and backward, or expected another than loss=None")
         self._warn()
-        self._write_input(x)
+        batch = self._write_input(x)
         if not callable(loss):
-            self._write_target(x.shape[0], y)
-            self._forward(x.shape[0], seed)
+            self._write_target(batch, y)
+            self._forward(batch, seed)
             self._current = None
-            losses = self._run.backward(x.shape[0], use)
+            losses = self._run.backward(batch, use)
             self._run.end()
             return float(self._read_mat(losses).double().mean())
-        self._forward(x.shape[0], seed)
-        output = self._output(x.shape[0]).requires_grad_()
+        self._forward(batch, seed)
+        output = self._output(batch).requires_grad_()
         with torch.enable_grad():
             value = loss(output, y)
             dy, = torch.autograd.grad(value, output)
         self._run_backward(dy, use)
         return float(value.detach())
 
-    def _write_input(self, x: Tensor, training: bool = True) -> None:
+    def _write_input(self, x: Input, training: bool = True) -> int:
+        """How many samples there are."""
+        x, mask = parts_of(x)
+        if (mask is not None) != self._program.lengths:
+            raise ValueError("the input is " + ("one tensor, expected (tensor, mask)" if mask is None else
+                                                "(tensor, mask), expected one tensor") + ", as the example was")
         first = self._program.layers[0]
         shape = first.more if first.function in ("pixels", "tokens") else (
             first.more if first.more[0] > 1 or x.dim() > 2 else first.more[1:])
@@ -867,9 +884,15 @@ class Net:
             raise ValueError(f"the input is {tuple(x.shape)}, expected "
                              f"(N, {', '.join(map(str, shape))}) with N from 1 to "
                              f"{self._run.settings.batch}")
+        if mask is not None:
+            self._write_ints(self._run.lengths, lengths_of(mask, x))
         if self._run.tokens:
+            rows, seen = "T" in self._program.output.axes, x
+            if mask is not None and not self._program.padding_counts and not (rows and self._how["loss"] != "cross_entropy"):
+                seen = x[mask.to(x.device) != 0]
+            self._padded = mask.to("cpu") == 0 if mask is not None and rows and seen is not x else None
             for padding in self._program.paddings if training or self._program.pads_positions else ():
-                if not bool((x == padding).any()):
+                if not bool((seen == padding).any()):
                     continue
                 raise ValueError(f"the tokens have {padding}, padding_idx of an embedding, whose row the net would train"
                                  + (", and which shifts positions" if self._program.pads_positions else ""))
@@ -878,6 +901,7 @@ class Net:
             self._run.take(x)
         else:
             self._write_mat(_first_rows(self._run.x, x.shape[0] * self._run.rows), x)
+        return x.shape[0]
 
     def _write_target(self, batch: int, y: Tensor) -> None:
         run, out = self._run, self._program.output
@@ -893,6 +917,8 @@ class Net:
         if ((y < 0) & (y != least)).any() or int(y.max()) >= classes:
             raise ValueError(f"labels are {int(y.min())} to {int(y.max())}, expected 0 to "
                              f"{classes - 1}")
+        if self._padded is not None and self._program.paddings and bool((y.to("cpu")[self._padded] != -100).any()):
+            raise ValueError("labels behind a sample's length are to be -100: its padding would be trained")
         letters = "".join(group for group in out.axes if group != "C")
         y = y.reshape(batch, *(out.sizes[axis] for axis in letters))
         self._write_ints(run.y, y.permute(0, *(1 + letters.index(axis) for axis in out.rows)))

@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 
 from clprune import Error, Keep
 from clprune_functions import Once
+from clprune_inputs import Input, parts_of
 from clprune_net import Net, _uncompiled, changes, structure_of
 from clprune_saved import is_batched, transformed
 
@@ -25,12 +26,12 @@ class NetFunction(Once):
     advice = "train the model itself for them"
 
     @staticmethod
-    def forward(ctx, x: Tensor, module: "NetModule", seed: int, *tensors: Tensor):
+    def forward(ctx, x: Tensor, mask: Optional[Tensor], module: "NetModule", seed: int, *tensors: Tensor):
         ctx.module, ctx.seed = module, seed
         with module.net._lock:
-            y = module._run(x, tensors, seed, True)
+            y = module._run(x, mask, tensors, seed, True)
             ctx.mine = module.net._current
-        ctx.save_for_backward(x, *tensors)
+        ctx.save_for_backward(x, mask, *tensors)
         return y
 
     @staticmethod
@@ -38,16 +39,16 @@ class NetFunction(Once):
         if is_batched(dy):
             raise Error("a net has no batched gradients (is_grads_batched, vectorize=True)")
         net, names = ctx.module.net, ctx.module._names()
-        needed = {name for name, need in zip(names, ctx.needs_input_grad[3:]) if need}
+        needed = {name for name, need in zip(names, ctx.needs_input_grad[4:]) if need}
         with net._lock:
             if net._current is None or net._current is not ctx.mine:
-                x, *tensors = ctx.saved_tensors
-                ctx.module._run(x, tensors, ctx.seed, False)
+                x, mask, *tensors = ctx.saved_tensors
+                ctx.module._run(x, mask, tensors, ctx.seed, False)
             grads: Dict[str, Tensor] = {}
             net._run_backward(dy, net._reader(grads, needed.__contains__))
         for name in sorted(needed - set(grads)):
             raise Error(f"{name} was frozen when the NetModule was made of the model; make a new one")
-        return None, None, None, *map(grads.get, names)
+        return None, None, None, None, *map(grads.get, names)
 
 
 class NetModule(nn.Module):
@@ -69,17 +70,19 @@ class NetModule(nn.Module):
     in its place, a parameter that is trained and was frozen, or a part in eval() alone.
     """
 
-    def __init__(self, model: nn.Module, example: Tensor, *, keep: Union[str, Keep] = "compact",
+    def __init__(self, model: nn.Module, example: Input, *, keep: Union[str, Keep] = "compact",
                  bits: int = 4, extra_work: int = 0, store: str = "fp32",
                  rules: Sequence[Tuple[str, Optional[Keep]]] = (), device: Optional[str] = None,
                  precision: Optional[str] = None) -> None:
         super().__init__()
+        if not isinstance(example, (Tensor, tuple, list)):
+            raise ValueError("the example is no tensor, and no pair of one and a mask")
         net = Net(model, example, keep=keep, bits=bits, extra_work=extra_work, store=store, rules=rules,
                   loss=None, optimizer=None, device=device, precision=precision)
         self.__dict__.update(
             _parameters=model._parameters, _buffers=model._buffers, _modules=model._modules,
             _non_persistent_buffers_set=model._non_persistent_buffers_set, training=model.training,
-            _own=model, _net=net, _parts=(net._program, example.shape[0], net._how),
+            _own=model, _net=net, _parts=(net._program, parts_of(example)[0].shape[0], net._how),
             _structure=structure_of(model, False), _told=set(), _lock=threading.RLock())
 
     @property
@@ -109,13 +112,13 @@ class NetModule(nn.Module):
         return super().train(mode)
 
     @_uncompiled
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *mask: Tensor) -> Tensor:
         if not self.training or self._runs_itself(x):
-            return self._own(x)
+            return self._own(x, *mask)
         self._check()
         seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_())
         tensors = self._tensors()
-        return NetFunction.apply(x, self, seed, *(tensors[name] for name in self._names()))
+        return NetFunction.apply(x, *(mask or (None,)), self, seed, *(tensors[name] for name in self._names()))
 
     def _names(self) -> List[str]:
         return [param.theirs for param in self._parts[0].params if param.theirs is not None]
@@ -124,11 +127,11 @@ class NetModule(nn.Module):
         return {**dict(self._own.named_buffers(remove_duplicate=False)),
                 **dict(self._own.named_parameters(remove_duplicate=False))}
 
-    def _run(self, x: Tensor, parameters: Sequence[Tensor], seed: int, first: bool) -> Tensor:
+    def _run(self, x: Tensor, mask: Optional[Tensor], parameters: Sequence[Tensor], seed: int, first: bool) -> Tensor:
         """A forward pass in training; the first one moves running statistics."""
         net, tensors = self.net, self._tensors()
         net._write_values({**tensors, **dict(zip(self._names(), parameters))})
-        y = net._run_forward(x, seed).to(x.device)
+        y = net._run_forward(x if mask is None else (x, mask), seed).to(x.device)
         if first:
             for param, mat in net._run.params[len(net._program.params):]:
                 tensors[param.theirs].copy_(net._read(param, mat))

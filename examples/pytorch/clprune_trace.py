@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from clprune import Error
-from clprune_graph import fails, graph_of, unchanged
+from clprune_graph import MASKS, fails, graph_of, unchanged
 from clprune_known import known
 from clprune_views import (Constant, Heads, NotSupported, Scores, Value, View, hides_later, matrices_of,
                            permuted, picked, reshaped, settled,
@@ -114,6 +114,8 @@ class Program:
     paddings: List[int] = dataclasses.field(default_factory=list)  # tokens whose embeddings are not trained
     pads_positions: bool = False  # and that shift the positions of others
     output: Optional[Value] = None
+    lengths: bool = False  # a second input is the mask of samples' lengths
+    padding_counts: bool = True  # outputs depend on rows behind the length of their sample
 
 
 class _Failed:
@@ -143,8 +145,10 @@ def _pair(value: Union[int, Sequence[int]]) -> Tuple[int, int]:
 class _Tracer(fx.Interpreter):
     """Runs a traced model on an example and notes the layer that each operation becomes."""
 
-    def __init__(self, model: nn.Module, traced: fx.GraphModule) -> None:
+    def __init__(self, model: nn.Module, traced: fx.GraphModule, mask: Optional[Tensor]) -> None:
         super().__init__(traced)
+        self.lengths = None if mask is None else mask.sum(1)
+        self.masked = self.attentions = 0  # how many there are with the mask, and all
         self.program = Program()
         self.noted: Dict[fx.Node, Any] = {}
         self.failed: List[str] = []
@@ -187,7 +191,7 @@ class _Tracer(fx.Interpreter):
     def _note(self, n: fx.Node, result: Any) -> Any:
         args, kwargs = fx.node.map_arg((n.args, n.kwargs), self._argument)
         if n.op == "placeholder":
-            return self._input(n, result)
+            return Constant(None, result, mask=True) if self.program.layers else self._input(n, result)
         if n.op == "get_attr":
             return Constant(str(n.target), result)
         given = [self.noted[i] for i in n.all_input_nodes if i in self.noted]
@@ -203,13 +207,18 @@ class _Tracer(fx.Interpreter):
         handler = self._handler(n)
         if any(isinstance(a, _Failed) for a in given):
             return _Failed()
+        masked, of_mask = self.masked, any(isinstance(a, Constant) and a.mask for a in given)
         value = handler(*args, **kwargs)
+        if of_mask and masked == self.masked and not isinstance(value, Constant):
+            raise NotSupported("the mask of lengths is read by another operation than attention")
         if n.all_input_nodes[0] in self.changed:
             self._change(n, result, given[0], value)
         return value
 
     def _constant(self, n: fx.Node, given: List[Any], args: tuple, kwargs: Dict[str, Any], result: Tensor) -> Constant:
         """What an operation without values of the net gives."""
+        if any(a.mask for a in given if isinstance(a, Constant)):
+            return Constant(None, result, mask=True)
         for i in self.changed:
             memory = self.env[i].untyped_storage().data_ptr()
             if any(p.untyped_storage().data_ptr() == memory for p in self.named.values()):
@@ -275,8 +284,6 @@ class _Tracer(fx.Interpreter):
         return lambda *args, **kwargs: handler(self, *args, **kwargs)
 
     def _input(self, n: fx.Node, x: Tensor) -> Value:
-        if self.program.layers:
-            raise NotSupported("a second input is not supported")
         self.batch, shape = x.shape[0] if x.dim() > 0 else 0, tuple(x.shape[1:])
         if x.dtype in (torch.int64, torch.int32) and len(shape) == 1:
             return self._add("tokens", None, (), shape, ("T",), {"T": shape[0]})
@@ -574,6 +581,7 @@ class _Tracer(fx.Interpreter):
             self._param(f"{full}.weight", weight)
             self._param(f"{full}.bias", bias, torch.zeros(out, **_FLOATS))
             if name == "qkv":
+                self.attentions += 1
                 layers.append(Layer("attention", self._name(f"{base}.core"), (x.layer,),
                                     (Attention(heads, rate, causal),)))
                 x = dataclasses.replace(x, layer=len(layers) - 1,
@@ -890,7 +898,7 @@ class _Tracer(fx.Interpreter):
         if isinstance(a, (Constant, int, float)):
             a, b = b, a
         if isinstance(a, Scores):
-            return self._hide_later(a, b.value if isinstance(b, Constant) and alpha == 1 else None)
+            return self._hide_later(a, b if isinstance(b, Constant) and alpha == 1 else None)
         if isinstance(b, (int, float)) and b == 0:
             return a
         a, b = (self._use(x) if isinstance(x, View) else x for x in (a, b))
@@ -1032,23 +1040,28 @@ class _Tracer(fx.Interpreter):
     def masked_fill(self, x: Any, mask: Any, value: float) -> Scores:
         if not isinstance(x, Scores) or not isinstance(mask, Constant) or value > -1e4:
             raise NotSupported("masked_fill is supported for scores of attention, with -inf")
-        return self._hide_later(x, ~mask.value.bool())
+        return self._hide_later(x, dataclasses.replace(mask, value=~mask.value.bool()))
 
-    def _hide_later(self, x: Scores, mask: Optional[Tensor]) -> Scores:
-        if x.soft or mask is None or not hides_later(mask, self.result.shape[-1]):
-            raise NotSupported("a mask of attention that is not causal")
-        return dataclasses.replace(x, causal=True)
+    def _hide_later(self, x: Scores, mask: Optional[Constant]) -> Scores:
+        if x.soft or mask is None:
+            raise NotSupported("a mask of attention that is not added to scores")
+        return dataclasses.replace(x, causal=self.hides(mask, self.result.shape[-1]) or x.causal)
+
+    def hides(self, mask: Constant, rows: int) -> bool:
+        """Of a mask of attention: whether it hides later rows. Counts those of lengths."""
+        later = hides_later(mask, rows, self.lengths)
+        self.masked += mask.mask
+        return later
 
     def scaled_dot_product_attention(
             self, q: Any, k: Any, v: Any, attn_mask: Optional[Constant] = None, dropout_p: float = 0.0,
             is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Union[Value, View]:
         of = [Heads.of(self._view(x)) for x in (q, k, v)]
         scores = Scores.of(of[0], of[1], of[0].features ** -0.5 if scale is None else scale)
-        if attn_mask is not None and not (isinstance(attn_mask, Constant) and
-                                          hides_later(attn_mask.value, self.result.shape[-2])):
-            raise NotSupported("a mask of attention that is not causal")
-        return self._attend(dataclasses.replace(scores, causal=is_causal or attn_mask is not None, soft=True,
-                                                rate=dropout_p), of[2])
+        if attn_mask is not None and not isinstance(attn_mask, Constant):
+            raise NotSupported("a mask of attention that the net computes")
+        causal = is_causal or attn_mask is not None and self.hides(attn_mask, self.result.shape[-2])
+        return self._attend(dataclasses.replace(scores, causal=causal, soft=True, rate=dropout_p), of[2])
 
     def _attend(self, scores: Scores, v: Heads) -> Union[Value, View]:
         q, k, of = scores.q, scores.k, (scores.q, scores.k, v)
@@ -1070,6 +1083,7 @@ class _Tracer(fx.Interpreter):
                 layer = self._push("concat", (layer, other), Axis.FEATURES)
         if q.view.theta > 0:
             layer = self._push("rotary", (layer,), q.count, k.count, q.view.theta)
+        self.attentions += 1
         layer = self._push("attention", (layer,), Attention(q.count, scores.rate, scores.causal, k.count))
         return self._plain(dataclasses.replace(q.view, layer=layer, features=q.view.left, picked=(), scale=1.0, theta=0.0))
 
@@ -1084,6 +1098,10 @@ class _Tracer(fx.Interpreter):
             if turned.shape != want.shape or not torch.allclose(turned, want, atol=1e-4):
                 raise NotSupported("rotary positions other than Llama's")
         return tuple(dataclasses.replace(x.view, theta=theta) for x in of)
+
+    def mask_of(self, **_: Any) -> Constant:
+        """A mask that a function of transformers makes of that of the samples' lengths."""
+        return Constant(None, self.result, mask=True)
 
     def repeat_kv(self, x: Any, repeats: int) -> View:
         return dataclasses.replace(self._view(x), repeats=repeats)
@@ -1188,14 +1206,16 @@ def _listed(n: fx.Node) -> Optional[Callable[..., Value]]:
     """What a function or method of tensors becomes."""
     if getattr(n.target, "__module__", "").startswith("transformers."):
         return {"apply_rotary_pos_emb": _Tracer.rotary, "repeat_kv": _Tracer.repeat_kv,
-                "create_position_ids_from_input_ids": _Tracer.position_ids}.get(n.target.__name__)
+                "create_position_ids_from_input_ids": _Tracer.position_ids,
+                **dict.fromkeys(MASKS, _Tracer.mask_of)}.get(n.target.__name__)
     if getattr(n.target, "__module__", "").startswith("torchvision.ops."):
         return {"stochastic_depth": _Tracer.stochastic_depth}.get(n.target.__name__)
     return (_METHODS if n.op == "call_method" else _FUNCTIONS).get(n.target)
 
 
-def trace(model: nn.Module, example: Tensor) -> Program:
-    """The program of a model. The model is as before: its modes, its running statistics."""
+def trace(model: nn.Module, example: Tensor, mask: Optional[Tensor] = None) -> Program:
+    """The program of a model. The model is as before: its modes, its running statistics. mask: the example's of lengths, if the
+    model's second input is one; the trace makes others of its type, in which each length is another."""
     if int(torch.__version__.split(".")[0]) < 2:
         raise Error(f"clprune.Net needs PyTorch 2.0 or later, this is {torch.__version__}")
     for kind, attribute in (("DataParallel", "module"), ("OptimizedModule", "_orig_mod")):
@@ -1207,22 +1227,48 @@ def trace(model: nn.Module, example: Tensor) -> Program:
     # with gradients, as in training, for which code may ask; but nothing is kept for a backward pass
     nothing = torch.autograd.graph.saved_tensors_hooks(lambda tensor: None, lambda none: none)
     with _TRACING, unchanged(model), torch.enable_grad(), nothing, torch.random.fork_rng(devices=[]):
-        traced = graph_of(model.train(), example[torch.arange(2) % example.shape[0]], known)
-        program = _program_of(model, traced, example, 2)
-        other = _program_of(model, traced, example, 3)
+        traced = graph_of(model.train(), _inputs(example, mask, 2), known)
+        program = _program_of(model, traced, *_inputs(example, mask, 2))
+        other = _program_of(model, traced, *_inputs(example, mask, 3))
+        if mask is not None:
+            program.padding_counts = _padding_counts(model, program, *_inputs(example, mask, 3))
     if program.layers != other.layers or program.ties != other.ties:
         raise Error("the model's layers depend on the number of samples")
     return program
 
 
-def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, samples: int
-                ) -> Program:
-    tracer = _Tracer(model, traced)
+def _inputs(example: Tensor, mask: Optional[Tensor], samples: int) -> Tuple[Tensor, ...]:
+    x = example[torch.arange(samples) % example.shape[0]]
+    if mask is None:
+        return x,
+    rows = mask.shape[1]
+    return x, (torch.arange(rows) < (rows - 1 - torch.arange(samples)).clamp(min=1)[:, None]).to(mask.dtype)
+
+
+@torch.no_grad()
+def _padding_counts(model: nn.Module, program: Program, x: Tensor, mask: Tensor) -> bool:
+    """Whether outputs, those of the same row but for one output a sample, depend on what is behind the sample's length."""
+    seen = mask.bool()
+    other = torch.where(seen if x.dim() == 2 else seen[..., None], x, x.flip(0, 1))
+    want, y = (model.eval()(value, mask) for value in (x, other))
+    if program.output.axes[0] == "T":
+        want, y = want[seen], y[seen]
+    elif len(program.output.axes) > 1:
+        return True
+    return not torch.allclose(want, y, rtol=1e-4, atol=1e-5)
+
+
+def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, *mask: Tensor) -> Program:
+    tracer = _Tracer(model, traced, *mask or [None])
     try:
-        tracer.run(example[torch.arange(samples) % example.shape[0]])
+        tracer.run(example, *mask)
     except Exception as error:  # of the model's own code
-        raise fails(samples, error) from error
+        raise fails(example.shape[0], error) from error
     if tracer.failed:
         more = [f"and {len(tracer.failed) - 10} more"] if len(tracer.failed) > 10 else []
         raise Error("\n    ".join(["the model cannot be converted:", *tracer.failed[:10], *more]))
+    if mask and not 0 < tracer.masked == tracer.attentions:
+        raise Error(f"of {tracer.attentions} layers of attention {tracer.masked} have the mask of lengths, the model's second "
+                    "input; expected all")
+    tracer.program.lengths = bool(mask)
     return tracer.program

@@ -28,6 +28,7 @@ class Constant:
     name: Optional[str]
     value: Tensor
     rows: Optional[Tuple[int, ...]] = None  # those of the parameter that it has, as an embedding picks them
+    mask: bool = False  # computed from the mask of samples' lengths, an input
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,17 +236,22 @@ class Scores:
         return Scores(q, k, scale * q.view.scale * k.view.scale)
 
 
-def hides_later(mask: Tensor, rows: int) -> bool:
-    """Whether a mask, of truth where rows are seen or of numbers that are added, hides what comes after each row alone."""
-    if mask.shape[-2:] != (rows, rows):
-        return False
-    masks, seen = mask.reshape(-1, rows, rows), torch.ones(rows, rows, dtype=torch.bool).tril()
-    mask = masks[0]
-    if not bool((masks == mask).all()):
-        return False
-    if mask.dtype == torch.bool:
-        return bool(torch.equal(mask, seen))
-    return bool((mask[seen] == 0).all()) and bool((mask[~seen] <= -1e4).all())
+def hides_later(mask: Constant, rows: int, lengths: Optional[Tensor]) -> bool:
+    """Whether a mask, of truth where rows are seen or of numbers that are added, hides what comes after each row. It must hide
+    that and, if it is of the samples' lengths, what is behind them; and nothing else."""
+    value = mask.value
+    seen = value if value.dtype == torch.bool else value > -1e4
+    if value.dim() < 2 or value.shape[-1] != rows or value.shape[-2] not in (1, rows) or \
+            value.dtype != torch.bool and not bool((value[seen] == 0).all()):
+        raise NotSupported("a mask of attention of other numbers than 0 and -inf, or of other rows")
+    every = torch.ones(rows, rows, dtype=torch.bool)
+    if mask.mask:
+        every = every & (torch.arange(rows) < lengths[:, None, None, None])
+    for later, want in ((True, every.tril()), (False, every)):
+        if torch.equal(seen.expand(torch.broadcast_shapes(seen.shape, want.shape)),
+                       want.expand(torch.broadcast_shapes(seen.shape, want.shape))):
+            return later
+    raise NotSupported("a mask of attention that hides others than later rows, or those behind a sample's length")
 
 
 def theta_of(cos: Tensor, sin: Tensor) -> float:

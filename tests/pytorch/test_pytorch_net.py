@@ -592,6 +592,143 @@ class Values(Case):
         net = clprune.Net(model, x, keep="exact", loss=lambda out, _: out.square().mean())
         self.assert_alike(net, model, x, None, lambda out, _: out.square().mean(), grads=2e-5)
 
+    def test_padding(self):
+        """A mask of samples' lengths as second input: gradients are autograd's, whatever padding there is."""
+        class Attends(nn.Module):
+            def __init__(self, take, layers=1):
+                super().__init__()
+                self.take, self.embed, self.head = take, nn.Embedding(60, 32, padding_idx=0), nn.Linear(32, 5)
+                self.cores = nn.ModuleList(nn.MultiheadAttention(32, 4, batch_first=True) for _ in range(layers))
+
+            def forward(self, ids, mask):
+                x = self.embed(ids)
+                for i, core in enumerate(self.cores):
+                    x = x + core(x, x, x, key_padding_mask=mask == 0 if i == 0 else None, need_weights=False)[0]
+                return self.head(self.take(x, mask))
+
+        class Logits(nn.Module):
+            def __init__(self, model):
+                super().__init__()
+                self.model = model
+
+            def forward(self, ids, mask):
+                return self.model(input_ids=ids, attention_mask=mask).logits
+
+        def first(x, mask):
+            return x[:, 0]
+
+        models = {"module": lambda _: Attends(first)}
+        try:
+            import transformers
+        except ImportError:
+            pass
+        else:
+            small = dict(vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+                         max_position_embeddings=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+            configs = {
+                "BertForSequenceClassification": transformers.BertConfig(**small, num_labels=5),
+                "RobertaForSequenceClassification": transformers.RobertaConfig(**small, num_labels=5),
+                "BertForTokenClassification": transformers.BertConfig(**small, num_labels=5),
+                "LlamaForCausalLM": transformers.LlamaConfig(**small, use_cache=False),
+                "GPT2LMHeadModel": transformers.GPT2Config(
+                    vocab_size=60, n_embd=32, n_layer=1, n_head=4, n_positions=32, resid_pdrop=0.0, embd_pdrop=0.0,
+                    attn_pdrop=0.0, bos_token_id=1, eos_token_id=1, use_cache=False)}
+            models.update((name, lambda how, name=name, config=config: Logits(
+                getattr(transformers, name)._from_config(config, attn_implementation=how)))
+                for name, config in configs.items())
+        mask = (torch.arange(9) < torch.tensor([9, 4, 1, 8])[:, None]).long()
+        for name, make in models.items():
+            for attention in ("sdpa", "eager") if name != "module" else ("sdpa",):
+                with self.subTest(name, attention=attention):
+                    model = make(attention)
+                    ids = torch.where(mask == 1, torch.randint(5, 60, (4, 9)), 1 if name.startswith("Rob") else 0)
+                    rows = model(ids, mask).dim() == 3
+                    y = torch.where(mask == 1, torch.randint(5, (4, 9)), -100) if rows else torch.randint(5, (4,))
+                    out = model(ids, mask)
+                    want = F.cross_entropy(out.movedim(-1, 1), y)
+                    want.backward()
+                    net = clprune.Net(model, (ids, mask), keep="exact")
+                    self.assertLess(error(net((ids, mask))[mask == 1] if rows else net((ids, mask)),
+                                          (out[mask == 1] if rows else out).detach()), 1e-4)
+                    loss, grads = net.gradients((ids, mask), y)
+                    self.assertLess(abs(loss - float(want.detach())), 1e-5)
+                    for key, parameter in model.named_parameters():
+                        if parameter.grad is not None and parameter.grad.norm() > 1e-6:
+                            self.assertLess(error(grads[key], parameter.grad), 2e-5, key)
+                    if rows and not name.startswith(("Llama", "GPT")):
+                        with self.assertRaisesRegex(ValueError, "behind a sample's length are to be -100"):
+                            net.step((ids, mask), y.clamp(min=0))
+                    for wrong, text in (((ids, mask.flip(1)), "pad on the right"), ((ids, mask[:, :5]), "the mask is .4, 5."),
+                                        (ids, r"one tensor, expected \(tensor, mask\)")):
+                        with self.assertRaisesRegex(ValueError, text):
+                            net.gradients(wrong, y)
+                    net.close()
+        module = clprune.NetModule(model := Attends(first), (ids, mask), keep="exact").train()
+        grads = {}
+        for run in model, module:
+            model.zero_grad()
+            F.cross_entropy(run(ids, mask), torch.tensor([0, 1, 2, 3])).backward()
+            grads[run] = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+        self.assertLess(error(grads[module], grads[model]), 1e-5)
+        with self.assertRaisesRegex(ValueError, "the tokens have 0, padding_idx"):  # a mean reads what it is
+            clprune.Net(Attends(lambda x, _: x.mean(1)), (ids, mask)).step((ids, mask), torch.zeros(4, dtype=torch.int64))
+        for model, text in ((Attends(lambda x, mask: (x * mask[..., None]).sum(1)), "cannot be converted"),
+                            (Attends(first, 2), "of 2 layers of attention 1 have the mask"),
+                            (Attends(first, 0), "of 0 layers of attention 0 have the mask")):
+            with self.assertRaisesRegex(clprune.Error, text):
+                clprune.Net(model, (ids, mask))
+        with self.assertRaisesRegex(clprune.Error, "the model needs another input, mask"):
+            clprune.Net(model, ids)
+
+    def test_tokenized(self):
+        """Models of transformers as they are, with batches as tokenizers give them."""
+        try:
+            import transformers
+        except ImportError:
+            self.skipTest("transformers is not installed")
+        small = dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48, num_labels=5,
+                     hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        mask = (torch.arange(9) < torch.tensor([9, 4, 1, 8])[:, None]).long()
+        ids, y = torch.where(mask == 1, torch.randint(5, 60, (4, 9)), 0), torch.randint(5, (4,))
+        bert = transformers.BertConfig(**small, vocab_size=60, max_position_embeddings=32)
+        vit = transformers.ViTConfig(**small, image_size=32, patch_size=8)
+        for model, batch in (
+                (transformers.BertForSequenceClassification(bert), dict(
+                    input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids))),
+                (transformers.ViTForImageClassification(vit), dict(pixel_values=torch.randn(4, 3, 32, 32)))):
+            with self.subTest(type(model).__name__):
+                kind, state = type(model), {name: value.clone() for name, value in model.state_dict().items()}
+                net = clprune.Net(model, batch, keep="exact", optimizer="sgd", momentum=0.0, shares=True)
+                self.assertIs(type(model), kind)
+                self.assertTrue(all(torch.equal(value, state[name]) for name, value in model.state_dict().items()))
+                want = F.cross_entropy(model.train()(**batch).logits, y)
+                want.backward()
+                loss, grads = net.gradients(batch, y)
+                self.assertLess(abs(loss - want.item()), 1e-5)
+                expected = {name: parameter.grad for name, parameter in model.named_parameters()}
+                self.assertEqual(set(grads), set(expected))
+                self.assertLess(error(*(torch.cat([values[name].flatten() for name in expected])
+                                        for values in (grads, expected))), 2e-5)
+                net.step(batch, y)
+                self.assertLess(F.cross_entropy(model(**batch).logits, y).item(), want.item())
+                self.assertLess(error(net(batch), model.eval()(**batch).logits.detach()), 1e-4)
+        batch = dict(input_ids=ids, attention_mask=mask)
+        shifted = torch.where(mask[:, 1:] == 1, ids[:, 1:], -100)
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
+            vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48))
+        want = model(**batch, labels=torch.where(mask == 1, ids, -100)).loss.item()
+        loss = clprune.Net(model, batch).step(batch, F.pad(shifted, (0, 1), value=-100))
+        self.assertLess(abs(loss - want), 1e-5)
+        net = clprune.Net(transformers.BertForSequenceClassification(bert), batch)
+        for more, text in ((dict(labels=y), "the batch has labels"), (dict(token_type_ids=mask), "has token_type_ids"),
+                           (dict(pixel_values=ids), "expected one of input_ids, pixel_values")):
+            with self.assertRaisesRegex(ValueError, text):
+                net.step({**batch, **more}, y)
+        with self.assertRaisesRegex(clprune.Error, "without logits"):
+            clprune.Net(transformers.BertModel(bert), batch)
+        with self.assertRaisesRegex(ValueError, "the example is no tensor"):
+            clprune.NetModule(transformers.BertForSequenceClassification(bert), batch)
+
     def test_frozen_weights_as_codes(self):
         """Losses and gradients are those of a model that has the values of the codes."""
         model = nn.Sequential(nn.Embedding(30, 64), nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64), nn.LayerNorm(64),
@@ -770,8 +907,8 @@ class Values(Case):
                                nn.Sequential(nn.Flatten(), StochasticDepth(0.5, "batch"), nn.Linear(288, 4)), x)
 
     def test_depthwise_packages(self):
-        """Gradients, and the losses of three steps. MobileNet V2 magnifies the last bits of a step: in the third
-        one PyTorch's own losses in two layouts differ by 1e-3."""
+        """Gradients, and the losses of three steps. MobileNet V2 magnifies the last bits: PyTorch's own gradients in
+        channels last are .003 from double precision, and its losses in two layouts differ by 1e-3 in the third step."""
         try:
             import torchvision
         except ImportError:
@@ -788,14 +925,14 @@ class Values(Case):
                 chaotic = name == "mobilenet_v2"
                 model = copy.deepcopy(model).to(torch.float64 if chaotic else torch.float32).train()
                 x, mine = x.to(next(model.parameters()).dtype), x
-                self.assert_grads(net.gradients(mine, y)[1], autograd(copy.deepcopy(model), x, y)[1], 2e-3)
+                self.assert_grads(net.gradients(mine, y)[1], autograd(copy.deepcopy(model), x, y)[1], 2e-2 if chaotic else 2e-3)
                 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
                 for _ in range(2 if chaotic else 3):
                     loss = F.cross_entropy(model(x), y)
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()
-                    self.assertLess(abs(net.step(mine, y) - loss.item()), 1e-4)
+                    self.assertLess(abs(net.step(mine, y) - loss.item()), 1e-3 if chaotic else 1e-4)
                 net.close()
 
 
@@ -1233,16 +1370,16 @@ class Errors(Case):
         for how, more, text in (
                 ({"batch_first": True}, {}, "m: nn.MultiheadAttention needs query, key"),
                 ({}, {"need_weights": False}, "m: nn.MultiheadAttention needs batch_first=True"),
-                ({"batch_first": True}, {"need_weights": False, "attn_mask": torch.zeros(5, 5)},
-                 "m: a mask of attention that is not causal")):
+                ({"batch_first": True}, {"need_weights": False, "attn_mask": torch.zeros(5, 5).fill_diagonal_(-1e9)},
+                 "m: a mask of attention that hides others than later rows")):
             self.refused((lambda kwargs: lambda m, x: m.m(x, x, x, **kwargs)[0].mean(1))(more),
                          text, rows, m=nn.MultiheadAttention(8, 2, **how))
         for forward, text in (
                 (lambda m, x: F.scaled_dot_product_attention(x, x[:, :3], x[:, :3]), "others than the rows of the sample"),
-                (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=torch.ones(5, 5).bool()), "not causal"),
+                (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=torch.eye(5).bool()), "hides others than later"),
                 (lambda m, x: ((x @ x.transpose(1, 2)).softmax(1) @ x), "softmax: softmax is supported over the scores"),
                 (lambda m, x: (x @ x.transpose(1, 2)) @ x, "matmul_1: a product with scores that is not attention's"),
-                (lambda m, x: (x @ x.transpose(1, 2) + torch.eye(5)).softmax(-1) @ x, "add: a mask of attention that is not"),
+                (lambda m, x: (x @ x.transpose(1, 2) + torch.eye(5)).softmax(-1) @ x, "add: a mask of attention of other numbers"),
                 (lambda m, x: x @ x.transpose(1, 2), "the output is not one tensor")):
             self.refused(forward, text, rows)
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
@@ -1294,7 +1431,7 @@ class Errors(Case):
                 (clamped, "parameter is changed in place|computed from others|not supported", {"fc": fc}),
                 (layer_dropped, "the model draws random numbers itself", {"fc": fc}),
                 (lambda m, x: m.head(x * float(m.fc.weight.detach().sum())), "asks for a number in a tensor|detach", {"fc": fc}),
-                (lambda m, x, other: m.head(x), "needs a second input, other", {})):
+                (lambda m, x, other: m.head(x), "needs another input, other", {})):
             self.refused(forward, text, **modules)
         rows = torch.randn(4, 5, 8)
         for forward, text, modules in (

@@ -113,6 +113,7 @@ foreach(page README.md SECURITY.md include/clprune/README.md tools/README.md
         examples/rectangles.h examples/trainer/README.md examples/trainer/model/README.md examples/resmlp/README.md examples/resnet/README.md
         examples/gpt/README.md examples/bert/README.md examples/bert/tokens.py examples/pytorch/README.md
         examples/pytorch/clprune.py examples/pytorch/clprune_functions.py examples/pytorch/clprune_graph.py
+        examples/pytorch/clprune_inputs.py
         examples/pytorch/clprune_kinds.py examples/pytorch/clprune_known.py
         examples/pytorch/clprune_library.py examples/pytorch/clprune_modules.py examples/pytorch/clprune_net.py
         examples/pytorch/clprune_net_module.py
