@@ -45,7 +45,7 @@ from clprune_modules import (
     ActivationKind, Calls, Converted, ConvKind, LinearKind, NormKind, ReLUKind, some)
 from clprune_saved import MASK, compressed, plain_bytes, saved_bytes, storage_bytes
 
-__all__ = ["Error", "Keep", "Net", "NetModule", "compressed", "convert_", "register", "report", "saved_bytes",
+__all__ = ["Error", "Keep", "Net", "NetModule", "compressed", "convert_", "plan", "register", "report", "saved_bytes",
            "summary", "unconvert_"]
 
 # The classes of converted modules that have these classes of PyTorch.
@@ -56,13 +56,16 @@ _Converted = Converted
 
 
 def __getattr__(name: str) -> object:
-    """Net and NetModule, which are in files of their own."""
+    """Net, NetModule and plan, which are in files of their own."""
     if name == "Net":
         from clprune_net import Net
         return Net
     if name == "NetModule":
         from clprune_net_module import NetModule
         return NetModule
+    if name == "plan":
+        from clprune_plan import plan
+        return plan
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -108,6 +108,8 @@ _Device = _structure(
     compute_units=c_uint32, vector_width=c_uint32, max_work_group=c_size_t,
     reserved=c_uint64 * 4)
 _Usage = _structure("_MemoryUsage", live=c_uint64, peak=c_uint64, count=c_uint64)
+_PlanTotals = _structure("_PlanTotals", commands=c_uint64, arena_bytes=c_uint64, live_bytes=c_uint64, buffer_bytes=c_uint64,
+                         scratch_bytes=c_uint64, other_bytes=c_uint64)
 _Write = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 _Ready = ctypes.CFUNCTYPE(c_int, c_void_p, _Mat)
 
@@ -123,6 +125,7 @@ _FUNCTIONS_OF_NETS = {
     "plan_end_step": ("status", [c_void_p]),
     "plan_create": ("status", [c_void_p, POINTER(c_void_p)]),
     "plan_destroy": (None, [c_void_p]),
+    "plan_sizes": (_PlanTotals, [c_void_p]),
     "memory_query": (_Usage, [c_void_p, c_int]),
     "mat_create": ("status", [c_void_p, c_int, c_char_p, c_size_t, c_size_t, POINTER(_Mat)]),
     "mat_write": ("status", [c_void_p, _Mat, c_void_p]),
@@ -673,17 +676,7 @@ class Net:
     def _make(self, program: Program, batch: int, how: Dict[str, Any],
               shared: Optional[Shared] = None) -> None:
         """The net without values. how: the arguments that make it."""
-        optimizer, slots, in_parts = None, "", True
-        if how["optimizer"] is not None:
-            info = optimizers()[how["optimizer"]]
-            optimizer, slots, in_parts = info.desc, info.slots.decode(), info.in_parts
-            optimizer.momentum, optimizer.weight_decay = how["momentum"], how["weight_decay"]
-            optimizer.beta1, optimizer.beta2 = how["betas"] or (optimizer.beta1, optimizer.beta2)
-            optimizer.eps = how["eps"]
-        settings = _Settings(
-            batch, _net_keep(how["keep"], how["bits"], how["extra_work"], how["store"], how["rules"]),
-            how["loss"] if isinstance(how["loss"], str) else None, how["smoothing"], optimizer, slots,
-            in_parts, how.get("base_bits", 0))
+        settings = _settings_of(batch, how)
         precision = how["precision"]
         self._lock, self._program, self._how = threading.RLock(), program, how
         self._model, self._structure = lambda: None, {}
@@ -1194,26 +1187,50 @@ def _load_driver() -> None:
     library.call("context_destroy", context)
 
 
+def _settings_of(batch: int, how: Dict[str, Any]) -> _Settings:
+    """how: the arguments of a Net."""
+    optimizer, slots, in_parts = None, "", True
+    if how["optimizer"] is not None:
+        info = optimizers()[how["optimizer"]]
+        optimizer, slots, in_parts = info.desc, info.slots.decode(), info.in_parts
+        optimizer.momentum, optimizer.weight_decay = how["momentum"], how["weight_decay"]
+        optimizer.beta1, optimizer.beta2 = how["betas"] or (optimizer.beta1, optimizer.beta2)
+        optimizer.eps = how["eps"]
+    return _Settings(
+        batch, _net_keep(how["keep"], how["bits"], how["extra_work"], how["store"], how["rules"]),
+        how["loss"] if isinstance(how["loss"], str) else None, how["smoothing"], optimizer, slots,
+        in_parts, how.get("base_bits", 0))
+
+
+@contextlib.contextmanager
+def _dry_run(program: Program, settings: _Settings, memory: Dict[str, Tensor], device: Any,
+             options: "_Options") -> Iterator["_Run"]:
+    """A net in a context without a device, which has noted all kinds of steps."""
+    dry = c_void_p()
+    _library().call("context_create_dry", device, byref(options), byref(dry))
+    run = _Run(dry, program, settings, memory, True)
+    try:
+        for batch in range(settings.batch, 0, -1):
+            run.plan(batch)
+        yield run
+    finally:
+        run.close()
+
+
 def _open(program: Program, settings: _Settings, memory: Dict[str, Tensor], device: Optional[str],
           precision: int) -> _Run:
     """The net in a context of its own. A dry run of all kinds of steps plans its memory first."""
     library = _library()
     library.declare(_FUNCTIONS_OF_NETS)
-    context, dry, plan = c_void_p(), c_void_p(), c_void_p()
+    context, plan = c_void_p(), c_void_p()
     options = _Options(device=device.encode() if device else None, precision=precision)
     library.call("context_create", None, byref(options), byref(context))
     try:
         info = library.call("context_device_info", context)
         same = _Options(kernels=library.call("context_kernels", context),
                         precision=library.call("context_precision", context))
-        library.call("context_create_dry", byref(info), byref(same), byref(dry))
-        run = _Run(dry, program, settings, memory, True)
-        try:
-            for batch in range(settings.batch, 0, -1):
-                run.plan(batch)
-            run.call("plan_create", dry, byref(plan))
-        finally:
-            run.close()
+        with _dry_run(program, settings, memory, byref(info), same) as run:
+            run.call("plan_create", run.context, byref(plan))
         library.call("context_use_plan", context, plan, context=context)
     except BaseException:
         library.call("context_destroy", context)

@@ -178,5 +178,12 @@ int main(void)
     MEMBER(clprune_memory_usage, live);
     MEMBER(clprune_memory_usage, peak);
     MEMBER(clprune_memory_usage, count);
+    STRUCTURE(clprune_plan_totals);
+    MEMBER(clprune_plan_totals, commands);
+    MEMBER(clprune_plan_totals, arena_bytes);
+    MEMBER(clprune_plan_totals, live_bytes);
+    MEMBER(clprune_plan_totals, buffer_bytes);
+    MEMBER(clprune_plan_totals, scratch_bytes);
+    MEMBER(clprune_plan_totals, other_bytes);
     return 0;
 }

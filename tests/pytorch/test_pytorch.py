@@ -68,7 +68,8 @@ class Layouts(Case):
                       "clprune_optimizer_info": clprune_net._OptimizerInfo,
                       "clprune_context_options": clprune_net._Options,
                       "clprune_device_info": clprune_net._Device,
-                      "clprune_memory_usage": clprune_net._Usage}
+                      "clprune_memory_usage": clprune_net._Usage,
+                      "clprune_plan_totals": clprune_net._PlanTotals}
         members = 0
         for line in text.splitlines():
             name, *numbers = line.split()

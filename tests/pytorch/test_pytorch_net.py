@@ -751,6 +751,29 @@ class Values(Case):
             with self.assertRaisesRegex(ValueError, "base_bits is [34], expected 0, 4, 8 or 16"):
                 clprune.Net(model, x, **how)
 
+    def test_plan(self):
+        """What is said before is what a net takes, to the byte."""
+        model, inputs = self.made("vit")
+        x = inputs(6)
+        plan = clprune.plan(model, x[:2], batch=6, optimizer="sgd", base_bits=8)
+        self.assertEqual((plan.batch, plan.parameters), (6, sum(p.numel() for p in model.parameters())))
+        text = str(plan).splitlines()
+        self.assertEqual(len(text), 2 + len(plan.rows))
+        for row, line in zip(plan.rows, text[2:]):
+            with self.subTest(line):
+                net = clprune.Net(model, x, keep=row.keep, extra_work=row.extra_work, optimizer="sgd", base_bits=8)
+                copied = 0 if net._run.in_place else x.numel() * 4
+                self.assertEqual((row.saved, row.memory - x.numel() * 4), (net.saved_bytes, net.memory()["total"] - copied))
+                self.assertEqual(line.split()[-2:], [f"{row.saved / 2**20:.1f}", f"{row.memory / 2**20:.1f}"])
+                net.close()
+        saved = [row.saved for row in plan.rows]
+        self.assertEqual(saved, sorted(saved, reverse=True))
+        less = clprune.plan(model, x, [("exact", 0)], store="bf16", batch=3).rows[0]
+        self.assertLess(less.saved, plan.rows[1].saved / 2)
+        for how, text in (dict(keep="dense"), "takes no keep"), (dict(shares=True), "takes no shares"), (dict(bit=4), "takes no bit"):
+            with self.assertRaisesRegex(TypeError, text):
+                clprune.plan(model, x, **how)
+
     def test_presets(self):
         """Dense and exact have the gradients of PyTorch, codes nearly; less and less is kept."""
         for name in "resnet", "resmlp", "mixer":

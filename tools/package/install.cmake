@@ -116,7 +116,7 @@ foreach(page README.md SECURITY.md include/clprune/README.md tools/README.md
         examples/pytorch/clprune_inputs.py
         examples/pytorch/clprune_kinds.py examples/pytorch/clprune_known.py
         examples/pytorch/clprune_library.py examples/pytorch/clprune_modules.py examples/pytorch/clprune_net.py
-        examples/pytorch/clprune_net_module.py
+        examples/pytorch/clprune_net_module.py examples/pytorch/clprune_plan.py
         examples/pytorch/clprune_saved.py examples/pytorch/clprune_trace.py
         examples/pytorch/clprune_views.py)
     get_filename_component(folder ${page} DIRECTORY)
