@@ -54,12 +54,15 @@ int main(void)
     MEMBER(clprune_net_conv, stride);
     MEMBER(clprune_net_conv, padding);
     MEMBER(clprune_net_conv, dilation);
+    MEMBER(clprune_net_conv, groups);
     MEMBER(clprune_net_conv, bias);
+    MEMBER(clprune_net_conv, output_padding);
     MEMBER(clprune_net_conv, reserved);
     STRUCTURE(clprune_max_pool_desc);
     MEMBER(clprune_max_pool_desc, kernel);
     MEMBER(clprune_max_pool_desc, stride);
     MEMBER(clprune_max_pool_desc, padding);
+    MEMBER(clprune_max_pool_desc, ceil);
     MEMBER(clprune_max_pool_desc, reserved);
     STRUCTURE(clprune_net_attn);
     MEMBER(clprune_net_attn, heads);
