@@ -20,6 +20,9 @@ __all__ = ["MASKS", "fails", "graph_of", "unchanged"]
 
 MASKS = ("create_causal_mask", "create_bidirectional_mask")  # functions of transformers
 
+_NO_NUMBERS = "the model's code asks for a number in a tensor, which changes from step to step"
+_NUMBERS = ("item", "tolist", "numpy", "equal", "allclose", "is_nonzero")  # of functions and methods
+
 # Arguments of these types torch.fx leaves as they are.
 _WHOLE = {of: type(f"_{of.__name__}", (of,), {}) for of in (dict, list, tuple)}
 
@@ -51,7 +54,7 @@ class _Proxy(fx.Proxy):
 
     def number(self) -> Any:
         if isinstance(self.known, Tensor):
-            raise Error("the model's code asks for a number in a tensor, which changes from step to step")
+            raise Error(_NO_NUMBERS)
         return self.known
 
     def __index__(self) -> int:
@@ -89,6 +92,8 @@ class _Graph(fx.Tracer):
         made = super().create_proxy(kind, target, args, kwargs, *more, **others)
         args, kwargs = fx.node.map_aggregate((args, kwargs), lambda a: a.known if isinstance(a, fx.Proxy) else a)
         given = _all_of(Tensor, args, kwargs)
+        if given and (target in _NUMBERS or getattr(target, "__name__", "") in _NUMBERS):
+            raise Error(_NO_NUMBERS)
         if kind == "call_module":
             given += self.root.get_submodule(target).parameters()
         if not torch.is_grad_enabled() and any(a.requires_grad for a in given):

@@ -93,15 +93,16 @@ def _attention(t: Any, m: nn.MultiheadAttention, query: Value, key: Value, value
                             "wide as queries, without bias_kv or zeros")
     if key is not query or value is not query or need_weights:
         raise NotSupported("nn.MultiheadAttention needs query, key and value to be the same tensor, and need_weights=False")
-    causal = False
+    causal = masked = False
     for mask, of_keys in ((attn_mask, False), (key_padding_mask, True)):
         if mask is not None:
             seen = mask.value if mask.value.is_floating_point() else ~mask.value
             seen = seen[:, None, None] if of_keys else seen
             causal = t.hides(dataclasses.replace(mask, value=seen), query.size(query.rows)) or causal
+            masked = masked or mask.mask
     qkv = _constants(m, t, "in_proj_weight", "in_proj_bias")
     return t.attention(query, qkv, _of(t, "out_proj", m.out_proj), m.num_heads, m.dropout if m.training else 0.0,
-                       causal)
+                       causal, masked)
 
 
 def _timm_drop_path(t: Any, m: nn.Module, x: Value) -> Value:

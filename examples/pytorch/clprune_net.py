@@ -34,11 +34,12 @@ from ctypes import (
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number, own_class, process_memory
 from clprune_graph import unchanged
-from clprune_inputs import Input, lengths_of, model_of, parts_of
+from clprune_inputs import Input, has_types, lengths_of, model_of, parts_of
 from clprune_views import Matrix
 from clprune_trace import Attention, Axis, Conv, Param, Pool, Program, Value, hooks_of, trace
 
@@ -582,7 +583,9 @@ class Net:
                (N, T). N is the largest batch. For a model with padding a pair (input, mask), as then in each
                call: the mask (N, T) has 1 in a sample's first rows, which count, and 0 behind them, and the
                model gives it, or what it computes of it, to attention alone. Or what a tokenizer gives, for a
-               model of transformers: a dict of input_ids, and attention_mask, whose output has logits
+               model of transformers: a dict of input_ids, and attention_mask, whose output has logits. Where
+               padding cannot reach the outputs that count, later batches may be shorter, and outputs for
+               padding are anything
     keep       what is kept for the backward pass: "dense", as autograd keeps it; "exact", less, for
                the same gradients; "compact", the same as codes; "least", inputs of blocks as
                codes. Or a Keep: inputs of linear layers and convolutions in that form
@@ -645,7 +648,7 @@ class Net:
         if base_bits not in (0, 4, 8, 16) or base_bits and shares:
             raise ValueError(f"base_bits is {base_bits}, expected 0, 4, 8 or 16, and 0 with shares")
         whole = model_of(model, example)
-        example, mask = parts_of(example)
+        example, mask = parts_of(example, has_types(model))
         if (not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1
                 or example.dtype not in (torch.float32, torch.int64, torch.int32)):
             raise ValueError("the example is no batch of the model's input in float32, or of tokens")
@@ -659,6 +662,7 @@ class Net:
         if mask is not None:
             lengths_of(mask, example)
         program = trace(whole, example, mask)
+        program.token_types = has_types(model)
         if loss == "cross_entropy" and "C" not in program.output.axes:
             raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
                         "the cross-entropy")
@@ -682,7 +686,9 @@ class Net:
         self._model, self._structure = lambda: None, {}
         self.lr, self.seed, self.steps, self._names = 0.0, 0, 0, {}
         self._passes = 0  # since the state was loaded
-        self._padded: Optional[Tensor] = None  # of the current pass: rows of tokens that are padding
+        # of the current pass: rows that are padding, of outputs for each row; rows that the net has beyond the batch's
+        self._padded: Optional[Tensor] = None
+        self._short = 0
         self._current: Optional[object] = None  # of the pass whose backward pass may follow
         self._shared, self._working = shared, 0
         self._run = _open(program, settings, shared.memory if shared is not None else {}, how["device"],
@@ -768,9 +774,13 @@ class Net:
         if self._current is None:
             raise Error("backward: call forward first; a net keeps one pass, and each has one backward pass")
         batch = self._batch
-        if tuple(dy.shape) != (batch, *out.shape):
-            raise ValueError(f"the gradient is {tuple(dy.shape)}, expected {(batch, *out.shape)}, "
-                             "as the output")
+        shape = tuple(size - (self._short if group == "T" else 0) for group, size in zip(out.axes, out.shape))
+        if tuple(dy.shape) != (batch, *shape):
+            raise ValueError(f"the gradient is {tuple(dy.shape)}, expected {(batch, *shape)}, as the output")
+        if self._padded is not None:
+            rows = F.pad(dy.detach().movedim(1 + out.axes.index("T"), -1), (0, self._short)).movedim(-1, 1)
+            self._check_padding("gradients", rows != 0, "are to be 0")
+            dy = rows.movedim(1, 1 + out.axes.index("T"))
         if run.input is not None and _version(run.input[1]) != run.input[2]:
             raise Error("backward: the input was changed in place since forward; the net reads it again")
         self._current = None
@@ -807,7 +817,10 @@ class Net:
     def _output(self, batch: int) -> Tensor:
         out = self._program.output
         values = self._read_mat(self._run.output(batch))
-        return _from_stored(values.view(batch, *(out.sizes[axis] for axis in out.stored)), out)
+        values = _from_stored(values.view(batch, *(out.sizes[axis] for axis in out.stored)), out)
+        if self._short == 0 or "T" not in out.axes:
+            return values
+        return values.narrow(1 + out.axes.index("T"), 0, out.sizes["T"] - self._short)
 
     def _warn(self) -> None:
         """Of what has become of the model: once each."""
@@ -834,7 +847,11 @@ class Net:
             self._shared.undo()
             raise Error("the model does not run with weights of convolutions in channels last, as shares=True "
                         f"has them: {error}") from error
-        away = (self(x) - want).norm() / want.norm().clamp(min=1e-6)
+        got = self(x)
+        if self._padded is not None:  # padding has other positions in RoBERTa
+            axis = 1 + self._program.output.axes.index("T")
+            got, want = (value.movedim(axis, 1)[~self._padded] for value in (got, want))
+        away = (got - want).norm() / want.norm().clamp(min=1e-6)
         bf16 = self._run.call("context_precision", self._run.context) == PRECISIONS["bf16"]
         if not away <= (0.1 if bf16 else 0.01):  # NaN, too
             self.close()
@@ -864,26 +881,32 @@ class Net:
 
     def _write_input(self, x: Input, training: bool = True) -> int:
         """How many samples there are."""
-        x, mask = parts_of(x)
+        x, mask = parts_of(x, self._program.token_types)
+        if mask is not None and not self._program.lengths and bool((mask != 0).all()):
+            mask = None
         if (mask is not None) != self._program.lengths:
             raise ValueError("the input is " + ("one tensor, expected (tensor, mask)" if mask is None else
                                                 "(tensor, mask), expected one tensor") + ", as the example was")
         first = self._program.layers[0]
         shape = first.more if first.function in ("pixels", "tokens") else (
             first.more if first.more[0] > 1 or x.dim() > 2 else first.more[1:])
+        lengths = None if mask is None else lengths_of(mask, x)
+        rows = mask is not None and "T" in self._program.output.axes
+        self._short, apart = 0, mask is not None and not self._program.padding_counts and not (rows and self._how["loss"] == "mse")
+        if apart and self._run.tokens and x.dim() == 2 and x.shape[1] < shape[0]:  # more padding, with any token
+            self._short = shape[0] - x.shape[1]
+            x, mask = F.pad(x, (0, self._short), value=int(x[0, 0])), F.pad(mask, (0, self._short))
+        self._padded = mask.to("cpu") == 0 if apart and rows else None
         if self._run.tokens == x.is_floating_point():
             raise ValueError(f"the input is {x.dtype}, expected {'integers' if self._run.tokens else 'float32'}")
         if tuple(x.shape[1:]) != tuple(shape) or not 1 <= x.shape[0] <= self._run.settings.batch:
             raise ValueError(f"the input is {tuple(x.shape)}, expected "
                              f"(N, {', '.join(map(str, shape))}) with N from 1 to "
                              f"{self._run.settings.batch}")
-        if mask is not None:
-            self._write_ints(self._run.lengths, lengths_of(mask, x))
+        if lengths is not None:
+            self._write_ints(self._run.lengths, lengths)
         if self._run.tokens:
-            rows, seen = "T" in self._program.output.axes, x
-            if mask is not None and not self._program.padding_counts and not (rows and self._how["loss"] != "cross_entropy"):
-                seen = x[mask.to(x.device) != 0]
-            self._padded = mask.to("cpu") == 0 if mask is not None and rows and seen is not x else None
+            seen = x[mask.to(x.device) != 0] if apart else x
             for padding in self._program.paddings if training or self._program.pads_positions else ():
                 if not bool((seen == padding).any()):
                     continue
@@ -903,18 +926,24 @@ class Net:
                 raise ValueError(f"the target is {tuple(y.shape)}, expected {(batch, *out.shape)}")
             self._write_mat(_first_rows(run.y, batch * run.out_rows), _to_stored(y, out))
             return
-        want = (batch, *(out.size(group) for group in out.axes if group != "C"))
+        want = (batch, *(out.size(group) - (self._short if group == "T" else 0) for group in out.axes if group != "C"))
         if tuple(y.shape) != want or y.is_floating_point():
             raise ValueError(f"the labels are {y.dtype} of {tuple(y.shape)}, expected integers of {want}")
         classes, least = out.sizes["C"], -100 if len(want) > 1 else 0  # PyTorch's ignore_index
         if ((y < 0) & (y != least)).any() or int(y.max()) >= classes:
             raise ValueError(f"labels are {int(y.min())} to {int(y.max())}, expected 0 to "
                              f"{classes - 1}")
-        if self._padded is not None and self._program.paddings and bool((y.to("cpu")[self._padded] != -100).any()):
-            raise ValueError("labels behind a sample's length are to be -100: its padding would be trained")
+        if self._padded is not None:
+            y = F.pad(y, (0, self._short), value=-100)
+            self._check_padding("labels", y != -100, "are to be -100")
         letters = "".join(group for group in out.axes if group != "C")
         y = y.reshape(batch, *(out.sizes[axis] for axis in letters))
         self._write_ints(run.y, y.permute(0, *(1 + letters.index(axis) for axis in out.rows)))
+
+    def _check_padding(self, what: str, counts: Tensor, expected: str) -> None:
+        """counts: of rows, (N, T, ...). Padding has no gradient in PyTorch, so none may come from its rows."""
+        if self._padded is not None and self._program.paddings and bool(counts.to("cpu")[self._padded].any()):
+            raise ValueError(f"{what} behind a sample's length {expected}: its padding would be trained")
 
     def _write_ints(self, mat: "_Mat", values: Tensor) -> None:
         self._write(_Mat(mat.buffer, 0, 1, values.numel(), values.numel()), values.to("cpu", torch.int32))
@@ -1183,6 +1212,7 @@ def _from_stored(values: Tensor, out: Value) -> Tensor:
 def _load_driver() -> None:
     """PoCL's compiler takes 65 MiB for a moment when it is loaded: before PyTorch's code runs, which takes 20."""
     library, context = _library(), c_void_p()
+    library.declare(_FUNCTIONS_OF_NETS)
     library.call("context_create", None, None, byref(context))
     library.call("context_destroy", context)
 

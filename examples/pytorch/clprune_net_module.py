@@ -112,9 +112,12 @@ class NetModule(nn.Module):
         return super().train(mode)
 
     @_uncompiled
-    def forward(self, x: Tensor, *mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *mask: Tensor, **named: Any) -> Tensor:
+        """In training x, and the mask if the model has one; in eval() whatever the model takes."""
         if not self.training or self._runs_itself(x):
-            return self._own(x, *mask)
+            return self._own(x, *mask, **named)
+        if not isinstance(x, Tensor) or len(mask) > 1 or named:
+            raise ValueError("a NetModule takes the input in training, and perhaps a mask, in this order")
         self._check()
         seed = int(torch.empty((), dtype=torch.int64, device="cpu").random_())
         tensors = self._tensors()

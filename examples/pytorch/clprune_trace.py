@@ -115,6 +115,7 @@ class Program:
     pads_positions: bool = False  # and that shift the positions of others
     output: Optional[Value] = None
     lengths: bool = False  # a second input is the mask of samples' lengths
+    token_types: bool = False  # a model of transformers with a table of them
     padding_counts: bool = True  # outputs depend on rows behind the length of their sample
 
 
@@ -149,6 +150,7 @@ class _Tracer(fx.Interpreter):
         super().__init__(traced)
         self.lengths = None if mask is None else mask.sum(1)
         self.masked = self.attentions = 0  # how many there are with the mask, and all
+        self.written: set = set()  # memory of tensors that are changed in place
         self.program = Program()
         self.noted: Dict[fx.Node, Any] = {}
         self.failed: List[str] = []
@@ -193,6 +195,8 @@ class _Tracer(fx.Interpreter):
         if n.op == "placeholder":
             return Constant(None, result, mask=True) if self.program.layers else self._input(n, result)
         if n.op == "get_attr":
+            if isinstance(result, Tensor) and result.untyped_storage().data_ptr() in self.written:
+                raise NotSupported("the model changes this buffer itself")
             return Constant(str(n.target), result)
         given = [self.noted[i] for i in n.all_input_nodes if i in self.noted]
         if n.op == "output":
@@ -209,7 +213,8 @@ class _Tracer(fx.Interpreter):
             return _Failed()
         masked, of_mask = self.masked, any(isinstance(a, Constant) and a.mask for a in given)
         value = handler(*args, **kwargs)
-        if of_mask and masked == self.masked and not isinstance(value, Constant):
+        read = masked < self.masked or isinstance(value, Scores) and value.masked
+        if of_mask and not read and not isinstance(value, Constant):
             raise NotSupported("the mask of lengths is read by another operation than attention")
         if n.all_input_nodes[0] in self.changed:
             self._change(n, result, given[0], value)
@@ -217,17 +222,17 @@ class _Tracer(fx.Interpreter):
 
     def _constant(self, n: fx.Node, given: List[Any], args: tuple, kwargs: Dict[str, Any], result: Tensor) -> Constant:
         """What an operation without values of the net gives."""
-        if any(a.mask for a in given if isinstance(a, Constant)):
-            return Constant(None, result, mask=True)
+        masked = any(a.mask for a in given if isinstance(a, Constant))
         for i in self.changed:
             memory = self.env[i].untyped_storage().data_ptr()
+            self.written.add(memory)
             if any(p.untyped_storage().data_ptr() == memory for p in self.named.values()):
                 raise NotSupported("a parameter is changed in place")
             for other, noted in self.noted.items():
                 if isinstance(noted, Constant) and noted.value.untyped_storage().data_ptr() == memory:
-                    self.noted[other] = Constant(None, noted.value)
-        if self.changed:
-            return Constant(None, result)
+                    self.noted[other] = Constant(None, noted.value, mask=masked or noted.mask)
+        if self.changed or masked:
+            return Constant(None, result, mask=masked)
         copies = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand, _Tracer.to)
         if len(given) == 1 and copies and result.dtype == given[0].value.dtype:
             return dataclasses.replace(given[0], value=result)
@@ -567,7 +572,7 @@ class _Tracer(fx.Interpreter):
 
     def attention(self, x: Value, qkv: Sequence[Optional[Constant]],
                   proj: Sequence[Optional[Constant]], heads: int, rate: float,
-                  causal: bool = False) -> Value:
+                  causal: bool = False, masked: bool = False) -> Value:
         """Self-attention with its linear layers: (weight, bias) each."""
         x = self._use(x)
         self._features_last(x, "attention")
@@ -582,6 +587,7 @@ class _Tracer(fx.Interpreter):
             self._param(f"{full}.bias", bias, torch.zeros(out, **_FLOATS))
             if name == "qkv":
                 self.attentions += 1
+                self.masked += masked
                 layers.append(Layer("attention", self._name(f"{base}.core"), (x.layer,),
                                     (Attention(heads, rate, causal),)))
                 x = dataclasses.replace(x, layer=len(layers) - 1,
@@ -1045,13 +1051,11 @@ class _Tracer(fx.Interpreter):
     def _hide_later(self, x: Scores, mask: Optional[Constant]) -> Scores:
         if x.soft or mask is None:
             raise NotSupported("a mask of attention that is not added to scores")
-        return dataclasses.replace(x, causal=self.hides(mask, self.result.shape[-1]) or x.causal)
+        return dataclasses.replace(x, causal=self.hides(mask, self.result.shape[-1]) or x.causal, masked=mask.mask or x.masked)
 
     def hides(self, mask: Constant, rows: int) -> bool:
-        """Of a mask of attention: whether it hides later rows. Counts those of lengths."""
-        later = hides_later(mask, rows, self.lengths)
-        self.masked += mask.mask
-        return later
+        """Of a mask of attention: whether it hides later rows."""
+        return hides_later(mask, rows, self.lengths)
 
     def scaled_dot_product_attention(
             self, q: Any, k: Any, v: Any, attn_mask: Optional[Constant] = None, dropout_p: float = 0.0,
@@ -1061,7 +1065,8 @@ class _Tracer(fx.Interpreter):
         if attn_mask is not None and not isinstance(attn_mask, Constant):
             raise NotSupported("a mask of attention that the net computes")
         causal = is_causal or attn_mask is not None and self.hides(attn_mask, self.result.shape[-2])
-        return self._attend(dataclasses.replace(scores, causal=causal, soft=True, rate=dropout_p), of[2])
+        return self._attend(dataclasses.replace(scores, causal=causal, soft=True, rate=dropout_p,
+                                                masked=attn_mask is not None and attn_mask.mask), of[2])
 
     def _attend(self, scores: Scores, v: Heads) -> Union[Value, View]:
         q, k, of = scores.q, scores.k, (scores.q, scores.k, v)
@@ -1084,6 +1089,7 @@ class _Tracer(fx.Interpreter):
         if q.view.theta > 0:
             layer = self._push("rotary", (layer,), q.count, k.count, q.view.theta)
         self.attentions += 1
+        self.masked += scores.masked
         layer = self._push("attention", (layer,), Attention(q.count, scores.rate, scores.causal, k.count))
         return self._plain(dataclasses.replace(q.view, layer=layer, features=q.view.left, picked=(), scale=1.0, theta=0.0))
 
@@ -1230,8 +1236,7 @@ def trace(model: nn.Module, example: Tensor, mask: Optional[Tensor] = None) -> P
         traced = graph_of(model.train(), _inputs(example, mask, 2), known)
         program = _program_of(model, traced, *_inputs(example, mask, 2))
         other = _program_of(model, traced, *_inputs(example, mask, 3))
-        if mask is not None:
-            program.padding_counts = _padding_counts(model, program, *_inputs(example, mask, 3))
+        program.padding_counts = _padding_counts(program)
     if program.layers != other.layers or program.ties != other.ties:
         raise Error("the model's layers depend on the number of samples")
     return program
@@ -1242,20 +1247,24 @@ def _inputs(example: Tensor, mask: Optional[Tensor], samples: int) -> Tuple[Tens
     if mask is None:
         return x,
     rows = mask.shape[1]
-    return x, (torch.arange(rows) < (rows - 1 - torch.arange(samples)).clamp(min=1)[:, None]).to(mask.dtype)
+    lengths = torch.tensor([rows, 1, max(1, rows // 2)])[:samples]
+    return x, (torch.arange(rows) < lengths[:, None]).to(mask.dtype)
 
 
-@torch.no_grad()
-def _padding_counts(model: nn.Module, program: Program, x: Tensor, mask: Tensor) -> bool:
-    """Whether outputs, those of the same row but for one output a sample, depend on what is behind the sample's length."""
-    seen = mask.bool()
-    other = torch.where(seen if x.dim() == 2 else seen[..., None], x, x.flip(0, 1))
-    want, y = (model.eval()(value, mask) for value in (x, other))
-    if program.output.axes[0] == "T":
-        want, y = want[seen], y[seen]
-    elif len(program.output.axes) > 1:
-        return True
-    return not torch.allclose(want, y, rtol=1e-4, atol=1e-5)
+# Layers that compute a row of a sample from that row and, in attention, from those of the sample's length.
+_BY_ROW = {"tokens", "rows", "embedding", "positions", "positions_of", "rotary", "linear", "affine", "layer_norm", "rms_norm",
+           "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish", "swiglu", "relu", "relu6",
+           "gate", "add", "shuffle", "attention", "dropout", "scale", "drop_path"}
+
+
+def _padding_counts(program: Program) -> bool:
+    """Whether outputs, those of the same row but for one output a sample, may depend on what is behind the sample's length."""
+    counts: List[bool] = []
+    for layer in program.layers:
+        by_row = layer.function in _BY_ROW or layer.function in ("concat", "slice") and layer.more[0] == Axis.FEATURES or \
+            layer.function == "row" and layer.more[0] == 0
+        counts.append(not by_row or any(counts[i] for i in layer.inputs))
+    return counts[program.output.layer]
 
 
 def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, *mask: Tensor) -> Program:

@@ -228,6 +228,7 @@ class Scores:
     causal: bool = False
     soft: bool = False
     rate: float = 0.0
+    masked: bool = False  # by the samples' lengths
 
     @staticmethod
     def of(q: Heads, k: Heads, scale: float) -> "Scores":

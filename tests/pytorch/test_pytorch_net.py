@@ -5,6 +5,7 @@ import copy
 import functools
 import gc
 import math
+import subprocess
 import sys
 import unittest
 import unittest.mock
@@ -438,6 +439,31 @@ def autograd(model, x, y, criterion=F.cross_entropy):
                          if p.grad is not None}
 
 
+class Attends(nn.Module):
+    """Tokens and a mask of lengths: attention with the mask in the first layer, or as in `masks`, and what `take` makes of the rows."""
+
+    def __init__(self, take, layers=1, masks=None, padding=0):
+        super().__init__()
+        self.take, self.masks, self.head = take, masks or (lambda mask, i: mask == 0 if i == 0 else None), nn.Linear(32, 5)
+        self.embed, self.norm = nn.Embedding(60, 32, padding_idx=padding), nn.BatchNorm1d(32)
+        self.register_buffer("seen", torch.zeros(32))
+        self.cores = nn.ModuleList(nn.MultiheadAttention(32, 4, batch_first=True) for _ in range(layers))
+
+    def forward(self, ids, mask):
+        x = self.embed(ids)
+        for i, core in enumerate(self.cores):
+            x = x + core(x, x, x, key_padding_mask=self.masks(mask, i), need_weights=False)[0]
+        return self.head(self.take(self, x, mask))
+
+
+def first_row(model, x, mask):
+    return x[:, 0]
+
+
+def mean_row(model, x, mask):
+    return x.mean(1)
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(1)
@@ -594,18 +620,6 @@ class Values(Case):
 
     def test_padding(self):
         """A mask of samples' lengths as second input: gradients are autograd's, whatever padding there is."""
-        class Attends(nn.Module):
-            def __init__(self, take, layers=1):
-                super().__init__()
-                self.take, self.embed, self.head = take, nn.Embedding(60, 32, padding_idx=0), nn.Linear(32, 5)
-                self.cores = nn.ModuleList(nn.MultiheadAttention(32, 4, batch_first=True) for _ in range(layers))
-
-            def forward(self, ids, mask):
-                x = self.embed(ids)
-                for i, core in enumerate(self.cores):
-                    x = x + core(x, x, x, key_padding_mask=mask == 0 if i == 0 else None, need_weights=False)[0]
-                return self.head(self.take(x, mask))
-
         class Logits(nn.Module):
             def __init__(self, model):
                 super().__init__()
@@ -614,10 +628,7 @@ class Values(Case):
             def forward(self, ids, mask):
                 return self.model(input_ids=ids, attention_mask=mask).logits
 
-        def first(x, mask):
-            return x[:, 0]
-
-        models = {"module": lambda _: Attends(first)}
+        models = {"module": lambda _: Attends(first_row)}
         try:
             import transformers
         except ImportError:
@@ -663,22 +674,95 @@ class Values(Case):
                         with self.assertRaisesRegex(ValueError, text):
                             net.gradients(wrong, y)
                     net.close()
-        module = clprune.NetModule(model := Attends(first), (ids, mask), keep="exact").train()
+        module = clprune.NetModule(model := Attends(first_row), (ids, mask), keep="exact").train()
         grads = {}
         for run in model, module:
             model.zero_grad()
             F.cross_entropy(run(ids, mask), torch.tensor([0, 1, 2, 3])).backward()
-            grads[run] = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+            grads[run] = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
         self.assertLess(error(grads[module], grads[model]), 1e-5)
-        with self.assertRaisesRegex(ValueError, "the tokens have 0, padding_idx"):  # a mean reads what it is
-            clprune.Net(Attends(lambda x, _: x.mean(1)), (ids, mask)).step((ids, mask), torch.zeros(4, dtype=torch.int64))
-        for model, text in ((Attends(lambda x, mask: (x * mask[..., None]).sum(1)), "cannot be converted"),
-                            (Attends(first, 2), "of 2 layers of attention 1 have the mask"),
-                            (Attends(first, 0), "of 0 layers of attention 0 have the mask")):
+
+    def padded(self, rows=9, lengths=(9, 4, 1, 8)):
+        mask = (torch.arange(rows) < torch.tensor(lengths)[:, None]).long()
+        return torch.where(mask == 1, torch.randint(5, 60, (len(lengths), rows)), 0), mask, torch.randint(5, (len(lengths),))
+
+    def test_padding_that_counts(self):
+        """Where padding can reach an output, or a mask hides something else, the model or the batch is refused."""
+        ids, mask, y = self.padded()
+        full = torch.full_like(ids, 7), torch.ones_like(mask)
+        for take in (mean_row, lambda model, x, mask: x[:, 4], lambda model, x, mask: x[:, -1],
+                     lambda model, x, mask: model.norm(x.transpose(1, 2)).transpose(1, 2)[:, 0]):
+            for start in False, True:
+                model = Attends(take)
+                if start:
+                    nn.init.zeros_(model.head.weight)
+                net = clprune.Net(model, full)
+                with self.assertRaisesRegex(ValueError, "the tokens have 0, padding_idx"):
+                    net.step((ids, mask), y)
+                with self.assertRaisesRegex(ValueError, "the input is .4, 5., expected .N, 9."):
+                    net.step((ids[:, :5].clamp(min=1), mask[:, :5]), y)
+                net.close()
+        for model, text in (
+                (Attends(lambda model, x, mask: (x * mask[..., None]).sum(1)), "cannot be converted"),
+                (Attends(first_row, 2), "of 2 layers of attention 1 have the mask"),
+                (Attends(first_row, 0), "of 0 layers of attention 0 have the mask"),
+                (Attends(first_row, masks=lambda mask, _: torch.cat([torch.ones_like(mask[:, :4]), mask[:, 4:]], 1) == 0),
+                 "hides others than later rows"),
+                (Attends(first_row, masks=lambda mask, _: mask[:, :mask.sum(1).max().item()] == 0), "asks for a number"),
+                (Attends(lambda model, x, mask: x[:, 0] + 1 if mask.all().item() else x[:, 0]), "asks for a number"),
+                (Attends(lambda model, x, mask: x[:, 0] * max(mask.sum(1).tolist())), "asks for a number"),
+                (Attends(lambda model, x, mask: x[:, 0] + model.seen.copy_(mask.float().mean()) * 0 + model.seen), "cannot be conv")):
             with self.assertRaisesRegex(clprune.Error, text):
-                clprune.Net(model, (ids, mask))
+                clprune.Net(model, full)
         with self.assertRaisesRegex(clprune.Error, "the model needs another input, mask"):
             clprune.Net(model, ids)
+        net = clprune.Net(Attends(first_row), (ids, mask))
+        for wrong, text in (((ids, mask.tolist()), "the mask is a list"), ((ids, mask.flip(0).flip(1)), "pad on the right"),
+                            (ids, "the input is one tensor")):
+            with self.assertRaisesRegex(ValueError, text):
+                net.step(wrong, y)
+        module = clprune.NetModule(Attends(first_row), (ids, mask)).train()
+        for wrong in ((ids, mask, mask), ((ids, mask),)):
+            with self.assertRaisesRegex(ValueError, "takes the input in training, and perhaps a mask"):
+                module(*wrong)
+
+    def test_padding_of_two_rows(self):
+        ids, mask, y = self.padded(2, (1, 1, 2, 2))
+        model = Attends(first_row)
+        want = F.cross_entropy(model(ids, mask), y)
+        self.assertLess(abs(clprune.Net(model, (ids, mask), keep="exact").step((ids, mask), y) - want.item()), 1e-5)
+
+    def test_shorter_batches(self):
+        """A batch of fewer tokens than the example's, of one output a sample or one a token, under each kind of loss."""
+        ids, mask, y = self.padded()
+        for take in first_row, (lambda model, x, mask: x):
+            model = Attends(take)
+            rows = model(ids, mask).dim() == 3
+            for loss in "cross_entropy", lambda out, y: F.cross_entropy(out.movedim(-1, 1), y):
+                net = clprune.Net(model, (ids, mask), keep="exact", loss=loss)
+                for length in 9, 5, 2:
+                    with self.subTest(length, rows=rows, loss=loss):
+                        some = mask[:, :length].clone()
+                        x, target = ids[:, :length], torch.where(some == 1, y[:, None], -100) if rows else y
+                        model.zero_grad()
+                        out = model(x, some)
+                        want = F.cross_entropy(out.movedim(-1, 1), target)
+                        want.backward()
+                        got, grads = net.gradients((x, some), target)
+                        self.assertLess(abs(got - want.item()), 1e-5)
+                        self.assert_grads(grads, {name: p.grad for name, p in model.named_parameters() if p.grad is not None}, 1e-5)
+                        shown = net((x, some))
+                        self.assertEqual(shown.shape, out.shape)
+                        self.assertLess(error(*(v.detach()[some == 1] if rows else v.detach() for v in (shown, out))), 1e-5)
+                        if rows and length > 2:
+                            with self.assertRaisesRegex(ValueError, "behind a sample's length are to be"):
+                                net.gradients((x, some), target.clamp(min=0))
+                net.close()
+
+    def test_first_in_a_process(self):
+        """A NetModule, which needs no optimizer, as the first use of the library."""
+        code = "import clprune, torch; clprune.NetModule(torch.nn.Linear(8, 4), torch.randn(2, 8))"
+        subprocess.run([sys.executable, "-c", code], check=True)
 
     def test_tokenized(self):
         """Models of transformers as they are, with batches as tokenizers give them."""
@@ -692,6 +776,22 @@ class Values(Case):
         ids, y = torch.where(mask == 1, torch.randint(5, 60, (4, 9)), 0), torch.randint(5, (4,))
         bert = transformers.BertConfig(**small, vocab_size=60, max_position_embeddings=32)
         vit = transformers.ViTConfig(**small, image_size=32, patch_size=8)
+        pair = transformers.BertForSequenceClassification(bert).eval()
+        self.assertLess(error(clprune.Net(pair, (ids, mask), keep="exact")((ids, mask)), pair(ids, mask).logits.detach()), 1e-4)
+        roberta = transformers.RobertaForTokenClassification(
+            transformers.RobertaConfig(**small, vocab_size=60, max_position_embeddings=32))
+        padded = dict(input_ids=torch.where(mask == 1, ids, 1), attention_mask=mask)
+        net = clprune.Net(roberta, padded, keep="exact")  # positions of padding are others
+        labels = torch.where(mask == 1, ids % 5, -100)
+        want = F.cross_entropy(roberta.train()(**padded).logits.movedim(-1, 1), labels).item()
+        self.assertLess(abs(net.step(padded, labels) - want), 1e-5)
+        gpt = transformers.GPT2LMHeadModel(transformers.GPT2Config(
+            vocab_size=60, n_embd=32, n_layer=1, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=1))
+        with self.assertRaisesRegex(ValueError, "the batch has token_type_ids"):  # it adds tokens' embeddings for them
+            clprune.Net(gpt, dict(input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)))
+        gpt.forward = gpt.forward
+        with self.assertRaisesRegex(clprune.Error, "a forward of its own"):
+            clprune.Net(gpt, dict(input_ids=ids, attention_mask=mask))
         for model, batch in (
                 (transformers.BertForSequenceClassification(bert), dict(
                     input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids))),
