@@ -1048,6 +1048,14 @@ class _Tracer(fx.Interpreter):
             raise NotSupported("masked_fill is supported for scores of attention, with -inf")
         return self._hide_later(x, dataclasses.replace(mask, value=~mask.value.bool()))
 
+    def where(self, mask: Any, x: Any, other: Any) -> Scores:
+        if isinstance(other, Scores) and isinstance(mask, Constant):
+            mask, x, other = dataclasses.replace(mask, value=~mask.value), other, x
+        value = float(other.value) if isinstance(other, Constant) and other.value.numel() == 1 else other
+        if not isinstance(x, Scores) or not isinstance(mask, Constant) or not isinstance(value, (int, float)) or value > -1e4:
+            raise NotSupported("where is supported for scores of attention and a mask, with -inf")
+        return self._hide_later(x, mask)
+
     def _hide_later(self, x: Scores, mask: Optional[Constant]) -> Scores:
         if x.soft or mask is None:
             raise NotSupported("a mask of attention that is not added to scores")
@@ -1055,6 +1063,8 @@ class _Tracer(fx.Interpreter):
 
     def hides(self, mask: Constant, rows: int) -> bool:
         """Of a mask of attention: whether it hides later rows."""
+        if isinstance(self.result, Tensor) and self.result.dim() == 3 == mask.value.dim():  # one head, without a dimension
+            mask = dataclasses.replace(mask, value=mask.value[:, None])
         return hides_later(mask, rows, self.lengths)
 
     def scaled_dot_product_attention(
@@ -1167,6 +1177,7 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.bmm: _Tracer.matmul,
     operator.matmul: _Tracer.matmul,
     torch.softmax: _Tracer.softmax,
+    torch.where: _Tracer.where,
     F.softmax: _Tracer.softmax,
     F.scaled_dot_product_attention: _Tracer.scaled_dot_product_attention,
     torch.chunk: _Tracer.split,

@@ -726,6 +726,30 @@ class Values(Case):
             with self.assertRaisesRegex(ValueError, "takes the input in training, and perhaps a mask"):
                 module(*wrong)
 
+    def test_masks_of_scores(self):
+        """One head without a dimension of its own, whose scores are masked in each way."""
+        hide = -1e9
+        ways = (lambda scores, seen: torch.where(seen, scores, torch.tensor(hide)),
+                lambda scores, seen: torch.where(seen & torch.ones(9, 9).bool().tril(), scores, -math.inf),
+                lambda scores, seen: torch.where(~seen, hide, scores),
+                lambda scores, seen: scores.masked_fill(~seen, hide),
+                lambda scores, seen: scores + (1.0 - seen.float()) * hide)
+        ids, mask, y = self.padded()
+        for way in ways:
+            class Scored(Attends):
+                def forward(self, ids, mask):
+                    x = self.embed(ids)
+                    scores = way(x @ x.transpose(1, 2) / 32 ** 0.5, mask[:, None].bool())
+                    return self.head((scores.softmax(-1) @ x)[:, 0])
+
+            model = Scored(None, 0)
+            want = F.cross_entropy(model(ids, mask), y)
+            want.backward()
+            loss, grads = clprune.Net(model, (ids, mask), keep="exact").gradients((ids, mask), y)
+            self.assertLess(abs(loss - want.item()), 1e-5)
+            for name in "embed.weight", "head.weight":
+                self.assertLess(error(grads[name], model.get_parameter(name).grad), 2e-5)
+
     def test_padding_of_two_rows(self):
         ids, mask, y = self.padded(2, (1, 1, 2, 2))
         model = Attends(first_row)
