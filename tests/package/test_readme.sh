@@ -114,7 +114,7 @@ command_line() {
     pip) exists "$3/pyproject.toml" ;;
     vcpkg) exists "${4#*=}/$3/portfile.cmake" ;; # test_vcpkg.sh and test_conan.sh run the recipes
     conan) exists "$3/conanfile.py" ;;
-    import | ... | with | module | print\(clprune.* | clprune.* | net | loss | loss.backward* | model.load_state_dict*) echo "$*" >>lines.py ;;
+    import | ... | with | module | print\(clprune.* | clprune.* | net | loss | batch | loss.backward* | model.load_state_dict*) echo "$*" >>lines.py ;;
     *) fail "$from: no rule for: $*" ;;
     esac
 }
@@ -212,6 +212,7 @@ cat - lines.py >readme.py <<'END'
 import clprune, torch
 model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
 images, labels = torch.rand(8, 32), torch.randint(4, (8,))
+texts, tokenizer = [], lambda texts, **how: images
 END
 echo 'model(images).sum().backward()' >>readme.py
 ran='not run: no python3 with PyTorch'
