@@ -92,7 +92,8 @@ class _Graph(fx.Tracer):
         made = super().create_proxy(kind, target, args, kwargs, *more, **others)
         args, kwargs = fx.node.map_aggregate((args, kwargs), lambda a: a.known if isinstance(a, fx.Proxy) else a)
         given = _all_of(Tensor, args, kwargs)
-        if given and (target in _NUMBERS or getattr(target, "__name__", "") in _NUMBERS):
+        called = {"call_method": target, "call_function": getattr(target, "__name__", "")}.get(kind)
+        if given and called in _NUMBERS:
             raise Error(_NO_NUMBERS)
         if kind == "call_module":
             given += self.root.get_submodule(target).parameters()

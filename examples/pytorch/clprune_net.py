@@ -647,8 +647,7 @@ class Net:
             raise ValueError(f"loss is {loss!r}, expected cross_entropy, mse, a function or None")
         if base_bits not in (0, 4, 8, 16) or base_bits and shares:
             raise ValueError(f"base_bits is {base_bits}, expected 0, 4, 8 or 16, and 0 with shares")
-        whole = model_of(model, example)
-        example, mask = parts_of(example, has_types(model))
+        inputs, (example, mask) = example, parts_of(example, has_types(model))
         if (not isinstance(example, Tensor) or example.dim() < 2 or example.shape[0] < 1
                 or example.dtype not in (torch.float32, torch.int64, torch.int32)):
             raise ValueError("the example is no batch of the model's input in float32, or of tokens")
@@ -659,10 +658,7 @@ class Net:
         if hooked:
             raise Error(f"{hooked[0]} has hooks, which a Net does not run; a NetModule does")
         _load_driver()
-        if mask is not None:
-            lengths_of(mask, example)
-        program = trace(whole, example, mask)
-        program.token_types = has_types(model)
+        whole, program = traced(model, inputs)
         if loss == "cross_entropy" and "C" not in program.output.axes:
             raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
                         "the cross-entropy")
@@ -1215,6 +1211,17 @@ def _load_driver() -> None:
     library.declare(_FUNCTIONS_OF_NETS)
     library.call("context_create", None, None, byref(context))
     library.call("context_destroy", context)
+
+
+def traced(model: nn.Module, example: Input) -> Tuple[nn.Module, Program]:
+    """The model as one of tensors, and its program."""
+    types = has_types(model)
+    whole, (x, mask) = model_of(model, example), parts_of(example, types)
+    if mask is not None:
+        lengths_of(mask, x)
+    program = trace(whole, x, mask)
+    program.token_types = types
+    return whole, program
 
 
 def _settings_of(batch: int, how: Dict[str, Any]) -> _Settings:

@@ -10,9 +10,8 @@ from typing import Any, Optional, Sequence, Tuple, Union
 from torch import nn
 
 from clprune import Keep, _library, _number
-from clprune_inputs import Input, has_types, model_of, parts_of
-from clprune_net import _FUNCTIONS_OF_NETS, CATEGORIES, PRECISIONS, Net, _dry_run, _Options, _settings_of
-from clprune_trace import trace
+from clprune_inputs import Input, parts_of
+from clprune_net import _FUNCTIONS_OF_NETS, CATEGORIES, PRECISIONS, Net, _dry_run, _Options, _settings_of, traced
 
 __all__ = ["Plan", "plan"]
 
@@ -58,10 +57,9 @@ def plan(model: nn.Module, example: Input, ways: Sequence[Tuple[Union[str, Keep]
     if wrong:
         raise TypeError(f"plan() takes no {', '.join(sorted(wrong))}")
     how = {**usual, **how}
-    library, (first, mask), rows = _library(), parts_of(example, has_types(model)), []
-    library.declare(_FUNCTIONS_OF_NETS)
-    program = trace(model_of(model, example), first, mask)
-    batch = first.shape[0] if batch is None else batch
+    _library().declare(_FUNCTIONS_OF_NETS)
+    program, rows = traced(model, example)[1], []
+    batch = parts_of(example)[0].shape[0] if batch is None else batch
     options = _Options(precision=_number(PRECISIONS, "precision", how["precision"]) if how["precision"] else 0)
     for keep, extra_work in ways:
         settings = _settings_of(batch, {**how, "keep": keep, "extra_work": extra_work})

@@ -249,8 +249,7 @@ def hides_later(mask: Constant, rows: int, lengths: Optional[Tensor]) -> bool:
     if mask.mask:
         every = every & (torch.arange(rows) < lengths[:, None, None, None])
     for later, want in ((True, every.tril()), (False, every)):
-        if torch.equal(seen.expand(torch.broadcast_shapes(seen.shape, want.shape)),
-                       want.expand(torch.broadcast_shapes(seen.shape, want.shape))):
+        if bool((seen == want).all()):
             return later
     raise NotSupported("a mask of attention that hides others than later rows, or those behind a sample's length")
 
