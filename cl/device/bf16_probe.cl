@@ -2,9 +2,8 @@
  * a[2 i + 1]) times the pair (b[i], b[16 + i]), by AVX512-BF16. A vector has 32 floats of a, 32 of b and 16
  * sums. The word behind the last vector becomes 1 if the device has the instructions, else 0; then nothing
  * else happens. */
-#include "prelude/common.clh"
-#if defined(__x86_64__) && defined(__AVX512F__)
 #include "prelude/pairs.clh"
+#if defined(__x86_64__) && defined(__AVX512F__)
 
 static inline uint cpuid_eax(uint leaf, uint subleaf)
 {

@@ -54,6 +54,16 @@ static inline float16 b_part(const b_rows b, const ulong r, const ulong c, const
 }
 #endif
 
+/* The first `count` elements, at most 32, of row r from column c on, and zeros, as bf16. */
+static inline uint16 b_words(const b_rows b, const ulong r, const ulong c, const uint count)
+{
+#if defined(BITS) && BITS == 16
+    return words16((global const ushort *)(b.codes + r * b.ld) + c, count);
+#else
+    return round32(b_part(b, r, c, min(count, 16u)), b_part(b, r, c + 16, left_of(count, 16)));
+#endif
+}
+
 #ifndef A_BF16
 #define A_BF16 0
 #endif
@@ -97,12 +107,9 @@ static inline void pack_b(local uint *panel, const b_rows b, const ulong row, co
     for (uint k = 0; k < depth; k += 32)
         for (uint j = 0; j < PANEL; j += 16) {
             float16 pairs[16];
-            UNROLLED(i, 16) {
-                const uint inside = j + i < width ? depth : 0;
+            UNROLLED(i, 16)
                 pairs[i] = as_float16(
-                    round32(b_part(b, column + j + i, row + k, left_of(inside, k)),
-                        b_part(b, column + j + i, row + k + 16, left_of(inside, k + 16))));
-            }
+                    b_words(b, column + j + i, row + k, j + i < width ? depth - k : 0));
             store_transposed16(pairs, (local float *)panel + k / 2 * PANEL + j, PANEL);
         }
 #else

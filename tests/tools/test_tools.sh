@@ -119,6 +119,13 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
         "$programs/"$command >/dev/full 2>"$folder/err"
         [ $? = 1 ] && grep -q 'standard output' "$folder/err" || fail "$command, disk full: $(cat "$folder/err")"
     done
+    # The probe of the device's instructions of bf16 is quiet, also where the compiler's target has none: on x86 PoCL
+    # takes the target of this library.
+    for target in "" avx2; do
+        CLPRUNE_CACHE_DIR=off CLPRUNE_PRECISION=bf16 POCL_KERNELLIB_NAME=$target POCL_CACHE_DIR=$folder/kernels$target \
+            "$programs/clprune-info" >"$folder/out" 2>"$folder/err" && [ ! -s "$folder/err" ] ||
+            fail "clprune-info in bf16, target '$target': $(cat "$folder/err")"
+    done
     "$programs/clprune-bench" token_mean --repeat 1 --json /dev/full >"$folder/out" 2>"$folder/err"
     [ $? = 1 ] && grep -q -- '--json was not written' "$folder/err" || fail "--json, disk full: $(cat "$folder/err")"
 fi
