@@ -3,7 +3,7 @@
  *
  *     p = p - lr_wd * p;  p = p - lr * m^ / (sqrt(v^) + eps)
  *
- * lr_wd is 0 where weight decay does not apply. With CODES it also takes tensors whose state is codes;
+ * with lr and wd times those of the tensor. With CODES it also takes tensors whose state is codes;
  * moment_codes.clh has them. Local memory: with CODES LOCAL floats. */
 #include "train/adam.clh"
 
@@ -11,7 +11,7 @@ KERNEL_OF(LOCAL) adamw(TABLE, const float lr, const float lr_wd, ADAM, const uin
     OUT m, OUT v)
 {
     SHARE;
-    const float decay = IS_DECAYED(t) ? lr_wd : 0;
+    const float rate = lr * t.lr, decay = lr_wd * t.lr * t.decay;
 #if CODES
     local float part[LOCAL];
     EACH_BLOCK {
@@ -28,7 +28,7 @@ KERNEL_OF(LOCAL) adamw(TABLE, const float lr, const float lr_wd, ADAM, const uin
             const vec direction = adam_direction(mean[k], square[k], m_scale, v_scale, eps);
             mean_peak = larger(mean_peak, mean[k]);
             square_peak = larger(square_peak, square[k]);
-            store_flat(fma((vec)(-lr), direction, decayed), VALUES_OF(p));
+            store_flat(fma((vec)(-rate), direction, decayed), VALUES_OF(p));
         })
         const float m_new = scale_of(part, mean_peak), v_new = scale_of(part, square_peak);
         EACH_PART(k, {
@@ -48,6 +48,6 @@ KERNEL_OF(LOCAL) adamw(TABLE, const float lr, const float lr_wd, ADAM, const uin
             const vec direction = adam(load_part(GRAD_AT(g), left, 0), STATE_AT(m), STATE_AT(v),
                 left, b1, b1_rest, b2, b2_rest, m_scale, v_scale, eps);
             const vec decayed = fma((vec)(-decay), value, value);
-            store_part(fma((vec)(-lr), direction, decayed), VALUE_AT(p), left);
+            store_part(fma((vec)(-rate), direction, decayed), VALUE_AT(p), left);
         }
 }

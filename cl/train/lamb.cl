@@ -1,5 +1,5 @@
 /* LAMB of parameters p by gradients g with state m and v, which adam.clh has; optimizer.clh has the table of
- * tensors and the square sums. wd is 0 where weight decay does not apply.
+ * tensors and the square sums; lr and wd are times those of the tensor.
  *
  *     lamb_moments   the new m, v;  partial[i][0..3] = square sums of p and of r over group i
  *     lamb_ratio     ratio[t] = |p| / |r| of the tensor in row t; 1 where one of them is 0
@@ -18,7 +18,7 @@ KERNEL_OF(LOCAL) lamb_moments(TABLE, const float wd, ADAM, IN g, IN p, OUT m, OU
 {
     local float part[LOCAL];
     SHARE;
-    const float decay = IS_DECAYED(t) ? wd : 0;
+    const float decay = wd * t.decay;
     vec p_plain = 0, p_scaled = 0, r_plain = 0, r_scaled = 0;
     EACH_VECTOR {
         const vec value = load_part(VALUE_AT(p), left, 0);
@@ -55,7 +55,7 @@ KERNEL_OF(LOCAL) lamb_apply(TABLE, const float lr, const float wd, const float m
     const float v_scale, const float eps, MAT_IN_RESTRICT(ratio), IN m, IN v, OUT p)
 {
     SHARE;
-    const float decay = IS_DECAYED(t) ? wd : 0, rate = lr * AT(ratio, 0, index);
+    const float decay = wd * t.decay, rate = lr * t.lr * AT(ratio, 0, index);
     EACH_VECTOR {
         const vec value = load_part(VALUE_AT(p), left, 0);
         const vec direction = adam_direction(load_part(STATE_AT(m), left, 0),

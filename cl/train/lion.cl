@@ -2,7 +2,7 @@
  *
  *     p = p - lr_wd * p;  p = p - lr * sign(b1 * m + b1_rest * g);  m = b2 * m + b2_rest * g;  b_rest = 1 - b
  *
- * lr_wd is 0 where weight decay does not apply. With CODES it also takes tensors whose state is codes;
+ * with lr and wd times those of the tensor. With CODES it also takes tensors whose state is codes;
  * moment_codes.clh has them. Local memory: with CODES LOCAL floats. */
 #include "train/moment_codes.clh"
 
@@ -25,7 +25,7 @@ KERNEL_OF(LOCAL) lion(TABLE, const float lr, const float lr_wd, const float b1, 
     const float b2, const float b2_rest, const uint step, IN g, OUT p, OUT m)
 {
     SHARE;
-    const float decay = IS_DECAYED(t) ? lr_wd : 0;
+    const float rate = lr * t.lr, decay = lr_wd * t.lr * t.decay;
 #if CODES
     local float part[LOCAL];
     EACH_BLOCK {
@@ -36,7 +36,7 @@ KERNEL_OF(LOCAL) lion(TABLE, const float lr, const float lr_wd, const float b1, 
             const vec value = load_flat(VALUES_OF(p));
             const vec grad = load_flat(GRADS_OF(g));
             mean[k] = first_moments(load_codes(CODES_AT(m), left), old);
-            store_flat(lion_move(value, grad, &mean[k], lr, decay, b1, b1_rest, b2, b2_rest), VALUES_OF(p));
+            store_flat(lion_move(value, grad, &mean[k], rate, decay, b1, b1_rest, b2, b2_rest), VALUES_OF(p));
             peak = larger(peak, mean[k]);
         })
         const float scale = scale_of(part, peak);
@@ -52,7 +52,7 @@ KERNEL_OF(LOCAL) lion(TABLE, const float lr, const float lr_wd, const float b1, 
         EACH_VECTOR {
             const vec value = load_part(VALUE_AT(p), left, 0), grad = load_part(GRAD_AT(g), left, 0);
             vec mean = load_part(STATE_AT(m), left, 0);
-            store_part(lion_move(value, grad, &mean, lr, decay, b1, b1_rest, b2, b2_rest), VALUE_AT(p), left);
+            store_part(lion_move(value, grad, &mean, rate, decay, b1, b1_rest, b2, b2_rest), VALUE_AT(p), left);
             store_part(mean, STATE_AT(m), left);
         }
 }

@@ -20,7 +20,8 @@ typedef struct clprune_param {
 } clprune_param;
 
 /* With gradient g, step t from 1, learning rate lr and decay wd (0 where !decay):
- *   SGD    g += wd * p; v = momentum * v + g (v = g at t = 1); p -= lr * v          (PyTorch's SGD)
+ *   SGD    g += wd * p; v = momentum * v + g (v = g at t = 1); p -= lr * v;
+ *          with nesterov p -= lr * (g + momentum * v)                               (PyTorch's SGD)
  *   ADAMW  p -= lr * wd * p; m, v = Adam moments of g;
  *          p -= lr * m^ / (sqrt(v^) + eps), ^ = bias-corrected                      (1711.05101)
  *   LAMB   r = m^ / (sqrt(v^) + eps) + wd * p; p -= lr * |p|/|r| * r; the ratio is 1
@@ -42,6 +43,7 @@ typedef struct clprune_optimizer_desc {
     float eps;          /* ADAMW, LAMB; 0: 1e-8, for LAMB 1e-6 */
     float weight_decay;
     unsigned state_bits;  /* 0 or 32 for state in fp32; 8 for codes, which LAMB does not take */
+    bool nesterov;        /* SGD with momentum */
     uint64_t reserved[3]; /* zeros */
 } clprune_optimizer_desc;
 
@@ -89,6 +91,13 @@ CLPRUNE_API clprune_status clprune_optimizer_create(clprune_context *context,
     const clprune_optimizer_desc *desc, size_t count, const clprune_param *params,
     clprune_optimizer **optimizer);
 CLPRUNE_API void clprune_optimizer_destroy(clprune_optimizer *optimizer); /* accepts NULL */
+
+/* From the next step on parameter `param` has so many times the learning rate, lr in the formulas
+ * above, and the weight decay, wd, also without `decay`; until then 1, and 1 or 0. Both are finite
+ * and >= 0. lr 0 leaves the parameter as it is, but not its state. Blocks until the work enqueued
+ * before is done. */
+CLPRUNE_API clprune_status clprune_optimizer_set_rates(
+    clprune_optimizer *optimizer, size_t param, float lr, float weight_decay);
 
 /* Updates every parameter from its gradient. lr must be finite and >= 0. */
 CLPRUNE_API clprune_status clprune_optimizer_step(

@@ -44,6 +44,10 @@ static void sgd(
             x->v[i] = move;
             x->v_bound[i] = 3 * U * size;
         }
+        if (desc->momentum != 0 && desc->nesterov) {
+            move = x->g[i] + wd * x->p[i] + (double)desc->momentum * x->v[i];
+            size += fabs(x->g[i]) + fabs(wd * x->p[i]);
+        }
         x->p[i] -= lr * move;
         x->p_bound[i] = U * fabs(x->p[i]) + 4 * U * lr * size;
     }

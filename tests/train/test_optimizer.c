@@ -93,7 +93,11 @@ typedef struct step_case {
     size_t rows, cols;
     bool decay, momentum;
     uint64_t t;
+    bool nesterov, rates;
 } step_case;
+
+/* Factors of the learning rate and of the weight decay, which has none of its own then. */
+static const float lr_factor = 0.375f, decay_factor = 3;
 
 static void state_check(const clprune_optimizer *optimizer, size_t slot, size_t count,
     const double *want, const double *bound)
@@ -115,6 +119,7 @@ static void step(void **state)
     const bool none = s->of.desc.momentum != 0 && !s->momentum;
     if (!s->momentum)
         desc.momentum = 0;
+    desc.nesterov = s->nesterov;
     float *g = test_new_normal(71, count), *p = test_new_normal(72, count);
     float *m = test_new_normal(73, count), *v = test_new_uniform(74, 0, 2, count);
     optimizer_ref ref = optimizer_ref_make(count, g, p, m, v);
@@ -122,7 +127,11 @@ static void step(void **state)
     test_mat again = test_mat_make(s->rows, s->cols, 0, p);
     test_mat grad = test_mat_make(s->rows, s->cols, 0, g);
     clprune_param param = {"w", value.mat, grad.mat, s->decay};
-    optimizer_ref_step(&desc, s->t, (double)lr, s->decay, &ref);
+    clprune_optimizer_desc scaled = desc;
+    if (s->rates)
+        scaled.weight_decay *= decay_factor;
+    optimizer_ref_step(
+        &scaled, s->t, (double)lr * (s->rates ? (double)lr_factor : 1), s->decay || s->rates, &ref);
     for (int run = 0; run < 2; run++) {
         param.value = run == 0 ? value.mat : again.mat;
         clprune_optimizer *optimizer = test_new_optimizer(context, desc, 1, &param);
@@ -132,6 +141,8 @@ static void step(void **state)
             TEST_OK(clprune_mat_write(context, clprune_optimizer_state(optimizer, 0, slot),
                 s->of.slots[slot] == 'm' ? m : v));
         clprune_optimizer_set_steps(optimizer, s->t - 1);
+        if (s->rates)
+            TEST_OK(clprune_optimizer_set_rates(optimizer, 0, lr_factor, decay_factor));
         TEST_EVENT(clprune_optimizer_step(optimizer, lr, &event));
         assert_int_equal(clprune_optimizer_steps(optimizer), s->t);
         for (size_t slot = 0; slot < slots; slot++)
@@ -398,6 +409,12 @@ static void invalid(NO_ROW)
     clprune_mat inside = clprune_mat_rows(grad.mat, 1, 1);
     inside.cols = 1;
     TEST_FAILS(clprune_optimizer_clip(optimizer, 1, inside, &event), bad, "norm overlaps");
+    for (size_t i = 0; i < COUNT_OF(bad_lr); i++) {
+        TEST_FAILS(clprune_optimizer_set_rates(optimizer, 0, bad_lr[i], 1), bad, "lr");
+        TEST_FAILS(clprune_optimizer_set_rates(optimizer, 0, 1, bad_lr[i]), bad, "weight_decay");
+    }
+    TEST_FAILS(clprune_optimizer_set_rates(optimizer, 1, 1, 1), bad, "param is 1 of 1");
+    assert_int_equal(clprune_optimizer_set_rates(NULL, 0, 1, 1), bad);
     assert_null(event);
     assert_int_equal(clprune_optimizer_steps(optimizer), 0);
     TEST_UNCHANGED(&value, &grad, &other);
@@ -421,10 +438,13 @@ int main(void)
             if (of.desc.state_bits == 8 || (!momentum && of.desc.momentum == 0))
                 continue;
             assert(count < COUNT_OF(steps));
-            steps[count] =
-                (step_case){of, shape[0], shape[1], decay, momentum, 1 + (i / 4 + k) % 3};
-            test_add(&list, step, &steps[count++], "%s%s, %zu x %zu%s", of.name,
-                momentum ? "" : " without momentum", shape[0], shape[1], decay ? ", decay" : "");
+            const bool nesterov = momentum && of.desc.momentum != 0 && i / 4 % 2 == 1;
+            const bool rates = i / 4 % 3 == 2;
+            steps[count] = (step_case){
+                of, shape[0], shape[1], decay, momentum, 1 + (i / 4 + k) % 3, nesterov, rates};
+            test_add(&list, step, &steps[count++], "%s%s, %zu x %zu%s%s%s", of.name,
+                momentum ? "" : " without momentum", shape[0], shape[1], decay ? ", decay" : "",
+                nesterov ? ", Nesterov" : "", rates ? ", rates" : "");
         }
     test_add(&list, sgd_start, NULL, "the first step of SGD");
     test_add(&list, lamb_zero_norms, NULL, "zero norms in LAMB");

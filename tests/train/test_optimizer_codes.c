@@ -424,7 +424,7 @@ static void not_finite(void **state)
 static void ledger(NO_ROW)
 {
     clprune_context *context = test_context();
-    enum { COUNT = 5001, TABLE = 10 * sizeof(cl_ulong) };
+    enum { COUNT = 5001, TABLE = 11 * sizeof(cl_ulong) };
     static const clprune_optimizer_kind kinds[] = {CLPRUNE_OPTIMIZER_SGD, CLPRUNE_OPTIMIZER_ADAMW};
     test_mat value = test_mat_make(1, COUNT, 0, NULL), grad = test_mat_make(1, COUNT, 0, NULL);
     const clprune_param param = {"w", value.mat, grad.mat, true};

@@ -297,7 +297,7 @@ static void batch_does_not_depend_on_history(NO_ROW)
     uint8_t pixels[PIXELS];
     for (unsigned k = 0; k < PIXELS; ++k)
         pixels[k] = fake_pixel(2, k);
-    augment_apply(augment_draw(&epoch3, 2, SIDE), SIDE, pixels, one);
+    augment_apply(augment_draw(&epoch3, 2, SIDE), false, SIDE, pixels, one);
     assert_memory_equal(batch + PIXELS, one, PIXELS);
 }
 

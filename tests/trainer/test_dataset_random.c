@@ -185,7 +185,7 @@ static void move_of_a_small_image(NO_ROW)
         pixels[i] = (uint8_t)(1 + i);
     for (size_t k = 0; k < COUNT_OF(moves); ++k) {
         const augment_move m = moves[k];
-        augment_apply(m, S, pixels, image);
+        augment_apply(m, false, S, pixels, image);
         for (int c = 0; c < 3; ++c)
             for (int y = 0; y < S; ++y)
                 for (int x = 0; x < S; ++x) {
@@ -198,9 +198,49 @@ static void move_of_a_small_image(NO_ROW)
                             m.down, m.right, m.mirror, c, y, x, got, expected);
                 }
     }
-    augment_apply((augment_move){1, -1, true}, S, pixels, image);
+    augment_apply((augment_move){1, -1, true}, false, S, pixels, image);
     assert_int_equal(image[0], pixels[1 * S + 6]); /* row 1; column 7, one to the left */
     assert_int_equal(image[7], 0);                 /* column -1 is border */
+    augment_apply((augment_move){-2, 1, false}, true, S, pixels, image);
+    assert_int_equal(image[0], pixels[2 * S + 1]); /* row -2 is row 2 */
+    assert_int_equal(image[7], pixels[2 * S + 6]); /* column 8 is column 6 */
+    assert_int_equal(image[7 * S + 7], pixels[5 * S + 6]);
+}
+
+/* Mirrors that alternate: those of the first epoch, and then in turn; shifts as far as they are
+ * told.
+ */
+static void draws_as_told(NO_ROW)
+{
+    int downs[5] = {0};
+    for (uint32_t i = 0; i < 300; i++) {
+        augment_options drawn = {.seed = 5, .shift = 2}, turned = {.seed = 5, .alternates = true};
+        const bool first = augment_draw(&drawn, i, SIDE).mirror;
+        for (uint32_t epoch = 0; epoch < 4; epoch++) {
+            drawn.epoch = turned.epoch = epoch;
+            const augment_move m = augment_draw(&drawn, i, SIDE);
+            assert_true(m.down >= -2 && m.down <= 2 && m.right >= -2 && m.right <= 2);
+            downs[m.down + 2]++;
+            turned.shift = 2;
+            const augment_move t = augment_draw(&turned, i, SIDE);
+            assert_int_equal(t.mirror, first != (epoch % 2 == 1));
+            assert_true(t.down == m.down && t.right == m.right);
+        }
+    }
+    for (int k = 0; k < 5; k++)
+        assert_near(downs[k], 240, 60, "times of a move down");
+}
+
+/* The weights of the views of an image have the sum 1. */
+static void views_of_an_image(NO_ROW)
+{
+    static const size_t counts[] = {1, 2, 6};
+    for (size_t i = 0; i < COUNT_OF(counts); i++) {
+        double sum = 0;
+        for (size_t v = 0; v < counts[i]; v++)
+            sum += (double)augment_views(counts[i])[v].weight;
+        assert_near(sum, 1, 1e-12, "weights");
+    }
 }
 
 /* ---- generated images ------------------------------------------------------------------------ */
@@ -366,6 +406,8 @@ int main(void)
     ADD(&list, draws_cover_all_moves);
     ADD(&list, draws_depend_on_seed_epoch_and_index);
     ADD(&list, move_of_a_small_image);
+    ADD(&list, draws_as_told);
+    ADD(&list, views_of_an_image);
     ADD(&list, generated_bits_are_these);
     ADD(&list, generated_images_depend_on_seed_split_and_index_only);
     ADD(&list, generated_defaults);

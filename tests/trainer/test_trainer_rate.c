@@ -1,4 +1,5 @@
-/* The learning rate of the trainer: milestones, refused lists, and the cosine of the library. */
+/* The learning rate of the trainer: milestones, lines, refused lists, and the cosine of the
+ * library. */
 #include "support/test_fault.h"
 #include "trainer/base/learning_rate.h"
 
@@ -25,6 +26,28 @@ static void steps(NO_ROW)
     const learning_rate rounded = rate_of("0.25", 0, 10); /* 2.5 steps are 3 */
     near(learning_rate_at(&rounded, 2), 0.4);
     near(learning_rate_at(&rounded, 3), 0.04);
+}
+
+static void lines(NO_ROW)
+{
+    learning_rate rate = {.schedule = {.base = 2, .warmup = 9, .total = 40}};
+    TEST_GOOD(learning_rate_points("0:0.2,0.25:1,1:0.1", &rate, &f));
+    for (uint64_t t = 0; t < 50; t++)
+        near(learning_rate_at(&rate, t), t < 10   ? 2 * (0.2 + 0.8 * (double)t / 10)
+                                         : t < 40 ? 2 * (1 - 0.9 * (double)(t - 10) / 30)
+                                                  : 2 * 0.1);
+}
+
+static void refused_points(NO_ROW)
+{
+    static const char *const lists[] = {"", "0:1", "0:1,1", "0:1,1:0,", "0:1,0.5:1", "0.1:1,1:0",
+        "0:1,0.5:1,0.5:0,1:0", "0:-1,1:0", "0:1001,1:0", "0:nan,1:0", "0:1;1:0", "0:1,2:0",
+        "0:0,.1:1,.2:1,.3:1,.4:1,.5:1,.6:1,.7:1,1:0"};
+    for (size_t i = 0; i < COUNT_OF(lists); i++) {
+        learning_rate rate;
+        print_message("'%s'\n", lists[i]);
+        TEST_REFUSED(learning_rate_points(lists[i], &rate, &f), CODE_USAGE, "--points");
+    }
 }
 
 static void cosine(NO_ROW)
@@ -54,6 +77,8 @@ int main(void)
 {
     test_list list = {0};
     test_add(&list, steps, NULL, "steps");
+    test_add(&list, lines, NULL, "lines");
+    test_add(&list, refused_points, NULL, "refused points");
     test_add(&list, cosine, NULL, "cosine");
     test_add(&list, refused, NULL, "refused");
     return test_run_on_host("trainer_rate", &list);

@@ -2,27 +2,32 @@
  * augment.h: random crop and mirror, the usual augmentation for CIFAR (He et al., CVPR 2016,
  * section 4.2).
  *
- * The image gets a black border of S/8 pixels (4 at S = 32). A random S x S window of the result is
- * taken and, with probability 1/2, mirrored left to right. The draw depends on (seed, epoch, index)
- * alone.
+ * The image gets a border of `shift` pixels, S/8 (4 at S = 32) unless it is given: black, or the
+ * image reflected at its outermost pixels. A random S x S window of the result is taken and, with
+ * probability 1/2, mirrored left to right. The draw depends on (seed, epoch, index) alone.
  */
 #ifndef TRAINER_AUGMENT_H
 #define TRAINER_AUGMENT_H
 
 #include <stdbool.h>
+#include <stddef.h> /* size_t */
 #include <stdint.h>
-
-typedef struct augment_options {
-    uint64_t seed;
-    uint32_t epoch;
-} augment_options;
 
 /* The position of the window, and whether it is then mirrored. {0, 0, false} does not change the
  * image. */
 typedef struct augment_move {
-    int32_t down, right; /* -S/8 ... S/8 from the centred window */
+    int32_t down, right; /* -shift ... shift from the centred window */
     bool mirror;
 } augment_move;
+
+typedef struct augment_options {
+    uint64_t seed;
+    uint32_t epoch;
+    uint32_t shift; /* 0: S/8; below S */
+    bool reflects;
+    bool alternates;           /* mirrors are drawn for epoch 0, and change with each epoch */
+    const augment_move *fixed; /* of all images; NULL: it is drawn */
+} augment_options;
 
 augment_move augment_draw(const augment_options *options, uint32_t index, uint32_t image_size);
 
@@ -30,8 +35,19 @@ augment_move augment_draw(const augment_options *options, uint32_t index, uint32
  * Moves one image.
  *
  * pixels  (3, S, S)
- * image   (3, S, S), written; must not overlap pixels. The border is black, byte 0
+ * image   (3, S, S), written; must not overlap pixels
  */
-void augment_apply(augment_move move, uint32_t image_size, const uint8_t *pixels, uint8_t *image);
+void augment_apply(
+    augment_move move, bool reflects, uint32_t image_size, const uint8_t *pixels, uint8_t *image);
+
+/* How an image is seen in tests, and what its logits count in their mean. */
+typedef struct augment_view {
+    augment_move move;
+    float weight;
+} augment_view;
+
+/* `count` views: 1, the image; 2, and its mirror image; 6, half of the mean of those, half that of
+ * the image moved by (-1, -1) and by (1, 1) with reflection, and their mirror images. */
+const augment_view *augment_views(size_t count);
 
 #endif

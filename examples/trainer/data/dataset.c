@@ -212,6 +212,11 @@ dataset_shape dataset_sample(const dataset *data)
     return (dataset_shape){DATASET_CHANNELS * side * side, 1, false, false};
 }
 
+bool dataset_moves(const dataset *data)
+{
+    return data->source.fetch == NULL;
+}
+
 bool dataset_is_text(const dataset *data)
 {
     return strcmp(data->source.name, "text") == 0;
@@ -273,7 +278,7 @@ static bool make_sample(const batch_job *job, size_t i, uint8_t *pixels, fault *
     if (moves) {
         augment_move move = augment_draw(job->augment, index, size);
         move.mirror = move.mirror && !source->keeps_sides;
-        augment_apply(move, size, pixels, image);
+        augment_apply(move, job->augment->reflects, size, pixels, image);
     }
     return true;
 }

@@ -146,6 +146,8 @@ typedef struct dataset_shape {
 dataset_shape dataset_sample(const dataset *data);
 /* Where tests come from: "DIR/val.bin", "the last tenth of FILE"; "" if they are generated. */
 const char *dataset_tests(const dataset *data);
+/* Whether images are moved as augment.h says; those of folders have windows of their own. */
+bool dataset_moves(const dataset *data);
 /* Whether the tokens are the bytes of a text. */
 bool dataset_is_text(const dataset *data);
 /* Tells sets of one name apart. IDX: of the training pixels and labels; CIFAR: likewise, up to the

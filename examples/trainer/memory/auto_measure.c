@@ -36,7 +36,7 @@ static bool move(
 static bool warm_up(session *s, fault *f)
 {
     const options *o = s->options;
-    const augment_options augment = {.seed = o->seed, .epoch = 0};
+    const augment_options augment = options_augment(o, 0);
     s->rate = (learning_rate){.schedule = {.base = 0.1 * o->lr, .min = 0.1 * o->lr, .total = 1}};
     tally_reset(&s->tally, tally_zero, 1);
     for (; s->step < AUTO_WARMUP && s->step < s->steps_per_epoch && stop_signal() == 0; ++s->step) {

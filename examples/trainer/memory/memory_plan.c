@@ -87,8 +87,10 @@ static clprune_status enqueue_tests(dry_run *run)
             const bool first = run->plan->commands == 0; /* the run only tests */
             if (first)
                 session_watch(s, (trainer_watcher){watch, run});
-            TRY(session_enqueue_test(s, counts[i], clprune_mat_rows(s->tally.loss, 0, counts[i]),
-                clprune_mat_rows(s->tally.hit, 0, counts[i])));
+            for (size_t v = 0; v < options_views_count(s->options); ++v)
+                TRY(session_enqueue_test(s, counts[i], v,
+                    clprune_mat_rows(s->tally.loss, 0, counts[i]),
+                    clprune_mat_rows(s->tally.hit, 0, counts[i])));
             if (first)
                 run->plan->commands = clprune_context_commands(s->context);
             session_watch(s, (trainer_watcher){0});

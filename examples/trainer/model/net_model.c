@@ -387,6 +387,25 @@ clprune_status net_model_init(void *of, uint64_t seed, const bool *given)
     return CLPRUNE_SUCCESS;
 }
 
+clprune_status net_model_fit(void *of, size_t count, const float *images)
+{
+    const net_model *model = of;
+    clprune_net_weight weight;
+    for (size_t i = 0; clprune_net_weight_at(model->net, i, &weight); ++i) {
+        float *values = malloc(weight.value.rows * weight.value.cols * sizeof *values);
+        clprune_status status = values != NULL ? CLPRUNE_SUCCESS : CLPRUNE_OUT_OF_HOST_MEMORY;
+        if (status == CLPRUNE_SUCCESS)
+            status = clprune_mat_read(model->context, weight.value, values);
+        if (status == CLPRUNE_SUCCESS)
+            model->parts->fit(&model->sizes, &weight, count, images, values);
+        if (status == CLPRUNE_SUCCESS)
+            status = clprune_mat_write(model->context, weight.value, values);
+        free(values);
+        TRY(status);
+    }
+    return CLPRUNE_SUCCESS;
+}
+
 clprune_param *net_model_params(void *of, size_t *count)
 {
     return clprune_net_params(((net_model *)of)->net, count);

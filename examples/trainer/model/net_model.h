@@ -20,6 +20,10 @@ typedef struct net_model_parts {
     /* How files of other programs have a parameter: pieces[0] is its name, shape and matrix, to be
      * changed. Returns the number of pieces, 1 to NET_MODEL_PIECES. NULL: as it is. */
     size_t (*in_files)(const trainer_sizes *sizes, trainer_weight *pieces);
+    /* Changes the initial values of a parameter, in the order of its matrix, by the first training
+     * images, (count, 3, image, image), normalised. NULL: they stay. */
+    void (*fit)(const trainer_sizes *sizes, const clprune_net_weight *weight, size_t count,
+        const float *images, float *values);
 } net_model_parts;
 
 enum { NET_MODEL_PIECES = 3 };
@@ -36,6 +40,7 @@ clprune_status net_model_create(const trainer_model *type, clprune_context *cont
     const trainer_sizes *sizes, const keep_choice *choice, size_t batch, void **model);
 void net_model_destroy(void *model);
 clprune_status net_model_init(void *model, uint64_t seed, const bool *given);
+clprune_status net_model_fit(void *model, size_t count, const float *images);
 clprune_param *net_model_params(void *model, size_t *count);
 const trainer_state *net_model_states(void *model, size_t *count);
 const trainer_count *net_model_counts(void *model, size_t *count);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "trainer/base/learning_rate.h"
+#include "trainer/base/param_rates.h"
 #include "trainer/files/plain_file.h"
 #include "trainer/options/options_table.h"
 
@@ -47,6 +48,8 @@ static const options defaults = {
     .peer_timeout = 60,
     .warmup_epochs = 1,
     .milestones = "0.5,0.75",
+    .points = "0:0,0.25:1,1:0",
+    .momentum = 0.9,
     .label_smoothing = 0.1,
     .seed = 1,
     .checkpoint_every = 1,
@@ -218,6 +221,18 @@ static bool check_micro_batches(const options *o, fault *f)
                o->batch_size);
 }
 
+/* Not of a checkpoint's: there --optimizer is not known yet, and settings of sgd cannot change. */
+static bool check_sgd(const options *o, fault *f)
+{
+    static const char *const names[] = {"momentum", "nesterov"};
+    const clprune_optimizer_desc desc = clprune_optimizer_describe(o->optimizer).desc;
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        if (o->resume == NULL && options_given(o, names[i]) && desc.kind != CLPRUNE_OPTIMIZER_SGD)
+            return fault_set(f, CODE_USAGE, "--%s needs --optimizer sgd", names[i]);
+    return !o->nesterov || o->momentum > 0 ||
+           fault_set(f, CODE_USAGE, "--nesterov needs --momentum above 0");
+}
+
 /* Options that make sense only together. */
 static bool check_together(const options *o, fault *f)
 {
@@ -245,7 +260,11 @@ static bool check_together(const options *o, fault *f)
     learning_rate rate;
     if (options_given(o, "milestones") && o->schedule != OPTIONS_STEP && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--milestones needs --schedule step");
-    if (!learning_rate_milestones(o->milestones, &rate, f))
+    if (options_given(o, "points") && o->schedule != OPTIONS_LINEAR && o->resume == NULL)
+        return fault_set(f, CODE_USAGE, "--points needs --schedule linear");
+    if (!learning_rate_milestones(o->milestones, &rate, f) ||
+        !learning_rate_points(o->points, &rate, f) || !param_rates_check(o->rates, f) ||
+        !check_sgd(o, f))
         return false;
     if (o->import_file != NULL && o->resume != NULL)
         return fault_set(f, CODE_USAGE, "--import and --resume: the checkpoint has the weights");
@@ -274,7 +293,10 @@ static bool check_restored(const options *o, fault *f)
             "--gradient-check does not go with --early-update, which the run in %s has", o->resume);
     if (options_given(o, "milestones") && o->schedule != OPTIONS_STEP)
         return fault_set(f, CODE_USAGE,
-            "--milestones needs --schedule step, and the run in %s has cosine", o->resume);
+            "--milestones needs --schedule step, which the run in %s lacks", o->resume);
+    if (options_given(o, "points") && o->schedule != OPTIONS_LINEAR)
+        return fault_set(f, CODE_USAGE,
+            "--points needs --schedule linear, which the run in %s lacks", o->resume);
     /* --memory-limit may have chosen a smaller batch */
     return (!options_given(o, "micro-batches") || check_micro_batches(o, f)) &&
            (o->adapters == NULL || o->lora != NULL ||

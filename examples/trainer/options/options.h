@@ -12,11 +12,12 @@
 #include <stdio.h> /* FILE */
 
 #include "trainer/base/fault.h"
+#include "trainer/data/augment.h"
 #include "trainer/model/trainer_model.h"
 #include "trainer/reduce/ranks.h"
 
 enum {
-    OPTIONS_MOST = 88, /* at most this many options */
+    OPTIONS_MOST = 98, /* at most this many options */
     OPTIONS_EPOCHS_MOST = 1000000
 };
 
@@ -27,7 +28,7 @@ enum {
 /* One option; see options_table.h. */
 typedef struct option_row option_row;
 
-typedef enum options_schedule { OPTIONS_COSINE, OPTIONS_STEP } options_schedule;
+typedef enum options_schedule { OPTIONS_COSINE, OPTIONS_STEP, OPTIONS_LINEAR } options_schedule;
 
 /* Zero in a size or limit means that the architecture or the data decides. */
 typedef struct options options;
@@ -39,6 +40,10 @@ struct options {
     const char *data;
     uint64_t train_limit, test_limit;
     bool no_augment;
+    uint64_t shift;   /* pixels; 0: an eighth of a side */
+    size_t border;    /* position in options_borders */
+    size_t mirror;    /* position in options_mirrors */
+    size_t views;     /* position in options_views */
     size_t normalise; /* dataset_normalise */
 
     size_t activations; /* position in model->keep->preset_names */
@@ -61,11 +66,16 @@ struct options {
     bool skip_broken;
 
     uint64_t epochs, batch_size, micro_batches;
-    size_t optimizer; /* of clprune_optimizer_describe */
+    size_t optimizer;  /* of clprune_optimizer_describe */
+    double momentum;   /* of sgd */
+    bool nesterov;     /* likewise */
+    const char *rates; /* param_rates reads it; NULL: all are 1 */
+    double lookahead;  /* 0: off */
     double lr, weight_decay;
     double warmup_epochs, label_smoothing;
     size_t schedule;        /* options_schedule */
     const char *milestones; /* learning_rate_milestones reads it */
+    const char *points;     /* learning_rate_points */
     double clip_norm;       /* 0: off */
     bool early_update, zero, sync_batch_norm;
     size_t reduce_bits; /* position in options_reduce_bits */
@@ -204,5 +214,12 @@ extern const char *const options_stores[];      /* fp32, bf16 */
 extern const char *const options_base_bits[];   /* 32, 16, 8, 4 */
 const char *const *options_optimizers(void);    /* by clprune_optimizer_describe */
 extern const char *const options_schedules[];   /* by options_schedule */
+extern const char *const options_borders[];     /* black, reflect */
+extern const char *const options_mirrors[];     /* drawn, alternate */
+extern const char *const options_views[];       /* 1, 2, 6 */
+
+/* The views of a test image, and how images are moved in an epoch. */
+size_t options_views_count(const options *o);
+augment_options options_augment(const options *o, uint64_t epoch);
 
 #endif

@@ -20,7 +20,10 @@ const char *const options_rotate[] = {"no", "yes", NULL};
 const char *const options_reduce_bits[] = {"32", "8", NULL};
 const char *const options_stores[] = {"fp32", "bf16", NULL};
 const char *const options_base_bits[] = {"32", "16", "8", "4", NULL};
-const char *const options_schedules[] = {"cosine", "step", NULL};
+const char *const options_schedules[] = {"cosine", "step", "linear", NULL};
+const char *const options_borders[] = {"black", "reflect", NULL};
+const char *const options_mirrors[] = {"drawn", "alternate", NULL};
+const char *const options_views[] = {"1", "2", "6", NULL};
 
 const char *const *options_optimizers(void)
 {
@@ -107,6 +110,21 @@ static const option_row rows[] = {
         "number of test images; default: all, or 2000 generated ones", NEEDS_NOTHING, OF_IMAGES),
     FLAG("no-augment", OPTION_MATCH, no_augment, "no random crop and mirror", NEEDS_NOTHING,
         OF_IMAGES),
+    COUNT("shift", OPTION_MATCH, shift, 1, 4095,
+        "pixels that an image is moved by in training, at most, of images of CIFAR, IDX and "
+        "generated; default an eighth of a side",
+        NEEDS_NOTHING, OF_IMAGES),
+    CHOICE("border", OPTION_MATCH, border, options_borders, "NAME",
+        "what moves in with them: black (the default) or reflect, the image reflected",
+        NEEDS_NOTHING, OF_IMAGES),
+    CHOICE("mirror", OPTION_MATCH, mirror, options_mirrors, "NAME",
+        "drawn (the default): mirror half of the images of each epoch; alternate: of the first, "
+        "and of each later one those that the one before did not",
+        NEEDS_NOTHING, OF_IMAGES),
+    CHOICE("views", OPTION_TAKE, views, options_views, "N",
+        "views of a test image whose logits are averaged: 1 (the default); 2, with its mirror "
+        "image; or 6, also moved by a pixel up and left, and down and right",
+        NEEDS_NOTHING, OF_IMAGES),
     CHOICE("normalise", OPTION_MATCH, normalise, options_normalise, "NAME",
         "mean and deviation that images are normalised with: data (the default), the data's, or "
         "ImageNet's for folders of train/CLASS/*.jpg; imagenet; or half, 0.5 and 0.5, as timm's "
@@ -201,15 +219,26 @@ static const option_row rows[] = {
         "(batch norms see a part each); default 1"),
     CHOICE("optimizer", OPTION_MATCH, optimizer, NULL, "NAME",
         "with an 8 at the end, of 8-bit moments in tensors of at least 4096 elements"),
+    REAL("momentum", OPTION_MATCH, momentum, 0, LESS_THAN_ONE, "of sgd; default 0.9"),
+    FLAG("nesterov", OPTION_MATCH, nesterov, "sgd with Nesterov's momentum"),
+    TEXT("rates", OPTION_CHANGE, rates, "PATTERN:LR[:DECAY[:EPOCHS]][,...]",
+        "parameters whose names match, such as '*.bias', have LR times the learning rate and DECAY "
+        "times the weight decay, for so many epochs, and then are frozen; the last match counts"),
+    REAL("lookahead", OPTION_MATCH, lookahead, 0, LESS_THAN_ONE,
+        "X above 0: every five steps, the weights become a times their means until then and 1 - a "
+        "times themselves, a = X^5 t^3 at fraction t of all steps, and at the end the means; "
+        "default 0"),
     REAL("lr", OPTION_CHANGE, lr, 0, 1e6, "highest learning rate; default:"),
     REAL("weight-decay", OPTION_CHANGE, weight_decay, 0, 1e6,
         "on the weights of linear layers; default:"),
     REAL("warmup-epochs", OPTION_CHANGE, warmup_epochs, 0, 1000000,
         "linear warm-up; default 1, at most --epochs"),
     CHOICE("schedule", OPTION_CHANGE, schedule, options_schedules, "NAME",
-        "learning rate after the warm-up: cosine (the default), down to 0, or step, a tenth at "
-        "each "
-        "of --milestones"),
+        "learning rate after the warm-up: cosine (the default), down to 0; step, a tenth at each "
+        "of --milestones; or, without a warm-up, linear, on lines between --points"),
+    TEXT("points", OPTION_CHANGE, points, "LIST",
+        "with --schedule linear: FRACTION:FACTOR of all steps and of the learning rate; default "
+        "0:0,0.25:1,1:0"),
     TEXT("milestones", OPTION_CHANGE, milestones, "LIST",
         "with --schedule step: increasing fractions of all epochs; default 0.5,0.75"),
     REAL("label-smoothing", OPTION_CHANGE, label_smoothing, 0, LESS_THAN_ONE,

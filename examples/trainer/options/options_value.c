@@ -205,6 +205,20 @@ bool option_is_set(const option_row *row, const options *o)
     }
 }
 
+size_t options_views_count(const options *o)
+{
+    return o->views == 2 ? 6 : o->views + 1;
+}
+
+augment_options options_augment(const options *o, uint64_t epoch)
+{
+    return (augment_options){.seed = o->seed,
+        .epoch = (uint32_t)epoch,
+        .shift = (uint32_t)o->shift,
+        .reflects = o->border == 1,
+        .alternates = o->mirror == 1};
+}
+
 unsigned options_gelu_code_bits(const options *o)
 {
     return 2u << o->gelu_code;

@@ -22,8 +22,9 @@ static bool start_weights(training_run *r, fault *f)
     const options *o = s->options;
     const weights_imported *imported = &r->imported;
     if (o->import_file == NULL)
-        return fault_check(
-            f, s->context, s->type->init(s->model, o->seed, NULL), "initialising the model");
+        return fault_check(f, s->context, s->type->init(s->model, o->seed, NULL),
+                   "initialising the model") &&
+               session_fit(s, f);
     if (!weights_import(s->type, s->model, s->context, o->import_file, o->seed, &r->imported, f))
         return false;
     if (imported->prefix[0] != '\0')
@@ -48,7 +49,9 @@ static bool start(training_run *r, const checkpoint *c, fault *f)
     if (!run_take_stages(&r->s, NULL, &r->stages, f))
         return false;
     run_begin_stage(&r->s, 0, &r->stages);
-    return csv_log_open(&r->log, NULL, 0, f) && start_weights(r, f);
+    return csv_log_open(&r->log, NULL, 0, f) && start_weights(r, f) &&
+           fault_check(
+               f, r->s.context, lookahead_begin(&r->s.slow), "initialising the slow weights");
 }
 
 static bool check_log(const training_run *r, const char *csv, fault *f)

@@ -25,6 +25,7 @@
  *     scales0/NAME, codes0/NAME, scales1/NAME, codes1/NAME
  *                           or in 8 bits (optimizer.h)
  *     model/NAME            each state of the model that is not a parameter
+ *     slow/NAME             each slow weight of --lookahead
  *     count/NAME            each count of the model, unless it has none
  */
 #include "trainer/run/run.h"
@@ -65,7 +66,7 @@ static size_t tensor_count(const session *s)
 {
     size_t states;
     (void)trainer_states(s->type, s->model, &states);
-    return s->params_count * kinds_count(s) + states;
+    return s->params_count * kinds_count(s) + states + s->slow.count;
 }
 
 static run_tensor learned_at(const session *s, size_t kind, size_t i)
@@ -100,6 +101,12 @@ static run_tensor tensor_at(const session *s, size_t index)
     if (index < learned)
         return learned_at(s, index / s->params_count, index % s->params_count);
     const trainer_state *state = trainer_states(s->type, s->model, &states) + index - learned;
+    if (index >= learned + states) {
+        const lookahead_tensor *slow = &s->slow.tensors[index - learned - states];
+        run_tensor t = {.mat = slow->slow, .type = CHECKPOINT_F32};
+        (void)snprintf(t.name, sizeof t.name, "slow/%s", slow->name);
+        return t;
+    }
     run_tensor t = {.mat = state->mat, .type = state->words ? CHECKPOINT_BYTES : CHECKPOINT_F32};
     (void)snprintf(t.name, sizeof t.name, "model/%s", state->name);
     return t;

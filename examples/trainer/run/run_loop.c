@@ -95,7 +95,7 @@ static bool make_pass(training_run *r, uint64_t step, size_t index, fault *f)
     const options *o = s->options;
     const session_pass pass =
         session_pass_at(s, session_count_at(o->batch_size, step, o->train_limit), index);
-    const augment_options augment = {.seed = o->seed, .epoch = (uint32_t)r->at.epoch};
+    const augment_options augment = options_augment(o, r->at.epoch);
     const uint64_t skipped = dataset_skipped(s->data);
     if (index == 0)
         r->next_skipped = 0;
@@ -242,6 +242,8 @@ bool run_epoch(training_run *r, fault *f)
     double shown = clock_seconds();
     fault unmade = {0}; /* of the next batch */
 
+    if (!session_set_rates(s, r->at.epoch, f))
+        return false;
     dataset_shuffle(o->seed, (uint32_t)r->at.epoch, (uint32_t)o->train_limit, s->order);
     tally_reset(&s->tally, r->at.sums, options_passes(o));
     r->read_from = s->step;
@@ -312,12 +314,22 @@ bool run_tests_at(const training_run *r, uint64_t epochs)
     return epochs == o->epochs || (o->test_every != 0 && epochs % o->test_every == 0);
 }
 
-static bool enqueue_test(
-    session *s, size_t count, clprune_mat loss, clprune_mat hit, bool first, fault *f)
+/* All views of the tests `order` (count). *fed: they could be made. */
+static bool enqueue_test(session *s, const uint32_t *order, size_t count, clprune_mat loss,
+    clprune_mat hit, bool first, bool *fed, fault *f)
 {
-    return fault_check(f, s->context, session_enqueue_test(s, count, loss, hit), "testing") &&
-           fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "testing") &&
-           (!first || s->steps_here > 0 || session_wait(s, "first test step", f));
+    const size_t views = options_views_count(s->options);
+    for (size_t v = 0; v < views && *fed; ++v) {
+        augment_options moved = options_augment(s->options, 0);
+        moved.fixed = &augment_views(views)[v].move;
+        moved.reflects = true;
+        *fed = feed_batch(&s->feed, DATASET_TEST, order, count, views > 1 ? &moved : NULL, f);
+        if (*fed &&
+            !(fault_check(f, s->context, session_enqueue_test(s, count, v, loss, hit), "testing") &&
+                fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "testing")))
+            return false;
+    }
+    return !*fed || !first || s->steps_here > 0 || session_wait(s, "first test step", f);
 }
 
 bool run_evaluate(training_run *r, fault *f)
@@ -344,9 +356,8 @@ bool run_evaluate(training_run *r, fault *f)
             return true;
         if (!tally_next(&s->tally, count, &loss, &hit, f))
             return false;
-        fed = count == 0 || feed_batch(&s->feed, DATASET_TEST, s->order + at, count, NULL, f);
-        if ((!fed && many == 1) ||
-            (fed && count > 0 && !enqueue_test(s, count, loss, hit, first == 0, f)))
+        if ((count > 0 && !enqueue_test(s, s->order + at, count, loss, hit, first == 0, &fed, f)) ||
+            (!fed && many == 1))
             return false;
     }
     if (!tally_read(&s->tally, f))

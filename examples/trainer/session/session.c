@@ -8,9 +8,11 @@
 #include <string.h>
 #include <unistd.h> /* _exit */
 
+#include "trainer/base/param_rates.h"
 #include "trainer/base/stop.h"
 #include "trainer/base/try.h"
 #include "trainer/data/rng.h"
+#include "trainer/model/net_model.h"
 #include "trainer/options/keep_file.h"
 
 clprune_status session_create_context(
@@ -208,6 +210,9 @@ static bool create_optimizer(session *s, fault *f)
     const options *o = s->options;
     clprune_optimizer_desc desc = clprune_optimizer_describe(o->optimizer).desc;
     desc.weight_decay = (float)o->weight_decay;
+    desc.nesterov = o->nesterov;
+    if (desc.kind == CLPRUNE_OPTIMIZER_SGD)
+        desc.momentum = (float)o->momentum;
     const bool sliced = s->slices.context != NULL;
     const size_t count = session_only_tests(s) ? 0 : sliced ? s->slices.count : s->params_count;
     return fault_check(f, s->context,
@@ -224,7 +229,9 @@ bool session_rate(const session *s, const options *o, learning_rate *rate, fault
     *rate = (learning_rate){.schedule = {.base = o->lr,
                                 .warmup = warmup < (double)total ? (uint64_t)warmup : total,
                                 .total = total}};
-    return o->schedule == OPTIONS_COSINE || learning_rate_milestones(o->milestones, rate, f);
+    return o->schedule == OPTIONS_STEP     ? learning_rate_milestones(o->milestones, rate, f)
+           : o->schedule == OPTIONS_LINEAR ? learning_rate_points(o->points, rate, f)
+                                           : true;
 }
 
 static bool plan_schedule(session *s, fault *f)
@@ -244,9 +251,32 @@ bool session_create_feed(session *s, fault *f)
                s->beside ? &alone : &s->options->ranks, &s->tally, f);
 }
 
+static bool create_averages(session *s, fault *f)
+{
+    const options *o = s->options;
+    clprune_status status = CLPRUNE_SUCCESS;
+    if (o->lookahead > 0) /* also to test: a checkpoint has them */
+        status = lookahead_open(s->context, s->type, s->model, &s->slow);
+    if (status == CLPRUNE_SUCCESS && options_views_count(o) > 1)
+        status = clprune_mat_create(s->context, CLPRUNE_MEMORY_INPUT, "logits of views",
+            options_pass(o), s->sizes.classes, &s->views);
+    return fault_check(f, s->context, status, "making room for means");
+}
+
 bool session_create_model(session *s, fault *f)
 {
-    return plan_schedule(s, f) && create_model(s, f) && divide(s, f) && create_optimizer(s, f);
+    return plan_schedule(s, f) && create_model(s, f) && divide(s, f) && create_optimizer(s, f) &&
+           create_averages(s, f);
+}
+
+bool session_set_rates(session *s, uint64_t epoch, fault *f)
+{
+    if (s->options->rates == NULL)
+        return true;
+    if (s->slices.context != NULL)
+        return fault_set(f, CODE_USAGE, "--rates does not go with --zero");
+    return param_rates_set(
+        s->options->rates, s->context, s->optimizer, s->params, s->params_count, epoch, f);
 }
 
 void session_watch(session *s, trainer_watcher watcher)
@@ -379,16 +409,25 @@ static clprune_status enqueue_update(session *s)
     return clprune_optimizer_step(s->optimizer, rate_of_step(s), NULL);
 }
 
+static clprune_status average_weights(const session *s)
+{
+    return s->slow.context == NULL
+               ? CLPRUNE_SUCCESS
+               : lookahead_step(&s->slow, s->options->lookahead, session_rate_step(s) + 1,
+                     s->steps_per_epoch * s->options->epochs);
+}
+
 bool session_update(session *s, fault *f)
 {
     const float most = (float)s->options->clip_norm;
     const bool sliced = s->slices.context != NULL;
     if (updates_early(s))
-        return true;
+        return fault_check(f, s->context, average_weights(s), "averaging the weights");
     trainer_tell(&s->watcher, "update");
     return (!sliced || most == 0 || state_slices_clip(&s->slices, s->optimizer, most, f)) &&
            fault_check(f, s->context, enqueue_update(s), "updating the parameters") &&
            (!sliced || state_slices_share(&s->slices, f)) &&
+           fault_check(f, s->context, average_weights(s), "averaging the weights") &&
            fault_check(f, s->context, clprune_plan_end_step(s->context), "updating the parameters");
 }
 
@@ -422,11 +461,26 @@ bool session_average_states(session *s, fault *f)
     return good;
 }
 
-clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, clprune_mat hit)
+/* Adds the logits of a view to their sum, and puts this in their place behind the last one. */
+static clprune_status add_view(const session *s, size_t count, size_t view, size_t views)
+{
+    const clprune_mat logits = net_model_output(s->model, count);
+    const clprune_mat sum = clprune_mat_rows(s->views, 0, count);
+    const float weight = augment_views(views)[view].weight;
+    TRY(clprune_add(s->context, weight, logits, 1, view == 0 ? CLPRUNE_NO_MAT : sum, sum, NULL));
+    return view + 1 < views ? CLPRUNE_SUCCESS : clprune_mat_copy(s->context, sum, logits, NULL);
+}
+
+clprune_status session_enqueue_test(
+    session *s, size_t count, size_t view, clprune_mat loss, clprune_mat hit)
 {
     const clprune_net_data data = session_data(s, count, count);
+    const size_t views = options_views_count(s->options);
     TRY(s->type->forward(s->model, &data, false));
-    TRY(s->type->loss(s->model, &data, loss, hit));
+    if (views > 1)
+        TRY(add_view(s, count, view, views));
+    if (view + 1 == views)
+        TRY(s->type->loss(s->model, &data, loss, hit));
     return clprune_plan_end_step(s->context);
 }
 
@@ -519,6 +573,9 @@ void session_close(session *s)
     gradient_windows_close(&s->windows);
     tally_close(&s->tally);
     feed_close(&s->feed);
+    if (s->views.buffer != NULL)
+        clprune_buffer_release(s->context, s->views.buffer);
+    lookahead_close(&s->slow);
     clprune_optimizer_destroy(s->optimizer);
     gradient_sum_close(&s->sum);
     if (s->type != NULL)

@@ -29,6 +29,7 @@
 #include "trainer/report/tally.h"
 #include "trainer/session/gradient_sum.h"
 #include "trainer/session/gradient_windows.h"
+#include "trainer/session/lookahead.h"
 #include "trainer/session/shared_statistics.h"
 #include "trainer/session/state_slices.h"
 
@@ -55,8 +56,10 @@ typedef struct session {
     state_slices slices;          /* with --zero */
     shared_statistics statistics; /* with --sync-batch-norm */
     clprune_optimizer *optimizer;
+    lookahead slow; /* with --lookahead */
     learning_rate rate;
     batch_feed feed;
+    clprune_mat views; /* sums of logits, with --views: pass x classes */
     tally tally;
 
     uint64_t steps_per_epoch;
@@ -149,6 +152,9 @@ clprune_net_data session_data(const session *s, size_t count, size_t of);
  * "update". */
 void session_watch(session *s, trainer_watcher watcher);
 
+/* Gives a new model initial values that depend on the data, if it has such. */
+bool session_fit(session *s, fault *f);
+
 /* From now on gradients are summed over the ranks, if there are others. */
 bool session_connect(session *s, fault *f);
 
@@ -165,7 +171,13 @@ bool session_average_states(session *s, fault *f);
 /* Enqueues the optimizer's step, after the passes and, with others, gradient_windows_finish. With
  * --zero it waits for the others. */
 bool session_update(session *s, fault *f);
-clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, clprune_mat hit);
+
+/* Gives the optimizer the factors of --rates in an epoch. */
+bool session_set_rates(session *s, uint64_t epoch, fault *f);
+
+/* View `view` of a batch of tests; the last one makes loss and hit, from the mean of the logits. */
+clprune_status session_enqueue_test(
+    session *s, size_t count, size_t view, clprune_mat loss, clprune_mat hit);
 
 /* Waits for what was enqueued, and shows for how long. `step` says what that is, as "first step"; a
  * driver may still compile for it. A signal meanwhile ends the program if this process has done no

@@ -8,6 +8,7 @@
 #include <unistd.h> /* access */
 
 #include "trainer/files/output_files.h"
+#include "trainer/model/net_model.h"
 #include "trainer/options/keep_file.h"
 
 bool session_check_limit(const session *s, fault *f)
@@ -101,6 +102,19 @@ static bool names_other_data(session *s, const checkpoint *c)
     return other;
 }
 
+/* Whether images of the data can be moved as the options say. */
+static bool check_moves(const session *s, fault *f)
+{
+    static const char *const names[] = {"shift", "border", "mirror", "views"};
+    const options *o = s->options;
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        if (options_given(o, names[i]) && !dataset_moves(s->data))
+            return fault_set(f, CODE_USAGE, "--%s does not go with folders of images", names[i]);
+    return o->shift < o->image_size || s->type->tokens ||
+           fault_set(f, CODE_USAGE, "--shift %" PRIu64 ": images have %" PRIu64 " pixels per side",
+               o->shift, o->image_size);
+}
+
 static bool open_data(session *s, const checkpoint *c, fault *f)
 {
     options *o = s->options;
@@ -122,6 +136,8 @@ static bool open_data(session *s, const checkpoint *c, fault *f)
     o->classes = dataset_classes(s->data);
     o->train_limit = dataset_count(s->data, DATASET_TRAIN);
     o->test_limit = dataset_count(s->data, DATASET_TEST);
+    if (!check_moves(s, f))
+        return false;
     if (o->plan && !session_check_limit(s, f)) /* a run looks at its data first */
         return false;
     const size_t most = (size_t)(o->train_limit > o->test_limit ? o->train_limit : o->test_limit);
@@ -225,4 +241,34 @@ session session_beside(const session *s)
         .order = s->order,
         .type = s->type,
         .sizes = s->sizes};
+}
+
+enum { FIT_IMAGES = 5000 }; /* at most */
+
+bool session_fit(session *s, fault *f)
+{
+    const size_t count =
+        s->options->train_limit < FIT_IMAGES ? s->options->train_limit : FIT_IMAGES;
+    const dataset_shape sample = dataset_sample(s->data);
+    const float *levels = dataset_levels(s->data);
+    if (s->type->net == NULL || s->type->net->fit == NULL)
+        return true;
+    uint8_t *bytes = malloc(count * sample.bytes);
+    float *images = malloc(count * sample.bytes * sizeof *images);
+    int32_t *labels = malloc(count * sizeof *labels);
+    for (size_t i = 0; i < count; ++i)
+        s->order[i] = (uint32_t)i;
+    bool good = (bytes != NULL && images != NULL && labels != NULL) ||
+                fault_set(f, CODE_MEMORY, "no memory for %zu images", count);
+    good = good && dataset_batch(s->data, DATASET_TRAIN, s->order, count, NULL, bytes, labels, f);
+    for (size_t i = 0; good && i < count * sample.bytes; ++i) {
+        const size_t channel = i / (sample.bytes / DATASET_CHANNELS) % DATASET_CHANNELS;
+        images[i] = levels[channel * DATASET_LEVELS + bytes[i]];
+    }
+    good = good && fault_check(f, s->context, net_model_fit(s->model, count, images),
+                       "initialising the model");
+    free(bytes);
+    free(images);
+    free(labels);
+    return good;
 }

@@ -26,10 +26,9 @@
 
 /* A row of the table; optimizer.clh says what it means. */
 typedef struct table_row {
-    cl_ulong first_group, partial, count, cols, value, value_gap, grad, grad_gap, state, flags;
+    cl_ulong first_group, partial, count, cols, value, value_gap, grad, grad_gap, state, is_coded;
+    cl_float lr, decay;
 } table_row;
-
-enum { ROW_DECAYED = 1, ROW_CODED = 2 };
 
 static size_t slots_of(const clprune__optimizer_row *row, const clprune_optimizer_desc *desc)
 {
@@ -127,7 +126,8 @@ static clprune_status check_param_apart(
     return CLPRUNE_SUCCESS;
 }
 
-static clprune__flat_plan plan_flat(const clprune_context *context, bool momentum, bool coded)
+static clprune__flat_plan plan_flat(
+    const clprune_context *context, const clprune_optimizer_desc *desc, bool momentum, bool coded)
 {
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t width = clprune__vector_width(context);
@@ -144,6 +144,8 @@ static clprune__flat_plan plan_flat(const clprune_context *context, bool momentu
     clprune__define(&plan.defines, "VW", width);
     if (coded)
         clprune__define(&plan.defines, "CODES", 1);
+    if (momentum && desc->kind == CLPRUNE_OPTIMIZER_SGD && desc->nesterov)
+        clprune__define(&plan.defines, "NESTEROV", 1);
     return plan;
 }
 
@@ -251,7 +253,9 @@ static table_row row_of(const clprune_optimizer *optimizer, const clprune__tenso
         .grad = clprune__mat_in_window(grad).offset,
         .grad_gap = dense ? 0 : grad.ld - grad.cols,
         .state = clprune__mat_in_window(t->state[0]).offset,
-        .flags = (t->param.decay ? ROW_DECAYED : 0) | (t->coded ? ROW_CODED : 0)};
+        .is_coded = t->coded,
+        .lr = 1,
+        .decay = t->param.decay ? 1 : 0};
 }
 
 /* Writes a row for each tensor that has elements, and counts rows and groups. Partial sums are in
@@ -279,6 +283,7 @@ static clprune_status create_table(clprune_optimizer *optimizer)
         if (t->count == 0)
             continue;
         const size_t groups = clprune__ceil_div(t->count, optimizer->plan.chunk);
+        optimizer->tensors[i].row = b->first_row + b->rows;
         table[b->first_row + b->rows++] = row_of(optimizer, t);
         b->groups += groups;
         optimizer->groups += groups;
@@ -315,7 +320,7 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     made->desc = with_defaults(made->row, *desc);
     made->slots = slots_of(made->row, desc);
     const bool coded = desc->state_bits == 8 && made->slots > 0;
-    made->plan = plan_flat(context, made->slots > 0, coded);
+    made->plan = plan_flat(context, desc, made->slots > 0, coded);
     if (count > 0) {
         made->tensors = calloc(count, sizeof *made->tensors);
         made->bundles = calloc(count, sizeof *made->bundles);
@@ -354,6 +359,26 @@ void clprune_optimizer_destroy(clprune_optimizer *optimizer)
     free(optimizer->bundles);
     free(optimizer->tensors);
     free(optimizer);
+}
+
+clprune_status clprune_optimizer_set_rates(
+    clprune_optimizer *optimizer, size_t param, float lr, float weight_decay)
+{
+    ENTER(optimizer != NULL ? optimizer->context : NULL);
+    clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
+    REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
+    REQUIRE(param < optimizer->count, CLPRUNE_INVALID_ARGUMENT, "param is %zu of %zu", param,
+        optimizer->count);
+    REQUIRE(isfinite(lr) && lr >= 0, CLPRUNE_INVALID_ARGUMENT,
+        "lr is %g, expected a finite value >= 0", (double)lr);
+    REQUIRE(isfinite(weight_decay) && weight_decay >= 0, CLPRUNE_INVALID_ARGUMENT,
+        "weight_decay is %g, expected a finite value >= 0", (double)weight_decay);
+    const clprune__tensor *t = &optimizer->tensors[param];
+    const cl_float rates[] = {lr, weight_decay};
+    if (t->count == 0)
+        return CLPRUNE_SUCCESS;
+    return clprune__transfer_write(context, rates, optimizer->table,
+        t->row * sizeof(table_row) + offsetof(table_row, lr), sizeof rates);
 }
 
 uint64_t clprune_optimizer_steps(const clprune_optimizer *optimizer)

@@ -11,6 +11,7 @@ typedef struct clprune__tensor {
     clprune_param param;
     size_t count;                                /* elements */
     size_t bundle;                               /* index in optimizer.bundles */
+    size_t row;                                  /* of the table, unless it is empty */
     bool coded;                                  /* the state is codes */
     clprune_mat state[CLPRUNE__OPTIMIZER_SLOTS]; /* as the parameter, or a row of words: codes, then
                                                     scales */
