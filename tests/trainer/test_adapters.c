@@ -22,6 +22,7 @@ typedef struct adapters_row {
     const char *config;  /* a part of it */
     size_t base_classes; /* 0: the model's */
     const char *missing; /* a part of the note; "" without one */
+    double alpha;        /* 0: twice the rank */
 } adapters_row;
 
 #define NO_MODULES "\"modules_to_save\": null"
@@ -32,6 +33,7 @@ static const adapters_row rows[] = {
         "\"bert.pooler.dense\",\n    \"classifier\"\n", 0, ""},
     {&bert_model, 0, "2", NULL, 28, NO_MODULES, 0, ""},
     {&bert_model, 0, "2:*.query", NULL, 4, "self.query\"\n  ]", 0, ""},
+    {&bert_model, 0, "2:*.query", NULL, 4, "\"lora_alpha\": 3,", 0, "", 3},
     {&bert_model, 0, "2:*.self.qkv", NULL, 12, NO_MODULES, 0, ""},
     {&bert_model, 0, "2:*.query", NULL, 6, "[\n    \"classifier\"\n  ]", 7,
         ""}, /* no head in the base */
@@ -68,6 +70,7 @@ static void *make_model(const adapters_row *row, bool base)
     void *model;
     if (!base) {
         sizes.lora = row->lora;
+        sizes.lora_alpha = row->alpha;
         sizes.train = row->train;
     }
     if (type->tokens)
@@ -137,8 +140,8 @@ static const safetensor *find(const adapters_row *row, const safetensors *s, con
 }
 
 /* values += 2 B A, of out x in, or transposed. */
-static void add_adapter(
-    const safetensors *s, const safetensor *a, const safetensor *b, bool transposed, float *values)
+static void add_adapter(const safetensors *s, const safetensor *a, const safetensor *b,
+    bool transposed, double factor, float *values)
 {
     const size_t rank = a->shape[0], in = a->shape[1], out = b->shape[0];
     const float *va = read_tensor(s, a), *vb = read_tensor(s, b);
@@ -146,7 +149,7 @@ static void add_adapter(
         for (size_t k = 0; k < in; k++)
             for (size_t r = 0; r < rank; r++)
                 values[transposed ? k * out + i : i * in + k] +=
-                    2 * vb[i * rank + r] * va[r * in + k];
+                    (float)factor * vb[i * rank + r] * va[r * in + k];
 }
 
 static void adapters(void **state)
@@ -186,8 +189,8 @@ static void adapters(void **state)
                                    : find(row, have, w.name, ".lora_A.weight", &used);
         if (la != NULL) {
             assert_null(whole);
-            add_adapter(
-                have, la, find(row, have, w.name, ".lora_B.weight", &used), w.transposed, got);
+            add_adapter(have, la, find(row, have, w.name, ".lora_B.weight", &used), w.transposed,
+                row->alpha > 0 ? row->alpha / 2 : 2, got);
         }
         const float *right = read_tensor(want, wanted);
         for (size_t k = 0; k < wanted->count && !(w.longer && row->missing[0] != '\0'); k++)

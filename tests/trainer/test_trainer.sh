@@ -75,7 +75,7 @@ without_time() {
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment normalise \
     activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding rotate store pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
-    label-smoothing clip-norm seed device list-devices test-every output-dir checkpoint-every resume \
+    label-smoothing clip-norm momentum nesterov rates lookahead points shift border mirror views lora-alpha seed device list-devices test-every output-dir checkpoint-every resume \
     gradient-check gradient-draws early-update micro-batches zero reduce-bits sync-batch-norm peer-timeout checkpoint-minutes processes plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
@@ -649,7 +649,7 @@ grep -q quantised forms || fail "--help has no forms: $(cat forms)"
 # ---- fine-tuning ---------------------------------------------------------------------------------
 # Frozen parameters keep their values, and take no optimizer memory; adapters merge into the weights.
 expect 0 "" $small --epochs 1 --output-dir base --overwrite --export base.st
-tuned="$small --epochs 2 --import base.st --lora 4:*.mlp_channels.* --train head.* --lr 0.01"
+tuned="$small --epochs 2 --import base.st --lora 4:*.mlp_channels.* --lora-alpha 3 --train head.* --lr 0.01"
 expect 0 "" $tuned --output-dir tuned --export tuned.st --adapters adapters --summary-json tuned.json
 grep -q "parameters, [0-9]* of them trained" out || fail "it does not say what is trained: $(cat out)"
 [ -s adapters/adapter_model.safetensors ] && grep -q '"peft_type": "LORA"' adapters/adapter_config.json ||
@@ -683,6 +683,7 @@ for patterns in head.*, ,head.* head.*,,norm.*; do
 done
 expect 2 "--lora: no linear layer matches nothing" $small --steps 1 --lora 4:nothing
 expect 2 "--lora is not R\[:PATTERN\]" $small --steps 1 --lora 0
+expect 2 "--lora-alpha needs --lora" $small --steps 1 --lora-alpha 8
 expect 2 "--adapters needs --lora" $small --steps 1 --adapters x
 
 # ---- planned memory ------------------------------------------------------------------------------

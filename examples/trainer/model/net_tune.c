@@ -8,9 +8,6 @@
 
 enum { PATTERNS = 16, TEXT = 512, RANK = 1024 };
 
-/* alpha / rank of an adapter. */
-static const float factor = 2;
-
 /* R[:PATTERN]. */
 static bool parse_lora(const char *text, size_t *rank, const char **pattern)
 {
@@ -20,6 +17,12 @@ static bool parse_lora(const char *text, size_t *rank, const char **pattern)
     *pattern = *end == ':' ? end + 1 : "*";
     return end != text && text[0] >= '0' && text[0] <= '9' && value >= 1 && value <= RANK &&
            (*end == '\0' || (*end == ':' && end[1] != '\0'));
+}
+
+/* What an adapter counts: alpha / R. */
+static float factor_of(const trainer_sizes *sizes, size_t rank)
+{
+    return sizes->lora_alpha > 0 ? (float)(sizes->lora_alpha / (double)rank) : 2;
 }
 
 const char *net_tune_build(
@@ -33,7 +36,7 @@ const char *net_tune_build(
     if (sizes->train != NULL && strlen(sizes->train) >= sizeof text)
         return "--train has more than 511 characters";
     if (sizes->lora != NULL)
-        clprune_net_lora(net, pattern, rank, factor * (float)rank);
+        clprune_net_lora(net, pattern, rank, factor_of(sizes, rank) * (float)rank);
     parts->build(sizes, net);
     if (sizes->lora != NULL) {
         clprune_net_lora(net, NULL, 0, 0);
@@ -92,11 +95,13 @@ static clprune_mat find(const clprune_net *net, const char *base, const char *pa
 void net_tune_attach(const clprune_net *net, const trainer_sizes *sizes,
     const clprune_net_weight *base, trainer_weight *pieces, size_t count)
 {
-    if (sizes->lora == NULL || base->rank != 2)
+    const char *pattern;
+    size_t rank;
+    if (sizes->lora == NULL || base->rank != 2 || !parse_lora(sizes->lora, &rank, &pattern))
         return;
     for (size_t i = 0; i < count; ++i) {
         pieces[i].lora_a = find(net, pieces[i].name, "A");
         pieces[i].lora_b = find(net, pieces[i].name, "B");
-        pieces[i].lora_factor = factor;
+        pieces[i].lora_factor = factor_of(sizes, rank);
     }
 }

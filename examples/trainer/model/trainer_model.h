@@ -38,6 +38,7 @@ typedef struct trainer_sizes {
     const char *folder;             /* of transformers' config.json; NULL: none */
     const char *train;              /* patterns of parameters, with commas; NULL: all are trained */
     const char *lora;               /* R[:PATTERN]; NULL: no adapters */
+    double lora_alpha;              /* 0: 2 R */
     clprune_value_type base;        /* of frozen weights (clprune_net_store_frozen) */
     /* filled in by settle */
     size_t context;        /* tokens of a sample; 0: samples are images */

@@ -99,6 +99,7 @@ struct options {
     uint64_t sample;          /* tokens; 0: none */
     const char *model_folder; /* NULL: the model is `arch` */
     const char *train, *lora; /* NULL: all is trained; no adapters */
+    double lora_alpha;        /* 0: twice the rank */
     size_t base_bits;         /* position in options_base_bits */
     const char *import_file, *export_file, *adapters;
     const char *tensorboard;

@@ -204,7 +204,9 @@ static const option_row rows[] = {
     TEXT("lora", OPTION_MATCH, lora, "R[:PATTERN]",
         "give linear layers whose names match, such as '*.attn.*' (default: all), adapters of rank "
         "R "
-        "(LoRA, arXiv 2106.09685; alpha is 2 R); they and what --train names are trained"),
+        "(LoRA, arXiv 2106.09685); they and what --train names are trained"),
+    REAL("lora-alpha", OPTION_MATCH, lora_alpha, 0, 1e6,
+        "with --lora: adapters count X / R times; default 0: 2 R"),
     CHOICE("base-bits", OPTION_MATCH, base_bits, options_base_bits, "N",
         "bits of frozen weights of linear layers, embeddings and heads: 32 (the default), 16 "
         "(bf16), "

@@ -45,10 +45,10 @@ clprune_status lookahead_begin(const lookahead *l)
 
 clprune_status lookahead_step(const lookahead *l, double decay, uint64_t step, uint64_t steps)
 {
-    const double part = (double)step / (double)steps;
+    const double part = step < steps ? (double)step / (double)steps : 1;
     const float a = (float)(pow(decay, LOOKAHEAD_STEPS) * part * part * part);
     const bool moves = step % LOOKAHEAD_STEPS == 0;
-    for (size_t i = 0; (moves || step == steps) && i < l->count; ++i) {
+    for (size_t i = 0; (moves || step >= steps) && i < l->count; ++i) {
         const lookahead_tensor *t = &l->tensors[i];
         if (moves)
             TRY(clprune_add(l->context, a, t->slow, 1 - a, t->fast, t->slow, NULL));

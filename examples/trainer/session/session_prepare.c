@@ -159,6 +159,7 @@ static bool choose_sizes(session *s, fault *f)
         .folder = o->model_folder,
         .train = o->train,
         .lora = o->lora,
+        .lora_alpha = o->lora_alpha,
         .base = base_types[o->base_bits]};
     memcpy(s->sizes.extra, o->extra, sizeof s->sizes.extra);
     const char *wrong = s->type->settle(s->type, &s->sizes);
