@@ -124,7 +124,7 @@ static const struct refused_row {
         "activations=paper;sparsity=0.5;", "--sparsity 0.7: the run in c has 0.5"},
     {"of --milestones without their schedule", "--milestones 0.50",
         "activations=dense;schedule=cosine;milestones=0.5,0.75;",
-        "--milestones needs --schedule step, and the run in c has cosine"},
+        "--milestones needs --schedule step, which the run in c lacks"},
     {"of a warm-up longer than --epochs", "--epochs 4",
         "activations=dense;epochs=9;warmup-epochs=5;", "--warmup-epochs 5: more than --epochs, 4"},
     {"of a higher --train-limit", "--train-limit 8", "activations=dense;train-limit=9;",

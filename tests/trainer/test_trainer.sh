@@ -1065,7 +1065,7 @@ changed "--clip-norm 0 and goes on with --clip-norm 1" --clip-norm 1
 changed "" --lr 0.1 --test-only
 expect 0 "" $small --schedule step --warmup-epochs 0 --milestones 0.4 --epochs 2 --steps 1 --output-dir changes --overwrite
 changed "--epochs 2 and goes on with --epochs 3" --epochs 3 --milestones 0.40
-expect 2 "--milestones needs --schedule step, and the run in one.ckpt has cosine" --resume one.ckpt --milestones 0.5
+expect 2 "--milestones needs --schedule step, which the run in one.ckpt lacks" --resume one.ckpt --milestones 0.5
 # What a changed run saves it goes on with.
 expect 0 "" --resume one.ckpt --lr 0.5 --epochs 2 --steps 1 --output-dir rate
 expect 0 "" --resume rate/last.ckpt
