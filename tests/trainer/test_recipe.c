@@ -65,7 +65,7 @@ static void rates(NO_ROW)
     const clprune_mat bias = param_of(run, "whiten.bias"), head = param_of(run, "head.weight");
     float *before = values_of(run, bias);
     run->s.options->lookahead = 0; /* which moves it on */
-    lookahead_close(&run->s.slow);
+    slow_weights_close(&run->s.slow);
     for (int epoch = 0; epoch < 2; epoch++) {
         float *head_before = values_of(run, head);
         test_run_epoch(run);
@@ -167,7 +167,7 @@ static void views(void **state)
 }
 
 /* Every fifth step, and the last. */
-static void slow_weights(NO_ROW)
+static void looks_ahead(NO_ROW)
 {
     training_run *run = test_run_open(&airbench_model, SMALL "--lookahead 0.5 --steps 1");
     const clprune_mat head = param_of(run, "head.weight");
@@ -175,15 +175,48 @@ static void slow_weights(NO_ROW)
     const double a = pow(0.5, 5) * pow(10.0 / 12.0, 3);
     TEST_OK(clprune_mat_fill(run->s.context, 3, head, NULL));
     for (uint64_t step = 6; step < 10; step++) {
-        TEST_OK(lookahead_step(&run->s.slow, 0.5, step, 12));
+        TEST_OK(slow_weights_lookahead(&run->s.slow, 0.5, step, 12));
         assert_true(values_of(run, head)[0] == 3);
     }
-    TEST_OK(lookahead_step(&run->s.slow, 0.5, 10, 12));
+    TEST_OK(slow_weights_lookahead(&run->s.slow, 0.5, 10, 12));
     const double want = a * (double)first[0] + (1 - a) * 3;
     assert_near((double)values_of(run, head)[0], want, 1e-6, "slow weight");
     TEST_OK(clprune_mat_fill(run->s.context, 7, head, NULL));
-    TEST_OK(lookahead_step(&run->s.slow, 0.5, 12, 12));
+    TEST_OK(slow_weights_lookahead(&run->s.slow, 0.5, 12, 12));
     assert_near((double)values_of(run, head)[0], want, 1e-6, "the last weight");
+}
+
+/* Tests see the means of the weights, the run goes on with its own. */
+static void means(NO_ROW)
+{
+    const char *folder = test_folder();
+    training_run *run =
+        test_run_open(&airbench_model, SMALL "--ema 0.5 --epochs 2 --output-dir %s", folder);
+    const clprune_mat head = param_of(run, "head.weight");
+    double want = (double)values_of(run, head)[0];
+    for (uint64_t step = 1; step <= 3; step++) {
+        const double a = fmin(0.5, (1 + (double)step) / (10 + (double)step));
+        run->s.options->steps = step;
+        test_run_epoch(run);
+        want = a * want + (1 - a) * (double)values_of(run, head)[0];
+    }
+    const float *own = values_of(run, head);
+    assert_true(fabs(want - (double)own[0]) > 1e-6);
+    TEST_GOOD(session_swap_means(&run->s, &f));
+    const float *mean = values_of(run, head);
+    assert_near((double)mean[0], want, 1e-6, "a mean");
+    run->s.options->ema = 0; /* the test does not swap */
+    TEST_GOOD(run_evaluate(run, &f));
+    const double loss = run->test_loss;
+    run->s.options->ema = 0.5;
+    TEST_GOOD(session_swap_means(&run->s, &f) && run_evaluate(run, &f));
+    assert_true(run->test_loss == loss);
+    assert_memory_equal(values_of(run, head), own, head.rows * head.cols * sizeof *own);
+    TEST_GOOD(run_finish_epoch(run, &f) && run_save(run, &f));
+    test_end(run);
+    training_run *again = test_run_open(&airbench_model, "--resume %s/last.ckpt", folder);
+    TEST_GOOD(run_evaluate(again, &f));
+    assert_true(again->test_loss == loss);
 }
 
 static void refused(NO_ROW)
@@ -194,6 +227,7 @@ static void refused(NO_ROW)
         {"--optimizer adamw --nesterov", "--nesterov needs --optimizer sgd"},
         {"--optimizer adamw --momentum 0.5", "--momentum needs --optimizer sgd"},
         {"--optimizer sgd --nesterov --momentum 0", "--nesterov needs --momentum above 0"},
+        {"--ema 0.9 --lookahead 0.9", "--ema does not go with --lookahead"},
         {"--points 0:1,1:0", "--points needs --schedule linear"},
         {"--schedule linear --points 0:1", "--points: '0:1' is not 2 to 8 points"},
         {"--rates head", "--rates: 'head' is not PATTERN:LR"},
@@ -218,7 +252,8 @@ int main(void)
     test_add(&list, whitens, NULL, "first weights");
     for (size_t i = 0; i < COUNT_OF(counts); i++)
         test_add(&list, views, &counts[i], "views: %zu", counts[i]);
-    test_add(&list, slow_weights, NULL, "slow weights");
+    test_add(&list, looks_ahead, NULL, "lookahead");
+    test_add(&list, means, NULL, "means");
     test_add(&list, refused, NULL, "refused");
     return test_run_on_each_device("recipe", &list);
 }

@@ -262,6 +262,8 @@ static bool check_together(const options *o, fault *f)
     learning_rate rate;
     if (options_given(o, "milestones") && o->schedule != OPTIONS_STEP && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--milestones needs --schedule step");
+    if (o->lookahead > 0 && o->ema > 0)
+        return fault_set(f, CODE_USAGE, "--ema does not go with --lookahead");
     if (options_given(o, "points") && o->schedule != OPTIONS_LINEAR && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--points needs --schedule linear");
     if (!learning_rate_milestones(o->milestones, &rate, f) ||

@@ -71,6 +71,7 @@ struct options {
     bool nesterov;     /* likewise */
     const char *rates; /* param_rates reads it; NULL: all are 1 */
     double lookahead;  /* 0: off */
+    double ema;        /* 0: off */
     double lr, weight_decay;
     double warmup_epochs, label_smoothing;
     size_t schedule;        /* options_schedule */

@@ -230,6 +230,10 @@ static const option_row rows[] = {
         "X above 0: every five steps, the weights become a times their means until then and 1 - a "
         "times themselves, a = X^5 t^3 at fraction t of all steps, and at the end the means; "
         "default 0"),
+    REAL("ema", OPTION_MATCH, ema, 0, LESS_THAN_ONE,
+        "X above 0: tests, --export, --adapters and --sample take the moving means of the weights, "
+        "after each step min(X, (1 + step) / (10 + step)) of what they were and the rest of the "
+        "weights; default 0"),
     REAL("lr", OPTION_CHANGE, lr, 0, 1e6, "highest learning rate; default:"),
     REAL("weight-decay", OPTION_CHANGE, weight_decay, 0, 1e6,
         "on the weights of linear layers; default:"),

@@ -334,12 +334,14 @@ static bool train_or_test(options *o, fault *f)
         say_end(&r);
         good = !o->memory_report || memory_report_print(&r.s, f);
         /* before gradient_check_run, which changes states */
+        good = good && session_swap_means(&r.s, f);
         if (o->export_file != NULL && !is_stopped(&r))
             good = good && weights_export(r.s.type, r.s.model, r.s.context, o->export_file, f);
         if (o->adapters != NULL && !is_stopped(&r))
             good = good && write_adapters(&r, f);
         if (!is_stopped(&r))
             good = good && sample_print(&r.s, f);
+        good = good && session_swap_means(&r.s, f);
         good = good && compare_and_summarise(&r, &check, f);
     }
     advise(o, f);

@@ -51,7 +51,7 @@ static bool start(training_run *r, const checkpoint *c, fault *f)
     run_begin_stage(&r->s, 0, &r->stages);
     return csv_log_open(&r->log, NULL, 0, f) && start_weights(r, f) &&
            fault_check(
-               f, r->s.context, lookahead_begin(&r->s.slow), "initialising the slow weights");
+               f, r->s.context, slow_weights_begin(&r->s.slow), "initialising the slow weights");
 }
 
 static bool check_log(const training_run *r, const char *csv, fault *f)

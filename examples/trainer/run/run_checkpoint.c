@@ -25,7 +25,7 @@
  *     scales0/NAME, codes0/NAME, scales1/NAME, codes1/NAME
  *                           or in 8 bits (optimizer.h)
  *     model/NAME            each state of the model that is not a parameter
- *     slow/NAME             each slow weight of --lookahead
+ *     slow/NAME             each slow weight (slow_weights.h)
  *     count/NAME            each count of the model, unless it has none
  */
 #include "trainer/run/run.h"
@@ -102,7 +102,7 @@ static run_tensor tensor_at(const session *s, size_t index)
         return learned_at(s, index / s->params_count, index % s->params_count);
     const trainer_state *state = trainer_states(s->type, s->model, &states) + index - learned;
     if (index >= learned + states) {
-        const lookahead_tensor *slow = &s->slow.tensors[index - learned - states];
+        const slow_tensor *slow = &s->slow.tensors[index - learned - states];
         run_tensor t = {.mat = slow->slow, .type = CHECKPOINT_F32};
         (void)snprintf(t.name, sizeof t.name, "slow/%s", slow->name);
         return t;

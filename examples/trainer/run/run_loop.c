@@ -332,7 +332,7 @@ static bool enqueue_test(session *s, const uint32_t *order, size_t count, clprun
     return !*fed || !first || s->steps_here > 0 || session_wait(s, "first test step", f);
 }
 
-bool run_evaluate(training_run *r, fault *f)
+static bool evaluate(training_run *r, fault *f)
 {
     session *s = &r->s;
     const options *o = s->options;
@@ -373,6 +373,17 @@ bool run_evaluate(training_run *r, fault *f)
     r->test_seconds = clock_seconds() - start;
     r->at.skipped += dataset_skipped(s->data) - skipped; /* a test that was stopped is made again */
     return true;
+}
+
+bool run_evaluate(training_run *r, fault *f)
+{
+    fault second = {0};
+    if (!session_swap_means(&r->s, f))
+        return false;
+    const bool good = evaluate(r, f), swapped = session_swap_means(&r->s, &second);
+    if (good && !swapped)
+        *f = second;
+    return good && swapped;
 }
 
 double run_perplexity(const training_run *r)

@@ -255,8 +255,8 @@ static bool create_averages(session *s, fault *f)
 {
     const options *o = s->options;
     clprune_status status = CLPRUNE_SUCCESS;
-    if (o->lookahead > 0) /* also to test: a checkpoint has them */
-        status = lookahead_open(s->context, s->type, s->model, &s->slow);
+    if (o->lookahead > 0 || o->ema > 0) /* also to test: a checkpoint has them */
+        status = slow_weights_open(s->context, s->type, s->model, &s->slow);
     if (status == CLPRUNE_SUCCESS && options_views_count(o) > 1)
         status = clprune_mat_create(s->context, CLPRUNE_MEMORY_INPUT, "logits of views",
             options_pass(o), s->sizes.classes, &s->views);
@@ -411,10 +411,17 @@ static clprune_status enqueue_update(session *s)
 
 static clprune_status average_weights(const session *s)
 {
-    return s->slow.context == NULL
-               ? CLPRUNE_SUCCESS
-               : lookahead_step(&s->slow, s->options->lookahead, session_rate_step(s) + 1,
-                     s->steps_per_epoch * s->options->epochs);
+    const options *o = s->options;
+    return o->lookahead > 0 ? slow_weights_lookahead(&s->slow, o->lookahead,
+                                  session_rate_step(s) + 1, s->steps_per_epoch * o->epochs)
+           : o->ema > 0     ? slow_weights_ema(&s->slow, o->ema, s->step + 1)
+                            : CLPRUNE_SUCCESS;
+}
+
+bool session_swap_means(session *s, fault *f)
+{
+    return s->options->ema <= 0 ||
+           fault_check(f, s->context, slow_weights_swap(&s->slow), "taking the means of weights");
 }
 
 bool session_update(session *s, fault *f)
@@ -575,7 +582,7 @@ void session_close(session *s)
     feed_close(&s->feed);
     if (s->views.buffer != NULL)
         clprune_buffer_release(s->context, s->views.buffer);
-    lookahead_close(&s->slow);
+    slow_weights_close(&s->slow);
     clprune_optimizer_destroy(s->optimizer);
     gradient_sum_close(&s->sum);
     if (s->type != NULL)

@@ -29,8 +29,8 @@
 #include "trainer/report/tally.h"
 #include "trainer/session/gradient_sum.h"
 #include "trainer/session/gradient_windows.h"
-#include "trainer/session/lookahead.h"
 #include "trainer/session/shared_statistics.h"
+#include "trainer/session/slow_weights.h"
 #include "trainer/session/state_slices.h"
 
 typedef struct session {
@@ -56,7 +56,7 @@ typedef struct session {
     state_slices slices;          /* with --zero */
     shared_statistics statistics; /* with --sync-batch-norm */
     clprune_optimizer *optimizer;
-    lookahead slow; /* with --lookahead */
+    slow_weights slow; /* with --lookahead or --ema */
     learning_rate rate;
     batch_feed feed;
     clprune_mat views; /* sums of logits, with --views: pass x classes */
@@ -171,6 +171,9 @@ bool session_average_states(session *s, fault *f);
 /* Enqueues the optimizer's step, after the passes and, with others, gradient_windows_finish. With
  * --zero it waits for the others. */
 bool session_update(session *s, fault *f);
+
+/* With --ema the model gets the means of its weights, and later its own again. */
+bool session_swap_means(session *s, fault *f);
 
 /* Gives the optimizer the factors of --rates in an epoch. */
 bool session_set_rates(session *s, uint64_t epoch, fault *f);
