@@ -1222,7 +1222,7 @@ cmp -s chosen/auto.keep part/auto.keep || fail "a resumed run writes auto.keep a
 # ---- steps of the learning rate ------------------------------------------------------------------
 expect 2 "--milestones needs --schedule step" $small --milestones 0.5
 expect 2 "--milestones: '0.5,0.4' is not" $small --schedule step --milestones 0.5,0.4
-expect 2 "--schedule: 'linear' is not one of cosine step" --schedule linear
+expect 2 "--schedule: 'other' is not one of cosine step linear" --schedule other
 stepped="$small --activations exact --schedule step --milestones 0.3,0.67 --warmup-epochs 0 --lr 0.01"
 expect 0 "" $stepped --epochs 3 --output-dir stepped --summary-json stepped.json
 [ "$(cut -d, -f3 stepped/log.csv | tr '\n' ' ')" = "lr 0.01 0.001 0.0001 " ] ||
