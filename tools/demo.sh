@@ -29,9 +29,9 @@ while [ $# -gt 0 ]; do
     --ex* | --ad* | --ten*) refuse "${1%%=*}" "whose three runs would write the same files; use build/release/bin/resmlp-train" ;;
     --pl* | --li* | --res* | --test-o* | --ver*)
         refuse "${1%%=*}" "which trains three new runs; use build/release/bin/resmlp-train" ;;
-    --bl*=* | --norm=* | --cr*=* | --ce*=* | --po*=* | --va*=* | --in*=*) pruning+=("$1"); shift ;;
+    --bl*=* | --norm=* | --cr*=* | --ce*=* | --poo*=* | --va*=* | --in*=*) pruning+=("$1"); shift ;;
     --co*=* | --gro*=* | --rot*=* | --rou*=*) coding+=("$1"); shift ;;
-    --bl* | --norm | --cr* | --ce* | --po* | --va* | --in* | --co* | --gro* | --rot* | --rou*)
+    --bl* | --norm | --cr* | --ce* | --poo* | --va* | --in* | --co* | --gro* | --rot* | --rou*)
         [ $# -gt 1 ] || { echo "demo: $1 needs a value" >&2; exit 2; }
         case $1 in --co* | --gro* | --rot* | --rou*) coding+=("$1" "$2") ;; *) pruning+=("$1" "$2") ;; esac
         shift 2
