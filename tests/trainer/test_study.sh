@@ -237,7 +237,7 @@ for option in da de sk ex ad memory-r ten q imp k ste test-o cla train- test-l; 
 done
 # --ch is --checkpoint-every, --checkpoint-minutes or --check-finite, which all may differ.
 [ "$("$real" --help | grep -c '^  --ch')" = 3 ] || fail "study.sh takes --ch for three options, of which $real has others"
-for option in ac sp ou su ex ten li res test-o ver bl cr ce po va in co gro rot rou; do
+for option in ac sp ou su ex ten li res test-o ver bl cr ce poo va in co gro rot rou; do
     [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "demo.sh takes --$option for one option, of which $real has others"
 done
 # Runs of older checkouts have no study.options, and get none from a start whose options the trainer refuses to resume.
