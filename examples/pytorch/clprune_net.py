@@ -94,7 +94,7 @@ _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_
                      reserved=c_uint64 * 2)
 _Optimizer = _structure(
     "_OptimizerDesc", kind=c_int, momentum=c_float, beta1=c_float, beta2=c_float, eps=c_float,
-    weight_decay=c_float, state_bits=c_uint, reserved=c_uint64 * 3)
+    weight_decay=c_float, state_bits=c_uint, nesterov=c_bool, reserved=c_uint64 * 3)
 _OptimizerInfo = _structure(
     "_OptimizerInfo", name=c_char_p, slots=c_char_p, desc=_Optimizer, lr=c_double,
     weight_decay=c_double, in_parts=c_bool, reserved=c_uint64 * 4)
@@ -602,6 +602,7 @@ class Net:
                "adamw8", the state has 8 bits. Weight decay is for weights alone, not for biases and
                normalisations. None: no `step`, and no state
     lr         the learning rate; set net.lr for later steps
+    momentum   of "sgd"; nesterov as PyTorch's SGD has it
     betas      None: the optimizer's usual ones, 0.9 and 0.999 of "adamw"
     shares     the net uses the memory of the model's parameters and running statistics, in place of a
                copy: after a step the model has the new values
@@ -639,7 +640,7 @@ class Net:
                  rules: Sequence[Tuple[str, Optional[Keep]]] = (),
                  loss: Union[str, Callable[[Tensor, Any], Tensor], None] = "cross_entropy",
                  smoothing: float = 0.0, optimizer: Optional[str] = "adamw", lr: float = 1e-3,
-                 momentum: float = 0.9, betas: Optional[Tuple[float, float]] = None,
+                 momentum: float = 0.9, nesterov: bool = False, betas: Optional[Tuple[float, float]] = None,
                  eps: float = 1e-8, weight_decay: float = 0.0, shares: bool = False, base_bits: int = 0,
                  device: Optional[str] = None, precision: Optional[str] = None,
                  seed: int = 0) -> None:
@@ -663,8 +664,8 @@ class Net:
             raise Error(f"the output of a sample is {program.output.shape}, expected classes for "
                         "the cross-entropy")
         how = dict(keep=keep, bits=bits, extra_work=extra_work, store=store, rules=tuple(rules), loss=loss,
-                   smoothing=smoothing, optimizer=optimizer, momentum=momentum, betas=betas and tuple(betas),
-                   eps=eps, weight_decay=weight_decay, base_bits=base_bits, device=device, precision=precision)
+                   smoothing=smoothing, optimizer=optimizer, momentum=momentum, nesterov=nesterov,
+                   betas=betas and tuple(betas), eps=eps, weight_decay=weight_decay, base_bits=base_bits, device=device, precision=precision)
         shared = Shared(model, program) if shares else None
         self._make(program, example.shape[0], how, shared)
         self.lr, self.seed = lr, seed
@@ -1231,6 +1232,7 @@ def _settings_of(batch: int, how: Dict[str, Any]) -> _Settings:
         info = optimizers()[how["optimizer"]]
         optimizer, slots, in_parts = info.desc, info.slots.decode(), info.in_parts
         optimizer.momentum, optimizer.weight_decay = how["momentum"], how["weight_decay"]
+        optimizer.nesterov = how.get("nesterov", False)
         optimizer.beta1, optimizer.beta2 = how["betas"] or (optimizer.beta1, optimizer.beta2)
         optimizer.eps = how["eps"]
     return _Settings(

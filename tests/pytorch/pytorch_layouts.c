@@ -141,6 +141,7 @@ int main(void)
     MEMBER(clprune_optimizer_desc, eps);
     MEMBER(clprune_optimizer_desc, weight_decay);
     MEMBER(clprune_optimizer_desc, state_bits);
+    MEMBER(clprune_optimizer_desc, nesterov);
     MEMBER(clprune_optimizer_desc, reserved);
     STRUCTURE(clprune_optimizer_info);
     MEMBER(clprune_optimizer_info, name);

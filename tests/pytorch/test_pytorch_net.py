@@ -936,8 +936,9 @@ class Values(Case):
             with self.subTest(name):
                 model, inputs = self.made(name)
                 x, y = inputs(6), labels(6)
-                net = clprune.Net(model, x, keep="exact", optimizer=kind, lr=1e-2, momentum=0.9)
-                theirs = (torch.optim.SGD(model.parameters(), 1e-2, momentum=0.9) if kind == "sgd"
+                nesterov = name == "shared"
+                net = clprune.Net(model, x, keep="exact", optimizer=kind, lr=1e-2, momentum=0.9, nesterov=nesterov)
+                theirs = (torch.optim.SGD(model.parameters(), 1e-2, momentum=0.9, nesterov=nesterov) if kind == "sgd"
                           else torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0))
                 for step in range(5):
                     want, _ = autograd(model, x, y)
