@@ -665,7 +665,8 @@ class Net:
                         "the cross-entropy")
         how = dict(keep=keep, bits=bits, extra_work=extra_work, store=store, rules=tuple(rules), loss=loss,
                    smoothing=smoothing, optimizer=optimizer, momentum=momentum, nesterov=nesterov,
-                   betas=betas and tuple(betas), eps=eps, weight_decay=weight_decay, base_bits=base_bits, device=device, precision=precision)
+                   betas=betas and tuple(betas), eps=eps, weight_decay=weight_decay, base_bits=base_bits,
+                   device=device, precision=precision)
         shared = Shared(model, program) if shares else None
         self._make(program, example.shape[0], how, shared)
         self.lr, self.seed = lr, seed
