@@ -1,8 +1,9 @@
 #include "trainer/base/learning_rate.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "trainer/base/decimal.h"
 
 bool learning_rate_milestones(const char *text, learning_rate *rate, fault *f)
 {
@@ -10,32 +11,20 @@ bool learning_rate_milestones(const char *text, learning_rate *rate, fault *f)
     bool good = strlen(text) <= MILESTONES_TEXT;
     rate->count = 0;
     while (good) {
-        char *end;
-        const double value = strtod(p, &end);
-        good = *p != '\0' && strspn(p, "0123456789.") == (size_t)(end - p) && value > 0 &&
-               value < 1 && rate->count < MILESTONES_MOST &&
+        double value;
+        good = decimal_take(&p, &value) && value > 0 && value < 1 &&
+               rate->count < MILESTONES_MOST &&
                (rate->count == 0 || value > rate->milestones[rate->count - 1]) &&
-               (*end == ',' || *end == '\0');
+               (*p == ',' || *p == '\0');
         if (good)
             rate->milestones[rate->count++] = value;
-        p = end + 1;
-        if (good && *end == '\0')
+        if (good && *p++ == '\0')
             break;
     }
     return good || fault_set(f, CODE_USAGE,
                        "--milestones: '%s' is not up to %d increasing fractions between 0 and 1, "
                        "such as 0.5,0.75; try --help",
                        text, MILESTONES_MOST);
-}
-
-/* A plain decimal at *p, which then is behind it. */
-static bool take_decimal(const char **p, double *value)
-{
-    char *end;
-    *value = strtod(*p, &end);
-    const bool good = **p != '\0' && strspn(*p, "0123456789.") == (size_t)(end - *p);
-    *p = end;
-    return good;
 }
 
 bool learning_rate_points(const char *text, learning_rate *rate, fault *f)
@@ -46,8 +35,8 @@ bool learning_rate_points(const char *text, learning_rate *rate, fault *f)
     while (good && more) {
         rate_point point;
         const size_t n = rate->points_count;
-        good = n < MILESTONES_MOST && take_decimal(&p, &point.at) && *p++ == ':' &&
-               take_decimal(&p, &point.factor) && point.factor <= 1000 && point.at <= 1 &&
+        good = n < MILESTONES_MOST && decimal_take(&p, &point.at) && *p++ == ':' &&
+               decimal_take(&p, &point.factor) && point.factor <= 1000 && point.at <= 1 &&
                (n == 0 ? point.at <= 0 : point.at > rate->points[n - 1].at) &&
                (*p == ',' || *p == '\0');
         if (!good)

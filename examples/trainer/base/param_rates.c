@@ -1,9 +1,9 @@
 #include "trainer/base/param_rates.h"
 
 #include <fnmatch.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "trainer/base/decimal.h"
 
 enum { PATTERN = 80 };
 
@@ -11,16 +11,6 @@ typedef struct param_rate {
     char pattern[PATTERN];
     double lr, decay, epochs; /* decay, epochs: below 0: not given */
 } param_rate;
-
-/* ":0.5" at *p, which then is behind it. */
-static bool take_number(const char **p, double *value)
-{
-    char *end;
-    const char *from = *p + 1;
-    *value = strtod(from, &end);
-    *p = end;
-    return *from != '\0' && strspn(from, "0123456789.") == (size_t)(end - from) && *value <= 1e6;
-}
 
 /* The entry at *p, which then is behind it. */
 static bool take(const char **p, param_rate *rate)
@@ -32,9 +22,11 @@ static bool take(const char **p, param_rate *rate)
     memcpy(rate->pattern, *p, length);
     *p += length;
     double *const fields[] = {&rate->lr, &rate->decay, &rate->epochs};
-    for (size_t i = 0; i < 3 && **p == ':'; ++i)
-        if (!take_number(p, fields[i]))
+    for (size_t i = 0; i < 3 && **p == ':'; ++i) {
+        ++*p;
+        if (!decimal_take(p, fields[i]) || *fields[i] > 1e6)
             return false;
+    }
     return **p == ',' || **p == '\0';
 }
 

@@ -229,4 +229,16 @@ static inline const trainer_count *trainer_counts(
     return type->counts == NULL ? NULL : type->counts(model, count);
 }
 
+/* Of the states, those that passes change: they come first, a mean and a variance for each count.
+ */
+static inline const trainer_state *trainer_statistics(
+    const trainer_model *type, void *model, size_t *count)
+{
+    size_t states, counts;
+    const trainer_state *state = trainer_states(type, model, &states);
+    (void)trainer_counts(type, model, &counts);
+    *count = 2 * counts < states ? 2 * counts : states;
+    return state;
+}
+
 #endif

@@ -320,9 +320,7 @@ static bool enqueue_test(session *s, const uint32_t *order, size_t count, clprun
 {
     const size_t views = options_views_count(s->options);
     for (size_t v = 0; v < views && *fed; ++v) {
-        augment_options moved = options_augment(s->options, 0);
-        moved.fixed = &augment_views(views)[v].move;
-        moved.reflects = true;
+        const augment_options moved = {.reflects = true, .fixed = &augment_views(views)[v].move};
         *fed = feed_batch(&s->feed, DATASET_TEST, order, count, views > 1 ? &moved : NULL, f);
         if (*fed &&
             !(fault_check(f, s->context, session_enqueue_test(s, count, v, loss, hit), "testing") &&

@@ -266,12 +266,12 @@ static bool create_averages(session *s, fault *f)
 bool session_create_model(session *s, fault *f)
 {
     return plan_schedule(s, f) && create_model(s, f) && divide(s, f) && create_optimizer(s, f) &&
-           create_averages(s, f);
+           create_averages(s, f) && session_set_rates(s, 0, f); /* before files are replaced */
 }
 
 bool session_set_rates(session *s, uint64_t epoch, fault *f)
 {
-    if (s->options->rates == NULL)
+    if (s->options->rates == NULL || session_only_tests(s))
         return true;
     if (s->slices.context != NULL)
         return fault_set(f, CODE_USAGE, "--rates does not go with --zero");
@@ -452,17 +452,15 @@ static bool average(const session *s, clprune_mat mat, float *host, fault *f)
     return fault_check(f, s->context, clprune_mat_write(s->context, mat, host), "writing a state");
 }
 
-/* Of the states, those that passes change come first, a mean and a variance for each count. */
 bool session_average_states(session *s, fault *f)
 {
-    size_t states, counts;
-    const trainer_state *state = trainer_states(s->type, s->model, &states);
-    (void)trainer_counts(s->type, s->model, &counts);
-    if (!ranks_many(&s->options->ranks) || counts == 0)
+    size_t count;
+    const trainer_state *state = trainer_statistics(s->type, s->model, &count);
+    if (!ranks_many(&s->options->ranks) || count == 0)
         return true;
     float *host = malloc(session_count_elements(s).most * sizeof *host);
     bool good = host != NULL || fault_set(f, CODE_MEMORY, "out of memory");
-    for (size_t i = 0; good && i < states && i < 2 * counts; ++i)
+    for (size_t i = 0; good && i < count; ++i)
         good = average(s, state[i].mat, host, f);
     free(host);
     return good;

@@ -5,18 +5,14 @@
 
 #include "trainer/base/try.h"
 
-/* Of the states, those that passes change come first, a mean and a variance for each count. */
 clprune_status slow_weights_open(
     clprune_context *context, const trainer_model *type, void *model, slow_weights *s)
 {
-    size_t params, states, counts;
+    size_t params, statistics, most = 1;
     const clprune_param *param = type->params(model, &params);
-    const trainer_state *state = trainer_states(type, model, &states);
-    (void)trainer_counts(type, model, &counts);
-    const size_t statistics = 2 * counts < states ? 2 * counts : states;
+    const trainer_state *state = trainer_statistics(type, model, &statistics);
     *s = (slow_weights){
         .context = context, .tensors = calloc(params + statistics + 1, sizeof *s->tensors)};
-    size_t most = 1;
     if (s->tensors == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
     for (size_t i = 0; i < params + statistics; ++i) {
