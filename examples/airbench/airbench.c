@@ -159,9 +159,7 @@ static const char *settle(trainer_sizes *sizes)
     net_model_usual(sizes, usual->image, usual->classes, 0);
     if (sizes->image != usual->image)
         return "the images must have 32 pixels per side";
-    if (sizes->classes < 2 || sizes->classes > 1000000)
-        return "there must be 2 to 1000000 classes";
-    return NULL;
+    return net_model_check_classes(sizes);
 }
 
 static const net_model_parts parts = {settle, build, draw, NULL, fit};

@@ -119,9 +119,7 @@ static const char *settle(trainer_sizes *sizes)
     net_model_usual(sizes, usual->image, usual->classes, 0);
     if (sizes->image > 4096)
         return "the image size must be from 1 to 4096";
-    if (sizes->classes < 2 || sizes->classes > 1000000)
-        return "there must be 2 to 1000000 classes";
-    return NULL;
+    return net_model_check_classes(sizes);
 }
 
 const net_model_parts resnet_parts = {settle, build, draw, NULL};

@@ -5,10 +5,10 @@
 augment_move augment_draw(const augment_options *options, uint32_t index, uint32_t image_size)
 {
     const int32_t border = (int32_t)(options->shift > 0 ? options->shift : image_size / 8);
-    rng r = rng_open(options->seed, RNG_AUGMENT, options->epoch, index);
-    augment_move move;
     if (options->fixed != NULL)
         return *options->fixed;
+    rng r = rng_open(options->seed, RNG_AUGMENT, options->epoch, index);
+    augment_move move;
     move.down = rng_between(&r, -border, border);
     move.right = rng_between(&r, -border, border);
     move.mirror = rng_below(&r, 2) == 1;

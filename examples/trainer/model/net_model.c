@@ -163,6 +163,12 @@ void net_model_usual(trainer_sizes *sizes, size_t image, size_t classes, uint64_
         sizes->extra[0] = extra;
 }
 
+const char *net_model_check_classes(const trainer_sizes *sizes)
+{
+    return sizes->classes < 2 || sizes->classes > 1000000 ? "there must be 2 to 1000000 classes"
+                                                          : NULL;
+}
+
 /* Whether parameter `index` is tied to an earlier one: it is the same matrix. */
 static bool is_tied(const clprune_net *net, size_t index, const clprune_mat *value)
 {

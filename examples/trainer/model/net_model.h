@@ -32,6 +32,9 @@ enum { NET_MODEL_PIECES = 3 };
  * extras; 0 for models without. */
 void net_model_usual(trainer_sizes *sizes, size_t image, size_t classes, uint64_t extra);
 
+/* For settle: NULL for 2 to 1000000 classes, else what is wrong. */
+const char *net_model_check_classes(const trainer_sizes *sizes);
+
 /* The functions of a trainer_model, whose `net` is its parts. */
 const char *net_model_settle(const trainer_model *type, trainer_sizes *sizes);
 const char *net_model_list(const trainer_model *type, const trainer_sizes *sizes,

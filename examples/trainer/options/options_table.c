@@ -227,13 +227,12 @@ static const option_row rows[] = {
         "parameters whose names match, such as '*.bias', have LR times the learning rate and DECAY "
         "times the weight decay, for so many epochs, and then are frozen; the last match counts"),
     REAL("lookahead", OPTION_MATCH, lookahead, 0, LESS_THAN_ONE,
-        "X above 0: every five steps, the weights become a times their means until then and 1 - a "
-        "times themselves, a = X^5 t^3 at fraction t of all steps, and at the end the means; "
-        "default 0"),
+        "X above 0: every five steps the weights w become their moving mean, m = a m + (1 - a) w "
+        "with a = X^5 t^3 at fraction t of all steps; default 0"),
     REAL("ema", OPTION_MATCH, ema, 0, LESS_THAN_ONE,
-        "X above 0: tests, --export, --adapters and --sample take the moving means of the weights, "
-        "after each step min(X, (1 + step) / (10 + step)) of what they were and the rest of the "
-        "weights; default 0"),
+        "X above 0: tests, --export, --adapters and --sample take the moving mean of the weights "
+        "w, "
+        "after each step m = a m + (1 - a) w with a = min(X, (1 + step) / (10 + step)); default 0"),
     REAL("lr", OPTION_CHANGE, lr, 0, 1e6, "highest learning rate; default:"),
     REAL("weight-decay", OPTION_CHANGE, weight_decay, 0, 1e6,
         "on the weights of linear layers; default:"),
