@@ -435,6 +435,7 @@ static clprune_status call_optimizer(clprune_context *c)
         optimizer = NULL;
         THEN(fault_checked(
             clprune_optimizer_create(c, &descs[i], 2, params, &optimizer), &optimizer));
+        THEN(clprune_optimizer_set_rates(optimizer, 0, 0.5f, 0.1f));
         THEN(clprune_optimizer_clip(optimizer, 1, CLPRUNE_NO_MAT, NULL));
         THEN(clprune_optimizer_step(optimizer, 0.1f, NULL));
         THEN(clprune_optimizer_step(optimizer, 0.1f, NULL));
