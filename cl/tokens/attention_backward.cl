@@ -41,6 +41,7 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
     for (uint key = 0; key < end; key += TILE) {
         const uint count = min((uint)TILE, end - key);
         dot_rows(s, own_q, keys, key, count);
+        bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
         softmax_add(&p, s, factor, first, key, count);
         add_rows(plain, factor, s, keys, key, count);
         dot_rows(dp, own_dy, values, key, count);
@@ -102,6 +103,7 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
         for (uint query = CAUSAL ? first : 0; query < end; query += TILE) {
             const uint count = min((uint)TILE, end - query);
             dot_rows(p, own_k, q_rows, query, count);
+            bias_queries(p, BIAS_ROWS(sample, h), first, rows, query, count);
             FOR_TILE(i, count) {
                 UNROLLED(c, QV) {
                     p[i][c] = exp_sum(p[i][c] - mass[query + i], (vec)(0.0f));

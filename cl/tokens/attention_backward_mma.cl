@@ -27,6 +27,7 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
             load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
             barrier(CLK_LOCAL_MEM_FENCE);
             dot_tile(s, own_q, k_tile);
+            bias_tile(s, BIAS_ROWS(sample, head), rows, row, key, true);
             dot_tile(dp, own_dy, v_tile);
             drop_tile(z, dp, row, key, true);
             if (turn == 0) {
@@ -85,6 +86,7 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
             load_rows(dy_tile, dy_rows, query, min((uint)TILE, end - query), 1.0f);
             barrier(CLK_LOCAL_MEM_FENCE);
             dot_tile(p, own_k, q_tile);
+            bias_tile(p, BIAS_ROWS(sample, h), rows, row, query, false);
             dot_tile(ds, own_v, dy_tile);
             drop_tile(z, ds, row, query, false);
             UNROLLED(j, TILE / 8) {

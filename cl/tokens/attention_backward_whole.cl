@@ -120,6 +120,7 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
             load_rows(lanes_q, q_rows, first, queries, scale);
             load_rows(lanes_dy, dy_rows, first, queries, 1.0f);
             dot_rows(s, own_q, keys, 0, count);
+            bias_keys(s, BIAS_ROWS(sample, h), first, rows, 0, count);
             dot_rows(dp, own_dy, values, 0, count);
             drop_keys(z, dp, first, 0, count);
             settle_terms(s, dp, first, queries, count);

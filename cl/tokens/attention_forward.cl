@@ -1,6 +1,6 @@
 /* Attention: for each sample, head and query i
  *
- *     y[i] = sum over keys j of p[i][j] * v[j],  p[i] = softmax over j of scale * q[i] . k[j]
+ *     y[i] = sum over keys j of p[i][j] * v[j],  p[i] = softmax over j of scale * q[i] . k[j] (+ bias)
  *
  * q: (batch * rows) x (heads * E), of which the first `queries` rows of each sample are read; y: (batch * queries)
  * x (heads * E); k, v: (batch * rows) x (heads / share * E): `share` heads of q read the same head of k and v. Group (sample * heads + head) * blocks + block takes LOCAL * LANES queries, see
@@ -29,6 +29,7 @@ KERNEL_OF(LOCAL) attention_forward(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN
     for (uint key = 0; key < end; key += TILE) {
         const uint count = min((uint)TILE, end - key);
         dot_rows(s, own, keys, key, count);
+        bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
         softmax_add(&p, s, factor, first, key, count);
         drop_keys(z, s, first, key, count);
         add_rows(sum, factor, s, values, key, count);

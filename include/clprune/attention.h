@@ -1,6 +1,7 @@
 /* Attention with several heads (arXiv 1706.03762). For each sample, head and query i:
  *
- *     y[i] = sum_j p[i][j] * v[j],    p[i] = softmax over the keys j of q[i] . k[j] / sqrt(e)
+ *     y[i] = sum_j p[i][j] * v[j],
+ *     p[i] = softmax over the keys j of q[i] . k[j] / sqrt(e) + bias[i][j]
  *
  * Neither p nor the scores are ever in memory: the forward pass runs a softmax along the keys
  * (arXiv 2205.14135), and the backward pass makes p again from q and k. So q, k and v are all that
@@ -34,6 +35,9 @@ typedef struct clprune_attention_desc {
     clprune_ints lengths; /* first + batch of them, or none: of sample n of the call only the first
                        lengths[first + n] keys count, as if it had no others; queries stay. Above
                        rows means rows; 0 and below mean no keys, y and gradients of 0 */
+    clprune_mat bias; /* what is added to the scores, or CLPRUNE_NO_MAT: (n * heads * rows) x rows;
+                         that of head h, query i and key j of sample s is element (((first + s) % n
+                         * heads + h) * rows + j, i). Finite: -1e4 hides a key as -infinity would */
     uint64_t reserved[3]; /* zeros */
 } clprune_attention_desc;
 
@@ -56,6 +60,13 @@ CLPRUNE_API clprune_status clprune_attention_forward(clprune_context *context,
 CLPRUNE_API clprune_status clprune_attention_backward(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat dy, clprune_mat dq, clprune_mat dk, clprune_mat dv, cl_event *event);
+
+/* The gradient of desc->bias, shaped as it: the sum of sqrt(e) * ds over the samples that have it;
+ * 0 for rows that are no queries. dbias must not overlap the others. Makes p once more. Takes
+ * scratch of up to 8 such matrices, with rows rounded up. Errors: INVALID_SIZE (no bias). */
+CLPRUNE_API clprune_status clprune_attention_backward_bias(clprune_context *context,
+    const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
+    clprune_mat dy, clprune_mat dbias, cl_event *event);
 
 #ifdef __cplusplus
 }

@@ -53,8 +53,8 @@ static void same_population(const char *when, population want, population got)
     const fault_objects *w = &want.objects, *g = &got.objects;
     if (memcmp(w, g, sizeof *w) != 0 || want.blocks != got.blocks || want.files != got.files)
         fail_msg("%s there are %u contexts, %u queues, %u buffers (%zu bytes), %u programs, "
-                 "%u kernels, %u events, %u released twice, %ld blocks of memory, %ld files; "
-                 "expected %u, %u, %u (%zu bytes), %u, %u, %u, %u, %ld, %ld",
+                 "%u kernels, %u events, %zu released twice, %ld blocks of memory, %ld files; "
+                 "expected %u, %u, %u (%zu bytes), %u, %u, %u, %zu, %ld, %ld",
             when, g->contexts, g->queues, g->buffers, g->bytes, g->programs, g->kernels, g->events,
             g->strays, got.blocks, got.files, w->contexts, w->queues, w->buffers, w->bytes,
             w->programs, w->kernels, w->events, w->strays, want.blocks, want.files);

@@ -25,9 +25,16 @@ static size_t keys_of(const attention_ref_shape *s, size_t n, size_t i)
     return s->causal && i + 1 < all ? i + 1 : all;
 }
 
+/* Where the bias of query i and key j is; head: sample * heads + head. */
+static size_t bias_at(const attention_ref_shape *s, uint64_t head, size_t i, size_t j)
+{
+    const uint64_t sample = head / s->heads % s->biases;
+    return (((size_t)sample * s->heads + head % s->heads) * s->rows + j) * s->rows + i;
+}
+
 /* One row of softmax over `end` keys: p[j], and how far rounding may move each, relative to it. */
-static double probabilities(const attention_ref_shape *s, size_t end, const double *q,
-    const double *k, size_t k_ld, double *p)
+static double probabilities(const attention_ref_shape *s, uint64_t head, size_t i, size_t end,
+    const double *q, const double *k, size_t k_ld, double *p)
 {
     const double scale = 1 / sqrt((double)s->cols);
     double most = -INFINITY, mass = 0, off = 0;
@@ -37,9 +44,10 @@ static double probabilities(const attention_ref_shape *s, size_t end, const doub
             sum += q[e] * k[j * k_ld + e];
             size += fabs(q[e] * k[j * k_ld + e]);
         }
-        p[j] = scale * sum;
+        const double bias = s->biases > 0 ? s->bias[bias_at(s, head, i, j)] : 0;
+        p[j] = scale * sum + bias;
         most = fmax(most, p[j]);
-        off = fmax(off, test_bound(s->cols + 4, scale * size, 0));
+        off = fmax(off, test_bound(s->cols + 4, scale * size + fabs(bias), 0));
     }
     for (size_t j = 0; j < end; j++)
         mass += p[j] = exp(p[j] - most);
@@ -60,12 +68,12 @@ void attention_ref_forward(const attention_ref_shape *s, const double *q, const 
             const size_t first = out / queries * s->rows, row = first + out % queries;
             const size_t other = first * kv_ld + h / (s->heads / s->kv_heads) * s->cols;
             const size_t end = keys_of(s, out / queries, row - first);
-            const double off =
-                probabilities(s, end, q + row * ld + h * s->cols, k + other, kv_ld, p);
+            const uint64_t head = (s->first + row / s->rows) * s->heads + h;
+            const double off = probabilities(
+                s, head, row - first, end, q + row * ld + h * s->cols, k + other, kv_ld, p);
             for (size_t e = 0; e < s->cols; e++) {
                 double sum = 0, size = 0;
                 for (size_t j = 0; j < end; j++) {
-                    const uint64_t head = (s->first + row / s->rows) * s->heads + h;
                     const double kept = factor(s, head, row - first, j) * p[j];
                     sum += kept * v[other + j * kv_ld + e];
                     size += fabs(kept * v[other + j * kv_ld + e]);
@@ -82,7 +90,7 @@ void attention_ref_forward(const attention_ref_shape *s, const double *q, const 
 /* One query of one head. */
 typedef struct query {
     const double *q, *k, *v, *dy; /* of the head; k, v: the first of the sample's rows */
-    double *dq, *dk, *dv, *dq_bound, *dk_bound, *dv_bound;
+    double *dq, *dk, *dv, *dq_bound, *dk_bound, *dv_bound, *dbias, *dbias_bound;
     uint64_t head; /* sample * heads + head */
     size_t end;    /* keys that it sees */
 } query;
@@ -91,7 +99,7 @@ static void backward_query(
     const attention_ref_shape *s, size_t i, size_t kv_ld, const query *at, double *p, double *dp)
 {
     const double scale = 1 / sqrt((double)s->cols);
-    const double off = probabilities(s, at->end, at->q, at->k, kv_ld, p) +
+    const double off = probabilities(s, at->head, i, at->end, at->q, at->k, kv_ld, p) +
                        test_bound(4 * (s->rows + s->cols) + 16, 1, 1);
     double mean = 0, size = 0, *sizes = dp + s->rows;
     for (size_t j = 0; j < at->end; j++) {
@@ -107,6 +115,11 @@ static void backward_query(
     for (size_t j = 0; j < at->end; j++) {
         const double z = factor(s, at->head, i, j), ds = scale * p[j] * (dp[j] - mean);
         const double error = 2 * off * scale * p[j] * (sizes[j] + size);
+        if (s->biases > 0) {
+            at->dbias[bias_at(s, at->head, i, j)] += ds / scale;
+            if (at->dbias_bound != NULL)
+                at->dbias_bound[bias_at(s, at->head, i, j)] += error / scale;
+        }
         for (size_t e = 0; e < s->cols; e++) {
             const size_t to = j * kv_ld + e;
             at->dq[e] += ds * at->k[to];
@@ -122,7 +135,7 @@ static void backward_query(
 }
 
 void attention_ref_backward(const attention_ref_shape *s, const double *q, const double *k,
-    const double *v, const double *dy, double *const grads[3], double *const bounds[3])
+    const double *v, const double *dy, double *const grads[4], double *const bounds[4])
 {
     const size_t ld = s->heads * s->cols, kv_ld = s->kv_heads * s->cols;
     const size_t all = s->batch * s->rows;
@@ -142,7 +155,8 @@ void attention_ref_backward(const attention_ref_shape *s, const double *q, const
             const query one = {q + at, k + other, v + other, dy + out * ld + h * s->cols,
                 grads[0] + at, grads[1] + other, grads[2] + other,
                 bounds != NULL ? bounds[0] + at : NULL, bounds != NULL ? bounds[1] + other : NULL,
-                bounds != NULL ? bounds[2] + other : NULL,
+                bounds != NULL ? bounds[2] + other : NULL, s->biases > 0 ? grads[3] : NULL,
+                s->biases > 0 && bounds != NULL ? bounds[3] : NULL,
                 (s->first + row / s->rows) * s->heads + h, keys_of(s, out / queries, row - first)};
             backward_query(s, row - first, kv_ld, &one, p, p + s->rows);
         }

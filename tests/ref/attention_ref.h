@@ -14,6 +14,8 @@ typedef struct attention_ref_shape {
     uint64_t seed;
     size_t first;           /* number of the first sample */
     const int32_t *lengths; /* first + batch of them; NULL: all keys count */
+    size_t biases;          /* 0: none */
+    const double *bias;     /* (biases * heads * rows) x rows: a row for each key */
 } attention_ref_shape;
 
 /* All dense: q (batch * rows) x (heads * cols), y (batch * queries) x (heads * cols), k, v (batch *
@@ -21,8 +23,8 @@ typedef struct attention_ref_shape {
 void attention_ref_forward(const attention_ref_shape *s, const double *q, const double *k,
     const double *v, double *y, double *bound);
 
-/* Gradients and their bounds; [0] of q, [1] of k, [2] of v. */
+/* Gradients and their bounds; [0] of q, [1] of k, [2] of v, and with biases [3] of these. */
 void attention_ref_backward(const attention_ref_shape *s, const double *q, const double *k,
-    const double *v, const double *dy, double *const grads[3], double *const bounds[3]);
+    const double *v, const double *dy, double *const grads[4], double *const bounds[4]);
 
 #endif

@@ -345,7 +345,7 @@ __attribute__((destructor)) static void report(void)
     (void)fprintf(file,
         "opencl: %u calls, failed %s, alive %u contexts %u queues %u buffers %u programs %u "
         "kernels "
-        "%u events %zu bytes, %u released twice\n",
+        "%u events %zu bytes, %zu released twice\n",
         (unsigned)calls, fired != NULL ? fired : "none", alive.contexts, alive.queues,
         alive.buffers, alive.programs, alive.kernels, alive.events, alive.bytes, alive.strays);
 #define COUNT(function)                                            report_calls(file, #function, calls_##function);

@@ -27,7 +27,8 @@ typedef unsigned fault_calls_fn(void);
  */
 typedef struct fault_objects {
     unsigned contexts, queues, buffers, programs, kernels, events;
-    unsigned strays; /* releases of objects that were not alive */
+    size_t
+        strays; /* releases of objects that were not alive; no padding: it is compared as bytes */
     size_t bytes;
 } fault_objects;
 

@@ -132,6 +132,10 @@ CALL(attention,
     clprune_attention_forward(CONTEXT, &attention_desc, BATCH, m[0], m[1], m[2], m[3], EVENT))
 CALL(attention_back, clprune_attention_backward(CONTEXT, &attention_desc, BATCH, m[0], m[1], m[2],
                          m[3], m[4], m[5], m[6], EVENT))
+CALL(attention_back_bias,
+    clprune_attention_backward_bias(CONTEXT,
+        (&(clprune_attention_desc){.rows = TOKENS, .heads = 1, .cols = COLS, .bias = m[4]}), BATCH,
+        m[0], m[1], m[2], m[3], m[5], EVENT))
 CALL(relu, clprune__relu_forward(CONTEXT, CLPRUNE_ACTIVATION_RELU, m[0], m[1], m[2], m[3], EVENT))
 CALL(relu_back, clprune__relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
 CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], EVENT))
@@ -471,6 +475,9 @@ static const function functions[] = {
     {"attention_backward", call_attention_back,
         {{"q", WHOLE}, {"k", WHOLE}, {"v", WHOLE}, {"dy", WHOLE}, {"dq", RESULT(0)},
             {"dk", RESULT(0)}, {"dv", RESULT(0)}}},
+    {"attention_backward_bias", call_attention_back_bias,
+        {{"q", WHOLE}, {"k", WHOLE}, {"v", WHOLE}, {"dy", WHOLE}, {"bias", TOKENS, TOKENS},
+            {"dbias", TOKENS, TOKENS, OUTPUT}}},
     {"relu_forward", call_relu,
         {{"x", ROWS, COLS, FREE}, {"b", 1, COLS, OPTIONAL}, {"y", RESULT(1)},
             {"mask", ROWS, WORDS, OUTPUT | OPTIONAL}}},

@@ -83,8 +83,8 @@ static clprune_status call_backward(const layer_call *c)
 static void ref_backward(const layer_data *d)
 {
     const shape *s = d->shape;
-    double *const grads[3] = {d[4].want, d[5].want, d[6].want};
-    double *const bounds[3] = {d[4].bound, d[5].bound, d[6].bound};
+    double *const grads[4] = {d[4].want, d[5].want, d[6].want};
+    double *const bounds[4] = {d[4].bound, d[5].bound, d[6].bound};
     attention_ref_backward(&s->ref, d[0].in, d[1].in, d[2].in, d[3].in, grads, bounds);
     for (size_t i = 4; i < 7 && is_rounded(s); i++)
         loosen(&d[i]);

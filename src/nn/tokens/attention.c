@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "clprune/add.h"
 #include "core/checked.h"
 #include "ops/device/mma.h"
 #include "ops/device/ops_state.h"
@@ -21,6 +22,8 @@ static const clprune__kernel_def whole_kernel = {
     "tokens/attention_backward_whole.cl", "attention_backward_whole"};
 static const clprune__kernel_def keys_kernel = {
     "tokens/attention_backward.cl", "attention_backward_keys"};
+static const clprune__kernel_def bias_kernel = {
+    "tokens/attention_backward_bias.cl", "attention_backward_bias"};
 
 static const clprune__kernel_def forward_mma_kernel = {
     "tokens/attention_forward_mma.cl", "attention_forward_mma"};
@@ -34,11 +37,13 @@ enum { MOST_WHOLE = 1024 }; /* keys: scores of a block of queries take 256 KiB *
 
 /* The sizes of a launch. */
 typedef struct plan {
-    size_t rows, queries, heads, share, blocks, local;
+    size_t rows, queries, heads, share, blocks, local, lanes; /* lanes: rows of a group */
     float scale, kept_scale;
     uint64_t seed, first;
     uint32_t threshold; /* of 32 random bits: below it a probability is dropped */
     clprune_ints lengths;
+    clprune_mat bias;
+    size_t biases;
     bool mma;
     clprune__defines defines;
 } plan;
@@ -69,6 +74,22 @@ static clprune_status check_desc(clprune_context *context, const clprune_attenti
     REQUIRE(clprune__mul(batch, desc->rows, rows) && batch <= SIZE_MAX - desc->first,
         CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu rows, from %zu on, are too many", batch,
         desc->rows, desc->first);
+    return CLPRUNE_SUCCESS;
+}
+
+/* As an operand. */
+static clprune_status check_bias(clprune_context *context, const clprune_attention_desc *desc,
+    bool optional, clprune__operand *operand)
+{
+    size_t rows;
+    const clprune_mat bias = desc->bias;
+    optional = optional && clprune__is_absent(bias);
+    REQUIRE(clprune__mul(desc->heads, desc->rows, &rows), CLPRUNE_SIZE_OVERFLOW,
+        "%zu heads of %zu rows are too many", desc->heads, desc->rows);
+    REQUIRE(optional || (bias.rows > 0 && bias.rows % rows == 0), CLPRUNE_INVALID_SIZE,
+        "bias has %zu rows, expected a multiple of %zu heads of %zu", bias.rows, desc->heads,
+        desc->rows);
+    *operand = (clprune__operand){"bias", bias, bias.rows, desc->rows, .optional = optional};
     return CLPRUNE_SUCCESS;
 }
 
@@ -145,7 +166,7 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
         .queries = desc->queries,
         .heads = desc->heads,
         .share = desc->heads / desc->kv_heads,
-        .blocks = clprune__ceil_div(desc->rows, mma > 0 ? MMA_BLOCK : local * width * vectors),
+        .lanes = mma > 0 ? MMA_BLOCK : local * width * vectors,
         .mma = mma > 0,
         .local = local,
         .scale = 1.0f / sqrtf((float)desc->cols),
@@ -153,7 +174,10 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
         .seed = desc->seed,
         .first = desc->first,
         .threshold = (uint32_t)((double)desc->rate * 0x1p32),
-        .lengths = desc->lengths};
+        .lengths = desc->lengths,
+        .bias = desc->bias,
+        .biases = desc->bias.rows / desc->heads / desc->rows};
+    p.blocks = clprune__ceil_div(desc->rows, p.lanes);
     clprune__define(&p.defines, "LOCAL", local);
     clprune__define(&p.defines, "VW", width);
     clprune__define(&p.defines, "QV", vectors);
@@ -165,6 +189,7 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
     clprune__define(&p.defines, "CAUSAL", desc->causal);
     clprune__define(&p.defines, "DROP", desc->rate > 0);
     clprune__define(&p.defines, "LENGTHS", desc->lengths.buffer != NULL);
+    clprune__define(&p.defines, "BIAS", p.biases > 0);
     if (mma > 0)
         clprune__mma_defines(context, 1, 2, &p.defines);
     return p;
@@ -180,7 +205,7 @@ static void define_quads(plan *p, size_t count, const clprune__operand *mats)
         clprune__define(&p->defines, "QUADS", quads ? 4 : 1);
 }
 
-/* Without lengths the kernels get `q` in their place, and do not touch it. */
+/* Without lengths or bias the kernels get `q` in their place, and do not touch it. */
 static clprune_status begin(clprune_context *context, const clprune__kernel_def *kernel,
     const plan *p, clprune_mat q, clprune__launch *launch)
 {
@@ -198,6 +223,8 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
         clprune__arg_ints(launch, p->lengths);
     else
         clprune__arg_ints(launch, (clprune_ints){q.buffer, 0});
+    clprune__arg_ulong(launch, p->biases);
+    clprune__arg_mat(launch, p->biases > 0 ? p->bias : q);
     return CLPRUNE_SUCCESS;
 }
 
@@ -219,13 +246,14 @@ clprune_status clprune_attention_forward(clprune_context *context,
     ENTER(context);
     clprune_attention_desc d;
     size_t rows;
-    clprune__operand lengths;
+    clprune__operand lengths, bias;
     TRY(check_desc(context, desc, batch, &d, &rows));
     TRY(check_lengths(context, &d, batch, &lengths));
-    enum { Q, K, V, LENGTHS, Y, ALL };
+    TRY(check_bias(context, &d, true, &bias));
+    enum { Q, K, V, LENGTHS, BIAS, Y, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
-        {"v", v, rows, kv_cols}, lengths, {"y", y, batch * d.queries, cols}};
+        {"v", v, rows, kv_cols}, lengths, bias, {"y", y, batch * d.queries, cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     plan p = make_plan(context, &d, 1, 0, mma_rows(context, &d));
     define_quads(&p, LENGTHS, operands);
@@ -244,13 +272,14 @@ clprune_status clprune_attention_backward(clprune_context *context,
     SCRATCH_SCOPE(context);
     clprune_attention_desc d;
     size_t rows;
-    clprune__operand lengths;
+    clprune__operand lengths, bias;
     TRY(check_desc(context, desc, batch, &d, &rows));
     TRY(check_lengths(context, &d, batch, &lengths));
-    enum { Q, K, V, DY, LENGTHS, DQ, DK, DV, ALL };
+    TRY(check_bias(context, &d, true, &bias));
+    enum { Q, K, V, DY, LENGTHS, BIAS, DQ, DK, DV, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
     const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
-        {"v", v, rows, kv_cols}, {"dy", dy, batch * d.queries, cols}, lengths,
+        {"v", v, rows, kv_cols}, {"dy", dy, batch * d.queries, cols}, lengths, bias,
         {"dq", dq, rows, cols}, {"dk", dk, rows, kv_cols}, {"dv", dv, rows, kv_cols}};
     TRY(clprune__check_operands(context, operands, DQ, ALL));
     if (rows == 0)
@@ -277,4 +306,70 @@ clprune_status clprune_attention_backward(clprune_context *context,
     TRY(begin(context, p.mma ? &keys_mma_kernel : &keys_kernel, &of_keys, q, &launch));
     ARG_MATS(&launch, q, k, v, dy, slope, log_mass, dk, dv);
     return end(&launch, &of_keys, batch, d.kv_heads * of_keys.blocks, event);
+}
+
+/* Slices of the samples that have one bias: groups enough for a GPU, which keep a partial sum each.
+ */
+static size_t bias_slices(const plan *p, size_t batch)
+{
+    enum { GROUPS = 64, MOST = 8 };
+    const size_t groups = p->blocks * p->heads * p->biases, samples = batch / p->biases;
+    const size_t slices = groups < GROUPS ? GROUPS / groups : 1,
+                 most = samples < MOST ? samples : MOST;
+    return slices < most ? slices : most > 0 ? most : 1;
+}
+
+/* dbias = the sum over slices of what the queries have of `partial`. Rows are no queries beyond
+ * them. */
+static clprune_status sum_slices(clprune_context *context, const plan *p, size_t slices,
+    clprune_mat partial, clprune_mat dbias, cl_event *event)
+{
+    clprune_mat to = dbias;
+    to.cols = partial.cols = p->queries;
+    if (p->queries < p->rows)
+        TRY(clprune__mat_fill(context, 0.0f, dbias, NULL));
+    for (size_t i = 0; i < slices; i++) {
+        const clprune_mat part = clprune_mat_rows(partial, i * dbias.rows, dbias.rows);
+        cl_event *last = i + 1 == slices ? event : NULL;
+        TRY(i == 0 ? clprune_mat_copy(context, part, to, last)
+                   : clprune_add(context, 1, part, 1, to, to, last));
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+/* Forward: y = p v, p = softmax(scale * q k^T + bias). */
+clprune_status clprune_attention_backward_bias(clprune_context *context,
+    const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
+    clprune_mat dy, clprune_mat dbias, cl_event *event)
+{
+    ENTER_CONTEXT(context);
+    SCRATCH_SCOPE(context);
+    clprune_attention_desc d;
+    size_t rows;
+    clprune__operand lengths, bias;
+    TRY(check_desc(context, desc, batch, &d, &rows));
+    TRY(check_lengths(context, &d, batch, &lengths));
+    TRY(check_bias(context, &d, false, &bias));
+    REQUIRE(dbias.rows == d.bias.rows, CLPRUNE_INVALID_SIZE,
+        "bias and dbias have %zu and %zu rows, expected as many", d.bias.rows, dbias.rows);
+    enum { Q, K, V, DY, LENGTHS, BIAS, DBIAS, ALL };
+    const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
+    const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
+        {"v", v, rows, kv_cols}, {"dy", dy, batch * d.queries, cols}, lengths, bias,
+        {"dbias", dbias, d.bias.rows, d.rows}};
+    TRY(clprune__check_operands(context, operands, DBIAS, ALL));
+    if (rows == 0)
+        return clprune_mat_fill(context, 0.0f, dbias, event);
+    const plan p = make_plan(context, &d, 2, 0, 0);
+    const size_t slices = bias_slices(&p, batch);
+    clprune_mat partial;
+    REQUIRE(clprune__mul(slices, dbias.rows, &rows), CLPRUNE_SIZE_OVERFLOW,
+        "%zu rows of bias are too many", dbias.rows);
+    TRY(clprune__scratch_mat(context, rows, p.blocks * p.lanes, &partial));
+    clprune__launch launch;
+    TRY(begin(context, &bias_kernel, &p, q, &launch));
+    ARG_ULONGS(&launch, batch, slices);
+    ARG_MATS(&launch, q, k, v, dy, partial);
+    TRY(end(&launch, &p, slices * p.biases, d.heads * p.blocks, NULL));
+    return sum_slices(context, &p, slices, partial, dbias, event);
 }

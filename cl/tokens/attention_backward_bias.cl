@@ -1,0 +1,90 @@
+/* The gradient of what is added to the scores of attention, from p and dp as in attention_backward.cl:
+ *
+ *     partial[slice][b][head][j][i] = sum over samples n of the slice of p[i][j] * (dp[i][j] - d[i])
+ *
+ * with b = (first_sample + n) % biases. The samples of b are dealt out to the slices in turn. Each is gone through
+ * twice, for the softmax and d, and for the terms, unless its keys are one tile. Group ((slice * biases + b) * heads
+ * + head) * blocks + block takes LOCAL * LANES queries. partial: (slices * biases * heads * rows) x (blocks * LOCAL *
+ * LANES); columns beyond the queries hold anything. Local memory: 2 * E * LANES * LOCAL floats. */
+#include "tokens/attention_drop.clh"
+
+/* The scores of the keys from `key` on become terms of a softmax that has gone along all keys. */
+static inline void softmax_again(const softmax *p, TERMS vec (*s)[QV], const uint first,
+    const uint key, const uint count)
+{
+    const vec zero = 0;
+    FOR_TILE(j, count) {
+        UNROLLED(v, QV) {
+            s[j][v] = exp_sum(s[j][v] - p->most[v], zero);
+            if (CAUSAL)
+                s[j][v] = lane_rows(first, v) < (ivec)((int)(key + j)) ? zero : s[j][v];
+        }
+    }
+}
+
+KERNEL_OF(LOCAL) attention_backward_bias(ATTENTION_SIZES, const ulong batch, const ulong slices, MAT_IN(q), MAT_IN(k),
+    MAT_IN(v), MAT_IN(dy), MAT_OUT(partial))
+{
+    local vec own_q[E * QV * LOCAL], own_dy[E * QV * LOCAL];
+    TERMS vec s[TILE][QV], dp[TILE][QV];
+    const ulong block = get_group_id(0) % blocks, list = get_group_id(0) / blocks / heads;
+    const uint head = (uint)(get_group_id(0) / blocks % heads);
+    const uint first = (uint)((block * LOCAL + get_local_id(0)) * LANES);
+    if (first >= queries)
+        return;
+    global float *sums = ROW(partial, (list * heads + head) * rows) + first;
+    for (uint j = 0; j < rows; j++)
+        UNROLLED(i, QV)
+            STORE((vec)(0.0f), sums + j * partial_ld + i * VW);
+    ulong sample = (list % biases + biases - first_sample % biases) % biases + list / biases * biases;
+    for (; sample < batch; sample += slices * biases) {
+        const head_rows keys = HEAD_ROWS(k, sample, head / share);
+        const head_rows values = HEAD_ROWS(v, sample, head / share);
+        const uint some = KEYS_OF(sample), end = CAUSAL ? min(min(first + LANES, queries), some) : some;
+        const dropout z =
+            dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
+        softmax p = softmax_start();
+        vec factor[QV], slope[QV];
+        UNROLLED(i, QV)
+            slope[i] = 0;
+        load_own(own_q, HEAD_ROWS(q, sample, head), first, queries, scale);
+        load_own(own_dy, SLOPE_ROWS(head), first, queries, 1.0f);
+        for (uint turn = 0; turn < 2; turn++) {
+            for (uint key = 0; key < end; key += TILE) {
+                const uint count = min((uint)TILE, end - key);
+                if (turn == 0 || end > TILE) {
+                    dot_rows(s, own_q, keys, key, count);
+                    bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
+                    dot_rows(dp, own_dy, values, key, count);
+                    drop_keys(z, dp, first, key, count);
+                }
+                if (turn == 0) {
+                    softmax_add(&p, s, factor, first, key, count);
+                    UNROLLED(i, QV)
+                        slope[i] *= factor[i];
+                    FOR_TILE(j, count) {
+                        UNROLLED(i, QV)
+                            slope[i] = fma(s[j][i], dp[j][i], slope[i]);
+                    }
+                    continue;
+                }
+                if (end > TILE)
+                    softmax_again(&p, s, first, key, count);
+                FOR_TILE(j, count) {
+                    global float *sum = sums + (key + j) * partial_ld;
+                    UNROLLED(i, QV) {
+                        const vec term = s[j][i] * factor[i] * (dp[j][i] - slope[i]);
+                        STORE(LOAD(sum + i * VW) + term, sum + i * VW);
+                    }
+                }
+            }
+            if (turn == 0) {
+                softmax_end(&p, end);
+                UNROLLED(i, QV) {
+                    factor[i] = 1.0f / p.mass[i];
+                    slope[i] *= factor[i];
+                }
+            }
+        }
+    }
+}
