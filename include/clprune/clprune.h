@@ -24,8 +24,8 @@
  *   mean_squared_error.h    the loss of regressions
  *   layer_norm.h            normalisation of rows, as transformers use it
  *   group_norm.h            normalisation of samples over groups of features
- *   gate.h shuffle.h        features of a sample times numbers: squeeze-and-excitation; features of
- *                           groups in turn
+ *   gate.h permute.h        features of a sample times numbers: squeeze-and-excitation; elements in
+ *                           another order
  *   attention.h             attention, whose scores are never in memory
  *   embedding.h positions.h rotary.h   tokens: rows of a table, learned and rotary positions
  *   token_loss.h            the loss of each token, also of a large vocabulary
@@ -102,6 +102,7 @@
 #include "clprune/net_file.h"
 #include "clprune/optimizer.h"
 #include "clprune/patch_embed.h"
+#include "clprune/permute.h"
 #include "clprune/plan.h"
 #include "clprune/positions.h"
 #include "clprune/prune.h"
@@ -111,7 +112,6 @@
 #include "clprune/saved.h"
 #include "clprune/saved_host.h"
 #include "clprune/schedule.h"
-#include "clprune/shuffle.h"
 #include "clprune/status.h"
 #include "clprune/swiglu.h"
 #include "clprune/token_loss.h"

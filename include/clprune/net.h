@@ -41,6 +41,7 @@
 #include "clprune/linear.h"
 #include "clprune/max_pool.h"
 #include "clprune/optimizer.h"
+#include "clprune/permute.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -150,8 +151,8 @@ typedef struct clprune_net_conv {
 /* A convolution. */
 CLPRUNE_API clprune_net_value clprune_net_conv2d(
     clprune_net *net, const char *name, clprune_net_value x, const clprune_net_conv *conv);
-/* A transposed one, the gradient of a convolution: images become (side - 1) * stride - 2 * padding +
- * dilation * (kernel - 1) + output_padding + 1 along each axis. The weight is x's features x
+/* A transposed one, the gradient of a convolution: images become (side - 1) * stride - 2 * padding
+ * + dilation * (kernel - 1) + output_padding + 1 along each axis. The weight is x's features x
  * (height * width * out / groups), in PyTorch in x out / groups x height x width. */
 CLPRUNE_API clprune_net_value clprune_net_conv_transpose2d(
     clprune_net *net, const char *name, clprune_net_value x, const clprune_net_conv *conv);
@@ -231,10 +232,11 @@ CLPRUNE_API clprune_net_value clprune_net_concat(clprune_net *net, const char *n
     clprune_net_value a, clprune_net_value b, clprune_axis axis);
 CLPRUNE_API clprune_net_value clprune_net_slice(clprune_net *net, const char *name,
     clprune_net_value x, clprune_axis axis, size_t first, size_t count);
-/* Feature c of each of `groups` equal parts of the features, part by part, then c + 1
- * (clprune/shuffle.h). */
-CLPRUNE_API clprune_net_value clprune_net_shuffle(
-    clprune_net *net, const char *name, clprune_net_value x, size_t groups);
+/* The elements of a sample in another order (clprune/permute.h), as rows of `cols` features:
+ * windows of images, shuffled channels and pixels. With the order 0, 1, ... another shape of the
+ * same elements. grid: of an image, or {0, 0}. */
+CLPRUNE_API clprune_net_value clprune_net_permute(clprune_net *net, const char *name,
+    clprune_net_value x, const clprune_permute_desc *desc, size_t cols, clprune_extent grid);
 CLPRUNE_API clprune_net_value clprune_net_max_pool(
     clprune_net *net, const char *name, clprune_net_value x, const clprune_max_pool_desc *desc);
 /* Each pixel becomes factor x factor equal ones (clprune/upsample.h). */
@@ -252,6 +254,19 @@ typedef struct clprune_net_axis {
  * mirrored and rolled images. The matrices are copied. Nothing is kept. */
 CLPRUNE_API clprune_net_value clprune_net_resample(clprune_net *net, const char *name,
     clprune_net_value x, const clprune_net_axis *height, const clprune_net_axis *width);
+/* What is added to the scores of attention, for each query i and key j of w rows: an element of a
+ * table for each head, and a mask; one of both will do. Zero-initialise, then set the fields that
+ * you need; they are copied. */
+typedef struct clprune_net_bias {
+    const char *table;     /* the parameter "NAME.TABLE", entries x heads; NULL: none */
+    size_t entries;        /* of the table */
+    const uint32_t *index; /* w x w: the entry of i and j */
+    size_t masks;      /* 0: none; else they divide a sample's windows, and those of a sample have
+                          mask 0, 1, ... in turn */
+    const float *mask; /* masks x w x w, finite: -1e4 hides a key */
+    uint64_t reserved[2]; /* zeros */
+} clprune_net_bias;
+
 /* Attention over a sample's rows (clprune/attention.h), or as many of them as data->lengths says.
  * qkv: `heads` heads of q, then `kv_heads` of k and as many of v, all equally wide; y has the
  * columns of q. Zero-initialise, then set the fields that you need. */
@@ -260,7 +275,10 @@ typedef struct clprune_net_attn {
     size_t queries; /* only the first so many rows; 0: all. 1 where only a class token is read */
     bool causal;    /* a row sees those before it, and itself */
     float rate;     /* of dropout of the probabilities in training; the mask is drawn again */
-    uint64_t reserved[4]; /* zeros */
+    size_t window;  /* so many rows, one behind the other, are a sequence of its own; divides rows;
+                       not with queries, nor with data->lengths. 0: all */
+    const clprune_net_bias *bias; /* or NULL */
+    uint64_t reserved[2];         /* zeros */
 } clprune_net_attn;
 /* The attention of qkv. */
 CLPRUNE_API clprune_net_value clprune_net_attention(

@@ -17,6 +17,8 @@ static const clprune_net_axis kind_axis = {.out = 3,
     .from = (const uint32_t[]){0, 1, 0},
     .weight = (const float[]){0.5f, 0.5f, 1}};
 static const clprune_max_pool_desc kind_pool = {.kernel = {2, 2}};
+static const clprune_permute_desc kind_order = {3, {4, 2, 8}, {1, 2, 0}}; /* of 64 elements */
+static const clprune_extent kind_grid = {0, 0};
 static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
 
 /* clprune_net_NAME(net, name, ...); x is an image of even sides of 8 features, or a multiple. */
@@ -48,7 +50,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
     KIND(concat, x, x, CLPRUNE_AXIS_FEATURES)                                                      \
     KIND(slice, x, CLPRUNE_AXIS_ROWS, 1, 2)                                                        \
     KIND(resample, x, &kind_axis, &kind_axis)                                                      \
-    KIND(shuffle, x, 4)                                                                            \
+    KIND(permute, x, &kind_order, 8, kind_grid)                                                    \
     KIND(max_pool, x, &kind_pool)                                                                  \
     KIND(upsample, x, 2)                                                                           \
     KIND(mean, x)                                                                                  \

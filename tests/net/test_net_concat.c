@@ -1,8 +1,11 @@
-/* What layers that copy or add up give: values in one, parts of a value, shuffled features, images
+/* What layers that copy or add up give: values in one, parts of a value, permuted axes, images
  * by matrices. (That their gradients belong to it is a matter of test_net_random.) */
 #include "net/net_models.h"
 
 enum { BATCH = 3, ROWS = 4, COLS = 6, MOST = 2 * ROWS * COLS };
+
+static const clprune_permute_desc shuffle = {3, {ROWS, 2, COLS / 2}, {0, 2, 1}},
+                                  as_it_is = {1, {ROWS * COLS}, {0}};
 
 static clprune_net_value twice(clprune_net *net, clprune_net_value x)
 {
@@ -18,7 +21,9 @@ VALUE(join_features, clprune_net_concat(net, "y", x, twice(net, x), CLPRUNE_AXIS
 VALUE(join_rows, clprune_net_concat(net, "y", x, twice(net, x), CLPRUNE_AXIS_ROWS))
 VALUE(some_features, clprune_net_slice(net, "y", x, CLPRUNE_AXIS_FEATURES, 2, 3))
 VALUE(some_rows, clprune_net_slice(net, "y", x, CLPRUNE_AXIS_ROWS, 1, 2))
-VALUE(shuffled, clprune_net_shuffle(net, "y", x, 2))
+VALUE(shuffled, clprune_net_permute(net, "y", x, &shuffle, COLS, (clprune_extent){0, 0}))
+VALUE(
+    reshaped, clprune_net_permute(net, "y", x, &as_it_is, 2 * COLS, (clprune_extent){1, ROWS / 2}))
 
 /* Element (r, c) of y, of a sample x. */
 static float joined_features(const float *x, size_t r, size_t c)
@@ -36,6 +41,10 @@ static float of_features(const float *x, size_t r, size_t c)
 static float of_rows(const float *x, size_t r, size_t c)
 {
     return x[(r + 1) * COLS + c];
+}
+static float of_all(const float *x, size_t r, size_t c)
+{
+    return x[r * 2 * COLS + c];
 }
 static float of_parts(const float *x, size_t r, size_t c)
 {
@@ -69,6 +78,7 @@ static const row rows[] = {{"features in one", join_features, joined_features, R
     {"rows in one", join_rows, joined_rows, 2 * ROWS, COLS},
     {"some features", some_features, of_features, ROWS, 3},
     {"some rows", some_rows, of_rows, 2, COLS}, {"shuffled", shuffled, of_parts, ROWS, COLS},
+    {"reshaped", reshaped, of_all, ROWS / 2, 2 * COLS},
     {"resampled", resampled, of_pixels, 3, COLS}};
 
 TEST_UNDO(destroy_net, clprune_net_destroy(what))

@@ -195,7 +195,15 @@ LAYER(resample_weight, resample(net, 2, 0, NAN))
 LAYER(slice_none, clprune_net_slice(net, "bad", rows(net), CLPRUNE_AXIS_FEATURES, 0, 0))
 LAYER(slice_late, clprune_net_slice(net, "bad", rows(net), CLPRUNE_AXIS_FEATURES, SIZE_MAX, 1))
 LAYER(slice_axis, clprune_net_slice(net, "bad", rows(net), (clprune_axis)2, 0, 1))
-LAYER(shuffle_groups, clprune_net_shuffle(net, "bad", good_conv(net), 3))
+static const clprune_permute_desc pixels_first = {2, {64, 16}, {1, 0}};
+static const clprune_permute_desc three_axes = {3, {16, 12, 3}, {0, 2, 1}},
+                                  one_twice = {2, {64, 16}, {1, 1}};
+static const clprune_extent no_grid = {0, 0}, half_grid = {6, 12};
+LAYER(permute_axes, clprune_net_permute(net, "bad", good_conv(net), &three_axes, 16, no_grid))
+LAYER(permute_twice, clprune_net_permute(net, "bad", good_conv(net), &one_twice, 16, no_grid))
+LAYER(permute_rows, clprune_net_permute(net, "bad", good_conv(net), &pixels_first, 17, no_grid))
+LAYER(permute_image, clprune_net_permute(net, "bad", good_conv(net), &pixels_first, 16, half_grid))
+LAYER(permute_none, clprune_net_permute(net, "bad", good_conv(net), NULL, 16, no_grid))
 LAYER(conv_groups,
     conv(net, images(net), (clprune_net_conv){.out = 4, .kernel = {3, 3}, .groups = 2}))
 LAYER(conv_reserved,
@@ -352,8 +360,10 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(attention_too_many, INVALID_SIZE, "layer bad: "),
     ROW(attention_reserved, INVALID_ARGUMENT, "layer bad: a reserved field is not 0"),
     ROW(attention_queries, INVALID_SIZE, "layer bad: 99 queries, expected at most the 4 rows"),
-    ROW(positions_none, INVALID_SIZE, "layer bad: 0 rows from 0 of a table of 4, expected a divisor"),
-    ROW(positions_parts, INVALID_SIZE, "layer bad: 3 rows from 0 of a table of 4, expected a divisor"),
+    ROW(positions_none, INVALID_SIZE,
+        "layer bad: 0 rows from 0 of a table of 4, expected a divisor"),
+    ROW(positions_parts, INVALID_SIZE,
+        "layer bad: 3 rows from 0 of a table of 4, expected a divisor"),
     ROW(positions_behind, INVALID_SIZE, "layer bad: 4 rows from 2 of a table of 5"),
     ROW(positions_table, INVALID_SIZE, "layer bad: 4 rows from 0 of a table of 3"),
     ROW(positions_large, SIZE_OVERFLOW, "layer bad: a table of "),
@@ -383,7 +393,11 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(slice_none, INVALID_SIZE, "layer bad: 0 columns from 0, expected at least 1 of 0 to "),
     ROW(slice_late, INVALID_SIZE, "layer bad: 1 columns from "),
     ROW(slice_axis, INVALID_ARGUMENT, "layer bad: its axis is 2"),
-    ROW(shuffle_groups, INVALID_SIZE, "layer bad: 3 groups of 16 columns"),
+    ROW(permute_axes, INVALID_SIZE, "layer bad: its axes are no order of 64 x 16 elements"),
+    ROW(permute_twice, INVALID_SIZE, "layer bad: its axes are no order"),
+    ROW(permute_rows, INVALID_SIZE, "these are no rows of 17"),
+    ROW(permute_image, INVALID_SIZE, "no image of 6 x 12"),
+    ROW(permute_none, INVALID_SIZE, "layer bad: its axes are no order"),
     ROW(conv_groups, INVALID_SIZE, "groups is 2, expected a divisor of the 3 input"),
     ROW(conv_reserved, INVALID_ARGUMENT, "reserved"),
     ROW(conv_reserved_0, INVALID_ARGUMENT, "reserved"),

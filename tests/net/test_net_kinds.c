@@ -47,10 +47,10 @@ static void bad(void **state)
 {
     const row *r = *state;
     clprune_net *net = new_net(), *other = new_net();
-    const clprune_net_value pixels = clprune_net_pixels(net, 8, 4, 4);
+    const clprune_net_value pixels = clprune_net_pixels(net, 8, 4, 2);
     clprune_net_value x = clprune_net_gelu(net, "first", pixels);
     const clprune_net_value foreign =
-        clprune_net_gelu(other, "first", clprune_net_pixels(other, 8, 4, 4));
+        clprune_net_gelu(other, "first", clprune_net_pixels(other, 8, 4, 2));
     const char *name = r->fault == NO_NAME      ? NULL
                        : r->fault == EMPTY_NAME ? ""
                        : r->fault == TAKEN_NAME ? "first"
@@ -77,7 +77,7 @@ static void late(void **state)
 {
     const net_kind *of = *state;
     clprune_net *net = new_net();
-    const clprune_net_value x = clprune_net_gelu(net, "first", clprune_net_pixels(net, 8, 4, 4));
+    const clprune_net_value x = clprune_net_gelu(net, "first", clprune_net_pixels(net, 8, 4, 2));
     const clprune_net_value y = clprune_net_linear(net, "last", x, 3);
     TEST_OK(clprune_net_settle(net, NULL));
     TEST_OK(clprune_net_init(net, 1));

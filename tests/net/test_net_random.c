@@ -102,6 +102,19 @@ static drawn add_pool(graph *g, drawn *x)
     return made;
 }
 
+/* Features in four groups, or windows of two rows: order {0, 2, 1, 3} of both. */
+static drawn add_permuted(graph *g, const drawn *x)
+{
+    drawn made = *x;
+    const bool windows = x->rows % 4 == 0 && test_rng_below(&g->rng, 2);
+    const clprune_permute_desc desc =
+        windows ? (clprune_permute_desc){4, {2, x->rows / 4, 2, x->cols}, {0, 2, 1, 3}}
+                : (clprune_permute_desc){3, {x->rows, 4, x->cols / 4}, {0, 2, 1}};
+    made.value = clprune_net_permute(g->net, note(g, "permute", x, NULL), x->value, &desc, x->cols,
+        (clprune_extent){x->side, x->side});
+    return made;
+}
+
 /* Rows or features of another number; an image has no other rows. */
 static drawn add_linear(graph *g, const drawn *x)
 {
@@ -279,7 +292,7 @@ static void add_layer(graph *g)
                                                              : add_part(g, x, &y);
         break;
     case 12:
-        made.value = clprune_net_shuffle(net, note(g, "shuffle", x, NULL), x->value, 4);
+        made = add_permuted(g, x);
         break;
     case 13:
         if (x->side >= 4 && !g->smooth) {

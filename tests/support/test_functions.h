@@ -195,7 +195,8 @@ CALL(patch_bytes_back, clprune_patch_embed_backward_bytes(CONTEXT, &patches, BAT
 CALL(max_pool, clprune_max_pool_forward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
 CALL(
     max_pool_back, clprune_max_pool_backward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
-CALL(shuffle, clprune_shuffle(CONTEXT, 1, m[0], m[1], EVENT))
+CALL(permute, clprune_permute(
+                  CONTEXT, (&(clprune_permute_desc){2, {TOKENS, COLS}, {1, 0}}), m[0], m[1], EVENT))
 CALL(upsample,
     clprune_upsample_forward(CONTEXT, (clprune_extent){2, 1}, BATCH, image, m[0], m[1], EVENT))
 CALL(upsample_back,
@@ -583,7 +584,8 @@ static const function functions[] = {
     {"max_pool_backward", call_max_pool_back,
         {{"dy", POOLED, COLS, FREE_COLS}, {"positions", POOLED, 4},
             {"dx", BATCH *PIXELS, COLS, OUTPUT}}},
-    {"shuffle", call_shuffle, {{"x", ROWS, COLS, FREE}, {"y", RESULT(0)}}},
+    {"permute", call_permute,
+        {{"x", BATCH, TOKENS *COLS, FREE_ROWS}, {"y", BATCH, TOKENS *COLS, OUTPUT}}},
     {"upsample_forward", call_upsample,
         {{"x", BATCH *PIXELS, COLS, FREE_COLS}, {"y", 2 * BATCH *PIXELS, COLS, OUTPUT}}},
     {"upsample_backward", call_upsample_back,

@@ -7,6 +7,7 @@
 #include "clprune/attention.h"
 #include "clprune/conv2d.h"
 #include "clprune/patch_embed.h"
+#include "clprune/permute.h"
 #include "net/build/kind.h"
 
 struct clprune__net_shape {
@@ -27,6 +28,14 @@ typedef struct clprune__net_part {
     size_t first;
 } clprune__net_part;
 
+/* Attention: of a window; windows of a sample; what is added to scores is in the layer's table: a
+ * mask from word `masks` on; biases: 0: nothing is. */
+typedef struct clprune__net_attention {
+    clprune_attention_desc desc;
+    size_t windows, biases, words, masks;
+    bool masked;
+} clprune__net_attention;
+
 /* Rotary positions: the heads that are turned, their columns. */
 typedef struct clprune__net_rotary {
     size_t heads, head_cols;
@@ -42,19 +51,20 @@ struct clprune__net_layer {
     bool frozen;      /* it has parameters, and all are frozen */
     bool adapter;     /* one of the two products of an adapter */
     const char *norm; /* batch norm: the name of its states */
-    float *table;     /* resample: its matrices; owned */
+    float *table;     /* resample: its matrices; attention: index and masks; owned */
     float eps;        /* of a normalisation */
     float momentum;   /* batch norm */
     union {
         clprune_net_conv conv;
         clprune_max_pool_desc pool;
         clprune_patch_embed_desc patches;
-        clprune_attention_desc attention;
-        size_t sizes[2];               /* linear: inputs, outputs; upsample, shuffle: one number */
+        clprune__net_attention attention;
+        size_t sizes[2];               /* linear: inputs, outputs; upsample: one number */
         bool relu;                     /* batch norm: followed by ReLU */
         clprune_activation activation; /* gelu and those that run as it */
         clprune__net_rotary rotary;
         clprune__net_part part; /* concat, slice */
+        clprune_permute_desc permute;
         struct {
             size_t at[4], words; /* of `table` */
         } table;

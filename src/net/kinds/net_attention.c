@@ -1,9 +1,16 @@
-/* Attention over q, k and v, which lie side by side in one value. */
+/* Attention over q, k and v, which lie side by side in one value: of all rows, or of windows. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "core/checked.h"
 #include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
+#include "nn/tokens/attention_bias_private.h"
 #include "runtime/context/check.h"
+#include "runtime/memory/scratch.h"
 
 /* q, k and v of a matrix like the layer's input. */
 typedef struct parts {
@@ -12,7 +19,7 @@ typedef struct parts {
 
 static parts parts_of(const clprune__net_layer *layer, clprune_mat qkv)
 {
-    const clprune_attention_desc *desc = &layer->set.attention;
+    const clprune_attention_desc *desc = &layer->set.attention.desc;
     const size_t cols = desc->heads * desc->cols, kv_cols = desc->kv_heads * desc->cols;
     parts p = {qkv, qkv, qkv};
     p.q.cols = cols;
@@ -22,49 +29,108 @@ static parts parts_of(const clprune__net_layer *layer, clprune_mat qkv)
     return p;
 }
 
-/* Of the call's samples. Inference drops nothing. */
-static clprune_attention_desc desc_of(
+enum { LISTS = 2, VALUES = 0 }; /* state; parameter */
+
+static clprune__attention_lists lists_of(
     const clprune__net_call *call, const clprune__net_layer *layer)
 {
-    clprune_attention_desc desc = layer->set.attention;
-    desc.first = call->first;
-    desc.lengths = call->data->lengths;
-    desc.seed = clprune__net_layer_seed(call->net, layer);
+    return (clprune__attention_lists){.lists = clprune__net_unit_of(call->net, layer)->state[LISTS],
+        .masks = layer->set.attention.masks,
+        .masked = layer->set.attention.masked};
+}
+
+static clprune_status scratch_bias(
+    const clprune__net_call *call, const clprune__net_layer *layer, clprune_mat *bias)
+{
+    const clprune__net_attention *set = &layer->set.attention;
+    return clprune__scratch_mat(
+        call->net->context, set->biases * set->desc.heads * set->desc.rows, set->desc.rows, bias);
+}
+
+/* Of the call's samples, with the bias in scratch. Inference drops nothing. */
+static clprune_status take_desc(
+    const clprune__net_call *call, const clprune__net_layer *layer, clprune_attention_desc *desc)
+{
+    clprune_context *context = call->net->context;
+    const clprune__net_attention *set = &layer->set.attention;
+    REQUIRE(set->windows == 1 || call->data->lengths.buffer == NULL, CLPRUNE_INVALID_ARGUMENT,
+        "layer %s has windows, which take no data.lengths", layer->name);
+    *desc = set->desc;
+    desc->first = call->first * set->windows;
+    desc->lengths = call->data->lengths;
+    desc->seed = clprune__net_layer_seed(call->net, layer);
     if (!call->training)
-        desc.rate = 0;
-    return desc;
+        desc->rate = 0;
+    if (set->biases == 0)
+        return CLPRUNE_SUCCESS;
+    const clprune__attention_lists lists = lists_of(call, layer);
+    const clprune_mat values =
+        layer->params > 0 ? clprune__net_param_value(call->net, layer, VALUES) : CLPRUNE_NO_MAT;
+    TRY(scratch_bias(call, layer, &desc->bias));
+    return clprune__attention_bias(call->net->context, &lists, set->desc.heads, values, desc->bias);
+}
+
+static clprune_status attention_create(
+    const clprune__net_graph *graph, const clprune__net_layer *layer, clprune__net_unit *unit)
+{
+    if (layer->table == NULL)
+        return CLPRUNE_SUCCESS;
+    TRY(clprune_mat_create(graph->context, CLPRUNE_MEMORY_PARAMETERS, layer->name, 1,
+        layer->set.attention.words, &unit->state[LISTS]));
+    return clprune_mat_write(graph->context, unit->state[LISTS], layer->table);
 }
 
 static clprune_status attention_forward(const clprune__net_call *call)
 {
+    SCRATCH_SCOPE(call->net->context);
     const clprune__net_layer *layer = call->layer;
     const parts x = parts_of(layer, clprune__net_x(call, 0));
-    const clprune_attention_desc desc = desc_of(call, layer);
-    return clprune_attention_forward(
-        call->net->context, &desc, call->count, x.q, x.k, x.v, clprune__net_y(call), NULL);
+    clprune_attention_desc desc;
+    TRY(take_desc(call, layer, &desc));
+    return clprune_attention_forward(call->net->context, &desc,
+        call->count * layer->set.attention.windows, x.q, x.k, x.v, clprune__net_y(call), NULL);
 }
 
 /* Scores, and sums of values. */
 static double attention_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
-    const clprune_attention_desc *desc = &layer->set.attention;
+    const clprune_attention_desc *desc = &layer->set.attention.desc;
     const double queries = (double)desc->queries, rows = (double)desc->rows;
     (void)graph;
-    return queries * (desc->causal ? queries + 1 : 2 * rows) * (double)(desc->heads * desc->cols);
+    return (double)layer->set.attention.windows * queries *
+           (desc->causal ? queries + 1 : 2 * rows) * (double)(desc->heads * desc->cols);
 }
 
-const clprune__net_kind clprune__net_attention_kind = {
-    .name = "attention", .forward = attention_forward, .work = attention_work};
+const clprune__net_kind clprune__net_attention_kind = {.name = "attention",
+    .create = attention_create,
+    .forward = attention_forward,
+    .work = attention_work};
 
-/* y = softmax(q k^T / sqrt(e)) v */
+/* y = softmax(q k^T / sqrt(e) + bias) v, bias from a table */
 static clprune_status attention_backward(const clprune__net_call *call)
 {
+    clprune_context *context = call->net->context;
+    SCRATCH_SCOPE(context);
     const clprune__net_layer *layer = clprune__net_link(call, 0);
-    const parts x = parts_of(layer, clprune__net_operand(call, 0));
-    const parts dx = parts_of(layer, clprune__net_dx(call, 0));
-    const clprune_attention_desc desc = desc_of(call, layer);
-    return clprune_attention_backward(call->net->context, &desc, call->count, x.q, x.k, x.v,
-        clprune__net_dy(call), dx.q, dx.k, dx.v, NULL);
+    const clprune_mat dqkv = clprune__net_dx(call, 0), dy = clprune__net_dy(call);
+    const parts x = parts_of(layer, clprune__net_operand(call, 0)), dx = parts_of(layer, dqkv);
+    const size_t batch = call->count * layer->set.attention.windows;
+    const clprune_mat dvalues =
+        layer->params > 0 ? clprune__net_grad(call, layer, VALUES) : CLPRUNE_NO_MAT;
+    clprune_attention_desc desc;
+    TRY(take_desc(call, layer, &desc));
+    if (!clprune__is_absent(dvalues)) {
+        const clprune__attention_lists lists = lists_of(call, layer);
+        clprune_mat dbias;
+        TRY(scratch_bias(call, layer, &dbias));
+        TRY(clprune_attention_backward_bias(context, &desc, batch, x.q, x.k, x.v, dy, dbias, NULL));
+        TRY(clprune__attention_bias_backward(
+            context, &lists, clprune__net_beta(call), dbias, dvalues));
+    }
+    if (clprune__is_absent(dqkv))
+        return CLPRUNE_SUCCESS;
+    return clprune_attention_backward(
+        context, &desc, batch, x.q, x.k, x.v, dy, dx.q, dx.k, dx.v, NULL);
 }
 
 const clprune__net_way clprune__net_attention_ways[] = {
@@ -77,6 +143,123 @@ const clprune__net_way clprune__net_attention_ways[] = {
     {.name = NULL},
 };
 
+/* Whether what is added to scores of `rows` rows is as it says; else an error of layer `name`. */
+static bool check_bias(
+    clprune_net *net, const char *name, const clprune_net_bias *bias, size_t rows, size_t windows)
+{
+    const bool table = bias->table != NULL, mask = bias->masks > 0;
+    if ((!table && !mask) || (table && (bias->entries == 0 || bias->index == NULL)) ||
+        (mask && bias->mask == NULL) || bias->entries > INT32_MAX / 2 || rows > INT16_MAX) {
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: its bias has no table of %zu entries with an index, and no mask, or more "
+            "than %d rows",
+            name, bias->entries, INT16_MAX);
+        return false;
+    }
+    if (mask && windows % bias->masks != 0) {
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
+            "layer %s: %zu masks do not divide the %zu windows of a sample", name, bias->masks,
+            windows);
+        return false;
+    }
+    for (size_t i = 0; table && i < rows * rows; ++i)
+        if (bias->index[i] >= bias->entries) {
+            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+                "layer %s: query %zu and key %zu have entry %u of %zu", name, i / rows, i % rows,
+                (unsigned)bias->index[i], bias->entries);
+            return false;
+        }
+    for (size_t i = 0; i < bias->masks * rows * rows; ++i)
+        if (!isfinite(bias->mask[i])) {
+            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+                "layer %s: element %zu of its mask is %g, expected a finite number", name, i,
+                (double)bias->mask[i]);
+            return false;
+        }
+    return true;
+}
+
+static void put_int(float *word, size_t value)
+{
+    const int32_t bits = (int32_t)value;
+    memcpy(word, &bits, sizeof bits);
+}
+
+/* The words of attention_bias.cl: the index, places by entry, masks. */
+static bool add_lists(clprune_net *net, clprune__net_layer *layer, const clprune_net_bias *bias)
+{
+    clprune__net_attention *set = &layer->set.attention;
+    const size_t rows = set->desc.rows, all = rows * rows;
+    const size_t entries = bias->table != NULL ? bias->entries : 0;
+    size_t *next = calloc(entries + 1, sizeof *next);
+    set->biases = bias->masks > 0 ? bias->masks : 1;
+    set->masked = bias->masks > 0;
+    set->masks = 2 * all + entries + 1;
+    set->words = set->masks + bias->masks * all;
+    layer->table = calloc(set->words, sizeof *layer->table);
+    if (layer->table == NULL || next == NULL) {
+        clprune__net_wrong(net, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for layer %s", layer->name);
+        free(next);
+        return false;
+    }
+    float *firsts = layer->table + all, *places = firsts + entries + 1;
+    for (size_t i = 0; entries > 0 && i < all; ++i) {
+        put_int(&layer->table[i], bias->index[i]);
+        ++next[bias->index[i] + 1];
+    }
+    for (size_t e = 0; e < entries; ++e) {
+        next[e + 1] += next[e];
+        put_int(&firsts[e + 1], next[e + 1]);
+    }
+    for (size_t i = 0; entries > 0 && i < all; ++i)
+        put_int(&places[next[bias->index[i]]++], i);
+    if (set->masked)
+        memcpy(layer->table + set->masks, bias->mask, bias->masks * all * sizeof *bias->mask);
+    free(next);
+    return true;
+}
+
+/* Takes the bias of the last layer. */
+static void add_bias(clprune_net *net, clprune__net_layer *layer, const clprune_net_bias *bias)
+{
+    char suffix[128];
+    const size_t heads = layer->set.attention.desc.heads;
+    if (!add_lists(net, layer, bias) || bias->table == NULL)
+        return;
+    if (snprintf(suffix, sizeof suffix, ".%s", bias->table) >= (int)sizeof suffix)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: the name of its table is too long", layer->name);
+    clprune__net_add_param(
+        net, suffix, (clprune__net_param){.rank = 2, .shape = {bias->entries, heads}});
+}
+
+/* Notes what is wrong with the layer over samples of `rows` rows. */
+static void check_desc(clprune_net *net, const char *name, const clprune_net_attn *attn,
+    const clprune_attention_desc *desc, size_t rows)
+{
+    const size_t window = desc->rows;
+    for (size_t i = 0; i < sizeof attn->reserved / sizeof *attn->reserved; ++i)
+        if (attn->reserved[i] != 0 || (attn->bias != NULL && attn->bias->reserved[i] != 0))
+            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+                "layer %s: a reserved field is not 0; zero-initialise clprune_net_attn and _bias",
+                name);
+    if (!(desc->rate >= 0 && desc->rate < 1))
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: its rate is %g, expected 0 to below 1", name, (double)desc->rate);
+    if (desc->cols > 512)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
+            "layer %s: heads have %zu columns, expected at most 512", name, desc->cols);
+    if (window > rows || rows % window != 0 || (window < rows && desc->queries < window))
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
+            "layer %s: windows of %zu rows do not divide the %zu of a sample, or not all of them "
+            "are queries",
+            name, window, rows);
+    else if (desc->queries > rows)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
+            "layer %s: %zu queries, expected at most the %zu rows of a sample", name, desc->queries,
+            rows);
+}
+
 clprune_net_value clprune_net_attention(
     clprune_net *net, const char *name, clprune_net_value qkv, const clprune_net_attn *attn)
 {
@@ -85,12 +268,14 @@ clprune_net_value clprune_net_attention(
     if (in == NULL)
         return (clprune_net_value){0};
     clprune__net_shape shape = in->shape;
-    clprune_attention_desc desc = {.rows = shape.rows};
+    const size_t window = attn != NULL && attn->window > 0 ? attn->window : shape.rows;
+    const clprune_net_bias *bias = attn != NULL ? attn->bias : NULL;
+    clprune_attention_desc desc = {.rows = window};
     if (attn != NULL)
-        desc = (clprune_attention_desc){.rows = shape.rows,
+        desc = (clprune_attention_desc){.rows = window,
             .heads = attn->heads,
             .kv_heads = attn->kv_heads > 0 ? attn->kv_heads : attn->heads,
-            .queries = attn->queries > 0 ? attn->queries : shape.rows,
+            .queries = attn->queries > 0 ? attn->queries : window,
             .causal = attn->causal,
             .rate = attn->rate};
     size_t all = 0;
@@ -104,24 +289,17 @@ clprune_net_value clprune_net_attention(
         return (clprune_net_value){0};
     }
     desc.cols = shape.cols / all;
-    for (size_t i = 0; i < sizeof attn->reserved / sizeof *attn->reserved; ++i)
-        if (attn->reserved[i] != 0)
-            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-                "layer %s: a reserved field is not 0; zero-initialise clprune_net_attn", name);
-    if (!(desc.rate >= 0 && desc.rate < 1))
-        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
-            "layer %s: its rate is %g, expected 0 to below 1", name, (double)desc.rate);
-    if (desc.cols > 512)
-        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
-            "layer %s: heads have %zu columns, expected at most 512", name, desc.cols);
-    if (desc.queries > shape.rows)
-        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
-            "layer %s: %zu queries, expected at most the %zu rows of a sample", name, desc.queries,
-            shape.rows);
-    shape = (clprune__net_shape){desc.queries, desc.heads * desc.cols, {0, 0}};
+    check_desc(net, name, attn, &desc, shape.rows);
+    const size_t windows = shape.rows / window;
+    if (bias != NULL && !check_bias(net, name, bias, window, windows))
+        return (clprune_net_value){0};
+    shape = (clprune__net_shape){windows * desc.queries, desc.heads * desc.cols, {0, 0}};
     clprune__net_layer *layer =
         clprune__net_add(net, &clprune__net_attention_kind, name, &qkv, 1, shape);
-    if (layer != NULL)
-        layer->set.attention = desc;
+    if (layer == NULL)
+        return (clprune_net_value){0};
+    layer->set.attention = (clprune__net_attention){.desc = desc, .windows = windows};
+    if (bias != NULL)
+        add_bias(net, layer, bias);
     return clprune__net_last(net);
 }

@@ -1,8 +1,8 @@
-/* Values beside or below each other, parts of values, and shuffled features: copies, also backward,
+/* Values beside or below each other, parts of values, and permuted axes: copies, also backward,
  * which needs no value. */
 #include "clprune/add.h"
 #include "clprune/linear.h"
-#include "clprune/shuffle.h"
+#include "core/checked.h"
 #include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
@@ -177,40 +177,67 @@ clprune_net_value clprune_net_slice(clprune_net *net, const char *name, clprune_
     return clprune__net_last(net);
 }
 
-/* ---- shuffled features -------------------------------------------------------------------------
+/* ---- permuted axes -----------------------------------------------------------------------------
  */
 
-static clprune_status shuffle_forward(const clprune__net_call *call)
+static clprune_status permute_forward(const clprune__net_call *call)
 {
-    return clprune_shuffle(call->net->context, call->layer->set.sizes[0], clprune__net_x(call, 0),
-        clprune__net_y(call), NULL);
+    return clprune_permute(call->net->context, &call->layer->set.permute,
+        lines_of(call, CLPRUNE_AXIS_ROWS, clprune__net_x(call, 0)),
+        lines_of(call, CLPRUNE_AXIS_ROWS, clprune__net_y(call)), NULL);
 }
 
-static const clprune__net_kind shuffle_kind = {.name = "shuffle", .forward = shuffle_forward};
+static const clprune__net_kind permute_kind = {.name = "permute", .forward = permute_forward};
 
-/* y[c] = x[c % groups * (d / groups) + c / groups], which d / groups in place of groups undoes */
-static clprune_status shuffle_backward(const clprune__net_call *call)
+/* y = x with its axes in another order */
+static clprune_status permute_backward(const clprune__net_call *call)
 {
-    const clprune_mat dy = clprune__net_dy(call);
-    return clprune_shuffle(call->net->context, dy.cols / clprune__net_link(call, 0)->set.sizes[0],
-        dy, clprune__net_dx(call, 0), NULL);
+    const clprune_permute_desc back =
+        clprune_permute_back(&clprune__net_link(call, 0)->set.permute);
+    return clprune_permute(call->net->context, &back,
+        lines_of(call, CLPRUNE_AXIS_ROWS, clprune__net_dy(call)),
+        lines_of(call, CLPRUNE_AXIS_ROWS, clprune__net_dx(call, 0)), NULL);
 }
 
-clprune_net_value clprune_net_shuffle(
-    clprune_net *net, const char *name, clprune_net_value x, size_t groups)
+/* Whether desc is an order of as many elements; *same: it leaves them as they are. */
+static bool is_order(const clprune_permute_desc *desc, size_t elements, bool *same)
+{
+    size_t all = 1, seen = 0;
+    *same = true;
+    if (desc == NULL || desc->rank == 0 || desc->rank > CLPRUNE_PERMUTE_RANK)
+        return false;
+    for (size_t k = 0; k < desc->rank; ++k) {
+        if (desc->order[k] >= desc->rank || !clprune__mul(all, desc->extents[k], &all))
+            return false;
+        seen |= (size_t)1 << desc->order[k];
+        *same = *same && desc->order[k] == k;
+    }
+    return all == elements && seen == ((size_t)1 << desc->rank) - 1;
+}
+
+clprune_net_value clprune_net_permute(clprune_net *net, const char *name, clprune_net_value x,
+    const clprune_permute_desc *desc, size_t cols, clprune_extent grid)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     const clprune__net_value *in = clprune__net_read(net, name, x);
     if (in == NULL)
         return (clprune_net_value){0};
-    const clprune__net_shape shape = in->shape;
-    if (groups == 0 || shape.cols % groups != 0)
+    const size_t elements = in->shape.rows * in->shape.cols;
+    bool same;
+    if (!is_order(desc, elements, &same) || cols == 0 || elements % cols != 0 ||
+        (grid.height != 0 && elements / cols / grid.height != grid.width)) {
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
-            "layer %s: %zu groups of %zu columns, expected a divisor of them", name, groups,
-            shape.cols);
-    clprune__net_layer *layer = clprune__net_add(net, &shuffle_kind, name, &x, 1, shape);
-    if (layer != NULL)
-        layer->set.sizes[0] = groups;
+            "layer %s: its axes are no order of %zu x %zu elements, or these are no rows of %zu, "
+            "or "
+            "no image of %zu x %zu",
+            name, in->shape.rows, in->shape.cols, cols, grid.height, grid.width);
+        return (clprune_net_value){0};
+    }
+    clprune__net_layer *layer =
+        clprune__net_add(net, same ? &clprune__net_flatten_kind : &permute_kind, name, &x, 1,
+            (clprune__net_shape){elements / cols, cols, grid});
+    if (layer != NULL && !same)
+        layer->set.permute = *desc;
     return clprune__net_last(net);
 }
 
@@ -223,6 +250,6 @@ const clprune__net_way clprune__net_concat_ways[] = {
         .chain = {&slice_kind},
         .ends = {{CLPRUNE__NET_APART, true}},
         .backward = slice_backward},
-    {.name = "shuffle", .chain = {&shuffle_kind}, .backward = shuffle_backward},
+    {.name = "permute", .chain = {&permute_kind}, .backward = permute_backward},
     {.name = NULL},
 };
