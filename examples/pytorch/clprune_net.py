@@ -40,8 +40,8 @@ from torch import Tensor, nn
 from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number, own_class, process_memory
 from clprune_graph import unchanged
 from clprune_inputs import Input, has_types, lengths_of, model_of, parts_of
-from clprune_views import Matrix
-from clprune_trace import Attention, Axis, Conv, Param, Pool, Program, Value, hooks_of, trace
+from clprune_views import Bias, Matrix, Order
+from clprune_trace import Attention, Axis, Conv, Extent, Param, Pool, Program, Value, hooks_of, trace
 
 __all__ = ["Net"]
 
@@ -73,7 +73,10 @@ _Pool = _structure("_MaxPoolDesc", kernel=_Extent, stride=_Extent, padding=_Exte
 _AxisMatrix = _structure("_NetAxis", out=c_size_t, first=POINTER(c_uint32), of=POINTER(c_uint32),
                          weight=POINTER(c_float))
 _Attention = _structure("_NetAttn", heads=c_size_t, kv_heads=c_size_t, queries=c_size_t,
-                        causal=c_bool, rate=c_float, reserved=c_uint64 * 4)
+                        causal=c_bool, rate=c_float, window=c_size_t, bias=c_void_p, reserved=c_uint64 * 2)
+_Bias = _structure("_NetBias", table=c_char_p, entries=c_size_t, index=c_void_p, masks=c_size_t, mask=c_void_p,
+                   reserved=c_uint64 * 2)
+_Order = _structure("_PermuteDesc", rank=c_size_t, extents=c_size_t * 8, order=c_size_t * 8)
 _Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool, shares_statistics=c_bool, infers=c_bool,
                    weights_of=c_void_p, reserved=c_uint64 * 3)
 _Rule = _structure("_NetRule", pattern=c_char_p, again=c_bool, keep=_Keep)
@@ -460,9 +463,17 @@ class _Run:
 
 def _to_c(value: Any) -> Any:
     """An argument of a layer as C has it."""
-    if isinstance(value, (Attention, Conv, Pool)):
+    if isinstance(value, Attention):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name != "bias"}
+        return byref(_Attention(**fields, bias=None if value.bias is None else _bias_to_c(value.bias)))
+    if isinstance(value, Order):
+        rank = len(value.extents)
+        return byref(_Order(rank, (c_size_t * 8)(*value.extents), (c_size_t * 8)(*value.order)))
+    if isinstance(value, Extent):
+        return _Extent(value.height, value.width)
+    if isinstance(value, (Conv, Pool)):
         fields = dataclasses.asdict(value)
-        structure = {Attention: _Attention, Conv: _Conv, Pool: _Pool}[type(value)]
+        structure = {Conv: _Conv, Pool: _Pool}[type(value)]
         return byref(structure(**{name: _Extent(*field) if isinstance(field, tuple) else field
                                   for name, field in fields.items()}))
     if isinstance(value, Matrix):
@@ -472,6 +483,16 @@ def _to_c(value: Any) -> Any:
     if isinstance(value, Axis):
         return c_int(value)
     return c_float(value) if isinstance(value, float) else c_size_t(value)
+
+
+def _bias_to_c(bias: Bias) -> c_void_p:
+    """Its memory lives as long as the program's bias."""
+    index = None if bias.index is None else bias.index.to(torch.int32).contiguous()
+    mask = None if bias.mask is None else bias.mask.to(torch.float32).contiguous()
+    made = _Bias(None if index is None else b"table", bias.entries, None if index is None else index.data_ptr(),
+                 0 if mask is None else len(mask), None if mask is None else mask.data_ptr())
+    object.__setattr__(bias, "in_c", (made, index, mask))
+    return ctypes.cast(ctypes.pointer(made), c_void_p)
 
 
 def _copy(mat: "_Mat") -> "_Mat":

@@ -16,9 +16,8 @@ from torch import Tensor, fx, nn
 from clprune import Error
 from clprune_graph import MASKS, fails, graph_of, unchanged
 from clprune_known import known
-from clprune_views import (Constant, Heads, NotSupported, Scores, Value, View, hides_later, matrices_of,
-                           permuted, picked, reshaped, settled,
-                           theta_of, view_of)
+from clprune_views import (Bias, Constant, Heads, NotSupported, Order, Scores, Value, View, hides_later, matrices_of,
+                           permuted, picked, reshaped, settled, theta_of, view_of)
 
 __all__ = ["Layer", "Param", "Program", "Value", "trace"]
 
@@ -75,6 +74,16 @@ class Attention:
     rate: float
     causal: bool
     kv_heads: int = 0
+    window: int = 0
+    bias: Optional[Bias] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Extent:
+    """clprune_extent."""
+
+    height: int
+    width: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +170,7 @@ class _Tracer(fx.Interpreter):
         self.names_of = {id(tensor): name for name, tensor in model.named_parameters()}  # the first of each
         self.batch = 0
         self.joined: Dict[tuple, int] = {}  # layers of an axis, and the layer that has them all
+        self.plain: Dict[fx.Node, Any] = {}  # results that are no tensors
 
     # ---- the graph
 
@@ -168,6 +178,8 @@ class _Tracer(fx.Interpreter):
         tensors = {i: self.env[i] for i in n.all_input_nodes if isinstance(self.env.get(i), Tensor)}
         versions = {i: tensor._version for i, tensor in tensors.items()}
         result = super().run_node(n)
+        if not isinstance(result, Tensor):
+            self.plain[n] = result
         self.changed = [i for i, tensor in tensors.items() if tensor._version != versions[i]]
         if _is_attention(self, n):  # with its weights, which the model must not use
             result = result[0]
@@ -197,7 +209,7 @@ class _Tracer(fx.Interpreter):
         if n.op == "get_attr":
             if isinstance(result, Tensor) and result.untyped_storage().data_ptr() in self.written:
                 raise NotSupported("the model changes this buffer itself")
-            return Constant(str(n.target), result)
+            return Constant(str(n.target), result, node=n)
         given = [self.noted[i] for i in n.all_input_nodes if i in self.noted]
         if n.op == "output":
             if isinstance(args[0], (Value, View)):
@@ -235,7 +247,7 @@ class _Tracer(fx.Interpreter):
             return Constant(None, result, mask=masked)
         copies = _listed(n) in (_Tracer.reshape, _Tracer.same, _Tracer.expand, _Tracer.to)
         if len(given) == 1 and copies and result.dtype == given[0].value.dtype:
-            return dataclasses.replace(given[0], value=result)
+            return dataclasses.replace(given[0], value=result, node=n)
         module = self.fetch_attr(str(n.target)) if n.op == "call_module" else None
         if type(module) is nn.Embedding:
             if hooks_of(module):
@@ -247,13 +259,13 @@ class _Tracer(fx.Interpreter):
             args = args if len(args) > 1 else (*args, kwargs["weight"])
             more = [named.get(name) for name in ("padding_idx", "max_norm", "scale_grad_by_freq", "sparse")]
         else:
-            return Constant(None, result)
+            return Constant(None, result, node=n)
         indices, table = args[:2]
         if any(more[1:]) or more[0] is not None and bool((indices.value == more[0]).any()):
             raise NotSupported("an embedding with more than a table, or of its row of padding")
         ids = indices.value.reshape(-1, indices.value.shape[-1])
         if table.name is None or table.value.dim() != 2 or not bool((ids == ids[0]).all()):
-            return Constant(None, result)
+            return Constant(None, result, node=n)
         return Constant(table.name, result, tuple(ids[0].tolist()))
 
     def _change(self, n: fx.Node, result: Tensor, old: Any, new: Value) -> None:
@@ -374,7 +386,9 @@ class _Tracer(fx.Interpreter):
         axes, groups = settled(x)
         layer = self._part_of(x)
         if groups > 1:
-            layer = self._push("shuffle", (layer,), groups)
+            rows, features = x.size(x.rows), x.size(x.left)
+            grid = Extent(x.sizes["H"], x.sizes["W"]) if x.rows == "HW" else Extent(0, 0)
+            layer = self._push("permute", (layer,), Order((rows, groups, features // groups), (0, 2, 1)), features, grid)
         if x.scale != 1:
             layer = self._push("scale", (layer,), x.scale)
         return self._value(x, layer, axes)
@@ -572,7 +586,8 @@ class _Tracer(fx.Interpreter):
 
     def attention(self, x: Value, qkv: Sequence[Optional[Constant]],
                   proj: Sequence[Optional[Constant]], heads: int, rate: float,
-                  causal: bool = False, masked: bool = False) -> Value:
+                  causal: bool = False, masked: bool = False, window: int = 0,
+                  biases: Sequence[Constant] = ()) -> Value:
         """Self-attention with its linear layers: (weight, bias) each."""
         x = self._use(x)
         self._features_last(x, "attention")
@@ -588,11 +603,57 @@ class _Tracer(fx.Interpreter):
             if name == "qkv":
                 self.attentions += 1
                 self.masked += masked
-                layers.append(Layer("attention", self._name(f"{base}.core"), (x.layer,),
-                                    (Attention(heads, rate, causal),)))
-                x = dataclasses.replace(x, layer=len(layers) - 1,
-                                        sizes={**x.sizes, "C": out // 3})
+                layer = self._core(x.layer, Attention(heads, rate, causal, window=window), x.size(x.rows), biases)
+                x = dataclasses.replace(x, layer=layer, sizes={**x.sizes, "C": out // 3})
         return x
+
+    def shifted_window_attention(
+            self, x: Value, qkv_weight: Constant, proj_weight: Constant, relative_position_bias: Constant,
+            window_size: Sequence[int], num_heads: int, shift_size: Sequence[int], attention_dropout: float = 0.0,
+            dropout: float = 0.0, qkv_bias: Optional[Constant] = None, proj_bias: Optional[Constant] = None,
+            logit_scale: Optional[Constant] = None, training: bool = True) -> Value:
+        """torchvision's: padded to whole windows, rolled, cut into windows, and back."""
+        x = self._use(x)
+        if x.axes != ("H", "W", "C") or logit_scale is not None:
+            raise NotSupported("attention in windows of (N, C, H, W), or of cosines")
+        sides = x.sizes["H"], x.sizes["W"]
+        (tall, wide), counts = window_size, [-(-side // window) for side, window in zip(sides, window_size)]
+        height, width = tall * counts[0], wide * counts[1]
+        shifts = [0 if window >= padded else shift for shift, window, padded in zip(shift_size, window_size, (height, width))]
+        if (height, width) != sides or any(shifts):
+            x = self._resampled(x, lambda t: F.pad(t, (0, width - sides[1], 0, height - sides[0])).roll(
+                [-shift for shift in shifts], (2, 3)))
+        biases = [relative_position_bias]
+        if any(shifts):
+            lines = [sum((torch.arange(n) >= n - edge).int() for edge in (window, shift)) if shift else torch.zeros(n).int()
+                     for n, window, shift in zip((height, width), window_size, shifts)]
+            part = (3 * lines[0][:, None] + lines[1]).view(counts[0], tall, counts[1], wide).permute(0, 2, 1, 3)
+            part = part.reshape(-1, 1, tall * wide)
+            biases.append(Constant(None, torch.where(part == part.transpose(1, 2), 0.0, -100.0)[:, None]))
+        layer = self._push("permute", (x.layer,), Order((counts[0], tall, counts[1], wide, x.sizes["C"]), (0, 2, 1, 3, 4)),
+                           x.sizes["C"], Extent(0, 0))
+        y = self.attention(Value(layer, ("T", "C"), {"T": height * width, "C": x.sizes["C"]}), (qkv_weight, qkv_bias),
+                           (proj_weight, proj_bias), num_heads, attention_dropout if training else 0.0,
+                           window=tall * wide, biases=biases)
+        layer = self._push("permute", (y.layer,), Order((*counts, tall, wide, y.sizes["C"]), (0, 2, 1, 3, 4)), y.sizes["C"],
+                           Extent(height, width))
+        x = dataclasses.replace(x, layer=layer, sizes={"H": height, "W": width, "C": y.sizes["C"]})
+        if (height, width) != sides or any(shifts):
+            x = self._resampled(x, lambda t: t.roll(shifts, (2, 3))[:, :, :sides[0], :sides[1]])
+        return self.dropout(x, dropout, training)
+
+    def patch_merging(self, x: Value) -> Value:
+        """torchvision's: the features of 2 x 2 pixels beside each other, column by column."""
+        x = self._use(x)
+        if x.axes != ("H", "W", "C"):
+            raise NotSupported("merged patches of (N, C, H, W)")
+        height, width, features = (x.sizes[axis] for axis in x.axes)
+        if height % 2 or width % 2:
+            x = self._resampled(x, lambda t: F.pad(t, (0, width % 2, 0, height % 2)))
+        height, width = -(-height // 2), -(-width // 2)
+        layer = self._push("permute", (x.layer,), Order((height, 2, width, 2, features), (0, 2, 3, 1, 4)), 4 * features,
+                           Extent(height, width))
+        return Value(layer, x.axes, {"H": height, "W": width, "C": 4 * features})
 
     def _positions(self, x: Value, constant: Constant) -> Value:
         """x + a parameter with a value for each row and feature, or for each feature."""
@@ -838,7 +899,7 @@ class _Tracer(fx.Interpreter):
     def _resampled(self, x: Any, change: Callable[[Tensor], Tensor]) -> Value:
         """A linear function of each axis of an image, whose matrices are found by trial."""
         x = self._use(x)
-        if x.axes != ("C", "H", "W"):
+        if sorted(x.axes) != ["C", "H", "W"]:
             raise NotSupported("a change of images of a tensor that is not an image")
         sides = change(torch.zeros(1, 1, x.sizes["H"], x.sizes["W"])).shape[2:]
         layer = self._push("resample", (x.layer,), *matrices_of(change, x.sizes["H"], x.sizes["W"]))
@@ -1031,6 +1092,92 @@ class _Tracer(fx.Interpreter):
             return dataclasses.replace(x, axes=("C",), sizes={"C": x.sizes["C"]})
         return dataclasses.replace(x, layer=self._push("flatten", (x.layer,)))
 
+    # ---- constants that are computed
+
+    def _computed(self, n: fx.Node, given: Dict[str, Tensor], done: Dict[fx.Node, Any]) -> Any:
+        """What a node without values of the net computes, with other parameters; `done`: those that are known."""
+        if n in done:
+            return done[n]
+        if n.op == "placeholder" or str(n.target).endswith("_") or n.target is operator.setitem:
+            raise NotSupported("a bias of attention that depends on the input, or is changed in place")
+        if n.op == "get_attr":
+            done[n] = given.get(str(n.target), self.fetch_attr(str(n.target)))
+            return done[n]
+        if not isinstance(self.noted.get(n), Constant):
+            if n not in self.plain:
+                raise NotSupported("a bias of attention that depends on the input")
+            return self.plain[n]
+        args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda i: self._computed(i, given, done))
+        if n.op == "call_method":
+            done[n] = getattr(args[0], str(n.target))(*args[1:], **kwargs)
+        elif n.op == "call_function":
+            done[n] = n.target(*args, **kwargs)
+        else:
+            module = self.fetch_attr(str(n.target))
+            weights = {name: given.get(f"{n.target}.{name}", p) for name, p in module.named_parameters()}
+            done[n] = torch.func.functional_call(module, weights, args, kwargs)
+        return done[n]
+
+    def _parameters_of(self, n: fx.Node) -> List[str]:
+        """The model's parameters of which a node computes something."""
+        found: Dict[str, None] = {}
+        seen, left = {n}, [n]
+        while left:
+            i = left.pop()
+            if i.op == "get_attr" and str(i.target) in self.named:
+                found[str(i.target)] = None
+            if i.op == "call_module":
+                found.update({f"{i.target}.{name}": None for name, _ in self.fetch_attr(str(i.target)).named_parameters()})
+            for j in i.all_input_nodes:
+                if j not in seen and isinstance(self.noted.get(j), Constant):
+                    seen.add(j)
+                    left.append(j)
+        return list(found)
+
+    def _bias(self, constants: Sequence[Constant], heads: int, rows: int, windows: int
+              ) -> Tuple[Bias, Optional[Constant], bool]:
+        """What is added to scores; its table, if any, and whether that is heads x entries."""
+        plain, table = torch.zeros(windows, heads, rows, rows, dtype=torch.float64), None
+        for constant in constants:
+            names = self._parameters_of(constant.node) if constant.node is not None else []
+            if constant.mask or len(names) > 1 or names and table is not None:
+                raise NotSupported("a bias of attention that is computed from several parameters, or another one for each sample")
+            if names:
+                table = constant, names[0]
+            else:
+                plain = plain + Bias.shaped(constant.value, heads, rows, windows, self.batch)
+        if table is None:
+            bias, numbers = Bias.of_numbers(plain)
+            return bias, None if numbers is None else Constant(None, numbers), False
+        constant, name = table
+        tensor = self.named[name].detach()
+
+        def with_table(values: Tensor) -> Tensor:
+            return Bias.shaped(self._computed(constant.node, {name: values}, {}), heads, rows, windows, self.batch)
+
+        with torch.no_grad():
+            numbers = torch.arange(tensor.numel(), dtype=torch.float64).view(tensor.shape)
+            zero = with_table(torch.zeros_like(numbers))
+            ids = (with_table(numbers) - zero).round().long()
+            if int(ids.min()) < 0 or int(ids.max()) >= tensor.numel() or \
+                    not torch.allclose(tensor.double().flatten()[ids] + zero, with_table(tensor.double()), atol=1e-4):
+                raise NotSupported(f"a bias of attention that is not an entry of {name} for each query and key")
+        bias, transposed = Bias.of_table(ids, plain + zero, tensor.shape)
+        return bias, Constant(name, self.named[name]), transposed
+
+    def _core(self, layer: int, attention: Attention, rows: int, biases: Sequence[Constant]) -> int:
+        """The layer of attention itself, over `rows` rows of a sample."""
+        table = None
+        if biases:
+            of = attention.window or rows
+            bias, table, transposed = self._bias(biases, attention.heads, of, rows // of)
+            attention = dataclasses.replace(attention, bias=bias)
+        layer = self._push("attention", (layer,), attention)
+        if table is not None:
+            ours, shape = f"{self.program.layers[layer].name}.table", tuple(table.value.shape)
+            self._param(ours, table if table.name else None, table.value, *((shape, (1, 0)) if transposed else ()))
+        return layer
+
     # ---- attention from its operations
 
     def matmul(self, a: Any, b: Any) -> Any:
@@ -1059,7 +1206,13 @@ class _Tracer(fx.Interpreter):
     def _hide_later(self, x: Scores, mask: Optional[Constant]) -> Scores:
         if x.soft or mask is None:
             raise NotSupported("a mask of attention that is not added to scores")
-        return dataclasses.replace(x, causal=self.hides(mask, self.result.shape[-1]) or x.causal, masked=mask.mask or x.masked)
+        try:
+            causal = self.hides(mask, self.result.shape[-1])
+        except NotSupported:
+            if mask.mask:
+                raise
+            return dataclasses.replace(x, biases=(*x.biases, mask))
+        return dataclasses.replace(x, causal=causal or x.causal, masked=mask.mask or x.masked)
 
     def hides(self, mask: Constant, rows: int) -> bool:
         """Of a mask of attention: whether it hides later rows."""
@@ -1074,9 +1227,9 @@ class _Tracer(fx.Interpreter):
         scores = Scores.of(of[0], of[1], of[0].features ** -0.5 if scale is None else scale)
         if attn_mask is not None and not isinstance(attn_mask, Constant):
             raise NotSupported("a mask of attention that the net computes")
-        causal = is_causal or attn_mask is not None and self.hides(attn_mask, self.result.shape[-2])
-        return self._attend(dataclasses.replace(scores, causal=causal, soft=True, rate=dropout_p,
-                                                masked=attn_mask is not None and attn_mask.mask), of[2])
+        if attn_mask is not None:
+            scores = self._hide_later(scores, attn_mask)
+        return self._attend(dataclasses.replace(scores, causal=is_causal or scores.causal, soft=True, rate=dropout_p), of[2])
 
     def _attend(self, scores: Scores, v: Heads) -> Union[Value, View]:
         q, k, of = scores.q, scores.k, (scores.q, scores.k, v)
@@ -1100,7 +1253,8 @@ class _Tracer(fx.Interpreter):
             layer = self._push("rotary", (layer,), q.count, k.count, q.view.theta)
         self.attentions += 1
         self.masked += scores.masked
-        layer = self._push("attention", (layer,), Attention(q.count, scores.rate, scores.causal, k.count))
+        layer = self._core(layer, Attention(q.count, scores.rate, scores.causal, k.count), q.view.size(q.view.rows),
+                           scores.biases)
         return self._plain(dataclasses.replace(q.view, layer=layer, features=q.view.left, picked=(), scale=1.0, theta=0.0))
 
     def rotary(self, q: Any, k: Any, cos: Constant, sin: Constant, *_: Any, **__: Any) -> Tuple[View, View]:
@@ -1227,6 +1381,9 @@ def _listed(n: fx.Node) -> Optional[Callable[..., Value]]:
                 **dict.fromkeys(MASKS, _Tracer.mask_of)}.get(n.target.__name__)
     if getattr(n.target, "__module__", "").startswith("torchvision.ops."):
         return {"stochastic_depth": _Tracer.stochastic_depth}.get(n.target.__name__)
+    if getattr(n.target, "__module__", "") == "torchvision.models.swin_transformer":
+        return {"shifted_window_attention": _Tracer.shifted_window_attention,
+                "_patch_merging_pad": _Tracer.patch_merging}.get(n.target.__name__)
     return (_METHODS if n.op == "call_method" else _FUNCTIONS).get(n.target)
 
 
@@ -1265,7 +1422,7 @@ def _inputs(example: Tensor, mask: Optional[Tensor], samples: int) -> Tuple[Tens
 # Layers that compute a row of a sample from that row and, in attention, from those of the sample's length.
 _BY_ROW = {"tokens", "rows", "embedding", "positions", "positions_of", "rotary", "linear", "affine", "layer_norm", "rms_norm",
            "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish", "swiglu", "relu", "relu6",
-           "gate", "add", "shuffle", "attention", "dropout", "scale", "drop_path"}
+           "gate", "add", "attention", "dropout", "scale", "drop_path"}
 
 
 def _padding_counts(program: Program) -> bool:

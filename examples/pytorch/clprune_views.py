@@ -7,12 +7,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import string
-from typing import Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["Constant", "Heads", "Matrix", "NotSupported", "Scores", "Value", "View", "hides_later", "matrices_of",
+__all__ = ["Bias", "Constant", "Heads", "Matrix", "Order", "NotSupported", "Scores", "Value", "View", "hides_later", "matrices_of",
            "permuted", "picked", "reshaped", "settled", "theta_of", "view_of"]
 
 
@@ -29,6 +29,7 @@ class Constant:
     value: Tensor
     rows: Optional[Tuple[int, ...]] = None  # those of the parameter that it has, as an embedding picks them
     mask: bool = False  # computed from the mask of samples' lengths, an input
+    node: Any = None  # of the graph, which computes it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,6 +230,7 @@ class Scores:
     soft: bool = False
     rate: float = 0.0
     masked: bool = False  # by the samples' lengths
+    biases: Tuple[Constant, ...] = ()  # what else is added
 
     @staticmethod
     def of(q: Heads, k: Heads, scale: float) -> "Scores":
@@ -267,6 +269,91 @@ def theta_of(cos: Tensor, sin: Tensor) -> float:
             if theta > 1 and all(bool((x - want).abs().max() < 1e-4) for x, want in ((cos, turns.cos()), (sin, turns.sin()))):
                 return theta
     raise NotSupported("rotary positions other than those of Llama, of all features of a head")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bias:
+    """clprune_net_bias, whose parameter is called "table": an entry for each query and key, and masks.
+
+    index   rows x rows, int32; None: no table
+    mask    masks x rows x rows; None: none
+    """
+
+    entries: int
+    index: Optional[Tensor]
+    mask: Optional[Tensor]
+
+    def __eq__(self, other: Any) -> bool:
+        def same(a: Optional[Tensor], b: Optional[Tensor]) -> bool:
+            return a is b or a is not None and b is not None and torch.equal(a, b)
+
+        return isinstance(other, Bias) and self.entries == other.entries and same(self.index, other.index) and \
+            same(self.mask, other.mask)
+
+    @staticmethod
+    def shaped(value: Tensor, heads: int, rows: int, windows: int, samples: int) -> Tensor:
+        """What is added to scores, as windows x heads x rows x rows; it must be the same for each sample."""
+        wrong = NotSupported(f"a bias of attention of {tuple(value.shape)}")
+        value = torch.where(value, 0.0, -1e4) if value.dtype == torch.bool else value.double().clamp(min=-1e4)
+        if value.dim() > 4 or value.dim() < 2:
+            raise wrong
+        value = value[(None,) * (4 - value.dim())]
+        if value.shape[0] not in (1, windows, samples * windows):
+            raise wrong
+        if value.shape[0] == samples * windows > windows:
+            value = value.reshape(samples, windows, *value.shape[1:])
+            if not bool((value == value[:1]).all()):
+                raise NotSupported("a bias of attention that is another one for each sample")
+            value = value[0]
+        try:
+            return value.expand(windows, heads, rows, rows).double()
+        except RuntimeError:
+            raise wrong from None
+
+    @staticmethod
+    def of_numbers(value: Tensor) -> Tuple["Bias", Optional[Tensor]]:
+        """Of windows x heads x rows x rows; and its table, if heads differ."""
+        windows, heads, rows, _ = value.shape
+        if bool((value == value[:, :1]).all()):
+            mask = value[:, 0]
+            return Bias(0, None, mask[:1] if bool((mask == mask[:1]).all()) else mask), None
+        if not bool((value == value[:1]).all()) or value[0].numel() > 2**24:
+            raise NotSupported("a bias of attention of other numbers for each head and window")
+        index = torch.arange(rows * rows, dtype=torch.int32).view(rows, rows)
+        return Bias(rows * rows, index, None), value[0].reshape(heads, -1).t().float().contiguous()
+
+    @staticmethod
+    def of_table(ids: Tensor, plain: Tensor, shape: Sequence[int]) -> Tuple["Bias", bool]:
+        """Where element ids[window, head, query, key] of a table of this shape is added, beside `plain`; and whether the
+        table is heads x entries."""
+        windows, heads, rows, _ = ids.shape
+        of_heads = torch.arange(heads)[:, None, None]
+        for transposed in (False, True):
+            if len(shape) != 2 or shape[0 if transposed else 1] != heads:
+                continue
+            entries = shape[1 if transposed else 0]
+            first = of_heads * (entries if transposed else 1)
+            ids = torch.where(plain <= -1e4, first, ids)
+            index = (ids - first) // (1 if transposed else heads)
+            if bool((index == index[:1, :1]).all()) and \
+                    bool((first + index * (1 if transposed else heads) == ids).all()):
+                rest = None if not bool(plain.any()) else Bias.of_numbers(plain)[0]
+                if rest is None or rest.index is None:
+                    return Bias(entries, index[0, 0].int().contiguous(), rest and rest.mask), transposed
+        raise NotSupported("a bias of attention that is not an entry of a table for each head")
+
+
+# ---------------------------------------------------------------------------------------------
+# Elements in another order
+# ---------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """clprune_permute_desc."""
+
+    extents: Tuple[int, ...]
+    order: Tuple[int, ...]
 
 
 # ---------------------------------------------------------------------------------------------

@@ -53,6 +53,8 @@ class Layouts(Case):
                       "clprune_net_value": clprune_net._Handle,
                       "clprune_extent": clprune_net._Extent,
                       "clprune_net_attn": clprune_net._Attention,
+                      "clprune_net_bias": clprune_net._Bias,
+                      "clprune_permute_desc": clprune_net._Order,
                       "clprune_net_conv": clprune_net._Conv,
                       "clprune_max_pool_desc": clprune_net._Pool,
                       "clprune_net_desc": clprune_net._Desc,
