@@ -74,9 +74,6 @@ def _timm_attention(t: Any, m: nn.Module, x: Value, *more: Any, **kwargs: Any) -
         raise NotSupported("attention with norms or gates inside")
     if any(value is not None and value is not False for value in (*more, *kwargs.values())):
         raise NotSupported("attention with a mask")
-    others = [name for name, _ in m.named_parameters() if name.split(".")[0] not in ("qkv", "proj")]
-    if others:
-        raise NotSupported(f"attention with parameters of its own: {', '.join(others)}")
     if m.qkv.weight.shape[0] != 3 * m.proj.weight.shape[1] or \
             abs(m.scale * (m.proj.weight.shape[1] // m.num_heads) ** 0.5 - 1) > 1e-6:
         raise NotSupported("attention with a scale of its own")
@@ -130,6 +127,7 @@ _OF_TRANSFORMERS = {  # classes by name
     "Conv1D": _transposed_linear,
     "NewGELUActivation": lambda t, m, x: t.gelu(x, "tanh"),
     "GELUTanh": lambda t, m, x: t.gelu(x, "tanh"),
+    "BloomGelu": lambda t, m, x: t.gelu(x, "tanh"),
     "SiLUActivation": lambda t, m, x: t.silu(x),
 }
 
@@ -138,11 +136,12 @@ def known(module: nn.Module) -> Optional[Callable[..., Value]]:
     """What a module becomes as a whole."""
     of = own_class(module)
     if of.__name__ == "Attention" and of.__module__.startswith("timm."):
-        return _timm_attention if hasattr(module, "qkv") and hasattr(module, "proj") else None
+        own = {name.split(".")[0] for name, _ in module.named_parameters()}
+        return _timm_attention if own == {"qkv", "proj"} else None
     if of.__name__ == "DropPath" and of.__module__.startswith("timm."):
         return _timm_drop_path
     if of.__module__.startswith("transformers."):
-        if of.__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon"):
+        if (of.__name__.endswith("RMSNorm") or of.__name__ == "T5LayerNorm") and hasattr(module, "variance_epsilon"):
             return _rms_norm
         return _OF_TRANSFORMERS.get(of.__name__)
     if of.__name__ == "RMSNorm" and of.__module__.startswith("torch."):  # since PyTorch 2.4

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 import operator
 import threading
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,7 @@ from torch import Tensor, fx, nn
 from clprune import Error
 from clprune_graph import MASKS, fails, graph_of, unchanged
 from clprune_known import known
-from clprune_views import (Bias, Constant, Heads, NotSupported, Order, Scores, Value, View, hides_later, matrices_of,
+from clprune_views import (Bias, Constant, Heads, NotSupported, Order, Scores, Value, View, arranged, first_part, hides_later, matrices_of,
                            permuted, picked, reshaped, settled, theta_of, view_of)
 
 __all__ = ["Layer", "Param", "Program", "Value", "trace"]
@@ -170,6 +171,7 @@ class _Tracer(fx.Interpreter):
         self.names_of = {id(tensor): name for name, tensor in model.named_parameters()}  # the first of each
         self.batch = 0
         self.joined: Dict[tuple, int] = {}  # layers of an axis, and the layer that has them all
+        self.ordered: Dict[tuple, int] = {}  # a layer and an order of its elements, and the layer that has it
         self.plain: Dict[fx.Node, Any] = {}  # results that are no tensors
 
     # ---- the graph
@@ -369,7 +371,7 @@ class _Tracer(fx.Interpreter):
             self.program.frozen.append(ours)
 
     def _view(self, x: Union[Value, View]) -> View:
-        return x if isinstance(x, View) else view_of(self._use(x), self.batch)
+        return x if isinstance(x, View) else view_of(self._use(x, True), self.batch)
 
     def _plain(self, x: View) -> Union[Value, View]:
         """The value that a view is, if that needs no layer."""
@@ -383,14 +385,19 @@ class _Tracer(fx.Interpreter):
         return Value(layer, tuple(axes), {**{axis: x.sizes[axis] for axis in x.rows}, "C": x.size(x.left)})
 
     def _settle(self, x: View) -> Value:
-        axes, groups = settled(x)
         layer = self._part_of(x)
+        if x.scale != 1:
+            layer = self._push("scale", (layer,), x.scale)
+        try:
+            axes, groups = settled(x)
+        except NotSupported:
+            order, value = arranged(x)
+            grid = Extent(value.sizes["H"], value.sizes["W"]) if value.rows == "HW" else Extent(0, 0)
+            return dataclasses.replace(value, layer=self._push("permute", (layer,), order, value.sizes["C"], grid))
         if groups > 1:
             rows, features = x.size(x.rows), x.size(x.left)
             grid = Extent(x.sizes["H"], x.sizes["W"]) if x.rows == "HW" else Extent(0, 0)
             layer = self._push("permute", (layer,), Order((rows, groups, features // groups), (0, 2, 1)), features, grid)
-        if x.scale != 1:
-            layer = self._push("scale", (layer,), x.scale)
         return self._value(x, layer, axes)
 
     def _part_of(self, x: View) -> int:
@@ -402,10 +409,12 @@ class _Tracer(fx.Interpreter):
         self.program.layers.append(Layer(function, self._name(), inputs, more))
         return len(self.program.layers) - 1
 
-    def _use(self, x: Any) -> Value:
-        """x, multiplied by its factor if it has one."""
+    def _use(self, x: Any, windows: bool = False) -> Value:
+        """x, multiplied by its factor if it has one. windows: the operation may be one of windows, of each row by itself."""
         if isinstance(x, View):
-            return self._settle(x)
+            x = self._settle(x)
+        if isinstance(x, Value) and x.windows > 1 and not windows:
+            raise NotSupported("an operation on windows that is not one of each row")
         if isinstance(x, Value) and "C" not in x.sizes:
             raise NotSupported("an operation on the tokens other than an embedding")
         if not isinstance(x, Value):
@@ -443,7 +452,7 @@ class _Tracer(fx.Interpreter):
 
     def linear(self, x: Value, weight: Constant, bias: Optional[Constant] = None, transposed: bool = False) -> Value:
         """transposed: the weight is in x out."""
-        x = self._use(x)
+        x = self._use(x, True)
         name, out = self._layer_of(weight), weight.value.shape[1 if transposed else 0]
         split: Tuple[int, ...] = ()
         order: Tuple[int, ...] = ()
@@ -563,7 +572,7 @@ class _Tracer(fx.Interpreter):
 
     def layer_norm(self, x: Value, shape: Sequence[int], weight: Optional[Constant] = None,
                    bias: Optional[Constant] = None, eps: float = 1e-5) -> Value:
-        x = self._use(x)
+        x = self._use(x, True)
         self._features_last(x, "a layer norm")
         if len(shape) != 1:
             raise NotSupported("a layer norm over several dimensions")
@@ -589,10 +598,11 @@ class _Tracer(fx.Interpreter):
                   causal: bool = False, masked: bool = False, window: int = 0,
                   biases: Sequence[Constant] = ()) -> Value:
         """Self-attention with its linear layers: (weight, bias) each."""
-        x = self._use(x)
+        x = self._use(x, True)
         self._features_last(x, "attention")
         if len(x.axes) != 2:
             raise NotSupported("attention over a tensor that is not (N, T, C)")
+        window = x.size(x.axes[0]) if x.windows > 1 else window
         base, layers = self._name(), self.program.layers
         for name, (weight, bias) in (("qkv", qkv), ("proj", proj)):
             full, out = self._name(f"{base}.{name}"), weight.value.shape[0]
@@ -735,9 +745,13 @@ class _Tracer(fx.Interpreter):
 
     def split(self, x: Value, _: Any = None, dim: int = 0, **__: Any) -> _Parts:
         """Also chunks: the sizes are those of the results."""
-        x = self._use(x)
-        dim %= 1 + len(x.axes)
-        return _Parts(x, dim, tuple(part.shape[dim] for part in self.result))
+        sizes = tuple(part.shape[dim] for part in self.result)
+        if isinstance(x, View) and len(set(sizes)) == 1:
+            shape, dim = list(map(x.size, x.groups)), dim % len(x.groups)
+            shape[dim:dim + 1] = len(sizes), sizes[0]
+            return _Parts(reshaped(x, shape), dim)
+        x = self._use(x, True)
+        return _Parts(x, dim % (1 + len(x.axes)), sizes)
 
     def unbind(self, x: Any, dim: int = 0) -> _Parts:
         x = self._view(x)
@@ -745,29 +759,40 @@ class _Tracer(fx.Interpreter):
 
     def _part(self, parts: _Parts, i: int) -> Union[Value, View]:
         if parts.sizes is None:
-            return self._plain(picked(parts.of, parts.dim, i))
+            return self._plain(self._picked(parts.of, parts.dim, i))
         i %= len(parts.sizes)
         return self._slice(parts.of, parts.dim, sum(parts.sizes[:i]), parts.sizes[i])
 
     def _slice(self, x: Value, dim: int, first: int, count: int) -> Value:
-        x = self._use(x)
-        if x.axes == ("C", "H", "W") and dim > 1:
-            return self._resampled(x, lambda t: t.narrow(dim, first, count))
+        x = self._use(x, True)
+        if sorted(x.axes) == ["C", "H", "W"] and x.axes[dim - 1] != "C":
+            side, = self._sides(x, (dim,), "a part")
+            return self._resampled(x, lambda t: t.narrow(side, first, count))
         axis, _ = self._axis(x, dim, "a part")
         if count == x.shape[dim - 1]:
             return x
         return self._resized(x, self._push("slice", (x.layer,), axis, first, count), dim - 1, axis, count)
 
+    def _picked(self, x: View, dim: int, index: int) -> View:
+        """x[..., index, ...]: of a part of the features."""
+        other = first_part(x, dim)
+        if other is not None:
+            order, x = other
+            features = math.prod(order.extents[1:])
+            key = x.layer, order
+            if key not in self.ordered:
+                self.ordered[key] = self._push("permute", (x.layer,), order, features, Extent(0, 0))
+            x = dataclasses.replace(x, layer=self.ordered[key])
+        return picked(x, dim, index)
+
     def _index(self, x: View, at: Sequence[Any]) -> Union[Value, View]:
-        """One of the first parts of the features."""
+        """Some of the parts of the features."""
         dim = 0
         for index in at:
             if isinstance(index, int):
-                x = picked(x, dim, index)
-            elif index == slice(None):
-                dim += 1
+                x = self._picked(x, dim, index)
             else:
-                raise NotSupported(f"[{at}] of a tensor whose features are in several dimensions")
+                dim += 1
         return self._plain(x)
 
     def getitem(self, x: Any, at: Any) -> Union[Value, View]:
@@ -778,10 +803,15 @@ class _Tracer(fx.Interpreter):
             return x[at]
         if isinstance(self.env[self.node.args[0]], tuple):
             return x
-        if isinstance(x, View):
-            return self._index(x, at if isinstance(at, tuple) else (at,))
-        x = self._use(x)
         index = list(at) if isinstance(at, tuple) else [at]
+        if isinstance(x, View) and None not in index:
+            if Ellipsis in index:
+                here = index.index(Ellipsis)
+                index[here:here + 1] = [slice(None)] * (1 + len(x.groups) - len(index))
+            if all(isinstance(i, int) or isinstance(i, slice) and i.indices(x.size(group)) == (0, x.size(group), 1)
+                   for i, group in zip(index, x.groups)):
+                return self._index(x, index)
+        x = self._use(x)
         if None in index:
             if any(i is not None and i is not Ellipsis and i != slice(None) for i in index):
                 raise NotSupported(f"[{at}] of parts and new dimensions at once")
@@ -795,8 +825,10 @@ class _Tracer(fx.Interpreter):
                  if i != slice(None) and (not isinstance(i, slice) or i.indices(size) != (0, size, 1))]
         if not parts:
             return x
-        if x.axes == ("C", "H", "W") and all(part[0] > 1 and isinstance(index[part[0]], slice) for part in parts):
-            return self._resampled(x, lambda t: t[tuple(index)])
+        if sorted(x.axes) == ["C", "H", "W"] and all(dim > 0 and x.axes[dim - 1] != "C" and isinstance(index[dim], slice)
+                                                     for dim, *_ in parts):
+            of = {x.axes[dim - 1]: index[dim] for dim, *_ in parts}
+            return self._resampled(x, lambda t: t[:, :, of.get("H", slice(None)), of.get("W", slice(None))])
         (dim, first, end, step), *others = parts
         if not others and step == 0 and dim == 1 and isinstance(first, int) and len(x.axes) == 2 and x.axes[1] == "C":
             return self._add("row", self._name(), (x.layer,), (first % sizes[1],), ("C",), {"C": x.sizes["C"]})
@@ -808,7 +840,7 @@ class _Tracer(fx.Interpreter):
         raise NotSupported("expand is supported for parameters")
 
     def _elementwise(self, function: str, x: Value, *more: Any) -> Value:
-        x = self._use(x)
+        x = self._use(x, True)
         return self._add(function, self._name(), (x.layer,), more, x.axes, x.sizes)
 
     def relu(self, x: Value, inplace: bool = False) -> Value:
@@ -908,20 +940,27 @@ class _Tracer(fx.Interpreter):
     def pad(self, x: Any, pad: Sequence[int], mode: str = "constant", value: Optional[float] = None) -> Value:
         if not any(pad):
             return x
-        if len(pad) > 4 and any(pad[4:]):
-            raise NotSupported("padding of other axes than those of an image")
-        return self._resampled(x, lambda t: F.pad(t, list(pad[:4]), mode, value))
+        x, rank = self._use(x), self.result.dim()
+        sides = {rank - 1 - i // 2: list(pad[i:i + 2]) for i in range(0, len(pad), 2) if any(pad[i:i + 2])}
+        of = dict(zip(self._sides(x, sides, "padding"), sides.values()))
+        return self._resampled(x, lambda t: F.pad(t, [*of.get(3, (0, 0)), *of.get(2, (0, 0))], mode, value))
+
+    def _sides(self, x: Value, dims: Iterable[int], what: str) -> List[int]:
+        """The dimensions of (N, C, H, W) that some of the tensor's are, which must be H and W."""
+        groups = [x.axes[d % self.result.dim() - 1] if d % self.result.dim() > 0 else "" for d in dims]
+        if not groups or any(group not in ("H", "W") for group in groups):
+            raise NotSupported(f"{what} of other axes than those of an image")
+        return ["CHW".index(group) + 1 for group in groups]
 
     def roll(self, x: Any, shifts: Any, dims: Any = None) -> Value:
-        if any(d % self.result.dim() < 2 for d in ((dims,) if isinstance(dims, int) else dims or (0,))):
-            raise NotSupported("roll of other axes than those of an image")
-        return self._resampled(x, lambda t: torch.roll(t, shifts, dims))
+        x = self._use(x)
+        sides = self._sides(x, (dims,) if isinstance(dims, int) else dims or (), "roll")
+        return self._resampled(x, lambda t: torch.roll(t, shifts, sides))
 
     def flip(self, x: Any, *dims: Any) -> Value:
-        dims = dims[0] if isinstance(dims[0], (tuple, list)) else dims
-        if any(d % self.result.dim() < 2 for d in dims):
-            raise NotSupported("flip of other axes than those of an image")
-        return self._resampled(x, lambda t: torch.flip(t, dims))
+        x = self._use(x)
+        sides = self._sides(x, dims[0] if isinstance(dims[0], (tuple, list)) else dims, "flip")
+        return self._resampled(x, lambda t: torch.flip(t, sides))
 
     def upsample(self, x: Value, size=None, scale_factor=None, mode: str = "nearest", *more: Any,
                  **others: Any) -> Value:
@@ -968,9 +1007,9 @@ class _Tracer(fx.Interpreter):
             return self._hide_later(a, b if isinstance(b, Constant) and alpha == 1 else None)
         if isinstance(b, (int, float)) and b == 0:
             return a
-        a, b = (self._use(x) if isinstance(x, View) else x for x in (a, b))
+        a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
         if isinstance(b, Constant) and alpha == 1:
-            return self._positions(self._use(a), b)
+            return self._positions(self._use(a, True), b)
         if alpha != 1 or not isinstance(a, Value) or not isinstance(b, Value):
             raise NotSupported("an addition needs two tensors of the model's operations")
         if a.layout != b.layout:
@@ -979,9 +1018,9 @@ class _Tracer(fx.Interpreter):
                                 "differently")
         if b.factor is None and a.factor is not None:
             a, b = b, a
-        a = self._use(a)
+        a = self._use(a, True)
         if b.factor is None or len(b.axes) == 1:
-            b = self._use(b)
+            b = self._use(b, True)
             return self._add("add", self._name(), (a.layer, b.layer), (), a.axes, a.sizes)
         name = self._name(b.factor.name or self.node.name)
         value = self._add("layerscale", name, (a.layer, b.layer), (), a.axes, a.sizes)
@@ -1000,14 +1039,14 @@ class _Tracer(fx.Interpreter):
             raise NotSupported("probabilities of attention that are scaled")
         if isinstance(a, (View, Scores)) and isinstance(b, (int, float)):
             return dataclasses.replace(a, scale=a.scale * b)
-        a, b = (self._use(x) if isinstance(x, View) else x for x in (a, b))
+        a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
         if isinstance(b, (int, float)):
             return self._elementwise("scale", a, float(b))
         if isinstance(b, Value):
-            return self._gate(self._use(a), self._use(b))
+            return self._gate(self._use(a, True), self._use(b, True))
         if not isinstance(b, Constant):
             raise NotSupported("a product of two tensors is not supported")
-        a = self._use(a)
+        a = self._use(a, True)
         self._per_feature(b, a)
         return dataclasses.replace(a, factor=b)
 
@@ -1015,6 +1054,8 @@ class _Tracer(fx.Interpreter):
         """A product of two tensors; or the features of each sample times numbers of its own, which have one row."""
         if x.layout == g.layout:
             return self._add("gate", self._name(), (x.layer, g.layer), (), x.axes, x.sizes)
+        if x.windows > 1 or g.windows > 1:
+            raise NotSupported("a product of windows and others")
         if x.rows == "":
             x, g = g, x
         if g.rows != "" or g.axes != tuple("C" if group == "C" else "" for group in x.axes):
@@ -1037,7 +1078,7 @@ class _Tracer(fx.Interpreter):
     # ---- shapes
 
     def permute(self, x: Any, *dims: Any) -> Union[Value, View]:
-        x = x if isinstance(x, View) else self._use(x)
+        x = x if isinstance(x, View) else self._use(x, True)
         rank = len(x.groups) if isinstance(x, View) else 1 + len(x.axes)
         dims = [d % rank for d in (dims[0] if isinstance(dims[0], (tuple, list)) else dims)]
         if isinstance(x, View) or dims[0] != 0:
@@ -1051,11 +1092,13 @@ class _Tracer(fx.Interpreter):
 
     def reshape(self, x: Any, *_: Any, **__: Any) -> Union[Value, View]:
         """Joins and splits dimensions."""
+        if isinstance(x, Scores) and self.result.shape[-2:] == (x.q.rows, x.q.rows):  # samples, windows and heads
+            return x
         if isinstance(x, View):
             return self._plain(reshaped(x, self.result.shape))
-        if isinstance(x, Value) and self.result.shape == (self.batch, *x.shape):
+        if isinstance(x, Value) and self.result.shape == (self.batch * x.windows, *x.shape):
             return x
-        x = self._use(x)
+        x = self._use(x, True)
         try:
             return self._dealt(x)
         except NotSupported:
@@ -1078,7 +1121,7 @@ class _Tracer(fx.Interpreter):
         value = dataclasses.replace(x, axes=tuple(axes))
         if len(x.axes) == 1 and x.rows != "" and value.axes != x.axes:
             raise NotSupported("a flattened tensor cannot be split again")
-        if value.shape != shape or self.result.shape[0] != self.batch:
+        if value.shape != shape or self.result.shape[0] != self.batch or x.windows > 1:
             raise NotSupported(f"a tensor of (N, {', '.join(map(str, x.shape))}) as "
                                f"{tuple(self.result.shape)}")
         return self._whole(value)
@@ -1118,10 +1161,11 @@ class _Tracer(fx.Interpreter):
             done[n] = torch.func.functional_call(module, weights, args, kwargs)
         return done[n]
 
-    def _parameters_of(self, n: fx.Node) -> List[str]:
-        """The model's parameters of which a node computes something."""
+    def _parameters_of(self, constant: Constant) -> List[str]:
+        """The model's parameters of which it is computed."""
         found: Dict[str, None] = {}
-        seen, left = {n}, [n]
+        left = [constant.node] if constant.node is not None else []
+        seen = set(left)
         while left:
             i = left.pop()
             if i.op == "get_attr" and str(i.target) in self.named:
@@ -1136,10 +1180,10 @@ class _Tracer(fx.Interpreter):
 
     def _bias(self, constants: Sequence[Constant], heads: int, rows: int, windows: int
               ) -> Tuple[Bias, Optional[Constant], bool]:
-        """What is added to scores; its table, if any, and whether that is heads x entries."""
+        """What is added to scores; its table, if any, and whether heads are the first axis of that."""
         plain, table = torch.zeros(windows, heads, rows, rows, dtype=torch.float64), None
         for constant in constants:
-            names = self._parameters_of(constant.node) if constant.node is not None else []
+            names = self._parameters_of(constant)
             if constant.mask or len(names) > 1 or names and table is not None:
                 raise NotSupported("a bias of attention that is computed from several parameters, or another one for each sample")
             if names:
@@ -1174,8 +1218,9 @@ class _Tracer(fx.Interpreter):
             attention = dataclasses.replace(attention, bias=bias)
         layer = self._push("attention", (layer,), attention)
         if table is not None:
-            ours, shape = f"{self.program.layers[layer].name}.table", tuple(table.value.shape)
-            self._param(ours, table if table.name else None, table.value, *((shape, (1, 0)) if transposed else ()))
+            ours, heads = f"{self.program.layers[layer].name}.table", attention.heads
+            shape = (heads, attention.bias.entries) if transposed else (attention.bias.entries, heads)
+            self._param(ours, table if table.name else None, table.value, shape, (1, 0) if transposed else (0, 1))
         return layer
 
     # ---- attention from its operations
@@ -1184,6 +1229,25 @@ class _Tracer(fx.Interpreter):
         if isinstance(a, Scores):
             return self._attend(a, Heads.of(self._view(b)))
         return Scores.of(Heads.of(self._view(a)), Heads.of(self._view(b), True), 1.0)
+
+    def baddbmm(self, input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Scores:
+        if not isinstance(input, Constant) or beta != 1:
+            raise NotSupported("baddbmm is supported for scores of attention and what is added to them")
+        return self._hide_later(dataclasses.replace(self.matmul(batch1, batch2), scale=float(alpha)), input)
+
+    def einsum(self, equation: str, a: Any, b: Any) -> Any:
+        """As a product of matrices: ...id,...jd->...ij or ...ij,...jd->...id."""
+        terms, _, out = equation.replace(" ", "").replace(".", "").partition("->")
+        first, _, second = terms.partition(",")
+        if min(map(len, (first, second, out))) >= 3 and first[:-2] == second[:-2] == out[:-2] and out[-2] == first[-2]:
+            if (first[-1], out[-1]) == (second[-2], second[-1]) and isinstance(a, Scores):
+                return self.matmul(a, b)
+            if (first[-1], out[-1]) == (second[-1], second[-2]):
+                return Scores.of(Heads.of(self._view(a)), Heads.of(self._view(b)), 1.0)
+        raise NotSupported(f"einsum of {equation!r}, unless it is a product in attention")
+
+    def reshape_as(self, x: Any, _: Any) -> Union[Value, View]:
+        return self.reshape(x)
 
     def softmax(self, x: Any, dim: Optional[int] = None, **_: Any) -> Scores:
         if not isinstance(x, Scores) or dim is None or dim % self.result.dim() != self.result.dim() - 1:
@@ -1206,8 +1270,10 @@ class _Tracer(fx.Interpreter):
     def _hide_later(self, x: Scores, mask: Optional[Constant]) -> Scores:
         if x.soft or mask is None:
             raise NotSupported("a mask of attention that is not added to scores")
+        if self._parameters_of(mask):
+            return dataclasses.replace(x, biases=(*x.biases, mask))
         try:
-            causal = self.hides(mask, self.result.shape[-1])
+            causal = self.hides(mask, x.q.rows)
         except NotSupported:
             if mask.mask:
                 raise
@@ -1253,9 +1319,12 @@ class _Tracer(fx.Interpreter):
             layer = self._push("rotary", (layer,), q.count, k.count, q.view.theta)
         self.attentions += 1
         self.masked += scores.masked
-        layer = self._core(layer, Attention(q.count, scores.rate, scores.causal, k.count), q.view.size(q.view.rows),
+        window = 0 if q.windows == 1 else q.rows
+        layer = self._core(layer, Attention(q.count, scores.rate, scores.causal, k.count, window), q.rows * q.windows,
                            scores.biases)
-        return self._plain(dataclasses.replace(q.view, layer=layer, features=q.view.left, picked=(), scale=1.0, theta=0.0))
+        like = next((x for x in (q.view, v.view) if tuple(map(x.size, x.groups)) == tuple(self.result.shape)), q.view)
+        return self._plain(dataclasses.replace(like, layer=layer, features=like.left, picked=(), scale=1.0, theta=0.0,
+                                               repeats=1))
 
     def rotary(self, q: Any, k: Any, cos: Constant, sin: Constant, *_: Any, **__: Any) -> Tuple[View, View]:
         """apply_rotary_pos_emb of transformers."""
@@ -1277,7 +1346,7 @@ class _Tracer(fx.Interpreter):
         return dataclasses.replace(self._view(x), repeats=repeats)
 
     def rms_norm(self, x: Value, weight: Optional[Constant], eps: float) -> Value:
-        x = self._use(x)
+        x = self._use(x, True)
         self._features_last(x, "an RMS norm")
         name = self._layer_of(weight)
         value = self._add("rms_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
@@ -1329,6 +1398,8 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.unbind: _Tracer.unbind,
     torch.matmul: _Tracer.matmul,
     torch.bmm: _Tracer.matmul,
+    torch.baddbmm: _Tracer.baddbmm,
+    torch.einsum: _Tracer.einsum,
     operator.matmul: _Tracer.matmul,
     torch.softmax: _Tracer.softmax,
     torch.where: _Tracer.where,
@@ -1356,18 +1427,21 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     torch.unsqueeze: _Tracer.reshape,
     torch.permute: _Tracer.permute,
     torch.transpose: _Tracer.transpose,
+    torch.swapaxes: _Tracer.transpose,
+    torch.swapdims: _Tracer.transpose,
 }
 
 _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
     "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip, "split": _Tracer.split, "chunk": _Tracer.split,
-    "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "softmax": _Tracer.softmax,
+    "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "baddbmm": _Tracer.baddbmm,
+    "softmax": _Tracer.softmax,
     "masked_fill": _Tracer.masked_fill, "to": _Tracer.to, "float": _Tracer.to, "type": _Tracer.to, "type_as": _Tracer.to,
-    
-    "flatten": _Tracer.reshape, "reshape": _Tracer.reshape, "view": _Tracer.reshape,
+    "flatten": _Tracer.reshape, "reshape": _Tracer.reshape, "view": _Tracer.reshape, "reshape_as": _Tracer.reshape_as,
     "squeeze": _Tracer.reshape, "unsqueeze": _Tracer.reshape, "permute": _Tracer.permute,
-    "transpose": _Tracer.transpose, "expand": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
+    "transpose": _Tracer.transpose, "swapaxes": _Tracer.transpose, "swapdims": _Tracer.transpose,
+    "expand": _Tracer.expand, "contiguous": _Tracer.same, "clone": _Tracer.same,
 }
 
 _IN_PARTS = (_Tracer.split, _Tracer.unbind, _Tracer.rotary)  # whose result is several tensors

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["Bias", "Constant", "Heads", "Matrix", "Order", "NotSupported", "Scores", "Value", "View", "hides_later", "matrices_of",
+__all__ = ["Bias", "Constant", "Heads", "Matrix", "Order", "NotSupported", "Scores", "Value", "View", "arranged", "first_part", "hides_later", "matrices_of",
            "permuted", "picked", "reshaped", "settled", "theta_of", "view_of"]
 
 
@@ -38,7 +38,8 @@ class Value:
 
     axes   a string for each dimension after the batch. Letters are axes of the net's value: C, its
            features; H and W, or T, its rows. ("C", "H", "W") is an image, ("T", "C") are tokens,
-           ("CHW",) is a flattened image, "" has size 1
+           ("CHW",) is a flattened image, "" has size 1. The batch's dimension has the samples, and
+           of each its windows if there is a B
     factor set if the value is still to be multiplied by a parameter: a following addition makes
            both a LayerScale
     """
@@ -50,7 +51,11 @@ class Value:
 
     @property
     def rows(self) -> str:
-        return "".join(axis for axis in "HWT" if axis in self.sizes)
+        return "".join(axis for axis in "BHWT" if axis in self.sizes)
+
+    @property
+    def windows(self) -> int:
+        return self.sizes.get("B", 1)
 
     def size(self, group: str) -> int:
         return math.prod(self.sizes[axis] for axis in group)
@@ -63,7 +68,7 @@ class Value:
     def layout(self) -> tuple:
         """Values of the same layout can be added."""
         rows = self.rows
-        return self.shape, tuple(
+        return self.windows, self.shape, tuple(
             "T" if rows and group == rows else
             (group, *(self.sizes[axis] for axis in group)) if len(group) > 1 else group
             for group in self.axes)
@@ -78,7 +83,8 @@ class Value:
 class View:
     """A value whose dimensions are in any order.
 
-    groups    the axes of each dimension: N, the samples; H, W, T, rows; those of `features`
+    groups    the axes of each dimension: N, the samples; those of `rows` and of `features`
+    rows      the axes of the rows in the order of memory: upper case
     features  the axes of the features in the order of memory: "C", or lower case, parts of it
     picked    the indices in the first of them, which are no dimensions any more
     scale     what it is still to be multiplied by
@@ -89,6 +95,7 @@ class View:
     layer: int
     groups: Tuple[str, ...]
     sizes: Dict[str, int]
+    rows: str
     features: str
     picked: Tuple[int, ...] = ()
     scale: float = 1.0
@@ -111,13 +118,17 @@ class View:
             first = first * self.sizes[axis] + index
         return first
 
-    @property
-    def rows(self) -> str:
-        return "".join(axis for axis in "HWT" if axis in self.sizes)
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """clprune_permute_desc."""
+
+    extents: Tuple[int, ...]
+    order: Tuple[int, ...]
 
 
 def view_of(x: Value, batch: int) -> View:
-    return View(x.layer, ("N", *x.axes), {**x.sizes, "N": batch}, "C")
+    return View(x.layer, ("NB" if "B" in x.sizes else "N", *x.axes), {**x.sizes, "N": batch}, x.rows, "C")
 
 
 def permuted(x: View, dims: Sequence[int]) -> View:
@@ -125,18 +136,32 @@ def permuted(x: View, dims: Sequence[int]) -> View:
 
 
 def picked(x: View, dim: int, index: int) -> View:
-    """x[..., index, ...]: of the first axis of its features."""
+    """x[..., index, ...]: of the first axis of its features (first_part)."""
     axis = x.groups[dim]
-    if len(axis) != 1 or axis != x.left[:1] or len(x.left) == 1:
-        raise NotSupported(f"an index into dimension {dim}, which is not the first part of the features")
     groups = (*x.groups[:dim], *x.groups[dim + 1:])
     return dataclasses.replace(x, groups=groups, picked=(*x.picked, index % x.sizes[axis]))
 
 
+def first_part(x: View, dim: int) -> Optional[Tuple[Order, View]]:
+    """If a dimension is one part of the features, but not the first one: the order of the value that makes it so, and the view
+    of that."""
+    axis = x.groups[dim]
+    if len(axis) != 1 or axis not in x.left or len(x.left) == 1:
+        raise NotSupported(f"an index into dimension {dim}, which is not a part of the features")
+    if axis == x.left[0]:
+        return None
+    if x.picked:
+        raise NotSupported(f"an index into dimension {dim}, after one into another part of the features")
+    features = axis + x.left.replace(axis, "")
+    extents = (math.prod(x.sizes[a] for a in x.rows), *(x.sizes[a] for a in x.left))
+    return Order(extents, (0, *(1 + x.left.index(a) for a in features))), dataclasses.replace(x, features=features)
+
+
 def reshaped(x: View, shape: Sequence[int]) -> View:
-    """The axes one by one, dealt out again by the sizes; those of features are split where it must be."""
-    left, sizes, features, groups = list("".join(x.groups)), dict(x.sizes), x.features, []
-    letters = (letter for letter in string.ascii_lowercase if letter not in sizes)
+    """The axes one by one, dealt out again by the sizes, and split where it must be."""
+    left, sizes, rows, features, groups = list("".join(x.groups)), dict(x.sizes), x.rows, x.features, []
+    small = (letter for letter in string.ascii_lowercase if letter not in sizes)
+    large = (letter for letter in string.ascii_uppercase if letter not in sizes and letter not in "BCHNTW")
     whole = NotSupported(f"a tensor of {tuple(map(x.size, x.groups))} as {tuple(shape)}")
 
     def total(group: str) -> int:
@@ -153,11 +178,12 @@ def reshaped(x: View, shape: Sequence[int]) -> View:
             if most == 1:
                 raise whole
             if sizes[axis] > most:
-                if axis not in x.left and axis.isupper() or sizes[axis] % most != 0:
+                if axis == "N" or sizes[axis] % most != 0:
                     raise whole
+                letters = large if axis in rows else small
                 outer, inner = next(letters), next(letters)
                 sizes[outer], sizes[inner] = most, sizes[axis] // most
-                features = features.replace(axis, outer + inner)
+                rows, features = rows.replace(axis, outer + inner), features.replace(axis, outer + inner)
                 left[:1] = [outer, inner]
             group += left.pop(0)
         if total(group) != size:
@@ -167,7 +193,7 @@ def reshaped(x: View, shape: Sequence[int]) -> View:
         raise whole
     if left:
         groups[-1] += "".join(left)
-    return dataclasses.replace(x, groups=tuple(groups), sizes=sizes, features=features)
+    return dataclasses.replace(x, groups=tuple(groups), sizes=sizes, rows=rows, features=features)
 
 
 def settled(x: View) -> Tuple[Tuple[str, ...], int]:
@@ -178,9 +204,29 @@ def settled(x: View) -> Tuple[Tuple[str, ...], int]:
     for order, groups in orders:
         axes = tuple(group.replace(order, "C") for group in x.groups)
         rest = "".join(axes[1:])
-        if axes[0] == "N" and rest.count("C") == 1 and all(axis in "CHWT" for axis in rest):
+        if axes[0] == "NB"[:1 + x.rows.count("B")] and rest.count("C") == 1 and all(axis in "CHWT" for axis in rest):
             return axes[1:], groups
     raise NotSupported(f"a tensor of {tuple(map(x.size, x.groups))} with parts of the features in other dimensions")
+
+
+def arranged(x: View) -> Tuple[Order, Value]:
+    """The order in which the elements of a value are those of a view, and that value, whose features are the dimension of
+    the first part of the features."""
+    wrong = NotSupported(f"a tensor of {tuple(map(x.size, x.groups))} in this order")
+    outer, dims = x.groups[0][1:], x.groups[1:]
+    last = next((dim for dim in dims if x.left[:1] in dim and x.left != ""), None)
+    others = [dim for dim in dims if dim is not last and dim != ""]
+    if x.groups[0][:1] != "N" or any(axis not in x.rows for axis in outer) or last is None or len(others) > 2:
+        raise wrong
+    new, old = outer + "".join(others) + last, x.rows + x.left
+    if sorted(new) != sorted(old) or x.theta > 0 or x.repeats > 1:
+        raise wrong
+    names = dict(zip(others, "HW" if len(others) == 2 else "T"))
+    axes = tuple("C" if dim is last else names.get(dim, "") for dim in dims)
+    sizes = {**({"B": x.size(outer)} if x.size(outer) > 1 else {}), **{names[dim]: x.size(dim) for dim in others},
+             "C": x.size(last)}
+    order = Order(tuple(x.sizes[axis] for axis in old), tuple(old.index(axis) for axis in new))
+    return order, Value(x.layer, axes, sizes)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -190,11 +236,14 @@ def settled(x: View) -> Tuple[Tuple[str, ...], int]:
 
 @dataclasses.dataclass(frozen=True)
 class Heads:
-    """Queries, keys or values: a view whose last two dimensions are all rows and the features of a head."""
+    """Queries, keys or values: a view whose last two dimensions are all rows, or those of a window, and the features of a
+    head."""
 
     view: View
     count: int
     features: int
+    rows: int
+    windows: int
 
     @staticmethod
     def of(x: View, transposed: bool = False) -> "Heads":
@@ -205,9 +254,11 @@ class Heads:
             x = permuted(x, [*range(len(x.groups) - 2), len(x.groups) - 1, len(x.groups) - 2])
         *outer, rows, features = x.groups
         left = x.left if len(x.left) == 2 else f"-{x.left}"
-        if "".join(outer) != "N" + left[0].strip("-") or rows != x.rows or rows == "" or features != left[1:]:
+        windows = x.rows[:len(x.rows) - len(rows)]
+        if "".join(outer) != "N" + windows + left[0].strip("-") or windows + rows != x.rows or rows == "" or \
+                features != left[1:]:
             raise NotSupported("a product of two tensors that are not queries, keys or values of heads")
-        return Heads(x, x.sizes.get(left[0], 1), x.sizes[features])
+        return Heads(x, x.sizes.get(left[0], 1), x.sizes[features], x.size(rows), x.size(windows))
 
     @property
     def all(self) -> int:
@@ -216,7 +267,7 @@ class Heads:
     def serves(self, q: "Heads") -> bool:
         """Whether these are keys or values for such queries."""
         return q.count % self.count == 0 and self.view.repeats in (1, q.count // self.count) and \
-            (q.features, q.view.size(q.view.rows)) == (self.features, self.view.size(self.view.rows))
+            (q.features, q.rows, q.windows) == (self.features, self.rows, self.windows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -295,8 +346,12 @@ class Bias:
         """What is added to scores, as windows x heads x rows x rows; it must be the same for each sample."""
         wrong = NotSupported(f"a bias of attention of {tuple(value.shape)}")
         value = torch.where(value, 0.0, -1e4) if value.dtype == torch.bool else value.double().clamp(min=-1e4)
+        if value.dim() == 5 and value.shape[1] in (1, windows):
+            value = value.expand(-1, windows, -1, -1, -1).flatten(0, 1)
         if value.dim() > 4 or value.dim() < 2:
             raise wrong
+        if value.dim() == 3 and value.shape[0] == samples * windows * heads > heads:
+            value = value.reshape(-1, heads, *value.shape[1:])
         value = value[(None,) * (4 - value.dim())]
         if value.shape[0] not in (1, windows, samples * windows):
             raise wrong
@@ -324,14 +379,13 @@ class Bias:
 
     @staticmethod
     def of_table(ids: Tensor, plain: Tensor, shape: Sequence[int]) -> Tuple["Bias", bool]:
-        """Where element ids[window, head, query, key] of a table of this shape is added, beside `plain`; and whether the
-        table is heads x entries."""
+        """Where element ids[window, head, query, key] of a table of this shape is added, beside `plain`; and whether heads
+        are the first axis of the table, or the last one."""
         windows, heads, rows, _ = ids.shape
-        of_heads = torch.arange(heads)[:, None, None]
+        of_heads, entries = torch.arange(heads)[:, None, None], math.prod(shape) // heads
         for transposed in (False, True):
-            if len(shape) != 2 or shape[0 if transposed else 1] != heads:
+            if shape[0 if transposed else -1] != heads:
                 continue
-            entries = shape[1 if transposed else 0]
             first = of_heads * (entries if transposed else 1)
             ids = torch.where(plain <= -1e4, first, ids)
             index = (ids - first) // (1 if transposed else heads)
@@ -341,19 +395,6 @@ class Bias:
                 if rest is None or rest.index is None:
                     return Bias(entries, index[0, 0].int().contiguous(), rest and rest.mask), transposed
         raise NotSupported("a bias of attention that is not an entry of a table for each head")
-
-
-# ---------------------------------------------------------------------------------------------
-# Elements in another order
-# ---------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Order:
-    """clprune_permute_desc."""
-
-    extents: Tuple[int, ...]
-    order: Tuple[int, ...]
 
 
 # ---------------------------------------------------------------------------------------------

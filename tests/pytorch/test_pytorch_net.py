@@ -396,6 +396,107 @@ class ViT(nn.Module):
         return self.head(self.blocks(x)[:, 0])
 
 
+class Windows(nn.Module):
+    """Attention in windows of 2 x 3 pixels, with what `add` adds to the scores, as Swin writes it: rolled images in four
+    dimensions; merged patches at the end."""
+
+    def __init__(self, add):
+        super().__init__()
+        self.add = add
+        self.stem, self.norm = nn.Conv2d(3, 8, 2, 2), nn.LayerNorm(8)
+        self.qkv, self.proj = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.table = nn.Parameter(torch.randn(15, 2))
+        y, x = torch.arange(6) // 3, torch.arange(6) % 3
+        self.register_buffer("index", (y[:, None] - y + 1) * 5 + x[:, None] - x + 2)
+        self.register_buffer("mask", torch.where(torch.rand(4, 6, 6) < 0.8, 0.0, -100.0))
+        self.merge, self.head = nn.Linear(32, 8, bias=False), nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        x = self.stem(x).permute(0, 2, 3, 1)
+        n, height, width, c = x.shape
+        w = torch.roll(self.norm(x), (-1, -2), (1, 2)).view(n, height // 2, 2, width // 3, 3, c)
+        w = w.permute(0, 1, 3, 2, 4, 5).reshape(-1, 6, c)
+        q, k, v = self.qkv(w).reshape(-1, 6, 3, 2, c // 2).permute(2, 0, 3, 1, 4).unbind(0)
+        w = self.proj(self.add(self, q, k, v).transpose(1, 2).reshape(-1, 6, c))
+        w = w.view(n, height // 2, width // 3, 2, 3, c).permute(0, 1, 3, 2, 4, 5).reshape(n, height, width, c)
+        x = x + torch.roll(w, (1, 2), (1, 2))
+        x = F.pad(x, (0, 0, 0, 1, 0, 1))[:, :height, :width, :]
+        x = self.merge(x.reshape(n, height // 2, 2, width // 2, 2, c).permute(0, 1, 3, 4, 2, 5).flatten(3))
+        return self.head(x.mean((1, 2)))
+
+    def of_table(self):
+        return self.table[self.index.view(-1)].view(6, 6, 2).permute(2, 0, 1)
+
+    def fused(self, q, k, v):
+        mask = self.of_table().unsqueeze(0) + self.mask[None, :, None].expand(q.shape[0] // 4, -1, -1, -1, -1).reshape(
+            -1, 1, 6, 6)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    def apart(self, q, k, v):
+        scores = (q * 0.5) @ k.transpose(-2, -1) + self.of_table().unsqueeze(0)
+        scores = scores.view(-1, 4, 2, 6, 6) + self.mask.unsqueeze(1).unsqueeze(0)
+        return scores.view(-1, 2, 6, 6).softmax(-1) @ v
+
+    def einsum(self, q, k, v):
+        scores = torch.einsum("b h i d, b h j d -> b h i j", q, k * 0.5)
+        return torch.einsum("b h i j, b h j d -> b h i d", F.softmax(scores + self.of_table(), dim=-1), v)
+
+    def alone(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+class Biases(nn.Module):
+    """Attention with what `add` adds to the scores; qkv is one head after the other."""
+
+    def __init__(self, add):
+        super().__init__()
+        self.add, self.qkv, self.head = add, nn.Linear(10, 36), nn.Linear(12, CLASSES)
+        self.table, self.embed = nn.Parameter(torch.randn(3, 13)), nn.Embedding(13, 3)
+        self.register_buffer("index", torch.arange(7)[:, None] - torch.arange(7) + 6)
+        self.register_buffer("alibi", -torch.tensor([0.5, 0.25, 0.125])[:, None, None] * torch.arange(7.0))
+
+    def forward(self, x):
+        qkv = self.qkv(x).view(-1, 7, 3, 3, 4)
+        q, k, v = (qkv[..., i, :].transpose(1, 2) for i in range(3))
+        return self.head(self.add(self, q, k, v).transpose(1, 2).reshape(-1, 7, 12)[:, 3])
+
+    def heads_first(self, q, k, v):
+        return (q @ k.transpose(2, 3) * 0.5 + self.table[:, self.index]).softmax(-1) @ v
+
+    def embedded(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, self.embed(self.index).permute(2, 0, 1).unsqueeze(0))
+
+    def numbers(self, q, k, v):
+        causal = torch.full((7, 7), -1e9).triu(1)
+        return F.scaled_dot_product_attention(q, k, v, self.alibi[None] + causal)
+
+    def batches(self, q, k, v):
+        alibi = self.alibi.repeat(q.shape[0], 1, 1)
+        q, k = (part.reshape(-1, 7, 4) for part in (q, k))
+        scores = alibi.baddbmm(batch1=q, batch2=k.transpose(1, 2), beta=1.0, alpha=0.5).view(-1, 3, 7, 7)
+        return scores.softmax(-1) @ v
+
+    def own(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, torch.eye(7).bool() | (torch.arange(7) < 2))
+
+
+class Orders(nn.Module):
+    """Features, rows and samples in other orders."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.out = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(2, 8, 3, padding=1)
+        self.head, self.part = nn.Linear(32, CLASSES), nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        y = self.conv(x).view(-1, 2, 2, 2, 8, 10)
+        y = self.out(y.permute(0, 1, 4, 2, 5, 3).reshape(-1, 2, 16, 20))
+        y = F.gelu(y.view(-1, 4, 2, 16, 20).transpose(1, 2).reshape(-1, 8, 16, 20))
+        y = y.view(-1, 8, 8, 2, 10, 2).permute(0, 1, 3, 5, 2, 4).reshape(-1, 32, 8, 10)
+        y = y.mean((2, 3))
+        return self.head(y) + self.part(y.view(-1, 4, 8).transpose(1, 2)[:, 3])
+
+
 def images(batch, height=8, width=12):
     return torch.randn(batch, 3, height, width)
 
@@ -420,6 +521,11 @@ MODELS = {
     **{f"attention, {how.__name__}": (functools.partial(Attention, how), lambda n: torch.randn(n, 7, 10)) for how in (
         Attention.permuted, Attention.indexed, Attention.causal, Attention.apart, Attention.flag, Attention.batched,
         Attention.single)},
+    **{f"windows, {add.__name__}": (functools.partial(Windows, add), images) for add in (
+        Windows.fused, Windows.apart, Windows.einsum, Windows.alone)},
+    **{f"biases, {add.__name__}": (functools.partial(Biases, add), lambda n: torch.randn(n, 7, 10)) for add in (
+        Biases.heads_first, Biases.embedded, Biases.numbers, Biases.batches, Biases.own)},
+    "orders": (Orders, lambda n: images(n, 8, 10)),
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),
                                   nn.Linear(16, CLASSES)),
             lambda n: torch.randn(n, 20)),
@@ -1166,7 +1272,7 @@ class Traps(Case):
         self.refused(model, torch.randn(4, 8), "1: it has hooks|its weight is computed")
 
     def test_attention_with_other_parameters(self):
-        """At 0, as they begin, they change no output."""
+        """At 0, as they begin, they change no output, but they have gradients."""
 
         class Attention(nn.Module):
             def __init__(self):
@@ -1183,8 +1289,11 @@ class Traps(Case):
 
         Attention.__module__ = "timm.models.beit"
         x = torch.randn(4, 5, 8)
-        self.refused(nn.Sequential(Attention(), nn.Linear(8, CLASSES)), x,
-                     "0: attention with parameters of its own: positions")
+        model = nn.Sequential(Attention(), nn.Linear(8, CLASSES))
+        net = clprune.Net(model, x, keep="exact")
+        y = torch.randint(CLASSES, (4, 5))
+        self.assert_alike(net, copy.deepcopy(model).double(), x, y, lambda out, y: F.cross_entropy(out.movedim(-1, 1), y))
+        net.close()
         if hasattr(nn.utils.parametrizations, "weight_norm"):
             attention = nn.MultiheadAttention(8, 2, batch_first=True)
             nn.utils.parametrizations.weight_norm(attention.out_proj)
@@ -1474,16 +1583,14 @@ class Errors(Case):
                 (lambda m, x: m.head(torch.cat([x[:2], x[2:]], 0)), "getitem.*: \\[slice.*part along one dim", {}),
                 (lambda m, x: m.head(x[:, ::2].repeat(1, 2)), "getitem: \\[\\(slice", {}),
                 (lambda m, x: m.head(torch.cat([x, x], 0)), "\n    cat: torch.cat along dimension 0, which is neither", {}),
-                (lambda m, x: x.view(-1, 4, 5).transpose(1, 2)[:, 1], "\n    getitem: an index into dimension 1", {}),
-                (lambda m, x: m.head(x.view(-1, 2, 2, 5).transpose(1, 3).reshape(-1, 20)),
-                 "parts of the features in other dimensions", {}),
+                (lambda m, x: x.view(-1, 4, 5)[:2, 1], "\n    getitem: \\[\\(slice", {}),
                 (lambda m, x: x @ x.t(), "t: t is not supported", {}),
                 (lambda m, x: m.head(x.softmax(-1)), "softmax: softmax is supported over the scores", {}),
                 (lambda m, x: x.view(-1, 4, 5) @ x.view(-1, 5, 4), "matmul: a product of two tensors that are not queries", {}),
                 (lambda m, x: m.head(x * x.sum(1, keepdim=True)), "sum_1: sum is not", {}),
                 (lambda m, x: m.head(x.t().t()), "t: t is not supported", {}),
                 (lambda m, x: m.head(x).max(1)[0], "\n    max_1: max is not supported$", {}),
-                (lambda m, x: m.head(x).transpose(0, 1), "parts of the features in other dimensions", {}),
+                (lambda m, x: m.head(x).transpose(0, 1), "output: a tensor of .* in this order", {}),
                 (lambda m, x: (m.head(x), x), "the output is not one tensor", {})):
             self.refused(forward, text, **modules)
         for forward, text, modules in (
@@ -1524,10 +1631,15 @@ class Errors(Case):
                          text, rows, m=nn.MultiheadAttention(8, 2, **how))
         for forward, text in (
                 (lambda m, x: F.scaled_dot_product_attention(x, x[:, :3], x[:, :3]), "others than the rows of the sample"),
-                (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=torch.eye(5).bool()), "hides others than later"),
+                (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=torch.arange(25.0 * len(x)).view(-1, 5, 5)),
+                 "another one for each sample"),
+                (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=m.head(torch.ones(20))[:1] * torch.eye(5)),
+                 "computed from several parameters"),
                 (lambda m, x: ((x @ x.transpose(1, 2)).softmax(1) @ x), "softmax: softmax is supported over the scores"),
                 (lambda m, x: (x @ x.transpose(1, 2)) @ x, "matmul_1: a product with scores that is not attention's"),
-                (lambda m, x: (x @ x.transpose(1, 2) + torch.eye(5)).softmax(-1) @ x, "add: a mask of attention of other numbers"),
+                (lambda m, x: (x @ x.transpose(1, 2) + m.head.bias[:5] * torch.eye(5)).softmax(-1) @ x,
+                 "a bias of attention that is not an entry"),
+                (lambda m, x: (x @ x.transpose(1, 2) + torch.zeros(3, 5)).softmax(-1) @ x, "size of tensor"),
                 (lambda m, x: x @ x.transpose(1, 2), "the output is not one tensor")):
             self.refused(forward, text, rows)
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),
