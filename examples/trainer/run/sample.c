@@ -15,33 +15,46 @@ static const double temperature = 0.8;
 
 typedef struct sampler {
     session *s;
+    void *writer;                      /* the model, token by token */
     size_t context, vocabulary, begun; /* begun: tokens of the prompt */
     int32_t *tokens;                   /* (context) of the data; (begun + N) written so far */
-    float *values;                     /* (vocabulary) */
+    size_t first, read; /* the first token of the context; how many from it on the writer took */
+    float *values;      /* (vocabulary) */
     clprune_mat logits;
 } sampler;
 
-/* The logits of what follows token `row` of those in the feed. */
-static clprune_status infer(const sampler *w, size_t row)
+/* Gives the writer its next token. */
+static bool read_token(sampler *w, fault *f)
 {
     session *s = w->s;
-    const clprune_net_data data = session_data(s, 1, 1);
-    TRY(s->type->forward(s->model, &data, false));
-    TRY(s->type->logits(s->model, 1, row, w->logits));
-    TRY(clprune_mat_read(s->context, w->logits, w->values));
-    return clprune_plan_end_step(s->context);
-}
-
-/* The same for the first `count` tokens that were written. */
-static bool look(const sampler *w, size_t count, fault *f)
-{
-    const session *s = w->s;
-    const size_t seen = count < w->context ? count : w->context;
+    clprune_net_data data = session_data(s, 1, 1);
+    data.first = w->read;
     const cl_int sent =
         clEnqueueWriteBuffer(clprune_context_queue(s->context), s->feed.tokens.buffer, CL_TRUE, 0,
-            seen * sizeof *w->tokens, w->tokens + count - seen, 0, NULL, NULL);
-    return fault_check_cl(f, sent, "sending tokens to the device") &&
-           fault_check(f, s->context, infer(w, seen - 1), "--sample");
+            sizeof *w->tokens, w->tokens + w->first + w->read, 0, NULL, NULL);
+    ++w->read;
+    return fault_check_cl(f, sent, "sending a token to the device") &&
+           fault_check(f, s->context, s->type->forward(w->writer, &data, false), "--sample");
+}
+
+static clprune_status read_logits(const sampler *w)
+{
+    TRY(w->s->type->logits(w->writer, 1, 0, w->logits));
+    TRY(clprune_mat_read(w->s->context, w->logits, w->values));
+    return clprune_plan_end_step(w->s->context);
+}
+
+/* The logits of what follows the first `count` tokens. */
+static bool look(sampler *w, size_t count, fault *f)
+{
+    bool good = true;
+    if (count - w->first > w->context) {
+        w->first = count - (w->context + 1) / 2;
+        w->read = 0;
+    }
+    while (good && w->first + w->read < count)
+        good = read_token(w, f);
+    return good && fault_check(f, w->s->context, read_logits(w), "--sample");
 }
 
 /* Draws from softmax(values / temperature). */
@@ -72,6 +85,16 @@ static void print_token(const sampler *w, int32_t token)
         (void)putchar(control && token != '\n' && token != '\t' ? '?' : token);
 }
 
+/* Places of planned buffers are the run's. */
+static clprune_status open_writer(sampler *w)
+{
+    session *s = w->s;
+    TRY(clprune_context_use_plan(s->context, NULL));
+    TRY(s->type->create_writer(s->model, &w->writer));
+    return clprune_mat_create(
+        s->context, CLPRUNE_MEMORY_WORKSPACE, "logits", 1, w->vocabulary, &w->logits);
+}
+
 static bool write_all(sampler *w, size_t count, fault *f)
 {
     session *s = w->s;
@@ -83,10 +106,7 @@ static bool write_all(sampler *w, size_t count, fault *f)
                         labels, &wrong) ||
                        feed_check(f, &wrong));
     free(labels);
-    good = good && fault_check(f, s->context,
-                       clprune_mat_create(s->context, CLPRUNE_MEMORY_WORKSPACE, "logits", 1,
-                           w->vocabulary, &w->logits),
-                       "making room for logits");
+    good = good && fault_check(f, s->context, open_writer(w), "making room for --sample");
     for (size_t i = 0; good && i < w->begun; ++i)
         print_token(w, w->tokens[i]);
     for (size_t i = 0; good && i < count && stop_signal() == 0; ++i) {
@@ -99,6 +119,7 @@ static bool write_all(sampler *w, size_t count, fault *f)
     }
     (void)putchar('\n');
     clprune_buffer_release(s->context, w->logits.buffer);
+    s->type->destroy(w->writer);
     return good;
 }
 
