@@ -11,7 +11,6 @@
 #include "trainer/data/rng.h"
 
 enum { PROMPT = 32 };
-static const double temperature = 0.8;
 
 typedef struct sampler {
     session *s;
@@ -19,7 +18,7 @@ typedef struct sampler {
     size_t context, vocabulary, begun; /* begun: tokens of the prompt */
     int32_t *tokens;                   /* (context) of the data; (begun + N) written so far */
     size_t first, read; /* the first token of the context; how many from it on the writer took */
-    float *values;      /* (vocabulary) */
+    float *values;      /* (2 * vocabulary) logits, and room to sort them */
     clprune_mat logits;
 } sampler;
 
@@ -57,23 +56,63 @@ static bool look(sampler *w, size_t count, fault *f)
     return good && fault_check(f, w->s->context, read_logits(w), "--sample");
 }
 
+static int compare(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y); /* the largest first */
+}
+
+/* The probability of a logit, relative to the largest one's. */
+static double weight(const sampler *w, float value, double most)
+{
+    return exp(((double)value - most) / w->s->options->temperature);
+}
+
+/* The smallest logit that is drawn: those from it on have --top-p of all probability. */
+static double least(const sampler *w, double most, double sum)
+{
+    const double part = w->s->options->top_p * sum;
+    float *sorted = w->values + w->vocabulary;
+    double above = 0;
+    size_t i;
+    memcpy(sorted, w->values, w->vocabulary * sizeof *sorted);
+    qsort(sorted, w->vocabulary, sizeof *sorted, compare);
+    for (i = 0; i + 1 < w->vocabulary; ++i) {
+        above += weight(w, sorted[i], most);
+        if (above >= part)
+            break;
+    }
+    return (double)sorted[i];
+}
+
 /* Draws from softmax(values / temperature). */
 static int32_t draw(const sampler *w, uint32_t index)
 {
     rng r = rng_open(w->s->options->seed, RNG_SAMPLE, index, 0);
-    double most = -(double)INFINITY, sum = 0;
-    size_t i;
+    double most = -(double)INFINITY, low = most, sum = 0;
+    size_t i, last = 0;
     for (i = 0; i < w->vocabulary; ++i)
-        most = fmax(most, (double)w->values[i]);
+        if ((double)w->values[i] > most) {
+            most = (double)w->values[i];
+            last = i;
+        }
+    if (w->s->options->temperature <= 0)
+        return (int32_t)last;
     for (i = 0; i < w->vocabulary; ++i)
-        sum += exp(((double)w->values[i] - most) / temperature);
-    double left = rng_uniform(&r) * sum;
-    for (i = 0; i + 1 < w->vocabulary; ++i) {
-        left -= exp(((double)w->values[i] - most) / temperature);
-        if (left < 0)
-            break;
+        sum += weight(w, w->values[i], most);
+    if (w->s->options->top_p < 1) {
+        low = least(w, most, sum);
+        sum = 0;
+        for (i = 0; i < w->vocabulary; ++i)
+            sum += (double)w->values[i] >= low ? weight(w, w->values[i], most) : 0;
     }
-    return (int32_t)i;
+    double left = rng_uniform(&r) * sum;
+    for (i = 0; i < w->vocabulary && left >= 0; ++i)
+        if (!((double)w->values[i] < low)) {
+            left -= weight(w, w->values[i], most);
+            last = i;
+        }
+    return (int32_t)last;
 }
 
 static void print_token(const sampler *w, int32_t token)
@@ -131,7 +170,7 @@ bool sample_print(session *s, fault *f)
         return true;
     w.begun = w.context < PROMPT ? w.context : PROMPT;
     w.tokens = calloc(w.context + PROMPT + count, sizeof *w.tokens);
-    w.values = malloc(w.vocabulary * sizeof *w.values);
+    w.values = malloc(2 * w.vocabulary * sizeof *w.values);
     const bool good =
         (w.tokens != NULL && w.values != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
     const bool written = good && write_all(&w, count, f);
