@@ -519,12 +519,12 @@ typedef struct clprune_net_data {
     clprune_mat output_grad; /* for clprune_net_custom_loss, in clprune_net_backward: shaped as the
                                 output, or the matrix of clprune_net_output, written in its place.
                                 Taken as it is: scale does not apply */
+    cl_event *event;         /* NULL, or where each pass puts an event of its last command, which
+                                the caller releases; valid only after success */
     size_t first; /* with desc.rows_at_once: of each sample's rows the pass makes those from `first`
                      on. Earlier passes have made the rows before, with the parameters as they are;
                      rows from `first` on are made anew. rows, tokens, labels and the output then
                      have rows_at_once rows a sample */
-    cl_event *event;      /* NULL, or where each pass puts an event of its last command, which
-                             the caller releases; valid only after success */
     uint64_t reserved[3]; /* zeros */
 } clprune_net_data;
 
