@@ -140,7 +140,7 @@ static clprune_status run(clprune_net *net, size_t batch, size_t first, size_t r
 {
     int32_t part[BATCH * ROWS];
     for (size_t i = 0; i < batch * rows; i++)
-        part[i] = tokens[i / rows][first + i % rows];
+        part[i] = tokens[i / rows][(first + i % rows) % ROWS];
     const test_buf buffer = test_buf_make(batch * rows * sizeof *part, part);
     const clprune_net_data data = {
         .batch = batch, .first = first, .tokens = test_buf_ints(&buffer), .lengths = lengths};
