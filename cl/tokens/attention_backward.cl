@@ -22,9 +22,9 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
     GROUP_OF(blocks, heads);
     if (first >= queries)
         return;
-    const head_rows keys = HEAD_ROWS(k, sample, head / share);
-    const head_rows values = HEAD_ROWS(v, sample, head / share);
-    const uint some = KEYS_OF(sample), end = CAUSAL ? min(min(first + LANES, queries), some) : some;
+    const head_rows keys = KEY_ROWS(k, sample, head / share);
+    const head_rows values = KEY_ROWS(v, sample, head / share);
+    const uint some = KEYS_OF(sample), end = KEYS_SEEN(first + LANES, some);
     load_own(own_q, HEAD_ROWS(q, sample, head), first, queries, scale);
     load_own(own_dy, SLOPE_ROWS(head), first, queries, 1.0f);
     const dropout z =
@@ -42,7 +42,7 @@ KERNEL_OF(LOCAL) attention_backward_queries(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k
         const uint count = min((uint)TILE, end - key);
         dot_rows(s, own_q, keys, key, count);
         bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
-        softmax_add(&p, s, factor, first, key, count);
+        softmax_add(&p, s, factor, past + first, key, count);
         add_rows(plain, factor, s, keys, key, count);
         dot_rows(dp, own_dy, values, key, count);
         drop_keys(z, dp, first, key, count);
@@ -78,12 +78,12 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
     local vec own_k[E * QV * LOCAL], own_v[E * QV * LOCAL];
     TERMS vec p[TILE][QV], ds[TILE][QV];
     GROUP_OF(blocks, heads / share);
-    if (first >= rows)
+    if (first >= key_rows)
         return;
     /* Lanes beyond the length repeat its last key, and get sums of 0. */
     const uint some = KEYS_OF(sample), read = max(some, 1u), end = first < some ? queries : 0;
-    load_own(own_k, HEAD_ROWS(k, sample, head), first, read, scale);
-    load_own(own_v, HEAD_ROWS(v, sample, head), first, read, 1.0f);
+    load_own(own_k, KEY_ROWS(k, sample, head), first, read, scale);
+    load_own(own_v, KEY_ROWS(v, sample, head), first, read, 1.0f);
     vec sum_k[E][QV], sum_v[E][QV], one[QV], factor[QV];
     UNROLLED(i, QV) {
         one[i] = 1;
@@ -100,16 +100,16 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             dropout_of(seed, (first_sample + sample) * heads + h, threshold, kept_scale);
         global const float *mass = ROW(log_mass, sample * heads + h);
         global const float *mean = ROW(d, sample * heads + h);
-        for (uint query = CAUSAL ? first : 0; query < end; query += TILE) {
+        for (uint query = FIRST_QUERY(first); query < end; query += TILE) {
             const uint count = min((uint)TILE, end - query);
             dot_rows(p, own_k, q_rows, query, count);
-            bias_queries(p, BIAS_ROWS(sample, h), first, rows, query, count);
+            bias_queries(p, BIAS_ROWS(sample, h), first, key_rows, query, count);
             FOR_TILE(i, count) {
                 UNROLLED(c, QV) {
                     p[i][c] = exp_sum(p[i][c] - mass[query + i], (vec)(0.0f));
-                    if (CAUSAL && query < first + LANES)
+                    if (CAUSAL && past + query < first + LANES)
                         p[i][c] =
-                            lane_rows(first, c) > (ivec)((int)(query + i)) ? (vec)(0.0f) : p[i][c];
+                            lane_rows(first, c) > (ivec)((int)(past + query + i)) ? (vec)(0.0f) : p[i][c];
                 }
             }
             dot_rows(ds, own_v, dy_rows, query, count);
@@ -132,6 +132,6 @@ KERNEL_OF(LOCAL) attention_backward_keys(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), 
             sum_v[e][i] = counts ? sum_v[e][i] : none;
         }
 #endif
-    store_lanes(HEAD_AT(dv, sample * rows, head), dv_ld, first, rows, sum_v, one);
-    store_lanes(HEAD_AT(dk, sample * rows, head), dk_ld, first, rows, sum_k, factor);
+    store_lanes(HEAD_AT(dv, sample * key_rows, head), dv_ld, first, key_rows, sum_v, one);
+    store_lanes(HEAD_AT(dk, sample * key_rows, head), dk_ld, first, key_rows, sum_k, factor);
 }

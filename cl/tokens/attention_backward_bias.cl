@@ -4,12 +4,13 @@
  *
  * with b = (first_sample + n) % biases. The samples of b are dealt out to the slices in turn. Each is gone through
  * twice, for the softmax and d, and for the terms, unless its keys are one tile. Group ((slice * biases + b) * heads
- * + head) * blocks + block takes LOCAL * LANES queries. partial: (slices * biases * heads * rows) x (blocks * LOCAL *
+ * + head) * blocks + block takes LOCAL * LANES queries. partial: (slices * biases * heads * key_rows) x (blocks * LOCAL *
  * LANES); columns beyond the queries hold anything. Local memory: 2 * E * LANES * LOCAL floats. */
 #include "tokens/attention_drop.clh"
 
-/* The scores of the keys from `key` on become terms of a softmax that has gone along all keys. */
-static inline void softmax_again(const softmax *p, TERMS vec (*s)[QV], const uint first,
+/* The scores of the keys from `key` on become terms of a softmax that has gone along all keys. `last`: the last one that
+ * the first lane sees. */
+static inline void softmax_again(const softmax *p, TERMS vec (*s)[QV], const uint last,
     const uint key, const uint count)
 {
     const vec zero = 0;
@@ -17,7 +18,7 @@ static inline void softmax_again(const softmax *p, TERMS vec (*s)[QV], const uin
         UNROLLED(v, QV) {
             s[j][v] = exp_sum(s[j][v] - p->most[v], zero);
             if (CAUSAL)
-                s[j][v] = lane_rows(first, v) < (ivec)((int)(key + j)) ? zero : s[j][v];
+                s[j][v] = lane_rows(last, v) < (ivec)((int)(key + j)) ? zero : s[j][v];
         }
     }
 }
@@ -32,15 +33,15 @@ KERNEL_OF(LOCAL) attention_backward_bias(ATTENTION_SIZES, const ulong batch, con
     const uint first = (uint)((block * LOCAL + get_local_id(0)) * LANES);
     if (first >= queries)
         return;
-    global float *sums = ROW(partial, (list * heads + head) * rows) + first;
-    for (uint j = 0; j < rows; j++)
+    global float *sums = ROW(partial, (list * heads + head) * key_rows) + first;
+    for (uint j = 0; j < key_rows; j++)
         UNROLLED(i, QV)
             STORE((vec)(0.0f), sums + j * partial_ld + i * VW);
     ulong sample = (list % biases + biases - first_sample % biases) % biases + list / biases * biases;
     for (; sample < batch; sample += slices * biases) {
-        const head_rows keys = HEAD_ROWS(k, sample, head / share);
-        const head_rows values = HEAD_ROWS(v, sample, head / share);
-        const uint some = KEYS_OF(sample), end = CAUSAL ? min(min(first + LANES, queries), some) : some;
+        const head_rows keys = KEY_ROWS(k, sample, head / share);
+        const head_rows values = KEY_ROWS(v, sample, head / share);
+        const uint some = KEYS_OF(sample), end = KEYS_SEEN(first + LANES, some);
         const dropout z =
             dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
         softmax p = softmax_start();
@@ -59,7 +60,7 @@ KERNEL_OF(LOCAL) attention_backward_bias(ATTENTION_SIZES, const ulong batch, con
                     drop_keys(z, dp, first, key, count);
                 }
                 if (turn == 0) {
-                    softmax_add(&p, s, factor, first, key, count);
+                    softmax_add(&p, s, factor, past + first, key, count);
                     UNROLLED(i, QV)
                         slope[i] *= factor[i];
                     FOR_TILE(j, count) {
@@ -69,7 +70,7 @@ KERNEL_OF(LOCAL) attention_backward_bias(ATTENTION_SIZES, const ulong batch, con
                     continue;
                 }
                 if (end > TILE)
-                    softmax_again(&p, s, first, key, count);
+                    softmax_again(&p, s, past + first, key, count);
                 FOR_TILE(j, count) {
                     global float *sum = sums + (key + j) * partial_ld;
                     UNROLLED(i, QV) {

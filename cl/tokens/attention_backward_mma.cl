@@ -27,15 +27,15 @@ KERNEL_OF(LOCAL) attention_backward_queries_mma(ATTENTION_SIZES, MAT_IN(q), MAT_
             load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
             barrier(CLK_LOCAL_MEM_FENCE);
             dot_tile(s, own_q, k_tile);
-            bias_tile(s, BIAS_ROWS(sample, head), rows, row, key, true);
+            bias_tile(s, BIAS_ROWS(sample, head), rows, key_rows, row, key, true);
             dot_tile(dp, own_dy, v_tile);
             drop_tile(z, dp, row, key, true);
             if (turn == 0) {
-                slope *= softmax_rows_add(&p, s, row, key, some, lanes);
+                slope *= softmax_rows_add(&p, s, past + row, key, some, lanes);
                 UNROLLED(j, TILE / 8)
                     slope += s[j].even * dp[j].even + s[j].odd * dp[j].odd;
             } else {
-                hide_keys(s, row, key, some);
+                hide_keys(s, past + row, key, some);
                 UNROLLED(j, TILE / 8)
                     s[j] = powers_of_2(s[j] - log_of_mass.xxyy) * (dp[j] - slope.xxyy);
                 add_tile(sum, s, k_tile, lanes);
@@ -64,13 +64,13 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
     local uint4 q_tile[TILE_WORDS4], dy_tile[TILE_WORDS4];
     LANES_LOCAL
     WARP_OF(blocks, heads / share);
-    if (begin >= rows)
+    if (begin >= key_rows)
         return;
     /* Rows beyond the length repeat its last key, and get sums of 0. */
     const uint some = KEYS_OF(sample), read = max(some, 1u), end = begin < some ? queries : 0;
     uint4 own_k[FRAGMENTS], own_v[FRAGMENTS];
-    load_fragments(own_k, HEAD_ROWS(k, sample, head), mine, read, 1.0f);
-    load_fragments(own_v, HEAD_ROWS(v, sample, head), mine, read, 1.0f);
+    load_fragments(own_k, KEY_ROWS(k, sample, head), mine, read, 1.0f);
+    load_fragments(own_v, KEY_ROWS(v, sample, head), mine, read, 1.0f);
     float4 sum_k[E / 8], sum_v[E / 8];
     UNROLLED(n, E / 8)
         sum_k[n] = sum_v[n] = (float4)(0.0f);
@@ -80,13 +80,13 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
             dropout_of(seed, (first_sample + sample) * heads + h, threshold, kept_scale);
         global const float *mass = ROW(log_mass, sample * heads + h);
         global const float *mean = ROW(d, sample * heads + h);
-        for (uint query = CAUSAL ? begin : 0; query < end; query += TILE) {
+        for (uint query = FIRST_QUERY(begin); query < end; query += TILE) {
             float4 p[TILE / 8], ds[TILE / 8];
             load_rows(q_tile, q_rows, query, min((uint)TILE, end - query), scale * LOG2_E);
             load_rows(dy_tile, dy_rows, query, min((uint)TILE, end - query), 1.0f);
             barrier(CLK_LOCAL_MEM_FENCE);
             dot_tile(p, own_k, q_tile);
-            bias_tile(p, BIAS_ROWS(sample, h), rows, row, query, false);
+            bias_tile(p, BIAS_ROWS(sample, h), rows, key_rows, row, query, false);
             dot_tile(ds, own_v, dy_tile);
             drop_tile(z, ds, row, query, false);
             UNROLLED(j, TILE / 8) {
@@ -97,7 +97,7 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
                 p[j] = powers_of_2(p[j] - m.xyxy);
                 ds[j] -= slope.xyxy;
             }
-            EACH_PRODUCT(p, row, query, value = other < end && (!CAUSAL || other >= own_row) ? value : 0.0f;)
+            EACH_PRODUCT(p, row, query, value = other < end && (!CAUSAL || past + other >= own_row) ? value : 0.0f;)
             UNROLLED(j, TILE / 8)
                 ds[j] *= p[j];
             drop_tile(z, p, row, query, false);
@@ -114,6 +114,6 @@ KERNEL_OF(LOCAL) attention_backward_keys_mma(ATTENTION_SIZES, MAT_IN(q), MAT_IN(
         sum_v[n].hi = row + 8 < some ? sum_v[n].hi : (float2)(0.0f);
     }
 #endif
-    store_rows(HEAD_AT(dv, sample * rows, head), dv_ld, row, rows, sum_v, (float2)(1.0f));
-    store_rows(HEAD_AT(dk, sample * rows, head), dk_ld, row, rows, sum_k, (float2)(LN_2));
+    store_rows(HEAD_AT(dv, sample * key_rows, head), dv_ld, row, key_rows, sum_v, (float2)(1.0f));
+    store_rows(HEAD_AT(dk, sample * key_rows, head), dk_ld, row, key_rows, sum_k, (float2)(LN_2));
 }

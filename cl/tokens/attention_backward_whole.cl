@@ -61,15 +61,15 @@ static inline void add_lanes(global float *to, const ulong ld, local vec (*s)[QV
 }
 
 /* s, scores, and dp become p and ds, for j < count. Lanes without a query get zeros. */
-static inline void settle_terms(
-    local vec (*s)[QV], local vec (*dp)[QV], const uint first, const uint rows, const uint count)
+static inline void settle_terms(local vec (*s)[QV], local vec (*dp)[QV], const uint first,
+    const uint rows, const uint past, const uint count)
 {
     UNROLLED(v, QV) {
         const ivec row = lane_rows(first, v);
         vec most = -INFINITY, mass = 0, slope = 0;
         for (uint j = 0; j < count; j++) {
-            if (CAUSAL && j > first)
-                s[j][v] = row < (ivec)((int)j) ? (vec)(-INFINITY) : s[j][v];
+            if (CAUSAL && j > past + first)
+                s[j][v] = row + (ivec)((int)past) < (ivec)((int)j) ? (vec)(-INFINITY) : s[j][v];
             most = s[j][v] > most ? s[j][v] : most;
         }
         for (uint j = 0; j < count; j++) {
@@ -100,20 +100,21 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
         dp[TILE][QV];
     const uint head = (uint)(get_group_id(0) % (heads / share));
     const ulong sample = get_group_id(0) / (heads / share);
-    const head_rows keys = HEAD_ROWS(k, sample, head), values = HEAD_ROWS(v, sample, head);
-    global float *to_k = HEAD_AT(dk, sample * rows, head), *to_v = HEAD_AT(dv, sample * rows, head);
+    const head_rows keys = KEY_ROWS(k, sample, head), values = KEY_ROWS(v, sample, head);
+    global float *to_k = HEAD_AT(dk, sample * key_rows, head),
+                 *to_v = HEAD_AT(dv, sample * key_rows, head);
     const uint some = KEYS_OF(sample);
     vec factor[QV];
     UNROLLED(i, QV)
         factor[i] = scale;
-    set_zero(to_k, dk_ld, rows);
-    set_zero(to_v, dv_ld, rows);
+    set_zero(to_k, dk_ld, key_rows);
+    set_zero(to_v, dv_ld, key_rows);
     for (uint h = head * share; h < (head + 1) * share; h++) {
         const head_rows q_rows = HEAD_ROWS(q, sample, h), dy_rows = SLOPE_ROWS(h);
         const dropout z =
             dropout_of(seed, (first_sample + sample) * heads + h, threshold, kept_scale);
         for (uint first = 0; first < queries; first += LANES) {
-            const uint count = CAUSAL ? min(min(first + LANES, queries), some) : some;
+            const uint count = KEYS_SEEN(first + LANES, some);
             vec sum[E][QV];
             load_own(own_q, q_rows, first, queries, scale);
             load_own(own_dy, dy_rows, first, queries, 1.0f);
@@ -123,7 +124,7 @@ KERNEL_OF(1) attention_backward_whole(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT
             bias_keys(s, BIAS_ROWS(sample, h), first, rows, 0, count);
             dot_rows(dp, own_dy, values, 0, count);
             drop_keys(z, dp, first, 0, count);
-            settle_terms(s, dp, first, queries, count);
+            settle_terms(s, dp, first, queries, past, count);
             drop_keys(z, s, first, 0, count);
             for (uint e = 0; e < E; e++)
                 UNROLLED(i, QV)

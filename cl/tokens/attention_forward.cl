@@ -3,7 +3,8 @@
  *     y[i] = sum over keys j of p[i][j] * v[j],  p[i] = softmax over j of scale * q[i] . k[j] (+ bias)
  *
  * q: (batch * rows) x (heads * E), of which the first `queries` rows of each sample are read; y: (batch * queries)
- * x (heads * E); k, v: (batch * rows) x (heads / share * E): `share` heads of q read the same head of k and v. Group (sample * heads + head) * blocks + block takes LOCAL * LANES queries, see
+ * x (heads * E); k, v: (batch * key_rows) x (heads / share * E): `share` heads of q read the same head of k and v. With CAUSAL query i sees
+ * the keys 0 to past + i. Group (sample * heads + head) * blocks + block takes LOCAL * LANES queries, see
  * attention.clh. With LENGTHS keys beyond a sample's length are not read. The softmax runs along the tiles of keys: the sums so far are rescaled where a larger score
  * comes. With DROP a probability is 0, or p * kept_scale. Local memory: E * LANES * LOCAL floats. */
 #include "tokens/attention_drop.clh"
@@ -15,9 +16,9 @@ KERNEL_OF(LOCAL) attention_forward(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN
     GROUP_OF(blocks, heads);
     if (first >= queries)
         return;
-    const head_rows keys = HEAD_ROWS(k, sample, head / share);
-    const head_rows values = HEAD_ROWS(v, sample, head / share);
-    const uint some = KEYS_OF(sample), end = CAUSAL ? min(min(first + LANES, queries), some) : some;
+    const head_rows keys = KEY_ROWS(k, sample, head / share);
+    const head_rows values = KEY_ROWS(v, sample, head / share);
+    const uint some = KEYS_OF(sample), end = KEYS_SEEN(first + LANES, some);
     load_own(own, HEAD_ROWS(q, sample, head), first, queries, scale);
     const dropout z =
         dropout_of(seed, (first_sample + sample) * heads + head, threshold, kept_scale);
@@ -30,7 +31,7 @@ KERNEL_OF(LOCAL) attention_forward(ATTENTION_SIZES, MAT_IN(q), MAT_IN(k), MAT_IN
         const uint count = min((uint)TILE, end - key);
         dot_rows(s, own, keys, key, count);
         bias_keys(s, BIAS_ROWS(sample, head), first, rows, key, count);
-        softmax_add(&p, s, factor, first, key, count);
+        softmax_add(&p, s, factor, past + first, key, count);
         drop_keys(z, s, first, key, count);
         add_rows(sum, factor, s, values, key, count);
     }

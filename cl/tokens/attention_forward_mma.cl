@@ -20,8 +20,8 @@ KERNEL_OF(LOCAL) attention_forward_mma(
         load_rows(v_tile, values, key, min((uint)TILE, end - key), 1.0f);
         barrier(CLK_LOCAL_MEM_FENCE);
         dot_tile(s, own, k_tile);
-        bias_tile(s, BIAS_ROWS(sample, head), rows, row, key, true);
-        const float2 factor = softmax_rows_add(&p, s, row, key, some, lanes);
+        bias_tile(s, BIAS_ROWS(sample, head), rows, key_rows, row, key, true);
+        const float2 factor = softmax_rows_add(&p, s, past + row, key, some, lanes);
         UNROLLED(n, E / 8)
             sum[n] *= factor.xxyy;
         drop_tile(z, s, row, key, true);

@@ -1,7 +1,7 @@
 /* Rotary positions.
  *
- *     table    table[q][i] = cos t,  table[q][half + i] = sin t,  t = q * f[i], i < half
- *              f[i] in turns is first * ratio^i; both factors are 64-bit fractions of 1, so that q * f[i] wraps
+ *     table    table[q][i] = cos t,  table[q][half + i] = sin t,  t = (from + q) * f[i], i < half
+ *              f[i] in turns is first * ratio^i; both factors are 64-bit fractions of 1, so that the product wraps
  *              to a part of a turn without error
  *     turn     of head h of row r, with q = r % tokens, a = x[h * 2 * half + i], b = x[h * 2 * half + half + i]:
  *                  y[h * 2 * half + i]        = a * cos t - b * sin t
@@ -12,7 +12,8 @@
 #include "prelude/rowwise.clh"
 
 #ifndef BACK
-KERNEL_OF(LOCAL) rotary_table(ROWWISE_SIZES, const ulong first, const ulong ratio, MAT_OUT(table))
+KERNEL_OF(LOCAL) rotary_table(
+    ROWWISE_SIZES, const ulong from, const ulong first, const ulong ratio, MAT_OUT(table))
 {
     FOR_ROWS(q)
         for (ulong i = get_local_id(0); i < cols; i += LOCAL) {
@@ -23,7 +24,7 @@ KERNEL_OF(LOCAL) rotary_table(ROWWISE_SIZES, const ulong first, const ulong rati
                 power = mul_hi(power, power);
             }
             /* of half a turn, in [-1, 1) */
-            const float angle = (float)(long)(q * turns) * 0x1p-63f;
+            const float angle = (float)(long)((from + q) * turns) * 0x1p-63f;
             AT(table, q, i) = cospi(angle);
             AT(table, q, cols + i) = sinpi(angle);
         }

@@ -78,7 +78,7 @@ _Bias = _structure("_NetBias", table=c_char_p, entries=c_size_t, index=c_void_p,
                    reserved=c_uint64 * 2)
 _Order = _structure("_PermuteDesc", rank=c_size_t, extents=c_size_t * 8, order=c_size_t * 8)
 _Desc = _structure("_NetDesc", batch=c_size_t, adds=c_bool, drops_grads=c_bool, shares_statistics=c_bool, infers=c_bool,
-                   weights_of=c_void_p, reserved=c_uint64 * 3)
+                   weights_of=c_void_p, rows_at_once=c_size_t, reserved=c_uint64 * 2)
 _Rule = _structure("_NetRule", pattern=c_char_p, again=c_bool, keep=_Keep)
 _NetKeep = _structure(
     "_NetKeep", preset=c_int, keep=_Keep, gelu_bits=c_uint, products=c_size_t,
@@ -92,7 +92,7 @@ _Bytes = _structure("_ImageBytes", buffer=c_void_p, offset=c_size_t, levels=_Mat
 _Data = _structure(
     "_NetData", batch=c_size_t, images=_Bytes, rows=_Mat, labels=_Ints, smoothing=c_float,
     targets=_Mat, add=c_bool, scale=c_float, tokens=_Ints, lengths=_Ints,
-    output_grad=_Mat, event=c_void_p, reserved=c_uint64 * 4)
+    output_grad=_Mat, event=c_void_p, first=c_size_t, reserved=c_uint64 * 3)
 _ParamOf = _structure("_ParamOf", name=c_char_p, value=_Mat, grad=_Mat, decay=c_bool,
                      reserved=c_uint64 * 2)
 _Optimizer = _structure(

@@ -26,7 +26,7 @@ typedef struct clprune_attention_desc {
                         read the same head of k and v. 0: heads */
     size_t cols;     /* e, features of a head, up to 512 */
     size_t queries;  /* of each sample only the first so many rows are queries; 0: all rows */
-    bool causal;     /* query i sees the keys 0 to i; else all */
+    bool causal;     /* query i sees the keys 0 to past + i; else all */
     float rate;    /* of dropout of p, in [0, 1), good to 2^-32: p[i][j] becomes 0 or p[i][j] / (1 -
                       rate) */
     uint64_t seed; /* of dropout: another one for each step and layer, the same in both passes */
@@ -34,18 +34,22 @@ typedef struct clprune_attention_desc {
                       are as in one */
     clprune_ints lengths; /* first + batch of them, or none: of sample n of the call only the first
                        lengths[first + n] keys count, as if it had no others; queries stay. Above
-                       rows means rows; 0 and below mean no keys, y and gradients of 0 */
-    clprune_mat bias; /* what is added to the scores, or CLPRUNE_NO_MAT: (n * heads * rows) x rows;
+                       keys means keys; 0 and below mean no keys, y and gradients of 0 */
+    size_t keys; /* rows of k and v of a sample, up to 2^31 - 1; 0: rows. Others than rows are
+                    cross-attention, or a cache that has the keys of earlier tokens */
+    size_t past; /* with causal: tokens before the first query, past + rows up to 2^31 - 1. Forward
+                    passes do not read keys from past + queries on: a cache may have more room */
+    clprune_mat bias; /* what is added to the scores, or CLPRUNE_NO_MAT: (n * heads * keys) x rows;
                          that of head h, query i and key j of sample s is element (((first + s) % n
-                         * heads + h) * rows + j, i). Finite: -1e4 hides a key as -infinity would */
-    uint64_t reserved[3]; /* zeros */
+                         * heads + h) * keys + j, i). Finite: -1e4 hides a key as -infinity would */
+    uint64_t reserved[2]; /* zeros */
 } clprune_attention_desc;
 
-/* q: (batch * rows) x (heads * e), y: (batch * queries) x (heads * e), k, v: (batch * rows) x
+/* q: (batch * rows) x (heads * e), y: (batch * queries) x (heads * e), k, v: (batch * keys) x
  * (kv_heads * e), heads side by side. Windows of one matrix serve, as the three parts of a product.
  * y must not overlap the others. Keys and values beyond a length are not read. A NaN or an infinity
  * in k or v may make all queries of its sample and head NaN, one in q its own. Errors: INVALID_SIZE
- * (desc). */
+ * (desc), INVALID_ARGUMENT (rate; past without causal). */
 CLPRUNE_API clprune_status clprune_attention_forward(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat y, cl_event *event);
@@ -54,9 +58,9 @@ CLPRUNE_API clprune_status clprune_attention_forward(clprune_context *context,
  *     dv[j] = sum_i p[i][j] dy[i],     dp[i][j] = dy[i] . v[j]
  *     ds[i][j] = p[i][j] * (dp[i][j] - sum_l p[i][l] dp[i][l]) / sqrt(e)
  *     dq[i] = sum_j ds[i][j] k[j],     dk[j] = sum_i ds[i][j] q[i]
- * dq of rows that are no queries is 0, and so are dk and dv beyond a length. Outputs must not
- * overlap inputs nor each other. Sums run in a fixed order. Takes scratch of 2 * batch * heads *
- * rows floats. */
+ * dq of rows that are no queries is 0, and so are dk and dv of keys that no query sees. Outputs
+ * must not overlap inputs nor each other. Sums run in a fixed order. Takes scratch of 2 * batch *
+ * heads * rows floats. */
 CLPRUNE_API clprune_status clprune_attention_backward(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat dy, clprune_mat dq, clprune_mat dk, clprune_mat dv, cl_event *event);

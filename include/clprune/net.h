@@ -72,7 +72,11 @@ typedef struct clprune_net_desc {
     clprune_net *weights_of; /* a settled net of the context, or NULL: parameters and states are
                                 that net's, which has all of this one's names in the same shapes;
                                 gradients are not. Either may be destroyed first */
-    uint64_t reserved[3];    /* zeros */
+    size_t rows_at_once;     /* with infers, of rows or tokens: each pass makes so many rows of each
+                                sample, from data->first on; 0: all. Attention, which must be causal,
+                                keeps keys and values of earlier rows. So a token that is drawn costs a
+                                pass over one row. Layers that mix rows otherwise are refused */
+    uint64_t reserved[2];    /* zeros */
 } clprune_net_desc;
 
 /* On failure *net is NULL. Errors: INVALID_ARGUMENT (batch 0), OUT_OF_HOST_MEMORY. */
@@ -535,7 +539,11 @@ typedef struct clprune_net_data {
                                 Taken as it is: scale does not apply */
     cl_event *event;         /* NULL, or where each pass puts an event of its last command, which
                                 the caller releases; valid only after success */
-    uint64_t reserved[4];    /* zeros */
+    size_t first; /* with desc.rows_at_once: of each sample's rows the pass makes those from `first`
+                     on. Earlier passes have made the rows before, with the parameters as they are;
+                     rows from `first` on are made anew. rows, tokens, labels and the output then
+                     have rows_at_once rows a sample */
+    uint64_t reserved[3]; /* zeros */
 } clprune_net_data;
 
 /* The seed of what the next forward pass in training draws: sampled blocks, stochastic rounding,

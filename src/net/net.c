@@ -29,6 +29,8 @@ clprune_status clprune_net_create(
     REQUIRE(!desc->infers || !(desc->adds || desc->drops_grads || desc->shares_statistics),
         CLPRUNE_INVALID_ARGUMENT,
         "desc has infers and adds, drops_grads or shares_statistics, which are of training");
+    REQUIRE(desc->rows_at_once == 0 || desc->infers, CLPRUNE_INVALID_ARGUMENT,
+        "desc.rows_at_once is %zu, expected 0 without desc.infers", desc->rows_at_once);
     REQUIRE(desc->batch > 0, CLPRUNE_INVALID_ARGUMENT, "batch is 0, expected at least 1");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     clprune_net *of = desc->weights_of;
@@ -131,6 +133,21 @@ void clprune_net_momentum(clprune_net *net, float momentum)
     net->draft.momentum = momentum;
 }
 
+/* With desc.rows_at_once: notes a layer whose rows follow from later ones, or from others in a way
+ * that passes over some rows do not know. */
+static void check_rows_at_once(clprune_net *net)
+{
+    for (size_t i = 0; i < net->graph.count && net->graph.whole > 0; ++i) {
+        const clprune__net_layer *layer = &net->graph.layers[i];
+        const clprune__net_kind *kind = layer->kind;
+        if (kind->by_row == NULL || !kind->by_row(&net->graph, layer))
+            clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+                "layer %s (%s) needs all rows of a sample in a pass, but desc.rows_at_once is %zu; "
+                "layers may read earlier rows by causal attention alone",
+                layer->name, kind->name, net->graph.desc.rows_at_once);
+    }
+}
+
 clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep)
 {
     ENTER(net != NULL ? net->context : NULL);
@@ -171,6 +188,7 @@ clprune_status clprune_net_settle(clprune_net *net, const clprune_net_keep *keep
     net->plan.products = how.products;
     if (net->graph.loss == CLPRUNE__NET_NO_LOSS)
         net->graph.output = net->graph.count - 1;
+    check_rows_at_once(net);
     clprune__net_merge(net);
     for (size_t i = 1; i < net->graph.count && net->graph.loss != CLPRUNE__NET_NO_LOSS; ++i)
         if (net->graph.values[i].users == 0 && !net->graph.layers[i].gone)

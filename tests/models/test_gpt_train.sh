@@ -29,7 +29,7 @@ seq 1000 | head -c 600 >text
 # ---- options ---------------------------------------------------------------------------------------
 run "$gpt" --help
 cp out help
-for option in arch context data train-limit test-limit no-augment sample import export; do
+for option in arch context data train-limit test-limit no-augment sample temperature top-p import export; do
     [ "$(grep -cE -- "^  --$option( |$)" help)" = 1 ] || fail "--help does not say --$option once"
 done
 for option in image-size classes skip-broken; do
@@ -141,6 +141,13 @@ run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40
 cp out sample
 run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40
 cmp -s out sample || fail "another sample: $(cat out sample)"
+run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40 --top-p 0.000001
+cp out sample
+run "$gpt" --resume late/last.ckpt --test-only --data text --sample 40 --temperature 0
+cmp -s out sample || fail "the likeliest token is not the only one of the likeliest: $(cat out sample)"
+for option in temperature top-p; do
+    refuse 2 "--$option needs --sample" --data text --$option 0.5
+done
 refuse 2 "--sample does not go with --plan" --plan --sample 3
 run "$gpt" --context 16 --import whole.st --data text --test-only --export again.st
 cmp -s whole.st again.st || fail "an imported file is exported as another"

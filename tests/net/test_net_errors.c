@@ -602,7 +602,7 @@ static void creation(NO_ROW)
     TEST_FAILS(clprune_net_create(context, &(clprune_net_desc){.batch = 0}, &net),
         CLPRUNE_INVALID_ARGUMENT, "batch is 0");
     TEST_FAILS(
-        clprune_net_create(context, &(clprune_net_desc){.batch = 1, .reserved = {0, 0, 1}}, &net),
+        clprune_net_create(context, &(clprune_net_desc){.batch = 1, .reserved = {0, 1}}, &net),
         CLPRUNE_INVALID_ARGUMENT, "reserved");
     assert_null(net);
     clprune_net_destroy(NULL);

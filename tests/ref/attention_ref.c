@@ -17,19 +17,24 @@ static double factor(const attention_ref_shape *s, uint64_t head, size_t i, size
     return s->rate > 0 && bits < (uint32_t)(s->rate * 0x1p32) ? 0 : 1 / (1 - s->rate);
 }
 
+static size_t key_rows(const attention_ref_shape *s)
+{
+    return s->keys > 0 ? s->keys : s->rows;
+}
+
 /* The keys that query i of sample n of the call sees: the first so many. */
 static size_t keys_of(const attention_ref_shape *s, size_t n, size_t i)
 {
     const int32_t length = s->lengths != NULL ? s->lengths[s->first + n] : INT32_MAX;
-    const size_t all = length < 0 ? 0 : (size_t)length < s->rows ? (size_t)length : s->rows;
-    return s->causal && i + 1 < all ? i + 1 : all;
+    const size_t all = length < 0 ? 0 : (size_t)length < key_rows(s) ? (size_t)length : key_rows(s);
+    return s->causal && s->past + i + 1 < all ? s->past + i + 1 : all;
 }
 
 /* Where the bias of query i and key j is; head: sample * heads + head. */
 static size_t bias_at(const attention_ref_shape *s, uint64_t head, size_t i, size_t j)
 {
     const uint64_t sample = head / s->heads % s->biases;
-    return (((size_t)sample * s->heads + head % s->heads) * s->rows + j) * s->rows + i;
+    return (((size_t)sample * s->heads + head % s->heads) * key_rows(s) + j) * s->rows + i;
 }
 
 /* One row of softmax over `end` keys: p[j], and how far rounding may move each, relative to it. */
@@ -51,22 +56,23 @@ static double probabilities(const attention_ref_shape *s, uint64_t head, size_t 
     }
     for (size_t j = 0; j < end; j++)
         mass += p[j] = exp(p[j] - most);
-    for (size_t j = 0; j < s->rows; j++)
+    for (size_t j = 0; j < key_rows(s); j++)
         p[j] = j < end ? p[j] / mass : 0;
     /* the mass is a sum, rescaled from tile to tile */
-    return 4 * off + test_bound(2 * s->rows + 16, 1, 1);
+    return 4 * off + test_bound(2 * key_rows(s) + 16, 1, 1);
 }
 
 void attention_ref_forward(const attention_ref_shape *s, const double *q, const double *k,
     const double *v, double *y, double *bound)
 {
     const size_t ld = s->heads * s->cols, kv_ld = s->kv_heads * s->cols;
-    double *p = calloc(s->rows, sizeof *p);
+    double *p = calloc(key_rows(s), sizeof *p);
     const size_t queries = s->queries > 0 ? s->queries : s->rows;
     for (size_t out = 0; out < s->batch * queries; out++)
         for (size_t h = 0; h < s->heads; h++) {
             const size_t first = out / queries * s->rows, row = first + out % queries;
-            const size_t other = first * kv_ld + h / (s->heads / s->kv_heads) * s->cols;
+            const size_t other =
+                out / queries * key_rows(s) * kv_ld + h / (s->heads / s->kv_heads) * s->cols;
             const size_t end = keys_of(s, out / queries, row - first);
             const uint64_t head = (s->first + row / s->rows) * s->heads + h;
             const double off = probabilities(
@@ -81,7 +87,7 @@ void attention_ref_forward(const attention_ref_shape *s, const double *q, const 
                 y[out * ld + h * s->cols + e] = sum;
                 if (bound != NULL)
                     bound[out * ld + h * s->cols + e] =
-                        off * size + test_bound(2 * s->rows + 4, size, sum);
+                        off * size + test_bound(2 * key_rows(s) + 4, size, sum);
             }
         }
     free(p);
@@ -100,8 +106,8 @@ static void backward_query(
 {
     const double scale = 1 / sqrt((double)s->cols);
     const double off = probabilities(s, at->head, i, at->end, at->q, at->k, kv_ld, p) +
-                       test_bound(4 * (s->rows + s->cols) + 16, 1, 1);
-    double mean = 0, size = 0, *sizes = dp + s->rows;
+                       test_bound(4 * (key_rows(s) + s->cols) + 16, 1, 1);
+    double mean = 0, size = 0, *sizes = dp + key_rows(s);
     for (size_t j = 0; j < at->end; j++) {
         const double z = factor(s, at->head, i, j);
         dp[j] = sizes[j] = 0;
@@ -138,10 +144,9 @@ void attention_ref_backward(const attention_ref_shape *s, const double *q, const
     const double *v, const double *dy, double *const grads[4], double *const bounds[4])
 {
     const size_t ld = s->heads * s->cols, kv_ld = s->kv_heads * s->cols;
-    const size_t all = s->batch * s->rows;
-    double *p = calloc(3 * s->rows, sizeof *p);
+    double *p = calloc(3 * key_rows(s), sizeof *p);
     for (size_t i = 0; i < 3; i++)
-        for (size_t e = 0; e < all * (i == 0 ? ld : kv_ld); e++) {
+        for (size_t e = 0; e < s->batch * (i == 0 ? s->rows * ld : key_rows(s) * kv_ld); e++) {
             grads[i][e] = 0;
             if (bounds != NULL)
                 bounds[i][e] = 0;
@@ -151,14 +156,15 @@ void attention_ref_backward(const attention_ref_shape *s, const double *q, const
         for (size_t h = 0; h < s->heads; h++) {
             const size_t first = out / queries * s->rows, row = first + out % queries;
             const size_t at = row * ld + h * s->cols;
-            const size_t other = first * kv_ld + h / (s->heads / s->kv_heads) * s->cols;
+            const size_t other =
+                out / queries * key_rows(s) * kv_ld + h / (s->heads / s->kv_heads) * s->cols;
             const query one = {q + at, k + other, v + other, dy + out * ld + h * s->cols,
                 grads[0] + at, grads[1] + other, grads[2] + other,
                 bounds != NULL ? bounds[0] + at : NULL, bounds != NULL ? bounds[1] + other : NULL,
                 bounds != NULL ? bounds[2] + other : NULL, s->biases > 0 ? grads[3] : NULL,
                 s->biases > 0 && bounds != NULL ? bounds[3] : NULL,
                 (s->first + row / s->rows) * s->heads + h, keys_of(s, out / queries, row - first)};
-            backward_query(s, row - first, kv_ld, &one, p, p + s->rows);
+            backward_query(s, row - first, kv_ld, &one, p, p + key_rows(s));
         }
     free(p);
 }

@@ -14,12 +14,14 @@ typedef struct attention_ref_shape {
     uint64_t seed;
     size_t first;           /* number of the first sample */
     const int32_t *lengths; /* first + batch of them; NULL: all keys count */
+    size_t keys;            /* 0: rows */
+    size_t past;            /* causal: query i sees the keys 0 to past + i */
     size_t biases;          /* 0: none */
-    const double *bias;     /* (biases * heads * rows) x rows: a row for each key */
+    const double *bias;     /* (biases * heads * keys) x rows: a row for each key */
 } attention_ref_shape;
 
 /* All dense: q (batch * rows) x (heads * cols), y (batch * queries) x (heads * cols), k, v (batch *
- * rows) x (kv_heads * cols). bound: what the rounding of fp32 may change; NULL: not wanted. */
+ * keys) x (kv_heads * cols). bound: what the rounding of fp32 may change; NULL: not wanted. */
 void attention_ref_forward(const attention_ref_shape *s, const double *q, const double *k,
     const double *v, double *y, double *bound);
 

@@ -557,6 +557,27 @@ static clprune_status call_tokens(clprune_context *c)
     return status;
 }
 
+/* Two rows of each sample, one after the other. */
+static clprune_status call_rows(clprune_context *c)
+{
+    const clprune_net_attn attn = {.heads = 1, .causal = true};
+    const clprune_net_desc desc = {.batch = BATCH, .infers = true, .rows_at_once = 1};
+    clprune_status status = fault_checked(clprune_net_create(c, &desc, &net), &net);
+    clprune_net_value v = clprune_net_rows(net, TOKENS, COLS);
+    v = clprune_net_rotary(net, "rotary", clprune_net_linear(net, "qkv", v, COLS), 1, 1, 1e4f);
+    (void)clprune_net_attention(net, "attn", v, &attn);
+    THEN(clprune_net_settle(net, NULL));
+    THEN(clprune_net_init(net, 1));
+    for (size_t i = 0; i < 2; i++) {
+        const clprune_net_data data = {
+            .batch = BATCH, .first = i, .rows = clprune_mat_rows(x, i * BATCH, BATCH)};
+        THEN(clprune_net_forward(net, &data, false));
+        THEN(clprune_mat_copy(
+            c, clprune_net_output(net, BATCH), clprune_mat_rows(out, i * BATCH, BATCH), NULL));
+    }
+    return status;
+}
+
 /* A folder that is no block of memory. */
 static char file_folder[TEST_PATH], file_path[TEST_PATH + 8];
 static clprune_context *file_context;
@@ -636,6 +657,12 @@ static const fault_case cases[] = {{.name = "net",
                                        .call = call_net,
                                        .result = result_of_net,
                                        .undo = undo_net},
+    {.name = "rows of a net",
+        .open = open_mats,
+        .prepare = prepare_mats,
+        .call = call_rows,
+        .result = result_of_mats,
+        .undo = undo_net},
     {.name = "net of tokens",
         .open = open_mats,
         .prepare = prepare_mats,

@@ -14,7 +14,8 @@ typedef struct shape {
 LAYER_SIZE(size_q, shape, s->ref.batch * s->ref.rows, s->ref.heads * s->ref.cols, s->gap)
 LAYER_SIZE(size_y, shape, s->ref.batch *(s->ref.queries > 0 ? s->ref.queries : s->ref.rows),
     s->ref.heads * s->ref.cols, s->gap)
-LAYER_SIZE(size_k, shape, s->ref.batch * s->ref.rows, s->ref.kv_heads * s->ref.cols, s->gap)
+LAYER_SIZE(size_k, shape, s->ref.batch *(s->ref.keys > 0 ? s->ref.keys : s->ref.rows),
+    s->ref.kv_heads * s->ref.cols, s->gap)
 
 /* With the lengths in a buffer of the test. */
 static clprune_attention_desc desc_of(const shape *s)
@@ -31,7 +32,9 @@ static clprune_attention_desc desc_of(const shape *s)
         .seed = s->ref.seed,
         .first = s->ref.first,
         .lengths = test_buf_ints(&lengths),
-        .causal = s->ref.causal};
+        .causal = s->ref.causal,
+        .keys = s->ref.keys,
+        .past = s->ref.past};
 }
 
 static clprune_status call_forward(const layer_call *c)
@@ -336,7 +339,11 @@ static void bad_sizes(NO_ROW)
         {{.rows = 1, .heads = 3, .kv_heads = 2, .cols = 1, .queries = 0},
             "2 heads of k and v do not divide 3 heads of q"},
         {{.rows = 1, .heads = 1, .kv_heads = 3, .cols = 1, .queries = 0},
-            "3 heads of k and v do not divide 1 heads of q"}};
+            "3 heads of k and v do not divide 1 heads of q"},
+        {{.rows = 1, .heads = 1, .cols = 1, .keys = (size_t)INT32_MAX + 1},
+            "desc has 2147483648 keys, expected at most 2147483647"},
+        {{.rows = 2, .heads = 1, .cols = 1, .causal = true, .past = (size_t)INT32_MAX - 1},
+            "desc has a past of 2147483646 before 2 rows, expected at most 2147483647 in all"}};
     static const float rates[] = {-0.1f, 1, NAN};
     clprune_context *context = test_context();
     const clprune_mat none = CLPRUNE_NO_MAT;
@@ -354,6 +361,11 @@ static void bad_sizes(NO_ROW)
         assert_int_equal(clprune_attention_forward(context, &desc, 1, none, none, none, none, NULL),
             CLPRUNE_INVALID_ARGUMENT);
     }
+    const clprune_attention_desc past = {.rows = 1, .heads = 1, .cols = 1, .keys = 3, .past = 1};
+    assert_int_equal(clprune_attention_forward(context, &past, 1, none, none, none, none, NULL),
+        CLPRUNE_INVALID_ARGUMENT);
+    assert_non_null(
+        strstr(clprune_last_error(context), "desc has a past of 1, expected 0 without causal"));
     const test_buf few = test_buf_make(5 * sizeof(int32_t), NULL);
     const clprune_attention_desc more = {
         .rows = 1, .heads = 1, .cols = 1, .first = 3, .lengths = {few.buffer, 0}};
@@ -386,27 +398,39 @@ int main(void)
         {{3, 70, 2, 1, 8, false, 1, 0, 0, 0}, 1}, {{2, 50, 1, 1, 16, true, 35, 0, 0, 0}, 0},
         {{1, 1050, 1, 1, 4, false, 3, 0, 0, 0}, 0}, {{2, 90, 2, 1, 8, false, 0, 0.25, 77, 3}, 0},
         {{2, 40, 2, 2, 8, true, 0, 0.5, UINT64_MAX, 1}, 0},
-        {{1, 1030, 1, 1, 4, false, 9, 0.125, 5, 0}, 0}, {{0, 8, 2, 2, 4, false, 0, 0, 0, 0}, 0}};
+        {{1, 1030, 1, 1, 4, false, 9, 0.125, 5, 0}, 0}, {{0, 8, 2, 2, 4, false, 0, 0, 0, 0}, 0},
+        /* keys and past */
+        {{2, 5, 2, 1, 8, false, 0, 0, 0, 0, NULL, 37}, 1},
+        {{3, 40, 2, 2, 4, false, 0, 0.25, 3, 0, NULL, 7}, 0},
+        {{2, 1, 4, 2, 8, true, 0, 0, 0, 0, NULL, 40, 19}, 0},
+        {{2, 35, 2, 1, 8, true, 0, 0, 0, 0, NULL, 64, 13}, 2},
+        {{2, 37, 1, 1, 16, true, 20, 0.5, 7, 0, NULL, 30, 3}, 0},
+        {{2, 9, 1, 1, 4, true, 0, 0, 0, 1, some, 1100, 1000}, 0},
+        {{1, 70, 2, 2, 4, true, 0, 0, 0, 0, NULL, 1200, 1090}, 0},
+        {{7, 3, 2, 2, 16, false, 0, 0, 0, 3, some, 75}, 0}};
     /* heads that tensor cores take: programs that compile slowly where they are emulated */
     static const shape on_tensor_cores[] = {{{4, 37, 2, 2, 16, false, 1, 0, 0, 3, some}, 2},
         {{1, 130, 1, 1, 64, true, 0, 0, 0, 0}, 0},
         {{2, 150, 2, 1, 32, true, 0, 0.25, 9, 4, some}, 0},
-        {{1, 75, 1, 1, 128, false, 70, 0, 0, 0}, 1}};
+        {{1, 75, 1, 1, 128, false, 70, 0, 0, 0}, 1},
+        {{2, 1, 2, 1, 16, true, 0, 0, 0, 0, NULL, 150, 131}, 0},
+        {{2, 75, 1, 1, 16, true, 0, 0, 0, 0, NULL, 150, 70}, 0},
+        {{3, 20, 1, 1, 32, false, 0, 0.25, 9, 4, some, 90}, 0}};
     test_list list = {0};
     const bool rounded = getenv("CLPRUNE_PRECISION") != NULL;
     const shape *all = rounded ? on_tensor_cores : shapes;
     for (size_t i = 0; i < (rounded ? COUNT_OF(on_tensor_cores) : COUNT_OF(shapes)); i++) {
         const attention_ref_shape *s = &all[i].ref;
-        if (!rounded && test_small() && s->rows > 40)
+        if (!rounded && test_small() && (s->rows > 40 || s->keys > 100))
             continue;
         layer_add_one(&list, &forward, &all[i],
-            "%zu x %zu%s, %zu heads of %zu, %zu of k%s, %zu queries, rate %g", s->batch, s->rows,
-            s->lengths != NULL ? " with lengths" : "", s->heads, s->cols, s->kv_heads,
-            s->causal ? ", causal" : "", s->queries, s->rate);
+            "%zu x %zu%s, %zu heads of %zu, %zu of k%s, %zu queries, rate %g, %zu keys, past %zu",
+            s->batch, s->rows, s->lengths != NULL ? " with lengths" : "", s->heads, s->cols,
+            s->kv_heads, s->causal ? ", causal" : "", s->queries, s->rate, s->keys, s->past);
         layer_add_one(&list, &backward, &all[i],
-            "%zu x %zu%s, %zu heads of %zu, %zu of k%s, %zu queries, rate %g", s->batch, s->rows,
-            s->lengths != NULL ? " with lengths" : "", s->heads, s->cols, s->kv_heads,
-            s->causal ? ", causal" : "", s->queries, s->rate);
+            "%zu x %zu%s, %zu heads of %zu, %zu of k%s, %zu queries, rate %g, %zu keys, past %zu",
+            s->batch, s->rows, s->lengths != NULL ? " with lengths" : "", s->heads, s->cols,
+            s->kv_heads, s->causal ? ", causal" : "", s->queries, s->rate, s->keys, s->past);
     }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, windows, NULL, "windows of one matrix");

@@ -49,9 +49,9 @@ static clprune_status make_rules(const keep_list *list, given_rules *given)
 
 /* Creates and settles a net, for the caller to destroy in any case. *text: NULL, or what is wrong
  * with the texts of sizes; what is wrong with its layers is clprune_last_error. */
-static clprune_status make_net(const net_model_parts *parts, clprune_context *context,
-    const trainer_sizes *sizes, const keep_choice *choice, size_t batch, clprune_net **net,
-    const char **text)
+static clprune_status make_net_of(const net_model_parts *parts, clprune_context *context,
+    const trainer_sizes *sizes, const keep_choice *choice, const clprune_net_desc *desc,
+    clprune_net **net, const char **text)
 {
     given_rules given = {0};
     *text = NULL;
@@ -59,12 +59,7 @@ static clprune_status make_net(const net_model_parts *parts, clprune_context *co
     clprune_net_keep keep = net_preset_keep(choice->preset, &choice->how);
     clprune_status status = make_rules(choice->list, &given);
     if (status == CLPRUNE_SUCCESS)
-        status = clprune_net_create(context,
-            &(clprune_net_desc){.batch = batch,
-                .drops_grads = choice->drops_grads,
-                .shares_statistics = choice->shares_statistics,
-                .infers = choice->infers},
-            net);
+        status = clprune_net_create(context, desc, net);
     if (status == CLPRUNE_SUCCESS) {
         keep.rules = given.rules;
         keep.rules_count = given.count;
@@ -73,6 +68,17 @@ static clprune_status make_net(const net_model_parts *parts, clprune_context *co
     }
     free_rules(&given);
     return status;
+}
+
+static clprune_status make_net(const net_model_parts *parts, clprune_context *context,
+    const trainer_sizes *sizes, const keep_choice *choice, size_t batch, clprune_net **net,
+    const char **text)
+{
+    const clprune_net_desc desc = {.batch = batch,
+        .drops_grads = choice->drops_grads,
+        .shares_statistics = choice->shares_statistics,
+        .infers = choice->infers};
+    return make_net_of(parts, context, sizes, choice, &desc, net, text);
 }
 
 /* The library's last error, with the option whose function failed in that one's place. */
@@ -481,6 +487,25 @@ clprune_status net_model_backward(void *of, const clprune_net_data *data)
 clprune_status net_model_logits(void *of, size_t batch, size_t row, clprune_mat logits)
 {
     return clprune_net_logits(((net_model *)of)->net, batch, row, logits, NULL);
+}
+
+clprune_status net_model_create_writer(void *of, void **writer)
+{
+    net_model *model = of, *made = calloc(1, sizeof *made);
+    const clprune_net_desc desc = {
+        .batch = 1, .infers = true, .rows_at_once = 1, .weights_of = model->net};
+    const char *text; /* none: the model was made with them */
+    *writer = made;
+    if (made == NULL)
+        return CLPRUNE_OUT_OF_HOST_MEMORY;
+    *made = (net_model){.parts = model->parts, .sizes = model->sizes, .context = model->context};
+    const clprune_status status = make_net_of(
+        model->parts, model->context, &model->sizes, &(keep_choice){0}, &desc, &made->net, &text);
+    if (status != CLPRUNE_SUCCESS) {
+        net_model_destroy(made);
+        *writer = NULL;
+    }
+    return status;
 }
 
 /* Tells where the pass is: "forward blocks.3", "backward head". */

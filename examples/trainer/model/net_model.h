@@ -54,6 +54,7 @@ clprune_status net_model_loss(
     void *model, const clprune_net_data *data, clprune_mat loss, clprune_mat hit);
 clprune_status net_model_backward(void *model, const clprune_net_data *data);
 clprune_status net_model_logits(void *model, size_t batch, size_t row, clprune_mat logits);
+clprune_status net_model_create_writer(void *model, void **writer);
 void net_model_on_grads(
     void *model, clprune_status (*ready)(void *user, clprune_mat grads), void *user);
 void net_model_on_statistics(void *model, const clprune_net_statistics *statistics);
@@ -71,8 +72,8 @@ clprune_mat net_model_output(const void *model, size_t batch);
     .params = net_model_params, .states = net_model_states, .counts = net_model_counts,            \
     .weight = net_model_weight, .set_seed = net_model_set_seed, .forward = net_model_forward,      \
     .loss = net_model_loss, .backward = net_model_backward, .logits = net_model_logits,            \
-    .on_grads = net_model_on_grads, .visit_grads = net_model_visit_grads,                          \
-    .on_statistics = net_model_on_statistics, .watch = net_model_watch,                            \
-    .check_finite = net_model_check_finite
+    .create_writer = net_model_create_writer, .on_grads = net_model_on_grads,                      \
+    .visit_grads = net_model_visit_grads, .on_statistics = net_model_on_statistics,                \
+    .watch = net_model_watch, .check_finite = net_model_check_finite
 
 #endif

@@ -178,6 +178,11 @@ struct trainer_model {
      * without training. NULL: no --sample. */
     clprune_status (*logits)(void *model, size_t batch, size_t row, clprune_mat logits);
 
+    /* Of tokens: a model with the weights of `model`, for `forward` without training, `logits` and
+     * `destroy` alone, before or after that of `model`. A pass takes one token of one sample, token
+     * data->first, which follows those of earlier passes. NULL: no --sample. */
+    clprune_status (*create_writer)(void *model, void **writer);
+
     /* clprune_net_on_grads; choice->drops_grads is its desc.drops_grads. NULL: none are told of,
      * and none dropped. */
     void (*on_grads)(

@@ -46,6 +46,8 @@ static const options defaults = {
     .micro_batches = 1,
     .ranks = RANKS_ALONE,
     .peer_timeout = 60,
+    .temperature = 0.8,
+    .top_p = 1,
     .warmup_epochs = 1,
     .milestones = "0.5,0.75",
     .points = "0:0,0.25:1,1:0",
@@ -238,6 +240,7 @@ static bool check_together(const options *o, fault *f)
 {
     static const char *const of_runs[] = {"export", "adapters", "gradient-check", "memory-report",
         "sample", "summary-json", "tensorboard", NULL};
+    static const char *const of_samples[] = {"temperature", "top-p", NULL};
     static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE, "--gradient-check does not go with --early-update");
@@ -262,6 +265,9 @@ static bool check_together(const options *o, fault *f)
     learning_rate rate;
     if (options_given(o, "milestones") && o->schedule != OPTIONS_STEP && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--milestones needs --schedule step");
+    for (size_t i = 0; o->sample == 0 && of_samples[i] != NULL; ++i)
+        if (options_given(o, of_samples[i]))
+            return fault_set(f, CODE_USAGE, "--%s needs --sample", of_samples[i]);
     if (o->lookahead > 0 && o->ema > 0)
         return fault_set(f, CODE_USAGE, "--ema does not go with --lookahead");
     if (options_given(o, "points") && o->schedule != OPTIONS_LINEAR && o->resume == NULL)

@@ -93,15 +93,16 @@ struct options {
     uint64_t checkpoint_minutes; /* 0: only after epochs */
     uint64_t test_every;         /* epochs; 0: only after the last */
     const char *resume;
-    uint64_t steps;           /* 0: all epochs */
-    uint64_t check_finite;    /* steps; 0: none */
-    uint64_t gradient_check;  /* batches; 0: none */
-    uint64_t gradient_draws;  /* per batch */
-    uint64_t sample;          /* tokens; 0: none */
-    const char *model_folder; /* NULL: the model is `arch` */
-    const char *train, *lora; /* NULL: all is trained; no adapters */
-    double lora_alpha;        /* 0: twice the rank */
-    size_t base_bits;         /* position in options_base_bits */
+    uint64_t steps;            /* 0: all epochs */
+    uint64_t check_finite;     /* steps; 0: none */
+    uint64_t gradient_check;   /* batches; 0: none */
+    uint64_t gradient_draws;   /* per batch */
+    uint64_t sample;           /* tokens; 0: none */
+    double temperature, top_p; /* of it: sample.h */
+    const char *model_folder;  /* NULL: the model is `arch` */
+    const char *train, *lora;  /* NULL: all is trained; no adapters */
+    double lora_alpha;         /* 0: twice the rank */
+    size_t base_bits;          /* position in options_base_bits */
     const char *import_file, *export_file, *adapters;
     const char *tensorboard;
     const char *summary_json;

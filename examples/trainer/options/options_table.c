@@ -332,6 +332,14 @@ static const option_row rows[] = {
         "at the end, write N tokens that follow the first ones of the tests, drawn as the model "
         "expects them",
         NEEDS_NOTHING, OF_TEXTS, RANKS_OWN),
+    REAL("temperature", OPTION_FORGET, temperature, 0, 100,
+        "with --sample: draw from the softmax of the logits / X; 0: take the likeliest token; "
+        "default 0.8",
+        NEEDS_NOTHING, OF_TEXTS, RANKS_OWN),
+    REAL("top-p", OPTION_FORGET, top_p, 1e-6, 1,
+        "with --sample: draw from the likeliest tokens alone, so many that their probabilities "
+        "sum to X or more; default 1",
+        NEEDS_NOTHING, OF_TEXTS, RANKS_OWN),
     BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
         "limit of device memory, such as 1500M (K, M or G): take the mildest preset that fits, or, "
         "with "

@@ -11,56 +11,108 @@
 #include "trainer/data/rng.h"
 
 enum { PROMPT = 32 };
-static const double temperature = 0.8;
 
 typedef struct sampler {
     session *s;
+    void *writer;                      /* the model, token by token */
     size_t context, vocabulary, begun; /* begun: tokens of the prompt */
     int32_t *tokens;                   /* (context) of the data; (begun + N) written so far */
-    float *values;                     /* (vocabulary) */
+    size_t first, read; /* the first token of the context; how many from it on the writer took */
+    float *values;      /* (2 * vocabulary) logits, and room to sort them */
     clprune_mat logits;
 } sampler;
 
-/* The logits of what follows token `row` of those in the feed. */
-static clprune_status infer(const sampler *w, size_t row)
+/* Gives the writer its next token. */
+static bool read_token(sampler *w, fault *f)
 {
     session *s = w->s;
-    const clprune_net_data data = session_data(s, 1, 1);
-    TRY(s->type->forward(s->model, &data, false));
-    TRY(s->type->logits(s->model, 1, row, w->logits));
-    TRY(clprune_mat_read(s->context, w->logits, w->values));
-    return clprune_plan_end_step(s->context);
-}
-
-/* The same for the first `count` tokens that were written. */
-static bool look(const sampler *w, size_t count, fault *f)
-{
-    const session *s = w->s;
-    const size_t seen = count < w->context ? count : w->context;
+    clprune_net_data data = session_data(s, 1, 1);
+    data.first = w->read;
     const cl_int sent =
         clEnqueueWriteBuffer(clprune_context_queue(s->context), s->feed.tokens.buffer, CL_TRUE, 0,
-            seen * sizeof *w->tokens, w->tokens + count - seen, 0, NULL, NULL);
-    return fault_check_cl(f, sent, "sending tokens to the device") &&
-           fault_check(f, s->context, infer(w, seen - 1), "--sample");
+            sizeof *w->tokens, w->tokens + w->first + w->read, 0, NULL, NULL);
+    ++w->read;
+    return fault_check_cl(f, sent, "sending a token to the device") &&
+           fault_check(f, s->context, s->type->forward(w->writer, &data, false), "--sample");
+}
+
+static clprune_status read_logits(const sampler *w)
+{
+    TRY(w->s->type->logits(w->writer, 1, 0, w->logits));
+    TRY(clprune_mat_read(w->s->context, w->logits, w->values));
+    return clprune_plan_end_step(w->s->context);
+}
+
+/* The logits of what follows the first `count` tokens. */
+static bool look(sampler *w, size_t count, fault *f)
+{
+    bool good = true;
+    if (count - w->first > w->context) {
+        w->first = count - (w->context + 1) / 2;
+        w->read = 0;
+    }
+    while (good && w->first + w->read < count)
+        good = read_token(w, f);
+    return good && fault_check(f, w->s->context, read_logits(w), "--sample");
+}
+
+static int compare(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y); /* the largest first */
+}
+
+/* The probability of a logit, relative to the largest one's. */
+static double weight(const sampler *w, float value, double most)
+{
+    return exp(((double)value - most) / w->s->options->temperature);
+}
+
+/* The smallest logit that is drawn: those from it on have --top-p of all probability. */
+static double least(const sampler *w, double most, double sum)
+{
+    const double part = w->s->options->top_p * sum;
+    float *sorted = w->values + w->vocabulary;
+    double above = 0;
+    size_t i;
+    memcpy(sorted, w->values, w->vocabulary * sizeof *sorted);
+    qsort(sorted, w->vocabulary, sizeof *sorted, compare);
+    for (i = 0; i + 1 < w->vocabulary; ++i) {
+        above += weight(w, sorted[i], most);
+        if (above >= part)
+            break;
+    }
+    return (double)sorted[i];
 }
 
 /* Draws from softmax(values / temperature). */
 static int32_t draw(const sampler *w, uint32_t index)
 {
     rng r = rng_open(w->s->options->seed, RNG_SAMPLE, index, 0);
-    double most = -(double)INFINITY, sum = 0;
-    size_t i;
+    double most = -(double)INFINITY, low = most, sum = 0;
+    size_t i, last = 0;
     for (i = 0; i < w->vocabulary; ++i)
-        most = fmax(most, (double)w->values[i]);
+        if ((double)w->values[i] > most) {
+            most = (double)w->values[i];
+            last = i;
+        }
+    if (w->s->options->temperature <= 0)
+        return (int32_t)last;
     for (i = 0; i < w->vocabulary; ++i)
-        sum += exp(((double)w->values[i] - most) / temperature);
-    double left = rng_uniform(&r) * sum;
-    for (i = 0; i + 1 < w->vocabulary; ++i) {
-        left -= exp(((double)w->values[i] - most) / temperature);
-        if (left < 0)
-            break;
+        sum += weight(w, w->values[i], most);
+    if (w->s->options->top_p < 1) {
+        low = least(w, most, sum);
+        sum = 0;
+        for (i = 0; i < w->vocabulary; ++i)
+            sum += (double)w->values[i] >= low ? weight(w, w->values[i], most) : 0;
     }
-    return (int32_t)i;
+    double left = rng_uniform(&r) * sum;
+    for (i = 0; i < w->vocabulary && left >= 0; ++i)
+        if (!((double)w->values[i] < low)) {
+            left -= weight(w, w->values[i], most);
+            last = i;
+        }
+    return (int32_t)last;
 }
 
 static void print_token(const sampler *w, int32_t token)
@@ -70,6 +122,16 @@ static void print_token(const sampler *w, int32_t token)
         (void)printf("%d ", (int)token);
     else
         (void)putchar(control && token != '\n' && token != '\t' ? '?' : token);
+}
+
+/* Places of planned buffers are the run's. */
+static clprune_status open_writer(sampler *w)
+{
+    session *s = w->s;
+    TRY(clprune_context_use_plan(s->context, NULL));
+    TRY(s->type->create_writer(s->model, &w->writer));
+    return clprune_mat_create(
+        s->context, CLPRUNE_MEMORY_WORKSPACE, "logits", 1, w->vocabulary, &w->logits);
 }
 
 static bool write_all(sampler *w, size_t count, fault *f)
@@ -83,10 +145,7 @@ static bool write_all(sampler *w, size_t count, fault *f)
                         labels, &wrong) ||
                        feed_check(f, &wrong));
     free(labels);
-    good = good && fault_check(f, s->context,
-                       clprune_mat_create(s->context, CLPRUNE_MEMORY_WORKSPACE, "logits", 1,
-                           w->vocabulary, &w->logits),
-                       "making room for logits");
+    good = good && fault_check(f, s->context, open_writer(w), "making room for --sample");
     for (size_t i = 0; good && i < w->begun; ++i)
         print_token(w, w->tokens[i]);
     for (size_t i = 0; good && i < count && stop_signal() == 0; ++i) {
@@ -99,6 +158,7 @@ static bool write_all(sampler *w, size_t count, fault *f)
     }
     (void)putchar('\n');
     clprune_buffer_release(s->context, w->logits.buffer);
+    s->type->destroy(w->writer);
     return good;
 }
 
@@ -110,7 +170,7 @@ bool sample_print(session *s, fault *f)
         return true;
     w.begun = w.context < PROMPT ? w.context : PROMPT;
     w.tokens = calloc(w.context + PROMPT + count, sizeof *w.tokens);
-    w.values = malloc(w.vocabulary * sizeof *w.values);
+    w.values = malloc(2 * w.vocabulary * sizeof *w.values);
     const bool good =
         (w.tokens != NULL && w.values != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
     const bool written = good && write_all(&w, count, f);

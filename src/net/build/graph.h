@@ -111,6 +111,7 @@ struct clprune__net_graph {
     const clprune__net_param *params;
     size_t params_count;
     size_t output; /* the last layer */
+    size_t whole;  /* with desc.rows_at_once: rows of a sample in all; 0: each pass has all */
     clprune__net_loss loss;
     size_t head;     /* 1 + the parameter of a token loss, which no layer has; 0: none */
     char *head_name; /* of the token loss */

@@ -82,6 +82,11 @@ struct clprune__net_kind {
         size_t samples, const clprune__net_shape *shape, clprune_max_pool_sizes *sizes);
     /* Multiplications per sample of a forward pass that is a product; NULL: none. */
     double (*work)(const clprune__net_graph *graph, const clprune__net_layer *layer);
+    /* Whether row i of y follows from row i of its inputs, data->first and what it keeps of earlier
+     * rows: what desc.rows_at_once needs; NULL: it does not. */
+    bool (*by_row)(const clprune__net_graph *graph, const clprune__net_layer *layer);
+    /* Columns that its forward pass keeps of each row for later passes then; NULL: none. */
+    size_t (*history)(const clprune__net_layer *layer);
     /* The object of a layer; both may be NULL. */
     clprune_status (*create)(
         const clprune__net_graph *graph, const clprune__net_layer *layer, clprune__net_unit *unit);

@@ -28,7 +28,16 @@ static inline bool clprune__net_takes_bf16(
     return true;
 }
 
-/* The same of kinds that read what they add, their second input, in bf16. */
+/* by_row of kinds whose rows never meet. */
+static inline bool clprune__net_by_row(
+    const clprune__net_graph *graph, const clprune__net_layer *layer)
+{
+    (void)graph;
+    (void)layer;
+    return true;
+}
+
+/* takes_bf16 of kinds that read what they add, their second input, in bf16. */
 static inline bool clprune__net_adds_bf16(
     const clprune__net_graph *graph, const clprune__net_layer *layer, size_t k)
 {

@@ -16,23 +16,27 @@ static clprune_status gelu_forward(const clprune__net_call *call)
 }
 
 const clprune__net_kind clprune__net_gelu_kind = {.name = "gelu",
+    .by_row = clprune__net_by_row,
     .over = true,
     .mask = CLPRUNE_FORM_GELU_CODE,
     .gives_bf16 = clprune__net_gives_bf16,
     .takes_bf16 = clprune__net_takes_bf16,
     .forward = gelu_forward};
 static const clprune__net_kind gelu_tanh_kind = {.name = "gelu tanh",
+    .by_row = clprune__net_by_row,
     .as = &clprune__net_gelu_kind,
     .over = true,
     .gives_bf16 = clprune__net_gives_bf16,
     .forward = gelu_forward};
 static const clprune__net_kind silu_kind = {.name = "silu",
+    .by_row = clprune__net_by_row,
     .as = &clprune__net_gelu_kind,
     .over = true,
     .gives_bf16 = clprune__net_gives_bf16,
     .forward = gelu_forward};
 
 static const clprune__net_kind tanh_kind = {.name = "tanh",
+    .by_row = clprune__net_by_row,
     .as = &clprune__net_gelu_kind,
     .over = true,
     .gives_bf16 = clprune__net_gives_bf16,
@@ -40,14 +44,21 @@ static const clprune__net_kind tanh_kind = {.name = "tanh",
 
 /* Those whose derivative has no codes: their backward pass reads x. */
 static const clprune__net_kind hard_swish_kind = {.name = "hard swish",
+    .by_row = clprune__net_by_row,
     .over = true,
     .gives_bf16 = clprune__net_gives_bf16,
     .takes_bf16 = clprune__net_takes_bf16,
     .forward = gelu_forward};
-static const clprune__net_kind hard_sigmoid_kind = {
-    .name = "hard sigmoid", .as = &hard_swish_kind, .over = true, .forward = gelu_forward};
-static const clprune__net_kind sigmoid_kind = {
-    .name = "sigmoid", .as = &hard_swish_kind, .over = true, .forward = gelu_forward};
+static const clprune__net_kind hard_sigmoid_kind = {.name = "hard sigmoid",
+    .by_row = clprune__net_by_row,
+    .as = &hard_swish_kind,
+    .over = true,
+    .forward = gelu_forward};
+static const clprune__net_kind sigmoid_kind = {.name = "sigmoid",
+    .by_row = clprune__net_by_row,
+    .as = &hard_swish_kind,
+    .over = true,
+    .forward = gelu_forward};
 
 static clprune_mat sums_of(const clprune__net_call *call)
 {
@@ -89,8 +100,11 @@ static clprune__net_signs relu_signs(const clprune__net_layer *layer)
     return CLPRUNE__NET_SIGNS_OF_SUM;
 }
 
-const clprune__net_kind clprune__net_relu_kind = {
-    .name = "relu", .over = true, .signs = relu_signs, .forward = relu_forward};
+const clprune__net_kind clprune__net_relu_kind = {.name = "relu",
+    .over = true,
+    .by_row = clprune__net_by_row,
+    .signs = relu_signs,
+    .forward = relu_forward};
 
 /* Made again, it is that of the restored x: the bits do not tell 0 from 6. */
 static clprune_status relu6_forward(const clprune__net_call *call)
@@ -102,8 +116,11 @@ static clprune_status relu6_forward(const clprune__net_call *call)
         call->count, clprune__net_x(call, 0), CLPRUNE_NO_MAT, clprune__net_y(call), mask, NULL);
 }
 
-static const clprune__net_kind relu6_kind = {
-    .name = "relu6", .over = true, .signs = relu_signs, .forward = relu6_forward};
+static const clprune__net_kind relu6_kind = {.name = "relu6",
+    .over = true,
+    .by_row = clprune__net_by_row,
+    .signs = relu_signs,
+    .forward = relu6_forward};
 
 /* y = max(x, 0), at most 6 of ReLU6, from y or from the signs of x */
 static clprune_status relu_backward(const clprune__net_call *call)

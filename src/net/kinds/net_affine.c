@@ -17,6 +17,7 @@ static clprune_status affine_forward(const clprune__net_call *call)
 }
 
 const clprune__net_kind clprune__net_affine_kind = {.name = "affine",
+    .by_row = clprune__net_by_row,
     .grads = {.frozen = true},
     .over = true,
     .gives_bf16 = clprune__net_gives_bf16,

@@ -80,28 +80,70 @@ static clprune_status attention_create(
     return clprune_mat_write(graph->context, unit->state[LISTS], layer->table);
 }
 
+/* The keys and values of a row, side by side. */
+static size_t attention_history(const clprune__net_layer *layer)
+{
+    const clprune_attention_desc *desc = &layer->set.attention.desc;
+    return 2 * desc->kv_heads * desc->cols;
+}
+
+/* Copies keys and values of the call's rows behind those of earlier passes, all of which take their
+ * place in *x. */
+static clprune_status remember(const clprune__net_call *call, parts *x)
+{
+    const clprune_attention_desc *desc = &call->layer->set.attention.desc;
+    const clprune_mat all = clprune__net_history(call);
+    const size_t rows = desc->rows, calls = rows > 1 ? call->count : 1;
+    for (size_t n = 0; n < calls; ++n) { /* one row of each sample, or the rows of one */
+        clprune_mat from = clprune_mat_rows(x->k, n * rows, rows * call->count / calls), to = all;
+        from.cols = to.cols = all.cols;
+        to.rows = from.rows;
+        to.offset += (n * desc->keys + call->data->first) * all.ld;
+        if (rows == 1)
+            to.ld = desc->keys * all.ld;
+        TRY(clprune_mat_copy(call->net->context, from, to, NULL));
+    }
+    x->k = x->v = all;
+    x->k.cols = x->v.cols = all.cols / 2;
+    x->v.offset += x->v.cols;
+    return CLPRUNE_SUCCESS;
+}
+
 static clprune_status attention_forward(const clprune__net_call *call)
 {
     SCRATCH_SCOPE(call->net->context);
     const clprune__net_layer *layer = call->layer;
-    const parts x = parts_of(layer, clprune__net_x(call, 0));
+    parts x = parts_of(layer, clprune__net_x(call, 0));
     clprune_attention_desc desc;
     TRY(take_desc(call, layer, &desc));
+    if (call->net->graph.whole > 0) {
+        desc.past = call->data->first;
+        TRY(remember(call, &x));
+    }
     return clprune_attention_forward(call->net->context, &desc,
         call->count * layer->set.attention.windows, x.q, x.k, x.v, clprune__net_y(call), NULL);
 }
 
-/* Scores, and sums of values. */
+/* Scores, and sums of values; of rows at once the mean of all passes. */
 static double attention_work(const clprune__net_graph *graph, const clprune__net_layer *layer)
 {
     const clprune_attention_desc *desc = &layer->set.attention.desc;
     const double queries = (double)desc->queries, rows = (double)desc->rows;
+    const double seen = graph->whole > 0 ? (double)graph->whole : queries;
+    return (double)layer->set.attention.windows * queries * (desc->causal ? seen + 1 : 2 * rows) *
+           (double)(desc->heads * desc->cols);
+}
+
+static bool attention_by_row(const clprune__net_graph *graph, const clprune__net_layer *layer)
+{
+    const clprune__net_attention *set = &layer->set.attention;
     (void)graph;
-    return (double)layer->set.attention.windows * queries *
-           (desc->causal ? queries + 1 : 2 * rows) * (double)(desc->heads * desc->cols);
+    return set->desc.causal && set->windows == 1 && set->biases == 0;
 }
 
 const clprune__net_kind clprune__net_attention_kind = {.name = "attention",
+    .by_row = attention_by_row,
+    .history = attention_history,
     .create = attention_create,
     .forward = attention_forward,
     .work = attention_work};
@@ -254,6 +296,10 @@ static void check_desc(clprune_net *net, const char *name, const clprune_net_att
             "layer %s: windows of %zu rows do not divide the %zu of a sample, or not all of them "
             "are queries",
             name, window, rows);
+    else if (net->graph.whole > 0 && attn->queries > 0 && attn->queries != net->graph.whole)
+        clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
+            "layer %s: %zu queries, expected all %zu rows with desc.rows_at_once", name,
+            attn->queries, net->graph.whole);
     else if (desc->queries > rows)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: %zu queries, expected at most the %zu rows of a sample", name, desc->queries,
@@ -275,8 +321,10 @@ clprune_net_value clprune_net_attention(
         desc = (clprune_attention_desc){.rows = window,
             .heads = attn->heads,
             .kv_heads = attn->kv_heads > 0 ? attn->kv_heads : attn->heads,
-            .queries = attn->queries > 0 ? attn->queries : window,
+            .queries =
+                attn->queries > 0 && attn->queries != net->graph.whole ? attn->queries : window,
             .causal = attn->causal,
+            .keys = net->graph.whole,
             .rate = attn->rate};
     size_t all = 0;
     const bool some = desc.heads > 0 && clprune__mul(desc.kv_heads, 2, &all) &&

@@ -133,6 +133,7 @@ static clprune__net_signs norm_signs(const clprune__net_layer *layer)
 }
 
 const clprune__net_kind clprune__net_batch_norm_kind = {.name = "batch_norm",
+    .by_row = clprune__net_by_row,
     .whole = true,
     .grads = {.joint = true},
     .signs = norm_signs,

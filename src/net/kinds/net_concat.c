@@ -49,7 +49,14 @@ static clprune_status concat_forward(const clprune__net_call *call)
     return CLPRUNE_SUCCESS;
 }
 
-static const clprune__net_kind concat_kind = {.name = "concat", .forward = concat_forward};
+static bool of_features(const clprune__net_graph *graph, const clprune__net_layer *layer)
+{
+    (void)graph;
+    return layer->set.part.axis == CLPRUNE_AXIS_FEATURES;
+}
+
+static const clprune__net_kind concat_kind = {
+    .name = "concat", .by_row = of_features, .forward = concat_forward};
 
 /* y = [a | b] */
 static clprune_status concat_backward(const clprune__net_call *call)
@@ -133,7 +140,8 @@ static clprune_status slice_forward(const clprune__net_call *call)
         lines_of(call, call->layer->set.part.axis, y), NULL);
 }
 
-static const clprune__net_kind slice_kind = {.name = "slice", .forward = slice_forward};
+static const clprune__net_kind slice_kind = {
+    .name = "slice", .by_row = of_features, .forward = slice_forward};
 
 /* y = x[first, first + count) */
 static clprune_status slice_backward(const clprune__net_call *call)

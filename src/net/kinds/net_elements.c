@@ -41,7 +41,7 @@ static clprune_status dropout_forward(const clprune__net_call *call)
 }
 
 static const clprune__net_kind dropout_kind = {
-    .name = "dropout", .over = true, .forward = dropout_forward};
+    .name = "dropout", .over = true, .by_row = clprune__net_by_row, .forward = dropout_forward};
 
 /* y = x * m / (1 - rate) */
 static clprune_status dropout_backward(const clprune__net_call *call)
@@ -63,7 +63,7 @@ static clprune_status drop_path_forward(const clprune__net_call *call)
 }
 
 static const clprune__net_kind drop_path_kind = {
-    .name = "drop path", .over = true, .forward = drop_path_forward};
+    .name = "drop path", .over = true, .by_row = clprune__net_by_row, .forward = drop_path_forward};
 
 static clprune_status drop_path_backward(const clprune__net_call *call)
 {
@@ -105,7 +105,7 @@ static clprune_status scale_forward(const clprune__net_call *call)
 }
 
 static const clprune__net_kind scale_kind = {
-    .name = "scale", .over = true, .forward = scale_forward};
+    .name = "scale", .over = true, .by_row = clprune__net_by_row, .forward = scale_forward};
 
 /* y = factor * x */
 static clprune_status scale_backward(const clprune__net_call *call)

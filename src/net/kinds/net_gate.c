@@ -20,7 +20,10 @@ static clprune_status gate_forward(const clprune__net_call *call)
         clprune__net_x(call, X), clprune__net_x(call, G), clprune__net_y(call), NULL);
 }
 
-static const clprune__net_kind gate_kind = {.name = "gate", .over = true, .forward = gate_forward};
+static const clprune__net_kind gate_kind = {.name = "gate",
+    .over = true,
+    .by_row = clprune__net_by_row, /* no one row of a sample is there to be g */
+    .forward = gate_forward};
 
 /* y = x * g */
 static clprune_status gate_backward(const clprune__net_call *call)

@@ -17,6 +17,15 @@ static clprune_net_value add_input(
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT, "a net has one input, before its layers");
     if (shape.rows == 0 || shape.cols == 0)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE, "the input has a size of 0");
+    const size_t rows = net->graph.desc.rows_at_once;
+    if (rows > shape.rows)
+        clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
+            "desc.rows_at_once is %zu, expected at most the %zu rows of a sample", rows,
+            shape.rows);
+    if (rows > 0) {
+        net->graph.whole = shape.rows;
+        shape.rows = rows;
+    }
     char *part = net->draft.part;
     net->draft.part = NULL;
     (void)clprune__net_add(net, kind, name, NULL, 0, shape);
@@ -47,7 +56,13 @@ static clprune_status rows_forward(const clprune__net_call *call)
                             : clprune__image_channels_last(context, part, y, NULL);
 }
 
-static const clprune__net_kind rows_kind = {.name = "rows", .forward = rows_forward};
+static bool without_grid(const clprune__net_graph *graph, const clprune__net_layer *layer)
+{
+    return graph->values[clprune__net_out(graph, layer)].shape.grid.height == 0;
+}
+
+static const clprune__net_kind rows_kind = {
+    .name = "rows", .by_row = without_grid, .forward = rows_forward};
 
 clprune_net_value clprune_net_rows(clprune_net *net, size_t rows, size_t cols)
 {
@@ -68,7 +83,8 @@ clprune_net_value clprune_net_pixels(clprune_net *net, size_t channels, size_t h
 /* ---- tokens ------------------------------------------------------------------------------------
  */
 
-static const clprune__net_kind tokens_kind = {.name = "tokens", .gives = CLPRUNE__NET_TOKENS};
+static const clprune__net_kind tokens_kind = {
+    .name = "tokens", .gives = CLPRUNE__NET_TOKENS, .by_row = clprune__net_by_row};
 
 clprune_net_value clprune_net_tokens(clprune_net *net, size_t rows)
 {

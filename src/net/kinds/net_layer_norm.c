@@ -39,6 +39,7 @@ static clprune_status norm_forward(const clprune__net_call *call)
 }
 
 const clprune__net_kind clprune__net_layer_norm_kind = {.name = "layer_norm",
+    .by_row = clprune__net_by_row,
     .grads = {.joint = true},
     .over = true,
     .gives_bf16 = clprune__net_gives_bf16,
@@ -78,6 +79,7 @@ static clprune_status rms_forward(const clprune__net_call *call)
 }
 
 static const clprune__net_kind rms_kind = {.name = "rms_norm",
+    .by_row = clprune__net_by_row,
     .over = true,
     .gives_bf16 = clprune__net_gives_bf16,
     .takes_bf16 = clprune__net_takes_bf16,

@@ -36,6 +36,7 @@ static clprune_status layerscale_forward(const clprune__net_call *call)
 }
 
 const clprune__net_kind clprune__net_layerscale_kind = {.name = "layerscale",
+    .by_row = clprune__net_by_row,
     .grads = {.frozen = true},
     .over = true,
     .stream = true,
@@ -128,6 +129,7 @@ static clprune_status add_forward(const clprune__net_call *call)
 }
 
 const clprune__net_kind clprune__net_add_kind = {.name = "add",
+    .by_row = clprune__net_by_row,
     .over = true,
     .over_second = true,
     .stream = true,

@@ -56,6 +56,7 @@ static bool linear_takes_bf16(
 }
 
 const clprune__net_kind clprune__net_linear_kind = {.name = "linear",
+    .by_row = clprune__net_by_row,
     .stores = true,
     .coded = true,
     .gives_bf16 = linear_gives_bf16,

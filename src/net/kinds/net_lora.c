@@ -40,8 +40,11 @@ static double adapter_work(const clprune__net_graph *graph, const clprune__net_l
            (double)clprune__net_in_shape(graph, layer, 1)->cols;
 }
 
-const clprune__net_kind clprune__net_adapter_kind = {
-    .name = "adapter", .over = true, .forward = adapter_forward, .work = adapter_work};
+const clprune__net_kind clprune__net_adapter_kind = {.name = "adapter",
+    .over = true,
+    .by_row = clprune__net_by_row,
+    .forward = adapter_forward,
+    .work = adapter_work};
 
 /* out = y + s B^T: dB = dout^T s, ds = dout B, dy is dout */
 static clprune_status adapter_backward(const clprune__net_call *call)

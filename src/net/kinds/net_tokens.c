@@ -11,6 +11,7 @@
 #include "net/build/append.h"
 #include "net/kinds/kinds.h"
 #include "net/run/call.h"
+#include "nn/tokens/rotary_private.h"
 #include "runtime/context/check.h"
 
 /* ---- embedding ---------------------------------------------------------------------------------
@@ -33,6 +34,7 @@ static clprune_status embedding_forward(const clprune__net_call *call)
 const clprune__net_kind clprune__net_embedding_kind = {.name = "embedding",
     .reads = CLPRUNE__NET_TOKENS,
     .coded = true,
+    .by_row = clprune__net_by_row,
     .grads = {.adds = true},
     .forward = embedding_forward};
 
@@ -81,15 +83,25 @@ clprune_net_value clprune_net_embedding(
 
 static clprune_status positions_forward(const clprune__net_call *call)
 {
-    const size_t rows = call->layer->set.sizes[0], first = call->layer->set.sizes[1];
+    size_t rows = call->layer->set.sizes[0], first = call->layer->set.sizes[1];
     const clprune_mat p = clprune__net_param_value(call->net, call->layer, 0);
     const clprune_mat x = clprune__net_x(call, 0);
+    if (rows > 1 && call->net->graph.whole > 0) {
+        rows = x.rows / call->count;
+        first += call->data->first;
+    }
     return clprune_positions_forward(call->net->context, x.rows / rows, x,
         clprune_mat_rows(p, first, rows), clprune__net_y(call), NULL);
 }
 
+/* One row for all, or one for each: rows that begin again may not lie side by side in a pass. */
+static bool positions_by_row(const clprune__net_graph *graph, const clprune__net_layer *layer)
+{
+    return layer->set.sizes[0] == 1 || layer->set.sizes[0] == graph->whole;
+}
+
 static const clprune__net_kind positions_kind = {
-    .name = "positions", .over = true, .forward = positions_forward};
+    .name = "positions", .over = true, .by_row = positions_by_row, .forward = positions_forward};
 
 /* y = x + p, again and again: dx is dy */
 static clprune_status positions_backward(const clprune__net_call *call)
@@ -116,12 +128,13 @@ static clprune_net_value add_positions(clprune_net *net, const char *name, clpru
     if (in == NULL)
         return (clprune_net_value){0};
     const clprune__net_shape shape = in->shape;
-    if (rows == 0 || shape.rows % rows != 0 || table < rows || first > table - rows)
+    const size_t all = net->graph.whole > 0 ? net->graph.whole : shape.rows;
+    if (rows == 0 || all % rows != 0 || table < rows || first > table - rows)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
             "layer %s: %zu rows from %zu of a table of %zu, expected a divisor of the %zu rows of "
             "a "
             "sample, and at most the table's",
-            name, rows, first, table, shape.rows);
+            name, rows, first, table, all);
     else if (table > SIZE_MAX / sizeof(float) / shape.cols)
         clprune__net_wrong(net, CLPRUNE_SIZE_OVERFLOW,
             "layer %s: a table of %zu x %zu is too large", name, table, shape.cols);
@@ -139,8 +152,10 @@ clprune_net_value clprune_net_positions(clprune_net *net, const char *name, clpr
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     const clprune__net_value *in = clprune__net_read(net, name, x);
-    return in == NULL ? (clprune_net_value){0}
-                      : add_positions(net, name, x, 0, in->shape.rows, in->shape.rows);
+    if (in == NULL)
+        return (clprune_net_value){0};
+    const size_t rows = net->graph.whole > 0 ? net->graph.whole : in->shape.rows;
+    return add_positions(net, name, x, 0, rows, rows);
 }
 
 clprune_net_value clprune_net_positions_of(clprune_net *net, const char *name, clprune_net_value x,
@@ -248,12 +263,13 @@ clprune_net_value clprune_net_row(
 static clprune_status rotary_forward(const clprune__net_call *call)
 {
     const clprune__net_rotary *set = &call->layer->set.rotary;
-    return clprune_rotary_forward(call->net->context, call->count, set->heads, set->head_cols,
-        set->theta, clprune__net_x(call, 0), clprune__net_y(call), NULL);
+    return clprune__rotary_forward_from(call->net->context, call->data->first, call->count,
+        set->heads, set->head_cols, set->theta, clprune__net_x(call, 0), clprune__net_y(call),
+        NULL);
 }
 
 static const clprune__net_kind rotary_kind = {
-    .name = "rotary", .over = true, .forward = rotary_forward};
+    .name = "rotary", .over = true, .by_row = clprune__net_by_row, .forward = rotary_forward};
 
 /* y = x, turned */
 static clprune_status rotary_backward(const clprune__net_call *call)
@@ -297,7 +313,8 @@ static clprune_status swiglu_forward(const clprune__net_call *call)
         call->net->context, clprune__net_x(call, 0), clprune__net_y(call), NULL);
 }
 
-static const clprune__net_kind swiglu_kind = {.name = "swiglu", .forward = swiglu_forward};
+static const clprune__net_kind swiglu_kind = {
+    .name = "swiglu", .by_row = clprune__net_by_row, .forward = swiglu_forward};
 
 /* y = silu(a) * b, x = [a | b] */
 static clprune_status swiglu_backward(const clprune__net_call *call)

@@ -78,6 +78,9 @@ static clprune_status create_layer(clprune_net *net, size_t i)
         TRY(layer->kind->create(&net->graph, layer, unit));
     if (layer->norm != NULL)
         TRY(create_states(net, layer, unit, shape->cols));
+    if (layer->kind->history != NULL && net->graph.whole > 0)
+        TRY(create_mat(net, CLPRUNE_MEMORY_INPUT, layer->name, ".history", batch * net->graph.whole,
+            layer->kind->history(layer), &unit->history));
     if (layer->kind->positions != NULL && !net->graph.desc.infers) {
         clprune_max_pool_sizes sizes;
         const size_t again = net->plan.layers[i].made_again;
@@ -176,6 +179,7 @@ void clprune__net_body_destroy(clprune_net *net)
         clprune_saved_destroy(net->body.stores != NULL ? net->body.stores[i] : NULL);
         clprune_saved_destroy(unit->mask);
         clprune_buffer_release(context, unit->positions.buffer);
+        clprune_buffer_release(context, unit->history.buffer);
         for (size_t k = net->graph.desc.weights_of != NULL ? 2 : 0; k < 4; ++k)
             if (k >= 2 || !unit->lent[k])
                 clprune_buffer_release(context, unit->state[k].buffer);

@@ -106,6 +106,13 @@ float clprune__net_dx_beta(const clprune__net_call *call, size_t k)
     return call->step->adds[k] ? 1.0f : 0.0f;
 }
 
+clprune_mat clprune__net_history(const clprune__net_call *call)
+{
+    const size_t rows = call->net->graph.whole;
+    return clprune_mat_rows(clprune__net_unit_of(call->net, call->layer)->history,
+        call->first * rows, call->count * rows);
+}
+
 clprune_mat clprune__net_temp(const clprune__net_call *call, size_t k)
 {
     const clprune__net_place place = call->step->temp[k];

@@ -82,6 +82,10 @@ clprune_mat clprune__net_whole_dy(const clprune__net_call *call);
 clprune_mat clprune__net_dx(const clprune__net_call *call, size_t k);
 float clprune__net_dx_beta(const clprune__net_call *call, size_t k);
 
+/* What the layer keeps of all rows of the call's samples, with desc.rows_at_once; absent without.
+ */
+clprune_mat clprune__net_history(const clprune__net_call *call);
+
 /* Temporary k of the way. */
 clprune_mat clprune__net_temp(const clprune__net_call *call, size_t k);
 

@@ -19,6 +19,7 @@ struct clprune__net_unit {
                               convolution: products */
     bool lent[2];          /* running mean, variance: the caller's (clprune_net_use_value) */
     clprune_saved *mask;   /* ReLU's signs, if its way keeps them */
+    clprune_mat history;   /* (batch * whole) rows of earlier passes, with desc.rows_at_once */
     clprune_mat positions; /* of the max pool; made again with its output, if made_again */
     size_t rows;           /* batch norm: of the statistics of the pass, all nets' */
 };
@@ -65,6 +66,8 @@ typedef struct clprune__net_progress {
     bool has_values;       /* each parameter has been written, as far as is known */
     bool seeded;           /* `seed` is new: the next forward pass draws it */
     uint64_t seed;         /* else what that draws follows from it */
+    size_t rows, samples;  /* with desc.rows_at_once: rows of so many samples that passes have made,
+                              and layers have kept what later ones need of them */
     uint64_t drawn; /* by the last one in training, whose backward pass draws the same again */
     clprune_status (*on_grads)(void *user, clprune_mat grads);
     void *on_grads_user;

@@ -37,7 +37,8 @@ enum { MOST_WHOLE = 1024 }; /* keys: scores of a block of queries take 256 KiB *
 
 /* The sizes of a launch. */
 typedef struct plan {
-    size_t rows, queries, heads, share, blocks, local, lanes; /* lanes: rows of a group */
+    /* lanes: rows of a group */
+    size_t rows, keys, past, queries, heads, share, blocks, local, lanes;
     float scale, kept_scale;
     uint64_t seed, first;
     uint32_t threshold; /* of 32 random bits: below it a probability is dropped */
@@ -48,9 +49,13 @@ typedef struct plan {
     clprune__defines defines;
 } plan;
 
-/* *rows: of k, v and dq, of all samples. */
+/* Of all samples: rows of q and dq, and those of k and v. */
+typedef struct all_rows {
+    size_t queries, keys;
+} all_rows;
+
 static clprune_status check_desc(clprune_context *context, const clprune_attention_desc *desc,
-    size_t batch, clprune_attention_desc *settled, size_t *rows)
+    size_t batch, clprune_attention_desc *settled, all_rows *rows)
 {
     REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
@@ -59,8 +64,17 @@ static clprune_status check_desc(clprune_context *context, const clprune_attenti
         settled->kv_heads = desc->heads;
     if (desc->queries == 0)
         settled->queries = desc->rows;
+    if (desc->keys == 0)
+        settled->keys = desc->rows;
     REQUIRE(desc->rows > 0 && desc->rows <= MOST_ROWS, CLPRUNE_INVALID_SIZE,
         "desc has %zu rows, expected 1 to %d", desc->rows, MOST_ROWS);
+    REQUIRE(settled->keys <= MOST_ROWS, CLPRUNE_INVALID_SIZE,
+        "desc has %zu keys, expected at most %d", desc->keys, MOST_ROWS);
+    REQUIRE(desc->past == 0 || desc->causal, CLPRUNE_INVALID_ARGUMENT,
+        "desc has a past of %zu, expected 0 without causal", desc->past);
+    REQUIRE(desc->past <= MOST_ROWS - desc->rows, CLPRUNE_INVALID_SIZE,
+        "desc has a past of %zu before %zu rows, expected at most %d in all", desc->past,
+        desc->rows, MOST_ROWS);
     REQUIRE(desc->cols > 0 && desc->cols <= MOST_COLS, CLPRUNE_INVALID_SIZE,
         "desc has heads of %zu columns, expected 1 to %d", desc->cols, MOST_COLS);
     REQUIRE(desc->heads > 0 && desc->heads <= MOST_ROWS, CLPRUNE_INVALID_SIZE,
@@ -71,9 +85,10 @@ static clprune_status check_desc(clprune_context *context, const clprune_attenti
         "desc has %zu queries, expected at most its %zu rows", desc->queries, desc->rows);
     REQUIRE(desc->heads % settled->kv_heads == 0, CLPRUNE_INVALID_SIZE,
         "%zu heads of k and v do not divide %zu heads of q", settled->kv_heads, desc->heads);
-    REQUIRE(clprune__mul(batch, desc->rows, rows) && batch <= SIZE_MAX - desc->first,
-        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu rows, from %zu on, are too many", batch,
-        desc->rows, desc->first);
+    REQUIRE(clprune__mul(batch, desc->rows, &rows->queries) &&
+                clprune__mul(batch, settled->keys, &rows->keys) && batch <= SIZE_MAX - desc->first,
+        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu rows and %zu keys, from %zu on, are too many",
+        batch, desc->rows, settled->keys, desc->first);
     return CLPRUNE_SUCCESS;
 }
 
@@ -84,11 +99,11 @@ static clprune_status check_bias(clprune_context *context, const clprune_attenti
     size_t rows;
     const clprune_mat bias = desc->bias;
     optional = optional && clprune__is_absent(bias);
-    REQUIRE(clprune__mul(desc->heads, desc->rows, &rows), CLPRUNE_SIZE_OVERFLOW,
-        "%zu heads of %zu rows are too many", desc->heads, desc->rows);
+    REQUIRE(clprune__mul(desc->heads, desc->keys, &rows), CLPRUNE_SIZE_OVERFLOW,
+        "%zu heads of %zu keys are too many", desc->heads, desc->keys);
     REQUIRE(optional || (bias.rows > 0 && bias.rows % rows == 0), CLPRUNE_INVALID_SIZE,
         "bias has %zu rows, expected a multiple of %zu heads of %zu", bias.rows, desc->heads,
-        desc->rows);
+        desc->keys);
     *operand = (clprune__operand){"bias", bias, bias.rows, desc->rows, .optional = optional};
     return CLPRUNE_SUCCESS;
 }
@@ -120,7 +135,7 @@ static size_t whole_rows(const clprune_context *context, const clprune_attention
 {
     enum { LANES = 32 };
     size_t room = 64;
-    while (room < desc->rows)
+    while (room < desc->keys)
         room *= 2;
     const size_t floats = LANES * (4 * clprune__round_up(desc->cols, 16) + 2 * room);
     const bool fits = floats <= context->facts.local_memory / sizeof(float) && room <= MOST_WHOLE;
@@ -148,9 +163,10 @@ static size_t mma_rows(const clprune_context *context, const clprune_attention_d
 }
 
 /* A vector kernel's work-item has 32 rows, whose sums fit the registers 8 at a time; a GPU's has
- * one, as it has where 16 do not fit local memory. `tiles`: matrices of a group there. */
+ * one, as it has where 16 do not fit local memory. `tiles`: matrices of a group there; `rows`: that
+ * work-items own. */
 static plan make_plan(const clprune_context *context, const clprune_attention_desc *desc,
-    size_t tiles, size_t keys, size_t mma)
+    size_t tiles, size_t rows, size_t whole, size_t mma)
 {
     const size_t fit = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30) /
                        (tiles * desc->cols * sizeof(float)); /* lanes */
@@ -163,6 +179,8 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
     if (mma > 0)
         local = MMA_LOCAL;
     plan p = {.rows = desc->rows,
+        .keys = desc->keys,
+        .past = desc->past,
         .queries = desc->queries,
         .heads = desc->heads,
         .share = desc->heads / desc->kv_heads,
@@ -176,15 +194,15 @@ static plan make_plan(const clprune_context *context, const clprune_attention_de
         .threshold = (uint32_t)((double)desc->rate * 0x1p32),
         .lengths = desc->lengths,
         .bias = desc->bias,
-        .biases = desc->bias.rows / desc->heads / desc->rows};
-    p.blocks = clprune__ceil_div(desc->rows, p.lanes);
+        .biases = desc->bias.rows / desc->heads / desc->keys};
+    p.blocks = clprune__ceil_div(rows, p.lanes);
     clprune__define(&p.defines, "LOCAL", local);
     clprune__define(&p.defines, "VW", width);
     clprune__define(&p.defines, "QV", vectors);
     clprune__define(&p.defines, "E", desc->cols);
     clprune__define(&p.defines, "KT", vector ? 8 : 4);
-    clprune__define(&p.defines, "TILE", mma > 0 ? mma : keys > 0 ? keys : vector ? 64 : 8);
-    clprune__define(&p.defines, "WHOLE", keys > 0);
+    clprune__define(&p.defines, "TILE", mma > 0 ? mma : whole > 0 ? whole : vector ? 64 : 8);
+    clprune__define(&p.defines, "WHOLE", whole > 0);
     clprune__define(&p.defines, "ET", power_in(desc->cols));
     clprune__define(&p.defines, "CAUSAL", desc->causal);
     clprune__define(&p.defines, "DROP", desc->rate > 0);
@@ -211,6 +229,8 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
 {
     TRY(clprune__launch_begin(context, kernel, &p->defines, launch));
     clprune__arg_uint(launch, (uint32_t)p->rows);
+    clprune__arg_uint(launch, (uint32_t)p->keys);
+    clprune__arg_uint(launch, (uint32_t)p->past);
     clprune__arg_uint(launch, (uint32_t)p->queries);
     clprune__arg_uint(launch, (uint32_t)p->heads);
     clprune__arg_uint(launch, (uint32_t)p->share);
@@ -245,17 +265,18 @@ clprune_status clprune_attention_forward(clprune_context *context,
 {
     ENTER(context);
     clprune_attention_desc d;
-    size_t rows;
+    all_rows rows = {0};
     clprune__operand lengths, bias;
     TRY(check_desc(context, desc, batch, &d, &rows));
     TRY(check_lengths(context, &d, batch, &lengths));
     TRY(check_bias(context, &d, true, &bias));
     enum { Q, K, V, LENGTHS, BIAS, Y, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
-    const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
-        {"v", v, rows, kv_cols}, lengths, bias, {"y", y, batch * d.queries, cols}};
+    const clprune__operand operands[ALL] = {{"q", q, rows.queries, cols},
+        {"k", k, rows.keys, kv_cols}, {"v", v, rows.keys, kv_cols}, lengths, bias,
+        {"y", y, batch * d.queries, cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
-    plan p = make_plan(context, &d, 1, 0, mma_rows(context, &d));
+    plan p = make_plan(context, &d, 1, d.rows, 0, mma_rows(context, &d));
     define_quads(&p, LENGTHS, operands);
     clprune__launch launch;
     TRY(begin(context, p.mma ? &forward_mma_kernel : &forward_kernel, &p, q, &launch));
@@ -271,24 +292,26 @@ clprune_status clprune_attention_backward(clprune_context *context,
     ENTER_CONTEXT(context);
     SCRATCH_SCOPE(context);
     clprune_attention_desc d;
-    size_t rows;
+    all_rows rows = {0};
     clprune__operand lengths, bias;
     TRY(check_desc(context, desc, batch, &d, &rows));
     TRY(check_lengths(context, &d, batch, &lengths));
     TRY(check_bias(context, &d, true, &bias));
     enum { Q, K, V, DY, LENGTHS, BIAS, DQ, DK, DV, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
-    const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
-        {"v", v, rows, kv_cols}, {"dy", dy, batch * d.queries, cols}, lengths, bias,
-        {"dq", dq, rows, cols}, {"dk", dk, rows, kv_cols}, {"dv", dv, rows, kv_cols}};
+    const clprune__operand operands[ALL] = {{"q", q, rows.queries, cols},
+        {"k", k, rows.keys, kv_cols}, {"v", v, rows.keys, kv_cols},
+        {"dy", dy, batch * d.queries, cols}, lengths, bias, {"dq", dq, rows.queries, cols},
+        {"dk", dk, rows.keys, kv_cols}, {"dv", dv, rows.keys, kv_cols}};
     TRY(clprune__check_operands(context, operands, DQ, ALL));
-    if (rows == 0)
+    if (rows.queries == 0)
         return clprune__empty_event(context, event);
     if (d.queries < d.rows)
         TRY(clprune__mat_fill(context, 0.0f, dq, NULL));
     const size_t whole = whole_rows(context, &d);
     const size_t mma = mma_rows(context, &d);
-    plan p = make_plan(context, &d, 2, whole, mma), of_keys = make_plan(context, &d, 2, 0, mma / 2);
+    plan p = make_plan(context, &d, 2, d.rows, whole, mma),
+         of_keys = make_plan(context, &d, 2, d.keys, 0, mma / 2);
     define_quads(&p, LENGTHS, operands);
     define_quads(&of_keys, LENGTHS, operands);
     clprune__launch launch;
@@ -345,7 +368,7 @@ clprune_status clprune_attention_backward_bias(clprune_context *context,
     ENTER_CONTEXT(context);
     SCRATCH_SCOPE(context);
     clprune_attention_desc d;
-    size_t rows;
+    all_rows rows = {0};
     clprune__operand lengths, bias;
     TRY(check_desc(context, desc, batch, &d, &rows));
     TRY(check_lengths(context, &d, batch, &lengths));
@@ -354,18 +377,19 @@ clprune_status clprune_attention_backward_bias(clprune_context *context,
         "bias and dbias have %zu and %zu rows, expected as many", d.bias.rows, dbias.rows);
     enum { Q, K, V, DY, LENGTHS, BIAS, DBIAS, ALL };
     const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
-    const clprune__operand operands[ALL] = {{"q", q, rows, cols}, {"k", k, rows, kv_cols},
-        {"v", v, rows, kv_cols}, {"dy", dy, batch * d.queries, cols}, lengths, bias,
-        {"dbias", dbias, d.bias.rows, d.rows}};
+    const clprune__operand operands[ALL] = {{"q", q, rows.queries, cols},
+        {"k", k, rows.keys, kv_cols}, {"v", v, rows.keys, kv_cols},
+        {"dy", dy, batch * d.queries, cols}, lengths, bias, {"dbias", dbias, d.bias.rows, d.rows}};
     TRY(clprune__check_operands(context, operands, DBIAS, ALL));
-    if (rows == 0)
+    if (rows.queries == 0)
         return clprune_mat_fill(context, 0.0f, dbias, event);
-    const plan p = make_plan(context, &d, 2, 0, 0);
+    const plan p = make_plan(context, &d, 2, d.rows, 0, 0);
     const size_t slices = bias_slices(&p, batch);
     clprune_mat partial;
-    REQUIRE(clprune__mul(slices, dbias.rows, &rows), CLPRUNE_SIZE_OVERFLOW,
+    size_t all;
+    REQUIRE(clprune__mul(slices, dbias.rows, &all), CLPRUNE_SIZE_OVERFLOW,
         "%zu rows of bias are too many", dbias.rows);
-    TRY(clprune__scratch_mat(context, rows, p.blocks * p.lanes, &partial));
+    TRY(clprune__scratch_mat(context, all, p.blocks * p.lanes, &partial));
     clprune__launch launch;
     TRY(begin(context, &bias_kernel, &p, q, &launch));
     ARG_ULONGS(&launch, batch, slices);

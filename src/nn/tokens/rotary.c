@@ -1,4 +1,4 @@
-#include "clprune/rotary.h"
+#include "nn/tokens/rotary_private.h"
 
 #include <math.h>
 
@@ -14,9 +14,11 @@ static const clprune__kernel_def rotary_turn_kernel = {"tokens/rotary.cl", "rota
 /* 2^64 / (2 pi): the angle of row 1 and pair 0, one radian, in turns of 2^64. */
 #define ONE_RADIAN UINT64_C(2935890503282001226)
 
-/* What is turned: `heads` heads of 2 * half columns in rows of samples of `tokens`. */
+/* What is turned: `heads` heads of 2 * half columns in `tokens` rows of samples, from row `first`
+ * on.
+ */
 typedef struct rotation {
-    size_t batch, tokens, heads, half;
+    size_t first, batch, tokens, heads, half;
     float theta;
     bool back;
 } rotation;
@@ -27,7 +29,7 @@ static clprune_status fill_table(clprune_context *context, const rotation *of, c
     const clprune__rowwise plan = clprune__rowwise_plan(context, of->tokens, of->half);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &rotary_table_kernel, &plan, &launch));
-    ARG_ULONGS(&launch, ONE_RADIAN, (size_t)fmin(ratio * 0x1p64, 0x1.fffffffffffffp63));
+    ARG_ULONGS(&launch, of->first, ONE_RADIAN, (size_t)fmin(ratio * 0x1p64, 0x1.fffffffffffffp63));
     clprune__arg_mat(&launch, table);
     return clprune__rowwise_end(&launch, &plan, NULL);
 }
@@ -91,13 +93,19 @@ static clprune_status turn(clprune_context *context, rotation of, size_t head_co
     return turn_checked(context, &of, x, y, event);
 }
 
+clprune_status clprune__rotary_forward_from(clprune_context *context, size_t first, size_t batch,
+    size_t heads, size_t head_cols, float theta, clprune_mat x, clprune_mat y, cl_event *event)
+{
+    SCRATCH_SCOPE(context);
+    const rotation of = {.first = first, .batch = batch, .heads = heads, .theta = theta};
+    return turn(context, of, head_cols, "x", x, "y", y, event);
+}
+
 clprune_status clprune_rotary_forward(clprune_context *context, size_t batch, size_t heads,
     size_t head_cols, float theta, clprune_mat x, clprune_mat y, cl_event *event)
 {
     ENTER(context);
-    SCRATCH_SCOPE(context);
-    const rotation of = {.batch = batch, .heads = heads, .theta = theta, .back = false};
-    return turn(context, of, head_cols, "x", x, "y", y, event);
+    return clprune__rotary_forward_from(context, 0, batch, heads, head_cols, theta, x, y, event);
 }
 
 /* Forward: y is x, turned by t; so dx is dy, turned by -t. */

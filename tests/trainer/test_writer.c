@@ -1,0 +1,90 @@
+/* The model that --sample writes with: its logits, token by token, are those of whole passes of the
+ * trained model, for GPT-2 and Llama, with adapters and with frozen weights of 4 bits. */
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_objects.h"
+#include "support/test_rng.h"
+#include "trainer/model/trainer_model.h"
+
+extern const trainer_model gpt_model;
+
+enum { CONTEXT = 24, VOCABULARY = 256 };
+
+typedef struct writer_row {
+    const char *name;
+    size_t arch; /* of gpt_model */
+    const char *lora;
+    clprune_value_type base;
+} writer_row;
+
+static const writer_row rows[] = {{"gpt_micro", 0, NULL, CLPRUNE_VALUES_FP32},
+    {"llama_micro", 7, NULL, CLPRUNE_VALUES_FP32},
+    {"gpt_micro with adapters", 0, "4", CLPRUNE_VALUES_FP32},
+    {"gpt_micro with adapters, 4 bits", 0, "4:*.mlp.*", CLPRUNE_VALUES_CODES4},
+    {"llama_micro with adapters", 7, "4", CLPRUNE_VALUES_FP32},
+    {"llama_micro with adapters, 4 bits", 7, "4:*.q_proj", CLPRUNE_VALUES_CODES4}};
+
+TEST_UNDO(destroy_model, ((const trainer_model *)of)->destroy(what))
+
+static void own(void *model)
+{
+    test_later(destroy_model, (void *)(uintptr_t)&gpt_model, model);
+}
+
+/* The logits behind token `at` of a pass, of which it is row `row`. */
+static float *logits_at(void *model, size_t row, size_t at, const int32_t *tokens, size_t count)
+{
+    const test_buf buffer = test_buf_make(count * sizeof *tokens, tokens);
+    const clprune_net_data data = {
+        .batch = 1, .tokens = test_buf_ints(&buffer), .first = count == 1 ? at : 0};
+    const clprune_mat logits = test_new_mat(test_context(), 1, VOCABULARY);
+    float *values = test_floats(VOCABULARY);
+    TEST_OK(gpt_model.forward(model, &data, false));
+    TEST_OK(gpt_model.logits(model, 1, row, logits));
+    TEST_OK(clprune_mat_read(test_context(), logits, values));
+    return values;
+}
+
+static void writes(void **state)
+{
+    const writer_row *row = *state;
+    trainer_sizes sizes = {
+        .arch = row->arch, .extra = {CONTEXT}, .lora = row->lora, .base = row->base};
+    int32_t tokens[CONTEXT];
+    void *model, *writer;
+    size_t count;
+    test_rng rng = {3};
+    assert_null(gpt_model.settle(&gpt_model, &sizes));
+    TEST_OK(gpt_model.create(&gpt_model, test_context(), &sizes, &(keep_choice){0}, 2, &model));
+    own(model);
+    TEST_OK(gpt_model.init(model, 1, NULL));
+    const clprune_param *params = gpt_model.params(model, &count);
+    for (size_t i = 0; i < count; i++) { /* so that tokens are not alike, and adapters count */
+        const clprune_mat mat = params[i].value;
+        TEST_OK(clprune_mat_write(
+            test_context(), mat, test_new_uniform(i, -0.2f, 0.2f, mat.rows * mat.cols)));
+    }
+    TEST_OK(gpt_model.create_writer(model, &writer));
+    own(writer);
+    for (size_t i = 0; i < CONTEXT; i++)
+        tokens[i] = (int32_t)test_rng_below(&rng, VOCABULARY);
+    for (size_t i = 0; i < CONTEXT; i++) {
+        const float *want = logits_at(model, i, i, tokens, CONTEXT);
+        const float *got = logits_at(writer, 0, i, tokens + i, 1);
+        double exact[VOCABULARY], bound[VOCABULARY], most = 0;
+        for (size_t k = 0; k < VOCABULARY; k++)
+            most = fmax(most, fabs((double)want[k]));
+        for (size_t k = 0; k < VOCABULARY; k++) {
+            exact[k] = (double)want[k];
+            bound[k] = 1e-4 * most;
+        }
+        test_close("logits", 1, VOCABULARY, got, exact, bound, "%s, token %zu", row->name, i);
+    }
+}
+
+int main(void)
+{
+    test_list list = {0};
+    TEST_ADD_EACH(&list, writes, rows, "%s");
+    return test_run_on_devices("writer", &list);
+}
