@@ -12,7 +12,7 @@
 enum { LONGEST_KEY = 65535, LONGEST_TEXT = 255, ALIGNMENT = 32 };
 
 /* What a value and a tensor take in a file at least, so that counts have a bound. */
-enum { LEAST_VALUE = 8 + 4 + 1, LEAST_TENSOR = 8 + 4 + 8 + 4 + 8 };
+enum { LEAST_VALUE = 8 + 4 + 1, LEAST_TENSOR = 8 + 1 + 4 + 4 + 8 };
 
 enum { TYPE_BOOL = 7, TYPE_TEXT = 8, TYPE_ARRAY = 9, TYPES = 13 };
 
