@@ -101,7 +101,7 @@ weights llama -blk.1.ffn_up.weight 'no tensor "model.layers.1.mlp.up_proj.weight
 weights gpt2 -position_embd.weight 'no tensor "wpe.weight"'
 make m llama llama.attention.sliding_window=8 llama.rope.scaling.type=none llama.rope.scaling.factor=1.0
 run --model m/model.gguf --data text --train-limit 10 --test-limit 3 --batch-size 4 --plan
-grep -q ', context 8,' out || fail "the context is not the sliding window's: $(cat out)"
+grep -q '^folder, 8 tokens,' out || fail "the context is not the sliding window's: $(cat out)"
 ends 4 "gpt-train: --model: text: no GGUF file" "$gpt" --model text $small --plan
 ends 4 "resmlp-train: m/model.gguf: no safetensors file, but a GGUF file" "$resmlp" --import m/model.gguf --steps 1
 
