@@ -6,7 +6,7 @@
 
 #include "fuzz/fuzz.h"
 #include "gpt_gguf.h"
-#include "trainer/files/tensors/gguf_file.h"
+#include "trainer/files/tensors/gguf_words.h"
 #include "trainer/files/tensors/tensor_file.h"
 
 static void check_values(const gguf_file *g)
@@ -42,6 +42,29 @@ static void check_tensors(const gguf_file *g, uint64_t heads)
             fuzz_check_text(f.text, "tensor \"");
         free(values);
     }
+}
+
+/* All texts of tokens together are no longer than the file. */
+static void check_words(const char *path, size_t size)
+{
+    gguf_words w;
+    fault f = {0};
+    size_t length, all = 0;
+    if (!gguf_words_read(path, &w, &f)) {
+        FUZZ_CHECK(f.code == CODE_DATA && w.bytes == NULL);
+        return;
+    }
+    for (size_t i = 0; i < w.count; ++i) {
+        const char *bytes = gguf_words_of(&w, i, &length);
+        FUZZ_CHECK(length <= size);
+        char *copy = malloc(length + 1);
+        FUZZ_CHECK(copy != NULL);
+        memcpy(copy, bytes, length);
+        free(copy);
+        all += length;
+    }
+    FUZZ_CHECK(all <= size);
+    gguf_words_close(&w);
 }
 
 static void check_model(const char *path)
@@ -89,5 +112,6 @@ void fuzz_target(fuzz_input in)
         FUZZ_CHECK(f.code == CODE_DATA && g.stream == NULL && g.tensors == NULL);
         fuzz_check_text(f.text, "m.gguf: ");
     }
+    check_words(path, size);
     check_model(path);
 }

@@ -4,6 +4,7 @@
 # tests/long/gguf_models.sh.
 #
 #     test_gguf_model.sh path/to/gpt-train path/to/resmlp-train
+unset CDPATH # with it, cd prints
 . "$(dirname "$0")/../support/program.sh"
 gpt=$(whole "$1")
 resmlp=$(whole "$2")
@@ -47,6 +48,18 @@ run --model m $small --test-only
 grep '^test loss' out >want
 run --model m $small --import m/model.gguf --test-only
 grep '^test loss' out | cmp -s want - || fail "--import of the file has $(grep '^test loss' out), not $(cat want)"
+
+# --sample writes the texts of tokens: here those of bytes, so that they are what a text gives. Without them, numbers.
+"$python" -c 'import sys; sys.stdout.buffer.write(bytes(b for c in open("text", "rb").read() for b in (c, 0)))' >tokens.bin
+make m llama tokenizer.ggml.model=llama
+run --model m/model.gguf $small --test-only --sample 40
+tail -n 40 out >want
+run --model m/model.gguf $small --data tokens.bin --test-only --sample 40
+tail -n 40 out >have
+grep -v '^[a-z]' want >want.text
+grep -v '^[a-z]' have | cmp -s want.text - || fail "--sample writes: $(cat have); of a text: $(cat want)"
+run --model m $small --data tokens.bin --test-only --sample 40
+tail -n 1 out | grep -Eq '^[0-9]+ [0-9 ]+$' || fail "without texts of tokens --sample writes no numbers: $(cat out)"
 
 # Training, to the end and in two parts, and adapters.
 make m llama-tied

@@ -14,7 +14,7 @@ enum { LONGEST_KEY = 65535, LONGEST_TEXT = 255, ALIGNMENT = 32 };
 /* What a value and a tensor take in a file at least, so that counts have a bound. */
 enum { LEAST_VALUE = 8 + 4 + 1, LEAST_TENSOR = 8 + 1 + 4 + 4 + 8 };
 
-enum { TYPE_BOOL = 7, TYPE_TEXT = 8, TYPE_ARRAY = 9, TYPES = 13 };
+enum { TYPE_BOOL = 7, TYPE_ARRAY = 9, TYPES = 13 };
 
 /* Bytes of a number of each type; 0 for texts and arrays. */
 static const unsigned number_bytes[TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
@@ -135,15 +135,15 @@ static bool walk_array(reader *r, gguf_value *v)
     if (v->type == TYPE_ARRAY || v->type >= TYPES)
         return fault_set(r->f, CODE_DATA, "%s: %.100s is an array of %s (type %" PRIu32 ")",
             r->path, v->key, v->type == TYPE_ARRAY ? "arrays" : "something unknown", v->type);
-    const unsigned least = v->type == TYPE_TEXT ? 8 : number_bytes[v->type];
+    const unsigned least = v->type == GGUF_TYPE_TEXT ? 8 : number_bytes[v->type];
     if (v->count > (r->end - r->at) / least)
         return fault_set(r->f, CODE_DATA,
             "%s: %.100s is an array of %" PRIu64 " elements, but %" PRIu64
             " bytes are left of the file",
             r->path, v->key, v->count, r->end - r->at);
     v->at = r->at;
-    bool good = v->type == TYPE_TEXT || skip(r, v->count * least);
-    for (uint64_t i = 0; good && v->type == TYPE_TEXT && i < v->count; ++i) {
+    bool good = v->type == GGUF_TYPE_TEXT || skip(r, v->count * least);
+    for (uint64_t i = 0; good && v->type == GGUF_TYPE_TEXT && i < v->count; ++i) {
         uint64_t length;
         good = take_length(r, &length) && skip(r, length);
     }
@@ -160,7 +160,7 @@ static bool take_value(reader *r, gguf_value *v)
     if (type >= TYPES)
         return fault_set(
             r->f, CODE_DATA, "%s: %.100s has the unknown type %" PRIu32, r->path, v->key, type);
-    v->kind = type == TYPE_TEXT ? GGUF_TEXT : type == TYPE_ARRAY ? GGUF_ARRAY : GGUF_NUMBER;
+    v->kind = type == GGUF_TYPE_TEXT ? GGUF_TEXT : type == TYPE_ARRAY ? GGUF_ARRAY : GGUF_NUMBER;
     if (v->kind == GGUF_ARRAY)
         return walk_array(r, v);
     if (v->kind == GGUF_TEXT)

@@ -20,7 +20,7 @@
 #include "trainer/base/fault.h"
 #include "trainer/files/tensors/gguf_blocks.h"
 
-enum { GGUF_RANK = 4 };
+enum { GGUF_RANK = 4, GGUF_TYPE_TEXT = 8 };
 
 typedef enum gguf_kind { GGUF_NUMBER, GGUF_TEXT, GGUF_ARRAY } gguf_kind;
 
