@@ -98,7 +98,7 @@ struct options {
     uint64_t gradient_check;  /* batches; 0: none */
     uint64_t gradient_draws;  /* per batch */
     uint64_t sample;          /* tokens; 0: none */
-    const char *model_folder; /* or a GGUF file; NULL: the model is `arch` */
+    const char *model_folder; /* NULL: the model is `arch` */
     const char *train, *lora; /* NULL: all is trained; no adapters */
     double lora_alpha;        /* 0: twice the rank */
     size_t base_bits;         /* position in options_base_bits */

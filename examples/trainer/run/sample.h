@@ -1,4 +1,5 @@
-/* sample.h: --sample, what a model of tokens writes. */
+/* sample.h: --sample, what a model of tokens writes: as text also tokens whose texts the GGUF file of
+ * --model has. */
 #ifndef TRAINER_SAMPLE_H
 #define TRAINER_SAMPLE_H
 
@@ -6,8 +7,7 @@
 
 /* Prints to stdout the first tokens of the tests, and --sample tokens after them, each drawn from
  * the softmax of the logits / 0.8 of up to a context before it: a text as it is, with '?' for
- * control characters, likewise tokens whose texts a GGUF file has, else numbers. A no-op without
- * --sample. The same seed draws the same ones. */
+ * control characters, else numbers. A no-op without --sample. The same seed draws the same ones. */
 bool sample_print(session *s, fault *f);
 
 #endif
