@@ -6,6 +6,7 @@
 
 #include "fuzz/fuzz.h"
 #include "gpt_gguf.h"
+#include "trainer/base/utf8.h"
 #include "trainer/files/tensors/gguf_words.h"
 #include "trainer/files/tensors/tensor_file.h"
 
@@ -13,11 +14,23 @@ static void check_values(const gguf_file *g)
 {
     for (size_t i = 0; i < g->values_count; ++i) {
         const gguf_value *v = &g->values[i];
-        FUZZ_CHECK(gguf_find(g, v->key) == v);
-        FUZZ_CHECK(v->text == NULL || (v->kind == GGUF_TEXT && strlen(v->text) < 256));
+        FUZZ_CHECK(gguf_find(g, v->key) == v && v->key[0] != '\0' && utf8_printable(v->key));
+        FUZZ_CHECK(v->text == NULL ||
+                   (v->kind == GGUF_TEXT && strlen(v->text) < 256 && utf8_printable(v->text)));
         FUZZ_CHECK(v->kind != GGUF_ARRAY || (v->at <= v->end && v->end <= g->data));
         FUZZ_CHECK(v->kind != GGUF_ARRAY || v->count <= v->end - v->at);
     }
+}
+
+/* Where it fits into 64 bits. */
+static uint64_t product(const gguf_tensor *t)
+{
+    uint64_t count = 1;
+    for (size_t i = 0; i < t->rank; ++i) {
+        FUZZ_CHECK(t->shape[i] == 0 || count <= UINT64_MAX / t->shape[i]);
+        count *= t->shape[i];
+    }
+    return count;
 }
 
 static void check_tensors(const gguf_file *g, uint64_t heads)
@@ -27,7 +40,8 @@ static void check_tensors(const gguf_file *g, uint64_t heads)
         const gguf_tensor *t = &g->tensors[i];
         fault f = {0};
         FUZZ_CHECK(t->from >= end && t->to >= t->from && t->to <= g->bytes - g->data);
-        FUZZ_CHECK(gguf_find_tensor(g, t->name) == t);
+        FUZZ_CHECK(gguf_find_tensor(g, t->name) == t && utf8_printable(t->name));
+        FUZZ_CHECK(t->rank <= GGUF_RANK && t->count == product(t));
         end = t->to;
         if (t->block == NULL)
             FUZZ_CHECK(!gguf_read(g, t, 0, NULL, &f) && f.code == CODE_DATA);

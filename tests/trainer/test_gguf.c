@@ -169,6 +169,7 @@ static const struct {
     {KEY "s:key 4:9 4:9 8:1 4:4 8:0", "key is an array of arrays"},
     {KEY "s:key 4:9 4:13 8:1 4:4 8:0", "key is an array of something unknown (type 13)"},
     {KEY "s:key 4:9 4:10 8:3 z:23", "key is an array of 3 elements, but 23 bytes are left"},
+    {KEY "s:key 4:9 4:10 8:0x2000000000000000 z:23", "of 2305843009213693952 elements"},
     {KEY "s:key 4:9 4:8 8:0x2000000000000001 z:23", "of 2305843009213693953 elements"},
     {KEY "s:key 4:9 4:8 8:2 s:abcdefgh s8:9:abc", "a text of 9 bytes, but 3 are left"},
     {"GGUF 4:3 8:0 8:2 s:key 4:4 4:1 s:key 4:0 1:1", "key is there twice"},

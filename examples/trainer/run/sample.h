@@ -1,5 +1,5 @@
-/* sample.h: --sample, what a model of tokens writes: as text also tokens whose texts the GGUF file of
- * --model has. */
+/* sample.h: --sample, what a model of tokens writes. Tokens are text, too, where --model is a GGUF
+ * file with their texts. */
 #ifndef TRAINER_SAMPLE_H
 #define TRAINER_SAMPLE_H
 
