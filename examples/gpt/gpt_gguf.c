@@ -133,6 +133,10 @@ static bool is_plain(const source *s)
 /* The vocabulary, and what else its tensors say. */
 static bool take_tensors(const source *s, gpt_arch *a)
 {
+    if (gguf_find_tensor(&s->file, "rope_freqs.weight") != NULL) {
+        (void)snprintf(what, sizeof what, "its rope_freqs.weight scales rotary positions");
+        return false;
+    }
     const gguf_tensor *table = gguf_find_tensor(&s->file, "token_embd.weight");
     if (table == NULL || table->rank != 2 || table->shape[1] != a->dim || table->shape[0] < 1 ||
         table->shape[0] > (uint64_t)1 << 24) {

@@ -103,12 +103,14 @@ without llama llama.rope.scaling.type=yarn "its llama.rope.scaling.type is yarn,
 without llama llama.rope.scaling.factor=8.0 "its llama.rope.scaling.factor is not 1"
 without llama llama.expert_count=8 "its llama.expert_count is not 0"
 without llama llama.attention.scale=0.5 "its llama.attention.scale is unknown: .* may compute something else"
+without llama +rope_freqs.weight "its rope_freqs.weight scales rotary positions"
 without llama -token_embd.weight "it has no token_embd.weight of 64 columns"
 without llama +token_embd.weight "tensor \"token_embd.weight\": it is there twice"
 without qwen2 qwen2.embedding_length=32 "heads of 8\|token_embd.weight is no matrix of 32 columns"
 without gpt2 gpt2.feed_forward_length=128 "a width of 64, 128 in its blocks"
 without gpt2 -gpt2.attention.layer_norm_epsilon "norms add nan"
-weights llama +rope_freqs.weight 'the model has no "model.rope_freqs.weight", beside weights that it has'
+make bad llama-tied +rope_freqs.weight
+ends 4 'bad/model.gguf: the model has no "model.rope_freqs.weight", beside weights' "$gpt" --model m $small --import bad/model.gguf --test-only
 weights llama +blk.0.attn_q_norm.weight 'the model has no "model.layers.\*.attn_q_norm.weight"'
 weights llama -blk.1.ffn_up.weight 'no tensor "model.layers.1.mlp.up_proj.weight"'
 weights gpt2 -position_embd.weight 'no tensor "wpe.weight"'
