@@ -33,7 +33,7 @@ static void block_types(NO_ROW)
         for (unsigned k = 0; k < g->elements; k++) {
             float want;
             memcpy(&want, &g->bits[k], sizeof want);
-            if (values[k] != want)
+            if (memcmp(&values[k], &want, sizeof want) != 0)
                 fail_msg("%s: element %u is %.9g, not %.9g", g->name, k, (double)values[k],
                     (double)want);
         }

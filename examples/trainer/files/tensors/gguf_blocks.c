@@ -34,7 +34,8 @@ static void decode_f64(const unsigned char *b, float *x)
 
 /* ---- blocks of 32 ------------------------------------------------------------------------------
  * A code of 4 or 5 bits has its low 4 bits in `low`, 16 bytes: those of element j < 16 are the low
- * half of byte j, those of element j + 16 its high half. Its fifth bit is bit j of `high`.
+ * half of byte j, those of element j + 16 its high half. Its fifth bit is bit j of `high`. A
+ * minimum of -0 changes no sum.
  */
 
 static void decode_nibbles(
@@ -50,7 +51,7 @@ static void decode_nibbles(
 /* d; low. x = d (code - 8) */
 static void decode_q4_0(const unsigned char *b, float *x)
 {
-    decode_nibbles(b + 2, 0, half_at(b), 8, 0, x);
+    decode_nibbles(b + 2, 0, half_at(b), 8, -0.0f, x);
 }
 
 /* d; m; low. x = d code + m */
@@ -62,7 +63,7 @@ static void decode_q4_1(const unsigned char *b, float *x)
 /* d; high; low. x = d (code - 16) */
 static void decode_q5_0(const unsigned char *b, float *x)
 {
-    decode_nibbles(b + 6, (uint32_t)little_endian(b + 2, 4), half_at(b), 16, 0, x);
+    decode_nibbles(b + 6, (uint32_t)little_endian(b + 2, 4), half_at(b), 16, -0.0f, x);
 }
 
 /* d; m; high; low. x = d code + m */
