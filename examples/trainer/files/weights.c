@@ -239,7 +239,7 @@ static bool take(source *s, bool give, fault *f)
     return take_counts(s, give, f);
 }
 
-/* Matrices of GGUF are out x in, whatever transformers has. */
+/* A GGUF file has all matrices out x in, also those that transformers has in x out. */
 static void turn_round(source *s)
 {
     for (size_t i = 0; s->names.file.is_gguf && i < s->count; ++i) {

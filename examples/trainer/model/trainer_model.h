@@ -98,9 +98,9 @@ static inline void trainer_tell(const trainer_watcher *watcher, const char *part
         watcher->tell(watcher->user, part);
 }
 
-/* How GGUF files of one architecture (general.architecture) name a model's tensors. Of a row's two
- * texts the first is how names in the file begin, where a star stands for a number; the second is
- * what the model has in its place; the first row that fits counts. pairs: tensors whose rows are
+/* How GGUF files of one architecture (general.architecture) name a model's tensors. A row has
+ * two beginnings of names, in the file and of the model; a star stands for a number. The first row
+ * that fits counts. pairs: tensors whose rows are
  * heads with the pairs that rotate side by side, and the key with the number of heads, for which
  * the first row's key stands in; NULL: none. Both end with NULL. */
 typedef struct trainer_gguf {
