@@ -98,11 +98,11 @@ static inline void trainer_tell(const trainer_watcher *watcher, const char *part
         watcher->tell(watcher->user, part);
 }
 
-/* How GGUF files of one architecture (general.architecture) name a model's tensors. A row has
- * two beginnings of names, in the file and of the model; a star stands for a number. The first row
- * that fits counts. pairs: tensors whose rows are
- * heads with the pairs that rotate side by side, and the key with the number of heads, for which
- * the first row's key stands in; NULL: none. Both end with NULL. */
+/* How GGUF files of one architecture (general.architecture) name a model's tensors. A row has two
+ * beginnings of names, in the file and of the model; a star stands for a number. The first row that
+ * fits counts. pairs: tensors whose rows are heads with the pairs that rotate side by side, and the
+ * key with the number of heads, for which the first row's key stands in; NULL: none. Both end with
+ * NULL. */
 typedef struct trainer_gguf {
     const char *architecture;
     const char *const (*names)[2], *const (*pairs)[2];
