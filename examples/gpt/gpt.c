@@ -16,8 +16,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "gpt_config.h"
+#include "gpt_gguf.h"
 #include "trainer/model/net_model.h"
 #include "trainer/model/net_split.h"
 
@@ -157,12 +159,20 @@ static const char *const renames[][2] = {{"wte.", "transformer.wte."}, {"wpe.", 
 static const char *const buffers[] = {
     "*h.*.attn.bias", "*h.*.attn.masked_bias", "*.rotary_emb.*", NULL};
 
+/* Of a folder, or of a GGUF file. */
+static const char *read_sizes(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && !S_ISDIR(about.st_mode) ? gpt_gguf_read(path, &of_folder)
+                                                              : gpt_config_read(path, &of_folder);
+}
+
 static const char *settle(trainer_sizes *sizes)
 {
     const char *text = NULL;
     if (sizes->arch == FOLDER)
-        text = sizes->folder == NULL ? "--arch folder needs --model DIR"
-                                     : gpt_config_read(sizes->folder, &of_folder);
+        text =
+            sizes->folder == NULL ? "--arch folder needs --model DIR" : read_sizes(sizes->folder);
     if (text != NULL)
         return text;
     const gpt_arch *usual = arch_of(sizes);
@@ -198,6 +208,7 @@ const trainer_model gpt_model = {
     .tokens = true,
     .defaults = defaults,
     .renames = renames,
+    .ggufs = gpt_ggufs,
     .buffers = buffers,
     NET_MODEL_FUNCTIONS,
 };

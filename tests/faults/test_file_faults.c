@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include "support/fault_host.h"
+#include "support/gguf_text.h"
 #include "support/test_fault.h"
 #include "support/test_folder.h"
 #include "trainer/files/atomic_file.h"
 #include "trainer/files/plain_file.h"
 #include "trainer/files/safetensors_file.h"
+#include "trainer/files/tensors/gguf_words.h"
 #include "trainer/report/csv_log.h"
 
 /* Whether a call failed; none does any more. */
@@ -123,6 +125,43 @@ static void json(NO_ROW)
     assert_true(at > 20);
 }
 
+/* Each call fails while a file is opened, its tensor and its tokens are read. */
+static void gguf(NO_ROW)
+{
+    unsigned char bytes[1024];
+    const size_t size = gguf_text_make(
+        "GGUF 4:3 8:1 8:3 s:general.architecture 4:8 s:llama s:tokenizer.ggml.model 4:8 s:gpt2 "
+        "s:tokenizer.ggml.tokens 4:9 4:8 8:1 s:a s:t 4:1 8:8 4:0 8:0 p:32 z:32",
+        bytes, sizeof bytes);
+    const char *path = test_text("%s/file.gguf", test_folder());
+    test_file_write(path, bytes, size);
+    for (fault_group group = FAULT_MEMORY; group < FAULT_GROUPS; ++group) {
+        unsigned at = 0;
+        for (bool failed = true; failed;) {
+            fault f = {0};
+            float values[8];
+            gguf_file g;
+            gguf_words w = {0};
+            const long before = fault_host_blocks(), open = fault_host_files();
+            fault_host_arm(group, ++at, false);
+            const bool good = gguf_open(path, &g, &f) &&
+                              gguf_read(&g, &g.tensors[0], 0, values, &f) &&
+                              gguf_words_read(path, &w, &f);
+            gguf_words_close(&w);
+            gguf_close(&g);
+            const char *which = fault_host_fired();
+            const bool closes = which != NULL && strcmp(which, "fclose") == 0;
+            failed = disarm();
+            assert_true(good == (!failed || closes));
+            if (!good && f.code != (group == FAULT_MEMORY ? CODE_MEMORY : CODE_DATA))
+                fail_msg("call %u: code %d: %s", at, f.code, f.text);
+            assert_int_equal(fault_host_blocks(), before);
+            assert_int_equal(fault_host_files(), open);
+        }
+        assert_true(at > 8);
+    }
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -130,5 +169,6 @@ int main(void)
     test_add(&list, linked, NULL, "a link stays");
     test_add(&list, log_begins, NULL, "a log begins");
     test_add(&list, json, NULL, "JSON");
+    test_add(&list, gguf, NULL, "GGUF");
     return test_run_on_host("file_faults", &list);
 }

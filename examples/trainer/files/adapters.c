@@ -187,7 +187,7 @@ static void compare_base(listing *l, const char *path, char *missing, size_t siz
                                             l->weights_count, &base, &unread);
     for (size_t i = 0; i < l->weights_count; ++i) {
         const trainer_weight *w = &l->weights[i];
-        const safetensor *t = opened ? weight_names_of(&base, w) : NULL;
+        const file_tensor *t = opened ? weight_names_of(&base, w) : NULL;
         const bool same = t != NULL && t->count == weights_elements(w);
         l->changed[i] = l->changed[i] || (w->head && path != NULL && !same);
         if (!w->longer || t == NULL || same || !l->changed[i])

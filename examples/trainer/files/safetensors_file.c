@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/base/float_bits.h"
 #include "trainer/files/json_load.h"
 #include "trainer/files/plain_file.h"
 
@@ -159,14 +160,6 @@ bool safetensors_parse(const char *path, const char *header, size_t length, uint
 }
 
 #endif
-
-static uint64_t little_endian(const unsigned char *bytes, unsigned count)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < count; ++i)
-        value |= (uint64_t)bytes[i] << (8 * i);
-    return value;
-}
 
 /* What a file is that is no safetensors file, from its first 8 bytes. */
 static const char *kind_of(const unsigned char *prefix)
@@ -396,45 +389,18 @@ static const safetensors_part *part_of(const safetensors *s, const safetensor *t
     return &s->parts[tensor->part];
 }
 
-/* fp16 as fp32, exactly. */
-static float from_half(uint32_t half)
-{
-    const uint32_t sign = (half & 0x8000u) << 16, mantissa = half & 0x3ffu;
-    const uint32_t exponent = (half >> 10) & 0x1fu;
-    uint32_t bits = sign | ((exponent + 112) << 23) | (mantissa << 13);
-    float value;
-    if (exponent == 0) { /* zero or subnormal: mantissa * 2^-24 */
-        value = (float)mantissa * 0x1p-24f;
-        return sign != 0 ? -value : value;
-    }
-    if (exponent == 31)
-        bits = sign | 0x7f800000u | (mantissa << 13);
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static float element(safetensor_type type, const unsigned char *bytes)
 {
-    float value;
-    double wide;
-    uint64_t bits;
-    uint32_t word;
     switch (type) {
     case SAFETENSOR_F64:
-        bits = little_endian(bytes, 8);
-        memcpy(&wide, &bits, sizeof wide);
-        return (float)wide;
+        return (float)double_of_bits(little_endian(bytes, 8));
     case SAFETENSOR_F16:
-        return from_half((uint32_t)little_endian(bytes, 2));
+        return float_of_half((uint32_t)little_endian(bytes, 2));
     case SAFETENSOR_BF16:
-        word = (uint32_t)little_endian(bytes, 2) << 16;
-        break;
+        return float_of_bits((uint32_t)little_endian(bytes, 2) << 16);
     default:
-        word = (uint32_t)little_endian(bytes, 4);
-        break;
+        return float_of_bits((uint32_t)little_endian(bytes, 4));
     }
-    memcpy(&value, &word, sizeof value);
-    return value;
 }
 
 bool safetensors_read(const safetensors *s, const safetensor *tensor, float *values, fault *f)

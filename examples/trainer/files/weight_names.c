@@ -95,7 +95,7 @@ static size_t look_both(const weight_names *n, const char *prefix, const char *n
     return look(n, prefix, other);
 }
 
-const safetensor *weight_names_find(const weight_names *n, const char *name)
+const file_tensor *weight_names_find(const weight_names *n, const char *name)
 {
     const size_t found = look_both(n, n->prefix, name);
     return found != NONE ? &n->file.tensors[found] : NULL;
@@ -108,15 +108,15 @@ static size_t look_twin(const weight_names *n, const char *name)
     return found != NONE ? found : look_both(n, "", name);
 }
 
-const safetensor *weight_names_twin(const weight_names *n, const trainer_weight *w)
+const file_tensor *weight_names_twin(const weight_names *n, const trainer_weight *w)
 {
     const size_t found = w->twin[0] != '\0' ? look_twin(n, w->twin) : NONE;
     return found != NONE ? &n->file.tensors[found] : NULL;
 }
 
-const safetensor *weight_names_of(const weight_names *n, const trainer_weight *w)
+const file_tensor *weight_names_of(const weight_names *n, const trainer_weight *w)
 {
-    const safetensor *found = weight_names_find(n, w->name);
+    const file_tensor *found = weight_names_find(n, w->name);
     return found != NULL ? found : weight_names_twin(n, w);
 }
 
@@ -133,7 +133,7 @@ static bool has_all(const weight_names *n, const trainer_weight *weights, size_t
 static bool find_prefix(weight_names *n, const trainer_weight *weights, size_t count, fault *f)
 {
     char found[PREFIX] = "", ends[2][NAME + OTHER + 1], other[NAME + OTHER];
-    const safetensor *first = NULL;
+    const file_tensor *first = NULL;
     if (count == 0 || has_all(n, weights, count))
         return true;
     weights_other_name(n->type, weights[0].name, other, sizeof other);
@@ -149,7 +149,7 @@ static bool find_prefix(weight_names *n, const trainer_weight *weights, size_t c
         (void)snprintf(n->prefix, PREFIX, "%.*s", (int)before, key);
         if (!has_all(n, weights, count))
             continue;
-        const safetensor *here = weight_names_find(n, weights[0].name);
+        const file_tensor *here = weight_names_find(n, weights[0].name);
         if (first != NULL && here != first)
             return fault_set(f, CODE_DATA,
                 "%s: its names begin with \"%s\" or with \"%s\", and both have all weights; "
@@ -167,8 +167,8 @@ bool weight_names_open(const trainer_model *type, const char *path, const traine
     size_t count, weight_names *n, fault *f)
 {
     *n = (weight_names){.type = type};
-    const bool good =
-        safetensors_open(path, &n->file, f) && make_keys(n, f) && find_prefix(n, weights, count, f);
+    const bool good = tensor_file_open(path, type->ggufs, &n->file, f) && make_keys(n, f) &&
+                      find_prefix(n, weights, count, f);
     if (!good)
         weight_names_close(n);
     return good;
@@ -180,13 +180,13 @@ void weight_names_close(weight_names *n)
         free(n->keys[i]);
     free(n->keys);
     free(n->roles);
-    safetensors_close(&n->file);
+    tensor_file_close(&n->file);
     *n = (weight_names){0};
 }
 
 void weight_names_before(const weight_names *n, const trainer_weight *w, char *before, size_t size)
 {
-    const safetensor *t = weight_names_find(n, w->name);
+    const file_tensor *t = weight_names_find(n, w->name);
     before[0] = '\0';
     if (t == NULL)
         return;
@@ -263,8 +263,7 @@ static bool is_beside(const weight_names *n, size_t tensor)
 /* Whole numbers are counts and positions, buffers what the model makes itself. */
 static bool is_harmless(const weight_names *n, size_t tensor)
 {
-    const char *type = n->file.tensors[tensor].dtype;
-    bool buffer = type[0] != 'F' && strncmp(type, "BF", 2) != 0;
+    bool buffer = n->file.tensors[tensor].whole;
     for (const char *const *p = n->type->buffers; !buffer && p != NULL && *p != NULL; ++p)
         buffer = fnmatch(*p, n->keys[tensor], 0) == 0;
     return buffer;

@@ -8,7 +8,7 @@
 #ifndef TRAINER_WEIGHT_NAMES_H
 #define TRAINER_WEIGHT_NAMES_H
 
-#include "trainer/files/safetensors_file.h"
+#include "trainer/files/tensors/tensor_file.h"
 #include "trainer/model/trainer_model.h"
 
 enum { WEIGHT_NAMES_PREFIX = 64 };
@@ -18,7 +18,7 @@ typedef enum weight_role { WEIGHT_UNREAD, WEIGHT_LEFT, WEIGHT_HEAD, WEIGHT_READ 
 
 typedef struct weight_names {
     const trainer_model *type;
-    safetensors file;
+    tensor_file file;
     char **keys;                      /* (file.count) names, as they are compared */
     weight_role *roles;               /* (file.count) of the caller */
     char prefix[WEIGHT_NAMES_PREFIX]; /* of the keys */
@@ -31,11 +31,11 @@ bool weight_names_open(const trainer_model *type, const char *path, const traine
 void weight_names_close(weight_names *n); /* accepts {0} */
 
 /* The tensor of this name, or of a name that another program uses for it; NULL: none. */
-const safetensor *weight_names_find(const weight_names *n, const char *name);
+const file_tensor *weight_names_find(const weight_names *n, const char *name);
 
 /* The tensor of a weight's twin; and that of its name, or else of its twin. */
-const safetensor *weight_names_twin(const weight_names *n, const trainer_weight *w);
-const safetensor *weight_names_of(const weight_names *n, const trainer_weight *w);
+const file_tensor *weight_names_twin(const weight_names *n, const trainer_weight *w);
+const file_tensor *weight_names_of(const weight_names *n, const trainer_weight *w);
 
 /* What stands before the name of `w` in the file, wrappers included. */
 void weight_names_before(const weight_names *n, const trainer_weight *w, char *before, size_t size);

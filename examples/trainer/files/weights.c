@@ -74,7 +74,7 @@ static void shape_text(size_t rank, const uint64_t *shape, char *text, size_t si
     text[0] = '\0';
     for (size_t i = 0; i < rank; ++i) {
         const size_t used = strlen(text);
-        if (i == SAFETENSORS_RANK) {
+        if (i == TENSOR_RANK) {
             (void)snprintf(text + used, size - used, " x ...");
             break;
         }
@@ -83,10 +83,10 @@ static void shape_text(size_t rank, const uint64_t *shape, char *text, size_t si
 }
 
 /* Sizes of 1 are ignored: timm has 1 x 1 x 384 for 384. */
-static bool same_shape(const trainer_weight *w, const safetensor *t)
+static bool same_shape(const trainer_weight *w, const file_tensor *t)
 {
     size_t a = 0, b = 0;
-    if (t->rank > SAFETENSORS_RANK)
+    if (t->rank > TENSOR_RANK)
         return false;
     for (;;) {
         while (a < w->rank && w->shape[a] == 1)
@@ -101,7 +101,7 @@ static bool same_shape(const trainer_weight *w, const safetensor *t)
 }
 
 /* Whether a tensor has more rows than a weight that takes the first of them. */
-static bool is_longer(const trainer_weight *w, const safetensor *t)
+static bool is_longer(const trainer_weight *w, const file_tensor *t)
 {
     bool longer = w->longer && t->rank == w->rank && t->shape[0] > w->shape[0];
     for (size_t i = 1; longer && i < w->rank; ++i)
@@ -123,7 +123,7 @@ typedef struct source {
 
 /* Finds a weight's tensor. True with *taken NULL: a head with another number of classes or without
  * a tensor, to be left as it is. */
-static bool match(source *s, const trainer_weight *w, const safetensor **taken, fault *f)
+static bool match(source *s, const trainer_weight *w, const file_tensor **taken, fault *f)
 {
     const char *path = s->names.file.path;
     char here[128], there[128];
@@ -150,9 +150,9 @@ static bool match(source *s, const trainer_weight *w, const safetensor **taken, 
 }
 
 /* Reads a tensor, whose numbers must be finite. */
-static bool read_finite(const source *s, const safetensor *from, float *values, fault *f)
+static bool read_finite(const source *s, const file_tensor *from, float *values, fault *f)
 {
-    if (!safetensors_read(&s->names.file, from, values, f))
+    if (!tensor_file_read(&s->names.file, from, values, f))
         return false;
     for (uint64_t i = 0; i < from->count; ++i)
         if (!isfinite(values[i]))
@@ -162,9 +162,9 @@ static bool read_finite(const source *s, const safetensor *from, float *values, 
 }
 
 /* Whether the tensor of a weight's twin, if the file has both, is the same. */
-static bool check_twin(source *s, const trainer_weight *w, const safetensor *taken, fault *f)
+static bool check_twin(source *s, const trainer_weight *w, const file_tensor *taken, fault *f)
 {
-    const safetensor *twin = weight_names_twin(&s->names, w);
+    const file_tensor *twin = weight_names_twin(&s->names, w);
     if (twin == NULL || twin == taken)
         return true;
     s->names.roles[twin - s->names.file.tensors] = WEIGHT_HEAD;
@@ -188,20 +188,20 @@ static bool write_weight(const source *s, const trainer_weight *w, fault *f)
 /* Reads a count; TRAINER_NO_COUNT where the file has none. */
 static bool read_count(const source *s, const char *name, int64_t *value, fault *f)
 {
-    const safetensors *file = &s->names.file;
-    const safetensor *t = weight_names_find(&s->names, name);
+    const tensor_file *file = &s->names.file;
+    const file_tensor *t = weight_names_find(&s->names, name);
     char shape[128];
     *value = TRAINER_NO_COUNT;
     if (t == NULL)
         return true;
     s->names.roles[t - file->tensors] = WEIGHT_LEFT;
-    if (t->type != SAFETENSOR_I64 || t->rank != 0) {
+    if (strcmp(t->type, "I64") != 0 || t->rank != 0) {
         shape_text(t->rank, t->shape, shape, sizeof shape);
         return fault_set(f, CODE_DATA,
             "%s: tensor \"%s\" is %s of shape [%s]; a count is I64 of shape []", file->path, name,
-            t->dtype, shape);
+            t->type, shape);
     }
-    if (!safetensors_read_i64(file, t, value, f))
+    if (!tensor_file_read_i64(file, t, value, f))
         return false;
     return *value >= 0 ||
            fault_set(f, CODE_DATA, "%s: tensor \"%s\" is %" PRId64 "; a count is 0 or more",
@@ -228,7 +228,7 @@ static bool take(source *s, bool give, fault *f)
 {
     for (size_t i = 0; i < s->count; ++i) {
         const trainer_weight *w = &s->weights[i];
-        const safetensor *from;
+        const file_tensor *from;
         if (!match(s, w, &from, f))
             return false;
         s->given[i] = from != NULL;
@@ -239,14 +239,28 @@ static bool take(source *s, bool give, fault *f)
     return take_counts(s, give, f);
 }
 
+/* A GGUF file has all matrices out x in, also those that transformers has in x out. */
+static void turn_round(source *s)
+{
+    for (size_t i = 0; s->names.file.is_gguf && i < s->count; ++i) {
+        trainer_weight *w = &s->weights[i];
+        const size_t outputs = w->shape[1];
+        if (!w->transposed)
+            continue;
+        w->shape[1] = w->shape[0];
+        w->shape[0] = outputs;
+        w->transposed = false;
+    }
+}
+
 static bool make_room(source *s, fault *f)
 {
     uint64_t most = most_elements(s->weights, s->count);
     for (size_t i = 0; i < s->count; ++i) {
         const trainer_weight *w = &s->weights[i];
-        const safetensor *longer = w->longer ? weight_names_find(&s->names, w->name) : NULL;
-        /* the counts of other types are not checked against the data; match refuses them */
-        if (longer != NULL && longer->type < SAFETENSOR_I64 && longer->count > most)
+        const file_tensor *longer = w->longer ? weight_names_find(&s->names, w->name) : NULL;
+        /* the counts of other types are not checked against the data; reading refuses them */
+        if (longer != NULL && longer->readable && longer->count > most)
             most = longer->count;
     }
     s->values = malloc(2 * (size_t)most * sizeof *s->values);
@@ -255,11 +269,11 @@ static bool make_room(source *s, fault *f)
     return (s->values != NULL && s->given != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
 }
 
-bool weights_probe(const char *path, fault *f)
+bool weights_probe(const trainer_model *type, const char *path, fault *f)
 {
-    safetensors file;
-    const bool good = safetensors_open(path, &file, f);
-    safetensors_close(&file);
+    tensor_file file;
+    const bool good = tensor_file_open(path, type->ggufs, &file, f);
+    tensor_file_close(&file);
     return good;
 }
 
@@ -272,9 +286,11 @@ bool weights_import(const trainer_model *type, void *model, clprune_context *con
         return false;
     s.weights = list(type, model, &s.count);
     bool good = (s.weights != NULL || fault_set(f, CODE_MEMORY, "out of memory")) &&
-                weight_names_open(type, path, s.weights, s.count, &s.names, f) &&
-                make_room(&s, f) && take(&s, false, f) &&
-                weight_names_rest(&s.names, imported->unread, sizeof imported->unread, f);
+                weight_names_open(type, path, s.weights, s.count, &s.names, f);
+    if (good)
+        turn_round(&s);
+    good = good && make_room(&s, f) && take(&s, false, f) &&
+           weight_names_rest(&s.names, imported->unread, sizeof imported->unread, f);
     if (good && s.count > 0) {
         weight_names_before(&s.names, &s.weights[0], imported->prefix, sizeof imported->prefix);
         good = fault_check(f, context, type->init(model, seed, s.given), "initialising the model");

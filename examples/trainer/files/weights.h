@@ -1,6 +1,6 @@
 /*
  * weights.h: a model's weights from and to other programs, in safetensors files with the names and
- * shapes of timm and torchvision.
+ * shapes of timm and torchvision; and from GGUF files, if the model has tables of their names.
  *
  * A file in the layout of Python's safetensors with metadata {"format": "pt"} has the same bytes
  * after import and export. Names of the authors' code become timm's, other types fp32, other or no
@@ -26,8 +26,8 @@ typedef struct weights_imported {
     char unread[1024]; /* names of tensors that were not read (weight_names.h); "" without */
 } weights_imported;
 
-/* Whether a file can be opened, and is one of safetensors. Faults as weights_import. */
-bool weights_probe(const char *path, fault *f);
+/* Whether a file can be opened, and is one that weights_import reads. Faults as there. */
+bool weights_probe(const trainer_model *type, const char *path, fault *f);
 
 /* Takes every weight of the model from a file, and its counts: a count that is not in the file is
  * TRAINER_NO_COUNT. What has no value there, a head or adapters, gets its initial value of `seed`.

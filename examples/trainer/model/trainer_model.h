@@ -35,7 +35,7 @@ typedef struct trainer_sizes {
     size_t image;                   /* pixels per side; 0: the architecture's, or none */
     size_t classes;                 /* 0: the architecture's; of tokens: the vocabulary */
     uint64_t extra[TRAINER_EXTRAS]; /* values of the extras; 0: the architecture's */
-    const char *folder;             /* of transformers' config.json; NULL: none */
+    const char *folder;             /* of config.json, or a GGUF file; NULL: none */
     const char *train;              /* patterns of parameters, with commas; NULL: all are trained */
     const char *lora;               /* R[:PATTERN]; NULL: no adapters */
     double lora_alpha;              /* 0: 2 R */
@@ -98,6 +98,16 @@ static inline void trainer_tell(const trainer_watcher *watcher, const char *part
         watcher->tell(watcher->user, part);
 }
 
+/* How GGUF files of one architecture (general.architecture) name a model's tensors. A row has two
+ * beginnings of names, in the file and of the model; a star stands for a number. The first row that
+ * fits counts. pairs: tensors whose rows are heads with the pairs that rotate side by side, and the
+ * key with the number of heads, for which the first row's key stands in; NULL: none. Both end with
+ * NULL. */
+typedef struct trainer_gguf {
+    const char *architecture;
+    const char *const (*names)[2], *const (*pairs)[2];
+} trainer_gguf;
+
 typedef struct trainer_model trainer_model;
 struct trainer_model {
     const char *program;         /* "NAME-train": for --version, messages */
@@ -154,6 +164,7 @@ struct trainer_model {
     bool (*weight)(void *model, size_t index, trainer_weight *weight);
     /* Pairs: a part of a name, and that part in other programs; ends with NULL. NULL: none. */
     const char *const (*renames)[2];
+    const trainer_gguf *ggufs; /* ends with an empty one; NULL: no GGUF files */
     /* Patterns of tensors in files that the model makes itself, such as masks; ends with NULL.
      * NULL: none. */
     const char *const *buffers;

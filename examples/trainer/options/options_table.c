@@ -75,9 +75,10 @@ const char *const *options_optimizers(void)
 /* The model's own options come after the second row. */
 static const option_row rows[] = {
     CHOICE("arch", OPTION_MATCH, arch, NULL, "NAME", NULL),
-    TEXT("model", OPTION_MATCH, model_folder, "DIR",
-        "a folder of transformers, in place of --arch: the sizes of its config.json, if it is of a "
-        "kind that the program has, and unless --import names others the weights beside it",
+    TEXT("model", OPTION_MATCH, model_folder, "DIR|FILE",
+        "a folder of transformers or a GGUF file, in place of --arch: its sizes, if it is of a "
+        "kind "
+        "that the program has, and unless --import names others its weights",
         NEEDS_NOTHING, OF_TEXTS, RANKS_PLACE),
     COUNT("image-size", OPTION_MATCH, image_size, 1, 4096,
         "pixels per side; default: the architecture's, or the data's", NEEDS_NOTHING, OF_IMAGES),

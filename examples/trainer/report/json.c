@@ -3,33 +3,13 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Bytes of the UTF-8 sequence at s, or 0 if there is no valid one (RFC 3629). */
-static size_t sequence_length(const unsigned char *s)
-{
-    size_t length;
-    if (s[0] < 0x80)
-        return 1;
-    if (s[0] >= 0xC2 && s[0] <= 0xDF)
-        length = 2;
-    else if (s[0] >= 0xE0 && s[0] <= 0xEF)
-        length = 3;
-    else if (s[0] >= 0xF0 && s[0] <= 0xF4)
-        length = 4;
-    else
-        return 0;
-    for (size_t i = 1; i < length; ++i)
-        if ((s[i] & 0xC0) != 0x80) /* also the NUL at the end */
-            return 0;
-    const bool overlong = (s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xF0 && s[1] < 0x90);
-    const bool outside = (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF4 && s[1] > 0x8F);
-    return overlong || outside ? 0 : length;
-}
+#include "trainer/base/utf8.h"
 
 static void put_string(FILE *stream, const char *text)
 {
     (void)fputc('"', stream);
     for (const unsigned char *s = (const unsigned char *)text; *s != '\0';) {
-        const size_t length = sequence_length(s);
+        const size_t length = utf8_length(s);
         if (length == 0)
             (void)fputc('?', stream);
         else if (*s == '"' || *s == '\\')

@@ -177,7 +177,7 @@ bool run_open(options *o, training_run *r, fault *f)
                 (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
                 (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
                 (o->adapters == NULL || adapters_probe(o->adapters, f)) &&
-                (o->import_file == NULL || weights_probe(o->import_file, f)) &&
+                (o->import_file == NULL || weights_probe(o->model, o->import_file, f)) &&
                 session_prepare(s, &c, f) && open_device(s, f);
     bool agreed = false;
     if (choose_together(o)) { /* a rank that has failed would be waited for */

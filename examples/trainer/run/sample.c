@@ -9,6 +9,7 @@
 #include "trainer/base/stop.h"
 #include "trainer/base/try.h"
 #include "trainer/data/rng.h"
+#include "trainer/files/tensors/gguf_words.h"
 
 enum { PROMPT = 32 };
 
@@ -20,6 +21,7 @@ typedef struct sampler {
     size_t first, read; /* the first token of the context; how many from it on the writer took */
     float *values;      /* (2 * vocabulary) logits, and room to sort them */
     clprune_mat logits;
+    gguf_words words; /* of the vocabulary of --model FILE */
 } sampler;
 
 /* Gives the writer its next token. */
@@ -115,13 +117,24 @@ static int32_t draw(const sampler *w, uint32_t index)
     return (int32_t)last;
 }
 
+static void print_byte(int byte)
+{
+    const bool control = byte < ' ' || byte == 127;
+    (void)putchar(control && byte != '\n' && byte != '\t' ? '?' : byte);
+}
+
 static void print_token(const sampler *w, int32_t token)
 {
-    const bool control = token < ' ' || token == 127;
-    if (!dataset_is_text(w->s->data))
+    size_t length;
+    if (dataset_is_text(w->s->data)) {
+        print_byte(token);
+    } else if ((size_t)token < w->words.count) {
+        const char *bytes = gguf_words_of(&w->words, (size_t)token, &length);
+        for (size_t i = 0; i < length; ++i)
+            print_byte((unsigned char)bytes[i]);
+    } else {
         (void)printf("%d ", (int)token);
-    else
-        (void)putchar(control && token != '\n' && token != '\t' ? '?' : token);
+    }
 }
 
 /* Places of planned buffers are the run's. */
@@ -162,6 +175,13 @@ static bool write_all(sampler *w, size_t count, fault *f)
     return good;
 }
 
+/* The words of a GGUF file, if --model has one. */
+static bool read_words(sampler *w, fault *f)
+{
+    const char *path = w->s->options->model_folder;
+    return path == NULL || !gguf_begins(path) || gguf_words_read(path, &w->words, f);
+}
+
 bool sample_print(session *s, fault *f)
 {
     const size_t count = (size_t)s->options->sample;
@@ -173,7 +193,8 @@ bool sample_print(session *s, fault *f)
     w.values = malloc(2 * w.vocabulary * sizeof *w.values);
     const bool good =
         (w.tokens != NULL && w.values != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
-    const bool written = good && write_all(&w, count, f);
+    const bool written = good && read_words(&w, f) && write_all(&w, count, f);
+    gguf_words_close(&w.words);
     free(w.tokens);
     free(w.values);
     return written;

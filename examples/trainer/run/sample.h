@@ -1,4 +1,5 @@
-/* sample.h: --sample, what a model of tokens writes. */
+/* sample.h: --sample, what a model of tokens writes. Tokens are text, too, where --model is a GGUF
+ * file with their texts. */
 #ifndef TRAINER_SAMPLE_H
 #define TRAINER_SAMPLE_H
 

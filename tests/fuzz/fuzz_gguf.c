@@ -1,0 +1,131 @@
+/* GGUF files. A byte that is odd makes the first 8 bytes right; the rest of it is a number of
+ * heads. What is accepted has its tensors apart and inside of the file, and gives each of them;
+ * then the sizes of a model and the names of its tensors are read. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz/fuzz.h"
+#include "gpt_gguf.h"
+#include "trainer/base/utf8.h"
+#include "trainer/files/tensors/gguf_words.h"
+#include "trainer/files/tensors/tensor_file.h"
+
+static void check_values(const gguf_file *g)
+{
+    for (size_t i = 0; i < g->values_count; ++i) {
+        const gguf_value *v = &g->values[i];
+        FUZZ_CHECK(gguf_find(g, v->key) == v && v->key[0] != '\0' && utf8_printable(v->key));
+        FUZZ_CHECK(v->text == NULL ||
+                   (v->kind == GGUF_TEXT && strlen(v->text) < 256 && utf8_printable(v->text)));
+        FUZZ_CHECK(v->kind != GGUF_ARRAY || (v->at <= v->end && v->end <= g->data));
+        FUZZ_CHECK(v->kind != GGUF_ARRAY || v->count <= v->end - v->at);
+    }
+}
+
+/* Where it fits into 64 bits. */
+static uint64_t product(const gguf_tensor *t)
+{
+    uint64_t count = 1;
+    for (size_t i = 0; i < t->rank; ++i) {
+        FUZZ_CHECK(t->shape[i] == 0 || count <= UINT64_MAX / t->shape[i]);
+        count *= t->shape[i];
+    }
+    return count;
+}
+
+static void check_tensors(const gguf_file *g, uint64_t heads)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < g->count; ++i) {
+        const gguf_tensor *t = &g->tensors[i];
+        fault f = {0};
+        FUZZ_CHECK(t->from >= end && t->to >= t->from && t->to <= g->bytes - g->data);
+        FUZZ_CHECK(gguf_find_tensor(g, t->name) == t && utf8_printable(t->name));
+        FUZZ_CHECK(t->rank <= GGUF_RANK && t->count == product(t));
+        end = t->to;
+        if (t->block == NULL)
+            FUZZ_CHECK(!gguf_read(g, t, 0, NULL, &f) && f.code == CODE_DATA);
+        if (t->block == NULL)
+            continue;
+        FUZZ_CHECK(t->count <= 2 * 2 * (t->to - t->from)); /* of 2 bits each at least */
+        float *values = malloc((size_t)t->count * sizeof *values + 1);
+        FUZZ_CHECK(values != NULL);
+        FUZZ_CHECK(gguf_read(g, t, 0, values, &f) == !t->block->whole);
+        f = (fault){0};
+        if (!gguf_read(g, t, heads, values, &f))
+            fuzz_check_text(f.text, "tensor \"");
+        free(values);
+    }
+}
+
+/* All texts of tokens together are no longer than the file. */
+static void check_words(const char *path, size_t size)
+{
+    gguf_words w;
+    fault f = {0};
+    size_t length, all = 0;
+    if (!gguf_words_read(path, &w, &f)) {
+        FUZZ_CHECK(f.code == CODE_DATA && w.bytes == NULL);
+        return;
+    }
+    for (size_t i = 0; i < w.count; ++i) {
+        const char *bytes = gguf_words_of(&w, i, &length);
+        FUZZ_CHECK(length <= size);
+        char *copy = malloc(length + 1);
+        FUZZ_CHECK(copy != NULL);
+        memcpy(copy, bytes, length);
+        free(copy);
+        all += length;
+    }
+    FUZZ_CHECK(all <= size);
+    gguf_words_close(&w);
+}
+
+static void check_model(const char *path)
+{
+    gpt_arch a = {0};
+    tensor_file file;
+    fault f = {0};
+    const char *wrong = gpt_gguf_read(path, &a);
+    if (wrong != NULL)
+        fuzz_check_text(wrong, NULL);
+    else {
+        FUZZ_CHECK(a.dim > 0 && a.depth > 0 && a.heads > 0 && a.context > 0 && a.vocabulary > 0);
+        FUZZ_CHECK(a.dim % a.heads == 0 && a.eps > 0 && a.eps <= 1);
+        FUZZ_CHECK(a.hidden == 0 || (a.heads % a.kv_heads == 0 && a.theta > 1));
+    }
+    if (!gguf_begins(path))
+        return;
+    if (!tensor_file_open(path, gpt_ggufs, &file, &f)) {
+        FUZZ_CHECK(f.code == CODE_DATA && file.tensors == NULL);
+        fuzz_check_text(f.text, NULL);
+        return;
+    }
+    for (size_t i = 0; i < file.count; ++i)
+        FUZZ_CHECK(file.tensors[i].name[0] != '\0' && file.tensors[i].heads <= 1 << 24);
+    tensor_file_close(&file);
+}
+
+void fuzz_target(fuzz_input in)
+{
+    static const char start[8] = "GGUF\3";
+    gguf_file g;
+    fault f = {0};
+    const uint8_t first = fuzz_byte(&in);
+    const size_t size = in.size;
+    uint8_t *bytes = (uint8_t *)fuzz_text(&(fuzz_input){in.data, in.size});
+    if (first % 2 == 1 && size >= sizeof start)
+        memcpy(bytes, start, sizeof start);
+    const char *path = fuzz_write("m.gguf", bytes, size);
+    free(bytes);
+    if (gguf_open(path, &g, &f)) {
+        check_values(&g);
+        check_tensors(&g, first / 2);
+        gguf_close(&g);
+    } else {
+        FUZZ_CHECK(f.code == CODE_DATA && g.stream == NULL && g.tensors == NULL);
+        fuzz_check_text(f.text, "m.gguf: ");
+    }
+    check_words(path, size);
+    check_model(path);
+}

@@ -1,0 +1,65 @@
+#!/bin/sh
+# gpt-train --model FILE.gguf beside transformers, which reads such files, too: small random models of each architecture
+# (tests/models/make_gguf.py), and each FILE, on a text that its own tokenizer takes apart; the loss of 8 sequences.
+#
+#     gguf_models.sh BIN [FILE.gguf...]
+#
+# PYTHON (python3) has torch, transformers and gguf. Exit status 0 if all are within 1e-4.
+export LC_ALL=C # a decimal point in every locale
+set -eu
+unset CDPATH # with it, cd prints
+here=$(cd "$(dirname "$0")" && pwd)
+bin=$(cd "${1:?usage: gguf_models.sh BIN [FILE.gguf...]}" && pwd)
+shift
+for file in "$@"; do # whole paths
+    shift
+    set -- "$@" "$(cd "$(dirname "$file")" && pwd)/$(basename "$file")"
+done
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+"${PYTHON:-python3}" - "$bin" "$here" "$@" <<'END'
+import os
+import re
+import subprocess
+import sys
+
+import numpy
+import torch
+import transformers as t
+
+CONTEXT = 64
+program, here, files = sys.argv[1] + "/gpt-train", sys.argv[2], sys.argv[3:]
+text = open(here + "/../../CHANGELOG.md", encoding="utf-8").read()
+bad = 0
+
+
+def compare(path, tokens, name, **config):
+    """The file and its model in transformers, on the same tokens."""
+    global bad
+    tokens = numpy.array(tokens, dtype=numpy.uint16)
+    tokens.tofile("train.bin")
+    tokens.tofile("val.bin")
+    x = torch.tensor(tokens[:8 * CONTEXT].astype(numpy.int64)).view(8, CONTEXT)
+    y = torch.tensor(tokens[1:8 * CONTEXT + 1].astype(numpy.int64))
+    model = t.AutoModelForCausalLM.from_pretrained(os.path.dirname(path), gguf_file=os.path.basename(path), dtype=torch.float32,
+                                                   **config)
+    with torch.no_grad():
+        want = torch.nn.functional.cross_entropy(model.eval()(x).logits.flatten(0, 1), y).item()
+    run = subprocess.run([program, "--model", path, "--context", str(CONTEXT), "--data", ".", "--test-only", "--test-limit", "8",
+                          "--batch-size", "4"], capture_output=True, text=True)
+    got = re.search("test loss ([0-9.]+)", run.stdout)
+    off = abs(float(got[1]) - want) if got else float("inf")
+    bad += not off <= 1e-4
+    print(f"{name}: {want:.5f}, gpt-train {got[1] if got else run.stderr.strip()}", flush=True)
+
+
+for model, kind in (("llama", "F32"), ("llama-tied", "Q8_0"), ("qwen2", "F16"), ("gpt2", "Q4_1")):
+    subprocess.run([sys.executable, here + "/../models/make_gguf.py", model, model, kind], check=True)
+    more = dict(n_positions=64) if model == "gpt2" else {}  # which transformers does not read
+    compare(os.path.abspath(f"{model}/model.gguf"), list(text.encode()[:4000]), f"{model}, {kind}", **more)
+for path in files:
+    tokenizer = t.AutoTokenizer.from_pretrained(os.path.dirname(path), gguf_file=os.path.basename(path))
+    compare(path, tokenizer(text)["input_ids"][:8 * CONTEXT + 100], os.path.basename(path))
+sys.exit(bad > 0)
+END

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""A small random model, as a folder of transformers and as a GGUF file with the layout of llama.cpp's
+convert_hf_to_gguf. Needs nothing but Python.
+
+    make_gguf.py FOLDER MODEL [TYPE] [CHANGE...]
+
+MODEL is llama, llama-biases, llama-tied, qwen2 or gpt2. FOLDER gets config.json, model.safetensors and model.gguf, both with
+the same values. TYPE is of the GGUF file's matrices: F32 (the default), F16, BF16, F64, Q8_0 or Q4_1. A CHANGE of the GGUF
+file alone is KEY=VALUE (a number or a text), -KEY, -TENSOR, or +TENSOR, a vector.
+"""
+
+import array
+import json
+import os
+import random
+import struct
+import sys
+
+WIDTH, BLOCKS, HEADS, KV, HIDDEN, VOCABULARY, CONTEXT = 64, 2, 4, 2, 96, 256, 64
+TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_1": (3, 32, 20), "Q8_0": (8, 32, 34), "F64": (28, 1, 8), "BF16": (30, 1, 2)}
+
+
+def llama(kind):
+    """Tensors as (name of transformers, name of GGUF, shape, heads whose halves interleave)."""
+    head = WIDTH // HEADS
+    yield "model.embed_tokens.weight", "token_embd.weight", (VOCABULARY, WIDTH), 0
+    for i in range(BLOCKS):
+        there, here = f"model.layers.{i}.", f"blk.{i}."
+        rotated = kind != "qwen2"
+        for name, short, rows, heads in (("q", "q", WIDTH, HEADS), ("k", "k", KV * head, KV), ("v", "v", KV * head, 0),
+                                         ("o", "output", WIDTH, 0)):
+            heads = heads if rotated else 0
+            yield f"{there}self_attn.{name}_proj.weight", f"{here}attn_{short}.weight", (rows, WIDTH), heads
+            if kind == "llama-biases" or (kind == "qwen2" and name != "o"):
+                yield f"{there}self_attn.{name}_proj.bias", f"{here}attn_{short}.bias", (rows,), heads
+        for name, shape in (("gate", (HIDDEN, WIDTH)), ("up", (HIDDEN, WIDTH)), ("down", (WIDTH, HIDDEN))):
+            yield f"{there}mlp.{name}_proj.weight", f"{here}ffn_{name}.weight", shape, 0
+        yield f"{there}input_layernorm.weight", f"{here}attn_norm.weight", (WIDTH,), 0
+        yield f"{there}post_attention_layernorm.weight", f"{here}ffn_norm.weight", (WIDTH,), 0
+    yield "model.norm.weight", "output_norm.weight", (WIDTH,), 0
+    if kind != "llama-tied":
+        yield "lm_head.weight", "output.weight", (VOCABULARY, WIDTH), 0
+
+
+def gpt2(_):
+    """The same; matrices of blocks are in x out in transformers, which GGUF turns round: heads is None."""
+    yield "transformer.wte.weight", "token_embd.weight", (VOCABULARY, WIDTH), 0
+    yield "transformer.wpe.weight", "position_embd.weight", (CONTEXT, WIDTH), 0
+    for i in range(BLOCKS):
+        there, here = f"transformer.h.{i}.", f"blk.{i}."
+        for name, short, rows, cols in (("attn.c_attn", "attn_qkv", WIDTH, 3 * WIDTH), ("attn.c_proj", "attn_output", WIDTH, WIDTH),
+                                        ("mlp.c_fc", "ffn_up", WIDTH, 4 * WIDTH), ("mlp.c_proj", "ffn_down", 4 * WIDTH, WIDTH)):
+            yield f"{there}{name}.weight", f"{here}{short}.weight", (rows, cols), None
+            yield f"{there}{name}.bias", f"{here}{short}.bias", (cols,), 0
+        for name, short in (("ln_1", "attn_norm"), ("ln_2", "ffn_norm")):
+            yield f"{there}{name}.weight", f"{here}{short}.weight", (WIDTH,), 0
+            yield f"{there}{name}.bias", f"{here}{short}.bias", (WIDTH,), 0
+    yield "transformer.ln_f.weight", "output_norm.weight", (WIDTH,), 0
+    yield "transformer.ln_f.bias", "output_norm.bias", (WIDTH,), 0
+
+
+def config_of(kind):
+    if kind == "gpt2":
+        return {"model_type": "gpt2", "n_embd": WIDTH, "n_layer": BLOCKS, "n_head": HEADS, "n_positions": CONTEXT,
+                "vocab_size": VOCABULARY, "layer_norm_epsilon": 2.0**-10}
+    return {"model_type": "qwen2" if kind == "qwen2" else "llama", "hidden_size": WIDTH, "num_hidden_layers": BLOCKS,
+            "num_attention_heads": HEADS, "num_key_value_heads": KV, "intermediate_size": HIDDEN, "vocab_size": VOCABULARY,
+            "max_position_embeddings": CONTEXT, "rms_norm_eps": 2.0**-12, "rope_theta": 50000.0,
+            "tie_word_embeddings": kind == "llama-tied", "attention_bias": kind == "llama-biases"}
+
+
+def values_of(kind):
+    name = kind.split("-")[0]
+    values = {"general.architecture": name, "general.alignment": 64, "general.name": "a model", "tokenizer.ggml.tokens":
+              [f"<0x{i:02X}>" for i in range(VOCABULARY)], "tokenizer.ggml.scores": [0.5, 1.5], f"{name}.block_count": BLOCKS, f"{name}.context_length": CONTEXT,
+              f"{name}.embedding_length": WIDTH, f"{name}.attention.head_count": HEADS, f"{name}.feed_forward_length": HIDDEN}
+    if kind == "gpt2":
+        values.update({"gpt2.feed_forward_length": 4 * WIDTH, "gpt2.attention.layer_norm_epsilon": 2.0**-10})
+        return values
+    values.update({f"{name}.attention.head_count_kv": KV, f"{name}.attention.layer_norm_rms_epsilon": 2.0**-12,
+                   f"{name}.rope.freq_base": 50000.0, f"{name}.vocab_size": VOCABULARY})
+    if name == "llama":
+        values["llama.rope.dimension_count"] = WIDTH // HEADS
+    return values
+
+
+def order_of(shape, heads):
+    """Of each element of the GGUF tensor its place in the one of transformers."""
+    if heads is None:
+        rows, cols = shape
+        return [row * cols + col for col in range(cols) for row in range(rows)]
+    cols = shape[1] if len(shape) > 1 else 1
+    rows = list(range(shape[0]))
+    if heads:
+        half = shape[0] // heads // 2
+        rows = [(2 * head + part) * half + j for head in range(heads) for j in range(half) for part in range(2)]
+    return [row * cols + col for row in rows for col in range(cols)]
+
+
+def encode(name, values):
+    """The bytes of a type, and the values that they mean."""
+    if name in ("F32", "F64", "F16"):
+        form = f"<{len(values)}{dict(F32='f', F64='d', F16='e')[name]}"
+        raw = struct.pack(form, *values)
+        return raw, struct.unpack(form, raw)
+    if name == "BF16":
+        raw = b"".join(struct.pack("<f", value)[2:] for value in values)
+        return raw, [struct.unpack("<f", b"\0\0" + raw[i:i + 2])[0] for i in range(0, len(raw), 2)]
+    raw, means = bytearray(), []
+    for i in range(0, len(values), 32):
+        block = values[i:i + 32]
+        if name == "Q8_0":
+            d = struct.unpack("<e", struct.pack("<e", max(abs(value) for value in block) / 127))[0]
+            codes = [max(-128, min(127, round(value / d))) for value in block]
+            raw += struct.pack("<e32b", d, *codes)
+            means += [d * code for code in codes]
+            continue
+        m = struct.unpack("<e", struct.pack("<e", min(block)))[0]
+        d = struct.unpack("<e", struct.pack("<e", (max(block) - m) / 15))[0]
+        codes = [max(0, min(15, round((value - m) / d))) for value in block]
+        raw += struct.pack("<2e", d, m) + bytes(codes[j] | codes[j + 16] << 4 for j in range(16))
+        means += [d * code + m for code in codes]
+    return bytes(raw), means
+
+
+def text(word):
+    return struct.pack("<Q", len(word.encode())) + word.encode()
+
+
+def value_bytes(value):
+    if isinstance(value, str):
+        return struct.pack("<I", 8) + text(value)
+    if isinstance(value, int):
+        return struct.pack("<II", 4, value)
+    if isinstance(value, float):
+        return struct.pack("<If", 6, value)
+    kind = 8 if isinstance(value[0], str) else 6
+    return struct.pack("<IIQ", 9, kind, len(value)) + b"".join(text(v) if kind == 8 else struct.pack("<f", v) for v in value)
+
+
+def write_gguf(path, values, tensors):
+    """tensors: name, shape of PyTorch, type, bytes."""
+    alignment = values["general.alignment"]
+    head, data = b"", b""
+    for key, value in values.items():
+        head += text(key) + value_bytes(value)
+    for name, shape, kind, raw in tensors:
+        head += text(name) + struct.pack("<I", len(shape)) + b"".join(struct.pack("<Q", size) for size in reversed(shape))
+        head += struct.pack("<IQ", kind, len(data))
+        data += raw + b"\0" * (-len(raw) % alignment)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values)) + head
+    with open(path, "wb") as file:
+        file.write(head + b"\0" * (-len(head) % alignment) + data)
+
+
+def write_safetensors(path, tensors):
+    header, data = {}, b""
+    for name, shape, values in tensors:
+        raw = struct.pack(f"<{len(values)}f", *values)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    head = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(head)) + head + data)
+
+
+def main():
+    folder, kind = sys.argv[1:3]
+    changes = sys.argv[3:]
+    wanted = changes.pop(0) if changes and changes[0] in TYPES else "F32"
+    rng = random.Random(1)
+    values, here, there = values_of(kind), [], []
+    for name, short, shape, heads in (gpt2 if kind == "gpt2" else llama)(kind):
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        matrix = len(shape) > 1
+        drawn = array.array("f", (rng.gauss(0, 0.1) + (0 if matrix or name.endswith("bias") else 1) for _ in range(count)))
+        order = order_of(shape, heads)
+        chosen = wanted if matrix else "F32"
+        raw, means = encode(chosen, [drawn[i] for i in order])
+        for i, mean in zip(order, means):
+            drawn[i] = mean
+        there.append((name, shape, drawn))
+        here.append((short, shape if heads is not None else shape[::-1], TYPES[chosen][0], raw))
+    for change in changes:
+        key, _, value = change.partition("=")
+        if change[0] == "+":
+            here.append((change[1:], (8,), 0, bytes(32)))
+        elif change[0] == "-":
+            here = [t for t in here if t[0] != change[1:]]
+            values.pop(change[1:], None)
+        else:
+            values[key] = int(value) if value.isdigit() else float(value) if value[0].isdigit() else value
+    os.makedirs(folder, exist_ok=True)
+    with open(f"{folder}/config.json", "w") as file:
+        json.dump(config_of(kind), file)
+    write_safetensors(f"{folder}/model.safetensors", there)
+    write_gguf(f"{folder}/model.gguf", values, here)
+
+
+main()

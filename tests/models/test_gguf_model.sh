@@ -1,0 +1,123 @@
+#!/bin/sh
+# gpt-train --model FILE.gguf: small random models of each architecture have the weights, to the bit, and the loss of the same
+# values in a folder of transformers; each refusal of a file that this program would compute as another model. Real files:
+# tests/long/gguf_models.sh.
+#
+#     test_gguf_model.sh path/to/gpt-train path/to/resmlp-train
+unset CDPATH # with it, cd prints
+. "$(dirname "$0")/../support/program.sh"
+gpt=$(whole "$1")
+resmlp=$(whole "$2")
+make=$(cd "$(dirname "$0")" && pwd)/make_gguf.py
+python=${CLPRUNE_PYTHON:-python3}
+command -v "$python" >/dev/null || exit 77
+cd "$folder" || exit 1
+need_device "$gpt"
+seq 1000 | head -c 600 >text
+small="--context 16 --data text --train-limit 10 --test-limit 3 --batch-size 4"
+
+run() {
+    ends 0 "" "$gpt" "$@"
+}
+
+make() {
+    "$python" "$make" "$@" || fail "make_gguf.py $*"
+}
+
+# same MODEL [TYPE]: the file and the folder are one model.
+same() {
+    make m "$@"
+    run --model m $small --test-only --export folder.st
+    grep '^test loss' out >want
+    run --model m/model.gguf $small --test-only --export file.st
+    grep '^test loss' out | cmp -s want - || fail "$*: the file has $(grep '^test loss' out), not $(cat want)"
+    cmp -s folder.st file.st || fail "$*: the file has other weights"
+}
+for model in llama-biases llama-tied qwen2 gpt2; do
+    same $model
+done
+same llama Q8_0
+same gpt2 Q4_1
+for type in F16 BF16 F64; do
+    same llama $type
+done
+
+# The sizes of a folder, and the weights of a file.
+make m gpt2
+run --model m $small --test-only
+grep '^test loss' out >want
+run --model m $small --import m/model.gguf --test-only
+grep '^test loss' out | cmp -s want - || fail "--import of the file has $(grep '^test loss' out), not $(cat want)"
+
+# --sample writes the texts of tokens: here those of bytes, so that they are what a text gives. Without them, numbers.
+"$python" -c 'import sys; sys.stdout.buffer.write(bytes(b for c in open("text", "rb").read() for b in (c, 0)))' >tokens.bin
+make m llama tokenizer.ggml.model=llama
+run --model m/model.gguf $small --test-only --sample 40
+tail -n 40 out >want
+run --model m/model.gguf $small --data tokens.bin --test-only --sample 40
+tail -n 40 out >have
+grep -v '^[a-z]' want >want.text
+grep -v '^[a-z]' have | cmp -s want.text - || fail "--sample writes: $(cat have); of a text: $(cat want)"
+run --model m $small --data tokens.bin --test-only --sample 40
+tail -n 1 out | grep -Eq '^[0-9]+ [0-9 ]+$' || fail "without texts of tokens --sample writes no numbers: $(cat out)"
+
+# Training, to the end and in two parts, and adapters.
+make m llama-tied
+tuned="--model m/model.gguf $small --epochs 2 --lora 2 --base-bits 8"
+run $tuned --output-dir whole --adapters adapters
+grep -q modules_to_save adapters/adapter_config.json || fail "there are no adapters"
+run $tuned --steps 4 --output-dir part
+run --resume part/last.ckpt
+cut -d, -f1-5 whole/log.csv >have
+cut -d, -f1-5 part/log.csv | cmp -s - have || fail "a resumed run of a file gives another log"
+ends 2 "gpt-train: --export m/model.gguf: it is the file of --import" "$gpt" $tuned --steps 1 --export m/model.gguf
+
+# without MODEL CHANGE PATTERN: the file after a change is refused for its sizes. weights: for its weights.
+without() {
+    make bad "$1" "$2"
+    ends 4 "gpt-train: --model: bad/model.gguf: .*$3" "$gpt" --model bad/model.gguf $small --plan
+}
+weights() {
+    make bad "$1" "$2"
+    ends 4 "gpt-train: bad/model.gguf: .*$3" "$gpt" --model bad/model.gguf $small --test-only
+}
+without llama general.architecture=mamba "its general.architecture is mamba, expected llama, qwen2 or gpt2"
+without llama -general.architecture "its general.architecture is (none)"
+without llama general.architecture=7 "its general.architecture is no text"
+without llama split.count=2 "a part of a model in 2 files"
+without llama -llama.block_count "its llama.block_count is no whole number from 1 to 16777216"
+without llama llama.block_count=0 "its llama.block_count is no whole number"
+without llama llama.block_count=1.5 "its llama.block_count is no whole number"
+without llama llama.embedding_length=x "its llama.embedding_length is no whole number"
+without llama -llama.feed_forward_length "its llama.feed_forward_length is no whole number"
+without llama -llama.context_length "its llama.context_length is no whole number"
+without llama -llama.attention.layer_norm_rms_epsilon "norms add nan"
+without llama llama.attention.layer_norm_rms_epsilon=1 "norms add 1"
+without llama llama.attention.head_count=3 "llama.attention.key_length is no whole number"
+without llama llama.attention.head_count_kv=3 "4 heads of 16 (values 16, 16 rotated), 3 of keys"
+without llama llama.attention.key_length=32 "heads of 32"
+without llama llama.attention.value_length=8 "values 8"
+without llama llama.rope.dimension_count=8 "8 rotated"
+without llama llama.rope.freq_base=0.5 "freq_base 0.5"
+without llama llama.rope.scaling.type=yarn "its llama.rope.scaling.type is yarn, expected none"
+without llama llama.rope.scaling.factor=8.0 "its llama.rope.scaling.factor is not 1"
+without llama llama.expert_count=8 "its llama.expert_count is not 0"
+without llama llama.attention.scale=0.5 "its llama.attention.scale is unknown: .* may compute something else"
+without llama +rope_freqs.weight "its rope_freqs.weight scales rotary positions"
+without llama -token_embd.weight "it has no token_embd.weight of 64 columns"
+without llama +token_embd.weight "tensor \"token_embd.weight\": it is there twice"
+without qwen2 qwen2.embedding_length=32 "heads of 8\|token_embd.weight is no matrix of 32 columns"
+without gpt2 gpt2.feed_forward_length=128 "a width of 64, 128 in its blocks"
+without gpt2 -gpt2.attention.layer_norm_epsilon "norms add nan"
+make bad llama-tied +rope_freqs.weight
+ends 4 'bad/model.gguf: the model has no "model.rope_freqs.weight", beside weights' "$gpt" --model m $small --import bad/model.gguf --test-only
+weights llama +blk.0.attn_q_norm.weight 'the model has no "model.layers.\*.attn_q_norm.weight"'
+weights llama -blk.1.ffn_up.weight 'no tensor "model.layers.1.mlp.up_proj.weight"'
+weights gpt2 -position_embd.weight 'no tensor "wpe.weight"'
+make m llama llama.attention.sliding_window=8 llama.rope.scaling.type=none llama.rope.scaling.factor=1.0
+run --model m/model.gguf --data text --train-limit 10 --test-limit 3 --batch-size 4 --plan
+grep -q '^folder, 8 tokens,' out || fail "the context is not the sliding window's: $(cat out)"
+ends 4 "gpt-train: --model: text: no GGUF file" "$gpt" --model text $small --plan
+ends 4 "resmlp-train: m/model.gguf: no safetensors file, but a GGUF file" "$resmlp" --import m/model.gguf --steps 1
+
+[ $failures = 0 ] || exit 1
