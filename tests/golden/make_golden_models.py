@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Make golden_models.inc and golden_models.safetensors with PyTorch: losses of ten steps and gradients of ResNet-50, two
-VGGs, an MLP-Mixer and a ViT on small images, of a GPT and a Llama on short sequences of bytes, and of a BERT on such
+VGGs, an MLP-Mixer, a ViT and a Swin on small images, of a GPT and a Llama on short sequences of bytes, and of a BERT on such
 sequences of different lengths, with one label each.
 
     python3 make_golden_models.py            write the files beside this script
@@ -161,6 +161,73 @@ class ViT(torch.nn.Module):
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
+class SwinBlock(torch.nn.Module):
+    def __init__(self, dim, heads, side, window, shift):
+        super().__init__()
+        self.heads, self.window, self.shift = heads, window, shift
+        self.norm1, self.norm2, self.mlp = torch.nn.LayerNorm(dim), torch.nn.LayerNorm(dim), Mlp(dim, 4 * dim)
+        self.attn = torch.nn.Module()
+        self.attn.relative_position_bias_table = torch.nn.Parameter(torch.zeros((2 * window - 1) ** 2, heads))
+        self.attn.qkv, self.attn.proj = torch.nn.Linear(dim, 3 * dim), torch.nn.Linear(dim, dim)
+        place = torch.stack(torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij")).flatten(1)
+        away = place[:, :, None] - place[:, None] + window - 1
+        self.index = away[0] * (2 * window - 1) + away[1]
+        edges = [0, side - window, side - shift] if shift else [0]
+        part = torch.bucketize(torch.arange(side), torch.tensor(edges), right=True)
+        part = self.cut((3 * part[:, None] + part)[None, :, :, None]).squeeze(2)
+        self.mask = torch.where(part[:, :, None] == part[:, None], 0.0, -100.0)[:, None]
+
+    def cut(self, x):
+        """Images, n x side x side x c, as windows, (n * windows) x pixels x c."""
+        n, side, _, c = x.shape
+        x = x.reshape(n, side // self.window, self.window, side // self.window, self.window, c)
+        return x.transpose(2, 3).reshape(-1, self.window ** 2, c)
+
+    def whole(self, x, n, side):
+        return x.reshape(n, side // self.window, side // self.window, self.window, self.window, -1).transpose(
+            2, 3).reshape(n, side, side, -1)
+
+    def forward(self, x):
+        n, side, _, c = x.shape
+        t = self.cut(self.norm1(x).roll((-self.shift, -self.shift), (1, 2)))
+        q, k, v = self.attn.qkv(t).reshape(-1, self.window ** 2, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
+        scores = scores + self.attn.relative_position_bias_table[self.index].permute(2, 0, 1) + self.mask.to(x).repeat(n, 1, 1, 1)
+        t = self.attn.proj((scores.softmax(3) @ v).transpose(1, 2).flatten(2))
+        x = x + self.whole(t, n, side).roll((self.shift, self.shift), (1, 2))
+        return x + self.mlp(self.norm2(x))
+
+
+class Swin(torch.nn.Module):
+    def __init__(self, image, classes, dim=48, depths=(2, 2, 2), heads=(3, 6, 12), window=4):
+        super().__init__()
+        self.patch_embed = torch.nn.Module()
+        self.patch_embed.proj, self.patch_embed.norm = torch.nn.Conv2d(3, dim, 2, 2), torch.nn.LayerNorm(dim)
+        self.layers = torch.nn.ModuleList()
+        for i, depth in enumerate(depths):
+            side, width, layer = image // 2 >> i, dim << i, torch.nn.Module()
+            if i > 0:
+                layer.downsample = torch.nn.Module()
+                layer.downsample.norm = torch.nn.LayerNorm(2 * width)
+                layer.downsample.reduction = torch.nn.Linear(2 * width, width, bias=False)
+            shifts = [window // 2 if k % 2 and side > window else 0 for k in range(depth)]
+            layer.blocks = torch.nn.Sequential(
+                *(SwinBlock(width, heads[i], side, min(window, side), shift) for shift in shifts))
+            self.layers.append(layer)
+        self.norm, self.head = torch.nn.LayerNorm(dim << len(depths) - 1), torch.nn.Module()
+        self.head.fc = torch.nn.Linear(dim << len(depths) - 1, classes)
+
+    def forward(self, x):
+        x = self.patch_embed.norm(self.patch_embed.proj(x).permute(0, 2, 3, 1))
+        for layer in self.layers:
+            if hasattr(layer, "downsample"):
+                n, side, _, c = x.shape
+                x = x.reshape(n, side // 2, 2, side // 2, 2, c).permute(0, 1, 3, 4, 2, 5).flatten(3)
+                x = layer.downsample.reduction(layer.downsample.norm(x))
+            x = layer.blocks(x)
+        return self.head.fc(self.norm(x).mean((1, 2)))
+
+
 class Conv1D(torch.nn.Module):
     """transformers' linear layer: its weight is in x out."""
 
@@ -302,6 +369,7 @@ CASES = [
     ("vgg", "vgg11_bn_cifar", lambda *sizes: VGG(*sizes, norm=True), 64, 7, 4, 0.00001, 7),
     ("mixer", "mixer_tiny", Mixer, 16, 7, 4, 0.01, 7),
     ("vit", "vit_cifar_small", ViT, 16, 7, 4, 0.01, 7),
+    ("swin", "swin_micro", Swin, 16, 7, 4, 0.01, 7),
     ("gpt", "gpt_micro", GPT, 21, 256, 3, 0.02, 7),
     ("gpt", "llama_micro", Llama, 21, 256, 3, 0.02, 7),
     ("bert", "bert_micro", Bert, 21, 7, 4, 0.01, 7),
