@@ -287,6 +287,11 @@ typedef struct clprune_net_attn {
 /* The attention of qkv. */
 CLPRUNE_API clprune_net_value clprune_net_attention(
     clprune_net *net, const char *name, clprune_net_value qkv, const clprune_net_attn *attn);
+/* Attention of q's rows to those of another value, of which there may be more or fewer: `heads`
+ * heads of q; kv: `kv_heads` of k (0: heads), then as many of v, all equally wide. y is like q.
+ * rate: of dropout of the probabilities. Not with data->lengths. */
+CLPRUNE_API clprune_net_value clprune_net_cross_attention(clprune_net *net, const char *name,
+    clprune_net_value q, clprune_net_value kv, size_t heads, size_t kv_heads, float rate);
 /* The mean of each sample's rows: global average pooling. */
 CLPRUNE_API clprune_net_value clprune_net_mean(
     clprune_net *net, const char *name, clprune_net_value x);

@@ -59,6 +59,7 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
     KIND(scale, x, 2)                                                                              \
     KIND(flatten, x)                                                                               \
     KIND(attention, x, &kind_attn)                                                                 \
+    KIND(cross_attention, x, x, 2, 1, 0)                                                           \
     KIND(positions, x)                                                                             \
     KIND(positions_of, x, 0, 1, 3)                                                                 \
     KIND(class_token, x)                                                                           \

@@ -72,6 +72,7 @@ clprune__net_layer *clprune__net_add_norm(clprune_net *net, const clprune__net_k
     WAYS(layer_norm_ways)                                                                          \
     WAYS(group_norm_ways)                                                                          \
     WAYS(attention_ways)                                                                           \
+    WAYS(cross_attention_ways)                                                                     \
     WAYS(token_ways)                                                                               \
     WAYS(lora_ways)
 
