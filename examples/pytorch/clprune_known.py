@@ -137,7 +137,7 @@ def known(module: nn.Module) -> Optional[Callable[..., Value]]:
     of = own_class(module)
     if of.__name__ == "Attention" and of.__module__.startswith("timm."):
         own = {name.split(".")[0] for name, _ in module.named_parameters()}
-        return _timm_attention if own == {"qkv", "proj"} else None
+        return _timm_attention if own == {"qkv", "proj"} and isinstance(module.qkv, nn.Linear) else None
     if of.__name__ == "DropPath" and of.__module__.startswith("timm."):
         return _timm_drop_path
     if of.__module__.startswith("transformers."):

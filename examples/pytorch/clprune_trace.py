@@ -966,6 +966,9 @@ class _Tracer(fx.Interpreter):
                  **others: Any) -> Value:
         x = self._use(x)
         sides = tuple(self.result.shape[2:])
+        if x.axes == ("C", "", ""):  # one pixel
+            layer = self._push("permute", (x.layer,), Order((x.sizes["C"],), (0,)), x.sizes["C"], Extent(1, 1))
+            x = Value(layer, ("C", "H", "W"), {"C": x.sizes["C"], "H": 1, "W": 1})
         if x.axes != ("C", "H", "W"):
             raise NotSupported("upsampling needs an image")
         factor = sides[0] // x.sizes["H"]
@@ -1095,7 +1098,10 @@ class _Tracer(fx.Interpreter):
         if isinstance(x, Scores) and self.result.shape[-2:] == (x.q.rows, x.q.rows):  # samples, windows and heads
             return x
         if isinstance(x, View):
-            return self._plain(reshaped(x, self.result.shape))
+            try:
+                return self._plain(reshaped(x, self.result.shape))
+            except NotSupported:  # its axes, in the order of memory, may be split elsewhere
+                x = self._use(x, True)
         if isinstance(x, Value) and self.result.shape == (self.batch * x.windows, *x.shape):
             return x
         x = self._use(x, True)
@@ -1121,7 +1127,8 @@ class _Tracer(fx.Interpreter):
         value = dataclasses.replace(x, axes=tuple(axes))
         if len(x.axes) == 1 and x.rows != "" and value.axes != x.axes:
             raise NotSupported("a flattened tensor cannot be split again")
-        if value.shape != shape or self.result.shape[0] != self.batch or x.windows > 1:
+        apart = "X" in x.rows and any(group not in x.rows + "C" for group in axes)
+        if value.shape != shape or self.result.shape[0] != self.batch or x.windows > 1 or apart:
             raise NotSupported(f"a tensor of (N, {', '.join(map(str, x.shape))}) as "
                                f"{tuple(self.result.shape)}")
         return self._whole(value)
@@ -1299,11 +1306,14 @@ class _Tracer(fx.Interpreter):
 
     def _attend(self, scores: Scores, v: Heads) -> Union[Value, View]:
         q, k, of = scores.q, scores.k, (scores.q, scores.k, v)
-        if not scores.soft or not v.serves(q) or v.count != k.count or v.view.theta > 0:
+        if not scores.soft or not v.serves(q) or (v.count, v.rows) != (k.count, k.rows) or v.view.theta > 0:
             raise NotSupported("a product with scores that is not attention's")
         if v.view.scale != 1:
             raise NotSupported("values of attention that are scaled")
         scale = scores.scale * q.features ** 0.5
+        if k.rows != q.rows:
+            return self._plain(dataclasses.replace(q.view, layer=self._cross(scores, v, scale), features=q.view.left, picked=(),
+                                                   scale=1.0))
         beside = all(x.view.layer == q.view.layer and x.view.first == first
                      for x, first in zip(of, (0, q.all, q.all + k.all)))
         if beside and q.view.size(q.view.features) == q.all + 2 * k.all and abs(scale - 1) < 1e-6:
@@ -1325,6 +1335,19 @@ class _Tracer(fx.Interpreter):
         like = next((x for x in (q.view, v.view) if tuple(map(x.size, x.groups)) == tuple(self.result.shape)), q.view)
         return self._plain(dataclasses.replace(like, layer=layer, features=like.left, picked=(), scale=1.0, theta=0.0,
                                                repeats=1))
+
+    def _cross(self, scores: Scores, v: Heads, scale: float) -> int:
+        """Attention to the rows of another value."""
+        q, k = scores.q, scores.k
+        if scores.causal or scores.masked or scores.biases or q.view.theta > 0:
+            raise NotSupported("a mask, a bias or rotary positions in attention to other rows")
+        layer, kv = self._part_of(q.view), k.view.layer
+        if abs(scale - 1) >= 1e-6:
+            layer = self._push("scale", (layer,), scale)
+        if v.view.layer != kv or (k.view.first, v.view.first) != (0, k.all) or k.view.size(k.view.features) != 2 * k.all:
+            kv = self._push("concat", (self._part_of(k.view), self._part_of(v.view)), Axis.FEATURES)
+        self.attentions += 1
+        return self._push("cross_attention", (layer, kv), q.count, k.count, scores.rate)
 
     def rotary(self, q: Any, k: Any, cos: Constant, sin: Constant, *_: Any, **__: Any) -> Tuple[View, View]:
         """apply_rotary_pos_emb of transformers."""

@@ -16,6 +16,9 @@ __all__ = ["Bias", "Constant", "Heads", "Matrix", "Order", "NotSupported", "Scor
            "permuted", "picked", "reshaped", "settled", "theta_of", "view_of"]
 
 
+_ROWS = "BHWXYT"  # axes of a value's rows, in the order of memory
+
+
 class NotSupported(Exception):
     """An operation that a net does not have; the text says what it is."""
 
@@ -37,7 +40,7 @@ class Value:
     """What a layer computes, and how the tensor of PyTorch lays it out.
 
     axes   a string for each dimension after the batch. Letters are axes of the net's value: C, its
-           features; H and W, or T, its rows. ("C", "H", "W") is an image, ("T", "C") are tokens,
+           features; H and W, and perhaps X and Y, or T, its rows. ("C", "H", "W") is an image, ("T", "C") are tokens,
            ("CHW",) is a flattened image, "" has size 1. The batch's dimension has the samples, and
            of each its windows if there is a B
     factor set if the value is still to be multiplied by a parameter: a following addition makes
@@ -51,7 +54,7 @@ class Value:
 
     @property
     def rows(self) -> str:
-        return "".join(axis for axis in "BHWT" if axis in self.sizes)
+        return "".join(axis for axis in _ROWS if axis in self.sizes)
 
     @property
     def windows(self) -> int:
@@ -161,7 +164,7 @@ def reshaped(x: View, shape: Sequence[int]) -> View:
     """The axes one by one, dealt out again by the sizes, and split where it must be."""
     left, sizes, rows, features, groups = list("".join(x.groups)), dict(x.sizes), x.rows, x.features, []
     small = (letter for letter in string.ascii_lowercase if letter not in sizes)
-    large = (letter for letter in string.ascii_uppercase if letter not in sizes and letter not in "BCHNTW")
+    large = (letter for letter in string.ascii_uppercase if letter not in sizes and letter not in "CN" + _ROWS)
     whole = NotSupported(f"a tensor of {tuple(map(x.size, x.groups))} as {tuple(shape)}")
 
     def total(group: str) -> int:
@@ -204,7 +207,8 @@ def settled(x: View) -> Tuple[Tuple[str, ...], int]:
     for order, groups in orders:
         axes = tuple(group.replace(order, "C") for group in x.groups)
         rest = "".join(axes[1:])
-        if axes[0] == "NB"[:1 + x.rows.count("B")] and rest.count("C") == 1 and all(axis in "CHWT" for axis in rest):
+        if axes[0] == "NB"[:1 + x.rows.count("B")] and rest.count("C") == 1 and \
+                all(axis in "C" + _ROWS for axis in rest) and ("X" not in rest or all(dim in x.rows + "C" for dim in axes[1:])):
             return axes[1:], groups
     raise NotSupported(f"a tensor of {tuple(map(x.size, x.groups))} with parts of the features in other dimensions")
 
@@ -216,12 +220,12 @@ def arranged(x: View) -> Tuple[Order, Value]:
     outer, dims = x.groups[0][1:], x.groups[1:]
     last = next((dim for dim in dims if x.left[:1] in dim and x.left != ""), None)
     others = [dim for dim in dims if dim is not last and dim != ""]
-    if x.groups[0][:1] != "N" or any(axis not in x.rows for axis in outer) or last is None or len(others) > 2:
+    if x.groups[0][:1] != "N" or any(axis not in x.rows for axis in outer) or last is None or len(others) > 4:
         raise wrong
     new, old = outer + "".join(others) + last, x.rows + x.left
     if sorted(new) != sorted(old) or x.theta > 0 or x.repeats > 1:
         raise wrong
-    names = dict(zip(others, "HW" if len(others) == 2 else "T"))
+    names = dict(zip(others, "T" if len(others) == 1 else "HWXY"))
     axes = tuple("C" if dim is last else names.get(dim, "") for dim in dims)
     sizes = {**({"B": x.size(outer)} if x.size(outer) > 1 else {}), **{names[dim]: x.size(dim) for dim in others},
              "C": x.size(last)}
@@ -265,9 +269,9 @@ class Heads:
         return self.count * self.features
 
     def serves(self, q: "Heads") -> bool:
-        """Whether these are keys or values for such queries."""
+        """Whether these are keys or values for such queries: of the same windows, or of all other rows of a sample."""
         return q.count % self.count == 0 and self.view.repeats in (1, q.count // self.count) and \
-            (q.features, q.rows, q.windows) == (self.features, self.rows, self.windows)
+            q.features == self.features and q.windows == self.windows and (q.rows == self.rows or q.windows == 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,7 +290,7 @@ class Scores:
     @staticmethod
     def of(q: Heads, k: Heads, scale: float) -> "Scores":
         if not k.serves(q) or q.view.theta != k.view.theta:
-            raise NotSupported("attention to others than the rows of the sample, or with fewer keys than queries")
+            raise NotSupported("attention with other heads, windows or positions of queries than of keys")
         return Scores(q, k, scale * q.view.scale * k.view.scale)
 
 

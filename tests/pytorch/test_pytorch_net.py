@@ -1630,7 +1630,8 @@ class Errors(Case):
             self.refused((lambda kwargs: lambda m, x: m.m(x, x, x, **kwargs)[0].mean(1))(more),
                          text, rows, m=nn.MultiheadAttention(8, 2, **how))
         for forward, text in (
-                (lambda m, x: F.scaled_dot_product_attention(x, x[:, :3], x[:, :3]), "others than the rows of the sample"),
+                (lambda m, x: F.scaled_dot_product_attention(x, x[:, :3], x[:, :3], attn_mask=torch.zeros(5, 3)),
+                 "in attention to other rows"),
                 (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=torch.arange(25.0 * len(x)).view(-1, 5, 5)),
                  "another one for each sample"),
                 (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=m.head(torch.ones(20))[:1] * torch.eye(5)),

@@ -341,7 +341,9 @@ clprune_net_value clprune_net_attention(
     const size_t windows = shape.rows / window;
     if (bias != NULL && !check_bias(net, name, bias, window, windows))
         return (clprune_net_value){0};
-    shape = (clprune__net_shape){windows * desc.queries, desc.heads * desc.cols, {0, 0}};
+    if (windows > 1 || desc.queries < window)
+        shape.grid = (clprune_extent){0, 0};
+    shape = (clprune__net_shape){windows * desc.queries, desc.heads * desc.cols, shape.grid};
     clprune__net_layer *layer =
         clprune__net_add(net, &clprune__net_attention_kind, name, &qkv, 1, shape);
     if (layer == NULL)

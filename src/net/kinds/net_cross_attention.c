@@ -115,8 +115,7 @@ clprune_net_value clprune_net_cross_attention(clprune_net *net, const char *name
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "layer %s: its rate is %g, expected 0 to below 1", name, (double)rate);
     clprune__net_layer *layer =
-        clprune__net_add(net, &cross_kind, name, (const clprune_net_value[]){q, kv}, 2,
-            (clprune__net_shape){one->shape.rows, one->shape.cols, {0, 0}});
+        clprune__net_add(net, &cross_kind, name, (const clprune_net_value[]){q, kv}, 2, one->shape);
     if (layer != NULL)
         layer->set.attention = (clprune__net_attention){.desc = desc, .windows = 1};
     return clprune__net_last(net);
