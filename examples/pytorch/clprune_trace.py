@@ -164,6 +164,7 @@ class _Tracer(fx.Interpreter):
         self.program = Program()
         self.noted: Dict[fx.Node, Any] = {}
         self.failed: List[str] = []
+        self.stopped = False
         self.names: set = set()
         self.first: Dict[int, tuple] = {}  # of a parameter's id: the net's name, split, order
         self.state = set(model.state_dict())
@@ -190,12 +191,16 @@ class _Tracer(fx.Interpreter):
             try:
                 self.noted[n] = self._note(n, result)
             except NotSupported as why:
-                self.failed.append(f"{self._where(n)}: {why}")
-                self.noted[n] = _Failed()
-            except (AttributeError, IndexError, KeyError, TypeError) as why:  # odd arguments
-                self.failed.append(f"{self._where(n)}: this call is not supported: {why}")
-                self.noted[n] = _Failed()
+                self._fail(n, str(why))
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as why:  # odd arguments
+                self._fail(n, f"this call is not supported: {why}")
         return (result, None) if _is_attention(self, n) else result
+
+    def _fail(self, n: fx.Node, why: str) -> None:
+        """Notes an operation that is not supported, which stops the model if its output needs the result."""
+        self.failed.append(f"{self._where(n)}: {why}")
+        self.noted[n] = _Failed()
+        self.stopped = self.stopped or n.op == "output" or bool(self.changed)
 
     def _where(self, n: fx.Node) -> str:
         stack = n.meta.get("nn_module_stack")
@@ -218,6 +223,8 @@ class _Tracer(fx.Interpreter):
                 self.program.output = self._whole(args[0])
             elif not isinstance(args[0], _Failed):
                 raise NotSupported("the output is not one tensor of the model's operations")
+            else:
+                self.stopped = True
             return args[0]
         if not any(isinstance(a, (Value, View, Scores, _Failed, _Parts, tuple)) for a in given):
             return self._constant(n, given, args, kwargs, result)
@@ -460,7 +467,7 @@ class _Tracer(fx.Interpreter):
         if group == "C" or len(x.axes) == 1:
             sizes = {"C": out}
             axes = (*x.axes[:-1], "C")
-            if len(x.axes) > 1:
+            if len(x.axes) > 1 or x.windows > 1:
                 sizes.update((axis, x.sizes[axis]) for axis in x.rows)
             elif group != x.stored:  # the net's value has features last
                 split = (out, *(x.sizes[axis] for axis in group))
@@ -686,7 +693,7 @@ class _Tracer(fx.Interpreter):
         """x + rows of a table, one for each row, or one for all."""
         rows, first, table = len(constant.rows), constant.rows[0], self.named[constant.name]
         count = 1 if set(constant.rows) == {first} else rows
-        if x.axes != ("T", "C") or rows not in (1, x.sizes["T"]) or table.shape[1] != x.sizes["C"] \
+        if x.axes != (x.rows, "C") or x.windows > 1 or rows not in (1, x.size(x.rows)) or table.shape[1] != x.sizes["C"] \
                 or count > 1 and constant.rows != tuple(range(first, first + rows)):
             raise NotSupported(f"rows of {constant.name} other than one behind the other, for each row of the tensor")
         name = self._name(constant.name)
@@ -699,8 +706,13 @@ class _Tracer(fx.Interpreter):
         on from there, as DenseNet's do."""
         if isinstance(tensors, _Parts):
             tensors = [self._part(tensors, i) for i in range(len(tensors.sizes))]
-        if len(tensors) == 2 and isinstance(tensors[0], Constant):
-            return self._class_token(tensors[0], self._use(tensors[1]), dim)
+        if len(tensors) > 1 and all(isinstance(x, Constant) for x in tensors[:-1]):
+            x = self._use(tensors[-1])
+            for token in reversed(tensors[:-1]):
+                x = self._class_token(token, x, dim)
+            if x.shape != tuple(self.result.shape[1:]):
+                raise NotSupported("class tokens of another size")
+            return x
         values = [self._use(x) for x in tensors]
         axis, group = self._axis(values[0], dim % (1 + len(values[0].axes)), "torch.cat")
         at = values[0].axes.index(group)
@@ -738,8 +750,8 @@ class _Tracer(fx.Interpreter):
         if dim != 1 or len(x.axes) != 2 or x.axes[1] != "C" or token.value.shape[1:] != (1, x.sizes["C"]):
             raise NotSupported("a class token is 1 x 1 x features, before rows of features")
         name = self._name(token.name or self.node.name)
-        value = self._add("class_token", name, (x.layer,), (), ("T", "C"),
-                          {"T": x.size(x.axes[0]) + 1, "C": x.sizes["C"]})
+        self.program.layers.append(Layer("class_token", name, (x.layer,)))
+        value = Value(len(self.program.layers) - 1, ("T", "C"), {"T": x.size(x.axes[0]) + 1, "C": x.sizes["C"]})
         self._param(name, token)
         return value
 
@@ -1108,7 +1120,7 @@ class _Tracer(fx.Interpreter):
         try:
             return self._dealt(x)
         except NotSupported:
-            if len(x.axes) == 1 and x.rows != "":
+            if len(x.axes) == 1 and x.rows != "" and x.windows == 1:
                 raise
             return self._plain(reshaped(self._view(x), self.result.shape))
 
@@ -1125,7 +1137,7 @@ class _Tracer(fx.Interpreter):
         if left and axes and x.size("".join(left)) == 1:
             axes[-1] += "".join(left)
         value = dataclasses.replace(x, axes=tuple(axes))
-        if len(x.axes) == 1 and x.rows != "" and value.axes != x.axes:
+        if len(x.axes) == 1 and x.rows != "" and value.axes != x.axes and x.windows == 1:
             raise NotSupported("a flattened tensor cannot be split again")
         apart = "X" in x.rows and any(group not in x.rows + "C" for group in axes)
         if value.shape != shape or self.result.shape[0] != self.batch or x.windows > 1 or apart:
@@ -1235,7 +1247,18 @@ class _Tracer(fx.Interpreter):
     def matmul(self, a: Any, b: Any) -> Any:
         if isinstance(a, Scores):
             return self._attend(a, Heads.of(self._view(b)))
+        if isinstance(a, (Value, View)) and isinstance(b, Constant) and b.value.dim() == 2:
+            return self._of_matrix(a, b)
         return Scores.of(Heads.of(self._view(a)), Heads.of(self._view(b), True), 1.0)
+
+    def _of_matrix(self, x: Any, b: Constant) -> Value:
+        """A product with a parameter, or with one that is transposed."""
+        for name in self._parameters_of(b):
+            p = self.named[name]
+            for transposed in (False, True):
+                if p.dim() == 2 and torch.equal(p if transposed else p.t(), b.value):
+                    return self.linear(x, Constant(name, p), None, transposed)
+        raise NotSupported("a product with a matrix that is no parameter")
 
     def baddbmm(self, input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Scores:
         if not isinstance(input, Constant) or beta != 1:
@@ -1538,11 +1561,37 @@ def _program_of(model: nn.Module, traced: fx.GraphModule, example: Tensor, *mask
         tracer.run(example, *mask)
     except Exception as error:  # of the model's own code
         raise fails(example.shape[0], error) from error
-    if tracer.failed:
+    if tracer.stopped:
         more = [f"and {len(tracer.failed) - 10} more"] if len(tracer.failed) > 10 else []
         raise Error("\n    ".join(["the model cannot be converted:", *tracer.failed[:10], *more]))
     if mask and not 0 < tracer.masked == tracer.attentions:
         raise Error(f"of {tracer.attentions} layers of attention {tracer.masked} have the mask of lengths, the model's second "
                     "input; expected all")
     tracer.program.lengths = bool(mask)
-    return tracer.program
+    return _needed(tracer.program)
+
+
+def _needed(program: Program) -> Program:
+    """Without layers that the output does not depend on, such as a pooler that nobody reads."""
+    used = {program.output.layer}
+    for i in range(len(program.layers) - 1, -1, -1):
+        if i in used:
+            used.update(program.layers[i].inputs)
+    names = {layer.name for i, layer in enumerate(program.layers) if i not in used and layer.name is not None}
+
+    def kept(ours: str) -> bool:
+        return ours not in names and ours.rpartition(".")[0] not in names
+
+    for other in (layer for i, layer in enumerate(program.layers) if i not in used):
+        if other.function == "batch_norm":
+            raise Error(f"nothing reads the batch norm {other.name}, whose running statistics the model changes")
+    for ours, other in program.ties:
+        if kept(ours) and not kept(other):
+            raise Error(f"{ours} is tied to {other}, which nothing reads")
+    index = {old: new for new, old in enumerate(sorted(used))}
+    layers = [dataclasses.replace(program.layers[i], inputs=tuple(index[k] for k in program.layers[i].inputs))
+              for i in sorted(used)]
+    return dataclasses.replace(
+        program, layers=layers, output=dataclasses.replace(program.output, layer=index[program.output.layer]),
+        params=[p for p in program.params if kept(p.ours)], frozen=[name for name in program.frozen if kept(name)],
+        ties=[tie for tie in program.ties if kept(tie[0])])

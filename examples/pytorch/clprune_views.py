@@ -196,6 +196,9 @@ def reshaped(x: View, shape: Sequence[int]) -> View:
         raise whole
     if left:
         groups[-1] += "".join(left)
+    if rows == "B" and groups[0] == "N":  # no windows any more
+        rows, sizes["T"] = "T", sizes.pop("B")
+        groups = [group.replace("B", "T") for group in groups]
     return dataclasses.replace(x, groups=tuple(groups), sizes=sizes, rows=rows, features=features)
 
 

@@ -497,6 +497,28 @@ class Orders(nn.Module):
         return self.head(y) + self.part(y.view(-1, 4, 8).transpose(1, 2)[:, 3])
 
 
+class Odd(nn.Module):
+    """Two class tokens, a product with a transposed parameter, rows of all samples as one dimension, attention to fewer rows,
+    and what nobody reads, of which a part is not supported."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.ParameterList(nn.Parameter(torch.randn(1, 1, 8)) for _ in range(2))
+        self.stem, self.fc, self.pooler = nn.Linear(10, 8), nn.Linear(8, 16), nn.Linear(16, 16)
+        self.q, self.kv, self.weight = nn.Linear(16, 8), nn.Linear(16, 16), nn.Parameter(torch.randn(16, 8))
+        self.head = nn.Linear(16, CLASSES)
+
+    def forward(self, x):
+        n, t = x.shape[0], x.shape[1] + 2
+        x = torch.cat([token.expand(n, -1, -1) for token in self.tokens] + [self.stem(x)], 1)
+        x = F.gelu(self.fc(x.reshape(-1, 8))).view(n, t, 16)
+        pooled = F.softplus(torch.tanh(self.pooler(x[:, 0])))
+        k, v = self.kv(x[:, 2:5]).view(n, 3, 2, 2, 4).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(self.q(x).view(n, t, 2, 4).transpose(1, 2), k, v)
+        x, pooled = x + y.transpose(1, 2).reshape(n, t, 8) @ self.weight.T, pooled + 1
+        return self.head(x.mean(1))
+
+
 def images(batch, height=8, width=12):
     return torch.randn(batch, 3, height, width)
 
@@ -525,6 +547,7 @@ MODELS = {
         Windows.fused, Windows.apart, Windows.einsum, Windows.alone)},
     **{f"biases, {add.__name__}": (functools.partial(Biases, add), lambda n: torch.randn(n, 7, 10)) for add in (
         Biases.heads_first, Biases.embedded, Biases.numbers, Biases.batches, Biases.own)},
+    "odd": (Odd, lambda n: torch.randn(n, 7, 10)),
     "orders": (Orders, lambda n: images(n, 8, 10)),
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),
                                   nn.Linear(16, CLASSES)),
