@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Prints as CSV which models of torchvision and timm clprune.Net takes, in a line each: the layers of the net, its gradient and
-the losses of three steps beside PyTorch's (SGD with a rate of .001, `exact`, random weights and images, batch 4, no dropout), what is
-kept; or what stops it.
+"""Prints as CSV which models of torchvision, timm and transformers clprune.Net takes, in a line each: the layers of the net, its
+gradient and the losses of three steps beside PyTorch's (SGD with a rate of .001, `exact`, random weights and images or tokens, batch
+4, no dropout), what is kept; or what stops it. Those of transformers have two blocks of 32 features, and a linear layer on the mean
+of their last hidden state.
 
     converts.py [--models timm/resnet18 ...] [--no-steps] >converts.csv
 
@@ -38,13 +39,73 @@ MODELS = {
         dpn68 vovnet39a ese_vovnet19b_dw repvgg_a0 tinynet_a hardcorenas_a fbnetc_100 mobilenetv4_conv_small rexnet_100
         poolformer_s12 tf_efficientnet_b0 swin_tiny_patch4_window7_224 regnety_004 convmixer_768_32 seresnet50 skresnet18
         eca_resnet33ts efficientformer_l1 visformer_tiny xcit_nano_12_p16_224 crossvit_tiny_240 pit_ti_224 twins_svt_small
-        volo_d1_224 mobileone_s0 fastvit_t8 efficientvit_b0 inception_next_atto starnet_s1 vgg11_bn selecsls42b"""}
+        volo_d1_224 mobileone_s0 fastvit_t8 efficientvit_b0 inception_next_atto starnet_s1 vgg11_bn selecsls42b""",
+    "transformers": """Albert Bert Bloom CLIPText CLIPVision Camembert Codegen Cohere ConvNext DebertaV2 DeiT Dinov2 DistilBert
+        Electra Ernie Esm Falcon GPT2 GPTJ GPTNeo GPTNeoX Gemma Gemma2 Granite LayoutLM Llama MPNet Mistral MobileViT ModernBert
+        Mpt OPT Olmo Olmo2 Phi Phi3 Pvt Qwen2 Qwen3 ResNet Roberta Segformer SiglipVision SmolLM3 StableLm Starcoder2 Swin T5
+        ViT XLMRoberta"""}
+
+# Of transformers' configurations, by any of these names; others by model.
+SMALL = {"vocab_size": 60, "hidden_size d_model n_embd dim": 32, "num_hidden_layers num_layers n_layer n_layers": 2,
+         "num_attention_heads num_heads n_head n_heads": 4, "intermediate_size d_ff ffn_dim hidden_dim": 64, "use_cache": False,
+         "num_key_value_heads": 2, "max_position_embeddings": 64, "image_size": 32, "patch_size": 8, "pad_token_id": 0,
+         "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+IN_STAGES = {"hidden_sizes": [16, 32, 32, 32], "depths": [1] * 4, "num_attention_heads": [1, 2, 2, 2], "image_size": 64,
+             "patch_size": None}
+OF_MODEL = {
+    "Albert": {"embedding_size": 16}, "Codegen": {"rotary_dim": 4}, "ConvNext": {"hidden_sizes": [16, 32], "depths": [1, 1],
+    "num_stages": 2, "patch_size": None}, "Electra": {"embedding_size": 16}, "GPTJ": {"rotary_dim": 4},
+    "Esm": {"vocab_size": 60, "mask_token_id": 2, "pad_token_id": 0, "position_embedding_type": "rotary"}, "GPTNeo": {"attention_types": [[["global", "local"], 1]]},
+    "Gemma": {"head_dim": 8}, "Gemma2": {"head_dim": 8}, "Qwen3": {"head_dim": 8}, "OPT": {"word_embed_proj_dim": 32},
+    "Phi": {"num_key_value_heads": 4}, "Pvt": IN_STAGES, "Segformer": IN_STAGES, "T5": {"d_kv": 8}, "MobileViT": {"image_size": 64,
+    "patch_size": 2}, "ResNet": {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}, "Swin": {"patch_size": 4,
+    "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4}}
+
+
+class OfMean(torch.nn.Module):
+    """A linear layer on the mean of the last hidden state."""
+
+    def __init__(self, model, images):
+        super().__init__()
+        self.model, self.images = model, images
+        with torch.no_grad():
+            features = self.hidden(self.example()).shape[-1]
+        self.head = torch.nn.Linear(features, CLASSES)
+
+    def example(self):
+        side = self.model.config.image_size if isinstance(getattr(self.model.config, "image_size", None), int) else 64
+        return torch.randn(BATCH, 3, side, side) if self.images else torch.randint(3, 60, (BATCH, 12))
+
+    def hidden(self, x):
+        state = (self.model(pixel_values=x) if self.images else self.model(input_ids=x)).last_hidden_state
+        return state.mean(1) if state.dim() == 3 else state.mean((2, 3))
+
+    def forward(self, x):
+        return self.head(self.hidden(x))
+
+
+def of_transformers(name):
+    import transformers
+    transformers.logging.set_verbosity_error()
+    kind = getattr(transformers, name.replace("Codegen", "CodeGen") + "Config")
+    usual, given = kind(), {}
+    for names, value in SMALL.items():
+        given.update({key: value for key in names.split() if not isinstance(getattr(usual, key, []), (list, tuple, type(None)))})
+    given.update({key: 0.0 for key, value in vars(usual).items() if "drop" in key and isinstance(value, float)})
+    given.update(OF_MODEL.get(name, {}))
+    config = kind(**{key: value for key, value in given.items() if value is not None})
+    make = getattr(transformers, "T5EncoderModel" if name == "T5" else f"{name}Model", transformers.AutoModel.from_config)
+    model = make(config).eval()
+    return OfMean(model, model.main_input_name == "pixel_values")
 
 
 def create(library, name):
     """A model without random draws, and its images: of SIDE pixels, or of the model's own where it wants those."""
     torch.manual_seed(0)
     side = 224
+    if library == "transformers":
+        model = of_transformers(name)
+        return model, model.example()
     if library == "timm":
         import timm
         model = timm.create_model(name, num_classes=CLASSES)
@@ -76,7 +137,7 @@ def train(model, x, y, steps, dtype=torch.float32):
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     for _ in range(steps):
         optimizer.zero_grad()
-        losses.append(F.cross_entropy(model(x.to(dtype)), y))
+        losses.append(F.cross_entropy(model(x.to(dtype) if x.is_floating_point() else x), y))
         losses[-1].backward()
         if gradient is None:
             gradient = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
