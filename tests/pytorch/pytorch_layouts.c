@@ -91,6 +91,7 @@ int main(void)
     MEMBER(clprune_net_desc, shares_statistics);
     MEMBER(clprune_net_desc, infers);
     MEMBER(clprune_net_desc, weights_of);
+    MEMBER(clprune_net_desc, rows_at_once);
     MEMBER(clprune_net_desc, reserved);
     STRUCTURE(clprune_net_rule);
     MEMBER(clprune_net_rule, pattern);
@@ -139,6 +140,7 @@ int main(void)
     MEMBER(clprune_net_data, lengths);
     MEMBER(clprune_net_data, output_grad);
     MEMBER(clprune_net_data, event);
+    MEMBER(clprune_net_data, first);
     MEMBER(clprune_net_data, reserved);
     STRUCTURE(clprune_param);
     MEMBER(clprune_param, name);
