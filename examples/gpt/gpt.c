@@ -77,7 +77,7 @@ static clprune_net_value add_llama(clprune_net *net, const gpt_arch *a, clprune_
                                   halves[] = {{gate_up[0], a->hidden}, {gate_up[1], a->hidden}};
     clprune_net_value t = clprune_net_rms_norm(net, "input_layernorm", x);
     t = clprune_net_linears(net, "self_attn.qkv", t, heads, 3, a->qkv_bias);
-    t = clprune_net_rotary(net, "self_attn.rotary", t, a->heads, a->kv_heads, a->theta);
+    t = clprune_net_rotary(net, "self_attn.rotary", t, a->heads, a->kv_heads, 0, a->theta);
     t = clprune_net_attention(net, "self_attn", t, &attn);
     t = a->out_bias ? clprune_net_linear(net, "self_attn.o_proj", t, a->dim)
                     : clprune_net_project(net, "self_attn.o_proj", t, a->dim);

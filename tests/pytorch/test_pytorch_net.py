@@ -480,6 +480,50 @@ class Biases(nn.Module):
         return F.scaled_dot_product_attention(q, k, v, torch.eye(7).bool() | (torch.arange(7) < 2))
 
 
+def turned(x, cos, sin):
+    first, second = x[..., :x.shape[-1] // 2], x[..., x.shape[-1] // 2:]
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+class Turned(nn.Module):
+    """Causal attention with rotary positions, as `how` writes them, beside the MLP as in GPT-NeoX and Phi; 2 heads of 12."""
+
+    def __init__(self, how, part=12, theta=1e4):
+        super().__init__()
+        self.how, self.part = how, part
+        self.norm, self.qkv, self.out = nn.LayerNorm(24), nn.Linear(24, 72), nn.Linear(24, 24)
+        self.mlp = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 40), nn.GELU(), nn.Linear(40, 24))
+        self.head = nn.Linear(24, CLASSES)
+        self.register_buffer("frequencies", theta ** (-torch.arange(0, part, 2).float() / part), persistent=False)
+
+    def tables(self, x):
+        angles = torch.arange(x.shape[1])[:, None].float() * self.frequencies
+        angles = torch.cat((angles, angles), dim=-1)
+        return angles.cos(), angles.sin()
+
+    def forward(self, x):
+        n, t, _ = x.shape
+        qkv = self.qkv(self.norm(x)).view(n, t, 2, 36)
+        q, k, v = self.how(self, qkv, *self.tables(x))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(n, t, -1)
+        return self.head((x + self.out(y) + self.mlp(x)).mean(1))
+
+    def whole(self, qkv, cos, sin):
+        q, k, v = qkv.transpose(1, 2).chunk(3, -1)
+        return turned(q, cos, sin), turned(k, cos[None, None], sin[None, None]), v
+
+    def joined(self, qkv, cos, sin):
+        q, k, v = qkv.transpose(1, 2).chunk(3, -1)
+        q, k = (torch.cat((turned(x[..., :self.part], cos, sin), x[..., self.part:]), dim=-1) for x in (q, k))
+        return q, k, v
+
+    def rows_first(self, qkv, cos, sin):
+        q, k, v = qkv.chunk(3, -1)
+        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+        q, k = (torch.cat([turned(x[:, :, :, :self.part], cos, sin), x[:, :, :, self.part:]], 3) for x in (q, k))
+        return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+
+
 class Orders(nn.Module):
     """Features, rows and samples in other orders."""
 
@@ -525,6 +569,8 @@ MODELS = {
         Windows.fused, Windows.apart, Windows.einsum, Windows.alone)},
     **{f"biases, {add.__name__}": (functools.partial(Biases, add), lambda n: torch.randn(n, 7, 10)) for add in (
         Biases.heads_first, Biases.embedded, Biases.numbers, Biases.batches, Biases.own)},
+    **{f"rotary, {how.__name__}, {part}": (functools.partial(Turned, how, part, theta), lambda n: torch.randn(n, 7, 24))
+       for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4))},
     "orders": (Orders, lambda n: images(n, 8, 10)),
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),
                                   nn.Linear(16, CLASSES)),
@@ -1629,6 +1675,11 @@ class Errors(Case):
                  "m: a mask of attention that hides others than later rows")):
             self.refused((lambda kwargs: lambda m, x: m.m(x, x, x, **kwargs)[0].mean(1))(more),
                          text, rows, m=nn.MultiheadAttention(8, 2, **how))
+        table = torch.cat([torch.arange(5)[:, None] * torch.tensor([1, 1e-2])] * 2, -1)
+
+        def of_heads(x):
+            return x.view(-1, 5, 2, 4).transpose(1, 2)
+
         for forward, text in (
                 (lambda m, x: F.scaled_dot_product_attention(x, x[:, :3], x[:, :3]), "others than the rows of the sample"),
                 (lambda m, x: F.scaled_dot_product_attention(x, x, x, attn_mask=torch.arange(25.0 * len(x)).view(-1, 5, 5)),
@@ -1640,6 +1691,16 @@ class Errors(Case):
                 (lambda m, x: (x @ x.transpose(1, 2) + m.head.bias[:5] * torch.eye(5)).softmax(-1) @ x,
                  "a bias of attention that is not an entry"),
                 (lambda m, x: (x @ x.transpose(1, 2) + torch.zeros(3, 5)).softmax(-1) @ x, "size of tensor"),
+                (lambda m, x: of_heads(x)[..., :2] + of_heads(x)[..., 2:], "a sum of features of heads that is not rotary"),
+                (lambda m, x: of_heads(x)[..., ::2], "rotary positions other than Llama's"),
+                (lambda m, x: turned(of_heads(x), table.cos(), table), "rotary positions other than those of Llama"),
+                (lambda m, x: turned(of_heads(x)[..., 2:], table[:, ::2].cos(), table[:, ::2].sin()),
+                 "other features than the first ones|other than those of Llama"),
+                (lambda m, x: torch.cat([of_heads(x)[..., 2:], of_heads(x)[..., :2]], -1), "in another order than that of rotary"),
+                (lambda m, x: turned(of_heads(x), table.cos(), table.sin()).transpose(1, 2).flatten(2),
+                 "rotary positions or repeated heads in another"),
+                (lambda m, x: F.scaled_dot_product_attention(turned(of_heads(x), table.cos(), table.sin()), *[of_heads(x)] * 2),
+                 "attention to others"),
                 (lambda m, x: x @ x.transpose(1, 2), "the output is not one tensor")):
             self.refused(forward, text, rows)
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),

@@ -36,9 +36,9 @@ typedef struct clprune__net_attention {
     bool masked;
 } clprune__net_attention;
 
-/* Rotary positions: the heads that are turned, their columns. */
+/* Rotary positions: the heads, their columns, and how many of these are turned. */
 typedef struct clprune__net_rotary {
-    size_t heads, head_cols;
+    size_t heads, head_cols, turned;
     float theta;
 } clprune__net_rotary;
 
