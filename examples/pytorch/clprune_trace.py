@@ -433,6 +433,15 @@ class _Tracer(fx.Interpreter):
         self._param(f"{name}.beta", beta, torch.zeros(features, **_FLOATS))
         return dataclasses.replace(plain, layer=len(self.program.layers) - 1)
 
+    def scaled_more(self, x: Any, weight: Constant) -> Value:
+        """x * (1 + weight)"""
+        x = self._use(x, True)
+        self._per_feature(weight, x)
+        name = self._name()
+        value = self._add("layerscale", name, (x.layer, x.layer), (), x.axes, x.sizes)
+        self._param(name, weight)
+        return value
+
     def _per_feature(self, constant: Constant, x: Value) -> None:
         """Fails unless the constant, as it is broadcast to x, has a value for each feature."""
         shape = (1,) * (1 + len(x.axes) - constant.value.dim()) + tuple(constant.value.shape)
@@ -1070,6 +1079,9 @@ class _Tracer(fx.Interpreter):
         if isinstance(a, (View, Scores)) and isinstance(b, (int, float)):
             return dataclasses.replace(a, scale=a.scale * b)
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
+        if isinstance(b, Constant) and b.value.numel() == 1 and b.name not in self.state and not b.mask and \
+                not self._parameters_of(b):
+            b = float(b.value)
         if isinstance(b, (int, float)):
             return self._elementwise("scale", a, float(b))
         if isinstance(b, Value):
@@ -1385,13 +1397,25 @@ class _Tracer(fx.Interpreter):
     def repeat_kv(self, x: Any, repeats: int) -> View:
         return dataclasses.replace(self._view(x), repeats=repeats)
 
-    def rms_norm(self, x: Value, weight: Optional[Constant], eps: float) -> Value:
+    def rms_norm(self, x: Any, weight: Optional[Constant], eps: float) -> Union[Value, View]:
+        if isinstance(x, View) and len(x.left) == 2 and x.groups[-1] == x.left[1]:
+            return self._head_norm(x, weight, eps)
         x = self._use(x, True)
         self._features_last(x, "an RMS norm")
         name = self._layer_of(weight)
         value = self._add("rms_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
         self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **_FLOATS))
         return value
+
+    def _head_norm(self, x: View, weight: Optional[Constant], eps: float) -> View:
+        """Of the features of each head."""
+        if x.theta > 0 or x.repeats > 1 or x.scale != 1:
+            raise NotSupported("a norm of heads behind rotary positions or a scale")
+        layer, name = self._part_of(x), self._layer_of(weight)
+        heads, features = (x.sizes[axis] for axis in x.left)
+        self.program.layers.append(Layer("head_norm", name, (layer,), (0, heads, features), eps))
+        self._param(f"{name}.weight", weight, torch.ones(features, **_FLOATS))
+        return dataclasses.replace(x, layer=len(self.program.layers) - 1, features=x.left, picked=())
 
     def to(self, x: Any, *_: Any, **__: Any) -> Any:
         if self.result.dtype != torch.float32:
@@ -1537,7 +1561,7 @@ def _inputs(example: Tensor, mask: Optional[Tensor], samples: int) -> Tuple[Tens
 
 # Layers that compute a row of a sample from that row and, in attention, from those of the sample's length.
 _BY_ROW = {"tokens", "rows", "embedding", "positions", "positions_of", "rotary", "linear", "affine", "layer_norm", "rms_norm",
-           "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish", "swiglu", "relu", "relu6",
+           "head_norm", "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish", "swiglu", "relu", "relu6",
            "gate", "add", "attention", "dropout", "scale", "drop_path"}
 
 

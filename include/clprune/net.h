@@ -198,6 +198,12 @@ CLPRUNE_API clprune_net_value clprune_net_rms_norm(
 CLPRUNE_API clprune_net_value clprune_net_group_norm(
     clprune_net *net, const char *name, clprune_net_value x, size_t groups);
 
+/* RMS norm of each of `heads` groups of `cols` columns, from column `first` on, by one weight of
+ * `cols` values; other columns stay. So the queries, or the keys, of qkv before rotary positions.
+ */
+CLPRUNE_API clprune_net_value clprune_net_head_norm(clprune_net *net, const char *name,
+    clprune_net_value x, size_t first, size_t heads, size_t cols);
+
 /* x + ls * t, ls per feature: one parameter, called `name`. */
 CLPRUNE_API clprune_net_value clprune_net_layerscale(
     clprune_net *net, const char *name, clprune_net_value x, clprune_net_value t);

@@ -494,6 +494,7 @@ class Turned(nn.Module):
         self.norm, self.qkv, self.out = nn.LayerNorm(24), nn.Linear(24, 72), nn.Linear(24, 24)
         self.mlp = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 40), nn.GELU(), nn.Linear(40, 24))
         self.head = nn.Linear(24, CLASSES)
+        self.q_norm, self.k_norm = (nn.RMSNorm(12, 1e-5), nn.RMSNorm(12, 1e-5)) if hasattr(nn, "RMSNorm") else (nn.Identity(),) * 2
         self.register_buffer("frequencies", theta ** (-torch.arange(0, part, 2).float() / part), persistent=False)
 
     def tables(self, x):
@@ -522,6 +523,38 @@ class Turned(nn.Module):
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
         q, k = (torch.cat([turned(x[:, :, :, :self.part], cos, sin), x[:, :, :, self.part:]], 3) for x in (q, k))
         return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+
+
+    def normed(self, qkv, cos, sin):
+        q, k, v = qkv.chunk(3, -1)
+        q, k, v = self.q_norm(q).transpose(1, 2), self.k_norm(k.transpose(1, 2)), v.transpose(1, 2)
+        return turned(q, cos, sin), turned(k, cos, sin), v
+
+
+class OneMoreRMSNorm(nn.Module):
+    """Gemma's."""
+
+    def __init__(self, features, eps=1e-6):
+        super().__init__()
+        self.eps, self.weight = eps, nn.Parameter(0.1 * torch.randn(features))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * (1.0 + self.weight)
+
+
+OneMoreRMSNorm.__module__ = "transformers.models.gemma"
+
+
+class Gemma(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(20, 24), OneMoreRMSNorm(24)
+        self.gate, self.up, self.down = nn.Linear(24, 40, bias=False), nn.Linear(24, 40, bias=False), nn.Linear(40, CLASSES)
+        self.register_buffer("scale", torch.tensor(24 ** 0.5), persistent=False)
+
+    def forward(self, x):
+        x = self.norm(self.first(x) * self.scale)
+        return self.down(F.gelu(self.gate(x), approximate="tanh") * self.up(x))
 
 
 class Orders(nn.Module):
@@ -570,7 +603,9 @@ MODELS = {
     **{f"biases, {add.__name__}": (functools.partial(Biases, add), lambda n: torch.randn(n, 7, 10)) for add in (
         Biases.heads_first, Biases.embedded, Biases.numbers, Biases.batches, Biases.own)},
     **{f"rotary, {how.__name__}, {part}": (functools.partial(Turned, how, part, theta), lambda n: torch.randn(n, 7, 24))
-       for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4))},
+       for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4),
+                                (Turned.normed, 12, 1e4))},
+    "gemma": (Gemma, lambda n: torch.randn(n, 20)),
     "orders": (Orders, lambda n: images(n, 8, 10)),
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),
                                   nn.Linear(16, CLASSES)),
@@ -743,6 +778,12 @@ class Values(Case):
         for name, config in (
                 ("LlamaForCausalLM", transformers.LlamaConfig(**small)),
                 ("Qwen2ForCausalLM", transformers.Qwen2Config(**small, num_key_value_heads=2)),
+                ("Qwen3ForCausalLM", transformers.Qwen3Config(**small, num_key_value_heads=2, head_dim=16)),
+                ("GPTNeoXForCausalLM", transformers.GPTNeoXConfig(**small, rotary_pct=0.5, hidden_dropout=0.0, attention_dropout=0.0)),
+                ("PhiForCausalLM", transformers.PhiConfig(**small, partial_rotary_factor=0.5)),
+                ("StableLmForCausalLM", transformers.StableLmConfig(**small, num_key_value_heads=2, partial_rotary_factor=0.5)),
+                ("Olmo2ForCausalLM", transformers.Olmo2Config(**small, num_key_value_heads=2)),
+                ("GemmaForCausalLM", transformers.GemmaConfig(**small, num_key_value_heads=1, head_dim=16)),
                 ("BertForMaskedLM", transformers.BertConfig(**small, **dry)),
                 ("RobertaForMaskedLM", transformers.RobertaConfig(**small, **dry)),
                 ("BertForSequenceClassification", transformers.BertConfig(**small, **dry)),

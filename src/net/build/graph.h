@@ -42,6 +42,11 @@ typedef struct clprune__net_rotary {
     float theta;
 } clprune__net_rotary;
 
+/* Norms of heads: the column of the first one, how many there are, and their columns. */
+typedef struct clprune__net_heads {
+    size_t first, heads, cols;
+} clprune__net_heads;
+
 struct clprune__net_layer {
     const clprune__net_kind *kind;
     char *name;
@@ -63,6 +68,7 @@ struct clprune__net_layer {
         bool relu;                     /* batch norm: followed by ReLU */
         clprune_activation activation; /* gelu and those that run as it */
         clprune__net_rotary rotary;
+        clprune__net_heads heads;
         clprune__net_part part; /* concat, slice */
         clprune_permute_desc permute;
         struct {
