@@ -17,8 +17,8 @@ from torch import Tensor, fx, nn
 from clprune import Error
 from clprune_graph import MASKS, fails, graph_of, unchanged
 from clprune_known import known
-from clprune_views import (Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, arranged, first_part, hides_later, matrices_of,
-                           permuted, picked, reshaped, settled, theta_of, view_of)
+from clprune_views import (Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, arranged, first_part, hides_later,
+                           matrices_of, permuted, picked, reshaped, settled, theta_of, view_of)
 
 __all__ = ["Layer", "Param", "Program", "Value", "trace"]
 
@@ -856,8 +856,8 @@ class _Tracer(fx.Interpreter):
     def _cut_of(self, x: Any, index: Sequence[Any]) -> Optional[Cut]:
         """Some features of each head, where the last dimension is those of a head."""
         *others, last = index
-        if not isinstance(x, (View, Cut)) or not isinstance(last, slice) or not all(i in (Ellipsis, slice(None)) for i in others) or \
-                Ellipsis not in others and len(index) != self.result.dim():
+        if not isinstance(x, (View, Cut)) or not isinstance(last, slice) or \
+                not all(i in (Ellipsis, slice(None)) for i in others) or Ellipsis not in others and len(index) != self.result.dim():
             return None
         try:
             x = self._cut(x)
@@ -1500,7 +1500,8 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
 _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
-    "neg": _Tracer.neg, "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip, "split": _Tracer.split, "chunk": _Tracer.split,
+    "neg": _Tracer.neg, "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip,
+    "split": _Tracer.split, "chunk": _Tracer.split,
     "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "baddbmm": _Tracer.baddbmm,
     "softmax": _Tracer.softmax,
     "masked_fill": _Tracer.masked_fill, "to": _Tracer.to, "float": _Tracer.to, "type": _Tracer.to, "type_as": _Tracer.to,
@@ -1561,8 +1562,8 @@ def _inputs(example: Tensor, mask: Optional[Tensor], samples: int) -> Tuple[Tens
 
 # Layers that compute a row of a sample from that row and, in attention, from those of the sample's length.
 _BY_ROW = {"tokens", "rows", "embedding", "positions", "positions_of", "rotary", "linear", "affine", "layer_norm", "rms_norm",
-           "head_norm", "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish", "swiglu", "relu", "relu6",
-           "gate", "add", "attention", "dropout", "scale", "drop_path"}
+           "head_norm", "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish", "swiglu", "relu",
+           "relu6", "gate", "add", "attention", "dropout", "scale", "drop_path"}
 
 
 def _padding_counts(program: Program) -> bool:

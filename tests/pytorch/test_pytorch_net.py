@@ -779,7 +779,8 @@ class Values(Case):
                 ("LlamaForCausalLM", transformers.LlamaConfig(**small)),
                 ("Qwen2ForCausalLM", transformers.Qwen2Config(**small, num_key_value_heads=2)),
                 ("Qwen3ForCausalLM", transformers.Qwen3Config(**small, num_key_value_heads=2, head_dim=16)),
-                ("GPTNeoXForCausalLM", transformers.GPTNeoXConfig(**small, rotary_pct=0.5, hidden_dropout=0.0, attention_dropout=0.0)),
+                ("GPTNeoXForCausalLM", transformers.GPTNeoXConfig(
+                    **small, rotary_pct=0.5, hidden_dropout=0.0, attention_dropout=0.0)),
                 ("PhiForCausalLM", transformers.PhiConfig(**small, partial_rotary_factor=0.5)),
                 ("StableLmForCausalLM", transformers.StableLmConfig(**small, num_key_value_heads=2, partial_rotary_factor=0.5)),
                 ("Olmo2ForCausalLM", transformers.Olmo2Config(**small, num_key_value_heads=2)),
