@@ -3,9 +3,9 @@
  *     table    table[q][i] = cos t,  table[q][half + i] = sin t,  t = (from + q) * f[i], i < half
  *              f[i] in turns is first * ratio^i; both factors are 64-bit fractions of 1, so that the product wraps
  *              to a part of a turn without error
- *     turn     of head h of row r, with q = r % tokens, a = x[h * 2 * half + i], b = x[h * 2 * half + half + i]:
- *                  y[h * 2 * half + i]        = a * cos t - b * sin t
- *                  y[h * 2 * half + half + i] = b * cos t + a * sin t;    BACK turns by -t
+ *     turn     of head h of row r, with q = r % tokens, a = x[h * head_cols + i], b = x[h * head_cols + half + i]:
+ *                  y[h * head_cols + i]        = a * cos t - b * sin t
+ *                  y[h * head_cols + half + i] = b * cos t + a * sin t;    BACK turns by -t
  *
  * table: a work-item takes an element i, and all q. turn: row-wise, see rowwise.clh, over (rows * heads) x half.
  * y may be x. No local memory. BACK: 0 or 1. */
@@ -31,10 +31,10 @@ KERNEL_OF(LOCAL) rotary_table(
 }
 #else
 
-#define HALF(x, r, h) (ROW(x, r) + (h) * 2 * cols)
+#define HEAD(x, r, h) (ROW(x, r) + (h) * head_cols)
 
-KERNEL_OF(LOCAL) rotary_turn(LANE_SIZES, const ulong heads, const ulong tokens, MAT_IN_RESTRICT(table),
-    MAT_IN(x), MAT_OUT(y))
+KERNEL_OF(LOCAL) rotary_turn(LANE_SIZES, const ulong heads, const ulong head_cols, const ulong tokens,
+    MAT_IN_RESTRICT(table), MAT_IN(x), MAT_OUT(y))
 {
     FOR_STRIPS
         FOR_LANE_VECTORS(c)
@@ -43,10 +43,10 @@ KERNEL_OF(LOCAL) rotary_turn(LANE_SIZES, const ulong heads, const ulong tokens, 
                 const vec cosine = GET(table, r % tokens, c);
                 const vec turned = load_part(ROW(table, r % tokens) + cols + c, left, 0);
                 const vec sine = BACK ? -turned : turned;
-                const vec a = load_part(HALF(x, r, h) + c, left, 0);
-                const vec b = load_part(HALF(x, r, h) + cols + c, left, 0);
-                store_part(fma(a, cosine, -b * sine), HALF(y, r, h) + c, left);
-                store_part(fma(b, cosine, a * sine), HALF(y, r, h) + cols + c, left);
+                const vec a = load_part(HEAD(x, r, h) + c, left, 0);
+                const vec b = load_part(HEAD(x, r, h) + cols + c, left, 0);
+                store_part(fma(a, cosine, -b * sine), HEAD(y, r, h) + c, left);
+                store_part(fma(b, cosine, a * sine), HEAD(y, r, h) + cols + c, left);
             }
 }
 #endif

@@ -7,7 +7,7 @@
  *
  * Llama (Touvron et al., arXiv 2302.13971), with those of LlamaForCausalLM, whose q_proj, k_proj
  * and v_proj are one matrix here, qkv, as are gate_proj and up_proj. A key head may belong to
- * several heads:
+ * several heads; Qwen3's queries and keys have norms of each head before rotary:
  *
  *     tokens -> embed_tokens
  *       -> depth blocks { x += o_proj(attention(rotary(qkv(input_layernorm x))));
@@ -68,16 +68,24 @@ static clprune_net_value add_gpt2(clprune_net *net, const gpt_arch *a, clprune_n
 static const char *const qkv[] = {"q_proj", "k_proj", "v_proj"};
 static const char *const gate_up[] = {"gate_proj", "up_proj"};
 
+static size_t head_cols(const gpt_arch *a)
+{
+    return a->head > 0 ? a->head : a->dim / a->heads;
+}
+
 static clprune_net_value add_llama(clprune_net *net, const gpt_arch *a, clprune_net_value x)
 {
     const clprune_net_attn attn = {.heads = a->heads, .kv_heads = a->kv_heads, .causal = true};
-    const size_t head = a->dim / a->heads;
-    const size_t kv = a->kv_heads * head;
-    const clprune_net_linear_part heads[] = {{qkv[0], a->dim}, {qkv[1], kv}, {qkv[2], kv}},
+    const size_t head = head_cols(a), q = a->heads * head, kv = a->kv_heads * head;
+    const clprune_net_linear_part heads[] = {{qkv[0], q}, {qkv[1], kv}, {qkv[2], kv}},
                                   halves[] = {{gate_up[0], a->hidden}, {gate_up[1], a->hidden}};
     clprune_net_value t = clprune_net_rms_norm(net, "input_layernorm", x);
     t = clprune_net_linears(net, "self_attn.qkv", t, heads, 3, a->qkv_bias);
-    t = clprune_net_rotary(net, "self_attn.rotary", t, a->heads, a->kv_heads, a->theta);
+    if (a->head_norms) {
+        t = clprune_net_head_norm(net, "self_attn.q_norm", t, 0, a->heads, head);
+        t = clprune_net_head_norm(net, "self_attn.k_norm", t, q, a->kv_heads, head);
+    }
+    t = clprune_net_rotary(net, "self_attn.rotary", t, a->heads, a->kv_heads, 0, a->theta);
     t = clprune_net_attention(net, "self_attn", t, &attn);
     t = a->out_bias ? clprune_net_linear(net, "self_attn.o_proj", t, a->dim)
                     : clprune_net_project(net, "self_attn.o_proj", t, a->dim);
@@ -136,7 +144,8 @@ static double draw(rng *r, const trainer_sizes *sizes, const clprune_net_weight 
 static size_t in_files(const trainer_sizes *sizes, trainer_weight *pieces)
 {
     const gpt_arch *a = arch_of(sizes);
-    const size_t q = a->dim, kv = a->kv_heads * (a->dim / a->heads), rows = pieces->shape[0];
+    const size_t q = a->heads * head_cols(a), kv = a->kv_heads * head_cols(a);
+    const size_t rows = pieces->shape[0];
     size_t count = net_split(pieces, "qkv", (size_t[]){q, kv, kv}, qkv, 3);
     if (count == 1)
         count = net_split(pieces, "gate_up", (size_t[]){a->hidden, a->hidden}, gate_up, 2);

@@ -11,11 +11,13 @@
 /* A kind of model, by model_type: what is its own where config.json says nothing. */
 typedef struct kind_row {
     const char *type;
-    double theta, eps, tied, qkv_bias;
+    double theta, eps, tied, qkv_bias, head; /* head: columns; 0: dim / heads */
+    bool head_norms;
 } kind_row;
 
-static const kind_row kinds[] = {{"llama", 1e4, 1e-6, 0, 0}, {"mistral", 1e4, 1e-6, 0, 0},
-    {"qwen2", 1e4, 1e-6, 0, 1}, {"gpt2", 0, 1e-5, 1, 1}};
+static const kind_row kinds[] = {{"llama", 1e4, 1e-6, 0, 0, 0, false},
+    {"mistral", 1e4, 1e-6, 0, 0, 0, false}, {"qwen2", 1e4, 1e-6, 0, 1, 0, false},
+    {"qwen3", 1e4, 1e-6, 0, 0, 128, true}, {"gpt2", 0, 1e-5, 1, 1, 0, false}};
 
 /* What must have one value. */
 static const struct {
@@ -80,14 +82,15 @@ static bool take_gpt2(const json_file *c, gpt_arch *a)
 
 static bool take_llama(const json_file *c, const kind_row *kind, gpt_arch *a)
 {
-    size_t head, window;
+    size_t window;
     if (!take_size(c, "hidden_size", NAN, &a->dim) ||
         !take_size(c, "num_hidden_layers", NAN, &a->depth) ||
         !take_size(c, "num_attention_heads", NAN, &a->heads) ||
         !take_size(c, "num_key_value_heads", (double)a->heads, &a->kv_heads) ||
         !take_size(c, "intermediate_size", NAN, &a->hidden) ||
         !take_size(c, "max_position_embeddings", 2048, &a->context) ||
-        !take_size(c, "head_dim", (double)a->dim / (double)a->heads, &head) ||
+        !take_size(c, "head_dim", kind->head > 0 ? kind->head : (double)a->dim / (double)a->heads,
+            &a->head) ||
         !take_size(c, "sliding_window", (double)a->context, &window))
         return false;
     if (window < a->context && strcmp(kind->type, "mistral") == 0)
@@ -97,11 +100,12 @@ static bool take_llama(const json_file *c, const kind_row *kind, gpt_arch *a)
     a->theta = (float)theta;
     a->out_bias = json_file_number(c, "attention_bias", 0) == 1;
     a->qkv_bias = a->out_bias || kind->qkv_bias == 1;
-    if (head * a->heads == a->dim && a->heads % a->kv_heads == 0 && head % 2 == 0 && theta > 1)
+    a->head_norms = kind->head_norms;
+    if (a->heads % a->kv_heads == 0 && a->head % 2 == 0 && theta > 1)
         return true;
     (void)snprintf(what, sizeof what,
-        "it has %zu heads of %zu, %zu of keys, and theta %g, which do not go with a width of %zu",
-        a->heads, head, a->kv_heads, theta, a->dim);
+        "it has %zu heads of %zu, %zu of keys, and theta %g, which do not go with each other",
+        a->heads, a->head, a->kv_heads, theta);
     return false;
 }
 
@@ -113,7 +117,7 @@ static bool take(const json_file *c, gpt_arch *a)
         ++k;
     if (k == sizeof kinds / sizeof *kinds) {
         (void)snprintf(what, sizeof what,
-            "its model_type is %.60s, expected llama, mistral, qwen2 or gpt2",
+            "its model_type is %.60s, expected llama, mistral, qwen2, qwen3 or gpt2",
             type != NULL ? type : "no text");
         return false;
     }
@@ -125,7 +129,7 @@ static bool take(const json_file *c, gpt_arch *a)
     if (!take_size(c, "vocab_size", NAN, &a->vocabulary) || !is_plain(c, gpt2) ||
         !(gpt2 ? take_gpt2(c, a) : take_llama(c, &kinds[k], a)))
         return false;
-    if (eps > 0 && eps < 1 && a->dim % a->heads == 0)
+    if (eps > 0 && eps < 1 && (a->head > 0 || a->dim % a->heads == 0))
         return true;
     (void)snprintf(what, sizeof what, "it has %zu heads for a width of %zu, and norms add %g",
         a->heads, a->dim, eps);

@@ -13,6 +13,8 @@ typedef struct gpt_arch {
     bool untied;             /* the head has a weight of its own */
     bool qkv_bias, out_bias; /* q, k and v, or o, have biases; GPT-2's always do */
     float eps;               /* of norms; 0: 1e-5 */
+    size_t head;             /* columns of a head; 0: dim / heads */
+    bool head_norms;         /* Qwen3's, of each head of q and k */
 } gpt_arch;
 
 /* Reads FOLDER/config.json. Returns NULL, or one phrase that says what is wrong, for a model that

@@ -17,6 +17,8 @@ static const char *const llama_names[][2] = {
     {"blk.*.attn_q.", "model.layers.*.self_attn.q_proj."},
     {"blk.*.attn_k.", "model.layers.*.self_attn.k_proj."},
     {"blk.*.attn_v.", "model.layers.*.self_attn.v_proj."},
+    {"blk.*.attn_q_norm.", "model.layers.*.self_attn.q_norm."},
+    {"blk.*.attn_k_norm.", "model.layers.*.self_attn.k_norm."},
     {"blk.*.attn_output.", "model.layers.*.self_attn.o_proj."},
     {"blk.*.attn_rot_embd.", "model.layers.*.self_attn.rotary_emb."},
     {"blk.*.ffn_norm.", "model.layers.*.post_attention_layernorm."},
@@ -30,7 +32,7 @@ static const char *const llama_names[][2] = {
     {NULL, NULL},
 };
 
-/* The converter interleaves the halves of each head of llama, but not of qwen2. */
+/* The converter interleaves the halves of each head of llama, but not of qwen2 and qwen3. */
 static const char *const llama_pairs[][2] = {{"blk.*.attn_q.", "llama.attention.head_count"},
     {"blk.*.attn_k.", "llama.attention.head_count_kv"}, {NULL, NULL}};
 
@@ -50,7 +52,7 @@ static const char *const gpt2_names[][2] = {
 };
 
 const trainer_gguf gpt_ggufs[] = {{"llama", llama_names, llama_pairs}, {"qwen2", llama_names, NULL},
-    {"gpt2", gpt2_names, NULL}, {NULL, NULL, NULL}};
+    {"qwen3", llama_names, NULL}, {"gpt2", gpt2_names, NULL}, {NULL, NULL, NULL}};
 
 /* ---- sizes -------------------------------------------------------------------------------------
  */
@@ -169,26 +171,27 @@ static bool take_gpt2(const source *s, gpt_arch *a)
 
 static bool take_llama(const source *s, gpt_arch *a)
 {
-    size_t key, value, rotated, window;
+    size_t value, rotated, window;
     const double head = (double)a->dim / (double)a->heads;
     if (!take_size(s, "attention.head_count_kv", (double)a->heads, &a->kv_heads) ||
         !take_size(s, "feed_forward_length", NAN, &a->hidden) ||
-        !take_size(s, "attention.key_length", head, &key) ||
-        !take_size(s, "attention.value_length", (double)key, &value) ||
-        !take_size(s, "rope.dimension_count", (double)key, &rotated) ||
+        !take_size(s, "attention.key_length", head, &a->head) ||
+        !take_size(s, "attention.value_length", (double)a->head, &value) ||
+        !take_size(s, "rope.dimension_count", (double)a->head, &rotated) ||
         !take_size(s, "attention.sliding_window", (double)a->context, &window))
         return false;
     if (window < a->context)
         a->context = window; /* within it, each token sees all before it */
     const double theta = gguf_number(&s->file, key_of(s, "rope.freq_base"), 1e4);
     a->theta = (float)theta;
-    if (key * a->heads == a->dim && value == key && rotated == key && a->heads % a->kv_heads == 0 &&
-        key % 2 == 0 && theta > 1 && isfinite(a->theta))
+    a->head_norms = strcmp(s->kind, "qwen3") == 0;
+    if (value == a->head && rotated == a->head && a->heads % a->kv_heads == 0 && a->head % 2 == 0 &&
+        theta > 1 && isfinite(a->theta))
         return true;
     (void)snprintf(what, sizeof what,
         "it has %zu heads of %zu (values %zu, %zu rotated), %zu of keys, and freq_base %g, which "
-        "do not go with a width of %zu",
-        a->heads, key, value, rotated, a->kv_heads, theta, a->dim);
+        "do not go with each other",
+        a->heads, a->head, value, rotated, a->kv_heads, theta);
     return false;
 }
 
@@ -201,7 +204,7 @@ static bool take(source *s, gpt_arch *a)
         ++table;
     if (table->architecture == NULL) {
         (void)snprintf(what, sizeof what,
-            "its general.architecture is %.60s, expected llama, qwen2 or gpt2",
+            "its general.architecture is %.60s, expected llama, qwen2, qwen3 or gpt2",
             s->kind != NULL ? s->kind : "no text");
         return false;
     }
@@ -216,7 +219,7 @@ static bool take(source *s, gpt_arch *a)
         !take_size(s, "context_length", NAN, &a->context) ||
         !(gpt2 ? take_gpt2(s, a) : take_llama(s, a)) || !take_tensors(s, a))
         return false;
-    if (a->eps > 0 && eps < 1 && a->dim % a->heads == 0)
+    if (a->eps > 0 && eps < 1 && (a->head > 0 || a->dim % a->heads == 0))
         return true;
     (void)snprintf(what, sizeof what, "it has %zu heads for a width of %zu, and norms add %g",
         a->heads, a->dim, eps);

@@ -123,6 +123,17 @@ def _rms_norm(t: Any, m: nn.Module, x: Value) -> Value:
     return t.rms_norm(x, *_constants(m, t, "weight"), eps)
 
 
+def _rms_norm_by_result(t: Any, m: nn.Module, x: Value) -> Value:
+    """Its weight is w, or w + 1 as in Gemma: what it is computed with tells."""
+    weight, = _constants(m, t, "weight")
+    value = t.env[t.node.args[0]].detach().double()
+    normed = value * (value.square().mean(-1, keepdim=True) + m.eps).rsqrt()
+    for more in (0, 1):
+        if torch.allclose(t.result.detach().double(), normed * (m.weight.detach().double() + more), atol=1e-5, rtol=1e-5):
+            return t.rms_norm(x, weight, m.eps) if more == 0 else t.scaled_more(t.rms_norm(x, None, m.eps), weight)
+    raise NotSupported("an RMS norm whose weight is neither w nor w + 1")
+
+
 _OF_TRANSFORMERS = {  # classes by name
     "Conv1D": _transposed_linear,
     "NewGELUActivation": lambda t, m, x: t.gelu(x, "tanh"),
@@ -143,6 +154,9 @@ def known(module: nn.Module) -> Optional[Callable[..., Value]]:
     if of.__module__.startswith("transformers."):
         if (of.__name__.endswith("RMSNorm") or of.__name__ == "T5LayerNorm") and hasattr(module, "variance_epsilon"):
             return _rms_norm
+        if of.__name__.endswith("RMSNorm") and isinstance(getattr(module, "eps", None), float) and \
+                [name for name, _ in module.named_parameters()] == ["weight"]:
+            return _rms_norm_by_result
         return _OF_TRANSFORMERS.get(of.__name__)
     if of.__name__ == "RMSNorm" and of.__module__.startswith("torch."):  # since PyTorch 2.4
         return _rms_norm

@@ -17,8 +17,8 @@ from torch import Tensor, fx, nn
 from clprune import Error
 from clprune_graph import MASKS, fails, graph_of, unchanged
 from clprune_known import known
-from clprune_views import (Bias, Constant, Heads, NotSupported, Order, Scores, Value, View, arranged, first_part, hides_later, matrices_of,
-                           permuted, picked, reshaped, settled, theta_of, view_of)
+from clprune_views import (Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, arranged, first_part, hides_later,
+                           matrices_of, permuted, picked, reshaped, settled, theta_of, view_of)
 
 __all__ = ["Layer", "Param", "Program", "Value", "trace"]
 
@@ -226,7 +226,7 @@ class _Tracer(fx.Interpreter):
             else:
                 self.stopped = True
             return args[0]
-        if not any(isinstance(a, (Value, View, Scores, _Failed, _Parts, tuple)) for a in given):
+        if not any(isinstance(a, (Value, View, Cut, Scores, _Failed, _Parts, tuple)) for a in given):
             return self._constant(n, given, args, kwargs, result)
         self.node, self.result = n, result
         handler = self._handler(n)
@@ -439,6 +439,15 @@ class _Tracer(fx.Interpreter):
         self._param(f"{name}.alpha", alpha, torch.ones(features, **_FLOATS))
         self._param(f"{name}.beta", beta, torch.zeros(features, **_FLOATS))
         return dataclasses.replace(plain, layer=len(self.program.layers) - 1)
+
+    def scaled_more(self, x: Any, weight: Constant) -> Value:
+        """x * (1 + weight)"""
+        x = self._use(x, True)
+        self._per_feature(weight, x)
+        name = self._name()
+        value = self._add("layerscale", name, (x.layer, x.layer), (), x.axes, x.sizes)
+        self._param(name, weight)
+        return value
 
     def _per_feature(self, constant: Constant, x: Value) -> None:
         """Fails unless the constant, as it is broadcast to x, has a value for each feature."""
@@ -706,6 +715,8 @@ class _Tracer(fx.Interpreter):
         on from there, as DenseNet's do."""
         if isinstance(tensors, _Parts):
             tensors = [self._part(tensors, i) for i in range(len(tensors.sizes))]
+        if len(tensors) == 2 and isinstance(tensors[0], Cut) and dim % self.result.dim() == self.result.dim() - 1:
+            return tensors[0].joined(self._cut(tensors[1])).whole
         if len(tensors) > 1 and all(isinstance(x, Constant) for x in tensors[:-1]):
             x = self._use(tensors[-1])
             for token in reversed(tensors[:-1]):
@@ -823,6 +834,9 @@ class _Tracer(fx.Interpreter):
             if all(isinstance(i, int) or isinstance(i, slice) and i.indices(x.size(group)) == (0, x.size(group), 1)
                    for i, group in zip(index, x.groups)):
                 return self._index(x, index)
+        cut = self._cut_of(x, index)
+        if cut is not None:
+            return cut
         x = self._use(x)
         if None in index:
             if any(i is not None and i is not Ellipsis and i != slice(None) for i in index):
@@ -847,6 +861,27 @@ class _Tracer(fx.Interpreter):
         if others or step != 1 or dim == 0:
             raise NotSupported(f"[{at}] is supported as a part along one dimension, or [:, row] of (N, T, C)")
         return self._slice(x, dim, first, end - first)
+
+    def _cut(self, x: Any) -> Cut:
+        return x if isinstance(x, Cut) else Cut.of(self._view(x))
+
+    def _cut_of(self, x: Any, index: Sequence[Any]) -> Optional[Cut]:
+        """Some features of each head, where the last dimension is those of a head."""
+        *others, last = index
+        if not isinstance(x, (View, Cut)) or not isinstance(last, slice) or \
+                not all(i in (Ellipsis, slice(None)) for i in others) or Ellipsis not in others and len(index) != self.result.dim():
+            return None
+        try:
+            x = self._cut(x)
+        except NotSupported:
+            return None
+        first, end, step = last.indices(x.count)
+        if step != 1:
+            raise NotSupported("rotary positions other than Llama's")
+        return x.narrow(first, end - first)
+
+    def neg(self, x: Any) -> Union[Cut, Value]:
+        return dataclasses.replace(x, sign=-x.sign) if isinstance(x, Cut) else self.mul(x, -1)
 
     def expand(self, x: Value, *_: Any) -> Value:
         raise NotSupported("expand is supported for parameters")
@@ -1018,6 +1053,8 @@ class _Tracer(fx.Interpreter):
     def add(self, a: Any, b: Any, alpha: float = 1, out: None = None) -> Value:
         if isinstance(a, (Constant, int, float)):
             a, b = b, a
+        if isinstance(a, Cut) and isinstance(b, Cut) and alpha == 1:
+            return a.plus(b).whole
         if isinstance(a, Scores):
             return self._hide_later(a, b if isinstance(b, Constant) and alpha == 1 else None)
         if isinstance(b, (int, float)) and b == 0:
@@ -1048,13 +1085,18 @@ class _Tracer(fx.Interpreter):
         return self.add(a, self._elementwise("scale", b, -1.0))
 
     def mul(self, a: Any, b: Any, out: None = None) -> Value:
-        if not isinstance(a, (Value, View, Scores)):
+        if not isinstance(a, (Value, View, Cut, Scores)):
             a, b = b, a
+        if isinstance(b, Constant) and (isinstance(a, Cut) or isinstance(a, View) and self._turns(a, b)):
+            return self._cut(a).times(b.value)
         if isinstance(a, Scores) and (a.soft or a.rate > 0):
             raise NotSupported("probabilities of attention that are scaled")
         if isinstance(a, (View, Scores)) and isinstance(b, (int, float)):
             return dataclasses.replace(a, scale=a.scale * b)
         a, b = (self._use(x, True) if isinstance(x, View) else x for x in (a, b))
+        if isinstance(b, Constant) and b.value.numel() == 1 and b.name not in self.state and not b.mask and \
+                not self._parameters_of(b):
+            b = float(b.value)
         if isinstance(b, (int, float)):
             return self._elementwise("scale", a, float(b))
         if isinstance(b, Value):
@@ -1064,6 +1106,14 @@ class _Tracer(fx.Interpreter):
         a = self._use(a, True)
         self._per_feature(b, a)
         return dataclasses.replace(a, factor=b)
+
+    def _turns(self, x: View, table: Constant) -> bool:
+        """Whether it has a number for each row and feature of a head."""
+        shape, last = tuple(table.value.shape), x.groups[-2:]
+        if last not in ((x.rows, x.left[1:]), (x.left[:1], x.left[1:])) or x.theta > 0 or self._parameters_of(table):
+            return False
+        rows = x.size(x.rows)
+        return shape[-2:] == (rows, x.size(last[1])) if last[0] == x.rows else shape[-3:] == (rows, 1, x.size(last[1]))
 
     def _gate(self, x: Value, g: Value) -> Value:
         """A product of two tensors; or the features of each sample times numbers of its own, which have one row."""
@@ -1349,7 +1399,7 @@ class _Tracer(fx.Interpreter):
             for other in layers[1:]:
                 layer = self._push("concat", (layer, other), Axis.FEATURES)
         if q.view.theta > 0:
-            layer = self._push("rotary", (layer,), q.count, k.count, q.view.theta)
+            layer = self._push("rotary", (layer,), q.count, k.count, q.view.turned, q.view.theta)
         self.attentions += 1
         self.masked += scores.masked
         window = 0 if q.windows == 1 else q.rows
@@ -1357,7 +1407,7 @@ class _Tracer(fx.Interpreter):
                            scores.biases)
         like = next((x for x in (q.view, v.view) if tuple(map(x.size, x.groups)) == tuple(self.result.shape)), q.view)
         return self._plain(dataclasses.replace(like, layer=layer, features=like.left, picked=(), scale=1.0, theta=0.0,
-                                               repeats=1))
+                                               turned=0, repeats=1))
 
     def _cross(self, scores: Scores, v: Heads, scale: float) -> int:
         """Attention to the rows of another value."""
@@ -1374,15 +1424,17 @@ class _Tracer(fx.Interpreter):
 
     def rotary(self, q: Any, k: Any, cos: Constant, sin: Constant, *_: Any, **__: Any) -> Tuple[View, View]:
         """apply_rotary_pos_emb of transformers."""
-        theta, of = theta_of(cos.value, sin.value), [Heads.of(self._view(x)) for x in (q, k)]
-        if cos.value.shape[-1] != of[0].features:
-            raise NotSupported("rotary positions of some features of a head")
-        for node, turned in zip(self.node.args, self.result):  # others of this name pair neighbours
-            first, second = self.env[node].chunk(2, -1)
-            want = self.env[node] * cos.value.unsqueeze(1) + torch.cat([-second, first], -1) * sin.value.unsqueeze(1)
-            if turned.shape != want.shape or not torch.allclose(turned, want, atol=1e-4):
+        theta, turned, parts = theta_of(cos.value, sin.value), cos.value.shape[-1], []
+        for x, node, result in zip((q, k), self.node.args, self.result):  # others of this name pair neighbours
+            x, value = self._cut(x), self.env[node]
+            first, second = value[..., :turned].chunk(2, -1)
+            want = value[..., :turned] * cos.value.unsqueeze(1) + torch.cat([-second, first], -1) * sin.value.unsqueeze(1)
+            if result.shape != value.shape or not torch.allclose(result[..., :turned], want, atol=1e-4) or \
+                    not torch.equal(result[..., turned:], value[..., turned:]):
                 raise NotSupported("rotary positions other than Llama's")
-        return tuple(dataclasses.replace(x.view, theta=theta) for x in of)
+            part = x.narrow(0, turned).turned(theta)
+            parts.append((part if turned == x.count else part.joined(x.narrow(turned, x.count - turned))).whole)
+        return tuple(parts)
 
     def mask_of(self, **_: Any) -> Constant:
         """A mask that a function of transformers makes of that of the samples' lengths."""
@@ -1391,13 +1443,25 @@ class _Tracer(fx.Interpreter):
     def repeat_kv(self, x: Any, repeats: int) -> View:
         return dataclasses.replace(self._view(x), repeats=repeats)
 
-    def rms_norm(self, x: Value, weight: Optional[Constant], eps: float) -> Value:
+    def rms_norm(self, x: Any, weight: Optional[Constant], eps: float) -> Union[Value, View]:
+        if isinstance(x, View) and len(x.left) == 2 and x.groups[-1] == x.left[1]:
+            return self._head_norm(x, weight, eps)
         x = self._use(x, True)
         self._features_last(x, "an RMS norm")
         name = self._layer_of(weight)
         value = self._add("rms_norm", name, (x.layer,), (), x.axes, x.sizes, eps)
         self._param(f"{name}.weight", weight, torch.ones(x.sizes["C"], **_FLOATS))
         return value
+
+    def _head_norm(self, x: View, weight: Optional[Constant], eps: float) -> View:
+        """Of the features of each head."""
+        if x.theta > 0 or x.repeats > 1 or x.scale != 1:
+            raise NotSupported("a norm of heads behind rotary positions or a scale")
+        layer, name = self._part_of(x), self._layer_of(weight)
+        heads, features = (x.sizes[axis] for axis in x.left)
+        self.program.layers.append(Layer("head_norm", name, (layer,), (0, heads, features), eps))
+        self._param(f"{name}.weight", weight, torch.ones(features, **_FLOATS))
+        return dataclasses.replace(x, layer=len(self.program.layers) - 1, features=x.left, picked=())
 
     def to(self, x: Any, *_: Any, **__: Any) -> Any:
         if self.result.dtype != torch.float32:
@@ -1466,6 +1530,8 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
     operator.mul: _Tracer.mul,
     operator.imul: _Tracer.mul,
     operator.truediv: _Tracer.div,
+    operator.neg: _Tracer.neg,
+    torch.neg: _Tracer.neg,
     torch.addcmul: _Tracer.addcmul,
     torch.flatten: _Tracer.reshape,
     torch.reshape: _Tracer.reshape,
@@ -1480,7 +1546,8 @@ _FUNCTIONS: Dict[Any, Callable[..., Value]] = {
 _METHODS: Dict[str, Callable[..., Value]] = {
     "relu": _Tracer.relu, "relu_": _Tracer.relu, "mean": _Tracer.mean, "add": _Tracer.add,
     "add_": _Tracer.add, "sub": _Tracer.sub, "mul": _Tracer.mul, "mul_": _Tracer.mul, "div": _Tracer.div,
-    "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip, "split": _Tracer.split, "chunk": _Tracer.split,
+    "neg": _Tracer.neg, "sigmoid": _Tracer.sigmoid, "roll": _Tracer.roll, "flip": _Tracer.flip,
+    "split": _Tracer.split, "chunk": _Tracer.split,
     "unbind": _Tracer.unbind, "matmul": _Tracer.matmul, "bmm": _Tracer.matmul, "baddbmm": _Tracer.baddbmm,
     "softmax": _Tracer.softmax,
     "masked_fill": _Tracer.masked_fill, "to": _Tracer.to, "float": _Tracer.to, "type": _Tracer.to, "type_as": _Tracer.to,
@@ -1541,8 +1608,8 @@ def _inputs(example: Tensor, mask: Optional[Tensor], samples: int) -> Tuple[Tens
 
 # Layers that compute a row of a sample from that row and, in attention, from those of the sample's length.
 _BY_ROW = {"tokens", "rows", "embedding", "positions", "positions_of", "rotary", "linear", "affine", "layer_norm", "rms_norm",
-           "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish", "swiglu", "relu", "relu6",
-           "gate", "add", "attention", "dropout", "scale", "drop_path"}
+           "head_norm", "layerscale", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "hard_sigmoid", "hard_swish", "swiglu", "relu",
+           "relu6", "gate", "add", "attention", "dropout", "scale", "drop_path"}
 
 
 def _padding_counts(program: Program) -> bool:

@@ -1,6 +1,6 @@
 """Tensors of a traced model by the axes of the net's values: Value, what a layer computes; View, such a value whose samples,
-rows and parts of features are dimensions in any order; Heads and Scores, of attention; Matrix, of an image's axis. Nothing
-here adds a layer."""
+rows and parts of features are dimensions in any order; Heads, Cut and Scores, of attention; Matrix, of an image's axis.
+Nothing here adds a layer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["Bias", "Constant", "Heads", "Matrix", "Order", "NotSupported", "Scores", "Value", "View", "arranged", "first_part", "hides_later", "matrices_of",
-           "permuted", "picked", "reshaped", "settled", "theta_of", "view_of"]
+__all__ = ["Bias", "Constant", "Cut", "Heads", "Matrix", "Order", "NotSupported", "Scores", "Value", "View", "arranged", "first_part",
+           "hides_later", "matrices_of", "permuted", "picked", "reshaped", "settled", "theta_of", "view_of"]
 
 
 _ROWS = "BHWXYT"  # axes of a value's rows, in the order of memory
@@ -92,6 +92,7 @@ class View:
     picked    the indices in the first of them, which are no dimensions any more
     scale     what it is still to be multiplied by
     theta     of rotary positions that are still to be applied, to heads of attention; 0: none
+    turned    the features of a head that they turn, the first ones
     repeats   how often each head of keys and values is used
     """
 
@@ -103,6 +104,7 @@ class View:
     picked: Tuple[int, ...] = ()
     scale: float = 1.0
     theta: float = 0.0
+    turned: int = 0
     repeats: int = 1
 
     def size(self, group: str) -> int:
@@ -202,10 +204,14 @@ def reshaped(x: View, shape: Sequence[int]) -> View:
     return dataclasses.replace(x, groups=tuple(groups), sizes=sizes, rows=rows, features=features)
 
 
-def settled(x: View) -> Tuple[Tuple[str, ...], int]:
-    """The axes of the value that a view is, and the groups by which its features are shuffled; 1: they are in order."""
+def _check_applied(x: View) -> None:
     if x.theta > 0 or x.repeats > 1:
         raise NotSupported("rotary positions or repeated heads in another place than attention")
+
+
+def settled(x: View) -> Tuple[Tuple[str, ...], int]:
+    """The axes of the value that a view is, and the groups by which its features are shuffled; 1: they are in order."""
+    _check_applied(x)
     orders = [(x.left, 1)] + ([(x.left[::-1], x.sizes[x.left[0]])] if len(x.left) == 2 else [])
     for order, groups in orders:
         axes = tuple(group.replace(order, "C") for group in x.groups)
@@ -219,6 +225,7 @@ def settled(x: View) -> Tuple[Tuple[str, ...], int]:
 def arranged(x: View) -> Tuple[Order, Value]:
     """The order in which the elements of a value are those of a view, and that value, whose features are the dimension of
     the first part of the features."""
+    _check_applied(x)
     wrong = NotSupported(f"a tensor of {tuple(map(x.size, x.groups))} in this order")
     outer, dims = x.groups[0][1:], x.groups[1:]
     last = next((dim for dim in dims if x.left[:1] in dim and x.left != ""), None)
@@ -226,7 +233,7 @@ def arranged(x: View) -> Tuple[Order, Value]:
     if x.groups[0][:1] != "N" or any(axis not in x.rows for axis in outer) or last is None or len(others) > 4:
         raise wrong
     new, old = outer + "".join(others) + last, x.rows + x.left
-    if sorted(new) != sorted(old) or x.theta > 0 or x.repeats > 1:
+    if sorted(new) != sorted(old):
         raise wrong
     names = dict(zip(others, "T" if len(others) == 1 else "HWXY"))
     axes = tuple("C" if dim is last else names.get(dim, "") for dim in dims)
@@ -277,6 +284,76 @@ class Heads:
             q.features == self.features and q.windows == self.windows and (q.rows == self.rows or q.windows == 1)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cut:
+    """Some features of each head, on the way to rotary positions: x cos + (-x2, x1) sin, with the halves x1 and x2 of x.
+
+    view     whose last dimension is the features of a head; with its theta if they are turned
+    first    the first feature of a head, and how many there are
+    sign     -1: negated
+    swapped  the halves: (-x2, x1)
+    factor   a table of rows and features by which they are multiplied
+    """
+
+    view: View
+    first: int
+    count: int
+    sign: int = 1
+    swapped: bool = False
+    factor: Optional[Tensor] = None
+
+    @staticmethod
+    def of(x: View) -> "Cut":
+        if len(x.groups) < 3 or len(x.groups[-1]) != 1 or x.groups[-1] != x.left[-1:] or x.groups[-2] not in (x.rows, x.left[0]):
+            raise NotSupported("a part of features that is not one of each head")
+        return Cut(x, 0, x.size(x.groups[-1]))
+
+    @property
+    def plain(self) -> bool:
+        return not self.swapped and self.factor is None
+
+    def narrow(self, first: int, count: int) -> "Cut":
+        if not self.plain or self.sign < 0:
+            raise NotSupported("a part of rotary positions")
+        return dataclasses.replace(self, first=self.first + first, count=count)
+
+    def times(self, factor: Tensor) -> "Cut":
+        if self.view.groups[-2] != self.view.rows and factor.dim() > 2 and factor.shape[-2] == 1:
+            factor = factor.squeeze(-2)
+        if self.factor is not None or self.sign < 0 or factor.dim() < 2 or factor.shape[-1] != self.count:
+            raise NotSupported("rotary positions by a table of another shape")
+        return dataclasses.replace(self, factor=factor)
+
+    def joined(self, other: "Cut") -> "Cut":
+        """The features of both, one behind the other: two halves that are swapped, or what is turned and what is not."""
+        plain = self.plain and other.plain and dataclasses.replace(self.view, theta=0.0, turned=0) == other.view
+        if plain and (self.sign, other.sign) == (-1, 1) and self.view.theta == 0 and self.count == other.count and \
+                self.first == other.first + other.count:
+            return Cut(self.view, other.first, 2 * self.count, swapped=True)
+        if plain and (self.sign, other.sign) == (1, 1) and other.first == self.first + self.count and \
+                (self.view.theta == 0 or (self.first, self.count) == (0, self.view.turned)):
+            return Cut(self.view, self.first, self.count + other.count)
+        raise NotSupported("features of heads in another order than that of rotary positions")
+
+    def turned(self, theta: float) -> "Cut":
+        if not self.plain or self.sign < 0 or self.view.theta > 0 or self.first > 0:
+            raise NotSupported("rotary positions of other features than the first ones of a head")
+        return Cut(dataclasses.replace(self.view, theta=theta, turned=self.count), 0, self.count)
+
+    def plus(self, other: "Cut") -> "Cut":
+        cos, sin = (other, self) if self.swapped else (self, other)
+        if cos.factor is None or sin.factor is None or cos.swapped or not sin.swapped or cos.view != sin.view or \
+                (cos.first, cos.count, cos.sign) != (sin.first, sin.count, 1):
+            raise NotSupported("a sum of features of heads that is not rotary positions")
+        return dataclasses.replace(cos, factor=None).turned(theta_of(cos.factor, sin.factor))
+
+    @property
+    def whole(self) -> Any:
+        """The view, if these are all its features."""
+        all_of = self.plain and self.sign > 0 and (self.first, self.count) == (0, self.view.size(self.view.groups[-1]))
+        return self.view if all_of else self
+
+
 @dataclasses.dataclass(frozen=True)
 class Scores:
     """Products of queries and keys, and then the probabilities."""
@@ -292,7 +369,7 @@ class Scores:
 
     @staticmethod
     def of(q: Heads, k: Heads, scale: float) -> "Scores":
-        if not k.serves(q) or q.view.theta != k.view.theta:
+        if not k.serves(q) or (q.view.theta, q.view.turned) != (k.view.theta, k.view.turned):
             raise NotSupported("attention with other heads, windows or positions of queries than of keys")
         return Scores(q, k, scale * q.view.scale * k.view.scale)
 
@@ -315,7 +392,7 @@ def hides_later(mask: Constant, rows: int, lengths: Optional[Tensor]) -> bool:
 
 
 def theta_of(cos: Tensor, sin: Tensor) -> float:
-    """Theta of a table of rotary positions, (..., rows, features of a head); clprune/rotary.h."""
+    """Theta of a table of rotary positions, (..., rows, features of a head that are turned); clprune/rotary.h."""
     cos, sin = (x.reshape(-1, *x.shape[-2:]).double() for x in (cos, sin))
     rows, features = cos.shape[1:]
     half = features // 2
@@ -326,7 +403,7 @@ def theta_of(cos: Tensor, sin: Tensor) -> float:
             turns = torch.cat([turns, turns], 1)
             if theta > 1 and all(bool((x - want).abs().max() < 1e-4) for x, want in ((cos, turns.cos()), (sin, turns.sin()))):
                 return theta
-    raise NotSupported("rotary positions other than those of Llama, of all features of a head")
+    raise NotSupported("rotary positions other than those of Llama, of halves of the features of a head")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -138,10 +138,11 @@ CLPRUNE_API clprune_net_value clprune_net_row(
     clprune_net *net, const char *name, clprune_net_value x, size_t row);
 
 /* Rotary positions (clprune/rotary.h) of queries and keys. qkv's columns are `heads` heads of
- * queries, then kv_heads of keys, then kv_heads of values, which stay; all heads have the same even
- * number of columns. theta: above 1; Llama takes 1e4. */
+ * queries, then kv_heads of keys, then kv_heads of values, which stay; all heads have the same
+ * number of columns. turned: only the first so many of a head, an even number; 0: all. theta: above
+ * 1; Llama takes 1e4. */
 CLPRUNE_API clprune_net_value clprune_net_rotary(clprune_net *net, const char *name,
-    clprune_net_value qkv, size_t heads, size_t kv_heads, float theta);
+    clprune_net_value qkv, size_t heads, size_t kv_heads, size_t turned, float theta);
 
 /* Zero-initialise, then set the fields that you need: clprune/conv2d.h. */
 typedef struct clprune_net_conv {
@@ -196,6 +197,12 @@ CLPRUNE_API clprune_net_value clprune_net_rms_norm(
     clprune_net *net, const char *name, clprune_net_value x);
 CLPRUNE_API clprune_net_value clprune_net_group_norm(
     clprune_net *net, const char *name, clprune_net_value x, size_t groups);
+
+/* RMS norm of each of `heads` groups of `cols` columns, from column `first` on, by one weight of
+ * `cols` values; other columns stay. So the queries, or the keys, of qkv before rotary positions.
+ */
+CLPRUNE_API clprune_net_value clprune_net_head_norm(clprune_net *net, const char *name,
+    clprune_net_value x, size_t first, size_t heads, size_t cols);
 
 /* x + ls * t, ls per feature: one parameter, called `name`. */
 CLPRUNE_API clprune_net_value clprune_net_layerscale(

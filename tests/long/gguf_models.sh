@@ -54,9 +54,9 @@ def compare(path, tokens, name, **config):
     print(f"{name}: {want:.5f}, gpt-train {got[1] if got else run.stderr.strip()}", flush=True)
 
 
-for model, kind in (("llama", "F32"), ("llama-tied", "Q8_0"), ("qwen2", "F16"), ("gpt2", "Q4_1")):
+for model, kind in (("llama", "F32"), ("llama-tied", "Q8_0"), ("qwen2", "F16"), ("qwen3", "BF16"), ("gpt2", "Q4_1")):
     subprocess.run([sys.executable, here + "/../models/make_gguf.py", model, model, kind], check=True)
-    more = dict(n_positions=64) if model == "gpt2" else {}  # which transformers does not read
+    more = {"gpt2": dict(n_positions=64), "qwen3": dict(head_dim=24)}.get(model, {})  # which transformers does not read
     compare(os.path.abspath(f"{model}/model.gguf"), list(text.encode()[:4000]), f"{model}, {kind}", **more)
 for path in files:
     tokenizer = t.AutoTokenizer.from_pretrained(os.path.dirname(path), gguf_file=os.path.basename(path))

@@ -31,6 +31,8 @@ models = {
     "llama, tied": t.LlamaForCausalLM(t.LlamaConfig(**sizes, tie_word_embeddings=True)),
     "mistral": t.MistralForCausalLM(t.MistralConfig(**sizes, sliding_window=CONTEXT)),
     "qwen2": t.Qwen2ForCausalLM(t.Qwen2Config(**sizes, rope_theta=1e6)),
+    "qwen3": t.Qwen3ForCausalLM(t.Qwen3Config(**sizes, head_dim=24, rope_theta=1e6)),
+    "mistral, wide heads": t.MistralForCausalLM(t.MistralConfig(**sizes, head_dim=32, sliding_window=None)),
     "gpt2": t.GPT2LMHeadModel(t.GPT2Config(vocab_size=VOCABULARY, n_embd=64, n_layer=2, n_head=4, n_positions=64,
                                            layer_norm_epsilon=1e-3, bos_token_id=0, eos_token_id=0)),
 }

@@ -4,7 +4,7 @@ convert_hf_to_gguf. Needs nothing but Python.
 
     make_gguf.py FOLDER MODEL [TYPE] [CHANGE...]
 
-MODEL is llama, llama-biases, llama-tied, qwen2 or gpt2. FOLDER gets config.json, model.safetensors and model.gguf, both with
+MODEL is llama, llama-biases, llama-tied, qwen2, qwen3 or gpt2. FOLDER gets config.json, model.safetensors and model.gguf, both with
 the same values. TYPE is of the GGUF file's matrices: F32 (the default), F16, BF16, F64, Q8_0 or Q4_1. A CHANGE of the GGUF
 file alone is KEY=VALUE (a number or a text), -KEY, -TENSOR, or +TENSOR, a vector.
 """
@@ -20,19 +20,27 @@ WIDTH, BLOCKS, HEADS, KV, HIDDEN, VOCABULARY, CONTEXT = 64, 2, 4, 2, 96, 256, 64
 TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_1": (3, 32, 20), "Q8_0": (8, 32, 34), "F64": (28, 1, 8), "BF16": (30, 1, 2)}
 
 
+def head_of(kind):
+    """Columns of a head."""
+    return 24 if kind == "qwen3" else WIDTH // HEADS
+
+
 def llama(kind):
     """Tensors as (name of transformers, name of GGUF, shape, heads whose halves interleave)."""
-    head = WIDTH // HEADS
+    head = head_of(kind)
     yield "model.embed_tokens.weight", "token_embd.weight", (VOCABULARY, WIDTH), 0
     for i in range(BLOCKS):
         there, here = f"model.layers.{i}.", f"blk.{i}."
-        rotated = kind != "qwen2"
-        for name, short, rows, heads in (("q", "q", WIDTH, HEADS), ("k", "k", KV * head, KV), ("v", "v", KV * head, 0),
+        rotated = kind not in ("qwen2", "qwen3")
+        for name, short, rows, heads in (("q", "q", HEADS * head, HEADS), ("k", "k", KV * head, KV), ("v", "v", KV * head, 0),
                                          ("o", "output", WIDTH, 0)):
             heads = heads if rotated else 0
-            yield f"{there}self_attn.{name}_proj.weight", f"{here}attn_{short}.weight", (rows, WIDTH), heads
+            shape = (WIDTH, HEADS * head) if name == "o" else (rows, WIDTH)
+            yield f"{there}self_attn.{name}_proj.weight", f"{here}attn_{short}.weight", shape, heads
             if kind == "llama-biases" or (kind == "qwen2" and name != "o"):
                 yield f"{there}self_attn.{name}_proj.bias", f"{here}attn_{short}.bias", (rows,), heads
+        for name in ("q_norm", "k_norm") if kind == "qwen3" else ():
+            yield f"{there}self_attn.{name}.weight", f"{here}attn_{name}.weight", (head,), 0
         for name, shape in (("gate", (HIDDEN, WIDTH)), ("up", (HIDDEN, WIDTH)), ("down", (WIDTH, HIDDEN))):
             yield f"{there}mlp.{name}_proj.weight", f"{here}ffn_{name}.weight", shape, 0
         yield f"{there}input_layernorm.weight", f"{here}attn_norm.weight", (WIDTH,), 0
@@ -63,7 +71,7 @@ def config_of(kind):
     if kind == "gpt2":
         return {"model_type": "gpt2", "n_embd": WIDTH, "n_layer": BLOCKS, "n_head": HEADS, "n_positions": CONTEXT,
                 "vocab_size": VOCABULARY, "layer_norm_epsilon": 2.0**-10}
-    return {"model_type": "qwen2" if kind == "qwen2" else "llama", "hidden_size": WIDTH, "num_hidden_layers": BLOCKS,
+    return {"model_type": kind if kind in ("qwen2", "qwen3") else "llama", "head_dim": head_of(kind), "hidden_size": WIDTH, "num_hidden_layers": BLOCKS,
             "num_attention_heads": HEADS, "num_key_value_heads": KV, "intermediate_size": HIDDEN, "vocab_size": VOCABULARY,
             "max_position_embeddings": CONTEXT, "rms_norm_eps": 2.0**-12, "rope_theta": 50000.0,
             "tie_word_embeddings": kind == "llama-tied", "attention_bias": kind == "llama-biases"}
@@ -81,6 +89,8 @@ def values_of(kind):
                    f"{name}.rope.freq_base": 50000.0, f"{name}.vocab_size": VOCABULARY})
     if name == "llama":
         values["llama.rope.dimension_count"] = WIDTH // HEADS
+    if name == "qwen3":
+        values["qwen3.attention.key_length"] = values["qwen3.attention.value_length"] = head_of(kind)
     return values
 
 

@@ -33,7 +33,7 @@ same() {
     grep '^test loss' out | cmp -s want - || fail "$*: the file has $(grep '^test loss' out), not $(cat want)"
     cmp -s folder.st file.st || fail "$*: the file has other weights"
 }
-for model in llama-biases llama-tied qwen2 gpt2; do
+for model in llama-biases llama-tied qwen2 qwen3 gpt2; do
     same $model
 done
 same llama Q8_0
@@ -81,7 +81,7 @@ weights() {
     make bad "$1" "$2"
     ends 4 "gpt-train: bad/model.gguf: .*$3" "$gpt" --model bad/model.gguf $small --test-only
 }
-without llama general.architecture=mamba "its general.architecture is mamba, expected llama, qwen2 or gpt2"
+without llama general.architecture=mamba "its general.architecture is mamba, expected llama, qwen2, qwen3 or gpt2"
 without llama -general.architecture "its general.architecture is (none)"
 without llama general.architecture=7 "its general.architecture is no text"
 without llama split.count=2 "a part of a model in 2 files"
@@ -111,7 +111,7 @@ without gpt2 gpt2.feed_forward_length=128 "a width of 64, 128 in its blocks"
 without gpt2 -gpt2.attention.layer_norm_epsilon "norms add nan"
 make bad llama-tied +rope_freqs.weight
 ends 4 'bad/model.gguf: the model has no "model.rope_freqs.weight", beside weights' "$gpt" --model m $small --import bad/model.gguf --test-only
-weights llama +blk.0.attn_q_norm.weight 'the model has no "model.layers.\*.attn_q_norm.weight"'
+weights llama +blk.0.attn_q_norm.weight 'the model has no "model.layers.\*.self_attn.q_norm.weight"'
 weights llama -blk.1.ffn_up.weight 'no tensor "model.layers.1.mlp.up_proj.weight"'
 weights gpt2 -position_embd.weight 'no tensor "wpe.weight"'
 make m llama llama.attention.sliding_window=8 llama.rope.scaling.type=none llama.rope.scaling.factor=1.0

@@ -46,7 +46,7 @@ with() {
     sed "$1" llama/config.json >bad/config.json
     ends "${3:-4}" "gpt-train: --model: bad/config.json: .*$2" "$gpt" --model bad $small --plan
 }
-with 's/"llama"/"phi3"/' "model_type is phi3, expected llama, mistral, qwen2 or gpt2"
+with 's/"llama"/"phi3"/' "model_type is phi3, expected llama, mistral, qwen2, qwen3 or gpt2"
 with 's/"llama"/7/' "model_type is no text"
 with 's/{/[/' "no JSON object"
 with 's/"silu"/"gelu"/' "hidden_act is gelu, expected silu"
@@ -58,7 +58,7 @@ with 's/"vocab_size": 256/"vocab_size": 1e9/' "vocab_size is no whole number"
 with 's/"vocab_size": 256/"vocab_size": "256"/' "vocab_size is no whole number"
 with 's/"hidden_size": 128/"hidden_size": 126/' "head_dim is no whole number"
 with 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' "3 of keys"
-with 's/"attention_bias"/"head_dim": 64, "attention_bias"/' "heads of 64"
+with 's/"attention_bias"/"head_dim": 33, "attention_bias"/' "heads of 33"
 with 's/1e-05/0/' "norms add 0"
 with 's/10000.0/0.5/' "theta 0.5"
 ends 4 "gpt-train: --model: none/config.json: No such file" "$gpt" --model none $small --plan

@@ -43,7 +43,8 @@ static const clprune_net_attn kind_attn = {.heads = 6, .kv_heads = 1};
     KIND(tanh, x)                                                                                  \
     KIND(swiglu, x)                                                                                \
     KIND(rms_norm, x)                                                                              \
-    KIND(rotary, x, 2, 1, 1e4f)                                                                    \
+    KIND(head_norm, x, 1, 2, 3)                                                                    \
+    KIND(rotary, x, 2, 1, 2, 1e4f)                                                                 \
     KIND(relu, x)                                                                                  \
     KIND(add, x, x)                                                                                \
     KIND(gate, x, x)                                                                               \

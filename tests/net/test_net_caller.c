@@ -41,6 +41,9 @@ MODEL(gelu, clprune_net_gelu(net, "last", rows_of(net)))
 MODEL(relu, clprune_net_relu(net, "last", rows_of(net)))
 MODEL(layer_norm, clprune_net_layer_norm(net, "last", rows_of(net)))
 MODEL(rms_norm, clprune_net_rms_norm(net, "last", rows_of(net)))
+MODEL(head_norm, clprune_net_head_norm(net, "last", rows_of(net), 3, 2, 5))
+MODEL(all_heads_norm, clprune_net_head_norm(net, "last", rows_of(net), 0, 4, 4))
+MODEL(rotary, clprune_net_rotary(net, "last", rows_of(net), 2, 1, 2, 1e4f))
 MODEL(swiglu, clprune_net_swiglu(net, "last", rows_of(net)))
 MODEL(affine, clprune_net_affine(net, "last", rows_of(net)))
 MODEL(mean, clprune_net_mean(net, "last", rows_of(net)))
@@ -80,9 +83,10 @@ static void build_tokens(clprune_net *net, const net_model *model)
 #name, build_##name, 0, SIDE, 1, 1, false, false, 0                                        \
     }
 static const net_model models[] = {OF_ROWS(linear), OF_ROWS(tanh), OF_ROWS(gelu), OF_ROWS(relu),
-    OF_ROWS(layer_norm), OF_ROWS(rms_norm), OF_ROWS(swiglu), OF_ROWS(affine), OF_ROWS(mean),
-    OF_ROWS(attention), OF_ROWS(sum), OF_IMAGES(conv), OF_IMAGES(norm), OF_IMAGES(norm_relu),
-    OF_IMAGES(upsample), OF_IMAGES(pool), {"tokens", build_tokens, ROWS, 0, 1, 1, false, false, 0}};
+    OF_ROWS(layer_norm), OF_ROWS(rms_norm), OF_ROWS(head_norm), OF_ROWS(all_heads_norm),
+    OF_ROWS(rotary), OF_ROWS(swiglu), OF_ROWS(affine), OF_ROWS(mean), OF_ROWS(attention),
+    OF_ROWS(sum), OF_IMAGES(conv), OF_IMAGES(norm), OF_IMAGES(norm_relu), OF_IMAGES(upsample),
+    OF_IMAGES(pool), {"tokens", build_tokens, ROWS, 0, 1, 1, false, false, 0}};
 
 /* The gradient of sum g * y, given as a matrix of its own. */
 typedef struct given {

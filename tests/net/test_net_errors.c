@@ -244,13 +244,20 @@ LAYER(class_tokens, clprune_net_class_token(net, "bad", clprune_net_tokens(net, 
 LAYER(zero_row, clprune_net_row(net, "bad", zero, 0))
 LAYER(row_of_input, clprune_net_row(net, "bad", images(net), 0))
 LAYER(row_too_large, clprune_net_row(net, "bad", rows(net), 4))
-LAYER(zero_rotary, clprune_net_rotary(net, "bad", zero, 1, 1, 1e4f))
-LAYER(rotary_odd, clprune_net_rotary(net, "bad", rows(net), 3, 2, 1e4f))
-LAYER(rotary_no_heads, clprune_net_rotary(net, "bad", rows(net), 0, 2, 1e4f))
-LAYER(rotary_many, clprune_net_rotary(net, "bad", rows(net), 2, SIZE_MAX / 2, 1e4f))
-LAYER(rotary_theta, clprune_net_rotary(net, "bad", rows(net), 2, 1, 1))
+LAYER(zero_rotary, clprune_net_rotary(net, "bad", zero, 1, 1, 0, 1e4f))
+LAYER(rotary_odd, clprune_net_rotary(net, "bad", rows(net), 3, 2, 0, 1e4f))
+LAYER(rotary_no_heads, clprune_net_rotary(net, "bad", rows(net), 0, 2, 0, 1e4f))
+LAYER(rotary_many, clprune_net_rotary(net, "bad", rows(net), 2, SIZE_MAX / 2, 0, 1e4f))
+LAYER(rotary_part, clprune_net_rotary(net, "bad", rows(net), 2, 1, 3, 1e4f))
+LAYER(rotary_wide, clprune_net_rotary(net, "bad", rows(net), 2, 1, 6, 1e4f))
+LAYER(rotary_theta, clprune_net_rotary(net, "bad", rows(net), 2, 1, 0, 1))
 LAYER(zero_swiglu, clprune_net_swiglu(net, "bad", zero))
 LAYER(swiglu_odd, clprune_net_swiglu(net, "bad", clprune_net_linear(net, "fc", rows(net), 7)))
+LAYER(zero_head_norm, clprune_net_head_norm(net, "bad", zero, 0, 1, 1))
+LAYER(head_norm_0, clprune_net_head_norm(net, "bad", rows(net), 0, 0, 1))
+LAYER(head_norm_empty, clprune_net_head_norm(net, "bad", rows(net), 0, 1, 0))
+LAYER(head_norm_wide, clprune_net_head_norm(net, "bad", rows(net), 5, 3, 4))
+LAYER(head_norm_many, clprune_net_head_norm(net, "bad", rows(net), 8, SIZE_MAX / 4, 4))
 LAYER(zero_rms, clprune_net_rms_norm(net, "bad", zero))
 LAYER(no_groups, clprune_net_group_norm(net, "bad", rows(net), 0))
 LAYER(other_groups, clprune_net_group_norm(net, "bad", rows(net), 3))
@@ -434,9 +441,17 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(rotary_odd, INVALID_SIZE, "layer bad: its input has 16 columns"),
     ROW(rotary_no_heads, INVALID_SIZE, "layer bad: its input has 16 columns"),
     ROW(rotary_many, INVALID_SIZE, "layer bad: its input has 16 columns"),
+    ROW(rotary_part, INVALID_SIZE, "is turned, not 3"),
+    ROW(rotary_wide, INVALID_SIZE, "is turned, not 6"),
     ROW(rotary_theta, INVALID_ARGUMENT, "layer bad: its theta is 1"),
     ROW(zero_swiglu, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(swiglu_odd, INVALID_SIZE, "layer bad: its input has 7 columns"),
+    ROW(zero_head_norm, INVALID_ARGUMENT, "layer bad: its input is no value"),
+    ROW(head_norm_0, INVALID_SIZE, "those of 0 heads"),
+    ROW(head_norm_empty, INVALID_SIZE, "1 heads of 0"),
+    ROW(head_norm_wide, INVALID_SIZE,
+        "layer bad: its input has 16 columns, expected those of 3 heads"),
+    ROW(head_norm_many, INVALID_SIZE, "layer bad: its input has 16 columns"),
     ROW(zero_rms, INVALID_ARGUMENT, "layer bad: its input is no value"),
     ROW(no_groups, INVALID_SIZE,
         "layer bad: it has 0 groups, expected a divisor of the 16 features"),

@@ -55,6 +55,9 @@ KIND(halves, clprune_net_add(net, "s", clprune_net_slice(net, "h", x, CLPRUNE_AX
 KIND(depthwise_norm, clprune_net_batch_norm(net, "n", clprune_net_conv2d(net, "c", x, &depthwise)))
 KIND(
     attention, clprune_net_attention(net, "at", clprune_net_linear(net, "qkv", x, 3 * COLS), &attn))
+KIND(head_norm, clprune_net_head_norm(net, "hn", clprune_net_linear(net, "l", x, COLS), 0, 4, 4))
+KIND(head_norms,
+    clprune_net_head_norm(net, "k", clprune_net_head_norm(net, "q", x, 0, 2, 4), 8, 1, 4))
 KIND(swiglu, clprune_net_swiglu(net, "sw", clprune_net_linear(net, "l", x, 2 * COLS)))
 KIND(tied,
     (x = clprune_net_linear(net, "l", x, COLS), clprune_net_tie(net, "l.weight", "a.weight"), x))
@@ -68,7 +71,7 @@ static const net_kind chains[] = {NAMED(affine_mean), NAMED(affine_gelu), NAMED(
     NAMED(gelu_scale), NAMED(affine_scale), NAMED(positions_of), NAMED(rows_scale),
     NAMED(class_token), NAMED(conv_norm_relu), NAMED(depthwise_norm), NAMED(squeeze),
     NAMED(gated_sum), NAMED(joined), NAMED(joined_rows), NAMED(halves), NAMED(attention),
-    NAMED(swiglu), NAMED(tied)};
+    NAMED(head_norm), NAMED(head_norms), NAMED(swiglu), NAMED(tied)};
 
 /* A kind of layer between linear ones; model->seed: its number. */
 static void build(clprune_net *net, const net_model *model)

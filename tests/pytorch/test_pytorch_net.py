@@ -480,6 +480,83 @@ class Biases(nn.Module):
         return F.scaled_dot_product_attention(q, k, v, torch.eye(7).bool() | (torch.arange(7) < 2))
 
 
+def turned(x, cos, sin):
+    first, second = x[..., :x.shape[-1] // 2], x[..., x.shape[-1] // 2:]
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+class Turned(nn.Module):
+    """Causal attention with rotary positions, as `how` writes them, beside the MLP as in GPT-NeoX and Phi; 2 heads of 12."""
+
+    def __init__(self, how, part=12, theta=1e4):
+        super().__init__()
+        self.how, self.part = how, part
+        self.norm, self.qkv, self.out = nn.LayerNorm(24), nn.Linear(24, 72), nn.Linear(24, 24)
+        self.mlp = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 40), nn.GELU(), nn.Linear(40, 24))
+        self.head = nn.Linear(24, CLASSES)
+        self.q_norm, self.k_norm = (nn.RMSNorm(12, 1e-5), nn.RMSNorm(12, 1e-5)) if hasattr(nn, "RMSNorm") else (nn.Identity(),) * 2
+        self.register_buffer("frequencies", theta ** (-torch.arange(0, part, 2).float() / part), persistent=False)
+
+    def tables(self, x):
+        angles = torch.arange(x.shape[1])[:, None].float() * self.frequencies
+        angles = torch.cat((angles, angles), dim=-1)
+        return angles.cos(), angles.sin()
+
+    def forward(self, x):
+        n, t, _ = x.shape
+        qkv = self.qkv(self.norm(x)).view(n, t, 2, 36)
+        q, k, v = self.how(self, qkv, *self.tables(x))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(n, t, -1)
+        return self.head((x + self.out(y) + self.mlp(x)).mean(1))
+
+    def whole(self, qkv, cos, sin):
+        q, k, v = qkv.transpose(1, 2).chunk(3, -1)
+        return turned(q, cos, sin), turned(k, cos[None, None], sin[None, None]), v
+
+    def joined(self, qkv, cos, sin):
+        q, k, v = qkv.transpose(1, 2).chunk(3, -1)
+        q, k = (torch.cat((turned(x[..., :self.part], cos, sin), x[..., self.part:]), dim=-1) for x in (q, k))
+        return q, k, v
+
+    def rows_first(self, qkv, cos, sin):
+        q, k, v = qkv.chunk(3, -1)
+        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+        q, k = (torch.cat([turned(x[:, :, :, :self.part], cos, sin), x[:, :, :, self.part:]], 3) for x in (q, k))
+        return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+
+
+    def normed(self, qkv, cos, sin):
+        q, k, v = qkv.chunk(3, -1)
+        q, k, v = self.q_norm(q).transpose(1, 2), self.k_norm(k.transpose(1, 2)), v.transpose(1, 2)
+        return turned(q, cos, sin), turned(k, cos, sin), v
+
+
+class OneMoreRMSNorm(nn.Module):
+    """Gemma's."""
+
+    def __init__(self, features, eps=1e-6):
+        super().__init__()
+        self.eps, self.weight = eps, nn.Parameter(0.1 * torch.randn(features))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * (1.0 + self.weight)
+
+
+OneMoreRMSNorm.__module__ = "transformers.models.gemma"
+
+
+class Gemma(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(20, 24), OneMoreRMSNorm(24)
+        self.gate, self.up, self.down = nn.Linear(24, 40, bias=False), nn.Linear(24, 40, bias=False), nn.Linear(40, CLASSES)
+        self.register_buffer("scale", torch.tensor(24 ** 0.5), persistent=False)
+
+    def forward(self, x):
+        x = self.norm(self.first(x) * self.scale)
+        return self.down(F.gelu(self.gate(x), approximate="tanh") * self.up(x))
+
+
 class Orders(nn.Module):
     """Features, rows and samples in other orders."""
 
@@ -548,6 +625,10 @@ MODELS = {
     **{f"biases, {add.__name__}": (functools.partial(Biases, add), lambda n: torch.randn(n, 7, 10)) for add in (
         Biases.heads_first, Biases.embedded, Biases.numbers, Biases.batches, Biases.own)},
     "odd": (Odd, lambda n: torch.randn(n, 7, 10)),
+    **{f"rotary, {how.__name__}, {part}": (functools.partial(Turned, how, part, theta), lambda n: torch.randn(n, 7, 24))
+       for how, part, theta in ((Turned.whole, 12, 1e4), (Turned.joined, 4, 5e5), (Turned.rows_first, 8, 1e4),
+                                (Turned.normed, 12, 1e4))},
+    "gemma": (Gemma, lambda n: torch.randn(n, 20)),
     "orders": (Orders, lambda n: images(n, 8, 10)),
     "mlp": (lambda: nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 16), nn.Tanh(),
                                   nn.Linear(16, CLASSES)),
@@ -720,6 +801,13 @@ class Values(Case):
         for name, config in (
                 ("LlamaForCausalLM", transformers.LlamaConfig(**small)),
                 ("Qwen2ForCausalLM", transformers.Qwen2Config(**small, num_key_value_heads=2)),
+                ("Qwen3ForCausalLM", transformers.Qwen3Config(**small, num_key_value_heads=2, head_dim=16)),
+                ("GPTNeoXForCausalLM", transformers.GPTNeoXConfig(
+                    **small, rotary_pct=0.5, hidden_dropout=0.0, attention_dropout=0.0)),
+                ("PhiForCausalLM", transformers.PhiConfig(**small, partial_rotary_factor=0.5)),
+                ("StableLmForCausalLM", transformers.StableLmConfig(**small, num_key_value_heads=2, partial_rotary_factor=0.5)),
+                ("Olmo2ForCausalLM", transformers.Olmo2Config(**small, num_key_value_heads=2)),
+                ("GemmaForCausalLM", transformers.GemmaConfig(**small, num_key_value_heads=1, head_dim=16)),
                 ("BertForMaskedLM", transformers.BertConfig(**small, **dry)),
                 ("RobertaForMaskedLM", transformers.RobertaConfig(**small, **dry)),
                 ("BertForSequenceClassification", transformers.BertConfig(**small, **dry)),
@@ -1652,6 +1740,11 @@ class Errors(Case):
                  "m: a mask of attention that hides others than later rows")):
             self.refused((lambda kwargs: lambda m, x: m.m(x, x, x, **kwargs)[0].mean(1))(more),
                          text, rows, m=nn.MultiheadAttention(8, 2, **how))
+        table = torch.cat([torch.arange(5)[:, None] * torch.tensor([1, 1e-2])] * 2, -1)
+
+        def of_heads(x):
+            return x.view(-1, 5, 2, 4).transpose(1, 2)
+
         for forward, text in (
                 (lambda m, x: F.scaled_dot_product_attention(x, x[:, :3], x[:, :3], attn_mask=torch.zeros(5, 3)),
                  "in attention to other rows"),
@@ -1664,6 +1757,16 @@ class Errors(Case):
                 (lambda m, x: (x @ x.transpose(1, 2) + m.head.bias[:5] * torch.eye(5)).softmax(-1) @ x,
                  "a bias of attention that is not an entry"),
                 (lambda m, x: (x @ x.transpose(1, 2) + torch.zeros(3, 5)).softmax(-1) @ x, "size of tensor"),
+                (lambda m, x: of_heads(x)[..., :2] + of_heads(x)[..., 2:], "a sum of features of heads that is not rotary"),
+                (lambda m, x: of_heads(x)[..., ::2], "rotary positions other than Llama's"),
+                (lambda m, x: turned(of_heads(x), table.cos(), table), "rotary positions other than those of Llama"),
+                (lambda m, x: turned(of_heads(x)[..., 2:], table[:, ::2].cos(), table[:, ::2].sin()),
+                 "other features than the first ones|other than those of Llama"),
+                (lambda m, x: torch.cat([of_heads(x)[..., 2:], of_heads(x)[..., :2]], -1), "in another order than that of rotary"),
+                (lambda m, x: turned(of_heads(x), table.cos(), table.sin()).transpose(1, 2).flatten(2),
+                 "rotary positions or repeated heads in another"),
+                (lambda m, x: F.scaled_dot_product_attention(turned(of_heads(x), table.cos(), table.sin()), *[of_heads(x)] * 2),
+                 "attention to others"),
                 (lambda m, x: x @ x.transpose(1, 2), "the output is not one tensor")):
             self.refused(forward, text, rows)
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),

@@ -1,5 +1,5 @@
-/* Rotary positions: both directions over samples, rows, heads; they undo each other; products
- * depend on distances alone; angles of late rows. */
+/* Rotary positions: both directions over samples, rows, heads and parts of these; they undo each
+ * other; products depend on distances alone; angles of late rows. */
 #include "clprune/rotary.h"
 
 #include "support/test_layer.h"
@@ -7,32 +7,35 @@
 typedef struct shape {
     size_t batch, rows, heads, head_cols, more, gap; /* more: columns that stay */
     float theta;
+    size_t stay; /* of each head */
 } shape;
 
 static const shape shapes[] = {{1, 1, 1, 2, 0, 0, 1e4f}, {2, 7, 1, 8, 0, 1, 1e4f},
     {3, 5, 2, 6, 3, 0, 1e4f}, {2, 9, 3, 32, 16, 2, 1e4f}, {1, 70, 2, 64, 64, 0, 5e5f},
     {2, 33, 5, 10, 0, 0, 100}, {4, 3, 2, 140, 1, 5, 1e4f}, {600, 2, 1, 4, 2, 0, 1e4f},
     {2, 3, 0, 8, 5, 0, 1e4f}, {2, 3, 4, 0, 5, 0, 1e4f}, {0, 3, 2, 4, 0, 0, 1e4f},
-    {2, 0, 2, 4, 1, 0, 1e4f}, {1, 3, 1, 2, 0, 0, 1.0000001f}};
+    {2, 0, 2, 4, 1, 0, 1e4f}, {1, 3, 1, 2, 0, 0, 1.0000001f}, {2, 9, 3, 32, 16, 2, 1e4f, 24},
+    {3, 5, 2, 7, 0, 0, 100, 3}, {1, 40, 2, 80, 80, 0, 1e4f, 48}, {2, 3, 2, 4, 1, 1, 1e4f, 4}};
 
 LAYER_SIZE(size_all, shape, s->batch * s->rows, s->heads * s->head_cols + s->more, s->gap)
 
 static double angle(const shape *s, size_t row, size_t pair)
 {
-    return (double)row * pow((double)s->theta, -2.0 * (double)pair / (double)s->head_cols);
+    return (double)row *
+           pow((double)s->theta, -2.0 * (double)pair / (double)(s->head_cols - s->stay));
 }
 
 static void turn(const layer_data *d, double sign)
 {
     const shape *s = d->shape;
-    const size_t half = s->head_cols / 2;
+    const size_t turned = s->head_cols - s->stay, half = turned / 2;
     for (size_t i = 0; i < d[1].count; i++) {
         const size_t c = i % d->cols, q = i / d->cols % s->rows;
-        if (c >= s->heads * s->head_cols) {
+        const size_t in_head = s->head_cols > 0 ? c % s->head_cols : 0;
+        if (c >= s->heads * s->head_cols || in_head >= turned) {
             d[1].want[i] = d[0].in[i];
             continue;
         }
-        const size_t in_head = c % s->head_cols;
         const bool second = in_head >= half;
         const double t = sign * angle(s, q, in_head % half);
         const double own = d[0].in[i], other = d[0].in[second ? i - half : i + half];
@@ -43,8 +46,8 @@ static void turn(const layer_data *d, double sign)
 }
 
 LAYER_CALL_OF(forward, shape,
-    clprune_rotary_forward(
-        c->context, s->batch, s->heads, s->head_cols, s->theta, m[0], m[1], c->event))
+    clprune_rotary_forward(c->context, s->batch, s->heads, s->head_cols, s->head_cols - s->stay,
+        s->theta, m[0], m[1], c->event))
 
 static void ref_forward(const layer_data *d)
 {
@@ -56,8 +59,8 @@ static const layer_case forward = {"forward",
     ref_forward, NULL};
 
 LAYER_CALL_OF(backward, shape,
-    clprune_rotary_backward(
-        c->context, s->batch, s->heads, s->head_cols, s->theta, m[0], m[1], c->event))
+    clprune_rotary_backward(c->context, s->batch, s->heads, s->head_cols, s->head_cols - s->stay,
+        s->theta, m[0], m[1], c->event))
 
 static void ref_backward(const layer_data *d)
 {
@@ -70,7 +73,7 @@ static const layer_case backward = {"backward",
 
 static void slopes(NO_ROW)
 {
-    static const shape few = {2, 5, 2, 6, 3, 0, 1e4f};
+    static const shape few = {2, 5, 2, 6, 3, 0, 1e4f, 2};
     layer_slopes_of(&forward, &backward, &few, (layer_steps){1e-3, 1e-8, 1e-2, 1e-3, 1e-6});
 }
 
@@ -85,7 +88,7 @@ static void late_rows(NO_ROW)
     for (size_t i = 0; i < ROWS * COLS; i++)
         values[i] = one[i % COLS];
     test_mat x = test_mat_make(ROWS, COLS, 0, values);
-    TEST_OK(clprune_rotary_forward(test_context(), 1, 1, COLS, 1e4f, x.mat, x.mat, NULL));
+    TEST_OK(clprune_rotary_forward(test_context(), 1, 1, COLS, COLS, 1e4f, x.mat, x.mat, NULL));
     const float *y = test_mat_get(&x, "x");
     double first = 0;
     for (size_t r = 0; r + AT < ROWS; r += 997) {
@@ -109,9 +112,9 @@ static void over_sub_buffer(NO_ROW)
     const test_mat x = test_mat_make(ROWS, COLS, 0, values), y = test_mat_make(ROWS, COLS, 0, NULL);
     const test_buf both = test_buf_make(COUNT * sizeof(float), values);
     const clprune_mat whole = test_buf_alias(&both, ROWS, COLS);
-    TEST_OK(clprune_rotary_forward(test_context(), 2, 2, 4, 1e4f, x.mat, y.mat, NULL));
+    TEST_OK(clprune_rotary_forward(test_context(), 2, 2, 4, 4, 1e4f, x.mat, y.mat, NULL));
     TEST_OK(clprune_rotary_forward(
-        test_context(), 2, 2, 4, 1e4f, whole, clprune_mat_of(both.buffer, ROWS, COLS), NULL));
+        test_context(), 2, 2, 4, 4, 1e4f, whole, clprune_mat_of(both.buffer, ROWS, COLS), NULL));
     test_same_floats(
         "y", ROWS, COLS, test_buf_get(&both, "y"), test_mat_get(&y, "y apart"), "a sub-buffer");
 }
@@ -120,24 +123,25 @@ static void refused(NO_ROW)
 {
     test_mat x = test_mat_make(6, 9, 0, NULL), y = test_mat_make(6, 9, 0, NULL);
     const struct {
-        size_t batch, heads, head_cols;
+        size_t batch, heads, head_cols, turned;
         float theta;
         clprune_status status;
         const char *text;
-    } rows[] = {{2, 2, 4, 1, CLPRUNE_INVALID_ARGUMENT, "theta is 1"},
-        {2, 2, 4, NAN, CLPRUNE_INVALID_ARGUMENT, "theta is nan"},
-        {2, 2, 4, INFINITY, CLPRUNE_INVALID_ARGUMENT, "theta is inf"},
-        {2, 3, 3, 1e4f, CLPRUNE_INVALID_SIZE, "head_cols is 3"},
-        {2, 3, 4, 1e4f, CLPRUNE_INVALID_SIZE, "3 heads of 4"},
-        {2, SIZE_MAX / 2, 4, 1e4f, CLPRUNE_INVALID_SIZE, "heads of 4"},
-        {4, 2, 4, 1e4f, CLPRUNE_INVALID_SIZE, "rows of 4 samples"},
-        {0, 2, 4, 1e4f, CLPRUNE_INVALID_SIZE, "rows of 0 samples"}};
+    } rows[] = {{2, 2, 4, 4, 1, CLPRUNE_INVALID_ARGUMENT, "theta is 1"},
+        {2, 2, 4, 4, NAN, CLPRUNE_INVALID_ARGUMENT, "theta is nan"},
+        {2, 2, 4, 4, INFINITY, CLPRUNE_INVALID_ARGUMENT, "theta is inf"},
+        {2, 3, 3, 3, 1e4f, CLPRUNE_INVALID_SIZE, "turned is 3"},
+        {2, 2, 4, 6, 1e4f, CLPRUNE_INVALID_SIZE, "at most the 4 columns"},
+        {2, 3, 4, 4, 1e4f, CLPRUNE_INVALID_SIZE, "3 heads of 4"},
+        {2, SIZE_MAX / 2, 4, 4, 1e4f, CLPRUNE_INVALID_SIZE, "heads of 4"},
+        {4, 2, 4, 4, 1e4f, CLPRUNE_INVALID_SIZE, "rows of 4 samples"},
+        {0, 2, 4, 4, 1e4f, CLPRUNE_INVALID_SIZE, "rows of 0 samples"}};
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         TEST_FAILS(clprune_rotary_forward(test_context(), rows[i].batch, rows[i].heads,
-                       rows[i].head_cols, rows[i].theta, x.mat, y.mat, NULL),
+                       rows[i].head_cols, rows[i].turned, rows[i].theta, x.mat, y.mat, NULL),
             rows[i].status, rows[i].text);
         TEST_FAILS(clprune_rotary_backward(test_context(), rows[i].batch, rows[i].heads,
-                       rows[i].head_cols, rows[i].theta, x.mat, y.mat, NULL),
+                       rows[i].head_cols, rows[i].turned, rows[i].theta, x.mat, y.mat, NULL),
             rows[i].status, rows[i].text);
     }
     TEST_UNCHANGED(&x, &y);
@@ -149,8 +153,9 @@ int main(void)
     test_list list = {0};
     for (size_t i = 0; i < 2 * COUNT_OF(shapes); i++) {
         const shape *s = &shapes[i / 2];
-        layer_add_one(&list, cases[i % 2], s, "%zu x %zu rows, %zu heads of %zu and %zu + %zu, %g",
-            s->batch, s->rows, s->heads, s->head_cols, s->more, s->gap, (double)s->theta);
+        layer_add_one(&list, cases[i % 2], s,
+            "%zu x %zu rows, %zu heads of %zu, %zu stay, and %zu + %zu, %g", s->batch, s->rows,
+            s->heads, s->head_cols, s->stay, s->more, s->gap, (double)s->theta);
     }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, late_rows, NULL, "late rows");

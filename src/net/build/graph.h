@@ -36,11 +36,16 @@ typedef struct clprune__net_attention {
     bool masked;
 } clprune__net_attention;
 
-/* Rotary positions: the heads that are turned, their columns. */
+/* Rotary positions: the heads, their columns, and how many of these are turned. */
 typedef struct clprune__net_rotary {
-    size_t heads, head_cols;
+    size_t heads, head_cols, turned;
     float theta;
 } clprune__net_rotary;
+
+/* Norms of heads: the column of the first one, how many there are, and their columns. */
+typedef struct clprune__net_heads {
+    size_t first, heads, cols;
+} clprune__net_heads;
 
 struct clprune__net_layer {
     const clprune__net_kind *kind;
@@ -63,6 +68,7 @@ struct clprune__net_layer {
         bool relu;                     /* batch norm: followed by ReLU */
         clprune_activation activation; /* gelu and those that run as it */
         clprune__net_rotary rotary;
+        clprune__net_heads heads;
         clprune__net_part part; /* concat, slice */
         clprune_permute_desc permute;
         struct {

@@ -70,6 +70,7 @@ clprune__net_layer *clprune__net_add_norm(clprune_net *net, const clprune__net_k
     WAYS(concat_ways)                                                                              \
     WAYS(resample_ways)                                                                            \
     WAYS(layer_norm_ways)                                                                          \
+    WAYS(head_norm_ways)                                                                           \
     WAYS(group_norm_ways)                                                                          \
     WAYS(attention_ways)                                                                           \
     WAYS(cross_attention_ways)                                                                     \

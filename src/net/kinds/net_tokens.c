@@ -264,8 +264,8 @@ static clprune_status rotary_forward(const clprune__net_call *call)
 {
     const clprune__net_rotary *set = &call->layer->set.rotary;
     return clprune__rotary_forward_from(call->net->context, call->data->first, call->count,
-        set->heads, set->head_cols, set->theta, clprune__net_x(call, 0), clprune__net_y(call),
-        NULL);
+        set->heads, set->head_cols, set->turned, set->theta, clprune__net_x(call, 0),
+        clprune__net_y(call), NULL);
 }
 
 static const clprune__net_kind rotary_kind = {
@@ -276,11 +276,11 @@ static clprune_status rotary_backward(const clprune__net_call *call)
 {
     const clprune__net_rotary *set = &clprune__net_link(call, 0)->set.rotary;
     return clprune_rotary_backward(call->net->context, call->count, set->heads, set->head_cols,
-        set->theta, clprune__net_dy(call), clprune__net_dx(call, 0), NULL);
+        set->turned, set->theta, clprune__net_dy(call), clprune__net_dx(call, 0), NULL);
 }
 
 clprune_net_value clprune_net_rotary(clprune_net *net, const char *name, clprune_net_value qkv,
-    size_t heads, size_t kv_heads, float theta)
+    size_t heads, size_t kv_heads, size_t turned, float theta)
 {
     ENTER_QUIETLY(net != NULL ? net->context : NULL);
     const clprune__net_value *in = clprune__net_read(net, name, qkv);
@@ -289,18 +289,20 @@ clprune_net_value clprune_net_rotary(clprune_net *net, const char *name, clprune
     const clprune__net_shape shape = in->shape;
     size_t all = 1;
     const bool some = heads > 0 && kv_heads > 0 && clprune__mul(kv_heads, 2, &all) &&
-                      clprune__add(all, heads, &all) && all <= SIZE_MAX / 2;
-    if (!some || shape.cols % (2 * all) != 0)
+                      clprune__add(all, heads, &all);
+    const size_t head_cols = some ? shape.cols / all : 0;
+    turned = turned > 0 ? turned : head_cols;
+    if (!some || shape.cols % all != 0 || turned % 2 != 0 || turned > head_cols)
         clprune__net_wrong(net, CLPRUNE_INVALID_SIZE,
-            "layer %s: its input has %zu columns, expected those of %zu heads and twice %zu, of an "
-            "even number each",
-            name, shape.cols, heads, kv_heads);
+            "layer %s: its input has %zu columns, expected those of %zu heads and twice %zu, of "
+            "which an even number each is turned, not %zu",
+            name, shape.cols, heads, kv_heads, turned);
     if (!(theta > 1 && isfinite(theta)))
         clprune__net_wrong(net, CLPRUNE_INVALID_ARGUMENT,
             "layer %s: its theta is %g, expected a finite number above 1", name, (double)theta);
     clprune__net_layer *layer = clprune__net_add(net, &rotary_kind, name, &qkv, 1, shape);
     if (layer != NULL)
-        layer->set.rotary = (clprune__net_rotary){heads + kv_heads, shape.cols / all, theta};
+        layer->set.rotary = (clprune__net_rotary){heads + kv_heads, head_cols, turned, theta};
     return clprune__net_last(net);
 }
 

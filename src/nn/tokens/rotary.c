@@ -14,11 +14,10 @@ static const clprune__kernel_def rotary_turn_kernel = {"tokens/rotary.cl", "rota
 /* 2^64 / (2 pi): the angle of row 1 and pair 0, one radian, in turns of 2^64. */
 #define ONE_RADIAN UINT64_C(2935890503282001226)
 
-/* What is turned: `heads` heads of 2 * half columns in `tokens` rows of samples, from row `first`
- * on.
- */
+/* What is turned: 2 * half columns of each of `heads` heads of head_cols, in `tokens` rows of
+ * samples, from row `first` on. */
 typedef struct rotation {
-    size_t first, batch, tokens, heads, half;
+    size_t first, batch, tokens, heads, head_cols, half;
     float theta;
     bool back;
 } rotation;
@@ -35,33 +34,35 @@ static clprune_status fill_table(clprune_context *context, const rotation *of, c
 }
 
 static clprune_status check_rotation(
-    clprune_context *context, rotation *of, size_t head_cols, const char *name, clprune_mat x)
+    clprune_context *context, rotation *of, size_t turned, const char *name, clprune_mat x)
 {
-    size_t turned;
+    size_t cols;
     REQUIRE(of->theta > 1 && isfinite(of->theta), CLPRUNE_INVALID_ARGUMENT,
         "theta is %g, expected above 1", (double)of->theta);
-    REQUIRE(head_cols % 2 == 0, CLPRUNE_INVALID_SIZE, "head_cols is %zu, expected an even number",
-        head_cols);
-    REQUIRE(clprune__mul(of->heads, head_cols, &turned) && turned <= x.cols, CLPRUNE_INVALID_SIZE,
+    REQUIRE(turned % 2 == 0 && turned <= of->head_cols, CLPRUNE_INVALID_SIZE,
+        "turned is %zu, expected an even number, at most the %zu columns of a head", turned,
+        of->head_cols);
+    REQUIRE(clprune__mul(of->heads, of->head_cols, &cols) && cols <= x.cols, CLPRUNE_INVALID_SIZE,
         "%s is %zu x %zu, expected columns for %zu heads of %zu", name, x.rows, x.cols, of->heads,
-        head_cols);
+        of->head_cols);
     REQUIRE(of->batch > 0 ? x.rows % of->batch == 0 : x.rows == 0, CLPRUNE_INVALID_SIZE,
         "%s is %zu x %zu, expected rows of %zu samples", name, x.rows, x.cols, of->batch);
-    of->half = head_cols / 2;
+    of->half = turned / 2;
     of->tokens = of->batch > 0 ? x.rows / of->batch : 0;
     return CLPRUNE_SUCCESS;
 }
 
-/* x and y have been checked. */
+/* x and y have been checked. Columns that stay are copied, unless they are in place: those behind
+ * the heads, or all if there are some in heads, too. */
 static clprune_status turn_checked(
     clprune_context *context, const rotation *of, clprune_mat x, clprune_mat y, cl_event *event)
 {
-    const size_t turned = of->heads * 2 * of->half;
+    const size_t in_front = of->head_cols == 2 * of->half ? of->heads * of->head_cols : 0;
     clprune_mat table, from = x, to = y;
-    from.offset += turned;
-    to.offset += turned;
-    from.cols = to.cols = x.cols - turned;
-    const bool some = x.rows > 0 && turned > 0;
+    from.offset += in_front;
+    to.offset += in_front;
+    from.cols = to.cols = x.cols - in_front;
+    const bool some = x.rows > 0 && of->heads > 0 && of->half > 0;
     bool same;
     TRY(clprune__is_in_place(context, x, y, &same));
     if (!same && from.cols > 0)
@@ -77,43 +78,47 @@ static clprune_status turn_checked(
     clprune__define(&plan.defines, "BACK", of->back);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &rotary_turn_kernel, &plan, &launch));
-    ARG_ULONGS(&launch, of->heads, of->tokens);
-    ARG_MATS(&launch, table, x, y);
+    ARG_ULONGS(&launch, of->heads, of->head_cols, of->tokens);
+    ARG_MATS(&launch, table, in_front > 0 ? x : y, y);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
-static clprune_status turn(clprune_context *context, rotation of, size_t head_cols,
-    const char *x_name, clprune_mat x, const char *y_name, clprune_mat y, cl_event *event)
+static clprune_status turn(clprune_context *context, rotation of, size_t turned, const char *x_name,
+    clprune_mat x, const char *y_name, clprune_mat y, cl_event *event)
 {
     enum { X, Y, ALL };
     const clprune__operand operands[ALL] = {
         {x_name, x, x.rows, x.cols}, {y_name, y, x.rows, x.cols, .in_place = 1u << X}};
-    TRY(check_rotation(context, &of, head_cols, x_name, x));
+    TRY(check_rotation(context, &of, turned, x_name, x));
     TRY(clprune__check_operands(context, operands, Y, ALL));
     return turn_checked(context, &of, x, y, event);
 }
 
 clprune_status clprune__rotary_forward_from(clprune_context *context, size_t first, size_t batch,
-    size_t heads, size_t head_cols, float theta, clprune_mat x, clprune_mat y, cl_event *event)
+    size_t heads, size_t head_cols, size_t turned, float theta, clprune_mat x, clprune_mat y,
+    cl_event *event)
 {
     SCRATCH_SCOPE(context);
-    const rotation of = {.first = first, .batch = batch, .heads = heads, .theta = theta};
-    return turn(context, of, head_cols, "x", x, "y", y, event);
+    const rotation of = {
+        .first = first, .batch = batch, .heads = heads, .head_cols = head_cols, .theta = theta};
+    return turn(context, of, turned, "x", x, "y", y, event);
 }
 
 clprune_status clprune_rotary_forward(clprune_context *context, size_t batch, size_t heads,
-    size_t head_cols, float theta, clprune_mat x, clprune_mat y, cl_event *event)
+    size_t head_cols, size_t turned, float theta, clprune_mat x, clprune_mat y, cl_event *event)
 {
     ENTER(context);
-    return clprune__rotary_forward_from(context, 0, batch, heads, head_cols, theta, x, y, event);
+    return clprune__rotary_forward_from(
+        context, 0, batch, heads, head_cols, turned, theta, x, y, event);
 }
 
 /* Forward: y is x, turned by t; so dx is dy, turned by -t. */
 clprune_status clprune_rotary_backward(clprune_context *context, size_t batch, size_t heads,
-    size_t head_cols, float theta, clprune_mat dy, clprune_mat dx, cl_event *event)
+    size_t head_cols, size_t turned, float theta, clprune_mat dy, clprune_mat dx, cl_event *event)
 {
     ENTER(context);
     SCRATCH_SCOPE(context);
-    const rotation of = {.batch = batch, .heads = heads, .theta = theta, .back = true};
-    return turn(context, of, head_cols, "dy", dy, "dx", dx, event);
+    const rotation of = {
+        .batch = batch, .heads = heads, .head_cols = head_cols, .theta = theta, .back = true};
+    return turn(context, of, turned, "dy", dy, "dx", dx, event);
 }
