@@ -77,7 +77,7 @@ void test_run_epoch(training_run *run)
 
 void test_run_train(training_run *run)
 {
-    while (run->at.epoch < run->s.options->epochs && !run_must_stop(run)) {
+    while (run->at.epoch < run->s.options->epochs && !run_must_stop(run) && !run_is_over(run)) {
         test_run_epoch(run);
         if (run_must_stop(run))
             break;

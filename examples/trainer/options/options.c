@@ -241,7 +241,8 @@ static bool check_together(const options *o, fault *f)
     static const char *const of_runs[] = {"export", "adapters", "gradient-check", "memory-report",
         "sample", "summary-json", "tensorboard", NULL};
     static const char *const of_samples[] = {"temperature", "top-p", NULL};
-    static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
+    static const char *const of_training[] = {
+        "output-dir", "overwrite", "tensorboard", "best", "patience", NULL};
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE, "--gradient-check does not go with --early-update");
     if (o->resume == NULL && !check_micro_batches(o, f))

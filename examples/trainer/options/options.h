@@ -17,7 +17,7 @@
 #include "trainer/reduce/ranks.h"
 
 enum {
-    OPTIONS_MOST = 98, /* at most this many options */
+    OPTIONS_MOST = 112, /* at most this many options */
     OPTIONS_EPOCHS_MOST = 1000000
 };
 
@@ -92,6 +92,8 @@ struct options {
     uint64_t checkpoint_every;   /* epochs; 0: never */
     uint64_t checkpoint_minutes; /* 0: only after epochs */
     uint64_t test_every;         /* epochs; 0: only after the last */
+    bool best;                   /* keeps best.ckpt */
+    uint64_t patience;           /* tests; 0: never */
     const char *resume;
     uint64_t steps;            /* 0: all epochs */
     uint64_t check_finite;     /* steps; 0: none */

@@ -277,7 +277,8 @@ static const option_row rows[] = {
         NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     FLAG("list-devices", OPTION_PROCESS, list_devices, "print the OpenCL devices and exit"),
     TEXT("output-dir", OPTION_FORGET, output_dir, "DIR",
-        "folder for log.csv and last.ckpt; default: the folder of --resume, else a new one, "
+        "folder for log.csv, last.ckpt and best.ckpt; default: the folder of --resume, else a new "
+        "one, "
         "runs/ARCH-DATE-TIME",
         NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     FLAG("overwrite", OPTION_PROCESS, overwrite,
@@ -288,6 +289,12 @@ static const option_row rows[] = {
         "epochs between checkpoints; default 1; 0: none, but for --checkpoint-minutes"),
     COUNT("checkpoint-minutes", OPTION_TAKE, checkpoint_minutes, 0, 100000,
         "also write a checkpoint after a step when the last one is so old; default 0: do not"),
+    FLAG("best", OPTION_TAKE, best,
+        "also keep the checkpoint of the best test, best.ckpt: of the highest top-1 or, of texts, "
+        "of the lowest loss"),
+    COUNT("patience", OPTION_TAKE, patience, 0, 1000000,
+        "end the run after N tests in a row that were no better than the best before; default 0: "
+        "do not"),
     COUNT("processes", OPTION_PROCESS, processes, 1, 65536,
         "with --plan: the memory of one of N processes (NAME-train-mpi)"),
     TEXT("resume", OPTION_FORGET, resume, "FILE",

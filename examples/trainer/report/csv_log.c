@@ -118,6 +118,22 @@ bool csv_log_write(csv_log *log, const char *path, fault *f)
     return true;
 }
 
+csv_best csv_log_best(const csv_log *log, bool by_loss)
+{
+    csv_best best = {0};
+    for (size_t i = 0; i < log->count; ++i) {
+        const csv_row *row = &log->rows[i];
+        if (isnan(row->top1))
+            continue;
+        if (best.row == NULL ||
+            (by_loss ? row->test_loss < best.row->test_loss : row->top1 > best.row->top1))
+            best = (csv_best){row, 0};
+        else
+            ++best.since;
+    }
+    return best;
+}
+
 bool csv_log_add(csv_log *log, const csv_row *row, fault *f)
 {
     if (!reserve(log, log->count + 1, f))

@@ -8,6 +8,7 @@
 #define TRAINER_CSV_LOG_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h> /* FILE */
 
 #include "trainer/base/fault.h"
@@ -49,6 +50,15 @@ bool csv_log_write(csv_log *log, const char *path, fault *f);
 /* Whether a file has no rows: the header or its beginning, or nothing. False if it cannot be read.
  */
 bool csv_log_is_empty(const char *path);
+
+/* The best test so far: of the highest top-1 or, `by_loss`, of the lowest loss; the first of equal
+ * ones. */
+typedef struct csv_best {
+    const csv_row *row; /* NULL: no test was made; valid until csv_log_add */
+    uint64_t since;     /* tests after it */
+} csv_best;
+csv_best csv_log_best(const csv_log *log, bool by_loss);
+
 bool csv_log_add(csv_log *log, const csv_row *row, fault *f);
 void csv_log_close(csv_log *log); /* accepts {0} */
 

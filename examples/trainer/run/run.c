@@ -83,7 +83,8 @@ static bool open_output(training_run *r, fault *f)
     const bool files = r->folder.path != NULL;
     char *csv = files ? run_folder_file(&r->folder, "log.csv") : NULL;
     r->checkpoint_path = files ? run_folder_file(&r->folder, "last.ckpt") : NULL;
-    bool good = !files || (csv != NULL && r->checkpoint_path != NULL) ||
+    r->best_path = files ? run_folder_file(&r->folder, "best.ckpt") : NULL;
+    bool good = !files || (csv != NULL && r->checkpoint_path != NULL && r->best_path != NULL) ||
                 fault_set(f, CODE_MEMORY, "out of memory");
     good = good && (!files || check_folder(r, csv, f)) &&
            (o->tensorboard == NULL || tensorboard_open(o->tensorboard, r->s.step, &r->board, f));
@@ -211,6 +212,7 @@ void run_close(training_run *r)
     auto_keep_close(r->s.automatic);
     session_close(&r->s);
     free(r->checkpoint_path);
+    free(r->best_path);
     free(r->stages.list);
     run_folder_close(&r->folder);
     *r = (training_run){0};

@@ -47,6 +47,7 @@ typedef struct training_run {
     tensorboard board;
     run_folder folder;
     char *checkpoint_path; /* NULL: none is written */
+    char *best_path;       /* likewise; of --best */
     bool saved;            /* this process wrote a checkpoint */
     double saved_at;       /* clock then, or at run_open */
     bool save_due;         /* after this step, for --checkpoint-minutes or a signal */
@@ -105,12 +106,22 @@ double run_bits_per_byte(const training_run *r);
 /* "test loss 0.6931, top-1 50.00 %", with `gap` in place of ", ". */
 void run_test_text(const training_run *r, const char *gap, char *text, size_t size);
 
-/* Writes the log's row and goes on to the next epoch. */
+/* The best test of the log; "top-1 50.00 % after step 12", or "no test". */
+csv_best run_best(const training_run *r);
+void run_best_text(const training_run *r, char *text, size_t size);
+
+/* Whether --patience ends the run. */
+bool run_is_over(const training_run *r);
+
+/* Writes the log's row, goes on to the next epoch and, with --best, keeps the best test's
+ * checkpoint. */
 bool run_finish_epoch(training_run *r, fault *f);
 
 /* Writes a checkpoint, if there is a folder for it; with --zero all ranks call it. Refuses
  * parameters that are no numbers (CODE_DIVERGED): the last good checkpoint stays. */
 bool run_save(training_run *r, fault *f);
+/* The same as best.ckpt, if there is a folder for it. */
+bool run_save_best(training_run *r, fault *f);
 
 /* With other ranks: before the first step, whether all have the same options, data, parameters and
  * precision; and later, after the same step on all of them, the same parameters. Faults, of which

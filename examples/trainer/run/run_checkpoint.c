@@ -265,21 +265,34 @@ static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
     return true;
 }
 
-bool run_save(training_run *r, fault *f)
+/* path: NULL on ranks that only give their slices. */
+static bool save(const training_run *r, const char *path, fault *f)
 {
     checkpoint_writer writer;
     stop_save_begins();
-    if (r->checkpoint_path == NULL)
+    if (path == NULL)
         return r->s.slices.context == NULL || put_tensors(&r->s, NULL, f);
-    if (!checkpoint_create(r->checkpoint_path, &writer, f))
+    if (!checkpoint_create(path, &writer, f))
         return false;
     if (!put_run(r, &writer, f) || !put_tensors(&r->s, &writer, f)) {
         checkpoint_abandon(&writer);
         return false;
     }
     put_counts(&r->s, &writer);
-    if (!checkpoint_commit(&writer, f))
+    return checkpoint_commit(&writer, f);
+}
+
+bool run_save_best(training_run *r, fault *f)
+{
+    return save(r, r->best_path, f);
+}
+
+bool run_save(training_run *r, fault *f)
+{
+    if (!save(r, r->checkpoint_path, f))
         return false;
+    if (r->checkpoint_path == NULL)
+        return true;
     r->folder.has_replaced = false;
     r->saved_at = clock_seconds();
     return r->saved = true;

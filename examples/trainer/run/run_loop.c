@@ -412,6 +412,37 @@ void run_speed_text(const training_run *r, const meter *m, const char *gap, char
             trainer_words_of(r->s.type->tokens).speed, gap, meter_step_ms(m));
 }
 
+csv_best run_best(const training_run *r)
+{
+    return csv_log_best(&r->log, trainer_predicts_tokens(r->s.type));
+}
+
+void run_best_text(const training_run *r, char *text, size_t size)
+{
+    const csv_row *row = run_best(r).row;
+    if (row == NULL)
+        (void)snprintf(text, size, "no test");
+    else if (trainer_predicts_tokens(r->s.type))
+        (void)snprintf(text, size, "test loss %.4f after step %.0f", row->test_loss, row->step);
+    else
+        (void)snprintf(text, size, "top-1 %.2f %% after step %.0f", row->top1, row->step);
+}
+
+bool run_is_over(const training_run *r)
+{
+    const options *o = r->s.options;
+    return o->patience > 0 && run_best(r).since >= o->patience;
+}
+
+/* After a row of the log: a checkpoint, if its test is the best one. */
+static bool keep_best(training_run *r, fault *f)
+{
+    const csv_row *best = run_best(r).row;
+    if (!r->s.options->best || best == NULL || best != &r->log.rows[r->log.count - 1])
+        return true;
+    return run_compare(r, f) && run_save_best(r, f);
+}
+
 bool run_finish_epoch(training_run *r, fault *f)
 {
     session *s = &r->s;
@@ -451,5 +482,5 @@ bool run_finish_epoch(training_run *r, fault *f)
     progress_say(&r->progress, "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f%s%s%s  %.0f s%s",
         r->at.epoch, s->options->epochs, r->train_loss, tested ? "  " : "", test, speed,
         row.seconds, pace);
-    return csv_log_add(&r->log, &row, f) && tensorboard_add(&r->board, &row, f);
+    return csv_log_add(&r->log, &row, f) && tensorboard_add(&r->board, &row, f) && keep_best(r, f);
 }
