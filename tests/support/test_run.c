@@ -79,7 +79,7 @@ void test_run_train(training_run *run)
 {
     while (run->at.epoch < run->s.options->epochs && !run_must_stop(run) && !run_is_over(run)) {
         test_run_epoch(run);
-        if (run_must_stop(run))
+        if (run_must_stop(run) || run_is_over(run))
             break;
         TEST_GOOD(run_evaluate(run, &f) && run_finish_epoch(run, &f));
     }

@@ -188,6 +188,7 @@ static void nonsense_in_a_checkpoint(NO_ROW)
             "'count/batches' is 9223372036854775808, not 0 to 9223372036854775807"},
     };
     char device[512];
+    double twice[2 * CSV_COLUMNS] = {0};
     memset(device, 'x', sizeof device); /* not ended */
     const struct {
         const char *record;
@@ -195,12 +196,13 @@ static void nonsense_in_a_checkpoint(NO_ROW)
         const void *data;
         const char *said;
     } wholes[] = {
-        {"log", 2, (double[2 * CSV_COLUMNS]){0},
-            "its log has 2 rows, not one for each of 1 epochs"},
+        {"log", 0, (double[CSV_COLUMNS]){0}, "its log has 0 rows, not one for each of 1 epochs"},
+        {"log", 2, twice, "row 2 of its log is not that of epoch 2"},
         {"device", 1, device, "its device is no text"},
         {"count/batches", 2, (uint64_t[]){4, 4}, "'count/batches' is 2 x 1, not 1 x 1"},
     };
     const char *last = stopped_run();
+    memcpy(twice, test_record(test_checkpoint(last), "log")->data, CSV_COLUMNS * sizeof *twice);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const checkpoint_record *record = test_record(test_checkpoint(last), rows[i].record);
         const size_t wide = record->type == CHECKPOINT_F32 ? 4 : 8;

@@ -92,6 +92,7 @@ struct options {
     uint64_t checkpoint_every;   /* epochs; 0: never */
     uint64_t checkpoint_minutes; /* 0: only after epochs */
     uint64_t test_every;         /* epochs; 0: only after the last */
+    uint64_t test_steps;         /* 0: only after epochs */
     bool best;                   /* keeps best.ckpt */
     uint64_t patience;           /* tests; 0: never */
     const char *resume;

@@ -1,5 +1,6 @@
 /*
- * csv_log.h: log.csv, one row per finished epoch.
+ * csv_log.h: log.csv, one row per finished epoch and, with --test-steps, one for each test within
+ * it.
  *
  * Every checkpoint has the rows so far. So a resumed run writes, in any folder, the same file as an
  * uninterrupted run, except for the columns of time.
@@ -15,7 +16,7 @@
 
 /* The columns. Whole numbers are exact below 2^53. */
 typedef struct csv_row {
-    double epoch; /* from 1 */
+    double epoch; /* from 1; within an epoch that one */
     double step;  /* optimisation steps so far */
     double lr;    /* of the epoch's last step */
     double train_loss;

@@ -206,7 +206,7 @@ static bool train(training_run *r, fault *f)
     while (!is_done(r) && !run_must_stop(r)) {
         if (!run_epoch(r, f))
             return save_what_was_done(r, f);
-        if (run_must_stop(r))
+        if (run_must_stop(r) || run_is_over(r))
             break; /* the epoch may be over: the resumed run makes its test */
         if (run_tests_at(r, r->at.epoch + 1) && !run_evaluate(r, f))
             return save_what_was_done(r, f);

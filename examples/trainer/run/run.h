@@ -94,8 +94,10 @@ bool run_epoch(training_run *r, fault *f);
 bool run_is_stopped(const training_run *r);
 bool run_must_stop(const training_run *r);
 
-/* Whether the run tests after that many epochs. */
+/* Whether the run tests after that many epochs, which are done; or, before the present one ends,
+ * after that many steps in it, and the log has no row of that yet. */
 bool run_tests_at(const training_run *r, uint64_t epochs);
+bool run_tests_within(const training_run *r, uint64_t step_in_epoch);
 
 /* Sets test_loss and top1. If a signal comes before its end, leaves them unchanged. */
 bool run_evaluate(training_run *r, fault *f);
@@ -113,6 +115,10 @@ void run_best_text(const training_run *r, char *text, size_t size);
 /* Whether --patience ends the run. */
 bool run_is_over(const training_run *r);
 
+/* Tests within an epoch whose sums are in r->at, and writes the log's row; no row if a signal comes
+ * before its end. */
+bool run_test_within(training_run *r, fault *f);
+
 /* Writes the log's row, goes on to the next epoch and, with --best, keeps the best test's
  * checkpoint. */
 bool run_finish_epoch(training_run *r, fault *f);
@@ -128,6 +134,10 @@ bool run_save_best(training_run *r, fault *f);
  * all ranks know: CODE_USAGE, CODE_RUN. */
 bool run_compare_all(training_run *r, fault *f);
 bool run_compare(training_run *r, fault *f);
+
+/* Private to run*.c: tells the others whether this rank has a signal, and what it could not read;
+ * all take the same decision. *fed: it could be read, on all ranks. */
+bool run_agree(training_run *r, bool *fed, fault *f);
 
 /* Private to run*.c: what decides on the bits of results besides options, as a text. */
 enum { RUN_DEVICE_TEXT = 512 };

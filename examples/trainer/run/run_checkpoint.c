@@ -269,7 +269,6 @@ static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
 static bool save(const training_run *r, const char *path, fault *f)
 {
     checkpoint_writer writer;
-    stop_save_begins();
     if (path == NULL)
         return r->s.slices.context == NULL || put_tensors(&r->s, NULL, f);
     if (!checkpoint_create(path, &writer, f))
@@ -289,6 +288,7 @@ bool run_save_best(training_run *r, fault *f)
 
 bool run_save(training_run *r, fault *f)
 {
+    stop_save_begins();
     if (!save(r, r->checkpoint_path, f))
         return false;
     if (r->checkpoint_path == NULL)
