@@ -115,3 +115,13 @@ const checkpoint_record *test_record(const checkpoint *c, const char *name)
         fail_msg("%s has no record '%s'", c->path, name);
     return record;
 }
+
+const csv_row *test_rows(const char *path, size_t *count)
+{
+    const checkpoint_record *log = test_record(test_checkpoint(path), "log");
+    *count = (size_t)log->rows;
+    csv_row *rows = test_alloc((*count + 1) * sizeof *rows);
+    for (size_t i = 0; i < *count; i++)
+        rows[i] = csv_log_row(log->data, (size_t)log->cols, i);
+    return rows;
+}

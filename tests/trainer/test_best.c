@@ -23,7 +23,7 @@ static void best_of_log(void **state)
 {
     const best_row *want = *state;
     csv_log log;
-    TEST_GOOD(csv_log_open(&log, NULL, 0, &f));
+    TEST_GOOD(csv_log_open(&log, NULL, CSV_COLUMNS, 0, &f));
     for (size_t i = 0; want->name[i] != '\0'; i++) {
         const bool tested = want->name[i] != '.';
         const double better = want->name[i] - 'a';
@@ -46,7 +46,7 @@ static void ranked(NO_ROW)
     const csv_row rows[] = {
         {.test_loss = 2, .top1 = 50}, {.test_loss = 1, .top1 = 40}, {.test_loss = 3, .top1 = 60}};
     csv_log log;
-    TEST_GOOD(csv_log_open(&log, rows, COUNT_OF(rows), &f));
+    TEST_GOOD(csv_log_open(&log, &rows->epoch, CSV_COLUMNS, COUNT_OF(rows), &f));
     assert_int_equal(csv_log_best(&log, false).row - log.rows, 2);
     assert_int_equal(csv_log_best(&log, true).row - log.rows, 1);
     assert_int_equal(csv_log_best(&log, true).since, 1);
@@ -139,9 +139,9 @@ static void same_test(NO_ROW)
 {
     const char *folder = test_folder();
     test_run_whole(&linear_with_state, LINEAR_SMALL "--epochs 4 --best --output-dir %s", folder);
-    const checkpoint_record *log =
-        test_record(test_checkpoint(test_text("%s/best.ckpt", folder)), "log");
-    const csv_row *row = (const csv_row *)log->data + log->rows - 1;
+    size_t count;
+    const csv_row *row = test_rows(test_text("%s/best.ckpt", folder), &count);
+    row += count - 1;
     training_run *run =
         test_run_open(&linear_with_state, "--resume %s/best.ckpt --test-only", folder);
     TEST_GOOD(run_evaluate(run, &f));

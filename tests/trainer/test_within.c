@@ -24,13 +24,6 @@ static const case_row case_rows[] = {
     {"--test-steps 2 --micro-batches 3", {2, 3, 4, 6, 8, 9}},
 };
 
-static const csv_row *rows_of(const char *path, size_t *count)
-{
-    const checkpoint_record *log = test_record(test_checkpoint(path), "log");
-    *count = (size_t)log->rows;
-    return log->data;
-}
-
 static const void *weights_of(const char *path)
 {
     return test_record(test_checkpoint(path), "param/w")->data;
@@ -52,7 +45,7 @@ static void rows(void **state)
     test_run_whole(&linear_with_state, RUN "%s --output-dir %s/with", want->name, folder);
     test_run_whole(&linear_with_state, RUN "%s --output-dir %s/plain",
         passes ? "--micro-batches 3" : "", folder);
-    const csv_row *row = rows_of(path, &count), *epoch = rows_of(plain, &plain_count);
+    const csv_row *row = test_rows(path, &count), *epoch = test_rows(plain, &plain_count);
     assert_int_equal(plain_count, 3);
     assert_memory_equal(weights_of(path), weights_of(plain), bytes_of_weights(plain));
     for (size_t i = 0; i < MOST && want->steps[i] != 0; i++) {
@@ -79,7 +72,7 @@ static void numbers(NO_ROW)
     const char *folder = test_folder();
     size_t count;
     test_run_whole(&linear_with_state, RUN "--test-steps 2 --output-dir %s/with", folder);
-    const csv_row *row = rows_of(test_text("%s/with/last.ckpt", folder), &count);
+    const csv_row *row = test_rows(test_text("%s/with/last.ckpt", folder), &count);
     training_run *run = test_run_open(&linear_with_state, RUN "--steps 5");
     test_run_epoch(run);
     TEST_GOOD(run_evaluate(run, &f) && run_finish_epoch(run, &f));
@@ -105,7 +98,7 @@ static void goes_on(void **state)
         const char *whole = test_text("%s/whole/%s.ckpt", folder, name),
                    *part = test_text("%s/part/%s.ckpt", folder, name);
         size_t count, part_count;
-        const csv_row *a = rows_of(whole, &count), *b = rows_of(part, &part_count);
+        const csv_row *a = test_rows(whole, &count), *b = test_rows(part, &part_count);
         assert_int_equal(count, part_count);
         for (size_t k = 0; k < count; k++)
             assert_memory_equal(&a[k], &b[k], 6 * sizeof(double)); /* up to top1 */
@@ -119,7 +112,7 @@ static void goes_on(void **state)
 static uint64_t since_best(const csv_row *row, size_t count)
 {
     csv_log log;
-    TEST_GOOD(csv_log_open(&log, row, count, &f));
+    TEST_GOOD(csv_log_open(&log, &row->epoch, CSV_COLUMNS, count, &f));
     const uint64_t since = csv_log_best(&log, false).since;
     csv_log_close(&log);
     return since;
@@ -132,7 +125,7 @@ static void over(NO_ROW)
     test_run_whole(&linear_with_state,
         RUN "--lr 0 --test-steps 1 --patience 3 --best --output-dir %s", folder);
     size_t count, count_then;
-    const csv_row *row = rows_of(test_text("%s/last.ckpt", folder), &count);
+    const csv_row *row = test_rows(test_text("%s/last.ckpt", folder), &count);
     assert_int_equal(since_best(row, count), 3);
     assert_int_equal(since_best(row, count - 1), 2);
     assert_true(count < STEPS && count % 3 != 0);
@@ -143,7 +136,7 @@ static void over(NO_ROW)
     assert_int_equal(run->s.step, count);
     test_end(run);
     test_run_whole(&linear_with_state, "--resume %s/last.ckpt --patience 0", folder);
-    (void)rows_of(test_text("%s/last.ckpt", folder), &count_then);
+    (void)test_rows(test_text("%s/last.ckpt", folder), &count_then);
     assert_int_equal(count_then, STEPS);
 }
 

@@ -250,7 +250,7 @@ static const option_row rows[] = {
     REAL("label-smoothing", OPTION_CHANGE, label_smoothing, 0, LESS_THAN_ONE,
         "0 to below 1; default 0.1"),
     REAL("clip-norm", OPTION_CHANGE, clip_norm, 0, 1e30,
-        "clip the gradient's l2 norm; 0: off; default 0"),
+        "clip the gradient's l2 norm, whose mean is then in log.csv; 0: off; default 0"),
     FLAG("early-update", OPTION_TAKE, early_update,
         "update the parameters of each part of the model in the backward pass, when their "
         "gradients are complete: the same results without memory for all gradients; not with lamb "

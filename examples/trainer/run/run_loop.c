@@ -194,7 +194,10 @@ static bool end_step(training_run *r, bool *fed, fault *f)
     if (*fed)
         return session_update(s, f) &&
                fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "training");
+    const tally_sums after = s->tally.sums;
     s->tally.sums = before;
+    s->tally.sums.norm = after.norm; /* of the steps before */
+    s->tally.sums.norms = after.norms;
     return true;
 }
 
@@ -208,11 +211,20 @@ static bool wait_for_first(training_run *r, size_t count, fault *f)
     return session_wait(&r->s, step, f);
 }
 
+/* r->at has all of the steps done. */
+static bool settle(training_run *r, fault *f)
+{
+    const bool good = tally_read_norms(&r->s.tally, f);
+    r->at.sums = r->s.tally.sums;
+    return good;
+}
+
 /* The last steps' losses and, with other ranks, what each of them has on its own. */
 static bool end_epoch(training_run *r, fault *f)
 {
     session *s = &r->s;
-    r->at.sums = s->tally.sums;
+    if (!settle(r, f))
+        return false;
     if (r->at.sums.samples > 0)
         r->train_loss = r->at.sums.loss / (double)r->at.sums.samples;
     return session_average_states(s, f) && run_ranks_pace(s->options, &r->pace, f);
@@ -221,7 +233,7 @@ static bool end_epoch(training_run *r, fault *f)
 /* A checkpoint within an epoch. */
 static bool save_within(training_run *r, fault *f)
 {
-    if (!session_average_states(&r->s, f) || !run_compare(r, f) || !run_save(r, f))
+    if (!settle(r, f) || !session_average_states(&r->s, f) || !run_compare(r, f) || !run_save(r, f))
         return false;
     if (r->save_asked)
         progress_say(&r->progress, "SIGUSR1: %s step %" PRIu64,
@@ -244,8 +256,7 @@ static void begin_steps(training_run *r)
 /* A test within the epoch, whose steps were read back. */
 static bool test_within(training_run *r, fault *f)
 {
-    r->at.sums = r->s.tally.sums;
-    if (!session_average_states(&r->s, f) || !run_test_within(r, f))
+    if (!settle(r, f) || !session_average_states(&r->s, f) || !run_test_within(r, f))
         return false;
     begin_steps(r);
     return true;

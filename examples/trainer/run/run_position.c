@@ -164,7 +164,8 @@ static bool is_of_epoch(
 static bool has_numbers(const csv_row *row)
 {
     return isfinite(row->lr) && isfinite(row->train_loss) && !isinf(row->test_loss) &&
-           !isinf(row->top1) && isnan(row->test_loss) == isnan(row->top1) && is_measured(row);
+           !isinf(row->top1) && isnan(row->test_loss) == isnan(row->top1) &&
+           (isnan(row->grad_norm) || is_within(row->grad_norm, DBL_MAX)) && is_measured(row);
 }
 
 /* A row for each finished epoch, and of --test-steps some before its end. */
@@ -175,20 +176,19 @@ static bool check_log(const session *s, const checkpoint *c, const run_stages *s
     uint64_t done = 0;
     double before = 0;
     const checkpoint_record *log = checkpoint_find(c, "log");
-    if (log == NULL || log->type != CHECKPOINT_F64 || log->cols != CSV_COLUMNS)
+    if (log == NULL || log->type != CHECKPOINT_F64 || !csv_log_has_columns(log->cols))
         return fault_set(f, CODE_DATA, "%s: a checkpoint without its log", c->path);
-    const csv_row *rows = log->data;
     for (uint64_t i = 0; i < log->rows; ++i) {
+        const csv_row row = csv_log_row(log->data, (size_t)log->cols, (size_t)i);
         bool ends = false;
-        while (at + 1 < stages->count && (double)stages->list[at + 1].step < rows[i].step)
+        while (at + 1 < stages->count && (double)stages->list[at + 1].step < row.step)
             ++at;
-        if (!is_of_epoch(s, &stages->list[at], done, &rows[i], &ends) ||
-            !(rows[i].step > before && rows[i].step <= (double)position[2]) ||
-            !has_numbers(&rows[i]))
+        if (!is_of_epoch(s, &stages->list[at], done, &row, &ends) ||
+            !(row.step > before && row.step <= (double)position[2]) || !has_numbers(&row))
             return fault_set(f, CODE_DATA,
                 "%s: row %" PRIu64 " of its log is not that of epoch %" PRIu64, c->path, i + 1,
                 done + 1);
-        before = rows[i].step;
+        before = row.step;
         done += ends;
     }
     if (done != position[0])
@@ -215,4 +215,22 @@ bool run_check_position(const session *s, const checkpoint *c, const run_stages 
     return check_position(s, c, &stages->list[stages->count - 1], position, f) &&
            check_sums(c, position, sums, f) && check_log(s, c, stages, position, f) &&
            check_epochs(s, c, position, f);
+}
+
+bool run_take_norms(const checkpoint *c, uint64_t steps, double norms[NORM_NUMBERS], fault *f)
+{
+    norms[0] = norms[1] = 0;
+    if (checkpoint_find(c, "norms") == NULL)
+        return true;
+    const double *kept = checkpoint_get(c, "norms", CHECKPOINT_F64, 1, NORM_NUMBERS, f);
+    if (kept == NULL)
+        return false;
+    if (!is_within(kept[0], DBL_MAX) || !is_within(kept[1], (double)steps) ||
+        kept[1] != floor(kept[1]))
+        return fault_set(f, CODE_DATA,
+            "%s: not a position of this run: norms of gradients: %g of %g steps, not of 0 to "
+            "%" PRIu64,
+            c->path, kept[0], kept[1], steps);
+    memcpy(norms, kept, NORM_NUMBERS * sizeof *norms);
+    return true;
 }

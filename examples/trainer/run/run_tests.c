@@ -168,6 +168,8 @@ static csv_row row_now(const training_run *r, const meter *m)
         .seconds = r->at.seconds + clock_seconds() - r->began,
         .saved_activation_bytes = (double)s->saved_activation_bytes,
         .peak_bytes = (double)session_peak_bytes(s),
+        .grad_norm =
+            r->at.sums.norms > 0 ? r->at.sums.norm / (double)r->at.sums.norms : (double)NAN,
     };
 }
 
