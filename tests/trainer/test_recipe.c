@@ -13,7 +13,7 @@ extern const trainer_model airbench_model;
 #define RECIPE                                                                                     \
     "--nesterov --momentum 0.85 --lookahead 0.9 --schedule linear --points 0:0.2,0.25:1,1:0.1 "    \
     "--rates *.norm?.bias:8:0.5,whiten.bias:1:1:1 --shift 2 --border reflect --mirror alternate "  \
-    "--views 6 "
+    "--erase 0.5 --views 6 "
 
 static clprune_mat param_of(const training_run *run, const char *name)
 {
@@ -235,6 +235,8 @@ static void refused(NO_ROW)
         {"--rates head*:-1", "is not PATTERN:LR"},
         {"--rates head*::2", "is not PATTERN:LR"},
         {"--rates head*:1,tail*:0.5", "no parameter is named like 'tail*'"},
+        {"--erase 0.5 --no-augment", "--erase does not go with --no-augment"},
+        {"--erase 1.5", "--erase: '1.5' is not a number from 0 to 1"},
         {"--shift 32", "--shift 32: images have 32 pixels per side"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++)

@@ -1,5 +1,8 @@
 #include "trainer/data/augment.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "trainer/data/rng.h"
 
 augment_move augment_draw(const augment_options *options, uint32_t index, uint32_t image_size)
@@ -46,6 +49,40 @@ void augment_apply(
             }
         }
     }
+}
+
+/* Draws of a rectangle until one fits, as most do; after so many the image stays whole. */
+enum { BOX_TRIES = 10 };
+
+augment_box augment_draw_box(const augment_options *options, uint32_t index, uint32_t image_size)
+{
+    const augment_box none = {0};
+    if (options->erase <= 0)
+        return none;
+    const double side = image_size;
+    rng r = rng_open(options->seed, RNG_ERASE, options->epoch, index);
+    if (!(rng_uniform(&r) < options->erase))
+        return none;
+    for (int i = 0; i < BOX_TRIES; ++i) {
+        const double area = side * side * (0.02 + (0.33 - 0.02) * rng_uniform(&r));
+        const double ratio = exp(log(0.3) * (1 - 2 * rng_uniform(&r)));
+        const double height = floor(sqrt(area * ratio) + 0.5);
+        const double width = floor(sqrt(area / ratio) + 0.5);
+        if (!(height >= 1 && width >= 1 && height <= side && width <= side))
+            continue;
+        augment_box box = {.height = (uint32_t)height, .width = (uint32_t)width};
+        box.top = rng_below(&r, image_size - box.height + 1);
+        box.left = rng_below(&r, image_size - box.width + 1);
+        return box;
+    }
+    return none;
+}
+
+void augment_erase(augment_box box, uint32_t image_size, const uint8_t fill[3], uint8_t *image)
+{
+    for (size_t c = 0; c < 3; ++c)
+        for (size_t y = box.top; y < (size_t)box.top + box.height; ++y)
+            memset(image + (c * image_size + y) * image_size + box.left, fill[c], box.width);
 }
 
 const augment_view *augment_views(size_t count)

@@ -1,6 +1,6 @@
 /*
  * augment.h: random crop and mirror, the usual augmentation for CIFAR (He et al., CVPR 2016,
- * section 4.2).
+ * section 4.2), and random erasing (Zhong et al., arXiv 1708.04896).
  *
  * The image gets a border of `shift` pixels, S/8 (4 at S = 32) unless it is given: black, or the
  * image reflected at its outermost pixels. A random S x S window of the result is taken and, with
@@ -27,6 +27,7 @@ typedef struct augment_options {
     bool reflects;
     bool alternates;           /* mirrors are drawn for epoch 0, and change with each epoch */
     const augment_move *fixed; /* of all images; NULL: it is drawn */
+    double erase;              /* probability that a rectangle of an image is erased */
 } augment_options;
 
 augment_move augment_draw(const augment_options *options, uint32_t index, uint32_t image_size);
@@ -39,6 +40,19 @@ augment_move augment_draw(const augment_options *options, uint32_t index, uint32
  */
 void augment_apply(
     augment_move move, bool reflects, uint32_t image_size, const uint8_t *pixels, uint8_t *image);
+
+/* A rectangle of an image, in pixels; of no height: none. */
+typedef struct augment_box {
+    uint32_t top, left, height, width;
+} augment_box;
+
+/* What is erased of an image: with probability `erase` a rectangle of 2 to 33 % of its area, whose
+ * sides have a ratio of 0.3 to 1 / 0.3, the logarithm of it uniform, at any place where it fits.
+ * The draw depends on (seed, epoch, index) alone. */
+augment_box augment_draw_box(const augment_options *options, uint32_t index, uint32_t image_size);
+
+/* Writes `fill`, a byte for each channel, into a rectangle. image: (3, S, S) */
+void augment_erase(augment_box box, uint32_t image_size, const uint8_t fill[3], uint8_t *image);
 
 /* How an image is seen in tests, and what its logits count in their mean. */
 typedef struct augment_view {

@@ -21,6 +21,7 @@ typedef struct broken_images {
 struct dataset {
     dataset_source source;
     float levels[DATASET_CHANNELS * DATASET_LEVELS]; /* (3, 256) */
+    uint8_t mean[DATASET_CHANNELS];                  /* the byte whose level is nearest to 0 */
     dataset_hear_fn *hear;
     void *hear_user;
     broken_images *broken; /* NULL: the first one is a failure */
@@ -85,6 +86,11 @@ static bool open_source(
     return kinds[kind].open(name, options, source, f);
 }
 
+static uint8_t nearest_to_mean(double mean)
+{
+    return (uint8_t)(mean * 255 + 0.5);
+}
+
 bool dataset_open(const char *source, const dataset_options *options, dataset **out, fault *f)
 {
     static const dataset_options defaults = {0};
@@ -109,6 +115,8 @@ bool dataset_open(const char *source, const dataset_options *options, dataset **
         for (int v = 0; v < DATASET_LEVELS; ++v)
             data->levels[c * DATASET_LEVELS + v] =
                 (float)((v / 255.0 - data->source.mean[c]) / data->source.std[c]);
+    for (int c = 0; c < DATASET_CHANNELS; ++c)
+        data->mean[c] = nearest_to_mean(data->source.mean[c]);
     data->hear = options->hear;
     data->hear_user = options->hear_user;
     data->processes = options->processes;
@@ -265,20 +273,32 @@ static bool fetch_sample(
     return false;
 }
 
+static void erase(const batch_job *job, uint32_t index, uint8_t *image)
+{
+    const uint32_t size = job->data->source.image_size;
+    if (job->augment != NULL && !job->sample.tokens)
+        augment_erase(augment_draw_box(job->augment, index, size), size, job->data->mean, image);
+}
+
 /* pixels: room for an image before it is moved. */
 static bool make_sample(const batch_job *job, size_t i, uint8_t *pixels, fault *f)
 {
     const dataset_source *source = &job->data->source;
     const uint32_t size = source->image_size, index = job->indices[i];
     uint8_t *image = job->inputs + i * job->sample.bytes;
-    if (source->fetch != NULL)
-        return fetch_sample(job, index, image, &job->labels[i * job->sample.labels], f);
+    if (source->fetch != NULL) {
+        const bool good = fetch_sample(job, index, image, &job->labels[i * job->sample.labels], f);
+        if (good)
+            erase(job, index, image);
+        return good;
+    }
     const bool moves = job->augment != NULL;
     job->labels[i] = source->read(source->state, job->split, index, moves ? pixels : image);
     if (moves) {
         augment_move move = augment_draw(job->augment, index, size);
         move.mirror = move.mirror && !source->keeps_sides;
         augment_apply(move, job->augment->reflects, size, pixels, image);
+        erase(job, index, image);
     }
     return true;
 }

@@ -24,7 +24,8 @@ typedef enum rng_domain {
     RNG_SEQUENCE = 8,  /* a = split, b = sequence: generated tokens */
     RNG_SUCCESSOR = 9, /* a = token, b = 0: what may follow it in generated tokens */
     RNG_SAMPLE = 10,   /* a = token, b = 0: what a model writes */
-    RNG_DRAWN = 11     /* a = which, b = how many: samples drawn over a file */
+    RNG_DRAWN = 11,    /* a = which, b = how many: samples drawn over a file */
+    RNG_ERASE = 12     /* a = epoch, b = image index */
 } rng_domain;
 
 /* One stream of 2^34 draws. A plain value: a copy continues on its own. The fields are private. */

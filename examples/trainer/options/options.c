@@ -269,6 +269,8 @@ static bool check_together(const options *o, fault *f)
     for (size_t i = 0; o->sample == 0 && of_samples[i] != NULL; ++i)
         if (options_given(o, of_samples[i]))
             return fault_set(f, CODE_USAGE, "--%s needs --sample", of_samples[i]);
+    if (o->erase > 0 && o->no_augment && o->resume == NULL)
+        return fault_set(f, CODE_USAGE, "--erase does not go with --no-augment");
     if (o->lookahead > 0 && o->ema > 0)
         return fault_set(f, CODE_USAGE, "--ema does not go with --lookahead");
     if (options_given(o, "points") && o->schedule != OPTIONS_LINEAR && o->resume == NULL)

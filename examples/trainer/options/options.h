@@ -43,6 +43,7 @@ struct options {
     uint64_t shift;   /* pixels; 0: an eighth of a side */
     size_t border;    /* position in options_borders */
     size_t mirror;    /* position in options_mirrors */
+    double erase;     /* probability; 0: off */
     size_t views;     /* position in options_views */
     size_t normalise; /* dataset_normalise */
 

@@ -122,6 +122,10 @@ static const option_row rows[] = {
         "drawn (the default): mirror half of the images of each epoch; alternate: of the first, "
         "and of each later one those that the one before did not",
         NEEDS_NOTHING, OF_IMAGES),
+    REAL("erase", OPTION_MATCH, erase, 0, 1,
+        "in training, set a random rectangle of 2 to 33 % of an image to the mean with probability "
+        "X (random erasing, arXiv 1708.04896); default 0",
+        NEEDS_NOTHING, OF_IMAGES),
     CHOICE("views", OPTION_TAKE, views, options_views, "N",
         "views of a test image whose logits are averaged: 1 (the default); 2, with its mirror "
         "image; or 6, also moved by a pixel up and left, and down and right",
