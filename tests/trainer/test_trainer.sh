@@ -75,7 +75,7 @@ without_time() {
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment normalise \
     activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding rotate store pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
-    label-smoothing clip-norm momentum nesterov rates lookahead ema points shift border mirror erase views lora-alpha seed device list-devices test-every test-steps best patience output-dir checkpoint-every resume \
+    label-smoothing clip-norm momentum nesterov rates lookahead ema points shift border mirror erase mixup cutmix views lora-alpha seed device list-devices test-every test-steps best patience output-dir checkpoint-every resume \
     gradient-check gradient-draws early-update micro-batches zero reduce-bits sync-batch-norm peer-timeout checkpoint-minutes processes plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
@@ -347,10 +347,10 @@ expect 0 "" --data digits --patch-size 8 --batch-size 8 --epochs 2 --steps 1 --t
 expect 0 "" --resume grey/last.ckpt --data fashion --output-dir stage
 grep -q '^data changed: epoch 1 begins with 16 images in place of 12$' out || fail "a stage is not told: $(cat out)"
 # A test within an unfinished epoch stays in the log of the stage that begins it anew.
-expect 0 "" --data digits --patch-size 8 --batch-size 8 --epochs 2 --steps 3 --test-steps 1 --train-limit 12 --output-dir begun
+expect 0 "" --data digits --patch-size 8 --batch-size 4 --epochs 2 --steps 5 --test-steps 1 --train-limit 12 --output-dir begun
 expect 0 "" --resume begun/last.ckpt --data fashion --output-dir staged --steps 3
 expect 0 "" --resume staged/last.ckpt
-[ "$(cut -d, -f1,2 staged/log.csv | tr '\n' ' ')" = "epoch,step 1,1 1,2 2,3 2,4 2,5 " ] || fail "tests within epochs of stages: $(cat staged/log.csv)"
+[ "$(cut -d, -f1,2 staged/log.csv | tr '\n' ' ')" = "epoch,step 1,1 1,2 1,3 2,4 2,6 2,7 2,8 2,9 " ] || fail "tests within epochs of stages: $(cat staged/log.csv)"
 rm -r begun staged
 mv digits moved
 expect 0 "" --resume grey/last.ckpt --data moved --test-limit 8

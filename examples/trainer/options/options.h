@@ -44,6 +44,8 @@ struct options {
     size_t border;    /* position in options_borders */
     size_t mirror;    /* position in options_mirrors */
     double erase;     /* probability; 0: off */
+    double mixup;     /* alpha; 0: off */
+    double cutmix;    /* likewise */
     size_t views;     /* position in options_views */
     size_t normalise; /* dataset_normalise */
 

@@ -126,6 +126,14 @@ static const option_row rows[] = {
         "in training, set a random rectangle of 2 to 33 % of an image to the mean with probability "
         "X (random erasing, arXiv 1708.04896); default 0",
         NEEDS_NOTHING, OF_IMAGES),
+    REAL("mixup", OPTION_MATCH, mixup, 0, 1000,
+        "in training, mix each image and its label with another one's, by a share drawn from "
+        "Beta(X, X) (arXiv 1710.09412); default 0: do not",
+        NEEDS_NOTHING, OF_IMAGES),
+    REAL("cutmix", OPTION_MATCH, cutmix, 0, 1000,
+        "the same with a rectangle of the other image (CutMix, arXiv 1905.04899); with both, half "
+        "of the images have either; default 0",
+        NEEDS_NOTHING, OF_IMAGES),
     CHOICE("views", OPTION_TAKE, views, options_views, "N",
         "views of a test image whose logits are averaged: 1 (the default); 2, with its mirror "
         "image; or 6, also moved by a pixel up and left, and down and right",

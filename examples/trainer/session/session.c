@@ -246,7 +246,9 @@ static const rank_group alone = RANKS_ALONE;
 bool session_create_feed(session *s, fault *f)
 {
     const size_t pass = options_pass(s->options);
+    const bool mixes = s->options->mixup > 0 || s->options->cutmix > 0;
     return feed_open(s->context, s->data, pass, &s->feed, f) &&
+           (!mixes || session_only_tests(s) || feed_open_mix(&s->feed, f)) &&
            tally_open(s->context, pass, s->feed.sample.labels, options_passes(s->options),
                s->beside ? &alone : &s->options->ranks, &s->tally, f) &&
            (s->options->clip_norm == 0 || session_only_tests(s) || tally_open_norms(&s->tally, f));
@@ -293,6 +295,9 @@ clprune_net_data session_data(const session *s, size_t count, size_t of)
         .tokens = s->feed.tokens,
         .lengths = s->feed.lengths,
         .labels = s->feed.labels,
+        .other_labels = s->feed.others,
+        .shares = s->feed.shares.buffer != NULL ? clprune_mat_rows(s->feed.shares, 0, count)
+                                                : CLPRUNE_NO_MAT,
         .scale = 1.0f / (float)of};
 }
 
