@@ -91,6 +91,7 @@ int main(void)
     MEMBER(clprune_net_desc, shares_statistics);
     MEMBER(clprune_net_desc, infers);
     MEMBER(clprune_net_desc, weights_of);
+    MEMBER(clprune_net_desc, rows_at_once);
     MEMBER(clprune_net_desc, reserved);
     STRUCTURE(clprune_net_rule);
     MEMBER(clprune_net_rule, pattern);
