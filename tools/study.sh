@@ -24,7 +24,7 @@
 #
 # The command line of a run is in study.options. With other options than a finished or interrupted run, or than one that another
 # process makes, the study ends: start with those, remove the run's folder, or take another OUT. These may differ: --data,
-# --device, --skip-broken, --checkpoint-every, --checkpoint-minutes, --check-finite, --export, --adapters, --memory-report, --tensorboard, --quiet, and how a path is written.
+# --device, --best, --skip-broken, --checkpoint-every, --checkpoint-minutes, --check-finite, --export, --adapters, --memory-report, --tensorboard, --quiet, and how a path is written.
 # With - for TRAINER, only the options of STUDY are compared, and files by their names without folders; runs without
 # study.options are taken as they are.
 # A data set may move, but not change: the study ends if dataset, classes, train_images or test_images in the summary.json
@@ -124,11 +124,11 @@ set_own() {
 }
 
 # comparable: options, one a line, without those that change no result; files by real path, from the folder of STUDY.
-# The trainers take any unique beginning of an option: here of --data, --device, --skip-broken, --checkpoint-every and -minutes, --check-finite,
+# The trainers take any unique beginning of an option: here of --best, --data, --device, --skip-broken, --checkpoint-every and -minutes, --check-finite,
 # --export, --adapters, --memory-report, --tensorboard, --quiet.
 comparable() {
     local line path
-    grep -vE '^--(da|de|sk|ch|ex|ad|memory-r|ten|q)[a-z-]*([ =]|$)' |
+    grep -vE '^--(be|da|de|sk|ch|ex|ad|memory-r|ten|q)[a-z-]*([ =]|$)' |
         while IFS= read -r line; do
             case $line in --imp*[\ =]* | --k*[\ =]*) # any beginning of --import and --keep-file
                 path=${line#*[ =]}

@@ -7,8 +7,12 @@
  *     backward   dlogits[n][k] = s * (exp(log_p[n][k]) - off - (k = label ? on : 0))
  *     with       on = 1 - smoothing, off = smoothing / K, s = scale, or scale * weight[0][0] with has_weight
  *
+ * With has_other a row has two labels, `label` with share = shares[n] of 1 and `other` with the rest: on * log_p[n][label]
+ * becomes on * (share * log_p[n][label] + (1 - share) * log_p[n][other]), and [k = label] likewise. A share of 1 or 0 takes one
+ * label alone. hit is that of `label`.
+ *
  * Row-wise, see rowwise.clh: a team of TEAM work-items shares a row and joins its results in a tree.
- * A label outside [0, K) has loss NaN, or 0 if it is IGNORED, hit 0 and dlogits 0. log_p may be logits, dlogits may be log_p: a
+ * A label, or other label, outside [0, K) has loss NaN, or 0 if it is IGNORED, hit 0 and dlogits 0. log_p may be logits, dlogits may be log_p: a
  * work-item overwrites an element only after the whole team has read it.
  * Local memory: LOCAL floats where TEAM > 1. */
 #include "prelude/rowwise.clh"
@@ -36,14 +40,21 @@ static inline vec count_above(const vec logits, const float label_logit, const i
 }
 
 KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const float off,
-    const uint has_hit, MAT_IN(logits), REGION_IN(int, labels), MAT_OUT(log_p), MAT_OUT(loss),
-    MAT_OUT(hit))
+    const uint has_hit, const uint has_other, MAT_IN(logits), REGION_IN(int, labels),
+    REGION_IN(int, others), MAT_IN(shares), MAT_OUT(log_p), MAT_OUT(loss), MAT_OUT(hit))
 {
     local float part[LOCAL];
     FOR_TEAM_ROWS(n) {
         const int label = n < last_row ? labels[labels_offset + n] : -1;
-        const bool legal = label >= 0 && (ulong)label < cols;
+        const int other = has_other && n < last_row ? others[others_offset + n] : label;
+        const bool legal = label >= 0 && (ulong)label < cols && other >= 0 && (ulong)other < cols;
         const float label_logit = legal ? AT(logits, n, label) : NAN;
+        const float share = has_other && legal ? AT(shares, n, 0) : 1;
+        float target_logit = label_logit;
+        if (share < 1)
+            target_logit = share > 0
+                ? fma(share, label_logit, (1 - share) * AT(logits, n, other))
+                : AT(logits, n, other);
 
         vec most = -INFINITY, above = 0;
         FOR_TEAM_VECTORS(n, c) {
@@ -77,7 +88,7 @@ KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const floa
         const float sum = team_sum(part, SUM(own_sum));
         if (TEAM_LEADS(n)) {
             const float smooth = off > 0 ? sum : 0; /* 0 * -Inf would be NaN */
-            const float own_loss = -fma(on, label_logit - max_n - log_mass, smooth);
+            const float own_loss = -fma(on, target_logit - max_n - log_mass, smooth);
             AT(loss, n, 0) = label == IGNORED ? 0 : own_loss;
             if (has_hit)
                 AT(hit, n, 0) = legal && beaten == 0 ? 1 : 0;
@@ -88,17 +99,24 @@ KERNEL_OF(LOCAL) cross_entropy_forward(ROWWISE_SIZES, const float on, const floa
 /* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
  * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1. */
 KERNEL_OF(LOCAL) cross_entropy_backward(ROWWISE_SIZES, const float on, const float off,
-    const float scale, const uint has_weight, MAT_IN(weight), MAT_IN(log_p), REGION_IN(int, labels),
-    MAT_OUT(dlogits))
+    const float scale, const uint has_weight, const uint has_other, MAT_IN(weight), MAT_IN(log_p),
+    REGION_IN(int, labels), REGION_IN(int, others), MAT_IN(shares), MAT_OUT(dlogits))
 {
     const float row_scale = has_weight ? scale * AT(weight, 0, 0) : scale;
     const ivec k = LANES_OF_VEC;
     FOR_TEAM_ROWS(n) {
         const int label = n < last_row ? labels[labels_offset + n] : -1;
-        const bool legal = label >= 0 && (ulong)label < cols;
+        const int other = has_other && n < last_row ? others[others_offset + n] : label;
+        const bool legal = label >= 0 && (ulong)label < cols && other >= 0 && (ulong)other < cols;
+        const float share = has_other && legal ? AT(shares, n, 0) : 1;
         FOR_TEAM_VECTORS(n, c) {
             const vec p = exp_sum(GET(log_p, n, c), (vec)(0.0f));
-            const vec q = k == (ivec)(label_lane(label, c)) ? (vec)(on + off) : (vec)(off);
+            const vec zero = 0;
+            vec q = k == (ivec)(label_lane(label, c)) ? (vec)(on + off) : (vec)(off);
+            if (share < 1) {
+                q = (vec)(off) + (k == (ivec)(label_lane(label, c)) ? (vec)(on * share) : zero);
+                q += k == (ivec)(label_lane(other, c)) ? (vec)(on * (1 - share)) : zero;
+            }
             vec gradient = row_scale * (p - q);
             if (!legal)
                 gradient = 0;

@@ -555,7 +555,12 @@ typedef struct clprune_net_data {
                      on. Earlier passes have made the rows before, with the parameters as they are;
                      rows from `first` on are made anew. rows, tokens, labels and the output then
                      have rows_at_once rows a sample */
-    uint64_t reserved[3]; /* zeros */
+    /* With shares, batch * rows x 1, each in [0, 1], the cross-entropy of a row is share * that of
+     * its label + (1 - share) * that of its other label, as mixup and CutMix need (1710.09412,
+     * 1905.04899); its hit is that of the label. Not for clprune_net_token_loss. */
+    clprune_ints other_labels; /* as many as labels, all in range */
+    clprune_mat shares;        /* CLPRUNE_NO_MAT: the labels alone */
+    uint64_t reserved[3];      /* zeros */
 } clprune_net_data;
 
 /* The seed of what the next forward pass in training draws: sampled blocks, stochastic rounding,

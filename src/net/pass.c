@@ -134,6 +134,8 @@ static clprune_status check_unchanged(const clprune_net *net, const clprune_net_
         {"tokens", same_ints(data->tokens, old->tokens)},
         {"lengths", same_ints(data->lengths, old->lengths)},
         {"labels", same_ints(data->labels, old->labels)},
+        {"other_labels", same_ints(data->other_labels, old->other_labels)},
+        {"shares", same(data->shares, old->shares)},
         {"smoothing", data->smoothing == old->smoothing},
         {"targets", same(data->targets, old->targets)},
         {"scale", data->scale == old->scale || net->graph.loss != CLPRUNE__NET_TOKEN_LOSS},
@@ -241,6 +243,8 @@ clprune_status clprune_net_loss(
         return status;
     }
     net->at.data.labels = data->labels;
+    net->at.data.other_labels = data->other_labels;
+    net->at.data.shares = data->shares;
     net->at.data.smoothing = data->smoothing;
     net->at.data.targets = data->targets;
     net->at.data.scale = data->scale;

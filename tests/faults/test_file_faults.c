@@ -81,7 +81,7 @@ static void log_begins(NO_ROW)
     const char *path = test_text("%s/log.csv", test_folder());
     csv_log log;
     fault f = {0};
-    assert_true(csv_log_open(&log, &row, 1, &f));
+    assert_true(csv_log_open(&log, &row.epoch, CSV_COLUMNS, 1, &f));
     assert_true(csv_log_write(&log, path, &f));
     for (int group = 0; group < FAULT_GROUPS; group++)
         for (unsigned at = 1, failed = 1; failed; at++) {

@@ -141,6 +141,8 @@ int main(void)
     MEMBER(clprune_net_data, output_grad);
     MEMBER(clprune_net_data, event);
     MEMBER(clprune_net_data, first);
+    MEMBER(clprune_net_data, other_labels);
+    MEMBER(clprune_net_data, shares);
     MEMBER(clprune_net_data, reserved);
     STRUCTURE(clprune_param);
     MEMBER(clprune_param, name);

@@ -77,9 +77,9 @@ void test_run_epoch(training_run *run)
 
 void test_run_train(training_run *run)
 {
-    while (run->at.epoch < run->s.options->epochs && !run_must_stop(run)) {
+    while (run->at.epoch < run->s.options->epochs && !run_must_stop(run) && !run_is_over(run)) {
         test_run_epoch(run);
-        if (run_must_stop(run))
+        if (run_must_stop(run) || run_is_over(run))
             break;
         TEST_GOOD(run_evaluate(run, &f) && run_finish_epoch(run, &f));
     }
@@ -114,4 +114,14 @@ const checkpoint_record *test_record(const checkpoint *c, const char *name)
     if (record == NULL)
         fail_msg("%s has no record '%s'", c->path, name);
     return record;
+}
+
+const csv_row *test_rows(const char *path, size_t *count)
+{
+    const checkpoint_record *log = test_record(test_checkpoint(path), "log");
+    *count = (size_t)log->rows;
+    csv_row *rows = test_alloc((*count + 1) * sizeof *rows);
+    for (size_t i = 0; i < *count; i++)
+        rows[i] = csv_log_row(log->data, (size_t)log->cols, i);
+    return rows;
 }

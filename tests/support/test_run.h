@@ -30,6 +30,9 @@ void test_run_whole(const trainer_model *model, const char *arguments, ...)
 const checkpoint *test_checkpoint(const char *path);
 const checkpoint_record *test_record(const checkpoint *c, const char *name);
 
+/* The rows of the log in a checkpoint. */
+const csv_row *test_rows(const char *path, size_t *count);
+
 /* A run on another device than the one under test. */
 extern const char *test_run_device;
 

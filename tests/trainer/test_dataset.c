@@ -301,6 +301,86 @@ static void batch_does_not_depend_on_history(NO_ROW)
     assert_memory_equal(batch + PIXELS, one, PIXELS);
 }
 
+/* What --erase does: other bytes than without only in the rectangle, where all are the mean's. */
+static void erased(NO_ROW)
+{
+    enum { COUNT = 10, EPOCHS = 200 };
+    const char *dir = test_folder();
+    write_cifar10(dir);
+    const dataset *data = open_well(dir, NULL);
+    const float *levels = dataset_levels(data);
+    uint32_t indices[COUNT];
+    size_t boxes = 0;
+    double area = 0, ratio = 0;
+    for (uint32_t i = 0; i < COUNT; i++)
+        indices[i] = i;
+    for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
+        const augment_options plain = {.seed = 11, .epoch = epoch},
+                              some = {.seed = 11, .epoch = epoch, .erase = 0.25};
+        static uint8_t whole[COUNT * PIXELS], part[COUNT * PIXELS], one[PIXELS];
+        int32_t labels[COUNT];
+        read_batch(data, DATASET_TRAIN, indices, COUNT, &plain, whole, labels);
+        read_batch(data, DATASET_TRAIN, indices, COUNT, &some, part, labels);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            const augment_box box = augment_draw_box(&some, i, SIDE);
+            read_batch(data, DATASET_TRAIN, &i, 1, &some, one, labels); /* alone */
+            assert_memory_equal(one, part + i * PIXELS, PIXELS);
+            for (uint32_t k = 0; k < PIXELS; k++) {
+                const uint32_t c = k / (SIDE * SIDE), y = k / SIDE % SIDE, x = k % SIDE;
+                const bool inside = y - box.top < box.height && x - box.left < box.width;
+                if (!inside) {
+                    assert_int_equal(one[k], whole[i * PIXELS + k]);
+                    continue;
+                }
+                const float *level = levels + c * DATASET_LEVELS;
+                assert_true(fabsf(level[one[k]]) <= 0.5001f * (level[1] - level[0]));
+            }
+            if (box.height == 0)
+                continue;
+            assert_true(box.top + box.height <= SIDE && box.left + box.width <= SIDE);
+            boxes++;
+            area += (double)(box.height * box.width) / (SIDE * SIDE);
+            ratio += log((double)box.height / box.width);
+        }
+    }
+    assert_near((double)boxes, 500, 60, "rectangles of 2000 images"); /* 3 deviations */
+    assert_near(area / (double)boxes, 0.175, 0.012, "their area");
+    assert_near(ratio / (double)boxes, 0, 0.09, "the logarithm of their ratio");
+}
+
+/* All rectangles of many draws are of the area and the ratio that augment.h says. */
+static void boxes(NO_ROW)
+{
+    enum { S = 224, DRAWS = 20000 };
+    double least = 1, most = 0, tallest = 0, widest = 0;
+    uint32_t top = 0, left = 0, none = 0;
+    for (uint32_t i = 0; i < DRAWS; i++) {
+        const augment_options all = {.seed = 5, .epoch = i % 7, .erase = 1};
+        const augment_box box = augment_draw_box(&all, i, S);
+        none += box.height == 0;
+        if (box.height == 0)
+            continue;
+        const double area = (double)box.height * box.width / (S * S);
+        least = fmin(least, area);
+        most = fmax(most, area);
+        tallest = fmax(tallest, (double)box.height / box.width);
+        widest = fmax(widest, (double)box.width / box.height);
+        assert_true(box.top + box.height <= S && box.left + box.width <= S);
+        top += box.top == 0;
+        left += box.left == 0;
+    }
+    assert_int_equal(none, 0);
+    assert_true(least > 0.019 && least < 0.021 && most < 0.334 && most > 0.32);
+    assert_true(tallest < 3.45 && tallest > 3.2 && widest < 3.45 && widest > 3.2);
+    assert_true(top > DRAWS / S && left > DRAWS / S && top < 3 * DRAWS / S * 2);
+    const augment_options never = {.seed = 5};
+    assert_int_equal(augment_draw_box(&never, 1, S).height, 0);
+    for (uint32_t i = 0; i < 100; i++) { /* of a pixel: all of it, or nothing */
+        const augment_options all = {.seed = 5, .erase = 1};
+        assert_true(augment_draw_box(&all, i, 1).height <= 1);
+    }
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -319,5 +399,7 @@ int main(void)
     ADD(&list, options_must_fit_the_files);
     ADD(&list, batch_checks_its_indices);
     ADD(&list, batch_does_not_depend_on_history);
+    ADD(&list, erased);
+    ADD(&list, boxes);
     return test_run_on_host("dataset", &list);
 }

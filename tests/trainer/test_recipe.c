@@ -13,7 +13,7 @@ extern const trainer_model airbench_model;
 #define RECIPE                                                                                     \
     "--nesterov --momentum 0.85 --lookahead 0.9 --schedule linear --points 0:0.2,0.25:1,1:0.1 "    \
     "--rates *.norm?.bias:8:0.5,whiten.bias:1:1:1 --shift 2 --border reflect --mirror alternate "  \
-    "--views 6 "
+    "--erase 0.5 --mixup 0.8 --cutmix 1 --views 6 "
 
 static clprune_mat param_of(const training_run *run, const char *name)
 {
@@ -166,6 +166,51 @@ static void views(void **state)
     assert_near(run->test_loss, want, 1e-5, "loss");
 }
 
+static double log_p(const float *logits, int32_t label)
+{
+    double sum = 0;
+    for (size_t k = 0; k < 10; k++)
+        sum += exp((double)logits[k]);
+    return (double)logits[label] - log(sum);
+}
+
+/* The loss of a step on mixed images is that of both labels, by the shares; that of a test is not
+ * mixed. */
+static void mixes(NO_ROW)
+{
+    enum { COUNT = 16 };
+    training_run *run =
+        test_run_open(&airbench_model, SMALL "--mixup 1 --cutmix 1 --label-smoothing 0 --steps 1");
+    session *s = &run->s;
+    const augment_options augment = options_augment(s->options, 0);
+    uint32_t order[COUNT];
+    float got[COUNT], between = 0;
+    for (uint32_t i = 0; i < COUNT; i++)
+        order[i] = i;
+    for (int tests = 0; tests < 2; tests++) {
+        const size_t count = tests ? 12 : COUNT;
+        TEST_GOOD(feed_batch(&s->feed, tests ? DATASET_TEST : DATASET_TRAIN, order, count,
+            tests ? NULL : &augment, &f));
+        const struct feed_slot *slot = &s->feed.slot[s->feed.next ^ 1];
+        const clprune_net_data data = session_data(s, count, count);
+        const clprune_mat loss = clprune_mat_rows(s->tally.loss, 0, count);
+        TEST_OK(s->type->forward(s->model, &data, false));
+        const float *logits = values_of(run, net_model_output(s->model, count));
+        TEST_OK(s->type->loss(s->model, &data, loss, CLPRUNE_NO_MAT));
+        TEST_OK(clprune_mat_read(s->context, loss, got));
+        for (size_t i = 0; i < count; i++) {
+            const double share = (double)slot->shares[i];
+            assert_true(!tests || share == 1);
+            between += share < 1;
+            assert_near((double)got[i],
+                -share * log_p(logits + 10 * i, slot->labels[i]) -
+                    (1 - share) * log_p(logits + 10 * i, slot->others[i]),
+                1e-5, "a loss");
+        }
+    }
+    assert_true(between > COUNT / 2);
+}
+
 /* Every fifth step, and the last. */
 static void looks_ahead(NO_ROW)
 {
@@ -235,6 +280,11 @@ static void refused(NO_ROW)
         {"--rates head*:-1", "is not PATTERN:LR"},
         {"--rates head*::2", "is not PATTERN:LR"},
         {"--rates head*:1,tail*:0.5", "no parameter is named like 'tail*'"},
+        {"--erase 0.5 --no-augment", "--erase does not go with --no-augment"},
+        {"--mixup 0.5 --no-augment", "--mixup does not go with --no-augment"},
+        {"--cutmix 1 --no-augment", "--cutmix does not go with --no-augment"},
+        {"--mixup -1", "--mixup: '-1' is not a number from 0 to 1000"},
+        {"--erase 1.5", "--erase: '1.5' is not a number from 0 to 1"},
         {"--shift 32", "--shift 32: images have 32 pixels per side"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -251,6 +301,7 @@ int main(void)
     test_add(&list, whitens, NULL, "first weights");
     for (size_t i = 0; i < COUNT_OF(counts); i++)
         test_add(&list, views, &counts[i], "views: %zu", counts[i]);
+    test_add(&list, mixes, NULL, "mixed images");
     test_add(&list, looks_ahead, NULL, "lookahead");
     test_add(&list, means, NULL, "means");
     test_add(&list, refused, NULL, "refused");

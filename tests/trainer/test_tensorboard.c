@@ -141,22 +141,22 @@ static void read_back(NO_ROW)
         float value;
     } want[] = {{391, "loss/train", 1.5f}, {391, "loss/test", 1.25f}, {391, "top1/test", 42.5f},
         {391, "lr", 0.1f}, {391, "memory/peak_bytes", 2e9f}, {300000000, "loss/train", 0.75f},
-        {300000000, "speed/step_ms", 50}};
+        {300000000, "speed/step_ms", 50}, {391, "gradient/norm", 0.5f}};
     const char *folder = test_folder(), *inner = test_text("%s/a/b", folder),
                *file = test_text("%s/c", folder);
     char name[TEST_PATH];
     tensorboard board;
     scalar scalars[MOST];
     TEST_GOOD(tensorboard_open(inner, 0, &board, &f));
-    const csv_row rows[2] = {{1, 391, 0.1, 1.5, 1.25, 42.5, 1000, 100.5, 30, 1e9, 2e9},
-        {2, 300000000, 0.05, 0.75, (double)NAN, (double)NAN, 2000, 50, 60, 1e9, 2e9}};
+    const csv_row rows[2] = {{1, 391, 0.1, 1.5, 1.25, 42.5, 1000, 100.5, 30, 1e9, 2e9, 0.5},
+        {2, 300000000, 0.05, 0.75, (double)NAN, (double)NAN, 2000, 50, 60, 1e9, 2e9, (double)NAN}};
     TEST_GOOD(tensorboard_add(&board, &rows[0], &f));
     TEST_GOOD(tensorboard_add(&board, &rows[1], &f)); /* flushed before the file is closed */
     assert_int_equal(test_folder_count(inner, name), 1);
     test_says(name, "events.out.tfevents.");
     const size_t count = read_file(test_text("%s/%s", inner, name), scalars);
     tensorboard_close(&board);
-    assert_int_equal(count, 8 + 6); /* what was not measured is left out */
+    assert_int_equal(count, 9 + 6); /* what was not measured is left out */
     for (size_t i = 0; i < COUNT_OF(want); i++)
         assert_true(value_of(scalars, count, want[i].step, want[i].tag) == want[i].value);
     assert_true(isnan(value_of(scalars, count, 300000000, "loss/test")));
@@ -170,7 +170,7 @@ static void read_back(NO_ROW)
 static void resumed(NO_ROW)
 {
     const char *folder = test_folder();
-    const csv_row row = {3, 1173, 0.1, 1.5, 1.25, 42.5, 1000, 100.5, 30, 1e9, 2e9};
+    const csv_row row = {3, 1173, 0.1, 1.5, 1.25, 42.5, 1000, 100.5, 30, 1e9, 2e9, (double)NAN};
     char name[TEST_PATH];
     tensorboard board;
     scalar scalars[MOST];

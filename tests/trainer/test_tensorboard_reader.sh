@@ -15,7 +15,7 @@ fi
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
 # The second epoch has no test.
-"$program" --image-size 16 --patch-size 8 --train-limit 32 --test-limit 32 --batch-size 16 --epochs 3 --test-every 2 \
+"$program" --image-size 16 --patch-size 8 --train-limit 32 --test-limit 32 --batch-size 16 --epochs 3 --test-every 2 --clip-norm 1 \
     --quiet --output-dir "$folder/run" --tensorboard "$folder/events" || exit 1
 "$python" - "$folder" <<'READER'
 import csv, math, sys
@@ -26,7 +26,7 @@ events = EventAccumulator(folder + "/events")
 events.Reload()
 tags = {"loss/train": "train_loss", "loss/test": "test_loss", "top1/test": "top1", "lr": "lr",
         "speed/images_per_second": "images_per_second", "speed/step_ms": "step_ms",
-        "memory/saved_activation_bytes": "saved_activation_bytes", "memory/peak_bytes": "peak_bytes"}
+        "memory/saved_activation_bytes": "saved_activation_bytes", "memory/peak_bytes": "peak_bytes", "gradient/norm": "grad_norm"}
 assert sorted(events.Tags()["scalars"]) == sorted(tags), events.Tags()
 with open(folder + "/run/log.csv") as log:
     rows = list(csv.DictReader(log))

@@ -75,7 +75,7 @@ without_time() {
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment normalise \
     activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding rotate store pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
-    label-smoothing clip-norm momentum nesterov rates lookahead ema points shift border mirror views lora-alpha seed device list-devices test-every output-dir checkpoint-every resume \
+    label-smoothing clip-norm momentum nesterov rates lookahead ema points shift border mirror erase mixup cutmix views lora-alpha seed device list-devices test-every test-steps best patience output-dir checkpoint-every resume \
     gradient-check gradient-draws early-update micro-batches zero reduce-bits sync-batch-norm peer-timeout checkpoint-minutes processes plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
@@ -116,7 +116,7 @@ expect 2 "--optimizer: 'adam' is not one of sgd adamw lamb .*sgd8 adamw8" --opti
 expect 2 "--norm: 'l3'" --norm l3
 expect 2 "--criterion: 'best' is not one of largest sampled" --criterion best
 expect 2 "--test-only needs --resume" --test-only
-for option in "--output-dir x" --overwrite "--tensorboard x"; do
+for option in "--output-dir x" --overwrite "--tensorboard x" --best "--patience 2"; do
     expect 2 "${option% *} does not go with --test-only" --test-only --import x $option
 done
 expect 2 "--group: '24' is not one of 16 32 48 64" --activations quantised --group 24
@@ -346,6 +346,12 @@ grey fashion 2
 expect 0 "" --data digits --patch-size 8 --batch-size 8 --epochs 2 --steps 1 --train-limit 12 --output-dir grey
 expect 0 "" --resume grey/last.ckpt --data fashion --output-dir stage
 grep -q '^data changed: epoch 1 begins with 16 images in place of 12$' out || fail "a stage is not told: $(cat out)"
+# A test within an unfinished epoch stays in the log of the stage that begins it anew.
+expect 0 "" --data digits --patch-size 8 --batch-size 4 --epochs 2 --steps 5 --test-steps 1 --train-limit 12 --output-dir begun
+expect 0 "" --resume begun/last.ckpt --data fashion --output-dir staged --steps 3
+expect 0 "" --resume staged/last.ckpt
+[ "$(cut -d, -f1,2 staged/log.csv | tr '\n' ' ')" = "epoch,step 1,1 1,2 1,3 2,4 2,6 2,7 2,8 2,9 " ] || fail "tests within epochs of stages: $(cat staged/log.csv)"
+rm -r begun staged
 mv digits moved
 expect 0 "" --resume grey/last.ckpt --data moved --test-limit 8
 # A limit above the number of images is none.
@@ -511,6 +517,27 @@ grep -q 'epoch 1/2  train loss [0-9.]*  [0-9.]* img/s' out || fail "--test-every
 awk -F, '(NR == 2) != ($6 == "") { exit 1 }' untested/log.csv || fail "--test-every 0 tests more than once"
 expect 0 "" --resume untested/last.ckpt --epochs 3
 [ "$(awk -F, 'NR > 1 { printf $6 == "" ? 0 : 1 }' untested/log.csv)" = 011 ] || fail "a resumed run tests otherwise: $(cat untested/log.csv)"
+# Without a better test the run ends as at its last epoch, and goes on with a higher --patience. Its best test is the first.
+expect 0 "" $pruned --lr 0 --epochs 9 --best --patience 2 --output-dir patient --summary-json patient.json --export patient.st
+[ "$(wc -l <patient/log.csv)" = 4 ] && [ -s patient.st ] || fail "--patience 2: $(cat patient/log.csv)"
+steps=$(cut -d, -f2 patient/log.csv | sed -n 2p)
+top1=$(cut -d, -f6 patient/log.csv | sed -n 2p | xargs printf %.2f)
+grep -q "^--patience 2: the last 2 tests were no better than top-1 $top1 % after step $steps; a higher --patience goes on$" out &&
+    grep -q "^best test: top-1 $top1 % after step $steps, in patient/best.ckpt$" out || fail "--patience 2 says: $(cat out)"
+grep -q "\"best_step\": $steps,$" patient.json || fail "the summary's best test: $(grep best patient.json)"
+cp patient/log.csv want.patient
+expect 0 "" --resume patient/last.ckpt
+cmp -s patient/log.csv want.patient || fail "a run that was over goes on: $(cat patient/log.csv)"
+expect 0 "" --resume patient/last.ckpt --patience 4
+[ "$(wc -l <patient/log.csv)" = 6 ] || fail "--patience 4 of a resumed run: $(cat patient/log.csv)"
+expect 0 "" --resume patient/best.ckpt --test-only --export best.st
+grep -q "top-1 $top1 %" out || fail "the test of best.ckpt: $(cat out)"
+expect 2 "there is a run already" $pruned --output-dir patient
+rm -r patient
+# Within an epoch, too.
+expect 0 "" $pruned --lr 0 --epochs 9 --test-steps 1 --patience 2 --output-dir patient
+[ "$(cut -d, -f2 patient/log.csv | tr '\n' ' ')" = "step 1 2 3 " ] || fail "--test-steps 1 --patience 2: $(cat patient/log.csv)"
+rm -r patient
 expect 0 "" $sampled --epochs 3 --output-dir sampled --summary-json sampled.json
 grep -q '"criterion": "largest"' whole.json || fail "the summary does not say that blocks are largest"
 grep -q '"criterion": "sampled"' sampled.json || fail "the summary does not say that blocks are sampled"

@@ -21,6 +21,7 @@ typedef struct broken_images {
 struct dataset {
     dataset_source source;
     float levels[DATASET_CHANNELS * DATASET_LEVELS]; /* (3, 256) */
+    uint8_t mean[DATASET_CHANNELS];                  /* the byte whose level is nearest to 0 */
     dataset_hear_fn *hear;
     void *hear_user;
     broken_images *broken; /* NULL: the first one is a failure */
@@ -37,6 +38,8 @@ typedef struct batch_job {
     dataset_shape sample;
     uint8_t *inputs;
     int32_t *labels;
+    int32_t *others; /* NULL: images are not mixed */
+    float *shares;
     atomic_size_t next;
 
     pthread_mutex_t lock; /* of *f: the first failure */
@@ -85,6 +88,11 @@ static bool open_source(
     return kinds[kind].open(name, options, source, f);
 }
 
+static uint8_t nearest_to_mean(double mean)
+{
+    return (uint8_t)(mean * 255 + 0.5);
+}
+
 bool dataset_open(const char *source, const dataset_options *options, dataset **out, fault *f)
 {
     static const dataset_options defaults = {0};
@@ -109,6 +117,8 @@ bool dataset_open(const char *source, const dataset_options *options, dataset **
         for (int v = 0; v < DATASET_LEVELS; ++v)
             data->levels[c * DATASET_LEVELS + v] =
                 (float)((v / 255.0 - data->source.mean[c]) / data->source.std[c]);
+    for (int c = 0; c < DATASET_CHANNELS; ++c)
+        data->mean[c] = nearest_to_mean(data->source.mean[c]);
     data->hear = options->hear;
     data->hear_user = options->hear_user;
     data->processes = options->processes;
@@ -265,21 +275,59 @@ static bool fetch_sample(
     return false;
 }
 
+static void erase(const batch_job *job, uint32_t index, uint8_t *image)
+{
+    const uint32_t size = job->data->source.image_size;
+    if (job->augment != NULL && !job->sample.tokens)
+        augment_erase(augment_draw_box(job->augment, index, size), size, job->data->mean, image);
+}
+
 /* pixels: room for an image before it is moved. */
-static bool make_sample(const batch_job *job, size_t i, uint8_t *pixels, fault *f)
+static bool make_input(const batch_job *job, uint32_t index, uint8_t *pixels, uint8_t *input,
+    int32_t *labels, fault *f)
 {
     const dataset_source *source = &job->data->source;
-    const uint32_t size = source->image_size, index = job->indices[i];
-    uint8_t *image = job->inputs + i * job->sample.bytes;
-    if (source->fetch != NULL)
-        return fetch_sample(job, index, image, &job->labels[i * job->sample.labels], f);
+    const uint32_t size = source->image_size;
     const bool moves = job->augment != NULL;
-    job->labels[i] = source->read(source->state, job->split, index, moves ? pixels : image);
+    if (source->fetch != NULL) {
+        if (!fetch_sample(job, index, input, labels, f))
+            return false;
+        erase(job, index, input);
+        return true;
+    }
+    *labels = source->read(source->state, job->split, index, moves ? pixels : input);
     if (moves) {
         augment_move move = augment_draw(job->augment, index, size);
         move.mirror = move.mirror && !source->keeps_sides;
-        augment_apply(move, job->augment->reflects, size, pixels, image);
+        augment_apply(move, job->augment->reflects, size, pixels, input);
+        erase(job, index, input);
     }
+    return true;
+}
+
+/* room: for two images. */
+static bool make_sample(const batch_job *job, size_t i, uint8_t *room, fault *f)
+{
+    const dataset_source *source = &job->data->source;
+    const uint32_t index = job->indices[i];
+    uint8_t *input = job->inputs + i * job->sample.bytes, *other = room + job->sample.bytes;
+    int32_t *labels = &job->labels[i * job->sample.labels];
+    if (!make_input(job, index, room, input, labels, f))
+        return false;
+    if (job->others == NULL)
+        return true;
+    job->others[i] = labels[0];
+    job->shares[i] = 1;
+    if (job->augment == NULL)
+        return true;
+    const augment_mix mix =
+        augment_draw_mix(job->augment, index, source->count[job->split], source->image_size);
+    if (mix.share == AUGMENT_WHOLE)
+        return true;
+    if (!make_input(job, mix.other, room, other, &job->others[i], f))
+        return false;
+    augment_mix_images(&mix, source->image_size, other, input);
+    job->shares[i] = (float)mix.share / AUGMENT_WHOLE;
     return true;
 }
 
@@ -287,17 +335,17 @@ static void *work(void *what)
 {
     batch_job *job = what;
     fault f = {0};
-    uint8_t *pixels = malloc(job->sample.bytes);
+    uint8_t *room = malloc((job->others != NULL ? 2 : 1) * job->sample.bytes);
     for (size_t i; (i = atomic_fetch_add(&job->next, 1)) < job->count;) {
-        if (pixels != NULL ? make_sample(job, i, pixels, &f)
-                           : fault_set(&f, CODE_MEMORY, "out of memory"))
+        if (room != NULL ? make_sample(job, i, room, &f)
+                         : fault_set(&f, CODE_MEMORY, "out of memory"))
             continue;
         (void)pthread_mutex_lock(&job->lock);
         (void)fault_set(job->f, f.code, "%s", f.text);
         (void)pthread_mutex_unlock(&job->lock);
         break;
     }
-    free(pixels);
+    free(room);
     return NULL;
 }
 
@@ -335,6 +383,13 @@ static void run(batch_job *job, size_t threads)
 bool dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, uint8_t *inputs, int32_t *labels, fault *f)
 {
+    return dataset_batch_mixed(data, split, indices, count, augment, inputs, labels, NULL, NULL, f);
+}
+
+bool dataset_batch_mixed(const dataset *data, dataset_split split, const uint32_t *indices,
+    size_t count, const augment_options *augment, uint8_t *inputs, int32_t *labels, int32_t *others,
+    float *shares, fault *f)
+{
     const dataset_shape sample = dataset_sample(data);
     for (size_t i = 0; i < count; ++i)
         if (indices[i] >= data->source.count[split])
@@ -351,6 +406,8 @@ bool dataset_batch(const dataset *data, dataset_split split, const uint32_t *ind
         .sample = sample,
         .inputs = inputs,
         .labels = labels,
+        .others = others,
+        .shares = shares,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .f = f};
     run(&job, threads_for(data, &sample, count));

@@ -177,6 +177,15 @@ const float *dataset_levels(const dataset *data);
 bool dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, uint8_t *inputs, int32_t *labels, fault *f);
 
+/* The same of images that augment->mixup or cutmix may mix with others of the split.
+ *
+ * others   (count) receives the other images' labels; the images' own where they were not mixed
+ * shares   (count) receives what counts of the first label, in [0, 1]; the rest is of the other
+ */
+bool dataset_batch_mixed(const dataset *data, dataset_split split, const uint32_t *indices,
+    size_t count, const augment_options *augment, uint8_t *inputs, int32_t *labels, int32_t *others,
+    float *shares, fault *f);
+
 /* The order of an epoch: fills indices (n) with a permutation of 0 ... n - 1 that depends on
  * (seed, epoch, n) alone. Draws are without bias. */
 void dataset_shuffle(uint64_t seed, uint32_t epoch, uint32_t n, uint32_t *indices);

@@ -62,6 +62,23 @@ bool feed_open(
     return false;
 }
 
+bool feed_open_mix(batch_feed *feed, fault *f)
+{
+    const clprune_memory_category input = CLPRUNE_MEMORY_INPUT;
+    return fault_check(f, feed->context,
+               clprune_buffer_create(feed->context, input, "other labels",
+                   feed->batch * sizeof(int32_t), &feed->others.buffer),
+               "making room for labels") &&
+           fault_check(f, feed->context,
+               clprune_mat_create(feed->context, input, "shares", feed->batch, 1, &feed->shares),
+               "making room for shares of labels");
+}
+
+static bool mixes(const batch_feed *feed)
+{
+    return feed->shares.buffer != NULL;
+}
+
 /* Allocates a slot's memory at its first use: a run that is only planned needs none. */
 static bool fill_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
 {
@@ -71,8 +88,13 @@ static bool fill_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
         slot->labels = malloc(feed->batch * feed->sample.labels * sizeof(int32_t));
     if (slot->lengths == NULL && feed->sample.lengths)
         slot->lengths = malloc(feed->batch * sizeof(int32_t));
+    if (slot->others == NULL && mixes(feed))
+        slot->others = malloc(feed->batch * sizeof(int32_t));
+    if (slot->shares == NULL && mixes(feed))
+        slot->shares = malloc(feed->batch * sizeof(float));
     return (slot->inputs != NULL && slot->labels != NULL &&
-               (slot->lengths != NULL || !feed->sample.lengths)) ||
+               (slot->lengths != NULL || !feed->sample.lengths) &&
+               ((slot->others != NULL && slot->shares != NULL) || !mixes(feed))) ||
            fault_set(f, CODE_MEMORY, "no memory for a batch of %zu samples", feed->batch);
 }
 
@@ -92,7 +114,7 @@ static bool free_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
 }
 
 /* Memory that the device may read until the process ends. */
-static void *volatile still_read[2][3];
+static void *volatile still_read[2][5];
 
 void feed_close(batch_feed *feed)
 {
@@ -106,17 +128,23 @@ void feed_close(batch_feed *feed)
             still_read[i][0] = slot->inputs;
             still_read[i][1] = slot->labels;
             still_read[i][2] = slot->lengths;
+            still_read[i][3] = slot->others;
+            still_read[i][4] = slot->shares;
             continue;
         }
         free(slot->inputs);
         free(slot->labels);
         free(slot->lengths);
+        free(slot->others);
+        free(slot->shares);
     }
     clprune_buffer_release(feed->context, feed->images.buffer);
     clprune_buffer_release(feed->context, feed->images.levels.buffer);
     clprune_buffer_release(feed->context, feed->tokens.buffer);
     clprune_buffer_release(feed->context, feed->lengths.buffer);
     clprune_buffer_release(feed->context, feed->labels.buffer);
+    clprune_buffer_release(feed->context, feed->others.buffer);
+    clprune_buffer_release(feed->context, feed->shares.buffer);
     *feed = (batch_feed){0};
 }
 
@@ -139,8 +167,8 @@ bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, s
     slot->count = count;
     if (!free_slot(feed, slot, f) || !fill_slot(feed, slot, f))
         return false;
-    (void)dataset_batch(
-        feed->data, split, indices, count, augment, slot->inputs, slot->labels, &wrong);
+    (void)dataset_batch_mixed(feed->data, split, indices, count, augment, slot->inputs,
+        slot->labels, slot->others, slot->shares, &wrong);
     take_lengths(feed, slot);
     return feed_check(f, &wrong);
 }
@@ -168,6 +196,10 @@ bool feed_send(batch_feed *feed, fault *f)
                sent_bytes(feed), slot->inputs, "sending samples to the device", f) &&
            (!sample->lengths || send(feed, slot, feed->lengths.buffer, sizeof(int32_t),
                                     slot->lengths, "sending lengths to the device", f)) &&
+           (!mixes(feed) || (send(feed, slot, feed->others.buffer, sizeof(int32_t), slot->others,
+                                 "sending other labels to the device", f) &&
+                                send(feed, slot, feed->shares.buffer, sizeof(float), slot->shares,
+                                    "sending shares to the device", f))) &&
            send(feed, slot, feed->labels.buffer, sample->labels * sizeof(int32_t), slot->labels,
                "sending labels to the device", f);
 }

@@ -23,9 +23,12 @@ typedef struct batch_feed {
     clprune_ints tokens;        /* in place of images: batch * T of them */
     clprune_ints lengths;       /* of sentences: batch of them; else none */
     clprune_ints labels;        /* batch of them, or batch * T */
+    clprune_ints others;        /* of images that are mixed: batch of them; else none */
+    clprune_mat shares;         /* likewise: batch x 1, of `labels` */
     struct feed_slot {
         uint8_t *inputs; /* read by the device until `done` */
-        int32_t *labels, *lengths;
+        int32_t *labels, *lengths, *others;
+        float *shares;
         size_t count;
         cl_event done; /* of its transfer; NULL: free */
         bool is_read;  /* the device may still read it, and nothing can be waited for */
@@ -38,13 +41,17 @@ bool feed_open(
     clprune_context *context, const dataset *data, size_t batch, batch_feed *feed, fault *f);
 void feed_close(batch_feed *feed); /* accepts {0} */
 
+/* Makes room for a second label of each image, which is mixed (dataset_batch_mixed). On failure the
+ * caller closes *feed. */
+bool feed_open_mix(batch_feed *feed, fault *f);
+
 /* Makes the next batch on the host while the device works. Arguments as in dataset_batch. A second
  * call before feed_send replaces the batch. */
 bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, fault *f);
 
-/* Enqueues the transfer of the batch made last into feed->images or tokens, feed->lengths and
- * feed->labels. */
+/* Enqueues the transfer of the batch made last into feed->images or tokens, feed->lengths,
+ * feed->labels, and feed->others and shares if there are some. */
 bool feed_send(batch_feed *feed, fault *f);
 
 /* feed_make, then feed_send. */

@@ -78,3 +78,23 @@ double rng_normal(rng *r)
     const double radius = sqrt(-2.0 * log(rng_uniform(r)));
     return radius * cos(2.0 * pi * rng_uniform(r));
 }
+
+/* The logarithm of a draw of Gamma(shape): Marsaglia and Tsang, A simple method for generating
+ * gamma variables (2000); for a shape below 1 that of shape + 1, times a power of a uniform number.
+ */
+static double log_gamma(rng *r, double shape)
+{
+    const double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / sqrt(9 * d);
+    const double power = shape < 1 ? log(rng_uniform(r)) / shape : 0;
+    for (;;) {
+        const double x = rng_normal(r), root = 1 + c * x, v = root * root * root;
+        if (root > 0 && log(rng_uniform(r)) < 0.5 * x * x + d - d * v + d * log(v))
+            return log(d * v) + power;
+    }
+}
+
+double rng_beta(rng *r, double alpha)
+{
+    const double a = log_gamma(r, alpha), b = log_gamma(r, alpha);
+    return 1 / (1 + exp(b - a));
+}

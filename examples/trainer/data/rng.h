@@ -24,7 +24,9 @@ typedef enum rng_domain {
     RNG_SEQUENCE = 8,  /* a = split, b = sequence: generated tokens */
     RNG_SUCCESSOR = 9, /* a = token, b = 0: what may follow it in generated tokens */
     RNG_SAMPLE = 10,   /* a = token, b = 0: what a model writes */
-    RNG_DRAWN = 11     /* a = which, b = how many: samples drawn over a file */
+    RNG_DRAWN = 11,    /* a = which, b = how many: samples drawn over a file */
+    RNG_ERASE = 12,    /* a = epoch, b = image index */
+    RNG_MIX = 13       /* likewise */
 } rng_domain;
 
 /* One stream of 2^34 draws. A plain value: a copy continues on its own. The fields are private. */
@@ -52,6 +54,9 @@ double rng_uniform(rng *r);
 
 /* Normal with mean 0 and deviation 1. */
 double rng_normal(rng *r);
+
+/* Beta(alpha, alpha), in [0, 1]; alpha > 0. */
+double rng_beta(rng *r, double alpha);
 
 /* The bijection underneath: out = Philox4x32-10(counter, key). out may alias counter.
  * Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011), section 4.3.

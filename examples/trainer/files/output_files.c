@@ -12,7 +12,7 @@
 #include "trainer/files/plain_file.h"
 
 static const char *const run_files[] = {
-    "last.ckpt", "log.csv", "auto.keep", "auto.csv", "run.lock"};
+    "last.ckpt", "best.ckpt", "log.csv", "auto.keep", "auto.csv", "run.lock"};
 
 enum { RUN_FILES = sizeof run_files / sizeof *run_files };
 

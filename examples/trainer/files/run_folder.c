@@ -14,7 +14,8 @@
 #include "trainer/files/plain_file.h"
 #include "trainer/report/csv_log.h"
 
-static const char *const run_files[] = {"last.ckpt", "auto.keep", "auto.csv", "log.csv"};
+static const char *const run_files[] = {
+    "last.ckpt", "best.ckpt", "auto.keep", "auto.csv", "log.csv"};
 
 enum { RUN_FILES = sizeof run_files / sizeof *run_files, TRIES = 100 };
 

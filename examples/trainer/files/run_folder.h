@@ -1,8 +1,9 @@
 /*
  * run_folder.h: the folder that a run writes into, for this run alone.
  *
- *     log.csv, last.ckpt, auto.keep, auto.csv    the files of a run
- *     run.lock                                   exists during a run; locked by its process
+ *     log.csv, last.ckpt, best.ckpt, auto.keep, auto.csv    the files of a run
+ *     run.lock                                              exists during a run; locked by its
+ *                                                           process
  *
  * The lock (fcntl, so it dies with its process) refuses a second run in the folder. A new run in a
  * folder that has a run's files is refused, too, unless --overwrite is given. --resume continues in

@@ -240,8 +240,10 @@ static bool check_together(const options *o, fault *f)
 {
     static const char *const of_runs[] = {"export", "adapters", "gradient-check", "memory-report",
         "sample", "summary-json", "tensorboard", NULL};
+    static const char *const of_augment[] = {"erase", "mixup", "cutmix", NULL};
     static const char *const of_samples[] = {"temperature", "top-p", NULL};
-    static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
+    static const char *const of_training[] = {
+        "output-dir", "overwrite", "tensorboard", "best", "patience", NULL};
     if (o->early_update && o->gradient_check > 0)
         return fault_set(f, CODE_USAGE, "--gradient-check does not go with --early-update");
     if (o->resume == NULL && !check_micro_batches(o, f))
@@ -268,6 +270,8 @@ static bool check_together(const options *o, fault *f)
     for (size_t i = 0; o->sample == 0 && of_samples[i] != NULL; ++i)
         if (options_given(o, of_samples[i]))
             return fault_set(f, CODE_USAGE, "--%s needs --sample", of_samples[i]);
+    if (o->resume == NULL && !check_apart(o, "no-augment", of_augment, f))
+        return false;
     if (o->lookahead > 0 && o->ema > 0)
         return fault_set(f, CODE_USAGE, "--ema does not go with --lookahead");
     if (options_given(o, "points") && o->schedule != OPTIONS_LINEAR && o->resume == NULL)

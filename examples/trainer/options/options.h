@@ -17,7 +17,7 @@
 #include "trainer/reduce/ranks.h"
 
 enum {
-    OPTIONS_MOST = 98, /* at most this many options */
+    OPTIONS_MOST = 112, /* at most this many options */
     OPTIONS_EPOCHS_MOST = 1000000
 };
 
@@ -43,6 +43,9 @@ struct options {
     uint64_t shift;   /* pixels; 0: an eighth of a side */
     size_t border;    /* position in options_borders */
     size_t mirror;    /* position in options_mirrors */
+    double erase;     /* probability; 0: off */
+    double mixup;     /* alpha; 0: off */
+    double cutmix;    /* likewise */
     size_t views;     /* position in options_views */
     size_t normalise; /* dataset_normalise */
 
@@ -92,6 +95,9 @@ struct options {
     uint64_t checkpoint_every;   /* epochs; 0: never */
     uint64_t checkpoint_minutes; /* 0: only after epochs */
     uint64_t test_every;         /* epochs; 0: only after the last */
+    uint64_t test_steps;         /* 0: only after epochs */
+    bool best;                   /* keeps best.ckpt */
+    uint64_t patience;           /* tests; 0: never */
     const char *resume;
     uint64_t steps;            /* 0: all epochs */
     uint64_t check_finite;     /* steps; 0: none */

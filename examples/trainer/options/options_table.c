@@ -122,6 +122,18 @@ static const option_row rows[] = {
         "drawn (the default): mirror half of the images of each epoch; alternate: of the first, "
         "and of each later one those that the one before did not",
         NEEDS_NOTHING, OF_IMAGES),
+    REAL("erase", OPTION_MATCH, erase, 0, 1,
+        "in training, set a random rectangle of 2 to 33 % of an image to the mean with probability "
+        "X (random erasing, arXiv 1708.04896); default 0",
+        NEEDS_NOTHING, OF_IMAGES),
+    REAL("mixup", OPTION_MATCH, mixup, 0, 1000,
+        "in training, mix each image and its label with another one's, by a share drawn from "
+        "Beta(X, X) (arXiv 1710.09412); default 0: do not",
+        NEEDS_NOTHING, OF_IMAGES),
+    REAL("cutmix", OPTION_MATCH, cutmix, 0, 1000,
+        "the same with a rectangle of the other image (CutMix, arXiv 1905.04899); with both, half "
+        "of the images have either; default 0",
+        NEEDS_NOTHING, OF_IMAGES),
     CHOICE("views", OPTION_TAKE, views, options_views, "N",
         "views of a test image whose logits are averaged: 1 (the default); 2, with its mirror "
         "image; or 6, also moved by a pixel up and left, and down and right",
@@ -250,7 +262,7 @@ static const option_row rows[] = {
     REAL("label-smoothing", OPTION_CHANGE, label_smoothing, 0, LESS_THAN_ONE,
         "0 to below 1; default 0.1"),
     REAL("clip-norm", OPTION_CHANGE, clip_norm, 0, 1e30,
-        "clip the gradient's l2 norm; 0: off; default 0"),
+        "clip the gradient's l2 norm, whose mean is then in log.csv; 0: off; default 0"),
     FLAG("early-update", OPTION_TAKE, early_update,
         "update the parameters of each part of the model in the backward pass, when their "
         "gradients are complete: the same results without memory for all gradients; not with lamb "
@@ -277,17 +289,26 @@ static const option_row rows[] = {
         NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     FLAG("list-devices", OPTION_PROCESS, list_devices, "print the OpenCL devices and exit"),
     TEXT("output-dir", OPTION_FORGET, output_dir, "DIR",
-        "folder for log.csv and last.ckpt; default: the folder of --resume, else a new one, "
+        "folder for log.csv, last.ckpt and best.ckpt; default: the folder of --resume, else a new "
+        "one, "
         "runs/ARCH-DATE-TIME",
         NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     FLAG("overwrite", OPTION_PROCESS, overwrite,
         "replace the files of an earlier run in --output-dir", NEEDS_NOTHING, OF_ALL, RANKS_OWN),
     COUNT("test-every", OPTION_TAKE, test_every, 0, 1000000,
-        "epochs between tests; default 1; 0: only after the last epoch"),
+        "epochs between tests; default 1; 0: only after the last epoch, and --test-steps"),
     COUNT("checkpoint-every", OPTION_TAKE, checkpoint_every, 0, 1000000,
         "epochs between checkpoints; default 1; 0: none, but for --checkpoint-minutes"),
     COUNT("checkpoint-minutes", OPTION_TAKE, checkpoint_minutes, 0, 100000,
         "also write a checkpoint after a step when the last one is so old; default 0: do not"),
+    COUNT("test-steps", OPTION_TAKE, test_steps, 0, EXACT,
+        "also test after each N-th step, with a row in log.csv; default 0: after epochs alone"),
+    FLAG("best", OPTION_TAKE, best,
+        "also keep the checkpoint of the best test, best.ckpt: of the highest top-1 or, of texts, "
+        "of the lowest loss"),
+    COUNT("patience", OPTION_TAKE, patience, 0, 1000000,
+        "end the run after N tests in a row that were no better than the best before; default 0: "
+        "do not"),
     COUNT("processes", OPTION_PROCESS, processes, 1, 65536,
         "with --plan: the memory of one of N processes (NAME-train-mpi)"),
     TEXT("resume", OPTION_FORGET, resume, "FILE",

@@ -216,7 +216,10 @@ augment_options options_augment(const options *o, uint64_t epoch)
         .epoch = (uint32_t)epoch,
         .shift = (uint32_t)o->shift,
         .reflects = o->border == 1,
-        .alternates = o->mirror == 1};
+        .alternates = o->mirror == 1,
+        .erase = o->erase,
+        .mixup = o->mixup,
+        .cutmix = o->cutmix};
 }
 
 unsigned options_gelu_code_bits(const options *o)

@@ -9,32 +9,36 @@
 #include "trainer/base/open_output.h"
 #include "trainer/files/atomic_file.h"
 
-#define HEADER(column)                                                                             \
+#define HEADER(column, rest)                                                                       \
     "epoch,step,lr,train_loss,test_loss,top1," column ",step_ms,seconds,saved_activation_bytes,"   \
-    "peak_bytes\n"
-/* By csv_log.tokens; of one length. */
-static const char *const headers[] = {HEADER("images_per_second"), HEADER("tokens_per_second")};
-enum { HEADER_SIZE = sizeof HEADER("images_per_second") };
+    "peak_bytes" rest "\n"
+/* By csv_log.tokens and norms. */
+static const char *const headers[2][2] = {
+    {HEADER("images_per_second", ""), HEADER("images_per_second", ",grad_norm")},
+    {HEADER("tokens_per_second", ""), HEADER("tokens_per_second", ",grad_norm")}};
+enum { HEADER_SIZE = sizeof HEADER("images_per_second", ",grad_norm") };
 
 /* Nine digits distinguish all floats. A test that was not made, and times of first steps alone,
  * give empty fields. */
-static void print_row(FILE *stream, const csv_row *row)
+static void print_row(FILE *stream, const csv_row *row, bool norms)
 {
-    char test[64] = ",", times[64] = ",";
+    char test[64] = ",", times[64] = ",", norm[32] = "";
     if (!isnan(row->top1))
         (void)snprintf(test, sizeof test, "%.9g,%.9g", row->test_loss, row->top1);
     if (!isnan(row->step_ms))
         (void)snprintf(times, sizeof times, "%.6g,%.6g", row->speed, row->step_ms);
-    (void)fprintf(stream, "%.0f,%.0f,%.9g,%.9g,%s,%s,%.6g,%.0f,%.0f\n", row->epoch, row->step,
+    if (!isnan(row->grad_norm))
+        (void)snprintf(norm, sizeof norm, "%.9g", row->grad_norm);
+    (void)fprintf(stream, "%.0f,%.0f,%.9g,%.9g,%s,%s,%.6g,%.0f,%.0f%s%s\n", row->epoch, row->step,
         row->lr, row->train_loss, test, times, row->seconds, row->saved_activation_bytes,
-        row->peak_bytes);
+        row->peak_bytes, norms ? "," : "", norms ? norm : "");
 }
 
 static void print_log(FILE *stream, const csv_log *log)
 {
-    (void)fputs(headers[log->tokens], stream);
+    (void)fputs(headers[log->tokens][log->norms], stream);
     for (size_t i = 0; i < log->count; ++i)
-        print_row(stream, &log->rows[i]);
+        print_row(stream, &log->rows[i], log->norms);
 }
 
 static bool reserve(csv_log *log, size_t count, fault *f)
@@ -50,14 +54,25 @@ static bool reserve(csv_log *log, size_t count, fault *f)
     return true;
 }
 
-bool csv_log_open(csv_log *log, const csv_row *rows, size_t count, fault *f)
+bool csv_log_has_columns(uint64_t columns)
 {
-    *log = (csv_log){0};
+    return columns == CSV_COLUMNS || columns == CSV_COLUMNS_WITHOUT_NORMS;
+}
+
+csv_row csv_log_row(const double *rows, size_t columns, size_t index)
+{
+    csv_row row = {.grad_norm = (double)NAN};
+    memcpy(&row, rows + index * columns, columns * sizeof *rows);
+    return row;
+}
+
+bool csv_log_open(csv_log *log, const double *rows, size_t columns, size_t count, fault *f)
+{
+    *log = (csv_log){.norms = columns == CSV_COLUMNS};
     if (!reserve(log, count, f))
         return false;
-    if (count > 0)
-        memcpy(log->rows, rows, count * sizeof *rows);
-    log->count = count;
+    for (; log->count < count; ++log->count)
+        log->rows[log->count] = csv_log_row(rows, columns, log->count);
     return true;
 }
 
@@ -70,8 +85,10 @@ bool csv_log_is_empty(const char *path)
     const size_t size = fread(text, 1, sizeof text, file);
     const bool read = ferror(file) == 0;
     (void)fclose(file);
-    return read && size < sizeof text &&
-           (memcmp(text, headers[0], size) == 0 || memcmp(text, headers[1], size) == 0);
+    bool begins = false;
+    for (int i = 0; i < 4; ++i)
+        begins = begins || strncmp(text, headers[i / 2][i % 2], size) == 0;
+    return read && size < sizeof text && begins;
 }
 
 bool csv_log_begins(const csv_log *log, const char *path, bool *begins, fault *f)
@@ -118,6 +135,22 @@ bool csv_log_write(csv_log *log, const char *path, fault *f)
     return true;
 }
 
+csv_best csv_log_best(const csv_log *log, bool by_loss)
+{
+    csv_best best = {0};
+    for (size_t i = 0; i < log->count; ++i) {
+        const csv_row *row = &log->rows[i];
+        if (isnan(row->top1))
+            continue;
+        if (best.row == NULL ||
+            (by_loss ? row->test_loss < best.row->test_loss : row->top1 > best.row->top1))
+            best = (csv_best){row, 0};
+        else
+            ++best.since;
+    }
+    return best;
+}
+
 bool csv_log_add(csv_log *log, const csv_row *row, fault *f)
 {
     if (!reserve(log, log->count + 1, f))
@@ -125,7 +158,7 @@ bool csv_log_add(csv_log *log, const csv_row *row, fault *f)
     log->rows[log->count++] = *row;
     if (log->stream == NULL)
         return true;
-    print_row(log->stream, row);
+    print_row(log->stream, row, log->norms);
     if (fflush(log->stream) != 0 || ferror(log->stream))
         return fault_set(f, CODE_DATA, "cannot write %s: %s", log->path, strerror(errno));
     return true;

@@ -34,10 +34,19 @@ bool tally_open(clprune_context *context, size_t batch, size_t labels, size_t sl
     return good;
 }
 
+bool tally_open_norms(tally *t, fault *f)
+{
+    return fault_check(f, t->context,
+        clprune_mat_create(t->context, CLPRUNE_MEMORY_WORKSPACE, "norms", t->slots, 1, &t->norm),
+        "making room for norms of gradients");
+}
+
 void tally_close(tally *t)
 {
     if (t->context == NULL)
         return;
+    if (t->norm.buffer != NULL)
+        clprune_buffer_release(t->context, t->norm.buffer);
     clprune_buffer_release(t->context, t->loss.buffer);
     clprune_buffer_release(t->context, t->hit.buffer);
     free(t->host);
@@ -48,7 +57,7 @@ void tally_close(tally *t)
 void tally_reset(tally *t, tally_sums sums, size_t parts)
 {
     t->parts = parts;
-    t->used = t->read = t->bad = 0;
+    t->used = t->read = t->bad = t->norms = 0;
     t->sums = sums;
 }
 
@@ -65,6 +74,39 @@ bool tally_next(tally *t, size_t count, clprune_mat *loss, clprune_mat *hit, fau
     *loss = clprune_mat_rows(t->loss, first, count);
     *hit = clprune_mat_rows(t->hit, first, count);
     t->count[t->used++] = count;
+    return true;
+}
+
+bool tally_next_norm(tally *t, clprune_mat *norm, fault *f)
+{
+    *norm = CLPRUNE_NO_MAT;
+    if (t->norm.buffer == NULL)
+        return true;
+    if (t->norms == t->slots && !tally_read_norms(t, f))
+        return false;
+    *norm = clprune_mat_rows(t->norm, t->norms++, 1);
+    return true;
+}
+
+void tally_add_norm(tally *t, double norm)
+{
+    if (!isfinite(norm))
+        return;
+    t->sums.norm += norm;
+    ++t->sums.norms;
+}
+
+bool tally_read_norms(tally *t, fault *f)
+{
+    if (t->norms == 0)
+        return true;
+    if (!fault_check(f, t->context,
+            clprune_mat_read(t->context, clprune_mat_rows(t->norm, 0, t->norms), t->host),
+            "reading norms of gradients"))
+        return false;
+    for (size_t i = 0; i < t->norms; ++i)
+        tally_add_norm(t, (double)t->host[i]);
+    t->norms = 0;
     return true;
 }
 
@@ -169,5 +211,5 @@ bool tally_read(tally *t, fault *f)
     if (ranks_many(t->ranks) && !add_all(t, loss, hit, f))
         return false;
     t->used = 0;
-    return true;
+    return tally_read_norms(t, f);
 }

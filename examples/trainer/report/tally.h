@@ -1,5 +1,6 @@
 /*
- * tally.h: losses and hits of many batches, summed without waiting for each.
+ * tally.h: losses and hits of many batches, and norms of gradients, summed without waiting for
+ * each.
  *
  * Every batch writes into its own rows of one device buffer, a slot. When all slots are in use,
  * their rows are read back together. The host adds them in the order of the samples, so the sums do
@@ -19,7 +20,9 @@ typedef struct tally_sums {
     double loss;            /* sum over samples */
     uint64_t hits, samples; /* hits: of labels */
     double last;            /* mean loss of the latest batch */
-    bool finite;            /* every loss was a finite number */
+    double norm;            /* sum over `norms` steps of the gradient's norm, where it is finite */
+    uint64_t norms;
+    bool finite; /* every loss was a finite number */
 } tally_sums;
 
 typedef struct tally {
@@ -31,6 +34,8 @@ typedef struct tally {
     clprune_mat loss, hit; /* (slots * batch) x 1 */
     float *host;           /* (2, slots * batch) */
     size_t *count;         /* (slots) */
+    clprune_mat norm;      /* slots x 1; no buffer: without norms */
+    size_t norms;          /* of it in use */
     size_t read, bad;      /* batches since tally_reset; 1 + the first whose loss is not finite */
     tally_sums sums;
 } tally;
@@ -39,6 +44,9 @@ typedef struct tally {
 bool tally_open(clprune_context *context, size_t batch, size_t labels, size_t slots,
     const rank_group *ranks, tally *t, fault *f);
 void tally_close(tally *t); /* accepts {0} */
+
+/* Makes room for norms of gradients, too. On failure the caller closes *t. */
+bool tally_open_norms(tally *t, fault *f);
 
 /* Starts again from these sums and drops batches that were not read. Batches come in groups of
  * `parts`, of which each rank has those from ranks_first on. */
@@ -52,10 +60,21 @@ size_t tally_bad_group(const tally *t);
  * slots are in use. */
 bool tally_next(tally *t, size_t count, clprune_mat *loss, clprune_mat *hit, fault *f);
 
+/* A place, 1 x 1, for the gradient's norm of a step; CLPRUNE_NO_MAT without room for norms. All
+ * ranks have the same norms. */
+bool tally_next_norm(tally *t, clprune_mat *norm, fault *f);
+
+/* Adds a norm that the host knows. */
+void tally_add_norm(tally *t, double norm);
+
 /* Drops the latest `count` batches, of those that were not read. */
 void tally_drop(tally *t, size_t count);
 
-/* Waits for the device, and for the other ranks, and brings t->sums up to date: everywhere. */
+/* Waits for the device, and for the other ranks, and brings t->sums up to date: everywhere. Without
+ * batches since the last time it does nothing. */
 bool tally_read(tally *t, fault *f);
+
+/* Waits for the device if there are norms that were not read. */
+bool tally_read_norms(tally *t, fault *f);
 
 #endif

@@ -160,6 +160,7 @@ bool tensorboard_add(tensorboard *board, const csv_row *row, fault *f)
         put_scalar(&summary, "top1/test", row->top1);
     }
     put_scalar(&summary, "lr", row->lr);
+    put_scalar(&summary, "gradient/norm", row->grad_norm);
     put_scalar(&summary, board->tokens ? "speed/tokens_per_second" : "speed/images_per_second",
         row->speed);
     put_scalar(&summary, "speed/step_ms", row->step_ms);

@@ -182,12 +182,19 @@ static bool save_what_was_done(training_run *r, fault *f)
     return false;
 }
 
+/* Whether training came to its end: all epochs are done, or --patience is over. */
+static bool is_done(const training_run *r)
+{
+    return r->at.epoch >= r->s.options->epochs || run_is_over(r);
+}
+
 /* Whether rank 0 has steps that no checkpoint has; the same on all ranks. A finished run has one,
  * unless it was resumed into another folder. */
 static bool find_unsaved(const training_run *r, bool *unsaved, fault *f)
 {
     const rank_group *all = &r->s.options->ranks;
-    uint32_t word = r->at.epoch < r->s.options->epochs ? r->s.step > 0 : !has_checkpoint(r);
+    const bool whole = is_done(r) && r->at.step_in_epoch == 0;
+    uint32_t word = whole ? !has_checkpoint(r) : r->s.step > 0;
     const bool good = !ranks_many(all) || all->call->agree(all->group, &word, 1, f);
     *unsaved = word != 0;
     return good;
@@ -196,10 +203,10 @@ static bool find_unsaved(const training_run *r, bool *unsaved, fault *f)
 static bool train(training_run *r, fault *f)
 {
     const options *o = r->s.options;
-    while (r->at.epoch < o->epochs && !run_must_stop(r)) {
+    while (!is_done(r) && !run_must_stop(r)) {
         if (!run_epoch(r, f))
             return save_what_was_done(r, f);
-        if (run_must_stop(r))
+        if (run_must_stop(r) || run_is_over(r))
             break; /* the epoch may be over: the resumed run makes its test */
         if (run_tests_at(r, r->at.epoch + 1) && !run_evaluate(r, f))
             return save_what_was_done(r, f);
@@ -207,7 +214,7 @@ static bool train(training_run *r, fault *f)
             break;
         if (!run_finish_epoch(r, f))
             return save_what_was_done(r, f);
-        const bool last = r->at.epoch >= o->epochs;
+        const bool last = is_done(r);
         const bool due =
             last ? saves(o) : o->checkpoint_every != 0 && r->at.epoch % o->checkpoint_every == 0;
         if (due && !run_compare(r, f))
@@ -221,16 +228,34 @@ static bool train(training_run *r, fault *f)
     if (!run_compare(r, f) || !find_unsaved(r, &unsaved, f) ||
         (unsaved && saves(o) && !run_save(r, f)))
         return false;
-    if (r->at.epoch >= o->epochs)
+    if (is_done(r))
         run_folder_drop_replaced(&r->folder);
-    const bool trial = o->steps != 0 && !run_is_stopped(r) && r->at.epoch < o->epochs;
+    const bool trial = o->steps != 0 && !run_is_stopped(r) && !is_done(r);
     return !trial || !options_given(o, "test-limit") || run_evaluate(r, f);
 }
 
 /* Whether a signal ended training before its end; testing alone changes no weights. */
 static bool is_stopped(const training_run *r)
 {
-    return run_is_stopped(r) && !r->s.options->test_only && r->at.epoch < r->s.options->epochs;
+    return run_is_stopped(r) && !r->s.options->test_only && !is_done(r);
+}
+
+/* Why --patience ends a run, and where the best test is. */
+static void say_best(training_run *r)
+{
+    const options *o = r->s.options;
+    char best[96];
+    run_best_text(r, best, sizeof best);
+    if (o->test_only || run_best(r).row == NULL)
+        return;
+    if (run_is_over(r))
+        progress_say(&r->progress,
+            "--patience %llu: the last %llu tests were no better than %s; a higher --patience goes "
+            "on",
+            (unsigned long long)o->patience, (unsigned long long)run_best(r).since, best);
+    if (o->best && r->best_path != NULL)
+        progress_say(&r->progress, "best test: %s, %s %s", best,
+            access(r->best_path, F_OK) == 0 ? "in" : "whose checkpoint is not", r->best_path);
 }
 
 static void say_unwritten(training_run *r, const char *option, const char *path)
@@ -252,6 +277,7 @@ static void say_end(training_run *r)
             (unsigned long long)s->step,
             r->saved ? "; go on with --resume " : "; no checkpoint was written",
             r->saved ? r->checkpoint_path : "");
+    say_best(r);
     say_unwritten(r, "export", s->options->export_file);
     say_unwritten(r, "adapters", s->options->adapters);
     if (!run_is_stopped(r) && s->options->steps != 0 && s->steps_here > 0) {

@@ -49,7 +49,7 @@ static bool start(training_run *r, const checkpoint *c, fault *f)
     if (!run_take_stages(&r->s, NULL, &r->stages, f))
         return false;
     run_begin_stage(&r->s, 0, &r->stages);
-    return csv_log_open(&r->log, NULL, 0, f) && start_weights(r, f) &&
+    return csv_log_open(&r->log, NULL, CSV_COLUMNS_WITHOUT_NORMS, 0, f) && start_weights(r, f) &&
            fault_check(
                f, r->s.context, slow_weights_begin(&r->s.slow), "initialising the slow weights");
 }
@@ -83,11 +83,13 @@ static bool open_output(training_run *r, fault *f)
     const bool files = r->folder.path != NULL;
     char *csv = files ? run_folder_file(&r->folder, "log.csv") : NULL;
     r->checkpoint_path = files ? run_folder_file(&r->folder, "last.ckpt") : NULL;
-    bool good = !files || (csv != NULL && r->checkpoint_path != NULL) ||
+    r->best_path = files ? run_folder_file(&r->folder, "best.ckpt") : NULL;
+    r->log.tokens = r->board.tokens = r->s.type->tokens;
+    bool good = !files || (csv != NULL && r->checkpoint_path != NULL && r->best_path != NULL) ||
                 fault_set(f, CODE_MEMORY, "out of memory");
     good = good && (!files || check_folder(r, csv, f)) &&
            (o->tensorboard == NULL || tensorboard_open(o->tensorboard, r->s.step, &r->board, f));
-    r->log.tokens = r->board.tokens = r->s.type->tokens;
+    r->log.norms = r->log.norms || o->clip_norm > 0; /* after check_folder */
     if (good && files) {
         run_folder_clear(&r->folder, o);
         good = csv_log_write(&r->log, csv, f) && auto_keep_save(&r->s, r->checkpoint_path, f);
@@ -211,6 +213,7 @@ void run_close(training_run *r)
     auto_keep_close(r->s.automatic);
     session_close(&r->s);
     free(r->checkpoint_path);
+    free(r->best_path);
     free(r->stages.list);
     run_folder_close(&r->folder);
     *r = (training_run){0};

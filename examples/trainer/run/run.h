@@ -47,6 +47,7 @@ typedef struct training_run {
     tensorboard board;
     run_folder folder;
     char *checkpoint_path; /* NULL: none is written */
+    char *best_path;       /* likewise; of --best */
     bool saved;            /* this process wrote a checkpoint */
     double saved_at;       /* clock then, or at run_open */
     bool save_due;         /* after this step, for --checkpoint-minutes or a signal */
@@ -93,8 +94,10 @@ bool run_epoch(training_run *r, fault *f);
 bool run_is_stopped(const training_run *r);
 bool run_must_stop(const training_run *r);
 
-/* Whether the run tests after that many epochs. */
+/* Whether the run tests after that many epochs, which are done; or, before the present one ends,
+ * after that many steps in it, and the log has no row of that yet. */
 bool run_tests_at(const training_run *r, uint64_t epochs);
+bool run_tests_within(const training_run *r, uint64_t step_in_epoch);
 
 /* Sets test_loss and top1. If a signal comes before its end, leaves them unchanged. */
 bool run_evaluate(training_run *r, fault *f);
@@ -105,18 +108,36 @@ double run_bits_per_byte(const training_run *r);
 /* "test loss 0.6931, top-1 50.00 %", with `gap` in place of ", ". */
 void run_test_text(const training_run *r, const char *gap, char *text, size_t size);
 
-/* Writes the log's row and goes on to the next epoch. */
+/* The best test of the log; "top-1 50.00 % after step 12", or "no test". */
+csv_best run_best(const training_run *r);
+void run_best_text(const training_run *r, char *text, size_t size);
+
+/* Whether --patience ends the run. */
+bool run_is_over(const training_run *r);
+
+/* Tests within an epoch whose sums are in r->at, and writes the log's row; no row if a signal comes
+ * before its end. */
+bool run_test_within(training_run *r, fault *f);
+
+/* Writes the log's row, goes on to the next epoch and, with --best, keeps the best test's
+ * checkpoint. */
 bool run_finish_epoch(training_run *r, fault *f);
 
 /* Writes a checkpoint, if there is a folder for it; with --zero all ranks call it. Refuses
  * parameters that are no numbers (CODE_DIVERGED): the last good checkpoint stays. */
 bool run_save(training_run *r, fault *f);
+/* The same as best.ckpt, if there is a folder for it. */
+bool run_save_best(training_run *r, fault *f);
 
 /* With other ranks: before the first step, whether all have the same options, data, parameters and
  * precision; and later, after the same step on all of them, the same parameters. Faults, of which
  * all ranks know: CODE_USAGE, CODE_RUN. */
 bool run_compare_all(training_run *r, fault *f);
 bool run_compare(training_run *r, fault *f);
+
+/* Private to run*.c: tells the others whether this rank has a signal, and what it could not read;
+ * all take the same decision. *fed: it could be read, on all ranks. */
+bool run_agree(training_run *r, bool *fed, fault *f);
 
 /* Private to run*.c: what decides on the bits of results besides options, as a text. */
 enum { RUN_DEVICE_TEXT = 512 };

@@ -18,6 +18,8 @@
  *                           the samples of an epoch; only if there are several
  *     sums                  loss summed in the epoch, seconds, seconds that were timed in the
  *                           epoch, CPU seconds
+ *     norms                 norms of gradients summed in the epoch, and their number; only if there
+ *                           are some
  *     log                   the rows of log.csv so far
  *     param/NAME            each parameter
  *     state0/NAME, state1/NAME
@@ -227,6 +229,19 @@ bool run_device_text(const session *s, char text[RUN_DEVICE_TEXT], fault *f)
     return true;
 }
 
+static bool put_log(const csv_log *log, checkpoint_writer *writer, fault *f)
+{
+    const size_t columns = log->norms ? CSV_COLUMNS : CSV_COLUMNS_WITHOUT_NORMS;
+    double *rows = calloc(log->count * columns + 1, sizeof *rows);
+    if (rows == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    for (size_t i = 0; i < log->count; ++i)
+        memcpy(rows + i * columns, &log->rows[i], columns * sizeof *rows);
+    checkpoint_put(writer, "log", CHECKPOINT_F64, log->count, columns, rows);
+    free(rows);
+    return true;
+}
+
 static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
 {
     const session *s = &r->s;
@@ -259,27 +274,41 @@ static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
         checkpoint_put(
             writer, "stages", CHECKPOINT_U64, r->stages.count, STAGE_NUMBERS, r->stages.list);
     checkpoint_put(writer, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, sums);
-    checkpoint_put(
-        writer, "log", CHECKPOINT_F64, r->log.count, CSV_COLUMNS, (const double *)r->log.rows);
+    const double norms[NORM_NUMBERS] = {at->sums.norm, (double)at->sums.norms};
+    if (at->sums.norms > 0)
+        checkpoint_put(writer, "norms", CHECKPOINT_F64, 1, NORM_NUMBERS, norms);
     free(text);
-    return true;
+    return put_log(&r->log, writer, f);
 }
 
-bool run_save(training_run *r, fault *f)
+/* path: NULL on ranks that only give their slices. */
+static bool save(const training_run *r, const char *path, fault *f)
 {
     checkpoint_writer writer;
-    stop_save_begins();
-    if (r->checkpoint_path == NULL)
+    if (path == NULL)
         return r->s.slices.context == NULL || put_tensors(&r->s, NULL, f);
-    if (!checkpoint_create(r->checkpoint_path, &writer, f))
+    if (!checkpoint_create(path, &writer, f))
         return false;
     if (!put_run(r, &writer, f) || !put_tensors(&r->s, &writer, f)) {
         checkpoint_abandon(&writer);
         return false;
     }
     put_counts(&r->s, &writer);
-    if (!checkpoint_commit(&writer, f))
+    return checkpoint_commit(&writer, f);
+}
+
+bool run_save_best(training_run *r, fault *f)
+{
+    return save(r, r->best_path, f);
+}
+
+bool run_save(training_run *r, fault *f)
+{
+    stop_save_begins();
+    if (!save(r, r->checkpoint_path, f))
         return false;
+    if (r->checkpoint_path == NULL)
+        return true;
     r->folder.has_replaced = false;
     r->saved_at = clock_seconds();
     return r->saved = true;
@@ -382,7 +411,7 @@ static void mark(const checkpoint *c, bool *known, const char *name)
 static bool check_records(const session *s, const checkpoint *c, fault *f)
 {
     static const char *const names[] = {"options", "keep", "dataset", "checksum", "sizes", "device",
-        "position", "stages", "sums", "log"};
+        "position", "stages", "sums", "norms", "log"};
     size_t count, first = 0;
     const trainer_count *counts = trainer_counts(s->type, s->model, &count);
     bool *known = calloc(c->count + 1, sizeof *known);
@@ -438,7 +467,7 @@ bool run_restore(training_run *r, const checkpoint *c, fault *f)
 {
     session *s = &r->s;
     uint64_t position[POSITION_NUMBERS];
-    double sums[SUM_NUMBERS];
+    double sums[SUM_NUMBERS], norms[NORM_NUMBERS];
     const void *numbers = checkpoint_get(c, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, f),
                *reals = numbers == NULL
                             ? NULL
@@ -449,7 +478,8 @@ bool run_restore(training_run *r, const checkpoint *c, fault *f)
     memcpy(sums, reals, sizeof sums);
     if (!check_records(s, c, f) || !check_data(s, c, f) || !session_check_limit(s, f) ||
         !run_take_stages(s, c, &r->stages, f) ||
-        !run_check_position(s, c, &r->stages, position, sums, f) || !take_tensors(s, c, false, f) ||
+        !run_check_position(s, c, &r->stages, position, sums, f) ||
+        !run_take_norms(c, position[1], norms, f) || !take_tensors(s, c, false, f) ||
         !take_counts(s, c, false, f) || !check_device(s, c, f))
         return false;
     const checkpoint_record *log = checkpoint_find(c, "log");
@@ -457,7 +487,7 @@ bool run_restore(training_run *r, const checkpoint *c, fault *f)
     if (s->other_data) { /* the epoch begins anew */
         run_begin_stage(s, position[0], &r->stages);
         position[1] = position[3] = position[4] = position[8] = position[9] = 0;
-        sums[0] = sums[2] = 0;
+        sums[0] = sums[2] = norms[0] = norms[1] = 0;
     }
     s->stage_epoch = r->stages.list[r->stages.count - 1].epoch;
     s->stage_step = r->stages.list[r->stages.count - 1].step;
@@ -469,6 +499,8 @@ bool run_restore(training_run *r, const checkpoint *c, fault *f)
             .samples = position[3],
             .hits = position[4],
             .last = (double)NAN,
+            .norm = norms[0],
+            .norms = (uint64_t)norms[1],
             .finite = true},
         .seconds = sums[1],
         .cpu_seconds = sums[3],
@@ -478,7 +510,7 @@ bool run_restore(training_run *r, const checkpoint *c, fault *f)
     s->saved_activation_bytes = position[7];
     r->epoch = (meter){.seconds = sums[2], .steps = position[8], .samples = position[9]};
     clprune_optimizer_set_steps(s->optimizer, position[5]);
-    if (!csv_log_open(&r->log, log->data, (size_t)log->rows, f))
+    if (!csv_log_open(&r->log, log->data, (size_t)log->cols, (size_t)log->rows, f))
         return false;
     if (r->log.count > 0) {
         const csv_row *last = &r->log.rows[r->log.count - 1];

@@ -1,17 +1,11 @@
-/* Steps, epochs, tests. */
+/* Steps and epochs. */
 #include "trainer/run/run.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
-#include "trainer/base/stop.h"
 #include "trainer/run/run_ranks.h"
-
-bool run_is_stopped(const training_run *r)
-{
-    return ranks_many(&r->s.options->ranks) ? r->stop : stop_signal() != 0;
-}
 
 /* Whether the run stops when so many more steps are done. */
 static bool stops_after(const training_run *r, uint64_t steps)
@@ -42,8 +36,10 @@ static void show(training_run *r)
     uint64_t steps_left = s->steps_per_epoch * o->epochs - session_rate_step(s);
     if (o->steps != 0 && o->steps - s->steps_here < steps_left)
         steps_left = o->steps - s->steps_here;
-    const uint64_t tests_left =
-        o->steps != 0 ? 0 : tests_until(o, o->epochs) - tests_until(o, r->at.epoch);
+    const uint64_t tests_left = o->steps != 0
+                                    ? 0
+                                    : tests_until(o, o->epochs) - tests_until(o, r->at.epoch) +
+                                          (o->test_steps != 0 ? steps_left / o->test_steps : 0);
     const progress_values values = {
         .epoch = r->at.epoch + 1,
         .epochs = o->epochs,
@@ -144,29 +140,6 @@ static bool enqueue_passes(training_run *r, bool *fed, fault *f)
     return true;
 }
 
-/* Tells the others whether this rank has a signal, and what it could not read; all take the same
- * decision. */
-static bool agree(training_run *r, bool *fed, fault *f)
-{
-    const rank_group *all = &r->s.options->ranks;
-    const double minutes = (double)r->s.options->checkpoint_minutes;
-    const bool late = minutes > 0 && clock_seconds() - r->saved_at >= 60 * minutes;
-    uint32_t words[] = {stop_signal() != 0, !*fed, late && all->at.rank == 0, stop_save_asked()};
-    if (ranks_many(all) && !all->call->agree(all->group, words, 4, f))
-        return false;
-    r->save_asked = words[3] != 0;
-    r->save_due = words[2] != 0 || r->save_asked;
-    if (!ranks_many(all))
-        return true;
-    r->stop = words[0] != 0;
-    if (words[1] != 0 && *fed)
-        (void)fault_set(
-            f, CODE_DATA, "%s", all->at.rank == 0 ? "a rank could not read its data" : "");
-    *fed = words[1] == 0;
-    r->agreed = !*fed;
-    return true;
-}
-
 /* Waits for the sums of gradients; times this rank's own part apart. */
 static bool add_ranks(training_run *r, fault *f)
 {
@@ -189,12 +162,15 @@ static bool end_step(training_run *r, bool *fed, fault *f)
     session *s = &r->s;
     const tally_sums before = s->tally.sums;
     if ((ranks_many(&s->options->ranks) && (!add_ranks(r, f) || !tally_read(&s->tally, f))) ||
-        !agree(r, fed, f))
+        !run_agree(r, fed, f))
         return false;
     if (*fed)
         return session_update(s, f) &&
                fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "training");
+    const tally_sums after = s->tally.sums;
     s->tally.sums = before;
+    s->tally.sums.norm = after.norm; /* of the steps before */
+    s->tally.sums.norms = after.norms;
     return true;
 }
 
@@ -208,11 +184,20 @@ static bool wait_for_first(training_run *r, size_t count, fault *f)
     return session_wait(&r->s, step, f);
 }
 
+/* r->at has all of the steps done. */
+static bool settle(training_run *r, fault *f)
+{
+    const bool good = tally_read_norms(&r->s.tally, f);
+    r->at.sums = r->s.tally.sums;
+    return good;
+}
+
 /* The last steps' losses and, with other ranks, what each of them has on its own. */
 static bool end_epoch(training_run *r, fault *f)
 {
     session *s = &r->s;
-    r->at.sums = s->tally.sums;
+    if (!settle(r, f))
+        return false;
     if (r->at.sums.samples > 0)
         r->train_loss = r->at.sums.loss / (double)r->at.sums.samples;
     return session_average_states(s, f) && run_ranks_pace(s->options, &r->pace, f);
@@ -221,12 +206,32 @@ static bool end_epoch(training_run *r, fault *f)
 /* A checkpoint within an epoch. */
 static bool save_within(training_run *r, fault *f)
 {
-    if (!session_average_states(&r->s, f) || !run_compare(r, f) || !run_save(r, f))
+    if (!settle(r, f) || !session_average_states(&r->s, f) || !run_compare(r, f) || !run_save(r, f))
         return false;
     if (r->save_asked)
         progress_say(&r->progress, "SIGUSR1: %s step %" PRIu64,
             r->checkpoint_path != NULL ? "last.ckpt is of" : "no folder for a checkpoint of",
             r->s.step);
+    return true;
+}
+
+/* The epoch's order and the tally of what is done of it. */
+static void begin_steps(training_run *r)
+{
+    session *s = &r->s;
+    const options *o = s->options;
+    dataset_shuffle(o->seed, (uint32_t)r->at.epoch, (uint32_t)o->train_limit, s->order);
+    tally_reset(&s->tally, r->at.sums, options_passes(o));
+    r->read_from = s->step;
+    r->mark = clock_seconds();
+}
+
+/* A test within the epoch, whose steps were read back. */
+static bool test_within(training_run *r, fault *f)
+{
+    if (!settle(r, f) || !session_average_states(&r->s, f) || !run_test_within(r, f))
+        return false;
+    begin_steps(r);
     return true;
 }
 
@@ -244,11 +249,13 @@ bool run_epoch(training_run *r, fault *f)
 
     if (!session_set_rates(s, r->at.epoch, f))
         return false;
-    dataset_shuffle(o->seed, (uint32_t)r->at.epoch, (uint32_t)o->train_limit, s->order);
-    tally_reset(&s->tally, r->at.sums, options_passes(o));
-    r->read_from = s->step;
-    r->mark = shown;
-    while (r->at.step_in_epoch < s->steps_per_epoch && !run_must_stop(r)) {
+    begin_steps(r);
+    while (r->at.step_in_epoch < s->steps_per_epoch && !run_must_stop(r) && !run_is_over(r)) {
+        if (run_tests_within(r, r->at.step_in_epoch)) {
+            if (!catch_up(r, &steps, &samples, false, f) || !test_within(r, f))
+                return false;
+            continue; /* it may end the run */
+        }
         const size_t count = train_count(r);
         bool *timed = count < o->batch_size ? &r->timed_smaller : &r->timed_whole;
         builds = !*timed;
@@ -268,7 +275,8 @@ bool run_epoch(training_run *r, fault *f)
             return false;
         const uint64_t skipped = r->next_skipped;
         /* Before anything is waited for: the device works meanwhile. */
-        made = fed && r->at.step_in_epoch + 1 < s->steps_per_epoch && !stops_after(r, 1);
+        made = fed && r->at.step_in_epoch + 1 < s->steps_per_epoch && !stops_after(r, 1) &&
+               !run_tests_within(r, r->at.step_in_epoch + 1); /* which takes its place */
         const bool next = !made || make_pass(r, r->at.step_in_epoch + 1, 0, &unmade);
         if (many && !end_step(r, &fed, f))
             return false;
@@ -306,150 +314,4 @@ bool run_epoch(training_run *r, fault *f)
         return false;
     }
     return f->code == CODE_OK;
-}
-
-bool run_tests_at(const training_run *r, uint64_t epochs)
-{
-    const options *o = r->s.options;
-    return epochs == o->epochs || (o->test_every != 0 && epochs % o->test_every == 0);
-}
-
-/* All views of the tests `order` (count). *fed: they could be made. */
-static bool enqueue_test(session *s, const uint32_t *order, size_t count, clprune_mat loss,
-    clprune_mat hit, bool first, bool *fed, fault *f)
-{
-    const size_t views = options_views_count(s->options);
-    for (size_t v = 0; v < views && *fed; ++v) {
-        const augment_options moved = {.reflects = true, .fixed = &augment_views(views)[v].move};
-        *fed = feed_batch(&s->feed, DATASET_TEST, order, count, views > 1 ? &moved : NULL, f);
-        if (*fed &&
-            !(fault_check(f, s->context, session_enqueue_test(s, count, v, loss, hit), "testing") &&
-                fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "testing")))
-            return false;
-    }
-    return !*fed || !first || s->steps_here > 0 || session_wait(s, "first test step", f);
-}
-
-static bool evaluate(training_run *r, fault *f)
-{
-    session *s = &r->s;
-    const options *o = s->options;
-    const double start = clock_seconds();
-    const uint64_t skipped = dataset_skipped(s->data);
-    for (uint32_t i = 0; i < (uint32_t)o->test_limit; ++i)
-        s->order[i] = i;
-    const rank_group *all = &o->ranks;
-    const size_t pass = options_pass(o), many = ranks_many(all) ? (size_t)all->at.ranks : 1;
-    bool fed = true;
-    tally_reset(&s->tally, tally_zero, many);
-    for (uint64_t i = many > 1 ? (size_t)all->at.rank : 0, first = 0;; i += many, first += many) {
-        const uint64_t at = i * pass;
-        const size_t count = at < o->test_limit ? session_count_at(pass, i, o->test_limit) : 0;
-        clprune_mat loss, hit;
-        if (!agree(r, &fed, f) || !fed)
-            return false;
-        if (first * pass >= o->test_limit)
-            break;
-        if (run_is_stopped(r))
-            return true;
-        if (!tally_next(&s->tally, count, &loss, &hit, f))
-            return false;
-        if ((count > 0 && !enqueue_test(s, s->order + at, count, loss, hit, first == 0, &fed, f)) ||
-            (!fed && many == 1))
-            return false;
-    }
-    if (!tally_read(&s->tally, f))
-        return false;
-    const tally_sums *sums = &s->tally.sums;
-    if (!sums->finite)
-        return fault_set(f, CODE_DIVERGED,
-            "diverged: the loss on the test %s is no finite number (after step %" PRIu64
-            "); try a lower --lr, or --clip-norm 1",
-            trainer_words_of(s->type->tokens).samples, s->step);
-    r->test_loss = sums->loss / (double)sums->samples;
-    r->top1 = 100.0 * (double)sums->hits / ((double)sums->samples * (double)s->feed.sample.labels);
-    r->test_seconds = clock_seconds() - start;
-    r->at.skipped += dataset_skipped(s->data) - skipped; /* a test that was stopped is made again */
-    return true;
-}
-
-bool run_evaluate(training_run *r, fault *f)
-{
-    fault second = {0};
-    if (!session_swap_means(&r->s, f))
-        return false;
-    const bool good = evaluate(r, f), swapped = session_swap_means(&r->s, &second);
-    if (good && !swapped)
-        *f = second;
-    return good && swapped;
-}
-
-double run_perplexity(const training_run *r)
-{
-    return trainer_predicts_tokens(r->s.type) ? exp(r->test_loss) : (double)NAN;
-}
-
-double run_bits_per_byte(const training_run *r)
-{
-    return dataset_is_text(r->s.data) ? r->test_loss / log(2) : (double)NAN;
-}
-
-void run_test_text(const training_run *r, const char *gap, char *text, size_t size)
-{
-    (void)snprintf(text, size, "test loss %.4f", r->test_loss);
-    if (trainer_predicts_tokens(r->s.type))
-        options_append(text, size, "%sperplexity %.2f", gap, run_perplexity(r));
-    if (dataset_is_text(r->s.data))
-        options_append(text, size, "%s%.3f bits a byte", gap, run_bits_per_byte(r));
-    options_append(text, size, "%stop-1 %.2f %%", gap, r->top1);
-}
-
-void run_speed_text(const training_run *r, const meter *m, const char *gap, char *text, size_t size)
-{
-    text[0] = '\0';
-    if (m->steps > 0)
-        (void)snprintf(text, size, "%s%.1f %s%s%.1f ms/step", gap, session_speed(&r->s, m),
-            trainer_words_of(r->s.type->tokens).speed, gap, meter_step_ms(m));
-}
-
-bool run_finish_epoch(training_run *r, fault *f)
-{
-    session *s = &r->s;
-    const meter *m = r->epoch.steps > 0 ? &r->epoch : &r->all;
-    char speed[96];
-    run_speed_text(r, m, "  ", speed, sizeof speed);
-    const bool tested = run_tests_at(r, r->at.epoch + 1);
-    char test[160] = "";
-    if (!tested)
-        r->test_loss = r->top1 = (double)NAN;
-    else
-        run_test_text(r, "  ", test, sizeof test);
-    const csv_row row = {
-        .epoch = (double)(r->at.epoch + 1),
-        .step = (double)s->step,
-        .lr = learning_rate_at(&s->rate, session_rate_step(s) - 1),
-        .train_loss = r->train_loss,
-        .test_loss = r->test_loss,
-        .top1 = r->top1,
-        .speed = session_speed(s, m),
-        .step_ms = meter_step_ms(m),
-        .seconds = r->at.seconds + clock_seconds() - r->began,
-        .saved_activation_bytes = (double)s->saved_activation_bytes,
-        .peak_bytes = (double)session_peak_bytes(s),
-    };
-    r->at.epoch += 1;
-    r->at.step_in_epoch = 0;
-    r->at.sums = tally_zero;
-    r->epoch = (meter){0};
-    if (s->steps_here <= s->steps_per_epoch && r->at.epoch < s->options->epochs)
-        r->all = (meter){0}; /* the first epoch warms up */
-    char pace[160] = "";
-    if (r->pace.slowest_ms > 0)
-        (void)snprintf(pace, sizeof pace,
-            "  ranks: %.1f ms, slowest %.1f (rank %d), then waiting %.1f", r->pace.median_ms,
-            r->pace.slowest_ms, r->pace.slowest, r->pace.waited_ms);
-    progress_say(&r->progress, "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f%s%s%s  %.0f s%s",
-        r->at.epoch, s->options->epochs, r->train_loss, tested ? "  " : "", test, speed,
-        row.seconds, pace);
-    return csv_log_add(&r->log, &row, f) && tensorboard_add(&r->board, &row, f);
 }

@@ -147,33 +147,54 @@ static bool is_measured(const csv_row *row)
            is_within(row->peak_bytes, most);
 }
 
-/* A row for each finished epoch. */
-static bool check_log(
-    const session *s, const checkpoint *c, const run_stages *stages, uint64_t epochs, fault *f)
+/* Whether a row is of epoch `epoch` + 1, of a stage: at its end or, with a test, before. *ends:
+ * which of them. */
+static bool is_of_epoch(
+    const session *s, const run_stage *stage, uint64_t epoch, const csv_row *row, bool *ends)
+{
+    if (stage->epoch > epoch)
+        return false;
+    const double first = (double)steps_at(s, stage, epoch, 0);
+    const double last = (double)steps_at(s, stage, epoch + 1, 0);
+    *ends = fabs(row->step - last) < 0.5;
+    return fabs(row->epoch - (double)(epoch + 1)) < 0.5 &&
+           (*ends || (row->step > first && row->step < last && !isnan(row->top1)));
+}
+
+static bool has_numbers(const csv_row *row)
+{
+    return isfinite(row->lr) && isfinite(row->train_loss) && !isinf(row->test_loss) &&
+           !isinf(row->top1) && isnan(row->test_loss) == isnan(row->top1) &&
+           (isnan(row->grad_norm) || is_within(row->grad_norm, DBL_MAX)) && is_measured(row);
+}
+
+/* A row for each finished epoch, and of --test-steps some before its end. */
+static bool check_log(const session *s, const checkpoint *c, const run_stages *stages,
+    const uint64_t position[POSITION_NUMBERS], fault *f)
 {
     size_t at = 0;
+    uint64_t done = 0;
+    double before = 0;
     const checkpoint_record *log = checkpoint_find(c, "log");
-    if (log == NULL || log->type != CHECKPOINT_F64 || log->cols != CSV_COLUMNS)
+    if (log == NULL || log->type != CHECKPOINT_F64 || !csv_log_has_columns(log->cols))
         return fault_set(f, CODE_DATA, "%s: a checkpoint without its log", c->path);
-    if (log->rows != epochs)
-        return fault_set(f, CODE_DATA,
-            "%s: its log has %" PRIu64 " rows, not one for each of %" PRIu64 " epochs", c->path,
-            log->rows, epochs);
-    const csv_row *rows = log->data;
-    for (uint64_t i = 0; i < epochs; ++i) {
-        while (at + 1 < stages->count && stages->list[at + 1].epoch <= i)
+    for (uint64_t i = 0; i < log->rows; ++i) {
+        const csv_row row = csv_log_row(log->data, (size_t)log->cols, (size_t)i);
+        bool ends = false;
+        while (at + 1 < stages->count && (double)stages->list[at + 1].step < row.step)
             ++at;
-        const double late_epoch = rows[i].epoch - (double)(i + 1);
-        const double late = rows[i].step - (double)steps_at(s, &stages->list[at], i + 1, 0);
-        const bool good = fabs(late_epoch) < 0.5 && fabs(late) < 0.5 && isfinite(rows[i].lr) &&
-                          isfinite(rows[i].train_loss) && !isinf(rows[i].test_loss) &&
-                          !isinf(rows[i].top1) && isnan(rows[i].test_loss) == isnan(rows[i].top1) &&
-                          is_measured(&rows[i]);
-        if (!good)
+        if (!is_of_epoch(s, &stages->list[at], done, &row, &ends) ||
+            !(row.step > before && row.step <= (double)position[2]) || !has_numbers(&row))
             return fault_set(f, CODE_DATA,
                 "%s: row %" PRIu64 " of its log is not that of epoch %" PRIu64, c->path, i + 1,
-                i + 1);
+                done + 1);
+        before = row.step;
+        done += ends;
     }
+    if (done != position[0])
+        return fault_set(f, CODE_DATA,
+            "%s: its log has %" PRIu64 " rows, not one for each of %" PRIu64 " epochs", c->path,
+            log->rows, position[0]);
     return true;
 }
 
@@ -192,6 +213,24 @@ bool run_check_position(const session *s, const checkpoint *c, const run_stages 
     const uint64_t position[POSITION_NUMBERS], const double sums[SUM_NUMBERS], fault *f)
 {
     return check_position(s, c, &stages->list[stages->count - 1], position, f) &&
-           check_sums(c, position, sums, f) && check_log(s, c, stages, position[0], f) &&
+           check_sums(c, position, sums, f) && check_log(s, c, stages, position, f) &&
            check_epochs(s, c, position, f);
+}
+
+bool run_take_norms(const checkpoint *c, uint64_t steps, double norms[NORM_NUMBERS], fault *f)
+{
+    norms[0] = norms[1] = 0;
+    if (checkpoint_find(c, "norms") == NULL)
+        return true;
+    const double *kept = checkpoint_get(c, "norms", CHECKPOINT_F64, 1, NORM_NUMBERS, f);
+    if (kept == NULL)
+        return false;
+    if (!is_within(kept[0], DBL_MAX) || !is_within(kept[1], (double)steps) ||
+        kept[1] != floor(kept[1]))
+        return fault_set(f, CODE_DATA,
+            "%s: not a position of this run: norms of gradients: %g of %g steps, not of 0 to "
+            "%" PRIu64,
+            c->path, kept[0], kept[1], steps);
+    memcpy(norms, kept, NORM_NUMBERS * sizeof *norms);
+    return true;
 }

@@ -8,8 +8,9 @@
 #include "trainer/files/checkpoint.h"
 #include "trainer/session/session.h"
 
-/* Numbers of the records "position" and "sums", and of a row of "stages" (run_checkpoint.c). */
-enum { POSITION_NUMBERS = 11, SUM_NUMBERS = 4, STAGE_NUMBERS = 3 };
+/* Numbers of the records "position", "sums" and "norms", and of a row of "stages"
+ * (run_checkpoint.c). */
+enum { POSITION_NUMBERS = 11, SUM_NUMBERS = 4, NORM_NUMBERS = 2, STAGE_NUMBERS = 3 };
 
 typedef struct run_stage {
     uint64_t epoch, step; /* done before it */
@@ -33,5 +34,9 @@ void run_begin_stage(session *s, uint64_t epoch, run_stages *stages);
  * stages, or --epochs is less than the epoch. */
 bool run_check_position(const session *s, const checkpoint *c, const run_stages *stages,
     const uint64_t position[POSITION_NUMBERS], const double sums[SUM_NUMBERS], fault *f);
+
+/* Takes the sum and the number of norms, both 0 without a record: of at most `steps`. Faults:
+ * CODE_DATA. */
+bool run_take_norms(const checkpoint *c, uint64_t steps, double norms[NORM_NUMBERS], fault *f);
 
 #endif

@@ -1,6 +1,7 @@
 #include "trainer/run/summary.h"
 
 #include <CL/cl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,17 @@ static void write_memory(json *j, const clprune_context *context)
     json_close(j);
 }
 
+/* null where no test was made */
+static void write_best(json *j, const training_run *r)
+{
+    const csv_row none = {.step = (double)NAN, .top1 = (double)NAN, .test_loss = (double)NAN};
+    const csv_row *row = run_best(r).row;
+    row = row != NULL ? row : &none;
+    json_real(j, "best_step", row->step);
+    json_real(j, "best_top1", row->top1);
+    json_real(j, "best_test_loss", row->test_loss);
+}
+
 bool summary_write(const training_run *r, const gradient_check *check, fault *f)
 {
     const session *s = &r->s;
@@ -132,6 +144,7 @@ bool summary_write(const training_run *r, const gradient_check *check, fault *f)
         json_real(&j, "perplexity", run_perplexity(r));
     if (dataset_is_text(s->data))
         json_real(&j, "bits_per_byte", run_bits_per_byte(r));
+    write_best(&j, r);
     json_real(&j, "train_loss", r->train_loss);
     json_real(&j, trainer_words_of(s->type->tokens).column, session_speed(s, m));
     json_real(&j, "step_ms", meter_step_ms(m));

@@ -246,9 +246,12 @@ static const rank_group alone = RANKS_ALONE;
 bool session_create_feed(session *s, fault *f)
 {
     const size_t pass = options_pass(s->options);
+    const bool mixes = s->options->mixup > 0 || s->options->cutmix > 0;
     return feed_open(s->context, s->data, pass, &s->feed, f) &&
+           (!mixes || session_only_tests(s) || feed_open_mix(&s->feed, f)) &&
            tally_open(s->context, pass, s->feed.sample.labels, options_passes(s->options),
-               s->beside ? &alone : &s->options->ranks, &s->tally, f);
+               s->beside ? &alone : &s->options->ranks, &s->tally, f) &&
+           (s->options->clip_norm == 0 || session_only_tests(s) || tally_open_norms(&s->tally, f));
 }
 
 static bool create_averages(session *s, fault *f)
@@ -292,6 +295,9 @@ clprune_net_data session_data(const session *s, size_t count, size_t of)
         .tokens = s->feed.tokens,
         .lengths = s->feed.lengths,
         .labels = s->feed.labels,
+        .other_labels = s->feed.others,
+        .shares = s->feed.shares.buffer != NULL ? clprune_mat_rows(s->feed.shares, 0, count)
+                                                : CLPRUNE_NO_MAT,
         .scale = 1.0f / (float)of};
 }
 
@@ -401,11 +407,12 @@ clprune_status session_enqueue_pass(
     return clprune_plan_end_step(s->context);
 }
 
-static clprune_status enqueue_update(session *s)
+/* norm: receives the gradient's, or CLPRUNE_NO_MAT. */
+static clprune_status enqueue_update(session *s, clprune_mat norm)
 {
     const options *o = s->options;
     if (o->clip_norm > 0 && s->slices.context == NULL)
-        TRY(clprune_optimizer_clip(s->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
+        TRY(clprune_optimizer_clip(s->optimizer, (float)o->clip_norm, norm, NULL));
     return clprune_optimizer_step(s->optimizer, rate_of_step(s), NULL);
 }
 
@@ -424,15 +431,26 @@ bool session_swap_means(session *s, fault *f)
            fault_check(f, s->context, slow_weights_swap(&s->slow), "taking the means of weights");
 }
 
+static bool clip_slices(session *s, float most, fault *f)
+{
+    double norm = 0;
+    if (!state_slices_clip(&s->slices, s->optimizer, most, &norm, f))
+        return false;
+    tally_add_norm(&s->tally, norm);
+    return true;
+}
+
 bool session_update(session *s, fault *f)
 {
     const float most = (float)s->options->clip_norm;
     const bool sliced = s->slices.context != NULL;
+    clprune_mat norm = CLPRUNE_NO_MAT;
     if (updates_early(s))
         return fault_check(f, s->context, average_weights(s), "averaging the weights");
     trainer_tell(&s->watcher, "update");
-    return (!sliced || most == 0 || state_slices_clip(&s->slices, s->optimizer, most, f)) &&
-           fault_check(f, s->context, enqueue_update(s), "updating the parameters") &&
+    return (sliced || tally_next_norm(&s->tally, &norm, f)) &&
+           (!sliced || most == 0 || clip_slices(s, most, f)) &&
+           fault_check(f, s->context, enqueue_update(s, norm), "updating the parameters") &&
            (!sliced || state_slices_share(&s->slices, f)) &&
            fault_check(f, s->context, average_weights(s), "averaging the weights") &&
            fault_check(f, s->context, clprune_plan_end_step(s->context), "updating the parameters");

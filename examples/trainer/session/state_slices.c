@@ -90,11 +90,11 @@ static bool add_norms(const rank_group *r, float norm, double *all, fault *f)
 /* min(1, max_norm / |g|) of all gradients, as the clip of own ones to max_norm times their share.
  */
 bool state_slices_clip(
-    const state_slices *s, clprune_optimizer *optimizer, float max_norm, fault *f)
+    const state_slices *s, clprune_optimizer *optimizer, float max_norm, double *all, fault *f)
 {
     const rank_group *r = s->windows->ranks;
     float norm = 0;
-    double all = 0;
+    *all = 0;
     bool good =
         s->count == 0 ||
         (fault_check(f, s->context, clprune_optimizer_clip(optimizer, FLT_MAX, s->norm, NULL),
@@ -102,10 +102,10 @@ bool state_slices_clip(
             fault_check(f, s->context, clprune_mat_read(s->context, s->norm, &norm),
                 "measuring gradients"));
     /* A plan is not connected: another rank may make other plans. */
-    good = good && (s->windows->queue == NULL || add_norms(r, norm, &all, f));
-    if (!good || !(norm > 0) || !(all > (double)max_norm) || !isfinite(all))
+    good = good && (s->windows->queue == NULL || add_norms(r, norm, all, f));
+    if (!good || !(norm > 0) || !(*all > (double)max_norm) || !isfinite(*all))
         return good;
-    const float own = (float)((double)norm * ((double)max_norm / all));
+    const float own = (float)((double)norm * ((double)max_norm / *all));
     return fault_check(f, s->context, clprune_optimizer_clip(optimizer, own, CLPRUNE_NO_MAT, NULL),
         "clipping gradients");
 }

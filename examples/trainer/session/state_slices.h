@@ -30,9 +30,9 @@ clprune_status state_slices_open(clprune_context *context, gradient_windows *win
 void state_slices_close(state_slices *s); /* accepts {0} */
 
 /* Scales the gradients of own pieces, whose optimizer this is, as clprune_optimizer_clip does those
- * of a whole model. Waits for the other ranks, if there are some. */
+ * of a whole model. *all: the norm of that. Waits for the other ranks, if there are some. */
 bool state_slices_clip(
-    const state_slices *s, clprune_optimizer *optimizer, float max_norm, fault *f);
+    const state_slices *s, clprune_optimizer *optimizer, float max_norm, double *all, fault *f);
 
 /* After the optimizer's step: gives the others this rank's parameters, and takes theirs. The
  * gradients are used up. Waits for the other ranks, if there are some. */

@@ -8,6 +8,7 @@
 #include "clprune/token_loss.h"
 #include "net/build/append.h"
 #include "net/net_private.h"
+#include "nn/tokens/token_loss_private.h"
 #include "runtime/context/check.h"
 
 static void set_loss(
@@ -74,6 +75,13 @@ static clprune_mat log_p_of(const clprune_net *net, size_t batch)
         net->body.log_p, 0, batch * net->graph.values[net->graph.output].shape.rows);
 }
 
+/* The second labels of rows; NULL: there are none. */
+static const clprune__label_mix *mix_of(const clprune_net_data *data, clprune__label_mix *mix)
+{
+    *mix = (clprune__label_mix){data->other_labels, data->shares};
+    return clprune__is_absent(data->shares) ? NULL : mix;
+}
+
 /* In training also the gradients of x and w. */
 static clprune_status token_loss(
     clprune_net *net, const clprune_net_data *data, clprune_mat loss, clprune_mat hit)
@@ -93,6 +101,10 @@ clprune_status clprune__net_loss_forward(
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
     clprune_mat labels;
+    clprune__label_mix mix;
+    REQUIRE(clprune__is_absent(data->shares) || net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY,
+        CLPRUNE_INVALID_ARGUMENT,
+        "data.shares are given, but only clprune_net_cross_entropy has other labels");
     REQUIRE(net->graph.loss != CLPRUNE__NET_CUSTOM_LOSS, CLPRUNE_INVALID_ARGUMENT,
         "the loss is the caller's (clprune_net_custom_loss); call clprune_net_backward with "
         "data.output_grad");
@@ -103,8 +115,8 @@ clprune_status clprune__net_loss_forward(
     if (net->graph.loss == CLPRUNE__NET_TOKEN_LOSS)
         return token_loss(net, data, loss, hit);
     if (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY)
-        return clprune_token_loss_forward(context, data->batch, data->smoothing, y, data->labels,
-            log_p_of(net, data->batch), net->body.row_weight, loss, hit, NULL);
+        return clprune__token_loss_forward(context, data->batch, data->smoothing, y, data->labels,
+            mix_of(data, &mix), log_p_of(net, data->batch), net->body.row_weight, loss, hit, NULL);
     REQUIRE(clprune__is_absent(hit), CLPRUNE_INVALID_ARGUMENT,
         "hit is given, but the mean squared error has none");
     return clprune_mean_squared_error_forward(context, data->batch, y, data->targets, loss, NULL);
@@ -116,6 +128,7 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
 {
     clprune_context *context = net->context;
     const clprune_mat y = clprune__net_output(net, data->batch);
+    clprune__label_mix mix;
     if (net->graph.loss == CLPRUNE__NET_CUSTOM_LOSS)
         return clprune__same_mat(data->output_grad, y)
                    ? CLPRUNE_SUCCESS
@@ -123,8 +136,9 @@ clprune_status clprune__net_loss_backward(clprune_net *net, const clprune_net_da
     if (net->graph.loss == CLPRUNE__NET_TOKEN_LOSS)
         return CLPRUNE_SUCCESS;
     if (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY)
-        return clprune_token_loss_backward(context, data->smoothing, scale_of(data),
-            net->body.row_weight, log_p_of(net, data->batch), data->labels, y, NULL);
+        return clprune__token_loss_backward(context, data->smoothing, scale_of(data),
+            net->body.row_weight, log_p_of(net, data->batch), data->labels, mix_of(data, &mix), y,
+            NULL);
     return clprune_mean_squared_error_backward(
         context, data->batch, scale_of(data), y, data->targets, y, NULL);
 }

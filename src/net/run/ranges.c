@@ -103,5 +103,7 @@ clprune_status clprune__net_check_labels(clprune_net *net, const clprune_net_dat
                  : dw.buffer != NULL                   ? first_of(dw, 0)
                                                        : first_of(x, 0);
     }
+    if (net->graph.loss == CLPRUNE__NET_CROSS_ENTROPY && data->shares.buffer != NULL)
+        TRY(find(net, LABELS, x.rows, 0, data->other_labels, poison)); /* 0 is one of them */
     return find(net, LABELS, x.rows, CLPRUNE_IGNORED, data->labels, poison);
 }

@@ -30,27 +30,47 @@ static clprune_status check_labels(
     return clprune__check_ints(context, "labels", labels, batch, mat);
 }
 
+/* The mix of a call: without one, labels and no shares. *mat: the other labels, as a row, or none.
+ */
+static clprune_status take_mix(clprune_context *context, const clprune__label_mix *mix,
+    clprune_ints labels, size_t batch, clprune__label_mix *taken, clprune_mat *mat)
+{
+    *taken = (clprune__label_mix){labels, CLPRUNE_NO_MAT};
+    *mat = CLPRUNE_NO_MAT;
+    if (mix == NULL || clprune__is_absent(mix->shares))
+        return CLPRUNE_SUCCESS;
+    *taken = *mix;
+    return clprune__check_ints(context, "other labels", mix->others, batch, mat);
+}
+
 clprune_status clprune__cross_entropy_forward(clprune_context *context, float smoothing,
-    clprune_mat logits, clprune_ints labels, clprune_mat log_p, clprune_mat loss, clprune_mat hit,
-    cl_event *event)
+    clprune_mat logits, clprune_ints labels, const clprune__label_mix *mix, clprune_mat log_p,
+    clprune_mat loss, clprune_mat hit, cl_event *event)
 {
     const size_t batch = logits.rows, classes = logits.cols;
     const bool has_hit = !clprune__is_absent(hit);
-    clprune_mat all;
+    clprune__label_mix both;
+    clprune_mat all, others;
     TRY(check_labels(context, smoothing, labels, batch, &all));
-    enum { LOGITS, LABELS, LOG_P, LOSS, HIT, ALL };
+    TRY(take_mix(context, mix, labels, batch, &both, &others));
+    const bool mixes = !clprune__is_absent(both.shares);
+    enum { LOGITS, LABELS, OTHERS, SHARES, LOG_P, LOSS, HIT, ALL };
     const clprune__operand operands[ALL] = {{"logits", logits, batch, classes},
-        {"labels", all, 1, batch}, {"log_p", log_p, batch, classes, .in_place = 1u << LOGITS},
-        {"loss", loss, batch, 1}, {"hit", hit, batch, 1, .optional = true}};
+        {"labels", all, 1, batch}, {"other labels", others, 1, batch, .optional = true},
+        {"shares", both.shares, batch, 1, .optional = true},
+        {"log_p", log_p, batch, classes, .in_place = 1u << LOGITS}, {"loss", loss, batch, 1},
+        {"hit", hit, batch, 1, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOG_P, ALL));
     const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &cross_entropy_forward_kernel, &plan, &launch));
     ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes));
     clprune__arg_uint(&launch, has_hit);
+    clprune__arg_uint(&launch, mixes);
     clprune__arg_mat(&launch, logits);
     clprune__arg_ints(&launch, labels);
-    ARG_MATS(&launch, log_p, loss, hit);
+    clprune__arg_ints(&launch, both.others);
+    ARG_MATS(&launch, mixes ? both.shares : logits, log_p, loss, hit); /* without it not touched */
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
@@ -60,20 +80,25 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
 {
     ENTER(context);
     return clprune__cross_entropy_forward(
-        context, smoothing, logits, labels, log_p, loss, hit, event);
+        context, smoothing, logits, labels, NULL, log_p, loss, hit, event);
 }
 
 clprune_status clprune__cross_entropy_backward(clprune_context *context, float smoothing,
-    float scale, clprune_mat weight, clprune_mat log_p, clprune_ints labels, clprune_mat dlogits,
-    cl_event *event)
+    float scale, clprune_mat weight, clprune_mat log_p, clprune_ints labels,
+    const clprune__label_mix *mix, clprune_mat dlogits, cl_event *event)
 {
     const size_t batch = log_p.rows, classes = log_p.cols;
     const bool has_weight = !clprune__is_absent(weight);
-    clprune_mat all;
+    clprune__label_mix both;
+    clprune_mat all, others;
     TRY(check_labels(context, smoothing, labels, batch, &all));
-    enum { WEIGHT, LOG_P, LABELS, DLOGITS, ALL };
+    TRY(take_mix(context, mix, labels, batch, &both, &others));
+    const bool mixes = !clprune__is_absent(both.shares);
+    enum { WEIGHT, LOG_P, LABELS, OTHERS, SHARES, DLOGITS, ALL };
     const clprune__operand operands[ALL] = {{"weight", weight, 1, 1, .optional = true},
         {"log_p", log_p, batch, classes}, {"labels", all, 1, batch},
+        {"other labels", others, 1, batch, .optional = true},
+        {"shares", both.shares, batch, 1, .optional = true},
         {"dlogits", dlogits, batch, classes, .in_place = 1u << LOG_P}};
     TRY(clprune__check_operands(context, operands, DLOGITS, ALL));
     const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
@@ -81,9 +106,11 @@ clprune_status clprune__cross_entropy_backward(clprune_context *context, float s
     TRY(clprune__rowwise_begin(context, &cross_entropy_backward_kernel, &plan, &launch));
     ARG_FLOATS(&launch, target_on(smoothing), target_off(smoothing, classes), scale);
     clprune__arg_uint(&launch, has_weight);
+    clprune__arg_uint(&launch, mixes);
     ARG_MATS(&launch, has_weight ? weight : log_p, log_p); /* without it it is not touched */
     clprune__arg_ints(&launch, labels);
-    clprune__arg_mat(&launch, dlogits);
+    clprune__arg_ints(&launch, both.others);
+    ARG_MATS(&launch, mixes ? both.shares : log_p, dlogits);
     return clprune__rowwise_end(&launch, &plan, event);
 }
 
@@ -92,5 +119,5 @@ clprune_status clprune_cross_entropy_backward(clprune_context *context, float sm
 {
     ENTER(context);
     return clprune__cross_entropy_backward(
-        context, smoothing, scale, CLPRUNE_NO_MAT, log_p, labels, dlogits, event);
+        context, smoothing, scale, CLPRUNE_NO_MAT, log_p, labels, NULL, dlogits, event);
 }

@@ -1,7 +1,7 @@
 #include "clprune/token_loss.h"
 
 #include "core/checked.h"
-#include "nn/layers/cross_entropy_private.h"
+#include "nn/tokens/token_loss_private.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
@@ -86,11 +86,10 @@ static clprune_status check_smoothing(clprune_context *context, float smoothing)
     return CLPRUNE_SUCCESS;
 }
 
-clprune_status clprune_token_loss_forward(clprune_context *context, size_t batch, float smoothing,
-    clprune_mat logits, clprune_ints labels, clprune_mat log_p, clprune_mat weight,
-    clprune_mat loss, clprune_mat hit, cl_event *event)
+clprune_status clprune__token_loss_forward(clprune_context *context, size_t batch, float smoothing,
+    clprune_mat logits, clprune_ints labels, const clprune__label_mix *mix, clprune_mat log_p,
+    clprune_mat weight, clprune_mat loss, clprune_mat hit, cl_event *event)
 {
-    ENTER(context);
     SCRATCH_SCOPE(context);
     const size_t rows = logits.rows, classes = logits.cols;
     clprune_mat all;
@@ -108,8 +107,26 @@ clprune_status clprune_token_loss_forward(clprune_context *context, size_t batch
         return clprune__empty_event(context, event);
     TRY(take_losses(context, batch, rows, !clprune__is_absent(hit), &l));
     TRY(clprune__cross_entropy_forward(
-        context, smoothing, logits, labels, log_p, l.loss, l.hit, NULL));
+        context, smoothing, logits, labels, mix, log_p, l.loss, l.hit, NULL));
     return sum_losses(context, &l, weight, loss, hit, event);
+}
+
+clprune_status clprune_token_loss_forward(clprune_context *context, size_t batch, float smoothing,
+    clprune_mat logits, clprune_ints labels, clprune_mat log_p, clprune_mat weight,
+    clprune_mat loss, clprune_mat hit, cl_event *event)
+{
+    ENTER(context);
+    return clprune__token_loss_forward(
+        context, batch, smoothing, logits, labels, NULL, log_p, weight, loss, hit, event);
+}
+
+clprune_status clprune__token_loss_backward(clprune_context *context, float smoothing, float scale,
+    clprune_mat weight, clprune_mat log_p, clprune_ints labels, const clprune__label_mix *mix,
+    clprune_mat dlogits, cl_event *event)
+{
+    TRY(clprune__check_mat(context, "weight", weight, 1, 1));
+    return clprune__cross_entropy_backward(
+        context, smoothing, scale, weight, log_p, labels, mix, dlogits, event);
 }
 
 clprune_status clprune_token_loss_backward(clprune_context *context, float smoothing, float scale,
@@ -117,9 +134,8 @@ clprune_status clprune_token_loss_backward(clprune_context *context, float smoot
     cl_event *event)
 {
     ENTER(context);
-    TRY(clprune__check_mat(context, "weight", weight, 1, 1));
-    return clprune__cross_entropy_backward(
-        context, smoothing, scale, weight, log_p, labels, dlogits, event);
+    return clprune__token_loss_backward(
+        context, smoothing, scale, weight, log_p, labels, NULL, dlogits, event);
 }
 
 /* ---- head --------------------------------------------------------------------------------------
@@ -140,13 +156,13 @@ static clprune_status run_rows(clprune_context *context, const head *h, size_t f
     const clprune_mat x = clprune_mat_rows(h->x, first, z.rows);
     const clprune_mat hit = h->losses->hit;
     TRY(clprune__gemm_single(context, false, true, 1.0f, 0.0f, x, h->w, z, NULL));
-    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, z,
+    TRY(clprune__cross_entropy_forward(context, h->smoothing, z, labels, NULL, z,
         clprune_mat_rows(h->losses->loss, first, z.rows),
         clprune__is_absent(hit) ? hit : clprune_mat_rows(hit, first, z.rows), NULL));
     if (clprune__is_absent(h->dx) && clprune__is_absent(h->dw))
         return CLPRUNE_SUCCESS;
     TRY(clprune__cross_entropy_backward(
-        context, h->smoothing, h->scale, h->weight, z, labels, z, NULL));
+        context, h->smoothing, h->scale, h->weight, z, labels, NULL, z, NULL));
     if (!clprune__is_absent(h->dw))
         TRY(clprune__gemm_single(
             context, true, false, 1.0f, first > 0 ? 1.0f : h->beta, z, x, h->dw, NULL));

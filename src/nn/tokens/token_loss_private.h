@@ -1,0 +1,15 @@
+/* The loss of rows that have two labels. */
+#ifndef CLPRUNE_NN_TOKEN_LOSS_PRIVATE_H
+#define CLPRUNE_NN_TOKEN_LOSS_PRIVATE_H
+
+#include "nn/layers/cross_entropy_private.h"
+
+/* As clprune_token_loss_forward and _backward. mix NULL: the labels alone. */
+clprune_status clprune__token_loss_forward(clprune_context *context, size_t batch, float smoothing,
+    clprune_mat logits, clprune_ints labels, const clprune__label_mix *mix, clprune_mat log_p,
+    clprune_mat weight, clprune_mat loss, clprune_mat hit, cl_event *event);
+clprune_status clprune__token_loss_backward(clprune_context *context, float smoothing, float scale,
+    clprune_mat weight, clprune_mat log_p, clprune_ints labels, const clprune__label_mix *mix,
+    clprune_mat dlogits, cl_event *event);
+
+#endif
