@@ -199,6 +199,8 @@ static const clprune_permute_desc pixels_first = {2, {64, 16}, {1, 0}};
 static const clprune_permute_desc three_axes = {3, {16, 12, 3}, {0, 2, 1}},
                                   one_twice = {2, {64, 16}, {1, 1}};
 static const clprune_extent no_grid = {0, 0}, half_grid = {6, 12};
+LAYER(param_twice,
+    clprune_net_positions(net, "conv.weight", clprune_net_flatten(net, "flat", good_conv(net))))
 LAYER(permute_axes, clprune_net_permute(net, "bad", good_conv(net), &three_axes, 16, no_grid))
 LAYER(permute_twice, clprune_net_permute(net, "bad", good_conv(net), &one_twice, 16, no_grid))
 LAYER(permute_rows, clprune_net_permute(net, "bad", good_conv(net), &pixels_first, 17, no_grid))
@@ -400,6 +402,7 @@ static const layer_row layer_rows[] = {ROW(no_layers, INVALID_ARGUMENT, "no laye
     ROW(slice_none, INVALID_SIZE, "layer bad: 0 columns from 0, expected at least 1 of 0 to "),
     ROW(slice_late, INVALID_SIZE, "layer bad: 1 columns from "),
     ROW(slice_axis, INVALID_ARGUMENT, "layer bad: its axis is 2"),
+    ROW(param_twice, INVALID_ARGUMENT, "two parameters are called conv.weight"),
     ROW(permute_axes, INVALID_SIZE, "layer bad: its axes are no order of 64 x 16 elements"),
     ROW(permute_twice, INVALID_SIZE, "layer bad: its axes are no order"),
     ROW(permute_rows, INVALID_SIZE, "these are no rows of 17"),

@@ -157,6 +157,13 @@ static size_t add_param(
         return SIZE_MAX;
     }
     (void)snprintf(param.name, size, "%s%s", name, suffix);
+    for (size_t i = 0; i < net->graph.params_count; ++i)
+        if (strcmp(net->graph.params[i].name, param.name) == 0) {
+            clprune__net_wrong(
+                net, CLPRUNE_INVALID_ARGUMENT, "two parameters are called %s", param.name);
+            free(param.name);
+            return SIZE_MAX;
+        }
     net->draft.params[net->graph.params_count] = param;
     return net->graph.params_count++;
 }
