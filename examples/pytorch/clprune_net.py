@@ -40,8 +40,9 @@ from torch import Tensor, nn
 from clprune import VALUES, Error, Keep, _Keep, _library, _Mat, _number, own_class, process_memory
 from clprune_graph import unchanged
 from clprune_inputs import Input, has_types, lengths_of, model_of, parts_of
-from clprune_views import Bias, Matrix, Order
-from clprune_trace import Attention, Axis, Conv, Extent, Param, Pool, Program, Value, hooks_of, trace
+from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Program
+from clprune_trace import hooks_of, trace
+from clprune_views import Bias, Matrix, Order, Value
 
 __all__ = ["Net"]
 

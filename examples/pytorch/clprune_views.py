@@ -12,8 +12,8 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["Bias", "Constant", "Cut", "Heads", "Matrix", "Order", "NotSupported", "Scores", "Value", "View", "arranged", "first_part",
-           "hides_later", "matrices_of", "permuted", "picked", "reshaped", "settled", "theta_of", "view_of"]
+__all__ = ["Bias", "Constant", "Cut", "Heads", "Matrix", "NotSupported", "Order", "Scores", "Value", "View", "arranged",
+           "first_part", "hides_later", "matrices_of", "permuted", "picked", "reshaped", "settled", "theta_of", "view_of"]
 
 
 _ROWS = "BHWXYT"  # axes of a value's rows, in the order of memory

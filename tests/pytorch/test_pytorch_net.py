@@ -1766,7 +1766,7 @@ class Errors(Case):
                 (lambda m, x: turned(of_heads(x), table.cos(), table.sin()).transpose(1, 2).flatten(2),
                  "rotary positions or repeated heads in another"),
                 (lambda m, x: F.scaled_dot_product_attention(turned(of_heads(x), table.cos(), table.sin()), *[of_heads(x)] * 2),
-                 "attention to others"),
+                 "attention with other heads, windows or positions"),
                 (lambda m, x: x @ x.transpose(1, 2), "the output is not one tensor")):
             self.refused(forward, text, rows)
         self.refused(lambda m, x: m.head(x) if x.sum() > 0 else m.head(-x),

@@ -1,0 +1,350 @@
+"""Attention as a layer of a program, as a whole or from its operations: products, what is added to scores, rotary positions."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx
+
+from clprune_layers import Layers
+from clprune_program import FLOATS, Attention, Axis, Extent, Layer
+from clprune_views import (Bias, Constant, Cut, Heads, NotSupported, Order, Scores, Value, View, hides_later, theta_of)
+
+__all__ = ["Attentions"]
+
+
+class Attentions(Layers):
+    def attention(self, x: Value, qkv: Sequence[Optional[Constant]],
+                  proj: Sequence[Optional[Constant]], heads: int, rate: float,
+                  causal: bool = False, masked: bool = False, window: int = 0,
+                  biases: Sequence[Constant] = ()) -> Value:
+        """Self-attention with its linear layers: (weight, bias) each."""
+        x = self._use(x, True)
+        self._features_last(x, "attention")
+        if len(x.axes) != 2:
+            raise NotSupported("attention over a tensor that is not (N, T, C)")
+        window = x.size(x.axes[0]) if x.windows > 1 else window
+        base, layers = self._name(), self.program.layers
+        for name, (weight, bias) in (("qkv", qkv), ("proj", proj)):
+            full, out = self._name(f"{base}.{name}"), weight.value.shape[0]
+            layers.append(Layer("linear", full, (x.layer,), (out,)))
+            x = dataclasses.replace(x, layer=len(layers) - 1, sizes={**x.sizes, "C": out})
+            self._param(f"{full}.weight", weight)
+            self._param(f"{full}.bias", bias, torch.zeros(out, **FLOATS))
+            if name == "qkv":
+                self.attentions += 1
+                self.masked += masked
+                layer = self._core(x.layer, Attention(heads, rate, causal, window=window), x.size(x.rows), biases)
+                x = dataclasses.replace(x, layer=layer, sizes={**x.sizes, "C": out // 3})
+        return x
+
+    def shifted_window_attention(
+            self, x: Value, qkv_weight: Constant, proj_weight: Constant, relative_position_bias: Constant,
+            window_size: Sequence[int], num_heads: int, shift_size: Sequence[int], attention_dropout: float = 0.0,
+            dropout: float = 0.0, qkv_bias: Optional[Constant] = None, proj_bias: Optional[Constant] = None,
+            logit_scale: Optional[Constant] = None, training: bool = True) -> Value:
+        """torchvision's: padded to whole windows, rolled, cut into windows, and back."""
+        x = self._use(x)
+        if x.axes != ("H", "W", "C") or logit_scale is not None:
+            raise NotSupported("attention in windows of (N, C, H, W), or of cosines")
+        sides = x.sizes["H"], x.sizes["W"]
+        (tall, wide), counts = window_size, [-(-side // window) for side, window in zip(sides, window_size)]
+        height, width = tall * counts[0], wide * counts[1]
+        shifts = [0 if window >= padded else shift for shift, window, padded in zip(shift_size, window_size, (height, width))]
+        if (height, width) != sides or any(shifts):
+            x = self._resampled(x, lambda t: F.pad(t, (0, width - sides[1], 0, height - sides[0])).roll(
+                [-shift for shift in shifts], (2, 3)))
+        biases = [relative_position_bias]
+        if any(shifts):
+            lines = [sum((torch.arange(n) >= n - edge).int() for edge in (window, shift)) if shift else torch.zeros(n).int()
+                     for n, window, shift in zip((height, width), window_size, shifts)]
+            part = (3 * lines[0][:, None] + lines[1]).view(counts[0], tall, counts[1], wide).permute(0, 2, 1, 3)
+            part = part.reshape(-1, 1, tall * wide)
+            biases.append(Constant(None, torch.where(part == part.transpose(1, 2), 0.0, -100.0)[:, None]))
+        layer = self._push("permute", (x.layer,), Order((counts[0], tall, counts[1], wide, x.sizes["C"]), (0, 2, 1, 3, 4)),
+                           x.sizes["C"], Extent(0, 0))
+        y = self.attention(Value(layer, ("T", "C"), {"T": height * width, "C": x.sizes["C"]}), (qkv_weight, qkv_bias),
+                           (proj_weight, proj_bias), num_heads, attention_dropout if training else 0.0,
+                           window=tall * wide, biases=biases)
+        layer = self._push("permute", (y.layer,), Order((*counts, tall, wide, y.sizes["C"]), (0, 2, 1, 3, 4)), y.sizes["C"],
+                           Extent(height, width))
+        x = dataclasses.replace(x, layer=layer, sizes={"H": height, "W": width, "C": y.sizes["C"]})
+        if (height, width) != sides or any(shifts):
+            x = self._resampled(x, lambda t: t.roll(shifts, (2, 3))[:, :, :sides[0], :sides[1]])
+        return self.dropout(x, dropout, training)
+
+    def _cut(self, x: Any) -> Cut:
+        return x if isinstance(x, Cut) else Cut.of(self._view(x))
+
+    def _cut_of(self, x: Any, index: Sequence[Any]) -> Optional[Cut]:
+        """Some features of each head, where the last dimension is those of a head."""
+        *others, last = index
+        if not isinstance(x, (View, Cut)) or not isinstance(last, slice) or \
+                not all(i in (Ellipsis, slice(None)) for i in others) or \
+                Ellipsis not in others and len(index) != self.result.dim():
+            return None
+        try:
+            x = self._cut(x)
+        except NotSupported:
+            return None
+        first, end, step = last.indices(x.count)
+        if step != 1:
+            raise NotSupported("rotary positions other than Llama's")
+        return x.narrow(first, end - first)
+
+    def neg(self, x: Any) -> Union[Cut, Value]:
+        return dataclasses.replace(x, sign=-x.sign) if isinstance(x, Cut) else self.mul(x, -1)
+
+    def _turns(self, x: View, table: Constant) -> bool:
+        """Whether it has a number for each row and feature of a head."""
+        shape, last = tuple(table.value.shape), x.groups[-2:]
+        if last not in ((x.rows, x.left[1:]), (x.left[:1], x.left[1:])) or x.theta > 0 or self._parameters_of(table):
+            return False
+        rows = x.size(x.rows)
+        return shape[-2:] == (rows, x.size(last[1])) if last[0] == x.rows else shape[-3:] == (rows, 1, x.size(last[1]))
+
+    def _computed(self, n: fx.Node, given: Dict[str, Tensor], done: Dict[fx.Node, Any]) -> Any:
+        """What a node without values of the net computes, with other parameters; `done`: those that are known."""
+        if n in done:
+            return done[n]
+        if n.op == "placeholder" or str(n.target).endswith("_") or n.target is operator.setitem:
+            raise NotSupported("a bias of attention that depends on the input, or is changed in place")
+        if n.op == "get_attr":
+            done[n] = given.get(str(n.target), self.fetch_attr(str(n.target)))
+            return done[n]
+        if not isinstance(self.noted.get(n), Constant):
+            if n not in self.plain:
+                raise NotSupported("a bias of attention that depends on the input")
+            return self.plain[n]
+        args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda i: self._computed(i, given, done))
+        if n.op == "call_method":
+            done[n] = getattr(args[0], str(n.target))(*args[1:], **kwargs)
+        elif n.op == "call_function":
+            done[n] = n.target(*args, **kwargs)
+        else:
+            module = self.fetch_attr(str(n.target))
+            weights = {name: given.get(f"{n.target}.{name}", p) for name, p in module.named_parameters()}
+            done[n] = torch.func.functional_call(module, weights, args, kwargs)
+        return done[n]
+
+    def _parameters_of(self, constant: Constant) -> List[str]:
+        """The model's parameters of which it is computed."""
+        found: Dict[str, None] = {}
+        left = [constant.node] if constant.node is not None else []
+        seen = set(left)
+        while left:
+            i = left.pop()
+            if i.op == "get_attr" and str(i.target) in self.named:
+                found[str(i.target)] = None
+            if i.op == "call_module":
+                found.update({f"{i.target}.{name}": None for name, _ in self.fetch_attr(str(i.target)).named_parameters()})
+            for j in i.all_input_nodes:
+                if j not in seen and isinstance(self.noted.get(j), Constant):
+                    seen.add(j)
+                    left.append(j)
+        return list(found)
+
+    def _bias(self, constants: Sequence[Constant], heads: int, rows: int, windows: int
+              ) -> Tuple[Bias, Optional[Constant], bool]:
+        """What is added to scores; its table, if any, and whether heads are the first axis of that."""
+        plain, table = torch.zeros(windows, heads, rows, rows, dtype=torch.float64), None
+        for constant in constants:
+            names = self._parameters_of(constant)
+            if constant.mask or len(names) > 1 or names and table is not None:
+                raise NotSupported("a bias of attention that is computed from several parameters, or another one for each sample")
+            if names:
+                table = constant, names[0]
+            else:
+                plain = plain + Bias.shaped(constant.value, heads, rows, windows, self.batch)
+        if table is None:
+            bias, numbers = Bias.of_numbers(plain)
+            return bias, None if numbers is None else Constant(None, numbers), False
+        constant, name = table
+        tensor = self.named[name].detach()
+
+        def with_table(values: Tensor) -> Tensor:
+            return Bias.shaped(self._computed(constant.node, {name: values}, {}), heads, rows, windows, self.batch)
+
+        with torch.no_grad():
+            numbers = torch.arange(tensor.numel(), dtype=torch.float64).view(tensor.shape)
+            zero = with_table(torch.zeros_like(numbers))
+            ids = (with_table(numbers) - zero).round().long()
+            if int(ids.min()) < 0 or int(ids.max()) >= tensor.numel() or \
+                    not torch.allclose(tensor.double().flatten()[ids] + zero, with_table(tensor.double()), atol=1e-4):
+                raise NotSupported(f"a bias of attention that is not an entry of {name} for each query and key")
+        bias, transposed = Bias.of_table(ids, plain + zero, tensor.shape)
+        return bias, Constant(name, self.named[name]), transposed
+
+    def _core(self, layer: int, attention: Attention, rows: int, biases: Sequence[Constant]) -> int:
+        """The layer of attention itself, over `rows` rows of a sample."""
+        table = None
+        if biases:
+            of = attention.window or rows
+            bias, table, transposed = self._bias(biases, attention.heads, of, rows // of)
+            attention = dataclasses.replace(attention, bias=bias)
+        layer = self._push("attention", (layer,), attention)
+        if table is not None:
+            ours, heads = f"{self.program.layers[layer].name}.table", attention.heads
+            shape = (heads, attention.bias.entries) if transposed else (attention.bias.entries, heads)
+            self._param(ours, table if table.name else None, table.value, shape, (1, 0) if transposed else (0, 1))
+        return layer
+
+    def matmul(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Scores):
+            return self._attend(a, Heads.of(self._view(b)))
+        if isinstance(a, (Value, View)) and isinstance(b, Constant) and b.value.dim() == 2:
+            return self._of_matrix(a, b)
+        return Scores.of(Heads.of(self._view(a)), Heads.of(self._view(b), True), 1.0)
+
+    def _of_matrix(self, x: Any, b: Constant) -> Value:
+        """A product with a parameter, or with one that is transposed."""
+        for name in self._parameters_of(b):
+            p = self.named[name]
+            for transposed in (False, True):
+                if p.dim() == 2 and torch.equal(p if transposed else p.t(), b.value):
+                    return self.linear(x, Constant(name, p), None, transposed)
+        raise NotSupported("a product with a matrix that is no parameter")
+
+    def baddbmm(self, input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Scores:
+        if not isinstance(input, Constant) or beta != 1:
+            raise NotSupported("baddbmm is supported for scores of attention and what is added to them")
+        return self._hide_later(dataclasses.replace(self.matmul(batch1, batch2), scale=float(alpha)), input)
+
+    def einsum(self, equation: str, a: Any, b: Any) -> Any:
+        """As a product of matrices: ...id,...jd->...ij or ...ij,...jd->...id."""
+        terms, _, out = equation.replace(" ", "").replace(".", "").partition("->")
+        first, _, second = terms.partition(",")
+        if min(map(len, (first, second, out))) >= 3 and first[:-2] == second[:-2] == out[:-2] and out[-2] == first[-2]:
+            if (first[-1], out[-1]) == (second[-2], second[-1]) and isinstance(a, Scores):
+                return self.matmul(a, b)
+            if (first[-1], out[-1]) == (second[-1], second[-2]):
+                return Scores.of(Heads.of(self._view(a)), Heads.of(self._view(b)), 1.0)
+        raise NotSupported(f"einsum of {equation!r}, unless it is a product in attention")
+
+    def softmax(self, x: Any, dim: Optional[int] = None, **_: Any) -> Scores:
+        if not isinstance(x, Scores) or dim is None or dim % self.result.dim() != self.result.dim() - 1:
+            raise NotSupported("softmax is supported over the scores of attention")
+        return dataclasses.replace(x, soft=True)
+
+    def masked_fill(self, x: Any, mask: Any, value: float) -> Scores:
+        if not isinstance(x, Scores) or not isinstance(mask, Constant) or value > -1e4:
+            raise NotSupported("masked_fill is supported for scores of attention, with -inf")
+        return self._hide_later(x, dataclasses.replace(mask, value=~mask.value.bool()))
+
+    def where(self, mask: Any, x: Any, other: Any) -> Scores:
+        if isinstance(other, Scores) and isinstance(mask, Constant):
+            mask, x, other = dataclasses.replace(mask, value=~mask.value), other, x
+        value = float(other.value) if isinstance(other, Constant) and other.value.numel() == 1 else other
+        if not isinstance(x, Scores) or not isinstance(mask, Constant) or not isinstance(value, (int, float)) or value > -1e4:
+            raise NotSupported("where is supported for scores of attention and a mask, with -inf")
+        return self._hide_later(x, mask)
+
+    def _hide_later(self, x: Scores, mask: Optional[Constant]) -> Scores:
+        if x.soft or mask is None:
+            raise NotSupported("a mask of attention that is not added to scores")
+        if self._parameters_of(mask):
+            return dataclasses.replace(x, biases=(*x.biases, mask))
+        try:
+            causal = self.hides(mask, x.q.rows)
+        except NotSupported:
+            if mask.mask:
+                raise
+            return dataclasses.replace(x, biases=(*x.biases, mask))
+        return dataclasses.replace(x, causal=causal or x.causal, masked=mask.mask or x.masked)
+
+    def hides(self, mask: Constant, rows: int) -> bool:
+        """Of a mask of attention: whether it hides later rows."""
+        if isinstance(self.result, Tensor) and self.result.dim() == 3 == mask.value.dim():  # one head, without a dimension
+            mask = dataclasses.replace(mask, value=mask.value[:, None])
+        return hides_later(mask, rows, self.lengths)
+
+    def scaled_dot_product_attention(
+            self, q: Any, k: Any, v: Any, attn_mask: Optional[Constant] = None, dropout_p: float = 0.0,
+            is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Union[Value, View]:
+        of = [Heads.of(self._view(x)) for x in (q, k, v)]
+        scores = Scores.of(of[0], of[1], of[0].features ** -0.5 if scale is None else scale)
+        if attn_mask is not None and not isinstance(attn_mask, Constant):
+            raise NotSupported("a mask of attention that the net computes")
+        if attn_mask is not None:
+            scores = self._hide_later(scores, attn_mask)
+        return self._attend(dataclasses.replace(scores, causal=is_causal or scores.causal, soft=True, rate=dropout_p), of[2])
+
+    def _attend(self, scores: Scores, v: Heads) -> Union[Value, View]:
+        q, k, of = scores.q, scores.k, (scores.q, scores.k, v)
+        if not scores.soft or not v.serves(q) or (v.count, v.rows) != (k.count, k.rows) or v.view.theta > 0:
+            raise NotSupported("a product with scores that is not attention's")
+        if v.view.scale != 1:
+            raise NotSupported("values of attention that are scaled")
+        scale = scores.scale * q.features ** 0.5
+        if k.rows != q.rows:
+            return self._plain(dataclasses.replace(q.view, layer=self._cross(scores, v, scale), features=q.view.left, picked=(),
+                                                   scale=1.0))
+        beside = all(x.view.layer == q.view.layer and x.view.first == first
+                     for x, first in zip(of, (0, q.all, q.all + k.all)))
+        if beside and q.view.size(q.view.features) == q.all + 2 * k.all and abs(scale - 1) < 1e-6:
+            layer = q.view.layer
+        else:
+            layers = [self._part_of(x.view) for x in of]
+            if abs(scale - 1) >= 1e-6:
+                layers[0] = self._push("scale", (layers[0],), scale)
+            layer = layers[0]
+            for other in layers[1:]:
+                layer = self._push("concat", (layer, other), Axis.FEATURES)
+        if q.view.theta > 0:
+            layer = self._push("rotary", (layer,), q.count, k.count, q.view.turned, q.view.theta)
+        self.attentions += 1
+        self.masked += scores.masked
+        window = 0 if q.windows == 1 else q.rows
+        layer = self._core(layer, Attention(q.count, scores.rate, scores.causal, k.count, window), q.rows * q.windows,
+                           scores.biases)
+        like = next((x for x in (q.view, v.view) if tuple(map(x.size, x.groups)) == tuple(self.result.shape)), q.view)
+        return self._plain(dataclasses.replace(like, layer=layer, features=like.left, picked=(), scale=1.0, theta=0.0,
+                                               turned=0, repeats=1))
+
+    def _cross(self, scores: Scores, v: Heads, scale: float) -> int:
+        """Attention to the rows of another value."""
+        q, k = scores.q, scores.k
+        if scores.causal or scores.masked or scores.biases or q.view.theta > 0:
+            raise NotSupported("a mask, a bias or rotary positions in attention to other rows")
+        layer, kv = self._part_of(q.view), k.view.layer
+        if abs(scale - 1) >= 1e-6:
+            layer = self._push("scale", (layer,), scale)
+        if v.view.layer != kv or (k.view.first, v.view.first) != (0, k.all) or k.view.size(k.view.features) != 2 * k.all:
+            kv = self._push("concat", (self._part_of(k.view), self._part_of(v.view)), Axis.FEATURES)
+        self.attentions += 1
+        return self._push("cross_attention", (layer, kv), q.count, k.count, scores.rate)
+
+    def rotary(self, q: Any, k: Any, cos: Constant, sin: Constant, *_: Any, **__: Any) -> Tuple[View, View]:
+        """apply_rotary_pos_emb of transformers."""
+        theta, turned, parts = theta_of(cos.value, sin.value), cos.value.shape[-1], []
+        for x, node, result in zip((q, k), self.node.args, self.result):  # others of this name pair neighbours
+            x, value = self._cut(x), self.env[node]
+            first, second = value[..., :turned].chunk(2, -1)
+            want = value[..., :turned] * cos.value.unsqueeze(1) + torch.cat([-second, first], -1) * sin.value.unsqueeze(1)
+            if result.shape != value.shape or not torch.allclose(result[..., :turned], want, atol=1e-4) or \
+                    not torch.equal(result[..., turned:], value[..., turned:]):
+                raise NotSupported("rotary positions other than Llama's")
+            part = x.narrow(0, turned).turned(theta)
+            parts.append((part if turned == x.count else part.joined(x.narrow(turned, x.count - turned))).whole)
+        return tuple(parts)
+
+    def mask_of(self, **_: Any) -> Constant:
+        """A mask that a function of transformers makes of that of the samples' lengths."""
+        return Constant(None, self.result, mask=True)
+
+    def repeat_kv(self, x: Any, repeats: int) -> View:
+        return dataclasses.replace(self._view(x), repeats=repeats)
+
+    def _head_norm(self, x: View, weight: Optional[Constant], eps: float) -> View:
+        """Of the features of each head."""
+        if x.theta > 0 or x.repeats > 1 or x.scale != 1:
+            raise NotSupported("a norm of heads behind rotary positions or a scale")
+        layer, name = self._part_of(x), self._layer_of(weight)
+        heads, features = (x.sizes[axis] for axis in x.left)
+        self.program.layers.append(Layer("head_norm", name, (layer,), (0, heads, features), eps))
+        self._param(f"{name}.weight", weight, torch.ones(features, **FLOATS))
+        return dataclasses.replace(x, layer=len(self.program.layers) - 1, features=x.left, picked=())

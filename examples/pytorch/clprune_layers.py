@@ -1,0 +1,204 @@
+"""What all operations add layers and parameters of a program with: for clprune_trace.py, which knows the operations."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor, fx, nn
+
+from clprune_program import FLOATS, Axis, Extent, Layer, Param, Program
+from clprune_views import Constant, NotSupported, Order, Value, View, arranged, settled, view_of
+
+__all__ = ["Layers"]
+
+
+class Layers(fx.Interpreter):
+    """A program that grows. node and result: the operation that is being noted, and what it gives."""
+
+    def __init__(self, model: nn.Module, traced: fx.GraphModule, mask: Optional[Tensor]) -> None:
+        super().__init__(traced)
+        self.lengths = None if mask is None else mask.sum(1)
+        self.masked = self.attentions = 0  # how many there are with the mask, and all
+        self.written: set = set()  # memory of tensors that are changed in place
+        self.program = Program()
+        self.noted: Dict[fx.Node, Any] = {}
+        self.failed: List[str] = []
+        self.stopped = False
+        self.names: set = set()
+        self.first: Dict[int, tuple] = {}  # of a parameter's id: the net's name, split, order
+        self.state = set(model.state_dict())
+        self.named = dict(model.named_parameters(remove_duplicate=False))
+        self.names_of = {id(tensor): name for name, tensor in model.named_parameters()}  # the first of each
+        self.batch = 0
+        self.joined: Dict[tuple, int] = {}  # layers of an axis, and the layer that has them all
+        self.ordered: Dict[tuple, int] = {}  # a layer and an order of its elements, and the layer that has it
+        self.plain: Dict[fx.Node, Any] = {}  # results that are no tensors
+
+    def _add(self, function: str, name: Optional[str], inputs: Tuple[int, ...], more: tuple,
+             axes: Tuple[str, ...], sizes: Dict[str, int], eps: float = 0.0,
+             momentum: float = 0.1) -> Value:
+        self.program.layers.append(Layer(function, name, inputs, more, eps, momentum))
+        value = Value(len(self.program.layers) - 1, tuple(axes), dict(sizes))
+        if function not in ("pixels", "rows", "tokens") and value.shape != tuple(self.result.shape[1:]):
+            raise NotSupported(f"its result is {tuple(self.result.shape)}, and {value.shape} a "
+                                "sample as a layer of a net")
+        return value
+
+    def _name(self, like: Optional[str] = None) -> str:
+        """A name for a layer that no other has: the module's path, else the node's."""
+        if like is None:
+            like = str(self.node.target) if self.node.op == "call_module" else self.node.name
+        name, number = like, 1
+        while name in self.names:
+            name, number = f"{like}_{number}", number + 1
+        self.names.add(name)
+        return name
+
+    def _layer_of(self, weight: Optional[Constant]) -> str:
+        if weight is None or weight.name is None or self.node.op == "call_module":
+            return self._name()
+        return self._name(weight.name.rpartition(".")[0] or weight.name)
+
+    def _param(self, ours: str, constant: Optional[Constant], value: Optional[Tensor] = None,
+               split: Tuple[int, ...] = (), order: Tuple[int, ...] = ()) -> None:
+        """A parameter of the last layer. constant: None for one that always has `value`."""
+        if constant is not None and constant.name is not None and constant.name not in self.state \
+                and constant.name not in self.named:
+            constant, value = None, constant.value
+        if constant is None:
+            self.program.params.append(Param(ours, None, tuple(value.shape), split, order, value))
+            self.program.frozen.append(ours)
+            return
+        if constant.name is None:
+            raise NotSupported("its parameters are computed from others")
+        tensor = self.named.get(constant.name, constant.value)
+        if constant.rows is not None or constant.value.numel() not in (tensor.numel(), tensor.numel() * self.batch):
+            raise NotSupported(f"a part of {constant.name}, or one that is repeated")
+        if id(tensor) in self.first:
+            other, *as_there = self.first[id(tensor)]
+            if as_there != [split, order]:
+                raise NotSupported(f"{constant.name} has two uses that order its elements "
+                                    "differently")
+            self.program.ties.append((ours, other))
+            return
+        self.first[id(tensor)] = (ours, split, order)
+        self.program.params.append(Param(ours, self.names_of.get(id(tensor), constant.name), tuple(tensor.shape), split,
+                                         order))
+        if not tensor.requires_grad:
+            self.program.frozen.append(ours)
+
+    def _view(self, x: Union[Value, View]) -> View:
+        return x if isinstance(x, View) else view_of(self._use(x, True), self.batch)
+
+    def _plain(self, x: View) -> Union[Value, View]:
+        """The value that a view is, if that needs no layer."""
+        try:
+            axes, groups = settled(x)
+        except NotSupported:
+            return x
+        return x if groups > 1 or x.picked or x.scale != 1 else self._value(x, x.layer, axes)
+
+    def _value(self, x: View, layer: int, axes: Sequence[str]) -> Value:
+        return Value(layer, tuple(axes), {**{axis: x.sizes[axis] for axis in x.rows}, "C": x.size(x.left)})
+
+    def _settle(self, x: View) -> Value:
+        layer = self._part_of(x)
+        if x.scale != 1:
+            layer = self._push("scale", (layer,), x.scale)
+        try:
+            axes, groups = settled(x)
+        except NotSupported:
+            order, value = arranged(x)
+            grid = Extent(value.sizes["H"], value.sizes["W"]) if value.rows == "HW" else Extent(0, 0)
+            return dataclasses.replace(value, layer=self._push("permute", (layer,), order, value.sizes["C"], grid))
+        if groups > 1:
+            rows, features = x.size(x.rows), x.size(x.left)
+            grid = Extent(x.sizes["H"], x.sizes["W"]) if x.rows == "HW" else Extent(0, 0)
+            layer = self._push("permute", (layer,), Order((rows, groups, features // groups), (0, 2, 1)), features, grid)
+        return self._value(x, layer, axes)
+
+    def _part_of(self, x: View) -> int:
+        """The layer that has the features of a view, and no others."""
+        count = x.size(x.left)
+        return self._push("slice", (x.layer,), Axis.FEATURES, x.first, count) if x.picked else x.layer
+
+    def _push(self, function: str, inputs: Tuple[int, ...], *more: Any) -> int:
+        self.program.layers.append(Layer(function, self._name(), inputs, more))
+        return len(self.program.layers) - 1
+
+    def _use(self, x: Any, windows: bool = False) -> Value:
+        """x, multiplied by its factor if it has one. windows: the operation may be one of windows, of each row by itself."""
+        if isinstance(x, View):
+            x = self._settle(x)
+        if isinstance(x, Value) and x.windows > 1 and not windows:
+            raise NotSupported("an operation on windows that is not one of each row")
+        if isinstance(x, Value) and "C" not in x.sizes:
+            raise NotSupported("an operation on the tokens other than an embedding")
+        if not isinstance(x, Value):
+            raise NotSupported("an argument is a parameter or a number where a tensor is expected")
+        return x if x.factor is None else self._affine(x.factor, None, x)
+
+    def _affine(self, alpha: Optional[Constant], beta: Optional[Constant], x: Value) -> Value:
+        plain = dataclasses.replace(x, factor=None)
+        for constant in (alpha, beta):
+            if constant is not None:
+                self._per_feature(constant, plain)
+        name = self._layer_of(alpha or beta)
+        self.program.layers.append(Layer("affine", name, (x.layer,)))
+        features = x.sizes["C"]
+        self._param(f"{name}.alpha", alpha, torch.ones(features, **FLOATS))
+        self._param(f"{name}.beta", beta, torch.zeros(features, **FLOATS))
+        return dataclasses.replace(plain, layer=len(self.program.layers) - 1)
+
+    def _per_feature(self, constant: Constant, x: Value) -> None:
+        """Fails unless the constant, as it is broadcast to x, has a value for each feature."""
+        shape = (1,) * (1 + len(x.axes) - constant.value.dim()) + tuple(constant.value.shape)
+        want = (1, *(x.sizes["C"] if group == "C" else 1 for group in x.axes))
+        if "C" not in x.axes or shape != want:
+            raise NotSupported(
+                f"{constant.name} of {tuple(constant.value.shape)} with a tensor of "
+                f"(N, {', '.join(map(str, x.shape))}): a parameter needs one value per feature, or per "
+                "row and feature")
+
+    def _features_last(self, x: Value, what: str) -> None:
+        if x.axes[-1] != "C":
+            raise NotSupported(f"{what} over dimension -1, which is not the features")
+
+    def same(self, x: Value, *_: Any, **__: Any) -> Value:
+        return x
+
+    def _axis(self, x: Value, dim: int, what: str) -> Tuple[Axis, str]:
+        """The axis of the net's value that a dimension of the tensor is."""
+        group = x.axes[dim - 1] if dim > 0 else ""
+        if group == "C":
+            return Axis.FEATURES, group
+        if group != "" and group == x.rows and "C" in x.axes:
+            return Axis.ROWS, group
+        raise NotSupported(f"{what} along dimension {dim}, which is neither the features nor all rows")
+
+    def _resized(self, x: Value, layer: int, at: int, axis: Axis, size: int) -> Value:
+        """x with another size of an axis, as a layer gives it."""
+        if axis == Axis.FEATURES:
+            return Value(layer, x.axes, {**x.sizes, "C": size})
+        return Value(layer, (*x.axes[:at], "T", *x.axes[at + 1:]), {"T": size, "C": x.sizes["C"]})
+
+    def _elementwise(self, function: str, x: Value, *more: Any) -> Value:
+        x = self._use(x, True)
+        return self._add(function, self._name(), (x.layer,), more, x.axes, x.sizes)
+
+    def _mean(self, x: Value, axes: Sequence[str]) -> Value:
+        sizes = {"C": x.sizes["C"]}
+        if x.rows == "":  # one row
+            return Value(x.layer, tuple(axes), sizes)
+        return self._add("mean", self._name(), (x.layer,), (), axes, sizes)
+
+    def _whole(self, x: Union[Value, View]) -> Value:
+        """x; if it has one dimension of several axes, the net's value gets one row, too."""
+        x = self._use(x)
+        if len(x.axes) != 1 or x.rows == "" or self.program.layers[x.layer].function == "flatten":
+            return x
+        if x.size(x.rows) == 1:
+            return dataclasses.replace(x, axes=("C",), sizes={"C": x.sizes["C"]})
+        return dataclasses.replace(x, layer=self._push("flatten", (x.layer,)))
