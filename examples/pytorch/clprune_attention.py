@@ -318,8 +318,10 @@ class Attentions(Layers):
         self.attentions += 1
         return self._push("cross_attention", (layer, kv), q.count, k.count, scores.rate)
 
-    def rotary(self, q: Any, k: Any, cos: Constant, sin: Constant, *_: Any, **__: Any) -> Tuple[View, View]:
+    def rotary(self, q: Any, k: Any, cos: Constant, sin: Optional[Constant] = None, *_: Any, **__: Any) -> Tuple[View, View]:
         """apply_rotary_pos_emb of transformers."""
+        if sin is None:  # GPT-J's
+            raise NotSupported("rotary positions of neighbouring pairs")
         theta, turned, parts = theta_of(cos.value, sin.value), cos.value.shape[-1], []
         for x, node, result in zip((q, k), self.node.args, self.result):  # others of this name pair neighbours
             x, value = self._cut(x), self.env[node]

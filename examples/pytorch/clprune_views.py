@@ -396,8 +396,8 @@ def theta_of(cos: Tensor, sin: Tensor) -> float:
     cos, sin = (x.reshape(-1, *x.shape[-2:]).double() for x in (cos, sin))
     rows, features = cos.shape[1:]
     half = features // 2
-    if rows > 1 and half > 1:
-        found = float(torch.atan2(sin[0, 1, 1], cos[0, 1, 1])) ** -half
+    if rows > 1 and half > 0:  # of one pair the angle is the row, whatever theta is
+        found = float(torch.atan2(sin[0, 1, 1], cos[0, 1, 1])) ** -half if half > 1 else 1e4
         for theta in (float(f"{found:.3g}"), found):
             turns = torch.arange(rows).double()[:, None] * theta ** (-torch.arange(half).double() / half)
             turns = torch.cat([turns, turns], 1)

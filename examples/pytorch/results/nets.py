@@ -31,7 +31,7 @@ def create(name):
     torch.manual_seed(0)
     if "_224" in name:
         import timm
-        return timm.create_model(name)
+        return timm.create_model(name, drop_path_rate=0.0)
     import torchvision
     return getattr(torchvision.models, name)()
 
