@@ -259,22 +259,37 @@ static clprune_status end(
     return clprune__launch_enqueue(launch, 1, &global, &p->local, event);
 }
 
+/* What all three functions check, and the sizes that follow. */
+typedef struct inputs {
+    clprune_attention_desc desc; /* settled */
+    all_rows rows;
+    size_t cols, kv_cols; /* of q, and of k and v */
+    clprune__operand lengths, bias;
+} inputs;
+
+static clprune_status take_inputs(clprune_context *context, const clprune_attention_desc *desc,
+    size_t batch, bool has_bias, inputs *in)
+{
+    TRY(check_desc(context, desc, batch, &in->desc, &in->rows));
+    TRY(check_lengths(context, &in->desc, batch, &in->lengths));
+    TRY(check_bias(context, &in->desc, !has_bias, &in->bias));
+    in->cols = in->desc.heads * in->desc.cols;
+    in->kv_cols = in->desc.kv_heads * in->desc.cols;
+    return CLPRUNE_SUCCESS;
+}
+
 clprune_status clprune_attention_forward(clprune_context *context,
     const clprune_attention_desc *desc, size_t batch, clprune_mat q, clprune_mat k, clprune_mat v,
     clprune_mat y, cl_event *event)
 {
     ENTER(context);
-    clprune_attention_desc d;
-    all_rows rows = {0};
-    clprune__operand lengths, bias;
-    TRY(check_desc(context, desc, batch, &d, &rows));
-    TRY(check_lengths(context, &d, batch, &lengths));
-    TRY(check_bias(context, &d, true, &bias));
+    inputs in = {.rows = {0}};
+    TRY(take_inputs(context, desc, batch, false, &in));
+    const clprune_attention_desc d = in.desc;
     enum { Q, K, V, LENGTHS, BIAS, Y, ALL };
-    const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
-    const clprune__operand operands[ALL] = {{"q", q, rows.queries, cols},
-        {"k", k, rows.keys, kv_cols}, {"v", v, rows.keys, kv_cols}, lengths, bias,
-        {"y", y, batch * d.queries, cols}};
+    const clprune__operand operands[ALL] = {{"q", q, in.rows.queries, in.cols},
+        {"k", k, in.rows.keys, in.kv_cols}, {"v", v, in.rows.keys, in.kv_cols}, in.lengths, in.bias,
+        {"y", y, batch * d.queries, in.cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     plan p = make_plan(context, &d, 1, d.rows, 0, mma_rows(context, &d));
     define_quads(&p, LENGTHS, operands);
@@ -291,20 +306,17 @@ clprune_status clprune_attention_backward(clprune_context *context,
 {
     ENTER_CONTEXT(context);
     SCRATCH_SCOPE(context);
-    clprune_attention_desc d;
-    all_rows rows = {0};
-    clprune__operand lengths, bias;
-    TRY(check_desc(context, desc, batch, &d, &rows));
-    TRY(check_lengths(context, &d, batch, &lengths));
-    TRY(check_bias(context, &d, true, &bias));
+    inputs in = {.rows = {0}};
+    TRY(take_inputs(context, desc, batch, false, &in));
+    const clprune_attention_desc d = in.desc;
     enum { Q, K, V, DY, LENGTHS, BIAS, DQ, DK, DV, ALL };
-    const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
-    const clprune__operand operands[ALL] = {{"q", q, rows.queries, cols},
-        {"k", k, rows.keys, kv_cols}, {"v", v, rows.keys, kv_cols},
-        {"dy", dy, batch * d.queries, cols}, lengths, bias, {"dq", dq, rows.queries, cols},
-        {"dk", dk, rows.keys, kv_cols}, {"dv", dv, rows.keys, kv_cols}};
+    const clprune__operand operands[ALL] = {{"q", q, in.rows.queries, in.cols},
+        {"k", k, in.rows.keys, in.kv_cols}, {"v", v, in.rows.keys, in.kv_cols},
+        {"dy", dy, batch * d.queries, in.cols}, in.lengths, in.bias,
+        {"dq", dq, in.rows.queries, in.cols}, {"dk", dk, in.rows.keys, in.kv_cols},
+        {"dv", dv, in.rows.keys, in.kv_cols}};
     TRY(clprune__check_operands(context, operands, DQ, ALL));
-    if (rows.queries == 0)
+    if (in.rows.queries == 0)
         return clprune__empty_event(context, event);
     if (d.queries < d.rows)
         TRY(clprune__mat_fill(context, 0.0f, dq, NULL));
@@ -367,21 +379,18 @@ clprune_status clprune_attention_backward_bias(clprune_context *context,
 {
     ENTER_CONTEXT(context);
     SCRATCH_SCOPE(context);
-    clprune_attention_desc d;
-    all_rows rows = {0};
-    clprune__operand lengths, bias;
-    TRY(check_desc(context, desc, batch, &d, &rows));
-    TRY(check_lengths(context, &d, batch, &lengths));
-    TRY(check_bias(context, &d, false, &bias));
+    inputs in = {.rows = {0}};
+    TRY(take_inputs(context, desc, batch, true, &in));
+    const clprune_attention_desc d = in.desc;
     REQUIRE(dbias.rows == d.bias.rows, CLPRUNE_INVALID_SIZE,
         "bias and dbias have %zu and %zu rows, expected as many", d.bias.rows, dbias.rows);
     enum { Q, K, V, DY, LENGTHS, BIAS, DBIAS, ALL };
-    const size_t cols = d.heads * d.cols, kv_cols = d.kv_heads * d.cols;
-    const clprune__operand operands[ALL] = {{"q", q, rows.queries, cols},
-        {"k", k, rows.keys, kv_cols}, {"v", v, rows.keys, kv_cols},
-        {"dy", dy, batch * d.queries, cols}, lengths, bias, {"dbias", dbias, d.bias.rows, d.rows}};
+    const clprune__operand operands[ALL] = {{"q", q, in.rows.queries, in.cols},
+        {"k", k, in.rows.keys, in.kv_cols}, {"v", v, in.rows.keys, in.kv_cols},
+        {"dy", dy, batch * d.queries, in.cols}, in.lengths, in.bias,
+        {"dbias", dbias, d.bias.rows, d.rows}};
     TRY(clprune__check_operands(context, operands, DBIAS, ALL));
-    if (rows.queries == 0)
+    if (in.rows.queries == 0)
         return clprune_mat_fill(context, 0.0f, dbias, event);
     const plan p = make_plan(context, &d, 2, d.rows, 0, 0);
     const size_t slices = bias_slices(&p, batch);
