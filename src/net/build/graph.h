@@ -32,8 +32,7 @@ typedef struct clprune__net_part {
  * mask from word `masks` on; biases: 0: nothing is. */
 typedef struct clprune__net_attention {
     clprune_attention_desc desc;
-    size_t windows, biases, words, masks;
-    bool masked;
+    size_t windows, biases, words, masks; /* masks == words: no mask */
 } clprune__net_attention;
 
 /* Rotary positions: the heads, their columns, and how many of these are turned. */

@@ -3,7 +3,11 @@
 #ifndef CLPRUNE_NET_KINDS_H
 #define CLPRUNE_NET_KINDS_H
 
+#include <string.h>
+
 #include "net/build/graph.h"
+#include "net/run/state.h"
+#include "runtime/context/check.h"
 
 extern const clprune__net_kind clprune__net_pixels_kind, clprune__net_patches_kind,
     clprune__net_linear_kind, clprune__net_linear_rows_kind, clprune__net_affine_kind,
@@ -50,6 +54,28 @@ static inline bool clprune__net_adds_bf16(
  * NULL after an error. */
 clprune__net_layer *clprune__net_add_norm(clprune_net *net, const clprune__net_kind *kind,
     const char *name, clprune_net_value x, bool shifted);
+
+/* layer->table: ints and floats in a row, which kernels read; a settled net has a copy on the
+ * device.
+ */
+enum { CLPRUNE__NET_TABLE = 2 /* the unit's state that has it */ };
+
+static inline void clprune__net_put_int(float *word, size_t value)
+{
+    const int32_t bits = (int32_t)value;
+    memcpy(word, &bits, sizeof bits);
+}
+
+/* `create` of a kind: writes `words` of them, if the layer has any. */
+static inline clprune_status clprune__net_create_table(const clprune__net_graph *graph,
+    const clprune__net_layer *layer, size_t words, clprune__net_unit *unit)
+{
+    if (layer->table == NULL)
+        return CLPRUNE_SUCCESS;
+    clprune_mat *mat = &unit->state[CLPRUNE__NET_TABLE];
+    TRY(clprune_mat_create(graph->context, CLPRUNE_MEMORY_PARAMETERS, layer->name, 1, words, mat));
+    return clprune_mat_write(graph->context, *mat, layer->table);
+}
 
 /* The ways of each file, in the order in which they are tried; a way without a name ends a list. */
 #define CLPRUNE__NET_WAYS(WAYS)                                                                    \

@@ -29,14 +29,15 @@ static parts parts_of(const clprune__net_layer *layer, clprune_mat qkv)
     return p;
 }
 
-enum { LISTS = 2, VALUES = 0 }; /* state; parameter */
+enum { VALUES = 0 }; /* parameter */
 
 static clprune__attention_lists lists_of(
     const clprune__net_call *call, const clprune__net_layer *layer)
 {
-    return (clprune__attention_lists){.lists = clprune__net_unit_of(call->net, layer)->state[LISTS],
+    return (clprune__attention_lists){
+        .lists = clprune__net_unit_of(call->net, layer)->state[CLPRUNE__NET_TABLE],
         .masks = layer->set.attention.masks,
-        .masked = layer->set.attention.masked};
+        .masked = layer->set.attention.masks < layer->set.attention.words};
 }
 
 static clprune_status scratch_bias(
@@ -73,11 +74,7 @@ static clprune_status take_desc(
 static clprune_status attention_create(
     const clprune__net_graph *graph, const clprune__net_layer *layer, clprune__net_unit *unit)
 {
-    if (layer->table == NULL)
-        return CLPRUNE_SUCCESS;
-    TRY(clprune_mat_create(graph->context, CLPRUNE_MEMORY_PARAMETERS, layer->name, 1,
-        layer->set.attention.words, &unit->state[LISTS]));
-    return clprune_mat_write(graph->context, unit->state[LISTS], layer->table);
+    return clprune__net_create_table(graph, layer, layer->set.attention.words, unit);
 }
 
 /* The keys and values of a row, side by side. */
@@ -221,12 +218,6 @@ static bool check_bias(
     return true;
 }
 
-static void put_int(float *word, size_t value)
-{
-    const int32_t bits = (int32_t)value;
-    memcpy(word, &bits, sizeof bits);
-}
-
 /* The words of attention_bias.cl: the index, places by entry, masks. */
 static bool add_lists(clprune_net *net, clprune__net_layer *layer, const clprune_net_bias *bias)
 {
@@ -235,7 +226,6 @@ static bool add_lists(clprune_net *net, clprune__net_layer *layer, const clprune
     const size_t entries = bias->table != NULL ? bias->entries : 0;
     size_t *next = calloc(entries + 1, sizeof *next);
     set->biases = bias->masks > 0 ? bias->masks : 1;
-    set->masked = bias->masks > 0;
     set->masks = 2 * all + entries + 1;
     set->words = set->masks + bias->masks * all;
     layer->table = calloc(set->words, sizeof *layer->table);
@@ -246,16 +236,16 @@ static bool add_lists(clprune_net *net, clprune__net_layer *layer, const clprune
     }
     float *firsts = layer->table + all, *places = firsts + entries + 1;
     for (size_t i = 0; entries > 0 && i < all; ++i) {
-        put_int(&layer->table[i], bias->index[i]);
+        clprune__net_put_int(&layer->table[i], bias->index[i]);
         ++next[bias->index[i] + 1];
     }
     for (size_t e = 0; e < entries; ++e) {
         next[e + 1] += next[e];
-        put_int(&firsts[e + 1], next[e + 1]);
+        clprune__net_put_int(&firsts[e + 1], next[e + 1]);
     }
     for (size_t i = 0; entries > 0 && i < all; ++i)
-        put_int(&places[next[bias->index[i]]++], i);
-    if (set->masked)
+        clprune__net_put_int(&places[next[bias->index[i]]++], i);
+    if (bias->masks > 0)
         memcpy(layer->table + set->masks, bias->mask, bias->masks * all * sizeof *bias->mask);
     free(next);
     return true;

@@ -11,15 +11,12 @@
 #include "nn/images/resample_private.h"
 #include "runtime/context/check.h"
 
-enum { TABLE = 2 };                        /* state */
 enum { TALL, WIDE, BACK_TALL, BACK_WIDE }; /* matrices of the table */
 
 static clprune_status resample_create(
     const clprune__net_graph *graph, const clprune__net_layer *layer, clprune__net_unit *unit)
 {
-    TRY(clprune_mat_create(graph->context, CLPRUNE_MEMORY_PARAMETERS, layer->name, 1,
-        layer->set.table.words, &unit->state[TABLE]));
-    return clprune_mat_write(graph->context, unit->state[TABLE], layer->table);
+    return clprune__net_create_table(graph, layer, layer->set.table.words, unit);
 }
 
 static clprune_extent grid_of(const clprune__net_call *call, size_t value)
@@ -33,7 +30,7 @@ static clprune_status resample_forward(const clprune__net_call *call)
     const size_t *at = layer->set.table.at;
     return clprune__resample(call->net->context, call->count, grid_of(call, layer->in[0]),
         grid_of(call, clprune__net_out(&call->net->graph, layer)), at[TALL], at[WIDE],
-        clprune__net_unit_of(call->net, layer)->state[TABLE], clprune__net_x(call, 0),
+        clprune__net_unit_of(call->net, layer)->state[CLPRUNE__NET_TABLE], clprune__net_x(call, 0),
         clprune__net_y(call), NULL);
 }
 
@@ -47,8 +44,9 @@ static clprune_status resample_backward(const clprune__net_call *call)
     const size_t *at = layer->set.table.at;
     return clprune__resample(call->net->context, call->count,
         grid_of(call, clprune__net_out(&call->net->graph, layer)), grid_of(call, layer->in[0]),
-        at[BACK_TALL], at[BACK_WIDE], clprune__net_unit_of(call->net, layer)->state[TABLE],
-        clprune__net_dy(call), clprune__net_dx(call, 0), NULL);
+        at[BACK_TALL], at[BACK_WIDE],
+        clprune__net_unit_of(call->net, layer)->state[CLPRUNE__NET_TABLE], clprune__net_dy(call),
+        clprune__net_dx(call, 0), NULL);
 }
 
 const clprune__net_way clprune__net_resample_ways[] = {
@@ -90,12 +88,6 @@ static bool check_axis(
     return true;
 }
 
-static void put_int(float *word, size_t value)
-{
-    const int32_t bits = (int32_t)value;
-    memcpy(word, &bits, sizeof bits);
-}
-
 static size_t get_int(const float *word)
 {
     int32_t bits;
@@ -114,9 +106,9 @@ static void put_axis(float *words, const clprune_net_axis *axis)
     const size_t entries = axis->first[axis->out];
     float *from = words + axis->out + 1, *weight = from + entries;
     for (size_t i = 0; i <= axis->out; ++i)
-        put_int(&words[i], axis->first[i]);
+        clprune__net_put_int(&words[i], axis->first[i]);
     for (size_t i = 0; i < entries; ++i) {
-        put_int(&from[i], axis->from[i]);
+        clprune__net_put_int(&from[i], axis->from[i]);
         weight[i] = axis->weight[i];
     }
 }
@@ -127,7 +119,7 @@ static void put_transposed(float *words, const clprune_net_axis *axis, size_t in
     const size_t entries = axis->first[axis->out];
     float *from = words + in + 1, *weight = from + entries;
     for (size_t i = 0, sum = 0; i <= in; ++i) { /* the first entry of each, which moves below */
-        put_int(&words[i], sum);
+        clprune__net_put_int(&words[i], sum);
         for (size_t k = 0; k < entries; ++k)
             sum += axis->from[k] == i;
     }
@@ -135,13 +127,13 @@ static void put_transposed(float *words, const clprune_net_axis *axis, size_t in
         for (size_t k = axis->first[row]; k < axis->first[row + 1]; ++k) {
             float *next = &words[axis->from[k]];
             const size_t at = get_int(next);
-            put_int(&from[at], row);
+            clprune__net_put_int(&from[at], row);
             weight[at] = axis->weight[k];
-            put_int(next, at + 1);
+            clprune__net_put_int(next, at + 1);
         }
     for (size_t i = in; i > 0; --i) /* ends become beginnings */
         words[i] = words[i - 1];
-    put_int(&words[0], 0);
+    clprune__net_put_int(&words[0], 0);
 }
 
 clprune_net_value clprune_net_resample(clprune_net *net, const char *name, clprune_net_value x,
