@@ -42,7 +42,7 @@ from clprune_graph import unchanged
 from clprune_inputs import Input, has_types, lengths_of, model_of, parts_of
 from clprune_program import Attention, Axis, Conv, Extent, Param, Pool, Program
 from clprune_trace import hooks_of, trace
-from clprune_views import Bias, Matrix, Order, Value
+from clprune_views import Matrix, Order, Value
 
 __all__ = ["Net"]
 
@@ -466,8 +466,7 @@ class _Run:
 def _to_c(value: Any) -> Any:
     """An argument of a layer as C has it."""
     if isinstance(value, Attention):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name != "bias"}
-        return byref(_Attention(**fields, bias=None if value.bias is None else _bias_to_c(value.bias)))
+        return byref(_attention_to_c(value))
     if isinstance(value, Order):
         rank = len(value.extents)
         return byref(_Order(rank, (c_size_t * 8)(*value.extents), (c_size_t * 8)(*value.order)))
@@ -487,14 +486,17 @@ def _to_c(value: Any) -> Any:
     return c_float(value) if isinstance(value, float) else c_size_t(value)
 
 
-def _bias_to_c(bias: Bias) -> c_void_p:
-    """Its memory lives as long as the program's bias."""
-    index = None if bias.index is None else bias.index.to(torch.int32).contiguous()
-    mask = None if bias.mask is None else bias.mask.to(torch.float32).contiguous()
-    made = _Bias(None if index is None else b"table", bias.entries, None if index is None else index.data_ptr(),
-                 0 if mask is None else len(mask), None if mask is None else mask.data_ptr())
-    object.__setattr__(bias, "in_c", (made, index, mask))
-    return ctypes.cast(ctypes.pointer(made), c_void_p)
+def _attention_to_c(value: Attention) -> "_Attention":
+    """With what its bias points to, as long as it lives."""
+    attention = _Attention(value.heads, value.kv_heads, 0, value.causal, value.rate, value.window)
+    if value.bias is not None:
+        index, mask = value.bias.index, value.bias.mask
+        index = None if index is None else index.to(torch.int32).contiguous()
+        mask = None if mask is None else mask.to(torch.float32).contiguous()
+        bias = _Bias(None if index is None else b"table", value.bias.entries, None if index is None else index.data_ptr(),
+                     0 if mask is None else len(mask), None if mask is None else mask.data_ptr())
+        attention.bias, attention.memory = ctypes.addressof(bias), (bias, index, mask)
+    return attention
 
 
 def _copy(mat: "_Mat") -> "_Mat":
