@@ -2,58 +2,24 @@
  * with shared heads of k and v, lengths, causal or not, dropout; hidden keys; bad sizes; slopes. */
 #include "clprune/attention.h"
 
-#include "ref/attention_ref.h"
-#include "ref/gemm_ref.h"
-#include "support/test_layer.h"
+#include "tokens/attention_shape.h"
 
-typedef struct shape {
-    attention_ref_shape ref;
-    size_t gap;
-} shape;
+LAYER_SIZE(size_bias, shape,
+    s->ref.biases * s->ref.heads * (s->ref.keys > 0 ? s->ref.keys : s->ref.rows), s->ref.rows,
+    s->gap)
 
-static size_t queries_of(const shape *s)
+static clprune_attention_desc biased(const shape *s, clprune_mat bias)
 {
-    return s->ref.queries > 0 ? s->ref.queries : s->ref.rows;
-}
-
-LAYER_SIZE(size_q, shape, s->ref.batch * s->ref.rows, s->ref.heads * s->ref.cols, s->gap)
-LAYER_SIZE(size_y, shape, s->ref.batch *queries_of(s), s->ref.heads * s->ref.cols, s->gap)
-LAYER_SIZE(size_k, shape, s->ref.batch * s->ref.rows, s->ref.kv_heads * s->ref.cols, s->gap)
-LAYER_SIZE(size_bias, shape, s->ref.biases * s->ref.heads * s->ref.rows, s->ref.rows, s->gap)
-
-static clprune_attention_desc desc_of(const shape *s, clprune_mat bias)
-{
-    const size_t bytes = (s->ref.first + s->ref.batch) * sizeof(int32_t);
-    const test_buf lengths =
-        s->ref.lengths != NULL ? test_buf_make(bytes, s->ref.lengths) : (test_buf){.whole = NULL};
-    return (clprune_attention_desc){.rows = s->ref.rows,
-        .heads = s->ref.heads,
-        .kv_heads = s->ref.kv_heads,
-        .cols = s->ref.cols,
-        .queries = s->ref.queries,
-        .rate = (float)s->ref.rate,
-        .seed = s->ref.seed,
-        .first = s->ref.first,
-        .lengths = test_buf_ints(&lengths),
-        .bias = bias,
-        .causal = s->ref.causal};
-}
-
-/* On tensor cores operands are rounded; the bounds are generous. The gradient of biases is not. */
-static void loosen(const layer_data *d, const shape *s)
-{
-    const bool rounded = gemm_ref_operand != NULL && s->ref.cols % 16 == 0 &&
-                         clprune_context_kernels(test_context()) == CLPRUNE_KERNELS_TILED;
-    const double unit = gemm_ref_operand == gemm_ref_bf16 ? 0x1p-9 : 0x1p-12;
-    for (size_t i = 0; rounded && i < d->count; i++)
-        d->bound[i] *= unit / 0x1p-24 / 16;
+    clprune_attention_desc desc = desc_of(s);
+    desc.bias = bias;
+    return desc;
 }
 
 static clprune_status call_forward(const layer_call *c)
 {
     const shape *s = c->shape;
     const clprune_mat *m = c->m;
-    const clprune_attention_desc desc = desc_of(s, m[3]);
+    const clprune_attention_desc desc = biased(s, m[3]);
     return clprune_attention_forward(
         c->context, &desc, s->ref.batch, m[0], m[1], m[2], m[4], c->event);
 }
@@ -64,7 +30,7 @@ static void ref_forward(const layer_data *d)
     attention_ref_shape with = s->ref;
     with.bias = d[3].in;
     attention_ref_forward(&with, d[0].in, d[1].in, d[2].in, d[4].want, d[4].bound);
-    loosen(&d[4], s);
+    loosen(&d[4]);
 }
 
 static const layer_case forward = {"forward",
@@ -76,7 +42,7 @@ static clprune_status call_backward(const layer_call *c)
 {
     const shape *s = c->shape;
     const clprune_mat *m = c->m;
-    const clprune_attention_desc desc = desc_of(s, m[3]);
+    const clprune_attention_desc desc = biased(s, m[3]);
     const clprune_status status = clprune_attention_backward(
         c->context, &desc, s->ref.batch, m[0], m[1], m[2], m[4], m[5], m[6], m[7], NULL);
     return status != CLPRUNE_SUCCESS ? status
@@ -92,8 +58,8 @@ static void ref_backward(const layer_data *d)
     attention_ref_shape with = s->ref;
     with.bias = d[3].in;
     attention_ref_backward(&with, d[0].in, d[1].in, d[2].in, d[4].in, grads, bounds);
-    for (size_t i = 5; i < 8; i++)
-        loosen(&d[i], s);
+    for (size_t i = 5; i < 8; i++) /* that of biases is never rounded */
+        loosen(&d[i]);
 }
 
 static const layer_case backward = {"backward",
@@ -178,11 +144,14 @@ int main(void)
         {{7, 49, 3, 3, 8, false, .first = 2, .biases = 4}, 0},
         {{3, 70, 2, 1, 8, true, .rate = 0.25, .seed = 9, .first = 4, .biases = 1}, 2},
         {{2, 197, 1, 1, 20, false, .queries = 40, .biases = 2}, 0},
+        {{3, 20, 2, 1, 8, true, .first = 1, .keys = 90, .past = 40, .biases = 2}, 1},
+        {{3, 70, 2, 2, 4, false, .lengths = some, .keys = 33, .biases = 1}, 0},
         {{40, 5, 1, 1, 4, false, .biases = 1}, 0}, {{1, 9, 2, 2, 4, false, .biases = 3}, 0},
         {{1, 1030, 1, 1, 4, true, .biases = 1}, 0}, {{0, 8, 2, 2, 4, false, .biases = 1}, 0}};
     static const shape on_tensor_cores[] = {
         {{4, 37, 2, 2, 16, false, .queries = 20, .first = 3, .lengths = some, .biases = 2}, 2},
-        {{1, 75, 2, 1, 32, true, .biases = 1}, 0}};
+        {{1, 75, 2, 1, 32, true, .biases = 1}, 0},
+        {{2, 20, 1, 1, 16, true, .keys = 70, .past = 40, .biases = 1}, 0}};
     test_list list = {0};
     const bool rounded = getenv("CLPRUNE_PRECISION") != NULL;
     const shape *all = rounded ? on_tensor_cores : shapes;
