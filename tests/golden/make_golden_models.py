@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Make golden_models.inc and golden_models.safetensors with PyTorch: losses of ten steps and gradients of ResNet-50, two
-VGGs, an MLP-Mixer, a ViT and a Swin on small images, of a GPT and a Llama on short sequences of bytes, and of a BERT on such
+VGGs, an MLP-Mixer, a ViT, a Swin and timm's ConvNeXt, EfficientNet and MobileNetV3 on small images, of a GPT and a Llama on short sequences of bytes, and of a BERT on such
 sequences of different lengths, with one label each.
 
     python3 make_golden_models.py            write the files beside this script
@@ -11,6 +11,7 @@ torchvision's, timm's and transformers'. The tokens and labels of a sequence of 
 T + 1 of them for each sample; of BERT's T, and sample i has 1 + 10 i mod T of them; the rest is padding.
 """
 
+import functools
 import pathlib
 import sys
 
@@ -228,6 +229,31 @@ class Swin(torch.nn.Module):
         return self.head.fc(self.norm(x).mean((1, 2)))
 
 
+def convnext(_image, classes):
+    import timm
+    net = timm.models.ConvNeXt(num_classes=classes, patch_size=2, depths=(1, 1, 2, 1), dims=(32, 64, 96, 128))
+    net.stages[0].downsample = torch.nn.Identity()  # timm halves images again behind patches of 2
+    return net
+
+
+def efficientnet(_image, classes):
+    import timm
+    from timm.models import _efficientnet_builder as builder
+    stages = [["ds_r1_k3_s1_e1_c16_se0.25"], ["ir_r1_k3_s1_e4_c24_se0.25"], ["ir_r2_k5_s2_e4_c32_se0.25"]]
+    return timm.models.EfficientNet(builder.decode_arch_def(stages), classes, 128, stem_size=16, act_layer=torch.nn.SiLU)
+
+
+def mobilenetv3(_image, classes):
+    import timm
+    from timm.models._efficientnet_blocks import SqueezeExcite
+    from timm.models import _efficientnet_builder as builder
+    stages = [["ds_r1_k3_s1_e1_c16_nre"], ["ir_r1_k3_s2_e4_c24_nre", "ir_r2_k5_s1_e2.5_c24_se0.25"], ["cn_r1_k1_s1_c96"]]
+    gates = functools.partial(SqueezeExcite, gate_layer="hard_sigmoid", force_act_layer=torch.nn.ReLU,
+                              rd_round_fn=builder.round_channels)
+    return timm.models.MobileNetV3(builder.decode_arch_def(stages), classes, num_features=128, stem_size=16,
+                                   act_layer=torch.nn.Hardswish, se_layer=gates, round_chs_fn=builder.round_channels)
+
+
 class Conv1D(torch.nn.Module):
     """transformers' linear layer: its weight is in x out."""
 
@@ -370,6 +396,9 @@ CASES = [
     ("mixer", "mixer_tiny", Mixer, 16, 7, 4, 0.01, 7),
     ("vit", "vit_cifar_small", ViT, 16, 7, 4, 0.01, 7),
     ("swin", "swin_micro", Swin, 16, 7, 4, 0.01, 7),
+    ("convnext", "convnext_micro", convnext, 32, 7, 4, 0.01, 7),
+    ("efficientnet", "efficientnet_micro", efficientnet, 32, 7, 4, 0.01, 7),
+    ("efficientnet", "mobilenetv3_micro", mobilenetv3, 32, 7, 4, 0.01, 7),
     ("gpt", "gpt_micro", GPT, 21, 256, 3, 0.02, 7),
     ("gpt", "llama_micro", Llama, 21, 256, 3, 0.02, 7),
     ("bert", "bert_micro", Bert, 21, 7, 4, 0.01, 7),

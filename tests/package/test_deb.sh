@@ -68,7 +68,8 @@ grep -q "$library (= $version-" "$folder/libclprune-dev.depends" || breach "libc
 grep -q "$library (= $version-" "$folder/clprune-tools.depends" || breach "clprune-tools lets libraries differ"
 
 libdir=$(dirname "$(find "$folder/root" -name libclprune.so)")
-for program in resmlp-train resnet-train mixer-train vgg-train vit-train swin-train airbench-train gpt-train bert-train clprune-info clprune-bench clprune-tune; do
+trainers=$(sed -n 's/^clprune_model(\([a-z]*\) .*/\1-train/p' "$source/examples/CMakeLists.txt")
+for program in $trainers clprune-info clprune-bench clprune-tune; do
     program=$folder/root/usr/bin/$program
     readelf -dW "$program" | grep -E 'RPATH|RUNPATH' && breach "$program has an rpath"
     LD_LIBRARY_PATH=$libdir "$program" --help >/dev/null || breach "$program does not run"

@@ -57,7 +57,8 @@ prefix=$folder/moved
 mv "$folder/first" "$prefix"
 library=$(find "$prefix" -name libclprune.so)
 libdir=$(dirname "$library")
-programs="resmlp-train resnet-train mixer-train vgg-train vit-train swin-train airbench-train gpt-train bert-train clprune-info clprune-bench clprune-tune"
+programs="$(sed -n 's/^clprune_model(\([a-z]*\) .*/\1-train/p' "$source/examples/CMakeLists.txt")
+clprune-info clprune-bench clprune-tune"
 [ ! -e "$build/bin/resmlp-train-mpi" ] || for program in $programs; do
     case $program in *-train) programs="$programs $program-mpi" ;; esac
 done
